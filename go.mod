@@ -1,0 +1,3 @@
+module github.com/tmacc/tmacc
+
+go 1.26

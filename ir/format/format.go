@@ -1,0 +1,71 @@
+// Package format describes numbers and their places in memory as data: what a
+// low-bit weight means (Weight), how activations are quantized (Act), and where
+// every bit of a packed matrix lies (Layout). It is the only package that
+// generated code shares with the compiler, so it imports nothing of tmacc.
+package format
+
+// DType is the type of a stored or computed number.
+type DType uint8
+
+// The types that occur in tensors, packed parts and registers.
+const (
+	Invalid DType = iota
+	U8
+	I8
+	U16
+	I16
+	U32
+	I32
+	F16
+	F32
+)
+
+var dtypes = [...]struct {
+	name string
+	bits int
+}{
+	Invalid: {"?", 0}, U8: {"u8", 8}, I8: {"i8", 8}, U16: {"u16", 16}, I16: {"i16", 16},
+	U32: {"u32", 32}, I32: {"i32", 32}, F16: {"f16", 16}, F32: {"f32", 32},
+}
+
+func (d DType) String() string { return dtypes[d].name }
+
+// Bits is the width of d.
+func (d DType) Bits() int { return dtypes[d].bits }
+
+// Bytes is the width of d in bytes.
+func (d DType) Bytes() int { return dtypes[d].bits / 8 }
+
+// Per says which weights share one scale.
+type Per uint8
+
+// The granularities of a scale.
+const (
+	PerTensor Per = iota
+	PerRow
+	PerGroup // Weight.Group consecutive weights of a row
+)
+
+// Weight is a weight format: one row of data. Everything else about it is
+// derived. The value of a weight is
+//
+//	scale * (Levels[code] - zero)
+//
+// with zero absent (0) unless Zero is set.
+type Weight struct {
+	Name   string  `json:"name"`
+	Bits   int     `json:"bits"`            // stored bits per code, 1..8
+	Levels []int   `json:"levels"`          // value of each code, -128..127; codes >= len(Levels) are forbidden
+	Bound  float64 `json:"nominal"`         // nominal bits per weight: what the best packing of the papers stores (1.6 for ternary)
+	Per    Per     `json:"per"`             // which weights share a scale
+	Scale  DType   `json:"scale"`           // F32 or F16
+	Group  int     `json:"group,omitempty"` // with PerGroup: weights per scale along K, a multiple of 16
+	Zero   bool    `json:"zero,omitempty"`  // an int8 zero point per scale
+}
+
+// Act is how activations are prepared: symmetric int8, |code| <= 127, one f32
+// scale per row of activations (Group 0) or per Group values along K. With a
+// weight Group, the activation Group is 0 or divides it.
+type Act struct {
+	Group int `json:"group"`
+}
