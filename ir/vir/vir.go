@@ -1,0 +1,83 @@
+// Package vir is the vector IR: straight-line code over typed virtual vector
+// registers inside counted loops. It knows no target and no format; every back
+// end consumes it. Functions are built by the vectorizer and by Parse, nowhere
+// else. Eval is its meaning.
+package vir
+
+import "github.com/tmacc/tmacc/ir/format"
+
+// Type is a vector type: Lanes lanes of Elem. A scalar has one lane.
+type Type struct {
+	Elem  format.DType
+	Lanes int
+}
+
+// Reg names a virtual register of its Func. NoReg is none.
+type Reg int32
+
+// NoReg is the absent register.
+const NoReg Reg = -1
+
+// Param is one argument of a kernel. A kernel receives one pointer, to
+// consecutive 8-byte words that hold its parameters in order.
+type Param struct {
+	Name string
+	Int  bool // an integer (a trip count); otherwise a pointer to a buffer
+}
+
+// Mem is an address: a pointer parameter, a constant byte offset, and a byte
+// stride for each enclosing loop it moves with.
+type Mem struct {
+	Buf    int // index into Func.Params
+	Off    int
+	Stride []Stride // sorted by Loop, no zero Bytes
+}
+
+// Stride moves an address by Bytes per iteration of loop Loop.
+type Stride struct{ Loop, Bytes int }
+
+// Node is an *Instr or a *Loop.
+type Node interface{ isNode() }
+
+// Instr is one operation. Args has as many registers as Op has arguments. If
+// Fold > 0, argument Fold-1 is not a register but is read from Mem: a whole
+// vector of FoldType, or, with FoldSplat, one element in every lane.
+type Instr struct {
+	Op        Op
+	Dst       Reg // NoReg if Op has no result
+	Args      []Reg
+	Imm       int64
+	Mem       Mem
+	Fold      int
+	FoldSplat bool
+	FoldType  Type
+}
+
+// Loop runs Body Count times. Registers in Carried are defined before the loop
+// and redefined in Body; every other register is defined exactly once and, if
+// defined in Body, not used after it.
+type Loop struct {
+	ID      int
+	Count   Extent
+	Carried []Reg
+	Body    []Node
+}
+
+// Extent is a constant trip count, or (Param >= 0) an integer parameter.
+type Extent struct {
+	Const int
+	Param int // index into Func.Params, or -1
+}
+
+func (*Instr) isNode() {}
+func (*Loop) isNode()  {}
+
+// Func is one kernel. Consts are read-only vectors that OpConst loads; their
+// type is that of the register they are loaded into.
+type Func struct {
+	Name   string
+	Params []Param
+	Consts [][]byte
+	Regs   []Type
+	Body   []Node
+}

@@ -1,0 +1,117 @@
+// Package lower turns vector IR into machine code. Passes that are the same on
+// every target are here; a target is a machine description, a table of rows, a
+// few expansions and a printer.
+package lower
+
+import (
+	"fmt"
+
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// Features is a set of CPU capabilities; each target names its bits.
+type Features uint64
+
+// Row says that one vir operation on one combination of types is one machine
+// instruction (or none: a free bitcast).
+type Row struct {
+	Op   vir.Op
+	Dst  vir.Type   // result type; for OpStore the stored type
+	Args []vir.Type // argument types
+	Need Features
+	Asm  string // mnemonic, for dumps and tests
+	Cost int    // reciprocal throughput, tenths of a cycle
+	Tied int    // 1 + the argument that must share the result's register, or 0
+	// Fold lists the arguments (1 + index) that may be a whole-vector memory
+	// operand, FoldSplat those that may be one element broadcast from memory.
+	Fold, FoldSplat []int
+	Code any // what the target's printer needs; private to the target
+}
+
+// Machine describes a target to the shared passes.
+type Machine struct {
+	Name    string
+	VecBits int // widest vector register
+	NumVec  int // allocatable vector registers
+	NumGP   int // allocatable general registers
+	Has     Features
+}
+
+// Target is a back end.
+type Target interface {
+	Machine() Machine
+	// Rows lists the instructions; only those whose Need the machine has apply.
+	Rows() []Row
+	// Expand rewrites in into operations declared earlier or narrower, with the
+	// same meaning, or returns nil if it knows no way.
+	Expand(b *Builder, in *vir.Instr) []*vir.Instr
+	// Emit prints kernels as one assembly file of package pkg, without the Go stubs.
+	Emit(pkg string, ks []*Kernel) (File, error)
+}
+
+// File is one generated file.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Kernel is a legal, selected and allocated function: what a target prints.
+type Kernel struct {
+	Func *vir.Func // after all passes; vir.Eval of it is still the kernel's meaning
+	Ops  []MOp
+}
+
+// MKind is the kind of an MOp.
+type MKind uint8
+
+// The kinds of machine operation.
+const (
+	MInstr     MKind = iota // a vector instruction
+	MLoadParam              // GP = parameter number Param
+	MLoopBegin              // counter GP = Count; if the count is a parameter <= 0 the loop is skipped; then GP copies
+	MLoopEnd                // GP += Adds; counter--; repeat while > 0
+)
+
+// MOp is one machine operation in print order, with physical registers.
+type MOp struct {
+	Kind MKind
+	// MInstr
+	In   *vir.Instr
+	Row  *Row
+	Dst  int   // vector register, -1 if none
+	Args []int // vector registers, -1 where folded
+	Base int   // general register of In.Mem, -1 if none
+	Disp int   // byte offset of In.Mem
+	// MLoadParam, MLoopBegin, MLoopEnd
+	Loop  int        // loop id
+	GP    int        // destination or loop counter
+	Param int        // MLoadParam: parameter number
+	Count vir.Extent // MLoopBegin
+	Copy  []GPCopy   // MLoopBegin: pointers that move inside the loop
+	Adds  []GPAdd    // MLoopEnd
+}
+
+// GPCopy copies general register Src to Dst before the first iteration.
+type GPCopy struct{ Dst, Src int }
+
+// GPAdd adds a constant to a general register at the end of an iteration.
+type GPAdd struct{ GP, Bytes int }
+
+// Unsupported reports an operation that no row and no expansion covers.
+type Unsupported struct{ Target, Instr string }
+
+func (e *Unsupported) Error() string {
+	return fmt.Sprintf("%s: no lowering for %s", e.Target, e.Instr)
+}
+
+// Pressure reports that a kernel needs more registers than the machine has.
+// Kernels never spill: such a schedule is refused.
+type Pressure struct {
+	Kind       string // "vector" or "general"
+	Need, Have int
+	At         string
+}
+
+func (e *Pressure) Error() string {
+	return fmt.Sprintf("needs %d %s registers of %d at %s", e.Need, e.Kind, e.Have, e.At)
+}
