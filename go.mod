@@ -1,3 +1,9 @@
 module github.com/tmacc/tmacc
 
-go 1.26
+go 1.26.0
+
+require (
+	github.com/mmcloughlin/avo v0.6.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/tools v0.38.0 // indirect
+)
