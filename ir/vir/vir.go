@@ -4,13 +4,26 @@
 // else. Eval is its meaning.
 package vir
 
-import "github.com/tmacc/tmacc/ir/format"
+import (
+	"fmt"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
 
 // Type is a vector type: Lanes lanes of Elem. A scalar has one lane.
 type Type struct {
 	Elem  format.DType
 	Lanes int
 }
+
+// Bits is the total width of t.
+func (t Type) Bits() int { return t.Elem.Bits() * t.Lanes }
+
+// Bytes is the total width of t in bytes.
+func (t Type) Bytes() int { return t.Elem.Bytes() * t.Lanes }
+
+// String prints t as text has it: "u8x64".
+func (t Type) String() string { return fmt.Sprintf("%vx%d", t.Elem, t.Lanes) }
 
 // Reg names a virtual register of its Func. NoReg is none.
 type Reg int32
@@ -40,17 +53,18 @@ type Stride struct{ Loop, Bytes int }
 type Node interface{ isNode() }
 
 // Instr is one operation. Args has as many registers as Op has arguments. If
-// Fold > 0, argument Fold-1 is not a register but is read from Mem: a whole
-// vector of FoldType, or, with FoldSplat, one element in every lane.
+// Fold > 0, argument Fold-1 is not a register (Args[Fold-1] is NoReg) but a
+// vector of FoldType read from Mem: all its bytes or, with FoldUnit > 0, a unit
+// of FoldUnit bytes (one or more elements) repeated to fill the vector.
 type Instr struct {
-	Op        Op
-	Dst       Reg // NoReg if Op has no result
-	Args      []Reg
-	Imm       int64
-	Mem       Mem
-	Fold      int
-	FoldSplat bool
-	FoldType  Type
+	Op       Op
+	Dst      Reg // NoReg if Op has no result
+	Args     []Reg
+	Imm      int64
+	Mem      Mem
+	Fold     int
+	FoldUnit int
+	FoldType Type
 }
 
 // Loop runs Body Count times. Registers in Carried are defined before the loop
