@@ -1,0 +1,196 @@
+// Package ir is the tensor-expression IR: what is computed, with no word on
+// how. A Graph is a list of stages over named axes; Eval is its meaning.
+//
+// Integers are evaluated in 64 bits and wrapped to their type at every node;
+// f32 values are carried as their IEEE bits and every operation rounds once.
+package ir
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// Expr is a scalar expression: Const, Axis, Read, Unary, Binary, Cast or Lookup.
+type Expr interface {
+	Type() format.DType
+	String() string
+	isExpr()
+}
+
+// Tensor is a named array. Its index has len(Dims) components; Block > 0 says that
+// Block consecutive values of the last one share an element (a scale of a group),
+// Block < 0 that all of them do.
+type Tensor struct {
+	Name string
+	Elem format.DType
+	Dims  []string // names, for printing
+	Block int
+}
+
+// Const is a constant; for f32, V holds the IEEE bits.
+type Const struct {
+	T format.DType
+	V int64
+}
+
+// Axis is the value of a loop axis, an i32.
+type Axis struct{ Name string }
+
+// Read is one element of a tensor.
+type Read struct {
+	T     *Tensor
+	Index []Expr
+}
+
+// Op is an arithmetic operation.
+type Op uint8
+
+// Operations. Int operations wrap; f32 operations round to nearest even.
+const (
+	Add  Op = iota // int, f32
+	Sub            // int, f32
+	Mul            // int, f32
+	Div            // f32
+	And            // int
+	Or             // int
+	Shl            // int, by the second operand
+	ShrS           // int, arithmetic
+	MaxS           // int, signed
+	CmpGtS         // int, signed: -1 or 0
+	Bits           // unary: the bits of an f32 as i32, or of an i32 as f32
+	CvtF32         // unary: i32 to f32, nearest even
+	CvtI32         // unary: f32 to i32, nearest even
+	CvtHalf        // unary: f16 to f32
+	CanonNaN       // unary, f32: every NaN becomes 0x7FC00000
+)
+
+var opNames = [...]string{"+", "-", "*", "/", "&", "|", "<<", ">>", "max", ">", "bits", "f32", "i32rne", "f16to32", "canonnan"}
+
+func (o Op) String() string { return opNames[o] }
+
+// Unary is Op applied to X.
+type Unary struct {
+	Op Op
+	X  Expr
+}
+
+// Binary is X Op Y; both have one type, which is the result's.
+type Binary struct {
+	Op   Op
+	X, Y Expr
+}
+
+// Cast converts an integer to T: the value if it fits, else its low bits.
+type Cast struct {
+	T format.DType
+	X Expr
+}
+
+// Lookup is Table[X] as a T. X must be within the table.
+type Lookup struct {
+	Table []int
+	T     format.DType
+	X     Expr
+}
+
+func (Const) isExpr()  {}
+func (Axis) isExpr()   {}
+func (Read) isExpr()   {}
+func (Unary) isExpr()  {}
+func (Binary) isExpr() {}
+func (Cast) isExpr()   {}
+func (Lookup) isExpr() {}
+
+func (e Const) Type() format.DType  { return e.T }
+func (e Axis) Type() format.DType   { return format.I32 }
+func (e Read) Type() format.DType   { return e.T.Elem }
+func (e Binary) Type() format.DType { return e.X.Type() }
+func (e Cast) Type() format.DType   { return e.T }
+func (e Lookup) Type() format.DType { return e.T }
+
+func (e Unary) Type() format.DType {
+	switch e.Op {
+	case CvtF32, CvtHalf, CanonNaN:
+		return format.F32
+	case CvtI32:
+		return format.I32
+	case Bits:
+		if e.X.Type() == format.F32 {
+			return format.I32
+		}
+		return format.F32
+	}
+	panic("BUG: ir: " + e.Op.String() + " is not unary")
+}
+
+func (e Const) String() string {
+	if e.T == format.F32 {
+		return fmt.Sprintf("f32:0x%08x", uint32(e.V))
+	}
+	return fmt.Sprint(e.V)
+}
+func (e Axis) String() string { return e.Name }
+func (e Read) String() string {
+	s := make([]string, len(e.Index))
+	for i, x := range e.Index {
+		s[i] = x.String()
+	}
+	return e.T.Name + "[" + strings.Join(s, ", ") + "]"
+}
+func (e Unary) String() string { return e.Op.String() + "(" + e.X.String() + ")" }
+func (e Binary) String() string {
+	if e.Op == MaxS {
+		return "max(" + e.X.String() + ", " + e.Y.String() + ")"
+	}
+	return "(" + e.X.String() + " " + e.Op.String() + " " + e.Y.String() + ")"
+}
+func (e Cast) String() string { return e.T.String() + "(" + e.X.String() + ")" }
+func (e Lookup) String() string {
+	return fmt.Sprintf("%s%v[%s]", e.T, e.Table, e.X)
+}
+
+// I32 is an i32 constant.
+func I32(v int) Expr { return Const{format.I32, int64(v)} }
+
+// Walk calls f for e and every expression under it.
+func Walk(e Expr, f func(Expr)) {
+	f(e)
+	switch e := e.(type) {
+	case Read:
+		for _, x := range e.Index {
+			Walk(x, f)
+		}
+	case Unary:
+		Walk(e.X, f)
+	case Binary:
+		Walk(e.X, f)
+		Walk(e.Y, f)
+	case Cast:
+		Walk(e.X, f)
+	case Lookup:
+		Walk(e.X, f)
+	}
+}
+
+// Map rebuilds e bottom up, replacing every node x by f(x).
+func Map(e Expr, f func(Expr) Expr) Expr {
+	switch x := e.(type) {
+	case Read:
+		idx := make([]Expr, len(x.Index))
+		for i := range idx {
+			idx[i] = Map(x.Index[i], f)
+		}
+		e = Read{x.T, idx}
+	case Unary:
+		e = Unary{x.Op, Map(x.X, f)}
+	case Binary:
+		e = Binary{x.Op, Map(x.X, f), Map(x.Y, f)}
+	case Cast:
+		e = Cast{x.T, Map(x.X, f)}
+	case Lookup:
+		e = Lookup{x.Table, x.T, Map(x.X, f)}
+	}
+	return f(e)
+}

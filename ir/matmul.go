@@ -1,0 +1,208 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// DefaultMaxK is the largest K that kernels are proven for unless told otherwise.
+const DefaultMaxK = 131072
+
+// Problem is one mixed-precision product: C[n][m] = sum over k of A[n][k]*W[m][k].
+// M, N and K are run-time values; MaxK bounds K in the proofs of exactness.
+type Problem struct {
+	Weight format.Weight `json:"weight"`
+	Act    format.Act    `json:"act"`
+	MaxK   int           `json:"max_k,omitempty"`
+}
+
+// Validate reports what makes p impossible, naming the field.
+func (p Problem) Validate() error {
+	if err := p.Weight.Validate(); err != nil {
+		return err
+	}
+	switch g := p.Act.Group; {
+	case g < 0 || g%16 != 0 || g > 1<<16:
+		return fmt.Errorf("activation group %d: want 0 (one scale per row) or a multiple of 16 up to 65536", g)
+	case g > 0 && p.Weight.Per == format.PerGroup && p.Weight.Group%g != 0:
+		return fmt.Errorf("activation group %d does not divide the weight group %d", g, p.Weight.Group)
+	}
+	if p.MaxK < 0 || p.MaxK > 1<<24 {
+		return fmt.Errorf("max_k %d: want at most %d", p.MaxK, 1<<24)
+	}
+	return nil
+}
+
+// GroupK is how many elements of K one float accumulation covers, 0 for all.
+func (p Problem) GroupK() int {
+	if p.Act.Group > 0 {
+		return p.Act.Group
+	}
+	if p.Weight.Per == format.PerGroup {
+		return p.Weight.Group
+	}
+	return 0
+}
+
+// LimitK is the largest K kernels of p must be exact for.
+func (p Problem) LimitK() int {
+	if p.MaxK > 0 {
+		return p.MaxK
+	}
+	return DefaultMaxK
+}
+
+// block is the Tensor.Block of something stored once per g elements of K.
+func block(g int) int {
+	if g > 0 {
+		return g
+	}
+	return -1
+}
+
+// Tensors of a product, by the names every later stage uses.
+type Tensors struct {
+	Codes, Scales, Zeros, Act, Sums, ActScale *Tensor
+}
+
+// Tensors declares the inputs of p's product. Scales and zeros are indexed by
+// the element (m, k) they apply to, as are the activation's sums and scales.
+func (p Problem) Tensors() Tensors {
+	w := p.Weight
+	per := -1
+	if w.Per == format.PerGroup {
+		per = w.Group
+	}
+	t := Tensors{
+		Codes:    &Tensor{Name: "codes", Elem: format.U8, Dims: []string{"m", "k"}},
+		Scales:   &Tensor{Name: "scales", Elem: w.Scale, Dims: []string{"m", "k"}, Block: per},
+		Act:      &Tensor{Name: "act", Elem: format.I8, Dims: []string{"n", "k"}},
+		Sums:     &Tensor{Name: "sums", Elem: format.I32, Dims: []string{"n", "k"}, Block: block(p.GroupK())},
+		ActScale: &Tensor{Name: "ascale", Elem: format.F32, Dims: []string{"n", "k"}, Block: block(p.Act.Group)},
+	}
+	if w.Zero {
+		t.Zeros = &Tensor{Name: "zeros", Elem: format.I8, Dims: []string{"m", "k"}, Block: per}
+	}
+	return t
+}
+
+// AllK is the expression of the element of K that stage axes g and k stand for.
+func (p Problem) AllK() Expr {
+	if g := p.GroupK(); g > 0 {
+		return Binary{Add, Binary{Mul, Axis{"g"}, I32(g)}, Axis{"k"}}
+	}
+	return Axis{"k"}
+}
+
+// Matmul is the product as the definition has it:
+//
+//	sum[n, m, g] i32 = sum over k of (levels[codes[m, gG+k]] - zeros[m, gG+k]) * act[n, gG+k]
+//	out[n, m]    f32 = sum over g, ascending, of f32(sum) * (scale * ascale)
+//
+// every product rounded to f32 before the add, then every NaN made canonical.
+// Without groups there is one g.
+func Matmul(p Problem) *Graph {
+	t, k := p.Tensors(), p.AllK()
+	n, m := Dim{Name: "n", Run: "N", Div: 1}, Dim{Name: "m", Run: "M", Div: 1}
+	g, kk := Dim{Name: "g", N: 1}, Dim{Name: "k", Run: "K", Div: 1}
+	if p.GroupK() > 0 {
+		g, kk = Dim{Name: "g", Run: "K", Div: p.GroupK()}, Dim{Name: "k", N: p.GroupK()}
+	}
+	mk, nk := []Expr{Axis{"m"}, k}, []Expr{Axis{"n"}, k}
+
+	var w Expr = Lookup{p.Weight.Levels, format.I32, Read{t.Codes, mk}}
+	in := []*Tensor{t.Codes, t.Scales, t.Act, t.Sums, t.ActScale}
+	if t.Zeros != nil {
+		w = Binary{Sub, w, Cast{format.I32, Read{t.Zeros, mk}}}
+		in = append(in, t.Zeros)
+	}
+	sum := &Tensor{Name: "sum", Elem: format.I32, Dims: []string{"n", "m", "g"}}
+	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
+	out := &Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
+	nm := []Expr{Axis{"n"}, Axis{"m"}}
+	first := map[bool]Expr{true: Binary{Mul, Axis{"g"}, I32(max(p.GroupK(), 1))}, false: I32(0)}[p.GroupK() > 0]
+	scale := Binary{Mul, ScaleF32(t.Scales, Axis{"m"}, first), Read{t.ActScale, []Expr{Axis{"n"}, first}}}
+	return &Graph{in, []Stage{
+		{Out: sum, Axes: []Dim{n, m, g}, Reduce: []Dim{kk}, Combine: Add,
+			Body: Binary{Mul, w, Cast{format.I32, Read{t.Act, nk}}}},
+		{Out: acc, Axes: []Dim{n, m}, Reduce: []Dim{g}, Combine: Add,
+			Body: Binary{Mul, Unary{CvtF32, Read{sum, append(nm[:2:2], Axis{"g"})}}, scale}},
+		{Out: out, Axes: []Dim{n, m}, Body: Unary{CanonNaN, Read{acc, nm}}},
+	}}
+}
+
+// ScaleF32 reads a scale stored as f16 or f32 as an f32.
+func ScaleF32(t *Tensor, index ...Expr) Expr {
+	if t.Elem == format.F16 {
+		return Unary{CvtHalf, Read{t, index}}
+	}
+	return Read{t, index}
+}
+
+// TinyAmax is the smallest absolute maximum a group is quantized with, 2^-100:
+// below it values count as zero, and no scale overflows or is subnormal.
+const TinyAmax = 0x0d800000
+
+// PrepareAct quantizes activations x[n][k] (f32) to int8, per row or per group of p.Act.Group:
+//
+//	amax   = max |x| as IEEE bits (a NaN or Inf is larger than every number)
+//	finite = all ones if the group holds neither NaN nor Inf, else 0
+//	ascale = max(amax, 2^-100) / 127, or the canonical NaN if not finite
+//	act    = round to nearest even of x * (127 / max(amax, 2^-100)), 0 if not finite
+//	sums   = sum of act over each group of p.GroupK()
+//
+// The scale is by multiplication with f32(1/127).
+func PrepareAct(p Problem) *Graph {
+	t := p.Tensors()
+	n := Dim{Name: "n", Run: "N", Div: 1}
+	group := func(name string, g int) (Dim, Dim, Expr) {
+		gd, kd := Dim{Name: name + ".g", N: 1}, Dim{Name: name + ".k", Run: "K", Div: 1}
+		var k Expr = Axis{kd.Name}
+		if g > 0 {
+			gd, kd = Dim{Name: gd.Name, Run: "K", Div: g}, Dim{Name: kd.Name, N: g}
+			k = Binary{Add, Binary{Mul, Axis{gd.Name}, I32(g)}, k}
+		}
+		return gd, kd, k
+	}
+	x := &Tensor{Name: "x", Elem: format.F32, Dims: []string{"n", "k"}}
+	perGroup := func(name string, e format.DType) *Tensor {
+		return &Tensor{Name: name, Elem: e, Dims: []string{"n", "k"}, Block: block(p.Act.Group)}
+	}
+	amax, inv, finite := perGroup("amax", format.I32), perGroup("inv", format.F32), perGroup("finite", format.I32)
+	ng := Axis{"n"}
+	at := func(g Dim) []Expr {
+		if p.Act.Group > 0 {
+			return []Expr{ng, Binary{Mul, Axis{g.Name}, I32(p.Act.Group)}}
+		}
+		return []Expr{ng, Binary{Mul, Axis{g.Name}, I32(1)}}
+	}
+	fbits := func(f float32) Expr { return Const{format.F32, int64(math.Float32bits(f))} }
+
+	g1, k1, kk1 := group("amax", p.Act.Group)
+	g2, _, _ := group("finite", p.Act.Group)
+	g3, _, _ := group("inv", p.Act.Group)
+	g4, _, _ := group("ascale", p.Act.Group)
+	g5, k5, kk5 := group("act", p.Act.Group)
+	g6, k6, kk6 := group("sums", p.GroupK())
+	safe := func(g Dim) Expr { // max(amax, tiny) of finite groups, tiny of others
+		return Unary{Bits, Binary{MaxS, Binary{And, Read{amax, at(g)}, Read{finite, at(g)}}, I32(TinyAmax)}}
+	}
+	notFinite := func(g Dim) Expr { // NaN bits where not finite, else 0
+		return Binary{And, Binary{Sub, I32(-1), Read{finite, at(g)}}, I32(0x7fc00000)}
+	}
+	masked := Unary{Bits, Binary{And, Unary{Bits, Read{x, []Expr{ng, kk5}}}, Read{finite, at(g5)}}}
+	return &Graph{[]*Tensor{x}, []Stage{
+		{Out: amax, Axes: []Dim{n, g1}, Reduce: []Dim{k1}, Combine: MaxS,
+			Body: Binary{And, Unary{Bits, Read{x, []Expr{ng, kk1}}}, I32(0x7fffffff)}},
+		{Out: finite, Axes: []Dim{n, g2}, Body: Binary{CmpGtS, I32(0x7f800000), Read{amax, at(g2)}}},
+		{Out: inv, Axes: []Dim{n, g3}, Body: Binary{Div, fbits(127), safe(g3)}},
+		{Out: t.ActScale, Axes: []Dim{n, g4}, Body: Unary{Bits, Binary{Or,
+			Unary{Bits, Binary{Mul, safe(g4), fbits(1.0 / 127)}}, notFinite(g4)}}},
+		{Out: t.Act, Axes: []Dim{n, g5, k5}, Body: Cast{format.I8,
+			Unary{CvtI32, Binary{Mul, masked, Read{inv, at(g5)}}}}},
+		{Out: t.Sums, Axes: []Dim{n, g6}, Reduce: []Dim{k6}, Combine: Add,
+			Body: Cast{format.I32, Read{t.Act, []Expr{ng, kk6}}}},
+	}}
+}

@@ -1,0 +1,333 @@
+package nest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+)
+
+// Plan is one stage with everything a schedule decided about it. A stage with
+// no reduction has no Levels and stores Final at every point of Loops.
+type Plan struct {
+	Name   string
+	Loops  []Loop          // outermost first
+	Reduce map[string]bool // stage axes that are summed over
+	Body   ir.Expr         // what one point adds to the lowest level
+	Levels []Level         // accumulators, the one that ends in Final first
+	Staged []Staged
+	Out    *ir.Tensor
+	Index  []ir.Expr
+	Final  ir.Expr // the stored value; reads the first level's Temp by its plain name
+}
+
+// Level is one accumulator of a reduction. It is set to Init just before loop
+// At starts and, when that loop has ended, Flush of it is added to the level
+// above (or Final stored). It is indexed by the loops of the output inside At
+// and by what it keeps apart.
+type Level struct {
+	Temp  *ir.Tensor
+	Op    ir.Op
+	At    string
+	Init  ir.Expr // nil: zero
+	Flush ir.Expr // in terms of Read{Temp}; absent on the first level
+	Keep  []Keep
+}
+
+// Keep is an index component that separates partial sums until the level's
+// flush: the loop Name itself, or, if Value is set, N classes of loop values.
+type Keep struct {
+	Name  string
+	N     int
+	Value ir.Expr
+}
+
+// Staged is a value computed once inside loop At ("": before every loop) and
+// read by name below it.
+type Staged struct {
+	Temp  *ir.Tensor
+	At    string
+	Value ir.Expr
+}
+
+// Refused reports a plan that has no loop nest. Reason starts with a keyword.
+type Refused struct{ What, Reason string }
+
+func (e *Refused) Error() string { return e.What + ": " + e.Reason }
+
+func refuse(what, reason string, args ...any) error {
+	return &Refused{what, fmt.Sprintf(reason, args...)}
+}
+
+// builder turns one plan into statements.
+type builder struct {
+	p      *Plan
+	pos    map[string]int
+	index  map[string][]ir.Expr // of every temp, by name, filled when it is set
+	staged map[string][]string  // loops that index a staged value
+}
+
+// Build makes the statements of p.
+func Build(p *Plan) ([]Stmt, error) {
+	b := &builder{p: p, pos: map[string]int{}, index: map[string][]ir.Expr{}}
+	for i, l := range p.Loops {
+		b.pos[l.Name] = i
+	}
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	var out []Stmt
+	st, err := b.stage("", 0)
+	if err != nil {
+		return nil, err
+	}
+	body, err := b.walk(0)
+	return append(append(out, st...), body...), err
+}
+
+// at is the position of level i's loop.
+func (b *builder) at(i int) int { return b.pos[b.p.Levels[i].At] }
+
+// check refuses plans whose accumulators would have to live in memory, or whose
+// levels do not nest.
+func (b *builder) check() error {
+	p := b.p
+	for i, lv := range p.Levels {
+		at, ok := b.pos[lv.At]
+		if !ok {
+			return refuse(lv.Temp.Name, "no loop %q", lv.At)
+		}
+		if i > 0 && at < b.at(i-1) {
+			return refuse(lv.Temp.Name, "loop %s is outside loop %s of the accumulator above", lv.At, p.Levels[i-1].At)
+		}
+		if !p.Reduce[p.Loops[at].Root] {
+			return refuse(lv.Temp.Name, "loop %s is not a reduction", lv.At)
+		}
+	}
+	if len(p.Levels) == 0 {
+		return nil
+	}
+	for i, l := range p.Loops {
+		if p.Reduce[l.Root] && i < b.at(0) {
+			return refuse(l.Name, "this reduction loop is outside the accumulator %s", p.Levels[0].Temp.Name)
+		}
+		if p.Reduce[l.Root] && l.Kind == Outer {
+			return refuse(l.Name, "a reduction cannot be split over calls")
+		}
+		if !p.Reduce[l.Root] && l.Kind == Serial && i > b.at(0) {
+			return refuse(l.Name, "accumulators cannot be indexed by a serial loop; unroll it or move it outside %s", p.Loops[b.at(0)].Name)
+		}
+	}
+	return b.checkVectors()
+}
+
+// checkVectors: a vector loop of the reduction must be kept apart by the lowest
+// level, unless the dot product sums it.
+func (b *builder) checkVectors() error {
+	for _, l := range b.p.Loops {
+		if l.Kind != Vector || !b.p.Reduce[l.Root] {
+			continue
+		}
+		if !slices.ContainsFunc(b.p.Levels, func(lv Level) bool {
+			return slices.ContainsFunc(lv.Keep, func(k Keep) bool { return k.Name == l.Name })
+		}) {
+			return refuse(l.Name, "lanes of a reduction need an accumulator each: rfactor it")
+		}
+	}
+	return nil
+}
+
+// walk builds the loops from position i inwards.
+func (b *builder) walk(i int) ([]Stmt, error) {
+	if i == len(b.p.Loops) {
+		return b.point()
+	}
+	l := b.p.Loops[i]
+	inner, err := b.stage(l.Name, i+1)
+	if err != nil {
+		return nil, err
+	}
+	body, err := b.walk(i + 1)
+	if err != nil {
+		return nil, err
+	}
+	var out []Stmt
+	for n := range b.p.Levels {
+		if b.at(n) == i {
+			out = append(out, b.init(n))
+		}
+	}
+	out = append(out, &For{l, append(inner, body...)})
+	for n := len(b.p.Levels) - 1; n >= 0; n-- {
+		if b.at(n) == i {
+			out = append(out, b.flush(n))
+		}
+	}
+	return out, nil
+}
+
+// point is the innermost statement.
+func (b *builder) point() ([]Stmt, error) {
+	n := len(b.p.Levels) - 1
+	if n < 0 {
+		return []Stmt{&Assign{b.p.Out, b.p.Index, Set, 0, b.p.Final}}, nil
+	}
+	lv := b.p.Levels[n]
+	return []Stmt{&Assign{lv.Temp, b.levelIndex(n, nil), Accumulate, lv.Op, b.resolve(b.p.Body)}}, nil
+}
+
+// outLoops are the loops of the output inside position at.
+func (b *builder) outLoops(at int) []Loop {
+	var out []Loop
+	for i, l := range b.p.Loops {
+		if i > at && !b.p.Reduce[l.Root] && l.Kind != Outer {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// levelIndex is the index of level n's accumulator. Names in open are loops
+// that the statement reopens under the name of a Keep with classes.
+func (b *builder) levelIndex(n int, open map[string]bool) []ir.Expr {
+	var idx []ir.Expr
+	for _, l := range b.outLoops(b.at(n)) {
+		idx = append(idx, ir.Axis{Name: l.Name})
+	}
+	for i := range n + 1 {
+		for _, k := range b.p.Levels[i].Keep {
+			if k.Value == nil || open[k.Name] {
+				idx = append(idx, ir.Axis{Name: k.Name})
+			} else {
+				idx = append(idx, k.Value)
+			}
+		}
+	}
+	return idx
+}
+
+// domain is the loops over all elements of level n's accumulator: loops of the
+// plan in their order, then loops over classes that no open loop determines.
+func (b *builder) domain(n int) (loops []Loop, open map[string]bool) {
+	kept := map[string]bool{}
+	for i := range n + 1 {
+		for _, k := range b.p.Levels[i].Keep {
+			if k.Value == nil {
+				kept[k.Name] = true
+			}
+		}
+	}
+	have := map[string]bool{}
+	for i, l := range b.p.Loops {
+		if kept[l.Name] || i > b.at(n) && !b.p.Reduce[l.Root] && l.Kind != Outer {
+			loops = append(loops, l)
+			have[l.Name] = true
+		}
+	}
+	open = map[string]bool{}
+	for i := range n + 1 {
+		for _, k := range b.p.Levels[i].Keep {
+			if k.Value != nil && !determined(k.Value, have) {
+				loops = append([]Loop{{Name: k.Name, N: k.N, Kind: Unrolled}}, loops...)
+				open[k.Name] = true
+			}
+		}
+	}
+	return loops, open
+}
+
+func determined(e ir.Expr, have map[string]bool) bool {
+	ok := true
+	ir.Walk(e, func(x ir.Expr) {
+		if a, is := x.(ir.Axis); is && !have[a.Name] {
+			ok = false
+		}
+	})
+	return ok
+}
+
+func (b *builder) init(n int) Stmt {
+	lv := b.p.Levels[n]
+	loops, open := b.domain(n)
+	v := lv.Init
+	if v == nil {
+		v = ir.Const{T: lv.Temp.Elem}
+	}
+	return wrap(loops, &Assign{lv.Temp, b.levelIndex(n, open), Set, 0, b.resolve(v)})
+}
+
+// flush adds level n to the one above, or stores the final value.
+func (b *builder) flush(n int) Stmt {
+	lv := b.p.Levels[n]
+	loops, open := b.domain(n)
+	idx := b.levelIndex(n, open)
+	if n == 0 {
+		v := b.resolve(b.readTemp(b.p.Final, lv.Temp, idx))
+		return wrap(loops, &Assign{b.p.Out, b.p.Index, Set, 0, v})
+	}
+	up := b.p.Levels[n-1]
+	v := b.resolve(b.readTemp(lv.Flush, lv.Temp, idx))
+	return wrap(loops, &Assign{up.Temp, b.levelIndex(n-1, open), Accumulate, up.Op, v})
+}
+
+// readTemp gives reads of t their index.
+func (b *builder) readTemp(e ir.Expr, t *ir.Tensor, idx []ir.Expr) ir.Expr {
+	return ir.Map(e, func(x ir.Expr) ir.Expr {
+		if r, ok := x.(ir.Read); ok && r.T.Name == t.Name {
+			return ir.Read{T: t, Index: idx}
+		}
+		return x
+	})
+}
+
+func wrap(loops []Loop, s Stmt) Stmt {
+	for i := len(loops) - 1; i >= 0; i-- {
+		s = &For{loops[i], []Stmt{s}}
+	}
+	return s
+}
+
+// stage computes the values staged inside loop at; from is the first position
+// below it.
+func (b *builder) stage(at string, from int) ([]Stmt, error) {
+	var out []Stmt
+	for _, s := range b.p.Staged {
+		if s.At != at {
+			continue
+		}
+		value := b.resolve(s.Value)
+		roots := map[string]bool{}
+		ir.Walk(value, func(x ir.Expr) {
+			if a, ok := x.(ir.Axis); ok {
+				roots[a.Name] = true
+			}
+		})
+		var loops []Loop
+		var idx []ir.Expr
+		for _, l := range b.p.Loops[from:] {
+			if !roots[l.Root] && !roots[l.Name] || l.Kind == Outer {
+				continue
+			}
+			if l.Kind == Serial {
+				return nil, refuse(s.Temp.Name, "staged outside the serial loop %s it depends on", l.Name)
+			}
+			loops = append(loops, l)
+			idx = append(idx, ir.Axis{Name: l.Name})
+		}
+		b.index[s.Temp.Name] = idx
+		out = append(out, wrap(loops, &Assign{s.Temp, idx, Set, 0, value}))
+	}
+	return out, nil
+}
+
+// resolve gives reads of staged values their index.
+func (b *builder) resolve(e ir.Expr) ir.Expr {
+	return ir.Map(e, func(x ir.Expr) ir.Expr {
+		if r, ok := x.(ir.Read); ok && r.Index == nil {
+			if idx, known := b.index[r.T.Name]; known {
+				return ir.Read{T: r.T, Index: idx}
+			}
+		}
+		return x
+	})
+}

@@ -1,0 +1,188 @@
+package nest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// Arg is the value of one parameter: a buffer, or a trip count.
+type Arg struct {
+	Buf []byte
+	Int int
+}
+
+// Eval runs n on args, one by parameter. Outer loops stand at 0.
+func Eval(n *Nest, args []Arg) error {
+	if len(args) != len(n.Params) {
+		return fmt.Errorf("nest %s: %d arguments for %d parameters", n.Name, len(args), len(n.Params))
+	}
+	m := &machine{n: n, args: map[string]Arg{}, vars: map[string]int{}, temps: map[string]int64{}, roots: map[string][]Loop{}}
+	for i, p := range n.Params {
+		m.args[p] = args[i]
+	}
+	for _, l := range n.Loops {
+		if l.Root != "" {
+			m.roots[l.Root] = append(m.roots[l.Root], l)
+		}
+	}
+	return m.run(n.Body)
+}
+
+type machine struct {
+	n     *Nest
+	args  map[string]Arg
+	vars  map[string]int // loop variables
+	roots map[string][]Loop
+	temps map[string]int64
+}
+
+// Axis is the value of a loop or of a stage axis.
+func (m *machine) Axis(name string) int {
+	if v, ok := m.vars[name]; ok {
+		return v
+	}
+	v := 0
+	for _, l := range m.roots[name] {
+		v += l.Coef * m.vars[l.Name]
+	}
+	return v
+}
+
+func (m *machine) run(body []Stmt) error {
+	for _, s := range body {
+		switch s := s.(type) {
+		case *For:
+			if err := m.loop(s); err != nil {
+				return err
+			}
+		case *Assign:
+			if err := m.assign(s); err != nil {
+				return fmt.Errorf("nest %s: %v: %w", m.n.Name, ir.Read{T: s.Dst, Index: s.Index}, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (m *machine) loop(f *For) error {
+	count := f.Loop.N
+	if count == 0 {
+		count = m.args[CountParam(f.Loop)].Int
+	}
+	if f.Loop.Kind == Outer {
+		count = 1
+	}
+	defer delete(m.vars, f.Loop.Name)
+	for i := range count {
+		m.vars[f.Loop.Name] = i
+		if err := m.run(f.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CountParam names the parameter that holds the trip count of a run-time loop.
+func CountParam(l Loop) string { return "count." + l.Name }
+
+func (m *machine) indices(index []ir.Expr) ([]int, error) {
+	out := make([]int, len(index))
+	for i, e := range index {
+		v, err := ir.EvalExpr(e, m)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = int(v)
+	}
+	return out, nil
+}
+
+func (m *machine) assign(s *Assign) error {
+	v, err := ir.EvalExpr(s.Value, m)
+	if err != nil {
+		return err
+	}
+	idx, err := m.indices(s.Index)
+	if err != nil {
+		return err
+	}
+	if s.How == Accumulate {
+		old, err := m.Load(s.Dst, append([]int(nil), idx...))
+		if err != nil {
+			return err
+		}
+		v = ir.Combine(s.Op, s.Dst.Elem, old, v)
+	}
+	v = ir.Wrap(s.Dst.Elem, v)
+	if b := m.n.Buffers[s.Dst.Name]; b != nil {
+		return m.store(b, idx, v)
+	}
+	m.temps[key(s.Dst, idx)] = v
+	return nil
+}
+
+func key(t *ir.Tensor, idx []int) string {
+	var b strings.Builder
+	b.WriteString(t.Name)
+	for _, i := range idx {
+		fmt.Fprintf(&b, ",%d", i)
+	}
+	return b.String()
+}
+
+// Load reads a temp, or an element of a buffer.
+func (m *machine) Load(t *ir.Tensor, idx []int) (int64, error) {
+	b := m.n.Buffers[t.Name]
+	if b == nil {
+		v, ok := m.temps[key(t, idx)]
+		if !ok {
+			return 0, fmt.Errorf("%s is read before it is set", key(t, idx))
+		}
+		return v, nil
+	}
+	buf, p := m.args[b.Param].Buf, b.Pos(idx)
+	if b.Part != nil && b.Part.Fields != nil {
+		return loadCode(buf, b, p)
+	}
+	n := t.Elem.Bytes()
+	if p.Byte < 0 || p.Byte+n > len(buf) {
+		return 0, fmt.Errorf("%s%v: byte %d of %d", t.Name, idx, p.Byte, len(buf))
+	}
+	raw := int64(0)
+	for i := range n {
+		raw |= int64(buf[p.Byte+i]) << (8 * i)
+	}
+	return ir.Wrap(t.Elem, raw), nil
+}
+
+func loadCode(buf []byte, b *Buffer, p Pos) (int64, error) {
+	code := int64(0)
+	for i, at := range b.Part.Map[p.Field] {
+		j := p.Byte + at.Word*b.Part.WordStride
+		if j < 0 || j >= len(buf) {
+			return 0, fmt.Errorf("%s: byte %d of %d", b.Tensor.Name, j, len(buf))
+		}
+		code |= int64(buf[j]>>at.Bit&1) << i
+	}
+	return code, nil
+}
+
+func (m *machine) store(b *Buffer, idx []int, v int64) error {
+	buf, p := m.args[b.Param].Buf, b.Pos(idx)
+	if p.Byte < 0 || p.Byte+b.Tensor.Elem.Bytes() > len(buf) {
+		return fmt.Errorf("byte %d of %d", p.Byte, len(buf))
+	}
+	switch b.Tensor.Elem {
+	case format.U8, format.I8:
+		buf[p.Byte] = byte(v)
+	case format.U16, format.I16, format.F16:
+		binary.LittleEndian.PutUint16(buf[p.Byte:], uint16(v))
+	default:
+		binary.LittleEndian.PutUint32(buf[p.Byte:], uint32(v))
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+// Package nest is the loop-nest IR: loops over accesses whose addresses are
+// affine in the loop variables. A Plan is what a schedule decides about one
+// stage; Build makes the nest from it; Eval is the nest's meaning.
+package nest
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// Kind says how a loop runs.
+type Kind uint8
+
+// The kinds of loop.
+const (
+	Serial   Kind = iota // a counted loop of the kernel
+	Unrolled             // repeated in the code
+	Vector               // lanes of a register, outermost vector loop first
+	Dot                  // the innermost lanes, summed by a dot-product instruction
+	Outer                // run by the caller, one kernel call per iteration
+)
+
+var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Loop is one loop. The value of the stage axis Root is the sum over its loops
+// of Coef times the loop variable. N is the trip count, 0 at run time.
+type Loop struct {
+	Name, Root string
+	Coef, N    int
+	Kind       Kind
+}
+
+func (l Loop) String() string {
+	n := fmt.Sprint(l.N)
+	if l.N == 0 {
+		n = fmt.Sprintf("%s/%d", strings.ToUpper(l.Root), l.Coef)
+	}
+	return fmt.Sprintf("%s %s %s", l.Kind, l.Name, n)
+}
+
+// Stmt is a *For, an *Assign or a *Prefetch.
+type Stmt interface{ isStmt() }
+
+// For runs Body Loop.N times.
+type For struct {
+	Loop Loop
+	Body []Stmt
+}
+
+// How says what an Assign does with the old value.
+type How uint8
+
+// The assignments.
+const (
+	Set How = iota
+	Accumulate
+)
+
+// Assign stores Value to Dst[Index], or combines it with what is there.
+type Assign struct {
+	Dst   *ir.Tensor
+	Index []ir.Expr
+	How   How
+	Op    ir.Op // with Accumulate
+	Value ir.Expr
+}
+
+func (*For) isStmt()    {}
+func (*Assign) isStmt() {}
+
+// Buffer says where a tensor's elements lie in a kernel's buffer.
+type Buffer struct {
+	Tensor *ir.Tensor
+	Param  string // name of the pointer parameter
+	// A packed part, indexed (row, k) ...
+	Layout *format.Layout
+	Part   *format.Part
+	// ... or dense: bytes per unit of each index component.
+	Strides []int
+	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load.
+	Ahead int
+}
+
+// Pos is the place of one element: a byte offset from the buffer's pointer and,
+// for codes, the field number within the cell.
+type Pos struct{ Byte, Field int }
+
+// Pos finds the element at index, in the first tile.
+func (b *Buffer) Pos(index []int) Pos {
+	if b.Part == nil {
+		p := Pos{}
+		for i, x := range ir.BlockIndex(b.Tensor, append([]int(nil), index...)) {
+			p.Byte += x * b.Strides[i]
+		}
+		return p
+	}
+	row, k := index[0], index[1]
+	at := b.Layout.Address(b.Part, row, k, 0) - b.Layout.Address(b.Part, 0, 0, 0)
+	if b.Part.Fields == nil {
+		return Pos{Byte: at}
+	}
+	return Pos{at, b.Part.Field(row, k)}
+}
+
+// Nest is a kernel as loops.
+type Nest struct {
+	Name    string
+	Loops   []Loop // every loop by name, also those that statements reopen
+	Buffers map[string]*Buffer
+	Params  []string // kernel parameters in order; those in Counts are integers
+	Counts  []string // run-time loops, by parameter
+	Body    []Stmt
+}
+
+// Loop returns the loop called name.
+func (n *Nest) Loop(name string) (Loop, bool) {
+	for _, l := range n.Loops {
+		if l.Name == name {
+			return l, true
+		}
+	}
+	return Loop{}, false
+}
+
+func (n *Nest) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "nest %s(%s)\n", n.Name, strings.Join(n.Params, ", "))
+	for _, r := range n.roots() {
+		var terms []string
+		for _, l := range n.Loops {
+			if l.Root == r && l.Name != r {
+				terms = append(terms, fmt.Sprintf("%d*%s", l.Coef, l.Name))
+			}
+		}
+		if terms != nil {
+			fmt.Fprintf(&b, "where %s = %s\n", r, strings.Join(terms, " + "))
+		}
+	}
+	printBody(&b, n.Body, 1)
+	return b.String()
+}
+
+func (n *Nest) roots() []string {
+	seen := map[string]bool{}
+	for _, l := range n.Loops {
+		if l.Root != "" {
+			seen[l.Root] = true
+		}
+	}
+	var out []string
+	for r := range seen {
+		out = append(out, r)
+	}
+	sort.Strings(out)
+	return out
+}
+
+func printBody(b *strings.Builder, body []Stmt, depth int) {
+	pad := strings.Repeat("  ", depth)
+	for _, s := range body {
+		switch s := s.(type) {
+		case *For:
+			fmt.Fprintf(b, "%s%v\n", pad, s.Loop)
+			printBody(b, s.Body, depth+1)
+		case *Assign:
+			op := map[How]string{Set: "=", Accumulate: "+="}[s.How]
+			if s.How == Accumulate && s.Op == ir.MaxS {
+				op = "max="
+			}
+			fmt.Fprintf(b, "%s%s %s %s\n", pad, ir.Read{T: s.Dst, Index: s.Index}, op, s.Value)
+		default:
+			panic(fmt.Sprintf("BUG: nest: unknown statement %T", s))
+		}
+	}
+}
