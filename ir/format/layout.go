@@ -1,5 +1,15 @@
 package format
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+)
+
 // Digit is one mixed-radix digit of a logical index. Its value is
 // (index / Div) % Mod, or index / Div if Mod is 0, and it moves an address by
 // Stride bytes per unit (or, among a Part's Fields, the field number by Stride).
@@ -50,4 +60,206 @@ type Layout struct {
 	HeaderBytes int    `json:"header_bytes"`
 	RecordBytes int    `json:"record_bytes"`
 	Parts       []Part `json:"parts"`
+}
+
+// The names of the parts of a packed weight matrix.
+const (
+	Codes  = "codes"
+	Scales = "scales"
+	Zeros  = "zeros"
+)
+
+// Bounds on a Layout, so that a hostile one costs little to refuse.
+const (
+	maxRecordElems = 1 << 20 // TileM * RecordK
+	maxTileBytes   = 1 << 22 // HeaderBytes and RecordBytes, each
+	maxParts       = 16
+	maxDigits      = 32
+	maxFields      = 1 << 12
+)
+
+// At is the value of d for a logical index.
+func (d Digit) At(index int) int {
+	v := index / d.Div
+	if d.Mod != 0 {
+		v %= d.Mod
+	}
+	return v
+}
+
+func sumDigits(digits []Digit, row, k int) int {
+	sum := 0
+	for _, d := range digits {
+		index := row
+		if d.Axis == "k" {
+			index = k
+		}
+		sum += d.At(index) * d.Stride
+	}
+	return sum
+}
+
+// Offset is where element (row, k) lies within its tile's first record (or,
+// for a Header part, within its tile): Base + the sum over Digits.
+func (p *Part) Offset(row, k int) int { return p.Base + sumDigits(p.Digits, row, k) }
+
+// Field is the field number of element (row, k): the index into Map.
+func (p *Part) Field(row, k int) int { return sumDigits(p.Fields, row, k) }
+
+// Part is the part of that name, or nil.
+func (l *Layout) Part(name string) *Part {
+	for i := range l.Parts {
+		if l.Parts[i].Name == name {
+			return &l.Parts[i]
+		}
+	}
+	return nil
+}
+
+// RecordsK is the number of records that hold k elements of K.
+func (l *Layout) RecordsK(k int) int { return k/l.RecordK + min(k%l.RecordK, 1) }
+
+// TilesM is the number of tiles that hold m rows.
+func (l *Layout) TilesM(m int) int { return m/l.TileM + min(m%l.TileM, 1) }
+
+// TileBytes is the size of one tile of k columns. It may overflow for sizes
+// that PackedBytes refuses.
+func (l *Layout) TileBytes(k int) int { return l.HeaderBytes + l.RecordsK(k)*l.RecordBytes }
+
+// PackedBytes is the size of a packed m by k matrix, padding included. Sizes
+// below 1 and sizes whose bytes an int does not hold are errors.
+func (l *Layout) PackedBytes(m, k int) (int, error) {
+	if m < 1 || k < 1 {
+		return 0, errorf("layout", "a matrix of %d rows and %d columns; both must be at least 1", m, k)
+	}
+	tile, ok1 := mulAdd(l.RecordsK(k), l.RecordBytes, l.HeaderBytes)
+	total, ok2 := mulAdd(l.TilesM(m), tile, 0)
+	if !ok1 || !ok2 {
+		return 0, errorf("layout", "a matrix of %d rows and %d columns is too large to address", m, k)
+	}
+	return total, nil
+}
+
+// mulAdd is a*b+c for numbers that are not negative, and whether an int holds it.
+func mulAdd(a, b, c int) (int, bool) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, uint64(c), 0)
+	return int(lo), hi == 0 && carry == 0 && lo <= math.MaxInt
+}
+
+// Address is the byte address of element (row, k) of a part of l in a packed
+// matrix whose tiles have tileBytes bytes (TileBytes of its K), as the comment
+// of Part defines it.
+func (l *Layout) Address(p *Part, row, k, tileBytes int) int {
+	at := row/l.TileM*tileBytes + p.Offset(row, k)
+	if !p.Header {
+		at += k / l.RecordK * l.RecordBytes
+	}
+	return at
+}
+
+// BitAddress is the byte address and the bit number (0 is the least
+// significant) of one bit of the code of element (row, k).
+func (l *Layout) BitAddress(p *Part, row, k, bit, tileBytes int) (at, shift int) {
+	pos := p.Map[p.Field(row, k)][bit]
+	return l.Address(p, row, k, tileBytes) + pos.Word*p.WordStride, pos.Bit
+}
+
+// Hash identifies a layout: 16 hexadecimal digits, the first 64 bits of the
+// SHA-256 of its JSON form. Equal layouts have equal hashes on every machine.
+func (l *Layout) Hash() string {
+	c := *l
+	c.Parts = slices.Clone(l.Parts)
+	for i := range c.Parts {
+		c.Parts[i].Digits = slices.Concat([]Digit{}, c.Parts[i].Digits) // nil and empty are the same layout
+	}
+	c.Parts = slices.Concat([]Part{}, c.Parts)
+	text, err := json.Marshal(&c)
+	if err != nil {
+		panic("BUG: format: layout does not marshal: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// UnmarshalJSON reads a layout. It refuses unknown fields and what Validate
+// refuses.
+func (l *Layout) UnmarshalJSON(data []byte) error {
+	type fields Layout // without methods
+	var f fields
+	if err := strict(data, &f); err != nil {
+		return errorf("layout", "%v", err)
+	}
+	read := Layout(f)
+	if err := read.Validate(); err != nil {
+		return err
+	}
+	*l = read
+	return nil
+}
+
+// DenseMap is the bit map that packs fields codes of bits bits each into
+// words of 8 bits without a gap; fields*bits must be a multiple of 8. Each word
+// holds the 8/bits whole fields that fit, from bit 0 upward. The bits left over,
+// word by word and from bit 7 downward, are strung together, most significant
+// first, into the remaining fields.
+//
+//	bits 3, fields 8:   word 0   6.2 6.1  1.2 1.1 1.0  0.2 0.1 0.0     field.bit, bit 7 first
+//	                    word 1   6.0 7.2  3.2 3.1 3.0  2.2 2.1 2.0
+//	                    word 2   7.1 7.0  5.2 5.1 5.0  4.2 4.1 4.0
+func DenseMap(bits, fields int) (m [][]BitPos, words int, err error) {
+	thing := fmt.Sprintf("dense map of %d fields of %d bits", fields, bits)
+	switch {
+	case bits < 1 || bits > 8:
+		return nil, 0, errorf(thing, "bits must be 1 to 8")
+	case fields < 1 || fields > maxFields:
+		return nil, 0, errorf(thing, "fields must be 1 to %d", maxFields)
+	case fields*bits%8 != 0:
+		return nil, 0, errorf(thing, "does not fill words of 8 bits; use a multiple of %d fields", 8/gcd(8, bits))
+	}
+	words = fields * bits / 8
+	whole := 8 / bits
+	var rest []BitPos
+	for w := range words {
+		for i := range whole {
+			m = append(m, run(w, i*bits, bits))
+		}
+		for b := 7; b >= whole*bits; b-- {
+			rest = append(rest, BitPos{w, b})
+		}
+	}
+	for ; len(rest) > 0; rest = rest[bits:] {
+		code := slices.Clone(rest[:bits])
+		slices.Reverse(code) // the first is the most significant
+		m = append(m, code)
+	}
+	return m, words, nil
+}
+
+// run is a code in consecutive bits of one word.
+func run(word, bit, bits int) []BitPos {
+	code := make([]BitPos, bits)
+	for i := range code {
+		code[i] = BitPos{word, bit + i}
+	}
+	return code
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// PlaneMap is the bit map of bit planes: 8 fields in as many words as a code
+// has bits (1 to 8); bit f of word i is bit i of field f.
+func PlaneMap(bits int) [][]BitPos {
+	m := make([][]BitPos, 8)
+	for f := range m {
+		for i := range bits {
+			m[f] = append(m[f], BitPos{Word: i, Bit: f})
+		}
+	}
+	return m
 }

@@ -1,0 +1,287 @@
+package format
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestLookup(t *testing.T) {
+	for _, c := range []struct {
+		name, canonical string
+		per             Per
+		scale           DType
+		group           int
+		zero            bool
+	}{
+		{"w4", "w4", PerRow, F32, 0, false},
+		{"w4-row", "w4", PerRow, F32, 0, false},
+		{"w4-f32", "w4", PerRow, F32, 0, false},
+		{"w4-f16", "w4-row-f16", PerRow, F16, 0, false},
+		{"w4-g32", "w4-g32", PerGroup, F16, 32, false},
+		{"w4-g32-f16", "w4-g32", PerGroup, F16, 32, false},
+		{"w4-g128-f32", "w4-g128-f32", PerGroup, F32, 128, false},
+		{"w4-f32-g128", "w4-g128-f32", PerGroup, F32, 128, false},
+		{"w4-g32-z", "w4-g32-z", PerGroup, F16, 32, true},
+		{"w4-g32-f32-z", "w4-g32-f32-z", PerGroup, F32, 32, true},
+		{"w2-tensor", "w2-tensor", PerTensor, F32, 0, false},
+		{"w2-row-f16", "w2-row-f16", PerRow, F16, 0, false},
+		{"ternary-tensor-f16", "ternary-tensor-f16", PerTensor, F16, 0, false},
+		{"q4_0", "q4_0", PerGroup, F16, 32, false},
+		{"q4_0-f32", "q4_0-g32-f32", PerGroup, F32, 32, false},
+		{"q4_0-g32", "q4_0", PerGroup, F16, 32, false},
+		{"q4_0-z", "q4_0-z", PerGroup, F16, 32, true},
+		{"tq2_0-row", "tq2_0-row", PerRow, F32, 0, false},
+	} {
+		w, err := Lookup(c.name)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if w.String() != c.canonical || w.Name != c.canonical || w.Per != c.per || w.Scale != c.scale || w.Group != c.group || w.Zero != c.zero {
+			t.Errorf("%s: got %s: %+v", c.name, w, w)
+		}
+		again, err := Lookup(w.String())
+		if err != nil || !reflect.DeepEqual(again, w) {
+			t.Errorf("%s: Lookup(%s) = %+v, %v", c.name, w, again, err)
+		}
+	}
+}
+
+func TestLookupRefusals(t *testing.T) {
+	for name, want := range map[string]string{
+		"":                         `format: weight "": unknown format ""; there are w1 ternary w2 w3 w4 w8 iq4nl q4_0 q8_0 iq4_nl tq2_0 q1_0`,
+		"w9":                       `unknown format "w9"`,
+		"w4-":                      `unknown piece ""; there are tensor, row, gN (one scale per N weights), f16, f32 and z (zero points)`,
+		"w4-g":                     `unknown piece "g"`,
+		"w4-g032":                  `unknown piece "g032"`,
+		"w4-g-32":                  `unknown piece "g"`,
+		"w4-g99999999999999999999": `unknown piece`,
+		"w4-g40":                   `group is 40; it must be a multiple of 16, 16 to 65536`,
+		"w4-g32-g64":               `piece "g64" repeats or contradicts an earlier one`,
+		"w4-g32-row":               `piece "row" repeats or contradicts`,
+		"w4-f16-f32":               `piece "f32" repeats or contradicts`,
+		"w4-g32-z-z":               `piece "z" repeats`,
+		"w4-z":                     `zero points need a scale per group; it is per row`,
+		"w4-tensor-z":              `zero points need a scale per group; it is per tensor`,
+	} {
+		wantError(t, name, want)(Lookup(name))
+	}
+}
+
+func wantError(t *testing.T, name, want string) func(any, error) {
+	return func(_ any, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v; want %s", name, err, want)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	for _, name := range Names() {
+		w, err := Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.String() != name || w.Validate() != nil {
+			t.Errorf("%s: prints as %s, %v", name, w, w.Validate())
+		}
+		base, affine := w.Affine()
+		steps := w.MaxLevel() - w.MinLevel() + 1
+		if affine != (steps == len(w.Levels)) || affine && base != w.MinLevel() {
+			t.Errorf("%s: affine %d %v, levels %d to %d", name, base, affine, w.MinLevel(), w.MaxLevel())
+		}
+		w.Levels[0] = 7 // a copy: the table must not change
+		if again, _ := Lookup(name); again.Levels[0] == 7 {
+			t.Errorf("%s: Lookup shares its levels", name)
+		}
+	}
+}
+
+func TestAffine(t *testing.T) {
+	for _, c := range []struct {
+		levels []int
+		base   int
+		ok     bool
+	}{{nil, 0, false}, {[]int{-1, 1}, 0, false}, {[]int{-1, 0, 1}, -1, true}, {[]int{3, 4}, 3, true}, {[]int{1, 0}, 0, false}} {
+		if base, ok := (Weight{Levels: c.levels}).Affine(); base != c.base || ok != c.ok {
+			t.Errorf("%v: %d %v", c.levels, base, ok)
+		}
+	}
+}
+
+func TestWeightRefusals(t *testing.T) {
+	good := Weight{Name: "mine", Bits: 2, Levels: []int{-3, 0, 1, 5}, Bound: 2, Per: PerGroup, Scale: F16, Group: 48, Zero: true}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, edit := range map[string]func(*Weight){
+		"has no name":                                func(w *Weight) { w.Name = "" },
+		"its name must be letters":                   func(w *Weight) { w.Name = "a\nb" },
+		"bits is 0; it must be 1 to 8":               func(w *Weight) { w.Bits = 0 },
+		"bits is 9":                                  func(w *Weight) { w.Bits = 9 },
+		"has 1 levels; 2 bits hold 2 to 4":           func(w *Weight) { w.Levels = w.Levels[:1] },
+		"has 5 levels; 2 bits hold 2 to 4":           func(w *Weight) { w.Levels = make([]int, 5) },
+		"level of code 1 is 128; it must be -128":    func(w *Weight) { w.Levels = []int{0, 128} },
+		"nominal is NaN":                             func(w *Weight) { w.Bound = math.NaN() },
+		"nominal is 3;":                              func(w *Weight) { w.Bound = 3 },
+		"scale is i8; it must be f16 or f32":         func(w *Weight) { w.Scale = I8 },
+		"group is 24; it must be a multiple of 16":   func(w *Weight) { w.Group = 24 },
+		"group is 0;":                                func(w *Weight) { w.Group = 0 },
+		"set per to group or leave group out":        func(w *Weight) { w.Per, w.Zero = PerRow, false },
+		"zero points need a scale per group":         func(w *Weight) { w.Per, w.Group = PerRow, 0 },
+		"per is 7":                                   func(w *Weight) { w.Per = 7 },
+		"w4 is a built-in format with other levels":  func(w *Weight) { w.Name = "w4-own" },
+		"those of the built-in format w3-g48-z; use": func(w *Weight) { w.Name, w.Bits, w.Levels, w.Bound = "w3-own", 3, upFrom(-4, 8), 3 },
+	} {
+		w := good
+		edit(&w)
+		wantError(t, want, want)(nil, w.Validate())
+	}
+}
+
+func TestWeightJSON(t *testing.T) {
+	for _, name := range append(Names(), "w4-g32-z", "w2-tensor", "w3-row-f16") {
+		w, _ := Lookup(name)
+		text, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back, named Weight
+		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, w) {
+			t.Errorf("%s: %s: %+v, %v", name, text, back, err)
+		}
+		if err := json.Unmarshal([]byte(`"`+name+`"`), &named); err != nil || !reflect.DeepEqual(named, w) {
+			t.Errorf("%s by name: %+v, %v", name, named, err)
+		}
+	}
+	var own Weight
+	text := `{"name":"fp4","bits":4,"levels":[0,1,2,3,4,6,8,12,0,-1,-2,-3,-4,-6,-8,-12],"per":"group","group":32,"scale":"f16"}`
+	if err := json.Unmarshal([]byte(text), &own); err != nil || own.MaxLevel() != 12 || own.MinLevel() != -12 || own.Per != PerGroup {
+		t.Errorf("own format: %+v, %v", own, err)
+	}
+	for text, want := range map[string]string{
+		`{"name":"x","bitz":4}`:      `unknown field "bitz"`,
+		`{"name":"x","scale":"f64"}`: `type "f64": unknown`,
+		`{"name":"x","per":"col"}`:   `per "col": unknown`,
+		`{"name":"x","bits":4}`:      `has 0 levels`,
+		`"w5"`:                       `unknown format "w5"`,
+		`null`:                       `has no name`,
+	} {
+		var w Weight
+		wantError(t, text, want)(nil, w.UnmarshalJSON([]byte(text)))
+	}
+}
+
+func TestHalf(t *testing.T) {
+	for i := range 1 << 16 {
+		h := uint16(i)
+		f := HalfToFloat32(h)
+		// The definition: sign, five exponent bits, ten fraction bits.
+		exp, frac := int(h>>10&31), float64(h&1023)
+		want := math.Ldexp(1024+frac, exp-25)
+		if exp == 0 {
+			want = math.Ldexp(frac, -24)
+		}
+		if h>>15 == 1 {
+			want = -want
+		}
+		switch {
+		case exp < 31 && (float64(f) != want || math.Signbit(float64(f)) != (h>>15 == 1)):
+			t.Fatalf("%04x is %v, want %v", h, f, want)
+		case exp == 31 && frac == 0 && !math.IsInf(float64(f), 1-2*int(h>>15)):
+			t.Fatalf("%04x is %v", h, f)
+		case exp == 31 && frac != 0 && !math.IsNaN(float64(f)):
+			t.Fatalf("%04x is %v", h, f)
+		}
+		back := h
+		if exp == 31 && frac != 0 {
+			back |= 0x200 // NaNs become quiet
+		}
+		if got := HalfFromFloat32(f); got != back {
+			t.Fatalf("%04x -> %v -> %04x", h, f, got)
+		}
+		if exp == 31 || h>>15 == 1 {
+			continue
+		}
+		// Between h and its successor: below, at and above the middle, both signs.
+		next := float64(HalfToFloat32(h + 1))
+		if h+1 == 0x7c00 {
+			next = 65536
+		}
+		mid := float32((float64(f) + next) / 2) // exact: 12 bits
+		even := h + h&1
+		for _, c := range []struct {
+			f    float32
+			want uint16
+		}{{math.Nextafter32(mid, 0), h}, {mid, even}, {math.Nextafter32(mid, 1e9), h + 1}, {math.Nextafter32(f, 1e9), h}} {
+			if got := HalfFromFloat32(c.f); got != c.want {
+				t.Fatalf("%v -> %04x, want %04x", c.f, got, c.want)
+			}
+			if got := HalfFromFloat32(-c.f); got != c.want|0x8000 {
+				t.Fatalf("%v -> %04x, want %04x", -c.f, got, c.want|0x8000)
+			}
+		}
+	}
+	for f, want := range map[float32]uint16{65519.996: 0x7bff, 65520: 0x7c00, math.MaxFloat32: 0x7c00, math.SmallestNonzeroFloat32: 0, 1e-10: 0, 0x1p-25: 0, 0x1.000002p-25: 1} {
+		if got := HalfFromFloat32(f); got != want {
+			t.Errorf("%v -> %04x, want %04x", f, got, want)
+		}
+	}
+}
+
+func TestDequantize(t *testing.T) {
+	w, _ := Lookup("w4-g32-f32-z")
+	codes := make([]byte, 64)
+	for i := range codes {
+		codes[i] = byte(i % 16)
+	}
+	dst := make([]float32, 64)
+	if err := w.Dequantize(dst, codes, []float32{0.1, -3}, []int8{-128, 5}); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range dst {
+		scale, zero := float32(0.1), -128
+		if i >= 32 {
+			scale, zero = -3, 5
+		}
+		if want := scale * float32(i%16-8-zero); v != want {
+			t.Errorf("%d: %v, want %v", i, v, want)
+		}
+	}
+	ternary, _ := Lookup("ternary")
+	wantError(t, "code", "column 1 holds code 3; only codes 0 to 2 are allowed")(nil, ternary.Dequantize(dst[:2], []byte{0, 3}, []float32{1}, nil))
+	wantError(t, "dst", "argument dst: has 3 elements for 64 codes")(nil, w.Dequantize(dst[:3], codes, []float32{1, 1}, []int8{0, 0}))
+	wantError(t, "scales", "argument scales: has 1 elements; the row has 2")(nil, w.Dequantize(dst, codes, []float32{1}, []int8{0, 0}))
+	wantError(t, "zeros", "argument zeros: has 0 elements; the row has 2")(nil, w.Dequantize(dst, codes, []float32{1, 1}, nil))
+	wantError(t, "group", "a row of 40 weights is not whole groups of 32")(nil, w.Dequantize(dst[:40], codes[:40], []float32{1, 1}, nil))
+}
+
+// Whatever decodes is valid, and encodes to something that decodes to the same.
+func FuzzWeightJSON(f *testing.F) {
+	for _, name := range Names() {
+		w, _ := Lookup(name)
+		text, _ := json.Marshal(w)
+		f.Add(text)
+	}
+	f.Add([]byte(`"w4-g32-z"`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var w, again Weight
+		if json.Unmarshal(text, &w) != nil {
+			return
+		}
+		if err := w.Validate(); err != nil {
+			t.Fatalf("decoded, but %v", err)
+		}
+		back, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(back, &again); err != nil || !reflect.DeepEqual(w, again) {
+			t.Fatalf("%s: %+v and %+v, %v", back, w, again, err)
+		}
+	})
+}

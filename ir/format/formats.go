@@ -1,0 +1,160 @@
+package format
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rows holds the built-in formats, each one literal. A new format is a new row:
+// the name grammar, packing, every test and the compiler take it from here.
+//
+// The rows after iq4nl are GGUF block types with one scale per block
+// (ggml-common.h and dequantize_row_* of ggml); package blocks reads their
+// bytes into these codes.
+var rows = []Weight{
+	{Name: "w1", Bits: 1, Levels: []int{-1, 1}, Bound: 1, Per: PerRow, Scale: F32},
+	{Name: "ternary", Bits: 2, Levels: []int{-1, 0, 1}, Bound: 1.6, Per: PerRow, Scale: F32},
+	{Name: "w2", Bits: 2, Levels: upFrom(-2, 4), Bound: 2, Per: PerRow, Scale: F32},
+	{Name: "w3", Bits: 3, Levels: upFrom(-4, 8), Bound: 3, Per: PerRow, Scale: F32},
+	{Name: "w4", Bits: 4, Levels: upFrom(-8, 16), Bound: 4, Per: PerRow, Scale: F32},
+	{Name: "w8", Bits: 8, Levels: upFrom(-128, 256), Bound: 8, Per: PerRow, Scale: F32},
+	{Name: "iq4nl", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerRow, Scale: F32},
+	{Name: "q4_0", Bits: 4, Levels: upFrom(-8, 16), Bound: 4, Per: PerGroup, Scale: F16, Group: 32},
+	{Name: "q8_0", Bits: 8, Levels: upFrom(-128, 256), Bound: 8, Per: PerGroup, Scale: F16, Group: 32},
+	{Name: "iq4_nl", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerGroup, Scale: F16, Group: 32},
+	{Name: "tq2_0", Bits: 2, Levels: []int{-1, 0, 1}, Bound: 1.6, Per: PerGroup, Scale: F16, Group: 256},
+	{Name: "q1_0", Bits: 1, Levels: []int{-1, 1}, Bound: 1, Per: PerGroup, Scale: F16, Group: 128},
+}
+
+// iq4nl is the codebook of ggml's IQ4_NL (kvalues_iq4nl, ggml-common.h).
+var iq4nl = []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+func upFrom(base, n int) []int {
+	levels := make([]int, n)
+	for c := range levels {
+		levels[c] = base + c
+	}
+	return levels
+}
+
+// Names lists the built-in formats in the order of the table.
+func Names() []string {
+	names := make([]string, len(rows))
+	for i, w := range rows {
+		names[i] = w.Name
+	}
+	return names
+}
+
+func row(name string) (Weight, bool) {
+	for _, w := range rows {
+		if w.Name == name {
+			w.Levels = slices.Clone(w.Levels)
+			return w, true
+		}
+	}
+	return Weight{}, false
+}
+
+// Lookup is the weight format of a name: a built-in one, followed by what
+// differs from it, in any order.
+//
+//	w4              one f32 scale per row
+//	w4-g32          one f16 scale per 32 weights of a row
+//	w4-g128-f32     one f32 scale per 128
+//	w4-g32-z        with an int8 zero point per scale
+//	w2-tensor       one f32 scale
+//	w2-row-f16      one f16 scale per row
+//
+// The name of the result is the canonical one: w4-g32-f16 is w4-g32.
+func Lookup(name string) (Weight, error) {
+	pieces := strings.Split(name, "-")
+	w, ok := row(pieces[0])
+	if !ok {
+		return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown format %q; there are %s", pieces[0], strings.Join(Names(), " "))
+	}
+	var per, scale, zero bool // which kinds of piece have been seen
+	for _, p := range pieces[1:] {
+		seen := &per
+		switch {
+		case p == "tensor":
+			w.Per, w.Group = PerTensor, 0
+		case p == "row":
+			w.Per, w.Group = PerRow, 0
+		case p == "z":
+			seen, w.Zero = &zero, true
+		case p == "f16":
+			seen, w.Scale = &scale, F16
+		case p == "f32":
+			seen, w.Scale = &scale, F32
+		default:
+			g, ok := groupPiece(p)
+			if !ok {
+				return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown piece %q; there are tensor, row, gN (one scale per N weights), f16, f32 and z (zero points)", p)
+			}
+			w.Per, w.Group = PerGroup, g
+		}
+		if *seen {
+			return Weight{}, errorf(fmt.Sprintf("weight %q", name), "piece %q repeats or contradicts an earlier one", p)
+		}
+		*seen = true
+	}
+	if per && !scale {
+		w.Scale = usualScale(w.Per)
+	}
+	w.Name = w.String()
+	if err := w.Validate(); err != nil {
+		return Weight{}, err
+	}
+	return w, nil
+}
+
+// groupPiece reads "g32": a positive number without leading zeros.
+func groupPiece(p string) (int, bool) {
+	digits, ok := strings.CutPrefix(p, "g")
+	if !ok || digits == "" || digits[0] < '1' || digits[0] > '9' {
+		return 0, false
+	}
+	g, err := strconv.Atoi(digits)
+	return g, err == nil
+}
+
+// usualScale is the type of a scale that a name does not state.
+func usualScale(p Per) DType {
+	if p == PerGroup {
+		return F16
+	}
+	return F32
+}
+
+// String is the canonical name of w: the shortest for which Lookup gives w, or
+// w.Name if w does not come from the table.
+func (w Weight) String() string {
+	name, _, _ := strings.Cut(w.Name, "-")
+	base, ok := row(name)
+	if !ok || base.Bits != w.Bits || !slices.Equal(base.Levels, w.Levels) {
+		return w.Name
+	}
+	plain := base.Scale // the scale type if no piece states it
+	if w.Per != base.Per || w.Group != base.Group {
+		plain = usualScale(w.Per)
+	} else if w.Scale != base.Scale {
+		plain = Invalid
+	}
+	if w.Per != base.Per || w.Group != base.Group || plain == Invalid {
+		if w.Per == PerGroup {
+			name += "-g" + strconv.Itoa(w.Group)
+		} else {
+			name += "-" + w.Per.String()
+		}
+	}
+	if w.Scale != plain {
+		name += "-" + w.Scale.String()
+	}
+	if w.Zero {
+		name += "-z"
+	}
+	return name
+}

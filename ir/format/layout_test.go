@@ -1,0 +1,423 @@
+package format
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rowLanes is a layout for tiles of 64 rows: 4 registers of 16 lanes, 4 columns
+// per lane, a record of 4*fields columns whose fields share their words.
+//
+//	code words: [word][register 4][lane 16][column 4], one byte each
+func rowLanes(t testing.TB, bits, fields int) *Layout {
+	m, words, err := DenseMap(bits, fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Layout{
+		TileM: 64, RecordK: 4 * fields, HeaderBytes: 256, RecordBytes: words * 256,
+		Parts: []Part{
+			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{"m", 1, 64, 4}}},
+			{
+				Name: Codes, Base: 256, WordStride: 256, Map: m,
+				Digits: []Digit{{"m", 16, 4, 64}, {"m", 1, 16, 4}, {"k", 1, 4, 1}},
+				Fields: []Digit{{"k", 4, fields, 1}},
+			},
+		},
+	}
+}
+
+// planes is a layout of bit planes: tiles of 32 rows, records of 8 columns, a
+// byte per row and plane.
+func planes(bits int) *Layout {
+	return &Layout{
+		TileM: 32, RecordK: 8, HeaderBytes: 128, RecordBytes: 32 * bits,
+		Parts: []Part{
+			{Name: Codes, Base: 128, WordStride: 32, Map: PlaneMap(bits), Digits: []Digit{{"m", 1, 32, 1}}, Fields: []Digit{{"k", 1, 8, 1}}},
+			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{"m", 1, 32, 4}}},
+		},
+	}
+}
+
+// groups is a layout whose record is one group of 16 rows: scales, zeros if
+// wanted, then a row's codes one after the other.
+func groups(t testing.TB, w Weight, elem DType) *Layout {
+	m, words, err := DenseMap(w.Bits, w.Group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Layout{TileM: 16, RecordK: w.Group}
+	l.Parts = append(l.Parts, Part{Name: Scales, Elem: elem, Digits: []Digit{{"m", 1, 16, elem.Bytes()}}})
+	at := 16 * elem.Bytes()
+	if w.Zero {
+		l.Parts = append(l.Parts, Part{Name: Zeros, Elem: I8, Base: at, Digits: []Digit{{"m", 1, 16, 1}}})
+		at += 16
+	}
+	l.Parts = append(l.Parts, Part{Name: Codes, Base: at, WordStride: 1, Map: m, Digits: []Digit{{"m", 1, 16, words}}, Fields: []Digit{{"k", 1, w.Group, 1}}})
+	l.RecordBytes = at + 16*words
+	return l
+}
+
+func lookup(t testing.TB, name string) Weight {
+	w, err := Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func randomSource(w Weight, m, k int, rng *rand.Rand) Source {
+	src := Source{Codes: make([]byte, m*k), Scales: make([]float32, w.ScaleCount(m, k))}
+	for i := range src.Codes {
+		src.Codes[i] = byte(rng.Intn(len(w.Levels)))
+	}
+	for i := range src.Scales {
+		src.Scales[i] = HalfToFloat32(uint16(rng.Intn(0x7c00)) | uint16(rng.Intn(2))<<15)
+	}
+	if w.Zero {
+		src.Zeros = make([]int8, len(src.Scales))
+		for i := range src.Zeros {
+			src.Zeros[i] = int8(rng.Intn(256) - 128)
+		}
+	}
+	return src
+}
+
+type packCase struct {
+	w Weight
+	l *Layout
+}
+
+func packCases(t testing.TB) []packCase {
+	var cases []packCase
+	for _, name := range []string{"w1", "ternary", "w2", "w3", "w4", "w8", "iq4nl", "w2-tensor", "w2-row-f16"} {
+		w := lookup(t, name)
+		cases = append(cases, packCase{w, rowLanes(t, w.Bits, 8)}, packCase{w, planes(w.Bits)})
+	}
+	for _, name := range []string{"w4-g32", "w4-g128-f32", "w3-g16-z", "q4_0", "q8_0", "iq4_nl", "tq2_0", "q1_0"} {
+		w := lookup(t, name)
+		cases = append(cases, packCase{w, groups(t, w, w.Scale)}, packCase{w, groups(t, w, F32)})
+	}
+	// A group of two records, each with the scale; two groups in a record.
+	w := lookup(t, "w4-g64")
+	split := groups(t, lookup(t, "w4-g32"), F16)
+	twice := groups(t, w, F16)
+	narrow := lookup(t, "w4-g32")
+	twice.Parts[0].Digits = []Digit{{"m", 1, 16, 2}, {"k", 32, 2, 32}}
+	twice.Parts[1].Base = 64
+	twice.RecordBytes += 32
+	tensor := planes(2) // one scale per tile
+	tensor.Parts[1].Digits = nil
+	return append(cases, packCase{w, split}, packCase{narrow, twice}, packCase{lookup(t, "w2-tensor"), tensor})
+}
+
+// Pack puts every bit where Address says, and Unpack is its inverse.
+func TestPack(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	for _, c := range packCases(t) {
+		for _, m := range []int{1, 16, 63, 64, 65, 130} {
+			for _, k := range []int{1, 8, 33, 256, 512} {
+				if c.w.Per == PerGroup {
+					k = (k + c.w.Group - 1) / c.w.Group * c.w.Group
+				}
+				src := randomSource(c.w, m, k, rng)
+				packed, err := Pack(c.w, c.l, m, k, src)
+				if err != nil {
+					t.Fatalf("%s: %v", c.w, err)
+				}
+				checkPacked(t, c, m, k, src, packed)
+				back, err := Unpack(c.w, c.l, m, k, packed)
+				if err != nil || !slices.Equal(back.Codes, src.Codes) || !slices.Equal(bitsOf(back.Scales), bitsOf(src.Scales)) || !slices.Equal(back.Zeros, src.Zeros) {
+					t.Fatalf("%s %dx%d: unpacked differs, %v", c.w, m, k, err)
+				}
+			}
+		}
+	}
+}
+
+func bitsOf(f []float32) []uint32 {
+	bits := make([]uint32, len(f))
+	for i, v := range f {
+		bits[i] = math.Float32bits(v)
+	}
+	return bits
+}
+
+// checkPacked reads a packed buffer by the definition of Part, and that
+// nothing else is in it.
+func checkPacked(t *testing.T, c packCase, m, k int, src Source, packed []byte) {
+	t.Helper()
+	rest := slices.Clone(packed)
+	tile := c.l.TileBytes(k)
+	codes, scales, zeros := c.l.Part(Codes), c.l.Part(Scales), c.l.Part(Zeros)
+	for row := range m {
+		for col := range k {
+			code := 0
+			for i := range c.w.Bits {
+				at, bit := c.l.BitAddress(codes, row, col, i, tile)
+				code |= int(packed[at]>>bit&1) << i
+				rest[at] &^= 1 << bit
+			}
+			if code != int(src.Codes[row*k+col]) {
+				t.Fatalf("%s %dx%d: row %d, column %d holds %d, want %d", c.w, m, k, row, col, code, src.Codes[row*k+col])
+			}
+			i := c.w.ScaleIndex(row, col, k)
+			at := c.l.Address(scales, row, col, tile)
+			if got := getScale(packed[at:], scales.Elem); math.Float32bits(got) != math.Float32bits(src.Scales[i]) {
+				t.Fatalf("%s %dx%d: row %d, column %d has scale %v, want %v", c.w, m, k, row, col, got, src.Scales[i])
+			}
+			clear(rest[at:][:scales.Elem.Bytes()])
+			if zeros != nil {
+				at := c.l.Address(zeros, row, col, tile)
+				if int8(packed[at]) != src.Zeros[i] {
+					t.Fatalf("%s: row %d, column %d has zero %d, want %d", c.w, row, col, int8(packed[at]), src.Zeros[i])
+				}
+				rest[at] = 0
+			}
+		}
+	}
+	if i := slices.IndexFunc(rest, func(b byte) bool { return b != 0 }); i >= 0 {
+		t.Fatalf("%s %dx%d: byte %d holds %#x of padding", c.w, m, k, i, rest[i])
+	}
+}
+
+func TestPackRefusals(t *testing.T) {
+	w, g := lookup(t, "ternary"), lookup(t, "w4-g32-z")
+	l, lg := rowLanes(t, 2, 4), groups(t, g, F16)
+	src := func(edit func(*Source)) Source {
+		s := Source{Codes: make([]byte, 3*16), Scales: []float32{1, 2, 3}}
+		edit(&s)
+		return s
+	}
+	srcG := func(edit func(*Source)) Source {
+		s := Source{Codes: make([]byte, 4*64), Scales: make([]float32, 8), Zeros: make([]int8, 8)}
+		edit(&s)
+		return s
+	}
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		want string
+		w    Weight
+		l    *Layout
+		m, k int
+		src  Source
+	}{
+		{"row 2, column 1: code 3 is forbidden; weight ternary has codes 0 to 2", w, l, 3, 16, src(func(s *Source) { s.Codes[33] = 3 })},
+		{"row 0, column 0: code 255 is forbidden", w, l, 3, 16, src(func(s *Source) { s.Codes[0] = 255 })},
+		{"row 1: scale NaN is not finite", w, l, 3, 16, src(func(s *Source) { s.Scales[1] = nan })},
+		{"argument codes: has 47 elements; a 3 by 16 matrix has 48", w, l, 3, 16, src(func(s *Source) { s.Codes = s.Codes[1:] })},
+		{"argument scales: has 2 elements; a 3 by 16 matrix of ternary has 3", w, l, 3, 16, src(func(s *Source) { s.Scales = s.Scales[1:] })},
+		{"argument zeros: has 3 elements; a 3 by 16 matrix of ternary has 0", w, l, 3, 16, src(func(s *Source) { s.Zeros = make([]int8, 3) })},
+		{"matrix of 0 rows and 16 columns: both must be at least 1", w, l, 0, 16, Source{}},
+		{"both must be at least 1", w, l, -1, -1, Source{Codes: []byte{0}}},
+		{"the product must fit an int", w, l, math.MaxInt, math.MaxInt, Source{}},
+		{"too large to address", w, l, 1, math.MaxInt, Source{}},
+		{"row 3, block 1: scale 0.1 is not representable in f16: round it first or use f32 scales", g, lg, 4, 64, srcG(func(s *Source) { s.Scales[7] = 0.1 })},
+		{"row 1, block 0: scale +Inf is not finite", g, lg, 4, 64, srcG(func(s *Source) { s.Scales[2] = float32(math.Inf(1)) })},
+		{"the columns are not whole groups of 32, as weight w4-g32-z needs", g, lg, 4, 48, srcG(func(*Source) {})},
+		{"argument zeros: has 0 elements", g, lg, 4, 64, srcG(func(s *Source) { s.Zeros = nil })},
+		{"has 2 bits per code; weight w3 has 3", lookup(t, "w3"), l, 3, 16, src(func(*Source) {})},
+		{`part "zeros" and the zero points of weight w4-g32`, lookup(t, "w4-g32"), lg, 4, 64, srcG(func(*Source) {})},
+		{"lies in the header, but weight ternary-g32 has one per group", lookup(t, "ternary-g32"), l, 3, 32, Source{}},
+	} {
+		wantError(t, c.want, c.want)(Pack(c.w, c.l, c.m, c.k, c.src))
+	}
+	packed, err := Pack(w, l, 3, 16, src(func(*Source) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, "unpack", "argument packed: has 511 bytes; a 3 by 16 matrix in this layout has 512")(Unpack(w, l, 3, 16, packed[1:]))
+	packed[256] = 3
+	wantError(t, "unpack", "row 0, column 0: code 3 is forbidden")(Unpack(w, l, 3, 16, packed))
+}
+
+func TestLayoutRefusals(t *testing.T) {
+	for want, edit := range map[string]func(*Layout){
+		"tile_m 0 by record_k 32":                                    func(l *Layout) { l.TileM = 0 },
+		"their product at most 1048576":                              func(l *Layout) { l.TileM = 1 << 19 },
+		"header_bytes is -1":                                         func(l *Layout) { l.HeaderBytes = -1 },
+		"record_bytes is 99999999":                                   func(l *Layout) { l.RecordBytes = 99999999 },
+		"has 0 parts":                                                func(l *Layout) { l.Parts = nil },
+		`layout part "codes": there are two parts`:                   func(l *Layout) { l.Parts = append(l.Parts, l.Parts[1]) },
+		"has neither elem nor a map":                                 func(l *Layout) { l.Parts[1].Map = nil },
+		"has whole elements (elem f32) and also fields":              func(l *Layout) { l.Parts[0].WordStride = 1 },
+		`digit of axis "q"; there are m, n and k`:                    func(l *Layout) { l.Parts[1].Digits[0].Axis = "q" },
+		"digit m/16%0; div and mod must be at least 1":               func(l *Layout) { l.Parts[1].Digits[0].Mod = 0 },
+		"digit m/16%8; div and mod":                                  func(l *Layout) { l.Parts[1].Digits[0].Mod = 8 },
+		"it can have no k digit":                                     func(l *Layout) { l.Parts[0].Digits[0].Axis = "k" },
+		"row 0, k 16 has field 4; the map has 4":                     func(l *Layout) { l.Parts[1].Map = l.Parts[1].Map[:4] },
+		"row 0, k 0 lies at byte 252, outside its bytes 256 to 1280": func(l *Layout) { l.Parts[1].Base = 252 },
+		"row 63, k 0 lies at byte 256, outside its bytes 0 to 256":   func(l *Layout) { l.Parts[0].Base = 4 },
+		"row 1, k 0 shares byte 2 with part \"scales\"":              func(l *Layout) { l.Parts[0].Digits[0].Stride = 2 },
+		"shares bit 0 of byte 257 with part \"codes\"":               func(l *Layout) { l.Parts[1].Digits[1].Stride = 1 },
+		"field 0: bit 8 of word 0":                                   func(l *Layout) { l.Parts[1].Map[0][0].Bit = 8 },
+		"field 3 has 3 bits; every field must":                       func(l *Layout) { l.Parts[1].Map[3] = l.Parts[1].Map[3][:3] },
+	} {
+		l := rowLanes(t, 4, 8)
+		edit(l)
+		wantError(t, want, want)(nil, l.Validate())
+	}
+}
+
+func TestFits(t *testing.T) {
+	w := lookup(t, "w4-g32")
+	for want, edit := range map[string]func(*Layout){
+		`has no part "codes" with a bit map`:       func(l *Layout) { l.Parts[1].Name = "bits" },
+		`has no part "scales"`:                     func(l *Layout) { l.Parts[0].Name = "sums" },
+		"elem is i32; it must be one of [f16 f32]": func(l *Layout) { l.Parts[0].Elem = I32; l.Parts[0].Digits[0].Stride = 0 },
+		"and so does another scale":                func(l *Layout) { l.Parts[0].Digits = nil },
+	} {
+		l := groups(t, w, F16)
+		edit(l)
+		wantError(t, want, want)(nil, l.Fits(w))
+	}
+	wantError(t, "group", "record_k 32 is neither a multiple nor a divisor of the group of 48")(nil, groups(t, w, F16).Fits(lookup(t, "w4-g48")))
+}
+
+func TestDenseMap(t *testing.T) {
+	m, words, err := DenseMap(3, 8)
+	want := [][]BitPos{
+		{{0, 0}, {0, 1}, {0, 2}}, {{0, 3}, {0, 4}, {0, 5}},
+		{{1, 0}, {1, 1}, {1, 2}}, {{1, 3}, {1, 4}, {1, 5}},
+		{{2, 0}, {2, 1}, {2, 2}}, {{2, 3}, {2, 4}, {2, 5}},
+		{{1, 7}, {0, 6}, {0, 7}}, {{2, 6}, {2, 7}, {1, 6}},
+	}
+	if err != nil || words != 3 || !reflect.DeepEqual(m, want) {
+		t.Errorf("3 bits: %v %d %v", m, words, err)
+	}
+	for bits := 1; bits <= 8; bits++ {
+		fields := 8 / gcd(8, bits)
+		for _, n := range []int{fields, 2 * fields, 16 * fields} {
+			m, words, err := DenseMap(bits, n)
+			if err != nil || len(m) != n || words*8 != n*bits {
+				t.Fatalf("%d bits: %d fields in %d words, %v", bits, len(m), words, err)
+			}
+			seen := map[BitPos]bool{}
+			for _, code := range append(m, PlaneMap(bits)...) {
+				if len(code) != bits {
+					t.Fatalf("%d bits: a field of %d", bits, len(code))
+				}
+			}
+			for _, code := range m {
+				for _, b := range code {
+					seen[b] = true
+				}
+			}
+			if len(seen) != words*8 {
+				t.Errorf("%d bits, %d fields: %d of %d bits used", bits, n, len(seen), words*8)
+			}
+		}
+	}
+	if _, _, err := DenseMap(3, 4); err == nil || !strings.Contains(err.Error(), "use a multiple of 8 fields") {
+		t.Error(err)
+	}
+	wantError(t, "bits", "bits must be 1 to 8")(first(DenseMap(9, 8)))
+	wantError(t, "fields", "fields must be 1 to")(first(DenseMap(4, 0)))
+}
+
+func first[A, B any](a A, _ B, err error) (A, error) { return a, err }
+
+func TestPackedBytes(t *testing.T) {
+	l := rowLanes(t, 4, 8)
+	for _, c := range []struct{ m, k, want int }{{1, 1, 256 + 1024}, {64, 32, 256 + 1024}, {65, 33, 2 * (256 + 2048)}, {math.MaxInt, 1, 0}, {1, math.MaxInt, 0}, {1 << 40, 1 << 40, 0}, {0, 1, 0}, {1, -1, 0}} {
+		got, err := l.PackedBytes(c.m, c.k)
+		if got != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%d by %d: %d, %v; want %d", c.m, c.k, got, err, c.want)
+		}
+	}
+}
+
+func TestHash(t *testing.T) {
+	a, b := planes(2), planes(2)
+	a.Parts[1].Digits, b.Parts[1].Digits = nil, []Digit{}
+	if a.Hash() != b.Hash() || len(a.Hash()) != 16 {
+		t.Error(a.Hash(), b.Hash())
+	}
+	if a.Hash() == planes(2).Hash() || a.Parts[1].Digits != nil {
+		t.Error("a different layout has an equal hash, or Hash edits its layout")
+	}
+	// Saved buffers carry this: it may not change.
+	if got, want := planes(2).Hash(), "a667a7c190d147fc"; got != want {
+		t.Errorf("hash of planes(2) is %s, was %s", got, want)
+	}
+}
+
+func TestLayoutJSON(t *testing.T) {
+	for _, c := range packCases(t) {
+		text, err := json.Marshal(c.l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Layout
+		if err := json.Unmarshal(text, &back); err != nil || back.Hash() != c.l.Hash() {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	var l Layout
+	wantError(t, "field", `unknown field "tilem"`)(nil, json.Unmarshal([]byte(`{"tilem":3}`), &l))
+	wantError(t, "null", "tile_m 0")(nil, l.UnmarshalJSON([]byte("null")))
+}
+
+// Whatever decodes is valid, keeps its hash, and packs one element if it fits a format.
+func FuzzLayoutJSON(f *testing.F) {
+	for _, c := range packCases(f) {
+		text, _ := json.Marshal(c.l)
+		f.Add(text)
+	}
+	w, _ := Lookup("w2")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var l, again Layout
+		if json.Unmarshal(text, &l) != nil {
+			return
+		}
+		back, err := json.Marshal(&l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(back, &again); err != nil || again.Hash() != l.Hash() {
+			t.Fatalf("%s: %v", back, err)
+		}
+		if l.Fits(w) != nil {
+			return
+		}
+		packed, err := Pack(w, &l, 1, 1, Source{Codes: []byte{2}, Scales: []float32{1.5}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if src, err := Unpack(w, &l, 1, 1, packed); err != nil || src.Codes[0] != 2 || src.Scales[0] != 1.5 {
+			t.Fatalf("%v, %v", src, err)
+		}
+	})
+}
+
+func BenchmarkPack(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		l    *Layout
+	}{{"w2", rowLanes(b, 2, 4)}, {"w3", rowLanes(b, 3, 8)}, {"w4", rowLanes(b, 4, 8)}, {"w4", planes(4)}, {"w8", rowLanes(b, 8, 4)}} {
+		w := lookup(b, c.name)
+		const m, k = 1024, 1024
+		src := randomSource(w, m, k, rand.New(rand.NewSource(1)))
+		packed, err := Pack(w, c.l, m, k, src)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(c.name+"/pack", func(b *testing.B) {
+			for b.Loop() {
+				Pack(w, c.l, m, k, src)
+			}
+			b.ReportMetric(float64(b.N)*m*k/b.Elapsed().Seconds()/1e6, "Mweights/s")
+		})
+		b.Run(c.name+"/unpack", func(b *testing.B) {
+			for b.Loop() {
+				Unpack(w, c.l, m, k, packed)
+			}
+			b.ReportMetric(float64(b.N)*m*k/b.Elapsed().Seconds()/1e6, "Mweights/s")
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package format
+
+import "fmt"
+
+// Validate reports what makes l unusable for any matrix, or nil: every digit
+// repeats with the tile and the record, every element lies inside its header or
+// record, no two parts share a byte, and no two codes share a bit.
+func (l *Layout) Validate() error {
+	switch {
+	case l.TileM < 1 || l.RecordK < 1 || l.TileM > maxRecordElems || l.RecordK > maxRecordElems || l.TileM*l.RecordK > maxRecordElems:
+		return errorf("layout", "tile_m %d by record_k %d; both must be at least 1, their product at most %d", l.TileM, l.RecordK, maxRecordElems)
+	case l.HeaderBytes < 0 || l.HeaderBytes > maxTileBytes:
+		return errorf("layout", "header_bytes is %d; it must be 0 to %d", l.HeaderBytes, maxTileBytes)
+	case l.RecordBytes < 1 || l.RecordBytes > maxTileBytes:
+		return errorf("layout", "record_bytes is %d; it must be 1 to %d", l.RecordBytes, maxTileBytes)
+	case len(l.Parts) < 1 || len(l.Parts) > maxParts:
+		return errorf("layout", "has %d parts; it must have 1 to %d", len(l.Parts), maxParts)
+	}
+	used := occupancy{parts: l.Parts, owner: make([]uint8, l.HeaderBytes+l.RecordBytes), mark: make([]int32, l.HeaderBytes+l.RecordBytes)}
+	for i := range l.Parts {
+		p := &l.Parts[i]
+		if l.Part(p.Name) != p {
+			return errorf(partName(p), "there are two parts of this name")
+		}
+		if err := l.validPart(p); err != nil {
+			return err
+		}
+		if err := l.occupy(&used, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func partName(p *Part) string { return fmt.Sprintf("layout part %q", p.Name) }
+
+func (l *Layout) validPart(p *Part) error {
+	bad := func(problem string, args ...any) error { return errorf(partName(p), problem, args...) }
+	switch {
+	case p.Name == "" || !printable(p.Name):
+		return bad("its name must be letters, digits, '_', '-' and '.', 1 to 64 of them")
+	case int(p.Elem) >= len(dtypes):
+		return bad("unknown elem %d", uint8(p.Elem))
+	case p.Base < 0 || p.Base > 2*maxTileBytes:
+		return bad("base is %d; it must be 0 to %d", p.Base, 2*maxTileBytes)
+	case p.Elem != Invalid && (len(p.Fields) > 0 || len(p.Map) > 0 || p.WordStride != 0):
+		return bad("has whole elements (elem %s) and also fields, a map or a word_stride; leave out one or the other", p.Elem)
+	case p.Elem == Invalid && len(p.Map) == 0:
+		return bad("has neither elem nor a map")
+	case p.WordStride < -maxTileBytes || p.WordStride > maxTileBytes:
+		return bad("word_stride is %d; it is too large", p.WordStride)
+	case len(p.Digits) > maxDigits || len(p.Fields) > maxDigits:
+		return bad("has more than %d digits", maxDigits)
+	case len(p.Map) > maxFields:
+		return bad("has %d fields; at most %d are allowed", len(p.Map), maxFields)
+	}
+	for _, digits := range [][]Digit{p.Digits, p.Fields} {
+		for _, d := range digits {
+			if err := l.validDigit(p, d); err != nil {
+				return err
+			}
+		}
+	}
+	for f, code := range p.Map {
+		if len(code) < 1 || len(code) > 8 || len(code) != len(p.Map[0]) {
+			return bad("field %d has %d bits; every field must have the same number, 1 to 8", f, len(code))
+		}
+		for _, b := range code {
+			if b.Bit < 0 || b.Bit > 7 || b.Word < 0 || b.Word > maxTileBytes {
+				return bad("field %d: bit %d of word %d; a word has bits 0 to 7, and words count from 0", f, b.Bit, b.Word)
+			}
+		}
+	}
+	return nil
+}
+
+// validDigit holds a digit to the period of its part: as indices count over the
+// whole matrix, a digit that does not repeat with the tile or the record would
+// move the address out of it.
+func (l *Layout) validDigit(p *Part, d Digit) error {
+	extent := l.TileM
+	switch d.Axis {
+	case "m", "n":
+	case "k":
+		extent = l.RecordK
+		if p.Header {
+			return errorf(partName(p), "lies in the header, which all of K shares: it can have no k digit")
+		}
+	default:
+		return errorf(partName(p), "digit of axis %q; there are m, n and k", d.Axis)
+	}
+	if d.Div < 1 || d.Mod < 1 || d.Div > extent || d.Mod > extent || extent%(d.Div*d.Mod) != 0 {
+		return errorf(partName(p), "digit %s/%d%%%d; div and mod must be at least 1 and their product must divide the %d of the tile or record", d.Axis, d.Div, d.Mod, extent)
+	}
+	if d.Stride < -2*maxTileBytes || d.Stride > 2*maxTileBytes {
+		return errorf(partName(p), "digit %s/%d%%%d has stride %d; it is too large", d.Axis, d.Div, d.Mod, d.Stride)
+	}
+	return nil
+}
+
+// occupancy says who lies at each byte of a header followed by one record.
+type occupancy struct {
+	parts []Part
+	owner []uint8 // 1 + index of the part, 0 if free
+	mark  []int32 // whole elements: where the element begins; codes: the bits taken
+}
+
+// occupy marks the bytes of part i, or reports where they lie outside or on
+// something else.
+func (l *Layout) occupy(used *occupancy, i int) error {
+	p := &l.Parts[i]
+	columns := l.RecordK
+	lo, hi := l.HeaderBytes, l.HeaderBytes+l.RecordBytes
+	if p.Header {
+		lo, hi = 0, l.HeaderBytes
+		if p.Elem != Invalid {
+			columns = 1
+		}
+	}
+	for row := range l.TileM {
+		for k := range columns {
+			at := p.Offset(row, k)
+			if p.Elem != Invalid {
+				if err := used.element(i, at, lo, hi, row, k); err != nil {
+					return err
+				}
+				continue
+			}
+			f := p.Field(row, k)
+			if f < 0 || f >= len(p.Map) {
+				return errorf(partName(p), "row %d, k %d has field %d; the map has %d", row, k, f, len(p.Map))
+			}
+			for _, b := range p.Map[f] {
+				if err := used.bit(i, at+b.Word*p.WordStride, b.Bit, lo, hi, row, k); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// element takes the bytes of a whole element; several (row, k) may share it.
+func (u *occupancy) element(i, at, lo, hi, row, k int) error {
+	p := &u.parts[i]
+	if at < lo || at+p.Elem.Bytes() > hi {
+		return errorf(partName(p), "row %d, k %d lies at byte %d, outside its bytes %d to %d", row, k, at, lo, hi)
+	}
+	for b := at; b < at+p.Elem.Bytes(); b++ {
+		if u.owner[b] != 0 && (int(u.owner[b]) != i+1 || int(u.mark[b]) != at) {
+			return errorf(partName(p), "row %d, k %d shares byte %d with part %q", row, k, b, u.parts[u.owner[b]-1].Name)
+		}
+		u.owner[b], u.mark[b] = uint8(i+1), int32(at)
+	}
+	return nil
+}
+
+// bit takes one bit of a code; nothing else may lie there.
+func (u *occupancy) bit(i, at, bit, lo, hi, row, k int) error {
+	p := &u.parts[i]
+	if at < lo || at >= hi {
+		return errorf(partName(p), "row %d, k %d lies at byte %d, outside its bytes %d to %d", row, k, at, lo, hi)
+	}
+	if u.owner[at] != 0 && (int(u.owner[at]) != i+1 || u.mark[at]>>bit&1 != 0) {
+		return errorf(partName(p), "row %d, k %d shares bit %d of byte %d with part %q", row, k, bit, at, u.parts[u.owner[at]-1].Name)
+	}
+	u.owner[at] = uint8(i + 1)
+	u.mark[at] |= 1 << bit
+	return nil
+}
+
+// Fits reports why l cannot hold weights of format w, or nil: it needs parts
+// "codes" of w.Bits bits, "scales" of f16 or f32 and, if the format has zero
+// points, "zeros" of i8, with no two scales at one address. A record must be
+// whole groups, or a group whole records (each then repeats the scale).
+func (l *Layout) Fits(w Weight) error {
+	if err := w.Validate(); err != nil {
+		return err
+	}
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	codes := l.Part(Codes)
+	switch {
+	case codes == nil || codes.Elem != Invalid || codes.Header:
+		return errorf("layout", "has no part %q with a bit map in its records", Codes)
+	case len(codes.Map[0]) != w.Bits:
+		return errorf(partName(codes), "has %d bits per code; weight %s has %d", len(codes.Map[0]), w, w.Bits)
+	case w.Per == PerGroup && l.RecordK%w.Group != 0 && w.Group%l.RecordK != 0:
+		return errorf("layout", "record_k %d is neither a multiple nor a divisor of the group of %d", l.RecordK, w.Group)
+	case (l.Part(Zeros) != nil) != w.Zero:
+		return errorf("layout", "part %q and the zero points of weight %s: one is there without the other", Zeros, w)
+	}
+	if err := l.fitsScales(w, l.Part(Scales), Scales, F16, F32); err != nil || !w.Zero {
+		return err
+	}
+	return l.fitsScales(w, l.Part(Zeros), Zeros, I8)
+}
+
+func (l *Layout) fitsScales(w Weight, p *Part, name string, elems ...DType) error {
+	if p == nil {
+		return errorf("layout", "has no part %q", name)
+	}
+	ok := false
+	for _, e := range elems {
+		ok = ok || p.Elem == e
+	}
+	if !ok {
+		return errorf(partName(p), "elem is %s; it must be one of %v", p.Elem, elems)
+	}
+	if w.Per == PerGroup && p.Header {
+		return errorf(partName(p), "lies in the header, but weight %s has one per group: it must lie in the records", w)
+	}
+	at := map[int]int{} // address -> index of the scale within the tile and record
+	for _, s := range l.scaleSlots(w, p) {
+		if other, ok := at[s.offset]; ok && other != s.index {
+			return errorf(partName(p), "row %d, k %d lies at byte %d, and so does another scale of weight %s", s.row, s.k, s.offset, w)
+		}
+		at[s.offset] = s.index
+	}
+	return nil
+}
+
+// slot is one place of a scale or zero point in a tile's header or record.
+type slot struct {
+	row, k int // within the tile, within the record
+	offset int // Part.Offset
+	index  int // equal for equal scales within a tile and record
+}
+
+// scaleSlots lists the places of a part of scales, one for every distinct pair
+// of scale and address.
+func (l *Layout) scaleSlots(w Weight, p *Part) []slot {
+	columns := l.RecordK
+	if p.Header {
+		columns = 1
+	}
+	var slots []slot
+	seen := map[[2]int]bool{}
+	for row := range l.TileM {
+		for k := range columns {
+			s := slot{row: row, k: k, offset: p.Offset(row, k), index: row}
+			switch {
+			case w.Per == PerTensor:
+				s.index = 0
+			case w.Per == PerGroup:
+				s.index = row*l.RecordK + k/w.Group
+			}
+			if id := [2]int{s.offset, s.index}; !seen[id] {
+				seen[id] = true
+				slots = append(slots, s)
+			}
+		}
+	}
+	return slots
+}
