@@ -1,0 +1,277 @@
+package arm64
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// What a row's Code is: how the printer makes words of the operation.
+type (
+	// plain is one word: the result in Rd, arguments in Rn and Rm.
+	plain struct {
+		word uint32             // register and immediate fields zero
+		text string             // its assembly, for fmt: result, Rn, Rm, then the immediate
+		n, m int                // 1 + the argument in Rn and Rm, or 0
+		imm  func(int64) uint32 // immediate field
+	}
+	// memory is a load, store or prefetch; its offset counts units of 1<<scale bytes.
+	memory struct {
+		word    uint32
+		asm     string // "ldr"
+		operand string // "q%d"
+		scale   int
+		bare    bool // no offset
+	}
+	move     struct{} // nothing, or a copy if the registers differ
+	shift    struct{ plain }
+	splat    struct{}
+	constant struct{ memory }
+	sel      struct{}
+)
+
+// Element types by width and kind.
+var (
+	anyElem  = []format.DType{format.U8, format.I8, format.U16, format.I16, format.F16, format.U32, format.I32, format.F32}
+	intElem  = []format.DType{format.U8, format.I8, format.U16, format.I16, format.U32, format.I32}
+	mulElem  = []format.DType{format.U16, format.I16, format.U32, format.I32}
+	signElem = []format.DType{format.I8, format.I16, format.I32}
+	f32Elem  = []format.DType{format.F32}
+)
+
+// shape says what the fields of a lanewise instruction depend on.
+type shape int
+
+const (
+	bytewise shape = iota // always .16b or .8b
+	sized                 // element size in bits 22-23
+	fixed                 // the word names its element size, or the immediate does
+)
+
+// lanewise lists the instructions that treat every lane alike, in their 128-bit
+// form. The 64-bit form clears bit 30; vectors narrower than 64 bits use it too,
+// since nothing reads a register above its type.
+//
+// Costs are reciprocal throughputs of Neoverse N1 (Arm's optimization guide, as
+// in LLVM's model).
+var lanewise = []struct {
+	op    vir.Op
+	elems []format.DType
+	asm   string
+	word  uint32
+	shape shape
+	cost  int
+}{
+	{vir.OpAnd, anyElem, "and", 0x4e201c00, bytewise, 5},
+	{vir.OpOr, anyElem, "orr", 0x4ea01c00, bytewise, 5},
+	{vir.OpXor, anyElem, "eor", 0x6e201c00, bytewise, 5},
+	{vir.OpAndNot, anyElem, "bic", 0x4e601c00, bytewise, 5},
+	{vir.OpShl, intElem, "shl", 0x4f005400, fixed, 10},
+	{vir.OpShrU, intElem, "ushr", 0x6f000400, fixed, 10},
+	{vir.OpShrS, intElem, "sshr", 0x4f000400, fixed, 10},
+	{vir.OpAdd, intElem, "add", 0x4e208400, sized, 5},
+	{vir.OpAdd, f32Elem, "fadd", 0x4e20d400, fixed, 5},
+	{vir.OpSub, intElem, "sub", 0x6e208400, sized, 5},
+	{vir.OpSub, f32Elem, "fsub", 0x4ea0d400, fixed, 5},
+	{vir.OpMul, mulElem, "mul", 0x4e209c00, sized, 20},
+	{vir.OpMul, f32Elem, "fmul", 0x6e20dc00, fixed, 5},
+	{vir.OpDiv, f32Elem, "fdiv", 0x6e20fc00, fixed, 70},
+	{vir.OpMinS, signElem, "smin", 0x4e206c00, sized, 5},
+	{vir.OpMaxS, signElem, "smax", 0x4e206400, sized, 5},
+	{vir.OpAbs, signElem, "abs", 0x4e20b800, sized, 5},
+	{vir.OpCmpGtS, signElem, "cmgt", 0x4e203400, sized, 5},
+}
+
+var rows = makeRows()
+
+func makeRows() []lower.Row {
+	rows := []lower.Row{{Op: vir.OpPrefetch, Asm: "prfm", Cost: 5, Code: memory{0xf9800000, "prfm", "pldl1keep", 3, false}}}
+	for _, l := range lanewise {
+		for _, e := range l.elems {
+			for _, t := range types(e) {
+				rows = append(rows, lanewiseRow(l.op, t, l.asm, l.word, l.shape, l.cost))
+			}
+		}
+	}
+	for _, e := range anyElem {
+		for _, t := range types(e) {
+			rows = append(rows, typedRows(t)...)
+		}
+	}
+	rows = append(rows, convertRows()...)
+	rows = append(rows, reduceRows()...)
+	return append(rows, lookupRows()...)
+}
+
+// types lists the vectors of e that one register holds.
+func types(e format.DType) []vir.Type {
+	var ts []vir.Type
+	for n := 1; n*e.Bits() <= 128; n *= 2 {
+		ts = append(ts, vir.Type{Elem: e, Lanes: n})
+	}
+	return ts
+}
+
+func size(t vir.Type) int { return t.Lanes * t.Elem.Bytes() }
+
+// arr is the arrangement of a vector of t, "4s", and bit 30 if it is 128 bits wide.
+func arr(t vir.Type) (string, uint32) {
+	letter := map[int]string{8: "b", 16: "h", 32: "s"}[t.Elem.Bits()]
+	if size(t) > 8 {
+		return fmt.Sprint(128/t.Elem.Bits(), letter), 1 << 30
+	}
+	return fmt.Sprint(64/t.Elem.Bits(), letter), 0
+}
+
+func lanewiseRow(op vir.Op, t vir.Type, asm string, word uint32, s shape, cost int) lower.Row {
+	a, q := arr(t)
+	if s == bytewise {
+		a, _ = arr(vir.Type{Elem: format.U8, Lanes: size(t)})
+	}
+	word = word&^(1<<30) | q
+	if s == sized {
+		word |= uint32(bits.Len(uint(t.Elem.Bits()/16))) << 22
+	}
+	r := lower.Row{Op: op, Dst: t, Args: []vir.Type{t}, Asm: asm, Cost: cost}
+	text := asm + " v%d." + a + ", v%d." + a
+	w := int64(t.Elem.Bits())
+	switch op {
+	case vir.OpAbs:
+		r.Code = plain{word: word, text: text, n: 1}
+	case vir.OpShl:
+		r.Code = plain{word, text + ", #%d", 1, 0, func(i int64) uint32 { return uint32(w+i) << 16 }}
+	case vir.OpShrU, vir.OpShrS:
+		r.Code = shift{plain{word, text + ", #%d", 1, 0, func(i int64) uint32 { return uint32(2*w-i) << 16 }}}
+	default:
+		r.Args = []vir.Type{t, t}
+		r.Code = plain{word: word, text: text + ", v%d." + a, n: 1, m: 2}
+	}
+	return r
+}
+
+// typedRows are the rows that every type has: memory, copies and rearrangement.
+func typedRows(t vir.Type) []lower.Row {
+	a, q := arr(t)
+	n := size(t)
+	scale := bits.Len(uint(n)) - 1
+	// Bits 30-31 and 22-23 of LDR and STR hold the size, 16 bytes being 0 with bit 23.
+	wide := []uint32{0, 1 << 30, 2 << 30, 3 << 30, 1 << 23}[scale]
+	letter := "bhsdq"[scale : scale+1]
+	load := memory{0x3d400000 | wide, "ldr", letter + "%d", scale, false}
+	store := memory{0x3d000000 | wide, "str", letter + "%d", scale, false}
+	rows := []lower.Row{
+		{Op: vir.OpLoad, Dst: t, Asm: "ldr", Cost: 5, Code: load},
+		{Op: vir.OpStore, Dst: t, Args: []vir.Type{t}, Asm: "str", Cost: 10, Code: store},
+		{Op: vir.OpConst, Dst: t, Asm: "ldr", Cost: 5, Code: constant{load}},
+		{Op: vir.OpSplat, Dst: t, Asm: "movi", Cost: 5, Code: splat{}},
+		{Op: vir.OpBitSel, Dst: t, Args: []vir.Type{t, t, t}, Asm: "bsl", Cost: 5, Tied: 1, Code: sel{}},
+	}
+	esize := bits.Len(uint(t.Elem.Bytes())) - 1
+	one := vir.Type{Elem: t.Elem, Lanes: 1}
+	if t.Lanes == 1 {
+		rows = append(rows,
+			lower.Row{Op: vir.OpLoadSplat, Dst: t, Asm: "ldr", Cost: 5, Code: load},
+			lower.Row{Op: vir.OpSplatLane, Dst: t, Args: []vir.Type{t}, Asm: "mov", Cost: 5, Code: move{}})
+	} else {
+		rows = append(rows,
+			lower.Row{Op: vir.OpLoadSplat, Dst: t, Asm: "ld1r", Cost: 5,
+				Code: memory{0x0d40c000 | q | uint32(esize)<<10, "ld1r", "{v%d." + a + "}", esize, true}},
+			lower.Row{Op: vir.OpSplatLane, Dst: t, Args: []vir.Type{one}, Asm: "dup", Cost: 5,
+				Code: plain{word: 0x0e000400 | q | 1<<(16+esize), text: fmt.Sprintf("dup v%%d.%s, v%%d.%s[0]", a, a[len(a)-1:]), n: 1}})
+		rows = append(rows, halfRows(t)...)
+	}
+	for _, e := range anyElem {
+		if from := (vir.Type{Elem: e, Lanes: n / e.Bytes()}); from.Lanes > 0 {
+			rows = append(rows, lower.Row{Op: vir.OpBitcast, Dst: t, Args: []vir.Type{from}, Asm: "mov", Code: move{}})
+		}
+	}
+	return rows
+}
+
+// halfRows: DUP takes a half as one element; ZIP1 of elements as large as the
+// arguments puts the second above the first.
+//
+//	half 1 of i8x16    mov d3, v4.d[1]
+//	join of i8x8       zip1 v3.2d, v4.2d, v5.2d
+func halfRows(t vir.Type) []lower.Row {
+	h := vir.Type{Elem: t.Elem, Lanes: t.Lanes / 2}
+	esize := bits.Len(uint(size(h))) - 1
+	letter := "bhsd"[esize : esize+1]
+	a, q := fmt.Sprint(8>>esize, letter), uint32(0)
+	if esize == 3 {
+		a, q = "2d", 1<<30
+	}
+	return []lower.Row{
+		{Op: vir.OpHalf, Dst: h, Args: []vir.Type{t}, Asm: "dup", Cost: 5,
+			Code: plain{0x5e000400 | 1<<(16+esize), "mov " + letter + "%d, v%d." + letter + "[%d]", 1, 0,
+				func(i int64) uint32 { return uint32(i) << (17 + esize) }}},
+		{Op: vir.OpJoin, Dst: t, Args: []vir.Type{h, h}, Asm: "zip1", Cost: 5,
+			Code: plain{word: 0x0e003800 | q | uint32(esize)<<22, text: fmt.Sprintf("zip1 v%%d.%s, v%%d.%s, v%%d.%s", a, a, a), n: 1, m: 2}},
+	}
+}
+
+func convertRows() []lower.Row {
+	var rows []lower.Row
+	unary := func(op vir.Op, to, from format.DType, asm, text string, word uint32, cost int) {
+		for _, t := range types(to) {
+			f := vir.Type{Elem: from, Lanes: t.Lanes}
+			if size(f) <= 16 {
+				rows = append(rows, lower.Row{Op: op, Dst: t, Args: []vir.Type{f}, Asm: asm, Cost: cost, Code: plain{word: word, text: text, n: 1}})
+			}
+		}
+	}
+	unary(vir.OpWiden, format.I16, format.I8, "sshll", "sshll v%d.8h, v%d.8b, #0", 0x0f08a400, 10)
+	unary(vir.OpWiden, format.I16, format.U8, "ushll", "ushll v%d.8h, v%d.8b, #0", 0x2f08a400, 10)
+	unary(vir.OpWiden, format.I32, format.I16, "sshll", "sshll v%d.4s, v%d.4h, #0", 0x0f10a400, 10)
+	unary(vir.OpWiden, format.I32, format.U16, "ushll", "ushll v%d.4s, v%d.4h, #0", 0x2f10a400, 10)
+	for _, to := range []format.DType{format.I8, format.U8} {
+		unary(vir.OpTrunc, to, format.I16, "xtn", "xtn v%d.8b, v%d.8h", 0x0e212800, 5)
+	}
+	for _, to := range []format.DType{format.I16, format.U16} {
+		unary(vir.OpTrunc, to, format.I32, "xtn", "xtn v%d.4h, v%d.4s", 0x0e612800, 5)
+	}
+	unary(vir.OpCvtF32, format.F32, format.I32, "scvtf", "scvtf v%d.4s, v%d.4s", 0x4e21d800, 20)
+	unary(vir.OpCvtI32, format.I32, format.F32, "fcvtns", "fcvtns v%d.4s, v%d.4s", 0x4e21a800, 20)
+	unary(vir.OpCvtHalf, format.F32, format.F16, "fcvtl", "fcvtl v%d.4s, v%d.4h", 0x0e217800, 20)
+	return rows
+}
+
+func reduceRows() []lower.Row {
+	i32 := func(n int) vir.Type { return vir.Type{Elem: format.I32, Lanes: n} }
+	i8 := func(n int) vir.Type { return vir.Type{Elem: format.I8, Lanes: n} }
+	reduce := func(op vir.Op, n, cost int, asm, text string, word uint32, m int) lower.Row {
+		return lower.Row{Op: op, Dst: i32(1), Args: []vir.Type{i32(n)}, Asm: asm, Cost: cost, Code: plain{word: word, text: text, n: 1, m: m}}
+	}
+	dot4 := func(n int, a, b string, word uint32) lower.Row {
+		return lower.Row{Op: vir.OpDot4, Dst: i32(n), Args: []vir.Type{i32(n), i8(4 * n), i8(4 * n)}, Need: ASIMDDP, Asm: "sdot", Cost: 5, Tied: 1,
+			Code: plain{word: word, text: fmt.Sprintf("sdot v%%d.%s, v%%d.%s, v%%d.%s", a, b, b), n: 2, m: 3}}
+	}
+	return []lower.Row{
+		dot4(4, "4s", "16b", 0x4e809400),
+		dot4(2, "2s", "8b", 0x0e809400),
+		dot4(1, "2s", "8b", 0x0e809400),
+		reduce(vir.OpRedAdd, 4, 10, "addv", "addv s%d, v%d.4s", 0x4eb1b800, 0),
+		reduce(vir.OpRedAdd, 2, 5, "addp", "addp v%d.2s, v%d.2s, v%d.2s", 0x0ea0bc00, 1),
+		{Op: vir.OpRedAdd, Dst: i32(1), Args: []vir.Type{i32(1)}, Asm: "mov", Code: move{}},
+		reduce(vir.OpRedMaxS, 4, 10, "smaxv", "smaxv s%d, v%d.4s", 0x4eb0a800, 0),
+		reduce(vir.OpRedMaxS, 2, 5, "smaxp", "smaxp v%d.2s, v%d.2s, v%d.2s", 0x0ea0a400, 1),
+		{Op: vir.OpRedMaxS, Dst: i32(1), Args: []vir.Type{i32(1)}, Asm: "mov", Code: move{}},
+	}
+}
+
+// lookupRows: TBL yields 0 for an index past the table; vir forbids such indices.
+func lookupRows() []lower.Row {
+	var rows []lower.Row
+	for _, e := range []format.DType{format.U8, format.I8} {
+		for _, t := range types(e) {
+			a, q := arr(t)
+			args := []vir.Type{{Elem: format.U8, Lanes: t.Lanes}, {Elem: e, Lanes: 16}}
+			rows = append(rows, lower.Row{Op: vir.OpLookup16, Dst: t, Args: args, Asm: "tbl", Cost: 5,
+				Code: plain{word: 0x0e000000 | q, text: fmt.Sprintf("tbl v%%d.%s, {v%%d.16b}, v%%d.%s", a, a), n: 2, m: 1}})
+		}
+	}
+	return rows
+}
