@@ -1,6 +1,10 @@
 package vir
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
 
 // opInfo is the row of an operation: everything the package knows about it.
 type opInfo struct {
@@ -9,52 +13,54 @@ type opInfo struct {
 	result bool
 	mem    bool // Instr.Mem is its address
 	imm    bool // Instr.Imm counts
+	typ    rule
+	eval   func(*call) error // sets call.out (a store: call.mem)
 }
 
 var ops = [opEnd]opInfo{
-	OpLoad:        {name: "load", result: true, mem: true},
-	OpLoadSplat:   {name: "loadsplat", result: true, mem: true},
-	OpStore:       {name: "store", args: 1, mem: true},
-	OpPrefetch:    {name: "prefetch", mem: true},
-	OpConst:       {name: "const", result: true, imm: true},
-	OpSplat:       {name: "splat", result: true, imm: true},
-	OpBitcast:     {name: "bitcast", args: 1, result: true},
-	OpHalf:        {name: "half", args: 1, result: true, imm: true},
-	OpJoin:        {name: "join", args: 2, result: true},
-	OpSplatLane:   {name: "splatlane", args: 1, result: true},
-	OpAnd:         {name: "and", args: 2, result: true},
-	OpOr:          {name: "or", args: 2, result: true},
-	OpXor:         {name: "xor", args: 2, result: true},
-	OpAndNot:      {name: "andnot", args: 2, result: true},
-	OpBitSel:      {name: "bitsel", args: 3, result: true},
-	OpShl:         {name: "shl", args: 1, result: true, imm: true},
-	OpShrU:        {name: "shru", args: 1, result: true, imm: true},
-	OpShrS:        {name: "shrs", args: 1, result: true, imm: true},
-	OpAdd:         {name: "add", args: 2, result: true},
-	OpSub:         {name: "sub", args: 2, result: true},
-	OpMul:         {name: "mul", args: 2, result: true},
-	OpDiv:         {name: "div", args: 2, result: true},
-	OpMinS:        {name: "mins", args: 2, result: true},
-	OpMaxS:        {name: "maxs", args: 2, result: true},
-	OpAbs:         {name: "abs", args: 1, result: true},
-	OpCmpGtS:      {name: "cmpgts", args: 2, result: true},
-	OpWiden:       {name: "widen", args: 1, result: true},
-	OpTrunc:       {name: "trunc", args: 1, result: true},
-	OpDot4:        {name: "dot4", args: 3, result: true},
-	OpDot2:        {name: "dot2", args: 3, result: true},
-	OpDot2Sat:     {name: "dot2sat", args: 2, result: true},
-	OpCvtF32:      {name: "cvtf32", args: 1, result: true},
-	OpCvtI32:      {name: "cvti32", args: 1, result: true},
-	OpCvtHalf:     {name: "cvthalf", args: 1, result: true},
-	OpCanonNaN:    {name: "canonnan", args: 1, result: true},
-	OpRedAdd:      {name: "redadd", args: 1, result: true},
-	OpRedMaxS:     {name: "redmaxs", args: 1, result: true},
-	OpLookup16:    {name: "lookup16", args: 2, result: true},
-	OpLookup32:    {name: "lookup32", args: 2, result: true},
-	OpLookup64:    {name: "lookup64", args: 2, result: true},
-	OpLookup16Mod: {name: "lookup16mod", args: 2, result: true},
-	OpLookup32Mod: {name: "lookup32mod", args: 2, result: true},
-	OpLookup64Mod: {name: "lookup64mod", args: 2, result: true},
+	OpLoad:        {name: "load", result: true, mem: true, typ: anyType(0), eval: evalLoad},
+	OpLoadSplat:   {name: "loadsplat", result: true, mem: true, typ: anyType(0), eval: evalLoadSplat},
+	OpStore:       {name: "store", args: 1, mem: true, typ: stored, eval: evalStore},
+	OpPrefetch:    {name: "prefetch", mem: true, typ: noTypes, eval: evalNothing},
+	OpConst:       {name: "const", result: true, imm: true, typ: anyType(0), eval: evalLoad},
+	OpSplat:       {name: "splat", result: true, imm: true, typ: anyType(0), eval: evalSplat},
+	OpBitcast:     {name: "bitcast", args: 1, result: true, typ: sameBits, eval: evalBitcast},
+	OpHalf:        {name: "half", args: 1, result: true, imm: true, typ: halfLanes, eval: evalHalf},
+	OpJoin:        {name: "join", args: 2, result: true, typ: twiceLanes, eval: evalJoin},
+	OpSplatLane:   {name: "splatlane", args: 1, result: true, typ: fromLane, eval: evalSplatLane},
+	OpAnd:         {name: "and", args: 2, result: true, typ: anyType(2), eval: lanes2(func(a, b int64) int64 { return a & b })},
+	OpOr:          {name: "or", args: 2, result: true, typ: anyType(2), eval: lanes2(func(a, b int64) int64 { return a | b })},
+	OpXor:         {name: "xor", args: 2, result: true, typ: anyType(2), eval: lanes2(func(a, b int64) int64 { return a ^ b })},
+	OpAndNot:      {name: "andnot", args: 2, result: true, typ: anyType(2), eval: lanes2(func(a, b int64) int64 { return a &^ b })},
+	OpBitSel:      {name: "bitsel", args: 3, result: true, typ: anyType(3), eval: evalBitSel},
+	OpShl:         {name: "shl", args: 1, result: true, imm: true, typ: same(1, ints), eval: lanes1(shl)},
+	OpShrU:        {name: "shru", args: 1, result: true, imm: true, typ: same(1, ints), eval: lanes1(shrU)},
+	OpShrS:        {name: "shrs", args: 1, result: true, imm: true, typ: same(1, ints), eval: lanes1(shrS)},
+	OpAdd:         {name: "add", args: 2, result: true, typ: same(2, addTypes), eval: arith(func(a, b int64) int64 { return a + b }, func(a, b float32) float32 { return a + b })},
+	OpSub:         {name: "sub", args: 2, result: true, typ: same(2, addTypes), eval: arith(func(a, b int64) int64 { return a - b }, func(a, b float32) float32 { return a - b })},
+	OpMul:         {name: "mul", args: 2, result: true, typ: same(2, mulTypes), eval: arith(func(a, b int64) int64 { return a * b }, func(a, b float32) float32 { return a * b })},
+	OpDiv:         {name: "div", args: 2, result: true, typ: same(2, []format.DType{f32}), eval: arith(nil, func(a, b float32) float32 { return a / b })},
+	OpMinS:        {name: "mins", args: 2, result: true, typ: same(2, signed), eval: lanes2(func(a, b int64) int64 { return min(a, b) })},
+	OpMaxS:        {name: "maxs", args: 2, result: true, typ: same(2, signed), eval: lanes2(func(a, b int64) int64 { return max(a, b) })},
+	OpAbs:         {name: "abs", args: 1, result: true, typ: same(1, signed), eval: lanes1(abs)},
+	OpCmpGtS:      {name: "cmpgts", args: 2, result: true, typ: same(2, signed), eval: lanes2(cmpGt)},
+	OpWiden:       {name: "widen", args: 1, result: true, typ: widened, eval: lanes1(same1)},
+	OpTrunc:       {name: "trunc", args: 1, result: true, typ: truncated, eval: lanes1(same1)},
+	OpDot4:        {name: "dot4", args: 3, result: true, typ: dot4, eval: evalDot4},
+	OpDot2:        {name: "dot2", args: 3, result: true, typ: dot2, eval: evalDot2},
+	OpDot2Sat:     {name: "dot2sat", args: 2, result: true, typ: dot2sat, eval: evalDot2Sat},
+	OpCvtF32:      {name: "cvtf32", args: 1, result: true, typ: converted(f32, i32), eval: evalCvtF32},
+	OpCvtI32:      {name: "cvti32", args: 1, result: true, typ: converted(i32, f32), eval: evalCvtI32},
+	OpCvtHalf:     {name: "cvthalf", args: 1, result: true, typ: converted(f32, f16), eval: evalCvtHalf},
+	OpCanonNaN:    {name: "canonnan", args: 1, result: true, typ: same(1, []format.DType{f32}), eval: evalCanonNaN},
+	OpRedAdd:      {name: "redadd", args: 1, result: true, typ: toLane, eval: evalRedAdd},
+	OpRedMaxS:     {name: "redmaxs", args: 1, result: true, typ: toLane, eval: evalRedMaxS},
+	OpLookup16:    {name: "lookup16", args: 2, result: true, typ: lookup(16), eval: evalLookup(16)},
+	OpLookup32:    {name: "lookup32", args: 2, result: true, typ: lookup(32), eval: evalLookup(32)},
+	OpLookup64:    {name: "lookup64", args: 2, result: true, typ: lookup(64), eval: evalLookup(64)},
+	OpLookup16Mod: {name: "lookup16mod", args: 2, result: true, typ: lookup(16), eval: evalLookupMod(16)},
+	OpLookup32Mod: {name: "lookup32mod", args: 2, result: true, typ: lookup(32), eval: evalLookupMod(32)},
+	OpLookup64Mod: {name: "lookup64mod", args: 2, result: true, typ: lookup(64), eval: evalLookupMod(64)},
 }
 
 // Ops lists all operations in their order.

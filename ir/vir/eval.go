@@ -1,0 +1,225 @@
+package vir
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Arg is the argument for one parameter: bytes for a pointer, else an integer.
+type Arg struct {
+	Buf []byte
+	Int int64
+}
+
+// ErrLimit is what EvalLimit reports when the work is not done within its limit.
+var ErrLimit = errors.New("instruction limit reached")
+
+// Eval runs f: the definition that every pass and back end is tested against.
+// It returns the error of Verify, or an error that names the instruction that
+// leaves its buffer, looks up outside a table or converts what does not fit.
+// Buffers keep what was stored before an error.
+//
+// f32 arithmetic rounds every result to nearest even; the payload of a NaN it
+// produces is unspecified. Loads, stores and operations on bits keep all bits.
+func Eval(f *Func, args []Arg) error { return EvalLimit(f, args, math.MaxInt) }
+
+// EvalLimit is Eval with at most limit instructions and loop iterations, after
+// which it returns an error that wraps ErrLimit.
+func EvalLimit(f *Func, args []Arg, limit int) error {
+	if err := Verify(f); err != nil {
+		return err
+	}
+	if len(args) != len(f.Params) {
+		return fmt.Errorf("vir: func %s: %d arguments for %d parameters", f.Name, len(args), len(f.Params))
+	}
+	m := &machine{f: f, args: args, limit: limit, regs: make([][]int64, len(f.Regs)), iter: map[int]*int{}}
+	if err := m.run(m.compile(f.Body)); err != nil {
+		return fmt.Errorf("vir: func %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+type machine struct {
+	f     *Func
+	args  []Arg
+	limit int
+	regs  [][]int64    // lanes, once an instruction defines the register
+	iter  map[int]*int // loop id -> number of the iteration
+	// Lanes that live for one instruction only: a result whose register is also
+	// an argument, and a folded argument.
+	out, fold [MaxLanes]int64
+}
+
+// step is a loop or an instruction, with everything resolved that does not
+// change between executions.
+type step struct {
+	count int // loop
+	iter  *int
+	body  []step
+
+	call // instruction, if iter is nil
+	eval func(*call) error
+	copy []int64 // where out goes, if an argument is the result's register
+	addr *address
+	fold []int64 // argument Fold-1, if there is one
+}
+
+// address is a Mem whose loops are resolved.
+type address struct {
+	buf   []byte
+	off   int
+	bytes int
+	terms []addrTerm
+}
+
+type addrTerm struct {
+	iter  *int
+	bytes int
+}
+
+func (m *machine) compile(body []Node) []step {
+	steps := make([]step, 0, len(body))
+	for _, n := range body {
+		switch n := n.(type) {
+		case *Loop:
+			count := n.Count.Const
+			if n.Count.Param >= 0 {
+				count = int(m.args[n.Count.Param].Int)
+			}
+			iter := new(int)
+			m.iter[n.ID] = iter
+			steps = append(steps, step{count: count, iter: iter, body: m.compile(n.Body)})
+		case *Instr:
+			steps = append(steps, m.instr(n))
+		}
+	}
+	return steps
+}
+
+func (m *machine) instr(in *Instr) step {
+	s := step{eval: ops[in.Op].eval, call: call{in: in}}
+	for i, r := range in.Args {
+		s.typ[i] = m.f.ArgType(in, i)
+		if i == in.Fold-1 {
+			s.fold = m.fold[:in.FoldType.Lanes]
+			s.arg[i] = s.fold
+		} else {
+			s.arg[i] = m.regs[r]
+		}
+	}
+	if in.Op.HasResult() {
+		s.dst = m.f.Regs[in.Dst]
+		if m.regs[in.Dst] == nil {
+			m.regs[in.Dst] = make([]int64, s.dst.Lanes)
+		}
+		s.out = m.regs[in.Dst]
+		if slices.Contains(in.Args, in.Dst) {
+			s.copy, s.out = s.out, m.out[:s.dst.Lanes]
+		}
+	}
+	if in.Op == OpConst {
+		s.mem = m.f.Consts[in.Imm]
+	}
+	if n := m.f.MemBytes(in); n > 0 {
+		s.addr = m.address(in.Mem, n)
+	}
+	return s
+}
+
+func (m *machine) address(mem Mem, bytes int) *address {
+	a := &address{buf: m.args[mem.Buf].Buf, off: mem.Off, bytes: bytes}
+	for _, s := range mem.Stride {
+		a.terms = append(a.terms, addrTerm{m.iter[s.Loop], s.Bytes})
+	}
+	return a
+}
+
+// MemBytes is the number of bytes that in reads or writes at Mem; a prefetch
+// does neither.
+func (f *Func) MemBytes(in *Instr) int {
+	switch {
+	case in.Fold > 0 && in.FoldUnit > 0:
+		return in.FoldUnit
+	case in.Fold > 0:
+		return in.FoldType.Bytes()
+	}
+	switch in.Op {
+	case OpLoad:
+		return f.Regs[in.Dst].Bytes()
+	case OpLoadSplat:
+		return f.Regs[in.Dst].Elem.Bytes()
+	case OpStore:
+		return f.Regs[in.Args[0]].Bytes()
+	}
+	return 0
+}
+
+func (m *machine) run(steps []step) error {
+	for i := range steps {
+		s := &steps[i]
+		if s.iter != nil {
+			if err := m.loop(s); err != nil {
+				return err
+			}
+			continue
+		}
+		if m.limit--; m.limit < 0 {
+			return ErrLimit
+		}
+		if err := m.exec(s); err != nil {
+			return fmt.Errorf("%s: %w", m.f.Format(s.in), err)
+		}
+	}
+	return nil
+}
+
+func (m *machine) loop(s *step) error {
+	for i := range s.count {
+		if m.limit--; m.limit < 0 {
+			return ErrLimit
+		}
+		*s.iter = i
+		if err := m.run(s.body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *machine) exec(s *step) error {
+	if s.addr != nil {
+		if err := m.access(s); err != nil {
+			return err
+		}
+	}
+	if err := s.eval(&s.call); err != nil {
+		return err
+	}
+	copy(s.copy, s.out)
+	return nil
+}
+
+// access finds the bytes of s and reads its folded argument, if it has one.
+func (m *machine) access(s *step) error {
+	a := s.addr
+	off := a.off
+	for _, t := range a.terms {
+		off += *t.iter * t.bytes
+	}
+	if off < 0 || off > len(a.buf)-a.bytes {
+		return fmt.Errorf("bytes [%d,%d) of %s, which has %d", off, off+a.bytes, m.f.Params[s.in.Mem.Buf].Name, len(a.buf))
+	}
+	s.mem = a.buf[off : off+a.bytes]
+	if s.fold == nil {
+		return nil
+	}
+	d := s.in.FoldType.Elem
+	n := a.bytes / d.Bytes()
+	unpack(d, s.fold[:n], s.mem)
+	for i := n; i < len(s.fold); i += n {
+		copy(s.fold[i:], s.fold[:n])
+	}
+	return nil
+}

@@ -1,0 +1,415 @@
+package vir
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// SyntaxError is text that Parse refuses.
+type SyntaxError struct {
+	Line    int // from 1
+	Problem string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("vir: line %d: %s", e.Line, e.Problem) }
+
+// Parse reads the text form of one function, which docs/vir.md describes. It
+// checks the form only: Verify checks the rest. The error is a *SyntaxError.
+func Parse(text string) (*Func, error) {
+	p := &parser{f: &Func{}}
+	for i, line := range strings.Split(text, "\n") {
+		line, _, _ = strings.Cut(line, "//")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if err := p.line(words, line); err != nil {
+			return nil, &SyntaxError{i + 1, err.Error()}
+		}
+	}
+	last := strings.Count(text, "\n") + 1
+	switch {
+	case p.f.Name == "":
+		return nil, &SyntaxError{last, "no function"}
+	case len(p.open) > 0:
+		return nil, &SyntaxError{last, fmt.Sprintf("loop l%d has no end", p.open[len(p.open)-1].ID)}
+	}
+	return p.f, nil
+}
+
+type parser struct {
+	f     *Func
+	open  []*Loop
+	words []string // rest of the line
+}
+
+// next takes a word off the line, or "" at its end.
+func (p *parser) next() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w
+}
+
+func (p *parser) line(words []string, line string) error {
+	if p.f.Name == "" {
+		return p.header(line)
+	}
+	p.words = words
+	err := p.statement()
+	if err == nil && len(p.words) > 0 {
+		return fmt.Errorf("%q is too much", p.words[0])
+	}
+	return err
+}
+
+func (p *parser) statement() error {
+	switch p.words[0] {
+	case "const":
+		return p.constant()
+	case "loop":
+		return p.loop()
+	case "end":
+		p.next()
+		if len(p.open) == 0 {
+			return fmt.Errorf("end without a loop")
+		}
+		p.open = p.open[:len(p.open)-1]
+		return nil
+	}
+	in, err := p.instr()
+	if err != nil {
+		return err
+	}
+	p.add(in)
+	return nil
+}
+
+func (p *parser) add(n Node) {
+	body := &p.f.Body
+	if len(p.open) > 0 {
+		body = &p.open[len(p.open)-1].Body
+	}
+	*body = append(*body, n)
+}
+
+// header reads "func name(a ptr, n int)".
+func (p *parser) header(line string) error {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(line), "func ")
+	name, params, paren := strings.Cut(rest, "(")
+	params, closed := strings.CutSuffix(params, ")")
+	if !ok || !paren || !closed {
+		return fmt.Errorf("want func name(param ptr, ...), have %q", strings.TrimSpace(line))
+	}
+	if name = strings.TrimSpace(name); !isIdent(name) {
+		return fmt.Errorf("%q is no identifier", name)
+	}
+	p.f.Name = name
+	if strings.TrimSpace(params) == "" {
+		return nil
+	}
+	for _, s := range strings.Split(params, ",") {
+		if err := p.param(strings.Fields(s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parser) param(words []string) error {
+	if len(words) != 2 || !isIdent(words[0]) || words[1] != "ptr" && words[1] != "int" {
+		return fmt.Errorf("parameter %q: want name ptr or name int", strings.Join(words, " "))
+	}
+	if p.paramIndex(words[0]) >= 0 {
+		return fmt.Errorf("two parameters %s", words[0])
+	}
+	p.f.Params = append(p.f.Params, Param{words[0], words[1] == "int"})
+	return nil
+}
+
+func (p *parser) paramIndex(name string) int {
+	return slices.IndexFunc(p.f.Params, func(q Param) bool { return q.Name == name })
+}
+
+// constant reads "const c0 0f0f".
+func (p *parser) constant() error {
+	p.next()
+	n, err := number(p.next(), "c")
+	if err != nil {
+		return err
+	}
+	if n != len(p.f.Consts) {
+		return fmt.Errorf("c%d: the next constant is c%d", n, len(p.f.Consts))
+	}
+	if len(p.f.Body) > 0 {
+		return fmt.Errorf("c%d: constants come first", n)
+	}
+	b, err := hex.DecodeString(p.next())
+	if err != nil || len(b) == 0 {
+		return fmt.Errorf("c%d: want bytes in hexadecimal", n)
+	}
+	p.f.Consts = append(p.f.Consts, b)
+	return nil
+}
+
+// loop reads "loop l0 16 carry v1 v2" and opens the loop.
+func (p *parser) loop() error {
+	p.next()
+	id, err := number(p.next(), "l")
+	if err != nil {
+		return err
+	}
+	l := &Loop{ID: id}
+	if l.Count, err = p.extent(p.next()); err != nil {
+		return err
+	}
+	if len(p.words) > 0 {
+		if l.Carried, err = p.carried(); err != nil {
+			return err
+		}
+	}
+	if len(p.open) == MaxDepth {
+		return fmt.Errorf("more than %d nested loops", MaxDepth)
+	}
+	p.add(l)
+	p.open = append(p.open, l)
+	return nil
+}
+
+func (p *parser) carried() ([]Reg, error) {
+	if w := p.next(); w != "carry" || len(p.words) == 0 {
+		return nil, fmt.Errorf("%q: want carry and registers", w)
+	}
+	var regs []Reg
+	for len(p.words) > 0 {
+		r, err := p.reg(p.next())
+		if err != nil {
+			return nil, err
+		}
+		regs = append(regs, r)
+	}
+	return regs, nil
+}
+
+func (p *parser) extent(w string) (Extent, error) {
+	if n, err := number(w, ""); err == nil {
+		return Extent{Const: n, Param: -1}, nil
+	}
+	i := p.paramIndex(w)
+	if i < 0 {
+		return Extent{}, fmt.Errorf("trip count %q is neither a number nor a parameter", w)
+	}
+	return Extent{Param: i}, nil
+}
+
+// instr reads "v1:u8x64 = load codes+0 l0*64".
+func (p *parser) instr() (*Instr, error) {
+	in := &Instr{Dst: NoReg}
+	w := p.next()
+	reg, typ, hasDst := strings.Cut(w, ":")
+	if hasDst {
+		if err := p.dst(in, reg, typ); err != nil {
+			return nil, err
+		}
+		w = p.next()
+	}
+	if in.Op = opByName(w); in.Op == OpInvalid {
+		return nil, fmt.Errorf("unknown operation %q", w)
+	}
+	if hasDst != in.Op.HasResult() {
+		return nil, fmt.Errorf("%v %s", in.Op, map[bool]string{true: "has a result", false: "has no result"}[in.Op.HasResult()])
+	}
+	if in.Op.HasMem() {
+		mem, err := p.mem()
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", in.Op, err)
+		}
+		in.Mem = mem
+	}
+	if err := p.operands(in); err != nil {
+		return nil, fmt.Errorf("%v: %w", in.Op, err)
+	}
+	return in, nil
+}
+
+func opByName(name string) Op {
+	for op := OpInvalid + 1; op < opEnd; op++ {
+		if ops[op].name == name {
+			return op
+		}
+	}
+	return OpInvalid
+}
+
+// dst reads the register "v1" of type "u8x64" and the equals sign after it.
+func (p *parser) dst(in *Instr, reg, typ string) error {
+	r, err := p.reg(reg)
+	if err != nil {
+		return err
+	}
+	t, err := parseType(typ)
+	if err != nil {
+		return err
+	}
+	if have := p.f.Regs[r]; have != (Type{}) && have != t {
+		return fmt.Errorf("%v is %v here and %v above", r, t, have)
+	}
+	if w := p.next(); w != "=" {
+		return fmt.Errorf("%q: want = after %v:%v", w, r, t)
+	}
+	p.f.Regs[r] = t
+	in.Dst = r
+	return nil
+}
+
+func (p *parser) operands(in *Instr) error {
+	for i := range in.Op.NumArgs() {
+		w := p.next()
+		if fold, ok := strings.CutPrefix(w, "["); ok {
+			if in.Fold > 0 || in.Op.HasMem() {
+				return fmt.Errorf("two addresses")
+			}
+			in.Fold = i + 1
+			in.Args = append(in.Args, NoReg)
+			p.words = append([]string{fold}, p.words...)
+			if err := p.fold(in); err != nil {
+				return err
+			}
+			continue
+		}
+		r, err := p.reg(w)
+		if err != nil {
+			return err
+		}
+		in.Args = append(in.Args, r)
+	}
+	if in.Op.HasImm() {
+		return p.imm(in)
+	}
+	return nil
+}
+
+func (p *parser) imm(in *Instr) (err error) {
+	w := p.next()
+	if in.Op == OpConst {
+		var n int
+		n, err = number(w, "c")
+		in.Imm = int64(n)
+		return err
+	}
+	if in.Imm, err = strconv.ParseInt(w, 10, 64); err != nil {
+		return fmt.Errorf("immediate %q is no number", w)
+	}
+	return nil
+}
+
+// fold reads "act+4 l0*16 i8x64]" or "act+4 l0*16 i8x64 splat 4]".
+func (p *parser) fold(in *Instr) (err error) {
+	end := slices.IndexFunc(p.words, func(w string) bool { return strings.HasSuffix(w, "]") })
+	if end < 0 {
+		return fmt.Errorf("[ without ]")
+	}
+	after := p.words[end+1:]
+	p.words = slices.Clone(p.words[:end+1])
+	p.words[end] = strings.TrimSuffix(p.words[end], "]")
+	if in.Mem, err = p.mem(); err != nil {
+		return err
+	}
+	if in.FoldType, err = parseType(p.next()); err != nil {
+		return err
+	}
+	if len(p.words) > 0 {
+		if w := p.next(); w != "splat" {
+			return fmt.Errorf("%q: want splat", w)
+		}
+		if in.FoldUnit, err = number(p.next(), ""); err != nil {
+			return err
+		}
+	}
+	if len(p.words) > 0 {
+		return fmt.Errorf("%q is too much", p.words[0])
+	}
+	p.words = after
+	return nil
+}
+
+// mem reads "codes+0 l0*64": as many strides as there are.
+func (p *parser) mem() (Mem, error) {
+	w := p.next()
+	i := strings.IndexAny(w, "+-")
+	if i < 0 {
+		return Mem{}, fmt.Errorf("address %q: want buffer+offset", w)
+	}
+	m := Mem{Buf: p.paramIndex(w[:i])}
+	if m.Buf < 0 {
+		return Mem{}, fmt.Errorf("address %q: no parameter %s", w, w[:i])
+	}
+	var err error
+	if m.Off, err = strconv.Atoi(w[i:]); err != nil {
+		return Mem{}, fmt.Errorf("address %q: want buffer+offset", w)
+	}
+	for len(p.words) > 0 && strings.Contains(p.words[0], "*") {
+		s, err := stride(p.next())
+		if err != nil {
+			return Mem{}, err
+		}
+		m.Stride = append(m.Stride, s)
+	}
+	return m, nil
+}
+
+func stride(w string) (Stride, error) {
+	loop, bytes, _ := strings.Cut(w, "*")
+	id, err := number(loop, "l")
+	if err != nil {
+		return Stride{}, err
+	}
+	n, err := strconv.Atoi(bytes)
+	if err != nil {
+		return Stride{}, fmt.Errorf("stride %q: want loop*bytes", w)
+	}
+	return Stride{id, n}, nil
+}
+
+// reg reads "v7" and makes room for it in Func.Regs.
+func (p *parser) reg(w string) (Reg, error) {
+	n, err := number(w, "v")
+	if err != nil {
+		return 0, err
+	}
+	if n >= MaxRegs {
+		return 0, fmt.Errorf("%s: registers end at v%d", w, MaxRegs-1)
+	}
+	for len(p.f.Regs) <= n {
+		p.f.Regs = append(p.f.Regs, Type{})
+	}
+	return Reg(n), nil
+}
+
+// number reads a decimal number of 0 or more after prefix.
+func number(w, prefix string) (int, error) {
+	digits, ok := strings.CutPrefix(w, prefix)
+	n, err := strconv.ParseUint(digits, 10, 62)
+	if !ok || err != nil {
+		kind := map[string]string{"v": "a register", "l": "a loop", "c": "a constant", "": "a number"}[prefix]
+		return 0, fmt.Errorf("%q: want %s", w, kind)
+	}
+	return int(n), nil
+}
+
+func parseType(w string) (Type, error) {
+	elem, lanes, _ := strings.Cut(w, "x")
+	n, err := number(lanes, "")
+	var d format.DType
+	if err != nil || d.UnmarshalText([]byte(elem)) != nil {
+		return Type{}, fmt.Errorf("%q: want a type such as u8x64", w)
+	}
+	return Type{d, n}, nil
+}

@@ -1,0 +1,130 @@
+package vir
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+const (
+	u8, i8   = format.U8, format.I8
+	u16, i16 = format.U16, format.I16
+	u32, i32 = format.U32, format.I32
+	f16, f32 = format.F16, format.F32
+)
+
+var (
+	ints     = []format.DType{u8, i8, u16, i16, u32, i32}
+	signed   = []format.DType{i8, i16, i32}
+	mulTypes = []format.DType{u16, i16, u32, i32, f32}
+	addTypes = []format.DType{u8, i8, u16, i16, u32, i32, f32}
+)
+
+// rule is the type rule of an operation: ok holds for a result and arguments of
+// legal types, sig says so to people: "i32xN <- i32xN, i8x4N".
+type rule struct {
+	sig string
+	ok  func(dst Type, arg []Type) bool
+}
+
+func isInt(d format.DType) bool { return slices.Contains(ints, d) }
+
+// anyType accepts n arguments of one type and a result of it, if there is one.
+func anyType(n int) rule { return same(n, nil) }
+
+// same is the rule of n arguments and a result of one type with elements in set;
+// a nil set is every type.
+func same(n int, set []format.DType) rule {
+	sig := "TxN <- " + strings.Repeat("TxN, ", n)
+	sig = strings.TrimRight(sig, ", ") + "; T "
+	return rule{sig + elemNames(set), func(dst Type, arg []Type) bool {
+		for _, a := range arg {
+			if a != dst {
+				return false
+			}
+		}
+		return set == nil || slices.Contains(set, dst.Elem)
+	}}
+}
+
+func elemNames(set []format.DType) string {
+	if set == nil {
+		return "any"
+	}
+	var names []string
+	for _, d := range set {
+		names = append(names, d.String())
+	}
+	return strings.Join(names, " ")
+}
+
+var stored = rule{"<- TxN; T any", func(Type, []Type) bool { return true }}
+
+var noTypes = rule{"<-", func(Type, []Type) bool { return true }}
+
+var sameBits = rule{"TxN <- UxM; equal total size", func(dst Type, a []Type) bool { return dst.Bits() == a[0].Bits() }}
+
+var halfLanes = rule{"TxN <- Tx2N; T any", func(dst Type, a []Type) bool {
+	return dst.Elem == a[0].Elem && 2*dst.Lanes == a[0].Lanes
+}}
+
+var twiceLanes = rule{"Tx2N <- TxN, TxN; T any", func(dst Type, a []Type) bool {
+	return a[0] == a[1] && dst.Elem == a[0].Elem && dst.Lanes == 2*a[0].Lanes
+}}
+
+var fromLane = rule{"TxN <- Tx1; T any", func(dst Type, a []Type) bool {
+	return dst.Elem == a[0].Elem && a[0].Lanes == 1
+}}
+
+var toLane = rule{"i32x1 <- i32xN", func(dst Type, a []Type) bool {
+	return dst == Type{i32, 1} && a[0].Elem == i32
+}}
+
+var widened = rule{"i16xN <- i8xN or u8xN; i32xN <- i16xN or u16xN", func(dst Type, a []Type) bool {
+	switch a[0].Elem {
+	case i8, u8:
+		return dst == Type{i16, a[0].Lanes}
+	case i16, u16:
+		return dst == Type{i32, a[0].Lanes}
+	}
+	return false
+}}
+
+var truncated = rule{"TxN <- i32xN; T u8 i8 u16 i16; or TxN <- i16xN; T u8 i8", func(dst Type, a []Type) bool {
+	return (a[0].Elem == i32 || a[0].Elem == i16) && isInt(dst.Elem) &&
+		dst.Elem.Bits() < a[0].Elem.Bits() && dst.Lanes == a[0].Lanes
+}}
+
+var dot4 = rule{"i32xN <- i32xN, TxM, i8xM; T u8 i8; M = 4N", func(dst Type, a []Type) bool {
+	m := 4 * dst.Lanes
+	return dst.Elem == i32 && a[0] == dst &&
+		(a[1] == Type{u8, m} || a[1] == Type{i8, m}) && a[2] == Type{i8, m}
+}}
+
+var dot2 = rule{"i32xN <- i32xN, i16xM, i16xM; M = 2N", func(dst Type, a []Type) bool {
+	m := Type{i16, 2 * dst.Lanes}
+	return dst.Elem == i32 && a[0] == dst && a[1] == m && a[2] == m
+}}
+
+var dot2sat = rule{"i16xN <- u8xM, i8xM; M = 2N", func(dst Type, a []Type) bool {
+	m := 2 * dst.Lanes
+	return dst.Elem == i16 && a[0] == Type{u8, m} && a[1] == Type{i8, m}
+}}
+
+// converted is the rule of one element type made from another.
+func converted(dst, arg format.DType) rule {
+	return rule{dst.String() + "xN <- " + arg.String() + "xN", func(d Type, a []Type) bool {
+		return d.Elem == dst && a[0] == Type{arg, d.Lanes}
+	}}
+}
+
+// lookup is the rule of tables of n bytes.
+func lookup(n int) rule {
+	sig := strings.ReplaceAll("TxN <- u8xN, TxM; T u8 i8; M = max(N, #)", "#", strconv.Itoa(n))
+	return rule{sig, func(dst Type, a []Type) bool {
+		return (dst.Elem == u8 || dst.Elem == i8) && a[0] == Type{u8, dst.Lanes} &&
+			a[1] == Type{dst.Elem, max(n, dst.Lanes)}
+	}}
+}

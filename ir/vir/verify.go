@@ -1,0 +1,330 @@
+package vir
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Bounds of a verified function. They keep hostile text from taking memory or
+// overflowing an address.
+const (
+	MaxLanes = 1024 // lanes of a register
+	MaxBytes = 1024 // bytes of a register
+	MaxRegs  = 1 << 16
+	MaxDepth = 32      // nested loops
+	maxDisp  = 1 << 40 // bytes of an offset or stride, either sign
+)
+
+// Verify checks what every pass keeps and every consumer relies on: types,
+// single definition, definition before use, loops, addresses and immediates as
+// the comments of Func, Loop, Instr and the operations state them. The error
+// names the function and the instruction.
+func Verify(f *Func) error {
+	v := &verifier{f: f, regs: make([]regState, min(len(f.Regs), MaxRegs)), ids: map[int]bool{}}
+	err := v.header()
+	if err == nil {
+		err = v.body(f.Body)
+	}
+	if err != nil {
+		return fmt.Errorf("vir: func %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+type verifier struct {
+	f     *Func
+	regs  []regState
+	loops []*loopState // enclosing, outermost first
+	ids   map[int]bool // loop ids seen
+}
+
+// regState says where a register is defined.
+type regState struct {
+	defined bool
+	depth   int   // loops around the definition
+	left    *Loop // the loop that defines it and has ended
+}
+
+type loopState struct {
+	loop    *Loop
+	carried map[Reg]bool
+	defs    []Reg // defined in the body
+}
+
+func (v *verifier) header() error {
+	if !isIdent(v.f.Name) {
+		return fmt.Errorf("%q is no identifier", v.f.Name)
+	}
+	if n := len(v.f.Regs); n > MaxRegs {
+		return fmt.Errorf("%d registers, at most %d are allowed", n, MaxRegs)
+	}
+	seen := map[string]bool{}
+	for _, p := range v.f.Params {
+		if !isIdent(p.Name) {
+			return fmt.Errorf("parameter %q is no identifier", p.Name)
+		}
+		if seen[p.Name] {
+			return fmt.Errorf("two parameters %s", p.Name)
+		}
+		seen[p.Name] = true
+	}
+	for i, c := range v.f.Consts {
+		if len(c) == 0 || len(c) > MaxBytes {
+			return fmt.Errorf("const c%d has %d bytes", i, len(c))
+		}
+	}
+	return nil
+}
+
+func (v *verifier) body(body []Node) error {
+	for _, n := range body {
+		switch n := n.(type) {
+		case *Loop:
+			if err := v.loop(n); err != nil {
+				return err
+			}
+		case *Instr:
+			if err := v.instr(n); err != nil {
+				return fmt.Errorf("%s: %w", v.f.Format(n), err)
+			}
+		default:
+			return fmt.Errorf("node of type %T", n)
+		}
+	}
+	return nil
+}
+
+func (v *verifier) loop(l *Loop) error {
+	if err := v.checkLoop(l); err != nil {
+		return fmt.Errorf("%s: %w", v.f.formatLoop(l), err)
+	}
+	v.ids[l.ID] = true
+	s := &loopState{loop: l, carried: map[Reg]bool{}}
+	for _, r := range l.Carried {
+		if err := v.use(r); err != nil {
+			return fmt.Errorf("%s: %w", v.f.formatLoop(l), err)
+		}
+		if s.carried[r] {
+			return fmt.Errorf("%s: %v carried twice", v.f.formatLoop(l), r)
+		}
+		s.carried[r] = true
+	}
+	v.loops = append(v.loops, s)
+	err := v.body(l.Body)
+	v.loops = v.loops[:len(v.loops)-1]
+	for _, r := range s.defs {
+		v.regs[r].left = l
+	}
+	return err
+}
+
+func (v *verifier) checkLoop(l *Loop) error {
+	switch {
+	case l.ID < 0:
+		return errors.New("negative loop id")
+	case v.ids[l.ID]:
+		return fmt.Errorf("two loops l%d", l.ID)
+	case len(v.loops) == MaxDepth:
+		return fmt.Errorf("more than %d nested loops", MaxDepth)
+	case l.Count.Param < 0 && l.Count.Const < 1:
+		return fmt.Errorf("a constant trip count is at least 1, not %d", l.Count.Const)
+	case l.Count.Param >= len(v.f.Params):
+		return fmt.Errorf("no parameter %d", l.Count.Param)
+	case l.Count.Param >= 0 && !v.f.Params[l.Count.Param].Int:
+		return fmt.Errorf("%s is a pointer, not a count", v.f.Params[l.Count.Param].Name)
+	}
+	return nil
+}
+
+func (v *verifier) instr(in *Instr) error {
+	if !in.Op.valid() {
+		return errors.New("no such operation")
+	}
+	if n := in.Op.NumArgs(); len(in.Args) != n {
+		return fmt.Errorf("%d arguments, want %d", len(in.Args), n)
+	}
+	for _, check := range []func(*Instr) error{v.args, v.address, v.types, v.imm} {
+		if err := check(in); err != nil {
+			return err
+		}
+	}
+	if !in.Op.HasResult() {
+		return nil
+	}
+	return v.define(in.Dst)
+}
+
+func (v *verifier) args(in *Instr) error {
+	if in.Fold != 0 {
+		return v.fold(in)
+	}
+	for _, r := range in.Args {
+		if err := v.use(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) fold(in *Instr) error {
+	if in.Fold < 0 || in.Fold > len(in.Args) {
+		return fmt.Errorf("no argument %d to fold", in.Fold)
+	}
+	if in.Op.HasMem() {
+		return fmt.Errorf("%v already has an address", in.Op)
+	}
+	if err := checkType(in.FoldType); err != nil {
+		return err
+	}
+	u := in.FoldUnit
+	if u != 0 && (u < in.FoldType.Elem.Bytes() || u > in.FoldType.Bytes() || u&(u-1) != 0) {
+		return fmt.Errorf("no unit of %d bytes in %v", u, in.FoldType)
+	}
+	for i, r := range in.Args {
+		if i == in.Fold-1 {
+			if r != NoReg {
+				return fmt.Errorf("%v stands where an argument is folded", r)
+			}
+		} else if err := v.use(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) use(r Reg) error {
+	if r < 0 || int(r) >= len(v.regs) {
+		return fmt.Errorf("no register v%d", int32(r))
+	}
+	if !v.regs[r].defined {
+		return fmt.Errorf("%v is used before it is defined", r)
+	}
+	if l := v.regs[r].left; l != nil {
+		return fmt.Errorf("%v is used after loop l%d, which defines it", r, l.ID)
+	}
+	return nil
+}
+
+// define marks r defined here. A second definition must be carried by each loop
+// that is around it but not around the first.
+func (v *verifier) define(r Reg) error {
+	s := &v.regs[r]
+	if !s.defined {
+		*s = regState{defined: true, depth: len(v.loops)}
+		if len(v.loops) > 0 {
+			in := v.loops[len(v.loops)-1]
+			in.defs = append(in.defs, r)
+		}
+		return nil
+	}
+	if s.left != nil || s.depth == len(v.loops) {
+		return fmt.Errorf("%v is already defined", r)
+	}
+	for _, l := range v.loops[s.depth:] {
+		if !l.carried[r] {
+			return fmt.Errorf("%v is already defined, and loop l%d does not carry it", r, l.loop.ID)
+		}
+	}
+	return nil
+}
+
+func (v *verifier) address(in *Instr) error {
+	if !in.Op.HasMem() && in.Fold == 0 {
+		return nil
+	}
+	m := in.Mem
+	if m.Buf < 0 || m.Buf >= len(v.f.Params) {
+		return fmt.Errorf("no parameter %d", m.Buf)
+	}
+	if p := v.f.Params[m.Buf]; p.Int {
+		return fmt.Errorf("%s is an integer, not a pointer", p.Name)
+	}
+	if m.Off < -maxDisp || m.Off > maxDisp {
+		return fmt.Errorf("offset %d is out of range", m.Off)
+	}
+	for i, s := range m.Stride {
+		if err := v.stride(s); err != nil {
+			return err
+		}
+		if i > 0 && m.Stride[i-1].Loop >= s.Loop {
+			return errors.New("strides are not in the order of their loops")
+		}
+	}
+	return nil
+}
+
+func (v *verifier) stride(s Stride) error {
+	if s.Bytes == 0 || s.Bytes < -maxDisp || s.Bytes > maxDisp {
+		return fmt.Errorf("stride of %d bytes", s.Bytes)
+	}
+	if !slices.ContainsFunc(v.loops, func(l *loopState) bool { return l.loop.ID == s.Loop }) {
+		return fmt.Errorf("loop l%d is not around it", s.Loop)
+	}
+	return nil
+}
+
+func (v *verifier) types(in *Instr) error {
+	var dst Type
+	if in.Op.HasResult() {
+		if in.Dst < 0 || int(in.Dst) >= len(v.regs) {
+			return fmt.Errorf("no register v%d", int32(in.Dst))
+		}
+		dst = v.f.Regs[in.Dst]
+		if err := checkType(dst); err != nil {
+			return err
+		}
+	} else if in.Dst != NoReg {
+		return fmt.Errorf("%v has no result", in.Op)
+	}
+	arg := make([]Type, len(in.Args))
+	for i := range arg {
+		arg[i] = v.f.ArgType(in, i)
+	}
+	if rule := ops[in.Op].typ; !rule.ok(dst, arg) {
+		return fmt.Errorf("arguments are %v; %v is %s", arg, in.Op, rule.sig)
+	}
+	return nil
+}
+
+func checkType(t Type) error {
+	if t.Elem == 0 || t.Elem > f32 {
+		return errors.New("register without a type")
+	}
+	if n := t.Lanes; n < 1 || n > MaxLanes || n&(n-1) != 0 || t.Bytes() > MaxBytes {
+		return fmt.Errorf("%v: lanes are a power of two, at most %d and %d bytes", t, MaxLanes, MaxBytes)
+	}
+	return nil
+}
+
+func (v *verifier) imm(in *Instr) error {
+	switch in.Op {
+	case OpShl, OpShrU, OpShrS:
+		if n := int64(v.f.Regs[in.Dst].Elem.Bits()); in.Imm < 0 || in.Imm >= n {
+			return fmt.Errorf("a shift by %d is not in 0..%d", in.Imm, n-1)
+		}
+	case OpHalf:
+		if in.Imm != 0 && in.Imm != 1 {
+			return fmt.Errorf("no half %d", in.Imm)
+		}
+	case OpConst:
+		if in.Imm < 0 || in.Imm >= int64(len(v.f.Consts)) {
+			return fmt.Errorf("no constant c%d", in.Imm)
+		}
+		if have, want := len(v.f.Consts[in.Imm]), v.f.Regs[in.Dst].Bytes(); have != want {
+			return fmt.Errorf("the constant has %d bytes, the register %d", have, want)
+		}
+	}
+	return nil
+}
+
+// isIdent says whether s is an ASCII identifier.
+func isIdent(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
