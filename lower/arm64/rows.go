@@ -101,6 +101,9 @@ func makeRows() []lower.Row {
 			rows = append(rows, typedRows(t)...)
 		}
 	}
+	for _, t := range types(format.U8) { // one row serves every bitcast of its size
+		rows = append(rows, lower.Row{Op: vir.OpBitcast, Dst: t, Args: []vir.Type{t}, Asm: "mov", Code: move{}})
+	}
 	rows = append(rows, convertRows()...)
 	rows = append(rows, reduceRows()...)
 	return append(rows, lookupRows()...)
@@ -182,11 +185,6 @@ func typedRows(t vir.Type) []lower.Row {
 			lower.Row{Op: vir.OpSplatLane, Dst: t, Args: []vir.Type{one}, Asm: "dup", Cost: 5,
 				Code: plain{word: 0x0e000400 | q | 1<<(16+esize), text: fmt.Sprintf("dup v%%d.%s, v%%d.%s[0]", a, a[len(a)-1:]), n: 1}})
 		rows = append(rows, halfRows(t)...)
-	}
-	for _, e := range anyElem {
-		if from := (vir.Type{Elem: e, Lanes: n / e.Bytes()}); from.Lanes > 0 {
-			rows = append(rows, lower.Row{Op: vir.OpBitcast, Dst: t, Args: []vir.Type{from}, Asm: "mov", Code: move{}})
-		}
 	}
 	return rows
 }

@@ -1,0 +1,73 @@
+package qemu
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// file has kernels that add 1 to a byte count times, write before a buffer, read
+// past one, and execute what no CPU has.
+var file = lower.File{Name: "k_arm64.s", Data: []byte(`
+#include "textflag.h"
+TEXT ·Count(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R0
+	MOVD 0(R0), R1
+	MOVD 8(R0), R2
+loop:
+	MOVBU (R1), R3
+	ADD $1, R3
+	MOVB R3, (R1)
+	SUBS $1, R2
+	BNE loop
+	RET
+TEXT ·Before(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R0
+	MOVD 0(R0), R1
+	MOVB R1, -1(R1)
+	RET
+TEXT ·After(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R0
+	MOVD 0(R0), R1
+	MOVBU 3(R1), R1
+	RET
+TEXT ·Undefined(SB), NOSPLIT, $0-8
+	WORD $0
+	RET
+`)}
+
+func TestRun(t *testing.T) {
+	a, b := []byte{1, 2, 3}, []byte{7}
+	err := Run(t, "max", file, []Call{
+		{"Count", []vir.Arg{{Buf: a}, {Int: 5}}},
+		{"Count", []vir.Arg{{Buf: b}, {Int: 300}, {Buf: b}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a[0] != 6 || a[1] != 2 || b[0] != byte(307&255) {
+		t.Errorf("got %v %v", a, b)
+	}
+}
+
+func TestRunNamesTheKernel(t *testing.T) {
+	for kernel, want := range map[string]string{
+		"Before":    "kernel Before: wrote before the start",
+		"After":     "kernel After: exit status",
+		"Undefined": "kernel Undefined: exit status",
+	} {
+		a := []byte{1, 2, 3}
+		err := Run(t, "max", file, []Call{
+			{"Count", []vir.Arg{{Buf: a}, {Int: 5}}},
+			{kernel, []vir.Arg{{Buf: []byte{1, 2, 3}}}},
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", kernel, err, want)
+		}
+		if a[0] != 6 {
+			t.Errorf("%s: the call before it is lost", kernel)
+		}
+	}
+}
