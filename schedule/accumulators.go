@@ -1,0 +1,221 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+// Rfactor keeps the partial sums over one loop of the reduction apart, in an
+// accumulator of their own each, until the lowest accumulator is flushed.
+//
+//	                              for f 4
+//	sum[l] = 0                        sum1[l,f] = 0
+//	for ks                        for ks
+//	    for f 4              ->       for f 4
+//	        sum[l] += p[ks,f]             sum1[l,f] += p[ks,f]
+//	                              for f 4
+//	                                  sum[l] += sum1[l,f]
+type Rfactor struct {
+	Loop string `json:"loop"`
+}
+
+// Apply implements Step.
+func (x Rfactor) Apply(s *State) (*State, error) {
+	c, st, i, err := edit(x, s, x.Loop)
+	if err != nil {
+		return nil, err
+	}
+	l := st.loops[i]
+	switch {
+	case len(st.levels) == 0 || !st.reduce[l.Root]:
+		return nil, illegal(x, x.Loop, "is not a loop of a reduction")
+	case l.Kind != nest.Unrolled && l.Kind != nest.Vector:
+		return nil, illegal(x, x.Loop, "is %s; only unrolled or vector loops can have an accumulator each", l.Kind)
+	case st.lowest().Temp.Elem == format.F32:
+		return nil, illegal(x, x.Loop, "would change the order of a float sum")
+	case l.Root == "g":
+		return nil, illegal(x, x.Loop, "groups have different scales")
+	case st.usedBy(x.Loop) != "":
+		return nil, illegal(x, x.Loop, "%s keeps it apart already", st.usedBy(x.Loop))
+	}
+	st.insert([]nest.Keep{{Name: x.Loop}}, func(t ir.Expr) ir.Expr { return t })
+	return c, nil
+}
+
+// WidenEvery flushes the lowest accumulator after every run of loop Loop. If
+// that is still the sum of the group itself, a new one is made below it.
+//
+//	sum = 0                      sum = 0
+//	for ko                       for ko
+//	    for ki             ->        sum1 = 0
+//	        sum += p                 for ki
+//	                                     sum1 += p
+//	                                 sum += sum1
+type WidenEvery struct {
+	Loop string `json:"loop"`
+}
+
+// Apply implements Step.
+func (x WidenEvery) Apply(s *State) (*State, error) {
+	c, st, i, err := edit(x, s, x.Loop)
+	if err != nil {
+		return nil, err
+	}
+	l := st.loops[i]
+	switch {
+	case len(st.levels) == 0 || l.Root != "k":
+		return nil, illegal(x, x.Loop, "is not a loop over the elements of a group")
+	case l.Kind == nest.Vector || l.Kind == nest.Dot:
+		return nil, illegal(x, x.Loop, "is %s: there is nothing to flush inside an instruction", l.Kind)
+	}
+	if st.lowest().root == "k" && len(st.lowest().Keep) == 0 || st.lowest().At != "" {
+		st.insert(nil, func(t ir.Expr) ir.Expr { return t })
+	}
+	st.lowest().At = x.Loop
+	return c, nil
+}
+
+// Accumulate sets the type of the lowest accumulator: "i16" (narrow: twice the
+// lanes, refused unless proven free of overflow) or "i32" (wide).
+type Accumulate struct {
+	Type string `json:"type"`
+}
+
+// Apply implements Step.
+func (x Accumulate) Apply(s *State) (*State, error) {
+	t, ok := map[string]format.DType{"i16": format.I16, "i32": format.I32}[x.Type]
+	if !ok {
+		return nil, illegal(x, x.Type, "want i16 or i32")
+	}
+	if len(s.stages) == 0 {
+		return nil, illegal(x, x.Type, "decompose first")
+	}
+	c := s.clone()
+	st := c.main()
+	low := st.lowest()
+	if len(st.levels) < 3 {
+		return nil, illegal(x, x.Type, "the group's own sum is i32; add a level with rfactor, read_scaled or widen_every")
+	}
+	if low.Temp.Elem == t {
+		return nil, illegal(x, x.Type, "it is %s already", t)
+	}
+	old := low.Temp
+	low.Temp = &ir.Tensor{Name: old.Name, Elem: t}
+	low.Flush = ir.Map(low.Flush, func(e ir.Expr) ir.Expr {
+		if r, ok := e.(ir.Read); ok && r.T == old {
+			return ir.Cast{T: format.I32, X: ir.Read{T: low.Temp}}
+		}
+		return e
+	})
+	return c, nil
+}
+
+// ReadScaled reads code fields in place: a field at bit p of its byte stays
+// there, scaled by 2^p, if p < Below; otherwise it is shifted down to bit
+// p mod Below. Fields of one scale share an accumulator, which is scaled back
+// exactly when it is flushed. Below 8 is the AND trick: no shifts at all.
+//
+//	sum[l] += (x >> 2f & 3) * act[f]   ->   sum1[l,f] += (x & 3<<2f) * act[f]
+//	                                        sum[l]    += sum1[l,f] >> 2f
+type ReadScaled struct {
+	Below int `json:"below"`
+}
+
+// Apply implements Step.
+func (x ReadScaled) Apply(s *State) (*State, error) {
+	if s.weights == nil {
+		return nil, illegal(x, "codes", "pack first: it reads the fields of the layout")
+	}
+	if x.Below < 2 || x.Below > 8 {
+		return nil, illegal(x, "codes", "below %d: want 2 to 8", x.Below)
+	}
+	c := s.clone()
+	st := c.main()
+	raw, ok := st.values["w"].(ir.Read)
+	if !ok {
+		return nil, illegal(x, "codes", "the weight is not its code: only evenly spaced levels after hoist_zero are")
+	}
+	if st.isStaged("w") {
+		return nil, illegal(x, "codes", "must come before stage w")
+	}
+	if s.scaledClasses() {
+		return nil, illegal(x, "codes", "already read scaled")
+	}
+	part := c.weights.Part("codes")
+	if len(part.Map) < 2 {
+		return nil, illegal(x, "codes", "a byte holds one field")
+	}
+	field, names, err := c.fieldOf(part)
+	if err != nil {
+		return nil, illegal(x, "codes", "%v", err)
+	}
+	shifts := fieldShifts(part, x.Below)
+	classes := slices.Compact(slices.Sorted(slices.Values(shifts)))
+	classOf, counts := make([]int, len(shifts)), make([]int, len(classes))
+	for f, sh := range shifts {
+		classOf[f] = slices.Index(classes, sh)
+		counts[classOf[f]]++
+	}
+	st.values["w"] = ir.Binary{Op: ir.Shl, X: raw, Y: ir.Lookup{Table: shifts, T: format.U8, X: field}}
+	keep := nest.Keep{Name: "scale", N: len(classes), Value: ir.Lookup{Table: classOf, T: format.I32, X: field}}
+	low := st.insert([]nest.Keep{keep}, func(t ir.Expr) ir.Expr {
+		return ir.Binary{Op: ir.ShrS, X: t, Y: ir.Lookup{Table: classes, T: format.I32, X: ir.Axis{Name: "scale"}}}
+	})
+	low.shift, low.counts, low.fields = classes, counts, names
+	return c, nil
+}
+
+// fieldOf is the field number of the current point in terms of loops.
+func (s *State) fieldOf(part *format.Part) (ir.Expr, []string, error) {
+	var field ir.Expr = ir.I32(0)
+	var names []string
+	for _, d := range part.Fields {
+		l, err := s.loopOf(d)
+		if err != nil {
+			return nil, nil, err
+		}
+		names = append(names, l.Name)
+		field = ir.Binary{Op: ir.Add, X: field, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(d.Stride)}}
+	}
+	return field, names, nil
+}
+
+// fieldShifts chooses, for each field, where its code is read: the lowest bit
+// after as few shifts as possible.
+func fieldShifts(part *format.Part, below int) []int {
+	out := make([]int, len(part.Map))
+	for f, bits := range part.Map {
+		best := -1
+		for s := 0; s < below && s+len(bits) <= 8; s++ {
+			c := shiftsNeeded(bits, s)
+			prefer := s == bits[0].Bit%below && len(pieces(bits, s)) == 1
+			if best < 0 || c < shiftsNeeded(bits, best) || c == shiftsNeeded(bits, best) && prefer {
+				best = s
+			}
+		}
+		out[f] = best
+	}
+	return out
+}
+
+// pieces counts the bits of a field that move together to bit s: by word and distance.
+func pieces(bits []format.BitPos, s int) map[[2]int]int {
+	out := map[[2]int]int{}
+	for i, b := range bits {
+		out[[2]int{b.Word, b.Bit - i - s}]++
+	}
+	return out
+}
+
+func shiftsNeeded(bits []format.BitPos, s int) int {
+	n := 0
+	for p := range pieces(bits, s) {
+		if p[1] != 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,117 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+// Decompose chooses how the product of codes and activations becomes machine
+// arithmetic. Family "dot": codes become 8-bit integers in registers, then a
+// dot-product instruction. Value "affine" computes a level from its code
+// (level = base + step*code), "lookup" reads it from a table.
+//
+//	sum += levels[codes[m,k]] * act[n,k]   ->   w = i8(codes[m,k])*step + base   or   w = table[codes[m,k]]
+//	                                            sum += w * act[n,k]
+type Decompose struct {
+	Family string `json:"family"`
+	Value  string `json:"value"`
+}
+
+// Affine reports base and step with Levels[c] = base + step*c for all codes.
+func affine(w format.Weight) (base, step int, ok bool) {
+	base, step = w.Levels[0], w.Levels[1]-w.Levels[0]
+	for c, v := range w.Levels {
+		if v != base+step*c {
+			return 0, 0, false
+		}
+	}
+	return base, step, step > 0
+}
+
+// Apply implements Step.
+func (x Decompose) Apply(s *State) (*State, error) {
+	w := s.Problem.Weight
+	switch {
+	case len(s.stages) > 0:
+		return nil, illegal(x, x.Family, "already decomposed")
+	case x.Family != "dot":
+		return nil, illegal(x, x.Family, "no such family; have dot")
+	case x.Value != "affine" && x.Value != "lookup":
+		return nil, illegal(x, x.Value, "want affine or lookup")
+	}
+	if _, _, ok := affine(w); x.Value == "affine" && !ok {
+		return nil, illegal(x, x.Value, "the levels are not evenly spaced; use lookup")
+	}
+	if x.Value == "lookup" && len(w.Levels) > 64 {
+		return nil, illegal(x, x.Value, "%d levels do not fit a table of 64", len(w.Levels))
+	}
+	c := s.clone()
+	c.stages = []*stage{c.product(x)}
+	return c, nil
+}
+
+// product is the stage of the whole product with its plain loops.
+func (s *State) product(x Decompose) *stage {
+	p, t := s.Problem, s.Problem.Tensors()
+	mk, nk := []ir.Expr{ir.Axis{Name: "m"}, p.AllK()}, []ir.Expr{ir.Axis{Name: "n"}, p.AllK()}
+	st := &stage{name: "out", reduce: map[string]bool{"k": true, "g": true}, values: map[string]ir.Expr{}}
+	st.loops = []nest.Loop{{Name: "n", Root: "n", Coef: 1}, {Name: "m", Root: "m", Coef: 1}}
+	if p.GroupK() > 0 {
+		st.loops = append(st.loops, nest.Loop{Name: "g", Root: "g", Coef: 1})
+	}
+	st.loops = append(st.loops, nest.Loop{Name: "k", Root: "k", Coef: 1, N: p.GroupK()})
+
+	first := firstOf(p)
+	st.values["a"] = ir.Read{T: t.Act, Index: nk}
+	st.values["scale"] = ir.Binary{Op: ir.Mul, X: ir.ScaleF32(t.Scales, ir.Axis{Name: "m"}, first),
+		Y: ir.Read{T: t.ActScale, Index: []ir.Expr{ir.Axis{Name: "n"}, first}}}
+	acc := &ir.Tensor{Name: "acc", Elem: format.F32}
+	sum := &ir.Tensor{Name: "sum", Elem: format.I32}
+	st.levels = []level{
+		{Level: nest.Level{Temp: acc, Op: ir.Add}},
+		{Level: nest.Level{Temp: sum, Op: ir.Add}, root: "k"},
+	}
+	raw := ir.Read{T: t.Codes, Index: mk}
+	if x.Value == "affine" {
+		base, step, _ := affine(p.Weight)
+		st.values["w"] = ir.Binary{Op: ir.Add, Y: ir.Const{T: format.I8, V: int64(base)},
+			X: ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I8, X: raw}, Y: ir.Const{T: format.I8, V: int64(step)}}}
+	} else {
+		st.values["w"] = lookup(p.Weight.Levels, format.I8, raw)
+	}
+	st.levels[1].Flush = scaled(ir.Read{T: sum})
+	st.body = product(value("w", format.I8), value("a", format.I8))
+	st.out = &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
+	st.index = []ir.Expr{ir.Axis{Name: "n"}, ir.Axis{Name: "m"}}
+	st.final = ir.Unary{Op: ir.CanonNaN, X: ir.Read{T: acc}}
+	return st
+}
+
+func product(w, a ir.Expr) ir.Expr {
+	return ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I32, X: w}, Y: ir.Cast{T: format.I32, X: a}}
+}
+
+// lookup pads the table to a size that lookups have: 16, 32 or 64.
+func lookup(levels []int, t format.DType, code ir.Expr) ir.Expr {
+	n := 16
+	for n < len(levels) {
+		n *= 2
+	}
+	return ir.Lookup{Table: append(slices.Clone(levels), make([]int, n-len(levels))...), T: t, X: code}
+}
+
+// firstOf is the first element of K of group g.
+func firstOf(p ir.Problem) ir.Expr {
+	if g := p.GroupK(); g > 0 {
+		return ir.Binary{Op: ir.Mul, X: ir.Axis{Name: "g"}, Y: ir.I32(g)}
+	}
+	return ir.I32(0)
+}
+
+// scaled is what a group's integer sum adds to the float accumulator.
+func scaled(sum ir.Expr) ir.Expr {
+	return ir.Binary{Op: ir.Mul, X: ir.Unary{Op: ir.CvtF32, X: sum}, Y: value("scale", format.F32)}
+}

@@ -1,0 +1,116 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// HoistZero takes what all weights of a group have in common, the base of
+// evenly spaced levels or the smallest level of a table, and the zero point, out
+// of the dot product: the weights become unsigned and the activation sums make
+// up for it, as the start value of the accumulator (At "init") or when the
+// group's sum is scaled ("flush").
+//
+//	w = code - 8                        w = code
+//	sum = 0                             sum = -8*sums[n] - zeros[m]*sums[n]
+//	sum += w*act                 ->     sum += w*act
+type HoistZero struct {
+	At string `json:"at"`
+}
+
+// Apply implements Step.
+func (x HoistZero) Apply(s *State) (*State, error) {
+	if len(s.stages) == 0 {
+		return nil, illegal(x, x.At, "decompose first")
+	}
+	if x.At != "init" && x.At != "flush" {
+		return nil, illegal(x, x.At, "want init or flush")
+	}
+	if s.hoisted {
+		return nil, illegal(x, x.At, "already hoisted")
+	}
+	if s.main().isStaged("w") {
+		return nil, illegal(x, x.At, "must come before stage w")
+	}
+	if s.scaledClasses() {
+		return nil, illegal(x, x.At, "must come before read_scaled")
+	}
+	c := s.clone()
+	st := c.main()
+	c.hoisted = true
+	base, step := c.unsign(st)
+	if x.At == "init" && step != 1 {
+		return nil, illegal(x, x.At, "levels %d apart cannot start the accumulator; use flush", step)
+	}
+	sum := &st.levels[1]
+	if x.At == "init" {
+		sum.Init = c.correction(base)
+		return c, nil
+	}
+	var total ir.Expr = ir.Read{T: sum.Temp}
+	if step != 1 {
+		total = ir.Binary{Op: ir.Mul, X: total, Y: ir.I32(step)}
+	}
+	if corr := c.correction(base); corr != nil {
+		total = ir.Binary{Op: ir.Add, X: total, Y: corr}
+	}
+	sum.Flush = scaled(total)
+	return c, nil
+}
+
+// unsign makes the weight value unsigned and returns level = base + step*value.
+func (s *State) unsign(st *stage) (base, step int) {
+	w := s.Problem.Weight
+	raw := codesOf(st.values["w"])
+	if _, table := st.values["w"].(ir.Lookup); !table {
+		base, step, _ = affine(w)
+		st.values["w"] = raw
+	} else {
+		base, step = slices.Min(w.Levels), 1
+		up := make([]int, len(w.Levels))
+		for i, v := range w.Levels {
+			up[i] = v - base
+		}
+		st.values["w"] = lookup(up, format.U8, raw)
+	}
+	s.offset = base
+	st.body = product(value("w", format.U8), value("a", format.I8))
+	return base, step
+}
+
+// codesOf is the read of the codes within a weight value.
+func codesOf(e ir.Expr) ir.Read {
+	var out ir.Read
+	ir.Walk(e, func(x ir.Expr) {
+		if r, ok := x.(ir.Read); ok && r.T.Name == "codes" {
+			out = r
+		}
+	})
+	return out
+}
+
+// correction is base*sums - zeros*sums, nil if that is 0.
+func (s *State) correction(base int) ir.Expr {
+	p := s.Problem
+	sums := ir.Read{T: p.Tensors().Sums, Index: []ir.Expr{ir.Axis{Name: "n"}, firstOf(p)}}
+	var e ir.Expr
+	if base != 0 {
+		e = ir.Binary{Op: ir.Mul, X: sums, Y: ir.I32(base)}
+	}
+	t := p.Tensors().Zeros
+	if t == nil {
+		return e
+	}
+	zero := ir.Binary{Op: ir.Mul, X: sums, Y: ir.Cast{T: format.I32,
+		X: ir.Read{T: t, Index: []ir.Expr{ir.Axis{Name: "m"}, firstOf(p)}}}}
+	if e == nil {
+		e = ir.I32(0)
+	}
+	return ir.Binary{Op: ir.Sub, X: e, Y: zero}
+}
+
+func (s *State) scaledClasses() bool {
+	return slices.ContainsFunc(s.main().levels, func(l level) bool { return l.shift != nil })
+}

@@ -1,0 +1,215 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+// Kernel is a scheduled product: its loops and what a caller must know.
+type Kernel struct {
+	Problem ir.Problem
+	Trace   Trace
+	Nest    *nest.Nest
+	Weights *format.Layout // of the packed matrix
+	Act     *format.Layout // of the activation codes of one column block
+	Rows    int            // rows per call, divides Weights.TileM
+	Cols    int            // columns per call
+	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(K/StepK)
+}
+
+// matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
+var matmulParams = []string{"out", "codes", "scales", "zeros", "act", "sums", "ascale"}
+
+// Unfinished reports a trace that leaves something open.
+type Unfinished struct{ Thing, Remedy string }
+
+func (e *Unfinished) Error() string { return e.Thing + ": " + e.Remedy }
+
+// Compile replays t on p's product and builds its loops.
+func Compile(p ir.Problem, t Trace) (*Kernel, error) {
+	s, err := NewMatmul(p)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = t.Replay(s); err != nil {
+		return nil, err
+	}
+	k, err := s.Kernel()
+	if err != nil {
+		return nil, err
+	}
+	k.Trace = t
+	return k, nil
+}
+
+// Kernel checks that s is complete and proven exact, and builds its loops.
+func (s *State) Kernel() (*Kernel, error) {
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	if err := s.CheckRanges(); err != nil {
+		return nil, err
+	}
+	st := s.main()
+	k := &Kernel{Problem: s.Problem, Weights: s.weights, Rows: 1, Cols: 1}
+	n := &nest.Nest{Name: "matmul", Loops: st.loops, Params: slices.Clone(matmulParams)}
+	for _, l := range st.loops {
+		switch {
+		case l.Kind == nest.Outer:
+		case l.Root == "m":
+			k.Rows *= l.N
+		case l.Root == "n":
+			k.Cols *= l.N
+		case l.N == 0:
+			k.StepK = s.fullCoef(l)
+			n.Counts = append(n.Counts, l.Name)
+			n.Params = append(n.Params, nest.CountParam(l))
+		}
+	}
+	if err := s.contiguous(k); err != nil {
+		return nil, err
+	}
+	var err error
+	if k.Act, err = s.actLayout(k.Cols); err != nil {
+		return nil, err
+	}
+	plan, err := st.plan()
+	if err != nil {
+		return nil, err
+	}
+	if n.Body, err = nest.Build(plan); err != nil {
+		return nil, err
+	}
+	n.Loops = append(slices.Clone(st.loops), keepLoops(plan)...)
+	n.Buffers = s.buffers(k)
+	k.Nest = n
+	return k, nil
+}
+
+// keepLoops are the loops over classes that flushes open.
+func keepLoops(p *nest.Plan) []nest.Loop {
+	var out []nest.Loop
+	for _, lv := range p.Levels {
+		for _, kp := range lv.Keep {
+			if kp.Value != nil {
+				out = append(out, nest.Loop{Name: kp.Name, N: kp.N, Kind: nest.Unrolled})
+			}
+		}
+	}
+	return out
+}
+
+func (s *State) complete() error {
+	switch {
+	case len(s.stages) == 0:
+		return &Unfinished{"trace", "has no decompose"}
+	case s.weights == nil:
+		return &Unfinished{"trace", "has no pack of the codes"}
+	case s.Problem.Weight.Zero && !s.hoisted:
+		return &Unfinished{"zero points", "need hoist_zero: level - zero does not fit a byte"}
+	}
+	st := s.main()
+	dot := 0
+	for i, l := range st.loops {
+		switch {
+		case l.N == 0 && !st.reduce[l.Root] && l.Kind != nest.Outer:
+			return &Unfinished{"loop " + l.Name, "counts rows or columns at run time: bind it outer"}
+		case l.Kind == nest.Outer && i > 0 && st.loops[i-1].Kind != nest.Outer:
+			return &Unfinished{"loop " + l.Name, "outer loops come first"}
+		case l.Kind == nest.Dot:
+			dot = l.N
+		}
+	}
+	if dot == 0 {
+		return &Unfinished{"trace", "has no tensorize"}
+	}
+	low := st.lowest().Temp.Elem
+	if dot == 2 && low != format.I16 {
+		return &Unfinished{"dot2", "sums to 16 bits: accumulate i16"}
+	}
+	if dot == 4 && low != format.I32 {
+		return &Unfinished{"dot4", "sums to 32 bits: accumulate i32"}
+	}
+	if dot == 2 {
+		if !s.hoisted {
+			return &Unfinished{"dot2", "wants unsigned weights: hoist_zero"}
+		}
+		if err := s.checkPairs(); err != nil {
+			return err
+		}
+	}
+	return s.groupOrder()
+}
+
+// groupOrder: the float sum runs over groups in ascending order, each complete.
+func (s *State) groupOrder() error {
+	coef, inner := 0, false
+	for _, l := range s.main().loops {
+		switch {
+		case l.Root == "k":
+			inner = true
+		case l.Root == "g" && inner:
+			return &Unfinished{"loop " + l.Name, "groups enclose their elements: move it outside the loops over k"}
+		case l.Root == "g" && l.Kind == nest.Vector:
+			return &Unfinished{"loop " + l.Name, "groups are summed in order, not in lanes"}
+		case l.Root == "g":
+			if coef != 0 && l.Coef > coef {
+				return &Unfinished{"loop " + l.Name, "groups are summed in ascending order"}
+			}
+			coef = l.Coef
+		}
+	}
+	return nil
+}
+
+// contiguous: one call makes Rows consecutive rows and Cols consecutive columns.
+func (s *State) contiguous(k *Kernel) error {
+	for _, l := range s.main().loops {
+		size := map[string]int{"m": k.Rows, "n": k.Cols}[l.Root]
+		if size > 0 && (l.Kind == nest.Outer) != (l.Coef >= size) {
+			return &Unfinished{"loop " + l.Name, "the rows and columns of one call must be consecutive"}
+		}
+	}
+	return nil
+}
+
+// actLayout interleaves the columns of a block in chunks.
+func (s *State) actLayout(cols int) (*format.Layout, error) {
+	chunk := s.chunk
+	if chunk == 0 {
+		chunk = 64
+		for s.weights.RecordK%chunk != 0 {
+			chunk /= 2
+		}
+	}
+	if s.weights.RecordK%chunk != 0 {
+		return nil, &Unfinished{"pack act", "the chunk does not divide a record of the weights"}
+	}
+	return &format.Layout{TileM: cols, RecordK: chunk, RecordBytes: chunk * cols, Parts: []format.Part{{
+		Name: "act", Elem: format.I8,
+		Digits: []format.Digit{{Axis: "n", Div: 1, Mod: cols, Stride: chunk}, {Axis: "k", Div: 1, Mod: chunk, Stride: 1}},
+	}}}, nil
+}
+
+func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
+	t := s.Problem.Tensors()
+	out := &ir.Tensor{Name: "out", Elem: format.F32}
+	b := map[string]*nest.Buffer{
+		"out":    {Tensor: out, Strides: []int{4 * k.Rows, 4}},
+		"codes":  {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead},
+		"scales": {Tensor: t.Scales, Layout: s.weights, Part: s.weights.Part("scales")},
+		"act":    {Tensor: t.Act, Layout: k.Act, Part: k.Act.Part("act")},
+		"sums":   {Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}},
+		"ascale": {Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}},
+	}
+	if t.Zeros != nil {
+		b["zeros"] = &nest.Buffer{Tensor: t.Zeros, Layout: s.weights, Part: s.weights.Part("zeros")}
+	}
+	for name, x := range b {
+		x.Param = name
+	}
+	return b
+}

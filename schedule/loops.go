@@ -1,0 +1,241 @@
+package schedule
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+var loopName = regexp.MustCompile(`^[a-z][a-z0-9_.]{0,15}$`)
+
+// edit finds a loop and returns a copy of the state to edit, with the loop's
+// stage and position.
+func edit(x Step, s *State, loop string) (*State, *stage, int, error) {
+	c := s.clone()
+	st, i := c.find(loop)
+	if st == nil {
+		return nil, nil, 0, illegal(x, loop, "no such loop")
+	}
+	return c, st, i, nil
+}
+
+// Split divides a loop in two, the inner one running By times. By must divide a
+// constant trip count; a run-time one is rounded up, its tail padded by packing.
+//
+//	for m 64            for mo 2
+//	    s[m]       ->       for mi 32
+//	                            s[32*mo+mi]
+type Split struct {
+	Loop string    `json:"loop"`
+	By   int       `json:"by"`
+	Into [2]string `json:"into"`
+}
+
+// Apply implements Step.
+func (x Split) Apply(s *State) (*State, error) {
+	c, st, i, err := edit(x, s, x.Loop)
+	if err != nil {
+		return nil, err
+	}
+	l := st.loops[i]
+	switch {
+	case x.By < 1 || x.By > 4096:
+		return nil, illegal(x, x.Loop, "%d is not between 1 and 4096", x.By)
+	case l.N > 0 && l.N%x.By != 0:
+		return nil, illegal(x, x.Loop, "%d does not divide its extent %d", x.By, l.N)
+	case c.weights != nil:
+		return nil, illegal(x, x.Loop, "split before pack: the layout is made of the loops")
+	case l.Kind != nest.Serial:
+		return nil, illegal(x, x.Loop, "it is bound %s; split first", l.Kind)
+	case !loopName.MatchString(x.Into[0]) || !loopName.MatchString(x.Into[1]) || x.Into[0] == x.Into[1]:
+		return nil, illegal(x, x.Loop, "want two different loop names, have %q and %q", x.Into[0], x.Into[1])
+	}
+	for _, n := range x.Into {
+		if other, _ := c.find(n); n != x.Loop && other != nil || reserved[n] && n != x.Loop {
+			return nil, illegal(x, x.Loop, "there is a loop or axis %s already", n)
+		}
+	}
+	if used := st.usedBy(x.Loop); used != "" {
+		return nil, illegal(x, x.Loop, "%s refers to it; split first", used)
+	}
+	outer, inner := l, l
+	outer.Name, inner.Name = x.Into[0], x.Into[1]
+	outer.Coef, inner.N = l.Coef*x.By, x.By
+	if l.N > 0 {
+		outer.N = l.N / x.By
+	}
+	st.loops = slices.Replace(st.loops, i, i+1, outer, inner)
+	return c, nil
+}
+
+// reserved are the stage axes, which loop names must not shadow.
+var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true}
+
+// usedBy names what refers to a loop: an accumulator or a staged value.
+func (st *stage) usedBy(loop string) string {
+	for _, lv := range st.levels {
+		if lv.At == loop || slices.Contains(lv.fields, loop) ||
+			slices.ContainsFunc(lv.Keep, func(k nest.Keep) bool { return k.Name == loop }) {
+			return "accumulator " + lv.Temp.Name
+		}
+	}
+	for _, sg := range st.staged {
+		if sg.At == loop {
+			return "staged " + sg.Temp.Name
+		}
+	}
+	return ""
+}
+
+// Fuse makes one loop of two adjacent ones that count the same stage axis: the
+// inverse of Split.
+//
+//	for ko 4              for k 16
+//	    for ki 4     ->       s[k]
+//	        s[4*ko+ki]
+type Fuse struct {
+	Outer string `json:"outer"`
+	Inner string `json:"inner"`
+	Into  string `json:"into"`
+}
+
+// Apply implements Step.
+func (x Fuse) Apply(s *State) (*State, error) {
+	c, st, i, err := edit(x, s, x.Outer)
+	if err != nil {
+		return nil, err
+	}
+	if i+1 >= len(st.loops) || st.loops[i+1].Name != x.Inner {
+		return nil, illegal(x, x.Outer, "loop %s is not right inside it", x.Inner)
+	}
+	a, b := st.loops[i], st.loops[i+1]
+	switch {
+	case a.Root != b.Root || b.N == 0 || a.Coef != b.Coef*b.N:
+		return nil, illegal(x, x.Outer, "%s does not continue it", x.Inner)
+	case a.Kind != nest.Serial || b.Kind != nest.Serial:
+		return nil, illegal(x, x.Outer, "a bound loop cannot be fused")
+	case c.weights != nil:
+		return nil, illegal(x, x.Outer, "fuse before pack: the layout is made of the loops")
+	case st.usedBy(x.Outer)+st.usedBy(x.Inner) != "":
+		return nil, illegal(x, x.Outer, "%s refers to it", st.usedBy(x.Outer)+st.usedBy(x.Inner))
+	case !loopName.MatchString(x.Into):
+		return nil, illegal(x, x.Outer, "%q is not a loop name", x.Into)
+	}
+	if other, _ := c.find(x.Into); other != nil && x.Into != x.Outer && x.Into != x.Inner || reserved[x.Into] && x.Into != a.Root {
+		return nil, illegal(x, x.Outer, "there is a loop or axis %s already", x.Into)
+	}
+	f := nest.Loop{Name: x.Into, Root: a.Root, Coef: b.Coef, N: a.N * b.N}
+	st.loops = slices.Replace(st.loops, i, i+2, f)
+	return c, nil
+}
+
+// Reorder puts the loops of a stage in the given order, outermost first. All of
+// them must be named. Integer sums may be reordered freely, the float sum over
+// groups not (it keeps the order of ascending groups).
+//
+//	for m                 for k
+//	    for k        ->       for m
+//	        s[m,k]                s[m,k]
+type Reorder struct {
+	Order []string `json:"order"`
+}
+
+// Apply implements Step.
+func (x Reorder) Apply(s *State) (*State, error) {
+	if len(x.Order) == 0 {
+		return nil, illegal(x, "order", "is empty")
+	}
+	c, st, _, err := edit(x, s, x.Order[0])
+	if err != nil {
+		return nil, err
+	}
+	var loops []nest.Loop
+	for _, name := range x.Order {
+		i := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return l.Name == name })
+		if i < 0 {
+			return nil, illegal(x, name, "no such loop in this stage")
+		}
+		if slices.ContainsFunc(loops, func(l nest.Loop) bool { return l.Name == name }) {
+			return nil, illegal(x, name, "named twice")
+		}
+		loops = append(loops, st.loops[i])
+	}
+	for _, l := range st.loops {
+		if !slices.Contains(x.Order, l.Name) {
+			return nil, illegal(x, l.Name, "is not in the order")
+		}
+	}
+	st.loops = loops
+	return c, nil
+}
+
+// Bind says how a loop runs: "outer" (by the caller, one kernel call each),
+// "unrolled", or "vector" (the lanes of a register; the outermost vector loop
+// has the widest stride). Loops start out serial.
+//
+//	for l 16                    vector l 16
+//	    acc[l] += x[l]     ->       acc[l] += x[l]      one instruction
+type Bind struct {
+	Loop string `json:"loop"`
+	To   string `json:"to"`
+}
+
+var bindings = map[string]nest.Kind{"outer": nest.Outer, "unrolled": nest.Unrolled, "vector": nest.Vector}
+
+// Apply implements Step.
+func (x Bind) Apply(s *State) (*State, error) {
+	c, st, i, err := edit(x, s, x.Loop)
+	if err != nil {
+		return nil, err
+	}
+	l := &st.loops[i]
+	kind, ok := bindings[x.To]
+	switch {
+	case !ok:
+		return nil, illegal(x, x.Loop, "cannot be bound to %q; have outer, unrolled, vector", x.To)
+	case l.Kind != nest.Serial:
+		return nil, illegal(x, x.Loop, "is bound %s already", l.Kind)
+	case l.N == 0 && kind != nest.Outer:
+		return nil, illegal(x, x.Loop, "its trip count is known at run time only")
+	case kind == nest.Outer && st.reduce[l.Root]:
+		return nil, illegal(x, x.Loop, "a reduction cannot be spread over calls")
+	case kind == nest.Unrolled && l.N > 64:
+		return nil, illegal(x, x.Loop, "%d iterations are too many to unroll", l.N)
+	case kind == nest.Vector && (l.N > 64 || l.N&(l.N-1) != 0):
+		return nil, illegal(x, x.Loop, "%d is not a power of two of at most 64 lanes", l.N)
+	}
+	l.Kind = kind
+	return c, nil
+}
+
+// Tensorize makes the innermost lanes one dot-product instruction: "dot4" sums
+// 4 products of bytes into 32 bits, "dot2" sums 2 into 16 bits.
+//
+//	vector l 16                          vector l 16
+//	    for j 4                     ->       dot j 4
+//	        acc[l] += w[l,j]*a[j]                acc[l] += w[l,j]*a[j]
+type Tensorize struct {
+	Loop string `json:"loop"`
+	To   string `json:"to"`
+}
+
+// Apply implements Step.
+func (x Tensorize) Apply(s *State) (*State, error) {
+	c, st, i, err := edit(x, s, x.Loop)
+	if err != nil {
+		return nil, err
+	}
+	l := &st.loops[i]
+	want := map[string]int{"dot4": 4, "dot2": 2}[x.To]
+	switch {
+	case want == 0:
+		return nil, illegal(x, x.Loop, "no instruction %q; have dot4, dot2", x.To)
+	case l.Kind != nest.Serial:
+		return nil, illegal(x, x.Loop, "is bound %s already", l.Kind)
+	case l.Root != "k" || l.Coef != 1 || l.N != want:
+		return nil, illegal(x, x.Loop, "%s wants the innermost %d elements of K, this is %d of %s with stride %d", x.To, want, l.N, l.Root, l.Coef)
+	}
+	l.Kind = nest.Dot
+	return c, nil
+}

@@ -1,0 +1,110 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+// Stage computes a value once, in registers, at the start of loop At, and reuses
+// it below: "w" the decoded weight, "a" the activation.
+//
+//	for r                              for r
+//	    for n                              w1 = decode(codes[r])
+//	        acc[r,n] += decode(codes[r])*a ->  for n
+//	                                           acc[r,n] += w1*a
+type Stage struct {
+	Value string `json:"value"`
+	At    string `json:"at"`
+}
+
+// Apply implements Step.
+func (x Stage) Apply(s *State) (*State, error) {
+	if x.Value != "w" && x.Value != "a" {
+		return nil, illegal(x, x.Value, "no such value; have w, a")
+	}
+	return stageAt(x, s, x.Value, x.At)
+}
+
+// ScaleAt chooses when the product of the weight's and the activation's scale
+// is formed: "begin" keeps it in a register while the group is summed, "end"
+// (the default) forms it when the sum is there. The bits are the same.
+type ScaleAt struct {
+	Where string `json:"where"`
+}
+
+// Apply implements Step.
+func (x ScaleAt) Apply(s *State) (*State, error) {
+	if x.Where != "begin" {
+		if x.Where == "end" {
+			return s, nil
+		}
+		return nil, illegal(x, x.Where, "want begin or end")
+	}
+	if len(s.stages) == 0 {
+		return nil, illegal(x, x.Where, "decompose first")
+	}
+	at := ""
+	for _, l := range s.main().loops {
+		if l.Root == "g" {
+			at = l.Name
+		}
+	}
+	return stageAt(x, s, "scale", at)
+}
+
+func stageAt(x Step, s *State, name, at string) (*State, error) {
+	if len(s.stages) == 0 {
+		return nil, illegal(x, name, "decompose first")
+	}
+	c := s.clone()
+	st := c.main()
+	if at != "" {
+		l := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return l.Name == at })
+		if l < 0 {
+			return nil, illegal(x, at, "no such loop")
+		}
+		if k := st.loops[l].Kind; k == nest.Vector || k == nest.Dot {
+			return nil, illegal(x, at, "is %s: a value cannot be staged between lanes", k)
+		}
+	}
+	if st.isStaged(name) {
+		return nil, illegal(x, name, "is staged already")
+	}
+	t := typeOf(st, name)
+	st.staged = append(st.staged, nest.Staged{Temp: &ir.Tensor{Name: name, Elem: t}, At: at})
+	return c, nil
+}
+
+func typeOf(st *stage, name string) format.DType {
+	if name == "w" {
+		t := format.U8
+		ir.Walk(st.body, func(e ir.Expr) {
+			if r, ok := e.(ir.Read); ok && r.T.Name == "w" {
+				t = r.T.Elem
+			}
+		})
+		return t
+	}
+	return st.values[name].Type()
+}
+
+// Prefetch asks for each line of the packed weights Bytes ahead of its use.
+type Prefetch struct {
+	Bytes int `json:"bytes"`
+}
+
+// Apply implements Step.
+func (x Prefetch) Apply(s *State) (*State, error) {
+	switch {
+	case x.Bytes < 64 || x.Bytes > 1<<20 || x.Bytes%64 != 0:
+		return nil, illegal(x, "codes", "%d bytes: want a multiple of 64 up to 1 MiB", x.Bytes)
+	case s.ahead != 0:
+		return nil, illegal(x, "codes", "already prefetched")
+	}
+	c := s.clone()
+	c.ahead = x.Bytes
+	return c, nil
+}

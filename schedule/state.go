@@ -1,0 +1,182 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+// State is what steps rewrite: a graph, and for each of its stages that has a
+// loop nest of its own, the decisions made so far.
+type State struct {
+	Problem ir.Problem
+	Graph   *ir.Graph
+	stages  []*stage
+	weights *format.Layout // nil until packed
+	packed  Pack           // the step that packed them
+	chunk   int            // activation elements of a column that lie together; 0: not chosen
+	ahead   int            // prefetch distance of the codes, bytes
+	offset  int            // what hoist_zero added to every level
+	hoisted bool
+}
+
+// stage is one loop nest: loops, accumulators from the last to the first, and
+// named values that the body reads (inlined unless staged).
+type stage struct {
+	name   string
+	loops  []nest.Loop
+	reduce map[string]bool
+	levels []level
+	values map[string]ir.Expr
+	staged []nest.Staged
+	body   ir.Expr
+	out    *ir.Tensor
+	index  []ir.Expr
+	final  ir.Expr
+}
+
+// level is an accumulator whose loop is At, or, while At is empty, the
+// outermost loop of stage axis Root ("": of any reduction).
+type level struct {
+	nest.Level
+	root   string
+	shift  []int // of each class, set by read_scaled
+	counts []int // field values in each class
+	fields []string
+}
+
+// NewMatmul is the state of a product before any step.
+func NewMatmul(p ir.Problem) (*State, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return &State{Problem: p, Graph: ir.Matmul(p)}, nil
+}
+
+// clone copies s deeply enough for a step to edit.
+func (s *State) clone() *State {
+	c := *s
+	c.stages = nil
+	for _, st := range s.stages {
+		d := *st
+		d.loops = slices.Clone(st.loops)
+		d.levels = slices.Clone(st.levels)
+		d.staged = slices.Clone(st.staged)
+		d.values = map[string]ir.Expr{}
+		for k, v := range st.values {
+			d.values[k] = v
+		}
+		c.stages = append(c.stages, &d)
+	}
+	return &c
+}
+
+// find returns the stage and position of the loop called name.
+func (s *State) find(name string) (*stage, int) {
+	for _, st := range s.stages {
+		for i, l := range st.loops {
+			if l.Name == name {
+				return st, i
+			}
+		}
+	}
+	return nil, -1
+}
+
+// Loops lists the loops of all stages, outermost first.
+func (s *State) Loops() []nest.Loop {
+	var out []nest.Loop
+	for _, st := range s.stages {
+		out = append(out, st.loops...)
+	}
+	return out
+}
+
+// main is the stage of a product.
+func (s *State) main() *stage { return s.stages[0] }
+
+// fullCoef is how many elements of K one iteration of l advances.
+func (s *State) fullCoef(l nest.Loop) int {
+	if l.Root == "g" {
+		return l.Coef * max(s.Problem.GroupK(), 1)
+	}
+	return l.Coef
+}
+
+// lowest is the innermost accumulator of st.
+func (st *stage) lowest() *level { return &st.levels[len(st.levels)-1] }
+
+// insert adds an accumulator below the lowest, of the same type and extent.
+func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *level {
+	low := *st.lowest()
+	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.levels[0].Temp.Name, len(st.levels)), Elem: low.Temp.Elem}
+	low.Temp, low.Keep, low.Init = t, keep, nil
+	low.shift, low.counts, low.fields = nil, nil, nil
+	low.Flush = flush(ir.Read{T: t})
+	st.levels = append(st.levels, low)
+	return st.lowest()
+}
+
+// plan resolves what was left open and returns the stage for nest.Build.
+func (st *stage) plan() (*nest.Plan, error) {
+	p := &nest.Plan{Name: st.name, Loops: st.loops, Reduce: st.reduce, Staged: nil,
+		Out: st.out, Index: st.index}
+	inline := st.inliner()
+	for _, lv := range st.levels {
+		n := lv.Level
+		if n.At == "" {
+			n.At = st.outermost(lv.root)
+		}
+		if n.Flush != nil {
+			n.Flush = inline(n.Flush)
+		}
+		if n.Init != nil {
+			n.Init = inline(n.Init)
+		}
+		p.Levels = append(p.Levels, n)
+	}
+	for _, sg := range st.staged {
+		sg.Value = inline(st.values[sg.Temp.Name])
+		p.Staged = append(p.Staged, sg)
+	}
+	if st.body != nil {
+		p.Body = inline(st.body)
+	}
+	p.Final = inline(st.final)
+	return p, nil
+}
+
+// outermost is the first loop of stage axis root, or of any reduction.
+func (st *stage) outermost(root string) string {
+	for _, l := range st.loops {
+		if l.Root == root || root == "" && st.reduce[l.Root] {
+			return l.Name
+		}
+	}
+	return ""
+}
+
+// inliner replaces named values that are not staged by their expressions.
+func (st *stage) inliner() func(ir.Expr) ir.Expr {
+	var inline func(e ir.Expr) ir.Expr
+	inline = func(e ir.Expr) ir.Expr {
+		return ir.Map(e, func(x ir.Expr) ir.Expr {
+			r, ok := x.(ir.Read)
+			if !ok || r.Index != nil || st.values[r.T.Name] == nil || st.isStaged(r.T.Name) {
+				return x
+			}
+			return inline(st.values[r.T.Name])
+		})
+	}
+	return inline
+}
+
+func (st *stage) isStaged(name string) bool {
+	return slices.ContainsFunc(st.staged, func(s nest.Staged) bool { return s.Temp.Name == name })
+}
+
+// value is a named value of type t, read by its name.
+func value(name string, t format.DType) ir.Read { return ir.Read{T: &ir.Tensor{Name: name, Elem: t}} }

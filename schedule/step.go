@@ -1,0 +1,169 @@
+// Package schedule says how a product is computed: a trace is a list of small
+// steps, each with a legality check, that turns the definition of a product
+// into loop nests. Replaying a trace gives the same kernel on every machine.
+package schedule
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sort"
+	"strings"
+)
+
+// Step is one schedule transform. It never changes the state it is given.
+type Step interface {
+	// Apply returns s transformed, or an *Illegal.
+	Apply(s *State) (*State, error)
+}
+
+// Trace is a schedule as data.
+type Trace []Step
+
+// steps names every transform; a new one is a type with Apply and a row here.
+var steps = map[string]Step{
+	"decompose":   Decompose{},
+	"split":       Split{},
+	"fuse":        Fuse{},
+	"reorder":     Reorder{},
+	"bind":        Bind{},
+	"tensorize":   Tensorize{},
+	"rfactor":     Rfactor{},
+	"read_scaled": ReadScaled{},
+	"stage":       Stage{},
+	"pack":        Pack{},
+	"widen_every": WidenEvery{},
+	"accumulate":  Accumulate{},
+	"hoist_zero":  HoistZero{},
+	"scale_at":    ScaleAt{},
+	"prefetch":    Prefetch{},
+}
+
+// StepNames lists all steps.
+func StepNames() []string {
+	var out []string
+	for n := range steps {
+		out = append(out, n)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// NameOf is the name of a step's kind.
+func NameOf(s Step) string {
+	for name, k := range steps {
+		if reflect.TypeOf(k) == reflect.TypeOf(s) {
+			return name
+		}
+	}
+	panic(fmt.Sprintf("BUG: schedule: %T is not in steps", s))
+}
+
+// MarshalJSON writes [{"split":{"loop":"m","by":16,...}}, ...].
+func (t Trace) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i, s := range t {
+		arg, err := json.Marshal(s)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "{%q:%s}", NameOf(s), arg)
+	}
+	b.WriteByte(']')
+	return b.Bytes(), nil
+}
+
+// maxSteps bounds a trace read from a file.
+const maxSteps = 200
+
+// UnmarshalJSON reads what MarshalJSON writes. Unknown steps and fields are errors.
+func (t *Trace) UnmarshalJSON(data []byte) error {
+	var raw []map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	if len(raw) > maxSteps {
+		return fmt.Errorf("trace: %d steps, at most %d", len(raw), maxSteps)
+	}
+	out := make(Trace, 0, len(raw))
+	for i, m := range raw {
+		if len(m) != 1 {
+			return fmt.Errorf("trace: step %d names %d transforms, want 1", i, len(m))
+		}
+		for name, arg := range m {
+			kind, ok := steps[name]
+			if !ok {
+				return fmt.Errorf("trace: step %d: no transform %q (have %s)", i, name, strings.Join(StepNames(), ", "))
+			}
+			p := reflect.New(reflect.TypeOf(kind))
+			d := json.NewDecoder(bytes.NewReader(arg))
+			d.DisallowUnknownFields()
+			if err := d.Decode(p.Interface()); err != nil {
+				return fmt.Errorf("trace: step %d: %s: %w", i, name, err)
+			}
+			out = append(out, p.Elem().Interface().(Step))
+		}
+	}
+	*t = out
+	return nil
+}
+
+// Replay applies t to s.
+func (t Trace) Replay(s *State) (*State, error) {
+	for i, step := range t {
+		var err error
+		if s, err = step.Apply(s); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return s, nil
+}
+
+// String is the trace on one line, for tables: "split m 16, bind l vector, ...".
+func (t Trace) String() string {
+	var out []string
+	for _, s := range t {
+		v := reflect.ValueOf(s)
+		words := []string{NameOf(s)}
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() {
+				words = append(words, strings.Trim(fmt.Sprint(f.Interface()), "[]"))
+			}
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return strings.Join(out, "; ")
+}
+
+// Illegal says why a step does not apply. Reason classifies it for counting.
+type Illegal struct {
+	Step, Thing string
+	Reason      string
+}
+
+func (e *Illegal) Error() string { return fmt.Sprintf("%s %s: %s", e.Step, e.Thing, e.Reason) }
+
+func illegal(step Step, thing, reason string, args ...any) error {
+	return &Illegal{NameOf(step), thing, fmt.Sprintf(reason, args...)}
+}
+
+// Overflow says that an accumulator could lose information: with every code of
+// value Level and every activation Act, Terms products of a sum exceed it.
+type Overflow struct {
+	Acc        string
+	Type       string
+	Bound      int64
+	Limit      int64
+	Level, Act int
+	Terms      int
+}
+
+func (e *Overflow) Error() string {
+	return fmt.Sprintf("accumulator %s (%s) could overflow: %d terms with weight level %d and activation %d reach %d, beyond %d",
+		e.Acc, e.Type, e.Terms, e.Level, e.Act, e.Bound, e.Limit)
+}
