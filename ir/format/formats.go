@@ -25,6 +25,7 @@ var rows = []Weight{
 	{Name: "q8_0", Bits: 8, Levels: upFrom(-128, 256), Bound: 8, Per: PerGroup, Scale: F16, Group: 32},
 	{Name: "iq4_nl", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerGroup, Scale: F16, Group: 32},
 	{Name: "tq2_0", Bits: 2, Levels: []int{-1, 0, 1}, Bound: 1.6, Per: PerGroup, Scale: F16, Group: 256},
+	{Name: "q2_0", Bits: 2, Levels: upFrom(-1, 4), Bound: 2, Per: PerGroup, Scale: F16, Group: 64},
 	{Name: "q1_0", Bits: 1, Levels: []int{-1, 1}, Bound: 1, Per: PerGroup, Scale: F16, Group: 128},
 }
 

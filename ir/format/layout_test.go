@@ -120,8 +120,8 @@ func packCases(t testing.TB) []packCase {
 func TestPack(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for _, c := range packCases(t) {
-		for _, m := range []int{1, 16, 63, 64, 65, 130} {
-			for _, k := range []int{1, 8, 33, 256, 512} {
+		for _, m := range []int{1, 63, 64, 130} {
+			for _, k := range []int{1, 33, 256} {
 				if c.w.Per == PerGroup {
 					k = (k + c.w.Group - 1) / c.w.Group * c.w.Group
 				}

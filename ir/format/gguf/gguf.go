@@ -125,6 +125,15 @@ func (f *File) Tensor(name string) *Tensor {
 	return nil
 }
 
+// TypeName is the name of t's type: TypeName(t.Type), or "I2_S" for the id
+// that bitnet.cpp uses, if the tensor has the bytes of one.
+func (t *Tensor) TypeName() string {
+	if t.Type == i2s && t.Size == i2sBytes(t.Elements()) {
+		return "I2_S"
+	}
+	return t.Type.String()
+}
+
 // Elements is the number of values of t.
 func (t *Tensor) Elements() int {
 	n := 1

@@ -149,6 +149,23 @@ func TestTypeName(t *testing.T) {
 	}
 }
 
+// The id of I2_S counts as such only with the bytes of one.
+func TestI2S(t *testing.T) {
+	f, err := Read(load(t, "blocks-i2s.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := f.Tensor("I2_S"); x.TypeName() != "I2_S" || x.Size != 512*64/4+32 || f.Tensor("I2_S.x").TypeName() != "F32" {
+		t.Errorf("%s of %d bytes", x.TypeName(), x.Size)
+	}
+	for size, want := range map[int]string{63: "type36", 64: "I2_S", 95: "I2_S", 96: "type36"} {
+		f, err := Read(header(1, 0).tensor("t", 36, 0, 128).pad(size).Bytes())
+		if err != nil || f.Tensors[0].TypeName() != want {
+			t.Errorf("%d bytes: %v, %v; want %s", size, f, err, want)
+		}
+	}
+}
+
 // file builds small GGUF files; add takes integers, floats, strings and bytes.
 type file struct{ bytes.Buffer }
 

@@ -373,6 +373,9 @@ func (f *File) place(header, size int64) error {
 		}
 		if t.Size < 0 {
 			t.Size = room
+			if n := i2sBytes(t.Elements()); t.Type == i2s && n > 0 && n <= room && room-n < align {
+				t.Size = n
+			}
 		}
 	}
 	for _, t := range order {
