@@ -202,6 +202,21 @@ func arith(n func(a, b int64) int64, f func(a, b float32) float32) func(*call) e
 	}
 }
 
+func andBits(a, b int64) int64    { return a & b }
+func orBits(a, b int64) int64     { return a | b }
+func xorBits(a, b int64) int64    { return a ^ b }
+func andNotBits(a, b int64) int64 { return a &^ b }
+func addInt(a, b int64) int64     { return a + b }
+func subInt(a, b int64) int64     { return a - b }
+func mulInt(a, b int64) int64     { return a * b }
+func minInt(a, b int64) int64     { return min(a, b) }
+func maxInt(a, b int64) int64     { return max(a, b) }
+
+func addFloat(a, b float32) float32 { return a + b }
+func subFloat(a, b float32) float32 { return a - b }
+func mulFloat(a, b float32) float32 { return a * b }
+func divFloat(a, b float32) float32 { return a / b }
+
 func floatOf(lane int64) float32 { return math.Float32frombits(uint32(lane)) }
 func bitsOf(f float32) int64     { return int64(math.Float32bits(f)) }
 

@@ -1,0 +1,276 @@
+package vir
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// Range bounds the value of every lane of a register: Lo <= lane <= Hi.
+type Range struct{ Lo, Hi int64 }
+
+// in says that r lies in s.
+func (r Range) in(s Range) bool { return s.Lo <= r.Lo && r.Hi <= s.Hi }
+
+func (r Range) union(s Range) Range { return Range{min(r.Lo, s.Lo), max(r.Hi, s.Hi)} }
+
+// fullRange is what fits in d: for a float its bits, as lanes hold them.
+func fullRange(d format.DType) Range {
+	switch d {
+	case i8, i16, i32:
+		return Range{-1 << (d.Bits() - 1), 1<<(d.Bits()-1) - 1}
+	}
+	return Range{0, 1<<d.Bits() - 1}
+}
+
+// Ranges bounds every integer register of f, which passes Verify, for all inputs
+// on which Eval succeeds. Loaded values and registers with several definitions
+// have the range of their type; what depends on constants only is exact.
+func Ranges(f *Func) map[Reg]Range {
+	a := &rangeAnalysis{f: f, defs: make([]int, len(f.Regs)), lanes: map[Reg][]int64{}, known: map[Reg]Range{}}
+	Walk(f.Body, func(in *Instr, _ []*Loop) {
+		if in.Op.HasResult() {
+			a.defs[in.Dst]++
+		}
+	})
+	Walk(f.Body, a.visit)
+	for r := range a.known {
+		if !isInt(f.Regs[r].Elem) {
+			delete(a.known, r)
+		}
+	}
+	return a.known
+}
+
+type rangeAnalysis struct {
+	f     *Func
+	defs  []int           // definitions by register
+	lanes map[Reg][]int64 // registers that are constant
+	known map[Reg]Range
+}
+
+func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
+	if !in.Op.HasResult() {
+		return
+	}
+	full := fullRange(a.f.Regs[in.Dst].Elem)
+	a.known[in.Dst] = full
+	if a.defs[in.Dst] > 1 {
+		return
+	}
+	if v := a.constant(in); v != nil {
+		a.lanes[in.Dst] = v
+		a.known[in.Dst] = rangeOf(v)
+		return
+	}
+	if r := a.bound(in); r.in(full) {
+		a.known[in.Dst] = r
+	}
+}
+
+// constant is the result of in, if it depends on constants only.
+func (a *rangeAnalysis) constant(in *Instr) []int64 {
+	if !in.Op.Pure() || in.Fold > 0 {
+		return nil
+	}
+	c := &call{in: in, dst: a.f.Regs[in.Dst]}
+	switch in.Op {
+	case OpAdd, OpSub, OpMul, OpDiv:
+		if c.dst.Elem == f32 {
+			return nil // the payload of a NaN is not specified
+		}
+	}
+	for i, r := range in.Args {
+		if c.arg[i] = a.lanes[r]; c.arg[i] == nil {
+			return nil
+		}
+		c.typ[i] = a.f.Regs[r]
+	}
+	if in.Op == OpConst {
+		c.mem = a.f.Consts[in.Imm]
+	}
+	c.out = make([]int64, c.dst.Lanes)
+	if ops[in.Op].eval(c) != nil {
+		return nil
+	}
+	return c.out
+}
+
+func rangeOf(lanes []int64) Range {
+	r := Range{lanes[0], lanes[0]}
+	for _, x := range lanes {
+		r = r.union(Range{x, x})
+	}
+	return r
+}
+
+// bound is the range of in's result before it wraps.
+func (a *rangeAnalysis) bound(in *Instr) Range {
+	dst := a.f.Regs[in.Dst]
+	rule := ops[in.Op].bound
+	if rule == nil || !isInt(dst.Elem) {
+		return fullRange(dst.Elem)
+	}
+	c := &boundCall{in: in, dst: dst}
+	for i, r := range in.Args {
+		c.typ[i] = a.f.ArgType(in, i)
+		if i == in.Fold-1 {
+			c.arg[i] = fullRange(c.typ[i].Elem)
+		} else {
+			c.arg[i] = a.known[r]
+		}
+	}
+	return rule(c)
+}
+
+// boundCall is what the range of a result follows from.
+type boundCall struct {
+	in  *Instr
+	dst Type
+	typ [3]Type
+	arg [3]Range
+}
+
+// A bound is the range of an integer result. It may exceed the type: then the
+// result wraps, and nothing is known.
+type bound func(*boundCall) Range
+
+var anything = Range{math.MinInt64, math.MaxInt64}
+
+func boundArg0(c *boundCall) Range  { return c.arg[0] }
+func boundArg1(c *boundCall) Range  { return c.arg[1] }
+func boundUnion(c *boundCall) Range { return c.arg[0].union(c.arg[1]) }
+
+func (r Range) add(s Range) Range { return Range{r.Lo + s.Lo, r.Hi + s.Hi} }
+
+// mul is the range of products; r and s fit in 32 bits.
+func (r Range) mul(s Range) Range {
+	if r.Hi > math.MaxInt32 || s.Hi > math.MaxInt32 {
+		return anything // may not fit in 64 bits
+	}
+	a, b, c, d := r.Lo*s.Lo, r.Lo*s.Hi, r.Hi*s.Lo, r.Hi*s.Hi
+	return Range{min(a, b, c, d), max(a, b, c, d)}
+}
+
+func boundAdd(c *boundCall) Range { return c.arg[0].add(c.arg[1]) }
+func boundMul(c *boundCall) Range { return c.arg[0].mul(c.arg[1]) }
+func boundSub(c *boundCall) Range {
+	return c.arg[0].add(Range{-c.arg[1].Hi, -c.arg[1].Lo})
+}
+
+func (r Range) and(s Range) Range {
+	switch {
+	case r.Lo >= 0 && s.Lo >= 0:
+		return Range{0, min(r.Hi, s.Hi)}
+	case r.Lo >= 0:
+		return Range{0, r.Hi}
+	case s.Lo >= 0:
+		return Range{0, s.Hi}
+	}
+	return anything
+}
+
+func (r Range) andNot() Range { return r.and(Range{-1, -1}) }
+
+// or also bounds an exclusive or.
+func (r Range) or(s Range) Range {
+	if r.Lo < 0 || s.Lo < 0 {
+		return anything
+	}
+	return Range{0, 1<<bits.Len64(uint64(max(r.Hi, s.Hi))) - 1}
+}
+
+func boundAnd(c *boundCall) Range    { return c.arg[0].and(c.arg[1]) }
+func boundOr(c *boundCall) Range     { return c.arg[0].or(c.arg[1]) }
+func boundAndNot(c *boundCall) Range { return c.arg[0].andNot() }
+func boundBitSel(c *boundCall) Range {
+	return c.arg[0].and(c.arg[1]).or(c.arg[2].andNot())
+}
+
+func boundShl(c *boundCall) Range {
+	return Range{c.arg[0].Lo << c.in.Imm, c.arg[0].Hi << c.in.Imm}
+}
+
+func boundShrU(c *boundCall) Range {
+	r := reinterpret(c.arg[0], unsignedOf(c.dst.Elem))
+	return reinterpret(Range{r.Lo >> c.in.Imm, r.Hi >> c.in.Imm}, c.dst.Elem)
+}
+
+func boundShrS(c *boundCall) Range {
+	s := signedOf(c.dst.Elem)
+	r := reinterpret(c.arg[0], s)
+	r = Range{r.Lo >> c.in.Imm, r.Hi >> c.in.Imm}
+	return reinterpret(r, c.dst.Elem)
+}
+
+func unsignedOf(d format.DType) format.DType {
+	return map[int]format.DType{8: u8, 16: u16, 32: u32}[d.Bits()]
+}
+
+func signedOf(d format.DType) format.DType {
+	return map[int]format.DType{8: i8, 16: i16, 32: i32}[d.Bits()]
+}
+
+// reinterpret is the range of the low bits of r as values of d.
+func reinterpret(r Range, d format.DType) Range {
+	full, turn := fullRange(d), int64(1)<<d.Bits()
+	for _, shift := range []int64{0, turn, -turn} {
+		if s := (Range{r.Lo + shift, r.Hi + shift}); s.in(full) {
+			return s
+		}
+	}
+	return full
+}
+
+// boundBitcast keeps what small numbers without a sign say about lanes of
+// another width: their upper parts are zero.
+func boundBitcast(c *boundCall) Range {
+	from, to, r := c.typ[0].Elem.Bits(), c.dst.Elem.Bits(), c.arg[0]
+	switch {
+	case from == to:
+		return reinterpret(r, c.dst.Elem)
+	case r.Lo < 0:
+		return anything
+	case from > to:
+		return Range{0, r.Hi}
+	}
+	var hi int64
+	for shift := 0; shift < to; shift += from {
+		hi |= r.Hi << shift
+	}
+	return Range{0, hi}
+}
+
+func boundMin(c *boundCall) Range {
+	return Range{min(c.arg[0].Lo, c.arg[1].Lo), min(c.arg[0].Hi, c.arg[1].Hi)}
+}
+
+func boundMax(c *boundCall) Range {
+	return Range{max(c.arg[0].Lo, c.arg[1].Lo), max(c.arg[0].Hi, c.arg[1].Hi)}
+}
+
+func boundAbs(c *boundCall) Range {
+	r := c.arg[0]
+	return Range{max(0, r.Lo, -r.Hi), max(-r.Lo, r.Hi)}
+}
+
+func boundCmp(*boundCall) Range { return Range{-1, 0} }
+
+// boundDot is c plus n products.
+func boundDot(n int64) bound {
+	return func(c *boundCall) Range {
+		p := c.arg[1].mul(c.arg[2])
+		return c.arg[0].add(Range{n * p.Lo, n * p.Hi})
+	}
+}
+
+func boundDot2Sat(c *boundCall) Range {
+	p, full := c.arg[0].mul(c.arg[1]), fullRange(i16)
+	return Range{max(2*p.Lo, full.Lo), min(2*p.Hi, full.Hi)}
+}
+
+func boundRedAdd(c *boundCall) Range {
+	n := int64(c.typ[0].Lanes)
+	return Range{n * c.arg[0].Lo, n * c.arg[0].Hi}
+}
