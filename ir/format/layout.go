@@ -34,7 +34,10 @@ type BitPos struct {
 //	tile*TileBytes + record*RecordBytes + Base + sum over Digits of digit*Stride
 //
 // where tile = m / Layout.TileM and record = k / Layout.RecordK (parts with
-// Header set lie at the start of the tile and have no record term).
+// Header set lie at the start of the tile and have no record term). Base counts
+// from the start of the tile: for a part in the records it includes HeaderBytes.
+// As m and k count over the whole matrix, every digit has a Mod, and Div*Mod
+// divides TileM or RecordK (see Layout.Validate).
 // A part with Elem set stores whole elements there. A part of codes (Elem
 // Invalid) stores bits: the element's field number is f = sum over Fields of
 // digit*Stride, and bit i of its code is bit Map[f][i].Bit of the byte at

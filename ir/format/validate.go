@@ -140,11 +140,19 @@ func (l *Layout) occupy(used *occupancy, i int) error {
 	return nil
 }
 
+func outside(p *Part, at, lo, hi, row, k int) error {
+	where := "the record; base counts from the tile's start and includes header_bytes"
+	if p.Header {
+		where = "the header"
+	}
+	return errorf(partName(p), "row %d, k %d lies at byte %d, outside bytes %d to %d of %s", row, k, at, lo, hi, where)
+}
+
 // element takes the bytes of a whole element; several (row, k) may share it.
 func (u *occupancy) element(i, at, lo, hi, row, k int) error {
 	p := &u.parts[i]
 	if at < lo || at+p.Elem.Bytes() > hi {
-		return errorf(partName(p), "row %d, k %d lies at byte %d, outside its bytes %d to %d", row, k, at, lo, hi)
+		return outside(p, at, lo, hi, row, k)
 	}
 	for b := at; b < at+p.Elem.Bytes(); b++ {
 		if u.owner[b] != 0 && (int(u.owner[b]) != i+1 || int(u.mark[b]) != at) {
@@ -159,7 +167,7 @@ func (u *occupancy) element(i, at, lo, hi, row, k int) error {
 func (u *occupancy) bit(i, at, bit, lo, hi, row, k int) error {
 	p := &u.parts[i]
 	if at < lo || at >= hi {
-		return errorf(partName(p), "row %d, k %d lies at byte %d, outside its bytes %d to %d", row, k, at, lo, hi)
+		return outside(p, at, lo, hi, row, k)
 	}
 	if u.owner[at] != 0 && (int(u.owner[at]) != i+1 || u.mark[at]>>bit&1 != 0) {
 		return errorf(partName(p), "row %d, k %d shares bit %d of byte %d with part %q", row, k, bit, at, u.parts[u.owner[at]-1].Name)

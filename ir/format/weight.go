@@ -159,7 +159,7 @@ func (w Weight) ScaleIndex(row, col, k int) int {
 
 // Value is scale*(Levels[code]-zero), rounded once. The code must be allowed.
 func (w Weight) Value(code byte, scale float32, zero int8) float32 {
-	return scale * float32(w.Levels[code]-int(zero))
+	return float32(scale * float32(w.Levels[code]-int(zero))) // the conversion forbids fusing with a caller's addition
 }
 
 // Dequantize writes the values of one row: len(codes) of them, with one scale
