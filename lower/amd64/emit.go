@@ -1,0 +1,237 @@
+package amd64
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/buildtags"
+	"github.com/mmcloughlin/avo/gotypes"
+	avo "github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/pass"
+	avoprinter "github.com/mmcloughlin/avo/printer"
+	"github.com/mmcloughlin/avo/reg"
+	"github.com/mmcloughlin/avo/x86"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// checks are the avo passes that functions with physical registers need.
+var checks = pass.Concat(
+	pass.Verify,
+	pass.FunctionPass(pass.LabelTarget),
+	pass.FunctionPass(pass.VerifyAllocation),
+	pass.Func(pass.IncludeTextFlagHeader),
+	pass.FunctionPass(pass.RequiredISAExtensions),
+)
+
+// Emit prints kernels as func name(args *byte): args points at consecutive
+// 8-byte words, the parameters. The file's name is that of the target.
+func (t target) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
+	f, err := t.file(ks)
+	if err != nil {
+		return lower.File{}, err
+	}
+	data, err := avoprinter.NewGoAsm(avoprinter.Config{Name: "tmacc", Pkg: pkg}).Print(f)
+	name := strings.TrimPrefix(t.m.Name, "amd64/") + "_amd64.s"
+	return lower.File{Name: name, Data: data}, err
+}
+
+// file is the avo form of kernels, checked and commented.
+func (t target) file(ks []*lower.Kernel) (*avo.File, error) {
+	f := avo.NewFile()
+	f.Constraints = buildtags.And(buildtags.Opt("amd64"), buildtags.Opt("!purego"))
+	pool := &pool{}
+	notes := map[*avo.Instruction]string{}
+	seen := map[string]bool{}
+	for _, k := range ks {
+		if seen[k.Func.Name] {
+			return nil, fmt.Errorf("%s: two kernels are called %s", t.m.Name, k.Func.Name)
+		}
+		seen[k.Func.Name] = true
+		f.AddSection((&function{t: t, k: k, pool: pool, notes: notes}).build())
+	}
+	for _, g := range pool.globals {
+		g.Attributes = attr.RODATA | attr.NOPTR
+		f.AddSection(g)
+	}
+	if err := checks.Execute(f); err != nil {
+		return nil, fmt.Errorf("BUG: %s: %w", t.m.Name, err)
+	}
+	for _, fn := range f.Functions() {
+		annotate(fn, notes)
+	}
+	return f, nil
+}
+
+// function builds one kernel.
+type function struct {
+	t     target
+	k     *lower.Kernel
+	pool  *pool
+	notes map[*avo.Instruction]string
+	fn    *avo.Function
+	wide  bool // uses more than 128 bits of a register
+}
+
+func (b *function) build() *avo.Function {
+	b.fn = avo.NewFunction(b.k.Func.Name)
+	b.fn.Attributes = attr.NOSPLIT
+	sig, err := gotypes.ParseSignature("func(args *byte)")
+	if err != nil {
+		panic("BUG: amd64: " + err.Error())
+	}
+	b.fn.SetSignature(sig)
+	for i := range b.k.Ops {
+		b.op(&b.k.Ops[i])
+	}
+	if b.wide {
+		b.ins(f0(x86.VZEROUPPER))
+	}
+	b.ins(f0(x86.RET))
+	return b.fn
+}
+
+func f0(f func() (*avo.Instruction, error)) ctor {
+	return func(...operand.Op) (*avo.Instruction, error) { return f() }
+}
+
+func (b *function) ins(f ctor, ops ...operand.Op) {
+	p := &printer{}
+	p.ins(f, ops...)
+	b.fn.AddInstruction(p.out[0])
+}
+
+func (b *function) op(m *lower.MOp) {
+	switch m.Kind {
+	case lower.MInstr:
+		b.instr(m)
+	case lower.MLoadParam:
+		b.loadParam(m.Param, gp(m.GP))
+	case lower.MLoopBegin:
+		b.loopBegin(m)
+	case lower.MLoopEnd:
+		for _, a := range m.Adds {
+			b.ins(f2(x86.ADDQ), number(a.Bytes), gp(a.GP))
+		}
+		b.ins(f1(x86.DECQ), gp(m.GP))
+		b.ins(f1(x86.JNZ), operand.LabelRef(label("loop", m)))
+		b.fn.AddLabel(avo.Label(label("done", m)))
+	default:
+		panic(fmt.Sprintf("BUG: amd64: machine operation of kind %d", m.Kind))
+	}
+}
+
+func gp(n int) reg.Register {
+	if n < 0 || n >= numGP {
+		panic(fmt.Sprintf("BUG: amd64: no general register %d", n))
+	}
+	return gpRegs[n]
+}
+
+func label(what string, m *lower.MOp) string { return fmt.Sprintf("%s%d", what, m.Loop) }
+
+// number is n as an immediate of the smallest form.
+func number(n int) operand.Op {
+	if n == int(int8(n)) {
+		return operand.I8(n)
+	}
+	return operand.I32(n)
+}
+
+// loadParam reads a parameter through the register it goes to, so that no
+// register is needed for the argument pointer.
+func (b *function) loadParam(n int, r reg.Register) {
+	b.ins(f2(x86.MOVQ), operand.NewParamAddr("args", 0), r)
+	b.ins(f2(x86.MOVQ), operand.Mem{Base: r, Disp: 8 * n}, r)
+}
+
+func (b *function) loopBegin(m *lower.MOp) {
+	counter := gp(m.GP)
+	switch {
+	case m.Count.Param >= 0:
+		b.loadParam(m.Count.Param, counter)
+		b.ins(f2(x86.TESTQ), counter, counter)
+		b.ins(f1(x86.JLE), operand.LabelRef(label("done", m)))
+	case m.Count.Const > 0:
+		b.ins(f2(x86.MOVQ), operand.I32(m.Count.Const), counter)
+	default:
+		b.ins(f1(x86.JMP), operand.LabelRef(label("done", m)))
+	}
+	for _, c := range m.Copy {
+		if c.Src != c.Dst {
+			b.ins(f2(x86.MOVQ), gp(c.Src), gp(c.Dst))
+		}
+	}
+	b.fn.AddInstruction(&avo.Instruction{Opcode: "PCALIGN", Operands: []operand.Op{operand.U8(32)}})
+	b.fn.AddLabel(avo.Label(label("loop", m)))
+}
+
+// instr prints a vector operation by its row.
+func (b *function) instr(m *lower.MOp) {
+	f, in := b.k.Func, m.In
+	p := &printer{imm: in.Imm, splat: in.FoldUnit > 0, evex: b.t.m.NumVec > 16, pool: b.pool}
+	if m.Base >= 0 {
+		p.mem = operand.Mem{Base: gp(m.Base), Disp: m.Disp}
+	}
+	if in.Op == vir.OpConst {
+		p.constant = f.Consts[in.Imm]
+	}
+	if in.Op.HasResult() {
+		p.dst = b.vector(m.Dst, m.Row.Dst)
+	}
+	for i, a := range m.Args {
+		switch {
+		case i == in.Fold-1:
+			p.a = append(p.a, p.mem)
+		case i == m.Row.Zero-1:
+			p.a = append(p.a, nil)
+		default:
+			p.a = append(p.a, b.vector(a, m.Row.Args[i]))
+		}
+	}
+	m.Row.Code.(emit)(p)
+	for i, x := range p.out {
+		b.fn.AddInstruction(x)
+		if i == 0 {
+			b.notes[x] = f.Format(in)
+		}
+	}
+}
+
+func (b *function) vector(n int, t vir.Type) operand.Op {
+	if n < 0 || n >= b.t.m.NumVec {
+		panic(fmt.Sprintf("BUG: amd64: no vector register %d", n))
+	}
+	b.wide = b.wide || t.Bits() > 128
+	return vector(n, t)
+}
+
+// noted is an operand that prints a comment after it.
+type noted struct {
+	operand.Op
+	text string
+}
+
+func (n noted) Asm() string { return n.Op.Asm() + n.text }
+
+// annotate ends instructions with their notes, in one column where they fit. avo
+// has no comments on instructions and knows no operands but its own, so this
+// comes after its passes.
+func annotate(fn *avo.Function, notes map[*avo.Instruction]string) {
+	for _, in := range fn.Instructions() {
+		note := notes[in]
+		if note == "" {
+			continue
+		}
+		width := len(in.OpcodeWithSuffixes())
+		for _, o := range in.Operands {
+			width += len(o.Asm()) + 2
+		}
+		last := len(in.Operands) - 1
+		in.Operands = append([]operand.Op(nil), in.Operands...)
+		in.Operands[last] = noted{in.Operands[last], strings.Repeat(" ", max(1, 40-width)) + "// " + note}
+	}
+}

@@ -1,0 +1,389 @@
+package amd64
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/x86"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// Element types by width and kind.
+var (
+	elems8   = []format.DType{format.U8, format.I8}
+	elems16  = []format.DType{format.U16, format.I16, format.F16}
+	elems32  = []format.DType{format.U32, format.I32, format.F32}
+	allElems = append(append(append([]format.DType(nil), elems8...), elems16...), elems32...)
+	ints16   = elems16[:2]
+	ints32   = elems32[:2]
+	i8Only   = []format.DType{format.I8}
+	i16Only  = []format.DType{format.I16}
+	i32Only  = []format.DType{format.I32}
+	f32Only  = []format.DType{format.F32}
+)
+
+// cost is a reciprocal throughput in tenths of a cycle, up to 256 bits and at
+// 512. The figures lie between Zen 4 and Golden Cove (uops.info).
+type cost struct{ narrow, wide int }
+
+var (
+	none    = cost{0, 0}
+	alu     = cost{4, 5}
+	shift   = cost{5, 10}
+	multi   = cost{5, 8} // integer multiply and dot product
+	mul32   = cost{10, 15}
+	shuffle = cost{6, 10} // within 128 bits
+	permute = cost{10, 10}
+	float   = cost{5, 8}
+	divide  = cost{50, 100}
+	load    = cost{5, 8}
+	store   = cost{10, 15}
+	toMask  = cost{15, 20} // compare into a mask register, and the mask back
+)
+
+// inst is one instruction: with vector operands, VEX-encoded or EVEX-encoded,
+// and with 4 bytes broadcast from memory (EVEX only, nil if there is none).
+type inst struct{ vex, evex, bcst ctor }
+
+func both(x ctor) inst { return inst{vex: x, evex: x} }
+
+func bcst(x, b ctor) inst { return inst{x, x, b} }
+
+// lanewise lists the instructions whose result and arguments have one type.
+var lanewise = []struct {
+	op    vir.Op
+	elems []format.DType
+	inst  inst
+	form  form
+	args  int
+	fold  []int // arguments that may be a memory operand
+	cost  cost
+}{
+	{vir.OpAnd, allElems, inst{f3(x86.VPAND), x86.VPANDD, x86.VPANDD_BCST}, commuting, 2, []int{1, 2}, alu},
+	{vir.OpOr, allElems, inst{f3(x86.VPOR), x86.VPORD, x86.VPORD_BCST}, commuting, 2, []int{1, 2}, alu},
+	{vir.OpXor, allElems, inst{f3(x86.VPXOR), x86.VPXORD, x86.VPXORD_BCST}, commuting, 2, []int{1, 2}, alu},
+	{vir.OpAndNot, allElems, inst{f3(x86.VPANDN), x86.VPANDND, x86.VPANDND_BCST}, forward, 2, []int{1}, alu},
+	{vir.OpShl, ints16, both(x86.VPSLLW), immediate, 1, []int{1}, shift},
+	{vir.OpShl, ints32, bcst(x86.VPSLLD, x86.VPSLLD_BCST), immediate, 1, []int{1}, shift},
+	{vir.OpShrU, ints16, both(x86.VPSRLW), immediate, 1, []int{1}, shift},
+	{vir.OpShrU, ints32, bcst(x86.VPSRLD, x86.VPSRLD_BCST), immediate, 1, []int{1}, shift},
+	{vir.OpShrS, ints16, both(x86.VPSRAW), immediate, 1, []int{1}, shift},
+	{vir.OpShrS, ints32, bcst(x86.VPSRAD, x86.VPSRAD_BCST), immediate, 1, []int{1}, shift},
+	{vir.OpAdd, elems8, both(x86.VPADDB), commuting, 2, []int{1, 2}, alu},
+	{vir.OpAdd, ints16, both(x86.VPADDW), commuting, 2, []int{1, 2}, alu},
+	{vir.OpAdd, ints32, bcst(x86.VPADDD, x86.VPADDD_BCST), commuting, 2, []int{1, 2}, alu},
+	{vir.OpAdd, f32Only, bcst(x86.VADDPS, x86.VADDPS_BCST), commuting, 2, []int{1, 2}, float},
+	{vir.OpSub, elems8, both(x86.VPSUBB), reverse, 2, []int{2}, alu},
+	{vir.OpSub, ints16, both(x86.VPSUBW), reverse, 2, []int{2}, alu},
+	{vir.OpSub, ints32, bcst(x86.VPSUBD, x86.VPSUBD_BCST), reverse, 2, []int{2}, alu},
+	{vir.OpSub, f32Only, bcst(x86.VSUBPS, x86.VSUBPS_BCST), reverse, 2, []int{2}, float},
+	{vir.OpMul, ints16, both(x86.VPMULLW), commuting, 2, []int{1, 2}, multi},
+	{vir.OpMul, ints32, bcst(x86.VPMULLD, x86.VPMULLD_BCST), commuting, 2, []int{1, 2}, mul32},
+	{vir.OpMul, f32Only, bcst(x86.VMULPS, x86.VMULPS_BCST), commuting, 2, []int{1, 2}, float},
+	{vir.OpDiv, f32Only, bcst(x86.VDIVPS, x86.VDIVPS_BCST), reverse, 2, []int{2}, divide},
+	{vir.OpMinS, i8Only, both(x86.VPMINSB), commuting, 2, []int{1, 2}, alu},
+	{vir.OpMinS, i16Only, both(x86.VPMINSW), commuting, 2, []int{1, 2}, alu},
+	{vir.OpMinS, i32Only, bcst(x86.VPMINSD, x86.VPMINSD_BCST), commuting, 2, []int{1, 2}, alu},
+	{vir.OpMaxS, i8Only, both(x86.VPMAXSB), commuting, 2, []int{1, 2}, alu},
+	{vir.OpMaxS, i16Only, both(x86.VPMAXSW), commuting, 2, []int{1, 2}, alu},
+	{vir.OpMaxS, i32Only, bcst(x86.VPMAXSD, x86.VPMAXSD_BCST), commuting, 2, []int{1, 2}, alu},
+	{vir.OpAbs, i8Only, both(x86.VPABSB), reverse, 1, []int{1}, alu},
+	{vir.OpAbs, i16Only, both(x86.VPABSW), reverse, 1, []int{1}, alu},
+	{vir.OpAbs, i32Only, bcst(x86.VPABSD, x86.VPABSD_BCST), reverse, 1, []int{1}, alu},
+	{vir.OpCmpGtS, i8Only, inst{vex: x86.VPCMPGTB}, reverse, 2, []int{2}, alu},
+	{vir.OpCmpGtS, i16Only, inst{vex: x86.VPCMPGTW}, reverse, 2, []int{2}, alu},
+	{vir.OpCmpGtS, i32Only, inst{vex: x86.VPCMPGTD}, reverse, 2, []int{2}, alu},
+	{vir.OpCmpGtS, i8Only, inst{evex: x86.VPCMPGTB}, throughMask(f2(x86.VPMOVM2B)), 2, []int{2}, toMask},
+	{vir.OpCmpGtS, i16Only, inst{evex: x86.VPCMPGTW}, throughMask(f2(x86.VPMOVM2W)), 2, []int{2}, toMask},
+	{vir.OpCmpGtS, i32Only, inst{evex: x86.VPCMPGTD, bcst: x86.VPCMPGTD_BCST}, throughMask(f2(x86.VPMOVM2D)), 2, []int{2}, toMask},
+	{vir.OpCanonNaN, f32Only, inst{evex: x86.VCMPPS}, canonNaN, 1, nil, toMask},
+	// a ? b : c with c (the result) as the table's most significant input
+	{vir.OpBitSel, allElems, inst{evex: x86.VPTERNLOGD, bcst: x86.VPTERNLOGD_BCST}, ternary(0xb8), 3, []int{2}, alu},
+}
+
+// rowSet collects the rows of one machine.
+type rowSet struct {
+	m    lower.Machine
+	rows []lower.Row
+}
+
+func (s *rowSet) evex() bool { return s.m.NumVec > 16 }
+
+func makeRows(m lower.Machine) []lower.Row {
+	s := &rowSet{m: m}
+	s.add(lower.Row{Op: vir.OpPrefetch}, none, func(p *printer) { p.ins(f1(x86.PREFETCHT0), p.mem) })
+	s.lanewise()
+	for _, e := range allElems {
+		for _, t := range s.types(e) {
+			s.moves(t)
+			s.halves(t)
+		}
+	}
+	s.converts()
+	s.dots()
+	s.lookups()
+	return s.rows
+}
+
+// add appends a row. Its Asm is what the printer makes of it, so that every
+// operand form is checked when the table is built.
+func (s *rowSet) add(r lower.Row, c cost, e emit) {
+	bits := r.Dst.Bits()
+	for _, a := range r.Args {
+		bits = max(bits, a.Bits())
+	}
+	r.Cost = c.narrow
+	if bits > 256 {
+		r.Cost = c.wide
+	}
+	if s.evex() {
+		r.Need |= evex
+	} else {
+		r.Need |= AVX2
+	}
+	r.Code = e
+	r.Asm = sample(&r)
+	s.rows = append(s.rows, r)
+}
+
+// types lists the vectors of e that one register holds, from one lane up.
+func (s *rowSet) types(e format.DType) []vir.Type {
+	var ts []vir.Type
+	for n := 1; n*e.Bits() <= s.m.VecBits; n *= 2 {
+		ts = append(ts, vir.Type{Elem: e, Lanes: n})
+	}
+	return ts
+}
+
+// choose returns the encoding of i that the machine uses, or nil.
+func (s *rowSet) choose(i inst) (plain, broadcast ctor) {
+	if s.evex() {
+		return i.evex, i.bcst
+	}
+	return i.vex, nil
+}
+
+// fold says which arguments of r may be memory operands: an instruction reads
+// as many bytes as its register form uses, never fewer than least bits.
+func (s *rowSet) fold(r *lower.Row, args []int, least int, broadcast ctor) {
+	if len(args) == 0 {
+		return
+	}
+	if r.Args[args[0]-1].Bits() >= least && (s.evex() || r.Op != vir.OpShl && r.Op != vir.OpShrU && r.Op != vir.OpShrS) {
+		r.Fold = args
+	}
+	if broadcast != nil {
+		r.FoldSplat = args
+	}
+}
+
+func (s *rowSet) lanewise() {
+	for _, l := range lanewise {
+		plain, broadcast := s.choose(l.inst)
+		if plain == nil {
+			continue
+		}
+		for _, e := range l.elems {
+			for _, t := range s.types(e) {
+				r := lower.Row{Op: l.op, Dst: t}
+				for range l.args {
+					r.Args = append(r.Args, t)
+				}
+				if l.op == vir.OpBitSel {
+					r.Tied = 3
+				}
+				s.fold(&r, l.fold, 128, broadcast)
+				s.add(r, l.cost, l.form(plain, broadcast))
+			}
+		}
+	}
+}
+
+// moves adds loads, stores, constants and copies of t.
+func (s *rowSet) moves(t vir.Type) {
+	one := vir.Type{Elem: t.Elem, Lanes: 1}
+	read, write, pick := s.memory(t.Bytes())
+	splat := map[int]ctor{1: x86.VPBROADCASTB, 2: x86.VPBROADCASTW, 4: x86.VPBROADCASTD}[t.Elem.Bytes()]
+	s.add(lower.Row{Op: vir.OpLoad, Dst: t}, load, func(p *printer) { p.ins(read, p.mem, p.dst) })
+	s.add(lower.Row{Op: vir.OpLoadSplat, Dst: t}, load, func(p *printer) { p.ins(splat, p.mem, p.dst) })
+	s.add(lower.Row{Op: vir.OpStore, Dst: t, Args: []vir.Type{t}}, store, func(p *printer) {
+		p.ins(write, append(pick, p.a[0], p.mem)...)
+	})
+	s.add(lower.Row{Op: vir.OpConst, Dst: t}, load, func(p *printer) { p.ins(read, p.pool.data(p.constant), p.dst) })
+	s.add(lower.Row{Op: vir.OpSplat, Dst: t}, load, splatImm(t, s.evex()))
+	s.add(lower.Row{Op: vir.OpSplatLane, Dst: t, Args: []vir.Type{one}}, permute, func(p *printer) { p.ins(splat, p.a[0], p.dst) })
+	for _, e := range allElems {
+		if from := (vir.Type{Elem: e, Lanes: t.Bytes() / e.Bytes()}); from.Lanes > 0 {
+			s.add(lower.Row{Op: vir.OpBitcast, Dst: t, Args: []vir.Type{from}}, none, func(p *printer) { p.move(p.a[0], p.dst) })
+		}
+	}
+}
+
+// memory returns how n bytes are read and written, and the operands that come
+// first when writing.
+func (s *rowSet) memory(n int) (read, write ctor, pick []operand.Op) {
+	switch {
+	case n == 1:
+		return x86.VPBROADCASTB, f3(x86.VPEXTRB), []operand.Op{operand.U8(0)}
+	case n == 2:
+		return x86.VPBROADCASTW, f3(x86.VPEXTRW), []operand.Op{operand.U8(0)}
+	case n == 4:
+		return f2(x86.VMOVD), f2(x86.VMOVD), nil
+	case n == 8:
+		return f2(x86.VMOVQ), f2(x86.VMOVQ), nil
+	case s.evex():
+		return x86.VMOVDQU64, x86.VMOVDQU64, nil
+	}
+	return f2(x86.VMOVDQU), f2(x86.VMOVDQU), nil
+}
+
+// halving lists how a vector of bits is taken apart and put together: its upper
+// half is high $imm, and join puts b above a. Below 256 bits, joining interleaves
+// elements as large as the halves.
+var halving = []struct {
+	bits int
+	high inst
+	imm  uint64
+	join inst
+	cost cost
+}{
+	{512, inst{evex: x86.VEXTRACTI64X4}, 1, inst{evex: x86.VINSERTI64X4}, permute},
+	{256, inst{vex: f3(x86.VEXTRACTI128), evex: x86.VEXTRACTI32X4}, 1, inst{vex: f4(x86.VINSERTI128), evex: x86.VINSERTI32X4}, permute},
+	{128, both(x86.VPSHUFD), 0xee, both(x86.VPUNPCKLQDQ), shuffle},
+	{64, both(x86.VPSHUFD), 0x55, both(x86.VPUNPCKLDQ), shuffle},
+	{32, both(x86.VPSRLD), 16, both(x86.VPUNPCKLWD), shuffle},
+	{16, both(x86.VPSRLW), 8, both(x86.VPUNPCKLBW), shuffle},
+}
+
+func (s *rowSet) halves(t vir.Type) {
+	for _, l := range halving {
+		if t.Lanes == 1 || t.Bits() != l.bits {
+			continue
+		}
+		h := vir.Type{Elem: t.Elem, Lanes: t.Lanes / 2}
+		high, _ := s.choose(l.high)
+		join, _ := s.choose(l.join)
+		s.add(lower.Row{Op: vir.OpHalf, Dst: h, Args: []vir.Type{t}}, l.cost, func(p *printer) {
+			if p.imm == 0 {
+				p.move(sized(p.a[0], h), p.dst)
+				return
+			}
+			p.ins(high, operand.U8(l.imm), p.a[0], p.dst)
+		})
+		r := lower.Row{Op: vir.OpJoin, Dst: t, Args: []vir.Type{h, h}}
+		e := reverse(join, nil)
+		if l.bits > 128 {
+			s.fold(&r, []int{2}, 128, nil)
+			e = func(p *printer) { p.ins(join, operand.U8(1), p.a[1], sized(p.a[0], t), p.dst) }
+		}
+		s.add(r, l.cost, e)
+	}
+}
+
+// converting lists the instructions that make lanes of another width or kind. A
+// memory operand has the size of the narrower argument.
+var converting = []struct {
+	op       vir.Op
+	dst, arg []format.DType
+	inst     inst
+	fold     int // least bits of a memory operand, or 0
+	need     lower.Features
+	cost     cost
+}{
+	{vir.OpWiden, i16Only, i8Only, both(x86.VPMOVSXBW), 64, 0, permute},
+	{vir.OpWiden, i16Only, elems8[:1], both(x86.VPMOVZXBW), 64, 0, permute},
+	{vir.OpWiden, i32Only, i16Only, both(x86.VPMOVSXWD), 64, 0, permute},
+	{vir.OpWiden, i32Only, elems16[:1], both(x86.VPMOVZXWD), 64, 0, permute},
+	{vir.OpTrunc, elems8, i16Only, inst{evex: x86.VPMOVWB}, 0, 0, cost{20, 20}},
+	{vir.OpTrunc, ints16, i32Only, inst{evex: x86.VPMOVDW}, 0, 0, cost{20, 20}},
+	{vir.OpTrunc, elems8, i32Only, inst{evex: x86.VPMOVDB}, 0, 0, cost{20, 20}},
+	{vir.OpCvtF32, f32Only, i32Only, bcst(x86.VCVTDQ2PS, x86.VCVTDQ2PS_BCST), 128, 0, float},
+	{vir.OpCvtI32, i32Only, f32Only, bcst(x86.VCVTPS2DQ, x86.VCVTPS2DQ_BCST), 128, 0, float},
+	{vir.OpCvtHalf, f32Only, elems16[2:], both(x86.VCVTPH2PS), 64, F16C, permute},
+}
+
+func (s *rowSet) converts() {
+	for _, l := range converting {
+		plain, broadcast := s.choose(l.inst)
+		for _, d := range l.dst {
+			for _, a := range l.arg {
+				for _, t := range s.types(widest(d, a)) {
+					r := lower.Row{Op: l.op, Dst: vir.Type{Elem: d, Lanes: t.Lanes}, Args: []vir.Type{{Elem: a, Lanes: t.Lanes}}, Need: l.need}
+					if plain == nil {
+						s.add(r, cost{20, 20}, truncate(r.Dst, r.Args[0]))
+						continue
+					}
+					if l.fold > 0 {
+						s.fold(&r, []int{1}, l.fold, broadcast)
+					}
+					s.add(r, l.cost, reverse(plain, broadcast))
+				}
+			}
+		}
+	}
+}
+
+func widest(a, b format.DType) format.DType {
+	if a.Bits() > b.Bits() {
+		return a
+	}
+	return b
+}
+
+// dots adds sums of products. Without AVX-512 VNNI there is no accumulator: the
+// row holds for zero, and Expand adds.
+func (s *rowSet) dots() {
+	for _, c := range s.types(format.I32) {
+		u8 := vir.Type{Elem: format.U8, Lanes: 4 * c.Lanes}
+		i8 := vir.Type{Elem: format.I8, Lanes: 4 * c.Lanes}
+		i16 := vir.Type{Elem: format.I16, Lanes: 2 * c.Lanes}
+		sat := lower.Row{Op: vir.OpDot2Sat, Dst: i16, Args: []vir.Type{u8, i8}}
+		s.fold(&sat, []int{2}, 128, nil)
+		s.add(sat, multi, reverse(x86.VPMADDUBSW, nil))
+		madd := lower.Row{Op: vir.OpDot2, Dst: c, Args: []vir.Type{c, i16, i16}, Zero: 1}
+		s.fold(&madd, []int{2, 3}, 128, nil)
+		s.add(madd, multi, withoutFirst(commuting(x86.VPMADDWD, nil)))
+		if s.m.Has&AVX512VNNI == 0 {
+			continue
+		}
+		dot4 := lower.Row{Op: vir.OpDot4, Dst: c, Args: []vir.Type{c, u8, i8}, Need: AVX512VNNI, Tied: 1}
+		s.fold(&dot4, []int{3}, 128, x86.VPDPBUSD_BCST)
+		s.add(dot4, multi, withoutFirst(reverse(x86.VPDPBUSD, x86.VPDPBUSD_BCST)))
+		dot2 := lower.Row{Op: vir.OpDot2, Dst: c, Args: []vir.Type{c, i16, i16}, Need: AVX512VNNI, Tied: 1}
+		s.fold(&dot2, []int{2, 3}, 128, x86.VPDPWSSD_BCST)
+		s.add(dot2, multi, withoutFirst(commuting(x86.VPDPWSSD, x86.VPDPWSSD_BCST)))
+	}
+}
+
+// lookups adds table lookups: VPSHUFB zeroes where bit 7 of an index is set, so
+// it serves only indexes known to be below 16; VPERMB uses the low bits alone,
+// five with 32 bytes and six with 64.
+func (s *rowSet) lookups() {
+	for _, e := range elems8 {
+		for _, t := range s.types(e) {
+			for _, l := range []struct {
+				op      vir.Op
+				n, most int // entries of a table, lanes that share one
+			}{
+				{vir.OpLookup16, 16, 64},
+				{vir.OpLookup32, 32, 32}, {vir.OpLookup32Mod, 32, 32},
+				{vir.OpLookup64, 64, 64}, {vir.OpLookup64Mod, 64, 64},
+			} {
+				if t.Lanes > l.most || l.n > 16 && s.m.Has&AVX512VBMI == 0 {
+					continue
+				}
+				table := vir.Type{Elem: e, Lanes: max(l.n, t.Lanes)}
+				r := lower.Row{Op: l.op, Dst: t, Args: []vir.Type{{Elem: format.U8, Lanes: t.Lanes}, table}}
+				if l.n == 16 {
+					s.fold(&r, []int{1}, 128, nil)
+					s.add(r, shuffle, forward(x86.VPSHUFB, nil))
+					continue
+				}
+				r.Need = AVX512VBMI
+				s.fold(&r, []int{2}, 128, nil)
+				s.add(r, permute, func(p *printer) { p.ins(x86.VPERMB, p.a[1], sized(p.a[0], table), sized(p.dst, table)) })
+			}
+		}
+	}
+}

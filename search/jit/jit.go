@@ -1,0 +1,137 @@
+// Package jit runs freshly printed kernels in this process: `go tool asm`
+// assembles them, this package reads the object file and maps it executable.
+// A batch of thousands of kernels costs one run of the assembler.
+//
+// Kernels are machine code: one that leaves its buffers or never ends takes the
+// process with it. What measures untrusted candidates does so in a child
+// process.
+package jit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/tmacc/tmacc/lower"
+)
+
+// ErrPlatform is returned where kernels cannot be mapped executable: everywhere
+// but on linux/amd64.
+var ErrPlatform = errors.New("jit: only linux/amd64 can run kernels in process")
+
+// ErrNoGo is wrapped by the errors of a machine without the go command.
+var ErrNoGo = errors.New("jit: the go command is needed to assemble kernels, and is not in PATH")
+
+// Image holds assembled functions until Close.
+type Image struct {
+	mem   []byte
+	entry map[string]int
+}
+
+// Func is a function of an Image.
+type Func struct {
+	img  *Image
+	name string
+	at   int
+}
+
+// Assemble assembles files, in parallel, and maps their functions. Function
+// names must differ between files; read-only data may share names.
+func Assemble(files ...lower.File) (*Image, error) {
+	if !supported {
+		return nil, ErrPlatform
+	}
+	objects, err := assemble(files)
+	if err != nil {
+		return nil, err
+	}
+	var code []byte
+	entry := map[string]int{}
+	for _, o := range objects {
+		syms, err := readObject(o)
+		if err != nil {
+			return nil, err
+		}
+		if code, err = link(code, entry, syms); err != nil {
+			return nil, err
+		}
+	}
+	if len(entry) == 0 {
+		return nil, errors.New("jit: nothing to assemble")
+	}
+	mem, err := mapCode(code)
+	if err != nil {
+		return nil, err
+	}
+	return &Image{mem, entry}, nil
+}
+
+// toolchain finds the assembler once.
+var toolchain = sync.OnceValues(func() (goroot string, err error) {
+	path, err := exec.LookPath("go")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoGo, err)
+	}
+	out, err := exec.Command(path, "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("jit: go env GOROOT: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+})
+
+// assemble returns the object of each file: symbols that are private to a file
+// would clash if one run assembled all.
+func assemble(files []lower.File) ([][]byte, error) {
+	goroot, err := toolchain()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tmacc-jit-")
+	if err != nil {
+		return nil, fmt.Errorf("jit: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	objects := make([][]byte, len(files))
+	errs := make([]error, len(files))
+	var wg sync.WaitGroup
+	slots := make(chan bool, runtime.GOMAXPROCS(0))
+	for i, f := range files {
+		slots <- true
+		wg.Go(func() {
+			objects[i], errs[i] = assembleFile(goroot, filepath.Join(dir, fmt.Sprint(i)), f)
+			<-slots
+		})
+	}
+	wg.Wait()
+	return objects, errors.Join(errs...)
+}
+
+func assembleFile(goroot, path string, f lower.File) ([]byte, error) {
+	if err := os.WriteFile(path+".s", f.Data, 0o600); err != nil {
+		return nil, fmt.Errorf("jit: %w", err)
+	}
+	cmd := exec.Command("go", "tool", "asm", "-p", "main", "-I", filepath.Join(goroot, "pkg", "include"), "-o", path+".o", path+".s")
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOROOT="+goroot)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("jit: go tool asm %s: %w\n%s", f.Name, err, strings.ReplaceAll(string(out), path+".s", f.Name))
+	}
+	object, err := os.ReadFile(path + ".o")
+	if err != nil {
+		return nil, fmt.Errorf("jit: %w", err)
+	}
+	return object, nil
+}
+
+// Func returns a function by its name in the assembly, without "·".
+func (m *Image) Func(name string) (Func, error) {
+	at, ok := m.entry[name]
+	if !ok {
+		return Func{}, fmt.Errorf("jit: no function %s", name)
+	}
+	return Func{m, name, at}, nil
+}
