@@ -1,0 +1,132 @@
+package vir
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestVerifyRefusals(t *testing.T) {
+	for _, row := range []struct{ body, want string }{
+		{"v0:u8x3 = splat 0", "v0:u8x3 = splat 0: u8x3: lanes are a power of two, at most 1024 and 1024 bytes"},
+		{"v0:u8x0 = splat 0", "v0:u8x0 = splat 0: u8x0: lanes are a power of two, at most 1024 and 1024 bytes"},
+		{"v0:u16x1024 = splat 0", "v0:u16x1024 = splat 0: u16x1024: lanes are a power of two, at most 1024 and 1024 bytes"},
+		{"v0:u8x2305843009213693952 = splat 0", "v0:u8x2305843009213693952 = splat 0: u8x2305843009213693952: lanes are a power of two, at most 1024 and 1024 bytes"},
+		{"v0:u8x1 = splat 0\nv0:u8x1 = splat 0", "v0:u8x1 = splat 0: v0 is already defined"},
+		{"v0:u8x1 = splat 0\nv0:u8x1 = and v0 v0", "v0:u8x1 = and v0 v0: v0 is already defined"},
+		{"v0:u8x1 = and v1 v1", "v0:u8x1 = and v1 v1: v1 is used before it is defined"},
+		{"store a+0 v1", "store a+0 v1: v1 is used before it is defined"},
+		{"loop l0 2\nv0:u8x1 = splat 0\nend\nstore a+0 v0", "store a+0 v0: v0 is used after loop l0, which defines it"},
+		{"loop l0 2\nv0:u8x1 = splat 0\nend\nv0:u8x1 = splat 0", "v0:u8x1 = splat 0: v0 is already defined"},
+		{"v0:u8x1 = splat 0\nloop l0 2\nv0:u8x1 = splat 0\nend", "v0:u8x1 = splat 0: v0 is already defined, and loop l0 does not carry it"},
+		{"v0:u8x1 = splat 0\nloop l0 2\nloop l1 2 carry v0\nv0:u8x1 = splat 0\nend\nend", "v0:u8x1 = splat 0: v0 is already defined, and loop l0 does not carry it"},
+		{"v0:u8x1 = splat 0\nloop l0 2 carry v0\nloop l1 2\nv0:u8x1 = splat 0\nend\nend", "v0:u8x1 = splat 0: v0 is already defined, and loop l1 does not carry it"},
+		{"v0:u8x1 = splat 0\nloop l0 2 carry v0\nend\nv0:u8x1 = splat 0", "v0:u8x1 = splat 0: v0 is already defined"},
+		{"loop l0 2 carry v0\nv0:u8x1 = splat 0\nend", "loop l0 2 carry v0: v0 is used before it is defined"},
+		{"v0:u8x1 = splat 0\nloop l0 2 carry v0 v0\nend", "loop l0 2 carry v0 v0: v0 carried twice"},
+		{"loop l0 2\nend\nloop l0 2\nend", "loop l0 2: two loops l0"},
+		{"loop l0 2\nloop l0 2\nend\nend", "loop l0 2: two loops l0"},
+		{"loop l0 0\nend", "loop l0 0: a constant trip count is at least 1, not 0"},
+		{"loop l0 a\nend", "loop l0 a: a is a pointer, not a count"},
+		{"v0:u8x1 = load n+0", "v0:u8x1 = load n+0: n is an integer, not a pointer"},
+		{"v0:u8x1 = load a+0 l0*1", "v0:u8x1 = load a+0 l0*1: loop l0 is not around it"},
+		{"loop l0 2\nend\nprefetch a+0 l0*1", "prefetch a+0 l0*1: loop l0 is not around it"},
+		{"loop l0 2\nprefetch a+0 l0*0\nend", "prefetch a+0 l0*0: stride of 0 bytes"},
+		{"loop l0 2\nloop l1 2\nprefetch a+0 l1*1 l0*1\nend\nend", "prefetch a+0 l1*1 l0*1: strides are not in the order of their loops"},
+		{"loop l0 2\nprefetch a+0 l0*1 l0*1\nend", "prefetch a+0 l0*1 l0*1: strides are not in the order of their loops"},
+		{"prefetch a+1099511627777", "prefetch a+1099511627777: offset 1099511627777 is out of range"},
+		{"v0:u8x1 = splat 0\nv1:u8x1 = shl v0 8", "v1:u8x1 = shl v0 8: a shift by 8 is not in 0..7"},
+		{"v0:i32x1 = splat 0\nv1:i32x1 = shrs v0 -1", "v1:i32x1 = shrs v0 -1: a shift by -1 is not in 0..31"},
+		{"v0:u8x2 = splat 0\nv1:u8x1 = half v0 2", "v1:u8x1 = half v0 2: no half 2"},
+		{"v0:u8x2 = const c1", "v0:u8x2 = const c1: no constant c1"},
+		{"v0:u8x2 = const c0", "v0:u8x2 = const c0: the constant has 4 bytes, the register 2"},
+		{"v0:u8x2 = splat 0\nv1:u8x4 = add v0 v0", "v1:u8x4 = add v0 v0: arguments are [u8x2 u8x2]; add is TxN <- TxN, TxN; T u8 i8 u16 i16 u32 i32 f32"},
+		{"v0:u8x2 = splat 0\nv1:i8x2 = add v0 v0", "v1:i8x2 = add v0 v0: arguments are [u8x2 u8x2]; add is TxN <- TxN, TxN; T u8 i8 u16 i16 u32 i32 f32"},
+		{"v0:u8x2 = splat 0\nv1:u8x2 = mul v0 v0", "v1:u8x2 = mul v0 v0: arguments are [u8x2 u8x2]; mul is TxN <- TxN, TxN; T u16 i16 u32 i32 f32"},
+		{"v0:u8x4 = abs [a+0 u8x3]", "v0:u8x4 = abs [a+0 u8x3]: u8x3: lanes are a power of two, at most 1024 and 1024 bytes"},
+		{"v0:i8x4 = abs [a+0 i8x4 splat 8]", "v0:i8x4 = abs [a+0 i8x4 splat 8]: no unit of 8 bytes in i8x4"},
+		{"v0:i8x4 = abs [a+0 i8x4 splat 3]", "v0:i8x4 = abs [a+0 i8x4 splat 3]: no unit of 3 bytes in i8x4"},
+		{"v0:i32x4 = abs [a+0 i32x4 splat 2]", "v0:i32x4 = abs [a+0 i32x4 splat 2]: no unit of 2 bytes in i32x4"},
+	} {
+		f, err := Parse("func f(a ptr, n int)\nconst c0 00000000\n" + row.body)
+		if err != nil {
+			t.Errorf("%q: %v", row.body, err)
+			continue
+		}
+		err = Verify(f)
+		if want := "vir: func f: " + row.want; err == nil || err.Error() != want {
+			t.Errorf("%q:\nhave %v\nwant %s", row.body, err, want)
+		}
+		if Eval(f, make([]Arg, 2)) == nil {
+			t.Errorf("%q: Eval accepts it", row.body)
+		}
+	}
+}
+
+// TestTypeRules checks that every operation refuses every change of the element
+// or lane count of one type of a legal row, unless another row shows it.
+func TestTypeRules(t *testing.T) {
+	legal := map[string]bool{}
+	for _, row := range evalRows {
+		instr, _, _ := strings.Cut(row.instr, ",")
+		legal[instr] = true
+	}
+	for _, row := range evalRows {
+		instr, imm, _ := strings.Cut(row.instr, ",")
+		words := strings.Fields(instr)
+		op := opByName(words[2])
+		if len(words) == 3 || op == OpBitcast {
+			continue
+		}
+		for i := range words {
+			if i == 1 || i == 2 {
+				continue
+			}
+			typ := words[i]
+			twice := mustType(t, typ)
+			twice.Lanes *= 2
+			for _, wrong := range []string{"f16x" + strings.SplitN(typ, "x", 2)[1], twice.String()} {
+				words[i] = wrong
+				lanesFree := op == OpSplatLane && i == 0 || (op == OpRedAdd || op == OpRedMaxS) && i == 3
+				if lanesFree && wrong == twice.String() || wrong == typ || legal[strings.Join(words, " ")] {
+					continue
+				}
+				f, err := Parse(oneOp(words[0], words[2], words[3:], imm))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if Verify(f) == nil {
+					t.Errorf("%s accepted", strings.Join(words, " "))
+				}
+			}
+			words[i] = typ
+		}
+	}
+}
+
+// TestVerifyStructure has what no text says.
+func TestVerifyStructure(t *testing.T) {
+	u8x1 := []Type{{u8, 1}}
+	for want, f := range map[string]*Func{
+		`vir: func : "" is no identifier`:                             {},
+		`vir: func f: parameter "" is no identifier`:                  {Name: "f", Params: []Param{{}}},
+		`vir: func f: two parameters a`:                               {Name: "f", Params: []Param{{Name: "a"}, {Name: "a"}}},
+		`vir: func f: const c0 has 0 bytes`:                           {Name: "f", Consts: [][]byte{nil}},
+		`vir: func f: 65537 registers, at most 65536 are allowed`:     {Name: "f", Regs: make([]Type, MaxRegs+1)},
+		`vir: func f: node of type <nil>`:                             {Name: "f", Body: []Node{nil}},
+		`vir: func f: Op(0): no such operation`:                       {Name: "f", Body: []Node{&Instr{Dst: NoReg}}},
+		`vir: func f: Op(200): no such operation`:                     {Name: "f", Body: []Node{&Instr{Op: 200, Dst: NoReg}}},
+		`vir: func f: v0:u8x1 = abs: 0 arguments, want 1`:             {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpAbs}}},
+		`vir: func f: v7:?x0 = splat 0: no register v7`:               {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpSplat, Dst: 7}}},
+		`vir: func f: v0:?x0 = splat 0: register without a type`:      {Name: "f", Regs: []Type{{}}, Body: []Node{&Instr{Op: OpSplat}}},
+		`vir: func f: splat 0: no register v-1`:                       {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpSplat, Dst: NoReg}}},
+		`vir: func f: v0:u8x1 = load param3+0: no parameter 3`:        {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpLoad, Mem: Mem{Buf: 3}}}},
+		`vir: func f: v0:u8x1 = prefetch a+0: prefetch has no result`: {Name: "f", Params: []Param{{Name: "a"}}, Regs: u8x1, Body: []Node{&Instr{Op: OpPrefetch}}},
+		`vir: func f: v0:u8x1 = abs none: no argument 2 to fold`:      {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 2}}},
+		`vir: func f: loop l-1 1: negative loop id`:                   {Name: "f", Body: []Node{&Loop{ID: -1, Count: Extent{1, -1}}}},
+		`vir: func f: loop l0 param4: no parameter 4`:                 {Name: "f", Body: []Node{&Loop{Count: Extent{0, 4}}}},
+	} {
+		if err := Verify(f); err == nil || err.Error() != want {
+			t.Errorf("have %v\nwant %s", err, want)
+		}
+	}
+}
