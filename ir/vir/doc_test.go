@@ -38,10 +38,24 @@ func docRow(op Op) string {
 	}
 	form += []string{"", " a", " a b", " a b c"}[op.NumArgs()]
 	switch {
+	case op == OpDot4 || op == OpDot2:
+		form = op.String() + " c a b"
 	case op == OpConst:
 		form += " cK"
 	case op.HasImm():
 		form += " imm"
 	}
 	return fmt.Sprintf("| `%s` | %s | ", form, ops[op].typ.sig)
+}
+
+// TestDocExample compiles the example of docs/vir.md.
+func TestDocExample(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/vir.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := strings.Split(string(doc), "```\n")[1]
+	if have := mustParse(t, example).String(); have != example {
+		t.Errorf("prints\n%s", have)
+	}
 }
