@@ -6,24 +6,28 @@ package runtime
 import "unsafe"
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir
-// parameters: one tile of rows times one block of columns over all of K.
+// parameters: Rows rows times Cols columns over all of K.
 //
-// Out receives a dense tile, out[n*TileM + m], f32. Codes, Scales and Zeros
-// point at the tile's first element of the packed matrix; Act, Sums and ActScale
-// at the column block's first element of the activation buffer. Count holds the
-// trip counts of the run-time loops over K, outermost first.
+// Out receives a dense tile, out[n*Rows + m], f32. Codes, Scales and Zeros point
+// at the first of the rows in the packed matrix; Act, Sums and ActScale at the
+// column block in the activation buffer. Count is the trip count of the loop
+// over K: ceil(K / StepK).
 type GemmArgs struct {
 	Out                  unsafe.Pointer
 	Codes, Scales, Zeros unsafe.Pointer
 	Act, Sums, ActScale  unsafe.Pointer
-	Count                [2]int64
+	Count                int64
 }
 
-// PrepareArgs are the parameters of every activation kernel: one row of K
-// float32 (zero padded to a whole number of records by the caller).
+// PrepareArgs are the parameters of every activation kernel. X is one row of K
+// float32, padded with zeros to a multiple of the kernel's PadK. Act (int8),
+// Sums (int32, one per group) and ActScale (f32, one per group) are written;
+// Amax, Finite and Inv are scratch of 4 bytes per group. All arrays that hold
+// one element per group have room for 64 elements more. Count[i] is
+// ceil(K / the kernel's CountDiv[i]).
 type PrepareArgs struct {
 	X                   unsafe.Pointer
 	Act, Sums, ActScale unsafe.Pointer
-	Tmp                 unsafe.Pointer // scratch: one f32 per group, times 2
-	Count               [2]int64
+	Amax, Finite, Inv   unsafe.Pointer
+	Count               [8]int64
 }

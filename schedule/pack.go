@@ -207,6 +207,7 @@ func (x Pack) scales(s *State, lay *format.Layout, order []nest.Loop, fields []f
 	if w.Per != format.PerGroup {
 		p := format.Part{Name: "scales", Elem: w.Scale, Header: true}
 		lay.HeaderBytes = s.place(&p, rows, w.Scale.Bytes())
+		lay.Parts[0].Base = lay.HeaderBytes // record parts follow the header
 		lay.Parts = append(lay.Parts, p)
 		return nil
 	}
