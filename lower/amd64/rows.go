@@ -57,7 +57,7 @@ var lanewise = []struct {
 	inst  inst
 	form  form
 	args  int
-	fold  []int // arguments that may be a memory operand
+	fold  []int // arguments that may be a memory operand; VEX shifts have none
 	cost  cost
 }{
 	{vir.OpAnd, allElems, inst{f3(x86.VPAND), x86.VPANDD, x86.VPANDD_BCST}, commuting, 2, []int{1, 2}, alu},
@@ -165,15 +165,16 @@ func (s *rowSet) choose(i inst) (plain, broadcast ctor) {
 }
 
 // fold says which arguments of r may be memory operands: an instruction reads
-// as many bytes as its register form uses, never fewer than least bits.
+// at least so many bits, and with broadcast 32.
 func (s *rowSet) fold(r *lower.Row, args []int, least int, broadcast ctor) {
 	if len(args) == 0 {
 		return
 	}
-	if r.Args[args[0]-1].Bits() >= least && (s.evex() || r.Op != vir.OpShl && r.Op != vir.OpShrU && r.Op != vir.OpShrS) {
+	bits := r.Args[args[0]-1].Bits()
+	if bits >= least {
 		r.Fold = args
 	}
-	if broadcast != nil {
+	if bits >= 32 && broadcast != nil {
 		r.FoldSplat = args
 	}
 }
@@ -193,7 +194,9 @@ func (s *rowSet) lanewise() {
 				if l.op == vir.OpBitSel {
 					r.Tied = 3
 				}
-				s.fold(&r, l.fold, 128, broadcast)
+				if s.evex() || l.cost != shift {
+					s.fold(&r, l.fold, 128, broadcast)
+				}
 				s.add(r, l.cost, l.form(plain, broadcast))
 			}
 		}
