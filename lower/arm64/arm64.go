@@ -1,34 +1,72 @@
-// Package arm64 prints kernels as Plan 9 assembly for NEON. The Go assembler
-// lacks most NEON arithmetic, so every vector instruction is a WORD that the row
-// table encodes; scalars, branches and arguments are Go mnemonics.
+// Package arm64 prints kernels as Go assembly for NEON. The Go assembler lacks
+// most NEON arithmetic, so every vector instruction is a WORD that the row table
+// encodes; scalars, branches and arguments are Go mnemonics.
 //
-// Encodings: Arm Architecture Reference Manual for A-profile, chapter C7.
+// Instructions: Arm Architecture Reference Manual for A-profile, chapter C7.
+// Comments and texts give operands in Arm's order, the result first.
 package arm64
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tmacc/tmacc/lower"
 )
 
-// ASIMDDP is FEAT_DotProd (Linux calls it asimddp): SDOT.
-const ASIMDDP lower.Features = 1 << iota
+// The CPU features that rows need beyond NEON itself.
+const (
+	ASIMDDP lower.Features = 1 << iota // FEAT_DotProd: SDOT
+)
 
-// DotProd returns the target of every Armv8.2 core with FEAT_DotProd: Neoverse
-// N1 and V1, Cortex-A55 and A76, Apple M1, and their successors.
-func DotProd() lower.Target {
-	return target{lower.Machine{Name: "arm64/dotprod", VecBits: 128, NumVec: 32, NumGP: numGP, Has: ASIMDDP}}
+// featureNames are the features in the order of their bits, as
+// klauspost/cpuid/v2 and Linux name them.
+var featureNames = [...]string{"ASIMDDP"}
+
+// FeatureNames lists the names of the features in f: "ASIMDDP".
+func FeatureNames(f lower.Features) []string {
+	var names []string
+	for i, n := range featureNames {
+		if f>>i&1 != 0 {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// machines has a row per target. dotprod is every Armv8.2 core with FEAT_DotProd:
+// Neoverse N1 and V1, Cortex-A55 and A76, Apple M1, and their successors.
+var machines = []lower.Machine{
+	{Name: "arm64/dotprod", VecBits: 128, NumVec: 32, NumGP: numGP, Has: ASIMDDP},
 }
 
 type target struct{ m lower.Machine }
 
+// Targets lists the targets, from the fewest CPU features to the most.
+func Targets() []lower.Target {
+	var ts []lower.Target
+	for _, m := range machines {
+		ts = append(ts, target{m})
+	}
+	return ts
+}
+
+// ByName returns the target called "arm64/dotprod" (or just "dotprod"), or nil.
+func ByName(name string) lower.Target {
+	for _, t := range Targets() {
+		if n := t.Machine().Name; n == name || strings.TrimPrefix(n, "arm64/") == name {
+			return t
+		}
+	}
+	return nil
+}
+
 func (t target) Machine() lower.Machine { return t.m }
-func (t target) Rows() []lower.Row      { return rows }
+func (t target) Rows() []lower.Row      { return rows() }
 
 // General registers: R0-R15 and R19-R24 are the allocator's. R16 holds an
-// address or a number for one instruction, R25 the argument pointer throughout.
-// R17 is left to veneers; R18 is the platform's, R26 the closure, R27 the Go
-// assembler's scratch, R28 the goroutine, R29 and R30 frame and link.
+// address or a number for a moment, R25 the argument pointer throughout. R17 is
+// left to veneers; R18 is the platform's, R26 the closure, R27 the Go assembler's
+// scratch, R28 the goroutine, R29 and R30 frame and link.
 const (
 	numGP   = 22
 	regTemp = 16

@@ -30,6 +30,7 @@ type printer struct {
 	out    bytes.Buffer
 	k      *lower.Kernel
 	consts []int // offset of each constant in the kernel's table
+	inTemp bool  // whether the temporary holds the table's address
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -37,7 +38,7 @@ func (p *printer) line(format string, args ...any) {
 }
 
 func (p *printer) kernel(k *lower.Kernel) {
-	p.k = k
+	p.k, p.inTemp = k, false
 	p.table()
 	p.line("\n// func %s(args unsafe.Pointer)", k.Func.Name)
 	p.line("TEXT ·%s(SB), NOSPLIT, $0-8", k.Func.Name)
@@ -91,6 +92,7 @@ func (p *printer) op(op *lower.MOp) {
 		p.line("\tSUBS $1, R%d", gp(op.GP))
 		p.line("\tBNE l%d", op.Loop)
 		p.line("done%d:", op.Loop)
+		p.inTemp = false
 	default:
 		panic(fmt.Sprintf("BUG: arm64: machine operation of kind %d", op.Kind))
 	}
@@ -112,6 +114,7 @@ func (p *printer) loopBegin(op *lower.MOp) {
 	for _, c := range op.Copy {
 		p.line("\tMOVD R%d, R%d", gp(c.Src), gp(c.Dst))
 	}
+	p.inTemp = false // another iteration may come from below
 	p.line("\tPCALIGN $32")
 	p.line("l%d:", op.Loop)
 }
@@ -126,8 +129,8 @@ func (p *printer) instr(op *lower.MOp) {
 	switch c := op.Row.Code.(type) {
 	case plain:
 		p.plain(op, c)
-	case shift:
-		if op.In.Imm == 0 { // a right shift by 0 has no encoding
+	case unless0:
+		if op.In.Imm == 0 {
 			p.move(op, op.Args[0])
 			return
 		}
@@ -135,8 +138,11 @@ func (p *printer) instr(op *lower.MOp) {
 	case memory:
 		p.memory(op, c, gp(op.Base), op.Disp)
 	case constant:
-		p.line("\tMOVD $%s+%d(SB), R%d", p.tableName(), p.consts[op.In.Imm], regTemp)
-		p.memory(op, c.memory, regTemp, 0)
+		if !p.inTemp {
+			p.line("\tMOVD $%s(SB), R%d", p.tableName(), regTemp)
+			p.inTemp = true
+		}
+		p.memory(op, c.memory, regTemp, p.consts[op.In.Imm])
 	case splat:
 		p.splat(op)
 	case sel:
@@ -204,6 +210,7 @@ func (p *printer) memory(op *lower.MOp, c memory, base, disp int) {
 	inBytes := -256 <= disp && disp < 256
 	if disp != 0 && (c.bare || !inUnits && !inBytes) {
 		p.line("\tADD $%d, R%d, R%d", disp, base, regTemp)
+		p.inTemp = false
 		base, disp, units, inUnits = regTemp, 0, 0, true
 	}
 	w, asm, operand := c.word|uint32(base)<<5, c.asm, c.operand
@@ -243,6 +250,7 @@ func (p *printer) splat(op *lower.MOp) {
 		return
 	}
 	p.line("\tMOVD $0x%x, R%d", v, regTemp)
+	p.inTemp = false
 	p.word(op, 0x4e040c00|regTemp<<5|uint32(op.Dst), "dup v%d.4s, w%d", op.Dst, regTemp)
 }
 

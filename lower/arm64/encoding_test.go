@@ -57,7 +57,7 @@ func TestEncodings(t *testing.T) {
 func everyRow(t *testing.T, rnd *rand.Rand) []byte {
 	f := &vir.Func{Name: "every", Params: []vir.Param{{Name: "p"}}}
 	k := &lower.Kernel{Func: f}
-	target := DotProd()
+	target := ByName("dotprod")
 	all := target.Rows()
 	for i := range all {
 		for n := range 8 {
@@ -157,7 +157,7 @@ func checkSplat(t *testing.T, v uint32) {
 // TestRowsAreDistinct: selection must not depend on the order of the table.
 func TestRowsAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range DotProd().Rows() {
+	for _, r := range ByName("dotprod").Rows() {
 		key := fmt.Sprint(r.Op, r.Dst, r.Args)
 		if seen[key] {
 			t.Errorf("two rows for %s", key)

@@ -20,7 +20,7 @@ import (
 func TestRowsRun(t *testing.T) {
 	rnd := rand.New(rand.NewSource(3))
 	var b batch
-	all := DotProd().Rows()
+	all := ByName("dotprod").Rows()
 	for i := range all {
 		for _, imm := range immediates(&all[i]) {
 			for _, off := range offsets(&all[i]) {
@@ -28,7 +28,7 @@ func TestRowsRun(t *testing.T) {
 			}
 		}
 	}
-	b.run(t, DotProd())
+	b.run(t, ByName("dotprod"))
 }
 
 // batch is kernels and the calls of them, each with what Eval says.
@@ -196,7 +196,7 @@ func scatter(t *testing.T, f *vir.Func, rnd *rand.Rand) *lower.Kernel {
 	}
 	for _, n := range f.Body {
 		in := n.(*vir.Instr)
-		row := lower.FindRow(DotProd(), f, in)
+		row := lower.FindRow(ByName("dotprod"), f, in)
 		if row == nil {
 			t.Fatalf("no row for %s", f.Format(in))
 		}
@@ -272,7 +272,7 @@ func TestVet(t *testing.T) {
 	i32 := vir.Type{Elem: format.I32, Lanes: 4}
 	b.addRow(t, &lower.Row{Op: vir.OpConst, Dst: i32}, 0, 0, rnd)
 	b.addRow(t, &lower.Row{Op: vir.OpSplat, Dst: i32}, 0x12345678, 0, rnd)
-	file, err := DotProd().Emit("p", b.kernels)
+	file, err := ByName("dotprod").Emit("p", b.kernels)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package arm64
 import (
 	"fmt"
 	"math/bits"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -26,11 +27,11 @@ type (
 		scale   int
 		bare    bool // no offset
 	}
-	move     struct{} // nothing, or a copy if the registers differ
-	shift    struct{ plain }
-	splat    struct{}
-	constant struct{ memory }
-	sel      struct{}
+	move     struct{}         // nothing, or a copy if the registers differ
+	unless0  struct{ plain }  // a move if the immediate is 0
+	splat    struct{}         // the instruction depends on the number
+	constant struct{ memory } // a load from the kernel's table
+	sel      struct{}         // the instruction depends on the registers
 )
 
 // Element types by width and kind.
@@ -85,7 +86,7 @@ var lanewise = []struct {
 	{vir.OpCmpGtS, signElem, "cmgt", 0x4e203400, sized, 5},
 }
 
-var rows = makeRows()
+var rows = sync.OnceValue(makeRows)
 
 func makeRows() []lower.Row {
 	rows := []lower.Row{{Op: vir.OpPrefetch, Asm: "prfm", Cost: 5, Code: memory{0xf9800000, "prfm", "pldl1keep", 3, false}}}
@@ -147,7 +148,8 @@ func lanewiseRow(op vir.Op, t vir.Type, asm string, word uint32, s shape, cost i
 	case vir.OpShl:
 		r.Code = plain{word, text + ", #%d", 1, 0, func(i int64) uint32 { return uint32(w+i) << 16 }}
 	case vir.OpShrU, vir.OpShrS:
-		r.Code = shift{plain{word, text + ", #%d", 1, 0, func(i int64) uint32 { return uint32(2*w-i) << 16 }}}
+		// A right shift by 0 has no encoding.
+		r.Code = unless0{plain{word, text + ", #%d", 1, 0, func(i int64) uint32 { return uint32(2*w-i) << 16 }}}
 	default:
 		r.Args = []vir.Type{t, t}
 		r.Code = plain{word: word, text: text + ", v%d." + a, n: 1, m: 2}
@@ -189,8 +191,8 @@ func typedRows(t vir.Type) []lower.Row {
 	return rows
 }
 
-// halfRows: DUP takes a half as one element; ZIP1 of elements as large as the
-// arguments puts the second above the first.
+// halfRows: DUP takes the upper half as one element, the lower is there already;
+// ZIP1 of elements as large as the arguments puts the second above the first.
 //
 //	half 1 of i8x16    mov d3, v4.d[1]
 //	join of i8x8       zip1 v3.2d, v4.2d, v5.2d
@@ -204,8 +206,8 @@ func halfRows(t vir.Type) []lower.Row {
 	}
 	return []lower.Row{
 		{Op: vir.OpHalf, Dst: h, Args: []vir.Type{t}, Asm: "dup", Cost: 5,
-			Code: plain{0x5e000400 | 1<<(16+esize), "mov " + letter + "%d, v%d." + letter + "[%d]", 1, 0,
-				func(i int64) uint32 { return uint32(i) << (17 + esize) }}},
+			Code: unless0{plain{0x5e000400 | 1<<(16+esize), "mov " + letter + "%d, v%d." + letter + "[%d]", 1, 0,
+				func(i int64) uint32 { return uint32(i) << (17 + esize) }}}},
 		{Op: vir.OpJoin, Dst: t, Args: []vir.Type{h, h}, Asm: "zip1", Cost: 5,
 			Code: plain{word: 0x0e003800 | q | uint32(esize)<<22, text: fmt.Sprintf("zip1 v%%d.%s, v%%d.%s, v%%d.%s", a, a, a), n: 1, m: 2}},
 	}
