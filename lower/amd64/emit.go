@@ -73,7 +73,6 @@ type function struct {
 	pool  *pool
 	notes map[*avo.Instruction]string
 	fn    *avo.Function
-	wide  bool // uses more than 128 bits of a register
 }
 
 func (b *function) build() *avo.Function {
@@ -87,7 +86,7 @@ func (b *function) build() *avo.Function {
 	for i := range b.k.Ops {
 		b.op(&b.k.Ops[i])
 	}
-	if b.wide {
+	if wide(b.fn) {
 		b.ins(f0(x86.VZEROUPPER))
 	}
 	b.ins(f0(x86.RET))
@@ -205,7 +204,6 @@ func (b *function) vector(n int, t vir.Type) operand.Op {
 	if n < 0 || n >= b.t.m.NumVec {
 		panic(fmt.Sprintf("BUG: amd64: no vector register %d", n))
 	}
-	b.wide = b.wide || t.Bits() > 128
 	return vector(n, t)
 }
 
@@ -217,21 +215,55 @@ type noted struct {
 
 func (n noted) Asm() string { return n.Op.Asm() + n.text }
 
-// annotate ends instructions with their notes, in one column where they fit. avo
-// has no comments on instructions and knows no operands but its own, so this
-// comes after its passes.
-func annotate(fn *avo.Function, notes map[*avo.Instruction]string) {
+// wide says whether fn uses more than 128 bits of a register, which would slow
+// down what runs after it.
+func wide(fn *avo.Function) bool {
 	for _, in := range fn.Instructions() {
-		note := notes[in]
-		if note == "" {
+		for _, o := range in.Operands {
+			if operand.IsYMM(o) || operand.IsZMM(o) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// noteColumn is where notes begin, if the instruction leaves room.
+const noteColumn = 40
+
+// annotate ends instructions with their notes. avo has no comments beside
+// instructions and knows no operands but its own, so this comes after its passes.
+func annotate(fn *avo.Function, notes map[*avo.Instruction]string) {
+	var block []*avo.Instruction // avo aligns the operands of a block
+	flush := func() {
+		opcode := 0
+		for _, in := range block {
+			opcode = max(opcode, len(in.OpcodeWithSuffixes()))
+		}
+		for _, in := range block {
+			if note := notes[in]; note != "" {
+				annotateInstr(in, opcode+1, note)
+			}
+		}
+		block = nil
+	}
+	for _, n := range fn.Nodes {
+		in, ok := n.(*avo.Instruction)
+		if !ok {
+			flush()
 			continue
 		}
-		width := len(in.OpcodeWithSuffixes())
-		for _, o := range in.Operands {
-			width += len(o.Asm()) + 2
-		}
-		last := len(in.Operands) - 1
-		in.Operands = append([]operand.Op(nil), in.Operands...)
-		in.Operands[last] = noted{in.Operands[last], strings.Repeat(" ", max(1, 40-width)) + "// " + note}
+		block = append(block, in)
 	}
+	flush()
+}
+
+func annotateInstr(in *avo.Instruction, opcode int, note string) {
+	width := opcode - 2
+	for _, o := range in.Operands {
+		width += 2 + len(o.Asm())
+	}
+	last := len(in.Operands) - 1
+	in.Operands = append([]operand.Op(nil), in.Operands...)
+	in.Operands[last] = noted{in.Operands[last], strings.Repeat(" ", max(1, noteColumn-width)) + "// " + note}
 }

@@ -137,10 +137,9 @@ func (s *rowSet) add(r lower.Row, c cost, e emit) {
 	if bits > 256 {
 		r.Cost = c.wide
 	}
+	r.Need |= AVX2
 	if s.evex() {
 		r.Need |= evex
-	} else {
-		r.Need |= AVX2
 	}
 	r.Code = e
 	r.Asm = sample(&r)
