@@ -178,9 +178,9 @@ func Walk(e Expr, f func(Expr)) {
 func Map(e Expr, f func(Expr) Expr) Expr {
 	switch x := e.(type) {
 	case Read:
-		idx := make([]Expr, len(x.Index))
-		for i := range idx {
-			idx[i] = Map(x.Index[i], f)
+		var idx []Expr // stays nil for a value read by its name
+		for _, i := range x.Index {
+			idx = append(idx, Map(i, f))
 		}
 		e = Read{x.T, idx}
 	case Unary:

@@ -1,0 +1,414 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// Vectorize turns a loop nest into vector IR: serial loops become loops,
+// unrolled ones repeated code, vector loops the lanes of registers. It looks at
+// places, not at patterns: the bytes that the lanes of an access touch decide
+// whether it is a load, a broadcast or not possible (*nest.Refused).
+//
+// Accumulators and staged values are registers. One that is updated inside a
+// loop it was set outside of is carried by the loop and updated in place.
+func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
+	v := &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]int{}, temps: map[string]*temp{},
+		roots: map[string][]nest.Loop{}, params: map[string]int{}}
+	for i, p := range n.Params {
+		v.params[p] = i
+		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: strings.HasPrefix(p, "count.")})
+	}
+	for _, l := range n.Loops {
+		if l.Root != "" {
+			v.roots[l.Root] = append(v.roots[l.Root], l)
+		}
+	}
+	body, err := v.block(n.Body)
+	if err != nil {
+		return nil, err
+	}
+	v.f.Body = body
+	return v.f, nil
+}
+
+// ident makes a parameter name that the vir grammar accepts.
+func ident(s string) string { return strings.ReplaceAll(s, ".", "_") }
+
+// maxInstrs bounds the code of one kernel.
+const maxInstrs = 20000
+
+type vectorizer struct {
+	n      *nest.Nest
+	f      *vir.Func
+	params map[string]int
+	roots  map[string][]nest.Loop
+	vars   map[string]int // loop variables; serial loops and lanes stand at 0
+	lanes  []nest.Loop    // open vector loops, outermost first
+	serial []*openLoop
+	temps  map[string]*temp
+	out    []vir.Node         // the block being written
+	loads  map[string]vir.Reg // loads of the block, by address
+	loopID int
+	count  int
+}
+
+// openLoop is a vir loop being written.
+type openLoop struct {
+	loop nest.Loop
+	node *vir.Loop
+}
+
+// temp is a register that holds an accumulator or staged value.
+type temp struct {
+	reg   vir.Reg
+	lanes []string
+	depth int // serial loops open when it was set
+}
+
+// Axis is the value of a loop or a stage axis at the current point.
+func (v *vectorizer) Axis(name string) int {
+	if x, ok := v.vars[name]; ok {
+		return x
+	}
+	x := 0
+	for _, l := range v.roots[name] {
+		x += l.Coef * v.vars[l.Name]
+	}
+	return x
+}
+
+// Load fails: only index expressions are evaluated here.
+func (v *vectorizer) Load(t *ir.Tensor, _ []int) (int64, error) {
+	return 0, refuse(t.Name, "an address depends on data")
+}
+
+func refuse(what, reason string, args ...any) error {
+	return &nest.Refused{What: what, Reason: fmt.Sprintf(reason, args...)}
+}
+
+// block writes statements into a block of their own.
+func (v *vectorizer) block(body []nest.Stmt) ([]vir.Node, error) {
+	out, loads := v.out, v.loads
+	v.out, v.loads = nil, map[string]vir.Reg{}
+	defer func() { v.out, v.loads = out, loads }()
+	if err := v.walk(body); err != nil {
+		return nil, err
+	}
+	return v.out, nil
+}
+
+func (v *vectorizer) walk(body []nest.Stmt) error {
+	for _, s := range body {
+		var err error
+		switch s := s.(type) {
+		case *nest.For:
+			err = v.loop(s)
+		case *nest.Assign:
+			err = v.assign(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *vectorizer) loop(s *nest.For) error {
+	l := s.Loop
+	defer delete(v.vars, l.Name)
+	switch l.Kind {
+	case nest.Outer:
+		v.vars[l.Name] = 0
+		return v.walk(s.Body)
+	case nest.Vector, nest.Dot:
+		v.vars[l.Name] = 0
+		v.lanes = append(v.lanes, l)
+		defer func() { v.lanes = v.lanes[:len(v.lanes)-1] }()
+		return v.walk(s.Body)
+	case nest.Unrolled:
+		return v.repeat(s, l.N)
+	}
+	if l.N == 1 {
+		return v.repeat(s, 1)
+	}
+	if len(v.lanes) > 0 {
+		return refuse(l.Name, "a serial loop inside vector lanes")
+	}
+	return v.serialLoop(s)
+}
+
+func (v *vectorizer) repeat(s *nest.For, n int) error {
+	for i := range n {
+		v.vars[s.Loop.Name] = i
+		if err := v.walk(s.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *vectorizer) serialLoop(s *nest.For) error {
+	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}}
+	v.loopID++
+	if s.Loop.N == 0 {
+		node.Count = vir.Extent{Param: v.params[nest.CountParam(s.Loop)]}
+	}
+	v.vars[s.Loop.Name] = 0
+	v.serial = append(v.serial, &openLoop{s.Loop, node})
+	body, err := v.block(s.Body)
+	v.serial = v.serial[:len(v.serial)-1]
+	if err != nil {
+		return err
+	}
+	node.Body = body
+	slices.Sort(node.Carried)
+	v.out = append(v.out, node)
+	v.loads = map[string]vir.Reg{}
+	return nil
+}
+
+// emit appends an instruction and returns its register.
+func (v *vectorizer) emit(t vir.Type, in vir.Instr) vir.Reg {
+	in.Dst = v.reg(t)
+	v.put(in)
+	return in.Dst
+}
+
+func (v *vectorizer) put(in vir.Instr) {
+	v.count++
+	v.out = append(v.out, &in)
+}
+
+func (v *vectorizer) reg(t vir.Type) vir.Reg {
+	v.f.Regs = append(v.f.Regs, t)
+	return vir.Reg(len(v.f.Regs) - 1)
+}
+
+func (v *vectorizer) op(t vir.Type, op vir.Op, imm int64, args ...vir.Reg) vir.Reg {
+	return v.emit(t, vir.Instr{Op: op, Args: args, Imm: imm})
+}
+
+func (v *vectorizer) splat(t vir.Type, imm int64) vir.Reg { return v.op(t, vir.OpSplat, imm) }
+
+func (v *vectorizer) typeOf(r vir.Reg) vir.Type { return v.f.Regs[r] }
+
+// cast gives the bytes of r another type.
+func (v *vectorizer) cast(r vir.Reg, t vir.Type) vir.Reg {
+	if v.typeOf(r) == t {
+		return r
+	}
+	return v.op(t, vir.OpBitcast, 0, r)
+}
+
+func (v *vectorizer) width() int {
+	n := 1
+	for _, l := range v.lanes {
+		n *= l.N
+	}
+	return n
+}
+
+// tempIndex splits the index of a temp into its key and its lanes.
+func (v *vectorizer) tempIndex(t *ir.Tensor, index []ir.Expr) (key string, lanes []string, err error) {
+	var b strings.Builder
+	b.WriteString(t.Name)
+	for _, e := range index {
+		if a, ok := e.(ir.Axis); ok && slices.ContainsFunc(v.lanes, func(l nest.Loop) bool { return l.Name == a.Name }) {
+			lanes = append(lanes, a.Name)
+			continue
+		}
+		x, err := ir.EvalExpr(e, v)
+		if err != nil {
+			return "", nil, err
+		}
+		fmt.Fprintf(&b, ",%d", x)
+	}
+	var order []string
+	for _, l := range v.lanes {
+		if slices.Contains(lanes, l.Name) {
+			order = append(order, l.Name)
+		}
+	}
+	return b.String(), order, nil
+}
+
+func (v *vectorizer) assign(s *nest.Assign) error {
+	if v.count > maxInstrs {
+		return refuse(v.n.Name, "more than %d instructions", maxInstrs)
+	}
+	if b := v.n.Buffers[s.Dst.Name]; b != nil {
+		return v.store(b, s)
+	}
+	key, lanes, err := v.tempIndex(s.Dst, s.Index)
+	if err != nil {
+		return err
+	}
+	if s.How == nest.Accumulate {
+		return v.accumulate(s, v.temps[key], lanes, key)
+	}
+	if len(lanes) != len(v.lanes) {
+		return refuse(s.Dst.Name, "set in lanes that do not index it")
+	}
+	r, err := v.vec(s.Value)
+	if err != nil {
+		return err
+	}
+	v.temps[key] = &temp{v.own(r), lanes, len(v.serial)}
+	return nil
+}
+
+// own returns r, or a copy if something else may refer to r.
+func (v *vectorizer) own(r vir.Reg) vir.Reg {
+	if n := len(v.out); n > 0 {
+		if in, ok := v.out[n-1].(*vir.Instr); ok && in.Dst == r && in.Op != vir.OpLoad && in.Op != vir.OpLoadSplat {
+			return r
+		}
+	}
+	return v.op(v.typeOf(r), vir.OpBitcast, 0, r)
+}
+
+// update writes t's new value: in place if t was set outside the open loop.
+func (v *vectorizer) update(t *temp, in vir.Instr) {
+	if t.depth == len(v.serial) {
+		t.reg = v.emit(v.typeOf(t.reg), in)
+		return
+	}
+	for _, o := range v.serial[t.depth:] {
+		if !slices.Contains(o.node.Carried, t.reg) {
+			o.node.Carried = append(o.node.Carried, t.reg)
+		}
+	}
+	in.Dst = t.reg
+	v.put(in)
+}
+
+var combineOps = map[ir.Op]vir.Op{ir.Add: vir.OpAdd, ir.MaxS: vir.OpMaxS}
+
+func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key string) error {
+	if t == nil {
+		return refuse(key, "accumulated before it is set")
+	}
+	op := combineOps[s.Op]
+	if len(lanes) == len(v.lanes) {
+		r, err := v.vec(s.Value)
+		if err != nil {
+			return err
+		}
+		v.update(t, vir.Instr{Op: op, Args: []vir.Reg{t.reg, r}})
+		return nil
+	}
+	last := v.lanes[len(v.lanes)-1]
+	if last.Kind == nest.Dot && len(lanes) == len(v.lanes)-1 {
+		return v.dot(s, t, last.N)
+	}
+	if len(lanes) == 0 {
+		return v.reduceAll(s, t, op)
+	}
+	return v.reducePairs(s, t, lanes, last)
+}
+
+// dot is acc += sum over the dot lanes of x*y.
+func (v *vectorizer) dot(s *nest.Assign, t *temp, n int) error {
+	x, y, ok := factors(s.Value)
+	if !ok {
+		return refuse(s.Dst.Name, "a dot product wants a product of two bytes, not %v", s.Value)
+	}
+	a, err := v.vec(x)
+	if err != nil {
+		return err
+	}
+	b, err := v.vec(y)
+	if err != nil {
+		return err
+	}
+	acc := v.typeOf(t.reg)
+	switch {
+	case n == 4 && acc.Elem == format.I32:
+		v.update(t, vir.Instr{Op: vir.OpDot4, Args: []vir.Reg{t.reg, a, b}})
+	case n == 2 && acc.Elem == format.I16 && v.typeOf(a).Elem == format.U8:
+		p := v.op(acc, vir.OpDot2Sat, 0, a, b)
+		v.update(t, vir.Instr{Op: vir.OpAdd, Args: []vir.Reg{t.reg, p}})
+	default:
+		return refuse(s.Dst.Name, "no dot product of %d %v into %v", n, v.typeOf(a).Elem, acc.Elem)
+	}
+	return nil
+}
+
+// factors takes i32(x)*i32(y) apart.
+func factors(e ir.Expr) (x, y ir.Expr, ok bool) {
+	m, ok := e.(ir.Binary)
+	if !ok || m.Op != ir.Mul {
+		return nil, nil, false
+	}
+	a, ok1 := m.X.(ir.Cast)
+	b, ok2 := m.Y.(ir.Cast)
+	if !ok1 || !ok2 || a.X.Type().Bits() != 8 || b.X.Type() != format.I8 {
+		return nil, nil, false
+	}
+	return a.X, b.X, true
+}
+
+// reduceAll adds up all lanes of a value.
+func (v *vectorizer) reduceAll(s *nest.Assign, t *temp, op vir.Op) error {
+	r, err := v.vec(s.Value)
+	if err != nil {
+		return err
+	}
+	if v.typeOf(r).Elem != format.I32 {
+		return refuse(s.Dst.Name, "lanes of %v cannot be summed", v.typeOf(r).Elem)
+	}
+	red := map[vir.Op]vir.Op{vir.OpAdd: vir.OpRedAdd, vir.OpMaxS: vir.OpRedMaxS}[op]
+	one := v.op(vir.Type{Elem: format.I32, Lanes: 1}, red, 0, r)
+	v.update(t, vir.Instr{Op: op, Args: []vir.Reg{t.reg, one}})
+	return nil
+}
+
+// reducePairs adds up neighbouring lanes with a dot product with ones: two of
+// 16 bits, or four of 8.
+func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, lanes []string, last nest.Loop) error {
+	c, ok := s.Value.(ir.Cast)
+	if !ok || len(lanes) != len(v.lanes)-1 || slices.Contains(lanes, last.Name) || s.Op != ir.Add {
+		return refuse(s.Dst.Name, "lanes of %v cannot be summed in part", s.Value.Type())
+	}
+	from := c.X.Type()
+	if v.typeOf(t.reg).Elem != format.I32 || from.Bits()*last.N != 32 || from == format.U8 || from == format.U16 {
+		return refuse(s.Dst.Name, "%d lanes of %v cannot be summed into %v", last.N, from, v.typeOf(t.reg).Elem)
+	}
+	r, err := v.vec(c.X)
+	if err != nil {
+		return err
+	}
+	tr := v.typeOf(r)
+	if from == format.I16 {
+		v.update(t, vir.Instr{Op: vir.OpDot2, Args: []vir.Reg{t.reg, r, v.splat(tr, 1)}})
+		return nil
+	}
+	ones := v.splat(vir.Type{Elem: format.U8, Lanes: tr.Lanes}, 1)
+	v.update(t, vir.Instr{Op: vir.OpDot4, Args: []vir.Reg{t.reg, ones, r}})
+	return nil
+}
+
+// store writes a value to a buffer.
+func (v *vectorizer) store(b *nest.Buffer, s *nest.Assign) error {
+	r, err := v.vec(s.Value)
+	if err != nil {
+		return err
+	}
+	pos, mem, err := v.access(b, s.Index)
+	if err != nil {
+		return err
+	}
+	if p := period(pos, b.Tensor.Elem.Bytes()); p != len(pos) {
+		return refuse(s.Dst.Name, "lanes are not stored to neighbouring elements")
+	}
+	v.put(vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{r}, Mem: mem})
+	v.loads = map[string]vir.Reg{}
+	return nil
+}

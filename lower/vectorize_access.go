@@ -1,0 +1,282 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// access finds the places of all lanes of b[index], relative to the first lane
+// at iteration 0 of every serial loop, and the address of that first lane.
+func (v *vectorizer) access(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
+	pos, err := v.places(b, index)
+	if err != nil {
+		return nil, vir.Mem{}, err
+	}
+	mem := vir.Mem{Buf: v.params[b.Param], Off: pos[0].Byte}
+	for _, o := range v.serial {
+		stride, err := v.stride(b, index, pos, o.loop)
+		if err != nil {
+			return nil, mem, err
+		}
+		if stride != 0 {
+			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: stride})
+		}
+	}
+	slices.SortFunc(mem.Stride, func(a, b vir.Stride) int { return a.Loop - b.Loop })
+	return pos, mem, v.callers(b, index, pos)
+}
+
+// places evaluates the place of every lane.
+func (v *vectorizer) places(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, error) {
+	out := make([]nest.Pos, v.width())
+	idx := make([]int, len(index))
+	defer v.setLanes(0)
+	for i := range out {
+		v.setLanes(i)
+		for j, e := range index {
+			x, err := ir.EvalExpr(e, v)
+			if err != nil {
+				return nil, err
+			}
+			idx[j] = int(x)
+		}
+		out[i] = b.Pos(idx)
+	}
+	return out, nil
+}
+
+// setLanes moves the variables of the vector loops to lane i.
+func (v *vectorizer) setLanes(i int) {
+	for _, l := range slices.Backward(v.lanes) {
+		v.vars[l.Name] = i % l.N
+		i /= l.N
+	}
+}
+
+// stride is what one iteration of a serial loop adds to every lane's address.
+func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l nest.Loop) (int, error) {
+	defer func() { v.vars[l.Name] = 0 }()
+	last, step := l.N-1, 0
+	if l.N == 0 {
+		last = 5
+	}
+	for it := 1; it <= last; it++ {
+		v.vars[l.Name] = it
+		pos, err := v.places(b, index)
+		if err != nil {
+			return 0, err
+		}
+		if it == 1 {
+			step = pos[0].Byte - at0[0].Byte
+		}
+		for i := range pos {
+			if pos[i].Byte-at0[i].Byte != it*step || pos[i].Field != at0[i].Field {
+				return 0, refuse(b.Tensor.Name, "the address is not affine in the serial loop %s", l.Name)
+			}
+		}
+		if it == 4 && last > 8 {
+			it = last - 1 // the ends show it
+		}
+	}
+	return step, nil
+}
+
+// callers checks that the offsets within a call do not depend on which rows of
+// a tile the caller asks for.
+func (v *vectorizer) callers(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos) error {
+	for _, l := range v.n.Loops {
+		if l.Kind != nest.Outer {
+			continue
+		}
+		defer func() { v.vars[l.Name] = 0 }()
+		for it := 1; it < l.N; it++ {
+			v.vars[l.Name] = it
+			pos, err := v.places(b, index)
+			if err != nil {
+				return err
+			}
+			base := v.origin(b, l, it)
+			for i := range pos {
+				if pos[i].Byte-base != at0[i].Byte || pos[i].Field != at0[i].Field {
+					return refuse(b.Tensor.Name, "the layout within a call depends on %s", l.Name)
+				}
+			}
+		}
+		v.vars[l.Name] = 0
+	}
+	return nil
+}
+
+// origin is where the caller's pointer stands at iteration it of outer loop l.
+func (v *vectorizer) origin(b *nest.Buffer, l nest.Loop, it int) int {
+	idx := make([]int, 2)
+	if l.Root == rowAxis(b) {
+		idx[0] = l.Coef * it
+	}
+	if b.Tensor.Name == "out" {
+		return 0
+	}
+	return b.Pos(idx).Byte
+}
+
+// rowAxis is the stage axis of the first index of b.
+func rowAxis(b *nest.Buffer) string {
+	if len(b.Tensor.Dims) > 0 {
+		return b.Tensor.Dims[0]
+	}
+	return ""
+}
+
+// period is the number of leading lanes whose bytes are consecutive elements
+// and are repeated by all later lanes, 0 if there is none. It is len(pos) for
+// a plain vector and 1 for a broadcast.
+func period(pos []nest.Pos, elem int) int {
+	n := 1
+	for n < len(pos) && pos[n].Byte == pos[0].Byte+n*elem {
+		n++
+	}
+	if len(pos)%n != 0 {
+		return 0
+	}
+	for i := range pos {
+		if pos[i].Byte != pos[i%n].Byte {
+			return 0
+		}
+	}
+	return n
+}
+
+// load reads elements at pos; mem is the address of the first.
+func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem format.DType) (vir.Reg, error) {
+	t := vir.Type{Elem: elem, Lanes: len(pos)}
+	n := period(pos, elem.Bytes())
+	if n == 0 {
+		return 0, refuse(b.Tensor.Name, "lanes read bytes that are neither consecutive nor repeated")
+	}
+	key := fmt.Sprint(mem, t, n)
+	if r, ok := v.loads[key]; ok {
+		return r, nil
+	}
+	r := v.loadPeriod(t, n, mem)
+	v.loads[key] = r
+	if n == len(pos) && b.Ahead > 0 {
+		v.prefetch(mem, t.Bits()/8, b.Ahead)
+	}
+	return r, nil
+}
+
+// loadPeriod repeats n elements over all lanes of t.
+func (v *vectorizer) loadPeriod(t vir.Type, n int, mem vir.Mem) vir.Reg {
+	unit := n * t.Elem.Bytes()
+	switch {
+	case n == t.Lanes:
+		return v.emit(t, vir.Instr{Op: vir.OpLoad, Mem: mem})
+	case n == 1:
+		return v.emit(t, vir.Instr{Op: vir.OpLoadSplat, Mem: mem})
+	case unit == 2 || unit == 4:
+		wide := map[int]format.DType{2: format.U16, 4: format.I32}[unit]
+		r := v.emit(vir.Type{Elem: wide, Lanes: t.Lanes / n}, vir.Instr{Op: vir.OpLoadSplat, Mem: mem})
+		return v.cast(r, t)
+	}
+	r := v.emit(vir.Type{Elem: t.Elem, Lanes: n}, vir.Instr{Op: vir.OpLoad, Mem: mem})
+	for n < t.Lanes {
+		n *= 2
+		r = v.op(vir.Type{Elem: t.Elem, Lanes: n}, vir.OpJoin, 0, r, r)
+	}
+	return r
+}
+
+// prefetch asks for the lines of a load, ahead bytes later.
+func (v *vectorizer) prefetch(mem vir.Mem, bytes, ahead int) {
+	const line = 64
+	for off := 0; off < bytes; off += line {
+		m := mem
+		m.Off += off + ahead
+		if bytes >= line || (mem.Off+off)%line == 0 {
+			v.put(vir.Instr{Op: vir.OpPrefetch, Dst: vir.NoReg, Mem: m})
+		}
+	}
+}
+
+// decode reads codes: the bits of each lane's field, moved to bit s.
+func (v *vectorizer) decode(r ir.Read, s int) (vir.Reg, error) {
+	b := v.n.Buffers[r.T.Name]
+	pos, mem, err := v.access(b, r.Index)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range pos {
+		if p.Field != pos[0].Field {
+			return 0, refuse(r.T.Name, "lanes hold different fields of a byte")
+		}
+	}
+	var sum vir.Reg = vir.NoReg
+	var have int64
+	for _, pc := range pieces(b.Part.Map[pos[0].Field], s) {
+		m := mem
+		m.Off += pc.word * b.Part.WordStride
+		x, err := v.load(b, pos, m, format.U8)
+		if err != nil {
+			return 0, err
+		}
+		x = v.shiftBits(x, pc.right)
+		if sum == vir.NoReg {
+			sum, have = x, pc.mask
+			continue
+		}
+		sum = v.op(v.typeOf(x), vir.OpBitSel, 0, v.splat(v.typeOf(x), have), sum, x)
+		have |= pc.mask
+	}
+	if have == 0xff {
+		return sum, nil
+	}
+	return v.op(v.typeOf(sum), vir.OpAnd, 0, sum, v.splat(v.typeOf(sum), have)), nil
+}
+
+// shiftBits moves the bits of bytes right by n (left if negative). Bits of the
+// neighbouring byte come along: the caller masks.
+func (v *vectorizer) shiftBits(x vir.Reg, n int) vir.Reg {
+	if n == 0 {
+		return x
+	}
+	t := v.typeOf(x)
+	if t.Lanes < 2 {
+		if n > 0 {
+			return v.op(t, vir.OpShrU, int64(n), x)
+		}
+		return v.op(t, vir.OpShl, int64(-n), x)
+	}
+	w := vir.Type{Elem: format.U16, Lanes: t.Lanes / 2}
+	x = v.cast(x, w)
+	if n > 0 {
+		x = v.op(w, vir.OpShrU, int64(n), x)
+	} else {
+		x = v.op(w, vir.OpShl, int64(-n), x)
+	}
+	return v.cast(x, t)
+}
+
+// piece is the bits of a field that one word holds and one shift moves.
+type piece struct {
+	word, right int
+	mask        int64 // where they end up
+}
+
+// pieces splits a field whose code is to lie at bit s, highest bits first.
+func pieces(bits []format.BitPos, s int) []piece {
+	var out []piece
+	for i, b := range slices.Backward(bits) {
+		p := piece{b.Word, b.Bit - i - s, 1 << (i + s)}
+		if n := len(out); n > 0 && out[n-1].word == p.word && out[n-1].right == p.right {
+			out[n-1].mask |= p.mask
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}

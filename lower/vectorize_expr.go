@@ -1,0 +1,260 @@
+package lower
+
+import (
+	"math/bits"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// vec computes e in all open lanes.
+func (v *vectorizer) vec(e ir.Expr) (vir.Reg, error) {
+	if x, ok, err := v.number(e); ok || err != nil {
+		return v.splat(v.laneType(e), x), err
+	}
+	switch e := e.(type) {
+	case ir.Read:
+		return v.read(e)
+	case ir.Cast:
+		return v.convert(e)
+	case ir.Lookup:
+		return v.lookup(e)
+	case ir.Unary:
+		return v.unary(e)
+	case ir.Binary:
+		return v.binary(e)
+	}
+	return 0, refuse(e.String(), "differs from lane to lane without data")
+}
+
+func (v *vectorizer) laneType(e ir.Expr) vir.Type {
+	return vir.Type{Elem: e.Type(), Lanes: v.width()}
+}
+
+// number evaluates an expression that reads nothing and is equal in all lanes.
+func (v *vectorizer) number(e ir.Expr) (x int64, ok bool, err error) {
+	pure := true
+	ir.Walk(e, func(n ir.Expr) {
+		if _, read := n.(ir.Read); read {
+			pure = false
+		}
+	})
+	if !pure {
+		return 0, false, nil
+	}
+	defer v.setLanes(0)
+	for i := range v.width() {
+		v.setLanes(i)
+		y, err := ir.EvalExpr(e, v)
+		if err != nil {
+			return 0, false, refuse(e.String(), "%v", err)
+		}
+		if i > 0 && x != y {
+			return 0, false, nil
+		}
+		x = y
+	}
+	return x, true, nil
+}
+
+func (v *vectorizer) read(e ir.Read) (vir.Reg, error) {
+	b := v.n.Buffers[e.T.Name]
+	if b == nil {
+		return v.temp(e)
+	}
+	if b.Part != nil && b.Part.Fields != nil {
+		return v.decode(e, 0)
+	}
+	pos, mem, err := v.access(b, e.Index)
+	if err != nil {
+		return 0, err
+	}
+	return v.load(b, pos, mem, e.T.Elem)
+}
+
+func (v *vectorizer) temp(e ir.Read) (vir.Reg, error) {
+	key, lanes, err := v.tempIndex(e.T, e.Index)
+	if err != nil {
+		return 0, err
+	}
+	t := v.temps[key]
+	switch {
+	case t == nil:
+		return 0, refuse(key, "read before it is set")
+	case len(lanes) == len(v.lanes):
+		return t.reg, nil
+	case len(lanes) == 0:
+		return v.op(vir.Type{Elem: e.T.Elem, Lanes: v.width()}, vir.OpSplatLane, 0, t.reg), nil
+	}
+	return v.spread(t, lanes)
+}
+
+// spread repeats a value of the innermost open lanes over the outer ones.
+func (v *vectorizer) spread(t *temp, lanes []string) (vir.Reg, error) {
+	inner := v.lanes[len(v.lanes)-len(lanes):]
+	for i, l := range inner {
+		if l.Name != lanes[i] {
+			return 0, refuse(lanes[0], "lanes cannot be spread over %s", l.Name)
+		}
+	}
+	r, ty := t.reg, v.typeOf(t.reg)
+	if ty.Bits() == 32 && ty.Lanes > 1 {
+		word := v.op(vir.Type{Elem: format.I32, Lanes: 1}, vir.OpBitcast, 0, r)
+		r = v.op(vir.Type{Elem: format.I32, Lanes: v.width() / ty.Lanes}, vir.OpSplatLane, 0, word)
+		return v.cast(r, vir.Type{Elem: ty.Elem, Lanes: v.width()}), nil
+	}
+	for ty.Lanes < v.width() {
+		ty.Lanes *= 2
+		r = v.op(ty, vir.OpJoin, 0, r, r)
+	}
+	return r, nil
+}
+
+func (v *vectorizer) convert(e ir.Cast) (vir.Reg, error) {
+	r, err := v.vec(e.X)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		from := v.typeOf(r)
+		to := vir.Type{Elem: e.T, Lanes: from.Lanes}
+		switch {
+		case from == to:
+			return r, nil
+		case from.Elem.Bits() == e.T.Bits():
+			return v.cast(r, to), nil
+		case from.Elem.Bits() > e.T.Bits():
+			return v.op(to, vir.OpTrunc, 0, r), nil
+		}
+		up := map[format.DType]format.DType{format.I8: format.I16, format.U8: format.I16, format.I16: format.I32, format.U16: format.I32}[from.Elem]
+		if up == format.Invalid {
+			return 0, refuse(e.String(), "no conversion from %v to %v", from.Elem, e.T)
+		}
+		r = v.op(vir.Type{Elem: up, Lanes: from.Lanes}, vir.OpWiden, 0, r)
+	}
+}
+
+var lookups = map[int]vir.Op{16: vir.OpLookup16, 32: vir.OpLookup32, 64: vir.OpLookup64}
+
+func (v *vectorizer) lookup(e ir.Lookup) (vir.Reg, error) {
+	op, ok := lookups[len(e.Table)]
+	if !ok || e.T.Bits() != 8 {
+		return 0, refuse(e.String(), "no lookup of %d entries of %v", len(e.Table), e.T)
+	}
+	idx, err := v.vec(e.X)
+	if err != nil {
+		return 0, err
+	}
+	n := max(v.width(), len(e.Table))
+	table := make([]byte, n)
+	for i := range table {
+		table[i] = byte(e.Table[i%len(e.Table)])
+	}
+	v.f.Consts = append(v.f.Consts, table)
+	t := v.op(vir.Type{Elem: e.T, Lanes: n}, vir.OpConst, int64(len(v.f.Consts)-1))
+	return v.op(vir.Type{Elem: e.T, Lanes: v.width()}, op, 0, idx, t), nil
+}
+
+func (v *vectorizer) unary(e ir.Unary) (vir.Reg, error) {
+	x, err := v.vec(e.X)
+	if err != nil {
+		return 0, err
+	}
+	op, ok := map[ir.Op]vir.Op{ir.Bits: vir.OpBitcast, ir.CvtF32: vir.OpCvtF32, ir.CvtI32: vir.OpCvtI32,
+		ir.CvtHalf: vir.OpCvtHalf, ir.CanonNaN: vir.OpCanonNaN}[e.Op]
+	if !ok {
+		return 0, refuse(e.String(), "no vector operation")
+	}
+	return v.op(v.laneType(e), op, 0, x), nil
+}
+
+var binaryOps = map[ir.Op]vir.Op{ir.Add: vir.OpAdd, ir.Sub: vir.OpSub, ir.Mul: vir.OpMul, ir.Div: vir.OpDiv,
+	ir.And: vir.OpAnd, ir.Or: vir.OpOr, ir.MaxS: vir.OpMaxS, ir.CmpGtS: vir.OpCmpGtS}
+
+func (v *vectorizer) binary(e ir.Binary) (vir.Reg, error) {
+	if y, ok, err := v.number(e.Y); err != nil {
+		return 0, err
+	} else if ok && e.Type() != format.F32 {
+		return v.byConstant(e, y)
+	}
+	x, err := v.vec(e.X)
+	if err != nil {
+		return 0, err
+	}
+	y, err := v.vec(e.Y)
+	if err != nil {
+		return 0, err
+	}
+	op, ok := binaryOps[e.Op]
+	if !ok {
+		return 0, refuse(e.String(), "no vector operation")
+	}
+	return v.op(v.laneType(e), op, 0, x, y), nil
+}
+
+// byConstant is x op y for an integer y that is known.
+func (v *vectorizer) byConstant(e ir.Binary, y int64) (vir.Reg, error) {
+	if r, codes := e.X.(ir.Read); codes && e.Op == ir.Shl && v.isCodes(r) {
+		return v.decode(r, int(y))
+	}
+	x, err := v.vec(e.X)
+	if err != nil {
+		return 0, err
+	}
+	t := v.laneType(e)
+	switch e.Op {
+	case ir.Mul:
+		return v.times(x, y), nil
+	case ir.Shl, ir.ShrS:
+		if y == 0 {
+			return x, nil
+		}
+		return v.op(t, map[ir.Op]vir.Op{ir.Shl: vir.OpShl, ir.ShrS: vir.OpShrS}[e.Op], y, x), nil
+	case ir.Add, ir.Sub:
+		if y == 0 {
+			return x, nil
+		}
+	}
+	return v.op(t, binaryOps[e.Op], 0, x, v.splat(t, y)), nil
+}
+
+func (v *vectorizer) isCodes(r ir.Read) bool {
+	b := v.n.Buffers[r.T.Name]
+	return b != nil && b.Part != nil && b.Part.Fields != nil
+}
+
+// times multiplies integer lanes by a constant, by shifts where that is enough.
+func (v *vectorizer) times(x vir.Reg, y int64) vir.Reg {
+	t := v.typeOf(x)
+	neg := y < 0
+	if neg {
+		y = -y
+	}
+	var sum vir.Reg = vir.NoReg
+	switch {
+	case y == 0:
+		return v.splat(t, 0)
+	case t.Elem.Bits() > 8 && bits.OnesCount64(uint64(y)) > 1:
+		sum = v.op(t, vir.OpMul, 0, x, v.splat(t, y))
+	default:
+		for b := int64(0); y>>b != 0; b++ {
+			if y>>b&1 == 0 || b >= int64(t.Elem.Bits()) {
+				continue
+			}
+			p := x
+			if b > 0 {
+				p = v.op(t, vir.OpShl, b, x)
+			}
+			if sum == vir.NoReg {
+				sum = p
+			} else {
+				sum = v.op(t, vir.OpAdd, 0, sum, p)
+			}
+		}
+	}
+	if neg {
+		return v.op(t, vir.OpSub, 0, v.splat(t, 0), sum)
+	}
+	return sum
+}

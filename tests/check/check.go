@@ -1,0 +1,238 @@
+// Package check is the oracle of tests: random products, the definition of
+// their result in plain Go, and the loops that run a kernel over all tiles.
+package check
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Case is one product: weights as codes, activations as quantized columns.
+type Case struct {
+	Problem ir.Problem
+	M, N, K int
+	Source  format.Source
+	Act     [][]int8    // by column
+	Scale   [][]float32 // by column, one per activation group (or one)
+}
+
+// Kind is what activations and codes look like.
+type Kind int
+
+// Random values, or extremes that find overflows.
+const (
+	Uniform Kind = iota
+	Extreme      // |activation| = 127 and the largest level, equal signs
+	Zeros
+	Outlier
+	NotFinite // one NaN scale, as PrepareAct makes it of NaN or Inf
+)
+
+// New makes a case.
+func New(rng *rand.Rand, p ir.Problem, m, n, k int, kind Kind) *Case {
+	c := &Case{Problem: p, M: m, N: n, K: k}
+	w := p.Weight
+	c.Source.Codes = make([]byte, m*k)
+	for i := range c.Source.Codes {
+		c.Source.Codes[i] = byte(rng.Intn(len(w.Levels)))
+	}
+	for range w.ScaleCount(m, k) {
+		s := float32(rng.NormFloat64())
+		if w.Scale == format.F16 {
+			s = format.HalfToFloat32(format.HalfFromFloat32(s))
+		}
+		c.Source.Scales = append(c.Source.Scales, s)
+		if w.Zero {
+			c.Source.Zeros = append(c.Source.Zeros, int8(rng.Intn(256)-128))
+		}
+	}
+	groups := 1
+	if p.Act.Group > 0 {
+		groups = (k + p.Act.Group - 1) / p.Act.Group
+	}
+	for range n {
+		a, s := make([]int8, k), make([]float32, groups)
+		for i := range a {
+			a[i] = int8(rng.Intn(255) - 127)
+		}
+		for i := range s {
+			s[i] = float32(math.Exp(rng.NormFloat64()))
+		}
+		c.Act, c.Scale = append(c.Act, a), append(c.Scale, s)
+	}
+	c.shape(rng, kind)
+	return c
+}
+
+func (c *Case) shape(rng *rand.Rand, kind Kind) {
+	w := c.Problem.Weight
+	top := 0
+	for i, v := range w.Levels {
+		if max(v, -v) > max(w.Levels[top], -w.Levels[top]) {
+			top = i
+		}
+	}
+	for n, a := range c.Act {
+		sign := int8(1 - 2*(n%2))
+		for i := range a {
+			switch kind {
+			case Extreme:
+				a[i] = 127 * sign
+			case Zeros:
+				a[i] = 0
+			case Outlier:
+				a[i] /= 64
+			}
+		}
+		switch kind {
+		case Outlier:
+			a[rng.Intn(len(a))] = -127
+		case NotFinite:
+			c.Scale[n][rng.Intn(len(c.Scale[n]))] = math.Float32frombits(0x7fc00000)
+		}
+	}
+	if kind == Extreme {
+		for i := range c.Source.Codes {
+			c.Source.Codes[i] = byte(top)
+		}
+	}
+}
+
+// Naive is the definition: out[n*M+m].
+func (c *Case) Naive() []float32 {
+	w, g := c.Problem.Weight, c.Problem.GroupK()
+	if g == 0 {
+		g = c.K
+	}
+	out := make([]float32, c.N*c.M)
+	for n := range c.N {
+		for m := range c.M {
+			acc := float32(0)
+			for k0 := 0; k0 < c.K; k0 += g {
+				sum := 0
+				at := w.ScaleIndex(m, k0, c.K)
+				for k := k0; k < min(k0+g, c.K); k++ {
+					v := w.Levels[c.Source.Codes[m*c.K+k]]
+					if w.Zero {
+						v -= int(c.Source.Zeros[at])
+					}
+					sum += v * int(c.Act[n][k])
+				}
+				if sum != int(int32(sum)) {
+					panic("the sum of a group leaves i32")
+				}
+				s := float32(c.Source.Scales[at] * c.actScale(n, k0))
+				acc = float32(acc + float32(float32(sum)*s))
+			}
+			if acc != acc {
+				acc = math.Float32frombits(0x7fc00000)
+			}
+			out[n*c.M+m] = acc
+		}
+	}
+	return out
+}
+
+func (c *Case) actScale(n, k int) float32 {
+	if c.Problem.Act.Group == 0 {
+		return c.Scale[n][0]
+	}
+	return c.Scale[n][k/c.Problem.Act.Group]
+}
+
+// Call runs one kernel call.
+type Call func(args []vir.Arg) error
+
+// Run computes the product with kernel k, one call per tile and column block.
+func (c *Case) Run(k *schedule.Kernel, call Call) ([]float32, error) {
+	packed, err := format.Pack(c.Problem.Weight, k.Weights, c.M, c.K, c.Source)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float32, c.N*c.M)
+	tile := k.Weights.TileBytes(c.K)
+	for n0 := 0; n0 < c.N; n0 += k.Cols {
+		act, sums, scales := c.block(k, n0)
+		for m0 := 0; m0 < c.M; m0 += k.Rows {
+			args := c.args(k, packed, tile, m0, act, sums, scales)
+			if err := call(args); err != nil {
+				return nil, err
+			}
+			c.collect(k, args[0].Buf, out, m0, n0)
+		}
+	}
+	return out, nil
+}
+
+func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, act, sums, scales []byte) []vir.Arg {
+	end := (m0/k.Weights.TileM + 1) * tile
+	part := func(name string) vir.Arg {
+		p := k.Weights.Part(name)
+		if p == nil {
+			return vir.Arg{Buf: make([]byte, 1)}
+		}
+		return vir.Arg{Buf: packed[k.Weights.Address(p, m0, 0, tile):end]}
+	}
+	count := (c.K + k.StepK - 1) / k.StepK
+	return []vir.Arg{{Buf: make([]byte, 4*k.Rows*k.Cols)}, part("codes"), part("scales"), part("zeros"),
+		{Buf: act}, {Buf: sums}, {Buf: scales}, {Int: int64(count)}}
+}
+
+func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) {
+	for n := n0; n < min(n0+k.Cols, c.N); n++ {
+		for m := m0; m < min(m0+k.Rows, c.M); m++ {
+			bits := binary.LittleEndian.Uint32(tile[4*((n-n0)*k.Rows+m-m0):])
+			out[n*c.M+m] = math.Float32frombits(bits)
+		}
+	}
+}
+
+// block lays out the activations of the columns from n0 on.
+func (c *Case) block(k *schedule.Kernel, n0 int) (act, sums, scales []byte) {
+	padK := (c.K + k.StepK - 1) / k.StepK * k.StepK
+	g := c.Problem.GroupK()
+	groups := 1
+	if g > 0 {
+		groups = padK / g
+	}
+	act = make([]byte, padK*k.Cols)
+	sums, scales = make([]byte, 4*groups*k.Cols), make([]byte, 4*groups*k.Cols)
+	part := k.Act.Part("act")
+	tile := k.Act.TileBytes(padK)
+	for col := range min(k.Cols, c.N-n0) {
+		total := make([]int32, groups)
+		for i, a := range c.Act[n0+col] {
+			act[k.Act.Address(part, col, i, tile)] = byte(a)
+			if g > 0 {
+				total[i/g] += int32(a)
+			} else {
+				total[0] += int32(a)
+			}
+		}
+		for i, t := range total {
+			binary.LittleEndian.PutUint32(sums[4*(i*k.Cols+col):], uint32(t))
+		}
+		for i, s := range c.Scale[n0+col] {
+			binary.LittleEndian.PutUint32(scales[4*(i*k.Cols+col):], math.Float32bits(s))
+		}
+	}
+	return act, sums, scales
+}
+
+// Compare reports the first difference in bits.
+func Compare(got, want []float32, m int) error {
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			return fmt.Errorf("column %d row %d: %v (%08x), want %v (%08x)", i/m, i%m,
+				got[i], math.Float32bits(got[i]), want[i], math.Float32bits(want[i]))
+		}
+	}
+	return nil
+}
