@@ -31,6 +31,7 @@ type printer struct {
 	k      *lower.Kernel
 	consts []int // offset of each constant in the kernel's table
 	inTemp bool  // whether the temporary holds the table's address
+	uses   map[vir.Reg]int
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -43,8 +44,19 @@ func (p *printer) kernel(k *lower.Kernel) {
 	p.line("\n// func %s(args unsafe.Pointer)", k.Func.Name)
 	p.line("TEXT ·%s(SB), NOSPLIT, $0-8", k.Func.Name)
 	p.line("\tMOVD args+0(FP), R%d", regArgs)
-	for i := range k.Ops {
-		p.op(&k.Ops[i])
+	p.uses = map[vir.Reg]int{}
+	vir.Walk(k.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
+		for _, r := range in.Args {
+			p.uses[r]++
+		}
+	})
+	for ops := k.Ops; len(ops) > 0; {
+		n := p.fused(ops)
+		if n == 0 {
+			p.op(&ops[0])
+			n = 1
+		}
+		ops = ops[n:]
 	}
 	p.line("\tRET")
 }
@@ -125,6 +137,9 @@ func (p *printer) word(op *lower.MOp, w uint32, text string, args ...any) {
 	p.line("\tWORD $0x%08x // %-44s %s", w, fmt.Sprintf(text, args...), note)
 }
 
+// comment names an operation that takes no instruction of its own.
+func (p *printer) comment(op *lower.MOp) { p.line("\t// %s", p.k.Func.Format(op.In)) }
+
 func (p *printer) instr(op *lower.MOp) {
 	switch c := op.Row.Code.(type) {
 	case plain:
@@ -145,8 +160,6 @@ func (p *printer) instr(op *lower.MOp) {
 		p.memory(op, c.memory, regTemp, p.consts[op.In.Imm])
 	case splat:
 		p.splat(op)
-	case sel:
-		p.sel(op)
 	case move:
 		p.move(op, op.Args[0])
 	default:
@@ -175,30 +188,10 @@ func (p *printer) plain(op *lower.MOp, c plain) {
 // move copies a whole register, or does nothing if it is there already.
 func (p *printer) move(op *lower.MOp, from int) {
 	if op.Dst == from {
-		p.line("\t// %s", p.k.Func.Format(op.In))
+		p.comment(op)
 		return
 	}
 	p.word(op, 0x4ea01c00|uint32(from)<<16|uint32(from)<<5|uint32(op.Dst), "mov v%d.16b, v%d.16b", op.Dst, from)
-}
-
-// sel takes the form of the bitwise select that overwrites what Dst holds:
-// BSL the mask, BIF the bits selected, BIT the others.
-func (p *printer) sel(op *lower.MOp) {
-	mask, yes, no := op.Args[0], op.Args[1], op.Args[2]
-	form := func(w uint32, asm string, n, m int) {
-		p.word(op, w|uint32(m)<<16|uint32(n)<<5|uint32(op.Dst), asm+" v%d.16b, v%d.16b, v%d.16b", op.Dst, n, m)
-	}
-	switch op.Dst {
-	case no:
-		form(0x6ea01c00, "bit", yes, mask)
-	case yes:
-		form(0x6ee01c00, "bif", no, mask)
-	default:
-		p.move(op, mask)
-		fallthrough
-	case mask:
-		form(0x6e601c00, "bsl", yes, no)
-	}
 }
 
 // memory prints an access at base + disp. The offset field holds 0 to 4095 units

@@ -31,7 +31,6 @@ type (
 	unless0  struct{ plain }  // a move if the immediate is 0
 	splat    struct{}         // the instruction depends on the number
 	constant struct{ memory } // a load from the kernel's table
-	sel      struct{}         // the instruction depends on the registers
 )
 
 // Element types by width and kind.
@@ -161,6 +160,7 @@ func lanewiseRow(op vir.Op, t vir.Type, asm string, word uint32, s shape, cost i
 func typedRows(t vir.Type) []lower.Row {
 	a, q := arr(t)
 	n := size(t)
+	bytes, _ := arr(vir.Type{Elem: format.U8, Lanes: n})
 	scale := bits.Len(uint(n)) - 1
 	// Bits 30-31 and 22-23 of LDR and STR hold the size, 16 bytes being 0 with bit 23.
 	wide := []uint32{0, 1 << 30, 2 << 30, 3 << 30, 1 << 23}[scale]
@@ -172,7 +172,8 @@ func typedRows(t vir.Type) []lower.Row {
 		{Op: vir.OpStore, Dst: t, Args: []vir.Type{t}, Asm: "str", Cost: 10, Code: store},
 		{Op: vir.OpConst, Dst: t, Asm: "ldr", Cost: 5, Code: constant{load}},
 		{Op: vir.OpSplat, Dst: t, Asm: "movi", Cost: 5, Code: splat{}},
-		{Op: vir.OpBitSel, Dst: t, Args: []vir.Type{t, t, t}, Asm: "bsl", Cost: 5, Tied: 1, Code: sel{}},
+		{Op: vir.OpBitSel, Dst: t, Args: []vir.Type{t, t, t}, Asm: "bit", Cost: 5, Tied: 3,
+			Code: plain{word: 0x2ea01c00 | q, text: fmt.Sprintf("bit v%%d.%s, v%%d.%[1]s, v%%d.%[1]s", bytes), n: 2, m: 1}},
 	}
 	esize := bits.Len(uint(t.Elem.Bytes())) - 1
 	one := vir.Type{Elem: t.Elem, Lanes: 1}

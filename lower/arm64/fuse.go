@@ -1,0 +1,92 @@
+package arm64
+
+import (
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// Some instructions do two or three operations of vir at once: they take the
+// upper half of a register, or narrow two registers into one. Rows cannot say so,
+// but the operations stand side by side after legalization, so the printer joins
+// them if nothing else reads what is between them.
+
+// fused prints the operations at the start of ops that one instruction does, and
+// returns how many those are, or 0.
+//
+//	v3:f16x4 = half v2 1                   fcvtl2 v4.4s, v2.8h
+//	v4:f32x4 = cvthalf v3             ->
+//
+//	v3:i16x4 = trunc v1                    uzp1 v5.8h, v1.8h, v2.8h
+//	v4:i16x4 = trunc v2               ->
+//	v5:i16x8 = join v3 v4
+func (p *printer) fused(ops []lower.MOp) int {
+	if n := p.fusedHalf(ops); n > 0 {
+		return n
+	}
+	return p.fusedTrunc(ops)
+}
+
+// feeds says whether op is the only reader of a's result.
+func (p *printer) feeds(a, op *lower.MOp, arg int) bool {
+	return op.In.Args[arg] == a.In.Dst && p.uses[a.In.Dst] == 1
+}
+
+func are(ops []lower.MOp, kinds ...vir.Op) bool {
+	if len(ops) < len(kinds) {
+		return false
+	}
+	for i, k := range kinds {
+		if ops[i].Kind != lower.MInstr || ops[i].In.Op != k {
+			return false
+		}
+	}
+	return true
+}
+
+// upper are the instructions that widen the upper half of a register, by the row
+// that widens the lower: bit 30 is set, the text says 2 and counts twice the lanes.
+var upper = map[string]string{
+	"sshll v%d.8h, v%d.8b, #0": "sshll2 v%d.8h, v%d.16b, #0",
+	"ushll v%d.8h, v%d.8b, #0": "ushll2 v%d.8h, v%d.16b, #0",
+	"sshll v%d.4s, v%d.4h, #0": "sshll2 v%d.4s, v%d.8h, #0",
+	"ushll v%d.4s, v%d.4h, #0": "ushll2 v%d.4s, v%d.8h, #0",
+	"fcvtl v%d.4s, v%d.4h":     "fcvtl2 v%d.4s, v%d.8h",
+}
+
+func (p *printer) fusedHalf(ops []lower.MOp) int {
+	if !are(ops, vir.OpHalf, vir.OpWiden) && !are(ops, vir.OpHalf, vir.OpCvtHalf) || !p.feeds(&ops[0], &ops[1], 0) {
+		return 0
+	}
+	half, op := &ops[0], ops[1]
+	c := op.Row.Code.(plain)
+	if half.In.Imm == 1 {
+		if size(half.Row.Args[0]) != 16 {
+			return 0
+		}
+		c.word |= 1 << 30
+		c.text = upper[c.text]
+	}
+	op.Args = half.Args
+	p.comment(half)
+	p.plain(&op, c)
+	return 2
+}
+
+func (p *printer) fusedTrunc(ops []lower.MOp) int {
+	if !are(ops, vir.OpTrunc, vir.OpTrunc, vir.OpJoin) || !p.feeds(&ops[0], &ops[2], 0) || !p.feeds(&ops[1], &ops[2], 1) {
+		return 0
+	}
+	op := ops[2]
+	if size(op.Row.Dst) != 16 {
+		return 0
+	}
+	c := plain{word: 0x4e001800, text: "uzp1 v%d.16b, v%d.16b, v%d.16b", n: 1, m: 2}
+	if op.Row.Dst.Elem.Bits() == 16 {
+		c.word, c.text = 0x4e401800, "uzp1 v%d.8h, v%d.8h, v%d.8h"
+	}
+	op.Args = []int{ops[0].Args[0], ops[1].Args[0]}
+	p.comment(&ops[0])
+	p.comment(&ops[1])
+	p.plain(&op, c)
+	return 3
+}
