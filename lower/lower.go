@@ -25,10 +25,6 @@ type Row struct {
 	// Fold lists the arguments (1 + index) that may be a whole-vector memory
 	// operand, FoldSplat those that may be one element broadcast from memory.
 	Fold, FoldSplat []int
-	// Zero is 1 + the argument that must be defined by a splat of 0 for the row
-	// to apply, or 0. The instruction does not read it: it needs no register
-	// (VPMADDWD is dot2 with a zero accumulator).
-	Zero int
 	Code any // what the target's printer needs; private to the target
 }
 

@@ -258,6 +258,14 @@ func evalDot4(c *call) error {
 	return nil
 }
 
+func evalDot2Wrap(c *call) error {
+	for i := range c.out {
+		a, b := c.arg[0][2*i:2*i+2], c.arg[1][2*i:2*i+2]
+		c.out[i] = int64(int32(a[0]*b[0] + a[1]*b[1]))
+	}
+	return nil
+}
+
 func evalDot2(c *call) error {
 	for i, s := range c.arg[0] {
 		a, b := c.arg[1][2*i:2*i+2], c.arg[2][2*i:2*i+2]

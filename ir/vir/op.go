@@ -38,6 +38,7 @@ const (
 	OpWiden          // each lane to twice the bits: i8->i16, u8->i16, i16->i32, u16->i32 (value preserved); same lane count
 	OpTrunc          // each lane to its low bits: i32->i16, i32->i8, i16->i8 (or unsigned results); same lane count
 	OpDot4           // dst[i] = c[i] + sum of a[4i+j]*b[4i+j], j in 0..3, wrapping; args c (i32xN), a (u8 or i8 x4N), b (i8 x4N)
+	OpDot2Wrap       // dst[i] = a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping; args a, b (i16 x2N); result i32xN
 	OpDot2           // dst[i] = c[i] + a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping; args c (i32xN), a, b (i16 x2N)
 	OpDot2Sat        // dst[i] = sat16(a[2i]*b[2i] + a[2i+1]*b[2i+1]); args a (u8 x2N), b (i8 x2N); result i16xN
 	OpCvtF32         // i32 -> f32, rounds to nearest even

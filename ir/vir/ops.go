@@ -48,6 +48,7 @@ var ops = [opEnd]opInfo{
 	OpWiden:       {name: "widen", args: 1, result: true, typ: widened, eval: lanes1(same1), bound: boundArg0},
 	OpTrunc:       {name: "trunc", args: 1, result: true, typ: truncated, eval: lanes1(same1), bound: boundArg0},
 	OpDot4:        {name: "dot4", args: 3, result: true, typ: dot4, eval: evalDot4, bound: boundDot(4)},
+	OpDot2Wrap:    {name: "dot2wrap", args: 2, result: true, typ: dot2wrap, eval: evalDot2Wrap, bound: boundDot2Wrap},
 	OpDot2:        {name: "dot2", args: 3, result: true, typ: dot2, eval: evalDot2, bound: boundDot(2)},
 	OpDot2Sat:     {name: "dot2sat", args: 2, result: true, typ: dot2sat, eval: evalDot2Sat, bound: boundDot2Sat},
 	OpCvtF32:      {name: "cvtf32", args: 1, result: true, typ: converted(f32, i32), eval: evalCvtF32},

@@ -265,6 +265,11 @@ func boundDot(n int64) bound {
 	}
 }
 
+func boundDot2Wrap(c *boundCall) Range {
+	p := c.arg[0].mul(c.arg[1])
+	return Range{2 * p.Lo, 2 * p.Hi}
+}
+
 func boundDot2Sat(c *boundCall) Range {
 	p, full := c.arg[0].mul(c.arg[1]), fullRange(i16)
 	return Range{max(2*p.Lo, full.Lo), min(2*p.Hi, full.Hi)}

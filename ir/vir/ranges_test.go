@@ -48,6 +48,7 @@ func TestRanges(t *testing.T) {
 		{"v9:i32x2 = dot4 v6 v2 v1", -2147483648, 2147483647},
 		{"v8:i32x2 = splat 100\nv9:i32x2 = dot4 v8 v2 v1", 100 - 4*15*128, 100 + 4*15*127},
 		{"v8:i32x4 = splat 0\nv7:i16x8 = widen v1\nv9:i32x4 = dot2 v8 v7 [in+0 i16x8]", -2 * 32767 * 128, 2 * 32768 * 128},
+		{"v7:i16x8 = widen v1\nv9:i32x4 = dot2wrap v7 [in+0 i16x8]", -2 * 32767 * 128, 2 * 32768 * 128},
 		{"v9:i16x4 = dot2sat v2 v1", -3840, 3810},
 		{"v9:i16x4 = dot2sat v0 v1", -32768, 32767},
 		{"v9:i8x16 = join v1 v3", -128, 127},

@@ -108,6 +108,11 @@ var dot2 = rule{"i32xN <- i32xN, i16xM, i16xM; M = 2N", func(dst Type, a []Type)
 	return dst.Elem == i32 && a[0] == dst && a[1] == m && a[2] == m
 }}
 
+var dot2wrap = rule{"i32xN <- i16xM, i16xM; M = 2N", func(dst Type, a []Type) bool {
+	m := Type{i16, 2 * dst.Lanes}
+	return dst.Elem == i32 && a[0] == m && a[1] == m
+}}
+
 var dot2sat = rule{"i16xN <- u8xM, i8xM; M = 2N", func(dst Type, a []Type) bool {
 	m := 2 * dst.Lanes
 	return dst.Elem == i16 && a[0] == Type{u8, m} && a[1] == Type{i8, m}

@@ -185,8 +185,6 @@ func (b *function) instr(m *lower.MOp) {
 		switch {
 		case i == in.Fold-1:
 			p.a = append(p.a, p.mem)
-		case i == m.Row.Zero-1:
-			p.a = append(p.a, nil)
 		default:
 			p.a = append(p.a, b.vector(a, m.Row.Args[i]))
 		}

@@ -136,7 +136,7 @@ func throughMask(expand ctor) form {
 	}
 }
 
-// withoutFirst is e without its first argument, which is tied or zero.
+// withoutFirst is e without its first argument, which is tied.
 func withoutFirst(e emit) emit {
 	return func(p *printer) {
 		p.a = p.a[1:]

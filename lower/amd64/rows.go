@@ -333,8 +333,7 @@ func widest(a, b format.DType) format.DType {
 	return b
 }
 
-// dots adds sums of products. Without AVX-512 VNNI there is no accumulator: the
-// row holds for zero, and Expand adds.
+// dots adds sums of products; only AVX-512 VNNI has those with an accumulator.
 func (s *rowSet) dots() {
 	for _, c := range s.types(format.I32) {
 		u8 := vir.Type{Elem: format.U8, Lanes: 4 * c.Lanes}
@@ -343,9 +342,9 @@ func (s *rowSet) dots() {
 		sat := lower.Row{Op: vir.OpDot2Sat, Dst: i16, Args: []vir.Type{u8, i8}}
 		s.fold(&sat, []int{2}, 128, nil)
 		s.add(sat, multi, reverse(x86.VPMADDUBSW, nil))
-		madd := lower.Row{Op: vir.OpDot2, Dst: c, Args: []vir.Type{c, i16, i16}, Zero: 1}
-		s.fold(&madd, []int{2, 3}, 128, nil)
-		s.add(madd, multi, withoutFirst(commuting(x86.VPMADDWD, nil)))
+		madd := lower.Row{Op: vir.OpDot2Wrap, Dst: c, Args: []vir.Type{i16, i16}}
+		s.fold(&madd, []int{1, 2}, 128, nil)
+		s.add(madd, multi, commuting(x86.VPMADDWD, nil))
 		if s.m.Has&AVX512VNNI == 0 {
 			continue
 		}

@@ -68,11 +68,6 @@ func rowKernel(t lower.Target, r *lower.Row, p place, name string, imm int64, fo
 			in.Fold, in.FoldType, in.FoldUnit, in.Mem = fold, a, unit, vir.Mem{Buf: buf}
 			in.Args, args, base = append(in.Args, vir.NoReg), append(args, -1), buf
 			continue
-		case i == r.Zero-1:
-			zero := newReg(a)
-			add(&vir.Instr{Op: vir.OpSplat, Dst: zero}, find(t, vir.OpSplat, a), p.args[i], nil, -1)
-			in.Args, args = append(in.Args, zero), append(args, p.args[i])
-			continue
 		}
 		v := newReg(a)
 		add(&vir.Instr{Op: vir.OpLoad, Dst: v, Mem: vir.Mem{Buf: buf}}, find(t, vir.OpLoad, a), p.args[i], nil, buf)
