@@ -85,8 +85,13 @@ func readObject(file []byte) (syms []symbol, err error) {
 		return nil, &ObjectError{fmt.Sprintf("magic is %q, not %q", body[:min(len(body), len(magic))], magic)}
 	}
 	o := &object{b: body}
+	last := headerSize
 	for i := range o.off {
 		o.off[i] = o.u32(headerSize + 4*i)
+		if o.off[i] < last || o.off[i] > len(body) {
+			return nil, &ObjectError{fmt.Sprintf("malformed: block %d is at %d of %d bytes", i, o.off[i], len(body))}
+		}
+		last = o.off[i]
 	}
 	for at := o.off[blkSymdef]; at+symSize <= o.off[blkNonpkgref]; at += symSize {
 		syms = append(syms, symbol{name: o.name(at), kind: o.b[at+10], size: o.u32(at + 13)})

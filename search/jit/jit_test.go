@@ -1,0 +1,170 @@
+package jit
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+const header = "#include \"textflag.h\"\n"
+
+// add is dst[0] = a[0] + table[1], int64.
+func add(name string) string {
+	return fmt.Sprintf(`
+DATA t<>+0(SB)/8, $1
+DATA t<>+8(SB)/8, $40
+GLOBL t<>(SB), RODATA|NOPTR, $16
+
+TEXT ·%s(SB), NOSPLIT, $0-8
+	MOVQ args+0(FP), AX
+	MOVQ 0(AX), BX
+	MOVQ 8(AX), CX
+	MOVQ (BX), DX
+	ADDQ t<>+8(SB), DX
+	MOVQ DX, (CX)
+	RET
+`, name)
+}
+
+func assembled(t *testing.T, files ...lower.File) *Image {
+	t.Helper()
+	img, err := Assemble(files...)
+	if errors.Is(err, ErrPlatform) {
+		t.Skip("this platform is not linux/amd64")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { img.Close() })
+	return img
+}
+
+// TestAssemble runs functions of several files that use read-only data of one
+// name.
+func TestAssemble(t *testing.T) {
+	img := assembled(t,
+		lower.File{Name: "a.s", Data: []byte(header + add("A"))},
+		lower.File{Name: "b.s", Data: []byte(header + strings.Replace(add("B"), "$40", "$50", 1))})
+	params := []vir.Param{{Name: "a"}, {Name: "dst"}}
+	for _, c := range []struct {
+		name string
+		want uint64
+	}{{"A", 42}, {"B", 52}} {
+		f, err := img.Func(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []vir.Arg{{Buf: []byte{2, 0, 0, 0, 0, 0, 0, 0}}, {Buf: make([]byte, 8)}}
+		if err := f.Run(params, args); err != nil {
+			t.Fatal(err)
+		}
+		if got := binary.LittleEndian.Uint64(args[1].Buf); got != c.want {
+			t.Errorf("%s gives %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestFuncUnknown(t *testing.T) {
+	img := assembled(t, lower.File{Name: "a.s", Data: []byte(header + add("A"))})
+	if _, err := img.Func("B"); err == nil || !strings.Contains(err.Error(), "B") {
+		t.Errorf("unknown function: %v", err)
+	}
+}
+
+func TestAssembleRefuses(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"syntax", "TEXT ·A(SB), NOSPLIT, $0-8\n\tNONSENSE AX\n", "c.s:2"},
+		{"twins", header + add("A") + strings.ReplaceAll(add("A"), "t<>", "u<>"), "redeclared"},
+		{"extern", header + "TEXT ·A(SB), NOSPLIT, $0-8\n\tCALL ·other(SB)\n\tRET\n", "other"},
+		{"empty", header, "nothing to assemble"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			img, err := Assemble(lower.File{Name: "c.s", Data: []byte(c.text)})
+			if errors.Is(err, ErrPlatform) {
+				t.Skip("this platform is not linux/amd64")
+			}
+			if err == nil {
+				img.Close()
+				t.Fatal("was assembled")
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %q does not name %q", err, c.want)
+			}
+		})
+	}
+	a := lower.File{Name: "a.s", Data: []byte(header + add("A"))}
+	if _, err := Assemble(a, a); err == nil || !strings.Contains(err.Error(), "two functions are called A") {
+		t.Errorf("one function in two files: %v", err)
+	}
+}
+
+func TestReadObjectRefuses(t *testing.T) {
+	good := "go object\n!\n" + magic
+	for _, b := range []string{"", "go object linux amd64\n!\n", "go object\n!\n\x00go999ld" + strings.Repeat("\x00", 200),
+		good, good + strings.Repeat("\xff", 500)} {
+		var e *ObjectError
+		if _, err := readObject([]byte(b)); !errors.As(err, &e) {
+			t.Errorf("readObject(%.30q) = %v, want an ObjectError", b, err)
+		}
+	}
+}
+
+// TestWithoutGo runs in a child process whose PATH has no go.
+func TestWithoutGo(t *testing.T) {
+	if os.Getenv("TMACC_JIT_TEST") == "nogo" {
+		_, err := Assemble(lower.File{Name: "a.s", Data: []byte(header + add("A"))})
+		if !errors.Is(err, ErrNoGo) {
+			t.Errorf("error is %v, want ErrNoGo", err)
+		}
+		return
+	}
+	if !supported {
+		t.Skip("this platform is not linux/amd64")
+	}
+	child(t, "nogo", "PATH=/nonexistent")
+}
+
+// TestGuards lets kernels touch the byte before and after a buffer: each must end
+// its process.
+func TestGuards(t *testing.T) {
+	at := map[string]int{"after": 8, "before": -1}
+	if where := os.Getenv("TMACC_JIT_TEST"); where != "" {
+		text := fmt.Sprintf("TEXT ·A(SB), NOSPLIT, $0-8\n\tMOVQ args+0(FP), AX\n\tMOVQ (AX), AX\n\tMOVB %d(AX), BX\n\tRET\n", at[where])
+		f, err := assembled(t, lower.File{Name: "a.s", Data: []byte(header + text)}).Func("A")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Error("survived: ", f.Run([]vir.Param{{Name: "a"}}, []vir.Arg{{Buf: make([]byte, 8)}}))
+		return
+	}
+	if !supported {
+		t.Skip("this platform is not linux/amd64")
+	}
+	for where := range at {
+		out, err := command(t, where).CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("SIGSEGV")) {
+			t.Errorf("touching the byte %s a buffer: %v\n%s", where, err, out)
+		}
+	}
+}
+
+func command(t *testing.T, what string, env ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(append(os.Environ(), "TMACC_JIT_TEST="+what), env...)
+	return cmd
+}
+
+func child(t *testing.T, what string, env ...string) {
+	t.Helper()
+	if out, err := command(t, what, env...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
