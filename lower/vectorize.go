@@ -311,14 +311,17 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 	if len(lanes) == 0 {
 		return v.reduceAll(s, t, op)
 	}
-	return v.reducePairs(s, t, lanes, last)
+	if len(lanes) != len(v.lanes)-1 || slices.Contains(lanes, last.Name) {
+		return refuse(s.Dst.Name, "lanes of %v cannot be summed in part", s.Value.Type())
+	}
+	return v.reducePairs(s, t, last)
 }
 
 // dot is acc += sum over the dot lanes of x*y.
 func (v *vectorizer) dot(s *nest.Assign, t *temp, n int) error {
 	x, y, ok := factors(s.Value)
 	if !ok {
-		return refuse(s.Dst.Name, "a dot product wants a product of two bytes, not %v", s.Value)
+		return v.reducePairs(s, t, v.lanes[len(v.lanes)-1])
 	}
 	a, err := v.vec(x)
 	if err != nil {
@@ -372,9 +375,9 @@ func (v *vectorizer) reduceAll(s *nest.Assign, t *temp, op vir.Op) error {
 
 // reducePairs adds up neighbouring lanes with a dot product with ones: two of
 // 16 bits, or four of 8.
-func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, lanes []string, last nest.Loop) error {
+func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error {
 	c, ok := s.Value.(ir.Cast)
-	if !ok || len(lanes) != len(v.lanes)-1 || slices.Contains(lanes, last.Name) || s.Op != ir.Add {
+	if !ok || s.Op != ir.Add {
 		return refuse(s.Dst.Name, "lanes of %v cannot be summed in part", s.Value.Type())
 	}
 	from := c.X.Type()

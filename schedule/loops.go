@@ -233,7 +233,7 @@ func (x Tensorize) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "no instruction %q; have dot4, dot2", x.To)
 	case l.Kind != nest.Serial:
 		return nil, illegal(x, x.Loop, "is bound %s already", l.Kind)
-	case l.Root != "k" || l.Coef != 1 || l.N != want:
+	case !st.reduce[l.Root] || l.Root == "g" || l.Coef != 1 || l.N != want:
 		return nil, illegal(x, x.Loop, "%s wants the innermost %d elements of K, this is %d of %s with stride %d", x.To, want, l.N, l.Root, l.Coef)
 	}
 	l.Kind = nest.Dot

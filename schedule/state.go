@@ -35,6 +35,7 @@ type stage struct {
 	body   ir.Expr
 	out    *ir.Tensor
 	index  []ir.Expr
+	div    map[string]int // elements of K per unit of a run-time stage axis
 	final  ir.Expr
 }
 

@@ -1,0 +1,126 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+// PrepareKernel is a scheduled activation kernel: one row of x.
+type PrepareKernel struct {
+	Problem  ir.Problem
+	Trace    Trace
+	Nest     *nest.Nest
+	CountDiv []int // run-time trip count i is ceil(K / CountDiv[i])
+	PadK     int   // x is padded with zeros, and act written, to a multiple of it
+}
+
+// prepareParams are the kernel's parameters, as runtime.PrepareArgs has them.
+var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv"}
+
+// NewPrepare is the state of p's activation preparation before any step: one
+// loop nest for each stage of ir.PrepareAct, with loops named after the stage.
+func NewPrepare(p ir.Problem) (*State, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	s := &State{Problem: p, Graph: ir.PrepareAct(p)}
+	for _, gs := range s.Graph.Stages {
+		s.stages = append(s.stages, ownStage(gs))
+	}
+	return s, nil
+}
+
+// ownStage is a stage of a graph as a nest of its own. The axis n is the
+// caller's: a call prepares one row.
+func ownStage(gs ir.Stage) *stage {
+	st := &stage{name: gs.Out.Name, reduce: map[string]bool{}, values: map[string]ir.Expr{}, out: gs.Out, div: map[string]int{}}
+	var k ir.Expr = ir.I32(0)
+	dims := append(append([]ir.Dim{}, gs.Axes[1:]...), gs.Reduce...)
+	for _, d := range dims {
+		st.loops = append(st.loops, nest.Loop{Name: d.Name, Root: d.Name, Coef: 1, N: d.N})
+		st.div[d.Name] = d.Div
+	}
+	for _, d := range gs.Reduce {
+		st.reduce[d.Name] = true
+	}
+	for _, d := range dims { // a run-time axis counts groups of Div, the one inside it single elements
+		k = ir.Binary{Op: ir.Add, X: k, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: d.Name}, Y: ir.I32(max(d.Div, 1))}}
+	}
+	if gs.Out.Block != 0 { // one element per group: addressed by its first element of K
+		k = ir.Binary{Op: ir.Mul, X: ir.Axis{Name: dims[0].Name}, Y: ir.I32(max(dims[0].Div, 1))}
+	}
+	st.index = []ir.Expr{ir.I32(0), k}
+	if len(gs.Reduce) == 0 {
+		st.final = gs.Body
+		return st
+	}
+	temp := &ir.Tensor{Name: gs.Out.Name + ".0", Elem: gs.Out.Elem}
+	st.levels = []level{{Level: nest.Level{Temp: temp, Op: gs.Combine}}}
+	st.body, st.final = gs.Body, ir.Read{T: temp}
+	return st
+}
+
+// CompilePrepare replays t on p's activation preparation and builds its loops.
+func CompilePrepare(p ir.Problem, t Trace) (*PrepareKernel, error) {
+	s, err := NewPrepare(p)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = t.Replay(s); err != nil {
+		return nil, err
+	}
+	k := &PrepareKernel{Problem: p, Trace: t, PadK: 1}
+	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
+	for _, st := range s.stages {
+		if err := k.add(st); err != nil {
+			return nil, fmt.Errorf("stage %s: %w", st.name, err)
+		}
+	}
+	k.Nest.Buffers = prepareBuffers(s.Graph)
+	return k, nil
+}
+
+// add appends the loops of one stage.
+func (k *PrepareKernel) add(st *stage) error {
+	for _, l := range st.loops {
+		if l.N != 0 {
+			continue
+		}
+		k.Nest.Counts = append(k.Nest.Counts, l.Name)
+		k.Nest.Params = append(k.Nest.Params, nest.CountParam(l))
+		div := st.div[l.Root] * l.Coef
+		k.CountDiv = append(k.CountDiv, div)
+		if perElement := st.out.Block == 0 || len(st.reduce) > 0; perElement {
+			k.PadK = lcm(k.PadK, div)
+		}
+	}
+	plan, err := st.plan()
+	if err != nil {
+		return err
+	}
+	body, err := nest.Build(plan)
+	k.Nest.Body = append(k.Nest.Body, body...)
+	return err
+}
+
+func lcm(a, b int) int {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
+
+// prepareBuffers: every array is linear in K or in the group.
+func prepareBuffers(g *ir.Graph) map[string]*nest.Buffer {
+	out := map[string]*nest.Buffer{"x": {Tensor: g.Inputs[0], Strides: []int{0, 4}}}
+	for _, s := range g.Stages {
+		out[s.Out.Name] = &nest.Buffer{Tensor: s.Out, Strides: []int{0, s.Out.Elem.Bytes()}}
+	}
+	for name, b := range out {
+		b.Param = name
+	}
+	return out
+}
