@@ -25,7 +25,7 @@ type Row struct {
 	// Fold lists the arguments (1 + index) that may be a whole-vector memory
 	// operand, FoldSplat those that may be one element broadcast from memory.
 	Fold, FoldSplat []int
-	Code any // what the target's printer needs; private to the target
+	Code            any // what the target's printer needs; private to the target
 }
 
 // Machine describes a target to the shared passes.

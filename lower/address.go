@@ -1,0 +1,286 @@
+package lower
+
+import "github.com/tmacc/tmacc/ir/vir"
+
+// Addresses become a general register and a constant distance. Every buffer has a
+// pointer; inside a loop, every stride of it has a pointer that moves by the
+// stride at the end of an iteration:
+//
+//	load x+64 l0*128   ->   x: GP0        loop l0: GP0 += 128        load 64(GP0)
+//
+// The moving pointer takes the register of the pointer outside if nothing in the
+// loop needs that one and its later users know how far it went (the trip count is
+// a constant, which their distances then account for) or there are none.
+// Otherwise it is a copy.
+
+// pointer is one value of an address of a buffer: that at the start of an
+// iteration of loop, apart from the offset.
+type pointer struct {
+	buf    int
+	parent *pointer  // the same buffer outside loop; nil for a parameter
+	loop   *vir.Loop // nil for a parameter
+	bytes  int       // per iteration of loop
+	moving []*pointer
+	fixed  map[*vir.Loop]bool // loops that use it as it is
+	last   int                // of a parameter: the last step that needs it
+	gp     int
+	drift  int // how far gp is ahead of the pointer at the step at hand
+	start  int // drift at the begin of an iteration of loop
+}
+
+// pointers finds the pointer of every access of a function.
+type pointers struct {
+	params map[int]*pointer // by buffer
+	at     []*pointer       // by step, of instructions with an address
+	moving map[*vir.Loop][]*pointer
+}
+
+func findPointers(steps []step) *pointers {
+	p := &pointers{params: map[int]*pointer{}, at: make([]*pointer, len(steps)), moving: map[*vir.Loop][]*pointer{}}
+	var loops []step
+	for at, s := range steps {
+		switch {
+		case s.end:
+			loops = loops[:len(loops)-1]
+		case s.loop != nil:
+			loops = append(loops, s)
+		case s.in.Op.HasMem() || s.in.Fold > 0:
+			p.at[at] = p.find(s.in.Mem, at, loops)
+		}
+	}
+	return p
+}
+
+// find follows an address through the loops around it.
+func (p *pointers) find(m vir.Mem, at int, loops []step) *pointer {
+	x := p.params[m.Buf]
+	if x == nil {
+		x = &pointer{buf: m.Buf, fixed: map[*vir.Loop]bool{}}
+		p.params[m.Buf] = x
+	}
+	x.last = lastOf(at, loops)
+	for _, l := range loops {
+		if by := strideOf(m, l.loop.ID); by == 0 {
+			x.fixed[l.loop] = true
+		} else {
+			x = p.move(x, l.loop, by)
+		}
+	}
+	return x
+}
+
+// lastOf is the step until which a parameter used at step at must stay: the end of
+// the outermost loop around.
+func lastOf(at int, loops []step) int {
+	if len(loops) > 0 {
+		return loops[0].last
+	}
+	return at
+}
+
+func strideOf(m vir.Mem, loop int) int {
+	for _, s := range m.Stride {
+		if s.Loop == loop {
+			return s.Bytes
+		}
+	}
+	return 0
+}
+
+// move is the pointer that x becomes in loop l with a stride.
+func (p *pointers) move(x *pointer, l *vir.Loop, bytes int) *pointer {
+	for _, c := range x.moving {
+		if c.loop == l && c.bytes == bytes {
+			return c
+		}
+	}
+	c := &pointer{buf: x.buf, parent: x, loop: l, bytes: bytes, fixed: map[*vir.Loop]bool{}}
+	x.moving = append(x.moving, c)
+	p.moving[l] = append(p.moving[l], c)
+	return c
+}
+
+// addresser makes machine operations of the steps of a function.
+type addresser struct {
+	k     *Kernel
+	steps []step
+	ptr   *pointers
+	live  []*pointer // those that have a register, in the order they got it
+	used  []bool     // general registers
+	peak  int
+	where string
+	loops []*addressLoop
+}
+
+type addressLoop struct {
+	begin   int
+	gp      int
+	copies  []int // registers of its own pointers
+	drifted []int // of live pointers, at its begin
+}
+
+// address assembles the machine operations of k. instr makes those of vector
+// instructions, without address, nil for instructions that cost nothing.
+func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) error {
+	a := &addresser{k: k, steps: steps, ptr: findPointers(steps)}
+	for at, s := range steps {
+		switch {
+		case s.end:
+			a.end(at)
+		case s.loop != nil:
+			a.params(at, s.last)
+			a.begin(at)
+		default:
+			a.params(at, at)
+			if op := instr(at); op != nil {
+				a.access(op, a.ptr.at[at])
+				k.Ops = append(k.Ops, *op)
+			}
+			a.drop(at)
+		}
+	}
+	if a.peak > m.NumGP {
+		return &Pressure{"general", a.peak, m.NumGP, a.where}
+	}
+	return nil
+}
+
+// take gives out the lowest free register. Too many are an error only at the end,
+// which then knows how many are needed.
+func (a *addresser) take(at int) int {
+	r := 0
+	for r < len(a.used) && a.used[r] {
+		r++
+	}
+	if r == len(a.used) {
+		a.used = append(a.used, false)
+	}
+	a.used[r] = true
+	n := 0
+	for _, u := range a.used {
+		if u {
+			n++
+		}
+	}
+	if n > a.peak {
+		a.peak, a.where = n, describe(a.k.Func, a.steps[at])
+	}
+	return r
+}
+
+// params loads the pointers to buffers whose first use is in steps from to last,
+// one node of the function's body, unless a loop around has done so.
+func (a *addresser) params(from, last int) {
+	if len(a.loops) > 0 {
+		return
+	}
+	for at := from; at <= last; at++ {
+		x := a.ptr.at[at]
+		for ; x != nil && x.parent != nil; x = x.parent {
+		}
+		if x == nil || a.ptr.params[x.buf] == nil {
+			continue
+		}
+		delete(a.ptr.params, x.buf)
+		x.gp = a.take(from)
+		a.live = append(a.live, x)
+		a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: x.gp, Param: x.buf})
+	}
+}
+
+func (a *addresser) access(op *MOp, x *pointer) {
+	op.Base = -1
+	if x != nil {
+		op.Base, op.Disp = x.gp, op.In.Mem.Off-x.drift
+	}
+}
+
+// drop frees the pointers to parameters that no later node uses.
+func (a *addresser) drop(at int) {
+	if len(a.loops) > 0 {
+		return
+	}
+	kept := a.live[:0]
+	for _, x := range a.live {
+		if x.last > at {
+			kept = append(kept, x)
+		} else {
+			a.used[x.gp] = false
+		}
+	}
+	a.live = kept
+}
+
+func (a *addresser) begin(at int) {
+	l := a.steps[at].loop
+	o := &addressLoop{begin: at, gp: a.take(at)}
+	op := MOp{Kind: MLoopBegin, Loop: l.ID, GP: o.gp, Count: l.Count}
+	for _, x := range a.live {
+		o.drifted = append(o.drifted, x.drift)
+	}
+	a.loops = append(a.loops, o)
+	taken := map[*pointer]bool{}
+	for _, x := range a.ptr.moving[l] {
+		x.gp, x.drift, x.start = x.parent.gp, x.parent.drift, x.parent.drift
+		if !taken[x.parent] && a.inPlace(x, at) {
+			taken[x.parent] = true
+		} else {
+			x.gp = a.take(at)
+			o.copies = append(o.copies, x.gp)
+			op.Copy = append(op.Copy, GPCopy{Dst: x.gp, Src: x.parent.gp})
+		}
+		a.live = append(a.live, x)
+	}
+	a.k.Ops = append(a.k.Ops, op)
+}
+
+// inPlace says whether x, which moves in the loop that begins at step at, may do
+// so in the register of its parent.
+func (a *addresser) inPlace(x *pointer, at int) bool {
+	if x.parent.fixed[x.loop] {
+		return false
+	}
+	again := x.parent.loop != nil || len(a.loops) > 1
+	return x.loop.Count.Param < 0 || !again && x.parent.last <= a.steps[at].last
+}
+
+// end moves the loop's pointers and brings those outside back to where they were
+// when the iteration began, if loops inside moved their registers.
+func (a *addresser) end(at int) {
+	o := a.loops[len(a.loops)-1]
+	a.loops = a.loops[:len(a.loops)-1]
+	l := a.steps[at].loop
+	op := MOp{Kind: MLoopEnd, Loop: l.ID, GP: o.gp}
+	own := a.live[len(o.drifted):]
+	inPlace := map[*pointer]bool{}
+	for _, x := range own {
+		if x.gp == x.parent.gp {
+			inPlace[x.parent] = true
+		}
+		op.Adds = addTo(op.Adds, x.gp, x.bytes+x.start-x.drift)
+	}
+	for i, x := range a.live[:len(o.drifted)] {
+		if !inPlace[x] {
+			op.Adds = addTo(op.Adds, x.gp, o.drifted[i]-x.drift)
+			x.drift = o.drifted[i]
+		}
+	}
+	for _, x := range own {
+		if x.gp == x.parent.gp {
+			x.parent.drift += x.bytes * l.Count.Const
+		}
+	}
+	a.live = a.live[:len(o.drifted)]
+	for _, gp := range append(o.copies, o.gp) {
+		a.used[gp] = false
+	}
+	a.k.Ops = append(a.k.Ops, op)
+	a.drop(at)
+}
+
+func addTo(adds []GPAdd, gp, bytes int) []GPAdd {
+	if bytes == 0 {
+		return adds
+	}
+	return append(adds, GPAdd{gp, bytes})
+}

@@ -1,0 +1,247 @@
+package lower
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// run evaluates f on random buffers made from seed with trip count n and returns
+// all buffers.
+func run(t *testing.T, f *vir.Func, seed int64, n int) []byte {
+	t.Helper()
+	rng := rand.New(rand.NewSource(seed))
+	var args []vir.Arg
+	var bufs [][]byte
+	for _, p := range f.Params {
+		b := make([]byte, bufBytes)
+		rng.Read(b)
+		args = append(args, vir.Arg{Buf: b, Int: int64(n)})
+		if !p.Int {
+			bufs = append(bufs, b)
+		}
+	}
+	if err := vir.Eval(f, args); err != nil {
+		t.Fatalf("%v\n%s", err, f)
+	}
+	return bytes.Join(bufs, nil)
+}
+
+// Every pass keeps the meaning of random functions, on machines with few
+// instructions and with many.
+func TestPassesKeepMeaning(t *testing.T) {
+	for seed := range int64(150) {
+		f := randomFunc(rand.New(rand.NewSource(seed)), 10+int(seed)%40)
+		if err := vir.Verify(f); err != nil {
+			t.Fatal(err)
+		}
+		text := f.String()
+		for _, target := range toys() {
+			checkCompile(t, target, f, seed)
+		}
+		if f.String() != text {
+			t.Fatalf("seed %d: a pass changed its input", seed)
+		}
+	}
+}
+
+func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
+	t.Helper()
+	target.m.NumVec, target.m.NumGP = 1000, 1000
+	want := [2][]byte{run(t, f, seed, 0), run(t, f, seed, maxTrips)}
+	before := f
+	k, err := Compile(target, f, func(pass string, g *vir.Func) {
+		for i, n := range []int{0, maxTrips} {
+			if !bytes.Equal(run(t, g, seed, n), want[i]) {
+				t.Fatalf("seed %d, features %b: pass %s changes the meaning of\n%s\nto\n%s", seed, target.m.Has, pass, before, g)
+			}
+		}
+		before = g
+	})
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	for _, n := range []int{0, maxTrips} {
+		if err := replay(k, n); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, Dump(k))
+		}
+	}
+}
+
+// replay runs the machine operations of k with names instead of values: each
+// vector register holds the name of a virtual one, each general register a
+// distance from a parameter. It checks that every operation finds its arguments
+// and its address where k says.
+func replay(k *Kernel, n int) error {
+	m := &symbols{k: k, n: n, root: lifetimes(k.Func).root, vec: map[int]vir.Reg{}, gp: map[int]place{}, iter: map[int]int{}}
+	m.dropped = dropped(k)
+	for at := 0; at < len(k.Ops); {
+		next, err := m.step(at)
+		if err != nil {
+			return err
+		}
+		at = next
+	}
+	return nil
+}
+
+// dropped lists, by operation, the bitcasts before it that needed none.
+func dropped(k *Kernel) map[int][]*vir.Instr {
+	out := map[int][]*vir.Instr{}
+	at := 0
+	for _, s := range steps(k.Func.Body) {
+		for at < len(k.Ops) && k.Ops[at].Kind == MLoadParam {
+			at++
+		}
+		if s.in != nil && (at == len(k.Ops) || k.Ops[at].In != s.in) {
+			out[at] = append(out[at], s.in)
+		} else {
+			at++
+		}
+	}
+	return out
+}
+
+type symbols struct {
+	k     *Kernel
+	n     int
+	root  []vir.Reg
+	vec   map[int]vir.Reg
+	gp    map[int]place
+	iter  map[int]int // by loop
+	begin []int       // operations that opened the loops around
+
+	dropped map[int][]*vir.Instr
+}
+
+// place is what a general register holds: an address, or a counter.
+type place struct{ param, off int }
+
+func (m *symbols) step(at int) (int, error) {
+	op := &m.k.Ops[at]
+	for _, in := range m.dropped[at] {
+		for r, held := range m.vec {
+			if held == m.root[in.Args[0]] {
+				m.vec[r] = m.root[in.Dst]
+			}
+		}
+	}
+	switch op.Kind {
+	case MInstr:
+		return at + 1, m.instr(op)
+	case MLoadParam:
+		m.gp[op.GP] = place{op.Param, 0}
+	case MLoopBegin:
+		count := op.Count.Const
+		if op.Count.Param >= 0 {
+			count = m.n
+		}
+		m.gp[op.GP] = place{-1, count}
+		if count <= 0 {
+			for m.k.Ops[at].Kind != MLoopEnd || m.k.Ops[at].Loop != op.Loop {
+				at++
+			}
+			return at + 1, nil
+		}
+		for _, c := range op.Copy {
+			m.gp[c.Dst] = m.gp[c.Src]
+		}
+		m.iter[op.Loop] = 0
+		m.begin = append(m.begin, at)
+	case MLoopEnd:
+		for _, a := range op.Adds {
+			p := m.gp[a.GP]
+			m.gp[a.GP] = place{p.param, p.off + a.Bytes}
+		}
+		m.iter[op.Loop]++
+		c := m.gp[op.GP]
+		m.gp[op.GP] = place{-1, c.off - 1}
+		if c.param != -1 {
+			return 0, fmt.Errorf("loop l%d lost its counter", op.Loop)
+		}
+		if c.off > 1 {
+			return m.begin[len(m.begin)-1] + 1, nil
+		}
+		m.begin = m.begin[:len(m.begin)-1]
+	}
+	return at + 1, nil
+}
+
+func (m *symbols) instr(op *MOp) error {
+	for i, r := range op.In.Args {
+		if r != vir.NoReg && m.vec[op.Args[i]] != m.root[r] {
+			return fmt.Errorf("%s: r%d holds %v", m.k.Func.Format(op.In), op.Args[i], m.vec[op.Args[i]])
+		}
+	}
+	if op.Row.Tied > 0 && op.Args[op.Row.Tied-1] != op.Dst {
+		return fmt.Errorf("%s: tied argument in another register", m.k.Func.Format(op.In))
+	}
+	if op.Base >= 0 {
+		want := place{op.In.Mem.Buf, op.In.Mem.Off}
+		for _, s := range op.In.Mem.Stride {
+			want.off += s.Bytes * m.iter[s.Loop]
+		}
+		have := m.gp[op.Base]
+		have.off += op.Disp
+		if have != want {
+			return fmt.Errorf("%s: address is %v, want %v", m.k.Func.Format(op.In), have, want)
+		}
+	}
+	if op.Dst >= 0 {
+		m.vec[op.Dst] = m.root[op.In.Dst]
+	}
+	return nil
+}
+
+// With few registers a function compiles to code within them or is refused.
+func TestPressure(t *testing.T) {
+	fits := 0
+	for seed := range int64(150) {
+		f := randomFunc(rand.New(rand.NewSource(seed)), 12)
+		k, err := Compile(newToy(toyAll), f)
+		var p *Pressure
+		switch {
+		case errors.As(err, &p):
+			if p.Need <= p.Have || p.At == "" {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			continue
+		case err != nil:
+			t.Fatal(err)
+		}
+		fits++
+		if err := replay(k, maxTrips); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, Dump(k))
+		}
+		if !bytes.Equal(run(t, f, seed, 2), run(t, k.Func, seed, 2)) {
+			t.Fatalf("seed %d: another result", seed)
+		}
+	}
+	if fits < 10 {
+		t.Errorf("only %d functions fit", fits)
+	}
+}
+
+// Compiling is a function of its input.
+func TestDeterminism(t *testing.T) {
+	for seed := range int64(20) {
+		f := randomFunc(rand.New(rand.NewSource(seed)), 40)
+		target := newToy(toyAll)
+		target.m.NumVec, target.m.NumGP = 200, 50
+		a, err := Compile(target, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Compile(target, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if Dump(a) != Dump(b) {
+			t.Fatalf("seed %d: two results", seed)
+		}
+	}
+}

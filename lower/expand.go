@@ -1,0 +1,454 @@
+package lower
+
+import (
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// An expansion computes one operation by others that are declared earlier in
+// package vir, or on narrower vectors, or that the target is known to have.
+type expansion struct {
+	*Seq
+	t   *table
+	in  *vir.Instr
+	dst vir.Type // result, or stored value
+}
+
+// expansions are tried in order; one that does not apply returns nil.
+var expansions = []struct {
+	ops []vir.Op
+	do  func(x *expansion) []*vir.Instr
+}{
+	{[]vir.Op{vir.OpLoadSplat}, (*expansion).loadSplat},
+	{[]vir.Op{vir.OpSplat}, (*expansion).splat},
+	{[]vir.Op{vir.OpSplatLane}, (*expansion).splatLane},
+	{[]vir.Op{vir.OpAndNot}, (*expansion).andNot},
+	{[]vir.Op{vir.OpBitSel}, (*expansion).bitSel},
+	{[]vir.Op{vir.OpShl, vir.OpShrU}, (*expansion).shiftBytes},
+	{[]vir.Op{vir.OpShrS}, (*expansion).shrS},
+	{[]vir.Op{vir.OpMinS, vir.OpMaxS}, (*expansion).minMax},
+	{[]vir.Op{vir.OpAbs}, (*expansion).abs},
+	{[]vir.Op{vir.OpCmpGtS}, (*expansion).cmpGtS},
+	{[]vir.Op{vir.OpTrunc}, (*expansion).trunc},
+	{[]vir.Op{vir.OpDot4}, (*expansion).dot4BySign},
+	{[]vir.Op{vir.OpDot4}, (*expansion).dot4Sat},
+	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByOffset},
+	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByDot2},
+	{[]vir.Op{vir.OpDot2}, (*expansion).dot2},
+	{[]vir.Op{vir.OpDot2Sat}, (*expansion).dot2Sat},
+	{[]vir.Op{vir.OpCanonNaN}, (*expansion).canonNaN},
+	{[]vir.Op{vir.OpRedAdd, vir.OpRedMaxS}, (*expansion).reduce},
+	{[]vir.Op{vir.OpLookup16Mod, vir.OpLookup32Mod, vir.OpLookup64Mod}, (*expansion).lookupMod},
+	{[]vir.Op{vir.OpLookup32, vir.OpLookup64}, (*expansion).lookup},
+}
+
+// expandShared returns what computes in on targets that have no row for it and no
+// expansion of their own, or nil.
+func expandShared(t *table, b *Builder, in *vir.Instr) []*vir.Instr {
+	x := &expansion{Seq: b.Seq(), t: t, in: in, dst: resultType(b.F, in)}
+	if out := x.retype(); out != nil {
+		return out
+	}
+	for _, e := range expansions {
+		for _, op := range e.ops {
+			if op != in.Op {
+				continue
+			}
+			x.out = nil
+			if out := e.do(x); out != nil {
+				return out
+			}
+		}
+	}
+	return nil
+}
+
+// end finishes the expansion with the instruction that sets its result.
+func (x *expansion) end(op vir.Op, args ...vir.Reg) []*vir.Instr {
+	return x.End(x.in.Dst, op, 0, args...)
+}
+
+func (x *expansion) typeOf(r vir.Reg) vir.Type { return x.b.TypeOf(r) }
+
+// as is t with its bits cut into lanes of e.
+func as(t vir.Type, e format.DType) vir.Type { return vir.Type{Elem: e, Lanes: t.Bits() / e.Bits()} }
+
+// cast is r as lanes of e of the same width; what is known of its values holds on
+// if no lane changes sign.
+func (x *expansion) cast(r vir.Reg, e format.DType) vir.Reg {
+	c := x.Bitcast(as(x.typeOf(r), e), r)
+	if a := x.b.Range(r); a.Lo >= 0 && a.Hi < 1<<(e.Bits()-1) {
+		x.b.setRange(c, a)
+	}
+	return c
+}
+
+// alike lists the element types among which an operation makes no difference, and
+// the first argument that has one of them.
+func alike(op vir.Op, e format.DType) (elems []format.DType, first int) {
+	byWidth := map[int][]format.DType{
+		8: {format.U8, format.I8}, 16: {format.U16, format.I16}, 32: {format.U32, format.I32},
+	}[e.Bits()]
+	switch op {
+	case vir.OpAnd, vir.OpOr, vir.OpXor, vir.OpAndNot, vir.OpBitSel:
+		return []format.DType{format.U8, format.I8, format.U16, format.I16, format.U32, format.I32}, 0
+	case vir.OpLoad, vir.OpLoadSplat, vir.OpStore, vir.OpConst, vir.OpSplat, vir.OpHalf, vir.OpJoin, vir.OpSplatLane:
+		return byWidth, 0
+	case vir.OpShl, vir.OpShrU, vir.OpShrS, vir.OpAdd, vir.OpSub, vir.OpMul:
+		if e != format.F32 {
+			return byWidth, 0
+		}
+	case vir.OpTrunc, vir.OpLookup16, vir.OpLookup32, vir.OpLookup64,
+		vir.OpLookup16Mod, vir.OpLookup32Mod, vir.OpLookup64Mod:
+		return byWidth, 1
+	}
+	return nil, 0
+}
+
+// retype does what in does on another element type, where that makes no
+// difference and the target has a row.
+func (x *expansion) retype() []*vir.Instr {
+	elems, first := alike(x.in.Op, x.dst.Elem)
+	for _, e := range elems {
+		args := make([]vir.Type, len(x.in.Args))
+		for i, r := range x.in.Args {
+			args[i] = x.typeOf(r)
+			if i >= first {
+				args[i] = as(args[i], e)
+			}
+		}
+		if x.t.has(x.in.Op, as(x.dst, e), args...) {
+			return x.retyped(as(x.dst, e), args)
+		}
+	}
+	return nil
+}
+
+func (x *expansion) retyped(dst vir.Type, args []vir.Type) []*vir.Instr {
+	c := *x.in
+	c.Args = make([]vir.Reg, len(args))
+	for i, r := range x.in.Args {
+		c.Args[i] = x.Bitcast(args[i], r)
+	}
+	if c.Dst == vir.NoReg {
+		x.Add(&c)
+		return x.out
+	}
+	c.Dst = x.b.Reg(dst)
+	x.Add(&c)
+	return x.end(vir.OpBitcast, c.Dst)
+}
+
+// loadSplat: load the element, then repeat it.
+func (x *expansion) loadSplat() []*vir.Instr {
+	if x.dst.Lanes == 1 {
+		c := *x.in
+		c.Op = vir.OpLoad
+		return []*vir.Instr{&c}
+	}
+	one := x.b.Reg(vir.Type{Elem: x.dst.Elem, Lanes: 1})
+	x.Add(&vir.Instr{Op: vir.OpLoad, Dst: one, Mem: x.in.Mem})
+	return x.end(vir.OpSplatLane, one)
+}
+
+// splat: a constant with every byte written out.
+func (x *expansion) splat() []*vir.Instr {
+	if !x.t.has(vir.OpConst, x.dst) {
+		return nil
+	}
+	return x.End(x.in.Dst, vir.OpConst, x.b.Const(splatBytes(x.dst, x.in.Imm)))
+}
+
+// splatLane: a joined with a, doubling.
+func (x *expansion) splatLane() []*vir.Instr {
+	r := x.in.Args[0]
+	if x.dst.Lanes == 1 {
+		return x.end(vir.OpBitcast, r)
+	}
+	for n := 2; n < x.dst.Lanes; n *= 2 {
+		r = x.Op(vir.OpJoin, vir.Type{Elem: x.dst.Elem, Lanes: n}, r, r)
+	}
+	return x.end(vir.OpJoin, r, r)
+}
+
+// andNot: a & (b ^ -1).
+func (x *expansion) andNot() []*vir.Instr {
+	not := x.Op(vir.OpXor, x.dst, x.in.Args[1], x.Splat(x.dst, -1))
+	return x.end(vir.OpAnd, x.in.Args[0], not)
+}
+
+// bitSel: (a & b) | (c &^ a).
+func (x *expansion) bitSel() []*vir.Instr {
+	a, b, c := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	return x.end(vir.OpOr, x.Op(vir.OpAnd, x.dst, a, b), x.Op(vir.OpAndNot, x.dst, c, a))
+}
+
+// shiftBytes: shift 16-bit lanes and clear what came from the other byte.
+//
+//	v1:u8x16 = shru v0 4   ->   v2:u16x8 = bitcast v0
+//	                            v3:u16x8 = shru v2 4
+//	                            v4:u8x16 = bitcast v3
+//	                            v5:u8x16 = splat 15
+//	                            v1:u8x16 = and v4 v5
+func (x *expansion) shiftBytes() []*vir.Instr {
+	if x.dst.Elem.Bits() != 8 || x.dst.Lanes < 2 {
+		return nil
+	}
+	t := as(x.dst, format.U16)
+	shifted := x.Imm(x.in.Op, t, x.in.Imm, x.Bitcast(t, x.in.Args[0]))
+	mask := int64(0xff) << x.in.Imm & 0xff
+	if x.in.Op == vir.OpShrU {
+		mask = 0xff >> x.in.Imm
+	}
+	return x.end(vir.OpAnd, x.Bitcast(x.dst, shifted), x.Splat(x.dst, mask))
+}
+
+// shrS: with m the place of the sign bit after shifting, (a >> n ^ m) - m.
+func (x *expansion) shrS() []*vir.Instr {
+	m := x.Splat(x.dst, 1<<(int64(x.dst.Elem.Bits())-1-x.in.Imm))
+	shifted := x.Imm(vir.OpShrU, x.dst, x.in.Imm, x.in.Args[0])
+	return x.end(vir.OpSub, x.Op(vir.OpXor, x.dst, shifted, m), m)
+}
+
+// minMax: select by comparison.
+func (x *expansion) minMax() []*vir.Instr {
+	a, b := x.in.Args[0], x.in.Args[1]
+	gt := x.Op(vir.OpCmpGtS, x.dst, a, b)
+	if x.in.Op == vir.OpMinS {
+		a, b = b, a
+	}
+	return x.end(vir.OpBitSel, gt, a, b)
+}
+
+// abs: max(a, 0 - a); the minimum is its own negative.
+func (x *expansion) abs() []*vir.Instr {
+	a := x.in.Args[0]
+	return x.end(vir.OpMaxS, a, x.Op(vir.OpSub, x.dst, x.Splat(x.dst, 0), a))
+}
+
+// cmpGtS: the sign of b - a, corrected where the difference overflows, in every
+// bit: b < a iff the sign of (b &^ a) | (b - a) &^ (a ^ b) is set.
+func (x *expansion) cmpGtS() []*vir.Instr {
+	t, a, b := x.dst, x.in.Args[0], x.in.Args[1]
+	signs := x.Op(vir.OpAndNot, t, b, a)
+	same := x.Op(vir.OpAndNot, t, x.Op(vir.OpSub, t, b, a), x.Op(vir.OpXor, t, a, b))
+	return x.End(x.in.Dst, vir.OpShrS, int64(t.Elem.Bits()-1), x.Op(vir.OpOr, t, signs, same))
+}
+
+// trunc: i32 to bytes by way of i16.
+func (x *expansion) trunc() []*vir.Instr {
+	if x.typeOf(x.in.Args[0]).Elem != format.I32 || x.dst.Elem.Bits() != 8 {
+		return nil
+	}
+	half := x.Op(vir.OpTrunc, vir.Type{Elem: format.I16, Lanes: x.dst.Lanes}, x.in.Args[0])
+	return x.end(vir.OpTrunc, half)
+}
+
+func (x *expansion) hasDot4(a format.DType) bool {
+	bytes := 4 * x.dst.Lanes
+	return x.t.has(vir.OpDot4, x.dst, x.dst, vir.Type{Elem: a, Lanes: bytes}, vir.Type{Elem: format.I8, Lanes: bytes})
+}
+
+// dot4BySign: an operand that is known to have no values above 127, or below 0,
+// may as well have the other type.
+func (x *expansion) dot4BySign() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	unsigned := x.typeOf(a).Elem == format.U8
+	switch {
+	case unsigned && x.b.Range(a).Hi <= 127 && x.hasDot4(format.I8):
+		return x.end(vir.OpDot4, c, x.cast(a, format.I8), b)
+	case unsigned || !x.hasDot4(format.U8):
+		return nil
+	case x.b.Range(a).Lo >= 0:
+		return x.end(vir.OpDot4, c, x.cast(a, format.U8), b)
+	case x.b.Range(b).Lo >= 0:
+		return x.end(vir.OpDot4, c, x.cast(b, format.U8), a)
+	}
+	return nil
+}
+
+// dot4Sat: sums of two products in i16, where they are known to fit, and sums of
+// two such sums.
+//
+//	v0 = dot4 v0 v1 v2   ->   v3:i16x8 = dot2sat v1 v2
+//	                          v4:i16x8 = splat 1
+//	                          v0:i32x4 = dot2 v0 v3 v4
+func (x *expansion) dot4Sat() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	pairs := as(x.dst, format.I16)
+	u, i := as(x.dst, format.U8), as(x.dst, format.I8)
+	if !x.t.has(vir.OpDot2Sat, pairs, u, i) || !x.t.has(vir.OpDot2, x.dst, x.dst, pairs, pairs) {
+		return nil
+	}
+	if x.typeOf(a) != u && x.b.Range(a).Lo < 0 {
+		a, b = b, a
+	}
+	if x.b.Range(a).Lo < 0 || x.saturates(a, b) {
+		return nil
+	}
+	sums := x.Op(vir.OpDot2Sat, pairs, x.cast(a, format.U8), b)
+	return x.end(vir.OpDot2, c, sums, x.Splat(pairs, 1))
+}
+
+// saturates says whether the sum of two products of lanes of a and b may not fit
+// in an i16.
+func (x *expansion) saturates(a, b vir.Reg) bool {
+	ra, rb := x.b.Range(a), x.b.Range(b)
+	lo := min(ra.Lo*rb.Lo, ra.Lo*rb.Hi, ra.Hi*rb.Lo, ra.Hi*rb.Hi)
+	hi := max(ra.Lo*rb.Lo, ra.Lo*rb.Hi, ra.Hi*rb.Lo, ra.Hi*rb.Hi)
+	return 2*lo < -1<<15 || 2*hi > 1<<15-1
+}
+
+// dot4ByOffset: a ^ 128 is a - 128 read as i8 if a is u8, a + 128 read as u8 if a
+// is i8; the sum of 128*b makes up for it.
+//
+//	v0 = dot4 v0 v1 v2   ->   v5 = dot4 0 ones v2
+//	                          v6 = shl v5 7
+//	                          v7 = add v0 v6        (sub if v1 is i8)
+//	                          v8 = xor v1 128
+//	                          v0 = dot4 v7 v8 v2
+func (x *expansion) dot4ByOffset() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	other, adjust := format.I8, vir.OpAdd
+	if x.typeOf(a).Elem == format.I8 {
+		other, adjust = format.U8, vir.OpSub
+	}
+	if !x.hasDot4(other) {
+		return nil
+	}
+	t := as(x.typeOf(a), other)
+	sum := x.Op(vir.OpDot4, x.dst, x.Splat(x.dst, 0), x.Splat(t, 1), b)
+	c = x.Op(adjust, x.dst, c, x.Imm(vir.OpShl, x.dst, 7, sum))
+	return x.end(vir.OpDot4, c, x.Op(vir.OpXor, t, x.Bitcast(t, a), x.Splat(t, 128)), b)
+}
+
+// dot4ByDot2: the even bytes and the odd bytes as i16.
+func (x *expansion) dot4ByDot2() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	even := x.Op(vir.OpDot2, x.dst, c, x.even(a), x.even(b))
+	return x.end(vir.OpDot2, even, x.odd(a), x.odd(b))
+}
+
+// even is lanes 0, 2, 4 ... of r in signed lanes of twice the width.
+func (x *expansion) even(r vir.Reg) vir.Reg {
+	t, wide := x.wideLanes(r)
+	if x.typeOf(r).Elem == format.U8 {
+		return x.Op(vir.OpAnd, t, wide, x.Splat(t, 255))
+	}
+	w := int64(t.Elem.Bits() / 2)
+	return x.Imm(vir.OpShrS, t, w, x.Imm(vir.OpShl, t, w, wide))
+}
+
+// odd is lanes 1, 3, 5 ... of r in signed lanes of twice the width.
+func (x *expansion) odd(r vir.Reg) vir.Reg {
+	t, wide := x.wideLanes(r)
+	op := vir.OpShrS
+	if x.typeOf(r).Elem == format.U8 {
+		op = vir.OpShrU
+	}
+	return x.Imm(op, t, int64(t.Elem.Bits()/2), wide)
+}
+
+func (x *expansion) wideLanes(r vir.Reg) (vir.Type, vir.Reg) {
+	e := format.I16
+	if x.typeOf(r).Elem == format.I16 {
+		e = format.I32
+	}
+	t := as(x.typeOf(r), e)
+	return t, x.Bitcast(t, r)
+}
+
+// dot2: products of 16-bit numbers fit in 32 bits.
+func (x *expansion) dot2() []*vir.Instr {
+	t, c, a, b := x.dst, x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	even := x.Op(vir.OpMul, t, x.even(a), x.even(b))
+	odd := x.Op(vir.OpMul, t, x.odd(a), x.odd(b))
+	return x.end(vir.OpAdd, x.Op(vir.OpAdd, t, c, even), odd)
+}
+
+// dot2Sat: products of u8 and i8 fit in 16 bits. The sum of two overflows iff they
+// have one sign and it another; then it is the largest number of theirs.
+func (x *expansion) dot2Sat() []*vir.Instr {
+	t, a, b := x.dst, x.in.Args[0], x.in.Args[1]
+	p := x.Op(vir.OpMul, t, x.even(a), x.even(b))
+	q := x.Op(vir.OpMul, t, x.odd(a), x.odd(b))
+	if !x.saturates(a, b) {
+		return x.end(vir.OpAdd, p, q)
+	}
+	sum := x.Op(vir.OpAdd, t, p, q)
+	over := x.Op(vir.OpAndNot, t, x.Op(vir.OpXor, t, p, sum), x.Op(vir.OpXor, t, p, q))
+	limit := x.Op(vir.OpXor, t, x.Imm(vir.OpShrS, t, 15, p), x.Splat(t, 1<<15-1))
+	return x.end(vir.OpBitSel, x.Imm(vir.OpShrS, t, 15, over), limit, sum)
+}
+
+// canonNaN: a NaN's bits without the sign are greater than those of infinity.
+func (x *expansion) canonNaN() []*vir.Instr {
+	t := as(x.dst, format.I32)
+	a := x.Bitcast(t, x.in.Args[0])
+	abs := x.Op(vir.OpAnd, t, a, x.Splat(t, 0x7fffffff))
+	nan := x.Op(vir.OpCmpGtS, t, abs, x.Splat(t, 0x7f800000))
+	return x.end(vir.OpBitcast, x.Op(vir.OpBitSel, t, nan, x.Splat(t, 0x7fc00000), a))
+}
+
+// reduce: half the lanes with the other half, until one is left.
+func (x *expansion) reduce() []*vir.Instr {
+	r, op := x.in.Args[0], vir.OpAdd
+	if x.in.Op == vir.OpRedMaxS {
+		op = vir.OpMaxS
+	}
+	t := x.typeOf(r)
+	if t.Lanes == 1 {
+		return x.end(vir.OpBitcast, r)
+	}
+	h := halved(t)
+	lo, hi := x.Imm(vir.OpHalf, h, 0, r), x.Imm(vir.OpHalf, h, 1, r)
+	if h.Lanes == 1 {
+		return x.end(op, lo, hi)
+	}
+	return x.end(x.in.Op, x.Op(op, h, lo, hi))
+}
+
+// lookupMod: the index with its high bits cleared.
+func (x *expansion) lookupMod() []*vir.Instr {
+	op := map[vir.Op]vir.Op{
+		vir.OpLookup16Mod: vir.OpLookup16, vir.OpLookup32Mod: vir.OpLookup32, vir.OpLookup64Mod: vir.OpLookup64,
+	}[x.in.Op]
+	index := x.in.Args[0]
+	t := x.typeOf(index)
+	return x.end(op, x.Op(vir.OpAnd, t, index, x.Splat(t, int64(lookupSize(op)-1))), x.in.Args[1])
+}
+
+// lookup: a lookup in each half of the tables and a select by the index's highest
+// bit.
+func (x *expansion) lookup() []*vir.Instr {
+	op := vir.OpLookup16
+	if x.in.Op == vir.OpLookup64 {
+		op = vir.OpLookup32
+	}
+	n := int64(lookupSize(op))
+	index, tables := x.in.Args[0], x.in.Args[1]
+	t := x.typeOf(index)
+	signed := as(t, format.I8)
+	upper := x.Op(vir.OpCmpGtS, signed, x.Bitcast(signed, index), x.Splat(signed, n-1))
+	low := x.Op(vir.OpAnd, t, index, x.Splat(t, n-1))
+	lo := x.Op(op, x.dst, low, x.halfTables(tables, x.dst.Lanes, int(n), 0))
+	hi := x.Op(op, x.dst, low, x.halfTables(tables, x.dst.Lanes, int(n), 1))
+	return x.end(vir.OpBitSel, x.Bitcast(x.dst, upper), hi, lo)
+}
+
+// halfTables is half h of tables of 2*n entries each, one per 2*n of lanes lanes,
+// as tables of n entries, one per n of lanes lanes.
+//
+//	lanes 32, n 16, h 0:  [a b]      ->  [a a]
+//	lanes 64, n 16, h 1:  [a b c d]  ->  [b b d d]
+func (x *expansion) halfTables(tables vir.Reg, lanes, n, h int) vir.Reg {
+	if t := x.typeOf(tables); t.Lanes > 2*n {
+		lo, hi := x.Imm(vir.OpHalf, halved(t), 0, tables), x.Imm(vir.OpHalf, halved(t), 1, tables)
+		return x.Op(vir.OpJoin, t, x.halfTables(lo, lanes/2, n, h), x.halfTables(hi, lanes/2, n, h))
+	}
+	half := x.Imm(vir.OpHalf, vir.Type{Elem: x.dst.Elem, Lanes: n}, int64(h), tables)
+	if lanes <= n {
+		return half
+	}
+	return x.Op(vir.OpJoin, vir.Type{Elem: x.dst.Elem, Lanes: 2 * n}, half, half)
+}

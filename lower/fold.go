@@ -1,0 +1,153 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// fold makes a load the memory operand of the instruction that uses it, if the
+// target has that form. The load must have no other use (unless all is set: then
+// each use reads memory, and fewer registers are live), stand in the same body,
+// and no store to its buffer may lie between. Bitcasts on the way do not matter.
+//
+//	v2:u32x16 = loadsplat x+4
+//	v3:i8x64 = bitcast v2
+//	v0:i32x16 = dot4 v0 v1 v3   ->   v0:i32x16 = dot4 v0 v1 [x+4 i8x64 splat 4]
+func (t *table) fold(f *vir.Func, all bool) (*vir.Func, error) {
+	p := &folder{t: t, f: f, all: all, mut: mutable(f), uses: useCounts(f)}
+	g := *f
+	g.Body = p.body(f.Body)
+	return dce(&g)
+}
+
+type folder struct {
+	t    *table
+	f    *vir.Func
+	all  bool
+	mut  []bool
+	uses []int
+	// Of the body at hand: the load each register comes from, and the loads that a
+	// store has made stale.
+	from map[vir.Reg]*vir.Instr
+}
+
+func (p *folder) body(body []vir.Node) []vir.Node {
+	outer := p.from
+	p.from = map[vir.Reg]*vir.Instr{}
+	out := make([]vir.Node, 0, len(body))
+	for _, n := range body {
+		switch n := n.(type) {
+		case *vir.Instr:
+			n = p.instr(n)
+			p.track(n)
+			out = append(out, n)
+		case *vir.Loop:
+			l := *n
+			l.Body = p.body(n.Body)
+			each(n.Body, p.forget)
+			out = append(out, &l)
+		}
+	}
+	p.from = outer
+	return out
+}
+
+// track notes which load the result of in comes from.
+func (p *folder) track(in *vir.Instr) {
+	p.forget(in)
+	if in.Dst == vir.NoReg || p.mut[in.Dst] || p.uses[in.Dst] != 1 && !p.all {
+		return
+	}
+	switch in.Op {
+	case vir.OpLoad, vir.OpLoadSplat:
+		p.from[in.Dst] = in
+	case vir.OpBitcast:
+		if load := p.from[in.Args[0]]; load != nil {
+			p.from[in.Dst] = load
+		}
+	}
+}
+
+// forget drops the loads that in, if it is a store, may have overtaken.
+func (p *folder) forget(in *vir.Instr) {
+	if in.Op != vir.OpStore {
+		return
+	}
+	for r, load := range p.from {
+		if load.Mem.Buf == in.Mem.Buf {
+			delete(p.from, r)
+		}
+	}
+}
+
+// instr returns in with a folded argument if one can be.
+func (p *folder) instr(in *vir.Instr) *vir.Instr {
+	if in.Op == vir.OpBitcast || in.Op.HasMem() || in.Fold > 0 {
+		return in
+	}
+	for i, r := range in.Args {
+		load := p.from[r]
+		if load == nil || countOf(in.Args, r) > 1 {
+			continue
+		}
+		if c := p.folded(in, i, load); c != nil {
+			return c
+		}
+		if j := commutes(p.f, in, i); j >= 0 {
+			if c := p.folded(withArgs(in, swapped(in.Args, i, j)), j, load); c != nil {
+				return c
+			}
+		}
+	}
+	return in
+}
+
+// folded is in with argument i read by load's address, nil if the target has no
+// such form.
+func (p *folder) folded(in *vir.Instr, i int, load *vir.Instr) *vir.Instr {
+	c := *in
+	c.Args = slices.Clone(in.Args)
+	c.FoldType = p.f.Regs[in.Args[i]]
+	c.Args[i], c.Fold, c.Mem = vir.NoReg, i+1, load.Mem
+	if load.Op == vir.OpLoadSplat {
+		c.FoldUnit = p.f.Regs[load.Dst].Elem.Bytes()
+	}
+	if p.t.find(p.f, &c) == nil {
+		return nil
+	}
+	return &c
+}
+
+func countOf(args []vir.Reg, r vir.Reg) int {
+	n := 0
+	for _, a := range args {
+		if a == r {
+			n++
+		}
+	}
+	return n
+}
+
+// commutes is the argument that may change places with argument i, or -1.
+func commutes(f *vir.Func, in *vir.Instr, i int) int {
+	j := -1
+	switch in.Op {
+	case vir.OpAnd, vir.OpOr, vir.OpXor, vir.OpAdd, vir.OpMul, vir.OpMinS, vir.OpMaxS:
+		j = 1 - i
+	case vir.OpDot2, vir.OpDot4:
+		if i > 0 {
+			j = 3 - i
+		}
+	}
+	if j >= 0 && f.ArgType(in, i) != f.ArgType(in, j) {
+		return -1
+	}
+	return j
+}
+
+func swapped(args []vir.Reg, i, j int) []vir.Reg {
+	out := slices.Clone(args)
+	out[i], out[j] = out[j], out[i]
+	return out
+}

@@ -1,0 +1,302 @@
+package lower
+
+import (
+	"math/rand"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// Buffers of random functions: addresses stay in bounds for trip counts up to
+// maxTrips.
+const (
+	bufBytes = 4096
+	maxTrips = 3
+)
+
+// randomFunc returns a well-typed function of about n instructions with loops,
+// carried registers, constants, loads, stores and every operation but those that
+// may fail.
+func randomFunc(rng *rand.Rand, n int) *vir.Func {
+	g := &generator{rng: rng, f: &vir.Func{Name: "random", Params: []vir.Param{
+		{Name: "x"}, {Name: "y"}, {Name: "out"}, {Name: "n", Int: true},
+	}}}
+	for range 2 + rng.Intn(3) {
+		g.carried = append(g.carried, g.make(g.accType()))
+	}
+	g.block(n, 0)
+	for _, r := range g.carried {
+		g.store(r)
+	}
+	g.f.Body = g.out
+	return g.f
+}
+
+type generator struct {
+	rng     *rand.Rand
+	f       *vir.Func
+	out     []vir.Node
+	scope   []vir.Reg // immutable registers in scope
+	carried []vir.Reg
+	loops   []int // ids around
+	nextID  int
+	busy    int // nested needs
+}
+
+func (g *generator) pick(ts ...vir.Type) vir.Type { return ts[g.rng.Intn(len(ts))] }
+
+func (g *generator) elem(es ...format.DType) format.DType { return es[g.rng.Intn(len(es))] }
+
+// size is a total width in bits.
+func (g *generator) size() int { return 32 << g.rng.Intn(5) }
+
+func sized(e format.DType, bits int) vir.Type { return vir.Type{Elem: e, Lanes: bits / e.Bits()} }
+
+func (g *generator) intType() vir.Type {
+	return sized(g.elem(format.U8, format.I8, format.U16, format.I16, format.U32, format.I32), g.size())
+}
+
+func (g *generator) accType() vir.Type {
+	return sized(g.elem(format.I8, format.U16, format.I16, format.I32, format.F32), g.size())
+}
+
+func (g *generator) mem() vir.Mem {
+	m := vir.Mem{Buf: g.rng.Intn(3), Off: 64 + 4*g.rng.Intn(200)}
+	if g.rng.Intn(4) == 0 {
+		m.Buf = 0
+		m.Off = 64
+	}
+	for _, l := range g.loops {
+		if by := []int{0, 16, 64, 128, -4}[g.rng.Intn(5)]; by != 0 {
+			m.Stride = append(m.Stride, vir.Stride{Loop: l, Bytes: by})
+		}
+	}
+	return m
+}
+
+func (g *generator) add(in *vir.Instr) {
+	if in.Dst != vir.NoReg && !contains(g.carried, in.Dst) {
+		g.scope = append(g.scope, in.Dst)
+	}
+	g.out = append(g.out, in)
+}
+
+func contains(rs []vir.Reg, r vir.Reg) bool {
+	for _, x := range rs {
+		if x == r {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *generator) reg(t vir.Type) vir.Reg {
+	g.f.Regs = append(g.f.Regs, t)
+	return vir.Reg(len(g.f.Regs) - 1)
+}
+
+func (g *generator) op(op vir.Op, t vir.Type, imm int64, args ...vir.Reg) vir.Reg {
+	r := g.reg(t)
+	g.add(&vir.Instr{Op: op, Dst: r, Args: args, Imm: imm})
+	return r
+}
+
+// need returns a register of type t: a present one or a new one.
+func (g *generator) need(t vir.Type) vir.Reg {
+	var have []vir.Reg
+	for _, r := range append(append([]vir.Reg(nil), g.scope...), g.carried...) {
+		if g.f.Regs[r] == t {
+			have = append(have, r)
+		}
+	}
+	if len(have) > 0 && g.rng.Intn(8) > 0 {
+		return have[len(have)-1-g.rng.Intn(min(len(have), 6))]
+	}
+	return g.make(t)
+}
+
+// make returns a new register of type t. Floats come from integers only, so that
+// no NaN does.
+func (g *generator) make(t vir.Type) vir.Reg {
+	if t.Elem == format.F32 {
+		i := g.make(sized(format.I32, t.Bits()))
+		return g.op(vir.OpCvtF32, t, 0, i)
+	}
+	switch g.rng.Intn(6) {
+	case 0:
+		return g.op(vir.OpSplat, t, int64(g.rng.Intn(300)-20))
+	case 1:
+		data := make([]byte, t.Bytes())
+		g.rng.Read(data)
+		g.f.Consts = append(g.f.Consts, data)
+		return g.op(vir.OpConst, t, int64(len(g.f.Consts)-1))
+	case 2:
+		r := g.reg(t)
+		g.add(&vir.Instr{Op: vir.OpLoadSplat, Dst: r, Mem: g.mem()})
+		return r
+	case 3:
+		u := sized(g.elem(format.U8, format.I16, format.U32), t.Bits())
+		if u != t && u.Lanes > 0 {
+			return g.op(vir.OpBitcast, t, 0, g.need(u))
+		}
+	}
+	r := g.reg(t)
+	g.add(&vir.Instr{Op: vir.OpLoad, Dst: r, Mem: g.mem()})
+	return r
+}
+
+func (g *generator) store(r vir.Reg) {
+	m := g.mem()
+	m.Buf = []int{2, 2, 2, 1}[g.rng.Intn(4)]
+	g.add(&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{r}, Mem: m})
+}
+
+func (g *generator) block(n, depth int) {
+	for i := 0; i < n; i++ {
+		switch k := g.rng.Intn(20); {
+		case k == 0 && depth < 2 && n > 4:
+			g.loop(n/2, depth)
+			i += n / 2
+		case k == 1:
+			g.add(&vir.Instr{Op: vir.OpPrefetch, Dst: vir.NoReg, Mem: g.mem()})
+		case k < 4:
+			g.store(g.any())
+		case k < 8 && depth > 0:
+			g.update(g.carried[g.rng.Intn(len(g.carried))])
+		default:
+			g.random()
+		}
+	}
+}
+
+// any returns some register, the latest ones most often.
+func (g *generator) any() vir.Reg {
+	if len(g.scope) == 0 || g.rng.Intn(5) == 0 {
+		return g.carried[g.rng.Intn(len(g.carried))]
+	}
+	return g.scope[len(g.scope)-1-g.rng.Intn(min(len(g.scope), 8))]
+}
+
+func (g *generator) loop(n, depth int) {
+	l := &vir.Loop{ID: g.nextID, Count: vir.Extent{Const: 1 + g.rng.Intn(maxTrips), Param: -1}, Carried: append([]vir.Reg(nil), g.carried...)}
+	if g.rng.Intn(3) == 0 {
+		l.Count = vir.Extent{Param: 3}
+	}
+	g.nextID++
+	out, scope := g.out, len(g.scope)
+	g.out, g.loops = nil, append(g.loops, l.ID)
+	g.block(n, depth+1)
+	l.Body = g.out
+	g.out, g.scope, g.loops = append(out, l), g.scope[:scope], g.loops[:len(g.loops)-1]
+}
+
+// update redefines carried register r.
+func (g *generator) update(r vir.Reg) {
+	t := g.f.Regs[r]
+	in := &vir.Instr{Op: vir.OpAdd, Dst: r}
+	switch other := g.need(t); {
+	case t.Elem == format.I32 && g.rng.Intn(2) == 0:
+		a := g.need(sized(g.elem(format.U8, format.I8), t.Bits()))
+		in.Op, in.Args = vir.OpDot4, []vir.Reg{r, a, g.need(sized(format.I8, t.Bits()))}
+	case g.rng.Intn(4) == 0:
+		in.Op, in.Args = vir.OpSub, []vir.Reg{other, r}
+	case g.rng.Intn(8) == 0:
+		in.Op, in.Args = vir.OpBitcast, []vir.Reg{other}
+	default:
+		in.Args = []vir.Reg{r, other}
+	}
+	g.add(in)
+}
+
+// random adds one operation of any kind.
+func (g *generator) random() {
+	t := g.intType()
+	w := t.Elem.Bits()
+	signed := sized(g.elem(format.I8, format.I16, format.I32), t.Bits())
+	i32, f32 := sized(format.I32, t.Bits()), sized(format.F32, t.Bits())
+	ops := []func(){
+		func() { g.op(g.bitOp(), t, 0, g.need(t), g.need(t)) },
+		func() { g.op(vir.OpAnd, t, 0, g.need(t), g.op(vir.OpSplat, t, int64(1)<<g.rng.Intn(w)-1)) },
+		func() { g.op(vir.OpBitSel, t, 0, g.need(t), g.need(t), g.need(t)) },
+		func() { g.op(vir.OpShl+vir.Op(g.rng.Intn(3)), t, int64(g.rng.Intn(w)), g.need(t)) },
+		func() { g.op(vir.OpAdd+vir.Op(g.rng.Intn(2)), t, 0, g.need(t), g.need(t)) },
+		func() { g.op(vir.OpMul, i32, 0, g.need(i32), g.need(i32)) },
+		func() { g.op(vir.OpMinS+vir.Op(g.rng.Intn(2)), signed, 0, g.need(signed), g.need(signed)) },
+		func() { g.op(vir.OpCmpGtS, signed, 0, g.need(signed), g.need(signed)) },
+		func() { g.op(vir.OpAbs, signed, 0, g.need(signed)) },
+		func() { g.op(vir.OpAdd+vir.Op(g.rng.Intn(3)), f32, 0, g.need(f32), g.need(f32)) },
+		func() { g.op(vir.OpCanonNaN, f32, 0, g.need(f32)) },
+		func() { g.op(vir.OpCvtI32, i32, 0, g.op(vir.OpCvtF32, f32, 0, g.op(vir.OpShrS, i32, 8, g.need(i32)))) },
+		func() { g.op(vir.OpRedAdd+vir.Op(g.rng.Intn(2)), vir.Type{Elem: format.I32, Lanes: 1}, 0, g.need(i32)) },
+		g.widths, g.dots, g.lookups, g.halves,
+	}
+	ops[g.rng.Intn(len(ops))]()
+}
+
+func (g *generator) bitOp() vir.Op {
+	return []vir.Op{vir.OpAnd, vir.OpOr, vir.OpXor, vir.OpAndNot}[g.rng.Intn(4)]
+}
+
+func (g *generator) widths() {
+	lanes := 2 << g.rng.Intn(5)
+	of := func(es ...format.DType) vir.Type { return vir.Type{Elem: g.elem(es...), Lanes: lanes} }
+	switch g.rng.Intn(5) {
+	case 0:
+		g.op(vir.OpWiden, of(format.I16), 0, g.need(of(format.U8, format.I8)))
+	case 1:
+		g.op(vir.OpWiden, of(format.I32), 0, g.need(of(format.U16, format.I16)))
+	case 2:
+		g.op(vir.OpTrunc, of(format.I8, format.U8), 0, g.need(of(format.I32, format.I16)))
+	case 3:
+		g.op(vir.OpTrunc, of(format.I16, format.U16), 0, g.need(of(format.I32)))
+	default:
+		t := of(format.U8, format.I32)
+		g.op(vir.OpSplatLane, t, 0, g.need(vir.Type{Elem: t.Elem, Lanes: 1}))
+	}
+}
+
+func (g *generator) dots() {
+	t := sized(format.I32, g.size())
+	u8, i8, i16 := sized(format.U8, t.Bits()), sized(format.I8, t.Bits()), sized(format.I16, t.Bits())
+	a := g.need(u8)
+	if g.rng.Intn(2) == 0 {
+		a = g.op(vir.OpAnd, u8, 0, a, g.op(vir.OpSplat, u8, []int64{15, 63, 127, 128}[g.rng.Intn(4)]))
+	}
+	switch g.rng.Intn(4) {
+	case 0:
+		g.op(vir.OpDot4, t, 0, g.need(t), a, g.need(i8))
+	case 1:
+		g.op(vir.OpDot4, t, 0, g.need(t), g.need(i8), g.need(i8))
+	case 2:
+		g.op(vir.OpDot2, t, 0, g.need(t), g.need(i16), g.need(i16))
+	default:
+		g.op(vir.OpDot2Sat, i16, 0, a, g.need(i8))
+	}
+}
+
+func (g *generator) lookups() {
+	t := sized(g.elem(format.U8, format.I8), g.size())
+	k := g.rng.Intn(3)
+	size := 16 << k
+	index := g.need(sized(format.U8, t.Bits()))
+	op := vir.OpLookup16Mod + vir.Op(k)
+	if g.rng.Intn(2) == 0 {
+		index = g.op(vir.OpAnd, sized(format.U8, t.Bits()), 0, index, g.op(vir.OpSplat, sized(format.U8, t.Bits()), int64(size-1)))
+		op = vir.OpLookup16 + vir.Op(k)
+	}
+	table := g.need(vir.Type{Elem: t.Elem, Lanes: max(t.Lanes, size)})
+	g.op(op, t, 0, index, table)
+}
+
+func (g *generator) halves() {
+	t := g.intType()
+	if t.Lanes < 2 {
+		return
+	}
+	h := vir.Type{Elem: t.Elem, Lanes: t.Lanes / 2}
+	if g.rng.Intn(2) == 0 {
+		g.op(vir.OpHalf, h, int64(g.rng.Intn(2)), g.need(t))
+	} else {
+		g.op(vir.OpJoin, t, 0, g.need(h), g.need(h))
+	}
+}

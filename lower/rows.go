@@ -1,0 +1,95 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// FindRow returns the cheapest row of t for in, the first of equal ones, or nil.
+// A bitcast fits every row between registers of its size, whatever the lanes.
+func FindRow(t Target, f *vir.Func, in *vir.Instr) *Row { return newTable(t).find(f, in) }
+
+// table is a target and its usable rows by operation and result.
+type table struct {
+	Target
+	m    Machine
+	rows map[rowKey][]*Row
+}
+
+type rowKey struct {
+	op  vir.Op
+	dst vir.Type
+}
+
+func keyOf(op vir.Op, dst vir.Type) rowKey {
+	if op == vir.OpBitcast {
+		return rowKey{op: op, dst: vir.Type{Lanes: dst.Bits()}}
+	}
+	return rowKey{op, dst}
+}
+
+func newTable(t Target) *table {
+	x := &table{Target: t, m: t.Machine(), rows: map[rowKey][]*Row{}}
+	rows := t.Rows()
+	for i := range rows {
+		r := &rows[i]
+		if r.Need&x.m.Has == r.Need {
+			k := keyOf(r.Op, r.Dst)
+			x.rows[k] = append(x.rows[k], r)
+		}
+	}
+	return x
+}
+
+func (t *table) find(f *vir.Func, in *vir.Instr) *Row {
+	var best *Row
+	for _, r := range t.rows[keyOf(in.Op, resultType(f, in))] {
+		if (best == nil || r.Cost < best.Cost) && fits(f, in, r) {
+			best = r
+		}
+	}
+	return best
+}
+
+// has says whether t has a row for op on exactly these types.
+func (t *table) has(op vir.Op, dst vir.Type, args ...vir.Type) bool {
+	return slices.ContainsFunc(t.rows[keyOf(op, dst)], func(r *Row) bool { return slices.Equal(r.Args, args) })
+}
+
+func fits(f *vir.Func, in *vir.Instr, r *Row) bool {
+	if in.Op == vir.OpBitcast {
+		return in.Fold == 0
+	}
+	if len(r.Args) != len(in.Args) {
+		return false
+	}
+	for i, t := range r.Args {
+		if f.ArgType(in, i) != t {
+			return false
+		}
+	}
+	if in.Fold == 0 {
+		return true
+	}
+	if in.FoldUnit > 0 {
+		return in.FoldUnit == splatUnit && slices.Contains(r.FoldSplat, in.Fold)
+	}
+	return slices.Contains(r.Fold, in.Fold)
+}
+
+// splatUnit is the size in bytes of the broadcasts from memory that rows mean by
+// FoldSplat.
+const splatUnit = 4
+
+// resultType is the type rows name as Dst: that of the result, or of the stored
+// value, or none.
+func resultType(f *vir.Func, in *vir.Instr) vir.Type {
+	switch {
+	case in.Dst != vir.NoReg:
+		return f.Regs[in.Dst]
+	case len(in.Args) > 0:
+		return f.ArgType(in, 0)
+	}
+	return vir.Type{}
+}
