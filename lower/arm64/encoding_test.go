@@ -16,14 +16,29 @@ import (
 )
 
 // TestEncodings assembles the comment of every WORD with LLVM, allowed only the
-// features the target declares, and compares with the word. Registers, immediates
+// features the row declares, and compares with the word. Registers, immediates
 // and offsets vary.
 func TestEncodings(t *testing.T) {
 	mc, err := exec.LookPath("llvm-mc-19")
 	if err != nil {
 		t.Skip("llvm-mc-19 is missing")
 	}
-	asm := everyRow(t, rand.New(rand.NewSource(1)))
+	rnd := rand.New(rand.NewSource(1))
+	for need, attr := range map[lower.Features]string{0: "+neon", ASIMDDP: "+neon,+dotprod"} {
+		k := everyRow(need, rnd)
+		if need == 0 {
+			everyFused(k, rnd)
+		}
+		file, err := ByName("dotprod").Emit("p", []*lower.Kernel{k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkWords(t, file.Data, mc, "-triple=aarch64", "-mattr="+attr, "--show-encoding")
+	}
+}
+
+func checkWords(t *testing.T, asm []byte, mc string, args ...string) {
+	t.Helper()
 	line := regexp.MustCompile(`WORD \$0x([0-9a-f]{8}) // (.*?)   `)
 	var words, texts []string
 	for _, m := range line.FindAllStringSubmatch(string(asm), -1) {
@@ -32,7 +47,7 @@ func TestEncodings(t *testing.T) {
 	if n := bytes.Count(asm, []byte("WORD")); n != len(words) {
 		t.Fatalf("%d words, %d of them readable", n, len(words))
 	}
-	cmd := exec.Command(mc, "-triple=aarch64", "-mattr=+v8.2a,+dotprod", "--show-encoding")
+	cmd := exec.Command(mc, args...)
 	cmd.Stdin = strings.NewReader(strings.Join(texts, "\n"))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -50,25 +65,64 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%s: word %s, llvm-mc says %s", texts[i], words[i], want)
 		}
 	}
-	t.Logf("%d words", len(words))
+	t.Logf("%d words with %s", len(words), args[1])
 }
 
-// everyRow prints a kernel that has every row many times over. It means nothing.
-func everyRow(t *testing.T, rnd *rand.Rand) []byte {
-	f := &vir.Func{Name: "every", Params: []vir.Param{{Name: "p"}}}
-	k := &lower.Kernel{Func: f}
-	target := ByName("dotprod")
-	all := target.Rows()
+// everyRow is a kernel that has every row that needs these features many times
+// over. It means nothing.
+func everyRow(need lower.Features, rnd *rand.Rand) *lower.Kernel {
+	k := &lower.Kernel{Func: &vir.Func{Name: "every", Params: []vir.Param{{Name: "p"}}}}
+	all := ByName("dotprod").Rows()
 	for i := range all {
 		for n := range 8 {
-			k.Ops = append(k.Ops, randomOp(f, &all[i], rnd, n))
+			if all[i].Need == need {
+				k.Ops = append(k.Ops, randomOp(k.Func, &all[i], rnd, n))
+			}
 		}
 	}
-	file, err := target.Emit("p", []*lower.Kernel{k})
-	if err != nil {
-		t.Fatal(err)
+	return k
+}
+
+// everyFused appends to k what one instruction does.
+func everyFused(k *lower.Kernel, rnd *rand.Rand) {
+	rows := map[string]*lower.Row{}
+	all := ByName("dotprod").Rows()
+	for i, r := range all {
+		rows[fmt.Sprint(r.Op, r.Dst, r.Args)] = &all[i]
 	}
-	return file.Data
+	add := func(op vir.Op, dst vir.Type, n int, args ...vir.Type) vir.Reg {
+		m := randomOp(k.Func, rows[fmt.Sprint(op, dst, args)], rnd, n)
+		k.Ops = append(k.Ops, m)
+		return m.In.Dst
+	}
+	use := func(arg int, r vir.Reg) { k.Ops[len(k.Ops)-1].In.Args[arg] = r }
+	for _, c := range []struct {
+		op       vir.Op
+		to, from format.DType
+	}{
+		{vir.OpWiden, format.I16, format.I8}, {vir.OpWiden, format.I16, format.U8}, {vir.OpWiden, format.I32, format.I16},
+		{vir.OpWiden, format.I32, format.U16}, {vir.OpCvtHalf, format.F32, format.F16},
+	} {
+		n := 128 / c.from.Bits()
+		half := vir.Type{Elem: c.from, Lanes: n / 2}
+		for i := range 4 {
+			h := add(vir.OpHalf, half, i, vir.Type{Elem: c.from, Lanes: n})
+			add(c.op, vir.Type{Elem: c.to, Lanes: n / 2}, 0, half)
+			use(0, h)
+		}
+	}
+	for _, c := range [][2]format.DType{{format.I8, format.I16}, {format.U8, format.I16}, {format.I16, format.I32}} {
+		n := 128 / c[1].Bits()
+		half, from := vir.Type{Elem: c[0], Lanes: n}, vir.Type{Elem: c[1], Lanes: n}
+		a := add(vir.OpTrunc, half, 0, from)
+		b := add(vir.OpTrunc, half, 0, from)
+		add(vir.OpJoin, vir.Type{Elem: c[0], Lanes: 2 * n}, 0, half, half)
+		use(0, a)
+		use(1, b)
+	}
+	for _, op := range k.Ops {
+		k.Func.Body = append(k.Func.Body, op.In) // what uses what
+	}
 }
 
 func randomOp(f *vir.Func, r *lower.Row, rnd *rand.Rand, n int) lower.MOp {
