@@ -1,0 +1,297 @@
+package runtime
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"unsafe"
+)
+
+// An activation buffer is a header of 64 bytes (that of a packed matrix, with
+// cut.id, n and k) and one block for each kernel call: first blocks of the widest
+// kernel's rows, then one of the narrowest kernel that covers the rest, padded
+// with rows of zeros. A block is
+//
+//	codes   int8  [padK/chunk][width][chunk]
+//	sums    int32 [groups][width]
+//	scales  f32   [scales][width]
+//
+// each padded to 64 bytes. padK is k rounded up to a multiple of cut.pad.
+type cut struct {
+	id                 uint64
+	widths             []width // ascending
+	pad                int
+	actGroup, sumGroup int // elements of K, 0: all
+}
+
+type width struct{ cols, chunk int }
+
+// usualPad is the padding of K in activation buffers unless a record of the
+// weights needs another: formats whose records differ can share a buffer.
+const usualPad = 256
+
+func newCut(s *Spec, v *Variant, recordK int) cut {
+	c := cut{pad: usualPad, actGroup: s.Act.Group, sumGroup: s.groupK()}
+	if c.pad%recordK != 0 {
+		c.pad = recordK
+	}
+	if v == nil {
+		c.widths = []width{{1, c.pad}}
+	} else {
+		for _, k := range v.Kernels {
+			w := width{k.Cols, k.Chunk}
+			if w.cols == 1 {
+				w.chunk = c.pad // one row is linear whatever the chunk
+			}
+			c.widths = append(c.widths, w)
+		}
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup)
+	c.id = h.Sum64()
+	return c
+}
+
+// shape is where everything lies in the activation buffer of n rows of k.
+type shape struct {
+	n, k                 int
+	padK, groups, scales int // per row, padding included
+	full                 int // blocks of the widest kernel
+	wide, tail           block
+	bytes                int // all blocks; negative if an int does not hold it
+}
+
+// block is the geometry of one block; cols 0 is none.
+type block struct {
+	kernel, cols, chunk int
+	sums, scales, bytes int // offsets in bytes
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func roundUp(a, to int) int { return ceilDiv(a, to) * to }
+
+// groupsOf is the number of groups of g, 0 for all, in k elements.
+func groupsOf(k, g int) int {
+	if g == 0 {
+		return 1
+	}
+	return ceilDiv(k, g)
+}
+
+func (c *cut) shape(n, k int) shape {
+	s := shape{n: n, k: k, padK: roundUp(k, c.pad)}
+	s.groups, s.scales = groupsOf(s.padK, c.sumGroup), groupsOf(s.padK, c.actGroup)
+	s.wide = c.block(len(c.widths)-1, &s)
+	s.full = n / s.wide.cols
+	if rest := n % s.wide.cols; rest > 0 {
+		i := 0
+		for c.widths[i].cols < rest {
+			i++
+		}
+		s.tail = c.block(i, &s)
+	}
+	s.bytes = -1
+	if s.full <= (math.MaxInt-headerBytes-s.tail.bytes)/s.wide.bytes {
+		s.bytes = s.full*s.wide.bytes + s.tail.bytes
+	}
+	return s
+}
+
+func (c *cut) block(i int, s *shape) block {
+	b := block{kernel: i, cols: c.widths[i].cols, chunk: c.widths[i].chunk}
+	b.sums = roundUp(s.padK*b.cols, 64)
+	b.scales = b.sums + roundUp(4*s.groups*b.cols, 64)
+	b.bytes = b.scales + roundUp(4*s.scales*b.cols, 64)
+	return b
+}
+
+// blocks is the number of blocks.
+func (s *shape) blocks() int {
+	if s.tail.cols > 0 {
+		return s.full + 1
+	}
+	return s.full
+}
+
+// at is block i, with its offset after the header.
+func (s *shape) at(i int) (b *block, offset int) {
+	if i < s.full {
+		return &s.wide, i * s.wide.bytes
+	}
+	return &s.tail, s.full * s.wide.bytes
+}
+
+func (p *Product) actShape(n, k int) (shape, error) {
+	if n < 1 {
+		return shape{}, p.spec.errorf("argument n", "is %d; it must be at least 1", n)
+	}
+	if err := p.checkK(k); err != nil {
+		return shape{}, err
+	}
+	s := p.cut.shape(n, k)
+	if s.bytes < 0 || n > math.MaxInt/4/k {
+		return s, p.spec.errorf("argument n", "%d rows of %d activations are too large to address", n, k)
+	}
+	return s, nil
+}
+
+// ActSize is the number of bytes of an activation buffer for n rows of k.
+func (p *Product) ActSize(n, k int) (int, error) {
+	s, err := p.actShape(n, k)
+	return headerBytes + s.bytes, err
+}
+
+// ActStep is what divides the row ranges of PrepareActRows.
+func (p *Product) ActStep() int { return p.cut.widths[len(p.cut.widths)-1].cols }
+
+// PrepareAct quantizes n rows of k activations, x[n][k], into act, which has
+// ActSize(n, k) bytes: per row, or per group if the product has an activation
+// group, to integers -127 to 127 of one scale. A NaN or an infinity makes its
+// group's products NaN. Every product with the same groups on the same target
+// accepts the buffer.
+func (p *Product) PrepareAct(act []byte, x []float32, n, k int) error {
+	return p.PrepareActRows(act, x, n, k, 0, n)
+}
+
+// PrepareActRows does the rows from lo up to hi of PrepareAct, for several
+// goroutines to share the work: lo and hi must be multiples of ActStep, or n.
+// The one that does row 0 also writes the header.
+func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) error {
+	s, err := p.actShape(n, k)
+	step := p.ActStep()
+	switch {
+	case err != nil:
+		return err
+	case len(act) != headerBytes+s.bytes:
+		return p.spec.errorf("argument act", "has %d bytes; %d rows of %d activations have %d", len(act), n, k, headerBytes+s.bytes)
+	case len(x) != n*k:
+		return p.spec.errorf("argument x", "has %d elements; %d rows of %d have %d", len(x), n, k, n*k)
+	case lo < 0 || hi < lo || hi > n || lo%step != 0 && lo != n || hi%step != 0 && hi != n:
+		return p.spec.errorf("argument lo", "rows %d to %d of %d; both must be multiples of ActStep, %d, or the end", lo, hi, n, step)
+	}
+	if lo == 0 {
+		putHeader(act, actMagic, [5]uint64{p.cut.id, uint64(n), uint64(k)}, 0)
+	}
+	w := p.pool.Get().(*scratch)
+	defer p.release(w)
+	for row := lo; row < hi; row += step {
+		b, offset := s.at(row / step)
+		to := act[headerBytes+offset:][:b.bytes]
+		if n-row < b.cols {
+			clear(to)
+		}
+		for j := range min(b.cols, n-row) {
+			p.prepareRow(w, &s, b, to, j, x[(row+j)*k:][:k])
+		}
+	}
+	return nil
+}
+
+// prepareRow quantizes x into row j of a block.
+func (p *Product) prepareRow(w *scratch, s *shape, b *block, to []byte, j int, x []float32) {
+	codes := to[:s.padK]
+	if b.cols > 1 {
+		w.codes = grow(w.codes, s.padK)
+		codes = w.codes
+	}
+	p.quantize(w, s, codes, x)
+	if b.cols > 1 {
+		interleave(to, codes, b.cols, b.chunk, j)
+	}
+	for g, v := range w.sums[:s.groups] {
+		binary.LittleEndian.PutUint32(to[b.sums+4*(g*b.cols+j):], uint32(v))
+	}
+	for g, v := range w.scales[:s.scales] {
+		binary.LittleEndian.PutUint32(to[b.scales+4*(g*b.cols+j):], v)
+	}
+}
+
+// interleave puts the chunks of row j of cols between those of the others.
+func interleave(to, codes []byte, cols, chunk, j int) {
+	at := j * chunk
+	if chunk == 4 { // as many copies as words: not worth a call each
+		for ; len(codes) >= 4; codes = codes[4:] {
+			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(codes))
+			at += 4 * cols
+		}
+		return
+	}
+	for ; len(codes) > 0; codes = codes[chunk:] {
+		copy(to[at:at+chunk], codes)
+		at += cols * chunk
+	}
+}
+
+// nan is the canonical quiet NaN.
+const nan = 0x7fc00000
+
+// quantize makes s.padK codes of one row, and its sums and scales in w. The
+// padding is zero.
+func (p *Product) quantize(w *scratch, s *shape, codes []byte, x []float32) {
+	groups, scales := groupsOf(s.k, p.cut.sumGroup), groupsOf(s.k, p.cut.actGroup)
+	if p.variant != nil && p.variant.Prepare != nil {
+		p.runPrepare(w, s, codes, x)
+	} else {
+		w.sums, w.scales = grow(w.sums, s.groups), grow(w.scales, s.scales)
+		quantize(codes, w.sums[:groups], w.scales[:scales], x, p.cut.actGroup, p.cut.sumGroup)
+	}
+	clear(codes[s.k:])
+	clear(w.sums[groups:s.groups])
+	clear(w.scales[scales:s.scales])
+	for i, v := range w.scales[:scales] {
+		if v&0x7fffffff > 0x7f800000 {
+			w.scales[i] = nan
+		}
+	}
+}
+
+// room is what arrays of one element per group have beyond the groups.
+const room = 64
+
+// runPrepare calls the assembly for one row.
+func (p *Product) runPrepare(w *scratch, s *shape, codes []byte, x []float32) {
+	f := p.variant.Prepare
+	padded := roundUp(s.k, f.PadK)
+	if padded > s.k {
+		w.x = grow(w.x, padded)
+		clear(w.x[copy(w.x, x):])
+		x = w.x
+	}
+	to := codes
+	if padded > len(codes) {
+		to = make([]byte, padded) // PadK beyond the padding of the buffer: not what tmacc generates
+	}
+	sums := max(groupsOf(padded, p.cut.sumGroup), s.groups) + room
+	scales := max(groupsOf(padded, p.cut.actGroup), s.scales) + room
+	w.sums, w.scales = grow(w.sums, sums), grow(w.scales, scales)
+	w.amax, w.finite, w.inv = grow(w.amax, scales), grow(w.finite, scales), grow(w.inv, scales)
+	a := &w.prep
+	a.X, a.Act = unsafe.Pointer(&x[0]), unsafe.Pointer(&to[0])
+	a.Sums, a.ActScale = unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0])
+	a.Amax, a.Finite, a.Inv = unsafe.Pointer(&w.amax[0]), unsafe.Pointer(&w.finite[0]), unsafe.Pointer(&w.inv[0])
+	for i, d := range f.CountDiv {
+		a.Count[i] = int64(ceilDiv(s.k, d))
+	}
+	f.Fn(a)
+	if padded > len(codes) {
+		copy(codes, to)
+	}
+}
+
+// openAct checks an activation buffer's header against its length and the product.
+func (p *Product) openAct(act []byte) (shape, error) {
+	h, ok := getHeader(act, actMagic)
+	switch {
+	case !ok:
+		return shape{}, p.spec.errorf("argument act", "has no intact header of an activation buffer; fill it with PrepareAct")
+	case h[0] != p.cut.id:
+		return shape{}, p.spec.errorf("argument act", "was prepared for other groups or another target than %s; use PrepareAct of this product", p.Target())
+	}
+	s, err := p.actShape(int(h[1]), int(h[2]))
+	if err != nil || len(act) != headerBytes+s.bytes {
+		return s, p.spec.errorf("argument act", "has %d bytes, not what its header says for %d rows of %d", len(act), h[1], h[2])
+	}
+	return s, nil
+}

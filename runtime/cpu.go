@@ -1,0 +1,115 @@
+package runtime
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// pureGo is the name of the target that every CPU has.
+const pureGo = "purego"
+
+// hostHas reports whether this CPU and its operating system support a feature.
+func hostHas(feature string) bool {
+	f := cpuid.ParseFeature(feature)
+	return f != cpuid.UNKNOWN && cpuid.CPU.Supports(f)
+}
+
+// lacks names the features of need that are not there.
+func lacks(need []string, has func(string) bool) string {
+	var missing []string
+	for _, f := range need {
+		if !has(f) {
+			missing = append(missing, f)
+		}
+	}
+	return strings.Join(missing, " and ")
+}
+
+// choose is the variant to run, -1 for pure Go, and why.
+func (s *Spec) choose(has func(string) bool, env string) (int, string) {
+	m := parseMask(env)
+	for i, v := range s.Variants {
+		if m.allows(v.Target) && lacks(v.Need, m.filter(has)) == "" {
+			return i, m.why("the first that this CPU runs")
+		}
+	}
+	if len(s.Variants) == 0 {
+		return -1, m.why("this binary has no other")
+	}
+	return -1, m.why("this CPU runs no other")
+}
+
+// mask is EnvCPU taken apart.
+type mask struct {
+	env     string
+	targets []string // empty: all
+	without map[string]bool
+}
+
+func parseMask(env string) mask {
+	m := mask{env: env, without: map[string]bool{}}
+	for word := range strings.SplitSeq(env, ",") {
+		word = strings.TrimSpace(word)
+		if f, ok := strings.CutPrefix(word, "-"); ok {
+			m.without[strings.ToUpper(f)] = true
+		} else if word != "" {
+			m.targets = append(m.targets, strings.ToLower(word))
+		}
+	}
+	return m
+}
+
+func (m mask) allows(target string) bool {
+	_, short, _ := strings.Cut(target, "/")
+	for _, t := range m.targets {
+		if t == target || t == short {
+			return true
+		}
+	}
+	return len(m.targets) == 0
+}
+
+func (m mask) filter(has func(string) bool) func(string) bool {
+	return func(f string) bool { return !m.without[strings.ToUpper(f)] && has(f) }
+}
+
+func (m mask) why(reason string) string {
+	if m.env == "" {
+		return reason
+	}
+	return fmt.Sprintf("%s with %s=%s", reason, EnvCPU, m.env)
+}
+
+// describe is the text of Info.
+func (p *Product) describe(why string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s runs on %s (%s); packed layout %016x, tiles of %d rows\n",
+		p.spec.Name, p.spec.Weight.Name, p.Target(), why, p.hash, p.layout.TileM)
+	for i := range p.spec.Variants {
+		v := &p.spec.Variants[i]
+		state := p.state(v)
+		for _, k := range v.Kernels {
+			fmt.Fprintf(&b, "%s %s, %d rows by %d columns: %s\n", v.Target, k.Name, k.Rows, k.Cols, state)
+		}
+		if v.Prepare != nil {
+			fmt.Fprintf(&b, "%s %s, activations: %s\n", v.Target, v.Prepare.Name, state)
+		}
+	}
+	if p.variant == nil {
+		return b.String() + pureGo + ": runs\n"
+	}
+	return b.String() + pureGo + ": not needed\n"
+}
+
+func (p *Product) state(v *Variant) string {
+	missing := lacks(v.Need, hostHas)
+	switch {
+	case p.Target() == v.Target:
+		return "runs"
+	case missing != "":
+		return "skipped, this CPU lacks " + missing
+	}
+	return "skipped, " + p.Target() + " was chosen"
+}

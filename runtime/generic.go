@@ -1,0 +1,189 @@
+package runtime
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// The pure Go version of every kernel: integer sums, then floats in the order of
+// the canonical result. The conversions float32(...) forbid the compiler to fuse
+// a product with an addition.
+
+// canonical makes every NaN the canonical one.
+func canonical(v float32) float32 {
+	if v != v {
+		return math.Float32frombits(nan)
+	}
+	return v
+}
+
+// tinyAmax is 2^-100: a group is quantized as if it held a value of at least
+// this size, so that no scale overflows or is subnormal.
+const tinyAmax = 0x0d800000
+
+// quantize makes codes, sums per sumGroup and scales per actGroup (0: all) of x.
+func quantize(codes []byte, sums []int32, scales []uint32, x []float32, actGroup, sumGroup int) {
+	if actGroup == 0 {
+		actGroup = len(x)
+	}
+	if sumGroup == 0 {
+		sumGroup = len(x)
+	}
+	for g := range scales {
+		lo, hi := g*actGroup, min((g+1)*actGroup, len(x))
+		scales[g] = quantizeGroup(codes[lo:hi], x[lo:hi])
+	}
+	for g := range sums {
+		sums[g] = 0
+		for _, c := range codes[g*sumGroup : min((g+1)*sumGroup, len(x))] {
+			sums[g] += int32(int8(c))
+		}
+	}
+}
+
+// quantizeGroup makes the codes of one group and returns the bits of its scale.
+func quantizeGroup(codes []byte, x []float32) uint32 {
+	amax := uint32(tinyAmax)
+	for _, v := range x {
+		amax = max(amax, math.Float32bits(v)&0x7fffffff)
+	}
+	if amax >= 0x7f800000 {
+		clear(codes)
+		return nan
+	}
+	largest := math.Float32frombits(amax)
+	inv := 127 / largest
+	// Adding 1.5*2^23 rounds to the nearest even integer, in the lowest bits.
+	const round = 3 << 22
+	for i, v := range x {
+		codes[i] = byte(math.Float32bits(float32(v*inv) + round))
+	}
+	return math.Float32bits(largest * float32(1.0/127))
+}
+
+// generic is run in pure Go.
+func (p *Product) generic(t *task) {
+	d, k := p.decode(), t.a.k
+	group := p.cut.sumGroup
+	if group == 0 {
+		group = k
+	}
+	t.weights = grow(t.weights, k)
+	t.weightScales, t.weightZeros = grow(t.weightScales, k/group), grow(t.weightZeros, k/group)
+	var v [1]float32
+	for row := t.lo; row < t.hi; row++ {
+		d.row(t.weights, t.w, row)
+		for g := range t.weightScales {
+			t.weightScales[g], t.weightZeros[g] = p.scale(t.w, row, g*group)
+		}
+		for j := range t.a.n {
+			v[0] = t.dot(j, group, p.cut.actGroup)
+			t.store(j, row, v[:])
+		}
+	}
+}
+
+// dot is the product of the decoded row and activations j.
+func (t *task) dot(j, group, actGroup int) float32 {
+	b, offset := t.a.at(j)
+	block := t.act[offset:][:b.bytes]
+	acc := float32(0)
+	for g, ws := range t.weightScales {
+		sum := dot(t.weights[g*group:][:group], block[g*group:][:group])
+		sum -= t.weightZeros[g] * int32(binary.LittleEndian.Uint32(block[b.sums+4*g:]))
+		s := 0
+		if actGroup > 0 {
+			s = g * group / actGroup
+		}
+		as := math.Float32frombits(binary.LittleEndian.Uint32(block[b.scales+4*s:]))
+		acc += float32(float32(sum) * float32(ws*as))
+	}
+	return canonical(acc)
+}
+
+func dot(w []int8, a []byte) int32 {
+	sum := int32(0)
+	a = a[:len(w)]
+	for i, x := range w {
+		sum += int32(x) * int32(int8(a[i]))
+	}
+	return sum
+}
+
+// scale reads the scale and the zero point of element (row, k).
+func (p *Product) scale(w matrix, row, k int) (scale float32, zero int32) {
+	at := w.data[p.layout.Address(p.parts[1], row, k, w.tileBytes):]
+	if p.parts[1].Elem == format.F16 {
+		scale = format.HalfToFloat32(binary.LittleEndian.Uint16(at))
+	} else {
+		scale = math.Float32frombits(binary.LittleEndian.Uint32(at))
+	}
+	if p.parts[2] != nil {
+		zero = int32(int8(w.data[p.layout.Address(p.parts[2], row, k, w.tileBytes)]))
+	}
+	return scale, zero
+}
+
+// decoder is a layout's codes as tables: where each lies in the first record of
+// a tile, and the pieces it consists of.
+type decoder struct {
+	l      *format.Layout
+	cells  []cell // [TileM][RecordK]
+	fields [][]piece
+	levels [256]int8
+}
+
+type cell struct{ at, field int32 }
+
+// piece is consecutive bits of a code in one byte.
+type piece struct {
+	word     int32
+	from, to uint8 // lowest bit in the byte, in the code
+	mask     byte
+}
+
+func newDecoder(l *format.Layout, w format.Weight) *decoder {
+	p := l.Part(format.Codes)
+	d := &decoder{l: l, cells: make([]cell, l.TileM*l.RecordK)}
+	for i := range d.cells {
+		row, k := i/l.RecordK, i%l.RecordK
+		d.cells[i] = cell{int32(p.Offset(row, k)), int32(p.Field(row, k))}
+	}
+	for _, bits := range p.Map {
+		var ps []piece
+		for i, b := range bits {
+			if n := len(ps); i > 0 && b.Word == bits[i-1].Word && b.Bit == bits[i-1].Bit+1 {
+				ps[n-1].mask = ps[n-1].mask<<1 | 1
+				continue
+			}
+			ps = append(ps, piece{int32(b.Word * p.WordStride), uint8(b.Bit), uint8(i), 1})
+		}
+		d.fields = append(d.fields, ps)
+	}
+	for c, v := range w.Levels {
+		d.levels[c] = int8(v)
+	}
+	return d
+}
+
+// row decodes the first len(to) weights of a row.
+func (d *decoder) row(to []int8, w matrix, row int) {
+	cells := d.cells[row%d.l.TileM*d.l.RecordK:][:d.l.RecordK]
+	record := w.data[row/d.l.TileM*w.tileBytes:]
+	for len(to) > 0 {
+		n := min(len(to), len(cells))
+		for i, c := range cells[:n] {
+			var code byte
+			for _, p := range d.fields[c.field] {
+				code |= record[c.at+p.word] >> p.from & p.mask << p.to
+			}
+			to[i] = d.levels[code]
+		}
+		to = to[n:]
+		if len(to) > 0 {
+			record = record[d.l.RecordBytes:]
+		}
+	}
+}

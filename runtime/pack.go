@@ -1,0 +1,210 @@
+package runtime
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"hash/fnv"
+	"strconv"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/blocks"
+)
+
+// A packed matrix is a header of 64 bytes and the stream that the layout
+// defines. All numbers are little endian, so it can be saved and loaded anywhere:
+//
+//	0 magic   8 layout hash   16 format hash   24 m   32 k   40 bytes of the stream
+//	48 CRC-32C of the stream   52 0   56 CRC-32C of bytes 0 to 55   60 0
+const headerBytes = 64
+
+const (
+	packedMagic = "tmaccW\x00\x01"
+	actMagic    = "tmaccA\x00\x01"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func layoutHash(l *format.Layout) uint64 {
+	h, err := strconv.ParseUint(l.Hash(), 16, 64)
+	if err != nil {
+		panic("BUG: runtime: layout hash: " + err.Error())
+	}
+	return h
+}
+
+// weightHash identifies what the codes, scales and zero points of a format mean.
+func weightHash(w format.Weight) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, w.Bits, w.Levels, w.Per, w.Group, w.Zero)
+	return h.Sum64()
+}
+
+// putHeader writes a header: its magic, five numbers and the CRC of the stream.
+func putHeader(to []byte, magic string, numbers [5]uint64, stream uint32) {
+	clear(to[:headerBytes])
+	copy(to, magic)
+	for i, n := range numbers {
+		binary.LittleEndian.PutUint64(to[8+8*i:], n)
+	}
+	binary.LittleEndian.PutUint32(to[48:], stream)
+	binary.LittleEndian.PutUint32(to[56:], crc32.Checksum(to[:56], castagnoli))
+}
+
+// getHeader reads the numbers of an intact header of that magic.
+func getHeader(from []byte, magic string) (numbers [5]uint64, ok bool) {
+	if len(from) < headerBytes || string(from[:8]) != magic ||
+		binary.LittleEndian.Uint32(from[56:]) != crc32.Checksum(from[:56], castagnoli) {
+		return numbers, false
+	}
+	for i := range numbers {
+		numbers[i] = binary.LittleEndian.Uint64(from[8+8*i:])
+	}
+	return numbers, true
+}
+
+// matrix is a packed matrix whose header holds.
+type matrix struct {
+	m, k      int
+	tileBytes int
+	data      []byte
+}
+
+// checkShape holds m and k to what the product can multiply.
+func (p *Product) checkShape(m, k int) error {
+	if m < 1 {
+		return p.spec.errorf("argument m", "is %d; it must be at least 1", m)
+	}
+	return p.checkK(k)
+}
+
+func (p *Product) checkK(k int) error {
+	g := max(p.spec.Weight.Group, p.spec.Act.Group)
+	switch {
+	case k < 1:
+		return p.spec.errorf("argument k", "is %d; it must be at least 1", k)
+	case k > p.spec.LimitK:
+		return p.spec.errorf("argument k", "is %d; the kernels are proven exact up to %d: compile them with a larger max_k", k, p.spec.LimitK)
+	case g > 0 && k%g != 0:
+		return p.spec.errorf("argument k", "is %d; it must be a multiple of the group of %d", k, g)
+	}
+	return nil
+}
+
+// PackedSize is the number of bytes of a packed matrix of m rows and k columns.
+func (p *Product) PackedSize(m, k int) (int, error) {
+	if err := p.checkShape(m, k); err != nil {
+		return 0, err
+	}
+	data, err := p.layout.PackedBytes(m, k)
+	if err != nil || data > data+headerBytes {
+		return 0, p.spec.errorf("argument m", "%d rows of %d columns are too large to address", m, k)
+	}
+	return data + headerBytes, nil
+}
+
+// Pack packs a matrix of m rows and k columns into dst, which has PackedSize(m, k)
+// bytes. It allocates as much again. A forbidden code and a scale that is not
+// finite or not exact in the layout's type are errors that name the row.
+func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
+	size, err := p.PackedSize(m, k)
+	if err != nil {
+		return err
+	}
+	if len(dst) != size {
+		return p.spec.errorf("argument dst", "has %d bytes; a packed matrix of %d rows and %d columns has %d", len(dst), m, k, size)
+	}
+	data, err := format.Pack(p.spec.Weight, p.layout, m, k, src)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.spec.Name, err)
+	}
+	copy(dst[headerBytes:], data)
+	putHeader(dst, packedMagic, [5]uint64{p.hash, p.weight, uint64(m), uint64(k), uint64(len(data))}, crc32.Checksum(data, castagnoli))
+	return nil
+}
+
+// PackBlocks is Pack of a matrix in the blocks of a GGUF type: "Q4_0". The
+// levels of the type must be those of the product's format; its scales may be
+// for larger groups.
+func (p *Product) PackBlocks(dst []byte, typeName string, data []byte, m, k int) error {
+	if err := p.checkShape(m, k); err != nil {
+		return err
+	}
+	w, src, err := blocks.Read(typeName, data, m, k)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.spec.Name, err)
+	}
+	if src, err = p.spec.adapt(w, src, m, k); err != nil {
+		return err
+	}
+	return p.Pack(dst, src, m, k)
+}
+
+// adapt repeats scales of larger groups for each of the product's smaller ones.
+func (s *Spec) adapt(from format.Weight, src format.Source, m, k int) (format.Source, error) {
+	to := s.Weight
+	finer := to.Per > from.Per || to.Per == from.Per && (to.Group == from.Group || from.Group%to.Group == 0)
+	if fmt.Sprint(to.Bits, to.Levels, to.Zero) != fmt.Sprint(from.Bits, from.Levels, from.Zero) || !finer {
+		return src, s.errorf("argument typeName", "blocks of it hold %s, which does not fit %s: compile a product for %[1]s", from, to)
+	}
+	scales := make([]float32, to.ScaleCount(m, k))
+	perRow := max(to.ScalesPerRow(k), 1)
+	for i := range scales {
+		scales[i] = src.Scales[from.ScaleIndex(i/perRow, i%perRow*max(to.Group, 1), k)]
+	}
+	src.Scales = scales
+	return src, nil
+}
+
+// Shape is the number of rows and columns of a packed matrix.
+func (p *Product) Shape(packed []byte) (m, k int, err error) {
+	w, err := p.open(packed)
+	return w.m, w.k, err
+}
+
+// open checks a packed matrix's header against its length and the product.
+func (p *Product) open(packed []byte) (matrix, error) {
+	bad := func(problem string, args ...any) (matrix, error) {
+		return matrix{}, p.spec.errorf("argument packed", problem, args...)
+	}
+	h, ok := getHeader(packed, packedMagic)
+	switch {
+	case !ok:
+		return bad("has no intact header of a packed matrix; fill it with Pack")
+	case h[1] != p.weight:
+		return bad("holds weights of another format than %s; use the product that packed it", p.spec.Weight)
+	case h[0] != p.hash:
+		return bad("was packed in layout %016x; %s runs layout %016x: pack it again here", h[0], p.Target(), p.hash)
+	}
+	m, k := int(h[2]), int(h[3])
+	size, err := p.PackedSize(m, k)
+	if err != nil || uint64(size) != h[4]+headerBytes || size != len(packed) {
+		return bad("has %d bytes; its header says %d rows and %d columns in %d bytes", len(packed), h[2], h[3], h[4]+headerBytes)
+	}
+	return matrix{m, k, p.layout.TileBytes(k), packed[headerBytes:]}, nil
+}
+
+// Verify reads all of a packed matrix and reports damage since Pack.
+func (p *Product) Verify(packed []byte) error {
+	w, err := p.open(packed)
+	if err != nil {
+		return err
+	}
+	if crc32.Checksum(w.data, castagnoli) != binary.LittleEndian.Uint32(packed[48:]) {
+		return p.spec.errorf("argument packed", "is damaged: its checksum is wrong; pack it again")
+	}
+	return nil
+}
+
+// Unpack is the inverse of Pack. It allocates its result.
+func (p *Product) Unpack(packed []byte) (format.Source, error) {
+	w, err := p.open(packed)
+	if err != nil {
+		return format.Source{}, err
+	}
+	src, err := format.Unpack(p.spec.Weight, p.layout, w.m, w.k, w.data)
+	if err != nil {
+		return src, fmt.Errorf("%s: %w", p.spec.Name, err)
+	}
+	return src, nil
+}

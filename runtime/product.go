@@ -1,0 +1,290 @@
+package runtime
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// Spec is a product, C[n][m] = sum over k of A[n][k]*W[m][k], in one weight
+// format, as generated code describes it.
+type Spec struct {
+	Name    string // in messages
+	Weight  format.Weight
+	Act     format.Act
+	LimitK  int              // the kernels are proven exact up to this K
+	Layouts []*format.Layout // of packed matrices; pure Go packs in the first
+	// Variants are the kernels in this binary, the preferred ones first. The
+	// first whose CPU features are there runs; pure Go if there is none.
+	Variants []Variant
+}
+
+// Variant is what one target runs: kernels of one packed layout.
+type Variant struct {
+	Target  string   // "amd64/avx2"
+	Need    []string // CPU features, as klauspost/cpuid/v2 names them
+	Layout  int      // index into Spec.Layouts
+	Kernels []Kernel // of different Cols, ascending
+	Prepare *Prepare // nil: activations are prepared in pure Go
+}
+
+// Kernel is an assembly function that multiplies Rows rows by Cols rows of
+// activations over all of K. The codes of its activations lie in chunks: Chunk
+// elements of one row, then the same elements of the next.
+type Kernel struct {
+	Name       string
+	Rows, Cols int
+	StepK      int // elements of K per iteration
+	Chunk      int
+	Fn         func(*GemmArgs)
+}
+
+// Prepare is an assembly function that quantizes one row of activations.
+// PadK and CountDiv are explained at PrepareArgs.
+type Prepare struct {
+	Name     string
+	CountDiv []int
+	PadK     int
+	Fn       func(*PrepareArgs)
+}
+
+// Validate reports what makes s unusable. Generators call it; New checks only
+// what memory safety rests on.
+func (s *Spec) Validate() error {
+	if err := s.Weight.Validate(); err != nil {
+		return err
+	}
+	for _, l := range s.Layouts {
+		if err := l.Fits(s.Weight); err != nil {
+			return err
+		}
+	}
+	return s.check()
+}
+
+func (s *Spec) check() error {
+	switch {
+	case len(s.Layouts) == 0:
+		return s.errorf("spec", "has no layout")
+	case s.LimitK < 1 || s.LimitK > 1<<24:
+		return s.errorf("spec", "limit K is %d; it must be 1 to %d", s.LimitK, 1<<24)
+	case s.Act.Group < 0 || s.Act.Group%16 != 0 || s.Act.Group > 0 && s.Weight.Group%s.Act.Group != 0:
+		return s.errorf("spec", "activation group %d; it must be 0 or a multiple of 16 that divides the weight group %d", s.Act.Group, s.Weight.Group)
+	}
+	for _, v := range s.Variants {
+		if err := s.checkVariant(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkVariant(v Variant) error {
+	if v.Layout < 0 || v.Layout >= len(s.Layouts) || len(v.Kernels) == 0 {
+		return s.errorf(v.Target, "layout %d and %d kernels; it needs a layout and a kernel", v.Layout, len(v.Kernels))
+	}
+	l, cols := s.Layouts[v.Layout], 0
+	for _, k := range v.Kernels {
+		switch {
+		case k.Cols <= cols:
+			return s.errorf(v.Target+" "+k.Name, "%d columns; kernels must be of ascending width", k.Cols)
+		case k.Rows < 1 || l.TileM%k.Rows != 0:
+			return s.errorf(v.Target+" "+k.Name, "%d rows do not divide the tile of %d", k.Rows, l.TileM)
+		case k.StepK < 1 || l.RecordK%k.StepK != 0:
+			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, l.RecordK)
+		case k.Chunk < 1 || l.RecordK%k.Chunk != 0:
+			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, l.RecordK)
+		}
+		cols = k.Cols
+	}
+	if p := v.Prepare; p != nil {
+		if p.PadK < 1 || len(p.CountDiv) > len(PrepareArgs{}.Count) || slices.ContainsFunc(p.CountDiv, func(d int) bool { return d < 1 }) {
+			return s.errorf(v.Target+" "+p.Name, "pads to %d and counts by %v; both must be positive, with at most %d counts", p.PadK, p.CountDiv, len(PrepareArgs{}.Count))
+		}
+	}
+	return nil
+}
+
+// groupK is how many elements of K one float accumulation covers, 0 for all.
+func (s *Spec) groupK() int {
+	if s.Act.Group > 0 {
+		return s.Act.Group
+	}
+	return s.Weight.Group // 0 unless there is a scale per group
+}
+
+// Product multiplies matrices of one format on this CPU. Its methods may be
+// called concurrently; they allocate nothing unless their comment says so.
+type Product struct {
+	spec    Spec
+	variant *Variant // nil: pure Go
+	info    string
+	layout  *format.Layout
+	hash    uint64 // of the layout
+	weight  uint64 // identifies the format
+	cut     cut
+	parts   [3]*format.Part // codes, scales, zeros or nil
+	rowStep int             // rows whose weights stay in cache over all columns
+	rowAt   [][]offsets     // by kernel and by row/Rows within a tile
+	decode  func() *decoder
+	pool    sync.Pool // of *scratch
+}
+
+// offsets are the places of a row's parts in its tile.
+type offsets struct{ codes, scales, zeros int }
+
+// EnvCPU is the environment variable that narrows which kernels may run. It is
+// a list of words separated by commas: "purego" for pure Go; a target such as
+// "avx2" or "amd64/avx2" for that one or else pure Go; "-avx512vbmi" to do as if
+// the CPU lacked a feature.
+const EnvCPU = "TMACC_CPU"
+
+// New makes a product ready for this CPU. It panics if s is not what tmacc
+// generates.
+func New(s Spec) *Product {
+	i, info := s.choose(hostHas, os.Getenv(EnvCPU))
+	return newProduct(s, i, info)
+}
+
+// On is the product as the given target runs it: "amd64/avx2", or "purego" for
+// pure Go. It is an error if this binary or this CPU cannot run it. Buffers of
+// one may not fit the other.
+func (p *Product) On(target string) (*Product, error) {
+	for i, v := range p.spec.Variants {
+		if v.Target != target {
+			continue
+		}
+		if missing := lacks(v.Need, hostHas); missing != "" {
+			return nil, p.spec.errorf("target "+target, "this CPU lacks %s; it runs %v", missing, p.Targets())
+		}
+		return newProduct(p.spec, i, "chosen by the caller"), nil
+	}
+	if target == pureGo {
+		return newProduct(p.spec, -1, "chosen by the caller"), nil
+	}
+	return nil, p.spec.errorf("target "+target, "is not in this binary; it has %v", p.Targets())
+}
+
+// Targets lists what this CPU can run, the preferred ones first: arguments for On.
+func (p *Product) Targets() []string {
+	var names []string
+	for _, v := range p.spec.Variants {
+		if lacks(v.Need, hostHas) == "" {
+			names = append(names, v.Target)
+		}
+	}
+	return append(names, pureGo)
+}
+
+// Target is the one that runs.
+func (p *Product) Target() string {
+	if p.variant == nil {
+		return pureGo
+	}
+	return p.variant.Target
+}
+
+// Info says which kernels run and why: a line for the product, then a line for
+// every kernel in the binary.
+func (p *Product) Info() string { return p.info }
+
+// Step is what divides the row ranges of Gemm: the rows of a packed tile.
+func (p *Product) Step() int { return p.layout.TileM }
+
+// Weight is the format of the weights.
+func (p *Product) Weight() format.Weight { return p.spec.Weight }
+
+func newProduct(s Spec, variant int, why string) *Product {
+	if err := s.check(); err != nil {
+		panic("BUG: runtime: " + err.Error())
+	}
+	p := &Product{spec: s, layout: s.Layouts[0]}
+	if variant >= 0 {
+		p.variant = &s.Variants[variant]
+		p.layout = s.Layouts[p.variant.Layout]
+	}
+	p.hash, p.weight = layoutHash(p.layout), weightHash(s.Weight)
+	p.cut = newCut(&s, p.variant, p.layout.RecordK)
+	for i, name := range []string{format.Codes, format.Scales, format.Zeros} {
+		p.parts[i] = p.layout.Part(name)
+	}
+	p.decode = sync.OnceValue(func() *decoder { return newDecoder(p.layout, s.Weight) })
+	p.pool.New = func() any { return new(scratch) }
+	if p.variant != nil {
+		p.placeRows()
+	}
+	p.info = p.describe(why)
+	return p
+}
+
+// placeRows tabulates where a kernel's rows begin in a tile.
+func (p *Product) placeRows() {
+	p.rowStep = 1
+	for _, k := range p.variant.Kernels {
+		p.rowStep = max(p.rowStep, k.Rows)
+		var at []offsets
+		for row := 0; row < p.layout.TileM; row += k.Rows {
+			at = append(at, p.place(row))
+		}
+		p.rowAt = append(p.rowAt, at)
+	}
+	for _, k := range p.variant.Kernels {
+		if p.rowStep%k.Rows != 0 {
+			p.rowStep = p.layout.TileM
+		}
+	}
+}
+
+func (p *Product) place(row int) offsets {
+	o := offsets{codes: p.parts[0].Offset(row, 0), scales: p.parts[1].Offset(row, 0)}
+	if p.parts[2] != nil {
+		o.zeros = p.parts[2].Offset(row, 0)
+	}
+	return o
+}
+
+// scratch is the working memory of a call, kept between calls.
+type scratch struct {
+	gemm              GemmArgs
+	prep              PrepareArgs
+	out               []float32 // a kernel's tile
+	x                 []float32 // a padded row of activations
+	codes             []byte
+	sums              []int32
+	scales            []uint32
+	amax, finite, inv []uint32
+	weights           []int8 // a decoded row
+	weightScales      []float32
+	weightZeros       []int32
+}
+
+// release returns s to its pool without keeping the caller's buffers alive.
+func (p *Product) release(s *scratch) {
+	s.gemm, s.prep = GemmArgs{}, PrepareArgs{}
+	p.pool.Put(s)
+}
+
+// grow makes a slice of n elements of s, with old contents or none.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// Error is a caller's fault: which product and what of it, the problem and the
+// remedy, on one line.
+type Error struct {
+	Product string
+	Thing   string // "argument dst"
+	Problem string
+}
+
+func (e *Error) Error() string { return e.Product + ": " + e.Thing + ": " + e.Problem }
+
+func (s *Spec) errorf(thing, problem string, args ...any) error {
+	return &Error{s.Name, thing, fmt.Sprintf(problem, args...)}
+}
