@@ -69,7 +69,8 @@ func EvalExpr(e Expr, env Env) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		return evalUnary(e.Op, v)
+		v, err = evalUnary(e.Op, v)
+		return Wrap(e.Type(), v), err
 	case Binary:
 		x, err := EvalExpr(e.X, env)
 		if err != nil {
@@ -90,7 +91,7 @@ func EvalExpr(e Expr, env Env) (int64, error) {
 func evalUnary(op Op, v int64) (int64, error) {
 	switch op {
 	case Bits:
-		return int64(int32(v)), nil // i32 view; Wrap by the reader of f32 bits is harmless
+		return v, nil // Wrap gives it the sign of its type
 	case CvtF32:
 		return f32bits(float32(int32(v))), nil
 	case CvtI32:

@@ -23,8 +23,8 @@ type Expr interface {
 // Block consecutive values of the last one share an element (a scale of a group),
 // Block < 0 that all of them do.
 type Tensor struct {
-	Name string
-	Elem format.DType
+	Name  string
+	Elem  format.DType
 	Dims  []string // names, for printing
 	Block int
 }
@@ -49,21 +49,21 @@ type Op uint8
 
 // Operations. Int operations wrap; f32 operations round to nearest even.
 const (
-	Add  Op = iota // int, f32
-	Sub            // int, f32
-	Mul            // int, f32
-	Div            // f32
-	And            // int
-	Or             // int
-	Shl            // int, by the second operand
-	ShrS           // int, arithmetic
-	MaxS           // int, signed
-	CmpGtS         // int, signed: -1 or 0
-	Bits           // unary: the bits of an f32 as i32, or of an i32 as f32
-	CvtF32         // unary: i32 to f32, nearest even
-	CvtI32         // unary: f32 to i32, nearest even
-	CvtHalf        // unary: f16 to f32
-	CanonNaN       // unary, f32: every NaN becomes 0x7FC00000
+	Add      Op = iota // int, f32
+	Sub                // int, f32
+	Mul                // int, f32
+	Div                // f32
+	And                // int
+	Or                 // int
+	Shl                // int, by the second operand
+	ShrS               // int, arithmetic
+	MaxS               // int, signed
+	CmpGtS             // int, signed: -1 or 0
+	Bits               // unary: the bits of an f32 as i32, or of an i32 as f32
+	CvtF32             // unary: i32 to f32, nearest even
+	CvtI32             // unary: f32 to i32, nearest even
+	CvtHalf            // unary: f16 to f32
+	CanonNaN           // unary, f32: every NaN becomes 0x7FC00000
 )
 
 var opNames = [...]string{"+", "-", "*", "/", "&", "|", "<<", ">>", "max", ">", "bits", "f32", "i32rne", "f16to32", "canonnan"}

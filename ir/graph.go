@@ -35,7 +35,8 @@ func (d Dim) String() string {
 }
 
 // Stage computes Out[Axes] = Combine over Reduce of Body, starting from Init
-// (nil: zero). With no Reduce, Out[Axes] = Body.
+// (nil: zero). With no Reduce, Out[Axes] = Body. If Axes are more than the
+// dimensions of Out, the last ones together count its last dimension.
 type Stage struct {
 	Out     *Tensor
 	Axes    []Dim
@@ -88,12 +89,25 @@ func (g *Graph) Clone() *Graph {
 func (g *Graph) String() string {
 	var b strings.Builder
 	for _, t := range g.Inputs {
-		fmt.Fprintf(&b, "input %s[%s] %s\n", t.Name, strings.Join(t.Dims, " "), t.Elem)
+		fmt.Fprintf(&b, "input %s[%s] %s\n", t.Name, t.dims(), t.Elem)
 	}
 	for _, s := range g.Stages {
 		fmt.Fprintln(&b, s)
 	}
 	return b.String()
+}
+
+// dims are the dimensions of t, the last one with what shares an element: k/32
+// for 32 values of k, k/K for all.
+func (t *Tensor) dims() string {
+	s := strings.Join(t.Dims, " ")
+	switch {
+	case t.Block > 0:
+		s += fmt.Sprintf("/%d", t.Block)
+	case t.Block < 0:
+		s += "/" + strings.ToUpper(t.Dims[len(t.Dims)-1])
+	}
+	return s
 }
 
 // Array is a dense tensor value: integers as they are, f16 and f32 as bits.
@@ -113,6 +127,9 @@ func NewArray(shape ...int) *Array {
 
 // At is the element at index; outside the array it is 0 (padding).
 func (a *Array) At(index ...int) int64 {
+	if len(index) != len(a.Shape) {
+		panic(fmt.Sprintf("BUG: ir: index %v of an array of %d dimensions", index, len(a.Shape)))
+	}
 	p := 0
 	for i, x := range index {
 		if x < 0 || x >= a.Shape[i] {
@@ -128,10 +145,14 @@ func (a *Array) At(index ...int) int64 {
 func Eval(g *Graph, sizes map[string]int, in map[string]*Array) (map[string]*Array, error) {
 	ev := &evaluator{axes: map[string]int{}, data: map[string]*Array{}}
 	for _, t := range g.Inputs {
-		if in[t.Name] == nil {
+		a := in[t.Name]
+		if a == nil {
 			return nil, fmt.Errorf("ir: no input %q", t.Name)
 		}
-		ev.data[t.Name] = in[t.Name]
+		if len(a.Shape) != len(t.Dims) {
+			return nil, fmt.Errorf("ir: input %q has %d dimensions; want %d", t.Name, len(a.Shape), len(t.Dims))
+		}
+		ev.data[t.Name] = a
 	}
 	for i := range g.Stages {
 		if err := ev.stage(&g.Stages[i], sizes); err != nil {
@@ -185,8 +206,21 @@ func (ev *evaluator) stage(s *Stage, sizes map[string]int) error {
 		}
 		out.V[p] = v
 	}
-	ev.data[s.Out.Name] = out
+	ev.data[s.Out.Name] = out.merge(len(s.Out.Dims))
 	return nil
+}
+
+// merge makes one of the last axes of an array that has more than dims, as a
+// tensor computed by groups is read: [n, g, k] becomes [n, g*len(k)+k].
+func (a *Array) merge(dims int) *Array {
+	if dims < 1 || len(a.Shape) < dims {
+		panic(fmt.Sprintf("BUG: ir: %d axes for %d dimensions", len(a.Shape), dims))
+	}
+	shape := append([]int(nil), a.Shape[:dims]...)
+	for _, n := range a.Shape[dims:] {
+		shape[dims-1] *= n
+	}
+	return &Array{shape, a.V}
 }
 
 func (ev *evaluator) element(s *Stage, sizes map[string]int) (int64, error) {
