@@ -68,7 +68,8 @@ type Tensors struct {
 }
 
 // Tensors declares the inputs of p's product. Scales and zeros are indexed by
-// the element (m, k) they apply to, as are the activation's sums and scales.
+// the element (m, k) they apply to, as are the activation's sums and scales. A
+// scale of the whole tensor is given once per row, as one per row is.
 func (p Problem) Tensors() Tensors {
 	w := p.Weight
 	per := -1
@@ -94,6 +95,14 @@ func (p Problem) AllK() Expr {
 		return Binary{Add, Binary{Mul, Axis{"g"}, I32(g)}, Axis{"k"}}
 	}
 	return Axis{"k"}
+}
+
+// firstK is the expression of the first element of K of group g.
+func (p Problem) firstK() Expr {
+	if g := p.GroupK(); g > 0 {
+		return Binary{Mul, Axis{"g"}, I32(g)}
+	}
+	return I32(0)
 }
 
 // Matmul is the product as the definition has it:
@@ -122,7 +131,7 @@ func Matmul(p Problem) *Graph {
 	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
 	out := &Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	nm := []Expr{Axis{"n"}, Axis{"m"}}
-	first := map[bool]Expr{true: Binary{Mul, Axis{"g"}, I32(max(p.GroupK(), 1))}, false: I32(0)}[p.GroupK() > 0]
+	first := p.firstK()
 	scale := Binary{Mul, ScaleF32(t.Scales, Axis{"m"}, first), Read{t.ActScale, []Expr{Axis{"n"}, first}}}
 	return &Graph{in, []Stage{
 		{Out: sum, Axes: []Dim{n, m, g}, Reduce: []Dim{kk}, Combine: Add,
