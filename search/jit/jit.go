@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,15 +30,18 @@ var ErrNoGo = errors.New("jit: the go command is needed to assemble kernels, and
 
 // Image holds assembled functions until Close.
 type Image struct {
-	mem   []byte
-	entry map[string]int
+	mem  []byte
+	text map[string]span
 }
+
+// span is where a function lies in an image.
+type span struct{ at, size int }
 
 // Func is a function of an Image.
 type Func struct {
 	img  *Image
 	name string
-	at   int
+	span
 }
 
 // Assemble assembles files, in parallel, and maps their functions. Function
@@ -51,24 +55,24 @@ func Assemble(files ...lower.File) (*Image, error) {
 		return nil, err
 	}
 	var code []byte
-	entry := map[string]int{}
+	text := map[string]span{}
 	for _, o := range objects {
 		syms, err := readObject(o)
 		if err != nil {
 			return nil, err
 		}
-		if code, err = link(code, entry, syms); err != nil {
+		if code, err = link(code, text, syms); err != nil {
 			return nil, err
 		}
 	}
-	if len(entry) == 0 {
+	if len(text) == 0 {
 		return nil, errors.New("jit: nothing to assemble")
 	}
 	mem, err := mapCode(code)
 	if err != nil {
 		return nil, err
 	}
-	return &Image{mem, entry}, nil
+	return &Image{mem, text}, nil
 }
 
 // toolchain finds the assembler once.
@@ -129,9 +133,13 @@ func assembleFile(goroot, path string, f lower.File) ([]byte, error) {
 
 // Func returns a function by its name in the assembly, without "·".
 func (m *Image) Func(name string) (Func, error) {
-	at, ok := m.entry[name]
+	s, ok := m.text[name]
 	if !ok {
 		return Func{}, fmt.Errorf("jit: no function %s", name)
 	}
-	return Func{m, name, at}, nil
+	return Func{m, name, s}, nil
 }
+
+// Code is the machine code of f. Distances to read-only data in it depend on
+// what else was assembled.
+func (f Func) Code() []byte { return slices.Clone(f.img.mem[f.at : f.at+f.size]) }

@@ -133,7 +133,7 @@ const align = 64
 
 // link appends the functions of syms, and the data they refer to, to an image
 // and records where each function begins, by its name without the package.
-func link(img []byte, entry map[string]int, syms []symbol) ([]byte, error) {
+func link(img []byte, text map[string]span, syms []symbol) ([]byte, error) {
 	at := make([]int, len(syms))
 	place := func(i int) {
 		s := syms[i]
@@ -149,10 +149,10 @@ func link(img []byte, entry map[string]int, syms []symbol) ([]byte, error) {
 		}
 		place(i)
 		name := s.name[strings.IndexByte(s.name, '.')+1:]
-		if _, ok := entry[name]; ok {
+		if _, ok := text[name]; ok {
 			return nil, fmt.Errorf("jit: two functions are called %s", name)
 		}
-		entry[name] = at[i]
+		text[name] = span{at[i], s.size}
 	}
 	placed := map[int]bool{}
 	for i, s := range syms {
