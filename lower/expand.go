@@ -35,6 +35,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByOffset},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByDot2},
 	{[]vir.Op{vir.OpDot2}, (*expansion).dot2},
+	{[]vir.Op{vir.OpDot2Wrap}, (*expansion).dot2Wrap},
 	{[]vir.Op{vir.OpDot2Sat}, (*expansion).dot2Sat},
 	{[]vir.Op{vir.OpCanonNaN}, (*expansion).canonNaN},
 	{[]vir.Op{vir.OpRedAdd, vir.OpRedMaxS}, (*expansion).reduce},
@@ -277,7 +278,7 @@ func (x *expansion) dot4Sat() []*vir.Instr {
 	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
 	pairs := as(x.dst, format.I16)
 	u, i := as(x.dst, format.U8), as(x.dst, format.I8)
-	if !x.t.has(vir.OpDot2Sat, pairs, u, i) || !x.t.has(vir.OpDot2, x.dst, x.dst, pairs, pairs) {
+	if !x.t.has(vir.OpDot2Sat, pairs, u, i) || !x.hasDot2() && !x.t.has(vir.OpDot2Wrap, x.dst, pairs, pairs) {
 		return nil
 	}
 	if x.typeOf(a) != u && x.b.Range(a).Lo < 0 {
@@ -358,12 +359,25 @@ func (x *expansion) wideLanes(r vir.Reg) (vir.Type, vir.Reg) {
 	return t, x.Bitcast(t, r)
 }
 
-// dot2: products of 16-bit numbers fit in 32 bits.
+// dot2: a sum of two products, then an addition.
 func (x *expansion) dot2() []*vir.Instr {
-	t, c, a, b := x.dst, x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	return x.end(vir.OpAdd, c, x.Op(vir.OpDot2Wrap, x.dst, a, b))
+}
+
+// dot2Wrap: dot2 with nothing to add to, or by products, which fit in 32 bits.
+func (x *expansion) dot2Wrap() []*vir.Instr {
+	t, a, b := x.dst, x.in.Args[0], x.in.Args[1]
+	if x.hasDot2() {
+		return x.end(vir.OpDot2, x.Splat(t, 0), a, b)
+	}
 	even := x.Op(vir.OpMul, t, x.even(a), x.even(b))
-	odd := x.Op(vir.OpMul, t, x.odd(a), x.odd(b))
-	return x.end(vir.OpAdd, x.Op(vir.OpAdd, t, c, even), odd)
+	return x.end(vir.OpAdd, even, x.Op(vir.OpMul, t, x.odd(a), x.odd(b)))
+}
+
+func (x *expansion) hasDot2() bool {
+	pairs := as(x.dst, format.I16)
+	return x.t.has(vir.OpDot2, x.dst, x.dst, pairs, pairs)
 }
 
 // dot2Sat: products of u8 and i8 fit in 16 bits. The sum of two overflows iff they

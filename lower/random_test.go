@@ -269,6 +269,7 @@ func (g *generator) dots() {
 		g.op(vir.OpDot4, t, 0, g.need(t), g.need(i8), g.need(i8))
 	case 2:
 		g.op(vir.OpDot2, t, 0, g.need(t), g.need(i16), g.need(i16))
+		g.op(vir.OpDot2Wrap, t, 0, g.need(i16), g.need(i16))
 	default:
 		g.op(vir.OpDot2Sat, i16, 0, a, g.need(i8))
 	}

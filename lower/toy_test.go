@@ -115,6 +115,7 @@ func (t *toy) addOther(d vir.Type) {
 		t.add(Row{Op: vir.OpDot4, Dst: d, Args: []vir.Type{d, with(format.U8, n), with(format.I8, n)}, Need: toyDotU, Asm: "dotu", Cost: 10, Tied: 1, Fold: []int{3}, FoldSplat: []int{3}})
 		t.add(Row{Op: vir.OpDot4, Dst: d, Args: []vir.Type{d, with(format.I8, n), with(format.I8, n)}, Need: toyDotI, Asm: "doti", Cost: 10, Tied: 1})
 		pair := with(format.I16, 2*d.Lanes)
+		t.add(Row{Op: vir.OpDot2Wrap, Dst: d, Args: []vir.Type{pair, pair}, Need: toySel, Asm: "madd", Cost: 10})
 		t.add(Row{Op: vir.OpDot2, Dst: d, Args: []vir.Type{d, pair, pair}, Need: toyDot2, Asm: "dot2", Cost: 10, Tied: 1})
 	case format.I16:
 		t.op(vir.OpWiden, d, with(format.U8, d.Lanes))
