@@ -150,8 +150,8 @@ func ScaleF32(t *Tensor, index ...Expr) Expr {
 	return Read{t, index}
 }
 
-// TinyAmax is the smallest absolute maximum a group is quantized with, 2^-100:
-// below it values count as zero, and no scale overflows or is subnormal.
+// TinyAmax is the bits of 2^-100, the smallest absolute maximum a group is
+// quantized with: no scale or its inverse overflows or is subnormal.
 const TinyAmax = 0x0d800000
 
 // PrepareAct quantizes activations x[n][k] (f32) to int8, per row or per group of p.Act.Group:
@@ -207,8 +207,8 @@ func PrepareAct(p Problem) *Graph {
 			Body: Binary{And, Unary{Bits, Read{x, []Expr{ng, kk1}}}, I32(0x7fffffff)}},
 		{Out: finite, Axes: []Dim{n, g2}, Body: Binary{CmpGtS, I32(0x7f800000), Read{amax, at(g2)}}},
 		{Out: inv, Axes: []Dim{n, g3}, Body: Binary{Div, fbits(127), safe(g3)}},
-		{Out: t.ActScale, Axes: []Dim{n, g4}, Body: Unary{Bits, Binary{Or,
-			Unary{Bits, Binary{Mul, safe(g4), fbits(1.0 / 127)}}, notFinite(g4)}}},
+		{Out: t.ActScale, Axes: []Dim{n, g4}, Body: Unary{Bits, Binary{Or, Binary{And,
+			Unary{Bits, Binary{Mul, safe(g4), fbits(1.0 / 127)}}, Read{finite, at(g4)}}, notFinite(g4)}}},
 		{Out: t.Act, Axes: []Dim{n, g5, k5}, Body: Cast{format.I8,
 			Unary{CvtI32, Binary{Mul, masked, Read{inv, at(g5)}}}}},
 		{Out: t.Sums, Axes: []Dim{n, g6}, Reduce: []Dim{k6}, Combine: Add,
