@@ -24,15 +24,26 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// TestLLVM has LLVM disassemble every row and assemble it again for a CPU with
-// nothing but the features of the target.
-func TestLLVM(t *testing.T) {
-	llvm := tool(t, "llvm-mc-19", "llvm-mc")
+// gnuFeatures are the features as the GNU assembler names them, where that is not
+// their name in lower case.
+var gnuFeatures = strings.NewReplacer("avxvnni", "avx_vnni", "avx512vnni", "avx512_vnni")
+
+// TestAssemblers has LLVM disassemble every row, and the GNU assembler, unlike
+// LLVM's, refuse what the features of the target do not include. Text does not
+// say that a VEX instruction was EVEX-encoded; its first byte does.
+func TestAssemblers(t *testing.T) {
+	llvm, gnu := tool(t, "llvm-mc-19", "llvm-mc"), tool(t, "x86_64-linux-gnu-as")
 	for _, tg := range Targets() {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
-			text := pipe(t, exec.Command(llvm, "-triple=x86_64", "--disassemble"), hexCode(t, tg))
-			attrs := "+" + strings.ToLower(strings.Join(FeatureNames(tg.Machine().Has), ",+"))
-			pipe(t, exec.Command(llvm, "-triple=x86_64", "-mattr="+attrs, "-filetype=null"), text)
+			m := tg.Machine()
+			text := pipe(t, exec.Command(llvm, "-triple=x86_64", "--disassemble", "--show-encoding"), hexCode(t, tg))
+			for line := range bytes.Lines(text) {
+				if m.NumVec == 16 && bytes.Contains(line, []byte("encoding: [0x62")) {
+					t.Errorf("%s is EVEX-encoded", line)
+				}
+			}
+			march := strings.ToLower("generic64+" + strings.Join(FeatureNames(m.Has), "+"))
+			pipe(t, exec.Command(gnu, "-march="+gnuFeatures.Replace(march), "-o", t.TempDir()+"/o"), text)
 		})
 	}
 }
