@@ -51,7 +51,13 @@ func BitSerial(w format.Weight, parts ...int) (Decomposition, error) {
 			d.Coef[p] /= 2
 		}
 	}
-	return d, d.check(w, bit)
+	if err := d.checkParts(w); err != nil {
+		return Decomposition{}, err
+	}
+	if err := d.checkLevels(w, bit); err != nil {
+		return Decomposition{}, fmt.Errorf("%w; use ElementLUT", err)
+	}
+	return d, nil
 }
 
 // ElementLUT takes a whole code as one digit, whose value is its level
@@ -61,7 +67,10 @@ func ElementLUT(w format.Weight, parts ...int) (Decomposition, error) {
 		return Decomposition{}, err
 	}
 	d := Decomposition{Alphabet: slices.Clone(w.Levels), Coef: []int{1}, HalfOf: 1, Parts: slices.Clone(parts)}
-	return d, d.check(w, whole)
+	if err := d.checkParts(w); err != nil {
+		return Decomposition{}, err
+	}
+	return d, nil
 }
 
 // Digits is the number of elements of K that one index of every part covers.
@@ -94,8 +103,8 @@ type digitOf func(code, plane Expr) Expr
 func bit(code, plane Expr) Expr   { return Binary{And, Binary{ShrS, code, plane}, I32(1)} }
 func whole(code, plane Expr) Expr { return code }
 
-// check refuses parts without tables, and a decomposition that is not one of w.
-func (d Decomposition) check(w format.Weight, digit digitOf) error {
+// checkParts refuses parts without tables.
+func (d Decomposition) checkParts(w format.Weight) error {
 	if len(d.Parts) == 0 {
 		return lutError(w, "an index needs at least one part")
 	}
@@ -107,6 +116,11 @@ func (d Decomposition) check(w format.Weight, digit digitOf) error {
 			return lutError(w, "part %d: %d digits of %d values need a table of more than %d entries", i, g, len(d.Alphabet), MaxEntries)
 		}
 	}
+	return nil
+}
+
+// checkLevels refuses a decomposition that is not one of w.
+func (d Decomposition) checkLevels(w format.Weight, digit digitOf) error {
 	if d.HalfOf != 1 && d.HalfOf != 2 {
 		return lutError(w, "half_of is %d; want 1 or 2", d.HalfOf)
 	}
@@ -120,7 +134,7 @@ func (d Decomposition) check(w format.Weight, digit digitOf) error {
 			v += c * d.Alphabet[i]
 		}
 		if v != d.HalfOf*level {
-			return lutError(w, "level %d of code %d is not a sum over its digits; use ElementLUT", level, code)
+			return lutError(w, "level %d of code %d is not a sum over its digits", level, code)
 		}
 	}
 	return nil
@@ -160,7 +174,10 @@ func lutGraph(p Problem, d Decomposition, digit digitOf) (*Graph, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if err := d.check(p.Weight, digit); err != nil {
+	if err := d.checkParts(p.Weight); err != nil {
+		return nil, err
+	}
+	if err := d.checkLevels(p.Weight, digit); err != nil {
 		return nil, err
 	}
 	if err := d.fits(p); err != nil {
