@@ -114,22 +114,13 @@ func (v *vectorizer) callers(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos) er
 
 // origin is where the caller's pointer stands at iteration it of outer loop l.
 func (v *vectorizer) origin(b *nest.Buffer, l nest.Loop, it int) int {
-	idx := make([]int, 2)
-	if l.Root == rowAxis(b) {
-		idx[0] = l.Coef * it
-	}
-	if b.Tensor.Name == "out" {
-		return 0
+	idx := make([]int, len(b.Tensor.Dims))
+	for i, d := range b.Tensor.Dims {
+		if d == l.Root {
+			idx[i] = l.Coef * it
+		}
 	}
 	return b.Pos(idx).Byte
-}
-
-// rowAxis is the stage axis of the first index of b.
-func rowAxis(b *nest.Buffer) string {
-	if len(b.Tensor.Dims) > 0 {
-		return b.Tensor.Dims[0]
-	}
-	return ""
 }
 
 // period is the number of leading lanes whose bytes are consecutive elements

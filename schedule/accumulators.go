@@ -38,8 +38,8 @@ func (x Rfactor) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "would change the order of a float sum")
 	case l.Root == "g":
 		return nil, illegal(x, x.Loop, "groups have different scales")
-	case st.usedBy(x.Loop) != "":
-		return nil, illegal(x, x.Loop, "%s keeps it apart already", st.usedBy(x.Loop))
+	case st.keptBy(x.Loop) != "":
+		return nil, illegal(x, x.Loop, "%s keeps it apart already", st.keptBy(x.Loop))
 	}
 	st.insert([]nest.Keep{{Name: x.Loop}}, func(t ir.Expr) ir.Expr { return t })
 	return c, nil

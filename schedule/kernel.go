@@ -169,7 +169,7 @@ func (s *State) groupOrder() error {
 func (s *State) contiguous(k *Kernel) error {
 	for _, l := range s.main().loops {
 		size := map[string]int{"m": k.Rows, "n": k.Cols}[l.Root]
-		if size > 0 && (l.Kind == nest.Outer) != (l.Coef >= size) {
+		if size > 0 && l.N != 1 && (l.Kind == nest.Outer) != (l.Coef >= size) {
 			return &Unfinished{"loop " + l.Name, "the rows and columns of one call must be consecutive"}
 		}
 	}
@@ -180,10 +180,7 @@ func (s *State) contiguous(k *Kernel) error {
 func (s *State) actLayout(cols int) (*format.Layout, error) {
 	chunk := s.chunk
 	if chunk == 0 {
-		chunk = 64
-		for s.weights.RecordK%chunk != 0 {
-			chunk /= 2
-		}
+		chunk = s.usualChunk()
 	}
 	if s.weights.RecordK%chunk != 0 {
 		return nil, &Unfinished{"pack act", "the chunk does not divide a record of the weights"}
@@ -194,9 +191,21 @@ func (s *State) actLayout(cols int) (*format.Layout, error) {
 	}}}, nil
 }
 
+// usualChunk is the largest power of two up to a cache line that every serial
+// loop over K advances by a multiple of.
+func (s *State) usualChunk() int {
+	chunk := 64
+	for _, l := range s.main().loops {
+		for s.main().reduce[l.Root] && l.Kind == nest.Serial && l.N != 1 && s.fullCoef(l)%chunk != 0 {
+			chunk /= 2
+		}
+	}
+	return chunk
+}
+
 func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	t := s.Problem.Tensors()
-	out := &ir.Tensor{Name: "out", Elem: format.F32}
+	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	b := map[string]*nest.Buffer{
 		"out":    {Tensor: out, Strides: []int{4 * k.Rows, 4}},
 		"codes":  {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead},

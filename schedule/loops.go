@@ -74,15 +74,27 @@ var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true}
 
 // usedBy names what refers to a loop: an accumulator or a staged value.
 func (st *stage) usedBy(loop string) string {
+	if acc := st.keptBy(loop); acc != "" {
+		return acc
+	}
 	for _, lv := range st.levels {
-		if lv.At == loop || slices.Contains(lv.fields, loop) ||
-			slices.ContainsFunc(lv.Keep, func(k nest.Keep) bool { return k.Name == loop }) {
+		if lv.At == loop || slices.Contains(lv.fields, loop) {
 			return "accumulator " + lv.Temp.Name
 		}
 	}
 	for _, sg := range st.staged {
 		if sg.At == loop {
 			return "staged " + sg.Temp.Name
+		}
+	}
+	return ""
+}
+
+// keptBy names the accumulator that keeps the values of a loop apart.
+func (st *stage) keptBy(loop string) string {
+	for _, lv := range st.levels {
+		if slices.ContainsFunc(lv.Keep, func(k nest.Keep) bool { return k.Name == loop }) {
+			return "accumulator " + lv.Temp.Name
 		}
 	}
 	return ""

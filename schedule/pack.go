@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
@@ -70,7 +71,7 @@ func (x Pack) codes(s *State) (*State, error) {
 	if c.weights != nil {
 		return nil, illegal(x, x.Tensor, "already packed")
 	}
-	fields, nf := []format.Digit{}, 1
+	fields, nf := []format.Digit{}, 1 // not nil, even for a single field: codes are bits
 	var used []string
 	loop := func(name string) (nest.Loop, error) {
 		i := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return l.Name == name })
@@ -91,7 +92,9 @@ func (x Pack) codes(s *State) (*State, error) {
 		if l.N == 0 {
 			return nil, illegal(x, name, "a field loop needs a constant trip count")
 		}
-		fields = append([]format.Digit{c.digit(l, nf)}, fields...)
+		if l.N > 1 {
+			fields = append([]format.Digit{c.digit(l, nf)}, fields...)
+		}
 		nf *= l.N
 	}
 	if nf > 64 {
@@ -140,11 +143,38 @@ func (x Pack) codes(s *State) (*State, error) {
 	if err := x.scales(c, lay, loops[2:], fields); err != nil {
 		return nil, err
 	}
+	for i := range lay.Parts {
+		lay.Parts[i].Digits = merge(lay.Parts[i].Digits)
+	}
 	if err := lay.Validate(); err != nil {
 		return nil, illegal(x, x.Tensor, "%v", err)
 	}
 	c.weights, c.packed = lay, x
 	return c, nil
+}
+
+// merge joins digits that continue each other, so that a layout does not depend
+// on how the loops that made it are split.
+func merge(digits []format.Digit) []format.Digit {
+	ds := slices.DeleteFunc(digits, func(d format.Digit) bool { return d.Mod == 1 })
+	slices.SortFunc(ds, func(a, b format.Digit) int {
+		if c := strings.Compare(a.Axis, b.Axis); c != 0 {
+			return c
+		}
+		return b.Div - a.Div
+	})
+	var out []format.Digit
+	for _, d := range ds {
+		if n := len(out); n > 0 {
+			up := &out[n-1]
+			if up.Axis == d.Axis && up.Div == d.Div*d.Mod && up.Stride == d.Stride*d.Mod {
+				*up = format.Digit{Axis: d.Axis, Div: d.Div, Mod: up.Mod * d.Mod, Stride: d.Stride}
+				continue
+			}
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 // digit is the digit of the logical index that l counts.
@@ -204,6 +234,15 @@ func (x Pack) scales(s *State, lay *format.Layout, order []nest.Loop, fields []f
 			return illegal(x, l.Name, "straddles the weight groups of %d", w.Group)
 		}
 	}
+	// Rows in their natural order, so that the scales of neighbouring lanes are neighbours.
+	natural := func(a, b nest.Loop) int {
+		if a.Root == "m" && b.Root == "m" {
+			return b.Coef - a.Coef
+		}
+		return strings.Compare(a.Root, b.Root) // g, k, m
+	}
+	slices.SortStableFunc(rows, natural)
+	slices.SortStableFunc(groups, natural)
 	if w.Per != format.PerGroup {
 		p := format.Part{Name: "scales", Elem: w.Scale, Header: true}
 		lay.HeaderBytes = s.place(&p, rows, w.Scale.Bytes())

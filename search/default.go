@@ -1,0 +1,139 @@
+package search
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Widths are the column-block widths that a default schedule has kernels for.
+var Widths = []int{1, 2, 4, 8}
+
+// Use is a schedule for one width of column blocks.
+type Use struct {
+	Cols  int
+	Trace schedule.Trace
+}
+
+// Default chooses schedules for p on a machine without measuring: one for each
+// width, all for one packed buffer. The same arguments give the same traces.
+//
+// For each width it takes, among the row blocks and field scales whose
+// accumulators fit the registers, the kernel whose instructions cost least per
+// product, by the costs in the target's rows. A width that no choice fits is
+// left out; width 1 is always there.
+func Default(p ir.Problem, t lower.Target) ([]Use, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	base := layoutChoice(p, t.Machine())
+	var out []Use
+	for _, cols := range Widths {
+		use, err := cheapest(p, t, blocks(base, cols))
+		if err != nil && cols == 1 {
+			return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
+		}
+		if err == nil {
+			out = append(out, use)
+		}
+	}
+	return out, nil
+}
+
+// layoutChoice fixes what all widths share: the packed layout.
+func layoutChoice(p ir.Problem, m lower.Machine) Choice {
+	w := p.Weight
+	c := Choice{Lanes: m.VecBits / 32, Rows: 4, RowFields: 1, Cells: 1, Map: "dense", RecordRows: true,
+		Value: "affine", Hoist: "flush", Dot: 4, Flush: 1, Order: 1, Scale: "end", Ahead: 4096}
+	step, ok := evenly(w)
+	if !ok {
+		c.Value = "lookup"
+	} else if step == 1 {
+		c.Hoist = "init"
+	}
+	if m.NumVec < 32 {
+		c.Rows = 2
+	}
+	fields := CellFields(w)
+	if g := p.GroupK(); g > 0 {
+		for c.RowFields < fields && g%(4*fields/c.RowFields) != 0 {
+			c.RowFields *= 2
+		}
+	}
+	c.Serial = w.Per == format.PerGroup && w.Group > 64
+	return c
+}
+
+// blocks are the choices for one width: row vectors per call times field scales.
+func blocks(base Choice, cols int) []Choice {
+	var out []Choice
+	for block := base.Rows; block >= 1; block /= 2 {
+		for _, below := range []int{8, 4, 0} {
+			c := base
+			c.Cols, c.Block, c.Below = cols, block, below
+			if cols > 1 {
+				c.Order, c.Stage = 2, "f" // decode once, then use in all columns
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// cheapest builds every choice and takes the one that costs least.
+func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best Use, err error) {
+	least := math.Inf(1)
+	for _, c := range choices {
+		trace := c.Trace(p)
+		k, fail := schedule.Compile(p, trace)
+		if fail != nil {
+			err = fail
+			continue
+		}
+		m, fail := lower.Build(t, k.Nest, "k")
+		if fail != nil {
+			err = fail
+			continue
+		}
+		if cost := costPerProduct(k, m); cost < least {
+			least, best = cost, Use{c.Cols, trace}
+		}
+	}
+	if best.Trace == nil {
+		return best, err
+	}
+	return best, nil
+}
+
+// typicalK is the K that costs are weighed at.
+const typicalK = 4096
+
+// costPerProduct is the cost of all instructions of one call, per product.
+func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 {
+	trips, times := []float64{}, 1.0
+	cost := 0.0
+	for _, op := range m.Ops {
+		switch op.Kind {
+		case lower.MInstr:
+			cost += times * float64(op.Row.Cost)
+		case lower.MLoopBegin:
+			n := float64(op.Count.Const)
+			if op.Count.Param >= 0 {
+				n = typicalK / float64(k.StepK)
+			}
+			trips, times = append(trips, n), times*n
+		case lower.MLoopEnd:
+			cost += times * scalarCost * float64(2+len(op.Adds))
+			times /= trips[len(trips)-1]
+			trips = trips[:len(trips)-1]
+		}
+	}
+	return cost / float64(k.Rows*k.Cols*typicalK)
+}
+
+// scalarCost is the cost of a scalar instruction, in tenths of a cycle.
+const scalarCost = 2

@@ -1,0 +1,49 @@
+package search
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Every built-in format has default schedules on every amd64 target, and all
+// widths share one layout.
+func TestDefault(t *testing.T) {
+	for _, tg := range amd64.Targets() {
+		for _, name := range append(format.Names(), "w2-g32", "w2-g128", "w4-g32", "w4-g128", "w1-g16", "w3-g48", "w4-g32-z") {
+			w, err := format.Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := ir.Problem{Weight: w}
+			start := time.Now()
+			uses, err := Default(p, tg)
+			if err != nil {
+				t.Errorf("%s %s: %v", tg.Machine().Name, name, err)
+				continue
+			}
+			hash := ""
+			for _, u := range uses {
+				k, err := schedule.Compile(p, u.Trace)
+				if err != nil {
+					t.Errorf("%s %s: %v", tg.Machine().Name, name, err)
+					continue
+				}
+				if h := k.Weights.Hash(); hash != "" && h != hash {
+					t.Errorf("%s %s: %d columns: another layout", tg.Machine().Name, name, u.Cols)
+				} else {
+					hash = h
+				}
+				if _, err := lower.Build(tg, k.Nest, "k"); err != nil {
+					t.Errorf("%s %s %d columns: %v\n%v", tg.Machine().Name, name, u.Cols, err, u.Trace)
+				}
+			}
+			t.Logf("%s %s: %v", tg.Machine().Name, name, time.Since(start)/time.Duration(len(uses)))
+		}
+	}
+}

@@ -1,0 +1,332 @@
+// Package search chooses schedules: the space of traces for a product, samples
+// and mutations of it, and the default schedules.
+package search
+
+import (
+	"fmt"
+	"math/rand"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Choice is one point of the space: every decision that makes a trace. The
+// pack decisions (Lanes to Chunk) of all uses of a matrix must agree.
+type Choice struct {
+	// Layout.
+	AlongK     bool   // lanes are elements of K of one row, summed at the end, instead of rows
+	Lanes      int    // 32-bit lanes of a vector
+	Rows       int    // vectors of rows (AlongK: rows) per tile
+	RowFields  int    // fields of a cell that are rows, the others are elements of K
+	Cells      int    // cells of one vector that follow each other along K before the next row vector
+	Map        string // bits within a cell
+	RecordRows bool   // row vectors vary faster than cells along K
+	// Computation.
+	Value   string // affine or lookup
+	Hoist   string // init, flush or none
+	Dot     int    // products per instruction: 4 into 32 bits, 2 into 16
+	Below   int    // read_scaled, 0: shift every field down
+	Flush   int    // cells repeated in the code; with Dot 2 the sum is widened after them
+	Cols    int    // columns per call
+	Block   int    // row vectors per call, divides Rows
+	Order   int    // order of the unrolled loops, index into orders
+	Serial  bool   // cells are a loop of the kernel instead of repeated code
+	Stage   string // loop at which decoded weights are kept, "": not
+	Scale   string // scale_at
+	Ahead   int    // prefetch distance, 0: none
+	Chunk   int    // activation chunk, 0: default
+	Factor  string // unrolled loop of K with accumulators of its own, "": none
+	AtGroup bool   // the loop over groups inside a record is serial, not unrolled
+}
+
+// orders are the orders of the unrolled loops inside the loop over cells:
+// row vectors, row fields, fields along K, columns.
+var orders = [][]string{
+	{"r", "s", "f", "n"}, {"f", "s", "r", "n"}, {"f", "n", "s", "r"}, {"n", "r", "s", "f"}, {"r", "s", "n", "f"}, {"f", "s", "n", "r"},
+}
+
+// CellFields is the smallest number of codes of w that fill whole bytes.
+func CellFields(w format.Weight) int {
+	f := 1
+	for f*w.Bits%8 != 0 {
+		f *= 2
+	}
+	return f
+}
+
+// builder collects the steps of one trace.
+type builder struct {
+	p     ir.Problem
+	c     Choice
+	t     schedule.Trace
+	loops []string // serial and outer loops over K and rows, outermost first
+}
+
+func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
+
+func (b *builder) split(loop string, by int, outer, inner string) {
+	b.add(schedule.Split{Loop: loop, By: by, Into: [2]string{outer, inner}})
+}
+
+func (b *builder) bind(loop, to string) { b.add(schedule.Bind{Loop: loop, To: to}) }
+
+// Trace spells c out as steps for p. The trace may be illegal: that is for the
+// steps to say.
+func (c Choice) Trace(p ir.Problem) schedule.Trace {
+	b := &builder{p: p, c: c}
+	b.add(schedule.Decompose{Family: "dot", Value: c.Value})
+	if c.Hoist != "none" {
+		b.add(schedule.HoistZero{At: c.Hoist})
+	}
+	b.columns()
+	b.rows()
+	b.along()
+	b.order()
+	b.pack()
+	b.accumulators()
+	if c.Stage != "" {
+		b.add(schedule.Stage{Value: "w", At: c.Stage})
+	}
+	if c.Scale == "begin" {
+		b.add(schedule.ScaleAt{Where: c.Scale})
+	}
+	if c.Ahead > 0 {
+		b.add(schedule.Prefetch{Bytes: c.Ahead})
+	}
+	return b.t
+}
+
+// columns: n = Cols*nt + n.
+func (b *builder) columns() {
+	b.split("n", b.c.Cols, "nt", "nc")
+	b.bind("nt", "outer")
+	b.bind("nc", "unrolled")
+}
+
+// rows: m = mt, then call block ro, row vector r, row field s, lane l.
+func (b *builder) rows() {
+	lanes := b.c.Lanes
+	if b.c.AlongK {
+		lanes = 1
+	}
+	tile := b.c.Rows * b.c.RowFields * lanes
+	b.split("m", tile, "mt", "mi")
+	b.bind("mt", "outer")
+	b.split("mi", b.c.Block*b.c.RowFields*lanes, "ro", "mb")
+	b.bind("ro", "outer")
+	b.split("mb", b.c.RowFields*lanes, "r", "mr")
+	b.bind("r", "unrolled")
+	b.split("mr", lanes, "s", "l")
+	b.bind("s", "unrolled")
+	if b.c.AlongK {
+		b.bind("l", "unrolled")
+	} else {
+		b.bind("l", "vector")
+	}
+}
+
+// along: the loops over K. Without groups k = ks, cells u, field f, (lanes x,) j;
+// with groups the record is a weight group: gt, gi, and the cells of a group.
+func (b *builder) along() {
+	c, w := b.c, b.p.Weight
+	f := b.keyFields()
+	x := 1
+	if c.AlongK {
+		x = c.Lanes
+	}
+	cell := 4 * f * x
+	if g := b.p.GroupK(); g > 0 {
+		inner := 1
+		if w.Per == format.PerGroup {
+			inner = max(w.Group/g, 1)
+		}
+		b.split("g", inner, "gt", "gi")
+		b.loops = append(b.loops, "gt", "gi")
+		if !c.AtGroup {
+			b.bind("gi", "unrolled")
+		}
+		b.split("k", cell*max(c.Flush, 1), "ks", "kk")
+		b.loops = append(b.loops, "ks")
+	} else {
+		b.split("k", cell*c.Cells, "kt", "kc")
+		b.split("kc", cell*max(c.Flush, 1), "ks", "kk")
+		b.loops = append(b.loops, "kt", "ks")
+	}
+	b.split("kk", cell, "u", "ku")
+	b.loops = append(b.loops, "u")
+	if !c.Serial {
+		b.bind("ks", "unrolled")
+	}
+	b.bind("u", "unrolled")
+	b.split("ku", 4*x, "f", "kx")
+	b.bind("f", "unrolled")
+	b.split("kx", 4, "x", "j")
+	if c.AlongK {
+		b.bind("x", "vector")
+	} else {
+		b.bind("x", "unrolled")
+	}
+	if c.Dot == 2 {
+		b.split("j", 2, "jo", "ji")
+		b.bind("jo", "vector")
+		b.add(schedule.Tensorize{Loop: "ji", To: "dot2"})
+		return
+	}
+	b.add(schedule.Tensorize{Loop: "j", To: "dot4"})
+}
+
+// keyFields is the number of fields of a cell along K.
+func (b *builder) keyFields() int {
+	return max(CellFields(b.p.Weight)/b.c.RowFields, 1)
+}
+
+// dots are the innermost lanes.
+func (b *builder) dots() []string {
+	if b.c.Dot == 2 {
+		return []string{"jo", "ji"}
+	}
+	return []string{"j"}
+}
+
+func (b *builder) order() {
+	order := append([]string{"nt", "mt", "ro"}, b.loops...)
+	for _, o := range orders[b.c.Order%len(orders)] {
+		if o == "n" {
+			o = "nc"
+		}
+		order = append(order, o)
+	}
+	order = append(order, "l", "x")
+	b.add(schedule.Reorder{Order: append(order, b.dots()...)})
+}
+
+func (b *builder) pack() {
+	c := b.c
+	order := append([]string{"mt"}, b.loops...)
+	rows := []string{"ro", "r"}
+	if c.RecordRows {
+		order = append(order, rows...)
+	} else { // rows outside the cells, still inside the record
+		i := 2 // after the tile and the record
+		if b.p.GroupK() > 0 {
+			i = 3
+		}
+		order = append(order[:i:i], append(rows, order[i:]...)...)
+	}
+	order = append(order, "words", "l", "x")
+	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map})
+	if c.Chunk > 0 {
+		b.add(schedule.Pack{Tensor: "act", Chunk: c.Chunk})
+	}
+}
+
+func (b *builder) accumulators() {
+	c := b.c
+	if c.AlongK {
+		b.add(schedule.Rfactor{Loop: "x"})
+	}
+	if c.Below > 0 {
+		b.add(schedule.ReadScaled{Below: c.Below})
+	}
+	if c.Factor != "" {
+		b.add(schedule.Rfactor{Loop: c.Factor})
+	}
+	if c.Dot == 2 {
+		b.add(schedule.Rfactor{Loop: "jo"})
+		b.add(schedule.WidenEvery{Loop: "u"})
+		b.add(schedule.Accumulate{Type: "i16"})
+	}
+}
+
+// String names the choice by what it does, for tables.
+func (c Choice) String() string {
+	lanes := "rows"
+	if c.AlongK {
+		lanes = "k"
+	}
+	return fmt.Sprintf("%s lanes %d, %d of %d vectors, %d columns, dot%d, below %d", lanes, c.Lanes, c.Block, c.Rows, c.Cols, c.Dot, c.Below)
+}
+
+func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }
+
+// Sample draws a random choice for p on a machine with vectors of vecBits. Many
+// are illegal or need more registers than the machine has.
+func Sample(rng *rand.Rand, p ir.Problem, vecBits int) Choice {
+	c := Choice{
+		AlongK: rng.Intn(5) == 0, Lanes: vecBits / 32, Rows: pick(rng, 1, 2, 2, 3, 4), RowFields: 1,
+		Map: "dense", RecordRows: rng.Intn(4) > 0,
+		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
+		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
+		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
+		Ahead: pick(rng, 0, 1024, 4096), Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
+	}
+	if rng.Intn(4) == 0 {
+		c.Lanes = pick(rng, 4, 8, 16)
+	}
+	c.Block = c.Rows
+	for c.Rows%2 == 0 && rng.Intn(3) == 0 && c.Block%2 == 0 {
+		c.Block /= 2
+	}
+	c.cells(rng, p)
+	c.values(rng, p.Weight)
+	return c
+}
+
+// cells chooses how cells divide K.
+func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
+	fields := CellFields(p.Weight)
+	for rng.Intn(3) == 0 && c.RowFields < fields {
+		c.RowFields *= 2
+	}
+	if fields == 8 && rng.Intn(4) == 0 {
+		c.Map = "planes"
+	}
+	c.Flush = pick(rng, 1, 1, 2, 4)
+	c.Cells = c.Flush * pick(rng, 1, 1, 2, 4)
+	g := p.GroupK()
+	if g == 0 {
+		return
+	}
+	lanes := 1
+	if c.AlongK {
+		lanes = c.Lanes
+	}
+	for c.RowFields < fields && g%(4*lanes*fields/c.RowFields) != 0 {
+		c.RowFields *= 2
+	}
+	for c.Flush > 1 && g%(4*lanes*fields/c.RowFields*c.Flush) != 0 {
+		c.Flush /= 2
+	}
+	if g%(4*lanes) != 0 {
+		c.AlongK = false
+	}
+}
+
+// values chooses among the ways to decode that w has.
+func (c *Choice) values(rng *rand.Rand, w format.Weight) {
+	step, ok := evenly(w)
+	switch {
+	case !ok:
+		c.Value = "lookup"
+	case len(w.Levels) > 64:
+		c.Value = "affine"
+	}
+	if c.Hoist == "none" && (w.Zero || c.Dot == 2) || c.Hoist == "init" && c.Value == "affine" && step != 1 {
+		c.Hoist = "flush"
+	}
+	if c.Value == "lookup" || c.Hoist == "none" || CellFields(w) == 1 {
+		c.Below = 0
+	}
+}
+
+// evenly reports whether w's levels are step apart.
+func evenly(w format.Weight) (step int, ok bool) {
+	step = w.Levels[1] - w.Levels[0]
+	for i := range w.Levels {
+		if w.Levels[i] != w.Levels[0]+i*step {
+			return 0, false
+		}
+	}
+	return step, step > 0
+}
