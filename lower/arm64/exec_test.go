@@ -130,12 +130,25 @@ func offsets(r *lower.Row) []int {
 	return []int{0}
 }
 
-// addRow adds a kernel that loads the arguments of r, executes r and stores its
-// result.
+// addRow adds a kernel of r in random registers, and calls of it.
 func (b *batch) addRow(t *testing.T, r *lower.Row, imm int64, off int, rnd *rand.Rand) {
-	f := &vir.Func{Name: fmt.Sprint("k", len(b.kernels))}
-	param := func(name string) vir.Mem {
+	f, sizes := rowFunc(fmt.Sprint("k", len(b.kernels)), r, imm, off, rnd)
+	b.kernels = append(b.kernels, scatter(t, f, rnd))
+	for n := range 4 {
+		b.call(t, f, rowArgs(r, sizes, n > 1, rnd))
+		if len(r.Args) == 0 {
+			break
+		}
+	}
+}
+
+// rowFunc is a function that loads the arguments of r, executes r and stores its
+// result, and the sizes of its buffers.
+func rowFunc(name string, r *lower.Row, imm int64, off int, rnd *rand.Rand) (f *vir.Func, sizes []int) {
+	f = &vir.Func{Name: name}
+	param := func(name string, size int) vir.Mem {
 		f.Params = append(f.Params, vir.Param{Name: name})
+		sizes = append(sizes, size)
 		return vir.Mem{Buf: len(f.Params) - 1}
 	}
 	reg := func(t vir.Type) vir.Reg {
@@ -144,47 +157,41 @@ func (b *batch) addRow(t *testing.T, r *lower.Row, imm int64, off int, rnd *rand
 	}
 	add := func(in *vir.Instr) { f.Body = append(f.Body, in) }
 	in := &vir.Instr{Op: r.Op, Dst: vir.NoReg, Imm: imm}
-	sizes := []int{}
 	for i, a := range r.Args {
 		in.Args = append(in.Args, reg(a))
-		add(&vir.Instr{Op: vir.OpLoad, Dst: in.Args[i], Mem: param(fmt.Sprint("a", i))})
-		sizes = append(sizes, size(a))
+		add(&vir.Instr{Op: vir.OpLoad, Dst: in.Args[i], Mem: param(fmt.Sprint("a", i), size(a))})
 	}
-	if r.Op.HasMem() {
-		in.Mem = param("p")
-		in.Mem.Off = off
-		sizes = append(sizes, max(0, off+size(r.Dst)))
-	}
-	if r.Op == vir.OpPrefetch {
-		sizes[0] = 16
-	}
-	if r.Op == vir.OpConst {
+	switch {
+	case r.Op == vir.OpPrefetch:
+		in.Mem = param("p", 16)
+	case r.Op.HasMem():
+		in.Mem = param("p", off+size(r.Dst))
+	case r.Op == vir.OpConst:
 		f.Consts = [][]byte{randomBytes(rnd, 5), randomBytes(rnd, size(r.Dst))}
 		in.Imm = 1
 	}
+	in.Mem.Off = off
 	add(in)
 	if r.Op.HasResult() {
 		in.Dst = reg(r.Dst)
-		add(&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{in.Dst}, Mem: param("out")})
-		sizes = append(sizes, size(r.Dst))
+		add(&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{in.Dst}, Mem: param("out", size(r.Dst))})
 	}
-	b.kernels = append(b.kernels, scatter(t, f, rnd))
-	for n := range 4 {
-		var args []vir.Arg
-		for i, s := range sizes {
-			a := vir.Arg{Buf: make([]byte, s)}
-			if i < len(r.Args) {
-				fill(a.Buf, r, i, n > 1, rnd)
-			} else if s < 100 || n == 0 {
-				copy(a.Buf, randomBytes(rnd, s))
-			}
-			args = append(args, a)
+	return f, sizes
+}
+
+// rowArgs are arguments for the function of r.
+func rowArgs(r *lower.Row, sizes []int, edges bool, rnd *rand.Rand) []vir.Arg {
+	var args []vir.Arg
+	for i, s := range sizes {
+		a := vir.Arg{Buf: make([]byte, s)}
+		if i < len(r.Args) {
+			fill(a.Buf, r, i, edges, rnd)
+		} else {
+			rnd.Read(a.Buf[max(0, s-100):])
 		}
-		b.call(t, f, args)
-		if len(r.Args) == 0 {
-			break
-		}
+		args = append(args, a)
 	}
+	return args
 }
 
 // scatter selects rows for straight-line f and puts its registers anywhere.
@@ -249,9 +256,12 @@ func fill(buf []byte, r *lower.Row, i int, edges bool, rnd *rand.Rand) {
 			}
 		}
 	}
-	if r.Op == vir.OpLookup16 && i == 0 {
+	switch r.Op {
+	case vir.OpLookup16, vir.OpLookup32, vir.OpLookup64:
 		for j := range buf {
-			buf[j] &= 15
+			if i == 0 {
+				buf[j] %= byte(tableSize(r.Op))
+			}
 		}
 	}
 	if r.Op == vir.OpCvtI32 {

@@ -1,0 +1,112 @@
+package arm64
+
+import (
+	"errors"
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// TestEveryOperation lowers every operation on every combination of types that
+// vir allows, from one lane to four registers, and runs it.
+func TestEveryOperation(t *testing.T) {
+	target := ByName("dotprod")
+	rnd := rand.New(rand.NewSource(6))
+	var b batch
+	seen := map[vir.Op]int{}
+	for _, op := range vir.Ops() {
+		for _, types := range signatures(op) {
+			r := &lower.Row{Op: op, Dst: types[0], Args: types[1:]}
+			for _, imm := range immediates(r)[:min(3, len(immediates(r)))] {
+				f, sizes := rowFunc(fmt.Sprint("k", len(b.kernels)), r, imm, 3, rnd)
+				if vir.Verify(f) != nil {
+					continue
+				}
+				k, err := lower.Compile(target, f)
+				if p := (*lower.Pressure)(nil); errors.As(err, &p) {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%v\n%v", err, f)
+					continue
+				}
+				seen[op]++
+				b.kernels = append(b.kernels, k)
+				b.call(t, f, rowArgs(r, sizes, false, rnd))
+				b.call(t, f, rowArgs(r, sizes, true, rnd))
+			}
+		}
+	}
+	for _, op := range vir.Ops() {
+		if seen[op] == 0 {
+			t.Errorf("%v was never lowered", op)
+		}
+	}
+	b.run(t, target)
+}
+
+// signatures lists candidates for the types of op, the result first: all that vir
+// allows of up to 64 bytes, and others.
+func signatures(op vir.Op) [][]vir.Type {
+	var out [][]vir.Type
+	var all []vir.Type
+	for _, e := range anyElem {
+		for n := 1; n*e.Bytes() <= 64; n *= 2 {
+			all = append(all, vir.Type{Elem: e, Lanes: n})
+		}
+	}
+	for _, t := range all {
+		of := func(e format.DType, n int) vir.Type { return vir.Type{Elem: e, Lanes: n} }
+		half := of(t.Elem, t.Lanes/2)
+		switch op {
+		case vir.OpStore, vir.OpPrefetch, vir.OpLoad, vir.OpLoadSplat, vir.OpConst, vir.OpSplat:
+			out = append(out, append([]vir.Type{t}, make([]vir.Type, op.NumArgs())...))
+			if op == vir.OpStore {
+				out[len(out)-1][1] = t
+			}
+		case vir.OpJoin:
+			out = append(out, []vir.Type{t, half, half})
+		case vir.OpDot4:
+			for _, e := range []format.DType{format.U8, format.I8} {
+				out = append(out, []vir.Type{t, t, of(e, 4*t.Lanes), of(format.I8, 4*t.Lanes)})
+			}
+		case vir.OpDot2:
+			out = append(out, []vir.Type{t, t, of(format.I16, 2*t.Lanes), of(format.I16, 2*t.Lanes)})
+		case vir.OpDot2Wrap:
+			out = append(out, []vir.Type{t, of(format.I16, 2*t.Lanes), of(format.I16, 2*t.Lanes)})
+		case vir.OpDot2Sat:
+			out = append(out, []vir.Type{t, of(format.U8, 2*t.Lanes), of(format.I8, 2*t.Lanes)})
+		case vir.OpLookup16, vir.OpLookup16Mod, vir.OpLookup32, vir.OpLookup32Mod, vir.OpLookup64, vir.OpLookup64Mod:
+			out = append(out, []vir.Type{t, of(format.U8, t.Lanes), of(t.Elem, max(tableSize(op), t.Lanes))})
+		default:
+			switch op.NumArgs() {
+			case 1:
+				for _, a := range all {
+					out = append(out, []vir.Type{t, a})
+				}
+			case 2:
+				out = append(out, []vir.Type{t, t, t})
+			default:
+				out = append(out, []vir.Type{t, t, t, t})
+			}
+		}
+	}
+	return out
+}
+
+// tableSize is the number of entries of the tables of a lookup, or 0.
+func tableSize(op vir.Op) int {
+	switch op {
+	case vir.OpLookup16, vir.OpLookup16Mod:
+		return 16
+	case vir.OpLookup32, vir.OpLookup32Mod:
+		return 32
+	case vir.OpLookup64, vir.OpLookup64Mod:
+		return 64
+	}
+	return 0
+}
