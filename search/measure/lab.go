@@ -1,0 +1,165 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search/jit"
+)
+
+// Lab makes probes: it holds their kernels and buffers until Close.
+type Lab struct {
+	Host    Host
+	targets []lower.Target
+	img     *jit.Image
+	in, out Memory // registers are loaded from in, results stored to out
+	buffers map[bufferKey]*buffer
+}
+
+// ErrNoTarget is returned where no target's kernels run.
+var ErrNoTarget = errors.New("measure: this machine runs the kernels of no target")
+
+// The registers of a probe are loaded from and stored to a line each.
+const scratchBytes = 64 * lineBytes
+
+// NewLab lowers and assembles the probes of every target that this machine runs.
+func NewLab() (*Lab, error) {
+	l := &Lab{Host: ThisHost(), targets: Targets(), buffers: map[bufferKey]*buffer{}}
+	if len(l.targets) == 0 {
+		return nil, ErrNoTarget
+	}
+	var files []lower.File
+	for i, t := range l.targets {
+		f, err := assembly(t, probeTexts(t, i == len(l.targets)-1))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	var err error
+	if l.img, err = jit.Assemble(files...); err != nil {
+		return nil, err
+	}
+	if l.in, err = Allocate(scratchBytes, false); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if l.out, err = Allocate(scratchBytes, false); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Close frees kernels and buffers; no probe of the lab may run afterwards.
+func (l *Lab) Close() error {
+	errs := []error{l.in.Close(), l.out.Close()}
+	if l.img != nil {
+		errs = append(errs, l.img.Close())
+	}
+	for _, b := range l.buffers {
+		errs = append(errs, b.mem.Close())
+	}
+	clear(l.buffers)
+	return errors.Join(errs...)
+}
+
+// Targets lists the targets whose kernels this machine runs.
+func (l *Lab) Targets() []lower.Target { return slices.Clone(l.targets) }
+
+// target finds a target of this machine by its name, with or without "amd64/".
+func (l *Lab) target(name string) (lower.Target, error) {
+	for _, t := range l.targets {
+		if shortName(t) == strings.TrimPrefix(name, "amd64/") {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("measure: this machine does not run target %q", name)
+}
+
+// shortName is the name of t without its architecture.
+func shortName(t lower.Target) string {
+	_, name, _ := strings.Cut(t.Machine().Name, "/")
+	return name
+}
+
+// assembly lowers probes for t and prints them.
+func assembly(t lower.Target, texts []string) (lower.File, error) {
+	var ks []*lower.Kernel
+	for _, text := range texts {
+		k, err := compile(t, text)
+		if err != nil {
+			return lower.File{}, fmt.Errorf("measure: %s: %w\n%s", t.Machine().Name, err, text)
+		}
+		ks = append(ks, k)
+	}
+	return t.Emit("main", ks)
+}
+
+// compile lowers a probe. One that lost instructions on the way would show a rate
+// that the machine does not have, so that is an error.
+func compile(t lower.Target, text string) (*lower.Kernel, error) {
+	f, err := vir.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	k, err := lower.Compile(t, f)
+	if err != nil {
+		return nil, err
+	}
+	want, have := work(f), work(k.Func)
+	for op, n := range want {
+		if op != vir.OpLoad && have[op] != n {
+			return nil, fmt.Errorf("%s: %d %v in the loop have become %d", f.Name, n, op, have[op])
+		}
+	}
+	return k, nil
+}
+
+// work counts the operations inside loops.
+func work(f *vir.Func) map[vir.Op]int {
+	n := map[vir.Op]int{}
+	vir.Walk(f.Body, func(in *vir.Instr, loops []*vir.Loop) {
+		if len(loops) > 0 {
+			n[in.Op]++
+		}
+	})
+	return n
+}
+
+type bufferKey struct {
+	bytes int
+	huge  bool
+}
+
+// buffer is a working set. All probes of it take turns, so that none finds in a
+// cache what another has just read.
+type buffer struct {
+	mem  Memory
+	next int
+}
+
+// take returns the next n bytes.
+func (b *buffer) take(n int) []byte {
+	if b.next+n > len(b.mem.Bytes) {
+		b.next = 0
+	}
+	part := b.mem.Bytes[b.next : b.next+n]
+	b.next += n
+	return part
+}
+
+func (l *Lab) buffer(key bufferKey) (*buffer, error) {
+	if b := l.buffers[key]; b != nil {
+		return b, nil
+	}
+	mem, err := Allocate(key.bytes, key.huge)
+	if err != nil {
+		return nil, err
+	}
+	b := &buffer{mem: mem}
+	l.buffers[key] = b
+	return b, nil
+}

@@ -1,0 +1,72 @@
+// Package measure is the basis of tmacc bench: it times functions on a machine
+// that others use too, finds out what the machine can do at best (probes), and
+// holds measured kernels against that and against the limits of docs/limits.json.
+//
+// Probes are vector IR like any kernel: they are parsed, lowered and run in this
+// process. Where package jit cannot run kernels, neither can this package; the
+// formulas and the check work everywhere.
+package measure
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Probe is a piece of work of known size that shows what the machine can do. The
+// largest rate of several probes of one kind is called a ceiling.
+type Probe struct {
+	Name   string
+	Unit   string  // of the rate: GB/s, GMAC/s, GHz or Gweights/s
+	Amount float64 // of one Run: bytes, multiply-accumulates, cycles or weights
+	Run    func()
+}
+
+// Rate is in units of Unit when a Run takes ns nanoseconds.
+func (p Probe) Rate(ns float64) float64 { return p.Amount / ns }
+
+// Ceiling is the best rate of several probes and the probe that reached it.
+type Ceiling struct {
+	Probe string  `json:"probe"`
+	Unit  string  `json:"unit"`
+	Rate  float64 `json:"rate"`
+}
+
+// Best times probes in interleaved rounds and returns what the fastest reached.
+// Without probes it is the zero Ceiling.
+func Best(opt Options, probes []Probe) Ceiling {
+	var best Ceiling
+	for i, s := range Time(opt, runs(probes)...) {
+		p := probes[i]
+		if r := p.Rate(s.Min); r > best.Rate {
+			best = Ceiling{p.Name, p.Unit, r}
+		}
+	}
+	return best
+}
+
+// Pick times probes briefly and returns the n fastest, the best first: few enough
+// to be timed between the samples of a kernel.
+func Pick(opt Options, probes []Probe, n int) []Probe {
+	type timed struct {
+		probe Probe
+		rate  float64
+	}
+	var all []timed
+	for i, s := range Time(opt, runs(probes)...) {
+		all = append(all, timed{probes[i], probes[i].Rate(s.Min)})
+	}
+	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(b.rate, a.rate) })
+	var best []Probe
+	for _, t := range all[:min(n, len(all))] {
+		best = append(best, t.probe)
+	}
+	return best
+}
+
+func runs(probes []Probe) []func() {
+	var fns []func()
+	for _, p := range probes {
+		fns = append(fns, p.Run)
+	}
+	return fns
+}

@@ -1,0 +1,58 @@
+package measure
+
+// Mix is the steady loop of a kernel without its loads: what it can reach if
+// memory is never late. Ops are instructions of vir by the name of their form;
+// they make Vectors vectors of 8-bit codes into sums.
+//
+// Limits were measured on a Zen 5 core with four vector ports at 512 bits. Where
+// another core has other ports, a limit is worth what the mix is worth there.
+type Mix struct {
+	Name    string
+	Ops     []string
+	Vectors int
+	// Zen5 is how many of these instructions that core ran per cycle: measured for
+	// pairs of instructions, otherwise what its ports allow (dot products on two of
+	// four, permutes on two, shifts on two, all else on four).
+	Zen5 float64
+}
+
+// WeightsPerCycle is what a core reaches that runs ipc instructions of the mix per
+// cycle, with vectors of so many bytes.
+func (m Mix) WeightsPerCycle(ipc float64, bytes int) float64 {
+	return ipc * float64(m.Vectors*bytes) / float64(len(m.Ops))
+}
+
+// times repeats instructions.
+func times(n int, ops ...string) []string {
+	var all []string
+	for range n {
+		all = append(all, ops...)
+	}
+	return all
+}
+
+func seq(parts ...[]string) []string {
+	var all []string
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+var shift = []string{"shru"}
+
+// dotMixes are for machines with dot4, satMixes for those without.
+var (
+	dotMixes = []Mix{
+		{"and+dot", []string{"and", "dot4"}, 1, 3.6},
+		{"and+4dot", seq([]string{"and"}, times(4, "dot4")), 4, 2.5},
+		{"planes", seq(times(2, "and", "dot4", "and", "dot4", "shru", "bitsel"), times(4, "and", "dot4")), 8, 3.6},
+		{"lookup+dot", []string{"lookup64mod", "dot4", "shru", "lookup64mod", "dot4"}, 2, 3.3},
+	}
+	satMixes = []Mix{
+		{"and+dot", seq(shift, times(4, "and", "dot2sat", "add16")), 4, 4},
+		{"nibble+dot", seq(shift, times(2, "and", "dot2sat", "add16")), 2, 4},
+		{"and+4dot", seq([]string{"and"}, times(4, "dot2sat", "add16")), 4, 4},
+		{"planes", seq(times(2, "and", "andnot", "or", "shru", "shru"), times(8, "and", "dot2sat", "add16")), 8, 4},
+	}
+)

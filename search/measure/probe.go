@@ -1,0 +1,278 @@
+package measure
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// What read and clock probes try.
+var (
+	readStreams = []int{1, 2, 4}
+	readAhead   = []int{0, 4 << 10, 8 << 10}
+	clockProbes = []struct{ adds, prefetches int }{{64, 0}, {1, 0}, {2, 0}, {16, 2}, {16, 3}, {16, 4}}
+	dotChains   = []int{8, 10, 12, 16}
+)
+
+// A Run lasts some microseconds: assembly cannot be preempted, and must not delay
+// a collection of the garbage of others for long.
+const (
+	runSteps  = 20000   // instructions of a probe in registers
+	readChunk = 2 << 20 // bytes of a read probe
+)
+
+// probeTexts are the probes of t in vir text. Clock and reads are a matter of the
+// machine, not of a target: the best target has them.
+func probeTexts(t lower.Target, best bool) []string {
+	var texts []string
+	for _, m := range mixes(t) {
+		for _, bytes := range vectorBytes(t, 32) {
+			text, _ := mixText(mixName(t, m, bytes, maxChains(t)), m.Ops, bytes, maxChains(t))
+			texts = append(texts, text)
+		}
+	}
+	for _, bytes := range vectorBytes(t, 32) {
+		for _, chains := range dotChainsOf(t) {
+			m := dotMix(t)
+			text, _ := mixText(mixName(t, m, bytes, chains), m.Ops, bytes, chains)
+			texts = append(texts, text)
+		}
+	}
+	if !best {
+		return texts
+	}
+	for _, c := range clockProbes {
+		texts = append(texts, clockText(clockName(c.adds, c.prefetches), c.adds, c.prefetches))
+	}
+	for _, r := range readKinds(t) {
+		texts = append(texts, readText(r.kernel(), r.bytes, r.streams, r.ahead))
+	}
+	return texts
+}
+
+// vectorBytes lists the vector widths of t from least up.
+func vectorBytes(t lower.Target, least int) []int {
+	var widths []int
+	for n := least; 8*n <= t.Machine().VecBits; n *= 2 {
+		widths = append(widths, n)
+	}
+	return widths
+}
+
+// hasDot says whether t adds products of bytes to 32-bit sums in one instruction.
+func hasDot(t lower.Target) bool {
+	for _, r := range t.Rows() {
+		if r.Op == vir.OpDot4 && r.Need&^t.Machine().Has == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func mixes(t lower.Target) []Mix {
+	if hasDot(t) {
+		return dotMixes
+	}
+	return satMixes
+}
+
+// dotMix is the peak of t. Without a dot product it is that of dot2sat, the best
+// exact product of u8 and i8, although its 16-bit sums still have to be added.
+func dotMix(t lower.Target) Mix {
+	if hasDot(t) {
+		return Mix{Name: "dot4", Ops: []string{"dot4"}, Vectors: 1}
+	}
+	return Mix{Name: "dot2sat", Ops: []string{"dot2sat"}, Vectors: 1}
+}
+
+// maxChains is the number of chains that a mix of t has registers for.
+func maxChains(t lower.Target) int {
+	if t.Machine().NumVec > 16 {
+		return 16
+	}
+	return 8
+}
+
+func dotChainsOf(t lower.Target) []int {
+	if !hasDot(t) {
+		return dotChains[:1] // dot2sat waits for nothing
+	}
+	var fit []int
+	for _, n := range dotChains {
+		if n+2 <= t.Machine().NumVec {
+			fit = append(fit, n)
+		}
+	}
+	return fit
+}
+
+func mixName(t lower.Target, m Mix, bytes, chains int) string {
+	return fmt.Sprintf("mix_%s_%s_%d_%d", shortName(t), strings.ReplaceAll(m.Name, "+", "_"), 8*bytes, chains)
+}
+
+func clockName(adds, prefetches int) string { return fmt.Sprintf("clock_%d_%d", adds, prefetches) }
+
+// Clock probes are chains of dependent 128-bit adds; their rate is in GHz. An add
+// takes a cycle, or more where a core has a hazard (Zen 5 needs a second one while
+// its scheduler is full, hence the chains whose instructions arrive slowly): the
+// largest rate is the clock.
+func (l *Lab) Clock() []Probe {
+	var probes []Probe
+	for _, c := range clockProbes {
+		name := fmt.Sprintf("%d adds", c.adds)
+		if c.prefetches > 0 {
+			name += fmt.Sprintf(", %d prefetches after each", c.prefetches)
+		}
+		n := max(1, runSteps/8/c.adds)
+		probes = append(probes, Probe{name, "GHz", float64(n * c.adds), l.loop(clockName(c.adds, c.prefetches), n)})
+	}
+	return probes
+}
+
+// loop calls a kernel of one input buffer with n iterations.
+func (l *Lab) loop(kernel string, n int) func() {
+	f, err := l.img.Func(kernel)
+	if err != nil {
+		panic("BUG: measure: " + err.Error())
+	}
+	words := []uint64{address(l.in.Bytes), address(l.out.Bytes), uint64(n)}
+	return func() { f.Call(words) }
+}
+
+// Dot probes multiply int8 in registers, in 8 to 16 chains; their rate is in
+// GMAC/s. For a target without dot4 (AVX2) they are dot2sat, two products per
+// 16-bit lane, without the additions that a sum needs.
+func (l *Lab) Dot(target string) ([]Probe, error) {
+	t, err := l.target(target)
+	if err != nil {
+		return nil, err
+	}
+	var probes []Probe
+	for _, bytes := range vectorBytes(t, 32) {
+		for _, chains := range dotChainsOf(t) {
+			p := l.mix(t, dotMix(t), bytes, chains)
+			p.Unit = "GMAC/s"
+			if hasDot(t) {
+				p.Name += fmt.Sprintf(", %d chains", chains)
+			}
+			probes = append(probes, p)
+		}
+	}
+	return probes, nil
+}
+
+// Mix probes run an instruction mix of the target in registers, in each vector
+// width; their rate is in Gweights/s.
+func (l *Lab) Mix(target, mix string) ([]Probe, error) {
+	t, err := l.target(target)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mixes(t) {
+		if m.Name != mix {
+			continue
+		}
+		var probes []Probe
+		for _, bytes := range vectorBytes(t, 32) {
+			probes = append(probes, l.mix(t, m, bytes, maxChains(t)))
+		}
+		return probes, nil
+	}
+	return nil, fmt.Errorf("measure: target %s has no instruction mix %q", target, mix)
+}
+
+// Mixes lists the instruction mixes of a target, none if it is not of this machine.
+func (l *Lab) Mixes(target string) []Mix {
+	t, err := l.target(target)
+	if err != nil {
+		return nil
+	}
+	return mixes(t)
+}
+
+func (l *Lab) mix(t lower.Target, m Mix, bytes, chains int) Probe {
+	kernel := mixName(t, m, bytes, chains)
+	_, rounds := mixText(kernel, m.Ops, bytes, chains)
+	n := max(1, runSteps/(rounds*len(m.Ops)))
+	weights := n * rounds * m.Vectors * bytes
+	return Probe{fmt.Sprintf("%s of %d bits", m.Name, 8*bytes), "Gweights/s", float64(weights), l.loop(kernel, n)}
+}
+
+// readKind is a way to read memory.
+type readKind struct{ bytes, streams, ahead int }
+
+func readKinds(t lower.Target) []readKind {
+	var kinds []readKind
+	for _, bytes := range vectorBytes(t, 16) {
+		for _, streams := range readStreams {
+			for _, ahead := range readAhead {
+				kinds = append(kinds, readKind{bytes, streams, ahead})
+			}
+		}
+	}
+	return kinds
+}
+
+func (r readKind) kernel() string {
+	return fmt.Sprintf("read_%d_%d_%d", 8*r.bytes, r.streams, r.ahead)
+}
+
+func (r readKind) String() string {
+	s := fmt.Sprintf("%d bits, %d streams", 8*r.bytes, r.streams)
+	if r.streams == 1 {
+		s = strings.TrimSuffix(s, "s")
+	}
+	if r.ahead > 0 {
+		s += fmt.Sprintf(", prefetch %d KiB ahead", r.ahead>>10)
+	}
+	return s
+}
+
+// Read probes read a working set of so many bytes over and over, in all vector
+// widths, 1 to 4 streams, with and without prefetch and huge pages; their rate is
+// in GB/s. For DRAM, bytes is DRAMBytes; for a kernel, its footprint. The working
+// sets exist (twice: in huge pages and without) until the lab is closed.
+func (l *Lab) Read(bytes int) ([]Probe, error) {
+	const least = readLoads * lineBytes
+	if bytes < least {
+		return nil, fmt.Errorf("measure: a working set of %d bytes is too small to read; the least is %d", bytes, least)
+	}
+	chunk := bytes / ((bytes + readChunk - 1) / readChunk) / least * least
+	var probes []Probe
+	for _, huge := range []bool{true, false} {
+		b, err := l.buffer(bufferKey{bytes, huge})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range readKinds(l.targets[len(l.targets)-1]) {
+			p := Probe{r.String(), "GB/s", float64(chunk), l.reader(r, b, chunk)}
+			if huge {
+				p.Name += ", huge pages"
+			}
+			probes = append(probes, p)
+		}
+	}
+	return probes, nil
+}
+
+// reader reads the next chunk of b, in as many parts as there are streams.
+func (l *Lab) reader(r readKind, b *buffer, chunk int) func() {
+	f, err := l.img.Func(r.kernel())
+	if err != nil {
+		panic("BUG: measure: " + err.Error())
+	}
+	part := chunk / r.streams
+	words := make([]uint64, r.streams+3)
+	words[0] = address(l.in.Bytes)
+	words[r.streams+1] = address(l.out.Bytes)
+	words[r.streams+2] = uint64(chunk / (readLoads * r.bytes))
+	return func() {
+		at := address(b.take(chunk))
+		for s := range r.streams {
+			words[1+s] = at + uint64(s*part)
+		}
+		f.Call(words)
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package measure
+
+import "time"
+
+const hasThreadTime = false
+
+func threadTime() time.Duration { return 0 }
+
+func pin([]int) (unpin func()) { return func() {} }

@@ -1,0 +1,144 @@
+package measure
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// Options says how long Time measures. The zero value is sensible.
+type Options struct {
+	Rounds    int           // samples of each function; 0: 11
+	MinSample time.Duration // least length of a sample; 0: 20 µs
+	Cores     []int         // the thread runs on these cores only; nil: where it likes (linux)
+}
+
+// Sample is the time of one function over all rounds.
+type Sample struct {
+	Min, Median float64 // nanoseconds per call
+	Calls       int     // per round
+	Kept        int     // rounds that count
+	Dropped     int     // rounds during which the core did something else
+}
+
+// extra bounds how many rounds replace dropped ones: there are at most so many
+// times Options.Rounds.
+const extra = 3
+
+// spoiled is how many times slower than the fastest round of its function a round
+// is that cannot have had the core for itself.
+const spoiled = 3
+
+// Time measures functions in interleaved rounds, each function once per round, so
+// that a change of clock or load hits all alike. A sample is as many calls as it
+// takes to last Options.MinSample, after one call that warms up.
+//
+// A sample is dropped, and taken again, if the thread lost its core meanwhile (its
+// CPU time is less than the time that passed) or if it is three times slower than
+// the fastest. Functions that wait for other threads never use the whole time:
+// if every sample is dropped for that reason, all count.
+func Time(opt Options, fns ...func()) []Sample {
+	if opt.Rounds <= 0 {
+		opt.Rounds = 11
+	}
+	if opt.MinSample <= 0 {
+		opt.MinSample = 20 * time.Microsecond
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer pin(opt.Cores)()
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+
+	series := make([]series, len(fns))
+	for i, f := range fns {
+		series[i] = calibrated(f, opt.MinSample)
+	}
+	for range extra * opt.Rounds {
+		done := true
+		for i := range series {
+			if s := &series[i]; len(s.kept) < opt.Rounds {
+				s.add(s.sample())
+				done = false
+			}
+		}
+		if done {
+			break
+		}
+	}
+	out := make([]Sample, len(fns))
+	for i := range series {
+		out[i] = series[i].result()
+	}
+	return out
+}
+
+// series collects the samples of a function, in nanoseconds per call.
+type series struct {
+	fn      func()
+	calls   int
+	kept    []float64
+	stolen  []float64 // the thread lost its core
+	dropped int
+}
+
+// calibrated doubles the number of calls until they last long enough. Twice in a
+// row, because the first call may be slow for other reasons.
+func calibrated(fn func(), least time.Duration) series {
+	s := series{fn: fn, calls: 1}
+	fn()
+	for s.calls < 1<<30 {
+		first, _ := s.sample()
+		second, _ := s.sample()
+		if min(first, second)*float64(s.calls) >= float64(least) {
+			break
+		}
+		s.calls *= 2
+	}
+	return s
+}
+
+// sample calls the function s.calls times and says whether the thread kept its
+// core.
+func (s *series) sample() (ns float64, kept bool) {
+	cpu := threadTime()
+	start := time.Now()
+	for range s.calls {
+		s.fn()
+	}
+	wall := time.Since(start)
+	cpu = threadTime() - cpu
+	return float64(wall) / float64(s.calls), !hasThreadTime || wall <= cpu+cpu/20
+}
+
+func (s *series) add(ns float64, kept bool) {
+	if kept {
+		s.kept = append(s.kept, ns)
+	} else {
+		s.stolen = append(s.stolen, ns)
+	}
+}
+
+func (s *series) result() Sample {
+	good, dropped := s.kept, len(s.stolen)
+	if len(good) == 0 {
+		good, dropped = s.stolen, 0
+	}
+	best := slices.Min(good)
+	n := len(good)
+	good = slices.DeleteFunc(good, func(ns float64) bool { return ns > spoiled*best })
+	return Sample{Min: best, Median: Median(good), Calls: s.calls, Kept: len(good), Dropped: dropped + n - len(good)}
+}
+
+// Median is the middle of figures, the mean of the two middle ones if their number
+// is even, NaN if there are none.
+func Median(figures []float64) float64 {
+	if len(figures) == 0 {
+		return math.NaN()
+	}
+	f := slices.Sorted(slices.Values(figures))
+	n := len(f)
+	return (f[(n-1)/2] + f[n/2]) / 2
+}
