@@ -7,10 +7,7 @@ import (
 
 // Expand rewrites what x86 does otherwise than the shared expansions.
 func (t target) Expand(b *lower.Builder, in *vir.Instr) []*vir.Instr {
-	switch {
-	case in.Op == vir.OpDot2 && t.m.Has&AVX512VNNI == 0:
-		return dot2(b, in)
-	case (in.Op == vir.OpShl || in.Op == vir.OpShrU) && b.TypeOf(in.Dst).Bits() == 8:
+	if (in.Op == vir.OpShl || in.Op == vir.OpShrU) && b.TypeOf(in.Dst).Bits() == 8 {
 		return shiftByte(b, in)
 	}
 	return nil
@@ -22,13 +19,4 @@ func shiftByte(b *lower.Builder, in *vir.Instr) []*vir.Instr {
 	two := vir.Type{Elem: b.TypeOf(in.Dst).Elem, Lanes: 2}
 	a := in.Args[0]
 	return s.End(in.Dst, vir.OpHalf, 0, s.Imm(in.Op, two, in.Imm, s.Op(vir.OpJoin, two, a, a)))
-}
-
-// dot2 is a sum of products, then an addition.
-//
-//	v0 = dot2 v0 v1 v2   ->   v3 = dot2wrap v1 v2     VPMADDWD
-//	                          v0 = add v0 v3          VPADDD
-func dot2(b *lower.Builder, in *vir.Instr) []*vir.Instr {
-	s := b.Seq()
-	return s.End(in.Dst, vir.OpAdd, 0, in.Args[0], s.Op(vir.OpDot2Wrap, b.TypeOf(in.Dst), in.Args[1:]...))
 }
