@@ -1,0 +1,95 @@
+package search
+
+import (
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// DefaultPrepare chooses the schedule of p's activation preparation on a
+// machine: every stage in full vectors, lanes over the elements of a group, or
+// over groups where a stage has one value each.
+func DefaultPrepare(p ir.Problem, t lower.Target) (schedule.Trace, error) {
+	lanes := t.Machine().VecBits / 32
+	b := &prepareTrace{group: p.Act.Group, lanes: lanes}
+	b.reduction("amax", p.Act.Group, 1)
+	for _, stage := range []string{"finite", "inv", "ascale"} {
+		b.perGroup(stage)
+	}
+	b.elements("act")
+	b.reduction("sums", p.GroupK(), 4)
+	_, err := schedule.CompilePrepare(p, b.t)
+	return b.t, err
+}
+
+type prepareTrace struct {
+	group, lanes int
+	t            schedule.Trace
+}
+
+func (b *prepareTrace) split(loop string, by int, outer, inner string) {
+	b.t = append(b.t, schedule.Split{Loop: loop, By: by, Into: [2]string{outer, inner}})
+}
+
+func (b *prepareTrace) bind(loop, to string) {
+	b.t = append(b.t, schedule.Bind{Loop: loop, To: to})
+}
+
+// unroll is how many vectors one iteration of a loop over ungrouped K handles.
+const unroll = 4
+
+// reduction: for g { unroll u { vector v { acc[u,v] += ... } } }, each lane and,
+// without groups, each unrolled vector an accumulator of its own. Bytes are
+// summed in fours first.
+func (b *prepareTrace) reduction(stage string, group, fours int) {
+	k, lanes := stage+".k", b.lanes
+	if group > 0 {
+		for group%(lanes*fours) != 0 {
+			lanes /= 2
+		}
+		b.split(k, lanes*fours, stage+".u", stage+".vj")
+		b.bind(stage+".u", "unrolled")
+	} else {
+		b.split(k, unroll*lanes*fours, stage+".o", stage+".uv")
+		b.split(stage+".uv", lanes*fours, stage+".u", stage+".vj")
+		b.bind(stage+".u", "unrolled")
+	}
+	b.split(stage+".vj", fours, stage+".v", stage+".j")
+	b.bind(stage+".v", "vector")
+	b.t = append(b.t, schedule.Rfactor{Loop: stage + ".v"})
+	if group == 0 {
+		b.t = append(b.t, schedule.Rfactor{Loop: stage + ".u"})
+	}
+	if fours == 4 {
+		b.t = append(b.t, schedule.Tensorize{Loop: stage + ".j", To: "dot4"})
+	} else {
+		b.bind(stage+".j", "unrolled")
+	}
+}
+
+// perGroup: lanes are groups.
+func (b *prepareTrace) perGroup(stage string) {
+	g := stage + ".g"
+	if b.group == 0 {
+		return // one value
+	}
+	b.split(g, b.lanes, stage+".o", stage+".v")
+	b.bind(stage+".v", "vector")
+}
+
+// elements: lanes are elements of a group.
+func (b *prepareTrace) elements(stage string) {
+	lanes := b.lanes
+	if b.group > 0 {
+		for b.group%lanes != 0 {
+			lanes /= 2
+		}
+		b.split(stage+".k", lanes, stage+".u", stage+".v")
+		b.bind(stage+".u", "unrolled")
+	} else {
+		b.split(stage+".k", unroll*lanes, stage+".o", stage+".uv")
+		b.split(stage+".uv", lanes, stage+".u", stage+".v")
+		b.bind(stage+".u", "unrolled")
+	}
+	b.bind(stage+".v", "vector")
+}
