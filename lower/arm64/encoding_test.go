@@ -120,6 +120,29 @@ func everyFused(k *lower.Kernel, rnd *rand.Rand) {
 		use(0, a)
 		use(1, b)
 	}
+	for _, n := range []int{4, 2} {
+		t := vir.Type{Elem: format.I32, Lanes: n}
+		for i := range 2 { // with and without the sum it adds to
+			shl := add(vir.OpShl, t, 0, t)
+			k.Ops[len(k.Ops)-1].In.Imm = 16
+			arg := k.Ops[len(k.Ops)-1].In.Args[0]
+			even := add(vir.OpShrS, t, 0, t)
+			k.Ops[len(k.Ops)-1].In.Imm = 16
+			use(0, shl)
+			odd := add(vir.OpShrS, t, 0, t)
+			k.Ops[len(k.Ops)-1].In.Imm = 16
+			use(0, arg)
+			pairs := add(vir.OpAdd, t, 0, t, t)
+			use(0, even)
+			use(1, odd)
+			if i == 1 {
+				add(vir.OpAdd, t, 0, t, t)
+				use(1, pairs)
+				last := &k.Ops[len(k.Ops)-1]
+				last.Dst = last.Args[0]
+			}
+		}
+	}
 	for _, op := range k.Ops {
 		k.Func.Body = append(k.Func.Body, op.In) // what uses what
 	}

@@ -9,8 +9,11 @@ import (
 // Expand rewrites what NEON does in more than one instruction and better than the
 // expansions of all targets do.
 func (t target) Expand(b *lower.Builder, in *vir.Instr) []*vir.Instr {
-	if in.Op == vir.OpTrunc {
+	switch in.Op {
+	case vir.OpTrunc:
 		return truncTwice(b, in)
+	case vir.OpDot2Wrap:
+		return pairSums(b, in)
 	}
 	return nil
 }
@@ -25,4 +28,32 @@ func truncTwice(b *lower.Builder, in *vir.Instr) []*vir.Instr {
 	s := b.Seq()
 	half := s.Op(vir.OpTrunc, vir.Type{Elem: format.I16, Lanes: to.Lanes}, in.Args[0])
 	return s.End(in.Dst, vir.OpTrunc, 0, half)
+}
+
+// pairSums makes products with 1 sums of neighbours, in the form that the printer
+// knows as SADDLP. It waits until the vectors are narrow enough, so that the four
+// instructions stay together.
+//
+//	v2:i32x4 = dot2wrap v1 ones   ->   v3:i32x4 = bitcast v1
+//	                                   v4:i32x4 = shl v3 16
+//	                                   v5:i32x4 = shrs v4 16
+//	                                   v6:i32x4 = shrs v3 16
+//	                                   v2:i32x4 = add v5 v6
+func pairSums(b *lower.Builder, in *vir.Instr) []*vir.Instr {
+	ones, t := vir.Range{Lo: 1, Hi: 1}, b.TypeOf(in.Dst)
+	if t.Bits() > 128 {
+		return nil
+	}
+	a := in.Args[0]
+	switch ones {
+	case b.Range(in.Args[1]):
+	case b.Range(a):
+		a = in.Args[1]
+	default:
+		return nil
+	}
+	s := b.Seq()
+	pairs := s.Bitcast(t, a)
+	low := s.Imm(vir.OpShrS, t, 16, s.Imm(vir.OpShl, t, 16, pairs))
+	return s.End(in.Dst, vir.OpAdd, 0, low, s.Imm(vir.OpShrS, t, 16, pairs))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand"
+	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -160,6 +161,29 @@ var kernels = []struct {
 			return []vir.Arg{raw(r, 32*n), raw(r, 32*n), zeros(256 * max(1, n)), {Int: int64(n)}}
 		},
 	},
+	{ // 16-bit sums of table entries, widened by pairs
+		`func sums(index ptr, table ptr, out ptr, n int)
+			v0:i32x8 = splat 5
+			v1:i16x16 = splat 1
+			v2:i8x16 = load table+0
+			loop l0 n carry v0
+				v3:i16x16 = splat 0
+				loop l1 16 carry v3
+					v4:u8x16 = load index+0 l0*256 l1*16
+					v5:i8x16 = lookup16mod v4 v2
+					v6:i16x16 = widen v5
+					v3:i16x16 = add v3 v6
+				end
+				v0:i32x8 = dot2 v0 v3 v1
+				v8:i16x16 = load index+0 l0*256
+				v7:i32x8 = dot2wrap v1 v8
+				store out+0 l0*32 v7
+			end
+			store out+0 v0`,
+		func(n int, r *rand.Rand) []vir.Arg {
+			return []vir.Arg{raw(r, 256*n), raw(r, 16), zeros(32 * max(1, n)), {Int: int64(n)}}
+		},
+	},
 	{ // pointers that go down, offsets past every field, loops in loops
 		`func far(a ptr, out ptr, n int)
 			v0:i32x4 = splat 7
@@ -186,6 +210,52 @@ var kernels = []struct {
 			return []vir.Arg{raw(r, 80000), zeros(66000), {Int: int64(n)}}
 		},
 	},
+}
+
+// TestFused: what one instruction can do is not done by more.
+func TestFused(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		have string
+		not  []string
+	}{
+		{"w4", "fcvtl2", []string{"zip1", "dup", "mov"}},
+		{"prepare", "uzp1", []string{"xtn", "zip1"}},
+		{"sums", "sadalp", []string{"zip1", "shl", "sshr", "mov"}},
+		{"sums", "saddlp", nil},
+		{"sums", "sshll2", nil},
+	} {
+		for _, text := range kernels {
+			if !strings.HasPrefix(text.text, "func "+c.name+"(") {
+				continue
+			}
+			asm := compile(t, text.text)
+			if !strings.Contains(asm, c.have) {
+				t.Errorf("%s has no %s:\n%s", c.name, c.have, asm)
+			}
+			for _, s := range c.not {
+				if strings.Contains(asm, "// "+s+" ") {
+					t.Errorf("%s has %s:\n%s", c.name, s, asm)
+				}
+			}
+		}
+	}
+}
+
+func compile(t *testing.T, text string) string {
+	f, err := vir.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := lower.Compile(ByName("dotprod"), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := ByName("dotprod").Emit("p", []*lower.Kernel{k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(file.Data)
 }
 
 func TestKernels(t *testing.T) {
