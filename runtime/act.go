@@ -192,13 +192,18 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 // prepareRow quantizes x into row j of a block.
 func (p *Product) prepareRow(w *scratch, s *shape, b *block, to []byte, j int, x []float32) {
 	codes := to[:s.padK]
-	if b.cols > 1 {
-		w.codes = grow(w.codes, s.padK)
+	padded := s.k // what the assembly writes
+	if p.variant != nil && p.variant.Prepare != nil {
+		padded = roundUp(s.k, p.variant.Prepare.PadK)
+	}
+	direct := b.cols == 1 && padded <= s.padK
+	if !direct {
+		w.codes = grow(w.codes, max(padded, s.padK))
 		codes = w.codes
 	}
 	p.quantize(w, s, codes, x)
-	if b.cols > 1 {
-		interleave(to, codes, b.cols, b.chunk, j)
+	if !direct {
+		interleave(to, codes[:s.padK], b.cols, b.chunk, j)
 	}
 	for g, v := range w.sums[:s.groups] {
 		binary.LittleEndian.PutUint32(to[b.sums+4*(g*b.cols+j):], uint32(v))
@@ -228,7 +233,7 @@ func interleave(to, codes []byte, cols, chunk, j int) {
 const nan = 0x7fc00000
 
 // quantize makes s.padK codes of one row, and its sums and scales in w. The
-// padding is zero.
+// padding is zero. There is room in codes for what the assembly writes.
 func (p *Product) quantize(w *scratch, s *shape, codes []byte, x []float32) {
 	groups, scales := groupsOf(s.k, p.cut.sumGroup), groupsOf(s.k, p.cut.actGroup)
 	if p.variant != nil && p.variant.Prepare != nil {
@@ -237,7 +242,7 @@ func (p *Product) quantize(w *scratch, s *shape, codes []byte, x []float32) {
 		w.sums, w.scales = grow(w.sums, s.groups), grow(w.scales, s.scales)
 		quantize(codes, w.sums[:groups], w.scales[:scales], x, p.cut.actGroup, p.cut.sumGroup)
 	}
-	clear(codes[s.k:])
+	clear(codes[s.k:s.padK])
 	clear(w.sums[groups:s.groups])
 	clear(w.scales[scales:s.scales])
 	for i, v := range w.scales[:scales] {
@@ -259,25 +264,18 @@ func (p *Product) runPrepare(w *scratch, s *shape, codes []byte, x []float32) {
 		clear(w.x[copy(w.x, x):])
 		x = w.x
 	}
-	to := codes
-	if padded > len(codes) {
-		to = make([]byte, padded) // PadK beyond the padding of the buffer: not what tmacc generates
-	}
 	sums := max(groupsOf(padded, p.cut.sumGroup), s.groups) + room
 	scales := max(groupsOf(padded, p.cut.actGroup), s.scales) + room
 	w.sums, w.scales = grow(w.sums, sums), grow(w.scales, scales)
 	w.amax, w.finite, w.inv = grow(w.amax, scales), grow(w.finite, scales), grow(w.inv, scales)
 	a := &w.prep
-	a.X, a.Act = unsafe.Pointer(&x[0]), unsafe.Pointer(&to[0])
+	a.X, a.Act = unsafe.Pointer(&x[0]), unsafe.Pointer(&codes[0])
 	a.Sums, a.ActScale = unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0])
 	a.Amax, a.Finite, a.Inv = unsafe.Pointer(&w.amax[0]), unsafe.Pointer(&w.finite[0]), unsafe.Pointer(&w.inv[0])
 	for i, d := range f.CountDiv {
 		a.Count[i] = int64(ceilDiv(s.k, d))
 	}
 	f.Fn(a)
-	if padded > len(codes) {
-		copy(codes, to)
-	}
 }
 
 // openAct checks an activation buffer's header against its length and the product.

@@ -1,0 +1,165 @@
+package runtime
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// lookup is a built-in weight format.
+func lookup(t testing.TB, name string) format.Weight {
+	t.Helper()
+	w, err := format.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// testLayout is a layout of tiles of rows rows and records of recordK: for each
+// cell of 8 elements of a row its words, then the scales and zero points.
+func testLayout(t testing.TB, w format.Weight, rows, recordK int) *format.Layout {
+	t.Helper()
+	m, words, err := format.DenseMap(w.Bits, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := format.Part{
+		Name: format.Codes, Map: m, WordStride: rows,
+		Digits: []format.Digit{{Axis: "k", Div: 8, Mod: recordK / 8, Stride: rows * words}, {Axis: "m", Div: 1, Mod: rows, Stride: 1}},
+		Fields: []format.Digit{{Axis: "k", Div: 1, Mod: 8, Stride: 1}},
+	}
+	l := &format.Layout{TileM: rows, RecordK: recordK, RecordBytes: rows * words * recordK / 8}
+	size := w.Scale.Bytes()
+	scales := format.Part{Name: format.Scales, Elem: w.Scale, Digits: []format.Digit{{Axis: "m", Div: 1, Mod: rows, Stride: size}}}
+	if w.Per != format.PerGroup {
+		scales.Header = true
+		l.HeaderBytes = rows * size
+		codes.Base = l.HeaderBytes
+	} else {
+		groups := recordK / w.Group
+		scales.Base = l.RecordBytes
+		scales.Digits = append(scales.Digits, format.Digit{Axis: "k", Div: w.Group, Mod: groups, Stride: size * rows})
+		l.RecordBytes += size * rows * groups
+		if w.Zero {
+			l.Parts = append(l.Parts, format.Part{Name: format.Zeros, Elem: format.I8, Base: l.RecordBytes, Digits: []format.Digit{
+				{Axis: "m", Div: 1, Mod: rows, Stride: 1}, {Axis: "k", Div: w.Group, Mod: groups, Stride: rows}}})
+			l.RecordBytes += rows * groups
+		}
+	}
+	l.Parts = append(l.Parts, codes, scales)
+	if err := l.Fits(w); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func at[T any](p unsafe.Pointer, off int) *T { return (*T)(unsafe.Add(p, off)) }
+
+// fakeKernel does what the assembly for s and k must do, from GemmArgs alone.
+func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
+	codes, scales, zeros := l.Part(format.Codes), l.Part(format.Scales), l.Part(format.Zeros)
+	rel := func(p *format.Part, row, e int) int { return l.Address(p, row, e, 0) - p.Offset(0, 0) }
+	return func(a *GemmArgs) {
+		all := int(a.Count) * k.StepK
+		group := s.groupK()
+		if group == 0 {
+			group = all
+		}
+		for r := range k.Rows {
+			for c := range k.Cols {
+				acc := float32(0)
+				for g := range all / group {
+					zero := 0
+					if zeros != nil {
+						zero = int(*at[int8](a.Zeros, rel(zeros, r, g*group)))
+					}
+					sum, actSum := int32(0), int32(0)
+					for e := g * group; e < (g+1)*group; e++ {
+						code := 0
+						for i, b := range codes.Map[codes.Field(r, e)] {
+							code |= int(*at[byte](a.Codes, rel(codes, r, e)+b.Word*codes.WordStride)>>b.Bit&1) << i
+						}
+						act := int32(*at[int8](a.Act, e/k.Chunk*k.Chunk*k.Cols+c*k.Chunk+e%k.Chunk))
+						if code < len(s.Weight.Levels) {
+							sum += int32(s.Weight.Levels[code]) * act
+						}
+						actSum += act
+					}
+					if have := *at[int32](a.Sums, 4*(g*k.Cols+c)); have != actSum {
+						panic("sums of activations are wrong")
+					}
+					sum -= int32(zero) * actSum
+					var ws float32
+					if scales.Elem == format.F16 {
+						ws = format.HalfToFloat32(*at[uint16](a.Scales, rel(scales, r, g*group)))
+					} else {
+						ws = *at[float32](a.Scales, rel(scales, r, g*group))
+					}
+					sg := 0
+					if s.Act.Group > 0 {
+						sg = g * group / s.Act.Group
+					}
+					as := *at[float32](a.ActScale, 4*(sg*k.Cols+c))
+					acc += float32(float32(sum) * float32(ws*as))
+				}
+				*at[float32](a.Out, 4*(c*k.Rows+r)) = canonical(acc)
+			}
+		}
+	}
+}
+
+// fakePrepare does what the assembly for s and f must do, and writes over all the
+// room it is given.
+func fakePrepare(s *Spec, f Prepare) func(*PrepareArgs) {
+	return func(a *PrepareArgs) {
+		n := int(a.Count[0]) * f.CountDiv[0]
+		x := unsafe.Slice((*float32)(a.X), n)
+		codes := unsafe.Slice((*byte)(a.Act), n)
+		sums := unsafe.Slice((*int32)(a.Sums), groupsOf(n, s.groupK())+room)
+		scales := unsafe.Slice((*uint32)(a.ActScale), groupsOf(n, s.Act.Group)+room)
+		for _, p := range []unsafe.Pointer{a.Amax, a.Finite, a.Inv} {
+			for i := range scales {
+				*at[int32](p, 4*i) = -1
+			}
+		}
+		for i := range sums {
+			sums[i] = -77
+		}
+		for i := range scales {
+			scales[i] = math.Float32bits(7)
+		}
+		quantize(codes, sums[:groupsOf(n, s.groupK())], scales[:groupsOf(n, s.Act.Group)], x, s.Act.Group, s.groupK())
+		for i, v := range scales {
+			if v == nan {
+				scales[i] = nan + 5 // any NaN will do
+			}
+		}
+	}
+}
+
+// fakeSpec has a layout and, if cuts are given, a variant for each: the widths of
+// its kernels.
+func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) *Spec {
+	w := lookup(t, name)
+	s := &Spec{Name: name, Weight: w, Act: format.Act{Group: act}, LimitK: 1 << 17, Layouts: []*format.Layout{testLayout(t, w, rows, recordK)}}
+	for i, cut := range cuts {
+		v := Variant{Target: "fake/" + string(rune('a'+i))}
+		for j, cols := range cut {
+			k := Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: recordK, Chunk: []int{4, recordK, 8}[(i+j)%3]}
+			k.Fn = fakeKernel(s, s.Layouts[0], k)
+			v.Kernels = append(v.Kernels, k)
+		}
+		if i%2 == 0 {
+			v.Prepare = &Prepare{Name: "prep", PadK: 3 * recordK, CountDiv: []int{3 * recordK}}
+			v.Prepare.Fn = fakePrepare(s, *v.Prepare)
+		}
+		s.Variants = append(s.Variants, v)
+	}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,419 @@
+package runtime
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+// TestDefinition runs the self-test of products whose kernels are Go functions
+// of the same parameters as the assembly.
+func TestDefinition(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		act, rows, recordK int
+	}{
+		{"w4", 0, 16, 64}, {"ternary-tensor", 0, 16, 64}, {"w1", 0, 8, 8}, {"w8", 0, 4, 8}, {"iq4nl", 0, 16, 32},
+		{"w4-g32", 0, 16, 32}, {"w4-g32", 32, 16, 64}, {"w2-g64-z", 0, 8, 128}, {"w3-g48-f32-z", 16, 8, 48},
+		{"w4-g128", 32, 16, 128}, {"w2", 0, 32, 16}, {"w3-row-f16", 0, 6, 24},
+	} {
+		s := fakeSpec(t, c.name, c.act, c.rows, c.recordK, []int{1, 2, 4}, []int{1, 8}, []int{3}, []int{1})
+		if err := SelfTest(New(*s), newRand()); err != nil {
+			t.Errorf("%s, activation group %d: %v", c.name, c.act, err)
+		}
+	}
+}
+
+// TestSelfTestFinds: the self-test is not blind.
+func TestSelfTestFinds(t *testing.T) {
+	s := fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 2})
+	for i := range s.Variants[0].Kernels {
+		k := &s.Variants[0].Kernels[i]
+		right := k.Fn
+		k.Fn = func(a *GemmArgs) {
+			right(a)
+			*at[float32](a.Out, 4*(k.Rows*k.Cols-1)) += 1
+		}
+		if err := SelfTest(New(*s), newRand()); err == nil {
+			t.Errorf("%s with %d columns: a wrong element passes", k.Name, k.Cols)
+		}
+		k.Fn = right
+	}
+}
+
+// TestByHand multiplies numbers that fit the head: levels -2 to 1 with scale 0.5,
+// activations 127*a whose scale is 1 within rounding.
+func TestByHand(t *testing.T) {
+	p := New(*fakeSpec(t, "w2", 0, 4, 8))
+	src := format.Source{Codes: []byte{0, 1, 2, 3, 3, 3, 1, 2}, Scales: []float32{0.5, 2}}
+	packed := mustPack(t, p, src, 2, 4)
+	x := []float32{127, -1, 2.5, 3.5, 0, 0, 0, 0}
+	act := mustPrepare(t, p, x, 2, 4)
+	dst := make([]float32, 4)
+	if err := p.Gemm(dst, packed, act, 0, 2, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	scale := float32(127) * float32(1.0/127) // 1, as float32 has it
+	// Codes 127, -1, 2 and 4 (ties to even): -254 + 1 + 0 + 4 and 127 - 1 - 2 + 0.
+	want := []float32{-249 * (0.5 * scale), 124 * (2 * scale), 0, 0}
+	for i := range want {
+		if dst[i] != want[i] {
+			t.Errorf("element %d: %v, not %v", i, dst[i], want[i])
+		}
+	}
+}
+
+func mustPack(t testing.TB, p *Product, src format.Source, m, k int) []byte {
+	t.Helper()
+	packed, err := p.testPack(src, m, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed
+}
+
+func mustPrepare(t testing.TB, p *Product, x []float32, n, k int) []byte {
+	t.Helper()
+	size, err := p.ActSize(n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	act := make([]byte, size)
+	if err := p.PrepareAct(act, x, n, k); err != nil {
+		t.Fatal(err)
+	}
+	return act
+}
+
+func TestQuantize(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for _, c := range []struct {
+		x     []float32
+		codes []int8
+		scale uint32
+	}{
+		{[]float32{0, 0}, []int8{0, 0}, math.Float32bits(0x1p-100 * float32(1.0/127))},
+		{[]float32{math.SmallestNonzeroFloat32, 0x1p-107}, []int8{0, 1}, math.Float32bits(0x1p-100 * float32(1.0/127))},
+		{[]float32{127, -127, 0.5, 1.5, 2.5, -0.5, -1.5}, []int8{127, -127, 0, 2, 2, 0, -2}, math.Float32bits(127 * float32(1.0/127))},
+		{[]float32{math.MaxFloat32, -math.MaxFloat32}, []int8{127, -127}, math.Float32bits(math.MaxFloat32 * float32(1.0/127))},
+		{[]float32{1, inf}, []int8{0, 0}, nan},
+		{[]float32{1, -inf}, []int8{0, 0}, nan},
+		{[]float32{1, -inf - -inf}, []int8{0, 0}, nan},
+	} {
+		codes, sums, scales := make([]byte, len(c.x)), make([]int32, 1), make([]uint32, 1)
+		quantize(codes, sums, scales, c.x, 0, 0)
+		sum := int32(0)
+		for i, want := range c.codes {
+			if sum += int32(want); int8(codes[i]) != want {
+				t.Errorf("%v: code %d is %d, not %d", c.x, i, int8(codes[i]), want)
+			}
+		}
+		if scales[0] != c.scale || sums[0] != sum {
+			t.Errorf("%v: scale %08x, sum %d; not %08x, %d", c.x, scales[0], sums[0], c.scale, sum)
+		}
+	}
+}
+
+// TestNoAllocation: no call of a method that says so allocates.
+func TestNoAllocation(t *testing.T) {
+	if testing.CoverMode() != "" || raceEnabled {
+		t.Skip("instrumented code allocates")
+	}
+	for _, cuts := range [][]int{nil, {1, 4}} {
+		s := fakeSpec(t, "w4-g32", 0, 16, 32)
+		if cuts != nil {
+			s = fakeSpec(t, "w4-g32", 0, 16, 32, cuts)
+		}
+		p := New(*s)
+		const m, n, k = 37, 7, 320
+		packed := mustPack(t, p, randomWeights(s.Weight, m, k, newRand()), m, k)
+		x := testActivations(n, k, newRand())[0]
+		act, dst, bias := mustPrepare(t, p, x, n, k), make([]float32, n*m), make([]float32, m)
+		run := func() {
+			if err := p.PrepareAct(act, x, n, k); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Gemm(dst, packed, act, 0, m, Options{true, bias}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run()
+		if got := testing.AllocsPerRun(100, run); got != 0 {
+			t.Errorf("%s: %v allocations per call", p.Target(), got)
+		}
+	}
+}
+
+// TestConcurrent prepares and multiplies by row ranges in many goroutines.
+func TestConcurrent(t *testing.T) {
+	for _, target := range []string{"fake/a", pureGo} {
+		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 4})).On(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const m, n, k = 16*8 + 5, 19, 96
+		src := randomWeights(p.Weight(), m, k, newRand())
+		packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[2]
+		act := make([]byte, len(mustPrepare(t, p, x, n, k)))
+		share := func(total, step int, f func(lo, hi int) error) {
+			var wg sync.WaitGroup
+			for lo := 0; lo < total; lo += step {
+				wg.Go(func() {
+					if err := f(lo, min(lo+step, total)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+		share(n, p.ActStep(), func(lo, hi int) error { return p.PrepareActRows(act, x, n, k, lo, hi) })
+		dst, want := make([]float32, n*m), make([]float32, n*m)
+		share(m, p.Step(), func(lo, hi int) error { return p.Gemm(dst, packed, act, lo, hi, Options{}) })
+		define(want, p.spec, src, x, m, n, k)
+		if err := sameBits(dst, want, m); err != nil {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
+
+// TestPanels multiplies more activations than one panel holds.
+func TestPanels(t *testing.T) {
+	p := New(*fakeSpec(t, "w8", 0, 4, 8, []int{1, 8}))
+	const m, n, k = 9, 19, 20001
+	src := randomWeights(p.Weight(), m, k, newRand())
+	x := testActivations(n, k, newRand())[0]
+	dst, want := make([]float32, n*m), make([]float32, n*m)
+	if err := p.Gemm(dst, mustPack(t, p, src, m, k), mustPrepare(t, p, x, n, k), 0, m, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	define(want, p.spec, src, x, m, n, k)
+	if err := sameBits(dst, want, m); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLargest: sums at the limit of K are exact and do not wrap.
+func TestLargest(t *testing.T) {
+	p := New(*fakeSpec(t, "w8", 0, 4, 8))
+	const m, n, k = 1, 1, 1 << 17
+	src := format.Source{Codes: make([]byte, k), Scales: []float32{1}} // all -128
+	x := make([]float32, k)
+	for i := range x {
+		x[i] = 127
+	}
+	var dst, want [1]float32
+	if err := p.Gemm(dst[:], mustPack(t, p, src, m, k), mustPrepare(t, p, x, n, k), 0, m, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	define(want[:], p.spec, src, x, m, n, k)
+	if dst != want || want[0] != -128*127*k*(127*float32(1.0/127)) {
+		t.Errorf("%v, not %v", dst, want)
+	}
+}
+
+func TestPackBlocks(t *testing.T) {
+	// Two blocks of Q4_0: scale 1 and 0.5, codes in the low and high nibbles.
+	block := func(scale uint16, b byte) []byte {
+		return append([]byte{byte(scale), byte(scale >> 8)}, bytes.Repeat([]byte{b}, 16)...)
+	}
+	data := append(block(0x3c00, 0x3f), block(0x3800, 0x80)...)
+	for name, scales := range map[string][]float32{"q4_0": {1, 0.5}, "w4-g16-f32": {1, 1, 0.5, 0.5}, "w4-g32": {1, 0.5}} {
+		p := New(*fakeSpec(t, name, 0, 4, 32))
+		size, _ := p.PackedSize(1, 64)
+		packed := make([]byte, size)
+		if err := p.PackBlocks(packed, "Q4_0", data, 1, 64); err != nil {
+			t.Fatal(err)
+		}
+		src, err := p.Unpack(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range src.Codes {
+			if want := []byte{15, 3, 0, 8}[i/16]; c != want {
+				t.Fatalf("%s: code %d is %d, not %d", name, i, c, want)
+			}
+		}
+		for i, v := range scales {
+			if src.Scales[i] != v {
+				t.Errorf("%s: scales %v, not %v", name, src.Scales, scales)
+			}
+		}
+	}
+	for name, want := range map[string]string{
+		"w4-g64":  "blocks of it hold q4_0, which does not fit w4-g64: compile a product for q4_0",
+		"w4":      "does not fit w4",
+		"iq4nl":   "does not fit iq4nl",
+		"q4_0-z":  "does not fit q4_0-z",
+		"ternary": "does not fit ternary",
+	} {
+		rows := map[string]int{"w4-g64": 64, "q4_0-z": 32}[name]
+		p := New(*fakeSpec(t, name, 0, 4, max(rows, 8)))
+		if err := p.PackBlocks(nil, "Q4_0", data, 1, 64); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	p := New(*fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2}))
+	const m, n, k = 6, 3, 96
+	src := randomWeights(p.Weight(), m, k, newRand())
+	packed := mustPack(t, p, src, m, k)
+	x := testActivations(n, k, newRand())[0]
+	act, dst := mustPrepare(t, p, x, n, k), make([]float32, n*m)
+	other := New(*fakeSpec(t, "iq4nl", 0, 4, 32, []int{1, 2}))
+	otherLayout := New(*fakeSpec(t, "w2-g32", 0, 8, 32, []int{1, 2}))
+	edit := func(b []byte, at int) []byte { b = bytes.Clone(b); b[at] ^= 1; return b }
+	gemm := func(dst []float32, packed, act []byte, lo, hi int, o Options) error {
+		return p.Gemm(dst, packed, act, lo, hi, o)
+	}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{second(p.PackedSize(0, k)), "w2-g32: argument m: is 0; it must be at least 1"},
+		{second(p.PackedSize(1, 0)), "argument k: is 0; it must be at least 1"},
+		{second(p.PackedSize(1, 33)), "argument k: is 33; it must be a multiple of the group of 32"},
+		{second(p.PackedSize(1, 1<<17+32)), "argument k: is 131104; the kernels are proven exact up to 131072: compile them with a larger max_k"},
+		{second(p.PackedSize(math.MaxInt, k)), "are too large to address"},
+		{second(p.ActSize(0, k)), "argument n: is 0"},
+		{second(p.ActSize(math.MaxInt/8, k)), "argument n:"},
+		{p.Pack(packed[1:], src, m, k), "argument dst: has"},
+		{p.Pack(packed, format.Source{}, m, k), "w2-g32: format: argument codes: has 0 elements"},
+		{p.PackBlocks(packed, "Q4_K", nil, m, k), "w2-g32: blocks: type Q4_K: is not one"},
+		{p.PrepareAct(act[1:], x, n, k), "argument act: has"},
+		{p.PrepareAct(act, x[1:], n, k), "argument x: has 287 elements; 3 rows of 96 have 288"},
+		{p.PrepareActRows(act, x, n, k, 1, 3), "argument lo: rows 1 to 3 of 3; both must be multiples of ActStep, 2, or the end"},
+		{gemm(dst, nil, act, 0, m, Options{}), "argument packed: has no intact header of a packed matrix; fill it with Pack"},
+		{gemm(dst, act, act, 0, m, Options{}), "argument packed: has no intact header"},
+		{gemm(dst, edit(packed, 24), act, 0, m, Options{}), "argument packed: has no intact header"},
+		{gemm(dst, packed[:len(packed)-1], act, 0, m, Options{}), "its header says 6 rows and 96 columns"},
+		{gemm(dst, mustPack(t, other, randomWeights(other.Weight(), m, k, newRand()), m, k), act, 0, m, Options{}), "holds weights of another format than w2-g32"},
+		{gemm(dst, mustPack(t, otherLayout, src, m, k), act, 0, m, Options{}), "argument packed: was packed in layout"},
+		{gemm(dst, packed, nil, 0, m, Options{}), "argument act: has no intact header of an activation buffer; fill it with PrepareAct"},
+		{gemm(dst, packed, mustPrepare(t, other, x, n, k), 0, m, Options{}), "argument act: was prepared for other groups"},
+		{gemm(dst, packed, act[:len(act)-1], 0, m, Options{}), "argument act: has"},
+		{gemm(dst, packed, mustPrepare(t, p, x[:64], 1, 64), 0, m, Options{}), "argument act: has rows of 64; the packed matrix has 96 columns"},
+		{gemm(dst[1:], packed, act, 0, m, Options{}), "argument dst: has 17 elements; 3 rows of 6 are needed"},
+		{gemm(dst, packed, act, 0, m, Options{Bias: x[:5]}), "argument opt: the bias has 5 elements"},
+		{gemm(dst, packed, act, 1, m, Options{}), "argument lo: rows 1 to 6 of 6; both must be multiples of Step, 4, or the end"},
+		{gemm(dst, packed, act, -4, m, Options{}), "argument lo"},
+		{gemm(dst, packed, act, 0, m+2, Options{}), "argument lo"},
+		{gemm(dst, packed, act, 4, 0, Options{}), "argument lo"},
+		{p.Verify(edit(packed, len(packed)-1)), "argument packed: is damaged"},
+		{second(p.On("avx9")), "target avx9: is not in this binary; it has [fake/a purego]"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) || strings.Contains(c.err.Error(), "\n") {
+			t.Errorf("%v; want %s", c.err, c.want)
+		}
+	}
+	if err := gemm(dst, packed, act, 4, 4, Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestSharedActivations: formats of the same groups share an activation buffer.
+func TestSharedActivations(t *testing.T) {
+	a := New(*fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2}))
+	b := New(*fakeSpec(t, "w4-g32-z", 0, 8, 64, []int{1, 2}))
+	b.spec.Variants[0].Kernels[1].Chunk = a.spec.Variants[0].Kernels[1].Chunk
+	b.spec.Variants[0].Kernels[1].Fn = fakeKernel(&b.spec, b.spec.Layouts[0], b.spec.Variants[0].Kernels[1])
+	b, err := b.On("fake/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const m, n, k = 5, 3, 160
+	src, x := randomWeights(b.Weight(), m, k, newRand()), testActivations(n, k, newRand())[2]
+	dst, want := make([]float32, n*m), make([]float32, n*m)
+	if err := b.Gemm(dst, mustPack(t, b, src, m, k), mustPrepare(t, a, x, n, k), 0, m, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	define(want, b.spec, src, x, m, n, k)
+	if err := sameBits(dst, want, m); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	s := Spec{Variants: []Variant{
+		{Target: "amd64/avx512vbmi", Need: []string{"AVX512F", "AVX512VBMI"}},
+		{Target: "amd64/avx2", Need: []string{"AVX2"}},
+	}}
+	all, avx2, none := "AVX512F AVX512VBMI AVX2", "AVX2", ""
+	for _, c := range []struct {
+		cpu, env string
+		want     int
+		why      string
+	}{
+		{all, "", 0, "the first that this CPU runs"},
+		{avx2, "", 1, "the first that this CPU runs"},
+		{none, "", -1, "this CPU runs no other"},
+		{all, "avx2", 1, "the first that this CPU runs with TMACC_CPU=avx2"},
+		{all, "amd64/AVX2", 1, ""},
+		{all, "-avx512vbmi", 1, ""},
+		{all, " -AVX512F , -avx2", -1, ""},
+		{all, "purego", -1, "this CPU runs no other with TMACC_CPU=purego"},
+		{avx2, "avx512vbmi", -1, ""},
+		{all, "avx2,avx512vbmi", 0, ""},
+		{all, ",", 0, ""},
+	} {
+		has := func(f string) bool { return strings.Contains(" "+c.cpu+" ", " "+f+" ") }
+		got, why := s.choose(has, c.env)
+		if got != c.want || !strings.HasPrefix(why, c.why) {
+			t.Errorf("%q on %q: %d, %q; want %d, %q", c.env, c.cpu, got, why, c.want, c.why)
+		}
+	}
+	if i, why := (&Spec{}).choose(func(string) bool { return true }, ""); i != -1 || why != "this binary has no other" {
+		t.Error(i, why)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	s := fakeSpec(t, "w2", 0, 4, 8, []int{1, 2}, []int{1})
+	s.Variants[0].Need = []string{"AVX1024", "AVX2048"}
+	p := New(*s)
+	want := `w2: w2 runs on fake/b (the first that this CPU runs); packed layout ` + p.layout.Hash() + `, tiles of 4 rows
+fake/a k, 4 rows by 1 columns: skipped, this CPU lacks AVX1024 and AVX2048
+fake/a k, 2 rows by 2 columns: skipped, this CPU lacks AVX1024 and AVX2048
+fake/a prep, activations: skipped, this CPU lacks AVX1024 and AVX2048
+fake/b k, 4 rows by 1 columns: runs
+purego: not needed
+`
+	if got := p.Info(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if _, err := p.On("fake/a"); err == nil || err.Error() != "w2: target fake/a: this CPU lacks AVX1024 and AVX2048; it runs [fake/b purego]" {
+		t.Error(err)
+	}
+}
+
+func TestSpecRefusals(t *testing.T) {
+	for want, edit := range map[string]func(*Spec){
+		"has no layout":                  func(s *Spec) { s.Layouts = nil },
+		"limit K is 0":                   func(s *Spec) { s.LimitK = 0 },
+		"activation group 48":            func(s *Spec) { s.Act.Group = 48 },
+		"layout 1 and 2 kernels":         func(s *Spec) { s.Variants[0].Layout = 1 },
+		"ascending width":                func(s *Spec) { s.Variants[0].Kernels[1].Cols = 1 },
+		"3 rows do not divide":           func(s *Spec) { s.Variants[0].Kernels[0].Rows = 3 },
+		"steps of 64 do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
+		"chunks of 5 do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
+		"pads to 0":                      func(s *Spec) { s.Variants[0].Prepare.PadK = 0 },
+		"has no part \"zeros\"":          func(s *Spec) { s.Weight = lookup(t, "w2-g32-z") },
+		"the zero points of weight w2-g": func(s *Spec) { s.Weight = lookup(t, "w2-g32-z") },
+	} {
+		s := fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2})
+		edit(s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "zero points") {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package runtime
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// SelfTest compares every target of p that this CPU runs with the definition of
+// the product, bit for bit, on matrices of odd shapes: whole and in row ranges,
+// stored, accumulated and with a bias, for random and for extreme activations. It
+// also checks that Unpack undoes Pack.
+func SelfTest(p *Product, rng *rand.Rand) error {
+	for _, target := range p.Targets() {
+		q, err := p.On(target)
+		if err != nil {
+			return err
+		}
+		for _, s := range q.testShapes() {
+			if err := q.testShape(s[0], s[1], s[2], rng); err != nil {
+				return fmt.Errorf("%s: %d rows of %d, %d rows of activations: %w", target, s[0], s[2], s[1], err)
+			}
+		}
+	}
+	return nil
+}
+
+// testShapes are values of m, n and k around the sizes of tiles, blocks and records.
+func (p *Product) testShapes() [][3]int {
+	unit := max(p.spec.Weight.Group, p.spec.Act.Group, 1)
+	record := roundUp(p.layout.RecordK, unit)
+	tile, wide := p.Step(), p.ActStep()
+	shapes := [][3]int{
+		{1, 1, unit},
+		{tile, 1, record},
+		{tile + 1, wide, record + unit},
+		{2*tile - 1, wide + 1, 3*record - unit},
+		{2 * tile, 2*wide - 1, 5 * unit},
+		{3*tile + 5, 2*wide + 3, roundUp(777, unit)},
+		{3, 3, 2 * record},
+	}
+	for i := range shapes {
+		shapes[i][2] = min(shapes[i][2], p.spec.LimitK/unit*unit)
+	}
+	return slices.DeleteFunc(shapes, func(s [3]int) bool { return s[2] < 1 })
+}
+
+func (p *Product) testShape(m, n, k int, rng *rand.Rand) error {
+	src := randomWeights(p.spec.Weight, m, k, rng)
+	packed, err := p.testPack(src, m, k)
+	if err != nil {
+		return err
+	}
+	size, err := p.ActSize(n, k)
+	if err != nil {
+		return err
+	}
+	act := bytes.Repeat([]byte{0xa5}, size) // not zero: padding must not count on it
+	dst, want := make([]float32, n*m), make([]float32, n*m)
+	bias := make([]float32, m)
+	for i := range bias {
+		bias[i] = float32(rng.NormFloat64())
+	}
+	for _, x := range testActivations(n, k, rng) {
+		if err := p.PrepareAct(act, x, n, k); err != nil {
+			return err
+		}
+		define(want, p.spec, src, x, m, n, k)
+		for i := range dst {
+			dst[i] = float32(math.NaN())
+		}
+		for lo := 0; lo < m; lo += p.Step() {
+			if err := p.Gemm(dst, packed, act, lo, min(lo+p.Step(), m), Options{}); err != nil {
+				return err
+			}
+		}
+		if err := sameBits(dst, want, m); err != nil {
+			return err
+		}
+		if err := p.Gemm(dst, packed, act, 0, m, Options{Accumulate: true, Bias: bias}); err != nil {
+			return err
+		}
+		for i, v := range want {
+			want[i] = canonical(v + float32(v+bias[i%m]))
+		}
+		if err := sameBits(dst, want, m); err != nil {
+			return fmt.Errorf("accumulated, with a bias: %w", err)
+		}
+	}
+	return nil
+}
+
+func (p *Product) testPack(src format.Source, m, k int) ([]byte, error) {
+	size, err := p.PackedSize(m, k)
+	if err != nil {
+		return nil, err
+	}
+	packed := make([]byte, size)
+	if err := p.Pack(packed, src, m, k); err != nil {
+		return nil, err
+	}
+	back, err := p.Unpack(packed)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(back.Codes, src.Codes) || !slices.Equal(back.Scales, src.Scales) || !slices.Equal(back.Zeros, src.Zeros) {
+		return nil, fmt.Errorf("Unpack does not give back what Pack was given")
+	}
+	return packed, p.Verify(packed)
+}
+
+// randomWeights is a random matrix; its first row has the largest levels, its
+// last the smallest.
+func randomWeights(w format.Weight, m, k int, rng *rand.Rand) format.Source {
+	src := format.Source{Codes: make([]byte, m*k), Scales: make([]float32, w.ScaleCount(m, k))}
+	for i := range src.Codes {
+		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
+	}
+	for i := range k {
+		src.Codes[i] = byte(slices.Index(w.Levels, w.MaxLevel()))
+		if m > 1 {
+			src.Codes[(m-1)*k+i] = byte(slices.Index(w.Levels, w.MinLevel()))
+		}
+	}
+	for i := range src.Scales {
+		src.Scales[i] = format.HalfToFloat32(format.HalfFromFloat32(float32(rng.NormFloat64())))
+	}
+	if w.Zero {
+		src.Zeros = make([]int8, len(src.Scales))
+		for i := range src.Zeros {
+			src.Zeros[i] = int8(rng.Uint32())
+		}
+	}
+	return src
+}
+
+// testActivations are matrices of activations: random ones with an outlier, all
+// of the largest code, and ones with zeros, a NaN and infinities.
+func testActivations(n, k int, rng *rand.Rand) [][]float32 {
+	xs := make([][]float32, 3)
+	for i := range xs {
+		xs[i] = make([]float32, n*k)
+		for j := range xs[i] {
+			xs[i][j] = float32(rng.NormFloat64())
+			if i == 1 {
+				xs[i][j] = float32(1 - 2*(j/k%2)) // a row of 1, a row of -1
+			}
+		}
+	}
+	xs[0][rng.IntN(n*k)] = 1e30
+	bad := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, math.SmallestNonzeroFloat32, 0}
+	for row := range n {
+		at := xs[2][row*k:][:k]
+		if row%2 == 1 {
+			clear(at)
+		}
+		at[rng.IntN(k)] = bad[row%len(bad)]
+	}
+	return xs
+}
+
+func sameBits(got, want []float32, m int) error {
+	for i := range want {
+		if g, w := math.Float32bits(got[i]), math.Float32bits(want[i]); g != w {
+			return fmt.Errorf("row %d, activations %d: %v (%08x), not %v (%08x)", i%m, i/m, got[i], g, want[i], w)
+		}
+	}
+	return nil
+}
+
+// define is the definition of the product, from weights and activations as the
+// caller has them.
+func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) {
+	group := s.groupK()
+	if group == 0 {
+		group = k
+	}
+	for j := range n {
+		q, scales := defineQuantize(x[j*k:][:k], s.Act.Group)
+		for row := range m {
+			acc := float32(0)
+			for g := 0; g < k; g += group {
+				i := s.Weight.ScaleIndex(row, g, k)
+				sum := int64(0)
+				for e := g; e < g+group; e++ {
+					level := s.Weight.Levels[src.Codes[row*k+e]]
+					if s.Weight.Zero {
+						level -= int(src.Zeros[i])
+					}
+					sum += int64(level) * q[e]
+				}
+				scale := float32(src.Scales[i] * scales[g])
+				acc = float32(acc + float32(float32(sum)*scale))
+			}
+			out[j*m+row] = canonical(acc)
+		}
+	}
+}
+
+// defineQuantize is the integer and the scale of every activation of a row.
+func defineQuantize(x []float32, group int) (q []int64, scale []float32) {
+	if group == 0 {
+		group = len(x)
+	}
+	q, scale = make([]int64, len(x)), make([]float32, len(x))
+	for g := 0; g < len(x); g += group {
+		largest, finite := 0x1p-100, true
+		for _, v := range x[g:][:group] {
+			largest = max(largest, math.Abs(float64(v)))
+			finite = finite && !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0)
+		}
+		for i := g; i < g+group; i++ {
+			scale[i] = float32(math.NaN())
+			if finite {
+				scale[i] = float32(float32(largest) * float32(1.0/127))
+				q[i] = int64(math.RoundToEven(float64(float32(x[i] * float32(127/float32(largest))))))
+			}
+		}
+	}
+	return q, scale
+}
