@@ -10,6 +10,8 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 )
 
@@ -118,6 +120,34 @@ func TestEmitAgain(t *testing.T) {
 	}
 	if len(globals) == 0 {
 		t.Error("no constants")
+	}
+}
+
+// TestFolds pins which rows take memory operands.
+func TestFolds(t *testing.T) {
+	for _, c := range []struct {
+		target      string
+		op          vir.Op
+		dst         vir.Type
+		fold, splat []int
+	}{
+		{"avx2", vir.OpAnd, vir.Type{Elem: format.U8, Lanes: 32}, []int{1, 2}, nil},
+		{"avx2", vir.OpAnd, vir.Type{Elem: format.U8, Lanes: 8}, nil, nil},
+		{"avx2", vir.OpMaxS, vir.Type{Elem: format.I32, Lanes: 8}, []int{1, 2}, nil},
+		{"avx2", vir.OpShl, vir.Type{Elem: format.I32, Lanes: 8}, nil, nil},
+		{"avx2", vir.OpCvtHalf, vir.Type{Elem: format.F32, Lanes: 4}, []int{1}, nil},
+		{"avx2", vir.OpCvtHalf, vir.Type{Elem: format.F32, Lanes: 2}, nil, nil},
+		{"avx2", vir.OpLookup16, vir.Type{Elem: format.I8, Lanes: 32}, []int{1}, nil},
+		{"avx512vbmi", vir.OpShl, vir.Type{Elem: format.I32, Lanes: 8}, []int{1}, []int{1}},
+		{"avx512vbmi", vir.OpAnd, vir.Type{Elem: format.U8, Lanes: 64}, []int{1, 2}, []int{1, 2}},
+		{"avx512vbmi", vir.OpAdd, vir.Type{Elem: format.I8, Lanes: 64}, []int{1, 2}, nil},
+		{"avx512vbmi", vir.OpDot4, vir.Type{Elem: format.I32, Lanes: 16}, []int{3}, []int{3}},
+		{"avx512vbmi", vir.OpLookup64, vir.Type{Elem: format.I8, Lanes: 64}, []int{2}, nil},
+	} {
+		r := find(ByName(c.target), c.op, c.dst)
+		if !slices.Equal(r.Fold, c.fold) || !slices.Equal(r.FoldSplat, c.splat) {
+			t.Errorf("%s: %v of %v folds %v and %v, want %v and %v", c.target, c.op, c.dst, r.Fold, r.FoldSplat, c.fold, c.splat)
+		}
 	}
 }
 

@@ -24,22 +24,24 @@ var (
 )
 
 // cost is a reciprocal throughput in tenths of a cycle, up to 256 bits and at
-// 512. The figures lie between Zen 4 and Golden Cove (uops.info).
+// 512, as measured on Emerald Rapids (Golden Cove cores).
 type cost struct{ narrow, wide int }
 
 var (
 	none    = cost{0, 0}
-	alu     = cost{4, 5}
+	alu     = cost{3, 5}
+	compare = cost{5, 10} // minimum, absolute value and comparison too
 	shift   = cost{5, 10}
-	multi   = cost{5, 8} // integer multiply and dot product
-	mul32   = cost{10, 15}
-	shuffle = cost{6, 10} // within 128 bits
+	multi   = cost{5, 5} // multiply, dot product
+	mul32   = cost{10, 10}
+	shuffle = cost{5, 10} // within 128 bits
 	permute = cost{10, 10}
-	float   = cost{5, 8}
+	float   = cost{5, 5}
 	divide  = cost{50, 100}
-	load    = cost{5, 8}
-	store   = cost{10, 15}
-	toMask  = cost{15, 20} // compare into a mask register, and the mask back
+	load    = cost{5, 5}
+	store   = cost{5, 10}
+	toMask  = cost{10, 10} // compare into a mask register, and the mask back
+	narrow  = cost{10, 20}
 )
 
 // inst is one instruction: with vector operands, VEX-encoded or EVEX-encoded,
@@ -82,18 +84,18 @@ var lanewise = []struct {
 	{vir.OpMul, ints32, bcst(x86.VPMULLD, x86.VPMULLD_BCST), commuting, 2, []int{1, 2}, mul32},
 	{vir.OpMul, f32Only, bcst(x86.VMULPS, x86.VMULPS_BCST), commuting, 2, []int{1, 2}, float},
 	{vir.OpDiv, f32Only, bcst(x86.VDIVPS, x86.VDIVPS_BCST), reverse, 2, []int{2}, divide},
-	{vir.OpMinS, i8Only, both(x86.VPMINSB), commuting, 2, []int{1, 2}, alu},
-	{vir.OpMinS, i16Only, both(x86.VPMINSW), commuting, 2, []int{1, 2}, alu},
-	{vir.OpMinS, i32Only, bcst(x86.VPMINSD, x86.VPMINSD_BCST), commuting, 2, []int{1, 2}, alu},
-	{vir.OpMaxS, i8Only, both(x86.VPMAXSB), commuting, 2, []int{1, 2}, alu},
-	{vir.OpMaxS, i16Only, both(x86.VPMAXSW), commuting, 2, []int{1, 2}, alu},
-	{vir.OpMaxS, i32Only, bcst(x86.VPMAXSD, x86.VPMAXSD_BCST), commuting, 2, []int{1, 2}, alu},
-	{vir.OpAbs, i8Only, both(x86.VPABSB), reverse, 1, []int{1}, alu},
-	{vir.OpAbs, i16Only, both(x86.VPABSW), reverse, 1, []int{1}, alu},
-	{vir.OpAbs, i32Only, bcst(x86.VPABSD, x86.VPABSD_BCST), reverse, 1, []int{1}, alu},
-	{vir.OpCmpGtS, i8Only, inst{vex: x86.VPCMPGTB}, reverse, 2, []int{2}, alu},
-	{vir.OpCmpGtS, i16Only, inst{vex: x86.VPCMPGTW}, reverse, 2, []int{2}, alu},
-	{vir.OpCmpGtS, i32Only, inst{vex: x86.VPCMPGTD}, reverse, 2, []int{2}, alu},
+	{vir.OpMinS, i8Only, both(x86.VPMINSB), commuting, 2, []int{1, 2}, compare},
+	{vir.OpMinS, i16Only, both(x86.VPMINSW), commuting, 2, []int{1, 2}, compare},
+	{vir.OpMinS, i32Only, bcst(x86.VPMINSD, x86.VPMINSD_BCST), commuting, 2, []int{1, 2}, compare},
+	{vir.OpMaxS, i8Only, both(x86.VPMAXSB), commuting, 2, []int{1, 2}, compare},
+	{vir.OpMaxS, i16Only, both(x86.VPMAXSW), commuting, 2, []int{1, 2}, compare},
+	{vir.OpMaxS, i32Only, bcst(x86.VPMAXSD, x86.VPMAXSD_BCST), commuting, 2, []int{1, 2}, compare},
+	{vir.OpAbs, i8Only, both(x86.VPABSB), reverse, 1, []int{1}, compare},
+	{vir.OpAbs, i16Only, both(x86.VPABSW), reverse, 1, []int{1}, compare},
+	{vir.OpAbs, i32Only, bcst(x86.VPABSD, x86.VPABSD_BCST), reverse, 1, []int{1}, compare},
+	{vir.OpCmpGtS, i8Only, inst{vex: x86.VPCMPGTB}, reverse, 2, []int{2}, compare},
+	{vir.OpCmpGtS, i16Only, inst{vex: x86.VPCMPGTW}, reverse, 2, []int{2}, compare},
+	{vir.OpCmpGtS, i32Only, inst{vex: x86.VPCMPGTD}, reverse, 2, []int{2}, compare},
 	{vir.OpCmpGtS, i8Only, inst{evex: x86.VPCMPGTB}, throughMask(f2(x86.VPMOVM2B)), 2, []int{2}, toMask},
 	{vir.OpCmpGtS, i16Only, inst{evex: x86.VPCMPGTW}, throughMask(f2(x86.VPMOVM2W)), 2, []int{2}, toMask},
 	{vir.OpCmpGtS, i32Only, inst{evex: x86.VPCMPGTD, bcst: x86.VPCMPGTD_BCST}, throughMask(f2(x86.VPMOVM2D)), 2, []int{2}, toMask},
@@ -193,7 +195,7 @@ func (s *rowSet) lanewise() {
 				if l.op == vir.OpBitSel {
 					r.Tied = 3
 				}
-				if s.evex() || l.cost != shift {
+				if s.evex() || !isShift(l.op) {
 					s.fold(&r, l.fold, 128, broadcast)
 				}
 				s.add(r, l.cost, l.form(plain, broadcast))
@@ -202,13 +204,21 @@ func (s *rowSet) lanewise() {
 	}
 }
 
+func isShift(op vir.Op) bool { return op == vir.OpShl || op == vir.OpShrU || op == vir.OpShrS }
+
 // moves adds loads, stores, constants and copies of t.
 func (s *rowSet) moves(t vir.Type) {
 	one := vir.Type{Elem: t.Elem, Lanes: 1}
 	read, write, pick := s.memory(t.Bytes())
-	splat := map[int]ctor{1: x86.VPBROADCASTB, 2: x86.VPBROADCASTW, 4: x86.VPBROADCASTD}[t.Elem.Bytes()]
+	splat, splatCost := ctor(x86.VPBROADCASTD), load
+	switch t.Elem.Bytes() {
+	case 1:
+		splat, splatCost = x86.VPBROADCASTB, permute
+	case 2:
+		splat, splatCost = x86.VPBROADCASTW, permute
+	}
 	s.add(lower.Row{Op: vir.OpLoad, Dst: t}, load, func(p *printer) { p.ins(read, p.mem, p.dst) })
-	s.add(lower.Row{Op: vir.OpLoadSplat, Dst: t}, load, func(p *printer) { p.ins(splat, p.mem, p.dst) })
+	s.add(lower.Row{Op: vir.OpLoadSplat, Dst: t}, splatCost, func(p *printer) { p.ins(splat, p.mem, p.dst) })
 	s.add(lower.Row{Op: vir.OpStore, Dst: t, Args: []vir.Type{t}}, store, func(p *printer) {
 		p.ins(write, append(pick, p.a[0], p.mem)...)
 	})
@@ -297,9 +307,9 @@ var converting = []struct {
 	{vir.OpWiden, i16Only, elems8[:1], both(x86.VPMOVZXBW), 64, 0, permute},
 	{vir.OpWiden, i32Only, i16Only, both(x86.VPMOVSXWD), 64, 0, permute},
 	{vir.OpWiden, i32Only, elems16[:1], both(x86.VPMOVZXWD), 64, 0, permute},
-	{vir.OpTrunc, elems8, i16Only, inst{evex: x86.VPMOVWB}, 0, 0, cost{20, 20}},
-	{vir.OpTrunc, ints16, i32Only, inst{evex: x86.VPMOVDW}, 0, 0, cost{20, 20}},
-	{vir.OpTrunc, elems8, i32Only, inst{evex: x86.VPMOVDB}, 0, 0, cost{20, 20}},
+	{vir.OpTrunc, elems8, i16Only, inst{evex: x86.VPMOVWB}, 0, 0, narrow},
+	{vir.OpTrunc, ints16, i32Only, inst{evex: x86.VPMOVDW}, 0, 0, narrow},
+	{vir.OpTrunc, elems8, i32Only, inst{evex: x86.VPMOVDB}, 0, 0, narrow},
 	{vir.OpCvtF32, f32Only, i32Only, bcst(x86.VCVTDQ2PS, x86.VCVTDQ2PS_BCST), 128, 0, float},
 	{vir.OpCvtI32, i32Only, f32Only, bcst(x86.VCVTPS2DQ, x86.VCVTPS2DQ_BCST), 128, 0, float},
 	{vir.OpCvtHalf, f32Only, elems16[2:], both(x86.VCVTPH2PS), 64, F16C, permute},
@@ -313,7 +323,7 @@ func (s *rowSet) converts() {
 				for _, t := range s.types(widest(d, a)) {
 					r := lower.Row{Op: l.op, Dst: vir.Type{Elem: d, Lanes: t.Lanes}, Args: []vir.Type{{Elem: a, Lanes: t.Lanes}}, Need: l.need}
 					if plain == nil {
-						s.add(r, cost{20, 20}, truncate(r.Dst, r.Args[0]))
+						s.add(r, narrow, truncate(r.Dst, r.Args[0]))
 						continue
 					}
 					if l.fold > 0 {
