@@ -62,6 +62,12 @@ func at[T any](p unsafe.Pointer, off int) *T { return (*T)(unsafe.Add(p, off)) }
 func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 	codes, scales, zeros := l.Part(format.Codes), l.Part(format.Scales), l.Part(format.Zeros)
 	rel := func(p *format.Part, row, e int) int { return l.Address(p, row, e, 0) - p.Offset(0, 0) }
+	type place struct{ at, field int }
+	places := make([]place, k.Rows*l.RecordK)
+	for i := range places {
+		r, e := i/l.RecordK, i%l.RecordK
+		places[i] = place{rel(codes, r, e), codes.Field(r, e)}
+	}
 	return func(a *GemmArgs) {
 		all := int(a.Count) * k.StepK
 		group := s.groupK()
@@ -78,9 +84,9 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 					}
 					sum, actSum := int32(0), int32(0)
 					for e := g * group; e < (g+1)*group; e++ {
-						code := 0
-						for i, b := range codes.Map[codes.Field(r, e)] {
-							code |= int(*at[byte](a.Codes, rel(codes, r, e)+b.Word*codes.WordStride)>>b.Bit&1) << i
+						code, p := 0, places[r*l.RecordK+e%l.RecordK]
+						for i, b := range codes.Map[p.field] {
+							code |= int(*at[byte](a.Codes, e/l.RecordK*l.RecordBytes+p.at+b.Word*codes.WordStride)>>b.Bit&1) << i
 						}
 						act := int32(*at[int8](a.Act, e/k.Chunk*k.Chunk*k.Cols+c*k.Chunk+e%k.Chunk))
 						if code < len(s.Weight.Levels) {
