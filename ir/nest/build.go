@@ -71,6 +71,9 @@ type builder struct {
 func Build(p *Plan) ([]Stmt, error) {
 	b := &builder{p: p, pos: map[string]int{}, index: map[string][]ir.Expr{}}
 	for i, l := range p.Loops {
+		if _, twice := b.pos[l.Name]; twice {
+			return nil, refuse(l.Name, "two loops have this name")
+		}
 		b.pos[l.Name] = i
 	}
 	if err := b.check(); err != nil {
@@ -103,9 +106,12 @@ func (b *builder) check() error {
 		if !p.Reduce[p.Loops[at].Root] {
 			return refuse(lv.Temp.Name, "loop %s is not a reduction", lv.At)
 		}
+		if err := b.checkKeep(i); err != nil {
+			return err
+		}
 	}
 	if len(p.Levels) == 0 {
-		return nil
+		return b.checkPointwise()
 	}
 	for i, l := range p.Loops {
 		if p.Reduce[l.Root] && i < b.at(0) {
@@ -119,6 +125,37 @@ func (b *builder) check() error {
 		}
 	}
 	return b.checkVectors()
+}
+
+// checkKeep: what level i keeps apart must be summed before it is stored, and
+// vary while the level lives.
+func (b *builder) checkKeep(i int) error {
+	lv := b.p.Levels[i]
+	for _, k := range lv.Keep {
+		if i == 0 {
+			return refuse(lv.Temp.Name, "the last accumulator has one sum to store; it cannot keep %s apart", k.Name)
+		}
+		if k.Value != nil {
+			continue
+		}
+		switch pos, ok := b.pos[k.Name]; {
+		case !ok:
+			return refuse(lv.Temp.Name, "no loop %q to keep apart", k.Name)
+		case pos < b.at(i):
+			return refuse(lv.Temp.Name, "loop %s is outside %s: its sums are apart already", k.Name, lv.At)
+		}
+	}
+	return nil
+}
+
+// checkPointwise refuses a reduction without accumulators.
+func (b *builder) checkPointwise() error {
+	for _, l := range b.p.Loops {
+		if b.p.Reduce[l.Root] {
+			return refuse(l.Name, "a reduction needs an accumulator")
+		}
+	}
+	return nil
 }
 
 // checkVectors: a vector loop of the reduction must be kept apart by the lowest

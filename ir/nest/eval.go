@@ -25,6 +25,9 @@ func Eval(n *Nest, args []Arg) error {
 		m.args[p] = args[i]
 	}
 	for _, l := range n.Loops {
+		if _, ok := m.args[CountParam(l)]; l.N == 0 && l.Kind != Outer && !ok {
+			return fmt.Errorf("nest %s: no parameter %s", n.Name, CountParam(l))
+		}
 		if l.Root != "" {
 			m.roots[l.Root] = append(m.roots[l.Root], l)
 		}
@@ -63,6 +66,8 @@ func (m *machine) run(body []Stmt) error {
 			if err := m.assign(s); err != nil {
 				return fmt.Errorf("nest %s: %v: %w", m.n.Name, ir.Read{T: s.Dst, Index: s.Index}, err)
 			}
+		default:
+			panic(fmt.Sprintf("BUG: nest: unknown statement %T", s))
 		}
 	}
 	return nil

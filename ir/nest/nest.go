@@ -44,7 +44,7 @@ func (l Loop) String() string {
 	return fmt.Sprintf("%s %s %s", l.Kind, l.Name, n)
 }
 
-// Stmt is a *For, an *Assign or a *Prefetch.
+// Stmt is a *For or an *Assign.
 type Stmt interface{ isStmt() }
 
 // For runs Body Loop.N times.
