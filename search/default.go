@@ -6,6 +6,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -44,6 +45,9 @@ func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	return out, nil
 }
 
+// recordK is the usual length of a record along K where no group sets it.
+const recordK = 64
+
 // layoutChoice fixes what all widths share: the packed layout.
 func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 	w := p.Weight
@@ -59,6 +63,9 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 		c.Rows = 2
 	}
 	fields := CellFields(w)
+	if p.GroupK() == 0 {
+		c.Cells = min(recordK/(4*fields), 4) // at least one: a cell has at most 8 fields
+	}
 	if g := p.GroupK(); g > 0 {
 		for c.RowFields < fields && g%(4*fields/c.RowFields) != 0 {
 			c.RowFields *= 2
@@ -68,7 +75,8 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 	return c
 }
 
-// blocks are the choices for one width: row vectors per call times field scales.
+// blocks are the choices for one width: row vectors per call, field scales, and
+// 32-bit sums or 16-bit ones that are widened after every record.
 func blocks(base Choice, cols int) []Choice {
 	var out []Choice
 	for block := base.Rows; block >= 1; block /= 2 {
@@ -78,6 +86,8 @@ func blocks(base Choice, cols int) []Choice {
 			if cols > 1 {
 				c.Order, c.Stage = 2, "f" // decode once, then use in all columns
 			}
+			out = append(out, c)
+			c.Dot, c.Flush = 2, c.Cells
 			out = append(out, c)
 		}
 	}
@@ -112,28 +122,59 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best Use, err err
 // typicalK is the K that costs are weighed at.
 const typicalK = 4096
 
-// costPerProduct is the cost of all instructions of one call, per product.
+// What the rows do not say, in tenths of a cycle: a core issues some six
+// instructions a cycle, loads beside arithmetic, and an accumulator can be added
+// to every few cycles.
+const (
+	issueCost   = 10.0 / 6
+	accumulates = 50.0
+)
+
+// costPerProduct estimates the time of one call, per product: by loop, the
+// longest of arithmetic, loads, issue and the chain of additions to one
+// accumulator.
 func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 {
 	trips, times := []float64{}, 1.0
-	cost := 0.0
+	var alu, mem, all, total float64
+	chain := map[vir.Reg]float64{}
+	flush := func() { // ends a stretch of code that runs times times
+		longest := 0.0
+		for _, c := range chain {
+			longest = max(longest, c)
+		}
+		total += times * (max(alu, mem, all, longest) + (alu+mem+all)/10)
+		alu, mem, all = 0, 0, 0
+		clear(chain)
+	}
 	for _, op := range m.Ops {
 		switch op.Kind {
 		case lower.MInstr:
-			cost += times * float64(op.Row.Cost)
+			all += issueCost
+			if op.In.Op.HasMem() {
+				mem += float64(op.Row.Cost)
+			} else {
+				alu += float64(op.Row.Cost)
+			}
+			if op.In.Fold > 0 {
+				mem += 5
+			}
+			if len(trips) > 0 && op.Row.Tied > 0 && op.In.Dst == op.In.Args[op.Row.Tied-1] {
+				chain[op.In.Dst] += accumulates
+			}
 		case lower.MLoopBegin:
+			flush()
 			n := float64(op.Count.Const)
 			if op.Count.Param >= 0 {
 				n = typicalK / float64(k.StepK)
 			}
 			trips, times = append(trips, n), times*n
 		case lower.MLoopEnd:
-			cost += times * scalarCost * float64(2+len(op.Adds))
+			all += issueCost * float64(2+len(op.Adds))
+			flush()
 			times /= trips[len(trips)-1]
 			trips = trips[:len(trips)-1]
 		}
 	}
-	return cost / float64(k.Rows*k.Cols*typicalK)
+	flush()
+	return total / float64(k.Rows*k.Cols*typicalK)
 }
-
-// scalarCost is the cost of a scalar instruction, in tenths of a cycle.
-const scalarCost = 2
