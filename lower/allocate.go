@@ -42,14 +42,14 @@ type lives struct {
 	steps []step
 	root  []vir.Reg // which register stands for each: bitcasts share their argument's
 	from  []int     // by root: the step that defines it first
-	to    []int     // by root: the last step that reads it
+	to    []int     // by root: the last step that needs it
 	depth []int     // by root: loops around from
 }
 
 // lifetimes finds the first definition and last use of every register. What is
 // defined outside a loop and used or redefined inside lives to the loop's end. A
-// bitcast to another type is another name of its argument unless either may
-// change; a bitcast to the same type is a copy.
+// bitcast to another type is, where possible, another name of its argument; one to
+// the same type is a copy.
 func lifetimes(f *vir.Func) *lives {
 	n := len(f.Regs)
 	l := &lives{steps: steps(f.Body), root: identity(n), from: make([]int, n), to: make([]int, n), depth: make([]int, n)}
@@ -68,6 +68,7 @@ func lifetimes(f *vir.Func) *lives {
 			l.instr(f, mut, s.in, at, ends)
 		}
 	}
+	l.unite(f, mut)
 	return l
 }
 
@@ -80,7 +81,7 @@ func (l *lives) instr(f *vir.Func, mut []bool, in *vir.Instr, at int, ends []int
 	if in.Dst == vir.NoReg {
 		return
 	}
-	if in.Op == vir.OpBitcast && !isMove(f, in) && !mut[in.Dst] && !mut[in.Args[0]] {
+	if isView(f, in) && !mut[in.Dst] && !mut[in.Args[0]] {
 		l.root[in.Dst] = l.root[in.Args[0]]
 	}
 	l.touch(l.root[in.Dst], at, ends)
@@ -96,6 +97,8 @@ func (l *lives) touch(r vir.Reg, at int, ends []int) {
 	}
 	l.to[r] = max(l.to[r], at)
 }
+
+func isView(f *vir.Func, in *vir.Instr) bool { return in.Op == vir.OpBitcast && !isMove(f, in) }
 
 // dies says whether step at is the last to read r, which it does.
 func (l *lives) dies(r vir.Reg, at int) bool { return l.to[l.root[r]] == at }
@@ -125,7 +128,7 @@ func (l *lives) pressure() (need, at int) {
 //	v4 = add v2 v0       ->   v2 = dot4 v3 v1 v1
 //	                          v4 = add v2 v0
 func (t *table) tie(f *vir.Func) (*vir.Func, error) {
-	x := &tier{t: t, b: &Builder{F: clone(f)}, lives: lifetimes(f)}
+	x := &tier{t: t, b: &Builder{F: clone(f)}, mut: mutable(f), lives: lifetimes(f)}
 	at := 0
 	x.b.F.Body = x.body(f.Body, &at)
 	return x.b.F, nil
@@ -134,7 +137,14 @@ func (t *table) tie(f *vir.Func) (*vir.Func, error) {
 type tier struct {
 	t     *table
 	b     *Builder
+	mut   []bool
 	lives *lives
+}
+
+func (x *tier) reads(in *vir.Instr, r vir.Reg) bool {
+	return slices.ContainsFunc(in.Args, func(a vir.Reg) bool {
+		return a != vir.NoReg && x.lives.root[a] == x.lives.root[r]
+	})
 }
 
 // body follows the steps of the lifetimes: at is the one before its first node.
@@ -160,20 +170,23 @@ func (x *tier) body(body []vir.Node, at *int) []vir.Node {
 
 func (x *tier) instr(in *vir.Instr, at int) []*vir.Instr {
 	row := x.t.find(x.b.F, in)
-	if row == nil || row.Tied == 0 || in.Args[row.Tied-1] == in.Dst {
+	if row == nil || row.Tied == 0 || x.tied(in, row.Tied-1, at) {
 		return []*vir.Instr{in}
 	}
 	i := row.Tied - 1
-	first := x.lives.from[in.Dst] == at // else in.Dst has a register already
-	if first && x.lives.dies(in.Args[i], at) {
-		return []*vir.Instr{in}
+	if j := commutes(x.b.F, in, i); j >= 0 && in.Args[j] != vir.NoReg && x.tied(in, j, at) {
+		return []*vir.Instr{withArgs(in, swapped(in.Args, i, j))}
 	}
-	if j := commutes(x.b.F, in, i); j >= 0 && in.Args[j] != vir.NoReg {
-		if in.Args[j] == in.Dst || first && x.lives.dies(in.Args[j], at) {
-			return []*vir.Instr{withArgs(in, swapped(in.Args, i, j))}
-		}
-	}
-	return x.copied(in, i, first)
+	return x.copied(in, i, x.first(in, at))
+}
+
+// first says whether in, at step at, is the first to define its register.
+func (x *tier) first(in *vir.Instr, at int) bool { return x.lives.from[x.lives.root[in.Dst]] == at }
+
+// tied says whether argument i and the result of in can be one register.
+func (x *tier) tied(in *vir.Instr, i, at int) bool {
+	root := x.lives.root
+	return root[in.Args[i]] == root[in.Dst] || x.first(in, at) && x.lives.dies(in.Args[i], at)
 }
 
 // copied copies argument i to a register that in may overwrite: to in.Dst itself
@@ -182,7 +195,7 @@ func (x *tier) copied(in *vir.Instr, i int, first bool) []*vir.Instr {
 	c := *in
 	c.Args = slices.Clone(in.Args)
 	from := in.Args[i]
-	if !first && !slices.Contains(in.Args, in.Dst) && x.b.TypeOf(from) == x.b.TypeOf(in.Dst) {
+	if !first && x.mut[in.Dst] && !x.reads(in, in.Dst) && x.b.TypeOf(from) == x.b.TypeOf(in.Dst) {
 		c.Args[i] = in.Dst
 		return []*vir.Instr{move(in.Dst, from), &c}
 	}
@@ -222,6 +235,7 @@ func allocate(m Machine, f *vir.Func, l *lives, rows []*Row) ([]int, error) {
 	for r, root := range l.root {
 		a.phys[r] = a.phys[root]
 	}
+	a.checkTied(f, rows)
 	return a.phys, nil
 }
 
@@ -263,6 +277,18 @@ func (a *allocator) define(in *vir.Instr, at int, row *Row) {
 		panic(fmt.Sprintf("BUG: lower: no register for %v though the pressure is in bounds", in.Dst))
 	}
 	a.phys[r], a.free[p] = p, false
+}
+
+// checkTied makes sure that tie has done its work.
+func (a *allocator) checkTied(f *vir.Func, rows []*Row) {
+	for at, row := range rows {
+		if row == nil || row.Tied == 0 {
+			continue
+		}
+		if in := a.l.steps[at].in; a.phys[in.Args[row.Tied-1]] != a.phys[in.Dst] {
+			panic("BUG: lower: argument and result are not one register: " + f.Format(in))
+		}
+	}
 }
 
 // wish is the register in's result must or should have: that of the tied

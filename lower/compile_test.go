@@ -72,14 +72,15 @@ func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 	}
 }
 
-// replay runs the machine operations of k with names instead of values: each
-// vector register holds the name of a virtual one, each general register a
-// distance from a parameter. It checks that every operation finds its arguments
-// and its address where k says.
+// replay runs the machine operations of k with the number of a value in the place
+// of each value: a result gets a new number, a copy has that of its original. It
+// checks that every operation finds its arguments and its address where k says.
 func replay(k *Kernel, n int) error {
-	m := &symbols{k: k, n: n, root: lifetimes(k.Func).root, vec: map[int]vir.Reg{}, gp: map[int]place{}, iter: map[int]int{}}
-	m.dropped = dropped(k)
+	m := &symbols{k: k, n: n, dropped: dropped(k), vec: map[int]int{}, reg: map[vir.Reg]int{}, gp: map[int]place{}, iter: map[int]int{}}
 	for at := 0; at < len(k.Ops); {
+		for _, in := range m.dropped[at] {
+			m.reg[in.Dst] = m.reg[in.Args[0]]
+		}
 		next, err := m.step(at)
 		if err != nil {
 			return err
@@ -107,51 +108,31 @@ func dropped(k *Kernel) map[int][]*vir.Instr {
 }
 
 type symbols struct {
-	k     *Kernel
-	n     int
-	root  []vir.Reg
-	vec   map[int]vir.Reg
-	gp    map[int]place
-	iter  map[int]int // by loop
-	begin []int       // operations that opened the loops around
-
+	k       *Kernel
+	n       int
 	dropped map[int][]*vir.Instr
+	values  int
+	vec     map[int]int     // value by vector register
+	reg     map[vir.Reg]int // value by virtual register
+	gp      map[int]place
+	iter    map[int]int // by loop
+	begin   []int       // operations that opened the loops around
 }
 
 // place is what a general register holds: an address, or a counter.
 type place struct{ param, off int }
 
+const counter = -1
+
 func (m *symbols) step(at int) (int, error) {
 	op := &m.k.Ops[at]
-	for _, in := range m.dropped[at] {
-		for r, held := range m.vec {
-			if held == m.root[in.Args[0]] {
-				m.vec[r] = m.root[in.Dst]
-			}
-		}
-	}
 	switch op.Kind {
 	case MInstr:
 		return at + 1, m.instr(op)
 	case MLoadParam:
 		m.gp[op.GP] = place{op.Param, 0}
 	case MLoopBegin:
-		count := op.Count.Const
-		if op.Count.Param >= 0 {
-			count = m.n
-		}
-		m.gp[op.GP] = place{-1, count}
-		if count <= 0 {
-			for m.k.Ops[at].Kind != MLoopEnd || m.k.Ops[at].Loop != op.Loop {
-				at++
-			}
-			return at + 1, nil
-		}
-		for _, c := range op.Copy {
-			m.gp[c.Dst] = m.gp[c.Src]
-		}
-		m.iter[op.Loop] = 0
-		m.begin = append(m.begin, at)
+		return m.loop(at)
 	case MLoopEnd:
 		for _, a := range op.Adds {
 			p := m.gp[a.GP]
@@ -159,8 +140,8 @@ func (m *symbols) step(at int) (int, error) {
 		}
 		m.iter[op.Loop]++
 		c := m.gp[op.GP]
-		m.gp[op.GP] = place{-1, c.off - 1}
-		if c.param != -1 {
+		m.gp[op.GP] = place{counter, c.off - 1}
+		if c.param != counter {
 			return 0, fmt.Errorf("loop l%d lost its counter", op.Loop)
 		}
 		if c.off > 1 {
@@ -171,14 +152,36 @@ func (m *symbols) step(at int) (int, error) {
 	return at + 1, nil
 }
 
+func (m *symbols) loop(at int) (int, error) {
+	op := &m.k.Ops[at]
+	count := op.Count.Const
+	if op.Count.Param >= 0 {
+		count = m.n
+	}
+	m.gp[op.GP] = place{counter, count}
+	if count <= 0 {
+		for m.k.Ops[at].Kind != MLoopEnd || m.k.Ops[at].Loop != op.Loop {
+			at++
+		}
+		return at + 1, nil
+	}
+	for _, c := range op.Copy {
+		m.gp[c.Dst] = m.gp[c.Src]
+	}
+	m.iter[op.Loop] = 0
+	m.begin = append(m.begin, at)
+	return at + 1, nil
+}
+
 func (m *symbols) instr(op *MOp) error {
+	text := m.k.Func.Format(op.In)
 	for i, r := range op.In.Args {
-		if r != vir.NoReg && m.vec[op.Args[i]] != m.root[r] {
-			return fmt.Errorf("%s: r%d holds %v", m.k.Func.Format(op.In), op.Args[i], m.vec[op.Args[i]])
+		if r != vir.NoReg && m.vec[op.Args[i]] != m.reg[r] {
+			return fmt.Errorf("%s: r%d does not hold %v", text, op.Args[i], r)
 		}
 	}
 	if op.Row.Tied > 0 && op.Args[op.Row.Tied-1] != op.Dst {
-		return fmt.Errorf("%s: tied argument in another register", m.k.Func.Format(op.In))
+		return fmt.Errorf("%s: tied argument in another register", text)
 	}
 	if op.Base >= 0 {
 		want := place{op.In.Mem.Buf, op.In.Mem.Off}
@@ -188,13 +191,22 @@ func (m *symbols) instr(op *MOp) error {
 		have := m.gp[op.Base]
 		have.off += op.Disp
 		if have != want {
-			return fmt.Errorf("%s: address is %v, want %v", m.k.Func.Format(op.In), have, want)
+			return fmt.Errorf("%s: address is %v, want %v", text, have, want)
 		}
 	}
 	if op.Dst >= 0 {
-		m.vec[op.Dst] = m.root[op.In.Dst]
+		m.define(op)
 	}
 	return nil
+}
+
+func (m *symbols) define(op *MOp) {
+	m.values++
+	v := m.values
+	if op.In.Op == vir.OpBitcast {
+		v = m.vec[op.Args[0]]
+	}
+	m.vec[op.Dst], m.reg[op.In.Dst] = v, v
 }
 
 // With few registers a function compiles to code within them or is refused.
@@ -244,4 +256,19 @@ func TestDeterminism(t *testing.T) {
 			t.Fatalf("seed %d: two results", seed)
 		}
 	}
+}
+
+// BenchmarkCompile compiles a kernel of some 1,500 instructions.
+func BenchmarkCompile(b *testing.B) {
+	f := randomFunc(rand.New(rand.NewSource(5)), 500)
+	target := newToy(toyAll)
+	target.m.NumVec, target.m.NumGP = 1000, 1000
+	var k *Kernel
+	for b.Loop() {
+		var err error
+		if k, err = Compile(target, f); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(k.Ops)), "ops")
 }

@@ -200,12 +200,36 @@ func (g *generator) update(r vir.Reg) {
 		in.Op, in.Args = vir.OpDot4, []vir.Reg{r, a, g.need(sized(format.I8, t.Bits()))}
 	case g.rng.Intn(4) == 0:
 		in.Op, in.Args = vir.OpSub, []vir.Reg{other, r}
-	case g.rng.Intn(8) == 0:
+	case g.rng.Intn(6) == 0:
 		in.Op, in.Args = vir.OpBitcast, []vir.Reg{other}
+	case g.rng.Intn(3) == 0 && t.Elem != format.F32:
+		in.Op, in.Args = vir.OpBitcast, []vir.Reg{g.detour(r)}
 	default:
 		in.Args = []vir.Reg{r, other}
 	}
 	g.add(in)
+}
+
+// detour computes what may become the next value of r in another type; some of
+// what it adds reads or changes r.
+func (g *generator) detour(r vir.Reg) vir.Reg {
+	u := sized(g.elem(format.I8, format.I16), g.f.Regs[r].Bits())
+	if g.rng.Intn(4) == 0 {
+		return g.need(u)
+	}
+	x := g.op(vir.OpAdd, u, 0, g.op(vir.OpBitcast, u, 0, r), g.need(u))
+	switch g.rng.Intn(6) {
+	case 0:
+		g.store(r)
+	case 1:
+		g.random()
+	case 2:
+		g.add(&vir.Instr{Op: vir.OpXor, Dst: r, Args: []vir.Reg{r, g.need(g.f.Regs[r])}})
+	case 3:
+		t := g.f.Regs[r]
+		g.add(&vir.Instr{Op: vir.OpAdd, Dst: r, Args: []vir.Reg{g.make(t), g.make(t)}})
+	}
+	return x
 }
 
 // random adds one operation of any kind.
