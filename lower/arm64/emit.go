@@ -10,8 +10,10 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// Emit prints one function per kernel, and a read-only table of constants for
-// each kernel that has any. A vector instruction is three truths on one line:
+// Emit prints kernels as func name(args *byte): args points at consecutive 8-byte
+// words, the parameters. A kernel that has constants gets a read-only table of
+// them. The file's name is that of the target. A vector instruction is three
+// truths on one line:
 //
 //	WORD $0x4e819443 // sdot v3.4s, v2.16b, v1.16b    v7:i32x4 = dot4 v3 v5 v6
 func (t target) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
@@ -20,7 +22,12 @@ func (t target) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
 	p.line("//go:build arm64 && !purego\n")
 	p.line("// Kernels of package %s for %s.\n", pkg, t.m.Name)
 	p.line("#include \"textflag.h\"")
+	seen := map[string]bool{}
 	for _, k := range ks {
+		if seen[k.Func.Name] {
+			return lower.File{}, fmt.Errorf("%s: two kernels are called %s", t.m.Name, k.Func.Name)
+		}
+		seen[k.Func.Name] = true
 		p.kernel(k)
 	}
 	return lower.File{Name: strings.TrimPrefix(t.m.Name, "arm64/") + "_arm64.s", Data: p.out.Bytes()}, nil
@@ -41,7 +48,7 @@ func (p *printer) line(format string, args ...any) {
 func (p *printer) kernel(k *lower.Kernel) {
 	p.k, p.inTemp = k, false
 	p.table()
-	p.line("\n// func %s(args unsafe.Pointer)", k.Func.Name)
+	p.line("\n// func %s(args *byte)", k.Func.Name)
 	p.line("TEXT ·%s(SB), NOSPLIT, $0-8", k.Func.Name)
 	p.line("\tMOVD args+0(FP), R%d", regArgs)
 	p.uses = map[vir.Reg]int{}

@@ -258,6 +258,14 @@ func compile(t *testing.T, text string) string {
 	return string(file.Data)
 }
 
+func TestEmitRefusesEqualNames(t *testing.T) {
+	k := &lower.Kernel{Func: &vir.Func{Name: "twice"}}
+	_, err := ByName("dotprod").Emit("p", []*lower.Kernel{k, k})
+	if err == nil || err.Error() != "arm64/dotprod: two kernels are called twice" {
+		t.Error(err)
+	}
+}
+
 func TestKernels(t *testing.T) {
 	target := ByName("dotprod")
 	r := rand.New(rand.NewSource(5))

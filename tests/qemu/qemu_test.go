@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -49,6 +50,25 @@ func TestRun(t *testing.T) {
 	}
 	if a[0] != 6 || a[1] != 2 || b[0] != byte(307&255) {
 		t.Errorf("got %v %v", a, b)
+	}
+}
+
+// TestRunNative: without a CPU the program runs as it is.
+func TestRunNative(t *testing.T) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("not on linux/amd64")
+	}
+	native := lower.File{Name: "k_amd64.s", Data: []byte(`
+#include "textflag.h"
+TEXT ·Inc(SB), NOSPLIT, $0-8
+	MOVQ args+0(FP), AX
+	MOVQ 0(AX), AX
+	INCB (AX)
+	RET
+`)}
+	a := []byte{41}
+	if err := Run(t, "", native, []Call{{"Inc", []vir.Arg{{Buf: a}}}}); err != nil || a[0] != 42 {
+		t.Errorf("%v, got %d", err, a[0])
 	}
 }
 
