@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// maxText bounds the size of JSON and vir files, in bytes.
+const maxText = 16 << 20
+
+// readText reads a small file; "-" is standard input. Its error names the file
+// once.
+func (c *cli) readText(path string) ([]byte, error) {
+	var r io.Reader = c.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, plain(err)
+		}
+		defer f.Close()
+		r = f
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxText+1))
+	switch {
+	case err != nil:
+		return nil, plain(err)
+	case len(data) > maxText:
+		return nil, fmt.Errorf("%s: larger than %d MiB: this is no such file", path, maxText>>20)
+	}
+	return data, nil
+}
+
+// plain is an error of the file system without the name of the system call.
+func plain(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return fmt.Errorf("%s: %w", p.Path, p.Err)
+	}
+	return err
+}
+
+// weight is the format of a name or of a JSON file.
+func (c *cli) weight(arg string) (format.Weight, error) {
+	if !strings.HasSuffix(arg, ".json") && !strings.ContainsRune(arg, filepath.Separator) {
+		return format.Lookup(arg)
+	}
+	data, err := c.readText(arg)
+	if err != nil {
+		return format.Weight{}, err
+	}
+	var w format.Weight
+	if err := json.Unmarshal(data, &w); err != nil {
+		return w, fmt.Errorf("%s: %w", arg, err)
+	}
+	return w, nil
+}
+
+// trace is the schedule in a JSON file.
+func (c *cli) trace(path string) (schedule.Trace, error) {
+	data, err := c.readText(path)
+	if err != nil {
+		return nil, err
+	}
+	var t schedule.Trace
+	if err := json.Unmarshal(data, &t); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// usualGroup is the -act-group that chooses by format.
+const usualGroup = -1
+
+func actGroupFlag(f *pflag.FlagSet) *int {
+	n := f.Int("act-group", usualGroup, "activations that share a scale along K, 0: a whole row (default 0, but for the formats of GGUF as ggml)")
+	f.Lookup("act-group").DefValue = "0" // said above
+	return n
+}
+
+// problem is the product of weights w with activations in groups of act.
+func problem(w format.Weight, act int) (ir.Problem, error) {
+	if act == usualGroup {
+		act = usualActGroup(w)
+	}
+	p := ir.Problem{Weight: w, Act: format.Act{Group: act}}
+	return p, p.Validate()
+}
+
+// usualActGroup is 0, a scale per row of activations, but for GGUF's block
+// formats what ggml multiplies them with: Q8_K's 256 or Q8_0's 32.
+func usualActGroup(w format.Weight) int {
+	for _, t := range blocks.Types() {
+		switch b, err := blocks.Lookup(t); {
+		case err != nil || b.Weight != w.Name || w.Per != format.PerGroup:
+		case w.Group%256 == 0:
+			return 256
+		default:
+			return 32
+		}
+	}
+	return 0
+}

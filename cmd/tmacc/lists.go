@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/search/measure"
+)
+
+// asJSON adds the flag -json.
+func asJSON(cmd *cobra.Command) *bool { return cmd.Flags().Bool("json", false, "print JSON") }
+
+func (c *cli) formats() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "formats", Args: cobra.NoArgs,
+		Short: "list the weight formats",
+		Long: `List the built-in weight formats.
+
+A name may be followed by what differs from the row: w4-g32 has one f16 scale per
+32 weights along K, w4-g128-f32 one f32 scale per 128, w4-g32-z a zero point per
+scale, w2-tensor one scale. A format of your own is a JSON file with the fields
+that -json prints.`,
+	}
+	js := asJSON(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		var all []format.Weight
+		for _, name := range format.Names() {
+			w, err := format.Lookup(name)
+			if err != nil {
+				return err
+			}
+			all = append(all, w)
+		}
+		if *js {
+			return printJSON(c.out, all)
+		}
+		t := table{head: []string{"format", "bits", "nominal", "scale", "gguf", "levels"}, wide: 5}
+		for _, w := range all {
+			t.add(w.Name, w.Bits, w.Bound, w.Scale.String()+" per "+scope(w), blockType(w.Name), levels(w))
+		}
+		t.print(c.out, widthOf(c.out))
+		return nil
+	}
+	return cmd
+}
+
+// scope is what shares a scale of w.
+func scope(w format.Weight) string {
+	if w.Per == format.PerGroup {
+		return fmt.Sprint(w.Group)
+	}
+	return w.Per.String()
+}
+
+// blockType is the GGUF type that is read into the format of that name, or "-".
+func blockType(name string) string {
+	for _, t := range blocks.Types() {
+		if b, err := blocks.Lookup(t); err == nil && b.Weight == name {
+			return t
+		}
+	}
+	return "-"
+}
+
+// levels are the values of w's codes.
+func levels(w format.Weight) string {
+	if _, ok := w.Affine(); ok && len(w.Levels) > 4 {
+		return fmt.Sprintf("%d to %d", w.MinLevel(), w.MaxLevel())
+	}
+	return strings.Trim(fmt.Sprint(w.Levels), "[]")
+}
+
+// targetInfo is a target as -json prints it.
+type targetInfo struct {
+	Name     string   `json:"name"`
+	Bits     int      `json:"vector_bits"`
+	Vectors  int      `json:"vector_registers"`
+	Features []string `json:"features"`
+	Runs     bool     `json:"runs_here"`
+	Lacks    string   `json:"lacks,omitempty"`
+}
+
+func targetInfos() []targetInfo {
+	var all []targetInfo
+	for _, t := range allTargets() {
+		m, missing := t.Machine(), lacks(t)
+		all = append(all, targetInfo{m.Name, m.VecBits, m.NumVec, features(t), missing == "", missing})
+	}
+	return all
+}
+
+func (c *cli) targets() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "targets", Args: cobra.NoArgs,
+		Short: "list the targets and which of them run here",
+		Long: `List the targets: instruction sets that kernels are compiled for. Every generated
+package also has pure Go for all other CPUs.`,
+	}
+	js := asJSON(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if *js {
+			return printJSON(c.out, targetInfos())
+		}
+		t := table{head: []string{"target", "vectors", "here", "CPU features"}, wide: -1}
+		for _, i := range targetInfos() {
+			here := "runs"
+			if !i.Runs {
+				here = "lacks " + i.Lacks
+			}
+			t.add(i.Name, fmt.Sprintf("%d x %d bits", i.Vectors, i.Bits), here, strings.Join(i.Features, " "))
+		}
+		t.print(c.out, 0)
+		return nil
+	}
+	return cmd
+}
+
+func (c *cli) host() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "host", Args: cobra.NoArgs,
+		Short: "describe this machine",
+		Long:  `Describe this machine: its CPU, what target -target host means, and with -ceilings what it can do at best.`,
+	}
+	js := asJSON(cmd)
+	ceilings := cmd.Flags().Bool("ceilings", false, "also measure read bandwidth and dot-product peaks (seconds, and 1.1 GB of memory)")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		report := struct {
+			measure.Host
+			Runs     []string          `json:"runs"`
+			Ceilings *measure.Ceilings `json:"ceilings,omitempty"`
+		}{Host: measure.ThisHost()}
+		for _, t := range hostTargets() {
+			report.Runs = append(report.Runs, t.Machine().Name)
+		}
+		if *ceilings {
+			best, err := c.ceilings()
+			if err != nil {
+				return err
+			}
+			report.Ceilings = &best
+		}
+		if *js {
+			return printJSON(c.out, report)
+		}
+		fmt.Fprintln(c.out, report.Host)
+		best := "pure Go only"
+		if n := len(report.Runs); n > 0 {
+			best = report.Runs[n-1] + " (of " + strings.Join(report.Runs, ", ") + ")"
+		}
+		fmt.Fprintf(c.out, "target host: %s\n", best)
+		if report.Ceilings == nil {
+			return nil
+		}
+		return report.Ceilings.Fprint(c.out)
+	}
+	return cmd
+}
+
+func (c *cli) ceilings() (measure.Ceilings, error) {
+	lab, err := measure.NewLab()
+	if err != nil {
+		return measure.Ceilings{}, err
+	}
+	defer lab.Close()
+	return lab.Ceilings(measure.Options{})
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+func (c *cli) lower() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "lower FILE.vir", Args: oneFile,
+		Short: "compile vector IR to assembly",
+		Long: `Compile a file of vector IR (docs/vir.md; - is standard input) to Go assembly. The
+function takes a pointer to consecutive 8-byte words, its parameters; the Go
+declaration stands at the end as a comment.`,
+		Example: `  tmacc lower dot.vir -target avx512vbmi -o dot_amd64.s`,
+	}
+	f := cmd.Flags()
+	target := f.String("target", "host", "target, see tmacc targets")
+	out := f.StringP("output", "o", "", "`file` to write instead of standard output")
+	pkg := f.String("package", "kernels", "name of the Go package in the assembly's comment")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		t, err := oneTarget(*target)
+		if err != nil {
+			return err
+		}
+		text, err := c.readText(args[0])
+		if err != nil {
+			return err
+		}
+		asm, err := lowerText(t, *pkg, string(text))
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		if *out == "" {
+			_, err = c.out.Write(asm)
+			return err
+		}
+		return writeFile(*out, asm)
+	}
+	return cmd
+}
+
+// oneFile wants one argument.
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s: %d arguments, want one file", cmd.Name(), len(args))
+	}
+	return nil
+}
+
+// lowerText is the assembly of a function of vector IR.
+func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
+	f, err := vir.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := vir.Verify(f); err != nil {
+		return nil, &vir.SyntaxError{Line: lineOf(text), Problem: strings.TrimPrefix(err.Error(), "vir: ")}
+	}
+	k, err := lower.Compile(t, f)
+	if err != nil {
+		return nil, err
+	}
+	asm, err := t.Emit(pkg, []*lower.Kernel{k})
+	if err != nil {
+		return nil, err
+	}
+	return append(asm.Data, stub(f)...), nil
+}
+
+// lineOf is the number of the line at which text, which parses, stops to verify:
+// the last one of the shortest beginning that does not.
+func lineOf(text string) int {
+	lines := strings.Split(text, "\n")
+	return 1 + sort.Search(len(lines)-1, func(n int) bool {
+		f, err := vir.Parse(closed(lines[:n+1]))
+		return err == nil && vir.Verify(f) != nil
+	})
+}
+
+// closed ends the loops that are open after some lines of a function.
+func closed(lines []string) string {
+	open := 0
+	for _, line := range lines {
+		line, _, _ = strings.Cut(line, "//")
+		switch words := strings.Fields(line); {
+		case len(words) > 0 && words[0] == "loop":
+			open++
+		case len(words) > 0 && words[0] == "end":
+			open--
+		}
+	}
+	return strings.Join(lines, "\n") + strings.Repeat("\nend", max(open, 0))
+}
+
+// stub is the Go declaration of f, as a comment.
+//
+//	// type dotArgs struct {
+//	// 	x, out unsafe.Pointer
+//	// 	n      int64
+//	// }
+//	//
+//	// //go:noescape
+//	// func dot(args *dotArgs)
+func stub(f *vir.Func) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n// The declaration in Go:\n//\n// type %sArgs struct {\n", f.Name)
+	for _, p := range f.Params {
+		typ := "unsafe.Pointer"
+		if p.Int {
+			typ = "int64"
+		}
+		fmt.Fprintf(&b, "// \t%s %s\n", p.Name, typ)
+	}
+	fmt.Fprintf(&b, "// }\n//\n// //go:noescape\n// func %s(args *%[1]sArgs)\n", f.Name)
+	return b.String()
+}
+
+// writeFile replaces a file at once, so that nobody sees a part of it.
+func writeFile(path string, data []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".tmacc-*")
+	if err != nil {
+		return plain(err)
+	}
+	defer os.Remove(temp.Name()) // fails once it is renamed
+	if _, err := temp.Write(data); err != nil {
+		temp.Close()
+		return plain(err)
+	}
+	if err := temp.Close(); err != nil {
+		return plain(err)
+	}
+	if err := os.Chmod(temp.Name(), 0o644); err != nil {
+		return plain(err)
+	}
+	return os.Rename(temp.Name(), path)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// printJSON writes v as indented JSON.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// table is text in columns.
+type table struct {
+	head []string
+	rows [][]string
+	// wide is the column that is shortened if the lines are wider than the
+	// terminal, -1 for none.
+	wide int
+}
+
+func (t *table) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = fmt.Sprint(c)
+	}
+	t.rows = append(t.rows, row)
+}
+
+// print writes the table, its lines at most width wide if t.wide allows (0: any).
+// Columns of numbers are right-aligned.
+func (t *table) print(w io.Writer, width int) {
+	widths, number := t.measure()
+	if t.wide >= 0 && width > 0 {
+		total := 0
+		for _, x := range widths {
+			total += x + 2
+		}
+		widths[t.wide] = max(len(t.head[t.wide]), min(widths[t.wide], widths[t.wide]-(total-2-width)))
+	}
+	for _, row := range append([][]string{t.head}, t.rows...) {
+		var b strings.Builder
+		for i, cell := range row {
+			cell = shorten(cell, widths[i])
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if number[i] {
+				cell = pad + cell
+			} else {
+				cell += pad
+			}
+			b.WriteString(cell + "  ")
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	}
+}
+
+// measure is the width of each column and whether it holds numbers.
+func (t *table) measure() (widths []int, number []bool) {
+	widths, number = make([]int, len(t.head)), make([]bool, len(t.head))
+	for i, h := range t.head {
+		widths[i], number[i] = utf8.RuneCountInString(h), len(t.rows) > 0
+		for _, row := range t.rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			number[i] = number[i] && strings.Trim(row[i], "0123456789.-%") == ""
+		}
+	}
+	return widths, number
+}
+
+// shorten cuts s to n characters, the last an ellipsis.
+func shorten(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:max(0, n-1)]) + "…"
+}
+
+// fallbackWidth is the width of what is no terminal.
+const fallbackWidth = 160
+
+// widthOf is the number of columns of the terminal that w is.
+func widthOf(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return fallbackWidth
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit codes.
+const (
+	exitFailed      = 1 // a check failed
+	exitUsage       = 2 // usage or bad input
+	exitUnsupported = 3 // done, but for some tensors
+)
+
+// status is an error with an exit code of its own; others are exitUsage.
+type status struct {
+	code int
+	error
+}
+
+func (s *status) Unwrap() error { return s.error }
+
+// failed is the error of a check that failed.
+func failed(format string, args ...any) error {
+	return &status{exitFailed, fmt.Errorf(format, args...)}
+}
+
+// cli is one run of the command.
+type cli struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// run executes the command and returns its exit code. An error is one line on
+// stderr.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	c := &cli{os.Stdin, stdout, stderr}
+	root := c.root()
+	root.SetArgs(doubleDashes(root, args))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if ctx.Err() != nil {
+		err = failed("interrupted")
+	}
+	fmt.Fprintf(stderr, "tmacc: %s\n", oneLine(err))
+	var s *status
+	if errors.As(err, &s) {
+		return s.code
+	}
+	return exitUsage
+}
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tmacc",
+		Short: "tmacc compiles low-bit matrix products to Go packages.",
+		Long: `tmacc compiles matrix products of low-bit weights and int8 activations to Go packages:
+assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K.`,
+		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -o kernels
+  tmacc compile model.gguf -o kernels
+  tmacc show -format w2 -stage trace,asm`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	root.SetUsageFunc(usage)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		text := cmd.Long
+		if text == "" {
+			text = cmd.Short
+		}
+		fmt.Fprintf(c.out, "%s\n\n", text)
+		cmd.SetOut(c.out)
+		usage(cmd)
+	})
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.AddCommand(c.show(), c.lower(), c.formats(), c.targets(), c.host())
+	return root
+}
+
+// usage prints how to call cmd, flags with one dash.
+func usage(cmd *cobra.Command) error {
+	w := cmd.OutOrStderr()
+	fmt.Fprintf(w, "Usage: %s\n", strings.Replace(cmd.UseLine(), " [flags]", "", 1))
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\n%s\n", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintln(w)
+		for _, s := range cmd.Commands() {
+			if s.IsAvailableCommand() {
+				fmt.Fprintf(w, "  %-9s %s\n", s.Name(), s.Short)
+			}
+		}
+		fmt.Fprintln(w, "\ntmacc COMMAND -h says more. Exit codes: 1 a check failed, 2 bad usage or input, 3 tensors were left out.")
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s", strings.ReplaceAll(cmd.LocalFlags().FlagUsages(), "--", "-"))
+	return nil
+}
+
+// doubleDashes writes flags the way cobra wants them: -model as --model.
+func doubleDashes(root *cobra.Command, args []string) []string {
+	known := map[string]bool{"help": true}
+	for _, cmd := range root.Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	}
+	out := make([]string, len(args))
+	for i, a := range args {
+		if a == "--" {
+			copy(out[i:], args[i:])
+			break
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
+		if out[i] = a; strings.HasPrefix(a, "-") && len(name) > 1 && known[name] {
+			out[i] = "-" + a
+		}
+	}
+	return out
+}
+
+// oneLine is the text of an error without line breaks.
+func oneLine(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
