@@ -14,8 +14,8 @@ import (
 	"github.com/tmacc/tmacc/search/jit"
 )
 
-// compiled is text as a kernel of t.
-func compiled(t *testing.T, tg lower.Target, text string) *lower.Kernel {
+// compiled is text as a function and as a kernel of tg.
+func compiled(t *testing.T, tg lower.Target, text string) (*vir.Func, *lower.Kernel) {
 	t.Helper()
 	f, err := vir.Parse(text)
 	if err != nil {
@@ -25,7 +25,7 @@ func compiled(t *testing.T, tg lower.Target, text string) *lower.Kernel {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	return k
+	return f, k
 }
 
 // gemv is 16 rows of 2-bit weights, 4 in a byte, times int8 activations: the
@@ -86,20 +86,66 @@ func TestGEMV(t *testing.T) {
 	for _, tg := range Targets() {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
 			requireCPU(t, tg.Machine().Has)
-			kernel := compiled(t, tg, gemv)
+			f, kernel := compiled(t, tg, gemv)
 			for _, n := range []int64{k, 1, 0, -5} {
 				args[4].Int = n
-				checkKernel(t, tg, kernel, args)
+				checkKernel(t, tg, f, kernel, args)
 			}
 		})
 	}
 }
 
-// checkKernel runs k on copies of args, natively and by vir.Eval.
-func checkKernel(t *testing.T, tg lower.Target, k *lower.Kernel, args []vir.Arg) {
+// lut is a product of 4-bit codes by table: loops nest, one of them with a constant
+// count, and a constant is looked up.
+const lut = `func lut(w ptr, act ptr, out ptr, rows int, k int)
+	const c0 80c0e0f0f8fcfeff0001020408102040
+	v0:i8x16 = const c0
+	v1:i8x32 = join v0 v0
+	v2:u8x32 = splat 15
+	loop l0 rows
+		v3:i32x8 = splat 0
+		loop l1 k carry v3
+			loop l2 3 carry v3
+				v4:u8x32 = load w+0 l0*384 l1*96 l2*32
+				v5:u8x32 = and v4 v2
+				v6:i8x32 = lookup16 v5 v1
+				v7:u8x32 = shru v4 4
+				v8:i8x32 = lookup16 v7 v1
+				v3:i32x8 = dot4 v3 v6 [act+0 l1*192 l2*64 i8x32]
+				v3:i32x8 = dot4 v3 v8 [act+32 l1*192 l2*64 i8x32]
+			end
+		end
+		v9:i32x1 = redadd v3
+		store out+0 l0*4 v9
+	end
+`
+
+func TestNestedLoops(t *testing.T) {
+	const rows, k = 5, 4
+	rnd := rand.New(rand.NewPCG(2, 1))
+	args := []vir.Arg{{Buf: make([]byte, rows*k*96)}, {Buf: make([]byte, k*192)}, {Buf: make([]byte, rows*4)}, {Int: rows}, {Int: k}}
+	for _, a := range args[:2] {
+		for i := range a.Buf {
+			a.Buf[i] = byte(rnd.Uint32())
+		}
+	}
+	for _, tg := range Targets() {
+		t.Run(tg.Machine().Name, func(t *testing.T) {
+			requireCPU(t, tg.Machine().Has)
+			f, kernel := compiled(t, tg, lut)
+			for _, n := range []int64{k, 1, 0} {
+				args[4].Int = n
+				checkKernel(t, tg, f, kernel, args)
+			}
+		})
+	}
+}
+
+// checkKernel compares k, run natively, with f, which it was made from.
+func checkKernel(t *testing.T, tg lower.Target, f *vir.Func, k *lower.Kernel, args []vir.Arg) {
 	t.Helper()
 	want, got := cloned(args), cloned(args)
-	if err := vir.Eval(k.Func, want); err != nil {
+	if err := vir.Eval(f, want); err != nil {
 		t.Fatal(err)
 	}
 	if err := jit.Run(tg, k, got); err != nil {

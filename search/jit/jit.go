@@ -120,7 +120,7 @@ func assembleFile(goroot, path string, f lower.File) ([]byte, error) {
 		return nil, fmt.Errorf("jit: %w", err)
 	}
 	cmd := exec.Command("go", "tool", "asm", "-p", "main", "-I", filepath.Join(goroot, "pkg", "include"), "-o", path+".o", path+".s")
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOROOT="+goroot)
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("jit: go tool asm %s: %w\n%s", f.Name, err, strings.ReplaceAll(string(out), path+".s", f.Name))
 	}
