@@ -163,3 +163,17 @@ func (l *Lab) buffer(key bufferKey) (*buffer, error) {
 	l.buffers[key] = b
 	return b, nil
 }
+
+// Release frees the working sets of so many bytes; probes that read them may not
+// run again.
+func (l *Lab) Release(bytes int) error {
+	var errs []error
+	for _, huge := range []bool{true, false} {
+		key := bufferKey{bytes, huge}
+		if b := l.buffers[key]; b != nil {
+			errs = append(errs, b.mem.Close())
+			delete(l.buffers, key)
+		}
+	}
+	return errors.Join(errs...)
+}

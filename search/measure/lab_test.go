@@ -3,9 +3,11 @@ package measure
 import (
 	"errors"
 	"os/exec"
+	"runtime"
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/search/jit"
 )
 
@@ -61,5 +63,82 @@ func TestProbes(t *testing.T) {
 			probes, err := l.Mix(name, m.Name)
 			check(name, "Gweights/s", probes, err)
 		}
+	}
+}
+
+// Probes of a DRAM-sized set take too long for a test; those of a small one show
+// that every part of Ceilings finds its probes.
+func TestCompute(t *testing.T) {
+	l := openLab(t)
+	c := Ceilings{Dot: map[string]Ceiling{}, Mix: map[string]map[string]Ceiling{}}
+	if err := l.compute(brief, &c); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range l.Targets() {
+		name := shortName(target)
+		if c.ClockGHz <= 0 || c.Dot[name].Rate <= 0 {
+			t.Errorf("%s: clock %v, peak %v", name, c.ClockGHz, c.Dot[name])
+		}
+		for _, m := range l.Mixes(name) {
+			if c.WeightsPerCycle(name, m.Name) <= 0 {
+				t.Errorf("%s: %s is %v", name, m.Name, c.Mix[name][m.Name])
+			}
+		}
+	}
+	best, err := l.bestRead(brief, 1<<20)
+	if err != nil || best.Rate <= 0 || len(l.buffers) > 0 {
+		t.Errorf("best read %v, error %v, %d buffers left", best, err, len(l.buffers))
+	}
+}
+
+func TestLabRefuses(t *testing.T) {
+	l := openLab(t)
+	if _, err := l.Dot("neon"); err == nil {
+		t.Error("neon has a peak here")
+	}
+	if _, err := l.Mix(shortName(l.targets[0]), "and+or"); err == nil {
+		t.Error("there is no mix and+or")
+	}
+	if _, err := l.Read(1000); err == nil {
+		t.Error("1000 bytes can be read")
+	}
+}
+
+// A probe whose work a pass removes is refused.
+func TestCompileRefuses(t *testing.T) {
+	targets := Targets()
+	if len(targets) == 0 {
+		t.Skip("needs a CPU that runs a target")
+	}
+	const text = `func f(x ptr, out ptr, n int)
+	v0:i32x4 = load x+0
+	v2:i32x4 = load x+16
+	loop l0 n carry v0
+		v1:i32x4 = add v2 v2
+		v0:i32x4 = add v0 v2
+	end
+	store out+0 v0
+`
+	if _, err := compile(targets[0], text); err == nil {
+		t.Error("a dead addition was dropped without a word")
+	}
+}
+
+// All probes lower, whether or not this machine runs them.
+func TestProbeTexts(t *testing.T) {
+	for _, target := range amd64.Targets() {
+		if _, err := assembly(target, probeTexts(target, true)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestThisHost(t *testing.T) {
+	h := ThisHost()
+	if h.Cores < 1 || h.OS != runtime.GOOS || h.Arch != runtime.GOARCH || h.String() == "" {
+		t.Errorf("host %+v", h)
+	}
+	if DRAMBytes(Host{}) <= 512<<20 || DRAMBytes(Host{L3: 1 << 30}) != 2<<30 {
+		t.Error("the DRAM working set fits into a cache")
 	}
 }

@@ -34,14 +34,7 @@ type Ceiling struct {
 // Best times probes in interleaved rounds and returns what the fastest reached.
 // Without probes it is the zero Ceiling.
 func Best(opt Options, probes []Probe) Ceiling {
-	var best Ceiling
-	for i, s := range Time(opt, runs(probes)...) {
-		p := probes[i]
-		if r := p.Rate(s.Min); r > best.Rate {
-			best = Ceiling{p.Name, p.Unit, r}
-		}
-	}
-	return best
+	return fastest(probes, Time(opt, runs(probes)...))
 }
 
 // Pick times probes briefly and returns the n fastest, the best first: few enough

@@ -1,0 +1,130 @@
+package measure
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Rounds is how many interleaved rounds Check wants of each row: it compares
+// their medians.
+const Rounds = 5
+
+// Verdict is the outcome of one rule.
+type Verdict struct {
+	Rule    string  // what is compared, with its unit
+	Target  string  // avx512vbmi
+	Format  string  // w4-g128
+	Have    float64 // median over the rounds
+	Limit   float64 // what docs/limits.json or the rule names, before Factor
+	Scaled  float64 // Limit on this host, 0 if it is the same everywhere
+	Factor  float64 // how much of the limit is required (or, with AtMost, allowed)
+	AtMost  bool    // Have must not be larger; otherwise not smaller
+	Rounds  int     // that Have is the median of
+	Pass    bool
+	Skipped bool   // the host does not run the target: neither passed nor failed
+	Problem string // why there is nothing to compare
+}
+
+// Failed says that something was measured and is too slow, or was to be measured
+// and is not there.
+func (v Verdict) Failed() bool { return !v.Pass && !v.Skipped }
+
+// Bound is what Have is compared with: of a limit and its scaled value the one
+// easier to keep.
+func (v Verdict) Bound() float64 {
+	switch {
+	case v.Scaled == 0:
+		return v.Factor * v.Limit
+	case v.AtMost:
+		return v.Factor * max(v.Limit, v.Scaled)
+	}
+	return v.Factor * min(v.Limit, v.Scaled)
+}
+
+// String is a verdict on one line: "ok    avx2 w4 l2 weights/cycle: 24.1, at least
+// 0.75 of 30 (21.0 on this host)".
+func (v Verdict) String() string {
+	var s strings.Builder
+	word := map[bool]string{true: "ok", false: "FAIL"}[v.Pass]
+	if v.Skipped {
+		word = "skip"
+	}
+	fmt.Fprintf(&s, "%-5s %s %s %s: ", word, v.Target, v.Format, v.Rule)
+	if v.Problem != "" {
+		s.WriteString(v.Problem)
+		return s.String()
+	}
+	side := map[bool]string{true: "at most", false: "at least"}[v.AtMost]
+	fmt.Fprintf(&s, "%.4g, %s %.4g of %.4g", v.Have, side, v.Factor, v.Limit)
+	if v.Scaled != 0 {
+		fmt.Fprintf(&s, " (%.4g on this host)", v.Scaled)
+	}
+	return s.String()
+}
+
+// Check holds records against the rules, in the order of the rules. Records of
+// the same format, target, mode and N are rounds of one measurement. A rule whose
+// target is not among the ceilings of the host is skipped.
+func Check(limits Limits, records []Record, host Ceilings) []Verdict {
+	var out []Verdict
+	for _, r := range rules {
+		for _, row := range r.rows {
+			out = append(out, r.check(row, limits, records, host))
+		}
+	}
+	return out
+}
+
+func (r *rule) check(row ruleRow, limits Limits, records []Record, host Ceilings) Verdict {
+	v := Verdict{Rule: r.name, Target: row.target, Format: row.format, Factor: row.factor, AtMost: r.atMost}
+	if _, ok := host.Dot[row.target]; !ok {
+		v.Skipped, v.Problem = true, "this machine does not run the target"
+		return v
+	}
+	c := rounds{row, records, host}
+	figures := r.have(c)
+	v.Rounds = len(figures)
+	if len(figures) < Rounds {
+		v.Problem = fmt.Sprintf("%d measurements, want %d", len(figures), Rounds)
+		return v
+	}
+	v.Have = Median(figures)
+	v.Limit = r.limit(c, limits)
+	if v.Limit == 0 {
+		v.Problem = "no such row in the limits"
+		return v
+	}
+	if r.scaled != nil {
+		v.Scaled = r.scaled(c, v.Limit)
+	}
+	v.Pass = v.Have >= v.Bound()
+	if r.atMost {
+		v.Pass = v.Have <= v.Bound()
+	}
+	if r.share && v.Have > MaxShare {
+		v.Pass, v.Problem = false, fmt.Sprintf("a share of %.3f is an error of the probe", v.Have)
+	}
+	return v
+}
+
+// rounds is what a rule may look at to judge one row.
+type rounds struct {
+	row     ruleRow
+	records []Record
+	host    Ceilings
+}
+
+// of returns a figure of each round of the row with N columns in a mode, "" for
+// any, leaving out zeros: what was not measured.
+func (c rounds) of(mode string, n int, figure func(Record) float64) []float64 {
+	var out []float64
+	for _, r := range c.records {
+		if r.Format != c.row.format || r.Target != c.row.target || r.N != n || r.Threads > 1 || mode != "" && r.Mode != mode {
+			continue
+		}
+		if f := figure(r); f != 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package measure
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func readLimits(t *testing.T) Limits {
+	t.Helper()
+	data, err := os.ReadFile("../../docs/limits.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := ParseLimits(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestParseLimits(t *testing.T) {
+	l := readLimits(t)
+	if r := l.row("avx512vbmi", "w4-g128-f16"); r.L2 != 107 || r.DRAMShare != 0.95 || r.GEMM != 0 {
+		t.Errorf("w4-g128-f16 is %+v", r)
+	}
+	if l.PrepareCycles["int8_per_row"] != 727 || l.Instructions["H w2 avx2"] != 125 {
+		t.Errorf("limits are %+v", l)
+	}
+	for _, c := range []struct{ text, want string }{
+		{`{"avx2": {"w2": {"bpw": 2, "l4": 3}}}`, `unknown field "l4"`},
+		{`{"neon": {}}`, `unknown field "neon"`},
+		{`{} {}`, "something follows"},
+		{`{"avx2": {"w2": {"bpw": 2, "l2": -3}}}`, "avx2 w2"},
+		{`{"avx2": {"w2": {"l2": 3}}}`, "bpw"},
+		{`{`, "limits: "},
+	} {
+		if _, err := ParseLimits([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.text, err, c.want)
+		}
+	}
+}
+
+// Every rule finds its limit, and its mix in the tables of every machine with
+// that target.
+func TestRulesName(t *testing.T) {
+	l := readLimits(t)
+	for _, r := range rules {
+		for _, row := range r.rows {
+			if r.limit(rounds{row: row}, l) == 0 {
+				t.Errorf("%s: %+v has no limit", r.name, row)
+			}
+			if _, _, ok := zen5Mix(row.target, row.mix); (row.mix != "") != ok {
+				t.Errorf("%s: %+v has no mix", r.name, row)
+			}
+		}
+	}
+}
+
+// A core that runs every mix as the one of the limits does, with the same limits.
+func fullHost() Ceilings {
+	c := Ceilings{
+		ClockGHz: 4,
+		Dot:      map[string]Ceiling{vbmi: {Rate: 512}, avx2: {Rate: 256}},
+		Mix:      map[string]map[string]Ceiling{vbmi: {}, avx2: {}},
+	}
+	for _, m := range dotMixes {
+		c.Mix[vbmi][m.Name] = Ceiling{Rate: 4 * m.WeightsPerCycle(m.Zen5, 64)}
+	}
+	for _, m := range satMixes {
+		c.Mix[avx2][m.Name] = Ceiling{Rate: 4 * m.WeightsPerCycle(m.Zen5, 32)}
+	}
+	return c
+}
+
+// goodRecords satisfy every rule, five times.
+func goodRecords(l Limits) []Record {
+	var out []Record
+	add := func(target, format, mode string, n int, share, perCycle float64) {
+		r := Record{Format: format, Target: target, Mode: mode, M: 4096, K: 4096, N: n, Family: "dot", Threads: 1,
+			Ns: 1e6, ClockGHz: 4, Share: share, WeightsPerCycle: perCycle}
+		if format == "w4" || format == "w4-g32" {
+			r.PrepareNs = 200 * float64(n)
+		}
+		out = append(out, r)
+	}
+	for range Rounds {
+		for _, f := range []string{"w1", "w2", "w3", "w4", "w8", "ternary", FormatCodebook6, FormatW5, "w4-g32"} {
+			add(vbmi, f, ModeDRAM, 1, 0.9, 0)
+			add(vbmi, f, ModeDRAM, 4, 0.9, 0)
+		}
+		for _, f := range []string{"w2", "w4", "w4-g32"} {
+			add(vbmi, f, ModeL3, 256, 0.85, 0)
+		}
+		for _, row := range rules[1].rows {
+			add(row.target, row.format, ModeL2, 1, 0.5, l.row(row.target, row.limit).L2)
+		}
+	}
+	return out
+}
+
+func failed(vs []Verdict) []string {
+	var out []string
+	for _, v := range vs {
+		if v.Failed() {
+			out = append(out, v.String())
+		}
+	}
+	return out
+}
+
+func TestCheckPasses(t *testing.T) {
+	l := readLimits(t)
+	vs := Check(l, goodRecords(l), fullHost())
+	if f := failed(vs); len(f) > 0 {
+		t.Errorf("failed:\n%s", strings.Join(f, "\n"))
+	}
+	n := 0
+	for _, r := range rules {
+		n += len(r.rows)
+	}
+	if len(vs) != n {
+		t.Errorf("%d verdicts of %d rows", len(vs), n)
+	}
+}
+
+func TestCheckFails(t *testing.T) {
+	l := readLimits(t)
+	is := func(r *Record, target, format, mode string, n int) bool {
+		return r.Target == target && r.Format == format && r.Mode == mode && r.N == n
+	}
+	for _, c := range []struct {
+		name   string
+		change func(round int, r *Record)
+		want   []string // exactly these verdicts fail
+	}{
+		{"slow from DRAM in three rounds", func(round int, r *Record) {
+			if round < 3 && is(r, vbmi, "w3", ModeDRAM, 1) {
+				r.Share = 0.79
+			}
+		}, []string{"FAIL  avx512vbmi w3 dram share: 0.79, at least 0.8 of 1"}},
+		{"slow in two", func(round int, r *Record) {
+			if round < 2 && is(r, vbmi, "w3", ModeDRAM, 1) {
+				r.Share = 0.79
+			}
+		}, nil},
+		{"ternary may waste its fifth of a byte", func(_ int, r *Record) {
+			if is(r, vbmi, "ternary", ModeDRAM, 1) {
+				r.Share = 0.65
+			}
+		}, nil},
+		{"too fast", func(_ int, r *Record) {
+			if is(r, vbmi, "w8", ModeDRAM, 1) {
+				r.Share = 1.03
+			}
+		}, []string{"FAIL  avx512vbmi w8 dram share: a share of 1.030 is an error of the probe"}},
+		{"missing", func(_ int, r *Record) {
+			if is(r, avx2, "w4", ModeL2, 1) {
+				r.Format = "w44"
+			}
+		}, []string{"FAIL  avx2 w4 l2 weights/cycle: 0 measurements, want 5"}},
+		{"a round is missing", func(round int, r *Record) {
+			if round == 0 && is(r, avx2, "w4", ModeL2, 1) {
+				r.Threads = 2
+			}
+		}, []string{"FAIL  avx2 w4 l2 weights/cycle: 4 measurements, want 5"}},
+		{"slow in cache", func(_ int, r *Record) {
+			if is(r, avx2, "w2", ModeL2, 1) {
+				r.WeightsPerCycle = 26
+			}
+		}, []string{"FAIL  avx2 w2 l2 weights/cycle: 26, at least 0.75 of 35 (35 on this host)"}},
+		{"four columns", func(_ int, r *Record) {
+			if is(r, vbmi, "w4", ModeDRAM, 4) {
+				r.Ns *= 1.3
+			}
+		}, []string{"FAIL  avx512vbmi w4 time of N=4 over N=1, dram: 1.3, at most 1.2 of 1 (0.1311 on this host)"}},
+		{"preparing", func(_ int, r *Record) {
+			r.PrepareNs *= 2
+		}, []string{"FAIL  avx512vbmi w4 prepare cycles of 4096 activations: 1600, at most 2 of 727"}},
+	} {
+		records := goodRecords(l)
+		perRound := len(records) / Rounds
+		for i := range records {
+			c.change(i/perRound, &records[i])
+		}
+		if f := failed(Check(l, records, fullHost())); !slices.Equal(f, c.want) {
+			t.Errorf("%s: failed\n%s\nwant\n%s", c.name, strings.Join(f, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+// On a core with half the vector ports, half the cycles' worth of a limit is
+// enough, but no less.
+func TestCheckScales(t *testing.T) {
+	l := readLimits(t)
+	host := fullHost()
+	mix := host.Mix[avx2]["and+dot"]
+	mix.Rate /= 2
+	host.Mix[avx2]["and+dot"] = mix
+	for _, c := range []struct {
+		perCycle float64
+		pass     bool
+	}{{13.2, true}, {13.0, false}} {
+		records := goodRecords(l)
+		for i := range records {
+			if records[i].Target == avx2 && records[i].Format == "w2" {
+				records[i].WeightsPerCycle = c.perCycle
+			}
+		}
+		for _, v := range Check(l, records, host) {
+			if v.Target == avx2 && v.Format == "w2" && (v.Pass != c.pass || v.Limit != 35 || v.Scaled != 17.5) {
+				t.Errorf("%v: %v", c.perCycle, v)
+			}
+		}
+	}
+}
+
+func TestCheckSkips(t *testing.T) {
+	l := readLimits(t)
+	host := fullHost()
+	delete(host.Dot, vbmi)
+	for _, v := range Check(l, nil, host) {
+		if v.Skipped != (v.Target == vbmi) || v.Failed() == v.Skipped {
+			t.Errorf("%v", v)
+		}
+	}
+}

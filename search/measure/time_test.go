@@ -1,0 +1,104 @@
+package measure
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestTimeInterleaves(t *testing.T) {
+	var order []int
+	fns := []func(){
+		func() { order = append(order, 0); time.Sleep(time.Millisecond) },
+		func() { order = append(order, 1); time.Sleep(time.Millisecond) },
+	}
+	// Sleeping threads lose their core: all samples are dropped, so all count.
+	s := Time(Options{Rounds: 3, MinSample: time.Microsecond}, fns...)
+	last := order[len(order)-6:]
+	if !slices.Equal(last, []int{0, 1, 0, 1, 0, 1}) {
+		t.Errorf("the last rounds called %v", last)
+	}
+	for i, x := range s {
+		if x.Min < 1e6 || x.Median < x.Min || x.Calls != 1 || x.Kept < 1 {
+			t.Errorf("function %d: %+v", i, x)
+		}
+	}
+}
+
+func TestTimeCalibrates(t *testing.T) {
+	n := 0
+	s := Time(Options{Rounds: 2, MinSample: 50 * time.Microsecond}, func() { n++ })
+	if got := s[0].Min * float64(s[0].Calls); got < 10e3 || s[0].Calls < 1000 {
+		t.Errorf("a sample of an empty function is %d calls, %v ns", s[0].Calls, got)
+	}
+	if got := Time(Options{}); len(got) != 0 {
+		t.Errorf("no functions: %v", got)
+	}
+}
+
+func TestResultDrops(t *testing.T) {
+	s := series{calls: 7, kept: []float64{10, 11, 12, 31}, stolen: []float64{9}}
+	if got, want := s.result(), (Sample{Min: 10, Median: 11, Calls: 7, Kept: 3, Dropped: 2}); got != want {
+		t.Errorf("have %+v, want %+v", got, want)
+	}
+	s = series{calls: 1, stolen: []float64{9, 10}}
+	if got, want := s.result(), (Sample{Min: 9, Median: 9.5, Calls: 1, Kept: 2}); got != want {
+		t.Errorf("have %+v, want %+v", got, want)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	if Median([]float64{3, 1, 2}) != 2 || Median([]float64{4, 1, 2, 3}) != 2.5 || !math.IsNaN(Median(nil)) {
+		t.Error("the median is wrong")
+	}
+}
+
+func TestCopies(t *testing.T) {
+	data := []byte("a matrix that does not fill its cache lines, which are of 64 bytes")
+	c, err := NewCopies(data, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Len()*2*lineBytes <= 1000 {
+		t.Errorf("%d copies", c.Len())
+	}
+	seen := map[*byte]bool{}
+	for range c.Len() {
+		b := c.Next()
+		seen[&b[0]] = true
+		if !bytes.Equal(b, data) || address(b)%lineBytes != 0 {
+			t.Errorf("copy at %#x is %q", address(b), b)
+		}
+	}
+	if len(seen) != c.Len() {
+		t.Errorf("%d different copies of %d", len(seen), c.Len())
+	}
+	if b := c.Next(); !seen[&b[0]] {
+		t.Error("no copy comes back")
+	}
+}
+
+func TestAllocate(t *testing.T) {
+	for _, huge := range []bool{true, false} {
+		m, err := Allocate(3<<20, huge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Bytes) != 3<<20 || address(m.Bytes)%lineBytes != 0 || bytes.IndexByte(m.Bytes, 0) >= 0 {
+			t.Errorf("huge %v: %d bytes at %#x", huge, len(m.Bytes), address(m.Bytes))
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := Allocate(0, false); err == nil {
+		t.Error("no bytes are no error")
+	}
+	m := heap(100)
+	if len(m.Bytes) != 100 || address(m.Bytes)%lineBytes != 0 {
+		t.Errorf("heap: %d bytes at %#x", len(m.Bytes), address(m.Bytes))
+	}
+}
