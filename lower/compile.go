@@ -60,6 +60,8 @@ func (t *table) front() []Pass {
 		// masks whose bits a later instruction ignores.
 		{"constants", func(f *vir.Func) (*vir.Func, error) { return t.constants(f, true) }},
 		{"cse", cse},
+		// After cse: of equal tables and masks one is left to look at.
+		{"lookups", t.lookups},
 		{"masks", dropMasks},
 		{"cse", cse},
 		{"dce", dce},
@@ -80,6 +82,8 @@ func (t *table) back(p plan) []Pass {
 		{"place", func(f *vir.Func) (*vir.Func, error) { return t.place(f, p.reload) }},
 		// Fold after cse: two equal loads are one load with two uses, which stays.
 		{"fold", func(f *vir.Func) (*vir.Func, error) { return t.fold(f, p.foldAll) }},
+		// Copies that need no register before tie makes some that do.
+		{"coalesce", coalesce},
 		// Tie last: the copies it makes look redundant to every other pass.
 		{"tie", t.tie},
 		{"number", number},
