@@ -8,8 +8,8 @@ import (
 
 // fold makes a load the memory operand of the instruction that uses it, if the
 // target has that form. The load must have no other use (unless all is set: then
-// each use reads memory, and fewer registers are live), stand in the same body,
-// and no store to its buffer may lie between. Bitcasts on the way do not matter.
+// each use of a broadcast reads memory, and fewer registers are live), stand in the
+// same body, and no store to its buffer may lie between. Bitcasts on the way do not matter.
 //
 //	v2:u32x16 = loadsplat x+4
 //	v3:i8x64 = bitcast v2
@@ -56,14 +56,17 @@ func (p *folder) body(body []vir.Node) []vir.Node {
 // track notes which load the result of in comes from.
 func (p *folder) track(in *vir.Instr) {
 	p.forget(in)
-	if in.Dst == vir.NoReg || p.mut[in.Dst] || p.uses[in.Dst] != 1 && !p.all {
+	if in.Dst == vir.NoReg || p.mut[in.Dst] {
 		return
 	}
+	once := p.uses[in.Dst] == 1
 	switch in.Op {
 	case vir.OpLoad, vir.OpLoadSplat:
-		p.from[in.Dst] = in
+		if once || p.all && in.Op == vir.OpLoadSplat {
+			p.from[in.Dst] = in
+		}
 	case vir.OpBitcast:
-		if load := p.from[in.Args[0]]; load != nil {
+		if load := p.from[in.Args[0]]; load != nil && (once || p.all) {
 			p.from[in.Dst] = load
 		}
 	}

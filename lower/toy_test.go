@@ -14,7 +14,7 @@ const (
 	toyDot2                      // dot2 and dot2sat
 	toySel                       // bitsel, maxs
 	toySign                      // rows for signed and unsigned types alike
-	toyAll  = 1<<iota - 1
+	toyAll  Features = 1<<iota - 1
 )
 
 // toy is a machine of 128 bits whose binary operations overwrite their first

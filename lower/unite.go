@@ -11,20 +11,52 @@ import "github.com/tmacc/tmacc/ir/vir"
 //
 // v0, v1 and v2 are one register and no bitcast is an instruction.
 func (l *lives) unite(f *vir.Func, mut []bool) {
-	u := &uniter{lives: l, mut: mut, defs: map[vir.Reg][]int{}, reads: map[vir.Reg][]int{}, loops: l.loopsAround()}
-	for at, s := range l.steps {
-		if s.in != nil {
-			u.note(s.in, at)
-		}
-	}
+	u := l.uniter(mut)
 	for at, s := range l.steps {
 		if s.in != nil && isView(f, s.in) {
-			u.view(s.in, at)
+			u.unite(s.in, at)
 		}
 	}
 	for r := range l.root {
 		l.root[r] = l.find(vir.Reg(r))
 	}
+}
+
+// coalesce drops copies to and from carried registers by the same rule, where that
+// is possible without a second type for them.
+//
+//	v1:i16x8 = add v0 v9    ->   v0:i16x8 = add v0 v9
+//	v0:i16x8 = bitcast v1
+func coalesce(f *vir.Func) (*vir.Func, error) {
+	mut := mutable(f)
+	l := lifetimes(f)
+	u := l.uniter(mut)
+	to := identity(len(f.Regs))
+	united := map[*vir.Instr]bool{}
+	for at, s := range l.steps {
+		if s.in == nil || !isMove(f, s.in) || l.find(s.in.Args[0]) != s.in.Args[0] || l.find(s.in.Dst) != s.in.Dst {
+			continue
+		}
+		if united[s.in] = u.unite(s.in, at); united[s.in] {
+			for _, r := range []vir.Reg{s.in.Args[0], s.in.Dst} {
+				to[r] = l.find(r)
+			}
+		}
+	}
+	g := *f
+	g.Body = vir.Map(f.Body, func(in *vir.Instr) []*vir.Instr {
+		if united[in] {
+			return nil
+		}
+		in = rename(in, to)
+		if in.Dst != vir.NoReg && to[in.Dst] != in.Dst {
+			c := *in
+			c.Dst = to[in.Dst]
+			in = &c
+		}
+		return []*vir.Instr{in}
+	})
+	return &g, nil
 }
 
 // find is the register that stands for r at last.
@@ -40,6 +72,16 @@ type uniter struct {
 	mut         []bool
 	defs, reads map[vir.Reg][]int // steps, by root
 	loops       []int             // by step: the begin of the innermost loop around, or -1
+}
+
+func (l *lives) uniter(mut []bool) *uniter {
+	u := &uniter{lives: l, mut: mut, defs: map[vir.Reg][]int{}, reads: map[vir.Reg][]int{}, loops: l.loopsAround()}
+	for at, s := range l.steps {
+		if s.in != nil {
+			u.note(s.in, at)
+		}
+	}
+	return u
 }
 
 func (l *lives) loopsAround() []int {
@@ -63,30 +105,36 @@ func (u *uniter) note(in *vir.Instr, at int) {
 			u.reads[u.root[r]] = append(u.reads[u.root[r]], at)
 		}
 	}
-	if in.Dst != vir.NoReg && u.root[in.Dst] == in.Dst {
-		u.defs[in.Dst] = append(u.defs[in.Dst], at)
+	if in.Dst == vir.NoReg || in.Op == vir.OpBitcast && u.root[in.Dst] == u.root[in.Args[0]] {
+		return
 	}
+	u.defs[u.root[in.Dst]] = append(u.defs[u.root[in.Dst]], at)
 }
 
-// view unites the registers of bitcast in if one of them is carried.
-func (u *uniter) view(in *vir.Instr, at int) {
+// unite makes one register of argument and result of bitcast in, one of which
+// must be carried, if it can.
+func (u *uniter) unite(in *vir.Instr, at int) bool {
 	arg, dst := u.find(in.Args[0]), u.find(in.Dst)
 	switch {
 	case arg == dst || u.mut[arg] == u.mut[dst]:
+		return false
 	case u.mut[arg]:
 		// dst is a name of arg as long as arg does not change.
-		if u.from[dst] == at && !between(u.defs[arg], at, u.to[dst]) {
-			u.join(arg, dst)
+		if u.from[dst] != at || between(u.defs[arg], at, u.to[dst]) {
+			return false
 		}
+		u.join(arg, dst)
 	default:
 		// arg may be computed in dst's register if nobody wants the old value of
 		// that any more, and the new one is not replaced while arg is read.
 		from := u.from[arg]
-		if u.loops[from] == u.loops[at] && !between(u.defs[dst], from, at) && !between(u.reads[dst], from, at) &&
-			!between(u.defs[dst], at, u.to[arg]) {
-			u.join(dst, arg)
+		if u.loops[from] != u.loops[at] || between(u.defs[dst], from, at) || between(u.reads[dst], from, at) ||
+			between(u.defs[dst], at, u.to[arg]) {
+			return false
 		}
+		u.join(dst, arg)
 	}
+	return true
 }
 
 // between says whether one of steps lies after from and before to.
