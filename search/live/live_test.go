@@ -1,0 +1,93 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/jit"
+)
+
+func build(t testing.TB, p ir.Problem, target lower.Target) Variant {
+	t.Helper()
+	v := Variant{Problem: p, Target: target}
+	uses, err := search.Default(p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range uses {
+		k, err := schedule.Compile(p, u.Trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := lower.Build(target, k.Nest, fmt.Sprintf("k%d", u.Cols))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Kernels = append(v.Kernels, Kernel{k, code})
+	}
+	trace, err := search.DefaultPrepare(p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := schedule.CompilePrepare(p, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := lower.Build(target, k.Nest, "prepare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(p.Weight.Name, k.CountDiv, k.PadK)
+	v.Prepare = &Prepare{k, code}
+	return v
+}
+
+// Each kernel alone and all together give the definition of the product.
+func TestSelfTest(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
+	for _, target := range amd64.Targets() {
+		for _, c := range []struct {
+			format string
+			act    int
+		}{{"w2", 0}, {"w4-g32", 32}, {"w3-g48-z", 0}} {
+			w, err := format.Lookup(c.format)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := build(t, ir.Problem{Weight: w, Act: format.Act{Group: c.act}}, target)
+			code, err := Assemble(v)
+			if errors.Is(err, jit.ErrPlatform) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer code.Close()
+			sets := [][]int{nil}
+			for i := range v.Kernels {
+				sets = append(sets, []int{i})
+			}
+			for _, set := range sets {
+				p, err := code.Product(0, set...)
+				if err != nil {
+					t.Skip(err) // this CPU lacks something
+				}
+				if err := runtime.SelfTest(p, rand.New(rand.NewPCG(1, 2))); err != nil {
+					t.Errorf("%s %s, kernels %v: %v", target.Machine().Name, c.format, set, err)
+				}
+			}
+		}
+	}
+}
