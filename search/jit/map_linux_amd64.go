@@ -2,6 +2,7 @@ package jit
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -48,29 +49,66 @@ func (m *Image) Close() error {
 }
 
 // guarded is memory of whole pages between two pages that cannot be touched.
-type guarded struct{ all, buf []byte }
+type guarded struct{ all, inner, buf []byte }
+
+// spare keeps small guarded memory for the next run: mapping it costs more than
+// most kernels.
+var spare = struct {
+	sync.Mutex
+	bySize map[int][]guarded
+}{bySize: map[int][]guarded{}}
+
+const spareMost = 1 << 16 // bytes
 
 // guard returns n bytes that end at (or, with low, begin at) a guard page, so
 // that touching the byte after (before) them ends the process.
 func guard(n int, low bool) (guarded, error) {
 	page := unix.Getpagesize()
-	inner := (n + page - 1) / page * page
-	all, err := unix.Mmap(-1, 0, inner+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	g, err := guardedPages((n + page - 1) / page * page)
 	if err != nil {
-		return guarded{}, fmt.Errorf("jit: mmap of %d bytes: %w", n, err)
+		return g, err
 	}
-	for _, p := range [][]byte{all[:page], all[page+inner:]} {
-		if err := unix.Mprotect(p, unix.PROT_NONE); err != nil {
-			unix.Munmap(all)
-			return guarded{}, fmt.Errorf("jit: mprotect: %w", err)
-		}
+	g.buf = g.inner[:n]
+	if !low {
+		g.buf = g.inner[len(g.inner)-n:]
 	}
-	if low {
-		return guarded{all, all[page : page+n]}, nil
-	}
-	return guarded{all, all[page+inner-n : page+inner]}, nil
+	return g, nil
 }
 
-func (g guarded) free() { unix.Munmap(g.all) }
+func guardedPages(size int) (guarded, error) {
+	spare.Lock()
+	if have := spare.bySize[size]; len(have) > 0 {
+		spare.bySize[size] = have[:len(have)-1]
+		spare.Unlock()
+		return have[len(have)-1], nil
+	}
+	spare.Unlock()
+	page := unix.Getpagesize()
+	all, err := unix.Mmap(-1, 0, size+2*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return guarded{}, fmt.Errorf("jit: mmap of %d bytes: %w", size, err)
+	}
+	g := guarded{all: all, inner: all[page : page+size]}
+	if size == 0 {
+		return g, nil
+	}
+	if err := unix.Mprotect(g.inner, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		unix.Munmap(all)
+		return guarded{}, fmt.Errorf("jit: mprotect: %w", err)
+	}
+	return g, nil
+}
+
+func (g guarded) free() {
+	switch size := len(g.inner); {
+	case g.all == nil:
+	case size > spareMost:
+		unix.Munmap(g.all)
+	default:
+		spare.Lock()
+		spare.bySize[size] = append(spare.bySize[size], g)
+		spare.Unlock()
+	}
+}
 
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
