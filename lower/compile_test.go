@@ -8,34 +8,29 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/tests/virgen"
 )
 
 // run evaluates f on random buffers made from seed with trip count n and returns
 // all buffers.
 func run(t *testing.T, f *vir.Func, seed int64, n int) []byte {
 	t.Helper()
-	rng := rand.New(rand.NewSource(seed))
-	var args []vir.Arg
-	var bufs [][]byte
-	for _, p := range f.Params {
-		b := make([]byte, bufBytes)
-		rng.Read(b)
-		args = append(args, vir.Arg{Buf: b, Int: int64(n)})
-		if !p.Int {
-			bufs = append(bufs, b)
-		}
-	}
+	args := virgen.Args(rand.New(rand.NewSource(seed)), f, n)
 	if err := vir.Eval(f, args); err != nil {
 		t.Fatalf("%v\n%s", err, f)
 	}
-	return bytes.Join(bufs, nil)
+	var out []byte
+	for _, a := range args {
+		out = append(out, a.Buf...)
+	}
+	return out
 }
 
 // Every pass keeps the meaning of random functions, on machines with few
 // instructions and with many.
 func TestPassesKeepMeaning(t *testing.T) {
 	for seed := range int64(150) {
-		f := randomFunc(rand.New(rand.NewSource(seed)), 10+int(seed)%40)
+		f := virgen.Func(rand.New(rand.NewSource(seed)), 10+int(seed)%40)
 		if err := vir.Verify(f); err != nil {
 			t.Fatal(err)
 		}
@@ -52,10 +47,10 @@ func TestPassesKeepMeaning(t *testing.T) {
 func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 	t.Helper()
 	target.m.NumVec, target.m.NumGP = 1000, 1000
-	want := [2][]byte{run(t, f, seed, 0), run(t, f, seed, maxTrips)}
+	want := [2][]byte{run(t, f, seed, 0), run(t, f, seed, virgen.MaxTrips)}
 	before := f
 	k, err := Compile(target, f, func(pass string, g *vir.Func) {
-		for i, n := range []int{0, maxTrips} {
+		for i, n := range []int{0, virgen.MaxTrips} {
 			if !bytes.Equal(run(t, g, seed, n), want[i]) {
 				t.Fatalf("seed %d, features %b: pass %s changes the meaning of\n%s\nto\n%s", seed, target.m.Has, pass, before, g)
 			}
@@ -65,7 +60,7 @@ func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	for _, n := range []int{0, maxTrips} {
+	for _, n := range []int{0, virgen.MaxTrips} {
 		if err := replay(k, n); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, Dump(k))
 		}
@@ -213,7 +208,7 @@ func (m *symbols) define(op *MOp) {
 func TestPressure(t *testing.T) {
 	fits := 0
 	for seed := range int64(150) {
-		f := randomFunc(rand.New(rand.NewSource(seed)), 12)
+		f := virgen.Func(rand.New(rand.NewSource(seed)), 12)
 		k, err := Compile(newToy(toyAll), f)
 		var p *Pressure
 		switch {
@@ -226,7 +221,7 @@ func TestPressure(t *testing.T) {
 			t.Fatal(err)
 		}
 		fits++
-		if err := replay(k, maxTrips); err != nil {
+		if err := replay(k, virgen.MaxTrips); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, Dump(k))
 		}
 		if !bytes.Equal(run(t, f, seed, 2), run(t, k.Func, seed, 2)) {
@@ -241,7 +236,7 @@ func TestPressure(t *testing.T) {
 // Compiling is a function of its input.
 func TestDeterminism(t *testing.T) {
 	for seed := range int64(20) {
-		f := randomFunc(rand.New(rand.NewSource(seed)), 40)
+		f := virgen.Func(rand.New(rand.NewSource(seed)), 40)
 		target := newToy(toyAll)
 		target.m.NumVec, target.m.NumGP = 200, 50
 		a, err := Compile(target, f)
@@ -260,7 +255,7 @@ func TestDeterminism(t *testing.T) {
 
 // BenchmarkCompile compiles a kernel of some 1,500 instructions.
 func BenchmarkCompile(b *testing.B) {
-	f := randomFunc(rand.New(rand.NewSource(5)), 500)
+	f := virgen.Func(rand.New(rand.NewSource(5)), 500)
 	target := newToy(toyAll)
 	target.m.NumVec, target.m.NumGP = 1000, 1000
 	var k *Kernel

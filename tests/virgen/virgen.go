@@ -1,23 +1,25 @@
-package lower
+// Package virgen makes random functions of the vector IR for tests of what
+// rewrites or runs them.
+package virgen
 
 import (
 	"math/rand"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// Buffers of random functions: addresses stay in bounds for trip counts up to
-// maxTrips.
+// Bounds within which the addresses of random functions stay.
 const (
-	bufBytes = 4096
-	maxTrips = 3
+	BufBytes = 4096 // of every buffer
+	MaxTrips = 3    // the largest constant trip count, and the largest the parameter may be
 )
 
-// randomFunc returns a well-typed function of about n instructions with loops,
-// carried registers, constants, loads, stores and every operation but those that
-// may fail.
-func randomFunc(rng *rand.Rand, n int) *vir.Func {
+// Func returns a well-typed function of about n instructions: loops, carried
+// registers, constants, loads, stores and every operation, with operands on which
+// none fails and no NaN arises. Its parameters are three buffers and a trip count.
+func Func(rng *rand.Rand, n int) *vir.Func {
 	g := &generator{rng: rng, f: &vir.Func{Name: "random", Params: []vir.Param{
 		{Name: "x"}, {Name: "y"}, {Name: "out"}, {Name: "n", Int: true},
 	}}}
@@ -32,6 +34,20 @@ func randomFunc(rng *rand.Rand, n int) *vir.Func {
 	return g.f
 }
 
+// Args returns random arguments for the parameters of a function of Func.
+func Args(rng *rand.Rand, f *vir.Func, trips int) []vir.Arg {
+	args := make([]vir.Arg, len(f.Params))
+	for i, p := range f.Params {
+		if p.Int {
+			args[i].Int = int64(trips)
+		} else {
+			args[i].Buf = make([]byte, BufBytes)
+			rng.Read(args[i].Buf)
+		}
+	}
+	return args
+}
+
 type generator struct {
 	rng     *rand.Rand
 	f       *vir.Func
@@ -40,10 +56,7 @@ type generator struct {
 	carried []vir.Reg
 	loops   []int // ids around
 	nextID  int
-	busy    int // nested needs
 }
-
-func (g *generator) pick(ts ...vir.Type) vir.Type { return ts[g.rng.Intn(len(ts))] }
 
 func (g *generator) elem(es ...format.DType) format.DType { return es[g.rng.Intn(len(es))] }
 
@@ -75,19 +88,10 @@ func (g *generator) mem() vir.Mem {
 }
 
 func (g *generator) add(in *vir.Instr) {
-	if in.Dst != vir.NoReg && !contains(g.carried, in.Dst) {
+	if in.Dst != vir.NoReg && !slices.Contains(g.carried, in.Dst) {
 		g.scope = append(g.scope, in.Dst)
 	}
 	g.out = append(g.out, in)
-}
-
-func contains(rs []vir.Reg, r vir.Reg) bool {
-	for _, x := range rs {
-		if x == r {
-			return true
-		}
-	}
-	return false
 }
 
 func (g *generator) reg(t vir.Type) vir.Reg {
@@ -104,7 +108,7 @@ func (g *generator) op(op vir.Op, t vir.Type, imm int64, args ...vir.Reg) vir.Re
 // need returns a register of type t: a present one or a new one.
 func (g *generator) need(t vir.Type) vir.Reg {
 	var have []vir.Reg
-	for _, r := range append(append([]vir.Reg(nil), g.scope...), g.carried...) {
+	for _, r := range slices.Concat(g.scope, g.carried) {
 		if g.f.Regs[r] == t {
 			have = append(have, r)
 		}
@@ -178,7 +182,7 @@ func (g *generator) any() vir.Reg {
 }
 
 func (g *generator) loop(n, depth int) {
-	l := &vir.Loop{ID: g.nextID, Count: vir.Extent{Const: 1 + g.rng.Intn(maxTrips), Param: -1}, Carried: append([]vir.Reg(nil), g.carried...)}
+	l := &vir.Loop{ID: g.nextID, Count: vir.Extent{Const: 1 + g.rng.Intn(MaxTrips), Param: -1}, Carried: slices.Clone(g.carried)}
 	if g.rng.Intn(3) == 0 {
 		l.Count = vir.Extent{Param: 3}
 	}

@@ -1,0 +1,130 @@
+package tests
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/arm64"
+	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/tests/qemu"
+	"github.com/tmacc/tmacc/tests/virgen"
+)
+
+// randomKernels compiles n random functions for t, whatever fits.
+func randomKernels(t *testing.T, tg lower.Target, n int) (funcs []*vir.Func, kernels []*lower.Kernel) {
+	t.Helper()
+	for seed := range n {
+		f := virgen.Func(rand.New(rand.NewSource(int64(seed))), 5+seed%30)
+		f.Name = fmt.Sprintf("random%d", seed)
+		k, err := lower.Compile(tg, f)
+		var pressure *lower.Pressure
+		switch {
+		case errors.As(err, &pressure):
+		case err != nil:
+			t.Fatalf("%v\n%s", err, f)
+		default:
+			funcs, kernels = append(funcs, f), append(kernels, k)
+		}
+	}
+	if len(kernels) < n/2 {
+		t.Errorf("%s: only %d of %d random functions fit", tg.Machine().Name, len(kernels), n)
+	}
+	return funcs, kernels
+}
+
+// evaluated is args after f.
+func evaluated(t *testing.T, f *vir.Func, args []vir.Arg) []vir.Arg {
+	t.Helper()
+	out := make([]vir.Arg, len(args))
+	for i, a := range args {
+		out[i] = vir.Arg{Buf: bytes.Clone(a.Buf), Int: a.Int}
+	}
+	if err := vir.Eval(f, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func compareArgs(t *testing.T, k *lower.Kernel, f *vir.Func, got, want []vir.Arg) {
+	t.Helper()
+	for i := range want {
+		if !bytes.Equal(got[i].Buf, want[i].Buf) {
+			t.Fatalf("%s differs from vir.Eval:\n%s\n%s", f.Params[i].Name, f, lower.Dump(k))
+		}
+	}
+}
+
+// Random functions mean the same to vir.Eval and, compiled, to this CPU.
+func TestRandomNative(t *testing.T) {
+	has := map[string]bool{
+		"AVX2": cpu.X86.HasAVX2, "F16C": cpu.X86.HasAVX2, "AVXVNNI": cpu.X86.HasAVXVNNI,
+		"AVX512F": cpu.X86.HasAVX512F, "AVX512BW": cpu.X86.HasAVX512BW, "AVX512DQ": cpu.X86.HasAVX512DQ,
+		"AVX512VL": cpu.X86.HasAVX512VL, "AVX512VNNI": cpu.X86.HasAVX512VNNI, "AVX512VBMI": cpu.X86.HasAVX512VBMI,
+	}
+	for _, tg := range amd64.Targets() {
+		t.Run(tg.Machine().Name, func(t *testing.T) {
+			for _, n := range amd64.FeatureNames(tg.Machine().Has) {
+				if !has[n] {
+					t.Skip("the CPU lacks", n)
+				}
+			}
+			funcs, kernels := randomKernels(t, tg, 200)
+			file, err := tg.Emit("main", kernels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			img, err := jit.Assemble(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer img.Close()
+			for i, f := range funcs {
+				call, err := img.Func(f.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for n := range virgen.MaxTrips + 1 {
+					args := virgen.Args(rand.New(rand.NewSource(int64(n))), f, n)
+					want := evaluated(t, f, args)
+					if err := call.Run(f.Params, args); err != nil {
+						t.Fatal(err)
+					}
+					compareArgs(t, kernels[i], f, args, want)
+				}
+			}
+		})
+	}
+}
+
+// Random functions mean the same to vir.Eval and, compiled, to qemu's Arm CPU.
+func TestRandomArm(t *testing.T) {
+	for _, tg := range arm64.Targets() {
+		t.Run(tg.Machine().Name, func(t *testing.T) {
+			funcs, kernels := randomKernels(t, tg, 200)
+			file, err := tg.Emit("main", kernels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var calls []qemu.Call
+			var want [][]vir.Arg
+			for i, f := range funcs {
+				args := virgen.Args(rand.New(rand.NewSource(int64(i))), f, i%(virgen.MaxTrips+1))
+				calls, want = append(calls, qemu.Call{Kernel: f.Name, Args: args}), append(want, evaluated(t, f, args))
+			}
+			if err := qemu.Run(t, "max", file, calls); err != nil {
+				t.Fatal(err)
+			}
+			for i, f := range funcs {
+				compareArgs(t, kernels[i], f, calls[i].Args, want[i])
+			}
+		})
+	}
+}
