@@ -2,9 +2,9 @@ package measure
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -82,42 +82,51 @@ func (l *Lab) bestRead(opt Options, bytes int) (Ceiling, error) {
 	return Best(opt, Pick(look, probes, picked)), nil
 }
 
+// group is probes of one kind and where their ceiling goes.
+type group struct {
+	probes []Probe
+	into   func(Ceiling)
+}
+
 // compute measures clock, peaks and mixes in the same rounds, so that a change of
 // clock is the same for all.
 func (l *Lab) compute(opt Options, c *Ceilings) error {
-	type group struct {
-		into  func(Ceiling)
-		count int
-	}
-	var groups []group
-	var all []Probe
-	add := func(probes []Probe, into func(Ceiling)) {
-		groups = append(groups, group{into, len(probes)})
-		all = append(all, probes...)
-	}
-	add(l.Clock(), func(best Ceiling) { c.ClockGHz = best.Rate })
+	groups := []group{{l.Clock(), func(best Ceiling) { c.ClockGHz = best.Rate }}}
 	for _, t := range l.targets {
-		name := shortName(t)
-		dot, err := l.Dot(name)
+		of, err := l.computeGroups(shortName(t), c)
 		if err != nil {
 			return err
 		}
-		add(dot, func(best Ceiling) { c.Dot[name] = best })
-		c.Mix[name] = map[string]Ceiling{}
-		for _, m := range mixes(t) {
-			probes, err := l.Mix(name, m.Name)
-			if err != nil {
-				return err
-			}
-			add(probes, func(best Ceiling) { c.Mix[name][m.Name] = best })
-		}
+		groups = append(groups, of...)
+	}
+	var all []Probe
+	for _, g := range groups {
+		all = append(all, g.probes...)
 	}
 	samples := Time(opt, runs(all)...)
 	for _, g := range groups {
-		g.into(fastest(all[:g.count], samples))
-		all, samples = all[g.count:], samples[g.count:]
+		g.into(fastest(g.probes, samples))
+		samples = samples[len(g.probes):]
 	}
 	return nil
+}
+
+// computeGroups are the peak and the mixes of a target.
+func (l *Lab) computeGroups(target string, c *Ceilings) ([]group, error) {
+	dot, err := l.Dot(target)
+	if err != nil {
+		return nil, err
+	}
+	groups := []group{{dot, func(best Ceiling) { c.Dot[target] = best }}}
+	c.Mix[target] = map[string]Ceiling{}
+	for _, m := range l.Mixes(target) {
+		probes, err := l.Mix(target, m.Name)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, group{probes, func(best Ceiling) { c.Mix[target][m.Name] = best }})
+	}
+	return groups, nil
 }
 
 // fastest is the best rate of probes that took samples.
@@ -131,20 +140,21 @@ func fastest(probes []Probe, samples []Sample) Ceiling {
 	return best
 }
 
-// Fprint writes c as a table, in a fixed order.
-func (c Ceilings) Fprint(w io.Writer) error {
-	p := func(what string, best Ceiling, note string) {
-		fmt.Fprintf(w, "%-28s %9.2f %-10s %s%s\n", what, best.Rate, best.Unit, best.Probe, note)
+// String is c as a table, in a fixed order.
+func (c Ceilings) String() string {
+	var s strings.Builder
+	row := func(what string, best Ceiling, note string) {
+		fmt.Fprintf(&s, "%-28s %9.2f %-10s %s%s\n", what, best.Rate, best.Unit, best.Probe, note)
 	}
-	fmt.Fprintf(w, "%-28s %9.2f GHz\n", "clock", c.ClockGHz)
+	fmt.Fprintf(&s, "%-28s %9.2f GHz\n", "clock", c.ClockGHz)
 	for _, mode := range slices.Sorted(maps.Keys(c.Read)) {
-		p("read "+mode, c.Read[mode], "")
+		row("read "+mode, c.Read[mode], "")
 	}
 	for _, t := range slices.Sorted(maps.Keys(c.Dot)) {
-		p("peak "+t, c.Dot[t], "")
+		row("peak "+t, c.Dot[t], "")
 		for _, m := range slices.Sorted(maps.Keys(c.Mix[t])) {
-			p("mix "+t+" "+m, c.Mix[t][m], fmt.Sprintf(", %.1f weights/cycle", c.WeightsPerCycle(t, m)))
+			row("mix "+t+" "+m, c.Mix[t][m], fmt.Sprintf(", %.1f weights/cycle", c.WeightsPerCycle(t, m)))
 		}
 	}
-	return nil
+	return s.String()
 }

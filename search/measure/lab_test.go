@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,5 +141,20 @@ func TestThisHost(t *testing.T) {
 	}
 	if DRAMBytes(Host{}) <= 512<<20 || DRAMBytes(Host{L3: 1 << 30}) != 2<<30 {
 		t.Error("the DRAM working set fits into a cache")
+	}
+}
+
+func TestMixText(t *testing.T) {
+	text, rounds := mixText("f", []string{"and", "dot4"}, 64, 8)
+	if rounds != mixSteps/2 {
+		t.Errorf("%d rounds", rounds)
+	}
+	for _, want := range []string{
+		"loop l0 n carry v3 v4 v5 v6 v7 v8 v9 v10 v11\n",
+		"v3:u8x64 = and v0 v1\n\t\tv4:i32x16 = dot4 v4 v0 v2\n\t\tv3:u8x64 = and v0 v1\n\t\tv5:i32x16 = dot4 v5 v0 v2\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }

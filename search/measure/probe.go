@@ -16,10 +16,11 @@ var (
 	dotChains   = []int{8, 10, 12, 16}
 )
 
-// A Run lasts some microseconds: assembly cannot be preempted, and must not delay
-// a collection of the garbage of others for long.
+// How long a Run lasts, in what it does: some tens of microseconds. Shorter ones
+// read too fast, because a core begins a call before the last one has ended; and
+// assembly cannot be preempted, so longer ones would delay collections of garbage.
 const (
-	runSteps  = 20000   // instructions of a probe in registers
+	runSteps  = 100000  // instructions of a probe in registers
 	readChunk = 2 << 20 // bytes of a read probe
 )
 
@@ -125,7 +126,7 @@ func (l *Lab) Clock() []Probe {
 		if c.prefetches > 0 {
 			name += fmt.Sprintf(", %d prefetches after each", c.prefetches)
 		}
-		n := max(1, runSteps/8/c.adds)
+		n := max(1, runSteps/c.adds)
 		probes = append(probes, Probe{name, "GHz", float64(n * c.adds), l.loop(clockName(c.adds, c.prefetches), n)})
 	}
 	return probes

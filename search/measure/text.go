@@ -135,29 +135,49 @@ var inputs = []struct {
 // many as run in a cycle, a dot product the most there are registers for.
 const shortChains = 4
 
-// mixSteps is about how many instructions the loop of a mix has.
-const mixSteps = 48
+// mixSteps is about how many instructions the loop of a mix has: enough that the
+// two that count do not matter.
+const mixSteps = 144
 
 // mixText repeats instructions on registers of so many bytes; dot products are
 // spread over chains. rounds is how often ops stands in the loop.
 //
-//	v9:u8x64 = and v0 v1
-//	v10:i32x16 = dot4 v10 v0 v3
-//	v9:u8x64 = and v0 v1
-//	v11:i32x16 = dot4 v11 v0 v3
+//	v3:u8x64 = and v0 v1
+//	v4:i32x16 = dot4 v4 v0 v2
+//	v3:u8x64 = and v0 v1
+//	v5:i32x16 = dot4 v5 v0 v2
 func mixText(name string, ops []string, bytes, chains int) (text string, rounds int) {
 	w := &writer{head: fmt.Sprintf("func %s(x ptr, out ptr, n int)", name)}
-	replace := []string{}
-	next := 0
+	args, next := w.inputs(ops, bytes)
+	dst := w.results(ops, bytes, chains, next)
+	rounds = (mixSteps + len(ops) - 1) / len(ops)
+	for i := range rounds * len(ops) {
+		op := ops[i%len(ops)]
+		d := dst[op][0]
+		dst[op] = append(dst[op][1:], d)
+		w.step("%s:%s = %s", d, vector(forms[op].elem, bytes), strings.ReplaceAll(args.Replace(forms[op].rhs), "$", d))
+	}
+	return w.text(), rounds
+}
+
+// inputs defines the constants that ops name, from register 0 to before next, and
+// returns what puts registers in place of names.
+func (w *writer) inputs(ops []string, bytes int) (names *strings.Replacer, next int) {
+	var pairs []string
 	for _, in := range inputs {
-		if !slices.ContainsFunc(ops, func(op string) bool { return slices.Contains(strings.Fields(forms[op].rhs), in.name) }) {
+		reads := func(op string) bool { return slices.Contains(strings.Fields(forms[op].rhs), in.name) }
+		if !slices.ContainsFunc(ops, reads) {
 			continue
 		}
 		w.constant(next, vector(in.elem, max(in.bytes, bytes)))
-		replace = append(replace, " "+in.name, " "+register(next))
+		pairs = append(pairs, " "+in.name, " "+register(next))
 		next++
 	}
-	args := strings.NewReplacer(replace...)
+	return strings.NewReplacer(pairs...), next
+}
+
+// results defines the registers that each of ops writes in turn.
+func (w *writer) results(ops []string, bytes, chains, next int) map[string][]string {
 	dst := map[string][]string{}
 	for _, op := range ops {
 		if dst[op] != nil {
@@ -169,15 +189,7 @@ func mixText(name string, ops []string, bytes, chains int) (text string, rounds 
 			next++
 		}
 	}
-	rounds = (mixSteps + len(ops) - 1) / len(ops)
-	for range rounds {
-		for _, op := range ops {
-			d := dst[op][0]
-			dst[op] = append(dst[op][1:], d)
-			w.step("%s:%s = %s", d, vector(forms[op].elem, bytes), strings.ReplaceAll(args.Replace(forms[op].rhs), "$", d))
-		}
-	}
-	return w.text(), rounds
+	return dst
 }
 
 // width is how many registers the results of op go to in turn.
