@@ -1,0 +1,345 @@
+// Package gen writes the Go packages that tmacc generates: assembly, its
+// declarations, dispatch on CPU features, the functions that callers use and
+// their tests. Equal input gives equal bytes.
+//
+//	kern.go                  products and functions
+//	kern_dispatch_amd64.go   which kernels there are    amd64 && !purego
+//	kern_stubs_amd64.go      their declarations         amd64 && !purego
+//	kern_avx2_amd64.s        assembly of each target    amd64 && !purego
+//	kern_noasm.go            no kernels                 !(amd64 || arm64) || purego
+//	kern_test.go             all of it against the definition
+package gen
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/token"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Spec is a package to write.
+type Spec struct {
+	Package  string // its name, and that of its files: lower-case letters and digits
+	Version  string // of tmacc, for the headers; may be empty
+	Products []Product
+	Module   *Module // to make the package a module of its own; nil within another
+}
+
+// Product is one product of the package.
+type Product struct {
+	// Name begins the names of the product's functions: "Q4" makes Q4Pack. It may
+	// be empty if the package has no other product.
+	Name    string
+	Problem ir.Problem
+	Targets []Target // preferred ones first; none: pure Go only
+}
+
+// Target is what one target runs of a product. Its kernels have one layout of the
+// weights and different widths.
+type Target struct {
+	Target  lower.Target
+	Need    []string // CPU features, as klauspost/cpuid/v2 names them
+	Kernels []Kernel
+	Prepare *Prepare // nil: pure Go prepares activations
+}
+
+// Kernel is a scheduled product and its machine code, whose name is that of the
+// assembly function.
+type Kernel struct {
+	Schedule *schedule.Kernel
+	Code     *lower.Kernel
+}
+
+// Prepare is a scheduled preparation of activations and its machine code.
+type Prepare struct {
+	Schedule *schedule.PrepareKernel
+	Code     *lower.Kernel
+}
+
+// Module is a go.mod of the package's own. Run go mod tidy in it once.
+type Module struct {
+	Path    string
+	Version string // of tmacc to require; "v0.0.0" if empty
+	Replace string // a checkout of tmacc to use instead of that version, or empty
+}
+
+// Error is a caller's fault: the part of the Spec and what is wrong with it.
+type Error struct{ Thing, Problem string }
+
+func (e *Error) Error() string { return "gen: " + e.Thing + ": " + e.Problem }
+
+func errorf(thing, problem string, args ...any) error {
+	return &Error{thing, fmt.Sprintf(problem, args...)}
+}
+
+// Package is the files of s, sorted by name.
+func Package(s Spec) ([]lower.File, error) {
+	w, err := newWriter(s)
+	if err != nil {
+		return nil, err
+	}
+	files := []lower.File{w.api(), w.tests()}
+	for _, arch := range w.arches {
+		files = append(files, w.dispatch(arch), w.stubs(arch))
+	}
+	if len(w.arches) > 0 {
+		files = append(files, w.noasm())
+	}
+	asm, err := w.assembly()
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, asm...)
+	if s.Module != nil {
+		files = append(files, lower.File{Name: "go.mod", Data: s.Module.goMod()})
+	}
+	slices.SortFunc(files, func(a, b lower.File) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+func (m *Module) goMod() []byte {
+	version := m.Version
+	if version == "" {
+		version = "v0.0.0"
+	}
+	text := fmt.Sprintf("module %s\n\ngo 1.26.0\n\nrequire %s %s\n", m.Path, modulePath, version)
+	if m.Replace != "" {
+		text += fmt.Sprintf("\nreplace %s => %s\n", modulePath, m.Replace)
+	}
+	return []byte(text)
+}
+
+// writer is a Spec, checked and taken apart.
+type writer struct {
+	Spec
+	arches   []string // that have targets: amd64, arm64
+	products []product
+}
+
+// product is a Product as the package's runtime data describe it.
+type product struct {
+	Product
+	id       string // variable
+	variants string // variable of its kernels
+	spec     runtime.Spec
+	problem  string // JSON
+}
+
+var (
+	packageName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+	productName = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*)?$`)
+	kernelName  = regexp.MustCompile(`^[a-z][A-Za-z0-9_]*$`)
+)
+
+func newWriter(s Spec) (*writer, error) {
+	w := &writer{Spec: s}
+	switch {
+	case !packageName.MatchString(s.Package) || token.IsKeyword(s.Package) || s.Package == "main":
+		return nil, errorf("package "+s.Package, "the name must be lower-case letters and digits, not a keyword and not main")
+	case len(s.Products) == 0:
+		return nil, errorf("package "+s.Package, "has no product")
+	case strings.ContainsAny(s.Version, "\r\n"):
+		return nil, errorf("version", "has more than one line")
+	}
+	names := map[string]string{}
+	for _, p := range s.Products {
+		q, err := w.product(p)
+		if err != nil {
+			return nil, err
+		}
+		w.products = append(w.products, q)
+		if err := q.claim(names); err != nil {
+			return nil, err
+		}
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		if slices.ContainsFunc(w.products, func(p product) bool { return len(p.on(arch)) > 0 }) {
+			w.arches = append(w.arches, arch)
+		}
+	}
+	return w, nil
+}
+
+// claim takes the names that p declares in the package.
+func (p *product) claim(names map[string]string) error {
+	declared := []string{p.id, p.variants, "Test" + p.id}
+	for _, f := range functions {
+		declared = append(declared, p.Name+f.name)
+	}
+	for _, t := range p.Targets {
+		for _, k := range t.kernels() {
+			declared = append(declared, k.Func.Name)
+		}
+	}
+	for _, n := range declared {
+		if other, taken := names[n]; taken {
+			return errorf("product "+p.id, "declares %s, and so does product %s: rename one", n, other)
+		}
+		names[n] = p.id
+	}
+	return nil
+}
+
+// kernels lists all machine code of t.
+func (t *Target) kernels() []*lower.Kernel {
+	var ks []*lower.Kernel
+	for _, k := range t.Kernels {
+		ks = append(ks, k.Code)
+	}
+	if t.Prepare != nil {
+		ks = append(ks, t.Prepare.Code)
+	}
+	return ks
+}
+
+// archOf cuts "amd64/avx2" in two.
+func archOf(t Target) (arch, name string) {
+	arch, name, _ = strings.Cut(t.Target.Machine().Name, "/")
+	return arch, name
+}
+
+// on lists the indices of the targets of an architecture.
+func (p *product) on(arch string) []int {
+	var is []int
+	for i, t := range p.Targets {
+		if a, _ := archOf(t); a == arch {
+			is = append(is, i)
+		}
+	}
+	return is
+}
+
+func (w *writer) product(p Product) (product, error) {
+	q := product{Product: p, id: p.Name, spec: runtime.Spec{Name: p.Name, Weight: p.Problem.Weight, Act: p.Problem.Act, LimitK: p.Problem.LimitK()}}
+	if p.Name == "" {
+		q.id, q.spec.Name = "Product", w.Package
+	}
+	thing := "product " + q.id
+	if !productName.MatchString(p.Name) || p.Name == "" && len(w.Products) > 1 {
+		return q, errorf(thing, "the name must be letters and digits and begin with a capital")
+	}
+	if err := p.Problem.Validate(); err != nil {
+		return q, errorf(thing, "%v", err)
+	}
+	text, err := json.Marshal(p.Problem)
+	if err != nil {
+		return q, errorf(thing, "%v", err)
+	}
+	q.problem = string(text)
+	q.variants = strings.ToLower(q.id[:1]) + q.id[1:] + "Variants"
+	for _, t := range p.Targets {
+		v, err := q.variant(t)
+		if err != nil {
+			return q, err
+		}
+		q.spec.Variants = append(q.spec.Variants, v)
+	}
+	if len(p.Targets) == 0 {
+		q.spec.Layouts = []*format.Layout{PlainLayout(p.Problem.Weight)}
+	}
+	if err := q.spec.Validate(); err != nil {
+		return q, errorf(thing, "%v", err)
+	}
+	return q, nil
+}
+
+// variant describes t and adds its layout to those of the product.
+func (p *product) variant(t Target) (runtime.Variant, error) {
+	arch, name := archOf(t)
+	thing := "product " + p.id + ", target " + t.Target.Machine().Name
+	v := runtime.Variant{Target: t.Target.Machine().Name, Need: t.Need}
+	switch {
+	case arch != "amd64" && arch != "arm64" || !packageName.MatchString(name):
+		return v, errorf(thing, "is not one that Go packages are written for")
+	case len(t.Kernels) == 0:
+		return v, errorf(thing, "has no kernel")
+	case slices.ContainsFunc(p.spec.Variants, func(o runtime.Variant) bool { return o.Target == v.Target }):
+		return v, errorf(thing, "is there twice")
+	}
+	for _, k := range t.kernels() {
+		if !kernelName.MatchString(k.Func.Name) || token.IsKeyword(k.Func.Name) {
+			return v, errorf(thing, "a kernel is called %q; the name must be letters, digits and '_' and begin with a small letter", k.Func.Name)
+		}
+	}
+	weights := t.Kernels[0].Schedule.Weights
+	for _, k := range t.Kernels {
+		s := k.Schedule
+		chunk, ok := chunkOf(s)
+		switch {
+		case s.Weights.Hash() != weights.Hash():
+			return v, errorf(thing, "kernel %s reads another packed layout than %s: schedule all widths for one", k.Code.Func.Name, t.Kernels[0].Code.Func.Name)
+		case !reflect.DeepEqual(s.Problem, p.Problem):
+			return v, errorf(thing, "kernel %s was compiled for another problem", k.Code.Func.Name)
+		case !ok:
+			return v, errorf(thing, "kernel %s reads activations that do not lie in chunks", k.Code.Func.Name)
+		}
+		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: chunk})
+	}
+	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
+	if t.Prepare != nil {
+		s := t.Prepare.Schedule
+		v.Prepare = &runtime.Prepare{Name: t.Prepare.Code.Func.Name, CountDiv: s.CountDiv, PadK: s.PadK}
+	}
+	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
+	if v.Layout < 0 {
+		v.Layout = len(p.spec.Layouts)
+		p.spec.Layouts = append(p.spec.Layouts, weights)
+	}
+	return v, nil
+}
+
+// chunkOf is how many elements of one column the kernel's activations hold
+// before those of the next column, and whether that describes their layout.
+func chunkOf(k *schedule.Kernel) (int, bool) {
+	chunk := k.Act.RecordK
+	want := &format.Layout{TileM: k.Cols, RecordK: chunk, RecordBytes: chunk * k.Cols, Parts: []format.Part{{
+		Name: "act", Elem: format.I8,
+		Digits: []format.Digit{{Axis: "n", Div: 1, Mod: k.Cols, Stride: chunk}, {Axis: "k", Div: 1, Mod: chunk, Stride: 1}},
+	}}}
+	return chunk, want.Hash() == k.Act.Hash()
+}
+
+// PlainLayout is a packed layout for products without kernels: tiles of 16 rows,
+// records of 64 elements of K or of one group, 8 elements of a row to a cell.
+func PlainLayout(w format.Weight) *format.Layout {
+	const rows, cell = 16, 8
+	bits, words, err := format.DenseMap(w.Bits, cell)
+	if err != nil {
+		panic("BUG: gen: " + err.Error())
+	}
+	l := &format.Layout{TileM: rows, RecordK: 64}
+	if w.Group > 0 {
+		l.RecordK = w.Group
+	}
+	row := func(stride int) format.Digit { return format.Digit{Axis: "m", Div: 1, Mod: rows, Stride: stride} }
+	scales := format.Part{Name: format.Scales, Elem: w.Scale, Header: w.Group == 0, Digits: []format.Digit{row(w.Scale.Bytes())}}
+	codes := format.Part{
+		Name: format.Codes, Map: bits, WordStride: 1,
+		Digits: []format.Digit{row(words), {Axis: "k", Div: cell, Mod: l.RecordK / cell, Stride: rows * words}},
+		Fields: []format.Digit{{Axis: "k", Div: 1, Mod: cell, Stride: 1}},
+	}
+	l.RecordBytes = rows * words * l.RecordK / cell
+	if scales.Header {
+		l.HeaderBytes = rows * w.Scale.Bytes()
+		codes.Base = l.HeaderBytes
+		l.Parts = []format.Part{codes, scales}
+		return l
+	}
+	scales.Base = l.RecordBytes
+	l.RecordBytes += rows * w.Scale.Bytes()
+	l.Parts = []format.Part{codes, scales}
+	if w.Zero {
+		l.Parts = append(l.Parts, format.Part{Name: format.Zeros, Elem: format.I8, Base: l.RecordBytes, Digits: []format.Digit{row(1)}})
+		l.RecordBytes += rows
+	}
+	return l
+}

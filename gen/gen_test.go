@@ -1,0 +1,178 @@
+package gen_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
+	tformat "github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/arm64"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func problem(t testing.TB, name string, act int) ir.Problem {
+	t.Helper()
+	w, err := tformat.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ir.Problem{Weight: w, Act: tformat.Act{Group: act}}
+}
+
+// features names the features of a target.
+func features(t lower.Target) []string {
+	if strings.HasPrefix(t.Machine().Name, "amd64/") {
+		return amd64.FeatureNames(t.Machine().Has)
+	}
+	return arm64.FeatureNames(t.Machine().Has)
+}
+
+// compile makes the kernels of p with default schedules for targets.
+func compile(t testing.TB, name string, p ir.Problem, targets ...lower.Target) gen.Product {
+	t.Helper()
+	product := gen.Product{Name: name, Problem: p}
+	for _, target := range targets {
+		_, short, _ := strings.Cut(target.Machine().Name, "/")
+		prefix := strings.ToLower(name) + "_" + short
+		g := gen.Target{Target: target, Need: features(target)}
+		uses, err := search.Default(p, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range uses {
+			k, err := schedule.Compile(p, u.Trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, err := lower.Build(target, k.Nest, fmt.Sprintf("%s_n%d", prefix, u.Cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Kernels = append(g.Kernels, gen.Kernel{Schedule: k, Code: code})
+		}
+		trace, err := search.DefaultPrepare(p, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := schedule.CompilePrepare(p, trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := lower.Build(target, k.Nest, prefix+"_prepare")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Prepare = &gen.Prepare{Schedule: k, Code: code}
+		product.Targets = append(product.Targets, g)
+	}
+	return product
+}
+
+func root(t testing.TB) string {
+	dir, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// write puts a module of the package's own into a temporary directory.
+func write(t *testing.T, s gen.Spec) string {
+	t.Helper()
+	s.Module = &gen.Module{Path: "example.com/" + s.Package, Replace: root(t)}
+	files, err := gen.Package(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkFiles(t, s, files)
+	dir := t.TempDir()
+	if err := gen.Write(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := gen.Differences(dir, files); err != nil || len(d) > 0 {
+		t.Errorf("written, and different: %v, %v", d, err)
+	}
+	return dir
+}
+
+// checkFiles: the same bytes every time, formatted as gofmt does.
+func checkFiles(t *testing.T, s gen.Spec, files []lower.File) {
+	t.Helper()
+	again, err := gen.Package(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range files {
+		if again[i].Name != f.Name || !bytes.Equal(again[i].Data, f.Data) {
+			t.Errorf("%s: differs when made again", f.Name)
+		}
+		if !strings.HasSuffix(f.Name, ".go") {
+			continue
+		}
+		if tidy, err := format.Source(f.Data); err != nil || !bytes.Equal(tidy, f.Data) {
+			t.Errorf("%s: is not as gofmt has it (%v)", f.Name, err)
+		}
+	}
+}
+
+// tool runs the go command in dir without the network.
+func tool(t *testing.T, dir string, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GONOSUMDB=*", "GOWORK=off")
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s go %s: %v\n%s", strings.Join(env, " "), strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestPureGo: a package without kernels builds, vets and passes its tests.
+func TestPureGo(t *testing.T) {
+	dir := write(t, gen.Spec{Package: "plain", Products: []gen.Product{
+		{Name: "A", Problem: problem(t, "w4-g32-z", 32)},
+		{Name: "B", Problem: problem(t, "ternary-tensor", 0)},
+	}})
+	tool(t, dir, nil, "vet", "./...")
+	tool(t, dir, nil, "test", "./...")
+}
+
+// TestEndToEnd compiles products for all targets, and runs the packages' tests.
+func TestEndToEnd(t *testing.T) {
+	targets := []lower.Target{amd64.ByName("avx512vbmi"), amd64.ByName("avx2"), arm64.ByName("dotprod")}
+	dir := write(t, gen.Spec{Package: "kern", Version: "v0.0.0-test", Products: []gen.Product{
+		compile(t, "Q4", problem(t, "q4_0", 32), targets...),
+		compile(t, "W2", problem(t, "w2", 0), targets...),
+	}})
+	vet(t, dir)
+	t.Log(tool(t, dir, nil, "test", "-v", "./..."))
+	tool(t, dir, nil, "test", "-tags", "purego", "./...")
+}
+
+// vet checks the package for every kind of system that builds it.
+func vet(t *testing.T, dir string) {
+	for _, system := range []string{"linux/amd64", "linux/arm64", "windows/amd64", "darwin/arm64", "linux/riscv64", "linux/386", "js/wasm"} {
+		goos, arch, _ := strings.Cut(system, "/")
+		tool(t, dir, []string{"GOOS=" + goos, "GOARCH=" + arch}, "vet", "./...")
+		if testing.Short() && runtime.GOARCH == "amd64" {
+			return
+		}
+	}
+	tool(t, dir, nil, "vet", "-tags", "purego", "./...")
+}
