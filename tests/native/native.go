@@ -1,0 +1,117 @@
+// Package native compiles schedules and runs them in this process, many with one
+// run of the assembler.
+package native
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/tests/check"
+)
+
+// Target is the amd64 target called name. It skips the test on a machine that
+// does not run it.
+func Target(t testing.TB, name string) lower.Target {
+	t.Helper()
+	target := amd64.ByName(name)
+	if target == nil {
+		t.Fatalf("no target amd64/%s", name)
+	}
+	runs := func(x lower.Target) bool { return x.Machine().Name == target.Machine().Name }
+	if !slices.ContainsFunc(measure.Targets(), runs) {
+		t.Skipf("this machine lacks some of %v", amd64.FeatureNames(target.Machine().Has))
+	}
+	return target
+}
+
+// Targets are all amd64 targets, by the rule of Target.
+func Targets(t testing.TB) []lower.Target {
+	t.Helper()
+	var out []lower.Target
+	for _, x := range amd64.Targets() {
+		out = append(out, Target(t, x.Machine().Name))
+	}
+	return out
+}
+
+// Kernel is a schedule that was lowered.
+type Kernel struct {
+	*schedule.Kernel
+	Machine *lower.Kernel
+	fn      jit.Func
+}
+
+// Compile lowers trace. watch sees the function after each pass.
+func Compile(t lower.Target, p ir.Problem, trace schedule.Trace, watch ...lower.Watch) (*Kernel, error) {
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		return nil, err
+	}
+	m, err := lower.Build(t, k.Nest, "k", watch...)
+	if err != nil {
+		return nil, err
+	}
+	return &Kernel{Kernel: k, Machine: m}, nil
+}
+
+// Load assembles ks, which it names, so that Call runs them until the test ends.
+func Load(t testing.TB, target lower.Target, ks ...*Kernel) {
+	t.Helper()
+	close, err := Assemble(target, ks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(close)
+}
+
+// Assemble is Load outside a test.
+func Assemble(target lower.Target, ks []*Kernel) (close func(), err error) {
+	var ms []*lower.Kernel
+	for i, k := range ks {
+		f := *k.Machine.Func
+		f.Name = fmt.Sprintf("k%d", i)
+		m := *k.Machine
+		m.Func = &f
+		ms = append(ms, &m)
+	}
+	file, err := target.Emit("main", ms)
+	if err != nil {
+		return nil, err
+	}
+	img, err := jit.Assemble(file)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range ks {
+		if k.fn, err = img.Func(ms[i].Func.Name); err != nil {
+			return nil, err
+		}
+	}
+	return func() { img.Close() }, nil
+}
+
+// Call runs k, between guard pages.
+func (k *Kernel) Call(args []vir.Arg) error { return k.fn.Run(k.Machine.Func.Params, args) }
+
+// Text is k's assembly.
+func (k *Kernel) Text(target lower.Target) (string, error) {
+	f, err := target.Emit("main", []*lower.Kernel{k.Machine})
+	return string(f.Data), err
+}
+
+// Check runs k on c and compares the result with the definition, bit for bit.
+func (k *Kernel) Check(c *check.Case) error {
+	got, err := c.Run(k.Kernel, k.Call)
+	if err != nil {
+		return err
+	}
+	return check.Compare(got, c.Naive(), c.M)
+}

@@ -1,0 +1,125 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/native"
+)
+
+// sequences are the hand-written instruction sequences that committed traces
+// reproduce, by the names of limits.json.
+var sequences = []struct{ limit, file, target string }{
+	{"A w1 avx512", "a-w1", "avx512vbmi"},
+	{"A w2 avx512", "a-w2", "avx512vbmi"},
+	{"A w4 avx512", "a-w4", "avx512vbmi"},
+	{"B w3 avx512", "b-w3", "avx512vbmi"},
+	{"D codebook16 avx512", "d-codebook16", "avx512vbmi"},
+	{"H w2 avx2", "h-w2", "avx2"},
+}
+
+// TestSequences counts the instructions of each sequence's steady loop in the
+// printed assembly, and runs it.
+func TestSequences(t *testing.T) {
+	limits := instructionLimits(t)
+	for _, s := range sequences {
+		t.Run(s.file, func(t *testing.T) {
+			target := native.Target(t, s.target)
+			r := readReplay(t, filepath.Join("sequences", s.file+".json"))
+			k, err := native.Compile(target, r.Problem, r.Trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := k.Text(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loop, err := steadyLoop(text)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			weights := k.Rows * k.Cols * k.StepK
+			have, limit := 1000*float64(len(loop))/float64(weights), limits[s.limit]
+			t.Logf("%d instructions for %d weights: %.1f per 1000 of %.0f", len(loop), weights, have, limit)
+			if limit == 0 || have > limit {
+				t.Errorf("%.1f instructions per 1000 weights, limits.json has %q at %.0f\n%s", have, s.limit, limit, strings.Join(loop, "\n"))
+			}
+			native.Load(t, target, k)
+			for kind := check.Uniform; kind <= check.NotFinite; kind++ {
+				rng := rand.New(rand.NewSource(int64(kind)))
+				if err := k.Check(check.New(rng, r.Problem, k.Rows+5, 2, 2*k.StepK+63, kind)); err != nil {
+					t.Errorf("kind %d: %v", kind, err)
+				}
+			}
+		})
+	}
+}
+
+func readReplay(t *testing.T, path string) Replay {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := ParseReplay(data)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return r
+}
+
+// instructionLimits are instructions per 1000 weights by sequence.
+func instructionLimits(t *testing.T) map[string]float64 {
+	data, err := os.ReadFile("../docs/limits.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		Steady map[string]float64 `json:"instructions_per_1000_weights_steady_loop"`
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Steady
+}
+
+var (
+	loopLabel = regexp.MustCompile(`^(loop\w*):$`)
+	loopJump  = regexp.MustCompile(`^J\w+\s+(loop\w*)$`)
+)
+
+// steadyLoop returns the instructions of the only loop in text, from its label
+// to the jump back.
+func steadyLoop(text string) ([]string, error) {
+	var loop []string
+	open, loops := "", 0
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "//")
+		line = strings.TrimSpace(line)
+		if m := loopLabel.FindStringSubmatch(line); m != nil {
+			open, loops = m[1], loops+1
+			continue
+		}
+		if open == "" || line == "" {
+			continue
+		}
+		loop = append(loop, line)
+		if m := loopJump.FindStringSubmatch(line); m != nil {
+			if m[1] != open {
+				return nil, fmt.Errorf("%q jumps to another loop than %s", line, open)
+			}
+			open = ""
+		}
+	}
+	if loops != 1 || open != "" {
+		return nil, fmt.Errorf("%d loops, want one", loops)
+	}
+	return loop, nil
+}
