@@ -14,7 +14,7 @@ import (
 // with rows of zeros. A block is
 //
 //	codes   int8  [padK/chunk][width][chunk]
-//	sums    int32 [groups][width]
+//	sums    int32 [groups][width], times the kernel's SumBy
 //	scales  f32   [scales][width]
 //
 // each padded to 64 bytes. padK is k rounded up to a multiple of cut.pad.
@@ -25,7 +25,8 @@ type cut struct {
 	actGroup, sumGroup int // elements of K, 0: all
 }
 
-type width struct{ cols, chunk int }
+// width is one kernel's view of its activations.
+type width struct{ cols, chunk, sumBy int }
 
 // usualPad is the padding of K in activation buffers unless a record of the
 // weights needs another: formats whose records differ can share a buffer.
@@ -37,10 +38,13 @@ func newCut(s *Spec, v *Variant, recordK int) cut {
 		c.pad = recordK
 	}
 	if v == nil {
-		c.widths = []width{{1, c.pad}}
+		c.widths = []width{{1, c.pad, 1}}
 	} else {
 		for _, k := range v.Kernels {
-			w := width{k.Cols, k.Chunk}
+			w := width{k.Cols, k.Chunk, k.SumBy}
+			if w.sumBy == 0 {
+				w.sumBy = 1
+			}
 			if w.cols == 1 {
 				w.chunk = c.pad // one row is linear whatever the chunk
 			}
@@ -205,8 +209,9 @@ func (p *Product) prepareRow(w *scratch, s *shape, b *block, to []byte, j int, x
 	if !direct {
 		interleave(to, codes[:s.padK], b.cols, b.chunk, j)
 	}
+	by := int32(p.cut.widths[b.kernel].sumBy)
 	for g, v := range w.sums[:s.groups] {
-		binary.LittleEndian.PutUint32(to[b.sums+4*(g*b.cols+j):], uint32(v))
+		binary.LittleEndian.PutUint32(to[b.sums+4*(g*b.cols+j):], uint32(v*by))
 	}
 	for g, v := range w.scales[:s.scales] {
 		binary.LittleEndian.PutUint32(to[b.scales+4*(g*b.cols+j):], v)

@@ -39,6 +39,7 @@ type Kernel struct {
 	Rows, Cols int
 	StepK      int // elements of K per iteration
 	Chunk      int
+	SumBy      int // what its activation sums are multiplied by; 0 is 1
 	Fn         func(*GemmArgs)
 }
 

@@ -14,7 +14,7 @@ import (
 // group's sum is scaled ("flush").
 //
 //	w = code - 8                        w = code
-//	sum = 0                             sum = -8*sums[n] - zeros[m]*sums[n]
+//	sum = 0                             sum = -8*sums[n]
 //	sum += w*act                 ->     sum += w*act
 type HoistZero struct {
 	At string `json:"at"`
@@ -91,17 +91,22 @@ func codesOf(e ir.Expr) ir.Read {
 	return out
 }
 
-// correction is base*sums - zeros*sums, nil if that is 0.
+// correction is base*sums - zeros*sums, nil if that is 0. Without zero points
+// the caller of the kernel provides base*sums.
 func (s *State) correction(base int) ir.Expr {
 	p := s.Problem
 	sums := ir.Read{T: p.Tensors().Sums, Index: []ir.Expr{ir.Axis{Name: "n"}, firstOf(p)}}
+	t := p.Tensors().Zeros
+	if t == nil && base == 0 {
+		return nil
+	}
+	if t == nil { // the caller multiplies, once for all rows
+		s.sumBy = base
+		return sums
+	}
 	var e ir.Expr
 	if base != 0 {
 		e = ir.Binary{Op: ir.Mul, X: sums, Y: ir.I32(base)}
-	}
-	t := p.Tensors().Zeros
-	if t == nil {
-		return e
 	}
 	zero := ir.Binary{Op: ir.Mul, X: sums, Y: ir.Cast{T: format.I32,
 		X: ir.Read{T: t, Index: []ir.Expr{ir.Axis{Name: "m"}, firstOf(p)}}}}

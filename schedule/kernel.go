@@ -17,6 +17,7 @@ type Kernel struct {
 	Act     *format.Layout // of the activation codes of one column block
 	Rows    int            // rows per call, divides Weights.TileM
 	Cols    int            // columns per call
+	SumBy   int            // what the caller multiplies the activation sums by that it passes
 	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(K/StepK)
 }
 
@@ -54,7 +55,10 @@ func (s *State) Kernel() (*Kernel, error) {
 		return nil, err
 	}
 	st := s.main()
-	k := &Kernel{Problem: s.Problem, Weights: s.weights, Rows: 1, Cols: 1}
+	k := &Kernel{Problem: s.Problem, Weights: s.weights, Rows: 1, Cols: 1, SumBy: 1}
+	if s.sumBy != 0 {
+		k.SumBy = s.sumBy
+	}
 	n := &nest.Nest{Name: "matmul", Loops: st.loops, Params: slices.Clone(matmulParams)}
 	for _, l := range st.loops {
 		switch {

@@ -21,6 +21,7 @@ type State struct {
 	ahead   int            // prefetch distance of the codes, bytes
 	offset  int            // what hoist_zero added to every level
 	hoisted bool
+	sumBy   int // what the caller multiplies activation sums by, 0: nothing
 }
 
 // stage is one loop nest: loops, accumulators from the last to the first, and

@@ -217,7 +217,7 @@ func (c *Case) block(k *schedule.Kernel, n0 int) (act, sums, scales []byte) {
 			}
 		}
 		for i, t := range total {
-			binary.LittleEndian.PutUint32(sums[4*(i*k.Cols+col):], uint32(t))
+			binary.LittleEndian.PutUint32(sums[4*(i*k.Cols+col):], uint32(t*int32(k.SumBy)))
 		}
 		for i, s := range c.Scale[n0+col] {
 			binary.LittleEndian.PutUint32(scales[4*(i*k.Cols+col):], math.Float32bits(s))
