@@ -1,0 +1,86 @@
+// Command report reads the events of go test -json on standard input and prints
+// a line for each package, the output of each failed test, and each skipped test
+// with its message. It exits 1 if a test failed, or was skipped and is not named
+// by -allow.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// event is a line of go test -json (go doc test2json).
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	FailedBuild                               string
+	Elapsed                                   float64
+}
+
+func main() {
+	var allowed []string
+	flag.Func("allow", "name of a `test` that may be skipped", func(name string) error {
+		allowed = append(allowed, name)
+		return nil
+	})
+	flag.Parse()
+	bad, tests := 0, 0
+	output := map[string][]string{} // by package or build, and test
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		var e event
+		if err := json.Unmarshal(in.Bytes(), &e); err != nil {
+			bad++
+			fmt.Println(in.Text()) // not an event: a complaint of the go command
+			continue
+		}
+		id := e.Package + e.ImportPath + " " + e.Test
+		switch e.Action {
+		case "output", "build-output":
+			output[id] = append(output[id], e.Output)
+		case "build-fail":
+			bad++
+			fmt.Print(strings.Join(output[id], ""))
+		case "fail":
+			bad++
+			fmt.Print(strings.Join(output[id], ""))
+			if e.Test == "" {
+				fmt.Printf("FAIL  %s  %.1f s\n", e.Package, e.Elapsed)
+			}
+		case "pass":
+			if e.Test == "" {
+				fmt.Printf("ok    %s  %.1f s\n", e.Package, e.Elapsed)
+			} else {
+				tests++
+			}
+			delete(output, id)
+		case "skip":
+			if e.Test == "" {
+				continue // a package without tests
+			}
+			verdict := "allowed"
+			if !slices.Contains(allowed, e.Test) {
+				verdict = "not allowed"
+				bad++
+			}
+			fmt.Printf("SKIP  %s %s (%s)\n%s", e.Package, e.Test, verdict, strings.Join(output[id], ""))
+		}
+	}
+	if err := in.Err(); err != nil {
+		bad++
+		fmt.Println(err)
+	}
+	fmt.Printf("%d tests passed\n", tests)
+	if tests == 0 {
+		bad++
+		fmt.Println("no test ran")
+	}
+	if bad > 0 {
+		os.Exit(1)
+	}
+}
