@@ -3,6 +3,7 @@ package search
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -34,7 +35,7 @@ func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	base := layoutChoice(p, t.Machine())
 	var out []Use
 	for _, cols := range Widths {
-		use, err := cheapest(p, t, blocks(base, cols))
+		use, err := widthUse(p, t, base, cols)
 		if err != nil && cols == 1 {
 			return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
 		}
@@ -71,27 +72,76 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 			c.RowFields *= 2
 		}
 	}
-	c.Serial = w.Per == format.PerGroup && w.Group > 64
+	if g := p.GroupK(); g > recordK { // a loop over pieces of the group
+		c.Serial = true
+		for c.Flush *= 2; c.Flush <= 8 && g%(4*fields/c.RowFields*c.Flush) == 0 && 4*fields/c.RowFields*c.Flush <= recordK; c.Flush *= 2 {
+		}
+		c.Flush /= 2
+	}
 	return c
 }
 
-// blocks are the choices for one width: row vectors per call, field scales, and
-// 32-bit sums or 16-bit ones that are widened after every record.
-func blocks(base Choice, cols int) []Choice {
-	var out []Choice
+// small is the widest column block that is still limited by reading the weights
+// once: it takes whole tiles.
+const small = 4
+
+// widthUse chooses the schedule of one width. Small blocks keep to whole tiles
+// if any fits the registers; wide ones take the cheapest of all row blocks.
+func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (use Use, err error) {
+	var all []Choice
 	for block := base.Rows; block >= 1; block /= 2 {
-		for _, below := range []int{8, 4, 0} {
-			c := base
-			c.Cols, c.Block, c.Below = cols, block, below
-			if cols > 1 {
-				c.Order, c.Stage = 2, "f" // decode once, then use in all columns
+		c := base
+		c.Cols, c.Block = cols, block
+		if cols > 1 {
+			c.Order, c.Stage = 2, "f" // decode once, then use in all columns
+		}
+		some := scales(c, hasDot4(t))
+		if !hasUnsigned(t) && p.Weight.MaxLevel()-p.Weight.MinLevel() > 127 {
+			c.Hoist = "none" // the weights as they are fit the only dot product there is
+			some = append(some, c)
+		}
+		if cols <= small {
+			if use, err = cheapest(p, t, some); err == nil {
+				return use, nil
 			}
-			out = append(out, c)
-			c.Dot, c.Flush = 2, c.Cells
-			out = append(out, c)
+		}
+		all = append(all, some...)
+	}
+	if cols <= small {
+		return use, err
+	}
+	return cheapest(p, t, all)
+}
+
+// scales are the ways to read fields and to sum: without a 4-way dot product
+// also 16-bit sums that are widened after every record.
+func scales(c Choice, dot4 bool) []Choice {
+	var out []Choice
+	for _, below := range []int{8, 4, 0} {
+		c.Below = below
+		out = append(out, c)
+		if !dot4 {
+			n := c
+			n.Dot = 2
+			if !n.Serial {
+				n.Flush = max(n.Cells, 1)
+			}
+			out = append(out, n)
 		}
 	}
 	return out
+}
+
+// hasUnsigned reports whether t has dot products of unsigned by signed bytes.
+func hasUnsigned(t lower.Target) bool {
+	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool {
+		return (r.Op == vir.OpDot4 && r.Args[1].Elem == format.U8) || r.Op == vir.OpDot2Sat
+	})
+}
+
+// hasDot4 reports whether t multiplies and adds four bytes in one instruction.
+func hasDot4(t lower.Target) bool {
+	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.OpDot4 })
 }
 
 // cheapest builds every choice and takes the one that costs least.
