@@ -1,0 +1,208 @@
+package search
+
+import (
+	"math/rand"
+	"reflect"
+	"slices"
+
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Mutate returns t with one random edit: a number, a name or a list of names
+// changed, a step moved, dropped, repeated or taken from other, another trace
+// for the same problem, which also supplies numbers, names and lists. The result
+// may be illegal in any way that a trace can be written down. It knows steps only
+// by the types of their fields.
+func Mutate(rng *rand.Rand, t, other schedule.Trace) schedule.Trace {
+	m := &mutation{rng: rng, t: slices.Clone(t), other: other}
+	if len(t) == 0 {
+		m.take()
+		return m.t
+	}
+	edits := []func(){m.number, m.number, m.number, m.name, m.name, m.list, m.list, m.crossover, m.move, m.drop, m.repeat, m.take}
+	edits[rng.Intn(len(edits))]()
+	return m.t
+}
+
+type mutation struct {
+	rng      *rand.Rand
+	t, other schedule.Trace
+}
+
+// field is a value within a step: field of step i, element of a list or -1.
+type field struct{ step, index, element int }
+
+// fields lists the fields of t whose type is kind; those of lists and arrays one
+// by one if elements is set.
+func fields(t schedule.Trace, kind reflect.Kind, elements bool) []field {
+	var out []field
+	for i, s := range t {
+		v := reflect.ValueOf(s)
+		for j := range v.NumField() {
+			f := v.Field(j)
+			if f.Kind() == kind {
+				out = append(out, field{i, j, -1})
+			}
+			if k := f.Kind(); elements && (k == reflect.Slice || k == reflect.Array) && f.Type().Elem().Kind() == kind {
+				for e := range f.Len() {
+					out = append(out, field{i, j, e})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// get reads f in t.
+func (f field) get(t schedule.Trace) reflect.Value {
+	v := reflect.ValueOf(t[f.step]).Field(f.index)
+	if f.element >= 0 {
+		v = v.Index(f.element)
+	}
+	return v
+}
+
+// set writes f in m.t, in a copy of its step.
+func (m *mutation) set(f field, x reflect.Value) {
+	old := reflect.ValueOf(m.t[f.step])
+	s := reflect.New(old.Type()).Elem()
+	s.Set(old)
+	v := s.Field(f.index)
+	if v.Kind() == reflect.Slice && f.element >= 0 {
+		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(c, v)
+		v.Set(c)
+	}
+	if f.element >= 0 {
+		v = v.Index(f.element)
+	}
+	v.Set(x)
+	m.t[f.step] = s.Interface().(schedule.Step)
+}
+
+// number changes a number: by a little, by a factor, or to another of the traces.
+func (m *mutation) number() {
+	all := fields(m.t, reflect.Int, true)
+	if len(all) == 0 {
+		return
+	}
+	f := pick(m.rng, all...)
+	x := int(f.get(m.t).Int())
+	from := append(fields(m.other, reflect.Int, true), f)
+	elsewhere := from[m.rng.Intn(len(from))]
+	y := x
+	if len(from) > 1 && elsewhere != f {
+		y = int(elsewhere.get(m.other).Int())
+	}
+	x = pick(m.rng, 2*x, 2*x, x/2, x/2, x+1, x-1, 3*x, 0, -x, 1<<m.rng.Intn(8), y, y)
+	m.set(f, reflect.ValueOf(x))
+}
+
+// name replaces a name by another of the same field in other, or by any of t.
+func (m *mutation) name() {
+	all := fields(m.t, reflect.String, true)
+	if len(all) == 0 {
+		return
+	}
+	f := pick(m.rng, all...)
+	if same := m.same(f); len(same) > 0 && m.rng.Intn(2) == 0 {
+		m.set(f, pick(m.rng, same...).get(m.other))
+		return
+	}
+	m.set(f, pick(m.rng, all...).get(m.t))
+}
+
+// same lists the fields of other that are the same field as f of the same step.
+func (m *mutation) same(f field) []field {
+	var out []field
+	kind := reflect.TypeOf(m.t[f.step])
+	for _, g := range fields(m.other, f.get(m.t).Kind(), f.element >= 0) {
+		if g.index == f.index && reflect.TypeOf(m.other[g.step]) == kind && (g.element < 0) == (f.element < 0) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// list changes the order of a list, or what is in it.
+func (m *mutation) list() {
+	all := fields(m.t, reflect.Slice, false)
+	if len(all) == 0 {
+		return
+	}
+	f := pick(m.rng, all...)
+	v := f.get(m.t)
+	if v.Len() == 0 {
+		return
+	}
+	c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+	reflect.Copy(c, v)
+	i, j := m.rng.Intn(v.Len()), m.rng.Intn(v.Len())
+	switch m.rng.Intn(5) {
+	case 0: // without i
+		c = reflect.AppendSlice(c.Slice(0, i), v.Slice(i+1, v.Len()))
+	case 1: // i twice
+		c = reflect.Append(c, v.Index(i))
+	case 2: // i moved
+		c = reflect.AppendSlice(c.Slice(0, i), v.Slice(i+1, v.Len()))
+		j = min(j, c.Len())
+		tail := reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, 0), c.Slice(j, c.Len()))
+		c = reflect.AppendSlice(reflect.Append(c.Slice(0, j), v.Index(i)), tail)
+	default: // i and j change places
+		reflect.Swapper(c.Interface())(i, j)
+	}
+	m.set(f, c)
+}
+
+// crossover puts the members of one list in the order they have in another.
+func (m *mutation) crossover() {
+	mine, theirs := fields(m.t, reflect.Slice, false), append(fields(m.t, reflect.Slice, false), fields(m.other, reflect.Slice, false)...)
+	if len(mine) == 0 {
+		return
+	}
+	f := pick(m.rng, mine...)
+	n := m.rng.Intn(len(theirs))
+	from := m.other
+	if n < len(mine) {
+		from = m.t
+	}
+	list, okMine := f.get(m.t).Interface().([]string)
+	order, okTheirs := theirs[n].get(from).Interface().([]string)
+	if !okMine || !okTheirs {
+		return
+	}
+	common := slices.DeleteFunc(slices.Clone(order), func(s string) bool { return !slices.Contains(list, s) })
+	out := slices.Clone(list)
+	for i, s := range out {
+		if len(common) > 0 && slices.Contains(order, s) {
+			out[i], common = common[0], common[1:]
+		}
+	}
+	m.set(f, reflect.ValueOf(out))
+}
+
+func (m *mutation) move() {
+	i := m.rng.Intn(len(m.t))
+	s := m.t[i]
+	m.t = slices.Delete(m.t, i, i+1)
+	m.t = slices.Insert(m.t, m.rng.Intn(len(m.t)+1), s)
+}
+
+func (m *mutation) drop() {
+	i := m.rng.Intn(len(m.t))
+	m.t = slices.Delete(m.t, i, i+1)
+}
+
+func (m *mutation) repeat() {
+	m.t = slices.Insert(m.t, m.rng.Intn(len(m.t)+1), m.t[m.rng.Intn(len(m.t))])
+}
+
+// take inserts a step of other, about where it stands there.
+func (m *mutation) take() {
+	if len(m.other) == 0 {
+		return
+	}
+	i := m.rng.Intn(len(m.other))
+	at := i*len(m.t)/len(m.other) + m.rng.Intn(3) - 1
+	m.t = slices.Insert(m.t, min(max(at, 0), len(m.t)), m.other[i])
+}
