@@ -292,7 +292,7 @@ func noVariants(f *jen.File, p product) {
 func variant(v runtime.Variant) *jen.Statement {
 	var kernels []jen.Code
 	for _, k := range v.Kernels {
-		kernels = append(kernels, row("Name", k.Name, "Rows", k.Rows, "Cols", k.Cols, "StepK", k.StepK, "Chunk", k.Chunk, "Fn", jen.Id(k.Name)))
+		kernels = append(kernels, row("Name", k.Name, "Rows", k.Rows, "Cols", k.Cols, "StepK", k.StepK, "Chunk", k.Chunk, "SumBy", k.SumBy, "Fn", jen.Id(k.Name)))
 	}
 	pairs := []any{"Target", v.Target, "Need", texts(v.Need), "Layout", v.Layout, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...))}
 	if p := v.Prepare; p != nil {

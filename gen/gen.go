@@ -282,7 +282,7 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 		case !ok:
 			return v, errorf(thing, "kernel %s reads activations that do not lie in chunks", k.Code.Func.Name)
 		}
-		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: chunk})
+		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: chunk, SumBy: s.SumBy})
 	}
 	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
 	if t.Prepare != nil {

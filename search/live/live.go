@@ -84,7 +84,7 @@ func (c *Code) Product(i int, kernels ...int) (*runtime.Product, error) {
 			return nil, err
 		}
 		r.Kernels = append(r.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: k.Rows, Cols: k.Cols, StepK: k.StepK,
-			Chunk: k.Act.RecordK, Fn: func(a *runtime.GemmArgs) { f.Call(words(a)) }})
+			Chunk: k.Act.RecordK, SumBy: k.SumBy, Fn: func(a *runtime.GemmArgs) { f.Call(words(a)) }})
 	}
 	if p := v.Prepare; p != nil {
 		f, err := c.img.Func(p.Code.Func.Name)
