@@ -14,7 +14,7 @@ import (
 // with rows of zeros. A block is
 //
 //	codes   int8  [padK/chunk][width][chunk]
-//	sums    int32 [groups][width], times the kernel's SumBy
+//	sums    int32 [groups][width]
 //	scales  f32   [scales][width]
 //
 // each padded to 64 bytes. padK is k rounded up to a multiple of cut.pad.
@@ -26,7 +26,7 @@ type cut struct {
 }
 
 // width is one kernel's view of its activations.
-type width struct{ cols, chunk, sumBy int }
+type width struct{ cols, chunk int }
 
 // usualPad is the padding of K in activation buffers unless a record of the
 // weights needs another: formats whose records differ can share a buffer.
@@ -38,13 +38,10 @@ func newCut(s *Spec, v *Variant, recordK int) cut {
 		c.pad = recordK
 	}
 	if v == nil {
-		c.widths = []width{{1, c.pad, 1}}
+		c.widths = []width{{1, c.pad}}
 	} else {
 		for _, k := range v.Kernels {
-			w := width{k.Cols, k.Chunk, k.SumBy}
-			if w.sumBy == 0 {
-				w.sumBy = 1
-			}
+			w := width{k.Cols, k.Chunk}
 			if w.cols == 1 {
 				w.chunk = c.pad // one row is linear whatever the chunk
 			}
@@ -209,9 +206,8 @@ func (p *Product) prepareRow(w *scratch, s *shape, b *block, to []byte, j int, x
 	if !direct {
 		interleave(to, codes[:s.padK], b.cols, b.chunk, j)
 	}
-	by := int32(p.cut.widths[b.kernel].sumBy)
 	for g, v := range w.sums[:s.groups] {
-		binary.LittleEndian.PutUint32(to[b.sums+4*(g*b.cols+j):], uint32(v*by))
+		binary.LittleEndian.PutUint32(to[b.sums+4*(g*b.cols+j):], uint32(v))
 	}
 	for g, v := range w.scales[:s.scales] {
 		binary.LittleEndian.PutUint32(to[b.scales+4*(g*b.cols+j):], v)
@@ -269,6 +265,7 @@ func (p *Product) runPrepare(w *scratch, s *shape, codes []byte, x []float32) {
 		clear(w.x[copy(w.x, x):])
 		x = w.x
 	}
+	clear(codes[s.k:padded]) // stages may read further than the one before wrote
 	sums := max(groupsOf(padded, p.cut.sumGroup), s.groups) + room
 	scales := max(groupsOf(padded, p.cut.actGroup), s.scales) + room
 	w.sums, w.scales = grow(w.sums, sums), grow(w.scales, scales)

@@ -94,7 +94,7 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 						}
 						actSum += act
 					}
-					if have := *at[int32](a.Sums, 4*(g*k.Cols+c)); have != actSum {
+					if have := *at[int32](a.Sums, 4*(g*k.Cols+c)); have != actSum*int32(k.SumBy) {
 						panic("sums of activations are wrong")
 					}
 					sum -= int32(zero) * actSum
@@ -154,7 +154,7 @@ func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) 
 	for i, cut := range cuts {
 		v := Variant{Target: "fake/" + string(rune('a'+i))}
 		for j, cols := range cut {
-			k := Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: recordK, Chunk: []int{4, recordK, 8}[(i+j)%3]}
+			k := Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: recordK, Chunk: []int{4, recordK, 8}[(i+j)%3], SumBy: []int{1, -8}[j%2]}
 			k.Fn = fakeKernel(s, s.Layouts[0], k)
 			v.Kernels = append(v.Kernels, k)
 		}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"encoding/binary"
 	"unsafe"
 )
 
@@ -86,23 +87,40 @@ func (p *Product) run(t *task) {
 	blocks := t.a.blocks()
 	panel := max(1, panelBytes/t.a.wide.bytes)
 	for b := 0; b < blocks; b += panel {
+		p.multiplySums(t, b, min(b+panel, blocks))
 		for row := t.lo; row < t.hi; row += p.rowStep {
 			for i := b; i < min(b+panel, blocks); i++ {
-				p.runBlock(t, row, i)
+				p.runBlock(t, row, i, i-b)
 			}
 		}
 	}
 }
 
-// runBlock multiplies rowStep rows by a block of activations.
-func (p *Product) runBlock(t *task, row, i int) {
+// multiplySums multiplies the sums of blocks from up to to as their kernels want
+// them. Buffers hold plain sums, so that formats of different levels share them.
+func (p *Product) multiplySums(t *task, from, to int) {
+	size := t.a.groups * t.a.wide.cols
+	t.sums = grow(t.sums, (to-from)*size)
+	for i := from; i < to; i++ {
+		b, offset := t.a.at(i)
+		by := int32(p.variant.Kernels[b.kernel].SumBy)
+		in, out := t.act[offset+b.sums:], t.sums[(i-from)*size:][:t.a.groups*b.cols]
+		for j := range out {
+			out[j] = by * int32(binary.LittleEndian.Uint32(in[4*j:]))
+		}
+	}
+}
+
+// runBlock multiplies rowStep rows by block i of the activations, the nth of its
+// panel.
+func (p *Product) runBlock(t *task, row, i, nth int) {
 	b, offset := t.a.at(i)
 	k, at := &p.variant.Kernels[b.kernel], p.rowAt[b.kernel]
 	first := i * t.a.wide.cols // row of activations
 	cols := min(b.cols, t.a.n-first)
 	a, data := &t.gemm, t.w.data
 	a.Act = unsafe.Pointer(&t.act[offset])
-	a.Sums = unsafe.Pointer(&t.act[offset+b.sums])
+	a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
 	a.ActScale = unsafe.Pointer(&t.act[offset+b.scales])
 	a.Count = int64(ceilDiv(t.a.k, k.StepK))
 	for r := row; r < min(row+p.rowStep, t.hi); r += k.Rows {

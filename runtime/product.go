@@ -39,7 +39,7 @@ type Kernel struct {
 	Rows, Cols int
 	StepK      int // elements of K per iteration
 	Chunk      int
-	SumBy      int // what its activation sums are multiplied by; 0 is 1
+	SumBy      int // what the activation sums that it is given are multiplied by, not 0
 	Fn         func(*GemmArgs)
 }
 
@@ -98,6 +98,8 @@ func (s *Spec) checkVariant(v Variant) error {
 			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, l.RecordK)
 		case k.Chunk < 1 || l.RecordK%k.Chunk != 0:
 			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, l.RecordK)
+		case k.SumBy == 0 || k.SumBy != int(int32(k.SumBy)):
+			return s.errorf(v.Target+" "+k.Name, "activation sums times %d; it must be another 32-bit number", k.SumBy)
 		}
 		cols = k.Cols
 	}
