@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
@@ -17,9 +18,9 @@ import (
 	"github.com/tmacc/tmacc/search/jit"
 )
 
-func build(t testing.TB, p ir.Problem, target lower.Target) Variant {
+func build(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
 	t.Helper()
-	v := Variant{Problem: p, Target: target}
+	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has)}
 	uses, err := search.Default(p, target)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +34,7 @@ func build(t testing.TB, p ir.Problem, target lower.Target) Variant {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.Kernels = append(v.Kernels, Kernel{k, code})
+		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
 	}
 	trace, err := search.DefaultPrepare(p, target)
 	if err != nil {
@@ -47,8 +48,7 @@ func build(t testing.TB, p ir.Problem, target lower.Target) Variant {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(p.Weight.Name, k.CountDiv, k.PadK)
-	v.Prepare = &Prepare{k, code}
+	v.Prepare = &gen.Prepare{Schedule: k, Code: code}
 	return v
 }
 
@@ -66,8 +66,9 @@ func TestSelfTest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := build(t, ir.Problem{Weight: w, Act: format.Act{Group: c.act}}, target)
-			code, err := Assemble(v)
+			p := ir.Problem{Weight: w, Act: format.Act{Group: c.act}}
+			v := build(t, p, target)
+			code, err := Assemble(p, v)
 			if errors.Is(err, jit.ErrPlatform) {
 				t.Skip(err)
 			}
@@ -80,7 +81,7 @@ func TestSelfTest(t *testing.T) {
 				sets = append(sets, []int{i})
 			}
 			for _, set := range sets {
-				p, err := code.Product(0, set...)
+				p, err := code.Product(set...)
 				if err != nil {
 					t.Skip(err) // this CPU lacks something
 				}
