@@ -84,10 +84,10 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 // usualGroup is the -act-group that chooses by format.
 const usualGroup = -1
 
-func actGroupFlag(f *pflag.FlagSet) *int {
-	n := f.Int("act-group", usualGroup, "activations that share a scale along K, 0: a whole row (default 0, but for the formats of GGUF as ggml)")
+// actGroupVar adds the flag -act-group.
+func actGroupVar(f *pflag.FlagSet, n *int) {
+	f.IntVar(n, "act-group", usualGroup, "activations that share a scale along K, 0: a whole row (default 0, but for the formats of GGUF as ggml)")
 	f.Lookup("act-group").DefValue = "0" // said above
-	return n
 }
 
 // problem is the product of weights w with activations in groups of act.

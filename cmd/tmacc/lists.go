@@ -155,7 +155,8 @@ func (c *cli) host() *cobra.Command {
 		if report.Ceilings == nil {
 			return nil
 		}
-		return report.Ceilings.Fprint(c.out)
+		fmt.Fprint(c.out, report.Ceilings)
+		return nil
 	}
 	return cmd
 }

@@ -52,7 +52,8 @@ func (c *cli) show() *cobra.Command {
 	}
 	f := cmd.Flags()
 	name := f.String("format", "", "weight format, or a JSON file with one (required)")
-	act := actGroupFlag(f)
+	var act int
+	actGroupVar(f, &act)
 	cols := f.Int("cols", 1, "columns of activations per call of the kernel")
 	target := f.String("target", "host", "target, see tmacc targets")
 	trace := f.String("trace", "", "JSON `file` with the schedule to show instead of the default")
@@ -67,7 +68,7 @@ func (c *cli) show() *cobra.Command {
 			return err
 		}
 		s := showing{out: c.out, prepare: *prepare}
-		if s.p, err = problem(w, *act); err != nil {
+		if s.p, err = problem(w, act); err != nil {
 			return err
 		}
 		if s.t, err = oneTarget(*target); err != nil {

@@ -1,0 +1,389 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/measure"
+)
+
+// benchFormats are measured if -format names none.
+var benchFormats = []string{"w1", "ternary", "w2", "w3", "w4", "w8", "iq4nl", "w2-g128", "w4-g128", "w4-g32"}
+
+// benchRows are formats that only measurements know: random levels, to see that
+// speed does not depend on a row of the table.
+var benchRows = []format.Weight{
+	{Name: measure.FormatCodebook6, Bits: 3, Levels: []int{-97, -41, -6, 13, 52, 118}, Per: format.PerRow, Scale: format.F32},
+	{Name: measure.FormatW5, Bits: 5, Levels: upFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
+}
+
+func upFrom(base, n int) []int {
+	levels := make([]int, n)
+	for i := range levels {
+		levels[i] = base + i
+	}
+	return levels
+}
+
+// maxSmall is the largest number of activations that are measured in every mode;
+// for more it does not matter where the weights are.
+const maxSmall = 8
+
+type benchFlags struct {
+	formats, modes []string
+	ns             []int
+	m, k           int // 0: as the mode has it
+	act            int
+	target, trace  string
+	check          string
+	rounds         int
+	json, quiet    bool
+}
+
+func (c *cli) bench() *cobra.Command {
+	var b benchFlags
+	cmd := &cobra.Command{
+		Use: "bench", Args: cobra.NoArgs,
+		Short: "measure kernels against what the machine can do",
+		Long: `Measure products with the default schedules, on one thread, as a generated package
+runs them, and in the same rounds what the machine can do: clock, read bandwidth, dot
+products. -json prints one object per line.
+
+Modes say where the weights come from: dram cycles copies of a 4096 x 4096 matrix that
+total over 512 MiB, l3 reads one, l2 a 512 x 2048 tile. The share is of the read
+bandwidth in dram (counting the nominal bits of the format), of the peak of int8 dot
+products for more than 8 activations, else of the nearer of both.
+
+-check compares the medians of 5 interleaved rounds with a file of limits and exits 1
+if one is missed.`,
+		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
+  tmacc bench -json > bench.jsonl
+  tmacc bench -check docs/limits.json`,
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&b.formats, "format", nil, "weight formats or JSON files with one, separated by commas (default "+strings.Join(benchFormats, ",")+")")
+	f.StringSliceVar(&b.modes, "mode", []string{measure.ModeDRAM, measure.ModeL3, measure.ModeL2}, "where weights are")
+	f.IntSliceVarP(&b.ns, "n", "n", []int{1, 4, 256}, "activations per product; more than 8 are measured in one mode only")
+	f.IntVarP(&b.m, "m", "m", 0, "rows of the matrix, instead of those of the mode")
+	f.IntVarP(&b.k, "k", "k", 0, "columns of the matrix, instead of those of the mode")
+	actGroupVar(f, &b.act)
+	f.StringVar(&b.target, "target", "host", "targets separated by commas, or all")
+	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
+	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
+	f.IntVar(&b.rounds, "rounds", 0, "rounds over everything (default 1, with -check 5)")
+	f.BoolVar(&b.json, "json", false, "print one JSON object per line")
+	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := b.validate(cmd); err != nil {
+			return err
+		}
+		if b.check != "" {
+			return c.check(cmd.Context(), b)
+		}
+		return c.measureAll(cmd.Context(), b)
+	}
+	return cmd
+}
+
+func (b *benchFlags) validate(cmd *cobra.Command) error {
+	for _, mode := range b.modes {
+		if mode != measure.ModeDRAM && mode != measure.ModeL3 && mode != measure.ModeL2 {
+			return fmt.Errorf("unknown mode %q: have dram, l3, l2", mode)
+		}
+	}
+	for _, n := range b.ns {
+		if n < 1 || n > 1<<16 {
+			return fmt.Errorf("-n %d: want 1 to %d", n, 1<<16)
+		}
+	}
+	for name, size := range map[string]int{"m": b.m, "k": b.k} {
+		if cmd.Flags().Changed(name) && (size < 1 || size > 1<<24) {
+			return fmt.Errorf("-%s %d: want 1 to %d", name, size, 1<<24)
+		}
+	}
+	switch {
+	case b.rounds < 0 || b.rounds > 1000:
+		return fmt.Errorf("-rounds %d: want 1 to 1000", b.rounds)
+	case len(b.modes) == 0 || len(b.ns) == 0:
+		return fmt.Errorf("nothing to measure: give a -mode and an -n")
+	case b.trace != "" && len(b.formats) != 1:
+		return fmt.Errorf("-trace is for one format: name it with -format")
+	}
+	b.rounds = max(b.rounds, 1)
+	return nil
+}
+
+// places are what to measure of a format: small products in every mode, large
+// ones in one.
+func (b *benchFlags) places() []place {
+	var out []place
+	large := b.modes[0]
+	if slices.Contains(b.modes, measure.ModeL3) {
+		large = measure.ModeL3
+	}
+	for _, mode := range b.modes {
+		p := place{mode: mode}
+		p.m, p.k = measure.Shape(mode)
+		if b.m > 0 {
+			p.m = b.m
+		}
+		if b.k > 0 {
+			p.k = b.k
+		}
+		for _, n := range b.ns {
+			if n <= maxSmall || mode == large {
+				p.ns = append(p.ns, n)
+			}
+		}
+		if p.ns != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// benchWeight is the format of a name, those of benchRows included.
+func (c *cli) benchWeight(name string) (format.Weight, error) {
+	for _, w := range benchRows {
+		if w.Name == name {
+			return w, nil
+		}
+	}
+	return c.weight(name)
+}
+
+// suite is products whose kernels are assembled.
+type suite struct {
+	subjects []subject
+	places   []place
+	codes    []*live.Code
+}
+
+func (s *suite) close() {
+	for _, code := range s.codes {
+		code.Close()
+	}
+}
+
+// add compiles a product for a target that this machine runs.
+func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lower.Target) error {
+	if missing := lacks(t); missing != "" {
+		return fmt.Errorf("target %s: this machine lacks %s: measure another", t.Machine().Name, missing)
+	}
+	w, err := c.benchWeight(name)
+	if err != nil {
+		return err
+	}
+	p, err := problem(w, b.act)
+	if err != nil {
+		return err
+	}
+	var trace schedule.Trace
+	if b.trace != "" {
+		if trace, err = c.trace(b.trace); err != nil {
+			return err
+		}
+	}
+	v, err := buildTarget(ctx, p, t, trace, w.Name)
+	if err != nil {
+		return err
+	}
+	code, err := live.Assemble(p, v)
+	if err != nil {
+		return err
+	}
+	s.codes = append(s.codes, code)
+	product, err := code.Product()
+	if err != nil {
+		return err
+	}
+	s.subjects = append(s.subjects, subject{p, v, product})
+	return nil
+}
+
+// rounds measures all subjects over and over, so that what disturbs the machine
+// for a while hits all alike.
+func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each func(measure.Record)) error {
+	for round := range n {
+		for _, x := range s.subjects {
+			for _, at := range s.places {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Weight, shortName(x.target.Target), at.mode)
+				records, err := g.measure(x, at)
+				var probe *measure.ProbeError
+				if err != nil && !errors.As(err, &probe) {
+					return err
+				}
+				for _, r := range records {
+					each(r)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
+	targets, err := targetList(b.target)
+	if err != nil {
+		return err
+	}
+	if b.target == "all" {
+		targets = hostTargets()
+	}
+	if len(b.formats) == 0 {
+		b.formats = benchFormats
+	}
+	bar := newProgress(c.err, b.quiet)
+	defer bar.done()
+	s := &suite{places: b.places()}
+	defer s.close()
+	for _, t := range targets {
+		for _, name := range b.formats {
+			bar.step("compiling %s for %s", name, t.Machine().Name)
+			if err := s.add(ctx, c, b, name, t); err != nil {
+				return err
+			}
+		}
+	}
+	g, err := newGauge(measure.Options{})
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	var all []measure.Record
+	err = s.rounds(ctx, b.rounds, g, bar, func(r measure.Record) {
+		all = append(all, r)
+		if b.json {
+			json.NewEncoder(c.out).Encode(r)
+		}
+	})
+	if err != nil || b.json {
+		return err
+	}
+	bar.done()
+	benchTable(medians(all)).print(c.out, widthOf(c.out))
+	return nil
+}
+
+// medians joins the rounds of each measurement.
+func medians(records []measure.Record) []measure.Record {
+	type key struct {
+		format, target, mode string
+		n                    int
+	}
+	var order []key
+	rounds := map[key][]measure.Record{}
+	for _, r := range records {
+		k := key{r.Format, r.Target, r.Mode, r.N}
+		if rounds[k] == nil {
+			order = append(order, k)
+		}
+		rounds[k] = append(rounds[k], r)
+	}
+	var out []measure.Record
+	for _, k := range order {
+		list := rounds[k]
+		slices.SortFunc(list, func(a, b measure.Record) int { return int(a.Ns - b.Ns) })
+		out = append(out, list[len(list)/2])
+	}
+	return out
+}
+
+func benchTable(records []measure.Record) *table {
+	t := &table{head: []string{"format", "target", "mode", "m", "k", "n", "us", "Gw/s", "w/cycle", "GB/s", "of", "share", "prepare us"}, wide: -1}
+	for _, r := range records {
+		of, unit := r.CeilingGBS, "GB/s"
+		if r.N > maxSmall {
+			of, unit = r.CeilingGMACS, "GMAC/s"
+		}
+		t.add(r.Format, r.Target, r.Mode, r.M, r.K, r.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS),
+			fmt.Sprintf("%.1f", r.WeightsPerCycle), fmt.Sprintf("%.1f", r.GBS), fmt.Sprintf("%.1f %s", of, unit),
+			fmt.Sprintf("%.2f", r.Share), fmt.Sprintf("%.1f", r.PrepareNs/1e3))
+	}
+	return t
+}
+
+// check holds the measurements that the limits ask for against them.
+func (c *cli) check(ctx context.Context, b benchFlags) error {
+	data, err := c.readText(b.check)
+	if err != nil {
+		return err
+	}
+	limits, err := measure.ParseLimits(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", b.check, err)
+	}
+	bar := newProgress(c.err, b.quiet)
+	defer bar.done()
+	g, err := newGauge(measure.Options{})
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	bar.step("measuring what this machine can do")
+	host, err := g.lab.Ceilings(measure.Options{})
+	if err != nil {
+		return err
+	}
+	s := &suite{places: b.places()}
+	defer s.close()
+	b.modes, b.trace = []string{measure.ModeDRAM, measure.ModeL2}, ""
+	seen := map[[2]string]bool{}
+	for _, v := range measure.Check(limits, nil, host) {
+		if id := [2]string{v.Target, v.Format}; !v.Skipped && !seen[id] && (len(b.formats) == 0 || slices.Contains(b.formats, v.Format)) {
+			seen[id] = true
+			t, err := oneTarget(v.Target)
+			if err != nil {
+				return err
+			}
+			bar.step("compiling %s for %s", v.Format, v.Target)
+			if err := s.add(ctx, c, b, v.Format, t); err != nil {
+				return err
+			}
+		}
+	}
+	var all []measure.Record
+	err = s.rounds(ctx, max(b.rounds, measure.Rounds), g, bar, func(r measure.Record) { all = append(all, r) })
+	if err != nil {
+		return err
+	}
+	bar.done()
+	return c.verdicts(measure.Check(limits, all, host), all, b.json)
+}
+
+// verdicts prints the outcome of every rule; a miss is an error.
+func (c *cli) verdicts(verdicts []measure.Verdict, records []measure.Record, js bool) error {
+	misses := 0
+	for _, r := range records {
+		if js {
+			json.NewEncoder(c.out).Encode(r)
+		}
+	}
+	for _, v := range verdicts {
+		if v.Failed() {
+			misses++
+		}
+		if js {
+			json.NewEncoder(c.out).Encode(v)
+		} else {
+			fmt.Fprintln(c.out, v)
+		}
+	}
+	if misses > 0 {
+		return failed("bench: %d of %d limits are missed", misses, len(verdicts))
+	}
+	return nil
+}

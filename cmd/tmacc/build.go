@@ -1,0 +1,81 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+)
+
+// buildTarget compiles the kernels of p for t: of the default schedules, or of
+// the given one alone. Their names begin with prefix.
+func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace, prefix string) (gen.Target, error) {
+	v := gen.Target{Target: t, Need: features(t)}
+	traces := []schedule.Trace{trace}
+	if trace == nil {
+		uses, err := search.Default(p, t)
+		if err != nil {
+			return v, err
+		}
+		traces = traces[:0]
+		for _, u := range uses {
+			traces = append(traces, u.Trace)
+		}
+	}
+	for _, trace := range traces {
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		k, err := schedule.Compile(p, trace)
+		if err != nil {
+			return v, fmt.Errorf("%s on %s: %w", p.Weight, t.Machine().Name, err)
+		}
+		code, err := lower.Build(t, k.Nest, kernelName(prefix, t, fmt.Sprintf("n%d", k.Cols)))
+		if err != nil {
+			return v, fmt.Errorf("%s on %s: %w", p.Weight, t.Machine().Name, err)
+		}
+		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
+	}
+	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
+	return v, addPrepare(p, &v, prefix)
+}
+
+// addPrepare compiles the activation kernel of v, by its default schedule.
+func addPrepare(p ir.Problem, v *gen.Target, prefix string) error {
+	trace, err := search.DefaultPrepare(p, v.Target)
+	if err != nil {
+		return fmt.Errorf("activations for %s on %s: %w", p.Weight, v.Target.Machine().Name, err)
+	}
+	k, err := schedule.CompilePrepare(p, trace)
+	if err != nil {
+		return fmt.Errorf("activations for %s on %s: %w", p.Weight, v.Target.Machine().Name, err)
+	}
+	code, err := lower.Build(v.Target, k.Nest, kernelName(prefix, v.Target, "prepare"))
+	if err != nil {
+		return fmt.Errorf("activations for %s on %s: %w", p.Weight, v.Target.Machine().Name, err)
+	}
+	v.Prepare = &gen.Prepare{Schedule: k, Code: code}
+	return nil
+}
+
+// kernelName is an identifier: "w4_g32_avx2_n8".
+func kernelName(prefix string, t lower.Target, what string) string {
+	return identifier(prefix) + "_" + identifier(shortName(t)) + "_" + what
+}
+
+// identifier is s with '_' for what may not stand in a name of Go.
+func identifier(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, s)
+}

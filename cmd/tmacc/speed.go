@@ -1,0 +1,248 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/measure"
+)
+
+// gauge measures products against what the machine can do, in the same rounds.
+type gauge struct {
+	lab   *measure.Lab
+	opt   measure.Options
+	reads map[int][]measure.Probe    // the fastest, by bytes
+	dots  map[string][]measure.Probe // the fastest, by target
+}
+
+func newGauge(opt measure.Options) (*gauge, error) {
+	lab, err := measure.NewLab()
+	if err != nil {
+		return nil, err
+	}
+	return &gauge{lab, opt, map[int][]measure.Probe{}, map[string][]measure.Probe{}}, nil
+}
+
+func (g *gauge) close() error { return g.lab.Close() }
+
+// How probes are chosen: by a short look at all.
+var look = measure.Options{Rounds: 3, MinSample: 200 * time.Microsecond}
+
+const (
+	readPicks = 3
+	dotPicks  = 2
+)
+
+// read probes the bandwidth of the memory that a mode reads a matrix from.
+func (g *gauge) read(mode string, matrix int) ([]measure.Probe, error) {
+	bytes := max(measure.WorkingSet(g.lab.Host, mode, matrix), 4096)
+	if p, ok := g.reads[bytes]; ok {
+		return p, nil
+	}
+	all, err := g.lab.Read(bytes)
+	if err != nil {
+		return nil, err
+	}
+	g.reads[bytes] = measure.Pick(look, all, readPicks)
+	return g.reads[bytes], nil
+}
+
+// dot probes the peak of a target.
+func (g *gauge) dot(t lower.Target) ([]measure.Probe, error) {
+	name := shortName(t)
+	if p, ok := g.dots[name]; ok {
+		return p, nil
+	}
+	all, err := g.lab.Dot(name)
+	if err != nil {
+		return nil, err
+	}
+	g.dots[name] = measure.Pick(look, all, dotPicks)
+	return g.dots[name], nil
+}
+
+// subject is a product of one target to be measured.
+type subject struct {
+	problem ir.Problem
+	target  gen.Target
+	product *runtime.Product
+}
+
+// place is what to measure of a product: where its weights are, their shape, and
+// how many activations each of the calls multiplies.
+type place struct {
+	mode string
+	m, k int
+	ns   []int
+}
+
+// maxMatrix bounds the matrices that are measured, in bytes.
+const maxMatrix = 1 << 31
+
+// samples are so long that what the probes left in the caches does not count.
+var minSample = map[string]time.Duration{
+	measure.ModeDRAM: 2 * time.Millisecond, measure.ModeL3: 5 * time.Millisecond, measure.ModeL2: time.Millisecond,
+}
+
+// measure times a product at one place: a record for each number of activations.
+// The error may be a *measure.ProbeError of one of the records, which are
+// complete then.
+func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
+	rng := rand.New(rand.NewPCG(uint64(at.m), uint64(at.k)))
+	packed, err := packRandom(x.product, at, rng)
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	if at.mode == measure.ModeDRAM {
+		total = measure.DRAMBytes(g.lab.Host)
+	}
+	weights, err := measure.NewCopies(packed, total)
+	if err != nil {
+		return nil, err
+	}
+	defer weights.Close()
+	reads, err := g.read(at.mode, len(packed))
+	if err != nil {
+		return nil, err
+	}
+	dots, err := g.dot(x.target.Target)
+	if err != nil {
+		return nil, err
+	}
+	var fns []func()
+	for _, n := range at.ns {
+		product, prepare, err := calls(x.product, weights, n, at, rng)
+		if err != nil {
+			return nil, err
+		}
+		fns = append(fns, product, prepare)
+	}
+	probes := [][]measure.Probe{g.lab.Clock(), reads, dots}
+	for _, list := range probes {
+		for _, probe := range list {
+			fns = append(fns, probe.Run)
+		}
+	}
+	opt := g.opt
+	if opt.MinSample == 0 {
+		opt.MinSample = minSample[at.mode]
+	}
+	samples := measure.Time(opt, fns...)
+	kernels, rest := samples[:2*len(at.ns)], samples[2*len(at.ns):]
+	best := make([]float64, len(probes))
+	for i, list := range probes {
+		for j, probe := range list {
+			best[i] = max(best[i], probe.Rate(rest[j].Min))
+		}
+		rest = rest[len(list):]
+	}
+	return g.records(x, at, kernels, best)
+}
+
+// records are the figures of kernels, products and preparations in turn, with the
+// clock, the read bandwidth and the dot product peak.
+func (g *gauge) records(x subject, at place, kernels []measure.Sample, best []float64) ([]measure.Record, error) {
+	w := x.problem.Weight
+	var out []measure.Record
+	var errs []error
+	for i, n := range at.ns {
+		r, err := measure.Record{
+			Format: w.Name, BitsPerWeight: float64(w.Bits), Group: w.Group, M: at.m, K: at.k, N: n,
+			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: true, Threads: 1, Mode: at.mode,
+			Ns: kernels[2*i].Min, PrepareNs: kernels[2*i+1].Min,
+			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],
+		}.Complete(measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, at.m, at.k)})
+		out, errs = append(out, r), append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// calls are a product of n activations with the next copy of the weights, and the
+// preparation of the activations.
+func calls(p *runtime.Product, weights *measure.Copies, n int, at place, rng *rand.Rand) (product, prepare func(), err error) {
+	size, err := p.ActSize(n, at.k)
+	if err != nil {
+		return nil, nil, err
+	}
+	act, x, dst := make([]byte, size), make([]float32, n*at.k), make([]float32, n*at.m)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	if err := p.PrepareAct(act, x, n, at.k); err != nil {
+		return nil, nil, err
+	}
+	must := func(err error) {
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+	}
+	product = func() { must(p.Gemm(dst, weights.Next(), act, 0, at.m, runtime.Options{})) }
+	prepare = func() { must(p.PrepareAct(act, x, n, at.k)) }
+	return product, prepare, p.Gemm(dst, weights.Next(), act, 0, at.m, runtime.Options{})
+}
+
+// packRandom is a packed matrix of random codes.
+func packRandom(p *runtime.Product, at place, rng *rand.Rand) ([]byte, error) {
+	size, err := p.PackedSize(at.m, at.k)
+	if err != nil {
+		return nil, err
+	}
+	if size > maxMatrix {
+		return nil, fmt.Errorf("a matrix of %d rows and %d columns has %d bytes packed: at most %d are measured", at.m, at.k, size, maxMatrix)
+	}
+	w := p.Weight()
+	src := format.Source{Codes: make([]byte, at.m*at.k), Scales: make([]float32, w.ScaleCount(at.m, at.k))}
+	for i := range src.Codes {
+		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
+	}
+	for i := range src.Scales {
+		src.Scales[i] = 1 / 64.
+	}
+	if w.Zero {
+		src.Zeros = make([]int8, len(src.Scales))
+	}
+	packed := make([]byte, size)
+	return packed, p.Pack(packed, src, at.m, at.k)
+}
+
+// nominalBits per weight: what the best packing stores, of formats that do not
+// say their own bits.
+func nominalBits(w format.Weight) float64 {
+	if w.Bound > 0 {
+		return w.Bound
+	}
+	return float64(w.Bits)
+}
+
+// scaleBits are those of all scales and zero points.
+func scaleBits(w format.Weight, m, k int) float64 {
+	bits := w.Scale.Bits()
+	if w.Zero {
+		bits += 8
+	}
+	return float64(bits) * float64(w.ScaleCount(m, k))
+}
+
+// storedBits per weight of a matrix of many rows and k columns, scales included.
+func storedBits(l *format.Layout, k int) float64 {
+	return 8 * float64(l.TileBytes(k)) / float64(l.TileM) / float64(k)
+}
+
+// family is the decomposition that a trace begins with.
+func family(t schedule.Trace) string {
+	for _, step := range t {
+		if d, ok := step.(schedule.Decompose); ok {
+			return d.Family
+		}
+	}
+	return ""
+}
