@@ -13,7 +13,9 @@ import (
 type Features uint64
 
 // Row says that one vir operation on one combination of types is one machine
-// instruction (or none: a free bitcast).
+// instruction (or none). A row for OpBitcast serves all types of its size and is a
+// move between registers: bitcasts that need none never reach the printer. Every
+// size of register has such a row, and one for OpConst or OpSplat.
 type Row struct {
 	Op   vir.Op
 	Dst  vir.Type   // result type; for OpStore the stored type
@@ -43,7 +45,10 @@ type Target interface {
 	// Rows lists the instructions; only those whose Need the machine has apply.
 	Rows() []Row
 	// Expand rewrites in into operations declared earlier or narrower, with the
-	// same meaning, or returns nil if it knows no way.
+	// same meaning, or returns nil if it knows no way. It is asked first, for
+	// vectors wider than the machine's too; nil leaves those to be halved, others to
+	// the expansions all targets share. The last instruction, and no other, defines
+	// in.Dst, which may be an argument as well.
 	Expand(b *Builder, in *vir.Instr) []*vir.Instr
 	// Emit prints kernels as one assembly file of package pkg, without the Go stubs.
 	Emit(pkg string, ks []*Kernel) (File, error)
@@ -67,8 +72,8 @@ type MKind uint8
 // The kinds of machine operation.
 const (
 	MInstr     MKind = iota // a vector instruction
-	MLoadParam              // GP = parameter number Param
-	MLoopBegin              // counter GP = Count; if the count is a parameter <= 0 the loop is skipped; then GP copies
+	MLoadParam              // GP = parameter number Param, a pointer
+	MLoopBegin              // counter GP = Count, read from the parameters if it is one and then <= 0 skips the loop; then GP copies
 	MLoopEnd                // GP += Adds; counter--; repeat while > 0
 )
 
