@@ -163,6 +163,17 @@ func TestEndToEnd(t *testing.T) {
 	vet(t, dir)
 	t.Log(tool(t, dir, nil, "test", "-v", "./..."))
 	tool(t, dir, nil, "test", "-tags", "purego", "./...")
+	tool(t, dir, []string{"TMACC_CPU=avx2"}, "test", "-run", "Functions", "./...")
+	tool(t, dir, []string{"GOARCH=arm64"}, "test", "-exec", qemu(t)+" -cpu max", "./...")
+}
+
+// qemu is the emulator of arm64.
+func qemu(t *testing.T) string {
+	path, err := exec.LookPath("qemu-aarch64")
+	if err != nil {
+		t.Skip("needs qemu-aarch64 (Debian: qemu-user)")
+	}
+	return path
 }
 
 // vet checks the package for every kind of system that builds it.
