@@ -303,8 +303,27 @@ func (b *builder) flush(n int) Stmt {
 		return wrap(loops, &Assign{b.p.Out, b.p.Index, Set, 0, v})
 	}
 	up := b.p.Levels[n-1]
-	v := b.resolve(b.readTemp(lv.Flush, lv.Temp, idx))
+	v := b.resolve(b.classes(b.readTemp(lv.Flush, lv.Temp, idx), n, open))
 	return wrap(loops, &Assign{up.Temp, b.levelIndex(n-1, open), Accumulate, up.Op, v})
+}
+
+// classes replaces the names of classes that no loop is opened for, because other
+// loops determine them, by their values.
+func (b *builder) classes(e ir.Expr, n int, open map[string]bool) ir.Expr {
+	value := map[string]ir.Expr{}
+	for i := range n + 1 {
+		for _, k := range b.p.Levels[i].Keep {
+			if k.Value != nil && !open[k.Name] {
+				value[k.Name] = k.Value
+			}
+		}
+	}
+	return ir.Map(e, func(x ir.Expr) ir.Expr {
+		if a, ok := x.(ir.Axis); ok && value[a.Name] != nil {
+			return value[a.Name]
+		}
+		return x
+	})
 }
 
 // readTemp gives reads of t their index.

@@ -1,0 +1,47 @@
+package tests
+
+import (
+	"math/rand"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/native"
+)
+
+// TestReplay runs each trace of fixedbugs, which once gave a wrong result or a
+// panic, as TestRandomTraces does, on every target.
+func TestReplay(t *testing.T) {
+	files, err := filepath.Glob("fixedbugs/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		r := readReplay(t, file)
+		for _, target := range native.Targets(t) {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".json")+"/"+name(target), func(t *testing.T) {
+				rng := rand.New(rand.NewSource(1))
+				a := &attempt{Replay: r, target: target, seed: 1}
+				if a.compile(t, true); a.k == nil {
+					t.Log(a.reason)
+					return
+				}
+				unload, err := native.Assemble(target, []*native.Kernel{a.k})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer unload()
+				if err := a.checkStages(rng); err != nil {
+					t.Error(err)
+				}
+				for kind := check.Uniform; kind <= check.NotFinite; kind++ {
+					c := a.shape(rng, kind)
+					if err := a.k.Check(c); err != nil {
+						t.Errorf("m %d n %d k %d, inputs of kind %d: %v", c.M, c.N, c.K, kind, err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package tests
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/native"
+)
+
+// batchSize is how many traces are assembled together.
+const batchSize = 64
+
+// leastShare is the share of samples that must lower on each target.
+const leastShare = 0.30
+
+// TestRandomTraces compiles random schedules of random problems, half of them
+// samples and half mutations of samples. Each is refused for a typed reason, or
+// lowered, run, and equal to the definition; of a part, every stage in between is
+// evaluated too. TMACC_SEED replays a run, TMACC_TRACES says how many to try.
+func TestRandomTraces(t *testing.T) {
+	targets := native.Targets(t)
+	n := 2000
+	if testing.Short() {
+		n = 200
+	}
+	n = fromEnv(t, "TMACC_TRACES", n)
+	seed := fromEnv(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	fmt.Fprintf(os.Stderr, "TestRandomTraces: TMACC_SEED=%d TMACC_TRACES=%d; a trace whose kernel ends the process is left in %s\n", seed, n, os.TempDir())
+	rng := rand.New(rand.NewSource(int64(seed)))
+	batches := make(chan []*attempt)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for b := range batches {
+				runBatch(t, b)
+			}
+		})
+	}
+	var all []*attempt
+	for len(all) < n {
+		target := targets[len(all)/batchSize%len(targets)]
+		var b []*attempt
+		for range min(batchSize, n-len(all)) {
+			b = append(b, newAttempt(rng, target))
+		}
+		all = append(all, b...)
+		batches <- b
+	}
+	close(batches)
+	wg.Wait()
+	t.Log("\n" + refusals(all, targets))
+	for _, target := range targets {
+		samples, lowered, checked := counts(all, target)
+		t.Logf("%s: %d of %d samples lowered (%.0f %%), every stage checked of %d", name(target),
+			lowered, samples, 100*float64(lowered)/float64(max(samples, 1)), checked)
+		if float64(lowered) < leastShare*float64(samples) {
+			t.Errorf("%s: %d of %d samples lowered, want %.0f %%", name(target), lowered, samples, 100*leastShare)
+		}
+	}
+}
+
+func fromEnv(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// attempt is one trace and what became of it.
+type attempt struct {
+	Replay
+	target lower.Target
+	sample bool  // not mutated
+	seed   int64 // of its inputs
+	k      *native.Kernel
+	stages []stage // what was evaluated on the way, if it is to be checked
+	reason string  // of its refusal
+}
+
+// stage is a kernel between trace and machine code.
+type stage struct {
+	name string
+	call check.Call
+}
+
+func newAttempt(rng *rand.Rand, target lower.Target) *attempt {
+	a := &attempt{target: target, sample: rng.Intn(2) == 0, seed: rng.Int63()}
+	a.Problem = randomProblem(rng)
+	sample := func() schedule.Trace {
+		return search.Sample(rng, a.Problem, target.Machine().VecBits).Trace(a.Problem)
+	}
+	a.Trace = sample()
+	if !a.sample {
+		other := sample()
+		for range 1 + rng.Intn(5) {
+			a.Trace = search.Mutate(rng, a.Trace, other)
+		}
+	}
+	return a
+}
+
+// randomProblem draws a format by its name.
+func randomProblem(rng *rand.Rand) ir.Problem {
+	pick := func(xs ...string) string { return xs[rng.Intn(len(xs))] }
+	name := pick("w1", "ternary", "w2", "w3", "w4", "w8", "iq4nl")
+	per := pick("tensor", "row", "g16", "g32", "g32", "g48", "g96", "g128", "g160")
+	name += "-" + per + pick("-f16", "-f32")
+	if strings.HasPrefix(per, "g") {
+		name += pick("", "", "-z")
+	}
+	w, err := format.Lookup(name)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	p := ir.Problem{Weight: w}
+	if rng.Intn(3) > 0 {
+		return p
+	}
+	p.Act.Group = 16 << rng.Intn(4)
+	for w.Per == format.PerGroup && w.Group%p.Act.Group != 0 {
+		p.Act.Group /= 2
+	}
+	return p
+}
+
+// runBatch compiles all of b, assembles what lowers, and runs it.
+func runBatch(t *testing.T, b []*attempt) {
+	var ks []*native.Kernel
+	for i, a := range b {
+		a.compile(t, i%8 == 0)
+		if a.k != nil {
+			ks = append(ks, a.k)
+		}
+	}
+	if len(ks) == 0 {
+		return
+	}
+	unload, err := native.Assemble(b[0].target, ks)
+	if err != nil {
+		t.Errorf("assembling: %v", err)
+		return
+	}
+	defer unload()
+	for _, a := range b {
+		if a.k == nil {
+			continue
+		}
+		if err := a.run(); err != nil {
+			t.Errorf("%v\n%s\n%s", err, name(a.target), a)
+			a.k = nil
+		}
+	}
+}
+
+// compile sets k, or the reason why there is none.
+func (a *attempt) compile(t *testing.T, stages bool) {
+	defer func() {
+		if x := recover(); x != nil {
+			t.Errorf("panic: %v\n%s\n%s\n%s", x, debug.Stack(), name(a.target), a)
+		}
+	}()
+	var watch []lower.Watch
+	if stages {
+		watch = append(watch, func(pass string, f *vir.Func) {
+			a.stages = append(a.stages, stage{"vir after " + pass, func(args []vir.Arg) error { return vir.Eval(f, args) }})
+		})
+	}
+	var err error
+	a.k, err = native.Compile(a.target, a.Problem, a.Trace, watch...)
+	if err == nil {
+		return
+	}
+	var ok bool
+	if a.reason, ok = refusal(err); !ok {
+		t.Errorf("no typed reason: %T: %v\n%s\n%s", err, err, name(a.target), a)
+	}
+}
+
+// refusal classifies the reason why a trace has no kernel.
+func refusal(err error) (class string, typed bool) {
+	var illegal *schedule.Illegal
+	var unfinished *schedule.Unfinished
+	var overflow *schedule.Overflow
+	var refused *nest.Refused
+	var unsupported *lower.Unsupported
+	var pressure *lower.Pressure
+	switch {
+	case errors.As(err, &illegal):
+		return "illegal " + illegal.Step, true
+	case errors.As(err, &unfinished):
+		return "unfinished " + words(unfinished.Thing, 1), true
+	case errors.As(err, &overflow):
+		return "overflow " + overflow.Type, true
+	case errors.As(err, &refused):
+		return "refused: " + words(refused.Reason, 5), true
+	case errors.As(err, &unsupported):
+		_, op, _ := strings.Cut(unsupported.Instr, "= ")
+		return "unsupported " + words(op, 1), true
+	case errors.As(err, &pressure):
+		return "pressure " + pressure.Kind, true
+	}
+	return "", false
+}
+
+// words are the first n words of s.
+func words(s string, n int) string {
+	f := strings.Fields(s)
+	return strings.Join(f[:min(n, len(f))], " ")
+}
+
+// run compares the kernel, on odd shapes, with the definition.
+func (a *attempt) run() error {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("tmacc-running-%d.json", a.seed))
+	if err := os.WriteFile(path, []byte(a.String()), 0o666); err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	rng := rand.New(rand.NewSource(a.seed))
+	for _, kind := range []check.Kind{check.Extreme, check.Kind(rng.Intn(int(check.NotFinite) + 1))} {
+		c := a.shape(rng, kind)
+		want := c.Naive()
+		got, err := c.Run(a.k.Kernel, a.k.Call)
+		if err != nil {
+			return err
+		}
+		if err := check.Compare(got, want, c.M); err != nil {
+			return fmt.Errorf("m %d n %d k %d, inputs of kind %d: %w", c.M, c.N, c.K, kind, err)
+		}
+	}
+	return a.checkStages(rng)
+}
+
+// mostProducts bounds the work of the definition.
+const mostProducts = 200_000
+
+// shape draws a product of odd sizes: up to two tiles and two column blocks.
+func (a *attempt) shape(rng *rand.Rand, kind check.Kind) *check.Case {
+	unit := 1
+	if a.Problem.Weight.Per == format.PerGroup {
+		unit = a.Problem.Weight.Group
+	}
+	n := 1 + rng.Intn(2*a.k.Cols)
+	m := 1 + rng.Intn(2*a.k.Weights.TileM)
+	k := unit * (1 + rng.Intn(2*a.k.StepK/unit+3))
+	for m*n*k > mostProducts {
+		switch {
+		case n > a.k.Cols:
+			n -= a.k.Cols
+		case k > 2*unit && k > m:
+			k = k / unit / 2 * unit
+		case m > 1:
+			m /= 2
+		default:
+			n--
+		}
+	}
+	return check.New(rng, a.Problem, m, n, k, kind)
+}
+
+// evalMost bounds the work of evaluating a stage.
+const evalMost = 20_000
+
+// checkStages evaluates what led to the kernel on a small product.
+func (a *attempt) checkStages(rng *rand.Rand) error {
+	if a.k.Rows*a.k.Cols*a.k.StepK > evalMost {
+		a.stages = nil
+	}
+	if a.stages == nil {
+		return nil
+	}
+	k := 1
+	if a.Problem.Weight.Per == format.PerGroup {
+		k = a.Problem.Weight.Group
+	}
+	for k < a.k.StepK/2 {
+		k *= 2
+	}
+	c := check.New(rng, a.Problem, a.k.Rows, a.k.Cols, k, check.Uniform)
+	want := c.Naive()
+	f, err := lower.Vectorize(a.k.Nest, "k")
+	if err != nil {
+		return err
+	}
+	first := []stage{{"nest", nestCall(a.k.Nest)}, {"vir", func(args []vir.Arg) error { return vir.Eval(f, args) }}}
+	for _, s := range append(first, a.stages...) {
+		got, err := c.Run(a.k.Kernel, s.call)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if err := check.Compare(got, want, c.M); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// nestCall evaluates a loop nest as a kernel.
+func nestCall(n *nest.Nest) check.Call {
+	return func(args []vir.Arg) error {
+		var in []nest.Arg
+		for _, x := range args {
+			in = append(in, nest.Arg{Buf: x.Buf, Int: int(x.Int)})
+		}
+		return nest.Eval(n, in)
+	}
+}
+
+func name(t lower.Target) string { return t.Machine().Name }
+
+// counts are the samples for target, those that lowered, and the traces whose
+// stages were checked.
+func counts(all []*attempt, target lower.Target) (samples, lowered, checked int) {
+	for _, a := range all {
+		if name(a.target) != name(target) {
+			continue
+		}
+		if a.sample {
+			samples++
+			if a.reason == "" {
+				lowered++
+			}
+		}
+		if a.stages != nil && a.k != nil {
+			checked++
+		}
+	}
+	return samples, lowered, checked
+}
+
+// refusals is a table: what became of how many samples and mutations, by target.
+func refusals(all []*attempt, targets []lower.Target) string {
+	type column struct {
+		target string
+		sample bool
+	}
+	n := map[string]map[column]int{}
+	total := map[string]int{}
+	for _, a := range all {
+		what := cmp.Or(a.reason, "(lowered)")
+		if n[what] == nil {
+			n[what] = map[column]int{}
+		}
+		n[what][column{name(a.target), a.sample}]++
+		total[what]++
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-48s", "")
+	for _, t := range targets {
+		fmt.Fprintf(&b, " %26s", name(t))
+	}
+	fmt.Fprintf(&b, "\n%-48s%s\n", "reason", strings.Repeat("      samples    mutations", len(targets)))
+	for _, what := range slices.SortedFunc(maps.Keys(n), func(x, y string) int {
+		return cmp.Or(cmp.Compare(total[y], total[x]), cmp.Compare(x, y))
+	}) {
+		fmt.Fprintf(&b, "%-48s", what)
+		for _, t := range targets {
+			fmt.Fprintf(&b, " %13d %12d", n[what][column{name(t), true}], n[what][column{name(t), false}])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
