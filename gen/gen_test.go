@@ -153,18 +153,95 @@ func TestPureGo(t *testing.T) {
 	tool(t, dir, nil, "test", "./...")
 }
 
-// TestEndToEnd compiles products for all targets, and runs the packages' tests.
+// useTest is a caller of the package that TestEndToEnd makes.
+const useTest = `package kern
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime"
+)
+
+// TestFunctions multiplies a matrix of ones by twos: 64 each, and a bias.
+func TestFunctions(t *testing.T) {
+	if want := os.Getenv("WANT"); !strings.Contains(Q4Info(), "runs on "+want) {
+		t.Errorf("%s does not run:\n%s", want, Q4Info())
+	}
+	const m, n, k = 70, 3, 32
+	src := format.Source{Codes: make([]byte, m*k), Scales: make([]float32, m)}
+	for i := range src.Codes {
+		src.Codes[i] = 9
+	}
+	for i := range src.Scales {
+		src.Scales[i] = 1
+	}
+	size, err := Q4PackedSize(m, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := make([]byte, size)
+	if err := Q4Pack(packed, src, m, k); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := Q4Unpack(packed); err != nil || back.Codes[m*k-1] != 9 {
+		t.Fatal(err)
+	}
+	if size, err = Q4ActSize(n, k); err != nil {
+		t.Fatal(err)
+	}
+	act, x, dst, bias := make([]byte, size), make([]float32, n*k), make([]float32, n*m), make([]float32, m)
+	for i := range x {
+		x[i] = 2
+	}
+	bias[m-1] = 0.5
+	run := func() {
+		if err := Q4PrepareAct(act, x, n, k); err != nil {
+			t.Fatal(err)
+		}
+		for lo := 0; lo < m; lo += Q4Step() {
+			if err := Q4Gemm(dst, packed, act, lo, min(lo+Q4Step(), m), runtime.Options{Bias: bias}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	run()
+	for i, v := range dst {
+		if want := 64 + bias[i%m]; v < want-0.01 || v > want+0.01 {
+			t.Fatalf("element %d is %v, not %v", i, v, want)
+		}
+	}
+	if a := testing.AllocsPerRun(10, run); a != 0 {
+		t.Errorf("%v allocations", a)
+	}
+}
+`
+
+// TestEndToEnd compiles products for all targets, and runs the packages' tests
+// natively, in pure Go and emulated.
 func TestEndToEnd(t *testing.T) {
 	targets := []lower.Target{amd64.ByName("avx512vbmi"), amd64.ByName("avx2"), arm64.ByName("dotprod")}
 	dir := write(t, gen.Spec{Package: "kern", Version: "v0.0.0-test", Products: []gen.Product{
 		compile(t, "Q4", problem(t, "q4_0", 32), targets...),
 		compile(t, "W2", problem(t, "w2", 0), targets...),
 	}})
+	if err := os.WriteFile(filepath.Join(dir, "use_test.go"), []byte(useTest), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	vet(t, dir)
-	t.Log(tool(t, dir, nil, "test", "-v", "./..."))
-	tool(t, dir, nil, "test", "-tags", "purego", "./...")
-	tool(t, dir, []string{"TMACC_CPU=avx2"}, "test", "-run", "Functions", "./...")
-	tool(t, dir, []string{"GOARCH=arm64"}, "test", "-exec", qemu(t)+" -cpu max", "./...")
+	tool(t, dir, []string{"WANT=purego"}, "test", "-tags", "purego", ".")
+	if runtime.GOARCH == "amd64" {
+		tool(t, dir, []string{"WANT=amd64/avx2", "TMACC_CPU=-avx512vbmi"}, "test", ".")
+		tool(t, dir, []string{"WANT=amd64"}, "test", ".")
+	}
+	t.Run("arm64", func(t *testing.T) {
+		cmd := []string{"GOARCH=arm64", "WANT=arm64/dotprod"}
+		tool(t, dir, cmd, "test", "-exec", qemu(t)+" -cpu max", ".")
+		cmd[1] = "WANT=purego"
+		tool(t, dir, cmd, "test", "-exec", qemu(t)+" -cpu cortex-a57", ".")
+	})
 }
 
 // qemu is the emulator of arm64.
