@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -232,7 +232,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 	vet(t, dir)
 	tool(t, dir, []string{"WANT=purego"}, "test", "-tags", "purego", ".")
-	if runtime.GOARCH == "amd64" {
+	if goruntime.GOARCH == "amd64" {
 		tool(t, dir, []string{"WANT=amd64/avx2", "TMACC_CPU=-avx512vbmi"}, "test", ".")
 		tool(t, dir, []string{"WANT=amd64"}, "test", ".")
 	}
@@ -258,7 +258,7 @@ func vet(t *testing.T, dir string) {
 	for _, system := range []string{"linux/amd64", "linux/arm64", "windows/amd64", "darwin/arm64", "linux/riscv64", "linux/386", "js/wasm"} {
 		goos, arch, _ := strings.Cut(system, "/")
 		tool(t, dir, []string{"GOOS=" + goos, "GOARCH=" + arch}, "vet", "./...")
-		if testing.Short() && runtime.GOARCH == "amd64" {
+		if testing.Short() && goruntime.GOARCH == "amd64" {
 			return
 		}
 	}
