@@ -20,7 +20,7 @@ import (
 // loop it was set outside of is carried by the loop and updated in place.
 func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	v := &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]int{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}}
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}}
 	for i, p := range n.Params {
 		v.params[p] = i
 		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: strings.HasPrefix(p, "count.")})
@@ -53,8 +53,9 @@ type vectorizer struct {
 	lanes  []nest.Loop    // open vector loops, outermost first
 	serial []*openLoop
 	temps  map[string]*temp
-	out    []vir.Node         // the block being written
-	loads  map[string]vir.Reg // loads of the block, by address
+	out    []vir.Node          // the block being written
+	loads  map[string]vir.Reg  // loads of the block, by address
+	places map[string]accessed // by access
 	loopID int
 	count  int
 }

@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -10,10 +11,55 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
+// accessed is what access found out.
+type accessed struct {
+	pos []nest.Pos
+	mem vir.Mem
+	err error
+}
+
 // access finds the places of all lanes of b[index], relative to the first lane
-// at iteration 0 of every serial loop, and the address of that first lane.
+// at iteration 0 of every serial loop, and the address of that first lane. Most
+// accesses are repeated by unrolled loops that do not matter to them: indices
+// are sums of multiples of loop variables, so their values in the first and the
+// last lane tell them apart.
 func (v *vectorizer) access(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
-	pos, err := v.places(b, index)
+	key, err := v.accessKey(b, index)
+	if err != nil {
+		return nil, vir.Mem{}, err
+	}
+	p, known := v.places[key]
+	if !known {
+		p.pos, p.mem, p.err = v.findAccess(b, index)
+		v.places[key] = p
+	}
+	return p.pos, p.mem, p.err
+}
+
+func (v *vectorizer) accessKey(b *nest.Buffer, index []ir.Expr) (string, error) {
+	key := []byte(b.Param)
+	for _, l := range v.lanes {
+		key = append(append(key, ' '), l.Name...)
+	}
+	for _, o := range v.serial {
+		key = append(append(key, '/'), strconv.Itoa(o.node.ID)...)
+	}
+	defer v.setLanes(0)
+	for _, lane := range []int{0, v.width() - 1} {
+		v.setLanes(lane)
+		for _, e := range index {
+			x, err := ir.EvalExpr(e, v)
+			if err != nil {
+				return "", err
+			}
+			key = strconv.AppendInt(append(key, ','), x, 10)
+		}
+	}
+	return string(key), nil
+}
+
+func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
+	pos, err := v.lanePlaces(b, index)
 	if err != nil {
 		return nil, vir.Mem{}, err
 	}
@@ -31,8 +77,8 @@ func (v *vectorizer) access(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Me
 	return pos, mem, v.callers(b, index, pos)
 }
 
-// places evaluates the place of every lane.
-func (v *vectorizer) places(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, error) {
+// lanePlaces evaluates the place of every lane.
+func (v *vectorizer) lanePlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, error) {
 	out := make([]nest.Pos, v.width())
 	idx := make([]int, len(index))
 	defer v.setLanes(0)
@@ -63,11 +109,11 @@ func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l n
 	defer func() { v.vars[l.Name] = 0 }()
 	last, step := l.N-1, 0
 	if l.N == 0 {
-		last = 5
+		last = 2 // one record more is one stride more, whatever the record
 	}
 	for it := 1; it <= last; it++ {
 		v.vars[l.Name] = it
-		pos, err := v.places(b, index)
+		pos, err := v.lanePlaces(b, index)
 		if err != nil {
 			return 0, err
 		}
@@ -96,7 +142,7 @@ func (v *vectorizer) callers(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos) er
 		defer func() { v.vars[l.Name] = 0 }()
 		for it := 1; it < l.N; it++ {
 			v.vars[l.Name] = it
-			pos, err := v.places(b, index)
+			pos, err := v.lanePlaces(b, index)
 			if err != nil {
 				return err
 			}
