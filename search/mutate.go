@@ -19,7 +19,7 @@ func Mutate(rng *rand.Rand, t, other schedule.Trace) schedule.Trace {
 		m.take()
 		return m.t
 	}
-	edits := []func(){m.number, m.number, m.number, m.name, m.name, m.list, m.list, m.crossover, m.move, m.drop, m.repeat, m.take}
+	edits := []func(){m.number, m.number, m.name, m.name, m.list, m.list, m.crossover, m.crossover, m.move, m.drop, m.repeat, m.take}
 	edits[rng.Intn(len(edits))]()
 	return m.t
 }
@@ -31,6 +31,27 @@ type mutation struct {
 
 // field is a value within a step: field of step i, element of a list or -1.
 type field struct{ step, index, element int }
+
+// choose picks one of all fields, each kind of step as likely as any other.
+func (m *mutation) choose(all []field) field {
+	var kinds []reflect.Type
+	for _, f := range all {
+		if k := reflect.TypeOf(m.t[f.step]); !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	kind := pick(m.rng, kinds...)
+	return pick(m.rng, slices.DeleteFunc(slices.Clone(all), func(f field) bool { return reflect.TypeOf(m.t[f.step]) != kind })...)
+}
+
+// step picks a step of m.t, each kind as likely as any other.
+func (m *mutation) step() int {
+	var all []field
+	for i := range m.t {
+		all = append(all, field{step: i})
+	}
+	return m.choose(all).step
+}
 
 // fields lists the fields of t whose type is kind; those of lists and arrays one
 // by one if elements is set.
@@ -86,7 +107,7 @@ func (m *mutation) number() {
 	if len(all) == 0 {
 		return
 	}
-	f := pick(m.rng, all...)
+	f := m.choose(all)
 	x := int(f.get(m.t).Int())
 	from := append(fields(m.other, reflect.Int, true), f)
 	elsewhere := from[m.rng.Intn(len(from))]
@@ -104,7 +125,7 @@ func (m *mutation) name() {
 	if len(all) == 0 {
 		return
 	}
-	f := pick(m.rng, all...)
+	f := m.choose(all)
 	if same := m.same(f); len(same) > 0 && m.rng.Intn(2) == 0 {
 		m.set(f, pick(m.rng, same...).get(m.other))
 		return
@@ -130,7 +151,7 @@ func (m *mutation) list() {
 	if len(all) == 0 {
 		return
 	}
-	f := pick(m.rng, all...)
+	f := m.choose(all)
 	v := f.get(m.t)
 	if v.Len() == 0 {
 		return
@@ -160,7 +181,7 @@ func (m *mutation) crossover() {
 	if len(mine) == 0 {
 		return
 	}
-	f := pick(m.rng, mine...)
+	f := m.choose(mine)
 	n := m.rng.Intn(len(theirs))
 	from := m.other
 	if n < len(mine) {
@@ -182,19 +203,19 @@ func (m *mutation) crossover() {
 }
 
 func (m *mutation) move() {
-	i := m.rng.Intn(len(m.t))
+	i := m.step()
 	s := m.t[i]
 	m.t = slices.Delete(m.t, i, i+1)
 	m.t = slices.Insert(m.t, m.rng.Intn(len(m.t)+1), s)
 }
 
 func (m *mutation) drop() {
-	i := m.rng.Intn(len(m.t))
+	i := m.step()
 	m.t = slices.Delete(m.t, i, i+1)
 }
 
 func (m *mutation) repeat() {
-	m.t = slices.Insert(m.t, m.rng.Intn(len(m.t)+1), m.t[m.rng.Intn(len(m.t))])
+	m.t = slices.Insert(m.t, m.rng.Intn(len(m.t)+1), m.t[m.step()])
 }
 
 // take inserts a step of other, about where it stands there.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -20,21 +21,21 @@ func TestMutate(t *testing.T) {
 	}
 	p := ir.Problem{Weight: w}
 	rng := rand.New(rand.NewSource(1))
-	unchanged := 0
+	m, unchanged := amd64.ByName("avx2").Machine(), 0
 	for range 2000 {
-		a, b := Sample(rng, p, 256).Trace(p), Sample(rng, p, 256).Trace(p)
+		a, b := Sample(rng, p, m).Trace(p), Sample(rng, p, m).Trace(p)
 		if rng.Intn(10) == 0 {
 			b = nil
 		}
 		before := a.String() + b.String()
-		m := Mutate(rng, a, b)
+		x := Mutate(rng, a, b)
 		if a.String()+b.String() != before {
 			t.Fatalf("an argument changed from\n%s\nto\n%s", before, a.String()+b.String())
 		}
-		if m.String() == a.String() {
+		if x.String() == a.String() {
 			unchanged++
 		}
-		data, err := json.Marshal(m)
+		data, err := json.Marshal(x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,8 +43,8 @@ func TestMutate(t *testing.T) {
 		if err := json.Unmarshal(data, &read); err != nil {
 			t.Fatalf("%v\n%s", err, data)
 		}
-		if !reflect.DeepEqual(read, m) {
-			t.Fatalf("%v, read back %v", m, read)
+		if !reflect.DeepEqual(read, x) {
+			t.Fatalf("%v, read back %v", x, read)
 		}
 	}
 	if unchanged > 500 {

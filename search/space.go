@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -250,11 +251,11 @@ func (c Choice) String() string {
 
 func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }
 
-// Sample draws a random choice for p on a machine with vectors of vecBits. Many
-// are illegal or need more registers than the machine has.
-func Sample(rng *rand.Rand, p ir.Problem, vecBits int) Choice {
+// Sample draws a random choice for p on machine m. Some are illegal or need more
+// registers than m has.
+func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	c := Choice{
-		AlongK: rng.Intn(5) == 0, Lanes: vecBits / 32, Rows: pick(rng, 1, 2, 2, 3, 4), RowFields: 1,
+		AlongK: rng.Intn(5) == 0, Lanes: m.VecBits / 32, Rows: pick(rng, 1, 2, 2, 3, 4), RowFields: 1,
 		Map: "dense", RecordRows: rng.Intn(4) > 0,
 		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
@@ -270,7 +271,58 @@ func Sample(rng *rand.Rand, p ir.Problem, vecBits int) Choice {
 	}
 	c.cells(rng, p)
 	c.values(rng, p.Weight)
+	if rng.Intn(8) > 0 {
+		c.fit(p, m)
+	}
 	return c
+}
+
+// fit makes c smaller until its sums take no more than half of m's registers.
+func (c *Choice) fit(p ir.Problem, m lower.Machine) {
+	for c.registers(p, m) > m.NumVec/2 {
+		switch {
+		case c.Factor != "":
+			c.Factor = ""
+		case c.Cols > 1:
+			c.Cols--
+		case c.Block > 1:
+			c.Block--
+			for c.Rows%c.Block != 0 {
+				c.Block--
+			}
+		case c.Below > 0:
+			c.Below = c.Below / 8 * 4 // 8, 4, 0
+		case c.Scale == "begin":
+			c.Scale = "end"
+		default:
+			return
+		}
+	}
+}
+
+// registers estimates how many vector registers hold sums.
+func (c *Choice) registers(p ir.Problem, m lower.Machine) int {
+	elements := c.Block * c.RowFields * c.Cols * max(1, 32*c.Lanes/m.VecBits)
+	each := 1
+	if c.RowFields == 1 && c.Below > 0 {
+		each = (c.Below + p.Weight.Bits - 1) / p.Weight.Bits // one for each place of a field
+	}
+	switch c.Factor {
+	case "u":
+		each *= c.Flush
+	case "f":
+		each *= max(CellFields(p.Weight)/c.RowFields, 1)
+	}
+	if c.Dot == 2 {
+		each *= 2 // 16-bit sums and wide ones
+	}
+	if p.GroupK() > 0 {
+		each++ // the sum of all groups
+	}
+	if c.Scale == "begin" {
+		each++
+	}
+	return elements * each
 }
 
 // cells chooses how cells divide K.
@@ -297,6 +349,9 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 	}
 	for c.Flush > 1 && g%(4*lanes*fields/c.RowFields*c.Flush) != 0 {
 		c.Flush /= 2
+	}
+	for c.Chunk > 0 && g%c.Chunk != 0 {
+		c.Chunk /= 2
 	}
 	if g%(4*lanes) != 0 {
 		c.AlongK = false

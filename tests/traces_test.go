@@ -114,7 +114,7 @@ func newAttempt(rng *rand.Rand, target lower.Target) *attempt {
 	a := &attempt{target: target, sample: rng.Intn(2) == 0, seed: rng.Int63()}
 	a.Problem = randomProblem(rng)
 	sample := func() schedule.Trace {
-		return search.Sample(rng, a.Problem, target.Machine().VecBits).Trace(a.Problem)
+		return search.Sample(rng, a.Problem, target.Machine()).Trace(a.Problem)
 	}
 	a.Trace = sample()
 	if !a.sample {
@@ -217,7 +217,7 @@ func refusal(err error) (class string, typed bool) {
 	case errors.As(err, &unfinished):
 		return "unfinished " + words(unfinished.Thing, 1), true
 	case errors.As(err, &overflow):
-		return "overflow " + overflow.Type, true
+		return fmt.Sprint("overflow ", overflow.Type), true
 	case errors.As(err, &refused):
 		return "refused: " + words(refused.Reason, 5), true
 	case errors.As(err, &unsupported):
