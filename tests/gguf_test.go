@@ -1,0 +1,400 @@
+package tests
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	tmacc "github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/tests/check"
+)
+
+const ggufDir = "../testdata/gguf"
+
+// tensorI2S is a block type with one scale per tensor. bitnet.cpp multiplies it
+// with one scale per row of activations, and there are no figures of its errors.
+const tensorI2S = "I2_S"
+
+// actGroups are the numbers of activations that may share a scale in products of
+// a format: those of ggml's Q8_0 and, where they fit, Q8_K.
+func actGroups(w format.Weight) []int {
+	switch {
+	case w.Per == format.PerTensor:
+		return []int{0}
+	case w.Group%256 == 0:
+		return []int{32, 256}
+	}
+	return []int{32}
+}
+
+// TestGGUFBlocks packs the blocks of every type that can be read, on every target
+// and in pure Go: unpacked, they are what ggml dequantizes them to; their product
+// is that of the definition, and as near to the one of exact activations as
+// llama.cpp's own.
+func TestGGUFBlocks(t *testing.T) {
+	near := tolerances(t)
+	for _, typ := range blocks.Types() {
+		onEach(t, typ, func(t *testing.T, p *tmacc.Product, act int) {
+			file := openGGUF(t, blocksFile(typ))
+			x := floats(t, file.Tensor(typ+".x"))
+			got := checkTensor(t, p, act, file.Tensor(typ), file.Tensor(typ+".ref"), x)
+			if typ != tensorI2S {
+				checkNear(t, got, floats(t, file.Tensor(typ+".y")), near[typ])
+				checkTensor(t, p, act, file.Tensor(typ+".raw"), file.Tensor(typ+".raw.ref"), x)
+			}
+		})
+	}
+}
+
+func blocksFile(typ string) string {
+	if typ == tensorI2S {
+		return "blocks-i2s.gguf"
+	}
+	return "blocks.gguf"
+}
+
+// tolerances reads llama.cpp's error of a product per column, by block type, from
+// the table that comes with the data.
+func tolerances(t *testing.T) map[string][]float64 {
+	text, err := os.ReadFile(filepath.Join(ggufDir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]float64{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 8 {
+			continue
+		}
+		var columns []float64
+		for _, c := range cells[4:7] {
+			if v, err := strconv.ParseFloat(strings.TrimSpace(c), 64); err == nil {
+				columns = append(columns, v)
+			}
+		}
+		if len(columns) == 3 {
+			out[strings.TrimSpace(cells[1])] = columns
+		}
+	}
+	for _, typ := range blocks.Types() {
+		if out[typ] == nil && typ != tensorI2S {
+			t.Fatalf("no tolerance of %s in the table", typ)
+		}
+	}
+	return out
+}
+
+// checkNear compares a product, column by column, with that of exact activations.
+func checkNear(t *testing.T, got, want []float32, near []float64) {
+	t.Helper()
+	m := len(want) / len(near)
+	for n, tolerance := range near {
+		if rms := relativeRMS(got[n*m:][:m], want[n*m:][:m]); !(rms <= 1.5*tolerance) {
+			t.Errorf("column %d: relative RMS %.2e, want at most 1.5 times llama.cpp's %.1e", n, rms, tolerance)
+		}
+	}
+}
+
+func relativeRMS(got, want []float32) float64 {
+	var diff, all float64
+	for i, w := range want {
+		d := float64(got[i]) - float64(w)
+		diff += d * d
+		all += float64(w) * float64(w)
+	}
+	return math.Sqrt(diff / all)
+}
+
+// TestGGUFModels multiplies the matrices of two models.
+func TestGGUFModels(t *testing.T) {
+	for _, c := range []struct {
+		file, typ string
+		matrices  int
+	}{{"llama-q4_0.gguf", "Q4_0", 22}, {"bitnet-tq2_0.gguf", "TQ2_0", 21}} {
+		onEach(t, c.typ, func(t *testing.T, p *tmacc.Product, act int) {
+			rng := rand.New(rand.NewSource(1))
+			all := matricesOf(openGGUF(t, c.file), c.typ)
+			if len(all) != c.matrices {
+				t.Errorf("%s: %d matrices of %s, want %d", c.file, len(all), c.typ, c.matrices)
+			}
+			for _, x := range all {
+				for _, n := range []int{1, 5} {
+					checkTensor(t, p, act, x, nil, normal(rng, n*x.Shape[0]))
+				}
+			}
+		})
+	}
+}
+
+func matricesOf(file *gguf.File, typ string) []*gguf.Tensor {
+	var all []*gguf.Tensor
+	for i := range file.Tensors {
+		if x := &file.Tensors[i]; x.TypeName() == typ && len(x.Shape) == 2 {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+func normal(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// A code that a type forbids is an error that names row and block, and packs
+// nothing.
+func TestGGUFForbiddenCode(t *testing.T) {
+	const row, block, bytes = 3, 1, 66
+	onEach(t, "TQ2_0", func(t *testing.T, p *tmacc.Product, _ int) {
+		tensor := openGGUF(t, "blocks.gguf").Tensor("TQ2_0")
+		data := slices.Clone(content(t, tensor))
+		data[(2*row+block)*bytes+7] |= 3 << 4 // element 7 + 2*32
+		packed := packedBuffer(t, p, tensor)
+		err := p.PackBlocks(packed, "TQ2_0", data, tensor.Shape[1], tensor.Shape[0])
+		if err == nil || !strings.Contains(err.Error(), "row 3, block 1: element 71 has code 3, which TQ2_0 forbids") {
+			t.Errorf("error %v", err)
+		}
+		if slices.Max(packed) != 0 {
+			t.Error("a refused matrix was packed")
+		}
+	})
+}
+
+// checkTensor packs a tensor, compares it with ref, its dequantization, unless
+// that is nil, and its product with the rows of x with the definition.
+func checkTensor(t *testing.T, p *tmacc.Product, act int, tensor, ref *gguf.Tensor, x []float32) []float32 {
+	t.Helper()
+	c, packed := pack(t, p, act, tensor)
+	if ref != nil {
+		checkDequantized(t, p, packed, floats(t, ref))
+	}
+	c.N = len(x) / c.K
+	for n := range c.N {
+		a, s := quantize(x[n*c.K:][:c.K], act)
+		c.Act, c.Scale = append(c.Act, a), append(c.Scale, s)
+	}
+	got := multiply(t, p, packed, x, c)
+	if err := check.Compare(got, c.Naive(), c.M); err != nil {
+		t.Errorf("%s, %d rows of activations: %v", tensor.Name, c.N, err)
+	}
+	return got
+}
+
+// pack is a tensor as the definition and as p reads it.
+func pack(t *testing.T, p *tmacc.Product, act int, tensor *gguf.Tensor) (*check.Case, []byte) {
+	t.Helper()
+	m, k := tensor.Shape[1], tensor.Shape[0]
+	data := content(t, tensor)
+	w, src, err := blocks.Read(tensor.TypeName(), data, m, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := packedBuffer(t, p, tensor)
+	if err := p.PackBlocks(packed, tensor.TypeName(), data, m, k); err != nil {
+		t.Fatal(err)
+	}
+	return &check.Case{Problem: ir.Problem{Weight: w, Act: format.Act{Group: act}}, M: m, K: k, Source: src}, packed
+}
+
+func packedBuffer(t *testing.T, p *tmacc.Product, tensor *gguf.Tensor) []byte {
+	t.Helper()
+	size, err := p.PackedSize(tensor.Shape[1], tensor.Shape[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return make([]byte, size)
+}
+
+func checkDequantized(t *testing.T, p *tmacc.Product, packed []byte, ref []float32) {
+	t.Helper()
+	src, err := p.Unpack(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, k, err := p.Shape(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := p.Weight()
+	for i, code := range src.Codes {
+		got := w.Value(code, src.Scales[w.ScaleIndex(i/k, i%k, k)], 0)
+		if math.Float32bits(got) != math.Float32bits(ref[i]) {
+			t.Fatalf("%d by %d: row %d column %d is %v (%08x), ggml has %v (%08x)", m, k, i/k, i%k,
+				got, math.Float32bits(got), ref[i], math.Float32bits(ref[i]))
+		}
+	}
+}
+
+func multiply(t *testing.T, p *tmacc.Product, packed []byte, x []float32, c *check.Case) []float32 {
+	t.Helper()
+	size, err := p.ActSize(c.N, c.K)
+	if err != nil {
+		t.Fatal(err)
+	}
+	act, out := make([]byte, size), make([]float32, c.N*c.M)
+	if err := p.PrepareAct(act, x, c.N, c.K); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Gemm(out, packed, act, 0, c.M, tmacc.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// quantize is the definition of the integers of a row, and of their scales: one
+// per group, or one if group is 0.
+func quantize(x []float32, group int) (codes []int8, scales []float32) {
+	if group == 0 {
+		group = len(x)
+	}
+	for part := range slices.Chunk(x, group) {
+		largest := float32(0x1p-100)
+		for _, v := range part {
+			largest = max(largest, v, -v)
+		}
+		for _, v := range part {
+			codes = append(codes, int8(math.RoundToEven(float64(float32(v*float32(127/largest))))))
+		}
+		scales = append(scales, float32(largest*float32(1.0/127)))
+	}
+	return codes, scales
+}
+
+// onEach runs a test with the products of a block type's format: for every way to
+// share activation scales, on every target that this CPU runs, and in pure Go on
+// the layout of each.
+func onEach(t *testing.T, typ string, test func(t *testing.T, p *tmacc.Product, act int)) {
+	targets := measure.Targets()
+	if len(targets) == 0 {
+		t.Skip("this machine runs no target's kernels")
+	}
+	b, err := blocks.Lookup(typ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := format.Lookup(b.Weight)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range targets {
+		for _, act := range actGroups(w) {
+			t.Run(fmt.Sprintf("%s-a%d-%s", typ, act, strings.TrimPrefix(name(target), "amd64/")), func(t *testing.T) {
+				t.Parallel()
+				p, err := productOf(ir.Problem{Weight: w, Act: format.Act{Group: act}}, target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Run("native", func(t *testing.T) { test(t, p, act) })
+				if p, err = p.On("purego"); err != nil {
+					t.Fatal(err)
+				}
+				t.Run("purego", func(t *testing.T) { test(t, p, act) })
+			})
+		}
+	}
+}
+
+// products are those that tests share, by format, activation group and target,
+// each a func() (*tmacc.Product, error). Their kernels stay mapped.
+var products sync.Map
+
+// productOf is a product of the default schedules.
+func productOf(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
+	key := fmt.Sprint(p.Weight, p.Act, name(target))
+	make, _ := products.LoadOrStore(key, sync.OnceValues(func() (*tmacc.Product, error) { return liveProduct(p, target) }))
+	return make.(func() (*tmacc.Product, error))()
+}
+
+func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
+	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has)}
+	uses, err := search.Default(p, target)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range uses {
+		k, err := schedule.Compile(p, u.Trace)
+		if err != nil {
+			return nil, err
+		}
+		code, err := lower.Build(target, k.Nest, fmt.Sprintf("k%d", u.Cols))
+		if err != nil {
+			return nil, err
+		}
+		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
+	}
+	if v.Prepare, err = preparation(p, target); err != nil {
+		return nil, err
+	}
+	code, err := live.Assemble(p, v)
+	if err != nil {
+		return nil, err
+	}
+	return code.Product()
+}
+
+func preparation(p ir.Problem, target lower.Target) (*gen.Prepare, error) {
+	trace, err := search.DefaultPrepare(p, target)
+	if err != nil {
+		return nil, err
+	}
+	k, err := schedule.CompilePrepare(p, trace)
+	if err != nil {
+		return nil, err
+	}
+	code, err := lower.Build(target, k.Nest, "prepare")
+	return &gen.Prepare{Schedule: k, Code: code}, err
+}
+
+func openGGUF(t *testing.T, name string) *gguf.File {
+	t.Helper()
+	f, err := gguf.Open(filepath.Join(ggufDir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func content(t *testing.T, x *gguf.Tensor) []byte {
+	t.Helper()
+	if x == nil {
+		t.Fatal("the file lacks a tensor")
+	}
+	b, err := x.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func floats(t *testing.T, x *gguf.Tensor) []float32 {
+	t.Helper()
+	b := content(t, x)
+	out := make([]float32, len(b)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return out
+}
