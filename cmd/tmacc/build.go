@@ -65,17 +65,21 @@ func addPrepare(p ir.Problem, v *gen.Target, prefix string) error {
 	return nil
 }
 
-// kernelName is an identifier: "w4_g32_avx2_n8".
+// kernelName is an identifier of Go: "w4_g32_avx2_n8".
 func kernelName(prefix string, t lower.Target, what string) string {
 	return identifier(prefix) + "_" + identifier(shortName(t)) + "_" + what
 }
 
-// identifier is s with '_' for what may not stand in a name of Go.
+// identifier is s in small letters with '_' for what may not stand in a name.
 func identifier(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+	s = strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
 			return r
 		}
 		return '_'
-	}, s)
+	}, strings.ToLower(s))
+	if s[0] < 'a' {
+		return "k" + s
+	}
+	return s
 }

@@ -52,6 +52,15 @@ func plain(err error) error {
 	return err
 }
 
+// inner is an error that does not repeat the path of a file.
+func inner(err error, path string) error {
+	var p *fs.PathError
+	if errors.As(err, &p) && p.Path == path {
+		return p.Err
+	}
+	return err
+}
+
 // weight is the format of a name or of a JSON file.
 func (c *cli) weight(arg string) (format.Weight, error) {
 	if !strings.HasSuffix(arg, ".json") && !strings.ContainsRune(arg, filepath.Separator) {

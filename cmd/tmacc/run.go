@@ -91,7 +91,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
-	root.AddCommand(c.show(), c.lower(), c.bench(), c.formats(), c.targets(), c.host())
+	root.AddCommand(c.compile(), c.show(), c.lower(), c.bench(), c.formats(), c.targets(), c.host())
 	return root
 }
 

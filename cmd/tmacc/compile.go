@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/live"
+)
+
+type compileFlags struct {
+	names                    []string // of formats
+	model, target, traceFile string
+	act                      int
+	dir, pkg, module         string
+	json, quiet, noCheck     bool
+}
+
+func (c *cli) compile() *cobra.Command {
+	var f compileFlags
+	cmd := &cobra.Command{
+		Use:   "compile [FILE.gguf]",
+		Short: "write a Go package with kernels for a model, a GGUF file or formats",
+		Long: `Compile products for the matrices of a built-in model, of a GGUF file, or for weight
+formats, and write them as a Go package: kernels, pure Go, dispatch and tests. The
+kernels work for any number of rows, columns and activations.
+
+Every kernel that this machine runs is compared with the definition of the product, the
+package is built, vetted and tested, and its speed is measured; the table at the end says
+what each kernel does. Unless DIR lies in a Go module, it becomes one.
+
+Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
+		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
+  tmacc compile model.gguf -target all -o internal/kernels
+  tmacc compile -format w4-g32 -format w2 -o kernels
+  tmacc compile -format w4 -trace my.json -o kernels`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	s := cmd.Flags()
+	s.StringSliceVar(&f.names, "format", nil, "weight format, or a JSON file with one; may be repeated")
+	s.StringVar(&f.model, "model", "", "built-in model: bitnet-b1.58-2b-4t, llama-2-7b or llama-3-8b")
+	s.StringVar(&f.target, "target", "host", "targets separated by commas, or all; see tmacc targets")
+	s.StringVar(&f.traceFile, "trace", "", "JSON `file` with the schedule of the one format, instead of the default ones")
+	actGroupVar(s, &f.act)
+	s.StringVarP(&f.dir, "output", "o", "kernels", "`directory` of the package")
+	s.StringVar(&f.pkg, "package", "", "name of the package (default: that of the directory, if it can be one, or kernels)")
+	s.StringVar(&f.module, "module", "", "`path` of a module of the package's own (default: the package's name if the directory is in no module)")
+	s.BoolVar(&f.json, "json", false, "print JSON instead of the table")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
+	s.BoolVar(&f.noCheck, "no-check", false, "write the package only: no comparison, no go test, no measurement")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.runCompile(cmd.Context(), f, args) }
+	return cmd
+}
+
+// compilation is one call of tmacc compile.
+type compilation struct {
+	*cli
+	compileFlags
+	order
+	targets []lower.Target // the best first
+	trace   schedule.Trace
+	bar     *progress
+	codes   map[*gen.Target]*live.Code // of targets that this machine runs
+	exact   map[string]exactness       // by name of the kernel
+	mod     *gen.Module
+}
+
+func (c *cli) runCompile(ctx context.Context, f compileFlags, args []string) error {
+	x := &compilation{cli: c, compileFlags: f, codes: map[*gen.Target]*live.Code{}, exact: map[string]exactness{}}
+	x.bar = newProgress(c.err, f.quiet)
+	defer x.bar.done()
+	defer x.closeCodes()
+	if err := x.read(args); err != nil {
+		return err
+	}
+	if err := x.compileAll(ctx); err != nil {
+		return err
+	}
+	if err := x.verifyAll(ctx); err != nil {
+		return err
+	}
+	files, err := x.write()
+	if err != nil {
+		return err
+	}
+	if err := x.test(ctx); err != nil {
+		return err
+	}
+	speeds, err := x.measureAll(ctx)
+	if err != nil {
+		return err
+	}
+	x.bar.done()
+	if err := x.report(files, speeds); err != nil {
+		return err
+	}
+	if n := len(x.left); n > 0 {
+		return &status{exitUnsupported, fmt.Errorf("%d left out, listed above: the package has the rest", n)}
+	}
+	return nil
+}
+
+func (x *compilation) closeCodes() {
+	for _, code := range x.codes {
+		code.Close()
+	}
+}
+
+// packageName is what gen takes for one.
+var packageName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+
+// read finds out what to compile, and for what.
+func (x *compilation) read(args []string) error {
+	x.order.act = x.compileFlags.act
+	if x.model == "" && len(x.names) == 0 && len(args) == 0 {
+		return errors.New("compile: nothing to compile: give a GGUF file, a -model or a -format")
+	}
+	if x.model != "" {
+		if err := x.wantModel(x.model); err != nil {
+			return err
+		}
+	}
+	for _, path := range args {
+		if err := x.wantFile(path); err != nil {
+			return err
+		}
+	}
+	for _, name := range x.names {
+		w, err := x.weight(name)
+		if err != nil {
+			return err
+		}
+		if err := x.want(w, "", 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	var err error
+	if x.targets, err = targetList(x.target); err != nil {
+		return err
+	}
+	slices.Reverse(x.targets)
+	if x.traceFile != "" {
+		if len(x.products) != 1 || len(x.targets) != 1 {
+			return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets", len(x.products), len(x.targets))
+		}
+		if x.trace, err = x.cli.trace(x.traceFile); err != nil {
+			return err
+		}
+	}
+	if x.pkg == "" {
+		if x.pkg = "kernels"; packageName.MatchString(filepath.Base(x.dir)) {
+			x.pkg = filepath.Base(x.dir)
+		}
+	}
+	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
+	return err
+}
+
+// compileAll compiles every product for every target, on all cores. What no
+// target can compile is left out; with one target only, that is an error.
+func (x *compilation) compileAll(ctx context.Context) error {
+	type job struct {
+		w      *wanted
+		target gen.Target
+		err    error
+	}
+	var jobs []*job
+	for _, w := range x.products {
+		w.product = gen.Product{Name: productName(w.problem.Weight.Name), Problem: w.problem}
+		for _, t := range x.targets {
+			jobs = append(jobs, &job{w: w, target: gen.Target{Target: t}})
+		}
+	}
+	var wg sync.WaitGroup
+	slots := make(chan bool, runtime.GOMAXPROCS(0))
+	for i, j := range jobs {
+		slots <- true
+		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Weight, j.target.Target.Machine().Name, i+1, len(jobs))
+		wg.Go(func() {
+			defer func() { <-slots }()
+			j.target, j.err = buildTarget(ctx, j.w.problem, j.target.Target, x.trace, j.w.problem.Weight.Name)
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, j := range jobs {
+		if j.err == nil {
+			j.w.product.Targets = append(j.w.product.Targets, j.target)
+			continue
+		}
+		if len(jobs) == 1 {
+			return j.err
+		}
+		x.left = append(x.left, leftOut{j.w.problem.Weight.Name, j.target.Target.Machine().Name, oneLine(j.err)})
+	}
+	x.products = slices.DeleteFunc(x.products, func(w *wanted) bool { return len(w.product.Targets) == 0 })
+	if len(x.products) == 0 {
+		x.printLeft()
+		return &status{exitUnsupported, errors.New("compile: nothing of this can be compiled")}
+	}
+	return nil
+}
+
+// verifyAll compares all kernels that this machine runs with the definition.
+func (x *compilation) verifyAll(ctx context.Context) error {
+	for _, w := range x.products {
+		for i := range w.product.Targets {
+			t := &w.product.Targets[i]
+			state := notRun
+			switch {
+			case x.noCheck:
+			case lacks(t.Target) != "":
+				state = notHere
+			default:
+				x.bar.step("checking %s on %s against the definition", w.problem.Weight, t.Target.Machine().Name)
+				code, err := live.Assemble(w.problem, *t)
+				if errors.Is(err, errNoJIT) || errors.Is(err, exec.ErrNotFound) {
+					state = notHere
+					break
+				}
+				if err != nil {
+					return err
+				}
+				x.codes[t] = code
+				if err := verify(ctx, w.problem, *t, code); err != nil {
+					return err
+				}
+				state = checked
+			}
+			for _, k := range t.Kernels {
+				x.exact[k.Code.Func.Name] = state
+			}
+		}
+	}
+	return nil
+}
+
+// write writes the package and returns the names of its files.
+func (x *compilation) write() ([]lower.File, error) {
+	s := gen.Spec{Package: x.pkg, Version: version(), Module: x.mod}
+	for _, w := range x.products {
+		s.Products = append(s.Products, w.product)
+	}
+	files, err := gen.Package(s)
+	if err != nil {
+		return nil, err
+	}
+	return files, gen.Write(x.dir, files)
+}
+
+// test builds, vets and tests the package with the go command.
+func (x *compilation) test(ctx context.Context) error {
+	if _, err := exec.LookPath("go"); x.noCheck || err != nil {
+		return nil
+	}
+	t := toolchain{dir: x.dir}
+	var steps []func() error
+	if x.mod != nil {
+		t.env = []string{"GOWORK=off"}
+		steps = append(steps, func() error { return t.prepareModule(ctx, x.mod) })
+	}
+	for _, args := range [][]string{{"build", "."}, {"vet", "."}, {"test", "."}} {
+		steps = append(steps, func() error {
+			x.bar.step("go %s of the package in %s", args[0], x.dir)
+			return t.run(ctx, "", args...)
+		})
+	}
+	for _, a := range x.otherArches() {
+		steps = append(steps, func() error { return t.run(ctx, "GOARCH="+a, "vet", ".") })
+	}
+	for _, step := range steps {
+		err := step()
+		var failure *commandError
+		if errors.As(err, &failure) && ctx.Err() == nil {
+			x.bar.done()
+			fmt.Fprintf(x.err, "%s\n", failure.output)
+			return failed("%s: %v: its output is above, the package is in %s", failure.command, failure.err, x.dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// otherArches are the architectures of targets other than this machine's.
+func (x *compilation) otherArches() []string {
+	var out []string
+	for _, t := range x.targets {
+		if a := arch(t); a != runtime.GOARCH && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}

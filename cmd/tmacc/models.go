@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// model is the shapes of a published model's matrices and the format that each is
+// usually stored in. A new model is a new row.
+type model struct {
+	name    string
+	layers  int
+	tensors []role
+}
+
+// role is a matrix of a model: once per layer unless once is set.
+type role struct {
+	name   string // as GGUF calls it, without "blk.N." and ".weight"
+	m, k   int    // rows, columns
+	format string
+	once   bool
+}
+
+// models are the built-in ones. Sources: config.json of microsoft/bitnet-b1.58-2B-4T
+// (its head is the embedding, which is not ternary), meta-llama/Llama-2-7b-hf and
+// meta-llama/Meta-Llama-3-8B.
+var models = []model{
+	{"bitnet-b1.58-2b-4t", 30, []role{
+		{"attn_q", 2560, 2560, "ternary-tensor", false},
+		{"attn_k", 640, 2560, "ternary-tensor", false},
+		{"attn_v", 640, 2560, "ternary-tensor", false},
+		{"attn_output", 2560, 2560, "ternary-tensor", false},
+		{"ffn_gate", 6912, 2560, "ternary-tensor", false},
+		{"ffn_up", 6912, 2560, "ternary-tensor", false},
+		{"ffn_down", 2560, 6912, "ternary-tensor", false},
+		{"output", 128256, 2560, "w8", true},
+	}},
+	{"llama-2-7b", 32, []role{
+		{"attn_q", 4096, 4096, "q4_0", false},
+		{"attn_k", 4096, 4096, "q4_0", false},
+		{"attn_v", 4096, 4096, "q4_0", false},
+		{"attn_output", 4096, 4096, "q4_0", false},
+		{"ffn_gate", 11008, 4096, "q4_0", false},
+		{"ffn_up", 11008, 4096, "q4_0", false},
+		{"ffn_down", 4096, 11008, "q4_0", false},
+		{"output", 32000, 4096, "q8_0", true},
+	}},
+	{"llama-3-8b", 32, []role{
+		{"attn_q", 4096, 4096, "q4_0", false},
+		{"attn_k", 1024, 4096, "q4_0", false},
+		{"attn_v", 1024, 4096, "q4_0", false},
+		{"attn_output", 4096, 4096, "q4_0", false},
+		{"ffn_gate", 14336, 4096, "q4_0", false},
+		{"ffn_up", 14336, 4096, "q4_0", false},
+		{"ffn_down", 4096, 14336, "q4_0", false},
+		{"output", 128256, 4096, "q8_0", true},
+	}},
+}
+
+func modelByName(name string) (model, error) {
+	var names []string
+	for _, m := range models {
+		if m.name == name {
+			return m, nil
+		}
+		names = append(names, m.name)
+	}
+	return model{}, fmt.Errorf("unknown model %q: have %s", name, strings.Join(names, ", "))
+}

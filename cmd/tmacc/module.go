@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/tmacc/tmacc/gen"
+)
+
+const modulePath = "github.com/tmacc/tmacc"
+
+var moduleLine = regexp.MustCompile(`(?m)^module\s+"?([^\s"]+)`)
+
+// moduleAt is the path of the module in dir, "" if there is no go.mod.
+func moduleAt(dir string) string {
+	data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return ""
+	}
+	if m := moduleLine.FindSubmatch(data); m != nil {
+		return string(m[1])
+	}
+	return "?"
+}
+
+// above is the first directory from dir upward that is the root of a module for
+// which want holds, or "".
+func above(dir string, want func(module string) bool) string {
+	for {
+		if m := moduleAt(dir); m != "" && want(m) {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}
+
+// checkout is the root of the sources of tmacc that this command was built from,
+// or in which it runs, or "".
+func checkout() string {
+	own := func(m string) bool { return m == modulePath }
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		if dir := above(filepath.Dir(file), own); dir != "" {
+			return dir
+		}
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return above(wd, own)
+}
+
+var release = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+
+// version is the release of tmacc that this is, or "".
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == modulePath && m.Replace == nil && release.MatchString(m.Version) {
+			return m.Version
+		}
+	}
+	return ""
+}
+
+// moduleFor is the go.mod that a package in dir needs: of the given path, or one
+// of its own if dir lies in no module, or none.
+func moduleFor(dir, path, pkg string) (*gen.Module, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		if above(abs, func(string) bool { return true }) != "" {
+			return nil, nil
+		}
+		path = pkg
+	}
+	m := &gen.Module{Path: path, Version: version(), Replace: checkout()}
+	if m.Version == "" && m.Replace == "" {
+		return nil, fmt.Errorf("-o %s: is in no Go module, and this tmacc is neither a release nor in its checkout, so that a new module could not require it: make one with go mod init and go get %s", dir, modulePath)
+	}
+	return m, nil
+}
+
+// toolchain runs the go command in a directory.
+type toolchain struct {
+	dir string
+	env []string
+}
+
+// run is an error with the command's output unless it succeeds.
+func (t toolchain) run(ctx context.Context, env string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = t.dir
+	cmd.Env = append(append(os.Environ(), t.env...), strings.Fields(env)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return &commandError{"go " + strings.Join(args, " "), err, bytes.TrimSpace(out)}
+	}
+	return nil
+}
+
+// commandError is a command that failed.
+type commandError struct {
+	command string
+	err     error
+	output  []byte
+}
+
+func (e *commandError) Error() string { return fmt.Sprintf("%s: %v", e.command, e.err) }
+func (e *commandError) Unwrap() error { return e.err }
+
+// prepareModule completes the go.mod and go.sum of a module that tmacc made. The
+// sums of the checkout's go.sum save looking them up.
+func (t toolchain) prepareModule(ctx context.Context, m *gen.Module) error {
+	sum := filepath.Join(t.dir, "go.sum")
+	if _, err := os.Stat(sum); m.Replace != "" && errors.Is(err, fs.ErrNotExist) {
+		data, err := os.ReadFile(filepath.Join(m.Replace, "go.sum"))
+		if err != nil {
+			return plain(err)
+		}
+		if err := writeFile(sum, data); err != nil {
+			return err
+		}
+	}
+	return t.run(ctx, "GOFLAGS=-mod=mod", "mod", "tidy")
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/ir/format/gguf"
+)
+
+// wanted is a product to compile and the matrices that want it.
+type wanted struct {
+	problem ir.Problem
+	shapes  []shape
+	product gen.Product // once it is compiled
+}
+
+// shape is matrices of one size.
+type shape struct {
+	M       int      `json:"m"`
+	K       int      `json:"k"`
+	Tensors []string `json:"tensors"`
+	Count   int      `json:"count"`
+}
+
+// leftOut is a tensor, or a format on a target, that is not compiled.
+type leftOut struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Reason string `json:"reason"`
+}
+
+// order is all that a call of tmacc compile asks for.
+type order struct {
+	act      int // -act-group
+	products []*wanted
+	left     []leftOut // unsupported
+	others   []string  // tensors that are no matrices
+}
+
+// want adds count matrices of m rows and k columns, 0 for none in particular.
+func (o *order) want(w format.Weight, tensor string, m, k, count int) error {
+	p, err := problem(w, o.act)
+	if err != nil {
+		return err
+	}
+	if k > p.LimitK() {
+		p.MaxK = k
+		if err := p.Validate(); err != nil {
+			return err
+		}
+	}
+	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.problem.Weight.Name == w.Name })
+	if i < 0 {
+		i = len(o.products)
+		o.products = append(o.products, &wanted{problem: p})
+	}
+	x := o.products[i]
+	x.problem.MaxK = max(x.problem.MaxK, p.MaxK)
+	if m == 0 {
+		return nil
+	}
+	for j := range x.shapes {
+		if s := &x.shapes[j]; s.M == m && s.K == k {
+			s.Tensors, s.Count = append(s.Tensors, tensor), s.Count+count
+			return nil
+		}
+	}
+	x.shapes = append(x.shapes, shape{m, k, []string{tensor}, count})
+	return nil
+}
+
+// wantModel adds the matrices of a built-in model.
+func (o *order) wantModel(name string) error {
+	m, err := modelByName(name)
+	if err != nil {
+		return err
+	}
+	for _, r := range m.tensors {
+		w, err := format.Lookup(r.format)
+		if err != nil {
+			panic("BUG: model " + name + ": " + err.Error())
+		}
+		count := m.layers
+		if r.once {
+			count = 1
+		}
+		if err := o.want(w, r.name, r.m, r.k, count); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wantFile adds the matrices of a GGUF file. Those of types that cannot be read
+// are left out.
+func (o *order) wantFile(path string) error {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, inner(err, path))
+	}
+	defer f.Close()
+	if len(f.Tensors) == 0 {
+		return fmt.Errorf("%s: has no tensors", path)
+	}
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		if len(t.Shape) < 2 {
+			o.others = append(o.others, t.Name)
+			continue
+		}
+		if err := o.wantTensor(t); err != nil {
+			o.left = append(o.left, leftOut{t.Name, t.TypeName(), oneLine(err)})
+		}
+	}
+	return nil
+}
+
+func (o *order) wantTensor(t *gguf.Tensor) error {
+	b, err := blocks.Lookup(t.TypeName())
+	if err != nil {
+		return err
+	}
+	w, err := format.Lookup(b.Weight)
+	if err != nil {
+		panic("BUG: blocks: " + err.Error())
+	}
+	k, m, count := t.Shape[0], t.Shape[1], 1
+	for _, n := range t.Shape[2:] { // a stack of matrices
+		count *= n
+	}
+	if _, err := b.Size(m, k); err != nil {
+		return err
+	}
+	return o.want(w, t.Name, m, k, count)
+}
+
+// productName makes the name of a product in Go of that of its format:
+// "w4-g32" is W4G32.
+func productName(format string) string {
+	var b strings.Builder
+	for word := range strings.FieldsFuncSeq(format, func(r rune) bool { return r == '-' || r == '_' || r == '.' }) {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	if name := b.String(); regexp.MustCompile(`^[A-Z]`).MatchString(name) {
+		return name
+	}
+	return "F" + b.String()
+}

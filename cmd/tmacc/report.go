@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/measure"
+)
+
+// errNoJIT is where kernels cannot run in process.
+var errNoJIT = jit.ErrPlatform
+
+// speed is what a kernel reached on this machine.
+type speed struct {
+	GEMV      float64 `json:"gweights_s"` // weights per ns, as many activations as the kernel has columns, out of DRAM
+	ReadShare float64 `json:"dram_share"`
+	GEMM      float64 `json:"gmac_s,omitempty"` // 256 activations, by the widest kernel
+	DotShare  float64 `json:"peak_share,omitempty"`
+}
+
+// quick measures in a few seconds.
+var quick = measure.Options{Rounds: 5, MinSample: time.Millisecond}
+
+const gemmN = 256
+
+// measureAll is the speed of each kernel that was checked, by its name.
+func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) {
+	speeds := map[string]speed{}
+	if len(x.codes) == 0 {
+		return speeds, nil
+	}
+	x.bar.step("measuring what this machine can do")
+	g, err := newGauge(quick)
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
+	for _, w := range x.products {
+		for i := range w.product.Targets {
+			t := &w.product.Targets[i]
+			if x.codes[t] == nil {
+				continue
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			x.bar.step("measuring %s on %s", w.problem.Weight, t.Target.Machine().Name)
+			if err := x.measure(g, w, t, speeds); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return speeds, nil
+}
+
+// measure adds the speeds of the kernels of one target.
+func (x *compilation) measure(g *gauge, w *wanted, t *gen.Target, speeds map[string]speed) error {
+	product, err := x.codes[t].Product()
+	if err != nil {
+		return err
+	}
+	s := subject{w.problem, *t, product}
+	m, k := w.largest()
+	var ns []int
+	for _, k := range t.Kernels {
+		ns = append(ns, k.Schedule.Cols)
+	}
+	var probe *measure.ProbeError // noise, in so short a time
+	records, err := g.measure(s, place{measure.ModeDRAM, m, k, ns})
+	if err != nil && !errors.As(err, &probe) {
+		return err
+	}
+	for i, k := range t.Kernels {
+		r := records[i]
+		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.Share}
+	}
+	records, err = g.measure(s, place{measure.ModeL3, m, k, []int{gemmN}})
+	if err != nil && !errors.As(err, &probe) {
+		return err
+	}
+	last := t.Kernels[len(t.Kernels)-1].Code.Func.Name
+	widest := speeds[last]
+	widest.GEMM, widest.DotShare = records[0].GWeightsS, records[0].Share
+	speeds[last] = widest
+	return nil
+}
+
+// Matrices of more elements are measured no better, only longer.
+const largeMatrix = 32 << 20
+
+// largest is the shape to measure w at: its largest up to largeMatrix elements.
+func (w *wanted) largest() (m, k int) {
+	for _, s := range w.shapes {
+		if s.M*s.K > m*k && s.M <= largeMatrix/s.K {
+			m, k = s.M, s.K
+		}
+	}
+	if m*k == 0 {
+		m, k = measure.Shape(measure.ModeDRAM)
+		if g := w.problem.Weight.Group; g > 0 {
+			k = (k + g - 1) / g * g
+		}
+	}
+	return m, k
+}
+
+// The report as JSON.
+type (
+	jsonReport struct {
+		Package  string        `json:"package"`
+		Dir      string        `json:"dir"`
+		Module   string        `json:"module,omitempty"`
+		Files    []string      `json:"files"`
+		Products []jsonProduct `json:"products"`
+		Others   []string      `json:"no_matrices,omitempty"`
+		Left     []leftOut     `json:"left_out,omitempty"`
+	}
+	jsonProduct struct {
+		Name     string       `json:"name"`
+		Format   string       `json:"format"`
+		ActGroup int          `json:"act_group"`
+		Shapes   []shape      `json:"shapes,omitempty"`
+		Kernels  []jsonKernel `json:"kernels"`
+	}
+	jsonKernel struct {
+		Name   string         `json:"name"`
+		Target string         `json:"target"`
+		Rows   int            `json:"rows"`
+		Cols   int            `json:"cols"`
+		Bits   float64        `json:"bits_per_weight"`        // codes
+		Stored float64        `json:"stored_bits_per_weight"` // and scales
+		Exact  exactness      `json:"exact"`
+		Trace  schedule.Trace `json:"trace"`
+		*speed
+	}
+)
+
+func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) jsonReport {
+	r := jsonReport{Package: x.pkg, Dir: x.dir, Others: x.others, Left: x.left}
+	if x.mod != nil {
+		r.Module = x.mod.Path
+	}
+	for _, f := range files {
+		r.Files = append(r.Files, f.Name)
+	}
+	for _, w := range x.products {
+		p := jsonProduct{Name: w.product.Name, Format: w.problem.Weight.Name, ActGroup: w.problem.Act.Group, Shapes: w.shapes}
+		_, atK := w.largest()
+		for _, t := range w.product.Targets {
+			for _, k := range t.Kernels {
+				s, name := k.Schedule, k.Code.Func.Name
+				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: float64(w.problem.Weight.Bits),
+					Stored: storedBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace}
+				if v, ok := speeds[name]; ok {
+					j.speed = &v
+				}
+				p.Kernels = append(p.Kernels, j)
+			}
+		}
+		r.Products = append(r.Products, p)
+	}
+	return r
+}
+
+// report ends the command.
+func (x *compilation) report(files []lower.File, speeds map[string]speed) error {
+	r := x.jsonReport(files, speeds)
+	if x.json {
+		return printJSON(x.out, r)
+	}
+	w := x.out
+	t := table{head: []string{"kernel", "trace", "bits/w", "exact", "Gw/s", "of DRAM", "GMAC/s", "of peak"}, wide: 1}
+	for _, p := range r.Products {
+		for _, k := range p.Kernels {
+			row := []any{k.Name, k.Trace, fmt.Sprintf("%.2f", k.Stored), k.Exact, "-", "-", "-", "-"}
+			if s := k.speed; s != nil {
+				row[4], row[5] = fmt.Sprintf("%.1f", s.GEMV), fmt.Sprintf("%.2f", s.ReadShare)
+				if s.GEMM > 0 {
+					row[6], row[7] = fmt.Sprintf("%.0f", s.GEMM), fmt.Sprintf("%.2f", s.DotShare)
+				}
+			}
+			t.add(row...)
+		}
+	}
+	fmt.Fprintf(w, "%s\n\n", x.summary(r))
+	t.print(w, widthOf(w))
+	if len(speeds) > 0 {
+		fmt.Fprintf(w, "\nbits/w: stored bits per weight, scales included. Gw/s: weights per ns out of DRAM, all columns\n"+
+			"of the kernel, one thread. GMAC/s: %d activations. Shares: of measured read bandwidth (nominal bits\n"+
+			"of the format) and of the peak of int8 dot products.\n", gemmN)
+	}
+	if n := len(x.others); n > 0 {
+		fmt.Fprintf(w, "\n%d tensors are no matrices (norms, biases): %s\n", n, shorten(strings.Join(x.others, " "), 100))
+	}
+	x.printLeft()
+	return nil
+}
+
+// summary is a line for the package and one for each product.
+func (x *compilation) summary(r jsonReport) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "package %s in %s", r.Package, r.Dir)
+	if r.Module != "" {
+		fmt.Fprintf(&b, ", module %s", r.Module)
+	}
+	if !x.noCheck {
+		b.WriteString(": builds, vets and passes its tests")
+	}
+	for _, p := range r.Products {
+		act := "one scale per row of activations"
+		if p.ActGroup > 0 {
+			act = fmt.Sprintf("one scale per %d activations", p.ActGroup)
+		}
+		fmt.Fprintf(&b, "\n%s: %s weights, %s", p.Name, p.Format, act)
+		for i, s := range p.Shapes {
+			sep := ", "
+			if i == 0 {
+				sep = "; "
+			}
+			fmt.Fprintf(&b, "%s%d of %d x %d", sep, s.Count, s.M, s.K)
+		}
+	}
+	return b.String()
+}
+
+// printLeft lists what was left out.
+func (x *compilation) printLeft() {
+	if len(x.left) == 0 || x.json {
+		return
+	}
+	t := table{head: []string{"left out", "type", "reason"}, wide: 2}
+	for _, l := range x.left {
+		t.add(l.Name, l.Type, l.Reason)
+	}
+	fmt.Fprintln(x.out)
+	t.print(x.out, widthOf(x.out))
+}
