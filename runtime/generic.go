@@ -126,41 +126,38 @@ func (p *Product) scale(w matrix, row, k int) (scale float32, zero int32) {
 	return scale, zero
 }
 
-// decoder is a layout's codes as tables: where each lies in the first record of
-// a tile, and the pieces it consists of.
+// decoder is a layout's codes as a table: the pieces of each, in the first record
+// of a tile.
 type decoder struct {
 	l      *format.Layout
-	cells  []cell // [TileM][RecordK]
-	fields [][]piece
+	pieces []piece // [TileM][RecordK][per]
+	per    int     // the most pieces that a code has; others are padded
 	levels [256]int8
 }
 
-type cell struct{ at, field int32 }
-
 // piece is consecutive bits of a code in one byte.
 type piece struct {
-	word     int32
+	at       int32
 	from, to uint8 // lowest bit in the byte, in the code
-	mask     byte
+	mask     byte  // 0: nothing
 }
 
 func newDecoder(l *format.Layout, w format.Weight) *decoder {
-	p := l.Part(format.Codes)
-	d := &decoder{l: l, cells: make([]cell, l.TileM*l.RecordK)}
-	for i := range d.cells {
-		row, k := i/l.RecordK, i%l.RecordK
-		d.cells[i] = cell{int32(p.Offset(row, k)), int32(p.Field(row, k))}
+	p, d := l.Part(format.Codes), &decoder{l: l}
+	fields := make([][]piece, len(p.Map))
+	for f, bits := range p.Map {
+		fields[f] = piecesOf(bits, p.WordStride)
+		d.per = max(d.per, len(fields[f]))
 	}
-	for _, bits := range p.Map {
-		var ps []piece
-		for i, b := range bits {
-			if n := len(ps); i > 0 && b.Word == bits[i-1].Word && b.Bit == bits[i-1].Bit+1 {
-				ps[n-1].mask = ps[n-1].mask<<1 | 1
-				continue
-			}
-			ps = append(ps, piece{int32(b.Word * p.WordStride), uint8(b.Bit), uint8(i), 1})
+	d.pieces = make([]piece, l.TileM*l.RecordK*d.per)
+	for i := range l.TileM * l.RecordK {
+		row, k := i/l.RecordK, i%l.RecordK
+		of := d.pieces[i*d.per:][:d.per]
+		copy(of, fields[p.Field(row, k)])
+		at := int32(p.Offset(row, k))
+		for j := range of {
+			of[j].at += at
 		}
-		d.fields = append(d.fields, ps)
 	}
 	for c, v := range w.Levels {
 		d.levels[c] = int8(v)
@@ -168,22 +165,51 @@ func newDecoder(l *format.Layout, w format.Weight) *decoder {
 	return d
 }
 
+// piecesOf joins bits of a code that are neighbours in a byte too.
+func piecesOf(bits []format.BitPos, stride int) []piece {
+	var ps []piece
+	for i, b := range bits {
+		if n := len(ps); i > 0 && b.Word == bits[i-1].Word && b.Bit == bits[i-1].Bit+1 {
+			ps[n-1].mask = ps[n-1].mask<<1 | 1
+			continue
+		}
+		ps = append(ps, piece{int32(b.Word * stride), uint8(b.Bit), uint8(i), 1})
+	}
+	return ps
+}
+
 // row decodes the first len(to) weights of a row.
 func (d *decoder) row(to []int8, w matrix, row int) {
-	cells := d.cells[row%d.l.TileM*d.l.RecordK:][:d.l.RecordK]
+	size := d.l.RecordK * d.per
+	pieces := d.pieces[row%d.l.TileM*size:][:size]
 	record := w.data[row/d.l.TileM*w.tileBytes:]
 	for len(to) > 0 {
-		n := min(len(to), len(cells))
-		for i, c := range cells[:n] {
-			var code byte
-			for _, p := range d.fields[c.field] {
-				code |= record[c.at+p.word] >> p.from & p.mask << p.to
-			}
-			to[i] = d.levels[code]
+		n := min(len(to), d.l.RecordK)
+		if d.per == 1 {
+			d.whole(to[:n], pieces, record)
+		} else {
+			d.split(to[:n], pieces, record)
 		}
-		to = to[n:]
-		if len(to) > 0 {
+		if to = to[n:]; len(to) > 0 {
 			record = record[d.l.RecordBytes:]
 		}
+	}
+}
+
+// whole decodes codes of one piece each.
+func (d *decoder) whole(to []int8, pieces []piece, record []byte) {
+	for i, p := range pieces[:len(to)] {
+		to[i] = d.levels[record[p.at]>>(p.from&7)&p.mask]
+	}
+}
+
+// split decodes codes of several pieces.
+func (d *decoder) split(to []int8, pieces []piece, record []byte) {
+	for i := range to {
+		var code byte
+		for _, p := range pieces[i*d.per:][:d.per] {
+			code |= record[p.at] >> (p.from & 7) & p.mask << (p.to & 7)
+		}
+		to[i] = d.levels[code]
 	}
 }

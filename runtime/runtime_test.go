@@ -24,6 +24,9 @@ func TestDefinition(t *testing.T) {
 		{"w4-g32", 0, 16, 32}, {"w4-g32", 32, 16, 64}, {"w2-g64-z", 0, 8, 128}, {"w3-g48-f32-z", 16, 8, 48},
 		{"w4-g128", 32, 16, 128}, {"w2", 0, 32, 16}, {"w3-row-f16", 0, 6, 24},
 	} {
+		if raceEnabled && c.act == 0 {
+			continue // slow
+		}
 		s := fakeSpec(t, c.name, c.act, c.rows, c.recordK, []int{1, 2, 4}, []int{1, 8}, []int{3}, []int{1})
 		if err := SelfTest(New(*s), newRand()); err != nil {
 			t.Errorf("%s, activation group %d: %v", c.name, c.act, err)
