@@ -1,0 +1,123 @@
+package tests
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/native"
+)
+
+// TestRandomFormats runs the default schedules, for all widths of column blocks,
+// of formats that no table has. TMACC_SEED replays a run, TMACC_FORMATS says how
+// many formats to try.
+func TestRandomFormats(t *testing.T) {
+	targets := native.Targets(t)
+	n := 50
+	if testing.Short() {
+		n = 5
+	}
+	n = fromEnv(t, "TMACC_FORMATS", n)
+	seed := fromEnv(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	fmt.Fprintf(os.Stderr, "TestRandomFormats: TMACC_SEED=%d TMACC_FORMATS=%d\n", seed, n)
+	rng := rand.New(rand.NewSource(int64(seed)))
+	problems := make(chan ir.Problem)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for p := range problems {
+				for _, target := range targets {
+					if err := runDefault(target, p); err != nil {
+						t.Errorf("%s: %v\n%+v", name(target), err, p)
+					}
+				}
+			}
+		})
+	}
+	for i := range n {
+		problems <- ownFormat(rng, i)
+	}
+	close(problems)
+	wg.Wait()
+}
+
+// ownFormat is a format with random levels.
+func ownFormat(rng *rand.Rand, i int) ir.Problem {
+	pick := func(xs ...int) int { return xs[rng.Intn(len(xs))] }
+	w := format.Weight{Name: fmt.Sprintf("random%d", i), Bits: 1 + i%6, Scale: []format.DType{format.F16, format.F32}[rng.Intn(2)]}
+	n := 1 << w.Bits
+	if rng.Intn(2) == 0 {
+		n = 2 + rng.Intn(n-1)
+	}
+	base, step := rng.Intn(256-2*n)-128, pick(1, 1, 1, 2)
+	for c := range n {
+		w.Levels = append(w.Levels, base+step*c)
+	}
+	switch rng.Intn(4) {
+	case 0: // a codebook
+		for c := range w.Levels {
+			w.Levels[c] = rng.Intn(256) - 128
+		}
+	case 1: // falling
+		for c := range w.Levels {
+			w.Levels[c] = base + step*(n-1-c)
+		}
+	case 2: // two codes of one value
+		w.Levels[rng.Intn(n)] = w.Levels[rng.Intn(n)]
+	}
+	w.Per = format.Per(rng.Intn(3))
+	p := ir.Problem{}
+	if w.Per == format.PerGroup {
+		w.Group = pick(16, 32, 48, 64, 80, 96, 112, 128, 160, 256)
+		w.Zero = rng.Intn(3) == 0
+		p.Act.Group = pick(0, 0, w.Group, 16)
+	} else {
+		p.Act.Group = pick(0, 0, 16, 48, 128)
+	}
+	p.Weight = w
+	return p
+}
+
+// runDefault runs the default schedules of p on one packed buffer's layout.
+func runDefault(target lower.Target, p ir.Problem) error {
+	uses, err := search.Default(p, target)
+	if err != nil {
+		return err
+	}
+	var ks []*native.Kernel
+	for _, u := range uses {
+		k, err := native.Compile(target, p, u.Trace)
+		if err != nil {
+			return fmt.Errorf("%d columns: %w", u.Cols, err)
+		}
+		if len(ks) > 0 && k.Weights.Hash() != ks[0].Weights.Hash() {
+			return fmt.Errorf("%d columns: another layout than %d columns", u.Cols, uses[0].Cols)
+		}
+		ks = append(ks, k)
+	}
+	unload, err := native.Assemble(target, ks)
+	if err != nil {
+		return err
+	}
+	defer unload()
+	rng := rand.New(rand.NewSource(1))
+	for _, k := range ks {
+		a := &attempt{Replay: Replay{Problem: p, Trace: k.Trace}, target: target, k: k}
+		for _, kind := range []check.Kind{check.Uniform, check.Extreme, check.NotFinite} {
+			c := a.shape(rng, kind)
+			if err := k.Check(c); err != nil {
+				return fmt.Errorf("%d columns, m %d n %d k %d, inputs of kind %d: %w\n%s", k.Cols, c.M, c.N, c.K, kind, err, a)
+			}
+		}
+	}
+	return nil
+}
