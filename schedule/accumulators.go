@@ -90,8 +90,8 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 	if !ok {
 		return nil, illegal(x, x.Type, "want i16 or i32")
 	}
-	if len(s.stages) == 0 {
-		return nil, illegal(x, x.Type, "decompose first")
+	if err := s.decomposed(x, x.Type); err != nil {
+		return nil, err
 	}
 	c := s.clone()
 	st := c.main()
@@ -126,11 +126,17 @@ type ReadScaled struct {
 
 // Apply implements Step.
 func (x ReadScaled) Apply(s *State) (*State, error) {
+	if err := s.decomposed(x, "codes"); err != nil {
+		return nil, err
+	}
 	if s.weights == nil {
 		return nil, illegal(x, "codes", "pack first: it reads the fields of the layout")
 	}
 	if x.Below < 2 || x.Below > 8 {
 		return nil, illegal(x, "codes", "below %d: want 2 to 8", x.Below)
+	}
+	if s.scaledClasses() {
+		return nil, illegal(x, "codes", "already read scaled")
 	}
 	c := s.clone()
 	st := c.main()
@@ -141,46 +147,36 @@ func (x ReadScaled) Apply(s *State) (*State, error) {
 	if st.isStaged("w") {
 		return nil, illegal(x, "codes", "must come before stage w")
 	}
-	if s.scaledClasses() {
-		return nil, illegal(x, "codes", "already read scaled")
-	}
 	part := c.weights.Part("codes")
 	if len(part.Map) < 2 {
 		return nil, illegal(x, "codes", "a byte holds one field")
 	}
-	field, names, err := c.fieldOf(part)
-	if err != nil {
-		return nil, illegal(x, "codes", "%v", err)
-	}
+	field, loops := c.fieldOf(part)
 	shifts := fieldShifts(part, x.Below)
 	classes := slices.Compact(slices.Sorted(slices.Values(shifts)))
-	classOf, counts := make([]int, len(shifts)), make([]int, len(classes))
+	classOf := make([]int, len(shifts))
 	for f, sh := range shifts {
 		classOf[f] = slices.Index(classes, sh)
-		counts[classOf[f]]++
 	}
 	st.values["w"] = ir.Binary{Op: ir.Shl, X: raw, Y: ir.Lookup{Table: shifts, T: format.U8, X: field}}
 	keep := nest.Keep{Name: "scale", N: len(classes), Value: ir.Lookup{Table: classOf, T: format.I32, X: field}}
 	low := st.insert([]nest.Keep{keep}, func(t ir.Expr) ir.Expr {
 		return ir.Binary{Op: ir.ShrS, X: t, Y: ir.Lookup{Table: classes, T: format.I32, X: ir.Axis{Name: "scale"}}}
 	})
-	low.shift, low.counts, low.fields = classes, counts, names
+	low.shift, low.classOf, low.fields = classes, classOf, loops
 	return c, nil
 }
 
 // fieldOf is the field number of the current point in terms of loops.
-func (s *State) fieldOf(part *format.Part) (ir.Expr, []string, error) {
+func (s *State) fieldOf(part *format.Part) (ir.Expr, []fieldLoop) {
 	var field ir.Expr = ir.I32(0)
-	var names []string
+	var loops []fieldLoop
 	for _, d := range part.Fields {
-		l, err := s.loopOf(d)
-		if err != nil {
-			return nil, nil, err
-		}
-		names = append(names, l.Name)
+		l := s.loopOf(d)
+		loops = append(loops, fieldLoop{l.Name, l.N, d.Stride})
 		field = ir.Binary{Op: ir.Add, X: field, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(d.Stride)}}
 	}
-	return field, names, nil
+	return field, loops
 }
 
 // fieldShifts chooses, for each field, where its code is read: the lowest bit

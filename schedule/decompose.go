@@ -35,6 +35,8 @@ func affine(w format.Weight) (base, step int, ok bool) {
 func (x Decompose) Apply(s *State) (*State, error) {
 	w := s.Problem.Weight
 	switch {
+	case s.prepare:
+		return nil, s.decomposed(x, x.Family)
 	case len(s.stages) > 0:
 		return nil, illegal(x, x.Family, "already decomposed")
 	case x.Family != "dot":

@@ -22,8 +22,8 @@ type HoistZero struct {
 
 // Apply implements Step.
 func (x HoistZero) Apply(s *State) (*State, error) {
-	if len(s.stages) == 0 {
-		return nil, illegal(x, x.At, "decompose first")
+	if err := s.decomposed(x, x.At); err != nil {
+		return nil, err
 	}
 	if x.At != "init" && x.At != "flush" {
 		return nil, illegal(x, x.At, "want init or flush")
@@ -33,9 +33,6 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	}
 	if s.main().isStaged("w") {
 		return nil, illegal(x, x.At, "must come before stage w")
-	}
-	if s.scaledClasses() {
-		return nil, illegal(x, x.At, "must come before read_scaled")
 	}
 	c := s.clone()
 	st := c.main()
@@ -75,7 +72,6 @@ func (s *State) unsign(st *stage) (base, step int) {
 		}
 		st.values["w"] = lookup(up, format.U8, raw)
 	}
-	s.offset = base
 	st.body = product(value("w", format.U8), value("a", format.I8))
 	return base, step
 }

@@ -1,11 +1,16 @@
 package schedule
 
 import (
+	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/nest"
 )
+
+// maxCoef bounds how far one iteration of a loop moves along its axis.
+const maxCoef = 1 << 20
 
 var loopName = regexp.MustCompile(`^[a-z][a-z0-9_.]{0,15}$`)
 
@@ -27,9 +32,25 @@ func edit(x Step, s *State, loop string) (*State, *stage, int, error) {
 //	    s[m]       ->       for mi 32
 //	                            s[32*mo+mi]
 type Split struct {
-	Loop string    `json:"loop"`
-	By   int       `json:"by"`
-	Into [2]string `json:"into"`
+	Loop string `json:"loop"`
+	By   int    `json:"by"`
+	Into Pair   `json:"into"`
+}
+
+// Pair is the names of an outer and an inner loop.
+type Pair [2]string
+
+// UnmarshalJSON reads a list of two.
+func (p *Pair) UnmarshalJSON(data []byte) error {
+	var names []string
+	if err := json.Unmarshal(data, &names); err != nil {
+		return err
+	}
+	if len(names) != 2 {
+		return fmt.Errorf("%d loop names, want 2", len(names))
+	}
+	*p = Pair(names)
+	return nil
 }
 
 // Apply implements Step.
@@ -44,6 +65,8 @@ func (x Split) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "%d is not between 1 and 4096", x.By)
 	case l.N > 0 && l.N%x.By != 0:
 		return nil, illegal(x, x.Loop, "%d does not divide its extent %d", x.By, l.N)
+	case l.Coef*x.By > maxCoef:
+		return nil, illegal(x, x.Loop, "an iteration would advance by %d, at most %d", l.Coef*x.By, maxCoef)
 	case c.weights != nil:
 		return nil, illegal(x, x.Loop, "split before pack: the layout is made of the loops")
 	case l.Kind != nest.Serial:
@@ -69,8 +92,9 @@ func (x Split) Apply(s *State) (*State, error) {
 	return c, nil
 }
 
-// reserved are the stage axes, which loop names must not shadow.
-var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true}
+// reserved are names that loops must not take: the stage axes, the classes of
+// read_scaled, and what Pack calls the words of a cell.
+var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true, "scale": true, "words": true}
 
 // usedBy names what refers to a loop: an accumulator or a staged value.
 func (st *stage) usedBy(loop string) string {
@@ -78,7 +102,7 @@ func (st *stage) usedBy(loop string) string {
 		return acc
 	}
 	for _, lv := range st.levels {
-		if lv.At == loop || slices.Contains(lv.fields, loop) {
+		if lv.At == loop || slices.ContainsFunc(lv.fields, func(f fieldLoop) bool { return f.loop == loop }) {
 			return "accumulator " + lv.Temp.Name
 		}
 	}

@@ -31,8 +31,8 @@ type Pack struct {
 
 // Apply implements Step.
 func (x Pack) Apply(s *State) (*State, error) {
-	if len(s.stages) == 0 {
-		return nil, illegal(x, x.Tensor, "decompose first")
+	if err := s.decomposed(x, x.Tensor); err != nil {
+		return nil, err
 	}
 	switch x.Tensor {
 	case "codes":
@@ -186,17 +186,17 @@ func (s *State) digit(l nest.Loop, stride int) format.Digit {
 	return format.Digit{Axis: axis, Div: s.fullCoef(l), Mod: l.N, Stride: stride}
 }
 
-// loopOf is the loop that counts a digit.
-func (s *State) loopOf(d format.Digit) (nest.Loop, error) {
+// loopOf is the loop that counts a digit: after pack, loops stay as they are.
+func (s *State) loopOf(d format.Digit) nest.Loop {
 	for _, l := range s.main().loops {
 		if l.Root == "n" {
 			continue
 		}
 		if have := s.digit(l, d.Stride); have == d {
-			return l, nil
+			return l
 		}
 	}
-	return nest.Loop{}, fmt.Errorf("no loop counts the fields (%s / %d) mod %d", d.Axis, d.Div, d.Mod)
+	panic(fmt.Sprintf("BUG: schedule: no loop counts the fields (%s / %d) mod %d", d.Axis, d.Div, d.Mod))
 }
 
 // place gives the loops of a part strides of elem bytes and up, innermost
@@ -220,8 +220,7 @@ func (x Pack) scales(s *State, lay *format.Layout, order []nest.Loop, fields []f
 	var rows, groups []nest.Loop
 	all := slices.Clone(order)
 	for _, d := range fields {
-		l, _ := s.loopOf(d)
-		all = append(all, l)
+		all = append(all, s.loopOf(d))
 	}
 	for _, l := range all {
 		switch {

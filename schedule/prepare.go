@@ -25,7 +25,7 @@ func NewPrepare(p ir.Problem) (*State, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	s := &State{Problem: p, Graph: ir.PrepareAct(p)}
+	s := &State{Problem: p, Graph: ir.PrepareAct(p), prepare: true}
 	for _, gs := range s.Graph.Stages {
 		s.stages = append(s.stages, ownStage(gs))
 	}

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/tmacc/tmacc/ir"
@@ -29,8 +28,7 @@ func (s *State) CheckRanges() error {
 	}
 	for i := 1; i < len(st.levels); i++ {
 		lv := st.levels[i]
-		terms := s.terms(plan, i)
-		bound, worst := s.levelBound(i, terms, peak)
+		bound, shift, terms := s.levelBound(plan, i, peak)
 		limit := int64(math.MaxInt32)
 		switch {
 		case lv.Temp.Elem == format.I16:
@@ -39,14 +37,14 @@ func (s *State) CheckRanges() error {
 			continue
 		}
 		if bound > limit {
-			return &Overflow{lv.Temp.Name, lv.Temp.Elem.String(), bound, limit, peak, actMax, worst}
+			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), bound, limit, terms, peak, shift, actMax}
 		}
 	}
 	return s.checkSum()
 }
 
 // valueRange is the range of what the dot product multiplies activations with,
-// before any field scaling.
+// before any field scaling. Packing refuses codes without a level.
 func (s *State) valueRange() (lo, hi int) {
 	w := s.Problem.Weight
 	lo, hi = w.MinLevel(), w.MaxLevel()
@@ -56,35 +54,36 @@ func (s *State) valueRange() (lo, hi int) {
 	if _, table := s.main().values["w"].(ir.Lookup); table {
 		return 0, hi - lo
 	}
-	return 0, 1<<w.Bits - 1
+	return 0, len(w.Levels) - 1
 }
 
-// terms is how many products accumulator i holds at most, per combination of
-// what it keeps apart.
-func (s *State) terms(p *nest.Plan, i int) int {
+// summed gives, by name, the trip counts of the loops whose products one element
+// of accumulator i adds up.
+func (s *State) summed(p *nest.Plan, i int) map[string]int {
 	kept := map[string]bool{}
 	for _, lv := range p.Levels[:i+1] {
 		for _, k := range lv.Keep {
 			kept[k.Name] = true
 		}
 	}
-	n, inside := 1, false
+	loops, inside := map[string]int{}, false
 	for _, l := range p.Loops {
 		inside = inside || l.Name == p.Levels[i].At
 		if !inside || l.Root != "k" || kept[l.Name] {
 			continue
 		}
-		trips := l.N
-		if trips == 0 {
-			trips = (s.Problem.LimitK() + l.Coef - 1) / l.Coef
+		loops[l.Name] = l.N
+		if l.N == 0 {
+			loops[l.Name] = (s.Problem.LimitK() + l.Coef - 1) / l.Coef
 		}
-		n *= trips
 	}
-	return n
+	return loops
 }
 
-// levelBound is the largest magnitude of accumulator i, over its classes.
-func (s *State) levelBound(i, terms, peak int) (bound int64, worst int) {
+// levelBound is the largest magnitude of accumulator i, and how many products of
+// which scale (a power of two) reach it.
+func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
+	loops := s.summed(p, i)
 	var classes *level
 	for j := 1; j <= i; j++ {
 		if s.main().levels[j].shift != nil {
@@ -92,31 +91,51 @@ func (s *State) levelBound(i, terms, peak int) (bound int64, worst int) {
 		}
 	}
 	if classes == nil {
-		return int64(terms) * int64(peak) * actMax, terms
+		terms = 1
+		for _, n := range loops {
+			terms *= n
+		}
+		return int64(terms) * int64(peak) * actMax, 0, terms
 	}
-	fields := 0
-	for _, n := range classes.counts {
-		fields += n
-	}
-	for c, n := range classes.counts {
-		t := s.termsOfClass(terms, n, fields)
-		if b := int64(t) * int64(peak) * actMax << classes.shift[c]; b > bound {
-			bound, worst = b, t
+	for c, sh := range classes.shift {
+		n := classes.terms(c, loops)
+		if b := int64(n) * int64(peak) * actMax << sh; b > bound {
+			bound, shift, terms = b, sh, n
 		}
 	}
-	return bound, worst
+	return bound, shift, terms
 }
 
-// termsOfClass: of terms products over all fields, those whose field is one of n.
-// Field loops over rows do not add terms; counting them keeps the bound safe.
-func (s *State) termsOfClass(terms, n, fields int) int {
-	summed := 1 // fields that are summed over, not rows
-	for _, d := range s.weights.Part("codes").Fields {
-		if d.Axis == "k" {
-			summed *= d.Mod
+// terms is how many products an accumulator of one class adds over loops: over
+// those that do not count fields all, of the fields the most that are in the
+// class for any position of the field loops that are not summed.
+func (lv *level) terms(class int, loops map[string]int) int {
+	terms, isField := 1, map[string]bool{}
+	for _, d := range lv.fields {
+		isField[d.loop] = true
+	}
+	for name, n := range loops {
+		if !isField[name] {
+			terms *= n
 		}
 	}
-	return terms / summed * min(n, summed)
+	at := map[int]int{} // by the part of the field number that stands still
+	for f, c := range lv.classOf {
+		still := 0
+		for _, d := range lv.fields {
+			if loops[d.loop] == 0 {
+				still += f / d.stride % d.n * d.stride
+			}
+		}
+		if c == class {
+			at[still]++
+		}
+	}
+	most := 0
+	for _, n := range at {
+		most = max(most, n)
+	}
+	return terms * most
 }
 
 // checkSum: the true sum of a group must fit 32 bits.
@@ -131,7 +150,7 @@ func (s *State) checkSum() error {
 		terms = s.Problem.LimitK()
 	}
 	if bound := int64(terms) * int64(peak) * actMax; bound > math.MaxInt32 {
-		return &Overflow{"sum", "i32", bound, math.MaxInt32, peak, actMax, terms}
+		return &Overflow{"the sum of a group", "i32", bound, math.MaxInt32, terms, peak, 0, actMax}
 	}
 	return nil
 }
@@ -146,7 +165,7 @@ func (s *State) checkPairs() error {
 		}
 	}
 	if bound := int64(2*hi*actMax) << shift; bound > math.MaxInt16 {
-		return &Overflow{fmt.Sprintf("a pair of products (fields scaled by 2^%d)", shift), "i16", bound, math.MaxInt16, hi, actMax, 2}
+		return &Overflow{"a pair of products", "i16", bound, math.MaxInt16, 2, hi, shift, actMax}
 	}
 	return nil
 }

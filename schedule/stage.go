@@ -43,8 +43,8 @@ func (x ScaleAt) Apply(s *State) (*State, error) {
 		}
 		return nil, illegal(x, x.Where, "want begin or end")
 	}
-	if len(s.stages) == 0 {
-		return nil, illegal(x, x.Where, "decompose first")
+	if err := s.decomposed(x, x.Where); err != nil {
+		return nil, err
 	}
 	at := ""
 	for _, l := range s.main().loops {
@@ -56,8 +56,8 @@ func (x ScaleAt) Apply(s *State) (*State, error) {
 }
 
 func stageAt(x Step, s *State, name, at string) (*State, error) {
-	if len(s.stages) == 0 {
-		return nil, illegal(x, name, "decompose first")
+	if err := s.decomposed(x, name); err != nil {
+		return nil, err
 	}
 	c := s.clone()
 	st := c.main()
@@ -98,6 +98,9 @@ type Prefetch struct {
 
 // Apply implements Step.
 func (x Prefetch) Apply(s *State) (*State, error) {
+	if err := s.decomposed(x, "codes"); err != nil {
+		return nil, err
+	}
 	switch {
 	case x.Bytes < 64 || x.Bytes > 1<<20 || x.Bytes%64 != 0:
 		return nil, illegal(x, "codes", "%d bytes: want a multiple of 64 up to 1 MiB", x.Bytes)

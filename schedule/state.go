@@ -15,11 +15,11 @@ type State struct {
 	Problem ir.Problem
 	Graph   *ir.Graph
 	stages  []*stage
+	prepare bool           // the graph is ir.PrepareAct
 	weights *format.Layout // nil until packed
 	packed  Pack           // the step that packed them
 	chunk   int            // activation elements of a column that lie together; 0: not chosen
 	ahead   int            // prefetch distance of the codes, bytes
-	offset  int            // what hoist_zero added to every level
 	hoisted bool
 	sumBy   int // what the caller multiplies activation sums by, 0: nothing
 }
@@ -44,10 +44,17 @@ type stage struct {
 // outermost loop of stage axis Root ("": of any reduction).
 type level struct {
 	nest.Level
-	root   string
-	shift  []int // of each class, set by read_scaled
-	counts []int // field values in each class
-	fields []string
+	root string
+	// Set by read_scaled, which makes classes of fields:
+	shift   []int // of each class
+	classOf []int // of each field number
+	fields  []fieldLoop
+}
+
+// fieldLoop counts a digit of the field number.
+type fieldLoop struct {
+	loop      string
+	n, stride int
 }
 
 // NewMatmul is the state of a product before any step.
@@ -56,6 +63,17 @@ func NewMatmul(p ir.Problem) (*State, error) {
 		return nil, err
 	}
 	return &State{Problem: p, Graph: ir.Matmul(p)}, nil
+}
+
+// decomposed says why x, a step of products, does not apply yet or ever.
+func (s *State) decomposed(x Step, thing string) error {
+	switch {
+	case s.prepare:
+		return illegal(x, thing, "is for products; activations are prepared by loops alone")
+	case len(s.stages) == 0:
+		return illegal(x, thing, "decompose first")
+	}
+	return nil
 }
 
 // clone copies s deeply enough for a step to edit.
@@ -116,7 +134,7 @@ func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *level {
 	low := *st.lowest()
 	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.levels[0].Temp.Name, len(st.levels)), Elem: low.Temp.Elem}
 	low.Temp, low.Keep, low.Init = t, keep, nil
-	low.shift, low.counts, low.fields = nil, nil, nil
+	low.shift, low.classOf, low.fields = nil, nil, nil
 	low.Flush = flush(ir.Read{T: t})
 	st.levels = append(st.levels, low)
 	return st.lowest()

@@ -152,18 +152,24 @@ func illegal(step Step, thing, reason string, args ...any) error {
 	return &Illegal{NameOf(step), thing, fmt.Sprintf(reason, args...)}
 }
 
-// Overflow says that an accumulator could lose information: with every code of
-// value Level and every activation Act, Terms products of a sum exceed it.
+// Overflow says that what could lose information: with the weight value Value,
+// scaled by 2^Shift, and the activation Act everywhere, a sum of Terms products
+// is Bound, beyond the Limit of its type. After hoist_zero, which makes weights
+// unsigned, Value counts from the lowest level.
 type Overflow struct {
-	Acc        string
-	Type       string
-	Bound      int64
-	Limit      int64
-	Level, Act int
-	Terms      int
+	What         string
+	Type         string
+	Bound, Limit int64
+	Terms        int
+	Value, Shift int
+	Act          int
 }
 
 func (e *Overflow) Error() string {
-	return fmt.Sprintf("accumulator %s (%s) could overflow: %d terms with weight level %d and activation %d reach %d, beyond %d",
-		e.Acc, e.Type, e.Terms, e.Level, e.Act, e.Bound, e.Limit)
+	scale := ""
+	if e.Shift > 0 {
+		scale = fmt.Sprintf(" (scaled by 2^%d)", e.Shift)
+	}
+	return fmt.Sprintf("%s (%s) could overflow: %d products of weight %d%s and activation %d are %d, beyond %d",
+		e.What, e.Type, e.Terms, e.Value, scale, e.Act, e.Bound, e.Limit)
 }

@@ -1,0 +1,305 @@
+package schedule
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata and docs")
+
+// productOf is the product of weights by name, or of levels -3 0 1 7 ("codebook").
+func productOf(t testing.TB, name string) ir.Problem {
+	t.Helper()
+	if name == "codebook" {
+		return ir.Problem{Weight: format.Weight{Name: name, Bits: 2, Levels: []int{-3, 0, 1, 7}, Per: format.PerRow, Scale: format.F32}}
+	}
+	w, err := format.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ir.Problem{Weight: w}
+}
+
+// Loops of the examples: n and mt by the caller, rows r and lanes l, elements of
+// K by ks, u, fields f and j.
+var (
+	dot     = Decompose{"dot", "affine"}
+	unsign  = HoistZero{"init"}
+	columns = Bind{"n", "outer"}
+	lanes   = Trace{Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "outer"}, Bind{"l", "vector"}}
+	fields  = Trace{Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}}
+	pairs   = Trace{Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "jj"}}, Split{"jj", 2, Pair{"jo", "j"}},
+		Bind{"f", "unrolled"}, Bind{"jo", "vector"}}
+	order  = Reorder{[]string{"n", "mt", "ks", "f", "l", "j"}}
+	packed = Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense"}
+)
+
+// trace joins steps and lists of steps.
+func trace(parts ...any) Trace {
+	var t Trace
+	for _, p := range parts {
+		switch p := p.(type) {
+		case Trace:
+			t = append(t, p...)
+		case Step:
+			t = append(t, p)
+		default:
+			panic(fmt.Sprintf("no step: %T", p))
+		}
+	}
+	return t
+}
+
+// ready is the product of small tiles with all its loops, and its codes packed.
+func ready() Trace {
+	return trace(dot, unsign, columns, lanes, fields, Tensorize{"j", "dot4"}, order, packed)
+}
+
+// readyPairs is ready with sums of two products.
+func readyPairs() Trace {
+	return trace(dot, unsign, columns, lanes, pairs, Tensorize{"j", "dot2"},
+		Reorder{[]string{"n", "mt", "ks", "f", "l", "jo", "j"}},
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "jo", "j"}, Fields: []string{"f"}, Map: "dense"})
+}
+
+// grouped is ready for weights in groups of 32.
+func grouped(at string) Trace {
+	return trace(dot, HoistZero{at}, columns, lanes, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}},
+		Bind{"u", "unrolled"}, Bind{"f", "unrolled"}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "g", "u", "f", "l", "j"}})
+}
+
+// Each example is a step applied to a small state; its file in testdata holds
+// both.
+var examples = []struct {
+	name, weight string
+	before       Trace
+	step         Step
+}{
+	{"decompose_affine", "w2", nil, dot},
+	{"decompose_lookup", "codebook", nil, Decompose{"dot", "lookup"}},
+	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},
+	{"split_runtime", "w2", trace(dot), Split{"k", 16, Pair{"ko", "ki"}}},
+	{"fuse", "w2", trace(dot, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"ko", "ki"}}), Fuse{"ko", "ki", "kk"}},
+	{"reorder", "w2", trace(dot, Split{"m", 4, Pair{"mt", "r"}}, Bind{"r", "unrolled"}), Reorder{[]string{"n", "mt", "k", "r"}}},
+	{"bind_vector", "w2", trace(dot, columns, Split{"m", 16, Pair{"mt", "l"}}, Reorder{[]string{"n", "mt", "k", "l"}}), Bind{"l", "vector"}},
+	{"bind_unrolled", "w2", trace(dot, columns, fields[:2]), Bind{"f", "unrolled"}},
+	{"bind_outer", "w2", trace(dot), Bind{"n", "outer"}},
+	{"tensorize_dot4", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot4"}},
+	{"tensorize_dot2", "w2", trace(dot, columns, lanes, Split{"k", 2, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot2"}},
+	{"rfactor", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}, Reorder{[]string{"n", "mt", "ks", "f", "l"}}), Rfactor{"f"}},
+	{"read_scaled_all", "w2", ready(), ReadScaled{8}},
+	{"read_scaled_below_4", "w2", ready(), ReadScaled{4}},
+	{"stage_w", "w2", trace(dot, unsign, Split{"n", 2, Pair{"nt", "nc"}}, Bind{"nt", "outer"}, Bind{"nc", "unrolled"}, lanes,
+		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"nt", "mt", "ks", "nc", "l", "j"}}), Stage{"w", "ks"}},
+	{"stage_a", "w2", trace(dot, unsign, columns, Split{"m", 32, Pair{"mt", "mi"}}, Split{"mi", 16, Pair{"r", "l"}}, Bind{"mt", "outer"}, Bind{"r", "unrolled"},
+		Bind{"l", "vector"}, Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "ks", "r", "l", "j"}}), Stage{"a", "ks"}},
+	{"pack_dense", "w2", trace(dot, unsign, columns, lanes, fields, order), packed},
+	{"pack_planes", "w3", trace(dot, unsign, columns, lanes, Split{"k", 32, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, order),
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l", "j"}, Fields: []string{"f"}, Map: "planes"}},
+	{"pack_groups", "w4-g32-z", grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}},
+	{"pack_act", "w2", ready(), Pack{Tensor: "act", Chunk: 16}},
+	{"widen_every", "w2", trace(dot, columns, lanes, Split{"k", 16, Pair{"ko", "ki"}}, Reorder{[]string{"n", "mt", "ko", "ki", "l"}}), WidenEvery{"ki"}},
+	{"accumulate", "w2", trace(readyPairs(), Rfactor{"jo"}, WidenEvery{"f"}), Accumulate{"i16"}},
+	{"hoist_zero_init", "w4", trace(dot), HoistZero{"init"}},
+	{"hoist_zero_flush", "w1", trace(dot), HoistZero{"flush"}},
+	{"hoist_zero_points", "w4-g32-z", trace(dot), HoistZero{"init"}},
+	{"hoist_zero_lookup", "codebook", trace(Decompose{"dot", "lookup"}), HoistZero{"flush"}},
+	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},
+	{"prefetch", "w2", ready(), Prefetch{4096}},
+}
+
+func start(t testing.TB, weight string, tr Trace) *State {
+	t.Helper()
+	s, err := NewMatmul(productOf(t, weight))
+	if err == nil {
+		s, err = tr.Replay(s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSteps compares what each example does with its file, and sees that a step
+// leaves its argument alone.
+func TestSteps(t *testing.T) {
+	seen := map[string]bool{}
+	for _, x := range examples {
+		seen[NameOf(x.step)] = true
+		t.Run(x.name, func(t *testing.T) {
+			s := start(t, x.weight, x.before)
+			before := picture(s)
+			after, err := x.step.Apply(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := picture(s); got != before {
+				t.Errorf("Apply changed its argument to\n%s", got)
+			}
+			step, err := json.Marshal(Trace{x.step})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := fmt.Sprintf("%s: %s\n\n%s\n%s\n\n%s", x.weight, x.before, before, step, picture(after))
+			compare(t, "testdata/"+x.name+".golden", got)
+		})
+	}
+	for _, name := range StepNames() {
+		if !seen[name] {
+			t.Errorf("no example of %s", name)
+		}
+	}
+}
+
+// compare holds a file to text, or with -update writes it.
+func compare(t *testing.T, path, text string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("got\n%s\nwant (%s; go test ./schedule -update rewrites it)\n%s", text, path, want)
+	}
+}
+
+// picture is all that steps decide.
+func picture(s *State) string {
+	if len(s.stages) == 0 {
+		return s.Graph.String()
+	}
+	var b strings.Builder
+	for _, st := range s.stages {
+		plan, err := st.plan()
+		if err != nil {
+			return err.Error()
+		}
+		n := &nest.Nest{Name: st.name, Loops: append(slices.Clone(st.loops), keepLoops(plan)...)}
+		if n.Body, err = nest.Build(plan); err != nil {
+			for _, l := range st.loops {
+				fmt.Fprintf(&b, "  %v\n", l)
+			}
+			fmt.Fprintf(&b, "  not yet: %v\n", err)
+			continue
+		}
+		_, text, _ := strings.Cut(n.String(), "\n")
+		b.WriteString(text)
+	}
+	if s.weights != nil {
+		b.WriteString(layoutText(s.weights))
+	}
+	if s.sumBy != 0 {
+		fmt.Fprintf(&b, "activation sums come multiplied by %d\n", s.sumBy)
+	}
+	if s.chunk != 0 {
+		fmt.Fprintf(&b, "activations of a column lie together by %d\n", s.chunk)
+	}
+	if s.ahead != 0 {
+		fmt.Fprintf(&b, "codes are prefetched %d bytes ahead\n", s.ahead)
+	}
+	return b.String()
+}
+
+// layoutText is a layout by its formulas.
+func layoutText(l *format.Layout) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "tile of %d rows: %d bytes, then %d bytes per %d of K\n", l.TileM, l.HeaderBytes, l.RecordBytes, l.RecordK)
+	for _, p := range l.Parts {
+		fmt.Fprintf(&b, "  %s at %d", p.Name, p.Base)
+		for _, d := range p.Digits {
+			fmt.Fprintf(&b, " + %d*(%s/%d%%%d)", d.Stride, d.Axis, d.Div, d.Mod)
+		}
+		for _, d := range p.Fields {
+			fmt.Fprintf(&b, ", field %d*(%s/%d%%%d)", d.Stride, d.Axis, d.Div, d.Mod)
+		}
+		for f, bits := range p.Map {
+			fmt.Fprintf(&b, "\n    field %d:", f)
+			for _, at := range bits {
+				fmt.Fprintf(&b, " %d.%d", at.Word*p.WordStride, at.Bit)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// TestJSON: every step survives JSON, all of its fields set.
+func TestJSON(t *testing.T) {
+	for _, name := range StepNames() {
+		v := reflect.New(reflect.TypeOf(steps[name])).Elem()
+		for i := range v.NumField() {
+			switch f := v.Field(i); f.Interface().(type) {
+			case string:
+				f.SetString("x\"" + fmt.Sprint(i))
+			case int:
+				f.SetInt(int64(i + 7))
+			case []string:
+				f.Set(reflect.ValueOf([]string{"p", "q"}))
+			case Pair:
+				f.Set(reflect.ValueOf(Pair{"p", "q"}))
+			default:
+				t.Fatalf("%s: no value for a %v", name, f.Type())
+			}
+		}
+		want := Trace{v.Interface().(Step)}
+		data, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Trace
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s becomes %#v", data, got)
+		}
+		if strings.ToLower(string(data)) != string(data) {
+			t.Errorf("%s: a name is not in lower case", data)
+		}
+	}
+}
+
+func TestBadJSON(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{}`, `trace: json: cannot unmarshal object into Go value of type []map[string]json.RawMessage`},
+		{`[{"split":{"loop":"m","by":2,"into":["a","b"],"to":"x"}}]`, `trace: step 0: split: json: unknown field "to"`},
+		{`[{"prefetch":{"bytes":64}},{"tile":{}}]`, `trace: step 1: no transform "tile" (have ` + strings.Join(StepNames(), ", ") + `)`},
+		{`[{}]`, `trace: step 0 names 0 transforms, want 1`},
+		{`[{"bind":{},"fuse":{}}]`, `trace: step 0 names 2 transforms, want 1`},
+		{`[{"split":{"loop":"m","by":"2"}}]`, `trace: step 0: split: json: cannot unmarshal string into Go struct field Split.by of type int`},
+		{`[{"split":{"into":["a","b","c"]}}]`, `trace: step 0: split: 3 loop names, want 2`},
+		{`[{"split":{"into":["a"]}}]`, `trace: step 0: split: 1 loop names, want 2`},
+		{`[` + strings.Repeat(`{"bind":{}},`, 200) + `{"bind":{}}]`, `trace: 201 steps, at most 200`},
+	} {
+		var tr Trace
+		if err := json.Unmarshal([]byte(c.text), &tr); err == nil || err.Error() != c.want {
+			t.Errorf("%.100s\ngot  %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+func TestTraceString(t *testing.T) {
+	got := trace(readyPairs(), ReadScaled{4}, Rfactor{"jo"}, WidenEvery{"f"}, Accumulate{"i16"}, Fuse{"a", "b", "c"}, Stage{"w", "ks"}, ScaleAt{"end"}, Prefetch{4096}).String()
+	const want = "decompose dot affine; hoist_zero init; bind n outer; split m 16 mt l; bind mt outer; bind l vector; split k 16 ks kk; " +
+		"split kk 4 f jj; split jj 2 jo j; bind f unrolled; bind jo vector; tensorize j dot2; reorder n mt ks f l jo j; " +
+		"pack codes mt ks l jo j f dense; read_scaled 4; rfactor jo; widen_every f; accumulate i16; fuse a b c; stage w ks; scale_at end; prefetch 4096"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
