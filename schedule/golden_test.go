@@ -17,9 +17,18 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata and docs")
 
-// productOf is the product of weights by name, or of levels -3 0 1 7 ("codebook").
+// productOf is the product of weights by name, or of levels -3 0 1 7 ("codebook");
+// w4-g32/16 has activations in groups of 16.
 func productOf(t testing.TB, name string) ir.Problem {
 	t.Helper()
+	name, group, grouped := strings.Cut(name, "/")
+	if grouped {
+		p := productOf(t, name)
+		if _, err := fmt.Sscan(group, &p.Act.Group); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
 	if name == "codebook" {
 		return ir.Problem{Weight: format.Weight{Name: name, Bits: 2, Levels: []int{-3, 0, 1, 7}, Per: format.PerRow, Scale: format.F32}}
 	}

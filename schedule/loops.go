@@ -153,8 +153,10 @@ func (x Fuse) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Outer, "a bound loop cannot be fused")
 	case c.weights != nil:
 		return nil, illegal(x, x.Outer, "fuse before pack: the layout is made of the loops")
-	case st.usedBy(x.Outer)+st.usedBy(x.Inner) != "":
-		return nil, illegal(x, x.Outer, "%s refers to it", st.usedBy(x.Outer)+st.usedBy(x.Inner))
+	case st.usedBy(x.Outer) != "":
+		return nil, illegal(x, x.Outer, "%s refers to it", st.usedBy(x.Outer))
+	case st.usedBy(x.Inner) != "":
+		return nil, illegal(x, x.Inner, "%s refers to it", st.usedBy(x.Inner))
 	case !loopName.MatchString(x.Into):
 		return nil, illegal(x, x.Outer, "%q is not a loop name", x.Into)
 	}

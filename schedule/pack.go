@@ -130,8 +130,6 @@ func (x Pack) codes(s *State) (*State, error) {
 		return nil, illegal(x, tile.Name, "the first loop must be the run-time loop over rows")
 	case record.N != 0 || record.Root == "m" || record.Root == "":
 		return nil, illegal(x, record.Name, "the second loop must be the run-time loop over K: one linear stream")
-	case slices.ContainsFunc(loops[2:], func(l nest.Loop) bool { return l.N == 0 }):
-		return nil, illegal(x, x.Tensor, "only the tile and the record may be of run-time length")
 	case words > 1 && !slices.Contains(x.Order, "words"):
 		return nil, illegal(x, x.Tensor, "a cell has %d words: say where they go in the order", words)
 	}

@@ -1,0 +1,325 @@
+package schedule
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// with is ready with some of its steps left out, by name, and others after it.
+func with(t Trace, without string, more ...any) Trace {
+	var out Trace
+	for _, s := range t {
+		if NameOf(s) != without {
+			out = append(out, s)
+		}
+	}
+	return append(out, trace(more...)...)
+}
+
+// unpacked is ready before its codes are packed.
+func unpacked() Trace { return with(ready(), "pack") }
+
+// pack is packed with other loops.
+func pack(order string, fields ...string) Pack {
+	return Pack{Tensor: "codes", Order: strings.Fields(order), Fields: fields, Map: "dense"}
+}
+
+// refused are steps that do not apply to a state.
+var refused = []struct {
+	weight string
+	before Trace
+	step   Step
+	want   string
+}{
+	{"w2", ready(), dot, `decompose dot: already decomposed`},
+	{"w2", nil, Decompose{"lut", "affine"}, `decompose lut: no such family; have dot`},
+	{"w2", nil, Decompose{"dot", "table"}, `decompose table: want affine or lookup`},
+	{"codebook", nil, dot, `decompose affine: the levels are not evenly spaced; use lookup`},
+	{"w8", nil, Decompose{"dot", "lookup"}, `decompose lookup: 256 levels do not fit a table of 64`},
+
+	{"w2", nil, unsign, `hoist_zero init: decompose first`},
+	{"w2", trace(dot), HoistZero{"end"}, `hoist_zero end: want init or flush`},
+	{"w2", trace(dot, unsign), unsign, `hoist_zero init: already hoisted`},
+	{"w2", trace(dot, columns, lanes, Stage{"w", "k"}), unsign, `hoist_zero init: must come before stage w`},
+	{"w1", trace(dot), unsign, `hoist_zero init: levels 2 apart cannot start the accumulator; use flush`},
+
+	{"w2", trace(dot), Split{"q", 2, Pair{"a", "b"}}, `split q: no such loop`},
+	{"w2", trace(dot), Split{"k", 0, Pair{"a", "b"}}, `split k: 0 is not between 1 and 4096`},
+	{"w2", trace(dot), Split{"k", 4097, Pair{"a", "b"}}, `split k: 4097 is not between 1 and 4096`},
+	{"w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 24, Pair{"a", "b"}}, `split mm: 24 does not divide its extent 64`},
+	{"w2", trace(dot, Split{"k", 4096, Pair{"kt", "kk"}}), Split{"kt", 512, Pair{"a", "b"}}, `split kt: an iteration would advance by 2097152, at most 1048576`},
+	{"w2", ready(), Split{"f", 2, Pair{"a", "b"}}, `split f: split before pack: the layout is made of the loops`},
+	{"w2", unpacked(), Split{"f", 2, Pair{"a", "b"}}, `split f: it is bound unroll; split first`},
+	{"w2", trace(dot), Split{"k", 2, Pair{"a", "a"}}, `split k: want two different loop names, have "a" and "a"`},
+	{"w2", trace(dot), Split{"k", 2, Pair{"A", ""}}, `split k: want two different loop names, have "A" and ""`},
+	{"w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"k", 2, Pair{"mt", "b"}}, `split k: there is a loop or axis mt already`},
+	{"w2", trace(dot), Split{"k", 2, Pair{"a", "g"}}, `split k: there is a loop or axis g already`},
+	{"w2", trace(dot), Split{"k", 2, Pair{"scale", "b"}}, `split k: there is a loop or axis scale already`},
+	{"w2", trace(dot), Split{"m", 2, Pair{"words", "b"}}, `split m: there is a loop or axis words already`},
+	{"w2", trace(dot, Split{"k", 8, Pair{"ks", "kk"}}, WidenEvery{"kk"}), Split{"kk", 2, Pair{"a", "b"}}, `split kk: accumulator acc2 refers to it; split first`},
+	{"w2", trace(dot, Stage{"w", "k"}), Split{"k", 2, Pair{"a", "b"}}, `split k: staged w refers to it; split first`},
+
+	{"w2", trace(dot), Fuse{"q", "k", "a"}, `fuse q: no such loop`},
+	{"w2", trace(dot), Fuse{"n", "k", "a"}, `fuse n: loop k is not right inside it`},
+	{"w2", trace(dot), Fuse{"k", "n", "a"}, `fuse k: loop n is not right inside it`},
+	{"w2", trace(dot), Fuse{"m", "k", "a"}, `fuse m: k does not continue it`},
+	{"w2", trace(dot, fields[:2], Reorder{[]string{"n", "m", "ks", "j", "f"}}), Fuse{"j", "f", "a"}, `fuse j: f does not continue it`},
+	{"w2", trace(dot, fields), Fuse{"f", "j", "a"}, `fuse f: a bound loop cannot be fused`},
+	{"w2", trace(dot, columns, lanes, fields[:2], Reorder{[]string{"n", "mt", "l", "ks", "f", "j"}}, pack("mt ks l j", "f")), Fuse{"f", "j", "a"}, `fuse f: fuse before pack: the layout is made of the loops`},
+	{"w2", trace(dot, fields[:2], WidenEvery{"f"}), Fuse{"f", "j", "a"}, `fuse f: accumulator acc2 refers to it`},
+	{"w2", trace(dot, fields[:2], WidenEvery{"j"}, Stage{"w", "f"}), Fuse{"f", "j", "a"}, `fuse f: staged w refers to it`},
+	{"w2", trace(dot, fields[:2], WidenEvery{"j"}), Fuse{"f", "j", "a"}, `fuse j: accumulator acc2 refers to it`},
+	{"w2", trace(dot, fields[:2]), Fuse{"f", "j", "1"}, `fuse f: "1" is not a loop name`},
+	{"w2", trace(dot, fields[:2]), Fuse{"f", "j", "ks"}, `fuse f: there is a loop or axis ks already`},
+	{"w2", trace(dot, fields[:2]), Fuse{"f", "j", "m"}, `fuse f: there is a loop or axis m already`},
+
+	{"w2", trace(dot), Reorder{}, `reorder order: is empty`},
+	{"w2", trace(dot), Reorder{[]string{"q"}}, `reorder q: no such loop`},
+	{"w2", trace(dot), Reorder{[]string{"n", "q"}}, `reorder q: no such loop in this stage`},
+	{"w2", trace(dot), Reorder{[]string{"n", "m", "n"}}, `reorder n: named twice`},
+	{"w2", trace(dot), Reorder{[]string{"n", "m"}}, `reorder k: is not in the order`},
+
+	{"w2", trace(dot), Bind{"q", "outer"}, `bind q: no such loop`},
+	{"w2", trace(dot), Bind{"n", "parallel"}, `bind n: cannot be bound to "parallel"; have outer, unrolled, vector`},
+	{"w2", trace(dot, columns), columns, `bind n: is bound outer already`},
+	{"w2", trace(dot), Bind{"n", "vector"}, `bind n: its trip count is known at run time only`},
+	{"w2", trace(dot), Bind{"k", "outer"}, `bind k: a reduction cannot be spread over calls`},
+	{"w2", trace(dot, Split{"m", 65, Pair{"mt", "r"}}), Bind{"r", "unrolled"}, `bind r: 65 iterations are too many to unroll`},
+	{"w2", trace(dot, Split{"m", 24, Pair{"mt", "l"}}), Bind{"l", "vector"}, `bind l: 24 is not a power of two of at most 64 lanes`},
+
+	{"w2", trace(dot), Tensorize{"q", "dot4"}, `tensorize q: no such loop`},
+	{"w2", trace(dot, fields), Tensorize{"j", "dot8"}, `tensorize j: no instruction "dot8"; have dot4, dot2`},
+	{"w2", trace(dot, fields), Tensorize{"f", "dot4"}, `tensorize f: is bound unroll already`},
+	{"w2", trace(dot, fields), Tensorize{"j", "dot2"}, `tensorize j: dot2 wants the innermost 2 elements of K, this is 4 of k with stride 1`},
+	{"w2", trace(dot, fields[:2]), Tensorize{"f", "dot4"}, `tensorize f: dot4 wants the innermost 4 elements of K, this is 4 of k with stride 4`},
+	{"w2", trace(dot, Split{"m", 4, Pair{"mt", "r"}}), Tensorize{"r", "dot4"}, `tensorize r: dot4 wants the innermost 4 elements of K, this is 4 of m with stride 1`},
+	{"w4-g32", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}), Tensorize{"gi", "dot4"}, `tensorize gi: dot4 wants the innermost 4 elements of K, this is 4 of g with stride 1`},
+
+	{"w2", ready(), Rfactor{"q"}, `rfactor q: no such loop`},
+	{"w2", ready(), Rfactor{"l"}, `rfactor l: is not a loop of a reduction`},
+	{"w2", ready(), Rfactor{"ks"}, `rfactor ks: is for; only unrolled or vector loops can have an accumulator each`},
+	{"w2", ready(), Rfactor{"j"}, `rfactor j: is dot; only unrolled or vector loops can have an accumulator each`},
+	{"w4-g32", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}, Bind{"gi", "unrolled"}), Rfactor{"gi"}, `rfactor gi: groups have different scales`},
+	{"w2", trace(ready(), Rfactor{"f"}), Rfactor{"f"}, `rfactor f: accumulator acc2 keeps it apart already`},
+
+	{"w2", ready(), WidenEvery{"q"}, `widen_every q: no such loop`},
+	{"w2", ready(), WidenEvery{"l"}, `widen_every l: is not a loop over the elements of a group`},
+	{"w4-g32", grouped("init"), WidenEvery{"g"}, `widen_every g: is not a loop over the elements of a group`},
+	{"w2", readyPairs(), WidenEvery{"jo"}, `widen_every jo: is vector: there is nothing to flush inside an instruction`},
+
+	{"w2", nil, Accumulate{"i16"}, `accumulate i16: decompose first`},
+	{"w2", ready(), Accumulate{"f32"}, `accumulate f32: want i16 or i32`},
+	{"w2", ready(), Accumulate{"i16"}, `accumulate i16: the group's own sum is i32; add a level with rfactor, read_scaled or widen_every`},
+	{"w2", trace(ready(), Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: it is i32 already`},
+
+	{"w2", nil, ReadScaled{8}, `read_scaled codes: decompose first`},
+	{"w2", unpacked(), ReadScaled{8}, `read_scaled codes: pack first: it reads the fields of the layout`},
+	{"w2", ready(), ReadScaled{9}, `read_scaled codes: below 9: want 2 to 8`},
+	{"w2", ready(), ReadScaled{1}, `read_scaled codes: below 1: want 2 to 8`},
+	{"w2", with(ready(), "hoist_zero"), ReadScaled{8}, `read_scaled codes: the weight is not its code: only evenly spaced levels after hoist_zero are`},
+	{"w2", trace(ready(), Stage{"w", "ks"}), ReadScaled{8}, `read_scaled codes: must come before stage w`},
+	{"w2", trace(ready(), ReadScaled{4}), ReadScaled{8}, `read_scaled codes: already read scaled`},
+	{"w8", trace(with(ready(), "pack"), pack("mt ks f l j")), ReadScaled{8}, `read_scaled codes: a byte holds one field`},
+
+	{"w2", nil, Stage{"w", "k"}, `stage w: decompose first`},
+	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a`},
+	{"w2", ready(), Stage{"w", "q"}, `stage q: no such loop`},
+	{"w2", ready(), Stage{"w", "l"}, `stage l: is vector: a value cannot be staged between lanes`},
+	{"w2", ready(), Stage{"w", "j"}, `stage j: is dot: a value cannot be staged between lanes`},
+	{"w2", trace(ready(), Stage{"w", "ks"}), Stage{"w", "f"}, `stage w: is staged already`},
+	{"w2", nil, ScaleAt{"begin"}, `scale_at begin: decompose first`},
+	{"w2", trace(dot), ScaleAt{"middle"}, `scale_at middle: want begin or end`},
+	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"begin"}, `scale_at scale: is staged already`},
+
+	{"w2", nil, Prefetch{64}, `prefetch codes: decompose first`},
+	{"w2", ready(), Prefetch{100}, `prefetch codes: 100 bytes: want a multiple of 64 up to 1 MiB`},
+	{"w2", ready(), Prefetch{-64}, `prefetch codes: -64 bytes: want a multiple of 64 up to 1 MiB`},
+	{"w2", trace(ready(), Prefetch{64}), Prefetch{128}, `prefetch codes: already prefetched`},
+
+	{"w2", nil, packed, `pack codes: decompose first`},
+	{"w2", ready(), packed, `pack codes: already packed`},
+	{"w2", ready(), Pack{Tensor: "scales"}, `pack scales: no such tensor; have codes, act`},
+	{"w2", ready(), Pack{Tensor: "act", Chunk: 6}, `pack act: chunk 6: want a multiple of 4 up to 4096`},
+	{"w2", ready(), Pack{Tensor: "act", Chunk: 8, Map: "dense"}, `pack act: takes a chunk only`},
+	{"w2", unpacked(), pack("mt ks l n", "f"), `pack n: no such loop over rows or K`},
+	{"w2", unpacked(), pack("mt ks l q", "f"), `pack q: no such loop over rows or K`},
+	{"w2", unpacked(), pack("mt ks l l", "f"), `pack l: named twice`},
+	{"w2", unpacked(), pack("mt f l j", "ks"), `pack ks: a field loop needs a constant trip count`},
+	{"w2", unpacked(), pack("mt ks", "l", "f", "j"), `pack codes: 256 fields in a cell`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "sparse"}, `pack codes: no bit map "sparse"; have dense, planes`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "planes"}, `pack codes: bit planes have 8 fields, not 4`},
+	{"w2", unpacked(), pack("mt ks f l j"), `pack codes: format: dense map of 1 fields of 2 bits: does not fill words of 8 bits; use a multiple of 4 fields`},
+	{"w2", unpacked(), pack("mt", "f"), `pack codes: the order wants a tile loop and a record loop`},
+	{"w2", unpacked(), pack("mt ks l", "f"), `pack j: is not in the layout`},
+	{"w2", unpacked(), pack("l ks mt j", "f"), `pack l: the first loop must be the run-time loop over rows`},
+	{"w2", unpacked(), pack("mt l ks j", "f"), `pack l: the second loop must be the run-time loop over K: one linear stream`},
+	{"w4-g32/16", trace(dot, lanes, Split{"g", 3, Pair{"gt", "gi"}}, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), pack("mt gt gi u l j", "f"),
+		`pack gi: straddles the weight groups of 32`},
+	{"w4-g32/16", trace(dot, lanes, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), pack("mt g u l j", "f"),
+		`pack g: a record of 16 is not a whole number of weight groups of 32`},
+	{"w3", trace(dot, lanes, Split{"k", 32, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), pack("mt ks l j", "f"), `pack codes: a cell has 3 words: say where they go in the order`},
+	{"w2", trace(dot, Split{"m", 4096, Pair{"mt", "mm"}}, Split{"k", 4096, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"u", "f"}}), pack("mt ks mm u", "f"),
+		`pack codes: format: layout: tile_m 4096 by record_k 4096; both must be at least 1, their product at most 1048576`},
+}
+
+// fourGroups is grouped with records of four groups.
+func fourGroups(order string, more ...any) Trace {
+	return trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gi"}}, trace(more...),
+		Reorder{strings.Fields(order)}, pack("mt gt gi u l j", "f"))
+}
+
+// unfinished are traces that are legal but make no kernel.
+var unfinished = []struct {
+	weight string
+	trace  Trace
+	want   string
+}{
+	{"w2", nil, `trace: has no decompose`},
+	{"w2", unpacked(), `trace: has no pack of the codes`},
+	{"w4-g32-z", with(grouped("init"), "hoist_zero", pack("mt g u l j", "f")), `zero points: need hoist_zero: level - zero does not fit a byte`},
+	{"w2", with(ready(), "bind", Bind{"mt", "outer"}), `loop n: counts rows or columns at run time: bind it outer`},
+	{"w2", with(ready(), "reorder", Reorder{[]string{"mt", "ks", "n", "f", "l", "j"}}), `loop n: outer loops come first`},
+	{"w2", with(ready(), "tensorize"), `trace: has no tensorize`},
+	{"w2", readyPairs(), `dot2: sums to 16 bits: accumulate i16`},
+	{"w2", trace(ready(), Rfactor{"f"}, Accumulate{"i16"}), `dot4: sums to 32 bits: accumulate i32`},
+	{"w2", trace(with(readyPairs(), "hoist_zero"), Rfactor{"jo"}, Accumulate{"i16"}), `dot2: wants unsigned weights: hoist_zero`},
+	{"w4-g32", with(grouped("init"), "reorder", Reorder{[]string{"n", "mt", "u", "g", "f", "l", "j"}}, pack("mt g u l j", "f")),
+		`loop g: groups enclose their elements: move it outside the loops over k`},
+	{"w4-g32", fourGroups("n mt gt gi u f l j", Bind{"gi", "vector"}), `loop gi: groups are summed in order, not in lanes`},
+	{"w4-g32", fourGroups("n mt gi gt u f l j"), `loop gt: groups are summed in ascending order`},
+	{"w2", trace(dot, unsign, columns, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 2, Pair{"l", "mi"}}, Bind{"mt", "outer"}, Bind{"mi", "outer"}, Bind{"l", "vector"},
+		fields, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "mi", "ks", "f", "l", "j"}}, pack("mt ks mi l j", "f")),
+		`loop mi: the rows and columns of one call must be consecutive`},
+	{"w2", trace(ready(), Pack{Tensor: "act", Chunk: 32}), `pack act: the chunk does not divide a record of the weights`},
+}
+
+func TestUnfinished(t *testing.T) {
+	for _, c := range unfinished {
+		_, err := Compile(productOf(t, c.weight), c.trace)
+		var unfinished *Unfinished
+		if !errors.As(err, &unfinished) || err.Error() != c.want {
+			t.Errorf("%s: %s\ngot  %v\nwant %s", c.weight, c.trace, err, c.want)
+		}
+	}
+}
+
+// TestPreparing: steps for products refuse to prepare activations.
+func TestPreparing(t *testing.T) {
+	s, err := NewPrepare(productOf(t, "w2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{"w", "amax.k"}, ScaleAt{"begin"}, Prefetch{64}} {
+		_, err := step.Apply(s)
+		var illegal *Illegal
+		if !errors.As(err, &illegal) || illegal.Reason != "is for products; activations are prepared by loops alone" {
+			t.Errorf("%s: %v", Trace{step}, err)
+		}
+	}
+	_, err = WidenEvery{"amax.k"}.Apply(s)
+	if err == nil || err.Error() != "widen_every amax.k: is not a loop over the elements of a group" {
+		t.Error(err)
+	}
+}
+
+// TestFloatSum: no step reaches a state whose lowest sum is a float's, but one
+// would not be split up.
+func TestFloatSum(t *testing.T) {
+	s := start(t, "w2", ready())
+	s.main().levels = s.main().levels[:1]
+	_, err := Rfactor{"f"}.Apply(s)
+	if err == nil || err.Error() != "rfactor f: would change the order of a float sum" {
+		t.Error(err)
+	}
+}
+
+// TestEveryRule: each reason in this package's source is in a test.
+func TestEveryRule(t *testing.T) {
+	var tested []string
+	for _, c := range refused {
+		tested = append(tested, c.want)
+	}
+	for _, c := range unfinished {
+		tested = append(tested, c.want)
+	}
+	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum") // TestPreparing, TestFloatSum
+	for _, reason := range reasons(t) {
+		if reason == "%v" {
+			continue // the reason is another package's
+		}
+		rule := regexp.MustCompile(regexp.MustCompile(`%[a-z]`).ReplaceAllString(regexp.QuoteMeta(reason), ".*") + "$")
+		if !slices.ContainsFunc(tested, rule.MatchString) {
+			t.Errorf("no test of %q", reason)
+		}
+	}
+}
+
+// reasons are the last strings of all calls of illegal and of Unfinished literals.
+func reasons(t *testing.T) []string {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	add := func(e ast.Expr) {
+		lit, ok := e.(*ast.BasicLit)
+		if !ok {
+			t.Fatalf("a reason is no literal: %v", e)
+		}
+		s, err := strconv.Unquote(lit.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, s)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if id, ok := n.Fun.(*ast.Ident); ok && id.Name == "illegal" {
+					add(n.Args[2])
+				}
+			case *ast.CompositeLit:
+				if id, ok := n.Type.(*ast.Ident); ok && id.Name == "Unfinished" {
+					add(n.Elts[1])
+				}
+			}
+			return true
+		})
+	}
+	if len(out) < 60 {
+		t.Errorf("%d reasons found", len(out))
+	}
+	return out
+}
+
+// TestReplayNamesTheStep counts from 0.
+func TestReplayNamesTheStep(t *testing.T) {
+	_, err := Compile(productOf(t, "w2"), trace(ready(), packed))
+	if want := "step 12: pack codes: already packed"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	var illegal *Illegal
+	if !errors.As(err, &illegal) || illegal.Step != "pack" || illegal.Thing != "codes" {
+		t.Errorf("%#v", illegal)
+	}
+	_, err = CompilePrepare(productOf(t, "w2"), trace(Bind{"amax.k", "vector"}))
+	if want := "step 0: bind amax.k: its trip count is known at run time only"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
