@@ -189,7 +189,7 @@ var functions = []function{
 	{"ActSize", []string{"n", "k"}, params(nk), intErr,
 		"is the number of bytes of an activation buffer for n rows of k."},
 	{"PrepareAct", []string{"act", "x", "n", "k"}, params(jen.Id("act").Index().Byte(), jen.Id("x").Index().Float32(), nk), onlyE,
-		"quantizes n rows of k activations, x[n][k], into act, which has\n%ActSize(n, k) bytes. Every matrix that multiplies them can share it."},
+		"quantizes n rows of k activations, x[n][k], into act, which has\n%ActSize(n, k) bytes. Every matrix of the product can share it."},
 	{"Gemm", []string{"dst", "packed", "act", "lo", "hi", "opt"}, params(jen.Id("dst").Index().Float32(), jen.List(jen.Id("packed"), jen.Id("act")).Index().Byte(), jen.List(jen.Id("lo"), jen.Id("hi")).Int(), jen.Id("opt").Qual(runtimePath, "Options")), onlyE,
 		"multiplies rows lo up to hi of a packed matrix by the n rows of an activation\nbuffer: dst[j*m+r] is row r times activations j, for all m rows of the matrix.\nlo and hi must be multiples of %Step, or m. Calls on different rows may run at\nonce."},
 	{"Step", nil, nil, params(jen.Int()),

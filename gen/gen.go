@@ -14,9 +14,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/token"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir"
@@ -69,7 +71,7 @@ type Prepare struct {
 type Module struct {
 	Path    string
 	Version string // of tmacc to require; "v0.0.0" if empty
-	Replace string // a checkout of tmacc to use instead of that version, or empty
+	Replace string // a checkout of tmacc to use instead, absolute or beginning with "./" or "../"; or empty
 }
 
 // Error is a caller's fault: the part of the Spec and what is wrong with it.
@@ -113,9 +115,18 @@ func (m *Module) goMod() []byte {
 	}
 	text := fmt.Sprintf("module %s\n\ngo 1.26.0\n\nrequire %s %s\n", m.Path, modulePath, version)
 	if m.Replace != "" {
-		text += fmt.Sprintf("\nreplace %s => %s\n", modulePath, m.Replace)
+		text += fmt.Sprintf("\nreplace %s => %s\n", modulePath, quoted(m.Replace))
 	}
 	return []byte(text)
+}
+
+// quoted is a path as go.mod has it.
+func quoted(path string) string {
+	path = filepath.ToSlash(path)
+	if strings.ContainsAny(path, " \"'`()[]{},") {
+		return strconv.Quote(path)
+	}
+	return path
 }
 
 // writer is a Spec, checked and taken apart.

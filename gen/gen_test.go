@@ -99,7 +99,7 @@ func write(t *testing.T, s gen.Spec) string {
 		t.Fatal(err)
 	}
 	checkFiles(t, s, files)
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "a module")
 	if err := gen.Write(dir, files); err != nil {
 		t.Fatal(err)
 	}

@@ -147,11 +147,14 @@ func (p *Product) ActSize(n, k int) (int, error) {
 // ActStep is what divides the row ranges of PrepareActRows.
 func (p *Product) ActStep() int { return p.cut.widths[len(p.cut.widths)-1].cols }
 
+// SharesAct reports whether p and q accept each other's activation buffers: their
+// groups are the same, and so are the widths and chunks of their kernels.
+func (p *Product) SharesAct(q *Product) bool { return p.cut.id == q.cut.id }
+
 // PrepareAct quantizes n rows of k activations, x[n][k], into act, which has
 // ActSize(n, k) bytes: per row, or per group if the product has an activation
 // group, to integers -127 to 127 of one scale. A NaN or an infinity makes its
-// group's products NaN. Every product with the same groups on the same target
-// accepts the buffer.
+// group's products NaN. Products that SharesAct names accept the buffer too.
 func (p *Product) PrepareAct(act []byte, x []float32, n, k int) error {
 	return p.PrepareActRows(act, x, n, k, 0, n)
 }

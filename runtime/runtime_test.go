@@ -334,6 +334,9 @@ func TestSharedActivations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if other := New(*fakeSpec(t, "w2-g64", 0, 4, 64, []int{1, 2})); !a.SharesAct(b) || a.SharesAct(other) {
+		t.Error("SharesAct is wrong")
+	}
 	const m, n, k = 5, 3, 160
 	src, x := randomWeights(b.Weight(), m, k, newRand()), testActivations(n, k, newRand())[2]
 	dst, want := make([]float32, n*m), make([]float32, n*m)
