@@ -23,7 +23,8 @@ type GemmArgs struct {
 // float32, padded with zeros to a multiple of the kernel's PadK. Act (int8),
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
 // Amax, Finite and Inv are scratch of 4 bytes per group. All arrays that hold
-// one element per group have room for 64 elements more. Count[i] is
+// one element per group have room for 64 elements more, and Act is zero from K
+// up to PadK when the kernel is called. Count[i] is
 // ceil(K / the kernel's CountDiv[i]).
 type PrepareArgs struct {
 	X                   unsafe.Pointer

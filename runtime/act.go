@@ -154,7 +154,7 @@ func (p *Product) SharesAct(q *Product) bool { return p.cut.id == q.cut.id }
 // PrepareAct quantizes n rows of k activations, x[n][k], into act, which has
 // ActSize(n, k) bytes: per row, or per group if the product has an activation
 // group, to integers -127 to 127 of one scale. A NaN or an infinity makes its
-// group's products NaN. Products that SharesAct names accept the buffer too.
+// group's products NaN. Products for which SharesAct is true accept the buffer too.
 func (p *Product) PrepareAct(act []byte, x []float32, n, k int) error {
 	return p.PrepareActRows(act, x, n, k, 0, n)
 }
