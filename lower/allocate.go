@@ -105,9 +105,21 @@ func (l *lives) dies(r vir.Reg, at int) bool { return l.to[l.root[r]] == at }
 
 // pressure is the largest number of registers live at once, and where.
 func (l *lives) pressure() (need, at int) {
+	return l.atOnce(func(vir.Reg) bool { return true })
+}
+
+// carriedAtOnce is the largest number of carried registers live at once: no order
+// of instructions needs fewer registers.
+func carriedAtOnce(f *vir.Func) int {
+	mut := mutable(f)
+	n, _ := lifetimes(f).atOnce(func(r vir.Reg) bool { return mut[r] })
+	return n
+}
+
+func (l *lives) atOnce(counts func(vir.Reg) bool) (need, at int) {
 	change := make([]int, len(l.steps)+1)
 	for r, from := range l.from {
-		if from >= 0 {
+		if from >= 0 && counts(vir.Reg(r)) {
 			change[from]++
 			change[max(l.to[r], from+1)]--
 		}

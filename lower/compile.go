@@ -21,18 +21,23 @@ type Watch func(pass string, f *vir.Func)
 // that of vir.Verify for f.
 //
 // If the kernel needs too many vector registers, the end of the pipeline runs
-// again with operands left in memory: first with broadcasts read at every use,
-// then with constants loaded at their uses, as few of them as make it fit.
+// again: with values computed where they are needed, with broadcasts as operands,
+// with constants and at last with all values loaded at their uses, as few
+// constants as make it fit. watch sees only the run that is kept.
 func Compile(t Target, f *vir.Func, watch ...Watch) (*Kernel, error) {
 	if err := vir.Verify(f); err != nil {
 		return nil, err
 	}
-	c := &compiler{t: newTable(t), watch: watch}
-	f, err := c.run(c.t.front(), f)
+	c := &compiler{t: newTable(t)}
+	f, err := c.run(c.t.front(), f, watch)
 	if err != nil {
 		return nil, err
 	}
-	return c.fit(f)
+	p, k, err := c.fit(f)
+	if len(watch) > 0 {
+		c.run(c.t.back(p), f, watch)
+	}
+	return k, err
 }
 
 // Passes lists the passes that Compile runs, in order, when registers suffice.
@@ -68,34 +73,47 @@ func (t *table) front() []Pass {
 	}
 }
 
-// plan says which operands stay in memory so that registers suffice.
+// plan says what the end of the pipeline gives up so that registers suffice.
 type plan struct {
-	foldAll bool // loads are folded into each of their uses
-	reload  int  // constants that are loaded at each use
+	sink    bool // the order of instructions: values are computed where they are needed first
+	foldAll bool // broadcasts that can be operands are, each time they are used
+	reload  bool // values are loaded at each use
+	place   int  // constants that are loaded at each use
 }
 
 // back is the part of the pipeline that decides what registers hold.
 func (t *table) back(p plan) []Pass {
-	return []Pass{
-		// Constants move to where they are needed before fold and tie see how long
+	all := []struct {
+		wanted bool
+		Pass
+	}{
+		// Constants move to where they are needed before any pass looks at how long
 		// registers live.
-		{"place", func(f *vir.Func) (*vir.Func, error) { return t.place(f, p.reload) }},
+		{true, Pass{"place", func(f *vir.Func) (*vir.Func, error) { return t.place(f, p.place) }}},
+		// What fold sees afterwards: fewer stores between loads and their uses, fewer
+		// uses of a load.
+		{p.sink, Pass{"sink", sink}},
+		{p.reload, Pass{"reload", reload}},
 		// Fold after cse: two equal loads are one load with two uses, which stays.
-		{"fold", func(f *vir.Func) (*vir.Func, error) { return t.fold(f, p.foldAll) }},
+		{true, Pass{"fold", func(f *vir.Func) (*vir.Func, error) { return t.fold(f, p.foldAll) }}},
 		// Copies that need no register before tie makes some that do.
-		{"coalesce", coalesce},
+		{true, Pass{"coalesce", coalesce}},
 		// Tie last: the copies it makes look redundant to every other pass.
-		{"tie", t.tie},
-		{"number", number},
+		{true, Pass{"tie", t.tie}},
+		{true, Pass{"number", number}},
 	}
+	var passes []Pass
+	for _, p := range all {
+		if p.wanted {
+			passes = append(passes, p.Pass)
+		}
+	}
+	return passes
 }
 
-type compiler struct {
-	t     *table
-	watch []Watch
-}
+type compiler struct{ t *table }
 
-func (c *compiler) run(passes []Pass, f *vir.Func) (*vir.Func, error) {
+func (c *compiler) run(passes []Pass, f *vir.Func, watch []Watch) (*vir.Func, error) {
 	for _, p := range passes {
 		g, err := p.Run(f)
 		if err != nil {
@@ -104,7 +122,7 @@ func (c *compiler) run(passes []Pass, f *vir.Func) (*vir.Func, error) {
 		if err := vir.Verify(g); err != nil {
 			panic(fmt.Sprintf("BUG: %s: after %s: %v\n%s", c.t.m.Name, p.Name, err, g))
 		}
-		for _, w := range c.watch {
+		for _, w := range watch {
 			w(p.Name, g)
 		}
 		f = g
@@ -112,29 +130,41 @@ func (c *compiler) run(passes []Pass, f *vir.Func) (*vir.Func, error) {
 	return f, nil
 }
 
-// fit ends the pipeline with the plan that keeps the most in registers.
-func (c *compiler) fit(f *vir.Func) (*Kernel, error) {
-	n := numConstants(f)
+// fit finds the plan that gives up least, and the kernel that comes of it. If the
+// carried registers alone are too many, it does not look for one.
+func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 	k, err := c.finish(f, plan{})
-	if !isPressure(err) {
-		return k, err
+	if !isPressure(err) || carriedAtOnce(f) > c.t.m.NumVec {
+		return plan{}, k, err
 	}
-	if k, err := c.finish(f, plan{foldAll: true}); !isPressure(err) {
-		return k, err
-	}
-	if k, last := c.finish(f, plan{true, n}); last != nil {
-		return k, last
-	}
-	few, enough := 0, n // few reloads do not suffice, enough do
-	for enough-few > 1 {
-		mid := (few + enough) / 2
-		if _, err := c.finish(f, plan{true, mid}); err == nil {
-			enough = mid
-		} else {
-			few = mid
+	n := numConstants(f)
+	for _, p := range []plan{
+		{sink: true},
+		{sink: true, foldAll: true},
+		{sink: true, foldAll: true, place: n},
+		{sink: true, reload: true},
+		{sink: true, reload: true, place: n},
+	} {
+		if k, err := c.finish(f, p); !isPressure(err) {
+			return c.keepConstants(f, p, k, err)
 		}
 	}
-	return c.finish(f, plan{true, enough})
+	return plan{}, nil, err
+}
+
+// keepConstants makes p, which gave k and err, load as few constants at their uses
+// as it takes.
+func (c *compiler) keepConstants(f *vir.Func, p plan, k *Kernel, err error) (plan, *Kernel, error) {
+	for few := 0; err == nil && p.place-few > 1; { // few do not suffice, p.place do
+		q := p
+		q.place = (few + p.place) / 2
+		if better, err := c.finish(f, q); err == nil {
+			p, k = q, better
+		} else {
+			few = q.place
+		}
+	}
+	return p, k, err
 }
 
 func isPressure(err error) bool {
@@ -143,7 +173,7 @@ func isPressure(err error) bool {
 }
 
 func (c *compiler) finish(f *vir.Func, p plan) (*Kernel, error) {
-	f, err := c.run(c.t.back(p), f)
+	f, err := c.run(c.t.back(p), f, nil)
 	if err != nil {
 		return nil, err
 	}

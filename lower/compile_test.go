@@ -49,17 +49,35 @@ func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 	target.m.NumVec, target.m.NumGP = 1000, 1000
 	want := [2][]byte{run(t, f, seed, 0), run(t, f, seed, virgen.MaxTrips)}
 	before := f
-	k, err := Compile(target, f, func(pass string, g *vir.Func) {
+	same := func(pass string, g *vir.Func) {
 		for i, n := range []int{0, virgen.MaxTrips} {
 			if !bytes.Equal(run(t, g, seed, n), want[i]) {
 				t.Fatalf("seed %d, features %b: pass %s changes the meaning of\n%s\nto\n%s", seed, target.m.Has, pass, before, g)
 			}
 		}
 		before = g
-	})
+	}
+	c := &compiler{t: newTable(target)}
+	legal, err := c.run(c.t.front(), f, []Watch{same})
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
+	for _, p := range []plan{{}, {sink: true, foldAll: true, place: 2}, {sink: true, reload: true}} {
+		before = legal
+		g, err := c.run(c.t.back(p), legal, []Watch{same})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		k, err := c.t.kernel(g)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		checkReplay(t, k, seed)
+	}
+}
+
+func checkReplay(t *testing.T, k *Kernel, seed int64) {
+	t.Helper()
 	for _, n := range []int{0, virgen.MaxTrips} {
 		if err := replay(k, n); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, Dump(k))

@@ -18,7 +18,7 @@ var toyNames = map[string]Features{
 }
 
 // Each file of testdata is a case of the pass its name begins with: comments, the
-// machine ("toy NAME", with "reload N" or "foldall" for a plan), the function
+// machine ("toy NAME", with "place 1" or "foldall" for a plan), the function
 // before, "-->", the function after. A case of "kernel" ends in machine operations.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -70,8 +70,8 @@ func parseCase(t *testing.T, head string) (target toy, p plan, text string) {
 				t.Fatalf("no toy %s", words[1])
 			}
 			p.foldAll = strings.Contains(line, "foldall")
-			if strings.Contains(line, "reload 1") {
-				p.reload = 1
+			if strings.Contains(line, "place 1") {
+				p.place = 1
 			}
 		default:
 			text += line
@@ -92,6 +92,7 @@ func goldenRun(t *testing.T, target toy, p plan, pass string, f *vir.Func) strin
 		return Dump(k)
 	}
 	x := newTable(target)
+	p.sink, p.reload = true, true
 	for _, ps := range append(x.front(), x.back(p)...) {
 		if ps.Name != pass {
 			continue

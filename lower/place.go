@@ -9,7 +9,7 @@ import (
 
 // place loads each constant once, before the first outermost loop (or
 // instruction) that uses it, and again only after a loop that does not: no
-// register holds it there. The reload constants that loops use least are instead
+// register holds it there. The last constants that loops use least are instead
 // loaded right before every instruction that uses them, which costs a load there
 // and frees a register. Constants of equal bytes share a register.
 //

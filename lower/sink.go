@@ -1,0 +1,156 @@
+package lower
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// sink moves every instruction down to where its result is first needed, so that
+// few values are live at once: each store and each update of a carried register
+// comes right after what only it needs. Where that is two values, the one that
+// takes more registers to compute comes first.
+//
+//	v1 = load x+0             v1 = load x+0
+//	v2 = load x+16            v3 = shl v1 2
+//	v3 = shl v1 2       ->    v0 = add v0 v3
+//	v4 = shl v2 4             v2 = load x+16
+//	v0 = add v0 v3            v4 = shl v2 4
+//	v0 = add v0 v4            v0 = add v0 v4
+func sink(f *vir.Func) (*vir.Func, error) {
+	g := *f
+	g.Body = (&sinker{mut: mutable(f), outer: map[vir.Reg]bool{}}).body(f.Body)
+	return &g, nil
+}
+
+// sinker works on one body at a time.
+type sinker struct {
+	mut   []bool
+	outer map[vir.Reg]bool // registers that bodies around define
+	def   map[vir.Reg]*waiting
+	queue []*waiting // in their order
+	out   []vir.Node
+}
+
+// waiting is an instruction that nothing has needed yet.
+type waiting struct {
+	in   *vir.Instr
+	need int // registers it takes to compute
+	done bool
+}
+
+func (s *sinker) body(body []vir.Node) []vir.Node {
+	inner := &sinker{mut: s.mut, outer: s.outer, def: map[vir.Reg]*waiting{}}
+	var mine []vir.Reg
+	for _, n := range body {
+		if in, ok := n.(*vir.Instr); ok && in.Dst != vir.NoReg && !s.outer[in.Dst] {
+			mine = append(mine, in.Dst)
+			s.outer[in.Dst] = true
+			inner.wait(in)
+			continue
+		}
+		inner.place(n)
+	}
+	for _, w := range inner.queue {
+		inner.emit(w)
+	}
+	for _, r := range mine {
+		delete(s.outer, r)
+	}
+	return inner.out
+}
+
+// wait puts off an instruction that only defines a register of this body.
+func (s *sinker) wait(in *vir.Instr) {
+	w := &waiting{in: in}
+	var needs []int
+	for _, r := range in.Args {
+		if d := s.def[r]; d != nil {
+			needs = append(needs, d.need)
+		}
+	}
+	w.need = 1
+	slices.SortFunc(needs, func(a, b int) int { return cmp.Compare(b, a) })
+	for i, n := range needs {
+		w.need = max(w.need, n+i)
+	}
+	s.def[in.Dst] = w
+	s.queue = append(s.queue, w)
+}
+
+// place appends a node that keeps its place, after what it needs and what must not
+// come after it.
+func (s *sinker) place(n vir.Node) {
+	nodes := []vir.Node{n}
+	defines, stores := map[vir.Reg]bool{}, map[int]bool{}
+	each(nodes, func(in *vir.Instr) {
+		if in.Dst != vir.NoReg && s.mut[in.Dst] {
+			defines[in.Dst] = true
+		}
+		if in.Op == vir.OpStore {
+			stores[in.Mem.Buf] = true
+		}
+	})
+	s.flush(defines, stores)
+	each(nodes, func(in *vir.Instr) { s.needAll(in) })
+	if l, ok := n.(*vir.Loop); ok {
+		for _, r := range l.Carried {
+			s.need(r)
+		}
+		c := *l
+		c.Body = s.body(l.Body)
+		n = &c
+	}
+	s.out = append(s.out, n)
+}
+
+// flush emits what reads a register or a buffer that is about to change.
+func (s *sinker) flush(defines map[vir.Reg]bool, stores map[int]bool) {
+	kept := s.queue[:0]
+	for _, w := range s.queue {
+		if w.done {
+			continue
+		}
+		reads := (w.in.Op.HasMem() || w.in.Fold > 0) && stores[w.in.Mem.Buf]
+		for _, r := range w.in.Args {
+			reads = reads || defines[r]
+		}
+		if reads {
+			s.emit(w)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	s.queue = kept
+}
+
+func (s *sinker) need(r vir.Reg) {
+	if w := s.def[r]; w != nil {
+		s.emit(w)
+	}
+}
+
+// needAll emits what defines the arguments and the old value of the result of in,
+// the costliest first.
+func (s *sinker) needAll(in *vir.Instr) {
+	var args []*waiting
+	for _, r := range append(in.Args[:len(in.Args):len(in.Args)], in.Dst) {
+		if w := s.def[r]; w != nil && !w.done && w.in != in {
+			args = append(args, w)
+		}
+	}
+	slices.SortStableFunc(args, func(a, b *waiting) int { return cmp.Compare(b.need, a.need) })
+	for _, w := range args {
+		s.emit(w)
+	}
+}
+
+func (s *sinker) emit(w *waiting) {
+	if w.done {
+		return
+	}
+	w.done = true
+	s.needAll(w.in)
+	s.out = append(s.out, w.in)
+}
