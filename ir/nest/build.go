@@ -243,8 +243,10 @@ func (b *builder) levelIndex(n int, open map[string]bool) []ir.Expr {
 	return idx
 }
 
-// domain is the loops over all elements of level n's accumulator: loops of the
-// plan in their order, then loops over classes that no open loop determines.
+// domain is the loops over all elements of level n's accumulator that are alive
+// where it is set and flushed: loops of the plan in their order, then loops over
+// classes that no loop determines. Loops that are open there already, though the
+// accumulator keeps them apart, stay where they are.
 func (b *builder) domain(n int) (loops []Loop, open map[string]bool) {
 	kept := map[string]bool{}
 	for i := range n + 1 {
@@ -256,7 +258,10 @@ func (b *builder) domain(n int) (loops []Loop, open map[string]bool) {
 	}
 	have := map[string]bool{}
 	for i, l := range b.p.Loops {
-		if kept[l.Name] || i > b.at(n) && !b.p.Reduce[l.Root] && l.Kind != Outer {
+		switch inside := i > b.at(n) && !b.p.Reduce[l.Root] && l.Kind != Outer; {
+		case i < b.at(n):
+			have[l.Name] = true
+		case inside || kept[l.Name]:
 			loops = append(loops, l)
 			have[l.Name] = true
 		}
