@@ -102,13 +102,22 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 	if low.Temp.Elem == t {
 		return nil, illegal(x, x.Type, "it is %s already", t)
 	}
+	if above := st.levels[len(st.levels)-2].Temp; above.Elem != format.I32 {
+		return nil, illegal(x, x.Type, "%s above it is %s", above.Name, above.Elem)
+	}
 	old := low.Temp
 	low.Temp = &ir.Tensor{Name: old.Name, Elem: t}
 	low.Flush = ir.Map(low.Flush, func(e ir.Expr) ir.Expr {
-		if r, ok := e.(ir.Read); ok && r.T == old {
+		if c, ok := e.(ir.Cast); ok && c.X.Type() == format.I32 {
+			return c.X // what was narrow is wide again
+		}
+		if r, ok := e.(ir.Read); !ok || r.T != old {
+			return e
+		}
+		if t == format.I16 {
 			return ir.Cast{T: format.I32, X: ir.Read{T: low.Temp}}
 		}
-		return e
+		return ir.Read{T: low.Temp}
 	})
 	return c, nil
 }

@@ -1,0 +1,230 @@
+package schedule_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/tests/check"
+)
+
+// grouped is a product in groups, by cells of two quads.
+const grouped = `[{"decompose":{"family":"dot","value":%q}},{"hoist_zero":{"at":"flush"}},
+{"split":{"loop":"n","by":2,"into":["nt","nc"]}},{"bind":{"loop":"nt","to":"outer"}},{"bind":{"loop":"nc","to":"unrolled"}},
+{"split":{"loop":"m","by":4,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"outer"}},{"bind":{"loop":"l","to":"vector"}},
+{"split":{"loop":"g","by":%d,"into":["gt","gi"]}},{"bind":{"loop":"gi","to":"unrolled"}},
+{"split":{"loop":"k","by":8,"into":["u","kk"]}},{"split":{"loop":"kk","by":4,"into":["f","j"]}},
+{"bind":{"loop":"f","to":"unrolled"}},{"tensorize":{"loop":"j","to":"dot4"}},
+{"reorder":{"order":["nt","mt","gt","gi","u","f","nc","l","j"]}},
+{"pack":{"tensor":"codes","order":["mt","gt","gi","u","l","j"],"fields":["f"],"map":"dense"}},
+{"stage":{"value":"w","at":"f"}},{"scale_at":{"where":"begin"}},{"prefetch":{"bytes":1024}}]`
+
+// TestProducts: the nests of complete traces give the bits of the definition, which
+// is both the naive product and ir.Matmul.
+func TestProducts(t *testing.T) {
+	for _, c := range []struct {
+		name, weight string
+		act          int
+		trace        schedule.Trace
+	}{
+		{"pairs", "w2", 0, pairsTrace(t, 2, 5, usual, scaled(4))},
+		{"pairs shifted", "w4", 0, pairsTrace(t, 4, 4, usual, scaled(0))},
+		{"fields outside", "w2", 0, pairsTrace(t, 2, 5, fieldsOutside, scaled(4))},
+		{"fields apart", "w2", 0, pairsTrace(t, 2, 5, usual, scaled(4, "f"))},
+		{"in place", "w2", 0, quads(t, 2, false, readAll)},
+		{"partly in place", "w2", 0, quads(t, 2, false, `,{"read_scaled":{"below":3}}`)},
+		{"in place, fields are rows", "w1", 0, atFlush(quads(t, 1, true, readAll))},
+		{"apart and widened", "ternary", 0, quads(t, 2, false, `,{"rfactor":{"loop":"f"}},{"widen_every":{"loop":"f"}},{"pack":{"tensor":"act","chunk":8}}`)},
+		{"activations staged", "w4", 0, quads(t, 4, true, `,{"stage":{"value":"a","at":"ks"}}`)},
+		{"bytes", "w8", 0, wholeBytes(t)},
+		{"groups", "w4-g32", 0, parse(t, fmt.Sprintf(grouped, "affine", 1))},
+		{"groups by two", "w4-g32-f32", 0, parse(t, fmt.Sprintf(grouped, "affine", 2))},
+		{"zero points", "w4-g32-z", 32, parse(t, fmt.Sprintf(grouped, "affine", 1))},
+		{"finer activations", "w4-g64", 16, parse(t, fmt.Sprintf(grouped, "affine", 4))},
+		{"codebook", "iq4nl-g32", 0, parse(t, fmt.Sprintf(grouped, "lookup", 1))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := problem(t, c.weight)
+			p.Act.Group = c.act
+			k, err := schedule.Compile(p, c.trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewSource(1))
+			for kind := check.Uniform; kind <= check.NotFinite; kind++ {
+				m, size := 5, 77
+				if g := p.GroupK(); g > 0 {
+					size = 3 * max(p.Weight.Group, g)
+				}
+				x := check.New(rng, p, m, 3, size, kind)
+				want := x.Naive()
+				got, err := evaluate(x, k)
+				if err != nil {
+					t.Fatalf("%v\n%v", err, k.Nest)
+				}
+				if err := check.Compare(got, want, m); err != nil {
+					t.Fatalf("%v\n%v", err, k.Nest)
+				}
+				if err := check.Compare(definition(t, x), want, m); err != nil {
+					t.Fatalf("ir.Matmul: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// definition is the product as ir.Matmul has it.
+func definition(t *testing.T, c *check.Case) []float32 {
+	t.Helper()
+	p, w := c.Problem, c.Problem.Weight
+	array := func(rows, n int, value func(row, i int) int64) *ir.Array {
+		a := ir.NewArray(rows, n)
+		for i := range a.V {
+			a.V[i] = value(i/n, i%n)
+		}
+		return a
+	}
+	span := func(block int) int { // elements of K that share one
+		if block == 0 {
+			return c.K
+		}
+		return block
+	}
+	scales, sums, ascale := span(w.Group), span(p.GroupK()), span(p.Act.Group)
+	in := map[string]*ir.Array{
+		"codes": array(c.M, c.K, func(m, k int) int64 { return int64(c.Source.Codes[m*c.K+k]) }),
+		"act":   array(c.N, c.K, func(n, k int) int64 { return int64(c.Act[n][k]) }),
+		"scales": array(c.M, c.K/scales, func(m, g int) int64 {
+			s := c.Source.Scales[w.ScaleIndex(m, g*scales, c.K)]
+			if w.Scale == format.F16 {
+				return int64(format.HalfFromFloat32(s))
+			}
+			return int64(math.Float32bits(s))
+		}),
+		"sums": array(c.N, c.K/sums, func(n, g int) int64 {
+			sum := int64(0)
+			for _, a := range c.Act[n][g*sums : (g+1)*sums] {
+				sum += int64(a)
+			}
+			return sum
+		}),
+		"ascale": array(c.N, c.K/ascale, func(n, g int) int64 { return int64(math.Float32bits(c.Scale[n][g])) }),
+	}
+	if w.Zero {
+		in["zeros"] = array(c.M, c.K/scales, func(m, g int) int64 { return int64(c.Source.Zeros[w.ScaleIndex(m, g*scales, c.K)]) })
+	}
+	all, err := ir.Eval(ir.Matmul(p), map[string]int{"M": c.M, "N": c.N, "K": c.K}, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float32, len(all["out"].V))
+	for i, v := range all["out"].V {
+		out[i] = math.Float32frombits(uint32(v))
+	}
+	return out
+}
+
+// Preparations of activations in vectors of 4, by rows and by groups of 32.
+const (
+	prepareRows = `[{"split":{"loop":"amax.k","by":8,"into":["ao","auv"]}},{"split":{"loop":"auv","by":4,"into":["au","av"]}},
+{"bind":{"loop":"au","to":"unrolled"}},{"bind":{"loop":"av","to":"vector"}},{"rfactor":{"loop":"av"}},{"rfactor":{"loop":"au"}},
+{"split":{"loop":"act.k","by":4,"into":["co","cv"]}},{"bind":{"loop":"cv","to":"vector"}},
+{"split":{"loop":"sums.k","by":16,"into":["so","svj"]}},{"split":{"loop":"svj","by":4,"into":["sv","sj"]}},
+{"bind":{"loop":"sv","to":"vector"}},{"rfactor":{"loop":"sv"}},{"tensorize":{"loop":"sj","to":"dot4"}}]`
+	prepareGroups = `[{"split":{"loop":"amax.k","by":4,"into":["au","av"]}},{"bind":{"loop":"au","to":"unrolled"}},{"bind":{"loop":"av","to":"vector"}},
+{"rfactor":{"loop":"av"}},{"split":{"loop":"finite.g","by":4,"into":["fo","fv"]}},{"bind":{"loop":"fv","to":"vector"}},
+{"split":{"loop":"inv.g","by":4,"into":["io","iv"]}},{"bind":{"loop":"iv","to":"vector"}},
+{"split":{"loop":"act.k","by":8,"into":["cu","cv"]}},{"reorder":{"order":["act.g","cv","cu"]}},
+{"split":{"loop":"sums.k","by":16,"into":["so","svj"]}},{"split":{"loop":"svj","by":4,"into":["sv","sj"]}},
+{"bind":{"loop":"so","to":"unrolled"}},{"bind":{"loop":"sv","to":"vector"}},{"rfactor":{"loop":"sv"}},{"tensorize":{"loop":"sj","to":"dot4"}}]`
+)
+
+// TestPrepare: the nests that prepare activations give every tensor of
+// ir.PrepareAct, bit for bit.
+func TestPrepare(t *testing.T) {
+	for _, c := range []struct {
+		weight string
+		group  int
+		trace  string
+		k      int
+	}{
+		{"w2", 0, `[]`, 37}, {"w2", 0, prepareRows, 37}, {"w2", 32, `[]`, 96}, {"w2", 32, prepareGroups, 96},
+		{"w4-g32", 0, `[]`, 64}, {"w4-g64", 32, prepareGroups, 128}, {"w4-g160", 16, `[]`, 160},
+	} {
+		p := problem(t, c.weight)
+		p.Act.Group = c.group
+		k, err := schedule.CompilePrepare(p, parse(t, c.trace))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewSource(1))
+		for _, kind := range []string{"normal", "zero", "tiny", "huge", "inf", "nan"} {
+			x := ir.NewArray(1, c.k)
+			for i := range x.V {
+				x.V[i] = int64(math.Float32bits(sample(rng, kind, i)))
+			}
+			if err := prepared(p, k, x); err != nil {
+				t.Errorf("%s, groups of %d, %s: %v\n%v", c.weight, c.group, kind, err, k.Nest)
+			}
+		}
+	}
+}
+
+func sample(rng *rand.Rand, kind string, i int) float32 {
+	v := float32(rng.NormFloat64())
+	switch {
+	case kind == "zero":
+		v = 0
+	case kind == "tiny":
+		v *= 1e-40
+	case kind == "huge":
+		v = float32(math.Copysign(math.MaxFloat32, float64(v)))
+	case kind == "inf" && i == 11:
+		v = float32(math.Inf(-1))
+	case kind == "nan" && i == 17:
+		v = float32(math.NaN())
+	}
+	return v
+}
+
+// prepared compares all that k makes of one row with the definition.
+func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
+	size := x.Shape[1]
+	want, err := ir.Eval(ir.PrepareAct(p), map[string]int{"N": 1, "K": size}, map[string]*ir.Array{"x": x})
+	if err != nil {
+		return err
+	}
+	var args []nest.Arg
+	for _, name := range k.Nest.Params {
+		if b := k.Nest.Buffers[name]; b != nil {
+			args = append(args, nest.Arg{Buf: make([]byte, 8*size*b.Tensor.Elem.Bytes())}) // with room for padding
+			continue
+		}
+		args = append(args, nest.Arg{Int: (size + k.CountDiv[len(args)-7] - 1) / k.CountDiv[len(args)-7]})
+	}
+	for i, v := range x.V {
+		binary.LittleEndian.PutUint32(args[0].Buf[4*i:], uint32(v))
+	}
+	if err := nest.Eval(k.Nest, args); err != nil {
+		return err
+	}
+	for a, name := range k.Nest.Params[:7] {
+		elem := k.Nest.Buffers[name].Tensor.Elem
+		for i := range want[name].Shape[1] {
+			raw := int64(0)
+			for j := range elem.Bytes() {
+				raw |= int64(args[a].Buf[i*elem.Bytes()+j]) << (8 * j)
+			}
+			if got := ir.Wrap(elem, raw); got != want[name].At(0, i) {
+				return fmt.Errorf("%s[%d] is %#x, want %#x", name, i, got, want[name].At(0, i))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package schedule_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/tests/check"
+)
+
+// pairs is the sequence for CPUs that sum pairs of products in 16 bits (AVX2): n
+// cells of 16 elements of K (fields f, quads) are summed before the sum is widened.
+const pairs = `[{"decompose":{"family":"dot","value":"affine"}},{"hoist_zero":{"at":"init"}},{"bind":{"loop":"n","to":"outer"}},
+{"split":{"loop":"m","by":2,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"outer"}},{"bind":{"loop":"l","to":"vector"}},
+{"split":{"loop":"k","by":$RECORD,"into":["ks","kk"]}},{"split":{"loop":"kk","by":$CELL,"into":["u","kf"]}},
+{"split":{"loop":"kf","by":4,"into":["f","jj"]}},{"split":{"loop":"jj","by":2,"into":["jo","j"]}},
+{"bind":{"loop":"u","to":"unrolled"}},{"bind":{"loop":"f","to":"unrolled"}},{"bind":{"loop":"jo","to":"vector"}},
+{"tensorize":{"loop":"j","to":"dot2"}},{"reorder":{"order":$ORDER}},
+{"pack":{"tensor":"codes","order":["mt","ks","u","l","jo","j"],"fields":["f"],"map":"dense"}},$ACCUMULATORS,
+{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}]`
+
+// usual is the order of the loops of pairs in which fields are summed together.
+const usual = `["n","mt","ks","u","f","l","jo","j"]`
+
+// fieldsOutside has the fields outside the loop whose sums are widened.
+const fieldsOutside = `["n","mt","ks","f","u","l","jo","j"]`
+
+// scaled makes accumulators for fields read in place, then for the two pairs.
+func scaled(below int, apart ...string) string {
+	out := ""
+	if below > 0 {
+		out = fmt.Sprintf(`{"read_scaled":{"below":%d}},`, below)
+	}
+	for _, loop := range append(apart, "jo") {
+		out += fmt.Sprintf(`{"rfactor":{"loop":%q}},`, loop)
+	}
+	return strings.TrimSuffix(out, ",")
+}
+
+func pairsTrace(t *testing.T, bits, n int, order, accumulators string) schedule.Trace {
+	cell := 4 * 8 / bits
+	return parse(t, strings.NewReplacer("$RECORD", fmt.Sprint(n*cell), "$CELL", fmt.Sprint(cell), "$ORDER", order, "$ACCUMULATORS", accumulators).Replace(pairs))
+}
+
+// quads is the AND trick: sums of four products in 32 bits, fields read in place.
+// Fields are elements of K, or rows.
+func quads(t *testing.T, bits int, rows bool, more string) schedule.Trace {
+	fields := 8 / bits
+	k, m := 4*fields, 2
+	fold := `{"split":{"loop":"kk","by":4,"into":["f","j"]}},`
+	if rows {
+		k, m = 4, 2*fields
+		fold = `{"split":{"loop":"mm","by":2,"into":["f","l"]}},`
+	}
+	names := map[bool][2]string{false: {"l", "kk"}, true: {"mm", "j"}}[rows]
+	return parse(t, fmt.Sprintf(`[{"decompose":{"family":"dot","value":"affine"}},{"hoist_zero":{"at":"init"}},{"bind":{"loop":"n","to":"outer"}},
+{"split":{"loop":"m","by":%d,"into":["mt",%q]}},{"bind":{"loop":"mt","to":"outer"}},{"split":{"loop":"k","by":%d,"into":["ks",%q]}},%s
+{"bind":{"loop":"l","to":"vector"}},{"bind":{"loop":"f","to":"unrolled"}},{"tensorize":{"loop":"j","to":"dot4"}},
+{"reorder":{"order":["n","mt","ks","f","l","j"]}},{"pack":{"tensor":"codes","order":["mt","ks","l","j"],"fields":["f"],"map":"dense"}}%s]`,
+		m, names[0], k, names[1], fold, more))
+}
+
+// wholeBytes is the product of 8-bit codes.
+func wholeBytes(t *testing.T) schedule.Trace {
+	return parse(t, `[{"decompose":{"family":"dot","value":"affine"}},{"hoist_zero":{"at":"init"}},{"bind":{"loop":"n","to":"outer"}},
+{"split":{"loop":"m","by":2,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"outer"}},{"bind":{"loop":"l","to":"vector"}},
+{"split":{"loop":"k","by":4,"into":["ks","j"]}},{"tensorize":{"loop":"j","to":"dot4"}},
+{"reorder":{"order":["n","mt","ks","l","j"]}},{"pack":{"tensor":"codes","order":["mt","ks","l","j"],"map":"dense"}}]`)
+}
+
+// atFlush hoists zero points to where the sum is scaled.
+func atFlush(tr schedule.Trace) schedule.Trace {
+	tr = slices.Clone(tr)
+	for i, step := range tr {
+		if _, ok := step.(schedule.HoistZero); ok {
+			tr[i] = schedule.HoistZero{At: "flush"}
+		}
+	}
+	return tr
+}
+
+func parse(t *testing.T, text string) schedule.Trace {
+	t.Helper()
+	var tr schedule.Trace
+	if err := json.Unmarshal([]byte(text), &tr); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return tr
+}
+
+func problem(t testing.TB, name string) ir.Problem {
+	t.Helper()
+	w, err := format.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ir.Problem{Weight: w}
+}
+
+const readAll = `,{"read_scaled":{"below":8}}`
+
+// TestRanges compares the analysis with bounds computed by hand.
+func TestRanges(t *testing.T) {
+	const i16, i32 = 1<<15 - 1, 1<<31 - 1
+	// Per cell, fields 0 and 2 are read at bit 0, fields 1 and 3 at bit 2;
+	// 16 bits hold 5 cells of 2-bit codes: 5 * 2 fields * 2 products * 3 * 127 * 4 = 30480.
+	overflow := func(bound int64, terms, value, shift int) *schedule.Overflow {
+		return &schedule.Overflow{What: "accumulator acc3", Type: "i16", Bound: bound, Limit: i16, Terms: terms, Value: value, Shift: shift, Act: 127}
+	}
+	for _, c := range []struct {
+		name, weight string
+		maxK         int
+		trace        schedule.Trace
+		want         *schedule.Overflow
+	}{
+		{"2 bits, 5 cells", "w2", 0, pairsTrace(t, 2, 5, usual, scaled(4)), nil},
+		{"2 bits, 6 cells", "w2", 0, pairsTrace(t, 2, 6, usual, scaled(4)), overflow(36576, 24, 3, 2)},
+		{"ternary, 8 cells", "ternary", 0, pairsTrace(t, 2, 8, usual, scaled(4)), nil}, // 32 * 2 * 127 * 4 = 32512
+		{"ternary, 9 cells", "ternary", 0, pairsTrace(t, 2, 9, usual, scaled(4)), overflow(36576, 36, 2, 2)},
+		{"1 bit, 8 cells", "w1", 0, atFlush(pairsTrace(t, 1, 8, usual, scaled(4))), nil}, // 8 * 2 fields * 2 * 127 * 8 = 32512
+		{"1 bit, 9 cells", "w1", 0, atFlush(pairsTrace(t, 1, 9, usual, scaled(4))), overflow(36576, 36, 1, 3)},
+		{"4 bits, 4 cells", "w4", 0, pairsTrace(t, 4, 4, usual, scaled(0)), nil}, // 4 * 2 fields * 2 * 15 * 127 = 30480
+		{"4 bits, 5 cells", "w4", 0, pairsTrace(t, 4, 5, usual, scaled(0)),
+			&schedule.Overflow{What: "accumulator acc2", Type: "i16", Bound: 38100, Limit: i16, Terms: 20, Value: 15, Act: 127}},
+		// A field outside the loop, or kept apart, has an accumulator to itself: 10 * 2 * 3 * 127 * 4 = 30480.
+		{"fields outside, 10 cells", "w2", 0, pairsTrace(t, 2, 10, fieldsOutside, scaled(4)), nil},
+		{"fields outside, 11 cells", "w2", 0, pairsTrace(t, 2, 11, fieldsOutside, scaled(4)), overflow(33528, 22, 3, 2)},
+		{"fields apart, 10 cells", "w2", 0, pairsTrace(t, 2, 10, usual, scaled(4, "f")), nil},
+		{"fields apart, 11 cells", "w2", 0, pairsTrace(t, 2, 11, usual, scaled(4, "f")),
+			&schedule.Overflow{What: "accumulator acc4", Type: "i16", Bound: 33528, Limit: i16, Terms: 22, Value: 3, Shift: 2, Act: 127}},
+		// A saturating pair: 2 * 3 * 127 * 2^6 = 48768.
+		{"pair", "w2", 0, pairsTrace(t, 2, 1, usual, scaled(8)),
+			&schedule.Overflow{What: "a pair of products", Type: "i16", Bound: 48768, Limit: i16, Terms: 2, Value: 3, Shift: 6, Act: 127}},
+
+		// The AND trick at K = 131072: a quarter of the products of 2-bit codes at 2^6: 799014912, half of 4-bit codes at 2^4: 1997537280.
+		{"w1 in place", "w1", 0, atFlush(quads(t, 1, false, readAll)), nil},
+		{"w2 in place", "w2", 0, quads(t, 2, false, readAll), nil},
+		{"w4 in place", "w4", 0, quads(t, 4, false, readAll), nil},
+		{"w4 in place, longer", "w4", 1 << 18, quads(t, 4, false, readAll),
+			&schedule.Overflow{What: "accumulator acc2", Type: "i32", Bound: 3995074560, Limit: i32, Terms: 131072, Value: 15, Shift: 4, Act: 127}},
+		{"w4 in place, fields are rows", "w4", 0, quads(t, 4, true, readAll),
+			&schedule.Overflow{What: "accumulator acc2", Type: "i32", Bound: 3995074560, Limit: i32, Terms: 131072, Value: 15, Shift: 4, Act: 127}},
+		{"w4 shifted, longer", "w4", 1 << 18, quads(t, 4, false, ""), nil},
+
+		// The group's own sum: 131072 * 128 * 127 = 2130706432 fits, 132104 products are the most.
+		{"w8 at 131072", "w8", 0, wholeBytes(t), nil},
+		{"w8 at 132104", "w8", 132104, wholeBytes(t), nil},
+		{"w8 at 132105", "w8", 132105, wholeBytes(t),
+			&schedule.Overflow{What: "the sum of a group", Type: "i32", Bound: 2147498880, Limit: i32, Terms: 132105, Value: 128, Act: 127}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := problem(t, c.weight)
+			p.MaxK = c.maxK
+			_, err := schedule.Compile(p, c.trace)
+			var got *schedule.Overflow
+			if c.want == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !errors.As(err, &got) || *got != *c.want {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			narrow, sum := int64(0), int64(0)
+			for range got.Terms {
+				product := int64(got.Value<<got.Shift) * int64(got.Act)
+				sum += product
+				if narrow += product; got.Type == "i16" {
+					narrow = int64(int16(narrow))
+				} else {
+					narrow = int64(int32(narrow))
+				}
+			}
+			if sum != got.Bound || narrow == sum {
+				t.Errorf("the sum is %d, in %s %d: no overflow of %v", sum, got.Type, narrow, got)
+			}
+		})
+	}
+}
+
+// evaluate computes a product with nest.Eval.
+func evaluate(c *check.Case, k *schedule.Kernel) ([]float32, error) {
+	return c.Run(k, func(args []vir.Arg) error {
+		var na []nest.Arg
+		for _, a := range args {
+			na = append(na, nest.Arg{Buf: a.Buf, Int: int(a.Int)})
+		}
+		return nest.Eval(k.Nest, na)
+	})
+}
+
+// worst is the largest code times 127 everywhere, one row, one column.
+func worst(p ir.Problem, k int) *check.Case {
+	c := check.New(rand.New(rand.NewSource(1)), p, 1, 1, k, check.Extreme)
+	for i := range c.Source.Codes {
+		c.Source.Codes[i] = byte(len(p.Weight.Levels) - 1)
+	}
+	return c
+}
+
+// TestLimit runs kernels at the edge of their ranges: an accepted one is exact, and
+// a refused one, compiled as if weights were smaller, is not.
+func TestLimit(t *testing.T) {
+	w2 := problem(t, "w2")
+	half := ir.Problem{Weight: format.Weight{Name: "half", Bits: 2, Levels: []int{-2, -1}, Per: format.PerRow, Scale: format.F32}}
+	for _, c := range []struct {
+		name  string
+		order string
+		acc   string
+		cells int
+		fits  bool
+	}{
+		{"5 cells", usual, scaled(4), 5, true},
+		{"6 cells", usual, scaled(4), 6, false},
+		{"10 cells, fields outside", fieldsOutside, scaled(4), 10, true},
+		{"11 cells, fields outside", fieldsOutside, scaled(4), 11, false},
+		{"10 cells, fields apart", usual, scaled(4, "f"), 10, true},
+		{"11 cells, fields apart", usual, scaled(4, "f"), 11, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k, err := schedule.Compile(half, pairsTrace(t, 2, c.cells, c.order, c.acc))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = schedule.Compile(w2, k.Trace)
+			if (err == nil) != c.fits {
+				t.Fatal(err)
+			}
+			x := worst(w2, 1000)
+			got, err := evaluate(x, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := check.Compare(got, x.Naive(), 1); (err == nil) != c.fits {
+				t.Errorf("difference: %v", err)
+			}
+		})
+	}
+}
+
+// TestWrap: the unsigned sum of 8-bit weights at the longest K leaves 32 bits and is
+// exact all the same, as is the AND trick of 4 bits.
+func TestWrap(t *testing.T) {
+	for weight, tr := range map[string]schedule.Trace{"w8": wholeBytes(t), "w4": quads(t, 4, false, readAll)} {
+		p := problem(t, weight)
+		k, err := schedule.Compile(p, tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := worst(p, ir.DefaultMaxK)
+		got, err := evaluate(x, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := check.Compare(got, x.Naive(), 1); err != nil {
+			t.Errorf("%s: %v", weight, err)
+		}
+	}
+}
