@@ -1,0 +1,361 @@
+package tests
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/arm64"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/native"
+	"github.com/tmacc/tmacc/tests/qemu"
+)
+
+// rows8 is a schedule that every CPU target has registers for.
+var rows8 = search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense", RecordRows: true,
+	Value: "affine", Hoist: "flush", Dot: 4, Below: 4, Cols: 1, Order: 1, Scale: "end"}
+
+// sameBits are schedules that give the same bits on every target.
+var sameBits = []struct {
+	format string
+	group  int // of activations
+	change func(c *search.Choice)
+	arm64  bool // in the slice of formats for arm64
+}{
+	{"w2-g32", 32, nil, true},
+	{"w4-g32", 0, func(c *search.Choice) { c.Below = 8 }, true},
+	{"w4-g32-z", 32, func(c *search.Choice) { c.Below, c.Cols, c.Rows, c.Block = 0, 2, 1, 1 }, false},
+	{"w1", 0, func(c *search.Choice) { c.Map, c.Below = "planes", 4 }, false},
+	{"w3", 0, func(c *search.Choice) { c.Cols = 2 }, false},
+	{"ternary", 16, func(c *search.Choice) { c.Dot, c.Rows, c.Block = 2, 1, 1 }, false},
+	{"iq4nl-tensor-f16", 0, func(c *search.Choice) { c.Value, c.Below = "lookup", 0 }, false},
+	{"w8-g128", 32, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, false},
+}
+
+// inputs are activations before quantization.
+var inputs = []struct {
+	name string
+	fill func(rng *rand.Rand, x []float32, j int)
+}{
+	{"normal", func(rng *rand.Rand, x []float32, _ int) {
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+	}},
+	{"all 127", func(rng *rand.Rand, x []float32, _ int) {
+		for i := range x {
+			x[i] = 3 * float32(1-2*rng.Intn(2))
+		}
+	}},
+	{"zeros", func(*rand.Rand, []float32, int) {}},
+	{"outliers", func(rng *rand.Rand, x []float32, _ int) {
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		x[rng.Intn(len(x))] = 1e30
+		x[rng.Intn(len(x))] = math.SmallestNonzeroFloat32
+	}},
+	{"NaN and Inf", func(rng *rand.Rand, x []float32, j int) {
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}
+		x[rng.Intn(len(x))] = float32(bad[j%3])
+	}},
+}
+
+// bitShapes are rows and columns; unit stands for one group, or one weight.
+func bitShapes(unit int) [][2]int {
+	up := func(k int) int { return (k + unit - 1) / unit * unit }
+	short := []int{unit, up(63)}
+	var out [][2]int
+	for _, m := range []int{1, 37, 4097} {
+		for _, k := range append(short, up(4099)) {
+			out = append(out, [2]int{m, k})
+		}
+	}
+	return out
+}
+
+// TestSameBits runs one trace on every amd64 target, in pure Go and, for a slice
+// of formats, on an emulated Arm CPU, from activations in float32 to the product:
+// all equal the definition bit for bit.
+func TestSameBits(t *testing.T) {
+	for _, s := range sameBits {
+		t.Run(fmt.Sprintf("%s act %d", s.format, s.group), func(t *testing.T) {
+			w, err := format.Lookup(s.format)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := ir.Problem{Weight: w, Act: format.Act{Group: s.group}}
+			c := rows8
+			if s.change != nil {
+				s.change(&c)
+			}
+			trace := c.Trace(p)
+			products := map[string]*runtime.Product{}
+			for _, target := range native.Targets(t) {
+				x := product(t, target, p, trace)
+				products[name(target)] = x
+				if products["purego"], err = x.On("purego"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var arm *armRun
+			if s.arm64 {
+				arm = &armRun{target: arm64.ByName("dotprod")}
+				if arm.k, err = native.Compile(arm.target, p, trace); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rng := rand.New(rand.NewSource(1))
+			for _, shape := range bitShapes(max(w.Group, s.group, 1)) {
+				for i, in := range inputs {
+					m, k := shape[0], shape[1]
+					if testing.Short() && m*k > 1<<20 || m*k > 1<<22 && i%4 != 0 {
+						continue
+					}
+					b := newBits(rng, p, m, k, in.fill)
+					want := b.c.Naive()
+					for target, x := range products {
+						got, err := b.multiply(x)
+						if err == nil {
+							err = check.Compare(got, want, m)
+						}
+						if err != nil {
+							t.Errorf("%s: m %d k %d, %s: %v", target, m, k, in.name, err)
+						}
+					}
+					if arm != nil && m*k < 1<<22 {
+						arm.add(t, fmt.Sprintf("m %d k %d, %s", m, k, in.name), b.c, want)
+					}
+				}
+			}
+			if arm != nil {
+				arm.run(t)
+			}
+		})
+	}
+}
+
+// product is p with one kernel, and activations prepared by default, on target.
+func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Trace) *runtime.Product {
+	t.Helper()
+	k, err := native.Compile(target, p, trace)
+	if err != nil {
+		t.Fatalf("%s: %v", name(target), err)
+	}
+	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has), Kernels: []gen.Kernel{{Schedule: k.Kernel, Code: k.Machine}}}
+	prepare, err := search.DefaultPrepare(p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schedule.CompilePrepare(p, prepare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := lower.Build(target, s.Nest, "prepare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Prepare = &gen.Prepare{Schedule: s, Code: code}
+	live, err := live.Assemble(p, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { live.Close() })
+	x, err := live.Product()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// bits is a product whose activations are float32.
+type bits struct {
+	c *check.Case
+	x []float32 // by column
+}
+
+// newBits quantizes as ir.PrepareAct defines it.
+func newBits(rng *rand.Rand, p ir.Problem, m, k int, fill func(*rand.Rand, []float32, int)) *bits {
+	b := &bits{c: check.New(rng, p, m, 3, k, check.Uniform)}
+	for j := range b.c.N {
+		x := make([]float32, k)
+		fill(rng, x, j)
+		b.x = append(b.x, x...)
+		g := p.Act.Group
+		if g == 0 {
+			g = k
+		}
+		for i, part := range slices.Collect(slices.Chunk(x, g)) {
+			b.c.Scale[j][i] = toInt8(b.c.Act[j][i*g:][:len(part)], part)
+		}
+	}
+	return b
+}
+
+// toInt8 is the definition of int8 activations: symmetric, the largest
+// magnitude is 127, ties round to even.
+func toInt8(q []int8, x []float32) (scale float32) {
+	largest := float32(math.Ldexp(1, -100))
+	finite := true
+	for _, v := range x {
+		finite = finite && v-v == 0
+		largest = max(largest, float32(math.Abs(float64(v))))
+	}
+	if !finite {
+		clear(q)
+		return math.Float32frombits(0x7fc00000)
+	}
+	inv := 127 / largest
+	for i, v := range x {
+		q[i] = int8(math.RoundToEven(float64(float32(v * inv))))
+	}
+	return float32(largest * float32(1.0/127))
+}
+
+// multiply packs, prepares and multiplies with x.
+func (b *bits) multiply(x *runtime.Product) ([]float32, error) {
+	size, err := x.PackedSize(b.c.M, b.c.K)
+	if err != nil {
+		return nil, err
+	}
+	packed := make([]byte, size)
+	if err := x.Pack(packed, b.c.Source, b.c.M, b.c.K); err != nil {
+		return nil, err
+	}
+	if size, err = x.ActSize(b.c.N, b.c.K); err != nil {
+		return nil, err
+	}
+	act := make([]byte, size)
+	if err := x.PrepareAct(act, b.x, b.c.N, b.c.K); err != nil {
+		return nil, err
+	}
+	out := make([]float32, b.c.N*b.c.M)
+	return out, x.Gemm(out, packed, act, 0, b.c.M, runtime.Options{})
+}
+
+// armRun collects calls of a kernel, to be run by one start of the emulator.
+type armRun struct {
+	target lower.Target
+	k      *native.Kernel
+	calls  []qemu.Call
+	cases  []armCase
+}
+
+type armCase struct {
+	name  string
+	c     *check.Case
+	want  []float32
+	first int // number of its first call
+}
+
+func (a *armRun) add(t *testing.T, name string, c *check.Case, want []float32) {
+	a.cases = append(a.cases, armCase{name, c, want, len(a.calls)})
+	_, err := c.Run(a.k.Kernel, func(args []vir.Arg) error {
+		a.calls = append(a.calls, qemu.Call{Kernel: a.k.Machine.Func.Name, Args: slices.Clone(args)})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (a *armRun) run(t *testing.T) {
+	file, err := a.target.Emit("main", []*lower.Kernel{a.k.Machine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := qemu.Run(t, "neoverse-n1", file, a.calls); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range a.cases {
+		next := c.first
+		got, err := c.c.Run(a.k.Kernel, func(args []vir.Arg) error {
+			copy(args[0].Buf, a.calls[next].Args[0].Buf)
+			next++
+			return nil
+		})
+		if err == nil {
+			err = check.Compare(got, c.want, c.c.M)
+		}
+		if err != nil {
+			t.Errorf("%s: %s: %v", name(a.target), c.name, err)
+		}
+	}
+}
+
+// TestLargestK runs schedules at the largest K they are proven for, with the
+// smallest and the largest code everywhere and every activation 127; schedules
+// that could lose bits there are refused.
+func TestLargestK(t *testing.T) {
+	for _, c := range []struct {
+		format  string
+		maxK    int
+		change  func(c *search.Choice)
+		refused bool
+	}{
+		{"w1", 0, func(c *search.Choice) { c.Below = 4 }, false},
+		{"w2", 0, func(c *search.Choice) { c.Below = 8 }, false},
+		{"w3", 0, func(c *search.Choice) { c.Below = 8 }, false},
+		{"w4", 0, func(c *search.Choice) { c.Below = 8 }, false},
+		{"w4", 1 << 18, func(c *search.Choice) { c.Below = 8 }, true},
+		{"w4", 1 << 18, func(c *search.Choice) { c.Below = 0 }, false},
+		{"w8", 0, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, false},
+		{"w8", 0, func(c *search.Choice) { c.Hoist, c.Below = "init", 0 }, false},
+		{"w8", 1 << 18, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, true},
+		{"iq4nl", 0, func(c *search.Choice) { c.Value, c.Below = "lookup", 0 }, false},
+		{"w2", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 4, 1, 1 }, false},
+		{"w4", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 4, 1, 1 }, false},
+		{"w4", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 8, 1, 1 }, true},
+		{"w8", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 0, 1, 1 }, true},
+	} {
+		w, err := format.Lookup(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		choice := rows8
+		c.change(&choice)
+		p := ir.Problem{Weight: w, MaxK: c.maxK}
+		trace := choice.Trace(p)
+		for _, target := range native.Targets(t) {
+			k, err := native.Compile(target, p, trace)
+			var overflow *schedule.Overflow
+			switch {
+			case c.refused && !errors.As(err, &overflow):
+				t.Errorf("%s, K up to %d, %v: want an overflow, have %v", w, p.LimitK(), choice, err)
+				continue
+			case c.refused:
+				continue
+			case err != nil:
+				t.Errorf("%s, K up to %d, %v: %v", w, p.LimitK(), choice, err)
+				continue
+			}
+			native.Load(t, target, k)
+			rng := rand.New(rand.NewSource(1))
+			for _, code := range []int{0, len(w.Levels) - 1} {
+				x := check.New(rng, p, 3, 2, p.LimitK(), check.Extreme)
+				for i := range x.Source.Codes {
+					x.Source.Codes[i] = byte(code)
+				}
+				if err := k.Check(x); err != nil {
+					t.Errorf("%s: %s, K %d, %v, all codes %d: %v", name(target), w, x.K, choice, code, err)
+				}
+			}
+		}
+	}
+}
