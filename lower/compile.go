@@ -130,26 +130,26 @@ func (c *compiler) run(passes []Pass, f *vir.Func, watch []Watch) (*vir.Func, er
 	return f, nil
 }
 
-// fit finds the plan that gives up least, and the kernel that comes of it. If the
-// carried registers alone are too many, it does not look for one.
+// fit finds the plan that gives up least, and the kernel that comes of it. It does
+// not look for one if the carried registers alone are too many, or the plan that
+// gives up everything does not suffice.
 func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 	k, err := c.finish(f, plan{})
 	if !isPressure(err) || carriedAtOnce(f) > c.t.m.NumVec {
 		return plan{}, k, err
 	}
 	n := numConstants(f)
-	for _, p := range []plan{
-		{sink: true},
-		{sink: true, foldAll: true},
-		{sink: true, foldAll: true, place: n},
-		{sink: true, reload: true},
-		{sink: true, reload: true, place: n},
-	} {
+	last := plan{sink: true, reload: true, place: n}
+	enough, lastErr := c.finish(f, last)
+	if isPressure(lastErr) {
+		return plan{}, nil, err
+	}
+	for _, p := range []plan{{sink: true}, {sink: true, foldAll: true}, {sink: true, foldAll: true, place: n}, {sink: true, reload: true}} {
 		if k, err := c.finish(f, p); !isPressure(err) {
 			return c.keepConstants(f, p, k, err)
 		}
 	}
-	return plan{}, nil, err
+	return c.keepConstants(f, last, enough, lastErr)
 }
 
 // keepConstants makes p, which gave k and err, load as few constants at their uses

@@ -271,17 +271,19 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// BenchmarkCompile compiles a kernel of some 1,500 instructions.
+// BenchmarkCompile compiles a kernel of some 1,500 operations, with registers for
+// all values and without.
 func BenchmarkCompile(b *testing.B) {
 	f := virgen.Func(rand.New(rand.NewSource(5)), 500)
-	target := newToy(toyAll)
-	target.m.NumVec, target.m.NumGP = 1000, 1000
-	var k *Kernel
-	for b.Loop() {
-		var err error
-		if k, err = Compile(target, f); err != nil {
-			b.Fatal(err)
-		}
+	for _, numVec := range []int{1000, 20} {
+		b.Run(fmt.Sprint(numVec), func(b *testing.B) {
+			target := newToy(toyAll)
+			target.m.NumVec, target.m.NumGP = numVec, 1000
+			var err error
+			for b.Loop() {
+				_, err = Compile(target, f)
+			}
+			b.Log(err)
+		})
 	}
-	b.ReportMetric(float64(len(k.Ops)), "ops")
 }

@@ -70,15 +70,22 @@ func (l *lives) find(r vir.Reg) vir.Reg {
 type uniter struct {
 	*lives
 	mut         []bool
-	defs, reads map[vir.Reg][]int // steps, by root
+	defs, reads map[vir.Reg][]int // steps, by root, of what a bitcast from or to a carried register reads or sets
 	loops       []int             // by step: the begin of the innermost loop around, or -1
 }
 
 func (l *lives) uniter(mut []bool) *uniter {
 	u := &uniter{lives: l, mut: mut, defs: map[vir.Reg][]int{}, reads: map[vir.Reg][]int{}, loops: l.loopsAround()}
+	matters := make([]bool, len(mut))
+	any := false
+	for _, s := range l.steps {
+		if s.in != nil && s.in.Op == vir.OpBitcast && mut[s.in.Dst] != mut[s.in.Args[0]] {
+			matters[l.root[s.in.Dst]], matters[l.root[s.in.Args[0]]], any = true, true, true
+		}
+	}
 	for at, s := range l.steps {
-		if s.in != nil {
-			u.note(s.in, at)
+		if any && s.in != nil {
+			u.note(s.in, at, matters)
 		}
 	}
 	return u
@@ -99,16 +106,18 @@ func (l *lives) loopsAround() []int {
 	return around
 }
 
-func (u *uniter) note(in *vir.Instr, at int) {
+func (u *uniter) note(in *vir.Instr, at int, matters []bool) {
 	for _, r := range in.Args {
-		if r != vir.NoReg {
+		if r != vir.NoReg && matters[u.root[r]] {
 			u.reads[u.root[r]] = append(u.reads[u.root[r]], at)
 		}
 	}
 	if in.Dst == vir.NoReg || in.Op == vir.OpBitcast && u.root[in.Dst] == u.root[in.Args[0]] {
 		return
 	}
-	u.defs[u.root[in.Dst]] = append(u.defs[u.root[in.Dst]], at)
+	if r := u.root[in.Dst]; matters[r] {
+		u.defs[r] = append(u.defs[r], at)
+	}
 }
 
 // unite makes one register of argument and result of bitcast in, one of which
