@@ -119,6 +119,7 @@ var refused = []struct {
 	{"w2", ready(), Accumulate{"f32"}, `accumulate f32: want i16 or i32`},
 	{"w2", ready(), Accumulate{"i16"}, `accumulate i16: the group's own sum is i32; add a level with rfactor, read_scaled or widen_every`},
 	{"w2", trace(ready(), Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: it is i32 already`},
+	{"w2", trace(readyPairs(), Rfactor{"jo"}, Accumulate{"i16"}, Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: acc2 above it is i16`},
 
 	{"w2", nil, ReadScaled{8}, `read_scaled codes: decompose first`},
 	{"w2", unpacked(), ReadScaled{8}, `read_scaled codes: pack first: it reads the fields of the layout`},
