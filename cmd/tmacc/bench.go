@@ -53,7 +53,7 @@ type benchFlags struct {
 func (c *cli) bench() *cobra.Command {
 	var b benchFlags
 	cmd := &cobra.Command{
-		Use: "bench", Args: cobra.NoArgs,
+		Use: "bench", Args: between(0, 0),
 		Short: "measure kernels against what the machine can do",
 		Long: `Measure products with the default schedules, on one thread, as a generated package
 runs them, and in the same rounds what the machine can do: clock, read bandwidth, dot

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/token"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 )
 
@@ -45,7 +48,7 @@ Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
   tmacc compile model.gguf -target all -o internal/kernels
   tmacc compile -format w4-g32 -format w2 -o kernels
   tmacc compile -format w4 -trace my.json -o kernels`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 	}
 	s := cmd.Flags()
 	s.StringSliceVar(&f.names, "format", nil, "weight format, or a JSON file with one; may be repeated")
@@ -73,6 +76,7 @@ type compilation struct {
 	bar     *progress
 	codes   map[*gen.Target]*live.Code // of targets that this machine runs
 	exact   map[string]exactness       // by name of the kernel
+	tested  bool                       // the package passed its tests
 	mod     *gen.Module
 }
 
@@ -98,10 +102,13 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags, args []string) err
 		return err
 	}
 	speeds, err := x.measureAll(ctx)
-	if err != nil {
-		return err
-	}
 	x.bar.done()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil { // the package is none the worse for it
+		fmt.Fprintf(c.err, "tmacc: not measured: %s\n", oneLine(err))
+	}
 	if err := x.report(files, speeds); err != nil {
 		return err
 	}
@@ -158,10 +165,16 @@ func (x *compilation) read(args []string) error {
 			return err
 		}
 	}
+	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("-o %s: is not a directory", x.dir)
+	}
 	if x.pkg == "" {
 		if x.pkg = "kernels"; packageName.MatchString(filepath.Base(x.dir)) {
 			x.pkg = filepath.Base(x.dir)
 		}
+	}
+	if !packageName.MatchString(x.pkg) || token.IsKeyword(x.pkg) || x.pkg == "main" {
+		return fmt.Errorf("-package %s: want small letters and digits, no keyword and not main", x.pkg)
 	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
 	return err
@@ -227,8 +240,8 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 			default:
 				x.bar.step("checking %s on %s against the definition", w.problem.Weight, t.Target.Machine().Name)
 				code, err := live.Assemble(w.problem, *t)
-				if errors.Is(err, errNoJIT) || errors.Is(err, exec.ErrNotFound) {
-					state = notHere
+				if errors.Is(err, jit.ErrPlatform) || errors.Is(err, jit.ErrNoGo) {
+					state = notHere // unless go test runs them
 					break
 				}
 				if err != nil {
@@ -263,25 +276,10 @@ func (x *compilation) write() ([]lower.File, error) {
 
 // test builds, vets and tests the package with the go command.
 func (x *compilation) test(ctx context.Context) error {
-	if _, err := exec.LookPath("go"); x.noCheck || err != nil {
+	if _, err := exec.LookPath("go"); err != nil {
 		return nil
 	}
-	t := toolchain{dir: x.dir}
-	var steps []func() error
-	if x.mod != nil {
-		t.env = []string{"GOWORK=off"}
-		steps = append(steps, func() error { return t.prepareModule(ctx, x.mod) })
-	}
-	for _, args := range [][]string{{"build", "."}, {"vet", "."}, {"test", "."}} {
-		steps = append(steps, func() error {
-			x.bar.step("go %s of the package in %s", args[0], x.dir)
-			return t.run(ctx, "", args...)
-		})
-	}
-	for _, a := range x.otherArches() {
-		steps = append(steps, func() error { return t.run(ctx, "GOARCH="+a, "vet", ".") })
-	}
-	for _, step := range steps {
+	for _, step := range x.steps(ctx) {
 		err := step()
 		var failure *commandError
 		if errors.As(err, &failure) && ctx.Err() == nil {
@@ -293,7 +291,47 @@ func (x *compilation) test(ctx context.Context) error {
 			return err
 		}
 	}
+	if !x.noCheck {
+		x.testsPassed()
+	}
 	return nil
+}
+
+// steps are what test runs: with -no-check, only what completes a new module.
+func (x *compilation) steps(ctx context.Context) []func() error {
+	t := toolchain{dir: x.dir}
+	var steps []func() error
+	if x.mod != nil {
+		t.env = []string{"GOWORK=off"}
+		steps = append(steps, func() error { return t.prepareModule(ctx, x.mod) })
+	}
+	if x.noCheck {
+		return steps
+	}
+	for _, args := range [][]string{{"build", "."}, {"vet", "."}, {"test", "."}} {
+		steps = append(steps, func() error {
+			x.bar.step("go %s of the package in %s", args[0], x.dir)
+			return t.run(ctx, "", args...)
+		})
+	}
+	for _, a := range x.otherArches() {
+		steps = append(steps, func() error { return t.run(ctx, "GOARCH="+a, "vet", ".") })
+	}
+	return steps
+}
+
+// testsPassed notes that the tests of the package ran all kernels that run here.
+func (x *compilation) testsPassed() {
+	x.tested = true
+	for _, w := range x.products {
+		for _, t := range w.product.Targets {
+			for _, k := range t.Kernels {
+				if lacks(t.Target) == "" {
+					x.exact[k.Code.Func.Name] = checked
+				}
+			}
+		}
+	}
 }
 
 // otherArches are the architectures of targets other than this machine's.

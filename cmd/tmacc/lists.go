@@ -16,7 +16,7 @@ func asJSON(cmd *cobra.Command) *bool { return cmd.Flags().Bool("json", false, "
 
 func (c *cli) formats() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "formats", Args: cobra.NoArgs,
+		Use: "formats", Args: between(0, 0),
 		Short: "list the weight formats",
 		Long: `List the built-in weight formats.
 
@@ -95,7 +95,7 @@ func targetInfos() []targetInfo {
 
 func (c *cli) targets() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "targets", Args: cobra.NoArgs,
+		Use: "targets", Args: between(0, 0),
 		Short: "list the targets and which of them run here",
 		Long: `List the targets: instruction sets that kernels are compiled for. Every generated
 package also has pure Go for all other CPUs.`,
@@ -121,7 +121,7 @@ package also has pure Go for all other CPUs.`,
 
 func (c *cli) host() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "host", Args: cobra.NoArgs,
+		Use: "host", Args: between(0, 0),
 		Short: "describe this machine",
 		Long:  `Describe this machine: its CPU, what target -target host means, and with -ceilings what it can do at best.`,
 	}

@@ -15,7 +15,7 @@ import (
 
 func (c *cli) lower() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "lower FILE.vir", Args: oneFile,
+		Use: "lower FILE.vir", Args: between(1, 1),
 		Short: "compile vector IR to assembly",
 		Long: `Compile a file of vector IR (docs/vir.md; - is standard input) to Go assembly. The
 function takes a pointer to consecutive 8-byte words, its parameters; the Go
@@ -46,14 +46,6 @@ declaration stands at the end as a comment.`,
 		return writeFile(*out, asm)
 	}
 	return cmd
-}
-
-// oneFile wants one argument.
-func oneFile(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s: %d arguments, want one file", cmd.Name(), len(args))
-	}
-	return nil
 }
 
 // lowerText is the assembly of a function of vector IR.

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/tmacc/tmacc/gen"
 )
@@ -80,6 +81,8 @@ func version() string {
 	return ""
 }
 
+var goodModule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~/-]*$`)
+
 // moduleFor is the go.mod that a package in dir needs: of the given path, or one
 // of its own if dir lies in no module, or none.
 func moduleFor(dir, path, pkg string) (*gen.Module, error) {
@@ -92,6 +95,9 @@ func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 			return nil, nil
 		}
 		path = pkg
+	}
+	if !goodModule.MatchString(path) {
+		return nil, fmt.Errorf("-module %q: want a path of letters, digits and . _ ~ / -", path)
 	}
 	m := &gen.Module{Path: path, Version: version(), Replace: checkout()}
 	if m.Version == "" && m.Replace == "" {
@@ -110,6 +116,8 @@ type toolchain struct {
 func (t toolchain) run(ctx context.Context, env string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = t.dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its temporary files
+	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = append(append(os.Environ(), t.env...), strings.Fields(env)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

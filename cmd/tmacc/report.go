@@ -10,12 +10,8 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 )
-
-// errNoJIT is where kernels cannot run in process.
-var errNoJIT = jit.ErrPlatform
 
 // speed is what a kernel reached on this machine.
 type speed struct {
@@ -26,7 +22,7 @@ type speed struct {
 }
 
 // quick measures in a few seconds.
-var quick = measure.Options{Rounds: 5, MinSample: time.Millisecond}
+var quick = measure.Options{Rounds: 9, MinSample: time.Millisecond}
 
 const gemmN = 256
 
@@ -39,7 +35,7 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 	x.bar.step("measuring what this machine can do")
 	g, err := newGauge(quick)
 	if err != nil {
-		return nil, err
+		return speeds, err
 	}
 	defer g.close()
 	for _, w := range x.products {
@@ -49,11 +45,11 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 				continue
 			}
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return speeds, ctx.Err()
 			}
 			x.bar.step("measuring %s on %s", w.problem.Weight, t.Target.Machine().Name)
 			if err := x.measure(g, w, t, speeds); err != nil {
-				return nil, err
+				return speeds, err
 			}
 		}
 	}
@@ -138,7 +134,7 @@ type (
 		Stored float64        `json:"stored_bits_per_weight"` // and scales
 		Exact  exactness      `json:"exact"`
 		Trace  schedule.Trace `json:"trace"`
-		*speed
+		Speed  *speed         `json:"speed,omitempty"` // on this machine
 	}
 )
 
@@ -159,7 +155,7 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: float64(w.problem.Weight.Bits),
 					Stored: storedBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace}
 				if v, ok := speeds[name]; ok {
-					j.speed = &v
+					j.Speed = &v
 				}
 				p.Kernels = append(p.Kernels, j)
 			}
@@ -180,7 +176,7 @@ func (x *compilation) report(files []lower.File, speeds map[string]speed) error 
 	for _, p := range r.Products {
 		for _, k := range p.Kernels {
 			row := []any{k.Name, k.Trace, fmt.Sprintf("%.2f", k.Stored), k.Exact, "-", "-", "-", "-"}
-			if s := k.speed; s != nil {
+			if s := k.Speed; s != nil {
 				row[4], row[5] = fmt.Sprintf("%.1f", s.GEMV), fmt.Sprintf("%.2f", s.ReadShare)
 				if s.GEMM > 0 {
 					row[6], row[7] = fmt.Sprintf("%.0f", s.GEMM), fmt.Sprintf("%.2f", s.DotShare)
@@ -210,7 +206,7 @@ func (x *compilation) summary(r jsonReport) string {
 	if r.Module != "" {
 		fmt.Fprintf(&b, ", module %s", r.Module)
 	}
-	if !x.noCheck {
+	if x.tested {
 		b.WriteString(": builds, vets and passes its tests")
 	}
 	for _, p := range r.Products {

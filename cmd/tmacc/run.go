@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,8 +74,13 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
   tmacc compile model.gguf -o kernels
   tmacc show -format w2 -stage trace,asm`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q: have %s", args[0], commandNames(cmd))
+			}
+			return cmd.Help()
+		},
+		Args: cobra.ArbitraryArgs,
 	}
 	root.SetIn(c.in)
 	root.SetOut(c.out)
@@ -89,10 +95,36 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		cmd.SetOut(c.out)
 		usage(cmd)
 	})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), strings.ReplaceAll(err.Error(), "--", "-"), cmd.CommandPath())
+	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.AddCommand(c.compile(), c.show(), c.lower(), c.bench(), c.formats(), c.targets(), c.host())
 	return root
+}
+
+// between wants so many arguments.
+func between(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		want := "none"
+		switch {
+		case len(args) >= least && len(args) <= most:
+			return nil
+		case most > 0:
+			want = "one file"
+		}
+		return fmt.Errorf("%s: %d arguments, want %s; see %s -h", cmd.Name(), len(args), want, cmd.CommandPath())
+	}
+}
+
+func commandNames(root *cobra.Command) string {
+	var names []string
+	for _, s := range root.Commands() {
+		if s.IsAvailableCommand() && s.Name() != "help" {
+			names = append(names, s.Name())
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // usage prints how to call cmd, flags with one dash.
@@ -105,7 +137,7 @@ func usage(cmd *cobra.Command) error {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintln(w)
 		for _, s := range cmd.Commands() {
-			if s.IsAvailableCommand() {
+			if s.IsAvailableCommand() && s.Name() != "help" {
 				fmt.Fprintf(w, "  %-9s %s\n", s.Name(), s.Short)
 			}
 		}
@@ -115,6 +147,9 @@ func usage(cmd *cobra.Command) error {
 	fmt.Fprintf(w, "\n%s", strings.ReplaceAll(cmd.LocalFlags().FlagUsages(), "--", "-"))
 	return nil
 }
+
+// word is what can only be the name of a flag, not a short one and its value.
+var word = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 // doubleDashes writes flags the way cobra wants them: -model as --model.
 func doubleDashes(root *cobra.Command, args []string) []string {
@@ -129,7 +164,7 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 			break
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
-		if out[i] = a; strings.HasPrefix(a, "-") && len(name) > 1 && known[name] {
+		if out[i] = a; strings.HasPrefix(a, "-") && len(name) > 1 && (known[name] || word.MatchString(name)) {
 			out[i] = "-" + a
 		}
 	}

@@ -33,7 +33,7 @@ type showing struct {
 
 func (c *cli) show() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show", Args: cobra.NoArgs,
+		Use: "show", Args: between(0, 0),
 		Short: "print every stage of a kernel as text",
 		Long: `Print what a kernel is at each stage of the compiler:
 

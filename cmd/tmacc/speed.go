@@ -84,8 +84,8 @@ type place struct {
 	ns   []int
 }
 
-// maxMatrix bounds the matrices that are measured, in bytes.
-const maxMatrix = 1 << 31
+// maxMatrix bounds the matrices that are measured, in weights.
+const maxMatrix = 1 << 30
 
 // samples are so long that what the probes left in the caches does not count.
 var minSample = map[string]time.Duration{
@@ -192,12 +192,12 @@ func calls(p *runtime.Product, weights *measure.Copies, n int, at place, rng *ra
 
 // packRandom is a packed matrix of random codes.
 func packRandom(p *runtime.Product, at place, rng *rand.Rand) ([]byte, error) {
+	if at.m > maxMatrix/at.k {
+		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", at.m, at.k, maxMatrix)
+	}
 	size, err := p.PackedSize(at.m, at.k)
 	if err != nil {
 		return nil, err
-	}
-	if size > maxMatrix {
-		return nil, fmt.Errorf("a matrix of %d rows and %d columns has %d bytes packed: at most %d are measured", at.m, at.k, size, maxMatrix)
 	}
 	w := p.Weight()
 	src := format.Source{Codes: make([]byte, at.m*at.k), Scales: make([]float32, w.ScaleCount(at.m, at.k))}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 
 	"github.com/tmacc/tmacc/gen"
@@ -38,11 +37,3 @@ const (
 	notHere exactness = "not run here" // proven
 	notRun  exactness = "not checked"  // proven
 )
-
-// String marks kernels that only the proof vouches for.
-func (e exactness) String() string {
-	if e == "" {
-		panic(fmt.Sprintf("BUG: exactness of a kernel is not set"))
-	}
-	return string(e)
-}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain makes this binary the command for tests that need a process of it.
+func TestMain(m *testing.M) {
+	if os.Getenv("TMACC_TEST_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// read is the content of all files in dir, by name.
+func read(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(data)
+	}
+	return files
+}
+
+// The package is written, twice the same, as a module of its own only where there
+// is none.
+func TestCompileWrites(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mine")
+	compile := []string{"compile", "-no-check", "-format", "w2", "-format", "w4-g32", "-target", "all", "-o", dir}
+	out := ok(t, compile...)
+	for _, want := range []string{"package mine in " + dir + ", module mine\n", "W2: w2 weights", "W4G32: ", "w4_g32_avx2_n1", "w2_dotprod_n1", "not checked", "decompose dot"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	files := read(t, dir)
+	for _, name := range []string{"mine.go", "mine_test.go", "mine_avx2_amd64.s", "mine_avx512vbmi_amd64.s", "mine_dotprod_arm64.s", "go.mod"} {
+		if files[name] == "" {
+			t.Errorf("no file %s", name)
+		}
+	}
+	ok(t, compile...)
+	for name, text := range read(t, dir) {
+		if text != files[name] {
+			t.Errorf("%s differs the second time", name)
+		}
+	}
+	below := filepath.Join(dir, "internal", "B-2")
+	if out := ok(t, "compile", "-no-check", "-format", "w2", "-target", "avx2", "-o", below); !strings.Contains(out, "package kernels in "+below+"\n") {
+		t.Error(out)
+	}
+	if names := read(t, below); names["go.mod"] != "" || names["kernels.go"] == "" {
+		t.Error("a module in a module")
+	}
+	own := filepath.Join(dir, "own")
+	ok(t, "compile", "-no-check", "-format", "w2", "-target", "avx2", "-o", own, "-module", "example.com/own", "-package", "low")
+	if f := read(t, own); !strings.HasPrefix(f["go.mod"], "module example.com/own\n") || f["low.go"] == "" {
+		t.Error(f["go.mod"])
+	}
+}
+
+// report compiles and returns what -json says.
+func report(t *testing.T, code int, args ...string) jsonReport {
+	t.Helper()
+	got, out, stderr := tmacc(append([]string{"compile", "-json", "-q"}, args...)...)
+	if got != code {
+		t.Fatalf("exit code %d, want %d\n%s", got, code, stderr)
+	}
+	var r jsonReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A file's matrices are gathered by format and shape; what cannot be read is
+// listed.
+func TestCompileFile(t *testing.T) {
+	r := report(t, 3, "../../testdata/gguf/llama-q4_0.gguf", "-no-check", "-target", "avx2", "-o", t.TempDir())
+	if len(r.Products) != 1 || len(r.Left) != 1 || len(r.Others) != 7 {
+		t.Fatalf("%+v", r)
+	}
+	if l := r.Left[0]; l.Name != "output.weight" || l.Type != "Q6_K" || !strings.HasPrefix(l.Reason, "this type is not read; there are Q4_0") {
+		t.Errorf("%+v", l)
+	}
+	p, matrices := r.Products[0], 0
+	for _, s := range p.Shapes {
+		matrices += s.Count
+	}
+	if p.Format != "q4_0" || p.ActGroup != 32 || matrices != 22 || p.Kernels[0].Stored != 4.5 || p.Kernels[0].Bits != 4 {
+		t.Errorf("%+v", p)
+	}
+	if r := report(t, 0, "-model", "bitnet-b1.58-2b-4t", "-no-check", "-target", "avx2", "-o", t.TempDir()); len(r.Products) != 2 || len(r.Products[0].Shapes) != 4 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A schedule of the user's own is the one that is compiled.
+func TestCompileTrace(t *testing.T) {
+	shown := json1(t, ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace"))
+	r := report(t, 0, "-format", "w2", "-trace", file(t, "t.json", shown), "-target", "avx2", "-no-check", "-o", t.TempDir())
+	if k := r.Products[0].Kernels; len(k) != 1 || k[0].Cols != 2 {
+		t.Errorf("%+v", k)
+	}
+}
+
+// All of compile: kernels are compared with the definition, the package builds,
+// vets and passes its tests, and speeds are there.
+func TestCompileChecks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds, with 1.6 GB")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
+	if len(hostTargets()) == 0 || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("kernels run in process on linux/amd64 only")
+	}
+	for _, k := range report(t, 0, "-format", "ternary", "-o", t.TempDir()).Products[0].Kernels {
+		if k.Exact != checked || k.Speed == nil || k.Speed.GEMV <= 0 || k.Speed.ReadShare <= 0 {
+			t.Errorf("%+v", k)
+		}
+	}
+}
+
+// Ctrl-C leaves neither temporary files nor parts of files.
+func TestInterrupt(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("sends a signal")
+	}
+	for _, wait := range []time.Duration{500 * time.Millisecond, 4 * time.Second} {
+		temp, dir := t.TempDir(), filepath.Join(t.TempDir(), "k")
+		cmd := exec.Command(os.Args[0], "compile", "-model", "llama-2-7b", "-o", dir)
+		cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1", "TMPDIR="+temp)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(wait)
+		cmd.Process.Signal(os.Interrupt)
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.HasSuffix(stderr.String(), "tmacc: interrupted\n") {
+			t.Errorf("after %v: %v\n%s", wait, err, stderr.String())
+		}
+		left, _ := filepath.Glob(filepath.Join(temp, "*"))
+		parts, _ := filepath.Glob(filepath.Join(dir, ".*"))
+		if len(left)+len(parts) > 0 {
+			t.Errorf("after %v there are %v %v", wait, left, parts)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tmacc runs the command in this process.
+func tmacc(args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = run(args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+// ok runs a command that must succeed.
+func ok(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, stderr := tmacc(args...)
+	if code != 0 {
+		t.Fatalf("tmacc %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return out
+}
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// header is a GGUF file of one tensor of 8192 bytes of zeros.
+func header(name string, typ uint32, shape ...uint64) string {
+	var b bytes.Buffer
+	add := func(values ...any) {
+		for _, v := range values {
+			binary.Write(&b, binary.LittleEndian, v)
+		}
+	}
+	add([]byte("GGUF"), uint32(3), uint64(1), uint64(0))
+	add(uint64(len(name)), []byte(name), uint32(len(shape)), shape, typ, uint64(0))
+	add(make([]byte, (32-b.Len()%32)%32), make([]byte, 8192))
+	return b.String()
+}
+
+// refusal is bad input: the command, its exit code, and what its one line says.
+type refusal struct {
+	code int
+	want string
+	args string
+}
+
+func refused(t *testing.T, r refusal, args ...string) {
+	t.Helper()
+	args = append(strings.Fields(r.args), args...)
+	code, _, stderr := tmacc(args...)
+	if code != r.code || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "tmacc: ") || !strings.Contains(stderr, r.want) {
+		t.Errorf("tmacc %s: exit code %d\n%s\twant %d and one line with %s", strings.Join(args, " "), code, stderr, r.code, r.want)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, r := range []refusal{
+		{2, `unknown command "foo": have bench, compile`, "foo"},
+		{2, `unknown flag: -foo`, "show -foo"},
+		{2, `flag needs an argument: -format`, "show -format"},
+		{2, `formats: 1 arguments, want none`, "formats w2"},
+		{2, `nothing to compile`, "compile"},
+		{2, `2 arguments, want one file`, "compile a.gguf b.gguf"},
+		{2, `unknown format "w44"; there are w1 ternary`, "compile -format w44"},
+		{2, `unknown format "w44"`, "show -format w44"},
+		{2, `unknown format "w44"`, "bench -format w44"},
+		{2, `group is 17; it must be a multiple of 16`, "compile -format w4-g17"},
+		{2, `unknown piece "g0"`, "show -format w4-g0"},
+		{2, `activation group 7: want 0`, "compile -format w4 -act-group 7"},
+		{2, `activation group 48 does not divide the weight group 32`, "show -format w4-g32 -act-group 48"},
+		{2, `unknown model "gpt": have bitnet-b1.58-2b-4t, llama-2-7b, llama-3-8b`, "compile -model gpt"},
+		{2, `unknown target "sse": have host, amd64/avx2`, "compile -format w4 -target sse"},
+		{2, `unknown target "sse"`, "show -format w4 -target sse"},
+		{2, `unknown target ""`, "bench -format w4 -target avx2,"},
+		{2, `-trace is for one format on one target: these are 2 formats`, "compile -format w4,w2 -trace t.json"},
+		{2, `-package Bad: want small letters`, "compile -format w4 -package Bad"},
+		{2, `-package func: want`, "compile -format w4 -package func"},
+		{2, `-module "a:b": want a path`, "compile -format w4 -module=a:b"},
+		{2, `-o run.go: is not a directory`, "compile -format w4 -o run.go"},
+		{2, `unknown stage "foo": have problem`, "show -format w4 -stage foo"},
+		{2, `no format: give one with -format`, "show"},
+		{2, `has 3 columns: have 1`, "show -format w4 -cols 3"},
+		{2, `nofile.gguf: no such file`, "compile nofile.gguf"},
+		{2, `nofile.json: no such file`, "show -format nofile.json"},
+		{2, `nofile: no such file`, "show -format w4 -trace nofile"},
+		{2, `nofile: no such file`, "lower nofile"},
+		{2, `nofile: no such file`, "bench -check nofile"},
+		{2, `lower: 0 arguments, want one file`, "lower"},
+		{2, `.: is a directory`, "lower ."},
+		{2, `is not a regular file`, "compile ."},
+		{2, `unknown mode "x": have dram, l3, l2`, "bench -mode x"},
+		{2, `-n 0: want 1`, "bench -n 0"},
+		{2, `-m 0: want 1`, "bench -m 0"},
+		{2, `-k 1099511627776: want 1`, "bench -k 1099511627776"},
+		{2, `-rounds -1`, "bench -rounds -1"},
+		{2, `-trace is for one format`, "bench -trace t.json"},
+	} {
+		refused(t, r)
+	}
+}
+
+// Files that are cut short or lie about themselves.
+func TestHostileFiles(t *testing.T) {
+	gguf, err := os.ReadFile("../../testdata/gguf/llama-q4_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []struct{ want, text string }{
+		{"the file ends within it", ""},
+		{`starts with "GIF8"`, "GIF89a, certainly"},
+		{"claims 30 of at least 24 bytes each, but only", string(gguf[:20])},
+		{"gguf: ", string(gguf[:5000])},
+		{"gguf: ", string(gguf[:len(gguf)/2])},
+		{"metadata values: claims", "GGUF\x03\x00\x00\x00" + strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8)},
+		{"number of tensors: claims", "GGUF\x03\x00\x00\x00" + strings.Repeat("\xff", 16)},
+		{"has no tensors", "GGUF\x03\x00\x00\x00" + strings.Repeat("\x00", 16)},
+		{`tensor "w"`, header("w", 2, 0, 64)},
+		{`tensor "w"`, header("w", 2, 64, 0)},
+		{`tensor "w"`, header("w", 2, 1<<40, 1)},
+		{`tensor "w"`, header("w", 2, 32, 1<<40)},
+		{`tensor "w"`, header("w", 2, 1<<40, 1<<40)},
+		{`tensor "w"`, header("w", 2, 33, 4)},
+	} {
+		refused(t, refusal{2, f.want, "compile"}, file(t, "x.gguf", f.text))
+	}
+	refused(t, refusal{3, "nothing of this can be compiled", "compile -o"}, t.TempDir(), file(t, "x.gguf", header("w", 1, 32, 4)))
+}
+
+func TestBadText(t *testing.T) {
+	for _, r := range []struct {
+		refusal
+		text string
+	}{
+		{refusal{2, "t.json: unexpected end of JSON", "show -format w2 -trace"}, `[{"split":`},
+		{refusal{2, `no transform "frob" (have`, "show -format w2 -trace"}, `[{"frob":{}}]`},
+		{refusal{2, `step 0: split: json: unknown field`, "show -format w2 -trace"}, `[{"split":{"lop":"m"}}]`},
+		{refusal{2, `step 1: split`, "show -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}},{"split":{"loop":"q","by":4,"into":["a","b"]}}]`},
+		{refusal{2, `trace: has no`, "compile -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}}]`},
+		{refusal{2, `weight`, "show -format"}, `{"name":"mine","bits":9}`},
+		{refusal{2, `weight`, "show -format"}, `{"name":"mine","bits":2,"levels":[1,2,3,999],"per":"row","scale":"f32"}`},
+		{refusal{2, `cannot unmarshal`, "show -format"}, `[1]`},
+		{refusal{2, `limits: `, "bench -check"}, `{"avx2":{"w2":{"bpw":-1}}}`},
+		{refusal{2, `limits: `, "bench -check"}, `{`},
+		{refusal{2, `vir: line 1: `, "lower -target avx2"}, "hello"},
+		{refusal{2, `vir: line 1: no function`, "lower -target avx2"}, ""},
+		{refusal{2, `vir: line 3: `, "lower -target avx2"}, "func f(x ptr)\n\tv0:u8x32 = load x+0\n\tv1:u8x32 = frob v0\n"},
+		{refusal{2, `vir: line 3: func f: store x+0 v7: v7 is used before it is defined`, "lower -target avx2"}, "func f(x ptr)\n\tv0:u8x32 = load x+0\n\tstore x+0 v7\n\tstore x+0 v0\n"},
+		{refusal{2, `vir: line 5: `, "lower -target avx2"}, "func f(x ptr, n int)\n\tloop l0 n\n\tv0:u8x32 = load x+0 l0*32\n\tend\n\tstore x+0 v0\n"},
+		{refusal{2, `vector registers of 16`, "lower -target avx2"}, manyRegisters(40)},
+	} {
+		refused(t, r.refusal, file(t, "t.json", r.text))
+	}
+}
+
+// manyRegisters is vir that needs n registers at once.
+func manyRegisters(n int) string {
+	text := "func f(x ptr, n int)\n"
+	for i := range n {
+		text += fmt.Sprintf("\tv%d:i32x8 = load x+%d\n", i, 32*i)
+	}
+	text += "\tloop l0 n carry"
+	for i := range n {
+		text += fmt.Sprintf(" v%d", i)
+	}
+	text += "\n"
+	for i := range n {
+		text += fmt.Sprintf("\tv%d:i32x8 = add v%d v%d\n", i, i, (i+1)%n)
+	}
+	text += "\tend\n"
+	for i := range n {
+		text += fmt.Sprintf("\tstore x+%d v%d\n", 32*i, i)
+	}
+	return text
+}
+
+func TestLists(t *testing.T) {
+	if out := ok(t, "formats"); !strings.Contains(out, "iq4_nl") || !strings.Contains(out, "f16 per 32   Q4_0") {
+		t.Error(out)
+	}
+	var formats []struct{ Name string }
+	if err := json.Unmarshal([]byte(ok(t, "formats", "-json")), &formats); err != nil || formats[0].Name != "w1" {
+		t.Error(formats, err)
+	}
+	if out := ok(t, "targets"); !strings.Contains(out, "amd64/avx2") || !strings.Contains(out, "arm64/dotprod") {
+		t.Error(out)
+	}
+	var targets []struct {
+		Name string
+		Bits int `json:"vector_bits"`
+	}
+	if err := json.Unmarshal([]byte(ok(t, "targets", "--json")), &targets); err != nil || len(targets) < 3 || targets[0].Bits != 256 {
+		t.Error(targets, err)
+	}
+	if out := ok(t, "host"); !strings.Contains(out, "target host: ") {
+		t.Error(out)
+	}
+	var host struct {
+		CPU  string
+		Runs []string
+	}
+	if err := json.Unmarshal([]byte(ok(t, "host", "-json")), &host); err != nil || host.CPU == "" {
+		t.Error(host, err)
+	}
+	if out := ok(t, "compile", "-h"); !strings.Contains(out, "-model string") || strings.Contains(out, "--") || !strings.Contains(out, "tmacc compile model.gguf") {
+		t.Error(out)
+	}
+	if out := ok(t); !strings.Contains(out, "compile   write a Go package") {
+		t.Error(out)
+	}
+}
+
+// Every stage is there, and what is printed can be read again.
+func TestShow(t *testing.T) {
+	out := ok(t, "show", "-format", "w4-g32", "-target", "avx2")
+	for _, want := range []string{
+		`== problem`, `"levels":[-8,`, `== expr`, "sum[n:N m:M g:K/32] i32 =", "== trace", "decompose dot", `{"prefetch":{"bytes":`,
+		"== nest", "nest matmul(out, codes", "== layout", `{"name":"scales","elem":"f16"`, "== vir", "func matmul(out ptr",
+		"== passes", "-- legalize", "== machine", "kernel matmul\n", "== asm", "TEXT ·matmul(SB), NOSPLIT",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("show has no %q", want)
+		}
+	}
+	vir := ok(t, "show", "-format", "w4-g32", "-target", "avx2", "-stage", "vir")
+	asm := ok(t, "lower", file(t, "x.vir", vir), "-target", "amd64/avx2")
+	code := func(s string) string { return s[strings.Index(s, "TEXT"):strings.Index(s, "\tRET")] }
+	if code(asm) != code(out) || !strings.Contains(asm, "// func matmul(args *matmulArgs)") {
+		t.Error("lower of the vir that show prints gives other assembly")
+	}
+	trace := file(t, "t.json", json1(t, ok(t, "show", "-format", "w4-g32", "-target", "avx2", "-stage", "trace")))
+	again := ok(t, "show", "-format", "w4-g32", "-target", "avx2", "-trace", trace)
+	if again != out {
+		t.Error("show of the trace that show prints is different")
+	}
+	format := file(t, "f.json", `{"name":"mine","bits":3,"levels":[-9,-3,0,4,11],"per":"group","scale":"f32","group":48}`)
+	if out := ok(t, "show", "-format", format, "-stage", "expr,layout"); !strings.Contains(out, "[-9 -3 0 4 11]") {
+		t.Error(out)
+	}
+	if out := ok(t, "show", "-format", "w2", "-prepare", "-target", "avx2"); !strings.Contains(out, "TEXT ·prepare(SB)") {
+		t.Error("show -prepare has no assembly")
+	}
+}
+
+// json1 is the JSON after the one line of a trace.
+func json1(t *testing.T, text string) string {
+	_, after, found := strings.Cut(text, "\n")
+	if !found {
+		t.Fatal(text)
+	}
+	return after
+}
+
+func TestLowerWrites(t *testing.T) {
+	in := file(t, "x.vir", "func f(x ptr)\n\tv0:u8x32 = load x+0\n\tstore x+32 v0\n")
+	out := filepath.Join(t.TempDir(), "f_amd64.s")
+	ok(t, "lower", in, "-target", "avx2", "-o", out)
+	data, err := os.ReadFile(out)
+	if err != nil || !bytes.Contains(data, []byte("VMOVDQU")) {
+		t.Errorf("%s %v", data, err)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(out)); len(left) != 1 {
+		t.Error("a temporary file is left")
+	}
+}
