@@ -46,14 +46,14 @@ func scaled(below int, apart ...string) string {
 	return strings.TrimSuffix(out, ",")
 }
 
-func pairsTrace(t *testing.T, bits, n int, order, accumulators string) schedule.Trace {
+func pairsTrace(t testing.TB, bits, n int, order, accumulators string) schedule.Trace {
 	cell := 4 * 8 / bits
 	return parse(t, strings.NewReplacer("$RECORD", fmt.Sprint(n*cell), "$CELL", fmt.Sprint(cell), "$ORDER", order, "$ACCUMULATORS", accumulators).Replace(pairs))
 }
 
 // quads is the AND trick: sums of four products in 32 bits, fields read in place.
 // Fields are elements of K, or rows.
-func quads(t *testing.T, bits int, rows bool, more string) schedule.Trace {
+func quads(t testing.TB, bits int, rows bool, more string) schedule.Trace {
 	fields := 8 / bits
 	k, m := 4*fields, 2
 	fold := `{"split":{"loop":"kk","by":4,"into":["f","j"]}},`
@@ -70,7 +70,7 @@ func quads(t *testing.T, bits int, rows bool, more string) schedule.Trace {
 }
 
 // wholeBytes is the product of 8-bit codes.
-func wholeBytes(t *testing.T) schedule.Trace {
+func wholeBytes(t testing.TB) schedule.Trace {
 	return parse(t, `[{"decompose":{"family":"dot","value":"affine"}},{"hoist_zero":{"at":"init"}},{"bind":{"loop":"n","to":"outer"}},
 {"split":{"loop":"m","by":2,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"outer"}},{"bind":{"loop":"l","to":"vector"}},
 {"split":{"loop":"k","by":4,"into":["ks","j"]}},{"tensorize":{"loop":"j","to":"dot4"}},
@@ -88,7 +88,7 @@ func atFlush(tr schedule.Trace) schedule.Trace {
 	return tr
 }
 
-func parse(t *testing.T, text string) schedule.Trace {
+func parse(t testing.TB, text string) schedule.Trace {
 	t.Helper()
 	var tr schedule.Trace
 	if err := json.Unmarshal([]byte(text), &tr); err != nil {
