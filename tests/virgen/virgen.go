@@ -208,6 +208,11 @@ func (g *generator) update(r vir.Reg) {
 		in.Op, in.Args = vir.OpBitcast, []vir.Reg{other}
 	case g.rng.Intn(3) == 0 && t.Elem != format.F32:
 		in.Op, in.Args = vir.OpBitcast, []vir.Reg{g.detour(r)}
+	case g.rng.Intn(6) == 0 && t.Lanes > 1:
+		h := g.need(vir.Type{Elem: t.Elem, Lanes: t.Lanes / 2})
+		in.Op, in.Args = vir.OpJoin, []vir.Reg{h, g.op(vir.OpHalf, g.f.Regs[h], int64(g.rng.Intn(2)), r)}
+	case g.rng.Intn(6) == 0:
+		in.Op, in.Imm, in.Args = vir.OpHalf, int64(g.rng.Intn(2)), []vir.Reg{g.need(vir.Type{Elem: t.Elem, Lanes: 2 * t.Lanes})}
 	default:
 		in.Args = []vir.Reg{r, other}
 	}
