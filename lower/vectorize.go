@@ -265,12 +265,22 @@ func (v *vectorizer) assign(s *nest.Assign) error {
 	return nil
 }
 
-// own returns r, or a copy if something else may refer to r.
+// own returns r, or a copy if something else may refer to r: a later load of the
+// same bytes, or another temp.
 func (v *vectorizer) own(r vir.Reg) vir.Reg {
+	fresh := false
 	if n := len(v.out); n > 0 {
-		if in, ok := v.out[n-1].(*vir.Instr); ok && in.Dst == r && in.Op != vir.OpLoad && in.Op != vir.OpLoadSplat {
-			return r
-		}
+		in, ok := v.out[n-1].(*vir.Instr)
+		fresh = ok && in.Dst == r
+	}
+	for _, x := range v.loads {
+		fresh = fresh && x != r
+	}
+	for _, t := range v.temps {
+		fresh = fresh && t.reg != r
+	}
+	if fresh {
+		return r
 	}
 	return v.op(v.typeOf(r), vir.OpBitcast, 0, r)
 }
@@ -382,7 +392,7 @@ func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error 
 		return refuse(s.Dst.Name, "lanes of %v cannot be summed in part", s.Value.Type())
 	}
 	from := c.X.Type()
-	if v.typeOf(t.reg).Elem != format.I32 || from.Bits()*last.N != 32 || from == format.U8 || from == format.U16 {
+	if v.typeOf(t.reg).Elem != format.I32 || from.Bits()*last.N != 32 || from != format.I8 && from != format.I16 {
 		return refuse(s.Dst.Name, "%d lanes of %v cannot be summed into %v", last.N, from, v.typeOf(t.reg).Elem)
 	}
 	r, err := v.vec(c.X)

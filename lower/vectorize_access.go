@@ -74,7 +74,44 @@ func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 		}
 	}
 	slices.SortFunc(mem.Stride, func(a, b vir.Stride) int { return a.Loop - b.Loop })
+	if err := v.together(b, index, pos, mem.Stride); err != nil {
+		return nil, mem, err
+	}
 	return pos, mem, v.callers(b, index, pos)
+}
+
+// together checks that the strides of the serial loops add up. Loops that are
+// affine one by one may carry into a digit of the layout together: first where
+// all are in their last iteration, as the digits below one only grow.
+func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, strides []vir.Stride) error {
+	sum := 0
+	for _, o := range v.serial {
+		v.vars[o.loop.Name] = lastTried(o.loop)
+		defer func() { v.vars[o.loop.Name] = 0 }()
+		for _, s := range strides {
+			if s.Loop == o.node.ID {
+				sum += s.Bytes * lastTried(o.loop)
+			}
+		}
+	}
+	pos, err := v.lanePlaces(b, index)
+	if err != nil {
+		return err
+	}
+	for i := range pos {
+		if pos[i].Byte-at0[i].Byte != sum || pos[i].Field != at0[i].Field {
+			return refuse(b.Tensor.Name, "the address is not affine in the serial loops together")
+		}
+	}
+	return nil
+}
+
+// lastTried is the last iteration of a serial loop that addresses are looked at in.
+func lastTried(l nest.Loop) int {
+	if l.N == 0 {
+		return 2 // one record more is one stride more, whatever the record
+	}
+	return l.N - 1
 }
 
 // lanePlaces evaluates the place of every lane.
@@ -107,10 +144,7 @@ func (v *vectorizer) setLanes(i int) {
 // stride is what one iteration of a serial loop adds to every lane's address.
 func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l nest.Loop) (int, error) {
 	defer func() { v.vars[l.Name] = 0 }()
-	last, step := l.N-1, 0
-	if l.N == 0 {
-		last = 2 // one record more is one stride more, whatever the record
-	}
+	last, step := lastTried(l), 0
 	for it := 1; it <= last; it++ {
 		v.vars[l.Name] = it
 		pos, err := v.lanePlaces(b, index)
