@@ -101,9 +101,7 @@ func (l *legalizer) instr(in *vir.Instr, depth int) error {
 // expand returns what computes in by other instructions, possibly none.
 func (l *legalizer) expand(in *vir.Instr, wide bool) ([]*vir.Instr, bool) {
 	if wide && (in.Op == vir.OpHalf || in.Op == vir.OpJoin) {
-		if parts, ok := l.regroup(in); ok {
-			return parts, true
-		}
+		return l.regroup(in), true
 	}
 	if parts := l.t.Expand(l.b, in); parts != nil {
 		l.check(in, parts)
@@ -193,23 +191,20 @@ func (l *legalizer) parts(r vir.Reg) []vir.Reg {
 
 // regroup resolves halves and joins of registers that exist as halves only: by
 // naming the half, or by a move if either register may change later.
-func (l *legalizer) regroup(in *vir.Instr) ([]*vir.Instr, bool) {
+func (l *legalizer) regroup(in *vir.Instr) []*vir.Instr {
 	if in.Op == vir.OpHalf {
 		part := l.halfOf(in.Args[0], int(in.Imm))
 		if l.isMutable(part) || l.isMutable(in.Dst) {
-			return []*vir.Instr{move(in.Dst, part)}, true
+			return []*vir.Instr{move(in.Dst, part)}
 		}
 		l.alias[in.Dst] = part
-		return nil, true
-	}
-	if !l.isWide(in.Dst) {
-		return nil, false
+		return nil
 	}
 	if l.isMutable(in.Dst) || slices.ContainsFunc(in.Args, l.isMutable) {
-		return []*vir.Instr{move(l.halfOf(in.Dst, 0), in.Args[0]), move(l.halfOf(in.Dst, 1), in.Args[1])}, true
+		return []*vir.Instr{move(l.halfOf(in.Dst, 0), in.Args[0]), move(l.halfOf(in.Dst, 1), in.Args[1])}
 	}
 	l.half[in.Dst] = [2]vir.Reg{in.Args[0], in.Args[1]}
-	return nil, true
+	return nil
 }
 
 // halve returns in as two instructions on half the lanes, or nil if its result
