@@ -1,0 +1,239 @@
+package tests
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/native"
+)
+
+// A pair is two traces for one format: rows8 changed by a, and by b.
+type pair struct {
+	params string // "step.parameter", those that the traces differ in
+	format string
+	a, b   variant
+}
+
+// variant changes a choice, then steps of its trace.
+type variant struct {
+	choice  func(c *search.Choice)
+	replace []replacement
+}
+
+// replacement puts steps in the place of one.
+type replacement struct {
+	old schedule.Step
+	by  schedule.Trace
+}
+
+func choose(f func(c *search.Choice)) variant { return variant{choice: f} }
+
+// cells8 has eight cells along K, two of them unrolled.
+func cells8(c *search.Choice) { c.Cells, c.Flush, c.Serial = 8, 2, true }
+
+// dot2 sums into 16 bits, four cells.
+func dot2(c *search.Choice) { c.Dot, c.Below, c.Cells, c.Flush = 2, 0, 4, 2 }
+
+// splitK is how the trace of cells8 splits a record.
+var splitK = schedule.Split{Loop: "kc", By: 32, Into: [2]string{"ks", "kk"}}
+
+// thrice splits a record in three, of which fuse makes two again.
+func thrice(f schedule.Fuse) []replacement {
+	return []replacement{{splitK, schedule.Trace{
+		schedule.Split{Loop: "kc", By: 64, Into: [2]string{"ks", "x2"}},
+		schedule.Split{Loop: "x2", By: 32, Into: [2]string{"y", "kk"}}, f}}}
+}
+
+var pairs = []pair{
+	{"decompose.value", "w2", choose(func(c *search.Choice) { c.Below = 0 }), choose(func(c *search.Choice) { c.Below, c.Value = 0, "lookup" })},
+	{"hoist_zero.at", "w2", choose(func(c *search.Choice) { c.Hoist = "init" }), choose(func(c *search.Choice) { c.Hoist = "flush" })},
+	{"split.by", "w2", choose(nil), choose(func(c *search.Choice) { c.Rows, c.Block = 1, 1 })},
+	{"split.loop", "w2", choose(nil), choose(func(c *search.Choice) { c.Dot = 2 })},
+	{"split.into", "w2", choose(cells8), variant{cells8, []replacement{
+		{splitK, schedule.Trace{schedule.Split{Loop: "kc", By: 32, Into: [2]string{"u", "kk"}}}},
+		{schedule.Split{Loop: "kk", By: 16, Into: [2]string{"u", "ku"}}, schedule.Trace{schedule.Split{Loop: "kk", By: 16, Into: [2]string{"ks", "ku"}}}}}}},
+	{"fuse.outer fuse.inner fuse.into", "w2", variant{cells8, thrice(schedule.Fuse{Outer: "ks", Inner: "y", Into: "ks"})},
+		variant{cells8, thrice(schedule.Fuse{Outer: "y", Inner: "kk", Into: "kk"})}},
+	{"reorder.order", "w2", choose(func(c *search.Choice) { c.Order = 0 }), choose(func(c *search.Choice) { c.Order = 1 })},
+	{"bind.loop", "w2", choose(cells8), choose(func(c *search.Choice) { cells8(c); c.Serial = false })},
+	{"bind.to", "w2", choose(nil), choose(func(c *search.Choice) { c.AlongK = true })},
+	{"tensorize.loop tensorize.to", "w2", choose(func(c *search.Choice) { c.Below = 0 }), choose(dot2)},
+	{"rfactor.loop", "w2", choose(func(c *search.Choice) { c.Flush, c.Cells, c.Below, c.Factor = 2, 2, 0, "u" }),
+		choose(func(c *search.Choice) { c.Flush, c.Cells, c.Below, c.Factor = 2, 2, 0, "f" })},
+	{"read_scaled.below", "w2", choose(func(c *search.Choice) { c.Below = 8 }), choose(func(c *search.Choice) { c.Below = 4 })},
+	{"stage.at", "w3", choose(func(c *search.Choice) { c.Cols, c.Rows, c.Order, c.Below, c.Stage = 2, 1, 0, 0, "f"; c.Block = 1 }),
+		choose(func(c *search.Choice) { c.Cols, c.Rows, c.Order, c.Below, c.Stage = 2, 1, 0, 0, "r"; c.Block = 1 })},
+	{"stage.value", "w3", choose(func(c *search.Choice) { c.Below, c.Stage = 0, "f" }),
+		variant{func(c *search.Choice) { c.Below, c.Stage = 0, "f" }, []replacement{
+			{schedule.Stage{Value: "w", At: "f"}, schedule.Trace{schedule.Stage{Value: "a", At: "f"}}}}}},
+	{"pack.tensor", "w2", choose(func(c *search.Choice) { c.Cols, c.Rows, c.Block = 2, 1, 1 }),
+		choose(func(c *search.Choice) { c.Cols, c.Rows, c.Block, c.Chunk = 2, 1, 1, 4 })},
+	{"pack.chunk", "w2", choose(func(c *search.Choice) { c.Cols, c.Rows, c.Block, c.Chunk = 2, 1, 1, 4 }),
+		choose(func(c *search.Choice) { c.Cols, c.Rows, c.Block, c.Chunk = 2, 1, 1, 8 })},
+	{"pack.order", "w2", choose(func(c *search.Choice) { c.Cells, c.Flush = 2, 2 }),
+		choose(func(c *search.Choice) { c.Cells, c.Flush, c.RecordRows = 2, 2, false })},
+	{"pack.fields", "w2", choose(func(c *search.Choice) { c.Rows, c.Block, c.RowFields = 1, 1, 2 }),
+		variant{func(c *search.Choice) { c.Rows, c.Block, c.RowFields = 1, 1, 2 }, []replacement{{schedule.Pack{Tensor: "codes", Map: "dense",
+			Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "x", "j"}, Fields: []string{"s", "f"}},
+			schedule.Trace{schedule.Pack{Tensor: "codes", Map: "dense",
+				Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "x", "j"}, Fields: []string{"f", "s"}}}}}}},
+	{"pack.map", "w3", choose(nil), choose(func(c *search.Choice) { c.Map = "planes" })},
+	{"widen_every.loop", "w2", choose(dot2), variant{dot2, []replacement{
+		{schedule.WidenEvery{Loop: "u"}, schedule.Trace{schedule.WidenEvery{Loop: "ks"}}}}}},
+	{"accumulate.type", "w2", choose(dot2), variant{func(c *search.Choice) { dot2(c); c.Dot = 4; c.Factor = "u" }, []replacement{
+		{schedule.Rfactor{Loop: "u"}, schedule.Trace{schedule.Rfactor{Loop: "u"}, schedule.Accumulate{Type: "i16"}, schedule.Accumulate{Type: "i32"}}}}}},
+	{"scale_at.where", "w4-g32", choose(func(c *search.Choice) { c.Scale = "begin" }), variant{func(c *search.Choice) { c.Scale = "begin" },
+		[]replacement{{schedule.ScaleAt{Where: "begin"}, schedule.Trace{schedule.ScaleAt{Where: "end"}}}}}},
+	{"prefetch.bytes", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead = 4096 })},
+}
+
+// oneValue are parameters that have one legal value so far, in a step that has
+// another.
+var oneValue = map[string]schedule.Step{"decompose.family": schedule.Decompose{Family: "tables", Value: "affine"}}
+
+// TestNoDecoration: every parameter of every step matters. Two legal values of it
+// give different machine code, both correct.
+func TestNoDecoration(t *testing.T) {
+	covered := map[string]bool{}
+	for _, p := range pairs {
+		for _, param := range strings.Fields(p.params) {
+			covered[param] = true
+		}
+		t.Run(strings.ReplaceAll(p.params, " ", ","), func(t *testing.T) { p.run(t) })
+	}
+	for _, param := range parameters(t) {
+		if step, one := oneValue[param]; one {
+			refuse(t, step)
+		} else if !covered[param] {
+			t.Errorf("no pair of traces shows that %s matters", param)
+		}
+		delete(covered, param)
+	}
+	for param := range covered {
+		t.Errorf("%s is no parameter of a step", param)
+	}
+}
+
+// refuse expects that step is illegal for every problem.
+func refuse(t *testing.T, step schedule.Step) {
+	w, err := format.Lookup("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schedule.NewMatmul(ir.Problem{Weight: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var illegal *schedule.Illegal
+	if _, err := step.Apply(s); !errors.As(err, &illegal) {
+		t.Errorf("%v has another value: show that it matters (%v)", step, err)
+	}
+}
+
+// parameters lists every parameter of every step, "split.by".
+func parameters(t *testing.T) []string {
+	var out []string
+	for _, name := range schedule.StepNames() {
+		var zero schedule.Trace
+		if err := json.Unmarshal([]byte(fmt.Sprintf("[{%q:{}}]", name)), &zero); err != nil {
+			t.Fatal(err)
+		}
+		for i := range reflect.TypeOf(zero[0]).NumField() {
+			out = append(out, name+"."+paramName(zero[0], i))
+		}
+	}
+	return out
+}
+
+// paramName is the name of field i of s in JSON.
+func paramName(s schedule.Step, i int) string {
+	name, _, _ := strings.Cut(reflect.TypeOf(s).Field(i).Tag.Get("json"), ",")
+	return name
+}
+
+func (p pair) run(t *testing.T) {
+	w, err := format.Lookup(p.format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problem := ir.Problem{Weight: w}
+	a, b := p.a.trace(t, problem), p.b.trace(t, problem)
+	for _, param := range strings.Fields(p.params) {
+		if slices.Equal(values(a, param), values(b, param)) {
+			t.Errorf("both traces have %s %v", param, values(a, param))
+		}
+	}
+	for _, target := range native.Targets(t) {
+		x, y := p.check(t, target, problem, a), p.check(t, target, problem, b)
+		if x == y {
+			t.Errorf("%s: the same machine code\n%v\n%v\n%s", name(target), a, b, x)
+		}
+	}
+}
+
+func (v variant) trace(t *testing.T, p ir.Problem) schedule.Trace {
+	c := rows8
+	if v.choice != nil {
+		v.choice(&c)
+	}
+	trace := c.Trace(p)
+	for _, r := range v.replace {
+		i := slices.IndexFunc(trace, func(s schedule.Step) bool { return reflect.DeepEqual(s, r.old) })
+		if i < 0 {
+			t.Fatalf("no step %v in %v", r.old, trace)
+		}
+		trace = slices.Replace(trace, i, i+1, r.by...)
+	}
+	return trace
+}
+
+// values are those of one parameter in all steps of a trace.
+func values(trace schedule.Trace, param string) []string {
+	var out []string
+	for _, s := range trace {
+		for i := range reflect.TypeOf(s).NumField() {
+			if schedule.NameOf(s)+"."+paramName(s, i) == param {
+				out = append(out, fmt.Sprint(reflect.ValueOf(s).Field(i)))
+			}
+		}
+	}
+	return out
+}
+
+// check runs a trace and returns its instructions.
+func (p pair) check(t *testing.T, target lower.Target, problem ir.Problem, trace schedule.Trace) string {
+	t.Helper()
+	k, err := native.Compile(target, problem, trace)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name(target), err, Replay{Problem: problem, Trace: trace})
+	}
+	native.Load(t, target, k)
+	rng := rand.New(rand.NewSource(1))
+	for _, kind := range []check.Kind{check.Uniform, check.Extreme} {
+		if err := k.Check(check.New(rng, problem, k.Rows+3, k.Cols+1, 2*k.StepK+32, kind)); err != nil {
+			t.Errorf("%s: %v\n%s", name(target), err, Replay{Problem: problem, Trace: trace})
+		}
+	}
+	text, err := k.Text(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "//")
+		code.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	return code.String()
+}
