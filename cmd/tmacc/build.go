@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
@@ -45,6 +47,30 @@ func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedu
 	}
 	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
 	return v, addPrepare(p, &v, prefix)
+}
+
+// onAllCores calls f for 0 to n-1, several at once. Interrupted, it returns at
+// once, while calls may still run.
+func onAllCores(ctx context.Context, n int, f func(int)) error {
+	var next atomic.Int64
+	workers := min(n, runtime.GOMAXPROCS(0))
+	done := make(chan bool, workers)
+	for range workers {
+		go func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+			done <- true
+		}()
+	}
+	for range workers {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
 }
 
 // addPrepare compiles the activation kernel of v, by its default schedule.

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -195,19 +194,13 @@ func (x *compilation) compileAll(ctx context.Context) error {
 			jobs = append(jobs, &job{w: w, target: gen.Target{Target: t}})
 		}
 	}
-	var wg sync.WaitGroup
-	slots := make(chan bool, runtime.GOMAXPROCS(0))
-	for i, j := range jobs {
-		slots <- true
+	err := onAllCores(ctx, len(jobs), func(i int) {
+		j := jobs[i]
 		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Weight, j.target.Target.Machine().Name, i+1, len(jobs))
-		wg.Go(func() {
-			defer func() { <-slots }()
-			j.target, j.err = buildTarget(ctx, j.w.problem, j.target.Target, x.trace, j.w.problem.Weight.Name)
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return ctx.Err()
+		j.target, j.err = buildTarget(ctx, j.w.problem, j.target.Target, x.trace, j.w.problem.Weight.Name)
+	})
+	if err != nil {
+		return err
 	}
 	for _, j := range jobs {
 		if j.err == nil {

@@ -116,9 +116,14 @@ type toolchain struct {
 func (t toolchain) run(ctx context.Context, env string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = t.dir
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its temporary files
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = append(append(os.Environ(), t.env...), strings.Fields(env)...)
+	temp, err := os.MkdirTemp("", "tmacc-go-") // interrupted, the go command may leave its own behind
+	if err != nil {
+		return plain(err)
+	}
+	defer os.RemoveAll(temp)
+	cmd.Env = append(append(os.Environ(), "GOTMPDIR="+temp), append(t.env, strings.Fields(env)...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return &commandError{"go " + strings.Join(args, " "), err, bytes.TrimSpace(out)}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -15,6 +16,7 @@ import (
 type progress struct {
 	w        io.Writer // nil: silent
 	terminal bool
+	mu       sync.Mutex
 	last     time.Time
 	shown    bool
 }
@@ -31,6 +33,8 @@ func newProgress(w io.Writer, quiet bool) *progress {
 
 // step says what begins now.
 func (p *progress) step(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch text := fmt.Sprintf(format, args...); {
 	case p.w == nil:
 	case p.terminal:
@@ -44,6 +48,8 @@ func (p *progress) step(format string, args ...any) {
 
 // done clears the line.
 func (p *progress) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.shown {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false
