@@ -80,6 +80,10 @@ func (x WidenEvery) Apply(s *State) (*State, error) {
 
 // Accumulate sets the type of the lowest accumulator: "i16" (narrow: twice the
 // lanes, refused unless proven free of overflow) or "i32" (wide).
+//
+//	sum1 i32                     sum1 i16
+//	sum1 += p              ->    sum1 += p
+//	sum  += sum1                 sum  += i32(sum1)
 type Accumulate struct {
 	Type string `json:"type"`
 }

@@ -87,13 +87,14 @@ func grouped(at string) Trace {
 		Bind{"u", "unrolled"}, Bind{"f", "unrolled"}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "g", "u", "f", "l", "j"}})
 }
 
-// Each example is a step applied to a small state; its file in testdata holds
-// both.
-var examples = []struct {
+// An example is a step applied to a small state; its file in testdata holds both.
+type example struct {
 	name, weight string
 	before       Trace
 	step         Step
-}{
+}
+
+var examples = []example{
 	{"decompose_affine", "w2", nil, dot},
 	{"decompose_lookup", "codebook", nil, Decompose{"dot", "lookup"}},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},

@@ -16,6 +16,11 @@ import (
 // The word "words" in Order says where the words of a cell go. Scales and zero
 // points follow the codes of their record, scales of whole rows lead their tile.
 //
+// Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
+// k = 16*ks + 4*f + j:
+//
+//	codes[m, k]    ->    tile mt, record ks, byte 4*l + j, bits 2*f and 2*f+1
+//
 // Map places the bits of a cell: "dense" (whole fields from bit 0 up, left-over
 // bits strung together) or "planes" (bit i of every field in word i).
 //

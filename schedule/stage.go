@@ -31,6 +31,13 @@ func (x Stage) Apply(s *State) (*State, error) {
 // ScaleAt chooses when the product of the weight's and the activation's scale
 // is formed: "begin" keeps it in a register while the group is summed, "end"
 // (the default) forms it when the sum is there. The bits are the same.
+//
+//	for g                                for g
+//	    sum = 0                              s = wscale[g]*ascale[g]
+//	    for k                                sum = 0
+//	        sum += p                 ->      for k
+//	    acc += sum*(wscale[g]*ascale[g])         sum += p
+//	                                         acc += sum*s
 type ScaleAt struct {
 	Where string `json:"where"`
 }
@@ -92,6 +99,10 @@ func typeOf(st *stage, name string) format.DType {
 }
 
 // Prefetch asks for each line of the packed weights Bytes ahead of its use.
+//
+//	for ks                            for ks
+//	    x = load codes+64*ks    ->        prefetch codes+64*ks+4096
+//	                                      x = load codes+64*ks
 type Prefetch struct {
 	Bytes int `json:"bytes"`
 }
