@@ -17,8 +17,8 @@ type Pass struct {
 // Watch sees the function after each pass.
 type Watch func(pass string, f *vir.Func)
 
-// Compile makes a kernel of f for t. The error is a *Unsupported, a *Pressure, or
-// that of vir.Verify for f.
+// Compile makes a kernel of f for t. The error wraps a *Unsupported or a *Pressure,
+// or is that of vir.Verify for f.
 //
 // If the kernel needs too many vector registers, the end of the pipeline runs
 // again: with values computed where they are needed, with broadcasts as operands,
@@ -83,32 +83,26 @@ type plan struct {
 
 // back is the part of the pipeline that decides what registers hold.
 func (t *table) back(p plan) []Pass {
-	all := []struct {
-		wanted bool
-		Pass
-	}{
-		// Constants move to where they are needed before any pass looks at how long
-		// registers live.
-		{true, Pass{"place", func(f *vir.Func) (*vir.Func, error) { return t.place(f, p.place) }}},
-		// What fold sees afterwards: fewer stores between loads and their uses, fewer
-		// uses of a load.
-		{p.sink, Pass{"sink", sink}},
-		{p.reload, Pass{"reload", reload}},
+	// Constants move to where they are needed before any pass looks at how long
+	// registers live.
+	passes := []Pass{{"place", func(f *vir.Func) (*vir.Func, error) { return t.place(f, p.place) }}}
+	// Before fold, which then finds fewer stores between a load and its use, and
+	// fewer uses.
+	if p.sink {
+		passes = append(passes, Pass{"sink", sink})
+	}
+	if p.reload {
+		passes = append(passes, Pass{"reload", reload})
+	}
+	return append(passes, []Pass{
 		// Fold after cse: two equal loads are one load with two uses, which stays.
-		{true, Pass{"fold", func(f *vir.Func) (*vir.Func, error) { return t.fold(f, p.foldAll) }}},
-		// Copies that need no register before tie makes some that do.
-		{true, Pass{"coalesce", coalesce}},
+		{"fold", func(f *vir.Func) (*vir.Func, error) { return t.fold(f, p.foldAll) }},
+		// Copies that need no register, before tie makes some that do.
+		{"coalesce", coalesce},
 		// Tie last: the copies it makes look redundant to every other pass.
-		{true, Pass{"tie", t.tie}},
-		{true, Pass{"number", number}},
-	}
-	var passes []Pass
-	for _, p := range all {
-		if p.wanted {
-			passes = append(passes, p.Pass)
-		}
-	}
-	return passes
+		{"tie", t.tie},
+		{"number", number},
+	}...)
 }
 
 type compiler struct{ t *table }
