@@ -35,8 +35,9 @@ func TestPassesKeepMeaning(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := f.String()
-		for _, target := range toys() {
-			checkCompile(t, target, f, seed)
+		machines := toys()
+		for i := range int64(2) {
+			checkCompile(t, machines[(seed+i)%int64(len(machines))], f, seed)
 		}
 		if f.String() != text {
 			t.Fatalf("seed %d: a pass changed its input", seed)
