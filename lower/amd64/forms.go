@@ -119,8 +119,8 @@ func immediate(f, b ctor) emit {
 	return func(p *printer) { p.op(f, b, operand.U8(p.imm), p.a[0], p.dst) }
 }
 
-// ternary is VPTERNLOG of arguments 2 and 1 and the result, which is tied to 3.
-func ternary(table uint8) form {
+// ternlog is VPTERNLOG of arguments 2 and 1 and the result, which is tied to 3.
+func ternlog(table uint8) form {
 	return func(f, b ctor) emit {
 		return func(p *printer) { p.op(f, b, operand.U8(table), p.a[1], p.a[0], p.dst) }
 	}

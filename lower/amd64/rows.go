@@ -101,7 +101,7 @@ var lanewise = []struct {
 	{vir.OpCmpGtS, i32Only, inst{evex: x86.VPCMPGTD, bcst: x86.VPCMPGTD_BCST}, throughMask(f2(x86.VPMOVM2D)), 2, []int{2}, toMask},
 	{vir.OpCanonNaN, f32Only, inst{evex: x86.VCMPPS}, canonNaN, 1, nil, toMask},
 	// a ? b : c with c (the result) as the table's most significant input
-	{vir.OpBitSel, allElems, inst{evex: x86.VPTERNLOGD, bcst: x86.VPTERNLOGD_BCST}, ternary(0xb8), 3, []int{2}, alu},
+	{vir.OpBitSel, allElems, inst{evex: x86.VPTERNLOGD, bcst: x86.VPTERNLOGD_BCST}, ternlog(0xb8), 3, []int{2}, alu},
 }
 
 // rowSet collects the rows of one machine.

@@ -1,0 +1,139 @@
+package tests
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// nameless are the folders that know no format and no family by name.
+var nameless = []string{"ir/nest", "ir/vir", "schedule", "lower"}
+
+// families are names of systems, families and formats besides those of the table.
+var families = []string{
+	"bitserial", "tmac", "ggml", "gguf", "bitnet", "bitblas", "ladder", "lut", "iq4", "iq4nl", "nf4", "ternary",
+	"tl1", "tl2", "i2s", "i2_s", "tq1_0", "tq2_0", "q1_0", "q4_0", "q4_1", "q8_0", "mxfp4",
+}
+
+// TestNoNames: no format and no family of decompositions is named, as a word of an
+// identifier or in a string, where the compiler must work for all of them.
+func TestNoNames(t *testing.T) {
+	names := append(format.Names(), families...)
+	inText := regexp.MustCompile(`(?i)\b(` + strings.Join(names, "|") + `)\b`)
+	for _, dir := range nameless {
+		sources(t, dir, func(file *ast.File, at func(ast.Node) string) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.Ident:
+					for _, word := range identWords(n.Name) {
+						if slices.Contains(names, word) {
+							t.Errorf("%s: %s names %s", at(n), n.Name, word)
+						}
+					}
+				case *ast.BasicLit:
+					if m := inText.FindString(n.Value); m != "" && n.Kind == token.STRING {
+						t.Errorf("%s: %s names %s", at(n), n.Value, m)
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
+// identWords is an identifier, and the words its capitals make, in lower case.
+func identWords(name string) []string {
+	out := []string{strings.ToLower(name)}
+	for _, w := range camel.FindAllString(name, -1) {
+		out = append(out, strings.ToLower(w))
+	}
+	return out
+}
+
+var camel = regexp.MustCompile(`[A-Z]+[a-z0-9_]*|[a-z0-9_]+`)
+
+// Where functions and instructions of vector IR are made. Package vir makes them
+// from text.
+var (
+	makesFuncs = map[string]string{
+		"lower/vectorize.go": "from loop nests",
+		"lower/constants.go": "of one operation, to evaluate it",
+	}
+	makesInstrs = []string{"lower/"} // passes and expansions
+)
+
+// TestVirIsVectorized: outside package vir, no code makes functions of vector IR
+// but the vectorizer, and none makes instructions but the passes and expansions
+// of lower.
+func TestVirIsVectorized(t *testing.T) {
+	for _, dir := range []string{"cmd", "gen", "ir/format", "ir/nest", "lower", "runtime", "schedule", "search"} {
+		sources(t, dir, func(file *ast.File, at func(ast.Node) string) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				path, _, _ := strings.Cut(at(file), ":")
+				switch made(n) {
+				case "Func":
+					if makesFuncs[path] == "" {
+						t.Errorf("%s: makes a vir.Func", at(n))
+					}
+				case "Instr", "Loop":
+					if !slices.ContainsFunc(makesInstrs, func(d string) bool { return strings.HasPrefix(path, d) }) {
+						t.Errorf("%s: makes a vir.%s", at(n), made(n))
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
+// made is the type of package vir that n is a literal or a new value of.
+func made(n ast.Node) string {
+	var typ ast.Expr
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		typ = n.Type
+	case *ast.CallExpr:
+		if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "new" && len(n.Args) == 1 {
+			typ = n.Args[0]
+		}
+	}
+	if s, ok := typ.(*ast.SelectorExpr); ok {
+		if p, ok := s.X.(*ast.Ident); ok && p.Name == "vir" {
+			return s.Sel.Name
+		}
+	}
+	return ""
+}
+
+// sources parses the files of a folder of the module, and of those within it,
+// that are no tests.
+func sources(t *testing.T, dir string, visit func(file *ast.File, at func(ast.Node) string)) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(filepath.Join("..", dir), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files++
+		visit(file, func(n ast.Node) string {
+			return strings.TrimPrefix(filepath.ToSlash(fset.Position(n.Pos()).String()), "../")
+		})
+		return nil
+	})
+	if err != nil || files == 0 {
+		t.Errorf("%s: %d files, %v", dir, files, err)
+	}
+}
