@@ -34,6 +34,11 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, t := range v.f.Regs {
+		if t.Bytes() > vir.MaxBytes {
+			return nil, refuse(n.Name, "registers of %d bytes, at most %d", t.Bytes(), vir.MaxBytes)
+		}
+	}
 	v.f.Body = body
 	return v.f, nil
 }
@@ -132,6 +137,9 @@ func (v *vectorizer) loop(s *nest.For) error {
 		v.vars[l.Name] = 0
 		v.lanes = append(v.lanes, l)
 		defer func() { v.lanes = v.lanes[:len(v.lanes)-1] }()
+		if v.width() > vir.MaxLanes {
+			return refuse(l.Name, "%d lanes, at most %d", v.width(), vir.MaxLanes)
+		}
 		return v.walk(s.Body)
 	case nest.Unrolled:
 		return v.repeat(s, l.N)

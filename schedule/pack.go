@@ -115,6 +115,10 @@ func (x Pack) codes(s *State) (*State, error) {
 	var loops []nest.Loop
 	for _, name := range x.Order {
 		if name == "words" {
+			if slices.Contains(used, name) {
+				return nil, illegal(x, name, "named twice")
+			}
+			used = append(used, name)
 			loops = append(loops, nest.Loop{Name: name, N: words})
 			continue
 		}

@@ -153,6 +153,7 @@ var refused = []struct {
 	{"w2", unpacked(), pack("mt ks l n", "f"), `pack n: no such loop over rows or K`},
 	{"w2", unpacked(), pack("mt ks l q", "f"), `pack q: no such loop over rows or K`},
 	{"w2", unpacked(), pack("mt ks l l", "f"), `pack l: named twice`},
+	{"w2", unpacked(), pack("mt ks words l words", "f"), `pack words: named twice`},
 	{"w2", unpacked(), pack("mt f l j", "ks"), `pack ks: a field loop needs a constant trip count`},
 	{"w2", unpacked(), pack("mt ks", "l", "f", "j"), `pack codes: 256 fields in a cell`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "sparse"}, `pack codes: no bit map "sparse"; have dense, planes`},
