@@ -19,6 +19,10 @@ type PrepareKernel struct {
 // prepareParams are the kernel's parameters, as runtime.PrepareArgs has them.
 var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv"}
 
+// groupRoom is the room that runtime.PrepareArgs promises beyond the last group of
+// an array of one element per group.
+const groupRoom = 64
+
 // NewPrepare is the state of p's activation preparation before any step: one
 // loop nest for each stage of ir.PrepareAct, with loops named after the stage.
 func NewPrepare(p ir.Problem) (*State, error) {
@@ -90,6 +94,9 @@ func (k *PrepareKernel) add(st *stage) error {
 		}
 		k.Nest.Counts = append(k.Nest.Counts, l.Name)
 		k.Nest.Params = append(k.Nest.Params, nest.CountParam(l))
+		if st.out.Block > 0 && l.Coef > groupRoom {
+			return &Unfinished{"loop " + l.Name, "makes more groups at once than callers have room for"}
+		}
 		div := st.div[l.Root] * l.Coef
 		k.CountDiv = append(k.CountDiv, div)
 		if perElement := st.out.Block == 0 || len(st.reduce) > 0; perElement {

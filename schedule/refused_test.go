@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -232,6 +233,18 @@ func TestPreparing(t *testing.T) {
 	}
 }
 
+// TestGroupRoom: a kernel must not write far beyond the last group.
+func TestGroupRoom(t *testing.T) {
+	p := productOf(t, "w4-g32")
+	p.Act.Group = 32
+	for by, want := range map[int]string{64: "<nil>", 128: "stage inv: loop gt: makes more groups at once than callers have room for"} {
+		_, err := CompilePrepare(p, Trace{Split{"inv.g", by, Pair{"gt", "gi"}}})
+		if fmt.Sprint(err) != want {
+			t.Errorf("by %d: %v, want %s", by, err, want)
+		}
+	}
+}
+
 // TestFloatSum: no step reaches a state whose lowest sum is a float's, but one
 // would not be split up.
 func TestFloatSum(t *testing.T) {
@@ -252,7 +265,8 @@ func TestEveryRule(t *testing.T) {
 	for _, c := range unfinished {
 		tested = append(tested, c.want)
 	}
-	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum") // TestPreparing, TestFloatSum
+	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
+		"makes more groups at once than callers have room for") // TestPreparing, TestFloatSum, TestGroupRoom
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's
