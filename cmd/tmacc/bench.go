@@ -338,12 +338,17 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	if err != nil {
 		return err
 	}
+	b.modes, b.ns, b.m, b.k, b.trace = []string{measure.ModeDRAM, measure.ModeL2}, []int{1, 4, gemmN}, 0, 0, ""
 	s := &suite{places: b.places()}
 	defer s.close()
-	b.modes, b.trace = []string{measure.ModeDRAM, measure.ModeL2}, ""
+	asked := func(records []measure.Record) []measure.Verdict {
+		return slices.DeleteFunc(measure.Check(limits, records, host), func(v measure.Verdict) bool {
+			return len(b.formats) > 0 && !slices.Contains(b.formats, v.Format)
+		})
+	}
 	seen := map[[2]string]bool{}
-	for _, v := range measure.Check(limits, nil, host) {
-		if id := [2]string{v.Target, v.Format}; !v.Skipped && !seen[id] && (len(b.formats) == 0 || slices.Contains(b.formats, v.Format)) {
+	for _, v := range asked(nil) {
+		if id := [2]string{v.Target, v.Format}; !v.Skipped && !seen[id] {
 			seen[id] = true
 			t, err := oneTarget(v.Target)
 			if err != nil {
@@ -361,7 +366,7 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 		return err
 	}
 	bar.done()
-	return c.verdicts(measure.Check(limits, all, host), all, b.json)
+	return c.verdicts(asked(all), all, b.json)
 }
 
 // verdicts prints the outcome of every rule; a miss is an error.
