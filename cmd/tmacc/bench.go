@@ -27,6 +27,10 @@ var benchRows = []format.Weight{
 	{Name: measure.FormatW5, Bits: 5, Levels: upFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
 }
 
+// checkActs are the groups of activations that limits were measured with, other
+// than the usual ones: int8_per_32.
+var checkActs = map[string]int{"w4-g32": 32}
+
 func upFrom(base, n int) []int {
 	levels := make([]int, n)
 	for i := range levels {
@@ -184,7 +188,11 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 	if err != nil {
 		return err
 	}
-	p, err := problem(w, b.act)
+	act := b.act
+	if g, ok := checkActs[w.Name]; ok && b.check != "" && act == usualGroup {
+		act = g
+	}
+	p, err := problem(w, act)
 	if err != nil {
 		return err
 	}
