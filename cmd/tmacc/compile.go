@@ -40,7 +40,8 @@ kernels work for any number of rows, columns and activations.
 
 Every kernel that this machine runs is compared with the definition of the product, the
 package is built, vetted and tested, and its speed is measured; the table at the end says
-what each kernel does. Unless DIR lies in a Go module, it becomes one.
+what each kernel does. Unless its directory lies in a Go module (other than tmacc's), it
+becomes one.
 
 Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
@@ -57,7 +58,7 @@ Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 	actGroupVar(s, &f.act)
 	s.StringVarP(&f.dir, "output", "o", "kernels", "`directory` of the package")
 	s.StringVar(&f.pkg, "package", "", "name of the package (default: that of the directory, if it can be one, or kernels)")
-	s.StringVar(&f.module, "module", "", "`path` of a module of the package's own (default: the package's name if the directory is in no module)")
+	s.StringVar(&f.module, "module", "", "`path` of a module of the package's own, or none (default: the package's name if the directory is in no module)")
 	s.BoolVar(&f.json, "json", false, "print JSON instead of the table")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
 	s.BoolVar(&f.noCheck, "no-check", false, "write the package only: no comparison, no go test, no measurement")

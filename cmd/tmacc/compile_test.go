@@ -76,6 +76,24 @@ func TestCompileWrites(t *testing.T) {
 	}
 }
 
+// In the checkout of tmacc a package is a module of its own, too.
+func TestCompileInCheckout(t *testing.T) {
+	dir, err := os.MkdirTemp(".", "testdata-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ok(t, "compile", "-no-check", "-format", "w2", "-target", "avx2", "-o", dir, "-package", "low")
+	if f := read(t, dir); !strings.Contains(f["go.mod"], "=> ../../..\n") {
+		t.Error(f["go.mod"])
+	}
+	os.Remove(filepath.Join(dir, "go.mod"))
+	ok(t, "compile", "-no-check", "-format", "w2", "-target", "avx2", "-o", dir, "-package", "low", "-module", "none")
+	if f := read(t, dir); f["go.mod"] != "" {
+		t.Error(f["go.mod"])
+	}
+}
+
 // report compiles and returns what -json says.
 func report(t *testing.T, code int, args ...string) jsonReport {
 	t.Helper()

@@ -83,18 +83,24 @@ func version() string {
 
 var goodModule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~/-]*$`)
 
+// noModule is the -module that makes none.
+const noModule = "none"
+
 // moduleFor is the go.mod that a package in dir needs: of the given path, or one
-// of its own if dir lies in no module, or none.
+// of its own if dir lies in no module but perhaps that of tmacc, or none.
 func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
 	if path == "" {
-		if above(abs, func(string) bool { return true }) != "" {
+		if root := above(abs, func(string) bool { return true }); root != "" && moduleAt(root) != modulePath {
 			return nil, nil
 		}
 		path = pkg
+	}
+	if path == noModule {
+		return nil, nil
 	}
 	if !goodModule.MatchString(path) {
 		return nil, fmt.Errorf("-module %q: want a path of letters, digits and . _ ~ / -", path)
@@ -102,6 +108,9 @@ func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 	m := &gen.Module{Path: path, Version: version(), Replace: checkout()}
 	if m.Version == "" && m.Replace == "" {
 		return nil, fmt.Errorf("-o %s: is in no Go module, and this tmacc is neither a release nor in its checkout, so that a new module could not require it: make one with go mod init and go get %s", dir, modulePath)
+	}
+	if rel, err := filepath.Rel(abs, m.Replace); err == nil && m.Replace == above(abs, func(p string) bool { return p == modulePath }) {
+		m.Replace = filepath.ToSlash(rel) // a checkout may move, with all in it
 	}
 	return m, nil
 }
@@ -146,7 +155,11 @@ func (e *commandError) Unwrap() error { return e.err }
 func (t toolchain) prepareModule(ctx context.Context, m *gen.Module) error {
 	sum := filepath.Join(t.dir, "go.sum")
 	if _, err := os.Stat(sum); m.Replace != "" && errors.Is(err, fs.ErrNotExist) {
-		data, err := os.ReadFile(filepath.Join(m.Replace, "go.sum"))
+		root := m.Replace
+		if !filepath.IsAbs(root) {
+			root = filepath.Join(t.dir, root)
+		}
+		data, err := os.ReadFile(filepath.Join(root, "go.sum"))
 		if err != nil {
 			return plain(err)
 		}
