@@ -172,7 +172,7 @@ func (x *compilation) report(files []lower.File, speeds map[string]speed) error 
 		return printJSON(x.out, r)
 	}
 	w := x.out
-	t := table{head: []string{"kernel", "trace", "bits/w", "exact", "Gw/s", "of DRAM", "GMAC/s", "of peak"}, wide: 1}
+	t := table{head: []string{"kernel", "trace", "bits/w", "exact", "GEMV Gw/s", "of DRAM", "GEMM GMAC/s", "of peak"}, wide: 1}
 	for _, p := range r.Products {
 		for _, k := range p.Kernels {
 			row := []any{k.Name, k.Trace, fmt.Sprintf("%.2f", k.Stored), k.Exact, "-", "-", "-", "-"}
@@ -188,8 +188,8 @@ func (x *compilation) report(files []lower.File, speeds map[string]speed) error 
 	fmt.Fprintf(w, "%s\n\n", x.summary(r))
 	t.print(w, widthOf(w))
 	if len(speeds) > 0 {
-		fmt.Fprintf(w, "\nbits/w: stored bits per weight, scales included. Gw/s: weights per ns out of DRAM, all columns\n"+
-			"of the kernel, one thread. GMAC/s: %d activations. Shares: of measured read bandwidth (nominal bits\n"+
+		fmt.Fprintf(w, "\nbits/w: stored bits per weight, scales included. GEMV: weights per ns out of DRAM, all columns\n"+
+			"of the kernel, one thread. GEMM: %d activations. Shares: of measured read bandwidth (nominal bits\n"+
 			"of the format) and of the peak of int8 dot products.\n", gemmN)
 	}
 	if n := len(x.others); n > 0 {
