@@ -154,6 +154,9 @@ func randomProblem(rng *rand.Rand) ir.Problem {
 func runBatch(t *testing.T, b []*attempt) {
 	var ks []*native.Kernel
 	for i, a := range b {
+		if r, err := ParseReplay([]byte(a.String())); err != nil || r.String() != a.String() {
+			t.Errorf("%v: what is printed reads back as\n%s\nnot\n%s", err, r, a)
+		}
 		a.compile(t, i%8 == 0)
 		if a.k != nil {
 			ks = append(ks, a.k)
