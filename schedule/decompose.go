@@ -20,17 +20,6 @@ type Decompose struct {
 	Value  string `json:"value"`
 }
 
-// Affine reports base and step with Levels[c] = base + step*c for all codes.
-func affine(w format.Weight) (base, step int, ok bool) {
-	base, step = w.Levels[0], w.Levels[1]-w.Levels[0]
-	for c, v := range w.Levels {
-		if v != base+step*c {
-			return 0, 0, false
-		}
-	}
-	return base, step, step > 0
-}
-
 // Apply implements Step.
 func (x Decompose) Apply(s *State) (*State, error) {
 	w := s.Problem.Weight
@@ -44,7 +33,7 @@ func (x Decompose) Apply(s *State) (*State, error) {
 	case x.Value != "affine" && x.Value != "lookup":
 		return nil, illegal(x, x.Value, "want affine or lookup")
 	}
-	if _, _, ok := affine(w); x.Value == "affine" && !ok {
+	if _, _, ok := w.Affine(); x.Value == "affine" && !ok {
 		return nil, illegal(x, x.Value, "the levels are not evenly spaced; use lookup")
 	}
 	if x.Value == "lookup" && len(w.Levels) > 64 {
@@ -78,7 +67,7 @@ func (s *State) product(x Decompose) *stage {
 	}
 	raw := ir.Read{T: t.Codes, Index: mk}
 	if x.Value == "affine" {
-		base, step, _ := affine(p.Weight)
+		base, step, _ := p.Weight.Affine()
 		st.values["w"] = ir.Binary{Op: ir.Add, Y: ir.Const{T: format.I8, V: int64(base)},
 			X: ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I8, X: raw}, Y: ir.Const{T: format.I8, V: int64(step)}}}
 	} else {

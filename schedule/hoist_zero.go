@@ -62,7 +62,7 @@ func (s *State) unsign(st *stage) (base, step int) {
 	w := s.Problem.Weight
 	raw := codesOf(st.values["w"])
 	if _, table := st.values["w"].(ir.Lookup); !table {
-		base, step, _ = affine(w)
+		base, step, _ = w.Affine()
 		st.values["w"] = raw
 	} else {
 		base, step = slices.Min(w.Levels), 1

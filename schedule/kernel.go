@@ -177,6 +177,11 @@ func (s *State) contiguous(k *Kernel) error {
 			return &Unfinished{"loop " + l.Name, "the rows and columns of one call must be consecutive"}
 		}
 	}
+	for _, d := range s.weights.Part("codes").Fields {
+		if l := s.loopOf(d); l.Kind == nest.Outer {
+			return &Unfinished{"loop " + l.Name, "a call takes all fields of a cell"}
+		}
+	}
 	return nil
 }
 

@@ -72,92 +72,129 @@ func (x Pack) cell(bits, fields int) (m [][]format.BitPos, words int, err error)
 
 func (x Pack) codes(s *State) (*State, error) {
 	c := s.clone()
-	st, w := c.main(), s.Problem.Weight
 	if c.weights != nil {
 		return nil, illegal(x, x.Tensor, "already packed")
 	}
-	fields, nf := []format.Digit{}, 1 // not nil, even for a single field: codes are bits
-	var used []string
-	loop := func(name string) (nest.Loop, error) {
-		i := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return l.Name == name })
-		if i < 0 || st.loops[i].Root == "n" {
-			return nest.Loop{}, illegal(x, name, "no such loop over rows or K")
-		}
-		if slices.Contains(used, name) {
-			return nest.Loop{}, illegal(x, name, "named twice")
-		}
-		used = append(used, name)
-		return st.loops[i], nil
+	p := &packing{x: x, s: c, fields: []format.Digit{}} // not nil, even for a single field: codes are bits
+	if err := p.cell(); err != nil {
+		return nil, err
 	}
-	for _, name := range slices.Backward(x.Fields) {
-		l, err := loop(name)
+	if err := p.order(); err != nil {
+		return nil, err
+	}
+	lay, err := p.layout()
+	if err != nil {
+		return nil, err
+	}
+	c.weights, c.packed = lay, x
+	return c, nil
+}
+
+// packing is a layout in the making.
+type packing struct {
+	x      Pack
+	s      *State
+	used   []string // loops and words named so far
+	fields []format.Digit
+	bitmap [][]format.BitPos
+	words  int
+	loops  []nest.Loop // of Order: tile, record, then constant ones
+}
+
+// loop is the loop over rows or K called name, which may be named once.
+func (p *packing) loop(name string) (nest.Loop, error) {
+	loops := p.s.main().loops
+	i := slices.IndexFunc(loops, func(l nest.Loop) bool { return l.Name == name })
+	if i < 0 || loops[i].Root == "n" {
+		return nest.Loop{}, illegal(p.x, name, "no such loop over rows or K")
+	}
+	return loops[i], p.use(name)
+}
+
+func (p *packing) use(name string) error {
+	if slices.Contains(p.used, name) {
+		return illegal(p.x, name, "named twice")
+	}
+	p.used = append(p.used, name)
+	return nil
+}
+
+// cell reads Fields and Map: which codes share a cell, and where their bits go.
+func (p *packing) cell() error {
+	n := 1
+	for _, name := range slices.Backward(p.x.Fields) {
+		l, err := p.loop(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if l.N == 0 {
-			return nil, illegal(x, name, "a field loop needs a constant trip count")
+			return illegal(p.x, name, "a field loop needs a constant trip count")
 		}
 		if l.N > 1 {
-			fields = append([]format.Digit{c.digit(l, nf)}, fields...)
+			p.fields = append([]format.Digit{p.s.digit(l, n)}, p.fields...)
 		}
-		nf *= l.N
+		n *= l.N
 	}
-	if nf > 64 {
-		return nil, illegal(x, x.Tensor, "%d fields in a cell", nf)
+	if n > 64 {
+		return illegal(p.x, p.x.Tensor, "%d fields in a cell", n)
 	}
-	bitmap, words, err := x.cell(w.Bits, nf)
-	if err != nil {
-		return nil, illegal(x, x.Tensor, "%v", err)
+	var err error
+	if p.bitmap, p.words, err = p.x.cell(p.s.Problem.Weight.Bits, n); err != nil {
+		return illegal(p.x, p.x.Tensor, "%v", err)
 	}
-	if len(x.Order) < 2 {
-		return nil, illegal(x, x.Tensor, "the order wants a tile loop and a record loop")
+	return nil
+}
+
+// order reads Order: a tile, a record, and all other loops that are not fields.
+func (p *packing) order() error {
+	if len(p.x.Order) < 2 {
+		return illegal(p.x, p.x.Tensor, "the order wants a tile loop and a record loop")
 	}
-	var loops []nest.Loop
-	for _, name := range x.Order {
+	for _, name := range p.x.Order {
+		l, err := nest.Loop{Name: name, N: p.words}, error(nil)
 		if name == "words" {
-			if slices.Contains(used, name) {
-				return nil, illegal(x, name, "named twice")
-			}
-			used = append(used, name)
-			loops = append(loops, nest.Loop{Name: name, N: words})
-			continue
+			err = p.use(name)
+		} else {
+			l, err = p.loop(name)
 		}
-		l, err := loop(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		loops = append(loops, l)
+		p.loops = append(p.loops, l)
 	}
-	for _, l := range st.loops {
-		if l.Root != "n" && !slices.Contains(used, l.Name) {
-			return nil, illegal(x, l.Name, "is not in the layout")
+	for _, l := range p.s.main().loops {
+		if l.Root != "n" && !slices.Contains(p.used, l.Name) {
+			return illegal(p.x, l.Name, "is not in the layout")
 		}
 	}
-	tile, record := loops[0], loops[1]
+	tile, record := p.loops[0], p.loops[1]
 	switch {
 	case tile.Root != "m" || tile.N != 0:
-		return nil, illegal(x, tile.Name, "the first loop must be the run-time loop over rows")
+		return illegal(p.x, tile.Name, "the first loop must be the run-time loop over rows")
 	case record.N != 0 || record.Root == "m" || record.Root == "":
-		return nil, illegal(x, record.Name, "the second loop must be the run-time loop over K: one linear stream")
-	case words > 1 && !slices.Contains(x.Order, "words"):
-		return nil, illegal(x, x.Tensor, "a cell has %d words: say where they go in the order", words)
+		return illegal(p.x, record.Name, "the second loop must be the run-time loop over K: one linear stream")
+	case p.words > 1 && !slices.Contains(p.x.Order, "words"):
+		return illegal(p.x, p.x.Tensor, "a cell has %d words: say where they go in the order", p.words)
 	}
-	lay := &format.Layout{TileM: tile.Coef, RecordK: c.fullCoef(record)}
-	codes := format.Part{Name: "codes", Map: bitmap, Fields: fields, WordStride: 1}
-	size := c.place(&codes, loops[2:], 1)
-	lay.RecordBytes = size
+	return nil
+}
+
+// layout places codes, then scales and zero points.
+func (p *packing) layout() (*format.Layout, error) {
+	lay := &format.Layout{TileM: p.loops[0].Coef, RecordK: p.s.fullCoef(p.loops[1])}
+	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1}
+	lay.RecordBytes = p.s.place(&codes, p.loops[2:], 1)
 	lay.Parts = append(lay.Parts, codes)
-	if err := x.scales(c, lay, loops[2:], fields); err != nil {
+	if err := p.scales(lay); err != nil {
 		return nil, err
 	}
 	for i := range lay.Parts {
 		lay.Parts[i].Digits = merge(lay.Parts[i].Digits)
 	}
 	if err := lay.Validate(); err != nil {
-		return nil, illegal(x, x.Tensor, "%v", err)
+		return nil, illegal(p.x, p.x.Tensor, "%v", err)
 	}
-	c.weights, c.packed = lay, x
-	return c, nil
+	return lay, nil
 }
 
 // merge joins digits that continue each other, so that a layout does not depend
@@ -221,12 +258,43 @@ func (s *State) place(p *format.Part, loops []nest.Loop, elem int) int {
 	return size
 }
 
-// scales adds the parts for scales and zero points.
-func (x Pack) scales(s *State, lay *format.Layout, order []nest.Loop, fields []format.Digit) error {
-	w := s.Problem.Weight
-	var rows, groups []nest.Loop
-	all := slices.Clone(order)
-	for _, d := range fields {
+// scales adds the parts for scales and zero points: at the head of the tile if
+// they belong to rows, behind the codes of the record if they belong to groups.
+func (p *packing) scales(lay *format.Layout) error {
+	w := p.s.Problem.Weight
+	rows, groups, err := p.scaleLoops()
+	if err != nil {
+		return err
+	}
+	if w.Per != format.PerGroup {
+		part := format.Part{Name: "scales", Elem: w.Scale, Header: true}
+		lay.HeaderBytes = p.s.place(&part, rows, w.Scale.Bytes())
+		lay.Parts[0].Base = lay.HeaderBytes // record parts follow the header
+		lay.Parts = append(lay.Parts, part)
+		return nil
+	}
+	if lay.RecordK%w.Group != 0 {
+		return illegal(p.x, p.x.Order[1], "a record of %d is not a whole number of weight groups of %d", lay.RecordK, w.Group)
+	}
+	add := func(name string, elem format.DType) {
+		part := format.Part{Name: name, Elem: elem, Base: lay.RecordBytes}
+		lay.RecordBytes += p.s.place(&part, groups, elem.Bytes())
+		lay.Parts = append(lay.Parts, part)
+	}
+	add("scales", w.Scale)
+	if w.Zero {
+		add("zeros", format.I8)
+	}
+	return nil
+}
+
+// scaleLoops are the loops that count rows, and rows and groups, within a
+// record; rows in their natural order, so that the scales of neighbouring lanes
+// are neighbours.
+func (p *packing) scaleLoops() (rows, groups []nest.Loop, err error) {
+	w, s := p.s.Problem.Weight, p.s
+	all := slices.Clone(p.loops[2:])
+	for _, d := range p.fields {
 		all = append(all, s.loopOf(d))
 	}
 	for _, l := range all {
@@ -237,10 +305,9 @@ func (x Pack) scales(s *State, lay *format.Layout, order []nest.Loop, fields []f
 		case s.fullCoef(l)%w.Group == 0:
 			groups = append(groups, l)
 		default:
-			return illegal(x, l.Name, "straddles the weight groups of %d", w.Group)
+			return nil, nil, illegal(p.x, l.Name, "straddles the weight groups of %d", w.Group)
 		}
 	}
-	// Rows in their natural order, so that the scales of neighbouring lanes are neighbours.
 	natural := func(a, b nest.Loop) int {
 		if a.Root == "m" && b.Root == "m" {
 			return b.Coef - a.Coef
@@ -249,23 +316,5 @@ func (x Pack) scales(s *State, lay *format.Layout, order []nest.Loop, fields []f
 	}
 	slices.SortStableFunc(rows, natural)
 	slices.SortStableFunc(groups, natural)
-	if w.Per != format.PerGroup {
-		p := format.Part{Name: "scales", Elem: w.Scale, Header: true}
-		lay.HeaderBytes = s.place(&p, rows, w.Scale.Bytes())
-		lay.Parts[0].Base = lay.HeaderBytes // record parts follow the header
-		lay.Parts = append(lay.Parts, p)
-		return nil
-	}
-	if lay.RecordK%w.Group != 0 {
-		return illegal(x, x.Order[1], "a record of %d is not a whole number of weight groups of %d", lay.RecordK, w.Group)
-	}
-	p := format.Part{Name: "scales", Elem: w.Scale, Base: lay.RecordBytes}
-	lay.RecordBytes += s.place(&p, groups, w.Scale.Bytes())
-	lay.Parts = append(lay.Parts, p)
-	if w.Zero {
-		z := format.Part{Name: "zeros", Elem: format.I8, Base: lay.RecordBytes}
-		lay.RecordBytes += s.place(&z, groups, 1)
-		lay.Parts = append(lay.Parts, z)
-	}
-	return nil
+	return rows, groups, nil
 }

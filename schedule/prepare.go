@@ -82,6 +82,9 @@ func CompilePrepare(p ir.Problem, t Trace) (*PrepareKernel, error) {
 			return nil, fmt.Errorf("stage %s: %w", st.name, err)
 		}
 	}
+	if k.PadK > maxPadK {
+		return nil, &Unfinished{"trace", "its loops together pad rows to a multiple of more than 65536"}
+	}
 	k.Nest.Buffers = prepareBuffers(s.Graph)
 	return k, nil
 }
@@ -111,6 +114,9 @@ func (k *PrepareKernel) add(st *stage) error {
 	k.Nest.Body = append(k.Nest.Body, body...)
 	return err
 }
+
+// maxPadK bounds what callers must pad rows to.
+const maxPadK = 1 << 16
 
 func lcm(a, b int) int {
 	x, y := a, b

@@ -191,6 +191,9 @@ var unfinished = []struct {
 	{"w2", with(ready(), "bind", Bind{"mt", "outer"}), `loop n: counts rows or columns at run time: bind it outer`},
 	{"w2", with(ready(), "reorder", Reorder{[]string{"mt", "ks", "n", "f", "l", "j"}}), `loop n: outer loops come first`},
 	{"w2", with(ready(), "tensorize"), `trace: has no tensorize`},
+	{"w2", trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "mi"}}, Split{"mi", 4, Pair{"s", "l"}}, Bind{"mt", "outer"}, Bind{"s", "outer"}, Bind{"l", "vector"},
+		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "s", "ks", "l", "j"}}, pack("mt ks l j", "s")),
+		`loop s: a call takes all fields of a cell`},
 	{"w2", readyPairs(), `dot2: sums to 16 bits: accumulate i16`},
 	{"w2", trace(ready(), Rfactor{"f"}, Accumulate{"i16"}), `dot4: sums to 32 bits: accumulate i32`},
 	{"w2", trace(with(readyPairs(), "hoist_zero"), Rfactor{"jo"}, Accumulate{"i16"}), `dot2: wants unsigned weights: hoist_zero`},
@@ -245,6 +248,16 @@ func TestGroupRoom(t *testing.T) {
 	}
 }
 
+// TestPadK: rows are padded within reason.
+func TestPadK(t *testing.T) {
+	p := productOf(t, "w2")
+	trace := Trace{Split{"amax.k", 4096, Pair{"a", "b"}}, Split{"act.k", 3125, Pair{"c", "d"}}}
+	const want = "trace: its loops together pad rows to a multiple of more than 65536"
+	if _, err := CompilePrepare(p, trace); fmt.Sprint(err) != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // TestFloatSum: no step reaches a state whose lowest sum is a float's, but one
 // would not be split up.
 func TestFloatSum(t *testing.T) {
@@ -266,7 +279,8 @@ func TestEveryRule(t *testing.T) {
 		tested = append(tested, c.want)
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
-		"makes more groups at once than callers have room for") // TestPreparing, TestFloatSum, TestGroupRoom
+		"makes more groups at once than callers have room for",
+		"its loops together pad rows to a multiple of more than 65536") // TestPreparing, TestFloatSum, TestGroupRoom, TestPadK
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

@@ -54,7 +54,7 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 	w := p.Weight
 	c := Choice{Lanes: m.VecBits / 32, Rows: 4, RowFields: 1, Cells: 1, Map: "dense", RecordRows: true,
 		Value: "affine", Hoist: "flush", Dot: 4, Flush: 1, Order: 1, Scale: "end", Ahead: 4096}
-	step, ok := evenly(w)
+	_, step, ok := w.Affine()
 	if !ok {
 		c.Value = "lookup"
 	} else if step == 1 {

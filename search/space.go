@@ -360,7 +360,7 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 
 // values chooses among the ways to decode that w has.
 func (c *Choice) values(rng *rand.Rand, w format.Weight) {
-	step, ok := evenly(w)
+	_, step, ok := w.Affine()
 	switch {
 	case !ok:
 		c.Value = "lookup"
@@ -373,15 +373,4 @@ func (c *Choice) values(rng *rand.Rand, w format.Weight) {
 	if c.Value == "lookup" || c.Hoist == "none" || CellFields(w) == 1 {
 		c.Below = 0
 	}
-}
-
-// evenly reports whether w's levels are step apart.
-func evenly(w format.Weight) (step int, ok bool) {
-	step = w.Levels[1] - w.Levels[0]
-	for i := range w.Levels {
-		if w.Levels[i] != w.Levels[0]+i*step {
-			return 0, false
-		}
-	}
-	return step, step > 0
 }

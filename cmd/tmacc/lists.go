@@ -68,7 +68,7 @@ func blockType(name string) string {
 
 // levels are the values of w's codes.
 func levels(w format.Weight) string {
-	if _, ok := w.Affine(); ok && len(w.Levels) > 4 {
+	if _, _, ok := w.Affine(); ok && len(w.Levels) > 4 {
 		return fmt.Sprintf("%d to %d", w.MinLevel(), w.MaxLevel())
 	}
 	return strings.Trim(fmt.Sprint(w.Levels), "[]")

@@ -89,10 +89,9 @@ func TestRows(t *testing.T) {
 		if w.String() != name || w.Validate() != nil {
 			t.Errorf("%s: prints as %s, %v", name, w, w.Validate())
 		}
-		base, affine := w.Affine()
-		steps := w.MaxLevel() - w.MinLevel() + 1
-		if affine != (steps == len(w.Levels)) || affine && base != w.MinLevel() {
-			t.Errorf("%s: affine %d %v, levels %d to %d", name, base, affine, w.MinLevel(), w.MaxLevel())
+		base, step, affine := w.Affine()
+		if affine && (base != w.MinLevel() || base+step*(len(w.Levels)-1) != w.MaxLevel()) {
+			t.Errorf("%s: affine %d + %d*code, levels %d to %d", name, base, step, w.MinLevel(), w.MaxLevel())
 		}
 		w.Levels[0] = 7 // a copy: the table must not change
 		if again, _ := Lookup(name); again.Levels[0] == 7 {
@@ -103,12 +102,12 @@ func TestRows(t *testing.T) {
 
 func TestAffine(t *testing.T) {
 	for _, c := range []struct {
-		levels []int
-		base   int
-		ok     bool
-	}{{nil, 0, false}, {[]int{-1, 1}, 0, false}, {[]int{-1, 0, 1}, -1, true}, {[]int{3, 4}, 3, true}, {[]int{1, 0}, 0, false}} {
-		if base, ok := (Weight{Levels: c.levels}).Affine(); base != c.base || ok != c.ok {
-			t.Errorf("%v: %d %v", c.levels, base, ok)
+		levels     []int
+		base, step int
+		ok         bool
+	}{{nil, 0, 0, false}, {[]int{-1, 1}, -1, 2, true}, {[]int{-1, 0, 1}, -1, 1, true}, {[]int{3, 4, 6}, 0, 0, false}, {[]int{1, 0}, 0, 0, false}, {[]int{2, 2}, 0, 0, false}} {
+		if base, step, ok := (Weight{Levels: c.levels}).Affine(); base != c.base || step != c.step || ok != c.ok {
+			t.Errorf("%v: %d %d %v", c.levels, base, step, ok)
 		}
 	}
 }

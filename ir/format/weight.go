@@ -106,17 +106,19 @@ func strict(data []byte, to any) error {
 	return d.Decode(to)
 }
 
-// Affine reports the base for which Levels[c] == base+c for every code c.
-func (w Weight) Affine() (base int, ok bool) {
-	if len(w.Levels) == 0 {
-		return 0, false
+// Affine reports the base and the step, at least 1, for which Levels[c] ==
+// base + step*c for every code c.
+func (w Weight) Affine() (base, step int, ok bool) {
+	if len(w.Levels) < 2 || w.Levels[1] <= w.Levels[0] {
+		return 0, 0, false
 	}
+	base, step = w.Levels[0], w.Levels[1]-w.Levels[0]
 	for c, v := range w.Levels {
-		if v != w.Levels[0]+c {
-			return 0, false
+		if v != base+step*c {
+			return 0, 0, false
 		}
 	}
-	return w.Levels[0], true
+	return base, step, true
 }
 
 // MinLevel is the smallest level.
