@@ -36,6 +36,11 @@ func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	var out []Use
 	for _, cols := range Widths {
 		use, err := widthUse(p, t, base, cols)
+		if err != nil && !base.Serial { // a loop over cells needs fewer registers
+			serial := base
+			serial.Serial = true
+			use, err = widthUse(p, t, serial, cols)
+		}
 		if err != nil && cols == 1 {
 			return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
 		}

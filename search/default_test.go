@@ -47,3 +47,18 @@ func TestDefault(t *testing.T) {
 		}
 	}
 }
+
+// Formats whose unrolled schedules need too many registers have default schedules
+// too.
+func TestDefaultOfWideTables(t *testing.T) {
+	w := format.Weight{Name: "table23", Bits: 5, Scale: format.F32}
+	for c := range 23 {
+		w.Levels = append(w.Levels, c*c*c%251-125)
+	}
+	p := ir.Problem{Weight: w, Act: format.Act{Group: 48}}
+	for _, tg := range amd64.Targets() {
+		if _, err := Default(p, tg); err != nil {
+			t.Error(err)
+		}
+	}
+}
