@@ -41,8 +41,14 @@ func (x Pack) Apply(s *State) (*State, error) {
 	}
 	switch x.Tensor {
 	case "codes":
+		if x.Chunk != 0 {
+			return nil, illegal(x, x.Tensor, "takes no chunk")
+		}
 		return x.codes(s)
 	case "act":
+		if s.chunk != 0 {
+			return nil, illegal(x, x.Tensor, "already packed")
+		}
 		if x.Chunk < 4 || x.Chunk > 4096 || x.Chunk%4 != 0 {
 			return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of 4 up to 4096", x.Chunk)
 		}

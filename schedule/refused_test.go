@@ -140,6 +140,7 @@ var refused = []struct {
 	{"w2", nil, ScaleAt{"begin"}, `scale_at begin: decompose first`},
 	{"w2", trace(dot), ScaleAt{"middle"}, `scale_at middle: want begin or end`},
 	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"begin"}, `scale_at scale: is staged already`},
+	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"end"}, `scale_at end: is formed at the beginning already`},
 
 	{"w2", nil, Prefetch{64}, `prefetch codes: decompose first`},
 	{"w2", ready(), Prefetch{100}, `prefetch codes: 100 bytes: want a multiple of 64 up to 1 MiB`},
@@ -151,6 +152,8 @@ var refused = []struct {
 	{"w2", ready(), Pack{Tensor: "scales"}, `pack scales: no such tensor; have codes, act`},
 	{"w2", ready(), Pack{Tensor: "act", Chunk: 6}, `pack act: chunk 6: want a multiple of 4 up to 4096`},
 	{"w2", ready(), Pack{Tensor: "act", Chunk: 8, Map: "dense"}, `pack act: takes a chunk only`},
+	{"w2", with(ready(), "", Pack{Tensor: "act", Chunk: 8}), Pack{Tensor: "act", Chunk: 16}, `pack act: already packed`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Chunk: 8}, `pack codes: takes no chunk`},
 	{"w2", unpacked(), pack("mt ks l n", "f"), `pack n: no such loop over rows or K`},
 	{"w2", unpacked(), pack("mt ks l q", "f"), `pack q: no such loop over rows or K`},
 	{"w2", unpacked(), pack("mt ks l l", "f"), `pack l: named twice`},

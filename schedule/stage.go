@@ -44,14 +44,17 @@ type ScaleAt struct {
 
 // Apply implements Step.
 func (x ScaleAt) Apply(s *State) (*State, error) {
-	if x.Where != "begin" {
-		if x.Where == "end" {
-			return s, nil
-		}
+	if x.Where != "begin" && x.Where != "end" {
 		return nil, illegal(x, x.Where, "want begin or end")
 	}
 	if err := s.decomposed(x, x.Where); err != nil {
 		return nil, err
+	}
+	if x.Where == "end" {
+		if s.main().isStaged("scale") {
+			return nil, illegal(x, x.Where, "is formed at the beginning already")
+		}
+		return s, nil
 	}
 	at := ""
 	for _, l := range s.main().loops {
