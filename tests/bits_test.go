@@ -96,6 +96,7 @@ func bitShapes(unit int) [][2]int {
 func TestSameBits(t *testing.T) {
 	for _, s := range sameBits {
 		t.Run(fmt.Sprintf("%s act %d", s.format, s.group), func(t *testing.T) {
+			t.Parallel()
 			w, err := format.Lookup(s.format)
 			if err != nil {
 				t.Fatal(err)
