@@ -62,7 +62,7 @@ func TestRandomTraces(t *testing.T) {
 		target := targets[len(all)/batchSize%len(targets)]
 		var b []*attempt
 		for range min(batchSize, n-len(all)) {
-			b = append(b, newAttempt(rng, target))
+			b = append(b, &attempt{target: target, seed: rng.Int63()})
 		}
 		all = append(all, b...)
 		batches <- b
@@ -98,7 +98,7 @@ type attempt struct {
 	Replay
 	target lower.Target
 	sample bool  // not mutated
-	seed   int64 // of its inputs
+	seed   int64 // of problem, trace and inputs
 	k      *native.Kernel
 	stages []stage // what was evaluated on the way, if it is to be checked
 	reason string  // of its refusal
@@ -110,20 +110,29 @@ type stage struct {
 	call check.Call
 }
 
-func newAttempt(rng *rand.Rand, target lower.Target) *attempt {
-	a := &attempt{target: target, sample: rng.Intn(2) == 0, seed: rng.Int63()}
-	a.Problem = randomProblem(rng)
+// draw chooses problem and trace: half of the attempts are samples, the others
+// mutations of samples, of which half do not take a mutation that is illegal if
+// they can find another.
+func (a *attempt) draw() {
+	rng := rand.New(rand.NewSource(a.seed))
+	a.Problem, a.sample = randomProblem(rng), rng.Intn(2) == 0
 	sample := func() schedule.Trace {
-		return search.Sample(rng, a.Problem, target.Machine()).Trace(a.Problem)
+		return search.Sample(rng, a.Problem, a.target.Machine()).Trace(a.Problem)
 	}
 	a.Trace = sample()
-	if !a.sample {
-		other := sample()
-		for range 1 + rng.Intn(5) {
-			a.Trace = search.Mutate(rng, a.Trace, other)
+	if a.sample {
+		return
+	}
+	other, tries := sample(), 1+15*rng.Intn(2)
+	for range 1 + rng.Intn(5) {
+		for try := range tries {
+			next := search.Mutate(rng, a.Trace, other)
+			if _, err := schedule.Compile(a.Problem, next); err == nil || try == tries-1 {
+				a.Trace = next
+				break
+			}
 		}
 	}
-	return a
 }
 
 // randomProblem draws a format by its name.
@@ -154,6 +163,7 @@ func randomProblem(rng *rand.Rand) ir.Problem {
 func runBatch(t *testing.T, b []*attempt) {
 	var ks []*native.Kernel
 	for i, a := range b {
+		a.draw()
 		if r, err := ParseReplay([]byte(a.String())); err != nil || r.String() != a.String() {
 			t.Errorf("%v: what is printed reads back as\n%s\nnot\n%s", err, r, a)
 		}
