@@ -43,7 +43,7 @@ func read(t *testing.T, dir string) map[string]string {
 // is none.
 func TestCompileWrites(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mine")
-	compile := []string{"compile", "-no-check", "-format", "w2", "-format", "w4-g32", "-target", "all", "-o", dir}
+	compile := []string{"compile", "-no-check", "-format", "w2", "-format", "w4-g32", "-target", "avx2,dotprod", "-o", dir}
 	out := ok(t, compile...)
 	for _, want := range []string{"package mine in " + dir + ", module mine\n", "W2: w2 weights", "W4G32: ", "w4_g32_avx2_n1", "w2_dotprod_n1", "not checked", "decompose dot"} {
 		if !strings.Contains(out, want) {
@@ -51,7 +51,7 @@ func TestCompileWrites(t *testing.T) {
 		}
 	}
 	files := read(t, dir)
-	for _, name := range []string{"mine.go", "mine_test.go", "mine_avx2_amd64.s", "mine_avx512vbmi_amd64.s", "mine_dotprod_arm64.s", "go.mod"} {
+	for _, name := range []string{"mine.go", "mine_test.go", "mine_avx2_amd64.s", "mine_dotprod_arm64.s", "go.mod"} {
 		if files[name] == "" {
 			t.Errorf("no file %s", name)
 		}
@@ -139,9 +139,8 @@ func TestCompileTrace(t *testing.T) {
 	}
 }
 
-// All of compile: kernels are compared with the definition, the package builds,
-// vets and passes its tests, and speeds are there.
-func TestCompileChecks(t *testing.T) {
+func needMeasuring(t *testing.T) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("measures for some seconds, with 1.6 GB")
 	}
@@ -151,10 +150,40 @@ func TestCompileChecks(t *testing.T) {
 	if len(hostTargets()) == 0 || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("kernels run in process on linux/amd64 only")
 	}
+}
+
+// All of compile: kernels are compared with the definition, the package builds,
+// vets and passes its tests, and speeds are there.
+func TestCompileChecks(t *testing.T) {
+	needMeasuring(t)
 	for _, k := range report(t, 0, "-format", "ternary", "-o", t.TempDir()).Products[0].Kernels {
 		if k.Exact != checked || k.Speed == nil || k.Speed.GEMV <= 0 || k.Speed.ReadShare <= 0 {
 			t.Errorf("%+v", k)
 		}
+	}
+}
+
+// A line of bench -json has these fields and no others.
+func TestBenchJSON(t *testing.T) {
+	needMeasuring(t)
+	out := ok(t, "bench", "-json", "-q", "-format", "w2,codebook6", "-mode", "l2", "-n", "1,9")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 4 {
+		t.Fatal(out)
+	}
+	want := strings.Fields(`format bits_per_weight group m k n target family exact threads mode ns clock_ghz weights_per_cycle
+		gweights_s gb_s ceiling_gb_s ceiling_gmac_s share prepare_ns`)
+	var first map[string]any
+	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range want {
+		if v, ok := first[name]; !ok || v == "" || name != "group" && v == 0.0 {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+	if len(first) != len(want) || first["m"] != 512.0 || first["family"] != "dot" || first["mode"] != "l2" {
+		t.Error(lines[0])
 	}
 }
 
