@@ -18,8 +18,8 @@ import (
 )
 
 // TestRandomFormats runs the default schedules, for all widths of column blocks,
-// of formats that no table has. TMACC_SEED replays a run, TMACC_FORMATS says how
-// many formats to try.
+// of formats that no table has, on two targets each. TMACC_SEED replays a run,
+// TMACC_FORMATS says how many formats to try.
 func TestRandomFormats(t *testing.T) {
 	targets := native.Targets(t)
 	n := 50
@@ -30,21 +30,29 @@ func TestRandomFormats(t *testing.T) {
 	seed := fromEnv(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "TestRandomFormats: TMACC_SEED=%d TMACC_FORMATS=%d\n", seed, n)
 	rng := rand.New(rand.NewSource(int64(seed)))
-	problems := make(chan ir.Problem)
+	type work struct {
+		p       ir.Problem
+		targets []lower.Target
+	}
+	problems := make(chan work)
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for p := range problems {
-				for _, target := range targets {
-					if err := runDefault(target, p); err != nil {
-						t.Errorf("%s: %v\n%+v", name(target), err, p)
+			for x := range problems {
+				for _, target := range x.targets {
+					if err := runDefault(target, x.p); err != nil {
+						t.Errorf("%s: %v\n%+v", name(target), err, x.p)
 					}
 				}
 			}
 		})
 	}
 	for i := range n {
-		problems <- ownFormat(rng, i)
+		x := work{p: ownFormat(rng, i)}
+		for _, j := range rng.Perm(len(targets))[:min(2, len(targets))] {
+			x.targets = append(x.targets, targets[j])
+		}
+		problems <- x
 	}
 	close(problems)
 	wg.Wait()

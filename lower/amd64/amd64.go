@@ -1,4 +1,4 @@
-// Package amd64 prints kernels as Go assembly for AVX2 and AVX-512. Registers
+// Package amd64 prints kernels as Go assembly for AVX2, AVX-VNNI and AVX-512. Registers
 // are physical by the time avo sees them: tmacc allocates, avo checks operand
 // forms and prints.
 //
@@ -60,6 +60,8 @@ var gpRegs = [numGP]reg.Register{
 // bits; without, no instruction of its kernels is EVEX-encoded.
 var machines = []lower.Machine{
 	machine("avx2", AVX2|F16C),
+	machine("avxvnni", AVX2|F16C|AVXVNNI),
+	machine("avx512", AVX2|F16C|evex|AVX512VNNI),
 	machine("avx512vbmi", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI),
 }
 

@@ -90,7 +90,7 @@ func TestOneRow(t *testing.T) {
 // constant however many kernels use them.
 func TestEmitAgain(t *testing.T) {
 	var ks []*lower.Kernel
-	tg := ByName("avx512vbmi")
+	tg := ByName("avx512")
 	for i, c := range rowCases(tg) {
 		if i%10 == 0 {
 			ks = append(ks, c.k)
@@ -138,6 +138,10 @@ func TestFolds(t *testing.T) {
 		{"avx2", vir.OpCvtHalf, vir.Type{Elem: format.F32, Lanes: 4}, []int{1}, nil},
 		{"avx2", vir.OpCvtHalf, vir.Type{Elem: format.F32, Lanes: 2}, nil, nil},
 		{"avx2", vir.OpLookup16, vir.Type{Elem: format.I8, Lanes: 32}, []int{1}, nil},
+		{"avxvnni", vir.OpDot4, vir.Type{Elem: format.I32, Lanes: 8}, []int{3}, nil},
+		{"avxvnni", vir.OpDot4, vir.Type{Elem: format.I32, Lanes: 2}, nil, nil},
+		{"avxvnni", vir.OpDot2, vir.Type{Elem: format.I32, Lanes: 4}, []int{2, 3}, nil},
+		{"avx512", vir.OpDot4, vir.Type{Elem: format.I32, Lanes: 16}, []int{3}, []int{3}},
 		{"avx512vbmi", vir.OpShl, vir.Type{Elem: format.I32, Lanes: 8}, []int{1}, []int{1}},
 		{"avx512vbmi", vir.OpAnd, vir.Type{Elem: format.U8, Lanes: 64}, []int{1, 2}, []int{1, 2}},
 		{"avx512vbmi", vir.OpAdd, vir.Type{Elem: format.I8, Lanes: 64}, []int{1, 2}, nil},

@@ -343,8 +343,20 @@ func widest(a, b format.DType) format.DType {
 	return b
 }
 
-// dots adds sums of products; only AVX-512 VNNI has those with an accumulator.
+// Dot products with an accumulator.
+var (
+	dpbusd = inst{vex("VPDPBUSD_VEX"), x86.VPDPBUSD, x86.VPDPBUSD_BCST}
+	dpwssd = inst{vex("VPDPWSSD_VEX"), x86.VPDPWSSD, x86.VPDPWSSD_BCST}
+)
+
+// dots adds sums of products; those with an accumulator need VNNI.
 func (s *rowSet) dots() {
+	vnni := AVXVNNI
+	if s.evex() {
+		vnni = AVX512VNNI
+	}
+	busd, busdBroadcast := s.choose(dpbusd)
+	wssd, wssdBroadcast := s.choose(dpwssd)
 	for _, c := range s.types(format.I32) {
 		u8 := vir.Type{Elem: format.U8, Lanes: 4 * c.Lanes}
 		i8 := vir.Type{Elem: format.I8, Lanes: 4 * c.Lanes}
@@ -355,15 +367,15 @@ func (s *rowSet) dots() {
 		madd := lower.Row{Op: vir.OpDot2Wrap, Dst: c, Args: []vir.Type{i16, i16}}
 		s.fold(&madd, []int{1, 2}, 128, nil)
 		s.add(madd, multi, commuting(x86.VPMADDWD, nil))
-		if s.m.Has&AVX512VNNI == 0 {
+		if s.m.Has&vnni == 0 {
 			continue
 		}
-		dot4 := lower.Row{Op: vir.OpDot4, Dst: c, Args: []vir.Type{c, u8, i8}, Need: AVX512VNNI, Tied: 1}
-		s.fold(&dot4, []int{3}, 128, x86.VPDPBUSD_BCST)
-		s.add(dot4, multi, withoutFirst(reverse(x86.VPDPBUSD, x86.VPDPBUSD_BCST)))
-		dot2 := lower.Row{Op: vir.OpDot2, Dst: c, Args: []vir.Type{c, i16, i16}, Need: AVX512VNNI, Tied: 1}
-		s.fold(&dot2, []int{2, 3}, 128, x86.VPDPWSSD_BCST)
-		s.add(dot2, multi, withoutFirst(commuting(x86.VPDPWSSD, x86.VPDPWSSD_BCST)))
+		dot4 := lower.Row{Op: vir.OpDot4, Dst: c, Args: []vir.Type{c, u8, i8}, Need: vnni, Tied: 1}
+		s.fold(&dot4, []int{3}, 128, busdBroadcast)
+		s.add(dot4, multi, withoutFirst(reverse(busd, busdBroadcast)))
+		dot2 := lower.Row{Op: vir.OpDot2, Dst: c, Args: []vir.Type{c, i16, i16}, Need: vnni, Tied: 1}
+		s.fold(&dot2, []int{2, 3}, 128, wssdBroadcast)
+		s.add(dot2, multi, withoutFirst(commuting(wssd, wssdBroadcast)))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,5 +157,24 @@ func TestMixText(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+}
+
+// A mix has the instructions that its target has.
+func TestMixOn(t *testing.T) {
+	for _, c := range []struct{ target, mix, want string }{
+		{"avxvnni", "and+dot", "and dot4"},
+		{"avxvnni", "lookup+dot", "and lookup16 dot4 shru and lookup16 dot4"},
+		{"avx512", "lookup+dot", "and lookup16 dot4 shru and lookup16 dot4"},
+		{"avx512vbmi", "lookup+dot", "lookup64mod dot4 shru lookup64mod dot4"},
+		{"avxvnni", "planes", strings.Repeat("and dot4 and dot4 shru and andnot or ", 2) + strings.TrimSpace(strings.Repeat("and dot4 ", 4))},
+	} {
+		i := slices.IndexFunc(dotMixes, func(m Mix) bool { return m.Name == c.mix })
+		if got := strings.Join(dotMixes[i].on(amd64.ByName(c.target)).Ops, " "); got != c.want {
+			t.Errorf("%s on %s: %s, want %s", c.mix, c.target, got, c.want)
+		}
+	}
+	if dotMixes[3].Ops[0] != "lookup64mod" {
+		t.Error("the table has changed")
 	}
 }

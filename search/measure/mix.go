@@ -1,5 +1,12 @@
 package measure
 
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
 // Mix is the steady loop of a kernel without its loads: what it can reach if
 // memory is never late. Ops are instructions of vir by the name of their form;
 // they make Vectors vectors of 8-bit codes into sums.
@@ -41,6 +48,29 @@ func seq(parts ...[]string) []string {
 }
 
 var shift = []string{"shru"}
+
+// instead is what targets without an instruction use for it.
+var instead = []struct {
+	name string
+	op   vir.Op
+	by   []string
+}{
+	{"bitsel", vir.OpBitSel, []string{"and", "andnot", "or"}},
+	{"lookup64mod", vir.OpLookup64Mod, []string{"and", "lookup16"}},
+}
+
+// on is m with the instructions that t has.
+func (m Mix) on(t lower.Target) Mix {
+	for _, x := range instead {
+		if hasRow(t, x.op) {
+			continue
+		}
+		for i := slices.Index(m.Ops, x.name); i >= 0; i = slices.Index(m.Ops, x.name) {
+			m.Ops = slices.Concat(m.Ops[:i], x.by, m.Ops[i+1:])
+		}
+	}
+	return m
+}
 
 // dotMixes are for machines with dot4, satMixes for those without.
 var (

@@ -30,7 +30,8 @@ func probeTexts(t lower.Target, best bool) []string {
 	var texts []string
 	for _, m := range mixes(t) {
 		for _, bytes := range vectorBytes(t, 32) {
-			text, _ := mixText(mixName(t, m, bytes, maxChains(t)), m.Ops, bytes, maxChains(t))
+			chains := maxChains(t, m)
+			text, _ := mixText(mixName(t, m, bytes, chains), m.Ops, bytes, chains)
 			texts = append(texts, text)
 		}
 	}
@@ -62,21 +63,30 @@ func vectorBytes(t lower.Target, least int) []int {
 	return widths
 }
 
-// hasDot says whether t adds products of bytes to 32-bit sums in one instruction.
-func hasDot(t lower.Target) bool {
+// hasRow says whether t does op in one instruction.
+func hasRow(t lower.Target, op vir.Op) bool {
 	for _, r := range t.Rows() {
-		if r.Op == vir.OpDot4 && r.Need&^t.Machine().Has == 0 {
+		if r.Op == op && r.Need&^t.Machine().Has == 0 {
 			return true
 		}
 	}
 	return false
 }
 
+// hasDot says whether t adds products of bytes to 32-bit sums in one instruction.
+func hasDot(t lower.Target) bool { return hasRow(t, vir.OpDot4) }
+
+// mixes are the instruction mixes of t.
 func mixes(t lower.Target) []Mix {
+	table := satMixes
 	if hasDot(t) {
-		return dotMixes
+		table = dotMixes
 	}
-	return satMixes
+	var ms []Mix
+	for _, m := range table {
+		ms = append(ms, m.on(t))
+	}
+	return ms
 }
 
 // dotMix is the peak of t. Without a dot product it is that of dot2sat, the best
@@ -88,12 +98,19 @@ func dotMix(t lower.Target) Mix {
 	return Mix{Name: "dot2sat", Ops: []string{"dot2sat"}, Vectors: 1}
 }
 
-// maxChains is the number of chains that a mix of t has registers for.
-func maxChains(t lower.Target) int {
-	if t.Machine().NumVec > 16 {
-		return 16
+// maxChains is the number of chains of dot products that m has registers for on t:
+// those it needs besides are inputs and other results.
+func maxChains(t lower.Target, m Mix) int {
+	w := &writer{}
+	_, other := w.inputs(m.Ops, 0)
+	seen := map[string]bool{"dot4": true}
+	for _, op := range m.Ops {
+		if !seen[op] {
+			other += width(op, 0)
+		}
+		seen[op] = true
 	}
-	return 8
+	return min(16, t.Machine().NumVec-other)
 }
 
 func dotChainsOf(t lower.Target) []int {
@@ -177,7 +194,7 @@ func (l *Lab) Mix(target, mix string) ([]Probe, error) {
 		}
 		var probes []Probe
 		for _, bytes := range vectorBytes(t, 32) {
-			probes = append(probes, l.mix(t, m, bytes, maxChains(t)))
+			probes = append(probes, l.mix(t, m, bytes, maxChains(t, m)))
 		}
 		return probes, nil
 	}

@@ -117,6 +117,7 @@ var forms = map[string]form{
 	"or":          {"u8", "or x m", false},
 	"shru":        {"u16", "shru w 4", false},
 	"bitsel":      {"u8", "bitsel x m $", true},
+	"lookup16":    {"u8", "lookup16 x s", false},
 	"lookup64mod": {"u8", "lookup64mod x t", false},
 	"add16":       {"i16", "add $ q", true},
 	"dot2sat":     {"i16", "dot2sat x b", false},
@@ -128,7 +129,7 @@ var inputs = []struct {
 	name, elem string
 	bytes      int
 }{
-	{"x", "u8", 0}, {"m", "u8", 0}, {"t", "u8", 64}, {"b", "i8", 0}, {"w", "u16", 0}, {"q", "i16", 0},
+	{"x", "u8", 0}, {"m", "u8", 0}, {"s", "u8", 16}, {"t", "u8", 64}, {"b", "i8", 0}, {"w", "u16", 0}, {"q", "i16", 0},
 }
 
 // Chains of instructions that wait: an instruction that takes one cycle needs as
