@@ -209,11 +209,21 @@ func (p *Product) prepareRow(w *scratch, s *shape, b *block, to []byte, j int, x
 	if !direct {
 		interleave(to, codes[:s.padK], b.cols, b.chunk, j)
 	}
-	for g, v := range w.sums[:s.groups] {
-		binary.LittleEndian.PutUint32(to[b.sums+4*(g*b.cols+j):], uint32(v))
+	putWords(to[b.sums+4*j:], w.sums[:s.groups], b.cols)
+	putWords(to[b.scales+4*j:], w.scales[:s.scales], b.cols)
+}
+
+// littleEndian says that words lie in memory as they do in buffers.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// putWords stores words, every cols words apart.
+func putWords[W int32 | uint32](to []byte, words []W, cols int) {
+	if cols == 1 && littleEndian {
+		copy(to, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words)))
+		return
 	}
-	for g, v := range w.scales[:s.scales] {
-		binary.LittleEndian.PutUint32(to[b.scales+4*(g*b.cols+j):], v)
+	for i, v := range words {
+		binary.LittleEndian.PutUint32(to[4*i*cols:], uint32(v))
 	}
 }
 
@@ -249,11 +259,6 @@ func (p *Product) quantize(w *scratch, s *shape, codes []byte, x []float32) {
 	clear(codes[s.k:s.padK])
 	clear(w.sums[groups:s.groups])
 	clear(w.scales[scales:s.scales])
-	for i, v := range w.scales[:scales] {
-		if v&0x7fffffff > 0x7f800000 {
-			w.scales[i] = nan
-		}
-	}
 }
 
 // room is what arrays of one element per group have beyond the groups.

@@ -14,8 +14,10 @@ type Options struct {
 }
 
 // panelBytes is how much of an activation buffer is multiplied by all rows
-// before the next part: it should stay in a second-level cache.
-const panelBytes = 256 << 10
+// before the next part: it should stay in a second-level cache. (Emerald Rapids,
+// 4 bit weights, 4096 x 4096 x 256: 0.73 of the int8 peak with 256 KiB, 0.74 with
+// 600 KiB, 0.78 with 1200 KiB, which saves passes over the weights.)
+const panelBytes = 1200 << 10
 
 // task is one call of Gemm, checked.
 type task struct {
