@@ -2,7 +2,6 @@ package search
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -32,29 +31,82 @@ func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	base := layoutChoice(p, t.Machine())
+	l, err := chooseLayout(p, t)
+	if err != nil {
+		return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
+	}
 	var out []Use
 	for _, cols := range Widths {
-		use, err := widthUse(p, t, base, cols)
-		if err != nil && !base.Serial { // a loop over cells needs fewer registers
-			serial := base
-			serial.Serial = true
-			use, err = widthUse(p, t, serial, cols)
-		}
-		if err != nil && cols == 1 {
-			return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
-		}
-		if err == nil {
-			out = append(out, use)
+		if u, err := l.use(p, t, cols); err == nil {
+			out = append(out, Use{cols, u.trace})
 		}
 	}
 	return out, nil
 }
 
+// candidate is a packed layout and the best schedules for it that were asked for,
+// by width.
+type candidate struct {
+	base Choice
+	best map[int]*scheduled
+}
+
+// use is the best schedule of a width.
+func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
+	if l.best[cols] != nil {
+		return l.best[cols], nil
+	}
+	u, err := widthUse(p, t, l.base, cols)
+	if err != nil && !l.base.Serial { // a loop over cells needs fewer registers
+		serial := l.base
+		serial.Serial = true
+		u, err = widthUse(p, t, serial, cols)
+	}
+	l.best[cols] = u
+	return u, err
+}
+
+// chooseLayout fixes what all widths share: of tiles of as many row vectors as
+// usual and of half as many, those that cost less for one column and for a small
+// block. Tiles that small blocks do not take whole come last: a call that reads
+// half a tile skips the lines of the other half, and from DRAM two such calls took
+// 1.2 to 1.4 times as long as one (w3, w4-g128 and w4-g32 with four columns on
+// Emerald Rapids).
+func chooseLayout(p ir.Problem, t lower.Target) (best *candidate, err error) {
+	base := layoutChoice(p, t.Machine())
+	least, bestWhole := 0.0, false
+	for _, rows := range []int{base.Rows, base.Rows / 2} {
+		base.Rows = rows
+		l := &candidate{base, map[int]*scheduled{}}
+		one, fail := l.use(p, t, 1)
+		if fail != nil {
+			err = fail
+			continue
+		}
+		cost, whole := one.cost, false
+		if few, fail := l.use(p, t, small); fail == nil {
+			cost += few.cost
+			whole = few.block == rows
+		}
+		if best == nil || whole && !bestWhole || whole == bestWhole && cost < least {
+			best, least, bestWhole = l, cost, whole
+		}
+	}
+	if best == nil {
+		return nil, err
+	}
+	return best, nil
+}
+
 // recordK is the usual length of a record along K where no group sets it.
 const recordK = 64
 
-// layoutChoice fixes what all widths share: the packed layout.
+// mostGroups is how many groups of activations within one of weights are spelled
+// out. A loop over 8 of them (tq2_0, activations in groups of 32) took 4 % longer
+// from a cache; spelled out, the code and the time to compile it grow with them.
+const mostGroups = 4
+
+// layoutChoice is the packed layout of the usual number of rows.
 func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 	w := p.Weight
 	c := Choice{Lanes: m.VecBits / 32, Rows: 4, RowFields: 1, Cells: 1, Map: "dense", RecordRows: true,
@@ -77,6 +129,9 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 			c.RowFields *= 2
 		}
 	}
+	if g := p.GroupK(); g > 0 && w.Group/g > mostGroups {
+		c.AtGroup = true
+	}
 	if g := p.GroupK(); g > recordK { // a loop over pieces of the group
 		c.Serial = true
 		for c.Flush *= 2; c.Flush <= 8 && g%(4*fields/c.RowFields*c.Flush) == 0 && 4*fields/c.RowFields*c.Flush <= recordK; c.Flush *= 2 {
@@ -90,9 +145,16 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 // once: it takes whole tiles.
 const small = 4
 
+// scheduled is a trace and what is known of its kernel.
+type scheduled struct {
+	trace schedule.Trace
+	block int     // row vectors per call
+	cost  float64 // of a product
+}
+
 // widthUse chooses the schedule of one width. Small blocks keep to whole tiles
 // if any fits the registers; wide ones take the cheapest of all row blocks.
-func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (use Use, err error) {
+func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *scheduled, err error) {
 	var all []Choice
 	for block := base.Rows; block >= 1; block /= 2 {
 		c := base
@@ -100,30 +162,34 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (use Use, err
 		if cols > 1 {
 			c.Order, c.Stage = 2, "f" // decode once, then use in all columns
 		}
-		some := scales(c, hasDot4(t))
+		some := scales(c, p.Weight.Bits, hasDot4(t))
 		if !hasUnsigned(t) && p.Weight.MaxLevel()-p.Weight.MinLevel() > 127 {
 			c.Hoist = "none" // the weights as they are fit the only dot product there is
 			some = append(some, c)
 		}
 		if cols <= small {
-			if use, err = cheapest(p, t, some); err == nil {
-				return use, nil
+			if best, err = cheapest(p, t, some); err == nil {
+				return best, nil
 			}
 		}
 		all = append(all, some...)
 	}
 	if cols <= small {
-		return use, err
+		return nil, err
 	}
 	return cheapest(p, t, all)
 }
 
 // scales are the ways to read fields and to sum: without a 4-way dot product
-// also 16-bit sums that are widened after every record.
-func scales(c Choice, dot4 bool) []Choice {
+// also 16-bit sums that are widened after every record. Fields of odd width begin
+// at odd bits too: two classes of them may be worth their accumulators.
+func scales(c Choice, bits int, dot4 bool) []Choice {
+	below := []int{8, 4, 0}
+	if bits%2 == 1 {
+		below = []int{8, 4, 2, 0}
+	}
 	var out []Choice
-	for _, below := range []int{8, 4, 0} {
-		c.Below = below
+	for _, c.Below = range below {
 		out = append(out, c)
 		if !dot4 {
 			n := c
@@ -150,8 +216,7 @@ func hasDot4(t lower.Target) bool {
 }
 
 // cheapest builds every choice and takes the one that costs least.
-func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best Use, err error) {
-	least := math.Inf(1)
+func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, err error) {
 	for _, c := range choices {
 		trace := c.Trace(p)
 		k, fail := schedule.Compile(p, trace)
@@ -164,12 +229,12 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best Use, err err
 			err = fail
 			continue
 		}
-		if cost := costPerProduct(k, m); cost < least {
-			least, best = cost, Use{c.Cols, trace}
+		if cost := costPerProduct(k, m); best == nil || cost < best.cost {
+			best = &scheduled{trace, c.Block, cost}
 		}
 	}
-	if best.Trace == nil {
-		return best, err
+	if best == nil {
+		return nil, err
 	}
 	return best, nil
 }
