@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/lower/amd64"
 )
 
 func readLimits(t *testing.T) Limits {
@@ -60,16 +62,13 @@ func TestRulesName(t *testing.T) {
 
 // A core that runs every mix as the one of the limits does, with the same limits.
 func fullHost() Ceilings {
-	c := Ceilings{
-		ClockGHz: 4,
-		Dot:      map[string]Ceiling{vbmi: {Rate: 512}, avx2: {Rate: 256}},
-		Mix:      map[string]map[string]Ceiling{vbmi: {}, avx2: {}},
-	}
-	for _, m := range dotMixes {
-		c.Mix[vbmi][m.Name] = Ceiling{Rate: 4 * m.WeightsPerCycle(m.Zen5, 64)}
-	}
-	for _, m := range satMixes {
-		c.Mix[avx2][m.Name] = Ceiling{Rate: 4 * m.WeightsPerCycle(m.Zen5, 32)}
+	c := Ceilings{ClockGHz: 4, Dot: map[string]Ceiling{}, Mix: map[string]map[string]Ceiling{}}
+	for target, peak := range map[string]float64{vbmi: 512, vnni: 256, avx2: 256} {
+		c.Dot[target], c.Mix[target] = Ceiling{Rate: peak}, map[string]Ceiling{}
+		t := amd64.ByName(target)
+		for _, m := range mixes(t) {
+			c.Mix[target][m.Name] = Ceiling{Rate: 4 * m.WeightsPerCycle(m.Zen5, t.Machine().VecBits/8)}
+		}
 	}
 	return c
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/cpuid/v2"
+
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/search/jit"
 )
@@ -142,6 +144,17 @@ func TestThisHost(t *testing.T) {
 	}
 	if DRAMBytes(Host{}) <= 512<<20 || DRAMBytes(Host{L3: 1 << 30}) != 2<<30 {
 		t.Error("the DRAM working set fits into a cache")
+	}
+}
+
+// The processor is asked for every feature by a name that it knows.
+func TestFeatureNames(t *testing.T) {
+	for _, target := range amd64.Targets() {
+		for _, name := range amd64.FeatureNames(target.Machine().Has) {
+			if cpuid.ParseFeature(name) == cpuid.UNKNOWN {
+				t.Errorf("%s: no feature is called %s", target.Machine().Name, name)
+			}
+		}
 	}
 }
 

@@ -1,5 +1,7 @@
 package measure
 
+import "github.com/tmacc/tmacc/lower/amd64"
+
 // The formats that rules name and that are no built-in format: random levels, to
 // see that speed does not depend on a row of the table.
 const (
@@ -29,6 +31,7 @@ type ruleRow struct {
 
 const (
 	vbmi = "avx512vbmi"
+	vnni = "avxvnni"
 	avx2 = "avx2"
 )
 
@@ -66,6 +69,11 @@ var rules = []rule{
 			{vbmi, "iq4nl", nearLimit, "codebook16", "lookup+dot"},
 			{vbmi, "w4-g128", nearLimit, "w4-g128-f16", "and+dot"},
 			{vbmi, "w2-g128", nearLimit, "w2-g128-f16", "and+dot"},
+			{vnni, "ternary", nearLimit, "ternary-2", "and+dot"},
+			{vnni, "w2", nearLimit, "w2", "and+dot"},
+			{vnni, "w3", nearLimit, "w3", "planes"},
+			{vnni, "w4", nearLimit, "w4", "and+dot"},
+			{avx2, "ternary", nearLimit, "ternary-2", "and+dot"},
 			{avx2, "w2", nearLimit, "w2", "and+dot"},
 			{avx2, "w3", nearLimit, "w3", "planes"},
 			{avx2, "w4", nearLimit, "w4", "nibble+dot"},
@@ -136,13 +144,10 @@ func scaledByMix(c rounds, limit float64) float64 {
 // zen5Mix is a mix and the vector width in bytes that its Zen5 figure was
 // measured with.
 func zen5Mix(target, name string) (Mix, int, bool) {
-	table, bytes := dotMixes, 64
-	if target == avx2 {
-		table, bytes = satMixes, 32
-	}
-	for _, m := range table {
+	t := amd64.ByName(target)
+	for _, m := range mixes(t) {
 		if m.Name == name {
-			return m, bytes, true
+			return m, t.Machine().VecBits / 8, true
 		}
 	}
 	return Mix{}, 0, false
