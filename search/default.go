@@ -167,6 +167,9 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 			c.Hoist = "none" // the weights as they are fit the only dot product there is
 			some = append(some, c)
 		}
+		if cols <= 2 && hasDot4(t) && t.Machine().NumVec < 32 {
+			some = append(some, apart(some)...)
+		}
 		if cols <= small {
 			if best, err = cheapest(p, t, some); err == nil {
 				return best, nil
@@ -178,6 +181,22 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 		return nil, err
 	}
 	return cheapest(p, t, all)
+}
+
+// apart is choices with accumulators of their own for 2, 4 ... cells along K: with
+// few row vectors and columns, dot products into one sum wait for each other (w4 and
+// w8 of one column in a cache take half as long on amd64/avxvnni).
+func apart(choices []Choice) []Choice {
+	var out []Choice
+	for _, c := range choices {
+		if c.Cells > 1 && !c.Serial && c.Dot == 4 {
+			for c.Flush = 2; c.Flush <= c.Cells; c.Flush *= 2 {
+				c.Factor = "u"
+				out = append(out, c)
+			}
+		}
+	}
+	return out
 }
 
 // scales are the ways to read fields and to sum: without a 4-way dot product
