@@ -23,6 +23,9 @@ func (p Problem) Validate() error {
 	if err := p.Weight.Validate(); err != nil {
 		return err
 	}
+	if w := p.Weight; w.Super > 0 || w.Min || w.Scale == format.BF16 {
+		return fmt.Errorf("weight %s: products of two-level scales, minimums and bf16 scales cannot be computed yet", w)
+	}
 	switch g := p.Act.Group; {
 	case g < 0 || g%16 != 0 || g > 1<<16:
 		return fmt.Errorf("activation group %d: want 0 (one scale per row) or a multiple of 16 up to 65536", g)

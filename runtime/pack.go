@@ -33,10 +33,13 @@ func layoutHash(l *format.Layout) uint64 {
 	return h
 }
 
-// weightHash identifies what the codes, scales and zero points of a format mean.
+// weightHash identifies what the codes, scales, minimums and zero points of a format mean.
 func weightHash(w format.Weight) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, w.Bits, w.Levels, w.Per, w.Group, w.Zero)
+	if w.Super > 0 || w.Min {
+		fmt.Fprint(h, w.Super, w.Min)
+	}
 	return h.Sum64()
 }
 

@@ -413,7 +413,7 @@ func TestSpecRefusals(t *testing.T) {
 		"steps of 64 do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
 		"chunks of 5 do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
 		"pads to 0":                      func(s *Spec) { s.Variants[0].Prepare.PadK = 0 },
-		"the zero points of weight w2-g": func(s *Spec) { s.Weight = lookup(t, "w2-g32-z") },
+		"weight w2-g": func(s *Spec) { s.Weight = lookup(t, "w2-g32-z") },
 	} {
 		s := fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2})
 		edit(s)

@@ -239,7 +239,7 @@ func checkDequantized(t *testing.T, p *tmacc.Product, packed []byte, ref []float
 	}
 	w := p.Weight()
 	for i, code := range src.Codes {
-		got := w.Value(code, src.Scales[w.ScaleIndex(i/k, i%k, k)], 0)
+		got := w.Value(code, src.Scaling(w, i/k, i%k, k))
 		if math.Float32bits(got) != math.Float32bits(ref[i]) {
 			t.Fatalf("%d by %d: row %d column %d is %v (%08x), ggml has %v (%08x)", m, k, i/k, i%k,
 				got, math.Float32bits(got), ref[i], math.Float32bits(ref[i]))

@@ -1,6 +1,10 @@
 package format
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
 
 // Error is a caller's fault: the thing that is wrong, what is wrong with it and,
 // where there is one, the remedy. It prints on one line.
@@ -26,7 +30,62 @@ func (d *DType) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return errorf(fmt.Sprintf("type %q", text), "unknown; there are u8, i8, u16, i16, u32, i32, f16 and f32")
+	return errorf(fmt.Sprintf("type %q", text), "unknown; there are u8, i8, u16, i16, u32, i32, f16, bf16 and f32")
+}
+
+// Put stores a number that d holds exactly.
+func (d DType) Put(to []byte, v float32) {
+	switch d {
+	case U8, I8:
+		to[0] = byte(int32(v))
+	case F16:
+		binary.LittleEndian.PutUint16(to, HalfFromFloat32(v))
+	case BF16:
+		binary.LittleEndian.PutUint16(to, uint16(math.Float32bits(v)>>16))
+	case F32:
+		binary.LittleEndian.PutUint32(to, math.Float32bits(v))
+	default:
+		panic("BUG: format: no number is stored as " + d.String())
+	}
+}
+
+// Get is the number that Put stored.
+func (d DType) Get(from []byte) float32 {
+	switch d {
+	case U8:
+		return float32(from[0])
+	case I8:
+		return float32(int8(from[0]))
+	case F16:
+		return HalfToFloat32(binary.LittleEndian.Uint16(from))
+	case BF16:
+		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(from)) << 16)
+	case F32:
+		return math.Float32frombits(binary.LittleEndian.Uint32(from))
+	}
+	panic("BUG: format: no number is stored as " + d.String())
+}
+
+// Round is the number nearest to v that d holds, ties to even, and of integers
+// the nearest within their range. Of BF16, a number beyond the range becomes infinite.
+func (d DType) Round(v float32) float32 {
+	switch d {
+	case U8:
+		return float32(math.RoundToEven(float64(min(max(v, 0), 255)))) + 0 // no -0
+	case I8:
+		return float32(math.RoundToEven(float64(min(max(v, -128), 127)))) + 0
+	case F16:
+		return HalfToFloat32(HalfFromFloat32(v))
+	case BF16:
+		u := math.Float32bits(v)
+		return math.Float32frombits((u + 0x7fff + u>>16&1) &^ 0xffff)
+	}
+	return v
+}
+
+// holds reports whether d holds v exactly: a zero of integers is positive.
+func (d DType) holds(v float32) bool {
+	return math.Float32bits(d.Round(v)) == math.Float32bits(v)
 }
 
 var pers = [...]string{PerTensor: "tensor", PerRow: "row", PerGroup: "group"}

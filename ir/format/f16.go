@@ -37,9 +37,3 @@ func HalfFromFloat32(f float32) uint16 {
 	mag += 0xfff + mag>>13&1 // round to nearest even; a carry moves into the exponent
 	return sign | uint16(mag>>13-(127-15)<<10)
 }
-
-// halfExact is f in binary16, and whether it is representable there.
-func halfExact(f float32) (uint16, bool) {
-	h := HalfFromFloat32(f)
-	return h, math.Float32bits(HalfToFloat32(h)) == math.Float32bits(f)
-}

@@ -17,6 +17,7 @@ const (
 	U32
 	I32
 	F16
+	BF16 // the upper half of an F32
 	F32
 )
 
@@ -25,7 +26,7 @@ var dtypes = [...]struct {
 	bits int
 }{
 	Invalid: {"?", 0}, U8: {"u8", 8}, I8: {"i8", 8}, U16: {"u16", 16}, I16: {"i16", 16},
-	U32: {"u32", 32}, I32: {"i32", 32}, F16: {"f16", 16}, F32: {"f32", 32},
+	U32: {"u32", 32}, I32: {"i32", 32}, F16: {"f16", 16}, BF16: {"bf16", 16}, F32: {"f32", 32},
 }
 
 func (d DType) String() string { return dtypes[d].name }
@@ -49,18 +50,27 @@ const (
 // Weight is a weight format: one row of data. Everything else about it is
 // derived. The value of a weight is
 //
-//	scale * (Levels[code] - zero)
+//	scale * (Levels[code] - zero) - min
 //
-// with zero absent (0) unless Zero is set.
+// with zero absent (0) unless Zero is set and min absent unless Min is. With two
+// levels (Super), scale and min are products themselves, of a number of the group
+// and one of the super-block. Each product and the difference is rounded to f32:
+//
+//	scale = f32(super) * f32(sub)     exact: an f16 times an 8-bit integer
+//	min   = f32(super-min) * f32(sub-min)     likewise
+//
+// Note the sign of a minimum: a format that adds m has min = -m.
 type Weight struct {
 	Name   string  `json:"name"`
 	Bits   int     `json:"bits"`            // stored bits per code, 1..8
 	Levels []int   `json:"levels"`          // value of each code, -128..127; codes >= len(Levels) are forbidden
 	Bound  float64 `json:"nominal"`         // nominal bits per weight: what the best packing of the papers stores (1.6 for ternary)
 	Per    Per     `json:"per"`             // which weights share a scale
-	Scale  DType   `json:"scale"`           // F32 or F16
+	Scale  DType   `json:"scale"`           // F32, F16 or BF16; with Super I8 or U8
 	Group  int     `json:"group,omitempty"` // with PerGroup: weights per scale along K, a multiple of 16
+	Super  int     `json:"super,omitempty"` // weights per f16 super-scale along K, a multiple of Group; 0: none
 	Zero   bool    `json:"zero,omitempty"`  // an int8 zero point per scale
+	Min    bool    `json:"min,omitempty"`   // a minimum per scale, of the same type; with Super an f16 super-minimum too
 }
 
 // Act is how activations are prepared: symmetric int8, |code| <= 127, one f32

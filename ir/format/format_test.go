@@ -34,6 +34,14 @@ func TestLookup(t *testing.T) {
 		{"q4_0-g32", "q4_0", PerGroup, F16, 32, false},
 		{"q4_0-z", "q4_0-z", PerGroup, F16, 32, true},
 		{"tq2_0-row", "tq2_0-row", PerRow, F32, 0, false},
+		{"w4-g32-bf16", "w4-g32-bf16", PerGroup, BF16, 32, false},
+		{"w4-g32-m", "w4-g32-m", PerGroup, F16, 32, false},
+		{"w4-m-f32-g32", "w4-g32-f32-m", PerGroup, F32, 32, false},
+		{"w4-g32-s256", "w4-g32-s256", PerGroup, U8, 32, false},
+		{"w4-s256-u8-g32-m", "w4-g32-s256-m", PerGroup, U8, 32, false},
+		{"w4-g16-s64-i8-z", "w4-g16-s64-i8-z", PerGroup, I8, 16, true},
+		{"q4_0-s256", "q4_0-g32-s256", PerGroup, U8, 32, false},
+		{"q4_0-s256-i8", "q4_0-g32-s256-i8", PerGroup, I8, 32, false},
 	} {
 		w, err := Lookup(c.name)
 		if err != nil {
@@ -54,7 +62,7 @@ func TestLookupRefusals(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                         `format: weight "": unknown format ""; there are ` + strings.Join(Names(), " "),
 		"w9":                       `unknown format "w9"`,
-		"w4-":                      `unknown piece ""; there are tensor, row, gN (one scale per N weights), f16, f32 and z (zero points)`,
+		"w4-":                      `unknown piece ""; there are tensor, row, gN (one scale per N weights), sN (of two levels, one per N), f16, bf16, f32, i8, u8, z (zero points) and m (minimums)`,
 		"w4-g":                     `unknown piece "g"`,
 		"w4-g032":                  `unknown piece "g032"`,
 		"w4-g-32":                  `unknown piece "g"`,
@@ -66,6 +74,13 @@ func TestLookupRefusals(t *testing.T) {
 		"w4-g32-z-z":               `piece "z" repeats`,
 		"w4-z":                     `zero points need a scale per group; it is per row`,
 		"w4-tensor-z":              `zero points need a scale per group; it is per tensor`,
+		"w4-m":                     `minimums need a scale per group; it is per row`,
+		"w4-s256":                  `super is 256, but the scale is per row; set per to group or leave super out`,
+		"w4-g32-s80":               `super is 80; it must be a multiple of the group, up to 65536`,
+		"w4-g32-s256-f16":          `scale is f16; with super it must be i8 or u8`,
+		"w4-g32-u8":                `scale is u8; it must be f16, bf16 or f32, or with super i8 or u8`,
+		"w4-g32-z-m":               `has both zero points and minimums`,
+		"w4-g32-s256-s512":         `piece "s512" repeats or contradicts an earlier one`,
 	} {
 		wantError(t, name, want)(Lookup(name))
 	}
@@ -127,11 +142,16 @@ func TestWeightRefusals(t *testing.T) {
 		"level of code 1 is 128; it must be -128":    func(w *Weight) { w.Levels = []int{0, 128} },
 		"nominal is NaN":                             func(w *Weight) { w.Bound = math.NaN() },
 		"nominal is 3;":                              func(w *Weight) { w.Bound = 3 },
-		"scale is i8; it must be f16 or f32":         func(w *Weight) { w.Scale = I8 },
+		"scale is i8; it must be f16, bf16 or f32":   func(w *Weight) { w.Scale = I8 },
 		"group is 24; it must be a multiple of 16":   func(w *Weight) { w.Group = 24 },
 		"group is 0;":                                func(w *Weight) { w.Group = 0 },
 		"set per to group or leave group out":        func(w *Weight) { w.Per, w.Zero = PerRow, false },
 		"zero points need a scale per group":         func(w *Weight) { w.Per, w.Group = PerRow, 0 },
+		"has both zero points and minimums":          func(w *Weight) { w.Min = true },
+		"minimums need a scale per group":            func(w *Weight) { w.Per, w.Group, w.Zero, w.Min = PerRow, 0, false, true },
+		"with super it must be i8 or u8":             func(w *Weight) { w.Super = 96 },
+		"super is 64; it must be a multiple of":      func(w *Weight) { w.Super, w.Scale = 64, U8 },
+		"super is -48":                               func(w *Weight) { w.Super, w.Scale = -48, U8 },
 		"per is 7":                                   func(w *Weight) { w.Per = 7 },
 		"w4 is a built-in format with other levels":  func(w *Weight) { w.Name = "w4-own" },
 		"those of the built-in format w3-g48-z; use": func(w *Weight) { w.Name, w.Bits, w.Levels, w.Bound = "w3-own", 3, upFrom(-4, 8), 3 },
@@ -143,7 +163,7 @@ func TestWeightRefusals(t *testing.T) {
 }
 
 func TestWeightJSON(t *testing.T) {
-	for _, name := range append(Names(), "w4-g32-z", "w2-tensor", "w3-row-f16") {
+	for _, name := range append(Names(), "w4-g32-z", "w2-tensor", "w3-row-f16", "w4-g32-s256-i8", "w2-g16-s256-m", "w4-g32-bf16-m") {
 		w, _ := Lookup(name)
 		text, err := json.Marshal(w)
 		if err != nil {
@@ -239,7 +259,8 @@ func TestDequantize(t *testing.T) {
 		codes[i] = byte(i % 16)
 	}
 	dst := make([]float32, 64)
-	if err := w.Dequantize(dst, codes, []float32{0.1, -3}, []int8{-128, 5}); err != nil {
+	row := Source{Codes: codes, Scales: []float32{0.1, -3}, Zeros: []int8{-128, 5}}
+	if err := w.Dequantize(dst, row); err != nil {
 		t.Fatal(err)
 	}
 	for i, v := range dst {
@@ -252,11 +273,73 @@ func TestDequantize(t *testing.T) {
 		}
 	}
 	ternary, _ := Lookup("ternary")
-	wantError(t, "code", "column 1 holds code 3; only codes 0 to 2 are allowed")(nil, ternary.Dequantize(dst[:2], []byte{0, 3}, []float32{1}, nil))
-	wantError(t, "dst", "argument dst: has 3 elements for 64 codes")(nil, w.Dequantize(dst[:3], codes, []float32{1, 1}, []int8{0, 0}))
-	wantError(t, "scales", "argument scales: has 1 elements; the row has 2")(nil, w.Dequantize(dst, codes, []float32{1}, []int8{0, 0}))
-	wantError(t, "zeros", "argument zeros: has 0 elements; the row has 2")(nil, w.Dequantize(dst, codes, []float32{1, 1}, nil))
-	wantError(t, "group", "a row of 40 weights is not whole groups of 32")(nil, w.Dequantize(dst[:40], codes[:40], []float32{1, 1}, nil))
+	wantError(t, "code", "row 0, column 1: code 3 is forbidden")(nil, ternary.Dequantize(dst[:2], Source{Codes: []byte{0, 3}, Scales: []float32{1}}))
+	wantError(t, "dst", "argument codes: has 64 elements; a 1 by 32 matrix has 32")(nil, w.Dequantize(dst[:32], row))
+}
+
+// The values of formats with minimums and two levels are those of ggml: products
+// and differences of f32.
+func TestScaling(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		src  Source // of one row of 64, codes 0 to 15
+		want func(i, q int) float32
+	}{
+		{"w4-g32-m", Source{Scales: []float32{0.333251953125, -3}, Mins: []float32{-0.0999755859375, 7.5}}, func(i, q int) float32 {
+			d, m := []float32{0.333251953125, -3}[i/32], []float32{0.0999755859375, -7.5}[i/32]
+			return float32(float32(d*float32(q-8)) + m)
+		}},
+		{"w4-g32-s64-m", Source{Scales: []float32{63, 0}, Mins: []float32{5, 255}, Supers: []float32{0.333251953125}, SuperMins: []float32{-0.0999755859375}}, func(i, q int) float32 {
+			return float32(float32(float32(0.333251953125*[]float32{63, 0}[i/32])*float32(q-8)) - float32(-0.0999755859375*[]float32{5, 255}[i/32]))
+		}},
+		{"w4-g32-s64-i8", Source{Scales: []float32{-128, 127}, Supers: []float32{65504}}, func(i, q int) float32 {
+			return float32(float32(65504*[]float32{-128, 127}[i/32]) * float32(q-8))
+		}},
+		{"w4-g64-bf16", Source{Scales: []float32{0x1p-128}}, func(i, q int) float32 { return 0x1p-128 * float32(q-8) }},
+	} {
+		w, dst := lookup(t, c.name), make([]float32, 64)
+		for i := range dst {
+			c.src.Codes = append(c.src.Codes, byte(i%16))
+		}
+		if err := w.Dequantize(dst, c.src); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range dst {
+			if want := c.want(i, i%16); math.Float32bits(v) != math.Float32bits(want) {
+				t.Errorf("%s: %d is %v, want %v", c.name, i, v, want)
+			}
+		}
+	}
+}
+
+// What a type holds, Put and Get keep; Round finds the nearest of it.
+func TestDTypes(t *testing.T) {
+	for d, values := range map[DType][]float32{
+		U8: {0, 1, 127, 128, 255}, I8: {-128, -1, 0, 127}, F16: {0.333251953125, 0x1p-24, -65504},
+		BF16: {1, -0x1.02p-126, 0x1p-133, 0x1.fep127}, F32: {0.1, -math.MaxFloat32, math.SmallestNonzeroFloat32},
+	} {
+		for _, v := range values {
+			var b [4]byte
+			d.Put(b[:], v)
+			if got := d.Get(b[:]); got != v || !d.holds(v) || d.Round(v) != v {
+				t.Errorf("%s: %v became %v, rounded %v", d, v, got, d.Round(v))
+			}
+		}
+	}
+	for _, c := range []struct {
+		d    DType
+		v, w float32
+	}{
+		{U8, 2.5, 2}, {U8, -7, 0}, {U8, 300, 255}, {I8, -129, -128}, {I8, 3.5, 4}, {F16, 0.1, 0.0999755859375},
+		{BF16, 1 + 0x1p-8, 1}, {BF16, 1 + 0x3p-8, 1 + 0x1p-6}, {BF16, -1 - 0x1.8p-8, -1 - 0x1p-7}, {F32, 0.1, 0.1},
+	} {
+		if got := c.d.Round(c.v); got != c.w || c.v != c.w && c.d.holds(c.v) {
+			t.Errorf("%s: %v rounds to %v, want %v", c.d, c.v, got, c.w)
+		}
+	}
+	if negative := float32(math.Copysign(0, -1)); U8.holds(negative) || I8.holds(negative) || !BF16.holds(negative) {
+		t.Error("integers have a negative zero, or bf16 has none")
+	}
 }
 
 // Whatever decodes is valid, and encodes to something that decodes to the same.

@@ -68,6 +68,10 @@ func row(name string) (Weight, bool) {
 //	w4-g32-z        with an int8 zero point per scale
 //	w2-tensor       one f32 scale
 //	w2-row-f16      one f16 scale per row
+//	w4-g32-bf16     one bf16 scale per 32
+//	w4-g32-m        with a minimum per scale, of its type
+//	w4-g32-s256     one u8 scale per 32, times one f16 per 256; with m, minimums likewise
+//	w4-g32-s256-i8  the same with i8
 //
 // The name of the result is the canonical one: w4-g32-f16 is w4-g32.
 func Lookup(name string) (Weight, error) {
@@ -76,7 +80,7 @@ func Lookup(name string) (Weight, error) {
 	if !ok {
 		return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown format %q; there are %s", pieces[0], strings.Join(Names(), " "))
 	}
-	var per, scale, zero bool // which kinds of piece have been seen
+	var per, super, scale, zero, least bool // which kinds of piece have been seen
 	for _, p := range pieces[1:] {
 		seen := &per
 		switch {
@@ -86,24 +90,27 @@ func Lookup(name string) (Weight, error) {
 			w.Per, w.Group = PerRow, 0
 		case p == "z":
 			seen, w.Zero = &zero, true
-		case p == "f16":
-			seen, w.Scale = &scale, F16
-		case p == "f32":
-			seen, w.Scale = &scale, F32
+		case p == "m":
+			seen, w.Min = &least, true
+		case scalePiece(p) != Invalid:
+			seen, w.Scale = &scale, scalePiece(p)
+		case number(p, "g") > 0:
+			w.Per, w.Group = PerGroup, number(p, "g")
+		case number(p, "s") > 0:
+			seen, w.Super = &super, number(p, "s")
 		default:
-			g, ok := groupPiece(p)
-			if !ok {
-				return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown piece %q; there are tensor, row, gN (one scale per N weights), f16, f32 and z (zero points)", p)
-			}
-			w.Per, w.Group = PerGroup, g
+			return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown piece %q; there are tensor, row, gN (one scale per N weights), sN (of two levels, one per N), f16, bf16, f32, i8, u8, z (zero points) and m (minimums)", p)
 		}
 		if *seen {
 			return Weight{}, errorf(fmt.Sprintf("weight %q", name), "piece %q repeats or contradicts an earlier one", p)
 		}
 		*seen = true
 	}
-	if per && !scale {
-		w.Scale = usualScale(w.Per)
+	if per && !super {
+		w.Super = 0
+	}
+	if (per || super) && !scale {
+		w.Scale = w.usualScale()
 	}
 	w.Name = w.String()
 	if err := w.Validate(); err != nil {
@@ -112,19 +119,35 @@ func Lookup(name string) (Weight, error) {
 	return w, nil
 }
 
-// groupPiece reads "g32": a positive number without leading zeros.
-func groupPiece(p string) (int, bool) {
-	digits, ok := strings.CutPrefix(p, "g")
+// number reads "g32": a positive number without leading zeros behind a prefix, or 0.
+func number(p, prefix string) int {
+	digits, ok := strings.CutPrefix(p, prefix)
 	if !ok || digits == "" || digits[0] < '1' || digits[0] > '9' {
-		return 0, false
+		return 0
 	}
-	g, err := strconv.Atoi(digits)
-	return g, err == nil
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// scalePiece is the type of scales of that name, or Invalid.
+func scalePiece(p string) DType {
+	for _, d := range []DType{F16, BF16, F32, I8, U8} {
+		if d.String() == p {
+			return d
+		}
+	}
+	return Invalid
 }
 
 // usualScale is the type of a scale that a name does not state.
-func usualScale(p Per) DType {
-	if p == PerGroup {
+func (w Weight) usualScale() DType {
+	switch {
+	case w.Super > 0:
+		return U8
+	case w.Per == PerGroup:
 		return F16
 	}
 	return F32
@@ -135,20 +158,24 @@ func usualScale(p Per) DType {
 func (w Weight) String() string {
 	name, _, _ := strings.Cut(w.Name, "-")
 	base, ok := row(name)
-	if !ok || base.Bits != w.Bits || !slices.Equal(base.Levels, w.Levels) {
+	if !ok || base.Bits != w.Bits || !slices.Equal(base.Levels, w.Levels) || base.Min && !w.Min {
 		return w.Name
 	}
+	same := w.Per == base.Per && w.Group == base.Group && w.Super == base.Super
 	plain := base.Scale // the scale type if no piece states it
-	if w.Per != base.Per || w.Group != base.Group {
-		plain = usualScale(w.Per)
+	if !same {
+		plain = w.usualScale()
 	} else if w.Scale != base.Scale {
 		plain = Invalid
 	}
-	if w.Per != base.Per || w.Group != base.Group || plain == Invalid {
+	if !same || plain == Invalid {
 		if w.Per == PerGroup {
 			name += "-g" + strconv.Itoa(w.Group)
 		} else {
 			name += "-" + w.Per.String()
+		}
+		if w.Super > 0 {
+			name += "-s" + strconv.Itoa(w.Super)
 		}
 	}
 	if w.Scale != plain {
@@ -156,6 +183,9 @@ func (w Weight) String() string {
 	}
 	if w.Zero {
 		name += "-z"
+	}
+	if w.Min && !base.Min {
+		name += "-m"
 	}
 	return name
 }

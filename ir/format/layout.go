@@ -27,7 +27,7 @@ type BitPos struct {
 	Bit  int `json:"bit"`
 }
 
-// Part is one tensor of a packed record: codes, scales, zeros.
+// Part is one tensor of a packed record: codes, or what weights share (Weight.Shared).
 //
 // The byte address of element (m, k) is
 //
@@ -64,13 +64,6 @@ type Layout struct {
 	RecordBytes int    `json:"record_bytes"`
 	Parts       []Part `json:"parts"`
 }
-
-// The names of the parts of a packed weight matrix.
-const (
-	Codes  = "codes"
-	Scales = "scales"
-	Zeros  = "zeros"
-)
 
 // Bounds on a Layout, so that a hostile one costs little to refuse.
 const (

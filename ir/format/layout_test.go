@@ -52,14 +52,32 @@ func groups(t testing.TB, w Weight, elem DType) *Layout {
 		t.Fatal(err)
 	}
 	l := &Layout{TileM: 16, RecordK: w.Group}
-	l.Parts = append(l.Parts, Part{Name: Scales, Elem: elem, Digits: []Digit{{"m", 1, 16, elem.Bytes()}}})
-	at := 16 * elem.Bytes()
-	if w.Zero {
-		l.Parts = append(l.Parts, Part{Name: Zeros, Elem: I8, Base: at, Digits: []Digit{{"m", 1, 16, 1}}})
-		at += 16
+	at := 0
+	for _, x := range w.Shared() {
+		p := Part{Name: x.Name, Elem: x.Elem, Base: at}
+		if x.Name == Scales {
+			p.Elem = elem
+		}
+		p.Digits = []Digit{{"m", 1, 16, p.Elem.Bytes()}}
+		l.Parts = append(l.Parts, p)
+		at += 16 * p.Elem.Bytes()
 	}
 	l.Parts = append(l.Parts, Part{Name: Codes, Base: at, WordStride: 1, Map: m, Digits: []Digit{{"m", 1, 16, words}}, Fields: []Digit{{"k", 1, w.Group, 1}}})
 	l.RecordBytes = at + 16*words
+	return l
+}
+
+// superBlock is a layout whose record is a whole super-block of 16 rows, or a group.
+func superBlock(t testing.TB, w Weight) *Layout {
+	wide := w
+	wide.Group, wide.Name = w.Unit(), "wide"
+	l := groups(t, wide, w.Scale)
+	l.Parts = l.Parts[len(l.Parts)-1:]
+	for _, x := range w.Shared() {
+		n, size := l.RecordK/x.Span, x.Elem.Bytes()
+		l.Parts = append(l.Parts, Part{Name: x.Name, Elem: x.Elem, Base: l.RecordBytes, Digits: []Digit{{"k", x.Span, n, 16 * size}, {"m", 1, 16, size}}})
+		l.RecordBytes += n * 16 * size
+	}
 	return l
 }
 
@@ -72,17 +90,25 @@ func lookup(t testing.TB, name string) Weight {
 }
 
 func randomSource(w Weight, m, k int, rng *rand.Rand) Source {
-	src := Source{Codes: make([]byte, m*k), Scales: make([]float32, w.ScaleCount(m, k))}
+	src := Source{Codes: make([]byte, m*k)}
 	for i := range src.Codes {
 		src.Codes[i] = byte(rng.Intn(len(w.Levels)))
 	}
-	for i := range src.Scales {
-		src.Scales[i] = HalfToFloat32(uint16(rng.Intn(0x7c00)) | uint16(rng.Intn(2))<<15)
-	}
-	if w.Zero {
-		src.Zeros = make([]int8, len(src.Scales))
-		for i := range src.Zeros {
-			src.Zeros[i] = int8(rng.Intn(256) - 128)
+	for _, x := range w.Shared() {
+		n := w.Count(x, m, k)
+		if x.Name == Zeros {
+			src.Zeros = make([]int8, n)
+			for i := range src.Zeros {
+				src.Zeros[i] = int8(rng.Intn(256) - 128)
+			}
+			continue
+		}
+		for range n {
+			v := HalfToFloat32(uint16(rng.Intn(0x7c00)) | uint16(rng.Intn(2))<<15)
+			if x.Elem.Bits() == 8 {
+				v = float32(rng.Intn(512) - 256)
+			}
+			*src.shared(x.Name) = append(*src.shared(x.Name), x.Elem.Round(v))
 		}
 	}
 	return src
@@ -102,6 +128,10 @@ func packCases(t testing.TB) []packCase {
 	for _, name := range []string{"w4-g32", "w4-g128-f32", "w3-g16-z", "q4_0", "q8_0", "iq4_nl", "tq2_0", "q1_0"} {
 		w := lookup(t, name)
 		cases = append(cases, packCase{w, groups(t, w, w.Scale)}, packCase{w, groups(t, w, F32)})
+	}
+	for _, name := range []string{"w4-g32-s256", "w3-g16-s64-m", "w4-g32-s64-i8-z", "w4-g32-bf16-m", "w2-g16-m"} {
+		w := lookup(t, name)
+		cases = append(cases, packCase{w, groups(t, w, w.Scale)}, packCase{w, superBlock(t, w)})
 	}
 	// A group of two records, each with the scale; two groups in a record.
 	w := lookup(t, "w4-g64")
@@ -123,7 +153,7 @@ func TestPack(t *testing.T) {
 		for _, m := range []int{1, 63, 64, 130} {
 			for _, k := range []int{1, 33, 256} {
 				if c.w.Per == PerGroup {
-					k = (k + c.w.Group - 1) / c.w.Group * c.w.Group
+					k = (k + c.w.Unit() - 1) / c.w.Unit() * c.w.Unit()
 				}
 				src := randomSource(c.w, m, k, rng)
 				packed, err := Pack(c.w, c.l, m, k, src)
@@ -132,7 +162,11 @@ func TestPack(t *testing.T) {
 				}
 				checkPacked(t, c, m, k, src, packed)
 				back, err := Unpack(c.w, c.l, m, k, packed)
-				if err != nil || !slices.Equal(back.Codes, src.Codes) || !slices.Equal(bitsOf(back.Scales), bitsOf(src.Scales)) || !slices.Equal(back.Zeros, src.Zeros) {
+				last := src.Row(c.w, m-1, k)
+				if err := last.Check(c.w, 1, k); err != nil || last.Scaling(c.w, 0, k-1, k) != src.Scaling(c.w, m-1, k-1, k) {
+					t.Fatalf("%s: the last row alone: %v", c.w, err)
+				}
+				if err != nil || !sameSource(back, src) {
 					t.Fatalf("%s %dx%d: unpacked differs, %v", c.w, m, k, err)
 				}
 			}
@@ -140,12 +174,13 @@ func TestPack(t *testing.T) {
 	}
 }
 
-func bitsOf(f []float32) []uint32 {
-	bits := make([]uint32, len(f))
-	for i, v := range f {
-		bits[i] = math.Float32bits(v)
+// sameSource compares bits.
+func sameSource(a, b Source) bool {
+	same := slices.Equal(a.Codes, b.Codes) && slices.Equal(a.Zeros, b.Zeros)
+	for _, name := range []string{Scales, Mins, Supers, SuperMins} {
+		same = same && slices.EqualFunc(*a.shared(name), *b.shared(name), func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
 	}
-	return bits
+	return same
 }
 
 // checkPacked reads a packed buffer by the definition of Part, and that
@@ -154,7 +189,7 @@ func checkPacked(t *testing.T, c packCase, m, k int, src Source, packed []byte) 
 	t.Helper()
 	rest := slices.Clone(packed)
 	tile := c.l.TileBytes(k)
-	codes, scales, zeros := c.l.Part(Codes), c.l.Part(Scales), c.l.Part(Zeros)
+	codes := c.l.Part(Codes)
 	for row := range m {
 		for col := range k {
 			code := 0
@@ -166,18 +201,20 @@ func checkPacked(t *testing.T, c packCase, m, k int, src Source, packed []byte) 
 			if code != int(src.Codes[row*k+col]) {
 				t.Fatalf("%s %dx%d: row %d, column %d holds %d, want %d", c.w, m, k, row, col, code, src.Codes[row*k+col])
 			}
-			i := c.w.ScaleIndex(row, col, k)
-			at := c.l.Address(scales, row, col, tile)
-			if got := getScale(packed[at:], scales.Elem); math.Float32bits(got) != math.Float32bits(src.Scales[i]) {
-				t.Fatalf("%s %dx%d: row %d, column %d has scale %v, want %v", c.w, m, k, row, col, got, src.Scales[i])
-			}
-			clear(rest[at:][:scales.Elem.Bytes()])
-			if zeros != nil {
-				at := c.l.Address(zeros, row, col, tile)
-				if int8(packed[at]) != src.Zeros[i] {
-					t.Fatalf("%s: row %d, column %d has zero %d, want %d", c.w, row, col, int8(packed[at]), src.Zeros[i])
+			for _, x := range c.w.Shared() {
+				p, i := c.l.Part(x.Name), c.w.Index(x, row, col, k)
+				at := c.l.Address(p, row, col, tile)
+				got := p.Elem.Get(packed[at:])
+				want := float32(0)
+				if x.Name == Zeros {
+					want = float32(src.Zeros[i])
+				} else {
+					want = (*src.shared(x.Name))[i]
 				}
-				rest[at] = 0
+				if math.Float32bits(got) != math.Float32bits(want) {
+					t.Fatalf("%s %dx%d: row %d, column %d has %s %v, want %v", c.w, m, k, row, col, x.Name, got, want)
+				}
+				clear(rest[at:][:p.Elem.Bytes()])
 			}
 		}
 	}
@@ -199,6 +236,7 @@ func TestPackRefusals(t *testing.T) {
 		edit(&s)
 		return s
 	}
+	least, two := lookup(t, "w4-g32-m"), lookup(t, "w4-g32-s64")
 	nan := float32(math.NaN())
 	for _, c := range []struct {
 		want string
@@ -222,7 +260,13 @@ func TestPackRefusals(t *testing.T) {
 		{"the columns are not whole groups of 32, as weight w4-g32-z needs", g, lg, 4, 48, srcG(func(*Source) {})},
 		{"argument zeros: has 0 elements", g, lg, 4, 64, srcG(func(s *Source) { s.Zeros = nil })},
 		{"has 2 bits per code; weight w3 has 3", lookup(t, "w3"), l, 3, 16, src(func(*Source) {})},
-		{`part "zeros" and the zero points of weight w4-g32`, lookup(t, "w4-g32"), lg, 4, 64, srcG(func(*Source) {})},
+		{`part "zeros" and weight w4-g32: one is there without the other`, lookup(t, "w4-g32"), lg, 4, 64, srcG(func(*Source) {})},
+		{"argument mins: has 0 elements; a 1 by 32 matrix of w4-g32-m has 1", least, groups(t, least, F16), 1, 32, Source{Codes: make([]byte, 32), Scales: []float32{1}}},
+		{"argument supers: has 1 elements; a 1 by 32 matrix of w4-g32-m has 0", least, groups(t, least, F16), 1, 32, Source{Codes: make([]byte, 32), Scales: []float32{1}, Mins: []float32{1}, Supers: []float32{1}}},
+		{"row 0, block 0: minimum 0.1 is not representable in f16", least, groups(t, least, F16), 1, 32, Source{Codes: make([]byte, 32), Scales: []float32{1}, Mins: []float32{0.1}}},
+		{"row 1, block 1: scale 256 is not one of the integers of u8", two, groups(t, two, U8), 2, 64, Source{Codes: make([]byte, 128), Scales: []float32{0, 255, 1, 256}, Supers: []float32{1, 1}}},
+		{"row 1, block 0: super-scale 65505 is not representable in f16", two, groups(t, two, U8), 2, 64, Source{Codes: make([]byte, 128), Scales: []float32{0, 255, 1, 25}, Supers: []float32{1, 65505}}},
+		{"the columns are not whole groups of 64, as weight w4-g32-s64 needs", two, groups(t, two, U8), 2, 32, Source{}},
 		{"lies in the header, but weight ternary-g32 has one per group", lookup(t, "ternary-g32"), l, 3, 32, Source{}},
 	} {
 		wantError(t, c.want, c.want)(Pack(c.w, c.l, c.m, c.k, c.src))
@@ -267,10 +311,10 @@ func TestLayoutRefusals(t *testing.T) {
 func TestFits(t *testing.T) {
 	w := lookup(t, "w4-g32")
 	for want, edit := range map[string]func(*Layout){
-		`has no part "codes" with a bit map`:       func(l *Layout) { l.Parts[1].Name = "bits" },
-		`has no part "scales"`:                     func(l *Layout) { l.Parts[0].Name = "sums" },
-		"elem is i32; it must be one of [f16 f32]": func(l *Layout) { l.Parts[0].Elem = I32; l.Parts[0].Digits[0].Stride = 0 },
-		"and so does another scale":                func(l *Layout) { l.Parts[0].Digits = nil },
+		`has no part "codes" with a bit map`:            func(l *Layout) { l.Parts[1].Name = "bits" },
+		`has no part "scales"`:                          func(l *Layout) { l.Parts[0].Name = "sums" },
+		"elem is i32; it must be one of [f16 bf16 f32]": func(l *Layout) { l.Parts[0].Elem = I32; l.Parts[0].Digits[0].Stride = 0 },
+		"and so does another scale":                     func(l *Layout) { l.Parts[0].Digits = nil },
 	} {
 		l := groups(t, w, F16)
 		edit(l)

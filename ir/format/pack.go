@@ -1,36 +1,52 @@
 package format
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 )
 
 // Source is an m by k weight matrix before packing, row-major.
+//
+// What weights share (Weight.Shared) stands in the order of rows, and within a row
+// of ascending K. Numbers of every type are given as float32, sub-scales too.
 type Source struct {
 	Codes  []byte    // one code per weight: m*k
-	Scales []float32 // Weight.ScaleCount(m, k), groups of a row ascending
+	Scales []float32 // Weight.ScaleCount(m, k); with Super the integers of the groups
 	Zeros  []int8    // as many as Scales if the format has zero points, else none
+	Mins   []float32 // as many as Scales if the format has minimums, else none; with Super integers
+
+	Supers    []float32 // m*k/Super super-scales if the format has two levels, else none
+	SuperMins []float32 // as many as Supers if it has minimums too, else none
+}
+
+// shared is the numbers of one kind, by the name of its part. Zero points are not
+// among them.
+func (s *Source) shared(name string) *[]float32 {
+	switch name {
+	case Scales:
+		return &s.Scales
+	case Mins:
+		return &s.Mins
+	case Supers:
+		return &s.Supers
+	case SuperMins:
+		return &s.SuperMins
+	}
+	panic("BUG: format: no numbers called " + name)
 }
 
 // Check reports what makes s unfit to be an m by k matrix of format w: a size,
-// a forbidden code, a scale that is not finite or that the format's scale type
-// does not hold exactly.
+// a forbidden code, a scale or minimum that is not finite or that its type in the
+// format does not hold exactly.
 func (s Source) Check(w Weight, m, k int) error {
 	if err := checkShape(w, m, k); err != nil {
 		return err
 	}
-	scales, zeros := w.ScaleCount(m, k), 0
-	if w.Zero {
-		zeros = scales
-	}
-	switch {
-	case len(s.Codes) != m*k:
+	if len(s.Codes) != m*k {
 		return errorf("argument codes", "has %d elements; a %d by %d matrix has %d", len(s.Codes), m, k, m*k)
-	case len(s.Scales) != scales:
-		return errorf("argument scales", "has %d elements; a %d by %d matrix of %s has %d", len(s.Scales), m, k, w, scales)
-	case len(s.Zeros) != zeros:
-		return errorf("argument zeros", "has %d elements; a %d by %d matrix of %s has %d", len(s.Zeros), m, k, w, zeros)
+	}
+	if err := s.checkCounts(w, m, k); err != nil {
+		return err
 	}
 	if len(w.Levels) < 256 {
 		for i, c := range s.Codes {
@@ -39,7 +55,27 @@ func (s Source) Check(w Weight, m, k int) error {
 			}
 		}
 	}
-	return s.checkScales(w, k, w.Scale)
+	for _, x := range w.Shared() {
+		if err := s.checkExact(w, x, x.Elem, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCounts: s holds as many of everything as weights of w share, and nothing else.
+func (s *Source) checkCounts(w Weight, m, k int) error {
+	have := map[string]int{Scales: len(s.Scales), Zeros: len(s.Zeros), Mins: len(s.Mins), Supers: len(s.Supers), SuperMins: len(s.SuperMins)}
+	want := map[string]int{}
+	for _, x := range w.Shared() {
+		want[x.Name] = w.Count(x, m, k)
+	}
+	for _, name := range []string{Scales, Zeros, Mins, Supers, SuperMins} {
+		if have[name] != want[name] {
+			return errorf("argument "+name, "has %d elements; a %d by %d matrix of %s has %d", have[name], m, k, w, want[name])
+		}
+	}
+	return nil
 }
 
 // checkShape holds m, k and m*k to what an int and the group size allow.
@@ -47,37 +83,41 @@ func checkShape(w Weight, m, k int) error {
 	if _, ok := mulAdd(max(m, 0), max(k, 0), 0); m < 1 || k < 1 || !ok {
 		return errorf(fmt.Sprintf("matrix of %d rows and %d columns", m, k), "both must be at least 1 and the product must fit an int")
 	}
-	if w.Per == PerGroup && k%w.Group != 0 {
-		return errorf(fmt.Sprintf("matrix of %d rows and %d columns", m, k), "the columns are not whole groups of %d, as weight %s needs", w.Group, w)
+	if k%w.Unit() != 0 {
+		return errorf(fmt.Sprintf("matrix of %d rows and %d columns", m, k), "the columns are not whole groups of %d, as weight %s needs", w.Unit(), w)
 	}
 	return nil
 }
 
-func (s Source) checkScales(w Weight, k int, as DType) error {
-	for i, v := range s.Scales {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return errorf(w.scaleName(i, k), "scale %v is not finite", v)
-		}
-		if as != F16 {
-			continue
-		}
-		if _, ok := halfExact(v); !ok {
-			return errorf(w.scaleName(i, k), "scale %v is not representable in f16: round it first or use f32 scales", v)
+// checkExact: every x is finite and as elem the same number.
+func (s *Source) checkExact(w Weight, x Shared, elem DType, k int) error {
+	if x.Name == Zeros {
+		return nil
+	}
+	for i, v := range *s.shared(x.Name) {
+		switch {
+		case math.IsNaN(float64(v)) || math.IsInf(float64(v), 0):
+			return errorf(x.place(w.Per, i, k), "%s %v is not finite", x.noun, v)
+		case elem.holds(v):
+		case elem.Bits() == 8:
+			return errorf(x.place(w.Per, i, k), "%s %v is not one of the integers of %s", x.noun, v, elem)
+		default:
+			return errorf(x.place(w.Per, i, k), "%s %v is not representable in %s: round it first or use f32 scales", x.noun, v, elem)
 		}
 	}
 	return nil
 }
 
-// scaleName names scale i of a matrix of k columns: "row 3, block 2".
-func (w Weight) scaleName(i, k int) string {
-	switch w.Per {
-	case PerTensor:
+// place names number i of a matrix of k columns: "row 3, block 2".
+func (s Shared) place(per Per, i, k int) string {
+	switch {
+	case per == PerTensor:
 		return "tensor"
-	case PerRow:
+	case s.Span == 0:
 		return fmt.Sprintf("row %d", i)
 	}
-	groups := k / w.Group
-	return fmt.Sprintf("row %d, block %d", i/groups, i%groups)
+	n := s.perRow(per, k)
+	return fmt.Sprintf("row %d, block %d", i/n, i%n)
 }
 
 func forbidden(w Weight, row, col int, code byte) error {
@@ -95,8 +135,10 @@ func Pack(w Weight, l *Layout, m, k int, src Source) ([]byte, error) {
 	if err := src.Check(w, m, k); err != nil {
 		return nil, err
 	}
-	if err := src.checkScales(w, k, l.Part(Scales).Elem); err != nil {
-		return nil, err
+	for _, x := range w.Shared() {
+		if err := src.checkExact(w, x, l.Part(x.Name).Elem, k); err != nil {
+			return nil, err
+		}
 	}
 	packed := make([]byte, size)
 	p.records(func(tile, record, at int) {
@@ -107,8 +149,14 @@ func Pack(w Weight, l *Layout, m, k int, src Source) ([]byte, error) {
 			p.put(packed[at:], p.cells[r*l.RecordK:], src.Codes[from:from+cols])
 		}
 	})
-	p.elements(p.scales, func(at, i int) { putScale(packed[at:], p.scales.elem, src.Scales[i]) })
-	p.elements(p.zeros, func(at, i int) { packed[at] = byte(src.Zeros[i]) })
+	for _, x := range p.shared {
+		if x.of.Name == Zeros {
+			p.elements(x, func(at, i int) { packed[at] = byte(src.Zeros[i]) })
+			continue
+		}
+		from := *src.shared(x.of.Name)
+		p.elements(x, func(at, i int) { x.elem.Put(packed[at:], from[i]) })
+	}
 	return packed, nil
 }
 
@@ -122,10 +170,7 @@ func Unpack(w Weight, l *Layout, m, k int, packed []byte) (Source, error) {
 	if len(packed) != size {
 		return Source{}, errorf("argument packed", "has %d bytes; a %d by %d matrix in this layout has %d", len(packed), m, k, size)
 	}
-	src := Source{Codes: make([]byte, m*k), Scales: make([]float32, w.ScaleCount(m, k))}
-	if w.Zero {
-		src.Zeros = make([]int8, len(src.Scales))
-	}
+	src := Source{Codes: make([]byte, m*k)}
 	p.records(func(tile, record, at int) {
 		rows := min(l.TileM, m-tile*l.TileM)
 		cols := min(l.RecordK, k-record*l.RecordK)
@@ -134,27 +179,20 @@ func Unpack(w Weight, l *Layout, m, k int, packed []byte) (Source, error) {
 			p.get(src.Codes[from:from+cols], p.cells[r*l.RecordK:], packed[at:])
 		}
 	})
-	p.elements(p.scales, func(at, i int) { src.Scales[i] = getScale(packed[at:], p.scales.elem) })
-	p.elements(p.zeros, func(at, i int) { src.Zeros[i] = int8(packed[at]) })
+	for _, x := range p.shared {
+		if x.of.Name == Zeros {
+			src.Zeros = make([]int8, w.Count(x.of, m, k))
+			p.elements(x, func(at, i int) { src.Zeros[i] = int8(packed[at]) })
+			continue
+		}
+		to := make([]float32, w.Count(x.of, m, k))
+		p.elements(x, func(at, i int) { to[i] = x.elem.Get(packed[at:]) })
+		*src.shared(x.of.Name) = to
+	}
 	if err := src.Check(w, m, k); err != nil {
 		return Source{}, err
 	}
 	return src, nil
-}
-
-func putScale(to []byte, elem DType, v float32) {
-	if elem == F16 {
-		binary.LittleEndian.PutUint16(to, HalfFromFloat32(v))
-		return
-	}
-	binary.LittleEndian.PutUint32(to, math.Float32bits(v))
-}
-
-func getScale(from []byte, elem DType) float32 {
-	if elem == F16 {
-		return HalfToFloat32(binary.LittleEndian.Uint16(from))
-	}
-	return math.Float32frombits(binary.LittleEndian.Uint32(from))
 }
 
 // packer is a Layout made ready for one matrix: where each code of a tile's
@@ -166,8 +204,7 @@ type packer struct {
 	tileBytes int
 	cells     []cell     // TileM by RecordK
 	fields    [][]bitRun // by field: the pieces of its code
-	scales    places
-	zeros     places
+	shared    []places
 }
 
 // cell is the place of one code: its address in the tile's first record, and its field.
@@ -180,8 +217,9 @@ type bitRun struct {
 	mask     byte  // the piece's bits, moved down to bit 0
 }
 
-// places are the slots of one part of scales or zero points.
+// places are the slots of one part that weights share.
 type places struct {
+	of     Shared
 	slots  []slot
 	elem   DType
 	header bool
@@ -206,17 +244,11 @@ func newPacker(w Weight, l *Layout, m, k int) (p *packer, size int, err error) {
 	for _, code := range codes.Map {
 		p.fields = append(p.fields, bitRuns(code, codes.WordStride))
 	}
-	p.scales = l.places(w, Scales)
-	p.zeros = l.places(w, Zeros)
-	return p, size, nil
-}
-
-func (l *Layout) places(w Weight, name string) places {
-	p := l.Part(name)
-	if p == nil {
-		return places{}
+	for _, x := range w.Shared() {
+		part := l.Part(x.Name)
+		p.shared = append(p.shared, places{x, l.slots(w, x, part), part.Elem, part.Header})
 	}
-	return places{l.scaleSlots(w, p), p.Elem, p.Header}
+	return p, size, nil
 }
 
 // bitRuns joins neighbouring bits of a code that stay neighbours in their byte.
@@ -243,11 +275,8 @@ func (p *packer) records(f func(tile, record, at int)) {
 }
 
 // elements calls f for every slot inside the matrix, with its address and the
-// index of its scale.
+// index of its number.
 func (p *packer) elements(places places, f func(at, i int)) {
-	if len(places.slots) == 0 {
-		return
-	}
 	p.records(func(tile, record, at int) {
 		if places.header {
 			at = tile * p.tileBytes
@@ -258,7 +287,7 @@ func (p *packer) elements(places places, f func(at, i int)) {
 		for _, s := range places.slots {
 			row, col := tile*p.l.TileM+s.row, record*p.l.RecordK+s.k
 			if row < p.m && col < p.k {
-				f(at+s.offset, p.w.ScaleIndex(row, col, p.k))
+				f(at+s.offset, p.w.Index(places.of, row, col, p.k))
 			}
 		}
 	})

@@ -1,6 +1,9 @@
 package format
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Validate reports what makes l unusable for any matrix, or nil: every digit
 // repeats with the tile and the record, every element lies inside its header or
@@ -177,10 +180,11 @@ func (u *occupancy) bit(i, at, bit, lo, hi, row, k int) error {
 	return nil
 }
 
-// Fits reports why l cannot hold weights of format w, or nil: it needs parts
-// "codes" of w.Bits bits, "scales" of f16 or f32 and, if the format has zero
-// points, "zeros" of i8, with no two scales at one address. A record must be
-// whole groups, or a group whole records (each then repeats the scale).
+// Fits reports why l cannot hold weights of format w, or nil: it needs a part
+// "codes" of w.Bits bits and one for everything of w.Shared, of its type (scales of
+// one level also of another type), with no two numbers at one address. A record
+// must be whole groups and super-blocks, or these whole records (each then repeats
+// the numbers).
 func (l *Layout) Fits(w Weight) error {
 	if err := w.Validate(); err != nil {
 		return err
@@ -194,51 +198,67 @@ func (l *Layout) Fits(w Weight) error {
 		return errorf("layout", "has no part %q with a bit map in its records", Codes)
 	case len(codes.Map[0]) != w.Bits:
 		return errorf(partName(codes), "has %d bits per code; weight %s has %d", len(codes.Map[0]), w, w.Bits)
-	case w.Per == PerGroup && l.RecordK%w.Group != 0 && w.Group%l.RecordK != 0:
-		return errorf("layout", "record_k %d is neither a multiple nor a divisor of the group of %d", l.RecordK, w.Group)
-	case (l.Part(Zeros) != nil) != w.Zero:
-		return errorf("layout", "part %q and the zero points of weight %s: one is there without the other", Zeros, w)
 	}
-	if err := l.fitsScales(w, l.Part(Scales), Scales, F16, F32); err != nil || !w.Zero {
-		return err
+	for _, x := range w.Shared() {
+		if x.Span > 0 && l.RecordK%x.Span != 0 && x.Span%l.RecordK != 0 {
+			return errorf("layout", "record_k %d is neither a multiple nor a divisor of the group of %d", l.RecordK, x.Span)
+		}
 	}
-	return l.fitsScales(w, l.Part(Zeros), Zeros, I8)
+	return l.fitsShared(w)
 }
 
-func (l *Layout) fitsScales(w Weight, p *Part, name string, elems ...DType) error {
-	if p == nil {
-		return errorf("layout", "has no part %q", name)
+// fitsShared: l has a part for everything that weights of w share, and for nothing
+// else of that kind.
+func (l *Layout) fitsShared(w Weight) error {
+	shared := w.Shared()
+	for _, name := range []string{Zeros, Mins, Supers, SuperMins} {
+		has := slices.ContainsFunc(shared, func(x Shared) bool { return x.Name == name })
+		if has != (l.Part(name) != nil) {
+			return errorf("layout", "part %q and weight %s: one is there without the other", name, w)
+		}
 	}
-	ok := false
-	for _, e := range elems {
-		ok = ok || p.Elem == e
+	for _, x := range shared {
+		elems := []DType{x.Elem}
+		if x.Name == Scales && x.Elem.Bits() > 8 {
+			elems = []DType{F16, BF16, F32}
+		}
+		if err := l.fitsPart(w, x, elems); err != nil {
+			return err
+		}
 	}
-	if !ok {
+	return nil
+}
+
+func (l *Layout) fitsPart(w Weight, x Shared, elems []DType) error {
+	p := l.Part(x.Name)
+	switch {
+	case p == nil:
+		return errorf("layout", "has no part %q", x.Name)
+	case !slices.Contains(elems, p.Elem):
 		return errorf(partName(p), "elem is %s; it must be one of %v", p.Elem, elems)
-	}
-	if w.Per == PerGroup && p.Header {
+	case x.Span > 0 && p.Header:
 		return errorf(partName(p), "lies in the header, but weight %s has one per group: it must lie in the records", w)
 	}
-	at := map[int]int{} // address -> index of the scale within the tile and record
-	for _, s := range l.scaleSlots(w, p) {
+	at := map[int]int{} // address -> index within the tile and record
+	for _, s := range l.slots(w, x, p) {
 		if other, ok := at[s.offset]; ok && other != s.index {
-			return errorf(partName(p), "row %d, k %d lies at byte %d, and so does another scale of weight %s", s.row, s.k, s.offset, w)
+			return errorf(partName(p), "row %d, k %d lies at byte %d, and so does another %s of weight %s", s.row, s.k, s.offset, x.noun, w)
 		}
 		at[s.offset] = s.index
 	}
 	return nil
 }
 
-// slot is one place of a scale or zero point in a tile's header or record.
+// slot is one place of a shared number in a tile's header or record.
 type slot struct {
 	row, k int // within the tile, within the record
 	offset int // Part.Offset
-	index  int // equal for equal scales within a tile and record
+	index  int // equal for equal numbers within a tile and record
 }
 
-// scaleSlots lists the places of a part of scales, one for every distinct pair
-// of scale and address.
-func (l *Layout) scaleSlots(w Weight, p *Part) []slot {
+// slots lists the places of x in part p, one for every distinct pair of number
+// and address.
+func (l *Layout) slots(w Weight, x Shared, p *Part) []slot {
 	columns := l.RecordK
 	if p.Header {
 		columns = 1
@@ -251,8 +271,8 @@ func (l *Layout) scaleSlots(w Weight, p *Part) []slot {
 			switch {
 			case w.Per == PerTensor:
 				s.index = 0
-			case w.Per == PerGroup:
-				s.index = row*l.RecordK + k/w.Group
+			case x.Span > 0:
+				s.index = row*l.RecordK + k/x.Span
 			}
 			if id := [2]int{s.offset, s.index}; !seen[id] {
 				seen[id] = true

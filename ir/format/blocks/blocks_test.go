@@ -66,16 +66,12 @@ func TestDequantize(t *testing.T) {
 		}
 		row := make([]float32, x.k)
 		for r := range x.m {
-			scales := src.Scales
-			if n := w.ScalesPerRow(x.k); n > 0 {
-				scales = src.Scales[r*n : (r+1)*n]
-			}
-			if err := w.Dequantize(row, src.Codes[r*x.k:(r+1)*x.k], scales, nil); err != nil {
+			if err := w.Dequantize(row, src.Row(w, r, x.k)); err != nil {
 				t.Fatalf("%s: %v", x.name, err)
 			}
 			for i, v := range row {
 				want := binary.LittleEndian.Uint32(x.ref[4*(r*x.k+i):])
-				one := w.Value(src.Codes[r*x.k+i], src.Scales[w.ScaleIndex(r, i, x.k)], 0)
+				one := w.Value(src.Codes[r*x.k+i], src.Scaling(w, r, i, x.k))
 				if math.Float32bits(v) != want || math.Float32bits(one) != want {
 					t.Fatalf("%s: row %d, column %d is %v, by ggml %v", x.name, r, i, v, math.Float32frombits(want))
 				}
