@@ -41,7 +41,8 @@ type BitPos struct {
 // A part with Elem set stores whole elements there. A part of codes (Elem
 // Invalid) stores bits: the element's field number is f = sum over Fields of
 // digit*Stride, and bit i of its code is bit Map[f][i].Bit of the byte at
-// address + Map[f][i].Word*WordStride.
+// address + Map[f][i].Word*WordStride. With Codewords, these are the bits of
+// codeword f/Join, Map[f/Join], in which the code is number f%Join.
 type Part struct {
 	Name       string     `json:"name"`
 	Elem       DType      `json:"elem,omitempty"`
@@ -51,12 +52,13 @@ type Part struct {
 	Fields     []Digit    `json:"fields,omitempty"`
 	Map        [][]BitPos `json:"map,omitempty"`
 	WordStride int        `json:"word_stride,omitempty"`
+	Codewords  *Codewords `json:"codewords,omitempty"`
 }
 
 // Layout places every element of a packed matrix in one linear stream:
 // tiles of TileM rows (for activations: TileM columns of N), each a header and
 // then one record per RecordK elements of K. M and K are padded up; padding
-// holds code 0 and scale 0.
+// holds code 0 (of codewords, the one of codes that are 0) and scale 0.
 type Layout struct {
 	TileM       int    `json:"tile_m"`
 	RecordK     int    `json:"record_k"`
@@ -99,7 +101,7 @@ func sumDigits(digits []Digit, row, k int) int {
 // for a Header part, within its tile): Base + the sum over Digits.
 func (p *Part) Offset(row, k int) int { return p.Base + sumDigits(p.Digits, row, k) }
 
-// Field is the field number of element (row, k): the index into Map.
+// Field is the field number of element (row, k).
 func (p *Part) Field(row, k int) int { return sumDigits(p.Fields, row, k) }
 
 // Part is the part of that name, or nil.
@@ -155,9 +157,11 @@ func (l *Layout) Address(p *Part, row, k, tileBytes int) int {
 }
 
 // BitAddress is the byte address and the bit number (0 is the least
-// significant) of one bit of the code of element (row, k).
+// significant) of one bit of the code of element (row, k), or of the codeword
+// that it is in.
 func (l *Layout) BitAddress(p *Part, row, k, bit, tileBytes int) (at, shift int) {
-	pos := p.Map[p.Field(row, k)][bit]
+	word, _ := p.Place(p.Field(row, k))
+	pos := p.Map[word][bit]
 	return l.Address(p, row, k, tileBytes) + pos.Word*p.WordStride, pos.Bit
 }
 

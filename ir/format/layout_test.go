@@ -81,6 +81,26 @@ func superBlock(t testing.TB, w Weight) *Layout {
 	return l
 }
 
+// joined is rowLanes of 16 rows with codewords, a cell of cells of them.
+func joined(t testing.TB, levels, join, mirror, cells int) *Layout {
+	c, width, err := JoinCodes(levels, join, mirror)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, words := StringMap(width, cells)
+	return &Layout{
+		TileM: 16, RecordK: 4 * join * cells, HeaderBytes: 64, RecordBytes: words * 64,
+		Parts: []Part{
+			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{"m", 1, 16, 4}}},
+			{
+				Name: Codes, Base: 64, WordStride: 64, Map: m, Codewords: c,
+				Digits: []Digit{{"m", 1, 16, 4}, {"k", 1, 4, 1}},
+				Fields: []Digit{{"k", 4, join * cells, 1}},
+			},
+		},
+	}
+}
+
 func lookup(t testing.TB, name string) Weight {
 	w, err := Lookup(name)
 	if err != nil {
@@ -143,6 +163,9 @@ func packCases(t testing.TB) []packCase {
 	twice.RecordBytes += 32
 	tensor := planes(2) // one scale per tile
 	tensor.Parts[1].Digits = nil
+	three := lookup(t, "ternary")
+	cases = append(cases, packCase{three, joined(t, 3, 5, 4, 1)}, packCase{three, joined(t, 3, 5, 0, 2)}, packCase{three, joined(t, 3, 3, 0, 3)},
+		packCase{three, joined(t, 3, 2, 2, 4)}, packCase{lookup(t, "w2"), joined(t, 4, 4, 1, 1)}, packCase{lookup(t, "w1"), joined(t, 2, 8, 8, 1)})
 	return append(cases, packCase{w, split}, packCase{narrow, twice}, packCase{lookup(t, "w2-tensor"), tensor})
 }
 
@@ -192,11 +215,14 @@ func checkPacked(t *testing.T, c packCase, m, k int, src Source, packed []byte) 
 	codes := c.l.Part(Codes)
 	for row := range m {
 		for col := range k {
-			code := 0
-			for i := range c.w.Bits {
+			code, word := 0, 0
+			for i := range codes.Map[0] {
 				at, bit := c.l.BitAddress(codes, row, col, i, tile)
-				code |= int(packed[at]>>bit&1) << i
+				word |= int(packed[at]>>bit&1) << i
 				rest[at] &^= 1 << bit
+			}
+			if code = word; codes.Codewords != nil {
+				code = codeOf(codes.Codewords, word, codes.Field(row, col)%codes.Codewords.Join)
 			}
 			if code != int(src.Codes[row*k+col]) {
 				t.Fatalf("%s %dx%d: row %d, column %d holds %d, want %d", c.w, m, k, row, col, code, src.Codes[row*k+col])
@@ -218,9 +244,82 @@ func checkPacked(t *testing.T, c packCase, m, k int, src Source, packed []byte) 
 			}
 		}
 	}
+	if codes.Codewords != nil {
+		return // padding has codewords too
+	}
 	if i := slices.IndexFunc(rest, func(b byte) bool { return b != 0 }); i >= 0 {
 		t.Fatalf("%s %dx%d: byte %d holds %#x of padding", c.w, m, k, i, rest[i])
 	}
+}
+
+// codeOf is code i of the codes whose codeword is word, -1 if there are none.
+func codeOf(c *Codewords, word, i int) int {
+	code := -1
+	for n, x := range c.Table {
+		if int(x) == word {
+			for code = n; i > 0; i-- {
+				code /= c.Levels
+			}
+			code %= c.Levels
+		}
+	}
+	return code
+}
+
+// Codewords are different, fit their bits, mirror as JoinCodes says, and decode.
+func TestJoinCodes(t *testing.T) {
+	for levels := 2; levels <= 16; levels++ {
+		for join := 2; join <= 8; join++ {
+			for mirror := 0; mirror <= join; mirror++ {
+				c, width, err := JoinCodes(levels, join, mirror)
+				if err != nil {
+					continue
+				}
+				l := joined(t, levels, join, mirror, 1)
+				if err := l.Validate(); err != nil {
+					t.Fatalf("%d levels, %d mirror %d: %v", levels, join, mirror, err)
+				}
+				p := l.Part(Codes)
+				for n, word := range c.Table {
+					for i := range join {
+						at := p.Unjoined()[i]
+						value, used := c.Decoder(width, at[0].Word)
+						code := int(value[word]) >> at[0].Bit & (1<<len(at) - 1)
+						if want := codeOf(c, int(word), i); code != want || !used[word] {
+							t.Fatalf("%d levels, %d mirror %d: code %d of %d is %d, want %d", levels, join, mirror, i, n, code, want)
+						}
+					}
+					image := pow(levels, mirror) - 1 - n%pow(levels, mirror) + n/pow(levels, mirror)*pow(levels, mirror)
+					if mirror > 0 && image != n && c.Table[image] != word^1<<(width-1) {
+						t.Fatalf("%d levels, %d mirror %d: %d is %b, its mirror image %d %b", levels, join, mirror, n, word, image, c.Table[image])
+					}
+				}
+			}
+		}
+	}
+	c, width, err := JoinCodes(3, 5, 4)
+	if err != nil || width != 8 || c.Words() != 2 || c.Table[0] != 1<<7|3*40 || c.Table[40] != 0 || c.Table[242] != 3*40+2 {
+		t.Errorf("%d bits, %d words, %v, %v", width, c.Words(), c.Table, err)
+	}
+	for want, err := range map[string]error{
+		"codewords of 6 codes of 3 levels: there must be 2 to 8 codes, and at most 256 ways": third(JoinCodes(3, 6, 0)),
+		"codewords of 1 codes of 3 levels: there must be":                                    third(JoinCodes(3, 1, 0)),
+		"codewords of 8 codes of 1073741824 levels: there must be":                           third(JoinCodes(1<<30, 8, 0)),
+		"3 codes to mirror; they must be some of the codes":                                  third(JoinCodes(3, 2, 3)),
+		"mirrored they have 9 bits, at most 8":                                               third(JoinCodes(3, 5, 2)),
+	} {
+		wantError(t, want, want)(nil, err)
+	}
+}
+
+func third[A, B any](_ A, _ B, err error) error { return err }
+
+func pow(base, n int) int {
+	p := 1
+	for range n {
+		p *= base
+	}
+	return p
 }
 
 func TestPackRefusals(t *testing.T) {
@@ -278,6 +377,17 @@ func TestPackRefusals(t *testing.T) {
 	wantError(t, "unpack", "argument packed: has 511 bytes; a 3 by 16 matrix in this layout has 512")(Unpack(w, l, 3, 16, packed[1:]))
 	packed[256] = 3
 	wantError(t, "unpack", "row 0, column 0: code 3 is forbidden")(Unpack(w, l, 3, 16, packed))
+	l = joined(t, 3, 5, 4, 1)
+	if packed, err = Pack(w, l, 3, 16, src(func(*Source) {})); err != nil || packed[64+63] != 1<<7|3*40 {
+		t.Fatal(packed, err)
+	}
+	packed[64+4*3+3] = 255 // padding
+	if _, err := Unpack(w, l, 3, 16, packed); err != nil {
+		t.Fatal(err)
+	}
+	packed[64+4*2+3] = 255
+	wantError(t, "unpack", "row 2, columns [3 7 11 15]: no codes of weight ternary have codeword 255; pack the matrix again")(Unpack(w, l, 3, 16, packed))
+	wantError(t, "levels", "joins codes of 3 levels; weight w2 has 4")(Pack(lookup(t, "w2"), l, 3, 16, src(func(*Source) {})))
 }
 
 func TestLayoutRefusals(t *testing.T) {
@@ -303,6 +413,30 @@ func TestLayoutRefusals(t *testing.T) {
 		"field 3 has 3 bits; every field must": func(l *Layout) { l.Parts[1].Map[3] = l.Parts[1].Map[3][:3] },
 	} {
 		l := rowLanes(t, 4, 8)
+		edit(l)
+		wantError(t, want, want)(nil, l.Validate())
+	}
+}
+
+func TestCodewordRefusals(t *testing.T) {
+	for want, edit := range map[string]func(*Layout){
+		"has whole elements (elem f32) and also":                     func(l *Layout) { l.Parts[0].Codewords = l.Parts[1].Codewords },
+		"joins 1 codes; it must be 2 to 8":                           func(l *Layout) { l.Parts[1].Codewords.Join = 1 },
+		"joins 5 codes of 1073741824 levels; there must be 4 to 256": func(l *Layout) { l.Parts[1].Codewords.Levels = 1 << 30 },
+		"has 0 codewords for 5 codes of 3 levels, which are 243":     func(l *Layout) { l.Parts[1].Codewords.Table = nil },
+		"codes 1 and 2 have the same codeword, 245":                  func(l *Layout) { l.Parts[1].Codewords.Table[2] = l.Parts[1].Codewords.Table[1] },
+		"codeword 248 does not fit 7 bits":                           func(l *Layout) { l.Parts[1].Map[0] = l.Parts[1].Map[0][:7] },
+		"row 0, k 4 has field 5; the map has 5": func(l *Layout) {
+			l.Parts[1].Fields[0].Stride, l.Parts[1].Fields[0].Mod = 5, 5
+			l.Parts[1].Fields[0].Div = 4
+		},
+		"row 0, k 4 shares code 0 of the codeword at byte 64 with ano": func(l *Layout) { l.Parts[1].Fields = nil },
+		"shares bit 0 of byte 64 with part \"codes\"": func(l *Layout) {
+			l.Parts[1].Map = append(l.Parts[1].Map, l.Parts[1].Map[0])
+			l.Parts[1].Fields[0].Stride, l.Parts[1].Digits[1].Mod = 2, 4
+		},
+	} {
+		l := joined(t, 3, 5, 4, 1)
 		edit(l)
 		wantError(t, want, want)(nil, l.Validate())
 	}

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -142,6 +143,10 @@ func Pack(w Weight, l *Layout, m, k int, src Source) ([]byte, error) {
 	}
 	packed := make([]byte, size)
 	p.records(func(tile, record, at int) {
+		if p.words != nil {
+			p.putWords(packed[at:], src.Codes, tile, record)
+			return
+		}
 		rows := min(l.TileM, m-tile*l.TileM)
 		cols := min(l.RecordK, k-record*l.RecordK)
 		for r := range rows {
@@ -160,8 +165,9 @@ func Pack(w Weight, l *Layout, m, k int, src Source) ([]byte, error) {
 	return packed, nil
 }
 
-// Unpack is the inverse of Pack. It refuses a buffer of the wrong size and
-// codes and scales that Pack refuses; it does not look at padding.
+// Unpack is the inverse of Pack. It refuses a buffer of the wrong size,
+// codewords that no codes have, and codes and scales that Pack refuses; it does
+// not look at padding.
 func Unpack(w Weight, l *Layout, m, k int, packed []byte) (Source, error) {
 	p, size, err := newPacker(w, l, m, k)
 	if err != nil {
@@ -172,6 +178,10 @@ func Unpack(w Weight, l *Layout, m, k int, packed []byte) (Source, error) {
 	}
 	src := Source{Codes: make([]byte, m*k)}
 	p.records(func(tile, record, at int) {
+		if p.words != nil {
+			err = cmp.Or(err, p.getWords(src.Codes, packed[at:], tile, record))
+			return
+		}
 		rows := min(l.TileM, m-tile*l.TileM)
 		cols := min(l.RecordK, k-record*l.RecordK)
 		for r := range rows {
@@ -179,6 +189,9 @@ func Unpack(w Weight, l *Layout, m, k int, packed []byte) (Source, error) {
 			p.get(src.Codes[from:from+cols], p.cells[r*l.RecordK:], packed[at:])
 		}
 	})
+	if err != nil {
+		return Source{}, err
+	}
 	for _, x := range p.shared {
 		if x.of.Name == Zeros {
 			src.Zeros = make([]int8, w.Count(x.of, m, k))
@@ -203,7 +216,8 @@ type packer struct {
 	m, k      int
 	tileBytes int
 	cells     []cell     // TileM by RecordK
-	fields    [][]bitRun // by field: the pieces of its code
+	fields    [][]bitRun // by index into Map: the pieces of a code or codeword
+	words     []codeword // of a tile's record; nil unless codes are joined
 	shared    []places
 }
 
@@ -243,6 +257,9 @@ func newPacker(w Weight, l *Layout, m, k int) (p *packer, size int, err error) {
 	}
 	for _, code := range codes.Map {
 		p.fields = append(p.fields, bitRuns(code, codes.WordStride))
+	}
+	if codes.Codewords != nil {
+		p.words = p.codewords(codes)
 	}
 	for _, x := range w.Shared() {
 		part := l.Part(x.Name)

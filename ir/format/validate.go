@@ -7,7 +7,8 @@ import (
 
 // Validate reports what makes l unusable for any matrix, or nil: every digit
 // repeats with the tile and the record, every element lies inside its header or
-// record, no two parts share a byte, and no two codes share a bit.
+// record, no two parts share a byte, and no two codes share a bit or their place
+// in a codeword; codewords are different and fit their bits.
 func (l *Layout) Validate() error {
 	switch {
 	case l.TileM < 1 || l.RecordK < 1 || l.TileM > maxRecordElems || l.RecordK > maxRecordElems || l.TileM*l.RecordK > maxRecordElems:
@@ -46,8 +47,8 @@ func (l *Layout) validPart(p *Part) error {
 		return bad("unknown elem %d", uint8(p.Elem))
 	case p.Base < 0 || p.Base > 2*maxTileBytes:
 		return bad("base is %d; it must be 0 to %d", p.Base, 2*maxTileBytes)
-	case p.Elem != Invalid && (len(p.Fields) > 0 || len(p.Map) > 0 || p.WordStride != 0):
-		return bad("has whole elements (elem %s) and also fields, a map or a word_stride; leave out one or the other", p.Elem)
+	case p.Elem != Invalid && (len(p.Fields) > 0 || len(p.Map) > 0 || p.WordStride != 0 || p.Codewords != nil):
+		return bad("has whole elements (elem %s) and also fields, a map, a word_stride or codewords; leave out one or the other", p.Elem)
 	case p.Elem == Invalid && len(p.Map) == 0:
 		return bad("has neither elem nor a map")
 	case p.WordStride < -maxTileBytes || p.WordStride > maxTileBytes:
@@ -73,6 +74,9 @@ func (l *Layout) validPart(p *Part) error {
 				return bad("field %d: bit %d of word %d; a word has bits 0 to 7, and words count from 0", f, b.Bit, b.Word)
 			}
 		}
+	}
+	if p.Codewords != nil {
+		return p.Codewords.valid(p)
 	}
 	return nil
 }
@@ -112,6 +116,7 @@ type occupancy struct {
 // something else.
 func (l *Layout) occupy(used *occupancy, i int) error {
 	p := &l.Parts[i]
+	joined := map[[2]int]uint8{} // address and word of a codeword -> its codes seen
 	columns := l.RecordK
 	lo, hi := l.HeaderBytes, l.HeaderBytes+l.RecordBytes
 	if p.Header {
@@ -130,10 +135,21 @@ func (l *Layout) occupy(used *occupancy, i int) error {
 				continue
 			}
 			f := p.Field(row, k)
-			if f < 0 || f >= len(p.Map) {
-				return errorf(partName(p), "row %d, k %d has field %d; the map has %d", row, k, f, len(p.Map))
+			if f < 0 || f >= p.NumFields() {
+				return errorf(partName(p), "row %d, k %d has field %d; the map has %d", row, k, f, p.NumFields())
 			}
-			for _, b := range p.Map[f] {
+			word, code := p.Place(f)
+			if p.Codewords != nil {
+				seen := joined[[2]int{at, word}]
+				if seen>>code&1 != 0 {
+					return errorf(partName(p), "row %d, k %d shares code %d of the codeword at byte %d with another element", row, k, code, at)
+				}
+				joined[[2]int{at, word}] = seen | 1<<code
+				if seen != 0 {
+					continue // the bits are marked
+				}
+			}
+			for _, b := range p.Map[word] {
 				if err := used.bit(i, at+b.Word*p.WordStride, b.Bit, lo, hi, row, k); err != nil {
 					return err
 				}
@@ -181,7 +197,7 @@ func (u *occupancy) bit(i, at, bit, lo, hi, row, k int) error {
 }
 
 // Fits reports why l cannot hold weights of format w, or nil: it needs a part
-// "codes" of w.Bits bits and one for everything of w.Shared, of its type (scales of
+// "codes" of w.Bits bits, or of codewords for its levels, and one for everything of w.Shared, of its type (scales of
 // one level also of another type), with no two numbers at one address. A record
 // must be whole groups and super-blocks, or these whole records (each then repeats
 // the numbers).
@@ -196,7 +212,9 @@ func (l *Layout) Fits(w Weight) error {
 	switch {
 	case codes == nil || codes.Elem != Invalid || codes.Header:
 		return errorf("layout", "has no part %q with a bit map in its records", Codes)
-	case len(codes.Map[0]) != w.Bits:
+	case codes.Codewords != nil && codes.Codewords.Levels != len(w.Levels):
+		return errorf(partName(codes), "joins codes of %d levels; weight %s has %d", codes.Codewords.Levels, w, len(w.Levels))
+	case codes.Codewords == nil && len(codes.Map[0]) != w.Bits:
 		return errorf(partName(codes), "has %d bits per code; weight %s has %d", len(codes.Map[0]), w, w.Bits)
 	}
 	for _, x := range w.Shared() {

@@ -1,0 +1,258 @@
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"math/bits"
+)
+
+// Codewords says that the codes of a cell are stored joined, Join of them in
+// fewer bits than one by one: where the number of levels is no power of two, few
+// of the bit patterns of several codes are used. Codes c0, c1, ..., each below
+// Levels, are codeword Table[c0 + c1*Levels + c2*Levels^2 + ...].
+type Codewords struct {
+	Join   int    `json:"join"`
+	Levels int    `json:"levels"`
+	Table  []byte `json:"table"`
+}
+
+// maxJoin is the most codes of a codeword: its 8 bits hold no more.
+const maxJoin = 8
+
+// JoinCodes makes codewords of join codes below levels, and says how many bits
+// they have: as few as possible, at most 8. The last codes, join-mirror of them,
+// make the codeword's low part, a number of base levels. The first mirror codes
+// make a number of that base too, n, of which the codeword has the distance from
+// the middle and, in its highest bit, the side: n and its mirror image, in which
+// each code c is levels-1-c, differ in one bit.
+//
+//	levels 3, join 5, mirror 4     bit 7: n < 40     bits 6 to 0: 3*|n-40| + c4     n = c0 + 3*c1 + 9*c2 + 27*c3
+//	levels 3, join 3, mirror 0                       bits 4 to 0: c0 + 3*c1 + 9*c2
+func JoinCodes(levels, join, mirror int) (c *Codewords, width int, err error) {
+	thing := fmt.Sprintf("codewords of %d codes of %d levels", join, levels)
+	if join < 2 || join > maxJoin || levels < 2 || levels > 256 || power(levels, join) > 256 {
+		return nil, 0, errorf(thing, "there must be 2 to %d codes, and at most 256 ways to choose them", maxJoin)
+	}
+	if mirror < 0 || mirror > join {
+		return nil, 0, errorf(thing, "%d codes to mirror; they must be some of the codes", mirror)
+	}
+	c = &Codewords{Join: join, Levels: levels, Table: make([]byte, power(levels, join))}
+	n, rest := power(levels, mirror), power(levels, join-mirror)
+	if mirror == 0 {
+		width = bits.Len(uint(rest - 1))
+		for i := range c.Table {
+			c.Table[i] = byte(i)
+		}
+		return c, width, nil
+	}
+	width = bits.Len(uint((n-1-n/2)*rest+rest-1)) + 1
+	if width > 8 {
+		return nil, 0, errorf(thing, "mirrored they have %d bits, at most 8", width)
+	}
+	for i := range c.Table {
+		up, side := i%n, 0
+		if up < n-1-up {
+			up, side = n-1-up, 1
+		}
+		c.Table[i] = byte(side<<(width-1) | (up-n/2)*rest + i/n)
+	}
+	return c, width, nil
+}
+
+// power is base^n, or 257 if that is more.
+func power(base, n int) int {
+	p := 1
+	for range n {
+		p = min(p*base, 257)
+	}
+	return p
+}
+
+// Code is code number i of a codeword; ok is false if no codes have it.
+func (c *Codewords) Code(word byte, i int) (code byte, ok bool) {
+	n := bytes.IndexByte(c.Table, word)
+	if n < 0 {
+		return 0, false
+	}
+	return byte(n / power(c.Levels, i) % c.Levels), true
+}
+
+// Place is where field f is stored: index word into Map, and of a codeword,
+// code number i.
+func (p *Part) Place(f int) (word, i int) {
+	if p.Codewords == nil {
+		return f, 0
+	}
+	return f / p.Codewords.Join, f % p.Codewords.Join
+}
+
+// NumFields is the number of fields of a cell.
+func (p *Part) NumFields() int {
+	if p.Codewords == nil {
+		return len(p.Map)
+	}
+	return len(p.Map) * p.Codewords.Join
+}
+
+// Unjoined is the bit map of the codes themselves: Map, or, of codewords, the
+// words into which a decoder takes them apart, WordsOf of each, one after the
+// other. Whole codes fill a word from bit 0 up.
+//
+//	3 levels, join 5:   word 0   3.1 3.0  2.1 2.0  1.1 1.0  0.1 0.0     field.bit, bit 7 first
+//	                    word 1                              4.1 4.0
+func (p *Part) Unjoined() [][]BitPos {
+	if p.Codewords == nil {
+		return p.Map
+	}
+	c := p.Codewords
+	m := make([][]BitPos, p.NumFields())
+	for f := range m {
+		w, i := p.Place(f)
+		m[f] = run(w*c.Words()+i/c.perWord(), i%c.perWord()*c.bits(), c.bits())
+	}
+	return m
+}
+
+// Words is how many words of 8 bits the codes of a codeword take apart.
+func (c *Codewords) Words() int { return (c.Join + c.perWord() - 1) / c.perWord() }
+
+func (c *Codewords) bits() int { return bits.Len(uint(c.Levels - 1)) }
+
+func (c *Codewords) perWord() int { return 8 / c.bits() }
+
+// Decoder is, by codeword of a part of width bits, word number w of its codes
+// taken apart, and whether codes have this codeword.
+func (c *Codewords) Decoder(width, w int) (value []byte, used []bool) {
+	value, used = make([]byte, 1<<width), make([]bool, 1<<width)
+	for n, word := range c.Table {
+		used[word] = true
+		for i := w * c.perWord(); i < min((w+1)*c.perWord(), c.Join); i++ {
+			code := n / power(c.Levels, i) % c.Levels
+			value[word] |= byte(code << (i % c.perWord() * c.bits()))
+		}
+	}
+	return value, used
+}
+
+// StringMap is the bit map that strings codes of bits bits together, whatever
+// the words: bit 0 of each follows the last bit of the one before. The last word
+// may have bits left over.
+func StringMap(bits, fields int) (m [][]BitPos, words int) {
+	m = make([][]BitPos, fields)
+	for f := range m {
+		for i := f * bits; i < (f+1)*bits; i++ {
+			m[f] = append(m[f], BitPos{Word: i / 8, Bit: i % 8})
+		}
+	}
+	return m, (fields*bits + 7) / 8
+}
+
+// valid reports what is wrong with the codewords of part p, or nil.
+func (c *Codewords) valid(p *Part) error {
+	bad := func(problem string, args ...any) error { return errorf(partName(p), problem, args...) }
+	switch {
+	case c.Join < 2 || c.Join > maxJoin:
+		return bad("joins %d codes; it must be 2 to %d", c.Join, maxJoin)
+	case c.Levels < 2 || power(c.Levels, c.Join) > 256:
+		return bad("joins %d codes of %d levels; there must be 4 to 256 ways to choose them", c.Join, c.Levels)
+	case len(c.Table) != power(c.Levels, c.Join):
+		return bad("has %d codewords for %d codes of %d levels, which are %d", len(c.Table), c.Join, c.Levels, power(c.Levels, c.Join))
+	case len(p.Map)*c.Join > maxFields:
+		return bad("has %d fields; at most %d are allowed", len(p.Map)*c.Join, maxFields)
+	}
+	for i, word := range c.Table {
+		if int(word)>>len(p.Map[0]) != 0 {
+			return bad("codeword %d does not fit %d bits", word, len(p.Map[0]))
+		}
+		if j := bytes.IndexByte(c.Table, word); j != i {
+			return bad("codes %d and %d have the same codeword, %d", j, i, word)
+		}
+	}
+	return nil
+}
+
+// codeword is the place of one codeword in the first record of tile 0, and of
+// which codes it is.
+type codeword struct {
+	at, word int32          // address, index into Map
+	cells    [maxJoin]int32 // index of each code among the cells, -1: none, as if it were 0
+}
+
+// codewords lists the codewords of a tile's record in the order of their codes.
+func (p *packer) codewords(codes *Part) []codeword {
+	var words []codeword
+	index := map[[2]int32]int{}
+	for i, c := range p.cells {
+		word, code := codes.Place(int(c.field))
+		id := [2]int32{c.at, int32(word)}
+		n, known := index[id]
+		if !known {
+			n = len(words)
+			index[id] = n
+			words = append(words, codeword{at: c.at, word: int32(word), cells: [maxJoin]int32{-1, -1, -1, -1, -1, -1, -1, -1}})
+		}
+		words[n].cells[code] = int32(i)
+	}
+	return words
+}
+
+// element is the index of a cell of a record among the codes of the matrix, -1
+// outside it.
+func (p *packer) element(cell int32, tile, record int) int {
+	row, col := tile*p.l.TileM+int(cell)/p.l.RecordK, record*p.l.RecordK+int(cell)%p.l.RecordK
+	if cell < 0 || row >= p.m || col >= p.k {
+		return -1
+	}
+	return row*p.k + col
+}
+
+// putWords stores the codewords of a record into zeroed bits, padding too.
+func (p *packer) putWords(to, codes []byte, tile, record int) {
+	c := p.l.Part(Codes).Codewords
+	for _, w := range p.words {
+		n, weight := 0, 1
+		for _, cell := range w.cells[:c.Join] {
+			if e := p.element(cell, tile, record); e >= 0 {
+				n += weight * int(codes[e])
+			}
+			weight *= c.Levels
+		}
+		for _, r := range p.fields[w.word] {
+			to[w.at+r.word] |= (c.Table[n] >> r.from & r.mask) << r.to
+		}
+	}
+}
+
+// getWords reads the codes of a record that are in the matrix.
+func (p *packer) getWords(codes, from []byte, tile, record int) error {
+	c := p.l.Part(Codes).Codewords
+	for _, w := range p.words {
+		var word byte
+		for _, r := range p.fields[w.word] {
+			word |= from[w.at+r.word] >> r.to & r.mask << r.from
+		}
+		number := bytes.IndexByte(c.Table, word)
+		for i, cell := range w.cells[:c.Join] {
+			e := p.element(cell, tile, record)
+			if e < 0 {
+				continue
+			}
+			if number < 0 {
+				return p.noCodes(w, word, tile, record)
+			}
+			codes[e] = byte(number / power(c.Levels, i) % c.Levels)
+		}
+	}
+	return nil
+}
+
+// noCodes names the row and the columns of a codeword that stands for nothing.
+func (p *packer) noCodes(w codeword, word byte, tile, record int) error {
+	row, cols := -1, []int{}
+	for _, cell := range w.cells {
+		if e := p.element(cell, tile, record); e >= 0 && (row < 0 || e/p.k == row) {
+			row, cols = e/p.k, append(cols, e%p.k)
+		}
+	}
+	return errorf(fmt.Sprintf("row %d, columns %v", row, cols), "no codes of weight %s have codeword %d; pack the matrix again", p.w, word)
+}
