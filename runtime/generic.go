@@ -70,17 +70,16 @@ func (p *Product) generic(t *task) {
 	if group == 0 {
 		group = k
 	}
-	t.weights = grow(t.weights, k)
+	t.weights, t.out = grow(t.weights, k), grow(t.out, 1)
 	t.weightScales, t.weightZeros = grow(t.weightScales, k/group), grow(t.weightZeros, k/group)
-	var v [1]float32
 	for row := t.lo; row < t.hi; row++ {
 		d.row(t.weights, t.w, row)
 		for g := range t.weightScales {
 			t.weightScales[g], t.weightZeros[g] = p.scale(t.w, row, g*group)
 		}
 		for j := range t.a.n {
-			v[0] = t.dot(j, group, p.cut.actGroup)
-			t.store(j, row, v[:])
+			t.out[0] = t.dot(j, group, p.cut.actGroup)
+			t.store(j, 1, row, 1)
 		}
 	}
 }

@@ -130,7 +130,6 @@ type Product struct {
 	weight  uint64 // identifies the format
 	cut     cut
 	parts   [3]*format.Part // codes, scales, zeros or nil
-	rowStep int             // rows whose weights stay in cache over all columns
 	rowAt   [][]offsets     // by kernel and by row/Rows within a tile
 	decode  func() *decoder
 	pool    sync.Pool // of *scratch
@@ -225,19 +224,12 @@ func newProduct(s Spec, variant int, why string) *Product {
 
 // placeRows tabulates where a kernel's rows begin in a tile.
 func (p *Product) placeRows() {
-	p.rowStep = 1
 	for _, k := range p.variant.Kernels {
-		p.rowStep = max(p.rowStep, k.Rows)
 		var at []offsets
 		for row := 0; row < p.layout.TileM; row += k.Rows {
 			at = append(at, p.place(row))
 		}
 		p.rowAt = append(p.rowAt, at)
-	}
-	for _, k := range p.variant.Kernels {
-		if p.rowStep%k.Rows != 0 {
-			p.rowStep = p.layout.TileM
-		}
 	}
 }
 
