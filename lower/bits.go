@@ -213,12 +213,36 @@ func (m *masks) demanded(in *vir.Instr, i int, want pattern) pattern {
 		return demandedWiden(w, want)
 	case vir.OpTrunc:
 		return m.demandedTrunc(in, want)
-	case vir.OpLookup16Mod, vir.OpLookup32Mod, vir.OpLookup64Mod:
-		if i == 0 {
-			return pattern(0x01010101 * (uint32(lookupSize(in.Op)) - 1))
-		}
+	case vir.OpSelMSB, vir.OpSubMSB:
+		return demandedMSB(in, i, want, w)
+	}
+	if n := m.indexed(in); n > 0 && i == 0 {
+		return pattern(n - 1).merge(w)
 	}
 	return allBits
+}
+
+// indexed is the number of entries among which the low bits of in's index choose,
+// 0 if in is no such lookup.
+func (m *masks) indexed(in *vir.Instr) int {
+	switch {
+	case in.Op == vir.OpLookupPair:
+		return 2 * m.f.Regs[in.Args[1]].Lanes
+	case in.Op.Mod():
+		return in.Op.Entries()
+	}
+	return 0
+}
+
+// demandedMSB: of the first argument, the top bits.
+func demandedMSB(in *vir.Instr, i int, want pattern, w int) pattern {
+	switch {
+	case i == 0:
+		return pattern(1 << (w - 1)).merge(w)
+	case in.Op == vir.OpSubMSB:
+		return want.below(w)
+	}
+	return want
 }
 
 // someOf is the bits of r that may be 1: all of them unless r is a constant.
@@ -312,8 +336,13 @@ func (m *masks) maybe(in *vir.Instr, may []pattern) pattern {
 		return a.shl(w, in.Imm)
 	case vir.OpShrU:
 		return a.shr(w, in.Imm)
-	case vir.OpLookup16, vir.OpLookup32, vir.OpLookup64, vir.OpLookup16Mod, vir.OpLookup32Mod, vir.OpLookup64Mod:
-		return may[in.Args[1]].merge(8)
+	case vir.OpSelMSB:
+		return may[in.Args[1]] | may[in.Args[2]]
+	case vir.OpLookupPair:
+		return (may[in.Args[1]] | may[in.Args[2]]).merge(w)
+	}
+	if in.Op.Entries() > 0 {
+		return may[in.Args[1]].merge(w)
 	}
 	return allBits
 }

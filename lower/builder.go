@@ -12,6 +12,7 @@ type Builder struct {
 	F *vir.Func
 
 	ranges map[vir.Reg]vir.Range // what is known of the registers
+	def    []*vir.Instr          // what defines those that were there before, where that is one instruction
 }
 
 // Reg returns a new register of type t.
@@ -40,6 +41,27 @@ func (b *Builder) setRange(r vir.Reg, x vir.Range) {
 	if b.ranges != nil {
 		b.ranges[r] = x
 	}
+}
+
+// repeats says whether r is known to be its first n bytes over and over.
+func (b *Builder) repeats(r vir.Reg, n int) bool {
+	if b.TypeOf(r).Bytes() <= n {
+		return true
+	}
+	if int(r) >= len(b.def) || b.def[r] == nil || b.def[r].Fold > 0 {
+		return false
+	}
+	switch d := b.def[r]; d.Op {
+	case vir.OpConst:
+		return repeats(b.F.Consts[d.Imm], n)
+	case vir.OpSplat, vir.OpLoadSplat, vir.OpSplatLane:
+		return b.TypeOf(r).Elem.Bytes() <= n
+	case vir.OpJoin:
+		return d.Args[0] == d.Args[1] && b.repeats(d.Args[0], n)
+	case vir.OpBitcast:
+		return b.repeats(d.Args[0], n)
+	}
+	return false
 }
 
 // Const returns the number of a constant with these bytes, for OpConst.

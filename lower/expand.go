@@ -29,6 +29,8 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpMinS, vir.OpMaxS}, (*expansion).minMax},
 	{[]vir.Op{vir.OpAbs}, (*expansion).abs},
 	{[]vir.Op{vir.OpCmpGtS}, (*expansion).cmpGtS},
+	{[]vir.Op{vir.OpSelMSB}, (*expansion).selMSB},
+	{[]vir.Op{vir.OpSubMSB}, (*expansion).subMSB},
 	{[]vir.Op{vir.OpTrunc}, (*expansion).trunc},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4BySign},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4Sat},
@@ -39,8 +41,14 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpDot2Sat}, (*expansion).dot2Sat},
 	{[]vir.Op{vir.OpCanonNaN}, (*expansion).canonNaN},
 	{[]vir.Op{vir.OpRedAdd, vir.OpRedMaxS}, (*expansion).reduce},
-	{[]vir.Op{vir.OpLookup16Mod, vir.OpLookup32Mod, vir.OpLookup64Mod}, (*expansion).lookupMod},
-	{[]vir.Op{vir.OpLookup32, vir.OpLookup64}, (*expansion).lookup},
+	{lookupOps, (*expansion).lookupMasked},
+	{lookupOps, (*expansion).lookupInPair},
+	{lookupOps, (*expansion).lookupWider},
+	{lookupOps, (*expansion).lookupHalvesByTop},
+	{lookupOps, (*expansion).lookupMod},
+	{lookupOps, (*expansion).lookupByCompare},
+	{lookupOps, (*expansion).lookupBytes},
+	{[]vir.Op{vir.OpLookupPair}, (*expansion).lookupPair},
 }
 
 // expandShared returns what computes in on targets that have no row for it and no
@@ -84,23 +92,34 @@ func (x *expansion) cast(r vir.Reg, e format.DType) vir.Reg {
 	return c
 }
 
+// unsigned is the integer type without a sign of the size of e, signedOf the one
+// with.
+func unsigned(e format.DType) format.DType {
+	return map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[e.Bits()]
+}
+
+func signedOf(e format.DType) format.DType {
+	return map[int]format.DType{8: format.I8, 16: format.I16, 32: format.I32}[e.Bits()]
+}
+
 // alike lists the element types among which an operation makes no difference, and
 // the first argument that has one of them.
 func alike(op vir.Op, e format.DType) (elems []format.DType, first int) {
-	byWidth := map[int][]format.DType{
-		8: {format.U8, format.I8}, 16: {format.U16, format.I16}, 32: {format.U32, format.I32},
-	}[e.Bits()]
+	byWidth := []format.DType{unsigned(e), signedOf(e)}
+	if isLookup(op) {
+		return byWidth, 1
+	}
 	switch op {
 	case vir.OpAnd, vir.OpOr, vir.OpXor, vir.OpAndNot, vir.OpBitSel:
 		return []format.DType{format.U8, format.I8, format.U16, format.I16, format.U32, format.I32}, 0
-	case vir.OpLoad, vir.OpLoadSplat, vir.OpStore, vir.OpConst, vir.OpSplat, vir.OpHalf, vir.OpJoin, vir.OpSplatLane:
+	case vir.OpLoad, vir.OpLoadSplat, vir.OpStore, vir.OpConst, vir.OpSplat, vir.OpHalf, vir.OpJoin, vir.OpSplatLane,
+		vir.OpSelMSB, vir.OpSubMSB:
 		return byWidth, 0
 	case vir.OpShl, vir.OpShrU, vir.OpShrS, vir.OpAdd, vir.OpSub, vir.OpMul:
 		if e != format.F32 {
 			return byWidth, 0
 		}
-	case vir.OpTrunc, vir.OpLookup16, vir.OpLookup32, vir.OpLookup64,
-		vir.OpLookup16Mod, vir.OpLookup32Mod, vir.OpLookup64Mod:
+	case vir.OpTrunc:
 		return byWidth, 1
 	}
 	return nil, 0
@@ -234,6 +253,26 @@ func (x *expansion) cmpGtS() []*vir.Instr {
 	signs := x.Op(vir.OpAndNot, t, b, a)
 	same := x.Op(vir.OpAndNot, t, x.Op(vir.OpSub, t, b, a), x.Op(vir.OpXor, t, a, b))
 	return x.End(x.in.Dst, vir.OpShrS, int64(t.Elem.Bits()-1), x.Op(vir.OpOr, t, signs, same))
+}
+
+// selMSB: the top bits in every bit of their lanes; of 16 bits, lanes of bytes do
+// as well.
+func (x *expansion) selMSB() []*vir.Instr {
+	a, b, c := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	t := as(x.dst, signedOf(x.dst.Elem))
+	bytes := as(x.dst, format.U8)
+	if t.Elem == format.I8 || !x.hasSelMSB(bytes) {
+		mask := x.Op(vir.OpCmpGtS, t, x.Splat(t, 0), x.Bitcast(t, a))
+		return x.end(vir.OpBitSel, x.Bitcast(x.dst, mask), b, c)
+	}
+	mask := x.Imm(vir.OpShrS, t, int64(t.Elem.Bits()-1), x.Bitcast(t, a))
+	return x.end(vir.OpBitcast, x.Op(vir.OpSelMSB, bytes, x.Bitcast(bytes, mask), x.Bitcast(bytes, b), x.Bitcast(bytes, c)))
+}
+
+// subMSB: the difference or what is subtracted.
+func (x *expansion) subMSB() []*vir.Instr {
+	a, b, c := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	return x.end(vir.OpSelMSB, a, x.Op(vir.OpSub, x.dst, b, c), c)
 }
 
 // trunc: i32 to bytes by way of i16.
@@ -420,49 +459,4 @@ func (x *expansion) reduce() []*vir.Instr {
 		return x.end(op, lo, hi)
 	}
 	return x.end(x.in.Op, x.Op(op, h, lo, hi))
-}
-
-// lookupMod: the index with its high bits cleared.
-func (x *expansion) lookupMod() []*vir.Instr {
-	op := map[vir.Op]vir.Op{
-		vir.OpLookup16Mod: vir.OpLookup16, vir.OpLookup32Mod: vir.OpLookup32, vir.OpLookup64Mod: vir.OpLookup64,
-	}[x.in.Op]
-	index := x.in.Args[0]
-	t := x.typeOf(index)
-	return x.end(op, x.Op(vir.OpAnd, t, index, x.Splat(t, int64(lookupSize(op)-1))), x.in.Args[1])
-}
-
-// lookup: a lookup in each half of the tables and a select by the index's highest
-// bit.
-func (x *expansion) lookup() []*vir.Instr {
-	op := vir.OpLookup16
-	if x.in.Op == vir.OpLookup64 {
-		op = vir.OpLookup32
-	}
-	n := int64(lookupSize(op))
-	index, tables := x.in.Args[0], x.in.Args[1]
-	t := x.typeOf(index)
-	signed := as(t, format.I8)
-	upper := x.Op(vir.OpCmpGtS, signed, x.Bitcast(signed, index), x.Splat(signed, n-1))
-	low := x.Op(vir.OpAnd, t, index, x.Splat(t, n-1))
-	lo := x.Op(op, x.dst, low, x.halfTables(tables, x.dst.Lanes, int(n), 0))
-	hi := x.Op(op, x.dst, low, x.halfTables(tables, x.dst.Lanes, int(n), 1))
-	return x.end(vir.OpBitSel, x.Bitcast(x.dst, upper), hi, lo)
-}
-
-// halfTables is half h of tables of 2*n entries each, one per 2*n of lanes lanes,
-// as tables of n entries, one per n of lanes lanes.
-//
-//	lanes 32, n 16, h 0:  [a b]      ->  [a a]
-//	lanes 64, n 16, h 1:  [a b c d]  ->  [b b d d]
-func (x *expansion) halfTables(tables vir.Reg, lanes, n, h int) vir.Reg {
-	if t := x.typeOf(tables); t.Lanes > 2*n {
-		lo, hi := x.Imm(vir.OpHalf, halved(t), 0, tables), x.Imm(vir.OpHalf, halved(t), 1, tables)
-		return x.Op(vir.OpJoin, t, x.halfTables(lo, lanes/2, n, h), x.halfTables(hi, lanes/2, n, h))
-	}
-	half := x.Imm(vir.OpHalf, vir.Type{Elem: x.dst.Elem, Lanes: n}, int64(h), tables)
-	if lanes <= n {
-		return half
-	}
-	return x.Op(vir.OpJoin, vir.Type{Elem: x.dst.Elem, Lanes: 2 * n}, half, half)
 }

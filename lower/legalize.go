@@ -19,8 +19,9 @@ import (
 // That ends: halving makes vectors narrower, and expansions use operations
 // declared earlier (a test holds the list of exceptions).
 func (t *table) legalize(f *vir.Func) (*vir.Func, error) {
+	mut := mutable(f)
 	l := &legalizer{
-		t: t, b: &Builder{F: clone(f), ranges: vir.Ranges(f)}, mut: mutable(f),
+		t: t, b: &Builder{F: clone(f), ranges: vir.Ranges(f), def: definitions(f, mut)}, mut: mut,
 		half: map[vir.Reg][2]vir.Reg{}, alias: map[vir.Reg]vir.Reg{},
 	}
 	body, err := l.body(f.Body)
@@ -217,7 +218,7 @@ func (l *legalizer) halve(in *vir.Instr) []*vir.Instr {
 	case vir.OpRedMaxS:
 		return l.halveReduction(in, vir.OpMaxS)
 	}
-	if t.Lanes == 1 || lookupSize(in.Op) > 0 && !l.isWide(in.Dst) {
+	if t.Lanes == 1 || isLookup(in.Op) && !l.isWide(in.Dst) {
 		return nil
 	}
 	s := l.b.Seq()
@@ -266,16 +267,24 @@ func (l *legalizer) inPlace(in *vir.Instr) bool {
 	if !l.isWide(in.Dst) {
 		return false
 	}
-	return lookupSize(in.Op) == 0 || in.Dst != in.Args[1] || !l.whole(in, 1)
+	for i, r := range in.Args {
+		if r == in.Dst && l.whole(in, i) {
+			return false
+		}
+	}
+	return true
 }
 
 // whole says whether both halves of in read all of argument i: a scalar, or the
 // only table of a lookup. A table per group of lanes is halved with the lanes.
 func (l *legalizer) whole(in *vir.Instr, i int) bool {
-	if in.Op == vir.OpSplatLane {
+	switch {
+	case in.Op == vir.OpSplatLane:
 		return true
+	case in.Op == vir.OpLookupPair:
+		return i > 0
 	}
-	n := lookupSize(in.Op)
+	n := in.Op.Entries()
 	return n > 0 && i == 1 && l.b.TypeOf(in.Args[1]).Lanes <= n
 }
 
@@ -298,15 +307,5 @@ func (l *legalizer) halveReduction(in *vir.Instr, op vir.Op) []*vir.Instr {
 	return s.End(in.Dst, in.Op, 0, s.Op(op, l.b.TypeOf(lo), lo, hi))
 }
 
-// lookupSize is the table size of a lookup, 0 for other operations.
-func lookupSize(op vir.Op) int {
-	switch op {
-	case vir.OpLookup16, vir.OpLookup16Mod:
-		return 16
-	case vir.OpLookup32, vir.OpLookup32Mod:
-		return 32
-	case vir.OpLookup64, vir.OpLookup64Mod:
-		return 64
-	}
-	return 0
-}
+// isLookup says whether op looks up in tables.
+func isLookup(op vir.Op) bool { return op.Entries() > 0 || op == vir.OpLookupPair }

@@ -56,8 +56,8 @@ type absorbed struct {
 
 // absorb says what lookup in can become, nil if it stays.
 func (x *absorber) absorb(in *vir.Instr) *absorbed {
-	n := lookupSize(in.Op)
-	if n == 0 || in.Fold > 0 || in.Dst == vir.NoReg {
+	n := in.Op.Entries()
+	if n == 0 || in.Fold > 0 || x.b.TypeOf(in.Dst).Elem.Bits() != 8 {
 		return nil
 	}
 	old := x.constant(in.Args[1])
@@ -67,7 +67,7 @@ func (x *absorber) absorb(in *vir.Instr) *absorbed {
 	}
 	dst := x.b.TypeOf(in.Dst)
 	for _, op := range []vir.Op{vir.OpLookup64Mod, vir.OpLookup32Mod, vir.OpLookup16Mod} {
-		size := lookupSize(op)
+		size := op.Entries()
 		a := &absorbed{op: op, index: masked, table: vir.Type{Elem: dst.Elem, Lanes: max(size, dst.Lanes)}}
 		if size < n || !x.t.has(op, dst, x.b.TypeOf(in.Args[0]), a.table) || !x.t.has(vir.OpConst, a.table) {
 			continue

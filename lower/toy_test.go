@@ -12,7 +12,7 @@ const (
 	toyDotU Features = 1 << iota // dot4 of u8 and i8
 	toyDotI                      // dot4 of i8 and i8
 	toyDot2                      // dot2 and dot2sat
-	toySel                       // bitsel, maxs
+	toySel                       // bitsel, selmsb of bytes, maxs
 	toySign                      // rows for signed and unsigned types alike
 	toyAll  Features = 1<<iota - 1
 )
@@ -98,6 +98,9 @@ func (t *toy) addArith(d vir.Type) {
 		t.op(vir.OpDiv, d, d, d)
 		t.op(vir.OpCvtF32, d, vir.Type{Elem: format.I32, Lanes: d.Lanes})
 		t.op(vir.OpCvtHalf, d, vir.Type{Elem: format.F16, Lanes: d.Lanes})
+	}
+	if t.m.Has&toySel != 0 && d.Elem == format.I8 {
+		t.op(vir.OpSelMSB, d, d, d, d)
 	}
 	if t.m.Has&toySel != 0 && d.Elem == format.I16 {
 		t.binary(vir.OpMaxS, d)

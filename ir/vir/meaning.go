@@ -3,6 +3,7 @@ package vir
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -186,6 +187,33 @@ func lanes2(f func(a, b int64) int64) func(*call) error {
 	}
 }
 
+// lanes3 is the meaning of an operation that selects by the top bits of its first
+// argument, lane by lane, wrapping.
+func lanes3(f func(top bool, b, c int64) int64) func(*call) error {
+	return func(c *call) error {
+		top := c.dst.Elem.Bits() - 1
+		for i, a := range c.arg[0] {
+			c.out[i] = f(a>>top&1 != 0, c.arg[1][i], c.arg[2][i])
+		}
+		wrap(c.dst.Elem, c.out)
+		return nil
+	}
+}
+
+func selMSB(top bool, b, c int64) int64 {
+	if top {
+		return b
+	}
+	return c
+}
+
+func subMSB(top bool, b, c int64) int64 {
+	if top {
+		return b - c
+	}
+	return c
+}
+
 // arith is the meaning of a binary operation that is n on integers, wrapping,
 // and f on f32. Each result of f is a float32, so it is rounded once.
 func arith(n func(a, b int64) int64, f func(a, b float32) float32) func(*call) error {
@@ -358,4 +386,13 @@ func evalLookupMod(n int) func(*call) error {
 		}
 		return nil
 	}
+}
+
+// evalLookupPair looks up in the lanes of two registers.
+func evalLookupPair(c *call) error {
+	table := slices.Concat(c.arg[1], c.arg[2])
+	for i, a := range c.arg[0] {
+		c.out[i] = table[int(a)&(len(table)-1)]
+	}
+	return nil
 }

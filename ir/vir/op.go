@@ -8,50 +8,59 @@ package vir
 type Op uint8
 
 const (
-	OpInvalid     Op = iota
-	OpLoad           // dst = N elements at Mem (any type; total size 1, 2, 4, 8, 16, 32 or 64 bytes, or more before legalization)
-	OpLoadSplat      // dst = the one element at Mem in every lane
-	OpStore          // Mem = a
-	OpPrefetch       // hint: the line at Mem will be read soon; no result, no effect, may lie outside the buffer
-	OpConst          // dst = Func.Consts[Imm]
-	OpSplat          // dst = Imm in every lane (wrapped; for f32 the IEEE bits)
-	OpBitcast        // dst = the bytes of a, relaned; same total size
-	OpHalf           // dst = half Imm (0 low, 1 high) of the lanes of a
-	OpJoin           // dst = lanes of a, then lanes of b (same type; N = 2 * theirs)
-	OpSplatLane      // dst = the only lane of a (Lanes 1) in every lane
-	OpAnd            // same, any type, bitwise
-	OpOr             // same, any type, bitwise
-	OpXor            // same, any type, bitwise
-	OpAndNot         // a &^ b; same, any type, bitwise
-	OpBitSel         // (a & b) | (c &^ a): mask a selects bits of b, else of c; same, any type
-	OpShl            // a << Imm; int, 8, 16 or 32 bits; 0 <= Imm < width
-	OpShrU           // a >> Imm filling with zeros
-	OpShrS           // a >> Imm filling with the sign
-	OpAdd            // same; int wraps, f32 rounds to nearest even
-	OpSub            // same; int wraps, f32 rounds to nearest even
-	OpMul            // same; i16, u16, i32, u32 low half, f32 rounds to nearest even
-	OpDiv            // same; f32, rounds to nearest even
-	OpMinS           // same; signed i8, i16, i32
-	OpMaxS           // same; signed i8, i16, i32
-	OpAbs            // i8, i16, i32; the minimum wraps to itself
-	OpCmpGtS         // same; signed i8, i16, i32: all ones where a > b, else 0
-	OpWiden          // each lane to twice the bits: i8->i16, u8->i16, i16->i32, u16->i32 (value preserved); same lane count
-	OpTrunc          // each lane to its low bits: i32->i16, i32->i8, i16->i8 (or unsigned results); same lane count
-	OpDot4           // dst[i] = c[i] + sum of a[4i+j]*b[4i+j], j in 0..3, wrapping; args c (i32xN), a (u8 or i8 x4N), b (i8 x4N)
-	OpDot2Wrap       // dst[i] = a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping; args a, b (i16 x2N); result i32xN
-	OpDot2           // dst[i] = c[i] + a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping; args c (i32xN), a, b (i16 x2N)
-	OpDot2Sat        // dst[i] = sat16(a[2i]*b[2i] + a[2i+1]*b[2i+1]); args a (u8 x2N), b (i8 x2N); result i16xN
-	OpCvtF32         // i32 -> f32, rounds to nearest even
-	OpCvtI32         // f32 -> i32, rounds to nearest even; a value outside i32 or NaN is an error in Eval
-	OpCvtHalf        // f16 -> f32, exact (subnormals too)
-	OpCanonNaN       // f32: every NaN becomes 0x7FC00000
-	OpRedAdd         // dst (1 lane) = sum of the lanes of a, wrapping; i32
-	OpRedMaxS        // dst (1 lane) = signed maximum of the lanes of a; i32
-	OpLookup16       // dst[i] = b[i/16*16 + a[i]]: tables of 16 per 16 lanes; a u8xN, b u8 or i8 x max(N,16); a[i] >= 16 is an error in Eval
-	OpLookup32       // likewise with 32
-	OpLookup64       // likewise with 64
-	OpLookup16Mod    // as OpLookup16, but only the low 4 bits of the index are used
-	OpLookup32Mod    // low 5 bits
-	OpLookup64Mod    // low 6 bits
+	OpInvalid   Op = iota
+	OpLoad         // dst = N elements at Mem (any type; total size 1, 2, 4, 8, 16, 32 or 64 bytes, or more before legalization)
+	OpLoadSplat    // dst = the one element at Mem in every lane
+	OpStore        // Mem = a
+	OpPrefetch     // hint: the line at Mem will be read soon; no result, no effect, may lie outside the buffer
+	OpConst        // dst = Func.Consts[Imm]
+	OpSplat        // dst = Imm in every lane (wrapped; for f32 the IEEE bits)
+	OpBitcast      // dst = the bytes of a, relaned; same total size
+	OpHalf         // dst = half Imm (0 low, 1 high) of the lanes of a
+	OpJoin         // dst = lanes of a, then lanes of b (same type; N = 2 * theirs)
+	OpSplatLane    // dst = the only lane of a (Lanes 1) in every lane
+	OpAnd          // same, any type, bitwise
+	OpOr           // same, any type, bitwise
+	OpXor          // same, any type, bitwise
+	OpAndNot       // a &^ b; same, any type, bitwise
+	OpBitSel       // (a & b) | (c &^ a): mask a selects bits of b, else of c; same, any type
+	OpShl          // a << Imm; int, 8, 16 or 32 bits; 0 <= Imm < width
+	OpShrU         // a >> Imm filling with zeros
+	OpShrS         // a >> Imm filling with the sign
+	OpAdd          // same; int wraps, f32 rounds to nearest even
+	OpSub          // same; int wraps, f32 rounds to nearest even
+	OpMul          // same; i16, u16, i32, u32 low half, f32 rounds to nearest even
+	OpDiv          // same; f32, rounds to nearest even
+	OpMinS         // same; signed i8, i16, i32
+	OpMaxS         // same; signed i8, i16, i32
+	OpAbs          // i8, i16, i32; the minimum wraps to itself
+	OpCmpGtS       // same; signed i8, i16, i32: all ones where a > b, else 0
+	OpSelMSB       // dst[i] = b[i] where the top bit of a[i] is set, else c[i]; same, any type
+	OpSubMSB       // dst[i] = b[i] - c[i], wrapping, where the top bit of a[i] is set, else c[i]; same, int
+	OpWiden        // each lane to twice the bits: i8->i16, u8->i16, i16->i32, u16->i32 (value preserved); same lane count
+	OpTrunc        // each lane to its low bits: i32->i16, i32->i8, i16->i8 (or unsigned results); same lane count
+	OpDot4         // dst[i] = c[i] + sum of a[4i+j]*b[4i+j], j in 0..3, wrapping; args c (i32xN), a (u8 or i8 x4N), b (i8 x4N)
+	OpDot2Wrap     // dst[i] = a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping; args a, b (i16 x2N); result i32xN
+	OpDot2         // dst[i] = c[i] + a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping; args c (i32xN), a, b (i16 x2N)
+	OpDot2Sat      // dst[i] = sat16(a[2i]*b[2i] + a[2i+1]*b[2i+1]); args a (u8 x2N), b (i8 x2N); result i16xN
+	OpCvtF32       // i32 -> f32, rounds to nearest even
+	OpCvtI32       // f32 -> i32, rounds to nearest even; a value outside i32 or NaN is an error in Eval
+	OpCvtHalf      // f16 -> f32, exact (subnormals too)
+	OpCanonNaN     // f32: every NaN becomes 0x7FC00000
+	OpRedAdd       // dst (1 lane) = sum of the lanes of a, wrapping; i32
+	OpRedMaxS      // dst (1 lane) = signed maximum of the lanes of a; i32
+	// Lookups: dst[i] = b[i/n*n + a[i]], tables of n entries per n lanes. a[i] >= n is an error in Eval; the
+	// operations named Mod use the low bits of the index instead.
+	OpLookup8
+	OpLookup8Mod
+	OpLookup16
+	OpLookup16Mod
+	OpLookup32
+	OpLookup32Mod
+	OpLookup64
+	OpLookup64Mod
+	OpLookup128
+	OpLookup128Mod
+	OpLookupPair // dst[i] = the lanes of b, then those of c, at a[i] modulo their number; b and c have at least as many lanes as dst
 	opEnd
 )

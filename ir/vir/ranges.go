@@ -142,6 +142,12 @@ func boundArg0(c *boundCall) Range  { return c.arg[0] }
 func boundArg1(c *boundCall) Range  { return c.arg[1] }
 func boundUnion(c *boundCall) Range { return c.arg[0].union(c.arg[1]) }
 
+func boundArgs12(c *boundCall) Range { return c.arg[1].union(c.arg[2]) }
+
+func boundSubMSB(c *boundCall) Range {
+	return c.arg[2].union(c.arg[1].add(Range{-c.arg[2].Hi, -c.arg[2].Lo}))
+}
+
 func (r Range) add(s Range) Range { return Range{r.Lo + s.Lo, r.Hi + s.Hi} }
 
 // mul is the range of products; r and s fit in 32 bits.

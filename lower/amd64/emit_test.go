@@ -147,6 +147,9 @@ func TestFolds(t *testing.T) {
 		{"avx512vbmi", vir.OpAdd, vir.Type{Elem: format.I8, Lanes: 64}, []int{1, 2}, nil},
 		{"avx512vbmi", vir.OpDot4, vir.Type{Elem: format.I32, Lanes: 16}, []int{3}, []int{3}},
 		{"avx512vbmi", vir.OpLookup64, vir.Type{Elem: format.I8, Lanes: 64}, []int{2}, nil},
+		{"avx512", vir.OpLookup32Mod, vir.Type{Elem: format.I16, Lanes: 32}, []int{2}, nil},
+		{"avx2", vir.OpSelMSB, vir.Type{Elem: format.U8, Lanes: 32}, []int{2}, nil},
+		{"avx512", vir.OpSelMSB, vir.Type{Elem: format.U32, Lanes: 16}, []int{2}, []int{2}},
 	} {
 		r := find(ByName(c.target), c.op, c.dst)
 		if !slices.Equal(r.Fold, c.fold) || !slices.Equal(r.FoldSplat, c.splat) {

@@ -136,6 +136,32 @@ func throughMask(expand ctor) form {
 	}
 }
 
+// forward3 is argument 1, argument 2, argument 3, result.
+func forward3(f, b ctor) emit {
+	return func(p *printer) { p.op(f, b, p.a[0], p.a[1], p.a[2], p.dst) }
+}
+
+// byMask blends arguments 2 and 3 by a mask register that top makes of argument 1.
+func byMask(top ctor) form {
+	return func(f, b ctor) emit {
+		return func(p *printer) {
+			p.ins(top, p.a[0], reg.K1)
+			p.op(f, b, p.a[1], p.a[2], reg.K1, p.dst)
+		}
+	}
+}
+
+// subMasked subtracts argument 3, which is tied to the result, from argument 2
+// where the mask register that top makes of argument 1 is set.
+func subMasked(top ctor) form {
+	return func(f, _ ctor) emit {
+		return func(p *printer) {
+			p.ins(top, p.a[0], reg.K1)
+			p.ins(f, p.a[2], p.a[1], reg.K1, p.dst)
+		}
+	}
+}
+
 // withoutFirst is e without its first argument, which is tied.
 func withoutFirst(e emit) emit {
 	return func(p *printer) {

@@ -206,12 +206,35 @@ var wholeOps = []struct{ elems, text string }{
 	{"f32", "T*1 = canonnan T*1"},
 	{"i32", "T1 = redadd T*1"},
 	{"i32", "T1 = redmaxs T*1"},
-	{"u8/i8", "T*1 = lookup16 u8*1 T>16"},
-	{"u8/i8", "T*1 = lookup32 u8*1 T>32"},
-	{"u8/i8", "T*1 = lookup64 u8*1 T>64"},
-	{"u8/i8", "T*1 = lookup16mod u8*1 T>16"},
-	{"u8/i8", "T*1 = lookup32mod u8*1 T>32"},
-	{"u8/i8", "T*1 = lookup64mod u8*1 T>64"},
+	{"u8/i8/u16/i16/u32/i32/f16/f32", "T*1 = selmsb T*1 T*1 T*1"},
+	{"u8/i8/u16/i16/u32/i32", "T*1 = submsb T*1 T*1 T*1"},
+	{"u8/i8", "T*1 = lookupN u8*1 T>N"},
+	{"u16/i16/f16", "T*1 = lookupN u16*1 T>N"},
+	{"u32/i32/f32", "T*1 = lookupN u32*1 T>N"},
+	{"u8/i8", "T*1 = lookuppair u8*1 T>N T>N"},
+	{"u16/i16/f16", "T*1 = lookuppair u16*1 T>N T>N"},
+	{"u32/i32/f32", "T*1 = lookuppair u32*1 T>N T>N"},
+}
+
+// tableSizes is text with every table size that n lanes can have.
+func tableSizes(text string, n int) []string {
+	var all []string
+	switch {
+	case strings.Contains(text, "lookupN"):
+		for _, size := range []string{"8", "16", "32", "64", "128"} {
+			plain := strings.ReplaceAll(text, "N", size)
+			all = append(all, plain, strings.Replace(plain, "lookup"+size, "lookup"+size+"mod", 1))
+		}
+	case strings.Contains(text, "N"):
+		for _, size := range []int{4, 8, 16, 32, 64} {
+			if n <= size {
+				all = append(all, strings.ReplaceAll(text, "N", fmt.Sprint(size)))
+			}
+		}
+	default:
+		return []string{text}
+	}
+	return all
 }
 
 // typed resolves a type of wholeOps for n lanes.
@@ -262,7 +285,9 @@ func TestOps(t *testing.T) {
 			for _, l := range wholeOps {
 				for _, e := range strings.Split(l.elems, "/") {
 					for n := 1; n <= 128; n *= 2 {
-						b.add(t, tg, wholeText(fmt.Sprintf("k%d", len(b.kernels)), l.text, e, n))
+						for _, text := range tableSizes(l.text, n) {
+							b.add(t, tg, wholeText(fmt.Sprintf("k%d", len(b.kernels)), text, e, n))
+						}
 					}
 				}
 			}

@@ -28,20 +28,22 @@ var (
 type cost struct{ narrow, wide int }
 
 var (
-	none    = cost{0, 0}
-	alu     = cost{3, 5}
-	compare = cost{5, 10} // minimum, absolute value and comparison too
-	shift   = cost{5, 10}
-	multi   = cost{5, 5} // multiply, dot product
-	mul32   = cost{10, 10}
-	shuffle = cost{5, 10} // within 128 bits
-	permute = cost{10, 10}
-	float   = cost{5, 5}
-	divide  = cost{50, 100}
-	load    = cost{5, 5}
-	store   = cost{5, 10}
-	toMask  = cost{10, 10} // compare into a mask register, and the mask back
-	narrow  = cost{10, 20}
+	none     = cost{0, 0}
+	alu      = cost{3, 5}
+	compare  = cost{5, 10} // minimum, absolute value and comparison too
+	shift    = cost{5, 10}
+	multi    = cost{5, 5} // multiply, dot product
+	mul32    = cost{10, 10}
+	shuffle  = cost{5, 10} // within 128 bits
+	permute  = cost{10, 10}
+	permutes = cost{20, 20} // two registers
+	float    = cost{5, 5}
+	divide   = cost{50, 100}
+	load     = cost{5, 5}
+	store    = cost{5, 10}
+	toMask   = cost{10, 10} // compare into a mask register, and the mask back
+	narrow   = cost{10, 20}
+	blend    = cost{10, 10} // by top bits
 )
 
 // inst is one instruction: with vector operands, VEX-encoded or EVEX-encoded,
@@ -100,6 +102,14 @@ var lanewise = []struct {
 	{vir.OpCmpGtS, i16Only, inst{evex: x86.VPCMPGTW}, throughMask(f2(x86.VPMOVM2W)), 2, []int{2}, toMask},
 	{vir.OpCmpGtS, i32Only, inst{evex: x86.VPCMPGTD, bcst: x86.VPCMPGTD_BCST}, throughMask(f2(x86.VPMOVM2D)), 2, []int{2}, toMask},
 	{vir.OpCanonNaN, f32Only, inst{evex: x86.VCMPPS}, canonNaN, 1, nil, toMask},
+	{vir.OpSelMSB, elems8, inst{vex: f4(x86.VPBLENDVB)}, forward3, 3, []int{2}, blend},
+	{vir.OpSelMSB, elems32, inst{vex: f4(x86.VBLENDVPS)}, forward3, 3, []int{2}, blend},
+	{vir.OpSelMSB, elems8, inst{evex: x86.VPBLENDMB}, byMask(f2(x86.VPMOVB2M)), 3, []int{2}, toMask},
+	{vir.OpSelMSB, elems16, inst{evex: x86.VPBLENDMW}, byMask(f2(x86.VPMOVW2M)), 3, []int{2}, toMask},
+	{vir.OpSelMSB, elems32, inst{evex: x86.VPBLENDMD, bcst: x86.VPBLENDMD_BCST}, byMask(f2(x86.VPMOVD2M)), 3, []int{2}, toMask},
+	{vir.OpSubMSB, elems8, inst{evex: x86.VPSUBB}, subMasked(f2(x86.VPMOVB2M)), 3, nil, toMask},
+	{vir.OpSubMSB, ints16, inst{evex: x86.VPSUBW}, subMasked(f2(x86.VPMOVW2M)), 3, nil, toMask},
+	{vir.OpSubMSB, ints32, inst{evex: x86.VPSUBD}, subMasked(f2(x86.VPMOVD2M)), 3, nil, toMask},
 	// a ? b : c with c (the result) as the table's most significant input
 	{vir.OpBitSel, allElems, inst{evex: x86.VPTERNLOGD, bcst: x86.VPTERNLOGD_BCST}, ternlog(0xb8), 3, []int{2}, alu},
 }
@@ -192,7 +202,7 @@ func (s *rowSet) lanewise() {
 				for range l.args {
 					r.Args = append(r.Args, t)
 				}
-				if l.op == vir.OpBitSel {
+				if l.op == vir.OpBitSel || l.op == vir.OpSubMSB {
 					r.Tied = 3
 				}
 				if s.evex() || !isShift(l.op) {
@@ -379,34 +389,65 @@ func (s *rowSet) dots() {
 	}
 }
 
+// permuting lists the lookups in the lanes of one register of at least so many
+// bits, and of two; the low bits of an index count.
+var permuting = []struct {
+	elems     []format.DType
+	one       inst
+	oneCost   cost
+	least     int
+	pair      ctor // EVEX only; it overwrites the index
+	pairCost  cost
+	oneNeed   lower.Features
+	pairNeeds lower.Features
+}{
+	{elems8, inst{evex: x86.VPERMB}, permute, 256, x86.VPERMI2B, permutes, AVX512VBMI, AVX512VBMI},
+	{elems16, inst{evex: x86.VPERMW}, permute, 128, x86.VPERMI2W, permutes, 0, 0},
+	{ints32, both(x86.VPERMD), permute, 256, x86.VPERMI2D, permute, 0, 0},
+	{f32Only, both(x86.VPERMPS), permute, 256, x86.VPERMI2PS, permute, 0, 0},
+}
+
 // lookups adds table lookups: VPSHUFB zeroes where bit 7 of an index is set, so
-// it serves only indexes known to be below 16; VPERMB uses the low bits alone,
-// five with 32 bytes and six with 64.
+// it serves only indexes known to be below 16; the others use the low bits alone.
 func (s *rowSet) lookups() {
 	for _, e := range elems8 {
 		for _, t := range s.types(e) {
-			for _, l := range []struct {
-				op      vir.Op
-				n, most int // entries of a table, lanes that share one
-			}{
-				{vir.OpLookup16, 16, 64},
-				{vir.OpLookup32, 32, 32}, {vir.OpLookup32Mod, 32, 32},
-				{vir.OpLookup64, 64, 64}, {vir.OpLookup64Mod, 64, 64},
-			} {
-				if t.Lanes > l.most || l.n > 16 && s.m.Has&AVX512VBMI == 0 {
-					continue
+			r := lower.Row{Op: vir.OpLookup16, Dst: t, Args: []vir.Type{{Elem: format.U8, Lanes: t.Lanes}, {Elem: e, Lanes: max(16, t.Lanes)}}}
+			s.fold(&r, []int{1}, 128, nil)
+			s.add(r, shuffle, forward(x86.VPSHUFB, nil))
+		}
+	}
+	for _, l := range permuting {
+		index := map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[l.elems[0].Bits()]
+		one, _ := s.choose(l.one)
+		for _, e := range l.elems {
+			for _, table := range s.types(e) {
+				for n := 1; n <= table.Lanes && table.Bits() >= 128; n *= 2 {
+					t, x := vir.Type{Elem: e, Lanes: n}, vir.Type{Elem: index, Lanes: n}
+					if one != nil && table.Bits() >= l.least && s.m.Has&l.oneNeed == l.oneNeed {
+						s.permute(lower.Row{Dst: t, Args: []vir.Type{x, table}, Need: l.oneNeed}, one, l.oneCost)
+					}
+					if s.evex() && s.m.Has&l.pairNeeds == l.pairNeeds {
+						s.permutePair(lower.Row{Dst: t, Args: []vir.Type{x, table, table}, Need: l.pairNeeds}, l.pair, l.pairCost)
+					}
 				}
-				table := vir.Type{Elem: e, Lanes: max(l.n, t.Lanes)}
-				r := lower.Row{Op: l.op, Dst: t, Args: []vir.Type{{Elem: format.U8, Lanes: t.Lanes}, table}}
-				if l.n == 16 {
-					s.fold(&r, []int{1}, 128, nil)
-					s.add(r, shuffle, forward(x86.VPSHUFB, nil))
-					continue
-				}
-				r.Need = AVX512VBMI
-				s.fold(&r, []int{2}, 128, nil)
-				s.add(r, permute, func(p *printer) { p.ins(x86.VPERMB, p.a[1], sized(p.a[0], table), sized(p.dst, table)) })
 			}
 		}
 	}
+}
+
+func (s *rowSet) permute(r lower.Row, f ctor, c cost) {
+	table := r.Args[1]
+	s.fold(&r, []int{2}, 128, nil)
+	for _, mod := range []bool{false, true} {
+		r.Op = vir.Lookup(table.Lanes, mod)
+		s.add(r, c, func(p *printer) { p.ins(f, p.a[1], sized(p.a[0], table), sized(p.dst, table)) })
+	}
+}
+
+func (s *rowSet) permutePair(r lower.Row, f ctor, c cost) {
+	table := r.Args[1]
+	r.Op, r.Tied = vir.OpLookupPair, 1
+	s.fold(&r, []int{3}, 128, nil)
+	s.add(r, c, func(p *printer) { p.ins(f, p.a[2], p.a[1], sized(p.dst, table)) })
 }

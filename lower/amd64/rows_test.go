@@ -159,10 +159,12 @@ func bytesOf(rnd *rand.Rand, t vir.Type) []byte {
 // input is bytesOf made legal for argument i of op.
 func input(rnd *rand.Rand, op vir.Op, i int, t vir.Type) []byte {
 	b := bytesOf(rnd, t)
-	limit := map[vir.Op]byte{vir.OpLookup16: 15, vir.OpLookup32: 31, vir.OpLookup64: 63}[op]
-	if limit > 0 && i == 0 {
+	if n := op.Entries(); n > 0 && i == 0 && !op.Mod() {
 		for j := range b {
-			b[j] &= limit
+			b[j] &= byte(n - 1)
+			if j%t.Elem.Bytes() > 0 {
+				b[j] = 0
+			}
 		}
 	}
 	if op == vir.OpCvtI32 {

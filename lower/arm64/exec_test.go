@@ -256,11 +256,11 @@ func fill(buf []byte, r *lower.Row, i int, edges bool, rnd *rand.Rand) {
 			}
 		}
 	}
-	switch r.Op {
-	case vir.OpLookup16, vir.OpLookup32, vir.OpLookup64:
+	if n := r.Op.Entries(); n > 0 && i == 0 && !r.Op.Mod() {
 		for j := range buf {
-			if i == 0 {
-				buf[j] %= byte(tableSize(r.Op))
+			buf[j] %= byte(n)
+			if j%w > 0 {
+				buf[j] = 0
 			}
 		}
 	}

@@ -80,9 +80,16 @@ func signatures(op vir.Op) [][]vir.Type {
 			out = append(out, []vir.Type{t, of(format.I16, 2*t.Lanes), of(format.I16, 2*t.Lanes)})
 		case vir.OpDot2Sat:
 			out = append(out, []vir.Type{t, of(format.U8, 2*t.Lanes), of(format.I8, 2*t.Lanes)})
-		case vir.OpLookup16, vir.OpLookup16Mod, vir.OpLookup32, vir.OpLookup32Mod, vir.OpLookup64, vir.OpLookup64Mod:
-			out = append(out, []vir.Type{t, of(format.U8, t.Lanes), of(t.Elem, max(tableSize(op), t.Lanes))})
+		case vir.OpLookupPair:
+			for m := 4; m <= 64; m *= 2 {
+				table := of(t.Elem, m)
+				out = append(out, []vir.Type{t, of(unsigned(t.Elem), t.Lanes), table, table})
+			}
 		default:
+			if n := op.Entries(); n > 0 {
+				out = append(out, []vir.Type{t, of(unsigned(t.Elem), t.Lanes), of(t.Elem, max(n, t.Lanes))})
+				continue
+			}
 			switch op.NumArgs() {
 			case 1:
 				for _, a := range all {
@@ -98,15 +105,7 @@ func signatures(op vir.Op) [][]vir.Type {
 	return out
 }
 
-// tableSize is the number of entries of the tables of a lookup, or 0.
-func tableSize(op vir.Op) int {
-	switch op {
-	case vir.OpLookup16, vir.OpLookup16Mod:
-		return 16
-	case vir.OpLookup32, vir.OpLookup32Mod:
-		return 32
-	case vir.OpLookup64, vir.OpLookup64Mod:
-		return 64
-	}
-	return 0
+// unsigned is the integer type of the size of e that indexes its tables.
+func unsigned(e format.DType) format.DType {
+	return map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[e.Bits()]
 }

@@ -256,12 +256,13 @@ func (g *generator) random() {
 		func() { g.op(vir.OpMul, i32, 0, g.need(i32), g.need(i32)) },
 		func() { g.op(vir.OpMinS+vir.Op(g.rng.Intn(2)), signed, 0, g.need(signed), g.need(signed)) },
 		func() { g.op(vir.OpCmpGtS, signed, 0, g.need(signed), g.need(signed)) },
+		func() { g.op(vir.OpSelMSB+vir.Op(g.rng.Intn(2)), t, 0, g.need(t), g.need(t), g.need(t)) },
 		func() { g.op(vir.OpAbs, signed, 0, g.need(signed)) },
 		func() { g.op(vir.OpAdd+vir.Op(g.rng.Intn(3)), f32, 0, g.need(f32), g.need(f32)) },
 		func() { g.op(vir.OpCanonNaN, f32, 0, g.need(f32)) },
 		func() { g.op(vir.OpCvtI32, i32, 0, g.op(vir.OpCvtF32, f32, 0, g.op(vir.OpShrS, i32, 8, g.need(i32)))) },
 		func() { g.op(vir.OpRedAdd+vir.Op(g.rng.Intn(2)), vir.Type{Elem: format.I32, Lanes: 1}, 0, g.need(i32)) },
-		g.widths, g.dots, g.lookups, g.halves,
+		g.widths, g.dots, g.lookups, g.lookups, g.halves,
 	}
 	ops[g.rng.Intn(len(ops))]()
 }
@@ -309,17 +310,19 @@ func (g *generator) dots() {
 }
 
 func (g *generator) lookups() {
-	t := sized(g.elem(format.U8, format.I8), g.size())
-	k := g.rng.Intn(3)
-	size := 16 << k
-	index := g.need(sized(format.U8, t.Bits()))
-	op := vir.OpLookup16Mod + vir.Op(k)
-	if g.rng.Intn(2) == 0 {
-		index = g.op(vir.OpAnd, sized(format.U8, t.Bits()), 0, index, g.op(vir.OpSplat, sized(format.U8, t.Bits()), int64(size-1)))
-		op = vir.OpLookup16 + vir.Op(k)
+	t := sized(g.elem(format.U8, format.I8, format.I16, format.I32), g.size())
+	u := map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[t.Elem.Bits()]
+	index := g.need(vir.Type{Elem: u, Lanes: t.Lanes})
+	n := 8 << g.rng.Intn(5)
+	if half := (vir.Type{Elem: t.Elem, Lanes: n / 2}); n/2 >= t.Lanes && g.rng.Intn(3) == 0 {
+		g.op(vir.OpLookupPair, t, 0, index, g.need(half), g.need(half))
+		return
 	}
-	table := g.need(vir.Type{Elem: t.Elem, Lanes: max(t.Lanes, size)})
-	g.op(op, t, 0, index, table)
+	mod := g.rng.Intn(2) == 0
+	if !mod {
+		index = g.op(vir.OpAnd, g.f.Regs[index], 0, index, g.op(vir.OpSplat, g.f.Regs[index], int64(n-1)))
+	}
+	g.op(vir.Lookup(n, mod), t, 0, index, g.need(vir.Type{Elem: t.Elem, Lanes: max(t.Lanes, n)}))
 }
 
 func (g *generator) halves() {
