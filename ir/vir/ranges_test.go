@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/tmacc/tmacc/ir/format"
 )
 
 // TestRanges states ranges of v9, made from v0..v7: loaded u8 and i8, u8 and i8
@@ -182,7 +180,7 @@ func randomArgs(rng *rand.Rand) []Arg {
 // returns nil if the draw is not legal.
 func randomInstr(rng *rand.Rand, f *Func) *Instr {
 	op := Op(1 + rng.IntN(int(opEnd)-1))
-	typ := Type{u8 + format.DType(rng.IntN(8)), 1 << rng.IntN(7)}
+	typ := Type{elems[rng.IntN(len(elems))], 1 << rng.IntN(7)}
 	if typ.Bytes() > 64 || !op.HasResult() {
 		return nil
 	}

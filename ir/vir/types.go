@@ -16,6 +16,7 @@ const (
 )
 
 var (
+	elems    = []format.DType{u8, i8, u16, i16, u32, i32, f16, f32}
 	ints     = []format.DType{u8, i8, u16, i16, u32, i32}
 	signed   = []format.DType{i8, i16, i32}
 	mulTypes = []format.DType{u16, i16, u32, i32, f32}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Bounds of a verified function. They keep hostile text from taking memory or
@@ -288,8 +290,11 @@ func (v *verifier) types(in *Instr) error {
 }
 
 func checkType(t Type) error {
-	if t.Elem == 0 || t.Elem > f32 {
+	if t.Elem == format.Invalid {
 		return errors.New("register without a type")
+	}
+	if !slices.Contains(elems, t.Elem) {
+		return fmt.Errorf("%v: registers have no lanes of %v", t, t.Elem)
 	}
 	if n := t.Lanes; n < 1 || n > MaxLanes || n&(n-1) != 0 || t.Bytes() > MaxBytes {
 		return fmt.Errorf("%v: lanes are a power of two, at most %d and %d bytes", t, MaxLanes, MaxBytes)
