@@ -245,6 +245,10 @@ func part(p *format.Part) *jen.Statement {
 	add(len(p.Fields) > 0, "Fields", digits(p.Fields))
 	add(len(p.Map) > 0, "Map", bitMap(p.Map))
 	add(p.WordStride != 0, "WordStride", p.WordStride)
+	if c := p.Codewords; c != nil {
+		table := jen.Index().Byte().Parens(jen.Lit(string(c.Table)))
+		add(true, "Codewords", jen.Op("&").Add(ft("Codewords")).Add(fields("Join", c.Join, "Levels", c.Levels, "Table", table)))
+	}
 	return fields(pairs...)
 }
 

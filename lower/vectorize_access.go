@@ -286,12 +286,32 @@ func (v *vectorizer) decode(r ir.Read, s int) (vir.Reg, error) {
 			return 0, refuse(r.T.Name, "lanes hold different fields of a byte")
 		}
 	}
+	stored := func(word int) (vir.Reg, error) {
+		m := mem
+		m.Off += word * b.Part.WordStride
+		return v.load(b, pos, m, format.U8)
+	}
+	f := pos[0].Field
+	if b.Part.Codewords == nil {
+		return v.gather(b.Part.Map[f], s, stored)
+	}
+	return v.gather(b.Part.Unjoined()[f], s, func(word int) (vir.Reg, error) {
+		key := fmt.Sprint("unjoined ", mem, v.width(), period(pos, 1), word)
+		if r, ok := v.loads[key]; ok {
+			return r, nil
+		}
+		r, err := v.unjoin(b.Part, word, stored)
+		v.loads[key] = r
+		return r, err
+	})
+}
+
+// gather collects the bits of a code from words, moved to bit s.
+func (v *vectorizer) gather(bits []format.BitPos, s int, word func(int) (vir.Reg, error)) (vir.Reg, error) {
 	var sum vir.Reg = vir.NoReg
 	var have int64
-	for _, pc := range pieces(b.Part.Map[pos[0].Field], s) {
-		m := mem
-		m.Off += pc.word * b.Part.WordStride
-		x, err := v.load(b, pos, m, format.U8)
+	for _, pc := range pieces(bits, s) {
+		x, err := word(pc.word)
 		if err != nil {
 			return 0, err
 		}

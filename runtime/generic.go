@@ -129,9 +129,10 @@ func (p *Product) scale(w matrix, row, k int) (scale float32, zero int32) {
 // of a tile.
 type decoder struct {
 	l      *format.Layout
-	pieces []piece // [TileM][RecordK][per]
-	per    int     // the most pieces that a code has; others are padded
-	levels [256]int8
+	pieces []piece // [TileM][RecordK][per], of a code or of the codeword it is in
+	per    int     // the most pieces that one has; others are padded
+	number []uint8 // [TileM][RecordK]: which code of its codeword; nil unless codes are joined
+	levels [][256]int8
 }
 
 // piece is consecutive bits of a code in one byte.
@@ -152,16 +153,38 @@ func newDecoder(l *format.Layout, w format.Weight) *decoder {
 	for i := range l.TileM * l.RecordK {
 		row, k := i/l.RecordK, i%l.RecordK
 		of := d.pieces[i*d.per:][:d.per]
-		copy(of, fields[p.Field(row, k)])
+		word, number := p.Place(p.Field(row, k))
+		copy(of, fields[word])
+		if p.Codewords != nil {
+			d.number = append(d.number, uint8(number))
+		}
 		at := int32(p.Offset(row, k))
 		for j := range of {
 			of[j].at += at
 		}
 	}
-	for c, v := range w.Levels {
-		d.levels[c] = int8(v)
-	}
+	d.levels = levelsOf(p, w)
 	return d
+}
+
+// levelsOf is, for each place in a codeword (one if codes are not joined), the
+// level by what is stored.
+func levelsOf(p *format.Part, w format.Weight) [][256]int8 {
+	if p.Codewords == nil {
+		levels := make([][256]int8, 1)
+		for c, v := range w.Levels {
+			levels[0][c] = int8(v)
+		}
+		return levels
+	}
+	levels := make([][256]int8, p.Codewords.Join)
+	for i := range levels {
+		for _, word := range p.Codewords.Table {
+			code, _ := p.Codewords.Code(word, i)
+			levels[i][word] = int8(w.Levels[code])
+		}
+	}
+	return levels
 }
 
 // piecesOf joins bits of a code that are neighbours in a byte too.
@@ -184,9 +207,12 @@ func (d *decoder) row(to []int8, w matrix, row int) {
 	record := w.data[row/d.l.TileM*w.tileBytes:]
 	for len(to) > 0 {
 		n := min(len(to), d.l.RecordK)
-		if d.per == 1 {
+		switch {
+		case d.number != nil:
+			d.joined(to[:n], pieces, d.number[row%d.l.TileM*d.l.RecordK:], record)
+		case d.per == 1:
 			d.whole(to[:n], pieces, record)
-		} else {
+		default:
 			d.split(to[:n], pieces, record)
 		}
 		if to = to[n:]; len(to) > 0 {
@@ -197,18 +223,31 @@ func (d *decoder) row(to []int8, w matrix, row int) {
 
 // whole decodes codes of one piece each.
 func (d *decoder) whole(to []int8, pieces []piece, record []byte) {
+	levels := &d.levels[0]
 	for i, p := range pieces[:len(to)] {
-		to[i] = d.levels[record[p.at]>>(p.from&7)&p.mask]
+		to[i] = levels[record[p.at]>>(p.from&7)&p.mask]
 	}
 }
 
 // split decodes codes of several pieces.
 func (d *decoder) split(to []int8, pieces []piece, record []byte) {
 	for i := range to {
-		var code byte
-		for _, p := range pieces[i*d.per:][:d.per] {
-			code |= record[p.at] >> (p.from & 7) & p.mask << (p.to & 7)
-		}
-		to[i] = d.levels[code]
+		to[i] = d.levels[0][gather(pieces[i*d.per:][:d.per], record)]
 	}
+}
+
+// joined decodes codes that are in codewords.
+func (d *decoder) joined(to []int8, pieces []piece, number []uint8, record []byte) {
+	for i := range to {
+		to[i] = d.levels[number[i]][gather(pieces[i*d.per:][:d.per], record)]
+	}
+}
+
+// gather is what a code or codeword is stored as.
+func gather(pieces []piece, record []byte) byte {
+	var code byte
+	for _, p := range pieces {
+		code |= record[p.at] >> (p.from & 7) & p.mask << (p.to & 7)
+	}
+	return code
 }

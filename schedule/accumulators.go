@@ -129,7 +129,8 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 // ReadScaled reads code fields in place: a field at bit p of its byte stays
 // there, scaled by 2^p, if p < Below; otherwise it is shifted down to bit
 // p mod Below. Fields of one scale share an accumulator, which is scaled back
-// exactly when it is flushed. Below 8 is the AND trick: no shifts at all.
+// exactly when it is flushed. Below 8 is the AND trick: no shifts at all. Of fields
+// in codewords, the byte is the one that their codeword decodes to.
 //
 //	sum[l] += (x >> 2f & 3) * act[f]   ->   sum1[l,f] += (x & 3<<2f) * act[f]
 //	                                        sum[l]    += sum1[l,f] >> 2f
@@ -161,11 +162,11 @@ func (x ReadScaled) Apply(s *State) (*State, error) {
 		return nil, illegal(x, "codes", "must come before stage w")
 	}
 	part := c.weights.Part("codes")
-	if len(part.Map) < 2 {
+	if part.NumFields() < 2 {
 		return nil, illegal(x, "codes", "a byte holds one field")
 	}
 	field, loops := c.fieldOf(part)
-	shifts := fieldShifts(part, x.Below)
+	shifts := fieldShifts(part.Unjoined(), x.Below)
 	classes := slices.Compact(slices.Sorted(slices.Values(shifts)))
 	classOf := make([]int, len(shifts))
 	for f, sh := range shifts {
@@ -194,9 +195,9 @@ func (s *State) fieldOf(part *format.Part) (ir.Expr, []fieldLoop) {
 
 // fieldShifts chooses, for each field, where its code is read: the lowest bit
 // after as few shifts as possible.
-func fieldShifts(part *format.Part, below int) []int {
-	out := make([]int, len(part.Map))
-	for f, bits := range part.Map {
+func fieldShifts(m [][]format.BitPos, below int) []int {
+	out := make([]int, len(m))
+	for f, bits := range m {
 		best := -1
 		for s := 0; s < below && s+len(bits) <= 8; s++ {
 			c := shiftsNeeded(bits, s)

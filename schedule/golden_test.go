@@ -49,6 +49,8 @@ var (
 	fields  = Trace{Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}}
 	pairs   = Trace{Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "jj"}}, Split{"jj", 2, Pair{"jo", "j"}},
 		Bind{"f", "unrolled"}, Bind{"jo", "vector"}}
+	fives  = Trace{Split{"k", 20, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}}
+	joined = Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 5, Mirror: 4}
 	order  = Reorder{[]string{"n", "mt", "ks", "f", "l", "j"}}
 	packed = Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense"}
 )
@@ -109,6 +111,7 @@ var examples = []example{
 	{"rfactor", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}, Reorder{[]string{"n", "mt", "ks", "f", "l"}}), Rfactor{"f"}},
 	{"read_scaled_all", "w2", ready(), ReadScaled{8}},
 	{"read_scaled_below_4", "w2", ready(), ReadScaled{4}},
+	{"read_scaled_words", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{"j", "dot4"}, order, joined), ReadScaled{8}},
 	{"stage_w", "w2", trace(dot, unsign, Split{"n", 2, Pair{"nt", "nc"}}, Bind{"nt", "outer"}, Bind{"nc", "unrolled"}, lanes,
 		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"nt", "mt", "ks", "nc", "l", "j"}}), Stage{"w", "ks"}},
 	{"stage_a", "w2", trace(dot, unsign, columns, Split{"m", 32, Pair{"mt", "mi"}}, Split{"mi", 16, Pair{"r", "l"}}, Bind{"mt", "outer"}, Bind{"r", "unrolled"},
@@ -116,6 +119,7 @@ var examples = []example{
 	{"pack_dense", "w2", trace(dot, unsign, columns, lanes, fields, order), packed},
 	{"pack_planes", "w3", trace(dot, unsign, columns, lanes, Split{"k", 32, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, order),
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l", "j"}, Fields: []string{"f"}, Map: "planes"}},
+	{"pack_words", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{"j", "dot4"}, order), joined},
 	{"pack_groups", "w4-g32-z", grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}},
 	{"pack_act", "w2", ready(), Pack{Tensor: "act", Chunk: 16}},
 	{"widen_every", "w2", trace(dot, columns, lanes, Split{"k", 16, Pair{"ko", "ki"}}, Reorder{[]string{"n", "mt", "ko", "ki", "l"}}), WidenEvery{"ki"}},
@@ -238,8 +242,13 @@ func layoutText(l *format.Layout) string {
 		for _, d := range p.Fields {
 			fmt.Fprintf(&b, ", field %d*(%s/%d%%%d)", d.Stride, d.Axis, d.Div, d.Mod)
 		}
+		what := "field"
+		if c := p.Codewords; c != nil {
+			what = "codeword"
+			fmt.Fprintf(&b, "\n    codewords of %d codes below %d: %d", c.Join, c.Levels, c.Table)
+		}
 		for f, bits := range p.Map {
-			fmt.Fprintf(&b, "\n    field %d:", f)
+			fmt.Fprintf(&b, "\n    %s %d:", what, f)
 			for _, at := range bits {
 				fmt.Fprintf(&b, " %d.%d", at.Word*p.WordStride, at.Bit)
 			}

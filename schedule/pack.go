@@ -22,7 +22,13 @@ import (
 //	codes[m, k]    ->    tile mt, record ks, byte 4*l + j, bits 2*f and 2*f+1
 //
 // Map places the bits of a cell: "dense" (whole fields from bit 0 up, left-over
-// bits strung together) or "planes" (bit i of every field in word i).
+// bits strung together), "planes" (bit i of every field in word i) or "words":
+// Join neighbouring fields, the innermost loops of Fields, are one codeword
+// (format.JoinCodes, Mirror of them mirrored by its highest bit), and codewords are
+// strung together. Of 3 levels, in the order mt ks l j with 5 fields f joined, where
+// k = 20*ks + 4*f + j:
+//
+//	codes[m, 20*ks + 4*f + j], f 0 to 4    ->    tile mt, record ks, byte 4*l + j
 //
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
 // column lie together, columns of a block beside each other.
@@ -31,6 +37,8 @@ type Pack struct {
 	Order  []string `json:"order,omitempty"`
 	Fields []string `json:"fields,omitempty"`
 	Map    string   `json:"map,omitempty"`
+	Join   int      `json:"join,omitempty"`
+	Mirror int      `json:"mirror,omitempty"`
 	Chunk  int      `json:"chunk,omitempty"`
 }
 
@@ -52,7 +60,7 @@ func (x Pack) Apply(s *State) (*State, error) {
 		if x.Chunk < 4 || x.Chunk > 4096 || x.Chunk%4 != 0 {
 			return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of 4 up to 4096", x.Chunk)
 		}
-		if x.Order != nil || x.Fields != nil || x.Map != "" {
+		if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 {
 			return nil, illegal(x, x.Tensor, "takes a chunk only")
 		}
 		c := s.clone()
@@ -62,18 +70,30 @@ func (x Pack) Apply(s *State) (*State, error) {
 	return nil, illegal(x, x.Tensor, "no such tensor; have codes, act")
 }
 
-// cell is the part of a layout made from Fields.
-func (x Pack) cell(bits, fields int) (m [][]format.BitPos, words int, err error) {
-	switch x.Map {
-	case "dense":
-		return format.DenseMap(bits, fields)
-	case "planes":
-		if fields != 8 {
-			return nil, 0, fmt.Errorf("bit planes have 8 fields, not %d", fields)
-		}
-		return format.PlaneMap(bits), bits, nil
+// cell is what Map makes of a cell of fields codes of w.
+func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int, c *format.Codewords, err error) {
+	switch {
+	case x.Map != "words" && (x.Join != 0 || x.Mirror != 0):
+		return nil, 0, nil, fmt.Errorf("join and mirror are for the map words, not %q", x.Map)
+	case x.Map == "dense":
+		m, words, err = format.DenseMap(w.Bits, fields)
+		return m, words, nil, err
+	case x.Map == "planes" && fields != 8:
+		return nil, 0, nil, fmt.Errorf("bit planes have 8 fields, not %d", fields)
+	case x.Map == "planes":
+		return format.PlaneMap(w.Bits), w.Bits, nil, nil
+	case x.Map != "words":
+		return nil, 0, nil, fmt.Errorf("no bit map %q; have dense, planes, words", x.Map)
 	}
-	return nil, 0, fmt.Errorf("no bit map %q; have dense, planes", x.Map)
+	c, bits, err := format.JoinCodes(len(w.Levels), x.Join, x.Mirror)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if fields%x.Join != 0 {
+		return nil, 0, nil, fmt.Errorf("%d fields are not whole codewords of %d", fields, x.Join)
+	}
+	m, words = format.StringMap(bits, fields/x.Join)
+	return m, words, c, nil
 }
 
 func (x Pack) codes(s *State) (*State, error) {
@@ -104,7 +124,8 @@ type packing struct {
 	fields []format.Digit
 	bitmap [][]format.BitPos
 	words  int
-	loops  []nest.Loop // of Order: tile, record, then constant ones
+	joined *format.Codewords // nil: codes are stored one by one
+	loops  []nest.Loop       // of Order: tile, record, then constant ones
 }
 
 // loop is the loop over rows or K called name, which may be named once.
@@ -145,7 +166,7 @@ func (p *packing) cell() error {
 		return illegal(p.x, p.x.Tensor, "%d fields in a cell", n)
 	}
 	var err error
-	if p.bitmap, p.words, err = p.x.cell(p.s.Problem.Weight.Bits, n); err != nil {
+	if p.bitmap, p.words, p.joined, err = p.x.cell(p.s.Problem.Weight, n); err != nil {
 		return illegal(p.x, p.x.Tensor, "%v", err)
 	}
 	return nil
@@ -188,7 +209,7 @@ func (p *packing) order() error {
 // layout places codes, then scales and zero points.
 func (p *packing) layout() (*format.Layout, error) {
 	lay := &format.Layout{TileM: p.loops[0].Coef, RecordK: p.s.fullCoef(p.loops[1])}
-	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1}
+	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1, Codewords: p.joined}
 	lay.RecordBytes = p.s.place(&codes, p.loops[2:], 1)
 	lay.Parts = append(lay.Parts, codes)
 	if err := p.scales(lay); err != nil {

@@ -77,6 +77,16 @@ func wholeBytes(t testing.TB) schedule.Trace {
 {"reorder":{"order":["n","mt","ks","l","j"]}},{"pack":{"tensor":"codes","order":["mt","ks","l","j"],"map":"dense"}}]`)
 }
 
+// joined is a product whose codes are in codewords of join codes, step elements of
+// K to a cell.
+func joined(t testing.TB, step, join, mirror int, more string) schedule.Trace {
+	return parse(t, fmt.Sprintf(`[{"decompose":{"family":"dot","value":"affine"}},{"hoist_zero":{"at":"init"}},{"bind":{"loop":"n","to":"outer"}},
+{"split":{"loop":"m","by":2,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"outer"}},{"bind":{"loop":"l","to":"vector"}},
+{"split":{"loop":"k","by":%d,"into":["ks","kk"]}},{"split":{"loop":"kk","by":4,"into":["f","j"]}},{"bind":{"loop":"f","to":"unrolled"}},
+{"tensorize":{"loop":"j","to":"dot4"}},{"reorder":{"order":["n","mt","ks","f","l","j"]}},
+{"pack":{"tensor":"codes","order":["mt","ks","words","l","j"],"fields":["f"],"map":"words","join":%d,"mirror":%d}}%s]`, step, join, mirror, more))
+}
+
 // atFlush hoists zero points to where the sum is scaled.
 func atFlush(tr schedule.Trace) schedule.Trace {
 	tr = slices.Clone(tr)
@@ -149,6 +159,10 @@ func TestRanges(t *testing.T) {
 			&schedule.Overflow{What: "accumulator acc2", Type: "i32", Bound: 3995074560, Limit: i32, Terms: 131072, Value: 15, Shift: 4, Act: 127}},
 		{"w4 in place, fields are rows", "w4", 0, quads(t, 4, true, readAll),
 			&schedule.Overflow{What: "accumulator acc2", Type: "i32", Bound: 3995074560, Limit: i32, Terms: 131072, Value: 15, Shift: 4, Act: 127}},
+		// Of 5 codes of 3 levels at bits 0 2 4 6 0, a fifth at 2^6: 4*ceil(2^20/20) * 2 * 127 * 64.
+		{"joined in place", "ternary", 0, joined(t, 20, 5, 4, readAll), nil},
+		{"joined in place, longer", "ternary", 1 << 20, joined(t, 20, 5, 4, readAll),
+			&schedule.Overflow{What: "accumulator acc2", Type: "i32", Bound: 3409143296, Limit: i32, Terms: 209716, Value: 2, Shift: 6, Act: 127}},
 		{"w4 shifted, longer", "w4", 1 << 18, quads(t, 4, false, ""), nil},
 
 		// The group's own sum: 131072 * 128 * 127 = 2130706432 fits, 132104 products are the most.

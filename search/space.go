@@ -22,6 +22,8 @@ type Choice struct {
 	RowFields  int    // fields of a cell that are rows, the others are elements of K
 	Cells      int    // cells of one vector that follow each other along K before the next row vector
 	Map        string // bits within a cell
+	Join       int    // codes per codeword, 0: stored one by one
+	Mirror     int    // codes of a codeword whose mirror image differs in one bit
 	RecordRows bool   // row vectors vary faster than cells along K
 	// Computation.
 	Value   string // affine or lookup
@@ -54,6 +56,44 @@ func CellFields(w format.Weight) int {
 		f *= 2
 	}
 	return f
+}
+
+// codings lists the ways to join codes of w in codewords that take fewer bits.
+func codings(w format.Weight) (out []coding) {
+	for join := 2; ; join++ {
+		_, plain, err := format.JoinCodes(len(w.Levels), join, 0)
+		if err != nil {
+			return out
+		}
+		if plain >= join*w.Bits {
+			continue
+		}
+		for mirror := range join + 1 {
+			if _, bits, err := format.JoinCodes(len(w.Levels), join, mirror); err == nil && bits == plain {
+				out = append(out, coding{join, mirror, bits})
+			}
+		}
+	}
+}
+
+// coding is join codes in bits bits.
+type coding struct{ join, mirror, bits int }
+
+// use makes c store its codes so.
+func (x coding) use(c *Choice) { c.Map, c.Join, c.Mirror, c.RowFields = "words", x.join, x.mirror, 1 }
+
+// cellFields is the number of codes in a cell of c: those of as few codewords as
+// waste at most one bit.
+func (c *Choice) cellFields(w format.Weight) int {
+	if c.Join == 0 {
+		return CellFields(w)
+	}
+	_, bits, err := format.JoinCodes(len(w.Levels), c.Join, c.Mirror)
+	n := 1
+	for err == nil && (n*bits+1)%8 > 1 {
+		n++
+	}
+	return n * c.Join
 }
 
 // builder collects the steps of one trace.
@@ -179,7 +219,7 @@ func (b *builder) along() {
 
 // keyFields is the number of fields of a cell along K.
 func (b *builder) keyFields() int {
-	return max(CellFields(b.p.Weight)/b.c.RowFields, 1)
+	return max(b.c.cellFields(b.p.Weight)/b.c.RowFields, 1)
 }
 
 // dots are the innermost lanes.
@@ -216,7 +256,7 @@ func (b *builder) pack() {
 		order = append(order[:i:i], append(rows, order[i:]...)...)
 	}
 	order = append(order, "words", "l", "x")
-	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map})
+	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror})
 	if c.Chunk > 0 {
 		b.add(schedule.Pack{Tensor: "act", Chunk: c.Chunk})
 	}
@@ -311,7 +351,7 @@ func (c *Choice) registers(p ir.Problem, m lower.Machine) int {
 	case "u":
 		each *= c.Flush
 	case "f":
-		each *= max(CellFields(p.Weight)/c.RowFields, 1)
+		each *= max(c.cellFields(p.Weight)/c.RowFields, 1)
 	}
 	if c.Dot == 2 {
 		each *= 2 // 16-bit sums and wide ones
@@ -334,6 +374,11 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 	if fields == 8 && rng.Intn(4) == 0 {
 		c.Map = "planes"
 	}
+	if all := codings(p.Weight); len(all) > 0 && rng.Intn(2) == 0 {
+		all[rng.Intn(len(all))].use(c)
+		c.Chunk = 0
+		fields = c.cellFields(p.Weight)
+	}
 	c.Flush = pick(rng, 1, 1, 2, 4)
 	c.Cells = c.Flush * pick(rng, 1, 1, 2, 4)
 	g := p.GroupK()
@@ -343,6 +388,10 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 	lanes := 1
 	if c.AlongK {
 		lanes = c.Lanes
+	}
+	if c.Join > 0 && g%(4*lanes*fields) != 0 { // groups are not whole cells
+		c.Map, c.Join, c.Mirror = "dense", 0, 0
+		fields = CellFields(p.Weight)
 	}
 	for c.RowFields < fields && g%(4*lanes*fields/c.RowFields) != 0 {
 		c.RowFields *= 2

@@ -165,15 +165,23 @@ func (m *machine) Load(t *ir.Tensor, idx []int) (int64, error) {
 }
 
 func loadCode(buf []byte, b *Buffer, p Pos) (int64, error) {
-	code := int64(0)
-	for i, at := range b.Part.Map[p.Field] {
+	code := byte(0)
+	word, number := b.Part.Place(p.Field)
+	for i, at := range b.Part.Map[word] {
 		j := p.Byte + at.Word*b.Part.WordStride
 		if j < 0 || j >= len(buf) {
 			return 0, fmt.Errorf("%s: byte %d of %d", b.Tensor.Name, j, len(buf))
 		}
-		code |= int64(buf[j]>>at.Bit&1) << i
+		code |= buf[j] >> at.Bit & 1 << i
 	}
-	return code, nil
+	if c := b.Part.Codewords; c != nil {
+		joined, ok := c.Code(code, number)
+		if !ok {
+			return 0, fmt.Errorf("%s: no codes have codeword %d", b.Tensor.Name, code)
+		}
+		code = joined
+	}
+	return int64(code), nil
 }
 
 func (m *machine) store(b *Buffer, idx []int, v int64) error {
