@@ -50,20 +50,40 @@ func toyKernel(p ir.Problem, l *tformat.Layout, name string, cols int) gen.Kerne
 
 func code(name string) *lower.Kernel { return &lower.Kernel{Func: &vir.Func{Name: name}} }
 
-// toySpec is two products: one with kernels on two architectures, one of its own
-// levels without.
+// joinedLayout is a packed layout of codewords of three codes.
+func joinedLayout(t testing.TB, w tformat.Weight) *tformat.Layout {
+	words, bits, err := tformat.JoinCodes(len(w.Levels), 3, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := tformat.StringMap(bits, 1)
+	return &tformat.Layout{TileM: 8, RecordK: 12, HeaderBytes: 32, RecordBytes: 32, Parts: []tformat.Part{
+		{Name: tformat.Codes, Base: 32, Map: m, Codewords: words,
+			Digits: []tformat.Digit{{Axis: "m", Div: 1, Mod: 8, Stride: 4}, {Axis: "k", Div: 1, Mod: 4, Stride: 1}},
+			Fields: []tformat.Digit{{Axis: "k", Div: 4, Mod: 3, Stride: 1}}},
+		{Name: tformat.Scales, Elem: tformat.F32, Header: true, Digits: []tformat.Digit{{Axis: "m", Div: 1, Mod: 8, Stride: 4}}},
+	}}
+}
+
+// toySpec is three products: one with kernels on two architectures, one whose codes
+// are in codewords, one of its own levels without kernels.
 func toySpec(t testing.TB) gen.Spec {
 	p := problem(t, "w4-g32", 32)
 	l := gen.PlainLayout(p.Weight)
 	other := gen.PlainLayout(p.Weight)
 	other.HeaderBytes, other.Parts[0].Base, other.Parts[1].Base = 64, other.Parts[0].Base+64, other.Parts[1].Base+64
 	prepare := &gen.Prepare{Schedule: &schedule.PrepareKernel{Problem: p, CountDiv: []int{32, 16}, PadK: 32}, Code: code("q4_big_prepare")}
+	three := problem(t, "ternary", 0)
+	joined := joinedLayout(t, three.Weight)
 	mine := tformat.Weight{Name: "mine", Bits: 2, Levels: []int{-3, -1, 1, 3}, Bound: 2, Per: tformat.PerRow, Scale: tformat.F16}
 	return gen.Spec{Package: "toy", Version: "v1.2.3", Products: []gen.Product{
 		{Name: "Q4", Problem: p, Targets: []gen.Target{
 			{Target: toy{name: "amd64/big"}, Need: []string{"AVX2", "F16C"}, Kernels: []gen.Kernel{toyKernel(p, l, "q4_big_n4", 4), toyKernel(p, l, "q4_big_n1", 1)}, Prepare: prepare},
 			{Target: toy{name: "amd64/small"}, Need: []string{"AVX2"}, Kernels: []gen.Kernel{toyKernel(p, other, "q4_small_n2", 2)}},
 			{Target: toy{name: "arm64/arm"}, Need: []string{"ASIMDDP"}, Kernels: []gen.Kernel{toyKernel(p, l, "q4_arm_n1", 1)}},
+		}},
+		{Name: "Three", Problem: three, Targets: []gen.Target{
+			{Target: toy{name: "amd64/big"}, Need: []string{"AVX2", "F16C"}, Kernels: []gen.Kernel{toyKernel(three, joined, "three_big_n1", 1)}},
 		}},
 		{Name: "Mine", Problem: ir.Problem{Weight: mine, MaxK: 4096}},
 	}}
@@ -123,8 +143,8 @@ func TestRefusals(t *testing.T) {
 		"gen: version: has more than one line":            func(s *gen.Spec) { s.Version = "v1\nfunc" },
 		"gen: product q4: the name must be":               func(s *gen.Spec) { s.Products[0].Name = "q4" },
 		"gen: product Product: the name must be":          func(s *gen.Spec) { s.Products[0].Name = "" },
-		"product Q4: declares Q4, and so does product Q4": func(s *gen.Spec) { s.Products[1].Name = "Q4" },
-		"product Mine: activation group 7":                func(s *gen.Spec) { s.Products[1].Problem.Act.Group = 7 },
+		"product Q4: declares Q4, and so does product Q4": func(s *gen.Spec) { s.Products[2].Name = "Q4" },
+		"product Mine: activation group 7":                func(s *gen.Spec) { s.Products[2].Problem.Act.Group = 7 },
 		"target amd64/small: has no kernel":               func(s *gen.Spec) { s.Products[0].Targets[1].Kernels = nil },
 		"target vulkan/big: is not one that Go packages":  func(s *gen.Spec) { s.Products[0].Targets[1].Target = toy{name: "vulkan/big"} },
 		"target amd64/big: is there twice":                func(s *gen.Spec) { s.Products[0].Targets[1].Target = toy{name: "amd64/big"} },

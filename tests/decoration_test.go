@@ -46,6 +46,13 @@ func cells8(c *search.Choice) { c.Cells, c.Flush, c.Serial = 8, 2, true }
 // dot2 sums into 16 bits, four cells.
 func dot2(c *search.Choice) { c.Dot, c.Below, c.Cells, c.Flush = 2, 0, 4, 2 }
 
+// joined has codewords, one row vector.
+func joined(join, mirror int) func(c *search.Choice) {
+	return func(c *search.Choice) {
+		c.Map, c.Join, c.Mirror, c.Below, c.Rows, c.Block = "words", join, mirror, 0, 1, 1
+	}
+}
+
 // splitK is how the trace of cells8 splits a record.
 var splitK = schedule.Split{Loop: "kc", By: 32, Into: [2]string{"ks", "kk"}}
 
@@ -90,6 +97,8 @@ var pairs = []pair{
 			schedule.Trace{schedule.Pack{Tensor: "codes", Map: "dense",
 				Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "x", "j"}, Fields: []string{"f", "s"}}}}}}},
 	{"pack.map", "w3", choose(nil), choose(func(c *search.Choice) { c.Map = "planes" })},
+	{"pack.join", "ternary", choose(joined(3, 0)), choose(joined(4, 0))},
+	{"pack.mirror", "ternary", choose(joined(3, 0)), choose(joined(3, 3))},
 	{"widen_every.loop", "w2", choose(dot2), variant{dot2, []replacement{
 		{schedule.WidenEvery{Loop: "u"}, schedule.Trace{schedule.WidenEvery{Loop: "ks"}}}}}},
 	{"accumulate.type", "w2", choose(dot2), variant{func(c *search.Choice) { dot2(c); c.Dot = 4; c.Factor = "u" }, []replacement{
