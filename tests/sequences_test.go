@@ -21,6 +21,7 @@ var sequences = []struct{ limit, file, target string }{
 	{"A w2 avx512", "a-w2", "avx512vbmi"},
 	{"A w4 avx512", "a-w4", "avx512vbmi"},
 	{"B w3 avx512", "b-w3", "avx512vbmi"},
+	{"C ternary-1.6 avx512", "c-ternary", "avx512vbmi"},
 	{"D codebook16 avx512", "d-codebook16", "avx512vbmi"},
 	{"H w2 avx2", "h-w2", "avx2"},
 }
