@@ -43,7 +43,7 @@ func actGroups(w format.Weight) []int {
 	case w.Group%256 == 0:
 		return []int{32, 256}
 	}
-	return []int{32}
+	return []int{min(32, w.Group)}
 }
 
 // TestGGUFBlocks packs the blocks of every type that can be read, on every target
@@ -53,6 +53,9 @@ func actGroups(w format.Weight) []int {
 func TestGGUFBlocks(t *testing.T) {
 	near := tolerances(t)
 	for _, typ := range blocks.Types() {
+		if strings.Contains(typ, ":") {
+			continue // a layout of which there is no file: blocks.TestLayouts
+		}
 		onEach(t, typ, func(t *testing.T, p *tmacc.Product, act int) {
 			file := openGGUF(t, blocksFile(typ))
 			x := floats(t, file.Tensor(typ+".x"))
@@ -96,7 +99,7 @@ func tolerances(t *testing.T) map[string][]float64 {
 		}
 	}
 	for _, typ := range blocks.Types() {
-		if out[typ] == nil && typ != tensorI2S {
+		if out[typ] == nil && !strings.HasPrefix(typ, tensorI2S) {
 			t.Fatalf("no tolerance of %s in the table", typ)
 		}
 	}

@@ -117,7 +117,7 @@ func usualActGroup(w format.Weight) int {
 		case w.Group%256 == 0:
 			return 256
 		default:
-			return 32
+			return min(32, w.Group)
 		}
 	}
 	return 0

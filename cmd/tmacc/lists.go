@@ -40,7 +40,7 @@ that -json prints.`,
 		}
 		t := table{head: []string{"format", "bits", "nominal", "scale", "gguf", "levels"}, wide: 5}
 		for _, w := range all {
-			t.add(w.Name, w.Bits, w.Bound, w.Scale.String()+" per "+scope(w), blockType(w.Name), levels(w))
+			t.add(w.Name, w.Bits, w.Bound, w.Scale.String()+" per "+scope(w), blockTypes(w.Name), levels(w))
 		}
 		t.print(c.out, widthOf(c.out))
 		return nil
@@ -56,14 +56,25 @@ func scope(w format.Weight) string {
 	return w.Per.String()
 }
 
-// blockType is the GGUF type that is read into the format of that name, or "-".
-func blockType(name string) string {
+// blockTypes are the GGUF types that are read into the format of that name, or,
+// with what differs from it, into one derived of it; "-" if none.
+func blockTypes(name string) string {
+	var types []string
 	for _, t := range blocks.Types() {
-		if b, err := blocks.Lookup(t); err == nil && b.Weight == name {
-			return t
+		b, err := blocks.Lookup(t)
+		base, differs, derived := strings.Cut(b.Weight, "-")
+		switch {
+		case err != nil || base != name || strings.Contains(t, ":"):
+		case derived:
+			types = append(types, t+" ("+differs+")")
+		default:
+			types = append(types, t)
 		}
 	}
-	return "-"
+	if len(types) == 0 {
+		return "-"
+	}
+	return strings.Join(types, " ")
 }
 
 // levels are the values of w's codes.

@@ -125,22 +125,22 @@ func (o *order) wantFile(path string) error {
 var errNoBlocks = fmt.Errorf("this type is not read; there are %s", strings.Join(blocks.Types(), " "))
 
 func (o *order) wantTensor(t *gguf.Tensor) error {
-	b, err := blocks.Lookup(t.TypeName())
-	if err != nil {
-		return errNoBlocks
-	}
-	w, err := format.Lookup(b.Weight)
-	if err != nil {
-		panic("BUG: blocks: " + err.Error())
-	}
 	k, m, count := t.Shape[0], t.Shape[1], 1
 	for _, n := range t.Shape[2:] { // a stack of matrices
 		count *= n
 	}
-	if _, err := b.Size(m, k); err != nil {
-		return err
+	err := errNoBlocks
+	for _, b := range blocks.Layouts(t.TypeName()) { // whichever it is, the product is the same
+		if _, err = b.Size(m, k); err != nil {
+			continue
+		}
+		w, err := format.Lookup(b.Weight)
+		if err != nil {
+			panic("BUG: blocks: " + err.Error())
+		}
+		return o.want(w, t.Name, m, k, count)
 	}
-	return o.want(w, t.Name, m, k, count)
+	return err
 }
 
 // productName makes the name of a product in Go of that of its format:

@@ -27,10 +27,19 @@ var rows = []Weight{
 	{Name: "tq2_0", Bits: 2, Levels: []int{-1, 0, 1}, Bound: 1.6, Per: PerGroup, Scale: F16, Group: 256},
 	{Name: "q2_0", Bits: 2, Levels: upFrom(-1, 4), Bound: 2, Per: PerGroup, Scale: F16, Group: 64},
 	{Name: "q1_0", Bits: 1, Levels: []int{-1, 1}, Bound: 1, Per: PerGroup, Scale: F16, Group: 128},
+	// ggml's IQ1, IQ2 and IQ3: what the entries of their grids can be, with the sign.
+	// Nominal bits are those of indices and signs in a file.
+	{Name: "iq1", Bits: 3, Levels: []int{-9, -7, -1, 1, 7, 9}, Bound: 1.5, Per: PerGroup, Scale: F32, Group: 32},
+	{Name: "iq2", Bits: 3, Levels: []int{-43, -25, -8, 8, 25, 43}, Bound: 2, Per: PerGroup, Scale: F32, Group: 32},
+	{Name: "iq3_xxs", Bits: 4, Levels: iq3xxs, Bound: 2.875, Per: PerGroup, Scale: F32, Group: 32},
+	{Name: "iq3_s", Bits: 4, Levels: []int{-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15}, Bound: 3.25, Per: PerGroup, Scale: F32, Group: 32},
 }
 
 // iq4nl is the codebook of ggml's IQ4_NL (kvalues_iq4nl, ggml-common.h).
 var iq4nl = []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+// iq3xxs are the levels of ggml's IQ3_XXS (iq3xxs_grid), of both signs.
+var iq3xxs = []int{-62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62}
 
 func upFrom(base, n int) []int {
 	levels := make([]int, n)

@@ -1,13 +1,13 @@
 // Package blocks reads the block types of GGUF tensors into codes and scales. A
-// block type is one row of a table: which weight format it holds and where
-// each bit lies. Types whose scale is not one f16 per block (the K types, MXFP4
-// and so on) have no row.
+// block type is one row of a table (types.go): which weight format it holds and
+// where each bit lies.
 package blocks
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -15,7 +15,7 @@ import (
 
 // Error is a caller's fault: the thing that is wrong and the problem.
 type Error struct {
-	Thing   string // "type Q4_K", "row 3, block 7", "argument data"
+	Thing   string // "type Q8_K", "row 3, block 7", "argument data"
 	Problem string
 }
 
@@ -25,45 +25,27 @@ func errorf(thing, problem string, args ...any) error {
 	return &Error{thing, fmt.Sprintf(problem, args...)}
 }
 
-// Block is a block type. Weight.Bits consecutive bits hold the code of element
-// i of a block, from bit At + sum over Digits of digit(i)*Stride upward, where
-// bit 0 is the least significant of byte 0. The code is these bits XOR Flip.
+// Block is a block type.
 type Block struct {
-	Type   string // as in GGUF
+	Type   string // as in GGUF; of one with several layouts, after a colon, which
 	Weight string // the format it holds, for format.Lookup
-	Values int    // per block
+	Values int    // of a row, per block
 	Bytes  int    // per block
-	At     int
-	Digits []format.Digit
-	Flip   byte
-	Scale  int // byte offset of the block's f16 scale, if the format has one per group
-	Tail   int // bytes after the last block; if the format has one scale per tensor they begin with it, in f32
-}
+	Rows   int    // that a block has Values of each of, one row after the other; 0: 1
+	Tail   int    // bytes after the last block; if the format has one scale per tensor they begin with it, in f32
 
-// table cites block_* of ggml-common.h and dequantize_row_* of ggml-quants.c.
-var table = []Block{
-	// f16 d; the low nibbles are elements 0 to 15, the high ones 16 to 31.
-	{Type: "Q4_0", Weight: "q4_0", Values: 32, Bytes: 18, At: 16, Digits: nibbles},
-	{Type: "IQ4_NL", Weight: "iq4_nl", Values: 32, Bytes: 18, At: 16, Digits: nibbles},
-	// f16 d; int8 q[32]. Flipping the sign bit makes -128..127 count from 0.
-	{Type: "Q8_0", Weight: "q8_0", Values: 32, Bytes: 34, At: 16, Digits: []format.Digit{k(1, 32, 8)}, Flip: 0x80},
-	// Two runs of 32 bytes, in each element j+32*l in bits 2*l of byte j; f16 d.
-	{Type: "TQ2_0", Weight: "tq2_0", Values: 256, Bytes: 66, Digits: []format.Digit{k(1, 32, 8), k(32, 4, 2), k(128, 2, 256)}, Scale: 64},
-	// f16 d; four codes per byte, in order.
-	{Type: "Q2_0", Weight: "q2_0", Values: 64, Bytes: 18, At: 16, Digits: []format.Digit{k(1, 64, 2)}},
-	// f16 d; eight codes per byte, in order.
-	{Type: "Q1_0", Weight: "q1_0", Values: 128, Bytes: 18, At: 16, Digits: []format.Digit{k(1, 128, 1)}},
-	// bitnet.cpp's, as its x86 quantizer and its converters write it
-	// (quantize_i2_s in ggml-bitnet-mad.cpp of microsoft/BitNet): element j+32*l
-	// in bits 6-2*l of byte j.
-	{Type: "I2_S", Weight: "ternary-tensor", Values: 128, Bytes: 32, At: 6, Digits: []format.Digit{k(1, 32, 8), k(32, 4, -2)}, Tail: 32},
-}
+	// How the codes of a block are stored: each at its own place, or three
+	// levels' by fives in a byte, or as entries of a grid.
+	Codes field // of element i; the code is these bits XOR Flip
+	Flip  byte
+	Trits []trits
+	Grid  *grid
 
-var nibbles = []format.Digit{k(1, 16, 8), k(16, 2, 4)}
-
-// k is a digit of the element's number in its block, its stride in bits.
-func k(div, mod, stride int) format.Digit {
-	return format.Digit{Axis: "k", Div: div, Mod: mod, Stride: stride}
+	// What weights share: of group i of the block, and of its super-block. If the
+	// format has one level of scales where the block has two, the scale is
+	// Super * Scale * Unit, exact in f32.
+	Scale, Min, Super, SuperMin number
+	Unit                        float32
 }
 
 // Types lists the block types that Read reads.
@@ -85,30 +67,57 @@ func Lookup(typeName string) (Block, error) {
 	return Block{}, errorf("type "+typeName, "is not one that can be read as codes and scales; there are %s", strings.Join(Types(), " "))
 }
 
+// Layouts are the block types of a GGUF type name: as a rule one, but I2_S, which
+// has other layouts too, of which a file does not say.
+func Layouts(typeName string) []Block {
+	var all []Block
+	for _, b := range table {
+		if name, _, _ := strings.Cut(b.Type, ":"); name == typeName {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
 // Size is the number of bytes of an m by k matrix. A row must be whole blocks.
 func (b Block) Size(m, k int) (int, error) {
 	thing := fmt.Sprintf("%s matrix of %d rows and %d columns", b.Type, m, k)
+	rows := max(b.Rows, 1)
 	switch {
 	case m < 1 || k < 1 || m > (math.MaxInt-b.Tail)/b.Bytes/k:
 		return 0, errorf(thing, "both must be at least 1 and the product must fit an int")
 	case k%b.Values != 0:
-		return 0, errorf(thing, "the columns are not whole blocks of %d", b.Values)
+		return 0, errorf(thing, "the columns are not whole blocks of %d%s", b.Values, b.others())
+	case m%rows != 0:
+		return 0, errorf(thing, "the rows are not whole blocks of %d%s", rows, b.others())
 	}
-	return m*(k/b.Values)*b.Bytes + b.Tail, nil
+	return m/rows*(k/b.Values)*b.Bytes + b.Tail, nil
+}
+
+// others names the other layouts of b's type, for an error that the matrix does
+// not fit this one.
+func (b Block) others() string {
+	name, _, _ := strings.Cut(b.Type, ":")
+	var others []string
+	for _, o := range Layouts(name) {
+		if o.Type != b.Type {
+			others = append(others, o.Type)
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return "; if it was written in another layout, read it as " + strings.Join(others, " or ")
 }
 
 // Read is the matrix of m rows of k weights that data holds in blocks of a GGUF
-// type: its format, and its codes and scales, ready for format.Pack. Scales
-// keep their bits. A forbidden code and a scale that is not finite are errors
-// that name row and block.
+// type: its format, and its codes and scales, ready for format.Pack. What the
+// weights dequantize to has the bits that ggml makes of them. A forbidden code
+// and a scale that is not finite are errors that name row and block.
 func Read(typeName string, data []byte, m, k int) (format.Weight, format.Source, error) {
 	b, err := Lookup(typeName)
 	if err != nil {
 		return format.Weight{}, format.Source{}, err
-	}
-	w, err := format.Lookup(b.Weight)
-	if err != nil {
-		panic("BUG: blocks: " + err.Error())
 	}
 	size, err := b.Size(m, k)
 	if err != nil {
@@ -117,69 +126,145 @@ func Read(typeName string, data []byte, m, k int) (format.Weight, format.Source,
 	if len(data) != size {
 		return format.Weight{}, format.Source{}, errorf("argument data", "has %d bytes; a %s matrix of %d rows and %d columns has %d", len(data), typeName, m, k, size)
 	}
-	src := format.Source{Codes: make([]byte, m*k), Scales: make([]float32, w.ScaleCount(m, k))}
-	if err := b.codes(src.Codes, w, data, k); err != nil {
+	r := reader{Block: b, w: b.weight(), k: k, data: data[:size-b.Tail], tail: data[size-b.Tail:]}
+	r.src.Codes = make([]byte, m*k)
+	if err := r.codes(); err != nil {
 		return format.Weight{}, format.Source{}, err
 	}
-	if err := b.scales(src.Scales, w, data, k); err != nil {
+	if err := r.shared(); err != nil {
 		return format.Weight{}, format.Source{}, err
 	}
-	return w, src, nil
+	return r.w, r.src, nil
 }
 
-// place is where the code of an element lies in its block.
-type place struct{ at, shift int }
-
-func (b Block) places() []place {
-	places := make([]place, b.Values)
-	for i := range places {
-		bit := b.At
-		for _, d := range b.Digits {
-			bit += d.At(i) * d.Stride
-		}
-		places[i] = place{bit / 8, bit % 8}
+// weight is the format that b holds.
+func (b Block) weight() format.Weight {
+	w, err := format.Lookup(b.Weight)
+	if err != nil {
+		panic("BUG: blocks: " + b.Type + ": " + err.Error())
 	}
-	return places
+	return w
 }
 
-func (b Block) codes(codes []byte, w format.Weight, data []byte, k int) error {
-	mask := byte(1<<w.Bits - 1)
-	places := b.places()
-	for i := 0; len(codes) > 0; i++ {
-		block := data[i*b.Bytes:][:b.Bytes]
-		for j, p := range places {
-			c := block[p.at]>>p.shift&mask ^ b.Flip
-			if int(c) >= len(w.Levels) {
-				return errorf(b.name(i, k), "element %d has code %d, which %s forbids; codes are 0 to %d", j, c, b.Type, len(w.Levels)-1)
+// reader reads one matrix.
+type reader struct {
+	Block
+	w    format.Weight
+	k    int
+	data []byte // the blocks
+	tail []byte
+	src  format.Source
+}
+
+// name names block i.
+func (r *reader) name(i int) string {
+	perRow := r.k / r.Values
+	return fmt.Sprintf("row %d, block %d", i/perRow*max(r.Rows, 1), i%perRow)
+}
+
+// codes reads the codes of all blocks.
+func (r *reader) codes() error {
+	decode, elements := r.decoder(), r.Values*max(r.Rows, 1)
+	block := make([]byte, elements)
+	for i := range len(r.data) / r.Bytes {
+		decode(block, r.data[i*r.Bytes:][:r.Bytes])
+		if len(r.w.Levels) < 1<<r.w.Bits {
+			if j := slices.IndexFunc(block, func(c byte) bool { return int(c) >= len(r.w.Levels) }); j >= 0 {
+				return errorf(r.name(i), "element %d has code %d, which %s forbids; codes are 0 to %d", j, block[j], r.Type, len(r.w.Levels)-1)
 			}
-			codes[j] = c
 		}
-		codes = codes[b.Values:]
+		perRow := r.k / r.Values
+		for row := range max(r.Rows, 1) {
+			copy(r.src.Codes[(i/perRow*max(r.Rows, 1)+row)*r.k+i%perRow*r.Values:], block[row*r.Values:][:r.Values])
+		}
 	}
 	return nil
 }
 
-// name names block i of a matrix of k columns.
-func (b Block) name(i, k int) string {
-	perRow := k / b.Values
-	return fmt.Sprintf("row %d, block %d", i/perRow, i%perRow)
+// decoder makes the function that reads the codes of one block.
+func (r *reader) decoder() func(codes, block []byte) {
+	switch {
+	case r.Grid != nil:
+		return r.Grid.decoder(r.Values)
+	case r.Trits != nil:
+		return func(codes, block []byte) {
+			for _, t := range r.Trits {
+				codes = t.decode(codes, block)
+			}
+		}
+	}
+	at := r.Codes.places(r.Values * max(r.Rows, 1))
+	return func(codes, block []byte) {
+		for j := range codes {
+			codes[j] = byte(at.get(block, j)) ^ r.Flip
+		}
+	}
 }
 
-func (b Block) scales(scales []float32, w format.Weight, data []byte, k int) error {
+// shared reads what weights share.
+func (r *reader) shared() error {
+	w, src := r.w, &r.src
 	if w.Per == format.PerTensor {
-		scales[0] = math.Float32frombits(binary.LittleEndian.Uint32(data[len(data)-b.Tail:]))
-		if !finite(scales[0]) {
-			return errorf("tensor", "scale %v is not finite", scales[0])
+		src.Scales = []float32{math.Float32frombits(binary.LittleEndian.Uint32(r.tail))}
+		if !finite(src.Scales[0]) {
+			return errorf("tensor", "scale %v is not finite", src.Scales[0])
 		}
 		return nil
 	}
-	for i := range scales {
-		scales[i] = format.HalfToFloat32(binary.LittleEndian.Uint16(data[i*b.Bytes+b.Scale:]))
-		if !finite(scales[i]) {
-			return errorf(b.name(i, k), "scale %v is not finite", scales[i])
+	for _, x := range []struct {
+		has  bool
+		of   number
+		span int // weights of a row that share one
+		noun string
+		to   *[]float32
+	}{
+		{true, r.Scale, w.Group, "scale", &src.Scales},
+		{w.Min, r.Min, w.Group, "minimum", &src.Mins},
+		{w.Super > 0, r.Super, w.Super, "super-scale", &src.Supers},
+		{w.Super > 0 && w.Min, r.SuperMin, w.Super, "super-minimum", &src.SuperMins},
+	} {
+		if !x.has {
+			continue
+		}
+		var err error
+		if *x.to, err = r.numbers(x.of, r.Values/x.span, x.noun); err != nil {
+			return err
 		}
 	}
+	return r.fold()
+}
+
+// fold multiplies two levels of scales where the format has one.
+func (r *reader) fold() error {
+	if r.w.Super > 0 || r.Super.bits == nil {
+		return nil
+	}
+	supers, err := r.numbers(r.Super, 1, "scale")
+	if err != nil {
+		return err
+	}
+	groups := r.Values / r.w.Group
+	for i := range r.src.Scales {
+		r.src.Scales[i] *= supers[i/groups] * r.Unit
+	}
 	return nil
+}
+
+// numbers reads count numbers of each block.
+func (r *reader) numbers(n number, count int, noun string) ([]float32, error) {
+	at, blocks := n.bits.places(count), len(r.data)/r.Bytes
+	all := make([]float32, 0, blocks*count)
+	for i := range blocks {
+		block := r.data[i*r.Bytes:][:r.Bytes]
+		for j := range count {
+			v := n.as(at.get(block, j))
+			if !finite(v) {
+				return nil, errorf(r.name(i), "%s %v is not finite", noun, v)
+			}
+			all = append(all, v)
+		}
+	}
+	return all, nil
 }
 
 func finite(f float32) bool { return f-f == 0 }

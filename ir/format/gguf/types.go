@@ -54,14 +54,14 @@ var types = map[Type]typeInfo{
 
 // i2s is the id of bitnet.cpp's I2_S in the forks of llama.cpp that write it
 // (Eddie-Wang1120, ik_llama.cpp); the main line once used it for IQ4_NL_4_4,
-// which takes more than twice the bytes. n values, a multiple of 128, take n/4
+// which takes more than twice the bytes. n values, a multiple of 4, take n/4
 // bytes, then come 32 bytes that begin with the f32 scale of the tensor
 // (quantize_i2_s of microsoft/BitNet).
 const i2s Type = 36
 
 // i2sBytes is the size of a tensor of n I2_S values, -1 if n is not possible.
 func i2sBytes(n int) int64 {
-	if n%128 != 0 {
+	if n%4 != 0 {
 		return -1
 	}
 	return int64(n)/4 + 32

@@ -1,0 +1,151 @@
+package blocks
+
+import (
+	"math"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// piece is consecutive bits of a number: Width of them, for number i of a block
+// from bit At + sum over Digits of digit(i)*Stride upward, where bit 0 is the
+// least significant of byte 0.
+type piece struct {
+	Width  int
+	At     int
+	Digits []format.Digit
+}
+
+// field is the bits of a number, the lowest piece first.
+type field []piece
+
+func bits(width, at int, digits ...format.Digit) piece { return piece{width, at, digits} }
+
+// k is a digit of a number's index in its block, its stride in bits.
+func k(div, mod, stride int) format.Digit {
+	return format.Digit{Axis: "k", Div: div, Mod: mod, Stride: stride}
+}
+
+// nibbles are 16 bytes from a byte offset: the low halves are elements 0 to 15,
+// the high ones 16 to 31.
+func nibbles(offset int) piece { return bits(4, 8*offset, k(1, 16, 8), k(16, 2, 4)) }
+
+// number is bits and what they mean.
+type number struct {
+	bits field
+	as   func(uint32) float32
+}
+
+// half is an f16 at a byte offset.
+func half(offset int) number { return number{field{bits(16, 8*offset)}, halfOf} }
+
+// minus is the number with the other sign: a minimum is subtracted.
+func minus(n number) number {
+	return number{n.bits, func(v uint32) float32 { return -n.as(v) }}
+}
+
+func whole(pieces ...piece) number {
+	return number{pieces, func(v uint32) float32 { return float32(v) }}
+}
+
+func int8s(pieces ...piece) number {
+	return number{pieces, func(v uint32) float32 { return float32(int8(v)) }}
+}
+
+func less32(pieces ...piece) number {
+	return number{pieces, func(v uint32) float32 { return float32(int(v) - 32) }}
+}
+
+func odd(pieces ...piece) number {
+	return number{pieces, func(v uint32) float32 { return float32(2*v + 1) }}
+}
+
+func halfOf(v uint32) float32 { return format.HalfToFloat32(uint16(v)) }
+
+// e8m0 is half of 2^(v-127): ggml counts levels in halves.
+func e8m0(v uint32) float32 { return float32(math.Ldexp(1, int(v)-128)) }
+
+// ue4m3 is half of an unsigned number of 4 bits of exponent and 3 of fraction. The
+// NaN is 0, and with the unused bit 7 set 240, as ggml has it.
+func ue4m3(v uint32) float32 {
+	exp, frac := int(v>>3&15), int(v&7)
+	switch {
+	case v == 0x7f:
+		return 0
+	case exp == 0:
+		return float32(math.Ldexp(float64(frac), -10))
+	}
+	return float32(math.Ldexp(float64(8+frac), exp-11))
+}
+
+// places are the places of a field's pieces for the first numbers of a block.
+type places struct {
+	pieces []placed
+}
+
+type placed struct {
+	at    []int32 // bit of each number
+	width int
+	shift int // in the number
+}
+
+func (f field) places(count int) places {
+	var p places
+	shift := 0
+	for _, x := range f {
+		at := make([]int32, count)
+		for i := range at {
+			bit := x.At
+			for _, d := range x.Digits {
+				bit += d.At(i) * d.Stride
+			}
+			at[i] = int32(bit)
+		}
+		p.pieces = append(p.pieces, placed{at, x.Width, shift})
+		shift += x.Width
+	}
+	return p
+}
+
+// width is the number of bits of f.
+func (f field) width() int {
+	n := 0
+	for _, x := range f {
+		n += x.Width
+	}
+	return n
+}
+
+// get is number i of a block.
+func (p *places) get(block []byte, i int) uint32 {
+	var v uint32
+	for _, x := range p.pieces {
+		v |= extract(block, int(x.at[i]), x.width) << x.shift
+	}
+	return v
+}
+
+// extract is up to 16 bits of a block.
+func extract(block []byte, at, width int) uint32 {
+	first, last := at>>3, (at+width-1)>>3
+	v := uint32(block[first])
+	for i := first + 1; i <= last; i++ {
+		v |= uint32(block[i]) << (8 * (i - first))
+	}
+	return v >> (at & 7) & (1<<width - 1)
+}
+
+// trits are bytes of a block that hold several codes of three levels each: byte b
+// is the code's digits in base 3 behind the point, as a fixed-point number of 8 bits
+// rounded up. The first code of each byte comes first, then the second of each.
+type trits struct{ Offset, Bytes, PerByte int }
+
+// decode reads codes and returns what is left of them.
+func (t trits) decode(codes, block []byte) []byte {
+	for n, power := 0, byte(1); n < t.PerByte; n, power = n+1, power*3 {
+		for i, b := range block[t.Offset:][:t.Bytes] {
+			codes[i] = byte(uint16(b*power) * 3 >> 8)
+		}
+		codes = codes[t.Bytes:]
+	}
+	return codes
+}
