@@ -208,8 +208,14 @@ func weight(w format.Weight) *jen.Statement {
 	if w.Group > 0 {
 		pairs = append(pairs, "Group", w.Group)
 	}
+	if w.Super > 0 {
+		pairs = append(pairs, "Super", w.Super)
+	}
 	if w.Zero {
 		pairs = append(pairs, "Zero", true)
+	}
+	if w.Min {
+		pairs = append(pairs, "Min", true)
 	}
 	return ft("Weight").Add(fields(pairs...))
 }

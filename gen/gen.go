@@ -320,7 +320,7 @@ func chunkOf(k *schedule.Kernel) (int, bool) {
 }
 
 // PlainLayout is a packed layout for products without kernels: tiles of 16 rows,
-// records of 64 elements of K or of one group, 8 elements of a row to a cell.
+// records of 64 elements of K, one group or one super-block, 8 elements of a row to a cell.
 func PlainLayout(w format.Weight) *format.Layout {
 	const rows, cell = 16, 8
 	bits, words, err := format.DenseMap(w.Bits, cell)
@@ -329,28 +329,29 @@ func PlainLayout(w format.Weight) *format.Layout {
 	}
 	l := &format.Layout{TileM: rows, RecordK: 64}
 	if w.Group > 0 {
-		l.RecordK = w.Group
+		l.RecordK = w.Unit()
 	}
 	row := func(stride int) format.Digit { return format.Digit{Axis: "m", Div: 1, Mod: rows, Stride: stride} }
-	scales := format.Part{Name: format.Scales, Elem: w.Scale, Header: w.Group == 0, Digits: []format.Digit{row(w.Scale.Bytes())}}
 	codes := format.Part{
 		Name: format.Codes, Map: bits, WordStride: 1,
 		Digits: []format.Digit{row(words), {Axis: "k", Div: cell, Mod: l.RecordK / cell, Stride: rows * words}},
 		Fields: []format.Digit{{Axis: "k", Div: 1, Mod: cell, Stride: 1}},
 	}
 	l.RecordBytes = rows * words * l.RecordK / cell
-	if scales.Header {
-		l.HeaderBytes = rows * w.Scale.Bytes()
-		codes.Base = l.HeaderBytes
-		l.Parts = []format.Part{codes, scales}
-		return l
+	for _, x := range w.Shared() {
+		p := format.Part{Name: x.Name, Elem: x.Elem, Base: l.RecordBytes, Digits: []format.Digit{row(x.Elem.Bytes())}}
+		size := rows * x.Elem.Bytes()
+		if x.Span == 0 {
+			p.Header, p.Base = true, 0
+			l.HeaderBytes, codes.Base = size, size
+		} else {
+			if n := l.RecordK / x.Span; n > 1 {
+				p.Digits = append(p.Digits, format.Digit{Axis: "k", Div: x.Span, Mod: n, Stride: size})
+			}
+			l.RecordBytes += size * (l.RecordK / x.Span)
+		}
+		l.Parts = append(l.Parts, p)
 	}
-	scales.Base = l.RecordBytes
-	l.RecordBytes += rows * w.Scale.Bytes()
-	l.Parts = []format.Part{codes, scales}
-	if w.Zero {
-		l.Parts = append(l.Parts, format.Part{Name: format.Zeros, Elem: format.I8, Base: l.RecordBytes, Digits: []format.Digit{row(1)}})
-		l.RecordBytes += rows
-	}
+	l.Parts = append([]format.Part{codes}, l.Parts...)
 	return l
 }

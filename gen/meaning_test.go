@@ -17,7 +17,8 @@ func TestMeaning(t *testing.T) {
 		weight  string
 		act     int
 		m, n, k int
-	}{{"w4", 0, 3, 2, 37}, {"ternary-tensor", 0, 17, 1, 130}, {"w3-g48-z", 16, 18, 3, 144}, {"iq4_nl", 32, 5, 2, 96}, {"w2-g128", 32, 4, 2, 256}} {
+	}{{"w4", 0, 3, 2, 37}, {"ternary-tensor", 0, 17, 1, 130}, {"w3-g48-z", 16, 18, 3, 144}, {"iq4_nl", 32, 5, 2, 96}, {"w2-g128", 32, 4, 2, 256},
+		{"w4-g32-m", 16, 5, 2, 96}, {"w2-g16-s64-m", 0, 17, 2, 128}, {"w3-g32-s64-i8", 32, 3, 1, 192}, {"w4-g32-s64-i8-z", 0, 3, 2, 64}, {"w4-row-bf16", 0, 3, 2, 40}} {
 		p := problem(t, c.weight, c.act)
 		rng := rand.New(rand.NewPCG(3, 4))
 		in, src := weights(p.Weight, c.m, c.k, rng)
@@ -49,30 +50,34 @@ func TestMeaning(t *testing.T) {
 
 // weights is a random matrix, as the tensor expressions and as callers have it.
 func weights(w tformat.Weight, m, k int, rng *rand.Rand) (map[string]*ir.Array, tformat.Source) {
-	src := tformat.Source{Codes: make([]byte, m*k), Scales: make([]float32, w.ScaleCount(m, k))}
-	perRow := max(w.ScalesPerRow(k), 1)
-	in := map[string]*ir.Array{"codes": ir.NewArray(m, k), "scales": ir.NewArray(m, perRow)}
+	src := w.NewSource(make([]byte, m*k), m, k, func(x tformat.Shared, _ int) float32 {
+		if x.Elem.Bits() == 8 {
+			return x.Elem.Round(float32(rng.IntN(512) - 256))
+		}
+		return x.Elem.Round(float32(rng.NormFloat64()))
+	})
+	in := map[string]*ir.Array{"codes": ir.NewArray(m, k)}
 	for i := range src.Codes {
 		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
 		in["codes"].V[i] = int64(src.Codes[i])
 	}
-	for i := range src.Scales {
-		src.Scales[i] = tformat.HalfToFloat32(tformat.HalfFromFloat32(float32(rng.NormFloat64())))
-	}
-	for i := range in["scales"].V {
-		s := src.Scales[i%len(src.Scales)]
-		in["scales"].V[i] = int64(math.Float32bits(s))
-		if w.Scale == tformat.F16 {
-			in["scales"].V[i] = int64(tformat.HalfFromFloat32(s))
+	for _, x := range w.Shared() {
+		perRow := max(w.Count(x, m, k)/m, 1)
+		a := ir.NewArray(m, perRow)
+		for i := range a.V {
+			v := src.Number(x, w.Index(x, i/perRow, i%perRow*x.Span, k))
+			switch x.Elem {
+			case tformat.U8, tformat.I8:
+				a.V[i] = int64(v)
+			case tformat.F16:
+				a.V[i] = int64(tformat.HalfFromFloat32(v))
+			case tformat.BF16:
+				a.V[i] = int64(math.Float32bits(v) >> 16)
+			default:
+				a.V[i] = int64(math.Float32bits(v))
+			}
 		}
-	}
-	if w.Zero {
-		src.Zeros = make([]int8, len(src.Scales))
-		in["zeros"] = ir.NewArray(m, perRow)
-		for i := range src.Zeros {
-			src.Zeros[i] = int8(rng.Uint32())
-			in["zeros"].V[i] = int64(src.Zeros[i])
-		}
+		in[x.Name] = a
 	}
 	return in, src
 }

@@ -270,7 +270,7 @@ func (b *lutBuilder) indices(part, start int, digit digitOf) {
 
 // recombine adds the stages from lookups to the integer sum of the product.
 func (b *lutBuilder) recombine(sum *Tensor) {
-	t, first := b.p.Tensors(), b.p.firstK()
+	t, first := b.p.Tensors(), b.p.FirstK()
 	lut := &Tensor{Name: "lut", Elem: format.I32, Dims: []string{"n", "m", "p", "g"}}
 	total := &Tensor{Name: "total", Elem: format.I32, Dims: []string{"n", "m", "g"}}
 	sums := Read{t.Sums, []Expr{Axis{"n"}, first}}

@@ -23,9 +23,6 @@ func (p Problem) Validate() error {
 	if err := p.Weight.Validate(); err != nil {
 		return err
 	}
-	if w := p.Weight; w.Super > 0 || w.Min || w.Scale == format.BF16 {
-		return fmt.Errorf("weight %s: products of two-level scales, minimums and bf16 scales cannot be computed yet", w)
-	}
 	switch g := p.Act.Group; {
 	case g < 0 || g%16 != 0 || g > 1<<16:
 		return fmt.Errorf("activation group %d: want 0 (one scale per row) or a multiple of 16 up to 65536", g)
@@ -67,29 +64,42 @@ func block(g int) int {
 
 // Tensors of a product, by the names every later stage uses.
 type Tensors struct {
-	Codes, Scales, Zeros, Act, Sums, ActScale *Tensor
+	Codes, Act, Sums, ActScale             *Tensor
+	Scales, Zeros, Mins, Supers, SuperMins *Tensor // nil if the format has none
 }
 
-// Tensors declares the inputs of p's product. Scales and zeros are indexed by
-// the element (m, k) they apply to, as are the activation's sums and scales. A
-// scale of the whole tensor is given once per row, as one per row is.
+// Tensors declares the inputs of p's product. What weights share is indexed by
+// the element (m, k) it applies to, as are the activation's sums and scales. A
+// scale of the whole tensor is given once per row, as one per row is. A bf16 is
+// read as the u16 of its bits.
 func (p Problem) Tensors() Tensors {
-	w := p.Weight
-	per := -1
-	if w.Per == format.PerGroup {
-		per = w.Group
-	}
 	t := Tensors{
 		Codes:    &Tensor{Name: "codes", Elem: format.U8, Dims: []string{"m", "k"}},
-		Scales:   &Tensor{Name: "scales", Elem: w.Scale, Dims: []string{"m", "k"}, Block: per},
 		Act:      &Tensor{Name: "act", Elem: format.I8, Dims: []string{"n", "k"}},
 		Sums:     &Tensor{Name: "sums", Elem: format.I32, Dims: []string{"n", "k"}, Block: block(p.GroupK())},
 		ActScale: &Tensor{Name: "ascale", Elem: format.F32, Dims: []string{"n", "k"}, Block: block(p.Act.Group)},
 	}
-	if w.Zero {
-		t.Zeros = &Tensor{Name: "zeros", Elem: format.I8, Dims: []string{"m", "k"}, Block: per}
+	to := map[string]**Tensor{format.Scales: &t.Scales, format.Zeros: &t.Zeros, format.Mins: &t.Mins,
+		format.Supers: &t.Supers, format.SuperMins: &t.SuperMins}
+	for _, x := range p.Weight.Shared() {
+		elem := x.Elem
+		if elem == format.BF16 {
+			elem = format.U16
+		}
+		*to[x.Name] = &Tensor{Name: x.Name, Elem: elem, Dims: []string{"m", "k"}, Block: block(x.Span)}
 	}
 	return t
+}
+
+// Shared lists the tensors of what weights share, scales first.
+func (t Tensors) Shared() []*Tensor {
+	var list []*Tensor
+	for _, x := range []*Tensor{t.Scales, t.Zeros, t.Mins, t.Supers, t.SuperMins} {
+		if x != nil {
+			list = append(list, x)
+		}
+	}
+	return list
 }
 
 // AllK is the expression of the element of K that stage axes g and k stand for.
@@ -100,8 +110,8 @@ func (p Problem) AllK() Expr {
 	return Axis{"k"}
 }
 
-// firstK is the expression of the first element of K of group g.
-func (p Problem) firstK() Expr {
+// FirstK is the expression of the first element of K of group g.
+func (p Problem) FirstK() Expr {
 	if g := p.GroupK(); g > 0 {
 		return Binary{Mul, Axis{"g"}, I32(g)}
 	}
@@ -111,10 +121,12 @@ func (p Problem) firstK() Expr {
 // Matmul is the product as the definition has it:
 //
 //	sum[n, m, g] i32 = sum over k of (levels[codes[m, gG+k]] - zeros[m, gG+k]) * act[n, gG+k]
-//	out[n, m]    f32 = sum over g, ascending, of f32(sum) * (scale * ascale)
+//	out[n, m]    f32 = sum over g, ascending, of f32(sum) * (scale * ascale) - min * (f32(sums) * ascale)
 //
-// every product rounded to f32 before the add, then every NaN made canonical.
-// Without groups there is one g.
+// with the second product only if the format has minimums, and with two levels
+// scale = super * f32(sub-scale) and min likewise. Every product and difference is
+// rounded to f32 before the add, then every NaN made canonical. Without groups
+// there is one g.
 func Matmul(p Problem) *Graph {
 	t, k := p.Tensors(), p.AllK()
 	n, m := Dim{Name: "n", Run: "N", Div: 1}, Dim{Name: "m", Run: "M", Div: 1}
@@ -125,32 +137,72 @@ func Matmul(p Problem) *Graph {
 	mk, nk := []Expr{Axis{"m"}, k}, []Expr{Axis{"n"}, k}
 
 	var w Expr = Lookup{p.Weight.Levels, format.I32, Read{t.Codes, mk}}
-	in := []*Tensor{t.Codes, t.Scales, t.Act, t.Sums, t.ActScale}
+	in := append([]*Tensor{t.Codes, t.Scales, t.Act, t.Sums, t.ActScale}, t.Shared()[1:]...)
 	if t.Zeros != nil {
 		w = Binary{Sub, w, Cast{format.I32, Read{t.Zeros, mk}}}
-		in = append(in, t.Zeros)
 	}
 	sum := &Tensor{Name: "sum", Elem: format.I32, Dims: []string{"n", "m", "g"}}
 	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
 	out := &Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	nm := []Expr{Axis{"n"}, Axis{"m"}}
-	first := p.firstK()
-	scale := Binary{Mul, ScaleF32(t.Scales, Axis{"m"}, first), Read{t.ActScale, []Expr{Axis{"n"}, first}}}
 	return &Graph{in, []Stage{
 		{Out: sum, Axes: []Dim{n, m, g}, Reduce: []Dim{kk}, Combine: Add,
 			Body: Binary{Mul, w, Cast{format.I32, Read{t.Act, nk}}}},
 		{Out: acc, Axes: []Dim{n, m}, Reduce: []Dim{g}, Combine: Add,
-			Body: Binary{Mul, Unary{CvtF32, Read{sum, append(nm[:2:2], Axis{"g"})}}, scale}},
+			Body: p.Scaled(Read{sum, append(nm[:2:2], Axis{"g"})}, p.Scale(), p.Least())},
 		{Out: out, Axes: []Dim{n, m}, Body: Unary{CanonNaN, Read{acc, nm}}},
 	}}
 }
 
-// ScaleF32 reads a scale stored as f16 or f32 as an f32.
-func ScaleF32(t *Tensor, index ...Expr) Expr {
-	if t.Elem == format.F16 {
-		return Unary{CvtHalf, Read{t, index}}
+// Scaled is what the integer sum of group g adds to the float sum, from the
+// group's Scale and, with minimums, its Least.
+func (p Problem) Scaled(sum, scale, least Expr) Expr {
+	term := Binary{Mul, Unary{CvtF32, sum}, scale}
+	if !p.Weight.Min {
+		return term
 	}
-	return Read{t, index}
+	return Binary{Sub, term, least}
+}
+
+// Scale is the scale of weight times that of activation, of group g.
+func (p Problem) Scale() Expr {
+	t := p.Tensors()
+	return Binary{Mul, p.weightF32(t.Scales, t.Supers), Read{t.ActScale, []Expr{Axis{"n"}, p.FirstK()}}}
+}
+
+// Least is what the minimum of group g subtracts, nil without minimums: the
+// minimum times the sum of the activations, which is scaled first because that is
+// the same for all rows.
+func (p Problem) Least() Expr {
+	if !p.Weight.Min {
+		return nil
+	}
+	t := p.Tensors()
+	at := []Expr{Axis{"n"}, p.FirstK()}
+	return Binary{Mul, p.weightF32(t.Mins, t.SuperMins), Binary{Mul, Unary{CvtF32, Read{t.Sums, at}}, Read{t.ActScale, at}}}
+}
+
+// weightF32 is a number of group g, times that of its super-block if there is one.
+func (p Problem) weightF32(t, super *Tensor) Expr {
+	at := []Expr{Axis{"m"}, p.FirstK()}
+	if super == nil {
+		return f32Of(t, at)
+	}
+	return Binary{Mul, f32Of(super, at), f32Of(t, at)}
+}
+
+// f32Of reads a number as an f32.
+func f32Of(t *Tensor, at []Expr) Expr {
+	read := Read{t, at}
+	switch t.Elem {
+	case format.F16:
+		return Unary{CvtHalf, read}
+	case format.U16: // the bits of a bf16
+		return Unary{Bits, Binary{Shl, Cast{format.I32, read}, I32(16)}}
+	case format.U8, format.I8:
+		return Unary{CvtF32, Cast{format.I32, read}}
+	}
+	return read
 }
 
 // TinyAmax is the bits of 2^-100, the smallest absolute maximum a group is

@@ -43,7 +43,7 @@ func randomProduct(rng *rand.Rand, p Problem, m, n, k int) product {
 	w, groupK := p.Weight, p.GroupK()
 	c := product{p, m, n, k, map[string]*Array{
 		"codes": NewArray(m, k), "act": NewArray(n, k),
-		"scales": NewArray(m, blocks(k, w.Group)), "sums": NewArray(n, blocks(k, groupK)),
+		"sums":   NewArray(n, blocks(k, groupK)),
 		"ascale": NewArray(n, blocks(k, p.Act.Group)),
 	}}
 	for i := range c.in["codes"].V {
@@ -62,21 +62,27 @@ func randomProduct(rng *rand.Rand, p Problem, m, n, k int) product {
 		}
 		c.in["sums"].V[i/k*blocks(k, groupK)+i%k/span] += int64(v)
 	}
-	for i := range c.in["scales"].V {
-		f := float32(rng.NormFloat64())
-		c.in["scales"].V[i] = f32bits(f)
-		if w.Scale == format.F16 {
-			c.in["scales"].V[i] = int64(format.HalfFromFloat32(f))
-		}
-	}
 	for i := range c.in["ascale"].V {
 		c.in["ascale"].V[i] = f32bits(float32(rng.ExpFloat64()))
 	}
-	if w.Zero {
-		c.in["zeros"] = NewArray(m, blocks(k, w.Group))
-		for i := range c.in["zeros"].V {
-			c.in["zeros"].V[i] = int64(rng.Intn(256) - 128)
+	for _, x := range w.Shared() {
+		a := NewArray(m, blocks(k, x.Span))
+		for i := range a.V {
+			f := float32(rng.NormFloat64())
+			switch x.Elem {
+			case format.U8:
+				a.V[i] = int64(rng.Intn(256))
+			case format.I8:
+				a.V[i] = int64(rng.Intn(256) - 128)
+			case format.F16:
+				a.V[i] = int64(format.HalfFromFloat32(f))
+			case format.BF16:
+				a.V[i] = f32bits(f) >> 16
+			default:
+				a.V[i] = f32bits(f)
+			}
 		}
+		c.in[x.Name] = a
 	}
 	return c
 }
@@ -92,35 +98,52 @@ func plainMatmul(c product) []uint32 {
 		for m := range c.m {
 			acc := float32(0)
 			for first := 0; first < c.k; first += groupK {
-				sum, scaleAt := 0, 0
-				if w.Per == format.PerGroup {
-					scaleAt = m*blocks(c.k, w.Group) + first/w.Group
-				} else {
-					scaleAt = m
-				}
-				for k := first; k < min(first+groupK, c.k); k++ {
-					level := w.Levels[c.in["codes"].V[m*c.k+k]]
-					if w.Zero {
-						level -= int(c.in["zeros"].V[scaleAt])
+				shared := map[string]float32{}
+				for _, x := range w.Shared() {
+					at := m * blocks(c.k, x.Span)
+					if x.Span > 0 {
+						at += first / x.Span
 					}
-					sum += level * int(c.in["act"].V[n*c.k+k])
+					shared[x.Name] = number(x.Elem, c.in[x.Name].V[at])
 				}
-				scale := math.Float32frombits(uint32(c.in["scales"].V[scaleAt]))
-				if w.Scale == format.F16 {
-					scale = format.HalfToFloat32(uint16(c.in["scales"].V[scaleAt]))
+				sum, acts := 0, 0
+				for k := first; k < min(first+groupK, c.k); k++ {
+					level := w.Levels[c.in["codes"].V[m*c.k+k]] - int(shared["zeros"])
+					sum += level * int(c.in["act"].V[n*c.k+k])
+					acts += int(c.in["act"].V[n*c.k+k])
+				}
+				scale, least := shared["scales"], shared["mins"]
+				if w.Super > 0 {
+					scale, least = float32(scale*shared["supers"]), float32(least*shared["supermins"])
 				}
 				actAt := n
 				if g := c.p.Act.Group; g > 0 {
 					actAt = n*blocks(c.k, g) + first/g
 				}
-				both := float32(scale * math.Float32frombits(uint32(c.in["ascale"].V[actAt])))
-				term := float32(float32(int32(sum)) * both)
+				ascale := math.Float32frombits(uint32(c.in["ascale"].V[actAt]))
+				term := float32(float32(int32(sum)) * float32(scale*ascale))
+				if w.Min {
+					term = float32(term - float32(least*float32(float32(acts)*ascale)))
+				}
 				acc = float32(acc + term)
 			}
 			out[n*c.m+m] = canonical(acc)
 		}
 	}
 	return out
+}
+
+// number is the value of a stored number.
+func number(elem format.DType, raw int64) float32 {
+	switch elem {
+	case format.U8, format.I8:
+		return float32(raw)
+	case format.F16:
+		return format.HalfToFloat32(uint16(raw))
+	case format.BF16:
+		return math.Float32frombits(uint32(raw) << 16)
+	}
+	return math.Float32frombits(uint32(raw))
 }
 
 func canonical(x float32) uint32 {

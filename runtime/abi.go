@@ -3,21 +3,30 @@
 // imports none of the compiler.
 package runtime
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir
 // parameters: Rows rows times Cols columns over all of K.
 //
-// Out receives a dense tile, out[n*Rows + m], f32. Codes, Scales and Zeros point
-// at the first of the rows in the packed matrix; Act, Sums and ActScale at the
-// column block in the activation buffer. Count is the trip count of the loop
-// over K: ceil(K / StepK).
+// Out receives a dense tile, out[n*Rows + m], f32. Weights point at the first of
+// the rows in each of the parts of the packed matrix that PartNames lists, nil if
+// there is no such part; Act, Sums and ActScale at the column block in the
+// activation buffer. Count is the trip count of the loop over K: ceil(K / StepK).
 type GemmArgs struct {
-	Out                  unsafe.Pointer
-	Codes, Scales, Zeros unsafe.Pointer
-	Act, Sums, ActScale  unsafe.Pointer
-	Count                int64
+	Out                 unsafe.Pointer
+	Weights             [numParts]unsafe.Pointer
+	Act, Sums, ActScale unsafe.Pointer
+	Count               int64
 }
+
+const numParts = 6
+
+// PartNames are the parts that a packed matrix may have.
+var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, format.Mins, format.Supers, format.SuperMins}
 
 // PrepareArgs are the parameters of every activation kernel. X is one row of K
 // float32, padded with zeros to a multiple of the kernel's PadK. Act (int8),

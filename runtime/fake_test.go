@@ -19,7 +19,7 @@ func lookup(t testing.TB, name string) format.Weight {
 }
 
 // testLayout is a layout of tiles of rows rows and records of recordK: for each
-// cell of 8 elements of a row its words, then the scales and zero points.
+// cell of 8 elements of a row its words, then what weights share.
 func testLayout(t testing.TB, w format.Weight, rows, recordK int) *format.Layout {
 	t.Helper()
 	m, words, err := format.DenseMap(w.Bits, 8)
@@ -32,24 +32,21 @@ func testLayout(t testing.TB, w format.Weight, rows, recordK int) *format.Layout
 		Fields: []format.Digit{{Axis: "k", Div: 1, Mod: 8, Stride: 1}},
 	}
 	l := &format.Layout{TileM: rows, RecordK: recordK, RecordBytes: rows * words * recordK / 8}
-	size := w.Scale.Bytes()
-	scales := format.Part{Name: format.Scales, Elem: w.Scale, Digits: []format.Digit{{Axis: "m", Div: 1, Mod: rows, Stride: size}}}
-	if w.Per != format.PerGroup {
-		scales.Header = true
-		l.HeaderBytes = rows * size
-		codes.Base = l.HeaderBytes
-	} else {
-		groups := recordK / w.Group
-		scales.Base = l.RecordBytes
-		scales.Digits = append(scales.Digits, format.Digit{Axis: "k", Div: w.Group, Mod: groups, Stride: size * rows})
-		l.RecordBytes += size * rows * groups
-		if w.Zero {
-			l.Parts = append(l.Parts, format.Part{Name: format.Zeros, Elem: format.I8, Base: l.RecordBytes, Digits: []format.Digit{
-				{Axis: "m", Div: 1, Mod: rows, Stride: 1}, {Axis: "k", Div: w.Group, Mod: groups, Stride: rows}}})
-			l.RecordBytes += rows * groups
+	for _, x := range w.Shared() {
+		size := x.Elem.Bytes()
+		part := format.Part{Name: x.Name, Elem: x.Elem, Base: l.RecordBytes, Digits: []format.Digit{{Axis: "m", Div: 1, Mod: rows, Stride: size}}}
+		if x.Span == 0 {
+			part.Header, part.Base = true, 0
+			l.HeaderBytes = rows * size
+			codes.Base = l.HeaderBytes
+		} else {
+			groups := recordK / x.Span
+			part.Digits = append(part.Digits, format.Digit{Axis: "k", Div: x.Span, Mod: groups, Stride: size * rows})
+			l.RecordBytes += size * rows * groups
 		}
+		l.Parts = append(l.Parts, part)
 	}
-	l.Parts = append(l.Parts, codes, scales)
+	l.Parts = append(l.Parts, codes)
 	if err := l.Fits(w); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +57,7 @@ func at[T any](p unsafe.Pointer, off int) *T { return (*T)(unsafe.Add(p, off)) }
 
 // fakeKernel does what the assembly for s and k must do, from GemmArgs alone.
 func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
-	codes, scales, zeros := l.Part(format.Codes), l.Part(format.Scales), l.Part(format.Zeros)
+	codes := l.Part(format.Codes)
 	rel := func(p *format.Part, row, e int) int { return l.Address(p, row, e, 0) - p.Offset(0, 0) }
 	type place struct{ at, field int }
 	places := make([]place, k.Rows*l.RecordK)
@@ -78,15 +75,21 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 			for c := range k.Cols {
 				acc := float32(0)
 				for g := range all / group {
-					zero := 0
-					if zeros != nil {
-						zero = int(*at[int8](a.Zeros, rel(zeros, r, g*group)))
+					shared := [numParts]float32{}
+					for i, name := range PartNames {
+						if p := l.Part(name); p != nil && i > 0 {
+							shared[i] = p.Elem.Get(unsafe.Slice(at[byte](a.Weights[i], rel(p, r, g*group)), p.Elem.Bytes()))
+						}
+					}
+					ws, zero, least := shared[1], shared[2], shared[3]
+					if s.Weight.Super > 0 {
+						ws, least = float32(ws*shared[4]), float32(least*shared[5])
 					}
 					sum, actSum := int32(0), int32(0)
 					for e := g * group; e < (g+1)*group; e++ {
 						code, p := 0, places[r*l.RecordK+e%l.RecordK]
 						for i, b := range codes.Map[p.field] {
-							code |= int(*at[byte](a.Codes, e/l.RecordK*l.RecordBytes+p.at+b.Word*codes.WordStride)>>b.Bit&1) << i
+							code |= int(*at[byte](a.Weights[0], e/l.RecordK*l.RecordBytes+p.at+b.Word*codes.WordStride)>>b.Bit&1) << i
 						}
 						act := int32(*at[int8](a.Act, e/k.Chunk*k.Chunk*k.Cols+c*k.Chunk+e%k.Chunk))
 						if code < len(s.Weight.Levels) {
@@ -98,18 +101,16 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 						panic("sums of activations are wrong")
 					}
 					sum -= int32(zero) * actSum
-					var ws float32
-					if scales.Elem == format.F16 {
-						ws = format.HalfToFloat32(*at[uint16](a.Scales, rel(scales, r, g*group)))
-					} else {
-						ws = *at[float32](a.Scales, rel(scales, r, g*group))
-					}
 					sg := 0
 					if s.Act.Group > 0 {
 						sg = g * group / s.Act.Group
 					}
 					as := *at[float32](a.ActScale, 4*(sg*k.Cols+c))
-					acc += float32(float32(sum) * float32(ws*as))
+					term := float32(float32(sum) * float32(ws*as))
+					if s.Weight.Min {
+						term = float32(term - float32(least*float32(float32(actSum)*as)))
+					}
+					acc = float32(acc + term)
 				}
 				*at[float32](a.Out, 4*(c*k.Rows+r)) = canonical(acc)
 			}

@@ -137,10 +137,10 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	tile := lo / p.layout.TileM * t.w.tileBytes
 	for r := lo; r < hi; tile += t.w.tileBytes {
 		for j := 0; j < len(at) && r < hi; j++ {
-			a.Codes = unsafe.Pointer(&data[tile+at[j].codes])
-			a.Scales = unsafe.Pointer(&data[tile+at[j].scales])
-			if p.parts[2] != nil {
-				a.Zeros = unsafe.Pointer(&data[tile+at[j].zeros])
+			for i, part := range &p.parts {
+				if part != nil {
+					a.Weights[i] = unsafe.Pointer(&data[tile+at[j][i]])
+				}
 			}
 			if t.plain && b.cols == 1 && r+k.Rows <= t.w.m {
 				a.Out = unsafe.Pointer(&t.dst[first*t.w.m+r])

@@ -71,33 +71,38 @@ func (p *Product) generic(t *task) {
 		group = k
 	}
 	t.weights, t.out = grow(t.weights, k), grow(t.out, 1)
-	t.weightScales, t.weightZeros = grow(t.weightScales, k/group), grow(t.weightZeros, k/group)
+	t.scaling = grow(t.scaling, k/group)
 	for row := t.lo; row < t.hi; row++ {
 		d.row(t.weights, t.w, row)
-		for g := range t.weightScales {
-			t.weightScales[g], t.weightZeros[g] = p.scale(t.w, row, g*group)
+		for g := range t.scaling {
+			t.scaling[g] = p.scaling(t.w, row, g*group)
 		}
 		for j := range t.a.n {
-			t.out[0] = t.dot(j, group, p.cut.actGroup)
+			t.out[0] = p.dot(t, j, group)
 			t.store(j, 1, row, 1)
 		}
 	}
 }
 
 // dot is the product of the decoded row and activations j.
-func (t *task) dot(j, group, actGroup int) float32 {
+func (p *Product) dot(t *task, j, group int) float32 {
 	b, offset := t.a.at(j)
 	block := t.act[offset:][:b.bytes]
 	acc := float32(0)
-	for g, ws := range t.weightScales {
+	for g, w := range t.scaling {
 		sum := dot(t.weights[g*group:][:group], block[g*group:][:group])
-		sum -= t.weightZeros[g] * int32(binary.LittleEndian.Uint32(block[b.sums+4*g:]))
+		all := int32(binary.LittleEndian.Uint32(block[b.sums+4*g:]))
+		sum -= int32(w.Zero) * all
 		s := 0
-		if actGroup > 0 {
-			s = g * group / actGroup
+		if p.cut.actGroup > 0 {
+			s = g * group / p.cut.actGroup
 		}
 		as := math.Float32frombits(binary.LittleEndian.Uint32(block[b.scales+4*s:]))
-		acc += float32(float32(sum) * float32(ws*as))
+		term := float32(float32(sum) * float32(w.Scale*as))
+		if p.spec.Weight.Min {
+			term = float32(term - float32(w.Min*float32(float32(all)*as)))
+		}
+		acc = float32(acc + term)
 	}
 	return canonical(acc)
 }
@@ -111,18 +116,19 @@ func dot(w []int8, a []byte) int32 {
 	return sum
 }
 
-// scale reads the scale and the zero point of element (row, k).
-func (p *Product) scale(w matrix, row, k int) (scale float32, zero int32) {
-	at := w.data[p.layout.Address(p.parts[1], row, k, w.tileBytes):]
-	if p.parts[1].Elem == format.F16 {
-		scale = format.HalfToFloat32(binary.LittleEndian.Uint16(at))
-	} else {
-		scale = math.Float32frombits(binary.LittleEndian.Uint32(at))
+// scaling reads what applies to element (row, k).
+func (p *Product) scaling(w matrix, row, k int) format.Scaling {
+	var v [numParts]float32
+	for i, part := range &p.parts {
+		if i > 0 && part != nil {
+			v[i] = part.Elem.Get(w.data[p.layout.Address(part, row, k, w.tileBytes):])
+		}
 	}
-	if p.parts[2] != nil {
-		zero = int32(int8(w.data[p.layout.Address(p.parts[2], row, k, w.tileBytes)]))
+	x := format.Scaling{Scale: v[1], Zero: int8(v[2]), Min: v[3]}
+	if p.spec.Weight.Super > 0 {
+		x.Scale, x.Min = float32(v[4]*v[1]), float32(v[5]*v[3])
 	}
-	return scale, zero
+	return x
 }
 
 // decoder is a layout's codes as a table: the pieces of each, in the first record

@@ -82,13 +82,13 @@ func (p *Product) checkShape(m, k int) error {
 }
 
 func (p *Product) checkK(k int) error {
-	g := max(p.spec.Weight.Group, p.spec.Act.Group)
+	g := max(p.spec.Weight.Unit(), p.spec.Act.Group)
 	switch {
 	case k < 1:
 		return p.spec.errorf("argument k", "is %d; it must be at least 1", k)
 	case k > p.spec.LimitK:
 		return p.spec.errorf("argument k", "is %d; the kernels are proven exact up to %d: compile them with a larger max_k", k, p.spec.LimitK)
-	case g > 0 && k%g != 0:
+	case k%g != 0:
 		return p.spec.errorf("argument k", "is %d; it must be a multiple of the group of %d", k, g)
 	}
 	return nil
@@ -143,20 +143,24 @@ func (p *Product) PackBlocks(dst []byte, typeName string, data []byte, m, k int)
 	return p.Pack(dst, src, m, k)
 }
 
-// adapt repeats scales of larger groups for each of the product's smaller ones.
+// adapt repeats what larger groups share for each of the product's smaller ones.
 func (s *Spec) adapt(from format.Weight, src format.Source, m, k int) (format.Source, error) {
-	to := s.Weight
-	finer := to.Per > from.Per || to.Per == from.Per && (to.Group == from.Group || from.Group%to.Group == 0)
-	if fmt.Sprint(to.Bits, to.Levels, to.Zero) != fmt.Sprint(from.Bits, from.Levels, from.Zero) || !finer {
+	to, kinds := s.Weight, from.Shared()
+	fits := fmt.Sprint(to.Bits, to.Levels) == fmt.Sprint(from.Bits, from.Levels) && to.Per >= from.Per && len(to.Shared()) == len(kinds)
+	for i, x := range to.Shared() {
+		fits = fits && x.Name == kinds[i].Name && (x.Span == kinds[i].Span || x.Span > 0 && kinds[i].Span%x.Span == 0)
+	}
+	if !fits {
 		return src, s.errorf("argument typeName", "blocks of it hold %s, which does not fit %s: compile a product for %[1]s", from, to)
 	}
-	scales := make([]float32, to.ScaleCount(m, k))
-	perRow := max(to.ScalesPerRow(k), 1)
-	for i := range scales {
-		scales[i] = src.Scales[from.ScaleIndex(i/perRow, i%perRow*max(to.Group, 1), k)]
+	of := map[string]format.Shared{}
+	for _, x := range kinds {
+		of[x.Name] = x
 	}
-	src.Scales = scales
-	return src, nil
+	return to.NewSource(src.Codes, m, k, func(x format.Shared, i int) float32 {
+		perRow := max(to.Count(x, m, k)/m, 1)
+		return src.Number(of[x.Name], from.Index(of[x.Name], i/perRow, i%perRow*x.Span, k))
+	}), nil
 }
 
 // Shape is the number of rows and columns of a packed matrix.

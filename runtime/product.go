@@ -129,14 +129,14 @@ type Product struct {
 	hash    uint64 // of the layout
 	weight  uint64 // identifies the format
 	cut     cut
-	parts   [3]*format.Part // codes, scales, zeros or nil
-	rowAt   [][]offsets     // by kernel and by row/Rows within a tile
+	parts   [numParts]*format.Part // nil if there is none
+	rowAt   [][]offsets            // by kernel and by row/Rows within a tile
 	decode  func() *decoder
 	pool    sync.Pool // of *scratch
 }
 
 // offsets are the places of a row's parts in its tile.
-type offsets struct{ codes, scales, zeros int }
+type offsets [numParts]int
 
 // EnvCPU is the environment variable that narrows which kernels may run. It is
 // a list of words separated by commas: "purego" for pure Go; a target such as
@@ -210,7 +210,7 @@ func newProduct(s Spec, variant int, why string) *Product {
 	}
 	p.hash, p.weight = layoutHash(p.layout), weightHash(s.Weight)
 	p.cut = newCut(&s, p.variant, p.layout.RecordK)
-	for i, name := range []string{format.Codes, format.Scales, format.Zeros} {
+	for i, name := range PartNames {
 		p.parts[i] = p.layout.Part(name)
 	}
 	p.decode = sync.OnceValue(func() *decoder { return newDecoder(p.layout, s.Weight) })
@@ -233,10 +233,11 @@ func (p *Product) placeRows() {
 	}
 }
 
-func (p *Product) place(row int) offsets {
-	o := offsets{codes: p.parts[0].Offset(row, 0), scales: p.parts[1].Offset(row, 0)}
-	if p.parts[2] != nil {
-		o.zeros = p.parts[2].Offset(row, 0)
+func (p *Product) place(row int) (o offsets) {
+	for i, part := range p.parts {
+		if part != nil {
+			o[i] = part.Offset(row, 0)
+		}
 	}
 	return o
 }
@@ -251,9 +252,8 @@ type scratch struct {
 	sums              []int32
 	scales            []uint32
 	amax, finite, inv []uint32
-	weights           []int8 // a decoded row
-	weightScales      []float32
-	weightZeros       []int32
+	weights           []int8           // a decoded row
+	scaling           []format.Scaling // of the row's groups
 }
 
 // release returns s to its pool without keeping the caller's buffers alive.

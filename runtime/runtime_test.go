@@ -22,6 +22,7 @@ func TestDefinition(t *testing.T) {
 	}{
 		{"w4", 0, 16, 64}, {"ternary-tensor", 0, 16, 64}, {"w1", 0, 8, 8}, {"w8", 0, 4, 8}, {"iq4nl", 0, 16, 32},
 		{"w4-g32", 0, 16, 32}, {"w4-g32", 32, 16, 64}, {"w2-g64-z", 0, 8, 128}, {"w3-g48-f32-z", 16, 8, 48},
+		{"w4-g32-m", 16, 8, 64}, {"w4-g32-s128-m", 0, 8, 128}, {"w2-g16-s64-i8", 0, 8, 64}, {"w3-g32-s64-i8-z", 32, 16, 128}, {"w4-g32-bf16-m", 0, 8, 32},
 		{"w4-g128", 32, 16, 128}, {"w2", 0, 32, 16}, {"w3-row-f16", 0, 6, 24},
 	} {
 		if raceEnabled && c.act == 0 {
@@ -404,16 +405,16 @@ purego: not needed
 
 func TestSpecRefusals(t *testing.T) {
 	for want, edit := range map[string]func(*Spec){
-		"has no layout":                  func(s *Spec) { s.Layouts = nil },
-		"limit K is 0":                   func(s *Spec) { s.LimitK = 0 },
-		"activation group 48":            func(s *Spec) { s.Act.Group = 48 },
-		"layout 1 and 2 kernels":         func(s *Spec) { s.Variants[0].Layout = 1 },
-		"ascending width":                func(s *Spec) { s.Variants[0].Kernels[1].Cols = 1 },
-		"3 rows do not divide":           func(s *Spec) { s.Variants[0].Kernels[0].Rows = 3 },
-		"steps of 64 do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
-		"chunks of 5 do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
-		"pads to 0":                      func(s *Spec) { s.Variants[0].Prepare.PadK = 0 },
-		"weight w2-g": func(s *Spec) { s.Weight = lookup(t, "w2-g32-z") },
+		"has no layout":             func(s *Spec) { s.Layouts = nil },
+		"limit K is 0":              func(s *Spec) { s.LimitK = 0 },
+		"activation group 48":       func(s *Spec) { s.Act.Group = 48 },
+		"layout 1 and 2 kernels":    func(s *Spec) { s.Variants[0].Layout = 1 },
+		"ascending width":           func(s *Spec) { s.Variants[0].Kernels[1].Cols = 1 },
+		"3 rows do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].Rows = 3 },
+		"steps of 64 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
+		"chunks of 5 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
+		"pads to 0":                 func(s *Spec) { s.Variants[0].Prepare.PadK = 0 },
+		"weight w2-g":               func(s *Spec) { s.Weight = lookup(t, "w2-g32-z") },
 	} {
 		s := fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2})
 		edit(s)

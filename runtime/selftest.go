@@ -31,7 +31,7 @@ func SelfTest(p *Product, rng *rand.Rand) error {
 
 // testShapes are values of m, n and k around the sizes of tiles, blocks and records.
 func (p *Product) testShapes() [][3]int {
-	unit := max(p.spec.Weight.Group, p.spec.Act.Group, 1)
+	unit := max(p.spec.Weight.Unit(), p.spec.Act.Group)
 	record := roundUp(p.layout.RecordK, unit)
 	tile, wide := p.Step(), p.ActStep()
 	shapes := [][3]int{
@@ -107,7 +107,7 @@ func (p *Product) testPack(src format.Source, m, k int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(back.Codes, src.Codes) || !slices.Equal(back.Scales, src.Scales) || !slices.Equal(back.Zeros, src.Zeros) {
+	if !back.Equal(src) {
 		return nil, fmt.Errorf("Unpack does not give back what Pack was given")
 	}
 	return packed, p.Verify(packed)
@@ -116,7 +116,12 @@ func (p *Product) testPack(src format.Source, m, k int) ([]byte, error) {
 // randomWeights is a random matrix; its first row has the largest levels, its
 // last the smallest.
 func randomWeights(w format.Weight, m, k int, rng *rand.Rand) format.Source {
-	src := format.Source{Codes: make([]byte, m*k), Scales: make([]float32, w.ScaleCount(m, k))}
+	src := w.NewSource(make([]byte, m*k), m, k, func(x format.Shared, _ int) float32 {
+		if x.Elem.Bits() == 8 {
+			return x.Elem.Round(float32(rng.IntN(512) - 256))
+		}
+		return x.Elem.Round(float32(rng.NormFloat64()))
+	})
 	for i := range src.Codes {
 		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
 	}
@@ -124,15 +129,6 @@ func randomWeights(w format.Weight, m, k int, rng *rand.Rand) format.Source {
 		src.Codes[i] = byte(slices.Index(w.Levels, w.MaxLevel()))
 		if m > 1 {
 			src.Codes[(m-1)*k+i] = byte(slices.Index(w.Levels, w.MinLevel()))
-		}
-	}
-	for i := range src.Scales {
-		src.Scales[i] = format.HalfToFloat32(format.HalfFromFloat32(float32(rng.NormFloat64())))
-	}
-	if w.Zero {
-		src.Zeros = make([]int8, len(src.Scales))
-		for i := range src.Zeros {
-			src.Zeros[i] = int8(rng.Uint32())
 		}
 	}
 	return src
@@ -184,17 +180,17 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 		for row := range m {
 			acc := float32(0)
 			for g := 0; g < k; g += group {
-				i := s.Weight.ScaleIndex(row, g, k)
-				sum := int64(0)
+				w := src.Scaling(s.Weight, row, g, k)
+				sum, all := int64(0), int64(0)
 				for e := g; e < g+group; e++ {
-					level := s.Weight.Levels[src.Codes[row*k+e]]
-					if s.Weight.Zero {
-						level -= int(src.Zeros[i])
-					}
-					sum += int64(level) * q[e]
+					sum += int64(s.Weight.Levels[src.Codes[row*k+e]]-int(w.Zero)) * q[e]
+					all += q[e]
 				}
-				scale := float32(src.Scales[i] * scales[g])
-				acc = float32(acc + float32(float32(sum)*scale))
+				term := float32(float32(sum) * float32(w.Scale*scales[g]))
+				if s.Weight.Min {
+					term = float32(term - float32(w.Min*float32(float32(all)*scales[g])))
+				}
+				acc = float32(acc + term)
 			}
 			out[j*m+row] = canonical(acc)
 		}

@@ -55,10 +55,8 @@ func (s *State) product(x Decompose) *stage {
 	}
 	st.loops = append(st.loops, nest.Loop{Name: "k", Root: "k", Coef: 1, N: p.GroupK()})
 
-	first := firstOf(p)
 	st.values["a"] = ir.Read{T: t.Act, Index: nk}
-	st.values["scale"] = ir.Binary{Op: ir.Mul, X: ir.ScaleF32(t.Scales, ir.Axis{Name: "m"}, first),
-		Y: ir.Read{T: t.ActScale, Index: []ir.Expr{ir.Axis{Name: "n"}, first}}}
+	st.values["scale"], st.values["least"] = p.Scale(), p.Least()
 	acc := &ir.Tensor{Name: "acc", Elem: format.F32}
 	sum := &ir.Tensor{Name: "sum", Elem: format.I32}
 	st.levels = []level{
@@ -73,7 +71,7 @@ func (s *State) product(x Decompose) *stage {
 	} else {
 		st.values["w"] = lookup(p.Weight.Levels, format.I8, raw)
 	}
-	st.levels[1].Flush = scaled(ir.Read{T: sum})
+	st.levels[1].Flush = s.scaled(ir.Read{T: sum})
 	st.body = product(value("w", format.I8), value("a", format.I8))
 	st.out = &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	st.index = []ir.Expr{ir.Axis{Name: "n"}, ir.Axis{Name: "m"}}
@@ -94,15 +92,7 @@ func lookup(levels []int, t format.DType, code ir.Expr) ir.Expr {
 	return ir.Lookup{Table: append(slices.Clone(levels), make([]int, n-len(levels))...), T: t, X: code}
 }
 
-// firstOf is the first element of K of group g.
-func firstOf(p ir.Problem) ir.Expr {
-	if g := p.GroupK(); g > 0 {
-		return ir.Binary{Op: ir.Mul, X: ir.Axis{Name: "g"}, Y: ir.I32(g)}
-	}
-	return ir.I32(0)
-}
-
 // scaled is what a group's integer sum adds to the float accumulator.
-func scaled(sum ir.Expr) ir.Expr {
-	return ir.Binary{Op: ir.Mul, X: ir.Unary{Op: ir.CvtF32, X: sum}, Y: value("scale", format.F32)}
+func (s *State) scaled(sum ir.Expr) ir.Expr {
+	return s.Problem.Scaled(sum, value("scale", format.F32), value("least", format.F32))
 }

@@ -51,6 +51,12 @@ func TestProducts(t *testing.T) {
 		{"zero points", "w4-g32-z", 32, parse(t, fmt.Sprintf(grouped, "affine", 1))},
 		{"finer activations", "w4-g64", 16, parse(t, fmt.Sprintf(grouped, "affine", 4))},
 		{"codebook", "iq4nl-g32", 0, parse(t, fmt.Sprintf(grouped, "lookup", 1))},
+		{"minimums", "w4-g32-m", 0, parse(t, fmt.Sprintf(grouped, "affine", 1))},
+		{"minimums, finer activations", "w4-g32-bf16-m", 16, parse(t, fmt.Sprintf(grouped, "affine", 2))},
+		{"two levels", "w4-g16-s64-i8", 0, parse(t, fmt.Sprintf(grouped, "affine", 4))},
+		{"two levels of two groups", "w4-g32-s32-m", 16, parse(t, fmt.Sprintf(grouped, "affine", 2))},
+		{"two levels, zero points", "w4-g32-s64-i8-z", 32, parse(t, fmt.Sprintf(grouped, "affine", 2))},
+		{"two levels, minimums", "w4-g32-s128-m", 32, parse(t, fmt.Sprintf(grouped, "affine", 4))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := problem(t, c.weight)
@@ -63,7 +69,7 @@ func TestProducts(t *testing.T) {
 			for kind := check.Uniform; kind <= check.NotFinite; kind++ {
 				m, size := 5, 77
 				if g := p.GroupK(); g > 0 {
-					size = 3 * max(p.Weight.Group, g)
+					size = 3 * max(p.Weight.Unit(), g)
 				}
 				x := check.New(rng, p, m, 3, size, kind)
 				want := x.Naive()
@@ -99,17 +105,10 @@ func definition(t *testing.T, c *check.Case) []float32 {
 		}
 		return block
 	}
-	scales, sums, ascale := span(w.Group), span(p.GroupK()), span(p.Act.Group)
+	sums, ascale := span(p.GroupK()), span(p.Act.Group)
 	in := map[string]*ir.Array{
 		"codes": array(c.M, c.K, func(m, k int) int64 { return int64(c.Source.Codes[m*c.K+k]) }),
 		"act":   array(c.N, c.K, func(n, k int) int64 { return int64(c.Act[n][k]) }),
-		"scales": array(c.M, c.K/scales, func(m, g int) int64 {
-			s := c.Source.Scales[w.ScaleIndex(m, g*scales, c.K)]
-			if w.Scale == format.F16 {
-				return int64(format.HalfFromFloat32(s))
-			}
-			return int64(math.Float32bits(s))
-		}),
 		"sums": array(c.N, c.K/sums, func(n, g int) int64 {
 			sum := int64(0)
 			for _, a := range c.Act[n][g*sums : (g+1)*sums] {
@@ -119,8 +118,19 @@ func definition(t *testing.T, c *check.Case) []float32 {
 		}),
 		"ascale": array(c.N, c.K/ascale, func(n, g int) int64 { return int64(math.Float32bits(c.Scale[n][g])) }),
 	}
-	if w.Zero {
-		in["zeros"] = array(c.M, c.K/scales, func(m, g int) int64 { return int64(c.Source.Zeros[w.ScaleIndex(m, g*scales, c.K)]) })
+	for _, x := range w.Shared() {
+		in[x.Name] = array(c.M, c.K/span(x.Span), func(m, g int) int64 {
+			v := c.Source.Number(x, w.Index(x, m, g*x.Span, c.K))
+			switch x.Elem {
+			case format.U8, format.I8:
+				return int64(v)
+			case format.F16:
+				return int64(format.HalfFromFloat32(v))
+			case format.BF16:
+				return int64(math.Float32bits(v) >> 16)
+			}
+			return int64(math.Float32bits(v))
+		})
 	}
 	all, err := ir.Eval(ir.Matmul(p), map[string]int{"M": c.M, "N": c.N, "K": c.K}, in)
 	if err != nil {

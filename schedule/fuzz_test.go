@@ -179,7 +179,7 @@ func typed(err error) bool {
 // small compares k with the definition, if one tile is small.
 func small(t *testing.T, k *schedule.Kernel) {
 	p := k.Problem
-	size := max(p.Weight.Group, p.GroupK(), 16)
+	size := max(p.Weight.Unit(), p.GroupK(), 16)
 	if k.Rows*k.Cols*k.StepK > 1<<12 || size > 1<<10 || len(k.Nest.Body) == 0 {
 		return
 	}

@@ -53,7 +53,7 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	if corr := c.correction(base); corr != nil {
 		total = ir.Binary{Op: ir.Add, X: total, Y: corr}
 	}
-	sum.Flush = scaled(total)
+	sum.Flush = c.scaled(total)
 	return c, nil
 }
 
@@ -88,15 +88,18 @@ func codesOf(e ir.Expr) ir.Read {
 }
 
 // correction is base*sums - zeros*sums, nil if that is 0. Without zero points
-// the caller of the kernel provides base*sums.
+// and minimums, which need the sums themselves, the caller of the kernel provides
+// base*sums.
 func (s *State) correction(base int) ir.Expr {
 	p := s.Problem
-	sums := ir.Read{T: p.Tensors().Sums, Index: []ir.Expr{ir.Axis{Name: "n"}, firstOf(p)}}
+	sums := ir.Read{T: p.Tensors().Sums, Index: []ir.Expr{ir.Axis{Name: "n"}, p.FirstK()}}
 	t := p.Tensors().Zeros
-	if t == nil && base == 0 {
+	switch {
+	case t == nil && base == 0:
 		return nil
-	}
-	if t == nil { // the caller multiplies, once for all rows
+	case t == nil && p.Weight.Min:
+		return ir.Binary{Op: ir.Mul, X: sums, Y: ir.I32(base)}
+	case t == nil: // the caller multiplies, once for all rows
 		s.sumBy = base
 		return sums
 	}
@@ -105,7 +108,7 @@ func (s *State) correction(base int) ir.Expr {
 		e = ir.Binary{Op: ir.Mul, X: sums, Y: ir.I32(base)}
 	}
 	zero := ir.Binary{Op: ir.Mul, X: sums, Y: ir.Cast{T: format.I32,
-		X: ir.Read{T: t, Index: []ir.Expr{ir.Axis{Name: "m"}, firstOf(p)}}}}
+		X: ir.Read{T: t, Index: []ir.Expr{ir.Axis{Name: "m"}, p.FirstK()}}}}
 	if e == nil {
 		e = ir.I32(0)
 	}

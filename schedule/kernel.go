@@ -22,7 +22,7 @@ type Kernel struct {
 }
 
 // matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
-var matmulParams = []string{"out", "codes", "scales", "zeros", "act", "sums", "ascale"}
+var matmulParams = []string{"out", "codes", "scales", "zeros", "mins", "supers", "supermins", "act", "sums", "ascale"}
 
 // Unfinished reports a trace that leaves something open.
 type Unfinished struct{ Thing, Remedy string }
@@ -218,13 +218,12 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	b := map[string]*nest.Buffer{
 		"out":    {Tensor: out, Strides: []int{4 * k.Rows, 4}},
 		"codes":  {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead},
-		"scales": {Tensor: t.Scales, Layout: s.weights, Part: s.weights.Part("scales")},
 		"act":    {Tensor: t.Act, Layout: k.Act, Part: k.Act.Part("act")},
 		"sums":   {Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}},
 		"ascale": {Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}},
 	}
-	if t.Zeros != nil {
-		b["zeros"] = &nest.Buffer{Tensor: t.Zeros, Layout: s.weights, Part: s.weights.Part("zeros")}
+	for _, x := range t.Shared() {
+		b[x.Name] = &nest.Buffer{Tensor: x, Layout: s.weights, Part: s.weights.Part(x.Name)}
 	}
 	for name, x := range b {
 		x.Param = name

@@ -13,8 +13,9 @@ import (
 // loops, outermost first: a run-time loop over rows (a tile), a run-time loop
 // over K (a record), then constant loops; Fields are the loops inside one byte
 // (or, if codes do not fill bytes, one cell of several words), outermost first.
-// The word "words" in Order says where the words of a cell go. Scales and zero
-// points follow the codes of their record, scales of whole rows lead their tile.
+// The word "words" in Order says where the words of a cell go. What the weights
+// of a group or a super-block share (scales, zero points, minimums) follows the
+// codes of their record, scales of whole rows lead their tile.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -206,13 +207,13 @@ func (p *packing) order() error {
 	return nil
 }
 
-// layout places codes, then scales and zero points.
+// layout places codes, then what weights share.
 func (p *packing) layout() (*format.Layout, error) {
 	lay := &format.Layout{TileM: p.loops[0].Coef, RecordK: p.s.fullCoef(p.loops[1])}
 	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1, Codewords: p.joined}
 	lay.RecordBytes = p.s.place(&codes, p.loops[2:], 1)
 	lay.Parts = append(lay.Parts, codes)
-	if err := p.scales(lay); err != nil {
+	if err := p.shared(lay); err != nil {
 		return nil, err
 	}
 	for i := range lay.Parts {
@@ -285,63 +286,55 @@ func (s *State) place(p *format.Part, loops []nest.Loop, elem int) int {
 	return size
 }
 
-// scales adds the parts for scales and zero points: at the head of the tile if
-// they belong to rows, behind the codes of the record if they belong to groups.
-func (p *packing) scales(lay *format.Layout) error {
+// shared adds the parts for what weights share: at the head of the tile if it
+// belongs to rows, behind the codes of the record if it belongs to groups.
+func (p *packing) shared(lay *format.Layout) error {
 	w := p.s.Problem.Weight
-	rows, groups, err := p.scaleLoops()
-	if err != nil {
-		return err
+	if unit := w.Unit(); lay.RecordK%unit != 0 {
+		return illegal(p.x, p.x.Order[1], "a record of %d is not a whole number of weight groups of %d", lay.RecordK, unit)
 	}
-	if w.Per != format.PerGroup {
-		part := format.Part{Name: "scales", Elem: w.Scale, Header: true}
-		lay.HeaderBytes = p.s.place(&part, rows, w.Scale.Bytes())
-		lay.Parts[0].Base = lay.HeaderBytes // record parts follow the header
+	for _, x := range w.Shared() {
+		loops, err := p.sharedLoops(x.Span)
+		if err != nil {
+			return err
+		}
+		part := format.Part{Name: x.Name, Elem: x.Elem, Base: lay.RecordBytes}
+		if x.Span > 0 {
+			lay.RecordBytes += p.s.place(&part, loops, x.Elem.Bytes())
+		} else { // record parts follow the header
+			part.Header, part.Base = true, 0
+			lay.HeaderBytes = p.s.place(&part, loops, x.Elem.Bytes())
+			lay.Parts[0].Base = lay.HeaderBytes
+		}
 		lay.Parts = append(lay.Parts, part)
-		return nil
-	}
-	if lay.RecordK%w.Group != 0 {
-		return illegal(p.x, p.x.Order[1], "a record of %d is not a whole number of weight groups of %d", lay.RecordK, w.Group)
-	}
-	add := func(name string, elem format.DType) {
-		part := format.Part{Name: name, Elem: elem, Base: lay.RecordBytes}
-		lay.RecordBytes += p.s.place(&part, groups, elem.Bytes())
-		lay.Parts = append(lay.Parts, part)
-	}
-	add("scales", w.Scale)
-	if w.Zero {
-		add("zeros", format.I8)
 	}
 	return nil
 }
 
-// scaleLoops are the loops that count rows, and rows and groups, within a
-// record; rows in their natural order, so that the scales of neighbouring lanes
-// are neighbours.
-func (p *packing) scaleLoops() (rows, groups []nest.Loop, err error) {
-	w, s := p.s.Problem.Weight, p.s
+// sharedLoops are the loops that count, within a record, the rows and the groups
+// of span elements of K (0: rows only); rows in their natural order, so that the
+// scales of neighbouring lanes are neighbours.
+func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 	all := slices.Clone(p.loops[2:])
 	for _, d := range p.fields {
-		all = append(all, s.loopOf(d))
+		all = append(all, p.s.loopOf(d))
 	}
 	for _, l := range all {
 		switch {
 		case l.Root == "m":
-			rows, groups = append(rows, l), append(groups, l)
-		case l.Name == "words" || w.Per != format.PerGroup || s.fullCoef(l)*l.N <= w.Group:
-		case s.fullCoef(l)%w.Group == 0:
-			groups = append(groups, l)
+			loops = append(loops, l)
+		case l.Name == "words" || span == 0 || p.s.fullCoef(l)*l.N <= span:
+		case p.s.fullCoef(l)%span == 0:
+			loops = append(loops, l)
 		default:
-			return nil, nil, illegal(p.x, l.Name, "straddles the weight groups of %d", w.Group)
+			return nil, illegal(p.x, l.Name, "straddles the weight groups of %d", span)
 		}
 	}
-	natural := func(a, b nest.Loop) int {
+	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
 		if a.Root == "m" && b.Root == "m" {
 			return b.Coef - a.Coef
 		}
 		return strings.Compare(a.Root, b.Root) // g, k, m
-	}
-	slices.SortStableFunc(rows, natural)
-	slices.SortStableFunc(groups, natural)
-	return rows, groups, nil
+	})
+	return loops, nil
 }

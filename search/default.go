@@ -101,8 +101,8 @@ func chooseLayout(p ir.Problem, t lower.Target) (best *candidate, err error) {
 // recordK is the usual length of a record along K where no group sets it.
 const recordK = 64
 
-// mostGroups is how many groups of activations within one of weights are spelled
-// out. A loop over 8 of them (tq2_0, activations in groups of 32) took 4 % longer
+// mostGroups is how many groups of activations within one of weights, or groups
+// within a super-block, are spelled out. A loop over 8 of them (tq2_0, activations in groups of 32) took 4 % longer
 // from a cache; spelled out, the code and the time to compile it grow with them.
 const mostGroups = 4
 
@@ -129,7 +129,7 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 			c.RowFields *= 2
 		}
 	}
-	if g := p.GroupK(); g > 0 && w.Group/g > mostGroups {
+	if g := p.GroupK(); g > 0 && w.Unit()/g > mostGroups {
 		c.AtGroup = true
 	}
 	if g := p.GroupK(); g > recordK { // a loop over pieces of the group

@@ -168,9 +168,10 @@ func (b *builder) rows() {
 }
 
 // along: the loops over K. Without groups k = ks, cells u, field f, (lanes x,) j;
-// with groups the record is a weight group: gt, gi, and the cells of a group.
+// with groups the record is a weight group or a
+// super-block, and the cells are those of a group: see groups.
 func (b *builder) along() {
-	c, w := b.c, b.p.Weight
+	c := b.c
 	f := b.keyFields()
 	x := 1
 	if c.AlongK {
@@ -178,15 +179,7 @@ func (b *builder) along() {
 	}
 	cell := 4 * f * x
 	if g := b.p.GroupK(); g > 0 {
-		inner := 1
-		if w.Per == format.PerGroup {
-			inner = max(w.Group/g, 1)
-		}
-		b.split("g", inner, "gt", "gi")
-		b.loops = append(b.loops, "gt", "gi")
-		if !c.AtGroup {
-			b.bind("gi", "unrolled")
-		}
+		b.groups(g)
 		b.split("k", cell*max(c.Flush, 1), "ks", "kk")
 		b.loops = append(b.loops, "ks")
 	} else {
@@ -215,6 +208,31 @@ func (b *builder) along() {
 		return
 	}
 	b.add(schedule.Tensorize{Loop: "j", To: "dot4"})
+}
+
+// groups: records gt, and in each the groups gi of g elements; if both weights in
+// a super-block and activations in a group of weights are in groups, gb counts
+// those of weights, around gi.
+func (b *builder) groups(g int) {
+	w := b.p.Weight
+	all, inner := max(w.Unit()/g, 1), w.Group/g
+	if w.Super <= w.Group || inner <= 1 {
+		b.split("g", all, "gt", "gi")
+		b.loops = append(b.loops, "gt", "gi")
+		if !b.c.AtGroup {
+			b.bind("gi", "unrolled")
+		}
+		return
+	}
+	b.split("g", all, "gt", "gu")
+	b.split("gu", inner, "gb", "gi")
+	b.loops = append(b.loops, "gt", "gb", "gi")
+	if !b.c.AtGroup {
+		b.bind("gb", "unrolled")
+	}
+	if !b.c.AtGroup || inner <= mostGroups {
+		b.bind("gi", "unrolled")
+	}
 }
 
 // keyFields is the number of fields of a cell along K.

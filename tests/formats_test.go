@@ -61,7 +61,7 @@ func TestRandomFormats(t *testing.T) {
 // ownFormat is a format with random levels.
 func ownFormat(rng *rand.Rand, i int) ir.Problem {
 	pick := func(xs ...int) int { return xs[rng.Intn(len(xs))] }
-	w := format.Weight{Name: fmt.Sprintf("random%d", i), Bits: 1 + i%6, Scale: []format.DType{format.F16, format.F32}[rng.Intn(2)]}
+	w := format.Weight{Name: fmt.Sprintf("random%d", i), Bits: 1 + i%6, Scale: []format.DType{format.F16, format.F32, format.BF16}[rng.Intn(3)]}
 	n := 1 << w.Bits
 	if rng.Intn(2) == 0 {
 		n = 2 + rng.Intn(n-1)
@@ -87,6 +87,11 @@ func ownFormat(rng *rand.Rand, i int) ir.Problem {
 	if w.Per == format.PerGroup {
 		w.Group = pick(16, 32, 48, 64, 80, 96, 112, 128, 160, 256)
 		w.Zero = rng.Intn(3) == 0
+		w.Min = !w.Zero && rng.Intn(3) == 0
+		if rng.Intn(3) == 0 {
+			w.Super = w.Group * pick(1, 2, 3, 4, 8, 16)
+			w.Scale = []format.DType{format.U8, format.I8}[rng.Intn(2)]
+		}
 		p.Act.Group = pick(0, 0, w.Group, 16)
 	} else {
 		p.Act.Group = pick(0, 0, 16, 48, 128)

@@ -140,9 +140,12 @@ func randomProblem(rng *rand.Rand) ir.Problem {
 	pick := func(xs ...string) string { return xs[rng.Intn(len(xs))] }
 	name := pick("w1", "ternary", "w2", "w3", "w4", "w8", "iq4nl")
 	per := pick("tensor", "row", "g16", "g32", "g32", "g48", "g96", "g128", "g160")
-	name += "-" + per + pick("-f16", "-f32")
+	name += "-" + per + pick("-f16", "-f32", "-bf16")
 	if strings.HasPrefix(per, "g") {
-		name += pick("", "", "-z")
+		name += pick("", "", "", "-z", "-z", "-m")
+		if super := map[string]int{"g16": 64, "g32": 256, "g48": 96, "g128": 256}[per]; super > 0 && rng.Intn(3) == 0 {
+			name = strings.NewReplacer("-f16", fmt.Sprint("-s", super), "-f32", fmt.Sprint("-i8-s", super)).Replace(name)
+		}
 	}
 	w, err := format.Lookup(name)
 	if err != nil {
@@ -275,10 +278,7 @@ const mostProducts = 200_000
 
 // shape draws a product of odd sizes: up to two tiles and two column blocks.
 func (a *attempt) shape(rng *rand.Rand, kind check.Kind) *check.Case {
-	unit := 1
-	if a.Problem.Weight.Per == format.PerGroup {
-		unit = a.Problem.Weight.Group
-	}
+	unit := a.Problem.Weight.Unit()
 	n := 1 + rng.Intn(2*a.k.Cols)
 	m := 1 + rng.Intn(2*a.k.Weights.TileM)
 	k := unit * (1 + rng.Intn(2*a.k.StepK/unit+3))
@@ -308,10 +308,7 @@ func (a *attempt) checkStages(rng *rand.Rand) error {
 	if a.stages == nil {
 		return nil
 	}
-	k := 1
-	if a.Problem.Weight.Per == format.PerGroup {
-		k = a.Problem.Weight.Group
-	}
+	k := a.Problem.Weight.Unit()
 	for k < a.k.StepK/2 {
 		k *= 2
 	}

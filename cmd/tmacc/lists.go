@@ -40,12 +40,25 @@ that -json prints.`,
 		}
 		t := table{head: []string{"format", "bits", "nominal", "scale", "gguf", "levels"}, wide: 5}
 		for _, w := range all {
-			t.add(w.Name, w.Bits, w.Bound, w.Scale.String()+" per "+scope(w), blockTypes(w.Name), levels(w))
+			t.add(w.Name, w.Bits, w.Bound, scaling(w), blockTypes(w.Name), levels(w))
 		}
 		t.print(c.out, widthOf(c.out))
 		return nil
 	}
 	return cmd
+}
+
+// scaling is what weights of w share: "u8 and min per 32, f16 per 256".
+func scaling(w format.Weight) string {
+	text := w.Scale.String()
+	if w.Min {
+		text += " and min"
+	}
+	text += " per " + scope(w)
+	if w.Super > 0 {
+		text += fmt.Sprintf(", %s per %d", format.F16, w.Super)
+	}
+	return text
 }
 
 // scope is what shares a scale of w.

@@ -100,9 +100,8 @@ func (w *wanted) largest() (m, k int) {
 	}
 	if m*k == 0 {
 		m, k = measure.Shape(measure.ModeDRAM)
-		if g := w.problem.Weight.Group; g > 0 {
-			k = (k + g - 1) / g * g
-		}
+		unit := w.problem.Weight.Unit()
+		k = (k + unit - 1) / unit * unit
 	}
 	return m, k
 }

@@ -188,7 +188,7 @@ func manyRegisters(n int) string {
 }
 
 func TestLists(t *testing.T) {
-	if out := ok(t, "formats"); !strings.Contains(out, "iq4_nl") || !strings.Contains(out, "f16 per 32   Q4_0") {
+	if out := ok(t, "formats"); !strings.Contains(out, "iq4_nl") || !strings.Contains(strings.Join(strings.Fields(out), " "), "f16 per 32 Q4_0") {
 		t.Error(out)
 	}
 	var formats []struct{ Name string }

@@ -200,15 +200,14 @@ func packRandom(p *runtime.Product, at place, rng *rand.Rand) ([]byte, error) {
 		return nil, err
 	}
 	w := p.Weight()
-	src := format.Source{Codes: make([]byte, at.m*at.k), Scales: make([]float32, w.ScaleCount(at.m, at.k))}
+	src := w.NewSource(make([]byte, at.m*at.k), at.m, at.k, func(x format.Shared, _ int) float32 {
+		if x.Elem.Bits() == 8 {
+			return 1
+		}
+		return 1 / 64.
+	})
 	for i := range src.Codes {
 		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
-	}
-	for i := range src.Scales {
-		src.Scales[i] = 1 / 64.
-	}
-	if w.Zero {
-		src.Zeros = make([]int8, len(src.Scales))
 	}
 	packed := make([]byte, size)
 	return packed, p.Pack(packed, src, at.m, at.k)
@@ -223,13 +222,13 @@ func nominalBits(w format.Weight) float64 {
 	return float64(w.Bits)
 }
 
-// scaleBits are those of all scales and zero points.
+// scaleBits are those of all that weights share: scales, zero points, minimums.
 func scaleBits(w format.Weight, m, k int) float64 {
-	bits := w.Scale.Bits()
-	if w.Zero {
-		bits += 8
+	bits := 0.0
+	for _, x := range w.Shared() {
+		bits += float64(x.Elem.Bits()) * float64(w.Count(x, m, k))
 	}
-	return float64(bits) * float64(w.ScaleCount(m, k))
+	return bits
 }
 
 // storedBits per weight of a matrix of many rows and k columns, scales included.

@@ -10,9 +10,10 @@ import (
 // rows holds the built-in formats, each one literal. A new format is a new row:
 // the name grammar, packing, every test and the compiler take it from here.
 //
-// The rows after iq4nl are GGUF block types with one scale per block
-// (ggml-common.h and dequantize_row_* of ggml); package blocks reads their
-// bytes into these codes.
+// The rows after iq4nl are GGUF block types (ggml-common.h and dequantize_row_* of
+// ggml); package blocks reads their bytes into these codes. Of mxfp4 and nvfp4 the
+// scales are half of what their names mean, as ggml has them: the levels are
+// doubled to be integers.
 var rows = []Weight{
 	{Name: "w1", Bits: 1, Levels: []int{-1, 1}, Bound: 1, Per: PerRow, Scale: F32},
 	{Name: "ternary", Bits: 2, Levels: []int{-1, 0, 1}, Bound: 1.6, Per: PerRow, Scale: F32},
@@ -22,11 +23,22 @@ var rows = []Weight{
 	{Name: "w8", Bits: 8, Levels: upFrom(-128, 256), Bound: 8, Per: PerRow, Scale: F32},
 	{Name: "iq4nl", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerRow, Scale: F32},
 	{Name: "q4_0", Bits: 4, Levels: upFrom(-8, 16), Bound: 4, Per: PerGroup, Scale: F16, Group: 32},
+	{Name: "q4_1", Bits: 4, Levels: upFrom(0, 16), Bound: 4, Per: PerGroup, Scale: F16, Group: 32, Min: true},
+	{Name: "q5_0", Bits: 5, Levels: upFrom(-16, 32), Bound: 5, Per: PerGroup, Scale: F16, Group: 32},
+	{Name: "q5_1", Bits: 5, Levels: upFrom(0, 32), Bound: 5, Per: PerGroup, Scale: F16, Group: 32, Min: true},
 	{Name: "q8_0", Bits: 8, Levels: upFrom(-128, 256), Bound: 8, Per: PerGroup, Scale: F16, Group: 32},
 	{Name: "iq4_nl", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerGroup, Scale: F16, Group: 32},
 	{Name: "tq2_0", Bits: 2, Levels: []int{-1, 0, 1}, Bound: 1.6, Per: PerGroup, Scale: F16, Group: 256},
 	{Name: "q2_0", Bits: 2, Levels: upFrom(-1, 4), Bound: 2, Per: PerGroup, Scale: F16, Group: 64},
 	{Name: "q1_0", Bits: 1, Levels: []int{-1, 1}, Bound: 1, Per: PerGroup, Scale: F16, Group: 128},
+	{Name: "q2_k", Bits: 2, Levels: upFrom(0, 4), Bound: 2, Per: PerGroup, Scale: U8, Group: 16, Super: 256, Min: true},
+	{Name: "q3_k", Bits: 3, Levels: upFrom(-4, 8), Bound: 3, Per: PerGroup, Scale: I8, Group: 16, Super: 256},
+	{Name: "q4_k", Bits: 4, Levels: upFrom(0, 16), Bound: 4, Per: PerGroup, Scale: U8, Group: 32, Super: 256, Min: true},
+	{Name: "q5_k", Bits: 5, Levels: upFrom(0, 32), Bound: 5, Per: PerGroup, Scale: U8, Group: 32, Super: 256, Min: true},
+	{Name: "q6_k", Bits: 6, Levels: upFrom(-32, 64), Bound: 6, Per: PerGroup, Scale: I8, Group: 16, Super: 256},
+	{Name: "iq4_xs", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerGroup, Scale: I8, Group: 32, Super: 256},
+	{Name: "mxfp4", Bits: 4, Levels: fp4, Bound: 4, Per: PerGroup, Scale: BF16, Group: 32},
+	{Name: "nvfp4", Bits: 4, Levels: fp4, Bound: 4, Per: PerGroup, Scale: F16, Group: 16},
 	// ggml's IQ1, IQ2 and IQ3: what the entries of their grids can be, with the sign.
 	// Nominal bits are those of indices and signs in a file.
 	{Name: "iq1", Bits: 3, Levels: []int{-9, -7, -1, 1, 7, 9}, Bound: 1.5, Per: PerGroup, Scale: F32, Group: 32},
@@ -40,6 +52,9 @@ var iq4nl = []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 6
 
 // iq3xxs are the levels of ggml's IQ3_XXS (iq3xxs_grid), of both signs.
 var iq3xxs = []int{-62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62}
+
+// fp4 is twice the numbers of E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
+var fp4 = []int{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 func upFrom(base, n int) []int {
 	levels := make([]int, n)

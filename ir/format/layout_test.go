@@ -110,26 +110,14 @@ func lookup(t testing.TB, name string) Weight {
 }
 
 func randomSource(w Weight, m, k int, rng *rand.Rand) Source {
-	src := Source{Codes: make([]byte, m*k)}
+	src := w.NewSource(make([]byte, m*k), m, k, func(x Shared, _ int) float32 {
+		if x.Elem.Bits() == 8 {
+			return x.Elem.Round(float32(rng.Intn(512) - 256))
+		}
+		return x.Elem.Round(HalfToFloat32(uint16(rng.Intn(0x7c00)) | uint16(rng.Intn(2))<<15))
+	})
 	for i := range src.Codes {
 		src.Codes[i] = byte(rng.Intn(len(w.Levels)))
-	}
-	for _, x := range w.Shared() {
-		n := w.Count(x, m, k)
-		if x.Name == Zeros {
-			src.Zeros = make([]int8, n)
-			for i := range src.Zeros {
-				src.Zeros[i] = int8(rng.Intn(256) - 128)
-			}
-			continue
-		}
-		for range n {
-			v := HalfToFloat32(uint16(rng.Intn(0x7c00)) | uint16(rng.Intn(2))<<15)
-			if x.Elem.Bits() == 8 {
-				v = float32(rng.Intn(512) - 256)
-			}
-			*src.shared(x.Name) = append(*src.shared(x.Name), x.Elem.Round(v))
-		}
 	}
 	return src
 }
@@ -189,21 +177,12 @@ func TestPack(t *testing.T) {
 				if err := last.Check(c.w, 1, k); err != nil || last.Scaling(c.w, 0, k-1, k) != src.Scaling(c.w, m-1, k-1, k) {
 					t.Fatalf("%s: the last row alone: %v", c.w, err)
 				}
-				if err != nil || !sameSource(back, src) {
+				if err != nil || !back.Equal(src) {
 					t.Fatalf("%s %dx%d: unpacked differs, %v", c.w, m, k, err)
 				}
 			}
 		}
 	}
-}
-
-// sameSource compares bits.
-func sameSource(a, b Source) bool {
-	same := slices.Equal(a.Codes, b.Codes) && slices.Equal(a.Zeros, b.Zeros)
-	for _, name := range []string{Scales, Mins, Supers, SuperMins} {
-		same = same && slices.EqualFunc(*a.shared(name), *b.shared(name), func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
-	}
-	return same
 }
 
 // checkPacked reads a packed buffer by the definition of Part, and that
@@ -231,12 +210,7 @@ func checkPacked(t *testing.T, c packCase, m, k int, src Source, packed []byte) 
 				p, i := c.l.Part(x.Name), c.w.Index(x, row, col, k)
 				at := c.l.Address(p, row, col, tile)
 				got := p.Elem.Get(packed[at:])
-				want := float32(0)
-				if x.Name == Zeros {
-					want = float32(src.Zeros[i])
-				} else {
-					want = (*src.shared(x.Name))[i]
-				}
+				want := src.Number(x, i)
 				if math.Float32bits(got) != math.Float32bits(want) {
 					t.Fatalf("%s %dx%d: row %d, column %d has %s %v, want %v", c.w, m, k, row, col, x.Name, got, want)
 				}

@@ -1,5 +1,10 @@
 package format
 
+import (
+	"math"
+	"slices"
+)
+
 // Shared is one kind of number that weights share, and a part of their packed
 // matrix: the tensor's name, its type, and how many weights of a row share one.
 type Shared struct {
@@ -106,6 +111,43 @@ func (s *Source) Scaling(w Weight, row, col, k int) Scaling {
 		x.Min = float32(s.SuperMins[j] * x.Min)
 	}
 	return x
+}
+
+// NewSource is an m by k matrix of codes, with the numbers that weights share as
+// number gives them: number i of each kind.
+func (w Weight) NewSource(codes []byte, m, k int, number func(x Shared, i int) float32) Source {
+	s := Source{Codes: codes}
+	for _, x := range w.Shared() {
+		for i := range w.Count(x, m, k) {
+			v := number(x, i)
+			if x.Name == Zeros {
+				s.Zeros = append(s.Zeros, int8(v))
+				continue
+			}
+			to := s.shared(x.Name)
+			*to = append(*to, v)
+		}
+	}
+	return s
+}
+
+// Number is number i of those of kind x.
+func (s *Source) Number(x Shared, i int) float32 {
+	if x.Name == Zeros {
+		return float32(s.Zeros[i])
+	}
+	return (*s.shared(x.Name))[i]
+}
+
+// Equal reports whether s and o hold the same bits.
+func (s Source) Equal(o Source) bool {
+	same := slices.Equal(s.Codes, o.Codes) && slices.Equal(s.Zeros, o.Zeros)
+	for _, name := range []string{Scales, Mins, Supers, SuperMins} {
+		same = same && slices.EqualFunc(*s.shared(name), *o.shared(name), func(x, y float32) bool {
+			return math.Float32bits(x) == math.Float32bits(y)
+		})
+	}
+	return same
 }
 
 // Row is row r of a matrix of format w with k columns, for Dequantize.

@@ -11,6 +11,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -39,19 +40,14 @@ const (
 func New(rng *rand.Rand, p ir.Problem, m, n, k int, kind Kind) *Case {
 	c := &Case{Problem: p, M: m, N: n, K: k}
 	w := p.Weight
-	c.Source.Codes = make([]byte, m*k)
+	c.Source = w.NewSource(make([]byte, m*k), m, k, func(x format.Shared, _ int) float32 {
+		if x.Elem.Bits() == 8 {
+			return x.Elem.Round(float32(rng.Intn(512) - 256))
+		}
+		return x.Elem.Round(float32(rng.NormFloat64()))
+	})
 	for i := range c.Source.Codes {
 		c.Source.Codes[i] = byte(rng.Intn(len(w.Levels)))
-	}
-	for range w.ScaleCount(m, k) {
-		s := float32(rng.NormFloat64())
-		if w.Scale == format.F16 {
-			s = format.HalfToFloat32(format.HalfFromFloat32(s))
-		}
-		c.Source.Scales = append(c.Source.Scales, s)
-		if w.Zero {
-			c.Source.Zeros = append(c.Source.Zeros, int8(rng.Intn(256)-128))
-		}
 	}
 	groups := 1
 	if p.Act.Group > 0 {
@@ -116,20 +112,21 @@ func (c *Case) Naive() []float32 {
 		for m := range c.M {
 			acc := float32(0)
 			for k0 := 0; k0 < c.K; k0 += g {
-				sum := 0
-				at := w.ScaleIndex(m, k0, c.K)
+				sum, acts := 0, 0
+				x := c.Source.Scaling(w, m, k0, c.K)
 				for k := k0; k < min(k0+g, c.K); k++ {
-					v := w.Levels[c.Source.Codes[m*c.K+k]]
-					if w.Zero {
-						v -= int(c.Source.Zeros[at])
-					}
-					sum += v * int(c.Act[n][k])
+					sum += (w.Levels[c.Source.Codes[m*c.K+k]] - int(x.Zero)) * int(c.Act[n][k])
+					acts += int(c.Act[n][k])
 				}
 				if sum != int(int32(sum)) {
 					panic("the sum of a group leaves i32")
 				}
-				s := float32(c.Source.Scales[at] * c.actScale(n, k0))
-				acc = float32(acc + float32(float32(sum)*s))
+				s := c.actScale(n, k0)
+				term := float32(float32(sum) * float32(x.Scale*s))
+				if w.Min {
+					term = float32(term - float32(x.Min*float32(float32(acts)*s)))
+				}
+				acc = float32(acc + term)
 			}
 			if acc != acc {
 				acc = math.Float32frombits(0x7fc00000)
@@ -181,8 +178,11 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, act, sums, 
 		return vir.Arg{Buf: packed[k.Weights.Address(p, m0, 0, tile):end]}
 	}
 	count := (c.K + k.StepK - 1) / k.StepK
-	return []vir.Arg{{Buf: make([]byte, 4*k.Rows*k.Cols)}, part("codes"), part("scales"), part("zeros"),
-		{Buf: act}, {Buf: sums}, {Buf: scales}, {Int: int64(count)}}
+	args := []vir.Arg{{Buf: make([]byte, 4*k.Rows*k.Cols)}}
+	for _, name := range runtime.PartNames {
+		args = append(args, part(name))
+	}
+	return append(args, vir.Arg{Buf: act}, vir.Arg{Buf: sums}, vir.Arg{Buf: scales}, vir.Arg{Int: int64(count)})
 }
 
 func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) {
