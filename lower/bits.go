@@ -210,7 +210,7 @@ func (m *masks) demanded(in *vir.Instr, i int, want pattern) pattern {
 			return want
 		}
 	case vir.OpWiden:
-		return demandedWiden(w, want)
+		return demandedWiden(w, m.f.Regs[in.Args[0]].Elem.Bits(), want)
 	case vir.OpTrunc:
 		return m.demandedTrunc(in, want)
 	case vir.OpSelMSB, vir.OpSubMSB:
@@ -275,14 +275,14 @@ func (m *masks) signOf(in *vir.Instr, want pattern) pattern {
 	})
 }
 
-// demandedWiden: the low half of each w-bit lane is the argument's, the upper one
-// depends on its sign at most.
-func demandedWiden(w int, want pattern) pattern {
+// demandedWiden: the low bits of each w-bit lane are the argument's, of from bits,
+// the upper ones depend on its sign at most.
+func demandedWiden(w, from int, want pattern) pattern {
 	lane := uint64(want.merge(w)) & (1<<w - 1)
-	if lane>>(w/2) != 0 {
-		lane |= 1 << (w/2 - 1)
+	if lane>>from != 0 {
+		lane |= 1 << (from - 1)
 	}
-	return pattern(lane & (1<<(w/2) - 1)).merge(w / 2)
+	return pattern(lane & (1<<from - 1)).merge(from)
 }
 
 // demandedTrunc: only the low bits of each lane of the argument count.

@@ -31,6 +31,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpCmpGtS}, (*expansion).cmpGtS},
 	{[]vir.Op{vir.OpSelMSB}, (*expansion).selMSB},
 	{[]vir.Op{vir.OpSubMSB}, (*expansion).subMSB},
+	{[]vir.Op{vir.OpWiden}, (*expansion).widen},
 	{[]vir.Op{vir.OpTrunc}, (*expansion).trunc},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4BySign},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4Sat},
@@ -273,6 +274,15 @@ func (x *expansion) selMSB() []*vir.Instr {
 func (x *expansion) subMSB() []*vir.Instr {
 	a, b, c := x.in.Args[0], x.in.Args[1], x.in.Args[2]
 	return x.end(vir.OpSelMSB, a, x.Op(vir.OpSub, x.dst, b, c), c)
+}
+
+// widen: bytes to i32 by way of i16.
+func (x *expansion) widen() []*vir.Instr {
+	if x.typeOf(x.in.Args[0]).Elem.Bits() != 8 || x.dst.Elem != format.I32 {
+		return nil
+	}
+	half := x.Op(vir.OpWiden, vir.Type{Elem: format.I16, Lanes: x.dst.Lanes}, x.in.Args[0])
+	return x.end(vir.OpWiden, half)
 }
 
 // trunc: i32 to bytes by way of i16.

@@ -32,6 +32,7 @@ var later = map[[2]vir.Op]string{
 	{vir.OpLookup32, vir.OpLookup128}:  "likewise",
 	{vir.OpLookup64, vir.OpLookup128}:  "likewise",
 	{vir.OpTrunc, vir.OpTrunc}:         "i32 to bytes in two steps",
+	{vir.OpWiden, vir.OpWiden}:         "bytes to i32 in two steps",
 	{vir.OpShl, vir.OpShl}:             "bytes to 16 bits",
 	{vir.OpShrU, vir.OpShrU}:           "bytes to 16 bits",
 }

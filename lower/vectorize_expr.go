@@ -127,8 +127,11 @@ func (v *vectorizer) convert(e ir.Cast) (vir.Reg, error) {
 		case from.Elem.Bits() > e.T.Bits():
 			return v.op(to, vir.OpTrunc, 0, r), nil
 		}
-		up := map[format.DType]format.DType{format.I8: format.I16, format.U8: format.I16, format.I16: format.I32, format.U16: format.I32}[from.Elem]
-		if up == format.Invalid {
+		up := format.I32
+		if e.T.Bits() == 16 {
+			up = format.I16
+		}
+		if from.Elem >= format.U32 {
 			return 0, refuse(e.String(), "no conversion from %v to %v", from.Elem, e.T)
 		}
 		r = v.op(vir.Type{Elem: up, Lanes: from.Lanes}, vir.OpWiden, 0, r)

@@ -83,10 +83,10 @@ var toLane = rule{"i32x1 <- i32xN", func(dst Type, a []Type) bool {
 	return dst == Type{i32, 1} && a[0].Elem == i32
 }}
 
-var widened = rule{"i16xN <- i8xN or u8xN; i32xN <- i16xN or u16xN", func(dst Type, a []Type) bool {
+var widened = rule{"i16xN <- i8xN or u8xN; i32xN <- i16xN, u16xN, i8xN or u8xN", func(dst Type, a []Type) bool {
 	switch a[0].Elem {
 	case i8, u8:
-		return dst == Type{i16, a[0].Lanes}
+		return dst == Type{i16, a[0].Lanes} || dst == Type{i32, a[0].Lanes}
 	case i16, u16:
 		return dst == Type{i32, a[0].Lanes}
 	}

@@ -317,6 +317,8 @@ var converting = []struct {
 	{vir.OpWiden, i16Only, elems8[:1], both(x86.VPMOVZXBW), 64, 0, permute},
 	{vir.OpWiden, i32Only, i16Only, both(x86.VPMOVSXWD), 64, 0, permute},
 	{vir.OpWiden, i32Only, elems16[:1], both(x86.VPMOVZXWD), 64, 0, permute},
+	{vir.OpWiden, i32Only, i8Only, both(x86.VPMOVSXBD), 32, 0, permute},
+	{vir.OpWiden, i32Only, elems8[:1], both(x86.VPMOVZXBD), 32, 0, permute},
 	{vir.OpTrunc, elems8, i16Only, inst{evex: x86.VPMOVWB}, 0, 0, narrow},
 	{vir.OpTrunc, ints16, i32Only, inst{evex: x86.VPMOVDW}, 0, 0, narrow},
 	{vir.OpTrunc, elems8, i32Only, inst{evex: x86.VPMOVDB}, 0, 0, narrow},

@@ -12,6 +12,8 @@ func (t target) Expand(b *lower.Builder, in *vir.Instr) []*vir.Instr {
 	switch in.Op {
 	case vir.OpTrunc:
 		return truncTwice(b, in)
+	case vir.OpWiden:
+		return widenTwice(b, in)
 	case vir.OpDot2Wrap:
 		return pairSums(b, in)
 	}
@@ -28,6 +30,18 @@ func truncTwice(b *lower.Builder, in *vir.Instr) []*vir.Instr {
 	s := b.Seq()
 	half := s.Op(vir.OpTrunc, vir.Type{Elem: format.I16, Lanes: to.Lanes}, in.Args[0])
 	return s.End(in.Dst, vir.OpTrunc, 0, half)
+}
+
+// widenTwice widens bytes to i32 by way of i16 before legalization cuts it into
+// registers: each step then reads a whole register, its lower and its upper half.
+func widenTwice(b *lower.Builder, in *vir.Instr) []*vir.Instr {
+	to, from := b.TypeOf(in.Dst), b.TypeOf(in.Args[0])
+	if from.Elem.Bits() != 8 || to.Elem != format.I32 {
+		return nil
+	}
+	s := b.Seq()
+	half := s.Op(vir.OpWiden, vir.Type{Elem: format.I16, Lanes: to.Lanes}, in.Args[0])
+	return s.End(in.Dst, vir.OpWiden, 0, half)
 }
 
 // pairSums makes products with 1 sums of neighbours, in the form that the printer

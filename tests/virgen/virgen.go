@@ -278,7 +278,7 @@ func (g *generator) widths() {
 	case 0:
 		g.op(vir.OpWiden, of(format.I16), 0, g.need(of(format.U8, format.I8)))
 	case 1:
-		g.op(vir.OpWiden, of(format.I32), 0, g.need(of(format.U16, format.I16)))
+		g.op(vir.OpWiden, of(format.I32), 0, g.need(of(format.U16, format.I16, format.U8, format.I8)))
 	case 2:
 		g.op(vir.OpTrunc, of(format.I8, format.U8), 0, g.need(of(format.I32, format.I16)))
 	case 3:
