@@ -44,7 +44,7 @@ var rows = []Weight{
 	{Name: "iq1", Bits: 3, Levels: []int{-9, -7, -1, 1, 7, 9}, Bound: 1.5, Per: PerGroup, Scale: F32, Group: 32},
 	{Name: "iq2", Bits: 3, Levels: []int{-43, -25, -8, 8, 25, 43}, Bound: 2, Per: PerGroup, Scale: F32, Group: 32},
 	{Name: "iq3_xxs", Bits: 4, Levels: iq3xxs, Bound: 2.875, Per: PerGroup, Scale: F32, Group: 32},
-	{Name: "iq3_s", Bits: 4, Levels: []int{-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15}, Bound: 3.25, Per: PerGroup, Scale: F32, Group: 32},
+	{Name: "iq3_s", Bits: 4, Levels: []int{-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15}, Bound: 3.25, Per: PerGroup, Scale: U8, Group: 32, Super: 256},
 }
 
 // iq4nl is the codebook of ggml's IQ4_NL (kvalues_iq4nl, ggml-common.h).

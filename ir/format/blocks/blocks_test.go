@@ -256,10 +256,13 @@ func TestRefusals(t *testing.T) {
 		data      []byte
 		m, k      int
 	}{
-		{"type Q8_K: is not one that can be read as codes and scales; there are Q4_0 Q8_0", "Q8_K", nil, 1, 256},
+		{"type Q8_K: is not one that can be read as codes and scales; there are Q4_0 Q4_1", "Q8_K", nil, 1, 256},
 		{"row 1, block 1: element 160 has code 3, which TQ2_0 forbids; codes are 0 to 2", "TQ2_0", with(6*66, map[int]byte{3*66 + 32: 3 << 2}), 3, 512},
 		{"row 2, block 0: scale NaN is not finite", "TQ2_0", with(6*66, map[int]byte{4*66 + 64: 1, 4*66 + 65: 0x7c}), 3, 512},
 		{"row 0, block 0: scale -Inf is not finite", "TQ2_0", with(6*66, map[int]byte{65: 0xfc}), 3, 512},
+		{"row 1, block 0: super-scale +Inf is not finite", "Q6_K", with(3*210, map[int]byte{210 + 209: 0x7c}), 3, 256},
+		{"row 0, block 1: super-minimum NaN is not finite", "Q4_K", with(2*144, map[int]byte{144 + 3: 0xfe}), 1, 512},
+		{"row 1, block 0: minimum -Inf is not finite", "Q5_1", with(2*24, map[int]byte{24 + 3: 0x7c}), 2, 32},
 		{"row 0, block 1: scale +Inf is not finite", "IQ2_XS", with(2*74, map[int]byte{74 + 1: 0x7c}), 1, 512},
 		{"row 1, block 0: scale +Inf is not finite", "IQ1_M", with(2*56, map[int]byte{56 + 55: 0x7f, 56 + 53: 0xc0}), 2, 256},
 		{"row 4, block 5: element 2 has code 3, which I2_S:rows4 forbids", "I2_S:rows4", with(2*70+32, map[int]byte{75: 3 << 2}), 8, 70},

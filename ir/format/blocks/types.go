@@ -3,11 +3,56 @@ package blocks
 // table cites block_* of ggml-common.h and dequantize_row_* of ggml-quants.c.
 var table = []Block{
 	{Type: "Q4_0", Weight: "q4_0", Values: 32, Bytes: 18, Codes: field{nibbles(2)}, Scale: half(0)},
+	{Type: "Q4_1", Weight: "q4_1", Values: 32, Bytes: 20, Codes: field{nibbles(4)}, Scale: half(0), Min: minus(half(2))},
+	{Type: "Q5_0", Weight: "q5_0", Values: 32, Bytes: 22, Codes: field{nibbles(6), bits(1, 16, k(1, 32, 1))}, Scale: half(0)},
+	{Type: "Q5_1", Weight: "q5_1", Values: 32, Bytes: 24, Codes: field{nibbles(8), bits(1, 32, k(1, 32, 1))}, Scale: half(0), Min: minus(half(2))},
 	// f16 d; int8 q[32]. Flipping the sign bit makes -128..127 count from 0.
 	{Type: "Q8_0", Weight: "q8_0", Values: 32, Bytes: 34, Codes: field{bits(8, 16, k(1, 32, 8))}, Flip: 0x80, Scale: half(0)},
 
+	// The K types: super-blocks of 256. Runs of 32 bytes hold 128 elements of 2
+	// bits or 64 of 4, element j + 32*l of the run in byte j.
+	{
+		Type: "Q2_K", Weight: "q2_k", Values: 256, Bytes: 84, // scale and minimum, 4 bits each, for 16; q; f16 d, dmin
+		Codes: field{bits(2, 8*16, k(1, 32, 8), k(32, 4, 2), k(128, 2, 256))},
+		Scale: whole(bits(4, 0, k(1, 16, 8))), Min: whole(bits(4, 4, k(1, 16, 8))),
+		Super: half(80), SuperMin: half(82),
+	},
+	{
+		Type: "Q3_K", Weight: "q3_k", Values: 256, Bytes: 110, // high bits; low bits; 16 scales of 6 bits, low 4 bits first; f16 d
+		Codes: field{bits(2, 8*32, k(1, 32, 8), k(32, 4, 2), k(128, 2, 256)), bits(1, 0, k(1, 32, 8), k(32, 8, 1))},
+		Scale: less32(bits(4, 8*96, k(1, 8, 8), k(8, 2, 4)), bits(2, 8*104, k(1, 4, 8), k(4, 4, 2))),
+		Super: half(108),
+	},
+	{
+		Type: "Q4_K", Weight: "q4_k", Values: 256, Bytes: 144, // f16 d, dmin; 8 scales and 8 minimums of 6 bits; q
+		Codes: field{bits(4, 8*16, k(1, 32, 8), k(32, 2, 4), k(64, 4, 256))},
+		Scale: scaleOfK, Min: minOfK, Super: half(0), SuperMin: half(2),
+	},
+	{
+		Type: "Q5_K", Weight: "q5_k", Values: 256, Bytes: 176, // as Q4_K, with the high bits before q
+		Codes: field{bits(4, 8*48, k(1, 32, 8), k(32, 2, 4), k(64, 4, 256)), bits(1, 8*16, k(1, 32, 8), k(32, 8, 1))},
+		Scale: scaleOfK, Min: minOfK, Super: half(0), SuperMin: half(2),
+	},
+	{
+		Type: "Q6_K", Weight: "q6_k", Values: 256, Bytes: 210, // low 4 bits; high 2; 16 int8 scales; f16 d
+		Codes: field{bits(4, 0, k(1, 64, 8), k(64, 2, 4), k(128, 2, 512)), bits(2, 8*128, k(1, 32, 8), k(32, 4, 2), k(128, 2, 256))},
+		Scale: int8s(bits(8, 8*192, k(1, 16, 8))), Super: half(208),
+	},
+
 	// Codebooks of 4 bits.
 	{Type: "IQ4_NL", Weight: "iq4_nl", Values: 32, Bytes: 18, Codes: field{nibbles(2)}, Scale: half(0)},
+	{
+		Type: "IQ4_XS", Weight: "iq4_xs", Values: 256, Bytes: 136, // f16 d; high 2 bits of 8 scales, low 4; q
+		Codes: field{bits(4, 8*8, k(1, 16, 8), k(16, 2, 4), k(32, 8, 128))},
+		Scale: less32(bits(4, 8*4, k(1, 8, 4)), bits(2, 8*2, k(1, 8, 2))), Super: half(0),
+	},
+	{Type: "MXFP4", Weight: "mxfp4", Values: 32, Bytes: 17, Codes: field{nibbles(1)}, Scale: number{field{bits(8, 0)}, e8m0}},
+	// Four scales, then the sixteens, each as the nibbles of 8 bytes.
+	{
+		Type: "NVFP4", Weight: "nvfp4", Values: 64, Bytes: 36,
+		Codes: field{bits(4, 8*4, k(1, 8, 8), k(8, 2, 4), k(16, 4, 64))},
+		Scale: number{field{bits(8, 0, k(1, 4, 8))}, ue4m3},
+	},
 
 	// Ternary, and one bit.
 	{Type: "TQ1_0", Weight: "tq2_0", Values: 256, Bytes: 54, Trits: []trits{{0, 32, 5}, {32, 16, 5}, {48, 4, 4}}, Scale: half(52)},
@@ -82,7 +127,7 @@ var table = []Block{
 			Index: field{bits(8, 8*2, k(1, 64, 8)), bits(1, 8*66, k(1, 64, 1))},
 			Signs: field{bits(8, 8*74, k(1, 32, 8))},
 		},
-		Scale: odd(bits(4, 8*106, k(1, 8, 4))), Super: half(0), Unit: 1,
+		Scale: odd(bits(4, 8*106, k(1, 8, 4))), Super: half(0),
 	},
 
 	// bitnet.cpp's (quantize_i2_s in ggml-bitnet-mad.cpp of microsoft/BitNet). A file
@@ -94,6 +139,14 @@ var table = []Block{
 	// Its x86 quantizer without ACT_PARALLEL: a byte for a column of four rows.
 	{Type: "I2_S:rows4", Weight: "ternary-tensor", Values: 1, Bytes: 1, Rows: 4, Codes: field{bits(2, 6, k(1, 4, -2))}, Tail: 32},
 }
+
+// Scales and minimums of Q4_K and Q5_K, 6 bits each in 12 bytes from byte 4: whole
+// in bytes 0 to 3 and 4 to 7, and the others' low 4 bits in bytes 8 to 11, their high
+// 2 above the first ones'.
+var (
+	scaleOfK = whole(bits(4, 8*4, k(1, 4, 8), k(4, 2, 64)), bits(2, 8*4+4, k(1, 4, 8), k(4, 2, 2)))
+	minOfK   = whole(bits(4, 8*8, k(1, 4, 8), k(4, 2, 36)), bits(2, 8*8+4, k(1, 4, 8), k(4, 2, 2)))
+)
 
 // shifted are the codes of digits -1, 0, 1 that count 8, with 1 added or subtracted.
 var shifted = [2][]byte{{1, 3, 5}, {0, 2, 4}}
