@@ -126,9 +126,9 @@ func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
 	return nil
 }
 
-// PackBlocks is Pack of a matrix in the blocks of a GGUF type: "Q4_0". The
-// levels of the type must be those of the product's format; its scales may be
-// for larger groups.
+// PackBlocks is Pack of a matrix in the blocks of a GGUF type: "Q4_0", or of one
+// with several layouts, which: "I2_S:rows4" (docs/gguf.md). The levels of the type
+// must be those of the product's format; its scales may be for larger groups.
 func (p *Product) PackBlocks(dst []byte, typeName string, data []byte, m, k int) error {
 	if err := p.checkShape(m, k); err != nil {
 		return err

@@ -111,19 +111,26 @@ func report(t *testing.T, code int, args ...string) jsonReport {
 // A file's matrices are gathered by format and shape; what cannot be read is
 // listed.
 func TestCompileFile(t *testing.T) {
-	r := report(t, 3, "../../testdata/gguf/llama-q4_0.gguf", "-no-check", "-target", "avx2", "-o", t.TempDir())
-	if len(r.Products) != 1 || len(r.Left) != 1 || len(r.Others) != 7 {
+	r := report(t, 0, "../../testdata/gguf/llama-q4_0.gguf", "-no-check", "-target", "avx2", "-o", t.TempDir())
+	if len(r.Products) != 2 || len(r.Left) != 0 || len(r.Others) != 7 {
 		t.Fatalf("%+v", r)
 	}
-	if l := r.Left[0]; l.Name != "output.weight" || l.Type != "Q6_K" || !strings.HasPrefix(l.Reason, "this type is not read; there are Q4_0") {
-		t.Errorf("%+v", l)
+	if p := r.Products[0]; p.Format != "q6_k" || p.ActGroup != 16 || p.Shapes[0].Tensors[0] != "output.weight" {
+		t.Errorf("%+v", p)
 	}
-	p, matrices := r.Products[0], 0
+	p, matrices := r.Products[1], 0
 	for _, s := range p.Shapes {
 		matrices += s.Count
 	}
 	if p.Format != "q4_0" || p.ActGroup != 32 || matrices != 22 || p.Kernels[0].Stored != 4.5 || p.Kernels[0].Bits != 4 {
 		t.Errorf("%+v", p)
+	}
+	r = report(t, 3, "../../testdata/gguf/blocks-i2s.gguf", "-no-check", "-target", "avx2", "-o", t.TempDir())
+	if len(r.Products) != 1 || len(r.Left) != 3 {
+		t.Fatalf("%+v", r)
+	}
+	if l := r.Left[0]; l.Name != "I2_S.ref" || l.Type != "F32" || !strings.HasPrefix(l.Reason, "this type is not read; there are Q4_0") {
+		t.Errorf("%+v", l)
 	}
 	if r := report(t, 0, "-model", "bitnet-b1.58-2b-4t", "-no-check", "-target", "avx2", "-o", t.TempDir()); len(r.Products) != 2 || len(r.Products[0].Shapes) != 4 {
 		t.Errorf("%+v", r)

@@ -121,7 +121,7 @@ func (o *order) wantFile(path string) error {
 	return nil
 }
 
-// errNoBlocks is why a tensor of a type such as Q6_K or F16 is left out.
+// errNoBlocks is why a tensor of a type such as F16 is left out.
 var errNoBlocks = fmt.Errorf("this type is not read; there are %s", strings.Join(blocks.Types(), " "))
 
 func (o *order) wantTensor(t *gguf.Tensor) error {

@@ -124,6 +124,20 @@ func (p *places) get(block []byte, i int) uint32 {
 	return v
 }
 
+// codes are all numbers of a block, whose pieces each lie in one byte, XOR flip.
+func (p *places) codes(to, block []byte, flip byte) {
+	for j := range to {
+		to[j] = flip
+	}
+	for _, x := range p.pieces {
+		mask := byte(1<<x.width - 1)
+		to := to[:len(x.at)]
+		for j, at := range x.at {
+			to[j] ^= block[at>>3] >> (at & 7) & mask << x.shift
+		}
+	}
+}
+
 // extract is up to 16 bits of a block.
 func extract(block []byte, at, width int) uint32 {
 	first, last := at>>3, (at+width-1)>>3

@@ -194,11 +194,7 @@ func (r *reader) decoder() func(codes, block []byte) {
 		}
 	}
 	at := r.Codes.places(r.Values * max(r.Rows, 1))
-	return func(codes, block []byte) {
-		for j := range codes {
-			codes[j] = byte(at.get(block, j)) ^ r.Flip
-		}
-	}
+	return func(codes, block []byte) { at.codes(codes, block, r.Flip) }
 }
 
 // shared reads what weights share.

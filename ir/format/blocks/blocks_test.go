@@ -192,6 +192,11 @@ func TestTable(t *testing.T) {
 		if w.Per == format.PerGroup && (b.Values%w.Unit() != 0 || b.Rows > 1) || b.Super.bits != nil && (w.Super == 0) != (b.Unit != 0) {
 			t.Errorf("%s: blocks of %d values, unit %v, do not hold %+v", b.Type, b.Values, b.Unit, w)
 		}
+		for _, p := range b.Codes.places(b.Values * max(b.Rows, 1)).pieces {
+			if slices.ContainsFunc(p.at, func(at int32) bool { return int(at%8)+p.width > 8 }) {
+				t.Errorf("%s: a piece of a code lies in two bytes", b.Type)
+			}
+		}
 		used := make([]int, 8*b.Bytes)
 		for _, p := range b.pieces(w) {
 			for _, at := range p.at {
@@ -342,6 +347,23 @@ func TestLayouts(t *testing.T) {
 	}
 	if want := []string{"I2_S", "I2_S:arm-64", "I2_S:rows4"}; !slices.Equal(names, want) {
 		t.Errorf("layouts %v, want %v", names, want)
+	}
+}
+
+// The scales of the FP4 types, at the ends of their ranges.
+func TestFP4Scales(t *testing.T) {
+	for _, c := range []struct {
+		as   func(uint32) float32
+		bits uint32
+		want float32
+	}{
+		{e8m0, 0, 0x1p-128}, {e8m0, 1, 0x1p-127}, {e8m0, 127, 0.5}, {e8m0, 255, 0x1p127},
+		{ue4m3, 0, 0}, {ue4m3, 1, 0x1p-10}, {ue4m3, 7, 7 * 0x1p-10}, {ue4m3, 8, 0x1p-7}, {ue4m3, 0x38, 0.5},
+		{ue4m3, 0x7e, 224}, {ue4m3, 0x7f, 0}, {ue4m3, 0xb8, 0.5}, {ue4m3, 0xff, 240},
+	} {
+		if got := c.as(c.bits); got != c.want {
+			t.Errorf("%#x is %v, want %v", c.bits, got, c.want)
+		}
 	}
 }
 

@@ -52,14 +52,19 @@ func mirrored(n int) [2][]byte {
 func (g *grid) decoder(values int) func(codes, block []byte) {
 	entries, index := g.Entries(), g.Index.places(values/g.Vector)
 	signs, signWidth := g.Signs.places(values/8), g.Signs.width()
+	var of [16]byte // the code of a digit, with sign - 8 further on
+	copy(of[:8], g.Codes[0])
+	copy(of[8:], g.Codes[1])
 	width := 16 / g.Vector
+	mask := uint32(1<<width - 1)
 	return func(codes, block []byte) {
 		for i := range values / g.Vector {
 			at := i * g.Vector
+			negative := allSigns(signs.get(block, at/8), signWidth) << 3 >> (at % 8)
 			entry := entries[index.get(block, i)]
-			negative := allSigns(signs.get(block, at/8), signWidth) >> (at % 8)
-			for j := range g.Vector {
-				codes[at+j] = g.Codes[negative>>j&1][entry>>(j*width)&(1<<width-1)]
+			for j := range codes[at:][:g.Vector] {
+				codes[at+j] = of[(uint32(entry)&mask|negative&8)&15]
+				entry, negative = entry>>width, negative>>1
 			}
 		}
 	}
