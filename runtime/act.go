@@ -163,7 +163,9 @@ func (p *Product) PrepareAct(act []byte, x []float32, n, k int) error {
 // goroutines to share the work: lo and hi must be multiples of ActStep, or n.
 // The one that does row 0 also writes the header.
 func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) error {
-	s, err := p.actShape(n, k)
+	w := p.pool.Get().(*scratch)
+	defer p.release(w)
+	s, err := p.known(w, n, k)
 	step := p.ActStep()
 	switch {
 	case err != nil:
@@ -176,10 +178,8 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 		return p.spec.errorf("argument lo", "rows %d to %d of %d; both must be multiples of ActStep, %d, or the end", lo, hi, n, step)
 	}
 	if lo == 0 {
-		putHeader(act, actMagic, [5]uint64{p.cut.id, uint64(n), uint64(k)}, 0)
+		copy(act, w.header[:])
 	}
-	w := p.pool.Get().(*scratch)
-	defer p.release(w)
 	for row := lo; row < hi; row += step {
 		b, offset := s.at(row / step)
 		to := act[headerBytes+offset:][:b.bytes]
@@ -187,26 +187,75 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 			clear(to)
 		}
 		for j := range min(b.cols, n-row) {
-			p.prepareRow(w, &s, b, to, j, x[(row+j)*k:][:k])
+			p.prepareRow(w, b, to, j, x[(row+j)*k:][:k])
 		}
 	}
 	return nil
 }
 
-// prepareRow quantizes x into row j of a block.
-func (p *Product) prepareRow(w *scratch, s *shape, b *block, to []byte, j int, x []float32) {
-	codes := to[:s.padK]
-	padded := s.k // what the assembly writes
-	if p.variant != nil && p.variant.Prepare != nil {
-		padded = roundUp(s.k, p.variant.Prepare.PadK)
+// known is the shape of n rows of k: that of the last call with the same scratch, or
+// worked out, with the header of such a buffer and how its rows are quantized.
+func (p *Product) known(w *scratch, n, k int) (*shape, error) {
+	if n > 0 && n == w.shape.n && k == w.shape.k {
+		return &w.shape, nil
 	}
-	direct := b.cols == 1 && padded <= s.padK
-	if !direct {
-		w.codes = grow(w.codes, max(padded, s.padK))
+	s, err := p.actShape(n, k)
+	if err != nil {
+		return nil, err
+	}
+	w.shape = s
+	putHeader(w.header[:], actMagic, [5]uint64{p.cut.id, uint64(n), uint64(k)}, 0)
+	w.row = p.rowPlan(&s)
+	return &w.shape, nil
+}
+
+// rowPlan is how rows of k elements are quantized.
+type rowPlan struct {
+	groups, scales int  // of k elements, without padding
+	direct         bool // the assembly writes all of a block of one row
+	// What the assembly does:
+	padded           int // elements that it reads and writes
+	sumRoom, actRoom int // elements of arrays of one element per group
+	count            [8]int64
+}
+
+// rowPlan makes the plan for a shape. If all counts of the assembly divide k, it
+// writes k elements and their groups and no more.
+func (p *Product) rowPlan(s *shape) rowPlan {
+	r := rowPlan{groups: groupsOf(s.k, p.cut.sumGroup), scales: groupsOf(s.k, p.cut.actGroup), padded: s.k}
+	if p.variant == nil || p.variant.Prepare == nil {
+		return r
+	}
+	f := p.variant.Prepare
+	r.padded = roundUp(s.k, f.PadK)
+	r.sumRoom = max(groupsOf(r.padded, p.cut.sumGroup), s.groups) + room
+	r.actRoom = max(groupsOf(r.padded, p.cut.actGroup), s.scales) + room
+	r.direct = littleEndian
+	for i, d := range f.CountDiv {
+		r.count[i] = int64(ceilDiv(s.k, d))
+		r.direct = r.direct && s.k%d == 0
+	}
+	return r
+}
+
+// prepareRow quantizes x into row j of a block.
+func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32) {
+	s, r := &w.shape, &w.row
+	if b.cols == 1 && r.direct {
+		p.runPrepare(w, x, unsafe.Pointer(&to[0]), unsafe.Pointer(&to[b.sums]), unsafe.Pointer(&to[b.scales]))
+		clear(to[s.k:b.sums])
+		clear(to[b.sums+4*r.groups : b.scales])
+		clear(to[b.scales+4*r.scales:])
+		return
+	}
+	codes := to[:s.padK]
+	inPlace := b.cols == 1 && r.padded <= s.padK
+	if !inPlace {
+		w.codes = grow(w.codes, max(r.padded, s.padK))
 		codes = w.codes
 	}
-	p.quantize(w, s, codes, x)
-	if !direct {
+	p.quantize(w, codes, x)
+	if !inPlace {
 		interleave(to, codes[:s.padK], b.cols, b.chunk, j)
 	}
 	putWords(to[b.sums+4*j:], w.sums[:s.groups], b.cols)
@@ -248,58 +297,53 @@ const nan = 0x7fc00000
 
 // quantize makes s.padK codes of one row, and its sums and scales in w. The
 // padding is zero. There is room in codes for what the assembly writes.
-func (p *Product) quantize(w *scratch, s *shape, codes []byte, x []float32) {
-	groups, scales := groupsOf(s.k, p.cut.sumGroup), groupsOf(s.k, p.cut.actGroup)
+func (p *Product) quantize(w *scratch, codes []byte, x []float32) {
+	s, r := &w.shape, &w.row
 	if p.variant != nil && p.variant.Prepare != nil {
-		p.runPrepare(w, s, codes, x)
+		w.sums, w.scales = grow(w.sums, r.sumRoom), grow(w.scales, r.actRoom)
+		clear(codes[s.k:r.padded]) // stages may read further than the one before wrote
+		p.runPrepare(w, x, unsafe.Pointer(&codes[0]), unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0]))
 	} else {
 		w.sums, w.scales = grow(w.sums, s.groups), grow(w.scales, s.scales)
-		quantize(codes, w.sums[:groups], w.scales[:scales], x, p.cut.actGroup, p.cut.sumGroup)
+		quantize(codes, w.sums[:r.groups], w.scales[:r.scales], x, p.cut.actGroup, p.cut.sumGroup)
 	}
 	clear(codes[s.k:s.padK])
-	clear(w.sums[groups:s.groups])
-	clear(w.scales[scales:s.scales])
+	clear(w.sums[r.groups:s.groups])
+	clear(w.scales[r.scales:s.scales])
 }
 
 // room is what arrays of one element per group have beyond the groups.
 const room = 64
 
 // runPrepare calls the assembly for one row.
-func (p *Product) runPrepare(w *scratch, s *shape, codes []byte, x []float32) {
-	f := p.variant.Prepare
-	padded := roundUp(s.k, f.PadK)
-	if padded > s.k {
-		w.x = grow(w.x, padded)
+func (p *Product) runPrepare(w *scratch, x []float32, codes, sums, scales unsafe.Pointer) {
+	r := &w.row
+	if r.padded > len(x) {
+		w.x = grow(w.x, r.padded)
 		clear(w.x[copy(w.x, x):])
 		x = w.x
 	}
-	clear(codes[s.k:padded]) // stages may read further than the one before wrote
-	sums := max(groupsOf(padded, p.cut.sumGroup), s.groups) + room
-	scales := max(groupsOf(padded, p.cut.actGroup), s.scales) + room
-	w.sums, w.scales = grow(w.sums, sums), grow(w.scales, scales)
-	w.amax, w.finite, w.inv = grow(w.amax, scales), grow(w.finite, scales), grow(w.inv, scales)
-	a := &w.prep
-	a.X, a.Act = unsafe.Pointer(&x[0]), unsafe.Pointer(&codes[0])
-	a.Sums, a.ActScale = unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0])
-	a.Amax, a.Finite, a.Inv = unsafe.Pointer(&w.amax[0]), unsafe.Pointer(&w.finite[0]), unsafe.Pointer(&w.inv[0])
-	for i, d := range f.CountDiv {
-		a.Count[i] = int64(ceilDiv(s.k, d))
-	}
-	f.Fn(a)
+	w.amax, w.finite, w.inv = grow(w.amax, r.actRoom), grow(w.finite, r.actRoom), grow(w.inv, r.actRoom)
+	w.prep = PrepareArgs{X: unsafe.Pointer(&x[0]), Act: codes, Sums: sums, ActScale: scales,
+		Amax: unsafe.Pointer(&w.amax[0]), Finite: unsafe.Pointer(&w.finite[0]), Inv: unsafe.Pointer(&w.inv[0]), Count: r.count}
+	p.variant.Prepare.Fn(&w.prep)
 }
 
 // openAct checks an activation buffer's header against its length and the product.
-func (p *Product) openAct(act []byte) (shape, error) {
+func (p *Product) openAct(w *scratch, act []byte) (*shape, error) {
+	if len(act) >= headerBytes && w.shape.n > 0 && [headerBytes]byte(act) == w.header && len(act) == headerBytes+w.shape.bytes {
+		return &w.shape, nil
+	}
 	h, ok := getHeader(act, actMagic)
 	switch {
 	case !ok:
-		return shape{}, p.spec.errorf("argument act", "has no intact header of an activation buffer; fill it with PrepareAct")
+		return nil, p.spec.errorf("argument act", "has no intact header of an activation buffer; fill it with PrepareAct")
 	case h[0] != p.cut.id:
-		return shape{}, p.spec.errorf("argument act", "was prepared for other groups or another target than %s; use PrepareAct of this product", p.Target())
+		return nil, p.spec.errorf("argument act", "was prepared for other groups or another target than %s; use PrepareAct of this product", p.Target())
 	}
-	s, err := p.actShape(int(h[1]), int(h[2]))
+	s, err := p.known(w, int(h[1]), int(h[2]))
 	if err != nil || len(act) != headerBytes+s.bytes {
-		return s, p.spec.errorf("argument act", "has %d bytes, not what its header says for %d rows of %d", len(act), h[1], h[2])
+		return nil, p.spec.errorf("argument act", "has %d bytes, not what its header says for %d rows of %d", len(act), h[1], h[2])
 	}
 	return s, nil
 }

@@ -25,7 +25,7 @@ const (
 type task struct {
 	dst    []float32
 	w      matrix
-	a      shape
+	a      *shape
 	act    []byte // blocks
 	lo, hi int
 	opt    Options
@@ -45,12 +45,14 @@ type task struct {
 // n*m elements; lo and hi must be multiples of Step, or m. Calls on different rows
 // may run at once.
 func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Options) error {
-	t := task{dst: dst, lo: lo, hi: hi, opt: opt, plain: !opt.Accumulate && opt.Bias == nil}
+	w := p.pool.Get().(*scratch)
+	defer p.release(w)
+	t := task{dst: dst, lo: lo, hi: hi, opt: opt, plain: !opt.Accumulate && opt.Bias == nil, scratch: w}
 	var err error
 	if t.w, err = p.open(packed); err != nil {
 		return err
 	}
-	if t.a, err = p.openAct(act); err != nil {
+	if t.a, err = p.openAct(w, act); err != nil {
 		return err
 	}
 	if err := p.checkGemm(&t); err != nil {
@@ -60,8 +62,6 @@ func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Option
 		return nil
 	}
 	t.act = act[headerBytes:]
-	t.scratch = p.pool.Get().(*scratch)
-	defer p.release(t.scratch)
 	if p.variant == nil {
 		p.generic(&t)
 	} else {

@@ -244,6 +244,9 @@ func (p *Product) place(row int) (o offsets) {
 
 // scratch is the working memory of a call, kept between calls.
 type scratch struct {
+	shape             shape             // of the last activations; n is 0 before
+	header            [headerBytes]byte // of their buffers
+	row               rowPlan           // how their rows are quantized
 	gemm              GemmArgs
 	prep              PrepareArgs
 	out               []float32 // a kernel's tile
