@@ -20,6 +20,7 @@ var expansions = []struct {
 	do  func(x *expansion) []*vir.Instr
 }{
 	{[]vir.Op{vir.OpLoadSplat}, (*expansion).loadSplat},
+	{[]vir.Op{vir.OpPrefetch2}, (*expansion).prefetch2},
 	{[]vir.Op{vir.OpSplat}, (*expansion).splat},
 	{[]vir.Op{vir.OpSplatLane}, (*expansion).splatLane},
 	{[]vir.Op{vir.OpAndNot}, (*expansion).andNot},
@@ -170,6 +171,13 @@ func (x *expansion) loadSplat() []*vir.Instr {
 	one := x.b.Reg(vir.Type{Elem: x.dst.Elem, Lanes: 1})
 	x.Add(&vir.Instr{Op: vir.OpLoad, Dst: one, Mem: x.in.Mem})
 	return x.end(vir.OpSplatLane, one)
+}
+
+// prefetch2: the nearest cache will do too.
+func (x *expansion) prefetch2() []*vir.Instr {
+	c := *x.in
+	c.Op = vir.OpPrefetch
+	return []*vir.Instr{&c}
 }
 
 // splat: a constant with every byte written out.

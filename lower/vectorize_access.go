@@ -236,7 +236,10 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	r := v.loadPeriod(t, n, mem)
 	v.loads[key] = r
 	if n == len(pos) && b.Ahead > 0 {
-		v.prefetch(mem, t.Bits()/8, b.Ahead)
+		v.prefetch(vir.OpPrefetch, mem, t.Bits()/8, b.Ahead)
+		if b.Far > 0 {
+			v.prefetch(vir.OpPrefetch2, mem, t.Bits()/8, b.Far)
+		}
 	}
 	return r, nil
 }
@@ -263,13 +266,16 @@ func (v *vectorizer) loadPeriod(t vir.Type, n int, mem vir.Mem) vir.Reg {
 }
 
 // prefetch asks for the lines of a load, ahead bytes later.
-func (v *vectorizer) prefetch(mem vir.Mem, bytes, ahead int) {
+func (v *vectorizer) prefetch(op vir.Op, mem vir.Mem, bytes, ahead int) {
 	const line = 64
 	for off := 0; off < bytes; off += line {
 		m := mem
 		m.Off += off + ahead
+		if op == vir.OpPrefetch2 && m.Off/line%4 > 1 {
+			continue // two lines of four: the hardware sees a stream and fetches the others
+		}
 		if bytes >= line || (mem.Off+off)%line == 0 {
-			v.put(vir.Instr{Op: vir.OpPrefetch, Dst: vir.NoReg, Mem: m})
+			v.put(vir.Instr{Op: op, Dst: vir.NoReg, Mem: m})
 		}
 	}
 }

@@ -129,7 +129,7 @@ var examples = []example{
 	{"hoist_zero_points", "w4-g32-z", trace(dot), HoistZero{"init"}},
 	{"hoist_zero_lookup", "codebook", trace(Decompose{"dot", "lookup"}), HoistZero{"flush"}},
 	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},
-	{"prefetch", "w2", ready(), Prefetch{4096}},
+	{"prefetch", "w2", ready(), Prefetch{4096, 16384}},
 }
 
 func start(t testing.TB, weight string, tr Trace) *State {
@@ -227,6 +227,9 @@ func picture(s *State) string {
 	if s.ahead != 0 {
 		fmt.Fprintf(&b, "codes are prefetched %d bytes ahead\n", s.ahead)
 	}
+	if s.far != 0 {
+		fmt.Fprintf(&b, "codes are prefetched into the second-level cache %d bytes ahead\n", s.far)
+	}
 	return b.String()
 }
 
@@ -314,7 +317,7 @@ func TestBadJSON(t *testing.T) {
 }
 
 func TestTraceString(t *testing.T) {
-	got := trace(readyPairs(), ReadScaled{4}, Rfactor{"jo"}, WidenEvery{"f"}, Accumulate{"i16"}, Fuse{"a", "b", "c"}, Stage{"w", "ks"}, ScaleAt{"end"}, Prefetch{4096}).String()
+	got := trace(readyPairs(), ReadScaled{4}, Rfactor{"jo"}, WidenEvery{"f"}, Accumulate{"i16"}, Fuse{"a", "b", "c"}, Stage{"w", "ks"}, ScaleAt{"end"}, Prefetch{Bytes: 4096}).String()
 	const want = "decompose dot affine; hoist_zero init; bind n outer; split m 16 mt l; bind mt outer; bind l vector; split k 16 ks kk; " +
 		"split kk 4 f jj; split jj 2 jo j; bind f unrolled; bind jo vector; tensorize j dot2; reorder n mt ks f l jo j; " +
 		"pack codes mt ks l jo j f dense; read_scaled 4; rfactor jo; widen_every f; accumulate i16; fuse a b c; stage w ks; scale_at end; prefetch 4096"

@@ -217,7 +217,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	b := map[string]*nest.Buffer{
 		"out":    {Tensor: out, Strides: []int{4 * k.Rows, 4}},
-		"codes":  {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead},
+		"codes":  {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead, Far: s.far},
 		"act":    {Tensor: t.Act, Layout: k.Act, Part: k.Act.Part("act")},
 		"sums":   {Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}},
 		"ascale": {Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}},

@@ -142,10 +142,12 @@ var refused = []struct {
 	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"begin"}, `scale_at scale: is staged already`},
 	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"end"}, `scale_at end: is formed at the beginning already`},
 
-	{"w2", nil, Prefetch{64}, `prefetch codes: decompose first`},
-	{"w2", ready(), Prefetch{100}, `prefetch codes: 100 bytes: want a multiple of 64 up to 1 MiB`},
-	{"w2", ready(), Prefetch{-64}, `prefetch codes: -64 bytes: want a multiple of 64 up to 1 MiB`},
-	{"w2", trace(ready(), Prefetch{64}), Prefetch{128}, `prefetch codes: already prefetched`},
+	{"w2", nil, Prefetch{Bytes: 64}, `prefetch codes: decompose first`},
+	{"w2", ready(), Prefetch{Bytes: 100}, `prefetch codes: 100 bytes: want a multiple of 64 up to 1 MiB`},
+	{"w2", ready(), Prefetch{Bytes: -64}, `prefetch codes: -64 bytes: want a multiple of 64 up to 1 MiB`},
+	{"w2", ready(), Prefetch{2048, 2048}, `prefetch codes: 2048 bytes into the second-level cache: want 0 or a multiple of 64 above 2048 up to 1 MiB`},
+	{"w2", ready(), Prefetch{2048, 4000}, `prefetch codes: 4000 bytes into the second-level cache: want 0 or a multiple of 64 above 2048 up to 1 MiB`},
+	{"w2", trace(ready(), Prefetch{Bytes: 64}), Prefetch{Bytes: 128}, `prefetch codes: already prefetched`},
 
 	{"w2", nil, packed, `pack codes: decompose first`},
 	{"w2", ready(), packed, `pack codes: already packed`},
@@ -229,7 +231,7 @@ func TestPreparing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{"w", "amax.k"}, ScaleAt{"begin"}, Prefetch{64}} {
+	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{"w", "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}} {
 		_, err := step.Apply(s)
 		var illegal *Illegal
 		if !errors.As(err, &illegal) || illegal.Reason != "is for products; activations are prepared by loops alone" {

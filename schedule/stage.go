@@ -101,13 +101,17 @@ func typeOf(st *stage, name string) format.DType {
 	return st.values[name].Type()
 }
 
-// Prefetch asks for each line of the packed weights Bytes ahead of its use.
+// Prefetch asks for each line of the packed weights Bytes ahead of its use. Unless Far
+// is 0, it also asks for a stream into the second-level cache, where more lines can
+// be on their way, Far bytes ahead: for two lines of every four.
 //
 //	for ks                            for ks
-//	    x = load codes+64*ks    ->        prefetch codes+64*ks+4096
+//	    x = load codes+64*ks    ->        prefetch codes+64*ks+2048
+//	                                      prefetch2 codes+64*ks+16384
 //	                                      x = load codes+64*ks
 type Prefetch struct {
 	Bytes int `json:"bytes"`
+	Far   int `json:"far,omitempty"`
 }
 
 // Apply implements Step.
@@ -118,10 +122,12 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 	switch {
 	case x.Bytes < 64 || x.Bytes > 1<<20 || x.Bytes%64 != 0:
 		return nil, illegal(x, "codes", "%d bytes: want a multiple of 64 up to 1 MiB", x.Bytes)
+	case x.Far != 0 && (x.Far <= x.Bytes || x.Far > 1<<20 || x.Far%64 != 0):
+		return nil, illegal(x, "codes", "%d bytes into the second-level cache: want 0 or a multiple of 64 above %d up to 1 MiB", x.Far, x.Bytes)
 	case s.ahead != 0:
 		return nil, illegal(x, "codes", "already prefetched")
 	}
 	c := s.clone()
-	c.ahead = x.Bytes
+	c.ahead, c.far = x.Bytes, x.Far
 	return c, nil
 }

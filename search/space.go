@@ -38,6 +38,7 @@ type Choice struct {
 	Stage   string // loop at which decoded weights are kept, "": not
 	Scale   string // scale_at
 	Ahead   int    // prefetch distance, 0: none
+	Far     int    // that into the second-level cache, 0: none
 	Chunk   int    // activation chunk, 0: default
 	Factor  string // unrolled loop of K with accumulators of its own, "": none
 	AtGroup bool   // the loop over groups inside a record is serial, not unrolled
@@ -133,7 +134,7 @@ func (c Choice) Trace(p ir.Problem) schedule.Trace {
 		b.add(schedule.ScaleAt{Where: c.Scale})
 	}
 	if c.Ahead > 0 {
-		b.add(schedule.Prefetch{Bytes: c.Ahead})
+		b.add(schedule.Prefetch{Bytes: c.Ahead, Far: c.Far})
 	}
 	return b.t
 }
@@ -319,6 +320,9 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
 		Ahead: pick(rng, 0, 1024, 4096), Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
+	}
+	if c.Ahead > 0 {
+		c.Far = pick(rng, 0, 0, 16<<10)
 	}
 	if rng.Intn(4) == 0 {
 		c.Lanes = pick(rng, 4, 8, 16)

@@ -106,6 +106,7 @@ var pairs = []pair{
 	{"scale_at.where", "w4-g32", choose(func(c *search.Choice) { c.Scale = "begin" }), variant{func(c *search.Choice) { c.Scale = "begin" },
 		[]replacement{{schedule.ScaleAt{Where: "begin"}, schedule.Trace{schedule.ScaleAt{Where: "end"}}}}}},
 	{"prefetch.bytes", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead = 4096 })},
+	{"prefetch.far", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead, c.Far = 1024, 16384 })},
 }
 
 // oneValue are parameters that have one legal value so far, in a step that has

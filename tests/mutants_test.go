@@ -139,7 +139,7 @@ func mutant(rng *rand.Rand, f *vir.Func) (*vir.Func, string) {
 		g := f.Clone()
 		var all []*vir.Instr
 		vir.Walk(g.Body, func(in *vir.Instr, _ []*vir.Loop) {
-			if in.Op != vir.OpPrefetch {
+			if in.Op != vir.OpPrefetch && in.Op != vir.OpPrefetch2 {
 				all = append(all, in)
 			}
 		})

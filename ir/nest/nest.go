@@ -83,8 +83,9 @@ type Buffer struct {
 	Part   *format.Part
 	// ... or dense: bytes per unit of each index component.
 	Strides []int
-	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load.
-	Ahead int
+	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load, and
+	// Far > 0 for a stream into the second-level cache.
+	Ahead, Far int
 }
 
 // Pos is the place of one element: a byte offset from the buffer's pointer and,

@@ -174,7 +174,7 @@ var evalRows = []struct{ instr, args, want string }{
 }
 
 // memOps have their own tests below.
-var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpConst}
+var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst}
 
 func TestEvalRows(t *testing.T) {
 	seen := map[Op]bool{}
@@ -300,6 +300,7 @@ func TestMemory(t *testing.T) {
 	loop l0 n
 		loop l3 2
 			prefetch in+1000000 l0*-64
+			prefetch2 in-1000000 l0*64
 			v0:u8x2 = load in+1 l0*4 l3*2
 			v1:u8x2 = loadsplat in+8
 			v2:u8x2 = add v0 v1

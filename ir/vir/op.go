@@ -13,6 +13,7 @@ const (
 	OpLoadSplat    // dst = the one element at Mem in every lane
 	OpStore        // Mem = a
 	OpPrefetch     // hint: the line at Mem will be read soon; no result, no effect, may lie outside the buffer
+	OpPrefetch2    // likewise, but later than soon: the second-level cache will do
 	OpConst        // dst = Func.Consts[Imm]
 	OpSplat        // dst = Imm in every lane (wrapped; for f32 the IEEE bits)
 	OpBitcast      // dst = the bytes of a, relaned; same total size

@@ -34,6 +34,7 @@ var ops = [opEnd]opInfo{
 	OpLoadSplat:    {name: "loadsplat", result: true, mem: true, typ: anyType(0), eval: evalLoadSplat},
 	OpStore:        {name: "store", args: 1, mem: true, typ: stored, eval: evalStore},
 	OpPrefetch:     {name: "prefetch", mem: true, typ: noTypes, eval: evalNothing},
+	OpPrefetch2:    {name: "prefetch2", mem: true, typ: noTypes, eval: evalNothing},
 	OpConst:        {name: "const", result: true, imm: true, typ: anyType(0), eval: evalLoad},
 	OpSplat:        {name: "splat", result: true, imm: true, typ: anyType(0), eval: evalSplat},
 	OpBitcast:      {name: "bitcast", args: 1, result: true, typ: sameBits, eval: evalBitcast, bound: boundBitcast},

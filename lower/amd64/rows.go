@@ -125,6 +125,7 @@ func (s *rowSet) evex() bool { return s.m.NumVec > 16 }
 func makeRows(m lower.Machine) []lower.Row {
 	s := &rowSet{m: m}
 	s.add(lower.Row{Op: vir.OpPrefetch}, none, func(p *printer) { p.ins(f1(x86.PREFETCHT0), p.mem) })
+	s.add(lower.Row{Op: vir.OpPrefetch2}, none, func(p *printer) { p.ins(f1(x86.PREFETCHT1), p.mem) })
 	s.lanewise()
 	for _, e := range allElems {
 		for _, t := range s.types(e) {

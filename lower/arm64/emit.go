@@ -222,7 +222,7 @@ func (p *printer) memory(op *lower.MOp, c memory, base, disp int) {
 		asm = asm[:len(asm)-1] + "u" + asm[len(asm)-1:] // ldur, stur, prfum
 	}
 	switch op.In.Op {
-	case vir.OpPrefetch:
+	case vir.OpPrefetch, vir.OpPrefetch2:
 	case vir.OpStore:
 		w |= uint32(op.Args[0])
 		operand = fmt.Sprintf(operand, op.Args[0])

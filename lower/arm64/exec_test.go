@@ -122,7 +122,7 @@ func immediates(r *lower.Row) []int64 {
 // offsets: scaled, unscaled and added ones, where a row has an address.
 func offsets(r *lower.Row) []int {
 	switch {
-	case r.Op == vir.OpPrefetch:
+	case r.Op == vir.OpPrefetch || r.Op == vir.OpPrefetch2:
 		return []int{0, 64, -3, 300, 1 << 20, 1 << 30}
 	case r.Op.HasMem():
 		return []int{0, size(r.Dst), 3, 257, 4096, 65536 - size(r.Dst), 65521, 70000}
@@ -162,7 +162,7 @@ func rowFunc(name string, r *lower.Row, imm int64, off int, rnd *rand.Rand) (f *
 		add(&vir.Instr{Op: vir.OpLoad, Dst: in.Args[i], Mem: param(fmt.Sprint("a", i), size(a))})
 	}
 	switch {
-	case r.Op == vir.OpPrefetch:
+	case r.Op == vir.OpPrefetch || r.Op == vir.OpPrefetch2:
 		in.Mem = param("p", 16)
 	case r.Op.HasMem():
 		in.Mem = param("p", off+size(r.Dst))

@@ -63,7 +63,7 @@ func signatures(op vir.Op) [][]vir.Type {
 		of := func(e format.DType, n int) vir.Type { return vir.Type{Elem: e, Lanes: n} }
 		half := of(t.Elem, t.Lanes/2)
 		switch op {
-		case vir.OpStore, vir.OpPrefetch, vir.OpLoad, vir.OpLoadSplat, vir.OpConst, vir.OpSplat:
+		case vir.OpStore, vir.OpPrefetch, vir.OpPrefetch2, vir.OpLoad, vir.OpLoadSplat, vir.OpConst, vir.OpSplat:
 			out = append(out, append([]vir.Type{t}, make([]vir.Type, op.NumArgs())...))
 			if op == vir.OpStore {
 				out[len(out)-1][1] = t

@@ -88,7 +88,10 @@ var lanewise = []struct {
 var rows = sync.OnceValue(makeRows)
 
 func makeRows() []lower.Row {
-	rows := []lower.Row{{Op: vir.OpPrefetch, Asm: "prfm", Cost: 5, Code: memory{0xf9800000, "prfm", "pldl1keep", 3, false}}}
+	rows := []lower.Row{
+		{Op: vir.OpPrefetch, Asm: "prfm", Cost: 5, Code: memory{0xf9800000, "prfm", "pldl1keep", 3, false}},
+		{Op: vir.OpPrefetch2, Asm: "prfm", Cost: 5, Code: memory{0xf9800002, "prfm", "pldl2keep", 3, false}},
+	}
 	for _, l := range lanewise {
 		for _, e := range l.elems {
 			for _, t := range types(e) {

@@ -162,7 +162,7 @@ func (g *generator) block(n, depth int) {
 			g.loop(n/2, depth)
 			i += n / 2
 		case k == 1:
-			g.add(&vir.Instr{Op: vir.OpPrefetch, Dst: vir.NoReg, Mem: g.mem()})
+			g.add(&vir.Instr{Op: []vir.Op{vir.OpPrefetch, vir.OpPrefetch2}[g.rng.Intn(2)], Dst: vir.NoReg, Mem: g.mem()})
 		case k < 4:
 			g.store(g.any())
 		case k < 8 && depth > 0:
