@@ -291,7 +291,7 @@ func TestErrors(t *testing.T) {
 		{second(p.ActSize(math.MaxInt/8, k)), "argument n:"},
 		{p.Pack(packed[1:], src, m, k), "argument dst: has"},
 		{p.Pack(packed, format.Source{}, m, k), "w2-g32: format: argument codes: has 0 elements"},
-		{p.PackBlocks(packed, "Q4_K", nil, m, k), "w2-g32: blocks: type Q4_K: is not one"},
+		{p.PackBlocks(packed, "Q8_K", nil, m, k), "w2-g32: blocks: type Q8_K: is not one"},
 		{p.PrepareAct(act[1:], x, n, k), "argument act: has"},
 		{p.PrepareAct(act, x[1:], n, k), "argument x: has 287 elements; 3 rows of 96 have 288"},
 		{p.PrepareActRows(act, x, n, k, 1, 3), "argument lo: rows 1 to 3 of 3; both must be multiples of ActStep, 2, or the end"},

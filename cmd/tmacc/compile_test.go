@@ -129,7 +129,7 @@ func TestCompileFile(t *testing.T) {
 	if len(r.Products) != 1 || len(r.Left) != 3 {
 		t.Fatalf("%+v", r)
 	}
-	if l := r.Left[0]; l.Name != "I2_S.ref" || l.Type != "F32" || !strings.HasPrefix(l.Reason, "this type is not read; there are Q4_0") {
+	if l := r.Left[0]; l.Name != "I2_S.ref" || l.Type != "F32" || !strings.HasPrefix(l.Reason, "not a type of low-bit weights") {
 		t.Errorf("%+v", l)
 	}
 	if r := report(t, 0, "-model", "bitnet-b1.58-2b-4t", "-no-check", "-target", "avx2", "-o", t.TempDir()); len(r.Products) != 2 || len(r.Products[0].Shapes) != 4 {

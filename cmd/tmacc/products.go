@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -122,7 +123,7 @@ func (o *order) wantFile(path string) error {
 }
 
 // errNoBlocks is why a tensor of a type such as F16 is left out.
-var errNoBlocks = fmt.Errorf("this type is not read; there are %s", strings.Join(blocks.Types(), " "))
+var errNoBlocks = errors.New("not a type of low-bit weights; tmacc formats lists those that are")
 
 func (o *order) wantTensor(t *gguf.Tensor) error {
 	k, m, count := t.Shape[0], t.Shape[1], 1
