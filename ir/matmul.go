@@ -149,7 +149,7 @@ func Matmul(p Problem) *Graph {
 		{Out: sum, Axes: []Dim{n, m, g}, Reduce: []Dim{kk}, Combine: Add,
 			Body: Binary{Mul, w, Cast{format.I32, Read{t.Act, nk}}}},
 		{Out: acc, Axes: []Dim{n, m}, Reduce: []Dim{g}, Combine: Add,
-			Body: p.Scaled(Read{sum, append(nm[:2:2], Axis{"g"})}, p.Scale(), p.Least())},
+			Body: p.Scaled(Read{sum, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Super()), p.Least(p.SuperMin()))},
 		{Out: out, Axes: []Dim{n, m}, Body: Unary{CanonNaN, Read{acc, nm}}},
 	}}
 }
@@ -164,36 +164,44 @@ func (p Problem) Scaled(sum, scale, least Expr) Expr {
 	return Binary{Sub, term, least}
 }
 
-// Scale is the scale of weight times that of activation, of group g.
-func (p Problem) Scale() Expr {
+// Scale is the scale of weight times that of activation, of group g; super is the
+// super-scale if there are two levels.
+func (p Problem) Scale(super Expr) Expr {
 	t := p.Tensors()
-	return Binary{Mul, p.weightF32(t.Scales, t.Supers), Read{t.ActScale, []Expr{Axis{"n"}, p.FirstK()}}}
+	return Binary{Mul, times(super, p.f32Of(t.Scales)), Read{t.ActScale, []Expr{Axis{"n"}, p.FirstK()}}}
 }
 
 // Least is what the minimum of group g subtracts, nil without minimums: the
 // minimum times the sum of the activations, which is scaled first because that is
 // the same for all rows.
-func (p Problem) Least() Expr {
+func (p Problem) Least(super Expr) Expr {
 	if !p.Weight.Min {
 		return nil
 	}
 	t := p.Tensors()
 	at := []Expr{Axis{"n"}, p.FirstK()}
-	return Binary{Mul, p.weightF32(t.Mins, t.SuperMins), Binary{Mul, Unary{CvtF32, Read{t.Sums, at}}, Read{t.ActScale, at}}}
+	return Binary{Mul, times(super, p.f32Of(t.Mins)), Binary{Mul, Unary{CvtF32, Read{t.Sums, at}}, Read{t.ActScale, at}}}
 }
 
-// weightF32 is a number of group g, times that of its super-block if there is one.
-func (p Problem) weightF32(t, super *Tensor) Expr {
-	at := []Expr{Axis{"m"}, p.FirstK()}
+// Super is the super-scale of group g, nil unless there are two levels.
+func (p Problem) Super() Expr { return p.f32Of(p.Tensors().Supers) }
+
+// SuperMin is the super-minimum of group g, or nil.
+func (p Problem) SuperMin() Expr { return p.f32Of(p.Tensors().SuperMins) }
+
+func times(super, x Expr) Expr {
 	if super == nil {
-		return f32Of(t, at)
+		return x
 	}
-	return Binary{Mul, f32Of(super, at), f32Of(t, at)}
+	return Binary{Mul, super, x}
 }
 
-// f32Of reads a number as an f32.
-func f32Of(t *Tensor, at []Expr) Expr {
-	read := Read{t, at}
+// f32Of is a number of group g as an f32, nil if the format has none.
+func (p Problem) f32Of(t *Tensor) Expr {
+	if t == nil {
+		return nil
+	}
+	read := Read{t, []Expr{Axis{"m"}, p.FirstK()}}
 	switch t.Elem {
 	case format.F16:
 		return Unary{CvtHalf, read}

@@ -56,7 +56,7 @@ func (s *State) product(x Decompose) *stage {
 	st.loops = append(st.loops, nest.Loop{Name: "k", Root: "k", Coef: 1, N: p.GroupK()})
 
 	st.values["a"] = ir.Read{T: t.Act, Index: nk}
-	st.values["scale"], st.values["least"] = p.Scale(), p.Least()
+	s.scalings(st)
 	acc := &ir.Tensor{Name: "acc", Elem: format.F32}
 	sum := &ir.Tensor{Name: "sum", Elem: format.I32}
 	st.levels = []level{
@@ -90,6 +90,21 @@ func lookup(levels []int, t format.DType, code ir.Expr) ir.Expr {
 		n *= 2
 	}
 	return ir.Lookup{Table: append(slices.Clone(levels), make([]int, n-len(levels))...), T: t, X: code}
+}
+
+// scalings are the values that a group's sum is scaled by.
+func (s *State) scalings(st *stage) {
+	p := s.Problem
+	named := func(name string, e ir.Expr) ir.Expr {
+		if e == nil {
+			return nil
+		}
+		st.values[name] = e
+		return value(name, format.F32)
+	}
+	st.superSpan = max(p.Weight.Super/max(p.GroupK(), 1), 1)
+	named("scale", p.Scale(named("super", p.Super())))
+	named("least", p.Least(named("supermin", p.SuperMin())))
 }
 
 // scaled is what a group's integer sum adds to the float accumulator.

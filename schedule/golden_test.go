@@ -116,6 +116,8 @@ var examples = []example{
 		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"nt", "mt", "ks", "nc", "l", "j"}}), Stage{"w", "ks"}},
 	{"stage_a", "w2", trace(dot, unsign, columns, Split{"m", 32, Pair{"mt", "mi"}}, Split{"mi", 16, Pair{"r", "l"}}, Bind{"mt", "outer"}, Bind{"r", "unrolled"},
 		Bind{"l", "vector"}, Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "ks", "r", "l", "j"}}), Stage{"a", "ks"}},
+	{"stage_super", "w4-g32-s64-m", trace(with(grouped("init"), "reorder"), Split{"g", 2, Pair{"gt", "gi"}}, Reorder{[]string{"n", "mt", "gt", "gi", "u", "f", "l", "j"}}),
+		Stage{"super", "gt"}},
 	{"pack_dense", "w2", trace(dot, unsign, columns, lanes, fields, order), packed},
 	{"pack_planes", "w3", trace(dot, unsign, columns, lanes, Split{"k", 32, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, order),
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l", "j"}, Fields: []string{"f"}, Map: "planes"}},

@@ -132,7 +132,10 @@ var refused = []struct {
 	{"w8", trace(with(ready(), "pack"), pack("mt ks f l j")), ReadScaled{8}, `read_scaled codes: a byte holds one field`},
 
 	{"w2", nil, Stage{"w", "k"}, `stage w: decompose first`},
-	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a`},
+	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, super`},
+	{"w2", ready(), Stage{"super", "ks"}, `stage super: the scales have one level`},
+	{"w4-g32-s64", trace(dot), Stage{"super", "k"}, `stage k: is not a loop over groups`},
+	{"w4-g32-s64", nil, Stage{"super", "g"}, `stage super: decompose first`},
 	{"w2", ready(), Stage{"w", "q"}, `stage q: no such loop`},
 	{"w2", ready(), Stage{"w", "l"}, `stage l: is vector: a value cannot be staged between lanes`},
 	{"w2", ready(), Stage{"w", "j"}, `stage j: is dot: a value cannot be staged between lanes`},
@@ -212,6 +215,8 @@ var unfinished = []struct {
 	{"w2", trace(dot, unsign, columns, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 2, Pair{"l", "mi"}}, Bind{"mt", "outer"}, Bind{"mi", "outer"}, Bind{"l", "vector"},
 		fields, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "mi", "ks", "f", "l", "j"}}, pack("mt ks mi l j", "f")),
 		`loop mi: the rows and columns of one call must be consecutive`},
+	{"w4-g32-s64", trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gx"}}, Split{"gx", 2, Pair{"gb", "gi"}}, Stage{"super", "gt"},
+		Reorder{strings.Fields("n mt gt gb gi u f l j")}, pack("mt gt gb gi u l j", "f")), `loop gb: leaves the super-block: stage super in it`},
 	{"w2", trace(ready(), Pack{Tensor: "act", Chunk: 32}), `pack act: the chunk does not divide a record of the weights`},
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // Stage computes a value once, in registers, at the start of loop At, and reuses
-// it below: "w" the decoded weight, "a" the activation.
+// it below: "w" the decoded weight, "a" the activation, "super" the super-scale
+// and the super-minimum if the format has two levels.
 //
 //	for r                              for r
 //	    for n                              w1 = decode(codes[r])
@@ -22,10 +23,27 @@ type Stage struct {
 
 // Apply implements Step.
 func (x Stage) Apply(s *State) (*State, error) {
-	if x.Value != "w" && x.Value != "a" {
-		return nil, illegal(x, x.Value, "no such value; have w, a")
+	switch x.Value {
+	case "w", "a":
+		return stageAt(x, s, x.Value, x.At)
+	case "super":
+		return x.super(s)
 	}
-	return stageAt(x, s, x.Value, x.At)
+	return nil, illegal(x, x.Value, "no such value; have w, a, super")
+}
+
+func (x Stage) super(s *State) (*State, error) {
+	if s.Problem.Weight.Super == 0 {
+		return nil, illegal(x, x.Value, "the scales have one level")
+	}
+	if st, i := s.find(x.At); st != nil && st.loops[i].Root != "g" {
+		return nil, illegal(x, x.At, "is not a loop over groups")
+	}
+	c, err := stageAt(x, s, "super", x.At)
+	if err != nil || !s.Problem.Weight.Min {
+		return c, err
+	}
+	return stageAt(x, c, "supermin", x.At)
 }
 
 // ScaleAt chooses when the product of the weight's and the activation's scale

@@ -38,7 +38,9 @@ type stage struct {
 	out    *ir.Tensor
 	index  []ir.Expr
 	div    map[string]int // elements of K per unit of a run-time stage axis
-	final  ir.Expr
+
+	superSpan int // groups of a super-block, at least 1
+	final     ir.Expr
 }
 
 // level is an accumulator whose loop is At, or, while At is empty, the
@@ -161,13 +163,46 @@ func (st *stage) plan() (*nest.Plan, error) {
 	}
 	for _, sg := range st.staged {
 		sg.Value = inline(st.values[sg.Temp.Name])
-		p.Staged = append(p.Staged, sg)
+		if !isSuper(sg.Temp.Name) {
+			p.Staged = append(p.Staged, sg)
+			continue
+		}
+		var err error
+		if sg.Value, err = st.ofBlock(sg.Value, sg.At); err != nil {
+			return nil, err
+		}
+		p.Staged = slices.Insert(p.Staged, 0, sg) // scale reads it
 	}
 	if st.body != nil {
 		p.Body = inline(st.body)
 	}
 	p.Final = inline(st.final)
 	return p, nil
+}
+
+// isSuper says whether the groups of a super-block share a value.
+func isSuper(name string) bool { return name == "super" || name == "supermin" }
+
+// ofBlock is a value that the groups of a super-block share in terms of the loops
+// over groups down to the one called at: those in it must stay in the super-block.
+func (st *stage) ofBlock(e ir.Expr, at string) (ir.Expr, error) {
+	var g ir.Expr = ir.I32(0)
+	inside := false
+	for _, l := range st.loops {
+		switch {
+		case l.Root == "g" && !inside:
+			g = ir.Binary{Op: ir.Add, X: g, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(l.Coef)}}
+		case l.Root == "g" && (l.N == 0 || l.Coef*l.N > st.superSpan):
+			return nil, &Unfinished{"loop " + l.Name, "leaves the super-block: stage super in it"}
+		}
+		inside = inside || l.Name == at
+	}
+	return ir.Map(e, func(x ir.Expr) ir.Expr {
+		if a, ok := x.(ir.Axis); ok && a.Name == "g" {
+			return g
+		}
+		return x
+	}), nil
 }
 
 // outermost is the first loop of stage axis root, or of any reduction.

@@ -155,7 +155,7 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 		}
 	}
 	if g := p.GroupK(); g > 0 && w.Unit()/g > mostGroups {
-		c.AtGroup = true
+		c.AtGroup, c.Super = true, w.Super > 0
 	}
 	if g := p.GroupK(); g > recordK { // a loop over pieces of the group
 		c.Serial = true
@@ -262,25 +262,35 @@ func hasDot4(t lower.Target) bool {
 // cheapest builds every choice and takes the one that costs least.
 func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, err error) {
 	for _, c := range choices {
-		trace := c.Trace(p)
-		k, fail := schedule.Compile(p, trace)
-		if fail != nil {
-			err = fail
-			continue
+		s, fail := c.build(p, t)
+		if fail != nil && c.Super { // in registers of its own, it may be too much
+			c.Super = false
+			s, fail = c.build(p, t)
 		}
-		m, fail := lower.Build(t, k.Nest, "k")
-		if fail != nil {
+		switch {
+		case fail != nil:
 			err = fail
-			continue
-		}
-		if cost := costPerProduct(k, m); best == nil || cost < best.cost {
-			best = &scheduled{trace, c.Block, cost}
+		case best == nil || s.cost < best.cost:
+			best = s
 		}
 	}
 	if best == nil {
 		return nil, err
 	}
 	return best, nil
+}
+
+func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
+	trace := c.Trace(p)
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		return nil, err
+	}
+	m, err := lower.Build(t, k.Nest, "k")
+	if err != nil {
+		return nil, err
+	}
+	return &scheduled{trace, c.Block, costPerProduct(k, m)}, nil
 }
 
 // typicalK is the K that costs are weighed at.

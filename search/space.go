@@ -42,6 +42,7 @@ type Choice struct {
 	Chunk   int    // activation chunk, 0: default
 	Factor  string // unrolled loop of K with accumulators of its own, "": none
 	AtGroup bool   // the loop over groups inside a record is serial, not unrolled
+	Super   bool   // with AtGroup super-scales are kept in registers, not read for each group
 }
 
 // orders are the orders of the unrolled loops inside the loop over cells:
@@ -129,6 +130,9 @@ func (c Choice) Trace(p ir.Problem) schedule.Trace {
 	b.accumulators()
 	if c.Stage != "" {
 		b.add(schedule.Stage{Value: "w", At: c.Stage})
+	}
+	if c.Super && c.AtGroup && p.Weight.Super > 0 {
+		b.add(schedule.Stage{Value: "super", At: "gt"})
 	}
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
@@ -320,6 +324,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
 		Ahead: pick(rng, 0, 1024, 4096), Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
+		Super: rng.Intn(2) == 0,
 	}
 	if c.Ahead > 0 {
 		c.Far = pick(rng, 0, 0, 16<<10)
