@@ -304,11 +304,19 @@ func noVariants(f *jen.File, p product) {
 func variant(v runtime.Variant) *jen.Statement {
 	var kernels []jen.Code
 	for _, k := range v.Kernels {
-		kernels = append(kernels, row("Name", k.Name, "Rows", k.Rows, "Cols", k.Cols, "StepK", k.StepK, "Chunk", k.Chunk, "SumBy", k.SumBy, "Fn", jen.Id(k.Name)))
+		pairs := []any{"Name", k.Name, "Rows", k.Rows, "Cols", k.Cols, "StepK", k.StepK, "Chunk", k.Chunk}
+		if k.Tables {
+			pairs = append(pairs, "Tables", true)
+		}
+		kernels = append(kernels, row(append(pairs, "SumBy", k.SumBy, "Fn", jen.Id(k.Name))...))
 	}
 	pairs := []any{"Target", v.Target, "Need", texts(v.Need), "Layout", v.Layout, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...))}
 	if p := v.Prepare; p != nil {
-		pairs = append(pairs, "Prepare", jen.Op("&").Add(rt("Prepare")).Add(row("Name", p.Name, "CountDiv", ints(p.CountDiv), "PadK", p.PadK, "Fn", jen.Id(p.Name))))
+		of := []any{"Name", p.Name, "CountDiv", ints(p.CountDiv), "PadK", p.PadK}
+		if t := p.Tables; t.K > 0 {
+			of = append(of, "Tables", rt("Tables").Add(row("K", t.K, "Bytes", t.Bytes, "ID", t.ID)))
+		}
+		pairs = append(pairs, "Prepare", jen.Op("&").Add(rt("Prepare")).Add(row(append(of, "Fn", jen.Id(p.Name))...)))
 	}
 	return fields(pairs...)
 }

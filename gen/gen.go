@@ -212,6 +212,24 @@ func (t *Target) kernels() []*lower.Kernel {
 	return ks
 }
 
+// Tables are those that t's kernels read, nil if there are none.
+func (t *Target) Tables() *ir.Tables {
+	for _, k := range t.Kernels {
+		if k.Schedule.Tables != nil {
+			return k.Schedule.Tables
+		}
+	}
+	return nil
+}
+
+// RuntimeTables is what the runtime has to know of tables.
+func RuntimeTables(t *ir.Tables) runtime.Tables {
+	if t == nil {
+		return runtime.Tables{}
+	}
+	return runtime.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID()}
+}
+
 // archOf cuts "amd64/avx2" in two.
 func archOf(t Target) (arch, name string) {
 	arch, name, _ = strings.Cut(t.Target.Machine().Name, "/")
@@ -284,21 +302,22 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 	weights := t.Kernels[0].Schedule.Weights
 	for _, k := range t.Kernels {
 		s := k.Schedule
-		chunk, ok := chunkOf(s)
 		switch {
 		case s.Weights.Hash() != weights.Hash():
 			return v, errorf(thing, "kernel %s reads another packed layout than %s: schedule all widths for one", k.Code.Func.Name, t.Kernels[0].Code.Func.Name)
+		case s.Tables != nil && !reflect.DeepEqual(s.Tables, t.Tables()):
+			return v, errorf(thing, "kernel %s reads other tables than another kernel: they share one preparation", k.Code.Func.Name)
+		case s.Tables != nil && (t.Prepare == nil || !reflect.DeepEqual(s.Tables, t.Prepare.Schedule.Tables)):
+			return v, errorf(thing, "kernel %s reads tables that no kernel prepares", k.Code.Func.Name)
 		case !reflect.DeepEqual(s.Problem, p.Problem):
 			return v, errorf(thing, "kernel %s was compiled for another problem", k.Code.Func.Name)
-		case !ok:
-			return v, errorf(thing, "kernel %s reads activations that do not lie in chunks", k.Code.Func.Name)
 		}
-		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: chunk, SumBy: s.SumBy})
+		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy})
 	}
 	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
 	if t.Prepare != nil {
 		s := t.Prepare.Schedule
-		v.Prepare = &runtime.Prepare{Name: t.Prepare.Code.Func.Name, CountDiv: s.CountDiv, PadK: s.PadK}
+		v.Prepare = &runtime.Prepare{Name: t.Prepare.Code.Func.Name, CountDiv: s.CountDiv, PadK: s.PadK, Tables: RuntimeTables(s.Tables)}
 	}
 	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
 	if v.Layout < 0 {
@@ -306,17 +325,6 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 		p.spec.Layouts = append(p.spec.Layouts, weights)
 	}
 	return v, nil
-}
-
-// chunkOf is how many elements of one column the kernel's activations hold
-// before those of the next column, and whether that describes their layout.
-func chunkOf(k *schedule.Kernel) (int, bool) {
-	chunk := k.Act.RecordK
-	want := &format.Layout{TileM: k.Cols, RecordK: chunk, RecordBytes: chunk * k.Cols, Parts: []format.Part{{
-		Name: "act", Elem: format.I8,
-		Digits: []format.Digit{{Axis: "n", Div: 1, Mod: k.Cols, Stride: chunk}, {Axis: "k", Div: 1, Mod: chunk, Stride: 1}},
-	}}}
-	return chunk, want.Hash() == k.Act.Hash()
 }
 
 // PlainLayout is a packed layout for products without kernels: tiles of 16 rows,

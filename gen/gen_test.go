@@ -64,11 +64,11 @@ func compile(t testing.TB, name string, p ir.Problem, targets ...lower.Target) g
 			}
 			g.Kernels = append(g.Kernels, gen.Kernel{Schedule: k, Code: code})
 		}
-		trace, err := search.DefaultPrepare(p, target)
+		trace, err := search.DefaultPrepare(p, nil, target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := schedule.CompilePrepare(p, trace)
+		k, err := schedule.CompilePrepare(p, nil, trace)
 		if err != nil {
 			t.Fatal(err)
 		}

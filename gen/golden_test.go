@@ -41,8 +41,7 @@ func toyKernel(p ir.Problem, l *tformat.Layout, name string, cols int) gen.Kerne
 		Schedule: &schedule.Kernel{
 			Problem: p, Trace: schedule.Trace{schedule.Decompose{Family: "dot", Value: "affine"}, schedule.Pack{Tensor: "act", Chunk: chunk}},
 			Weights: l, Rows: 8, Cols: cols, StepK: l.RecordK, SumBy: -8,
-			Act: &tformat.Layout{TileM: cols, RecordK: chunk, RecordBytes: chunk * cols, Parts: []tformat.Part{{Name: "act", Elem: tformat.I8, Digits: []tformat.Digit{
-				{Axis: "n", Div: 1, Mod: cols, Stride: chunk}, {Axis: "k", Div: 1, Mod: chunk, Stride: 1}}}}},
+			Chunk: chunk,
 		},
 		Code: code(name),
 	}
@@ -153,11 +152,12 @@ func TestRefusals(t *testing.T) {
 		"kernel q4_big_n1 reads another packed layout than q4_b": func(s *gen.Spec) {
 			s.Products[0].Targets[0].Kernels[1].Schedule.Weights = s.Products[0].Targets[1].Kernels[0].Schedule.Weights
 		},
-		"kernel q4_big_n1 was compiled for another problem":  func(s *gen.Spec) { s.Products[0].Targets[0].Kernels[1].Schedule.Problem.MaxK = 64 },
-		"kernel q4_big_n1 reads activations that do not lie": func(s *gen.Spec) { s.Products[0].Targets[0].Kernels[1].Schedule.Act.Parts[0].Base = 1 },
+		"kernel q4_big_n1 was compiled for another problem": func(s *gen.Spec) { s.Products[0].Targets[0].Kernels[1].Schedule.Problem.MaxK = 64 },
+		"kernel q4_big_n1 reads tables that no kernel prepares": func(s *gen.Spec) {
+			s.Products[0].Targets[0].Kernels[1].Schedule.Tables = &ir.Tables{}
+		},
 		"kernels must be of ascending width": func(s *gen.Spec) {
 			s.Products[0].Targets[0].Kernels[1].Schedule.Cols = 4
-			s.Products[0].Targets[0].Kernels[1].Schedule.Act = s.Products[0].Targets[0].Kernels[0].Schedule.Act
 		},
 		"7 rows do not divide the tile of 16": func(s *gen.Spec) { s.Products[0].Targets[0].Kernels[0].Schedule.Rows = 7 },
 	} {

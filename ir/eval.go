@@ -43,15 +43,22 @@ func EvalExpr(e Expr, env Env) (int64, error) {
 	case Axis:
 		return int64(env.Axis(e.Name)), nil
 	case Read:
-		idx := make([]int, len(e.Index))
-		for i, x := range e.Index {
-			v, err := EvalExpr(x, env)
-			if err != nil {
-				return 0, err
-			}
-			idx[i] = int(v)
+		idx, err := evalIndex(e.Index, env)
+		if err != nil {
+			return 0, err
 		}
 		return env.Load(e.T, idx)
+	case Join:
+		return evalJoin(e, env)
+	case Choose:
+		i, err := EvalExpr(e.By, env)
+		if err != nil {
+			return 0, err
+		}
+		if i < 0 || i >= int64(len(e.Of)) {
+			return 0, fmt.Errorf("ir: choice %d of %d", i, len(e.Of))
+		}
+		return EvalExpr(e.Of[i], env)
 	case Cast:
 		v, err := EvalExpr(e.X, env)
 		return Wrap(e.T, v), err
@@ -86,6 +93,49 @@ func EvalExpr(e Expr, env Env) (int64, error) {
 		return Wrap(e.Type(), evalInt(e.Op, x, y)), nil
 	}
 	panic(fmt.Sprintf("BUG: ir: unknown expression %T", e))
+}
+
+func evalIndex(index []Expr, env Env) ([]int, error) {
+	out := make([]int, len(index))
+	for i, x := range index {
+		v, err := EvalExpr(x, env)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = int(v)
+	}
+	return out, nil
+}
+
+func evalJoin(e Join, env Env) (int64, error) {
+	idx, err := evalIndex(e.Index, env)
+	if err != nil {
+		return 0, err
+	}
+	plane := int64(-1)
+	if e.Plane != nil {
+		if plane, err = EvalExpr(e.Plane, env); err != nil {
+			return 0, err
+		}
+	}
+	sum, weight := int64(0), int64(1)
+	for i := range e.N {
+		at := append([]int(nil), idx...)
+		at[len(at)-1] += i
+		digit, err := env.Load(e.T, at)
+		if err != nil {
+			return 0, err
+		}
+		if plane >= 0 {
+			digit = digit >> plane & 1
+		}
+		if digit >= int64(e.Radix) {
+			return 0, fmt.Errorf("ir: digit %d of a number to base %d", digit, e.Radix)
+		}
+		sum += digit * weight
+		weight *= int64(e.Radix)
+	}
+	return sum, nil
 }
 
 func evalUnary(op Op, v int64) (int64, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// Expr is a scalar expression: Const, Axis, Read, Unary, Binary, Cast or Lookup.
+// Expr is a scalar expression: Const, Axis, Read, Unary, Binary, Cast, Lookup, Join or Choose.
 type Expr interface {
 	Type() format.DType
 	String() string
@@ -95,6 +95,32 @@ type Lookup struct {
 	X     Expr
 }
 
+// Join is a number made of digits of N elements of a tensor of codes that follow
+// each other along its last index, the first one lowest: sum over i of digit i times
+// Radix^i. A digit is the whole code, or, if Plane is not nil, that bit of it.
+type Join struct {
+	T     *Tensor
+	Index []Expr
+	N     int
+	Radix int
+	Plane Expr
+}
+
+// Entries is how many values a Join can have.
+func (e Join) Entries() int {
+	n := 1
+	for range e.N {
+		n *= e.Radix
+	}
+	return n
+}
+
+// Choose is Of[By]; all of Of have one type.
+type Choose struct {
+	By Expr
+	Of []Expr
+}
+
 func (Const) isExpr()  {}
 func (Axis) isExpr()   {}
 func (Read) isExpr()   {}
@@ -102,6 +128,8 @@ func (Unary) isExpr()  {}
 func (Binary) isExpr() {}
 func (Cast) isExpr()   {}
 func (Lookup) isExpr() {}
+func (Join) isExpr()   {}
+func (Choose) isExpr() {}
 
 func (e Const) Type() format.DType  { return e.T }
 func (e Axis) Type() format.DType   { return format.I32 }
@@ -109,6 +137,17 @@ func (e Read) Type() format.DType   { return e.T.Elem }
 func (e Binary) Type() format.DType { return e.X.Type() }
 func (e Cast) Type() format.DType   { return e.T }
 func (e Lookup) Type() format.DType { return e.T }
+
+// Type is the smallest that holds every value.
+func (e Join) Type() format.DType {
+	if e.Entries() > 256 {
+		return format.U16
+	}
+	return format.U8
+}
+
+// Type is that of the branches.
+func (e Choose) Type() format.DType { return e.Of[0].Type() }
 
 func (e Unary) Type() format.DType {
 	switch e.Op {
@@ -151,6 +190,21 @@ func (e Lookup) String() string {
 	return fmt.Sprintf("%s%v[%s]", e.T, e.Table, e.X)
 }
 
+func (e Join) String() string {
+	what := Read{e.T, e.Index}.String()
+	if e.Plane != nil {
+		what += " bit " + e.Plane.String()
+	}
+	return fmt.Sprintf("join%d^%d(%s)", e.Radix, e.N, what)
+}
+func (e Choose) String() string {
+	s := make([]string, len(e.Of))
+	for i, x := range e.Of {
+		s[i] = x.String()
+	}
+	return "choose " + e.By.String() + " (" + strings.Join(s, ", ") + ")"
+}
+
 // I32 is an i32 constant.
 func I32(v int) Expr { return Const{format.I32, int64(v)} }
 
@@ -171,6 +225,18 @@ func Walk(e Expr, f func(Expr)) {
 		Walk(e.X, f)
 	case Lookup:
 		Walk(e.X, f)
+	case Join:
+		for _, x := range e.Index {
+			Walk(x, f)
+		}
+		if e.Plane != nil {
+			Walk(e.Plane, f)
+		}
+	case Choose:
+		Walk(e.By, f)
+		for _, x := range e.Of {
+			Walk(x, f)
+		}
 	}
 }
 
@@ -178,11 +244,7 @@ func Walk(e Expr, f func(Expr)) {
 func Map(e Expr, f func(Expr) Expr) Expr {
 	switch x := e.(type) {
 	case Read:
-		var idx []Expr // stays nil for a value read by its name
-		for _, i := range x.Index {
-			idx = append(idx, Map(i, f))
-		}
-		e = Read{x.T, idx}
+		e = Read{x.T, mapAll(x.Index, f)}
 	case Unary:
 		e = Unary{x.Op, Map(x.X, f)}
 	case Binary:
@@ -191,6 +253,23 @@ func Map(e Expr, f func(Expr) Expr) Expr {
 		e = Cast{x.T, Map(x.X, f)}
 	case Lookup:
 		e = Lookup{x.Table, x.T, Map(x.X, f)}
+	case Join:
+		j := Join{x.T, mapAll(x.Index, f), x.N, x.Radix, nil}
+		if x.Plane != nil {
+			j.Plane = Map(x.Plane, f)
+		}
+		e = j
+	case Choose:
+		e = Choose{Map(x.By, f), mapAll(x.Of, f)}
 	}
 	return f(e)
+}
+
+// mapAll is Map of every expression; it stays nil for a value read by its name.
+func mapAll(es []Expr, f func(Expr) Expr) []Expr {
+	var out []Expr
+	for _, e := range es {
+		out = append(out, Map(e, f))
+	}
+	return out
 }

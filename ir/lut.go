@@ -140,8 +140,8 @@ func (d Decomposition) checkLevels(w format.Weight, digit digitOf) error {
 	return nil
 }
 
-// fits refuses a product whose HalfOf-fold sum does not fit 32 bits.
-func (d Decomposition) fits(p Problem) error {
+// Fits refuses a product whose HalfOf-fold sum does not fit 32 bits.
+func (d Decomposition) Fits(p Problem) error {
 	k := p.GroupK()
 	if k == 0 {
 		k = p.LimitK()
@@ -180,7 +180,7 @@ func lutGraph(p Problem, d Decomposition, digit digitOf) (*Graph, error) {
 	if err := d.checkLevels(p.Weight, digit); err != nil {
 		return nil, err
 	}
-	if err := d.fits(p); err != nil {
+	if err := d.Fits(p); err != nil {
 		return nil, err
 	}
 	g := Matmul(p)

@@ -314,6 +314,11 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 	if t == nil {
 		return refuse(key, "accumulated before it is set")
 	}
+	value, err := v.chosen(s.Value)
+	if err != nil {
+		return err
+	}
+	s = &nest.Assign{Dst: s.Dst, Index: s.Index, How: s.How, Op: s.Op, Value: value}
 	op := combineOps[s.Op]
 	if len(lanes) == len(v.lanes) {
 		r, err := v.vec(s.Value)
@@ -400,7 +405,7 @@ func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error 
 		return refuse(s.Dst.Name, "lanes of %v cannot be summed in part", s.Value.Type())
 	}
 	from := c.X.Type()
-	if v.typeOf(t.reg).Elem != format.I32 || from.Bits()*last.N != 32 || from != format.I8 && from != format.I16 {
+	if v.typeOf(t.reg).Elem != format.I32 || from.Bits()*last.N != 32 || from != format.I8 && from != format.U8 && from != format.I16 {
 		return refuse(s.Dst.Name, "%d lanes of %v cannot be summed into %v", last.N, from, v.typeOf(t.reg).Elem)
 	}
 	r, err := v.vec(c.X)
@@ -408,8 +413,13 @@ func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error 
 		return err
 	}
 	tr := v.typeOf(r)
-	if from == format.I16 {
+	switch from {
+	case format.I16:
 		v.update(t, vir.Instr{Op: vir.OpDot2, Args: []vir.Reg{t.reg, r, v.splat(tr, 1)}})
+		return nil
+	case format.U8:
+		ones := v.splat(vir.Type{Elem: format.I8, Lanes: tr.Lanes}, 1)
+		v.update(t, vir.Instr{Op: vir.OpDot4, Args: []vir.Reg{t.reg, r, ones}})
 		return nil
 	}
 	ones := v.splat(vir.Type{Elem: format.U8, Lanes: tr.Lanes}, 1)

@@ -299,9 +299,9 @@ func (v *vectorizer) decode(r ir.Read, s int) (vir.Reg, error) {
 	}
 	f := pos[0].Field
 	if b.Part.Codewords == nil {
-		return v.gather(b.Part.Map[f], s, stored)
+		return v.masked(v.gather(b.Part.Map[f], s, stored))
 	}
-	return v.gather(b.Part.Unjoined()[f], s, func(word int) (vir.Reg, error) {
+	return v.masked(v.gather(b.Part.Unjoined()[f], s, func(word int) (vir.Reg, error) {
 		key := fmt.Sprint("unjoined ", mem, v.width(), period(pos, 1), word)
 		if r, ok := v.loads[key]; ok {
 			return r, nil
@@ -309,17 +309,17 @@ func (v *vectorizer) decode(r ir.Read, s int) (vir.Reg, error) {
 		r, err := v.unjoin(b.Part, word, stored)
 		v.loads[key] = r
 		return r, err
-	})
+	}))
 }
 
-// gather collects the bits of a code from words, moved to bit s.
-func (v *vectorizer) gather(bits []format.BitPos, s int, word func(int) (vir.Reg, error)) (vir.Reg, error) {
-	var sum vir.Reg = vir.NoReg
-	var have int64
+// gather collects bits from words, moved to bit s and up. Other bits, those not in
+// have, are anything.
+func (v *vectorizer) gather(bits []format.BitPos, s int, word func(int) (vir.Reg, error)) (sum vir.Reg, have int64, err error) {
+	sum = vir.NoReg
 	for _, pc := range pieces(bits, s) {
 		x, err := word(pc.word)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		x = v.shiftBits(x, pc.right)
 		if sum == vir.NoReg {
@@ -329,10 +329,15 @@ func (v *vectorizer) gather(bits []format.BitPos, s int, word func(int) (vir.Reg
 		sum = v.op(v.typeOf(x), vir.OpBitSel, 0, v.splat(v.typeOf(x), have), sum, x)
 		have |= pc.mask
 	}
-	if have == 0xff {
-		return sum, nil
+	return sum, have, nil
+}
+
+// masked is x without the bits that are not in have.
+func (v *vectorizer) masked(x vir.Reg, have int64, err error) (vir.Reg, error) {
+	if err != nil || have == 1<<v.typeOf(x).Elem.Bits()-1 {
+		return x, err
 	}
-	return v.op(v.typeOf(sum), vir.OpAnd, 0, sum, v.splat(v.typeOf(sum), have)), nil
+	return v.op(v.typeOf(x), vir.OpAnd, 0, x, v.splat(v.typeOf(x), have)), nil
 }
 
 // shiftBits moves the bits of bytes right by n (left if negative). Bits of the
@@ -342,7 +347,7 @@ func (v *vectorizer) shiftBits(x vir.Reg, n int) vir.Reg {
 		return x
 	}
 	t := v.typeOf(x)
-	if t.Lanes < 2 {
+	if t.Lanes < 2 || t.Elem.Bits() > 8 {
 		if n > 0 {
 			return v.op(t, vir.OpShrU, int64(n), x)
 		}

@@ -9,7 +9,7 @@ import (
 // lane, by tables that are made of the codewords.
 func (v *vectorizer) unjoin(p *format.Part, word int, stored func(int) (vir.Reg, error)) (vir.Reg, error) {
 	bits := p.Map[word/p.Codewords.Words()]
-	x, err := v.gather(bits, 0, stored)
+	x, err := v.masked(v.gather(bits, 0, stored))
 	if err != nil {
 		return 0, err
 	}
@@ -33,8 +33,7 @@ func (v *vectorizer) lookTable(x vir.Reg, op vir.Op, n int, table []byte) vir.Re
 	for i := range data {
 		data[i] = table[i%len(table)]
 	}
-	v.f.Consts = append(v.f.Consts, data)
-	c := v.op(vir.Type{Elem: format.U8, Lanes: len(data)}, vir.OpConst, int64(len(v.f.Consts)-1))
+	c := v.lanesConst(vir.Type{Elem: format.U8, Lanes: len(data)}, data)
 	return v.op(vir.Type{Elem: format.U8, Lanes: t.Lanes}, op, 0, x, c)
 }
 

@@ -1,7 +1,9 @@
 package lower
 
 import (
+	"bytes"
 	"math/bits"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -13,11 +15,25 @@ func (v *vectorizer) vec(e ir.Expr) (vir.Reg, error) {
 	if x, ok, err := v.number(e); ok || err != nil {
 		return v.splat(v.laneType(e), x), err
 	}
+	if r, ok, err := v.constant(e); ok || err != nil {
+		return r, err
+	}
 	switch e := e.(type) {
 	case ir.Read:
 		return v.read(e)
 	case ir.Cast:
+		if j, ok := e.X.(ir.Join); ok {
+			return v.join(j, e.T)
+		}
 		return v.convert(e)
+	case ir.Join:
+		return v.join(e, e.Type())
+	case ir.Choose:
+		x, err := v.chosen(e)
+		if err != nil {
+			return 0, err
+		}
+		return v.vec(x)
 	case ir.Lookup:
 		return v.lookup(e)
 	case ir.Unary:
@@ -34,13 +50,7 @@ func (v *vectorizer) laneType(e ir.Expr) vir.Type {
 
 // number evaluates an expression that reads nothing and is equal in all lanes.
 func (v *vectorizer) number(e ir.Expr) (x int64, ok bool, err error) {
-	pure := true
-	ir.Walk(e, func(n ir.Expr) {
-		if _, read := n.(ir.Read); read {
-			pure = false
-		}
-	})
-	if !pure {
+	if !pure(e) {
 		return 0, false, nil
 	}
 	defer v.setLanes(0)
@@ -58,10 +68,57 @@ func (v *vectorizer) number(e ir.Expr) (x int64, ok bool, err error) {
 	return x, true, nil
 }
 
+// pure says that e reads nothing.
+func pure(e ir.Expr) bool {
+	pure := true
+	ir.Walk(e, func(n ir.Expr) {
+		switch n.(type) {
+		case ir.Read, ir.Join:
+			pure = false
+		}
+	})
+	return pure
+}
+
+// constant makes a vector of the values of an integer expression that reads nothing
+// and differs from lane to lane.
+func (v *vectorizer) constant(e ir.Expr) (r vir.Reg, ok bool, err error) {
+	if !pure(e) || e.Type() == format.F32 || v.inSerial(e) {
+		return 0, false, nil
+	}
+	t := v.laneType(e)
+	data := make([]byte, 0, t.Bytes())
+	defer v.setLanes(0)
+	for i := range t.Lanes {
+		v.setLanes(i)
+		x, err := ir.EvalExpr(e, v)
+		if err != nil {
+			return 0, false, refuse(e.String(), "%v", err)
+		}
+		for b := range t.Elem.Bytes() {
+			data = append(data, byte(x>>(8*b)))
+		}
+	}
+	return v.lanesConst(t, data), true, nil
+}
+
+// lanesConst is a vector constant, the same register for the same bytes.
+func (v *vectorizer) lanesConst(t vir.Type, data []byte) vir.Reg {
+	i := slices.IndexFunc(v.f.Consts, func(c []byte) bool { return bytes.Equal(c, data) })
+	if i < 0 {
+		i = len(v.f.Consts)
+		v.f.Consts = append(v.f.Consts, data)
+	}
+	return v.op(t, vir.OpConst, int64(i))
+}
+
 func (v *vectorizer) read(e ir.Read) (vir.Reg, error) {
 	b := v.n.Buffers[e.T.Name]
 	if b == nil {
 		return v.temp(e)
+	}
+	if b.Tables != nil {
+		return v.entry(e, b)
 	}
 	if b.Part != nil && b.Part.Fields != nil {
 		return v.decode(e, 0)
@@ -138,7 +195,10 @@ func (v *vectorizer) convert(e ir.Cast) (vir.Reg, error) {
 	}
 }
 
-var lookups = map[int]vir.Op{16: vir.OpLookup16, 32: vir.OpLookup32, 64: vir.OpLookup64}
+var lookups = map[int]vir.Op{16: vir.OpLookup16, 32: vir.OpLookup32, 64: vir.OpLookup64, 128: vir.OpLookup128}
+
+// lookupsMod ignore the bits of an index beyond their table.
+var lookupsMod = map[int]vir.Op{16: vir.OpLookup16Mod, 32: vir.OpLookup32Mod, 64: vir.OpLookup64Mod, 128: vir.OpLookup128Mod}
 
 func (v *vectorizer) lookup(e ir.Lookup) (vir.Reg, error) {
 	op, ok := lookups[len(e.Table)]
@@ -154,8 +214,7 @@ func (v *vectorizer) lookup(e ir.Lookup) (vir.Reg, error) {
 	for i := range table {
 		table[i] = byte(e.Table[i%len(e.Table)])
 	}
-	v.f.Consts = append(v.f.Consts, table)
-	t := v.op(vir.Type{Elem: e.T, Lanes: n}, vir.OpConst, int64(len(v.f.Consts)-1))
+	t := v.lanesConst(vir.Type{Elem: e.T, Lanes: n}, table)
 	return v.op(vir.Type{Elem: e.T, Lanes: v.width()}, op, 0, idx, t), nil
 }
 

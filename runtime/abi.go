@@ -31,13 +31,15 @@ var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, form
 // PrepareArgs are the parameters of every activation kernel. X is one row of K
 // float32, padded with zeros to a multiple of the kernel's PadK. Act (int8),
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
-// Amax, Finite and Inv are scratch of 4 bytes per group. All arrays that hold
-// one element per group have room for 64 elements more, and Act is zero from K
-// up to PadK when the kernel is called. Count[i] is
+// Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element;
+// Table receives the tables of the row, if the kernel makes any. All arrays that hold
+// one element per group have room for 64 elements more, and Act and Wide are zero from
+// K up to PadK when the kernel is called. Count[i] is
 // ceil(K / the kernel's CountDiv[i]).
 type PrepareArgs struct {
 	X                   unsafe.Pointer
 	Act, Sums, ActScale unsafe.Pointer
 	Amax, Finite, Inv   unsafe.Pointer
-	Count               [8]int64
+	Wide, Table         unsafe.Pointer
+	Count               [16]int64
 }

@@ -13,7 +13,7 @@ import (
 // kernel's rows, then one of the narrowest kernel that covers the rest, padded
 // with rows of zeros. A block is
 //
-//	codes   int8  [padK/chunk][width][chunk]
+//	codes   int8  [padK/chunk][width][chunk], or the tables of as many elements
 //	sums    int32 [groups][width]
 //	scales  f32   [scales][width]
 //
@@ -23,10 +23,14 @@ type cut struct {
 	widths             []width // ascending
 	pad                int
 	actGroup, sumGroup int // elements of K, 0: all
+	tables             Tables
 }
 
 // width is one kernel's view of its activations.
-type width struct{ cols, chunk int }
+type width struct {
+	cols, chunk int
+	tables      bool
+}
 
 // usualPad is the padding of K in activation buffers unless a record of the
 // weights needs another: formats whose records differ can share a buffer.
@@ -38,18 +42,21 @@ func newCut(s *Spec, v *Variant, recordK int) cut {
 		c.pad = recordK
 	}
 	if v == nil {
-		c.widths = []width{{1, c.pad}}
+		c.widths = []width{{cols: 1, chunk: c.pad}}
 	} else {
 		for _, k := range v.Kernels {
-			w := width{k.Cols, k.Chunk}
+			w := width{k.Cols, k.Chunk, k.Tables}
 			if w.cols == 1 {
 				w.chunk = c.pad // one row is linear whatever the chunk
 			}
 			c.widths = append(c.widths, w)
 		}
+		if v.Prepare != nil {
+			c.tables = v.Prepare.Tables
+		}
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup)
+	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup, c.tables)
 	c.id = h.Sum64()
 	return c
 }
@@ -66,6 +73,8 @@ type shape struct {
 // block is the geometry of one block; cols 0 is none.
 type block struct {
 	kernel, cols, chunk int
+	tables              bool
+	row, unit           int // bytes of the codes or tables of a row, and of a chunk of it
 	sums, scales, bytes int // offsets in bytes
 }
 
@@ -101,8 +110,12 @@ func (c *cut) shape(n, k int) shape {
 }
 
 func (c *cut) block(i int, s *shape) block {
-	b := block{kernel: i, cols: c.widths[i].cols, chunk: c.widths[i].chunk}
-	b.sums = roundUp(s.padK*b.cols, 64)
+	b := block{kernel: i, cols: c.widths[i].cols, chunk: c.widths[i].chunk, tables: c.widths[i].tables}
+	b.row, b.unit = s.padK, b.chunk
+	if b.tables {
+		b.row, b.unit = s.padK/c.tables.K*c.tables.Bytes, b.chunk/c.tables.K*c.tables.Bytes
+	}
+	b.sums = roundUp(b.row*b.cols, 64)
 	b.scales = b.sums + roundUp(4*s.groups*b.cols, 64)
 	b.bytes = b.scales + roundUp(4*s.scales*b.cols, 64)
 	return b
@@ -216,7 +229,7 @@ type rowPlan struct {
 	// What the assembly does:
 	padded           int // elements that it reads and writes
 	sumRoom, actRoom int // elements of arrays of one element per group
-	count            [8]int64
+	count            [16]int64
 }
 
 // rowPlan makes the plan for a shape. If all counts of the assembly divide k, it
@@ -230,7 +243,7 @@ func (p *Product) rowPlan(s *shape) rowPlan {
 	r.padded = roundUp(s.k, f.PadK)
 	r.sumRoom = max(groupsOf(r.padded, p.cut.sumGroup), s.groups) + room
 	r.actRoom = max(groupsOf(r.padded, p.cut.actGroup), s.scales) + room
-	r.direct = littleEndian
+	r.direct = littleEndian && p.cut.tables.K == 0
 	for i, d := range f.CountDiv {
 		r.count[i] = int64(ceilDiv(s.k, d))
 		r.direct = r.direct && s.k%d == 0
@@ -242,21 +255,31 @@ func (p *Product) rowPlan(s *shape) rowPlan {
 func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32) {
 	s, r := &w.shape, &w.row
 	if b.cols == 1 && r.direct {
-		p.runPrepare(w, x, unsafe.Pointer(&to[0]), unsafe.Pointer(&to[b.sums]), unsafe.Pointer(&to[b.scales]))
+		p.runPrepare(w, x, nil, unsafe.Pointer(&to[0]), unsafe.Pointer(&to[b.sums]), unsafe.Pointer(&to[b.scales]))
 		clear(to[s.k:b.sums])
 		clear(to[b.sums+4*r.groups : b.scales])
 		clear(to[b.scales+4*r.scales:])
 		return
 	}
-	codes := to[:s.padK]
-	inPlace := b.cols == 1 && r.padded <= s.padK
-	if !inPlace {
+	codes := to[:b.row]
+	table, inPlace := codes, b.cols == 1 && r.padded <= s.padK
+	if !inPlace || b.tables {
 		w.codes = grow(w.codes, max(r.padded, s.padK))
 		codes = w.codes
 	}
-	p.quantize(w, codes, x)
+	if t := p.cut.tables; t.K > 0 {
+		if !inPlace || !b.tables {
+			w.table = grow(w.table, roundUp(max(r.padded, s.padK), t.K)/t.K*t.Bytes)
+			table = w.table
+		}
+		clear(table[s.k/t.K*t.Bytes:])
+	}
+	p.quantize(w, codes, table, x)
+	if !b.tables {
+		table = codes
+	}
 	if !inPlace {
-		interleave(to, codes[:s.padK], b.cols, b.chunk, j)
+		interleave(to, table[:b.row], b.cols, b.unit, j)
 	}
 	putWords(to[b.sums+4*j:], w.sums[:s.groups], b.cols)
 	putWords(to[b.scales+4*j:], w.scales[:s.scales], b.cols)
@@ -296,13 +319,14 @@ func interleave(to, codes []byte, cols, chunk, j int) {
 const nan = 0x7fc00000
 
 // quantize makes s.padK codes of one row, and its sums and scales in w. The
-// padding is zero. There is room in codes for what the assembly writes.
-func (p *Product) quantize(w *scratch, codes []byte, x []float32) {
+// padding is zero. There is room in codes, and if there are tables in table, for what
+// the assembly writes.
+func (p *Product) quantize(w *scratch, codes, table []byte, x []float32) {
 	s, r := &w.shape, &w.row
 	if p.variant != nil && p.variant.Prepare != nil {
 		w.sums, w.scales = grow(w.sums, r.sumRoom), grow(w.scales, r.actRoom)
 		clear(codes[s.k:r.padded]) // stages may read further than the one before wrote
-		p.runPrepare(w, x, unsafe.Pointer(&codes[0]), unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0]))
+		p.runPrepare(w, x, table, unsafe.Pointer(&codes[0]), unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0]))
 	} else {
 		w.sums, w.scales = grow(w.sums, s.groups), grow(w.scales, s.scales)
 		quantize(codes, w.sums[:r.groups], w.scales[:r.scales], x, p.cut.actGroup, p.cut.sumGroup)
@@ -316,7 +340,7 @@ func (p *Product) quantize(w *scratch, codes []byte, x []float32) {
 const room = 64
 
 // runPrepare calls the assembly for one row.
-func (p *Product) runPrepare(w *scratch, x []float32, codes, sums, scales unsafe.Pointer) {
+func (p *Product) runPrepare(w *scratch, x []float32, table []byte, codes, sums, scales unsafe.Pointer) {
 	r := &w.row
 	if r.padded > len(x) {
 		w.x = grow(w.x, r.padded)
@@ -326,6 +350,11 @@ func (p *Product) runPrepare(w *scratch, x []float32, codes, sums, scales unsafe
 	w.amax, w.finite, w.inv = grow(w.amax, r.actRoom), grow(w.finite, r.actRoom), grow(w.inv, r.actRoom)
 	w.prep = PrepareArgs{X: unsafe.Pointer(&x[0]), Act: codes, Sums: sums, ActScale: scales,
 		Amax: unsafe.Pointer(&w.amax[0]), Finite: unsafe.Pointer(&w.finite[0]), Inv: unsafe.Pointer(&w.inv[0]), Count: r.count}
+	if p.cut.tables.K > 0 {
+		w.wide = grow(w.wide, r.padded)
+		clear(w.wide[w.shape.k:])
+		w.prep.Wide, w.prep.Table = unsafe.Pointer(&w.wide[0]), unsafe.Pointer(&table[0])
+	}
 	p.variant.Prepare.Fn(&w.prep)
 }
 

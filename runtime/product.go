@@ -39,7 +39,8 @@ type Kernel struct {
 	Rows, Cols int
 	StepK      int // elements of K per iteration
 	Chunk      int
-	SumBy      int // what the activation sums that it is given are multiplied by, not 0
+	Tables     bool // it reads tables instead of codes
+	SumBy      int  // what the activation sums that it is given are multiplied by, not 0
 	Fn         func(*GemmArgs)
 }
 
@@ -49,7 +50,15 @@ type Prepare struct {
 	Name     string
 	CountDiv []int
 	PadK     int
+	Tables   Tables
 	Fn       func(*PrepareArgs)
+}
+
+// Tables are what kernels look up: for every K activations of a row a block of
+// Bytes. ID says what is in it; no tables have K 0.
+type Tables struct {
+	K, Bytes int
+	ID       string
 }
 
 // Validate reports what makes s unusable. Generators call it; New checks only
@@ -98,12 +107,17 @@ func (s *Spec) checkVariant(v Variant) error {
 			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, l.RecordK)
 		case k.Chunk < 1 || l.RecordK%k.Chunk != 0:
 			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, l.RecordK)
+		case k.Tables && (v.Prepare == nil || v.Prepare.Tables.K < 1 || k.Chunk%v.Prepare.Tables.K != 0):
+			return s.errorf(v.Target+" "+k.Name, "reads tables in chunks of %d, which no kernel prepares", k.Chunk)
 		case k.SumBy == 0 || k.SumBy != int(int32(k.SumBy)):
 			return s.errorf(v.Target+" "+k.Name, "activation sums times %d; it must be another 32-bit number", k.SumBy)
 		}
 		cols = k.Cols
 	}
 	if p := v.Prepare; p != nil {
+		if t := p.Tables; t.K < 0 || t.K > 1<<16 || t.Bytes < 0 || t.Bytes > 1<<24 || (t.K == 0) != (t.Bytes == 0) {
+			return s.errorf(v.Target+" "+p.Name, "tables of %d bytes for every %d activations", t.Bytes, t.K)
+		}
 		if p.PadK < 1 || len(p.CountDiv) > len(PrepareArgs{}.Count) || slices.ContainsFunc(p.CountDiv, func(d int) bool { return d < 1 }) {
 			return s.errorf(v.Target+" "+p.Name, "pads to %d and counts by %v; both must be positive, with at most %d counts", p.PadK, p.CountDiv, len(PrepareArgs{}.Count))
 		}
@@ -251,7 +265,8 @@ type scratch struct {
 	prep              PrepareArgs
 	out               []float32 // a kernel's tile
 	x                 []float32 // a padded row of activations
-	codes             []byte
+	codes, table      []byte
+	wide              []int16
 	sums              []int32
 	scales            []uint32
 	amax, finite, inv []uint32

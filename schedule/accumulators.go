@@ -78,7 +78,7 @@ func (x WidenEvery) Apply(s *State) (*State, error) {
 	return c, nil
 }
 
-// Accumulate sets the type of the lowest accumulator: "i16" (narrow: twice the
+// Accumulate sets the type of the lowest accumulator: "i8" or "i16" (narrow: more
 // lanes, refused unless proven free of overflow) or "i32" (wide).
 //
 //	sum1 i32                     sum1 i16
@@ -90,9 +90,9 @@ type Accumulate struct {
 
 // Apply implements Step.
 func (x Accumulate) Apply(s *State) (*State, error) {
-	t, ok := map[string]format.DType{"i16": format.I16, "i32": format.I32}[x.Type]
+	t, ok := map[string]format.DType{"i8": format.I8, "i16": format.I16, "i32": format.I32}[x.Type]
 	if !ok {
-		return nil, illegal(x, x.Type, "want i16 or i32")
+		return nil, illegal(x, x.Type, "want i8, i16 or i32")
 	}
 	if err := s.decomposed(x, x.Type); err != nil {
 		return nil, err
@@ -106,23 +106,30 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 	if low.Temp.Elem == t {
 		return nil, illegal(x, x.Type, "it is %s already", t)
 	}
-	if above := st.levels[len(st.levels)-2].Temp; above.Elem != format.I32 {
+	above := st.levels[len(st.levels)-2].Temp
+	if above.Elem.Bits() < t.Bits() || above.Elem == t && t != format.I32 {
 		return nil, illegal(x, x.Type, "%s above it is %s", above.Name, above.Elem)
+	}
+	if c.tables == nil && t == format.I8 {
+		return nil, illegal(x, x.Type, "products of bytes do not fit")
 	}
 	old := low.Temp
 	low.Temp = &ir.Tensor{Name: old.Name, Elem: t}
 	low.Flush = ir.Map(low.Flush, func(e ir.Expr) ir.Expr {
-		if c, ok := e.(ir.Cast); ok && c.X.Type() == format.I32 {
+		if c, ok := e.(ir.Cast); ok && c.X.Type() == c.T {
 			return c.X // what was narrow is wide again
 		}
 		if r, ok := e.(ir.Read); !ok || r.T != old {
 			return e
 		}
-		if t == format.I16 {
-			return ir.Cast{T: format.I32, X: ir.Read{T: low.Temp}}
+		if t != above.Elem {
+			return ir.Cast{T: above.Elem, X: ir.Read{T: low.Temp}}
 		}
 		return ir.Read{T: low.Temp}
 	})
+	if c.tables != nil {
+		c.entries(t)
+	}
 	return c, nil
 }
 

@@ -9,53 +9,102 @@ import (
 )
 
 // Decompose chooses how the product of codes and activations becomes machine
-// arithmetic. Family "dot": codes become 8-bit integers in registers, then a
-// dot-product instruction. Value "affine" computes a level from its code
-// (level = base + step*code), "lookup" reads it from a table.
+// arithmetic.
+//
+// Family "dot": codes become 8-bit integers in registers, then a dot-product
+// instruction. Value "affine" computes a level from its code (level = base +
+// step*code), "lookup" reads it from a table.
 //
 //	sum += levels[codes[m,k]] * act[n,k]   ->   w = i8(codes[m,k])*step + base   or   w = table[codes[m,k]]
 //	                                            sum += w * act[n,k]
+//
+// Family "table": digits of several codes of a row make an index into a table of
+// sums of activations, which is made once for all rows. Value says what a digit is:
+// "bits" (each bit of a code, 0 or 1), "signs" (each bit, as -1 or +1), "codes"
+// (whole codes), "levels" (whole codes to the base of their number, as codewords have
+// them). Parts says how many codes make an index, one table for each part;
+// the loop k then counts whole sets of parts, and there are loops over the bits of
+// a code (plane), the parts (part), and the bytes of an entry (half).
+//
+//	sum += levels[codes[m,k]] * act[n,k]   ->   x = digits of codes[m, k..]
+//	                                            sum += coef[plane] * table[n,k,part][x]
 type Decompose struct {
 	Family string `json:"family"`
 	Value  string `json:"value"`
+	Parts  []int  `json:"parts,omitempty"`
 }
 
 // Apply implements Step.
 func (x Decompose) Apply(s *State) (*State, error) {
-	w := s.Problem.Weight
 	switch {
 	case s.prepare:
 		return nil, s.decomposed(x, x.Family)
 	case len(s.stages) > 0:
 		return nil, illegal(x, x.Family, "already decomposed")
-	case x.Family != "dot":
-		return nil, illegal(x, x.Family, "no such family; have dot")
-	case x.Value != "affine" && x.Value != "lookup":
-		return nil, illegal(x, x.Value, "want affine or lookup")
-	}
-	if _, _, ok := w.Affine(); x.Value == "affine" && !ok {
-		return nil, illegal(x, x.Value, "the levels are not evenly spaced; use lookup")
-	}
-	if x.Value == "lookup" && len(w.Levels) > 64 {
-		return nil, illegal(x, x.Value, "%d levels do not fit a table of 64", len(w.Levels))
 	}
 	c := s.clone()
-	c.stages = []*stage{c.product(x)}
+	var err error
+	switch x.Family {
+	case "dot":
+		err = x.dot(c)
+	case "table":
+		err = x.table(c)
+	default:
+		err = illegal(x, x.Family, "no such family; have dot, table")
+	}
+	if err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
-// product is the stage of the whole product with its plain loops.
-func (s *State) product(x Decompose) *stage {
-	p, t := s.Problem, s.Problem.Tensors()
-	mk, nk := []ir.Expr{ir.Axis{Name: "m"}, p.AllK()}, []ir.Expr{ir.Axis{Name: "n"}, p.AllK()}
+// dot makes the stage of the product by dot products.
+func (x Decompose) dot(s *State) error {
+	w := s.Problem.Weight
+	switch {
+	case x.Value != "affine" && x.Value != "lookup":
+		return illegal(x, x.Value, "want affine or lookup")
+	case x.Parts != nil:
+		return illegal(x, x.Family, "has no parts")
+	}
+	base, step, affine := w.Affine()
+	if x.Value == "affine" && !affine {
+		return illegal(x, x.Value, "the levels are not evenly spaced; use lookup")
+	}
+	if x.Value == "lookup" && len(w.Levels) > 64 {
+		return illegal(x, x.Value, "%d levels do not fit a table of 64", len(w.Levels))
+	}
+	t, mk, nk := s.Problem.Tensors(), s.element("m"), s.element("n")
+	st := s.product(1)
+	st.values["a"] = ir.Read{T: t.Act, Index: nk}
+	raw := ir.Read{T: t.Codes, Index: mk}
+	if x.Value == "affine" {
+		st.values["w"] = ir.Binary{Op: ir.Add, Y: ir.Const{T: format.I8, V: int64(base)},
+			X: ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I8, X: raw}, Y: ir.Const{T: format.I8, V: int64(step)}}}
+	} else {
+		st.values["w"] = lookup(w.Levels, format.I8, raw)
+	}
+	st.body = product(value("w", format.I8), value("a", format.I8))
+	s.stages = []*stage{st}
+	return nil
+}
+
+// element is the index of the element at the point of axis and the loops over K.
+func (s *State) element(axis string) []ir.Expr {
+	return []ir.Expr{ir.Axis{Name: axis}, s.Problem.AllK()}
+}
+
+// product is the stage of the whole product with its plain loops; those over K
+// count units of so many elements. Values and body are left to the family.
+func (s *State) product(unit int) *stage {
+	p := s.Problem
 	st := &stage{name: "out", reduce: map[string]bool{"k": true, "g": true}, values: map[string]ir.Expr{}}
 	st.loops = []nest.Loop{{Name: "n", Root: "n", Coef: 1}, {Name: "m", Root: "m", Coef: 1}}
 	if p.GroupK() > 0 {
 		st.loops = append(st.loops, nest.Loop{Name: "g", Root: "g", Coef: 1})
 	}
-	st.loops = append(st.loops, nest.Loop{Name: "k", Root: "k", Coef: 1, N: p.GroupK()})
+	st.loops = append(st.loops, nest.Loop{Name: "k", Root: "k", Coef: unit, N: p.GroupK() / unit})
 
-	st.values["a"] = ir.Read{T: t.Act, Index: nk}
 	s.scalings(st)
 	acc := &ir.Tensor{Name: "acc", Elem: format.F32}
 	sum := &ir.Tensor{Name: "sum", Elem: format.I32}
@@ -63,16 +112,7 @@ func (s *State) product(x Decompose) *stage {
 		{Level: nest.Level{Temp: acc, Op: ir.Add}},
 		{Level: nest.Level{Temp: sum, Op: ir.Add}, root: "k"},
 	}
-	raw := ir.Read{T: t.Codes, Index: mk}
-	if x.Value == "affine" {
-		base, step, _ := p.Weight.Affine()
-		st.values["w"] = ir.Binary{Op: ir.Add, Y: ir.Const{T: format.I8, V: int64(base)},
-			X: ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I8, X: raw}, Y: ir.Const{T: format.I8, V: int64(step)}}}
-	} else {
-		st.values["w"] = lookup(p.Weight.Levels, format.I8, raw)
-	}
 	st.levels[1].Flush = s.scaled(ir.Read{T: sum})
-	st.body = product(value("w", format.I8), value("a", format.I8))
 	st.out = &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	st.index = []ir.Expr{ir.Axis{Name: "n"}, ir.Axis{Name: "m"}}
 	st.final = ir.Unary{Op: ir.CanonNaN, X: ir.Read{T: acc}}

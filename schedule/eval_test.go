@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -24,6 +25,43 @@ const grouped = `[{"decompose":{"family":"dot","value":%q}},{"hoist_zero":{"at":
 {"reorder":{"order":["nt","mt","gt","gi","u","f","nc","l","j"]}},
 {"pack":{"tensor":"codes","order":["mt","gt","gi","u","l","j"],"fields":["f"],"map":"dense"}},
 {"stage":{"value":"w","at":"f"}},{"scale_at":{"where":"begin"}},{"prefetch":{"bytes":1024}}]`
+
+// tables is a product by tables: digits of value, parts of so many codes, packed by
+// bit map, with what extra steps do.
+func tables(t *testing.T, value, parts, packed, extra string) schedule.Trace {
+	return parse(t, fmt.Sprintf(`[{"decompose":{"family":"table","value":%q,"parts":[%s]}},{"hoist_zero":{"at":"flush"}},
+{"split":{"loop":"n","by":2,"into":["nt","nc"]}},{"bind":{"loop":"nt","to":"outer"}},{"bind":{"loop":"nc","to":"unrolled"}},
+{"split":{"loop":"m","by":4,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"outer"}},{"bind":{"loop":"l","to":"vector"}},
+{"split":{"loop":"k","by":2,"into":["ks","u"]}},{"bind":{"loop":"u","to":"unrolled"}},
+{"bind":{"loop":"part","to":"unrolled"}},{"bind":{"loop":"plane","to":"unrolled"}},
+{"reorder":{"order":["nt","mt","ks","plane","part","half","u","nc","l"]}},%s%s]`, value, parts, packed, extra))
+}
+
+// inGroups is a trace of a product with groups: there is a loop g outside ks.
+func inGroups(t schedule.Trace) schedule.Trace {
+	for i, s := range t {
+		outside := func(order []string) []string {
+			return slices.Insert(slices.Clone(order), slices.Index(order, "ks"), "g")
+		}
+		switch s := s.(type) {
+		case schedule.Reorder:
+			s.Order = outside(s.Order)
+			t[i] = s
+		case schedule.Pack:
+			s.Order = outside(s.Order)
+			t[i] = s
+		}
+	}
+	return t
+}
+
+// Layouts of the codes of tables.
+const (
+	inWords  = `{"pack":{"tensor":"codes","order":["mt","ks","u","planes","l","words"],"fields":["digit"],"map":"planes"}}`
+	inBytes  = `{"pack":{"tensor":"codes","order":["mt","ks","planes","l"],"fields":["u","digit"],"map":"planes"}}`
+	wholeIn2 = `{"pack":{"tensor":"codes","order":["mt","ks","l","words"],"fields":["u","digit"],"map":"dense"}}`
+	narrow   = `,{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}`
+)
 
 // TestProducts: the nests of complete traces give the bits of the definition, which
 // is both the naive product and ir.Matmul.
@@ -50,6 +88,12 @@ func TestProducts(t *testing.T) {
 		{"groups by two", "w4-g32-f32", 0, parse(t, fmt.Sprintf(grouped, "affine", 2))},
 		{"zero points", "w4-g32-z", 32, parse(t, fmt.Sprintf(grouped, "affine", 1))},
 		{"finer activations", "w4-g64", 16, parse(t, fmt.Sprintf(grouped, "affine", 4))},
+		{"tables of bits", "w2", 0, tables(t, "bits", "5,5,6", inWords, narrow)},
+		{"tables of signs", "w4", 0, tables(t, "signs", "4", inBytes, "")},
+		{"tables of one bit", "w1-g32", 0, inGroups(tables(t, "signs", "4", inBytes, narrow))},
+		{"tables of bits, zero points", "w2-g32-z", 0, inGroups(tables(t, "signs", "5,5,6", inWords, narrow))},
+		{"tables of pairs", "ternary", 0, tables(t, "codes", "2", wholeIn2, narrow)},
+		{"tables of triples", "w2", 0, tables(t, "codes", "3,3,2", wholeIn2, "")},
 		{"codebook", "iq4nl-g32", 0, parse(t, fmt.Sprintf(grouped, "lookup", 1))},
 		{"minimums", "w4-g32-m", 0, parse(t, fmt.Sprintf(grouped, "affine", 1))},
 		{"minimums, finer activations", "w4-g32-bf16-m", 16, parse(t, fmt.Sprintf(grouped, "affine", 2))},
@@ -168,13 +212,16 @@ func TestPrepare(t *testing.T) {
 		group  int
 		trace  string
 		k      int
+		tables *ir.Tables
 	}{
-		{"w2", 0, `[]`, 37}, {"w2", 0, prepareRows, 37}, {"w2", 32, `[]`, 96}, {"w2", 32, prepareGroups, 96},
-		{"w4-g32", 0, `[]`, 64}, {"w4-g64", 32, prepareGroups, 128}, {"w4-g160", 16, `[]`, 160},
+		{"w2", 0, `[]`, 37, nil}, {"w2", 0, prepareRows, 37, nil}, {"w2", 32, `[]`, 96, nil}, {"w2", 32, prepareGroups, 96, nil},
+		{"w4-g32", 0, `[]`, 64, nil}, {"w4-g64", 32, prepareGroups, 128, nil}, {"w4-g160", 16, `[]`, 160, nil},
+		{"w2", 0, `[]`, 37, tablesOf(t, "w2", "bits", false, 1, 5, 5, 6)}, {"w2-g32", 0, `[]`, 64, tablesOf(t, "w2", "signs", true, 4, 4)},
+		{"iq4nl", 0, prepareRows, 37, tablesOf(t, "iq4nl", "codes", false, 2, 1)},
 	} {
 		p := problem(t, c.weight)
 		p.Act.Group = c.group
-		k, err := schedule.CompilePrepare(p, parse(t, c.trace))
+		k, err := schedule.CompilePrepare(p, c.tables, parse(t, c.trace))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,20 +255,30 @@ func sample(rng *rand.Rand, kind string, i int) float32 {
 	return v
 }
 
+// tablesOf are tables of a weight's digits.
+func tablesOf(t *testing.T, weight, digits string, split bool, together int, parts ...int) *ir.Tables {
+	t.Helper()
+	d, err := ir.Decompose(problem(t, weight).Weight, digits, parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &ir.Tables{Decomposition: d, ByBit: digits != "codes", Elem: format.I16, Split: split, Together: together}
+}
+
 // prepared compares all that k makes of one row with the definition.
 func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
 	size := x.Shape[1]
-	want, err := ir.Eval(ir.PrepareAct(p), map[string]int{"N": 1, "K": size}, map[string]*ir.Array{"x": x})
+	want, err := ir.Eval(k.Graph, map[string]int{"N": 1, "K": size}, map[string]*ir.Array{"x": x})
 	if err != nil {
 		return err
 	}
 	var args []nest.Arg
-	for _, name := range k.Nest.Params {
-		if b := k.Nest.Buffers[name]; b != nil {
-			args = append(args, nest.Arg{Buf: make([]byte, 8*size*b.Tensor.Elem.Bytes())}) // with room for padding
-			continue
-		}
-		args = append(args, nest.Arg{Int: (size + k.CountDiv[len(args)-7] - 1) / k.CountDiv[len(args)-7]})
+	buffers := len(k.Nest.Params) - len(k.CountDiv)
+	for range buffers {
+		args = append(args, nest.Arg{Buf: make([]byte, 512*(size+64))}) // with room for padding
+	}
+	for _, div := range k.CountDiv {
+		args = append(args, nest.Arg{Int: (size + div - 1) / div})
 	}
 	for i, v := range x.V {
 		binary.LittleEndian.PutUint32(args[0].Buf[4*i:], uint32(v))
@@ -229,12 +286,18 @@ func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
 	if err := nest.Eval(k.Nest, args); err != nil {
 		return err
 	}
-	for a, name := range k.Nest.Params[:7] {
-		elem := k.Nest.Buffers[name].Tensor.Elem
+	for _, s := range k.Graph.Stages {
+		name := s.Out.Name
+		b := k.Nest.Buffers[name]
+		elem, buf := s.Out.Elem, args[slices.Index(k.Nest.Params, b.Param)].Buf
 		for i := range want[name].Shape[1] {
+			at := i * elem.Bytes()
+			if b.Output != nil {
+				at = b.Pos([]int{0, i}).Byte
+			}
 			raw := int64(0)
 			for j := range elem.Bytes() {
-				raw |= int64(args[a].Buf[i*elem.Bytes()+j]) << (8 * j)
+				raw |= int64(buf[at+j]) << (8 * j)
 			}
 			if got := ir.Wrap(elem, raw); got != want[name].At(0, i) {
 				return fmt.Errorf("%s[%d] is %#x, want %#x", name, i, got, want[name].At(0, i))

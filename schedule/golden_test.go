@@ -42,7 +42,7 @@ func productOf(t testing.TB, name string) ir.Problem {
 // Loops of the examples: n and mt by the caller, rows r and lanes l, elements of
 // K by ks, u, fields f and j.
 var (
-	dot     = Decompose{"dot", "affine"}
+	dot     = Decompose{Family: "dot", Value: "affine"}
 	unsign  = HoistZero{"init"}
 	columns = Bind{"n", "outer"}
 	lanes   = Trace{Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "outer"}, Bind{"l", "vector"}}
@@ -54,6 +54,16 @@ var (
 	order  = Reorder{[]string{"n", "mt", "ks", "f", "l", "j"}}
 	packed = Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense"}
 )
+
+// byTable looks up sums of activations.
+var byTable = Decompose{Family: "table", Value: "bits", Parts: []int{4}}
+
+// byNibbles is a product by tables, four of which a vector reads.
+func byNibbles() Trace {
+	return trace(byTable, Bind{"plane", "unrolled"}, unsign, columns, lanes, Split{"k", 8, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "q"}},
+		Bind{"f", "unrolled"}, Tensorize{"q", "dot4"}, Reorder{[]string{"n", "mt", "ks", "f", "plane", "part", "half", "l", "q"}},
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "planes", "l", "q"}, Fields: []string{"f", "digit"}, Map: "planes"})
+}
 
 // trace joins steps and lists of steps.
 func trace(parts ...any) Trace {
@@ -98,7 +108,10 @@ type example struct {
 
 var examples = []example{
 	{"decompose_affine", "w2", nil, dot},
-	{"decompose_lookup", "codebook", nil, Decompose{"dot", "lookup"}},
+	{"decompose_lookup", "codebook", nil, Decompose{Family: "dot", Value: "lookup"}},
+	{"decompose_table", "w2", nil, byTable},
+	{"quantize_table", "w2", trace(byTable), QuantizeTable{"split"}},
+	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},
 	{"split_runtime", "w2", trace(dot), Split{"k", 16, Pair{"ko", "ki"}}},
 	{"fuse", "w2", trace(dot, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"ko", "ki"}}), Fuse{"ko", "ki", "kk"}},
@@ -129,7 +142,7 @@ var examples = []example{
 	{"hoist_zero_init", "w4", trace(dot), HoistZero{"init"}},
 	{"hoist_zero_flush", "w1", trace(dot), HoistZero{"flush"}},
 	{"hoist_zero_points", "w4-g32-z", trace(dot), HoistZero{"init"}},
-	{"hoist_zero_lookup", "codebook", trace(Decompose{"dot", "lookup"}), HoistZero{"flush"}},
+	{"hoist_zero_lookup", "codebook", trace(Decompose{Family: "dot", Value: "lookup"}), HoistZero{"flush"}},
 	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},
 	{"prefetch", "w2", ready(), Prefetch{4096, 16384}},
 }
@@ -275,6 +288,8 @@ func TestJSON(t *testing.T) {
 				f.SetInt(int64(i + 7))
 			case []string:
 				f.Set(reflect.ValueOf([]string{"p", "q"}))
+			case []int:
+				f.Set(reflect.ValueOf([]int{5, 6}))
 			case Pair:
 				f.Set(reflect.ValueOf(Pair{"p", "q"}))
 			default:

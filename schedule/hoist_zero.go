@@ -37,7 +37,10 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	c := s.clone()
 	st := c.main()
 	c.hoisted = true
-	base, step := c.unsign(st)
+	base, step := c.bias(), 1
+	if c.tables == nil {
+		base, step = c.unsign(st)
+	}
 	if x.At == "init" && step != 1 {
 		return nil, illegal(x, x.At, "levels %d apart cannot start the accumulator; use flush", step)
 	}
@@ -53,8 +56,16 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	if corr := c.correction(base); corr != nil {
 		total = ir.Binary{Op: ir.Add, X: total, Y: corr}
 	}
-	sum.Flush = c.scaled(total)
+	sum.Flush = c.scaled(c.halved(total))
 	return c, nil
+}
+
+// bias is what tables leave to the activation sums.
+func (s *State) bias() int {
+	if s.tables == nil {
+		return 0
+	}
+	return s.tables.Bias
 }
 
 // unsign makes the weight value unsigned and returns level = base + step*value.
@@ -109,6 +120,9 @@ func (s *State) correction(base int) ir.Expr {
 	}
 	zero := ir.Binary{Op: ir.Mul, X: sums, Y: ir.Cast{T: format.I32,
 		X: ir.Read{T: t, Index: []ir.Expr{ir.Axis{Name: "m"}, p.FirstK()}}}}
+	if s.tables != nil && s.tables.HalfOf == 2 {
+		zero.X = ir.Binary{Op: ir.Shl, X: sums, Y: ir.I32(1)}
+	}
 	if e == nil {
 		e = ir.I32(0)
 	}

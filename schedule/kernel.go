@@ -14,7 +14,8 @@ type Kernel struct {
 	Trace   Trace
 	Nest    *nest.Nest
 	Weights *format.Layout // of the packed matrix
-	Act     *format.Layout // of the activation codes of one column block
+	Chunk   int            // elements of K of one column that lie together in the activations of a column block
+	Tables  *ir.Tables     // what the activations are, nil: int8
 	Rows    int            // rows per call, divides Weights.TileM
 	Cols    int            // columns per call
 	SumBy   int            // what the caller multiplies the activation sums by that it passes
@@ -55,7 +56,13 @@ func (s *State) Kernel() (*Kernel, error) {
 		return nil, err
 	}
 	st := s.main()
-	k := &Kernel{Problem: s.Problem, Weights: s.weights, Rows: 1, Cols: 1, SumBy: 1}
+	if s.tables != nil {
+		together := *s.tables
+		together.Together = s.neighbours()
+		s = s.clone()
+		s.tables = &together
+	}
+	k := &Kernel{Problem: s.Problem, Weights: s.weights, Tables: s.tables, Rows: 1, Cols: 1, SumBy: 1}
 	if s.sumBy != 0 {
 		k.SumBy = s.sumBy
 	}
@@ -77,7 +84,7 @@ func (s *State) Kernel() (*Kernel, error) {
 		return nil, err
 	}
 	var err error
-	if k.Act, err = s.actLayout(k.Cols); err != nil {
+	if k.Chunk, err = s.actChunk(); err != nil {
 		return nil, err
 	}
 	plan, err := st.plan()
@@ -114,6 +121,8 @@ func (s *State) complete() error {
 		return &Unfinished{"trace", "has no pack of the codes"}
 	case s.Problem.Weight.Zero && !s.hoisted:
 		return &Unfinished{"zero points", "need hoist_zero: level - zero does not fit a byte"}
+	case s.bias() != 0 && !s.hoisted:
+		return &Unfinished{"digits", "leave a bias to the activation sums: hoist_zero"}
 	}
 	st := s.main()
 	dot := 0
@@ -127,10 +136,32 @@ func (s *State) complete() error {
 			dot = l.N
 		}
 	}
+	if err := s.groupOrder(); err != nil {
+		return err
+	}
+	if s.tables != nil {
+		return st.repeated(planeLoop, partLoop, halfLoop)
+	}
+	return s.completeDot(dot)
+}
+
+// repeated: what loops over planes and parts stand for differs from one iteration to
+// the next.
+func (st *stage) repeated(names ...string) error {
+	for _, l := range st.loops {
+		if slices.Contains(names, l.Name) && l.N > 1 && l.Kind != nest.Unrolled {
+			return &Unfinished{"loop " + l.Name, "must be bound unrolled"}
+		}
+	}
+	return nil
+}
+
+// completeDot checks a product by dot products of n bytes.
+func (s *State) completeDot(dot int) error {
 	if dot == 0 {
 		return &Unfinished{"trace", "has no tensorize"}
 	}
-	low := st.lowest().Temp.Elem
+	low := s.main().lowest().Temp.Elem
 	if dot == 2 && low != format.I16 {
 		return &Unfinished{"dot2", "sums to 16 bits: accumulate i16"}
 	}
@@ -145,7 +176,7 @@ func (s *State) complete() error {
 			return err
 		}
 	}
-	return s.groupOrder()
+	return nil
 }
 
 // groupOrder: the float sum runs over groups in ascending order, each complete.
@@ -153,7 +184,7 @@ func (s *State) groupOrder() error {
 	coef, inner := 0, false
 	for _, l := range s.main().loops {
 		switch {
-		case l.Root == "k":
+		case s.main().reduce[l.Root] && l.Root != "g":
 			inner = true
 		case l.Root == "g" && inner:
 			return &Unfinished{"loop " + l.Name, "groups enclose their elements: move it outside the loops over k"}
@@ -185,25 +216,42 @@ func (s *State) contiguous(k *Kernel) error {
 	return nil
 }
 
-// actLayout interleaves the columns of a block in chunks.
-func (s *State) actLayout(cols int) (*format.Layout, error) {
+// actChunk is how many elements of one column lie together.
+func (s *State) actChunk() (int, error) {
 	chunk := s.chunk
 	if chunk == 0 {
 		chunk = s.usualChunk()
 	}
-	if s.weights.RecordK%chunk != 0 {
-		return nil, &Unfinished{"pack act", "the chunk does not divide a record of the weights"}
+	switch {
+	case s.weights.RecordK%chunk != 0:
+		return 0, &Unfinished{"pack act", "the chunk does not divide a record of the weights"}
+	case s.tables != nil && chunk%(s.unit()*s.tables.Together) != 0:
+		return 0, &Unfinished{"pack act", "the chunk is not whole blocks of tables"}
 	}
+	return chunk, nil
+}
+
+// actLayout interleaves the columns of a block in chunks.
+func actLayout(cols, chunk int) *format.Layout {
 	return &format.Layout{TileM: cols, RecordK: chunk, RecordBytes: chunk * cols, Parts: []format.Part{{
 		Name: "act", Elem: format.I8,
 		Digits: []format.Digit{{Axis: "n", Div: 1, Mod: cols, Stride: chunk}, {Axis: "k", Div: 1, Mod: chunk, Stride: 1}},
-	}}}, nil
+	}}}
 }
 
 // usualChunk is the largest power of two up to a cache line that every serial
-// loop over K advances by a multiple of.
+// loop over K advances by a multiple of; of tables, all that every such loop does.
 func (s *State) usualChunk() int {
 	chunk := 64
+	if s.tables != nil {
+		chunk = s.weights.RecordK
+		for _, l := range s.main().loops {
+			if overMatrix(l) && s.main().reduce[l.Root] && l.Kind == nest.Serial && l.N != 1 {
+				chunk = gcd(chunk, s.fullCoef(l))
+			}
+		}
+		return chunk
+	}
 	for _, l := range s.main().loops {
 		for s.main().reduce[l.Root] && l.Kind == nest.Serial && l.N != 1 && s.fullCoef(l)%chunk != 0 {
 			chunk /= 2
@@ -218,7 +266,6 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	b := map[string]*nest.Buffer{
 		"out":    {Tensor: out, Strides: []int{4 * k.Rows, 4}},
 		"codes":  {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead, Far: s.far},
-		"act":    {Tensor: t.Act, Layout: k.Act, Part: k.Act.Part("act")},
 		"sums":   {Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}},
 		"ascale": {Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}},
 	}
@@ -227,6 +274,14 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	}
 	for name, x := range b {
 		x.Param = name
+	}
+	if s.tables == nil {
+		lay := actLayout(k.Cols, k.Chunk)
+		b["act"] = &nest.Buffer{Tensor: t.Act, Param: "act", Layout: lay, Part: lay.Part("act")}
+		return b
+	}
+	for _, tensor := range tableTensors(s.tables) {
+		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk}
 	}
 	return b
 }

@@ -94,7 +94,8 @@ func (x Split) Apply(s *State) (*State, error) {
 
 // reserved are names that loops must not take: the stage axes, the classes of
 // read_scaled, and what Pack calls the words of a cell.
-var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true, "scale": true, "words": true}
+var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true, "scale": true, "words": true,
+	"planes": true, planeLoop: true, partLoop: true, halfLoop: true, digitLoop: true}
 
 // usedBy names what refers to a loop: an accumulator or a staged value.
 func (st *stage) usedBy(loop string) string {
@@ -271,8 +272,8 @@ func (x Tensorize) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "no instruction %q; have dot4, dot2", x.To)
 	case l.Kind != nest.Serial:
 		return nil, illegal(x, x.Loop, "is bound %s already", l.Kind)
-	case !st.reduce[l.Root] || l.Root == "g" || l.Coef != 1 || l.N != want:
-		return nil, illegal(x, x.Loop, "%s wants the innermost %d elements of K, this is %d of %s with stride %d", x.To, want, l.N, l.Root, l.Coef)
+	case !st.reduce[l.Root] || l.Root == "g" || l.Coef != s.unit() || l.N != want:
+		return nil, illegal(x, x.Loop, "%s wants the innermost %d steps of %d along K, this is %d of %s with stride %d", x.To, want, s.unit(), l.N, l.Root, l.Coef)
 	}
 	l.Kind = nest.Dot
 	return c, nil

@@ -31,6 +31,10 @@ import (
 //
 //	codes[m, 20*ks + 4*f + j], f 0 to 4    ->    tile mt, record ks, byte 4*l + j
 //
+// With tables, the loop digit over the codes of an index is one of the fields, the
+// innermost. Planes of more than 8 fields have several words for a bit: "planes" in
+// Order says where the bits go, "words" where the words of one.
+//
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
 // column lie together, columns of a block beside each other.
 type Pack struct {
@@ -79,10 +83,10 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 	case x.Map == "dense":
 		m, words, err = format.DenseMap(w.Bits, fields)
 		return m, words, nil, err
-	case x.Map == "planes" && fields != 8:
-		return nil, 0, nil, fmt.Errorf("bit planes have 8 fields, not %d", fields)
+	case x.Map == "planes" && fields%8 != 0:
+		return nil, 0, nil, fmt.Errorf("bit planes have a multiple of 8 fields, not %d", fields)
 	case x.Map == "planes":
-		return format.PlaneMap(w.Bits), w.Bits, nil, nil
+		return format.PlaneMap(w.Bits, fields), w.Bits * fields / 8, nil, nil
 	case x.Map != "words":
 		return nil, 0, nil, fmt.Errorf("no bit map %q; have dense, planes, words", x.Map)
 	}
@@ -133,10 +137,21 @@ type packing struct {
 func (p *packing) loop(name string) (nest.Loop, error) {
 	loops := p.s.main().loops
 	i := slices.IndexFunc(loops, func(l nest.Loop) bool { return l.Name == name })
-	if i < 0 || loops[i].Root == "n" {
+	if t := p.s.tables; name == digitLoop && t != nil {
+		return p.s.digits(), p.use(name)
+	}
+	if i < 0 || !overMatrix(loops[i]) {
 		return nest.Loop{}, illegal(p.x, name, "no such loop over rows or K")
 	}
 	return loops[i], p.use(name)
+}
+
+// overMatrix says that a loop counts rows or elements of K.
+func overMatrix(l nest.Loop) bool { return l.Root == "m" || l.Root == "k" || l.Root == "g" }
+
+// digits is the loop over the codes of an index, which only layouts see.
+func (s *State) digits() nest.Loop {
+	return nest.Loop{Name: digitLoop, Root: "k", Coef: 1, N: s.tables.Digits()}
 }
 
 func (p *packing) use(name string) error {
@@ -179,19 +194,14 @@ func (p *packing) order() error {
 		return illegal(p.x, p.x.Tensor, "the order wants a tile loop and a record loop")
 	}
 	for _, name := range p.x.Order {
-		l, err := nest.Loop{Name: name, N: p.words}, error(nil)
-		if name == "words" {
-			err = p.use(name)
-		} else {
-			l, err = p.loop(name)
-		}
+		l, err := p.ordered(name)
 		if err != nil {
 			return err
 		}
 		p.loops = append(p.loops, l)
 	}
 	for _, l := range p.s.main().loops {
-		if l.Root != "n" && !slices.Contains(p.used, l.Name) {
+		if overMatrix(l) && !slices.Contains(p.used, l.Name) {
 			return illegal(p.x, l.Name, "is not in the layout")
 		}
 	}
@@ -201,10 +211,35 @@ func (p *packing) order() error {
 		return illegal(p.x, tile.Name, "the first loop must be the run-time loop over rows")
 	case record.N != 0 || record.Root == "m" || record.Root == "":
 		return illegal(p.x, record.Name, "the second loop must be the run-time loop over K: one linear stream")
-	case p.words > 1 && !slices.Contains(p.x.Order, "words"):
-		return illegal(p.x, p.x.Tensor, "a cell has %d words: say where they go in the order", p.words)
+	case p.wordCount() > 1 && !slices.Contains(p.x.Order, "words"):
+		return illegal(p.x, p.x.Tensor, "a cell has %d words: say where they go in the order", p.wordCount())
 	}
 	return nil
+}
+
+// ordered is what a name in Order stands for.
+func (p *packing) ordered(name string) (nest.Loop, error) {
+	bits := p.s.Problem.Weight.Bits
+	switch {
+	case name == "words":
+		return nest.Loop{Name: name, N: p.wordCount()}, p.use(name)
+	case name == "planes" && p.x.Map == "planes":
+		return nest.Loop{Name: name, N: bits}, p.use(name)
+	}
+	return p.loop(name)
+}
+
+// wordCount is how many words of a cell lie together.
+func (p *packing) wordCount() int {
+	if p.inPlanes() {
+		return p.words / p.s.Problem.Weight.Bits
+	}
+	return p.words
+}
+
+// inPlanes says that the planes have a place of their own in the order.
+func (p *packing) inPlanes() bool {
+	return p.x.Map == "planes" && slices.Contains(p.x.Order, "planes")
 }
 
 // layout places codes, then what weights share.
@@ -212,6 +247,9 @@ func (p *packing) layout() (*format.Layout, error) {
 	lay := &format.Layout{TileM: p.loops[0].Coef, RecordK: p.s.fullCoef(p.loops[1])}
 	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1, Codewords: p.joined}
 	lay.RecordBytes = p.s.place(&codes, p.loops[2:], 1)
+	if p.inPlanes() {
+		p.spread(&codes)
+	}
 	lay.Parts = append(lay.Parts, codes)
 	if err := p.shared(lay); err != nil {
 		return nil, err
@@ -223,6 +261,32 @@ func (p *packing) layout() (*format.Layout, error) {
 		return nil, illegal(p.x, p.x.Tensor, "%v", err)
 	}
 	return lay, nil
+}
+
+// spread gives the words of a plane, and the planes, the strides of their places in
+// the order.
+func (p *packing) spread(codes *format.Part) {
+	perPlane := p.wordCount()
+	plane, word := p.stride("planes"), p.stride("words")
+	codes.WordStride = 1
+	for f := range codes.Map {
+		codes.Map[f] = slices.Clone(codes.Map[f])
+		for i, b := range codes.Map[f] {
+			codes.Map[f][i].Word = b.Word/perPlane*plane + b.Word%perPlane*word
+		}
+	}
+}
+
+// stride is how far apart in bytes what a name in Order counts lies.
+func (p *packing) stride(name string) int {
+	size := 1
+	for _, l := range slices.Backward(p.loops) {
+		if l.Name == name {
+			return size
+		}
+		size *= l.N
+	}
+	return 0
 }
 
 // merge joins digits that continue each other, so that a layout does not depend
@@ -260,8 +324,12 @@ func (s *State) digit(l nest.Loop, stride int) format.Digit {
 
 // loopOf is the loop that counts a digit: after pack, loops stay as they are.
 func (s *State) loopOf(d format.Digit) nest.Loop {
-	for _, l := range s.main().loops {
-		if l.Root == "n" {
+	loops := s.main().loops
+	if s.tables != nil {
+		loops = append(slices.Clip(loops), s.digits())
+	}
+	for _, l := range loops {
+		if !overMatrix(l) {
 			continue
 		}
 		if have := s.digit(l, d.Stride); have == d {
@@ -278,7 +346,7 @@ func (s *State) place(p *format.Part, loops []nest.Loop, elem int) int {
 	for _, l := range slices.Backward(loops) {
 		if l.Name == "words" {
 			p.WordStride = size
-		} else {
+		} else if l.Name != "planes" {
 			p.Digits = append([]format.Digit{s.digit(l, size)}, p.Digits...)
 		}
 		size *= l.N
@@ -323,7 +391,7 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		switch {
 		case l.Root == "m":
 			loops = append(loops, l)
-		case l.Name == "words" || span == 0 || p.s.fullCoef(l)*l.N <= span:
+		case !overMatrix(l) || span == 0 || p.s.fullCoef(l)*l.N <= span:
 		case p.s.fullCoef(l)%span == 0:
 			loops = append(loops, l)
 		default:

@@ -10,26 +10,32 @@ import (
 // PrepareKernel is a scheduled activation kernel: one row of x.
 type PrepareKernel struct {
 	Problem  ir.Problem
+	Tables   *ir.Tables // that it makes, or nil
 	Trace    Trace
+	Graph    *ir.Graph
 	Nest     *nest.Nest
 	CountDiv []int // run-time trip count i is ceil(K / CountDiv[i])
 	PadK     int   // x is padded with zeros, and act written, to a multiple of it
 }
 
 // prepareParams are the kernel's parameters, as runtime.PrepareArgs has them.
-var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv"}
+var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table"}
 
 // groupRoom is the room that runtime.PrepareArgs promises beyond the last group of
 // an array of one element per group.
 const groupRoom = 64
 
 // NewPrepare is the state of p's activation preparation before any step: one
-// loop nest for each stage of ir.PrepareAct, with loops named after the stage.
-func NewPrepare(p ir.Problem) (*State, error) {
+// loop nest for each stage of ir.PrepareAct, or with tables of ir.PrepareTables, with
+// loops named after the stage.
+func NewPrepare(p ir.Problem, tables *ir.Tables) (*State, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	s := &State{Problem: p, Graph: ir.PrepareAct(p), prepare: true}
+	s := &State{Problem: p, Graph: ir.PrepareAct(p), prepare: true, tables: tables}
+	if tables != nil {
+		s.Graph = ir.PrepareTables(p, tables)
+	}
 	for _, gs := range s.Graph.Stages {
 		s.stages = append(s.stages, ownStage(gs))
 	}
@@ -49,8 +55,9 @@ func ownStage(gs ir.Stage) *stage {
 	for _, d := range gs.Reduce {
 		st.reduce[d.Name] = true
 	}
-	for _, d := range dims { // a run-time axis counts groups of Div, the one inside it single elements
-		k = ir.Binary{Op: ir.Add, X: k, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: d.Name}, Y: ir.I32(max(d.Div, 1))}}
+	for _, d := range dims { // an axis counts what all axes inside it go over together
+		k = ir.Binary{Op: ir.Mul, X: k, Y: ir.I32(max(d.N, 1))}
+		k = ir.Binary{Op: ir.Add, X: k, Y: ir.Axis{Name: d.Name}}
 	}
 	if gs.Out.Block != 0 { // one element per group: addressed by its first element of K
 		k = ir.Binary{Op: ir.Mul, X: ir.Axis{Name: dims[0].Name}, Y: ir.I32(max(dims[0].Div, 1))}
@@ -67,15 +74,15 @@ func ownStage(gs ir.Stage) *stage {
 }
 
 // CompilePrepare replays t on p's activation preparation and builds its loops.
-func CompilePrepare(p ir.Problem, t Trace) (*PrepareKernel, error) {
-	s, err := NewPrepare(p)
+func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, error) {
+	s, err := NewPrepare(p, tables)
 	if err != nil {
 		return nil, err
 	}
 	if s, err = t.Replay(s); err != nil {
 		return nil, err
 	}
-	k := &PrepareKernel{Problem: p, Trace: t, PadK: 1}
+	k := &PrepareKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, PadK: 1}
 	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
@@ -85,7 +92,7 @@ func CompilePrepare(p ir.Problem, t Trace) (*PrepareKernel, error) {
 	if k.PadK > maxPadK {
 		return nil, &Unfinished{"trace", "its loops together pad rows to a multiple of more than 65536"}
 	}
-	k.Nest.Buffers = prepareBuffers(s.Graph)
+	k.Nest.Buffers = prepareBuffers(s.Graph, tables)
 	return k, nil
 }
 
@@ -118,22 +125,31 @@ func (k *PrepareKernel) add(st *stage) error {
 // maxPadK bounds what callers must pad rows to.
 const maxPadK = 1 << 16
 
-func lcm(a, b int) int {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
 	}
-	return a / x * b
+	return a
 }
 
-// prepareBuffers: every array is linear in K or in the group.
-func prepareBuffers(g *ir.Graph) map[string]*nest.Buffer {
+func lcm(a, b int) int { return a / gcd(a, b) * b }
+
+// prepareBuffers: every array is linear in K or in the group; tables lie as they say.
+func prepareBuffers(g *ir.Graph, tables *ir.Tables) map[string]*nest.Buffer {
 	out := map[string]*nest.Buffer{"x": {Tensor: g.Inputs[0], Strides: []int{0, 4}}}
 	for _, s := range g.Stages {
 		out[s.Out.Name] = &nest.Buffer{Tensor: s.Out, Strides: []int{0, s.Out.Elem.Bytes()}}
 	}
 	for name, b := range out {
 		b.Param = name
+	}
+	if tables == nil {
+		return out
+	}
+	for q := range tables.Parts {
+		for _, o := range tables.Outputs(q) {
+			out[o.Name] = &nest.Buffer{Tensor: o.Tensor, Param: "table", Tables: tables, Output: &o}
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -20,8 +21,7 @@ const actMax = 127
 // when the group's true sum fits, which is checked last.
 func (s *State) CheckRanges() error {
 	st := s.main()
-	lo, hi := s.valueRange()
-	peak := max(-lo, hi)
+	peak := s.peak()
 	plan, err := st.plan()
 	if err != nil {
 		return err
@@ -31,6 +31,8 @@ func (s *State) CheckRanges() error {
 		bound, shift, terms := s.levelBound(plan, i, peak)
 		limit := int64(math.MaxInt32)
 		switch {
+		case lv.Temp.Elem == format.I8:
+			limit = math.MaxInt8
 		case lv.Temp.Elem == format.I16:
 			limit = math.MaxInt16
 		case lv.shift == nil || lv.shift[len(lv.shift)-1] == 0:
@@ -41,6 +43,16 @@ func (s *State) CheckRanges() error {
 		}
 	}
 	return s.checkSum()
+}
+
+// peak is the largest magnitude of what the dot product multiplies activations with,
+// or of what an entry of a table counts an activation.
+func (s *State) peak() int {
+	if t := s.tables; t != nil {
+		return max(-slices.Min(t.Alphabet), slices.Max(t.Alphabet))
+	}
+	lo, hi := s.valueRange()
+	return max(-lo, hi)
 }
 
 // valueRange is the range of what the dot product multiplies activations with,
@@ -69,7 +81,7 @@ func (s *State) summed(p *nest.Plan, i int) map[string]int {
 	loops, inside := map[string]int{}, false
 	for _, l := range p.Loops {
 		inside = inside || l.Name == p.Levels[i].At
-		if !inside || l.Root != "k" || kept[l.Name] {
+		if !inside || l.Root == "g" || !p.Reduce[l.Root] || kept[l.Name] {
 			continue
 		}
 		loops[l.Name] = l.N
@@ -84,6 +96,10 @@ func (s *State) summed(p *nest.Plan, i int) map[string]int {
 // which scale (a power of two) reach it.
 func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
 	loops := s.summed(p, i)
+	if s.tables != nil {
+		bound, terms = s.entryBound(loops)
+		return bound, 0, terms
+	}
 	var classes *level
 	for j := 1; j <= i; j++ {
 		if s.main().levels[j].shift != nil {
@@ -104,6 +120,30 @@ func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms
 		}
 	}
 	return bound, shift, terms
+}
+
+// entryBound is the largest magnitude of a sum of entries over loops, and how many
+// activations reach it. Of a split table that is a bound on the low bytes, which
+// reach 255 for any number of activations, or on the high ones.
+func (s *State) entryBound(loops map[string]int) (bound int64, terms int) {
+	t, times := s.tables, 1
+	for name, n := range loops {
+		if name != partLoop && name != halfLoop {
+			times *= n
+		}
+	}
+	for q := range t.Parts {
+		b, n := int64(t.Bound(q)), t.Parts[q]
+		if t.Split {
+			b = max(255, b>>8+1)
+		}
+		if loops[partLoop] > 0 {
+			bound, terms = bound+b, terms+n
+		} else if b > bound {
+			bound, terms = b, n
+		}
+	}
+	return bound * int64(times), terms * times
 }
 
 // terms is how many products an accumulator of one class adds over loops: over

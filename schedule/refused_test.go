@@ -41,10 +41,22 @@ var refused = []struct {
 	want   string
 }{
 	{"w2", ready(), dot, `decompose dot: already decomposed`},
-	{"w2", nil, Decompose{"lut", "affine"}, `decompose lut: no such family; have dot`},
-	{"w2", nil, Decompose{"dot", "table"}, `decompose table: want affine or lookup`},
+	{"w2", nil, Decompose{Family: "lut", Value: "affine"}, `decompose lut: no such family; have dot, table`},
+	{"w2", nil, Decompose{Family: "dot", Value: "table"}, `decompose table: want affine or lookup`},
 	{"codebook", nil, dot, `decompose affine: the levels are not evenly spaced; use lookup`},
-	{"w8", nil, Decompose{"dot", "lookup"}, `decompose lookup: 256 levels do not fit a table of 64`},
+	{"w8", nil, Decompose{Family: "dot", Value: "lookup"}, `decompose lookup: 256 levels do not fit a table of 64`},
+
+	{"w2", nil, Decompose{Family: "dot", Value: "affine", Parts: []int{4}}, `decompose dot: has no parts`},
+	{"w2", nil, Decompose{Family: "table", Value: "bits", Parts: []int{60, 5}}, `decompose bits: weight w2: part 0: 60 digits of 2 values need a table of more than 65536 entries`},
+	{"w2", nil, Decompose{Family: "table", Value: "bits", Parts: []int{8, 8, 8, 8, 8, 8, 8, 8, 8}}, `decompose table: an index of 72 elements of K, at most 64`},
+	{"w4-g32", nil, Decompose{Family: "table", Value: "bits", Parts: []int{5}}, `decompose table: 5 elements of K to an index do not divide a group of 32`},
+
+	{"w2", trace(dot), QuantizeTable{"q8"}, `quantize_table q8: want i16 or split`},
+	{"w2", nil, QuantizeTable{"split"}, `quantize_table split: decompose first`},
+	{"w2", trace(dot), QuantizeTable{"split"}, `quantize_table split: the product has no tables`},
+	{"w2", trace(byTable, QuantizeTable{"split"}), QuantizeTable{"split"}, `quantize_table split: is split already`},
+	{"w2", trace(byTable, WidenEvery{"k"}), QuantizeTable{"split"}, `quantize_table split: must come before steps that add accumulators or stage values`},
+	{"w2", trace(Decompose{Family: "table", Value: "bits", Parts: []int{9}}), QuantizeTable{"split"}, `quantize_table split: part 0 has 512 entries: an index must be a byte`},
 
 	{"w2", nil, unsign, `hoist_zero init: decompose first`},
 	{"w2", trace(dot), HoistZero{"end"}, `hoist_zero end: want init or flush`},
@@ -99,10 +111,10 @@ var refused = []struct {
 	{"w2", trace(dot), Tensorize{"q", "dot4"}, `tensorize q: no such loop`},
 	{"w2", trace(dot, fields), Tensorize{"j", "dot8"}, `tensorize j: no instruction "dot8"; have dot4, dot2`},
 	{"w2", trace(dot, fields), Tensorize{"f", "dot4"}, `tensorize f: is bound unroll already`},
-	{"w2", trace(dot, fields), Tensorize{"j", "dot2"}, `tensorize j: dot2 wants the innermost 2 elements of K, this is 4 of k with stride 1`},
-	{"w2", trace(dot, fields[:2]), Tensorize{"f", "dot4"}, `tensorize f: dot4 wants the innermost 4 elements of K, this is 4 of k with stride 4`},
-	{"w2", trace(dot, Split{"m", 4, Pair{"mt", "r"}}), Tensorize{"r", "dot4"}, `tensorize r: dot4 wants the innermost 4 elements of K, this is 4 of m with stride 1`},
-	{"w4-g32", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}), Tensorize{"gi", "dot4"}, `tensorize gi: dot4 wants the innermost 4 elements of K, this is 4 of g with stride 1`},
+	{"w2", trace(dot, fields), Tensorize{"j", "dot2"}, `tensorize j: dot2 wants the innermost 2 steps of 1 along K, this is 4 of k with stride 1`},
+	{"w2", trace(dot, fields[:2]), Tensorize{"f", "dot4"}, `tensorize f: dot4 wants the innermost 4 steps of 1 along K, this is 4 of k with stride 4`},
+	{"w2", trace(dot, Split{"m", 4, Pair{"mt", "r"}}), Tensorize{"r", "dot4"}, `tensorize r: dot4 wants the innermost 4 steps of 1 along K, this is 4 of m with stride 1`},
+	{"w4-g32", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}), Tensorize{"gi", "dot4"}, `tensorize gi: dot4 wants the innermost 4 steps of 1 along K, this is 4 of g with stride 1`},
 
 	{"w2", ready(), Rfactor{"q"}, `rfactor q: no such loop`},
 	{"w2", ready(), Rfactor{"l"}, `rfactor l: is not a loop of a reduction`},
@@ -117,10 +129,12 @@ var refused = []struct {
 	{"w2", readyPairs(), WidenEvery{"jo"}, `widen_every jo: is vector: there is nothing to flush inside an instruction`},
 
 	{"w2", nil, Accumulate{"i16"}, `accumulate i16: decompose first`},
-	{"w2", ready(), Accumulate{"f32"}, `accumulate f32: want i16 or i32`},
+	{"w2", ready(), Accumulate{"f32"}, `accumulate f32: want i8, i16 or i32`},
 	{"w2", ready(), Accumulate{"i16"}, `accumulate i16: the group's own sum is i32; add a level with rfactor, read_scaled or widen_every`},
 	{"w2", trace(ready(), Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: it is i32 already`},
 	{"w2", trace(readyPairs(), Rfactor{"jo"}, Accumulate{"i16"}, Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: acc2 above it is i16`},
+
+	{"w2", trace(ready(), Rfactor{"f"}), Accumulate{"i8"}, `accumulate i8: products of bytes do not fit`},
 
 	{"w2", nil, ReadScaled{8}, `read_scaled codes: decompose first`},
 	{"w2", unpacked(), ReadScaled{8}, `read_scaled codes: pack first: it reads the fields of the layout`},
@@ -132,10 +146,11 @@ var refused = []struct {
 	{"w8", trace(with(ready(), "pack"), pack("mt ks f l j")), ReadScaled{8}, `read_scaled codes: a byte holds one field`},
 
 	{"w2", nil, Stage{"w", "k"}, `stage w: decompose first`},
-	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, super`},
+	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, x, super`},
 	{"w2", ready(), Stage{"super", "ks"}, `stage super: the scales have one level`},
 	{"w4-g32-s64", trace(dot), Stage{"super", "k"}, `stage k: is not a loop over groups`},
 	{"w4-g32-s64", nil, Stage{"super", "g"}, `stage super: decompose first`},
+	{"w2", ready(), Stage{"x", "ks"}, `stage x: is no value of this decomposition`},
 	{"w2", ready(), Stage{"w", "q"}, `stage q: no such loop`},
 	{"w2", ready(), Stage{"w", "l"}, `stage l: is vector: a value cannot be staged between lanes`},
 	{"w2", ready(), Stage{"w", "j"}, `stage j: is dot: a value cannot be staged between lanes`},
@@ -169,7 +184,7 @@ var refused = []struct {
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense", Join: 2}, `pack codes: join and mirror are for the map words, not "dense"`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 5}, `pack codes: format: codewords of 5 codes of 4 levels: there must be 2 to 8 codes, and at most 256 ways to choose them`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 3}, `pack codes: 4 fields are not whole codewords of 3`},
-	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "planes"}, `pack codes: bit planes have 8 fields, not 4`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "planes"}, `pack codes: bit planes have a multiple of 8 fields, not 4`},
 	{"w2", unpacked(), pack("mt ks f l j"), `pack codes: format: dense map of 1 fields of 2 bits: does not fill words of 8 bits; use a multiple of 4 fields`},
 	{"w2", unpacked(), pack("mt", "f"), `pack codes: the order wants a tile loop and a record loop`},
 	{"w2", unpacked(), pack("mt ks l", "f"), `pack j: is not in the layout`},
@@ -217,6 +232,9 @@ var unfinished = []struct {
 		`loop mi: the rows and columns of one call must be consecutive`},
 	{"w4-g32-s64", trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gx"}}, Split{"gx", 2, Pair{"gb", "gi"}}, Stage{"super", "gt"},
 		Reorder{strings.Fields("n mt gt gb gi u f l j")}, pack("mt gt gb gi u l j", "f")), `loop gb: leaves the super-block: stage super in it`},
+	{"w2", with(byNibbles(), "hoist_zero"), `digits: leave a bias to the activation sums: hoist_zero`},
+	{"w2", with(byNibbles(), "bind", Bind{"n", "outer"}, Bind{"mt", "outer"}), `loop plane: must be bound unrolled`},
+	{"w2", trace(byNibbles(), Pack{Tensor: "act", Chunk: 4}), `pack act: the chunk is not whole blocks of tables`},
 	{"w2", trace(ready(), Pack{Tensor: "act", Chunk: 32}), `pack act: the chunk does not divide a record of the weights`},
 }
 
@@ -232,7 +250,7 @@ func TestUnfinished(t *testing.T) {
 
 // TestPreparing: steps for products refuse to prepare activations.
 func TestPreparing(t *testing.T) {
-	s, err := NewPrepare(productOf(t, "w2"))
+	s, err := NewPrepare(productOf(t, "w2"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +272,7 @@ func TestGroupRoom(t *testing.T) {
 	p := productOf(t, "w4-g32")
 	p.Act.Group = 32
 	for by, want := range map[int]string{64: "<nil>", 128: "stage inv: loop gt: makes more groups at once than callers have room for"} {
-		_, err := CompilePrepare(p, Trace{Split{"inv.g", by, Pair{"gt", "gi"}}})
+		_, err := CompilePrepare(p, nil, Trace{Split{"inv.g", by, Pair{"gt", "gi"}}})
 		if fmt.Sprint(err) != want {
 			t.Errorf("by %d: %v, want %s", by, err, want)
 		}
@@ -266,7 +284,7 @@ func TestPadK(t *testing.T) {
 	p := productOf(t, "w2")
 	trace := Trace{Split{"amax.k", 4096, Pair{"a", "b"}}, Split{"act.k", 3125, Pair{"c", "d"}}}
 	const want = "trace: its loops together pad rows to a multiple of more than 65536"
-	if _, err := CompilePrepare(p, trace); fmt.Sprint(err) != want {
+	if _, err := CompilePrepare(p, nil, trace); fmt.Sprint(err) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -361,7 +379,7 @@ func TestReplayNamesTheStep(t *testing.T) {
 	if !errors.As(err, &illegal) || illegal.Step != "pack" || illegal.Thing != "codes" {
 		t.Errorf("%#v", illegal)
 	}
-	_, err = CompilePrepare(productOf(t, "w2"), trace(Bind{"amax.k", "vector"}))
+	_, err = CompilePrepare(productOf(t, "w2"), nil, trace(Bind{"amax.k", "vector"}))
 	if want := "step 0: bind amax.k: its trip count is known at run time only"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

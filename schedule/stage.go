@@ -9,8 +9,8 @@ import (
 )
 
 // Stage computes a value once, in registers, at the start of loop At, and reuses
-// it below: "w" the decoded weight, "a" the activation, "super" the super-scale
-// and the super-minimum if the format has two levels.
+// it below: "w" the decoded weight, "a" the activation, or of a product by tables "x"
+// the index; "super" the super-scale and the super-minimum if the format has two levels.
 //
 //	for r                              for r
 //	    for n                              w1 = decode(codes[r])
@@ -24,12 +24,15 @@ type Stage struct {
 // Apply implements Step.
 func (x Stage) Apply(s *State) (*State, error) {
 	switch x.Value {
-	case "w", "a":
+	case "w", "a", "x":
+		if len(s.stages) > 0 && !s.prepare && s.main().values[x.Value] == nil {
+			return nil, illegal(x, x.Value, "is no value of this decomposition")
+		}
 		return stageAt(x, s, x.Value, x.At)
 	case "super":
 		return x.super(s)
 	}
-	return nil, illegal(x, x.Value, "no such value; have w, a, super")
+	return nil, illegal(x, x.Value, "no such value; have w, a, x, super")
 }
 
 func (x Stage) super(s *State) (*State, error) {

@@ -22,7 +22,8 @@ type State struct {
 	ahead   int            // prefetch distance of the codes, bytes
 	far     int            // that into the second-level cache, 0: none
 	hoisted bool
-	sumBy   int // what the caller multiplies activation sums by, 0: nothing
+	tables  *ir.Tables // of activations, if the product is by tables
+	sumBy   int        // what the caller multiplies activation sums by, 0: nothing
 }
 
 // stage is one loop nest: loops, accumulators from the last to the first, and
@@ -44,7 +45,7 @@ type stage struct {
 }
 
 // level is an accumulator whose loop is At, or, while At is empty, the
-// outermost loop of stage axis Root ("": of any reduction).
+// outermost loop of the reduction that Root says ("k": within a group, "": of any).
 type level struct {
 	nest.Level
 	root string
@@ -159,6 +160,7 @@ func (st *stage) plan() (*nest.Plan, error) {
 		if n.Init != nil {
 			n.Init = inline(n.Init)
 		}
+		n.Keep = st.within(n.At, n.Keep)
 		p.Levels = append(p.Levels, n)
 	}
 	for _, sg := range st.staged {
@@ -205,10 +207,24 @@ func (st *stage) ofBlock(e ir.Expr, at string) (ir.Expr, error) {
 	}), nil
 }
 
-// outermost is the first loop of stage axis root, or of any reduction.
+// within is keep without loops over planes and halves that are outside loop at, where
+// their sums are apart already.
+func (st *stage) within(at string, keep []nest.Keep) []nest.Keep {
+	inside := false
+	loops := map[string]bool{}
+	for _, l := range st.loops {
+		inside = inside || l.Name == at
+		loops[l.Name] = inside
+	}
+	return slices.DeleteFunc(slices.Clone(keep), func(k nest.Keep) bool {
+		return (k.Name == planeLoop || k.Name == halfLoop) && !loops[k.Name]
+	})
+}
+
+// outermost is the first loop within a group if root is k, or of any reduction.
 func (st *stage) outermost(root string) string {
 	for _, l := range st.loops {
-		if l.Root == root || root == "" && st.reduce[l.Root] {
+		if st.reduce[l.Root] && (root == "" || l.Root != "g") {
 			return l.Name
 		}
 	}

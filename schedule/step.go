@@ -23,21 +23,22 @@ type Trace []Step
 
 // steps names every transform; a new one is a type with Apply and a row here.
 var steps = map[string]Step{
-	"decompose":   Decompose{},
-	"split":       Split{},
-	"fuse":        Fuse{},
-	"reorder":     Reorder{},
-	"bind":        Bind{},
-	"tensorize":   Tensorize{},
-	"rfactor":     Rfactor{},
-	"read_scaled": ReadScaled{},
-	"stage":       Stage{},
-	"pack":        Pack{},
-	"widen_every": WidenEvery{},
-	"accumulate":  Accumulate{},
-	"hoist_zero":  HoistZero{},
-	"scale_at":    ScaleAt{},
-	"prefetch":    Prefetch{},
+	"decompose":      Decompose{},
+	"split":          Split{},
+	"fuse":           Fuse{},
+	"reorder":        Reorder{},
+	"bind":           Bind{},
+	"tensorize":      Tensorize{},
+	"rfactor":        Rfactor{},
+	"read_scaled":    ReadScaled{},
+	"stage":          Stage{},
+	"pack":           Pack{},
+	"widen_every":    WidenEvery{},
+	"accumulate":     Accumulate{},
+	"hoist_zero":     HoistZero{},
+	"scale_at":       ScaleAt{},
+	"prefetch":       Prefetch{},
+	"quantize_table": QuantizeTable{},
 }
 
 // StepNames lists all steps.

@@ -147,15 +147,12 @@ func (m *mutation) same(f field) []field {
 
 // list changes the order of a list, or what is in it.
 func (m *mutation) list() {
-	all := fields(m.t, reflect.Slice, false)
+	all := slices.DeleteFunc(fields(m.t, reflect.Slice, false), func(f field) bool { return f.get(m.t).Len() == 0 })
 	if len(all) == 0 {
 		return
 	}
 	f := m.choose(all)
 	v := f.get(m.t)
-	if v.Len() == 0 {
-		return
-	}
 	c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 	reflect.Copy(c, v)
 	i, j := m.rng.Intn(v.Len()), m.rng.Intn(v.Len())
@@ -171,6 +168,9 @@ func (m *mutation) list() {
 		c = reflect.AppendSlice(reflect.Append(c.Slice(0, j), v.Index(i)), tail)
 	default: // i and j change places
 		reflect.Swapper(c.Interface())(i, j)
+	}
+	if c.Len() == 0 {
+		c = reflect.Zero(v.Type()) // as it reads back
 	}
 	m.set(f, c)
 }

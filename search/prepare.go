@@ -6,10 +6,29 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
+// DefaultTables are the tables that the default schedules of p on a machine read, nil
+// if they read none.
+func DefaultTables(p ir.Problem, t lower.Target) (*ir.Tables, error) {
+	uses, err := Default(p, t)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range uses {
+		k, err := schedule.Compile(p, u.Trace)
+		if err != nil {
+			return nil, err
+		}
+		if k.Tables != nil {
+			return k.Tables, nil
+		}
+	}
+	return nil, nil
+}
+
 // DefaultPrepare chooses the schedule of p's activation preparation on a
 // machine: every stage in full vectors, lanes over the elements of a group, or
-// over groups where a stage has one value each.
-func DefaultPrepare(p ir.Problem, t lower.Target) (schedule.Trace, error) {
+// over groups where a stage has one value each, and over the entries of tables.
+func DefaultPrepare(p ir.Problem, tables *ir.Tables, t lower.Target) (schedule.Trace, error) {
 	lanes := t.Machine().VecBits / 32
 	b := &prepareTrace{group: p.Act.Group, lanes: lanes}
 	b.reduction("amax", p.Act.Group, 1)
@@ -18,7 +37,10 @@ func DefaultPrepare(p ir.Problem, t lower.Target) (schedule.Trace, error) {
 	}
 	b.elements("act")
 	b.reduction("sums", p.GroupK(), 4)
-	_, err := schedule.CompilePrepare(p, b.t)
+	if tables != nil {
+		b.tables(tables)
+	}
+	_, err := schedule.CompilePrepare(p, tables, b.t)
 	return b.t, err
 }
 
@@ -91,5 +113,26 @@ func (b *prepareTrace) elements(stage string) {
 		b.split(stage+".uv", lanes, stage+".u", stage+".v")
 		b.bind(stage+".u", "unrolled")
 	}
+	b.bind(stage+".v", "vector")
+}
+
+// tables: for each block of units, all entries of one after the other.
+func (b *prepareTrace) tables(t *ir.Tables) {
+	b.linear("wide", 2*b.lanes)
+	for q := range t.Parts {
+		for _, o := range t.Outputs(q) {
+			lanes := min(2*b.lanes, t.Stored(q))
+			b.split(o.Name+".u", t.Together, o.Name+".b", o.Name+".i")
+			b.bind(o.Name+".i", "unrolled")
+			b.split(o.Name+".e", lanes, o.Name+".o", o.Name+".v")
+			b.bind(o.Name+".o", "unrolled")
+			b.bind(o.Name+".v", "vector")
+		}
+	}
+}
+
+// linear: lanes are elements of K.
+func (b *prepareTrace) linear(stage string, lanes int) {
+	b.split(stage+".k", lanes, stage+".o", stage+".v")
 	b.bind(stage+".v", "vector")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -23,17 +24,20 @@ func TestDefaultPrepare(t *testing.T) {
 			name  string
 			group int
 			k     int
-		}{{"w2", 0, 63}, {"w2", 32, 4096}, {"w4-g32", 0, 256}, {"w4-g32", 32, 256}, {"w4-g48", 16, 144}, {"w4-g160", 160, 480}, {"w1", 0, 4099}} {
+			parts []int // of tables, or none
+		}{{"w2", 0, 63, nil}, {"w2", 32, 4096, nil}, {"w4-g32", 0, 256, nil}, {"w4-g32", 32, 256, nil}, {"w4-g48", 16, 144, nil},
+			{"w4-g160", 160, 480, nil}, {"w1", 0, 4099, nil}, {"w2", 0, 207, []int{5, 5, 6}}, {"w1-g32", 32, 96, []int{4}}} {
 			w, err := format.Lookup(c.name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := ir.Problem{Weight: w, Act: format.Act{Group: c.group}}
-			tr, err := DefaultPrepare(p, tg)
+			tables := tablesOf(t, w, c.parts)
+			tr, err := DefaultPrepare(p, tables, tg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			k, err := schedule.CompilePrepare(p, tr)
+			k, err := schedule.CompilePrepare(p, tables, tr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,6 +55,22 @@ func TestDefaultPrepare(t *testing.T) {
 			}
 		}
 	}
+}
+
+// tablesOf are tables of sums of parts of so many activations: bytes, four
+// neighbours together, if there is one part.
+func tablesOf(t *testing.T, w format.Weight, parts []int) *ir.Tables {
+	if parts == nil {
+		return nil
+	}
+	d, err := ir.Decompose(w, ir.DigitBits, parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(parts) == 1 {
+		return &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Split: true, Together: 4}
+	}
+	return &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Together: 1}
 }
 
 func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.PrepareKernel, kind, size int, run func([]vir.Arg) error) {
@@ -74,34 +94,41 @@ func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.Prepar
 		}
 		x.V[i] = int64(math.Float32bits(v))
 	}
-	want, err := ir.Eval(ir.PrepareAct(p), map[string]int{"N": 1, "K": size}, map[string]*ir.Array{"x": x})
+	want, err := ir.Eval(k.Graph, map[string]int{"N": 1, "K": size}, map[string]*ir.Array{"x": x})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pad := (size + k.PadK - 1) / k.PadK * k.PadK
-	buf := make([]byte, 4*pad)
-	for i, v := range x.V {
-		binary.LittleEndian.PutUint32(buf[4*i:], uint32(v))
+	var args []vir.Arg
+	for range len(k.Nest.Params) - len(k.CountDiv) {
+		args = append(args, vir.Arg{Buf: make([]byte, 4*(pad+64))})
 	}
-	room := func() vir.Arg { return vir.Arg{Buf: make([]byte, 4*(pad/16+64))} }
-	args := []vir.Arg{{Buf: buf}, {Buf: make([]byte, pad)}, room(), room(), room(), room(), room()}
+	for i, v := range x.V {
+		binary.LittleEndian.PutUint32(args[0].Buf[4*i:], uint32(v))
+	}
+	if k.Tables != nil {
+		args[len(args)-1].Buf = make([]byte, pad/k.Tables.Digits()*k.Tables.UnitBytes())
+	}
 	for _, d := range k.CountDiv {
 		args = append(args, vir.Arg{Int: int64((size + d - 1) / d)})
 	}
 	if err := run(args); err != nil {
 		t.Fatalf("%v\n%v", err, k.Nest)
 	}
-	for i := range size {
-		if got := int64(int8(args[1].Buf[i])); got != want["act"].At(0, i) {
-			t.Fatalf("kind %d act %d: %d, want %d", kind, i, got, want["act"].At(0, i))
-		}
-	}
-	for a, name := range map[int]string{2: "sums", 3: "ascale"} {
-		w := want[name]
+	for _, s := range k.Graph.Stages {
+		b, w := k.Nest.Buffers[s.Out.Name], want[s.Out.Name]
+		buf := args[slices.Index(k.Nest.Params, b.Param)].Buf
 		for i := range w.Shape[1] {
-			got := binary.LittleEndian.Uint32(args[a].Buf[4*i:])
-			if got != uint32(w.At(0, i)) {
-				t.Fatalf("kind %d %s %d: %08x, want %08x", kind, name, i, got, uint32(w.At(0, i)))
+			at := i * s.Out.Elem.Bytes()
+			if b.Output != nil {
+				at = b.Pos([]int{0, i}).Byte
+			}
+			raw := int64(0)
+			for j := range s.Out.Elem.Bytes() {
+				raw |= int64(buf[at+j]) << (8 * j)
+			}
+			if got := ir.Wrap(s.Out.Elem, raw); got != w.At(0, i) {
+				t.Fatalf("kind %d %s %d: %#x, want %#x", kind, s.Out.Name, i, got, w.At(0, i))
 			}
 		}
 	}

@@ -26,23 +26,24 @@ type Choice struct {
 	Mirror     int    // codes of a codeword whose mirror image differs in one bit
 	RecordRows bool   // row vectors vary faster than cells along K
 	// Computation.
-	Value   string // affine or lookup
-	Hoist   string // init, flush or none
-	Dot     int    // products per instruction: 4 into 32 bits, 2 into 16
-	Below   int    // read_scaled, 0: shift every field down
-	Flush   int    // cells repeated in the code; with Dot 2 the sum is widened after them
-	Cols    int    // columns per call
-	Block   int    // row vectors per call, divides Rows
-	Order   int    // order of the unrolled loops, index into orders
-	Serial  bool   // cells are a loop of the kernel instead of repeated code
-	Stage   string // loop at which decoded weights are kept, "": not
-	Scale   string // scale_at
-	Ahead   int    // prefetch distance, 0: none
-	Far     int    // that into the second-level cache, 0: none
-	Chunk   int    // activation chunk, 0: default
-	Factor  string // unrolled loop of K with accumulators of its own, "": none
-	AtGroup bool   // the loop over groups inside a record is serial, not unrolled
-	Super   bool   // with AtGroup super-scales are kept in registers, not read for each group
+	Value   string       // affine or lookup
+	Hoist   string       // init, flush or none
+	Dot     int          // products per instruction: 4 into 32 bits, 2 into 16
+	Below   int          // read_scaled, 0: shift every field down
+	Flush   int          // cells repeated in the code; with Dot 2 the sum is widened after them
+	Cols    int          // columns per call
+	Block   int          // row vectors per call, divides Rows
+	Order   int          // order of the unrolled loops, index into orders
+	Serial  bool         // cells are a loop of the kernel instead of repeated code
+	Stage   string       // loop at which decoded weights are kept, "": not
+	Scale   string       // scale_at
+	Ahead   int          // prefetch distance, 0: none
+	Far     int          // that into the second-level cache, 0: none
+	Chunk   int          // activation chunk, 0: default
+	Factor  string       // unrolled loop of K with accumulators of its own, "": none
+	AtGroup bool         // the loop over groups inside a record is serial, not unrolled
+	Super   bool         // with AtGroup super-scales are kept in registers, not read for each group
+	Table   *TableChoice // by tables, nil: by dot products
 }
 
 // orders are the orders of the unrolled loops inside the loop over cells:
@@ -118,6 +119,10 @@ func (b *builder) bind(loop, to string) { b.add(schedule.Bind{Loop: loop, To: to
 // steps to say.
 func (c Choice) Trace(p ir.Problem) schedule.Trace {
 	b := &builder{p: p, c: c}
+	if c.Table != nil {
+		b.tables()
+		return b.t
+	}
 	b.add(schedule.Decompose{Family: "dot", Value: c.Value})
 	if c.Hoist != "none" {
 		b.add(schedule.HoistZero{At: c.Hoist})
@@ -338,6 +343,9 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	}
 	c.cells(rng, p)
 	c.values(rng, p.Weight)
+	if p.Weight.Bits <= 4 && rng.Intn(3) == 0 {
+		c.sampleTables(rng, p, m)
+	}
 	if rng.Intn(8) > 0 {
 		c.fit(p, m)
 	}

@@ -162,11 +162,11 @@ func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Tra
 		t.Fatalf("%s: %v", name(target), err)
 	}
 	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has), Kernels: []gen.Kernel{{Schedule: k.Kernel, Code: k.Machine}}}
-	prepare, err := search.DefaultPrepare(p, target)
+	prepare, err := search.DefaultPrepare(p, nil, target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := schedule.CompilePrepare(p, prepare)
+	s, err := schedule.CompilePrepare(p, nil, prepare)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -362,11 +362,11 @@ func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 }
 
 func preparation(p ir.Problem, target lower.Target) (*gen.Prepare, error) {
-	trace, err := search.DefaultPrepare(p, target)
+	trace, err := search.DefaultPrepare(p, nil, target)
 	if err != nil {
 		return nil, err
 	}
-	k, err := schedule.CompilePrepare(p, trace)
+	k, err := schedule.CompilePrepare(p, nil, trace)
 	if err != nil {
 		return nil, err
 	}

@@ -75,11 +75,12 @@ func onAllCores(ctx context.Context, n int, f func(int)) error {
 
 // addPrepare compiles the activation kernel of v, by its default schedule.
 func addPrepare(p ir.Problem, v *gen.Target, prefix string) error {
-	trace, err := search.DefaultPrepare(p, v.Target)
+	tables := v.Tables()
+	trace, err := search.DefaultPrepare(p, tables, v.Target)
 	if err != nil {
 		return fmt.Errorf("activations for %s on %s: %w", p.Weight, v.Target.Machine().Name, err)
 	}
-	k, err := schedule.CompilePrepare(p, trace)
+	k, err := schedule.CompilePrepare(p, tables, trace)
 	if err != nil {
 		return fmt.Errorf("activations for %s on %s: %w", p.Weight, v.Target.Machine().Name, err)
 	}

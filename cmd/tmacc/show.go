@@ -27,6 +27,7 @@ type showing struct {
 	p       ir.Problem
 	t       lower.Target
 	trace   schedule.Trace
+	tables  *ir.Tables
 	prepare bool
 	stages  []string
 }
@@ -106,7 +107,11 @@ func stageList(arg string) ([]string, error) {
 // choose is the default schedule.
 func (s *showing) choose(cols int) (schedule.Trace, error) {
 	if s.prepare {
-		return search.DefaultPrepare(s.p, s.t)
+		var err error
+		if s.tables, err = search.DefaultTables(s.p, s.t); err != nil {
+			return nil, err
+		}
+		return search.DefaultPrepare(s.p, s.tables, s.t)
 	}
 	uses, err := search.Default(s.p, s.t)
 	if err != nil {
@@ -128,11 +133,11 @@ func (s *showing) print() error {
 	var loops *nest.Nest
 	var layout *format.Layout
 	if s.prepare {
-		k, err := schedule.CompilePrepare(s.p, s.trace)
+		k, err := schedule.CompilePrepare(s.p, s.tables, s.trace)
 		if err != nil {
 			return err
 		}
-		graph, name, loops = ir.PrepareAct(s.p), "prepare", k.Nest
+		graph, name, loops = k.Graph, "prepare", k.Nest
 	} else {
 		k, err := schedule.Compile(s.p, s.trace)
 		if err != nil {

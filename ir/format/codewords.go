@@ -256,3 +256,13 @@ func (p *packer) noCodes(w codeword, word byte, tile, record int) error {
 	}
 	return errorf(fmt.Sprintf("row %d, columns %v", row, cols), "no codes of weight %s have codeword %d; pack the matrix again", p.w, word)
 }
+
+// Plain says that codewords are the numbers of their codes, the first one lowest.
+func (c *Codewords) Plain() bool {
+	for i, w := range c.Table {
+		if int(w) != i {
+			return false
+		}
+	}
+	return true
+}

@@ -252,13 +252,13 @@ func gcd(a, b int) int {
 	return a
 }
 
-// PlaneMap is the bit map of bit planes: 8 fields in as many words as a code
-// has bits (1 to 8); bit f of word i is bit i of field f.
-func PlaneMap(bits int) [][]BitPos {
-	m := make([][]BitPos, 8)
+// PlaneMap is the bit map of bit planes: bit i of the codes of all fields, a multiple
+// of 8, lies together. Word i*fields/8 + f/8, bit f%8, is bit i of field f.
+func PlaneMap(bits, fields int) [][]BitPos {
+	m := make([][]BitPos, fields)
 	for f := range m {
 		for i := range bits {
-			m[f] = append(m[f], BitPos{Word: i, Bit: f})
+			m[f] = append(m[f], BitPos{Word: i*fields/8 + f/8, Bit: f % 8})
 		}
 	}
 	return m

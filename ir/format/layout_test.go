@@ -38,7 +38,7 @@ func planes(bits int) *Layout {
 	return &Layout{
 		TileM: 32, RecordK: 8, HeaderBytes: 128, RecordBytes: 32 * bits,
 		Parts: []Part{
-			{Name: Codes, Base: 128, WordStride: 32, Map: PlaneMap(bits), Digits: []Digit{{"m", 1, 32, 1}}, Fields: []Digit{{"k", 1, 8, 1}}},
+			{Name: Codes, Base: 128, WordStride: 32, Map: PlaneMap(bits, 8), Digits: []Digit{{"m", 1, 32, 1}}, Fields: []Digit{{"k", 1, 8, 1}}},
 			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{"m", 1, 32, 4}}},
 		},
 	}
@@ -450,7 +450,7 @@ func TestDenseMap(t *testing.T) {
 				t.Fatalf("%d bits: %d fields in %d words, %v", bits, len(m), words, err)
 			}
 			seen := map[BitPos]bool{}
-			for _, code := range append(m, PlaneMap(bits)...) {
+			for _, code := range append(m, PlaneMap(bits, 8)...) {
 				if len(code) != bits {
 					t.Fatalf("%d bits: a field of %d", bits, len(code))
 				}

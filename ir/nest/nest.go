@@ -81,8 +81,14 @@ type Buffer struct {
 	// A packed part, indexed (row, k) ...
 	Layout *format.Layout
 	Part   *format.Part
-	// ... or dense: bytes per unit of each index component.
+	// ... or dense: bytes per unit of each index component ...
 	Strides []int
+	// ... or tables, indexed (column, k, part, half, entry): Chunk elements of K of one
+	// column, then as many of the next of Cols columns; or one output of them, indexed
+	// (0, unit * entries + entry).
+	Tables      *ir.Tables
+	Cols, Chunk int
+	Output      *ir.TableOutput
 	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load, and
 	// Far > 0 for a stream into the second-level cache.
 	Ahead, Far int
@@ -94,6 +100,13 @@ type Pos struct{ Byte, Field int }
 
 // Pos finds the element at index, in the first tile.
 func (b *Buffer) Pos(index []int) Pos {
+	if o := b.Output; o != nil {
+		n := b.Tables.Stored(o.Part)
+		return Pos{Byte: b.Tables.Place(index[1]/n, o.Part, o.Half, index[1]%n)}
+	}
+	if b.Tables != nil {
+		return Pos{Byte: b.entry(index[0], index[1], index[2], index[3], index[4])}
+	}
 	if b.Part == nil {
 		p := Pos{}
 		for i, x := range ir.BlockIndex(b.Tensor, append([]int(nil), index...)) {
@@ -107,6 +120,13 @@ func (b *Buffer) Pos(index []int) Pos {
 		return Pos{Byte: at}
 	}
 	return Pos{at, b.Part.Field(row, k)}
+}
+
+// entry is the place of an entry of a table.
+func (b *Buffer) entry(n, k, part, half, entry int) int {
+	t := b.Tables
+	chunk := b.Chunk / t.Digits() * t.UnitBytes()
+	return (k/b.Chunk*b.Cols+n)*chunk + t.Place(k%b.Chunk/t.Digits(), part, half, entry)
 }
 
 // Nest is a kernel as loops.

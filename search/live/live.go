@@ -59,14 +59,14 @@ func (c *Code) Product(kernels ...int) (*runtime.Product, error) {
 		}
 		s := k.Schedule
 		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK,
-			Chunk: s.Act.RecordK, SumBy: s.SumBy, Fn: func(a *runtime.GemmArgs) { f.Call(words(a)) }})
+			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, Fn: func(a *runtime.GemmArgs) { f.Call(words(a)) }})
 	}
 	if p := c.target.Prepare; p != nil {
 		f, err := c.img.Func(p.Code.Func.Name)
 		if err != nil {
 			return nil, err
 		}
-		v.Prepare = &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: p.Schedule.CountDiv, PadK: p.Schedule.PadK,
+		v.Prepare = &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: p.Schedule.CountDiv, PadK: p.Schedule.PadK, Tables: gen.RuntimeTables(p.Schedule.Tables),
 			Fn: func(a *runtime.PrepareArgs) { f.Call(words(a)) }}
 	}
 	s := runtime.Spec{Name: c.problem.Weight.Name, Weight: c.problem.Weight, Act: c.problem.Act, LimitK: c.problem.LimitK(),

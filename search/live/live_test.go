@@ -36,11 +36,11 @@ func build(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
 		}
 		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
 	}
-	trace, err := search.DefaultPrepare(p, target)
+	trace, err := search.DefaultPrepare(p, nil, target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := schedule.CompilePrepare(p, trace)
+	k, err := schedule.CompilePrepare(p, nil, trace)
 	if err != nil {
 		t.Fatal(err)
 	}

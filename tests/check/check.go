@@ -203,18 +203,24 @@ func (c *Case) block(k *schedule.Kernel, n0 int) (act, sums, scales []byte) {
 		groups = padK / g
 	}
 	act = make([]byte, padK*k.Cols)
+	if k.Tables != nil {
+		act = make([]byte, padK/k.Tables.Digits()*k.Tables.UnitBytes()*k.Cols)
+	}
 	sums, scales = make([]byte, 4*groups*k.Cols), make([]byte, 4*groups*k.Cols)
-	part := k.Act.Part("act")
-	tile := k.Act.TileBytes(padK)
 	for col := range min(k.Cols, c.N-n0) {
 		total := make([]int32, groups)
 		for i, a := range c.Act[n0+col] {
-			act[k.Act.Address(part, col, i, tile)] = byte(a)
+			if k.Tables == nil {
+				act[i/k.Chunk*k.Chunk*k.Cols+col*k.Chunk+i%k.Chunk] = byte(a)
+			}
 			if g > 0 {
 				total[i/g] += int32(a)
 			} else {
 				total[0] += int32(a)
 			}
+		}
+		if k.Tables != nil {
+			c.tables(k, act, col, n0, padK)
 		}
 		for i, t := range total {
 			binary.LittleEndian.PutUint32(sums[4*(i*k.Cols+col):], uint32(t*int32(k.SumBy)))
@@ -224,6 +230,31 @@ func (c *Case) block(k *schedule.Kernel, n0 int) (act, sums, scales []byte) {
 		}
 	}
 	return act, sums, scales
+}
+
+// tables fills in the tables of one column of a block.
+func (c *Case) tables(k *schedule.Kernel, act []byte, col, n0, padK int) {
+	t := k.Tables
+	at := func(i int) int {
+		if i < c.K {
+			return int(c.Act[n0+col][i])
+		}
+		return 0
+	}
+	units := k.Chunk / t.Digits() // of a chunk
+	for unit := range padK / t.Digits() {
+		chunk := act[(unit/units*k.Cols+col)*units*t.UnitBytes():]
+		for part := range t.Parts {
+			for e := range t.Stored(part) {
+				v := t.Entry(part, e, func(digit int) int { return at(unit*t.Digits() + digit) })
+				if t.Split {
+					chunk[t.Place(unit%units, part, 0, e)], chunk[t.Place(unit%units, part, 1, e)] = byte(v), byte(v>>8)
+				} else {
+					binary.LittleEndian.PutUint16(chunk[t.Place(unit%units, part, 0, e):], uint16(v))
+				}
+			}
+		}
+	}
 }
 
 // Compare reports the first difference in bits.

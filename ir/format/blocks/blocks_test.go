@@ -118,7 +118,7 @@ func planes(w format.Weight, scale format.DType, record int) *format.Layout {
 	return &format.Layout{
 		TileM: 32, RecordK: record, RecordBytes: codes + shared,
 		Parts: append(parts, format.Part{
-			Name: format.Codes, WordStride: 32, Map: format.PlaneMap(w.Bits),
+			Name: format.Codes, WordStride: 32, Map: format.PlaneMap(w.Bits, 8),
 			Digits: []format.Digit{{Axis: "k", Div: 8, Mod: record / 8, Stride: 32 * w.Bits}, {Axis: "m", Div: 1, Mod: 32, Stride: 1}},
 			Fields: []format.Digit{{Axis: "k", Div: 1, Mod: 8, Stride: 1}},
 		}),

@@ -1,0 +1,228 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// How the digits of a decomposition are read from codes.
+const (
+	DigitBits  = "bits"  // each bit of a code, 0 or 1
+	DigitSigns = "signs" // each bit of a code, as -1 or +1
+	DigitCodes = "codes" // the code, to base 2^bits
+	// The code, to the base of the number of levels: the codewords of format.JoinCodes
+	// that mirror none.
+	DigitLevels = "levels"
+)
+
+// Decompose is the decomposition of w by digits of the given kind, whose table
+// indices are made of parts.
+func Decompose(w format.Weight, digits string, parts ...int) (Decomposition, error) {
+	switch digits {
+	case DigitBits:
+		d, err := BitSerial(w, parts...)
+		if err != nil {
+			return d, err
+		}
+		return d.counting(w), nil
+	case DigitSigns:
+		return BitSerial(w, parts...)
+	case DigitLevels:
+		return ElementLUT(w, parts...)
+	case DigitCodes:
+		if err := w.Validate(); err != nil {
+			return Decomposition{}, err
+		}
+		w.Levels = append(slices.Clone(w.Levels), make([]int, 1<<w.Bits-len(w.Levels))...)
+		d := Decomposition{Alphabet: w.Levels, Coef: []int{1}, HalfOf: 1, Parts: slices.Clone(parts)}
+		return d, d.checkParts(w)
+	}
+	return Decomposition{}, lutError(w, "no digits %q; have %s, %s, %s, %s", digits, DigitBits, DigitSigns, DigitCodes, DigitLevels)
+}
+
+// counting is d, of bits, with digits 0 and 1 instead of -1 and 1: a level is the
+// first one and what each bit adds.
+func (d Decomposition) counting(w format.Weight) Decomposition {
+	d.Alphabet, d.Bias, d.HalfOf, d.Coef = []int{0, 1}, w.Levels[0], 1, nil
+	for p := range w.Bits {
+		d.Coef = append(d.Coef, w.Levels[1<<p]-w.Levels[0])
+	}
+	return d
+}
+
+// Tables is how the tables of a decomposition lie in memory. A unit is what belongs
+// to one index, Digits elements of K. Together units are a block: all tables of
+// the first part, unit by unit, then those of the next part. A table is stored as
+// entries of Elem; if Split, the block has the low bytes of all entries of a part (u8)
+// before their high bytes (i8).
+type Tables struct {
+	Decomposition
+	ByBit    bool         // a digit is a bit of a code, else the code
+	Elem     format.DType // I16
+	Split    bool
+	Together int
+}
+
+// leastEntries is the smallest table that lookups have.
+const leastEntries = 16
+
+// Stored is the number of entries stored for a part: a power of two, at least 16.
+// Entries beyond those of the part are 0.
+func (t *Tables) Stored(part int) int {
+	n := leastEntries
+	for n < t.Entries(part) {
+		n *= 2
+	}
+	return n
+}
+
+// Start is the first digit of a part.
+func (t *Tables) Start(part int) int {
+	n := 0
+	for _, g := range t.Parts[:part] {
+		n += g
+	}
+	return n
+}
+
+// Place is the byte where an entry of a part lies; half is 1 for the high bytes of a
+// split table.
+func (t *Tables) Place(unit, part, half, entry int) int {
+	size := t.Elem.Bytes()
+	if t.Split {
+		size = 1
+	}
+	block, in := unit/t.Together, unit%t.Together
+	return t.Together*(block*t.UnitBytes()+t.bytes(part)+half*t.Stored(part)) + (in*t.Stored(part)+entry)*size
+}
+
+// UnitBytes is the size of the tables of a unit.
+func (t *Tables) UnitBytes() int { return t.bytes(len(t.Parts)) }
+
+// bytes is the size of the first parts.
+func (t *Tables) bytes(parts int) int {
+	n := 0
+	for q := range parts {
+		n += t.Stored(q) * t.Elem.Bytes()
+	}
+	return n
+}
+
+// Value is what digit i of an entry of a part counts.
+func (t *Tables) Value(part, i, entry int) int {
+	if entry >= t.Entries(part) {
+		return 0
+	}
+	for range i {
+		entry /= len(t.Alphabet)
+	}
+	return t.Alphabet[entry%len(t.Alphabet)]
+}
+
+// PrepareTables is PrepareAct with stages for the tables behind it, one or two for each
+// part q. A unit u is Digits elements of K, the entries of a unit lie together:
+//
+//	wide[n, k]           i16 = act
+//	tableq[n, u entries + e] = sum over digits i of part q of value[i][e] * wide[n, u Digits + start + i]
+//
+// If the tables are split, lowq and highq are the low and the high bytes of tableq.
+func PrepareTables(p Problem, t *Tables) *Graph {
+	g := PrepareAct(p)
+	n, k := Dim{Name: "n", Run: "N", Div: 1}, Dim{Name: "wide.k", Run: "K", Div: 1}
+	wide := &Tensor{Name: "wide", Elem: format.I16, Dims: []string{"n", "k"}}
+	g.Stages = append(g.Stages, Stage{Out: wide, Axes: []Dim{n, k},
+		Body: Cast{format.I16, Read{p.Tensors().Act, []Expr{Axis{"n"}, Axis{k.Name}}}}})
+	for q := range t.Parts {
+		for _, out := range t.Outputs(q) {
+			u, e := Dim{Name: out.Name + ".u", Run: "K", Div: t.Digits()}, Dim{Name: out.Name + ".e", N: t.Stored(q)}
+			body := t.entry(q, wide, u, e)
+			switch {
+			case out.Elem == format.U8:
+				body = Cast{format.U8, body}
+			case out.Elem == format.I8:
+				body = Cast{format.I8, Binary{ShrS, body, Const{format.I16, 8}}}
+			}
+			g.Stages = append(g.Stages, Stage{Out: out.Tensor, Axes: []Dim{n, u, e}, Body: body})
+		}
+	}
+	return g
+}
+
+// TableOutput is a tensor that PrepareTables makes of a part.
+type TableOutput struct {
+	*Tensor
+	Part, Half int
+}
+
+// Outputs are the tensors of a part: its table, or low and high bytes.
+func (t *Tables) Outputs(part int) []TableOutput {
+	out := func(name string, elem format.DType, half int) TableOutput {
+		return TableOutput{&Tensor{Name: fmt.Sprint(name, part), Elem: elem, Dims: []string{"n", "entry"}}, part, half}
+	}
+	if t.Split {
+		return []TableOutput{out("low", format.U8, 0), out("high", format.I8, 1)}
+	}
+	return []TableOutput{out("table", t.Elem, 0)}
+}
+
+// entry is entry e of unit u, of 16 bits.
+func (t *Tables) entry(part int, wide *Tensor, u, e Dim) Expr {
+	var sum Expr
+	for i := range t.Parts[part] {
+		values, mask := make([]int, e.N), true
+		for x := range values {
+			values[x] = t.Value(part, i, x)
+			mask = mask && values[x]>>1 == 0
+		}
+		at := Binary{Add, Binary{Mul, Axis{u.Name}, I32(t.Digits())}, I32(t.Start(part) + i)}
+		var term Expr = Read{wide, []Expr{Axis{"n"}, at}}
+		if mask {
+			for x := range values {
+				values[x] = -values[x]
+			}
+			term = Binary{And, term, Lookup{values, format.I16, Axis{e.Name}}}
+		} else {
+			term = Binary{Mul, term, Lookup{values, format.I16, Axis{e.Name}}}
+		}
+		sum = add(sum, term)
+	}
+	return sum
+}
+
+// Bound is the largest magnitude of an entry of a part, for activations up to 127.
+func (t *Tables) Bound(part int) int {
+	most := max(slices.Max(t.Alphabet), -slices.Min(t.Alphabet))
+	return 127 * most * t.Parts[part]
+}
+
+// Entry is one entry of a part's table, of the activations of its unit.
+func (t *Tables) Entry(part, entry int, act func(digit int) int) int {
+	sum := 0
+	for i := range t.Parts[part] {
+		sum += t.Value(part, i, entry) * act(t.Start(part)+i)
+	}
+	return sum
+}
+
+// Check reports entries that do not fit the type they are stored in.
+func (t *Tables) Check() error {
+	for part := range t.Parts {
+		if b := t.Bound(part); b > 1<<15-1 {
+			return fmt.Errorf("entries of part %d reach %d, beyond 16 bits; use fewer digits", part, b)
+		}
+	}
+	return nil
+}
+
+// ID is what tables of equal contents have in common: "0,1/5,5,6/i16/1".
+func (t *Tables) ID() string {
+	kind := t.Elem.String()
+	if t.Split {
+		kind += "split"
+	}
+	join := func(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
+	return fmt.Sprintf("%s/%s/%s/%d", join(t.Alphabet), join(t.Parts), kind, t.Together)
+}

@@ -1,0 +1,242 @@
+package lower
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// chosen is e without its choices, which loops in the code make.
+func (v *vectorizer) chosen(e ir.Expr) (ir.Expr, error) {
+	for {
+		c, ok := e.(ir.Choose)
+		if !ok {
+			return e, nil
+		}
+		i, ok, err := v.number(c.By)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || v.inSerial(c.By) {
+			return nil, refuse(c.By.String(), "chooses from one iteration or lane to the next; unroll its loop")
+		}
+		if i < 0 || int(i) >= len(c.Of) {
+			return nil, refuse(c.By.String(), "is %d of %d choices", i, len(c.Of))
+		}
+		e = c.Of[i]
+	}
+}
+
+// inSerial says that e depends on the variable of an open serial loop.
+func (v *vectorizer) inSerial(e ir.Expr) bool {
+	found := false
+	ir.Walk(e, func(x ir.Expr) {
+		a, ok := x.(ir.Axis)
+		found = found || ok && slices.ContainsFunc(v.serial, func(o *openLoop) bool { return o.loop.Name == a.Name || o.loop.Root == a.Name })
+	})
+	return found
+}
+
+// join reads a number made of digits of several codes: their bits where they lie,
+// in lanes of type elem.
+func (v *vectorizer) join(j ir.Join, elem format.DType) (vir.Reg, error) {
+	return v.masked(v.joined(j, elem))
+}
+
+// joined is join but for bits that are not in have.
+func (v *vectorizer) joined(j ir.Join, elem format.DType) (x vir.Reg, have int64, err error) {
+	b := v.n.Buffers[j.T.Name]
+	pos, mem, bits, err := v.digits(j, b)
+	if err != nil {
+		return 0, 0, err
+	}
+	first, size := bits[0].Word, elem.Bytes()
+	for _, at := range bits {
+		first = min(first, at.Word)
+	}
+	first -= first & (size - 1) // words begin where a cell does
+	for i, at := range bits {
+		bits[i] = format.BitPos{Word: (at.Word - first) / size, Bit: at.Bit + 8*((at.Word-first)%size)}
+	}
+	return v.gather(bits, 0, func(word int) (vir.Reg, error) {
+		m := mem
+		m.Off += first + word*size
+		return v.load(b, pos, m, elem)
+	})
+}
+
+// digits finds the bits of a number: the places of all lanes, the address of the
+// first, and in which byte from there each bit is, the lowest first.
+func (v *vectorizer) digits(j ir.Join, b *nest.Buffer) (pos []nest.Pos, mem vir.Mem, bits []format.BitPos, err error) {
+	plane := int64(-1)
+	if j.Plane != nil {
+		known := false
+		if plane, known, err = v.number(j.Plane); err != nil || !known || v.inSerial(j.Plane) {
+			return nil, mem, nil, refuse(j.String(), "reads another bit from one iteration or lane to the next; unroll its loop")
+		}
+	}
+	if b.Part.Codewords != nil {
+		return v.codeword(j, b)
+	}
+	for i := range j.N {
+		index := slices.Clone(j.Index)
+		last := len(index) - 1
+		index[last] = ir.Binary{Op: ir.Add, X: index[last], Y: ir.I32(i)}
+		p, m, err := v.access(b, index)
+		if err != nil {
+			return nil, mem, nil, err
+		}
+		if i == 0 {
+			pos, mem = p, m
+		}
+		if !together(pos, p) || !slices.Equal(m.Stride, mem.Stride) {
+			return nil, mem, nil, refuse(j.String(), "the codes of an index do not lie together")
+		}
+		code := b.Part.Map[p[0].Field]
+		if plane >= 0 {
+			code = code[plane : plane+1]
+		}
+		if 1<<len(code) != j.Radix {
+			return nil, mem, nil, refuse(j.String(), "digits of %d bits do not make numbers to base %d", len(code), j.Radix)
+		}
+		for _, at := range code {
+			bits = append(bits, format.BitPos{Word: m.Off - mem.Off + at.Word*b.Part.WordStride, Bit: at.Bit})
+		}
+	}
+	return pos, mem, bits, nil
+}
+
+// codeword is digits of codes that are stored as one number already.
+func (v *vectorizer) codeword(j ir.Join, b *nest.Buffer) (pos []nest.Pos, mem vir.Mem, bits []format.BitPos, err error) {
+	c := b.Part.Codewords
+	if pos, mem, err = v.access(b, j.Index); err != nil {
+		return nil, mem, nil, err
+	}
+	word, first := b.Part.Place(pos[0].Field)
+	if j.Plane != nil || first != 0 || j.N != c.Join || j.Radix != c.Levels || !c.Plain() || !together(pos, pos) {
+		return nil, mem, nil, refuse(j.String(), "codewords of %d codes of %d levels are other numbers", c.Join, c.Levels)
+	}
+	for _, at := range b.Part.Map[word] {
+		bits = append(bits, format.BitPos{Word: at.Word * b.Part.WordStride, Bit: at.Bit})
+	}
+	return pos, mem, bits, nil
+}
+
+// together says that each lane of q is as far from that of p as the first, and all
+// lanes of q are in one field.
+func together(p, q []nest.Pos) bool {
+	for i := range q {
+		if q[i].Byte-p[i].Byte != q[0].Byte-p[0].Byte || q[i].Field != q[0].Field {
+			return false
+		}
+	}
+	return true
+}
+
+// entry reads entries of tables in memory at an index that is data:
+//
+//	one table for all lanes        a lookup in it
+//	neighbouring tables            their distance is added to the index of a lane, and
+//	                               all are one larger table
+func (v *vectorizer) entry(e ir.Read, b *nest.Buffer) (vir.Reg, error) {
+	index, last := slices.Clone(e.Index), len(e.Index)-1
+	part, ok, err := v.number(index[2])
+	if err != nil || !ok {
+		return 0, refuse(e.T.Name, "lanes read tables of different parts")
+	}
+	x, have, err := v.indexBits(index[last])
+	if err != nil {
+		return 0, err
+	}
+	index[last] = ir.I32(0)
+	pos, mem, err := v.access(b, index)
+	if err != nil {
+		return 0, err
+	}
+	size, offsets := b.Tables.Stored(int(part)), make([]int, len(pos))
+	low := pos[0].Byte
+	for _, p := range pos {
+		low = min(low, p.Byte)
+	}
+	most := 0
+	for i, p := range pos {
+		offsets[i] = (p.Byte - low) / e.T.Elem.Bytes()
+		most = max(most, offsets[i])
+	}
+	ops := lookups
+	switch {
+	case most > 0:
+		if size, x, err = v.oneTable(e, x, have, size, offsets, most); err != nil {
+			return 0, err
+		}
+	case have == int64(size-1):
+		ops = lookupsMod
+	case have >= 0:
+		x = v.op(v.typeOf(x), vir.OpAnd, 0, x, v.splat(v.typeOf(x), have))
+	}
+	mem.Off += low - pos[0].Byte
+	return v.lookupIn(e, ops, x, size, mem)
+}
+
+// indexBits is an index whose bits outside have are anything; have is -1 if it is
+// exact.
+func (v *vectorizer) indexBits(e ir.Expr) (x vir.Reg, have int64, err error) {
+	if e, err = v.chosen(e); err != nil {
+		return 0, 0, err
+	}
+	if c, ok := e.(ir.Cast); ok {
+		if j, ok := c.X.(ir.Join); ok {
+			return v.joined(j, c.T)
+		}
+	}
+	x, err = v.vec(e)
+	return x, -1, err
+}
+
+// oneTable makes neighbouring tables of so many entries one.
+func (v *vectorizer) oneTable(e ir.Read, x vir.Reg, have int64, entries int, offsets []int, most int) (size int, index vir.Reg, err error) {
+	size = most + entries
+	t := v.typeOf(x)
+	if bits.OnesCount(uint(size)) != 1 || size > 1<<t.Elem.Bits() {
+		return 0, 0, refuse(e.T.Name, "the tables of neighbouring lanes span %d entries", size)
+	}
+	for _, o := range offsets {
+		if o%entries != 0 {
+			return 0, 0, refuse(e.T.Name, "the tables of neighbouring lanes overlap")
+		}
+	}
+	data := make([]byte, 0, t.Bytes())
+	for _, o := range offsets {
+		if t.Elem.Bits() == 8 {
+			data = append(data, byte(o))
+		} else {
+			data = binary.LittleEndian.AppendUint16(data, uint16(o))
+		}
+	}
+	if have < 0 {
+		have = int64(entries - 1)
+	}
+	return size, v.op(t, vir.OpBitSel, 0, v.splat(t, have), x, v.lanesConst(t, data)), nil
+}
+
+// lookupIn finds x in the table of so many entries at mem.
+func (v *vectorizer) lookupIn(e ir.Read, ops map[int]vir.Op, x vir.Reg, size int, mem vir.Mem) (vir.Reg, error) {
+	op, ok := ops[size]
+	if !ok || v.typeOf(x).Bits()/v.width() != e.T.Elem.Bits() {
+		return 0, refuse(e.T.Name, "no lookup of %d entries of %v by %v", size, e.T.Elem, v.typeOf(x).Elem)
+	}
+	t := vir.Type{Elem: e.T.Elem, Lanes: max(v.width(), size)}
+	key := fmt.Sprint("table ", mem, t, size)
+	table, ok := v.loads[key]
+	if !ok {
+		table = v.loadPeriod(t, size, mem)
+		v.loads[key] = table
+	}
+	return v.op(vir.Type{Elem: e.T.Elem, Lanes: v.width()}, op, 0, x, table), nil
+}

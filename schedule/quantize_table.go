@@ -1,0 +1,68 @@
+package schedule
+
+import "github.com/tmacc/tmacc/ir/nest"
+
+// QuantizeTable says in what type tables of activations are stored: "i16", as they
+// are without it, or "split", the low and the high bytes of 16-bit entries as two
+// tables of bytes, looked up one after the other.
+//
+//	for part                                   for part
+//	    sum1 += table[n, k, part][x]    ->         for half 2
+//	                                                   sum1[half] += table[n, k, part, half][x]
+//	                                           sum += sum1[half] << 8*half
+type QuantizeTable struct {
+	Kind string `json:"kind"`
+}
+
+// Apply implements Step.
+func (x QuantizeTable) Apply(s *State) (*State, error) {
+	if x.Kind != "split" && x.Kind != "i16" {
+		return nil, illegal(x, x.Kind, "want i16 or split")
+	}
+	if err := s.decomposed(x, x.Kind); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.tables == nil:
+		return nil, illegal(x, x.Kind, "the product has no tables")
+	case s.tables.Split:
+		return nil, illegal(x, x.Kind, "is split already")
+	case s.grown():
+		return nil, illegal(x, x.Kind, "must come before steps that add accumulators or stage values")
+	}
+	if x.Kind == "i16" {
+		return s, nil
+	}
+	for q := range s.tables.Parts {
+		if n := s.tables.Stored(q); n > 256 {
+			return nil, illegal(x, x.Kind, "part %d has %d entries: an index must be a byte", q, n)
+		}
+	}
+	c := s.clone()
+	split := *c.tables
+	split.Split = true
+	c.tables = &split
+	st := c.main()
+	for i, l := range st.loops {
+		if l.Name == halfLoop {
+			st.loops[i].N = 2
+		}
+	}
+	st.levels = st.levels[:2]
+	st.values["x"] = c.index()
+	c.entries(st.lowest().Temp.Elem)
+	c.recombine()
+	return c, nil
+}
+
+// grown says that there are accumulators or staged values besides those that
+// decompose made.
+func (s *State) grown() bool {
+	made := 2
+	if s.recombined() {
+		made = 3
+	}
+	st := s.main()
+	_, half := s.find(halfLoop)
+	return len(st.levels) != made || len(st.staged) > 0 || st.levels[made-1].At != "" || st.loops[half].Kind != nest.Serial
+}

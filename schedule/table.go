@@ -1,0 +1,151 @@
+package schedule
+
+import (
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+// The loops of a product by tables besides those over rows, columns and K.
+const (
+	planeLoop = "plane" // bits of a code
+	partLoop  = "part"  // tables of a unit
+	halfLoop  = "half"  // bytes of an entry
+	digitLoop = "digit" // codes of a unit: no loop of the computation, but of the layout
+)
+
+// mostUnit bounds the elements of K that an index stands for.
+const mostUnit = 64
+
+// table makes the stage of the product by tables:
+//
+//	sum1[plane, half] += table[n, k, part, half][x]      x: the digits of a part
+//	sum += sum1[plane, half] * coef[plane] << 8*half
+func (x Decompose) table(s *State) error {
+	p := s.Problem
+	d, err := ir.Decompose(p.Weight, x.Value, x.Parts...)
+	if err != nil {
+		return illegal(x, x.Value, "%v", err)
+	}
+	unit := d.Digits()
+	switch g := p.GroupK(); {
+	case unit > mostUnit:
+		return illegal(x, x.Family, "an index of %d elements of K, at most %d", unit, mostUnit)
+	case g > 0 && g%unit != 0:
+		return illegal(x, x.Family, "%d elements of K to an index do not divide a group of %d", unit, g)
+	}
+	if err := d.Fits(p); err != nil {
+		return illegal(x, x.Value, "%v", err)
+	}
+	s.tables = &ir.Tables{Decomposition: d, ByBit: x.Value == ir.DigitBits || x.Value == ir.DigitSigns, Elem: format.I16, Together: 1}
+	if err := s.tables.Check(); err != nil {
+		return illegal(x, x.Value, "%v", err)
+	}
+	st := s.product(unit)
+	for _, l := range []nest.Loop{{Name: planeLoop, N: len(d.Coef)}, {Name: partLoop, N: len(d.Parts)}, {Name: halfLoop, N: 1}} {
+		l.Root, l.Coef = l.Name, 1
+		st.loops = append(st.loops, l)
+		st.reduce[l.Root] = true
+	}
+	s.stages = []*stage{st}
+	st.values["x"] = s.index()
+	s.entries(format.I32)
+	st.levels[1].Flush = s.scaled(s.halved(ir.Read{T: st.levels[1].Temp}))
+	s.recombine()
+	return nil
+}
+
+// unit is how many elements of K the innermost loops advance by.
+func (s *State) unit() int {
+	if s.tables == nil || s.prepare {
+		return 1
+	}
+	return s.tables.Digits()
+}
+
+// neighbours are the tables that one vector reads: of the lanes along K.
+func (s *State) neighbours() int {
+	n := 1
+	for _, l := range s.main().loops {
+		if l.Root == "k" && (l.Kind == nest.Vector || l.Kind == nest.Dot) {
+			n *= l.N
+		}
+	}
+	return n
+}
+
+// index is the index into the table of the current part.
+func (s *State) index() ir.Expr {
+	t := s.tables
+	var parts []ir.Expr
+	for q, n := range t.Parts {
+		row := s.element("m")
+		row[1] = ir.Binary{Op: ir.Add, X: row[1], Y: ir.I32(t.Start(q))}
+		j := ir.Join{T: s.Problem.Tensors().Codes, Index: row, N: n, Radix: len(t.Alphabet)}
+		if t.ByBit {
+			j.Plane = ir.Axis{Name: planeLoop}
+		}
+		parts = append(parts, ir.Cast{T: s.indexType(), X: j})
+	}
+	return ir.Choose{By: ir.Axis{Name: partLoop}, Of: parts}
+}
+
+// indexType holds every index: bytes if all tables have bytes.
+func (s *State) indexType() format.DType {
+	if s.tables.Split {
+		return format.U8
+	}
+	return format.U16
+}
+
+// entries sets the body: an entry of the current table, as a number of type t.
+func (s *State) entries(t format.DType) {
+	st := s.main()
+	at := []ir.Expr{ir.Axis{Name: "n"}, s.Problem.AllK(), ir.Axis{Name: partLoop}, nil, value("x", s.indexType())}
+	var halves []ir.Expr
+	for h, tensor := range tableTensors(s.tables) {
+		idx := append([]ir.Expr(nil), at...)
+		idx[3] = ir.I32(h)
+		halves = append(halves, ir.Cast{T: t, X: ir.Read{T: tensor, Index: idx}})
+	}
+	st.body = ir.Choose{By: ir.Axis{Name: halfLoop}, Of: halves}
+}
+
+// tableTensors are the tables as kernels read them: whole entries, or low and high bytes.
+func tableTensors(t *ir.Tables) []*ir.Tensor {
+	dims := []string{"n", "k", "part", "half", "entry"}
+	if !t.Split {
+		return []*ir.Tensor{{Name: "table", Elem: t.Elem, Dims: dims}}
+	}
+	return []*ir.Tensor{{Name: "table", Elem: format.U8, Dims: dims}, {Name: "tabletop", Elem: format.I8, Dims: dims}}
+}
+
+// recombine keeps planes and halves apart until the end of the group.
+func (s *State) recombine() {
+	d := s.tables
+	if !s.recombined() {
+		return
+	}
+	s.main().insert([]nest.Keep{{Name: planeLoop}, {Name: halfLoop}}, func(t ir.Expr) ir.Expr {
+		if len(d.Coef) > 1 || d.Coef[0] != 1 {
+			t = ir.Binary{Op: ir.Mul, X: t, Y: ir.Lookup{Table: d.Coef, T: format.I32, X: ir.Axis{Name: planeLoop}}}
+		}
+		if d.Split {
+			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.Lookup{Table: []int{0, 8}, T: format.I32, X: ir.Axis{Name: halfLoop}}}
+		}
+		return t
+	})
+}
+
+// recombined says that planes or halves have to be put together.
+func (s *State) recombined() bool {
+	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Split
+}
+
+// halved is the sum of a group, of which there may be twice.
+func (s *State) halved(sum ir.Expr) ir.Expr {
+	if s.tables != nil && s.tables.HalfOf == 2 {
+		return ir.Binary{Op: ir.ShrS, X: sum, Y: ir.I32(1)}
+	}
+	return sum
+}

@@ -1,0 +1,204 @@
+package search
+
+import (
+	"math/rand"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// TableChoice is what a schedule by tables decides besides rows, columns, Flush,
+// Cells, Serial, Scale and Ahead of its Choice.
+type TableChoice struct {
+	Digits string // bits, signs or codes
+	Parts  []int
+	Split  bool // bytes instead of 16 bits
+	Along  int  // units of K that a vector reads, summed by dot products; 1: lanes are rows only
+	Narrow bool // 16-bit sums, widened after Flush units
+	Keep   bool // the index in a register for all columns
+}
+
+// fields is how many units of K share a cell: as few as fill bytes, or words of 16
+// bits for entries of 16 bits.
+func (c *TableChoice) fields(w format.Weight) int {
+	digits := 0
+	for _, n := range c.Parts {
+		digits += n
+	}
+	if c.Digits == ir.DigitCodes {
+		digits *= w.Bits
+	}
+	word := 16
+	if c.Split {
+		word = 8
+	}
+	f := 1
+	for digits*f%word != 0 {
+		f *= 2
+	}
+	return f
+}
+
+// unit is the elements of K of an index.
+func (c *TableChoice) unit() int {
+	n := 0
+	for _, g := range c.Parts {
+		n += g
+	}
+	return n
+}
+
+// tables spells out a schedule by tables.
+func (b *builder) tables() {
+	c, t := b.c, b.c.Table
+	b.add(schedule.Decompose{Family: "table", Value: t.Digits, Parts: t.Parts})
+	kind := "i16"
+	if t.Split {
+		kind = "split"
+	}
+	b.add(schedule.QuantizeTable{Kind: kind})
+	if c.Hoist != "none" {
+		b.add(schedule.HoistZero{At: c.Hoist})
+	}
+	b.columns()
+	b.rows()
+	b.units()
+	order := append([]string{"nt", "mt", "ro"}, b.loops...)
+	order = append(order, "f", "plane", "part", "half")
+	if c.Order%2 == 0 {
+		order = append(order, "nc", "r", "s")
+	} else {
+		order = append(order, "r", "s", "nc")
+	}
+	b.add(schedule.Reorder{Order: append(order, "l", "q")})
+	b.packUnits()
+	if t.Narrow {
+		b.add(schedule.WidenEvery{Loop: "u"}, schedule.Accumulate{Type: "i16"})
+	}
+	if t.Keep {
+		b.add(schedule.Stage{Value: "x", At: "half"})
+	}
+	if c.Scale == "begin" {
+		b.add(schedule.ScaleAt{Where: c.Scale})
+	}
+	if c.Ahead > 0 {
+		b.add(schedule.Prefetch{Bytes: c.Ahead})
+	}
+}
+
+// units: the loops over K. k = record kt, ks, units u of a sum, fields f, lanes q.
+func (b *builder) units() {
+	c, t, w := b.c, b.c.Table, b.p.Weight
+	cell := t.fields(w) * t.Along
+	if g := b.p.GroupK(); g > 0 {
+		inner := 1
+		if w.Per == format.PerGroup {
+			inner = max(w.Group/g, 1)
+		}
+		b.split("g", inner, "gt", "gi")
+		b.loops = append(b.loops, "gt", "gi")
+		if !c.AtGroup {
+			b.bind("gi", "unrolled")
+		}
+		b.split("k", cell*max(c.Flush, 1), "ks", "kk")
+		b.loops = append(b.loops, "ks")
+	} else {
+		b.split("k", cell*c.Cells, "kt", "kc")
+		b.split("kc", cell*max(c.Flush, 1), "ks", "kk")
+		b.loops = append(b.loops, "kt", "ks")
+	}
+	b.split("kk", cell, "u", "ku")
+	b.loops = append(b.loops, "u")
+	if !c.Serial {
+		b.bind("ks", "unrolled")
+		b.bind("u", "unrolled")
+	}
+	b.split("ku", t.Along, "f", "q")
+	for _, l := range []string{"f", "plane", "part", "half"} {
+		b.bind(l, "unrolled")
+	}
+	switch {
+	case t.Along == 1:
+		b.bind("q", "unrolled")
+	case t.Split:
+		b.add(schedule.Tensorize{Loop: "q", To: "dot4"})
+	default:
+		b.add(schedule.Tensorize{Loop: "q", To: "dot2"})
+	}
+}
+
+// packUnits packs the bits of a plane, or whole codes, as indices want them.
+func (b *builder) packUnits() {
+	t := b.c.Table
+	order := append(append([]string{"mt"}, b.loops...), "ro")
+	fields := []string{"f", "digit"}
+	// Neighbouring lanes of 16 bits have their bytes beside each other.
+	last := []string{"r", "s", "l", "q", "words"}
+	if t.Split {
+		last = []string{"r", "s", "words", "l", "q"}
+	}
+	if t.Digits == ir.DigitCodes {
+		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: "dense"})
+		return
+	}
+	b.add(schedule.Pack{Tensor: "codes", Order: append(append(order, "planes"), last...), Fields: fields, Map: "planes"})
+}
+
+// parts are ways to cut an index that some table of digits with n values holds.
+func parts(digits string, bits int, split bool) [][]int {
+	switch {
+	case digits != ir.DigitCodes && split:
+		return [][]int{{4}, {4}, {2}, {4, 4}, {1}}
+	case digits != ir.DigitCodes:
+		return [][]int{{5, 5, 6}, {5, 5, 6}, {4, 4, 4, 4}, {4}, {6, 2}}
+	case bits == 1:
+		return [][]int{{4}, {5, 3}, {4, 4}}
+	case bits == 2:
+		return [][]int{{2}, {3, 3, 2}, {2, 2}, {1}}
+	case bits == 3:
+		return [][]int{{1}, {2}, {1, 1}}
+	}
+	return [][]int{{1}, {1, 1}}
+}
+
+// sampleTables makes c a random schedule by tables.
+func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
+	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Split: rng.Intn(2) == 0, Along: 1, Keep: rng.Intn(3) == 0}
+	if p.Weight.Bits > 4 || len(p.Weight.Levels) != 1<<p.Weight.Bits {
+		t.Digits = ir.DigitCodes
+	}
+	t.Parts = pick(rng, parts(t.Digits, p.Weight.Bits, t.Split)...)
+	c.Table, c.AlongK, c.RowFields = t, false, 1
+	bits := 16
+	switch {
+	case t.Split && rng.Intn(3) > 0:
+		t.Along, bits = 4, 32
+	case t.Split:
+		bits = 8
+	case rng.Intn(3) == 0:
+		t.Along, bits = 2, 32
+	}
+	c.Lanes = m.VecBits / bits
+	if rng.Intn(4) == 0 {
+		c.Lanes = max(c.Lanes/2, 4)
+	}
+	t.Narrow = t.Along == 1 && rng.Intn(3) > 0
+	c.Cells = c.Flush * pick(rng, 1, 2, 4)
+	for c.Block*c.Cols > 4 && c.Cols > 1 {
+		c.Cols--
+	}
+	if g := p.GroupK(); g > 0 {
+		for t.Along > 1 && g%(t.unit()*t.fields(p.Weight)*t.Along) != 0 {
+			t.Along = 1
+			c.Lanes = m.VecBits / 16
+		}
+		for c.Flush > 1 && g%(t.unit()*t.fields(p.Weight)*t.Along*c.Flush) != 0 {
+			c.Flush /= 2
+		}
+	}
+	if t.unit() > 0 {
+		c.Chunk = 0
+	}
+}
