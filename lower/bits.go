@@ -205,6 +205,10 @@ func (m *masks) demanded(in *vir.Instr, i int, want pattern) pattern {
 		}
 	case vir.OpHalf:
 		return want
+	case vir.OpTile:
+		if m.f.Regs[in.Args[0]].Bits() >= 32 {
+			return want
+		}
 	case vir.OpJoin:
 		if t.Bits() >= 64 {
 			return want
@@ -322,7 +326,7 @@ func (m *masks) maybe(in *vir.Instr, may []pattern) pattern {
 	}
 	a := may[in.Args[0]]
 	switch in.Op {
-	case vir.OpBitcast, vir.OpHalf:
+	case vir.OpBitcast, vir.OpHalf, vir.OpTile:
 		return a
 	case vir.OpAnd:
 		return a & may[in.Args[1]]

@@ -58,6 +58,8 @@ func (b *Builder) repeats(r vir.Reg, n int) bool {
 		return b.TypeOf(r).Elem.Bytes() <= n
 	case vir.OpJoin:
 		return d.Args[0] == d.Args[1] && b.repeats(d.Args[0], n)
+	case vir.OpTile:
+		return b.repeats(d.Args[0], n) && b.TypeOf(d.Args[0]).Bytes() <= n
 	case vir.OpBitcast:
 		return b.repeats(d.Args[0], n)
 	}

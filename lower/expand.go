@@ -22,7 +22,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpLoadSplat}, (*expansion).loadSplat},
 	{[]vir.Op{vir.OpPrefetch2}, (*expansion).prefetch2},
 	{[]vir.Op{vir.OpSplat}, (*expansion).splat},
-	{[]vir.Op{vir.OpSplatLane}, (*expansion).splatLane},
+	{[]vir.Op{vir.OpSplatLane, vir.OpTile}, (*expansion).tile},
 	{[]vir.Op{vir.OpAndNot}, (*expansion).andNot},
 	{[]vir.Op{vir.OpBitSel}, (*expansion).bitSel},
 	{[]vir.Op{vir.OpShl, vir.OpShrU}, (*expansion).shiftBytes},
@@ -114,7 +114,7 @@ func alike(op vir.Op, e format.DType) (elems []format.DType, first int) {
 	switch op {
 	case vir.OpAnd, vir.OpOr, vir.OpXor, vir.OpAndNot, vir.OpBitSel:
 		return []format.DType{format.U8, format.I8, format.U16, format.I16, format.U32, format.I32}, 0
-	case vir.OpLoad, vir.OpLoadSplat, vir.OpStore, vir.OpConst, vir.OpSplat, vir.OpHalf, vir.OpJoin, vir.OpSplatLane,
+	case vir.OpLoad, vir.OpLoadSplat, vir.OpStore, vir.OpConst, vir.OpSplat, vir.OpHalf, vir.OpJoin, vir.OpSplatLane, vir.OpTile,
 		vir.OpSelMSB, vir.OpSubMSB:
 		return byWidth, 0
 	case vir.OpShl, vir.OpShrU, vir.OpShrS, vir.OpAdd, vir.OpSub, vir.OpMul:
@@ -188,14 +188,15 @@ func (x *expansion) splat() []*vir.Instr {
 	return x.End(x.in.Dst, vir.OpConst, x.b.Const(splatBytes(x.dst, x.in.Imm)))
 }
 
-// splatLane: a joined with a, doubling.
-func (x *expansion) splatLane() []*vir.Instr {
+// tile: a joined with a, doubling.
+func (x *expansion) tile() []*vir.Instr {
 	r := x.in.Args[0]
-	if x.dst.Lanes == 1 {
+	t := x.typeOf(r)
+	if t == x.dst {
 		return x.end(vir.OpBitcast, r)
 	}
-	for n := 2; n < x.dst.Lanes; n *= 2 {
-		r = x.Op(vir.OpJoin, vir.Type{Elem: x.dst.Elem, Lanes: n}, r, r)
+	for t.Lanes *= 2; t.Lanes < x.dst.Lanes; t.Lanes *= 2 {
+		r = x.Op(vir.OpJoin, t, r, r)
 	}
 	return x.end(vir.OpJoin, r, r)
 }

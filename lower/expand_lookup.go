@@ -87,9 +87,9 @@ func (x *expansion) lookupWider() []*vir.Instr {
 		if !equal {
 			index = x.Op(vir.OpOr, x.typeOf(index), index, x.tableStarts(n, size))
 		}
-		for t.Lanes < size {
-			t.Lanes *= 2
-			tables = x.Op(vir.OpJoin, t, tables, tables)
+		if t.Lanes < size {
+			t.Lanes = size
+			tables = x.Op(vir.OpTile, t, tables)
 		}
 		return x.end(op, index, tables)
 	}
@@ -186,7 +186,7 @@ func (x *expansion) halfTables(tables vir.Reg, lanes, n, h int) vir.Reg {
 	if lanes <= n {
 		return half
 	}
-	return x.Op(vir.OpJoin, vir.Type{Elem: x.dst.Elem, Lanes: 2 * n}, half, half)
+	return x.Op(vir.OpTile, vir.Type{Elem: x.dst.Elem, Lanes: 2 * n}, half)
 }
 
 // lookupBytes: each byte of the entries, in tables of bytes.

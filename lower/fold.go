@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -9,13 +10,18 @@ import (
 // fold makes a load the memory operand of the instruction that uses it, if the
 // target has that form. The load must have no other use (unless all is set: then
 // each use of a broadcast reads memory, and fewer registers are live), stand in the
-// same body, and no store to its buffer may lie between. Bitcasts on the way do not matter.
+// same body, and no store to its buffer may lie between. Bitcasts on the way do not matter, nor do halves
+// if nothing uses the whole.
 //
 //	v2:u32x16 = loadsplat x+4
 //	v3:i8x64 = bitcast v2
 //	v0:i32x16 = dot4 v0 v1 v3   ->   v0:i32x16 = dot4 v0 v1 [x+4 i8x64 splat 4]
+//
+//	v1:i8x32 = load x+0
+//	v2:i8x16 = half v1 1
+//	v3:i16x16 = widen v2        ->   v3:i16x16 = widen [x+16 i8x16]
 func (t *table) fold(f *vir.Func, all bool) (*vir.Func, error) {
-	p := &folder{t: t, f: f, all: all, mut: mutable(f), uses: useCounts(f)}
+	p := &folder{t: t, f: f, all: all, mut: mutable(f), uses: useCounts(f), halves: halfCounts(f)}
 	g := *f
 	g.Body = p.body(f.Body)
 	return dce(&g)
@@ -27,14 +33,27 @@ type folder struct {
 	all  bool
 	mut  []bool
 	uses []int
-	// Of the body at hand: the load each register comes from, and the loads that a
-	// store has made stale.
-	from map[vir.Reg]*vir.Instr
+	// How many uses of each register are halves of it.
+	halves []int
+	// Of the body at hand: the load each register comes from, unless a store has made
+	// it stale; a register of parts is used by halves only.
+	from, parts map[vir.Reg]*vir.Instr
+}
+
+// halfCounts counts the halves of each register.
+func halfCounts(f *vir.Func) []int {
+	n := make([]int, len(f.Regs))
+	each(f.Body, func(in *vir.Instr) {
+		if in.Op == vir.OpHalf && in.Fold == 0 {
+			n[in.Args[0]]++
+		}
+	})
+	return n
 }
 
 func (p *folder) body(body []vir.Node) []vir.Node {
-	outer := p.from
-	p.from = map[vir.Reg]*vir.Instr{}
+	from, parts := p.from, p.parts
+	p.from, p.parts = map[vir.Reg]*vir.Instr{}, map[vir.Reg]*vir.Instr{}
 	out := make([]vir.Node, 0, len(body))
 	for _, n := range body {
 		switch n := n.(type) {
@@ -49,7 +68,7 @@ func (p *folder) body(body []vir.Node) []vir.Node {
 			out = append(out, &l)
 		}
 	}
-	p.from = outer
+	p.from, p.parts = from, parts
 	return out
 }
 
@@ -59,17 +78,40 @@ func (p *folder) track(in *vir.Instr) {
 	if in.Dst == vir.NoReg || p.mut[in.Dst] {
 		return
 	}
-	once := p.uses[in.Dst] == 1
+	var load *vir.Instr
 	switch in.Op {
 	case vir.OpLoad, vir.OpLoadSplat:
-		if once || p.all && in.Op == vir.OpLoadSplat {
-			p.from[in.Dst] = in
-		}
+		load = in
 	case vir.OpBitcast:
-		if load := p.from[in.Args[0]]; load != nil && (once || p.all) {
-			p.from[in.Dst] = load
-		}
+		load = p.from[in.Args[0]]
+	case vir.OpHalf:
+		load = p.half(in)
 	}
+	switch {
+	case load == nil:
+	case p.uses[in.Dst] == 1, p.all && (load.Op == vir.OpLoadSplat || in.Op == vir.OpBitcast):
+		p.from[in.Dst] = load
+	case p.uses[in.Dst] == p.halves[in.Dst]:
+		p.parts[in.Dst] = load
+	}
+}
+
+// half is the load of what in takes of a loaded register, or nil.
+func (p *folder) half(in *vir.Instr) *vir.Instr {
+	load := p.parts[in.Args[0]]
+	if load == nil {
+		load = p.from[in.Args[0]]
+	}
+	bytes := p.f.Regs[in.Dst].Bytes()
+	switch {
+	case load == nil || load.Op == vir.OpLoadSplat && p.f.Regs[load.Dst].Elem.Bytes() > bytes:
+		return nil
+	case load.Op == vir.OpLoadSplat:
+		return load
+	}
+	c := *load
+	c.Mem.Off += int(in.Imm) * bytes
+	return &c
 }
 
 // forget drops the loads that in, if it is a store, may have overtaken.
@@ -77,11 +119,9 @@ func (p *folder) forget(in *vir.Instr) {
 	if in.Op != vir.OpStore {
 		return
 	}
-	for r, load := range p.from {
-		if load.Mem.Buf == in.Mem.Buf {
-			delete(p.from, r)
-		}
-	}
+	stale := func(_ vir.Reg, load *vir.Instr) bool { return load.Mem.Buf == in.Mem.Buf }
+	maps.DeleteFunc(p.from, stale)
+	maps.DeleteFunc(p.parts, stale)
 }
 
 // instr returns in with a folded argument if one can be.

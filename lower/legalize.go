@@ -275,12 +275,14 @@ func (l *legalizer) inPlace(in *vir.Instr) bool {
 	return true
 }
 
-// whole says whether both halves of in read all of argument i: a scalar, or the
-// only table of a lookup. A table per group of lanes is halved with the lanes.
+// whole says whether both halves of in read all of argument i: a scalar, a tile, or
+// the only table of a lookup. A table per group of lanes is halved with the lanes.
 func (l *legalizer) whole(in *vir.Instr, i int) bool {
 	switch {
 	case in.Op == vir.OpSplatLane:
 		return true
+	case in.Op == vir.OpTile:
+		return l.b.TypeOf(in.Args[0]).Lanes < l.b.TypeOf(in.Dst).Lanes
 	case in.Op == vir.OpLookupPair:
 		return i > 0
 	}

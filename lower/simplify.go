@@ -50,16 +50,12 @@ func (s *Seq) operand(in *vir.Instr) vir.Reg {
 	return s.Bitcast(in.FoldType, r)
 }
 
-// repeated loads a unit wider than any element and doubles it.
+// repeated loads a unit wider than any element and tiles it.
 func (s *Seq) repeated(in *vir.Instr) vir.Reg {
 	t := vir.Type{Elem: in.FoldType.Elem, Lanes: in.FoldUnit / in.FoldType.Elem.Bytes()}
 	r := s.b.Reg(t)
 	s.Add(&vir.Instr{Op: vir.OpLoad, Dst: r, Mem: in.Mem})
-	for t.Lanes < in.FoldType.Lanes {
-		t.Lanes *= 2
-		r = s.Op(vir.OpJoin, t, r, r)
-	}
-	return r
+	return s.Op(vir.OpTile, in.FoldType, r)
 }
 
 // cse gives equal values within one body one register and drops operations that
@@ -210,7 +206,7 @@ func (c *numbering) unchanged(in *vir.Instr) vir.Reg {
 		if in.Imm == 0 {
 			return a[0]
 		}
-	case vir.OpSplatLane, vir.OpRedAdd, vir.OpRedMaxS:
+	case vir.OpSplatLane, vir.OpTile, vir.OpRedAdd, vir.OpRedMaxS:
 		if c.f.Regs[in.Dst] == c.f.Regs[a[0]] {
 			return a[0]
 		}
@@ -231,6 +227,8 @@ func (c *numbering) unchanged(in *vir.Instr) vir.Reg {
 	case vir.OpHalf:
 		if d := c.def[a[0]]; d != nil && d.Op == vir.OpJoin && !c.mut[d.Args[in.Imm]] {
 			return c.to[d.Args[in.Imm]]
+		} else if d != nil && d.Op == vir.OpTile && !c.mut[d.Args[0]] && c.f.Regs[d.Args[0]] == c.f.Regs[in.Dst] {
+			return c.to[d.Args[0]]
 		}
 	case vir.OpJoin:
 		return c.joined(a)

@@ -257,12 +257,7 @@ func (v *vectorizer) loadPeriod(t vir.Type, n int, mem vir.Mem) vir.Reg {
 		r := v.emit(vir.Type{Elem: wide, Lanes: t.Lanes / n}, vir.Instr{Op: vir.OpLoadSplat, Mem: mem})
 		return v.cast(r, t)
 	}
-	r := v.emit(vir.Type{Elem: t.Elem, Lanes: n}, vir.Instr{Op: vir.OpLoad, Mem: mem})
-	for n < t.Lanes {
-		n *= 2
-		r = v.op(vir.Type{Elem: t.Elem, Lanes: n}, vir.OpJoin, 0, r, r)
-	}
-	return r
+	return v.op(t, vir.OpTile, 0, v.emit(vir.Type{Elem: t.Elem, Lanes: n}, vir.Instr{Op: vir.OpLoad, Mem: mem}))
 }
 
 // prefetch asks for the lines of a load, ahead bytes later.

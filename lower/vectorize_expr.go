@@ -161,11 +161,7 @@ func (v *vectorizer) spread(t *temp, lanes []string) (vir.Reg, error) {
 		r = v.op(vir.Type{Elem: format.I32, Lanes: v.width() / ty.Lanes}, vir.OpSplatLane, 0, word)
 		return v.cast(r, vir.Type{Elem: ty.Elem, Lanes: v.width()}), nil
 	}
-	for ty.Lanes < v.width() {
-		ty.Lanes *= 2
-		r = v.op(ty, vir.OpJoin, 0, r, r)
-	}
-	return r, nil
+	return v.op(vir.Type{Elem: ty.Elem, Lanes: v.width()}, vir.OpTile, 0, r), nil
 }
 
 func (v *vectorizer) convert(e ir.Cast) (vir.Reg, error) {

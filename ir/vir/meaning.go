@@ -164,6 +164,13 @@ func evalSplatLane(c *call) error {
 	return nil
 }
 
+func evalTile(c *call) error {
+	for i := 0; i < len(c.out); i += len(c.arg[0]) {
+		copy(c.out[i:], c.arg[0])
+	}
+	return nil
+}
+
 // lanes1 is the meaning of a unary operation on integers, lane by lane, wrapping.
 func lanes1(f func(a int64, in *Instr, d format.DType) int64) func(*call) error {
 	return func(c *call) error {

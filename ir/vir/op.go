@@ -20,6 +20,7 @@ const (
 	OpHalf         // dst = half Imm (0 low, 1 high) of the lanes of a
 	OpJoin         // dst = lanes of a, then lanes of b (same type; N = 2 * theirs)
 	OpSplatLane    // dst = the only lane of a (Lanes 1) in every lane
+	OpTile         // dst = the lanes of a over and over (same element type; at most as many lanes)
 	OpAnd          // same, any type, bitwise
 	OpOr           // same, any type, bitwise
 	OpXor          // same, any type, bitwise

@@ -41,6 +41,7 @@ var ops = [opEnd]opInfo{
 	OpHalf:         {name: "half", args: 1, result: true, imm: true, typ: halfLanes, eval: evalHalf, bound: boundArg0},
 	OpJoin:         {name: "join", args: 2, result: true, typ: twiceLanes, eval: evalJoin, bound: boundUnion},
 	OpSplatLane:    {name: "splatlane", args: 1, result: true, typ: fromLane, eval: evalSplatLane, bound: boundArg0},
+	OpTile:         {name: "tile", args: 1, result: true, typ: tiled, eval: evalTile, bound: boundArg0},
 	OpAnd:          {name: "and", args: 2, result: true, typ: anyType(2), eval: lanes2(andBits), bound: boundAnd},
 	OpOr:           {name: "or", args: 2, result: true, typ: anyType(2), eval: lanes2(orBits), bound: boundOr},
 	OpXor:          {name: "xor", args: 2, result: true, typ: anyType(2), eval: lanes2(xorBits), bound: boundOr},

@@ -52,6 +52,7 @@ func TestRanges(t *testing.T) {
 		{"v9:i8x16 = join v1 v3", -128, 127},
 		{"v9:i8x16 = join v3 v3", 0, 15},
 		{"v9:i8x4 = half v3 1", 0, 15},
+		{"v9:i8x64 = tile v3", 0, 15},
 		{"v8:i8x1 = load in+0\nv9:i8x4 = splatlane v8", -128, 127},
 		{"v8:i32x2 = splat 5\nv9:i32x1 = redadd v8", 10, 10},
 		{"v8:i32x2 = splat 0\nv7:i32x2 = dot4 v8 v2 v3\nv9:i32x1 = redadd v7", 0, 1800},

@@ -79,6 +79,10 @@ var fromLane = rule{"TxN <- Tx1; T any", func(dst Type, a []Type) bool {
 	return dst.Elem == a[0].Elem && a[0].Lanes == 1
 }}
 
+var tiled = rule{"TxN <- TxM; T any; M <= N", func(dst Type, a []Type) bool {
+	return dst.Elem == a[0].Elem && a[0].Lanes <= dst.Lanes
+}}
+
 var toLane = rule{"i32x1 <- i32xN", func(dst Type, a []Type) bool {
 	return dst == Type{i32, 1} && a[0].Elem == i32
 }}

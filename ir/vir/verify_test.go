@@ -89,7 +89,7 @@ func TestTypeRules(t *testing.T) {
 			twice.Lanes *= 2
 			for _, wrong := range []string{"f16x" + strings.SplitN(typ, "x", 2)[1], twice.String()} {
 				words[i] = wrong
-				lanesFree := op == OpSplatLane && i == 0 || (op == OpRedAdd || op == OpRedMaxS) && i == 3
+				lanesFree := (op == OpSplatLane || op == OpTile) && i == 0 || (op == OpTile || op == OpRedAdd || op == OpRedMaxS) && i == 3
 				if lanesFree && wrong == twice.String() || wrong == typ || legal[strings.Join(words, " ")] {
 					continue
 				}

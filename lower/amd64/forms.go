@@ -162,6 +162,21 @@ func subMasked(top ctor) form {
 	}
 }
 
+// tile repeats the 128 or 256 bits of argument 1: VINSERTI128 puts them above
+// themselves, VSHUFI32X4 and VSHUFI64X2 choose quarters of a register by two bits
+// each (halves by one bit, if it has 256).
+func (p *printer) tile(f ctor, bits int, t vir.Type) {
+	a := sized(p.a[0], t)
+	switch {
+	case bits == 128 && p.evex:
+		p.ins(f, operand.U8(0), a, a, p.dst)
+	case bits == 128:
+		p.ins(f, operand.U8(1), p.a[0], a, p.dst)
+	default:
+		p.ins(f, operand.U8(0x44), a, a, p.dst)
+	}
+}
+
 // withoutFirst is e without its first argument, which is tied.
 func withoutFirst(e emit) emit {
 	return func(p *printer) {

@@ -131,6 +131,7 @@ func makeRows(m lower.Machine) []lower.Row {
 		for _, t := range s.types(e) {
 			s.moves(t)
 			s.halves(t)
+			s.tiles(t)
 		}
 	}
 	s.converts()
@@ -301,6 +302,44 @@ func (s *rowSet) halves(t vir.Type) {
 			e = func(p *printer) { p.ins(join, operand.U8(1), p.a[1], sized(p.a[0], t), p.dst) }
 		}
 		s.add(r, l.cost, e)
+	}
+}
+
+// tiling lists how a vector of so many bits is repeated: from memory, and from a
+// register, which wider ones name twice.
+var tiling = []struct {
+	bits     int
+	mem, reg inst
+}{
+	{8, both(x86.VPBROADCASTB), both(x86.VPBROADCASTB)},
+	{16, both(x86.VPBROADCASTW), both(x86.VPBROADCASTW)},
+	{32, both(x86.VPBROADCASTD), both(x86.VPBROADCASTD)},
+	{64, both(x86.VPBROADCASTQ), both(x86.VPBROADCASTQ)},
+	{128, inst{vex: f2(x86.VBROADCASTI128), evex: x86.VBROADCASTI32X4}, inst{vex: f4(x86.VINSERTI128), evex: x86.VSHUFI32X4}},
+	{256, inst{evex: x86.VBROADCASTI64X4}, inst{evex: x86.VSHUFI64X2}},
+}
+
+// tiles adds the repetition of all narrower vectors as t.
+func (s *rowSet) tiles(t vir.Type) {
+	for _, l := range tiling {
+		a := vir.Type{Elem: t.Elem, Lanes: l.bits / t.Elem.Bits()}
+		if a.Lanes < 1 || a.Lanes >= t.Lanes {
+			continue
+		}
+		mem, _ := s.choose(l.mem)
+		reg, _ := s.choose(l.reg)
+		r := lower.Row{Op: vir.OpTile, Dst: t, Args: []vir.Type{a}}
+		s.fold(&r, []int{1}, 8, nil)
+		s.add(r, permute, func(p *printer) {
+			switch {
+			case operand.IsMem(p.a[0]):
+				p.ins(mem, p.a[0], p.dst)
+			case l.bits < 128:
+				p.ins(reg, p.a[0], p.dst)
+			default:
+				p.tile(reg, l.bits, t)
+			}
+		})
 	}
 }
 

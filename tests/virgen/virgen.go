@@ -331,7 +331,9 @@ func (g *generator) halves() {
 		return
 	}
 	h := vir.Type{Elem: t.Elem, Lanes: t.Lanes / 2}
-	if g.rng.Intn(2) == 0 {
+	if g.rng.Intn(4) == 0 {
+		g.op(vir.OpTile, t, 0, g.need(vir.Type{Elem: t.Elem, Lanes: t.Lanes >> g.rng.Intn(2)}))
+	} else if g.rng.Intn(2) == 0 {
 		g.op(vir.OpHalf, h, int64(g.rng.Intn(2)), g.need(t))
 	} else {
 		g.op(vir.OpJoin, t, 0, g.need(h), g.need(h))
