@@ -23,6 +23,8 @@ var sequences = []struct{ limit, file, target string }{
 	{"B w3 avx512", "b-w3", "avx512vbmi"},
 	{"C ternary-1.6 avx512", "c-ternary", "avx512vbmi"},
 	{"D codebook16 avx512", "d-codebook16", "avx512vbmi"},
+	{"E w1 i16 avx512", "e-w1", "avx512"},
+	{"G ternary LUT avx512", "g-ternary", "avx512"},
 	{"H w2 avx2", "h-w2", "avx2"},
 }
 
