@@ -148,6 +148,7 @@ func TestPureGo(t *testing.T) {
 	dir := write(t, gen.Spec{Package: "plain", Products: []gen.Product{
 		{Name: "A", Problem: problem(t, "w4-g32-z", 32)},
 		{Name: "B", Problem: problem(t, "ternary-tensor", 0)},
+		{Name: "C", Problem: problem(t, "w2-g16-s64-m", 16)},
 	}})
 	tool(t, dir, nil, "vet", "./...")
 	tool(t, dir, nil, "test", "./...")

@@ -44,6 +44,9 @@ var sameBits = []struct {
 	{"ternary", 0, func(c *search.Choice) { c.Map, c.Join, c.Mirror, c.Rows, c.Block, c.Order = "words", 5, 4, 1, 1, 0 }, true},
 	{"ternary-g144", 0, func(c *search.Choice) { c.Map, c.Join, c.Below, c.Rows, c.Block = "words", 3, 0, 1, 1 }, false},
 	{"iq4nl-tensor-f16", 0, func(c *search.Choice) { c.Value, c.Below = "lookup", 0 }, false},
+	{"w4-g32-s128-m", 32, func(c *search.Choice) { c.AtGroup, c.Super = true, true }, true},
+	{"w2-g16-s64-i8", 0, func(c *search.Choice) { c.RowFields, c.Below, c.Rows, c.Block = 4, 0, 1, 1 }, false},
+	{"w4-g32-bf16-m", 0, nil, true},
 	{"w8-g128", 32, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, false},
 }
 
@@ -125,7 +128,7 @@ func TestSameBits(t *testing.T) {
 				}
 			}
 			rng := rand.New(rand.NewSource(1))
-			for _, shape := range bitShapes(max(w.Group, s.group, 1)) {
+			for _, shape := range bitShapes(max(w.Unit(), s.group)) {
 				for i, in := range inputs {
 					m, k := shape[0], shape[1]
 					if testing.Short() && m*k > 1<<20 || m*k > 1<<22 && i%4 != 0 {

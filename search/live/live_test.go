@@ -61,7 +61,7 @@ func TestSelfTest(t *testing.T) {
 		for _, c := range []struct {
 			format string
 			act    int
-		}{{"w2", 0}, {"w3-g48-z", 16}} {
+		}{{"w2", 0}, {"w3-g48-z", 16}, {"w4-g32-s256-m", 16}} {
 			w, err := format.Lookup(c.format)
 			if err != nil {
 				t.Fatal(err)
