@@ -239,23 +239,23 @@ func actLayout(cols, chunk int) *format.Layout {
 	}}}
 }
 
-// usualChunk is the largest power of two up to a cache line that every serial
-// loop over K advances by a multiple of; of tables, all that every such loop does.
+// usualChunk is the largest number up to a cache line that divides what every
+// serial loop over K advances by, and is a multiple of every power of two that does;
+// of tables, all that every such loop advances by.
 func (s *State) usualChunk() int {
-	chunk := 64
-	if s.tables != nil {
-		chunk = s.weights.RecordK
-		for _, l := range s.main().loops {
-			if overMatrix(l) && s.main().reduce[l.Root] && l.Kind == nest.Serial && l.N != 1 {
-				chunk = gcd(chunk, s.fullCoef(l))
-			}
-		}
-		return chunk
-	}
+	advance := s.weights.RecordK
 	for _, l := range s.main().loops {
-		for s.main().reduce[l.Root] && l.Kind == nest.Serial && l.N != 1 && s.fullCoef(l)%chunk != 0 {
-			chunk /= 2
+		if overMatrix(l) && s.main().reduce[l.Root] && l.Kind == nest.Serial && l.N != 1 {
+			advance = gcd(advance, s.fullCoef(l))
 		}
+	}
+	if s.tables != nil {
+		return advance
+	}
+	const line = 64
+	chunk, power := line, gcd(line, advance)
+	for advance%chunk != 0 {
+		chunk -= power
 	}
 	return chunk
 }

@@ -3,6 +3,7 @@ package search
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -80,16 +81,87 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 	return u, err
 }
 
-// chooseLayout fixes what all widths share: of tiles of as many row vectors as
-// usual and of half as many, those that cost less for one column and for a small
-// block. Tiles that small blocks do not take whole come last: a call that reads
-// half a tile skips the lines of the other half, and from DRAM two such calls took
-// 1.2 to 1.4 times as long as one (w3, w4-g128 and w4-g32 with four columns on
-// Emerald Rapids).
+// chooseLayout fixes what all widths share: whether codes are joined in codewords,
+// and the tile. Fewer bytes come faster from memory, and take longer to decode: of
+// one column and of a small block, which time counts.
 func chooseLayout(p ir.Problem, t lower.Target) (best *candidate, err error) {
-	base := layoutChoice(p, t.Machine())
-	least, bestWhole := 0.0, false
-	for _, rows := range []int{base.Rows, base.Rows / 2} {
+	best, err = chooseTile(p, t, layoutChoice(p, t.Machine(), coding{}))
+	if err != nil {
+		return nil, err
+	}
+	x, cost := quickest(p, t, tightest(p))
+	if cost > best.time(p, t) {
+		return best, nil
+	}
+	l, fail := chooseTile(p, t, layoutChoice(p, t.Machine(), x))
+	if fail == nil && l.time(p, t) < best.time(p, t) {
+		best = l
+	}
+	return best, nil
+}
+
+// quickest is the coding that a small kernel takes least time to decode, and its
+// cost, infinite if there is none.
+func quickest(p ir.Problem, t lower.Target, all []coding) (best coding, cost float64) {
+	cost = math.Inf(1)
+	for _, x := range all {
+		c := layoutChoice(p, t.Machine(), x)
+		c.Rows, c.Block, c.Cols, c.Order, c.Below = 2, 2, 1, 0, 4
+		if !hasDot4(t) {
+			c.Dot, c.Below = 2, 0
+		}
+		if u, err := cheapest(p, t, []Choice{c}); err == nil && u.cost < cost {
+			best, cost = x, u.cost
+		}
+	}
+	return best, cost
+}
+
+// tightest lists the codings of the fewest bits per code, if groups are whole cells
+// of them. In each the codes of whole decoded bytes are mirrored, or all, or none:
+// a byte of both kinds has no symmetry that helps to decode it.
+func tightest(p ir.Problem) (out []coding) {
+	least := float64(p.Weight.Bits)
+	for _, x := range codings(p.Weight) {
+		c := Choice{}
+		x.use(&c)
+		rate, inByte := float64(x.bits)/float64(x.join), 8/bits.Len(uint(len(p.Weight.Levels)-1))
+		if rate > least || p.GroupK()%(4*c.cellFields(p.Weight)) != 0 || x.mirror%inByte != 0 && x.mirror != x.join {
+			continue
+		}
+		if rate < least {
+			least, out = rate, nil
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// bytesPerCycle is about what one core reads from memory (Emerald Rapids: 5.2, Zen 5: 10).
+const bytesPerCycle = 6.0
+
+// time is that of a product of one column, and of a small block, whose weights are
+// in memory: the longer of arithmetic and reading.
+func (l *candidate) time(p ir.Problem, t lower.Target) float64 {
+	total := 0.0
+	for _, cols := range []int{1, small} {
+		if u, err := l.use(p, t, cols); err == nil {
+			total += max(u.cost, 10*u.bytes/bytesPerCycle/float64(cols))
+		} else {
+			total += math.Inf(1)
+		}
+	}
+	return total
+}
+
+// chooseTile fixes the tile: of tiles of as many row vectors as usual and of half
+// as many, the one that costs less for one column and for a small block. Tiles that
+// small blocks do not take whole come last: a call that reads half a tile skips the
+// lines of the other half, and from DRAM two such calls took 1.2 to 1.4 times as
+// long as one (w3, w4-g128 and w4-g32 with four columns on Emerald Rapids).
+func chooseTile(p ir.Problem, t lower.Target, base Choice) (best *candidate, err error) {
+	least, bestWhole, full := 0.0, false, base.Rows
+	for _, rows := range []int{full, full / 2} {
 		base.Rows = rows
 		l := &candidate{base, map[int]*scheduled{}}
 		one, fail := l.use(p, t, 1)
@@ -131,8 +203,9 @@ const (
 	far   = 16 << 10
 )
 
-// layoutChoice is the packed layout of the usual number of rows.
-func layoutChoice(p ir.Problem, m lower.Machine) Choice {
+// layoutChoice is the packed layout of the usual number of rows, whose codes are
+// joined as x says unless it is none.
+func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	w := p.Weight
 	c := Choice{Lanes: m.VecBits / 32, Rows: 4, RowFields: 1, Cells: 1, Map: "dense", RecordRows: true,
 		Value: "affine", Hoist: "flush", Dot: 4, Flush: 1, Order: 1, Scale: "end", Ahead: ahead, Far: far}
@@ -145,11 +218,17 @@ func layoutChoice(p ir.Problem, m lower.Machine) Choice {
 	if m.NumVec < 32 {
 		c.Rows = 2
 	}
-	fields := CellFields(w)
-	if p.GroupK() == 0 {
-		c.Cells = min(recordK/(4*fields), 4) // at least one: a cell has at most 8 fields
+	if x.join > 0 {
+		x.use(&c)
 	}
-	if g := p.GroupK(); g > 0 {
+	fields := c.cellFields(w)
+	if p.GroupK() == 0 {
+		c.Cells = 1
+		for c.Cells < 4 && 2*c.Cells*4*fields <= recordK {
+			c.Cells *= 2
+		}
+	}
+	if g := p.GroupK(); g > 0 && c.Join == 0 {
 		for c.RowFields < fields && g%(4*fields/c.RowFields) != 0 {
 			c.RowFields *= 2
 		}
@@ -174,7 +253,8 @@ const small = 4
 type scheduled struct {
 	trace schedule.Trace
 	block int     // row vectors per call
-	cost  float64 // of a product
+	cost  float64 // of a product, tenths of a cycle
+	bytes float64 // of a weight, scales and padding included
 }
 
 // widthUse chooses the schedule of one width. Small blocks keep to whole tiles
@@ -188,6 +268,10 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 			c.Order, c.Stage = 2, "f" // decode once, then use in all columns
 		}
 		some := scales(c, p.Weight.Bits, hasDot4(t))
+		if c.Join > 0 { // all fields of a codeword in turn: one of them is held at a time
+			c.Order = 0
+			some = append(some, scales(c, p.Weight.Bits, hasDot4(t))...)
+		}
 		if !hasUnsigned(t) && p.Weight.MaxLevel()-p.Weight.MinLevel() > 127 {
 			c.Hoist = "none" // the weights as they are fit the only dot product there is
 			some = append(some, c)
@@ -290,7 +374,8 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scheduled{trace, c.Block, costPerProduct(k, m)}, nil
+	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
+	return &scheduled{trace, c.Block, costPerProduct(k, m), bytes}, nil
 }
 
 // typicalK is the K that costs are weighed at.
