@@ -55,6 +55,41 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// Codes are joined where a table of their codewords is one instruction, levels do
+// not fill their bits and groups are whole cells; elsewhere decoding costs more than
+// the bytes that it saves.
+func TestDefaultJoins(t *testing.T) {
+	five := format.Weight{Name: "five", Bits: 3, Levels: []int{-2, -1, 0, 1, 2}, Scale: format.F32}
+	three, err := format.Lookup("ternary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grouped := three
+	grouped.Name, grouped.Per, grouped.Group = "ternary-g256-f32", format.PerGroup, 256
+	full, err := format.Lookup("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		weight format.Weight
+		target string
+		bits   float64
+	}{{three, "avx512vbmi", 1.6}, {three, "avx2", 2}, {grouped, "avx512vbmi", 2}, {five, "avx512vbmi", 8.0 / 3}, {full, "avx512vbmi", 2}} {
+		p := ir.Problem{Weight: c.weight}
+		uses, err := Default(p, amd64.ByName(c.target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := schedule.Compile(p, uses[0].Trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := k.Weights.Part(format.Codes).CodeBits(); got != c.bits || len(uses) < 3 {
+			t.Errorf("%v on %s: %v bits, %d widths; want %v", c.weight, c.target, got, len(uses), c.bits)
+		}
+	}
+}
+
 // Formats whose unrolled schedules need too many registers have default schedules
 // too.
 func TestDefaultOfWideTables(t *testing.T) {

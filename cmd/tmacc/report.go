@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
@@ -151,7 +152,7 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 		for _, t := range w.product.Targets {
 			for _, k := range t.Kernels {
 				s, name := k.Schedule, k.Code.Func.Name
-				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: float64(w.problem.Weight.Bits),
+				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),
 					Stored: storedBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace}
 				if v, ok := speeds[name]; ok {
 					j.Speed = &v

@@ -151,12 +151,12 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 // records are the figures of kernels, products and preparations in turn, with the
 // clock, the read bandwidth and the dot product peak.
 func (g *gauge) records(x subject, at place, kernels []measure.Sample, best []float64) ([]measure.Record, error) {
-	w := x.problem.Weight
+	w, codes := x.problem.Weight, x.target.Kernels[0].Schedule.Weights.Part(format.Codes)
 	var out []measure.Record
 	var errs []error
 	for i, n := range at.ns {
 		r, err := measure.Record{
-			Format: w.Name, BitsPerWeight: float64(w.Bits), Group: w.Group, M: at.m, K: at.k, N: n,
+			Format: w.Name, BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
 			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: true, Threads: 1, Mode: at.mode,
 			Ns: kernels[2*i].Min, PrepareNs: kernels[2*i+1].Min,
 			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],

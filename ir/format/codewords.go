@@ -94,6 +94,17 @@ func (p *Part) NumFields() int {
 	return len(p.Map) * p.Codewords.Join
 }
 
+// CodeBits is what a code takes, in bits: the words of a cell among its codes.
+func (p *Part) CodeBits() float64 {
+	words := map[int]bool{}
+	for _, bits := range p.Map {
+		for _, b := range bits {
+			words[b.Word] = true
+		}
+	}
+	return float64(8*len(words)) / float64(p.NumFields())
+}
+
 // Unjoined is the bit map of the codes themselves: Map, or, of codewords, the
 // words into which a decoder takes them apart, WordsOf of each, one after the
 // other. Whole codes fill a word from bit 0 up.

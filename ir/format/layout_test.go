@@ -275,6 +275,11 @@ func TestJoinCodes(t *testing.T) {
 	if err != nil || width != 8 || c.Words() != 2 || c.Table[0] != 1<<7|3*40 || c.Table[40] != 0 || c.Table[242] != 3*40+2 {
 		t.Errorf("%d bits, %d words, %v, %v", width, c.Words(), c.Table, err)
 	}
+	for want, l := range map[float64]*Layout{1.6: joined(t, 3, 5, 4, 1), 16.0 / 9: joined(t, 3, 3, 0, 3), 3: rowLanes(t, 3, 8), 5: planes(5)} {
+		if got := l.Part(Codes).CodeBits(); got != want {
+			t.Errorf("%v bits per code, want %v", got, want)
+		}
+	}
 	for want, err := range map[string]error{
 		"codewords of 6 codes of 3 levels: there must be 2 to 8 codes, and at most 256 ways": third(JoinCodes(3, 6, 0)),
 		"codewords of 1 codes of 3 levels: there must be":                                    third(JoinCodes(3, 1, 0)),

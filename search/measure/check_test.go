@@ -144,9 +144,9 @@ func TestCheckFails(t *testing.T) {
 				r.Share = 0.79
 			}
 		}, nil},
-		{"ternary may waste its fifth of a byte", func(_ int, r *Record) {
+		{"ternary takes its time to decode", func(_ int, r *Record) {
 			if is(r, vbmi, "ternary", ModeDRAM, 1) {
-				r.Share = 0.65
+				r.Share = 0.71
 			}
 		}, nil},
 		{"too fast", func(_ int, r *Record) {
