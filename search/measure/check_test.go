@@ -144,11 +144,6 @@ func TestCheckFails(t *testing.T) {
 				r.Share = 0.79
 			}
 		}, nil},
-		{"ternary takes its time to decode", func(_ int, r *Record) {
-			if is(r, vbmi, "ternary", ModeDRAM, 1) {
-				r.Share = 0.71
-			}
-		}, nil},
 		{"too fast", func(_ int, r *Record) {
 			if is(r, vbmi, "w8", ModeDRAM, 1) {
 				r.Share = 1.03

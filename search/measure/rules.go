@@ -52,7 +52,7 @@ var rules = []rule{
 			{vbmi, "w3", 0.80, "", ""},
 			{vbmi, "w4", 0.80, "", ""},
 			{vbmi, "w8", 0.80, "", ""},
-			{vbmi, "ternary", 0.70, "", ""},
+			{vbmi, "ternary", 0.80, "", ""},
 			{vbmi, FormatCodebook6, 0.70, "", ""},
 			{vbmi, FormatW5, 0.70, "", ""},
 		},
