@@ -56,13 +56,14 @@ func (d Decomposition) counting(w format.Weight) Decomposition {
 // Tables is how the tables of a decomposition lie in memory. A unit is what belongs
 // to one index, Digits elements of K. Together units are a block: all tables of
 // the first part, unit by unit, then those of the next part. A table is stored as
-// entries of Elem; if Split, the block has the low bytes of all entries of a part (u8)
-// before their high bytes (i8).
+// entries of Elem. If Low is not 0, an entry is split into two bytes, its lowest Low bits
+// and what is above them: the block has those of all entries of a part (u8) before
+// these (i8).
 type Tables struct {
 	Decomposition
 	ByBit    bool         // a digit is a bit of a code, else the code
 	Elem     format.DType // I16
-	Split    bool
+	Low      int
 	Together int
 }
 
@@ -88,11 +89,11 @@ func (t *Tables) Start(part int) int {
 	return n
 }
 
-// Place is the byte where an entry of a part lies; half is 1 for the high bytes of a
+// Place is the byte where an entry of a part lies; half is 1 for the upper halves of a
 // split table.
 func (t *Tables) Place(unit, part, half, entry int) int {
 	size := t.Elem.Bytes()
-	if t.Split {
+	if t.Split() {
 		size = 1
 	}
 	block, in := unit/t.Together, unit%t.Together
@@ -111,6 +112,12 @@ func (t *Tables) bytes(parts int) int {
 	return n
 }
 
+// Split says that entries are two bytes.
+func (t *Tables) Split() bool { return t.Low > 0 }
+
+// Halves are the bytes of a split entry.
+func (t *Tables) Halves(entry int) (low, high int) { return entry & (1<<t.Low - 1), entry >> t.Low }
+
 // Value is what digit i of an entry of a part counts.
 func (t *Tables) Value(part, i, entry int) int {
 	if entry >= t.Entries(part) {
@@ -128,7 +135,7 @@ func (t *Tables) Value(part, i, entry int) int {
 //	wide[n, k]           i16 = act
 //	tableq[n, u entries + e] = sum over digits i of part q of value[i][e] * wide[n, u Digits + start + i]
 //
-// If the tables are split, lowq and highq are the low and the high bytes of tableq.
+// If the tables are split, lowq and highq are the low bits of tableq and what is above.
 func PrepareTables(p Problem, t *Tables) *Graph {
 	g := PrepareAct(p)
 	n, k := Dim{Name: "n", Run: "N", Div: 1}, Dim{Name: "wide.k", Run: "K", Div: 1}
@@ -141,14 +148,22 @@ func PrepareTables(p Problem, t *Tables) *Graph {
 			body := t.entry(q, wide, u, e)
 			switch {
 			case out.Elem == format.U8:
-				body = Cast{format.U8, body}
+				body = Cast{format.U8, t.lowBits(body)}
 			case out.Elem == format.I8:
-				body = Cast{format.I8, Binary{ShrS, body, Const{format.I16, 8}}}
+				body = Cast{format.I8, Binary{ShrS, body, Const{format.I16, int64(t.Low)}}}
 			}
 			g.Stages = append(g.Stages, Stage{Out: out.Tensor, Axes: []Dim{n, u, e}, Body: body})
 		}
 	}
 	return g
+}
+
+// lowBits is x with the bits that the lower half holds, and maybe such as casting to a byte drops.
+func (t *Tables) lowBits(x Expr) Expr {
+	if t.Low == 8 {
+		return x
+	}
+	return Binary{And, x, Const{format.I16, 1<<t.Low - 1}}
 }
 
 // TableOutput is a tensor that PrepareTables makes of a part.
@@ -157,12 +172,12 @@ type TableOutput struct {
 	Part, Half int
 }
 
-// Outputs are the tensors of a part: its table, or low and high bytes.
+// Outputs are the tensors of a part: its table, or its halves.
 func (t *Tables) Outputs(part int) []TableOutput {
 	out := func(name string, elem format.DType, half int) TableOutput {
 		return TableOutput{&Tensor{Name: fmt.Sprint(name, part), Elem: elem, Dims: []string{"n", "entry"}}, part, half}
 	}
-	if t.Split {
+	if t.Split() {
 		return []TableOutput{out("low", format.U8, 0), out("high", format.I8, 1)}
 	}
 	return []TableOutput{out("table", t.Elem, 0)}
@@ -213,15 +228,18 @@ func (t *Tables) Check() error {
 		if b := t.Bound(part); b > 1<<15-1 {
 			return fmt.Errorf("entries of part %d reach %d, beyond 16 bits; use fewer digits", part, b)
 		}
+		if b := t.Bound(part); t.Split() && b>>t.Low > 1<<7-1 {
+			return fmt.Errorf("entries of part %d reach %d: more than %d bits and a byte", part, b, t.Low)
+		}
 	}
 	return nil
 }
 
-// ID is what tables of equal contents have in common: "0,1/5,5,6/i16/1".
+// ID is what tables of equal contents have in common: "0,1/5,5,6/i16/1", "0,1/4/i16split8/4".
 func (t *Tables) ID() string {
 	kind := t.Elem.String()
-	if t.Split {
-		kind += "split"
+	if t.Split() {
+		kind += fmt.Sprint("split", t.Low)
 	}
 	join := func(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
 	return fmt.Sprintf("%s/%s/%s/%d", join(t.Alphabet), join(t.Parts), kind, t.Together)

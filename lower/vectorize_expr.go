@@ -7,6 +7,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
@@ -165,6 +166,9 @@ func (v *vectorizer) spread(t *temp, lanes []string) (vir.Reg, error) {
 }
 
 func (v *vectorizer) convert(e ir.Cast) (vir.Reg, error) {
+	if r, ok, err := v.everyOther(e); ok || err != nil {
+		return r, err
+	}
 	r, err := v.vec(e.X)
 	if err != nil {
 		return 0, err
@@ -189,6 +193,59 @@ func (v *vectorizer) convert(e ir.Cast) (vir.Reg, error) {
 		}
 		r = v.op(vir.Type{Elem: up, Lanes: from.Lanes}, vir.OpWiden, 0, r)
 	}
+}
+
+// everyOther is every other lane of a register in twice the bits, where e widens one of
+// two neighbours, both of which it holds:
+//
+//	i16(v0:u8x32, 0)    ->    v1:i16x16 = and v0 255
+//	i16(v0:u8x32, 1)    ->    v1:i16x16 = shru v0 8
+func (v *vectorizer) everyOther(e ir.Cast) (r vir.Reg, ok bool, err error) {
+	from := e.X.Type()
+	x, isCast := e.X.(ir.Cast)
+	read, isRead := e.X.(ir.Read)
+	if isCast && x.X.Type().Bits() == from.Bits() {
+		read, isRead = x.X.(ir.Read)
+	}
+	if !isRead || e.T.Bits() != 2*from.Bits() || v.n.Buffers[read.T.Name] != nil {
+		return 0, false, nil
+	}
+	t, which, err := v.pair(read)
+	if t == nil || err != nil {
+		return 0, false, err
+	}
+	bits := int64(from.Bits())
+	wide := vir.Type{Elem: e.T, Lanes: v.width()}
+	r = v.cast(t.reg, wide)
+	switch signed := from == format.I8 || from == format.I16; {
+	case which == 0 && signed:
+		return v.op(wide, vir.OpShrS, bits, v.op(wide, vir.OpShl, bits, r)), true, nil
+	case which == 0:
+		return v.op(wide, vir.OpAnd, 0, r, v.splat(wide, 1<<bits-1)), true, nil
+	case signed:
+		return v.op(wide, vir.OpShrS, bits, r), true, nil
+	}
+	return v.op(wide, vir.OpShrU, bits, r), true, nil
+}
+
+// pair finds the register that holds what e reads and its neighbours, twice the open
+// lanes, and which of two neighbours e reads.
+func (v *vectorizer) pair(e ir.Read) (t *temp, which int, err error) {
+	for i, x := range e.Index {
+		a, ok := x.(ir.Axis)
+		if !ok || slices.ContainsFunc(v.lanes, func(l nest.Loop) bool { return l.Name == a.Name }) {
+			continue
+		}
+		key, lanes, err := v.tempIndex(e.T, slices.Delete(slices.Clone(e.Index), i, i+1))
+		if err != nil {
+			return nil, 0, err
+		}
+		t := v.temps[key]
+		if t != nil && len(lanes) == len(v.lanes) && slices.Equal(t.lanes, append(lanes, a.Name)) && v.typeOf(t.reg).Lanes == 2*v.width() {
+			return t, v.Axis(a.Name), nil
+		}
+	}
+	return nil, 0, nil
 }
 
 var lookups = map[int]vir.Op{16: vir.OpLookup16, 32: vir.OpLookup32, 64: vir.OpLookup64, 128: vir.OpLookup128}

@@ -113,6 +113,9 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 	if c.tables == nil && t == format.I8 {
 		return nil, illegal(x, x.Type, "products of bytes do not fit")
 	}
+	if t != format.I8 && low.Temp.Elem == format.I8 {
+		return nil, illegal(x, x.Type, "bytes stay bytes")
+	}
 	old := low.Temp
 	low.Temp = &ir.Tensor{Name: old.Name, Elem: t}
 	low.Flush = ir.Map(low.Flush, func(e ir.Expr) ir.Expr {
@@ -123,7 +126,7 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 			return e
 		}
 		if t != above.Elem {
-			return ir.Cast{T: above.Elem, X: ir.Read{T: low.Temp}}
+			return c.widened(ir.Read{T: low.Temp}, above.Elem)
 		}
 		return ir.Read{T: low.Temp}
 	})
@@ -131,6 +134,17 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 		c.entries(t)
 	}
 	return c, nil
+}
+
+// widened is a narrow accumulator as a number of type t. Bytes that sum lower halves of
+// entries have no sign.
+func (s *State) widened(sum ir.Read, t format.DType) ir.Expr {
+	signed := ir.Cast{T: t, X: sum}
+	if s.tables == nil || !s.tables.Split() || sum.T.Elem != format.I8 {
+		return signed
+	}
+	lower := ir.Cast{T: t, X: ir.Cast{T: format.U8, X: sum}}
+	return ir.Choose{By: ir.Axis{Name: halfLoop}, Of: []ir.Expr{lower, signed}}
 }
 
 // ReadScaled reads code fields in place: a field at bit p of its byte stays

@@ -63,6 +63,20 @@ const (
 	narrow   = `,{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}`
 )
 
+// byteSums is a product by split tables with sums of 2*units units in bytes of pairs of
+// rows, of bytes times as many in 16 bits, and all in 32 bits.
+func byteSums(t *testing.T, low, units, bytes int) schedule.Trace {
+	return parse(t, fmt.Sprintf(`[{"decompose":{"family":"table","value":"bits","parts":[4]}},{"quantize_table":{"kind":"split","low":%d}},{"hoist_zero":{"at":"flush"}},
+{"split":{"loop":"n","by":2,"into":["nt","nc"]}},{"bind":{"loop":"nt","to":"outer"}},{"bind":{"loop":"nc","to":"unrolled"}},
+{"split":{"loop":"m","by":8,"into":["mt","mi"]}},{"split":{"loop":"mi","by":4,"into":["e","l"]}},{"bind":{"loop":"mt","to":"outer"}},
+{"bind":{"loop":"l","to":"vector"}},{"bind":{"loop":"e","to":"pair"}},
+{"split":{"loop":"k","by":%d,"into":["ks","kk"]}},{"split":{"loop":"kk","by":%d,"into":["ki","ku"]}},{"split":{"loop":"ku","by":2,"into":["u","f"]}},
+{"bind":{"loop":"u","to":"unrolled"}},{"bind":{"loop":"f","to":"unrolled"}},{"bind":{"loop":"half","to":"unrolled"}},{"bind":{"loop":"plane","to":"unrolled"}},
+{"reorder":{"order":["nt","mt","ks","ki","u","f","plane","part","half","nc","l","e"]}},
+{"pack":{"tensor":"codes","order":["mt","ks","ki","u","planes","l","e"],"fields":["f","digit"],"map":"planes"}},
+{"widen_every":{"loop":"ki"}},{"accumulate":{"type":"i16"}},{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i8"}}]`, low, 2*units*bytes, 2*units))
+}
+
 // TestProducts: the nests of complete traces give the bits of the definition, which
 // is both the naive product and ir.Matmul.
 func TestProducts(t *testing.T) {
@@ -92,6 +106,7 @@ func TestProducts(t *testing.T) {
 		{"tables of signs", "w4", 0, tables(t, "signs", "4", inBytes, "")},
 		{"tables of one bit", "w1-g32", 0, inGroups(tables(t, "signs", "4", inBytes, narrow))},
 		{"tables of bits, zero points", "w2-g32-z", 0, inGroups(tables(t, "signs", "5,5,6", inWords, narrow))},
+		{"tables, sums of bytes", "w2", 0, byteSums(t, 5, 4, 2)},
 		{"tables of pairs", "ternary", 0, tables(t, "codes", "2", wholeIn2, narrow)},
 		{"tables of triples", "w2", 0, tables(t, "codes", "3,3,2", wholeIn2, "")},
 		{"codebook", "iq4nl-g32", 0, parse(t, fmt.Sprintf(grouped, "lookup", 1))},
@@ -216,8 +231,8 @@ func TestPrepare(t *testing.T) {
 	}{
 		{"w2", 0, `[]`, 37, nil}, {"w2", 0, prepareRows, 37, nil}, {"w2", 32, `[]`, 96, nil}, {"w2", 32, prepareGroups, 96, nil},
 		{"w4-g32", 0, `[]`, 64, nil}, {"w4-g64", 32, prepareGroups, 128, nil}, {"w4-g160", 16, `[]`, 160, nil},
-		{"w2", 0, `[]`, 37, tablesOf(t, "w2", "bits", false, 1, 5, 5, 6)}, {"w2-g32", 0, `[]`, 64, tablesOf(t, "w2", "signs", true, 4, 4)},
-		{"iq4nl", 0, prepareRows, 37, tablesOf(t, "iq4nl", "codes", false, 2, 1)},
+		{"w2", 0, `[]`, 37, tablesOf(t, "w2", "bits", 0, 1, 5, 5, 6)}, {"w2-g32", 0, `[]`, 64, tablesOf(t, "w2", "signs", 5, 4, 4)},
+		{"iq4nl", 0, prepareRows, 37, tablesOf(t, "iq4nl", "codes", 0, 2, 1)},
 	} {
 		p := problem(t, c.weight)
 		p.Act.Group = c.group
@@ -256,13 +271,13 @@ func sample(rng *rand.Rand, kind string, i int) float32 {
 }
 
 // tablesOf are tables of a weight's digits.
-func tablesOf(t *testing.T, weight, digits string, split bool, together int, parts ...int) *ir.Tables {
+func tablesOf(t *testing.T, weight, digits string, low, together int, parts ...int) *ir.Tables {
 	t.Helper()
 	d, err := ir.Decompose(problem(t, weight).Weight, digits, parts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &ir.Tables{Decomposition: d, ByBit: digits != "codes", Elem: format.I16, Split: split, Together: together}
+	return &ir.Tables{Decomposition: d, ByBit: digits != "codes", Elem: format.I16, Low: low, Together: together}
 }
 
 // prepared compares all that k makes of one row with the definition.

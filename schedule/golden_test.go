@@ -65,6 +65,16 @@ func byNibbles() Trace {
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "planes", "l", "q"}, Fields: []string{"f", "digit"}, Map: "planes"})
 }
 
+// byPairs is byNibbles in rows of pairs; sums of 8 units are in bytes.
+func byPairs() Trace {
+	return trace(byTable, QuantizeTable{"split", 5}, unsign, columns, Split{"m", 8, Pair{"mt", "mi"}}, Split{"mi", 4, Pair{"e", "l"}}, Bind{"mt", "outer"},
+		Bind{"l", "vector"}, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 8, Pair{"ki", "ku"}}, Split{"ku", 2, Pair{"u", "f"}},
+		Bind{"u", "unrolled"}, Bind{"f", "unrolled"}, Bind{"plane", "unrolled"}, Bind{"half", "unrolled"},
+		Reorder{[]string{"n", "mt", "ks", "ki", "u", "f", "plane", "part", "half", "l", "e"}},
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "ki", "u", "planes", "l", "e"}, Fields: []string{"f", "digit"}, Map: "planes"},
+		WidenEvery{"ki"}, Accumulate{"i16"}, WidenEvery{"u"}, Accumulate{"i8"})
+}
+
 // trace joins steps and lists of steps.
 func trace(parts ...any) Trace {
 	var t Trace
@@ -110,7 +120,7 @@ var examples = []example{
 	{"decompose_affine", "w2", nil, dot},
 	{"decompose_lookup", "codebook", nil, Decompose{Family: "dot", Value: "lookup"}},
 	{"decompose_table", "w2", nil, byTable},
-	{"quantize_table", "w2", trace(byTable), QuantizeTable{"split"}},
+	{"quantize_table", "w2", trace(byTable), QuantizeTable{Kind: "split"}},
 	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},
 	{"split_runtime", "w2", trace(dot), Split{"k", 16, Pair{"ko", "ki"}}},
@@ -118,6 +128,7 @@ var examples = []example{
 	{"reorder", "w2", trace(dot, Split{"m", 4, Pair{"mt", "r"}}, Bind{"r", "unrolled"}), Reorder{[]string{"n", "mt", "k", "r"}}},
 	{"bind_vector", "w2", trace(dot, columns, Split{"m", 16, Pair{"mt", "l"}}, Reorder{[]string{"n", "mt", "k", "l"}}), Bind{"l", "vector"}},
 	{"bind_unrolled", "w2", trace(dot, columns, fields[:2]), Bind{"f", "unrolled"}},
+	{"bind_pair", "w2", byPairs(), Bind{"e", "pair"}},
 	{"bind_outer", "w2", trace(dot), Bind{"n", "outer"}},
 	{"tensorize_dot4", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot4"}},
 	{"tensorize_dot2", "w2", trace(dot, columns, lanes, Split{"k", 2, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot2"}},
@@ -139,6 +150,7 @@ var examples = []example{
 	{"pack_act", "w2", ready(), Pack{Tensor: "act", Chunk: 16}},
 	{"widen_every", "w2", trace(dot, columns, lanes, Split{"k", 16, Pair{"ko", "ki"}}, Reorder{[]string{"n", "mt", "ko", "ki", "l"}}), WidenEvery{"ki"}},
 	{"accumulate", "w2", trace(readyPairs(), Rfactor{"jo"}, WidenEvery{"f"}), Accumulate{"i16"}},
+	{"accumulate_bytes", "w2", byPairs()[:len(byPairs())-1], Accumulate{"i8"}},
 	{"hoist_zero_init", "w4", trace(dot), HoistZero{"init"}},
 	{"hoist_zero_flush", "w1", trace(dot), HoistZero{"flush"}},
 	{"hoist_zero_points", "w4-g32-z", trace(dot), HoistZero{"init"}},

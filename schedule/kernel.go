@@ -134,6 +134,8 @@ func (s *State) complete() error {
 			return &Unfinished{"loop " + l.Name, "outer loops come first"}
 		case l.Kind == nest.Dot:
 			dot = l.N
+		case l.Kind == nest.Pair && !st.halves():
+			return &Unfinished{"loop " + l.Name, "a pair becomes two registers of twice the width: accumulate in half the bits of the accumulator above"}
 		}
 	}
 	if err := s.groupOrder(); err != nil {
@@ -143,6 +145,12 @@ func (s *State) complete() error {
 		return st.repeated(planeLoop, partLoop, halfLoop)
 	}
 	return s.completeDot(dot)
+}
+
+// halves says that the lowest accumulator is half as wide as the one above.
+func (st *stage) halves() bool {
+	n := len(st.levels)
+	return n > 1 && 2*st.levels[n-1].Temp.Elem.Bits() == st.levels[n-2].Temp.Elem.Bits()
 }
 
 // repeated: what loops over planes and parts stand for differs from one iteration to

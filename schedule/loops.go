@@ -211,7 +211,10 @@ func (x Reorder) Apply(s *State) (*State, error) {
 
 // Bind says how a loop runs: "outer" (by the caller, one kernel call each),
 // "unrolled", or "vector" (the lanes of a register; the outermost vector loop
-// has the widest stride). Loops start out serial.
+// has the widest stride). Loops start out serial. "pair" is for two rows, the innermost
+// lanes: they are neighbours in the lowest accumulator, which is half as wide as the one
+// above, and that has a register for each. A flush widens every other lane, which is a
+// shift or a mask.
 //
 //	for l 16                    vector l 16
 //	    acc[l] += x[l]     ->       acc[l] += x[l]      one instruction
@@ -220,7 +223,7 @@ type Bind struct {
 	To   string `json:"to"`
 }
 
-var bindings = map[string]nest.Kind{"outer": nest.Outer, "unrolled": nest.Unrolled, "vector": nest.Vector}
+var bindings = map[string]nest.Kind{"outer": nest.Outer, "unrolled": nest.Unrolled, "vector": nest.Vector, "pair": nest.Pair}
 
 // Apply implements Step.
 func (x Bind) Apply(s *State) (*State, error) {
@@ -232,7 +235,7 @@ func (x Bind) Apply(s *State) (*State, error) {
 	kind, ok := bindings[x.To]
 	switch {
 	case !ok:
-		return nil, illegal(x, x.Loop, "cannot be bound to %q; have outer, unrolled, vector", x.To)
+		return nil, illegal(x, x.Loop, "cannot be bound to %q; have outer, unrolled, vector, pair", x.To)
 	case l.Kind != nest.Serial:
 		return nil, illegal(x, x.Loop, "is bound %s already", l.Kind)
 	case l.N == 0 && kind != nest.Outer:
@@ -241,6 +244,8 @@ func (x Bind) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "a reduction cannot be spread over calls")
 	case kind == nest.Unrolled && l.N > 64:
 		return nil, illegal(x, x.Loop, "%d iterations are too many to unroll", l.N)
+	case kind == nest.Pair && (l.N != 2 || st.reduce[l.Root]):
+		return nil, illegal(x, x.Loop, "a pair is two rows or columns")
 	case kind == nest.Vector && (l.N > 64 || l.N&(l.N-1) != 0):
 		return nil, illegal(x, x.Loop, "%d is not a power of two of at most 64 lanes", l.N)
 	}

@@ -3,15 +3,16 @@ package schedule
 import "github.com/tmacc/tmacc/ir/nest"
 
 // QuantizeTable says in what type tables of activations are stored: "i16", as they
-// are without it, or "split", the low and the high bytes of 16-bit entries as two
-// tables of bytes, looked up one after the other.
+// are without it, or "split", the lowest Low bits (8 if it is 0) and what is above them
+// as two tables of bytes, looked up one after the other.
 //
 //	for part                                   for part
 //	    sum1 += table[n, k, part][x]    ->         for half 2
 //	                                                   sum1[half] += table[n, k, part, half][x]
-//	                                           sum += sum1[half] << 8*half
+//	                                           sum += sum1[half] << low*half
 type QuantizeTable struct {
 	Kind string `json:"kind"`
+	Low  int    `json:"low,omitempty"`
 }
 
 // Apply implements Step.
@@ -25,13 +26,18 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	switch {
 	case s.tables == nil:
 		return nil, illegal(x, x.Kind, "the product has no tables")
-	case s.tables.Split:
+	case s.tables.Split():
 		return nil, illegal(x, x.Kind, "is split already")
 	case s.grown():
 		return nil, illegal(x, x.Kind, "must come before steps that add accumulators or stage values")
 	}
-	if x.Kind == "i16" {
+	switch {
+	case x.Kind == "i16" && x.Low != 0:
+		return nil, illegal(x, x.Kind, "is not split into halves")
+	case x.Kind == "i16":
 		return s, nil
+	case x.Low < 0 || x.Low > 8:
+		return nil, illegal(x, x.Kind, "a lower half of %d bits: want 1 to 8", x.Low)
 	}
 	for q := range s.tables.Parts {
 		if n := s.tables.Stored(q); n > 256 {
@@ -40,7 +46,12 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	}
 	c := s.clone()
 	split := *c.tables
-	split.Split = true
+	if split.Low = x.Low; x.Low == 0 {
+		split.Low = 8
+	}
+	if err := split.Check(); err != nil {
+		return nil, illegal(x, x.Kind, "%v", err)
+	}
 	c.tables = &split
 	st := c.main()
 	for i, l := range st.loops {

@@ -28,11 +28,15 @@ func (s *State) CheckRanges() error {
 	}
 	for i := 1; i < len(st.levels); i++ {
 		lv := st.levels[i]
+		if s.tables != nil {
+			if err := s.checkEntries(lv, s.summed(plan, i)); err != nil {
+				return err
+			}
+			continue
+		}
 		bound, shift, terms := s.levelBound(plan, i, peak)
 		limit := int64(math.MaxInt32)
 		switch {
-		case lv.Temp.Elem == format.I8:
-			limit = math.MaxInt8
 		case lv.Temp.Elem == format.I16:
 			limit = math.MaxInt16
 		case lv.shift == nil || lv.shift[len(lv.shift)-1] == 0:
@@ -96,10 +100,6 @@ func (s *State) summed(p *nest.Plan, i int) map[string]int {
 // which scale (a power of two) reach it.
 func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
 	loops := s.summed(p, i)
-	if s.tables != nil {
-		bound, terms = s.entryBound(loops)
-		return bound, 0, terms
-	}
 	var classes *level
 	for j := 1; j <= i; j++ {
 		if s.main().levels[j].shift != nil {
@@ -122,28 +122,55 @@ func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms
 	return bound, shift, terms
 }
 
-// entryBound is the largest magnitude of a sum of entries over loops, and how many
-// activations reach it. Of a split table that is a bound on the low bytes, which
-// reach 255 for any number of activations, or on the high ones.
-func (s *State) entryBound(loops map[string]int) (bound int64, terms int) {
+// checkEntries: a narrow accumulator holds every sum of entries over loops. Bytes of
+// lower halves are read without a sign.
+func (s *State) checkEntries(lv level, loops map[string]int) error {
+	if lv.Temp.Elem == format.I32 || lv.Temp.Elem == format.F32 {
+		return nil
+	}
+	halves := 1
+	if s.tables.Split() {
+		halves = 2
+	}
+	for half := range halves {
+		lo, hi, terms := s.entryRange(half, loops)
+		least, most := int64(-1)<<(lv.Temp.Elem.Bits()-1), int64(1)<<(lv.Temp.Elem.Bits()-1)-1
+		if s.tables.Split() && half == 0 && lv.Temp.Elem == format.I8 {
+			least, most = 0, math.MaxUint8
+		}
+		if lo < least || hi > most {
+			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), max(hi, -lo), most, terms, s.peak(), 0, actMax}
+		}
+	}
+	return nil
+}
+
+// entryRange is the range of a sum of entries, or halves of them, over loops, and how
+// many activations reach it. Lower halves reach their largest value for any number of
+// activations.
+func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms int) {
 	t, times := s.tables, 1
 	for name, n := range loops {
 		if name != partLoop && name != halfLoop {
 			times *= n
 		}
 	}
-	for q := range t.Parts {
-		b, n := int64(t.Bound(q)), t.Parts[q]
-		if t.Split {
-			b = max(255, b>>8+1)
+	for q, n := range t.Parts {
+		h := int64(t.Bound(q))
+		l := -h
+		switch {
+		case t.Split() && half == 0:
+			l, h = 0, 1<<t.Low-1
+		case t.Split():
+			l, h = l>>t.Low, h>>t.Low
 		}
 		if loops[partLoop] > 0 {
-			bound, terms = bound+b, terms+n
-		} else if b > bound {
-			bound, terms = b, n
+			lo, hi, terms = lo+l, hi+h, terms+n
+		} else if lo, hi = min(lo, l), max(hi, h); n > terms {
+			terms = n
 		}
 	}
-	return bound * int64(times), terms * times
+	return lo * int64(times), hi * int64(times), terms * times
 }
 
 // terms is how many products an accumulator of one class adds over loops: over

@@ -281,3 +281,33 @@ func TestWrap(t *testing.T) {
 		}
 	}
 }
+
+// TestEntryRanges compares the analysis of sums of entries, which are at most 4 * 127 =
+// 508 and at least -508, with bounds computed by hand.
+func TestEntryRanges(t *testing.T) {
+	for _, c := range []struct {
+		low, units, bytes int
+		want              string
+	}{
+		{5, 4, 2, ""},   // 8 * 31 = 248, 8 * -16 = -128
+		{5, 4, 132, ""}, // 132 * 248 = 32736
+		{5, 4, 133, "accumulator acc2: i16 holds 32767, 4256 activations reach 32984"},
+		{5, 5, 2, "accumulator acc3: i8 holds 255, 40 activations reach 310"},
+		{6, 2, 2, ""}, // 4 * 63 = 252, 4 * -8 = -32
+		{6, 3, 2, "accumulator acc3: i8 holds 255, 24 activations reach 378"},
+		{4, 2, 2, ""}, // 4 * 15 = 60, 4 * -32 = -128
+		{4, 3, 2, "accumulator acc3: i8 holds 127, 24 activations reach 192"},
+	} {
+		_, err := schedule.Compile(problem(t, "w2"), byteSums(t, c.low, c.units, c.bytes))
+		got := ""
+		var o *schedule.Overflow
+		if errors.As(err, &o) {
+			got = fmt.Sprintf("%s: %s holds %d, %d activations reach %d", o.What, o.Type, o.Limit, o.Terms, o.Bound)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if got != c.want {
+			t.Errorf("%d low bits, %d units, %d sums of bytes: %q, want %q", c.low, 2*c.units, c.bytes, got, c.want)
+		}
+	}
+}

@@ -97,7 +97,7 @@ func stageAt(x Step, s *State, name, at string) (*State, error) {
 		if l < 0 {
 			return nil, illegal(x, at, "no such loop")
 		}
-		if k := st.loops[l].Kind; k == nest.Vector || k == nest.Dot {
+		if k := st.loops[l].Kind; k == nest.Vector || k == nest.Dot || k == nest.Pair {
 			return nil, illegal(x, at, "is %s: a value cannot be staged between lanes", k)
 		}
 	}

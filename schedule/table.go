@@ -10,7 +10,7 @@ import (
 const (
 	planeLoop = "plane" // bits of a code
 	partLoop  = "part"  // tables of a unit
-	halfLoop  = "half"  // bytes of an entry
+	halfLoop  = "half"  // halves of an entry
 	digitLoop = "digit" // codes of a unit: no loop of the computation, but of the layout
 )
 
@@ -20,7 +20,7 @@ const mostUnit = 64
 // table makes the stage of the product by tables:
 //
 //	sum1[plane, half] += table[n, k, part, half][x]      x: the digits of a part
-//	sum += sum1[plane, half] * coef[plane] << 8*half
+//	sum += sum1[plane, half] * coef[plane] << low*half
 func (x Decompose) table(s *State) error {
 	p := s.Problem
 	d, err := ir.Decompose(p.Weight, x.Value, x.Parts...)
@@ -92,7 +92,7 @@ func (s *State) index() ir.Expr {
 
 // indexType holds every index: bytes if all tables have bytes.
 func (s *State) indexType() format.DType {
-	if s.tables.Split {
+	if s.tables.Split() {
 		return format.U8
 	}
 	return format.U16
@@ -111,10 +111,10 @@ func (s *State) entries(t format.DType) {
 	st.body = ir.Choose{By: ir.Axis{Name: halfLoop}, Of: halves}
 }
 
-// tableTensors are the tables as kernels read them: whole entries, or low and high bytes.
+// tableTensors are the tables as kernels read them: whole entries, or low and high halves.
 func tableTensors(t *ir.Tables) []*ir.Tensor {
 	dims := []string{"n", "k", "part", "half", "entry"}
-	if !t.Split {
+	if !t.Split() {
 		return []*ir.Tensor{{Name: "table", Elem: t.Elem, Dims: dims}}
 	}
 	return []*ir.Tensor{{Name: "table", Elem: format.U8, Dims: dims}, {Name: "tabletop", Elem: format.I8, Dims: dims}}
@@ -130,8 +130,8 @@ func (s *State) recombine() {
 		if len(d.Coef) > 1 || d.Coef[0] != 1 {
 			t = ir.Binary{Op: ir.Mul, X: t, Y: ir.Lookup{Table: d.Coef, T: format.I32, X: ir.Axis{Name: planeLoop}}}
 		}
-		if d.Split {
-			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.Lookup{Table: []int{0, 8}, T: format.I32, X: ir.Axis{Name: halfLoop}}}
+		if d.Split() {
+			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.Lookup{Table: []int{0, d.Low}, T: format.I32, X: ir.Axis{Name: halfLoop}}}
 		}
 		return t
 	})
@@ -139,7 +139,7 @@ func (s *State) recombine() {
 
 // recombined says that planes or halves have to be put together.
 func (s *State) recombined() bool {
-	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Split
+	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Split()
 }
 
 // halved is the sum of a group, of which there may be twice.

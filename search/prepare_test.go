@@ -68,7 +68,7 @@ func tablesOf(t *testing.T, w format.Weight, parts []int) *ir.Tables {
 		t.Fatal(err)
 	}
 	if len(parts) == 1 {
-		return &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Split: true, Together: 4}
+		return &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Low: 8, Together: 4}
 	}
 	return &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Together: 1}
 }

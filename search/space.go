@@ -170,9 +170,14 @@ func (b *builder) rows() {
 	b.bind("r", "unrolled")
 	b.split("mr", lanes, "s", "l")
 	b.bind("s", "unrolled")
-	if b.c.AlongK {
+	switch t := b.c.Table; {
+	case b.c.AlongK:
 		b.bind("l", "unrolled")
-	} else {
+	case t != nil && t.Pairs:
+		b.split("l", lanes/2, "e", "l")
+		b.bind("l", "vector")
+		b.bind("e", "pair")
+	default:
 		b.bind("l", "vector")
 	}
 }

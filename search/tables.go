@@ -14,9 +14,11 @@ import (
 type TableChoice struct {
 	Digits string // bits, signs or codes
 	Parts  []int
-	Split  bool // bytes instead of 16 bits
+	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits
 	Along  int  // units of K that a vector reads, summed by dot products; 1: lanes are rows only
 	Narrow bool // 16-bit sums, widened after Flush units
+	Bytes  bool // sums of bytes, of Flush cells, in 16-bit sums of Cells
+	Pairs  bool // pairs of rows are neighbours in narrow sums
 	Keep   bool // the index in a register for all columns
 }
 
@@ -31,7 +33,7 @@ func (c *TableChoice) fields(w format.Weight) int {
 		digits *= w.Bits
 	}
 	word := 16
-	if c.Split {
+	if c.Low > 0 {
 		word = 8
 	}
 	f := 1
@@ -54,11 +56,11 @@ func (c *TableChoice) unit() int {
 func (b *builder) tables() {
 	c, t := b.c, b.c.Table
 	b.add(schedule.Decompose{Family: "table", Value: t.Digits, Parts: t.Parts})
-	kind := "i16"
-	if t.Split {
-		kind = "split"
+	if t.Low > 0 {
+		b.add(schedule.QuantizeTable{Kind: "split", Low: t.Low})
+	} else {
+		b.add(schedule.QuantizeTable{Kind: "i16"})
 	}
-	b.add(schedule.QuantizeTable{Kind: kind})
 	if c.Hoist != "none" {
 		b.add(schedule.HoistZero{At: c.Hoist})
 	}
@@ -72,9 +74,12 @@ func (b *builder) tables() {
 	} else {
 		order = append(order, "r", "s", "nc")
 	}
-	b.add(schedule.Reorder{Order: append(order, "l", "q")})
+	b.add(schedule.Reorder{Order: append(order, b.lanes("q")...)})
 	b.packUnits()
-	if t.Narrow {
+	switch {
+	case t.Bytes:
+		b.add(schedule.WidenEvery{Loop: "ks"}, schedule.Accumulate{Type: "i16"}, schedule.WidenEvery{Loop: "u"}, schedule.Accumulate{Type: "i8"})
+	case t.Narrow:
 		b.add(schedule.WidenEvery{Loop: "u"}, schedule.Accumulate{Type: "i16"})
 	}
 	if t.Keep {
@@ -84,8 +89,16 @@ func (b *builder) tables() {
 		b.add(schedule.ScaleAt{Where: c.Scale})
 	}
 	if c.Ahead > 0 {
-		b.add(schedule.Prefetch{Bytes: c.Ahead})
+		b.add(schedule.Prefetch{Bytes: c.Ahead, Far: c.Far})
 	}
+}
+
+// lanes are the loops over the rows of a vector, and more.
+func (b *builder) lanes(more ...string) []string {
+	if b.c.Table.Pairs {
+		return append([]string{"l", "e"}, more...)
+	}
+	return append([]string{"l"}, more...)
 }
 
 // units: the loops over K. k = record kt, ks, units u of a sum, fields f, lanes q.
@@ -113,6 +126,8 @@ func (b *builder) units() {
 	b.loops = append(b.loops, "u")
 	if !c.Serial {
 		b.bind("ks", "unrolled")
+	}
+	if !c.Serial || t.Bytes {
 		b.bind("u", "unrolled")
 	}
 	b.split("ku", t.Along, "f", "q")
@@ -122,7 +137,7 @@ func (b *builder) units() {
 	switch {
 	case t.Along == 1:
 		b.bind("q", "unrolled")
-	case t.Split:
+	case t.Low > 0:
 		b.add(schedule.Tensorize{Loop: "q", To: "dot4"})
 	default:
 		b.add(schedule.Tensorize{Loop: "q", To: "dot2"})
@@ -135,9 +150,9 @@ func (b *builder) packUnits() {
 	order := append(append([]string{"mt"}, b.loops...), "ro")
 	fields := []string{"f", "digit"}
 	// Neighbouring lanes of 16 bits have their bytes beside each other.
-	last := []string{"r", "s", "l", "q", "words"}
-	if t.Split {
-		last = []string{"r", "s", "words", "l", "q"}
+	last := append([]string{"r", "s"}, b.lanes("q", "words")...)
+	if t.Low > 0 {
+		last = append([]string{"r", "s", "words"}, b.lanes("q")...)
 	}
 	if t.Digits == ir.DigitCodes {
 		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: "dense"})
@@ -165,17 +180,17 @@ func parts(digits string, bits int, split bool) [][]int {
 
 // sampleTables makes c a random schedule by tables.
 func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
-	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Split: rng.Intn(2) == 0, Along: 1, Keep: rng.Intn(3) == 0}
+	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0}
 	if p.Weight.Bits > 4 || len(p.Weight.Levels) != 1<<p.Weight.Bits {
 		t.Digits = ir.DigitCodes
 	}
-	t.Parts = pick(rng, parts(t.Digits, p.Weight.Bits, t.Split)...)
+	t.Parts = pick(rng, parts(t.Digits, p.Weight.Bits, t.Low > 0)...)
 	c.Table, c.AlongK, c.RowFields = t, false, 1
 	bits := 16
 	switch {
-	case t.Split && rng.Intn(3) > 0:
+	case t.Low > 0 && rng.Intn(3) > 0:
 		t.Along, bits = 4, 32
-	case t.Split:
+	case t.Low > 0:
 		bits = 8
 	case rng.Intn(3) == 0:
 		t.Along, bits = 2, 32
@@ -185,6 +200,11 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 		c.Lanes = max(c.Lanes/2, 4)
 	}
 	t.Narrow = t.Along == 1 && rng.Intn(3) > 0
+	t.Bytes = t.Along == 1 && t.Low > 0 && rng.Intn(2) == 0
+	t.Pairs = (t.Narrow || t.Bytes) && rng.Intn(3) > 0
+	if t.Bytes {
+		t.Low = pick(rng, 5, 5, 6, 7)
+	}
 	c.Cells = c.Flush * pick(rng, 1, 2, 4)
 	for c.Block*c.Cols > 4 && c.Cols > 1 {
 		c.Cols--

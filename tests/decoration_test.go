@@ -55,7 +55,7 @@ func joined(join, mirror int) func(c *search.Choice) {
 // byTable looks up one bit of four codes at a time, in bytes along K.
 func byTable(c *search.Choice) {
 	c.Cols, c.Rows, c.Block, c.Cells, c.Flush = 1, 1, 1, 1, 1
-	c.Table = &search.TableChoice{Digits: "bits", Parts: []int{4}, Split: true, Along: 4}
+	c.Table = &search.TableChoice{Digits: "bits", Parts: []int{4}, Low: 8, Along: 4}
 }
 
 // splitK is how the trace of cells8 splits a record.
@@ -72,7 +72,8 @@ var pairs = []pair{
 	{"decompose.value", "w2", choose(func(c *search.Choice) { c.Below = 0 }), choose(func(c *search.Choice) { c.Below, c.Value = 0, "lookup" })},
 	{"decompose.family", "w1", choose(nil), choose(byTable)},
 	{"decompose.parts", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Parts = []int{2, 2} })},
-	{"quantize_table.kind", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Split, c.Table.Along = false, 2 })},
+	{"quantize_table.kind", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low, c.Table.Along = 0, 2 })},
+	{"quantize_table.low", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low = 5 })},
 	{"hoist_zero.at", "w2", choose(func(c *search.Choice) { c.Hoist = "init" }), choose(func(c *search.Choice) { c.Hoist = "flush" })},
 	{"split.by", "w2", choose(nil), choose(func(c *search.Choice) { c.Rows, c.Block = 1, 1 })},
 	{"split.loop", "w2", choose(nil), choose(func(c *search.Choice) { c.Dot = 2 })},

@@ -113,6 +113,9 @@ func (b *builder) check() error {
 	if len(p.Levels) == 0 {
 		return b.checkPointwise()
 	}
+	if err := b.checkPairs(); err != nil {
+		return err
+	}
 	for i, l := range p.Loops {
 		if p.Reduce[l.Root] && i < b.at(0) {
 			return refuse(l.Name, "this reduction loop is outside the accumulator %s", p.Levels[0].Temp.Name)
@@ -143,6 +146,18 @@ func (b *builder) checkKeep(i int) error {
 			return refuse(lv.Temp.Name, "no loop %q to keep apart", k.Name)
 		case pos < b.at(i):
 			return refuse(lv.Temp.Name, "loop %s is outside %s: its sums are apart already", k.Name, lv.At)
+		}
+	}
+	return nil
+}
+
+// checkPairs: the lanes that a pair loop makes of the lowest accumulator are apart in
+// the one above.
+func (b *builder) checkPairs() error {
+	low := len(b.p.Levels) - 1
+	for i, l := range b.p.Loops {
+		if l.Kind == Pair && (low == 0 || i < b.at(low)) {
+			return refuse(l.Name, "a pair needs an accumulator around it, in lanes, and another one above that")
 		}
 	}
 	return nil
@@ -194,7 +209,7 @@ func (b *builder) walk(i int) ([]Stmt, error) {
 			out = append(out, b.init(n))
 		}
 	}
-	out = append(out, &For{l, append(inner, body...)})
+	out = append(out, wrap([]Loop{l}, append(inner, body...)...))
 	for n := len(b.p.Levels) - 1; n >= 0; n-- {
 		if b.at(n) == i {
 			out = append(out, b.flush(n))
@@ -295,6 +310,9 @@ func (b *builder) init(n int) Stmt {
 	if v == nil {
 		v = ir.Const{T: lv.Temp.Elem}
 	}
+	if n < len(b.p.Levels)-1 {
+		loops = apart(loops)
+	}
 	return wrap(loops, &Assign{lv.Temp, b.levelIndex(n, open), Set, 0, b.resolve(v)})
 }
 
@@ -305,11 +323,22 @@ func (b *builder) flush(n int) Stmt {
 	idx := b.levelIndex(n, open)
 	if n == 0 {
 		v := b.resolve(b.readTemp(b.p.Final, lv.Temp, idx))
-		return wrap(loops, &Assign{b.p.Out, b.p.Index, Set, 0, v})
+		return wrap(apart(loops), &Assign{b.p.Out, b.p.Index, Set, 0, v})
 	}
 	up := b.p.Levels[n-1]
 	v := b.resolve(b.classes(b.readTemp(lv.Flush, lv.Temp, idx), n, open))
-	return wrap(loops, &Assign{up.Temp, b.levelIndex(n-1, open), Accumulate, up.Op, v})
+	return wrap(apart(loops), &Assign{up.Temp, b.levelIndex(n-1, open), Accumulate, up.Op, v})
+}
+
+// apart is loops as they run above the lowest accumulator, pairs unrolled.
+func apart(loops []Loop) []Loop {
+	out := slices.Clone(loops)
+	for i := range out {
+		if out[i].Kind == Pair {
+			out[i].Kind = Unrolled
+		}
+	}
+	return out
 }
 
 // classes replaces the names of classes that no loop is opened for, because other
@@ -341,11 +370,16 @@ func (b *builder) readTemp(e ir.Expr, t *ir.Tensor, idx []ir.Expr) ir.Expr {
 	})
 }
 
-func wrap(loops []Loop, s Stmt) Stmt {
+// wrap puts statements into loops, in which pairs are lanes.
+func wrap(loops []Loop, body ...Stmt) Stmt {
 	for i := len(loops) - 1; i >= 0; i-- {
-		s = &For{loops[i], []Stmt{s}}
+		l := loops[i]
+		if l.Kind == Pair {
+			l.Kind = Vector
+		}
+		body = []Stmt{&For{l, body}}
 	}
-	return s
+	return body[0]
 }
 
 // stage computes the values staged inside loop at; from is the first position
@@ -375,10 +409,25 @@ func (b *builder) stage(at string, from int) ([]Stmt, error) {
 			loops = append(loops, l)
 			idx = append(idx, ir.Axis{Name: l.Name})
 		}
+		if !reads(b.p.Body, s.Temp.Name) {
+			loops = apart(loops)
+		}
 		b.index[s.Temp.Name] = idx
 		out = append(out, wrap(loops, &Assign{s.Temp, idx, Set, 0, value}))
 	}
 	return out, nil
+}
+
+// reads says that e reads the value called name.
+func reads(e ir.Expr, name string) bool {
+	found := false
+	if e != nil {
+		ir.Walk(e, func(x ir.Expr) {
+			r, ok := x.(ir.Read)
+			found = found || ok && r.T.Name == name
+		})
+	}
+	return found
 }
 
 // resolve gives reads of staged values their index.

@@ -22,9 +22,10 @@ const (
 	Vector               // lanes of a register, outermost vector loop first
 	Dot                  // the innermost lanes, summed by a dot-product instruction
 	Outer                // run by the caller, one kernel call per iteration
+	Pair                 // lanes of the lowest accumulator; unrolled above it
 )
 
-var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer"}
+var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -334,6 +334,8 @@ func TestBuildRefusals(t *testing.T) {
 		{"keep first", keepFirst, "acc: the last accumulator has one sum to store; it cannot keep ki apart"},
 		{"keep outside", dot("ko", ko(4, 2), m(2, Unrolled), ki(4, Serial)).below("ki", Keep{Name: "ko"}), "part: loop ko is outside ki: its sums are apart already"},
 		{"keep unknown", dot("ko", ko(4, 2), ki(4, Serial)).below("ki", Keep{Name: "kz"}), `part: no loop "kz" to keep apart`},
+		{"pair", dot("k", m(2, Pair), k(5, Serial)), "m: a pair needs an accumulator around it, in lanes, and another one above that"},
+		{"pair outside", dot("ko", m(2, Pair), ko(4, 2), ki(4, Serial)).below("ki"), "m: a pair needs an accumulator around it, in lanes, and another one above that"},
 		{"one name", dot("k", k(2, Serial), m(2, Unrolled), m(2, Unrolled)), "m: two loops have this name"},
 	} {
 		_, err := Build(c.p)

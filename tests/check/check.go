@@ -247,8 +247,9 @@ func (c *Case) tables(k *schedule.Kernel, act []byte, col, n0, padK int) {
 		for part := range t.Parts {
 			for e := range t.Stored(part) {
 				v := t.Entry(part, e, func(digit int) int { return at(unit*t.Digits() + digit) })
-				if t.Split {
-					chunk[t.Place(unit%units, part, 0, e)], chunk[t.Place(unit%units, part, 1, e)] = byte(v), byte(v>>8)
+				if t.Split() {
+					low, high := t.Halves(v)
+					chunk[t.Place(unit%units, part, 0, e)], chunk[t.Place(unit%units, part, 1, e)] = byte(low), byte(high)
 				} else {
 					binary.LittleEndian.PutUint16(chunk[t.Place(unit%units, part, 0, e):], uint16(v))
 				}
