@@ -27,21 +27,16 @@ type Decomposition struct {
 }
 
 // BitSerial takes the bits of a code as digits of value -1 or +1 (T-MAC, section
-// 4): one plane of indices per bit. It refuses a weight whose codes are not all
-// allowed or whose levels are not a sum over their bits.
+// 4): one plane of indices per bit. It refuses a weight whose levels are not a sum
+// over their bits. Codes that have no level do not count.
 func BitSerial(w format.Weight, parts ...int) (Decomposition, error) {
 	if err := w.Validate(); err != nil {
 		return Decomposition{}, err
 	}
-	if len(w.Levels) != 1<<w.Bits {
-		return Decomposition{}, lutError(w, "%d levels do not fill %d bits; use ElementLUT", len(w.Levels), w.Bits)
-	}
 	// level = level[0] + sum of step[p]*bit[p], and 2*bit = 1 + digit.
-	d := Decomposition{Alphabet: []int{-1, 1}, Bias: 2 * w.Levels[0], HalfOf: 2, Parts: slices.Clone(parts)}
+	d := Decomposition{Alphabet: []int{-1, 1}, Coef: steps(w), Bias: 2 * w.Levels[0], HalfOf: 2, Parts: slices.Clone(parts)}
 	even := true
-	for p := range w.Bits {
-		step := w.Levels[1<<p] - w.Levels[0]
-		d.Coef = append(d.Coef, step)
+	for _, step := range d.Coef {
 		d.Bias += step
 		even = even && step%2 == 0
 	}
@@ -58,6 +53,17 @@ func BitSerial(w format.Weight, parts ...int) (Decomposition, error) {
 		return Decomposition{}, fmt.Errorf("%w; use ElementLUT", err)
 	}
 	return d, nil
+}
+
+// steps is what each bit of a code adds to the first level: 0 if no level has it alone.
+func steps(w format.Weight) []int {
+	out := make([]int, w.Bits)
+	for p := range out {
+		if 1<<p < len(w.Levels) {
+			out[p] = w.Levels[1<<p] - w.Levels[0]
+		}
+	}
+	return out
 }
 
 // ElementLUT takes a whole code as one digit, whose value is its level

@@ -24,6 +24,10 @@ func TestBitSerial(t *testing.T) {
 		{weight(t, "w2"), Decomposition{[]int{-1, 1}, []int{1, 2}, -1, 2, []int{4}}},
 		{weight(t, "q2_0"), Decomposition{[]int{-1, 1}, []int{1, 2}, 1, 2, []int{4}}},
 		{weight(t, "w4"), Decomposition{[]int{-1, 1}, []int{1, 2, 4, 8}, -1, 2, []int{4}}},
+		{weight(t, "ternary"), Decomposition{[]int{-1, 1}, []int{1, 2}, 1, 2, []int{4}}},
+		// Its second bit is never set.
+		{format.Weight{Name: "loose", Bits: 2, Levels: []int{-3, 5}, Scale: format.F32, Per: format.PerRow},
+			Decomposition{[]int{-1, 1}, []int{4, 0}, 1, 1, []int{4}}},
 		// Two's complement: the last bit counts -4.
 		{format.Weight{Name: "twos", Bits: 3, Levels: []int{0, 1, 2, 3, -4, -3, -2, -1}, Scale: format.F32, Per: format.PerRow},
 			Decomposition{[]int{-1, 1}, []int{1, 2, -4}, -1, 2, []int{4}}},
@@ -58,8 +62,7 @@ func TestDecompositionRefusals(t *testing.T) {
 		parts []int
 		want  string
 	}{
-		{BitSerial, weight(t, "ternary"), []int{4}, "weight ternary: 3 levels do not fill 2 bits; use ElementLUT"},
-		{BitSerial, codebook(), []int{4}, "weight six: 6 levels do not fill 3 bits; use ElementLUT"},
+		{BitSerial, codebook(), []int{4}, "weight six: level 5 of code 3 is not a sum over its digits; use ElementLUT"},
 		{BitSerial, weight(t, "iq4nl"), []int{4}, "weight iq4nl: level -65 of code 3 is not a sum over its digits; use ElementLUT"},
 		{BitSerial, two(0, 1, 2, 4), []int{4}, "weight x: level 4 of code 3 is not a sum over its digits; use ElementLUT"},
 		{BitSerial, two(), []int{4}, "has 0 levels"},
@@ -131,6 +134,8 @@ func TestLUTGraphs(t *testing.T) {
 		{weight(t, "w4-g16"), 0, true, []int{7, 2}},
 		{weight(t, "w4-g48-f32-z"), 16, true, []int{4}},
 		{weight(t, "w8-g16"), 0, true, []int{4}},
+		{weight(t, "ternary"), 0, true, []int{4}},
+		{weight(t, "ternary-g48-z"), 16, true, []int{5, 5, 6}},
 		{weight(t, "ternary"), 0, false, []int{2}},
 		{weight(t, "ternary"), 0, false, []int{3}},
 		{weight(t, "ternary"), 0, false, []int{5}},

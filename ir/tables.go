@@ -46,10 +46,7 @@ func Decompose(w format.Weight, digits string, parts ...int) (Decomposition, err
 // counting is d, of bits, with digits 0 and 1 instead of -1 and 1: a level is the
 // first one and what each bit adds.
 func (d Decomposition) counting(w format.Weight) Decomposition {
-	d.Alphabet, d.Bias, d.HalfOf, d.Coef = []int{0, 1}, w.Levels[0], 1, nil
-	for p := range w.Bits {
-		d.Coef = append(d.Coef, w.Levels[1<<p]-w.Levels[0])
-	}
+	d.Alphabet, d.Bias, d.HalfOf, d.Coef = []int{0, 1}, w.Levels[0], 1, steps(w)
 	return d
 }
 

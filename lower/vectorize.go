@@ -83,8 +83,12 @@ func (v *vectorizer) Axis(name string) int {
 	if x, ok := v.vars[name]; ok {
 		return x
 	}
+	loops, ok := v.roots[name]
+	if !ok {
+		panic(fmt.Sprintf("BUG: nest %s: axis %s has no loop here", v.n.Name, name))
+	}
 	x := 0
-	for _, l := range v.roots[name] {
+	for _, l := range loops {
 		x += l.Coef * v.vars[l.Name]
 	}
 	return x

@@ -225,18 +225,43 @@ func (v *vectorizer) oneTable(e ir.Read, x vir.Reg, have int64, entries int, off
 	return size, v.op(t, vir.OpBitSel, 0, v.splat(t, have), x, v.lanesConst(t, data)), nil
 }
 
-// lookupIn finds x in the table of so many entries at mem.
+// lookupIn finds x in the table of so many entries at mem. In one of 256 by its
+// halves:
+//
+//	v2 = lookup128mod v0 table+0
+//	v3 = lookup128mod v0 table+128
+//	v4 = shl v0 8                    of 16 bits: bit 7 goes to the top
+//	v5 = selmsb v4 v3 v2
 func (v *vectorizer) lookupIn(e ir.Read, ops map[int]vir.Op, x vir.Reg, size int, mem vir.Mem) (vir.Reg, error) {
-	op, ok := ops[size]
-	if !ok || v.typeOf(x).Bits()/v.width() != e.T.Elem.Bits() {
-		return 0, refuse(e.T.Name, "no lookup of %d entries of %v by %v", size, e.T.Elem, v.typeOf(x).Elem)
+	t := vir.Type{Elem: e.T.Elem, Lanes: v.width()}
+	index := v.typeOf(x)
+	if index.Elem.Bits() != t.Elem.Bits() {
+		return 0, refuse(e.T.Name, "no lookup of entries of %v by %v", t.Elem, index.Elem)
 	}
-	t := vir.Type{Elem: e.T.Elem, Lanes: max(v.width(), size)}
+	if op, ok := ops[size]; ok {
+		return v.op(t, op, 0, x, v.tableAt(mem, t, size)), nil
+	}
+	if size != 256 {
+		return 0, refuse(e.T.Name, "no lookup of %d entries of %v", size, t.Elem)
+	}
+	upper := mem
+	upper.Off += 128 * t.Elem.Bytes()
+	low := v.op(t, vir.OpLookup128Mod, 0, x, v.tableAt(mem, t, 128))
+	high := v.op(t, vir.OpLookup128Mod, 0, x, v.tableAt(upper, t, 128))
+	if by := t.Elem.Bits() - 8; by > 0 {
+		x = v.op(index, vir.OpShl, int64(by), x)
+	}
+	return v.op(t, vir.OpSelMSB, 0, v.cast(x, t), high, low), nil
+}
+
+// tableAt loads the table of so many entries at mem, for lookups that make t.
+func (v *vectorizer) tableAt(mem vir.Mem, t vir.Type, size int) vir.Reg {
+	t.Lanes = max(t.Lanes, size)
 	key := fmt.Sprint("table ", mem, t, size)
 	table, ok := v.loads[key]
 	if !ok {
 		table = v.loadPeriod(t, size, mem)
 		v.loads[key] = table
 	}
-	return v.op(vir.Type{Elem: e.T.Elem, Lanes: v.width()}, op, 0, x, table), nil
+	return table
 }

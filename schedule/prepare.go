@@ -63,13 +63,19 @@ func ownStage(gs ir.Stage) *stage {
 		k = ir.Binary{Op: ir.Mul, X: ir.Axis{Name: dims[0].Name}, Y: ir.I32(max(dims[0].Div, 1))}
 	}
 	st.index = []ir.Expr{ir.I32(0), k}
+	body := ir.Map(gs.Body, func(x ir.Expr) ir.Expr {
+		if x == (ir.Expr)(ir.Axis{Name: gs.Axes[0].Name}) {
+			return ir.I32(0)
+		}
+		return x
+	})
 	if len(gs.Reduce) == 0 {
-		st.final = gs.Body
+		st.final = body
 		return st
 	}
 	temp := &ir.Tensor{Name: gs.Out.Name + ".0", Elem: gs.Out.Elem}
 	st.levels = []level{{Level: nest.Level{Temp: temp, Op: gs.Combine}}}
-	st.body, st.final = gs.Body, ir.Read{T: temp}
+	st.body, st.final = body, ir.Read{T: temp}
 	return st
 }
 

@@ -71,11 +71,15 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 	if l.best[cols] != nil {
 		return l.best[cols], nil
 	}
-	u, err := widthUse(p, t, l.base, cols)
-	if err != nil && !l.base.Serial { // a loop over cells needs fewer registers
-		serial := l.base
-		serial.Serial = true
-		u, err = widthUse(p, t, serial, cols)
+	base := l.base
+	u, err := widthUse(p, t, base, cols)
+	if err != nil && !base.Serial { // a loop over cells needs fewer registers
+		base.Serial = true
+		u, err = widthUse(p, t, base, cols)
+	}
+	if err != nil && cols == 1 { // as do weights that are signed, and no sums of activations
+		base.Hoist = "none"
+		u, err = widthUse(p, t, base, cols)
 	}
 	l.best[cols] = u
 	return u, err
@@ -158,11 +162,24 @@ func (l *candidate) time(p ir.Problem, t lower.Target) float64 {
 // as many, the one that costs less for one column and for a small block. Tiles that
 // small blocks do not take whole come last: a call that reads half a tile skips the
 // lines of the other half, and from DRAM two such calls took 1.2 to 1.4 times as
-// long as one (w3, w4-g128 and w4-g32 with four columns on Emerald Rapids).
-func chooseTile(p ir.Problem, t lower.Target, base Choice) (best *candidate, err error) {
-	least, bestWhole, full := 0.0, false, base.Rows
-	for _, rows := range []int{full, full / 2} {
-		base.Rows = rows
+// long as one (w3, w4-g128 and w4-g32 with four columns on Emerald Rapids). Where
+// neither has a kernel, tiles of one row vector of half the lanes need the fewest
+// registers.
+func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
+	half, least := base, base
+	half.Rows /= 2
+	best, err := cheapestTile(p, t, base, half)
+	if err != nil {
+		least.Rows, least.Lanes = 1, base.Lanes/2
+		best, err = cheapestTile(p, t, least)
+	}
+	return best, err
+}
+
+// cheapestTile takes the best of the bases that have a kernel for one column.
+func cheapestTile(p ir.Problem, t lower.Target, bases ...Choice) (best *candidate, err error) {
+	least, bestWhole := 0.0, false
+	for _, base := range bases {
 		l := &candidate{base, map[int]*scheduled{}}
 		one, fail := l.use(p, t, 1)
 		if fail != nil {
@@ -172,7 +189,7 @@ func chooseTile(p ir.Problem, t lower.Target, base Choice) (best *candidate, err
 		cost, whole := one.cost, false
 		if few, fail := l.use(p, t, small); fail == nil {
 			cost += few.cost
-			whole = few.block == rows
+			whole = few.block == base.Rows
 		}
 		if best == nil || whole && !bestWhole || whole == bestWhole && cost < least {
 			best, least, bestWhole = l, cost, whole

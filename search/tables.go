@@ -12,7 +12,7 @@ import (
 // TableChoice is what a schedule by tables decides besides rows, columns, Flush,
 // Cells, Serial, Scale and Ahead of its Choice.
 type TableChoice struct {
-	Digits string // bits, signs or codes
+	Digits string // bits, signs, codes or levels
 	Parts  []int
 	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits
 	Along  int  // units of K that a vector reads, summed by dot products; 1: lanes are rows only
@@ -25,16 +25,21 @@ type TableChoice struct {
 // fields is how many units of K share a cell: as few as fill bytes, or words of 16
 // bits for entries of 16 bits.
 func (c *TableChoice) fields(w format.Weight) int {
-	digits := 0
-	for _, n := range c.Parts {
-		digits += n
-	}
-	if c.Digits == ir.DigitCodes {
-		digits *= w.Bits
-	}
 	word := 16
 	if c.Low > 0 {
 		word = 8
+	}
+	if c.Digits == ir.DigitLevels {
+		_, bits, err := format.JoinCodes(len(w.Levels), c.Parts[0], 0)
+		f := 1
+		for err == nil && (len(c.Parts)*bits*f+1)%word > 1 { // a bit may be left over
+			f++
+		}
+		return f
+	}
+	digits := c.unit()
+	if c.Digits == ir.DigitCodes {
+		digits *= w.Bits
 	}
 	f := 1
 	for digits*f%word != 0 {
@@ -144,7 +149,7 @@ func (b *builder) units() {
 	}
 }
 
-// packUnits packs the bits of a plane, or whole codes, as indices want them.
+// packUnits packs the bits of a plane, whole codes, or codewords, as indices want them.
 func (b *builder) packUnits() {
 	t := b.c.Table
 	order := append(append([]string{"mt"}, b.loops...), "ro")
@@ -154,16 +159,28 @@ func (b *builder) packUnits() {
 	if t.Low > 0 {
 		last = append([]string{"r", "s", "words"}, b.lanes("q")...)
 	}
-	if t.Digits == ir.DigitCodes {
+	switch t.Digits {
+	case ir.DigitCodes:
 		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: "dense"})
+		return
+	case ir.DigitLevels:
+		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: "words", Join: t.Parts[0]})
 		return
 	}
 	b.add(schedule.Pack{Tensor: "codes", Order: append(append(order, "planes"), last...), Fields: fields, Map: "planes"})
 }
 
-// parts are ways to cut an index that some table of digits with n values holds.
-func parts(digits string, bits int, split bool) [][]int {
+// parts are ways to cut an index of digits of w for which there are lookups.
+func parts(digits string, w format.Weight, split bool) (out [][]int) {
+	bits := w.Bits
 	switch {
+	case digits == ir.DigitLevels:
+		for g := 2; ; g++ {
+			if _, _, err := format.JoinCodes(len(w.Levels), g, 0); err != nil {
+				return out
+			}
+			out = append(out, []int{g}, []int{g, g, g})
+		}
 	case digits != ir.DigitCodes && split:
 		return [][]int{{4}, {4}, {2}, {4, 4}, {1}}
 	case digits != ir.DigitCodes:
@@ -181,10 +198,13 @@ func parts(digits string, bits int, split bool) [][]int {
 // sampleTables makes c a random schedule by tables.
 func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0}
-	if p.Weight.Bits > 4 || len(p.Weight.Levels) != 1<<p.Weight.Bits {
+	if _, err := ir.BitSerial(p.Weight, 1); err != nil {
 		t.Digits = ir.DigitCodes
 	}
-	t.Parts = pick(rng, parts(t.Digits, p.Weight.Bits, t.Low > 0)...)
+	if n := len(p.Weight.Levels); n <= 16 && n&(n-1) != 0 && rng.Intn(2) == 0 {
+		t.Digits = ir.DigitLevels
+	}
+	t.Parts = pick(rng, parts(t.Digits, p.Weight, t.Low > 0)...)
 	c.Table, c.AlongK, c.RowFields = t, false, 1
 	bits := 16
 	switch {

@@ -48,8 +48,12 @@ func (m *machine) Axis(name string) int {
 	if v, ok := m.vars[name]; ok {
 		return v
 	}
+	loops, ok := m.roots[name]
+	if !ok {
+		panic(fmt.Sprintf("BUG: nest %s: axis %s has no loop here", m.n.Name, name))
+	}
 	v := 0
-	for _, l := range m.roots[name] {
+	for _, l := range loops {
 		v += l.Coef * m.vars[l.Name]
 	}
 	return v
