@@ -126,68 +126,91 @@ func (t *Tables) Value(part, i, entry int) int {
 	return t.Alphabet[entry%len(t.Alphabet)]
 }
 
-// PrepareTables is PrepareAct with stages for the tables behind it, one or two for each
-// part q. A unit u is Digits elements of K, the entries of a unit lie together:
+// PrepareTables is PrepareAct with two stages for the tables behind it. A unit u is
+// Digits elements of K, all entries x of its tables lie together, those of the first
+// part first, of split tables those of the lower halves first:
 //
-//	wide[n, k]           i16 = act
-//	tableq[n, u entries + e] = sum over digits i of part q of value[i][e] * wide[n, u Digits + start + i]
+//	wide[n, k]          i16 = act
+//	table[n, u size + x]    = sum over digits i of the part of x of value[i][x] * wide[n, u Digits + start + i]
 //
-// If the tables are split, lowq and highq are the low bits of tableq and what is above.
+// Of split tables, an element is the low bits of that sum or what is above.
 func PrepareTables(p Problem, t *Tables) *Graph {
 	g := PrepareAct(p)
 	n, k := Dim{Name: "n", Run: "N", Div: 1}, Dim{Name: "wide.k", Run: "K", Div: 1}
+	u, x := Dim{Name: "table.u", Run: "K", Div: t.Digits()}, Dim{Name: "table.x"}
 	wide := &Tensor{Name: "wide", Elem: format.I16, Dims: []string{"n", "k"}}
-	g.Stages = append(g.Stages, Stage{Out: wide, Axes: []Dim{n, k},
-		Body: Cast{format.I16, Read{p.Tensors().Act, []Expr{Axis{"n"}, Axis{k.Name}}}}})
+	var of []int // piece of each entry
+	var pieces []Expr
 	for q := range t.Parts {
-		for _, out := range t.Outputs(q) {
-			u, e := Dim{Name: out.Name + ".u", Run: "K", Div: t.Digits()}, Dim{Name: out.Name + ".e", N: t.Stored(q)}
-			body := t.entry(q, wide, u, e)
-			switch {
-			case out.Elem == format.U8:
-				body = Cast{format.U8, t.lowBits(body)}
-			case out.Elem == format.I8:
-				body = Cast{format.I8, Binary{ShrS, body, Const{format.I16, int64(t.Low)}}}
+		for half := range t.halves() {
+			for range t.Stored(q) {
+				of = append(of, len(pieces))
 			}
-			g.Stages = append(g.Stages, Stage{Out: out.Tensor, Axes: []Dim{n, u, e}, Body: body})
+			pieces = append(pieces, t.half(half, t.entry(q, wide, u, x, len(of)-t.Stored(q))))
 		}
 	}
+	x.N = len(of)
+	g.Stages = append(g.Stages, Stage{Out: wide, Axes: []Dim{n, k},
+		Body: Cast{format.I16, Read{p.Tensors().Act, []Expr{Axis{"n"}, Axis{k.Name}}}}})
+	out := &Tensor{Name: "table", Elem: format.I16, Dims: []string{"n", "entry"}}
+	if t.Split() {
+		out.Elem = format.U8
+	}
+	g.Stages = append(g.Stages, Stage{Out: out, Axes: []Dim{n, u, x}, Body: Choose{Lookup{of, format.I32, Axis{x.Name}}, pieces}})
 	return g
 }
 
-// lowBits is x with the bits that the lower half holds, and maybe such as casting to a byte drops.
-func (t *Tables) lowBits(x Expr) Expr {
-	if t.Low == 8 {
-		return x
-	}
-	return Binary{And, x, Const{format.I16, 1<<t.Low - 1}}
-}
-
-// TableOutput is a tensor that PrepareTables makes of a part.
-type TableOutput struct {
-	*Tensor
-	Part, Half int
-}
-
-// Outputs are the tensors of a part: its table, or its halves.
-func (t *Tables) Outputs(part int) []TableOutput {
-	out := func(name string, elem format.DType, half int) TableOutput {
-		return TableOutput{&Tensor{Name: fmt.Sprint(name, part), Elem: elem, Dims: []string{"n", "entry"}}, part, half}
-	}
+// halves is how many elements an entry has.
+func (t *Tables) halves() int {
 	if t.Split() {
-		return []TableOutput{out("low", format.U8, 0), out("high", format.I8, 1)}
+		return 2
 	}
-	return []TableOutput{out("table", t.Elem, 0)}
+	return 1
 }
 
-// entry is entry e of unit u, of 16 bits.
-func (t *Tables) entry(part int, wide *Tensor, u, e Dim) Expr {
+// half is what is stored of an entry.
+func (t *Tables) half(half int, entry Expr) Expr {
+	switch {
+	case !t.Split():
+		return entry
+	case half == 1:
+		return Cast{format.U8, Binary{ShrS, entry, Const{format.I16, int64(t.Low)}}}
+	case t.Low < 8:
+		entry = Binary{And, entry, Const{format.I16, 1<<t.Low - 1}}
+	}
+	return Cast{format.U8, entry}
+}
+
+// OutPlace is the byte where element x of a unit lies, in the order of PrepareTables.
+func (t *Tables) OutPlace(unit, x int) int {
+	for q := range t.Parts {
+		for half := range t.halves() {
+			if x < t.Stored(q) {
+				return t.Place(unit, q, half, x)
+			}
+			x -= t.Stored(q)
+		}
+	}
+	panic("BUG: ir: no such element of a table")
+}
+
+// OutSize is the number of elements of the tables of a unit.
+func (t *Tables) OutSize() int {
+	n := 0
+	for q := range t.Parts {
+		n += t.halves() * t.Stored(q)
+	}
+	return n
+}
+
+// entry is entry x - first of unit u, of 16 bits.
+func (t *Tables) entry(part int, wide *Tensor, u, x Dim, first int) Expr {
 	var sum Expr
 	for i := range t.Parts[part] {
-		values, mask := make([]int, e.N), true
-		for x := range values {
-			values[x] = t.Value(part, i, x)
-			mask = mask && values[x]>>1 == 0
+		values, mask := make([]int, first+t.Stored(part)), true
+		for e := range t.Stored(part) {
+			values[first+e] = t.Value(part, i, e)
+			mask = mask && values[first+e]>>1 == 0
 		}
 		at := Binary{Add, Binary{Mul, Axis{u.Name}, I32(t.Digits())}, I32(t.Start(part) + i)}
 		var term Expr = Read{wide, []Expr{Axis{"n"}, at}}
@@ -195,9 +218,9 @@ func (t *Tables) entry(part int, wide *Tensor, u, e Dim) Expr {
 			for x := range values {
 				values[x] = -values[x]
 			}
-			term = Binary{And, term, Lookup{values, format.I16, Axis{e.Name}}}
+			term = Binary{And, term, Lookup{values, format.I16, Axis{x.Name}}}
 		} else {
-			term = Binary{Mul, term, Lookup{values, format.I16, Axis{e.Name}}}
+			term = Binary{Mul, term, Lookup{values, format.I16, Axis{x.Name}}}
 		}
 		sum = add(sum, term)
 	}

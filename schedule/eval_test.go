@@ -307,7 +307,7 @@ func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
 		elem, buf := s.Out.Elem, args[slices.Index(k.Nest.Params, b.Param)].Buf
 		for i := range want[name].Shape[1] {
 			at := i * elem.Bytes()
-			if b.Output != nil {
+			if b.Output {
 				at = b.Pos([]int{0, i}).Byte
 			}
 			raw := int64(0)

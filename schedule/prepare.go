@@ -149,13 +149,8 @@ func prepareBuffers(g *ir.Graph, tables *ir.Tables) map[string]*nest.Buffer {
 	for name, b := range out {
 		b.Param = name
 	}
-	if tables == nil {
-		return out
-	}
-	for q := range tables.Parts {
-		for _, o := range tables.Outputs(q) {
-			out[o.Name] = &nest.Buffer{Tensor: o.Tensor, Param: "table", Tables: tables, Output: &o}
-		}
+	if b := out["table"]; b != nil {
+		b.Tables, b.Output = tables, true
 	}
 	return out
 }

@@ -116,19 +116,18 @@ func (b *prepareTrace) elements(stage string) {
 	b.bind(stage+".v", "vector")
 }
 
-// tables: for each block of units, all entries of one after the other.
+// tables: all tables of a block of units, lanes over entries of one.
 func (b *prepareTrace) tables(t *ir.Tables) {
 	b.linear("wide", 2*b.lanes)
+	lanes := 2 * b.lanes
 	for q := range t.Parts {
-		for _, o := range t.Outputs(q) {
-			lanes := min(2*b.lanes, t.Stored(q))
-			b.split(o.Name+".u", t.Together, o.Name+".b", o.Name+".i")
-			b.bind(o.Name+".i", "unrolled")
-			b.split(o.Name+".e", lanes, o.Name+".o", o.Name+".v")
-			b.bind(o.Name+".o", "unrolled")
-			b.bind(o.Name+".v", "vector")
-		}
+		lanes = min(lanes, t.Stored(q))
 	}
+	b.split("table.u", t.Together, "table.b", "table.i")
+	b.bind("table.i", "unrolled")
+	b.split("table.x", lanes, "table.o", "table.v")
+	b.bind("table.o", "unrolled")
+	b.bind("table.v", "vector")
 }
 
 // linear: lanes are elements of K.

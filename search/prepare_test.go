@@ -120,7 +120,7 @@ func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.Prepar
 		buf := args[slices.Index(k.Nest.Params, b.Param)].Buf
 		for i := range w.Shape[1] {
 			at := i * s.Out.Elem.Bytes()
-			if b.Output != nil {
+			if b.Output {
 				at = b.Pos([]int{0, i}).Byte
 			}
 			raw := int64(0)

@@ -85,11 +85,11 @@ type Buffer struct {
 	// ... or dense: bytes per unit of each index component ...
 	Strides []int
 	// ... or tables, indexed (column, k, part, half, entry): Chunk elements of K of one
-	// column, then as many of the next of Cols columns; or one output of them, indexed
-	// (0, unit * entries + entry).
+	// column, then as many of the next of Cols columns; or as they are made, indexed
+	// (0, unit * elements + element).
 	Tables      *ir.Tables
 	Cols, Chunk int
-	Output      *ir.TableOutput
+	Output      bool
 	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load, and
 	// Far > 0 for a stream into the second-level cache.
 	Ahead, Far int
@@ -101,9 +101,9 @@ type Pos struct{ Byte, Field int }
 
 // Pos finds the element at index, in the first tile.
 func (b *Buffer) Pos(index []int) Pos {
-	if o := b.Output; o != nil {
-		n := b.Tables.Stored(o.Part)
-		return Pos{Byte: b.Tables.Place(index[1]/n, o.Part, o.Half, index[1]%n)}
+	if b.Output {
+		n := b.Tables.OutSize()
+		return Pos{Byte: b.Tables.OutPlace(index[1]/n, index[1]%n)}
 	}
 	if b.Tables != nil {
 		return Pos{Byte: b.entry(index[0], index[1], index[2], index[3], index[4])}
