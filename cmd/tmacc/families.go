@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/measure"
+)
+
+// familyFormats are compared if -format names none: those whose codes make an index.
+var familyFormats = []string{"w1", "ternary", "w2", "w3", "w4", "iq4nl"}
+
+// familyPlaces are what families are compared at.
+var familyPlaces = []place{
+	{measure.ModeL2, 512, 2048, []int{1}},
+	{measure.ModeL3, 4096, 4096, []int{1}},
+	{measure.ModeDRAM, 4096, 4096, []int{1, 4}},
+	{measure.ModeL2, 512, 2048, []int{64}},
+}
+
+type familiesFlags struct {
+	formats     []string
+	target, out string
+	rounds      int
+	quiet       bool
+}
+
+func (c *cli) families() *cobra.Command {
+	var x familiesFlags
+	cmd := &cobra.Command{
+		Use: "families", Args: between(0, 0),
+		Short: "measure where tables win and where dot products do",
+		Long: `Measure the default dot-product schedules and the best schedules by tables of every
+format on every target of this machine, one after the other in each round, and write a
+page of the ratios of their speeds, families.md, and a plot, families.svg.`,
+		Example: "  tmacc families -o docs",
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&x.formats, "format", familyFormats, "weight formats, separated by commas")
+	f.StringVar(&x.target, "target", "all", "targets separated by commas, or all that this machine runs")
+	f.StringVarP(&x.out, "out", "o", ".", "`folder` of families.md and families.svg")
+	f.IntVar(&x.rounds, "rounds", 3, "rounds of which the median counts")
+	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if x.rounds < 1 || x.rounds > 1000 {
+			return fmt.Errorf("-rounds %d: want 1 to 1000", x.rounds)
+		}
+		return c.compareFamilies(cmd.Context(), x)
+	}
+	return cmd
+}
+
+// contest is a product of one target by both families.
+type contest struct {
+	format, target string
+	subjects       [2]subject // dot products, tables
+	tables         string     // what the tables are
+	speeds         [2][][]float64
+}
+
+func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
+	targets := hostTargets()
+	if x.target != "all" {
+		var err error
+		if targets, err = targetList(x.target); err != nil {
+			return err
+		}
+	}
+	bar := newProgress(c.err, x.quiet)
+	defer bar.done()
+	var all []*contest
+	var skipped []string
+	for _, name := range x.formats {
+		for _, t := range targets {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			bar.step("compiling %s for %s", name, shortName(t))
+			k, codes, err := c.contest(ctx, name, t)
+			for _, code := range codes {
+				defer code.Close()
+			}
+			if err != nil {
+				skipped = append(skipped, err.Error())
+				continue
+			}
+			all = append(all, k)
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("nothing to compare: %s", strings.Join(skipped, "; "))
+	}
+	g, err := newGauge(measure.Options{Rounds: 5})
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	for round := range x.rounds {
+		for _, k := range all {
+			bar.step("round %d of %d: %s on %s", round+1, x.rounds, k.format, k.target)
+			if err := k.run(ctx, g); err != nil {
+				return err
+			}
+		}
+	}
+	return writeFamilies(x.out, all, skipped, g)
+}
+
+// contest compiles both families.
+func (c *cli) contest(ctx context.Context, name string, t lower.Target) (*contest, []*live.Code, error) {
+	w, err := c.benchWeight(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := problem(w, usualGroup)
+	if err != nil {
+		return nil, nil, err
+	}
+	uses, err := search.TableUses(p, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	dots, err := search.Default(p, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	dots = slices.DeleteFunc(dots, func(u search.Use) bool { return family(u.Trace) != "dot" })
+	k := &contest{format: name, target: shortName(t), tables: tableName(uses[0].Trace)}
+	var codes []*live.Code
+	for i, uses := range [][]search.Use{dots, uses} {
+		s, code, err := subjectOf(ctx, p, t, uses)
+		if err != nil {
+			return nil, codes, err
+		}
+		k.subjects[i], codes = s, append(codes, code)
+	}
+	return k, codes, nil
+}
+
+// tableName says how a trace makes indices: "signs 5 5 6".
+func tableName(t schedule.Trace) string {
+	d := t[0].(schedule.Decompose)
+	return strings.Trim(fmt.Sprint(d.Value, " ", strings.Trim(fmt.Sprint(d.Parts), "[]")), " ")
+}
+
+func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (subject, *live.Code, error) {
+	v, err := buildUses(ctx, p, t, uses, p.Weight.Name)
+	if err != nil {
+		return subject{}, nil, err
+	}
+	code, err := live.Assemble(p, v)
+	if err != nil {
+		return subject{}, nil, err
+	}
+	product, err := code.Product()
+	return subject{p, v, product}, code, err
+}
+
+// run measures both families at every place.
+func (k *contest) run(ctx context.Context, g *gauge) error {
+	for i, s := range k.subjects {
+		var row []float64
+		for _, at := range familyPlaces {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			records, err := g.measure(s, at)
+			var probe *measure.ProbeError
+			if err != nil && !errors.As(err, &probe) {
+				return err
+			}
+			for _, r := range records {
+				row = append(row, r.GWeightsS)
+			}
+		}
+		k.speeds[i] = append(k.speeds[i], row)
+	}
+	return nil
+}
+
+// columns names what run measures.
+func columns() []string {
+	var out []string
+	for _, at := range familyPlaces {
+		for _, n := range at.ns {
+			name := fmt.Sprintf("%s N=%d", at.mode, n)
+			if n > 8 {
+				name = fmt.Sprintf("GEMM N=%d", n)
+			}
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// median is that of all rounds of a family at a place.
+func (k *contest) median(family, at int) float64 {
+	var xs []float64
+	for _, row := range k.speeds[family] {
+		xs = append(xs, row[at])
+	}
+	return measure.Median(xs)
+}
+
+func (k *contest) ratio(at int) float64 { return k.median(1, at) / k.median(0, at) }
+
+func writeFamilies(dir string, all []*contest, skipped []string, g *gauge) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	page := familiesPage(all, skipped, g.lab.Host.CPU)
+	if err := writeFile(filepath.Join(dir, "families.md"), []byte(page)); err != nil {
+		return err
+	}
+	return plotFamilies(filepath.Join(dir, "families.svg"), all)
+}
+
+func familiesPage(all []*contest, skipped []string, cpu string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Where tables win
+
+A product of low-bit weights can be computed by dot products of decoded weights, or by lookups in tables of activation
+sums. Which is faster depends on the format, the instruction set, and on where the weights are. This page is measured:
+
+    go run ./cmd/tmacc families -o docs
+
+on %s, one thread, %s. Each cell is the speed of the best schedule by tables over that of the best by dot products,
+and in parentheses the speed by tables in weights (multiply-accumulates) per ns, the median of interleaved rounds, without
+the preparation of activations. *Tables* says how an index is made: of which digits (each bit as -1 or +1: signs), how many for
+each part.
+
+`, cpu, time.Now().UTC().Format("2006-01-02"))
+	fmt.Fprintf(&b, "| format | target | tables | %s |\n|---|---|---|%s\n", strings.Join(columns(), " | "), strings.Repeat("---:|", len(columns())))
+	for _, k := range all {
+		fmt.Fprintf(&b, "| %s | %s | %s |", k.format, k.target, k.tables)
+		for i := range columns() {
+			cell := fmt.Sprintf("%.2f (%.0f)", k.ratio(i), k.median(1, i))
+			if k.ratio(i) > 1 {
+				cell = "**" + cell + "**"
+			}
+			fmt.Fprintf(&b, " %s |", cell)
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("\n![ratio of the speeds by format, target and place](families.svg)\n")
+	if len(skipped) > 0 {
+		fmt.Fprintf(&b, "\nNot compared: %s.\n", strings.Join(skipped, "; "))
+	}
+	return b.String()
+}
+
+// plotFamilies draws the ratios: a group of bars for each format and target, a bar
+// for each place.
+func plotFamilies(path string, all []*contest) error {
+	p := plot.New()
+	p.Title.Text = "tables over dot products"
+	p.Y.Label.Text = "ratio of speeds"
+	p.Y.Min = 0
+	const width = 5
+	for i, name := range columns() {
+		var values plotter.Values
+		for _, k := range all {
+			values = append(values, k.ratio(i))
+		}
+		bars, err := plotter.NewBarChart(values, vg.Points(width))
+		if err != nil {
+			return err
+		}
+		bars.Color, bars.LineStyle.Width = plotutil.Color(i), 0
+		bars.Offset = vg.Points(float64(width * (i - len(columns())/2)))
+		p.Add(bars)
+		p.Legend.Add(name, bars)
+	}
+	p.Legend.Top = true
+	even := plotter.NewFunction(func(float64) float64 { return 1 })
+	p.Add(even)
+	var names []string
+	for _, k := range all {
+		names = append(names, k.format+"\n"+k.target)
+	}
+	p.NominalX(names...)
+	return p.Save(vg.Length(len(all))*vg.Points(60)+vg.Points(80), vg.Points(300), path)
+}

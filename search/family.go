@@ -1,0 +1,96 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// TableWidths are the column-block widths that TableUses has kernels for.
+var TableWidths = []int{1, 4}
+
+// TableUses chooses schedules of p by tables, as Default does among all: for one
+// column the choice that costs least, for more the cheapest of the same packed
+// layout and tables. It is an error if p has none on the machine.
+func TableUses(p ir.Problem, t lower.Target) ([]Use, error) {
+	var uses []Use
+	var first *schedule.Kernel
+	fail := fmt.Errorf("more than %d bits", mostTableBits)
+	for _, cols := range TableWidths {
+		var best *scheduled
+		for _, c := range tableChoices(p.Weight, t.Machine(), cols) {
+			s, err := c.build(p, t)
+			if err != nil {
+				fail = err
+				continue
+			}
+			if (best == nil || s.cost < best.cost) && (first == nil || sharesBuffers(p, first, s.trace)) {
+				best = s
+			}
+		}
+		if best == nil {
+			continue
+		}
+		if first == nil {
+			first, _ = schedule.Compile(p, best.trace) // which compiled before
+		}
+		uses = append(uses, Use{cols, best.trace})
+	}
+	if first == nil || uses[0].Cols != 1 {
+		return nil, fmt.Errorf("%v on %s: no schedule by tables: %w", p.Weight, t.Machine().Name, fail)
+	}
+	return uses, nil
+}
+
+// sharesBuffers says that a trace reads the packed matrices and the tables of k.
+func sharesBuffers(p ir.Problem, k *schedule.Kernel, trace schedule.Trace) bool {
+	x, err := schedule.Compile(p, trace)
+	return err == nil && x.Weights.Hash() == k.Weights.Hash() && x.Tables.ID() == k.Tables.ID()
+}
+
+// mostTableBits is the most bits of a weight whose codes make an index.
+const mostTableBits = 4
+
+// tableChoices are schedules by tables worth a look: every way to cut an index, in
+// lanes of rows and, where dot products sum neighbouring lanes, of units along K.
+func tableChoices(w format.Weight, m lower.Machine, cols int) []Choice {
+	if w.Bits > mostTableBits {
+		return nil
+	}
+	var out []Choice
+	for _, digits := range []string{ir.DigitSigns, ir.DigitBits, ir.DigitCodes} {
+		for _, split := range []bool{false, true} {
+			ways := parts(digits, w.Bits, split)
+			for i, cut := range ways {
+				if slices.ContainsFunc(ways[:i], func(x []int) bool { return slices.Equal(x, cut) }) {
+					continue
+				}
+				for _, rows := range []int{1, 2, 4} {
+					c := Choice{Rows: rows, Block: rows, RowFields: 1, Cells: 8, Flush: 8, Hoist: "init", Cols: cols, Scale: "end", Ahead: 4096,
+						Table: &TableChoice{Digits: digits, Parts: cut, Split: split, Along: 1, Narrow: true}}
+					out = append(out, c.lanes(m)...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// lanes is c with lanes of rows, and with neighbouring units of K in lanes of 32 bits.
+func (c Choice) lanes(m lower.Machine) []Choice {
+	along := c
+	t := *c.Table
+	if t.Split {
+		c.Lanes, t.Along = m.VecBits/8, 4
+	} else {
+		c.Lanes, t.Along = m.VecBits/16, 2
+	}
+	t.Narrow = false
+	along.Lanes, along.Table, along.Flush = m.VecBits/32, &t, 1
+	along.Cells = 2
+	return []Choice{c, along}
+}
