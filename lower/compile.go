@@ -107,11 +107,18 @@ func (t *table) back(p plan) []Pass {
 
 type compiler struct{ t *table }
 
+// maxRegs bounds what expansions make of a kernel: what comes of more takes seconds
+// to compile.
+const maxRegs = vir.MaxRegs / 2
+
 func (c *compiler) run(passes []Pass, f *vir.Func, watch []Watch) (*vir.Func, error) {
 	for _, p := range passes {
 		g, err := p.Run(f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if n := len(g.Regs); n > maxRegs {
+			return nil, refuse(f.Name, "%d values after %s, at most %d: repeat less code", n, p.Name, maxRegs)
 		}
 		if err := vir.Verify(g); err != nil {
 			panic(fmt.Sprintf("BUG: %s: after %s: %v\n%s", c.t.m.Name, p.Name, err, g))

@@ -63,16 +63,17 @@ func tableChoices(w format.Weight, m lower.Machine, cols int) []Choice {
 	}
 	var out []Choice
 	for _, digits := range []string{ir.DigitSigns, ir.DigitBits, ir.DigitCodes} {
-		for _, split := range []bool{false, true} {
-			ways := parts(digits, w.Bits, split)
+		for _, form := range tableForms(m) {
+			ways := parts(digits, w.Bits, form.Table.Low > 0)
 			for i, cut := range ways {
 				if slices.ContainsFunc(ways[:i], func(x []int) bool { return slices.Equal(x, cut) }) {
 					continue
 				}
 				for _, rows := range []int{1, 2, 4} {
-					c := Choice{Rows: rows, Block: rows, RowFields: 1, Cells: 8, Flush: 8, Hoist: "init", Cols: cols, Scale: "end", Ahead: 4096,
-						Table: &TableChoice{Digits: digits, Parts: cut, Split: split, Along: 1, Narrow: true}}
-					out = append(out, c.lanes(m)...)
+					c, t := form, *form.Table
+					c.Rows, c.Block, c.Cols, c.Table = rows, rows, cols, &t
+					t.Digits, t.Parts = digits, cut
+					out = append(out, c)
 				}
 			}
 		}
@@ -80,17 +81,20 @@ func tableChoices(w format.Weight, m lower.Machine, cols int) []Choice {
 	return out
 }
 
-// lanes is c with lanes of rows, and with neighbouring units of K in lanes of 32 bits.
-func (c Choice) lanes(m lower.Machine) []Choice {
-	along := c
-	t := *c.Table
-	if t.Split {
-		c.Lanes, t.Along = m.VecBits/8, 4
-	} else {
-		c.Lanes, t.Along = m.VecBits/16, 2
+// tableForms are how vectors look into tables: 16-bit entries in lanes of rows, or
+// two of them by a dot product; bytes along K, four by a dot product; bytes in lanes
+// of rows, summed as bytes first.
+func tableForms(m lower.Machine) []Choice {
+	form := func(lane, flush, cells int, t TableChoice) Choice {
+		return Choice{Lanes: m.VecBits / lane, RowFields: 1, Flush: flush, Cells: cells, Hoist: "init", Scale: "end", Ahead: 4096, Table: &t}
 	}
-	t.Narrow = false
-	along.Lanes, along.Table, along.Flush = m.VecBits/32, &t, 1
-	along.Cells = 2
-	return []Choice{c, along}
+	bytes := form(8, 4, 32, TableChoice{Low: 5, Along: 1, Bytes: true, Pairs: true})
+	bytes.Serial = true
+	return []Choice{
+		form(16, 8, 8, TableChoice{Along: 1, Narrow: true}),
+		form(16, 16, 16, TableChoice{Along: 1, Narrow: true}),
+		form(32, 1, 4, TableChoice{Along: 2}),
+		form(32, 1, 4, TableChoice{Low: 8, Along: 4}),
+		bytes,
+	}
 }

@@ -19,23 +19,25 @@ import (
 // buildTarget compiles the kernels of p for t: of the default schedules, or of
 // the given one alone. Their names begin with prefix.
 func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace, prefix string) (gen.Target, error) {
-	v := gen.Target{Target: t, Need: features(t)}
-	traces := []schedule.Trace{trace}
+	uses := []search.Use{{Trace: trace}}
 	if trace == nil {
-		uses, err := search.Default(p, t)
-		if err != nil {
-			return v, err
-		}
-		traces = traces[:0]
-		for _, u := range uses {
-			traces = append(traces, u.Trace)
+		var err error
+		if uses, err = search.Default(p, t); err != nil {
+			return gen.Target{}, err
 		}
 	}
-	for _, trace := range traces {
+	return buildUses(ctx, p, t, uses, prefix)
+}
+
+// buildUses compiles kernels by their schedules, and the preparation of their
+// activations.
+func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, prefix string) (gen.Target, error) {
+	v := gen.Target{Target: t, Need: features(t)}
+	for _, u := range uses {
 		if ctx.Err() != nil {
 			return v, ctx.Err()
 		}
-		k, err := schedule.Compile(p, trace)
+		k, err := schedule.Compile(p, u.Trace)
 		if err != nil {
 			return v, fmt.Errorf("%s on %s: %w", p.Weight, t.Machine().Name, err)
 		}

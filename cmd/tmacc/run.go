@@ -99,7 +99,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), strings.ReplaceAll(err.Error(), "--", "-"), cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(c.compile(), c.show(), c.lower(), c.bench(), c.formats(), c.targets(), c.host())
+	root.AddCommand(c.compile(), c.show(), c.lower(), c.bench(), c.families(), c.formats(), c.targets(), c.host())
 	return root
 }
 
