@@ -62,9 +62,9 @@ func tableChoices(w format.Weight, m lower.Machine, cols int) []Choice {
 		return nil
 	}
 	var out []Choice
-	for _, digits := range []string{ir.DigitSigns, ir.DigitBits, ir.DigitCodes} {
+	for _, digits := range []string{ir.DigitSigns, ir.DigitBits, ir.DigitCodes, ir.DigitLevels} {
 		for _, form := range tableForms(m) {
-			ways := parts(digits, w.Bits, form.Table.Low > 0)
+			ways := parts(digits, w, form.Table.Low > 0)
 			for i, cut := range ways {
 				if slices.ContainsFunc(ways[:i], func(x []int) bool { return slices.Equal(x, cut) }) {
 					continue
