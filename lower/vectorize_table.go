@@ -60,7 +60,10 @@ func (v *vectorizer) joined(j ir.Join, elem format.DType) (x vir.Reg, have int64
 	for _, at := range bits {
 		first = min(first, at.Word)
 	}
-	first -= first & (size - 1) // words begin where a cell does
+	if !v.aligned(b, mem, size) {
+		return 0, 0, refuse(j.String(), "words of %d bytes are not %d bytes apart", size, size)
+	}
+	first -= (mem.Off + first) & (size - 1) // the last one ends in the buffer
 	for i, at := range bits {
 		bits[i] = format.BitPos{Word: (at.Word - first) / size, Bit: at.Bit + 8*((at.Word-first)%size)}
 	}
@@ -69,6 +72,21 @@ func (v *vectorizer) joined(j ir.Join, elem format.DType) (x vir.Reg, have int64
 		m.Off += first + word*size
 		return v.load(b, pos, m, elem)
 	})
+}
+
+// aligned says that what serial loops, records, tiles and callers add to an address is
+// a multiple of size.
+func (v *vectorizer) aligned(b *nest.Buffer, mem vir.Mem, size int) bool {
+	all := b.Layout.HeaderBytes | b.Layout.RecordBytes | b.Part.Base
+	for _, s := range mem.Stride {
+		all |= s.Bytes
+	}
+	for _, l := range v.n.Loops {
+		for it := 1; l.Kind == nest.Outer && it < l.N; it++ {
+			all |= v.origin(b, l, it)
+		}
+	}
+	return all%size == 0
 }
 
 // digits finds the bits of a number: the places of all lanes, the address of the
