@@ -47,6 +47,9 @@ func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	least := math.Inf(1)
 	for _, cols := range Widths {
 		if u, err := l.use(p, t, cols); err == nil {
+			if l.base.Table != nil && u.cost >= least {
+				continue // looking up for more columns at once saves nothing but indices
+			}
 			out, least = append(out, Use{cols, u.trace}), min(least, u.cost)
 		}
 	}
@@ -72,6 +75,11 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 		return l.best[cols], nil
 	}
 	base := l.base
+	if base.Table != nil {
+		u, err := l.tableUse(p, t, cols)
+		l.best[cols] = u
+		return u, err
+	}
 	u, err := widthUse(p, t, base, cols)
 	if err != nil && !base.Serial { // a loop over cells needs fewer registers
 		base.Serial = true
@@ -85,10 +93,22 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 	return u, err
 }
 
-// chooseLayout fixes what all widths share: whether codes are joined in codewords,
-// and the tile. Fewer bytes come faster from memory, and take longer to decode: of
+// chooseLayout fixes what all widths share: whether activations are tables, codes are
+// joined in codewords, and the tile. Fewer bytes come faster from memory, and take longer to decode: of
 // one column and of a small block, which time counts.
-func chooseLayout(p ir.Problem, t lower.Target) (best *candidate, err error) {
+func chooseLayout(p ir.Problem, t lower.Target) (*candidate, error) {
+	dots, err := chooseDots(p, t)
+	if err != nil {
+		return nil, err
+	}
+	if l := chooseTables(p, t); l != nil && l.blocks(p, t) < tablesWin*dots.blocks(p, t) {
+		return l, nil
+	}
+	return dots, nil
+}
+
+// chooseDots fixes it for products by dot products.
+func chooseDots(p ir.Problem, t lower.Target) (best *candidate, err error) {
 	best, err = chooseTile(p, t, layoutChoice(p, t.Machine(), coding{}))
 	if err != nil {
 		return nil, err
@@ -426,9 +446,11 @@ func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 {
 		switch op.Kind {
 		case lower.MInstr:
 			all += issueCost
-			if op.In.Op.HasMem() {
+			switch {
+			case op.In.Op.HasMem():
 				mem += float64(op.Row.Cost)
-			} else {
+			case op.In.Op == vir.OpTile && op.In.Fold > 0: // a load that repeats what it reads
+			default:
 				alu += float64(op.Row.Cost)
 			}
 			if op.In.Fold > 0 {

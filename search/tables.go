@@ -1,10 +1,13 @@
 package search
 
 import (
+	"fmt"
 	"math/rand"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -241,4 +244,106 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if t.unit() > 0 {
 		c.Chunk = 0
 	}
+}
+
+// Tables are chosen where a product by them is estimated to take less than this share
+// of one by dot products: they take several times as long to prepare.
+const tablesWin = 0.9
+
+// mostTableBits is the widest code that tables are tried for. With each bit more, an
+// index stands for fewer codes.
+const mostTableBits = 2
+
+// chooseTables is the layout whose products by tables cost least, nil if there is none.
+func chooseTables(p ir.Problem, t lower.Target) (best *candidate) {
+	least := 0.0
+	for _, base := range tableChoices(p, t) {
+		l := &candidate{base, map[int]*scheduled{}}
+		if _, err := l.use(p, t, 1); err != nil {
+			continue
+		}
+		if cost := l.blocks(p, t); best == nil || cost < least {
+			best, least = l, cost
+		}
+	}
+	return best
+}
+
+// tableChoices are layouts of p's codes for tables: bytes of 16 entries, two for an
+// entry, whose sums of 8 are bytes, or as many entries of 16 bits as two registers hold.
+func tableChoices(p ir.Problem, t lower.Target) (out []Choice) {
+	w, m := p.Weight, t.Machine()
+	if w.Bits > mostTableBits {
+		return nil
+	}
+	digits, narrow, wide := ir.DigitBits, []int{4}, []int{5, 5, 6}
+	if w.Bits > 1 {
+		digits, narrow, wide = ir.DigitCodes, []int{2}, []int{3, 3, 2}
+	}
+	c := Choice{RowFields: 1, Hoist: "flush", Order: 1, Scale: "end", Ahead: ahead, Far: far, Serial: true}
+	c.Rows, c.Lanes, c.Flush = 1, m.VecBits/8, 4
+	c.Table = &TableChoice{Digits: digits, Parts: narrow, Low: 5, Along: 1, Bytes: true, Pairs: true}
+	out = append(out, c)
+	if hasLookup(t, format.I16, 32) {
+		c.Rows, c.Lanes, c.Flush = 2, m.VecBits/16, 8
+		c.Table = &TableChoice{Digits: digits, Parts: wide, Along: 1, Narrow: true, Pairs: true}
+		out = append(out, c)
+	}
+	g := p.GroupK()
+	for i := range out {
+		cell := out[i].Table.unit() * out[i].Table.fields(w)
+		for g > 0 && out[i].Flush > 1 && g%(cell*out[i].Flush) != 0 {
+			out[i].Flush /= 2
+		}
+		out[i].Cells = max(tableRecord/cell, out[i].Flush)
+		out[i].AtGroup = g > 0 && w.Unit()/g > mostGroups
+	}
+	return out
+}
+
+// hasLookup reports whether t looks up in tables of n entries of type e.
+func hasLookup(t lower.Target, e format.DType, n int) bool {
+	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.Lookup(n, false) && r.Dst.Elem == e })
+}
+
+// tableRecord is the usual length of a record of codes for tables: sums of 16 bits are
+// widened after it.
+const tableRecord = 256
+
+// tableUse is the best schedule by tables for a width. A width that takes too many
+// registers is followed by none that does not.
+func (l *candidate) tableUse(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
+	for narrower, u := range l.best {
+		if u == nil && narrower < cols {
+			return nil, fmt.Errorf("%d columns are too many already", narrower)
+		}
+	}
+	var all []Choice
+	c := l.base
+	for c.Block = c.Rows; c.Block >= 1; c.Block /= 2 {
+		c.Cols = cols
+		all = append(all, c)
+		if cols > 1 {
+			keep := *c.Table
+			keep.Keep = true
+			c := c
+			c.Table = &keep
+			all = append(all, c)
+		}
+	}
+	return cheapest(p, t, all)
+}
+
+// blocks is the time of products of a column block of each width, those of widths
+// without a kernel in narrower ones.
+func (l *candidate) blocks(p ir.Problem, t lower.Target) float64 {
+	total, least := 0.0, 0.0
+	for i, cols := range Widths {
+		if u, err := l.use(p, t, cols); err == nil && (i == 0 || l.base.Table == nil || u.cost < least) {
+			least = u.cost
+		}
+		read := l.best[1].bytes * 10 / bytesPerCycle / float64(cols)
+		total += max(least, read)
+	}
+	return total
 }
