@@ -43,6 +43,20 @@ func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
 	}
+	return l.uses(p, t), nil
+}
+
+// DotUses is Default among schedules by dot products.
+func DotUses(p ir.Problem, t lower.Target) ([]Use, error) {
+	l, err := chooseDots(p, t)
+	if err != nil {
+		return nil, fmt.Errorf("%v on %s: no schedule by dot products: %w", p.Weight, t.Machine().Name, err)
+	}
+	return l.uses(p, t), nil
+}
+
+// uses are the schedules of all widths.
+func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 	var out []Use
 	least := math.Inf(1)
 	for _, cols := range Widths {
@@ -59,7 +73,7 @@ func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 			wide, least = []Use{{cols, u.trace}}, u.cost
 		}
 	}
-	return append(out, wide...), nil
+	return append(out, wide...)
 }
 
 // candidate is a packed layout and the best schedules for it that were asked for,

@@ -104,3 +104,31 @@ func TestDefaultOfWideTables(t *testing.T) {
 		}
 	}
 }
+
+// Activations are tables where codes of one bit have no 4-way dot product, or only
+// narrow ones that scales interrupt, and at no more than one bit.
+func TestDefaultFamily(t *testing.T) {
+	for _, c := range []struct {
+		name, target string
+		tables       bool
+	}{{"w1", "avx2", true}, {"w1-g128", "avxvnni", true}, {"w1", "avxvnni", false}, {"w1", "avx512vbmi", false}, {"ternary", "avx2", false}, {"w2", "avx2", false}} {
+		w, err := format.Lookup(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := ir.Problem{Weight: w}
+		uses, err := Default(p, amd64.ByName(c.target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range uses {
+			k, err := schedule.Compile(p, u.Trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (k.Tables != nil) != c.tables {
+				t.Errorf("%s on %s, %d columns: tables %v, want %v", c.name, c.target, u.Cols, k.Tables, c.tables)
+			}
+		}
+	}
+}

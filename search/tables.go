@@ -250,14 +250,14 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 // of one by dot products: they take several times as long to prepare.
 const tablesWin = 0.9
 
-// mostTableBits is the widest code that tables are tried for. With each bit more, an
-// index stands for fewer codes.
-const mostTableBits = 2
+// mostTriedBits is the widest code that default schedules try tables for. With each bit
+// more, an index stands for fewer codes; TableUses looks at more.
+const mostTriedBits = 2
 
 // chooseTables is the layout whose products by tables cost least, nil if there is none.
 func chooseTables(p ir.Problem, t lower.Target) (best *candidate) {
 	least := 0.0
-	for _, base := range tableChoices(p, t) {
+	for _, base := range tableLayouts(p, t) {
 		l := &candidate{base, map[int]*scheduled{}}
 		if _, err := l.use(p, t, 1); err != nil {
 			continue
@@ -269,11 +269,11 @@ func chooseTables(p ir.Problem, t lower.Target) (best *candidate) {
 	return best
 }
 
-// tableChoices are layouts of p's codes for tables: bytes of 16 entries, two for an
+// tableLayouts are layouts of p's codes for tables: bytes of 16 entries, two for an
 // entry, whose sums of 8 are bytes, or as many entries of 16 bits as two registers hold.
-func tableChoices(p ir.Problem, t lower.Target) (out []Choice) {
+func tableLayouts(p ir.Problem, t lower.Target) (out []Choice) {
 	w, m := p.Weight, t.Machine()
-	if w.Bits > mostTableBits {
+	if w.Bits > mostTriedBits {
 		return nil
 	}
 	digits, narrow, wide := ir.DigitBits, []int{4}, []int{5, 5, 6}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -137,11 +136,10 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target) (*contes
 	if err != nil {
 		return nil, nil, err
 	}
-	dots, err := search.Default(p, t)
+	dots, err := search.DotUses(p, t)
 	if err != nil {
 		return nil, nil, err
 	}
-	dots = slices.DeleteFunc(dots, func(u search.Use) bool { return family(u.Trace) != "dot" })
 	k := &contest{format: name, target: shortName(t), tables: tableName(uses[0].Trace)}
 	var codes []*live.Code
 	for i, uses := range [][]search.Use{dots, uses} {
