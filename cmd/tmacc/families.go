@@ -239,7 +239,7 @@ sums. Which is faster depends on the format, the instruction set, and on where t
 
     go run ./cmd/tmacc families -o docs
 
-on %s, one thread, %s. Each cell is the speed of the best schedule by tables over that of the best by dot products,
+on %s, one thread, %s. Each cell is the speed of the schedule by tables that is estimated best over that of the default one by dot products,
 and in parentheses the speed by tables in weights (multiply-accumulates) per ns, the median of interleaved rounds, without
 the preparation of activations. *Tables* says how an index is made: of which digits (each bit as -1 or +1: signs), how many for
 each part.
