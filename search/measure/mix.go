@@ -84,6 +84,7 @@ var (
 		{"and+dot", seq(shift, times(4, "and", "dot2sat", "add16")), 4, 4},
 		{"nibble+dot", seq(shift, times(2, "and", "dot2sat", "add16")), 2, 4},
 		{"and+4dot", seq([]string{"and"}, times(4, "dot2sat", "add16")), 4, 4},
+		{"lookups", seq([]string{"and", "shru", "and"}, times(2, "lookup16", "add16", "shru", "add16", "lookup16", "add16")), 8, 4},
 		{"planes", seq(times(2, "and", "andnot", "or", "shru", "shru"), times(8, "and", "dot2sat", "add16")), 8, 4},
 	}
 )

@@ -73,6 +73,7 @@ var rules = []rule{
 			{vnni, "w2", nearLimit, "w2", "and+dot"},
 			{vnni, "w3", nearLimit, "w3", "planes"},
 			{vnni, "w4", nearLimit, "w4", "and+dot"},
+			{avx2, "w1", nearLimit, "w1", "lookups"},
 			{avx2, "ternary", nearLimit, "ternary-2", "and+dot"},
 			{avx2, "w2", nearLimit, "w2", "and+dot"},
 			{avx2, "w3", nearLimit, "w3", "planes"},
