@@ -4,7 +4,7 @@ import "github.com/tmacc/tmacc/ir/vir"
 
 // reload loads what several instructions of a body use once for each of them, so
 // that no register holds it in between, unless a store to the buffer lies between.
-// Bitcasts on the way are repeated too.
+// Bitcasts, halves and tiles on the way are repeated too.
 //
 //	v1 = load x+0                v1 = load x+0
 //	v0 = add v0 v1         ->    v0 = add v0 v1
@@ -20,7 +20,7 @@ func reload(f *vir.Func) (*vir.Func, error) {
 type reloader struct {
 	b    *Builder
 	mut  []bool
-	from map[vir.Reg]loaded // of this body: loads and bitcasts of them
+	from map[vir.Reg]loaded // of this body: loads, and what comes of them on the way
 }
 
 // loaded is an instruction and the load it comes from, which may be itself.
@@ -50,7 +50,7 @@ func (x *reloader) body(body []vir.Node) []vir.Node {
 
 // instr returns in after loads of its own.
 func (x *reloader) instr(in *vir.Instr) []*vir.Instr {
-	if in.Op == vir.OpBitcast {
+	if onTheWay(in.Op) {
 		return []*vir.Instr{in}
 	}
 	s := x.b.Seq()
@@ -65,10 +65,14 @@ func (x *reloader) instr(in *vir.Instr) []*vir.Instr {
 	return s.out
 }
 
+// onTheWay says that what op makes of something in memory is in memory as well, or
+// one broadcast (fold).
+func onTheWay(op vir.Op) bool { return op == vir.OpBitcast || op == vir.OpHalf || op == vir.OpTile }
+
 // copied computes r once more.
 func (x *reloader) copied(s *Seq, r vir.Reg) vir.Reg {
 	c := *x.from[r].in
-	if c.Op == vir.OpBitcast {
+	if onTheWay(c.Op) {
 		c.Args = []vir.Reg{x.copied(s, c.Args[0])}
 	}
 	c.Dst = x.b.Reg(x.b.TypeOf(r))
@@ -84,7 +88,7 @@ func (x *reloader) track(in *vir.Instr) {
 	switch in.Op {
 	case vir.OpLoad, vir.OpLoadSplat:
 		x.from[in.Dst] = loaded{in, in}
-	case vir.OpBitcast:
+	case vir.OpBitcast, vir.OpHalf, vir.OpTile:
 		if d, ok := x.from[in.Args[0]]; ok {
 			x.from[in.Dst] = loaded{in, d.load}
 		}

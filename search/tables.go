@@ -114,15 +114,7 @@ func (b *builder) units() {
 	c, t, w := b.c, b.c.Table, b.p.Weight
 	cell := t.fields(w) * t.Along
 	if g := b.p.GroupK(); g > 0 {
-		inner := 1
-		if w.Per == format.PerGroup {
-			inner = max(w.Group/g, 1)
-		}
-		b.split("g", inner, "gt", "gi")
-		b.loops = append(b.loops, "gt", "gi")
-		if !c.AtGroup {
-			b.bind("gi", "unrolled")
-		}
+		b.groups(g)
 		b.split("k", cell*max(c.Flush, 1), "ks", "kk")
 		b.loops = append(b.loops, "ks")
 	} else {

@@ -1,0 +1,388 @@
+package tests
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/native"
+)
+
+var update = flag.Bool("update", false, "rewrite coverage.json")
+
+// manifest holds how many cells there are of each format, family, target and use. A
+// cell that disappears is a change to it.
+const manifest = "coverage.json"
+
+// variants are formats besides the built-in ones: what a name can add to a format.
+var variants = []string{"w2-tensor-f16", "w2-g32", "w3-g48-f32-m", "w4-g128-bf16", "w4-g32-z", "w4-g32-i8-s256-m", "ternary-g160-f16"}
+
+// tabled are the variants that are computed by tables too.
+var tabled = []string{"w2-g32", "w3-g48-f32-m", "w4-g32-z"}
+
+// six is a codebook of random levels.
+var six = format.Weight{Name: "six", Bits: 3, Levels: []int{-90, -31, -8, 5, 27, 101}, Per: format.PerRow, Scale: format.F32}
+
+// coverFormats are the formats of the table.
+func coverFormats(t *testing.T) []format.Weight {
+	out := []format.Weight{six}
+	for _, name := range append(format.Names(), variants...) {
+		w, err := format.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// coverFamilies say which ways to compute apply to a format. Digits is how tables are
+// indexed, "" without tables; parts are the codes of indices, of tables of bytes or
+// of 16 bits.
+var coverFamilies = []struct {
+	name, digits string
+	parts        func(w format.Weight, bytes bool) [][]int
+}{
+	{"dot", "", func(_ format.Weight, bytes bool) [][]int { return map[bool][][]int{false: {nil}}[bytes] }},
+	{"bits", ir.DigitBits, planeParts},
+	{"signs", ir.DigitSigns, planeParts},
+	{"codes", ir.DigitCodes, codeParts},
+	{"levels", ir.DigitLevels, levelParts},
+}
+
+func planeParts(_ format.Weight, bytes bool) [][]int {
+	if bytes {
+		return [][]int{{4}}
+	}
+	return [][]int{{4}, {5, 5, 6}}
+}
+
+// codeParts are indices of 3 to 64 entries, or if they have bits to spare at least 16.
+// Those of tables of 16 bits fill words of 16 bits.
+func codeParts(w format.Weight, bytes bool) (out [][]int) {
+	for g := 1; g*w.Bits <= 6; g++ {
+		n := 16/w.Bits - 2*g
+		switch {
+		case w.Bits*g < 4 && (g > 1 || w.Bits < 3):
+		case bytes || 16%(w.Bits*g) == 0:
+			out = append(out, []int{g})
+		case 16%w.Bits == 0 && n > 0:
+			out = append(out, []int{g, g, n})
+		}
+	}
+	return out
+}
+
+// levelParts are indices of at most 256 entries that take fewer bits than codes.
+// Those of tables of 16 bits fill words of 16 bits but for one.
+func levelParts(w format.Weight, bytes bool) (out [][]int) {
+	for g := 2; g < 8; g++ {
+		_, bits, err := format.JoinCodes(len(w.Levels), g, 0)
+		switch {
+		case err != nil || bits >= g*w.Bits:
+		case bytes || bits == 8:
+			out = append(out, []int{g})
+		case bits == 5:
+			out = append(out, []int{g, g, g})
+		}
+	}
+	return out
+}
+
+// uses are columns of products, and the widths of column blocks that kernels for
+// them may have, the best one first.
+var uses = []struct {
+	name string
+	n    int
+	cols []int
+}{
+	{"GEMV", 1, []int{1}},
+	{"N=3", 3, []int{3, 1}},
+	{"N=64", 64, []int{4, 2, 1}},
+}
+
+// cell is one entry of the table.
+type cell struct {
+	p      ir.Problem
+	family string
+	digits string
+	parts  []int
+	low    int // of QuantizeTable
+	target lower.Target
+	use    int
+	k      *native.Kernel
+	err    error
+}
+
+func (c *cell) String() string {
+	return fmt.Sprintf("%v %s %v, %s, %s", c.p.Weight, c.family, c.parts, name(c.target), uses[c.use].name)
+}
+
+// cells lists what applies.
+func cells(t *testing.T, targets []lower.Target) (out []*cell) {
+	for _, w := range coverFormats(t) {
+		for _, f := range coverFamilies {
+			for _, low := range []int{0, 8} {
+				for _, parts := range f.parts(w, low > 0) {
+					c := cell{p: ir.Problem{Weight: w}, family: f.name, digits: f.digits, parts: parts, low: low}
+					if low > 0 {
+						c.family += " split"
+					}
+					if c.applies() {
+						out = append(out, c.everywhere(targets)...)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// everywhere is c on all targets, for all uses.
+func (c cell) everywhere(targets []lower.Target) (out []*cell) {
+	for _, target := range targets {
+		for use := range uses {
+			x := c
+			x.target, x.use = target, use
+			out = append(out, &x)
+		}
+	}
+	return out
+}
+
+// applies says that a product by tables is one: of at most 16 levels, whose entries
+// are at most 16 bits, with indices that fill groups. Of formats that are not by rows
+// only a few of the variants have them here.
+func (c cell) applies() bool {
+	w := c.p.Weight
+	if c.digits == "" {
+		return true
+	}
+	d, err := ir.Decompose(w, c.digits, c.parts...)
+	if err != nil || len(w.Levels) > 16 || w.Per == format.PerGroup && w.Group%d.Digits() != 0 {
+		return false
+	}
+	tables := ir.Tables{Decomposition: d, Elem: format.I16, Low: c.low}
+	return tables.Check() == nil && (w.Per == format.PerRow || slices.Contains(tabled, w.String()))
+}
+
+// choices are schedules for a cell, the best one first: those that need fewer
+// registers follow.
+func (c *cell) choices() (out []search.Choice) {
+	for _, cols := range uses[c.use].cols {
+		for lanes := c.target.Machine().VecBits / 32; lanes >= 4; lanes /= 2 {
+			x := search.Choice{Lanes: lanes, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Map: "dense", RecordRows: true,
+				Value: "affine", Hoist: "flush", Dot: 4, Cols: cols, Scale: "end"}
+			if g := c.p.GroupK(); g > 0 && c.p.Weight.Unit()/g > 4 {
+				x.AtGroup = true
+			}
+			if c.digits == "" {
+				out = append(out, c.dots(x)...)
+				continue
+			}
+			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Low: c.low, Along: 1}
+			wide := x
+			table := *x.Table
+			table.Narrow, wide.Table, wide.Lanes = true, &table, 2*lanes
+			out = append(out, wide, x)
+		}
+	}
+	return out
+}
+
+// dots are the ways of the family of dot products.
+func (c *cell) dots(x search.Choice) []search.Choice {
+	w, fields := c.p.Weight, search.CellFields(c.p.Weight)
+	for g := c.p.GroupK(); g > 0 && x.RowFields < fields && g%(4*fields/x.RowFields) != 0; {
+		x.RowFields *= 2
+	}
+	if _, _, affine := w.Affine(); !affine {
+		x.Value = "lookup"
+	}
+	none := x
+	none.Hoist = "none"
+	return []search.Choice{x, none}
+}
+
+// compile takes the first choice that has a kernel.
+func (c *cell) compile() {
+	for _, x := range c.choices() {
+		k, err := native.Compile(c.target, c.p, x.Trace(c.p))
+		if err == nil {
+			c.k, c.err = k, nil
+			return
+		}
+		if c.err == nil {
+			c.err = err
+		}
+	}
+}
+
+// coverCase is a product and its result by the definition.
+type coverCase struct {
+	*check.Case
+	want []float32
+}
+
+// coverCases are products of p of odd sizes, for each use: of all kinds of inputs, or
+// of many columns one with a kind for each column in turn.
+func coverCases(p ir.Problem) (out [][]coverCase) {
+	rng := rand.New(rand.NewSource(1))
+	k := 163
+	if w := p.Weight; w.Per == format.PerGroup {
+		k = w.Unit() * 3
+	}
+	const m = 37
+	for _, u := range uses {
+		var all []coverCase
+		if u.n > 3 {
+			c := check.New(rng, p, m, u.n, k, check.Uniform)
+			for j := range c.Act {
+				one := check.New(rng, p, m, 1, k, check.Kind(j)%(check.NotFinite+1))
+				c.Act[j], c.Scale[j] = one.Act[0], one.Scale[0]
+			}
+			out = append(out, []coverCase{{c, c.Naive()}})
+			continue
+		}
+		for kind := check.Uniform; kind <= check.NotFinite; kind++ {
+			c := check.New(rng, p, m, u.n, k, kind)
+			all = append(all, coverCase{c, c.Naive()})
+		}
+		out = append(out, all)
+	}
+	return out
+}
+
+// TestCoverage runs every family on every format that it applies to, on every target,
+// for one column, a few and many: each has a kernel, which equals the definition bit
+// for bit. coverage.json holds their number; -update rewrites it.
+func TestCoverage(t *testing.T) {
+	all := cells(t, native.Targets(t))
+	if testing.Short() {
+		all = slices.DeleteFunc(all, func(c *cell) bool { return c.use != 1 })
+	}
+	work := make(chan *cell)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for c := range work {
+				c.compile()
+			}
+		})
+	}
+	for _, c := range all {
+		work <- c
+	}
+	close(work)
+	wg.Wait()
+	cases := map[string][][]coverCase{}
+	for batch := range slices.Chunk(all, 12*batchSize) {
+		runCells(t, batch, cases)
+	}
+	counted := countCells(all)
+	t.Log("\n" + counted.table())
+	if !testing.Short() {
+		counted.compare(t)
+	}
+}
+
+// runCells assembles and runs what was compiled.
+func runCells(t *testing.T, batch []*cell, cases map[string][][]coverCase) {
+	ks := map[string][]*native.Kernel{}
+	target := map[string]lower.Target{}
+	for _, c := range batch {
+		if c.err != nil {
+			t.Errorf("%v: no kernel: %v", c, c.err)
+			continue
+		}
+		ks[name(c.target)] = append(ks[name(c.target)], c.k)
+		target[name(c.target)] = c.target
+	}
+	for name, ks := range ks {
+		unload, err := native.Assemble(target[name], ks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unload()
+	}
+	for _, c := range batch {
+		if c.err != nil {
+			continue
+		}
+		if cases[c.p.Weight.Name] == nil {
+			clear(cases) // formats follow each other
+			cases[c.p.Weight.Name] = coverCases(c.p)
+		}
+		for i, x := range cases[c.p.Weight.Name][c.use] {
+			got, err := x.Run(c.k.Kernel, c.k.Call)
+			if err == nil {
+				err = check.Compare(got, x.want, x.M)
+			}
+			if err != nil {
+				c.err = err
+				t.Errorf("%v: m %d n %d k %d, inputs of kind %d: %v", c, x.M, x.N, x.K, i, err)
+				break
+			}
+		}
+	}
+}
+
+// cellCounts are the numbers of cells that hold, by axis.
+type cellCounts map[string]map[string]int
+
+func countCells(all []*cell) cellCounts {
+	out := cellCounts{"format": {}, "family": {}, "target": {}, "use": {}}
+	for _, c := range all {
+		if c.err == nil {
+			out["format"][c.p.Weight.Name]++
+			out["family"][c.family]++
+			out["target"][name(c.target)]++
+			out["use"][uses[c.use].name]++
+		}
+	}
+	return out
+}
+
+func (n cellCounts) table() string {
+	var b strings.Builder
+	for _, axis := range []string{"format", "family", "target", "use"} {
+		for _, what := range slices.Sorted(maps.Keys(n[axis])) {
+			fmt.Fprintf(&b, "%-8s %-24s %d\n", axis, what, n[axis][what])
+		}
+	}
+	return b.String()
+}
+
+// compare compares n with the manifest.
+func (n cellCounts) compare(t *testing.T) {
+	text, err := json.MarshalIndent(n, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, '\n')
+	if *update {
+		if err := os.WriteFile(manifest, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != string(want) {
+		t.Errorf("the numbers of cells differ from %s (-update rewrites it): have\n%s", manifest, text)
+	}
+}
