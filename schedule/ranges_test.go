@@ -46,6 +46,19 @@ func scaled(below int, apart ...string) string {
 	return strings.TrimSuffix(out, ",")
 }
 
+// blocks sums pairs of products along a row in 16 bits: n blocks of 128 elements of K,
+// four fields shifted down from each of 32 bytes, before the sum is widened.
+const blocks = `[{"decompose":{"family":"dot","value":"affine"}},{"hoist_zero":{"at":"init"}},{"bind":{"loop":"n","to":"outer"}},
+{"bind":{"loop":"m","to":"outer"}},{"split":{"loop":"k","by":$RECORD,"into":["ks","kk"]}},{"split":{"loop":"kk","by":128,"into":["u","ku"]}},
+{"split":{"loop":"ku","by":32,"into":["f","kx"]}},{"split":{"loop":"kx","by":2,"into":["x","j"]}},
+{"bind":{"loop":"f","to":"unrolled"}},{"bind":{"loop":"x","to":"vector"}},{"tensorize":{"loop":"j","to":"dot2"}},
+{"pack":{"tensor":"codes","order":["m","ks","u","x","j"],"fields":["f"],"map":"dense"}},
+{"rfactor":{"loop":"x"}},{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}]`
+
+func blocksTrace(t testing.TB, n int) schedule.Trace {
+	return parse(t, strings.ReplaceAll(blocks, "$RECORD", fmt.Sprint(128*n)))
+}
+
 func pairsTrace(t testing.TB, bits, n int, order, accumulators string) schedule.Trace {
 	cell := 4 * 8 / bits
 	return parse(t, strings.NewReplacer("$RECORD", fmt.Sprint(n*cell), "$CELL", fmt.Sprint(cell), "$ORDER", order, "$ACCUMULATORS", accumulators).Replace(pairs))
@@ -147,6 +160,10 @@ func TestRanges(t *testing.T) {
 		{"fields apart, 10 cells", "w2", 0, pairsTrace(t, 2, 10, usual, scaled(4, "f")), nil},
 		{"fields apart, 11 cells", "w2", 0, pairsTrace(t, 2, 11, usual, scaled(4, "f")),
 			&schedule.Overflow{What: "accumulator acc4", Type: "i16", Bound: 33528, Limit: i16, Terms: 22, Value: 3, Shift: 2, Act: 127}},
+		// A block adds 4 pairs of 2 * 127: 16 * 4 * 508 = 32512.
+		{"16 blocks along a row", "ternary", 0, blocksTrace(t, 16), nil},
+		{"32 blocks along a row", "ternary", 0, blocksTrace(t, 32),
+			&schedule.Overflow{What: "accumulator acc2", Type: "i16", Bound: 65024, Limit: i16, Terms: 256, Value: 2, Act: 127}},
 		// A saturating pair: 2 * 3 * 127 * 2^6 = 48768.
 		{"pair", "w2", 0, pairsTrace(t, 2, 1, usual, scaled(8)),
 			&schedule.Overflow{What: "a pair of products", Type: "i16", Bound: 48768, Limit: i16, Terms: 2, Value: 3, Shift: 6, Act: 127}},
@@ -223,34 +240,43 @@ func worst(p ir.Problem, k int) *check.Case {
 }
 
 // TestLimit runs kernels at the edge of their ranges: an accepted one is exact, and
-// a refused one, compiled as if weights were smaller, is not.
+// a refused one, compiled as if weights were smaller, is not, for the inputs that the
+// refusal has.
 func TestLimit(t *testing.T) {
-	w2 := problem(t, "w2")
-	half := ir.Problem{Weight: format.Weight{Name: "half", Bits: 2, Levels: []int{-2, -1}, Per: format.PerRow, Scale: format.F32}}
 	for _, c := range []struct {
-		name  string
-		order string
-		acc   string
-		cells int
-		fits  bool
+		name, weight string
+		trace        schedule.Trace
+		fits         bool
 	}{
-		{"5 cells", usual, scaled(4), 5, true},
-		{"6 cells", usual, scaled(4), 6, false},
-		{"10 cells, fields outside", fieldsOutside, scaled(4), 10, true},
-		{"11 cells, fields outside", fieldsOutside, scaled(4), 11, false},
-		{"10 cells, fields apart", usual, scaled(4, "f"), 10, true},
-		{"11 cells, fields apart", usual, scaled(4, "f"), 11, false},
+		{"5 cells", "w2", pairsTrace(t, 2, 5, usual, scaled(4)), true},
+		{"6 cells", "w2", pairsTrace(t, 2, 6, usual, scaled(4)), false},
+		{"10 cells, fields outside", "w2", pairsTrace(t, 2, 10, fieldsOutside, scaled(4)), true},
+		{"11 cells, fields outside", "w2", pairsTrace(t, 2, 11, fieldsOutside, scaled(4)), false},
+		{"10 cells, fields apart", "w2", pairsTrace(t, 2, 10, usual, scaled(4, "f")), true},
+		{"11 cells, fields apart", "w2", pairsTrace(t, 2, 11, usual, scaled(4, "f")), false},
+		{"16 blocks", "ternary", blocksTrace(t, 16), true},
+		{"32 blocks", "ternary", blocksTrace(t, 32), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			k, err := schedule.Compile(half, pairsTrace(t, 2, c.cells, c.order, c.acc))
+			p := problem(t, c.weight)
+			least := p.Weight.Levels[0]
+			smaller := ir.Problem{Weight: format.Weight{Name: "smaller", Bits: p.Weight.Bits, Levels: []int{least, least + 1}, Per: format.PerRow, Scale: format.F32}}
+			k, err := schedule.Compile(smaller, c.trace)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = schedule.Compile(w2, k.Trace)
-			if (err == nil) != c.fits {
+			_, err = schedule.Compile(p, c.trace)
+			var over *schedule.Overflow
+			if errors.As(err, &over) == c.fits || (err == nil) != c.fits {
 				t.Fatal(err)
 			}
-			x := worst(w2, 1000)
+			x := worst(p, 4096)
+			if over != nil {
+				top := x.Source.Codes[0]
+				if over.Value != p.Weight.Levels[top]-least || over.Act != 127 {
+					t.Fatalf("%v: the largest weight is %d", over, p.Weight.Levels[top]-least)
+				}
+			}
 			got, err := evaluate(x, k)
 			if err != nil {
 				t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
@@ -296,6 +297,32 @@ func TestCoverage(t *testing.T) {
 	t.Log("\n" + counted.table())
 	if !testing.Short() {
 		counted.compare(t)
+	}
+}
+
+// TestCoverageArm runs a cell of each family on an emulated Arm CPU: that of ternary
+// weights with the longest indices.
+func TestCoverageArm(t *testing.T) {
+	target := arm64.ByName("dotprod")
+	longest := map[string]*cell{}
+	for _, c := range cells(t, []lower.Target{target}) {
+		if c.p.Weight.Name == "ternary" && uses[c.use].n == 3 {
+			longest[c.family] = c
+		}
+	}
+	for _, family := range slices.Sorted(maps.Keys(longest)) {
+		t.Run(family, func(t *testing.T) {
+			t.Parallel()
+			c := longest[family]
+			if c.compile(); c.err != nil {
+				t.Fatal(c.err)
+			}
+			arm := &armRun{target: target, k: c.k}
+			for kind, x := range coverCases(c.p)[c.use] {
+				arm.add(t, fmt.Sprintf("%v, inputs of kind %d", c, kind), x.Case, x.want)
+			}
+			arm.run(t)
+		})
 	}
 }
 
