@@ -32,10 +32,10 @@ var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, form
 // float32, padded with zeros to a multiple of the kernel's PadK. Act (int8),
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
 // Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element;
-// Table receives the tables of the row, if the kernel makes any. All arrays that hold
-// one element per group have room for 64 elements more, and Act and Wide are zero from
-// K up to PadK when the kernel is called. Count[i] is
-// ceil(K / the kernel's CountDiv[i]).
+// Table receives the tables of the row, if the kernel makes any. Act and Wide are zero
+// from K up to PadK when the kernel is called. Count[i] is ceil(K / the kernel's
+// CountDiv[i]); if one of them is rounded up, all arrays that hold one element per
+// group have room for 64 elements more, else the kernel writes none but those of K.
 type PrepareArgs struct {
 	X                   unsafe.Pointer
 	Act, Sums, ActScale unsafe.Pointer

@@ -119,14 +119,17 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 }
 
 // fakePrepare does what the assembly for s and f must do, and writes over all the
-// room it is given.
+// room it is given. Its last count is K.
 func fakePrepare(s *Spec, f Prepare) func(*PrepareArgs) {
 	return func(a *PrepareArgs) {
-		n := int(a.Count[0]) * f.CountDiv[0]
+		n, extra := int(a.Count[0])*f.CountDiv[0], room
+		if n == int(a.Count[1]) {
+			extra = 0
+		}
 		x := unsafe.Slice((*float32)(a.X), n)
 		codes := unsafe.Slice((*byte)(a.Act), n)
-		sums := unsafe.Slice((*int32)(a.Sums), groupsOf(n, s.groupK())+room)
-		scales := unsafe.Slice((*uint32)(a.ActScale), groupsOf(n, s.Act.Group)+room)
+		sums := unsafe.Slice((*int32)(a.Sums), groupsOf(n, s.groupK())+extra)
+		scales := unsafe.Slice((*uint32)(a.ActScale), groupsOf(n, s.Act.Group)+extra)
 		for _, p := range []unsafe.Pointer{a.Amax, a.Finite, a.Inv} {
 			for i := range scales {
 				*at[int32](p, 4*i) = -1
@@ -160,7 +163,7 @@ func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) 
 			v.Kernels = append(v.Kernels, k)
 		}
 		if i%2 == 0 {
-			v.Prepare = &Prepare{Name: "prep", PadK: 3 * recordK, CountDiv: []int{3 * recordK}}
+			v.Prepare = &Prepare{Name: "prep", PadK: 3 * recordK, CountDiv: []int{3 * recordK, 1}}
 			v.Prepare.Fn = fakePrepare(s, *v.Prepare)
 		}
 		s.Variants = append(s.Variants, v)
