@@ -193,20 +193,7 @@ func (b *builder) along() {
 		x = c.Lanes
 	}
 	cell := 4 * f * x
-	if g := b.p.GroupK(); g > 0 {
-		b.groups(g)
-		b.split("k", cell*max(c.Flush, 1), "ks", "kk")
-		b.loops = append(b.loops, "ks")
-	} else {
-		b.split("k", cell*c.Cells, "kt", "kc")
-		b.split("kc", cell*max(c.Flush, 1), "ks", "kk")
-		b.loops = append(b.loops, "kt", "ks")
-	}
-	b.split("kk", cell, "u", "ku")
-	b.loops = append(b.loops, "u")
-	if !c.Serial {
-		b.bind("ks", "unrolled")
-	}
+	b.cellLoops(cell)
 	b.bind("u", "unrolled")
 	b.split("ku", 4*x, "f", "kx")
 	b.bind("f", "unrolled")
@@ -247,6 +234,26 @@ func (b *builder) groups(g int) {
 	}
 	if !b.c.AtGroup || inner <= mostGroups {
 		b.bind("gi", "unrolled")
+	}
+}
+
+// cellLoops: the loops down to one cell, ku; a record kt or a group is ks times the
+// cells u of a sum.
+func (b *builder) cellLoops(cell int) {
+	c := b.c
+	if g := b.p.GroupK(); g > 0 {
+		b.groups(g)
+		b.split("k", cell*max(c.Flush, 1), "ks", "kk")
+		b.loops = append(b.loops, "ks")
+	} else {
+		b.split("k", cell*c.Cells, "kt", "kc")
+		b.split("kc", cell*max(c.Flush, 1), "ks", "kk")
+		b.loops = append(b.loops, "kt", "ks")
+	}
+	b.split("kk", cell, "u", "ku")
+	b.loops = append(b.loops, "u")
+	if !c.Serial {
+		b.bind("ks", "unrolled")
 	}
 }
 

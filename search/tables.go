@@ -111,22 +111,8 @@ func (b *builder) lanes(more ...string) []string {
 
 // units: the loops over K. k = record kt, ks, units u of a sum, fields f, lanes q.
 func (b *builder) units() {
-	c, t, w := b.c, b.c.Table, b.p.Weight
-	cell := t.fields(w) * t.Along
-	if g := b.p.GroupK(); g > 0 {
-		b.groups(g)
-		b.split("k", cell*max(c.Flush, 1), "ks", "kk")
-		b.loops = append(b.loops, "ks")
-	} else {
-		b.split("k", cell*c.Cells, "kt", "kc")
-		b.split("kc", cell*max(c.Flush, 1), "ks", "kk")
-		b.loops = append(b.loops, "kt", "ks")
-	}
-	b.split("kk", cell, "u", "ku")
-	b.loops = append(b.loops, "u")
-	if !c.Serial {
-		b.bind("ks", "unrolled")
-	}
+	c, t := b.c, b.c.Table
+	b.cellLoops(t.fields(b.p.Weight) * t.Along)
 	if !c.Serial || t.Bytes {
 		b.bind("u", "unrolled")
 	}
