@@ -22,8 +22,8 @@ func (v *vectorizer) unjoin(p *format.Part, word int, stored func(int) (vir.Reg,
 
 // lookBytes looks bytes x up in a table of at most 128 entries, a power of two.
 func (v *vectorizer) lookBytes(x vir.Reg, table []byte) vir.Reg {
-	op := map[int]vir.Op{16: vir.OpLookup16, 32: vir.OpLookup32, 64: vir.OpLookup64, 128: vir.OpLookup128}[max(len(table), 16)]
-	return v.lookTable(x, op, max(len(table), 16), table)
+	n := max(len(table), 16)
+	return v.lookTable(x, vir.Lookup(n, false), n, table)
 }
 
 // lookTable applies a lookup of n entries to x in a table that is repeated.

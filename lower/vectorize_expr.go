@@ -248,14 +248,9 @@ func (v *vectorizer) pair(e ir.Read) (t *temp, which int, err error) {
 	return nil, 0, nil
 }
 
-var lookups = map[int]vir.Op{16: vir.OpLookup16, 32: vir.OpLookup32, 64: vir.OpLookup64, 128: vir.OpLookup128}
-
-// lookupsMod ignore the bits of an index beyond their table.
-var lookupsMod = map[int]vir.Op{16: vir.OpLookup16Mod, 32: vir.OpLookup32Mod, 64: vir.OpLookup64Mod, 128: vir.OpLookup128Mod}
-
 func (v *vectorizer) lookup(e ir.Lookup) (vir.Reg, error) {
-	op, ok := lookups[len(e.Table)]
-	if !ok || e.T.Bits() != 8 {
+	op := vir.Lookup(len(e.Table), false)
+	if op == vir.OpInvalid || e.T.Bits() != 8 {
 		return 0, refuse(e.String(), "no lookup of %d entries of %v", len(e.Table), e.T)
 	}
 	idx, err := v.vec(e.X)

@@ -187,19 +187,19 @@ func (v *vectorizer) entry(e ir.Read, b *nest.Buffer) (vir.Reg, error) {
 		offsets[i] = (p.Byte - low) / e.T.Elem.Bytes()
 		most = max(most, offsets[i])
 	}
-	ops := lookups
+	mod := false // the index may have bits beyond its table
 	switch {
 	case most > 0:
 		if size, x, err = v.oneTable(e, x, have, size, offsets, most); err != nil {
 			return 0, err
 		}
 	case have == int64(size-1):
-		ops = lookupsMod
+		mod = true
 	case have >= 0:
 		x = v.op(v.typeOf(x), vir.OpAnd, 0, x, v.splat(v.typeOf(x), have))
 	}
 	mem.Off += low - pos[0].Byte
-	return v.lookupIn(e, ops, x, size, mem)
+	return v.lookupIn(e, mod, x, size, mem)
 }
 
 // indexBits is an index whose bits outside have are anything; have is -1 if it is
@@ -250,13 +250,13 @@ func (v *vectorizer) oneTable(e ir.Read, x vir.Reg, have int64, entries int, off
 //	v3 = lookup128mod v0 table+128
 //	v4 = shl v0 8                    of 16 bits: bit 7 goes to the top
 //	v5 = selmsb v4 v3 v2
-func (v *vectorizer) lookupIn(e ir.Read, ops map[int]vir.Op, x vir.Reg, size int, mem vir.Mem) (vir.Reg, error) {
+func (v *vectorizer) lookupIn(e ir.Read, mod bool, x vir.Reg, size int, mem vir.Mem) (vir.Reg, error) {
 	t := vir.Type{Elem: e.T.Elem, Lanes: v.width()}
 	index := v.typeOf(x)
 	if index.Elem.Bits() != t.Elem.Bits() {
 		return 0, refuse(e.T.Name, "no lookup of entries of %v by %v", t.Elem, index.Elem)
 	}
-	if op, ok := ops[size]; ok {
+	if op := vir.Lookup(size, mod); op != vir.OpInvalid {
 		return v.op(t, op, 0, x, v.tableAt(mem, t, size)), nil
 	}
 	if size != 256 {
