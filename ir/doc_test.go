@@ -76,8 +76,9 @@ func TestDocGraphs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for heading, g := range map[string]*Graph{
-		"The product":   Matmul(Problem{Weight: weight(t, "w2-g32"), Act: format.Act{Group: 16}}),
-		"Lookup tables": lut,
+		"The product":        Matmul(Problem{Weight: weight(t, "w2-g32"), Act: format.Act{Group: 16}}),
+		"Activations in f32": Matmul(floatProblem(t, "w1", 0)),
+		"Lookup tables":      lut,
 	} {
 		if !strings.Contains(section(t, heading), "```\n"+g.String()+"```\n") {
 			t.Errorf("docs/ir.md, %s, does not have\n%s", heading, g)

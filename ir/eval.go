@@ -70,6 +70,9 @@ func EvalExpr(e Expr, env Env) (int64, error) {
 		if v < 0 || v >= int64(len(e.Table)) {
 			return 0, fmt.Errorf("ir: index %d of a table of %d", v, len(e.Table))
 		}
+		if e.T == format.F32 {
+			return f32bits(float32(e.Table[v])), nil
+		}
 		return Wrap(e.T, int64(e.Table[v])), nil
 	case Unary:
 		v, err := EvalExpr(e.X, env)

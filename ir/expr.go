@@ -88,7 +88,7 @@ type Cast struct {
 	X Expr
 }
 
-// Lookup is Table[X] as a T. X must be within the table.
+// Lookup is Table[X] as a T, of an f32 the nearest value. X must be within the table.
 type Lookup struct {
 	Table []int
 	T     format.DType

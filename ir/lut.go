@@ -180,6 +180,9 @@ func lutGraph(p Problem, d Decomposition, digit digitOf) (*Graph, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if p.Act.Floats() {
+		return nil, lutError(p.Weight, "the sums of f32 activations have an order, which only Matmul has")
+	}
 	if err := d.checkParts(p.Weight); err != nil {
 		return nil, err
 	}

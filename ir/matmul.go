@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -12,22 +13,31 @@ const DefaultMaxK = 131072
 
 // Problem is one mixed-precision product: C[n][m] = sum over k of A[n][k]*W[m][k].
 // M, N and K are run-time values; MaxK bounds K in the proofs of exactness.
+// Activations are int8 codes with scales, or as Act says f32.
 type Problem struct {
 	Weight format.Weight `json:"weight"`
 	Act    format.Act    `json:"act"`
 	MaxK   int           `json:"max_k,omitempty"`
 }
 
+// Name is the format of the weights, with f32 activations marked: "w4-g32", "w1-f32act".
+func (p Problem) Name() string {
+	if p.Act.Floats() {
+		return p.Weight.Name + FloatSuffix
+	}
+	return p.Weight.Name
+}
+
+// FloatSuffix marks products with f32 activations in names.
+const FloatSuffix = "-f32act"
+
 // Validate reports what makes p impossible, naming the field.
 func (p Problem) Validate() error {
 	if err := p.Weight.Validate(); err != nil {
 		return err
 	}
-	switch g := p.Act.Group; {
-	case g < 0 || g%16 != 0 || g > 1<<16:
-		return fmt.Errorf("activation group %d: want 0 (one scale per row) or a multiple of 16 up to 65536", g)
-	case g > 0 && p.Weight.Per == format.PerGroup && p.Weight.Group%g != 0:
-		return fmt.Errorf("activation group %d does not divide the weight group %d", g, p.Weight.Group)
+	if err := p.Act.Fits(p.Weight); err != nil {
+		return err
 	}
 	if p.MaxK < 0 || p.MaxK > 1<<24 {
 		return fmt.Errorf("max_k %d: want at most %d", p.MaxK, 1<<24)
@@ -64,7 +74,8 @@ func block(g int) int {
 
 // Tensors of a product, by the names every later stage uses.
 type Tensors struct {
-	Codes, Act, Sums, ActScale             *Tensor
+	Codes, Act                             *Tensor
+	Sums, ActScale                         *Tensor // nil if activations are f32
 	Scales, Zeros, Mins, Supers, SuperMins *Tensor // nil if the format has none
 }
 
@@ -74,10 +85,13 @@ type Tensors struct {
 // read as the u16 of its bits.
 func (p Problem) Tensors() Tensors {
 	t := Tensors{
-		Codes:    &Tensor{Name: "codes", Elem: format.U8, Dims: []string{"m", "k"}},
-		Act:      &Tensor{Name: "act", Elem: format.I8, Dims: []string{"n", "k"}},
-		Sums:     &Tensor{Name: "sums", Elem: format.I32, Dims: []string{"n", "k"}, Block: block(p.GroupK())},
-		ActScale: &Tensor{Name: "ascale", Elem: format.F32, Dims: []string{"n", "k"}, Block: block(p.Act.Group)},
+		Codes: &Tensor{Name: "codes", Elem: format.U8, Dims: []string{"m", "k"}},
+		Act:   &Tensor{Name: "act", Elem: format.F32, Dims: []string{"n", "k"}},
+	}
+	if !p.Act.Floats() {
+		t.Act.Elem = format.I8
+		t.Sums = &Tensor{Name: "sums", Elem: format.I32, Dims: []string{"n", "k"}, Block: block(p.GroupK())}
+		t.ActScale = &Tensor{Name: "ascale", Elem: format.F32, Dims: []string{"n", "k"}, Block: block(p.Act.Group)}
 	}
 	to := map[string]**Tensor{format.Scales: &t.Scales, format.Zeros: &t.Zeros, format.Mins: &t.Mins,
 		format.Supers: &t.Supers, format.SuperMins: &t.SuperMins}
@@ -103,11 +117,14 @@ func (t Tensors) Shared() []*Tensor {
 }
 
 // AllK is the expression of the element of K that stage axes g and k stand for.
-func (p Problem) AllK() Expr {
+func (p Problem) AllK() Expr { return p.at(Axis{"k"}) }
+
+// at is element k of group g.
+func (p Problem) at(k Expr) Expr {
 	if g := p.GroupK(); g > 0 {
-		return Binary{Add, Binary{Mul, Axis{"g"}, I32(g)}, Axis{"k"}}
+		return Binary{Add, Binary{Mul, Axis{"g"}, I32(g)}, k}
 	}
-	return Axis{"k"}
+	return k
 }
 
 // FirstK is the expression of the first element of K of group g.
@@ -127,48 +144,103 @@ func (p Problem) FirstK() Expr {
 // scale = super * f32(sub-scale) and min likewise. Every product and difference is
 // rounded to f32 before the add, then every NaN made canonical. Without groups
 // there is one g.
+//
+// Of f32 activations, F = Act.Float products at a time are added before the rest:
+//
+//	sum[n, m, g] f32 = sum over j, ascending, of sum over i < F, ascending, of levels[codes[m, gG+jF+i]] * act[n, gG+jF+i]
+//	out[n, m]    f32 = sum over g, ascending, of sum * scale
+//
+// each product and sum rounded.
 func Matmul(p Problem) *Graph {
-	t, k := p.Tensors(), p.AllK()
+	t := p.Tensors()
 	n, m := Dim{Name: "n", Run: "N", Div: 1}, Dim{Name: "m", Run: "M", Div: 1}
-	g, kk := Dim{Name: "g", N: 1}, Dim{Name: "k", Run: "K", Div: 1}
+	g := Dim{Name: "g", N: 1}
 	if p.GroupK() > 0 {
-		g, kk = Dim{Name: "g", Run: "K", Div: p.GroupK()}, Dim{Name: "k", N: p.GroupK()}
+		g = Dim{Name: "g", Run: "K", Div: p.GroupK()}
 	}
-	mk, nk := []Expr{Axis{"m"}, k}, []Expr{Axis{"n"}, k}
-
-	var w Expr = Lookup{p.Weight.Levels, format.I32, Read{t.Codes, mk}}
-	in := append([]*Tensor{t.Codes, t.Scales, t.Act, t.Sums, t.ActScale}, t.Shared()[1:]...)
-	if t.Zeros != nil {
-		w = Binary{Sub, w, Cast{format.I32, Read{t.Zeros, mk}}}
-	}
-	sum := &Tensor{Name: "sum", Elem: format.I32, Dims: []string{"n", "m", "g"}}
+	sum := Stage{Out: &Tensor{Name: "sum", Elem: t.sumType(), Dims: []string{"n", "m", "g"}}, Axes: []Dim{n, m, g}, Combine: Add}
+	sum.Reduce, sum.Body = p.sum()
 	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
 	out := &Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	nm := []Expr{Axis{"n"}, Axis{"m"}}
-	return &Graph{in, []Stage{
-		{Out: sum, Axes: []Dim{n, m, g}, Reduce: []Dim{kk}, Combine: Add,
-			Body: Binary{Mul, w, Cast{format.I32, Read{t.Act, nk}}}},
+	return &Graph{t.inputs(), []Stage{
+		sum,
 		{Out: acc, Axes: []Dim{n, m}, Reduce: []Dim{g}, Combine: Add,
-			Body: p.Scaled(Read{sum, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Super()), p.Least(p.SuperMin()))},
+			Body: p.Scaled(Read{sum.Out, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Super()), p.Least(p.SuperMin()))},
 		{Out: out, Axes: []Dim{n, m}, Body: Unary{CanonNaN, Read{acc, nm}}},
 	}}
 }
 
-// Scaled is what the integer sum of group g adds to the float sum, from the
-// group's Scale and, with minimums, its Least.
+// sumType is that of the sum of a group.
+func (t Tensors) sumType() format.DType {
+	if t.Act.Elem == format.F32 {
+		return format.F32
+	}
+	return format.I32
+}
+
+// inputs lists the tensors of a product.
+func (t Tensors) inputs() []*Tensor {
+	in := []*Tensor{t.Codes, t.Scales, t.Act, t.Sums, t.ActScale}
+	return slices.DeleteFunc(append(in, t.Shared()[1:]...), func(x *Tensor) bool { return x == nil })
+}
+
+// sum is what the sum of a group adds up.
+func (p Problem) sum() (over []Dim, body Expr) {
+	if !p.Act.Floats() {
+		return []Dim{p.inGroup("k", 1)}, p.product(p.AllK())
+	}
+	f := p.Act.Float
+	for i := range f {
+		body = add(body, p.product(p.at(Binary{Add, Binary{Mul, Axis{"j"}, I32(f)}, I32(i)})))
+	}
+	return []Dim{p.inGroup("j", f)}, body
+}
+
+// inGroup counts runs of by elements of a group.
+func (p Problem) inGroup(name string, by int) Dim {
+	if g := p.GroupK(); g > 0 {
+		return Dim{Name: name, N: g / by}
+	}
+	return Dim{Name: name, Run: "K", Div: by}
+}
+
+// product is the product of a level and an activation, of element k.
+func (p Problem) product(k Expr) Expr {
+	t := p.Tensors()
+	code, act := Read{t.Codes, []Expr{Axis{"m"}, k}}, Read{t.Act, []Expr{Axis{"n"}, k}}
+	if p.Act.Floats() {
+		return Binary{Mul, Lookup{p.Weight.Levels, format.F32, code}, act}
+	}
+	var w Expr = Lookup{p.Weight.Levels, format.I32, code}
+	if t.Zeros != nil {
+		w = Binary{Sub, w, Cast{format.I32, Read{t.Zeros, []Expr{Axis{"m"}, k}}}}
+	}
+	return Binary{Mul, w, Cast{format.I32, act}}
+}
+
+// Scaled is what the sum of group g adds to the sum of all, from the group's Scale
+// and, with minimums, its Least.
 func (p Problem) Scaled(sum, scale, least Expr) Expr {
-	term := Binary{Mul, Unary{CvtF32, sum}, scale}
+	if sum.Type() != format.F32 {
+		sum = Unary{CvtF32, sum}
+	}
+	term := Binary{Mul, sum, scale}
 	if !p.Weight.Min {
 		return term
 	}
 	return Binary{Sub, term, least}
 }
 
-// Scale is the scale of weight times that of activation, of group g; super is the
-// super-scale if there are two levels.
+// Scale is the scale of weight times that of activation, if it has one, of group g;
+// super is the super-scale if there are two levels.
 func (p Problem) Scale(super Expr) Expr {
 	t := p.Tensors()
-	return Binary{Mul, times(super, p.f32Of(t.Scales)), Read{t.ActScale, []Expr{Axis{"n"}, p.FirstK()}}}
+	scale := times(super, p.f32Of(t.Scales))
+	if t.ActScale == nil {
+		return scale
+	}
+	return Binary{Mul, scale, Read{t.ActScale, []Expr{Axis{"n"}, p.FirstK()}}}
 }
 
 // Least is what the minimum of group g subtracts, nil without minimums: the
@@ -225,8 +297,12 @@ const TinyAmax = 0x0d800000
 //	act    = round to nearest even of x * (127 / max(amax, 2^-100)), 0 if not finite
 //	sums   = sum of act over each group of p.GroupK()
 //
-// The scale is by multiplication with f32(1/127).
+// The scale is by multiplication with f32(1/127). Of activations that stay f32
+// nothing is computed.
 func PrepareAct(p Problem) *Graph {
+	if p.Act.Floats() {
+		return &Graph{Inputs: []*Tensor{p.raw()}}
+	}
 	t := p.Tensors()
 	n := Dim{Name: "n", Run: "N", Div: 1}
 	group := func(name string, g int) (Dim, Dim, Expr) {
@@ -238,7 +314,7 @@ func PrepareAct(p Problem) *Graph {
 		}
 		return gd, kd, k
 	}
-	x := &Tensor{Name: "x", Elem: format.F32, Dims: []string{"n", "k"}}
+	x := p.raw()
 	perGroup := func(name string, e format.DType) *Tensor {
 		return &Tensor{Name: name, Elem: e, Dims: []string{"n", "k"}, Block: block(p.Act.Group)}
 	}
@@ -277,4 +353,9 @@ func PrepareAct(p Problem) *Graph {
 		{Out: t.Sums, Axes: []Dim{n, g6}, Reduce: []Dim{k6}, Combine: Add,
 			Body: Cast{format.I32, Read{t.Act, []Expr{ng, kk6}}}},
 	}}
+}
+
+// raw is activations as they come.
+func (p Problem) raw() *Tensor {
+	return &Tensor{Name: "x", Elem: format.F32, Dims: []string{"n", "k"}}
 }

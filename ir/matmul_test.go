@@ -237,7 +237,7 @@ func TestProblemRefusals(t *testing.T) {
 		{Problem{Weight: weight(t, "w4"), Act: format.Act{Group: 24}}, "activation group 24: want 0 (one scale per row) or a multiple of 16 up to 65536"},
 		{Problem{Weight: weight(t, "w4"), Act: format.Act{Group: -16}}, "activation group -16: want 0"},
 		{Problem{Weight: weight(t, "w4"), Act: format.Act{Group: 1 << 17}}, "activation group 131072: want 0"},
-		{Problem{Weight: weight(t, "w4-g32"), Act: format.Act{Group: 48}}, "activation group 48 does not divide the weight group 32"},
+		{Problem{Weight: weight(t, "w4-g32"), Act: format.Act{Group: 48}}, "activation group 48: does not divide the weight group 32"},
 		{Problem{Weight: weight(t, "w4"), MaxK: -1}, "max_k -1: want at most 16777216"},
 		{Problem{Weight: weight(t, "w4"), MaxK: 1<<24 + 1}, "max_k 16777217: want at most 16777216"},
 	} {

@@ -55,11 +55,11 @@ func (d Decomposition) counting(w format.Weight) Decomposition {
 // the first part, unit by unit, then those of the next part. A table is stored as
 // entries of Elem. If Low is not 0, an entry is split into two bytes, its lowest Low bits
 // and what is above them: the block has those of all entries of a part (u8) before
-// these (i8).
+// these (i8). Entries of f32 are sums of f32 activations, rounded.
 type Tables struct {
 	Decomposition
 	ByBit    bool         // a digit is a bit of a code, else the code
-	Elem     format.DType // I16
+	Elem     format.DType // I16 or F32
 	Low      int
 	Together int
 }
@@ -133,12 +133,22 @@ func (t *Tables) Value(part, i, entry int) int {
 //	wide[n, k]          i16 = act
 //	table[n, u size + x]    = sum over digits i of the part of x of value[i][x] * wide[n, u Digits + start + i]
 //
-// Of split tables, an element is the low bits of that sum or what is above.
+// Of split tables, an element is the low bits of that sum or what is above. f32
+// activations are added as they are, in ascending order, each product and sum rounded,
+// and every NaN is made canonical:
+//
+//	table[n, u size + x] f32 = canonnan(sum over digits i of the part of x of value[i][x] * x[n, u Digits + start + i])
 func PrepareTables(p Problem, t *Tables) *Graph {
 	g := PrepareAct(p)
-	n, k := Dim{Name: "n", Run: "N", Div: 1}, Dim{Name: "wide.k", Run: "K", Div: 1}
+	n := Dim{Name: "n", Run: "N", Div: 1}
 	u, x := Dim{Name: "table.u", Run: "K", Div: t.Digits()}, Dim{Name: "table.x"}
-	wide := &Tensor{Name: "wide", Elem: format.I16, Dims: []string{"n", "k"}}
+	from := p.raw()
+	if !p.Act.Floats() {
+		k := Dim{Name: "wide.k", Run: "K", Div: 1}
+		from = &Tensor{Name: "wide", Elem: format.I16, Dims: []string{"n", "k"}}
+		g.Stages = append(g.Stages, Stage{Out: from, Axes: []Dim{n, k},
+			Body: Cast{format.I16, Read{p.Tensors().Act, []Expr{Axis{"n"}, Axis{k.Name}}}}})
+	}
 	var of []int // piece of each entry
 	var pieces []Expr
 	for q := range t.Parts {
@@ -146,13 +156,11 @@ func PrepareTables(p Problem, t *Tables) *Graph {
 			for range t.Stored(q) {
 				of = append(of, len(pieces))
 			}
-			pieces = append(pieces, t.half(half, t.entry(q, wide, u, x, len(of)-t.Stored(q))))
+			pieces = append(pieces, t.half(half, t.entry(q, from, u, x, len(of)-t.Stored(q))))
 		}
 	}
 	x.N = len(of)
-	g.Stages = append(g.Stages, Stage{Out: wide, Axes: []Dim{n, k},
-		Body: Cast{format.I16, Read{p.Tensors().Act, []Expr{Axis{"n"}, Axis{k.Name}}}}})
-	out := &Tensor{Name: "table", Elem: format.I16, Dims: []string{"n", "entry"}}
+	out := &Tensor{Name: "table", Elem: t.Elem, Dims: []string{"n", "entry"}}
 	if t.Split() {
 		out.Elem = format.U8
 	}
@@ -203,8 +211,8 @@ func (t *Tables) OutSize() int {
 	return n
 }
 
-// entry is entry x - first of unit u, of 16 bits.
-func (t *Tables) entry(part int, wide *Tensor, u, x Dim, first int) Expr {
+// entry is entry x - first of unit u, of 16 bits or f32.
+func (t *Tables) entry(part int, from *Tensor, u, x Dim, first int) Expr {
 	var sum Expr
 	for i := range t.Parts[part] {
 		values, mask := make([]int, first+t.Stored(part)), true
@@ -213,16 +221,19 @@ func (t *Tables) entry(part int, wide *Tensor, u, x Dim, first int) Expr {
 			mask = mask && values[first+e]>>1 == 0
 		}
 		at := Binary{Add, Binary{Mul, Axis{u.Name}, I32(t.Digits())}, I32(t.Start(part) + i)}
-		var term Expr = Read{wide, []Expr{Axis{"n"}, at}}
-		if mask {
+		var term Expr = Read{from, []Expr{Axis{"n"}, at}}
+		if mask && t.Elem != format.F32 {
 			for x := range values {
 				values[x] = -values[x]
 			}
-			term = Binary{And, term, Lookup{values, format.I16, Axis{x.Name}}}
+			term = Binary{And, term, Lookup{values, t.Elem, Axis{x.Name}}}
 		} else {
-			term = Binary{Mul, term, Lookup{values, format.I16, Axis{x.Name}}}
+			term = Binary{Mul, term, Lookup{values, t.Elem, Axis{x.Name}}}
 		}
 		sum = add(sum, term)
+	}
+	if t.Elem == format.F32 {
+		return Unary{CanonNaN, sum}
 	}
 	return sum
 }
@@ -242,8 +253,25 @@ func (t *Tables) Entry(part, entry int, act func(digit int) int) int {
 	return sum
 }
 
+// FloatEntry is Entry of f32 activations.
+func (t *Tables) FloatEntry(part, entry int, act func(digit int) float32) float32 {
+	sum := float32(0)
+	for i := range t.Parts[part] {
+		term := float32(float32(t.Value(part, i, entry)) * act(t.Start(part)+i))
+		if i == 0 {
+			sum = term
+		} else {
+			sum = float32(sum + term)
+		}
+	}
+	return sum
+}
+
 // Check reports entries that do not fit the type they are stored in.
 func (t *Tables) Check() error {
+	if t.Elem == format.F32 {
+		return nil
+	}
 	for part := range t.Parts {
 		if b := t.Bound(part); b > 1<<15-1 {
 			return fmt.Errorf("entries of part %d reach %d, beyond 16 bits; use fewer digits", part, b)

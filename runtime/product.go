@@ -81,8 +81,9 @@ func (s *Spec) check() error {
 		return s.errorf("spec", "has no layout")
 	case s.LimitK < 1 || s.LimitK > 1<<24:
 		return s.errorf("spec", "limit K is %d; it must be 1 to %d", s.LimitK, 1<<24)
-	case s.Act.Group < 0 || s.Act.Group%16 != 0 || s.Act.Group > 0 && s.Weight.Group%s.Act.Group != 0:
-		return s.errorf("spec", "activation group %d; it must be 0 or a multiple of 16 that divides the weight group %d", s.Act.Group, s.Weight.Group)
+	}
+	if err := s.Act.Fits(s.Weight); err != nil {
+		return s.errorf("spec", "%v", err)
 	}
 	for _, v := range s.Variants {
 		if err := s.checkVariant(v); err != nil {

@@ -72,10 +72,3 @@ type Weight struct {
 	Zero   bool    `json:"zero,omitempty"`  // an int8 zero point per scale
 	Min    bool    `json:"min,omitempty"`   // a minimum per scale, of the same type; with Super an f16 super-minimum too
 }
-
-// Act is how activations are prepared: symmetric int8, |code| <= 127, one f32
-// scale per row of activations (Group 0) or per Group values along K. With a
-// weight Group, the activation Group is 0 or divides it.
-type Act struct {
-	Group int `json:"group"`
-}

@@ -1,0 +1,108 @@
+package format
+
+import (
+	"fmt"
+	"math"
+)
+
+// Act is how activations are prepared: symmetric int8, |code| <= 127, one f32
+// scale per row of activations (Group 0) or per Group values along K. With a
+// weight Group, the activation Group is 0 or divides it.
+//
+// If Float is not 0, activations are not quantized: they stay f32, and so are their
+// sums. Rounding makes the order of a sum part of its meaning: the products of
+// Float neighbours are added first, then what they make to the sum of the group.
+type Act struct {
+	Group int `json:"group"`
+	Float int `json:"float,omitempty"` // 1 to MaxFloat, with Group 0; a weight Group is a multiple of it
+}
+
+// MaxFloat is the largest Act.Float.
+const MaxFloat = 8
+
+// Floats says that activations are f32.
+func (a Act) Floats() bool { return a.Float != 0 }
+
+// The largest tables of f32 activations that FloatAct counts on: entries found by whole
+// codes, and by numbers to the base of the number of levels.
+const (
+	floatCodeBits  = 4
+	floatLevelBits = 5
+)
+
+// FloatAct is how f32 activations are summed for w unless somebody wants it otherwise:
+// as many at once as tables of 16 entries have codes, or of 32 if codes joined to
+// numbers take fewer bits than one by one. It refuses weights whose products with f32
+// activations are not defined or have no such tables.
+func (w Weight) FloatAct() (Act, error) {
+	if err := w.floats(); err != nil {
+		return Act{}, err
+	}
+	for g := MaxFloat; g > 0; g-- {
+		if w.Group%g == 0 && (g*w.Bits <= floatCodeBits || w.joinsFloats(g)) {
+			return Act{Float: g}, nil
+		}
+	}
+	return Act{}, errorf(fmt.Sprintf("weight %q", w.Name), "has %d levels in %d bits; tables of f32 activations are for codes of at most %d bits: quantize the activations", len(w.Levels), w.Bits, floatCodeBits)
+}
+
+// joinsFloats says that numbers of g codes are shorter than the codes, and short enough.
+func (w Weight) joinsFloats(g int) bool {
+	_, bits, err := JoinCodes(len(w.Levels), g, 0)
+	return err == nil && bits <= floatLevelBits && bits < g*w.Bits
+}
+
+// floats refuses weights that sums of activations make up for: they are integers.
+func (w Weight) floats() error {
+	thing := fmt.Sprintf("weight %q", w.Name)
+	switch {
+	case w.Zero:
+		return errorf(thing, "zero points need sums of quantized activations; these are f32")
+	case w.Min:
+		return errorf(thing, "minimums need sums of quantized activations; these are f32")
+	}
+	return nil
+}
+
+// Fits reports what makes a impossible for products with w, or nil.
+func (a Act) Fits(w Weight) error {
+	group := fmt.Sprintf("activation group %d", a.Group)
+	switch g := a.Group; {
+	case g < 0 || g%16 != 0 || g > MaxGroup:
+		return errorf(group, "want 0 (one scale per row) or a multiple of 16 up to %d", MaxGroup)
+	case g > 0 && w.Per == PerGroup && w.Group%g != 0:
+		return errorf(group, "does not divide the weight group %d", w.Group)
+	case !a.Floats():
+		return nil
+	case g > 0:
+		return errorf(group, "f32 activations have no scales; want 0")
+	}
+	sums := fmt.Sprintf("f32 activations summed by %d", a.Float)
+	switch {
+	case a.Float < 0 || a.Float > MaxFloat:
+		return errorf(sums, "want 1 to %d, or 0 for int8", MaxFloat)
+	case w.Group%a.Float != 0:
+		return errorf(sums, "do not fill a weight group of %d", w.Group)
+	}
+	return w.floats()
+}
+
+// FloatError bounds what rounding does to a product of f32 activations with rows of k
+// weights of w: if no partial sum overflows, the canonical result is within
+//
+//	relative * (sum of |weight * activation|) + absolute
+//
+// of the sum of weight * activation in real numbers. A product of weight and activation
+// goes through c roundings, of relative error u = 2^-24 each: those of level *
+// activation, of at most F-1 additions to its neighbours, n/F - 1 to the sum of a group of n,
+// one by the scale and G-1 to the sum of G groups. Together they are at most c u / (1 - c
+// u) (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). Only scaling
+// can underflow: sums of multiples of 2^-149 are exact below 2^-126.
+func (a Act) FloatError(w Weight, k int) (relative, absolute float64) {
+	n, groups := k, 1
+	if w.Group > 0 {
+		n, groups = min(k, w.Group), (k+w.Group-1)/w.Group
+	}
+	c := math.Ldexp(float64(a.Float+(n+a.Float-1)/a.Float+groups-1), -24)
+	return c / (1 - c), math.Ldexp(float64(groups), -149)
+}
