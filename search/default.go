@@ -103,6 +103,10 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 		base.Hoist = "none"
 		u, err = widthUse(p, t, base, cols)
 	}
+	if err != nil && cols == 1 && !base.AtGroup { // or scales that no other group waits for
+		base.AtGroup = true
+		u, err = widthUse(p, t, base, cols)
+	}
 	l.best[cols] = u
 	return u, err
 }

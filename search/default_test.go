@@ -97,10 +97,13 @@ func TestDefaultOfWideTables(t *testing.T) {
 	for c := range 23 {
 		w.Levels = append(w.Levels, c*c*c%251-125)
 	}
-	p := ir.Problem{Weight: w, Act: format.Act{Group: 48}}
-	for _, tg := range amd64.Targets() {
-		if _, err := Default(p, tg); err != nil {
-			t.Error(err)
+	scaled := w
+	scaled.Scale, scaled.Per, scaled.Group, scaled.Super, scaled.Min = format.I8, format.PerGroup, 48, 48, true
+	for _, p := range []ir.Problem{{Weight: w, Act: format.Act{Group: 48}}, {Weight: scaled, Act: format.Act{Group: 16}}} {
+		for _, tg := range amd64.Targets() {
+			if _, err := Default(p, tg); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
