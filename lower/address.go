@@ -11,7 +11,8 @@ import "github.com/tmacc/tmacc/ir/vir"
 // The moving pointer takes the register of the pointer outside if nothing in the
 // loop needs that one and its later users know how far it went (the trip count is
 // a constant, which their distances then account for) or there are none.
-// Otherwise it is a copy.
+// Otherwise it is a copy. A loop over a list has pointers of its own, which every
+// iteration computes from those outside.
 
 // pointer is one value of an address of a buffer: that at the start of an
 // iteration of loop, apart from the offset.
@@ -115,8 +116,9 @@ type addresser struct {
 type addressLoop struct {
 	begin   int
 	gp      int
-	copies  []int // registers of its own pointers
+	own     []int // registers of its own pointers and its list
 	drifted []int // of live pointers, at its begin
+	listed  *GPList
 }
 
 // address assembles the machine operations of k. instr makes those of vector
@@ -219,19 +221,43 @@ func (a *addresser) begin(at int) {
 		o.drifted = append(o.drifted, x.drift)
 	}
 	a.loops = append(a.loops, o)
+	if l.List > 0 {
+		op.List = a.list(o, at)
+		a.k.Ops = append(a.k.Ops, op)
+		return
+	}
 	taken := map[*pointer]bool{}
 	for _, x := range a.ptr.moving[l] {
 		x.gp, x.drift, x.start = x.parent.gp, x.parent.drift, x.parent.drift
 		if !taken[x.parent] && a.inPlace(x, at) {
 			taken[x.parent] = true
 		} else {
-			x.gp = a.take(at)
-			o.copies = append(o.copies, x.gp)
+			x.gp = o.take(a, at)
 			op.Copy = append(op.Copy, GPCopy{Dst: x.gp, Src: x.parent.gp})
 		}
 		a.live = append(a.live, x)
 	}
 	a.k.Ops = append(a.k.Ops, op)
+}
+
+// take gives out a register until the loop ends.
+func (o *addressLoop) take(a *addresser, at int) int {
+	r := a.take(at)
+	o.own = append(o.own, r)
+	return r
+}
+
+// list gives the loop over a list that begins at step at its registers.
+func (a *addresser) list(o *addressLoop, at int) *GPList {
+	l := a.steps[at].loop
+	g := &GPList{Param: l.List - 1, GP: o.take(a, at), Number: o.take(a, at)}
+	for _, x := range a.ptr.moving[l] {
+		x.gp, x.drift = o.take(a, at), x.parent.drift
+		g.At = append(g.At, GPScale{Dst: x.gp, Src: x.parent.gp, Bytes: x.bytes})
+		a.live = append(a.live, x)
+	}
+	o.listed = g
+	return g
 }
 
 // inPlace says whether x, which moves in the loop that begins at step at, may do
@@ -253,6 +279,9 @@ func (a *addresser) end(at int) {
 	op := MOp{Kind: MLoopEnd, Loop: l.ID, GP: o.gp}
 	own := a.live[len(o.drifted):]
 	inPlace := map[*pointer]bool{}
+	if o.listed != nil {
+		op.Adds, own = addTo(op.Adds, o.listed.GP, numberBytes), nil
+	}
 	for _, x := range own {
 		if x.gp == x.parent.gp {
 			inPlace[x.parent] = true
@@ -271,12 +300,15 @@ func (a *addresser) end(at int) {
 		}
 	}
 	a.live = a.live[:len(o.drifted)]
-	for _, gp := range append(o.copies, o.gp) {
+	for _, gp := range append(o.own, o.gp) {
 		a.used[gp] = false
 	}
 	a.k.Ops = append(a.k.Ops, op)
 	a.drop(at)
 }
+
+// numberBytes is the size of a number in a list.
+const numberBytes = 4
 
 func addTo(adds []GPAdd, gp, bytes int) []GPAdd {
 	if bytes == 0 {

@@ -159,7 +159,8 @@ func (m *symbols) step(at int) (int, error) {
 			return 0, fmt.Errorf("loop l%d lost its counter", op.Loop)
 		}
 		if c.off > 1 {
-			return m.begin[len(m.begin)-1] + 1, nil
+			begin := m.begin[len(m.begin)-1]
+			return begin + 1, m.listed(&m.k.Ops[begin])
 		}
 		m.begin = m.begin[:len(m.begin)-1]
 	}
@@ -184,7 +185,34 @@ func (m *symbols) loop(at int) (int, error) {
 	}
 	m.iter[op.Loop] = 0
 	m.begin = append(m.begin, at)
-	return at + 1, nil
+	if l := op.List; l != nil {
+		m.gp[l.GP] = place{l.Param, 0}
+	}
+	return at + 1, m.listed(op)
+}
+
+// listedNumber is what stands at place i of every list.
+func listedNumber(i int) int { return (2*i + 1) % virgen.MaxTrips }
+
+// listed begins an iteration of a loop over a list: it has the number that its list's
+// pointer is at.
+func (m *symbols) listed(op *MOp) error {
+	l := op.List
+	if l == nil {
+		return nil
+	}
+	at := m.gp[l.GP]
+	if at.param != l.Param || at.off%4 != 0 {
+		return fmt.Errorf("loop l%d lost its list", op.Loop)
+	}
+	n := listedNumber(at.off / 4)
+	m.iter[op.Loop] = n
+	m.gp[l.Number] = place{counter, n}
+	for _, s := range l.At {
+		p := m.gp[s.Src]
+		m.gp[s.Dst] = place{p.param, p.off + n*s.Bytes}
+	}
+	return nil
 }
 
 func (m *symbols) instr(op *MOp) error {

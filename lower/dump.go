@@ -29,6 +29,12 @@ func Dump(k *Kernel) string {
 			for _, c := range op.Copy {
 				fmt.Fprintf(&b, ", g%d = g%d", c.Dst, c.Src)
 			}
+			if l := op.List; l != nil {
+				fmt.Fprintf(&b, ", g%d = &%s; each: g%d = number at g%d", l.GP, k.Func.Params[l.Param].Name, l.Number, l.GP)
+				for _, s := range l.At {
+					fmt.Fprintf(&b, ", g%d = g%d + %d*g%d", s.Dst, s.Src, s.Bytes, l.Number)
+				}
+			}
 			b.WriteByte('\n')
 		case MLoopEnd:
 			fmt.Fprintf(&b, "end l%-3d g%d", op.Loop, op.GP)
@@ -98,6 +104,9 @@ func Cost(k *Kernel) []LoopCost {
 		switch {
 		case op.Kind == MLoopBegin:
 			c = &LoopCost{Loop: op.Loop, Overhead: 2}
+			if op.List != nil {
+				c.Overhead += 1 + 2*len(op.List.At)
+			}
 		case op.Kind == MLoopEnd && c != nil:
 			c.Overhead += len(op.Adds)
 			costs = append(costs, *c)

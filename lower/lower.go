@@ -73,7 +73,7 @@ type MKind uint8
 const (
 	MInstr     MKind = iota // a vector instruction
 	MLoadParam              // GP = parameter number Param, a pointer
-	MLoopBegin              // counter GP = Count, read from the parameters if it is one and then <= 0 skips the loop; then GP copies
+	MLoopBegin              // counter GP = Count, read from the parameters if it is one and then <= 0 skips the loop; then GP copies; List
 	MLoopEnd                // GP += Adds; counter--; repeat while > 0
 )
 
@@ -93,11 +93,25 @@ type MOp struct {
 	Param int        // MLoadParam: parameter number
 	Count vir.Extent // MLoopBegin
 	Copy  []GPCopy   // MLoopBegin: pointers that move inside the loop
+	List  *GPList    // MLoopBegin: of a loop over a list, else nil
 	Adds  []GPAdd    // MLoopEnd
 }
 
 // GPCopy copies general register Src to Dst before the first iteration.
 type GPCopy struct{ Dst, Src int }
+
+// GPList reads the numbers of a loop from a list, one u32 per iteration: GP is made
+// parameter number Param before the first; every iteration begins with
+//
+//	Number = u32 at GP
+//	Dst = Src + Number*Bytes, of all At
+type GPList struct {
+	Param, GP, Number int
+	At                []GPScale
+}
+
+// GPScale adds a number times a constant to general register Src.
+type GPScale struct{ Dst, Src, Bytes int }
 
 // GPAdd adds a constant to a general register at the end of an iteration.
 type GPAdd struct{ GP, Bytes int }

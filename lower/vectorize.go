@@ -173,6 +173,9 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	if s.Loop.N == 0 {
 		node.Count = vir.Extent{Param: v.params[nest.CountParam(s.Loop)]}
 	}
+	if by := s.Loop.ListedBy; by != "" && v.vars[by] != 0 {
+		node.Count, node.List = vir.Extent{Param: v.params[nest.ListCountParam]}, 1+v.params[nest.ListParam]
+	}
 	v.vars[s.Loop.Name] = 0
 	v.serial = append(v.serial, &openLoop{s.Loop, node})
 	body, err := v.block(s.Body)

@@ -235,13 +235,19 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	}
 	r := v.loadPeriod(t, n, mem)
 	v.loads[key] = r
-	if n == len(pos) && b.Ahead > 0 {
+	if n == len(pos) && b.Ahead > 0 && !v.listed() {
 		v.prefetch(vir.OpPrefetch, mem, t.Bits()/8, b.Ahead)
 		if b.Far > 0 {
 			v.prefetch(vir.OpPrefetch2, mem, t.Bits()/8, b.Far)
 		}
 	}
 	return r, nil
+}
+
+// listed says that a loop over a list is open: what is ahead of it in memory is not what
+// it reads next.
+func (v *vectorizer) listed() bool {
+	return slices.ContainsFunc(v.serial, func(o *openLoop) bool { return o.node.List > 0 })
 }
 
 // loadPeriod repeats n elements over all lanes of t.

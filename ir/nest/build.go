@@ -74,6 +74,9 @@ func Build(p *Plan) ([]Stmt, error) {
 		if _, twice := b.pos[l.Name]; twice {
 			return nil, refuse(l.Name, "two loops have this name")
 		}
+		if by, around := b.pos[l.ListedBy]; l.ListedBy != "" && (!around || p.Loops[by].Kind != Unrolled || l.N != 0 || l.Kind != Serial) {
+			return nil, refuse(l.Name, "a listed loop is counted at run time, inside the unrolled loop %s", l.ListedBy)
+		}
 		b.pos[l.Name] = i
 	}
 	if err := b.check(); err != nil {

@@ -28,6 +28,9 @@ func Eval(n *Nest, args []Arg) error {
 		if _, ok := m.args[CountParam(l)]; l.N == 0 && l.Kind != Outer && !ok {
 			return fmt.Errorf("nest %s: no parameter %s", n.Name, CountParam(l))
 		}
+		if _, ok := m.args[ListCountParam]; l.ListedBy != "" && !ok {
+			return fmt.Errorf("nest %s: no parameter %s", n.Name, ListCountParam)
+		}
 		if l.Root != "" {
 			m.roots[l.Root] = append(m.roots[l.Root], l)
 		}
@@ -85,9 +88,19 @@ func (m *machine) loop(f *For) error {
 	if f.Loop.Kind == Outer {
 		count = 1
 	}
+	var list []byte
+	if f.Loop.ListedBy != "" && m.vars[f.Loop.ListedBy] != 0 {
+		list, count = m.args[ListParam].Buf, m.args[ListCountParam].Int
+		if len(list) < 4*count {
+			return fmt.Errorf("nest %s: loop %s has a list of %d bytes for %d values", m.n.Name, f.Loop.Name, len(list), count)
+		}
+	}
 	defer delete(m.vars, f.Loop.Name)
 	for i := range count {
 		m.vars[f.Loop.Name] = i
+		if list != nil {
+			m.vars[f.Loop.Name] = int(binary.LittleEndian.Uint32(list[4*i:]))
+		}
 		if err := m.run(f.Body); err != nil {
 			return err
 		}
@@ -97,6 +110,13 @@ func (m *machine) loop(f *For) error {
 
 // CountParam names the parameter that holds the trip count of a run-time loop.
 func CountParam(l Loop) string { return "count." + l.Name }
+
+// Parameters of nests with listed loops: the values that they take, u32 each, and the
+// number of values.
+const (
+	ListParam      = "list"
+	ListCountParam = "count.list"
+)
 
 func (m *machine) indices(index []ir.Expr) ([]int, error) {
 	out := make([]int, len(index))

@@ -30,17 +30,23 @@ var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair"}
 func (k Kind) String() string { return kindNames[k] }
 
 // Loop is one loop. The value of the stage axis Root is the sum over its loops
-// of Coef times the loop variable. N is the trip count, 0 at run time.
+// of Coef times the loop variable. N is the trip count, 0 at run time. While the loop
+// ListedBy, which is around it, is not at 0, a loop of run-time trip count takes the
+// values of a list instead: those of ListParam, as many as ListCountParam says.
 type Loop struct {
 	Name, Root string
 	Coef, N    int
 	Kind       Kind
+	ListedBy   string // "": never
 }
 
 func (l Loop) String() string {
 	n := fmt.Sprint(l.N)
 	if l.N == 0 {
 		n = fmt.Sprintf("%s/%d", strings.ToUpper(l.Root), l.Coef)
+	}
+	if l.ListedBy != "" {
+		n += fmt.Sprintf(", listed if %s", l.ListedBy)
 	}
 	return fmt.Sprintf("%s %s %s", l.Kind, l.Name, n)
 }

@@ -309,6 +309,69 @@ nest out(w, a, out)
 	}
 }
 
+// A listed loop runs over all of K, then, under the loop that lists it, over the numbers
+// of the list: twice over some, never over others.
+func TestListed(t *testing.T) {
+	twice := Loop{Name: "again", Root: "again", Coef: 1, N: 2, Kind: Unrolled}
+	blocks := ko(2, 0)
+	blocks.ListedBy = "again"
+	p := dot("again", m(2, Vector), twice, blocks, ki(2, Unrolled))
+	p.Loops = []Loop{twice, blocks, ki(2, Unrolled), m(2, Vector)}
+	p.Reduce["again"] = true
+	n := nestOf(t, p, 6)
+	n.Params = []string{"w", "a", "out", ListParam, ListCountParam, "count.ko"}
+	const want = `
+nest out(w, a, out, list, count.list, count.ko)
+where k = 2*ko + 1*ki
+  vector m 2
+    acc[m] = 0
+  unroll again 2
+    for ko K/2, listed if again
+      unroll ki 2
+        vector m 2
+          acc[m] += (i32(w[m, k]) * i32(a[k]))
+  vector m 2
+    out[m] = acc[m]
+`
+	if have := n.String(); have != want[1:] {
+		t.Errorf("prints\n%s", have)
+	}
+	args := func(list []byte, count int) []Arg {
+		return []Arg{{Buf: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}, {Buf: []byte{1, 1, 1, 1, 1, 1}}, {Buf: make([]byte, 8)}, {Buf: list}, {Int: count}, {Int: 3}}
+	}
+	for _, c := range []struct {
+		list []byte
+		a, b uint32
+	}{
+		{nil, 21, 57},
+		{[]byte{2, 0, 0, 0}, 21 + 11, 57 + 23},
+		{[]byte{2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0}, 21 + 11 + 3 + 11, 57 + 23 + 15 + 23},
+	} {
+		in := args(c.list, len(c.list)/4)
+		if err := Eval(n, in); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := binary.LittleEndian.Uint32(in[2].Buf), binary.LittleEndian.Uint32(in[2].Buf[4:]); a != c.a || b != c.b {
+			t.Errorf("list %v: out is %d %d, want %d %d", c.list, a, b, c.a, c.b)
+		}
+	}
+	for _, c := range []struct {
+		in   []Arg
+		want string
+	}{
+		{args([]byte{0, 0, 0, 0}, 2), "nest out: loop ko has a list of 4 bytes for 2 values"},
+		{args([]byte{3, 0, 0, 0}, 1), "a[6]: byte 6 of 6"},
+	} {
+		if err := Eval(n, c.in); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	n.Params = []string{"w", "a", "out", ListParam, "other", "count.ko"}
+	if err := Eval(n, args(nil, 0)); err == nil || err.Error() != "nest out: no parameter count.list" {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestBuildRefusals(t *testing.T) {
 	classes := Keep{Name: "ki"}
 	stagedOutside := dot("ko", m(2, Unrolled), ko(2, 3), ki(2, Unrolled))
@@ -336,6 +399,7 @@ func TestBuildRefusals(t *testing.T) {
 		{"keep unknown", dot("ko", ko(4, 2), ki(4, Serial)).below("ki", Keep{Name: "kz"}), `part: no loop "kz" to keep apart`},
 		{"pair", dot("k", m(2, Pair), k(5, Serial)), "m: a pair needs an accumulator around it, in lanes, and another one above that"},
 		{"pair outside", dot("ko", m(2, Pair), ko(4, 2), ki(4, Serial)).below("ki"), "m: a pair needs an accumulator around it, in lanes, and another one above that"},
+		{"listed", dot("k", Loop{Name: "k", Root: "k", Coef: 1, ListedBy: "m"}, m(2, Unrolled)), "k: a listed loop is counted at run time, inside the unrolled loop m"},
 		{"one name", dot("k", k(2, Serial), m(2, Unrolled), m(2, Unrolled)), "m: two loops have this name"},
 	} {
 		_, err := Build(c.p)

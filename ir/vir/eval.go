@@ -1,6 +1,7 @@
 package vir
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -46,7 +47,7 @@ type machine struct {
 	args  []Arg
 	limit int
 	regs  [][]int64    // lanes, once an instruction defines the register
-	iter  map[int]*int // loop id -> number of the iteration
+	iter  map[int]*int // loop id -> the loop's number
 	// Lanes that live for one instruction only: a result whose register is also
 	// an argument, and a folded argument.
 	out, fold [MaxLanes]int64
@@ -55,11 +56,13 @@ type machine struct {
 // step is a loop or an instruction, with everything resolved that does not
 // change between executions.
 type step struct {
-	count int // loop
+	loop  *Loop // nil: an instruction
+	count int
+	list  []byte // of u32, or nil
 	iter  *int
 	body  []step
 
-	call // instruction, if iter is nil
+	call
 	eval func(*call) error
 	copy []int64 // where out goes, if an argument is the result's register
 	addr *address
@@ -90,7 +93,11 @@ func (m *machine) compile(body []Node) []step {
 			}
 			iter := new(int)
 			m.iter[n.ID] = iter
-			steps = append(steps, step{count: count, iter: iter, body: m.compile(n.Body)})
+			s := step{loop: n, count: count, iter: iter, body: m.compile(n.Body)}
+			if n.List > 0 {
+				s.list = m.args[n.List-1].Buf
+			}
+			steps = append(steps, s)
 		case *Instr:
 			steps = append(steps, m.instr(n))
 		}
@@ -159,7 +166,7 @@ func (f *Func) MemBytes(in *Instr) int {
 func (m *machine) run(steps []step) error {
 	for i := range steps {
 		s := &steps[i]
-		if s.iter != nil {
+		if s.loop != nil {
 			if err := m.loop(s); err != nil {
 				return err
 			}
@@ -181,6 +188,12 @@ func (m *machine) loop(s *step) error {
 			return ErrLimit
 		}
 		*s.iter = i
+		if s.loop.List > 0 {
+			if len(s.list) < 4*(i+1) {
+				return fmt.Errorf("%s: number %d of a list of %d bytes", m.f.formatLoop(s.loop), i, len(s.list))
+			}
+			*s.iter = int(binary.LittleEndian.Uint32(s.list[4*i:]))
+		}
 		if err := m.run(s.body); err != nil {
 			return err
 		}

@@ -342,6 +342,44 @@ func TestCarried(t *testing.T) {
 	}
 }
 
+// A loop over a list has the numbers of the list, in its order, also where they repeat.
+func TestListedLoop(t *testing.T) {
+	const text = `func f(in ptr, list ptr, out ptr, n int)
+	v0:u8x4 = splat 0
+	loop l0 n list list carry v0
+		loop l1 2 carry v0
+			v0:u8x4 = add v0 [in+0 l0*4 l1*8 u8x4]
+		end
+	end
+	store out+0 v0
+`
+	if have := mustParse(t, text).String(); have != text {
+		t.Errorf("prints\n%s", have)
+	}
+	out := make([]byte, 4)
+	for _, row := range []struct {
+		list []byte
+		want []byte
+	}{
+		{nil, []byte{0, 0, 0, 0}},
+		{[]byte{1, 0, 0, 0}, []byte{4 + 12, 5 + 13, 6 + 14, 7 + 15}},
+		{[]byte{1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}, []byte{2*16 + 8, 2*18 + 10, 2*20 + 12, 2*22 + 14}},
+	} {
+		err := run(t, text, Arg{Buf: seq(16)}, Arg{Buf: row.list}, Arg{Buf: out}, Arg{Int: int64(len(row.list) / 4)})
+		if err != nil || !slices.Equal(out, row.want) {
+			t.Errorf("%v: %v, %v; want %v", row.list, out, err, row.want)
+		}
+	}
+	err := run(t, text, Arg{Buf: seq(16)}, Arg{Buf: []byte{1, 0, 0, 0}}, Arg{Buf: out}, Arg{Int: 2})
+	if want := "vir: func f: loop l0 n list list carry v0: number 1 of a list of 4 bytes"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	err = run(t, text, Arg{Buf: seq(16)}, Arg{Buf: []byte{255, 255, 255, 255}}, Arg{Buf: out}, Arg{Int: 1})
+	if err == nil || !strings.Contains(err.Error(), "of in, which has 16") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestCarriedTable uses a lookup whose result replaces its own table.
 func TestCarriedTable(t *testing.T) {
 	out := make([]byte, 16)

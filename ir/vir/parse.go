@@ -159,7 +159,7 @@ func (p *parser) constant() error {
 	return nil
 }
 
-// loop reads "loop l0 16 carry v1 v2" and opens the loop.
+// loop reads "loop l0 16 list blocks carry v1 v2" and opens the loop.
 func (p *parser) loop() error {
 	p.next()
 	id, err := number(p.next(), "l")
@@ -169,6 +169,13 @@ func (p *parser) loop() error {
 	l := &Loop{ID: id}
 	if l.Count, err = p.extent(p.next()); err != nil {
 		return err
+	}
+	if len(p.words) > 1 && p.words[0] == "list" {
+		p.next()
+		name := p.next()
+		if l.List = 1 + p.paramIndex(name); l.List == 0 {
+			return fmt.Errorf("list: no parameter %s", name)
+		}
 	}
 	if len(p.words) > 0 {
 		if l.Carried, err = p.carried(); err != nil {

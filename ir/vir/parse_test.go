@@ -83,6 +83,8 @@ func TestSyntaxErrors(t *testing.T) {
 		{"func f()\nloop l0 m", `vir: line 2: trip count "m" is neither a number nor a parameter`},
 		{"func f()\nloop l0 2 v0", `vir: line 2: "v0": want carry and registers`},
 		{"func f()\nloop l0 2 carry", `vir: line 2: "carry": want carry and registers`},
+		{"func f()\nloop l0 2 list", `vir: line 2: "list": want carry and registers`},
+		{"func f()\nloop l0 2 list m", `vir: line 2: list: no parameter m`},
 		{"func f()\nloop l0 2 carry w", `vir: line 2: "w": want a register`},
 		{"func f()\n" + strings.Repeat("loop l0 1\n", MaxDepth+1), `vir: line 34: more than 32 nested loops`},
 		{"func f()\nloop l0 1\nend v0", `vir: line 3: "v0" is too much`},

@@ -52,6 +52,9 @@ func (f *Func) formatLoop(l *Loop) string {
 	} else {
 		s += fmt.Sprint(l.Count.Const)
 	}
+	if l.List > 0 {
+		s += " list " + f.paramName(l.List-1)
+	}
 	if len(l.Carried) > 0 {
 		s += " carry"
 	}

@@ -135,6 +135,10 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("no parameter %d", l.Count.Param)
 	case l.Count.Param >= 0 && !v.f.Params[l.Count.Param].Int:
 		return fmt.Errorf("%s is a pointer, not a count", v.f.Params[l.Count.Param].Name)
+	case l.List < 0 || l.List > len(v.f.Params):
+		return fmt.Errorf("no parameter %d", l.List-1)
+	case l.List > 0 && v.f.Params[l.List-1].Int:
+		return fmt.Errorf("%s is an integer, not a list", v.f.Params[l.List-1].Name)
 	}
 	return nil
 }

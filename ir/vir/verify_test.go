@@ -30,6 +30,7 @@ func TestVerifyRefusals(t *testing.T) {
 		{"loop l0 2\nloop l0 2\nend\nend", "loop l0 2: two loops l0"},
 		{"loop l0 0\nend", "loop l0 0: a constant trip count is at least 1, not 0"},
 		{"loop l0 a\nend", "loop l0 a: a is a pointer, not a count"},
+		{"loop l0 2 list n\nend", "loop l0 2 list n: n is an integer, not a list"},
 		{"v0:u8x1 = load n+0", "v0:u8x1 = load n+0: n is an integer, not a pointer"},
 		{"v0:u8x1 = load a+0 l0*1", "v0:u8x1 = load a+0 l0*1: loop l0 is not around it"},
 		{"loop l0 2\nend\nprefetch a+0 l0*1", "prefetch a+0 l0*1: loop l0 is not around it"},
@@ -126,6 +127,7 @@ func TestVerifyStructure(t *testing.T) {
 		`vir: func f: v0:u8x1 = prefetch a+0: prefetch has no result`: {Name: "f", Params: []Param{{Name: "a"}}, Regs: u8x1, Body: []Node{&Instr{Op: OpPrefetch}}},
 		`vir: func f: v0:u8x1 = abs none: no argument 2 to fold`:      {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 2}}},
 		`vir: func f: loop l-1 1: negative loop id`:                   {Name: "f", Body: []Node{&Loop{ID: -1, Count: Extent{1, -1}}}},
+		`vir: func f: loop l0 1 list param4: no parameter 4`:          {Name: "f", Body: []Node{&Loop{Count: Extent{1, -1}, List: 5}}},
 		`vir: func f: loop l0 param4: no parameter 4`:                 {Name: "f", Body: []Node{&Loop{Count: Extent{0, 4}}}},
 	} {
 		if err := Verify(f); err == nil || err.Error() != want {

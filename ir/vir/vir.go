@@ -39,14 +39,14 @@ type Param struct {
 }
 
 // Mem is an address: a pointer parameter, a constant byte offset, and a byte
-// stride for each enclosing loop it moves with.
+// stride for the number of each enclosing loop it moves with.
 type Mem struct {
 	Buf    int // index into Func.Params
 	Off    int
 	Stride []Stride // sorted by Loop, no zero Bytes
 }
 
-// Stride moves an address by Bytes per iteration of loop Loop.
+// Stride moves an address by Bytes times the number of loop Loop.
 type Stride struct{ Loop, Bytes int }
 
 // Node is an *Instr or a *Loop.
@@ -67,12 +67,15 @@ type Instr struct {
 	FoldType Type
 }
 
-// Loop runs Body Count times. Registers in Carried are defined before the loop
-// and redefined in Body; every other register is defined exactly once and, if
+// Loop runs Body Count times. Its number, which strides multiply, is that of the
+// iteration or, with a List, the one of the list in its place: of Count consecutive
+// u32 in memory, which Body does not write. Registers in Carried are defined before
+// the loop and redefined in Body; every other register is defined exactly once and, if
 // defined in Body, not used after it.
 type Loop struct {
 	ID      int
 	Count   Extent
+	List    int // 1 + the index into Func.Params of a pointer to the list, or 0
 	Carried []Reg
 	Body    []Node
 }

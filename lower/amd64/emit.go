@@ -165,8 +165,24 @@ func (b *function) loopBegin(m *lower.MOp) {
 			b.ins(f2(x86.MOVQ), gp(c.Src), gp(c.Dst))
 		}
 	}
+	if m.List != nil {
+		b.loadParam(m.List.Param, gp(m.List.GP))
+	}
 	b.fn.AddInstruction(&avo.Instruction{Opcode: "PCALIGN", Operands: []operand.Op{operand.U8(32)}})
 	b.fn.AddLabel(avo.Label(label("loop", m)))
+	if m.List != nil {
+		b.listed(m.List)
+	}
+}
+
+// listed reads the number of an iteration and computes its pointers.
+func (b *function) listed(l *lower.GPList) {
+	n := gp(l.Number)
+	b.ins(f2(x86.MOVL), operand.Mem{Base: gp(l.GP)}, n.(reg.GPPhysical).As32())
+	for _, s := range l.At {
+		b.ins(f3(x86.IMUL3Q), number(s.Bytes), n, gp(s.Dst))
+		b.ins(f2(x86.ADDQ), gp(s.Src), gp(s.Dst))
+	}
 }
 
 // instr prints a vector operation by its row.

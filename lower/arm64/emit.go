@@ -133,9 +133,26 @@ func (p *printer) loopBegin(op *lower.MOp) {
 	for _, c := range op.Copy {
 		p.line("\tMOVD R%d, R%d", gp(c.Src), gp(c.Dst))
 	}
+	if l := op.List; l != nil {
+		p.line("\tMOVD %d(R%d), R%d // %s", 8*l.Param, regArgs, gp(l.GP), p.k.Func.Params[l.Param].Name)
+	}
 	p.inTemp = false // another iteration may come from below
 	p.line("\tPCALIGN $32")
 	p.line("l%d:", op.Loop)
+	if op.List != nil {
+		p.listed(op.List)
+	}
+}
+
+// listed reads the number of an iteration and computes its pointers.
+func (p *printer) listed(l *lower.GPList) {
+	n := gp(l.Number)
+	p.line("\tMOVWU (R%d), R%d", gp(l.GP), n)
+	for _, s := range l.At {
+		d := gp(s.Dst)
+		p.line("\tMOVD $%d, R%d", s.Bytes, d)
+		p.line("\tMADD R%d, R%d, R%d, R%d", n, gp(s.Src), d, d)
+	}
 }
 
 // word prints one instruction: its encoding, its assembly, what it computes.

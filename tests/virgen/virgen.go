@@ -3,6 +3,7 @@
 package virgen
 
 import (
+	"encoding/binary"
 	"math/rand"
 	"slices"
 
@@ -18,10 +19,11 @@ const (
 
 // Func returns a well-typed function of about n instructions: loops, carried
 // registers, constants, loads, stores and every operation, with operands on which
-// none fails and no NaN arises. Its parameters are three buffers and a trip count.
+// none fails and no NaN arises. Its parameters are three buffers, a trip count and a list
+// of the numbers of loops.
 func Func(rng *rand.Rand, n int) *vir.Func {
 	g := &generator{rng: rng, f: &vir.Func{Name: "random", Params: []vir.Param{
-		{Name: "x"}, {Name: "y"}, {Name: "out"}, {Name: "n", Int: true},
+		{Name: "x"}, {Name: "y"}, {Name: "out"}, {Name: "n", Int: true}, {Name: "list"},
 	}}}
 	for range 2 + rng.Intn(3) {
 		g.carried = append(g.carried, g.make(g.accType()))
@@ -43,6 +45,12 @@ func Args(rng *rand.Rand, f *vir.Func, trips int) []vir.Arg {
 		} else {
 			args[i].Buf = make([]byte, BufBytes)
 			rng.Read(args[i].Buf)
+		}
+		if p.Name == "list" {
+			args[i].Buf = nil
+			for range MaxTrips {
+				args[i].Buf = binary.LittleEndian.AppendUint32(args[i].Buf, rng.Uint32()%MaxTrips)
+			}
 		}
 	}
 	return args
@@ -185,6 +193,9 @@ func (g *generator) loop(n, depth int) {
 	l := &vir.Loop{ID: g.nextID, Count: vir.Extent{Const: 1 + g.rng.Intn(MaxTrips), Param: -1}, Carried: slices.Clone(g.carried)}
 	if g.rng.Intn(3) == 0 {
 		l.Count = vir.Extent{Param: 3}
+	}
+	if g.rng.Intn(4) == 0 {
+		l.List = 5
 	}
 	g.nextID++
 	out, scope := g.out, len(g.scope)
