@@ -124,6 +124,16 @@ func (p *places) get(block []byte, i int) uint32 {
 	return v
 }
 
+// set makes v number i of a block.
+func (p *places) set(block []byte, i int, v uint32) {
+	for _, x := range p.pieces {
+		for bit := range x.width {
+			at := int(x.at[i]) + bit
+			block[at>>3] = block[at>>3]&^(1<<(at&7)) | byte(v>>(x.shift+bit)&1)<<(at&7)
+		}
+	}
+}
+
 // codes are all numbers of a block, whose pieces each lie in one byte, XOR flip.
 func (p *places) codes(to, block []byte, flip byte) {
 	for j := range to {

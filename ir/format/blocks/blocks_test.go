@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand"
+	randv2 "math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -385,5 +386,41 @@ func TestGrids(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Random blocks of every type can be read, hold every code and no unusual scale,
+// and are the same for the same seed.
+func TestRandom(t *testing.T) {
+	for _, typ := range Types() {
+		const m, k = 8, 1024
+		data, err := Random(randv2.New(randv2.NewPCG(1, 2)), typ, m, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, _ := Random(randv2.New(randv2.NewPCG(1, 2)), typ, m, k); !bytes.Equal(data, again) {
+			t.Errorf("%s: another matrix of the same seed", typ)
+		}
+		w, src, err := Read(typ, data, m, k)
+		if err != nil {
+			t.Errorf("%s: %v", typ, err)
+			continue
+		}
+		codes := slices.Compact(slices.Sorted(slices.Values(src.Codes)))
+		if len(codes) != len(w.Levels) {
+			t.Errorf("%s: %d codes of %d", typ, len(codes), len(w.Levels))
+		}
+		scales := src.Scales
+		if src.Supers != nil {
+			scales = src.Supers
+		}
+		for _, s := range scales {
+			if s == 0 || math.Abs(float64(s)) > 1 {
+				t.Errorf("%s: scale %v", typ, s)
+			}
+		}
+	}
+	if _, err := Random(randv2.New(randv2.NewPCG(1, 2)), "Q4_0", 1, 33); err == nil {
+		t.Error("a row of 33 in blocks of 32")
 	}
 }
