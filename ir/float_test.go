@@ -22,17 +22,22 @@ var floatFormats = []struct {
 
 func floatProblem(t testing.TB, name string, by int) Problem {
 	t.Helper()
-	w := weight(t, name)
-	act, err := w.FloatAct()
 	if by > 0 {
-		act, err = format.Act{Float: by}, nil
+		p := Problem{Weight: weight(t, name), Act: format.Act{Float: by}}
+		if err := p.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}
-	p := Problem{Weight: w, Act: act}
+	p, err := Named(name + FloatSuffix)
 	if err == nil {
 		err = p.Validate()
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if have := p.Name(); have != name+FloatSuffix {
+		t.Errorf("%s is called %s", name, have)
 	}
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -30,6 +31,22 @@ func (p Problem) Name() string {
 
 // FloatSuffix marks products with f32 activations in names.
 const FloatSuffix = "-f32act"
+
+// Named is the product that Name calls by a name, its weights one of the built-in formats.
+func Named(name string) (Problem, error) {
+	weight, floats := strings.CutSuffix(name, FloatSuffix)
+	w, err := format.Lookup(weight)
+	if err != nil || !floats {
+		return Problem{Weight: w}, err
+	}
+	return Floats(w)
+}
+
+// Floats is the product of w with f32 activations, summed as usual.
+func Floats(w format.Weight) (Problem, error) {
+	act, err := w.FloatAct()
+	return Problem{Weight: w, Act: act}, err
+}
 
 // Validate reports what makes p impossible, naming the field.
 func (p Problem) Validate() error {
@@ -158,7 +175,7 @@ func Matmul(p Problem) *Graph {
 	if p.GroupK() > 0 {
 		g = Dim{Name: "g", Run: "K", Div: p.GroupK()}
 	}
-	sum := Stage{Out: &Tensor{Name: "sum", Elem: t.sumType(), Dims: []string{"n", "m", "g"}}, Axes: []Dim{n, m, g}, Combine: Add}
+	sum := Stage{Out: &Tensor{Name: "sum", Elem: p.SumType(), Dims: []string{"n", "m", "g"}}, Axes: []Dim{n, m, g}, Combine: Add}
 	sum.Reduce, sum.Body = p.sum()
 	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
 	out := &Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
@@ -171,9 +188,9 @@ func Matmul(p Problem) *Graph {
 	}}
 }
 
-// sumType is that of the sum of a group.
-func (t Tensors) sumType() format.DType {
-	if t.Act.Elem == format.F32 {
+// SumType is that of the sum of a group.
+func (p Problem) SumType() format.DType {
+	if p.Act.Floats() {
 		return format.F32
 	}
 	return format.I32

@@ -70,6 +70,8 @@ func (x WidenEvery) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "is not a loop over the elements of a group")
 	case l.Kind == nest.Vector || l.Kind == nest.Dot:
 		return nil, illegal(x, x.Loop, "is %s: there is nothing to flush inside an instruction", l.Kind)
+	case st.lowest().Temp.Elem == format.F32:
+		return nil, illegal(x, x.Loop, "would change the order of a float sum")
 	}
 	if st.lowest().root == "k" && len(st.lowest().Keep) == 0 || st.lowest().At != "" {
 		st.insert(nil, func(t ir.Expr) ir.Expr { return t })
@@ -101,7 +103,7 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 	st := c.main()
 	low := st.lowest()
 	if len(st.levels) < 3 {
-		return nil, illegal(x, x.Type, "the group's own sum is i32; add a level with rfactor, read_scaled or widen_every")
+		return nil, illegal(x, x.Type, "the group's own sum is %s; add a level with rfactor, read_scaled or widen_every", low.Temp.Elem)
 	}
 	if low.Temp.Elem == t {
 		return nil, illegal(x, x.Type, "it is %s already", t)

@@ -24,7 +24,9 @@ import (
 // (whole codes), "levels" (whole codes to the base of their number, as codewords have
 // them). Parts says how many codes make an index, one table for each part;
 // the loop k then counts whole sets of parts, and there are loops over the bits of
-// a code (plane), the parts (part), and the bytes of an entry (half).
+// a code (plane), the parts (part), and the bytes of an entry (half). Of f32
+// activations, each part has as many codes as are summed first (act.float), and their
+// digits are the levels.
 //
 //	sum += levels[codes[m,k]] * act[n,k]   ->   x = digits of codes[m, k..]
 //	                                            sum += coef[plane] * table[n,k,part][x]
@@ -62,6 +64,8 @@ func (x Decompose) Apply(s *State) (*State, error) {
 func (x Decompose) dot(s *State) error {
 	w := s.Problem.Weight
 	switch {
+	case s.Problem.Act.Floats():
+		return illegal(x, x.Family, "dot products are of int8 activations; these are f32: use table")
 	case x.Value != "affine" && x.Value != "lookup":
 		return illegal(x, x.Value, "want affine or lookup")
 	case x.Parts != nil:
@@ -107,7 +111,7 @@ func (s *State) product(unit int) *stage {
 
 	s.scalings(st)
 	acc := &ir.Tensor{Name: "acc", Elem: format.F32}
-	sum := &ir.Tensor{Name: "sum", Elem: format.I32}
+	sum := &ir.Tensor{Name: "sum", Elem: p.SumType()}
 	st.levels = []level{
 		{Level: nest.Level{Temp: acc, Op: ir.Add}},
 		{Level: nest.Level{Temp: sum, Op: ir.Add}, root: "k"},
@@ -147,7 +151,7 @@ func (s *State) scalings(st *stage) {
 	named("least", p.Least(named("supermin", p.SuperMin())))
 }
 
-// scaled is what a group's integer sum adds to the float accumulator.
+// scaled is what a group's sum adds to the sum of all.
 func (s *State) scaled(sum ir.Expr) ir.Expr {
 	return s.Problem.Scaled(sum, value("scale", format.F32), value("least", format.F32))
 }

@@ -37,6 +37,15 @@ func tables(t *testing.T, value, parts, packed, extra string) schedule.Trace {
 {"reorder":{"order":["nt","mt","ks","plane","part","half","u","nc","l"]}},%s%s]`, value, parts, packed, extra))
 }
 
+// floatTables is a product by tables of f32 activations.
+func floatTables(t *testing.T, value, parts, packed string) schedule.Trace {
+	return parse(t, fmt.Sprintf(`[{"decompose":{"family":"table","value":%q,"parts":[%s]}},{"quantize_table":{"kind":"f32"}},
+{"split":{"loop":"n","by":2,"into":["nt","nc"]}},{"bind":{"loop":"nt","to":"outer"}},{"bind":{"loop":"nc","to":"unrolled"}},
+{"split":{"loop":"m","by":4,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"outer"}},{"bind":{"loop":"l","to":"vector"}},
+{"split":{"loop":"k","by":8,"into":["ks","u"]}},{"bind":{"loop":"u","to":"unrolled"}},{"bind":{"loop":"part","to":"unrolled"}},
+{"reorder":{"order":["nt","mt","ks","u","part","plane","half","nc","l"]}},{"stage":{"value":"x","at":"half"}},%s]`, value, parts, packed))
+}
+
 // inGroups is a trace of a product with groups: there is a loop g outside ks.
 func inGroups(t schedule.Trace) schedule.Trace {
 	for i, s := range t {
@@ -57,10 +66,19 @@ func inGroups(t schedule.Trace) schedule.Trace {
 
 // Layouts of the codes of tables.
 const (
-	inWords  = `{"pack":{"tensor":"codes","order":["mt","ks","u","planes","l","words"],"fields":["digit"],"map":"planes"}}`
-	inBytes  = `{"pack":{"tensor":"codes","order":["mt","ks","planes","l"],"fields":["u","digit"],"map":"planes"}}`
-	wholeIn2 = `{"pack":{"tensor":"codes","order":["mt","ks","l","words"],"fields":["u","digit"],"map":"dense"}}`
-	narrow   = `,{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}`
+	inWords       = `{"pack":{"tensor":"codes","order":["mt","ks","u","planes","l","words"],"fields":["digit"],"map":"planes"}}`
+	inBytes       = `{"pack":{"tensor":"codes","order":["mt","ks","planes","l"],"fields":["u","digit"],"map":"planes"}}`
+	wholeIn2      = `{"pack":{"tensor":"codes","order":["mt","ks","l","words"],"fields":["u","digit"],"map":"dense"}}`
+	inFloats      = `{"pack":{"tensor":"codes","order":["mt","ks","l","words"],"fields":["u","digit"],"map":"dense"}}`
+	joinedFloats  = `{"pack":{"tensor":"codes","order":["mt","ks","l","words"],"fields":["u","digit"],"map":"words","join":3}}`
+	groupedFloats = `[{"decompose":{"family":"table","value":"levels","parts":[1]}},{"bind":{"loop":"n","to":"outer"}},
+{"split":{"loop":"m","by":8,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"outer"}},{"bind":{"loop":"l","to":"vector"}},
+{"split":{"loop":"g","by":2,"into":["gt","gi"]}},{"bind":{"loop":"gi","to":"unrolled"}},
+{"split":{"loop":"k","by":8,"into":["ks","u"]}},{"bind":{"loop":"u","to":"unrolled"}},
+{"reorder":{"order":["n","mt","gt","gi","ks","u","part","plane","half","l"]}},
+{"pack":{"tensor":"codes","order":["mt","gt","gi","ks","l","words"],"fields":["u","digit"],"map":"dense"}},
+{"stage":{"value":"super","at":"gt"}},{"scale_at":{"where":"begin"}}]`
+	narrow = `,{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}`
 )
 
 // byteSums is a product by split tables with sums of 2*units units in bytes of pairs of
@@ -109,6 +127,12 @@ func TestProducts(t *testing.T) {
 		{"tables, sums of bytes", "w2", 0, byteSums(t, 5, 4, 2)},
 		{"tables of pairs", "ternary", 0, tables(t, "codes", "2", wholeIn2, narrow)},
 		{"tables of triples", "w2", 0, tables(t, "codes", "3,3,2", wholeIn2, "")},
+		{"f32 tables", "w1-f32act", 0, floatTables(t, "signs", "4", inFloats)},
+		{"f32 tables of two parts", "w2-f32act", 0, floatTables(t, "codes", "2,2", inFloats)},
+		{"f32 tables, groups", "w1-g64-f32act", 0, inGroups(floatTables(t, "codes", "4", inFloats))},
+		{"f32 tables, two levels", "w4-g32-s64-f32act", 0, parse(t, groupedFloats)},
+		{"f32 tables, codewords", "ternary-f32act", 0, floatTables(t, "levels", "3", joinedFloats)},
+		{"f32 tables, codebook", "iq4nl-f32act", 0, floatTables(t, "codes", "1", inFloats)},
 		{"codebook", "iq4nl-g32", 0, parse(t, fmt.Sprintf(grouped, "lookup", 1))},
 		{"minimums", "w4-g32-m", 0, parse(t, fmt.Sprintf(grouped, "affine", 1))},
 		{"minimums, finer activations", "w4-g32-bf16-m", 16, parse(t, fmt.Sprintf(grouped, "affine", 2))},
@@ -166,18 +190,20 @@ func definition(t *testing.T, c *check.Case) []float32 {
 		}
 		return block
 	}
-	sums, ascale := span(p.GroupK()), span(p.Act.Group)
-	in := map[string]*ir.Array{
-		"codes": array(c.M, c.K, func(m, k int) int64 { return int64(c.Source.Codes[m*c.K+k]) }),
-		"act":   array(c.N, c.K, func(n, k int) int64 { return int64(c.Act[n][k]) }),
-		"sums": array(c.N, c.K/sums, func(n, g int) int64 {
+	in := map[string]*ir.Array{"codes": array(c.M, c.K, func(m, k int) int64 { return int64(c.Source.Codes[m*c.K+k]) })}
+	if p.Act.Floats() {
+		in["act"] = array(c.N, c.K, func(n, k int) int64 { return int64(math.Float32bits(c.X[n][k])) })
+	} else {
+		sums, ascale := span(p.GroupK()), span(p.Act.Group)
+		in["act"] = array(c.N, c.K, func(n, k int) int64 { return int64(c.Act[n][k]) })
+		in["sums"] = array(c.N, c.K/sums, func(n, g int) int64 {
 			sum := int64(0)
 			for _, a := range c.Act[n][g*sums : (g+1)*sums] {
 				sum += int64(a)
 			}
 			return sum
-		}),
-		"ascale": array(c.N, c.K/ascale, func(n, g int) int64 { return int64(math.Float32bits(c.Scale[n][g])) }),
+		})
+		in["ascale"] = array(c.N, c.K/ascale, func(n, g int) int64 { return int64(math.Float32bits(c.Scale[n][g])) })
 	}
 	for _, x := range w.Shared() {
 		in[x.Name] = array(c.M, c.K/span(x.Span), func(m, g int) int64 {
@@ -219,6 +245,9 @@ const (
 {"bind":{"loop":"so","to":"unrolled"}},{"bind":{"loop":"sv","to":"vector"}},{"rfactor":{"loop":"sv"}},{"tensorize":{"loop":"sj","to":"dot4"}}]`
 )
 
+// prepareFloats makes tables of f32 activations in vectors of 4.
+const prepareFloats = `[{"split":{"loop":"table.x","by":4,"into":["xo","xv"]}},{"bind":{"loop":"xo","to":"unrolled"}},{"bind":{"loop":"xv","to":"vector"}}]`
+
 // TestPrepare: the nests that prepare activations give every tensor of
 // ir.PrepareAct, bit for bit.
 func TestPrepare(t *testing.T) {
@@ -233,6 +262,7 @@ func TestPrepare(t *testing.T) {
 		{"w4-g32", 0, `[]`, 64, nil}, {"w4-g64", 32, prepareGroups, 128, nil}, {"w4-g160", 16, `[]`, 160, nil},
 		{"w2", 0, `[]`, 37, tablesOf(t, "w2", "bits", 0, 1, 5, 5, 6)}, {"w2-g32", 0, `[]`, 64, tablesOf(t, "w2", "signs", 5, 4, 4)},
 		{"iq4nl", 0, prepareRows, 37, tablesOf(t, "iq4nl", "codes", 0, 2, 1)},
+		{"w1-f32act", 0, `[]`, 37, tablesOf(t, "w1-f32act", "signs", 0, 1, 4)}, {"ternary-f32act", 0, prepareFloats, 37, tablesOf(t, "ternary-f32act", "levels", 0, 1, 3, 3)},
 	} {
 		p := problem(t, c.weight)
 		p.Act.Group = c.group
@@ -277,7 +307,11 @@ func tablesOf(t *testing.T, weight, digits string, low, together int, parts ...i
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &ir.Tables{Decomposition: d, ByBit: digits != "codes", Elem: format.I16, Low: low, Together: together}
+	elem := format.I16
+	if p := problem(t, weight); p.Act.Floats() {
+		elem = format.F32
+	}
+	return &ir.Tables{Decomposition: d, ByBit: digits == "bits" || digits == "signs", Elem: elem, Low: low, Together: together}
 }
 
 // prepared compares all that k makes of one row with the definition.

@@ -32,11 +32,11 @@ func productOf(t testing.TB, name string) ir.Problem {
 	if name == "codebook" {
 		return ir.Problem{Weight: format.Weight{Name: name, Bits: 2, Levels: []int{-3, 0, 1, 7}, Per: format.PerRow, Scale: format.F32}}
 	}
-	w, err := format.Lookup(name)
+	p, err := ir.Named(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ir.Problem{Weight: w}
+	return p
 }
 
 // Loops of the examples: n and mt by the caller, rows r and lanes l, elements of
@@ -57,6 +57,16 @@ var (
 
 // byTable looks up sums of activations.
 var byTable = Decompose{Family: "table", Value: "bits", Parts: []int{4}}
+
+// byFloats looks up sums of f32 activations.
+var byFloats = Decompose{Family: "table", Value: "signs", Parts: []int{4}}
+
+// floats is a product by them.
+func floats() Trace {
+	return trace(byFloats, Bind{"plane", "unrolled"}, columns, lanes, Split{"k", 8, Pair{"ks", "u"}}, Bind{"u", "unrolled"},
+		Reorder{[]string{"n", "mt", "ks", "u", "plane", "part", "half", "l"}},
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "planes", "l", "words"}, Fields: []string{"u", "digit"}, Map: "planes"})
+}
 
 // byNibbles is a product by tables, four of which a vector reads.
 func byNibbles() Trace {
@@ -120,6 +130,9 @@ var examples = []example{
 	{"decompose_affine", "w2", nil, dot},
 	{"decompose_lookup", "codebook", nil, Decompose{Family: "dot", Value: "lookup"}},
 	{"decompose_table", "w2", nil, byTable},
+	{"decompose_floats", "w1-f32act", nil, byFloats},
+	{"quantize_table_f32", "w1-f32act", trace(byFloats), QuantizeTable{Kind: "f32"}},
+	{"pack_floats", "w1-f32act", with(floats(), "pack"), floats()[len(floats())-1]},
 	{"quantize_table", "w2", trace(byTable), QuantizeTable{Kind: "split"}},
 	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},

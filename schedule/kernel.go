@@ -141,6 +141,11 @@ func (s *State) complete() error {
 	if err := s.groupOrder(); err != nil {
 		return err
 	}
+	if s.Problem.Act.Floats() {
+		if err := st.inOrder(); err != nil {
+			return err
+		}
+	}
 	if s.tables != nil {
 		return st.repeated(planeLoop, partLoop, halfLoop)
 	}
@@ -203,6 +208,25 @@ func (s *State) groupOrder() error {
 				return &Unfinished{"loop " + l.Name, "groups are summed in ascending order"}
 			}
 			coef = l.Coef
+		}
+	}
+	return nil
+}
+
+// inOrder: the float sum of a group runs over the elements of K, and the parts of each unit,
+// in ascending order.
+func (st *stage) inOrder() error {
+	var last *nest.Loop
+	for i := range st.loops {
+		l := &st.loops[i]
+		switch {
+		case l.N == 1 || l.Root != "k" && l.Root != partLoop:
+		case l.Kind != nest.Serial && l.Kind != nest.Unrolled:
+			return &Unfinished{"loop " + l.Name, "floats are summed in order, not in lanes"}
+		case last != nil && (l.Root == last.Root && l.Coef > last.Coef || l.Root != last.Root && last.Root == partLoop):
+			return &Unfinished{"loop " + l.Name, "floats are summed in ascending order: move it outside the loops of shorter steps"}
+		default:
+			last = l
 		}
 	}
 	return nil
@@ -272,10 +296,12 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	t := s.Problem.Tensors()
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	b := map[string]*nest.Buffer{
-		"out":    {Tensor: out, Strides: []int{4 * k.Rows, 4}},
-		"codes":  {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead, Far: s.far},
-		"sums":   {Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}},
-		"ascale": {Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}},
+		"out":   {Tensor: out, Strides: []int{4 * k.Rows, 4}},
+		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead, Far: s.far},
+	}
+	if !s.Problem.Act.Floats() {
+		b["sums"] = &nest.Buffer{Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}}
+		b["ascale"] = &nest.Buffer{Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}}
 	}
 	for _, x := range t.Shared() {
 		b[x.Name] = &nest.Buffer{Tensor: x, Layout: s.weights, Part: s.weights.Part(x.Name)}

@@ -27,7 +27,7 @@ const groupRoom = 64
 
 // NewPrepare is the state of p's activation preparation before any step: one
 // loop nest for each stage of ir.PrepareAct, or with tables of ir.PrepareTables, with
-// loops named after the stage.
+// loops named after the stage. Without tables, f32 activations need no preparation.
 func NewPrepare(p ir.Problem, tables *ir.Tables) (*State, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -35,6 +35,9 @@ func NewPrepare(p ir.Problem, tables *ir.Tables) (*State, error) {
 	s := &State{Problem: p, Graph: ir.PrepareAct(p), prepare: true, tables: tables}
 	if tables != nil {
 		s.Graph = ir.PrepareTables(p, tables)
+	}
+	if len(s.Graph.Stages) == 0 {
+		return nil, &Unfinished{"activations", "are f32 and read as they are, unless kernels have tables"}
 	}
 	for _, gs := range s.Graph.Stages {
 		s.stages = append(s.stages, ownStage(gs))

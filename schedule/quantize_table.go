@@ -1,10 +1,14 @@
 package schedule
 
-import "github.com/tmacc/tmacc/ir/nest"
+import (
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
 
 // QuantizeTable says in what type tables of activations are stored: "i16", as they
 // are without it, or "split", the lowest Low bits (8 if it is 0) and what is above them
-// as two tables of bytes, looked up one after the other.
+// as two tables of bytes, looked up one after the other. Those of f32 activations are
+// "f32".
 //
 //	for part                                   for part
 //	    sum1 += table[n, k, part][x]    ->         for half 2
@@ -17,8 +21,8 @@ type QuantizeTable struct {
 
 // Apply implements Step.
 func (x QuantizeTable) Apply(s *State) (*State, error) {
-	if x.Kind != "split" && x.Kind != "i16" {
-		return nil, illegal(x, x.Kind, "want i16 or split")
+	if x.Kind != "split" && x.Kind != "i16" && x.Kind != "f32" {
+		return nil, illegal(x, x.Kind, "want i16, split or f32")
 	}
 	if err := s.decomposed(x, x.Kind); err != nil {
 		return nil, err
@@ -31,10 +35,14 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	case s.grown():
 		return nil, illegal(x, x.Kind, "must come before steps that add accumulators or stage values")
 	}
-	switch {
-	case x.Kind == "i16" && x.Low != 0:
+	switch floats := s.tables.Elem == format.F32; {
+	case floats && x.Kind != "f32":
+		return nil, illegal(x, x.Kind, "the activations are f32: want f32")
+	case !floats && x.Kind == "f32":
+		return nil, illegal(x, x.Kind, "the activations are int8: want i16 or split")
+	case x.Kind != "split" && x.Low != 0:
 		return nil, illegal(x, x.Kind, "is not split into halves")
-	case x.Kind == "i16":
+	case x.Kind != "split":
 		return s, nil
 	case x.Low < 0 || x.Low > 8:
 		return nil, illegal(x, x.Kind, "a lower half of %d bits: want 1 to 8", x.Low)

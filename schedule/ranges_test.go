@@ -122,11 +122,11 @@ func parse(t testing.TB, text string) schedule.Trace {
 
 func problem(t testing.TB, name string) ir.Problem {
 	t.Helper()
-	w, err := format.Lookup(name)
+	p, err := ir.Named(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ir.Problem{Weight: w}
+	return p
 }
 
 const readAll = `,{"read_scaled":{"below":8}}`

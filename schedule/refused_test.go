@@ -51,7 +51,17 @@ var refused = []struct {
 	{"w2", nil, Decompose{Family: "table", Value: "bits", Parts: []int{8, 8, 8, 8, 8, 8, 8, 8, 8}}, `decompose table: an index of 72 elements of K, at most 64`},
 	{"w4-g32", nil, Decompose{Family: "table", Value: "bits", Parts: []int{5}}, `decompose table: 5 elements of K to an index do not divide a group of 32`},
 
-	{"w2", trace(dot), QuantizeTable{Kind: "q8"}, `quantize_table q8: want i16 or split`},
+	{"w1-f32act", nil, dot, `decompose dot: dot products are of int8 activations; these are f32: use table`},
+	{"w1-f32act", nil, byTable, `decompose bits: digits of f32 activations must be the levels, with nothing to add or multiply; use codes or levels`},
+	{"w1-f32act", nil, Decompose{Family: "table", Value: "codes", Parts: []int{4, 5}}, `decompose codes: parts [4 5] would add f32 activations in another order: 4 at once`},
+	{"w1-f32act", trace(byFloats), QuantizeTable{Kind: "i16"}, `quantize_table i16: the activations are f32: want f32`},
+	{"w1-f32act", trace(byFloats), QuantizeTable{Kind: "f32", Low: 8}, `quantize_table f32: is not split into halves`},
+	{"w1-f32act", floats(), WidenEvery{"u"}, `widen_every u: would change the order of a float sum`},
+	{"w1-f32act", floats(), Rfactor{"u"}, `rfactor u: would change the order of a float sum`},
+	{"w1-f32act", floats(), Accumulate{"i16"}, `accumulate i16: the group's own sum is f32; add a level with rfactor, read_scaled or widen_every`},
+
+	{"w2", trace(byTable), QuantizeTable{Kind: "f32"}, `quantize_table f32: the activations are int8: want i16 or split`},
+	{"w2", trace(dot), QuantizeTable{Kind: "q8"}, `quantize_table q8: want i16, split or f32`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "i16", Low: 5}, `quantize_table i16: is not split into halves`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "split", Low: 9}, `quantize_table split: a lower half of 9 bits: want 1 to 8`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "split", Low: 1}, `quantize_table split: entries of part 0 reach 508: more than 1 bits and a byte`},
@@ -241,7 +251,17 @@ var unfinished = []struct {
 	{"w2", trace(byPairs()[:len(byPairs())-1], Bind{"e", "pair"}), `loop e: a pair becomes two registers of twice the width: accumulate in half the bits of the accumulator above`},
 	{"w2", with(byNibbles(), "bind", Bind{"n", "outer"}, Bind{"mt", "outer"}), `loop plane: must be bound unrolled`},
 	{"w2", trace(byNibbles(), Pack{Tensor: "act", Chunk: 4}), `pack act: the chunk is not whole blocks of tables`},
+	{"w1-f32act", with(floats(), "reorder", Reorder{[]string{"n", "mt", "u", "ks", "plane", "part", "half", "l"}}), `loop ks: floats are summed in ascending order: move it outside the loops of shorter steps`},
+	{"w1-f32act", inParts("part", "u"), `loop u: floats are summed in ascending order: move it outside the loops of shorter steps`},
+	{"w1-f32act", with(floats(), "bind", Bind{"n", "outer"}, Bind{"mt", "outer"}, Bind{"l", "vector"}, Bind{"u", "vector"}), `loop u: floats are summed in order, not in lanes`},
 	{"w2", trace(ready(), Pack{Tensor: "act", Chunk: 32}), `pack act: the chunk does not divide a record of the weights`},
+}
+
+// inParts is a product by f32 tables of two parts, in the order of some loops.
+func inParts(order ...string) Trace {
+	return trace(Decompose{Family: "table", Value: "codes", Parts: []int{4, 4}}, columns, lanes, Split{"k", 4, Pair{"ks", "u"}}, Bind{"u", "unrolled"}, Bind{"part", "unrolled"},
+		Reorder{append(append([]string{"n", "mt", "ks"}, order...), "plane", "half", "l")},
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "words"}, Fields: []string{"u", "digit"}, Map: "dense"})
 }
 
 func TestUnfinished(t *testing.T) {
@@ -270,6 +290,14 @@ func TestPreparing(t *testing.T) {
 	_, err = WidenEvery{"amax.k"}.Apply(s)
 	if err == nil || err.Error() != "widen_every amax.k: is not a loop over the elements of a group" {
 		t.Error(err)
+	}
+}
+
+// TestNothingToPrepare: f32 activations are no work without tables.
+func TestNothingToPrepare(t *testing.T) {
+	const want = "activations: are f32 and read as they are, unless kernels have tables"
+	if _, err := NewPrepare(productOf(t, "w1-f32act"), nil); fmt.Sprint(err) != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
@@ -316,7 +344,7 @@ func TestEveryRule(t *testing.T) {
 		tested = append(tested, c.want)
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
-		"makes more groups at once than callers have room for",
+		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
 		"its loops together pad rows to a multiple of more than 65536") // TestPreparing, TestFloatSum, TestGroupRoom, TestPadK
 	for _, reason := range reasons(t) {
 		if reason == "%v" {

@@ -1,6 +1,9 @@
 package schedule
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
@@ -34,11 +37,14 @@ func (x Decompose) table(s *State) error {
 	case g > 0 && g%unit != 0:
 		return illegal(x, x.Family, "%d elements of K to an index do not divide a group of %d", unit, g)
 	}
-	if err := d.Fits(p); err != nil {
-		return illegal(x, x.Value, "%v", err)
-	}
 	s.tables = &ir.Tables{Decomposition: d, ByBit: x.Value == ir.DigitBits || x.Value == ir.DigitSigns, Elem: format.I16, Together: 1}
-	if err := s.tables.Check(); err != nil {
+	if p.Act.Floats() {
+		s.tables.Elem = format.F32
+		err = x.floats(p.Act.Float, d)
+	} else if err = d.Fits(p); err == nil {
+		err = s.tables.Check()
+	}
+	if err != nil {
 		return illegal(x, x.Value, "%v", err)
 	}
 	st := s.product(unit)
@@ -49,9 +55,21 @@ func (x Decompose) table(s *State) error {
 	}
 	s.stages = []*stage{st}
 	st.values["x"] = s.index()
-	s.entries(format.I32)
+	s.entries(p.SumType())
 	st.levels[1].Flush = s.scaled(s.halved(ir.Read{T: st.levels[1].Temp}))
 	s.recombine()
+	return nil
+}
+
+// floats refuses digits of f32 activations whose tables would not add up what ir.Matmul
+// does, in its order.
+func (x Decompose) floats(by int, d ir.Decomposition) error {
+	switch {
+	case d.Bias != 0 || len(d.Coef) != 1 || d.Coef[0] != 1 || d.HalfOf != 1:
+		return fmt.Errorf("digits of f32 activations must be the levels, with nothing to add or multiply; use codes or levels")
+	case slices.ContainsFunc(d.Parts, func(n int) bool { return n != by }):
+		return fmt.Errorf("parts %v would add f32 activations in another order: %d at once", d.Parts, by)
+	}
 	return nil
 }
 
@@ -90,10 +108,13 @@ func (s *State) index() ir.Expr {
 	return ir.Choose{By: ir.Axis{Name: partLoop}, Of: parts}
 }
 
-// indexType holds every index: bytes if all tables have bytes.
+// indexType holds every index and is as wide as what it finds.
 func (s *State) indexType() format.DType {
-	if s.tables.Split() {
+	switch {
+	case s.tables.Split():
 		return format.U8
+	case s.tables.Elem == format.F32:
+		return format.U32
 	}
 	return format.U16
 }
@@ -106,9 +127,17 @@ func (s *State) entries(t format.DType) {
 	for h, tensor := range tableTensors(s.tables) {
 		idx := append([]ir.Expr(nil), at...)
 		idx[3] = ir.I32(h)
-		halves = append(halves, ir.Cast{T: t, X: ir.Read{T: tensor, Index: idx}})
+		halves = append(halves, as(t, ir.Read{T: tensor, Index: idx}))
 	}
 	st.body = ir.Choose{By: ir.Axis{Name: halfLoop}, Of: halves}
+}
+
+// as is an entry as a number of type t; f32 is summed as it is.
+func as(t format.DType, e ir.Expr) ir.Expr {
+	if t == format.F32 {
+		return e
+	}
+	return ir.Cast{T: t, X: e}
 }
 
 // tableTensors are the tables as kernels read them: whole entries, or low and high halves.

@@ -15,13 +15,15 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// Case is one product: weights as codes, activations as quantized columns.
+// Case is one product: weights as codes, activations as quantized columns, or as
+// columns of f32.
 type Case struct {
 	Problem ir.Problem
 	M, N, K int
 	Source  format.Source
 	Act     [][]int8    // by column
 	Scale   [][]float32 // by column, one per activation group (or one)
+	X       [][]float32 // by column, if activations are f32
 }
 
 // Kind is what activations and codes look like.
@@ -33,7 +35,7 @@ const (
 	Extreme      // |activation| = 127 and the largest level, equal signs
 	Zeros
 	Outlier
-	NotFinite // one NaN scale, as PrepareAct makes it of NaN or Inf
+	NotFinite // one NaN scale, as PrepareAct makes it of NaN or Inf; of f32, one NaN or Inf
 )
 
 // New makes a case.
@@ -48,6 +50,10 @@ func New(rng *rand.Rand, p ir.Problem, m, n, k int, kind Kind) *Case {
 	})
 	for i := range c.Source.Codes {
 		c.Source.Codes[i] = byte(rng.Intn(len(w.Levels)))
+	}
+	if p.Act.Floats() {
+		c.floats(rng, kind)
+		return c
 	}
 	groups := 1
 	if p.Act.Group > 0 {
@@ -103,38 +109,53 @@ func (c *Case) shape(rng *rand.Rand, kind Kind) {
 
 // Naive is the definition: out[n*M+m].
 func (c *Case) Naive() []float32 {
-	w, g := c.Problem.Weight, c.Problem.GroupK()
-	if g == 0 {
-		g = c.K
+	element := c.naiveInt
+	if c.Problem.Act.Floats() {
+		element = c.naiveFloat
 	}
 	out := make([]float32, c.N*c.M)
 	for n := range c.N {
 		for m := range c.M {
-			acc := float32(0)
-			for k0 := 0; k0 < c.K; k0 += g {
-				sum, acts := 0, 0
-				x := c.Source.Scaling(w, m, k0, c.K)
-				for k := k0; k < min(k0+g, c.K); k++ {
-					sum += (w.Levels[c.Source.Codes[m*c.K+k]] - int(x.Zero)) * int(c.Act[n][k])
-					acts += int(c.Act[n][k])
-				}
-				if sum != int(int32(sum)) {
-					panic("the sum of a group leaves i32")
-				}
-				s := c.actScale(n, k0)
-				term := float32(float32(sum) * float32(x.Scale*s))
-				if w.Min {
-					term = float32(term - float32(x.Min*float32(float32(acts)*s)))
-				}
-				acc = float32(acc + term)
+			v := element(n, m)
+			if v != v {
+				v = math.Float32frombits(0x7fc00000)
 			}
-			if acc != acc {
-				acc = math.Float32frombits(0x7fc00000)
-			}
-			out[n*c.M+m] = acc
+			out[n*c.M+m] = v
 		}
 	}
 	return out
+}
+
+// group is how many elements of K are summed before they are scaled.
+func (c *Case) group() int {
+	if g := c.Problem.GroupK(); g > 0 {
+		return g
+	}
+	return c.K
+}
+
+// naiveInt is the definition of element n, m for int8 activations.
+func (c *Case) naiveInt(n, m int) float32 {
+	w, g := c.Problem.Weight, c.group()
+	acc := float32(0)
+	for k0 := 0; k0 < c.K; k0 += g {
+		sum, acts := 0, 0
+		x := c.Source.Scaling(w, m, k0, c.K)
+		for k := k0; k < min(k0+g, c.K); k++ {
+			sum += (w.Levels[c.Source.Codes[m*c.K+k]] - int(x.Zero)) * int(c.Act[n][k])
+			acts += int(c.Act[n][k])
+		}
+		if sum != int(int32(sum)) {
+			panic("the sum of a group leaves i32")
+		}
+		s := c.actScale(n, k0)
+		term := float32(float32(sum) * float32(x.Scale*s))
+		if w.Min {
+			term = float32(term - float32(x.Min*float32(float32(acts)*s)))
+		}
+		acc = float32(acc + term)
+	}
+	return acc
 }
 
 func (c *Case) actScale(n, k int) float32 {
@@ -147,7 +168,8 @@ func (c *Case) actScale(n, k int) float32 {
 // Call runs one kernel call.
 type Call func(args []vir.Arg) error
 
-// Run computes the product with kernel k, one call per tile and column block.
+// Run computes the product with kernel k, one call per tile and column block. It is an error
+// if one of f32 activations is farther from the product in real numbers than rounding takes it.
 func (c *Case) Run(k *schedule.Kernel, call Call) ([]float32, error) {
 	packed, err := format.Pack(c.Problem.Weight, k.Weights, c.M, c.K, c.Source)
 	if err != nil {
@@ -164,6 +186,9 @@ func (c *Case) Run(k *schedule.Kernel, call Call) ([]float32, error) {
 			}
 			c.collect(k, args[0].Buf, out, m0, n0)
 		}
+	}
+	if c.Problem.Act.Floats() {
+		return out, c.near(out)
 	}
 	return out, nil
 }
@@ -197,6 +222,13 @@ func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 in
 // block lays out the activations of the columns from n0 on.
 func (c *Case) block(k *schedule.Kernel, n0 int) (act, sums, scales []byte) {
 	padK := (c.K + k.StepK - 1) / k.StepK * k.StepK
+	if c.Problem.Act.Floats() {
+		act = make([]byte, padK/k.Tables.Digits()*k.Tables.UnitBytes()*k.Cols)
+		for col := range min(k.Cols, c.N-n0) {
+			c.tables(k, act, col, n0, padK)
+		}
+		return act, make([]byte, 1), make([]byte, 1) // no kernel reads these
+	}
 	g := c.Problem.GroupK()
 	groups := 1
 	if g > 0 {
@@ -235,27 +267,36 @@ func (c *Case) block(k *schedule.Kernel, n0 int) (act, sums, scales []byte) {
 // tables fills in the tables of one column of a block.
 func (c *Case) tables(k *schedule.Kernel, act []byte, col, n0, padK int) {
 	t := k.Tables
-	at := func(i int) int {
-		if i < c.K {
-			return int(c.Act[n0+col][i])
-		}
-		return 0
-	}
 	units := k.Chunk / t.Digits() // of a chunk
 	for unit := range padK / t.Digits() {
 		chunk := act[(unit/units*k.Cols+col)*units*t.UnitBytes():]
 		for part := range t.Parts {
 			for e := range t.Stored(part) {
-				v := t.Entry(part, e, func(digit int) int { return at(unit*t.Digits() + digit) })
+				at := func(half int) []byte { return chunk[t.Place(unit%units, part, half, e):] }
+				first := unit * t.Digits()
+				if c.Problem.Act.Floats() {
+					v := t.FloatEntry(part, e, func(digit int) float32 { return padded(c.X[n0+col], first+digit) })
+					binary.LittleEndian.PutUint32(at(0), math.Float32bits(v))
+					continue
+				}
+				v := t.Entry(part, e, func(digit int) int { return int(padded(c.Act[n0+col], first+digit)) })
 				if t.Split() {
 					low, high := t.Halves(v)
-					chunk[t.Place(unit%units, part, 0, e)], chunk[t.Place(unit%units, part, 1, e)] = byte(low), byte(high)
+					at(0)[0], at(1)[0] = byte(low), byte(high)
 				} else {
-					binary.LittleEndian.PutUint16(chunk[t.Place(unit%units, part, 0, e):], uint16(v))
+					binary.LittleEndian.PutUint16(at(0), uint16(v))
 				}
 			}
 		}
 	}
+}
+
+// padded is element i of x, 0 behind its end.
+func padded[T any](x []T, i int) (v T) {
+	if i < len(x) {
+		v = x[i]
+	}
+	return v
 }
 
 // Compare reports the first difference in bits.
