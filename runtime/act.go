@@ -219,7 +219,26 @@ func (p *Product) known(w *scratch, n, k int) (*shape, error) {
 	w.shape = s
 	putHeader(w.header[:], actMagic, [5]uint64{p.cut.id, uint64(n), uint64(k)}, 0)
 	w.row = p.rowPlan(&s)
+	p.planArgs(w)
 	return &w.shape, nil
+}
+
+// planArgs sets those parameters of the assembly that all rows of a shape share.
+func (p *Product) planArgs(w *scratch) {
+	w.prep = PrepareArgs{}
+	if p.variant == nil || p.variant.Prepare == nil {
+		return
+	}
+	r, a := &w.row, &w.prep
+	w.amax, w.finite, w.inv = grow(w.amax, r.actRoom), grow(w.finite, r.actRoom), grow(w.inv, r.actRoom)
+	a.Amax, a.Finite, a.Inv = unsafe.Pointer(&w.amax[0]), unsafe.Pointer(&w.finite[0]), unsafe.Pointer(&w.inv[0])
+	if p.cut.tables.K > 0 {
+		w.wide = grow(w.wide, r.padded)
+		a.Wide = unsafe.Pointer(&w.wide[0])
+	}
+	for i, d := range p.variant.Prepare.CountDiv {
+		a.Count[i] = int64(ceilDiv(w.shape.k, d))
+	}
 }
 
 // rowPlan is how rows of k elements are quantized.
@@ -229,7 +248,6 @@ type rowPlan struct {
 	// What the assembly does:
 	padded           int // elements that it reads and writes
 	sumRoom, actRoom int // elements of arrays of one element per group
-	count            [16]int64
 }
 
 // rowPlan makes the plan for a shape. If all counts of the assembly divide k, it
@@ -244,8 +262,7 @@ func (p *Product) rowPlan(s *shape) rowPlan {
 	r.sumRoom = max(groupsOf(r.padded, p.cut.sumGroup), s.groups) + room
 	r.actRoom = max(groupsOf(r.padded, p.cut.actGroup), s.scales) + room
 	r.direct = littleEndian && p.cut.tables.K == 0
-	for i, d := range f.CountDiv {
-		r.count[i] = int64(ceilDiv(s.k, d))
+	for _, d := range f.CountDiv {
 		r.direct = r.direct && s.k%d == 0
 	}
 	return r
@@ -347,13 +364,11 @@ func (p *Product) runPrepare(w *scratch, x []float32, table []byte, codes, sums,
 		clear(w.x[copy(w.x, x):])
 		x = w.x
 	}
-	w.amax, w.finite, w.inv = grow(w.amax, r.actRoom), grow(w.finite, r.actRoom), grow(w.inv, r.actRoom)
-	w.prep = PrepareArgs{X: unsafe.Pointer(&x[0]), Act: codes, Sums: sums, ActScale: scales,
-		Amax: unsafe.Pointer(&w.amax[0]), Finite: unsafe.Pointer(&w.finite[0]), Inv: unsafe.Pointer(&w.inv[0]), Count: r.count}
+	a := &w.prep
+	a.X, a.Act, a.Sums, a.ActScale = unsafe.Pointer(&x[0]), codes, sums, scales
 	if p.cut.tables.K > 0 {
-		w.wide = grow(w.wide, r.padded)
 		clear(w.wide[w.shape.k:])
-		w.prep.Wide, w.prep.Table = unsafe.Pointer(&w.wide[0]), unsafe.Pointer(&table[0])
+		a.Table = unsafe.Pointer(&table[0])
 	}
 	p.variant.Prepare.Fn(&w.prep)
 }

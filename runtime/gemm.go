@@ -49,7 +49,7 @@ func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Option
 	defer p.release(w)
 	t := task{dst: dst, lo: lo, hi: hi, opt: opt, plain: !opt.Accumulate && opt.Bias == nil, scratch: w}
 	var err error
-	if t.w, err = p.open(packed); err != nil {
+	if t.w, err = p.openPacked(w, packed); err != nil {
 		return err
 	}
 	if t.a, err = p.openAct(w, act); err != nil {

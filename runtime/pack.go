@@ -191,6 +191,22 @@ func (p *Product) open(packed []byte) (matrix, error) {
 	return matrix{m, k, p.layout.TileBytes(k), packed[headerBytes:]}, nil
 }
 
+// openPacked is open, quick for a header like that of the last call with the same
+// scratch.
+func (p *Product) openPacked(w *scratch, packed []byte) (matrix, error) {
+	if w.packed > 0 && len(packed) == w.packed && [headerBytes]byte(packed) == w.packedHeader {
+		m := w.matrix
+		m.data = packed[headerBytes:]
+		return m, nil
+	}
+	m, err := p.open(packed)
+	if err == nil {
+		w.packed, w.packedHeader, w.matrix = len(packed), [headerBytes]byte(packed), m
+		w.matrix.data = nil
+	}
+	return m, err
+}
+
 // Verify reads all of a packed matrix and reports damage since Pack.
 func (p *Product) Verify(packed []byte) error {
 	w, err := p.open(packed)

@@ -262,6 +262,9 @@ type scratch struct {
 	shape             shape             // of the last activations; n is 0 before
 	header            [headerBytes]byte // of their buffers
 	row               rowPlan           // how their rows are quantized
+	packed            int               // bytes of the last packed matrix, 0 before
+	packedHeader      [headerBytes]byte // of such matrices
+	matrix            matrix            // likewise, without its data
 	gemm              GemmArgs
 	prep              PrepareArgs
 	out               []float32 // a kernel's tile
@@ -277,7 +280,8 @@ type scratch struct {
 
 // release returns s to its pool without keeping the caller's buffers alive.
 func (p *Product) release(s *scratch) {
-	s.gemm, s.prep = GemmArgs{}, PrepareArgs{}
+	s.gemm = GemmArgs{}
+	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table = nil, nil, nil, nil, nil
 	p.pool.Put(s)
 }
 
