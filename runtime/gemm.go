@@ -11,6 +11,10 @@ type Options struct {
 	Accumulate bool
 	// Bias, unless nil, has one element per row of the matrix, added to the product.
 	Bias []float32
+	// Threads is how many threads may share the work, at most GOMAXPROCS: AllThreads
+	// for that many, 0 or 1 for the caller's alone. The others are kept ready for the
+	// next call; one that is busy elsewhere, or gets no CPU, does not hold it up.
+	Threads int
 }
 
 // A block of activations is multiplied by a panel of weights before the next block,
@@ -21,8 +25,9 @@ const (
 	partBytes  = 4 << 20   // of activations
 )
 
-// task is one call of Gemm, checked.
+// task is rows of a product, checked.
 type task struct {
+	p      *Product
 	dst    []float32
 	w      matrix
 	a      *shape
@@ -30,6 +35,8 @@ type task struct {
 	lo, hi int
 	opt    Options
 	plain  bool // store the product as it is
+	// The chunks that threads take of it: rows rows each, the first is number first.
+	rows, first int
 	*scratch
 }
 
@@ -43,35 +50,53 @@ type task struct {
 //
 // each addition rounded to float32, and every NaN is the canonical one. dst has
 // n*m elements; lo and hi must be multiples of Step, or m. Calls on different rows
-// may run at once.
+// may run at once. The result does not depend on the number of threads.
 func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Options) error {
-	w := p.pool.Get().(*scratch)
-	defer p.release(w)
-	t := task{dst: dst, lo: lo, hi: hi, opt: opt, plain: !opt.Accumulate && opt.Bias == nil, scratch: w}
-	var err error
-	if t.w, err = p.openPacked(w, packed); err != nil {
+	r := regions.Get().(*region)
+	defer r.release()
+	t, err := r.add(p, dst, packed, act, opt)
+	if err != nil {
 		return err
 	}
-	if t.a, err = p.openAct(w, act); err != nil {
+	if err := t.cutRows(lo, hi); err != nil {
 		return err
 	}
-	if err := p.checkGemm(&t); err != nil {
-		return err
-	}
-	if lo == hi {
-		return nil
-	}
-	t.act = act[headerBytes:]
-	if p.variant == nil {
-		p.generic(&t)
-	} else {
-		p.run(&t)
-	}
+	r.run(opt.Threads)
 	return nil
 }
 
+// add checks a product of all rows of a matrix and adds it to r.
+func (r *region) add(p *Product, dst []float32, packed, act []byte, opt Options) (*task, error) {
+	r.tasks = append(r.tasks, task{p: p, dst: dst, opt: opt, scratch: p.pool.Get().(*scratch)})
+	t := &r.tasks[len(r.tasks)-1]
+	t.plain = !opt.Accumulate && opt.Bias == nil
+	var err error
+	if t.w, err = p.openPacked(t.scratch, packed); err != nil {
+		return t, err
+	}
+	if t.a, err = p.openAct(t.scratch, act); err != nil {
+		return t, err
+	}
+	t.act, t.hi = act[headerBytes:], t.w.m
+	return t, p.checkGemm(t)
+}
+
+// work is about what t costs: the bytes of weights that kernels read.
+func (t *task) work() int { return ceilDiv(t.hi-t.lo, t.p.Step()) * t.w.tileBytes * t.a.blocks() }
+
+// run multiplies the rows of t.
+func (t *task) run() {
+	switch {
+	case t.lo == t.hi:
+	case t.p.variant == nil:
+		t.p.generic(t)
+	default:
+		t.p.run(t)
+	}
+}
+
 func (p *Product) checkGemm(t *task) error {
-	step, m := p.layout.TileM, t.w.m
+	m := t.w.m
 	switch {
 	case t.w.k != t.a.k:
 		return p.spec.errorf("argument act", "has rows of %d; the packed matrix has %d columns", t.a.k, t.w.k)
@@ -79,9 +104,17 @@ func (p *Product) checkGemm(t *task) error {
 		return p.spec.errorf("argument dst", "has %d elements; %d rows of %d are needed", len(t.dst), t.a.n, m)
 	case t.opt.Bias != nil && len(t.opt.Bias) != m:
 		return p.spec.errorf("argument opt", "the bias has %d elements; the packed matrix has %d rows", len(t.opt.Bias), m)
-	case t.lo < 0 || t.hi < t.lo || t.hi > m || t.lo%step != 0 && t.lo != m || t.hi%step != 0 && t.hi != m:
-		return p.spec.errorf("argument lo", "rows %d to %d of %d; both must be multiples of Step, %d, or the end", t.lo, t.hi, m, step)
 	}
+	return nil
+}
+
+// cutRows leaves only the rows from lo up to hi in t.
+func (t *task) cutRows(lo, hi int) error {
+	step, m := t.p.Step(), t.w.m
+	if lo < 0 || hi < lo || hi > m || lo%step != 0 && lo != m || hi%step != 0 && hi != m {
+		return t.p.spec.errorf("argument lo", "rows %d to %d of %d; both must be multiples of Step, %d, or the end", lo, hi, m, step)
+	}
+	t.lo, t.hi = lo, hi
 	return nil
 }
 

@@ -144,7 +144,7 @@ func TestNoAllocation(t *testing.T) {
 			if err := p.PrepareAct(act, x, n, k); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.Gemm(dst, packed, act, 0, m, Options{true, bias}); err != nil {
+			if err := p.Gemm(dst, packed, act, 0, m, Options{Accumulate: true, Bias: bias}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,0 +1,6 @@
+//go:build !(amd64 || arm64) || purego
+
+package runtime
+
+// pause would tell the CPU that this thread waits.
+func pause() {}

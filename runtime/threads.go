@@ -1,0 +1,267 @@
+package runtime
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// AllThreads, for Options.Threads, is as many threads as GOMAXPROCS allows, which
+// Go sets to the CPUs that the process may use and to the limit of its cgroup.
+const AllThreads = -1
+
+// Call is one product of GemmAll: what Gemm is given, for all rows of the matrix.
+type Call struct {
+	Product     *Product
+	Dst         []float32
+	Packed, Act []byte
+	Options     Options // Threads does not count here
+}
+
+// GemmAll multiplies several matrices under one fork and join, of up to threads
+// threads as Options.Threads counts them: say, those of queries, keys and values,
+// which share their activations. It checks all calls before it begins the first.
+// No two of them may write the same element.
+func GemmAll(threads int, calls ...Call) error {
+	r := regions.Get().(*region)
+	defer r.release()
+	for i := range calls {
+		c := &calls[i]
+		if c.Product == nil {
+			return &Error{"GemmAll", "argument calls", "a call has no Product"}
+		}
+		if _, err := r.add(c.Product, c.Dst, c.Packed, c.Act, c.Options); err != nil {
+			return err
+		}
+	}
+	r.run(threads)
+	return nil
+}
+
+// spin is how long a worker looks for new work, and a caller for the end of the
+// work of others, before it sleeps. Waking a sleeper takes some 10 us.
+const spin = 50 * time.Microsecond
+
+// A region is cut into so many chunks per thread, so that a thread that does not
+// get on leaves the others little to wait for, but none of less than leastChunk
+// bytes of weights, which take a few microseconds.
+const (
+	chunksPerThread = 8
+	leastChunk      = 32 << 10
+)
+
+// region is work that threads share: products of ranges of rows, in chunks that
+// each thread takes as it comes to them.
+type region struct {
+	tasks    []task
+	chunks   int
+	next     atomic.Int64  // the chunk to take
+	finished atomic.Int32  // workers that are done, minus those the caller sleeps for
+	done     chan struct{} // receives when the caller sleeps and all are
+	offered  []*worker
+}
+
+var regions = sync.Pool{New: func() any { return &region{done: make(chan struct{}, 1)} }}
+
+// release returns r to its pool without keeping the caller's buffers alive.
+func (r *region) release() {
+	for i := range r.tasks {
+		t := &r.tasks[i]
+		t.p.release(t.scratch)
+		*t = task{}
+	}
+	r.tasks = r.tasks[:0]
+	regions.Put(r)
+}
+
+// run does all of r with up to so many threads, this one among them.
+func (r *region) run(threads int) {
+	threads = r.threads(threads)
+	if threads > 1 {
+		r.cut(threads)
+	}
+	if threads = min(threads, r.chunks); threads <= 1 {
+		for i := range r.tasks {
+			r.tasks[i].run()
+		}
+		return
+	}
+	r.next.Store(0)
+	r.offer(threads - 1)
+	r.work(nil)
+	r.join()
+}
+
+// threads is how many may work on r.
+func (r *region) threads(threads int) int {
+	if threads == 0 || threads == 1 {
+		return 1
+	}
+	most := runtime.GOMAXPROCS(0)
+	if threads < 0 {
+		return most
+	}
+	return min(threads, most)
+}
+
+// cut cuts the rows of the tasks into chunks of about the same work.
+func (r *region) cut(threads int) {
+	total := 0
+	for i := range r.tasks {
+		total += r.tasks[i].work()
+	}
+	r.chunks = 0
+	for i := range r.tasks {
+		t := &r.tasks[i]
+		step := t.p.Step()
+		tiles := ceilDiv(t.hi-t.lo, step)
+		if tiles == 0 {
+			continue
+		}
+		each := max(total/(threads*chunksPerThread)/(t.work()/tiles), leastChunk/t.w.tileBytes, 1)
+		t.rows, t.first = each*step, r.chunks
+		r.chunks += ceilDiv(tiles, each)
+	}
+}
+
+// work does chunks until none is left, with the memory of a worker, or nil for
+// that of the tasks.
+func (r *region) work(s *scratch) {
+	for {
+		i := int(r.next.Add(1)) - 1
+		if i >= r.chunks {
+			return
+		}
+		t := r.chunk(i)
+		if s != nil {
+			t.scratch = s
+		}
+		t.run()
+	}
+}
+
+// chunk is the task of chunk i.
+func (r *region) chunk(i int) task {
+	n := len(r.tasks) - 1
+	for r.tasks[n].rows == 0 || r.tasks[n].first > i {
+		n--
+	}
+	t := r.tasks[n]
+	t.lo += (i - t.first) * t.rows
+	t.hi = min(t.lo+t.rows, t.hi)
+	return t
+}
+
+// offer offers r to so many workers that have nothing to do.
+func (r *region) offer(n int) {
+	r.offered = r.offered[:0]
+	for _, w := range workersFor(runtime.GOMAXPROCS(0) - 1) {
+		if len(r.offered) == n {
+			return
+		}
+		if w.job.CompareAndSwap(nil, r) {
+			r.offered = append(r.offered, w)
+		} else if w.job.CompareAndSwap(asleep, r) {
+			r.offered = append(r.offered, w)
+			w.wake <- struct{}{}
+		}
+	}
+}
+
+// join takes r back from workers that have not begun and waits for the others.
+func (r *region) join() {
+	began := int32(0)
+	for i, w := range r.offered {
+		if !w.job.CompareAndSwap(r, nil) {
+			began++
+		}
+		r.offered[i] = nil
+	}
+	if spinUntil(func() bool { return r.finished.Load() == began }) {
+		r.finished.Store(0)
+	} else if r.finished.Add(-began) != 0 {
+		<-r.done
+	}
+}
+
+// worker is a goroutine that works on regions of others, one at a time.
+type worker struct {
+	// job is nil while the worker looks for work, asleep while it sleeps, a region
+	// that it is offered, or busy while it works on one.
+	job     atomic.Pointer[region]
+	wake    chan struct{}
+	scratch scratch
+	_       [64]byte // the next one's job lies in another cache line
+}
+
+// asleep and busy are no regions, but states of workers.
+var asleep, busy = new(region), new(region)
+
+var (
+	workers     atomic.Pointer[[]*worker]
+	moreWorkers sync.Mutex
+)
+
+// workersFor is the first n workers. It starts those that have not been needed
+// before; they stay.
+func workersFor(n int) []*worker {
+	if have := workers.Load(); have != nil && len(*have) >= n {
+		return (*have)[:n]
+	}
+	moreWorkers.Lock()
+	defer moreWorkers.Unlock()
+	var all []*worker
+	if have := workers.Load(); have != nil {
+		all = append(all, *have...)
+	}
+	for len(all) < n {
+		w := &worker{wake: make(chan struct{}, 1)}
+		all = append(all, w)
+		go w.loop()
+	}
+	workers.Store(&all)
+	return all[:n]
+}
+
+// loop works on what it is offered, spins a while and sleeps, for ever.
+func (w *worker) loop() {
+	offered := func() bool { return w.job.Load() != nil }
+	for {
+		if !spinUntil(offered) && w.job.CompareAndSwap(nil, asleep) {
+			<-w.wake
+		}
+		if r := w.job.Load(); r != nil && w.job.CompareAndSwap(r, busy) {
+			r.work(&w.scratch)
+			w.scratch.gemm = GemmArgs{}
+			w.job.Store(nil)
+			if r.finished.Add(1) == 0 {
+				r.done <- struct{}{}
+			}
+		}
+	}
+}
+
+// spinUntil waits for a condition for about as long as spin and reports whether it
+// holds. Meanwhile it lets other goroutines run, and other threads on its CPU: on a
+// machine with more to do than it has CPUs, a worker that just finished would
+// otherwise spin where its caller waits to go on.
+func spinUntil(holds func() bool) bool {
+	if holds() {
+		return true
+	}
+	began := time.Now()
+	for {
+		for range 16 {
+			pause()
+			if holds() {
+				return true
+			}
+		}
+		if time.Since(began) > spin {
+			return false
+		}
+		runtime.Gosched()
+		yield()
+	}
+}

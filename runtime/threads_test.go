@@ -1,0 +1,213 @@
+package runtime
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// threadTest is two products that several threads can share, with their results.
+type threadTest struct {
+	p, q         *Product
+	m, n, k      int
+	packed       [2][]byte
+	act          []byte
+	want         [2][]float32
+	bias, before []float32
+}
+
+func newThreadTest(t *testing.T, target string) *threadTest {
+	t.Helper()
+	const m, n, k = 16*9 + 5, 3, 2048
+	x := &threadTest{m: m, n: n, k: k}
+	in := testActivations(n, k, newRand())[2]
+	for i, name := range []string{"w4-g32", "w2-g32"} {
+		p, err := New(*fakeSpec(t, name, 32, 16, 32, []int{1, 4})).On(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := randomWeights(p.Weight(), m, k, newRand())
+		x.packed[i], x.want[i] = mustPack(t, p, src, m, k), make([]float32, n*m)
+		define(x.want[i], p.spec, src, in, m, n, k)
+		if i == 0 {
+			x.p, x.act = p, mustPrepare(t, p, in, n, k)
+		} else {
+			x.q = p
+		}
+	}
+	return x
+}
+
+// wantChunks demands that the product of x really is divided.
+func (x *threadTest) wantChunks(t *testing.T) {
+	t.Helper()
+	r := &region{}
+	if _, err := r.add(x.p, make([]float32, x.n*x.m), x.packed[0], x.act, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if r.cut(2); r.chunks < 4 {
+		t.Fatalf("%d chunks: the matrix is too small for this test", r.chunks)
+	}
+}
+
+// threadTargets are what threads are tested with; with the race detector only pure
+// Go is fast enough.
+func threadTargets() []string {
+	if raceEnabled {
+		return []string{pureGo}
+	}
+	return []string{"fake/a", pureGo}
+}
+
+// TestThreads: products do not depend on the number of threads, nor on how many
+// goroutines multiply the same packed matrix at once.
+func TestThreads(t *testing.T) {
+	for _, target := range threadTargets() {
+		x := newThreadTest(t, target)
+		x.wantChunks(t)
+		for _, threads := range []int{0, 1, 2, 3, AllThreads, 1000} {
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					dst, dst2 := make([]float32, x.n*x.m), make([]float32, x.n*x.m)
+					if err := x.p.Gemm(dst, x.packed[0], x.act, 0, x.m, Options{Threads: threads}); err != nil {
+						t.Error(err)
+					}
+					if err := sameBits(dst, x.want[0], x.m); err != nil {
+						t.Errorf("%s, %d threads: %v", target, threads, err)
+					}
+					clear(dst)
+					err := GemmAll(threads,
+						Call{Product: x.p, Dst: dst, Packed: x.packed[0], Act: x.act},
+						Call{Product: x.q, Dst: dst2, Packed: x.packed[1], Act: x.act})
+					for i, d := range [][]float32{dst, dst2} {
+						if err := sameBits(d, x.want[i], x.m); err != nil {
+							t.Errorf("%s, %d threads, call %d: %v", target, threads, i, err)
+						}
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+	}
+}
+
+// TestThreadsShare: another goroutine does some of the chunks, also after it slept.
+func TestThreadsShare(t *testing.T) {
+	if runtime.GOMAXPROCS(0) < 2 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	}
+	x := newThreadTest(t, "fake/a")
+	var inside, most atomic.Int32
+	fn := x.p.variant.Kernels[1].Fn
+	x.p.variant.Kernels[1].Fn = func(a *GemmArgs) {
+		most.Store(max(most.Load(), inside.Add(1)))
+		time.Sleep(time.Millisecond)
+		fn(a)
+		inside.Add(-1)
+	}
+	for range 2 {
+		most.Store(0)
+		for range 100 { // a worker may not get a CPU at once
+			if err := x.p.Gemm(make([]float32, x.n*x.m), x.packed[0], x.act, 0, x.m, Options{Threads: 2}); err != nil {
+				t.Fatal(err)
+			}
+			if most.Load() > 1 {
+				break
+			}
+		}
+		if got := most.Load(); got != 2 {
+			t.Errorf("%d threads at once, not 2", got)
+		}
+		time.Sleep(20 * spin)
+	}
+}
+
+// TestWorkersStay: workers are started once, and never more than GOMAXPROCS needs.
+func TestWorkersStay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	before := 0
+	if have := workers.Load(); have != nil {
+		before = len(*have)
+	}
+	x := newThreadTest(t, pureGo)
+	for range 50 {
+		if err := x.p.Gemm(make([]float32, x.n*x.m), x.packed[0], x.act, 0, x.m, Options{Threads: 64}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(*workers.Load()); got != max(before, 1) {
+		t.Errorf("%d workers, not %d", got, max(before, 1))
+	}
+	for _, w := range *workers.Load() {
+		if r := w.job.Load(); r != nil && r != asleep {
+			t.Error("a worker still has work")
+		}
+	}
+}
+
+// TestThreadsAllocateNothing counts what a program allocates while several threads
+// multiply; testing.AllocsPerRun would leave them one CPU.
+func TestThreadsAllocateNothing(t *testing.T) {
+	if testing.CoverMode() != "" || raceEnabled {
+		t.Skip("instrumented code allocates")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties pools
+	x := newThreadTest(t, pureGo)
+	dst, dst2 := make([]float32, x.n*x.m), make([]float32, x.n*x.m)
+	run := func() {
+		err := x.p.Gemm(dst, x.packed[0], x.act, 0, x.m, Options{Threads: 2})
+		if err == nil {
+			err = GemmAll(2, Call{Product: x.p, Dst: dst, Packed: x.packed[0], Act: x.act},
+				Call{Product: x.q, Dst: dst2, Packed: x.packed[1], Act: x.act})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	const runs = 200
+	for range runs {
+		run()
+	}
+	runtime.ReadMemStats(&before)
+	for range runs {
+		run()
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.Mallocs - before.Mallocs) / runs; got != 0 {
+		t.Errorf("%d allocations per call", got)
+	}
+}
+
+// TestGemmAllRefusals: all calls are checked before any begins.
+func TestGemmAllRefusals(t *testing.T) {
+	x := newThreadTest(t, pureGo)
+	dst := make([]float32, x.n*x.m)
+	good := Call{Product: x.p, Dst: dst, Packed: x.packed[0], Act: x.act}
+	short, none := good, good
+	short.Dst, none.Product = dst[1:], nil
+	for _, c := range []struct {
+		call Call
+		want string
+	}{{short, "argument dst: has"}, {none, "GemmAll: argument calls: a call has no Product"}} {
+		if err := GemmAll(2, good, c.call); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v; want %s", err, c.want)
+		}
+	}
+	if fmt.Sprint(dst) != fmt.Sprint(make([]float32, len(dst))) {
+		t.Error("a call ran although another was refused")
+	}
+	if err := GemmAll(2); err != nil {
+		t.Error(err)
+	}
+}
