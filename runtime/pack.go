@@ -1,11 +1,16 @@
 package runtime
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
+	"runtime"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
@@ -107,60 +112,146 @@ func (p *Product) PackedSize(m, k int) (int, error) {
 }
 
 // Pack packs a matrix of m rows and k columns into dst, which has PackedSize(m, k)
-// bytes. It allocates as much again. A forbidden code and a scale that is not
-// finite or not exact in the layout's type are errors that name the row.
+// bytes, with as many threads as GOMAXPROCS allows. It allocates little. A forbidden
+// code and a scale that is not finite or not exact in the layout's type are errors
+// that name the row; dst is then no packed matrix.
 func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
-	size, err := p.PackedSize(m, k)
-	if err != nil {
+	if err := p.checkPack(dst, m, k); err != nil {
 		return err
 	}
-	if len(dst) != size {
-		return p.spec.errorf("argument dst", "has %d bytes; a packed matrix of %d rows and %d columns has %d", len(dst), m, k, size)
+	if err := src.CheckSizes(p.spec.Weight, m, k); err != nil {
+		return p.spec.wrap(err)
 	}
-	data, err := format.Pack(p.spec.Weight, p.layout, m, k, src)
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.spec.Name, err)
+	err := p.packRows(dst, m, k, 1, func(lo, hi int) (format.Source, error) { return src.Rows(p.spec.Weight, lo, hi, k), nil })
+	if err != nil { // of a row counted from that of another
+		return p.spec.wrap(cmp.Or(src.Check(p.spec.Weight, m, k), err))
 	}
-	copy(dst[headerBytes:], data)
-	putHeader(dst, packedMagic, [5]uint64{p.hash, p.weight, uint64(m), uint64(k), uint64(len(data))}, crc32.Checksum(data, castagnoli))
 	return nil
 }
 
 // PackBlocks is Pack of a matrix in the blocks of a GGUF type: "Q4_0", or of one
 // with several layouts, which: "I2_S:rows4" (docs/gguf.md). The levels of the type
-// must be those of the product's format; its scales may be for larger groups.
+// must be those of the product's format; its scales may be for larger groups. It
+// reads a few rows at a time.
 func (p *Product) PackBlocks(dst []byte, typeName string, data []byte, m, k int) error {
 	if err := p.checkShape(m, k); err != nil {
 		return err
 	}
-	w, src, err := blocks.Read(typeName, data, m, k)
+	b, err := blocks.Lookup(typeName)
 	if err != nil {
-		return fmt.Errorf("%s: %w", p.spec.Name, err)
+		return p.spec.wrap(err)
 	}
-	if src, err = p.spec.adapt(w, src, m, k); err != nil {
+	from, err := format.Lookup(b.Weight)
+	if err != nil {
+		return p.spec.wrap(err)
+	}
+	same, err := p.spec.fits(from)
+	if err != nil {
 		return err
 	}
-	return p.Pack(dst, src, m, k)
+	if err := p.checkPack(dst, m, k); err != nil {
+		return err
+	}
+	return p.packRows(dst, m, k, max(b.Rows, 1), func(lo, hi int) (format.Source, error) {
+		_, src, err := blocks.ReadRows(typeName, data, m, k, lo, hi)
+		if err != nil || same {
+			return src, p.spec.wrap(err)
+		}
+		return p.spec.adapt(from, src, hi-lo, k), nil
+	})
+}
+
+func (s *Spec) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", s.Name, err)
+}
+
+func (p *Product) checkPack(dst []byte, m, k int) error {
+	size, err := p.PackedSize(m, k)
+	if err == nil && len(dst) != size {
+		return p.spec.errorf("argument dst", "has %d bytes; a packed matrix of %d rows and %d columns has %d", len(dst), m, k, size)
+	}
+	return err
+}
+
+// pieceBytes is about how much of a matrix a thread packs at a time, in weights.
+const pieceBytes = 1 << 20
+
+// packRows packs the rows that read gives, whole tiles of them and multiples of
+// align, several threads at once, and then writes the header. An error is that of
+// the first piece that has one.
+func (p *Product) packRows(dst []byte, m, k, align int, read func(lo, hi int) (format.Source, error)) error {
+	packer, data, tile := p.packer(), dst[headerBytes:], p.layout.TileBytes(k)
+	clear(dst[:headerBytes])
+	rows := p.layout.TileM
+	for rows%align != 0 {
+		rows += p.layout.TileM
+	}
+	rows *= max(1, pieceBytes/k/rows)
+	err := inParallel(ceilDiv(m, rows), func(i int) error {
+		lo, hi := i*rows, min((i+1)*rows, m)
+		src, err := read(lo, hi)
+		if err != nil {
+			return err
+		}
+		return packer.Pack(data[lo/p.layout.TileM*tile:ceilDiv(hi, p.layout.TileM)*tile], src, hi-lo, k)
+	})
+	if err != nil {
+		return err
+	}
+	putHeader(dst, packedMagic, [5]uint64{p.hash, p.weight, uint64(m), uint64(k), uint64(len(data))}, crc32.Checksum(data, castagnoli))
+	return nil
+}
+
+// inParallel calls f for 0 to n-1 in as many threads as GOMAXPROCS allows and
+// returns the error of the lowest that fails. Those above one that failed may not
+// be called.
+func inParallel(n int, f func(i int) error) error {
+	var next, failed atomic.Int64
+	failed.Store(int64(n))
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < failed.Load(); i = next.Add(1) - 1 {
+				if errs[i] = f(int(i)); errs[i] != nil {
+					failed.Store(min(failed.Load(), i))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return cmp.Or(errs...)
+}
+
+// fits reports whether blocks of a format hold what s packs, and whether it is the
+// same, or its groups have to be divided first.
+func (s *Spec) fits(from format.Weight) (same bool, err error) {
+	to, kinds := s.Weight, from.Shared()
+	fits := slices.Equal(to.Levels, from.Levels) && to.Bits == from.Bits && to.Per >= from.Per && len(to.Shared()) == len(kinds)
+	same = to.Per == from.Per
+	for i, x := range to.Shared() {
+		fits = fits && x.Name == kinds[i].Name && (x.Span == kinds[i].Span || x.Span > 0 && kinds[i].Span%x.Span == 0)
+		same = same && fits && x.Span == kinds[i].Span
+	}
+	if !fits {
+		return false, s.errorf("argument typeName", "blocks of it hold %s, which does not fit %s: compile a product for %[1]s", from, to)
+	}
+	return same, nil
 }
 
 // adapt repeats what larger groups share for each of the product's smaller ones.
-func (s *Spec) adapt(from format.Weight, src format.Source, m, k int) (format.Source, error) {
-	to, kinds := s.Weight, from.Shared()
-	fits := fmt.Sprint(to.Bits, to.Levels) == fmt.Sprint(from.Bits, from.Levels) && to.Per >= from.Per && len(to.Shared()) == len(kinds)
-	for i, x := range to.Shared() {
-		fits = fits && x.Name == kinds[i].Name && (x.Span == kinds[i].Span || x.Span > 0 && kinds[i].Span%x.Span == 0)
-	}
-	if !fits {
-		return src, s.errorf("argument typeName", "blocks of it hold %s, which does not fit %s: compile a product for %[1]s", from, to)
-	}
-	of := map[string]format.Shared{}
-	for _, x := range kinds {
+func (s *Spec) adapt(from format.Weight, src format.Source, m, k int) format.Source {
+	to, of := s.Weight, map[string]format.Shared{}
+	for _, x := range from.Shared() {
 		of[x.Name] = x
 	}
 	return to.NewSource(src.Codes, m, k, func(x format.Shared, i int) float32 {
 		perRow := max(to.Count(x, m, k)/m, 1)
 		return src.Number(of[x.Name], from.Index(of[x.Name], i/perRow, i%perRow*x.Span, k))
-	}), nil
+	})
 }
 
 // Shape is the number of rows and columns of a packed matrix.

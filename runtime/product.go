@@ -147,6 +147,7 @@ type Product struct {
 	parts   [numParts]*format.Part // nil if there is none
 	rowAt   [][]offsets            // by kernel and by row/Rows within a tile
 	decode  func() *decoder
+	packer  func() *format.Packer
 	pool    sync.Pool // of *scratch
 }
 
@@ -229,6 +230,13 @@ func newProduct(s Spec, variant int, why string) *Product {
 		p.parts[i] = p.layout.Part(name)
 	}
 	p.decode = sync.OnceValue(func() *decoder { return newDecoder(p.layout, s.Weight) })
+	p.packer = sync.OnceValue(func() *format.Packer {
+		packer, err := format.NewPacker(s.Weight, p.layout)
+		if err != nil {
+			panic("BUG: runtime: " + err.Error()) // gen has checked this
+		}
+		return packer
+	})
 	p.pool.New = func() any { return new(scratch) }
 	if p.variant != nil {
 		p.placeRows()

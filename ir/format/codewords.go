@@ -190,7 +190,7 @@ type codeword struct {
 }
 
 // codewords lists the codewords of a tile's record in the order of their codes.
-func (p *packer) codewords(codes *Part) []codeword {
+func (p *Packer) codewords(codes *Part) []codeword {
 	var words []codeword
 	index := map[[2]int32]int{}
 	for i, c := range p.cells {
@@ -217,14 +217,16 @@ func (p *packer) element(cell int32, tile, record int) int {
 	return row*p.k + col
 }
 
-// putWords stores the codewords of a record into zeroed bits, padding too.
-func (p *packer) putWords(to, codes []byte, tile, record int) {
+// putWords makes the codewords of a record from the codes of its cells and stores
+// them into zeroed bits.
+func (p *Packer) putWords(to, tile []byte) {
 	c := p.l.Part(Codes).Codewords
-	for _, w := range p.words {
+	for i := range p.words {
+		w := &p.words[i]
 		n, weight := 0, 1
 		for _, cell := range w.cells[:c.Join] {
-			if e := p.element(cell, tile, record); e >= 0 {
-				n += weight * int(codes[e])
+			if cell >= 0 {
+				n += weight * int(tile[cell])
 			}
 			weight *= c.Levels
 		}

@@ -40,13 +40,7 @@ func (s *Source) shared(name string) *[]float32 {
 // a forbidden code, a scale or minimum that is not finite or that its type in the
 // format does not hold exactly.
 func (s Source) Check(w Weight, m, k int) error {
-	if err := checkShape(w, m, k); err != nil {
-		return err
-	}
-	if len(s.Codes) != m*k {
-		return errorf("argument codes", "has %d elements; a %d by %d matrix has %d", len(s.Codes), m, k, m*k)
-	}
-	if err := s.checkCounts(w, m, k); err != nil {
+	if err := s.CheckSizes(w, m, k); err != nil {
 		return err
 	}
 	if len(w.Levels) < 256 {
@@ -64,8 +58,15 @@ func (s Source) Check(w Weight, m, k int) error {
 	return nil
 }
 
-// checkCounts: s holds as many of everything as weights of w share, and nothing else.
-func (s *Source) checkCounts(w Weight, m, k int) error {
+// CheckSizes is the part of Check that looks at no element: s holds as many of
+// everything as an m by k matrix of w has, and nothing else.
+func (s *Source) CheckSizes(w Weight, m, k int) error {
+	if err := checkShape(w, m, k); err != nil {
+		return err
+	}
+	if len(s.Codes) != m*k {
+		return errorf("argument codes", "has %d elements; a %d by %d matrix has %d", len(s.Codes), m, k, m*k)
+	}
 	have := map[string]int{Scales: len(s.Scales), Zeros: len(s.Zeros), Mins: len(s.Mins), Supers: len(s.Supers), SuperMins: len(s.SuperMins)}
 	want := map[string]int{}
 	for _, x := range w.Shared() {
@@ -127,42 +128,22 @@ func forbidden(w Weight, row, col int, code byte) error {
 
 // Pack lays an m by k matrix out as l says, PackedBytes(m, k) bytes. Rows and
 // columns beyond the matrix hold code 0 and scale 0. It refuses a layout that
-// does not fit the format and what Source.Check refuses.
+// does not fit the format, what Source.Check refuses, and numbers that are not
+// exact in the types that l stores.
 func Pack(w Weight, l *Layout, m, k int, src Source) ([]byte, error) {
-	p, size, err := newPacker(w, l, m, k)
+	p, err := NewPacker(w, l)
 	if err != nil {
 		return nil, err
 	}
-	if err := src.Check(w, m, k); err != nil {
+	if err := checkShape(w, m, k); err != nil {
 		return nil, err
 	}
-	for _, x := range w.Shared() {
-		if err := src.checkExact(w, x, l.Part(x.Name).Elem, k); err != nil {
-			return nil, err
-		}
+	size, err := l.PackedBytes(m, k)
+	if err != nil {
+		return nil, err
 	}
 	packed := make([]byte, size)
-	p.records(func(tile, record, at int) {
-		if p.words != nil {
-			p.putWords(packed[at:], src.Codes, tile, record)
-			return
-		}
-		rows := min(l.TileM, m-tile*l.TileM)
-		cols := min(l.RecordK, k-record*l.RecordK)
-		for r := range rows {
-			from := (tile*l.TileM+r)*k + record*l.RecordK
-			p.put(packed[at:], p.cells[r*l.RecordK:], src.Codes[from:from+cols])
-		}
-	})
-	for _, x := range p.shared {
-		if x.of.Name == Zeros {
-			p.elements(x, func(at, i int) { packed[at] = byte(src.Zeros[i]) })
-			continue
-		}
-		from := *src.shared(x.of.Name)
-		p.elements(x, func(at, i int) { x.elem.Put(packed[at:], from[i]) })
-	}
-	return packed, nil
+	return packed, p.Pack(packed, src, m, k)
 }
 
 // Unpack is the inverse of Pack. It refuses a buffer of the wrong size,
@@ -208,17 +189,11 @@ func Unpack(w Weight, l *Layout, m, k int, packed []byte) (Source, error) {
 	return src, nil
 }
 
-// packer is a Layout made ready for one matrix: where each code of a tile's
-// record lies, as tables.
+// packer is a Packer made ready for one matrix.
 type packer struct {
-	w         Weight
-	l         *Layout
+	*Packer
 	m, k      int
 	tileBytes int
-	cells     []cell     // TileM by RecordK
-	fields    [][]bitRun // by index into Map: the pieces of a code or codeword
-	words     []codeword // of a tile's record; nil unless codes are joined
-	shared    []places
 }
 
 // cell is the place of one code: its address in the tile's first record, and its field.
@@ -239,33 +214,23 @@ type places struct {
 	header bool
 }
 
+// newPacker makes a packer for an m by k matrix, of size bytes.
 func newPacker(w Weight, l *Layout, m, k int) (p *packer, size int, err error) {
-	if err := l.Fits(w); err != nil {
+	all, err := NewPacker(w, l)
+	if err != nil {
 		return nil, 0, err
 	}
-	if err := checkShape(w, m, k); err != nil {
+	return all.of(m, k)
+}
+
+func (p *Packer) of(m, k int) (of *packer, size int, err error) {
+	if err := checkShape(p.w, m, k); err != nil {
 		return nil, 0, err
 	}
-	if size, err = l.PackedBytes(m, k); err != nil {
+	if size, err = p.l.PackedBytes(m, k); err != nil {
 		return nil, 0, err
 	}
-	codes := l.Part(Codes)
-	p = &packer{w: w, l: l, m: m, k: k, tileBytes: l.TileBytes(k), cells: make([]cell, l.TileM*l.RecordK)}
-	for i := range p.cells {
-		row, col := i/l.RecordK, i%l.RecordK
-		p.cells[i] = cell{int32(codes.Offset(row, col)), int32(codes.Field(row, col))}
-	}
-	for _, code := range codes.Map {
-		p.fields = append(p.fields, bitRuns(code, codes.WordStride))
-	}
-	if codes.Codewords != nil {
-		p.words = p.codewords(codes)
-	}
-	for _, x := range w.Shared() {
-		part := l.Part(x.Name)
-		p.shared = append(p.shared, places{x, l.slots(w, x, part), part.Elem, part.Header})
-	}
-	return p, size, nil
+	return &packer{Packer: p, m: m, k: k, tileBytes: p.l.TileBytes(k)}, size, nil
 }
 
 // bitRuns joins neighbouring bits of a code that stay neighbours in their byte.
@@ -308,16 +273,6 @@ func (p *packer) elements(places places, f func(at, i int)) {
 			}
 		}
 	})
-}
-
-// put stores codes of consecutive columns of one row into zeroed bits.
-func (p *packer) put(to []byte, cells []cell, codes []byte) {
-	cells = cells[:len(codes)]
-	for i, c := range codes {
-		for _, r := range p.fields[cells[i].field] {
-			to[cells[i].at+r.word] |= (c >> r.from & r.mask) << r.to
-		}
-	}
 }
 
 func (p *packer) get(codes []byte, cells []cell, from []byte) {

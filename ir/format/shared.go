@@ -151,18 +151,7 @@ func (s Source) Equal(o Source) bool {
 }
 
 // Row is row r of a matrix of format w with k columns, for Dequantize.
-func (s *Source) Row(w Weight, r, k int) Source {
-	row := Source{Codes: s.Codes[r*k:][:k]}
-	for _, x := range w.Shared() {
-		n, at := w.Count(x, 1, k), w.Index(x, r, 0, k)
-		if x.Name == Zeros {
-			row.Zeros = s.Zeros[at:][:n]
-			continue
-		}
-		*row.shared(x.Name) = (*s.shared(x.Name))[at:][:n]
-	}
-	return row
-}
+func (s *Source) Row(w Weight, r, k int) Source { return s.Rows(w, r, r+1, k) }
 
 // Value is x.Scale*(Levels[code]-x.Zero) - x.Min, each rounded once. The code
 // must be allowed.

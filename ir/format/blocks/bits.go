@@ -85,7 +85,30 @@ type places struct {
 type placed struct {
 	at    []int32 // bit of each number
 	width int
-	shift int // in the number
+	shift int    // in the number
+	lines []line // of numbers in neighbouring bytes; nil if they would be short
+}
+
+// line is count numbers from first at the same bit of bytes side by side, from at.
+type line struct{ first, count, at, bit int32 }
+
+// shortLine is how many numbers a line has on average for it to be worth while.
+const shortLine = 4
+
+// linesOf finds the lines among numbers at these bits.
+func linesOf(at []int32) []line {
+	var lines []line
+	for i, bit := range at {
+		if n := len(lines); n > 0 && bit == at[i-1]+8 {
+			lines[n-1].count++
+			continue
+		}
+		lines = append(lines, line{int32(i), 1, bit >> 3, bit & 7})
+	}
+	if len(lines)*shortLine > len(at) {
+		return nil
+	}
+	return lines
 }
 
 func (f field) places(count int) places {
@@ -100,7 +123,7 @@ func (f field) places(count int) places {
 			}
 			at[i] = int32(bit)
 		}
-		p.pieces = append(p.pieces, placed{at, x.Width, shift})
+		p.pieces = append(p.pieces, placed{at, x.Width, shift, linesOf(at)})
 		shift += x.Width
 	}
 	return p
@@ -141,6 +164,15 @@ func (p *places) codes(to, block []byte, flip byte) {
 	}
 	for _, x := range p.pieces {
 		mask := byte(1<<x.width - 1)
+		for _, l := range x.lines {
+			to := to[l.first:][:l.count]
+			for j, b := range block[l.at:][:l.count] {
+				to[j] ^= b >> (l.bit & 7) & mask << (x.shift & 7)
+			}
+		}
+		if x.lines != nil {
+			continue
+		}
 		to := to[:len(x.at)]
 		for j, at := range x.at {
 			to[j] ^= block[at>>3] >> (at & 7) & mask << x.shift

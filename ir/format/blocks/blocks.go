@@ -115,6 +115,12 @@ func (b Block) others() string {
 // weights dequantize to has the bits that ggml makes of them. A forbidden code
 // and a scale that is not finite are errors that name row and block.
 func Read(typeName string, data []byte, m, k int) (format.Weight, format.Source, error) {
+	return ReadRows(typeName, data, m, k, 0, m)
+}
+
+// ReadRows is Read of the rows from lo up to hi, a matrix of their own. Both are
+// multiples of the type's Rows.
+func ReadRows(typeName string, data []byte, m, k, lo, hi int) (format.Weight, format.Source, error) {
 	b, err := Lookup(typeName)
 	if err != nil {
 		return format.Weight{}, format.Source{}, err
@@ -123,11 +129,16 @@ func Read(typeName string, data []byte, m, k int) (format.Weight, format.Source,
 	if err != nil {
 		return format.Weight{}, format.Source{}, err
 	}
-	if len(data) != size {
+	rows := max(b.Rows, 1)
+	switch {
+	case len(data) != size:
 		return format.Weight{}, format.Source{}, errorf("argument data", "has %d bytes; a %s matrix of %d rows and %d columns has %d", len(data), typeName, m, k, size)
+	case lo < 0 || lo >= hi || hi > m || lo%rows != 0 || hi%rows != 0:
+		return format.Weight{}, format.Source{}, errorf("argument lo", "rows %d to %d of %d; both must be multiples of %d", lo, hi, m, rows)
 	}
-	r := reader{Block: b, w: b.weight(), k: k, data: data[:size-b.Tail], tail: data[size-b.Tail:]}
-	r.src.Codes = make([]byte, m*k)
+	line := k / b.Values * b.Bytes // of as many rows as a block has
+	r := reader{Block: b, w: b.weight(), k: k, lo: lo, data: data[lo/rows*line : hi/rows*line], tail: data[size-b.Tail:]}
+	r.src.Codes = make([]byte, (hi-lo)*k)
 	if err := r.codes(); err != nil {
 		return format.Weight{}, format.Source{}, err
 	}
@@ -146,11 +157,12 @@ func (b Block) weight() format.Weight {
 	return w
 }
 
-// reader reads one matrix.
+// reader reads rows of one matrix.
 type reader struct {
 	Block
 	w    format.Weight
 	k    int
+	lo   int    // the first row
 	data []byte // the blocks
 	tail []byte
 	src  format.Source
@@ -159,7 +171,7 @@ type reader struct {
 // name names block i.
 func (r *reader) name(i int) string {
 	perRow := r.k / r.Values
-	return fmt.Sprintf("row %d, block %d", i/perRow*max(r.Rows, 1), i%perRow)
+	return fmt.Sprintf("row %d, block %d", r.lo+i/perRow*max(r.Rows, 1), i%perRow)
 }
 
 // codes reads the codes of all blocks.
