@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,8 @@ type benchFlags struct {
 	act            int
 	target, trace  string
 	check          string
+	peer           string
+	threads        []int
 	rounds         int
 	json, quiet    bool
 }
@@ -69,10 +72,16 @@ bandwidth in dram (counting the nominal bits of the format), of the peak of int8
 products for more than 8 activations, else of the nearer of both.
 
 -check compares the medians of 5 interleaved rounds with a file of limits and exits 1
-if one is missed.`,
+if one is missed.
+
+-peer ggml=FOLDER measures ggml's libraries of that folder too, in the same rounds, on the
+bytes of the same blocks: -format names types of GGUF. Both begin with float activations.
+Each product is compared with that of exact activations first; errors that int8 does not
+explain are an error. -check is of ratios then.`,
 		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
   tmacc bench -json > bench.jsonl
-  tmacc bench -check docs/limits.json`,
+  tmacc bench -check docs/limits.json
+  tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -format Q4_0,Q4_K`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&b.formats, "format", nil, "weight formats or JSON files with one, separated by commas (default "+strings.Join(benchFormats, ",")+")")
@@ -84,12 +93,17 @@ if one is missed.`,
 	f.StringVar(&b.target, "target", "host", "targets separated by commas, or all")
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
+	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
+	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
 	f.IntVar(&b.rounds, "rounds", 0, "rounds over everything (default 1, with -check 5)")
 	f.BoolVar(&b.json, "json", false, "print one JSON object per line")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := b.validate(cmd); err != nil {
 			return err
+		}
+		if b.peer != "" {
+			return c.comparePeer(cmd.Context(), b)
 		}
 		if b.check != "" {
 			return c.check(cmd.Context(), b)
@@ -124,7 +138,7 @@ func (b *benchFlags) validate(cmd *cobra.Command) error {
 		return fmt.Errorf("-trace is for one format: name it with -format")
 	}
 	b.rounds = max(b.rounds, 1)
-	return nil
+	return b.validatePeer(cmd)
 }
 
 // places are what to measure of a format: small products in every mode, large
@@ -292,19 +306,26 @@ func medians(records []measure.Record) []measure.Record {
 		format, target, mode string
 		n                    int
 	}
-	var order []key
-	rounds := map[key][]measure.Record{}
+	return medianOf(records, func(r measure.Record) key { return key{r.Format, r.Target, r.Mode, r.N} },
+		func(r measure.Record) float64 { return r.Ns })
+}
+
+// medianOf is of the records of each key, in the order of their first, the one
+// whose figure is the median.
+func medianOf[R any, K comparable](records []R, key func(R) K, figure func(R) float64) []R {
+	var order []K
+	rounds := map[K][]R{}
 	for _, r := range records {
-		k := key{r.Format, r.Target, r.Mode, r.N}
+		k := key(r)
 		if rounds[k] == nil {
 			order = append(order, k)
 		}
 		rounds[k] = append(rounds[k], r)
 	}
-	var out []measure.Record
+	var out []R
 	for _, k := range order {
 		list := rounds[k]
-		slices.SortFunc(list, func(a, b measure.Record) int { return int(a.Ns - b.Ns) })
+		slices.SortFunc(list, func(a, b R) int { return cmp.Compare(figure(a), figure(b)) })
 		out = append(out, list[len(list)/2])
 	}
 	return out

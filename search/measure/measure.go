@@ -9,7 +9,9 @@ package measure
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"sync"
 )
 
 // Probe is a piece of work of known size that shows what the machine can do. The
@@ -23,6 +25,34 @@ type Probe struct {
 
 // Rate is in units of Unit when a Run takes ns nanoseconds.
 func (p Probe) Rate(ns float64) float64 { return p.Amount / ns }
+
+// togetherRuns is how often each probe runs in one Run of Together: so often that
+// waking threads does not count.
+const togetherRuns = 32
+
+// Together runs probes of one kind at once, on a thread each: its rate is theirs
+// added up. They must not share memory that they write to.
+func Together(probes ...Probe) Probe {
+	p := Probe{Name: fmt.Sprintf("%d times %s", len(probes), probes[0].Name), Unit: probes[0].Unit}
+	for _, each := range probes {
+		p.Amount += togetherRuns * each.Amount
+	}
+	p.Run = func() {
+		var others sync.WaitGroup
+		for _, each := range probes[1:] {
+			others.Go(func() {
+				for range togetherRuns {
+					each.Run()
+				}
+			})
+		}
+		for range togetherRuns {
+			probes[0].Run()
+		}
+		others.Wait()
+	}
+	return p
+}
 
 // Ceiling is the best rate of several probes and the probe that reached it.
 type Ceiling struct {

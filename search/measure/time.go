@@ -40,6 +40,20 @@ const spoiled = 3
 // the fastest. Functions that wait for other threads never use the whole time:
 // if every sample is dropped for that reason, all count.
 func Time(opt Options, fns ...func()) []Sample {
+	works := make([]Work, len(fns))
+	for i, f := range fns {
+		works[i].Run = f
+	}
+	return TimeWork(opt, works...)
+}
+
+// Work is a function to time. Before and After, unless nil, are called around each
+// sample and not timed: to wake threads that Run needs, and to put them to sleep
+// again so that they are in nobody's way.
+type Work struct{ Run, Before, After func() }
+
+// TimeWork is Time of functions with something around their samples.
+func TimeWork(opt Options, works ...Work) []Sample {
 	if opt.Rounds <= 0 {
 		opt.Rounds = 11
 	}
@@ -52,9 +66,9 @@ func Time(opt Options, fns ...func()) []Sample {
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 
-	series := make([]series, len(fns))
-	for i, f := range fns {
-		series[i] = calibrated(f, opt.MinSample)
+	series := make([]series, len(works))
+	for i, w := range works {
+		series[i] = calibrated(w, opt.MinSample)
 	}
 	for range extra * opt.Rounds {
 		done := true
@@ -68,7 +82,7 @@ func Time(opt Options, fns ...func()) []Sample {
 			break
 		}
 	}
-	out := make([]Sample, len(fns))
+	out := make([]Sample, len(works))
 	for i := range series {
 		out[i] = series[i].result()
 	}
@@ -77,7 +91,7 @@ func Time(opt Options, fns ...func()) []Sample {
 
 // series collects the samples of a function, in nanoseconds per call.
 type series struct {
-	fn      func()
+	Work
 	calls   int
 	kept    []float64
 	stolen  []float64 // the thread lost its core
@@ -86,9 +100,9 @@ type series struct {
 
 // calibrated doubles the number of calls until they last long enough. Twice in a
 // row, because the first call may be slow for other reasons.
-func calibrated(fn func(), least time.Duration) series {
-	s := series{fn: fn, calls: 1}
-	fn()
+func calibrated(w Work, least time.Duration) series {
+	s := series{Work: w, calls: 1}
+	s.sample()
 	for s.calls < 1<<30 {
 		first, _ := s.sample()
 		second, _ := s.sample()
@@ -103,13 +117,19 @@ func calibrated(fn func(), least time.Duration) series {
 // sample calls the function s.calls times and says whether the thread kept its
 // core.
 func (s *series) sample() (ns float64, kept bool) {
+	if s.Before != nil {
+		s.Before()
+	}
 	cpu := threadTime()
 	start := time.Now()
 	for range s.calls {
-		s.fn()
+		s.Run()
 	}
 	wall := time.Since(start)
 	cpu = threadTime() - cpu
+	if s.After != nil {
+		s.After()
+	}
 	return float64(wall) / float64(s.calls), !hasThreadTime || wall <= cpu+cpu/20
 }
 

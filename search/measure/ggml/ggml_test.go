@@ -2,6 +2,7 @@ package ggml
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -74,25 +75,28 @@ func agree(l *Library, typ, buffer string, n int) (ran bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	p, err := l.NewProduct(Matrix{Type: typ, Blocks: data, X: x, M: m, K: k, N: n, Copies: 2}, buffer)
+	if errors.Is(err, ErrUnsupported) && buffer != l.Buffers()[0] {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer p.Close()
+	ref := measure.NewReference(w, src, x, m, k, n, p.ActGroup)
 	for _, threads := range threadsFor(n) {
-		p, err := l.NewProduct(Matrix{Type: typ, Blocks: data, X: x, M: m, K: k, N: n, Copies: 2, Threads: threads}, buffer)
-		if errors.Is(err, ErrUnsupported) && buffer != l.Buffers()[0] {
-			return false, nil
-		}
+		on, err := p.On(threads)
 		if err != nil {
 			return false, err
 		}
-		ref := measure.NewReference(w, src, x, m, k, n, p.ActGroup)
 		for range 3 {
 			clear(p.Out)
-			p.Run()
+			on.Run()
 			if _, err := ref.Agree(p.Out, p.ActGroup); err != nil {
-				p.Close()
-				return false, err
+				return false, fmt.Errorf("%d threads: %w", threads, err)
 			}
-			p.Pause()
+			on.Sleep()
 		}
-		p.Close()
 	}
 	return true, nil
 }
@@ -113,7 +117,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := Matrix{Type: "Q4_0", Blocks: data, X: make([]float32, 64), M: 32, K: 64, N: 1, Copies: 1, Threads: 1}
+	good := Matrix{Type: "Q4_0", Blocks: data, X: make([]float32, 64), M: 32, K: 64, N: 1, Copies: 1}
 	for _, c := range []struct {
 		want   string
 		buffer string
@@ -122,7 +126,6 @@ func TestRefused(t *testing.T) {
 		{"has no type Q4_9", "CPU", func(x *Matrix) { x.Type = "Q4_9" }},
 		{"no buffer type GPU; there are CPU", "GPU", func(x *Matrix) {}},
 		{"not a product", "CPU", func(x *Matrix) { x.N = 2 }},
-		{"not a product", "CPU", func(x *Matrix) { x.Threads = 0 }},
 		{"not a product", "CPU", func(x *Matrix) { x.Copies = 0 }},
 		{"33 columns are not whole blocks of 32", "CPU", func(x *Matrix) { x.K, x.X = 33, x.X[:33] }},
 		{"1151 bytes of blocks; 32 rows of 64 weights of Q4_0 have 1152", "CPU", func(x *Matrix) { x.Blocks = x.Blocks[1:] }},
@@ -135,6 +138,16 @@ func TestRefused(t *testing.T) {
 		}
 		if p != nil {
 			t.Errorf("%s: a product too", c.want)
+		}
+	}
+	p, err := l.NewProduct(good, "CPU")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, n := range []int{0, maxThreads + 1} {
+		if _, err := p.On(n); err == nil || !strings.Contains(err.Error(), "threads: want 1 to 512") {
+			t.Errorf("%d threads: error %v", n, err)
 		}
 	}
 }

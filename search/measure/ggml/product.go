@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Product is activations times copies of one matrix: each call of Run computes the
-// graph of one ggml_mul_mat, float activations in and floats out, with the next copy.
+// Product is activations times copies of one matrix: a graph of one ggml_mul_mat,
+// float activations in and floats out, for each copy.
 type Product struct {
 	// ActGroup is how many activations share a scale when ggml has quantized them.
 	ActGroup int
@@ -19,25 +19,27 @@ type Product struct {
 	buffers []pointer
 	graphs  []pointer
 	next    int
-	backend pointer
-	pool    pointer
+	threads []*Threads
+}
+
+// Threads are threads that compute a product together, the caller's among them.
+type Threads struct {
+	p             *Product
+	backend, pool pointer
 }
 
 // Matrix is what to multiply: M rows of K weights in blocks of a type of GGUF with N
-// rows of activations, as many copies of the weights, so many threads.
+// rows of activations, as many copies of the weights.
 type Matrix struct {
-	Type            string
-	Blocks          []byte
-	X               []float32 // N*K
-	M, K, N         int
-	Copies, Threads int
+	Type    string
+	Blocks  []byte
+	X       []float32 // N*K
+	M, K, N int
+	Copies  int
 }
 
 // ErrUnsupported is returned for a buffer type that does not repack the blocks' type.
 var ErrUnsupported = errors.New("ggml: the buffer type does not multiply this type")
-
-// maxThreads bounds the threads of a product: GGML_MAX_N_THREADS.
-const maxThreads = 512
 
 // NewProduct copies weights, into buffers of a type that Buffers names, and
 // activations. The error of a type of weights that it does not multiply is
@@ -51,9 +53,8 @@ func (l *Library) NewProduct(x Matrix, buffer string) (*Product, error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.M < 1 || x.K < 1 || x.N < 1 || x.Copies < 1 || x.Threads < 1 || x.Threads > maxThreads || len(x.X) != x.N*x.K {
-		return nil, fmt.Errorf("ggml: %d rows of %d weights times %d rows in %d activations, %d copies, %d threads: not a product",
-			x.M, x.K, x.N, len(x.X), x.Copies, x.Threads)
+	if x.M < 1 || x.K < 1 || x.N < 1 || x.Copies < 1 || len(x.X) != x.N*x.K {
+		return nil, fmt.Errorf("ggml: %d rows of %d weights times %d rows in %d activations, %d copies: not a product", x.M, x.K, x.N, len(x.X), x.Copies)
 	}
 	p := &Product{l: l}
 	if err := p.build(x, typ, buft); err != nil {
@@ -110,7 +111,7 @@ func (p *Product) build(x Matrix, typ int32, buft pointer) error {
 		f.graphAdd(g, product)
 		p.graphs = append(p.graphs, g)
 	}
-	return p.start(x.Threads)
+	return nil
 }
 
 // place puts tensors one after the other into a buffer of their own.
@@ -159,26 +160,35 @@ func (p *Product) shareOutput(products []pointer, floats int) error {
 	return nil
 }
 
-// start makes the backend and its threads, which begin asleep.
-func (p *Product) start(threads int) error {
+// maxThreads is GGML_MAX_N_THREADS.
+const maxThreads = 512
+
+// On makes a backend of n threads, which begin asleep. They go with the product.
+func (p *Product) On(n int) (*Threads, error) {
+	if n < 1 || n > maxThreads {
+		return nil, fmt.Errorf("ggml: %d threads: want 1 to %d", n, maxThreads)
+	}
 	f := &p.l.f
-	if p.backend = f.deviceStart(p.l.device, nil); p.backend == nil {
-		return errors.New("ggml: the CPU backend does not start")
+	t := &Threads{p: p, backend: f.deviceStart(p.l.device, nil)}
+	if t.backend == nil {
+		return nil, errors.New("ggml: the CPU backend does not start")
 	}
+	p.threads = append(p.threads, t)
 	var params poolParams
-	f.poolInit(&params, int32(threads))
-	if p.pool = f.poolNew(&params); p.pool == nil {
-		return fmt.Errorf("ggml: %d threads do not start", threads)
+	f.poolInit(&params, int32(n))
+	if t.pool = f.poolNew(&params); t.pool == nil {
+		return nil, fmt.Errorf("ggml: %d threads do not start", n)
 	}
-	p.Pause()
-	f.setThreads(p.backend, int32(threads))
-	f.setPool(p.backend, p.pool)
-	return nil
+	t.Sleep()
+	f.setThreads(t.backend, int32(n))
+	f.setPool(t.backend, t.pool)
+	return t, nil
 }
 
 // Run computes Out with the next copy of the weights. It wakes threads that sleep.
-func (p *Product) Run() {
-	if status := p.l.f.compute(p.backend, p.graphs[p.next]); status != 0 {
+func (t *Threads) Run() {
+	p := t.p
+	if status := p.l.f.compute(t.backend, p.graphs[p.next]); status != 0 {
 		panic(fmt.Sprintf("BUG: ggml: a graph is not computed: status %d", status))
 	}
 	if p.next++; p.next == len(p.graphs) {
@@ -186,17 +196,17 @@ func (p *Product) Run() {
 	}
 }
 
-// Pause puts the threads to sleep that else look for work for a while.
-func (p *Product) Pause() { p.l.f.poolPause(p.pool) }
+// Sleep puts the threads to sleep that else look for work for a while.
+func (t *Threads) Sleep() { t.p.l.f.poolPause(t.pool) }
 
-// Close frees everything; Out may not be used afterwards.
+// Close frees everything; neither Out nor threads may be used afterwards.
 func (p *Product) Close() {
 	f := &p.l.f
-	if p.backend != nil {
-		f.backendFree(p.backend)
-	}
-	if p.pool != nil {
-		f.poolFree(p.pool)
+	for _, t := range p.threads {
+		f.backendFree(t.backend)
+		if t.pool != nil {
+			f.poolFree(t.pool)
+		}
 	}
 	for _, b := range p.buffers {
 		f.bufferFree(b)

@@ -1,0 +1,148 @@
+package measure
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// PeerRecord is one product by this compiler and by another system, timed in the
+// same rounds on the same weights: a line of tmacc bench -peer -json. Both begin
+// with float activations, which they quantize, and end with floats.
+type PeerRecord struct {
+	Type     string  `json:"type"`    // of GGUF, whose blocks both read
+	Format   string  `json:"format"`  // what they are packed as
+	Target   string  `json:"target"`  // without architecture
+	Mode     string  `json:"mode"`    // dram, l3
+	M        int     `json:"m"`       //
+	K        int     `json:"k"`       //
+	N        int     `json:"n"`       //
+	Threads  int     `json:"threads"` //
+	Ours     Timed   `json:"ours"`
+	Theirs   []Timed `json:"theirs"`              // one for each type of buffer that can hold the weights
+	Ratio    float64 `json:"ratio"`               // of the fastest of theirs to ours, in time: above 1, ours is faster
+	ReadGBS  float64 `json:"read_gb_s,omitempty"` // what so many threads read at best, in mode dram
+	OursGBS  float64 `json:"ours_gb_s,omitempty"` // weights and scales as packed
+	Peer     string  `json:"peer"`                // ggml 0.25.1
+	Library  string  `json:"library"`             // libggml-cpu-zen4.so
+	Host     string  `json:"host"`                //
+	Date     string  `json:"date"`                // 2026-11-21
+	Affinity int     `json:"affinity,omitempty"`  // CPUs that the process may use
+}
+
+// Timed is how long a product takes, and how far it is from that of exact
+// activations: the root mean square of the error relative to that of the product.
+type Timed struct {
+	Buffer    string  `json:"buffer,omitempty"` // ggml's type of buffer
+	Ns        float64 `json:"ns"`
+	GWeightsS float64 `json:"gweights_s"` // multiply-accumulates per ns
+	ActGroup  int     `json:"act_group"`  // activations that share a scale, 0: a row
+	Error     float64 `json:"error"`
+}
+
+// Complete returns r with the figures that follow from its times.
+func (r PeerRecord) Complete() PeerRecord {
+	macs := float64(r.M) * float64(r.K) * float64(r.N)
+	r.Ours.GWeightsS = over(macs, r.Ours.Ns)
+	r.Theirs = slices.Clone(r.Theirs)
+	for i := range r.Theirs {
+		r.Theirs[i].GWeightsS = over(macs, r.Theirs[i].Ns)
+	}
+	if len(r.Theirs) > 0 {
+		r.Ratio = over(r.Fastest().Ns, r.Ours.Ns)
+	}
+	return r
+}
+
+// Fastest is the fastest of theirs.
+func (r PeerRecord) Fastest() Timed {
+	return slices.MinFunc(r.Theirs, func(a, b Timed) int { return cmp.Compare(a.Ns, b.Ns) })
+}
+
+// PeerLimit is what is asked of the records of some types: docs/ratios.json is a
+// list of them.
+type PeerLimit struct {
+	Types   []string `json:"types"`
+	Mode    string   `json:"mode,omitempty"` // "": any
+	N       int      `json:"n"`
+	Threads int      `json:"threads"`
+	Ratio   float64  `json:"ratio,omitempty"`   // at least, of times
+	Scaling float64  `json:"scaling,omitempty"` // at least, of the gain by threads that reading memory has
+}
+
+// ParsePeerLimits reads a list of limits and refuses fields it does not know and
+// limits that ask for nothing.
+func ParsePeerLimits(data []byte) ([]PeerLimit, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var limits []PeerLimit
+	if err := d.Decode(&limits); err != nil {
+		return nil, fmt.Errorf("ratios: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("ratios: something follows the list")
+	}
+	for i, l := range limits {
+		if len(l.Types) == 0 || l.N < 1 || l.Threads < 1 || (l.Ratio > 0) == (l.Scaling > 0) || l.Scaling > 0 && l.Threads == 1 {
+			return nil, fmt.Errorf("ratios: limit %d: wants types, n, threads, and a ratio or, of several threads, a scaling", i)
+		}
+	}
+	return limits, nil
+}
+
+// CheckPeer holds records against limits, in the order of the limits. Records of
+// the same type, target, mode, N and threads are rounds of one measurement, whose
+// median counts. A limit of which there is no record is left out.
+func CheckPeer(limits []PeerLimit, records []PeerRecord) []Verdict {
+	var out []Verdict
+	for _, l := range limits {
+		for _, typ := range l.Types {
+			for _, target := range targetsOf(records) {
+				if v, ok := l.check(typ, target, records); ok {
+					out = append(out, v)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func targetsOf(records []PeerRecord) []string {
+	var names []string
+	for _, r := range records {
+		if !slices.Contains(names, r.Target) {
+			names = append(names, r.Target)
+		}
+	}
+	return names
+}
+
+func (l PeerLimit) check(typ, target string, records []PeerRecord) (Verdict, bool) {
+	var figures, alone []float64
+	mode := l.Mode
+	for _, r := range records {
+		if r.Type != typ || r.Target != target || r.N != l.N || l.Mode != "" && r.Mode != l.Mode {
+			continue
+		}
+		switch perThread := over(r.Ours.GWeightsS, r.ReadGBS); {
+		case r.Threads == l.Threads && l.Ratio > 0:
+			figures = append(figures, r.Ratio)
+		case r.Threads == l.Threads:
+			figures = append(figures, perThread)
+		case r.Threads == 1:
+			alone = append(alone, perThread)
+		}
+		mode = r.Mode
+	}
+	v := Verdict{Target: target, Format: typ, Factor: 1, Limit: l.Ratio, Have: Median(figures), Rounds: len(figures)}
+	v.Rule = fmt.Sprintf("%s n=%d, threads %d, times as fast", mode, l.N, l.Threads)
+	if l.Scaling > 0 {
+		v.Rule = fmt.Sprintf("%s n=%d, threads %d to 1, gain over that of reading", mode, l.N, l.Threads)
+		v.Limit, v.Have, v.Rounds = l.Scaling, over(v.Have, Median(alone)), min(len(figures), len(alone))
+	}
+	v.Pass = v.Have >= v.Limit
+	return v, v.Rounds > 0
+}
