@@ -304,7 +304,7 @@ func (c cell) ours(x []float32) (*entry, error) {
 	e := &entry{out: out, timed: measure.Timed{ActGroup: c.subject.problem.Act.Group}}
 	e.run = func(threads int) (measure.Work, error) {
 		run := func() {
-			if err := errors.Join(p.PrepareAct(act, x, c.n, at.k), p.Gemm(out, c.packed.Next(), act, 0, at.m, runtime.Options{})); err != nil {
+			if err := errors.Join(p.PrepareAct(act, x, c.n, at.k), p.Gemm(out, c.packed.Next(), act, 0, at.m, runtime.Options{Threads: threads})); err != nil {
 				panic("BUG: " + err.Error())
 			}
 		}
@@ -363,10 +363,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 			if err != nil {
 				return nil, err
 			}
-			if c.n <= maxSmall {
-				w.Before = w.Run // wakes threads
-			}
-			works = append(works, w)
+			works = append(works, x.ready(w, c.n, threads))
 		}
 		if c.at.mode == measure.ModeDRAM && c.n <= maxSmall {
 			var err error
@@ -374,7 +371,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 				return nil, err
 			}
 			for _, p := range reads[i] {
-				works = append(works, measure.Work{Run: p.Run})
+				works = append(works, x.ready(measure.Work{Run: p.Run}, c.n, threads))
 			}
 		}
 	}
@@ -403,6 +400,26 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 		all = append(all, r.Complete())
 	}
 	return all, nil
+}
+
+// ready has threads on CPUs of their own and awake when samples of w begin.
+func (x *race) ready(w measure.Work, n, threads int) measure.Work {
+	sleep, restore := w.After, func() {}
+	w.Before = func() {
+		if threads > 1 {
+			restore = measure.Spread()
+		}
+		if n <= maxSmall {
+			w.Run()
+		}
+	}
+	w.After = func() {
+		restore()
+		if sleep != nil {
+			sleep()
+		}
+	}
+	return w
 }
 
 // reads are probes of the bandwidth that so many threads read memory with.

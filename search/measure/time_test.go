@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -100,5 +102,29 @@ func TestAllocate(t *testing.T) {
 	m := heap(100)
 	if len(m.Bytes) != 100 || address(m.Bytes)%lineBytes != 0 {
 		t.Errorf("heap: %d bytes at %#x", len(m.Bytes), address(m.Bytes))
+	}
+}
+
+// Around each sample are Before and After, and nothing else is.
+func TestTimeWork(t *testing.T) {
+	var order []string
+	log := func(s string) func() { return func() { order = append(order, s) } }
+	s := TimeWork(Options{Rounds: 1, MinSample: 1}, Work{Run: log("run"), Before: log("before"), After: log("after")}, Work{Run: log("other")})
+	if len(s) != 2 || len(order) == 0 {
+		t.Fatalf("%v %v", s, order)
+	}
+	text := strings.Join(order, " ") + " "
+	if rest := strings.NewReplacer("before run after ", "", "other ", "").Replace(text); rest != "" {
+		t.Errorf("order %s", text)
+	}
+}
+
+// All probes of Together run, equally often.
+func TestTogether(t *testing.T) {
+	var a, b atomic.Int64
+	p := Together(Probe{"x", "GB/s", 3, func() { a.Add(1) }}, Probe{"x", "GB/s", 5, func() { b.Add(1) }})
+	p.Run()
+	if p.Amount != float64(3*a.Load()+5*b.Load()) || a.Load() != b.Load() {
+		t.Errorf("%s: %v in runs of %d and %d", p.Name, p.Amount, a.Load(), b.Load())
 	}
 }
