@@ -76,7 +76,7 @@ func TestByHand(t *testing.T) {
 
 func mustPack(t testing.TB, p *Product, src format.Source, m, k int) []byte {
 	t.Helper()
-	packed, err := p.testPack(src, m, k)
+	packed, err := p.testPack(src, m, k, func(n int) []byte { return make([]byte, n) })
 	if err != nil {
 		t.Fatal(err)
 	}

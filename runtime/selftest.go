@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -15,13 +16,20 @@ import (
 // stored, accumulated and with a bias, for random and for extreme activations. It
 // also checks that Unpack undoes Pack.
 func SelfTest(p *Product, rng *rand.Rand) error {
+	return SelfTestIn(p, rng, func(n int) []byte { return make([]byte, n) })
+}
+
+// SelfTestIn is SelfTest with the memory that alloc returns, at the addresses of
+// float32, for packed matrices, activations and results: it may lie beside memory that
+// cannot be touched. All of it must last until the end.
+func SelfTestIn(p *Product, rng *rand.Rand, alloc func(bytes int) []byte) error {
 	for _, target := range p.Targets() {
 		q, err := p.On(target)
 		if err != nil {
 			return err
 		}
 		for _, s := range q.testShapes() {
-			if err := q.testShape(s[0], s[1], s[2], rng); err != nil {
+			if err := q.testShape(s[0], s[1], s[2], rng, alloc); err != nil {
 				return fmt.Errorf("%s: %d rows of %d, %d rows of activations: %w", target, s[0], s[2], s[1], err)
 			}
 		}
@@ -49,9 +57,9 @@ func (p *Product) testShapes() [][3]int {
 	return slices.DeleteFunc(shapes, func(s [3]int) bool { return s[2] < 1 })
 }
 
-func (p *Product) testShape(m, n, k int, rng *rand.Rand) error {
+func (p *Product) testShape(m, n, k int, rng *rand.Rand, alloc func(int) []byte) error {
 	src := randomWeights(p.spec.Weight, m, k, rng)
-	packed, err := p.testPack(src, m, k)
+	packed, err := p.testPack(src, m, k, alloc)
 	if err != nil {
 		return err
 	}
@@ -59,8 +67,9 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	act := bytes.Repeat([]byte{0xa5}, size) // not zero: padding must not count on it
-	dst, want := make([]float32, n*m), make([]float32, n*m)
+	act := alloc(size)
+	copy(act, bytes.Repeat([]byte{0xa5}, size)) // not zero: padding must not count on it
+	dst, want := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(alloc(4*n*m)))), n*m), make([]float32, n*m)
 	bias := make([]float32, m)
 	for i := range bias {
 		bias[i] = float32(rng.NormFloat64())
@@ -94,12 +103,12 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand) error {
 	return nil
 }
 
-func (p *Product) testPack(src format.Source, m, k int) ([]byte, error) {
+func (p *Product) testPack(src format.Source, m, k int, alloc func(int) []byte) ([]byte, error) {
 	size, err := p.PackedSize(m, k)
 	if err != nil {
 		return nil, err
 	}
-	packed := make([]byte, size)
+	packed := alloc(size)
 	if err := p.Pack(packed, src, m, k); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
 // Activations prepared by compiled kernels equal those of the definition.
@@ -51,7 +51,7 @@ func TestDefaultPrepare(t *testing.T) {
 			}
 			for kind := range 5 {
 				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return vir.Eval(f, a) })
-				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return jit.Run(tg, m, a) })
+				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return worker.Run(tg, m, a) })
 			}
 		}
 	}

@@ -354,7 +354,7 @@ func runCells(t *testing.T, batch []*cell, cases map[string][][]coverCase) {
 			cases[c.p.Weight.Name] = coverCases(c.p)
 		}
 		for i, x := range cases[c.p.Weight.Name][c.use] {
-			got, err := x.Run(c.k.Kernel, c.k.Call)
+			got, err := c.k.Run(x.Case)
 			if err == nil {
 				err = check.Compare(got, x.want, x.M)
 			}

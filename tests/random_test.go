@@ -13,7 +13,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
-	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/qemu"
 	"github.com/tmacc/tmacc/tests/virgen"
 )
@@ -81,23 +81,26 @@ func TestRandomNative(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			img, err := jit.Assemble(file)
+			code, err := worker.Load(worker.Options{}, file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer img.Close()
+			defer code.Close()
 			for i, f := range funcs {
-				call, err := img.Func(f.Name)
+				call, err := code.Func(f.Name, "")
 				if err != nil {
 					t.Fatal(err)
 				}
+				var got, want [][]vir.Arg
 				for n := range virgen.MaxTrips + 1 {
 					args := virgen.Args(rand.New(rand.NewSource(int64(n))), f, n)
-					want := evaluated(t, f, args)
-					if err := call.Run(f.Params, args); err != nil {
-						t.Fatal(err)
-					}
-					compareArgs(t, kernels[i], f, args, want)
+					got, want = append(got, args), append(want, evaluated(t, f, args))
+				}
+				if err := call.RunAll(f.Params, got); err != nil {
+					t.Fatal(err)
+				}
+				for n := range got {
+					compareArgs(t, kernels[i], f, got[n], want[n])
 				}
 			}
 		})

@@ -262,7 +262,7 @@ func (a *attempt) run() error {
 	for _, kind := range []check.Kind{check.Extreme, check.Kind(rng.Intn(int(check.NotFinite) + 1))} {
 		c := a.shape(rng, kind)
 		want := c.Naive()
-		got, err := c.Run(a.k.Kernel, a.k.Call)
+		got, err := a.k.Run(c)
 		if err != nil {
 			return err
 		}

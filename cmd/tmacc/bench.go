@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // benchFormats are measured if -format names none.
@@ -280,7 +281,7 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 			}
 		}
 	}
-	g, err := newGauge(measure.Options{})
+	g, err := newGauge(timing.Options{})
 	if err != nil {
 		return err
 	}
@@ -357,13 +358,13 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	g, err := newGauge(measure.Options{})
+	g, err := newGauge(timing.Options{})
 	if err != nil {
 		return err
 	}
 	defer g.close()
 	bar.step("measuring what this machine can do")
-	host, err := g.lab.Ceilings(measure.Options{})
+	host, err := g.lab.Ceilings(timing.Options{})
 	if err != nil {
 		return err
 	}

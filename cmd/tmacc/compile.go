@@ -19,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
 type compileFlags struct {
@@ -225,6 +226,9 @@ func (x *compilation) compileAll(ctx context.Context) error {
 func (x *compilation) verifyAll(ctx context.Context) error {
 	for _, w := range x.products {
 		for i := range w.product.Targets {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			t := &w.product.Targets[i]
 			state := notRun
 			switch {
@@ -233,19 +237,10 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 				state = notHere
 			default:
 				x.bar.step("checking %s on %s against the definition", w.problem.Weight, t.Target.Machine().Name)
-				code, err := live.Assemble(w.problem, *t)
-				if errors.Is(err, jit.ErrPlatform) || errors.Is(err, jit.ErrNoGo) {
-					state = notHere // unless go test runs them
-					break
-				}
-				if err != nil {
+				var err error
+				if state, err = x.verify(w, t); err != nil {
 					return err
 				}
-				x.codes[t] = code
-				if err := verify(ctx, w.problem, *t, code); err != nil {
-					return err
-				}
-				state = checked
 			}
 			for _, k := range t.Kernels {
 				x.exact[k.Code.Func.Name] = state
@@ -253,6 +248,36 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// exactness is the column "exact" of the table.
+type exactness string
+
+const (
+	checked exactness = "yes"          // proven, and compared with the definition
+	notHere exactness = "not run here" // proven
+	notRun  exactness = "not checked"  // proven
+)
+
+// verify compares the kernels of a target with the definition and, where they can be
+// mapped, keeps them to be measured.
+func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
+	code, err := live.Assemble(w.problem, *t)
+	var wrong *worker.Wrong
+	var crash *worker.Crash
+	var endless *worker.Timeout
+	switch {
+	case err == nil:
+		x.codes[t] = code
+		return checked, nil
+	case errors.Is(err, jit.ErrPlatform):
+		return checked, nil
+	case errors.Is(err, jit.ErrNoGo), errors.Is(err, worker.ErrNoSource):
+		return notHere, nil // unless go test runs them
+	case errors.As(err, &wrong), errors.As(err, &crash), errors.As(err, &endless):
+		return "", failed("%v on %s: %v; nothing was written; please report it with this trace", w.problem.Weight, t.Target.Machine().Name, err)
+	}
+	return "", err
 }
 
 // write writes the package and returns the names of its files.

@@ -11,10 +11,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tmacc/tmacc/search/worker"
 )
 
-// TestMain makes this binary the command for tests that need a process of it.
+// TestMain makes this binary the command for tests that need a process of it, and its own worker.
 func TestMain(m *testing.M) {
+	worker.Main()
 	if os.Getenv("TMACC_TEST_MAIN") != "" {
 		main()
 	}

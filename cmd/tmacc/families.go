@@ -21,6 +21,7 @@ import (
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // familyFormats are compared if -format names none: those whose codes make an index.
@@ -106,7 +107,7 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 	if len(all) == 0 {
 		return fmt.Errorf("nothing to compare: %s", strings.Join(skipped, "; "))
 	}
-	g, err := newGauge(measure.Options{Rounds: 5})
+	g, err := newGauge(timing.Options{Rounds: 5})
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (k *contest) median(family, at int) float64 {
 	for _, row := range k.speeds[family] {
 		xs = append(xs, row[at])
 	}
-	return measure.Median(xs)
+	return timing.Median(xs)
 }
 
 func (k *contest) ratio(at int) float64 { return k.median(1, at) / k.median(0, at) }

@@ -9,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // asJSON adds the flag -json.
@@ -191,5 +192,5 @@ func (c *cli) ceilings() (measure.Ceilings, error) {
 		return measure.Ceilings{}, err
 	}
 	defer lab.Close()
-	return lab.Ceilings(measure.Options{})
+	return lab.Ceilings(timing.Options{})
 }

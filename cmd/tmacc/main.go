@@ -1,6 +1,13 @@
 // Command tmacc compiles low-bit matrix products to Go packages.
 package main
 
-import "os"
+import (
+	"os"
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+func main() {
+	worker.Main()
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}

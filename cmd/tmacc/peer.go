@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/measure/ggml"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // peerTypes are the types of blocks that are compared if -format names none.
@@ -79,7 +80,7 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
 	x := &race{lib: lib, flags: b, date: time.Now().UTC().Format(time.DateOnly)}
 	defer x.close()
 	for range max(1, maxOf(b.threads)) {
-		g, err := newGauge(measure.Options{})
+		g, err := newGauge(timing.Options{})
 		if err != nil {
 			return err
 		}
@@ -221,7 +222,7 @@ func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, e
 	if err := s.product.PackBlocks(packed, typ, data, at.m, at.k); err != nil {
 		return nil, err
 	}
-	copies, err := measure.NewCopies(packed, x.total(at))
+	copies, err := timing.NewCopies(packed, x.total(at))
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +258,7 @@ type cell struct {
 	blocks  []byte
 	weight  format.Weight // what the blocks hold
 	src     format.Source
-	packed  *measure.Copies
+	packed  *timing.Copies
 }
 
 // cell checks that all compute the same product, then times them.
@@ -375,7 +376,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 			}
 		}
 	}
-	samples := measure.TimeWork(measure.Options{MinSample: minSample[c.at.mode]}, works...)
+	samples := measure.TimeWork(timing.Options{MinSample: minSample[c.at.mode]}, works...)
 	var all []measure.PeerRecord
 	for i, threads := range x.flags.threads {
 		r := measure.PeerRecord{

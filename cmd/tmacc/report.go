@@ -12,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // speed is what a kernel reached on this machine.
@@ -23,7 +24,7 @@ type speed struct {
 }
 
 // quick measures in a few seconds.
-var quick = measure.Options{Rounds: 9, MinSample: time.Millisecond}
+var quick = timing.Options{Rounds: 9, MinSample: time.Millisecond}
 
 const gemmN = 256
 

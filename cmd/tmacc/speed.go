@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -13,17 +12,18 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // gauge measures products against what the machine can do, in the same rounds.
 type gauge struct {
 	lab   *measure.Lab
-	opt   measure.Options
+	opt   timing.Options
 	reads map[int][]measure.Probe    // the fastest, by bytes
 	dots  map[string][]measure.Probe // the fastest, by target
 }
 
-func newGauge(opt measure.Options) (*gauge, error) {
+func newGauge(opt timing.Options) (*gauge, error) {
 	lab, err := measure.NewLab()
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func newGauge(opt measure.Options) (*gauge, error) {
 func (g *gauge) close() error { return g.lab.Close() }
 
 // How probes are chosen: by a short look at all.
-var look = measure.Options{Rounds: 3, MinSample: 200 * time.Microsecond}
+var look = timing.Options{Rounds: 3, MinSample: 200 * time.Microsecond}
 
 const (
 	readPicks = 3
@@ -84,9 +84,6 @@ type place struct {
 	ns   []int
 }
 
-// maxMatrix bounds the matrices that are measured, in weights.
-const maxMatrix = 1 << 30
-
 // samples are so long that what the probes left in the caches does not count.
 var minSample = map[string]time.Duration{
 	measure.ModeDRAM: 2 * time.Millisecond, measure.ModeL3: 5 * time.Millisecond, measure.ModeL2: time.Millisecond,
@@ -97,7 +94,7 @@ var minSample = map[string]time.Duration{
 // complete then.
 func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	rng := rand.New(rand.NewPCG(uint64(at.m), uint64(at.k)))
-	packed, err := packRandom(x.product, at, rng)
+	packed, err := timing.PackRandom(x.product, at.m, at.k, rng)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +102,7 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	if at.mode == measure.ModeDRAM {
 		total = measure.DRAMBytes(g.lab.Host)
 	}
-	weights, err := measure.NewCopies(packed, total)
+	weights, err := timing.NewCopies(packed, total)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +117,7 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	}
 	var fns []func()
 	for _, n := range at.ns {
-		product, prepare, err := calls(x.product, weights, n, at, rng)
+		product, prepare, err := timing.Calls(x.product, weights, at.m, n, at.k, rng)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +133,7 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	if opt.MinSample == 0 {
 		opt.MinSample = minSample[at.mode]
 	}
-	samples := measure.Time(opt, fns...)
+	samples := timing.Time(opt, fns...)
 	kernels, rest := samples[:2*len(at.ns)], samples[2*len(at.ns):]
 	best := make([]float64, len(probes))
 	for i, list := range probes {
@@ -150,7 +147,7 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 
 // records are the figures of kernels, products and preparations in turn, with the
 // clock, the read bandwidth and the dot product peak.
-func (g *gauge) records(x subject, at place, kernels []measure.Sample, best []float64) ([]measure.Record, error) {
+func (g *gauge) records(x subject, at place, kernels []timing.Sample, best []float64) ([]measure.Record, error) {
 	w, codes := x.problem.Weight, x.target.Kernels[0].Schedule.Weights.Part(format.Codes)
 	var out []measure.Record
 	var errs []error
@@ -164,53 +161,6 @@ func (g *gauge) records(x subject, at place, kernels []measure.Sample, best []fl
 		out, errs = append(out, r), append(errs, err)
 	}
 	return out, errors.Join(errs...)
-}
-
-// calls are a product of n activations with the next copy of the weights, and the
-// preparation of the activations.
-func calls(p *runtime.Product, weights *measure.Copies, n int, at place, rng *rand.Rand) (product, prepare func(), err error) {
-	size, err := p.ActSize(n, at.k)
-	if err != nil {
-		return nil, nil, err
-	}
-	act, x, dst := make([]byte, size), make([]float32, n*at.k), make([]float32, n*at.m)
-	for i := range x {
-		x[i] = float32(rng.NormFloat64())
-	}
-	if err := p.PrepareAct(act, x, n, at.k); err != nil {
-		return nil, nil, err
-	}
-	must := func(err error) {
-		if err != nil {
-			panic("BUG: " + err.Error())
-		}
-	}
-	product = func() { must(p.Gemm(dst, weights.Next(), act, 0, at.m, runtime.Options{})) }
-	prepare = func() { must(p.PrepareAct(act, x, n, at.k)) }
-	return product, prepare, p.Gemm(dst, weights.Next(), act, 0, at.m, runtime.Options{})
-}
-
-// packRandom is a packed matrix of random codes.
-func packRandom(p *runtime.Product, at place, rng *rand.Rand) ([]byte, error) {
-	if at.m > maxMatrix/at.k {
-		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", at.m, at.k, maxMatrix)
-	}
-	size, err := p.PackedSize(at.m, at.k)
-	if err != nil {
-		return nil, err
-	}
-	w := p.Weight()
-	src := w.NewSource(make([]byte, at.m*at.k), at.m, at.k, func(x format.Shared, _ int) float32 {
-		if x.Elem.Bits() == 8 {
-			return 1
-		}
-		return 1 / 64.
-	})
-	for i := range src.Codes {
-		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
-	}
-	packed := make([]byte, size)
-	return packed, p.Pack(packed, src, at.m, at.k)
 }
 
 // nominalBits per weight: what the best packing stores, of formats that do not

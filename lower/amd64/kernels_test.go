@@ -11,7 +11,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
 // compiled is text as a function and as a kernel of tg.
@@ -148,7 +148,7 @@ func checkKernel(t *testing.T, tg lower.Target, f *vir.Func, k *lower.Kernel, ar
 	if err := vir.Eval(f, want); err != nil {
 		t.Fatal(err)
 	}
-	if err := jit.Run(tg, k, got); err != nil {
+	if err := worker.Run(tg, k, got); err != nil {
 		t.Fatal(err)
 	}
 	for i := range want {
@@ -331,14 +331,14 @@ func (b *batch) run(t *testing.T, tg lower.Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	img, err := jit.Assemble(file)
+	code, err := worker.Load(worker.Options{}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer img.Close()
+	defer code.Close()
 	rnd := rand.New(rand.NewPCG(3, 5))
 	for i, f := range b.funcs {
-		fn, err := img.Func(f.Name)
+		fn, err := code.Func(f.Name, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
 // place says which registers a one-instruction kernel uses.
@@ -245,13 +245,13 @@ func TestRows(t *testing.T) {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
 			requireCPU(t, tg.Machine().Has)
 			cases := rowCases(tg)
-			img, err := jit.Assemble(emitted(t, tg, cases))
+			code, err := worker.Load(worker.Options{}, emitted(t, tg, cases))
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer img.Close()
+			defer code.Close()
 			for _, c := range cases {
-				fn, err := img.Func(c.k.Func.Name)
+				fn, err := code.Func(c.k.Func.Name, c.label)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -262,11 +262,12 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func checkRow(t *testing.T, c rowCase, fn jit.Func) {
+func checkRow(t *testing.T, c rowCase, fn worker.Func) {
 	t.Helper()
 	f := c.k.Func
 	rnd := rand.New(rand.NewPCG(7, 11))
-	for range 4 {
+	var wants, gots [4][]vir.Arg
+	for draw := range wants {
 		var want, got []vir.Arg
 		for i := range f.Params {
 			var b []byte
@@ -287,10 +288,14 @@ func checkRow(t *testing.T, c rowCase, fn jit.Func) {
 		if err := vir.Eval(f, want); err != nil {
 			t.Fatalf("%s: %v\n%s", c.label, err, f)
 		}
-		if err := fn.Run(f.Params, got); err != nil {
-			t.Errorf("%s: %v\n%s", c.label, err, f)
-			return
-		}
+		wants[draw], gots[draw] = want, got
+	}
+	if err := fn.RunAll(f.Params, gots[:]); err != nil {
+		t.Errorf("%s: %v\n%s", c.label, err, f)
+		return
+	}
+	for draw, want := range wants {
+		got := gots[draw]
 		for i := range want {
 			if anyNaN[c.row.Op] && c.row.Dst.Elem == format.F32 && i == len(want)-1 {
 				quiet(want[i].Buf)

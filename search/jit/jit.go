@@ -1,10 +1,10 @@
-// Package jit runs freshly printed kernels in this process: `go tool asm`
-// assembles them, this package reads the object file and maps it executable.
-// A batch of thousands of kernels costs one run of the assembler.
+// Package jit makes functions of freshly printed kernels without building a
+// program: `go tool asm` assembles them, this package reads the object file and maps
+// it executable. A batch of thousands of kernels costs one run of the assembler.
 //
 // Kernels are machine code: one that leaves its buffers or never ends takes the
-// process with it. What measures untrusted candidates does so in a child
-// process.
+// process with it. Package worker calls in a process of their own those that nothing
+// has verified yet.
 package jit
 
 import (
@@ -22,32 +22,57 @@ import (
 )
 
 // ErrPlatform is returned where kernels cannot be mapped executable: everywhere
-// but on linux/amd64.
-var ErrPlatform = errors.New("jit: only linux/amd64 can run kernels in process")
+// but on linux/amd64, and there with EnvJIT off.
+var ErrPlatform = errors.New("jit: only linux/amd64 maps kernels, unless " + EnvJIT + " is " + Off)
+
+// EnvJIT is the environment variable that, if it is Off, makes this package refuse
+// everything with ErrPlatform: what else there is then has to do.
+const (
+	EnvJIT = "TMACC_JIT"
+	Off    = "off"
+)
+
+// Supported reports whether kernels can be mapped here.
+func Supported() bool { return supported && os.Getenv(EnvJIT) != Off }
 
 // ErrNoGo is wrapped by the errors of a machine without the go command.
 var ErrNoGo = errors.New("jit: the go command is needed to assemble kernels, and is not in PATH")
 
-// Image holds assembled functions until Close.
-type Image struct {
-	mem  []byte
-	text map[string]span
+// Object is assembled functions, to be mapped by any process of this machine.
+type Object struct {
+	Code []byte          // functions and their read-only data, at any address
+	Text map[string]Span // by name
 }
 
-// span is where a function lies in an image.
-type span struct{ at, size int }
+// Span is where a function lies.
+type Span struct{ At, Size int }
+
+// Image holds the functions of an Object, mapped executable, until Close.
+type Image struct {
+	mem  []byte
+	text map[string]Span
+}
 
 // Func is a function of an Image.
 type Func struct {
 	img  *Image
 	name string
-	span
+	Span
 }
 
-// Assemble assembles files, in parallel, and maps their functions. Function
-// names must differ between files; read-only data may share names.
+// Assemble is Build and Map.
 func Assemble(files ...lower.File) (*Image, error) {
-	if !supported {
+	o, err := Build(files...)
+	if err != nil {
+		return nil, err
+	}
+	return Map(o)
+}
+
+// Build assembles files, in parallel. Function names must differ between files;
+// read-only data may share names.
+func Build(files ...lower.File) (*Object, error) {
+	if !Supported() {
 		return nil, ErrPlatform
 	}
 	objects, err := assemble(files)
@@ -55,7 +80,7 @@ func Assemble(files ...lower.File) (*Image, error) {
 		return nil, err
 	}
 	var code []byte
-	text := map[string]span{}
+	text := map[string]Span{}
 	for _, o := range objects {
 		syms, err := readObject(o)
 		if err != nil {
@@ -68,11 +93,19 @@ func Assemble(files ...lower.File) (*Image, error) {
 	if len(text) == 0 {
 		return nil, errors.New("jit: nothing to assemble")
 	}
-	mem, err := mapCode(code)
+	return &Object{code, text}, nil
+}
+
+// Map maps the functions of o in this process.
+func Map(o *Object) (*Image, error) {
+	if !Supported() {
+		return nil, ErrPlatform
+	}
+	mem, err := mapCode(o.Code)
 	if err != nil {
 		return nil, err
 	}
-	return &Image{mem, text}, nil
+	return &Image{mem, o.Text}, nil
 }
 
 // toolchain finds the assembler once.
@@ -142,4 +175,4 @@ func (m *Image) Func(name string) (Func, error) {
 
 // Code is the machine code of f. Distances to read-only data in it depend on
 // what else was assembled.
-func (f Func) Code() []byte { return slices.Clone(f.img.mem[f.at : f.at+f.size]) }
+func (f Func) Code() []byte { return slices.Clone(f.img.mem[f.At : f.At+f.Size]) }

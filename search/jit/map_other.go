@@ -11,11 +11,3 @@ func (f Func) Call(words []uint64) { panic(ErrPlatform) }
 
 // Close does nothing: no Image can exist here.
 func (m *Image) Close() error { return nil }
-
-type guarded struct{ buf []byte }
-
-func guard(int, bool) (guarded, error) { return guarded{}, ErrPlatform }
-
-func (guarded) free() {}
-
-func address([]byte) uint64 { return 0 }

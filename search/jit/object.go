@@ -133,7 +133,7 @@ const align = 64
 
 // link appends the functions of syms, and the data they refer to, to an image
 // and records where each function begins, by its name without the package.
-func link(img []byte, text map[string]span, syms []symbol) ([]byte, error) {
+func link(img []byte, text map[string]Span, syms []symbol) ([]byte, error) {
 	at := make([]int, len(syms))
 	place := func(i int) {
 		s := syms[i]
@@ -152,7 +152,7 @@ func link(img []byte, text map[string]span, syms []symbol) ([]byte, error) {
 		if _, ok := text[name]; ok {
 			return nil, fmt.Errorf("jit: two functions are called %s", name)
 		}
-		text[name] = span{at[i], s.size}
+		text[name] = Span{at[i], s.size}
 	}
 	placed := map[int]bool{}
 	for i, s := range syms {

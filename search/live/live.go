@@ -1,11 +1,11 @@
 // Package live makes products whose kernels run in this process: what a
-// generated package links, here assembled and mapped by package jit.
+// generated package links, here assembled and mapped by package jit, once package
+// worker has found them to equal the definition.
 package live
 
 import (
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
@@ -13,17 +13,30 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
-// Code is what one target runs of a product, assembled, until Close.
-type Code struct {
-	problem ir.Problem
-	target  gen.Target
-	img     *jit.Image
+// Spec is the product as a generated package describes it, with the kernels of one
+// target, all or those of the given indices. They have names, and call nothing.
+func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
+	v := runtime.Variant{Target: t.Target.Machine().Name, Need: t.Need}
+	for i, k := range t.Kernels {
+		if len(kernels) > 0 && !slices.Contains(kernels, i) {
+			continue
+		}
+		s := k.Schedule
+		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK,
+			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy})
+	}
+	if p := t.Prepare; p != nil {
+		v.Prepare = &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: p.Schedule.CountDiv, PadK: p.Schedule.PadK, Tables: gen.RuntimeTables(p.Schedule.Tables)}
+	}
+	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),
+		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []runtime.Variant{v}}
 }
 
-// Assemble assembles the kernels of a product for a target of this machine.
-func Assemble(p ir.Problem, t gen.Target) (*Code, error) {
+// Kernels is all machine code of t.
+func Kernels(t gen.Target) []*lower.Kernel {
 	var ks []*lower.Kernel
 	for _, k := range t.Kernels {
 		ks = append(ks, k.Code)
@@ -31,15 +44,52 @@ func Assemble(p ir.Problem, t gen.Target) (*Code, error) {
 	if t.Prepare != nil {
 		ks = append(ks, t.Prepare.Code)
 	}
-	f, err := t.Target.Emit("main", ks)
+	return ks
+}
+
+// Code is what one target runs of a product, mapped, until Close.
+type Code struct {
+	problem ir.Problem
+	target  gen.Target
+	img     *jit.Image
+}
+
+// Assemble compares the kernels of a product for a target of this machine with its
+// definition, in a worker process: each alone, with the preparation of its
+// activations, and all together. Those that are right it maps here; the error is
+// jit.ErrPlatform if they are right but cannot be mapped. An error about a kernel
+// names its schedule.
+func Assemble(p ir.Problem, t gen.Target) (*Code, error) {
+	f, err := t.Target.Emit("main", Kernels(t))
 	if err != nil {
 		return nil, err
 	}
-	img, err := jit.Assemble(f)
+	code, err := worker.Load(worker.Options{}, f)
+	if err != nil {
+		return nil, err
+	}
+	defer code.Close()
+	if err := test(code, p, t); err != nil {
+		return nil, err
+	}
+	img, err := code.Map()
 	if err != nil {
 		return nil, err
 	}
 	return &Code{p, t, img}, nil
+}
+
+func test(code *worker.Code, p ir.Problem, t gen.Target) error {
+	for i, k := range t.Kernels {
+		what := fmt.Sprintf("kernel %s by the schedule %v", k.Code.Func.Name, k.Schedule.Trace)
+		if err := code.Test(what, Spec(p, t, i), uint64(i)); err != nil {
+			return err
+		}
+	}
+	if len(t.Kernels) == 1 {
+		return nil
+	}
+	return code.Test(fmt.Sprintf("all kernels of %v on %s", p.Weight, t.Target.Machine().Name), Spec(p, t), uint64(len(t.Kernels)))
 }
 
 // Close unmaps the kernels: no product of c may be used afterwards.
@@ -48,36 +98,17 @@ func (c *Code) Close() error { return c.img.Close() }
 // Product is the product with all kernels, or with only those of the given
 // indices. It is an error if this CPU cannot run them.
 func (c *Code) Product(kernels ...int) (*runtime.Product, error) {
-	v := runtime.Variant{Target: c.target.Target.Machine().Name, Need: c.target.Need}
-	for i, k := range c.target.Kernels {
-		if len(kernels) > 0 && !slices.Contains(kernels, i) {
-			continue
-		}
-		f, err := c.img.Func(k.Code.Func.Name)
-		if err != nil {
-			return nil, err
-		}
-		s := k.Schedule
-		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK,
-			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, Fn: func(a *runtime.GemmArgs) { f.Call(words(a)) }})
+	s := Spec(c.problem, c.target, kernels...)
+	if err := jit.Bind(&s.Variants[0], c.function); err != nil {
+		return nil, err
 	}
-	if p := c.target.Prepare; p != nil {
-		f, err := c.img.Func(p.Code.Func.Name)
-		if err != nil {
-			return nil, err
-		}
-		v.Prepare = &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: p.Schedule.CountDiv, PadK: p.Schedule.PadK, Tables: gen.RuntimeTables(p.Schedule.Tables),
-			Fn: func(a *runtime.PrepareArgs) { f.Call(words(a)) }}
-	}
-	s := runtime.Spec{Name: c.problem.Weight.Name, Weight: c.problem.Weight, Act: c.problem.Act, LimitK: c.problem.LimitK(),
-		Layouts: []*format.Layout{c.target.Kernels[0].Schedule.Weights}, Variants: []runtime.Variant{v}}
 	if err := s.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", v.Target, err)
+		return nil, fmt.Errorf("%s: %w", s.Variants[0].Target, err)
 	}
-	return runtime.New(s).On(v.Target)
+	return runtime.New(s).On(s.Variants[0].Target)
 }
 
-// words are the parameters of a kernel.
-func words[Args runtime.GemmArgs | runtime.PrepareArgs](a *Args) []uint64 {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(a)), unsafe.Sizeof(*a)/8)
+func (c *Code) function(name string) (func([]uint64), error) {
+	f, err := c.img.Func(name)
+	return f.Call, err
 }

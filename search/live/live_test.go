@@ -4,8 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
@@ -16,7 +21,13 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/worker"
 )
+
+func TestMain(m *testing.M) {
+	worker.Main()
+	os.Exit(m.Run())
+}
 
 func build(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
 	t.Helper()
@@ -89,6 +100,115 @@ func TestSelfTest(t *testing.T) {
 					t.Errorf("%s %s, kernels %v: %v", target.Machine().Name, c.format, set, err)
 				}
 			}
+		}
+	}
+}
+
+// With TMACC_JIT=off kernels are linked by go build: the process that runs them says
+// so. They are verified, and nothing is mapped here.
+func TestLinked(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
+	t.Setenv(jit.EnvJIT, jit.Off)
+	w, err := format.Lookup("w4-g32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ir.Problem{Weight: w}
+	v := build(t, p, amd64.ByName("avx2"))
+	f, err := v.Target.Emit("main", Kernels(v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := worker.Load(worker.Options{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer code.Close()
+	if how, err := code.How(); err != nil || how != worker.Linked {
+		t.Fatalf("kernels are %q, %v; want %q", how, err, worker.Linked)
+	}
+	if err := test(code, p, v); err != nil {
+		t.Error(err)
+	}
+	if _, err := Assemble(p, v); !errors.Is(err, jit.ErrPlatform) {
+		t.Errorf("Assemble: %v, want ErrPlatform", err)
+	}
+}
+
+// saboteur is a target whose assembly begins with something else.
+type saboteur struct {
+	lower.Target
+	first string // instructions at the beginning of a function; AX is free
+}
+
+func (s saboteur) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
+	f, err := s.Target.Emit(pkg, ks)
+	f.Data = textLine.ReplaceAllFunc(f.Data, func(line []byte) []byte { return slices.Concat(line, []byte("\n"+s.first)) })
+	return f, err
+}
+
+var textLine = regexp.MustCompile(`(?m)^TEXT .*$`)
+
+// A product whose code faults, never ends, writes beside its results or computes
+// something else is refused with an error that names its schedule.
+func TestSabotage(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
+	w, err := format.Lookup("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, target := ir.Problem{Weight: w}, amd64.ByName("avx2")
+	v := build(t, p, target)
+	v.Kernels = v.Kernels[:1]
+	out := 4 * v.Kernels[0].Schedule.Rows * v.Kernels[0].Schedule.Cols
+	try := func(p ir.Problem, first string) error {
+		v := v
+		v.Target = saboteur{target, first}
+		f, err := v.Target.Emit("main", Kernels(v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := worker.Load(worker.Options{Limit: 3 * time.Second}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer code.Close()
+		return test(code, p, v)
+	}
+	write := "\tMOVQ args+0(FP), AX\n\tMOVQ (AX), AX\n\tMOVB $1, %d(AX)\n"
+	reversed := p
+	reversed.Weight.Name, reversed.Weight.Levels = "reversed", []int{1, 0, -1, -2}
+	trace := fmt.Sprint(v.Kernels[0].Schedule.Trace)
+	for _, c := range []struct {
+		name, first, want string
+		problem           ir.Problem
+	}{
+		{"nothing", "", "", p},
+		{"undefined instruction", "\tUNDEF\n", "SIGILL", p},
+		{"endless loop", "again:\n\tJMP again\n", "did not return", p},
+		{"write after the result", fmt.Sprintf(write, out), "SIGSEGV", p},
+		{"write before the result", fmt.Sprintf(write, -1), "SIGSEGV", p},
+		{"wrong result", "", "is wrong: amd64/avx2", reversed},
+	} {
+		err := try(c.problem, c.first)
+		if c.want == "" && err == nil {
+			continue
+		}
+		var crash *worker.Crash
+		var timeout *worker.Timeout
+		var wrong *worker.Wrong
+		switch {
+		case errors.As(err, &crash), errors.As(err, &timeout), errors.As(err, &wrong):
+		default:
+			t.Errorf("%s: %v, want a typed error", c.name, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), trace) {
+			t.Errorf("%s: %v, want %q and the trace", c.name, err, c.want)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Modes of measuring: where the weights come from.
@@ -22,6 +24,14 @@ func Shape(mode string) (m, k int) {
 	}
 	return 4096, 4096
 }
+
+// MinDRAM is how much memory must pass before a byte is read again for its read to
+// count as one from DRAM, unless the cache is larger (see DRAMBytes).
+const MinDRAM = 544 << 20
+
+// DRAMBytes is how much memory mode dram cycles through on host h: MinDRAM, or
+// twice the last-level cache where that is more.
+func DRAMBytes(h Host) int { return max(MinDRAM, 2*h.L3) }
 
 // WorkingSet is how many bytes of memory the weights of a mode occupy on h, in
 // copies of bytes: that of one matrix.
@@ -58,7 +68,7 @@ const picked = 4
 // Ceilings measures what this host reaches: clock, read bandwidth of every mode,
 // dot product peak and instruction mixes of every target. It takes a few seconds
 // and twice DRAMBytes of memory, which it frees.
-func (l *Lab) Ceilings(opt Options) (Ceilings, error) {
+func (l *Lab) Ceilings(opt timing.Options) (Ceilings, error) {
 	c := Ceilings{Read: map[string]Ceiling{}, Dot: map[string]Ceiling{}, Mix: map[string]map[string]Ceiling{}}
 	for _, mode := range []string{ModeL2, ModeL3, ModeDRAM} {
 		m, k := Shape(mode)
@@ -72,13 +82,13 @@ func (l *Lab) Ceilings(opt Options) (Ceilings, error) {
 	return c, l.compute(opt, &c)
 }
 
-func (l *Lab) bestRead(opt Options, bytes int) (Ceiling, error) {
+func (l *Lab) bestRead(opt timing.Options, bytes int) (Ceiling, error) {
 	probes, err := l.Read(bytes)
 	if err != nil {
 		return Ceiling{}, err
 	}
 	defer l.Release(bytes)
-	look := Options{Rounds: 3, MinSample: 200 * time.Microsecond, Cores: opt.Cores}
+	look := timing.Options{Rounds: 3, MinSample: 200 * time.Microsecond, Cores: opt.Cores}
 	return Best(opt, Pick(look, probes, picked)), nil
 }
 
@@ -90,7 +100,7 @@ type group struct {
 
 // compute measures clock, peaks and mixes in the same rounds, so that a change of
 // clock is the same for all.
-func (l *Lab) compute(opt Options, c *Ceilings) error {
+func (l *Lab) compute(opt timing.Options, c *Ceilings) error {
 	groups := []group{{l.Clock(), func(best Ceiling) { c.ClockGHz = best.Rate }}}
 	for _, t := range l.targets {
 		of, err := l.computeGroups(shortName(t), c)
@@ -103,7 +113,7 @@ func (l *Lab) compute(opt Options, c *Ceilings) error {
 	for _, g := range groups {
 		all = append(all, g.probes...)
 	}
-	samples := Time(opt, runs(all)...)
+	samples := timing.Time(opt, runs(all)...)
 	for _, g := range groups {
 		g.into(fastest(g.probes, samples))
 		samples = samples[len(g.probes):]
@@ -130,7 +140,7 @@ func (l *Lab) computeGroups(target string, c *Ceilings) ([]group, error) {
 }
 
 // fastest is the best rate of probes that took samples.
-func fastest(probes []Probe, samples []Sample) Ceiling {
+func fastest(probes []Probe, samples []timing.Sample) Ceiling {
 	var best Ceiling
 	for i, p := range probes {
 		if r := p.Rate(samples[i].Min); r > best.Rate {

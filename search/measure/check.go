@@ -3,6 +3,8 @@ package measure
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Rounds is how many interleaved rounds Check wants of each row: it compares
@@ -88,7 +90,7 @@ func (r *rule) check(row ruleRow, limits Limits, records []Record, host Ceilings
 		v.Problem = fmt.Sprintf("%d measurements, want %d", len(figures), Rounds)
 		return v
 	}
-	v.Have = Median(figures)
+	v.Have = timing.Median(figures)
 	v.Limit = r.limit(c, limits)
 	if v.Limit == 0 {
 		v.Problem = "no such row in the limits"

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/klauspost/cpuid/v2"
 
@@ -77,6 +76,3 @@ func hasFeatures(f lower.Features) bool {
 	}
 	return true
 }
-
-// address is where b begins.
-func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

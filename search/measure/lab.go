@@ -9,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Lab makes probes: it holds their kernels and buffers until Close.
@@ -16,7 +17,7 @@ type Lab struct {
 	Host    Host
 	targets []lower.Target
 	img     *jit.Image
-	in, out Memory // registers are loaded from in, results stored to out
+	in, out timing.Memory // registers are loaded from in, results stored to out
 	buffers map[bufferKey]*buffer
 }
 
@@ -24,7 +25,7 @@ type Lab struct {
 var ErrNoTarget = errors.New("measure: this machine runs the kernels of no target")
 
 // The registers of a probe are loaded from and stored to a line each.
-const scratchBytes = 64 * lineBytes
+const scratchBytes = 64 * timing.LineBytes
 
 // NewLab lowers and assembles the probes of every target that this machine runs.
 func NewLab() (*Lab, error) {
@@ -44,10 +45,10 @@ func NewLab() (*Lab, error) {
 	if l.img, err = jit.Assemble(files...); err != nil {
 		return nil, err
 	}
-	if l.in, err = Allocate(scratchBytes, false); err != nil {
+	if l.in, err = timing.Allocate(scratchBytes, false); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	if l.out, err = Allocate(scratchBytes, false); err != nil {
+	if l.out, err = timing.Allocate(scratchBytes, false); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -137,7 +138,7 @@ type bufferKey struct {
 // buffer is a working set. All probes of it take turns, so that none finds in a
 // cache what another has just read.
 type buffer struct {
-	mem  Memory
+	mem  timing.Memory
 	next int
 }
 
@@ -155,7 +156,7 @@ func (l *Lab) buffer(key bufferKey) (*buffer, error) {
 	if b := l.buffers[key]; b != nil {
 		return b, nil
 	}
-	mem, err := Allocate(key.bytes, key.huge)
+	mem, err := timing.Allocate(key.bytes, key.huge)
 	if err != nil {
 		return nil, err
 	}

@@ -13,10 +13,11 @@ import (
 
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // brief is as short as a measurement can be: it says nothing about speed.
-var brief = Options{Rounds: 1, MinSample: time.Nanosecond}
+var brief = timing.Options{Rounds: 1, MinSample: time.Nanosecond}
 
 func openLab(t *testing.T) *Lab {
 	t.Helper()
@@ -48,7 +49,7 @@ func TestProbes(t *testing.T) {
 		if len(probes) == 0 {
 			t.Fatalf("%s: no probes", what)
 		}
-		for i, s := range Time(brief, runs(probes)...) {
+		for i, s := range timing.Time(brief, runs(probes)...) {
 			p := probes[i]
 			t.Logf("%-22s %-60s %8.2f %s", what, p.Name, p.Rate(s.Min), p.Unit)
 			if p.Unit != unit || !(p.Rate(s.Min) > 0) || p.Amount <= 0 {

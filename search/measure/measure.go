@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Probe is a piece of work of known size that shows what the machine can do. The
@@ -63,19 +65,19 @@ type Ceiling struct {
 
 // Best times probes in interleaved rounds and returns what the fastest reached.
 // Without probes it is the zero Ceiling.
-func Best(opt Options, probes []Probe) Ceiling {
-	return fastest(probes, Time(opt, runs(probes)...))
+func Best(opt timing.Options, probes []Probe) Ceiling {
+	return fastest(probes, timing.Time(opt, runs(probes)...))
 }
 
 // Pick times probes briefly and returns the n fastest, the best first: few enough
 // to be timed between the samples of a kernel.
-func Pick(opt Options, probes []Probe, n int) []Probe {
+func Pick(opt timing.Options, probes []Probe, n int) []Probe {
 	type timed struct {
 		probe Probe
 		rate  float64
 	}
 	var all []timed
-	for i, s := range Time(opt, runs(probes)...) {
+	for i, s := range timing.Time(opt, runs(probes)...) {
 		all = append(all, timed{probes[i], probes[i].Rate(s.Min)})
 	}
 	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(b.rate, a.rate) })

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // PeerRecord is one product by this compiler and by another system, timed in the
@@ -137,11 +139,11 @@ func (l PeerLimit) check(typ, target string, records []PeerRecord) (Verdict, boo
 		}
 		mode = r.Mode
 	}
-	v := Verdict{Target: target, Format: typ, Factor: 1, Limit: l.Ratio, Have: Median(figures), Rounds: len(figures)}
+	v := Verdict{Target: target, Format: typ, Factor: 1, Limit: l.Ratio, Have: timing.Median(figures), Rounds: len(figures)}
 	v.Rule = fmt.Sprintf("%s n=%d, threads %d, times as fast", mode, l.N, l.Threads)
 	if l.Scaling > 0 {
 		v.Rule = fmt.Sprintf("%s n=%d, threads %d to 1, gain over that of reading", mode, l.N, l.Threads)
-		v.Limit, v.Have, v.Rounds = l.Scaling, over(v.Have, Median(alone)), min(len(figures), len(alone))
+		v.Limit, v.Have, v.Rounds = l.Scaling, over(v.Have, timing.Median(alone)), min(len(figures), len(alone))
 	}
 	v.Pass = v.Have >= v.Limit
 	return v, v.Rounds > 0

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // What read and clock probes try.
@@ -155,7 +156,7 @@ func (l *Lab) loop(kernel string, n int) func() {
 	if err != nil {
 		panic("BUG: measure: " + err.Error())
 	}
-	words := []uint64{address(l.in.Bytes), address(l.out.Bytes), uint64(n)}
+	words := []uint64{timing.Address(l.in.Bytes), timing.Address(l.out.Bytes), uint64(n)}
 	return func() { f.Call(words) }
 }
 
@@ -253,7 +254,7 @@ func (r readKind) String() string {
 // in GB/s. For DRAM, bytes is DRAMBytes; for a kernel, its footprint. The working
 // sets exist (twice: in huge pages and without) until the lab is closed.
 func (l *Lab) Read(bytes int) ([]Probe, error) {
-	const least = readLoads * lineBytes
+	const least = readLoads * timing.LineBytes
 	if bytes < least {
 		return nil, fmt.Errorf("measure: a working set of %d bytes is too small to read; the least is %d", bytes, least)
 	}
@@ -283,11 +284,11 @@ func (l *Lab) reader(r readKind, b *buffer, chunk int) func() {
 	}
 	part := chunk / r.streams
 	words := make([]uint64, r.streams+3)
-	words[0] = address(l.in.Bytes)
-	words[r.streams+1] = address(l.out.Bytes)
+	words[0] = timing.Address(l.in.Bytes)
+	words[r.streams+1] = timing.Address(l.out.Bytes)
 	words[r.streams+2] = uint64(chunk / (readLoads * r.bytes))
 	return func() {
-		at := address(b.take(chunk))
+		at := timing.Address(b.take(chunk))
 		for s := range r.streams {
 			words[1+s] = at + uint64(s*part)
 		}

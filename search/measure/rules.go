@@ -1,6 +1,10 @@
 package measure
 
-import "github.com/tmacc/tmacc/lower/amd64"
+import (
+	"github.com/tmacc/tmacc/lower/amd64"
+
+	"github.com/tmacc/tmacc/search/timing"
+)
 
 // The formats that rules name and that are no built-in format: random levels, to
 // see that speed does not depend on a row of the table.
@@ -95,7 +99,7 @@ var rules = []rule{
 		// DRAM; narrow weights come faster than any core multiplies them.
 		name: "time of N=4 over N=1, dram", atMost: true,
 		have: func(c rounds) []float64 {
-			one := Median(c.of(ModeDRAM, 1, Record.time))
+			one := timing.Median(c.of(ModeDRAM, 1, Record.time))
 			return c.of(ModeDRAM, 4, func(r Record) float64 { return over(r.Ns, one) })
 		},
 		limit:  whole,
@@ -157,8 +161,8 @@ func zen5Mix(target, name string) (Mix, int, bool) {
 // fourColumns is how much longer than one column four take at the speed of the
 // row's mix, if the weights were there at once.
 func fourColumns(c rounds, _ float64) float64 {
-	one := Median(c.of(ModeDRAM, 1, Record.time))
+	one := timing.Median(c.of(ModeDRAM, 1, Record.time))
 	macs := c.of(ModeDRAM, 4, func(r Record) float64 { return float64(r.M) * float64(r.K) * 4 })
 	rate := c.host.Mix[c.row.target][c.row.mix].Rate
-	return over(Median(macs), rate*one)
+	return over(timing.Median(macs), rate*one)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // writer writes the text of a probe: one loop around instructions that read and
@@ -24,7 +26,7 @@ func register(n int) string { return fmt.Sprintf("v%d", n) }
 
 // constant defines register n as bytes that no pass knows.
 func (w *writer) constant(n int, typ string) {
-	w.before = append(w.before, fmt.Sprintf("%s:%s = load x+%d", register(n), typ, n*lineBytes))
+	w.before = append(w.before, fmt.Sprintf("%s:%s = load x+%d", register(n), typ, n*timing.LineBytes))
 }
 
 // variable defines register n likewise, to be redefined in the loop.
@@ -32,7 +34,7 @@ func (w *writer) variable(n int, typ string) {
 	w.constant(n, typ)
 	w.carried = append(w.carried, register(n))
 	w.after = append(w.after, fmt.Sprintf("store out+%d %s", w.stored, register(n)))
-	w.stored += lineBytes
+	w.stored += timing.LineBytes
 }
 
 func (w *writer) step(format string, args ...any) {
@@ -92,7 +94,7 @@ func readText(name string, bytes, streams, ahead int) string {
 	move := perStream * bytes
 	for i := range readLoads {
 		stream, at := i%streams, i/streams*bytes
-		if ahead > 0 && at%lineBytes == 0 {
+		if ahead > 0 && at%timing.LineBytes == 0 {
 			w.step("prefetch b%d+%d l0*%d", stream, at+ahead, move)
 		}
 		r := register(i % readSums)

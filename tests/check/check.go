@@ -171,20 +171,38 @@ type Call func(args []vir.Arg) error
 // Run computes the product with kernel k, one call per tile and column block. It is an error
 // if one of f32 activations is farther from the product in real numbers than rounding takes it.
 func (c *Case) Run(k *schedule.Kernel, call Call) ([]float32, error) {
+	return c.RunAll(k, func(all [][]vir.Arg) error {
+		for _, args := range all {
+			if err := call(args); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// RunAll is Run with all calls at once.
+func (c *Case) RunAll(k *schedule.Kernel, calls func([][]vir.Arg) error) ([]float32, error) {
 	packed, err := format.Pack(c.Problem.Weight, k.Weights, c.M, c.K, c.Source)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]float32, c.N*c.M)
 	tile := k.Weights.TileBytes(c.K)
+	var all [][]vir.Arg
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
 		act, sums, scales := c.block(k, n0)
 		for m0 := 0; m0 < c.M; m0 += k.Rows {
-			args := c.args(k, packed, tile, m0, act, sums, scales)
-			if err := call(args); err != nil {
-				return nil, err
-			}
-			c.collect(k, args[0].Buf, out, m0, n0)
+			all = append(all, c.args(k, packed, tile, m0, act, sums, scales))
+		}
+	}
+	if err := calls(all); err != nil {
+		return nil, err
+	}
+	for n0 := 0; n0 < c.N; n0 += k.Cols {
+		for m0 := 0; m0 < c.M; m0 += k.Rows {
+			c.collect(k, all[0][0].Buf, out, m0, n0)
+			all = all[1:]
 		}
 	}
 	if c.Problem.Act.Floats() {

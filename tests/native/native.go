@@ -1,5 +1,5 @@
-// Package native compiles schedules and runs them in this process, many with one
-// run of the assembler.
+// Package native compiles schedules and runs them on this CPU, in a worker process,
+// many with one run of the assembler.
 package native
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
@@ -46,7 +46,7 @@ func Targets(t testing.TB) []lower.Target {
 type Kernel struct {
 	*schedule.Kernel
 	Machine *lower.Kernel
-	fn      jit.Func
+	fn      worker.Func
 }
 
 // Compile lowers trace. watch sees the function after each pass.
@@ -86,20 +86,22 @@ func Assemble(target lower.Target, ks []*Kernel) (close func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	img, err := jit.Assemble(file)
+	code, err := worker.Load(worker.Options{}, file)
 	if err != nil {
 		return nil, err
 	}
 	for i, k := range ks {
-		if k.fn, err = img.Func(ms[i].Func.Name); err != nil {
+		if k.fn, err = code.Func(ms[i].Func.Name, fmt.Sprint(k.Trace)); err != nil {
 			return nil, err
 		}
 	}
-	return func() { img.Close() }, nil
+	return func() { code.Close() }, nil
 }
 
-// Call runs k, between guard pages.
-func (k *Kernel) Call(args []vir.Arg) error { return k.fn.Run(k.Machine.Func.Params, args) }
+// Run computes c with k, between guard pages, in a worker process.
+func (k *Kernel) Run(c *check.Case) ([]float32, error) {
+	return c.RunAll(k.Kernel, func(calls [][]vir.Arg) error { return k.fn.RunAll(k.Machine.Func.Params, calls) })
+}
 
 // Text is k's assembly.
 func (k *Kernel) Text(target lower.Target) (string, error) {
@@ -109,7 +111,7 @@ func (k *Kernel) Text(target lower.Target) (string, error) {
 
 // Check runs k on c and compares the result with the definition, bit for bit.
 func (k *Kernel) Check(c *check.Case) error {
-	got, err := c.Run(k.Kernel, k.Call)
+	got, err := k.Run(c)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package measure
+package timing
 
 func allocate(n int, huge bool) (Memory, error) { return heap(n), nil }
 

@@ -1,4 +1,6 @@
-package measure
+// Package timing measures functions, and products of matrices that come from the
+// caches or from memory.
+package timing
 
 import (
 	"math"

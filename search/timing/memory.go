@@ -1,20 +1,15 @@
-package measure
+package timing
 
-import "fmt"
-
-// MinDRAM is how much memory must pass before a byte is read again for its read to
-// count as one from DRAM, unless the cache is larger (see DRAMBytes).
-const MinDRAM = 544 << 20
-
-// DRAMBytes is how much memory mode dram cycles through on host h: MinDRAM, or
-// twice the last-level cache where that is more.
-func DRAMBytes(h Host) int { return max(MinDRAM, 2*h.L3) }
+import (
+	"fmt"
+	"unsafe"
+)
 
 // pageBytes is the size of a huge page.
 const pageBytes = 2 << 20
 
-// lineBytes is the size of a cache line.
-const lineBytes = 64
+// LineBytes is the size of a cache line.
+const LineBytes = 64
 
 // Memory is page-aligned memory outside the Go heap where the system allows it.
 type Memory struct {
@@ -26,11 +21,11 @@ type Memory struct {
 // huge pages if the system has any, without they do not.
 func Allocate(n int, huge bool) (Memory, error) {
 	if n <= 0 {
-		return Memory{}, fmt.Errorf("measure: %d bytes of memory", n)
+		return Memory{}, fmt.Errorf("timing: %d bytes of memory", n)
 	}
 	m, err := allocate(n, huge)
 	if err != nil {
-		return Memory{}, fmt.Errorf("measure: %d bytes of memory: %w", n, err)
+		return Memory{}, fmt.Errorf("timing: %d bytes of memory: %w", n, err)
 	}
 	for i := 0; i < n; i++ {
 		m.Bytes[i] = byte(i) | 1
@@ -51,7 +46,7 @@ type Copies struct {
 // NewCopies makes copies of data that total more than total bytes, at least one,
 // each at the start of a cache line, in huge pages if the system has any.
 func NewCopies(data []byte, total int) (*Copies, error) {
-	stride := max(1, (len(data)+lineBytes-1)/lineBytes) * lineBytes
+	stride := max(1, (len(data)+LineBytes-1)/LineBytes) * LineBytes
 	n := max(1, total/stride+1)
 	mem, err := Allocate(n*stride, true)
 	if err != nil {
@@ -81,7 +76,10 @@ func (c *Copies) Close() error { return c.mem.Close() }
 
 // heap is memory of the Go heap: what allocate falls back to.
 func heap(n int) Memory {
-	b := make([]byte, n+lineBytes)
-	at := int(-address(b) % lineBytes)
+	b := make([]byte, n+LineBytes)
+	at := int(-Address(b) % LineBytes)
 	return Memory{Bytes: b[at : at+n : at+n]}
 }
+
+// Address is where b begins.
+func Address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

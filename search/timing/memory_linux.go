@@ -1,4 +1,4 @@
-package measure
+package timing
 
 import "golang.org/x/sys/unix"
 
@@ -14,7 +14,7 @@ func allocate(n int, huge bool) (Memory, error) {
 	// A kernel without transparent huge pages refuses the advice: then all pages
 	// are small, as they were going to be.
 	unix.Madvise(all, advice)
-	at := int(-address(all) % pageBytes)
+	at := int(-Address(all) % pageBytes)
 	return Memory{Bytes: all[at : at+n : at+n], all: all}, nil
 }
 

@@ -1,4 +1,4 @@
-package measure
+package timing
 
 import (
 	"bytes"
@@ -64,15 +64,15 @@ func TestCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if c.Len()*2*lineBytes <= 1000 {
+	if c.Len()*2*LineBytes <= 1000 {
 		t.Errorf("%d copies", c.Len())
 	}
 	seen := map[*byte]bool{}
 	for range c.Len() {
 		b := c.Next()
 		seen[&b[0]] = true
-		if !bytes.Equal(b, data) || address(b)%lineBytes != 0 {
-			t.Errorf("copy at %#x is %q", address(b), b)
+		if !bytes.Equal(b, data) || Address(b)%LineBytes != 0 {
+			t.Errorf("copy at %#x is %q", Address(b), b)
 		}
 	}
 	if len(seen) != c.Len() {
@@ -89,8 +89,8 @@ func TestAllocate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(m.Bytes) != 3<<20 || address(m.Bytes)%lineBytes != 0 || bytes.IndexByte(m.Bytes, 0) >= 0 {
-			t.Errorf("huge %v: %d bytes at %#x", huge, len(m.Bytes), address(m.Bytes))
+		if len(m.Bytes) != 3<<20 || Address(m.Bytes)%LineBytes != 0 || bytes.IndexByte(m.Bytes, 0) >= 0 {
+			t.Errorf("huge %v: %d bytes at %#x", huge, len(m.Bytes), Address(m.Bytes))
 		}
 		if err := m.Close(); err != nil {
 			t.Error(err)
@@ -100,8 +100,8 @@ func TestAllocate(t *testing.T) {
 		t.Error("no bytes are no error")
 	}
 	m := heap(100)
-	if len(m.Bytes) != 100 || address(m.Bytes)%lineBytes != 0 {
-		t.Errorf("heap: %d bytes at %#x", len(m.Bytes), address(m.Bytes))
+	if len(m.Bytes) != 100 || Address(m.Bytes)%LineBytes != 0 {
+		t.Errorf("heap: %d bytes at %#x", len(m.Bytes), Address(m.Bytes))
 	}
 }
 

@@ -1,0 +1,59 @@
+package timing
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime"
+)
+
+// maxMatrix bounds the matrices that are measured, in weights.
+const maxMatrix = 1 << 30
+
+// PackRandom is a packed m x k matrix of random codes.
+func PackRandom(p *runtime.Product, m, k int, rng *rand.Rand) ([]byte, error) {
+	if m > maxMatrix/k {
+		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to timing: at most %d weights", m, k, maxMatrix)
+	}
+	size, err := p.PackedSize(m, k)
+	if err != nil {
+		return nil, err
+	}
+	w := p.Weight()
+	src := w.NewSource(make([]byte, m*k), m, k, func(x format.Shared, _ int) float32 {
+		if x.Elem.Bits() == 8 {
+			return 1
+		}
+		return 1 / 64.
+	})
+	for i := range src.Codes {
+		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
+	}
+	packed := make([]byte, size)
+	return packed, p.Pack(packed, src, m, k)
+}
+
+// Calls are a product of n random activations with the next copy of an m x k
+// matrix, and the preparation of the activations.
+func Calls(p *runtime.Product, weights *Copies, m, n, k int, rng *rand.Rand) (product, prepare func(), err error) {
+	size, err := p.ActSize(n, k)
+	if err != nil {
+		return nil, nil, err
+	}
+	act, x, dst := make([]byte, size), make([]float32, n*k), make([]float32, n*m)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	if err := p.PrepareAct(act, x, n, k); err != nil {
+		return nil, nil, err
+	}
+	must := func(err error) {
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+	}
+	product = func() { must(p.Gemm(dst, weights.Next(), act, 0, m, runtime.Options{})) }
+	prepare = func() { must(p.PrepareAct(act, x, n, k)) }
+	return product, prepare, p.Gemm(dst, weights.Next(), act, 0, m, runtime.Options{})
+}

@@ -1,0 +1,35 @@
+package worker
+
+import (
+	"fmt"
+	"time"
+)
+
+// Crash reports code that ended its process.
+type Crash struct {
+	What   string // a trace, or a function
+	Signal string // SIGILL, SIGSEGV, ..., or "" if there was none
+	Output string // what the process said, its first lines
+}
+
+func (e *Crash) Error() string {
+	if e.Signal == "" {
+		return fmt.Sprintf("worker: %s: ended its process: %s", e.What, firstLine(e.Output))
+	}
+	return fmt.Sprintf("worker: %s: ended its process with %s", e.What, e.Signal)
+}
+
+// Timeout reports code that did not return in time; its process was killed.
+type Timeout struct {
+	What  string
+	Limit time.Duration
+}
+
+func (e *Timeout) Error() string {
+	return fmt.Sprintf("worker: %s: did not return in %v", e.What, e.Limit)
+}
+
+// Wrong reports code that computed something else than its definition.
+type Wrong struct{ What, Difference string }
+
+func (e *Wrong) Error() string { return fmt.Sprintf("worker: %s: is wrong: %s", e.What, e.Difference) }

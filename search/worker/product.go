@@ -1,0 +1,158 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"unsafe"
+
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// Test compares a product with its definition, bit for bit, by runtime.SelfTest.
+// Kernels of the spec's one variant are the functions of c with their names. Packed
+// matrices, activations, and what a kernel writes lie between guard pages. The error
+// is a *Wrong, a *Crash or a *Timeout that calls the product what, unless the request
+// makes no sense on this machine.
+func (c *Code) Test(what string, spec runtime.Spec, seed uint64) error {
+	_, err := c.ask(what, request{Test: &testRequest{withoutFuncs(spec), seed}})
+	return err
+}
+
+// Timed is a product to measure: M x K random weights times N random activations, the
+// weights in so many copies, used in turn, that they total more than Total bytes.
+type Timed struct {
+	Spec    runtime.Spec
+	M, N, K int
+	Total   int
+}
+
+// Time measures products in interleaved rounds. Test them before: nothing looks at
+// their results here.
+func (c *Code) Time(what string, opt timing.Options, products ...Timed) ([]timing.Sample, error) {
+	q := &timeRequest{Rounds: opt.Rounds, MinSample: opt.MinSample, Cores: opt.Cores}
+	for _, p := range products {
+		p.Spec = withoutFuncs(p.Spec)
+		q.Products = append(q.Products, p)
+	}
+	r, err := c.ask(what, request{Time: q})
+	if err != nil {
+		return nil, err
+	}
+	return r.Samples, nil
+}
+
+// withoutFuncs is spec as it can be sent: its kernels are found by their names.
+func withoutFuncs(spec runtime.Spec) runtime.Spec {
+	vs := make([]runtime.Variant, len(spec.Variants))
+	for i, v := range spec.Variants {
+		v.Kernels = append([]runtime.Kernel(nil), v.Kernels...)
+		for j := range v.Kernels {
+			v.Kernels[j].Fn = nil
+		}
+		if v.Prepare != nil {
+			p := *v.Prepare
+			p.Fn = nil
+			v.Prepare = &p
+		}
+		vs[i] = v
+	}
+	spec.Variants = vs
+	return spec
+}
+
+// product is the product of a spec whose one variant runs functions of s; kernels
+// are wrapped by wrap.
+func (s *server) product(spec *runtime.Spec, wrap func(*runtime.Kernel)) (*runtime.Product, error) {
+	if len(spec.Variants) != 1 {
+		return nil, fmt.Errorf("a product of %d variants, want one", len(spec.Variants))
+	}
+	if err := jit.Bind(&spec.Variants[0], s.function); err != nil {
+		return nil, err
+	}
+	for i := range spec.Variants[0].Kernels {
+		wrap(&spec.Variants[0].Kernels[i])
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	return runtime.New(*spec).On(spec.Variants[0].Target)
+}
+
+// test runs the self-test of a product, all of its memory between guard pages.
+func (s *server) test(q *testRequest, r *reply) error {
+	var held []guarded
+	defer func() {
+		for _, g := range held {
+			g.free()
+		}
+	}()
+	var out error // of memory
+	alloc := func(n int, low bool) []byte {
+		g, err := guard(n, low)
+		if err != nil {
+			out = errors.Join(out, err)
+			return make([]byte, n)
+		}
+		held = append(held, g)
+		return g.buf
+	}
+	p, err := s.product(&q.Spec, func(k *runtime.Kernel) { guardOut(k, alloc) })
+	if err != nil {
+		return err
+	}
+	high := func(n int) []byte { return alloc(n, false) }
+	if err := runtime.SelfTestIn(p, rand.New(rand.NewPCG(1, q.Seed)), high); err != nil && out == nil {
+		r.Wrong = err.Error()
+	}
+	return out
+}
+
+// guardOut makes k write between guard pages: in turn to memory that begins and that
+// ends at one.
+func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte) {
+	fn, size := k.Fn, 4*k.Rows*k.Cols
+	bufs, next := [2][]byte{alloc(size, true), alloc(size, false)}, 0
+	k.Fn = func(a *runtime.GemmArgs) {
+		b := *a
+		b.Out = unsafe.Pointer(unsafe.SliceData(bufs[next]))
+		fn(&b)
+		copy(unsafe.Slice((*byte)(a.Out), size), bufs[next])
+		next = 1 - next
+	}
+}
+
+func (s *server) time(q *timeRequest, r *reply) error {
+	var fns []func()
+	for i := range q.Products {
+		fn, done, err := s.timed(&q.Products[i])
+		if err != nil {
+			return err
+		}
+		defer done()
+		fns = append(fns, fn)
+	}
+	r.Samples = timing.Time(timing.Options{Rounds: q.Rounds, MinSample: q.MinSample, Cores: q.Cores}, fns...)
+	return nil
+}
+
+// timed is the call of a product with the next copy of its weights.
+func (s *server) timed(t *Timed) (call, done func(), err error) {
+	p, err := s.product(&t.Spec, func(*runtime.Kernel) {})
+	if err != nil {
+		return nil, nil, err
+	}
+	rng := rand.New(rand.NewPCG(uint64(t.M), uint64(t.K)))
+	packed, err := timing.PackRandom(p, t.M, t.K, rng)
+	if err != nil {
+		return nil, nil, err
+	}
+	weights, err := timing.NewCopies(packed, t.Total)
+	if err != nil {
+		return nil, nil, err
+	}
+	call, _, err = timing.Calls(p, weights, t.M, t.N, t.K, rng)
+	return call, func() { weights.Close() }, err
+}

@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// greeting is the first message of a process.
+type greeting struct{ How How }
+
+// request has one member set.
+type request struct {
+	Load *jit.Object // in place of the functions loaded before
+	Call *callRequest
+	Test *testRequest
+	Time *timeRequest
+}
+
+// callRequest calls a function with each of several lists of arguments, between
+// guard pages, twice.
+type callRequest struct {
+	Func  string
+	Calls [][]argument
+}
+
+type argument struct {
+	Name  string
+	IsInt bool
+	Int   int64
+	Buf   []byte
+}
+
+// testRequest compares a product with its definition.
+type testRequest struct {
+	Spec runtime.Spec // without Fn: kernels have the names of functions
+	Seed uint64
+}
+
+// timeRequest measures products, each in turn in every round.
+type timeRequest struct {
+	Products  []Timed
+	Rounds    int
+	MinSample time.Duration
+	Cores     []int
+}
+
+// change is an argument after a call that changed its bytes.
+type change struct {
+	Call, Arg int
+	Buf       []byte
+}
+
+// reply answers a request. Problem is a fault of the request or of this machine,
+// Wrong one of the code.
+type reply struct {
+	Problem, Wrong string
+	Changed        []change // by a Call
+	Samples        []timing.Sample
+}

@@ -1,0 +1,201 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/gob"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/tmacc/tmacc/search/jit"
+)
+
+// envWorker tells a program that it is a worker.
+const envWorker = "TMACC_WORKER"
+
+var hooked atomic.Bool
+
+// Main makes the program fit to be its own worker. Called first in main or TestMain,
+// it returns at once unless this process was started as a worker: then it serves
+// and ends the process.
+func Main() {
+	if os.Getenv(envWorker) == "" {
+		hooked.Store(true)
+		return
+	}
+	Serve(nil)
+}
+
+// Serve answers requests on standard input until that ends, and ends the process.
+// linked are functions of the program, to be called with a pointer to their
+// parameters; a program without any maps what it is sent.
+func Serve(linked map[string]func(*uint64)) {
+	signal.Ignore(os.Interrupt) // the parent decides
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	out := os.Stdout
+	os.Stdout = os.Stderr
+	s := &server{linked: linked, how: Mapped}
+	if linked != nil {
+		s.how = Linked
+	}
+	if err := s.serve(os.Stdin, out); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+type server struct {
+	how    How
+	linked map[string]func(*uint64)
+	img    *jit.Image
+}
+
+func (s *server) serve(in io.Reader, out io.Writer) error {
+	w := bufio.NewWriter(out)
+	enc := gob.NewEncoder(w)
+	send := func(x any) error {
+		if err := enc.Encode(x); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	if err := send(greeting{s.how}); err != nil {
+		return err
+	}
+	for q := range requests(in) {
+		if err := send(s.answer(q)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requests reads them, and ends the process when there are no more, even while code
+// of the last one runs: its parent is gone.
+func requests(in io.Reader) <-chan *request {
+	c := make(chan *request)
+	go func() {
+		dec := gob.NewDecoder(bufio.NewReader(in))
+		for {
+			q := new(request)
+			if err := dec.Decode(q); err != nil {
+				os.Exit(0)
+			}
+			c <- q
+		}
+	}()
+	return c
+}
+
+func (s *server) answer(q *request) *reply {
+	r := new(reply)
+	var err error
+	switch {
+	case q.Load != nil:
+		err = s.load(q.Load)
+	case q.Call != nil:
+		err = s.call(q.Call, r)
+	case q.Test != nil:
+		err = s.test(q.Test, r)
+	case q.Time != nil:
+		err = s.time(q.Time, r)
+	}
+	if err != nil {
+		r.Problem = err.Error()
+	}
+	return r
+}
+
+func (s *server) load(o *jit.Object) error {
+	if s.img != nil {
+		if err := s.img.Close(); err != nil {
+			return err
+		}
+	}
+	var err error
+	s.img, err = jit.Map(o)
+	return err
+}
+
+// function calls the function of a name with its parameters, 8-byte words.
+func (s *server) function(name string) (func(words []uint64), error) {
+	if f, ok := s.linked[name]; ok {
+		return func(words []uint64) { f(unsafe.SliceData(words)) }, nil
+	}
+	if s.img == nil {
+		return nil, fmt.Errorf("no function %s", name)
+	}
+	f, err := s.img.Func(name)
+	return f.Call, err
+}
+
+func (s *server) call(q *callRequest, r *reply) error {
+	f, err := s.function(q.Func)
+	if err != nil {
+		return err
+	}
+	for i, args := range q.Calls {
+		if err := callTwice(f, i, args, r); err != nil || r.Wrong != "" {
+			return err
+		}
+	}
+	return nil
+}
+
+// callTwice calls with buffers that begin at a guard page and with some that end at
+// one.
+func callTwice(f func([]uint64), number int, args []argument, r *reply) error {
+	first, err := callGuarded(f, args, true)
+	if err != nil {
+		return err
+	}
+	second, err := callGuarded(f, args, false)
+	if err != nil {
+		return err
+	}
+	for i, a := range args {
+		if !bytes.Equal(first[i], second[i]) {
+			r.Wrong = fmt.Sprintf("parameter %s depends on the alignment of the buffers", a.Name)
+			return nil
+		}
+		if !bytes.Equal(first[i], a.Buf) {
+			r.Changed = append(r.Changed, change{number, i, first[i]})
+		}
+	}
+	return nil
+}
+
+// callGuarded returns the buffers after a call.
+func callGuarded(f func([]uint64), args []argument, low bool) ([][]byte, error) {
+	words := make([]uint64, max(1, len(args)))
+	bufs := make([]guarded, len(args))
+	defer func() {
+		for _, b := range bufs {
+			b.free()
+		}
+	}()
+	for i, a := range args {
+		if a.IsInt {
+			words[i] = uint64(a.Int)
+			continue
+		}
+		var err error
+		if bufs[i], err = guard(len(a.Buf), low); err != nil {
+			return nil, err
+		}
+		copy(bufs[i].buf, a.Buf)
+		words[i] = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(bufs[i].buf))))
+	}
+	f(words)
+	out := make([][]byte, len(args))
+	for i := range args {
+		out[i] = bytes.Clone(bufs[i].buf)
+	}
+	return out, nil
+}

@@ -1,0 +1,239 @@
+// Package worker calls machine code that nothing has verified yet, in a process of
+// its own: the program itself, started again (see Main), or, where functions cannot
+// be mapped, a program that go build makes of them. Code that faults, never ends,
+// writes beside its buffers or computes something else is a typed error that names
+// the trace; the process is replaced, and the next call works.
+//
+// What runs where:
+//
+//   - Here: kernels of candidates, random traces and conformance tests, and every
+//     product before package live maps it. A compiler's mistake, or a user's trace that
+//     finds one, must cost neither the results of a search nor the process that would
+//     report it.
+//   - In process, by package live: products that Test has found to equal the
+//     definition. They are measured beside probes, in the same rounds on the same thread,
+//     and a benchmark of an application would run them so too.
+//   - In process, by package measure: probes, the same few loops over registers and
+//     buffers for everybody, which its tests run.
+//
+// Requests and replies are gob messages over the standard input and output of the
+// process. Buffers travel in them, and the process copies them to memory between
+// pages that cannot be touched, or packs matrices there itself. Timing, and the
+// comparison of a product with its definition, take one message each.
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search/jit"
+)
+
+// Options say how functions are run. The zero value is usual.
+type Options struct {
+	Limit time.Duration // of a request, 0: DefaultLimit
+	Build bool          // by go build even where functions can be mapped, as with TMACC_JIT=off
+}
+
+// DefaultLimit is how long a request may take: a thousand times what one takes
+// that is not broken, because machines stall.
+const DefaultLimit = 20 * time.Second
+
+// Code is functions in a worker process, until Close. Calls from several goroutines
+// take turns.
+type Code struct {
+	limit  time.Duration
+	object *jit.Object // to be mapped by a process of this program
+	built  *program    // or what has them linked
+	mu     sync.Mutex
+	p      *process // nil before the first call and after one that ended the process
+}
+
+// Load makes functions of files callable. Where they cannot be mapped, or the
+// object files of this Go are not known, it builds a program with them.
+func Load(opt Options, files ...lower.File) (*Code, error) {
+	c := &Code{limit: cmp.Or(opt.Limit, DefaultLimit)}
+	if !opt.Build {
+		if !hooked.Load() {
+			return nil, ErrNoMain
+		}
+		var unknown *jit.ObjectError
+		var err error
+		c.object, err = jit.Build(files...)
+		if !errors.Is(err, jit.ErrPlatform) && !errors.As(err, &unknown) {
+			return c, err
+		}
+	}
+	var err error
+	c.built, err = build(files)
+	return c, err
+}
+
+// ErrNoMain is what a program gets that does not call Main.
+var ErrNoMain = errors.New("worker: this program cannot be its own worker: call worker.Main first in main or TestMain")
+
+// Close ends the use of c's functions and, if its process was built, removes it.
+func (c *Code) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.p != nil && c.built == nil {
+		keep(c.p)
+	} else if c.p != nil {
+		c.p.end()
+	}
+	c.p = nil
+	if c.built == nil {
+		return nil
+	}
+	return c.built.remove()
+}
+
+// Map maps c's functions in this process: those that Test has found to be right. The
+// error is jit.ErrPlatform if they are linked in a program of their own.
+func (c *Code) Map() (*jit.Image, error) {
+	if c.built != nil {
+		return nil, jit.ErrPlatform
+	}
+	return jit.Map(c.object)
+}
+
+// How says how the process of c got its functions: it asks the process.
+func (c *Code) How() (How, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := c.process()
+	if err != nil {
+		return "", err
+	}
+	return p.how, nil
+}
+
+// How a process got its functions.
+type How string
+
+// The ways to get functions.
+const (
+	Mapped How = "mapped" // assembled, sent and mapped
+	Linked How = "linked" // linked by go build
+)
+
+// Func is a function of Code; errors call it what.
+type Func struct {
+	code       *Code
+	name, what string
+}
+
+// Func returns a function by its name in the assembly; errors call it what, such
+// as a trace, or by its name if that is "".
+func (c *Code) Func(name, what string) (Func, error) {
+	ok := false
+	if c.built != nil {
+		ok = slices.Contains(c.built.names, name)
+	} else {
+		_, ok = c.object.Text[name]
+	}
+	if !ok {
+		return Func{}, fmt.Errorf("worker: no function %s", name)
+	}
+	return Func{c, name, cmp.Or(what, name)}, nil
+}
+
+// Run runs f twice on args, as vir.Eval runs a function: once with pages that cannot
+// be touched right before the buffers, once right after them, so that an access
+// that Eval refuses is a *Crash. Runs that differ are a *Wrong. Buffers hold the
+// result.
+func (f Func) Run(params []vir.Param, args []vir.Arg) error {
+	return f.RunAll(params, [][]vir.Arg{args})
+}
+
+// RunAll is Run for each of calls, in one request.
+func (f Func) RunAll(params []vir.Param, calls [][]vir.Arg) error {
+	q := callRequest{Func: f.name, Calls: make([][]argument, len(calls))}
+	for i, args := range calls {
+		if len(args) != len(params) {
+			return fmt.Errorf("worker: %s: %d arguments for %d parameters", f.what, len(args), len(params))
+		}
+		for j, p := range params {
+			q.Calls[i] = append(q.Calls[i], argument{p.Name, p.Int, args[j].Int, args[j].Buf})
+		}
+	}
+	r, err := f.code.ask(f.what, request{Call: &q})
+	if err != nil {
+		return err
+	}
+	for _, c := range r.Changed {
+		copy(calls[c.Call][c.Arg].Buf, c.Buf)
+	}
+	return nil
+}
+
+// Run emits k for t and runs it once on args, as vir.Eval runs its function.
+func Run(t lower.Target, k *lower.Kernel, args []vir.Arg) error {
+	file, err := t.Emit("main", []*lower.Kernel{k})
+	if err != nil {
+		return err
+	}
+	c, err := Load(Options{}, file)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f, err := c.Func(k.Func.Name, "")
+	if err != nil {
+		return err
+	}
+	return f.Run(k.Func.Params, args)
+}
+
+// ask sends a request about what to the process and waits for the reply.
+func (c *Code) ask(what string, q request) (*reply, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := c.process()
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.ask(q, c.limit)
+	switch {
+	case err != nil:
+		c.p = nil
+		return nil, p.cause(what, c.limit, err)
+	case r.Wrong != "":
+		return nil, &Wrong{what, r.Wrong}
+	case r.Problem != "":
+		return nil, fmt.Errorf("worker: %s: %s", what, r.Problem)
+	}
+	return r, nil
+}
+
+// process is one that has c's functions.
+func (c *Code) process() (*process, error) {
+	if c.p != nil {
+		return c.p, nil
+	}
+	if c.built != nil {
+		p, err := start(c.built.path)
+		c.p = p
+		return p, err
+	}
+	p, err := own()
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.ask(request{Load: c.object}, c.limit)
+	if err != nil {
+		return nil, p.cause("loading functions", c.limit, err)
+	}
+	if r.Problem != "" {
+		p.end()
+		return nil, fmt.Errorf("worker: %s", r.Problem)
+	}
+	c.p = p
+	return p, nil
+}
