@@ -131,7 +131,7 @@ func (p *Product) place(tensors []pointer, buft pointer) error {
 	return nil
 }
 
-// allocate makes a buffer in huge pages, as measure.NewCopies does.
+// allocate makes a buffer in huge pages, as timing.NewCopies does.
 func (p *Product) allocate(buft pointer, size uint64) (base pointer, err error) {
 	f := &p.l.f
 	b := f.buftAlloc(buft, size)
