@@ -197,14 +197,14 @@ func (x *race) close() {
 type entry struct {
 	timed measure.Timed
 	out   []float32
-	run   func(threads int) (measure.Work, error)
+	run   func(threads int) (timing.Work, error)
 }
 
 // measure times a type of blocks at one place: a record for each number of
 // activations and of threads.
 func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, error) {
-	if at.m > maxMatrix/at.k {
-		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", at.m, at.k, maxMatrix)
+	if at.m > timing.MaxMatrix/at.k {
+		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", at.m, at.k, timing.MaxMatrix)
 	}
 	data, err := blocks.Random(rand.New(rand.NewPCG(uint64(at.m), uint64(at.k))), typ, at.m, at.k)
 	if err != nil {
@@ -303,13 +303,13 @@ func (c cell) ours(x []float32) (*entry, error) {
 	}
 	act, out := make([]byte, size), make([]float32, c.n*at.m)
 	e := &entry{out: out, timed: measure.Timed{ActGroup: c.subject.problem.Act.Group}}
-	e.run = func(threads int) (measure.Work, error) {
+	e.run = func(threads int) (timing.Work, error) {
 		run := func() {
 			if err := errors.Join(p.PrepareAct(act, x, c.n, at.k), p.Gemm(out, c.packed.Next(), act, 0, at.m, runtime.Options{Threads: threads})); err != nil {
 				panic("BUG: " + err.Error())
 			}
 		}
-		return measure.Work{Run: run}, nil
+		return timing.Work{Run: run}, nil
 	}
 	return e, nil
 }
@@ -317,12 +317,12 @@ func (c cell) ours(x []float32) (*entry, error) {
 // theirs computes a graph of one product with the next copy.
 func theirs(p *ggml.Product, buffer string) *entry {
 	e := &entry{out: p.Out, timed: measure.Timed{Buffer: buffer, ActGroup: p.ActGroup}}
-	e.run = func(threads int) (measure.Work, error) {
+	e.run = func(threads int) (timing.Work, error) {
 		on, err := p.On(threads)
 		if err != nil {
-			return measure.Work{}, err
+			return timing.Work{}, err
 		}
-		return measure.Work{Run: on.Run, After: on.Sleep}, nil
+		return timing.Work{Run: on.Run, After: on.Sleep}, nil
 	}
 	return e
 }
@@ -356,7 +356,7 @@ func (c cell) agree(x []float32, entries []*entry) error {
 
 // time times entries with each number of threads, and reading beside them.
 func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
-	var works []measure.Work
+	var works []timing.Work
 	reads := make([][]measure.Probe, len(x.flags.threads))
 	for i, threads := range x.flags.threads {
 		for _, e := range entries {
@@ -372,11 +372,11 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 				return nil, err
 			}
 			for _, p := range reads[i] {
-				works = append(works, x.ready(measure.Work{Run: p.Run}, c.n, threads))
+				works = append(works, x.ready(timing.Work{Run: p.Run}, c.n, threads))
 			}
 		}
 	}
-	samples := measure.TimeWork(timing.Options{MinSample: minSample[c.at.mode]}, works...)
+	samples := timing.TimeWork(timing.Options{MinSample: minSample[c.at.mode]}, works...)
 	var all []measure.PeerRecord
 	for i, threads := range x.flags.threads {
 		r := measure.PeerRecord{
@@ -404,11 +404,11 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 }
 
 // ready has threads on CPUs of their own and awake when samples of w begin.
-func (x *race) ready(w measure.Work, n, threads int) measure.Work {
+func (x *race) ready(w timing.Work, n, threads int) timing.Work {
 	sleep, restore := w.After, func() {}
 	w.Before = func() {
 		if threads > 1 {
-			restore = measure.Spread()
+			restore = timing.Spread()
 		}
 		if n <= maxSmall {
 			w.Run()

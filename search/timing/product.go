@@ -8,13 +8,13 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 )
 
-// maxMatrix bounds the matrices that are measured, in weights.
-const maxMatrix = 1 << 30
+// MaxMatrix bounds the matrices that are measured, in weights.
+const MaxMatrix = 1 << 30
 
 // PackRandom is a packed m x k matrix of random codes.
 func PackRandom(p *runtime.Product, m, k int, rng *rand.Rand) ([]byte, error) {
-	if m > maxMatrix/k {
-		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to timing: at most %d weights", m, k, maxMatrix)
+	if m > MaxMatrix/k {
+		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", m, k, MaxMatrix)
 	}
 	size, err := p.PackedSize(m, k)
 	if err != nil {

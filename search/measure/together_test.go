@@ -1,0 +1,16 @@
+package measure
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+// All probes of Together run, equally often.
+func TestTogether(t *testing.T) {
+	var a, b atomic.Int64
+	p := Together(Probe{"x", "GB/s", 3, func() { a.Add(1) }}, Probe{"x", "GB/s", 5, func() { b.Add(1) }})
+	p.Run()
+	if p.Amount != float64(3*a.Load()+5*b.Load()) || a.Load() != b.Load() {
+		t.Errorf("%s: %v in runs of %d and %d", p.Name, p.Amount, a.Load(), b.Load())
+	}
+}
