@@ -78,7 +78,13 @@ func (r *region) add(p *Product, dst []float32, packed, act []byte, opt Options)
 		return t, err
 	}
 	t.act, t.hi = act[headerBytes:], t.w.m
-	return t, p.checkGemm(t)
+	if err := p.checkGemm(t); err != nil {
+		return t, err
+	}
+	if p.log != nil {
+		p.log.say(t)
+	}
+	return t, nil
 }
 
 // work is about what t costs: the bytes of weights that kernels read.

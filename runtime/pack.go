@@ -262,10 +262,20 @@ func (p *Product) Shape(packed []byte) (m, k int, err error) {
 
 // open checks a packed matrix's header against its length and the product.
 func (p *Product) open(packed []byte) (matrix, error) {
+	w, err := p.openHeader(packed, len(packed))
+	if err == nil {
+		w.data = packed[headerBytes:]
+	}
+	return w, err
+}
+
+// openHeader is open of a packed matrix of size bytes that begins with head, without
+// its data.
+func (p *Product) openHeader(head []byte, have int) (matrix, error) {
 	bad := func(problem string, args ...any) (matrix, error) {
 		return matrix{}, p.spec.errorf("argument packed", problem, args...)
 	}
-	h, ok := getHeader(packed, packedMagic)
+	h, ok := getHeader(head, packedMagic)
 	switch {
 	case !ok:
 		return bad("has no intact header of a packed matrix; fill it with Pack")
@@ -276,10 +286,10 @@ func (p *Product) open(packed []byte) (matrix, error) {
 	}
 	m, k := int(h[2]), int(h[3])
 	size, err := p.PackedSize(m, k)
-	if err != nil || uint64(size) != h[4]+headerBytes || size != len(packed) {
-		return bad("has %d bytes; its header says %d rows and %d columns in %d bytes", len(packed), h[2], h[3], h[4]+headerBytes)
+	if err != nil || uint64(size) != h[4]+headerBytes || size != have {
+		return bad("has %d bytes; its header says %d rows and %d columns in %d bytes", have, h[2], h[3], h[4]+headerBytes)
 	}
-	return matrix{m, k, p.layout.TileBytes(k), packed[headerBytes:]}, nil
+	return matrix{m: m, k: k, tileBytes: p.layout.TileBytes(k)}, nil
 }
 
 // openPacked is open, quick for a header like that of the last call with the same

@@ -148,6 +148,7 @@ type Product struct {
 	rowAt   [][]offsets            // by kernel and by row/Rows within a tile
 	decode  func() *decoder
 	packer  func() *format.Packer
+	log     *logger   // nil: none
 	pool    sync.Pool // of *scratch
 }
 
@@ -242,6 +243,7 @@ func newProduct(s Spec, variant int, why string) *Product {
 		p.placeRows()
 	}
 	p.info = p.describe(why)
+	p.log = newLogger(os.Getenv(EnvLog))
 	return p
 }
 
