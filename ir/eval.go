@@ -138,6 +138,15 @@ func evalJoin(e Join, env Env) (int64, error) {
 		sum += digit * weight
 		weight *= int64(e.Radix)
 	}
+	image := weight - 1 - sum
+	switch {
+	case e.Of == Lower:
+		return min(sum, image), nil
+	case e.Of == Upper && sum <= image:
+		return 0, nil
+	case e.Of == Upper:
+		return 1, nil
+	}
 	return sum, nil
 }
 
@@ -201,6 +210,11 @@ func evalInt(op Op, x, y int64) int64 {
 			return -1
 		}
 		return 0
+	case NegIf:
+		if y != 0 {
+			return -x
+		}
+		return x
 	}
 	panic("BUG: ir: integer " + op.String())
 }

@@ -59,6 +59,7 @@ const (
 	ShrS               // int, arithmetic
 	MaxS               // int, signed
 	CmpGtS             // int, signed: -1 or 0
+	NegIf              // int: the negative of the first operand if the second is not 0
 	Bits               // unary: the bits of an f32 as i32, or of an i32 as f32
 	CvtF32             // unary: i32 to f32, nearest even
 	CvtI32             // unary: f32 to i32, nearest even
@@ -66,7 +67,7 @@ const (
 	CanonNaN           // unary, f32: every NaN becomes 0x7FC00000
 )
 
-var opNames = [...]string{"+", "-", "*", "/", "&", "|", "<<", ">>", "max", ">", "bits", "f32", "i32rne", "f16to32", "canonnan"}
+var opNames = [...]string{"+", "-", "*", "/", "&", "|", "<<", ">>", "max", ">", "negif", "bits", "f32", "i32rne", "f16to32", "canonnan"}
 
 func (o Op) String() string { return opNames[o] }
 
@@ -97,14 +98,29 @@ type Lookup struct {
 
 // Join is a number made of digits of N elements of a tensor of codes that follow
 // each other along its last index, the first one lowest: sum over i of digit i times
-// Radix^i. A digit is the whole code, or, if Plane is not nil, that bit of it.
+// Radix^i. A digit is the whole code, or, if Plane is not nil, that bit of it. With Of
+// it is only part of the number.
 type Join struct {
 	T     *Tensor
 	Index []Expr
 	N     int
 	Radix int
 	Plane Expr
+	Of    JoinOf
 }
+
+// JoinOf says what of a number a Join is. The mirror image of a number has Radix-1-d
+// for every digit d.
+type JoinOf uint8
+
+// What Joins are.
+const (
+	Whole JoinOf = iota // the number
+	Lower               // the lower one of the number and its mirror image
+	Upper               // 1 if the number is above its mirror image, else 0
+)
+
+var joinNames = [...]string{"join", "lower", "upper"}
 
 // Entries is how many values a Join can have.
 func (e Join) Entries() int {
@@ -195,7 +211,7 @@ func (e Join) String() string {
 	if e.Plane != nil {
 		what += " bit " + e.Plane.String()
 	}
-	return fmt.Sprintf("join%d^%d(%s)", e.Radix, e.N, what)
+	return fmt.Sprintf("%s%d^%d(%s)", joinNames[e.Of], e.Radix, e.N, what)
 }
 func (e Choose) String() string {
 	s := make([]string, len(e.Of))
@@ -254,7 +270,7 @@ func Map(e Expr, f func(Expr) Expr) Expr {
 	case Lookup:
 		e = Lookup{x.Table, x.T, Map(x.X, f)}
 	case Join:
-		j := Join{x.T, mapAll(x.Index, f), x.N, x.Radix, nil}
+		j := Join{x.T, mapAll(x.Index, f), x.N, x.Radix, nil, x.Of}
 		if x.Plane != nil {
 			j.Plane = Map(x.Plane, f)
 		}

@@ -50,7 +50,8 @@ func TestEvalExpr(t *testing.T) {
 	bin := func(op Op, x, y Expr) Expr { return Binary{op, x, y} }
 	blocks := &Tensor{Name: "s", Elem: format.I8, Dims: []string{"k"}, Block: 4}
 	one := &Tensor{Name: "s", Elem: format.I8, Dims: []string{"k"}, Block: -1}
-	env := vars{map[string]int{"i": 9}, map[string]*Array{"s": {[]int{3}, []int64{10, 20, 30}}}}
+	trits := &Tensor{Name: "t", Elem: format.U8, Dims: []string{"k"}}
+	env := vars{map[string]int{"i": 9}, map[string]*Array{"s": {[]int{3}, []int64{10, 20, 30}}, "t": {[]int{4}, []int64{2, 1, 0, 2}}}}
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	const big, smallest = 1<<31 - 1, -1 << 31
 	third := float32(1.0 / 3)
@@ -84,6 +85,17 @@ func TestEvalExpr(t *testing.T) {
 		{bin(MaxS, I32(-5), I32(3)), 3},
 		{bin(CmpGtS, I32(4), I32(3)), -1},
 		{bin(CmpGtS, I32(3), I32(3)), 0},
+		{bin(NegIf, I32(3), I32(0)), 3},
+		{bin(NegIf, I32(3), I32(1)), -3},
+		{bin(NegIf, c(format.I8, -128), c(format.I8, 1)), -128},
+		{Join{T: trits, Index: []Expr{I32(0)}, N: 3, Radix: 3}, 2 + 3*1 + 9*0},
+		{Join{T: trits, Index: []Expr{I32(0)}, N: 3, Radix: 3, Of: Lower}, 5},
+		{Join{T: trits, Index: []Expr{I32(0)}, N: 3, Radix: 3, Of: Upper}, 0},
+		{Join{T: trits, Index: []Expr{I32(2)}, N: 2, Radix: 3, Of: Lower}, 8 - 6}, // digits 0 2, of the image 2 0
+		{Join{T: trits, Index: []Expr{I32(2)}, N: 2, Radix: 3, Of: Upper}, 1},
+		{Join{T: trits, Index: []Expr{I32(1)}, N: 1, Radix: 3, Of: Lower}, 1}, // its own image
+		{Join{T: trits, Index: []Expr{I32(1)}, N: 1, Radix: 3, Of: Upper}, 0},
+		{Join{T: trits, Index: []Expr{I32(0)}, N: 4, Radix: 2, Plane: I32(1), Of: Lower}, 15 - 9}, // bits 1 0 0 1
 
 		{bin(Add, f(1), f(0x1p-24)), f32bits(1)}, // ties to even
 		{bin(Add, f(1), f(0x1.8p-24)), f32bits(1 + 0x1p-23)},

@@ -56,22 +56,36 @@ func (d Decomposition) counting(w format.Weight) Decomposition {
 // entries of Elem. If Low is not 0, an entry is split into two bytes, its lowest Low bits
 // and what is above them: the block has those of all entries of a part (u8) before
 // these (i8). Entries of f32 are sums of f32 activations, rounded.
+//
+// Of mirrored tables only the lower half of the entries is stored: the entry of a
+// number and that of its mirror image have the same magnitude and opposite signs, as
+// the alphabet has. Their lower bytes have a sign (i8), so that both bytes can be negated.
 type Tables struct {
 	Decomposition
 	ByBit    bool         // a digit is a bit of a code, else the code
 	Elem     format.DType // I16 or F32
 	Low      int
 	Together int
+	Mirror   bool
 }
 
 // leastEntries is the smallest table that lookups have.
 const leastEntries = 16
 
+// Looked is how many entries of a part are looked up: all, or of mirrored tables the
+// lower half, the middle included.
+func (t *Tables) Looked(part int) int {
+	if t.Mirror {
+		return (t.Entries(part) + 1) / 2
+	}
+	return t.Entries(part)
+}
+
 // Stored is the number of entries stored for a part: a power of two, at least 16.
-// Entries beyond those of the part are 0.
+// Entries beyond those that are looked up are 0.
 func (t *Tables) Stored(part int) int {
 	n := leastEntries
-	for n < t.Entries(part) {
+	for n < t.Looked(part) {
 		n *= 2
 	}
 	return n
@@ -112,12 +126,39 @@ func (t *Tables) bytes(parts int) int {
 // Split says that entries are two bytes.
 func (t *Tables) Split() bool { return t.Low > 0 }
 
-// Halves are the bytes of a split entry.
-func (t *Tables) Halves(entry int) (low, high int) { return entry & (1<<t.Low - 1), entry >> t.Low }
+// Halves are the bytes of a split entry: entry = low + high*2^Low.
+func (t *Tables) Halves(entry int) (low, high int) {
+	high = (entry + t.round()) >> t.Low
+	return entry - high<<t.Low, high
+}
+
+// round is what is added to an entry before its upper half is taken: half of what that
+// counts, if lower halves have signs.
+func (t *Tables) round() int {
+	if t.Mirror {
+		return 1 << t.Low / 2
+	}
+	return 0
+}
+
+// HalfRange is the range of the halves of entries up to bound, either one negated if the
+// tables are mirrored; half is 1 for the upper ones.
+func (t *Tables) HalfRange(half, bound int) (lo, hi int) {
+	if half == 0 {
+		lo, hi = -t.round(), 1<<t.Low-1-t.round()
+	} else {
+		_, lo = t.Halves(-bound)
+		_, hi = t.Halves(bound)
+	}
+	if t.Mirror {
+		lo, hi = min(lo, -hi), max(hi, -lo)
+	}
+	return lo, hi
+}
 
 // Value is what digit i of an entry of a part counts.
 func (t *Tables) Value(part, i, entry int) int {
-	if entry >= t.Entries(part) {
+	if entry >= t.Looked(part) {
 		return 0
 	}
 	for range i {
@@ -178,13 +219,22 @@ func (t *Tables) halves() int {
 
 // half is what is stored of an entry.
 func (t *Tables) half(half int, entry Expr) Expr {
-	switch {
-	case !t.Split():
+	number := func(v int) Expr { return Const{format.I16, int64(v)} }
+	if !t.Split() {
 		return entry
+	}
+	round := number(t.round())
+	if t.Mirror {
+		entry = Binary{Add, entry, round}
+	}
+	switch {
 	case half == 1:
-		return Cast{format.U8, Binary{ShrS, entry, Const{format.I16, int64(t.Low)}}}
+		entry = Binary{ShrS, entry, number(t.Low)}
 	case t.Low < 8:
-		entry = Binary{And, entry, Const{format.I16, 1<<t.Low - 1}}
+		entry = Binary{And, entry, number(1<<t.Low - 1)}
+	}
+	if t.Mirror && half == 0 {
+		entry = Binary{Sub, entry, round}
 	}
 	return Cast{format.U8, entry}
 }
@@ -276,8 +326,21 @@ func (t *Tables) Check() error {
 		if b := t.Bound(part); b > 1<<15-1 {
 			return fmt.Errorf("entries of part %d reach %d, beyond 16 bits; use fewer digits", part, b)
 		}
-		if b := t.Bound(part); t.Split() && b>>t.Low > 1<<7-1 {
-			return fmt.Errorf("entries of part %d reach %d: more than %d bits and a byte", part, b, t.Low)
+		if _, top := t.HalfRange(1, t.Bound(part)); t.Split() && top > 1<<7-1 {
+			return fmt.Errorf("entries of part %d reach %d: more than %d bits and a byte", part, t.Bound(part), t.Low)
+		}
+	}
+	if _, top := t.HalfRange(0, 0); t.Mirror && top > 1<<7-1 {
+		return fmt.Errorf("a lower half of %d bits, negated, is no byte; want 1 to 7", t.Low)
+	}
+	return t.checkMirror()
+}
+
+// checkMirror reports digits whose mirror image does not count the opposite.
+func (t *Tables) checkMirror() error {
+	for i, v := range t.Alphabet {
+		if t.Mirror && v != -t.Alphabet[len(t.Alphabet)-1-i] {
+			return fmt.Errorf("digits that count %v are not symmetric: their tables have no mirror image; use signs or levels that are", t.Alphabet)
 		}
 	}
 	return nil
@@ -288,6 +351,9 @@ func (t *Tables) ID() string {
 	kind := t.Elem.String()
 	if t.Split() {
 		kind += fmt.Sprint("split", t.Low)
+	}
+	if t.Mirror {
+		kind += "mirror"
 	}
 	join := func(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
 	return fmt.Sprintf("%s/%s/%s/%d", join(t.Alphabet), join(t.Parts), kind, t.Together)

@@ -283,6 +283,9 @@ var binaryOps = map[ir.Op]vir.Op{ir.Add: vir.OpAdd, ir.Sub: vir.OpSub, ir.Mul: v
 	ir.And: vir.OpAnd, ir.Or: vir.OpOr, ir.MaxS: vir.OpMaxS, ir.CmpGtS: vir.OpCmpGtS}
 
 func (v *vectorizer) binary(e ir.Binary) (vir.Reg, error) {
+	if e.Op == ir.NegIf {
+		return v.negIf(e)
+	}
 	if y, ok, err := v.number(e.Y); err != nil {
 		return 0, err
 	} else if ok && e.Type() != format.F32 {

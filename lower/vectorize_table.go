@@ -46,32 +46,122 @@ func (v *vectorizer) inSerial(e ir.Expr) bool {
 // join reads a number made of digits of several codes: their bits where they lie,
 // in lanes of type elem.
 func (v *vectorizer) join(j ir.Join, elem format.DType) (vir.Reg, error) {
+	if j.Of == ir.Upper {
+		x, err := v.upper(j, elem)
+		if err != nil {
+			return 0, err
+		}
+		return v.op(v.typeOf(x), vir.OpShrU, int64(elem.Bits()-1), x), nil
+	}
 	return v.masked(v.joined(j, elem))
 }
 
-// joined is join but for bits that are not in have.
+// joined is join, of a number or the lower one of it and its mirror image, but for bits
+// that are not in have. Of a number that is not stored so, the image has all bits the
+// other way round:
+//
+//	v1 = submsb upper -1 v0      -1 - v0 where the number v0 is above its image
 func (v *vectorizer) joined(j ir.Join, elem format.DType) (x vir.Reg, have int64, err error) {
-	b := v.n.Buffers[j.T.Name]
-	pos, mem, bits, err := v.digits(j, b)
+	n, err := v.locate(j)
 	if err != nil {
 		return 0, 0, err
 	}
-	first, size := bits[0].Word, elem.Bytes()
-	for _, at := range bits {
+	if j.Of == ir.Whole {
+		return v.bitsOf(n, n.bits, 0, elem)
+	}
+	top := len(n.bits) - 1
+	if x, have, err = v.bitsOf(n, n.bits[:top], 0, elem); err != nil || n.mirrored {
+		return x, have, err
+	}
+	upper, err := v.upper(j, elem)
+	return v.op(v.typeOf(x), vir.OpSubMSB, 0, upper, v.splat(v.typeOf(x), -1), x), have, err
+}
+
+// upper is, in the top bit of lanes of type elem, whether a number is above its mirror
+// image. Other bits are anything.
+func (v *vectorizer) upper(j ir.Join, elem format.DType) (vir.Reg, error) {
+	n, err := v.locate(j)
+	if err != nil {
+		return 0, err
+	}
+	x, _, err := v.bitsOf(n, n.bits[len(n.bits)-1:], elem.Bits()-1, elem)
+	return x, err
+}
+
+// negIf is x or its negative: of numbers that are where they are above their mirror
+// images, the top bit says so where it lies.
+func (v *vectorizer) negIf(e ir.Binary) (vir.Reg, error) {
+	x, err := v.vec(e.X)
+	if err != nil {
+		return 0, err
+	}
+	t := v.typeOf(x)
+	sign, err := v.upperIn(e.Y, t.Elem)
+	if err != nil {
+		return 0, err
+	}
+	return v.op(t, vir.OpSubMSB, 0, sign, v.splat(t, 0), x), nil
+}
+
+// upperIn is a number that is 0 or 1 in the top bit of lanes of type elem.
+func (v *vectorizer) upperIn(e ir.Expr, elem format.DType) (vir.Reg, error) {
+	t := vir.Type{Elem: elem, Lanes: v.width()}
+	for inner := e; ; {
+		c, err := v.chosen(inner)
+		if err != nil {
+			return 0, err
+		}
+		switch c := c.(type) {
+		case ir.Cast:
+			inner = c.X
+			continue
+		case ir.Join:
+			if c.Of == ir.Upper {
+				x, err := v.upper(c, map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[elem.Bits()])
+				return v.cast(x, t), err
+			}
+		}
+		break
+	}
+	x, err := v.vec(e)
+	if err != nil {
+		return 0, err
+	}
+	return v.op(t, vir.OpShl, int64(elem.Bits()-1), x), nil
+}
+
+// bitsOf collects some of a number's bits in lanes of type elem, moved to bit s and up.
+// Other bits, those not in have, are anything.
+func (v *vectorizer) bitsOf(n located, some []format.BitPos, s int, elem format.DType) (x vir.Reg, have int64, err error) {
+	first, size := n.bits[0].Word, elem.Bytes()
+	for _, at := range n.bits {
 		first = min(first, at.Word)
 	}
-	if !v.aligned(b, mem, size) {
-		return 0, 0, refuse(j.String(), "words of %d bytes are not %d bytes apart", size, size)
+	if !v.aligned(n.buf, n.mem, size) {
+		return 0, 0, refuse(n.buf.Tensor.Name, "words of %d bytes are not %d bytes apart", size, size)
 	}
-	first -= (mem.Off + first) & (size - 1) // the last one ends in the buffer
-	for i, at := range bits {
-		bits[i] = format.BitPos{Word: (at.Word - first) / size, Bit: at.Bit + 8*((at.Word-first)%size)}
+	first -= (n.mem.Off + first) & (size - 1) // the last one ends in the buffer
+	var bits []format.BitPos
+	for _, at := range some {
+		bits = append(bits, format.BitPos{Word: (at.Word - first) / size, Bit: at.Bit + 8*((at.Word-first)%size)})
 	}
-	return v.gather(bits, 0, func(word int) (vir.Reg, error) {
-		m := mem
+	return v.gather(bits, s, func(word int) (vir.Reg, error) {
+		m := n.mem
 		m.Off += first + word*size
-		return v.load(b, pos, m, elem)
+		return v.load(n.buf, n.pos, m, elem)
 	})
+}
+
+// located is where a number is read: the places of all lanes, the address of the first,
+// and in which byte from there each bit is, the lowest first. If it is mirrored, the
+// bits are those of the lower one of it and its mirror image, and the last one says
+// whether that is the image.
+type located struct {
+	buf      *nest.Buffer
+	pos      []nest.Pos
+	mem      vir.Mem
+	bits     []format.BitPos
+	mirrored bool
 }
 
 // aligned says that what serial loops, records, tiles and callers add to an address is
@@ -89,61 +179,67 @@ func (v *vectorizer) aligned(b *nest.Buffer, mem vir.Mem, size int) bool {
 	return all%size == 0
 }
 
-// digits finds the bits of a number: the places of all lanes, the address of the
-// first, and in which byte from there each bit is, the lowest first.
-func (v *vectorizer) digits(j ir.Join, b *nest.Buffer) (pos []nest.Pos, mem vir.Mem, bits []format.BitPos, err error) {
+// locate finds the number that j is, or is part of.
+func (v *vectorizer) locate(j ir.Join) (located, error) {
+	n := located{buf: v.n.Buffers[j.T.Name]}
 	plane := int64(-1)
 	if j.Plane != nil {
-		known := false
+		var known bool
+		var err error
 		if plane, known, err = v.number(j.Plane); err != nil || !known || v.inSerial(j.Plane) {
-			return nil, mem, nil, refuse(j.String(), "reads another bit from one iteration or lane to the next; unroll its loop")
+			return n, refuse(j.String(), "reads another bit from one iteration or lane to the next; unroll its loop")
 		}
 	}
-	if b.Part.Codewords != nil {
-		return v.codeword(j, b)
+	if n.buf.Part.Codewords != nil {
+		return v.codeword(j, n)
 	}
 	for i := range j.N {
 		index := slices.Clone(j.Index)
 		last := len(index) - 1
 		index[last] = ir.Binary{Op: ir.Add, X: index[last], Y: ir.I32(i)}
-		p, m, err := v.access(b, index)
+		p, m, err := v.access(n.buf, index)
 		if err != nil {
-			return nil, mem, nil, err
+			return n, err
 		}
 		if i == 0 {
-			pos, mem = p, m
+			n.pos, n.mem = p, m
 		}
-		if !together(pos, p) || !slices.Equal(m.Stride, mem.Stride) {
-			return nil, mem, nil, refuse(j.String(), "the codes of an index do not lie together")
+		if !together(n.pos, p) || !slices.Equal(m.Stride, n.mem.Stride) {
+			return n, refuse(j.String(), "the codes of an index do not lie together")
 		}
-		code := b.Part.Map[p[0].Field]
+		code := n.buf.Part.Map[p[0].Field]
 		if plane >= 0 {
 			code = code[plane : plane+1]
 		}
 		if 1<<len(code) != j.Radix {
-			return nil, mem, nil, refuse(j.String(), "digits of %d bits do not make numbers to base %d", len(code), j.Radix)
+			return n, refuse(j.String(), "digits of %d bits do not make numbers to base %d", len(code), j.Radix)
 		}
 		for _, at := range code {
-			bits = append(bits, format.BitPos{Word: m.Off - mem.Off + at.Word*b.Part.WordStride, Bit: at.Bit})
+			n.bits = append(n.bits, format.BitPos{Word: m.Off - n.mem.Off + at.Word*n.buf.Part.WordStride, Bit: at.Bit})
 		}
 	}
-	return pos, mem, bits, nil
+	return n, nil
 }
 
 // codeword is digits of codes that are stored as one number already.
-func (v *vectorizer) codeword(j ir.Join, b *nest.Buffer) (pos []nest.Pos, mem vir.Mem, bits []format.BitPos, err error) {
-	c := b.Part.Codewords
-	if pos, mem, err = v.access(b, j.Index); err != nil {
-		return nil, mem, nil, err
+func (v *vectorizer) codeword(j ir.Join, n located) (located, error) {
+	part := n.buf.Part
+	c, mirror := part.Codewords, 0
+	if n.mirrored = j.Of != ir.Whole; n.mirrored {
+		mirror = j.N
 	}
-	word, first := b.Part.Place(pos[0].Field)
-	if j.Plane != nil || first != 0 || j.N != c.Join || j.Radix != c.Levels || !c.Plain() || !together(pos, pos) {
-		return nil, mem, nil, refuse(j.String(), "codewords of %d codes of %d levels are other numbers", c.Join, c.Levels)
+	var err error
+	if n.pos, n.mem, err = v.access(n.buf, j.Index); err != nil {
+		return n, err
 	}
-	for _, at := range b.Part.Map[word] {
-		bits = append(bits, format.BitPos{Word: at.Word * b.Part.WordStride, Bit: at.Bit})
+	word, first := part.Place(n.pos[0].Field)
+	if j.Plane != nil || first != 0 || j.N != c.Join || j.Radix != c.Levels || !c.Mirrors(mirror) || !together(n.pos, n.pos) {
+		return n, refuse(j.String(), "codewords of %d codes of %d levels are other numbers", c.Join, c.Levels)
 	}
-	return pos, mem, bits, nil
+	for _, at := range part.Map[word] {
+		n.bits = append(n.bits, format.BitPos{Word: at.Word * part.WordStride, Bit: at.Bit})
+	}
+	return n, nil
 }
 
 // together says that each lane of q is as far from that of p as the first, and all
@@ -209,7 +305,7 @@ func (v *vectorizer) indexBits(e ir.Expr) (x vir.Reg, have int64, err error) {
 		return 0, 0, err
 	}
 	if c, ok := e.(ir.Cast); ok {
-		if j, ok := c.X.(ir.Join); ok {
+		if j, ok := c.X.(ir.Join); ok && j.Of != ir.Upper {
 			return v.joined(j, c.T)
 		}
 	}

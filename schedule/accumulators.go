@@ -142,7 +142,7 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 // entries have no sign.
 func (s *State) widened(sum ir.Read, t format.DType) ir.Expr {
 	signed := ir.Cast{T: t, X: sum}
-	if s.tables == nil || !s.tables.Split() || sum.T.Elem != format.I8 {
+	if s.tables == nil || !s.tables.Split() || s.tables.Mirror || sum.T.Elem != format.I8 {
 		return signed
 	}
 	lower := ir.Cast{T: t, X: ir.Cast{T: format.U8, X: sum}}

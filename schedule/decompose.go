@@ -30,10 +30,17 @@ import (
 //
 //	sum += levels[codes[m,k]] * act[n,k]   ->   x = digits of codes[m, k..]
 //	                                            sum += coef[plane] * table[n,k,part][x]
+//
+// Mirror stores half of each table: if what digits count is symmetric, the entry of
+// the mirror image x' of an index (every digit the opposite one) is -table[x].
+//
+//	x = lower of x and x', side = x above x'
+//	sum += coef[plane] * (side ? -table[n,k,part][x] : table[n,k,part][x])
 type Decompose struct {
 	Family string `json:"family"`
 	Value  string `json:"value"`
 	Parts  []int  `json:"parts,omitempty"`
+	Mirror bool   `json:"mirror,omitempty"`
 }
 
 // Apply implements Step.
@@ -70,6 +77,8 @@ func (x Decompose) dot(s *State) error {
 		return illegal(x, x.Value, "want affine or lookup")
 	case x.Parts != nil:
 		return illegal(x, x.Family, "has no parts")
+	case x.Mirror:
+		return illegal(x, x.Family, "has no tables to mirror")
 	}
 	base, step, affine := w.Affine()
 	if x.Value == "affine" && !affine {

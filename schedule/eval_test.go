@@ -46,6 +46,14 @@ func floatTables(t *testing.T, value, parts, packed string) schedule.Trace {
 {"reorder":{"order":["nt","mt","ks","u","part","plane","half","nc","l"]}},{"stage":{"value":"x","at":"half"}},%s]`, value, parts, packed))
 }
 
+// mirrored is a trace with tables that are stored by half.
+func mirrored(t schedule.Trace) schedule.Trace {
+	d := t[0].(schedule.Decompose)
+	d.Mirror = true
+	t[0] = d
+	return t
+}
+
 // inGroups is a trace of a product with groups: there is a loop g outside ks.
 func inGroups(t schedule.Trace) schedule.Trace {
 	for i, s := range t {
@@ -78,13 +86,23 @@ const (
 {"reorder":{"order":["n","mt","gt","gi","ks","u","part","plane","half","l"]}},
 {"pack":{"tensor":"codes","order":["mt","gt","gi","ks","l","words"],"fields":["u","digit"],"map":"dense"}},
 {"stage":{"value":"super","at":"gt"}},{"scale_at":{"where":"begin"}}]`
-	narrow = `,{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}`
+	inSigns = `{"pack":{"tensor":"codes","order":["mt","ks","l","words"],"fields":["u","digit"],"map":"words","join":3,"mirror":3}}`
+	narrow  = `,{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}`
 )
 
 // byteSums is a product by split tables with sums of 2*units units in bytes of pairs of
 // rows, of bytes times as many in 16 bits, and all in 32 bits.
 func byteSums(t *testing.T, low, units, bytes int) schedule.Trace {
-	return parse(t, fmt.Sprintf(`[{"decompose":{"family":"table","value":"bits","parts":[4]}},{"quantize_table":{"kind":"split","low":%d}},{"hoist_zero":{"at":"flush"}},
+	return sumsOf(t, "bits", low, units, bytes)
+}
+
+// signSums is byteSums of digits that count -1 and 1.
+func signSums(t *testing.T, low, units, bytes int) schedule.Trace {
+	return sumsOf(t, "signs", low, units, bytes)
+}
+
+func sumsOf(t *testing.T, digits string, low, units, bytes int) schedule.Trace {
+	return parse(t, fmt.Sprintf(`[{"decompose":{"family":"table","value":%q,"parts":[4]}},{"quantize_table":{"kind":"split","low":%d}},{"hoist_zero":{"at":"flush"}},
 {"split":{"loop":"n","by":2,"into":["nt","nc"]}},{"bind":{"loop":"nt","to":"outer"}},{"bind":{"loop":"nc","to":"unrolled"}},
 {"split":{"loop":"m","by":8,"into":["mt","mi"]}},{"split":{"loop":"mi","by":4,"into":["e","l"]}},{"bind":{"loop":"mt","to":"outer"}},
 {"bind":{"loop":"l","to":"vector"}},{"bind":{"loop":"e","to":"pair"}},
@@ -92,7 +110,7 @@ func byteSums(t *testing.T, low, units, bytes int) schedule.Trace {
 {"bind":{"loop":"u","to":"unrolled"}},{"bind":{"loop":"f","to":"unrolled"}},{"bind":{"loop":"half","to":"unrolled"}},{"bind":{"loop":"plane","to":"unrolled"}},
 {"reorder":{"order":["nt","mt","ks","ki","u","f","plane","part","half","nc","l","e"]}},
 {"pack":{"tensor":"codes","order":["mt","ks","ki","u","planes","l","e"],"fields":["f","digit"],"map":"planes"}},
-{"widen_every":{"loop":"ki"}},{"accumulate":{"type":"i16"}},{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i8"}}]`, low, 2*units*bytes, 2*units))
+{"widen_every":{"loop":"ki"}},{"accumulate":{"type":"i16"}},{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i8"}}]`, digits, low, 2*units*bytes, 2*units))
 }
 
 // TestProducts: the nests of complete traces give the bits of the definition, which
@@ -133,6 +151,11 @@ func TestProducts(t *testing.T) {
 		{"f32 tables, two levels", "w4-g32-s64-f32act", 0, parse(t, groupedFloats)},
 		{"f32 tables, codewords", "ternary-f32act", 0, floatTables(t, "levels", "3", joinedFloats)},
 		{"f32 tables, codebook", "iq4nl-f32act", 0, floatTables(t, "codes", "1", inFloats)},
+		{"mirrored tables of signs", "w2", 0, mirrored(tables(t, "signs", "8", inWords, narrow))},
+		{"mirrored tables, unequal parts", "w4", 0, mirrored(tables(t, "signs", "5,3", inWords, narrow))},
+		{"mirrored tables in groups", "w1-g32", 0, inGroups(mirrored(tables(t, "signs", "4", inBytes, "")))},
+		{"mirrored tables of trits", "ternary", 0, mirrored(tables(t, "levels", "3", inSigns, narrow))},
+		{"mirrored tables, sums of bytes", "w2", 0, mirrored(signSums(t, 5, 3, 2))},
 		{"codebook", "iq4nl-g32", 0, parse(t, fmt.Sprintf(grouped, "lookup", 1))},
 		{"minimums", "w4-g32-m", 0, parse(t, fmt.Sprintf(grouped, "affine", 1))},
 		{"minimums, finer activations", "w4-g32-bf16-m", 16, parse(t, fmt.Sprintf(grouped, "affine", 2))},
@@ -165,16 +188,33 @@ func TestProducts(t *testing.T) {
 				if err := check.Compare(got, want, m); err != nil {
 					t.Fatalf("%v\n%v", err, k.Nest)
 				}
-				if err := check.Compare(definition(t, x), want, m); err != nil {
-					t.Fatalf("ir.Matmul: %v", err)
+				if err := check.Compare(definition(t, x, graphOf(t, k)), want, m); err != nil {
+					t.Fatalf("the graph: %v", err)
 				}
 			}
 		})
 	}
 }
 
-// definition is the product as ir.Matmul has it.
-func definition(t *testing.T, c *check.Case) []float32 {
+// graphOf is the product of k as tensor expressions: by lookups if k looks up.
+func graphOf(t *testing.T, k *schedule.Kernel) *ir.Graph {
+	t.Helper()
+	if k.Tables == nil || k.Problem.Act.Floats() {
+		return ir.Matmul(k.Problem)
+	}
+	graph := ir.ElementLUTGraph
+	if k.Tables.ByBit {
+		graph = ir.BitSerialGraph
+	}
+	g, err := graph(k.Problem, k.Tables.Decomposition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// definition is the product as g has it.
+func definition(t *testing.T, c *check.Case, g *ir.Graph) []float32 {
 	t.Helper()
 	p, w := c.Problem, c.Problem.Weight
 	array := func(rows, n int, value func(row, i int) int64) *ir.Array {
@@ -219,7 +259,7 @@ func definition(t *testing.T, c *check.Case) []float32 {
 			return int64(math.Float32bits(v))
 		})
 	}
-	all, err := ir.Eval(ir.Matmul(p), map[string]int{"M": c.M, "N": c.N, "K": c.K}, in)
+	all, err := ir.Eval(g, map[string]int{"M": c.M, "N": c.N, "K": c.K}, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,6 +303,7 @@ func TestPrepare(t *testing.T) {
 		{"w2", 0, `[]`, 37, tablesOf(t, "w2", "bits", 0, 1, 5, 5, 6)}, {"w2-g32", 0, `[]`, 64, tablesOf(t, "w2", "signs", 5, 4, 4)},
 		{"iq4nl", 0, prepareRows, 37, tablesOf(t, "iq4nl", "codes", 0, 2, 1)},
 		{"w1-f32act", 0, `[]`, 37, tablesOf(t, "w1-f32act", "signs", 0, 1, 4)}, {"ternary-f32act", 0, prepareFloats, 37, tablesOf(t, "ternary-f32act", "levels", 0, 1, 3, 3)},
+		{"w2", 0, `[]`, 40, halved(tablesOf(t, "w2", "signs", 0, 1, 5))}, {"ternary", 0, `[]`, 45, halved(tablesOf(t, "ternary", "levels", 7, 2, 5))},
 	} {
 		p := problem(t, c.weight)
 		p.Act.Group = c.group
@@ -312,6 +353,12 @@ func tablesOf(t *testing.T, weight, digits string, low, together int, parts ...i
 		elem = format.F32
 	}
 	return &ir.Tables{Decomposition: d, ByBit: digits == "bits" || digits == "signs", Elem: elem, Low: low, Together: together}
+}
+
+// halved are tables stored by half.
+func halved(t *ir.Tables) *ir.Tables {
+	t.Mirror = true
+	return t
 }
 
 // prepared compares all that k makes of one row with the definition.

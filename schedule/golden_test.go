@@ -68,6 +68,17 @@ func floats() Trace {
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "planes", "l", "words"}, Fields: []string{"u", "digit"}, Map: "planes"})
 }
 
+// byTrits looks up the sum of three trits among 14.
+var byTrits = Decompose{Family: "table", Value: "levels", Parts: []int{3}, Mirror: true}
+
+// byTritsOf is a product by tables of bytes, with so many indices in a cell. Their signs
+// are apart.
+func byTritsOf(cell int) Trace {
+	return trace(byTrits, QuantizeTable{"split", 7}, columns, lanes, Split{"k", cell, Pair{"ks", "f"}},
+		Bind{"f", "unrolled"}, Bind{"half", "unrolled"}, Reorder{[]string{"n", "mt", "ks", "f", "plane", "part", "half", "l"}},
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"f", "digit"}, Map: "signs", Join: 3, Mirror: 3})
+}
+
 // byNibbles is a product by tables, four of which a vector reads.
 func byNibbles() Trace {
 	return trace(byTable, Bind{"plane", "unrolled"}, unsign, columns, lanes, Split{"k", 8, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "q"}},
@@ -133,6 +144,9 @@ var examples = []example{
 	{"decompose_floats", "w1-f32act", nil, byFloats},
 	{"quantize_table_f32", "w1-f32act", trace(byFloats), QuantizeTable{Kind: "f32"}},
 	{"pack_floats", "w1-f32act", with(floats(), "pack"), floats()[len(floats())-1]},
+	{"decompose_mirror", "w2", nil, Decompose{Family: "table", Value: "signs", Parts: []int{4}, Mirror: true}},
+	{"quantize_table_mirror", "ternary", trace(byTrits), QuantizeTable{Kind: "split"}},
+	{"pack_signs", "ternary", with(byTritsOf(8), "pack"), byTritsOf(8)[len(byTritsOf(8))-1]},
 	{"quantize_table", "w2", trace(byTable), QuantizeTable{Kind: "split"}},
 	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},
@@ -311,6 +325,8 @@ func TestJSON(t *testing.T) {
 				f.SetString("x\"" + fmt.Sprint(i))
 			case int:
 				f.SetInt(int64(i + 7))
+			case bool:
+				f.SetBool(true)
 			case []string:
 				f.Set(reflect.ValueOf([]string{"p", "q"}))
 			case []int:

@@ -31,6 +31,9 @@ import (
 //
 //	codes[m, 20*ks + 4*f + j], f 0 to 4    ->    tile mt, record ks, byte 4*l + j
 //
+// "signs" is "words" with the highest bits of mirrored codewords together, in words
+// behind the others: of 8 codewords of 3 trits, indices of 4 bits in 4 bytes, then 8 signs.
+//
 // With tables, the loop digit over the codes of an index is one of the fields, the
 // innermost. Planes of more than 8 fields have several words for a bit: "planes" in
 // Order says where the bits go, "words" where the words of one.
@@ -78,8 +81,8 @@ func (x Pack) Apply(s *State) (*State, error) {
 // cell is what Map makes of a cell of fields codes of w.
 func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int, c *format.Codewords, err error) {
 	switch {
-	case x.Map != "words" && (x.Join != 0 || x.Mirror != 0):
-		return nil, 0, nil, fmt.Errorf("join and mirror are for the map words, not %q", x.Map)
+	case x.Map != "words" && x.Map != "signs" && (x.Join != 0 || x.Mirror != 0):
+		return nil, 0, nil, fmt.Errorf("join and mirror are for the maps words and signs, not %q", x.Map)
 	case x.Map == "dense":
 		m, words, err = format.DenseMap(w.Bits, fields)
 		return m, words, nil, err
@@ -87,8 +90,10 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 		return nil, 0, nil, fmt.Errorf("bit planes have a multiple of 8 fields, not %d", fields)
 	case x.Map == "planes":
 		return format.PlaneMap(w.Bits, fields), w.Bits * fields / 8, nil, nil
-	case x.Map != "words":
-		return nil, 0, nil, fmt.Errorf("no bit map %q; have dense, planes, words", x.Map)
+	case x.Map != "words" && x.Map != "signs":
+		return nil, 0, nil, fmt.Errorf("no bit map %q; have dense, planes, words, signs", x.Map)
+	case x.Map == "signs" && x.Mirror == 0:
+		return nil, 0, nil, fmt.Errorf("the map signs is for codewords that have one: mirror some of their codes")
 	}
 	c, bits, err := format.JoinCodes(len(w.Levels), x.Join, x.Mirror)
 	if err != nil {
@@ -97,7 +102,15 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 	if fields%x.Join != 0 {
 		return nil, 0, nil, fmt.Errorf("%d fields are not whole codewords of %d", fields, x.Join)
 	}
-	m, words = format.StringMap(bits, fields/x.Join)
+	n := fields / x.Join
+	if x.Map == "words" {
+		m, words = format.StringMap(bits, n)
+		return m, words, c, nil
+	}
+	if n%8 != 0 {
+		return nil, 0, nil, fmt.Errorf("signs lie together by 8 codewords, not %d", n)
+	}
+	m, words = format.SignMap(bits, n)
 	return m, words, c, nil
 }
 

@@ -6,9 +6,9 @@ import (
 )
 
 // QuantizeTable says in what type tables of activations are stored: "i16", as they
-// are without it, or "split", the lowest Low bits (8 if it is 0) and what is above them
-// as two tables of bytes, looked up one after the other. Those of f32 activations are
-// "f32".
+// are without it, or "split", the lowest Low bits (as many as fit if it is 0: 8, or 7 of
+// mirrored tables) and what is above them as two tables of bytes, looked up one after
+// the other. Those of f32 activations are "f32".
 //
 //	for part                                   for part
 //	    sum1 += table[n, k, part][x]    ->         for half 2
@@ -56,6 +56,9 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	split := *c.tables
 	if split.Low = x.Low; x.Low == 0 {
 		split.Low = 8
+		if split.Mirror {
+			split.Low = 7
+		}
 	}
 	if err := split.Check(); err != nil {
 		return nil, illegal(x, x.Kind, "%v", err)
@@ -68,7 +71,7 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 		}
 	}
 	st.levels = st.levels[:2]
-	st.values["x"] = c.index()
+	c.indices()
 	c.entries(st.lowest().Temp.Elem)
 	c.recombine()
 	return c, nil

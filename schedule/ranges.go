@@ -139,7 +139,7 @@ func (s *State) checkEntries(lv level, loops map[string]int) error {
 	for half := range halves {
 		lo, hi, terms := s.entryRange(half, loops)
 		least, most := int64(-1)<<(lv.Temp.Elem.Bits()-1), int64(1)<<(lv.Temp.Elem.Bits()-1)-1
-		if s.tables.Split() && half == 0 && lv.Temp.Elem == format.I8 {
+		if s.tables.Split() && !s.tables.Mirror && half == 0 && lv.Temp.Elem == format.I8 {
 			least, most = 0, math.MaxUint8
 		}
 		if lo < least || hi > most {
@@ -160,14 +160,11 @@ func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms 
 		}
 	}
 	for q, n := range t.Parts {
-		h := int64(t.Bound(q))
-		l := -h
-		switch {
-		case t.Split() && half == 0:
-			l, h = 0, 1<<t.Low-1
-		case t.Split():
-			l, h = l>>t.Low, h>>t.Low
+		least, most := -t.Bound(q), t.Bound(q)
+		if t.Split() {
+			least, most = t.HalfRange(half, most)
 		}
+		l, h := int64(least), int64(most)
 		if loops[partLoop] > 0 {
 			lo, hi, terms = lo+l, hi+h, terms+n
 		} else if lo, hi = min(lo, l), max(hi, h); n > terms {

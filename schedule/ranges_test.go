@@ -309,22 +309,34 @@ func TestWrap(t *testing.T) {
 }
 
 // TestEntryRanges compares the analysis of sums of entries, which are at most 4 * 127 =
-// 508 and at least -508, with bounds computed by hand.
+// 508 and at least -508, with bounds computed by hand. Of mirrored tables, lower halves are -2^(low-1) to 2^(low-1), and upper ones 508/2^low rounded.
 func TestEntryRanges(t *testing.T) {
 	for _, c := range []struct {
 		low, units, bytes int
+		mirror            bool
 		want              string
 	}{
-		{5, 4, 2, ""},   // 8 * 31 = 248, 8 * -16 = -128
-		{5, 4, 132, ""}, // 132 * 248 = 32736
-		{5, 4, 133, "accumulator acc2: i16 holds 32767, 4256 activations reach 32984"},
-		{5, 5, 2, "accumulator acc3: i8 holds 255, 40 activations reach 310"},
-		{6, 2, 2, ""}, // 4 * 63 = 252, 4 * -8 = -32
-		{6, 3, 2, "accumulator acc3: i8 holds 255, 24 activations reach 378"},
-		{4, 2, 2, ""}, // 4 * 15 = 60, 4 * -32 = -128
-		{4, 3, 2, "accumulator acc3: i8 holds 127, 24 activations reach 192"},
+		{5, 3, 2, true, ""},   // 6 * 16 = 96
+		{5, 3, 341, true, ""}, // 341 * 6 * 16 = 32736
+		{5, 3, 342, true, "accumulator acc2: i16 holds 32767, 8208 activations reach 32832"},
+		{5, 4, 2, true, "accumulator acc3: i8 holds 127, 32 activations reach 128"},
+		{7, 1, 2, true, "accumulator acc3: i8 holds 127, 8 activations reach 128"},
+		{4, 1, 2, true, ""}, // 2 * 32 = 64
+		{4, 2, 2, true, "accumulator acc3: i8 holds 127, 16 activations reach 128"},
+		{5, 4, 2, false, ""},   // 8 * 31 = 248, 8 * -16 = -128
+		{5, 4, 132, false, ""}, // 132 * 248 = 32736
+		{5, 4, 133, false, "accumulator acc2: i16 holds 32767, 4256 activations reach 32984"},
+		{5, 5, 2, false, "accumulator acc3: i8 holds 255, 40 activations reach 310"},
+		{6, 2, 2, false, ""}, // 4 * 63 = 252, 4 * -8 = -32
+		{6, 3, 2, false, "accumulator acc3: i8 holds 255, 24 activations reach 378"},
+		{4, 2, 2, false, ""}, // 4 * 15 = 60, 4 * -32 = -128
+		{4, 3, 2, false, "accumulator acc3: i8 holds 127, 24 activations reach 192"},
 	} {
-		_, err := schedule.Compile(problem(t, "w2"), byteSums(t, c.low, c.units, c.bytes))
+		trace := byteSums(t, c.low, c.units, c.bytes)
+		if c.mirror {
+			trace = mirrored(signSums(t, c.low, c.units, c.bytes))
+		}
+		_, err := schedule.Compile(problem(t, "w2"), trace)
 		got := ""
 		var o *schedule.Overflow
 		if errors.As(err, &o) {

@@ -37,7 +37,7 @@ func (x Decompose) table(s *State) error {
 	case g > 0 && g%unit != 0:
 		return illegal(x, x.Family, "%d elements of K to an index do not divide a group of %d", unit, g)
 	}
-	s.tables = &ir.Tables{Decomposition: d, ByBit: x.Value == ir.DigitBits || x.Value == ir.DigitSigns, Elem: format.I16, Together: 1}
+	s.tables = &ir.Tables{Decomposition: d, ByBit: x.Value == ir.DigitBits || x.Value == ir.DigitSigns, Elem: format.I16, Together: 1, Mirror: x.Mirror}
 	if p.Act.Floats() {
 		s.tables.Elem = format.F32
 		err = x.floats(p.Act.Float, d)
@@ -54,7 +54,7 @@ func (x Decompose) table(s *State) error {
 		st.reduce[l.Root] = true
 	}
 	s.stages = []*stage{st}
-	st.values["x"] = s.index()
+	s.indices()
 	s.entries(p.SumType())
 	st.levels[1].Flush = s.scaled(s.halved(ir.Read{T: st.levels[1].Temp}))
 	s.recombine()
@@ -69,6 +69,8 @@ func (x Decompose) floats(by int, d ir.Decomposition) error {
 		return fmt.Errorf("digits of f32 activations must be the levels, with nothing to add or multiply; use codes or levels")
 	case slices.ContainsFunc(d.Parts, func(n int) bool { return n != by }):
 		return fmt.Errorf("parts %v would add f32 activations in another order: %d at once", d.Parts, by)
+	case x.Mirror:
+		return fmt.Errorf("entries of f32 are not negated; leave out mirror")
 	}
 	return nil
 }
@@ -92,14 +94,25 @@ func (s *State) neighbours() int {
 	return n
 }
 
-// index is the index into the table of the current part.
-func (s *State) index() ir.Expr {
+// indices sets the values x, the index into the table of the current part, and of
+// mirrored tables side, 1 if the entry is the negative of what is there.
+func (s *State) indices() {
+	values := s.main().values
+	if !s.tables.Mirror {
+		values["x"] = s.number(ir.Whole)
+		return
+	}
+	values["x"], values["side"] = s.number(ir.Lower), s.number(ir.Upper)
+}
+
+// number is the number that the digits of the current part make, or part of it.
+func (s *State) number(of ir.JoinOf) ir.Expr {
 	t := s.tables
 	var parts []ir.Expr
 	for q, n := range t.Parts {
 		row := s.element("m")
 		row[1] = ir.Binary{Op: ir.Add, X: row[1], Y: ir.I32(t.Start(q))}
-		j := ir.Join{T: s.Problem.Tensors().Codes, Index: row, N: n, Radix: len(t.Alphabet)}
+		j := ir.Join{T: s.Problem.Tensors().Codes, Index: row, N: n, Radix: len(t.Alphabet), Of: of}
 		if t.ByBit {
 			j.Plane = ir.Axis{Name: planeLoop}
 		}
@@ -127,7 +140,11 @@ func (s *State) entries(t format.DType) {
 	for h, tensor := range tableTensors(s.tables) {
 		idx := append([]ir.Expr(nil), at...)
 		idx[3] = ir.I32(h)
-		halves = append(halves, as(t, ir.Read{T: tensor, Index: idx}))
+		var entry ir.Expr = ir.Read{T: tensor, Index: idx}
+		if s.tables.Mirror {
+			entry = ir.Binary{Op: ir.NegIf, X: entry, Y: ir.Cast{T: tensor.Elem, X: value("side", s.indexType())}}
+		}
+		halves = append(halves, as(t, entry))
 	}
 	st.body = ir.Choose{By: ir.Axis{Name: halfLoop}, Of: halves}
 }
@@ -146,7 +163,11 @@ func tableTensors(t *ir.Tables) []*ir.Tensor {
 	if !t.Split() {
 		return []*ir.Tensor{{Name: "table", Elem: t.Elem, Dims: dims}}
 	}
-	return []*ir.Tensor{{Name: "table", Elem: format.U8, Dims: dims}, {Name: "tabletop", Elem: format.I8, Dims: dims}}
+	low := format.U8
+	if t.Mirror {
+		low = format.I8
+	}
+	return []*ir.Tensor{{Name: "table", Elem: low, Dims: dims}, {Name: "tabletop", Elem: format.I8, Dims: dims}}
 }
 
 // recombine keeps planes and halves apart until the end of the group.

@@ -62,9 +62,13 @@ func tableChoices(w format.Weight, m lower.Machine, cols int) []Choice {
 		return nil
 	}
 	var out []Choice
-	for _, digits := range []string{ir.DigitSigns, ir.DigitBits, ir.DigitCodes, ir.DigitLevels} {
+	for _, d := range tableDigits(w) {
 		for _, form := range tableForms(m) {
-			ways := parts(digits, w, form.Table.Low > 0)
+			form.Table.Digits, form.Table.Mirror = d.Digits, d.Mirror
+			if d.Mirror {
+				form.Table.Low = min(form.Table.Low, mirrorLow)
+			}
+			ways := form.Table.parts(w)
 			for i, cut := range ways {
 				if slices.ContainsFunc(ways[:i], func(x []int) bool { return slices.Equal(x, cut) }) {
 					continue
@@ -72,7 +76,7 @@ func tableChoices(w format.Weight, m lower.Machine, cols int) []Choice {
 				for _, rows := range []int{1, 2, 4} {
 					c, t := form, *form.Table
 					c.Rows, c.Block, c.Cols, c.Table = rows, rows, cols, &t
-					t.Digits, t.Parts = digits, cut
+					t.Parts = cut
 					out = append(out, c)
 				}
 			}
@@ -80,6 +84,19 @@ func tableChoices(w format.Weight, m lower.Machine, cols int) []Choice {
 	}
 	return out
 }
+
+// tableDigits are the digits of w that indices are made of.
+func tableDigits(w format.Weight) []TableChoice {
+	out := []TableChoice{{Digits: ir.DigitSigns}, {Digits: ir.DigitBits}, {Digits: ir.DigitCodes}, {Digits: ir.DigitLevels},
+		{Digits: ir.DigitSigns, Mirror: true}}
+	if w.Symmetric() {
+		out = append(out, TableChoice{Digits: ir.DigitLevels, Mirror: true})
+	}
+	return out
+}
+
+// mirrorLow is the most bits of a lower half that can be negated.
+const mirrorLow = 7
 
 // tableForms are how vectors look into tables: 16-bit entries in lanes of rows, or
 // two of them by a dot product; bytes along K, four by a dot product; bytes in lanes

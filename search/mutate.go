@@ -8,7 +8,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// Mutate returns t with one random edit: a number, a name or a list of names
+// Mutate returns t with one random edit: a number, a flag, a name or a list of names
 // changed, a step moved, dropped, repeated or taken from other, another trace
 // for the same problem, which also supplies numbers, names and lists. The result
 // may be illegal in any way that a trace can be written down. It knows steps only
@@ -19,7 +19,7 @@ func Mutate(rng *rand.Rand, t, other schedule.Trace) schedule.Trace {
 		m.take()
 		return m.t
 	}
-	edits := []func(){m.number, m.number, m.name, m.name, m.list, m.list, m.crossover, m.crossover, m.move, m.drop, m.repeat, m.take}
+	edits := []func(){m.number, m.number, m.flag, m.name, m.name, m.list, m.list, m.crossover, m.crossover, m.move, m.drop, m.repeat, m.take}
 	edits[rng.Intn(len(edits))]()
 	return m.t
 }
@@ -117,6 +117,15 @@ func (m *mutation) number() {
 	}
 	x = pick(m.rng, 2*x, 2*x, x/2, x/2, x+1, x-1, 3*x, 0, -x, 1<<m.rng.Intn(8), y, y)
 	m.set(f, reflect.ValueOf(x))
+}
+
+// flag turns a flag.
+func (m *mutation) flag() {
+	all := fields(m.t, reflect.Bool, false)
+	if len(all) > 0 {
+		f := m.choose(all)
+		m.set(f, reflect.ValueOf(!f.get(m.t).Bool()))
+	}
 }
 
 // name replaces a name by another of the same field in other, or by any of t.

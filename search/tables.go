@@ -17,6 +17,8 @@ import (
 type TableChoice struct {
 	Digits string // bits, signs, codes or levels
 	Parts  []int
+	Mirror bool // tables are stored by half
+	Signs  bool // the signs of mirrored codewords lie together
 	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits
 	Along  int  // units of K that a vector reads, summed by dot products; 1: lanes are rows only
 	Narrow bool // 16-bit sums, widened after Flush units
@@ -33,9 +35,9 @@ func (c *TableChoice) fields(w format.Weight) int {
 		word = 8
 	}
 	if c.Digits == ir.DigitLevels {
-		_, bits, err := format.JoinCodes(len(w.Levels), c.Parts[0], 0)
+		_, bits, err := format.JoinCodes(len(w.Levels), c.Parts[0], c.mirrored(c.Parts[0]))
 		f := 1
-		for err == nil && (len(c.Parts)*bits*f+1)%word > 1 { // a bit may be left over
+		for err == nil && ((len(c.Parts)*bits*f+1)%word > 1 || c.Signs && len(c.Parts)*f%8 != 0) { // a bit may be left over
 			f++
 		}
 		return f
@@ -51,6 +53,14 @@ func (c *TableChoice) fields(w format.Weight) int {
 	return f
 }
 
+// mirrored is how many codes of a codeword of join are mirrored.
+func (c *TableChoice) mirrored(join int) int {
+	if c.Mirror {
+		return join
+	}
+	return 0
+}
+
 // unit is the elements of K of an index.
 func (c *TableChoice) unit() int {
 	n := 0
@@ -63,7 +73,7 @@ func (c *TableChoice) unit() int {
 // tables spells out a schedule by tables.
 func (b *builder) tables() {
 	c, t := b.c, b.c.Table
-	b.add(schedule.Decompose{Family: "table", Value: t.Digits, Parts: t.Parts})
+	b.add(schedule.Decompose{Family: "table", Value: t.Digits, Parts: t.Parts, Mirror: t.Mirror})
 	if t.Low > 0 {
 		b.add(schedule.QuantizeTable{Kind: "split", Low: t.Low})
 	} else {
@@ -145,23 +155,28 @@ func (b *builder) packUnits() {
 		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: "dense"})
 		return
 	case ir.DigitLevels:
-		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: "words", Join: t.Parts[0]})
+		bits := map[bool]string{false: "words", true: "signs"}[t.Signs]
+		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: bits, Join: t.Parts[0], Mirror: t.mirrored(t.Parts[0])})
 		return
 	}
 	b.add(schedule.Pack{Tensor: "codes", Order: append(append(order, "planes"), last...), Fields: fields, Map: "planes"})
 }
 
-// parts are ways to cut an index of digits of w for which there are lookups.
-func parts(digits string, w format.Weight, split bool) (out [][]int) {
-	bits := w.Bits
+// parts are ways to cut an index of c's digits of w for which there are lookups.
+func (c *TableChoice) parts(w format.Weight) (out [][]int) {
+	bits, digits, split := w.Bits, c.Digits, c.Low > 0
 	switch {
 	case digits == ir.DigitLevels:
 		for g := 2; ; g++ {
-			if _, _, err := format.JoinCodes(len(w.Levels), g, 0); err != nil {
+			if _, _, err := format.JoinCodes(len(w.Levels), g, c.mirrored(g)); err != nil {
 				return out
 			}
 			out = append(out, []int{g}, []int{g, g, g})
 		}
+	case c.Mirror && split:
+		return [][]int{{5}, {5}, {8}, {4, 4}, {3}}
+	case c.Mirror:
+		return [][]int{{6, 5, 5}, {6, 5, 5}, {5, 5, 6}, {8}, {4}}
 	case digits != ir.DigitCodes && split:
 		return [][]int{{4}, {4}, {2}, {4, 4}, {1}}
 	case digits != ir.DigitCodes:
@@ -182,10 +197,21 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if _, err := ir.BitSerial(p.Weight, 1); err != nil {
 		t.Digits = ir.DigitCodes
 	}
-	if n := len(p.Weight.Levels); n <= 16 && n&(n-1) != 0 && rng.Intn(2) == 0 {
+	t.Mirror = p.Weight.Symmetric() && rng.Intn(2) == 0
+	if n := len(p.Weight.Levels); n <= 16 && (n&(n-1) != 0 || t.Mirror) && rng.Intn(2) == 0 {
 		t.Digits = ir.DigitLevels
 	}
-	t.Parts = pick(rng, parts(t.Digits, p.Weight, t.Low > 0)...)
+	switch {
+	case t.Digits == ir.DigitSigns:
+		t.Mirror = rng.Intn(2) == 0
+	case t.Digits != ir.DigitLevels:
+		t.Mirror = false
+	}
+	t.Signs = t.Mirror && t.Digits == ir.DigitLevels && rng.Intn(3) == 0
+	if t.Mirror {
+		t.Low = min(t.Low, mirrorLow)
+	}
+	t.Parts = pick(rng, t.parts(p.Weight)...)
 	c.Table, c.AlongK, c.RowFields = t, false, 1
 	bits := 16
 	switch {

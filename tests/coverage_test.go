@@ -51,17 +51,21 @@ func coverFormats(t *testing.T) []format.Weight {
 }
 
 // coverFamilies say which ways to compute apply to a format. Digits is how tables are
-// indexed, "" without tables; parts are the codes of indices, of tables of bytes or
-// of 16 bits.
+// indexed, "" without tables; mirrored ones are stored by half; parts are the codes of
+// indices, of tables of bytes or of 16 bits.
 var coverFamilies = []struct {
-	name, digits string
-	parts        func(w format.Weight, bytes bool) [][]int
+	name, digits  string
+	mirror, signs bool
+	parts         func(w format.Weight, bytes bool) [][]int
 }{
-	{"dot", "", func(_ format.Weight, bytes bool) [][]int { return map[bool][][]int{false: {nil}}[bytes] }},
-	{"bits", ir.DigitBits, planeParts},
-	{"signs", ir.DigitSigns, planeParts},
-	{"codes", ir.DigitCodes, codeParts},
-	{"levels", ir.DigitLevels, levelParts},
+	{"dot", "", false, false, func(_ format.Weight, bytes bool) [][]int { return map[bool][][]int{false: {nil}}[bytes] }},
+	{"bits", ir.DigitBits, false, false, planeParts},
+	{"signs", ir.DigitSigns, false, false, planeParts},
+	{"signs mirror", ir.DigitSigns, true, false, mirrorPlaneParts},
+	{"codes", ir.DigitCodes, false, false, codeParts},
+	{"levels", ir.DigitLevels, false, false, levelParts},
+	{"levels mirror", ir.DigitLevels, true, false, mirrorLevelParts},
+	{"levels mirror signs", ir.DigitLevels, true, true, signParts},
 }
 
 func planeParts(_ format.Weight, bytes bool) [][]int {
@@ -69,6 +73,14 @@ func planeParts(_ format.Weight, bytes bool) [][]int {
 		return [][]int{{4}}
 	}
 	return [][]int{{4}, {5, 5, 6}}
+}
+
+// mirrorPlaneParts are indices of one bit more than those of 16 and 32 entries.
+func mirrorPlaneParts(_ format.Weight, bytes bool) [][]int {
+	if bytes {
+		return [][]int{{5}}
+	}
+	return [][]int{{6, 5, 5}}
 }
 
 // codeParts are indices of 3 to 64 entries, or if they have bits to spare at least 16.
@@ -93,11 +105,39 @@ func levelParts(w format.Weight, bytes bool) (out [][]int) {
 	for g := 2; g < 8; g++ {
 		_, bits, err := format.JoinCodes(len(w.Levels), g, 0)
 		switch {
-		case err != nil || bits >= g*w.Bits:
+		case err != nil || bits > g*w.Bits || bits == g*w.Bits && !hasUnused(w):
 		case bytes || bits == 8:
 			out = append(out, []int{g})
 		case bits == 5:
 			out = append(out, []int{g, g, g})
+		}
+	}
+	return out
+}
+
+// hasUnused says that some bit patterns of codes stand for no level.
+func hasUnused(w format.Weight) bool { return len(w.Levels) < 1<<w.Bits }
+
+// mirrorLevelParts are indices of a byte, or of three trits whose sign is apart.
+func mirrorLevelParts(w format.Weight, bytes bool) (out [][]int) {
+	for g := 2; g <= 8; g++ {
+		_, bits, err := format.JoinCodes(len(w.Levels), g, g)
+		switch {
+		case err != nil:
+		case bits == 8 || bytes && bits == 5 && hasUnused(w):
+			out = append(out, []int{g})
+		case bits == 5 && hasUnused(w):
+			out = append(out, []int{g, g, g})
+		}
+	}
+	return out
+}
+
+// signParts are mirrored indices of 4 bits besides their signs.
+func signParts(w format.Weight, bytes bool) (out [][]int) {
+	for _, parts := range mirrorLevelParts(w, bytes) {
+		if _, bits, _ := format.JoinCodes(len(w.Levels), parts[0], parts[0]); bits == 5 && bytes {
+			out = append(out, parts)
 		}
 	}
 	return out
@@ -121,6 +161,8 @@ type cell struct {
 	family string
 	digits string
 	parts  []int
+	mirror bool
+	signs  bool
 	low    int // of QuantizeTable
 	target lower.Target
 	use    int
@@ -136,9 +178,9 @@ func (c *cell) String() string {
 func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 	for _, w := range coverFormats(t) {
 		for _, f := range coverFamilies {
-			for _, low := range []int{0, 8} {
+			for _, low := range []int{0, lowBits(f.mirror)} {
 				for _, parts := range f.parts(w, low > 0) {
-					c := cell{p: ir.Problem{Weight: w}, family: f.name, digits: f.digits, parts: parts, low: low}
+					c := cell{p: ir.Problem{Weight: w}, family: f.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs, low: low}
 					if low > 0 {
 						c.family += " split"
 					}
@@ -150,6 +192,14 @@ func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 		}
 	}
 	return out
+}
+
+// lowBits is how many bits the lower one of two bytes of an entry has at most.
+func lowBits(mirror bool) int {
+	if mirror {
+		return 7
+	}
+	return 8
 }
 
 // everywhere is c on all targets, for all uses.
@@ -176,7 +226,7 @@ func (c cell) applies() bool {
 	if err != nil || len(w.Levels) > 16 || w.Per == format.PerGroup && w.Group%d.Digits() != 0 {
 		return false
 	}
-	tables := ir.Tables{Decomposition: d, Elem: format.I16, Low: c.low}
+	tables := ir.Tables{Decomposition: d, Elem: format.I16, Low: c.low, Mirror: c.mirror}
 	return tables.Check() == nil && (w.Per == format.PerRow || slices.Contains(tabled, w.String()))
 }
 
@@ -194,7 +244,7 @@ func (c *cell) choices() (out []search.Choice) {
 				out = append(out, c.dots(x)...)
 				continue
 			}
-			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Low: c.low, Along: 1}
+			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Along: 1}
 			wide := x
 			table := *x.Table
 			table.Narrow, wide.Table, wide.Lanes = true, &table, 2*lanes

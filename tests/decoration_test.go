@@ -58,6 +58,14 @@ func byTable(c *search.Choice) {
 	c.Table = &search.TableChoice{Digits: "bits", Parts: []int{4}, Low: 8, Along: 4}
 }
 
+// bySigns looks up the signs of five codes at a time.
+func bySigns(mirror bool) func(c *search.Choice) {
+	return func(c *search.Choice) {
+		c.Cols, c.Rows, c.Block, c.Cells, c.Flush = 1, 1, 1, 1, 1
+		c.Table = &search.TableChoice{Digits: "signs", Parts: []int{5}, Low: 7, Along: 1, Mirror: mirror}
+	}
+}
+
 // splitK is how the trace of cells8 splits a record.
 var splitK = schedule.Split{Loop: "kc", By: 32, Into: [2]string{"ks", "kk"}}
 
@@ -72,6 +80,7 @@ var pairs = []pair{
 	{"decompose.value", "w2", choose(func(c *search.Choice) { c.Below = 0 }), choose(func(c *search.Choice) { c.Below, c.Value = 0, "lookup" })},
 	{"decompose.family", "w1", choose(nil), choose(byTable)},
 	{"decompose.parts", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Parts = []int{2, 2} })},
+	{"decompose.mirror", "w1", choose(bySigns(false)), choose(bySigns(true))},
 	{"quantize_table.kind", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low, c.Table.Along = 0, 2 })},
 	{"quantize_table.low", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low = 5 })},
 	{"hoist_zero.at", "w2", choose(func(c *search.Choice) { c.Hoist = "init" }), choose(func(c *search.Choice) { c.Hoist = "flush" })},

@@ -22,11 +22,11 @@ const maxJoin = 8
 // JoinCodes makes codewords of join codes below levels, and says how many bits
 // they have: as few as possible, at most 8. The last codes, join-mirror of them,
 // make the codeword's low part, a number of base levels. The first mirror codes
-// make a number of that base too, n, of which the codeword has the distance from
-// the middle and, in its highest bit, the side: n and its mirror image, in which
-// each code c is levels-1-c, differ in one bit.
+// make a number of that base too, n, and its mirror image is that in which each code c
+// is levels-1-c. The codeword has the lower one of the two and, in its highest bit,
+// whether n is the upper one: n and its image differ in one bit.
 //
-//	levels 3, join 5, mirror 4     bit 7: n < 40     bits 6 to 0: 3*|n-40| + c4     n = c0 + 3*c1 + 9*c2 + 27*c3
+//	levels 3, join 5, mirror 4     bit 7: n > 40     bits 6 to 0: 3*min(n, 80-n) + c4     n = c0 + 3*c1 + 9*c2 + 27*c3
 //	levels 3, join 3, mirror 0                       bits 4 to 0: c0 + 3*c1 + 9*c2
 func JoinCodes(levels, join, mirror int) (c *Codewords, width int, err error) {
 	thing := fmt.Sprintf("codewords of %d codes of %d levels", join, levels)
@@ -45,16 +45,16 @@ func JoinCodes(levels, join, mirror int) (c *Codewords, width int, err error) {
 		}
 		return c, width, nil
 	}
-	width = bits.Len(uint((n-1-n/2)*rest+rest-1)) + 1
+	width = bits.Len(uint((n-1)/2*rest+rest-1)) + 1
 	if width > 8 {
 		return nil, 0, errorf(thing, "mirrored they have %d bits, at most 8", width)
 	}
 	for i := range c.Table {
-		up, side := i%n, 0
-		if up < n-1-up {
-			up, side = n-1-up, 1
+		lower, side := i%n, 0
+		if lower > n-1-lower {
+			lower, side = n-1-lower, 1
 		}
-		c.Table[i] = byte(side<<(width-1) | (up-n/2)*rest + i/n)
+		c.Table[i] = byte(side<<(width-1) | lower*rest + i/n)
 	}
 	return c, width, nil
 }
@@ -156,6 +156,16 @@ func StringMap(bits, fields int) (m [][]BitPos, words int) {
 		}
 	}
 	return m, (fields*bits + 7) / 8
+}
+
+// SignMap is StringMap but for the last bit of each code: those lie together, in words
+// behind the others. Fields must be a multiple of 8.
+func SignMap(bits, fields int) (m [][]BitPos, words int) {
+	m, words = StringMap(bits-1, fields)
+	for f := range m {
+		m[f] = append(m[f], BitPos{Word: words + f/8, Bit: f % 8})
+	}
+	return m, words + fields/8
 }
 
 // valid reports what is wrong with the codewords of part p, or nil.
@@ -270,12 +280,9 @@ func (p *packer) noCodes(w codeword, word byte, tile, record int) error {
 	return errorf(fmt.Sprintf("row %d, columns %v", row, cols), "no codes of weight %s have codeword %d; pack the matrix again", p.w, word)
 }
 
-// Plain says that codewords are the numbers of their codes, the first one lowest.
-func (c *Codewords) Plain() bool {
-	for i, w := range c.Table {
-		if int(w) != i {
-			return false
-		}
-	}
-	return true
+// Mirrors says that codewords are those that JoinCodes makes of which mirror codes
+// are mirrored: if none are, the numbers of their codes.
+func (c *Codewords) Mirrors(mirror int) bool {
+	made, _, err := JoinCodes(c.Levels, c.Join, mirror)
+	return err == nil && bytes.Equal(made.Table, c.Table)
 }

@@ -127,6 +127,18 @@ func TestAffine(t *testing.T) {
 	}
 }
 
+func TestSymmetric(t *testing.T) {
+	for _, c := range []struct {
+		levels []int
+		want   bool
+	}{{[]int{-1, 1}, true}, {[]int{-1, 0, 1}, true}, {[]int{1, 0, -1}, true}, {[]int{-7, 2, -2, 7}, true}, {[]int{-2, -1, 0, 1}, false},
+		{[]int{-1, 0, 1, 0}, false}, {[]int{-1, 1, 1}, false}} {
+		if got := (Weight{Levels: c.levels}).Symmetric(); got != c.want {
+			t.Errorf("%v: %v", c.levels, got)
+		}
+	}
+}
+
 func TestWeightRefusals(t *testing.T) {
 	good := Weight{Name: "mine", Bits: 2, Levels: []int{-3, 0, 1, 5}, Bound: 2, Per: PerGroup, Scale: F16, Group: 48, Zero: true}
 	if err := good.Validate(); err != nil {

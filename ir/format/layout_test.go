@@ -272,7 +272,7 @@ func TestJoinCodes(t *testing.T) {
 		}
 	}
 	c, width, err := JoinCodes(3, 5, 4)
-	if err != nil || width != 8 || c.Words() != 2 || c.Table[0] != 1<<7|3*40 || c.Table[40] != 0 || c.Table[242] != 3*40+2 {
+	if err != nil || width != 8 || c.Words() != 2 || c.Table[0] != 0 || c.Table[40] != 3*40 || c.Table[242] != 1<<7|2 {
 		t.Errorf("%d bits, %d words, %v, %v", width, c.Words(), c.Table, err)
 	}
 	for want, l := range map[float64]*Layout{1.6: joined(t, 3, 5, 4, 1), 16.0 / 9: joined(t, 3, 3, 0, 3), 3: rowLanes(t, 3, 8), 5: planes(5)} {
@@ -357,7 +357,7 @@ func TestPackRefusals(t *testing.T) {
 	packed[256] = 3
 	wantError(t, "unpack", "row 0, column 0: code 3 is forbidden")(Unpack(w, l, 3, 16, packed))
 	l = joined(t, 3, 5, 4, 1)
-	if packed, err = Pack(w, l, 3, 16, src(func(*Source) {})); err != nil || packed[64+63] != 1<<7|3*40 {
+	if packed, err = Pack(w, l, 3, 16, src(func(*Source) {})); err != nil || packed[64+63] != 0 {
 		t.Fatal(packed, err)
 	}
 	packed[64+4*3+3] = 255 // padding
@@ -403,8 +403,8 @@ func TestCodewordRefusals(t *testing.T) {
 		"joins 1 codes; it must be 2 to 8":                           func(l *Layout) { l.Parts[1].Codewords.Join = 1 },
 		"joins 5 codes of 1073741824 levels; there must be 4 to 256": func(l *Layout) { l.Parts[1].Codewords.Levels = 1 << 30 },
 		"has 0 codewords for 5 codes of 3 levels, which are 243":     func(l *Layout) { l.Parts[1].Codewords.Table = nil },
-		"codes 1 and 2 have the same codeword, 245":                  func(l *Layout) { l.Parts[1].Codewords.Table[2] = l.Parts[1].Codewords.Table[1] },
-		"codeword 248 does not fit 7 bits":                           func(l *Layout) { l.Parts[1].Map[0] = l.Parts[1].Map[0][:7] },
+		"codes 1 and 2 have the same codeword, 3":                    func(l *Layout) { l.Parts[1].Codewords.Table[2] = l.Parts[1].Codewords.Table[1] },
+		"codeword 245 does not fit 7 bits":                           func(l *Layout) { l.Parts[1].Map[0] = l.Parts[1].Map[0][:7] },
 		"row 0, k 4 has field 5; the map has 5": func(l *Layout) {
 			l.Parts[1].Fields[0].Stride, l.Parts[1].Fields[0].Mod = 5, 5
 			l.Parts[1].Fields[0].Div = 4

@@ -131,6 +131,16 @@ func (w Weight) Affine() (base, step int, ok bool) {
 	return base, step, true
 }
 
+// Symmetric says that code c and the last one minus c have opposite levels.
+func (w Weight) Symmetric() bool {
+	for c, v := range w.Levels {
+		if v != -w.Levels[len(w.Levels)-1-c] {
+			return false
+		}
+	}
+	return true
+}
+
 // MinLevel is the smallest level.
 func (w Weight) MinLevel() int { return slices.Min(w.Levels) }
 
