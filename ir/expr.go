@@ -27,6 +27,8 @@ type Tensor struct {
 	Elem  format.DType
 	Dims  []string // names, for printing
 	Block int
+	// Most bounds bytes: if not 0, none has a larger magnitude.
+	Most int
 }
 
 // Const is a constant; for f32, V holds the IEEE bits.

@@ -153,7 +153,7 @@ func (d Decomposition) Fits(p Problem) error {
 		k = p.LimitK()
 	}
 	level := max(p.Weight.MaxLevel(), -p.Weight.MinLevel())
-	if d.HalfOf > 1 && d.HalfOf*127*k*level >= 1<<31 {
+	if d.HalfOf > 1 && d.HalfOf*ActMax*k*level >= 1<<31 {
 		return lutError(p.Weight, "%d times a sum over %d elements does not fit 32 bits; lower max_k or use ElementLUT", d.HalfOf, k)
 	}
 	return nil

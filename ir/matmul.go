@@ -12,6 +12,9 @@ import (
 // DefaultMaxK is the largest K that kernels are proven for unless told otherwise.
 const DefaultMaxK = 131072
 
+// ActMax is the largest magnitude of an int8 activation: PrepareAct never makes -128.
+const ActMax = 127
+
 // Problem is one mixed-precision product: C[n][m] = sum over k of A[n][k]*W[m][k].
 // M, N and K are run-time values; MaxK bounds K in the proofs of exactness.
 // Activations are int8 codes with scales, or as Act says f32.
@@ -106,7 +109,7 @@ func (p Problem) Tensors() Tensors {
 		Act:   &Tensor{Name: "act", Elem: format.F32, Dims: []string{"n", "k"}},
 	}
 	if !p.Act.Floats() {
-		t.Act.Elem = format.I8
+		t.Act.Elem, t.Act.Most = format.I8, ActMax
 		t.Sums = &Tensor{Name: "sums", Elem: format.I32, Dims: []string{"n", "k"}, Block: block(p.GroupK())}
 		t.ActScale = &Tensor{Name: "ascale", Elem: format.F32, Dims: []string{"n", "k"}, Block: block(p.Act.Group)}
 	}

@@ -291,7 +291,7 @@ func (t *Tables) entry(part int, from *Tensor, u, x Dim, first int) Expr {
 // Bound is the largest magnitude of an entry of a part, for activations up to 127.
 func (t *Tables) Bound(part int) int {
 	most := max(slices.Max(t.Alphabet), -slices.Min(t.Alphabet))
-	return 127 * most * t.Parts[part]
+	return ActMax * most * t.Parts[part]
 }
 
 // Entry is one entry of a part's table, of the activations of its unit.

@@ -29,6 +29,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpShrS}, (*expansion).shrS},
 	{[]vir.Op{vir.OpMinS, vir.OpMaxS}, (*expansion).minMax},
 	{[]vir.Op{vir.OpAbs}, (*expansion).abs},
+	{[]vir.Op{vir.OpSign}, (*expansion).sign},
 	{[]vir.Op{vir.OpCmpGtS}, (*expansion).cmpGtS},
 	{[]vir.Op{vir.OpSelMSB}, (*expansion).selMSB},
 	{[]vir.Op{vir.OpSubMSB}, (*expansion).subMSB},
@@ -37,6 +38,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4BySign},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4Sat},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByOffset},
+	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByAbs},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByDot2},
 	{[]vir.Op{vir.OpDot2}, (*expansion).dot2},
 	{[]vir.Op{vir.OpDot2Wrap}, (*expansion).dot2Wrap},
@@ -265,6 +267,13 @@ func (x *expansion) cmpGtS() []*vir.Instr {
 	return x.End(x.in.Dst, vir.OpShrS, int64(t.Elem.Bits()-1), x.Op(vir.OpOr, t, signs, same))
 }
 
+// sign: by comparison with 0 from both sides.
+func (x *expansion) sign() []*vir.Instr {
+	a, b, zero := x.in.Args[0], x.in.Args[1], x.Splat(x.dst, 0)
+	positive := x.Op(vir.OpAnd, x.dst, a, x.Op(vir.OpCmpGtS, x.dst, b, zero))
+	return x.end(vir.OpBitSel, x.Op(vir.OpCmpGtS, x.dst, zero, b), x.Op(vir.OpSub, x.dst, zero, a), positive)
+}
+
 // selMSB: the top bits in every bit of their lanes; of 16 bits, lanes of bytes do
 // as well.
 func (x *expansion) selMSB() []*vir.Instr {
@@ -379,6 +388,32 @@ func (x *expansion) dot4ByOffset() []*vir.Instr {
 	sum := x.Op(vir.OpDot4, x.dst, x.Splat(x.dst, 0), x.Splat(t, 1), b)
 	c = x.Op(adjust, x.dst, c, x.Imm(vir.OpShl, x.dst, 7, sum))
 	return x.end(vir.OpDot4, c, x.Op(vir.OpXor, t, x.Bitcast(t, a), x.Splat(t, 128)), b)
+}
+
+// dot4ByAbs: the sign of one operand moves to the other, which has no value that
+// has no negative.
+//
+//	v0 = dot4 v0 v1 v2   ->   v3:i8x16 = abs v1
+//	                          v4:i8x16 = sign v2 v1
+//	                          v5:i16x8 = dot2sat v3 v4
+//	                          v0:i32x4 = dot2 v0 v5 ones
+func (x *expansion) dot4ByAbs() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	pairs, u, i := as(x.dst, format.I16), as(x.dst, format.U8), as(x.dst, format.I8)
+	if x.typeOf(a) != i || !x.t.has(vir.OpSign, i, i, i) || !x.t.has(vir.OpDot2Sat, pairs, u, i) {
+		return nil
+	}
+	if x.b.Range(b).Lo < -127 {
+		a, b = b, a
+	}
+	if x.b.Range(b).Lo < -127 {
+		return nil
+	}
+	size := x.Bitcast(u, x.Op(vir.OpAbs, i, a))
+	r := x.b.Range(a)
+	x.b.setRange(size, vir.Range{Lo: 0, Hi: max(-r.Lo, r.Hi)})
+	sums := x.Op(vir.OpDot2Sat, pairs, size, x.Op(vir.OpSign, i, b, a))
+	return x.end(vir.OpDot2, c, sums, x.Splat(pairs, 1))
 }
 
 // dot4ByDot2: the even bytes and the odd bytes as i16.

@@ -13,6 +13,7 @@ const (
 	toyDotI                      // dot4 of i8 and i8
 	toyDot2                      // dot2 and dot2sat
 	toySel                       // bitsel, selmsb of bytes, maxs
+	toyAbs                       // sign
 	toySign                      // rows for signed and unsigned types alike
 	toyAll  Features = 1<<iota - 1
 )
@@ -126,6 +127,7 @@ func (t *toy) addOther(d vir.Type) {
 		t.op(vir.OpTrunc, d, with(format.I32, d.Lanes))
 		t.add(Row{Op: vir.OpDot2Sat, Dst: d, Args: []vir.Type{with(format.U8, 2*d.Lanes), with(format.I8, 2*d.Lanes)}, Need: toyDot2, Asm: "dot2sat", Cost: 10})
 	case format.I8:
+		t.add(Row{Op: vir.OpSign, Dst: d, Args: []vir.Type{d, d}, Need: toyAbs, Asm: "sign", Cost: 5})
 		t.op(vir.OpTrunc, d, with(format.I16, d.Lanes))
 		t.op(vir.OpLookup16, d, with(format.U8, d.Lanes), with(format.I8, 16))
 	}
@@ -135,7 +137,7 @@ func (t *toy) addOther(d vir.Type) {
 // expansions.
 func toys() []toy {
 	var all []toy
-	for _, has := range []Features{0, toyDotU, toyDotI | toySel, toyDot2 | toySign, toyAll} {
+	for _, has := range []Features{0, toyDotU, toyDotI | toySel, toyDot2 | toyAbs | toySign, toyAll} {
 		all = append(all, newToy(has))
 	}
 	return all

@@ -25,6 +25,11 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 		v.params[p] = i
 		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: strings.HasPrefix(p, "count.")})
 	}
+	for _, b := range n.Buffers {
+		if !b.Output && b.Tensor != nil {
+			v.f.Params[v.params[b.Param]].Most = b.Tensor.Most
+		}
+	}
 	for _, l := range n.Loops {
 		if l.Root != "" {
 			v.roots[l.Root] = append(v.roots[l.Root], l)

@@ -9,9 +9,6 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// actMax is the largest magnitude of an int8 activation: PrepareAct never makes -128.
-const actMax = 127
-
 // CheckRanges proves that no accumulator of a product loses information for any
 // codes and any activations with K up to the problem's limit, or returns an
 // *Overflow that says which inputs would do it.
@@ -47,7 +44,7 @@ func (s *State) CheckRanges() error {
 			continue
 		}
 		if bound > limit {
-			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), bound, limit, terms, peak, shift, actMax}
+			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), bound, limit, terms, peak, shift, ir.ActMax}
 		}
 	}
 	return s.checkSum()
@@ -115,11 +112,11 @@ func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms
 		for _, n := range loops {
 			terms *= n
 		}
-		return int64(terms) * int64(peak) * actMax, 0, terms
+		return int64(terms) * int64(peak) * ir.ActMax, 0, terms
 	}
 	for c, sh := range classes.shift {
 		n := classes.terms(c, loops)
-		if b := int64(n) * int64(peak) * actMax << sh; b > bound {
+		if b := int64(n) * int64(peak) * ir.ActMax << sh; b > bound {
 			bound, shift, terms = b, sh, n
 		}
 	}
@@ -143,7 +140,7 @@ func (s *State) checkEntries(lv level, loops map[string]int) error {
 			least, most = 0, math.MaxUint8
 		}
 		if lo < least || hi > most {
-			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), max(hi, -lo), most, terms, s.peak(), 0, actMax}
+			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), max(hi, -lo), most, terms, s.peak(), 0, ir.ActMax}
 		}
 	}
 	return nil
@@ -217,8 +214,8 @@ func (s *State) checkSum() error {
 	if terms == 0 {
 		terms = s.Problem.LimitK()
 	}
-	if bound := int64(terms) * int64(peak) * actMax; bound > math.MaxInt32 {
-		return &Overflow{"the sum of a group", "i32", bound, math.MaxInt32, terms, peak, 0, actMax}
+	if bound := int64(terms) * int64(peak) * ir.ActMax; bound > math.MaxInt32 {
+		return &Overflow{"the sum of a group", "i32", bound, math.MaxInt32, terms, peak, 0, ir.ActMax}
 	}
 	return nil
 }
@@ -232,8 +229,8 @@ func (s *State) checkPairs() error {
 			shift = max(shift, sh)
 		}
 	}
-	if bound := int64(2*hi*actMax) << shift; bound > math.MaxInt16 {
-		return &Overflow{"a pair of products", "i16", bound, math.MaxInt16, 2, hi, shift, actMax}
+	if bound := int64(2*hi*ir.ActMax) << shift; bound > math.MaxInt16 {
+		return &Overflow{"a pair of products", "i16", bound, math.MaxInt16, 2, hi, shift, ir.ActMax}
 	}
 	return nil
 }

@@ -61,8 +61,8 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 	least := math.Inf(1)
 	for _, cols := range Widths {
 		if u, err := l.use(p, t, cols); err == nil {
-			if l.base.Table != nil && u.cost >= least {
-				continue // looking up for more columns at once saves nothing but indices
+			if u.cost >= least {
+				continue // more columns at once cost registers, and save no more than decoding
 			}
 			out, least = append(out, Use{cols, u.trace}), min(least, u.cost)
 		}
@@ -327,8 +327,8 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 			c.Order = 0
 			some = append(some, scales(c, p.Weight.Bits, hasDot4(t))...)
 		}
-		if !hasUnsigned(t) && p.Weight.MaxLevel()-p.Weight.MinLevel() > 127 {
-			c.Hoist = "none" // the weights as they are fit the only dot product there is
+		if p.Weight.MaxLevel()-p.Weight.MinLevel() > 127 && !(hasUnsigned(t) && hasDot4(t)) {
+			c.Hoist = "none" // the weights as they are fit the only dot products there are
 			some = append(some, c)
 		}
 		if cols <= 2 && hasDot4(t) && t.Machine().NumVec < 32 {

@@ -74,6 +74,7 @@ type address struct {
 	buf   []byte
 	off   int
 	bytes int
+	most  int // of a load: the largest magnitude of a byte, 0: any
 	terms []addrTerm
 }
 
@@ -131,6 +132,9 @@ func (m *machine) instr(in *Instr) step {
 	}
 	if n := m.f.MemBytes(in); n > 0 {
 		s.addr = m.address(in.Mem, n)
+		if in.Op != OpStore {
+			s.addr.most = m.f.Params[in.Mem.Buf].Most
+		}
 	}
 	return s
 }
@@ -225,6 +229,13 @@ func (m *machine) access(s *step) error {
 		return fmt.Errorf("bytes [%d,%d) of %s, which has %d", off, off+a.bytes, m.f.Params[s.in.Mem.Buf].Name, len(a.buf))
 	}
 	s.mem = a.buf[off : off+a.bytes]
+	if a.most > 0 {
+		for i, b := range s.mem {
+			if x := int(int8(b)); x > a.most || x < -a.most {
+				return fmt.Errorf("byte %d of %s is %d, beyond %d", off+i, m.f.Params[s.in.Mem.Buf].Name, x, a.most)
+			}
+		}
+	}
 	if s.fold == nil {
 		return nil
 	}

@@ -133,6 +133,7 @@ var evalRows = []struct{ instr, args, want string }{
 	{"i32x2 = mins i32x2 i32x2", "-1 1 | 0 0", "-1 0"},
 	{"i16x2 = maxs i16x2 i16x2", "-32768 5 | 32767 4", "32767 5"},
 	{"i8x4 = abs i8x4", "-128 -127 0 127", "-128 127 0 127"},
+	{"i8x8 = sign i8x8 i8x8", "-128 -128 -128 5 5 5 -7 127 | 1 0 -1 -128 0 127 -3 -128", "-128 0 -128 -5 0 5 7 -127"},
 	{"i32x2 = abs i32x2", "-2147483648 -1", "-2147483648 1"},
 	{"i8x4 = cmpgts i8x4 i8x4", "1 -128 127 3 | 0 127 -128 3", "-1 0 -1 0"},
 	{"i32x2 = cmpgts i32x2 i32x2", "0 -1 | -1 0", "-1 0"},
@@ -415,6 +416,15 @@ func TestEvalErrors(t *testing.T) {
 		err := run(t, "func f(in ptr)\n"+row.body, Arg{Buf: seq(16)})
 		if err == nil || err.Error() != row.want {
 			t.Errorf("%s: %v, want %s", row.body, err, row.want)
+		}
+	}
+	for _, body := range []string{"v0:u8x4 = load in+0", "v0:i32x4 = loadsplat in+0", "v0:i8x4 = splat 0\nv1:i8x4 = add v0 [in+0 i8x4]"} {
+		if err := run(t, "func f(in ptr 127)\n"+body, Arg{Buf: []byte{0, 127, 129, 255}}); err != nil {
+			t.Error(err)
+		}
+		err := run(t, "func f(in ptr 127)\n"+body, Arg{Buf: []byte{0, 127, 128, 255}})
+		if err == nil || !strings.Contains(err.Error(), "byte 2 of in is -128, beyond 127") {
+			t.Errorf("%s: %v", body, err)
 		}
 	}
 	if err := run(t, "func f(in ptr)"); err == nil || err.Error() != "vir: func f: 0 arguments for 1 parameters" {

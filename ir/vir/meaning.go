@@ -1,6 +1,7 @@
 package vir
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -246,6 +247,7 @@ func subInt(a, b int64) int64     { return a - b }
 func mulInt(a, b int64) int64     { return a * b }
 func minInt(a, b int64) int64     { return min(a, b) }
 func maxInt(a, b int64) int64     { return max(a, b) }
+func signInt(a, b int64) int64    { return a * int64(cmp.Compare(b, 0)) }
 
 func addFloat(a, b float32) float32 { return a + b }
 func subFloat(a, b float32) float32 { return a - b }

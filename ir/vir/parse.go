@@ -124,13 +124,22 @@ func (p *parser) header(line string) error {
 }
 
 func (p *parser) param(words []string) error {
-	if len(words) != 2 || !isIdent(words[0]) || words[1] != "ptr" && words[1] != "int" {
-		return fmt.Errorf("parameter %q: want name ptr or name int", strings.Join(words, " "))
+	all := strings.Join(words, " ")
+	if len(words) < 2 || !isIdent(words[0]) || words[1] != "ptr" && words[1] != "int" {
+		return fmt.Errorf("parameter %q: want name ptr or name int", all)
 	}
 	if p.paramIndex(words[0]) >= 0 {
 		return fmt.Errorf("two parameters %s", words[0])
 	}
-	p.f.Params = append(p.f.Params, Param{words[0], words[1] == "int"})
+	q := Param{Name: words[0], Int: words[1] == "int"}
+	if len(words) > 2 {
+		n, err := strconv.Atoi(words[2])
+		if err != nil || n < 1 || n > maxMost || q.Int || len(words) > 3 {
+			return fmt.Errorf("parameter %q: a ptr may say how large its bytes are, 1 to %d", all, maxMost)
+		}
+		q.Most = n
+	}
+	p.f.Params = append(p.f.Params, q)
 	return nil
 }
 

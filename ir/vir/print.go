@@ -20,6 +20,9 @@ func (f *Func) String() string {
 		} else {
 			b.WriteString(" ptr")
 		}
+		if p.Most > 0 {
+			fmt.Fprintf(&b, " %d", p.Most)
+		}
 	}
 	b.WriteString(")\n")
 	for i, c := range f.Consts {

@@ -26,9 +26,10 @@ func fullRange(d format.DType) Range {
 
 // Ranges bounds every integer register of f, which passes Verify, for all inputs
 // on which Eval succeeds. Loaded values and registers with several definitions
-// have the range of their type; what depends on constants only is exact.
+// have the range of their type, unless the parameter says more; what depends on
+// constants only is exact.
 func Ranges(f *Func) map[Reg]Range {
-	a := &rangeAnalysis{f: f, defs: make([]int, len(f.Regs)), lanes: map[Reg][]int64{}, known: map[Reg]Range{}}
+	a := &rangeAnalysis{f: f, defs: make([]int, len(f.Regs)), lanes: map[Reg][]int64{}, known: map[Reg]Range{}, most: map[Reg]int{}}
 	Walk(f.Body, func(in *Instr, _ []*Loop) {
 		if in.Op.HasResult() {
 			a.defs[in.Dst]++
@@ -48,6 +49,7 @@ type rangeAnalysis struct {
 	defs  []int           // definitions by register
 	lanes map[Reg][]int64 // registers that are constant
 	known map[Reg]Range
+	most  map[Reg]int // registers whose bytes, as signed numbers, have at most this magnitude
 }
 
 func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
@@ -67,6 +69,26 @@ func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
 	if r := a.bound(in); r.in(full) {
 		a.known[in.Dst] = r
 	}
+	if n := a.mostOf(in); n > 0 {
+		a.most[in.Dst] = n
+		if a.f.Regs[in.Dst].Elem == i8 {
+			a.known[in.Dst] = Range{-int64(n), int64(n)}
+		}
+	}
+}
+
+// mostOf is the largest magnitude of the bytes that in loads or moves, 0 if it is not known.
+func (a *rangeAnalysis) mostOf(in *Instr) int {
+	switch in.Op {
+	case OpLoad, OpLoadSplat:
+		return a.f.Params[in.Mem.Buf].Most
+	case OpBitcast, OpHalf, OpSplatLane, OpTile:
+		if in.Fold > 0 {
+			return a.f.Params[in.Mem.Buf].Most
+		}
+		return a.most[in.Args[0]]
+	}
+	return 0
 }
 
 // constant is the result of in, if it depends on constants only.
@@ -117,6 +139,9 @@ func (a *rangeAnalysis) bound(in *Instr) Range {
 		c.typ[i] = a.f.ArgType(in, i)
 		if i == in.Fold-1 {
 			c.arg[i] = fullRange(c.typ[i].Elem)
+			if n := int64(a.f.Params[in.Mem.Buf].Most); n > 0 && c.typ[i].Elem == i8 {
+				c.arg[i] = Range{-n, n}
+			}
 		} else {
 			c.arg[i] = a.known[r]
 		}
@@ -259,6 +284,11 @@ func boundMax(c *boundCall) Range {
 func boundAbs(c *boundCall) Range {
 	r := c.arg[0]
 	return Range{max(0, r.Lo, -r.Hi), max(-r.Lo, r.Hi)}
+}
+
+func boundSign(c *boundCall) Range {
+	r := c.arg[0]
+	return r.union(Range{-r.Hi, -r.Lo}).union(Range{0, 0})
 }
 
 func boundCmp(*boundCall) Range { return Range{-1, 0} }

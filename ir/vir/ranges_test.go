@@ -7,7 +7,7 @@ import (
 )
 
 // TestRanges states ranges of v9, made from v0..v7: loaded u8 and i8, u8 and i8
-// in 0..15, loaded u16, a u16 in 0..4095, an i32 and a table.
+// in 0..15, loaded u16, a u16 in 0..4095, an i32 and a table; bytes of act are at most 100.
 func TestRanges(t *testing.T) {
 	for _, row := range []struct {
 		body   string
@@ -35,6 +35,12 @@ func TestRanges(t *testing.T) {
 		{"v8:i8x8 = splat 1\nv9:i8x8 = abs v8", 1, 1},
 		{"v9:i8x8 = abs v1", -128, 127},
 		{"v8:i8x8 = shrs v1 1\nv9:i8x8 = abs v8", 0, 64},
+		{"v9:i8x8 = sign v3 v1", -15, 15},
+		{"v9:i8x8 = sign v1 v3", -128, 127},
+		{"v8:i32x2 = loadsplat act+0\nv9:i8x8 = bitcast v8", -100, 100},
+		{"v8:i8x16 = load act+0\nv9:i8x8 = half v8 1", -100, 100},
+		{"v8:i8x8 = load act+0\nv9:u8x8 = bitcast v8", 0, 255},
+		{"v9:i8x8 = abs [act+0 i8x8]", 0, 100},
 		{"v9:i8x8 = cmpgts v1 v3", -1, 0},
 		{"v9:i8x8 = mins v1 v3", -128, 15},
 		{"v9:i8x8 = maxs v1 v3", 0, 127},
@@ -92,7 +98,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-const rangePrelude = `func f(in ptr)
+const rangePrelude = `func f(in ptr, act ptr 100)
 	const c0 000102fdfe05ff7f
 	const c1 0001020304050809
 	const c2 f9fafbfcfdfeff000102030405060708

@@ -66,6 +66,9 @@ func (v *verifier) header() error {
 		if !isIdent(p.Name) {
 			return fmt.Errorf("parameter %q is no identifier", p.Name)
 		}
+		if p.Most < 0 || p.Most > maxMost || p.Int && p.Most > 0 {
+			return fmt.Errorf("parameter %s: bytes up to %d: want 1 to %d, of a pointer", p.Name, p.Most, maxMost)
+		}
 		if seen[p.Name] {
 			return fmt.Errorf("two parameters %s", p.Name)
 		}

@@ -36,7 +36,11 @@ const NoReg Reg = -1
 type Param struct {
 	Name string
 	Int  bool // an integer (a trip count); otherwise a pointer to a buffer
+	Most int  // of a pointer: if not 0, the largest magnitude of the buffer's bytes as signed numbers
 }
+
+// maxMost is the largest Param.Most: -128 is the only byte beyond.
+const maxMost = 127
 
 // Mem is an address: a pointer parameter, a constant byte offset, and a byte
 // stride for the number of each enclosing loop it moves with.
