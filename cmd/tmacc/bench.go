@@ -52,7 +52,7 @@ type benchFlags struct {
 	act            int
 	target, trace  string
 	check          string
-	peer           string
+	peer, page     string
 	threads        []int
 	rounds         int
 	json, quiet    bool
@@ -96,12 +96,16 @@ explain are an error. -check is of ratios then.`,
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
+	f.StringVar(&b.page, "md", "", "print the page of a `file` of records that -peer -json wrote, measure nothing")
 	f.IntVar(&b.rounds, "rounds", 0, "rounds over everything (default 1, with -check 5)")
 	f.BoolVar(&b.json, "json", false, "print one JSON object per line")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := b.validate(cmd); err != nil {
 			return err
+		}
+		if b.page != "" {
+			return c.printPage(b.page, b.check)
 		}
 		if b.peer != "" {
 			return c.comparePeer(cmd.Context(), b)

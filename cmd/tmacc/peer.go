@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	goruntime "runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ var peerTypes = []string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4", "Q8_0", "Q2_K", "Q3_
 
 // validatePeer checks the flags of -peer and sets its defaults.
 func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
+	if b.page != "" && b.peer != "" {
+		return fmt.Errorf("-md prints records of earlier runs: give it without -peer")
+	}
 	if b.peer == "" {
 		if cmd.Flags().Changed("threads") {
 			return fmt.Errorf("-threads is for -peer: everything else is measured on one thread")
@@ -234,7 +238,7 @@ func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, e
 			return nil, err
 		}
 		for _, r := range records {
-			r.OursGBS = float64(size) / r.Ours.Ns
+			r.Bits = 8 * float64(size) / float64(at.m) / float64(at.k)
 			all = append(all, r)
 		}
 	}
@@ -364,7 +368,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 			if err != nil {
 				return nil, err
 			}
-			works = append(works, x.ready(w, c.n, threads))
+			works = append(works, ready(w, c.n))
 		}
 		if c.at.mode == measure.ModeDRAM && c.n <= maxSmall {
 			var err error
@@ -372,7 +376,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 				return nil, err
 			}
 			for _, p := range reads[i] {
-				works = append(works, x.ready(timing.Work{Run: p.Run}, c.n, threads))
+				works = append(works, ready(timing.Work{Run: p.Run}, c.n))
 			}
 		}
 	}
@@ -382,7 +386,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 		r := measure.PeerRecord{
 			Type: c.typ, Format: c.subject.problem.Weight.Name, Target: shortName(c.subject.target.Target), Mode: c.at.mode,
 			M: c.at.m, K: c.at.k, N: c.n, Threads: threads, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
-			Host: x.host, Date: x.date,
+			Host: x.host, Date: x.date, Commit: commit(),
 		}
 		for j, e := range entries {
 			t := e.timed
@@ -404,12 +408,10 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 }
 
 // ready has threads on CPUs of their own and awake when samples of w begin.
-func (x *race) ready(w timing.Work, n, threads int) timing.Work {
+func ready(w timing.Work, n int) timing.Work {
 	sleep, restore := w.After, func() {}
 	w.Before = func() {
-		if threads > 1 {
-			restore = timing.Spread()
-		}
+		restore = timing.Spread()
 		if n <= maxSmall {
 			w.Run()
 		}
@@ -421,6 +423,27 @@ func (x *race) ready(w timing.Work, n, threads int) timing.Work {
 		}
 	}
 	return w
+}
+
+// commit is what this program was built from, short, with a + if files had changed;
+// "" if Go did not record it.
+func commit() string {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
+	}
+	id, changed := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			id = s.Value[:min(len(s.Value), 10)]
+		case "vcs.modified":
+			if s.Value == "true" {
+				changed = "+"
+			}
+		}
+	}
+	return id + changed
 }
 
 // reads are probes of the bandwidth that so many threads read memory with.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -72,4 +73,79 @@ func TestPeer(t *testing.T) {
 		t.Errorf("text:\n%s", text)
 	}
 	refused(t, refusal{2, `type F16: is not one that can be read`, "bench -peer ggml=" + dir + " -format F16"})
+}
+
+var update = flag.Bool("update", false, "write docs/performance.md, and the table of README.md between its marks")
+
+// Marks of README.md around the table that peerSummary writes.
+const summaryBegin, summaryEnd = "<!-- peers: go test ./cmd/tmacc -update -->\n", "<!-- /peers -->\n"
+
+// TestPerformancePage holds docs/performance.md and the table of README.md against
+// the records they are written from.
+func TestPerformancePage(t *testing.T) {
+	const records, page, readme = "../../docs/performance.jsonl", "../../docs/performance.md", "../../README.md"
+	want := ok(t, "bench", "-md", records, "-check", "../../docs/ratios.json")
+	data, err := os.ReadFile(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := peerRecords(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), summaryBegin)
+	_, after, ends := strings.Cut(rest, summaryEnd)
+	if !begins || !ends {
+		t.Fatal("README.md has no marks for the table of peers")
+	}
+	wantReadme := before + summaryBegin + peerSummary(all) + summaryEnd + after
+	for path, want := range map[string]string{page: want, readme: wantReadme} {
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if have, err := os.ReadFile(path); err != nil || string(have) != want {
+			t.Errorf("%s is not what the records say (%v): go test ./cmd/tmacc -run TestPerformancePage -update", path, err)
+		}
+	}
+}
+
+// TestPeerPage prints a page of two records, one of two rounds.
+func TestPeerPage(t *testing.T) {
+	const host = `"peer":"ggml 0","library":"lib.so","host":"here","date":"today","commit":"c0","target":"avx2","format":"f","m":4096,"k":4096,"bits_per_weight":4`
+	path := file(t, "records.jsonl", `
+{"type":"A","mode":"dram","n":1,"threads":1,"read_gb_s":20,"ours":{"ns":1000000,"error":0.005},"theirs":[{"ns":3000000},{"ns":2000000}],`+host+`}
+{"type":"A","mode":"dram","n":1,"threads":2,"read_gb_s":30,"ours":{"ns":500000,"error":0.005},"theirs":[{"ns":1000000}],`+host+`}
+{"type":"A","mode":"dram","n":1,"threads":1,"read_gb_s":20,"ours":{"ns":1000000,"error":0.005},"theirs":[{"ns":3000000},{"ns":2100000}],`+host+`}
+{"type":"A","mode":"dram","n":1,"threads":1,"read_gb_s":20,"ours":{"ns":1000000,"error":0.005},"theirs":[{"ns":3000000},{"ns":2200000}],`+host+`}
+`)
+	limits := file(t, "ratios.json", `[{"types":["A"],"mode":"dram","n":1,"threads":1,"ratio":3},{"types":["A"],"n":1,"threads":2,"scaling":0.9}]`)
+	page := ok(t, "bench", "-md", path, "-check", limits)
+	for _, line := range []string{
+		"* ggml 0, lib.so; tmacc c0, target avx2; today: here\n",
+		"| A | `f` | 4 | 1 | 16.8 | 5.6 | 8.0 | 2.10 | 3 | 0.50 % | 0.00 % |\n",
+		"| A | `f` | 4 | 2 | 33.6 | 16.8 |  | 2.00 |  | 0.50 % | 0.00 % |\n",
+		"| A | 2 | 16.8 | 30.0 | 2.00 | 1.50 | 2.10 |\n",
+		"1 of 2 ratios hold",
+		"FAIL  avx2 A dram n=1, threads 1, times as fast: 2.1, at least 1 of 3\n",
+		"ok    avx2 A dram n=1, threads 2 to 1, gain over that of reading: 1.333, at least 1 of 0.9\n",
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("no line %s in\n%s", line, page)
+		}
+	}
+	for _, r := range []refusal{
+		{2, `nofile: no such file`, "bench -md nofile"},
+		{2, `-md prints records of earlier runs: give it without -peer`, "bench -md x -peer ggml=x"},
+		{2, `no records`, "bench -md " + file(t, "empty.jsonl", "")},
+		{2, `record 1: `, "bench -md " + file(t, "other.jsonl", `{"format":"w4"}`)},
+		{2, `record 1: not one of bench -peer -json`, "bench -md " + file(t, "none.jsonl", `{"type":"A"}`)},
+	} {
+		refused(t, r)
+	}
 }

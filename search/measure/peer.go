@@ -15,24 +15,24 @@ import (
 // same rounds on the same weights: a line of tmacc bench -peer -json. Both begin
 // with float activations, which they quantize, and end with floats.
 type PeerRecord struct {
-	Type     string  `json:"type"`    // of GGUF, whose blocks both read
-	Format   string  `json:"format"`  // what they are packed as
-	Target   string  `json:"target"`  // without architecture
-	Mode     string  `json:"mode"`    // dram, l3
-	M        int     `json:"m"`       //
-	K        int     `json:"k"`       //
-	N        int     `json:"n"`       //
-	Threads  int     `json:"threads"` //
-	Ours     Timed   `json:"ours"`
-	Theirs   []Timed `json:"theirs"`              // one for each type of buffer that can hold the weights
-	Ratio    float64 `json:"ratio"`               // of the fastest of theirs to ours, in time: above 1, ours is faster
-	ReadGBS  float64 `json:"read_gb_s,omitempty"` // what so many threads read at best, in mode dram
-	OursGBS  float64 `json:"ours_gb_s,omitempty"` // weights and scales as packed
-	Peer     string  `json:"peer"`                // ggml 0.25.1
-	Library  string  `json:"library"`             // libggml-cpu-zen4.so
-	Host     string  `json:"host"`                //
-	Date     string  `json:"date"`                // 2026-11-21
-	Affinity int     `json:"affinity,omitempty"`  // CPUs that the process may use
+	Type    string  `json:"type"`            // of GGUF, whose blocks both read
+	Format  string  `json:"format"`          // what they are packed as
+	Bits    float64 `json:"bits_per_weight"` // as packed, scales included
+	Target  string  `json:"target"`          // without architecture
+	Mode    string  `json:"mode"`            // dram, l3
+	M       int     `json:"m"`               //
+	K       int     `json:"k"`               //
+	N       int     `json:"n"`               //
+	Threads int     `json:"threads"`         //
+	Ours    Timed   `json:"ours"`
+	Theirs  []Timed `json:"theirs"`              // one for each type of buffer that can hold the weights
+	Ratio   float64 `json:"ratio"`               // of the fastest of theirs to ours, in time: above 1, ours is faster
+	ReadGBS float64 `json:"read_gb_s,omitempty"` // what so many threads read at best, in mode dram
+	Peer    string  `json:"peer"`                // ggml 0.25.1
+	Library string  `json:"library"`             // libggml-cpu-zen4.so
+	Host    string  `json:"host"`                //
+	Commit  string  `json:"commit"`              // that this compiler was built from, "" if unknown
+	Date    string  `json:"date"`                // 2026-11-21
 }
 
 // Timed is how long a product takes, and how far it is from that of exact

@@ -2,6 +2,7 @@ package timing
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -41,6 +42,8 @@ func Spread() (restore func()) {
 	if unix.SchedGetaffinity(0, &all) != nil || all.Count() < 2 {
 		return func() {}
 	}
+	// Go would count the CPUs of any of its threads and run on that many.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	ours, others := unix.CPUSet{}, all
 	for cpu := len(all)*64 - 1; ; cpu-- {
 		if all.IsSet(cpu) {

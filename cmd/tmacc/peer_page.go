@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/search/measure"
+)
+
+// pageAbout is what the page of records says before its tables.
+const pageAbout = `
+Written by ` + "`tmacc bench -md docs/performance.jsonl -check docs/ratios.json`" + ` from records of
+
+` + "```" + `
+tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -threads 1,2 -json >> docs/performance.jsonl
+` + "```" + `
+
+once per round; medians of rounds by their ratio. Libraries: ` + "`npm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1`" + `, loaded into the process of tmacc with
+purego; of the variants for different CPUs, ggml's own score chooses.
+
+## What is compared
+
+* Both read the bytes of the same blocks: random codes, sub-scales and scales. tmacc packs them with ` + "`PackBlocks`" + ` and runs its default schedules through the runtime's
+  ` + "`Gemm`" + `; ggml has them in its plain buffer type and, for the types that it can, in the one that repacks them (` + "`CPU_REPACK`" + `). The faster of the two counts.
+* A call begins with float activations and ends with float products on both sides: ` + "`PrepareAct`" + ` and ` + "`Gemm`" + `; a graph of one ` + "`ggml_mul_mat`" + ` on the CPU backend with a thread
+  pool of its own. The graph's overhead is about 1 us per call; its quantization of activations is part of it as ours is.
+* Before it is timed, each product is compared with that of exact activations, in float64: errors may be 1.25 times what rounding to int8 does to it on average, and 8
+  standard deviations in a single element. More is an error, not a figure. Column *error* is relative, root mean square.
+* ggml's activations share a scale by 32 (Q8_0) or, for K and ternary types, by 256 (Q8_K). tmacc's share one by as many as the weights' group has, at most 32 (16 for Q2_K and
+  Q3_K), and by 256 for ternary types: for K types it does more work and errs less.
+* *dram*: copies that total over 512 MiB, and twice the last-level cache, are cycled. *l3*: one matrix. 4096 x 4096, in huge pages on both sides, samples interleaved, each thread on
+  a CPU of its own, the fastest of 11 samples.
+`
+
+// printPage prints the records of a file as Markdown, with what is asked of them.
+func (c *cli) printPage(path, limitsPath string) error {
+	limits, err := c.peerLimits(limitsPath)
+	if err != nil {
+		return err
+	}
+	data, err := c.readText(path)
+	if err != nil {
+		return err
+	}
+	records, err := peerRecords(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	_, err = io.WriteString(c.out, peerPage(records, limits))
+	return err
+}
+
+// peerRecords reads records, one per line. Their figures are computed again.
+func peerRecords(data []byte) ([]measure.PeerRecord, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var all []measure.PeerRecord
+	for d.More() {
+		var r measure.PeerRecord
+		if err := d.Decode(&r); err != nil {
+			return nil, fmt.Errorf("record %d: %w", len(all)+1, err)
+		}
+		if len(r.Theirs) == 0 || r.Ours.Ns <= 0 || r.Threads < 1 {
+			return nil, fmt.Errorf("record %d: not one of bench -peer -json", len(all)+1)
+		}
+		all = append(all, r.Complete())
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no records")
+	}
+	return all, nil
+}
+
+// peerPage is docs/performance.md.
+func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit) string {
+	verdicts := measure.CheckPeer(limits, records)
+	var b strings.Builder
+	b.WriteString("# Speed beside ggml\n" + pageAbout + "\n## Where\n\n")
+	for _, line := range distinct(records, func(r measure.PeerRecord) string {
+		return fmt.Sprintf("%s, %s; tmacc %s, target %s; %s: %s", r.Peer, r.Library, r.Commit, r.Target, r.Date, r.Host)
+	}) {
+		fmt.Fprintf(&b, "* %s\n", line)
+	}
+	middle := peerMedians(records)
+	for _, mode := range []string{measure.ModeDRAM, measure.ModeL3, measure.ModeL2} {
+		for _, n := range activations(middle, mode) {
+			peerSection(&b, middle, limits, mode, n)
+		}
+	}
+	peerScaling(&b, middle, verdicts)
+	misses := 0
+	for _, v := range verdicts {
+		if v.Failed() {
+			misses++
+		}
+	}
+	fmt.Fprintf(&b, "\n## What is asked\n\n%d of %d ratios hold (docs/ratios.json).\n\n```\n", len(verdicts)-misses, len(verdicts))
+	for _, v := range verdicts {
+		fmt.Fprintln(&b, v)
+	}
+	b.WriteString("```\n")
+	return b.String()
+}
+
+func distinct(records []measure.PeerRecord, of func(measure.PeerRecord) string) []string {
+	var out []string
+	for _, r := range records {
+		if s := of(r); !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// activations are the numbers of them that were measured in a mode, ascending.
+func activations(records []measure.PeerRecord, mode string) []int {
+	var out []int
+	for _, r := range records {
+		if r.Mode == mode {
+			out = append(out, r.N)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// peerSection is a table of one mode and number of activations, a line for each type
+// and number of threads.
+func peerSection(b *strings.Builder, records []measure.PeerRecord, limits []measure.PeerLimit, mode string, n int) {
+	unit := "Gweights/s"
+	title := fmt.Sprintf("GEMV, %s", mode)
+	if n > 1 {
+		title, unit = fmt.Sprintf("GEMM, %d activations", n), "GMAC/s"
+	}
+	fmt.Fprintf(b, "\n## %s\n\n%s.\n\n", title, unit)
+	b.WriteString("| type | packed as | bits/weight | threads | tmacc | ggml | ggml repacked | times the faster | asked | error | ggml's error |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, r := range records {
+		if r.Mode != mode || r.N != n {
+			continue
+		}
+		plain, repacked := theirSpeeds(r)
+		fmt.Fprintf(b, "| %s | `%s` | %.4g | %d | %.1f | %s | %s | %.2f | %s | %.2f %% | %.2f %% |\n", r.Type, r.Format, r.Bits, r.Threads, r.Ours.GWeightsS, plain, repacked,
+			r.Ratio, asked(r, limits), 100*r.Ours.Error, 100*r.Fastest().Error)
+	}
+}
+
+// asked is the ratio asked of a record, "" for none.
+func asked(r measure.PeerRecord, limits []measure.PeerLimit) string {
+	for _, l := range limits {
+		if l.Ratio > 0 && slices.Contains(l.Types, r.Type) && l.N == r.N && l.Threads == r.Threads && (l.Mode == "" || l.Mode == r.Mode) {
+			return fmt.Sprint(l.Ratio)
+		}
+	}
+	return ""
+}
+
+// peerScaling is a table of what more threads gain where weights come from memory.
+func peerScaling(b *strings.Builder, records []measure.PeerRecord, verdicts []measure.Verdict) {
+	one := map[string]measure.PeerRecord{}
+	var rows []string
+	for _, r := range records {
+		if r.ReadGBS == 0 {
+			continue
+		}
+		id := fmt.Sprint(r.Type, r.Target, r.N)
+		if r.Threads == 1 {
+			one[id] = r
+			continue
+		}
+		if x, ok := one[id]; ok {
+			rows = append(rows, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.2f | %.2f |\n", r.Type, r.Threads, r.Ours.GWeightsS*r.Bits/8, r.ReadGBS,
+				r.Ours.GWeightsS/x.Ours.GWeightsS, r.ReadGBS/x.ReadGBS, r.Fastest().GWeightsS/x.Fastest().GWeightsS))
+		}
+	}
+	if len(rows) > 0 {
+		b.WriteString("\n## Threads, dram\n\n| type | threads | GB/s read by tmacc | by the probe | gain of tmacc | of the probe | of ggml |\n|---|---:|---:|---:|---:|---:|---:|\n" + strings.Join(rows, ""))
+	}
+}
+
+// peerSummary is the table of the README: of one thread, a line for each type.
+func peerSummary(records []measure.PeerRecord) string {
+	var b strings.Builder
+	b.WriteString("| type | bits/weight | GEMV dram Gweights/s | times ggml | GEMV cache Gweights/s | times ggml | GEMM GMAC/s | times ggml |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	middle := peerMedians(records)
+	for _, typ := range distinct(middle, func(r measure.PeerRecord) string { return r.Type }) {
+		cells := [3]string{" | ", " | ", " | "}
+		bits := 0.0
+		for _, r := range middle {
+			if r.Type != typ || r.Threads != 1 {
+				continue
+			}
+			bits = r.Bits
+			cell := fmt.Sprintf("%.0f | %.1f", r.Ours.GWeightsS, r.Ratio)
+			switch {
+			case r.N == 1 && r.Mode == measure.ModeDRAM:
+				cells[0] = cell
+			case r.N == 1 && r.Mode == measure.ModeL3:
+				cells[1] = cell
+			case r.N == gemmN:
+				cells[2] = cell
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %.4g | %s |\n", typ, bits, strings.Join(cells[:], " | "))
+	}
+	return b.String()
+}
