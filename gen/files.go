@@ -221,6 +221,9 @@ func weight(w format.Weight) *jen.Statement {
 	if w.Min {
 		pairs = append(pairs, "Min", true)
 	}
+	if w.Books > 0 {
+		pairs = append(pairs, "Books", w.Books, "BookGroup", w.BookGroup)
+	}
 	return ft("Weight").Add(fields(pairs...))
 }
 

@@ -336,7 +336,7 @@ func PlainLayout(w format.Weight) *format.Layout {
 		panic("BUG: gen: " + err.Error())
 	}
 	l := &format.Layout{TileM: rows, RecordK: 64}
-	if w.Group > 0 {
+	if w.Unit() > 1 {
 		l.RecordK = w.Unit()
 	}
 	row := func(stride int) format.Digit { return format.Digit{Axis: "m", Div: 1, Mod: rows, Stride: stride} }
@@ -347,7 +347,7 @@ func PlainLayout(w format.Weight) *format.Layout {
 	}
 	l.RecordBytes = rows * words * l.RecordK / cell
 	for _, x := range w.Shared() {
-		p := format.Part{Name: x.Name, Elem: x.Elem, Base: l.RecordBytes, Digits: []format.Digit{row(x.Elem.Bytes())}}
+		p := format.Part{Name: x.Name, Elem: x.Elem, Base: l.HeaderBytes + l.RecordBytes, Digits: []format.Digit{row(x.Elem.Bytes())}}
 		size := rows * x.Elem.Bytes()
 		if x.Span == 0 {
 			p.Header, p.Base = true, 0

@@ -149,6 +149,7 @@ func TestPureGo(t *testing.T) {
 		{Name: "A", Problem: problem(t, "w4-g32-z", 32)},
 		{Name: "B", Problem: problem(t, "ternary-tensor", 0)},
 		{Name: "C", Problem: problem(t, "w2-g16-s64-m", 16)},
+		{Name: "D", Problem: problem(t, "cb4x16-g64", 16)},
 	}})
 	tool(t, dir, nil, "vet", "./...")
 	tool(t, dir, nil, "test", "./...")

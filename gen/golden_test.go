@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 		"gen: product q4: the name must be":               func(s *gen.Spec) { s.Products[0].Name = "q4" },
 		"gen: product Product: the name must be":          func(s *gen.Spec) { s.Products[0].Name = "" },
 		"product Q4: declares Q4, and so does product Q4": func(s *gen.Spec) { s.Products[2].Name = "Q4" },
-		"product Mine: activation group 7":                func(s *gen.Spec) { s.Products[2].Problem.Act.Group = 7 },
+		"product Mine: format: activation group 7":        func(s *gen.Spec) { s.Products[2].Problem.Act.Group = 7 },
 		"target amd64/small: has no kernel":               func(s *gen.Spec) { s.Products[0].Targets[1].Kernels = nil },
 		"target vulkan/big: is not one that Go packages":  func(s *gen.Spec) { s.Products[0].Targets[1].Target = toy{name: "vulkan/big"} },
 		"target amd64/big: is there twice":                func(s *gen.Spec) { s.Products[0].Targets[1].Target = toy{name: "amd64/big"} },

@@ -18,7 +18,8 @@ func TestMeaning(t *testing.T) {
 		act     int
 		m, n, k int
 	}{{"w4", 0, 3, 2, 37}, {"ternary-tensor", 0, 17, 1, 130}, {"w3-g48-z", 16, 18, 3, 144}, {"iq4_nl", 32, 5, 2, 96}, {"w2-g128", 32, 4, 2, 256},
-		{"w4-g32-m", 16, 5, 2, 96}, {"w2-g16-s64-m", 0, 17, 2, 128}, {"w3-g32-s64-i8", 32, 3, 1, 192}, {"w4-g32-s64-i8-z", 0, 3, 2, 64}, {"w4-row-bf16", 0, 3, 2, 40}} {
+		{"w4-g32-m", 16, 5, 2, 96}, {"w2-g16-s64-m", 0, 17, 2, 128}, {"w3-g32-s64-i8", 32, 3, 1, 192}, {"w4-g32-s64-i8-z", 0, 3, 2, 64}, {"w4-row-bf16", 0, 3, 2, 40},
+		{"cb4x16", 0, 19, 2, 96}, {"cb2x4-g64-b16", 16, 5, 2, 128}} {
 		p := problem(t, c.weight, c.act)
 		rng := rand.New(rand.NewPCG(3, 4))
 		in, src := weights(p.Weight, c.m, c.k, rng)
@@ -51,6 +52,9 @@ func TestMeaning(t *testing.T) {
 // weights is a random matrix, as the tensor expressions and as callers have it.
 func weights(w tformat.Weight, m, k int, rng *rand.Rand) (map[string]*ir.Array, tformat.Source) {
 	src := w.NewSource(make([]byte, m*k), m, k, func(x tformat.Shared, _ int) float32 {
+		if x.Limit > 0 {
+			return float32(rng.IntN(x.Limit))
+		}
 		if x.Elem.Bits() == 8 {
 			return x.Elem.Round(float32(rng.IntN(512) - 256))
 		}
@@ -58,7 +62,7 @@ func weights(w tformat.Weight, m, k int, rng *rand.Rand) (map[string]*ir.Array, 
 	})
 	in := map[string]*ir.Array{"codes": ir.NewArray(m, k)}
 	for i := range src.Codes {
-		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
+		src.Codes[i] = byte(rng.IntN(w.Codes()))
 		in["codes"].V[i] = int64(src.Codes[i])
 	}
 	for _, x := range w.Shared() {

@@ -111,6 +111,9 @@ func whole(code, plane Expr) Expr { return code }
 
 // checkParts refuses parts without tables.
 func (d Decomposition) checkParts(w format.Weight) error {
+	if err := oneBook(w); err != nil {
+		return err
+	}
 	if len(d.Parts) == 0 {
 		return lutError(w, "an index needs at least one part")
 	}
@@ -121,6 +124,14 @@ func (d Decomposition) checkParts(w format.Weight) error {
 		case d.Entries(i) > MaxEntries:
 			return lutError(w, "part %d: %d digits of %d values need a table of more than %d entries", i, g, len(d.Alphabet), MaxEntries)
 		}
+	}
+	return nil
+}
+
+// oneBook refuses codes that mean something else in each group.
+func oneBook(w format.Weight) error {
+	if w.Books > 0 {
+		return lutError(w, "its codes have levels in %d books: no digits stand for all; use dot products", w.Books)
 	}
 	return nil
 }

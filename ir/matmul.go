@@ -76,6 +76,16 @@ func (p Problem) GroupK() int {
 	return 0
 }
 
+// SpanK is how many elements of K have everything in common, scales and the index of
+// a book, 0 for all. It divides GroupK.
+func (p Problem) SpanK() int {
+	g, b := p.GroupK(), p.Weight.BookGroup
+	if g == 0 || b == 0 {
+		return max(g, b)
+	}
+	return min(g, b)
+}
+
 // LimitK is the largest K kernels of p must be exact for.
 func (p Problem) LimitK() int {
 	if p.MaxK > 0 {
@@ -97,6 +107,7 @@ type Tensors struct {
 	Codes, Act                             *Tensor
 	Sums, ActScale                         *Tensor // nil if activations are f32
 	Scales, Zeros, Mins, Supers, SuperMins *Tensor // nil if the format has none
+	Books                                  *Tensor // indices, nil with one book
 }
 
 // Tensors declares the inputs of p's product. What weights share is indexed by
@@ -114,7 +125,7 @@ func (p Problem) Tensors() Tensors {
 		t.ActScale = &Tensor{Name: "ascale", Elem: format.F32, Dims: []string{"n", "k"}, Block: block(p.Act.Group)}
 	}
 	to := map[string]**Tensor{format.Scales: &t.Scales, format.Zeros: &t.Zeros, format.Mins: &t.Mins,
-		format.Supers: &t.Supers, format.SuperMins: &t.SuperMins}
+		format.Supers: &t.Supers, format.SuperMins: &t.SuperMins, format.Books: &t.Books}
 	for _, x := range p.Weight.Shared() {
 		elem := x.Elem
 		if elem == format.BF16 {
@@ -128,7 +139,7 @@ func (p Problem) Tensors() Tensors {
 // Shared lists the tensors of what weights share, scales first.
 func (t Tensors) Shared() []*Tensor {
 	var list []*Tensor
-	for _, x := range []*Tensor{t.Scales, t.Zeros, t.Mins, t.Supers, t.SuperMins} {
+	for _, x := range []*Tensor{t.Scales, t.Zeros, t.Mins, t.Supers, t.SuperMins, t.Books} {
 		if x != nil {
 			list = append(list, x)
 		}
@@ -157,10 +168,11 @@ func (p Problem) FirstK() Expr {
 
 // Matmul is the product as the definition has it:
 //
-//	sum[n, m, g] i32 = sum over k of (levels[codes[m, gG+k]] - zeros[m, gG+k]) * act[n, gG+k]
+//	sum[n, m, g] i32 = sum over k of (levels[code] - zeros[m, gG+k]) * act[n, gG+k]
 //	out[n, m]    f32 = sum over g, ascending, of f32(sum) * (scale * ascale) - min * (f32(sums) * ascale)
 //
-// with the second product only if the format has minimums, and with two levels
+// where code is codes[m, gG+k], or what Level makes of it and the index of its book.
+// The second product is there only if the format has minimums, and with two levels
 // scale = super * f32(sub-scale) and min likewise. Every product and difference is
 // rounded to f32 before the add, then every NaN made canonical. Without groups
 // there is one g.
@@ -228,15 +240,38 @@ func (p Problem) inGroup(name string, by int) Dim {
 // product is the product of a level and an activation, of element k.
 func (p Problem) product(k Expr) Expr {
 	t := p.Tensors()
-	code, act := Read{t.Codes, []Expr{Axis{"m"}, k}}, Read{t.Act, []Expr{Axis{"n"}, k}}
+	levels, code := p.Level([]Expr{Axis{"m"}, k})
+	act := Read{t.Act, []Expr{Axis{"n"}, k}}
 	if p.Act.Floats() {
-		return Binary{Mul, Lookup{p.Weight.Levels, format.F32, code}, act}
+		return Binary{Mul, Lookup{levels, format.F32, code}, act}
 	}
-	var w Expr = Lookup{p.Weight.Levels, format.I32, code}
+	var w Expr = Lookup{levels, format.I32, code}
 	if t.Zeros != nil {
 		w = Binary{Sub, w, Cast{format.I32, Read{t.Zeros, []Expr{Axis{"m"}, k}}}}
 	}
 	return Binary{Mul, w, Cast{format.I32, act}}
+}
+
+// Level is the table of levels and what is looked up in it for element mk: the code,
+// above which with several books stands the index of the book. The table then has
+// 2^bits entries for each; those of codes that do not exist repeat the book's first.
+//
+//	codes[m, k]    codes[m, k] | books[m, k] << bits
+func (p Problem) Level(mk []Expr) (table []int, code Expr) {
+	w, t := p.Weight, p.Tensors()
+	if t.Books == nil {
+		return slices.Clone(w.Levels), Read{t.Codes, mk}
+	}
+	for book := range w.Books {
+		for c := range 1 << w.Bits {
+			if c >= w.Codes() {
+				c = 0
+			}
+			table = append(table, w.Level(byte(book), byte(c)))
+		}
+	}
+	book := Binary{Shl, Read{t.Books, mk}, Const{format.U8, int64(w.Bits)}}
+	return table, Binary{Or, Read{t.Codes, mk}, book}
 }
 
 // Scaled is what the sum of group g adds to the sum of all, from the group's Scale

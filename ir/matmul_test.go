@@ -21,6 +21,7 @@ var problems = []struct {
 	{"iq4_nl", 0}, {"w4-g16", 0}, {"w2-g48-f32", 0}, {"w3-g96", 32}, {"w1-g48", 16}, {"ternary-g96", 48},
 	{"w4-g16-z", 0}, {"w2-g48-z", 16}, {"w8-g96-f32-z", 96}, {"ternary-g48-z", 0},
 	{"w4-g32-m", 0}, {"w4-g32-f32-m", 16}, {"w4-g16-s64", 0}, {"w4-g32-s96-i8", 32}, {"w2-g16-s48-m", 0}, {"w3-g32-s64-i8-z", 16}, {"w4-g32-bf16", 0}, {"w4-row-bf16", 32}, {"w4-g16-bf16-m", 0},
+	{"cb2x4", 0}, {"cb4x16", 16}, {"cb2x16-g96-b16-z", 48}, {"cb4x16-g64-s128-m", 16}, {"cb2x4-tensor-b48", 0},
 }
 
 func (c product) check(t *testing.T, g *Graph) {
@@ -43,10 +44,7 @@ func (c product) check(t *testing.T, g *Graph) {
 
 // shapes are odd sizes; K is whole groups where there are groups.
 func shapes(rng *rand.Rand, p Problem) [][3]int {
-	unit := 1
-	if p.GroupK() > 0 {
-		unit = max(p.GroupK(), p.Weight.Unit())
-	}
+	unit := max(p.GroupK(), p.Weight.Unit())
 	return [][3]int{{1, 1, unit}, {3, 2, 2 * unit}, {1 + rng.Intn(5), 1 + rng.Intn(3), unit * (1 + rng.Intn(3*max(1, 32/unit)))}}
 }
 

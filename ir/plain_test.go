@@ -47,7 +47,7 @@ func randomProduct(rng *rand.Rand, p Problem, m, n, k int) product {
 		"ascale": NewArray(n, blocks(k, p.Act.Group)),
 	}}
 	for i := range c.in["codes"].V {
-		c.in["codes"].V[i] = int64(rng.Intn(len(w.Levels)))
+		c.in["codes"].V[i] = int64(rng.Intn(w.Codes()))
 	}
 	extreme := rng.Intn(4) == 0
 	for i := range c.in["act"].V {
@@ -71,6 +71,10 @@ func randomProduct(rng *rand.Rand, p Problem, m, n, k int) product {
 			f := float32(rng.NormFloat64())
 			switch x.Elem {
 			case format.U8:
+				if x.Limit > 0 {
+					a.V[i] = int64(rng.Intn(x.Limit))
+					continue
+				}
 				a.V[i] = int64(rng.Intn(256))
 			case format.I8:
 				a.V[i] = int64(rng.Intn(256) - 128)
@@ -108,7 +112,11 @@ func plainMatmul(c product) []uint32 {
 				}
 				sum, acts := 0, 0
 				for k := first; k < min(first+groupK, c.k); k++ {
-					level := w.Levels[c.in["codes"].V[m*c.k+k]] - int(shared["zeros"])
+					at := int(c.in["codes"].V[m*c.k+k])
+					if w.Books > 0 {
+						at += len(w.Levels) / w.Books * int(c.in["books"].V[(m*c.k+k)/w.BookGroup])
+					}
+					level := w.Levels[at] - int(shared["zeros"])
 					sum += level * int(c.in["act"].V[n*c.k+k])
 					acts += int(c.in["act"].V[n*c.k+k])
 				}

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func Decompose(w format.Weight, digits string, parts ...int) (Decomposition, err
 	case DigitLevels:
 		return ElementLUT(w, parts...)
 	case DigitCodes:
-		if err := w.Validate(); err != nil {
+		if err := cmp.Or(w.Validate(), oneBook(w)); err != nil {
 			return Decomposition{}, err
 		}
 		w.Levels = append(slices.Clone(w.Levels), make([]int, 1<<w.Bits-len(w.Levels))...)

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -227,7 +228,7 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	t := vir.Type{Elem: elem, Lanes: len(pos)}
 	n := period(pos, elem.Bytes())
 	if n == 0 {
-		return 0, refuse(b.Tensor.Name, "lanes read bytes that are neither consecutive nor repeated")
+		return v.loadSpread(b, pos, mem, t)
 	}
 	key := fmt.Sprint(mem, t, n)
 	if r, ok := v.loads[key]; ok {
@@ -249,6 +250,41 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 func (v *vectorizer) listed() bool {
 	return slices.ContainsFunc(v.serial, func(o *openLoop) bool { return o.node.List > 0 })
 }
+
+// loadSpread reads bytes of which each is that of several lanes, as a lookup in what
+// they all read: a row's byte for the elements of it that a lane sums.
+//
+//	pos 0 0 0 0 1 1 1 1 ... 15 15 15 15    ->    v0:u8x16 = load
+//	                                             v1:u8x64 = tile v0
+//	                                             v2:u8x64 = const: 0 0 0 0 1 1 1 1 ...
+//	                                             v3:u8x64 = lookup16 v2 v1
+func (v *vectorizer) loadSpread(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, t vir.Type) (vir.Reg, error) {
+	low, high := pos[0].Byte, pos[0].Byte
+	for _, p := range pos {
+		low, high = min(low, p.Byte), max(high, p.Byte)
+	}
+	n := high - low + 1
+	op := vir.Lookup(max(n, leastTable), false)
+	if t.Elem.Bytes() != 1 || bits.OnesCount(uint(n)) != 1 || op == vir.OpInvalid {
+		return 0, refuse(b.Tensor.Name, "lanes read bytes that are neither consecutive nor repeated")
+	}
+	key := fmt.Sprint("spread ", mem, pos)
+	if r, ok := v.loads[key]; ok {
+		return r, nil
+	}
+	index := make([]byte, len(pos))
+	for i, p := range pos {
+		index[i] = byte(p.Byte - low)
+	}
+	mem.Off += low - pos[0].Byte
+	table := v.loadPeriod(vir.Type{Elem: t.Elem, Lanes: max(t.Lanes, n, leastTable)}, n, mem)
+	r := v.op(t, op, 0, v.lanesConst(vir.Type{Elem: format.U8, Lanes: t.Lanes}, index), table)
+	v.loads[key] = r
+	return r, nil
+}
+
+// leastTable is the fewest entries of bytes that lookups have.
+const leastTable = 16
 
 // loadPeriod repeats n elements over all lanes of t.
 func (v *vectorizer) loadPeriod(t vir.Type, n int, mem vir.Mem) vir.Reg {
@@ -281,16 +317,17 @@ func (v *vectorizer) prefetch(op vir.Op, mem vir.Mem, bytes, ahead int) {
 	}
 }
 
-// decode reads codes: the bits of each lane's field, moved to bit s.
-func (v *vectorizer) decode(r ir.Read, s int) (vir.Reg, error) {
+// codeBits reads codes: the bits of each lane's field, moved to bit s. Bits that are
+// not in have are anything.
+func (v *vectorizer) codeBits(r ir.Read, s int) (x vir.Reg, have int64, err error) {
 	b := v.n.Buffers[r.T.Name]
 	pos, mem, err := v.access(b, r.Index)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for _, p := range pos {
 		if p.Field != pos[0].Field {
-			return 0, refuse(r.T.Name, "lanes hold different fields of a byte")
+			return 0, 0, refuse(r.T.Name, "lanes hold different fields of a byte")
 		}
 	}
 	stored := func(word int) (vir.Reg, error) {
@@ -300,9 +337,9 @@ func (v *vectorizer) decode(r ir.Read, s int) (vir.Reg, error) {
 	}
 	f := pos[0].Field
 	if b.Part.Codewords == nil {
-		return v.masked(v.gather(b.Part.Map[f], s, stored))
+		return v.gather(b.Part.Map[f], s, stored)
 	}
-	return v.masked(v.gather(b.Part.Unjoined()[f], s, func(word int) (vir.Reg, error) {
+	return v.gather(b.Part.Unjoined()[f], s, func(word int) (vir.Reg, error) {
 		key := fmt.Sprint("unjoined ", mem, v.width(), period(pos, 1), word)
 		if r, ok := v.loads[key]; ok {
 			return r, nil
@@ -310,14 +347,14 @@ func (v *vectorizer) decode(r ir.Read, s int) (vir.Reg, error) {
 		r, err := v.unjoin(b.Part, word, stored)
 		v.loads[key] = r
 		return r, err
-	}))
+	})
 }
 
 // gather collects bits from words, moved to bit s and up. Other bits, those not in
 // have, are anything.
-func (v *vectorizer) gather(bits []format.BitPos, s int, word func(int) (vir.Reg, error)) (sum vir.Reg, have int64, err error) {
+func (v *vectorizer) gather(places []format.BitPos, s int, word func(int) (vir.Reg, error)) (sum vir.Reg, have int64, err error) {
 	sum = vir.NoReg
-	for _, pc := range pieces(bits, s) {
+	for _, pc := range pieces(places, s) {
 		x, err := word(pc.word)
 		if err != nil {
 			return 0, 0, err

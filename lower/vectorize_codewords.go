@@ -1,6 +1,8 @@
 package lower
 
 import (
+	"slices"
+
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 )
@@ -23,18 +25,18 @@ func (v *vectorizer) unjoin(p *format.Part, word int, stored func(int) (vir.Reg,
 // lookBytes looks bytes x up in a table of at most 128 entries, a power of two.
 func (v *vectorizer) lookBytes(x vir.Reg, table []byte) vir.Reg {
 	n := max(len(table), 16)
-	return v.lookTable(x, vir.Lookup(n, false), n, table)
+	return v.lookTable(x, format.U8, vir.Lookup(n, false), n, table)
 }
 
-// lookTable applies a lookup of n entries to x in a table that is repeated.
-func (v *vectorizer) lookTable(x vir.Reg, op vir.Op, n int, table []byte) vir.Reg {
+// lookTable applies a lookup of n entries of type elem to x in a table that is repeated.
+func (v *vectorizer) lookTable(x vir.Reg, elem format.DType, op vir.Op, n int, table []byte) vir.Reg {
 	t := v.typeOf(x)
 	data := make([]byte, max(t.Lanes, n))
 	for i := range data {
 		data[i] = table[i%len(table)]
 	}
-	c := v.lanesConst(vir.Type{Elem: format.U8, Lanes: len(data)}, data)
-	return v.op(vir.Type{Elem: format.U8, Lanes: t.Lanes}, op, 0, x, c)
+	c := v.lanesConst(vir.Type{Elem: elem, Lanes: len(data)}, data)
+	return v.op(vir.Type{Elem: elem, Lanes: t.Lanes}, op, 0, x, c)
 }
 
 // halves is a table of 256 bytes by its halves.
@@ -45,8 +47,11 @@ type halves struct {
 }
 
 // halve looks for a relation of the halves of a table, of whose entries only the
-// used ones matter.
+// used ones matter; nil says that all do.
 func halve(table []byte, used []bool) halves {
+	if used == nil {
+		used = slices.Repeat([]bool{true}, len(table))
+	}
 	h := halves{low: make([]byte, 128)}
 	same, mirrored, known := true, true, false
 	for i := range h.low {
@@ -85,12 +90,12 @@ func halve(table []byte, used []bool) halves {
 //	v3:u8x64 = selmsb v0 v2 v1                                  unrelated
 func (v *vectorizer) lookHalves(x vir.Reg, h halves) vir.Reg {
 	t := v.typeOf(x)
-	low := v.lookTable(x, vir.OpLookup128Mod, 128, h.low)
+	low := v.lookTable(x, format.U8, vir.OpLookup128Mod, 128, h.low)
 	switch {
 	case h.mirror:
 		return v.op(t, vir.OpSubMSB, 0, x, v.splat(t, int64(h.sum)), low)
 	case h.high != nil:
-		return v.op(t, vir.OpSelMSB, 0, x, v.lookTable(x, vir.OpLookup128Mod, 128, h.high), low)
+		return v.op(t, vir.OpSelMSB, 0, x, v.lookTable(x, format.U8, vir.OpLookup128Mod, 128, h.high), low)
 	}
 	return low
 }

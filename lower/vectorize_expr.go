@@ -122,7 +122,7 @@ func (v *vectorizer) read(e ir.Read) (vir.Reg, error) {
 		return v.entry(e, b)
 	}
 	if b.Part != nil && b.Part.Fields != nil {
-		return v.decode(e, 0)
+		return v.masked(v.codeBits(e, 0))
 	}
 	pos, mem, err := v.access(b, e.Index)
 	if err != nil {
@@ -249,21 +249,23 @@ func (v *vectorizer) pair(e ir.Read) (t *temp, which int, err error) {
 }
 
 func (v *vectorizer) lookup(e ir.Lookup) (vir.Reg, error) {
-	op := vir.Lookup(len(e.Table), false)
-	if op == vir.OpInvalid || e.T.Bits() != 8 {
-		return 0, refuse(e.String(), "no lookup of %d entries of %v", len(e.Table), e.T)
+	op, n := vir.Lookup(len(e.Table), false), len(e.Table)
+	if op == vir.OpInvalid && n != 256 || e.T.Bits() != 8 {
+		return 0, refuse(e.String(), "no lookup of %d entries of %v", n, e.T)
 	}
 	idx, err := v.vec(e.X)
 	if err != nil {
 		return 0, err
 	}
-	n := max(v.width(), len(e.Table))
 	table := make([]byte, n)
-	for i := range table {
-		table[i] = byte(e.Table[i%len(e.Table)])
+	for i, x := range e.Table {
+		table[i] = byte(x)
 	}
-	t := v.lanesConst(vir.Type{Elem: e.T, Lanes: n}, table)
-	return v.op(vir.Type{Elem: e.T, Lanes: v.width()}, op, 0, idx, t), nil
+	t := vir.Type{Elem: e.T, Lanes: v.width()}
+	if op == vir.OpInvalid {
+		return v.cast(v.lookHalves(idx, halve(table, nil)), t), nil
+	}
+	return v.lookTable(idx, e.T, op, n, table), nil
 }
 
 func (v *vectorizer) unary(e ir.Unary) (vir.Reg, error) {
@@ -291,6 +293,9 @@ func (v *vectorizer) binary(e ir.Binary) (vir.Reg, error) {
 	} else if ok && e.Type() != format.F32 {
 		return v.byConstant(e, y)
 	}
+	if e.Op == ir.Or {
+		return v.masked(v.fields(e))
+	}
 	x, err := v.vec(e.X)
 	if err != nil {
 		return 0, err
@@ -306,10 +311,57 @@ func (v *vectorizer) binary(e ir.Binary) (vir.Reg, error) {
 	return v.op(v.laneType(e), op, 0, x, y), nil
 }
 
+// fields is a number whose bits outside have are anything: of codes as they are
+// stored, or of fields that an or puts together, each shifted by a constant.
+//
+//	codes | books << 4    ->    v2:u8x64 = bitsel 15 (codes) (v1 << 4)
+func (v *vectorizer) fields(e ir.Expr) (x vir.Reg, have int64, err error) {
+	by, shifted := 0, e
+	if b, ok := e.(ir.Binary); ok && b.Op == ir.Shl {
+		y, ok, err := v.number(b.Y)
+		if err != nil || !ok {
+			return 0, 0, refuse(e.String(), "shifts by data")
+		}
+		by, shifted = int(y), b.X
+	}
+	all := int64(1)<<e.Type().Bits() - 1
+	if r, ok := shifted.(ir.Read); ok && v.isCodes(r) {
+		return v.codeBits(r, by)
+	}
+	if b, ok := e.(ir.Binary); ok && b.Op == ir.Or {
+		return v.united(b)
+	}
+	if x, err = v.vec(shifted); err != nil || by == 0 {
+		return x, all, err
+	}
+	return v.shiftBits(x, -by), all &^ (1<<by - 1), nil
+}
+
+// united is two fields, of which the first has all its bits unless both have some.
+func (v *vectorizer) united(e ir.Binary) (vir.Reg, int64, error) {
+	x, haveX, err := v.fields(e.X)
+	if err != nil {
+		return 0, 0, err
+	}
+	y, haveY, err := v.fields(e.Y)
+	if err != nil {
+		return 0, 0, err
+	}
+	t := v.typeOf(x)
+	if haveX&haveY == 0 {
+		return v.op(t, vir.OpBitSel, 0, v.splat(t, haveX), x, y), haveX | haveY, nil
+	}
+	if x, err = v.masked(x, haveX, nil); err != nil {
+		return 0, 0, err
+	}
+	y, err = v.masked(y, haveY, err)
+	return v.op(t, vir.OpOr, 0, x, y), haveX | haveY, err
+}
+
 // byConstant is x op y for an integer y that is known.
 func (v *vectorizer) byConstant(e ir.Binary, y int64) (vir.Reg, error) {
 	if r, codes := e.X.(ir.Read); codes && e.Op == ir.Shl && v.isCodes(r) {
-		return v.decode(r, int(y))
+		return v.masked(v.codeBits(r, int(y)))
 	}
 	x, err := v.vec(e.X)
 	if err != nil {

@@ -23,10 +23,10 @@ type GemmArgs struct {
 	Count               int64
 }
 
-const numParts = 6
+const numParts = 7
 
 // PartNames are the parts that a packed matrix may have.
-var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, format.Mins, format.Supers, format.SuperMins}
+var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, format.Mins, format.Supers, format.SuperMins, format.Books}
 
 // PrepareArgs are the parameters of every activation kernel. X is one row of K
 // float32, padded with zeros to a multiple of the kernel's PadK. Act (int8),

@@ -92,8 +92,12 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 							code |= int(*at[byte](a.Weights[0], e/l.RecordK*l.RecordBytes+p.at+b.Word*codes.WordStride)>>b.Bit&1) << i
 						}
 						act := int32(*at[int8](a.Act, e/k.Chunk*k.Chunk*k.Cols+c*k.Chunk+e%k.Chunk))
-						if code < len(s.Weight.Levels) {
-							sum += int32(s.Weight.Levels[code]) * act
+						book := 0
+						if p := l.Part(format.Books); p != nil {
+							book = int(*at[byte](a.Weights[6], rel(p, r, e)))
+						}
+						if code < s.Weight.Codes() {
+							sum += int32(s.Weight.Level(byte(book), byte(code))) * act
 						}
 						actSum += act
 					}

@@ -139,6 +139,9 @@ type decoder struct {
 	per    int     // the most pieces that one has; others are padded
 	number []uint8 // [TileM][RecordK]: which code of its codeword; nil unless codes are joined
 	levels [][256]int8
+	join   int          // places of a codeword: each book has as many of levels
+	books  *format.Part // nil: one book
+	span   int          // elements of K that have one book
 }
 
 // piece is consecutive bits of a code in one byte.
@@ -169,17 +172,23 @@ func newDecoder(l *format.Layout, w format.Weight) *decoder {
 			of[j].at += at
 		}
 	}
-	d.levels = levelsOf(p, w)
+	for book := range w.NumBooks() {
+		d.levels = append(d.levels, levelsOf(p, w, byte(book))...)
+	}
+	d.join, d.books, d.span = len(d.levels)/w.NumBooks(), l.Part(format.Books), l.RecordK
+	if d.books != nil {
+		d.span = w.BookGroup
+	}
 	return d
 }
 
 // levelsOf is, for each place in a codeword (one if codes are not joined), the
 // level by what is stored.
-func levelsOf(p *format.Part, w format.Weight) [][256]int8 {
+func levelsOf(p *format.Part, w format.Weight, book byte) [][256]int8 {
 	if p.Codewords == nil {
 		levels := make([][256]int8, 1)
-		for c, v := range w.Levels {
-			levels[0][c] = int8(v)
+		for c := range w.Codes() {
+			levels[0][c] = int8(w.Level(book, byte(c)))
 		}
 		return levels
 	}
@@ -187,7 +196,7 @@ func levelsOf(p *format.Part, w format.Weight) [][256]int8 {
 	for i := range levels {
 		for _, word := range p.Codewords.Table {
 			code, _ := p.Codewords.Code(word, i)
-			levels[i][word] = int8(w.Levels[code])
+			levels[i][word] = int8(w.Level(book, code))
 		}
 	}
 	return levels
@@ -208,44 +217,46 @@ func piecesOf(bits []format.BitPos, stride int) []piece {
 
 // row decodes the first len(to) weights of a row.
 func (d *decoder) row(to []int8, w matrix, row int) {
-	size := d.l.RecordK * d.per
-	pieces := d.pieces[row%d.l.TileM*size:][:size]
-	record := w.data[row/d.l.TileM*w.tileBytes:]
-	for len(to) > 0 {
-		n := min(len(to), d.l.RecordK)
-		switch {
-		case d.number != nil:
-			d.joined(to[:n], pieces, d.number[row%d.l.TileM*d.l.RecordK:], record)
-		case d.per == 1:
-			d.whole(to[:n], pieces, record)
-		default:
-			d.split(to[:n], pieces, record)
+	first := row % d.l.TileM * d.l.RecordK
+	tile := w.data[row/d.l.TileM*w.tileBytes:]
+	for k := 0; k < len(to); {
+		in := k % d.l.RecordK
+		n := min(len(to)-k, d.l.RecordK-in, d.span-k%d.span)
+		d.some(to[k:k+n], first+in, tile[k/d.l.RecordK*d.l.RecordBytes:], d.book(tile, row, k))
+		k += n
+	}
+}
+
+// book is the levels of the book of element (row, k).
+func (d *decoder) book(tile []byte, row, k int) [][256]int8 {
+	if d.books == nil {
+		return d.levels
+	}
+	book := int(tile[d.l.Address(d.books, row%d.l.TileM, k, 0)])
+	return d.levels[book*d.join:][:d.join]
+}
+
+// some decodes weights of one book from the place first of a record on.
+func (d *decoder) some(to []int8, first int, record []byte, levels [][256]int8) {
+	pieces := d.pieces[first*d.per:][:len(to)*d.per]
+	switch {
+	case d.number != nil:
+		for i, number := range d.number[first:][:len(to)] {
+			to[i] = levels[number][gather(pieces[i*d.per:][:d.per], record)]
 		}
-		if to = to[n:]; len(to) > 0 {
-			record = record[d.l.RecordBytes:]
+	case d.per == 1:
+		whole(to, pieces, record, &levels[0])
+	default:
+		for i := range to {
+			to[i] = levels[0][gather(pieces[i*d.per:][:d.per], record)]
 		}
 	}
 }
 
 // whole decodes codes of one piece each.
-func (d *decoder) whole(to []int8, pieces []piece, record []byte) {
-	levels := &d.levels[0]
+func whole(to []int8, pieces []piece, record []byte, levels *[256]int8) {
 	for i, p := range pieces[:len(to)] {
 		to[i] = levels[record[p.at]>>(p.from&7)&p.mask]
-	}
-}
-
-// split decodes codes of several pieces.
-func (d *decoder) split(to []int8, pieces []piece, record []byte) {
-	for i := range to {
-		to[i] = d.levels[0][gather(pieces[i*d.per:][:d.per], record)]
-	}
-}
-
-// joined decodes codes that are in codewords.
-func (d *decoder) joined(to []int8, pieces []piece, number []uint8, record []byte) {
-	for i := range to {
-		to[i] = d.levels[number[i]][gather(pieces[i*d.per:][:d.per], record)]
 	}
 }
 

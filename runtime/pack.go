@@ -45,6 +45,9 @@ func weightHash(w format.Weight) uint64 {
 	if w.Super > 0 || w.Min {
 		fmt.Fprint(h, w.Super, w.Min)
 	}
+	if w.Books > 0 {
+		fmt.Fprint(h, " books ", w.Books, w.BookGroup)
+	}
 	return h.Sum64()
 }
 
@@ -230,7 +233,7 @@ func inParallel(n int, f func(i int) error) error {
 // same, or its groups have to be divided first.
 func (s *Spec) fits(from format.Weight) (same bool, err error) {
 	to, kinds := s.Weight, from.Shared()
-	fits := slices.Equal(to.Levels, from.Levels) && to.Bits == from.Bits && to.Per >= from.Per && len(to.Shared()) == len(kinds)
+	fits := slices.Equal(to.Levels, from.Levels) && to.Bits == from.Bits && to.Books == from.Books && to.Per >= from.Per && len(to.Shared()) == len(kinds)
 	same = to.Per == from.Per
 	for i, x := range to.Shared() {
 		fits = fits && x.Name == kinds[i].Name && (x.Span == kinds[i].Span || x.Span > 0 && kinds[i].Span%x.Span == 0)

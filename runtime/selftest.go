@@ -126,21 +126,33 @@ func (p *Product) testPack(src format.Source, m, k int, alloc func(int) []byte) 
 // last the smallest.
 func randomWeights(w format.Weight, m, k int, rng *rand.Rand) format.Source {
 	src := w.NewSource(make([]byte, m*k), m, k, func(x format.Shared, _ int) float32 {
+		if x.Limit > 0 {
+			return float32(rng.IntN(x.Limit))
+		}
 		if x.Elem.Bits() == 8 {
 			return x.Elem.Round(float32(rng.IntN(512) - 256))
 		}
 		return x.Elem.Round(float32(rng.NormFloat64()))
 	})
 	for i := range src.Codes {
-		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
+		src.Codes[i] = byte(rng.IntN(w.Codes()))
 	}
+	most, least := slices.Index(w.Levels, w.MaxLevel()), slices.Index(w.Levels, w.MinLevel())
 	for i := range k {
-		src.Codes[i] = byte(slices.Index(w.Levels, w.MaxLevel()))
+		setLevel(w, src, 0, i, k, most)
 		if m > 1 {
-			src.Codes[(m-1)*k+i] = byte(slices.Index(w.Levels, w.MinLevel()))
+			setLevel(w, src, m-1, i, k, least)
 		}
 	}
 	return src
+}
+
+// setLevel gives weight (row, col) of k columns the level of that number of all books.
+func setLevel(w format.Weight, src format.Source, row, col, k, level int) {
+	src.Codes[row*k+col] = byte(level % w.Codes())
+	if w.Books > 0 {
+		src.Books[(row*k+col)/w.BookGroup] = byte(level / w.Codes())
+	}
 }
 
 // testActivations are matrices of activations: random ones with an outlier, all
@@ -192,7 +204,7 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 				w := src.Scaling(s.Weight, row, g, k)
 				sum, all := int64(0), int64(0)
 				for e := g; e < g+group; e++ {
-					sum += int64(s.Weight.Levels[src.Codes[row*k+e]]-int(w.Zero)) * q[e]
+					sum += int64(src.Level(s.Weight, row, e, k)-int(w.Zero)) * q[e]
 					all += q[e]
 				}
 				term := float32(float32(sum) * float32(w.Scale*scales[g]))

@@ -84,18 +84,15 @@ func (x Decompose) dot(s *State) error {
 	if x.Value == "affine" && !affine {
 		return illegal(x, x.Value, "the levels are not evenly spaced; use lookup")
 	}
-	if x.Value == "lookup" && len(w.Levels) > 64 {
-		return illegal(x, x.Value, "%d levels do not fit a table of 64", len(w.Levels))
-	}
 	t, mk, nk := s.Problem.Tensors(), s.element("m"), s.element("n")
 	st := s.product(1)
 	st.values["a"] = ir.Read{T: t.Act, Index: nk}
-	raw := ir.Read{T: t.Codes, Index: mk}
+	levels, code := s.Problem.Level(mk)
 	if x.Value == "affine" {
 		st.values["w"] = ir.Binary{Op: ir.Add, Y: ir.Const{T: format.I8, V: int64(base)},
-			X: ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I8, X: raw}, Y: ir.Const{T: format.I8, V: int64(step)}}}
+			X: ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I8, X: code}, Y: ir.Const{T: format.I8, V: int64(step)}}}
 	} else {
-		st.values["w"] = lookup(w.Levels, format.I8, raw)
+		st.values["w"] = lookup(levels, format.I8, code)
 	}
 	st.body = product(value("w", format.I8), value("a", format.I8))
 	s.stages = []*stage{st}
@@ -136,7 +133,7 @@ func product(w, a ir.Expr) ir.Expr {
 	return ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I32, X: w}, Y: ir.Cast{T: format.I32, X: a}}
 }
 
-// lookup pads the table to a size that lookups have: 16, 32 or 64.
+// lookup pads the table to a size that lookups have: 16, 32 ... 256.
 func lookup(levels []int, t format.DType, code ir.Expr) ir.Expr {
 	n := 16
 	for n < len(levels) {

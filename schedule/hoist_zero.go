@@ -71,17 +71,16 @@ func (s *State) bias() int {
 // unsign makes the weight value unsigned and returns level = base + step*value.
 func (s *State) unsign(st *stage) (base, step int) {
 	w := s.Problem.Weight
-	raw := codesOf(st.values["w"])
 	if _, table := st.values["w"].(ir.Lookup); !table {
 		base, step, _ = w.Affine()
-		st.values["w"] = raw
+		st.values["w"] = codesOf(st.values["w"])
 	} else {
-		base, step = slices.Min(w.Levels), 1
-		up := make([]int, len(w.Levels))
-		for i, v := range w.Levels {
-			up[i] = v - base
+		levels, code := s.Problem.Level(s.element("m"))
+		base, step = w.MinLevel(), 1
+		for i := range levels {
+			levels[i] -= base
 		}
-		st.values["w"] = lookup(up, format.U8, raw)
+		st.values["w"] = lookup(levels, format.U8, code)
 	}
 	st.body = product(value("w", format.U8), value("a", format.I8))
 	return base, step

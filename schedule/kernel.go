@@ -23,7 +23,7 @@ type Kernel struct {
 }
 
 // matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
-var matmulParams = []string{"out", "codes", "scales", "zeros", "mins", "supers", "supermins", "act", "sums", "ascale"}
+var matmulParams = []string{"out", "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale"}
 
 // Unfinished reports a trace that leaves something open.
 type Unfinished struct{ Thing, Remedy string }

@@ -14,8 +14,8 @@ import (
 // over K (a record), then constant loops; Fields are the loops inside one byte
 // (or, if codes do not fill bytes, one cell of several words), outermost first.
 // The word "words" in Order says where the words of a cell go. What the weights
-// of a group or a super-block share (scales, zero points, minimums) follows the
-// codes of their record, scales of whole rows lead their tile.
+// of a group or a super-block share (scales, zero points, minimums, indices of
+// codebooks) follows the codes of their record, scales of whole rows lead their tile.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -95,7 +95,7 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 	case x.Map == "signs" && x.Mirror == 0:
 		return nil, 0, nil, fmt.Errorf("the map signs is for codewords that have one: mirror some of their codes")
 	}
-	c, bits, err := format.JoinCodes(len(w.Levels), x.Join, x.Mirror)
+	c, bits, err := format.JoinCodes(w.Codes(), x.Join, x.Mirror)
 	if err != nil {
 		return nil, 0, nil, err
 	}
@@ -379,7 +379,7 @@ func (p *packing) shared(lay *format.Layout) error {
 		if err != nil {
 			return err
 		}
-		part := format.Part{Name: x.Name, Elem: x.Elem, Base: lay.RecordBytes}
+		part := format.Part{Name: x.Name, Elem: x.Elem, Base: lay.HeaderBytes + lay.RecordBytes}
 		if x.Span > 0 {
 			lay.RecordBytes += p.s.place(&part, loops, x.Elem.Bytes())
 		} else { // record parts follow the header

@@ -71,7 +71,7 @@ func (s *State) valueRange() (lo, hi int) {
 	if _, table := s.main().values["w"].(ir.Lookup); table {
 		return 0, hi - lo
 	}
-	return 0, len(w.Levels) - 1
+	return 0, w.Codes() - 1
 }
 
 // summed gives, by name, the trip counts of the loops whose products one element

@@ -167,8 +167,8 @@ func tightest(p ir.Problem) (out []coding) {
 	for _, x := range codings(p.Weight) {
 		c := Choice{}
 		x.use(&c)
-		rate, inByte := float64(x.bits)/float64(x.join), 8/bits.Len(uint(len(p.Weight.Levels)-1))
-		if rate > least || p.GroupK()%(4*c.cellFields(p.Weight)) != 0 || x.mirror%inByte != 0 && x.mirror != x.join {
+		rate, inByte := float64(x.bits)/float64(x.join), 8/bits.Len(uint(p.Weight.Codes()-1))
+		if rate > least || p.SpanK()%(4*c.cellFields(p.Weight)) != 0 || x.mirror%inByte != 0 && x.mirror != x.join {
 			continue
 		}
 		if rate < least {
@@ -277,25 +277,18 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 		x.use(&c)
 	}
 	fields := c.cellFields(w)
-	if p.GroupK() == 0 {
-		c.Cells = 1
-		for c.Cells < 4 && 2*c.Cells*4*fields <= recordK {
-			c.Cells *= 2
-		}
+	for p.GroupK() == 0 && c.Cells < 4 && 2*c.Cells*4*fields <= recordK {
+		c.Cells *= 2
 	}
-	if g := p.GroupK(); g > 0 && c.Join == 0 {
-		for c.RowFields < fields && g%(4*fields/c.RowFields) != 0 {
-			c.RowFields *= 2
-		}
-	}
+	c.Align(p)
 	if g := p.GroupK(); g > 0 && w.Unit()/g > mostGroups {
 		c.AtGroup, c.Super = true, w.Super > 0
 	}
-	if g := p.GroupK(); g > recordK { // a loop over pieces of the group
+	if max(p.GroupK(), w.BookGroup) > recordK { // a loop over pieces of the group
 		c.Serial = true
-		for c.Flush *= 2; c.Flush <= 8 && g%(4*fields/c.RowFields*c.Flush) == 0 && 4*fields/c.RowFields*c.Flush <= recordK; c.Flush *= 2 {
+		for c.Flush < 8 && 2*c.Flush*c.cellK(w) <= recordK && c.fitsSpans(p, 2*c.Flush) {
+			c.Flush *= 2
 		}
-		c.Flush /= 2
 	}
 	return c
 }

@@ -64,7 +64,7 @@ func CellFields(w format.Weight) int {
 // codings lists the ways to join codes of w in codewords that take fewer bits.
 func codings(w format.Weight) (out []coding) {
 	for join := 2; ; join++ {
-		_, plain, err := format.JoinCodes(len(w.Levels), join, 0)
+		_, plain, err := format.JoinCodes(w.Codes(), join, 0)
 		if err != nil {
 			return out
 		}
@@ -72,7 +72,7 @@ func codings(w format.Weight) (out []coding) {
 			continue
 		}
 		for mirror := range join + 1 {
-			if _, bits, err := format.JoinCodes(len(w.Levels), join, mirror); err == nil && bits == plain {
+			if _, bits, err := format.JoinCodes(w.Codes(), join, mirror); err == nil && bits == plain {
 				out = append(out, coding{join, mirror, bits})
 			}
 		}
@@ -91,7 +91,7 @@ func (c *Choice) cellFields(w format.Weight) int {
 	if c.Join == 0 {
 		return CellFields(w)
 	}
-	_, bits, err := format.JoinCodes(len(w.Levels), c.Join, c.Mirror)
+	_, bits, err := format.JoinCodes(w.Codes(), c.Join, c.Mirror)
 	n := 1
 	for err == nil && (n*bits+1)%8 > 1 {
 		n++
@@ -187,15 +187,9 @@ func (b *builder) rows() {
 // super-block, and the cells are those of a group: see groups.
 func (b *builder) along() {
 	c := b.c
-	f := b.keyFields()
-	x := 1
-	if c.AlongK {
-		x = c.Lanes
-	}
-	cell := 4 * f * x
-	b.cellLoops(cell)
+	b.cellLoops(c.cellK(b.p.Weight))
 	b.bind("u", "unrolled")
-	b.split("ku", 4*x, "f", "kx")
+	b.split("ku", c.along(), "f", "kx")
 	b.bind("f", "unrolled")
 	b.split("kx", 4, "x", "j")
 	if c.AlongK {
@@ -212,54 +206,57 @@ func (b *builder) along() {
 	b.add(schedule.Tensorize{Loop: "j", To: "dot4"})
 }
 
-// groups: records gt, and in each the groups gi of g elements; if both weights in
-// a super-block and activations in a group of weights are in groups, gb counts
-// those of weights, around gi.
+// groups: records gt, and in each the groups gi of g elements; what shares a scale or a
+// book in a record and is more than g elements is counted by a loop of its own around
+// gi, gb and gc.
 func (b *builder) groups(g int) {
 	w := b.p.Weight
-	all, inner := max(w.Unit()/g, 1), w.Group/g
-	if w.Super <= w.Group || inner <= 1 {
-		b.split("g", all, "gt", "gi")
-		b.loops = append(b.loops, "gt", "gi")
-		if !b.c.AtGroup {
-			b.bind("gi", "unrolled")
+	inner := max(w.Unit(), g)
+	b.split("g", inner/g, "gt", "gi")
+	b.loops = append(b.loops, "gt")
+	for i, span := range []int{w.Group, w.BookGroup} {
+		if span <= g || span >= inner {
+			continue
 		}
-		return
+		name := []string{"gb", "gc"}[i]
+		b.split("gi", span/g, name, "gi")
+		b.loops = append(b.loops, name)
+		inner = span
+		if !b.c.AtGroup {
+			b.bind(name, "unrolled")
+		}
 	}
-	b.split("g", all, "gt", "gu")
-	b.split("gu", inner, "gb", "gi")
-	b.loops = append(b.loops, "gt", "gb", "gi")
-	if !b.c.AtGroup {
-		b.bind("gb", "unrolled")
-	}
-	if !b.c.AtGroup || inner <= mostGroups {
+	b.loops = append(b.loops, "gi")
+	if !b.c.AtGroup || len(b.loops) > 2 && inner/g <= mostGroups {
 		b.bind("gi", "unrolled")
 	}
 }
 
 // cellLoops: the loops down to one cell, ku; a record kt or a group is ks times the
-// cells u of a sum.
+// cells u of a sum. Around ks, kb counts what has one book.
 func (b *builder) cellLoops(cell int) {
-	c := b.c
-	if g := b.p.GroupK(); g > 0 {
-		b.groups(g)
-		b.split("k", cell*max(c.Flush, 1), "ks", "kk")
-		b.loops = append(b.loops, "ks")
+	c, k, all := b.c, "k", b.p.GroupK()
+	if all > 0 {
+		b.groups(all)
 	} else {
-		b.split("k", cell*c.Cells, "kt", "kc")
-		b.split("kc", cell*max(c.Flush, 1), "ks", "kk")
-		b.loops = append(b.loops, "kt", "ks")
+		k, all = "kc", cell*c.Cells
+		b.split("k", all, "kt", k)
+		b.loops = append(b.loops, "kt")
 	}
+	if span := b.p.Weight.BookGroup; span > 0 && span < all {
+		b.split(k, span, "kb", "kd")
+		b.loops = append(b.loops, "kb")
+		if k = "kd"; !c.Serial {
+			b.bind("kb", "unrolled")
+		}
+	}
+	b.split(k, cell*max(c.Flush, 1), "ks", "kk")
+	b.loops = append(b.loops, "ks")
 	b.split("kk", cell, "u", "ku")
 	b.loops = append(b.loops, "u")
 	if !c.Serial {
 		b.bind("ks", "unrolled")
 	}
-}
-
-// keyFields is the number of fields of a cell along K.
-func (b *builder) keyFields() int {
-	return max(b.c.cellFields(b.p.Weight)/b.c.RowFields, 1)
 }
 
 // dots are the innermost lanes.
@@ -428,30 +425,55 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 	}
 	c.Flush = pick(rng, 1, 1, 2, 4)
 	c.Cells = c.Flush * pick(rng, 1, 1, 2, 4)
-	g := p.GroupK()
+	g := p.SpanK()
 	if g == 0 {
 		return
 	}
-	lanes := 1
-	if c.AlongK {
-		lanes = c.Lanes
+	if g%(4*c.Lanes) != 0 {
+		c.AlongK = false
 	}
-	if c.Join > 0 && g%(4*lanes*fields) != 0 { // groups are not whole cells
+	if c.Join > 0 && g%(c.along()*fields) != 0 { // groups are not whole cells
 		c.Map, c.Join, c.Mirror = "dense", 0, 0
-		fields = CellFields(p.Weight)
-	}
-	for c.RowFields < fields && g%(4*lanes*fields/c.RowFields) != 0 {
-		c.RowFields *= 2
-	}
-	for c.Flush > 1 && g%(4*lanes*fields/c.RowFields*c.Flush) != 0 {
-		c.Flush /= 2
 	}
 	for c.Chunk > 0 && g%c.Chunk != 0 {
 		c.Chunk /= 2
 	}
-	if g%(4*lanes) != 0 {
-		c.AlongK = false
+	c.Align(p)
+	for c.Flush > 1 && !c.fitsSpans(p, c.Flush) {
+		c.Flush /= 2
 	}
+}
+
+// along is how many elements of K a field of c is.
+func (c *Choice) along() int {
+	if c.AlongK {
+		return 4 * c.Lanes
+	}
+	return 4
+}
+
+// cellK is how many elements of K a cell of c has.
+func (c *Choice) cellK(w format.Weight) int {
+	return c.along() * max(c.cellFields(w)/c.RowFields, 1)
+}
+
+// Align makes cells so small, and records so large, that what shares a scale or a book
+// is whole cells of whole records.
+func (c *Choice) Align(p ir.Problem) {
+	span, w := p.SpanK(), p.Weight
+	for c.Join == 0 && span > 0 && c.RowFields < c.cellFields(w) && span%c.cellK(w) != 0 {
+		c.RowFields *= 2
+	}
+	for record := c.cellK(w) * c.Cells; w.BookGroup > 0 && c.Cells*c.cellK(w)%w.BookGroup != 0; {
+		c.Cells += record / c.cellK(w)
+	}
+}
+
+// fitsSpans says that n cells of c divide a group, and what has one book.
+func (c *Choice) fitsSpans(p ir.Problem, n int) bool {
+	n *= c.cellK(p.Weight)
+	g, b := p.GroupK(), p.Weight.BookGroup
+	return (g == 0 || g%n == 0) && (b == 0 || b%n == 0)
 }
 
 // values chooses among the ways to decode that w has.
@@ -460,7 +482,7 @@ func (c *Choice) values(rng *rand.Rand, w format.Weight) {
 	switch {
 	case !ok:
 		c.Value = "lookup"
-	case len(w.Levels) > 64:
+	case w.Codes() > 64:
 		c.Value = "affine"
 	}
 	if c.Hoist == "none" && (w.Zero || c.Dot == 2) || c.Hoist == "init" && c.Value == "affine" && step != 1 {

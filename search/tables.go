@@ -35,7 +35,7 @@ func (c *TableChoice) fields(w format.Weight) int {
 		word = 8
 	}
 	if c.Digits == ir.DigitLevels {
-		_, bits, err := format.JoinCodes(len(w.Levels), c.Parts[0], c.mirrored(c.Parts[0]))
+		_, bits, err := format.JoinCodes(w.Codes(), c.Parts[0], c.mirrored(c.Parts[0]))
 		f := 1
 		for err == nil && ((len(c.Parts)*bits*f+1)%word > 1 || c.Signs && len(c.Parts)*f%8 != 0) { // a bit may be left over
 			f++
@@ -168,7 +168,7 @@ func (c *TableChoice) parts(w format.Weight) (out [][]int) {
 	switch {
 	case digits == ir.DigitLevels:
 		for g := 2; ; g++ {
-			if _, _, err := format.JoinCodes(len(w.Levels), g, c.mirrored(g)); err != nil {
+			if _, _, err := format.JoinCodes(w.Codes(), g, c.mirrored(g)); err != nil {
 				return out
 			}
 			out = append(out, []int{g}, []int{g, g, g})
@@ -198,7 +198,7 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 		t.Digits = ir.DigitCodes
 	}
 	t.Mirror = p.Weight.Symmetric() && rng.Intn(2) == 0
-	if n := len(p.Weight.Levels); n <= 16 && (n&(n-1) != 0 || t.Mirror) && rng.Intn(2) == 0 {
+	if n := p.Weight.Codes(); n <= 16 && (n&(n-1) != 0 || t.Mirror) && rng.Intn(2) == 0 {
 		t.Digits = ir.DigitLevels
 	}
 	switch {

@@ -29,7 +29,8 @@ var update = flag.Bool("update", false, "rewrite coverage.json")
 const manifest = "coverage.json"
 
 // variants are formats besides the built-in ones: what a name can add to a format.
-var variants = []string{"w2-tensor-f16", "w2-g32", "w3-g48-f32-m", "w4-g128-bf16", "w4-g32-z", "w4-g32-i8-s256-m", "ternary-g160-f16"}
+var variants = []string{"w2-tensor-f16", "w2-g32", "w3-g48-f32-m", "w4-g128-bf16", "w4-g32-z", "w4-g32-i8-s256-m", "ternary-g160-f16",
+	"cb2x4-g96-b16-z", "cb4x16-g32", "cb2x16-g64-s256-m"}
 
 // tabled are the variants that are computed by tables too.
 var tabled = []string{"w2-g32", "w3-g48-f32-m", "w4-g32-z"}
@@ -103,7 +104,7 @@ func codeParts(w format.Weight, bytes bool) (out [][]int) {
 // Those of tables of 16 bits fill words of 16 bits but for one.
 func levelParts(w format.Weight, bytes bool) (out [][]int) {
 	for g := 2; g < 8; g++ {
-		_, bits, err := format.JoinCodes(len(w.Levels), g, 0)
+		_, bits, err := format.JoinCodes(w.Codes(), g, 0)
 		switch {
 		case err != nil || bits > g*w.Bits || bits == g*w.Bits && !hasUnused(w):
 		case bytes || bits == 8:
@@ -223,7 +224,7 @@ func (c cell) applies() bool {
 		return true
 	}
 	d, err := ir.Decompose(w, c.digits, c.parts...)
-	if err != nil || len(w.Levels) > 16 || w.Per == format.PerGroup && w.Group%d.Digits() != 0 {
+	if err != nil || w.Codes() > 16 || w.Per == format.PerGroup && w.Group%d.Digits() != 0 {
 		return false
 	}
 	tables := ir.Tables{Decomposition: d, Elem: format.I16, Low: c.low, Mirror: c.mirror}
@@ -256,11 +257,8 @@ func (c *cell) choices() (out []search.Choice) {
 
 // dots are the ways of the family of dot products.
 func (c *cell) dots(x search.Choice) []search.Choice {
-	w, fields := c.p.Weight, search.CellFields(c.p.Weight)
-	for g := c.p.GroupK(); g > 0 && x.RowFields < fields && g%(4*fields/x.RowFields) != 0; {
-		x.RowFields *= 2
-	}
-	if _, _, affine := w.Affine(); !affine {
+	x.Align(c.p)
+	if _, _, affine := c.p.Weight.Affine(); !affine {
 		x.Value = "lookup"
 	}
 	none := x
@@ -293,8 +291,8 @@ type coverCase struct {
 func coverCases(p ir.Problem) (out [][]coverCase) {
 	rng := rand.New(rand.NewSource(1))
 	k := 163
-	if w := p.Weight; w.Per == format.PerGroup {
-		k = w.Unit() * 3
+	if unit := p.Weight.Unit(); unit > 1 {
+		k = unit * 3
 	}
 	const m = 37
 	for _, u := range uses {

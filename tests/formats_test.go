@@ -96,8 +96,27 @@ func ownFormat(rng *rand.Rand, i int) ir.Problem {
 	} else {
 		p.Act.Group = pick(0, 0, 16, 48, 128)
 	}
+	if w.Bits <= 4 && rng.Intn(3) == 0 {
+		addBooks(rng, &w, p.Act.Group)
+	}
 	p.Weight = w
 	return p
+}
+
+// addBooks makes the levels of w the first of several books, each of random levels.
+func addBooks(rng *rand.Rand, w *format.Weight, actGroup int) {
+	codes := len(w.Levels)
+	w.Books = 2 + rng.Intn(format.MaxBooks-1)
+	for len(w.Levels) < w.Books*codes {
+		w.Levels = append(w.Levels, rng.Intn(256)-128)
+	}
+	for {
+		w.BookGroup = 16 * (1 + rng.Intn(16))
+		alike := actGroup == 0 || actGroup%w.BookGroup == 0 || w.BookGroup%actGroup == 0
+		if w.Group%w.BookGroup == 0 && alike {
+			return
+		}
+	}
 }
 
 // runDefault runs the default schedules of p on one packed buffer's layout.

@@ -241,8 +241,8 @@ func checkDequantized(t *testing.T, p *tmacc.Product, packed []byte, ref []float
 		t.Fatal(err)
 	}
 	w := p.Weight()
-	for i, code := range src.Codes {
-		got := w.Value(code, src.Scaling(w, i/k, i%k, k))
+	for i := range src.Codes {
+		got := src.Value(w, i/k, i%k, k)
 		if math.Float32bits(got) != math.Float32bits(ref[i]) {
 			t.Fatalf("%d by %d: row %d column %d is %v (%08x), ggml has %v (%08x)", m, k, i/k, i%k,
 				got, math.Float32bits(got), ref[i], math.Float32bits(ref[i]))

@@ -96,6 +96,9 @@ func levels(w format.Weight) string {
 	if _, _, ok := w.Affine(); ok && len(w.Levels) > 4 {
 		return fmt.Sprintf("%d to %d", w.MinLevel(), w.MaxLevel())
 	}
+	if w.Books > 0 {
+		return fmt.Sprintf("%d books of %d, %d to %d", w.Books, w.Codes(), w.MinLevel(), w.MaxLevel())
+	}
 	return strings.Trim(fmt.Sprint(w.Levels), "[]")
 }
 

@@ -60,6 +60,8 @@ func (w Weight) floats() error {
 		return errorf(thing, "zero points need sums of quantized activations; these are f32")
 	case w.Min:
 		return errorf(thing, "minimums need sums of quantized activations; these are f32")
+	case w.Books > 0:
+		return errorf(thing, "several books need dot products, and products with f32 activations are by tables: quantize the activations")
 	}
 	return nil
 }
@@ -72,6 +74,8 @@ func (a Act) Fits(w Weight) error {
 		return errorf(group, "want 0 (one scale per row) or a multiple of 16 up to %d", MaxGroup)
 	case g > 0 && w.Per == PerGroup && w.Group%g != 0:
 		return errorf(group, "does not divide the weight group %d", w.Group)
+	case g > 0 && w.Books > 0 && g%w.BookGroup != 0 && w.BookGroup%g != 0:
+		return errorf(group, "neither divides the book group %d nor is a multiple of it", w.BookGroup)
 	case !a.Floats():
 		return nil
 	case g > 0:

@@ -50,7 +50,7 @@ const (
 // Weight is a weight format: one row of data. Everything else about it is
 // derived. The value of a weight is
 //
-//	scale * (Levels[code] - zero) - min
+//	scale * (level - zero) - min        level = Levels[code], of several books Levels[book*Codes() + code]
 //
 // with zero absent (0) unless Zero is set and min absent unless Min is. With two
 // levels (Super), scale and min are products themselves, of a number of the group
@@ -60,10 +60,14 @@ const (
 //	min   = f32(super-min) * f32(sub-min)     likewise
 //
 // Note the sign of a minimum: a format that adds m has min = -m.
+//
+// With several books, every BookGroup consecutive weights of a row have an index that
+// says in which book their levels are ("Highly Optimized Kernels and Fine-Grained
+// Codebooks for LLM Inference on Arm CPUs", section 5).
 type Weight struct {
 	Name   string  `json:"name"`
 	Bits   int     `json:"bits"`            // stored bits per code, 1..8
-	Levels []int   `json:"levels"`          // value of each code, -128..127; codes >= len(Levels) are forbidden
+	Levels []int   `json:"levels"`          // value of each code, -128..127, book after book; codes >= Codes() are forbidden
 	Bound  float64 `json:"nominal"`         // nominal bits per weight: what the best packing of the papers stores (1.6 for ternary)
 	Per    Per     `json:"per"`             // which weights share a scale
 	Scale  DType   `json:"scale"`           // F32, F16 or BF16; with Super I8 or U8
@@ -71,4 +75,7 @@ type Weight struct {
 	Super  int     `json:"super,omitempty"` // weights per f16 super-scale along K, a multiple of Group; 0: none
 	Zero   bool    `json:"zero,omitempty"`  // an int8 zero point per scale
 	Min    bool    `json:"min,omitempty"`   // a minimum per scale, of the same type; with Super an f16 super-minimum too
+
+	Books     int `json:"books,omitempty"`      // codebooks of equally many levels, 2..16; 0: one
+	BookGroup int `json:"book_group,omitempty"` // with Books: weights per index along K, a multiple of 16 that divides Group
 }

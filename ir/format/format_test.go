@@ -62,7 +62,7 @@ func TestLookupRefusals(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                         `format: weight "": unknown format ""; there are ` + strings.Join(Names(), " "),
 		"w9":                       `unknown format "w9"`,
-		"w4-":                      `unknown piece ""; there are tensor, row, gN (one scale per N weights), sN (of two levels, one per N), f16, bf16, f32, i8, u8, z (zero points) and m (minimums)`,
+		"w4-":                      `unknown piece ""; there are tensor, row, gN (one scale per N weights), sN (of two levels, one per N), bN (an index of its codebook per N), f16, bf16, f32, i8, u8, z (zero points) and m (minimums)`,
 		"w4-g":                     `unknown piece "g"`,
 		"w4-g032":                  `unknown piece "g032"`,
 		"w4-g-32":                  `unknown piece "g"`,

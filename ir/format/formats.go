@@ -45,6 +45,11 @@ var rows = []Weight{
 	{Name: "iq2", Bits: 3, Levels: []int{-43, -25, -8, 8, 25, 43}, Bound: 2, Per: PerGroup, Scale: F32, Group: 32},
 	{Name: "iq3_xxs", Bits: 4, Levels: iq3xxs, Bound: 2.875, Per: PerGroup, Scale: F32, Group: 32},
 	{Name: "iq3_s", Bits: 4, Levels: []int{-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15}, Bound: 3.25, Per: PerGroup, Scale: U8, Group: 32, Super: 256},
+	// Several codebooks: examples from evenly spaced levels to ones that crowd around
+	// zero, as a matrix whose groups differ in shape has them.
+	{Name: "cb2x4", Bits: 2, Levels: books(4, 4), Bound: 2, Per: PerRow, Scale: F32, Books: 4, BookGroup: 32},
+	{Name: "cb2x16", Bits: 2, Levels: books(16, 4), Bound: 2, Per: PerRow, Scale: F32, Books: 16, BookGroup: 32},
+	{Name: "cb4x16", Bits: 4, Levels: books(16, 16), Bound: 4, Per: PerRow, Scale: F32, Books: 16, BookGroup: 32},
 }
 
 // iq4nl is the codebook of ggml's IQ4_NL (kvalues_iq4nl, ggml-common.h).
@@ -55,6 +60,19 @@ var iq3xxs = []int{-62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44,
 
 // fp4 is twice the numbers of E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
 var fp4 = []int{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+
+// books are n books of so many levels from -120 to 120, one after the other. With u
+// from -1 to 1, those of book b are 120 times (1-t)*u + t*u^3 with t = b/n.
+func books(n, levels int) (all []int) {
+	for b := range n {
+		d := levels - 1
+		for c := range levels {
+			u := 2*c - d // of d
+			all = append(all, 120*u*((n-b)*d*d+b*u*u)/(n*d*d*d))
+		}
+	}
+	return all
+}
 
 func upFrom(base, n int) []int {
 	levels := make([]int, n)
@@ -96,6 +114,7 @@ func row(name string) (Weight, bool) {
 //	w4-g32-m        with a minimum per scale, of its type
 //	w4-g32-s256     one u8 scale per 32, times one f16 per 256; with m, minimums likewise
 //	w4-g32-s256-i8  the same with i8
+//	cb4x16-g32-b16  with an index of its codebook per 16 weights
 //
 // The name of the result is the canonical one: w4-g32-f16 is w4-g32.
 func Lookup(name string) (Weight, error) {
@@ -104,7 +123,7 @@ func Lookup(name string) (Weight, error) {
 	if !ok {
 		return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown format %q; there are %s", pieces[0], strings.Join(Names(), " "))
 	}
-	var per, super, scale, zero, least bool // which kinds of piece have been seen
+	var per, super, scale, zero, least, book bool // which kinds of piece have been seen
 	for _, p := range pieces[1:] {
 		seen := &per
 		switch {
@@ -122,8 +141,10 @@ func Lookup(name string) (Weight, error) {
 			w.Per, w.Group = PerGroup, number(p, "g")
 		case number(p, "s") > 0:
 			seen, w.Super = &super, number(p, "s")
+		case number(p, "b") > 0:
+			seen, w.BookGroup = &book, number(p, "b")
 		default:
-			return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown piece %q; there are tensor, row, gN (one scale per N weights), sN (of two levels, one per N), f16, bf16, f32, i8, u8, z (zero points) and m (minimums)", p)
+			return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown piece %q; there are tensor, row, gN (one scale per N weights), sN (of two levels, one per N), bN (an index of its codebook per N), f16, bf16, f32, i8, u8, z (zero points) and m (minimums)", p)
 		}
 		if *seen {
 			return Weight{}, errorf(fmt.Sprintf("weight %q", name), "piece %q repeats or contradicts an earlier one", p)
@@ -182,7 +203,7 @@ func (w Weight) usualScale() DType {
 func (w Weight) String() string {
 	name, _, _ := strings.Cut(w.Name, "-")
 	base, ok := row(name)
-	if !ok || base.Bits != w.Bits || !slices.Equal(base.Levels, w.Levels) || base.Min && !w.Min {
+	if !ok || !w.derives(base) {
 		return w.Name
 	}
 	same := w.Per == base.Per && w.Group == base.Group && w.Super == base.Super
@@ -201,6 +222,9 @@ func (w Weight) String() string {
 		if w.Super > 0 {
 			name += "-s" + strconv.Itoa(w.Super)
 		}
+	}
+	if w.BookGroup != base.BookGroup {
+		name += "-b" + strconv.Itoa(w.BookGroup)
 	}
 	if w.Scale != plain {
 		name += "-" + w.Scale.String()

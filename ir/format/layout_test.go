@@ -117,7 +117,7 @@ func randomSource(w Weight, m, k int, rng *rand.Rand) Source {
 		return x.Elem.Round(HalfToFloat32(uint16(rng.Intn(0x7c00)) | uint16(rng.Intn(2))<<15))
 	})
 	for i := range src.Codes {
-		src.Codes[i] = byte(rng.Intn(len(w.Levels)))
+		src.Codes[i] = byte(rng.Intn(w.Codes()))
 	}
 	return src
 }

@@ -18,22 +18,8 @@ type Source struct {
 
 	Supers    []float32 // m*k/Super super-scales if the format has two levels, else none
 	SuperMins []float32 // as many as Supers if it has minimums too, else none
-}
 
-// shared is the numbers of one kind, by the name of its part. Zero points are not
-// among them.
-func (s *Source) shared(name string) *[]float32 {
-	switch name {
-	case Scales:
-		return &s.Scales
-	case Mins:
-		return &s.Mins
-	case Supers:
-		return &s.Supers
-	case SuperMins:
-		return &s.SuperMins
-	}
-	panic("BUG: format: no numbers called " + name)
+	Books []byte // m*k/BookGroup indices if the format has several books, else none
 }
 
 // Check reports what makes s unfit to be an m by k matrix of format w: a size,
@@ -43,9 +29,9 @@ func (s Source) Check(w Weight, m, k int) error {
 	if err := s.CheckSizes(w, m, k); err != nil {
 		return err
 	}
-	if len(w.Levels) < 256 {
+	if n := w.Codes(); n < 256 {
 		for i, c := range s.Codes {
-			if int(c) >= len(w.Levels) {
+			if int(c) >= n {
 				return forbidden(w, i/k, i%k, c)
 			}
 		}
@@ -67,14 +53,13 @@ func (s *Source) CheckSizes(w Weight, m, k int) error {
 	if len(s.Codes) != m*k {
 		return errorf("argument codes", "has %d elements; a %d by %d matrix has %d", len(s.Codes), m, k, m*k)
 	}
-	have := map[string]int{Scales: len(s.Scales), Zeros: len(s.Zeros), Mins: len(s.Mins), Supers: len(s.Supers), SuperMins: len(s.SuperMins)}
 	want := map[string]int{}
 	for _, x := range w.Shared() {
 		want[x.Name] = w.Count(x, m, k)
 	}
-	for _, name := range []string{Scales, Zeros, Mins, Supers, SuperMins} {
-		if have[name] != want[name] {
-			return errorf("argument "+name, "has %d elements; a %d by %d matrix of %s has %d", have[name], m, k, w, want[name])
+	for _, name := range kinds {
+		if have := s.numbers(name).count(); have != want[name] {
+			return errorf("argument "+name, "has %d elements; a %d by %d matrix of %s has %d", have, m, k, w, want[name])
 		}
 	}
 	return nil
@@ -93,11 +78,11 @@ func checkShape(w Weight, m, k int) error {
 
 // checkExact: every x is finite and as elem the same number.
 func (s *Source) checkExact(w Weight, x Shared, elem DType, k int) error {
-	if x.Name == Zeros {
-		return nil
-	}
-	for i, v := range *s.shared(x.Name) {
-		switch {
+	of := s.numbers(x.Name)
+	for i := range of.count() {
+		switch v := of.at(i); {
+		case x.Limit > 0 && int(v) >= x.Limit:
+			return errorf(x.place(w.Per, i, k), "%s %v; there are %d books", x.noun, v, x.Limit)
 		case math.IsNaN(float64(v)) || math.IsInf(float64(v), 0):
 			return errorf(x.place(w.Per, i, k), "%s %v is not finite", x.noun, v)
 		case elem.holds(v):
@@ -113,7 +98,7 @@ func (s *Source) checkExact(w Weight, x Shared, elem DType, k int) error {
 // place names number i of a matrix of k columns: "row 3, block 2".
 func (s Shared) place(per Per, i, k int) string {
 	switch {
-	case per == PerTensor:
+	case s.perTensor(per):
 		return "tensor"
 	case s.Span == 0:
 		return fmt.Sprintf("row %d", i)
@@ -123,7 +108,7 @@ func (s Shared) place(per Per, i, k int) string {
 }
 
 func forbidden(w Weight, row, col int, code byte) error {
-	return errorf(fmt.Sprintf("row %d, column %d", row, col), "code %d is forbidden; weight %s has codes 0 to %d", code, w, len(w.Levels)-1)
+	return errorf(fmt.Sprintf("row %d, column %d", row, col), "code %d is forbidden; weight %s has codes 0 to %d", code, w, w.Codes()-1)
 }
 
 // Pack lays an m by k matrix out as l says, PackedBytes(m, k) bytes. Rows and
@@ -174,14 +159,9 @@ func Unpack(w Weight, l *Layout, m, k int, packed []byte) (Source, error) {
 		return Source{}, err
 	}
 	for _, x := range p.shared {
-		if x.of.Name == Zeros {
-			src.Zeros = make([]int8, w.Count(x.of, m, k))
-			p.elements(x, func(at, i int) { src.Zeros[i] = int8(packed[at]) })
-			continue
-		}
-		to := make([]float32, w.Count(x.of, m, k))
-		p.elements(x, func(at, i int) { to[i] = x.elem.Get(packed[at:]) })
-		*src.shared(x.of.Name) = to
+		to := src.numbers(x.of.Name)
+		to.resize(w.Count(x.of, m, k))
+		p.elements(x, func(at, i int) { to.set(i, x.elem.Get(packed[at:])) })
 	}
 	if err := src.Check(w, m, k); err != nil {
 		return Source{}, err

@@ -172,12 +172,8 @@ func (p *Packer) putBytes(to, tile []byte) {
 // putShared stores what weights share.
 func (p *packer) putShared(packed []byte, src *Source) {
 	for _, x := range p.shared {
-		if x.of.Name == Zeros {
-			p.elements(x, func(at, i int) { packed[at] = byte(src.Zeros[i]) })
-			continue
-		}
-		from := *src.shared(x.of.Name)
-		p.elements(x, func(at, i int) { x.elem.Put(packed[at:], from[i]) })
+		from := src.numbers(x.of.Name)
+		p.elements(x, func(at, i int) { x.elem.Put(packed[at:], from.at(i)) })
 	}
 }
 
@@ -186,12 +182,7 @@ func (p *packer) putShared(packed []byte, src *Source) {
 func (s *Source) Rows(w Weight, lo, hi, k int) Source {
 	rows := Source{Codes: s.Codes[lo*k : hi*k]}
 	for _, x := range w.Shared() {
-		from, n := w.Index(x, lo, 0, k), w.Count(x, hi-lo, k)
-		if x.Name == Zeros {
-			rows.Zeros = s.Zeros[from:][:n]
-			continue
-		}
-		*rows.shared(x.Name) = (*s.shared(x.Name))[from:][:n]
+		rows.numbers(x.Name).share(s.numbers(x.Name), w.Index(x, lo, 0, k), w.Count(x, hi-lo, k))
 	}
 	return rows
 }

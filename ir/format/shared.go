@@ -8,10 +8,11 @@ import (
 // Shared is one kind of number that weights share, and a part of their packed
 // matrix: the tensor's name, its type, and how many weights of a row share one.
 type Shared struct {
-	Name string
-	Elem DType
-	Span int // elements of K, 0: all
-	noun string
+	Name  string
+	Elem  DType
+	Span  int // elements of K, 0: all
+	Limit int // of an index, how many values it has; else 0
+	noun  string
 }
 
 // The names of the parts of a packed weight matrix: its codes and what its weights share.
@@ -22,43 +23,51 @@ const (
 	Supers    = "supers"
 	Mins      = "mins"
 	SuperMins = "supermins"
+	Books     = "books" // indices
 )
 
 // Shared lists what weights of format w share, scales first.
 func (w Weight) Shared() []Shared {
-	list := []Shared{{Scales, w.Scale, w.Group, "scale"}}
+	list := []Shared{{Scales, w.Scale, w.Group, 0, "scale"}}
 	if w.Zero {
-		list = append(list, Shared{Zeros, I8, w.Group, "zero point"})
+		list = append(list, Shared{Zeros, I8, w.Group, 0, "zero point"})
 	}
 	if w.Min {
-		list = append(list, Shared{Mins, w.Scale, w.Group, "minimum"})
+		list = append(list, Shared{Mins, w.Scale, w.Group, 0, "minimum"})
 	}
 	if w.Super > 0 {
-		list = append(list, Shared{Supers, F16, w.Super, "super-scale"})
+		list = append(list, Shared{Supers, F16, w.Super, 0, "super-scale"})
 	}
 	if w.Super > 0 && w.Min {
-		list = append(list, Shared{SuperMins, F16, w.Super, "super-minimum"})
+		list = append(list, Shared{SuperMins, F16, w.Super, 0, "super-minimum"})
+	}
+	if w.Books > 0 {
+		list = append(list, Shared{Books, U8, w.BookGroup, w.Books, "book index"})
 	}
 	return list
 }
 
-// Unit is what the columns of a matrix are a multiple of: a super-block, a group or 1.
-func (w Weight) Unit() int { return max(w.Super, w.Group, 1) }
+// Unit is what the columns of a matrix are a multiple of: a super-block, a group,
+// what has one book or 1.
+func (w Weight) Unit() int { return max(w.Super, w.Group, w.BookGroup, 1) }
 
 // perRow is the number of s that a row of k weights has of its own.
 func (s Shared) perRow(per Per, k int) int {
 	switch {
+	case s.Span > 0:
+		return k / s.Span
 	case per == PerTensor:
 		return 0
-	case s.Span == 0:
-		return 1
 	}
-	return k / s.Span
+	return 1
 }
+
+// perTensor says that all weights share one s.
+func (s Shared) perTensor(per Per) bool { return s.Span == 0 && per == PerTensor }
 
 // Count is the number of s in an m by k matrix of w.
 func (w Weight) Count(s Shared, m, k int) int {
-	if w.Per == PerTensor {
+	if s.perTensor(w.Per) {
 		return 1
 	}
 	return m * s.perRow(w.Per, k)
@@ -118,34 +127,69 @@ func (s *Source) Scaling(w Weight, row, col, k int) Scaling {
 func (w Weight) NewSource(codes []byte, m, k int, number func(x Shared, i int) float32) Source {
 	s := Source{Codes: codes}
 	for _, x := range w.Shared() {
-		for i := range w.Count(x, m, k) {
-			v := number(x, i)
-			if x.Name == Zeros {
-				s.Zeros = append(s.Zeros, int8(v))
-				continue
-			}
-			to := s.shared(x.Name)
-			*to = append(*to, v)
+		n := w.Count(x, m, k)
+		of := s.numbers(x.Name)
+		of.resize(n)
+		for i := range n {
+			of.set(i, number(x, i))
 		}
 	}
 	return s
 }
 
-// Number is number i of those of kind x.
-func (s *Source) Number(x Shared, i int) float32 {
-	if x.Name == Zeros {
-		return float32(s.Zeros[i])
-	}
-	return (*s.shared(x.Name))[i]
+// numbers is one kind of number in a Source, whatever they are kept as.
+type numbers interface {
+	count() int
+	at(i int) float32
+	set(i int, v float32)
+	resize(n int)               // n numbers, all 0
+	share(of numbers, i, n int) // n numbers of another source, from number i
 }
+
+// list is numbers in a slice of the source.
+type list[T float32 | int8 | uint8] struct{ of *[]T }
+
+func (l list[T]) count() int           { return len(*l.of) }
+func (l list[T]) at(i int) float32     { return float32((*l.of)[i]) }
+func (l list[T]) set(i int, v float32) { (*l.of)[i] = T(v) }
+func (l list[T]) resize(n int)         { *l.of = make([]T, n) }
+
+func (l list[T]) share(of numbers, i, n int) { *l.of = (*of.(list[T]).of)[i:][:n] }
+
+// kinds are the names of all numbers that a Source may hold.
+var kinds = []string{Scales, Zeros, Mins, Supers, SuperMins, Books}
+
+// numbers is those of one kind, by the name of its part.
+func (s *Source) numbers(name string) numbers {
+	switch name {
+	case Scales:
+		return list[float32]{&s.Scales}
+	case Zeros:
+		return list[int8]{&s.Zeros}
+	case Mins:
+		return list[float32]{&s.Mins}
+	case Supers:
+		return list[float32]{&s.Supers}
+	case SuperMins:
+		return list[float32]{&s.SuperMins}
+	case Books:
+		return list[uint8]{&s.Books}
+	}
+	panic("BUG: format: no numbers called " + name)
+}
+
+// Number is number i of those of kind x.
+func (s *Source) Number(x Shared, i int) float32 { return s.numbers(x.Name).at(i) }
 
 // Equal reports whether s and o hold the same bits.
 func (s Source) Equal(o Source) bool {
-	same := slices.Equal(s.Codes, o.Codes) && slices.Equal(s.Zeros, o.Zeros)
-	for _, name := range []string{Scales, Mins, Supers, SuperMins} {
-		same = same && slices.EqualFunc(*s.shared(name), *o.shared(name), func(x, y float32) bool {
-			return math.Float32bits(x) == math.Float32bits(y)
-		})
+	same := slices.Equal(s.Codes, o.Codes)
+	for _, name := range kinds {
+		a, b := s.numbers(name), o.numbers(name)
+		same = same && a.count() == b.count()
+		for i := 0; same && i < a.count(); i++ {
+			same = math.Float32bits(a.at(i)) == math.Float32bits(b.at(i))
+		}
 	}
 	return same
 }
@@ -153,10 +197,19 @@ func (s Source) Equal(o Source) bool {
 // Row is row r of a matrix of format w with k columns, for Dequantize.
 func (s *Source) Row(w Weight, r, k int) Source { return s.Rows(w, r, r+1, k) }
 
-// Value is x.Scale*(Levels[code]-x.Zero) - x.Min, each rounded once. The code
-// must be allowed.
-func (w Weight) Value(code byte, x Scaling) float32 {
-	v := float32(x.Scale * float32(w.Levels[code]-int(x.Zero))) // the conversions forbid fusing
+// Level is what the code of weight (row, col) means, of format w in a matrix with k columns.
+func (s *Source) Level(w Weight, row, col, k int) int {
+	book := byte(0)
+	if w.Books > 0 {
+		book = s.Books[row*(k/w.BookGroup)+col/w.BookGroup]
+	}
+	return w.Level(book, s.Codes[row*k+col])
+}
+
+// Value is weight (row, col): scale*(level-zero) - min, each rounded once.
+func (s *Source) Value(w Weight, row, col, k int) float32 {
+	x := s.Scaling(w, row, col, k)
+	v := float32(x.Scale * float32(s.Level(w, row, col, k)-int(x.Zero))) // the conversions forbid fusing
 	return float32(v - x.Min)
 }
 
@@ -165,8 +218,8 @@ func (w Weight) Dequantize(dst []float32, row Source) error {
 	if err := row.Check(w, 1, len(dst)); err != nil {
 		return err
 	}
-	for i, c := range row.Codes {
-		dst[i] = w.Value(c, row.Scaling(w, 0, i, len(dst)))
+	for i := range dst {
+		dst[i] = row.Value(w, 0, i, len(dst))
 	}
 	return nil
 }

@@ -212,8 +212,8 @@ func (l *Layout) Fits(w Weight) error {
 	switch {
 	case codes == nil || codes.Elem != Invalid || codes.Header:
 		return errorf("layout", "has no part %q with a bit map in its records", Codes)
-	case codes.Codewords != nil && codes.Codewords.Levels != len(w.Levels):
-		return errorf(partName(codes), "joins codes of %d levels; weight %s has %d", codes.Codewords.Levels, w, len(w.Levels))
+	case codes.Codewords != nil && codes.Codewords.Levels != w.Codes():
+		return errorf(partName(codes), "joins codes of %d levels; weight %s has %d", codes.Codewords.Levels, w, w.Codes())
 	case codes.Codewords == nil && len(codes.Map[0]) != w.Bits:
 		return errorf(partName(codes), "has %d bits per code; weight %s has %d", len(codes.Map[0]), w, w.Bits)
 	}
@@ -229,7 +229,7 @@ func (l *Layout) Fits(w Weight) error {
 // else of that kind.
 func (l *Layout) fitsShared(w Weight) error {
 	shared := w.Shared()
-	for _, name := range []string{Zeros, Mins, Supers, SuperMins} {
+	for _, name := range kinds[1:] {
 		has := slices.ContainsFunc(shared, func(x Shared) bool { return x.Name == name })
 		if has != (l.Part(name) != nil) {
 			return errorf("layout", "part %q and weight %s: one is there without the other", name, w)
@@ -287,7 +287,7 @@ func (l *Layout) slots(w Weight, x Shared, p *Part) []slot {
 		for k := range columns {
 			s := slot{row: row, k: k, offset: p.Offset(row, k), index: row}
 			switch {
-			case w.Per == PerTensor:
+			case x.perTensor(w.Per):
 				s.index = 0
 			case x.Span > 0:
 				s.index = row*l.RecordK + k/x.Span

@@ -12,6 +12,9 @@ import (
 // MaxGroup is the largest Weight.Group.
 const MaxGroup = 1 << 16
 
+// MaxBooks is the largest Weight.Books.
+const MaxBooks = 16
+
 // Validate reports what is wrong with w, or nil.
 func (w Weight) Validate() error {
 	thing := fmt.Sprintf("weight %q", w.Name)
@@ -23,8 +26,14 @@ func (w Weight) Validate() error {
 		return bad("its name must be letters, digits, '_', '-' and '.', at most 64 of them")
 	case w.Bits < 1 || w.Bits > 8:
 		return bad("bits is %d; it must be 1 to 8", w.Bits)
-	case len(w.Levels) < 2 || len(w.Levels) > 1<<w.Bits:
-		return bad("has %d levels; %d bits hold 2 to %d", len(w.Levels), w.Bits, 1<<w.Bits)
+	case w.Books < 0 || w.Books == 1 || w.Books > MaxBooks:
+		return bad("books is %d; it must be 2 to %d, or be left out if there is one", w.Books, MaxBooks)
+	case w.Books > 0 && w.Bits > 4:
+		return bad("bits is %d; with several books it must be 1 to 4", w.Bits)
+	case len(w.Levels)%w.NumBooks() != 0:
+		return bad("has %d levels, which are not %d books of equally many", len(w.Levels), w.Books)
+	case w.Codes() < 2 || w.Codes() > 1<<w.Bits:
+		return bad("has %d levels; %d bits hold 2 to %d", w.Codes(), w.Bits, 1<<w.Bits)
 	case math.IsNaN(w.Bound) || w.Bound < 0 || w.Bound > float64(w.Bits):
 		return bad("nominal is %v; it must be above 0 and at most bits (%d), or absent", w.Bound, w.Bits)
 	case w.Per > PerGroup:
@@ -47,10 +56,16 @@ func (w Weight) Validate() error {
 		return bad("super is %d, but the scale is per %s; set per to group or leave super out", w.Super, w.Per)
 	case w.Super < 0 || w.Super > MaxGroup || w.Super != 0 && w.Super%w.Group != 0:
 		return bad("super is %d; it must be a multiple of the group, up to %d", w.Super, MaxGroup)
+	case w.Books == 0 && w.BookGroup != 0:
+		return bad("book_group is %d, but there is one book; set books or leave book_group out", w.BookGroup)
+	case w.Books > 0 && (w.BookGroup < 16 || w.BookGroup > MaxGroup || w.BookGroup%16 != 0):
+		return bad("book_group is %d; it must be a multiple of 16, 16 to %d", w.BookGroup, MaxGroup)
+	case w.Books > 0 && w.Group%w.BookGroup != 0:
+		return bad("book_group is %d; it must divide the group of %d: an index may be repeated", w.BookGroup, w.Group)
 	}
-	for c, v := range w.Levels {
+	for i, v := range w.Levels {
 		if v < -128 || v > 127 {
-			return bad("level of code %d is %d; it must be -128 to 127", c, v)
+			return bad("level of code %d%s is %d; it must be -128 to 127", i%w.Codes(), w.inBook(i/w.Codes()), v)
 		}
 	}
 	return w.validName()
@@ -64,7 +79,7 @@ func (w Weight) validName() error {
 	if !ok {
 		return nil
 	}
-	if named.Bits != w.Bits || !slices.Equal(named.Levels, w.Levels) || named.Min && !w.Min {
+	if !w.derives(named) {
 		return errorf(fmt.Sprintf("weight %q", w.Name), "%s is a built-in format with other levels or a minimum; choose another name", base)
 	}
 	if canonical := w.String(); canonical != w.Name {
@@ -117,9 +132,9 @@ func strict(data []byte, to any) error {
 }
 
 // Affine reports the base and the step, at least 1, for which Levels[c] ==
-// base + step*c for every code c.
+// base + step*c for every code c. Several books are not affine.
 func (w Weight) Affine() (base, step int, ok bool) {
-	if len(w.Levels) < 2 || w.Levels[1] <= w.Levels[0] {
+	if w.Books > 0 || len(w.Levels) < 2 || w.Levels[1] <= w.Levels[0] {
 		return 0, 0, false
 	}
 	base, step = w.Levels[0], w.Levels[1]-w.Levels[0]
@@ -131,8 +146,11 @@ func (w Weight) Affine() (base, step int, ok bool) {
 	return base, step, true
 }
 
-// Symmetric says that code c and the last one minus c have opposite levels.
+// Symmetric says that code c and the last one minus c have opposite levels, in the only book.
 func (w Weight) Symmetric() bool {
+	if w.Books > 0 {
+		return false
+	}
 	for c, v := range w.Levels {
 		if v != -w.Levels[len(w.Levels)-1-c] {
 			return false
@@ -140,6 +158,28 @@ func (w Weight) Symmetric() bool {
 	}
 	return true
 }
+
+// derives says whether a built-in format has the codes of w and what they mean.
+func (w Weight) derives(named Weight) bool {
+	return named.Bits == w.Bits && named.Books == w.Books && slices.Equal(named.Levels, w.Levels) && (w.Min || !named.Min)
+}
+
+// inBook is " of book 3", "" if there is one only.
+func (w Weight) inBook(book int) string {
+	if w.Books == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of book %d", book)
+}
+
+// NumBooks is the number of codebooks, at least 1.
+func (w Weight) NumBooks() int { return max(w.Books, 1) }
+
+// Codes is the number of codes that are allowed: the levels of a book.
+func (w Weight) Codes() int { return len(w.Levels) / w.NumBooks() }
+
+// Level is what a code means in a book.
+func (w Weight) Level(book, code byte) int { return w.Levels[int(book)*w.Codes()+int(code)] }
 
 // MinLevel is the smallest level.
 func (w Weight) MinLevel() int { return slices.Min(w.Levels) }

@@ -36,7 +36,7 @@ func NewReference(w format.Weight, src format.Source, x []float32, m, k, n int, 
 	weights := make([]float64, k)
 	for r := range m {
 		for c := range weights {
-			weights[c] = float64(w.Value(src.Codes[r*k+c], src.Scaling(w, r, c, k)))
+			weights[c] = float64(src.Value(w, r, c, k))
 		}
 		for i := range min(perRow, n) {
 			j := (r*perRow + i) % n

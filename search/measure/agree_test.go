@@ -33,7 +33,7 @@ func TestAgree(t *testing.T) {
 		for i := range out {
 			sum := 0.0
 			for c := range k {
-				sum += float64(w.Value(src.Codes[i%m*k+c], src.Scaling(w, i%m, c, k))) * q[i/m*k+c]
+				sum += float64(src.Value(w, i%m, c, k)) * q[i/m*k+c]
 			}
 			out[i] = float32(sum)
 		}

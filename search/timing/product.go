@@ -22,13 +22,16 @@ func PackRandom(p *runtime.Product, m, k int, rng *rand.Rand) ([]byte, error) {
 	}
 	w := p.Weight()
 	src := w.NewSource(make([]byte, m*k), m, k, func(x format.Shared, _ int) float32 {
+		if x.Limit > 0 {
+			return float32(rng.IntN(x.Limit))
+		}
 		if x.Elem.Bits() == 8 {
 			return 1
 		}
 		return 1 / 64.
 	})
 	for i := range src.Codes {
-		src.Codes[i] = byte(rng.IntN(len(w.Levels)))
+		src.Codes[i] = byte(rng.IntN(w.Codes()))
 	}
 	packed := make([]byte, size)
 	return packed, p.Pack(packed, src, m, k)

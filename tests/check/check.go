@@ -43,13 +43,16 @@ func New(rng *rand.Rand, p ir.Problem, m, n, k int, kind Kind) *Case {
 	c := &Case{Problem: p, M: m, N: n, K: k}
 	w := p.Weight
 	c.Source = w.NewSource(make([]byte, m*k), m, k, func(x format.Shared, _ int) float32 {
+		if x.Limit > 0 {
+			return float32(rng.Intn(x.Limit))
+		}
 		if x.Elem.Bits() == 8 {
 			return x.Elem.Round(float32(rng.Intn(512) - 256))
 		}
 		return x.Elem.Round(float32(rng.NormFloat64()))
 	})
 	for i := range c.Source.Codes {
-		c.Source.Codes[i] = byte(rng.Intn(len(w.Levels)))
+		c.Source.Codes[i] = byte(rng.Intn(w.Codes()))
 	}
 	if p.Act.Floats() {
 		c.floats(rng, kind)
@@ -102,7 +105,10 @@ func (c *Case) shape(rng *rand.Rand, kind Kind) {
 	}
 	if kind == Extreme {
 		for i := range c.Source.Codes {
-			c.Source.Codes[i] = byte(top)
+			c.Source.Codes[i] = byte(top % w.Codes())
+		}
+		for i := range c.Source.Books {
+			c.Source.Books[i] = byte(top / w.Codes())
 		}
 	}
 }
@@ -142,7 +148,7 @@ func (c *Case) naiveInt(n, m int) float32 {
 		sum, acts := 0, 0
 		x := c.Source.Scaling(w, m, k0, c.K)
 		for k := k0; k < min(k0+g, c.K); k++ {
-			sum += (w.Levels[c.Source.Codes[m*c.K+k]] - int(x.Zero)) * int(c.Act[n][k])
+			sum += (c.level(m, k) - int(x.Zero)) * int(c.Act[n][k])
 			acts += int(c.Act[n][k])
 		}
 		if sum != int(int32(sum)) {
@@ -156,6 +162,15 @@ func (c *Case) naiveInt(n, m int) float32 {
 		acc = float32(acc + term)
 	}
 	return acc
+}
+
+// level is what the code of weight (m, k) means.
+func (c *Case) level(m, k int) int {
+	w, at := c.Problem.Weight, int(c.Source.Codes[m*c.K+k])
+	if w.Books > 0 {
+		at += int(c.Source.Books[(m*c.K+k)/w.BookGroup]) * len(w.Levels) / w.Books
+	}
+	return w.Levels[at]
 }
 
 func (c *Case) actScale(n, k int) float32 {

@@ -71,7 +71,7 @@ func (c *Case) near(out []float32) error {
 			sum, size := 0.0, 0.0
 			for k := range c.K {
 				scale := float64(c.Source.Scaling(w, m, k/c.group()*c.group(), c.K).Scale)
-				term := scale * float64(w.Levels[c.Source.Codes[m*c.K+k]]) * float64(c.X[n][k])
+				term := scale * float64(c.level(m, k)) * float64(c.X[n][k])
 				sum, size = sum+term, size+math.Abs(term)
 			}
 			got := float64(out[n*c.M+m])

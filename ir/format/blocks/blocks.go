@@ -180,9 +180,9 @@ func (r *reader) codes() error {
 	block := make([]byte, elements)
 	for i := range len(r.data) / r.Bytes {
 		decode(block, r.data[i*r.Bytes:][:r.Bytes])
-		if len(r.w.Levels) < 1<<r.w.Bits {
-			if j := slices.IndexFunc(block, func(c byte) bool { return int(c) >= len(r.w.Levels) }); j >= 0 {
-				return errorf(r.name(i), "element %d has code %d, which %s forbids; codes are 0 to %d", j, block[j], r.Type, len(r.w.Levels)-1)
+		if r.w.Codes() < 1<<r.w.Bits {
+			if j := slices.IndexFunc(block, func(c byte) bool { return int(c) >= r.w.Codes() }); j >= 0 {
+				return errorf(r.name(i), "element %d has code %d, which %s forbids; codes are 0 to %d", j, block[j], r.Type, r.w.Codes()-1)
 			}
 		}
 		perRow := r.k / r.Values

@@ -74,7 +74,7 @@ func TestDequantize(t *testing.T) {
 			}
 			for i, v := range row {
 				want := binary.LittleEndian.Uint32(x.ref[4*(r*x.k+i):])
-				one := w.Value(src.Codes[r*x.k+i], src.Scaling(w, r, i, x.k))
+				one := src.Value(w, r, i, x.k)
 				if math.Float32bits(v) != want || math.Float32bits(one) != want {
 					t.Fatalf("%s: row %d, column %d is %v, by ggml %v", x.name, r, i, v, math.Float32frombits(want))
 				}

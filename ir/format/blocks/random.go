@@ -43,14 +43,14 @@ func Random(rng *rand.Rand, typeName string, m, k int) ([]byte, error) {
 
 // allow replaces the forbidden codes of a block.
 func (b Block) allow(rng *rand.Rand, w format.Weight, block []byte) {
-	if b.Grid != nil || b.Trits != nil || len(w.Levels) == 1<<w.Bits {
+	if b.Grid != nil || b.Trits != nil || w.Codes() == 1<<w.Bits {
 		return // what a block can hold is allowed
 	}
 	n := b.Values * max(b.Rows, 1)
 	at := b.Codes.places(n)
 	for i := range n {
-		if int(at.get(block, i)^uint32(b.Flip)) >= len(w.Levels) {
-			at.set(block, i, uint32(rng.IntN(len(w.Levels)))^uint32(b.Flip))
+		if int(at.get(block, i)^uint32(b.Flip)) >= w.Codes() {
+			at.set(block, i, uint32(rng.IntN(w.Codes()))^uint32(b.Flip))
 		}
 	}
 }
