@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"encoding/binary"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 )
@@ -504,13 +505,78 @@ func (x *expansion) reduce() []*vir.Instr {
 		op = vir.OpMaxS
 	}
 	t := x.typeOf(r)
-	if t.Lanes == 1 {
+	if t.Lanes == x.dst.Lanes {
 		return x.end(vir.OpBitcast, r)
 	}
-	h := halved(t)
-	lo, hi := x.Imm(vir.OpHalf, h, 0, r), x.Imm(vir.OpHalf, h, 1, r)
-	if h.Lanes == 1 {
+	if x.dst.Lanes > 1 {
+		return x.reduceGroups(op, r)
+	}
+	lo, hi := x.halves(r)
+	if t.Lanes == 2 {
 		return x.end(op, lo, hi)
 	}
-	return x.end(x.in.Op, x.Op(op, h, lo, hi))
+	return x.end(x.in.Op, x.Op(op, halved(t), lo, hi))
+}
+
+func (x *expansion) halves(r vir.Reg) (lo, hi vir.Reg) {
+	h := halved(x.typeOf(r))
+	return x.Imm(vir.OpHalf, h, 0, r), x.Imm(vir.OpHalf, h, 1, r)
+}
+
+// reduceGroups: groups of lanes. What is longer than a register is halved; of two
+// registers, each group's neighbours are gathered, if there is a lookup for that, so
+// that one operation combines them for all groups:
+//
+//	                                      even = lookuppair 0 2 4 6 v0 v1
+//	v2:i32x4 = redadd (v0 and v1: i32x4)  odd  = lookuppair 1 3 5 7 v0 v1
+//	                                 ->   v2   = add even odd
+func (x *expansion) reduceGroups(op vir.Op, r vir.Reg) []*vir.Instr {
+	t := x.typeOf(r)
+	n := t.Lanes / x.dst.Lanes
+	if n*t.Elem.Bits() > x.t.m.VecBits {
+		return x.end(x.in.Op, x.combineHalves(op, r, x.dst.Lanes))
+	}
+	if sum, ok := x.combinePairs(op, r); ok {
+		return x.end(x.in.Op, sum)
+	}
+	lo, hi := x.halves(r)
+	h := halved(x.dst)
+	return x.end(vir.OpJoin, x.Op(x.in.Op, h, lo), x.Op(x.in.Op, h, hi))
+}
+
+// combineHalves combines the halves of each group of r.
+func (x *expansion) combineHalves(op vir.Op, r vir.Reg, groups int) vir.Reg {
+	lo, hi := x.halves(r)
+	h := x.typeOf(lo)
+	if groups == 1 {
+		return x.Op(op, h, lo, hi)
+	}
+	return x.Op(vir.OpJoin, h, x.combineHalves(op, lo, groups/2), x.combineHalves(op, hi, groups/2))
+}
+
+// combinePairs combines neighbouring lanes of r.
+func (x *expansion) combinePairs(op vir.Op, r vir.Reg) (vir.Reg, bool) {
+	h := halved(x.typeOf(r))
+	index := vir.Type{Elem: format.U32, Lanes: h.Lanes}
+	if h.Bits() <= x.t.m.VecBits && !x.t.has(vir.OpLookupPair, h, index, h, h) {
+		return 0, false
+	}
+	lo, hi := x.halves(r)
+	if h.Bits() > x.t.m.VecBits {
+		a, ok := x.combinePairs(op, lo)
+		if !ok {
+			return 0, false
+		}
+		b, _ := x.combinePairs(op, hi)
+		return x.Op(vir.OpJoin, h, a, b), true
+	}
+	var every [2]vir.Reg
+	for first := range every {
+		var at []byte
+		for i := range h.Lanes {
+			at = binary.LittleEndian.AppendUint32(at, uint32(2*i+first))
+		}
+		every[first] = x.Op(vir.OpLookupPair, h, x.Imm(vir.OpConst, index, x.b.Const(at)), lo, hi)
+	}
+	return x.Op(op, h, every[0], every[1]), true
 }

@@ -302,8 +302,12 @@ func (l *legalizer) piece(s *Seq, r vir.Reg, h int) vir.Reg {
 	return p
 }
 
-// halveReduction combines the halves lane by lane before it reduces them.
+// halveReduction combines the halves lane by lane before it reduces them, if there is
+// one result.
 func (l *legalizer) halveReduction(in *vir.Instr, op vir.Op) []*vir.Instr {
+	if l.b.TypeOf(in.Dst).Lanes > 1 {
+		return nil
+	}
 	s := l.b.Seq()
 	lo, hi := l.piece(s, in.Args[0], 0), l.piece(s, in.Args[0], 1)
 	return s.End(in.Dst, in.Op, 0, s.Op(op, l.b.TypeOf(lo), lo, hi))

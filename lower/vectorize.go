@@ -344,8 +344,8 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 	if last.Kind == nest.Dot && len(lanes) == len(v.lanes)-1 {
 		return v.dot(s, t, last.N)
 	}
-	if len(lanes) == 0 {
-		return v.reduceAll(s, t, op)
+	if _, narrow := s.Value.(ir.Cast); len(lanes) == 0 || !narrow && v.outermost(lanes) {
+		return v.reduce(s, t, op)
 	}
 	if len(lanes) != len(v.lanes)-1 || slices.Contains(lanes, last.Name) {
 		return refuse(s.Dst.Name, "lanes of %v cannot be summed in part", s.Value.Type())
@@ -394,8 +394,19 @@ func factors(e ir.Expr) (x, y ir.Expr, ok bool) {
 	return a.X, b.X, true
 }
 
-// reduceAll adds up all lanes of a value.
-func (v *vectorizer) reduceAll(s *nest.Assign, t *temp, op vir.Op) error {
+// outermost says that lanes are the outermost of those that are open: the others of
+// one value are neighbours.
+func (v *vectorizer) outermost(lanes []string) bool {
+	for i, name := range lanes {
+		if v.lanes[i].Name != name {
+			return false
+		}
+	}
+	return true
+}
+
+// reduce combines the inner lanes of a value.
+func (v *vectorizer) reduce(s *nest.Assign, t *temp, op vir.Op) error {
 	r, err := v.vec(s.Value)
 	if err != nil {
 		return err
@@ -404,8 +415,8 @@ func (v *vectorizer) reduceAll(s *nest.Assign, t *temp, op vir.Op) error {
 		return refuse(s.Dst.Name, "lanes of %v cannot be summed", v.typeOf(r).Elem)
 	}
 	red := map[vir.Op]vir.Op{vir.OpAdd: vir.OpRedAdd, vir.OpMaxS: vir.OpRedMaxS}[op]
-	one := v.op(vir.Type{Elem: format.I32, Lanes: 1}, red, 0, r)
-	v.update(t, vir.Instr{Op: op, Args: []vir.Reg{t.reg, one}})
+	sum := v.op(v.typeOf(t.reg), red, 0, r)
+	v.update(t, vir.Instr{Op: op, Args: []vir.Reg{t.reg, sum}})
 	return nil
 }
 

@@ -197,10 +197,7 @@ func (l *candidate) time(p ir.Problem, t lower.Target) float64 {
 }
 
 // chooseTile fixes the tile: of tiles of as many row vectors as usual and of half
-// as many, the one that costs less for one column and for a small block. Tiles that
-// small blocks do not take whole come last: a call that reads half a tile skips the
-// lines of the other half, and from DRAM two such calls took 1.2 to 1.4 times as
-// long as one (w3, w4-g128 and w4-g32 with four columns on Emerald Rapids). Where
+// as many, the one that costs less for one column and for a small block. Where
 // neither has a kernel, tiles of one row vector of half the lanes need the fewest
 // registers.
 func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
@@ -214,29 +211,50 @@ func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
 	return best, err
 }
 
+// skipping is what a tile costs more that small blocks do not take whole: a call that
+// reads half a tile skips the lines of the other half, and from DRAM two such calls
+// take longer than one (w4-g128 with four columns on Emerald Rapids: 1.27 times as long
+// with the row vectors of the halves side by side, 1.14 with each half of a record in
+// one piece, which is what such tiles have; from a cache one column gains a tenth).
+const skipping = 1.07
+
 // cheapestTile takes the best of the bases that have a kernel for one column.
 func cheapestTile(p ir.Problem, t lower.Target, bases ...Choice) (best *candidate, err error) {
-	least, bestWhole := 0.0, false
+	least := math.Inf(1)
 	for _, base := range bases {
-		l := &candidate{base, map[int]*scheduled{}}
-		one, fail := l.use(p, t, 1)
-		if fail != nil {
+		l, cost, fail := tile(p, t, base)
+		switch {
+		case fail != nil:
 			err = fail
-			continue
-		}
-		cost, whole := one.cost, false
-		if few, fail := l.use(p, t, small); fail == nil {
-			cost += few.cost
-			whole = few.block == base.Rows
-		}
-		if best == nil || whole && !bestWhole || whole == bestWhole && cost < least {
-			best, least, bestWhole = l, cost, whole
+		case best == nil || cost < least:
+			best, least = l, cost
 		}
 	}
 	if best == nil {
 		return nil, err
 	}
 	return best, nil
+}
+
+// tile is a layout with the tile of base and its cost for one column and, if there is a
+// kernel, a small block.
+func tile(p ir.Problem, t lower.Target, base Choice) (*candidate, float64, error) {
+	l := &candidate{base, map[int]*scheduled{}}
+	one, err := l.use(p, t, 1)
+	if err != nil {
+		return nil, 0, err
+	}
+	few, err := l.use(p, t, small)
+	switch {
+	case err != nil:
+		return l, 2 * skipping * one.cost, nil // of narrower blocks
+	case few.block == base.Rows:
+		return l, one.cost + few.cost, nil
+	case base.RecordRows:
+		base.RecordRows = false
+		return tile(p, t, base)
+	}
+	return l, skipping * (one.cost + few.cost), nil
 }
 
 // recordK is the usual length of a record along K where no group sets it.

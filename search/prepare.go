@@ -1,7 +1,11 @@
 package search
 
 import (
+	"slices"
+
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -30,7 +34,7 @@ func DefaultTables(p ir.Problem, t lower.Target) (*ir.Tables, error) {
 // over groups where a stage has one value each, and over the entries of tables.
 func DefaultPrepare(p ir.Problem, tables *ir.Tables, t lower.Target) (schedule.Trace, error) {
 	lanes := t.Machine().VecBits / 32
-	b := &prepareTrace{group: p.Act.Group, lanes: lanes}
+	b := &prepareTrace{group: p.Act.Group, lanes: lanes, most: mostTogether(t)}
 	b.reduction("amax", p.Act.Group, 1)
 	for _, stage := range []string{"finite", "inv", "ascale"} {
 		b.perGroup(stage)
@@ -46,7 +50,28 @@ func DefaultPrepare(p ir.Problem, tables *ir.Tables, t lower.Target) (schedule.T
 
 type prepareTrace struct {
 	group, lanes int
+	most         int // lanes of groups that are reduced together
 	t            schedule.Trace
+}
+
+// mostTogether is how many lanes of 32 bits several groups may take that are reduced
+// together: those of half the registers, if neighbours in two registers are gathered in
+// one instruction.
+func mostTogether(t lower.Target) int {
+	m := t.Machine()
+	v := vir.Type{Elem: format.I32, Lanes: m.VecBits / 32}
+	if !slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.OpLookupPair && r.Dst == v }) {
+		return 0
+	}
+	return min(m.NumVec/2*v.Lanes, vir.MaxBytes/4)
+}
+
+// together is how many groups of so many lanes, 0 without groups, are reduced together.
+func (b *prepareTrace) together(lanes int) int {
+	if lanes == 0 || lanes&(lanes-1) != 0 {
+		return 1
+	}
+	return min(b.most/lanes, b.lanes)
 }
 
 func (b *prepareTrace) split(loop string, by int, outer, inner string) {
@@ -68,10 +93,15 @@ const (
 
 // reduction: for g { unroll u { vector v { acc[u,v] += ... } } }, each lane and,
 // without groups, each unrolled vector an accumulator of its own. Bytes are
-// summed in fours first.
+// summed in fours first. Several groups may be lanes too.
 func (b *prepareTrace) reduction(stage string, group, fours int) {
-	k, lanes := stage+".k", b.lanes
+	k, lanes, n := stage+".k", b.lanes, b.together(group/fours)
 	if group > 0 {
+		if n > 1 {
+			b.split(stage+".g", n, stage+".go", stage+".gv")
+			b.bind(stage+".gv", "vector")
+			lanes = group / fours
+		}
 		for group%(lanes*fours) != 0 {
 			lanes /= 2
 		}
@@ -86,6 +116,9 @@ func (b *prepareTrace) reduction(stage string, group, fours int) {
 	}
 	b.split(stage+".vj", fours, stage+".v", stage+".j")
 	b.bind(stage+".v", "vector")
+	if n > 1 { // groups are lanes of accumulators
+		b.t = append(b.t, schedule.Reorder{Order: []string{stage + ".go", stage + ".u", stage + ".gv", stage + ".v", stage + ".j"}})
+	}
 	b.t = append(b.t, schedule.Rfactor{Loop: stage + ".v"})
 	if group == 0 {
 		b.t = append(b.t, schedule.Rfactor{Loop: stage + ".u"})

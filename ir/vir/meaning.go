@@ -356,18 +356,21 @@ func evalCanonNaN(c *call) error {
 }
 
 func evalRedAdd(c *call) error {
-	var s int64
-	for _, a := range c.arg[0] {
-		s += a
+	n := len(c.arg[0]) / len(c.out)
+	for i := range c.out {
+		var s int64
+		for _, a := range c.arg[0][i*n : (i+1)*n] {
+			s += a
+		}
+		c.out[i] = int64(int32(s))
 	}
-	c.out[0] = int64(int32(s))
 	return nil
 }
 
 func evalRedMaxS(c *call) error {
-	c.out[0] = c.arg[0][0]
-	for _, a := range c.arg[0] {
-		c.out[0] = max(c.out[0], a)
+	n := len(c.arg[0]) / len(c.out)
+	for i := range c.out {
+		c.out[i] = slices.Max(c.arg[0][i*n : (i+1)*n])
 	}
 	return nil
 }

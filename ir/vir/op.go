@@ -50,8 +50,8 @@ const (
 	OpCvtI32       // f32 -> i32, rounds to nearest even; a value outside i32 or NaN is an error in Eval
 	OpCvtHalf      // f16 -> f32, exact (subnormals too)
 	OpCanonNaN     // f32: every NaN becomes 0x7FC00000
-	OpRedAdd       // dst (1 lane) = sum of the lanes of a, wrapping; i32
-	OpRedMaxS      // dst (1 lane) = signed maximum of the lanes of a; i32
+	OpRedAdd       // dst[i] = sum of as many neighbouring lanes of a as there are for one of dst, wrapping; i32
+	OpRedMaxS      // dst[i] = signed maximum of those lanes; i32
 	// Lookups: dst[i] = b[i/n*n + a[i]], tables of n entries per n lanes. a[i] >= n is an error in Eval; the
 	// operations named Mod use the low bits of the index instead.
 	OpLookup8

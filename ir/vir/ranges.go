@@ -312,6 +312,6 @@ func boundDot2Sat(c *boundCall) Range {
 }
 
 func boundRedAdd(c *boundCall) Range {
-	n := int64(c.typ[0].Lanes)
+	n := int64(c.typ[0].Lanes / c.dst.Lanes)
 	return Range{n * c.arg[0].Lo, n * c.arg[0].Hi}
 }

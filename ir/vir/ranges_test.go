@@ -63,6 +63,7 @@ func TestRanges(t *testing.T) {
 		{"v8:i32x2 = splat 5\nv9:i32x1 = redadd v8", 10, 10},
 		{"v8:i32x2 = splat 0\nv7:i32x2 = dot4 v8 v2 v3\nv9:i32x1 = redadd v7", 0, 1800},
 		{"v8:i32x2 = splat 5\nv9:i32x1 = redmaxs v8", 5, 5},
+		{"v8:i32x8 = splat 5\nv9:i32x4 = redadd v8", 10, 10},
 		{"v8:f32x2 = load in+0\nv9:i32x2 = cvti32 v8", -2147483648, 2147483647},
 		{"v9:i8x8 = bitcast v0", -128, 127},
 		{"v9:i8x8 = bitcast v2", 0, 15},

@@ -83,8 +83,8 @@ var tiled = rule{"TxN <- TxM; T any; M <= N", func(dst Type, a []Type) bool {
 	return dst.Elem == a[0].Elem && a[0].Lanes <= dst.Lanes
 }}
 
-var toLane = rule{"i32x1 <- i32xN", func(dst Type, a []Type) bool {
-	return dst == Type{i32, 1} && a[0].Elem == i32
+var toLanes = rule{"i32xN <- i32xM; N <= M", func(dst Type, a []Type) bool {
+	return dst.Elem == i32 && a[0].Elem == i32 && dst.Lanes <= a[0].Lanes
 }}
 
 var widened = rule{"i16xN <- i8xN or u8xN; i32xN <- i16xN, u16xN, i8xN or u8xN", func(dst Type, a []Type) bool {

@@ -91,6 +91,9 @@ func TestTypeRules(t *testing.T) {
 			for _, wrong := range []string{"f16x" + strings.SplitN(typ, "x", 2)[1], twice.String()} {
 				words[i] = wrong
 				lanesFree := (op == OpSplatLane || op == OpTile) && i == 0 || (op == OpTile || op == OpRedAdd || op == OpRedMaxS) && i == 3
+				if (op == OpRedAdd || op == OpRedMaxS) && i == 0 {
+					lanesFree = twice.Lanes <= mustType(t, words[3]).Lanes
+				}
 				if lanesFree && wrong == twice.String() || wrong == typ || legal[strings.Join(words, " ")] {
 					continue
 				}

@@ -272,7 +272,10 @@ func (g *generator) random() {
 		func() { g.op(vir.OpAdd+vir.Op(g.rng.Intn(3)), f32, 0, g.need(f32), g.need(f32)) },
 		func() { g.op(vir.OpCanonNaN, f32, 0, g.need(f32)) },
 		func() { g.op(vir.OpCvtI32, i32, 0, g.op(vir.OpCvtF32, f32, 0, g.op(vir.OpShrS, i32, 8, g.need(i32)))) },
-		func() { g.op(vir.OpRedAdd+vir.Op(g.rng.Intn(2)), vir.Type{Elem: format.I32, Lanes: 1}, 0, g.need(i32)) },
+		func() {
+			to := vir.Type{Elem: format.I32, Lanes: max(i32.Lanes>>g.rng.Intn(8), 1)}
+			g.op(vir.OpRedAdd+vir.Op(g.rng.Intn(2)), to, 0, g.need(i32))
+		},
 		g.widths, g.dots, g.lookups, g.lookups, g.halves,
 	}
 	ops[g.rng.Intn(len(ops))]()
