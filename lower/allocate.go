@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -105,23 +106,36 @@ func (l *lives) dies(r vir.Reg, at int) bool { return l.to[l.root[r]] == at }
 
 // pressure is the largest number of registers live at once, and where.
 func (l *lives) pressure() (need, at int) {
-	return l.atOnce(func(vir.Reg) bool { return true })
+	return l.atOnce(func(vir.Reg) int { return 1 })
 }
 
 // carriedAtOnce is the largest number of carried registers live at once: no order
 // of instructions needs fewer registers.
 func carriedAtOnce(f *vir.Func) int {
+	return wideAtOnce(f, math.MaxInt)
+}
+
+// wideAtOnce is carriedAtOnce of registers of so many bits: wider ones take several.
+func wideAtOnce(f *vir.Func, bits int) int {
 	mut := mutable(f)
-	n, _ := lifetimes(f).atOnce(func(r vir.Reg) bool { return mut[r] })
+	n, _ := lifetimes(f).atOnce(func(r vir.Reg) int {
+		if !mut[r] {
+			return 0
+		}
+		return (f.Regs[r].Bits()-1)/bits + 1
+	})
 	return n
 }
 
-func (l *lives) atOnce(counts func(vir.Reg) bool) (need, at int) {
+// atOnce is the largest number of registers live at once, each counted as often as
+// counts says, and where.
+func (l *lives) atOnce(counts func(vir.Reg) int) (need, at int) {
 	change := make([]int, len(l.steps)+1)
 	for r, from := range l.from {
-		if from >= 0 && counts(vir.Reg(r)) {
-			change[from]++
-			change[max(l.to[r], from+1)]--
+		if from >= 0 {
+			n := counts(vir.Reg(r))
+			change[from] += n
+			change[max(l.to[r], from+1)] -= n
 		}
 	}
 	live := 0

@@ -14,5 +14,9 @@ func Build(t Target, n *nest.Nest, name string, watch ...Watch) (*Kernel, error)
 	if err := vir.Verify(f); err != nil {
 		panic("BUG: vectorize: " + err.Error())
 	}
+	// What does not fit whatever the order of instructions need not be legalized.
+	if n, m := wideAtOnce(f, t.Machine().VecBits), t.Machine().NumVec; n > m {
+		return nil, &Pressure{Kind: "vector", Need: n, Have: m, At: "the sums of " + name}
+	}
 	return Compile(t, f, watch...)
 }

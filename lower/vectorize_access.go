@@ -118,20 +118,72 @@ func lastTried(l nest.Loop) int {
 // lanePlaces evaluates the place of every lane.
 func (v *vectorizer) lanePlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, error) {
 	out := make([]nest.Pos, v.width())
+	values := make([][]int, len(index))
+	for j, e := range index {
+		var err error
+		if values[j], err = v.laneValues(e); err != nil {
+			return nil, err
+		}
+	}
 	idx := make([]int, len(index))
-	defer v.setLanes(0)
 	for i := range out {
-		v.setLanes(i)
-		for j, e := range index {
-			x, err := ir.EvalExpr(e, v)
-			if err != nil {
-				return nil, err
-			}
-			idx[j] = int(x)
+		for j := range idx {
+			idx[j] = values[j][i]
 		}
 		out[i] = b.Pos(idx)
 	}
 	return out, nil
+}
+
+// laneValues evaluates e in every lane: in all of them, or if it is affine, in the
+// first one and in the second of each loop over lanes.
+func (v *vectorizer) laneValues(e ir.Expr) ([]int, error) {
+	out := make([]int, v.width())
+	defer v.setLanes(0)
+	at := func(i int) (int, error) {
+		v.setLanes(i)
+		x, err := ir.EvalExpr(e, v)
+		return int(x), err
+	}
+	if !affine(e) {
+		var err error
+		for i := 0; i < len(out) && err == nil; i++ {
+			out[i], err = at(i)
+		}
+		return out, err
+	}
+	first, err := at(0)
+	if err != nil {
+		return nil, err
+	}
+	out[0] = first
+	done := 1 // lanes, of the innermost loops
+	for _, l := range slices.Backward(v.lanes) {
+		if l.N > 1 {
+			second, err := at(done)
+			if err != nil {
+				return nil, err
+			}
+			for i := done; i < done*l.N; i++ {
+				out[i] = out[i-done] + second - first
+			}
+		}
+		done *= l.N
+	}
+	return out, nil
+}
+
+// affine reports whether e is a sum of multiples of axes.
+func affine(e ir.Expr) bool {
+	switch e := e.(type) {
+	case ir.Const, ir.Axis:
+		return true
+	case ir.Binary:
+		_, left := e.X.(ir.Const)
+		_, right := e.Y.(ir.Const)
+		return (e.Op == ir.Add || e.Op == ir.Mul && (left || right)) && affine(e.X) && affine(e.Y)
+	}
+	return false
 }
 
 // setLanes moves the variables of the vector loops to lane i.

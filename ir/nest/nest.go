@@ -122,7 +122,7 @@ func (b *Buffer) Pos(index []int) Pos {
 		return p
 	}
 	row, k := index[0], index[1]
-	at := b.Layout.Address(b.Part, row, k, 0) - b.Layout.Address(b.Part, 0, 0, 0)
+	at := b.Layout.Address(b.Part, row, k, 0) - b.Part.Base
 	if b.Part.Fields == nil {
 		return Pos{Byte: at}
 	}
