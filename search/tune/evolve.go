@@ -1,0 +1,213 @@
+// Package tune searches for schedules by evolution: what is measured best has the
+// most offspring, and of the offspring a cost model, fitted to what this run has
+// measured, decides which are measured next.
+package tune
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand"
+	"slices"
+)
+
+// Space is what Evolve searches: things of type G.
+type Space[G any] struct {
+	Sample func(rng *rand.Rand) G
+	Mutate func(rng *rand.Rand, a, b G) G // a, changed; b may supply parts
+	// Point says what is known of g before it is measured. An error drops g; Reason
+	// classifies it.
+	Point  func(g G) (Point, error)
+	Reason func(error) string
+	// Measure returns the cost of each, or why it has none.
+	Measure func(gs []G) []Result
+}
+
+// Point is what a cost model knows.
+type Point struct {
+	ID       string // equal for things that cost the same
+	Estimate float64
+	Features []float64
+}
+
+// Result is a cost, lower is better, or why there is none.
+type Result struct {
+	Cost float64
+	Err  error
+}
+
+// Options bound a search. The zero values are sensible but for Trials and Rng.
+type Options struct {
+	Trials   int // measured at most
+	Batch    int // measured at once, 0: 16
+	Propose  int // proposals that are lowered for each one measured, 0: 4
+	Patience int // trials without a better one before it ends, 0: Trials
+	Keep     int // how many of the best are returned, 0: 8
+	Rng      *rand.Rand
+	Progress func(Progress)
+}
+
+// Progress is where a search stands.
+type Progress struct {
+	Trials  int     // measured, and those that failed
+	Best    float64 // cost
+	Dropped int
+}
+
+// Found is a thing and its cost.
+type Found[G any] struct {
+	G    G
+	Cost float64
+}
+
+// Outcome is what a search found, the best first.
+type Outcome[G any] struct {
+	Best    []Found[G]
+	Trials  int
+	Dropped map[string]int // by reason
+	Ended   string         // trials, patience, interrupted or exhausted
+}
+
+// parents is how many of the best have offspring.
+const parents = 24
+
+// evolution is a search in progress.
+type evolution[G any] struct {
+	Space[G]
+	Options
+	out      Outcome[G]
+	measured []Found[G] // the best first
+	seen     map[string]bool
+	model    model
+	since    int // trials since the best was found
+}
+
+// proposal is a thing that can be measured.
+type proposal[G any] struct {
+	g         G
+	p         Point
+	predicted float64
+}
+
+// Evolve searches s, from seeds and samples, until the trials or the patience are
+// used up, nothing new turns up, or ctx ends: then too it returns what it has.
+// Equal seeds of Rng and equal results of Measure give equal outcomes.
+func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Outcome[G] {
+	opt.Batch, opt.Propose = cmp.Or(opt.Batch, 16), cmp.Or(opt.Propose, 4)
+	opt.Patience, opt.Keep = cmp.Or(opt.Patience, opt.Trials), cmp.Or(opt.Keep, 8)
+	e := &evolution[G]{Space: s, Options: opt, seen: map[string]bool{}}
+	e.out.Dropped = map[string]int{}
+	first := e.points(seeds)
+	for {
+		switch {
+		case ctx.Err() != nil:
+			e.out.Ended = "interrupted"
+		case e.out.Trials >= e.Trials:
+			e.out.Ended = "trials"
+		case e.since >= e.Patience:
+			e.out.Ended = "patience"
+		}
+		if e.out.Ended != "" {
+			break
+		}
+		batch := first
+		if first = nil; batch == nil {
+			if batch = e.propose(ctx); len(batch) == 0 && ctx.Err() == nil {
+				e.out.Ended = "exhausted"
+				break
+			}
+		}
+		e.measure(batch)
+	}
+	e.out.Best = e.measured[:min(len(e.measured), e.Keep)]
+	return e.out
+}
+
+// points lowers things, and drops those that cannot be, or that are known.
+func (e *evolution[G]) points(gs []G) (out []proposal[G]) {
+	for _, g := range gs {
+		p, err := e.Point(g)
+		switch {
+		case err != nil:
+			e.out.Dropped[e.Reason(err)]++
+		case e.seen[p.ID]:
+			e.out.Dropped["known"]++
+		default:
+			e.seen[p.ID] = true
+			out = append(out, proposal[G]{g, p, 0})
+		}
+	}
+	return out
+}
+
+// tries is how often a generation looks for something new before it gives up.
+const tries = 200
+
+// propose is the next batch: of several times as many offspring and samples those
+// that the model likes best, and a few by chance, so that it learns.
+func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
+	want := min(e.Batch, e.Trials-e.out.Trials)
+	var pool []proposal[G]
+	for n := 0; len(pool) < want*e.Propose && n < tries*want && ctx.Err() == nil; n++ {
+		pool = append(pool, e.points([]G{e.offspring()})...)
+	}
+	for i := range pool {
+		pool[i].predicted = e.model.predict(pool[i].p)
+	}
+	slices.SortStableFunc(pool, func(a, b proposal[G]) int { return cmp.Compare(a.predicted, b.predicted) })
+	best := min(len(pool), want-want/4)
+	rest := pool[best:]
+	e.Rng.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	chosen := min(want, len(pool))
+	for _, p := range pool[chosen:] {
+		delete(e.seen, p.p.ID) // it may be proposed again, when the model knows more
+	}
+	return pool[:chosen]
+}
+
+// offspring is a sample, or a mutation of one of the best, the better the likelier.
+func (e *evolution[G]) offspring() G {
+	n := min(len(e.measured), parents)
+	if n == 0 || e.Rng.Intn(5) == 0 {
+		return e.Sample(e.Rng)
+	}
+	pick := func() G {
+		x := e.Rng.Float64()
+		return e.measured[int(x*x*float64(n))].G
+	}
+	return e.Mutate(e.Rng, pick(), pick())
+}
+
+// measure adds results to what is known.
+func (e *evolution[G]) measure(batch []proposal[G]) {
+	var gs []G
+	for _, x := range batch {
+		gs = append(gs, x.g)
+	}
+	best := math.Inf(1)
+	if len(e.measured) > 0 {
+		best = e.measured[0].Cost
+	}
+	for i, r := range e.Measure(gs) {
+		e.out.Trials++
+		e.since++
+		if r.Err != nil {
+			e.out.Dropped[e.Reason(r.Err)]++
+			continue
+		}
+		if r.Cost < best {
+			best, e.since = r.Cost, 0
+		}
+		e.measured = append(e.measured, Found[G]{gs[i], r.Cost})
+		e.model.add(batch[i].p, r.Cost)
+	}
+	slices.SortStableFunc(e.measured, func(a, b Found[G]) int { return cmp.Compare(a.Cost, b.Cost) })
+	e.model.fit()
+	if e.Progress != nil {
+		dropped := 0
+		for _, n := range e.out.Dropped {
+			dropped += n
+		}
+		e.Progress(Progress{e.out.Trials, best, dropped})
+	}
+}

@@ -1,0 +1,190 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// genes is a point of a synthetic space: numbers from 0 to 7.
+type genes [8]int
+
+var errOdd = errors.New("odd")
+
+// synthetic is a space whose costs interact, as those of schedules do: there is one
+// best point, neighbours of good points tend to be good, and the estimate knows only
+// half of it. A tenth is illegal.
+func synthetic(measured *[]genes) Space[genes] {
+	want := genes{3, 1, 4, 1, 5, 2, 6, 5}
+	return Space[genes]{
+		Sample: func(rng *rand.Rand) (g genes) {
+			for i := range g {
+				g[i] = rng.Intn(8)
+			}
+			return g
+		},
+		Mutate: func(rng *rand.Rand, a, b genes) genes {
+			if rng.Intn(2) == 0 {
+				a[rng.Intn(len(a))] = rng.Intn(8)
+				return a
+			}
+			for i := range a {
+				if rng.Intn(2) == 0 {
+					a[i] = b[i]
+				}
+			}
+			return a
+		},
+		Point: func(g genes) (Point, error) {
+			if (g[0]+3*g[5]+g[7])%10 == 9 {
+				return Point{}, errOdd
+			}
+			p := Point{ID: string([]byte{byte(g[0]), byte(g[1]), byte(g[2]), byte(g[3]), byte(g[4]), byte(g[5]), byte(g[6]), byte(g[7])})}
+			p.Estimate = 1
+			for i, x := range g {
+				p.Features = append(p.Features, float64(x))
+				if i < 4 {
+					p.Estimate += math.Abs(float64(x - want[i]))
+				}
+			}
+			return p, nil
+		},
+		Reason: func(err error) string { return err.Error() },
+		Measure: func(gs []genes) (out []Result) {
+			for _, g := range gs {
+				*measured = append(*measured, g)
+				cost := 1.0
+				for i, x := range g {
+					d := math.Abs(float64(x - want[i]))
+					cost += d + d*math.Abs(float64(g[(i+1)%8]-want[(i+1)%8]))/4
+				}
+				out = append(out, Result{Cost: cost})
+			}
+			return out
+		},
+	}
+}
+
+// Evolution finds in 300 trials what as many samples do not come near, for most
+// seeds better by half, for none worse.
+func TestEvolveBeatsRandom(t *testing.T) {
+	half := 0
+	for seed := range int64(10) {
+		var measured []genes
+		s := synthetic(&measured)
+		rng := rand.New(rand.NewSource(seed))
+		random := math.Inf(1)
+		for range 300 {
+			random = min(random, s.Measure([]genes{s.Sample(rng)})[0].Cost)
+		}
+		out := Evolve(context.Background(), s, Options{Trials: 300, Rng: rng})
+		if out.Trials != 300 || out.Ended != "trials" || out.Dropped["odd"] == 0 {
+			t.Errorf("seed %d: %d trials, ended by %s, dropped %v", seed, out.Trials, out.Ended, out.Dropped)
+		}
+		best := out.Best[0].Cost
+		if best > random {
+			t.Errorf("seed %d: evolution %v, random %v", seed, best, random)
+		}
+		if best < (random+1)/2 {
+			half++
+		}
+		t.Logf("seed %d: evolution %.2f, random %.2f", seed, best, random)
+	}
+	if half < 8 {
+		t.Errorf("for %d of 10 seeds evolution is better by half", half)
+	}
+}
+
+// The model, fitted to some points, orders others better than the estimate alone.
+func TestModelLearns(t *testing.T) {
+	var measured []genes
+	s := synthetic(&measured)
+	rng := rand.New(rand.NewSource(1))
+	draw := func() (p Point, cost float64) {
+		for {
+			g := s.Sample(rng)
+			if p, err := s.Point(g); err == nil {
+				return p, s.Measure([]genes{g})[0].Cost
+			}
+		}
+	}
+	var m model
+	for range 200 {
+		m.add(draw())
+	}
+	var plain model
+	m.fit()
+	right, plainly := 0, 0
+	for range 1000 {
+		a, costA := draw()
+		b, costB := draw()
+		if (m.predict(a) < m.predict(b)) == (costA < costB) {
+			right++
+		}
+		if (plain.predict(a) < plain.predict(b)) == (costA < costB) {
+			plainly++
+		}
+	}
+	t.Logf("pairs in the right order: %d of 1000 by the model, %d by the estimate", right, plainly)
+	if right < plainly+50 {
+		t.Errorf("pairs in the right order: %d of 1000 by the model, %d by the estimate", right, plainly)
+	}
+}
+
+func TestEvolveRepeats(t *testing.T) {
+	run := func() (Outcome[genes], []genes) {
+		var measured []genes
+		return Evolve(context.Background(), synthetic(&measured), Options{Trials: 100, Rng: rand.New(rand.NewSource(7))}), measured
+	}
+	a, asked := run()
+	b, again := run()
+	if !reflect.DeepEqual(a, b) || !slices.Equal(asked, again) {
+		t.Error("equal seeds give different searches")
+	}
+	seen := map[genes]bool{}
+	for _, g := range asked {
+		if seen[g] {
+			t.Errorf("%v is measured twice", g)
+		}
+		seen[g] = true
+	}
+}
+
+// Interrupted, a search returns what it has; so does one whose patience ends, and one
+// that has seen everything. Failures are counted, and cost a trial.
+func TestEvolveEnds(t *testing.T) {
+	var measured []genes
+	s := synthetic(&measured)
+	ctx, cancel := context.WithCancel(context.Background())
+	opt := Options{Trials: 1000, Rng: rand.New(rand.NewSource(1)), Progress: func(p Progress) {
+		if p.Trials >= 32 {
+			cancel()
+		}
+	}}
+	if out := Evolve(ctx, s, opt); out.Ended != "interrupted" || out.Trials != 32 || len(out.Best) != 8 {
+		t.Errorf("interrupted: %d trials, %d found, %s", out.Trials, len(out.Best), out.Ended)
+	}
+	opt = Options{Trials: 100000, Patience: 200, Rng: rand.New(rand.NewSource(1))}
+	if out := Evolve(context.Background(), s, opt); out.Ended != "patience" {
+		t.Errorf("patience: %d trials, %s", out.Trials, out.Ended)
+	}
+	one := s
+	one.Sample = func(*rand.Rand) genes { return genes{} }
+	one.Mutate = func(_ *rand.Rand, a, _ genes) genes { return a }
+	if out := Evolve(context.Background(), one, Options{Trials: 100, Rng: opt.Rng}); out.Ended != "exhausted" || out.Trials != 1 {
+		t.Errorf("one point: %d trials, %s", out.Trials, out.Ended)
+	}
+	bad := s
+	bad.Measure = func(gs []genes) []Result {
+		return slices.Repeat([]Result{{Err: errors.New("crashed")}}, len(gs))
+	}
+	out := Evolve(context.Background(), bad, Options{Trials: 50, Rng: opt.Rng}, genes{1})
+	if out.Trials < 50 || out.Dropped["crashed"] != out.Trials || len(out.Best) != 0 || !strings.Contains(out.Ended, "trials") {
+		t.Errorf("all fail: %+v", out)
+	}
+}
