@@ -1,7 +1,9 @@
 // Package ggml multiplies matrices with ggml's CPU backend, loaded into this
 // process from prebuilt libraries, so that both can be timed in the same rounds.
 // It calls public functions of ggml.h, ggml-backend.h and ggml-cpu.h only, without
-// cgo. Libraries are loaded on linux/amd64; elsewhere Open is an error that says so.
+// cgo. Libraries are loaded on linux/amd64; elsewhere Open is an error that says so,
+// and with the build tag nopeer, which leaves purego out: a program that has it needs
+// glibc.
 package ggml
 
 import (
@@ -38,6 +40,9 @@ const remedy = "npm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 brings t
 // Open loads the CPU backend of the libraries in a folder: of its variants that
 // which ggml itself would take on this CPU.
 func Open(dir string) (*Library, error) {
+	if errHere != nil {
+		return nil, errHere
+	}
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("ggml: %s: no such folder; %s", dir, remedy)

@@ -1,3 +1,5 @@
+//go:build !nopeer
+
 package ggml
 
 import (
@@ -7,6 +9,9 @@ import (
 	"github.com/ebitengine/purego"
 	"golang.org/x/sys/unix"
 )
+
+// errHere is why libraries cannot be loaded here.
+var errHere error
 
 // load loads a library and those it depends on.
 func load(path string) (uintptr, error) {

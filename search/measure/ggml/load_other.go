@@ -1,4 +1,4 @@
-//go:build !(linux && amd64)
+//go:build !(linux && amd64) || nopeer
 
 package ggml
 
@@ -7,13 +7,13 @@ import (
 	"runtime"
 )
 
-var errElsewhere = errors.New("libraries are loaded on linux/amd64 only; this is " + runtime.GOOS + "/" + runtime.GOARCH)
+var errHere = errors.New("ggml: libraries are loaded on linux/amd64 only, by programs built without the tag nopeer; this is " + runtime.GOOS + "/" + runtime.GOARCH)
 
-func load(string) (uintptr, error) { return 0, errElsewhere }
+func load(string) (uintptr, error) { return 0, errHere }
 
-func score(string) (int, error) { return 0, errElsewhere }
+func score(string) (int, error) { return 0, errHere }
 
-func bind(uintptr, string, any) error { return errElsewhere }
+func bind(uintptr, string, any) error { return errHere }
 
 func bindAddress(uintptr, any) {}
 
