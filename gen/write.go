@@ -12,11 +12,12 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// Write puts the files of a package into dir, which it makes if need be. Each is
-// complete or untouched at any time. Files that tmacc wrote for the package
-// before and that are no longer part of it are removed; a go.mod that is there
-// stays as it is.
-func Write(dir string, files []lower.File) error {
+// Write puts the files of a package into dir, which it makes if need be. All of them
+// are written beside the old ones before the first replaces one, so that a full disk
+// or an interruption leaves the old package, and each is complete or untouched at any
+// time. Files that tmacc wrote for the package before and that are no longer part of
+// it are removed; a go.mod that is there stays as it is.
+func Write(dir string, files []lower.File) (err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
@@ -24,12 +25,25 @@ func Write(dir string, files []lower.File) error {
 	if err != nil {
 		return err
 	}
+	var ready []staged
+	defer func() {
+		for _, f := range ready {
+			os.Remove(f.temp) // unless it has its name
+		}
+	}()
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
-		if _, err := os.Lstat(path); err == nil && f.Name == "go.mod" {
+		if old, err := os.ReadFile(path); err == nil && (f.Name == "go.mod" || bytes.Equal(old, f.Data)) {
 			continue
 		}
-		if err := writeFile(path, f.Data); err != nil {
+		temp, err := stage(dir, f.Data)
+		if err != nil {
+			return err
+		}
+		ready = append(ready, staged{temp, path})
+	}
+	for _, f := range ready {
+		if err := os.Rename(f.temp, f.path); err != nil {
 			return err
 		}
 	}
@@ -41,26 +55,21 @@ func Write(dir string, files []lower.File) error {
 	return nil
 }
 
-// writeFile writes a temporary file beside path and renames it.
-func writeFile(path string, data []byte) (err error) {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	t, err := os.CreateTemp(filepath.Dir(path), ".tmacc-*")
+// staged is a file under a temporary name.
+type staged struct{ temp, path string }
+
+// stage writes a temporary file in dir.
+func stage(dir string, data []byte) (name string, err error) {
+	t, err := os.CreateTemp(dir, ".tmacc-*")
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(t.Name())
-		}
-	}()
 	_, err = t.Write(data)
-	err = errors.Join(err, t.Chmod(0o644), t.Sync(), t.Close())
-	if err != nil {
-		return err
+	if err = errors.Join(err, t.Chmod(0o644), t.Sync(), t.Close()); err != nil {
+		os.Remove(t.Name())
+		return "", err
 	}
-	return os.Rename(t.Name(), path)
+	return t.Name(), nil
 }
 
 // Differences lists the names of the files that Write would change or remove,

@@ -11,23 +11,27 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
 type compileFlags struct {
-	names                    []string // of formats
+	config                   string
+	names, gguf              []string // of formats, of files
+	kernels                  kernelList
 	model, target, traceFile string
-	act                      int
+	act, maxK                int
 	dir, pkg, module         string
-	json, quiet, noCheck     bool
+	json, quiet              bool
+	noCheck, noMeasure       bool
+	current, dryRun          bool
 }
 
 func (c *cli) compile() *cobra.Command {
@@ -39,6 +43,17 @@ func (c *cli) compile() *cobra.Command {
 formats, and write them as a Go package: kernels, pure Go, dispatch and tests. The
 kernels work for any number of rows, columns and activations.
 
+If nothing names what to compile, tmacc.yaml in this directory does: its keys are the
+flags below, and flags on the command line count before it. Its kernels are for all
+targets unless it names some, so that every machine writes the same bytes; paths in it
+are relative to it, and the package lies beside it. Speeds are not measured then.
+
+  # kernels/tmacc.yaml; beside it a Go file with  //go:generate go tool tmacc compile
+  format: [w4-g32, w2]
+  target: [avx2, avx512vbmi, dotprod]
+  kernel:
+    - {name: Mine, format: my-format.json, act-group: 32}
+
 Every kernel that this machine runs is compared with the definition of the product, the
 package is built, vetted and tested, and its speed is measured; the table at the end says
 what each kernel does. Unless its directory lies in a Go module (other than tmacc's), it
@@ -47,23 +62,48 @@ becomes one.
 Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
   tmacc compile model.gguf -target all -o internal/kernels
+  tmacc compile model.gguf -dry-run           # which tensors, in which formats
   tmacc compile -format w4-g32 -format w2 -o kernels
-  tmacc compile -format w4 -trace my.json -o kernels`,
+  tmacc compile -format w4 -trace my.json -o kernels
+  tmacc compile -kernel name=Q4,format=w4-g32,act-group=32 -o kernels
+  tmacc compile -check                        # in CI: is what tmacc.yaml makes up to date?`,
 		Args: between(0, 1),
 	}
 	s := cmd.Flags()
+	s.StringVar(&f.config, "config", "", "YAML `file` with what the other flags say (default tmacc.yaml, if nothing names what to compile)")
 	s.StringSliceVar(&f.names, "format", nil, "weight format, or a JSON file with one; may be repeated")
+	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: name, format, act-group, max-k, trace; may be repeated")
 	s.StringVar(&f.model, "model", "", "built-in model: bitnet-b1.58-2b-4t, llama-2-7b or llama-3-8b")
+	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the argument; may be repeated")
 	s.StringVar(&f.target, "target", "host", "targets separated by commas, or all; see tmacc targets")
 	s.StringVar(&f.traceFile, "trace", "", "JSON `file` with the schedule of the one format, instead of the default ones")
 	actGroupVar(s, &f.act)
+	s.IntVar(&f.maxK, "max-k", 0, "largest K that kernels are proven exact for (default 131072)")
+	s.Lookup("max-k").DefValue = "0" // said above
 	s.StringVarP(&f.dir, "output", "o", "kernels", "`directory` of the package")
 	s.StringVar(&f.pkg, "package", "", "name of the package (default: that of the directory, if it can be one, or kernels)")
 	s.StringVar(&f.module, "module", "", "`path` of a module of the package's own, or none (default: the package's name if the directory is in no module)")
 	s.BoolVar(&f.json, "json", false, "print JSON instead of the table")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
 	s.BoolVar(&f.noCheck, "no-check", false, "write the package only: no comparison, no go test, no measurement")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.runCompile(cmd.Context(), f, args) }
+	s.BoolVar(&f.noMeasure, "no-measure", false, "do not measure speeds (default with tmacc.yaml)")
+	s.BoolVar(&f.current, "check", false, "write nothing; fail if the files there are not those that would be written")
+	s.BoolVar(&f.dryRun, "dry-run", false, "write nothing; print what would be compiled")
+	cmd.MarkFlagsMutuallyExclusive("check", "dry-run")
+	completeCompile(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		asked := len(args)+len(f.names)+len(f.kernels)+len(f.gguf) > 0 || f.model != ""
+		file, err := c.configure(s, f.config, asked)
+		if err != nil {
+			return err
+		}
+		if file && !s.Changed("target") && f.target == s.Lookup("target").DefValue {
+			f.target = "all"
+		}
+		f.noMeasure = f.noMeasure || file && !s.Changed("no-measure")
+		f.gguf = append(args, f.gguf...)
+		return c.runCompile(cmd.Context(), f)
+	}
 	return cmd
 }
 
@@ -73,7 +113,6 @@ type compilation struct {
 	compileFlags
 	order
 	targets []lower.Target // the best first
-	trace   schedule.Trace
 	bar     *progress
 	codes   map[*gen.Target]*live.Code // of targets that this machine runs
 	exact   map[string]exactness       // by name of the kernel
@@ -81,16 +120,22 @@ type compilation struct {
 	mod     *gen.Module
 }
 
-func (c *cli) runCompile(ctx context.Context, f compileFlags, args []string) error {
+func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	x := &compilation{cli: c, compileFlags: f, codes: map[*gen.Target]*live.Code{}, exact: map[string]exactness{}}
 	x.bar = newProgress(c.err, f.quiet)
 	defer x.bar.done()
 	defer x.closeCodes()
-	if err := x.read(args); err != nil {
+	if err := x.read(); err != nil {
 		return err
+	}
+	if x.dryRun {
+		return x.plan()
 	}
 	if err := x.compileAll(ctx); err != nil {
 		return err
+	}
+	if x.current {
+		return x.compare()
 	}
 	if err := x.verifyAll(ctx); err != nil {
 		return err
@@ -102,7 +147,10 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags, args []string) err
 	if err := x.test(ctx); err != nil {
 		return err
 	}
-	speeds, err := x.measureAll(ctx)
+	speeds := map[string]speed{}
+	if !x.noMeasure {
+		speeds, err = x.measureAll(ctx)
+	}
 	x.bar.done()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -113,6 +161,11 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags, args []string) err
 	if err := x.report(files, speeds); err != nil {
 		return err
 	}
+	return x.leftStatus()
+}
+
+// leftStatus is the exit code of a compilation that left something out.
+func (x *compilation) leftStatus() error {
 	if n := len(x.left); n > 0 {
 		return &status{exitUnsupported, fmt.Errorf("%d left out, listed above: the package has the rest", n)}
 	}
@@ -129,17 +182,17 @@ func (x *compilation) closeCodes() {
 var packageName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 
 // read finds out what to compile, and for what.
-func (x *compilation) read(args []string) error {
-	x.order.act = x.compileFlags.act
-	if x.model == "" && len(x.names) == 0 && len(args) == 0 {
-		return errors.New("compile: nothing to compile: give a GGUF file, a -model or a -format")
+func (x *compilation) read() error {
+	x.order.act, x.order.maxK = x.compileFlags.act, x.compileFlags.maxK
+	if x.model == "" && len(x.names)+len(x.gguf)+len(x.kernels) == 0 {
+		return errors.New("compile: nothing to compile: give a GGUF file, a -model, a -format or a tmacc.yaml")
 	}
 	if x.model != "" {
 		if err := x.wantModel(x.model); err != nil {
 			return err
 		}
 	}
-	for _, path := range args {
+	for _, path := range x.gguf {
 		if err := x.wantFile(path); err != nil {
 			return err
 		}
@@ -153,25 +206,27 @@ func (x *compilation) read(args []string) error {
 			return err
 		}
 	}
+	for _, k := range x.kernels {
+		if err := x.wantKernel(k); err != nil {
+			return err
+		}
+	}
 	var err error
 	if x.targets, err = targetList(x.target); err != nil {
 		return err
 	}
 	slices.Reverse(x.targets)
-	if x.traceFile != "" {
-		if len(x.products) != 1 || len(x.targets) != 1 {
-			return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets", len(x.products), len(x.targets))
-		}
-		if x.trace, err = x.cli.trace(x.traceFile); err != nil {
-			return err
-		}
+	if err := x.readTraces(); err != nil {
+		return err
 	}
 	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("-o %s: is not a directory", x.dir)
 	}
 	if x.pkg == "" {
-		if x.pkg = "kernels"; packageName.MatchString(filepath.Base(x.dir)) {
-			x.pkg = filepath.Base(x.dir)
+		if abs, err := filepath.Abs(x.dir); err == nil && packageName.MatchString(filepath.Base(abs)) {
+			x.pkg = filepath.Base(abs)
+		} else {
+			x.pkg = "kernels"
 		}
 	}
 	if !packageName.MatchString(x.pkg) || token.IsKeyword(x.pkg) || x.pkg == "main" {
@@ -179,6 +234,23 @@ func (x *compilation) read(args []string) error {
 	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
 	return err
+}
+
+// readTraces reads the schedules that flags name, which are for one target.
+func (x *compilation) readTraces() (err error) {
+	if x.traceFile != "" {
+		if len(x.products) != 1 || len(x.targets) != 1 {
+			return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets", len(x.products), len(x.targets))
+		}
+		x.products[0].trace, err = x.cli.trace(x.traceFile)
+		return err
+	}
+	for _, w := range x.products {
+		if w.trace != nil && len(x.targets) != 1 {
+			return fmt.Errorf("kernel %s: a trace is for one target: these are %d", w.name, len(x.targets))
+		}
+	}
+	return nil
 }
 
 // compileAll compiles every product for every target, on all cores. What no
@@ -191,7 +263,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	}
 	var jobs []*job
 	for _, w := range x.products {
-		w.product = gen.Product{Name: productName(w.problem.Weight.Name), Problem: w.problem}
+		w.product = gen.Product{Name: w.goName(), Problem: w.problem}
 		for _, t := range x.targets {
 			jobs = append(jobs, &job{w: w, target: gen.Target{Target: t}})
 		}
@@ -199,7 +271,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	err := onAllCores(ctx, len(jobs), func(i int) {
 		j := jobs[i]
 		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Weight, j.target.Target.Machine().Name, i+1, len(jobs))
-		j.target, j.err = buildTarget(ctx, j.w.problem, j.target.Target, x.trace, j.w.problem.Weight.Name)
+		j.target, j.err = buildTarget(ctx, j.w.problem, j.target.Target, j.w.trace, j.w.prefix())
 	})
 	if err != nil {
 		return err
@@ -212,7 +284,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 		if len(jobs) == 1 {
 			return j.err
 		}
-		x.left = append(x.left, leftOut{j.w.problem.Weight.Name, j.target.Target.Machine().Name, oneLine(j.err)})
+		x.left = append(x.left, leftOut{j.w.prefix(), j.target.Target.Machine().Name, oneLine(j.err)})
 	}
 	x.products = slices.DeleteFunc(x.products, func(w *wanted) bool { return len(w.product.Targets) == 0 })
 	if len(x.products) == 0 {
@@ -280,17 +352,40 @@ func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
 	return "", err
 }
 
-// write writes the package and returns the names of its files.
-func (x *compilation) write() ([]lower.File, error) {
+// files makes the files of the package.
+func (x *compilation) files() ([]lower.File, error) {
 	s := gen.Spec{Package: x.pkg, Version: version(), Module: x.mod}
 	for _, w := range x.products {
 		s.Products = append(s.Products, w.product)
 	}
-	files, err := gen.Package(s)
+	return gen.Package(s)
+}
+
+// write writes the package and returns its files.
+func (x *compilation) write() ([]lower.File, error) {
+	files, err := x.files()
 	if err != nil {
 		return nil, err
 	}
 	return files, gen.Write(x.dir, files)
+}
+
+// compare is an error unless the files in the directory are those of the package.
+func (x *compilation) compare() error {
+	files, err := x.files()
+	if err != nil {
+		return err
+	}
+	names, err := gen.Differences(x.dir, files)
+	x.bar.done()
+	if err != nil {
+		return plain(err)
+	}
+	if len(names) > 0 {
+		return failed("%s: not what tmacc compile writes: %s: run it again, or go generate", x.dir, strings.Join(names, ", "))
+	}
+	fmt.Fprintf(x.out, "package %s in %s is up to date, %d files\n", x.pkg, x.dir, len(files))
+	return x.leftStatus()
 }
 
 // test builds, vets and tests the package with the go command.

@@ -58,12 +58,18 @@ var models = []model{
 }
 
 func modelByName(name string) (model, error) {
-	var names []string
 	for _, m := range models {
 		if m.name == name {
 			return m, nil
 		}
+	}
+	return model{}, fmt.Errorf("unknown model %q: have %s", name, strings.Join(modelNames(), ", "))
+}
+
+func modelNames() []string {
+	var names []string
+	for _, m := range models {
 		names = append(names, m.name)
 	}
-	return model{}, fmt.Errorf("unknown model %q: have %s", name, strings.Join(names, ", "))
+	return names
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,11 +13,14 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/schedule"
 )
 
 // wanted is a product to compile and the matrices that want it.
 type wanted struct {
+	name    string // that -kernel gave it, or ""
 	problem ir.Problem
+	trace   schedule.Trace // nil: the default ones
 	shapes  []shape
 	product gen.Product // once it is compiled
 }
@@ -39,6 +43,7 @@ type leftOut struct {
 // order is all that a call of tmacc compile asks for.
 type order struct {
 	act      int // -act-group
+	maxK     int // -max-k, 0: as large as usual and the matrices need
 	products []*wanted
 	left     []leftOut // unsupported
 	others   []string  // tensors that are no matrices
@@ -50,13 +55,15 @@ func (o *order) want(w format.Weight, tensor string, m, k, count int) error {
 	if err != nil {
 		return err
 	}
+	if err := setMaxK(&p, o.maxK); err != nil {
+		return err
+	}
 	if k > p.LimitK() {
-		p.MaxK = k
-		if err := p.Validate(); err != nil {
+		if err := setMaxK(&p, k); err != nil {
 			return err
 		}
 	}
-	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.problem.Weight.Name == w.Name })
+	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.name == "" && x.problem.Weight.Name == w.Name })
 	if i < 0 {
 		i = len(o.products)
 		o.products = append(o.products, &wanted{problem: p})
@@ -75,6 +82,26 @@ func (o *order) want(w format.Weight, tensor string, m, k, count int) error {
 	x.shapes = append(x.shapes, shape{m, k, []string{tensor}, count})
 	return nil
 }
+
+// setMaxK sets the largest K of p, unless to 0.
+func setMaxK(p *ir.Problem, k int) error {
+	if k == 0 {
+		return nil
+	}
+	if p.MaxK = k; k < 1 {
+		return fmt.Errorf("-max-k %d: want 1 or more", k)
+	}
+	return p.Validate()
+}
+
+// prefix begins the names of a product's kernels.
+func (w *wanted) prefix() string { return cmp.Or(w.name, w.problem.Weight.Name) }
+
+// goName is the name of a product in Go.
+func (w *wanted) goName() string { return cmp.Or(w.name, productName(w.problem.Weight.Name)) }
+
+// goName is what gen takes for one that is not empty.
+var goName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
 // wantModel adds the matrices of a built-in model.
 func (o *order) wantModel(name string) error {

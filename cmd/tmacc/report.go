@@ -172,6 +172,11 @@ func (x *compilation) report(files []lower.File, speeds map[string]speed) error 
 	if x.json {
 		return printJSON(x.out, r)
 	}
+	if x.noMeasure {
+		fmt.Fprintln(x.out, x.summary(r))
+		x.printLeft()
+		return nil
+	}
 	w := x.out
 	t := table{head: []string{"kernel", "trace", "bits/w", "exact", "GEMV Gw/s", "of DRAM", "GEMM GMAC/s", "of peak"}, wide: 1}
 	for _, p := range r.Products {

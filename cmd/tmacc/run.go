@@ -46,7 +46,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	c := &cli{os.Stdin, stdout, stderr}
+	c := &cli{os.Stdin, singleDashes(args, stdout), stderr}
 	root := c.root()
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
@@ -98,7 +98,6 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), strings.ReplaceAll(err.Error(), "--", "-"), cmd.CommandPath())
 	})
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(c.compile(), c.show(), c.lower(), c.bench(), c.families(), c.formats(), c.targets(), c.host())
 	return root
 }

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/spf13/pflag"
+)
+
+// configName is the file that tmacc compile reads if nothing else says what to
+// compile.
+const configName = "tmacc.yaml"
+
+// configKeys are what may stand in it: flags of tmacc compile, with what they take.
+var configKeys = map[string]keyKind{
+	"package": {}, "output": {path: always}, "module": {}, "act-group": {}, "max-k": {}, "model": {},
+	"target": {list: true}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
+	"no-check": {}, "no-measure": {},
+}
+
+// keyKind is what a key takes: a text, number or truth value; or a list of texts; or
+// of pairs of keys and texts. Relative paths are those of the file.
+type keyKind struct {
+	list, pairs bool
+	path        func(string) bool
+}
+
+func always(string) bool { return true }
+
+func ifJSON(s string) bool { return strings.HasSuffix(s, ".json") }
+
+// kernelKeys are the keys of a -kernel.
+var kernelKeys = map[string]keyKind{"name": {}, "format": {path: ifJSON}, "act-group": {}, "max-k": {}, "trace": {path: always}}
+
+// setting is a key of the file and its values, as its flag takes them.
+type setting struct {
+	key    string
+	line   int
+	values []string
+}
+
+// maxConfig bounds the size of the file, in bytes, and with it the depth of it.
+const maxConfig = 64 << 10
+
+// configure sets the flags of tmacc compile that are not on the command line from
+// a file: path, or if that is empty and what the command line does not say what to
+// compile, the one in this directory, if it is there. It reports whether there was one.
+func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (bool, error) {
+	if path == "" {
+		if _, err := os.Stat(configName); asked || errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		path = configName
+	}
+	data, err := c.readText(path)
+	if err != nil {
+		return false, err
+	}
+	settings, err := parseConfig(data, filepath.Dir(path))
+	if err != nil {
+		return false, fmt.Errorf("%s:%w", path, err)
+	}
+	if flags.Lookup("output").Changed || !slices.ContainsFunc(settings, func(s setting) bool { return s.key == "output" }) {
+		settings = slices.DeleteFunc(settings, func(s setting) bool { return s.key == "output" })
+		if !flags.Lookup("output").Changed {
+			settings = append(settings, setting{key: "output", values: []string{filepath.Dir(path)}})
+		}
+	}
+	for _, s := range settings {
+		f := flags.Lookup(s.key)
+		if f.Changed {
+			continue // the command line counts
+		}
+		for _, v := range s.values {
+			if err := f.Value.Set(v); err != nil {
+				return false, fmt.Errorf("%s:%d: %s: %s", path, s.line, s.key, wants(f, v, err))
+			}
+		}
+	}
+	return true, nil
+}
+
+// wants says what is wrong with a value of a flag.
+func wants(f *pflag.Flag, value string, err error) string {
+	switch f.Value.Type() {
+	case "int":
+		return fmt.Sprintf("%q: want a number", value)
+	case "bool":
+		return fmt.Sprintf("%q: want true or false", value)
+	}
+	return err.Error()
+}
+
+// parseConfig reads settings; relative paths are those of files in dir. An error
+// begins with the line and names the key.
+func parseConfig(data []byte, dir string) (settings []setting, err error) {
+	if len(data) > maxConfig {
+		return nil, fmt.Errorf("1: has %d bytes; it may have %d", len(data), maxConfig)
+	}
+	defer func() {
+		if x := recover(); x != nil { // the library's, not ours
+			settings, err = nil, fmt.Errorf("1: is not YAML: %v", x)
+		}
+	}()
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, yamlError(err)
+	}
+	var body ast.Node
+	for _, d := range file.Docs {
+		if d.Body != nil && body != nil {
+			return nil, fmt.Errorf("%d: has a second document", nodeLine(d.Body))
+		}
+		if d.Body != nil {
+			body = d.Body
+		}
+	}
+	if body == nil {
+		return nil, errors.New("1: is empty: it needs a format, kernel, model or gguf")
+	}
+	pairs, err := pairsOf(body, "the file")
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pairs {
+		s, err := settingOf(p, configKeys, dir)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(settings, func(o setting) bool { return o.key == s.key }) {
+			return nil, fmt.Errorf("%d: %s is there twice", s.line, s.key)
+		}
+		settings = append(settings, s)
+	}
+	return settings, nil
+}
+
+// yamlError is one of the parser, which has the line in front, on one line.
+func yamlError(err error) error {
+	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	if place, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "] "); ok {
+		line, _, _ := strings.Cut(place, ":")
+		return fmt.Errorf("%s: %s", line, rest)
+	}
+	return fmt.Errorf("1: %s", text)
+}
+
+func nodeLine(n ast.Node) int {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return t.Position.Line
+	}
+	return 1
+}
+
+// pairsOf are the keys and values of a mapping.
+func pairsOf(n ast.Node, what string) ([]*ast.MappingValueNode, error) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, nil
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, nil
+	}
+	return nil, fmt.Errorf("%d: %s: want keys and values: %s", nodeLine(n), what, keyNames(configKeys))
+}
+
+func keyNames(keys map[string]keyKind) string {
+	var names []string
+	for k := range keys {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (setting, error) {
+	key, ok := scalar(p.Key)
+	s := setting{key: key, line: nodeLine(p.Key)}
+	kind, known := keys[key]
+	if !ok || !known {
+		return s, fmt.Errorf("%d: unknown key %q: have %s", s.line, key, keyNames(keys))
+	}
+	items := []ast.Node{p.Value}
+	if l, ok := p.Value.(*ast.SequenceNode); ok && kind.list {
+		items = l.Values
+	}
+	for _, item := range items {
+		v, err := valueOf(item, s, kind, dir)
+		if err != nil {
+			return s, err
+		}
+		s.values = append(s.values, v)
+	}
+	if len(s.values) == 0 {
+		return s, fmt.Errorf("%d: %s: is an empty list", s.line, key)
+	}
+	if key == "target" {
+		s.values = []string{strings.Join(s.values, ",")}
+	}
+	return s, nil
+}
+
+// valueOf is a value as its flag takes it.
+func valueOf(n ast.Node, s setting, kind keyKind, dir string) (string, error) {
+	if kind.pairs {
+		return kernelText(n, s, dir)
+	}
+	v, ok := scalar(n)
+	switch {
+	case !ok && kind.list:
+		return "", fmt.Errorf("%d: %s: want a text or a list of texts", s.line, s.key)
+	case !ok:
+		return "", fmt.Errorf("%d: %s: want one value", s.line, s.key)
+	case kind.list && s.key != "target" && strings.ContainsAny(v, ",\"\n"):
+		return "", fmt.Errorf("%d: %s: %q: want no comma and no quote in it", nodeLine(n), s.key, v)
+	case kind.path != nil && kind.path(v) && !filepath.IsAbs(v):
+		return filepath.Join(dir, v), nil
+	}
+	return v, nil
+}
+
+// kernelText is an item of the key kernel as -kernel takes it.
+func kernelText(n ast.Node, s setting, dir string) (string, error) {
+	pairs, err := pairsOf(n, s.key)
+	if err != nil {
+		return "", fmt.Errorf("%d: %s: want keys and values: %s", s.line, s.key, keyNames(kernelKeys))
+	}
+	var words []string
+	for _, p := range pairs {
+		x, err := settingOf(p, kernelKeys, dir)
+		if err != nil {
+			return "", err
+		}
+		if strings.ContainsAny(x.values[0], ",=\"\n") {
+			return "", fmt.Errorf("%d: %s: %q: want no comma, '=' or quote in it", x.line, x.key, x.values[0])
+		}
+		words = append(words, x.key+"="+x.values[0])
+	}
+	return strings.Join(words, ","), nil
+}
+
+// scalar is the text of a text, number or truth value.
+func scalar(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}

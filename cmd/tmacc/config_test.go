@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// config writes tmacc.yaml into a new folder "low" and makes that the working one.
+func config(t *testing.T, text string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "low")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if err := os.WriteFile(configName, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const manyKernels = `# two kernels of one format
+format: [w2]
+target: [avx2]
+module: none
+no-check: true
+kernel:
+  - {name: Mine, format: w2, act-group: 32}
+  - name: Other
+    format: two.json
+    max-k: 8192
+`
+
+const twoLevels = `{"name": "two", "bits": 1, "levels": [-3, 5], "per": "row", "scale": "f32"}`
+
+// A file says all that flags say; what is on the command line counts before it.
+func TestConfig(t *testing.T) {
+	config(t, manyKernels)
+	if err := os.WriteFile("two.json", []byte(twoLevels), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	plan := ok(t, "compile", "-dry-run")
+	for _, want := range []string{"would write package low in . for amd64/avx2\n", "W2       w2      row        131072", "Mine     w2      32", "Other    two     row          8192"} {
+		if !strings.Contains(plan, want) {
+			t.Errorf("no %q in\n%s", want, plan)
+		}
+	}
+	if files := slices.Collect(maps.Keys(read(t, "."))); len(files) != 2 {
+		t.Errorf("-dry-run wrote %v", files)
+	}
+	refused(t, refusal{1, "not what tmacc compile writes: low.go, low_avx2_amd64.s, low_dispatch_amd64.go", "compile -check -q"})
+	if out := ok(t, "compile"); !strings.Contains(out, "package low in .\nW2: ") || strings.Contains(out, "GEMV") {
+		t.Error(out)
+	}
+	files := read(t, ".")
+	if text := files["low.go"]; !strings.Contains(text, "func MineGemm(") || !strings.Contains(text, "func OtherLoad(") || !strings.Contains(text, "LimitK: 8192") {
+		t.Error("low.go lacks kernels of the file")
+	}
+	if out := ok(t, "compile", "-check"); out != fmt.Sprintf("package low in . is up to date, %d files\n", len(files)-2) {
+		t.Error(out)
+	}
+	// The same bytes from elsewhere, by flags alone, on another number of CPUs.
+	t.Setenv("GOMAXPROCS", "1")
+	two, err := filepath.Abs("two.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := filepath.Abs(configName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	ok(t, "compile", "-format", "w2", "-target", "avx2", "-module", "none", "-no-check", "-o", "flags", "-package", "low",
+		"-kernel", "name=Mine,format=w2,act-group=32", "-kernel", "name=Other,max-k=8192,format="+two)
+	ok(t, "compile", "-config", from, "-o", "file", "-package", "low", "-check=false")
+	delete(files, configName)
+	delete(files, "two.json")
+	for _, dir := range []string{"flags", "file"} {
+		if got := read(t, dir); !maps.Equal(got, files) {
+			t.Errorf("%s holds other files than those beside %s", dir, configName)
+		}
+	}
+}
+
+// Errors name the line and the key.
+func TestConfigRefusals(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "tmacc.yaml:1: is empty",
+		"# nothing\n":                     "tmacc.yaml:1: is empty",
+		"format: w4\n\nformt: w2":         `tmacc.yaml:3: unknown key "formt": have act-group, format, gguf`,
+		"format: w4\nformat: w2":          `tmacc.yaml:2: mapping key "format" already defined`,
+		"format: [w4":                     "tmacc.yaml:1: sequence end token",
+		"[w4]":                            "tmacc.yaml:1: the file: want keys and values: act-group",
+		"format: {a: b}":                  "tmacc.yaml:1: format: want a text or a list of texts",
+		"format: []":                      "tmacc.yaml:1: format: is an empty list",
+		"format: [w4, [w2]]":              "tmacc.yaml:1: format: want a text or a list of texts",
+		"format: 'w4,w2'":                 `tmacc.yaml:1: format: "w4,w2": want no comma`,
+		"format: &a w4\nmodel: *a":        "tmacc.yaml:1: format: want a text",
+		"model: [a]":                      "tmacc.yaml:1: model: want one value",
+		"format: w4\nact-group: x":        `tmacc.yaml:2: act-group: "x": want a number`,
+		"format: w4\nno-check: 3":         `tmacc.yaml:2: no-check: "3": want true or false`,
+		"kernel: [w4]":                    "tmacc.yaml:1: kernel: want keys and values: act-group, format, max-k, name, trace",
+		"kernel: [{name: A}]":             `tmacc.yaml:1: kernel: "name=A": want a name and a format`,
+		"kernel:\n- name: A\n  formt: w2": `tmacc.yaml:3: unknown key "formt": have act-group, format, max-k, name, trace`,
+		"kernel: {name: a, format: w2}":   "kernel a: want a name of letters and digits that begins with a capital",
+		"kernel: {name: A, format: x1}":   `kernel A: format: weight "x1": unknown format "x1"`,
+		"format: w2\nkernel: {name: W2, format: w4}": "kernel W2: there are two of that name",
+		"format: w4\ntarget: [avx2, sse]":            `unknown target "sse"`,
+		"format: w4\nmax-k: -1":                      "-max-k -1: want 1 or more",
+		"format: w4\n---\nformat: w2":                "tmacc.yaml:3: has a second document",
+		"gguf: none.gguf":                            "none.gguf: no such file",
+		strings.Repeat("#", maxConfig) + "#":         "tmacc.yaml:1: has 65537 bytes",
+	} {
+		config(t, text)
+		refused(t, refusal{2, want, "compile -dry-run"})
+	}
+	t.Chdir(t.TempDir())
+	refused(t, refusal{2, "compile: nothing to compile", "compile"})
+	refused(t, refusal{2, "none.yaml: no such file", "compile -config none.yaml"})
+	refused(t, refusal{2, `-kernel`, "compile -kernel name=A,name=B"})
+	refused(t, refusal{2, `none of the others can be`, "compile -format w2 -check -dry-run"})
+}
+
+// Shells are offered flags with one dash, and values.
+func TestCompletion(t *testing.T) {
+	for args, want := range map[string]string{
+		"compile -mod":          "-model\t",
+		"compile --mod":         "--model\t",
+		"compile -target avx51": "avx512\navx512vbmi\n",
+		"compile -format tern":  "ternary\n",
+		"compile -model llama":  "llama-2-7b\nllama-3-8b\n",
+		"comp":                  "compile\t",
+	} {
+		if out := ok(t, append([]string{"__complete"}, strings.Fields(args)...)...); !strings.HasPrefix(out, want) {
+			t.Errorf("%s: %q, want %q", args, out, want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if out := ok(t, "completion", shell); !strings.Contains(out, "__complete") {
+			t.Errorf("no script for %s", shell)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add(manyKernels)
+	f.Add("format: [w4, \"w2\"]\n? a\n: b")
+	f.Add("a: &x [1, *x]\n<<: *x\n!!str b: |\n  c\n")
+	f.Add("---\n...\n%YAML 1.2\n--- {a: 1e999, b: ~, c: 0x10, d: .inf}")
+	f.Fuzz(func(t *testing.T, text string) {
+		settings, err := parseConfig([]byte(text), "dir")
+		if err != nil {
+			line, _, ok := strings.Cut(err.Error(), ": ")
+			if n := 0; !ok || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q", err)
+			} else if _, err := fmt.Sscan(line, &n); err != nil || n < 1 {
+				t.Errorf("no line in front of %q", line)
+			}
+			return
+		}
+		for _, s := range settings {
+			if _, known := configKeys[s.key]; !known || len(s.values) == 0 || s.line < 1 {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// jsonPlan is what -dry-run -json prints.
+type jsonPlan struct {
+	Package  string        `json:"package"`
+	Dir      string        `json:"dir"`
+	Targets  []string      `json:"targets"`
+	Products []jsonProduct `json:"products"`
+	LeftOut  []leftOut     `json:"left_out"`
+	Others   []string      `json:"others"`
+}
+
+// plan prints what would be compiled, and for what.
+func (x *compilation) plan() error {
+	p := jsonPlan{Package: x.pkg, Dir: x.dir, LeftOut: x.left, Others: x.others}
+	for _, t := range x.targets {
+		p.Targets = append(p.Targets, t.Machine().Name)
+	}
+	for _, w := range x.products {
+		p.Products = append(p.Products, jsonProduct{Name: w.goName(), Format: w.problem.Weight.Name, ActGroup: w.problem.Act.Group, Shapes: w.shapes})
+	}
+	if x.json {
+		if err := printJSON(x.out, p); err != nil {
+			return err
+		}
+		return x.leftStatus()
+	}
+	fmt.Fprintf(x.out, "would write package %s in %s for %s\n\n", p.Package, p.Dir, strings.Join(p.Targets, ", "))
+	t := table{head: []string{"product", "format", "act group", "max K", "matrices", "rows", "columns", "tensors"}, wide: 7}
+	for _, w := range x.products {
+		name, act := w.goName(), "row"
+		if g := w.problem.Act.Group; g > 0 {
+			act = fmt.Sprint(g)
+		}
+		if len(w.shapes) == 0 {
+			t.add(name, w.problem.Weight, act, w.problem.LimitK(), "any", "any", "any", "")
+		}
+		for _, s := range w.shapes {
+			t.add(name, w.problem.Weight, act, w.problem.LimitK(), s.Count, s.M, s.K, strings.Join(rolesOf(s.Tensors), " "))
+		}
+	}
+	t.print(x.out, widthOf(x.out))
+	if len(x.others) > 0 {
+		fmt.Fprintf(x.out, "\nnot matrices: %s\n", strings.Join(rolesOf(x.others), " "))
+	}
+	x.printLeft()
+	return x.leftStatus()
+}
