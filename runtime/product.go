@@ -150,6 +150,7 @@ type Product struct {
 	packer  func() *format.Packer
 	log     *logger   // nil: none
 	pool    sync.Pool // of *scratch
+	acts    sync.Pool // of *[]byte, activation buffers
 }
 
 // offsets are the places of a row's parts in its tile.

@@ -354,7 +354,7 @@ func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
 
 // files makes the files of the package.
 func (x *compilation) files() ([]lower.File, error) {
-	s := gen.Spec{Package: x.pkg, Version: version(), Module: x.mod}
+	s := gen.Spec{Package: x.pkg, Version: version(), Module: x.mod, Tensors: x.modelTensors()}
 	for _, w := range x.products {
 		s.Products = append(s.Products, w.product)
 	}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/tmacc/tmacc/gen"
 )
 
 // jsonPlan is what -dry-run -json prints.
@@ -50,4 +53,15 @@ func (x *compilation) plan() error {
 	}
 	x.printLeft()
 	return x.leftStatus()
+}
+
+// rolesOf are the roles of tensors, each once, in the order of the first.
+func rolesOf(tensors []string) []string {
+	var roles []string
+	for _, t := range tensors {
+		if r := gen.Role(t); !slices.Contains(roles, r) {
+			roles = append(roles, r)
+		}
+	}
+	return roles
 }

@@ -47,6 +47,7 @@ type order struct {
 	products []*wanted
 	left     []leftOut // unsupported
 	others   []string  // tensors that are no matrices
+	tensors  []tensor  // of files, that are compiled
 }
 
 // want adds count matrices of m rows and k columns, 0 for none in particular.
@@ -166,9 +167,31 @@ func (o *order) wantTensor(t *gguf.Tensor) error {
 		if err != nil {
 			panic("BUG: blocks: " + err.Error())
 		}
-		return o.want(w, t.Name, m, k, count)
+		if err := o.want(w, t.Name, m, k, count); err != nil {
+			return err
+		}
+		o.tensors = append(o.tensors, tensor{w.Name, gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count}})
+		return nil
 	}
 	return err
+}
+
+// tensor is a tensor of a file, and the format whose product multiplies it.
+type tensor struct {
+	format string
+	gen.Tensor
+}
+
+// modelTensors are the tensors of files whose products are compiled.
+func (o *order) modelTensors() []gen.Tensor {
+	var all []gen.Tensor
+	for _, t := range o.tensors {
+		t.Product = slices.IndexFunc(o.products, func(w *wanted) bool { return w.name == "" && w.problem.Weight.Name == t.format })
+		if t.Product >= 0 {
+			all = append(all, t.Tensor)
+		}
+	}
+	return all
 }
 
 // productName makes the name of a product in Go of that of its format:
