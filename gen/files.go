@@ -321,7 +321,11 @@ func variant(v runtime.Variant) *jen.Statement {
 	if p := v.Prepare; p != nil {
 		of := []any{"Name", p.Name, "CountDiv", ints(p.CountDiv), "PadK", p.PadK}
 		if t := p.Tables; t.K > 0 {
-			of = append(of, "Tables", rt("Tables").Add(row("K", t.K, "Bytes", t.Bytes, "ID", t.ID)))
+			what := []any{"K", t.K, "Bytes", t.Bytes, "ID", t.ID}
+			if t.Residual {
+				what = append(what, "Residual", true)
+			}
+			of = append(of, "Tables", rt("Tables").Add(row(what...)))
 		}
 		pairs = append(pairs, "Prepare", jen.Op("&").Add(rt("Prepare")).Add(row(append(of, "Fn", jen.Id(p.Name))...)))
 	}

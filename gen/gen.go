@@ -237,7 +237,7 @@ func RuntimeTables(t *ir.Tables) runtime.Tables {
 	if t == nil {
 		return runtime.Tables{}
 	}
-	return runtime.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID()}
+	return runtime.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID(), Residual: t.Residual}
 }
 
 // archOf cuts "amd64/avx2" in two.

@@ -64,8 +64,9 @@ func (d Decomposition) counting(w format.Weight) Decomposition {
 type Tables struct {
 	Decomposition
 	ByBit    bool         // a digit is a bit of a code, else the code
-	Elem     format.DType // I16 or F32
+	Elem     format.DType // I16, F32 or, with Residual, U8
 	Low      int
+	Residual bool // entries are what Residue says; the residuals lie elsewhere, as the entries do
 	Together int
 	Mirror   bool
 }
@@ -102,11 +103,14 @@ func (t *Tables) Start(part int) int {
 }
 
 // Place is the byte where an entry of a part lies; half is 1 for the upper halves of a
-// split table.
+// split table, and for residuals, among which it is the byte.
 func (t *Tables) Place(unit, part, half, entry int) int {
 	size := t.Elem.Bytes()
-	if t.Split() {
+	switch {
+	case t.Split():
 		size = 1
+	case t.Residual:
+		half = 0
 	}
 	block, in := unit/t.Together, unit%t.Together
 	return t.Together*(block*t.UnitBytes()+t.bytes(part)+half*t.Stored(part)) + (in*t.Stored(part)+entry)*size
@@ -180,8 +184,14 @@ func (t *Tables) Value(part, i, entry int) int {
 // and every NaN is made canonical:
 //
 //	table[n, u size + x] f32 = canonnan(sum over digits i of the part of x of value[i][x] * x[n, u Digits + start + i])
+//
+// Tables with residuals have the stages of residualStages.
 func PrepareTables(p Problem, t *Tables) *Graph {
 	g := PrepareAct(p)
+	if t.Residual {
+		g.Stages = append(g.Stages, t.residualStages(p)...)
+		return g
+	}
 	n := Dim{Name: "n", Run: "N", Div: 1}
 	u, x := Dim{Name: "table.u", Run: "K", Div: t.Digits()}, Dim{Name: "table.x"}
 	from := p.raw()
@@ -320,8 +330,11 @@ func (t *Tables) FloatEntry(part, entry int, act func(digit int) float32) float3
 
 // Check reports entries that do not fit the type they are stored in.
 func (t *Tables) Check() error {
-	if t.Elem == format.F32 {
+	switch {
+	case t.Elem == format.F32:
 		return nil
+	case t.Residual:
+		return t.checkResidual()
 	}
 	for part := range t.Parts {
 		if b := t.Bound(part); b > 1<<15-1 {

@@ -156,9 +156,9 @@ func setLevel(w format.Weight, src format.Source, row, col, k, level int) {
 }
 
 // testActivations are matrices of activations: random ones with an outlier, all
-// of the largest code, and ones with zeros, a NaN and infinities.
+// of the largest code, ones with zeros, a NaN and infinities, and random ones with a few large neighbours.
 func testActivations(n, k int, rng *rand.Rand) [][]float32 {
-	xs := make([][]float32, 3)
+	xs := make([][]float32, 4)
 	for i := range xs {
 		xs[i] = make([]float32, n*k)
 		for j := range xs[i] {
@@ -169,6 +169,9 @@ func testActivations(n, k int, rng *rand.Rand) [][]float32 {
 		}
 	}
 	xs[0][rng.IntN(n*k)] = 1e30
+	for i, first := 0, rng.IntN(n*k); i < 6 && first+i < n*k; i++ {
+		xs[3][first+i] = 10
+	}
 	bad := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, math.SmallestNonzeroFloat32, 0}
 	for row := range n {
 		at := xs[2][row*k:][:k]

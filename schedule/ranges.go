@@ -124,19 +124,19 @@ func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms
 }
 
 // checkEntries: a narrow accumulator holds every sum of entries over loops. Bytes of
-// lower halves are read without a sign.
+// lower halves are read without a sign, as are those of entries with residuals.
 func (s *State) checkEntries(lv level, loops map[string]int) error {
 	if lv.Temp.Elem == format.I32 || lv.Temp.Elem == format.F32 {
 		return nil
 	}
 	halves := 1
-	if s.tables.Split() {
+	if s.tables.Split() || s.tables.Residual {
 		halves = 2
 	}
 	for half := range halves {
 		lo, hi, terms := s.entryRange(half, loops)
 		least, most := int64(-1)<<(lv.Temp.Elem.Bits()-1), int64(1)<<(lv.Temp.Elem.Bits()-1)-1
-		if s.tables.Split() && !s.tables.Mirror && half == 0 && lv.Temp.Elem == format.I8 {
+		if s.unsigned(half) && lv.Temp.Elem == format.I8 {
 			least, most = 0, math.MaxUint8
 		}
 		if lo < least || hi > most {
@@ -144,6 +144,11 @@ func (s *State) checkEntries(lv level, loops map[string]int) error {
 		}
 	}
 	return nil
+}
+
+// unsigned says that bytes of a half of entries, and their sums in bytes, have no sign.
+func (s *State) unsigned(half int) bool {
+	return s.tables.Residual || s.tables.Split() && !s.tables.Mirror && half == 0
 }
 
 // entryRange is the range of a sum of entries, or halves of them, over loops, and how
@@ -158,7 +163,14 @@ func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms 
 	}
 	for q, n := range t.Parts {
 		least, most := -t.Bound(q), t.Bound(q)
-		if t.Split() {
+		switch {
+		case t.Residual && loops[halfLoop] > 0: // both are added to one sum
+			least, most = 0, math.MaxUint8+t.MostResidual()
+		case t.Residual && half == 0:
+			least, most = 0, math.MaxUint8
+		case t.Residual:
+			least, most = 0, t.MostResidual()
+		case t.Split():
 			least, most = t.HalfRange(half, most)
 		}
 		l, h := int64(least), int64(most)

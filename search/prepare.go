@@ -41,7 +41,11 @@ func DefaultPrepare(p ir.Problem, tables *ir.Tables, t lower.Target) (schedule.T
 	}
 	b.elements("act")
 	b.reduction("sums", p.GroupK(), 4)
-	if tables != nil {
+	switch {
+	case tables == nil:
+	case tables.Residual:
+		b.residuals()
+	default:
 		b.tables(tables)
 	}
 	_, err := schedule.CompilePrepare(p, tables, b.t)
@@ -169,6 +173,27 @@ func (b *prepareTrace) tables(t *ir.Tables) {
 	b.split("table.x", lanes, "table.o", "table.v")
 	b.bind("table.o", "unrolled")
 	b.bind("table.v", "vector")
+}
+
+// residuals: tables with residuals, 64 bytes at once: tables of halves of digits of eight
+// units, entries and residuals of four. Their sum adds up four bytes first.
+func (b *prepareTrace) residuals() {
+	of := func(stage string, units int, inner ...string) {
+		b.split(stage+".u", units, stage+".o", stage+".v")
+		for _, l := range append([]string{".v"}, inner...) {
+			b.bind(stage+l, "vector")
+		}
+	}
+	of("pair", 8, ".h", ".y")
+	of("table", 4, ".x")
+	of("residual", 4, ".x")
+	b.reduction("offsets", 0, 4)
+	b.split("excess.u", unroll, "excess.o", "excess.f")
+	b.bind("excess.f", "unrolled")
+	b.split("excess.x", 4, "excess.v", "excess.j")
+	b.bind("excess.v", "vector")
+	b.t = append(b.t, schedule.Rfactor{Loop: "excess.v"}, schedule.Rfactor{Loop: "excess.f"})
+	b.t = append(b.t, schedule.Tensorize{Loop: "excess.j", To: "dot4"})
 }
 
 // linear: lanes are elements of K.

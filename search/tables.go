@@ -19,7 +19,8 @@ type TableChoice struct {
 	Parts  []int
 	Mirror bool // tables are stored by half
 	Signs  bool // the signs of mirrored codewords lie together
-	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits
+	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits, or as Exact says
+	Exact  bool // bytes with residuals
 	Along  int  // units of K that a vector reads, summed by dot products; 1: lanes are rows only
 	Narrow bool // 16-bit sums, widened after Flush units
 	Bytes  bool // sums of bytes, of Flush cells, in 16-bit sums of Cells
@@ -31,7 +32,7 @@ type TableChoice struct {
 // bits for entries of 16 bits.
 func (c *TableChoice) fields(w format.Weight) int {
 	word := 16
-	if c.Low > 0 {
+	if c.bytes() {
 		word = 8
 	}
 	if c.Digits == ir.DigitLevels {
@@ -61,6 +62,9 @@ func (c *TableChoice) mirrored(join int) int {
 	return 0
 }
 
+// bytes says that entries are bytes.
+func (c *TableChoice) bytes() bool { return c.Low > 0 || c.Exact }
+
 // unit is the elements of K of an index.
 func (c *TableChoice) unit() int {
 	n := 0
@@ -74,9 +78,12 @@ func (c *TableChoice) unit() int {
 func (b *builder) tables() {
 	c, t := b.c, b.c.Table
 	b.add(schedule.Decompose{Family: "table", Value: t.Digits, Parts: t.Parts, Mirror: t.Mirror})
-	if t.Low > 0 {
+	switch {
+	case t.Low > 0:
 		b.add(schedule.QuantizeTable{Kind: "split", Low: t.Low})
-	} else {
+	case t.Exact:
+		b.add(schedule.QuantizeTable{Kind: "u8"})
+	default:
 		b.add(schedule.QuantizeTable{Kind: "i16"})
 	}
 	if c.Hoist != "none" {
@@ -85,8 +92,14 @@ func (b *builder) tables() {
 	b.columns()
 	b.rows()
 	b.units()
-	order := append([]string{"nt", "mt", "ro"}, b.loops...)
-	order = append(order, "f", "plane", "part", "half")
+	order := []string{"nt", "mt", "ro"}
+	if t.Exact { // the residuals of few iterations after all bytes
+		order = append(order, "half")
+	}
+	order = append(append(order, b.loops...), "f", "plane", "part")
+	if !t.Exact {
+		order = append(order, "half")
+	}
 	if c.Order%2 == 0 {
 		order = append(order, "nc", "r", "s")
 	} else {
@@ -96,12 +109,20 @@ func (b *builder) tables() {
 	b.packUnits()
 	switch {
 	case t.Bytes:
-		b.add(schedule.WidenEvery{Loop: "ks"}, schedule.Accumulate{Type: "i16"}, schedule.WidenEvery{Loop: "u"}, schedule.Accumulate{Type: "i8"})
+		loop := "u"
+		if t.Exact { // a byte holds one entry
+			loop = "f"
+		}
+		b.add(schedule.WidenEvery{Loop: "ks"}, schedule.Accumulate{Type: "i16"}, schedule.WidenEvery{Loop: loop}, schedule.Accumulate{Type: "i8"})
 	case t.Narrow:
 		b.add(schedule.WidenEvery{Loop: "u"}, schedule.Accumulate{Type: "i16"})
 	}
 	if t.Keep {
-		b.add(schedule.Stage{Value: "x", At: "half"})
+		at := "half"
+		if t.Exact {
+			at = "part"
+		}
+		b.add(schedule.Stage{Value: "x", At: at})
 	}
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
@@ -133,7 +154,7 @@ func (b *builder) units() {
 	switch {
 	case t.Along == 1:
 		b.bind("q", "unrolled")
-	case t.Low > 0:
+	case t.bytes():
 		b.add(schedule.Tensorize{Loop: "q", To: "dot4"})
 	default:
 		b.add(schedule.Tensorize{Loop: "q", To: "dot2"})
@@ -147,7 +168,7 @@ func (b *builder) packUnits() {
 	fields := []string{"f", "digit"}
 	// Neighbouring lanes of 16 bits have their bytes beside each other.
 	last := append([]string{"r", "s"}, b.lanes("q", "words")...)
-	if t.Low > 0 {
+	if t.bytes() {
 		last = append([]string{"r", "s", "words"}, b.lanes("q")...)
 	}
 	switch t.Digits {
@@ -162,9 +183,21 @@ func (b *builder) packUnits() {
 	b.add(schedule.Pack{Tensor: "codes", Order: append(append(order, "planes"), last...), Fields: fields, Map: "planes"})
 }
 
+// exact is how indices of tables with residuals are made for p, nil if there are none.
+func exact(p ir.Problem) *TableChoice {
+	for _, x := range []TableChoice{{Digits: ir.DigitBits, Parts: []int{4}}, {Digits: ir.DigitCodes, Parts: []int{2}}} {
+		d, err := ir.Decompose(p.Weight, x.Digits, x.Parts...)
+		t := ir.Tables{Decomposition: d, Elem: format.U8, Residual: true}
+		if err == nil && p.GroupK() == 0 && !p.Act.Floats() && t.Check() == nil {
+			return &x
+		}
+	}
+	return nil
+}
+
 // parts are ways to cut an index of c's digits of w for which there are lookups.
 func (c *TableChoice) parts(w format.Weight) (out [][]int) {
-	bits, digits, split := w.Bits, c.Digits, c.Low > 0
+	bits, digits, split := w.Bits, c.Digits, c.bytes()
 	switch {
 	case digits == ir.DigitLevels:
 		for g := 2; ; g++ {
@@ -211,13 +244,20 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if t.Mirror {
 		t.Low = min(t.Low, mirrorLow)
 	}
+	x := exact(p)
+	if x != nil && rng.Intn(3) == 0 {
+		t.Digits, t.Exact, t.Low, t.Mirror, t.Signs = x.Digits, true, 0, false, false
+	}
 	t.Parts = pick(rng, t.parts(p.Weight)...)
+	if t.Exact {
+		t.Parts = x.Parts
+	}
 	c.Table, c.AlongK, c.RowFields = t, false, 1
 	bits := 16
 	switch {
-	case t.Low > 0 && rng.Intn(3) > 0:
+	case t.bytes() && rng.Intn(3) > 0:
 		t.Along, bits = 4, 32
-	case t.Low > 0:
+	case t.bytes():
 		bits = 8
 	case rng.Intn(3) == 0:
 		t.Along, bits = 2, 32
@@ -229,7 +269,7 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	t.Narrow = t.Along == 1 && rng.Intn(3) > 0
 	t.Bytes = t.Along == 1 && t.Low > 0 && rng.Intn(2) == 0
 	t.Pairs = (t.Narrow || t.Bytes) && rng.Intn(3) > 0
-	if t.Bytes {
+	if t.Bytes && !t.Exact {
 		t.Low = pick(rng, 5, 5, 6, 7)
 	}
 	c.Cells = c.Flush * pick(rng, 1, 2, 4)

@@ -165,6 +165,7 @@ type cell struct {
 	mirror bool
 	signs  bool
 	low    int // of QuantizeTable
+	exact  bool // with residuals
 	target lower.Target
 	use    int
 	k      *native.Kernel
@@ -179,12 +180,13 @@ func (c *cell) String() string {
 func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 	for _, w := range coverFormats(t) {
 		for _, f := range coverFamilies {
-			for _, low := range []int{0, lowBits(f.mirror)} {
-				for _, parts := range f.parts(w, low > 0) {
-					c := cell{p: ir.Problem{Weight: w}, family: f.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs, low: low}
-					if low > 0 {
-						c.family += " split"
-					}
+			for _, kind := range []struct {
+				name  string
+				low   int
+				exact bool
+			}{{}, {name: " split", low: lowBits(f.mirror)}, {name: " u8", exact: true}} {
+				for _, parts := range f.parts(w, kind.low > 0 || kind.exact) {
+					c := cell{p: ir.Problem{Weight: w}, family: f.name + kind.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs, low: kind.low, exact: kind.exact}
 					if c.applies() {
 						out = append(out, c.everywhere(targets)...)
 					}
@@ -227,7 +229,10 @@ func (c cell) applies() bool {
 	if err != nil || w.Codes() > 16 || w.Per == format.PerGroup && w.Group%d.Digits() != 0 {
 		return false
 	}
-	tables := ir.Tables{Decomposition: d, Elem: format.I16, Low: c.low, Mirror: c.mirror}
+	tables := ir.Tables{Decomposition: d, Elem: format.I16, Low: c.low, Mirror: c.mirror, Residual: c.exact}
+	if c.exact && c.p.GroupK() > 0 {
+		return false
+	}
 	return tables.Check() == nil && (w.Per == format.PerRow || slices.Contains(tabled, w.String()))
 }
 
@@ -245,7 +250,7 @@ func (c *cell) choices() (out []search.Choice) {
 				out = append(out, c.dots(x)...)
 				continue
 			}
-			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Along: 1}
+			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Along: 1}
 			wide := x
 			table := *x.Table
 			table.Narrow, wide.Table, wide.Lanes = true, &table, 2*lanes
