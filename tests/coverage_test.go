@@ -164,7 +164,7 @@ type cell struct {
 	parts  []int
 	mirror bool
 	signs  bool
-	low    int // of QuantizeTable
+	low    int  // of QuantizeTable
 	exact  bool // with residuals
 	target lower.Target
 	use    int
