@@ -23,12 +23,14 @@ import (
 //	offsets    int32  [width]
 //	list       uint32 the number of steps of the kernel that have residuals, then which ones
 //
+// or of f32 activations the tables, or without tables the activations themselves;
 // each padded to 64 bytes. padK is k rounded up to a multiple of cut.pad.
 type cut struct {
 	id                 uint64
 	widths             []width // ascending
 	pad                int
 	actGroup, sumGroup int // elements of K, 0: all
+	floats             bool
 	tables             Tables
 }
 
@@ -44,7 +46,7 @@ type width struct {
 const usualPad = 256
 
 func newCut(s *Spec, v *Variant, recordK int) cut {
-	c := cut{pad: usualPad, actGroup: s.Act.Group, sumGroup: s.groupK()}
+	c := cut{pad: usualPad, actGroup: s.Act.Group, sumGroup: s.groupK(), floats: s.Act.Floats()}
 	if c.pad%recordK != 0 {
 		c.pad = recordK
 	}
@@ -66,7 +68,7 @@ func newCut(s *Spec, v *Variant, recordK int) cut {
 		}
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup, c.tables)
+	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup, c.floats, c.tables)
 	c.id = h.Sum64()
 	return c
 }
@@ -103,9 +105,17 @@ func groupsOf(k, g int) int {
 	return ceilDiv(k, g)
 }
 
+// groupsOf is the number of sums and of scales of k elements.
+func (c *cut) groupsOf(k int) (sums, scales int) {
+	if c.floats {
+		return 0, 0
+	}
+	return groupsOf(k, c.sumGroup), groupsOf(k, c.actGroup)
+}
+
 func (c *cut) shape(n, k int) shape {
 	s := shape{n: n, k: k, padK: roundUp(k, c.pad)}
-	s.groups, s.scales = groupsOf(s.padK, c.sumGroup), groupsOf(s.padK, c.actGroup)
+	s.groups, s.scales = c.groupsOf(s.padK)
 	s.wide = c.block(len(c.widths)-1, &s)
 	s.full = n / s.wide.cols
 	if rest := n % s.wide.cols; rest > 0 {
@@ -125,6 +135,9 @@ func (c *cut) shape(n, k int) shape {
 func (c *cut) block(i int, s *shape) block {
 	b := block{kernel: i, cols: c.widths[i].cols, chunk: c.widths[i].chunk, tables: c.widths[i].tables}
 	b.row, b.unit = s.padK, b.chunk
+	if c.floats {
+		b.row, b.unit = 4*b.row, 4*b.unit
+	}
 	if b.tables {
 		b.row, b.unit = s.padK/c.tables.K*c.tables.Bytes, b.chunk/c.tables.K*c.tables.Bytes
 	}
@@ -278,14 +291,15 @@ type rowPlan struct {
 // rowPlan makes the plan for a shape. If all counts of the assembly divide k, it
 // writes k elements and their groups and no more.
 func (p *Product) rowPlan(s *shape) rowPlan {
-	r := rowPlan{groups: groupsOf(s.k, p.cut.sumGroup), scales: groupsOf(s.k, p.cut.actGroup), padded: s.k}
+	r := rowPlan{padded: s.k}
+	r.groups, r.scales = p.cut.groupsOf(s.k)
 	if p.variant == nil || p.variant.Prepare == nil {
 		return r
 	}
 	f := p.variant.Prepare
 	r.padded = roundUp(s.k, f.PadK)
-	r.sumRoom = max(groupsOf(r.padded, p.cut.sumGroup), s.groups) + room
-	r.actRoom = max(groupsOf(r.padded, p.cut.actGroup), s.scales) + room
+	r.sumRoom, r.actRoom = p.cut.groupsOf(r.padded)
+	r.sumRoom, r.actRoom = max(r.sumRoom, s.groups)+room, max(r.actRoom, s.scales)+room
 	r.direct = littleEndian && p.cut.tables.K == 0
 	for _, d := range f.CountDiv {
 		r.direct = r.direct && s.k%d == 0
@@ -296,6 +310,10 @@ func (p *Product) rowPlan(s *shape) rowPlan {
 // prepareRow quantizes x into row j of a block.
 func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32) {
 	s, r := &w.shape, &w.row
+	if p.cut.floats {
+		p.prepareFloats(w, b, to, j, x)
+		return
+	}
 	if b.cols == 1 && r.direct {
 		p.runPrepare(w, x, nil, nil, unsafe.Pointer(&to[0]), unsafe.Pointer(&to[b.sums]), unsafe.Pointer(&to[b.scales]))
 		clear(to[s.k:b.sums])

@@ -85,8 +85,8 @@ func (m mask) why(reason string) string {
 // describe is the text of Info.
 func (p *Product) describe(why string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s runs on %s (%s); packed layout %016x, tiles of %d rows\n",
-		p.spec.Name, p.spec.Weight.Name, p.Target(), why, p.hash, p.layout.TileM)
+	fmt.Fprintf(&b, "%s: %s%s runs on %s (%s); packed layout %016x, tiles of %d rows\n",
+		p.spec.Name, p.spec.Weight.Name, p.spec.act(), p.Target(), why, p.hash, p.layout.TileM)
 	for i := range p.spec.Variants {
 		v := &p.spec.Variants[i]
 		state := p.state(v)

@@ -149,6 +149,9 @@ func (p *Product) run(t *task) {
 // them. Buffers hold plain sums, so that formats of different levels share them.
 func (p *Product) multiplySums(t *task, from, to int) {
 	size := t.a.groups * t.a.wide.cols
+	if size == 0 {
+		return
+	}
 	t.sums = grow(t.sums, (to-from)*size)
 	for i := from; i < to; i++ {
 		b, offset := t.a.at(i)
@@ -169,8 +172,10 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	cols := min(b.cols, t.a.n-first)
 	a, data := &t.gemm, t.w.data
 	a.Act = unsafe.Pointer(&t.act[offset])
-	a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
-	a.ActScale = unsafe.Pointer(&t.act[offset+b.scales])
+	if t.a.groups > 0 {
+		a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
+		a.ActScale = unsafe.Pointer(&t.act[offset+b.scales])
+	}
 	a.Count = int64(ceilDiv(t.a.k, k.StepK))
 	if b.steps > 0 {
 		b.residualArgs(a, t.act[offset:])

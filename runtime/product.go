@@ -110,6 +110,8 @@ func (s *Spec) checkVariant(v Variant) error {
 			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, l.RecordK)
 		case k.Chunk < 1 || l.RecordK%k.Chunk != 0:
 			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, l.RecordK)
+		case s.Act.Floats() && !k.Tables:
+			return s.errorf(v.Target+" "+k.Name, "reads codes of activations; these are f32: it must read tables")
 		case k.Tables && (v.Prepare == nil || v.Prepare.Tables.K < 1 || k.Chunk%v.Prepare.Tables.K != 0):
 			return s.errorf(v.Target+" "+k.Name, "reads tables in chunks of %d, which no kernel prepares", k.Chunk)
 		case k.Tables && v.Prepare.Tables.Residual && (s.groupK() > 0 || k.StepK%k.Chunk != 0):

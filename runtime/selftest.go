@@ -78,7 +78,9 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand, alloc func(int) []byte)
 		if err := p.PrepareAct(act, x, n, k); err != nil {
 			return err
 		}
-		define(want, p.spec, src, x, m, n, k)
+		if err := define(want, p.spec, src, x, m, n, k); err != nil {
+			return err
+		}
 		for i := range dst {
 			dst[i] = float32(math.NaN())
 		}
@@ -193,8 +195,18 @@ func sameBits(got, want []float32, m int) error {
 }
 
 // define is the definition of the product, from weights and activations as the
-// caller has them.
-func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) {
+// caller has them. Of f32 activations, it must be near the sum in real numbers.
+func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) error {
+	if s.Act.Floats() {
+		for i := range out {
+			d := defineFloats(s, src, x[i/m*k:][:k], i%m, k)
+			if err := s.near(d, k); err != nil {
+				return fmt.Errorf("row %d, activations %d: %w", i%m, i/m, err)
+			}
+			out[i] = d.v
+		}
+		return nil
+	}
 	group := s.groupK()
 	if group == 0 {
 		group = k
@@ -219,6 +231,7 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 			out[j*m+row] = canonical(acc)
 		}
 	}
+	return nil
 }
 
 // defineQuantize is the integer and the scale of every activation of a row.

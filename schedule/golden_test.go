@@ -156,6 +156,8 @@ var examples = []example{
 	{"decompose_mirror", "w2", nil, Decompose{Family: "table", Value: "signs", Parts: []int{4}, Mirror: true}},
 	{"quantize_table_mirror", "ternary", trace(byTrits), QuantizeTable{Kind: "split"}},
 	{"pack_signs", "ternary", with(byTritsOf(8), "pack"), byTritsOf(8)[len(byTritsOf(8))-1]},
+	{"pack_wide_words", "w3", trace(Decompose{Family: "table", Value: "codes", Parts: []int{1}}, columns, lanes, Split{"k", 32, Pair{"ks", "u"}}, Bind{"u", "unrolled"}),
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"u", "digit"}, Map: "dense", Word: 4}},
 	{"quantize_table", "w2", trace(byTable), QuantizeTable{Kind: "split"}},
 	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},

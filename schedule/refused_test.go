@@ -56,6 +56,8 @@ var refused = []struct {
 	{"w2", nil, Decompose{Family: "table", Value: "bits", Parts: []int{8, 8, 8, 8, 8, 8, 8, 8, 8}}, `decompose table: an index of 72 elements of K, at most 64`},
 	{"w4-g32", nil, Decompose{Family: "table", Value: "bits", Parts: []int{5}}, `decompose table: 5 elements of K to an index do not divide a group of 32`},
 
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: packed.Order, Fields: packed.Fields, Map: "dense", Word: 3}, `pack codes: words of 3 bytes: want 1, 2 or 4`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: packed.Order, Fields: packed.Fields, Map: "dense", Word: 2}, `pack codes: 1 bytes are no words of 2`},
 	{"w1-f32act", nil, dot, `decompose dot: dot products are of int8 activations; these are f32: use table`},
 	{"w1-f32act", nil, byTable, `decompose bits: digits of f32 activations must be the levels, with nothing to add or multiply; use codes or levels`},
 	{"w1-f32act", nil, Decompose{Family: "table", Value: "codes", Parts: []int{4, 5}}, `decompose codes: parts [4 5] would add f32 activations in another order: 4 at once`},

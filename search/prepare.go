@@ -35,12 +35,9 @@ func DefaultTables(p ir.Problem, t lower.Target) (*ir.Tables, error) {
 func DefaultPrepare(p ir.Problem, tables *ir.Tables, t lower.Target) (schedule.Trace, error) {
 	lanes := t.Machine().VecBits / 32
 	b := &prepareTrace{group: p.Act.Group, lanes: lanes, most: mostTogether(t)}
-	b.reduction("amax", p.Act.Group, 1)
-	for _, stage := range []string{"finite", "inv", "ascale"} {
-		b.perGroup(stage)
+	if !p.Act.Floats() {
+		b.quantize(p)
 	}
-	b.elements("act")
-	b.reduction("sums", p.GroupK(), 4)
 	switch {
 	case tables == nil:
 	case tables.Residual:
@@ -76,6 +73,16 @@ func (b *prepareTrace) together(lanes int) int {
 		return 1
 	}
 	return min(b.most/lanes, b.lanes)
+}
+
+// quantize: the stages down to int8.
+func (b *prepareTrace) quantize(p ir.Problem) {
+	b.reduction("amax", p.Act.Group, 1)
+	for _, stage := range []string{"finite", "inv", "ascale"} {
+		b.perGroup(stage)
+	}
+	b.elements("act")
+	b.reduction("sums", p.GroupK(), 4)
 }
 
 func (b *prepareTrace) split(loop string, by int, outer, inner string) {
@@ -163,8 +170,11 @@ func (b *prepareTrace) elements(stage string) {
 
 // tables: all tables of a block of units, lanes over entries of one.
 func (b *prepareTrace) tables(t *ir.Tables) {
-	b.linear("wide", 2*b.lanes)
-	lanes := 2 * b.lanes
+	lanes := b.lanes
+	if t.Elem != format.F32 {
+		lanes *= 2
+		b.linear("wide", lanes)
+	}
 	for q := range t.Parts {
 		lanes = min(lanes, t.Stored(q))
 	}

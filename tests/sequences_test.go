@@ -27,6 +27,7 @@ var sequences = []struct{ limit, file, target string }{
 	{"F w1 u8 avx512", "f-w1", "avx512vbmi"},
 	{"G ternary LUT avx512", "g-ternary", "avx512"},
 	{"H w2 avx2", "h-w2", "avx2"},
+	{"I w1 f32 avx512", "i-w1", "avx512"},
 }
 
 // TestSequences counts the instructions of each sequence's steady loop in the

@@ -25,7 +25,7 @@ func (x *compilation) plan() error {
 		p.Targets = append(p.Targets, t.Machine().Name)
 	}
 	for _, w := range x.products {
-		p.Products = append(p.Products, jsonProduct{Name: w.goName(), Format: w.problem.Weight.Name, ActGroup: w.problem.Act.Group, Shapes: w.shapes})
+		p.Products = append(p.Products, jsonProduct{Name: w.goName(), Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes})
 	}
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {

@@ -153,8 +153,8 @@ func (g *gauge) records(x subject, at place, kernels []timing.Sample, best []flo
 	var errs []error
 	for i, n := range at.ns {
 		r, err := measure.Record{
-			Format: w.Name, BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
-			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: true, Threads: 1, Mode: at.mode,
+			Format: x.problem.Name(), BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
+			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats(), Threads: 1, Mode: at.mode,
 			Ns: kernels[2*i].Min, PrepareNs: kernels[2*i+1].Min,
 			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],
 		}.Complete(measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, at.m, at.k)})

@@ -47,11 +47,11 @@ func build(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
 		}
 		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
 	}
-	trace, err := search.DefaultPrepare(p, nil, target)
+	trace, err := search.DefaultPrepare(p, v.Tables(), target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := schedule.CompilePrepare(p, nil, trace)
+	k, err := schedule.CompilePrepare(p, v.Tables(), trace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,14 @@ func TestSelfTest(t *testing.T) {
 		for _, c := range []struct {
 			format string
 			act    int
-		}{{"w2", 0}, {"w3-g48-z", 16}, {"w4-g32-s256-m", 16}} {
-			w, err := format.Lookup(c.format)
+		}{{"w2", 0}, {"w3-g48-z", 16}, {"w4-g32-s256-m", 16}, {"w1-f32act", 0}, {"w3-g16-i8-s256-f32act", 0}, {"ternary-f32act", 0}} {
+			p, err := ir.Named(c.format)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := ir.Problem{Weight: w, Act: format.Act{Group: c.act}}
+			if c.act > 0 {
+				p.Act.Group = c.act
+			}
 			v := build(t, p, target)
 			code, err := Assemble(p, v)
 			if errors.Is(err, jit.ErrPlatform) {
