@@ -14,6 +14,7 @@ import (
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
+	tformat "github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
@@ -25,14 +26,11 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 func problem(t testing.TB, name string, act int) ir.Problem {
 	t.Helper()
-	p, err := ir.Named(name)
+	w, err := tformat.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if act > 0 {
-		p.Act.Group = act
-	}
-	return p
+	return ir.Problem{Weight: w, Act: tformat.Act{Group: act}}
 }
 
 // features names the features of a target.

@@ -46,26 +46,18 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	}
 	sum := &st.levels[1]
 	if x.At == "init" {
-		sum.Init = plus(sum.Init, c.correction(base))
+		sum.Init = c.correction(base)
 		return c, nil
 	}
 	var total ir.Expr = ir.Read{T: sum.Temp}
 	if step != 1 {
 		total = ir.Binary{Op: ir.Mul, X: total, Y: ir.I32(step)}
 	}
-	sum.Flush = c.scaled(c.halved(plus(total, c.correction(base))))
-	return c, nil
-}
-
-// plus is x + y, either of which may be nil.
-func plus(x, y ir.Expr) ir.Expr {
-	switch {
-	case x == nil:
-		return y
-	case y == nil:
-		return x
+	if corr := c.correction(base); corr != nil {
+		total = ir.Binary{Op: ir.Add, X: total, Y: corr}
 	}
-	return ir.Binary{Op: ir.Add, X: x, Y: y}
+	sum.Flush = c.scaled(c.halved(total))
+	return c, nil
 }
 
 // bias is what tables leave to the activation sums.

@@ -65,6 +65,10 @@ const inherit = -2
 
 // wantKernel adds a -kernel.
 func (x *compilation) wantKernel(k kernelOrder) error {
+	w, err := x.weight(k.format)
+	if err != nil {
+		return fmt.Errorf("kernel %s: %w", k.name, err)
+	}
 	if !goName.MatchString(k.name) {
 		return fmt.Errorf("kernel %s: want a name of letters and digits that begins with a capital", k.name)
 	}
@@ -75,12 +79,12 @@ func (x *compilation) wantKernel(k kernelOrder) error {
 	}
 	act, maxK := x.order.act, x.order.maxK
 	if k.act != inherit {
-		act.group = k.act
+		act = k.act
 	}
 	if k.maxK != inherit {
 		maxK = k.maxK
 	}
-	p, err := x.product(k.format, act)
+	p, err := problem(w, act)
 	if err == nil {
 		err = setMaxK(&p, maxK)
 	}
