@@ -122,6 +122,9 @@ func (w *writer) api() lower.File {
 }
 
 func (p *product) summary() string {
+	if p.Problem.Act.Floats() {
+		return p.Problem.Weight.Name + " weights and float32 activations"
+	}
 	per := "row"
 	if g := p.Problem.Act.Group; g > 0 {
 		per = fmt.Sprint(g)
@@ -132,8 +135,11 @@ func (p *product) summary() string {
 func (w *writer) apiOf(f *jen.File, p product) {
 	doc(f, fmt.Sprintf("%s is the product of %s.", p.id, p.summary()), "", "problem: "+p.problem)
 	spec := []any{"Name", p.spec.Name, "Weight", weight(p.spec.Weight)}
-	if g := p.spec.Act.Group; g > 0 {
-		spec = append(spec, "Act", ft("Act").Add(row("Group", g)))
+	switch a := p.spec.Act; {
+	case a.Floats():
+		spec = append(spec, "Act", ft("Act").Add(row("Float", a.Float)))
+	case a.Group > 0:
+		spec = append(spec, "Act", ft("Act").Add(row("Group", a.Group)))
 	}
 	var layouts []jen.Code
 	for _, l := range p.spec.Layouts {
@@ -193,7 +199,7 @@ var functions = []function{
 	{"ActSize", []string{"n", "k"}, params(nk), intErr,
 		"is the number of bytes of an activation buffer for n rows of k."},
 	{"PrepareAct", []string{"act", "x", "n", "k"}, params(jen.Id("act").Index().Byte(), jen.Id("x").Index().Float32(), nk), onlyE,
-		"quantizes n rows of k activations, x[n][k], into act, which has\n%ActSize(n, k) bytes. Every matrix of the product can share it."},
+		"prepares n rows of k activations, x[n][k], in act, which has\n%ActSize(n, k) bytes. Every matrix of the product can share it."},
 	{"Gemm", []string{"dst", "packed", "act", "lo", "hi", "opt"}, params(jen.Id("dst").Index().Float32(), jen.List(jen.Id("packed"), jen.Id("act")).Index().Byte(), jen.List(jen.Id("lo"), jen.Id("hi")).Int(), jen.Id("opt").Qual(runtimePath, "Options")), onlyE,
 		"multiplies rows lo up to hi of a packed matrix by the n rows of an activation\nbuffer: dst[j*m+r] is row r times activations j, for all m rows of the matrix.\nlo and hi must be multiples of %Step, or m. Calls on different rows may run at\nonce; opt.Threads shares the rows among threads."},
 	{"Step", nil, nil, params(jen.Int()),
@@ -315,16 +321,17 @@ func variant(v runtime.Variant) *jen.Statement {
 		if k.Tables {
 			pairs = append(pairs, "Tables", true)
 		}
-		if k.ErrorMost > 0 {
-			pairs = append(pairs, "ErrorStep", k.ErrorStep, "ErrorMost", k.ErrorMost)
-		}
 		kernels = append(kernels, row(append(pairs, "SumBy", k.SumBy, "Fn", jen.Id(k.Name))...))
 	}
 	pairs := []any{"Target", v.Target, "Need", texts(v.Need), "Layout", v.Layout, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...))}
 	if p := v.Prepare; p != nil {
 		of := []any{"Name", p.Name, "CountDiv", ints(p.CountDiv), "PadK", p.PadK}
 		if t := p.Tables; t.K > 0 {
-			of = append(of, "Tables", rt("Tables").Add(row("K", t.K, "Bytes", t.Bytes, "ID", t.ID)))
+			what := []any{"K", t.K, "Bytes", t.Bytes, "ID", t.ID}
+			if t.Residual {
+				what = append(what, "Residual", true)
+			}
+			of = append(of, "Tables", rt("Tables").Add(row(what...)))
 		}
 		pairs = append(pairs, "Prepare", jen.Op("&").Add(rt("Prepare")).Add(row(append(of, "Fn", jen.Id(p.Name))...)))
 	}

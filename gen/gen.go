@@ -7,6 +7,7 @@
 //	kern_stubs_amd64.go      their declarations         amd64 && !purego
 //	kern_avx2_amd64.s        assembly of each target    amd64 && !purego
 //	kern_noasm.go            no kernels                 !(amd64 || arm64) || purego
+//	kern_tensors.go          the matrices of a model, if it is for one
 //	kern_test.go             all of it against the definition
 package gen
 
@@ -33,7 +34,8 @@ type Spec struct {
 	Package  string // its name, and that of its files: lower-case letters and digits
 	Version  string // of tmacc, for the headers; may be empty
 	Products []Product
-	Module   *Module // to make the package a module of its own; nil within another
+	Tensors  []Tensor // of the model that the package is for, or none
+	Module   *Module  // to make the package a module of its own; nil within another
 }
 
 // Product is one product of the package.
@@ -90,6 +92,9 @@ func Package(s Spec) ([]lower.File, error) {
 		return nil, err
 	}
 	files := []lower.File{w.api(), w.tests()}
+	if len(s.Tensors) > 0 {
+		files = append(files, w.tensors())
+	}
 	for _, arch := range w.arches {
 		files = append(files, w.dispatch(arch), w.stubs(arch))
 	}
@@ -134,6 +139,7 @@ type writer struct {
 	Spec
 	arches   []string // that have targets: amd64, arm64
 	products []product
+	roles    []role
 }
 
 // product is a Product as the package's runtime data describe it.
@@ -162,6 +168,7 @@ func newWriter(s Spec) (*writer, error) {
 		return nil, errorf("version", "has more than one line")
 	}
 	names := map[string]string{}
+	var err error
 	for _, p := range s.Products {
 		q, err := w.product(p)
 		if err != nil {
@@ -171,6 +178,9 @@ func newWriter(s Spec) (*writer, error) {
 		if err := q.claim(names); err != nil {
 			return nil, err
 		}
+	}
+	if w.roles, err = rolesOf(s.Tensors, len(s.Products), names); err != nil {
+		return nil, err
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		if slices.ContainsFunc(w.products, func(p product) bool { return len(p.on(arch)) > 0 }) {
@@ -227,7 +237,7 @@ func RuntimeTables(t *ir.Tables) runtime.Tables {
 	if t == nil {
 		return runtime.Tables{}
 	}
-	return runtime.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID()}
+	return runtime.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID(), Residual: t.Residual}
 }
 
 // archOf cuts "amd64/avx2" in two.
@@ -312,8 +322,7 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 		case !reflect.DeepEqual(s.Problem, p.Problem):
 			return v, errorf(thing, "kernel %s was compiled for another problem", k.Code.Func.Name)
 		}
-		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy,
-			ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
+		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy})
 	}
 	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
 	if t.Prepare != nil {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
-	tformat "github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
@@ -26,11 +25,14 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 func problem(t testing.TB, name string, act int) ir.Problem {
 	t.Helper()
-	w, err := tformat.Lookup(name)
+	p, err := ir.Named(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ir.Problem{Weight: w, Act: tformat.Act{Group: act}}
+	if act > 0 {
+		p.Act.Group = act
+	}
+	return p
 }
 
 // features names the features of a target.

@@ -19,7 +19,8 @@ func TestMeaning(t *testing.T) {
 		m, n, k int
 	}{{"w4", 0, 3, 2, 37}, {"ternary-tensor", 0, 17, 1, 130}, {"w3-g48-z", 16, 18, 3, 144}, {"iq4_nl", 32, 5, 2, 96}, {"w2-g128", 32, 4, 2, 256},
 		{"w4-g32-m", 16, 5, 2, 96}, {"w2-g16-s64-m", 0, 17, 2, 128}, {"w3-g32-s64-i8", 32, 3, 1, 192}, {"w4-g32-s64-i8-z", 0, 3, 2, 64}, {"w4-row-bf16", 0, 3, 2, 40},
-		{"cb4x16", 0, 19, 2, 96}, {"cb2x4-g64-b16", 16, 5, 2, 128}} {
+		{"cb4x16", 0, 19, 2, 96}, {"cb2x4-g64-b16", 16, 5, 2, 128},
+		{"w1-f32act", 0, 3, 2, 37}, {"ternary-f32act", 0, 18, 1, 50}, {"w3-g32-s64-i8-f32act", 0, 3, 2, 128}} {
 		p := problem(t, c.weight, c.act)
 		rng := rand.New(rand.NewPCG(3, 4))
 		in, src := weights(p.Weight, c.m, c.k, rng)
@@ -37,6 +38,9 @@ func TestMeaning(t *testing.T) {
 			t.Fatal(err)
 		}
 		in["act"], in["sums"], in["ascale"] = prepared["act"], prepared["sums"], prepared["ascale"]
+		if p.Act.Floats() {
+			in["act"] = bits
+		}
 		all, err := ir.Eval(ir.Matmul(p), sizes, in)
 		if err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func floatProblem(t testing.TB, name string, by int) Problem {
 // How many codes are summed at once is derived from the weights alone.
 func TestFloatAct(t *testing.T) {
 	for name, want := range map[string]int{"w1": 4, "w2": 2, "w3": 1, "w4": 1, "iq4nl": 1, "ternary": 3,
-		"ternary-g32": 2, "ternary-g48": 3, "w1-g16": 4, "mxfp4": 1} {
+		"ternary-g32": 2, "ternary-g48": 2, "w1-g16": 4, "mxfp4": 1} {
 		if p := floatProblem(t, name, 0); p.Act.Float != want {
 			t.Errorf("%s: %d codes at once, want %d", name, p.Act.Float, want)
 		}
@@ -72,6 +72,7 @@ func TestFloatRefused(t *testing.T) {
 		{"w1", format.Act{Float: 4, Group: 32}, "activation group 32: f32 activations have no scales; want 0"},
 		{"ternary-g32", format.Act{Float: 3}, "f32 activations summed by 3: do not fill a weight group of 32"},
 		{"w4-g32-z", format.Act{Float: 1}, "zero points need sums of quantized activations"},
+		{"cb2x4-g64-b16", format.Act{Float: 1}, "several codebooks need quantized activations"},
 		{"w4-g32-m", format.Act{Float: 1}, "minimums need sums of quantized activations"},
 	} {
 		p := Problem{Weight: weight(t, c.weight), Act: c.act}

@@ -279,6 +279,11 @@ func period(pos []nest.Pos, elem int) int {
 func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem format.DType) (vir.Reg, error) {
 	t := vir.Type{Elem: elem, Lanes: len(pos)}
 	n := period(pos, elem.Bytes())
+	if n == 0 && b.Whole && elem.Bits() == 8 {
+		if r, ok := v.permuted(pos, mem, t); ok {
+			return r, nil
+		}
+	}
 	if n == 0 {
 		return v.loadSpread(b, pos, mem, t)
 	}
@@ -295,6 +300,32 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 		}
 	}
 	return r, nil
+}
+
+// permuted reads bytes in any order from the smallest aligned window that has them all:
+//
+//	v0 = load act+0 l0*16        the window
+//	v1 = lookup16 v2 v0          v2: constant places in it
+func (v *vectorizer) permuted(pos []nest.Pos, mem vir.Mem, t vir.Type) (r vir.Reg, ok bool) {
+	low, high := pos[0].Byte, pos[0].Byte
+	for _, p := range pos {
+		low, high = min(low, p.Byte), max(high, p.Byte)
+	}
+	for size := 16; size <= 64; size *= 2 {
+		first := low &^ (size - 1)
+		aligned := !slices.ContainsFunc(mem.Stride, func(s vir.Stride) bool { return s.Bytes%size != 0 })
+		if !aligned || high >= first+size {
+			continue
+		}
+		index := make([]byte, len(pos))
+		for i, p := range pos {
+			index[i] = byte(p.Byte - first)
+		}
+		mem.Off = first
+		places := v.lanesConst(vir.Type{Elem: format.U8, Lanes: t.Lanes}, index)
+		return v.op(t, vir.Lookup(size, false), 0, places, v.tableAt(mem, t, size)), true
+	}
+	return 0, false
 }
 
 // listed says that a loop over a list is open: what is ahead of it in memory is not what

@@ -81,10 +81,10 @@ func pure(e ir.Expr) bool {
 	return pure
 }
 
-// constant makes a vector of the values of an integer expression that reads nothing
-// and differs from lane to lane.
+// constant makes a vector of the values of an expression that reads nothing and differs
+// from lane to lane.
 func (v *vectorizer) constant(e ir.Expr) (r vir.Reg, ok bool, err error) {
-	if !pure(e) || e.Type() == format.F32 || v.inSerial(e) {
+	if !pure(e) || v.inSerial(e) {
 		return 0, false, nil
 	}
 	t := v.laneType(e)

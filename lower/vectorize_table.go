@@ -336,7 +336,8 @@ func (v *vectorizer) oneTable(e ir.Read, x vir.Reg, have int64, entries int, off
 	if have < 0 {
 		have = int64(entries - 1)
 	}
-	return size, v.op(t, vir.OpBitSel, 0, v.splat(t, have), x, v.lanesConst(t, data)), nil
+	// The index last: where instructions overwrite an argument, it is that one.
+	return size, v.op(t, vir.OpBitSel, 0, v.splat(t, ^have), v.lanesConst(t, data), x), nil
 }
 
 // lookupIn finds x in the table of so many entries at mem. In one of 256 by its

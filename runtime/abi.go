@@ -15,12 +15,16 @@ import (
 // Out receives a dense tile, out[n*Rows + m], f32. Weights point at the first of
 // the rows in each of the parts of the packed matrix that PartNames lists, nil if
 // there is no such part; Act, Sums and ActScale at the column block in the
-// activation buffer. Count is the trip count of the loop over K: ceil(K / StepK).
+// activation buffer. So do Residual and Offsets (int32, one per column) for tables with residuals;
+// List holds the numbers (uint32) of those iterations that look up residuals, ListCount of
+// them. Count is the trip count of the loop over K: ceil(K / StepK).
 type GemmArgs struct {
-	Out                 unsafe.Pointer
-	Weights             [numParts]unsafe.Pointer
-	Act, Sums, ActScale unsafe.Pointer
-	Count               int64
+	Out                     unsafe.Pointer
+	Weights                 [numParts]unsafe.Pointer
+	Act, Sums, ActScale     unsafe.Pointer
+	Residual, Offsets, List unsafe.Pointer
+	ListCount               int64
+	Count                   int64
 }
 
 const numParts = 7
@@ -32,14 +36,18 @@ var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, form
 // float32, padded with zeros to a multiple of the kernel's PadK. Act (int8),
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
 // Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element;
-// Table receives the tables of the row, if the kernel makes any. Act and Wide are zero
+// Table receives the tables of the row, if the kernel makes any. If those have residuals,
+// Residual receives them, Offsets the sum of the offsets of the row and Excess that of its residuals
+// (int32); Pair is scratch of 8 bytes per unit. Act and Wide are zero
 // from K up to PadK when the kernel is called. Count[i] is ceil(K / the kernel's
 // CountDiv[i]); if one of them is rounded up, all arrays that hold one element per
 // group have room for 64 elements more, else the kernel writes none but those of K.
 type PrepareArgs struct {
-	X                   unsafe.Pointer
-	Act, Sums, ActScale unsafe.Pointer
-	Amax, Finite, Inv   unsafe.Pointer
-	Wide, Table         unsafe.Pointer
-	Count               [16]int64
+	X                         unsafe.Pointer
+	Act, Sums, ActScale       unsafe.Pointer
+	Amax, Finite, Inv         unsafe.Pointer
+	Wide, Table               unsafe.Pointer
+	Pair                      unsafe.Pointer
+	Residual, Offsets, Excess unsafe.Pointer
+	Count                     [16]int64
 }

@@ -17,12 +17,20 @@ import (
 //	sums    int32 [groups][width]
 //	scales  f32   [scales][width]
 //
+// and with tables that have residuals
+//
+//	residuals  u8     as the tables
+//	offsets    int32  [width]
+//	list       uint32 the number of steps of the kernel that have residuals, then which ones
+//
+// or of f32 activations the tables, or without tables the activations themselves;
 // each padded to 64 bytes. padK is k rounded up to a multiple of cut.pad.
 type cut struct {
 	id                 uint64
 	widths             []width // ascending
 	pad                int
 	actGroup, sumGroup int // elements of K, 0: all
+	floats             bool
 	tables             Tables
 }
 
@@ -30,6 +38,7 @@ type cut struct {
 type width struct {
 	cols, chunk int
 	tables      bool
+	step        int // elements of K that residuals are listed by, 0: there are none
 }
 
 // usualPad is the padding of K in activation buffers unless a record of the
@@ -37,7 +46,7 @@ type width struct {
 const usualPad = 256
 
 func newCut(s *Spec, v *Variant, recordK int) cut {
-	c := cut{pad: usualPad, actGroup: s.Act.Group, sumGroup: s.groupK()}
+	c := cut{pad: usualPad, actGroup: s.Act.Group, sumGroup: s.groupK(), floats: s.Act.Floats()}
 	if c.pad%recordK != 0 {
 		c.pad = recordK
 	}
@@ -45,7 +54,10 @@ func newCut(s *Spec, v *Variant, recordK int) cut {
 		c.widths = []width{{cols: 1, chunk: c.pad}}
 	} else {
 		for _, k := range v.Kernels {
-			w := width{k.Cols, k.Chunk, k.Tables}
+			w := width{cols: k.Cols, chunk: k.Chunk, tables: k.Tables}
+			if k.Tables && v.Prepare.Tables.Residual {
+				w.step = k.StepK
+			}
 			if w.cols == 1 {
 				w.chunk = c.pad // one row is linear whatever the chunk
 			}
@@ -56,7 +68,7 @@ func newCut(s *Spec, v *Variant, recordK int) cut {
 		}
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup, c.tables)
+	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup, c.floats, c.tables)
 	c.id = h.Sum64()
 	return c
 }
@@ -76,6 +88,9 @@ type block struct {
 	tables              bool
 	row, unit           int // bytes of the codes or tables of a row, and of a chunk of it
 	sums, scales, bytes int // offsets in bytes
+	steps               int // of K whose residuals are listed, 0: there are none
+	// Offsets in bytes, if there are:
+	residuals, offsets, list int
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
@@ -90,9 +105,17 @@ func groupsOf(k, g int) int {
 	return ceilDiv(k, g)
 }
 
+// groupsOf is the number of sums and of scales of k elements.
+func (c *cut) groupsOf(k int) (sums, scales int) {
+	if c.floats {
+		return 0, 0
+	}
+	return groupsOf(k, c.sumGroup), groupsOf(k, c.actGroup)
+}
+
 func (c *cut) shape(n, k int) shape {
 	s := shape{n: n, k: k, padK: roundUp(k, c.pad)}
-	s.groups, s.scales = groupsOf(s.padK, c.sumGroup), groupsOf(s.padK, c.actGroup)
+	s.groups, s.scales = c.groupsOf(s.padK)
 	s.wide = c.block(len(c.widths)-1, &s)
 	s.full = n / s.wide.cols
 	if rest := n % s.wide.cols; rest > 0 {
@@ -112,12 +135,18 @@ func (c *cut) shape(n, k int) shape {
 func (c *cut) block(i int, s *shape) block {
 	b := block{kernel: i, cols: c.widths[i].cols, chunk: c.widths[i].chunk, tables: c.widths[i].tables}
 	b.row, b.unit = s.padK, b.chunk
+	if c.floats {
+		b.row, b.unit = 4*b.row, 4*b.unit
+	}
 	if b.tables {
 		b.row, b.unit = s.padK/c.tables.K*c.tables.Bytes, b.chunk/c.tables.K*c.tables.Bytes
 	}
 	b.sums = roundUp(b.row*b.cols, 64)
 	b.scales = b.sums + roundUp(4*s.groups*b.cols, 64)
 	b.bytes = b.scales + roundUp(4*s.scales*b.cols, 64)
+	if step := c.widths[i].step; step > 0 {
+		b.withResiduals(s.padK / step)
+	}
 	return b
 }
 
@@ -199,8 +228,12 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 		if n-row < b.cols {
 			clear(to)
 		}
+		w.above = false
 		for j := range min(b.cols, n-row) {
 			p.prepareRow(w, b, to, j, x[(row+j)*k:][:k])
+		}
+		if b.steps > 0 {
+			b.makeList(to, w.above)
 		}
 	}
 	return nil
@@ -232,7 +265,12 @@ func (p *Product) planArgs(w *scratch) {
 	r, a := &w.row, &w.prep
 	w.amax, w.finite, w.inv = grow(w.amax, r.actRoom), grow(w.finite, r.actRoom), grow(w.inv, r.actRoom)
 	a.Amax, a.Finite, a.Inv = unsafe.Pointer(&w.amax[0]), unsafe.Pointer(&w.finite[0]), unsafe.Pointer(&w.inv[0])
-	if p.cut.tables.K > 0 {
+	switch t := p.cut.tables; {
+	case t.Residual:
+		w.pair = grow(w.pair, roundUp(r.padded, t.K)/t.K*t.Bytes/2)
+		a.Pair = unsafe.Pointer(&w.pair[0])
+		a.Offsets, a.Excess = unsafe.Pointer(&w.offsets[0]), unsafe.Pointer(&w.excess[0])
+	case t.K > 0:
 		w.wide = grow(w.wide, r.padded)
 		a.Wide = unsafe.Pointer(&w.wide[0])
 	}
@@ -253,14 +291,15 @@ type rowPlan struct {
 // rowPlan makes the plan for a shape. If all counts of the assembly divide k, it
 // writes k elements and their groups and no more.
 func (p *Product) rowPlan(s *shape) rowPlan {
-	r := rowPlan{groups: groupsOf(s.k, p.cut.sumGroup), scales: groupsOf(s.k, p.cut.actGroup), padded: s.k}
+	r := rowPlan{padded: s.k}
+	r.groups, r.scales = p.cut.groupsOf(s.k)
 	if p.variant == nil || p.variant.Prepare == nil {
 		return r
 	}
 	f := p.variant.Prepare
 	r.padded = roundUp(s.k, f.PadK)
-	r.sumRoom = max(groupsOf(r.padded, p.cut.sumGroup), s.groups) + room
-	r.actRoom = max(groupsOf(r.padded, p.cut.actGroup), s.scales) + room
+	r.sumRoom, r.actRoom = p.cut.groupsOf(r.padded)
+	r.sumRoom, r.actRoom = max(r.sumRoom, s.groups)+room, max(r.actRoom, s.scales)+room
 	r.direct = littleEndian && p.cut.tables.K == 0
 	for _, d := range f.CountDiv {
 		r.direct = r.direct && s.k%d == 0
@@ -271,8 +310,12 @@ func (p *Product) rowPlan(s *shape) rowPlan {
 // prepareRow quantizes x into row j of a block.
 func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32) {
 	s, r := &w.shape, &w.row
+	if p.cut.floats {
+		p.prepareFloats(w, b, to, j, x)
+		return
+	}
 	if b.cols == 1 && r.direct {
-		p.runPrepare(w, x, nil, unsafe.Pointer(&to[0]), unsafe.Pointer(&to[b.sums]), unsafe.Pointer(&to[b.scales]))
+		p.runPrepare(w, x, nil, nil, unsafe.Pointer(&to[0]), unsafe.Pointer(&to[b.sums]), unsafe.Pointer(&to[b.scales]))
 		clear(to[s.k:b.sums])
 		clear(to[b.sums+4*r.groups : b.scales])
 		clear(to[b.scales+4*r.scales:])
@@ -291,12 +334,16 @@ func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32
 		}
 		clear(table[s.k/t.K*t.Bytes:])
 	}
-	p.quantize(w, codes, table, x)
+	residual := p.residualOf(w, b, to, inPlace)
+	p.quantize(w, codes, table, residual, x)
 	if !b.tables {
 		table = codes
 	}
 	if !inPlace {
 		interleave(to, table[:b.row], b.cols, b.unit, j)
+	}
+	if b.steps > 0 {
+		w.putResiduals(b, to, residual, inPlace, j)
 	}
 	putWords(to[b.sums+4*j:], w.sums[:s.groups], b.cols)
 	putWords(to[b.scales+4*j:], w.scales[:s.scales], b.cols)
@@ -338,12 +385,12 @@ const nan = 0x7fc00000
 // quantize makes s.padK codes of one row, and its sums and scales in w. The
 // padding is zero. There is room in codes, and if there are tables in table, for what
 // the assembly writes.
-func (p *Product) quantize(w *scratch, codes, table []byte, x []float32) {
+func (p *Product) quantize(w *scratch, codes, table, residual []byte, x []float32) {
 	s, r := &w.shape, &w.row
 	if p.variant != nil && p.variant.Prepare != nil {
 		w.sums, w.scales = grow(w.sums, r.sumRoom), grow(w.scales, r.actRoom)
 		clear(codes[s.k:r.padded]) // stages may read further than the one before wrote
-		p.runPrepare(w, x, table, unsafe.Pointer(&codes[0]), unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0]))
+		p.runPrepare(w, x, table, residual, unsafe.Pointer(&codes[0]), unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0]))
 	} else {
 		w.sums, w.scales = grow(w.sums, s.groups), grow(w.scales, s.scales)
 		quantize(codes, w.sums[:r.groups], w.scales[:r.scales], x, p.cut.actGroup, p.cut.sumGroup)
@@ -357,7 +404,7 @@ func (p *Product) quantize(w *scratch, codes, table []byte, x []float32) {
 const room = 64
 
 // runPrepare calls the assembly for one row.
-func (p *Product) runPrepare(w *scratch, x []float32, table []byte, codes, sums, scales unsafe.Pointer) {
+func (p *Product) runPrepare(w *scratch, x []float32, table, residual []byte, codes, sums, scales unsafe.Pointer) {
 	r := &w.row
 	if r.padded > len(x) {
 		w.x = grow(w.x, r.padded)
@@ -366,9 +413,14 @@ func (p *Product) runPrepare(w *scratch, x []float32, table []byte, codes, sums,
 	}
 	a := &w.prep
 	a.X, a.Act, a.Sums, a.ActScale = unsafe.Pointer(&x[0]), codes, sums, scales
-	if p.cut.tables.K > 0 {
-		clear(w.wide[w.shape.k:])
+	if t := p.cut.tables; t.K > 0 {
 		a.Table = unsafe.Pointer(&table[0])
+		if t.Residual {
+			a.Residual = unsafe.Pointer(&residual[0])
+			clear(w.pair[w.shape.k/t.K*t.Bytes/2:])
+		} else {
+			clear(w.wide[w.shape.k:])
+		}
 	}
 	p.variant.Prepare.Fn(&w.prep)
 }

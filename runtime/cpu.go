@@ -85,13 +85,13 @@ func (m mask) why(reason string) string {
 // describe is the text of Info.
 func (p *Product) describe(why string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s runs on %s (%s); packed layout %016x, tiles of %d rows\n",
-		p.spec.Name, p.spec.Weight.Name, p.Target(), why, p.hash, p.layout.TileM)
+	fmt.Fprintf(&b, "%s: %s%s runs on %s (%s); packed layout %016x, tiles of %d rows\n",
+		p.spec.Name, p.spec.Weight.Name, p.spec.act(), p.Target(), why, p.hash, p.layout.TileM)
 	for i := range p.spec.Variants {
 		v := &p.spec.Variants[i]
 		state := p.state(v)
 		for _, k := range v.Kernels {
-			fmt.Fprintf(&b, "%s %s, %d rows by %d columns%s: %s\n", v.Target, k.Name, k.Rows, k.Cols, k.exactness(), state)
+			fmt.Fprintf(&b, "%s %s, %d rows by %d columns: %s\n", v.Target, k.Name, k.Rows, k.Cols, state)
 		}
 		if v.Prepare != nil {
 			fmt.Fprintf(&b, "%s %s, activations: %s\n", v.Target, v.Prepare.Name, state)
@@ -101,14 +101,6 @@ func (p *Product) describe(why string) string {
 		return b.String() + pureGo + ": runs\n"
 	}
 	return b.String() + pureGo + ": not needed\n"
-}
-
-// exactness says that a kernel is bounded.
-func (k *Kernel) exactness() string {
-	if k.ErrorMost == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", exact:false, integer sums within %d for each %d of K", k.ErrorMost, k.ErrorStep)
 }
 
 func (p *Product) state(v *Variant) string {

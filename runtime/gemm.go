@@ -111,7 +111,7 @@ func (p *Product) checkGemm(t *task) error {
 	case t.opt.Bias != nil && len(t.opt.Bias) != m:
 		return p.spec.errorf("argument opt", "the bias has %d elements; the packed matrix has %d rows", len(t.opt.Bias), m)
 	}
-	return nil
+	return p.checkLists(t)
 }
 
 // cutRows leaves only the rows from lo up to hi in t.
@@ -128,7 +128,7 @@ func (t *task) cutRows(lo, hi int) error {
 // block of the activations times all rows of the panel.
 func (p *Product) run(t *task) {
 	blocks := t.a.blocks()
-	part := max(1, partBytes/t.a.wide.bytes)
+	part := max(1, partBytes/t.a.wide.read())
 	panel := max(1, panelBytes/t.w.tileBytes) * p.layout.TileM
 	for b := 0; b < blocks; b += part {
 		end := min(b+part, blocks)
@@ -149,6 +149,9 @@ func (p *Product) run(t *task) {
 // them. Buffers hold plain sums, so that formats of different levels share them.
 func (p *Product) multiplySums(t *task, from, to int) {
 	size := t.a.groups * t.a.wide.cols
+	if size == 0 {
+		return
+	}
 	t.sums = grow(t.sums, (to-from)*size)
 	for i := from; i < to; i++ {
 		b, offset := t.a.at(i)
@@ -169,9 +172,14 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	cols := min(b.cols, t.a.n-first)
 	a, data := &t.gemm, t.w.data
 	a.Act = unsafe.Pointer(&t.act[offset])
-	a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
-	a.ActScale = unsafe.Pointer(&t.act[offset+b.scales])
+	if t.a.groups > 0 {
+		a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
+		a.ActScale = unsafe.Pointer(&t.act[offset+b.scales])
+	}
 	a.Count = int64(ceilDiv(t.a.k, k.StepK))
+	if b.steps > 0 {
+		b.residualArgs(a, t.act[offset:])
+	}
 	t.out = grow(t.out, k.Rows*k.Cols)
 	tile := lo / p.layout.TileM * t.w.tileBytes
 	for r := lo; r < hi; tile += t.w.tileBytes {

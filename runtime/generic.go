@@ -72,13 +72,17 @@ func (p *Product) generic(t *task) {
 	}
 	t.weights, t.out = grow(t.weights, k), grow(t.out, 1)
 	t.scaling = grow(t.scaling, k/group)
+	product := p.dot
+	if p.cut.floats {
+		product = p.dotFloats
+	}
 	for row := t.lo; row < t.hi; row++ {
 		d.row(t.weights, t.w, row)
 		for g := range t.scaling {
 			t.scaling[g] = p.scaling(t.w, row, g*group)
 		}
 		for j := range t.a.n {
-			t.out[0] = p.dot(t, j, group)
+			t.out[0] = product(t, j, group)
 			t.store(j, 1, row, 1)
 		}
 	}

@@ -41,9 +41,6 @@ type Kernel struct {
 	Chunk      int
 	Tables     bool // it reads tables instead of codes
 	SumBy      int  // what the activation sums that it is given are multiplied by, not 0
-	// How far its integer sum of a group may be from the definition: ErrorMost for each
-	// ErrorStep elements of K that are begun. ErrorMost is 0 if sums are exact.
-	ErrorStep, ErrorMost int
 	Fn         func(*GemmArgs)
 }
 
@@ -58,10 +55,12 @@ type Prepare struct {
 }
 
 // Tables are what kernels look up: for every K activations of a row a block of
-// Bytes. ID says what is in it; no tables have K 0.
+// Bytes. ID says what is in it; no tables have K 0. With Residual, another block of Bytes holds
+// what the first leaves out, which kernels look up where it is not all 0.
 type Tables struct {
 	K, Bytes int
 	ID       string
+	Residual bool
 }
 
 // Validate reports what makes s unusable. Generators call it; New checks only
@@ -111,8 +110,12 @@ func (s *Spec) checkVariant(v Variant) error {
 			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, l.RecordK)
 		case k.Chunk < 1 || l.RecordK%k.Chunk != 0:
 			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, l.RecordK)
+		case s.Act.Floats() && !k.Tables:
+			return s.errorf(v.Target+" "+k.Name, "reads codes of activations; these are f32: it must read tables")
 		case k.Tables && (v.Prepare == nil || v.Prepare.Tables.K < 1 || k.Chunk%v.Prepare.Tables.K != 0):
 			return s.errorf(v.Target+" "+k.Name, "reads tables in chunks of %d, which no kernel prepares", k.Chunk)
+		case k.Tables && v.Prepare.Tables.Residual && (s.groupK() > 0 || k.StepK%k.Chunk != 0):
+			return s.errorf(v.Target+" "+k.Name, "lists residuals in steps of %d: they must be whole chunks of %d, without groups", k.StepK, k.Chunk)
 		case k.SumBy == 0 || k.SumBy != int(int32(k.SumBy)):
 			return s.errorf(v.Target+" "+k.Name, "activation sums times %d; it must be another 32-bit number", k.SumBy)
 		}
@@ -153,6 +156,7 @@ type Product struct {
 	packer  func() *format.Packer
 	log     *logger   // nil: none
 	pool    sync.Pool // of *scratch
+	acts    sync.Pool // of *[]byte, activation buffers
 }
 
 // offsets are the places of a row's parts in its tile.
@@ -283,6 +287,9 @@ type scratch struct {
 	out               []float32 // a kernel's tile
 	x                 []float32 // a padded row of activations
 	codes, table      []byte
+	pair, residual    []byte
+	offsets, excess   [1]int32
+	above             bool // some row of the block has residuals
 	wide              []int16
 	sums              []int32
 	scales            []uint32
@@ -294,7 +301,7 @@ type scratch struct {
 // release returns s to its pool without keeping the caller's buffers alive.
 func (p *Product) release(s *scratch) {
 	s.gemm = GemmArgs{}
-	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table = nil, nil, nil, nil, nil
+	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table, s.prep.Residual = nil, nil, nil, nil, nil, nil
 	p.pool.Put(s)
 }
 

@@ -35,6 +35,38 @@ func TestDefinition(t *testing.T) {
 	}
 }
 
+// TestFloats: products of f32 activations in pure Go are what they are defined to be, and
+// near enough to real numbers.
+func TestFloats(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		by, rows int
+	}{{"w1", 4, 16}, {"ternary-tensor", 3, 4}, {"w2-g32", 2, 8}, {"w4-g32-s64", 1, 8}, {"w8", 1, 4}, {"w1", 8, 1}} {
+		s := fakeSpec(t, c.name, 0, c.rows, 64)
+		s.Act.Float = c.by
+		p := New(*s)
+		if err := SelfTest(p, newRand()); err != nil {
+			t.Errorf("%s by %d: %v", c.name, c.by, err)
+		}
+		if want := c.name + " by f32 activations, rounded, not exact: up to K "; !strings.Contains(p.Info(), want) {
+			t.Errorf("%s\ndoes not say %s", p.Info(), want)
+		}
+	}
+}
+
+// TestFloatsFar: a product that is farther from real numbers than rounding takes it is
+// found.
+func TestFloatsFar(t *testing.T) {
+	s := Spec{Weight: lookup(t, "w1"), Act: format.Act{Float: 4}, LimitK: 64}
+	relative, _ := s.Act.FloatError(s.Weight, 64)
+	if err := s.near(defined{float32(1 + 100*relative/2), 1, 100, 100}, 64); err != nil {
+		t.Error(err)
+	}
+	if err := s.near(defined{float32(1 + 100*relative*2), 1, 100, 100}, 64); err == nil {
+		t.Error("twice the bound passes")
+	}
+}
+
 // TestSelfTestFinds: the self-test is not blind.
 func TestSelfTestFinds(t *testing.T) {
 	s := fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 2})
@@ -414,6 +446,8 @@ func TestSpecRefusals(t *testing.T) {
 		"steps of 64 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
 		"chunks of 5 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
 		"pads to 0":                 func(s *Spec) { s.Variants[0].Prepare.PadK = 0 },
+		"it must read tables":       func(s *Spec) { s.Act.Float = 2 },
+		"summed by 9: want 1 to 8":  func(s *Spec) { s.Act.Float = 9 },
 		"weight w2-g":               func(s *Spec) { s.Weight = lookup(t, "w2-g32-z") },
 	} {
 		s := fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2})

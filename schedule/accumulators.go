@@ -139,13 +139,16 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 }
 
 // widened is a narrow accumulator as a number of type t. Bytes that sum lower halves of
-// entries have no sign.
+// entries, or entries with residuals, have no sign.
 func (s *State) widened(sum ir.Read, t format.DType) ir.Expr {
 	signed := ir.Cast{T: t, X: sum}
-	if s.tables == nil || !s.tables.Split() || s.tables.Mirror || sum.T.Elem != format.I8 {
+	if s.tables == nil || !s.unsigned(0) || sum.T.Elem != format.I8 {
 		return signed
 	}
 	lower := ir.Cast{T: t, X: ir.Cast{T: format.U8, X: sum}}
+	if s.unsigned(1) {
+		return lower
+	}
 	return ir.Choose{By: ir.Axis{Name: halfLoop}, Of: []ir.Expr{lower, signed}}
 }
 

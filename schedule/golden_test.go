@@ -58,6 +58,13 @@ var (
 // byTable looks up sums of activations.
 var byTable = Decompose{Family: "table", Value: "bits", Parts: []int{4}}
 
+// residuals is a product by bytes with residuals, whose run-time loop over K is listed.
+func residuals() Trace {
+	return trace(byTable, QuantizeTable{Kind: "u8"}, HoistZero{"init"}, Bind{"plane", "unrolled"}, Bind{"half", "unrolled"}, columns, lanes,
+		Split{"k", 2, Pair{"ks", "u"}}, Bind{"u", "unrolled"}, Reorder{[]string{"n", "mt", "half", "ks", "u", "plane", "part", "l"}},
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "planes", "l"}, Fields: []string{"u", "digit"}, Map: "planes"})
+}
+
 // byFloats looks up sums of f32 activations.
 var byFloats = Decompose{Family: "table", Value: "signs", Parts: []int{4}}
 
@@ -142,12 +149,15 @@ var examples = []example{
 	{"decompose_lookup", "codebook", nil, Decompose{Family: "dot", Value: "lookup"}},
 	{"decompose_table", "w2", nil, byTable},
 	{"decompose_floats", "w1-f32act", nil, byFloats},
+	{"quantize_table_u8", "w1", trace(byTable), QuantizeTable{Kind: "u8"}},
+	{"pack_residuals", "w1", with(residuals(), "pack"), residuals()[len(residuals())-1]},
 	{"quantize_table_f32", "w1-f32act", trace(byFloats), QuantizeTable{Kind: "f32"}},
 	{"pack_floats", "w1-f32act", with(floats(), "pack"), floats()[len(floats())-1]},
 	{"decompose_mirror", "w2", nil, Decompose{Family: "table", Value: "signs", Parts: []int{4}, Mirror: true}},
 	{"quantize_table_mirror", "ternary", trace(byTrits), QuantizeTable{Kind: "split"}},
-	{"quantize_table_q8", "w2", trace(byTable), QuantizeTable{Kind: "q8"}},
 	{"pack_signs", "ternary", with(byTritsOf(8), "pack"), byTritsOf(8)[len(byTritsOf(8))-1]},
+	{"pack_wide_words", "w3", trace(Decompose{Family: "table", Value: "codes", Parts: []int{1}}, columns, lanes, Split{"k", 32, Pair{"ks", "u"}}, Bind{"u", "unrolled"}),
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"u", "digit"}, Map: "dense", Word: 4}},
 	{"quantize_table", "w2", trace(byTable), QuantizeTable{Kind: "split"}},
 	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},

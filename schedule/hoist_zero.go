@@ -46,18 +46,26 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	}
 	sum := &st.levels[1]
 	if x.At == "init" {
-		sum.Init = c.correction(base)
+		sum.Init = plus(sum.Init, c.correction(base))
 		return c, nil
 	}
 	var total ir.Expr = ir.Read{T: sum.Temp}
 	if step != 1 {
 		total = ir.Binary{Op: ir.Mul, X: total, Y: ir.I32(step)}
 	}
-	if corr := c.correction(base); corr != nil {
-		total = ir.Binary{Op: ir.Add, X: total, Y: corr}
-	}
-	sum.Flush = c.scaled(c.halved(total))
+	sum.Flush = c.scaled(c.halved(plus(total, c.correction(base))))
 	return c, nil
+}
+
+// plus is x + y, either of which may be nil.
+func plus(x, y ir.Expr) ir.Expr {
+	switch {
+	case x == nil:
+		return y
+	case y == nil:
+		return x
+	}
+	return ir.Binary{Op: ir.Add, X: x, Y: y}
 }
 
 // bias is what tables leave to the activation sums.

@@ -20,26 +20,11 @@ type Kernel struct {
 	Cols    int            // columns per call
 	SumBy   int            // what the caller multiplies the activation sums by that it passes
 	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(K/StepK)
-	Error   Error          // of the integer sum of a group
 }
-
-// Error bounds how far an integer sum may be from the definition: Most for each Step
-// elements of K that are begun. Most is 0 if sums are exact.
-type Error struct{ Step, Most int }
-
-// Of is how far a sum over n elements of K may be off.
-func (e Error) Of(n int) int {
-	if e.Most == 0 {
-		return 0
-	}
-	return (n + e.Step - 1) / e.Step * e.Most
-}
-
-// Exact says that k gives the bits of the definition.
-func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
 
 // matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
-var matmulParams = []string{"out", "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale"}
+var matmulParams = []string{"out", "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale",
+	"residual", "offsets", nest.ListParam, nest.ListCountParam}
 
 // Unfinished reports a trace that leaves something open.
 type Unfinished struct{ Thing, Remedy string }
@@ -71,13 +56,16 @@ func (s *State) Kernel() (*Kernel, error) {
 	if err := s.CheckRanges(); err != nil {
 		return nil, err
 	}
-	st := s.main()
 	if s.tables != nil {
 		together := *s.tables
 		together.Together = s.neighbours()
 		s = s.clone()
 		s.tables = &together
+		if together.Residual {
+			s.main().list()
+		}
 	}
+	st := s.main()
 	k := &Kernel{Problem: s.Problem, Weights: s.weights, Tables: s.tables, Rows: 1, Cols: 1, SumBy: 1}
 	if s.sumBy != 0 {
 		k.SumBy = s.sumBy
@@ -112,8 +100,30 @@ func (s *State) Kernel() (*Kernel, error) {
 	}
 	n.Loops = append(slices.Clone(st.loops), keepLoops(plan)...)
 	n.Buffers = s.buffers(k)
-	k.Nest, k.Error = n, s.error()
+	k.Nest = n
 	return k, nil
+}
+
+// halvesOutside: the run-time loop over K, which is listed for residuals, is inside the loop half.
+func (st *stage) halvesOutside() error {
+	for _, l := range st.loops {
+		switch {
+		case l.Name == halfLoop:
+			return nil
+		case l.N == 0 && l.Root == "k":
+			return &Unfinished{"loop " + halfLoop, "belongs outside the run-time loop over K, which takes the few residuals from a list"}
+		}
+	}
+	return nil
+}
+
+// list makes the run-time loop over K a listed one.
+func (st *stage) list() {
+	for i, l := range st.loops {
+		if l.N == 0 && l.Root == "k" {
+			st.loops[i].ListedBy = halfLoop
+		}
+	}
 }
 
 // keepLoops are the loops over classes that flushes open.
@@ -159,6 +169,11 @@ func (s *State) complete() error {
 	}
 	if s.Problem.Act.Floats() {
 		if err := st.inOrder(); err != nil {
+			return err
+		}
+	}
+	if s.tables != nil && s.tables.Residual {
+		if err := st.halvesOutside(); err != nil {
 			return err
 		}
 	}
@@ -332,6 +347,10 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	}
 	for _, tensor := range tableTensors(s.tables) {
 		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk}
+	}
+	if s.tables.Residual {
+		b["residual"].Param = "residual"
+		b["offsets"] = &nest.Buffer{Tensor: offsetsTensor(), Param: "offsets", Strides: []int{4, 4 * k.Cols}}
 	}
 	return b
 }

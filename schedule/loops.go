@@ -95,7 +95,7 @@ func (x Split) Apply(s *State) (*State, error) {
 // reserved are names that loops must not take: the stage axes, the classes of
 // read_scaled, and what Pack calls the words of a cell.
 var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true, "scale": true, "words": true,
-	"planes": true, planeLoop: true, partLoop: true, halfLoop: true, digitLoop: true}
+	"planes": true, nest.ListParam: true, planeLoop: true, partLoop: true, halfLoop: true, digitLoop: true}
 
 // usedBy names what refers to a loop: an accumulator or a staged value.
 func (st *stage) usedBy(loop string) string {

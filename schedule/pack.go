@@ -34,6 +34,9 @@ import (
 // "signs" is "words" with the highest bits of mirrored codewords together, in words
 // behind the others: of 8 codewords of 3 trits, indices of 4 bits in 4 bytes, then 8 signs.
 //
+// Word bytes of a cell lie together whatever the order, as lanes of so many bytes read
+// them; "words" counts such words.
+//
 // With tables, the loop digit over the codes of an index is one of the fields, the
 // innermost. Planes of more than 8 fields have several words for a bit: "planes" in
 // Order says where the bits go, "words" where the words of one.
@@ -47,6 +50,7 @@ type Pack struct {
 	Map    string   `json:"map,omitempty"`
 	Join   int      `json:"join,omitempty"`
 	Mirror int      `json:"mirror,omitempty"`
+	Word   int      `json:"word,omitempty"` // 0 is 1
 	Chunk  int      `json:"chunk,omitempty"`
 }
 
@@ -68,7 +72,7 @@ func (x Pack) Apply(s *State) (*State, error) {
 		if x.Chunk < 4 || x.Chunk > 4096 || x.Chunk%4 != 0 {
 			return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of 4 up to 4096", x.Chunk)
 		}
-		if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 {
+		if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Word != 0 {
 			return nil, illegal(x, x.Tensor, "takes a chunk only")
 		}
 		c := s.clone()
@@ -198,8 +202,17 @@ func (p *packing) cell() error {
 	if p.bitmap, p.words, p.joined, err = p.x.cell(p.s.Problem.Weight, n); err != nil {
 		return illegal(p.x, p.x.Tensor, "%v", err)
 	}
+	switch word := p.word(); {
+	case word != 1 && word != 2 && word != 4:
+		return illegal(p.x, p.x.Tensor, "words of %d bytes: want 1, 2 or 4", word)
+	case p.inPlane()%word != 0:
+		return illegal(p.x, p.x.Tensor, "%d bytes are no words of %d", p.inPlane(), word)
+	}
 	return nil
 }
+
+// word is the size of a word.
+func (p *packing) word() int { return max(p.x.Word, 1) }
 
 // order reads Order: a tile, a record, and all other loops that are not fields.
 func (p *packing) order() error {
@@ -242,8 +255,11 @@ func (p *packing) ordered(name string) (nest.Loop, error) {
 	return p.loop(name)
 }
 
-// wordCount is how many words of a cell lie together.
-func (p *packing) wordCount() int {
+// wordCount is how many words of a cell the order places.
+func (p *packing) wordCount() int { return p.inPlane() / p.word() }
+
+// inPlane is the bytes of a cell, of a plane of it where planes have a place.
+func (p *packing) inPlane() int {
 	if p.inPlanes() {
 		return p.words / p.s.Problem.Weight.Bits
 	}
@@ -259,8 +275,8 @@ func (p *packing) inPlanes() bool {
 func (p *packing) layout() (*format.Layout, error) {
 	lay := &format.Layout{TileM: p.loops[0].Coef, RecordK: p.s.fullCoef(p.loops[1])}
 	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1, Codewords: p.joined}
-	lay.RecordBytes = p.s.place(&codes, p.loops[2:], 1)
-	if p.inPlanes() {
+	lay.RecordBytes = p.s.place(&codes, p.loops[2:], p.word())
+	if p.inPlanes() || p.word() > 1 {
 		p.spread(&codes)
 	}
 	lay.Parts = append(lay.Parts, codes)
@@ -276,23 +292,23 @@ func (p *packing) layout() (*format.Layout, error) {
 	return lay, nil
 }
 
-// spread gives the words of a plane, and the planes, the strides of their places in
-// the order.
+// spread gives the bytes of a cell the strides of their planes and words in the order.
 func (p *packing) spread(codes *format.Part) {
-	perPlane := p.wordCount()
-	plane, word := p.stride("planes"), p.stride("words")
+	perPlane, word := p.inPlane(), p.word()
+	planes, words := p.stride("planes"), p.stride("words")
 	codes.WordStride = 1
 	for f := range codes.Map {
 		codes.Map[f] = slices.Clone(codes.Map[f])
 		for i, b := range codes.Map[f] {
-			codes.Map[f][i].Word = b.Word/perPlane*plane + b.Word%perPlane*word
+			in := b.Word % perPlane
+			codes.Map[f][i].Word = b.Word/perPlane*planes + in/word*words + in%word
 		}
 	}
 }
 
 // stride is how far apart in bytes what a name in Order counts lies.
 func (p *packing) stride(name string) int {
-	size := 1
+	size := p.word()
 	for _, l := range slices.Backward(p.loops) {
 		if l.Name == name {
 			return size

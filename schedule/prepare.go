@@ -19,7 +19,7 @@ type PrepareKernel struct {
 }
 
 // prepareParams are the kernel's parameters, as runtime.PrepareArgs has them.
-var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table"}
+var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "excess"}
 
 // groupRoom is the room that runtime.PrepareArgs promises beyond the last group of
 // an array of one element per group.
@@ -150,9 +150,9 @@ func prepareBuffers(g *ir.Graph, tables *ir.Tables) map[string]*nest.Buffer {
 		out[s.Out.Name] = &nest.Buffer{Tensor: s.Out, Strides: []int{0, s.Out.Elem.Bytes()}}
 	}
 	for name, b := range out {
-		b.Param = name
+		b.Param, b.Whole = name, true
 	}
-	if b := out["table"]; b != nil {
+	if b := out["table"]; b != nil && !tables.Residual {
 		b.Tables, b.Output = tables, true
 	}
 	return out

@@ -11,20 +11,23 @@ import (
 // QuantizeTable says in what type tables of activations are stored: "i16", as they
 // are without it, or "split", the lowest Low bits (as many as fit if it is 0: 8, or 7 of
 // mirrored tables) and what is above them as two tables of bytes, looked up one after
-// the other. Those of f32 activations are "f32".
+// the other. Those of f32 activations are "f32". Low is for "split".
 //
 //	for part                                   for part
 //	    sum1 += table[n, k, part][x]    ->         for half 2
 //	                                                   sum1[half] += table[n, k, part, half][x]
 //	                                           sum += sum1[half] << low*half
 //
-// "q8" are bytes that lose the lowest Low bits (as few as it takes for a byte if it is 0):
-// entries are rounded to multiples of 2^Low, and the product is bounded, not exact. A
-// table group is a group of activations, whose scale is that of its entries times 2^Low.
+// "u8" are bytes that lose nothing: entries are counted from the least of their unit, half 0
+// is up to 255 of them, half 1 what is above, their residual. The loop half is around the run-time
+// loop over K, which for half 1 takes only those of its values where there are residuals, from
+// a list that the caller makes.
 //
-//	for part                                   for part
-//	    sum1 += table[n, k, part][x]    ->         sum1 += table[n, k, part][x]      within 2^(low-1) each
-//	                                           sum += sum1 << low
+//	sum = 0                                    sum = -offsets[n]
+//	for k                                      for half 2
+//	    for part                       ->          for k, listed if half
+//	        sum += table[n, k, part][x]                for part
+//	                                                       sum += table[n, k, part, half][x]
 type QuantizeTable struct {
 	Kind string `json:"kind"`
 	Low  int    `json:"low,omitempty"`
@@ -32,8 +35,8 @@ type QuantizeTable struct {
 
 // Apply implements Step.
 func (x QuantizeTable) Apply(s *State) (*State, error) {
-	if !slices.Contains([]string{"i16", "split", "q8", "f32"}, x.Kind) {
-		return nil, illegal(x, x.Kind, "want i16, split, q8 or f32")
+	if !slices.Contains([]string{"i16", "split", "u8", "f32"}, x.Kind) {
+		return nil, illegal(x, x.Kind, "want i16, split, u8 or f32")
 	}
 	if err := s.decomposed(x, x.Kind); err != nil {
 		return nil, err
@@ -43,8 +46,8 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Kind, "the product has no tables")
 	case s.tables.Split():
 		return nil, illegal(x, x.Kind, "is split already")
-	case s.tables.Rounded():
-		return nil, illegal(x, x.Kind, "is rounded to bytes already")
+	case s.tables.Residual:
+		return nil, illegal(x, x.Kind, "has residuals already")
 	case s.grown():
 		return nil, illegal(x, x.Kind, "must come before steps that add accumulators or stage values")
 	}
@@ -52,13 +55,13 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	case floats && x.Kind != "f32":
 		return nil, illegal(x, x.Kind, "the activations are f32: want f32")
 	case !floats && x.Kind == "f32":
-		return nil, illegal(x, x.Kind, "the activations are int8: want i16, split or q8")
+		return nil, illegal(x, x.Kind, "the activations are int8: want i16, split or u8")
+	case x.Kind != "split" && x.Low != 0:
+		return nil, illegal(x, x.Kind, "is not split into halves")
 	case x.Kind == "split":
 		return x.split(s)
-	case x.Kind == "q8":
-		return x.rounded(s)
-	case x.Low != 0:
-		return nil, illegal(x, x.Kind, "is not split into halves")
+	case x.Kind == "u8":
+		return x.residual(s)
 	}
 	return s, nil
 }
@@ -67,36 +70,50 @@ func (x QuantizeTable) split(s *State) (*State, error) {
 	if x.Low < 0 || x.Low > 8 {
 		return nil, illegal(x, x.Kind, "a lower half of %d bits: want 1 to 8", x.Low)
 	}
-	t := *s.tables
-	t.Low = x.Low
-	switch {
-	case x.Low == 0 && t.Mirror:
-		t.Low = 7
-	case x.Low == 0:
-		t.Low = 8
-	}
-	return x.bytes(s, &t, 2)
-}
-
-func (x QuantizeTable) rounded(s *State) (*State, error) {
-	if x.Low < 0 || x.Low > 8 {
-		return nil, illegal(x, x.Kind, "entries without their lowest %d bits: want at most 8", x.Low)
-	}
-	t := *s.tables
-	t.Elem, t.Low = format.I8, x.Low
-	for x.Low == 0 && t.Low < 8 && t.Check() != nil {
-		t.Low++
-	}
-	return x.bytes(s, &t, 1)
-}
-
-// bytes makes tables t, whose entries are so many bytes.
-func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error) {
-	for q := range t.Parts {
-		if n := t.Stored(q); n > 256 {
+	for q := range s.tables.Parts {
+		if n := s.tables.Stored(q); n > 256 {
 			return nil, illegal(x, x.Kind, "part %d has %d entries: an index must be a byte", q, n)
 		}
 	}
+	split := *s.tables
+	if split.Low = x.Low; x.Low == 0 {
+		split.Low = 8
+		if split.Mirror {
+			split.Low = 7
+		}
+	}
+	return x.halves(s, &split)
+}
+
+func (x QuantizeTable) residual(s *State) (*State, error) {
+	switch {
+	case s.Problem.GroupK() > 0:
+		return nil, illegal(x, x.Kind, "offsets and residuals are of whole rows: groups have sums of their own")
+	case s.hoisted:
+		return nil, illegal(x, x.Kind, "must come before hoist_zero")
+	}
+	t := *s.tables
+	t.Elem, t.Residual = format.U8, true
+	c, err := x.halves(s, &t)
+	if err != nil {
+		return nil, err
+	}
+	planes := 0
+	for _, coef := range t.Coef {
+		planes += coef
+	}
+	offsets := ir.Read{T: offsetsTensor(), Index: []ir.Expr{ir.Axis{Name: "n"}, ir.I32(0)}}
+	c.main().levels[1].Init = ir.Binary{Op: ir.Mul, X: offsets, Y: ir.I32(-planes)}
+	return c, nil
+}
+
+// offsetsTensor is what tables with residuals count their entries from, summed over a row.
+func offsetsTensor() *ir.Tensor {
+	return &ir.Tensor{Name: "offsets", Elem: format.I32, Dims: []string{"n", "k"}, Block: -1}
+}
+
+// halves makes entries of two halves, of t.
+func (x QuantizeTable) halves(s *State, t *ir.Tables) (*State, error) {
 	if err := t.Check(); err != nil {
 		return nil, illegal(x, x.Kind, "%v", err)
 	}
@@ -105,7 +122,7 @@ func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error)
 	st := c.main()
 	for i, l := range st.loops {
 		if l.Name == halfLoop {
-			st.loops[i].N = halves
+			st.loops[i].N = 2
 		}
 	}
 	st.levels = st.levels[:2]

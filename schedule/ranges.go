@@ -124,19 +124,19 @@ func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms
 }
 
 // checkEntries: a narrow accumulator holds every sum of entries over loops. Bytes of
-// lower halves are read without a sign.
+// lower halves are read without a sign, as are those of entries with residuals.
 func (s *State) checkEntries(lv level, loops map[string]int) error {
 	if lv.Temp.Elem == format.I32 || lv.Temp.Elem == format.F32 {
 		return nil
 	}
 	halves := 1
-	if s.tables.Split() {
+	if s.tables.Split() || s.tables.Residual {
 		halves = 2
 	}
 	for half := range halves {
 		lo, hi, terms := s.entryRange(half, loops)
 		least, most := int64(-1)<<(lv.Temp.Elem.Bits()-1), int64(1)<<(lv.Temp.Elem.Bits()-1)-1
-		if s.tables.Split() && !s.tables.Mirror && half == 0 && lv.Temp.Elem == format.I8 {
+		if s.unsigned(half) && lv.Temp.Elem == format.I8 {
 			least, most = 0, math.MaxUint8
 		}
 		if lo < least || hi > most {
@@ -144,6 +144,11 @@ func (s *State) checkEntries(lv level, loops map[string]int) error {
 		}
 	}
 	return nil
+}
+
+// unsigned says that bytes of a half of entries, and their sums in bytes, have no sign.
+func (s *State) unsigned(half int) bool {
+	return s.tables.Residual || s.tables.Split() && !s.tables.Mirror && half == 0
 }
 
 // entryRange is the range of a sum of entries, or halves of them, over loops, and how
@@ -159,10 +164,14 @@ func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms 
 	for q, n := range t.Parts {
 		least, most := -t.Bound(q), t.Bound(q)
 		switch {
+		case t.Residual && loops[halfLoop] > 0: // both are added to one sum
+			least, most = 0, math.MaxUint8+t.MostResidual()
+		case t.Residual && half == 0:
+			least, most = 0, math.MaxUint8
+		case t.Residual:
+			least, most = 0, t.MostResidual()
 		case t.Split():
 			least, most = t.HalfRange(half, most)
-		case t.Rounded():
-			least, most = t.HalfRange(1, most)
 		}
 		l, h := int64(least), int64(most)
 		if loops[partLoop] > 0 {
@@ -206,31 +215,7 @@ func (lv *level) terms(class int, loops map[string]int) int {
 	return terms * most
 }
 
-// error bounds the integer sum of a group, by steps of the run-time loop or, if that is
-// shorter, of the group. An entry of a rounded table is half of 2^low at most away from what
-// it stands for:
-//
-//	most = lookups of a step * sum |coef| * 2^(low-1) / halfOf, rounded up, and 1 if halfOf is 2
-func (s *State) error() Error {
-	t := s.tables
-	if t == nil || t.Deviation() == 0 {
-		return Error{}
-	}
-	step := s.Problem.GroupK()
-	for _, l := range s.main().loops {
-		if l.N == 0 && s.main().reduce[l.Root] && (step == 0 || s.fullCoef(l) < step) {
-			step = s.fullCoef(l)
-		}
-	}
-	most := 0
-	for _, c := range t.Coef {
-		most += max(c, -c)
-	}
-	most *= (step + t.Digits() - 1) / t.Digits() * len(t.Parts) * t.Deviation()
-	return Error{step, (most+2*t.HalfOf-1)/(2*t.HalfOf) + t.HalfOf - 1}
-}
-
-// checkSum: the true sum of a group, and how far it may be off, must fit 32 bits.
+// checkSum: the true sum of a group must fit 32 bits.
 func (s *State) checkSum() error {
 	w := s.Problem.Weight
 	peak := max(-w.MinLevel(), w.MaxLevel())
@@ -241,11 +226,7 @@ func (s *State) checkSum() error {
 	if terms == 0 {
 		terms = s.Problem.LimitK()
 	}
-	bound := int64(terms) * int64(peak) * ir.ActMax
-	if e := s.error(); e.Most > 0 {
-		bound = int64(s.tables.HalfOf) * (bound + int64(e.Of(terms)))
-	}
-	if bound > math.MaxInt32 {
+	if bound := int64(terms) * int64(peak) * ir.ActMax; bound > math.MaxInt32 {
 		return &Overflow{"the sum of a group", "i32", bound, math.MaxInt32, terms, peak, 0, ir.ActMax}
 	}
 	return nil

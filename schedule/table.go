@@ -124,7 +124,7 @@ func (s *State) number(of ir.JoinOf) ir.Expr {
 // indexType holds every index and is as wide as what it finds.
 func (s *State) indexType() format.DType {
 	switch {
-	case s.tables.Split(), s.tables.Rounded():
+	case s.tables.Split(), s.tables.Residual:
 		return format.U8
 	case s.tables.Elem == format.F32:
 		return format.U32
@@ -157,11 +157,16 @@ func as(t format.DType, e ir.Expr) ir.Expr {
 	return ir.Cast{T: t, X: e}
 }
 
-// tableTensors are the tables as kernels read them: whole entries, or low and high halves.
+// tableTensors are the tables as kernels read them: whole entries, or low and high halves,
+// or bytes and their residuals.
 func tableTensors(t *ir.Tables) []*ir.Tensor {
 	dims := []string{"n", "k", "part", "half", "entry"}
-	if !t.Split() {
-		return []*ir.Tensor{{Name: "table", Elem: t.Elem, Dims: dims}}
+	whole := &ir.Tensor{Name: "table", Elem: t.Elem, Dims: dims}
+	switch {
+	case t.Residual:
+		return []*ir.Tensor{whole, {Name: "residual", Elem: t.Elem, Dims: dims}}
+	case !t.Split():
+		return []*ir.Tensor{whole}
 	}
 	low := format.U8
 	if t.Mirror {
@@ -176,23 +181,24 @@ func (s *State) recombine() {
 	if !s.recombined() {
 		return
 	}
-	s.main().insert([]nest.Keep{{Name: planeLoop}, {Name: halfLoop}}, func(t ir.Expr) ir.Expr {
+	keep := []nest.Keep{{Name: planeLoop}}
+	if d.Split() {
+		keep = append(keep, nest.Keep{Name: halfLoop})
+	}
+	s.main().insert(keep, func(t ir.Expr) ir.Expr {
 		if len(d.Coef) > 1 || d.Coef[0] != 1 {
 			t = ir.Binary{Op: ir.Mul, X: t, Y: ir.Lookup{Table: d.Coef, T: format.I32, X: ir.Axis{Name: planeLoop}}}
 		}
-		switch {
-		case d.Split():
+		if d.Split() {
 			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.Lookup{Table: []int{0, d.Low}, T: format.I32, X: ir.Axis{Name: halfLoop}}}
-		case d.Low > 0:
-			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.I32(d.Low)}
 		}
 		return t
 	})
 }
 
-// recombined says that planes or halves have to be put together, or counted in more than 1.
+// recombined says that planes or halves have to be put together.
 func (s *State) recombined() bool {
-	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Low > 0
+	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Split()
 }
 
 // halved is the sum of a group, of which there may be twice.

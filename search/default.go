@@ -115,6 +115,9 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 // joined in codewords, and the tile. Fewer bytes come faster from memory, and take longer to decode: of
 // one column and of a small block, which time counts.
 func chooseLayout(p ir.Problem, t lower.Target) (*candidate, error) {
+	if p.Act.Floats() {
+		return chooseFloats(p, t)
+	}
 	dots, err := chooseDots(p, t)
 	if err != nil {
 		return nil, err

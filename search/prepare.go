@@ -35,13 +35,14 @@ func DefaultTables(p ir.Problem, t lower.Target) (*ir.Tables, error) {
 func DefaultPrepare(p ir.Problem, tables *ir.Tables, t lower.Target) (schedule.Trace, error) {
 	lanes := t.Machine().VecBits / 32
 	b := &prepareTrace{group: p.Act.Group, lanes: lanes, most: mostTogether(t)}
-	b.reduction("amax", p.Act.Group, 1)
-	for _, stage := range []string{"finite", "inv", "ascale"} {
-		b.perGroup(stage)
+	if !p.Act.Floats() {
+		b.quantize(p)
 	}
-	b.elements("act")
-	b.reduction("sums", p.GroupK(), 4)
-	if tables != nil {
+	switch {
+	case tables == nil:
+	case tables.Residual:
+		b.residuals()
+	default:
 		b.tables(tables)
 	}
 	_, err := schedule.CompilePrepare(p, tables, b.t)
@@ -72,6 +73,16 @@ func (b *prepareTrace) together(lanes int) int {
 		return 1
 	}
 	return min(b.most/lanes, b.lanes)
+}
+
+// quantize: the stages down to int8.
+func (b *prepareTrace) quantize(p ir.Problem) {
+	b.reduction("amax", p.Act.Group, 1)
+	for _, stage := range []string{"finite", "inv", "ascale"} {
+		b.perGroup(stage)
+	}
+	b.elements("act")
+	b.reduction("sums", p.GroupK(), 4)
 }
 
 func (b *prepareTrace) split(loop string, by int, outer, inner string) {
@@ -159,8 +170,11 @@ func (b *prepareTrace) elements(stage string) {
 
 // tables: all tables of a block of units, lanes over entries of one.
 func (b *prepareTrace) tables(t *ir.Tables) {
-	b.linear("wide", 2*b.lanes)
-	lanes := 2 * b.lanes
+	lanes := b.lanes
+	if t.Elem != format.F32 {
+		lanes *= 2
+		b.linear("wide", lanes)
+	}
 	for q := range t.Parts {
 		lanes = min(lanes, t.Stored(q))
 	}
@@ -169,6 +183,27 @@ func (b *prepareTrace) tables(t *ir.Tables) {
 	b.split("table.x", lanes, "table.o", "table.v")
 	b.bind("table.o", "unrolled")
 	b.bind("table.v", "vector")
+}
+
+// residuals: tables with residuals, 64 bytes at once: tables of halves of digits of eight
+// units, entries and residuals of four. Their sum adds up four bytes first.
+func (b *prepareTrace) residuals() {
+	of := func(stage string, units int, inner ...string) {
+		b.split(stage+".u", units, stage+".o", stage+".v")
+		for _, l := range append([]string{".v"}, inner...) {
+			b.bind(stage+l, "vector")
+		}
+	}
+	of("pair", 8, ".h", ".y")
+	of("table", 4, ".x")
+	of("residual", 4, ".x")
+	b.reduction("offsets", 0, 4)
+	b.split("excess.u", unroll, "excess.o", "excess.f")
+	b.bind("excess.f", "unrolled")
+	b.split("excess.x", 4, "excess.v", "excess.j")
+	b.bind("excess.v", "vector")
+	b.t = append(b.t, schedule.Rfactor{Loop: "excess.v"}, schedule.Rfactor{Loop: "excess.f"})
+	b.t = append(b.t, schedule.Tensorize{Loop: "excess.j", To: "dot4"})
 }
 
 // linear: lanes are elements of K.

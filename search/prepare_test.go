@@ -26,7 +26,8 @@ func TestDefaultPrepare(t *testing.T) {
 			k     int
 			parts []int // of tables, or none
 		}{{"w2", 0, 63, nil}, {"w2", 32, 4096, nil}, {"w4-g32", 0, 256, nil}, {"w4-g32", 32, 256, nil}, {"w4-g48", 16, 144, nil},
-			{"w4-g160", 160, 480, nil}, {"w1", 0, 4099, nil}, {"w2", 0, 207, []int{5, 5, 6}}, {"w1-g32", 32, 96, []int{4}}} {
+			{"w4-g160", 160, 480, nil}, {"w1", 0, 4099, nil}, {"w2", 0, 207, []int{5, 5, 6}}, {"w1-g32", 32, 96, []int{4}},
+			{"w1", 0, 207, []int{4}}, {"ternary", 0, 4096, []int{2}}} {
 			w, err := format.Lookup(c.name)
 			if err != nil {
 				t.Fatal(err)
@@ -57,15 +58,22 @@ func TestDefaultPrepare(t *testing.T) {
 	}
 }
 
-// tablesOf are tables of sums of parts of so many activations: bytes, four
-// neighbours together, if there is one part.
+// tablesOf are tables of sums of parts of so many activations: if there is one part, bytes, four
+// neighbours together; of rows, of whole codes if it is two of them, with residuals.
 func tablesOf(t *testing.T, w format.Weight, parts []int) *ir.Tables {
 	if parts == nil {
 		return nil
 	}
-	d, err := ir.Decompose(w, ir.DigitBits, parts...)
+	digits := ir.DigitBits
+	if parts[0] == 2 {
+		digits = ir.DigitCodes
+	}
+	d, err := ir.Decompose(w, digits, parts...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(parts) == 1 && w.Per == format.PerRow {
+		return &ir.Tables{Decomposition: d, ByBit: digits == ir.DigitBits, Elem: format.U8, Residual: true, Together: 4}
 	}
 	if len(parts) == 1 {
 		return &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Low: 8, Together: 4}
@@ -101,13 +109,13 @@ func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.Prepar
 	pad := (size + k.PadK - 1) / k.PadK * k.PadK
 	var args []vir.Arg
 	for range len(k.Nest.Params) - len(k.CountDiv) {
-		args = append(args, vir.Arg{Buf: make([]byte, 4*(pad+64))})
+		args = append(args, vir.Arg{Buf: make([]byte, 8*(pad+64))})
 	}
 	for i, v := range x.V {
 		binary.LittleEndian.PutUint32(args[0].Buf[4*i:], uint32(v))
 	}
-	if k.Tables != nil {
-		args[len(args)-1].Buf = make([]byte, pad/k.Tables.Digits()*k.Tables.UnitBytes())
+	if k.Tables != nil && !k.Tables.Residual {
+		args[slices.Index(k.Nest.Params, "table")].Buf = make([]byte, pad/k.Tables.Digits()*k.Tables.UnitBytes())
 	}
 	for _, d := range k.CountDiv {
 		args = append(args, vir.Arg{Int: int64((size + d - 1) / d)})

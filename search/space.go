@@ -352,7 +352,10 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	}
 	c.cells(rng, p)
 	c.values(rng, p.Weight)
-	if p.Weight.Bits <= 4 && rng.Intn(3) == 0 {
+	switch {
+	case p.Act.Floats():
+		c.sampleFloats(rng, p, m)
+	case p.Weight.Bits <= 4 && rng.Intn(3) == 0:
 		c.sampleTables(rng, p, m)
 	}
 	if rng.Intn(8) > 0 {

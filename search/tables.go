@@ -19,8 +19,9 @@ type TableChoice struct {
 	Parts  []int
 	Mirror bool // tables are stored by half
 	Signs  bool // the signs of mirrored codewords lie together
-	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits
-	Round  bool // entries are one byte, without their lowest Low bits; products are bounded
+	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits, or as Exact says
+	Exact  bool // bytes with residuals
+	Float  bool // entries are f32
 	Along  int  // units of K that a vector reads, summed by dot products; 1: lanes are rows only
 	Narrow bool // 16-bit sums, widened after Flush units
 	Bytes  bool // sums of bytes, of Flush cells, in 16-bit sums of Cells
@@ -28,17 +29,14 @@ type TableChoice struct {
 	Keep   bool // the index in a register for all columns
 }
 
-// fields is how many units of K share a cell: as few as fill bytes, or words of 16
-// bits for entries of 16 bits.
+// fields is how many units of K share a cell: as few as fill words of the width of
+// entries, of codewords up to a sixteenth of one, but at least a bit.
 func (c *TableChoice) fields(w format.Weight) int {
-	word := 16
-	if c.Low > 0 {
-		word = 8
-	}
+	word := c.word()
 	if c.Digits == ir.DigitLevels {
 		_, bits, err := format.JoinCodes(w.Codes(), c.Parts[0], c.mirrored(c.Parts[0]))
 		f := 1
-		for err == nil && ((len(c.Parts)*bits*f+1)%word > 1 || c.Signs && len(c.Parts)*f%8 != 0) { // a bit may be left over
+		for err == nil && ((word-len(c.Parts)*bits*f%word)%word > max(word/16, 1) || c.Signs && len(c.Parts)*f%8 != 0) {
 			f++
 		}
 		return f
@@ -62,6 +60,33 @@ func (c *TableChoice) mirrored(join int) int {
 	return 0
 }
 
+// bytes says that entries are bytes.
+func (c *TableChoice) bytes() bool { return c.Low > 0 || c.Exact }
+
+// word is the width of a lane's index.
+func (c *TableChoice) word() int {
+	switch {
+	case c.Float:
+		return 32
+	case c.bytes():
+		return 8
+	}
+	return 16
+}
+
+// kind is the step that says so.
+func (c *TableChoice) kind() schedule.QuantizeTable {
+	switch {
+	case c.Float:
+		return schedule.QuantizeTable{Kind: "f32"}
+	case c.Low > 0:
+		return schedule.QuantizeTable{Kind: "split", Low: c.Low}
+	case c.Exact:
+		return schedule.QuantizeTable{Kind: "u8"}
+	}
+	return schedule.QuantizeTable{Kind: "i16"}
+}
+
 // unit is the elements of K of an index.
 func (c *TableChoice) unit() int {
 	n := 0
@@ -75,22 +100,21 @@ func (c *TableChoice) unit() int {
 func (b *builder) tables() {
 	c, t := b.c, b.c.Table
 	b.add(schedule.Decompose{Family: "table", Value: t.Digits, Parts: t.Parts, Mirror: t.Mirror})
-	switch {
-	case t.Round:
-		b.add(schedule.QuantizeTable{Kind: "q8", Low: t.Low})
-	case t.Low > 0:
-		b.add(schedule.QuantizeTable{Kind: "split", Low: t.Low})
-	default:
-		b.add(schedule.QuantizeTable{Kind: "i16"})
-	}
+	b.add(t.kind())
 	if c.Hoist != "none" {
 		b.add(schedule.HoistZero{At: c.Hoist})
 	}
 	b.columns()
 	b.rows()
 	b.units()
-	order := append([]string{"nt", "mt", "ro"}, b.loops...)
-	order = append(order, "f", "plane", "part", "half")
+	order := []string{"nt", "mt", "ro"}
+	if t.Exact { // the residuals of few iterations after all bytes
+		order = append(order, "half")
+	}
+	order = append(append(order, b.loops...), "f", "plane", "part")
+	if !t.Exact {
+		order = append(order, "half")
+	}
 	if c.Order%2 == 0 {
 		order = append(order, "nc", "r", "s")
 	} else {
@@ -100,12 +124,20 @@ func (b *builder) tables() {
 	b.packUnits()
 	switch {
 	case t.Bytes:
-		b.add(schedule.WidenEvery{Loop: "ks"}, schedule.Accumulate{Type: "i16"}, schedule.WidenEvery{Loop: "u"}, schedule.Accumulate{Type: "i8"})
+		loop := "u"
+		if t.Exact { // a byte holds one entry
+			loop = "f"
+		}
+		b.add(schedule.WidenEvery{Loop: "ks"}, schedule.Accumulate{Type: "i16"}, schedule.WidenEvery{Loop: loop}, schedule.Accumulate{Type: "i8"})
 	case t.Narrow:
 		b.add(schedule.WidenEvery{Loop: "u"}, schedule.Accumulate{Type: "i16"})
 	}
 	if t.Keep {
-		b.add(schedule.Stage{Value: "x", At: "half"})
+		at := "half"
+		if t.Exact {
+			at = "part"
+		}
+		b.add(schedule.Stage{Value: "x", At: at})
 	}
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
@@ -126,7 +158,7 @@ func (b *builder) lanes(more ...string) []string {
 // units: the loops over K. k = record kt, ks, units u of a sum, fields f, lanes q.
 func (b *builder) units() {
 	c, t := b.c, b.c.Table
-	b.cellLoops(t.fields(b.p.Weight) * t.Along)
+	b.cellLoops(max(t.fields(b.p.Weight)/c.RowFields, 1) * t.Along)
 	if !c.Serial || t.Bytes {
 		b.bind("u", "unrolled")
 	}
@@ -137,7 +169,7 @@ func (b *builder) units() {
 	switch {
 	case t.Along == 1:
 		b.bind("q", "unrolled")
-	case t.Low > 0:
+	case t.bytes():
 		b.add(schedule.Tensorize{Loop: "q", To: "dot4"})
 	default:
 		b.add(schedule.Tensorize{Loop: "q", To: "dot2"})
@@ -148,27 +180,41 @@ func (b *builder) units() {
 func (b *builder) packUnits() {
 	t := b.c.Table
 	order := append(append([]string{"mt"}, b.loops...), "ro")
-	fields := []string{"f", "digit"}
-	// Neighbouring lanes of 16 bits have their bytes beside each other.
-	last := append([]string{"r", "s"}, b.lanes("q", "words")...)
-	if t.Low > 0 {
-		last = append([]string{"r", "s", "words"}, b.lanes("q")...)
+	fields := []string{"s", "f", "digit"}
+	last, word := append([]string{"r", "words"}, b.lanes("q")...), 0
+	switch {
+	case t.Float:
+		word = 4
+	case !t.bytes(): // neighbouring lanes have their bytes beside each other
+		last = append([]string{"r"}, b.lanes("q", "words")...)
 	}
 	switch t.Digits {
 	case ir.DigitCodes:
-		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: "dense"})
+		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: "dense", Word: word})
 		return
 	case ir.DigitLevels:
 		bits := map[bool]string{false: "words", true: "signs"}[t.Signs]
-		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: bits, Join: t.Parts[0], Mirror: t.mirrored(t.Parts[0])})
+		b.add(schedule.Pack{Tensor: "codes", Order: append(order, last...), Fields: fields, Map: bits, Join: t.Parts[0], Mirror: t.mirrored(t.Parts[0]), Word: word})
 		return
 	}
-	b.add(schedule.Pack{Tensor: "codes", Order: append(append(order, "planes"), last...), Fields: fields, Map: "planes"})
+	b.add(schedule.Pack{Tensor: "codes", Order: append(append(order, "planes"), last...), Fields: fields, Map: "planes", Word: word})
+}
+
+// exact is how indices of tables with residuals are made for p, nil if there are none.
+func exact(p ir.Problem) *TableChoice {
+	for _, x := range []TableChoice{{Digits: ir.DigitBits, Parts: []int{4}}, {Digits: ir.DigitCodes, Parts: []int{2}}} {
+		d, err := ir.Decompose(p.Weight, x.Digits, x.Parts...)
+		t := ir.Tables{Decomposition: d, Elem: format.U8, Residual: true}
+		if err == nil && p.GroupK() == 0 && !p.Act.Floats() && t.Check() == nil {
+			return &x
+		}
+	}
+	return nil
 }
 
 // parts are ways to cut an index of c's digits of w for which there are lookups.
 func (c *TableChoice) parts(w format.Weight) (out [][]int) {
-	bits, digits, split := w.Bits, c.Digits, c.Low > 0
+	bits, digits, split := w.Bits, c.Digits, c.bytes()
 	switch {
 	case digits == ir.DigitLevels:
 		for g := 2; ; g++ {
@@ -215,16 +261,20 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if t.Mirror {
 		t.Low = min(t.Low, mirrorLow)
 	}
-	if t.Low > 0 && rng.Intn(4) == 0 {
-		t.Round, t.Low = true, pick(rng, 3, 4)
+	x := exact(p)
+	if x != nil && rng.Intn(3) == 0 {
+		t.Digits, t.Exact, t.Low, t.Mirror, t.Signs = x.Digits, true, 0, false, false
 	}
 	t.Parts = pick(rng, t.parts(p.Weight)...)
+	if t.Exact {
+		t.Parts = x.Parts
+	}
 	c.Table, c.AlongK, c.RowFields = t, false, 1
 	bits := 16
 	switch {
-	case t.Low > 0 && rng.Intn(3) > 0:
+	case t.bytes() && rng.Intn(3) > 0:
 		t.Along, bits = 4, 32
-	case t.Low > 0:
+	case t.bytes():
 		bits = 8
 	case rng.Intn(3) == 0:
 		t.Along, bits = 2, 32
@@ -236,10 +286,7 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	t.Narrow = t.Along == 1 && rng.Intn(3) > 0
 	t.Bytes = t.Along == 1 && t.Low > 0 && rng.Intn(2) == 0
 	t.Pairs = (t.Narrow || t.Bytes) && rng.Intn(3) > 0
-	switch {
-	case t.Bytes && t.Round:
-		t.Low = pick(rng, 4, 5, 6)
-	case t.Bytes:
+	if t.Bytes && !t.Exact {
 		t.Low = pick(rng, 5, 5, 6, 7)
 	}
 	c.Cells = c.Flush * pick(rng, 1, 2, 4)
@@ -269,18 +316,28 @@ const tablesWin = 0.9
 const mostTriedBits = 2
 
 // chooseTables is the layout whose products by tables cost least, nil if there is none.
-func chooseTables(p ir.Problem, t lower.Target) (best *candidate) {
+func chooseTables(p ir.Problem, t lower.Target) *candidate {
+	best, _ := cheapestTables(p, t, tableLayouts(p, t))
+	return best
+}
+
+// cheapestTables is that of some layouts, or why none of them has a kernel.
+func cheapestTables(p ir.Problem, t lower.Target, layouts []Choice) (best *candidate, err error) {
 	least := 0.0
-	for _, base := range tableLayouts(p, t) {
+	for _, base := range layouts {
 		l := &candidate{base, map[int]*scheduled{}}
-		if _, err := l.use(p, t, 1); err != nil {
+		if _, fail := l.use(p, t, 1); fail != nil {
+			err = fail
 			continue
 		}
 		if cost := l.blocks(p, t); best == nil || cost < least {
 			best, least = l, cost
 		}
 	}
-	return best
+	if best != nil {
+		return best, nil
+	}
+	return nil, err
 }
 
 // tableLayouts are layouts of p's codes for tables: bytes of 16 entries, two for an

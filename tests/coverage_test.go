@@ -55,21 +55,18 @@ func coverFormats(t *testing.T) []format.Weight {
 // indexed, "" without tables; mirrored ones are stored by half; parts are the codes of
 // indices, of tables of bytes or of 16 bits.
 var coverFamilies = []struct {
-	name, digits         string
-	mirror, signs, round bool
-	parts                func(w format.Weight, bytes bool) [][]int
+	name, digits  string
+	mirror, signs bool
+	parts         func(w format.Weight, bytes bool) [][]int
 }{
-	{"dot", "", false, false, false, func(_ format.Weight, bytes bool) [][]int { return map[bool][][]int{false: {nil}}[bytes] }},
-	{"bits", ir.DigitBits, false, false, false, planeParts},
-	{"signs", ir.DigitSigns, false, false, false, planeParts},
-	{"signs mirror", ir.DigitSigns, true, false, false, mirrorPlaneParts},
-	{"codes", ir.DigitCodes, false, false, false, codeParts},
-	{"levels", ir.DigitLevels, false, false, false, levelParts},
-	{"levels mirror", ir.DigitLevels, true, false, false, mirrorLevelParts},
-	{"levels mirror signs", ir.DigitLevels, true, true, false, signParts},
-	{"signs q8", ir.DigitSigns, false, false, true, planeParts},
-	{"codes q8", ir.DigitCodes, false, false, true, codeParts},
-	{"levels mirror q8", ir.DigitLevels, true, false, true, mirrorLevelParts},
+	{"dot", "", false, false, func(_ format.Weight, bytes bool) [][]int { return map[bool][][]int{false: {nil}}[bytes] }},
+	{"bits", ir.DigitBits, false, false, planeParts},
+	{"signs", ir.DigitSigns, false, false, planeParts},
+	{"signs mirror", ir.DigitSigns, true, false, mirrorPlaneParts},
+	{"codes", ir.DigitCodes, false, false, codeParts},
+	{"levels", ir.DigitLevels, false, false, levelParts},
+	{"levels mirror", ir.DigitLevels, true, false, mirrorLevelParts},
+	{"levels mirror signs", ir.DigitLevels, true, true, signParts},
 }
 
 func planeParts(_ format.Weight, bytes bool) [][]int {
@@ -167,8 +164,8 @@ type cell struct {
 	parts  []int
 	mirror bool
 	signs  bool
-	round  bool
-	low    int // of QuantizeTable
+	low    int  // of QuantizeTable
+	exact  bool // with residuals
 	target lower.Target
 	use    int
 	k      *native.Kernel
@@ -183,12 +180,13 @@ func (c *cell) String() string {
 func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 	for _, w := range coverFormats(t) {
 		for _, f := range coverFamilies {
-			for _, low := range lows(f.mirror, f.round) {
-				for _, parts := range f.parts(w, low > 0) {
-					c := cell{p: ir.Problem{Weight: w}, family: f.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs, round: f.round, low: low}
-					if low > 0 && !f.round {
-						c.family += " split"
-					}
+			for _, kind := range []struct {
+				name  string
+				low   int
+				exact bool
+			}{{}, {name: " split", low: lowBits(f.mirror)}, {name: " u8", exact: true}} {
+				for _, parts := range f.parts(w, kind.low > 0 || kind.exact) {
+					c := cell{p: ir.Problem{Weight: w}, family: f.name + kind.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs, low: kind.low, exact: kind.exact}
 					if c.applies() {
 						out = append(out, c.everywhere(targets)...)
 					}
@@ -199,16 +197,12 @@ func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 	return out
 }
 
-// lows are the bits of the lower one of two bytes of an entry, 0 for 16 bits; of rounded
-// entries those that they lose.
-func lows(mirror, round bool) []int {
-	switch {
-	case round:
-		return []int{3}
-	case mirror:
-		return []int{0, 7}
+// lowBits is how many bits the lower one of two bytes of an entry has at most.
+func lowBits(mirror bool) int {
+	if mirror {
+		return 7
 	}
-	return []int{0, 8}
+	return 8
 }
 
 // everywhere is c on all targets, for all uses.
@@ -235,7 +229,10 @@ func (c cell) applies() bool {
 	if err != nil || w.Codes() > 16 || w.Per == format.PerGroup && w.Group%d.Digits() != 0 {
 		return false
 	}
-	tables := ir.Tables{Decomposition: d, Elem: map[bool]format.DType{false: format.I16, true: format.I8}[c.round], Low: c.low, Mirror: c.mirror}
+	tables := ir.Tables{Decomposition: d, Elem: format.I16, Low: c.low, Mirror: c.mirror, Residual: c.exact}
+	if c.exact && c.p.GroupK() > 0 {
+		return false
+	}
 	return tables.Check() == nil && (w.Per == format.PerRow || slices.Contains(tabled, w.String()))
 }
 
@@ -253,7 +250,7 @@ func (c *cell) choices() (out []search.Choice) {
 				out = append(out, c.dots(x)...)
 				continue
 			}
-			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Round: c.round, Along: 1}
+			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Along: 1}
 			wide := x
 			table := *x.Table
 			table.Narrow, wide.Table, wide.Lanes = true, &table, 2*lanes
@@ -412,7 +409,7 @@ func runCells(t *testing.T, batch []*cell, cases map[string][][]coverCase) {
 		for i, x := range cases[c.p.Weight.Name][c.use] {
 			got, err := c.k.Run(x.Case)
 			if err == nil {
-				err = check.Equal(c.k.Kernel, got, x.want, x.M)
+				err = check.Compare(got, x.want, x.M)
 			}
 			if err != nil {
 				c.err = err

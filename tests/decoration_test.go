@@ -82,6 +82,7 @@ var pairs = []pair{
 	{"decompose.parts", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Parts = []int{2, 2} })},
 	{"decompose.mirror", "w1", choose(bySigns(false)), choose(bySigns(true))},
 	{"quantize_table.kind", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low, c.Table.Along = 0, 2 })},
+	{"quantize_table.kind", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low, c.Table.Exact = 0, true })},
 	{"quantize_table.low", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low = 5 })},
 	{"hoist_zero.at", "w2", choose(func(c *search.Choice) { c.Hoist = "init" }), choose(func(c *search.Choice) { c.Hoist = "flush" })},
 	{"split.by", "w2", choose(nil), choose(func(c *search.Choice) { c.Rows, c.Block = 1, 1 })},

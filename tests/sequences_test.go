@@ -24,8 +24,10 @@ var sequences = []struct{ limit, file, target string }{
 	{"C ternary-1.6 avx512", "c-ternary", "avx512vbmi"},
 	{"D codebook16 avx512", "d-codebook16", "avx512vbmi"},
 	{"E w1 i16 avx512", "e-w1", "avx512"},
+	{"F w1 u8 avx512", "f-w1", "avx512vbmi"},
 	{"G ternary LUT avx512", "g-ternary", "avx512"},
 	{"H w2 avx2", "h-w2", "avx2"},
+	{"I w1 f32 avx512", "i-w1", "avx512"},
 }
 
 // TestSequences counts the instructions of each sequence's steady loop in the
@@ -44,7 +46,11 @@ func TestSequences(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			loop, err := steadyLoop(text)
+			loops := 1
+			if k.Tables != nil && k.Tables.Residual {
+				loops = 2
+			}
+			loop, err := steadyLoop(text, loops)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
@@ -98,9 +104,9 @@ var (
 	loopJump  = regexp.MustCompile(`^J\w+\s+(loop\w*)$`)
 )
 
-// steadyLoop returns the instructions of the only loop in text, from its label
-// to the jump back.
-func steadyLoop(text string) ([]string, error) {
+// steadyLoop returns the instructions of the first loop in text, from its label to the jump
+// back. One that follows it, if there is, takes what few iterations of it left out.
+func steadyLoop(text string, most int) ([]string, error) {
 	var loop []string
 	open, loops := "", 0
 	for line := range strings.Lines(text) {
@@ -113,7 +119,9 @@ func steadyLoop(text string) ([]string, error) {
 		if open == "" || line == "" {
 			continue
 		}
-		loop = append(loop, line)
+		if loops == 1 {
+			loop = append(loop, line)
+		}
 		if m := loopJump.FindStringSubmatch(line); m != nil {
 			if m[1] != open {
 				return nil, fmt.Errorf("%q jumps to another loop than %s", line, open)
@@ -121,8 +129,8 @@ func steadyLoop(text string) ([]string, error) {
 			open = ""
 		}
 	}
-	if loops != 1 || open != "" {
-		return nil, fmt.Errorf("%d loops, want one", loops)
+	if loops == 0 || loops > most || open != "" {
+		return nil, fmt.Errorf("%d loops, want one to %d", loops, most)
 	}
 	return loop, nil
 }

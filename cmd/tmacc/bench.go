@@ -20,7 +20,7 @@ import (
 )
 
 // benchFormats are measured if -format names none.
-var benchFormats = []string{"w1", "ternary", "w2", "w3", "w4", "w8", "iq4nl", "w2-g128", "w4-g128", "w4-g32"}
+var benchFormats = []string{"w1", "w1-f32act", "ternary", "w2", "w3", "w4", "w8", "iq4nl", "w2-g128", "w4-g128", "w4-g32"}
 
 // benchRows are formats that only measurements know: random levels, to see that
 // speed does not depend on a row of the table.
@@ -49,7 +49,7 @@ type benchFlags struct {
 	formats, modes []string
 	ns             []int
 	m, k           int // 0: as the mode has it
-	act            int
+	act            actFlags
 	target, trace  string
 	check          string
 	peer, page     string
@@ -90,7 +90,7 @@ explain are an error. -check is of ratios then.`,
 	f.IntSliceVarP(&b.ns, "n", "n", []int{1, 4, 256}, "activations per product; more than 8 are measured in one mode only")
 	f.IntVarP(&b.m, "m", "m", 0, "rows of the matrix, instead of those of the mode")
 	f.IntVarP(&b.k, "k", "k", 0, "columns of the matrix, instead of those of the mode")
-	actGroupVar(f, &b.act)
+	actVar(f, &b.act)
 	f.StringVar(&b.target, "target", "host", "targets separated by commas, or all")
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
@@ -203,15 +203,15 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 	if missing := lacks(t); missing != "" {
 		return fmt.Errorf("target %s: this machine lacks %s: measure another", t.Machine().Name, missing)
 	}
-	w, err := c.benchWeight(name)
+	weight, act := b.act.of(name)
+	w, err := c.benchWeight(weight)
 	if err != nil {
 		return err
 	}
-	act := b.act
-	if g, ok := checkActs[w.Name]; ok && b.check != "" && act == usualGroup {
-		act = g
+	if g, ok := checkActs[name]; ok && b.check != "" && act.group == usualGroup {
+		act.group = g
 	}
-	p, err := problem(w, act)
+	p, err := act.problem(w)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 			return err
 		}
 	}
-	v, err := buildTarget(ctx, p, t, trace, w.Name)
+	v, err := buildTarget(ctx, p, t, trace, p.Name())
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Weight, shortName(x.target.Target), at.mode)
+				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Name(), shortName(x.target.Target), at.mode)
 				records, err := g.measure(x, at)
 				var probe *measure.ProbeError
 				if err != nil && !errors.As(err, &probe) {

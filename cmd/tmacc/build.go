@@ -39,11 +39,11 @@ func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 		}
 		k, err := schedule.Compile(p, u.Trace)
 		if err != nil {
-			return v, fmt.Errorf("%s on %s: %w", p.Weight, t.Machine().Name, err)
+			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 		}
 		code, err := lower.Build(t, k.Nest, kernelName(prefix, t, fmt.Sprintf("n%d", k.Cols)))
 		if err != nil {
-			return v, fmt.Errorf("%s on %s: %w", p.Weight, t.Machine().Name, err)
+			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 		}
 		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
 	}
@@ -80,15 +80,15 @@ func addPrepare(p ir.Problem, v *gen.Target, prefix string) error {
 	tables := v.Tables()
 	trace, err := search.DefaultPrepare(p, tables, v.Target)
 	if err != nil {
-		return fmt.Errorf("activations for %s on %s: %w", p.Weight, v.Target.Machine().Name, err)
+		return fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
 	}
 	k, err := schedule.CompilePrepare(p, tables, trace)
 	if err != nil {
-		return fmt.Errorf("activations for %s on %s: %w", p.Weight, v.Target.Machine().Name, err)
+		return fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
 	}
 	code, err := lower.Build(v.Target, k.Nest, kernelName(prefix, v.Target, "prepare"))
 	if err != nil {
-		return fmt.Errorf("activations for %s on %s: %w", p.Weight, v.Target.Machine().Name, err)
+		return fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
 	}
 	v.Prepare = &gen.Prepare{Schedule: k, Code: code}
 	return nil

@@ -17,7 +17,6 @@ import (
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
@@ -28,7 +27,8 @@ type compileFlags struct {
 	names, gguf              []string // of formats, of files
 	kernels                  kernelList
 	model, target, traceFile string
-	act, maxK                int
+	act                      actFlags
+	maxK                     int
 	dir, pkg, module         string
 	json, quiet              bool
 	noCheck, noMeasure       bool
@@ -78,7 +78,7 @@ Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the argument; may be repeated")
 	s.StringVar(&f.target, "target", "host", "targets separated by commas, or all; see tmacc targets")
 	s.StringVar(&f.traceFile, "trace", "", "JSON `file` with the schedule of the one format, instead of the default ones")
-	actGroupVar(s, &f.act)
+	actVar(s, &f.act)
 	s.IntVar(&f.maxK, "max-k", 0, "largest K that kernels are proven exact for (default 131072)")
 	s.Lookup("max-k").DefValue = "0" // said above
 	s.StringVarP(&f.dir, "output", "o", "kernels", "`directory` of the package")
@@ -199,11 +199,11 @@ func (x *compilation) read() error {
 		}
 	}
 	for _, name := range x.names {
-		w, err := x.weight(name)
+		p, err := x.product(name, x.order.act)
 		if err != nil {
 			return err
 		}
-		if err := x.want(w, "", 0, 0, 0); err != nil {
+		if err := x.want(p, "", 0, 0, 0); err != nil {
 			return err
 		}
 	}
@@ -271,7 +271,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	}
 	err := onAllCores(ctx, len(jobs), func(i int) {
 		j := jobs[i]
-		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Weight, j.target.Target.Machine().Name, i+1, len(jobs))
+		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Name(), j.target.Target.Machine().Name, i+1, len(jobs))
 		j.target, j.err = buildTarget(ctx, j.w.problem, j.target.Target, j.w.trace, j.w.prefix())
 	})
 	if err != nil {
@@ -316,7 +316,7 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 				}
 			}
 			for _, k := range t.Kernels {
-				x.exact[k.Code.Func.Name] = state.of(k.Schedule)
+				x.exact[k.Code.Func.Name] = state
 			}
 		}
 	}
@@ -326,19 +326,9 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 // exactness is the column "exact" of the table.
 type exactness string
 
-// of is what that says of a kernel: of one that is bounded by how much.
-func (e exactness) of(k *schedule.Kernel) exactness {
-	switch {
-	case k.Exact():
-		return e
-	case e == checked:
-		return exactness(fmt.Sprintf("no: within %d for each %d of K", k.Error.Most, k.Error.Step))
-	}
-	return "no, " + e
-}
-
 const (
 	checked exactness = "yes"          // proven, and compared with the definition
+	bounded exactness = "bounded"      // compared with the definition, which rounds: format.Act.FloatError
 	notHere exactness = "not run here" // proven
 	notRun  exactness = "not checked"  // proven
 )
@@ -353,9 +343,9 @@ func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
 	switch {
 	case err == nil:
 		x.codes[t] = code
-		return checked, nil
+		return w.checked(), nil
 	case errors.Is(err, jit.ErrPlatform):
-		return checked, nil
+		return w.checked(), nil
 	case errors.Is(err, jit.ErrNoGo), errors.Is(err, worker.ErrNoSource):
 		return notHere, nil // unless go test runs them
 	case errors.As(err, &wrong), errors.As(err, &crash), errors.As(err, &endless):
@@ -364,9 +354,17 @@ func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
 	return "", err
 }
 
+// checked is what a comparison with the definition shows.
+func (w *wanted) checked() exactness {
+	if w.problem.Act.Floats() {
+		return bounded
+	}
+	return checked
+}
+
 // files makes the files of the package.
 func (x *compilation) files() ([]lower.File, error) {
-	s := gen.Spec{Package: x.pkg, Version: version(), Module: x.mod}
+	s := gen.Spec{Package: x.pkg, Version: version(), Module: x.mod, Tensors: x.modelTensors()}
 	for _, w := range x.products {
 		s.Products = append(s.Products, w.product)
 	}
@@ -453,7 +451,7 @@ func (x *compilation) testsPassed() {
 		for _, t := range w.product.Targets {
 			for _, k := range t.Kernels {
 				if lacks(t.Target) == "" {
-					x.exact[k.Code.Func.Name] = checked.of(k.Schedule)
+					x.exact[k.Code.Func.Name] = w.checked()
 				}
 			}
 		}

@@ -91,10 +91,10 @@ func TestConfigRefusals(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "tmacc.yaml:1: is empty",
 		"# nothing\n":                     "tmacc.yaml:1: is empty",
-		"format: w4\n\nformt: w2":         `tmacc.yaml:3: unknown key "formt": have act-group, format, gguf`,
+		"format: w4\n\nformt: w2":         `tmacc.yaml:3: unknown key "formt": have act, act-group, format, gguf`,
 		"format: w4\nformat: w2":          `tmacc.yaml:2: mapping key "format" already defined`,
 		"format: [w4":                     "tmacc.yaml:1: sequence end token",
-		"[w4]":                            "tmacc.yaml:1: the file: want keys and values: act-group",
+		"[w4]":                            "tmacc.yaml:1: the file: want keys and values: act, act-group",
 		"format: {a: b}":                  "tmacc.yaml:1: format: want a text or a list of texts",
 		"format: []":                      "tmacc.yaml:1: format: is an empty list",
 		"format: [w4, [w2]]":              "tmacc.yaml:1: format: want a text or a list of texts",

@@ -129,7 +129,7 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target) (*contes
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := problem(w, usualGroup)
+	p, err := actFlags{actInt8, usualGroup}.problem(w)
 	if err != nil {
 		return nil, nil, err
 	}

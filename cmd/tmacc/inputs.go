@@ -93,19 +93,58 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 // usualGroup is the -act-group that chooses by format.
 const usualGroup = -1
 
-// actGroupVar adds the flag -act-group.
-func actGroupVar(f *pflag.FlagSet, n *int) {
-	f.IntVar(n, "act-group", usualGroup, "activations that share a scale along K, 0: a whole row (default 0, but for the formats of GGUF as ggml)")
+// actFlags are what -act and -act-group say.
+type actFlags struct {
+	elem  string // int8 or f32
+	group int
+}
+
+// The types of -act.
+const (
+	actInt8  = "int8"
+	actFloat = "f32"
+)
+
+// actVar adds the flags -act and -act-group.
+func actVar(f *pflag.FlagSet, a *actFlags) {
+	f.StringVar(&a.elem, "act", actInt8, "activations: int8, quantized, or f32, as they are; for one format, name it FORMAT"+ir.FloatSuffix)
+	f.IntVar(&a.group, "act-group", usualGroup, "activations that share a scale along K, 0: a whole row (default 0, but for the formats of GGUF as ggml)")
 	f.Lookup("act-group").DefValue = "0" // said above
 }
 
-// problem is the product of weights w with activations in groups of act.
-func problem(w format.Weight, act int) (ir.Problem, error) {
-	if act == usualGroup {
-		act = usualActGroup(w)
+// problem is the product of weights w with activations.
+func (a actFlags) problem(w format.Weight) (ir.Problem, error) {
+	switch {
+	case a.elem != actInt8 && a.elem != actFloat:
+		return ir.Problem{}, fmt.Errorf("-act %s: want %s or %s", a.elem, actInt8, actFloat)
+	case a.elem == actFloat && a.group != usualGroup:
+		return ir.Problem{}, fmt.Errorf("-act-group %d: f32 activations have no scales", a.group)
+	case a.elem == actFloat:
+		return ir.Floats(w)
+	case a.group == usualGroup:
+		a.group = usualActGroup(w)
 	}
-	p := ir.Problem{Weight: w, Act: format.Act{Group: act}}
+	p := ir.Problem{Weight: w, Act: format.Act{Group: a.group}}
 	return p, p.Validate()
+}
+
+// of is the format that the name of a product begins with, and its activations.
+func (a actFlags) of(name string) (weight string, _ actFlags) {
+	weight, floats := strings.CutSuffix(name, ir.FloatSuffix)
+	if floats {
+		a.elem = actFloat
+	}
+	return weight, a
+}
+
+// product is the problem of a name, or of a JSON file with a format.
+func (c *cli) product(name string, a actFlags) (ir.Problem, error) {
+	name, a = a.of(name)
+	w, err := c.weight(name)
+	if err != nil {
+		return ir.Problem{}, err
+	}
+	return a.problem(w)
 }
 
 // usualActGroup is 0, a scale per row of activations, but for GGUF's block

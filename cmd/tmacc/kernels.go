@@ -65,10 +65,6 @@ const inherit = -2
 
 // wantKernel adds a -kernel.
 func (x *compilation) wantKernel(k kernelOrder) error {
-	w, err := x.weight(k.format)
-	if err != nil {
-		return fmt.Errorf("kernel %s: %w", k.name, err)
-	}
 	if !goName.MatchString(k.name) {
 		return fmt.Errorf("kernel %s: want a name of letters and digits that begins with a capital", k.name)
 	}
@@ -79,12 +75,12 @@ func (x *compilation) wantKernel(k kernelOrder) error {
 	}
 	act, maxK := x.order.act, x.order.maxK
 	if k.act != inherit {
-		act = k.act
+		act.group = k.act
 	}
 	if k.maxK != inherit {
 		maxK = k.maxK
 	}
-	p, err := problem(w, act)
+	p, err := x.product(k.format, act)
 	if err == nil {
 		err = setMaxK(&p, maxK)
 	}

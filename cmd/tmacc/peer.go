@@ -39,7 +39,7 @@ func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
 	if name, dir, ok := strings.Cut(b.peer, "="); !ok || name != "ggml" || dir == "" {
 		return fmt.Errorf("-peer %s: want ggml=FOLDER, with the folder of its libraries", b.peer)
 	}
-	if b.trace != "" || b.act != usualGroup {
+	if b.trace != "" || b.act.group != usualGroup || b.act.elem != actInt8 {
 		return fmt.Errorf("-trace and -act-group are not for -peer, which measures what PackBlocks and the default schedules make of GGUF's types")
 	}
 	for _, n := range b.threads {

@@ -92,18 +92,23 @@ func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit) string {
 		}
 	}
 	peerScaling(&b, middle, verdicts)
-	misses := 0
-	for _, v := range verdicts {
-		if v.Failed() {
-			misses++
-		}
-	}
-	fmt.Fprintf(&b, "\n## What is asked\n\n%d of %d ratios hold (docs/ratios.json).\n\n```\n", len(verdicts)-misses, len(verdicts))
+	fmt.Fprintf(&b, "\n## What is asked\n\n%s\n\n```\n", holding(verdicts))
 	for _, v := range verdicts {
 		fmt.Fprintln(&b, v)
 	}
 	b.WriteString("```\n")
 	return b.String()
+}
+
+// holding counts what is asked and holds.
+func holding(verdicts []measure.Verdict) string {
+	missed := 0
+	for _, v := range verdicts {
+		if v.Failed() {
+			missed++
+		}
+	}
+	return fmt.Sprintf("%d of %d ratios that are asked hold (docs/ratios.json).", len(verdicts)-missed, len(verdicts))
 }
 
 func distinct(records []measure.PeerRecord, of func(measure.PeerRecord) string) []string {
@@ -181,8 +186,9 @@ func peerScaling(b *strings.Builder, records []measure.PeerRecord, verdicts []me
 	}
 }
 
-// peerSummary is the table of the README: of one thread, a line for each type.
-func peerSummary(records []measure.PeerRecord) string {
+// peerSummary is the table of the README: of one thread, a line for each type; and
+// how much of what is asked holds.
+func peerSummary(records []measure.PeerRecord, limits []measure.PeerLimit) string {
 	var b strings.Builder
 	b.WriteString("| type | bits/weight | GEMV dram Gweights/s | times ggml | GEMV cache Gweights/s | times ggml | GEMM GMAC/s | times ggml |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	middle := peerMedians(records)
@@ -206,5 +212,6 @@ func peerSummary(records []measure.PeerRecord) string {
 		}
 		fmt.Fprintf(&b, "| %s | %.4g | %s |\n", typ, bits, strings.Join(cells[:], " | "))
 	}
+	fmt.Fprintf(&b, "\n%s\n", holding(measure.CheckPeer(limits, records)))
 	return b.String()
 }

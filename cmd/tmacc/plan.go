@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/tmacc/tmacc/gen"
 )
 
 // jsonPlan is what -dry-run -json prints.
@@ -22,7 +25,7 @@ func (x *compilation) plan() error {
 		p.Targets = append(p.Targets, t.Machine().Name)
 	}
 	for _, w := range x.products {
-		p.Products = append(p.Products, jsonProduct{Name: w.goName(), Format: w.problem.Weight.Name, ActGroup: w.problem.Act.Group, Shapes: w.shapes})
+		p.Products = append(p.Products, jsonProduct{Name: w.goName(), Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes})
 	}
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
@@ -50,4 +53,15 @@ func (x *compilation) plan() error {
 	}
 	x.printLeft()
 	return x.leftStatus()
+}
+
+// rolesOf are the roles of tensors, each once, in the order of the first.
+func rolesOf(tensors []string) []string {
+	var roles []string
+	for _, t := range tensors {
+		if r := gen.Role(t); !slices.Contains(roles, r) {
+			roles = append(roles, r)
+		}
+	}
+	return roles
 }

@@ -42,19 +42,16 @@ type leftOut struct {
 
 // order is all that a call of tmacc compile asks for.
 type order struct {
-	act      int // -act-group
+	act      actFlags
 	maxK     int // -max-k, 0: as large as usual and the matrices need
 	products []*wanted
 	left     []leftOut // unsupported
 	others   []string  // tensors that are no matrices
+	tensors  []tensor  // of files, that are compiled
 }
 
 // want adds count matrices of m rows and k columns, 0 for none in particular.
-func (o *order) want(w format.Weight, tensor string, m, k, count int) error {
-	p, err := problem(w, o.act)
-	if err != nil {
-		return err
-	}
+func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 	if err := setMaxK(&p, o.maxK); err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func (o *order) want(w format.Weight, tensor string, m, k, count int) error {
 			return err
 		}
 	}
-	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.name == "" && x.problem.Weight.Name == w.Name })
+	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.name == "" && x.problem.Name() == p.Name() })
 	if i < 0 {
 		i = len(o.products)
 		o.products = append(o.products, &wanted{problem: p})
@@ -95,10 +92,10 @@ func setMaxK(p *ir.Problem, k int) error {
 }
 
 // prefix begins the names of a product's kernels.
-func (w *wanted) prefix() string { return cmp.Or(w.name, w.problem.Weight.Name) }
+func (w *wanted) prefix() string { return cmp.Or(w.name, w.problem.Name()) }
 
 // goName is the name of a product in Go.
-func (w *wanted) goName() string { return cmp.Or(w.name, productName(w.problem.Weight.Name)) }
+func (w *wanted) goName() string { return cmp.Or(w.name, productName(w.problem.Name())) }
 
 // goName is what gen takes for one that is not empty.
 var goName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
@@ -118,7 +115,11 @@ func (o *order) wantModel(name string) error {
 		if r.once {
 			count = 1
 		}
-		if err := o.want(w, r.name, r.m, r.k, count); err != nil {
+		p, err := o.act.problem(w)
+		if err == nil {
+			err = o.want(p, r.name, r.m, r.k, count)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -166,9 +167,35 @@ func (o *order) wantTensor(t *gguf.Tensor) error {
 		if err != nil {
 			panic("BUG: blocks: " + err.Error())
 		}
-		return o.want(w, t.Name, m, k, count)
+		p, err := o.act.problem(w)
+		if err == nil {
+			err = o.want(p, t.Name, m, k, count)
+		}
+		if err != nil {
+			return err
+		}
+		o.tensors = append(o.tensors, tensor{p.Name(), gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count}})
+		return nil
 	}
 	return err
+}
+
+// tensor is a tensor of a file, and the format whose product multiplies it.
+type tensor struct {
+	format string
+	gen.Tensor
+}
+
+// modelTensors are the tensors of files whose products are compiled.
+func (o *order) modelTensors() []gen.Tensor {
+	var all []gen.Tensor
+	for _, t := range o.tensors {
+		t.Product = slices.IndexFunc(o.products, func(w *wanted) bool { return w.name == "" && w.problem.Name() == t.format })
+		if t.Product >= 0 {
+			all = append(all, t.Tensor)
+		}
+	}
+	return all
 }
 
 // productName makes the name of a product in Go of that of its format:

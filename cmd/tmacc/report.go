@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
@@ -49,7 +50,7 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 			if ctx.Err() != nil {
 				return speeds, ctx.Err()
 			}
-			x.bar.step("measuring %s on %s", w.problem.Weight, t.Target.Machine().Name)
+			x.bar.step("measuring %s on %s", w.problem.Name(), t.Target.Machine().Name)
 			if err := x.measure(g, w, t, speeds); err != nil {
 				return speeds, err
 			}
@@ -148,7 +149,7 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 		r.Files = append(r.Files, f.Name)
 	}
 	for _, w := range x.products {
-		p := jsonProduct{Name: w.product.Name, Format: w.problem.Weight.Name, ActGroup: w.problem.Act.Group, Shapes: w.shapes}
+		p := jsonProduct{Name: w.product.Name, Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes}
 		_, atK := w.largest()
 		for _, t := range w.product.Targets {
 			for _, k := range t.Kernels {
@@ -217,7 +218,9 @@ func (x *compilation) summary(r jsonReport) string {
 	}
 	for _, p := range r.Products {
 		act := "one scale per row of activations"
-		if p.ActGroup > 0 {
+		if strings.HasSuffix(p.Format, ir.FloatSuffix) {
+			act = "rounded in the order of the definition"
+		} else if p.ActGroup > 0 {
 			act = fmt.Sprintf("one scale per %d activations", p.ActGroup)
 		}
 		fmt.Fprintf(&b, "\n%s: %s weights, %s", p.Name, p.Format, act)

@@ -53,8 +53,8 @@ func (c *cli) show() *cobra.Command {
 	}
 	f := cmd.Flags()
 	name := f.String("format", "", "weight format, or a JSON file with one (required)")
-	var act int
-	actGroupVar(f, &act)
+	var act actFlags
+	actVar(f, &act)
 	cols := f.Int("cols", 1, "columns of activations per call of the kernel")
 	target := f.String("target", "host", "target, see tmacc targets")
 	trace := f.String("trace", "", "JSON `file` with the schedule to show instead of the default")
@@ -64,12 +64,9 @@ func (c *cli) show() *cobra.Command {
 		if *name == "" {
 			return fmt.Errorf("show: no format: give one with -format, see tmacc formats")
 		}
-		w, err := c.weight(*name)
-		if err != nil {
-			return err
-		}
 		s := showing{out: c.out, prepare: *prepare}
-		if s.p, err = problem(w, act); err != nil {
+		var err error
+		if s.p, err = c.product(*name, act); err != nil {
 			return err
 		}
 		if s.t, err = oneTarget(*target); err != nil {
@@ -124,7 +121,7 @@ func (s *showing) choose(cols int) (schedule.Trace, error) {
 		}
 		have = append(have, fmt.Sprint(u.Cols))
 	}
-	return nil, fmt.Errorf("no default schedule of %s on %s has %d columns: have %s", s.p.Weight, s.t.Machine().Name, cols, strings.Join(have, ", "))
+	return nil, fmt.Errorf("no default schedule of %s on %s has %d columns: have %s", s.p.Name(), s.t.Machine().Name, cols, strings.Join(have, ", "))
 }
 
 // print writes the stages; with several of them, each under its name.

@@ -31,15 +31,15 @@ const (
 )
 
 // FloatAct is how f32 activations are summed for w unless somebody wants it otherwise:
-// as many at once as tables of 16 entries have codes, or of 32 if codes joined to
-// numbers take fewer bits than one by one. It refuses weights whose products with f32
+// as many at once as tables of 16 entries have codes, or without groups of 32 if codes
+// joined to numbers take fewer bits than one by one. It refuses weights whose products with f32
 // activations are not defined or have no such tables.
 func (w Weight) FloatAct() (Act, error) {
 	if err := w.floats(); err != nil {
 		return Act{}, err
 	}
 	for g := MaxFloat; g > 0; g-- {
-		if w.Group%g == 0 && (g*w.Bits <= floatCodeBits || w.joinsFloats(g)) {
+		if w.Group%g == 0 && g*w.Bits <= floatCodeBits || w.Group == 0 && w.joinsFloats(g) {
 			return Act{Float: g}, nil
 		}
 	}
@@ -52,12 +52,15 @@ func (w Weight) joinsFloats(g int) bool {
 	return err == nil && bits <= floatLevelBits && bits < g*w.Bits
 }
 
-// floats refuses weights that sums of activations make up for: they are integers.
+// floats refuses weights that need sums of activations, which are integers, and those of
+// several codebooks.
 func (w Weight) floats() error {
 	thing := fmt.Sprintf("weight %q", w.Name)
 	switch {
 	case w.Zero:
 		return errorf(thing, "zero points need sums of quantized activations; these are f32")
+	case w.Books > 0:
+		return errorf(thing, "several codebooks need quantized activations; these are f32")
 	case w.Min:
 		return errorf(thing, "minimums need sums of quantized activations; these are f32")
 	case w.Books > 0:

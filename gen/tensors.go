@@ -1,0 +1,160 @@
+package gen
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/tmacc/tmacc/lower"
+)
+
+// Tensor is a matrix of a model, or Count of one size.
+type Tensor struct {
+	Name, Type  string // as in the GGUF file
+	Product     int    // index into Spec.Products
+	M, K, Count int
+}
+
+// role is what tensors are called but for the numbers of layers and experts:
+// blk.N.attn_q.weight. It is a type of Go.
+type role struct {
+	name, verb string // "AttnQ"; the tensors' names, for fmt
+	numbers    int    // in the names
+	tensors    []Tensor
+}
+
+var number = regexp.MustCompile(`\b\d+\b`)
+
+// rolesOf are the roles of tensors in the order of the first of each. A role whose
+// name in Go is taken has "Matrix" behind it.
+func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, error) {
+	var roles []role
+	seen := map[string]bool{}
+	for _, t := range tensors {
+		if t.Product < 0 || t.Product >= products || t.M < 1 || t.K < 1 || t.Count < 1 || seen[t.Name] {
+			return nil, errorf("tensor "+t.Name, "is there twice, has no product, or no elements")
+		}
+		seen[t.Name] = true
+		verb := number.ReplaceAllString(strings.ReplaceAll(t.Name, "%", "%%"), "%d")
+		i := slices.IndexFunc(roles, func(r role) bool { return r.verb == verb })
+		if i < 0 {
+			i = len(roles)
+			roles = append(roles, role{verb: verb, numbers: strings.Count(number.ReplaceAllString(t.Name, "\x00"), "\x00")})
+		}
+		roles[i].tensors = append(roles[i].tensors, t)
+	}
+	taken["Tensors"] = "tensors"
+	for i := range roles {
+		r := &roles[i]
+		r.name = roleName(r.tensors[0].Name)
+		for taken[r.name] != "" || taken["New"+r.name] != "" {
+			r.name += "Matrix"
+		}
+		taken[r.name], taken["New"+r.name] = "role "+r.verb, "role "+r.verb
+	}
+	return roles, nil
+}
+
+// roleName is the name in Go of a tensor's role: of blk.0.attn_q.weight AttnQ.
+func roleName(tensor string) string {
+	tensor = strings.TrimSuffix(strings.TrimPrefix(tensor, "blk."), ".weight")
+	var b strings.Builder
+	for word := range strings.FieldsFuncSeq(tensor, func(r rune) bool { return !letter(r) && (r < '0' || r > '9') }) {
+		if number.MatchString(word) {
+			continue
+		}
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	if name := b.String(); name != "" && letter(rune(name[0])) {
+		return name
+	}
+	return "Tensor" + b.String()
+}
+
+func letter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+
+// tensors is the file of the matrices of a model.
+func (w *writer) tensors() lower.File {
+	f := w.file()
+	f.ImportName("fmt", "fmt")
+	doc(f, "Tensors are the matrices of the model that this package was compiled for.")
+	var rows []jen.Code
+	for _, t := range w.Tensors {
+		rows = append(rows, row("Name", t.Name, "Type", t.Type, "Product", jen.Id(w.products[t.Product].id), "M", t.M, "K", t.K, "Count", t.Count))
+	}
+	f.Var().Id("Tensors").Op("=").Add(rt("Tensors")).Add(list(rows...))
+	for _, r := range w.roles {
+		w.roleOf(f, r)
+	}
+	return w.render(f, "_tensors.go", "")
+}
+
+// numberNames are the parameters for the numbers in a tensor's name.
+var numberNames = []string{"layer", "index", "third", "fourth"}
+
+// roleOf writes a role's type and, unless its names have too many numbers, its
+// constructor.
+func (w *writer) roleOf(f *jen.File, r role) {
+	f.Line()
+	doc(f, fmt.Sprintf("%s is %s: %s.", r.name, r.like(), strings.Join(w.sizes(r), "; ")))
+	f.Type().Id(r.name).Struct(jen.Op("*").Add(rt("Matrix")))
+	if r.numbers > len(numberNames) {
+		return
+	}
+	f.Line()
+	what := "packs the bytes of " + r.like()
+	if r.tensors[0].Count > 1 {
+		what = "packs the bytes of one of the matrices of " + r.like()
+	}
+	doc(f, fmt.Sprintf("New%s %s.", r.name, what))
+	var params, args []jen.Code
+	for _, n := range numberNames[:r.numbers] {
+		params, args = append(params, jen.Id(n).Int()), append(args, jen.Id(n))
+	}
+	name := jen.Lit(r.tensors[0].Name)
+	if r.numbers > 0 {
+		name = jen.Qual("fmt", "Sprintf").Call(append([]jen.Code{jen.Lit(r.verb)}, args...)...)
+	}
+	f.Func().Id("New"+r.name).Params(append(params, jen.Id("data").Index().Byte())...).Params(jen.Id(r.name), jen.Error()).Block(
+		jen.List(jen.Id("m"), jen.Err()).Op(":=").Id("Tensors").Dot("New").Call(name, jen.Id("data")),
+		jen.Return(jen.Id(r.name).Values(jen.Id("m")), jen.Err()))
+}
+
+// like is the name of a role's tensors, with their numbers' names.
+func (r *role) like() string { return Role(r.tensors[0].Name) }
+
+// Role is what a tensor is called but for the numbers of its layer and such:
+// blk.LAYER.attn_q.weight.
+func Role(tensor string) string {
+	i := 0
+	return number.ReplaceAllStringFunc(tensor, func(s string) string {
+		if i++; i > len(numberNames) {
+			return s
+		}
+		return strings.ToUpper(numberNames[i-1])
+	})
+}
+
+// sizes says how many tensors of a role have which size and type.
+func (w *writer) sizes(r role) []string {
+	var kinds []string
+	count := map[string]int{}
+	for _, t := range r.tensors {
+		kind := fmt.Sprintf("%d rows of %d in %s, by %s", t.M, t.K, t.Type, w.products[t.Product].id)
+		if t.Count > 1 {
+			kind = fmt.Sprintf("%d times %s", t.Count, kind)
+		}
+		if count[kind]++; count[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	for i, k := range kinds {
+		if len(kinds) > 1 {
+			kinds[i] = fmt.Sprintf("%s (%d)", k, count[k])
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,44 @@
+package gen
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRoles(t *testing.T) {
+	tensors := []Tensor{
+		{"blk.0.attn_q.weight", "Q4_K", 0, 64, 256, 1},
+		{"blk.1.attn_q.weight", "Q6_K", 1, 64, 256, 1},
+		{"blk.0.ffn_gate.7.weight", "Q4_K", 0, 64, 256, 1},
+		{"output.weight", "Q6_K", 1, 64, 256, 8},
+		{"model.layers.3.self_attn.q_proj.weight", "Q4_K", 0, 64, 256, 1},
+		{"100%.weight", "Q4_K", 0, 64, 256, 1},
+	}
+	taken := map[string]string{"Output": "product"}
+	roles, err := rolesOf(tensors, 2, taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, r := range roles {
+		got.WriteString(r.name + " " + r.verb + " " + r.like() + "\n")
+	}
+	want := `AttnQ blk.%d.attn_q.weight blk.LAYER.attn_q.weight
+FfnGate blk.%d.ffn_gate.%d.weight blk.LAYER.ffn_gate.INDEX.weight
+OutputMatrix output.weight output.weight
+ModelLayersSelfAttnQProj model.layers.%d.self_attn.q_proj.weight model.layers.LAYER.self_attn.q_proj.weight
+Tensor %d%%.weight LAYER%.weight
+`
+	if got.String() != want {
+		t.Errorf("%s\nwant\n%s", got.String(), want)
+	}
+	w := &writer{products: []product{{id: "A"}, {id: "B"}}}
+	if got := strings.Join(w.sizes(roles[0]), "; "); got != "64 rows of 256 in Q4_K, by A (1); 64 rows of 256 in Q6_K, by B (1)" {
+		t.Error(got)
+	}
+	for _, bad := range []Tensor{tensors[0], {"x", "Q4_K", 2, 1, 1, 1}, {"x", "Q4_K", 0, 0, 1, 1}} {
+		if _, err := rolesOf(append(tensors[:6:6], bad), 2, map[string]string{}); err == nil {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+}

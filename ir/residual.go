@@ -1,0 +1,163 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// Tables of bytes that lose nothing. The entries of a unit are counted from the least
+// that its digits can sum up to, so that none is negative; a byte holds up to 255 of each, and
+// what is above is its residual, in tables that are 0 almost everywhere:
+//
+//	entry = table[entry] + residual[entry] - offset of the unit
+//
+// Activations of a normal distribution have no residuals but beside outliers.
+
+// mostByte is the largest entry that needs no residual.
+const mostByte = math.MaxUint8
+
+// spread is the smallest and the largest value of a digit, and 0, which padding counts.
+func (t *Tables) spread() (least, most int) {
+	return min(0, slices.Min(t.Alphabet)), max(0, slices.Max(t.Alphabet))
+}
+
+// Offset is what a unit's entries are counted from, negated.
+func (t *Tables) Offset(act func(digit int) int) int {
+	least, most := t.spread()
+	sum := 0
+	for i := range t.Digits() {
+		sum -= min(least*act(i), most*act(i))
+	}
+	return sum
+}
+
+// Residue cuts an entry, offset included, in its byte and its residual.
+func (t *Tables) Residue(entry int) (low, residual int) {
+	low = min(entry, mostByte)
+	return low, entry - low
+}
+
+// MostResidual is the largest residual there is.
+func (t *Tables) MostResidual() int {
+	least, most := t.spread()
+	return max(0, (most-least)*127*t.Digits()-mostByte)
+}
+
+// checkResidual reports tables that have no residuals in bytes, or that PrepareTables does
+// not make: each is the sums of two tables of 4.
+func (t *Tables) checkResidual() error {
+	least, most := t.spread()
+	entries := 1
+	for range t.Digits() / 2 {
+		entries *= len(t.Alphabet)
+	}
+	switch {
+	case t.Mirror:
+		return fmt.Errorf("entries with residuals have no signs, mirrored ones have")
+	case len(t.Parts) != 1:
+		return fmt.Errorf("entries with residuals want an index of one part, not %d", len(t.Parts))
+	case least < -1 || most > 1:
+		return fmt.Errorf("digits of %d to %d: those of entries with residuals are -1, 0 and 1", least, most)
+	case t.MostResidual() > mostByte:
+		return fmt.Errorf("entries reach %d, beyond a byte and a residual; use fewer digits", t.MostResidual()+mostByte)
+	case t.Digits()%2 != 0 || entries != halfEntries:
+		return fmt.Errorf("%d digits of %d values: entries with residuals have two halves of %d values", t.Digits(), len(t.Alphabet), halfEntries)
+	}
+	return nil
+}
+
+// halfEntries is how many values half of the digits of an index have.
+const halfEntries = 4
+
+// residualStages are the stages of PrepareTables for tables with residuals. A unit's two
+// halves of digits have tables of their own, of bytes:
+//
+//	pair[n, 8u + 4h + y]  u8 = offset and sum over the digits of half h of y
+//	table[n, 16u + x]     u8 = the lower of 255 and pair[n, 8u + x%4] + pair[n, 8u + 4 + x/4]
+//	residual[n, 16u + x]  u8 = what is above
+//	offsets[n]           i32 = sum over k of the offsets
+//	excess[n]            i32 = sum of the residuals: 0 if there are none
+func (t *Tables) residualStages(p Problem) []Stage {
+	n := Dim{Name: "n", Run: "N", Div: 1}
+	row := func(name string, elem format.DType, block int) *Tensor {
+		return &Tensor{Name: name, Elem: elem, Dims: []string{"n", "k"}, Block: block}
+	}
+	units := func(stage string) Dim { return Dim{Name: stage + ".u", Run: "K", Div: t.Digits()} }
+	all := func(stage string) Dim { return Dim{Name: stage + ".g", N: 1} }
+	act, pair, residual := p.Tensors().Act, row("pair", format.U8, 0), row("residual", format.U8, 0)
+
+	h, y := Dim{Name: "pair.h", N: 2}, Dim{Name: "pair.y", N: halfEntries}
+	pairs := Stage{Out: pair, Axes: []Dim{n, units("pair"), h, y}, Body: t.pairEntry(act, h.Name, y.Name)}
+
+	entry := func(stage string) (Stage, Expr, Expr) {
+		x := Dim{Name: stage + ".x", N: leastEntries}
+		at := func(half int, y Expr) Expr {
+			first := Binary{Add, Binary{Mul, Axis{stage + ".u"}, I32(2 * halfEntries)}, I32(half * halfEntries)}
+			return Cast{format.I16, Read{pair, []Expr{Axis{"n"}, Binary{Add, first, y}}}}
+		}
+		sum := Binary{Add, at(0, Binary{And, Axis{x.Name}, I32(halfEntries - 1)}), at(1, Binary{ShrS, Axis{x.Name}, I32(2)})}
+		over := Binary{MaxS, Binary{Sub, sum, Const{format.I16, mostByte}}, Const{format.I16, 0}}
+		return Stage{Axes: []Dim{n, units(stage), x}}, sum, over
+	}
+	table, sum, over := entry("table")
+	table.Out, table.Body = row("table", format.U8, 0), Cast{format.U8, Binary{Sub, sum, over}}
+	above, _, over := entry("residual")
+	above.Out, above.Body = residual, Cast{format.U8, over}
+
+	k := Dim{Name: "offsets.k", Run: "K", Div: 1}
+	offsets := Stage{Out: row("offsets", format.I32, -1), Axes: []Dim{n, all("offsets")}, Reduce: []Dim{k}, Combine: Add,
+		Body: Cast{format.I32, t.offsetOf(Read{act, []Expr{Axis{"n"}, Axis{k.Name}}})}}
+	four, x := Dim{Name: "excess.u", Run: "K", Div: 4 * t.Digits()}, Dim{Name: "excess.x", N: 4 * leastEntries}
+	at := Binary{Add, Binary{Mul, Axis{four.Name}, I32(x.N)}, Axis{x.Name}}
+	excess := Stage{Out: row("excess", format.I32, -1), Axes: []Dim{n, all("excess")}, Reduce: []Dim{four, x}, Combine: Add,
+		Body: Cast{format.I32, Read{residual, []Expr{Axis{"n"}, at}}}}
+	return []Stage{pairs, table, above, offsets, excess}
+}
+
+// offsetOf is the offset of one activation, as an i8.
+func (t *Tables) offsetOf(a Expr) Expr {
+	zero := Const{format.I8, 0}
+	var up, down Expr = zero, zero // -least*a and -most*a
+	least, most := t.spread()
+	if least < 0 {
+		up = a
+	}
+	if most > 0 {
+		down = Binary{Sub, zero, a}
+	}
+	return Binary{MaxS, up, down}
+}
+
+// pairEntry is an entry of half a unit's digits, each with its offset: none is negative, and two of
+// a byte do not leave it.
+func (t *Tables) pairEntry(act *Tensor, half, entry string) Expr {
+	digits := t.Digits() / 2
+	var sum Expr
+	for i := range digits {
+		at := Binary{Add, Binary{Mul, Axis{"pair.u"}, I32(t.Digits())}, Binary{Add, Binary{Mul, Axis{half}, I32(digits)}, I32(i)}}
+		var a Expr = Read{act, []Expr{Axis{"n"}, at}}
+		term := t.offsetOf(a)
+		for _, v := range []int{1, -1} {
+			if mask, some := t.digitMask(i, v); some {
+				op := map[int]Op{1: Add, -1: Sub}[v]
+				term = Binary{op, term, Binary{And, a, Lookup{mask, format.I8, Axis{entry}}}}
+			}
+		}
+		sum = add(sum, Cast{format.U8, term})
+	}
+	return sum
+}
+
+// digitMask is, for each entry of half the digits, all ones if digit i counts v.
+func (t *Tables) digitMask(i, v int) (mask []int, some bool) {
+	mask = make([]int, halfEntries)
+	for y := range mask {
+		if t.Value(0, i, y) == v {
+			mask[y], some = -1, true
+		}
+	}
+	return mask, some
+}

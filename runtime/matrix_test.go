@@ -1,0 +1,89 @@
+package runtime
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/format/blocks"
+)
+
+func TestMatrix(t *testing.T) {
+	p := New(*fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 4}))
+	const m, n, k = 37, 5, 320
+	src, x := randomWeights(p.Weight(), m, k, newRand()), testActivations(n, k, newRand())[0]
+	want := make([]float32, n*m)
+	define(want, p.spec, src, x, m, n, k)
+	a, err := p.NewMatrix(src, m, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	if err := a.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	b, err := p.LoadMatrix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x2 := range []*Matrix{a, b} {
+		dst := make([]float32, n*m)
+		if err := x2.Multiply(dst, x, n, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sameBits(dst, want, m); err != nil {
+			t.Error(err)
+		}
+		clear(dst)
+		if err := GemmAll(2, x2.Call(dst, mustPrepare(t, p, x, n, k))); err != nil {
+			t.Fatal(err)
+		}
+		if err := sameBits(dst, want, m); err != nil {
+			t.Error(err)
+		}
+		if rows, columns := x2.Shape(); rows != m || columns != k || x2.Product() != p {
+			t.Error(rows, columns)
+		}
+		if testing.CoverMode() == "" && !raceEnabled {
+			if got := testing.AllocsPerRun(100, func() { _ = x2.Multiply(dst, x, n, Options{}) }); got != 0 {
+				t.Errorf("%v allocations per call", got)
+			}
+		}
+		if err := x2.Multiply(dst, x[1:], n, Options{}); err == nil {
+			t.Error("too few activations are taken")
+		}
+		if err := x2.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := p.LoadMatrix(path + "x"); err == nil {
+		t.Error("no error without a file")
+	}
+	if _, err := p.NewMatrix(src, m+1, k); err == nil {
+		t.Error("too few codes are taken")
+	}
+}
+
+func TestTensors(t *testing.T) {
+	b, err := blocks.Lookup("Q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := Tensors{{"blk.0.x", "Q4_0", New(*fakeSpec(t, b.Weight, 0, 16, 32)), 32, 64, 1}}
+	data := make([]byte, 32*2*b.Bytes)
+	x, err := ts.New("blk.0.x", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, k := x.Shape(); m != 32 || k != 64 || x.Close() != nil {
+		t.Error(m, k)
+	}
+	for want, err := range map[string]error{
+		"tensor blk.1.x: is not one that this package was compiled for": second(ts.New("blk.1.x", data)),
+		"tensor blk.0.x: q4_0: blocks: argument data: has":              second(ts.New("blk.0.x", data[1:])),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package search
+
+import (
+	"fmt"
+	"math/rand"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// floatLayouts is the layout of p's codes for tables of f32 activations: words of 32 bits
+// of as many indices as fit, in lanes of rows. Where a group ends within a word, neighbouring
+// rows share it.
+func floatLayouts(p ir.Problem, m lower.Machine) []Choice {
+	w := p.Weight
+	c := Choice{Lanes: m.VecBits / 32, RowFields: 1, Cells: 1, Flush: 1, Hoist: "none", Order: 1, Scale: "end", Ahead: ahead, Far: far, Serial: true}
+	c.Table = floatTable(p, 1)
+	g := p.GroupK()
+	for g > 0 && c.Table.unit()*c.Table.fields(w) > c.RowFields && g%(c.Table.unit()*c.Table.fields(w)/c.RowFields) != 0 {
+		c.RowFields *= 2
+	}
+	c.AtGroup = g > 0 && w.Unit()/g > mostGroups
+	c.Rows = 8
+	if m.NumVec < 32 {
+		c.Rows = 4
+	}
+	c.Rows = max(c.Rows/c.RowFields, 1)
+	return []Choice{c}
+}
+
+// floatTable are tables of f32 activations, so many to an index, whose entries are found
+// by codes, or by numbers of them that take fewer bits.
+func floatTable(p ir.Problem, parts int) *TableChoice {
+	w, by := p.Weight, p.Act.Float
+	t := &TableChoice{Digits: ir.DigitCodes, Float: true, Along: 1}
+	if _, bits, err := format.JoinCodes(len(w.Levels), by, 0); err == nil && bits < by*w.Bits {
+		t.Digits = ir.DigitLevels
+	}
+	for range parts {
+		t.Parts = append(t.Parts, by)
+	}
+	return t
+}
+
+// chooseFloats is chooseLayout for f32 activations.
+func chooseFloats(p ir.Problem, t lower.Target) (*candidate, error) {
+	l, err := cheapestTables(p, t, floatLayouts(p, t.Machine()))
+	if err != nil {
+		return nil, fmt.Errorf("f32 activations summed by %d: %w; sum fewer at once, or quantize them", p.Act.Float, err)
+	}
+	return l, nil
+}
+
+// sampleFloats makes c a random schedule by tables of f32 activations.
+func (c *Choice) sampleFloats(rng *rand.Rand, p ir.Problem, m lower.Machine) {
+	w := p.Weight
+	t := floatTable(p, pick(rng, 1, 1, 1, 2))
+	if t.Digits == ir.DigitCodes && w.Bits == 1 && w.Levels[0] == -w.Levels[1] {
+		t.Digits = pick(rng, ir.DigitCodes, ir.DigitSigns)
+	}
+	t.Keep = rng.Intn(3) == 0
+	c.Table, c.AlongK, c.Chunk = t, false, 0
+	c.Lanes = m.VecBits / 32
+	if rng.Intn(4) == 0 {
+		c.Lanes = max(c.Lanes/2, 4)
+	}
+	c.RowFields, c.Cells = pick(rng, 1, 1, 2), c.Flush*pick(rng, 1, 2, 4)
+	cell := func() int { return t.unit() * max(t.fields(w)/c.RowFields, 1) }
+	for g := p.GroupK(); g > 0 && cell() > t.unit() && g%cell() != 0; {
+		c.RowFields *= 2
+	}
+	for g := p.GroupK(); g > 0 && c.Flush > 1 && g%(cell()*c.Flush) != 0; {
+		c.Flush /= 2
+	}
+	for c.Block*c.Cols*c.RowFields > 8 && c.Cols > 1 {
+		c.Cols--
+	}
+}
