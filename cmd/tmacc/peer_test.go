@@ -3,12 +3,15 @@ package main
 import (
 	"encoding/json"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // TestPeerRefusals: what -peer refuses before it measures.
@@ -153,5 +156,42 @@ func TestPeerPage(t *testing.T) {
 		{2, `record 1: not one of bench -peer -json`, "bench -md " + file(t, "none.jsonl", `{"type":"A"}`)},
 	} {
 		refused(t, r)
+	}
+}
+
+// A product that is not the definition's is an error that says whose it is, not a
+// figure.
+func TestPeerDisagrees(t *testing.T) {
+	const m, k = 32, 256
+	data, err := blocks.Random(rand.New(rand.NewPCG(1, 1)), "Q4_0", m, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, src, err := blocks.Read("Q4_0", data, m, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := make([]float32, k)
+	for i := range x {
+		x[i] = float32(i%13) - 6
+	}
+	c := cell{typ: "Q4_0", at: place{m: m, k: k}, n: 1, weight: w, src: src}
+	for off, want := range map[float64]string{0: "", 0.02: "ggml, buffer type CPU, 32 x 256, 1 activations: measure: the product is another"} {
+		e := &entry{out: make([]float32, m), timed: measure.Timed{Buffer: "CPU", ActGroup: 32}}
+		e.run = func(int) (timing.Work, error) {
+			return timing.Work{Run: func() {
+				for r := range e.out {
+					sum := 0.0
+					for j, v := range x {
+						sum += float64(v) * float64(src.Value(w, r, j, k))
+					}
+					e.out[r] = float32(sum * (1 + off))
+				}
+			}}, nil
+		}
+		err := c.agree(x, []*entry{e})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("off by %v: error %v; want %q", off, err, want)
+		}
 	}
 }
