@@ -72,13 +72,18 @@ func (m Mix) on(t lower.Target) Mix {
 	return m
 }
 
-// dotMixes are for machines with dot4, satMixes for those without.
+// dotMixes are for machines with dot4, satMixes for those without, floatMixes for some of both.
 var (
 	dotMixes = []Mix{
 		{"and+dot", []string{"and", "dot4"}, 1, 3.6},
 		{"and+4dot", seq([]string{"and"}, times(4, "dot4")), 4, 2.5},
 		{"planes", seq(times(2, "and", "dot4", "and", "dot4", "shru", "bitsel"), times(4, "and", "dot4")), 8, 3.6},
 		{"lookup+dot", []string{"lookup64mod", "dot4", "shru", "lookup64mod", "dot4"}, 2, 3.06},
+	}
+	// Of machines that find one of 16 floats in an instruction: 32 weights of a bit, four to
+	// an index, whose sums are added as floats.
+	floatMixes = []Mix{
+		{"f32 lookups", seq([]string{"lookupf32", "addf32"}, times(7, "shru", "lookupf32", "addf32")), 8, 4},
 	}
 	satMixes = []Mix{
 		{"and+dot", seq(shift, times(4, "and", "dot2sat", "add16")), 4, 4},

@@ -2,8 +2,10 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search/timing"
@@ -83,11 +85,21 @@ func mixes(t lower.Target) []Mix {
 	if hasDot(t) {
 		table = dotMixes
 	}
+	if findsFloats(t) {
+		table = slices.Concat(table, floatMixes)
+	}
 	var ms []Mix
 	for _, m := range table {
 		ms = append(ms, m.on(t))
 	}
 	return ms
+}
+
+// findsFloats says whether t finds one of 16 floats in one instruction.
+func findsFloats(t lower.Target) bool {
+	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool {
+		return r.Op == vir.OpLookup16Mod && r.Dst.Elem == format.F32 && r.Need&^t.Machine().Has == 0
+	})
 }
 
 // dotMix is the peak of t. Without a dot product it is that of dot2sat, the best
@@ -128,7 +140,7 @@ func dotChainsOf(t lower.Target) []int {
 }
 
 func mixName(t lower.Target, m Mix, bytes, chains int) string {
-	return fmt.Sprintf("mix_%s_%s_%d_%d", shortName(t), strings.ReplaceAll(m.Name, "+", "_"), 8*bytes, chains)
+	return fmt.Sprintf("mix_%s_%s_%d_%d", shortName(t), strings.NewReplacer("+", "_", " ", "_").Replace(m.Name), 8*bytes, chains)
 }
 
 func clockName(adds, prefetches int) string { return fmt.Sprintf("clock_%d_%d", adds, prefetches) }

@@ -71,6 +71,7 @@ var rules = []rule{
 			{vbmi, "w3", nearLimit, "w3", "planes"},
 			{vbmi, "w4", nearLimit, "w4", "and+dot"},
 			{vbmi, "iq4nl", nearLimit, "codebook16", "lookup+dot"},
+			{vbmi, "w1-f32act", nearLimit, "w1-f32act", "f32 lookups"},
 			{vbmi, "w4-g128", nearLimit, "w4-g128-f16", "and+dot"},
 			{vbmi, "w2-g128", nearLimit, "w2-g128-f16", "and+dot"},
 			{vnni, "ternary", nearLimit, "ternary-2", "and+dot"},

@@ -122,6 +122,8 @@ var forms = map[string]form{
 	"lookup16":    {"u8", "lookup16 x s", false},
 	"lookup64mod": {"u8", "lookup64mod x t", false},
 	"add16":       {"i16", "add $ q", true},
+	"lookupf32":   {"f32", "lookup16mod i f", false},
+	"addf32":      {"f32", "add $ g", true},
 	"dot2sat":     {"i16", "dot2sat x b", false},
 	"dot4":        {"i32", "dot4 $ x b", true},
 }
@@ -131,7 +133,7 @@ var inputs = []struct {
 	name, elem string
 	bytes      int
 }{
-	{"x", "u8", 0}, {"m", "u8", 0}, {"s", "u8", 16}, {"t", "u8", 64}, {"b", "i8", 0}, {"w", "u16", 0}, {"q", "i16", 0},
+	{"x", "u8", 0}, {"m", "u8", 0}, {"s", "u8", 16}, {"t", "u8", 64}, {"b", "i8", 0}, {"w", "u16", 0}, {"q", "i16", 0}, {"i", "u32", 0}, {"f", "f32", 64}, {"g", "f32", 0},
 }
 
 // Chains of instructions that wait: an instruction that takes one cycle needs as
