@@ -1,0 +1,170 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Pages that are followed literally, and the example whose files they give.
+var pages = []struct{ doc, example string }{
+	{"getting-started.md", "small"},
+	{"new-format.md", "newformat"},
+}
+
+// fenced is a block of a page: its language and text, and the file that it is, if
+// the line before names one.
+type fenced struct{ file, language, text string }
+
+var fence = regexp.MustCompile("(?ms)(?:^`([^`\n]+)`:\n\n)?^```(\\w+)\n(.*?)^```$")
+
+func fencesOf(t *testing.T, doc string) []fenced {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../docs", doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []fenced
+	for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
+		all = append(all, fenced{m[1], m[2], m[3]})
+	}
+	return all
+}
+
+// prelude is for modules that are made in tests: go mod init is followed
+// by what makes github.com/tmacc/tmacc this checkout, as it would be if it had been
+// published; go get asks nobody for it, but takes what this checkout has downloaded.
+const prelude = `set -euo pipefail
+go() {
+	local proxy=$(command go env GOPROXY)
+	[ "$1" != get ] || proxy=file://$(command go env GOMODCACHE)/cache/download
+	GOPROXY=$proxy command go "$@"
+	case "$*" in
+	"mod init"*) command go mod edit -replace github.com/tmacc/tmacc="$TMACC_ROOT" ;;
+	esac
+}
+`
+
+// inShell runs a script of bash in dir and returns what it prints.
+func inShell(t *testing.T, dir, script string) string {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash")
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", "-c", prelude+script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TMACC_ROOT="+root, "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// TestPages follows pages of docs: it writes their files, runs their commands and
+// looks for the lines that they show, each in what the commands before it print.
+func TestPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	for _, p := range pages {
+		t.Run(p.doc, func(t *testing.T) {
+			var script strings.Builder
+			var want []string // of each command block
+			for _, f := range fencesOf(t, p.doc) {
+				switch {
+				case f.file != "":
+					sameAsExample(t, p.example, f)
+					fmt.Fprintf(&script, "cat >%q <<'END OF FILE'\n%sEND OF FILE\n", f.file, f.text)
+				case f.language == "sh":
+					fmt.Fprintf(&script, "%secho '== block ended'\n", f.text)
+					want = append(want, "")
+				case f.language == "text" && len(want) > 0:
+					want[len(want)-1] = f.text
+				default:
+					t.Fatalf("what is to be done with this block?\n%s", f.text)
+				}
+			}
+			out := strings.Split(inShell(t, t.TempDir(), script.String()), "== block ended\n")
+			if len(out) != len(want)+1 || len(want) < 3 {
+				t.Fatalf("%d blocks ended, of %d", len(out)-1, len(want))
+			}
+			for i, lines := range want {
+				for line := range strings.Lines(lines) {
+					if line = strings.TrimSpace(line); !strings.Contains(out[i], line) {
+						t.Errorf("no %q in\n%s", line, out[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+// sameAsExample: a file of a page is that of its example.
+func sameAsExample(t *testing.T, example string, f fenced) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../examples", example, f.file))
+	if err != nil || string(text) != f.text {
+		t.Errorf("examples/%s/%s is not what the page shows: %v", example, f.file, err)
+	}
+}
+
+// TestExampleGGUF generates the kernels of examples/gguf, runs it and its tests, also
+// with the race detector, compiles it for other systems without cgo, and looks for
+// packages of the compiler in what it links.
+func TestExampleGGUF(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	dir := t.TempDir()
+	example := filepath.Join(dir, "examples", "gguf")
+	if err := os.CopyFS(example, os.DirFS("../examples/gguf")); err != nil {
+		t.Fatal(err)
+	}
+	data, err := filepath.Abs("../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(data, filepath.Join(dir, "testdata")); err != nil {
+		t.Fatal(err)
+	}
+	out := inShell(t, example, `rm -f go.sum kernels/kernels*
+go mod edit -replace github.com/tmacc/tmacc="$TMACC_ROOT"
+go mod tidy
+go generate ./kernels
+go run .
+go vet ./...
+go test ./...
+if command -v gcc; then CGO_ENABLED=1 go test -race .; fi
+for platform in linux/amd64 linux/arm64 windows/amd64 windows/arm64 darwin/amd64 darwin/arm64 linux/riscv64 js/wasm; do
+	CGO_ENABLED=0 GOOS=${platform%/*} GOARCH=${platform#*/} go build -o /dev/null ./...
+	echo "builds for $platform"
+done
+go tool tmacc compile -config kernels/tmacc.yaml -check -q
+echo '== packages'
+go list -deps ./kernels
+`)
+	for _, want := range []string{"Q40: q4_0 weights", "Q6K: q6_k weights", "queries [", "builds for js/wasm", "is up to date", "ok  \texample.com/gguf"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	_, packages, _ := strings.Cut(out, "== packages\n")
+	var ours []string
+	for line := range strings.Lines(packages) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "github.com/tmacc/tmacc/"); ok {
+			ours = append(ours, p)
+		}
+	}
+	if got := strings.Join(ours, " "); got != "ir/format ir/format/blocks runtime" {
+		t.Errorf("a generated package links %s", got)
+	}
+}
