@@ -321,6 +321,9 @@ func variant(v runtime.Variant) *jen.Statement {
 		if k.Tables {
 			pairs = append(pairs, "Tables", true)
 		}
+		if k.ErrorMost > 0 {
+			pairs = append(pairs, "ErrorStep", k.ErrorStep, "ErrorMost", k.ErrorMost)
+		}
 		kernels = append(kernels, row(append(pairs, "SumBy", k.SumBy, "Fn", jen.Id(k.Name))...))
 	}
 	pairs := []any{"Target", v.Target, "Need", texts(v.Need), "Layout", v.Layout, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...))}

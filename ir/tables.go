@@ -56,7 +56,8 @@ func (d Decomposition) counting(w format.Weight) Decomposition {
 // the first part, unit by unit, then those of the next part. A table is stored as
 // entries of Elem. If Low is not 0, an entry is split into two bytes, its lowest Low bits
 // and what is above them: the block has those of all entries of a part (u8) before
-// these (i8). Entries of f32 are sums of f32 activations, rounded.
+// these (i8). Entries of f32 are sums of f32 activations, rounded. Those of i8 are
+// rounded to multiples of 2^Low: products by them are bounded, not exact (Deviation).
 //
 // Of mirrored tables only the lower half of the entries is stored: the entry of a
 // number and that of its mirror image have the same magnitude and opposite signs, as
@@ -64,7 +65,7 @@ func (d Decomposition) counting(w format.Weight) Decomposition {
 type Tables struct {
 	Decomposition
 	ByBit    bool         // a digit is a bit of a code, else the code
-	Elem     format.DType // I16, F32 or, with Residual, U8
+	Elem     format.DType // I16, I8, F32 or, with Residual, U8
 	Low      int
 	Residual bool // entries are what Residue says; the residuals lie elsewhere, as the entries do
 	Together int
@@ -129,18 +130,31 @@ func (t *Tables) bytes(parts int) int {
 }
 
 // Split says that entries are two bytes.
-func (t *Tables) Split() bool { return t.Low > 0 }
+func (t *Tables) Split() bool { return t.Low > 0 && !t.Rounded() }
 
-// Halves are the bytes of a split entry: entry = low + high*2^Low.
+// Rounded says that entries are one byte, counted in 2^Low.
+func (t *Tables) Rounded() bool { return t.Elem == format.I8 }
+
+// Deviation is how far an entry may be from what it stands for, as a multiple of 1/2: Rounded
+// ones are half of 2^Low away from it at most, others are exact.
+func (t *Tables) Deviation() int {
+	if t.Rounded() {
+		return 1 << t.Low &^ 1
+	}
+	return 0
+}
+
+// Halves are the bytes of a split entry, entry = low + high*2^Low, of which a rounded
+// one has the upper one only.
 func (t *Tables) Halves(entry int) (low, high int) {
 	high = (entry + t.round()) >> t.Low
 	return entry - high<<t.Low, high
 }
 
 // round is what is added to an entry before its upper half is taken: half of what that
-// counts, if lower halves have signs.
+// counts, if lower halves have signs, or none.
 func (t *Tables) round() int {
-	if t.Mirror {
+	if t.Mirror || t.Rounded() {
 		return 1 << t.Low / 2
 	}
 	return 0
@@ -213,7 +227,7 @@ func PrepareTables(p Problem, t *Tables) *Graph {
 	}
 	x.N = len(of)
 	out := &Tensor{Name: "table", Elem: t.Elem, Dims: []string{"n", "entry"}}
-	if t.Split() {
+	if t.Split() || t.Rounded() {
 		out.Elem = format.U8
 	}
 	g.Stages = append(g.Stages, Stage{Out: out, Axes: []Dim{n, u, x}, Body: Choose{Lookup{of, format.I32, Axis{x.Name}}, pieces}})
@@ -231,20 +245,21 @@ func (t *Tables) halves() int {
 // half is what is stored of an entry.
 func (t *Tables) half(half int, entry Expr) Expr {
 	number := func(v int) Expr { return Const{format.I16, int64(v)} }
-	if !t.Split() {
+	if !t.Split() && !t.Rounded() {
 		return entry
 	}
 	round := number(t.round())
-	if t.Mirror {
+	if t.round() != 0 {
 		entry = Binary{Add, entry, round}
 	}
 	switch {
-	case half == 1:
+	case t.Rounded() && t.Low == 0:
+	case half == 1 || t.Rounded():
 		entry = Binary{ShrS, entry, number(t.Low)}
 	case t.Low < 8:
 		entry = Binary{And, entry, number(1<<t.Low - 1)}
 	}
-	if t.Mirror && half == 0 {
+	if t.Mirror && t.Split() && half == 0 {
 		entry = Binary{Sub, entry, round}
 	}
 	return Cast{format.U8, entry}
@@ -275,6 +290,7 @@ func (t *Tables) OutSize() int {
 // entry is entry x - first of unit u, of 16 bits or f32.
 func (t *Tables) entry(part int, from *Tensor, u, x Dim, first int) Expr {
 	var sum Expr
+	elem := from.Elem
 	for i := range t.Parts[part] {
 		values, mask := make([]int, first+t.Stored(part)), true
 		for e := range t.Stored(part) {
@@ -283,17 +299,17 @@ func (t *Tables) entry(part int, from *Tensor, u, x Dim, first int) Expr {
 		}
 		at := Binary{Add, Binary{Mul, Axis{u.Name}, I32(t.Digits())}, I32(t.Start(part) + i)}
 		var term Expr = Read{from, []Expr{Axis{"n"}, at}}
-		if mask && t.Elem != format.F32 {
+		if mask && elem != format.F32 {
 			for x := range values {
 				values[x] = -values[x]
 			}
-			term = Binary{And, term, Lookup{values, t.Elem, Axis{x.Name}}}
+			term = Binary{And, term, Lookup{values, elem, Axis{x.Name}}}
 		} else {
-			term = Binary{Mul, term, Lookup{values, t.Elem, Axis{x.Name}}}
+			term = Binary{Mul, term, Lookup{values, elem, Axis{x.Name}}}
 		}
 		sum = add(sum, term)
 	}
-	if t.Elem == format.F32 {
+	if elem == format.F32 {
 		return Unary{CanonNaN, sum}
 	}
 	return sum
@@ -340,11 +356,11 @@ func (t *Tables) Check() error {
 		if b := t.Bound(part); b > 1<<15-1 {
 			return fmt.Errorf("entries of part %d reach %d, beyond 16 bits; use fewer digits", part, b)
 		}
-		if _, top := t.HalfRange(1, t.Bound(part)); t.Split() && top > 1<<7-1 {
+		if _, top := t.HalfRange(1, t.Bound(part)); (t.Split() || t.Rounded()) && top > 1<<7-1 {
 			return fmt.Errorf("entries of part %d reach %d: more than %d bits and a byte", part, t.Bound(part), t.Low)
 		}
 	}
-	if _, top := t.HalfRange(0, 0); t.Mirror && top > 1<<7-1 {
+	if _, top := t.HalfRange(0, 0); t.Split() && t.Mirror && top > 1<<7-1 {
 		return fmt.Errorf("a lower half of %d bits, negated, is no byte; want 1 to 7", t.Low)
 	}
 	return t.checkMirror()
@@ -363,8 +379,8 @@ func (t *Tables) checkMirror() error {
 // ID is what tables of equal contents have in common: "0,1/5,5,6/i16/1", "0,1/4/i16split8/4".
 func (t *Tables) ID() string {
 	kind := t.Elem.String()
-	if t.Split() {
-		kind += fmt.Sprint("split", t.Low)
+	if t.Low > 0 {
+		kind += fmt.Sprint(map[bool]string{false: "split", true: "round"}[t.Rounded()], t.Low)
 	}
 	if t.Mirror {
 		kind += "mirror"

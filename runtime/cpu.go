@@ -91,7 +91,7 @@ func (p *Product) describe(why string) string {
 		v := &p.spec.Variants[i]
 		state := p.state(v)
 		for _, k := range v.Kernels {
-			fmt.Fprintf(&b, "%s %s, %d rows by %d columns: %s\n", v.Target, k.Name, k.Rows, k.Cols, state)
+			fmt.Fprintf(&b, "%s %s, %d rows by %d columns%s: %s\n", v.Target, k.Name, k.Rows, k.Cols, k.exactness(), state)
 		}
 		if v.Prepare != nil {
 			fmt.Fprintf(&b, "%s %s, activations: %s\n", v.Target, v.Prepare.Name, state)
@@ -101,6 +101,14 @@ func (p *Product) describe(why string) string {
 		return b.String() + pureGo + ": runs\n"
 	}
 	return b.String() + pureGo + ": not needed\n"
+}
+
+// exactness says that a kernel is bounded.
+func (k *Kernel) exactness() string {
+	if k.ErrorMost == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", exact:false, integer sums within %d for each %d of K", k.ErrorMost, k.ErrorStep)
 }
 
 func (p *Product) state(v *Variant) string {

@@ -41,7 +41,10 @@ type Kernel struct {
 	Chunk      int
 	Tables     bool // it reads tables instead of codes
 	SumBy      int  // what the activation sums that it is given are multiplied by, not 0
-	Fn         func(*GemmArgs)
+	// How far its integer sum of a group may be from the definition: ErrorMost for each
+	// ErrorStep elements of K that are begun. ErrorMost is 0 if sums are exact.
+	ErrorStep, ErrorMost int
+	Fn                   func(*GemmArgs)
 }
 
 // Prepare is an assembly function that quantizes one row of activations.

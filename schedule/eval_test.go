@@ -54,6 +54,12 @@ func mirrored(t schedule.Trace) schedule.Trace {
 	return t
 }
 
+// rounded is a trace with tables of bytes without their lowest low bits, 0: without as few
+// as it takes.
+func rounded(t schedule.Trace, low int) schedule.Trace {
+	return slices.Insert(t, 1, schedule.Step(schedule.QuantizeTable{Kind: "q8", Low: low}))
+}
+
 // inGroups is a trace of a product with groups: there is a loop g outside ks.
 func inGroups(t schedule.Trace) schedule.Trace {
 	for i, s := range t {
@@ -175,6 +181,11 @@ func TestProducts(t *testing.T) {
 		{"mirrored tables, unequal parts", "w4", 0, mirrored(tables(t, "signs", "5,3", inWords, narrow))},
 		{"mirrored tables in groups", "w1-g32", 0, inGroups(mirrored(tables(t, "signs", "4", inBytes, "")))},
 		{"mirrored tables of trits", "ternary", 0, mirrored(tables(t, "levels", "3", inSigns, narrow))},
+		{"rounded tables", "w2", 0, rounded(tables(t, "signs", "4", inBytes, narrow), 0)},
+		{"rounded tables of two parts", "w4", 0, rounded(tables(t, "signs", "4,4", inWords, ""), 3)},
+		{"rounded tables in groups", "w1-g32", 0, inGroups(rounded(tables(t, "signs", "4", inBytes, ""), 0))},
+		{"rounded tables, zero points", "w2-g32-z", 0, inGroups(rounded(tables(t, "signs", "4", inBytes, ""), 0))},
+		{"rounded mirrored tables of trits", "ternary", 0, rounded(mirrored(tables(t, "levels", "3", inSigns, narrow)), 0)},
 		{"mirrored tables, sums of bytes", "w2", 0, mirrored(signSums(t, 5, 3, 2))},
 		{"codebook", "iq4nl-g32", 0, parse(t, fmt.Sprintf(grouped, "lookup", 1))},
 		{"minimums", "w4-g32-m", 0, parse(t, fmt.Sprintf(grouped, "affine", 1))},
@@ -205,7 +216,7 @@ func TestProducts(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v\n%v", err, k.Nest)
 				}
-				if err := check.Compare(got, want, m); err != nil {
+				if err := check.Equal(k, got, want, m); err != nil {
 					t.Fatalf("%v\n%v", err, k.Nest)
 				}
 				if err := check.Compare(definition(t, x, graphOf(t, k)), want, m); err != nil {
@@ -325,6 +336,7 @@ func TestPrepare(t *testing.T) {
 		{"w1", 0, `[]`, 37, residualsOf(t, "w1", "bits", 4)}, {"ternary", 0, prepareRows, 39, residualsOf(t, "ternary", "codes", 2)},
 		{"w1-f32act", 0, `[]`, 37, tablesOf(t, "w1-f32act", "signs", 0, 1, 4)}, {"ternary-f32act", 0, prepareFloats, 37, tablesOf(t, "ternary-f32act", "levels", 0, 1, 3, 3)},
 		{"w2", 0, `[]`, 40, halved(tablesOf(t, "w2", "signs", 0, 1, 5))}, {"ternary", 0, `[]`, 45, halved(tablesOf(t, "ternary", "levels", 7, 2, 5))},
+		{"w2", 0, `[]`, 40, inOneByte(tablesOf(t, "w2", "signs", 2, 1, 4))}, {"ternary", 0, `[]`, 45, inOneByte(halved(tablesOf(t, "ternary", "levels", 3, 2, 5)))},
 	} {
 		p := problem(t, c.weight)
 		p.Act.Group = c.group
@@ -391,6 +403,12 @@ func residualsOf(t *testing.T, weight, digits string, parts ...int) *ir.Tables {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// inOneByte are tables of rounded entries.
+func inOneByte(t *ir.Tables) *ir.Tables {
+	t.Elem = format.I8
+	return t
 }
 
 // prepared compares all that k makes of one row with the definition.

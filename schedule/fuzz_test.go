@@ -186,7 +186,7 @@ func small(t *testing.T, k *schedule.Kernel) {
 	for _, x := range []*check.Case{worst(p, size), check.New(rand.New(rand.NewSource(1)), p, 2, 1, size, check.Uniform)} {
 		got, err := evaluate(x, k)
 		if err == nil {
-			err = check.Compare(got, x.Naive(), x.M)
+			err = check.Equal(k, got, x.Naive(), x.M)
 		}
 		if err != nil {
 			t.Fatalf("%v: %v\n%v", p.Weight, err, k.Nest)

@@ -20,7 +20,23 @@ type Kernel struct {
 	Cols    int            // columns per call
 	SumBy   int            // what the caller multiplies the activation sums by that it passes
 	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(K/StepK)
+	Error   Error          // of the integer sum of a group
 }
+
+// Error bounds how far an integer sum may be from the definition: Most for each Step
+// elements of K that are begun. Most is 0 if sums are exact.
+type Error struct{ Step, Most int }
+
+// Of is how far a sum over n elements of K may be off.
+func (e Error) Of(n int) int {
+	if e.Most == 0 {
+		return 0
+	}
+	return (n + e.Step - 1) / e.Step * e.Most
+}
+
+// Exact says that k gives the bits of the definition.
+func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
 
 // matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
 var matmulParams = []string{"out", "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale",
@@ -100,7 +116,7 @@ func (s *State) Kernel() (*Kernel, error) {
 	}
 	n.Loops = append(slices.Clone(st.loops), keepLoops(plan)...)
 	n.Buffers = s.buffers(k)
-	k.Nest = n
+	k.Nest, k.Error = n, s.error()
 	return k, nil
 }
 

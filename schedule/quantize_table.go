@@ -28,6 +28,14 @@ import (
 //	    for part                       ->          for k, listed if half
 //	        sum += table[n, k, part][x]                for part
 //	                                                       sum += table[n, k, part, half][x]
+//
+// "q8" are bytes that lose the lowest Low bits (as few as it takes for a byte if it is 0):
+// entries are rounded to multiples of 2^Low, and the product is bounded, not exact. A
+// table group is a group of activations, whose scale is that of its entries times 2^Low.
+//
+//	for part                                   for part
+//	    sum1 += table[n, k, part][x]    ->         sum1 += table[n, k, part][x]      within 2^(low-1) each
+//	                                           sum += sum1 << low
 type QuantizeTable struct {
 	Kind string `json:"kind"`
 	Low  int    `json:"low,omitempty"`
@@ -35,8 +43,8 @@ type QuantizeTable struct {
 
 // Apply implements Step.
 func (x QuantizeTable) Apply(s *State) (*State, error) {
-	if !slices.Contains([]string{"i16", "split", "u8", "f32"}, x.Kind) {
-		return nil, illegal(x, x.Kind, "want i16, split, u8 or f32")
+	if !slices.Contains([]string{"i16", "split", "u8", "q8", "f32"}, x.Kind) {
+		return nil, illegal(x, x.Kind, "want i16, split, u8, q8 or f32")
 	}
 	if err := s.decomposed(x, x.Kind); err != nil {
 		return nil, err
@@ -48,6 +56,8 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Kind, "is split already")
 	case s.tables.Residual:
 		return nil, illegal(x, x.Kind, "has residuals already")
+	case s.tables.Rounded():
+		return nil, illegal(x, x.Kind, "is rounded to bytes already")
 	case s.grown():
 		return nil, illegal(x, x.Kind, "must come before steps that add accumulators or stage values")
 	}
@@ -55,11 +65,13 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	case floats && x.Kind != "f32":
 		return nil, illegal(x, x.Kind, "the activations are f32: want f32")
 	case !floats && x.Kind == "f32":
-		return nil, illegal(x, x.Kind, "the activations are int8: want i16, split or u8")
-	case x.Kind != "split" && x.Low != 0:
-		return nil, illegal(x, x.Kind, "is not split into halves")
+		return nil, illegal(x, x.Kind, "the activations are int8: want i16, split, u8 or q8")
 	case x.Kind == "split":
 		return x.split(s)
+	case x.Kind == "q8":
+		return x.rounded(s)
+	case x.Low != 0:
+		return nil, illegal(x, x.Kind, "is not split into halves")
 	case x.Kind == "u8":
 		return x.residual(s)
 	}
@@ -70,19 +82,15 @@ func (x QuantizeTable) split(s *State) (*State, error) {
 	if x.Low < 0 || x.Low > 8 {
 		return nil, illegal(x, x.Kind, "a lower half of %d bits: want 1 to 8", x.Low)
 	}
-	for q := range s.tables.Parts {
-		if n := s.tables.Stored(q); n > 256 {
-			return nil, illegal(x, x.Kind, "part %d has %d entries: an index must be a byte", q, n)
-		}
+	t := *s.tables
+	t.Low = x.Low
+	switch {
+	case x.Low == 0 && t.Mirror:
+		t.Low = 7
+	case x.Low == 0:
+		t.Low = 8
 	}
-	split := *s.tables
-	if split.Low = x.Low; x.Low == 0 {
-		split.Low = 8
-		if split.Mirror {
-			split.Low = 7
-		}
-	}
-	return x.halves(s, &split)
+	return x.bytes(s, &t, 2)
 }
 
 func (x QuantizeTable) residual(s *State) (*State, error) {
@@ -94,7 +102,7 @@ func (x QuantizeTable) residual(s *State) (*State, error) {
 	}
 	t := *s.tables
 	t.Elem, t.Residual = format.U8, true
-	c, err := x.halves(s, &t)
+	c, err := x.bytes(s, &t, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +120,25 @@ func offsetsTensor() *ir.Tensor {
 	return &ir.Tensor{Name: "offsets", Elem: format.I32, Dims: []string{"n", "k"}, Block: -1}
 }
 
-// halves makes entries of two halves, of t.
-func (x QuantizeTable) halves(s *State, t *ir.Tables) (*State, error) {
+func (x QuantizeTable) rounded(s *State) (*State, error) {
+	if x.Low < 0 || x.Low > 8 {
+		return nil, illegal(x, x.Kind, "entries without their lowest %d bits: want at most 8", x.Low)
+	}
+	t := *s.tables
+	t.Elem, t.Low = format.I8, x.Low
+	for x.Low == 0 && t.Low < 8 && t.Check() != nil {
+		t.Low++
+	}
+	return x.bytes(s, &t, 1)
+}
+
+// bytes makes tables t, whose entries are so many bytes.
+func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error) {
+	for q := range t.Parts {
+		if n := t.Stored(q); n > 256 {
+			return nil, illegal(x, x.Kind, "part %d has %d entries: an index must be a byte", q, n)
+		}
+	}
 	if err := t.Check(); err != nil {
 		return nil, illegal(x, x.Kind, "%v", err)
 	}
@@ -122,7 +147,7 @@ func (x QuantizeTable) halves(s *State, t *ir.Tables) (*State, error) {
 	st := c.main()
 	for i, l := range st.loops {
 		if l.Name == halfLoop {
-			st.loops[i].N = 2
+			st.loops[i].N = halves
 		}
 	}
 	st.levels = st.levels[:2]

@@ -172,6 +172,8 @@ func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms 
 			least, most = 0, t.MostResidual()
 		case t.Split():
 			least, most = t.HalfRange(half, most)
+		case t.Rounded():
+			least, most = t.HalfRange(1, most)
 		}
 		l, h := int64(least), int64(most)
 		if loops[partLoop] > 0 {
@@ -215,7 +217,31 @@ func (lv *level) terms(class int, loops map[string]int) int {
 	return terms * most
 }
 
-// checkSum: the true sum of a group must fit 32 bits.
+// error bounds the integer sum of a group, by steps of the run-time loop or, if that is
+// shorter, of the group. An entry of a rounded table is half of 2^low at most away from what
+// it stands for:
+//
+//	most = lookups of a step * sum |coef| * 2^(low-1) / halfOf, rounded up, and 1 if halfOf is 2
+func (s *State) error() Error {
+	t := s.tables
+	if t == nil || t.Deviation() == 0 {
+		return Error{}
+	}
+	step := s.Problem.GroupK()
+	for _, l := range s.main().loops {
+		if l.N == 0 && s.main().reduce[l.Root] && (step == 0 || s.fullCoef(l) < step) {
+			step = s.fullCoef(l)
+		}
+	}
+	most := 0
+	for _, c := range t.Coef {
+		most += max(c, -c)
+	}
+	most *= (step + t.Digits() - 1) / t.Digits() * len(t.Parts) * t.Deviation()
+	return Error{step, (most+2*t.HalfOf-1)/(2*t.HalfOf) + t.HalfOf - 1}
+}
+
+// checkSum: the true sum of a group, and how far it may be off, must fit 32 bits.
 func (s *State) checkSum() error {
 	w := s.Problem.Weight
 	peak := max(-w.MinLevel(), w.MaxLevel())
@@ -226,7 +252,11 @@ func (s *State) checkSum() error {
 	if terms == 0 {
 		terms = s.Problem.LimitK()
 	}
-	if bound := int64(terms) * int64(peak) * ir.ActMax; bound > math.MaxInt32 {
+	bound := int64(terms) * int64(peak) * ir.ActMax
+	if e := s.error(); e.Most > 0 {
+		bound = int64(s.tables.HalfOf) * (bound + int64(e.Of(terms)))
+	}
+	if bound > math.MaxInt32 {
 		return &Overflow{"the sum of a group", "i32", bound, math.MaxInt32, terms, peak, 0, ir.ActMax}
 	}
 	return nil

@@ -349,3 +349,49 @@ func TestEntryRanges(t *testing.T) {
 		}
 	}
 }
+
+// TestError compares the bound of rounded tables with figures computed by hand, and one of
+// them with inputs that reach it.
+func TestError(t *testing.T) {
+	for _, c := range []struct {
+		name, weight string
+		trace        schedule.Trace
+		want         schedule.Error
+	}{
+		{"exact", "w2", tables(t, "signs", "4", inBytes, ""), schedule.Error{}},
+		{"a lookup of 4 for 4", "w1", rounded(tables(t, "signs", "4", inBytes, ""), 0), schedule.Error{Step: 8, Most: 2 * 2}},           // 2 lookups, 2^2/2
+		{"planes that count 1 and 2, halved", "w2", rounded(tables(t, "signs", "4", inBytes, ""), 0), schedule.Error{Step: 8, Most: 7}}, // 2 * (1+2) * 2 / 2, 1 more
+		{"planes that count 1 to 8", "w4", rounded(tables(t, "bits", "4", inBytes, ""), 3), schedule.Error{Step: 8, Most: 2 * 15 * 4}},
+		{"two parts", "w1", rounded(tables(t, "signs", "4,4", inWords, ""), 0), schedule.Error{Step: 16, Most: 2 * 2 * 2}},
+		{"a group of 8 lookups", "w1-g32", inGroups(rounded(tables(t, "signs", "4", inBytes, ""), 4)), schedule.Error{Step: 32, Most: 8 * 8}},
+	} {
+		k, err := schedule.Compile(problem(t, c.weight), c.trace)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if k.Error != c.want || k.Exact() != (c.want == schedule.Error{}) {
+			t.Errorf("%s: %+v, want %+v", c.name, k.Error, c.want)
+		}
+	}
+	p := problem(t, "w1")
+	k, err := schedule.Compile(p, rounded(tables(t, "signs", "4", inBytes, ""), 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := worst(p, 64)
+	for i := range x.Act[0] {
+		x.Act[0][i] = int8(1 - i/2%2) // each four add up to 2, which is rounded to 4
+	}
+	x.Source.Scales[0], x.Scale[0][0] = 1, 1
+	got, err := evaluate(x, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := x.Naive()[0]; float64(got[0]-want) != float64(k.Error.Of(64)) || k.Error.Of(64) != 32 || k.Error.Of(65) != 36 {
+		t.Errorf("%v instead of %v: the bound is %d", got[0], want, k.Error.Of(64))
+	}
+	k.Error.Most--
+	if _, err := evaluate(x, k); err == nil || !strings.Contains(err.Error(), "is 32 away from 32; at most 24.0") {
+		t.Errorf("off by more than the bound: %v", err)
+	}
+}

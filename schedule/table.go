@@ -124,7 +124,7 @@ func (s *State) number(of ir.JoinOf) ir.Expr {
 // indexType holds every index and is as wide as what it finds.
 func (s *State) indexType() format.DType {
 	switch {
-	case s.tables.Split(), s.tables.Residual:
+	case s.tables.Split(), s.tables.Residual, s.tables.Rounded():
 		return format.U8
 	case s.tables.Elem == format.F32:
 		return format.U32
@@ -189,16 +189,19 @@ func (s *State) recombine() {
 		if len(d.Coef) > 1 || d.Coef[0] != 1 {
 			t = ir.Binary{Op: ir.Mul, X: t, Y: ir.Lookup{Table: d.Coef, T: format.I32, X: ir.Axis{Name: planeLoop}}}
 		}
-		if d.Split() {
+		switch {
+		case d.Split():
 			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.Lookup{Table: []int{0, d.Low}, T: format.I32, X: ir.Axis{Name: halfLoop}}}
+		case d.Low > 0:
+			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.I32(d.Low)}
 		}
 		return t
 	})
 }
 
-// recombined says that planes or halves have to be put together.
+// recombined says that planes or halves have to be put together, or counted in more than 1.
 func (s *State) recombined() bool {
-	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Split()
+	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Low > 0
 }
 
 // halved is the sum of a group, of which there may be twice.

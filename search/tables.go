@@ -20,6 +20,7 @@ type TableChoice struct {
 	Mirror bool // tables are stored by half
 	Signs  bool // the signs of mirrored codewords lie together
 	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits, or as Exact says
+	Round  bool // entries are one byte, without their lowest Low bits; products are bounded
 	Exact  bool // bytes with residuals
 	Float  bool // entries are f32
 	Along  int  // units of K that a vector reads, summed by dot products; 1: lanes are rows only
@@ -79,6 +80,8 @@ func (c *TableChoice) kind() schedule.QuantizeTable {
 	switch {
 	case c.Float:
 		return schedule.QuantizeTable{Kind: "f32"}
+	case c.Round:
+		return schedule.QuantizeTable{Kind: "q8", Low: c.Low}
 	case c.Low > 0:
 		return schedule.QuantizeTable{Kind: "split", Low: c.Low}
 	case c.Exact:
@@ -264,6 +267,8 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	x := exact(p)
 	if x != nil && rng.Intn(3) == 0 {
 		t.Digits, t.Exact, t.Low, t.Mirror, t.Signs = x.Digits, true, 0, false, false
+	} else if t.Low > 0 && rng.Intn(4) == 0 {
+		t.Round, t.Low = true, pick(rng, 3, 4)
 	}
 	t.Parts = pick(rng, t.parts(p.Weight)...)
 	if t.Exact {
@@ -286,7 +291,10 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	t.Narrow = t.Along == 1 && rng.Intn(3) > 0
 	t.Bytes = t.Along == 1 && t.Low > 0 && rng.Intn(2) == 0
 	t.Pairs = (t.Narrow || t.Bytes) && rng.Intn(3) > 0
-	if t.Bytes && !t.Exact {
+	switch {
+	case t.Bytes && t.Round:
+		t.Low = pick(rng, 4, 5, 6)
+	case t.Bytes && !t.Exact:
 		t.Low = pick(rng, 5, 5, 6, 7)
 	}
 	c.Cells = c.Flush * pick(rng, 1, 2, 4)

@@ -52,21 +52,22 @@ func coverFormats(t *testing.T) []format.Weight {
 }
 
 // coverFamilies say which ways to compute apply to a format. Digits is how tables are
-// indexed, "" without tables; mirrored ones are stored by half; parts are the codes of
+// indexed, "" without tables; mirrored ones are stored by half, round says to try tables
+// of one byte too; parts are the codes of
 // indices, of tables of bytes or of 16 bits.
 var coverFamilies = []struct {
-	name, digits  string
-	mirror, signs bool
-	parts         func(w format.Weight, bytes bool) [][]int
+	name, digits         string
+	mirror, signs, round bool
+	parts                func(w format.Weight, bytes bool) [][]int
 }{
-	{"dot", "", false, false, func(_ format.Weight, bytes bool) [][]int { return map[bool][][]int{false: {nil}}[bytes] }},
-	{"bits", ir.DigitBits, false, false, planeParts},
-	{"signs", ir.DigitSigns, false, false, planeParts},
-	{"signs mirror", ir.DigitSigns, true, false, mirrorPlaneParts},
-	{"codes", ir.DigitCodes, false, false, codeParts},
-	{"levels", ir.DigitLevels, false, false, levelParts},
-	{"levels mirror", ir.DigitLevels, true, false, mirrorLevelParts},
-	{"levels mirror signs", ir.DigitLevels, true, true, signParts},
+	{"dot", "", false, false, false, func(_ format.Weight, bytes bool) [][]int { return map[bool][][]int{false: {nil}}[bytes] }},
+	{"bits", ir.DigitBits, false, false, false, planeParts},
+	{"signs", ir.DigitSigns, false, false, true, planeParts},
+	{"signs mirror", ir.DigitSigns, true, false, false, mirrorPlaneParts},
+	{"codes", ir.DigitCodes, false, false, true, codeParts},
+	{"levels", ir.DigitLevels, false, false, false, levelParts},
+	{"levels mirror", ir.DigitLevels, true, false, true, mirrorLevelParts},
+	{"levels mirror signs", ir.DigitLevels, true, true, false, signParts},
 }
 
 func planeParts(_ format.Weight, bytes bool) [][]int {
@@ -164,6 +165,7 @@ type cell struct {
 	parts  []int
 	mirror bool
 	signs  bool
+	round  bool // by one byte
 	low    int  // of QuantizeTable
 	exact  bool // with residuals
 	target lower.Target
@@ -181,12 +183,15 @@ func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 	for _, w := range coverFormats(t) {
 		for _, f := range coverFamilies {
 			for _, kind := range []struct {
-				name  string
-				low   int
-				exact bool
-			}{{}, {name: " split", low: lowBits(f.mirror)}, {name: " u8", exact: true}} {
+				name         string
+				low          int
+				exact, round bool
+			}{{}, {name: " split", low: lowBits(f.mirror)}, {name: " u8", exact: true}, {name: " q8", low: 3, round: true}} {
+				if kind.round && !f.round {
+					continue
+				}
 				for _, parts := range f.parts(w, kind.low > 0 || kind.exact) {
-					c := cell{p: ir.Problem{Weight: w}, family: f.name + kind.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs, low: kind.low, exact: kind.exact}
+					c := cell{p: ir.Problem{Weight: w}, family: f.name + kind.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs, low: kind.low, exact: kind.exact, round: kind.round}
 					if c.applies() {
 						out = append(out, c.everywhere(targets)...)
 					}
@@ -230,6 +235,9 @@ func (c cell) applies() bool {
 		return false
 	}
 	tables := ir.Tables{Decomposition: d, Elem: format.I16, Low: c.low, Mirror: c.mirror, Residual: c.exact}
+	if c.round {
+		tables.Elem = format.I8
+	}
 	if c.exact && c.p.GroupK() > 0 {
 		return false
 	}
@@ -250,7 +258,7 @@ func (c *cell) choices() (out []search.Choice) {
 				out = append(out, c.dots(x)...)
 				continue
 			}
-			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Along: 1}
+			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Round: c.round, Along: 1}
 			wide := x
 			table := *x.Table
 			table.Narrow, wide.Table, wide.Lanes = true, &table, 2*lanes
@@ -409,7 +417,7 @@ func runCells(t *testing.T, batch []*cell, cases map[string][][]coverCase) {
 		for i, x := range cases[c.p.Weight.Name][c.use] {
 			got, err := c.k.Run(x.Case)
 			if err == nil {
-				err = check.Compare(got, x.want, x.M)
+				err = check.Equal(c.k.Kernel, got, x.want, x.M)
 			}
 			if err != nil {
 				c.err = err

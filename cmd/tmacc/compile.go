@@ -17,6 +17,7 @@ import (
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
@@ -316,7 +317,7 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 				}
 			}
 			for _, k := range t.Kernels {
-				x.exact[k.Code.Func.Name] = state
+				x.exact[k.Code.Func.Name] = state.of(k.Schedule)
 			}
 		}
 	}
@@ -325,6 +326,17 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 
 // exactness is the column "exact" of the table.
 type exactness string
+
+// of is what that says of a kernel: of one that is bounded by how much.
+func (e exactness) of(k *schedule.Kernel) exactness {
+	switch {
+	case k.Exact():
+		return e
+	case e == checked:
+		return exactness(fmt.Sprintf("no: within %d for each %d of K", k.Error.Most, k.Error.Step))
+	}
+	return "no, " + e
+}
 
 const (
 	checked exactness = "yes"          // proven, and compared with the definition
@@ -451,7 +463,7 @@ func (x *compilation) testsPassed() {
 		for _, t := range w.product.Targets {
 			for _, k := range t.Kernels {
 				if lacks(t.Target) == "" {
-					x.exact[k.Code.Func.Name] = w.checked()
+					x.exact[k.Code.Func.Name] = w.checked().of(k.Schedule)
 				}
 			}
 		}

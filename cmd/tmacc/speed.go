@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tmacc/tmacc/gen"
@@ -154,7 +155,7 @@ func (g *gauge) records(x subject, at place, kernels []timing.Sample, best []flo
 	for i, n := range at.ns {
 		r, err := measure.Record{
 			Format: x.problem.Name(), BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
-			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats(), Threads: 1, Mode: at.mode,
+			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode,
 			Ns: kernels[2*i].Min, PrepareNs: kernels[2*i+1].Min,
 			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],
 		}.Complete(measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, at.m, at.k)})
@@ -184,6 +185,11 @@ func scaleBits(w format.Weight, m, k int) float64 {
 // storedBits per weight of a matrix of many rows and k columns, scales included.
 func storedBits(l *format.Layout, k int) float64 {
 	return 8 * float64(l.TileBytes(k)) / float64(l.TileM) / float64(k)
+}
+
+// exact says that all kernels give the bits of the definition.
+func exact(kernels []gen.Kernel) bool {
+	return !slices.ContainsFunc(kernels, func(k gen.Kernel) bool { return !k.Schedule.Exact() })
 }
 
 // family is the decomposition that a trace begins with.

@@ -26,7 +26,7 @@ func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
 		}
 		s := k.Schedule
 		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK,
-			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy})
+			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
 	}
 	if p := t.Prepare; p != nil {
 		v.Prepare = &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: p.Schedule.CountDiv, PadK: p.Schedule.PadK, Tables: gen.RuntimeTables(p.Schedule.Tables)}

@@ -31,11 +31,17 @@ func TestMain(m *testing.M) {
 
 func build(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
 	t.Helper()
-	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has)}
 	uses, err := search.Default(p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return buildUses(t, p, target, uses)
+}
+
+// buildUses makes kernels of all uses, and one that prepares their activations.
+func buildUses(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use) gen.Target {
+	t.Helper()
+	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has)}
 	for _, u := range uses {
 		k, err := schedule.Compile(p, u.Trace)
 		if err != nil {
@@ -211,6 +217,49 @@ func TestSabotage(t *testing.T) {
 		}
 		if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), trace) {
 			t.Errorf("%s: %v, want %q and the trace", c.name, err, c.want)
+		}
+	}
+}
+
+// Products by rounded tables pass their test within the bound that they have, and not within
+// a quarter of it, or if they claim to be exact.
+func TestBounded(t *testing.T) {
+	for _, target := range amd64.Targets() {
+		for _, c := range []struct {
+			format string
+			act    int
+			table  search.TableChoice
+		}{
+			{"w1", 0, search.TableChoice{Digits: "signs", Parts: []int{4}}},
+			{"w2-g64-z", 16, search.TableChoice{Digits: "signs", Parts: []int{4}}},
+			{"ternary", 0, search.TableChoice{Digits: "levels", Parts: []int{3}, Mirror: true}},
+			{"w4-g32-m", 0, search.TableChoice{Digits: "signs", Parts: []int{4}}},
+		} {
+			w, err := format.Lookup(c.format)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := ir.Problem{Weight: w, Act: format.Act{Group: c.act}}
+			c.table.Low, c.table.Round, c.table.Along, c.table.Narrow = 2, true, 1, true
+			x := search.Choice{Lanes: 16, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Hoist: "flush", Cols: 1, Scale: "end", Table: &c.table}
+			v := buildUses(t, p, target, []search.Use{{Cols: 1, Trace: x.Trace(p)}})
+			code, err := Assemble(p, v)
+			if errors.Is(err, jit.ErrPlatform) || errors.Is(err, exec.ErrNotFound) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", c.format, err)
+			}
+			code.Close()
+			exact := *v.Kernels[0].Schedule
+			for _, most := range []int{exact.Error.Most / 4, 0} {
+				exact.Error.Most = most
+				v.Kernels[0].Schedule = &exact
+				var wrong *worker.Wrong
+				if _, err := Assemble(p, v); !errors.As(err, &wrong) {
+					t.Errorf("%s on %s, which is off by more than %d for each %d of K: %v", c.format, target.Machine().Name, most, exact.Error.Step, err)
+				}
+			}
 		}
 	}
 }
