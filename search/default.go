@@ -22,10 +22,11 @@ var (
 	Wider  = []int{12, 14}
 )
 
-// Use is a schedule for one width of column blocks.
+// Use is a schedule for one width of column blocks, and the choice that it spells out.
 type Use struct {
-	Cols  int
-	Trace schedule.Trace
+	Cols   int
+	Trace  schedule.Trace
+	Choice Choice
 }
 
 // Default chooses schedules for p on a machine without measuring: one for each
@@ -64,13 +65,13 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
 			}
-			out, least = append(out, Use{cols, u.trace}), min(least, u.cost)
+			out, least = append(out, Use{cols, u.trace, u.choice}), min(least, u.cost)
 		}
 	}
 	var wide []Use
 	for _, cols := range Wider {
 		if u, err := l.use(p, t, cols); err == nil && u.cost < least {
-			wide, least = []Use{{cols, u.trace}}, u.cost
+			wide, least = []Use{{cols, u.trace, u.choice}}, u.cost
 		}
 	}
 	return append(out, wide...)
@@ -251,7 +252,7 @@ func tile(p ir.Problem, t lower.Target, base Choice) (*candidate, float64, error
 	switch {
 	case err != nil:
 		return l, 2 * skipping * one.cost, nil // of narrower blocks
-	case few.block == base.Rows:
+	case few.choice.Block == base.Rows:
 		return l, one.cost + few.cost, nil
 	case base.RecordRows:
 		base.RecordRows = false
@@ -320,10 +321,10 @@ const small = 4
 
 // scheduled is a trace and what is known of its kernel.
 type scheduled struct {
-	trace schedule.Trace
-	block int     // row vectors per call
-	cost  float64 // of a product, tenths of a cycle
-	bytes float64 // of a weight, scales and padding included
+	trace  schedule.Trace
+	choice Choice
+	cost   float64 // of a product, tenths of a cycle
+	bytes  float64 // of a weight, scales and padding included
 }
 
 // widthUse chooses the schedule of one width. Small blocks keep to whole tiles
@@ -444,7 +445,7 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 		return nil, err
 	}
 	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
-	return &scheduled{trace, c.Block, costPerProduct(k, m), bytes}, nil
+	return &scheduled{trace, c, costPerProduct(k, m), bytes}, nil
 }
 
 // typicalK is the K that costs are weighed at.

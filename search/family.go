@@ -38,7 +38,7 @@ func TableUses(p ir.Problem, t lower.Target) ([]Use, error) {
 		if first == nil {
 			first, _ = schedule.Compile(p, best.trace) // which compiled before
 		}
-		uses = append(uses, Use{cols, best.trace})
+		uses = append(uses, Use{cols, best.trace, best.choice})
 	}
 	if first == nil || uses[0].Cols != 1 {
 		return nil, fmt.Errorf("%v on %s: no schedule by tables: %w", p.Weight, t.Machine().Name, fail)

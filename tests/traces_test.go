@@ -2,7 +2,6 @@ package tests
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -214,41 +213,9 @@ func (a *attempt) compile(t *testing.T, stages bool) {
 		return
 	}
 	var ok bool
-	if a.reason, ok = refusal(err); !ok {
+	if a.reason, ok = search.Refusal(err); !ok {
 		t.Errorf("no typed reason: %T: %v\n%s\n%s", err, err, name(a.target), a)
 	}
-}
-
-// refusal classifies the reason why a trace has no kernel.
-func refusal(err error) (class string, typed bool) {
-	var illegal *schedule.Illegal
-	var unfinished *schedule.Unfinished
-	var overflow *schedule.Overflow
-	var refused *nest.Refused
-	var unsupported *lower.Unsupported
-	var pressure *lower.Pressure
-	switch {
-	case errors.As(err, &illegal):
-		return "illegal " + illegal.Step, true
-	case errors.As(err, &unfinished):
-		return "unfinished " + words(unfinished.Thing, 1), true
-	case errors.As(err, &overflow):
-		return fmt.Sprint("overflow ", overflow.Type), true
-	case errors.As(err, &refused):
-		return "refused: " + words(refused.Reason, 5), true
-	case errors.As(err, &unsupported):
-		_, op, _ := strings.Cut(unsupported.Instr, "= ")
-		return "unsupported " + words(op, 1), true
-	case errors.As(err, &pressure):
-		return "pressure " + pressure.Kind, true
-	}
-	return "", false
-}
-
-// words are the first n words of s.
-func words(s string, n int) string {
-	f := strings.Fields(s)
-	return strings.Join(f[:min(n, len(f))], " ")
 }
 
 // run compares the kernel, on odd shapes, with the definition.

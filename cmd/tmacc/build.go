@@ -14,6 +14,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // buildTarget compiles the kernels of p for t: of the default schedules, or of
@@ -49,6 +51,11 @@ func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 	}
 	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
 	return v, addPrepare(p, &v, prefix)
+}
+
+// kernelHash identifies the machine code of a target's kernels.
+func kernelHash(t gen.Target) (string, error) {
+	return tune.KernelHash(t.Target, live.Kernels(gen.Target{Kernels: t.Kernels}))
 }
 
 // onAllCores calls f for 0 to n-1, several at once. Interrupted, it returns at

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -59,7 +61,8 @@ are relative to it, and the package lies beside it. Speeds are not measured then
 Every kernel that this machine runs is compared with the definition of the product, the
 package is built, vetted and tested, and its speed is measured; the table at the end says
 what each kernel does. Unless its directory lies in a Go module (other than tmacc's), it
-becomes one.
+becomes one. Schedules that tmacc tune has locked in that module are used, for others the
+default ones; nothing is searched.
 
 Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
@@ -115,6 +118,7 @@ type compilation struct {
 	compileFlags
 	order
 	targets []lower.Target // the best first
+	lock    *tune.Lock     // of the output's module
 	bar     *progress
 	codes   map[*gen.Target]*live.Code // of targets that this machine runs
 	exact   map[string]exactness       // by name of the kernel
@@ -234,6 +238,13 @@ func (x *compilation) read() error {
 	if !packageName.MatchString(x.pkg) || token.IsKeyword(x.pkg) || x.pkg == "main" {
 		return fmt.Errorf("-package %s: want small letters and digits, no keyword and not main", x.pkg)
 	}
+	path, err := lockPath(x.dir)
+	if err != nil {
+		return err
+	}
+	if x.lock, err = tune.ReadLock(path); err != nil {
+		return err
+	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
 	return err
 }
@@ -273,7 +284,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	err := onAllCores(ctx, len(jobs), func(i int) {
 		j := jobs[i]
 		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Name(), j.target.Target.Machine().Name, i+1, len(jobs))
-		j.target, j.err = buildTarget(ctx, j.w.problem, j.target.Target, j.w.trace, j.w.prefix())
+		j.target, j.err = x.buildTarget(ctx, j.w, j.target.Target)
 	})
 	if err != nil {
 		return err
@@ -294,6 +305,47 @@ func (x *compilation) compileAll(ctx context.Context) error {
 		return &status{exitUnsupported, errors.New("compile: nothing of this can be compiled")}
 	}
 	return nil
+}
+
+// buildTarget compiles w for t: by the trace that was given, else by the lock, else by
+// the default schedules. It never searches.
+func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target) (gen.Target, error) {
+	e := x.locked(w, t)
+	if e == nil {
+		return buildTarget(ctx, w.problem, t, w.trace, w.prefix())
+	}
+	v, err := buildUses(ctx, w.problem, t, e.Uses(), w.prefix())
+	if err != nil {
+		return v, fmt.Errorf("%s: %w: run tmacc tune again", tune.LockName, err)
+	}
+	return v, nil
+}
+
+// locked is the entry of the lock that w is compiled by on t, nil if there is none.
+func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
+	if w.trace != nil {
+		return nil
+	}
+	return x.lock.Find(w.problem, t)
+}
+
+// strangers names the entries of the lock whose kernels are not those that were
+// measured.
+func (x *compilation) strangers() []string {
+	var out []string
+	for _, w := range x.products {
+		for _, t := range w.product.Targets {
+			e := x.locked(w, t.Target)
+			if e == nil {
+				continue
+			}
+			if hash, err := kernelHash(t); err != nil || hash != e.Hash {
+				out = append(out, fmt.Sprintf("%s (the kernels of %s on %s are not those that were measured, by tmacc %s)",
+					tune.LockName, e.Product, e.Target, cmp.Or(e.Compiler, "of a checkout")))
+			}
+		}
+	}
+	return out
 }
 
 // verifyAll compares all kernels that this machine runs with the definition.
@@ -392,7 +444,8 @@ func (x *compilation) write() ([]lower.File, error) {
 	return files, gen.Write(x.dir, files)
 }
 
-// compare is an error unless the files in the directory are those of the package.
+// compare is an error unless the files in the directory are those of the package, and
+// the kernels those that were locked.
 func (x *compilation) compare() error {
 	files, err := x.files()
 	if err != nil {
@@ -403,7 +456,7 @@ func (x *compilation) compare() error {
 	if err != nil {
 		return plain(err)
 	}
-	if len(names) > 0 {
+	if names = append(names, x.strangers()...); len(names) > 0 {
 		return failed("%s: not what tmacc compile writes: %s: run it again, or go generate", x.dir, strings.Join(names, ", "))
 	}
 	fmt.Fprintf(x.out, "package %s in %s is up to date, %d files\n", x.pkg, x.dir, len(files))

@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // speed is what a kernel reached on this machine.
@@ -123,6 +124,7 @@ type (
 	jsonProduct struct {
 		Name     string       `json:"name"`
 		Format   string       `json:"format"`
+		Tuned    []string     `json:"tuned,omitempty"` // targets whose schedules the lock has; others have default ones
 		ActGroup int          `json:"act_group"`
 		Shapes   []shape      `json:"shapes,omitempty"`
 		Kernels  []jsonKernel `json:"kernels"`
@@ -151,6 +153,11 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 	for _, w := range x.products {
 		p := jsonProduct{Name: w.product.Name, Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes}
 		_, atK := w.largest()
+		for _, t := range w.product.Targets {
+			if x.locked(w, t.Target) != nil {
+				p.Tuned = append(p.Tuned, t.Target.Machine().Name)
+			}
+		}
 		for _, t := range w.product.Targets {
 			for _, k := range t.Kernels {
 				s, name := k.Schedule, k.Code.Func.Name
@@ -223,7 +230,11 @@ func (x *compilation) summary(r jsonReport) string {
 		} else if p.ActGroup > 0 {
 			act = fmt.Sprintf("one scale per %d activations", p.ActGroup)
 		}
-		fmt.Fprintf(&b, "\n%s: %s weights, %s", p.Name, p.Format, act)
+		schedules := "default schedules or given ones"
+		if p.Tuned != nil {
+			schedules = fmt.Sprintf("schedules of %s for %s", tune.LockName, strings.Join(p.Tuned, ", "))
+		}
+		fmt.Fprintf(&b, "\n%s: %s weights, %s, %s", p.Name, p.Format, act, schedules)
 		for i, s := range p.Shapes {
 			sep := ", "
 			if i == 0 {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// A search measures, counts what it drops, and ends by saying what it found and what
+// became of it.
+func TestTune(t *testing.T) {
+	needMeasuring(t)
+	dir := t.TempDir()
+	out := ok(t, "tune", "-q", "-format", "w2", "-target", "avx2", "-m", "64", "-k", "256", "-trials", "20", "-o", dir)
+	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", "20 schedules measured", "ended by trials", "because", "best: ", "locked"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("output lacks %q:\n%s", want, out)
+		}
+	}
+	_, err := os.Stat(filepath.Join(dir, tune.LockName))
+	if locked := !strings.Contains(out, "not locked"); locked != (err == nil) {
+		t.Errorf("lock file: %v\n%s", err, out)
+	}
+}
+
+// What a module has locked is what compile compiles, for that target only; -check
+// names kernels that are not those of the lock, and files that are not current.
+func TestLockReplays(t *testing.T) {
+	dir := t.TempDir()
+	w, err := format.Lookup("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ir.Problem{Weight: w}
+	target, err := oneTarget("avx2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace schedule.Trace
+	if err := json.Unmarshal([]byte(json1(t, ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace"))), &trace); err != nil {
+		t.Fatal(err)
+	}
+	v, err := buildTarget(t.Context(), p, target, trace, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := tune.Entry{Product: "w2", Target: "amd64/avx2", Kernels: []tune.Kernel{{Cols: 2, Trace: trace}}}
+	if e.Hash, err = kernelHash(v); err != nil {
+		t.Fatal(err)
+	}
+	lock := func() {
+		t.Helper()
+		l := &tune.Lock{Version: 1}
+		l.Put(e)
+		if err := l.Write(filepath.Join(dir, tune.LockName)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock()
+	args := []string{"-format", "w2", "-target", "avx2,avx512", "-o", dir}
+	r := report(t, 0, append(args, "-no-check")...)
+	if !slices.Equal(r.Products[0].Tuned, []string{"amd64/avx2"}) {
+		t.Errorf("tuned %v", r.Products[0].Tuned)
+	}
+	avx2, others := 0, 0
+	for _, k := range r.Products[0].Kernels {
+		if k.Target != "amd64/avx2" {
+			others++
+		} else if avx2++; k.Trace.String() != trace.String() {
+			t.Errorf("compiled %v, locked %v", k.Trace, trace)
+		}
+	}
+	if avx2 != 1 || others < 3 {
+		t.Errorf("%d kernels by the lock, %d others", avx2, others)
+	}
+	check := append([]string{"compile", "-check", "-q"}, args...)
+	if out := ok(t, check...); !strings.Contains(out, "is up to date") {
+		t.Error(out)
+	}
+	e.Hash = "other"
+	lock()
+	files, err := filepath.Glob(filepath.Join(dir, "*_avx2_amd64.s"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("assembly %v, %v; want one", files, err)
+	}
+	if err := os.WriteFile(files[0], nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := tmacc(check...)
+	if code != exitFailed || !strings.Contains(stderr, filepath.Base(files[0])) || !strings.Contains(stderr, "the kernels of w2 on amd64/avx2 are not") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if err := os.WriteFile(filepath.Join(dir, tune.LockName), []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := tmacc(check...); code != exitUsage || !strings.Contains(stderr, tune.LockName) {
+		t.Errorf("broken lock: exit code %d: %s", code, stderr)
+	}
+}

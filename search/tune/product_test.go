@@ -1,0 +1,58 @@
+package tune
+
+import (
+	"context"
+	"math/rand"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+func TestMain(m *testing.M) {
+	worker.Main()
+	os.Exit(m.Run())
+}
+
+// A search measures candidates that equal the definition, drops others by reason, and
+// what it returns has kernels of other widths for the same packed matrix.
+func TestTuner(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
+	if !jit.Supported() {
+		t.Skip(jit.ErrPlatform)
+	}
+	w, err := format.Lookup("w4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := amd64.ByName("avx2")
+	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Need: amd64.FeatureNames(target.Machine().Has), M: 64, N: 1, K: 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := Evolve(context.Background(), x.Space(context.Background()), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds()...)
+	if len(out.Best) == 0 || out.Trials < 24 || x.ReferenceNs == 0 {
+		t.Fatalf("%+v", out)
+	}
+	for reason := range out.Dropped {
+		switch reason {
+		case "wrong", "timed out", "crashed SIGSEGV", "crashed SIGILL", "crashed ":
+			t.Errorf("%d candidates: %s", out.Dropped[reason], reason)
+		}
+	}
+	best, reference, err := x.Confirm(out.Best)
+	if err != nil || len(best) != len(out.Best) || reference <= 0 || best[0].Ns <= 0 || best[0].Ns > best[len(best)-1].Ns {
+		t.Fatalf("confirmed %d of %d, default %v ns, %v", len(best), len(out.Best), reference, err)
+	}
+	uses := x.Uses(best[0].Candidate)
+	if uses[0].Cols != 1 || len(uses) < 2 {
+		t.Errorf("%d widths, the first %d", len(uses), uses[0].Cols)
+	}
+}

@@ -1,0 +1,135 @@
+package search
+
+import (
+	"math"
+	"math/rand"
+	"reflect"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// together are decisions that hardly make sense one without the others.
+var together = [][]string{
+	{"Rows", "Block"}, {"Map", "Join", "Mirror", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
+	{"Dot", "Factor"}, {"Ahead", "Far"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"},
+}
+
+// Vary returns c with one to three of its decisions, or groups of them, as a sample
+// has them. The result may be illegal.
+func Vary(rng *rand.Rand, c Choice, p ir.Problem, m lower.Machine) Choice {
+	other := Sample(rng, p, m)
+	if rng.Intn(3) == 0 {
+		other.Cols = pick(rng, append(Widths, Wider...)...)
+	}
+	for range 1 + rng.Intn(3) {
+		c = take(rng, c, other)
+	}
+	return c
+}
+
+// Cross returns a choice with each decision, or group of them, of a or of b.
+func Cross(rng *rand.Rand, a, b Choice) Choice {
+	for range 1 + rng.Intn(len(together)) {
+		a = take(rng, a, b)
+	}
+	return a
+}
+
+// take copies a group of decisions from other: any field, with those that belong to it.
+// Tables make a different product: they are taken with all else.
+func take(rng *rand.Rand, c, other Choice) Choice {
+	if (c.Table == nil) != (other.Table == nil) {
+		if rng.Intn(8) == 0 {
+			return other
+		}
+		other.Table, other.Lanes = c.Table, c.Lanes
+	}
+	to, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(&other).Elem()
+	name := to.Type().Field(rng.Intn(to.NumField())).Name
+	names := []string{name}
+	for _, g := range together {
+		for _, n := range g {
+			if n == name && rng.Intn(4) > 0 {
+				names = g
+			}
+		}
+	}
+	for _, n := range names {
+		to.FieldByName(n).Set(from.FieldByName(n))
+	}
+	if c.Block == 0 || c.Rows%c.Block != 0 {
+		c.Block = c.Rows
+	}
+	return c
+}
+
+// Companions are schedules of all widths for the packed layout of c.
+func Companions(p ir.Problem, t lower.Target, c Choice) []Use {
+	l := &candidate{c, map[int]*scheduled{}}
+	return l.uses(p, t)
+}
+
+// Estimate is about how long a product of one weight and one activation takes by a
+// kernel, in tenths of a cycle: arithmetic, or where weights come from memory, the
+// time to read them if that is longer.
+func Estimate(k *schedule.Kernel, m *lower.Kernel, memory bool) float64 {
+	cost := costPerProduct(k, m)
+	if memory {
+		bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
+		cost = max(cost, 10*bytes/bytesPerCycle/float64(k.Cols))
+	}
+	return cost
+}
+
+// Features describe a kernel to a model of its cost: sizes, and what its innermost
+// and its other loops do for each product, by logarithms.
+func Features(k *schedule.Kernel, m *lower.Kernel) []float64 {
+	var alu, mem, folded, spread, prefetch, outside float64
+	var regs [64]bool
+	depth, deepest := 0, 0
+	for _, op := range m.Ops {
+		switch op.Kind {
+		case lower.MLoopBegin:
+			depth++
+			deepest = max(deepest, depth)
+		case lower.MLoopEnd:
+			depth--
+		case lower.MInstr:
+			if op.Dst >= 0 && op.Dst < len(regs) {
+				regs[op.Dst] = true
+			}
+			switch {
+			case depth == 0:
+				outside++
+			case op.In.Op == vir.OpPrefetch || op.In.Op == vir.OpPrefetch2:
+				prefetch++
+			case op.In.Op == vir.OpLoadSplat:
+				spread++
+			case op.In.Op.HasMem():
+				mem++
+			default:
+				alu++
+			}
+			if op.In.Fold > 0 {
+				folded++
+			}
+		}
+	}
+	used := 0.0
+	for _, r := range regs {
+		if r {
+			used++
+		}
+	}
+	products := float64(k.Rows * k.Cols * k.StepK)
+	each := func(n float64) float64 { return math.Log((n + 1) / products) }
+	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
+	return []float64{
+		math.Log(costPerProduct(k, m)), float64(k.Rows), float64(k.Cols), float64(k.StepK), float64(k.Weights.TileM), bytes,
+		each(alu), each(mem), each(folded), each(spread), each(prefetch), math.Log(outside + 1), math.Log(float64(len(m.Ops))),
+		used, float64(deepest), math.Log(products),
+	}
+}
