@@ -26,7 +26,7 @@ type tuneFlags struct {
 	trials, patience     int
 	limit                time.Duration
 	seed                 int64
-	dir                  string
+	dir, log             string
 	quiet                bool
 }
 
@@ -60,6 +60,7 @@ never searches. Interrupted, the search ends with what it has found.`,
 	f.DurationVar(&x.limit, "time", 5*time.Minute, "end after so long")
 	f.Int64Var(&x.seed, "seed", 1, "of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
+	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+noLog+" (default: see tmacc log)")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.runTune(cmd.Context(), x) }
 	return cmd
@@ -91,6 +92,29 @@ type tuning struct {
 	product  tune.Product
 	ceilings tune.Ceilings // zeros if they cannot be measured here
 	host     measure.Host
+	run      tune.Run
+	add      func(...tune.Trial) // to the log
+}
+
+// begin makes measurements go to the log. Without one, and after an error, the search
+// goes on: its result does not depend on the log.
+func (x *tuning) begin(t *tune.Tuner) error {
+	p := x.product
+	x.run = tune.Run{Start: time.Now(), Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
+		Mode: x.mode, M: p.M, N: p.N, K: p.K, Seed: x.seed, CPU: x.host.CPU, Compiler: version()}
+	x.add = func(...tune.Trial) {}
+	if x.log == noLog {
+		return nil
+	}
+	l, err := tuningLog(x.log)
+	if err == nil {
+		err = l.Begin(&x.run)
+	}
+	if err == nil {
+		x.add = func(ts ...tune.Trial) { l.Add(&x.run, ts...) }
+	}
+	t.Log = func(ts []tune.Trial) { x.add(ts...) }
+	return err
 }
 
 func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
@@ -110,6 +134,9 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := x.begin(tuner); err != nil {
+		fmt.Fprintf(c.err, "tmacc: not logged: %s\n", oneLine(err))
+	}
 	limited, stop := context.WithTimeout(ctx, x.limit)
 	defer stop()
 	start := time.Now()
@@ -117,6 +144,10 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		Trials: x.trials, Patience: x.patience, Rng: rand.New(rand.NewSource(x.seed)),
 		Progress: func(p tune.Progress) { bar.step("%s", x.line(tuner, p, time.Since(start))) },
 	}, tuner.Seeds()...)
+	if x.run.Ended, x.run.Dropped = out.Ended, out.Dropped; limited.Err() != nil && ctx.Err() == nil {
+		x.run.Ended, out.Ended = "time", "time"
+	}
+	x.add()
 	bar.step("measuring the best again")
 	if len(out.Best) == 0 {
 		return failed("tune: none of %d schedules could be measured: %v", out.Trials, out.Dropped)

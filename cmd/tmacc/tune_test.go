@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -19,7 +20,8 @@ import (
 func TestTune(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()
-	out := ok(t, "tune", "-q", "-format", "w2", "-target", "avx2", "-m", "64", "-k", "256", "-trials", "20", "-o", dir)
+	log := filepath.Join(dir, "tuning.db")
+	out := ok(t, "tune", "-q", "-format", "w2", "-target", "avx2", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
 	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", "20 schedules measured", "ended by trials", "because", "best: ", "locked"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
@@ -28,6 +30,36 @@ func TestTune(t *testing.T) {
 	_, err := os.Stat(filepath.Join(dir, tune.LockName))
 	if locked := !strings.Contains(out, "not locked"); locked != (err == nil) {
 		t.Errorf("lock file: %v\n%s", err, out)
+	}
+	checkLog(t, log)
+}
+
+// What was measured is listed, exported and pruned.
+func checkLog(t *testing.T, log string) {
+	t.Helper()
+	if out := ok(t, "log", "-log", log); !strings.Contains(out, "w2") || !strings.Contains(out, "trials") {
+		t.Errorf("log:\n%s", out)
+	}
+	lines := 0
+	for line := range strings.Lines(ok(t, "log", "-log", log, "-json")) {
+		var x struct {
+			Product string
+			Trial   tune.Trial
+		}
+		if err := json.Unmarshal([]byte(line), &x); err != nil || x.Product != "w2" || len(x.Trial.Trace) == 0 || x.Trial.Ratio <= 0 && x.Trial.Error == "" {
+			t.Errorf("%v: %s", err, line)
+		}
+		lines++
+	}
+	if lines != 20 {
+		t.Errorf("%d trials in the log, want 20", lines)
+	}
+	time.Sleep(time.Millisecond)
+	if out := ok(t, "log", "-log", log, "-prune", "1ns"); !strings.Contains(out, "removed 1 searches") {
+		t.Error(out)
+	}
+	if out := ok(t, "log", "-log", log, "-json"); out != "" {
+		t.Error(out)
 	}
 }
 

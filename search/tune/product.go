@@ -37,7 +37,8 @@ type Candidate struct {
 	Trace   schedule.Trace
 	Kernel  *schedule.Kernel
 	Code    *lower.Kernel
-	Hash    string // of its assembly
+	Hash    string  // of its assembly
+	ns      float64 // the least that was measured
 	prepare *gen.Prepare
 }
 
@@ -49,6 +50,7 @@ type Tuner struct {
 	prepares    map[string]*gen.Prepare // by tables
 	mu          sync.Mutex              // of prepares
 	ReferenceNs float64                 // the least time of the default so far
+	Log         func([]Trial)           // gets what was measured, nil: nobody
 }
 
 // errLayout reports a mutation that packs weights otherwise than its choice says.
@@ -128,11 +130,15 @@ func (t *Tuner) Seeds() []*Candidate {
 // Space is the space of t's schedules.
 func (t *Tuner) Space(ctx context.Context) Space[*Candidate] {
 	return Space[*Candidate]{
-		Sample:  func(rng *rand.Rand) *Candidate { return t.of(search.Sample(rng, t.Problem, t.Target.Machine())) },
-		Mutate:  t.mutate,
-		Point:   t.point,
-		Reason:  Reason,
-		Measure: func(cs []*Candidate) []Result { return t.measure(ctx, cs) },
+		Sample: func(rng *rand.Rand) *Candidate { return t.of(search.Sample(rng, t.Problem, t.Target.Machine())) },
+		Mutate: t.mutate,
+		Point:  t.point,
+		Reason: Reason,
+		Measure: func(cs []*Candidate) []Result {
+			results := t.measure(ctx, cs)
+			t.log(cs, results)
+			return results
+		},
 	}
 }
 
@@ -237,6 +243,22 @@ func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 	return out
 }
 
+// log passes on what was measured.
+func (t *Tuner) log(cs []*Candidate, results []Result) {
+	if t.Log == nil {
+		return
+	}
+	var trials []Trial
+	for i, c := range cs {
+		x := Trial{Trace: c.Trace, Hash: c.Hash, Ratio: results[i].Cost, Ns: c.ns}
+		if err := results[i].Err; err != nil {
+			x.Error = Reason(err)
+		}
+		trials = append(trials, x)
+	}
+	t.Log(trials)
+}
+
 // load assembles the default and candidates, with names by their indices.
 func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) {
 	ks := live.Kernels(gen.Target{Kernels: t.reference.Kernels})
@@ -286,6 +308,9 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (float64, error) {
 			return 0, err
 		}
 		t.sawReference(s[0].Min)
+		if c.ns == 0 || s[1].Min < c.ns {
+			c.ns = s[1].Min
+		}
 		if ratio = s[1].Min / s[0].Min; ratio > hopeless {
 			break
 		}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+type logFlags struct {
+	path  string
+	json  bool
+	prune time.Duration
+}
+
+// noLog is the -log that writes none.
+const noLog = "none"
+
+func (c *cli) log() *cobra.Command {
+	var x logFlags
+	cmd := &cobra.Command{
+		Use: "log", Args: between(0, 0),
+		Short: "list, export or prune what tmacc tune has measured",
+		Long: `List the searches of tmacc tune, the oldest first. -json prints every schedule that was
+measured, one object per line, with the search that it belongs to. -prune removes
+searches that began longer ago.`,
+		Example: `  tmacc log
+  tmacc log -json > trials.jsonl
+  tmacc log -prune 720h`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&x.path, "log", "", "`file` of the log (default: tmacc/tuning.db in the user's cache directory)")
+	f.BoolVar(&x.json, "json", false, "print one JSON object per line, for each schedule")
+	f.DurationVar(&x.prune, "prune", 0, "remove searches that began so long ago")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		l, err := tuningLog(x.path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case x.prune < 0:
+			return fmt.Errorf("-prune %v: want a time that has passed", x.prune)
+		case x.prune > 0:
+			n, err := l.Prune(time.Now().Add(-x.prune))
+			if err == nil {
+				fmt.Fprintf(c.out, "removed %d searches from %s\n", n, l.Path)
+			}
+			return err
+		case x.json:
+			return c.exportLog(l)
+		}
+		return c.listLog(l)
+	}
+	return cmd
+}
+
+// tuningLog is the log at path, or the user's.
+func tuningLog(path string) (tune.Log, error) {
+	if path != "" {
+		return tune.Log{Path: path}, nil
+	}
+	return tune.DefaultLog()
+}
+
+func (c *cli) exportLog(l tune.Log) error {
+	enc := json.NewEncoder(c.out)
+	return l.Each(true, func(r tune.Run, t *tune.Trial) error {
+		return enc.Encode(struct {
+			tune.Run
+			Trial *tune.Trial `json:"trial"`
+		}{r, t})
+	})
+}
+
+func (c *cli) listLog(l tune.Log) error {
+	t := table{head: []string{"began", "product", "target", "mode", "m", "k", "n", "measured", "best/default", "ended by"}, wide: 1}
+	err := l.Each(false, func(r tune.Run, _ *tune.Trial) error {
+		best := "-"
+		if r.Best > 0 {
+			best = fmt.Sprintf("%.3f", r.Best)
+		}
+		t.add(r.Start.Local().Format("2006-01-02 15:04:05"), r.Product, r.Target, r.Mode, r.M, r.K, r.N, r.Trials, best, r.Ended)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out, l.Path)
+	t.print(c.out, widthOf(c.out))
+	return nil
+}

@@ -1,0 +1,146 @@
+package tune
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What is added is there, by run, and pruning removes runs of a time with all trials.
+func TestLog(t *testing.T) {
+	l := Log{filepath.Join(t.TempDir(), "a", "tuning.db")}
+	none := func(Run, *Trial) error { t.Error("something in an empty log"); return nil }
+	if err := l.Each(true, none); err != nil {
+		t.Fatal(err)
+	}
+	e, _ := entry(t, "w2", "amd64/avx2")
+	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for i := range 3 {
+		r := &Run{Start: start.AddDate(0, 0, i), Product: fmt.Sprint("w", i)}
+		if err := l.Begin(r); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Add(r, Trial{Trace: e.Kernels[0].Trace, Ratio: 0.9}, Trial{Error: "crashed"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Add(r, Trial{Ratio: 0.8}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func() (s string) {
+		t.Helper()
+		err := l.Each(true, func(r Run, x *Trial) error {
+			s += fmt.Sprintf("%s %d %.1f: %.1f %s %d; ", r.Product, r.Trials, r.Best, x.Ratio, x.Error, len(x.Trace))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	n := len(e.Kernels[0].Trace)
+	all := ""
+	for i := range 3 {
+		all += fmt.Sprintf("w%d 3 0.8: 0.9  %d; w%[1]d 3 0.8: 0.0 crashed 0; w%[1]d 3 0.8: 0.8  0; ", i, n)
+	}
+	if got := list(); got != all {
+		t.Errorf("have %s\nwant %s", got, all)
+	}
+	if pruned, err := l.Prune(start.AddDate(0, 0, 2)); err != nil || pruned != 2 {
+		t.Errorf("pruned %d, %v", pruned, err)
+	}
+	if got := list(); !strings.HasPrefix(got, "w2 3") || strings.Count(got, ";") != 3 {
+		t.Errorf("after pruning %s", got)
+	}
+}
+
+// Two searches write at once, and lose nothing.
+func TestLogShared(t *testing.T) {
+	l := Log{filepath.Join(t.TempDir(), "tuning.db")}
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() {
+			r := &Run{Start: time.Unix(int64(i), 0)}
+			if err := l.Begin(r); err != nil {
+				t.Error(err)
+			}
+			for range 20 {
+				if err := l.Add(r, Trial{Ratio: 1}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	if err := l.Each(true, func(Run, *Trial) error { n++; return nil }); err != nil || n != 40 {
+		t.Errorf("%d trials, %v; want 40", n, err)
+	}
+}
+
+// A process that is killed while it writes leaves a log with what it had said it has
+// written, which others go on with.
+func TestLogKilled(t *testing.T) {
+	if path := os.Getenv("TMACC_LOG_TEST"); path != "" {
+		l, r := Log{path}, &Run{Start: time.Unix(1, 0)}
+		if err := l.Begin(r); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if err := l.Add(r, Trial{Ratio: 1}); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(os.Stderr, r.Trials)
+		}
+	}
+	l := Log{filepath.Join(t.TempDir(), "tuning.db")}
+	for kill := range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestLogKilled$")
+		cmd.Env = append(os.Environ(), "TMACC_LOG_TEST="+l.Path)
+		out, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := 0
+		for said < 5+kill {
+			if _, err := fmt.Fscanln(out, &said); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd.Process.Kill()
+		rest, _ := io.ReadAll(out)
+		for line := range strings.Lines(string(rest)) {
+			if strings.HasSuffix(line, "\n") {
+				fmt.Sscan(line, &said)
+			}
+		}
+		cmd.Wait()
+		var ids []string
+		n := map[string]int{}
+		err = l.Each(true, func(r Run, _ *Trial) error {
+			if n[r.ID]++; n[r.ID] == 1 {
+				ids = append(ids, r.ID)
+			}
+			return nil
+		})
+		if err != nil || len(ids) != kill+1 {
+			t.Fatalf("after %d kills: %d runs, %v", kill+1, len(ids), err)
+		}
+		most := 0
+		for _, c := range n {
+			most = max(most, c)
+		}
+		if most < said {
+			t.Errorf("%d trials were written, at most %d are there", said, most)
+		}
+	}
+}
