@@ -9,24 +9,27 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// floatLayouts is the layout of p's codes for tables of f32 activations: words of 32 bits
-// of as many indices as fit, in lanes of rows. Where a group ends within a word, neighbouring
-// rows share it.
-func floatLayouts(p ir.Problem, m lower.Machine) []Choice {
-	w := p.Weight
-	c := Choice{Lanes: m.VecBits / 32, RowFields: 1, Cells: 1, Flush: 1, Hoist: "none", Order: 1, Scale: "end", Ahead: ahead, Far: far, Serial: true}
-	c.Table = floatTable(p, 1)
-	g := p.GroupK()
-	for g > 0 && c.Table.unit()*c.Table.fields(w) > c.RowFields && g%(c.Table.unit()*c.Table.fields(w)/c.RowFields) != 0 {
-		c.RowFields *= 2
-	}
-	c.AtGroup = g > 0 && w.Unit()/g > mostGroups
-	c.Rows = 8
+// FloatLayout is the usual layout of p's codes for tables of f32 activations: words of 32
+// bits of as many indices as fit, in lanes of rows. Where a group ends within a word,
+// neighbouring rows share it.
+func FloatLayout(p ir.Problem, m lower.Machine) Choice {
+	c := Choice{Lanes: m.VecBits / 32, Rows: 8, RowFields: 1, Cells: 1, Flush: 1, Hoist: "none", Order: 1, Scale: "end", Ahead: ahead, Far: far, Serial: true}
 	if m.NumVec < 32 {
 		c.Rows = 4
 	}
+	c.Table = floatTable(p, 1)
+	c.shareWords(p)
 	c.Rows = max(c.Rows/c.RowFields, 1)
-	return []Choice{c}
+	g := p.GroupK()
+	c.AtGroup = g > 0 && p.Weight.Unit()/g > mostGroups
+	return c
+}
+
+// shareWords puts so many rows in a word that groups end with words.
+func (c *Choice) shareWords(p ir.Problem) {
+	for g := p.GroupK(); g > 0 && g%(c.Table.unit()*max(c.Table.fields(p.Weight)/c.RowFields, 1)) != 0; {
+		c.RowFields *= 2
+	}
 }
 
 // floatTable are tables of f32 activations, so many to an index, whose entries are found
@@ -45,7 +48,7 @@ func floatTable(p ir.Problem, parts int) *TableChoice {
 
 // chooseFloats is chooseLayout for f32 activations.
 func chooseFloats(p ir.Problem, t lower.Target) (*candidate, error) {
-	l, err := cheapestTables(p, t, floatLayouts(p, t.Machine()))
+	l, err := cheapestTables(p, t, []Choice{FloatLayout(p, t.Machine())})
 	if err != nil {
 		return nil, fmt.Errorf("f32 activations summed by %d: %w; sum fewer at once, or quantize them", p.Act.Float, err)
 	}
@@ -66,11 +69,11 @@ func (c *Choice) sampleFloats(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 		c.Lanes = max(c.Lanes/2, 4)
 	}
 	c.RowFields, c.Cells = pick(rng, 1, 1, 2), c.Flush*pick(rng, 1, 2, 4)
-	cell := func() int { return t.unit() * max(t.fields(w)/c.RowFields, 1) }
-	for g := p.GroupK(); g > 0 && cell() > t.unit() && g%cell() != 0; {
-		c.RowFields *= 2
+	if p.GroupK()%t.unit() == 0 {
+		c.shareWords(p)
 	}
-	for g := p.GroupK(); g > 0 && c.Flush > 1 && g%(cell()*c.Flush) != 0; {
+	cell := t.unit() * max(t.fields(w)/c.RowFields, 1)
+	for g := p.GroupK(); g > 0 && c.Flush > 1 && g%(cell*c.Flush) != 0; {
 		c.Flush /= 2
 	}
 	for c.Block*c.Cols*c.RowFields > 8 && c.Cols > 1 {

@@ -48,6 +48,16 @@ var sameBits = []struct {
 	{"w2-g16-s64-i8", 0, func(c *search.Choice) { c.RowFields, c.Below, c.Rows, c.Block = 4, 0, 1, 1 }, false},
 	{"w4-g32-bf16-m", 0, nil, true},
 	{"w8-g128", 32, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, false},
+	{"w1-f32act", 0, byFloats("codes", 4), true},
+	{"ternary-f32act", 0, byFloats("levels", 3), false},
+	{"w4-g32-s64-f32act", 0, byFloats("codes", 1), false},
+}
+
+// byFloats looks up sums of f32 activations, so many at once.
+func byFloats(digits string, by int) func(c *search.Choice) {
+	return func(c *search.Choice) {
+		c.Hoist, c.Below, c.Table = "none", 0, &search.TableChoice{Digits: digits, Parts: []int{by}, Float: true, Along: 1}
+	}
 }
 
 // inputs are activations before quantization.
@@ -102,11 +112,13 @@ func TestSameBits(t *testing.T) {
 	for _, s := range sameBits {
 		t.Run(fmt.Sprintf("%s act %d", s.format, s.group), func(t *testing.T) {
 			t.Parallel()
-			w, err := format.Lookup(s.format)
+			p, err := ir.Named(s.format)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := ir.Problem{Weight: w, Act: format.Act{Group: s.group}}
+			if s.group > 0 {
+				p.Act.Group = s.group
+			}
 			c := rows8
 			if s.change != nil {
 				s.change(&c)
@@ -128,7 +140,7 @@ func TestSameBits(t *testing.T) {
 				}
 			}
 			rng := rand.New(rand.NewSource(1))
-			for _, shape := range bitShapes(max(w.Unit(), s.group)) {
+			for _, shape := range bitShapes(max(p.Weight.Unit(), s.group)) {
 				for i, in := range inputs {
 					m, k := shape[0], shape[1]
 					if testing.Short() && m*k > 1<<20 || m*k > 1<<22 && i%4 != 0 {
@@ -165,11 +177,11 @@ func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Tra
 		t.Fatalf("%s: %v", name(target), err)
 	}
 	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has), Kernels: []gen.Kernel{{Schedule: k.Kernel, Code: k.Machine}}}
-	prepare, err := search.DefaultPrepare(p, nil, target)
+	prepare, err := search.DefaultPrepare(p, k.Tables, target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := schedule.CompilePrepare(p, nil, prepare)
+	s, err := schedule.CompilePrepare(p, k.Tables, prepare)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,6 +215,10 @@ func newBits(rng *rand.Rand, p ir.Problem, m, k int, fill func(*rand.Rand, []flo
 		x := make([]float32, k)
 		fill(rng, x, j)
 		b.x = append(b.x, x...)
+		if p.Act.Floats() {
+			b.c.X[j] = x
+			continue
+		}
 		g := p.Act.Group
 		if g == 0 {
 			g = k

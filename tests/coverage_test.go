@@ -198,6 +198,30 @@ func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 				}
 			}
 		}
+		out = append(out, floatCells(w, targets)...)
+	}
+	return out
+}
+
+// floatCells are those of f32 activations: by codes, as signs, and as numbers to the
+// base of the number of levels, in one part and in two.
+func floatCells(w format.Weight, targets []lower.Target) (out []*cell) {
+	p, err := ir.Floats(w)
+	if err != nil {
+		return nil
+	}
+	for _, digits := range []string{ir.DigitSigns, ir.DigitCodes, ir.DigitLevels} {
+		for n := 1; n <= 2; n++ {
+			c := cell{p: p, family: "f32 " + digits, digits: digits, parts: slices.Repeat([]int{p.Act.Float}, n)}
+			_, bits, joined := format.JoinCodes(w.Codes(), p.Act.Float, 0)
+			switch {
+			case p.GroupK()%(n*p.Act.Float) != 0:
+			case digits == ir.DigitSigns && (w.Bits > 1 || w.Levels[0] != -1):
+			case digits == ir.DigitLevels && (joined != nil || n > 1 || bits >= p.Act.Float*w.Bits):
+			default:
+				out = append(out, c.everywhere(targets)...)
+			}
+		}
 	}
 	return out
 }
@@ -258,6 +282,10 @@ func (c *cell) choices() (out []search.Choice) {
 				out = append(out, c.dots(x)...)
 				continue
 			}
+			if c.p.Act.Floats() {
+				out = append(out, c.floats(cols, lanes))
+				continue
+			}
 			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Round: c.round, Along: 1}
 			wide := x
 			table := *x.Table
@@ -266,6 +294,14 @@ func (c *cell) choices() (out []search.Choice) {
 		}
 	}
 	return out
+}
+
+// floats is the usual schedule of f32 activations, of one row vector.
+func (c *cell) floats(cols, lanes int) search.Choice {
+	x := search.FloatLayout(c.p, c.target.Machine())
+	x.Rows, x.Block, x.Cols, x.Lanes = 1, 1, cols, lanes
+	x.Table.Digits, x.Table.Parts = c.digits, c.parts
+	return x
 }
 
 // dots are the ways of the family of dot products.
@@ -312,9 +348,13 @@ func coverCases(p ir.Problem) (out [][]coverCase) {
 		var all []coverCase
 		if u.n > 3 {
 			c := check.New(rng, p, m, u.n, k, check.Uniform)
-			for j := range c.Act {
+			for j := range c.N {
 				one := check.New(rng, p, m, 1, k, check.Kind(j)%(check.NotFinite+1))
-				c.Act[j], c.Scale[j] = one.Act[0], one.Scale[0]
+				if p.Act.Floats() {
+					c.X[j] = one.X[0]
+				} else {
+					c.Act[j], c.Scale[j] = one.Act[0], one.Scale[0]
+				}
 			}
 			out = append(out, []coverCase{{c, c.Naive()}})
 			continue
@@ -410,11 +450,11 @@ func runCells(t *testing.T, batch []*cell, cases map[string][][]coverCase) {
 		if c.err != nil {
 			continue
 		}
-		if cases[c.p.Weight.Name] == nil {
+		if cases[c.p.Name()] == nil {
 			clear(cases) // formats follow each other
-			cases[c.p.Weight.Name] = coverCases(c.p)
+			cases[c.p.Name()] = coverCases(c.p)
 		}
-		for i, x := range cases[c.p.Weight.Name][c.use] {
+		for i, x := range cases[c.p.Name()][c.use] {
 			got, err := c.k.Run(x.Case)
 			if err == nil {
 				err = check.Equal(c.k.Kernel, got, x.want, x.M)
@@ -435,7 +475,7 @@ func countCells(all []*cell) cellCounts {
 	out := cellCounts{"format": {}, "family": {}, "target": {}, "use": {}}
 	for _, c := range all {
 		if c.err == nil {
-			out["format"][c.p.Weight.Name]++
+			out["format"][c.p.Name()]++
 			out["family"][c.family]++
 			out["target"][name(c.target)]++
 			out["use"][uses[c.use].name]++

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
@@ -118,6 +117,11 @@ var pairs = []pair{
 	{"pack.map", "w3", choose(nil), choose(func(c *search.Choice) { c.Map = "planes" })},
 	{"pack.join", "ternary", choose(joined(3, 0)), choose(joined(4, 0))},
 	{"pack.mirror", "ternary", choose(joined(3, 0)), choose(joined(3, 3))},
+	{"pack.word", "w3-f32act", choose(byFloats("codes", 1)), variant{byFloats("codes", 1), []replacement{
+		{schedule.Pack{Tensor: "codes", Map: "dense", Word: 4,
+			Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "q"}, Fields: []string{"s", "f", "digit"}},
+			schedule.Trace{schedule.Pack{Tensor: "codes", Map: "planes",
+				Order: []string{"mt", "kt", "ks", "u", "ro", "planes", "r", "l", "q", "words"}, Fields: []string{"s", "f", "digit"}}}}}}},
 	{"widen_every.loop", "w2", choose(dot2), variant{dot2, []replacement{
 		{schedule.WidenEvery{Loop: "u"}, schedule.Trace{schedule.WidenEvery{Loop: "ks"}}}}}},
 	{"accumulate.type", "w2", choose(dot2), variant{func(c *search.Choice) { dot2(c); c.Dot = 4; c.Factor = "u" }, []replacement{
@@ -171,11 +175,10 @@ func paramName(s schedule.Step, i int) string {
 }
 
 func (p pair) run(t *testing.T) {
-	w, err := format.Lookup(p.format)
+	problem, err := ir.Named(p.format)
 	if err != nil {
 		t.Fatal(err)
 	}
-	problem := ir.Problem{Weight: w}
 	a, b := p.a.trace(t, problem), p.b.trace(t, problem)
 	for _, param := range strings.Fields(p.params) {
 		if slices.Equal(values(a, param), values(b, param)) {

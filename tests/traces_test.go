@@ -151,6 +151,9 @@ func randomProblem(rng *rand.Rand) ir.Problem {
 		panic("BUG: " + err.Error())
 	}
 	p := ir.Problem{Weight: w}
+	if f, ok := randomFloats(rng, w); ok {
+		return f
+	}
 	if rng.Intn(3) > 0 {
 		return p
 	}
@@ -159,6 +162,19 @@ func randomProblem(rng *rand.Rand) ir.Problem {
 		p.Act.Group /= 2
 	}
 	return p
+}
+
+// randomFloats makes the activations of a fifth of all problems f32, summed as usual or
+// by another number, if w has sums of them.
+func randomFloats(rng *rand.Rand, w format.Weight) (ir.Problem, bool) {
+	if rng.Intn(5) > 0 {
+		return ir.Problem{}, false
+	}
+	p, err := ir.Floats(w)
+	if rng.Intn(3) == 0 {
+		p.Act.Float = 1 + rng.Intn(5)
+	}
+	return p, err == nil && p.Validate() == nil
 }
 
 // runBatch compiles all of b, assembles what lowers, and runs it.

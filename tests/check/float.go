@@ -58,29 +58,35 @@ func (c *Case) term(n, m, k int) float32 {
 	return float32(float32(c.Problem.Weight.Levels[c.Source.Codes[m*c.K+k]]) * c.X[n][k])
 }
 
-// near compares a product of f32 activations with that in float64: it must be within
-// the bound that format.Act.FloatError derives.
-func (c *Case) near(out []float32) error {
-	w := c.Problem.Weight
-	relative, absolute := c.Problem.Act.FloatError(w, c.K)
+// mustBeNear compares the definition of a product of f32 activations with that in
+// float64: it is within the bound that format.Act.FloatError derives.
+func (c *Case) mustBeNear(out []float32) {
+	relative, absolute := c.Problem.Act.FloatError(c.Problem.Weight, c.K)
 	for n := range c.N {
 		if c.unscaled(n) > math.MaxFloat32 {
 			continue // may overflow
 		}
 		for m := range c.M {
-			sum, size := 0.0, 0.0
-			for k := range c.K {
-				scale := float64(c.Source.Scaling(w, m, k/c.group()*c.group(), c.K).Scale)
-				term := scale * float64(c.level(m, k)) * float64(c.X[n][k])
-				sum, size = sum+term, size+math.Abs(term)
-			}
-			got := float64(out[n*c.M+m])
-			if size < math.MaxFloat32 && !(math.Abs(got-sum) <= relative*size+absolute) {
-				return fmt.Errorf("column %d row %d: %v is %v away from %v; at most %v", n, m, got, got-sum, sum, relative*size+absolute)
+			sum, size := c.realFloat(n, m)
+			away := math.Abs(float64(out[n*c.M+m]) - sum)
+			if most := relative*size + absolute; size < math.MaxFloat32 && !(away <= most) {
+				panic(fmt.Sprintf("column %d row %d: %v is %v away from %v; at most %v", n, m, out[n*c.M+m], away, sum, most))
 			}
 		}
 	}
-	return nil
+}
+
+// realFloat is element n, m in float64, and the sum of its magnitudes.
+func (c *Case) realFloat(n, m int) (sum, size float64) {
+	w := c.Problem.Weight
+	for k0 := 0; k0 < c.K; k0 += c.group() {
+		scale := float64(c.Source.Scaling(w, m, k0, c.K).Scale)
+		for k := k0; k < min(k0+c.group(), c.K); k++ {
+			term := scale * float64(w.Levels[c.Source.Codes[m*c.K+k]]) * float64(c.X[n][k])
+			sum, size = sum+term, size+math.Abs(term)
+		}
+	}
+	return sum, size
 }
 
 // unscaled bounds the sums of column n before they are scaled.
