@@ -274,7 +274,9 @@ const mostGroups = 4
 // Rapids, GEMV of 4096 x 4096 from memory, share of the bandwidth with the first alone
 // and with both: w1 0.76 and 0.87, w2 0.80 and 0.93, w3 0.80 and 0.92, w4 0.88 and
 // 0.95. A second prefetch of each line, not of half of them, costs w4 a fifth where
-// the weights are in the second-level cache.)
+// the weights are in the second-level cache. A weight per byte leaves no room for any
+// second one: w8 from that cache 35 weights per cycle without it and 27 with it, from
+// memory 5.6 and 5.7.)
 const (
 	ahead = 4 << 10
 	far   = 16 << 10
@@ -294,6 +296,9 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	}
 	if m.NumVec < 32 {
 		c.Rows = 2
+	}
+	if w.Bits >= 8 {
+		c.Far = 0
 	}
 	if x.join > 0 {
 		x.use(&c)

@@ -89,9 +89,10 @@ func goodRecords(l Limits) []Record {
 			add(vbmi, f, ModeDRAM, 1, 0.9, 0)
 			add(vbmi, f, ModeDRAM, 4, 0.9, 0)
 		}
-		for _, f := range []string{"w2", "w4", "w4-g32"} {
+		for _, f := range []string{"w2", "w4", "w4-g32", "ternary"} {
 			add(vbmi, f, ModeL3, 256, 0.85, 0)
 		}
+		add(vbmi, "w1", ModeL3, 256, 1.4, 0)
 		for _, row := range rules[1].rows {
 			add(row.target, row.format, ModeL2, 1, 0.5, l.row(row.target, row.limit).L2)
 		}

@@ -3,6 +3,7 @@ package measure
 import (
 	"slices"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 )
@@ -72,6 +73,30 @@ func (m Mix) on(t lower.Target) Mix {
 	return m
 }
 
+// nibbles looks up both halves of a byte in two tables each and sums bytes as words.
+var nibbles = seq([]string{"and", "shru", "and"}, times(2, "lookup16", "add16", "shru", "add16", "lookup16", "add16"))
+
+// needed are instructions without which a target has no mix of them.
+var needed = map[string]lower.Row{
+	"lookup32w": {Op: vir.OpLookup32Mod, Dst: vir.Type{Elem: format.I16}},
+	"lookup64w": {Op: vir.OpLookupPair, Dst: vir.Type{Elem: format.I16}},
+	"lookup128": {Op: vir.OpLookupPair, Dst: vir.Type{Elem: format.U8}},
+	"lookupf32": {Op: vir.OpLookup16Mod, Dst: vir.Type{Elem: format.F32}},
+}
+
+// possible says whether t has the instructions of m.
+func (m Mix) possible(t lower.Target) bool {
+	for _, op := range m.Ops {
+		r, ok := needed[op]
+		if ok && !slices.ContainsFunc(t.Rows(), func(x lower.Row) bool {
+			return x.Op == r.Op && x.Dst.Elem == r.Dst.Elem && x.Need&^t.Machine().Has == 0
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 // dotMixes are for machines with dot4, satMixes for those without, floatMixes for some of both.
 var (
 	dotMixes = []Mix{
@@ -79,6 +104,10 @@ var (
 		{"and+4dot", seq([]string{"and"}, times(4, "dot4")), 4, 2.5},
 		{"planes", seq(times(2, "and", "dot4", "and", "dot4", "shru", "bitsel"), times(4, "and", "dot4")), 8, 3.6},
 		{"lookup+dot", []string{"lookup64mod", "dot4", "shru", "lookup64mod", "dot4"}, 2, 3.06},
+		{"dot", []string{"dot4"}, 1, 2},
+		{"lookups", nibbles, 8, 4},
+		{"words", seq(times(2, "lookup32w", "add16", "shru"), []string{"lookup64w", "add16"}), 8, 4},
+		{"codewords", seq([]string{"lookup128", "submsb", "and", "dot4"}, times(3, "shru", "and", "dot4"), []string{"lookup128", "dot4"}), 5, 3.75},
 	}
 	// Of machines that find one of 16 floats in an instruction: 32 weights of a bit, four to
 	// an index, whose sums are added as floats.
@@ -89,7 +118,7 @@ var (
 		{"and+dot", seq(shift, times(4, "and", "dot2sat", "add16")), 4, 4},
 		{"nibble+dot", seq(shift, times(2, "and", "dot2sat", "add16")), 2, 4},
 		{"and+4dot", seq([]string{"and"}, times(4, "dot2sat", "add16")), 4, 4},
-		{"lookups", seq([]string{"and", "shru", "and"}, times(2, "lookup16", "add16", "shru", "add16", "lookup16", "add16")), 8, 4},
+		{"lookups", nibbles, 8, 4},
 		{"planes", seq(times(2, "and", "andnot", "or", "shru", "shru"), times(8, "and", "dot2sat", "add16")), 8, 4},
 	}
 )

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search/timing"
@@ -79,27 +78,19 @@ func hasRow(t lower.Target, op vir.Op) bool {
 // hasDot says whether t adds products of bytes to 32-bit sums in one instruction.
 func hasDot(t lower.Target) bool { return hasRow(t, vir.OpDot4) }
 
-// mixes are the instruction mixes of t.
+// mixes are the instruction mixes that t has.
 func mixes(t lower.Target) []Mix {
 	table := satMixes
 	if hasDot(t) {
 		table = dotMixes
 	}
-	if findsFloats(t) {
-		table = slices.Concat(table, floatMixes)
-	}
 	var ms []Mix
-	for _, m := range table {
-		ms = append(ms, m.on(t))
+	for _, m := range slices.Concat(table, floatMixes) {
+		if m.possible(t) {
+			ms = append(ms, m.on(t))
+		}
 	}
 	return ms
-}
-
-// findsFloats says whether t finds one of 16 floats in one instruction.
-func findsFloats(t lower.Target) bool {
-	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool {
-		return r.Op == vir.OpLookup16Mod && r.Dst.Elem == format.F32 && r.Need&^t.Machine().Has == 0
-	})
 }
 
 // dotMix is the peak of t. Without a dot product it is that of dot2sat, the best

@@ -67,13 +67,21 @@ var rules = []rule{
 		limit:  func(c rounds, l Limits) float64 { return l.row(c.row.target, c.row.limit).L2 },
 		scaled: scaledByMix,
 		rows: []ruleRow{
-			{vbmi, "w2", nearLimit, "w2", "and+dot"},
+			{vbmi, "w1", nearLimit, "w1", "words"},
+			{vbmi, "ternary", nearLimit, "ternary-1.6", "codewords"},
+			{vbmi, "w2", nearLimit, "w2", "and+dot"}, // and ternary-2: the same instructions
 			{vbmi, "w3", nearLimit, "w3", "planes"},
 			{vbmi, "w4", nearLimit, "w4", "and+dot"},
 			{vbmi, "iq4nl", nearLimit, "codebook16", "lookup+dot"},
 			{vbmi, "w1-f32act", nearLimit, "w1-f32act", "f32 lookups"},
-			{vbmi, "w4-g128", nearLimit, "w4-g128-f16", "and+dot"},
+			{vbmi, "w8", nearLimit, "w8", "dot"},
 			{vbmi, "w2-g128", nearLimit, "w2-g128-f16", "and+dot"},
+			{vbmi, "w2-g64", nearLimit, "w2-g64-f16", "and+dot"},
+			{vbmi, "w2-g32", nearLimit, "w2-g32-f16", "and+dot"},
+			{vbmi, "w4-g128", nearLimit, "w4-g128-f16", "and+dot"},
+			{vbmi, "w4-g64", nearLimit, "w4-g64-f16", "and+dot"},
+			{vbmi, "w4-g32", nearLimit, "w4-g32-f16", "and+dot"},
+			{vnni, "w1", nearLimit, "w1", "lookups"},
 			{vnni, "ternary", nearLimit, "ternary-2", "and+dot"},
 			{vnni, "w2", nearLimit, "w2", "and+dot"},
 			{vnni, "w3", nearLimit, "w3", "planes"},
@@ -93,7 +101,15 @@ var rules = []rule{
 			{vbmi, "w2", 0.80, "", ""},
 			{vbmi, "w4", 0.80, "", ""},
 			{vbmi, "w4-g32", 0.50, "", ""},
+			{vbmi, "ternary", 0.75, "", ""},
 		},
+	},
+	{
+		// Tables of bits need fewer instructions than products of bytes.
+		name:  "gemm over the int8 peak",
+		have:  func(c rounds) []float64 { return c.of("", 256, Record.share) },
+		limit: whole,
+		rows:  []ruleRow{{vbmi, "w1", 1.3, "", ""}},
 	},
 	{
 		// Four columns cost no more than one as long as the products keep up with
