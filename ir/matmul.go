@@ -67,14 +67,12 @@ func (p Problem) Validate() error {
 
 // GroupK is how many elements of K one float accumulation covers, 0 for all.
 func (p Problem) GroupK() int {
-	if p.Act.Group > 0 {
-		return p.Act.Group
-	}
-	if p.Weight.Per == format.PerGroup {
-		return p.Weight.Group
-	}
-	return 0
+	return p.Act.SumGroup(p.Weight)
 }
+
+// Unit is what K is a multiple of: all that is shared along K is whole units, or is
+// shared by whole units.
+func (p Problem) Unit() int { return p.Act.Unit(p.Weight) }
 
 // SpanK is how many elements of K have everything in common, scales and the index of
 // a book, 0 for all. It divides GroupK.

@@ -22,6 +22,7 @@ var problems = []struct {
 	{"w4-g16-z", 0}, {"w2-g48-z", 16}, {"w8-g96-f32-z", 96}, {"ternary-g48-z", 0},
 	{"w4-g32-m", 0}, {"w4-g32-f32-m", 16}, {"w4-g16-s64", 0}, {"w4-g32-s96-i8", 32}, {"w2-g16-s48-m", 0}, {"w3-g32-s64-i8-z", 16}, {"w4-g32-bf16", 0}, {"w4-row-bf16", 32}, {"w4-g16-bf16-m", 0},
 	{"cb2x4", 0}, {"cb4x16", 16}, {"cb2x16-g96-b16-z", 48}, {"cb4x16-g64-s128-m", 16}, {"cb2x4-tensor-b48", 0},
+	{"w4-g16", 64}, {"w2-g16-s64-m", 256}, {"w4-g32-s256", 256}, {"w3-g16-s64-z", 32},
 }
 
 func (c product) check(t *testing.T, g *Graph) {
@@ -44,7 +45,7 @@ func (c product) check(t *testing.T, g *Graph) {
 
 // shapes are odd sizes; K is whole groups where there are groups.
 func shapes(rng *rand.Rand, p Problem) [][3]int {
-	unit := max(p.GroupK(), p.Weight.Unit())
+	unit := p.Unit()
 	return [][3]int{{1, 1, unit}, {3, 2, 2 * unit}, {1 + rng.Intn(5), 1 + rng.Intn(3), unit * (1 + rng.Intn(3*max(1, 32/unit)))}}
 }
 
@@ -235,7 +236,7 @@ func TestProblemRefusals(t *testing.T) {
 		{Problem{Weight: weight(t, "w4"), Act: format.Act{Group: 24}}, "activation group 24: want 0 (one scale per row) or a multiple of 16 up to 65536"},
 		{Problem{Weight: weight(t, "w4"), Act: format.Act{Group: -16}}, "activation group -16: want 0"},
 		{Problem{Weight: weight(t, "w4"), Act: format.Act{Group: 1 << 17}}, "activation group 131072: want 0"},
-		{Problem{Weight: weight(t, "w4-g32"), Act: format.Act{Group: 48}}, "activation group 48: does not divide the weight group 32"},
+		{Problem{Weight: weight(t, "w4-g32"), Act: format.Act{Group: 48}}, "activation group 48: neither divides the weight group 32 nor is a multiple of it"},
 		{Problem{Weight: weight(t, "w4"), MaxK: -1}, "max_k -1: want at most 16777216"},
 		{Problem{Weight: weight(t, "w4"), MaxK: 1<<24 + 1}, "max_k 16777217: want at most 16777216"},
 	} {

@@ -90,7 +90,7 @@ func (p *Product) checkShape(m, k int) error {
 }
 
 func (p *Product) checkK(k int) error {
-	g := max(p.spec.Weight.Unit(), p.spec.Act.Group)
+	g := p.spec.Act.Unit(p.spec.Weight)
 	switch {
 	case k < 1:
 		return p.spec.errorf("argument k", "is %d; it must be at least 1", k)

@@ -137,10 +137,7 @@ func (s *Spec) checkVariant(v Variant) error {
 
 // groupK is how many elements of K one float accumulation covers, 0 for all.
 func (s *Spec) groupK() int {
-	if s.Act.Group > 0 {
-		return s.Act.Group
-	}
-	return s.Weight.Group // 0 unless there is a scale per group
+	return s.Act.SumGroup(s.Weight)
 }
 
 // Product multiplies matrices of one format on this CPU. Its methods may be

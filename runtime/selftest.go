@@ -39,7 +39,7 @@ func SelfTestIn(p *Product, rng *rand.Rand, alloc func(bytes int) []byte) error 
 
 // testShapes are values of m, n and k around the sizes of tiles, blocks and records.
 func (p *Product) testShapes() [][3]int {
-	unit := max(p.spec.Weight.Unit(), p.spec.Act.Group)
+	unit := p.spec.Act.Unit(p.spec.Weight)
 	record := roundUp(p.layout.RecordK, unit)
 	tile, wide := p.Step(), p.ActStep()
 	shapes := [][3]int{

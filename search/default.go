@@ -308,7 +308,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 		c.Cells *= 2
 	}
 	c.Align(p)
-	if g := p.GroupK(); g > 0 && w.Unit()/g > mostGroups {
+	if g := p.GroupK(); g > 0 && p.Unit()/g > mostGroups {
 		c.AtGroup, c.Super = true, w.Super > 0
 	}
 	if max(p.GroupK(), w.BookGroup) > recordK { // a loop over pieces of the group

@@ -5,6 +5,7 @@ package search
 import (
 	"fmt"
 	"math/rand"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -208,23 +209,23 @@ func (b *builder) along() {
 
 // groups: records gt, and in each the groups gi of g elements; what shares a scale or a
 // book in a record and is more than g elements is counted by a loop of its own around
-// gi, gb and gc.
+// gi: gb, and gc and gd in it.
 func (b *builder) groups(g int) {
-	w := b.p.Weight
-	inner := max(w.Unit(), g)
+	w, inner := b.p.Weight, b.p.Unit()
 	b.split("g", inner/g, "gt", "gi")
 	b.loops = append(b.loops, "gt")
-	for i, span := range []int{w.Group, w.BookGroup} {
+	spans, names := []int{w.Super, b.p.Act.Group, w.Group, w.BookGroup}, []string{"gb", "gc", "gd"}
+	slices.Sort(spans)
+	for _, span := range slices.Backward(slices.Compact(spans)) {
 		if span <= g || span >= inner {
 			continue
 		}
-		name := []string{"gb", "gc"}[i]
-		b.split("gi", span/g, name, "gi")
-		b.loops = append(b.loops, name)
-		inner = span
+		b.split("gi", span/g, names[0], "gi")
+		b.loops = append(b.loops, names[0])
 		if !b.c.AtGroup {
-			b.bind(name, "unrolled")
+			b.bind(names[0], "unrolled")
 		}
+		inner, names = span, names[1:]
 	}
 	b.loops = append(b.loops, "gi")
 	if !b.c.AtGroup || len(b.loops) > 2 && inner/g <= mostGroups {

@@ -375,7 +375,7 @@ func tableLayouts(p ir.Problem, t lower.Target) (out []Choice) {
 			out[i].Flush /= 2
 		}
 		out[i].Cells = max(tableRecord/cell, out[i].Flush)
-		out[i].AtGroup = g > 0 && w.Unit()/g > mostGroups
+		out[i].AtGroup = g > 0 && p.Unit()/g > mostGroups
 	}
 	return out
 }

@@ -275,7 +275,7 @@ func (c *cell) choices() (out []search.Choice) {
 		for lanes := c.target.Machine().VecBits / 32; lanes >= 4; lanes /= 2 {
 			x := search.Choice{Lanes: lanes, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Map: "dense", RecordRows: true,
 				Value: "affine", Hoist: "flush", Dot: 4, Cols: cols, Scale: "end"}
-			if g := c.p.GroupK(); g > 0 && c.p.Weight.Unit()/g > 4 {
+			if g := c.p.GroupK(); g > 0 && c.p.Unit()/g > 4 {
 				x.AtGroup = true
 			}
 			if c.digits == "" {
@@ -340,7 +340,7 @@ type coverCase struct {
 func coverCases(p ir.Problem) (out [][]coverCase) {
 	rng := rand.New(rand.NewSource(1))
 	k := 163
-	if unit := p.Weight.Unit(); unit > 1 {
+	if unit := p.Unit(); unit > 1 {
 		k = unit * 3
 	}
 	const m = 37

@@ -92,7 +92,7 @@ func ownFormat(rng *rand.Rand, i int) ir.Problem {
 			w.Super = w.Group * pick(1, 2, 3, 4, 8, 16)
 			w.Scale = []format.DType{format.U8, format.I8}[rng.Intn(2)]
 		}
-		p.Act.Group = pick(0, 0, w.Group, 16)
+		p.Act.Group = pick(0, 0, w.Group, 16, w.Unit(), 2*w.Unit())
 	} else {
 		p.Act.Group = pick(0, 0, 16, 48, 128)
 	}

@@ -137,7 +137,7 @@ func (a *attempt) draw() {
 // randomProblem draws a format by its name.
 func randomProblem(rng *rand.Rand) ir.Problem {
 	pick := func(xs ...string) string { return xs[rng.Intn(len(xs))] }
-	name := pick("w1", "ternary", "w2", "w3", "w4", "w8", "iq4nl")
+	name := pick("w1", "ternary", "w2", "w3", "w4", "w8", "iq4nl", "cb2x4", "cb2x16", "cb4x16")
 	per := pick("tensor", "row", "g16", "g32", "g32", "g48", "g96", "g128", "g160")
 	name += "-" + per + pick("-f16", "-f32", "-bf16")
 	if strings.HasPrefix(per, "g") {
@@ -145,6 +145,9 @@ func randomProblem(rng *rand.Rand) ir.Problem {
 		if super := map[string]int{"g16": 64, "g32": 256, "g48": 96, "g128": 256}[per]; super > 0 && rng.Intn(3) == 0 {
 			name = strings.NewReplacer("-f16", fmt.Sprint("-s", super), "-f32", fmt.Sprint("-i8-s", super)).Replace(name)
 		}
+	}
+	if strings.HasPrefix(name, "cb") && (per == "g16" || per == "g48" || rng.Intn(2) == 0) {
+		name += "-b16"
 	}
 	w, err := format.Lookup(name)
 	if err != nil {
@@ -157,8 +160,7 @@ func randomProblem(rng *rand.Rand) ir.Problem {
 	if rng.Intn(3) > 0 {
 		return p
 	}
-	p.Act.Group = 16 << rng.Intn(4)
-	for w.Per == format.PerGroup && w.Group%p.Act.Group != 0 {
+	for p.Act.Group = 16 << rng.Intn(5); p.Validate() != nil; {
 		p.Act.Group /= 2
 	}
 	return p
@@ -261,7 +263,7 @@ const mostProducts = 200_000
 
 // shape draws a product of odd sizes: up to two tiles and two column blocks.
 func (a *attempt) shape(rng *rand.Rand, kind check.Kind) *check.Case {
-	unit := a.Problem.Weight.Unit()
+	unit := a.Problem.Unit()
 	n := 1 + rng.Intn(2*a.k.Cols)
 	m := 1 + rng.Intn(2*a.k.Weights.TileM)
 	k := unit * (1 + rng.Intn(2*a.k.StepK/unit+3))
@@ -291,7 +293,7 @@ func (a *attempt) checkStages(rng *rand.Rand) error {
 	if a.stages == nil {
 		return nil
 	}
-	k := a.Problem.Weight.Unit()
+	k := a.Problem.Unit()
 	for k < a.k.StepK/2 {
 		k *= 2
 	}

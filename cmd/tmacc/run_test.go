@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 		{2, `group is 17; it must be a multiple of 16`, "compile -format w4-g17"},
 		{2, `unknown piece "g0"`, "show -format w4-g0"},
 		{2, `activation group 7: want 0`, "compile -format w4 -act-group 7"},
-		{2, `activation group 48: does not divide the weight group 32`, "show -format w4-g32 -act-group 48"},
+		{2, `activation group 48: neither divides the weight group 32`, "show -format w4-g32 -act-group 48"},
 		{2, `unknown model "gpt": have bitnet-b1.58-2b-4t, llama-2-7b, llama-3-8b`, "compile -model gpt"},
 		{2, `unknown target "sse": have host, amd64/avx2`, "compile -format w4 -target sse"},
 		{2, `unknown target "sse"`, "show -format w4 -target sse"},

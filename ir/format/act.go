@@ -7,7 +7,7 @@ import (
 
 // Act is how activations are prepared: symmetric int8, |code| <= 127, one f32
 // scale per row of activations (Group 0) or per Group values along K. With a
-// weight Group, the activation Group is 0 or divides it.
+// weight Group, the activation Group is 0, divides it or is a multiple of it.
 //
 // If Float is not 0, activations are not quantized: they stay f32, and so are their
 // sums. Rounding makes the order of a sum part of its meaning: the products of
@@ -75,9 +75,11 @@ func (a Act) Fits(w Weight) error {
 	switch g := a.Group; {
 	case g < 0 || g%16 != 0 || g > MaxGroup:
 		return errorf(group, "want 0 (one scale per row) or a multiple of 16 up to %d", MaxGroup)
-	case g > 0 && w.Per == PerGroup && w.Group%g != 0:
-		return errorf(group, "does not divide the weight group %d", w.Group)
-	case g > 0 && w.Books > 0 && g%w.BookGroup != 0 && w.BookGroup%g != 0:
+	case w.Per == PerGroup && !nests(g, w.Group):
+		return errorf(group, "neither divides the weight group %d nor is a multiple of it", w.Group)
+	case g > w.Group && !nests(g, w.Super):
+		return errorf(group, "neither divides the super-block of %d nor is a multiple of it", w.Super)
+	case !nests(g, w.BookGroup):
 		return errorf(group, "neither divides the book group %d nor is a multiple of it", w.BookGroup)
 	case !a.Floats():
 		return nil
@@ -93,6 +95,22 @@ func (a Act) Fits(w Weight) error {
 	}
 	return w.floats()
 }
+
+// nests says that what a elements share is whole groups of b elements or a part of one; 0
+// is all elements.
+func nests(a, b int) bool { return a == 0 || b == 0 || a%b == 0 || b%a == 0 }
+
+// SumGroup is how many elements of K are summed before they are scaled, 0 for all: those
+// that share a scale of the weights and one of the activations.
+func (a Act) SumGroup(w Weight) int {
+	if a.Group == 0 || w.Group == 0 {
+		return max(a.Group, w.Group)
+	}
+	return min(a.Group, w.Group)
+}
+
+// Unit is what the elements of K of products with w are a multiple of.
+func (a Act) Unit(w Weight) int { return max(a.Group, w.Unit()) }
 
 // FloatError bounds what rounding does to a product of f32 activations with rows of k
 // weights of w: if no partial sum overflows, the canonical result is within
