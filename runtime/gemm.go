@@ -7,6 +7,9 @@ import (
 
 // Options says what Gemm does with the product besides storing it.
 type Options struct {
+	// Scale, unless 0, multiplies the product before anything is added: that of a whole
+	// tensor, which NVFP4 files have besides those of its groups (gguf.File.Scale).
+	Scale float32
 	// Accumulate adds to what dst holds instead of overwriting it.
 	Accumulate bool
 	// Bias, unless nil, has one element per row of the matrix, added to the product.
@@ -44,11 +47,12 @@ type task struct {
 // buffer: for rows r from lo up to hi,
 //
 //	v = product of row r and activations j, the canonical result
+//	v = v * Scale          unless Scale is 0
 //	v = v + Bias[r]        if there is a bias
 //	v = dst[j*m+r] + v     if Accumulate
 //	dst[j*m+r] = v
 //
-// each addition rounded to float32, and every NaN is the canonical one. dst has
+// each step rounded to float32, and every NaN is the canonical one. dst has
 // n*m elements; lo and hi must be multiples of Step, or m. Calls on different rows
 // may run at once. The result does not depend on the number of threads.
 func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Options) error {
@@ -69,7 +73,7 @@ func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Option
 func (r *region) add(p *Product, dst []float32, packed, act []byte, opt Options) (*task, error) {
 	r.tasks = append(r.tasks, task{p: p, dst: dst, opt: opt, scratch: p.pool.Get().(*scratch)})
 	t := &r.tasks[len(r.tasks)-1]
-	t.plain = !opt.Accumulate && opt.Bias == nil
+	t.plain = opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil
 	var err error
 	if t.w, err = p.openPacked(t.scratch, packed); err != nil {
 		return t, err
@@ -240,6 +244,9 @@ func (t *task) storeLines(first, cols, r, rows int) {
 // add finishes rows r and up of a product that is not stored as it is.
 func (t *task) add(dst, v []float32, r int) {
 	for i, x := range v {
+		if t.opt.Scale != 0 {
+			x = float32(x * t.opt.Scale)
+		}
 		if t.opt.Bias != nil {
 			x += t.opt.Bias[r+i]
 		}

@@ -235,6 +235,34 @@ func TestPanels(t *testing.T) {
 	}
 }
 
+// TestOptions: what is done to a product besides storing it, step by step, on kernels
+// and in pure Go.
+func TestOptions(t *testing.T) {
+	const m, n, k = 21, 5, 64
+	scale, bias := float32(1.0/3), testActivations(1, m, newRand())[0]
+	for _, target := range []string{"fake/a", pureGo} {
+		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 4})).On(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, x := randomWeights(p.Weight(), m, k, newRand()), testActivations(n, k, newRand())[0]
+		want, dst := make([]float32, n*m), testActivations(n, m, newRand())[0]
+		define(want, p.spec, src, x, m, n, k)
+		for i := range want {
+			v := float32(want[i] * scale)
+			v = float32(v + bias[i%m])
+			want[i] = canonical(float32(v + dst[i]))
+		}
+		opt := Options{Scale: scale, Bias: bias, Accumulate: true}
+		if err := p.Gemm(dst, mustPack(t, p, src, m, k), mustPrepare(t, p, x, n, k), 0, m, opt); err != nil {
+			t.Fatal(err)
+		}
+		if err := sameBits(dst, want, m); err != nil {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
+
 // TestLargest: sums at the limit of K are exact and do not wrap.
 func TestLargest(t *testing.T) {
 	p := New(*fakeSpec(t, "w8", 0, 4, 8))

@@ -7,10 +7,12 @@ package gguf
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"strings"
 )
 
 // Error says what is wrong with a file: the thing in it and the problem, on one
@@ -123,6 +125,25 @@ func (f *File) Tensor(name string) *Tensor {
 		return &f.Tensors[i]
 	}
 	return nil
+}
+
+// Scale is what the product of a matrix is multiplied with, besides what its blocks say:
+// the only number of the tensor that is called like the matrix with ".scale" instead of
+// ".weight" (llama.cpp, for NVFP4), 1 without one.
+func (f *File) Scale(matrix string) (float32, error) {
+	base, ok := strings.CutSuffix(matrix, ".weight")
+	t := f.Tensor(base + ".scale")
+	if !ok || t == nil {
+		return 1, nil
+	}
+	if t.Type != 0 || t.Elements() != 1 {
+		return 0, errorf(quote("tensor", t.Name), "has %d values of %s; the scale of a matrix is one of F32", t.Elements(), t.TypeName())
+	}
+	b, err := t.Bytes()
+	if err != nil {
+		return 0, err
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(b)), nil
 }
 
 // TypeName is the name of t's type: TypeName(t.Type), or "I2_S" for the id

@@ -220,6 +220,22 @@ func TestSmall(t *testing.T) {
 	}
 }
 
+func TestScale(t *testing.T) {
+	b := header(4, 0).tensor("q.weight", 40, 0, 64).tensor("q.scale", 0, 64, 1).tensor("k.weight", 40, 96, 64).tensor("k.scale", 0, 160, 2)
+	b.add(make([]byte, (32-b.Len()%32)%32+64)).add(float32(0.375)).pad(168 - 96)
+	f, err := Read(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for matrix, want := range map[string]float32{"q.weight": 0.375, "v.weight": 1, "q.scale": 1} {
+		if got, err := f.Scale(matrix); got != want || err != nil {
+			t.Errorf("%s: %v, %v; want %v", matrix, got, err, want)
+		}
+	}
+	_, err = f.Scale("k.weight")
+	wantError(t, err, `tensor "k.scale": has 2 values of F32`)
+}
+
 func TestRefusals(t *testing.T) {
 	const huge = math.MaxUint64
 	kv := func(values ...any) *file { return header(0, 1).add(values...) }
