@@ -166,9 +166,11 @@ func needMeasuring(t *testing.T) {
 // vets and passes its tests, and speeds are there.
 func TestCompileChecks(t *testing.T) {
 	needMeasuring(t)
-	for _, k := range report(t, 0, "-format", "ternary", "-o", t.TempDir()).Products[0].Kernels {
-		if k.Exact != checked || k.Speed == nil || k.Speed.GEMV <= 0 || k.Speed.ReadShare <= 0 {
-			t.Errorf("%+v", k)
+	for name, want := range map[string]exactness{"ternary": checked, "w1-f32act": bounded} {
+		for _, k := range report(t, 0, "-format", name, "-o", t.TempDir()).Products[0].Kernels {
+			if k.Exact != want || k.Speed == nil || k.Speed.GEMV <= 0 || k.Speed.ReadShare <= 0 {
+				t.Errorf("%s: %+v", name, k)
+			}
 		}
 	}
 }

@@ -23,7 +23,8 @@ func (c *cli) formats() *cobra.Command {
 
 A name may be followed by what differs from the row: w4-g32 has one f16 scale per
 32 weights along K, w4-g128-f32 one f32 scale per 128, w4-g32-z a zero point per
-scale, w2-tensor one scale. A format of your own is a JSON file with the fields
+scale, w2-tensor one scale. With -f32act behind it activations stay float32, for codes
+of up to 4 bits without zero points and minimums: w1-f32act. A format of your own is a JSON file with the fields
 that -json prints.`,
 	}
 	js := asJSON(cmd)
