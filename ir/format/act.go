@@ -63,8 +63,6 @@ func (w Weight) floats() error {
 		return errorf(thing, "several codebooks need quantized activations; these are f32")
 	case w.Min:
 		return errorf(thing, "minimums need sums of quantized activations; these are f32")
-	case w.Books > 0:
-		return errorf(thing, "several books need dot products, and products with f32 activations are by tables: quantize the activations")
 	}
 	return nil
 }
