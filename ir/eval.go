@@ -210,6 +210,8 @@ func evalInt(op Op, x, y int64) int64 {
 			return -1
 		}
 		return 0
+	case Avg:
+		return (x + y + 1) >> 1
 	case NegIf:
 		if y != 0 {
 			return -x

@@ -85,6 +85,8 @@ func TestEvalExpr(t *testing.T) {
 		{bin(MaxS, I32(-5), I32(3)), 3},
 		{bin(CmpGtS, I32(4), I32(3)), -1},
 		{bin(CmpGtS, I32(3), I32(3)), 0},
+		{bin(Avg, c(format.I8, -128), c(format.I8, -127)), -127},
+		{bin(Avg, c(format.U8, 255), c(format.U8, 254)), 255},
 		{bin(NegIf, I32(3), I32(0)), 3},
 		{bin(NegIf, I32(3), I32(1)), -3},
 		{bin(NegIf, c(format.I8, -128), c(format.I8, 1)), -128},

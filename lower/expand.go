@@ -31,6 +31,8 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpMinS, vir.OpMaxS}, (*expansion).minMax},
 	{[]vir.Op{vir.OpAbs}, (*expansion).abs},
 	{[]vir.Op{vir.OpSign}, (*expansion).sign},
+	{[]vir.Op{vir.OpAvgU}, (*expansion).avgU},
+	{[]vir.Op{vir.OpAvgS}, (*expansion).avgS},
 	{[]vir.Op{vir.OpCmpGtS}, (*expansion).cmpGtS},
 	{[]vir.Op{vir.OpSelMSB}, (*expansion).selMSB},
 	{[]vir.Op{vir.OpSubMSB}, (*expansion).subMSB},
@@ -273,6 +275,22 @@ func (x *expansion) sign() []*vir.Instr {
 	a, b, zero := x.in.Args[0], x.in.Args[1], x.Splat(x.dst, 0)
 	positive := x.Op(vir.OpAnd, x.dst, a, x.Op(vir.OpCmpGtS, x.dst, b, zero))
 	return x.end(vir.OpBitSel, x.Op(vir.OpCmpGtS, x.dst, zero, b), x.Op(vir.OpSub, x.dst, zero, a), positive)
+}
+
+// avgU: what both have, and half of what one has, rounded up: (a | b) - ((a ^ b) >> 1).
+func (x *expansion) avgU() []*vir.Instr {
+	t, a, b := x.dst, x.in.Args[0], x.in.Args[1]
+	return x.end(vir.OpSub, x.Op(vir.OpOr, t, a, b), x.Imm(vir.OpShrU, t, 1, x.Op(vir.OpXor, t, a, b)))
+}
+
+// avgS: numbers with signs, counted from the least one, have none:
+// avgs(a, b) = avgu(a + 2^7, b + 2^7) - 2^7, and adding 2^7 to a byte turns its top bit.
+func (x *expansion) avgS() []*vir.Instr {
+	t := as(x.dst, map[format.DType]format.DType{format.I8: format.U8, format.I16: format.U16}[x.dst.Elem])
+	top := x.Splat(t, 1<<(t.Elem.Bits()-1))
+	a := x.Op(vir.OpXor, t, x.Bitcast(t, x.in.Args[0]), top)
+	b := x.Op(vir.OpXor, t, x.Bitcast(t, x.in.Args[1]), top)
+	return x.end(vir.OpBitcast, x.Op(vir.OpXor, t, x.Op(vir.OpAvgU, t, a, b), top))
 }
 
 // selMSB: the top bits in every bit of their lanes; of 16 bits, lanes of bytes do

@@ -284,6 +284,8 @@ func (v *vectorizer) unary(e ir.Unary) (vir.Reg, error) {
 var binaryOps = map[ir.Op]vir.Op{ir.Add: vir.OpAdd, ir.Sub: vir.OpSub, ir.Mul: vir.OpMul, ir.Div: vir.OpDiv,
 	ir.And: vir.OpAnd, ir.Or: vir.OpOr, ir.MaxS: vir.OpMaxS, ir.CmpGtS: vir.OpCmpGtS}
 
+var averageOps = map[format.DType]vir.Op{format.U8: vir.OpAvgU, format.U16: vir.OpAvgU, format.I8: vir.OpAvgS, format.I16: vir.OpAvgS}
+
 func (v *vectorizer) binary(e ir.Binary) (vir.Reg, error) {
 	if e.Op == ir.NegIf {
 		return v.negIf(e)
@@ -305,6 +307,9 @@ func (v *vectorizer) binary(e ir.Binary) (vir.Reg, error) {
 		return 0, err
 	}
 	op, ok := binaryOps[e.Op]
+	if e.Op == ir.Avg {
+		op, ok = averageOps[e.Type()]
+	}
 	if !ok {
 		return 0, refuse(e.String(), "no vector operation")
 	}

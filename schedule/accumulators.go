@@ -70,6 +70,8 @@ func (x WidenEvery) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "is not a loop over the elements of a group")
 	case l.Kind == nest.Vector || l.Kind == nest.Dot:
 		return nil, illegal(x, x.Loop, "is %s: there is nothing to flush inside an instruction", l.Kind)
+	case l.Kind == nest.Averaged:
+		return nil, illegal(x, x.Loop, "is averaged: its iterations are one sum")
 	case st.lowest().Temp.Elem == format.F32:
 		return nil, illegal(x, x.Loop, "would change the order of a float sum")
 	}

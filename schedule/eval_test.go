@@ -60,6 +60,15 @@ func rounded(t schedule.Trace, low int) schedule.Trace {
 	return slices.Insert(t, 1, schedule.Step(schedule.QuantizeTable{Kind: "q8", Low: low}))
 }
 
+// averaged is a trace with averages over loops, from where all of them are unrolled.
+func averaged(t schedule.Trace, loops ...string) schedule.Trace {
+	at := slices.IndexFunc(t, func(s schedule.Step) bool { _, ok := s.(schedule.Reorder); return ok })
+	for _, l := range loops {
+		t = slices.Insert(t, at, schedule.Step(schedule.HalvingAdd{Loop: l}))
+	}
+	return t
+}
+
 // inGroups is a trace of a product with groups: there is a loop g outside ks.
 func inGroups(t schedule.Trace) schedule.Trace {
 	for i, s := range t {
@@ -186,6 +195,9 @@ func TestProducts(t *testing.T) {
 		{"rounded tables in groups", "w1-g32", 0, inGroups(rounded(tables(t, "signs", "4", inBytes, ""), 0))},
 		{"rounded tables, zero points", "w2-g32-z", 0, inGroups(rounded(tables(t, "signs", "4", inBytes, ""), 0))},
 		{"rounded mirrored tables of trits", "ternary", 0, rounded(mirrored(tables(t, "levels", "3", inSigns, narrow)), 0)},
+		{"averages of two", "w2", 0, averaged(rounded(tables(t, "signs", "4", inBytes, ""), 0), "u")},
+		{"averages of four", "w1", 0, averaged(rounded(tables(t, "signs", "4,4", inWords, ""), 0), "part", "u")},
+		{"averages of trits with signs", "ternary", 0, averaged(rounded(mirrored(tables(t, "levels", "3", inSigns, "")), 0), "u")},
 		{"mirrored tables, sums of bytes", "w2", 0, mirrored(signSums(t, 5, 3, 2))},
 		{"codebook", "iq4nl-g32", 0, parse(t, fmt.Sprintf(grouped, "lookup", 1))},
 		{"minimums", "w4-g32-m", 0, parse(t, fmt.Sprintf(grouped, "affine", 1))},

@@ -156,6 +156,7 @@ var examples = []example{
 	{"decompose_mirror", "w2", nil, Decompose{Family: "table", Value: "signs", Parts: []int{4}, Mirror: true}},
 	{"quantize_table_mirror", "ternary", trace(byTrits), QuantizeTable{Kind: "split"}},
 	{"quantize_table_q8", "w2", trace(byTable), QuantizeTable{Kind: "q8"}},
+	{"halving_add", "w2", trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}), HalvingAdd{"f"}},
 	{"pack_signs", "ternary", with(byTritsOf(8), "pack"), byTritsOf(8)[len(byTritsOf(8))-1]},
 	{"pack_wide_words", "w3", trace(Decompose{Family: "table", Value: "codes", Parts: []int{1}}, columns, lanes, Split{"k", 32, Pair{"ks", "u"}}, Bind{"u", "unrolled"}),
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"u", "digit"}, Map: "dense", Word: 4}},

@@ -209,7 +209,7 @@ func (st *stage) halves() bool {
 // the next.
 func (st *stage) repeated(names ...string) error {
 	for _, l := range st.loops {
-		if slices.Contains(names, l.Name) && l.N > 1 && l.Kind != nest.Unrolled {
+		if slices.Contains(names, l.Name) && l.N > 1 && l.Kind != nest.Unrolled && l.Kind != nest.Averaged {
 			return &Unfinished{"loop " + l.Name, "must be bound unrolled"}
 		}
 	}

@@ -160,11 +160,18 @@ func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error)
 // grown says that there are accumulators or staged values besides those that
 // decompose made.
 func (s *State) grown() bool {
+	st := s.main()
+	_, half := s.find(halfLoop)
+	return s.added() || len(st.staged) > 0 || st.loops[half].Kind != nest.Serial
+}
+
+// added says that there are accumulators besides those that decompose made, or that theirs
+// have loops.
+func (s *State) added() bool {
 	made := 2
 	if s.recombined() {
 		made = 3
 	}
-	st := s.main()
-	_, half := s.find(halfLoop)
-	return len(st.levels) != made || len(st.staged) > 0 || st.levels[made-1].At != "" || st.loops[half].Kind != nest.Serial
+	levels := s.main().levels
+	return len(levels) != made || levels[made-1].At != ""
 }

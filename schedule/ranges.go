@@ -86,7 +86,7 @@ func (s *State) summed(p *nest.Plan, i int) map[string]int {
 	loops, inside := map[string]int{}, false
 	for _, l := range p.Loops {
 		inside = inside || l.Name == p.Levels[i].At
-		if !inside || l.Root == "g" || !p.Reduce[l.Root] || kept[l.Name] {
+		if !inside || l.Root == "g" || l.Kind == nest.Averaged || !p.Reduce[l.Root] || kept[l.Name] {
 			continue
 		}
 		loops[l.Name] = l.N
@@ -219,12 +219,17 @@ func (lv *level) terms(class int, loops map[string]int) int {
 
 // error bounds the integer sum of a group, by steps of the run-time loop or, if that is
 // shorter, of the group. An entry of a rounded table is half of 2^low at most away from what
-// it stands for:
+// it stands for (if low is 0 nothing); on the way into a sum, each of d averages adds up to half
+// of 2^low:
 //
-//	most = lookups of a step * sum |coef| * 2^(low-1) / halfOf, rounded up, and 1 if halfOf is 2
+//	most = lookups of a step * sum |coef| * (1 + d) * 2^(low-1) / halfOf, rounded up, and 1 if halfOf is 2
 func (s *State) error() Error {
 	t := s.tables
-	if t == nil || t.Deviation() == 0 {
+	if t == nil {
+		return Error{}
+	}
+	entry := t.Deviation() + s.averages()<<t.Low // in halves
+	if entry == 0 {
 		return Error{}
 	}
 	step := s.Problem.GroupK()
@@ -237,7 +242,7 @@ func (s *State) error() Error {
 	for _, c := range t.Coef {
 		most += max(c, -c)
 	}
-	most *= (step + t.Digits() - 1) / t.Digits() * len(t.Parts) * t.Deviation()
+	most *= (step + t.Digits() - 1) / t.Digits() * len(t.Parts) * entry
 	return Error{step, (most+2*t.HalfOf-1)/(2*t.HalfOf) + t.HalfOf - 1}
 }
 

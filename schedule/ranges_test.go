@@ -364,6 +364,8 @@ func TestError(t *testing.T) {
 		{"planes that count 1 to 8", "w4", rounded(tables(t, "bits", "4", inBytes, ""), 3), schedule.Error{Step: 8, Most: 2 * 15 * 4}},
 		{"two parts", "w1", rounded(tables(t, "signs", "4,4", inWords, ""), 0), schedule.Error{Step: 16, Most: 2 * 2 * 2}},
 		{"a group of 8 lookups", "w1-g32", inGroups(rounded(tables(t, "signs", "4", inBytes, ""), 4)), schedule.Error{Step: 32, Most: 8 * 8}},
+		{"averages of two", "w1", averaged(rounded(tables(t, "signs", "4", inBytes, ""), 0), "u"), schedule.Error{Step: 8, Most: 2 * 2 * 2}},             // (1 + 1) * 2
+		{"averages of four", "w1", averaged(rounded(tables(t, "signs", "4,4", inWords, ""), 0), "part", "u"), schedule.Error{Step: 16, Most: 4 * 3 * 2}}, // (1 + 2) * 2
 	} {
 		k, err := schedule.Compile(problem(t, c.weight), c.trace)
 		if err != nil {

@@ -33,6 +33,12 @@ func pack(order string, fields ...string) Pack {
 	return Pack{Tensor: "codes", Order: strings.Fields(order), Fields: fields, Map: "dense"}
 }
 
+// Products by tables of one byte.
+var (
+	byBytes    = trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 96, Pair{"ks", "f"}})
+	byAverages = trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}, HalvingAdd{"f"})
+)
+
 // refused are steps that do not apply to a state.
 var refused = []struct {
 	weight string
@@ -44,7 +50,6 @@ var refused = []struct {
 	{"w2", nil, Decompose{Family: "lut", Value: "affine"}, `decompose lut: no such family; have dot, table`},
 	{"w2", nil, Decompose{Family: "dot", Value: "table"}, `decompose table: want affine or lookup`},
 	{"codebook", nil, dot, `decompose affine: the levels are not evenly spaced; use lookup`},
-	{"w8", nil, Decompose{Family: "dot", Value: "lookup"}, `decompose lookup: 256 levels do not fit a table of 64`},
 
 	{"w2", nil, Decompose{Family: "dot", Value: "affine", Parts: []int{4}}, `decompose dot: has no parts`},
 	{"w1", nil, Decompose{Family: "dot", Value: "affine", Mirror: true}, `decompose dot: has no tables to mirror`},
@@ -73,6 +78,16 @@ var refused = []struct {
 	{"w2", trace(byTable), QuantizeTable{Kind: "q8", Low: 1}, `quantize_table q8: entries of part 0 reach 508: more than 1 bits and a byte`},
 	{"w2", trace(byTable, QuantizeTable{Kind: "q8"}), QuantizeTable{Kind: "q8"}, `quantize_table q8: is rounded to bytes already`},
 	{"w2", trace(Decompose{Family: "table", Value: "bits", Parts: []int{9}}), QuantizeTable{Kind: "q8"}, `quantize_table q8: part 0 has 512 entries: an index must be a byte`},
+	{"w2", nil, HalvingAdd{"k"}, `halving_add k: decompose first`},
+	{"w2", byBytes, HalvingAdd{"q"}, `halving_add q: no such loop`},
+	{"w2", trace(byTable, Bind{"part", "unrolled"}), HalvingAdd{"part"}, `halving_add part: only tables of one byte are averaged: quantize_table q8 first`},
+	{"w2", trace(byBytes, Bind{"plane", "unrolled"}), HalvingAdd{"plane"}, `halving_add plane: is not a loop over lookups that count the same`},
+	{"w2", byBytes, HalvingAdd{"f"}, `halving_add f: is for: bind it unrolled`},
+	{"w2", trace(byBytes, Split{"f", 3, Pair{"u", "f"}}, Bind{"f", "unrolled"}), HalvingAdd{"f"}, `halving_add f: 3 iterations: want a power of two`},
+	{"w2", trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 128, Pair{"ks", "f"}}, Split{"f", 8, Pair{"u", "v"}}, Bind{"v", "unrolled"}, Bind{"u", "unrolled"}, HalvingAdd{"u"}), HalvingAdd{"v"}, `halving_add v: 128 lookups in an average, at most 64`},
+	{"w2", trace(byAverages[:4], WidenEvery{"ks"}), HalvingAdd{"f"}, `halving_add f: must come before steps that add accumulators or stage values`},
+	{"w2", trace(byAverages, WidenEvery{"ks"}), WidenEvery{"f"}, `widen_every f: is averaged: its iterations are one sum`},
+	{"w2", byAverages, Stage{"x", "ks"}, `stage x: differs between lookups that are averaged`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "i16", Low: 5}, `quantize_table i16: is not split into halves`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "split", Low: 9}, `quantize_table split: a lower half of 9 bits: want 1 to 8`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "split", Low: 1}, `quantize_table split: entries of part 0 reach 508: more than 1 bits and a byte`},
@@ -167,7 +182,7 @@ var refused = []struct {
 	{"w2", trace(ready(), Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: it is i32 already`},
 	{"w2", trace(readyPairs(), Rfactor{"jo"}, Accumulate{"i16"}, Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: acc2 above it is i16`},
 
-	{"w2", byPairs(), Accumulate{"i16"}, `accumulate i16: bytes stay bytes`},
+	{"w2", trace(byPairs()[:len(byPairs())-4], WidenEvery{"u"}, Accumulate{"i8"}), Accumulate{"i16"}, `accumulate i16: bytes stay bytes`},
 	{"w2", trace(ready(), Rfactor{"f"}), Accumulate{"i8"}, `accumulate i8: products of bytes do not fit`},
 
 	{"w2", nil, ReadScaled{8}, `read_scaled codes: decompose first`},
@@ -226,7 +241,7 @@ var refused = []struct {
 	{"w2", unpacked(), pack("mt ks l", "f"), `pack j: is not in the layout`},
 	{"w2", unpacked(), pack("l ks mt j", "f"), `pack l: the first loop must be the run-time loop over rows`},
 	{"w2", unpacked(), pack("mt l ks j", "f"), `pack l: the second loop must be the run-time loop over K: one linear stream`},
-	{"w4-g32/16", trace(dot, lanes, Split{"g", 3, Pair{"gt", "gi"}}, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), pack("mt gt gi u l j", "f"),
+	{"w4-g32/16", trace(dot, lanes, Split{"g", 6, Pair{"gt", "gi"}}, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), pack("mt gt gi u l j", "f"),
 		`pack gi: straddles the weight groups of 32`},
 	{"w4-g32/16", trace(dot, lanes, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), pack("mt g u l j", "f"),
 		`pack g: a record of 16 is not a whole number of weight groups of 32`},
@@ -284,6 +299,18 @@ func inParts(order ...string) Trace {
 	return trace(Decompose{Family: "table", Value: "codes", Parts: []int{4, 4}}, columns, lanes, Split{"k", 4, Pair{"ks", "u"}}, Bind{"u", "unrolled"}, Bind{"part", "unrolled"},
 		Reorder{append(append([]string{"n", "mt", "ks"}, order...), "plane", "half", "l")},
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "words"}, Fields: []string{"u", "digit"}, Map: "dense"})
+}
+
+// TestRefused: each of them is refused, for its reason.
+func TestRefused(t *testing.T) {
+	for _, c := range refused {
+		s := start(t, c.weight, c.before)
+		_, err := c.step.Apply(s)
+		var illegal *Illegal
+		if !errors.As(err, &illegal) || err.Error() != c.want {
+			t.Errorf("%s: %s; %s\ngot  %v\nwant %s", c.weight, c.before, Trace{c.step}, err, c.want)
+		}
+	}
 }
 
 func TestUnfinished(t *testing.T) {

@@ -104,6 +104,9 @@ func stageAt(x Step, s *State, name, at string) (*State, error) {
 	if st.isStaged(name) {
 		return nil, illegal(x, name, "is staged already")
 	}
+	if name == "x" && c.averages() > 0 {
+		return nil, illegal(x, name, "differs between lookups that are averaged")
+	}
 	t := typeOf(st, name)
 	st.staged = append(st.staged, nest.Staged{Temp: &ir.Tensor{Name: name, Elem: t}, At: at})
 	return c, nil

@@ -176,7 +176,7 @@ func (st *stage) plan() (*nest.Plan, error) {
 		p.Staged = slices.Insert(p.Staged, 0, sg) // scale reads it
 	}
 	if st.body != nil {
-		p.Body = inline(st.body)
+		p.Body = st.averaged(inline(st.body))
 	}
 	p.Final = inline(st.final)
 	return p, nil
@@ -224,7 +224,7 @@ func (st *stage) within(at string, keep []nest.Keep) []nest.Keep {
 // outermost is the first loop within a group if root is k, or of any reduction.
 func (st *stage) outermost(root string) string {
 	for _, l := range st.loops {
-		if st.reduce[l.Root] && (root == "" || l.Root != "g") {
+		if st.reduce[l.Root] && (root == "" || l.Root != "g") && l.Kind != nest.Averaged {
 			return l.Name
 		}
 	}

@@ -39,6 +39,7 @@ var steps = map[string]Step{
 	"scale_at":       ScaleAt{},
 	"prefetch":       Prefetch{},
 	"quantize_table": QuantizeTable{},
+	"halving_add":    HalvingAdd{},
 }
 
 // StepNames lists all steps.

@@ -181,6 +181,7 @@ func (s *State) recombine() {
 	if !s.recombined() {
 		return
 	}
+	shift := d.Low + s.averages()
 	keep := []nest.Keep{{Name: planeLoop}}
 	if d.Split() {
 		keep = append(keep, nest.Keep{Name: halfLoop})
@@ -192,8 +193,8 @@ func (s *State) recombine() {
 		switch {
 		case d.Split():
 			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.Lookup{Table: []int{0, d.Low}, T: format.I32, X: ir.Axis{Name: halfLoop}}}
-		case d.Low > 0:
-			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.I32(d.Low)}
+		case shift > 0:
+			t = ir.Binary{Op: ir.Shl, X: t, Y: ir.I32(shift)}
 		}
 		return t
 	})
@@ -201,7 +202,7 @@ func (s *State) recombine() {
 
 // recombined says that planes or halves have to be put together, or counted in more than 1.
 func (s *State) recombined() bool {
-	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Low > 0
+	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Low+s.averages() > 0
 }
 
 // halved is the sum of a group, of which there may be twice.

@@ -17,17 +17,18 @@ import (
 type TableChoice struct {
 	Digits string // bits, signs, codes or levels
 	Parts  []int
-	Mirror bool // tables are stored by half
-	Signs  bool // the signs of mirrored codewords lie together
-	Low    int  // bits of the lower one of two bytes of an entry, 0: 16 bits, or as Exact says
-	Round  bool // entries are one byte, without their lowest Low bits; products are bounded
-	Exact  bool // bytes with residuals
-	Float  bool // entries are f32
-	Along  int  // units of K that a vector reads, summed by dot products; 1: lanes are rows only
-	Narrow bool // 16-bit sums, widened after Flush units
-	Bytes  bool // sums of bytes, of Flush cells, in 16-bit sums of Cells
-	Pairs  bool // pairs of rows are neighbours in narrow sums
-	Keep   bool // the index in a register for all columns
+	Mirror bool   // tables are stored by half
+	Signs  bool   // the signs of mirrored codewords lie together
+	Low    int    // bits of the lower one of two bytes of an entry, 0: 16 bits, or as Exact says
+	Round  bool   // entries are one byte, without their lowest Low bits; products are bounded
+	Halve  string // with Round, the loop whose lookups are averaged, "": added
+	Exact  bool   // bytes with residuals
+	Float  bool   // entries are f32
+	Along  int    // units of K that a vector reads, summed by dot products; 1: lanes are rows only
+	Narrow bool   // 16-bit sums, widened after Flush units
+	Bytes  bool   // sums of bytes, of Flush cells, in 16-bit sums of Cells
+	Pairs  bool   // pairs of rows are neighbours in narrow sums
+	Keep   bool   // the index in a register for all columns
 }
 
 // fields is how many units of K share a cell: as few as fill words of the width of
@@ -125,6 +126,9 @@ func (b *builder) tables() {
 	}
 	b.add(schedule.Reorder{Order: append(order, b.lanes("q")...)})
 	b.packUnits()
+	if t.Halve != "" {
+		b.add(schedule.HalvingAdd{Loop: t.Halve})
+	}
 	switch {
 	case t.Bytes:
 		loop := "u"
@@ -268,7 +272,7 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if x != nil && rng.Intn(3) == 0 {
 		t.Digits, t.Exact, t.Low, t.Mirror, t.Signs = x.Digits, true, 0, false, false
 	} else if t.Low > 0 && rng.Intn(4) == 0 {
-		t.Round, t.Low = true, pick(rng, 3, 4)
+		t.Round, t.Low, t.Halve = true, pick(rng, 3, 4), pick(rng, "", "f", "part", "u")
 	}
 	t.Parts = pick(rng, t.parts(p.Weight)...)
 	if t.Exact {
@@ -290,6 +294,10 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	}
 	t.Narrow = t.Along == 1 && rng.Intn(3) > 0
 	t.Bytes = t.Along == 1 && t.Low > 0 && rng.Intn(2) == 0
+	if t.Halve != "" {
+		t.Keep, t.Narrow, t.Bytes = false, t.Narrow && t.Halve != "u", t.Bytes && t.Halve != "u"
+		c.Serial = c.Serial && t.Halve != "u"
+	}
 	t.Pairs = (t.Narrow || t.Bytes) && rng.Intn(3) > 0
 	switch {
 	case t.Bytes && t.Round:

@@ -57,6 +57,14 @@ func byTable(c *search.Choice) {
 	c.Table = &search.TableChoice{Digits: "bits", Parts: []int{4}, Low: 8, Along: 4}
 }
 
+// byAverages averages two lookups in tables of one byte: the next index, or the next part.
+func byAverages(loop string) func(c *search.Choice) {
+	return func(c *search.Choice) {
+		c.Cols, c.Rows, c.Block, c.Cells, c.Flush = 1, 1, 1, 1, 1
+		c.Table = &search.TableChoice{Digits: "signs", Parts: []int{2, 2}, Low: 2, Along: 1, Round: true, Halve: loop}
+	}
+}
+
 // bySigns looks up the signs of five codes at a time.
 func bySigns(mirror bool) func(c *search.Choice) {
 	return func(c *search.Choice) {
@@ -80,6 +88,7 @@ var pairs = []pair{
 	{"decompose.family", "w1", choose(nil), choose(byTable)},
 	{"decompose.parts", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Parts = []int{2, 2} })},
 	{"decompose.mirror", "w1", choose(bySigns(false)), choose(bySigns(true))},
+	{"halving_add.loop", "w1", choose(byAverages("f")), choose(byAverages("part"))},
 	{"quantize_table.kind", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low, c.Table.Along = 0, 2 })},
 	{"quantize_table.kind", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low, c.Table.Exact = 0, true })},
 	{"quantize_table.low", "w1", choose(byTable), choose(func(c *search.Choice) { byTable(c); c.Table.Low = 5 })},

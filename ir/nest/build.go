@@ -202,6 +202,12 @@ func (b *builder) walk(i int) ([]Stmt, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.Kind == Averaged {
+		if inner != nil || slices.ContainsFunc(b.p.Levels, func(lv Level) bool { return lv.At == l.Name }) {
+			return nil, refuse(l.Name, "nothing is set, added up or kept in a loop that is averaged")
+		}
+		return b.walk(i + 1)
+	}
 	body, err := b.walk(i + 1)
 	if err != nil {
 		return nil, err
@@ -405,6 +411,9 @@ func (b *builder) stage(at string, from int) ([]Stmt, error) {
 		for _, l := range b.p.Loops[from:] {
 			if !roots[l.Root] && !roots[l.Name] || l.Kind == Outer {
 				continue
+			}
+			if l.Kind == Averaged {
+				return nil, refuse(s.Temp.Name, "differs from one iteration of %s to the next, which are averaged", l.Name)
 			}
 			if l.Kind == Serial {
 				return nil, refuse(s.Temp.Name, "staged outside the serial loop %s it depends on", l.Name)

@@ -23,9 +23,10 @@ const (
 	Dot                  // the innermost lanes, summed by a dot-product instruction
 	Outer                // run by the caller, one kernel call per iteration
 	Pair                 // lanes of the lowest accumulator; unrolled above it
+	Averaged             // not run: the body of the plan is the average over it already
 )
 
-var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair"}
+var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "average"}
 
 func (k Kind) String() string { return kindNames[k] }
 

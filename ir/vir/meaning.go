@@ -249,6 +249,9 @@ func minInt(a, b int64) int64     { return min(a, b) }
 func maxInt(a, b int64) int64     { return max(a, b) }
 func signInt(a, b int64) int64    { return a * int64(cmp.Compare(b, 0)) }
 
+// average is rounded up from the middle between two integers.
+func average(a, b int64) int64 { return (a + b + 1) >> 1 }
+
 func addFloat(a, b float32) float32 { return a + b }
 func subFloat(a, b float32) float32 { return a - b }
 func mulFloat(a, b float32) float32 { return a * b }

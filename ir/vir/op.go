@@ -37,6 +37,8 @@ const (
 	OpMaxS         // same; signed i8, i16, i32
 	OpAbs          // i8, i16, i32; the minimum wraps to itself
 	OpSign         // same; signed i8: a where b is positive, -a, wrapping, where it is negative, else 0
+	OpAvgU         // same; u8, u16: (a + b + 1) >> 1, nothing lost of the sum
+	OpAvgS         // same; i8, i16: (a + b + 1) >> 1 of numbers with signs
 	OpCmpGtS       // same; signed i8, i16, i32: all ones where a > b, else 0
 	OpSelMSB       // dst[i] = b[i] where the top bit of a[i] is set, else c[i]; same, any type
 	OpSubMSB       // dst[i] = b[i] - c[i], wrapping, where the top bit of a[i] is set, else c[i]; same, int

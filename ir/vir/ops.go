@@ -58,6 +58,8 @@ var ops = [opEnd]opInfo{
 	OpMaxS:         {name: "maxs", args: 2, result: true, typ: same(2, signed), eval: lanes2(maxInt), bound: boundMax},
 	OpAbs:          {name: "abs", args: 1, result: true, typ: same(1, signed), eval: lanes1(abs), bound: boundAbs},
 	OpSign:         {name: "sign", args: 2, result: true, typ: same(2, []format.DType{i8}), eval: lanes2(signInt), bound: boundSign},
+	OpAvgU:         {name: "avgu", args: 2, result: true, typ: same(2, []format.DType{u8, u16}), eval: lanes2(average), bound: boundAverage},
+	OpAvgS:         {name: "avgs", args: 2, result: true, typ: same(2, []format.DType{i8, i16}), eval: lanes2(average), bound: boundAverage},
 	OpCmpGtS:       {name: "cmpgts", args: 2, result: true, typ: same(2, signed), eval: lanes2(cmpGt), bound: boundCmp},
 	OpSelMSB:       {name: "selmsb", args: 3, result: true, typ: anyType(3), eval: lanes3(selMSB), bound: boundArgs12},
 	OpSubMSB:       {name: "submsb", args: 3, result: true, typ: same(3, ints), eval: lanes3(subMSB), bound: boundSubMSB},

@@ -291,6 +291,11 @@ func boundSign(c *boundCall) Range {
 	return r.union(Range{-r.Hi, -r.Lo}).union(Range{0, 0})
 }
 
+func boundAverage(c *boundCall) Range {
+	a, b := c.arg[0], c.arg[1]
+	return Range{average(a.Lo, b.Lo), average(a.Hi, b.Hi)}
+}
+
 func boundCmp(*boundCall) Range { return Range{-1, 0} }
 
 // boundDot is c plus n products.

@@ -96,6 +96,8 @@ var lanewise = []struct {
 	{vir.OpAbs, i16Only, both(x86.VPABSW), reverse, 1, []int{1}, compare},
 	{vir.OpAbs, i32Only, bcst(x86.VPABSD, x86.VPABSD_BCST), reverse, 1, []int{1}, compare},
 	{vir.OpSign, i8Only, inst{vex: f3(x86.VPSIGNB)}, reverse, 2, []int{2}, compare},
+	{vir.OpAvgU, []format.DType{format.U8}, both(x86.VPAVGB), commuting, 2, []int{1, 2}, compare},
+	{vir.OpAvgU, []format.DType{format.U16}, both(x86.VPAVGW), commuting, 2, []int{1, 2}, compare},
 	{vir.OpCmpGtS, i8Only, inst{vex: x86.VPCMPGTB}, reverse, 2, []int{2}, compare},
 	{vir.OpCmpGtS, i16Only, inst{vex: x86.VPCMPGTW}, reverse, 2, []int{2}, compare},
 	{vir.OpCmpGtS, i32Only, inst{vex: x86.VPCMPGTD}, reverse, 2, []int{2}, compare},

@@ -82,6 +82,8 @@ var lanewise = []struct {
 	{vir.OpMinS, signElem, "smin", 0x4e206c00, sized, 5},
 	{vir.OpMaxS, signElem, "smax", 0x4e206400, sized, 5},
 	{vir.OpAbs, signElem, "abs", 0x4e20b800, sized, 5},
+	{vir.OpAvgU, []format.DType{format.U8, format.U16}, "urhadd", 0x6e201400, sized, 5},
+	{vir.OpAvgS, []format.DType{format.I8, format.I16}, "srhadd", 0x4e201400, sized, 5},
 	{vir.OpCmpGtS, signElem, "cmgt", 0x4e203400, sized, 5},
 }
 

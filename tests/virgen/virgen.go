@@ -266,6 +266,14 @@ func (g *generator) random() {
 		func() { g.op(vir.OpAdd+vir.Op(g.rng.Intn(2)), t, 0, g.need(t), g.need(t)) },
 		func() { g.op(vir.OpMul, i32, 0, g.need(i32), g.need(i32)) },
 		func() { g.op(vir.OpMinS+vir.Op(g.rng.Intn(2)), signed, 0, g.need(signed), g.need(signed)) },
+		func() {
+			avg := sized(g.elem(format.I8, format.I16), t.Bits())
+			g.op(vir.OpAvgS, avg, 0, g.need(avg), g.need(avg))
+		},
+		func() {
+			avg := sized(g.elem(format.U8, format.U16), t.Bits())
+			g.op(vir.OpAvgU, avg, 0, g.need(avg), g.need(avg))
+		},
 		func() { g.op(vir.OpCmpGtS, signed, 0, g.need(signed), g.need(signed)) },
 		func() { g.op(vir.OpSelMSB+vir.Op(g.rng.Intn(2)), t, 0, g.need(t), g.need(t), g.need(t)) },
 		func() { g.op(vir.OpAbs, signed, 0, g.need(signed)) },
