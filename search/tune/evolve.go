@@ -8,7 +8,10 @@ import (
 	"context"
 	"math"
 	"math/rand"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // Space is what Evolve searches: things of type G.
@@ -16,7 +19,7 @@ type Space[G any] struct {
 	Sample func(rng *rand.Rand) G
 	Mutate func(rng *rand.Rand, a, b G) G // a, changed; b may supply parts
 	// Point says what is known of g before it is measured. An error drops g; Reason
-	// classifies it.
+	// classifies it. It is called for several things at once.
 	Point  func(g G) (Point, error)
 	Reason func(error) string
 	// Measure returns the cost of each, or why it has none.
@@ -123,10 +126,22 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 	return e.out
 }
 
-// points lowers things, and drops those that cannot be, or that are known.
+// points lowers things, on all cores, and drops those that cannot be, or that are
+// known.
 func (e *evolution[G]) points(gs []G) (out []proposal[G]) {
-	for _, g := range gs {
-		p, err := e.Point(g)
+	points, errs := make([]Point, len(gs)), make([]error, len(gs))
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(len(gs), runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(gs); i = int(next.Add(1)) - 1 {
+				points[i], errs[i] = e.Point(gs[i])
+			}
+		})
+	}
+	wg.Wait()
+	for i, g := range gs {
+		p, err := points[i], errs[i]
 		switch {
 		case err != nil:
 			e.out.Dropped[e.Reason(err)]++
@@ -143,13 +158,20 @@ func (e *evolution[G]) points(gs []G) (out []proposal[G]) {
 // tries is how often a generation looks for something new before it gives up.
 const tries = 200
 
+// atOnce is how many proposals are lowered together.
+const atOnce = 16
+
 // propose is the next batch: of several times as many offspring and samples those
 // that the model likes best, and a few by chance, so that it learns.
 func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	want := min(e.Batch, e.Trials-e.out.Trials)
 	var pool []proposal[G]
-	for n := 0; len(pool) < want*e.Propose && n < tries*want && ctx.Err() == nil; n++ {
-		pool = append(pool, e.points([]G{e.offspring()})...)
+	for n := 0; len(pool) < want*e.Propose && n < tries*want && ctx.Err() == nil; n += atOnce {
+		var gs []G
+		for range atOnce {
+			gs = append(gs, e.offspring())
+		}
+		pool = append(pool, e.points(gs)...)
 	}
 	for i := range pool {
 		pool[i].predicted = e.model.predict(pool[i].p)

@@ -48,9 +48,10 @@ type Tuner struct {
 	Default     []search.Use
 	reference   gen.Target
 	prepares    map[string]*gen.Prepare // by tables
-	mu          sync.Mutex              // of prepares
-	ReferenceNs float64                 // the least time of the default so far
-	Log         func([]Trial)           // gets what was measured, nil: nobody
+	compiled    map[string]compiled
+	mu          sync.Mutex    // of prepares and compiled
+	ReferenceNs float64       // the least time of the default so far
+	Log         func([]Trial) // gets what was measured, nil: nobody
 }
 
 // errLayout reports a mutation that packs weights otherwise than its choice says.
@@ -58,7 +59,7 @@ var errLayout = errors.New("another layout than its choice")
 
 // New compiles the default schedules of p, which everything is compared with.
 func New(p Product) (*Tuner, error) {
-	t := &Tuner{Product: p, prepares: map[string]*gen.Prepare{}}
+	t := &Tuner{Product: p, prepares: map[string]*gen.Prepare{}, compiled: map[string]compiled{}}
 	var err error
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err
@@ -159,17 +160,51 @@ func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 	return &Candidate{Choice: a.Choice, Trace: search.Mutate(rng, a.Trace, b.Trace)}
 }
 
-// point compiles c.
+// compiled is what point has found out of a candidate.
+type compiled struct {
+	c   *Candidate
+	p   Point
+	err error
+}
+
+// mostCompiled is how many are kept: their kernels take memory.
+const mostCompiled = 2000
+
+// point compiles c, unless another with its trace and choice was compiled before: many
+// mutations change nothing, and what was not measured is often proposed again.
 func (t *Tuner) point(c *Candidate) (Point, error) {
+	own := c.Choice.Trace(t.Problem)
+	key := c.Trace.String() + "\n" + own.String()
+	t.mu.Lock()
+	known, ok := t.compiled[key]
+	t.mu.Unlock()
+	if ok {
+		c.Kernel, c.Code, c.Hash, c.prepare = known.c.Kernel, known.c.Code, known.c.Hash, known.c.prepare
+		return known.p, known.err
+	}
+	p, err := t.newPoint(c, own)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.compiled) >= mostCompiled {
+		clear(t.compiled)
+	}
+	t.compiled[key] = compiled{c, p, err}
+	return p, err
+}
+
+// newPoint compiles c, whose choice makes the trace own.
+func (t *Tuner) newPoint(c *Candidate, own schedule.Trace) (Point, error) {
 	if err := t.compile(c, "k"); err != nil {
 		return Point{}, err
 	}
 	if c.Kernel.Cols > t.N {
 		return Point{}, errLayout
 	}
-	own, err := schedule.Compile(t.Problem, c.Choice.Trace(t.Problem))
-	if err != nil || own.Weights.Hash() != c.Kernel.Weights.Hash() {
-		return Point{}, errLayout
+	if c.Trace.String() != own.String() {
+		k, err := schedule.Compile(t.Problem, own)
+		if err != nil || k.Weights.Hash() != c.Kernel.Weights.Hash() {
+			return Point{}, errLayout
+		}
 	}
 	f, err := t.Target.Emit("main", []*lower.Kernel{c.Code})
 	if err != nil {
@@ -300,22 +335,13 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (float64, error) {
 	if err := code.Test(what, spec, 1); err != nil {
 		return 0, err
 	}
-	both := []worker.Timed{t.timed(live.Spec(t.Problem, t.reference)), t.timed(spec)}
-	ratio := 0.0
-	for _, opt := range []timing.Options{glance, look} {
-		s, err := code.Time(what, opt, both...)
-		if err != nil {
-			return 0, err
-		}
-		t.sawReference(s[0].Min)
-		if c.ns == 0 || s[1].Min < c.ns {
-			c.ns = s[1].Min
-		}
-		if ratio = s[1].Min / s[0].Min; ratio > hopeless {
-			break
-		}
+	s, err := code.Compare(what, []timing.Options{glance, look}, hopeless, t.timed(live.Spec(t.Problem, t.reference)), t.timed(spec))
+	if err != nil {
+		return 0, err
 	}
-	return ratio, nil
+	t.sawReference(s[0].Min)
+	c.ns = s[1].Min
+	return s[1].Min / s[0].Min, nil
 }
 
 func (t *Tuner) sawReference(ns float64) {

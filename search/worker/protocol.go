@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"time"
-
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/timing"
@@ -39,12 +37,13 @@ type testRequest struct {
 	Seed uint64
 }
 
-// timeRequest measures products, each in turn in every round.
+// timeRequest measures products, each in turn in every round: by each of the options
+// in turn, as long as the last product takes no more than Most times as long as the
+// first.
 type timeRequest struct {
-	Products  []Timed
-	Rounds    int
-	MinSample time.Duration
-	Cores     []int
+	Products []Timed
+	Options  []timing.Options
+	Most     float64 // 0: no limit
 }
 
 // change is an argument after a call that changed its bytes.

@@ -54,6 +54,7 @@ type server struct {
 	how    How
 	linked map[string]func(*uint64)
 	img    *jit.Image
+	first  kept
 }
 
 func (s *server) serve(in io.Reader, out io.Writer) error {
@@ -113,6 +114,7 @@ func (s *server) answer(q *request) *reply {
 }
 
 func (s *server) load(o *jit.Object) error {
+	s.forget()
 	if s.img != nil {
 		if err := s.img.Close(); err != nil {
 			return err
