@@ -54,10 +54,14 @@ type Tuner struct {
 	Log         func([]Trial) // gets what was measured, nil: nobody
 }
 
-// errLayout reports a mutation that packs weights otherwise than its choice says.
-var errLayout = errors.New("another layout than its choice")
+// Why candidates are dropped that have a kernel.
+var (
+	errLayout = errors.New("another layout than its choice")
+	errWide   = errors.New("more columns than activations")
+	errBounds = errors.New("bounded, not exact")
+)
 
-// New compiles the default schedules of p, which everything is compared with.
+// New compiles the default schedules of p, which must be exact, which everything is compared with.
 func New(p Product) (*Tuner, error) {
 	t := &Tuner{Product: p, prepares: map[string]*gen.Prepare{}, compiled: map[string]compiled{}}
 	var err error
@@ -197,8 +201,11 @@ func (t *Tuner) newPoint(c *Candidate, own schedule.Trace) (Point, error) {
 	if err := t.compile(c, "k"); err != nil {
 		return Point{}, err
 	}
-	if c.Kernel.Cols > t.N {
-		return Point{}, errLayout
+	switch {
+	case c.Kernel.Cols > t.N:
+		return Point{}, errWide
+	case !c.Kernel.Exact():
+		return Point{}, errBounds
 	}
 	if c.Trace.String() != own.String() {
 		k, err := schedule.Compile(t.Problem, own)
@@ -227,8 +234,8 @@ func Reason(err error) string {
 		return "timed out"
 	case errors.As(err, &wrong):
 		return "wrong"
-	case errors.Is(err, errLayout):
-		return errLayout.Error()
+	case errors.Is(err, errLayout), errors.Is(err, errWide), errors.Is(err, errBounds):
+		return err.Error()
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return "interrupted"
 	}

@@ -2,14 +2,19 @@ package tune
 
 import (
 	"context"
+	"errors"
 	"math/rand"
 	"os"
 	"os/exec"
 	"testing"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/worker"
 )
@@ -55,4 +60,44 @@ func TestTuner(t *testing.T) {
 	if uses[0].Cols != 1 || len(uses) < 2 {
 		t.Errorf("%d widths, the first %d", len(uses), uses[0].Cols)
 	}
+}
+
+// Schedules that round are no candidates, and neither are those for more columns than
+// there are activations.
+func TestTunerRefuses(t *testing.T) {
+	w, err := format.Lookup("w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := amd64.ByName("avx2")
+	p := ir.Problem{Weight: w}
+	x := &Tuner{Product: Product{Problem: p, Target: target, M: 64, N: 1, K: 256}, prepares: map[string]*gen.Prepare{}, compiled: map[string]compiled{}}
+	rng := rand.New(rand.NewSource(1))
+	found := map[error]bool{}
+	for range 5000 {
+		c := search.Sample(rng, p, target.Machine())
+		k, err := schedule.Compile(p, c.Trace(p))
+		if err != nil || found[errBounds] && k.Exact() || found[errWide] && k.Cols > 1 {
+			continue
+		}
+		want := error(nil)
+		switch {
+		case k.Cols > 1:
+			want = errWide
+		case !k.Exact():
+			want = errBounds
+		default:
+			continue
+		}
+		var pressure *lower.Pressure
+		if _, err := x.point(&Candidate{Choice: c, Trace: c.Trace(p)}); errors.As(err, &pressure) {
+			continue
+		} else if err != want {
+			t.Fatalf("%v: %v, want %v", c.Trace(p), err, want)
+		}
+		if found[want] = true; len(found) == 2 {
+			return
+		}
+	}
+	t.Errorf("found only %v", found)
 }
