@@ -67,9 +67,12 @@ func mostTogether(t lower.Target) int {
 	return min(m.NumVec/2*v.Lanes, vir.MaxBytes/4)
 }
 
+// mostLanes is how many lanes a loop may have (schedule.Bind).
+const mostLanes = 64
+
 // together is how many groups of so many lanes, 0 without groups, are reduced together.
 func (b *prepareTrace) together(lanes int) int {
-	if lanes == 0 || lanes&(lanes-1) != 0 {
+	if lanes == 0 || lanes&(lanes-1) != 0 || lanes > mostLanes {
 		return 1
 	}
 	return min(b.most/lanes, b.lanes)

@@ -48,6 +48,8 @@ var sameBits = []struct {
 	{"w2-g16-s64-i8", 0, func(c *search.Choice) { c.RowFields, c.Below, c.Rows, c.Block = 4, 0, 1, 1 }, false},
 	{"w4-g32-bf16-m", 0, nil, true},
 	{"w8-g128", 32, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, false},
+	{"cb2x4-g64", 32, func(c *search.Choice) { c.Value, c.Hoist, c.Below = "lookup", "none", 0 }, true},
+	{"cb2x4-g32-s64-m", 128, func(c *search.Choice) { c.Value, c.Below, c.Rows, c.Block = "lookup", 0, 1, 1 }, false},
 	{"w1-f32act", 0, byFloats("codes", 4), true},
 	{"ternary-f32act", 0, byFloats("levels", 3), false},
 	{"w4-g32-s64-f32act", 0, byFloats("codes", 1), false},
