@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
 	"runtime/debug"
@@ -68,6 +70,33 @@ type race struct {
 	date   string
 }
 
+// loading runs this command again by a program that loads libraries, which it builds: this
+// one is static.
+func (c *cli) loading(ctx context.Context, quiet bool) error {
+	dir, err := os.MkdirTemp("", "tmacc-peer-")
+	if err != nil {
+		return plain(err)
+	}
+	defer os.RemoveAll(dir)
+	exe := filepath.Join(dir, "tmacc")
+	bar := newProgress(c.err, quiet)
+	defer bar.done()
+	bar.step("building a tmacc that loads libraries: this one is static")
+	if err := (toolchain{dir: checkout()}).run(ctx, "CGO_ENABLED=0", "build", "-tags", ggml.Tag, "-o", exe, modulePath+"/cmd/tmacc"); err != nil {
+		return fmt.Errorf("%w; go install -tags %s %s/cmd/tmacc@latest: %w", ggml.ErrStatic, ggml.Tag, modulePath, err)
+	}
+	bar.done()
+	cmd := exec.CommandContext(ctx, exe, c.args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.in, c.out, c.err
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return &status{code: exit.ExitCode()}
+	}
+	return err
+}
+
 // comparePeer measures all types at all places, round after round.
 func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
 	limits, err := c.peerLimits(b.check)
@@ -76,6 +105,9 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
 	}
 	_, dir, _ := strings.Cut(b.peer, "=")
 	lib, err := ggml.Open(dir)
+	if errors.Is(err, ggml.ErrStatic) {
+		return c.loading(ctx, b.quiet)
+	}
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func TestPeer(t *testing.T) {
 	if !strings.HasPrefix(text, "ggml 0.") || !strings.Contains(text, "times ggml") || strings.Count(text, "\n") != 3 {
 		t.Errorf("text:\n%s", text)
 	}
-	refused(t, refusal{2, `type F16: is not one that can be read`, "bench -peer ggml=" + dir + " -format F16"})
+	refused(t, refusal{2, `type F16: is not one that can be read`, "bench -peer ggml=" + dir + " -q -format F16"})
 }
 
 var update = flag.Bool("update", false, "write docs/performance.md, and the table of README.md between its marks")

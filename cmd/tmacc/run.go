@@ -21,7 +21,8 @@ const (
 	exitUnsupported = 3 // done, but for some tensors
 )
 
-// status is an error with an exit code of its own; others are exitUsage.
+// status is an error with an exit code of its own; others are exitUsage. If error is
+// nil, somebody else has said what is wrong.
 type status struct {
 	code int
 	error
@@ -36,6 +37,7 @@ func failed(format string, args ...any) error {
 
 // cli is one run of the command.
 type cli struct {
+	args     []string
 	in       io.Reader
 	out, err io.Writer
 }
@@ -46,7 +48,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	c := &cli{os.Stdin, singleDashes(args, stdout), stderr}
+	c := &cli{args, os.Stdin, singleDashes(args, stdout), stderr}
 	root := c.root()
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
@@ -56,9 +58,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if ctx.Err() != nil {
 		err = failed("interrupted")
 	}
-	fmt.Fprintf(stderr, "tmacc: %s\n", oneLine(err))
 	var s *status
-	if errors.As(err, &s) {
+	coded := errors.As(err, &s)
+	if !coded || s.error != nil {
+		fmt.Fprintf(stderr, "tmacc: %s\n", oneLine(err))
+	}
+	if coded {
 		return s.code
 	}
 	return exitUsage
@@ -137,13 +142,19 @@ func usage(cmd *cobra.Command) error {
 		fmt.Fprintln(w)
 		for _, s := range cmd.Commands() {
 			if s.IsAvailableCommand() && s.Name() != "help" {
-				fmt.Fprintf(w, "  %-9s %s\n", s.Name(), s.Short)
+				fmt.Fprintf(w, "  %-10s %s\n", s.Name(), s.Short)
 			}
 		}
 		fmt.Fprintln(w, "\ntmacc COMMAND -h says more. Exit codes: 1 a check failed, 2 bad usage or input, 3 tensors were left out.")
 		return nil
 	}
-	fmt.Fprintf(w, "\n%s", strings.ReplaceAll(cmd.LocalFlags().FlagUsages(), "--", "-"))
+	text := strings.ReplaceAll(cmd.LocalFlags().FlagUsages(), "--", "-")
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name == f.Shorthand { // declared so for one dash to do
+			text = strings.ReplaceAll(text, "-"+f.Name+", -"+f.Name+" ", "    -"+f.Name+" ")
+		}
+	})
+	fmt.Fprintf(w, "\n%s", text)
 	return nil
 }
 

@@ -1,9 +1,8 @@
 // Package ggml multiplies matrices with ggml's CPU backend, loaded into this
 // process from prebuilt libraries, so that both can be timed in the same rounds.
 // It calls public functions of ggml.h, ggml-backend.h and ggml-cpu.h only, without
-// cgo. Libraries are loaded on linux/amd64; elsewhere Open is an error that says so,
-// and with the build tag nopeer, which leaves purego out: a program that has it needs
-// glibc.
+// cgo. Libraries are loaded on linux/amd64 by programs built with Tag; elsewhere Open is
+// an error that says so.
 package ggml
 
 import (
@@ -17,6 +16,13 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
 )
+
+// Tag is the build tag of programs that load libraries. They need glibc; others on
+// linux/amd64 are static, and Open is ErrStatic in them.
+const Tag = "peer"
+
+// ErrStatic is what a program gets that was built without Tag.
+var ErrStatic = errors.New("ggml: this program is static and loads no libraries: go install -tags " + Tag + " builds one that does")
 
 // Library is ggml's CPU backend in this process. It stays loaded.
 type Library struct {
@@ -40,7 +46,7 @@ const remedy = "npm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 brings t
 // Open loads the CPU backend of the libraries in a folder: of its variants that
 // which ggml itself would take on this CPU.
 func Open(dir string) (*Library, error) {
-	if errHere != nil {
+	if errHere != nil && errHere != ErrStatic {
 		return nil, errHere
 	}
 	switch info, err := os.Stat(dir); {
@@ -84,6 +90,13 @@ func best(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ggml: %s: %w", dir, err)
 	}
+	fallback := filepath.Join(abs, single)
+	switch {
+	case len(paths) == 0 && !exists(fallback):
+		return "", fmt.Errorf("ggml: %s: has no %s and no %s; %s", dir, variants, single, remedy)
+	case errHere != nil:
+		return "", errHere
+	}
 	slices.Sort(paths)
 	var found string
 	var faults []error
@@ -100,12 +113,9 @@ func best(dir string) (string, error) {
 	if found != "" {
 		return found, nil
 	}
-	if path := filepath.Join(abs, single); exists(path) {
-		return path, nil
-	}
 	switch {
-	case len(paths) == 0:
-		return "", fmt.Errorf("ggml: %s: has no %s and no %s; %s", dir, variants, single, remedy)
+	case exists(fallback):
+		return fallback, nil
 	case len(faults) > 0:
 		return "", fmt.Errorf("ggml: no library of %s can be used: %w", dir, faults[0])
 	}

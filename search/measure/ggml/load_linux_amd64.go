@@ -1,4 +1,4 @@
-//go:build !nopeer
+//go:build peer
 
 package ggml
 

@@ -1,4 +1,4 @@
-//go:build !(linux && amd64) || nopeer
+//go:build !(linux && amd64 && peer)
 
 package ggml
 
@@ -7,7 +7,14 @@ import (
 	"runtime"
 )
 
-var errHere = errors.New("ggml: libraries are loaded on linux/amd64 only, by programs built without the tag nopeer; this is " + runtime.GOOS + "/" + runtime.GOARCH)
+var errHere = absent()
+
+func absent() error {
+	if runtime.GOOS+"/"+runtime.GOARCH == "linux/amd64" {
+		return ErrStatic
+	}
+	return errors.New("ggml: libraries are loaded on linux/amd64 only; this is " + runtime.GOOS + "/" + runtime.GOARCH)
+}
 
 func load(string) (uintptr, error) { return 0, errHere }
 
