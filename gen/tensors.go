@@ -62,11 +62,13 @@ func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, e
 func roleName(tensor string) string {
 	tensor = strings.TrimSuffix(strings.TrimPrefix(tensor, "blk."), ".weight")
 	var b strings.Builder
-	for word := range strings.FieldsFuncSeq(tensor, func(r rune) bool { return !letter(r) && (r < '0' || r > '9') }) {
-		if number.MatchString(word) {
-			continue
+	for part := range strings.SplitSeq(tensor, ".") {
+		if number.FindString(part) == part {
+			continue // a layer
 		}
-		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return !letter(r) && (r < '0' || r > '9') }) {
+			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
 	}
 	if name := b.String(); name != "" && letter(rune(name[0])) {
 		return name

@@ -12,7 +12,7 @@ func TestRoles(t *testing.T) {
 		{"blk.0.ffn_gate.7.weight", "Q4_K", 0, 64, 256, 1},
 		{"output.weight", "Q6_K", 1, 64, 256, 8},
 		{"model.layers.3.self_attn.q_proj.weight", "Q4_K", 0, 64, 256, 1},
-		{"100%.weight", "Q4_K", 0, 64, 256, 1},
+		{"Q4_0.100%.weight", "Q4_K", 0, 64, 256, 1},
 	}
 	taken := map[string]string{"Output": "product"}
 	roles, err := rolesOf(tensors, 2, taken)
@@ -27,7 +27,7 @@ func TestRoles(t *testing.T) {
 FfnGate blk.%d.ffn_gate.%d.weight blk.LAYER.ffn_gate.INDEX.weight
 OutputMatrix output.weight output.weight
 ModelLayersSelfAttnQProj model.layers.%d.self_attn.q_proj.weight model.layers.LAYER.self_attn.q_proj.weight
-Tensor %d%%.weight LAYER%.weight
+Q40100 Q4_0.%d%%.weight Q4_0.LAYER%.weight
 `
 	if got.String() != want {
 		t.Errorf("%s\nwant\n%s", got.String(), want)

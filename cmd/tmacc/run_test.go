@@ -112,6 +112,9 @@ func TestRefusals(t *testing.T) {
 		{2, `-k 1099511627776: want 1`, "bench -k 1099511627776"},
 		{2, `-rounds -1`, "bench -rounds -1"},
 		{2, `-trace is for one format`, "bench -trace t.json"},
+		{2, `-threads 0: want 1 to 1024`, "threads -threads 0"},
+		{2, `-busy -1: want 0 to 1024`, "threads -busy -1"},
+		{2, `-k 131073: want 1 to 131072`, "threads -k 131073"},
 	} {
 		refused(t, r)
 	}
