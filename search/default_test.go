@@ -15,7 +15,8 @@ import (
 // and the most features, one of each kind of format on those between, and all
 // widths share one layout.
 func TestDefault(t *testing.T) {
-	all := append(format.Names(), "w2-g32", "w2-g128", "w4-g32", "w4-g128", "w1-g16", "w3-g48", "w4-g32-z")
+	all := append(format.Names(), "w2-g32", "w2-g128", "w4-g32", "w4-g128", "w1-g16", "w3-g48", "w4-g32-z",
+		"w1-f32act", "ternary-f32act", "w1-g16-f32act", "w3-g48-f32act", "iq4nl-f32act")
 	some := []string{"w1", "w3", "w8", "iq4nl", "w2-g128", "w4-g32-z"}
 	for i, tg := range amd64.Targets() {
 		names := all
@@ -23,11 +24,10 @@ func TestDefault(t *testing.T) {
 			names = some
 		}
 		for _, name := range names {
-			w, err := format.Lookup(name)
+			p, err := ir.Named(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := ir.Problem{Weight: w}
 			start := time.Now()
 			uses, err := Default(p, tg)
 			if err != nil {

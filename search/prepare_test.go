@@ -27,13 +27,19 @@ func TestDefaultPrepare(t *testing.T) {
 			parts []int // of tables, or none
 		}{{"w2", 0, 63, nil}, {"w2", 32, 4096, nil}, {"w4-g32", 0, 256, nil}, {"w4-g32", 32, 256, nil}, {"w4-g48", 16, 144, nil},
 			{"w4-g160", 160, 480, nil}, {"w1", 0, 4099, nil}, {"w2", 0, 207, []int{5, 5, 6}}, {"w1-g32", 32, 96, []int{4}},
-			{"w1", 0, 207, []int{4}}, {"ternary", 0, 4096, []int{2}}, {"w4", 128, 512, nil}, {"w4-g32", 256, 768, nil}} {
-			w, err := format.Lookup(c.name)
+			{"w1", 0, 207, []int{4}}, {"ternary", 0, 4096, []int{2}}, {"w4", 128, 512, nil}, {"w4-g32", 256, 768, nil},
+			{"w1-f32act", 0, 207, []int{4}}, {"w2-f32act", 0, 208, []int{2, 2}}, {"w1-g32-f32act", 0, 96, []int{4, 4}}} {
+			p, err := ir.Named(c.name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := ir.Problem{Weight: w, Act: format.Act{Group: c.group}}
-			tables := tablesOf(t, w, c.parts)
+			if c.group > 0 {
+				p.Act.Group = c.group
+			}
+			tables := tablesOf(t, p.Weight, c.parts)
+			if p.Act.Floats() {
+				tables = floatTables(t, p.Weight, c.parts)
+			}
 			tr, err := DefaultPrepare(p, tables, tg)
 			if err != nil {
 				t.Fatal(err)
@@ -79,6 +85,15 @@ func tablesOf(t *testing.T, w format.Weight, parts []int) *ir.Tables {
 		return &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Low: 8, Together: 4}
 	}
 	return &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Together: 1}
+}
+
+// floatTables are tables of f32 activations.
+func floatTables(t *testing.T, w format.Weight, parts []int) *ir.Tables {
+	d, err := ir.Decompose(w, ir.DigitCodes, parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &ir.Tables{Decomposition: d, Elem: format.F32, Together: 1}
 }
 
 func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.PrepareKernel, kind, size int, run func([]vir.Arg) error) {

@@ -100,6 +100,9 @@ func ownFormat(rng *rand.Rand, i int) ir.Problem {
 		addBooks(rng, &w, p.Act.Group)
 	}
 	p.Weight = w
+	if f, err := ir.Floats(w); err == nil && rng.Intn(3) == 0 {
+		return f
+	}
 	return p
 }
 
