@@ -165,6 +165,14 @@ func TestWeightRefusals(t *testing.T) {
 		"super is 64; it must be a multiple of":      func(w *Weight) { w.Super, w.Scale = 64, U8 },
 		"super is -48":                               func(w *Weight) { w.Super, w.Scale = -48, U8 },
 		"per is 7":                                   func(w *Weight) { w.Per = 7 },
+		"books is 1; it must be 2 to 16":             func(w *Weight) { w.Books, w.BookGroup = 1, 16 },
+		"books is 17":                                func(w *Weight) { w.Books, w.BookGroup = 17, 16 },
+		"bits is 5; with several books it must be":   func(w *Weight) { w.Bits, w.Books, w.BookGroup = 5, 2, 16 },
+		"has 4 levels, which are not 3 books of":     func(w *Weight) { w.Books, w.BookGroup = 3, 16 },
+		"level of code 1 of book 1 is 300":           func(w *Weight) { w.Levels, w.Books, w.BookGroup = []int{0, 1, 2, 300}, 2, 16 },
+		"book_group is 16, but there is one book":    func(w *Weight) { w.BookGroup = 16 },
+		"book_group is 24; it must be a multiple":    func(w *Weight) { w.Books, w.BookGroup = 2, 24 },
+		"book_group is 32; it must divide the group": func(w *Weight) { w.Books, w.BookGroup = 2, 32 },
 		"w4 is a built-in format with other levels":  func(w *Weight) { w.Name = "w4-own" },
 		"those of the built-in format w3-g48-z; use": func(w *Weight) { w.Name, w.Bits, w.Levels, w.Bound = "w3-own", 3, upFrom(-4, 8), 3 },
 	} {
@@ -175,7 +183,7 @@ func TestWeightRefusals(t *testing.T) {
 }
 
 func TestWeightJSON(t *testing.T) {
-	for _, name := range append(Names(), "w4-g32-z", "w2-tensor", "w3-row-f16", "w4-g32-s256-i8", "w2-g16-s256-m", "w4-g32-bf16-m") {
+	for _, name := range append(Names(), "w4-g32-z", "w2-tensor", "w3-row-f16", "w4-g32-s256-i8", "w2-g16-s256-m", "w4-g32-bf16-m", "cb4x16-g64-b16") {
 		w, _ := Lookup(name)
 		text, err := json.Marshal(w)
 		if err != nil {

@@ -315,7 +315,7 @@ func TestPackRefusals(t *testing.T) {
 		return s
 	}
 	least, two := lookup(t, "w4-g32-m"), lookup(t, "w4-g32-s64")
-	nan := float32(math.NaN())
+	nan, books := float32(math.NaN()), lookup(t, "cb2x4-g32")
 	for _, c := range []struct {
 		want string
 		w    Weight
@@ -336,6 +336,8 @@ func TestPackRefusals(t *testing.T) {
 		{"row 3, block 1: scale 0.1 is not representable in f16: round it first or use f32 scales", g, lg, 4, 64, srcG(func(s *Source) { s.Scales[7] = 0.1 })},
 		{"row 1, block 0: scale +Inf is not finite", g, lg, 4, 64, srcG(func(s *Source) { s.Scales[2] = float32(math.Inf(1)) })},
 		{"the columns are not whole groups of 32, as weight w4-g32-z needs", g, lg, 4, 48, srcG(func(*Source) {})},
+		{"row 1, block 0: book index 4; there are 4 books", books, groups(t, books, F16), 2, 32, Source{Codes: make([]byte, 64), Scales: []float32{1, 1}, Books: []byte{3, 4}}},
+		{"argument books: has 0 elements; a 1 by 32 matrix of cb2x4-g32 has 1", books, groups(t, books, F16), 1, 32, Source{Codes: make([]byte, 32), Scales: []float32{1}}},
 		{"argument zeros: has 0 elements", g, lg, 4, 64, srcG(func(s *Source) { s.Zeros = nil })},
 		{"has 2 bits per code; weight w3 has 3", lookup(t, "w3"), l, 3, 16, src(func(*Source) {})},
 		{`part "zeros" and weight w4-g32: one is there without the other`, lookup(t, "w4-g32"), lg, 4, 64, srcG(func(*Source) {})},
