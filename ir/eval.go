@@ -203,6 +203,10 @@ func evalInt(op Op, x, y int64) int64 {
 		return x << uint(y)
 	case ShrS:
 		return x >> uint(y)
+	case AddSat:
+		return min(x+y, math.MaxUint8)
+	case SubSat:
+		return max(x-y, 0)
 	case MaxS:
 		return max(x, y)
 	case CmpGtS:

@@ -63,6 +63,8 @@ const (
 	CmpGtS             // int, signed: -1 or 0
 	Avg                // int: (x + y + 1) >> 1
 	NegIf              // int: the negative of the first operand if the second is not 0
+	AddSat             // u8: 255 if the sum is larger
+	SubSat             // u8: 0 if the difference is negative
 	Bits               // unary: the bits of an f32 as i32, or of an i32 as f32
 	CvtF32             // unary: i32 to f32, nearest even
 	CvtI32             // unary: f32 to i32, nearest even
@@ -70,7 +72,7 @@ const (
 	CanonNaN           // unary, f32: every NaN becomes 0x7FC00000
 )
 
-var opNames = [...]string{"+", "-", "*", "/", "&", "|", "<<", ">>", "max", ">", "avg", "negif", "bits", "f32", "i32rne", "f16to32", "canonnan"}
+var opNames = [...]string{"+", "-", "*", "/", "&", "|", "<<", ">>", "max", ">", "avg", "negif", "+|", "-|", "bits", "f32", "i32rne", "f16to32", "canonnan"}
 
 func (o Op) String() string { return opNames[o] }
 

@@ -92,20 +92,19 @@ func (t *Tables) residualStages(p Problem) []Stage {
 	h, y := Dim{Name: "pair.h", N: 2}, Dim{Name: "pair.y", N: halfEntries}
 	pairs := Stage{Out: pair, Axes: []Dim{n, units("pair"), h, y}, Body: t.pairEntry(act, h.Name, y.Name)}
 
-	entry := func(stage string) (Stage, Expr, Expr) {
+	entry := func(stage string) (st Stage, low, high Expr) { // of the entries of the halves
 		x := Dim{Name: stage + ".x", N: leastEntries}
 		at := func(half int, y Expr) Expr {
 			first := Binary{Add, Binary{Mul, Axis{stage + ".u"}, I32(2 * halfEntries)}, I32(half * halfEntries)}
-			return Cast{format.I16, Read{pair, []Expr{Axis{"n"}, Binary{Add, first, y}}}}
+			return Read{pair, []Expr{Axis{"n"}, Binary{Add, first, y}}}
 		}
-		sum := Binary{Add, at(0, Binary{And, Axis{x.Name}, I32(halfEntries - 1)}), at(1, Binary{ShrS, Axis{x.Name}, I32(2)})}
-		over := Binary{MaxS, Binary{Sub, sum, Const{format.I16, mostByte}}, Const{format.I16, 0}}
-		return Stage{Axes: []Dim{n, units(stage), x}}, sum, over
+		return Stage{Axes: []Dim{n, units(stage), x}}, at(0, Binary{And, Axis{x.Name}, I32(halfEntries - 1)}), at(1, Binary{ShrS, Axis{x.Name}, I32(2)})
 	}
-	table, sum, over := entry("table")
-	table.Out, table.Body = row("table", format.U8, 0), Cast{format.U8, Binary{Sub, sum, over}}
-	above, _, over := entry("residual")
-	above.Out, above.Body = residual, Cast{format.U8, over}
+	table, low, high := entry("table")
+	table.Out, table.Body = row("table", format.U8, 0), Binary{AddSat, low, high}
+	above, low, high := entry("residual")
+	room := Binary{Sub, Const{format.U8, mostByte}, high} // what is left of a byte
+	above.Out, above.Body = residual, Binary{SubSat, low, room}
 
 	k := Dim{Name: "offsets.k", Run: "K", Div: 1}
 	offsets := Stage{Out: row("offsets", format.I32, -1), Axes: []Dim{n, all("offsets")}, Reduce: []Dim{k}, Combine: Add,

@@ -35,6 +35,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpAvgS}, (*expansion).avgS},
 	{[]vir.Op{vir.OpCmpGtS}, (*expansion).cmpGtS},
 	{[]vir.Op{vir.OpSelMSB}, (*expansion).selMSB},
+	{[]vir.Op{vir.OpAddSat, vir.OpSubSat}, (*expansion).saturate},
 	{[]vir.Op{vir.OpSubMSB}, (*expansion).subMSB},
 	{[]vir.Op{vir.OpWiden}, (*expansion).widen},
 	{[]vir.Op{vir.OpTrunc}, (*expansion).trunc},
@@ -305,6 +306,20 @@ func (x *expansion) selMSB() []*vir.Instr {
 	}
 	mask := x.Imm(vir.OpShrS, t, int64(t.Elem.Bits()-1), x.Bitcast(t, a))
 	return x.end(vir.OpBitcast, x.Op(vir.OpSelMSB, bytes, x.Bitcast(bytes, mask), x.Bitcast(bytes, b), x.Bitcast(bytes, c)))
+}
+
+// saturate: the wrapped sum or difference, unless the top bit of what is carried or
+// borrowed is set: a&b | (a|b)&^sum, or b&^a | difference&^(a^b).
+func (x *expansion) saturate() []*vir.Instr {
+	t, a, b := x.dst, x.in.Args[0], x.in.Args[1]
+	if x.in.Op == vir.OpAddSat {
+		sum := x.Op(vir.OpAdd, t, a, b)
+		carry := x.Op(vir.OpOr, t, x.Op(vir.OpAnd, t, a, b), x.Op(vir.OpAndNot, t, x.Op(vir.OpOr, t, a, b), sum))
+		return x.end(vir.OpSelMSB, carry, x.Splat(t, 255), sum)
+	}
+	rest := x.Op(vir.OpSub, t, a, b)
+	borrow := x.Op(vir.OpOr, t, x.Op(vir.OpAndNot, t, b, a), x.Op(vir.OpAndNot, t, rest, x.Op(vir.OpXor, t, a, b)))
+	return x.end(vir.OpSelMSB, borrow, x.Splat(t, 0), rest)
 }
 
 // subMSB: the difference or what is subtracted.

@@ -176,7 +176,7 @@ func countOf(args []vir.Reg, r vir.Reg) int {
 func commutes(f *vir.Func, in *vir.Instr, i int) int {
 	j := -1
 	switch in.Op {
-	case vir.OpAnd, vir.OpOr, vir.OpXor, vir.OpAdd, vir.OpMul, vir.OpMinS, vir.OpMaxS, vir.OpDot2Wrap:
+	case vir.OpAnd, vir.OpOr, vir.OpXor, vir.OpAdd, vir.OpMul, vir.OpMinS, vir.OpMaxS, vir.OpAddSat, vir.OpDot2Wrap:
 		j = 1 - i
 	case vir.OpDot2, vir.OpDot4:
 		if i > 0 {

@@ -282,7 +282,7 @@ func (v *vectorizer) unary(e ir.Unary) (vir.Reg, error) {
 }
 
 var binaryOps = map[ir.Op]vir.Op{ir.Add: vir.OpAdd, ir.Sub: vir.OpSub, ir.Mul: vir.OpMul, ir.Div: vir.OpDiv,
-	ir.And: vir.OpAnd, ir.Or: vir.OpOr, ir.MaxS: vir.OpMaxS, ir.CmpGtS: vir.OpCmpGtS}
+	ir.And: vir.OpAnd, ir.Or: vir.OpOr, ir.MaxS: vir.OpMaxS, ir.CmpGtS: vir.OpCmpGtS, ir.AddSat: vir.OpAddSat, ir.SubSat: vir.OpSubSat}
 
 var averageOps = map[format.DType]vir.Op{format.U8: vir.OpAvgU, format.U16: vir.OpAvgU, format.I8: vir.OpAvgS, format.I16: vir.OpAvgS}
 

@@ -456,6 +456,10 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 // typicalK is the K that costs are weighed at.
 const typicalK = 4096
 
+// listedShare is about how many iterations a list of them has, of all: outliers of activations
+// are rare.
+const listedShare = 1.0 / 64
+
 // What the rows do not say, in tenths of a cycle: a core issues some six
 // instructions a cycle, loads beside arithmetic, and an accumulator can be added
 // to every few cycles.
@@ -502,6 +506,9 @@ func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 {
 			n := float64(op.Count.Const)
 			if op.Count.Param >= 0 {
 				n = typicalK / float64(k.StepK)
+			}
+			if op.List != nil {
+				n *= listedShare
 			}
 			trips, times = append(trips, n), times*n
 		case lower.MLoopEnd:

@@ -109,12 +109,13 @@ func TestDefaultOfWideTables(t *testing.T) {
 }
 
 // Activations are tables where codes of one bit have no 4-way dot product, or only
-// narrow ones that scales interrupt, and at no more than one bit.
+// narrow ones that scales interrupt, or where bytes with residuals have a lookup of four tables at
+// once, and at no more than one bit.
 func TestDefaultFamily(t *testing.T) {
 	for _, c := range []struct {
 		name, target string
 		tables       bool
-	}{{"w1", "avx2", true}, {"w1-g128", "avxvnni", true}, {"w1", "avxvnni", false}, {"w1", "avx512vbmi", false}, {"ternary", "avx2", false}, {"w2", "avx2", false}} {
+	}{{"w1", "avx2", true}, {"w1-g128", "avxvnni", true}, {"w1", "avxvnni", false}, {"w1", "avx512vbmi", true}, {"w1", "avx512", false}, {"ternary", "avx2", false}, {"w2", "avx2", false}} {
 		w, err := format.Lookup(c.name)
 		if err != nil {
 			t.Fatal(err)

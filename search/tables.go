@@ -357,7 +357,8 @@ func cheapestTables(p ir.Problem, t lower.Target, layouts []Choice) (best *candi
 }
 
 // tableLayouts are layouts of p's codes for tables: bytes of 16 entries, two for an
-// entry, whose sums of 8 are bytes, or as many entries of 16 bits as two registers hold.
+// entry, whose sums of 8 are bytes, as many entries of 16 bits as two registers hold, or bytes
+// with residuals in one register, four neighbours of K at once.
 func tableLayouts(p ir.Problem, t lower.Target) (out []Choice) {
 	w, m := p.Weight, t.Machine()
 	if w.Bits > mostTriedBits {
@@ -376,8 +377,17 @@ func tableLayouts(p ir.Problem, t lower.Target) (out []Choice) {
 		c.Table = &TableChoice{Digits: digits, Parts: wide, Along: 1, Narrow: true, Pairs: true}
 		out = append(out, c)
 	}
+	if x := exact(p); x != nil && hasLookup(t, format.U8, 64) {
+		c.Rows, c.Lanes, c.Flush, c.Serial = 4, m.VecBits/32, 1, false
+		c.Table = &TableChoice{Digits: x.Digits, Parts: x.Parts, Exact: true, Along: 4}
+		out = append(out, c)
+	}
 	g := p.GroupK()
 	for i := range out {
+		if out[i].Table.Exact { // a record is a cell, of which there are residuals or not
+			out[i].Cells = 1
+			continue
+		}
 		cell := out[i].Table.unit() * out[i].Table.fields(w)
 		for g > 0 && out[i].Flush > 1 && g%(cell*out[i].Flush) != 0 {
 			out[i].Flush /= 2

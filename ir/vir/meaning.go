@@ -245,6 +245,8 @@ func andNotBits(a, b int64) int64 { return a &^ b }
 func addInt(a, b int64) int64     { return a + b }
 func subInt(a, b int64) int64     { return a - b }
 func mulInt(a, b int64) int64     { return a * b }
+func addSat(a, b int64) int64     { return min(a+b, math.MaxUint8) }
+func subSat(a, b int64) int64     { return max(a-b, 0) }
 func minInt(a, b int64) int64     { return min(a, b) }
 func maxInt(a, b int64) int64     { return max(a, b) }
 func signInt(a, b int64) int64    { return a * int64(cmp.Compare(b, 0)) }

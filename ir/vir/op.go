@@ -42,6 +42,8 @@ const (
 	OpCmpGtS       // same; signed i8, i16, i32: all ones where a > b, else 0
 	OpSelMSB       // dst[i] = b[i] where the top bit of a[i] is set, else c[i]; same, any type
 	OpSubMSB       // dst[i] = b[i] - c[i], wrapping, where the top bit of a[i] is set, else c[i]; same, int
+	OpAddSat       // a + b, at most 255; same, u8
+	OpSubSat       // a - b, at least 0; same, u8
 	OpWiden        // each lane to more bits: i8->i16, u8->i16, i16->i32, u16->i32, i8->i32, u8->i32 (value preserved); same lane count
 	OpTrunc        // each lane to its low bits: i32->i16, i32->i8, i16->i8 (or unsigned results); same lane count
 	OpDot4         // dst[i] = c[i] + sum of a[4i+j]*b[4i+j], j in 0..3, wrapping; args c (i32xN), a (u8 or i8 x4N), b (i8 x4N)

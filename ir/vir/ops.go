@@ -62,6 +62,8 @@ var ops = [opEnd]opInfo{
 	OpAvgS:         {name: "avgs", args: 2, result: true, typ: same(2, []format.DType{i8, i16}), eval: lanes2(average), bound: boundAverage},
 	OpCmpGtS:       {name: "cmpgts", args: 2, result: true, typ: same(2, signed), eval: lanes2(cmpGt), bound: boundCmp},
 	OpSelMSB:       {name: "selmsb", args: 3, result: true, typ: anyType(3), eval: lanes3(selMSB), bound: boundArgs12},
+	OpAddSat:       {name: "addsat", args: 2, result: true, typ: same(2, []format.DType{u8}), eval: lanes2(addSat), bound: boundAddSat},
+	OpSubSat:       {name: "subsat", args: 2, result: true, typ: same(2, []format.DType{u8}), eval: lanes2(subSat), bound: boundSubSat},
 	OpSubMSB:       {name: "submsb", args: 3, result: true, typ: same(3, ints), eval: lanes3(subMSB), bound: boundSubMSB},
 	OpWiden:        {name: "widen", args: 1, result: true, typ: widened, eval: lanes1(same1), bound: boundArg0},
 	OpTrunc:        {name: "trunc", args: 1, result: true, typ: truncated, eval: lanes1(same1), bound: boundArg0},

@@ -273,6 +273,16 @@ func boundBitcast(c *boundCall) Range {
 	return Range{0, hi}
 }
 
+func boundAddSat(c *boundCall) Range {
+	r := c.arg[0].add(c.arg[1])
+	return Range{min(r.Lo, math.MaxUint8), min(r.Hi, math.MaxUint8)}
+}
+
+func boundSubSat(c *boundCall) Range {
+	r := boundSub(c)
+	return Range{max(r.Lo, 0), max(r.Hi, 0)}
+}
+
 func boundMin(c *boundCall) Range {
 	return Range{min(c.arg[0].Lo, c.arg[1].Lo), min(c.arg[0].Hi, c.arg[1].Hi)}
 }

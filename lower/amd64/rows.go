@@ -17,6 +17,7 @@ var (
 	allElems = append(append(append([]format.DType(nil), elems8...), elems16...), elems32...)
 	ints16   = elems16[:2]
 	ints32   = elems32[:2]
+	u8Only   = []format.DType{format.U8}
 	i8Only   = []format.DType{format.I8}
 	i16Only  = []format.DType{format.I16}
 	i32Only  = []format.DType{format.I32}
@@ -92,6 +93,8 @@ var lanewise = []struct {
 	{vir.OpMaxS, i8Only, both(x86.VPMAXSB), commuting, 2, []int{1, 2}, compare},
 	{vir.OpMaxS, i16Only, both(x86.VPMAXSW), commuting, 2, []int{1, 2}, compare},
 	{vir.OpMaxS, i32Only, bcst(x86.VPMAXSD, x86.VPMAXSD_BCST), commuting, 2, []int{1, 2}, compare},
+	{vir.OpAddSat, u8Only, both(x86.VPADDUSB), commuting, 2, []int{1, 2}, compare},
+	{vir.OpSubSat, u8Only, both(x86.VPSUBUSB), reverse, 2, []int{2}, compare},
 	{vir.OpAbs, i8Only, both(x86.VPABSB), reverse, 1, []int{1}, compare},
 	{vir.OpAbs, i16Only, both(x86.VPABSW), reverse, 1, []int{1}, compare},
 	{vir.OpAbs, i32Only, bcst(x86.VPABSD, x86.VPABSD_BCST), reverse, 1, []int{1}, compare},

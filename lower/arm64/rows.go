@@ -38,6 +38,7 @@ var (
 	anyElem  = []format.DType{format.U8, format.I8, format.U16, format.I16, format.F16, format.U32, format.I32, format.F32}
 	intElem  = []format.DType{format.U8, format.I8, format.U16, format.I16, format.U32, format.I32}
 	mulElem  = []format.DType{format.U16, format.I16, format.U32, format.I32}
+	u8Elem   = []format.DType{format.U8}
 	signElem = []format.DType{format.I8, format.I16, format.I32}
 	f32Elem  = []format.DType{format.F32}
 )
@@ -79,6 +80,8 @@ var lanewise = []struct {
 	{vir.OpMul, mulElem, "mul", 0x4e209c00, sized, 20},
 	{vir.OpMul, f32Elem, "fmul", 0x6e20dc00, fixed, 5},
 	{vir.OpDiv, f32Elem, "fdiv", 0x6e20fc00, fixed, 70},
+	{vir.OpAddSat, u8Elem, "uqadd", 0x6e200c00, sized, 10},
+	{vir.OpSubSat, u8Elem, "uqsub", 0x6e202c00, sized, 10},
 	{vir.OpMinS, signElem, "smin", 0x4e206c00, sized, 5},
 	{vir.OpMaxS, signElem, "smax", 0x4e206400, sized, 5},
 	{vir.OpAbs, signElem, "abs", 0x4e20b800, sized, 5},

@@ -276,6 +276,10 @@ func (g *generator) random() {
 		},
 		func() { g.op(vir.OpCmpGtS, signed, 0, g.need(signed), g.need(signed)) },
 		func() { g.op(vir.OpSelMSB+vir.Op(g.rng.Intn(2)), t, 0, g.need(t), g.need(t), g.need(t)) },
+		func() {
+			u8 := sized(format.U8, t.Bits())
+			g.op(vir.OpAddSat+vir.Op(g.rng.Intn(2)), u8, 0, g.need(u8), g.need(u8))
+		},
 		func() { g.op(vir.OpAbs, signed, 0, g.need(signed)) },
 		func() { g.op(vir.OpAdd+vir.Op(g.rng.Intn(3)), f32, 0, g.need(f32), g.need(f32)) },
 		func() { g.op(vir.OpCanonNaN, f32, 0, g.need(f32)) },
