@@ -90,6 +90,36 @@ func TestDefaultJoins(t *testing.T) {
 	}
 }
 
+// Tiles are as small as small blocks take whole, unless one column takes much longer
+// in them: sums of two row vectors wait for each other where a group has two of each.
+func TestDefaultTile(t *testing.T) {
+	for _, c := range []struct {
+		format     string
+		one, small int // rows
+	}{{"w4", 64, 64}, {"w2-g128", 32, 32}, {"w4-g128", 64, 32}} {
+		w, err := format.Lookup(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := ir.Problem{Weight: w}
+		uses, err := Default(p, amd64.ByName("avx512vbmi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := map[int]int{}
+		for _, u := range uses {
+			k, err := schedule.Compile(p, u.Trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows[u.Cols] = k.Rows
+		}
+		if rows[1] != c.one || rows[small] != c.small {
+			t.Errorf("%s: %d rows of one column and %d of %d, want %d and %d", c.format, rows[1], rows[small], small, c.one, c.small)
+		}
+	}
+}
+
 // Formats whose unrolled schedules need too many registers have default schedules
 // too.
 func TestDefaultOfWideTables(t *testing.T) {
