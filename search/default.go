@@ -421,6 +421,10 @@ func hasDot4(t lower.Target) bool {
 // cheapest builds every choice and takes the one that costs least.
 func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, err error) {
 	for _, c := range choices {
+		if n, m := c.sums(t.Machine()), t.Machine(); c.Table == nil && n > m.NumVec { // not worth lowering
+			err = &lower.Pressure{Kind: "vector", Need: n, Have: m.NumVec, At: "the sums of a call"}
+			continue
+		}
 		s, fail := c.build(p, t)
 		if fail != nil && c.Super { // in registers of its own, it may be too much
 			c.Super = false

@@ -388,9 +388,15 @@ func (c *Choice) fit(p ir.Problem, m lower.Machine) {
 	}
 }
 
+// sums is how many vector registers hold sums at least: one for each vector of rows
+// and column of a call.
+func (c *Choice) sums(m lower.Machine) int {
+	return c.Block * c.RowFields * c.Cols * max(1, 32*c.Lanes/m.VecBits)
+}
+
 // registers estimates how many vector registers hold sums.
 func (c *Choice) registers(p ir.Problem, m lower.Machine) int {
-	elements := c.Block * c.RowFields * c.Cols * max(1, 32*c.Lanes/m.VecBits)
+	elements := c.sums(m)
 	each := 1
 	if c.RowFields == 1 && c.Below > 0 {
 		each = (c.Below + p.Weight.Bits - 1) / p.Weight.Bits // one for each place of a field
