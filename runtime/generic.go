@@ -72,20 +72,24 @@ func (p *Product) generic(t *task) {
 	}
 	t.weights, t.out = grow(t.weights, k), grow(t.out, 1)
 	t.scaling = grow(t.scaling, k/group)
-	product := p.dot
-	if p.cut.floats {
-		product = p.dotFloats
-	}
 	for row := t.lo; row < t.hi; row++ {
 		d.row(t.weights, t.w, row)
 		for g := range t.scaling {
 			t.scaling[g] = p.scaling(t.w, row, g*group)
 		}
 		for j := range t.a.n {
-			t.out[0] = product(t, j, group)
+			t.out[0] = p.product(t, j, group)
 			t.store(j, 1, row, 1)
 		}
 	}
+}
+
+// product is that of the decoded row and activations j.
+func (p *Product) product(t *task, j, group int) float32 {
+	if p.cut.floats {
+		return p.dotFloats(t, j, group)
+	}
+	return p.dot(t, j, group)
 }
 
 // dot is the product of the decoded row and activations j.
