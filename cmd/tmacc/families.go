@@ -156,7 +156,11 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target) (*contes
 // tableName says how a trace makes indices: "signs 5 5 6".
 func tableName(t schedule.Trace) string {
 	d := t[0].(schedule.Decompose)
-	return strings.Trim(fmt.Sprint(d.Value, " ", strings.Trim(fmt.Sprint(d.Parts), "[]")), " ")
+	text := strings.Trim(fmt.Sprint(d.Value, " ", strings.Trim(fmt.Sprint(d.Parts), "[]")), " ")
+	if d.Mirror {
+		text += " mirrored"
+	}
+	return text
 }
 
 func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (subject, *live.Code, error) {
