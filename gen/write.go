@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tmacc/tmacc/lower"
 )
@@ -52,15 +53,33 @@ func Write(dir string, files []lower.File) (err error) {
 			return err
 		}
 	}
+	removeAbandoned(dir)
 	return nil
 }
+
+// removeAbandoned removes the temporary files of calls that were killed: those that
+// nobody has written to for an hour.
+func removeAbandoned(dir string) {
+	names, err := filepath.Glob(filepath.Join(dir, temporary))
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.Remove(name)
+		}
+	}
+}
+
+// temporary is how temporary files are called.
+const temporary = ".tmacc-*"
 
 // staged is a file under a temporary name.
 type staged struct{ temp, path string }
 
 // stage writes a temporary file in dir.
 func stage(dir string, data []byte) (name string, err error) {
-	t, err := os.CreateTemp(dir, ".tmacc-*")
+	t, err := os.CreateTemp(dir, temporary)
 	if err != nil {
 		return "", err
 	}
