@@ -82,7 +82,7 @@ func (s *Spec) act() string {
 		return ""
 	}
 	relative, _ := s.Act.FloatError(s.Weight, s.LimitK)
-	return fmt.Sprintf(" by f32 activations, rounded, not exact: up to K %d within %.1e of the sum of |weight * activation|", s.LimitK, relative)
+	return fmt.Sprintf(" by f32 activations, exact:false, rounded in order: up to K %d within %.1e of the sum of |weight * activation|", s.LimitK, relative)
 }
 
 // defined is an element of a product: rounded in order, in float64, and the sums of

@@ -48,7 +48,7 @@ func TestFloats(t *testing.T) {
 		if err := SelfTest(p, newRand()); err != nil {
 			t.Errorf("%s by %d: %v", c.name, c.by, err)
 		}
-		if want := c.name + " by f32 activations, rounded, not exact: up to K "; !strings.Contains(p.Info(), want) {
+		if want := c.name + " by f32 activations, exact:false, rounded in order: up to K "; !strings.Contains(p.Info(), want) {
 			t.Errorf("%s\ndoes not say %s", p.Info(), want)
 		}
 	}

@@ -392,7 +392,7 @@ func (e exactness) of(k *schedule.Kernel) exactness {
 
 const (
 	checked exactness = "yes"          // proven, and compared with the definition
-	bounded exactness = "bounded"      // compared with the definition, which rounds: format.Act.FloatError
+	bounded exactness = "no: bounded"  // compared with the definition, which rounds: format.Act.FloatError
 	notHere exactness = "not run here" // proven
 	notRun  exactness = "not checked"  // proven
 )
