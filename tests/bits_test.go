@@ -290,14 +290,19 @@ type armCase struct {
 
 func (a *armRun) add(t *testing.T, name string, c *check.Case, want []float32) {
 	a.cases = append(a.cases, armCase{name, c, want, len(a.calls)})
-	_, err := c.Run(a.k.Kernel, func(args []vir.Arg) error {
-		a.calls = append(a.calls, qemu.Call{Kernel: a.k.Machine.Func.Name, Args: slices.Clone(args)})
-		return nil
+	_, err := c.RunAll(a.k.Kernel, func(all [][]vir.Arg) error {
+		for _, args := range all {
+			a.calls = append(a.calls, qemu.Call{Kernel: a.k.Machine.Func.Name, Args: slices.Clone(args)})
+		}
+		return errCollected
 	})
-	if err != nil {
+	if err != errCollected {
 		t.Fatal(err)
 	}
 }
+
+// errCollected ends a product whose calls are made later.
+var errCollected = errors.New("collected")
 
 func (a *armRun) run(t *testing.T) {
 	file, err := a.target.Emit("main", []*lower.Kernel{a.k.Machine})
@@ -315,7 +320,7 @@ func (a *armRun) run(t *testing.T) {
 			return nil
 		})
 		if err == nil {
-			err = check.Compare(got, c.want, c.c.M)
+			err = check.Equal(a.k.Kernel, got, c.want, c.c.M)
 		}
 		if err != nil {
 			t.Errorf("%s: %s: %v", name(a.target), c.name, err)
