@@ -225,7 +225,7 @@ func TestLists(t *testing.T) {
 	if out := ok(t, "compile", "-h"); !strings.Contains(out, "-model string") || strings.Contains(out, "--") || !strings.Contains(out, "tmacc compile model.gguf") {
 		t.Error(out)
 	}
-	if out := ok(t); !strings.Contains(out, "compile   write a Go package") {
+	if out := ok(t); !strings.Contains(out, "compile    write a Go package") {
 		t.Error(out)
 	}
 }
