@@ -235,13 +235,13 @@ func (d *decoder) row(to []int8, w matrix, row int) {
 	}
 }
 
-// book is the levels of the book of element (row, k).
+// book is the levels of the book of element (row, k); the last one if damaged weights name none.
 func (d *decoder) book(tile []byte, row, k int) [][256]int8 {
 	if d.books == nil {
 		return d.levels
 	}
 	book := int(tile[d.l.Address(d.books, row%d.l.TileM, k, 0)])
-	return d.levels[book*d.join:][:d.join]
+	return d.levels[min(book*d.join, len(d.levels)-d.join):][:d.join]
 }
 
 // some decodes weights of one book from the place first of a record on.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -107,5 +108,28 @@ func TestInParallel(t *testing.T) {
 	})
 	if err != low {
 		t.Error(err)
+	}
+}
+
+// A damaged matrix that names a book that there is not has some product, as other damage has.
+func TestDamagedBooks(t *testing.T) {
+	s := fakeSpec(t, "w2", 0, 16, 32)
+	l := *s.Layouts[0]
+	l.Parts = append(slices.Clone(l.Parts), format.Part{Name: format.Books, Elem: format.U8, Base: l.HeaderBytes + l.RecordBytes,
+		Digits: []format.Digit{{Axis: "m", Div: 1, Mod: l.TileM, Stride: 1}}})
+	l.RecordBytes += l.TileM
+	s.Weight, s.Layouts = lookup(t, "cb2x4"), []*format.Layout{&l}
+	p := New(*s)
+	const m, n, k = 32, 2, 64
+	packed := mustPack(t, p, randomWeights(p.Weight(), m, k, newRand()), m, k)
+	act := mustPrepare(t, p, testActivations(n, k, newRand())[0], n, k)
+	for i := headerBytes; i < len(packed); i++ {
+		packed[i] = 0xff
+	}
+	if err := p.Gemm(make([]float32, n*m), packed, act, 0, m, Options{}); err != nil {
+		t.Error(err)
+	}
+	if p.Verify(packed) == nil {
+		t.Error("damage is not found")
 	}
 }

@@ -11,7 +11,7 @@ import (
 // QuantizeTable says in what type tables of activations are stored: "i16", as they
 // are without it, or "split", the lowest Low bits (as many as fit if it is 0: 8, or 7 of
 // mirrored tables) and what is above them as two tables of bytes, looked up one after
-// the other. Those of f32 activations are "f32". Low is for "split".
+// the other. Those of f32 activations are "f32". Low is for "split" and "q8".
 //
 //	for part                                   for part
 //	    sum1 += table[n, k, part][x]    ->         for half 2

@@ -270,34 +270,35 @@ func (x *compilation) readTraces() (err error) {
 // target can compile is left out; with one target only, that is an error.
 func (x *compilation) compileAll(ctx context.Context) error {
 	type job struct {
-		w      *wanted
-		target gen.Target
-		err    error
+		w     *wanted
+		on    lower.Target
+		built gen.Target
+		err   error
 	}
 	var jobs []*job
 	for _, w := range x.products {
 		w.product = gen.Product{Name: w.goName(), Problem: w.problem}
 		for _, t := range x.targets {
-			jobs = append(jobs, &job{w: w, target: gen.Target{Target: t}})
+			jobs = append(jobs, &job{w: w, on: t})
 		}
 	}
 	err := onAllCores(ctx, len(jobs), func(i int) {
 		j := jobs[i]
-		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Name(), j.target.Target.Machine().Name, i+1, len(jobs))
-		j.target, j.err = x.buildTarget(ctx, j.w, j.target.Target)
+		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Name(), j.on.Machine().Name, i+1, len(jobs))
+		j.built, j.err = x.buildTarget(ctx, j.w, j.on)
 	})
 	if err != nil {
 		return err
 	}
 	for _, j := range jobs {
 		if j.err == nil {
-			j.w.product.Targets = append(j.w.product.Targets, j.target)
+			j.w.product.Targets = append(j.w.product.Targets, j.built)
 			continue
 		}
 		if len(jobs) == 1 {
 			return j.err
 		}
-		x.left = append(x.left, leftOut{j.w.prefix(), j.target.Target.Machine().Name, oneLine(j.err)})
+		x.left = append(x.left, leftOut{j.w.prefix(), j.on.Machine().Name, oneLine(j.err)})
 	}
 	x.products = slices.DeleteFunc(x.products, func(w *wanted) bool { return len(w.product.Targets) == 0 })
 	if len(x.products) == 0 {

@@ -226,3 +226,16 @@ func TestInterrupt(t *testing.T) {
 		}
 	}
 }
+
+// What none of several targets can compile is listed, each with its reason.
+func TestCompileNowhere(t *testing.T) {
+	code, out, stderr := tmacc("compile", "-no-check", "-format", "w8", "-max-k", "16777216", "-target", "avx2,dotprod", "-o", filepath.Join(t.TempDir(), "none"))
+	if code != exitUnsupported || !strings.Contains(stderr, "nothing of this can be compiled") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	for _, target := range []string{"amd64/avx2", "arm64/dotprod"} {
+		if !strings.Contains(out, target+" ") {
+			t.Errorf("%s is not listed in\n%s", target, out)
+		}
+	}
+}

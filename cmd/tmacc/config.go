@@ -212,6 +212,9 @@ func valueOf(n ast.Node, s setting, kind keyKind, dir string) (string, error) {
 		return kernelText(n, s, dir)
 	}
 	v, ok := scalar(n)
+	if kind.path != nil && kind.path(v) && !filepath.IsAbs(v) {
+		v = filepath.Join(dir, v)
+	}
 	switch {
 	case !ok && kind.list:
 		return "", fmt.Errorf("%d: %s: want a text or a list of texts", s.line, s.key)
@@ -219,8 +222,6 @@ func valueOf(n ast.Node, s setting, kind keyKind, dir string) (string, error) {
 		return "", fmt.Errorf("%d: %s: want one value", s.line, s.key)
 	case kind.list && s.key != "target" && strings.ContainsAny(v, ",\"\n"):
 		return "", fmt.Errorf("%d: %s: %q: want no comma and no quote in it", nodeLine(n), s.key, v)
-	case kind.path != nil && kind.path(v) && !filepath.IsAbs(v):
-		return filepath.Join(dir, v), nil
 	}
 	return v, nil
 }

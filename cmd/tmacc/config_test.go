@@ -86,6 +86,14 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// A folder whose name has a comma is named, not two formats.
+func TestConfigInCommaFolder(t *testing.T) {
+	_, err := parseConfig([]byte("format: my.json"), "a,b")
+	if want := `1: format: "` + filepath.Join("a,b", "my.json") + `": want no comma`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
 // Errors name the line and the key.
 func TestConfigRefusals(t *testing.T) {
 	for text, want := range map[string]string{

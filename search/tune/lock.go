@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -103,6 +104,9 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
 		return nil, &LockError{path, err.Error()}
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, &LockError{path, "has something behind its end"}
 	}
 	if l.Version != lockVersion {
 		return nil, &LockError{path, fmt.Sprintf("has version %d, this tmacc reads %d", l.Version, lockVersion)}

@@ -91,6 +91,9 @@ func TestLockRefuses(t *testing.T) {
 	if _, err := ReadLock(path); err == nil || !strings.Contains(err.Error(), "more") {
 		t.Errorf("unknown field: %v", err)
 	}
+	if _, err := ParseLock("x", []byte("{\"version\":1,\"entries\":[]}\n<<<<<<< HEAD\n")); err == nil || !strings.Contains(err.Error(), "behind its end") {
+		t.Errorf("a conflict behind the end: %v", err)
+	}
 }
 
 func FuzzLock(f *testing.F) {

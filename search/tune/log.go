@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -83,8 +84,18 @@ func (l Log) open(readOnly bool) (*bbolt.DB, error) {
 	return db, nil
 }
 
+// damaged, deferred with debug.SetPanicOnFault, makes an error of what the database panics with, and of
+// accesses behind its end, if its file is damaged or cut off.
+func (l Log) damaged(faults bool, err *error) {
+	debug.SetPanicOnFault(faults)
+	if x := recover(); x != nil {
+		*err = fmt.Errorf("tuning log %s: is damaged, remove it: %v", l.Path, x)
+	}
+}
+
 // update runs f on both buckets; what it does is written at once, or not at all.
-func (l Log) update(f func(runs, trials *bbolt.Bucket) error) error {
+func (l Log) update(f func(runs, trials *bbolt.Bucket) error) (err error) {
+	defer l.damaged(debug.SetPanicOnFault(true), &err)
 	db, err := l.open(false)
 	if err != nil {
 		return err
@@ -136,11 +147,12 @@ func (l Log) Add(r *Run, ts ...Trial) error {
 }
 
 // Each calls f with every run, the oldest first, and if trials is set, with the run
-// before each of its trials. A log that is not there is empty.
-func (l Log) Each(trials bool, f func(Run, *Trial) error) error {
-	if _, err := os.Stat(l.Path); errors.Is(err, fs.ErrNotExist) {
+// before each of its trials. A log that is not there is empty, and so is a file without bytes.
+func (l Log) Each(trials bool, f func(Run, *Trial) error) (err error) {
+	if info, err := os.Stat(l.Path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return nil
 	}
+	defer l.damaged(debug.SetPanicOnFault(true), &err)
 	db, err := l.open(true)
 	if err != nil {
 		return err

@@ -144,3 +144,38 @@ func TestLogKilled(t *testing.T) {
 		}
 	}
 }
+
+// A log that is damaged, cut off or empty is an error or empty, but never ends the program.
+func TestLogDamaged(t *testing.T) {
+	l := Log{filepath.Join(t.TempDir(), "tuning.db")}
+	r := &Run{Start: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
+	if err := l.Begin(r); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(l.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for n := range 64 {
+		bad := append([]byte(nil), good[:len(good)-(n%8)*len(good)/8]...)
+		for at := 8192 + n; at < len(bad); at += 509 {
+			bad[at] ^= 0xff
+		}
+		if err := os.WriteFile(l.Path, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if l.Each(true, func(Run, *Trial) error { return nil }) != nil {
+			refused++
+		}
+	}
+	if refused < 8 {
+		t.Errorf("%d of 64 damaged logs are refused", refused)
+	}
+	if err := os.Truncate(l.Path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Each(true, func(Run, *Trial) error { return nil }); err != nil {
+		t.Errorf("an empty file: %v", err)
+	}
+}
