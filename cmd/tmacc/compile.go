@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
@@ -322,9 +323,10 @@ func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target
 	return v, nil
 }
 
-// locked is the entry of the lock that w is compiled by on t, nil if there is none.
+// locked is the entry of the lock that w is compiled by on t, nil if there is none. What is
+// tuned is proven for the usual K, and no search would find it for larger ones.
 func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
-	if w.trace != nil {
+	if w.trace != nil || w.problem.LimitK() > ir.DefaultMaxK {
 		return nil
 	}
 	return x.lock.Find(w.problem, t)

@@ -97,6 +97,9 @@ func TestLockReplays(t *testing.T) {
 		}
 	}
 	lock()
+	if r := report(t, 0, "-format", "w2", "-target", "avx2", "-o", dir, "-no-check", "-max-k", "200000"); len(r.Products[0].Tuned) != 0 {
+		t.Errorf("for larger K: tuned %v", r.Products[0].Tuned)
+	}
 	args := []string{"-format", "w2", "-target", "avx2,avx512", "-o", dir}
 	r := report(t, 0, append(args, "-no-check")...)
 	if !slices.Equal(r.Products[0].Tuned, []string{"amd64/avx2"}) {
