@@ -46,8 +46,8 @@ type setting struct {
 	values []string
 }
 
-// maxConfig bounds the size of the file, in bytes, and with it the depth of it.
-const maxConfig = 64 << 10
+// maxConfig bounds the size of the file, in bytes, and with it the depth of it: parsing takes time by its square.
+const maxConfig = 16 << 10
 
 // configure sets the flags of tmacc compile that are not on the command line from
 // a file: path, or if that is empty and what the command line does not say what to

@@ -121,7 +121,7 @@ func TestConfigRefusals(t *testing.T) {
 		"format: w4\nmax-k: -1":                      "-max-k -1: want 1 or more",
 		"format: w4\n---\nformat: w2":                "tmacc.yaml:3: has a second document",
 		"gguf: none.gguf":                            "none.gguf: no such file",
-		strings.Repeat("#", maxConfig) + "#":         "tmacc.yaml:1: has 65537 bytes",
+		strings.Repeat("#", maxConfig) + "#":         "tmacc.yaml:1: has 16385 bytes",
 	} {
 		config(t, text)
 		refused(t, refusal{2, want, "compile -dry-run"})
