@@ -95,21 +95,31 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 		l.best[cols] = u
 		return u, err
 	}
-	u, err := widthUse(p, t, base, cols)
-	if err != nil && !base.Serial { // a loop over cells needs fewer registers
-		base.Serial = true
-		u, err = widthUse(p, t, base, cols)
-	}
-	if err != nil && cols == 1 { // as do weights that are signed, and no sums of activations
-		base.Hoist = "none"
-		u, err = widthUse(p, t, base, cols)
-	}
-	if err != nil && cols == 1 && !base.AtGroup { // or scales that no other group waits for
-		base.AtGroup = true
-		u, err = widthUse(p, t, base, cols)
+	var u *scheduled
+	var err error
+	for _, c := range base.sparing(cols) {
+		if u, err = widthUse(p, t, c, cols); err == nil {
+			break
+		}
 	}
 	l.best[cols] = u
 	return u, err
+}
+
+// sparing is c and, after it, what needs fewer and fewer registers: a loop over cells;
+// for one column, which every product has, weights that are signed, without sums of
+// activations, and scales that no other group waits for.
+func (c Choice) sparing(cols int) []Choice {
+	serial := c
+	serial.Serial = true
+	if cols > 1 {
+		return []Choice{c, serial}
+	}
+	signed, alone := serial, serial
+	signed.Hoist, alone.AtGroup = "none", true
+	both := signed
+	both.AtGroup = true
+	return []Choice{c, serial, signed, alone, both}
 }
 
 // chooseLayout fixes what all widths share: whether activations are tables, codes are

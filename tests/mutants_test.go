@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
@@ -67,11 +66,13 @@ func mutantKernels(t *testing.T, rng *rand.Rand) []*original {
 		out = append(out, newOriginal(t, rng, native.Target(t, s.target), r.Problem, r.Trace))
 	}
 	for _, s := range sameBits {
-		w, err := format.Lookup(s.format)
+		p, err := ir.Named(s.format)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := ir.Problem{Weight: w, Act: format.Act{Group: s.group}}
+		if s.group > 0 {
+			p.Act.Group = s.group
+		}
 		c := rows8
 		if s.change != nil {
 			s.change(&c)

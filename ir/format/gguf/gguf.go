@@ -143,7 +143,11 @@ func (f *File) Scale(matrix string) (float32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return math.Float32frombits(binary.LittleEndian.Uint32(b)), nil
+	s := math.Float32frombits(binary.LittleEndian.Uint32(b))
+	if s == 0 || s-s != 0 { // a product that is 0 or NaN whatever the weights is none
+		return 0, errorf(quote("tensor", t.Name), "is %v: a scale is finite and not 0", s)
+	}
+	return s, nil
 }
 
 // TypeName is the name of t's type: TypeName(t.Type), or "I2_S" for the id

@@ -234,6 +234,16 @@ func TestScale(t *testing.T) {
 	}
 	_, err = f.Scale("k.weight")
 	wantError(t, err, `tensor "k.scale": has 2 values of F32`)
+	for _, bad := range []float32{0, float32(math.Inf(-1)), float32(math.NaN())} {
+		b := header(1, 0).tensor("q.scale", 0, 0, 1)
+		b.add(make([]byte, (32-b.Len()%32)%32)).add(bad).pad(32)
+		f, err := Read(b.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.Scale("q.weight")
+		wantError(t, err, `a scale is finite and not 0`)
+	}
 }
 
 func TestRefusals(t *testing.T) {
