@@ -34,8 +34,9 @@ type Use struct {
 //
 // For each width it takes, among the row blocks and field scales whose
 // accumulators fit the registers, the kernel whose instructions cost least per
-// product, by the costs in the target's rows. A width that no choice fits is
-// left out; width 1 is always there.
+// product, by the costs in the target's rows. A width that no choice fits, or
+// whose products cost more than those of a narrower one, is left out; width 1 is
+// always there.
 func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err

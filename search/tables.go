@@ -360,9 +360,9 @@ func cheapestTables(p ir.Problem, t lower.Target, layouts []Choice) (best *candi
 // entry, whose sums of 8 are bytes, as many entries of 16 bits as two registers hold, or bytes
 // with residuals in one register, four neighbours of K at once.
 // Tables stored by half are not among them: five ternary weights in a byte, by 122 entries of
-// two bytes, took 0.94 of the time of dot products from a cache, less than tablesWin asks, more
-// than them for several columns, and 40 times as long to prepare (Emerald Rapids, where a
-// lookup among 128 bytes is three operations). Neither are bounded ones.
+// two bytes, took 0.94 of the time of dot products for one column from a cache, which is more than
+// tablesWin, and 40 times as long to prepare (one run on Emerald Rapids, where a lookup among 128
+// bytes is three operations). Neither are bounded ones.
 func tableLayouts(p ir.Problem, t lower.Target) (out []Choice) {
 	w, m := p.Weight, t.Machine()
 	if w.Bits > mostTriedBits {

@@ -122,7 +122,7 @@ var rules = []rule{
 		limit:  whole,
 		scaled: fourColumns,
 		rows: []ruleRow{
-			{vbmi, "w1", 1.2, "", ""}, // by tables, which keep up
+			{vbmi, "w1", 1.2, "", ""}, // by tables, which that mix does not bound
 			{vbmi, "w2", 1.2, "", "and+4dot"},
 			{vbmi, "w3", 1.2, "", "and+4dot"},
 			{vbmi, "w4", 1.2, "", "and+4dot"},
