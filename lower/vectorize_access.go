@@ -87,11 +87,11 @@ func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, strides []vir.Stride) error {
 	sum := 0
 	for _, o := range v.serial {
-		v.vars[o.loop.Name] = lastTried(o.loop)
+		v.vars[o.loop.Name] = lastTried(b, o.loop)
 		defer func() { v.vars[o.loop.Name] = 0 }()
 		for _, s := range strides {
 			if s.Loop == o.node.ID {
-				sum += s.Bytes * lastTried(o.loop)
+				sum += s.Bytes * lastTried(b, o.loop)
 			}
 		}
 	}
@@ -107,10 +107,14 @@ func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, s
 	return nil
 }
 
-// lastTried is the last iteration of a serial loop that addresses are looked at in.
-func lastTried(l nest.Loop) int {
+// lastTried is the last iteration of a serial loop that addresses of b are looked at in.
+// Of a loop whose trip count is known at run time, one record more is one stride more,
+// whatever the record; but several iterations may share an element that b has once
+// per block. As many iterations as a block has elements are a whole number of blocks,
+// at one stride each only if each iteration is.
+func lastTried(b *nest.Buffer, l nest.Loop) int {
 	if l.N == 0 {
-		return 2 // one record more is one stride more, whatever the record
+		return max(2, b.Tensor.Block)
 	}
 	return l.N - 1
 }
@@ -197,7 +201,7 @@ func (v *vectorizer) setLanes(i int) {
 // stride is what one iteration of a serial loop adds to every lane's address.
 func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l nest.Loop) (int, error) {
 	defer func() { v.vars[l.Name] = 0 }()
-	last, step := lastTried(l), 0
+	last, step := lastTried(b, l), 0
 	for it := 1; it <= last; it++ {
 		v.vars[l.Name] = it
 		pos, err := v.lanePlaces(b, index)

@@ -48,11 +48,12 @@ func TestRandomTraces(t *testing.T) {
 	fmt.Fprintf(os.Stderr, "TestRandomTraces: TMACC_SEED=%d TMACC_TRACES=%d; a trace whose kernel ends the process is left in %s\n", seed, n, os.TempDir())
 	rng := rand.New(rand.NewSource(int64(seed)))
 	batches := make(chan []*attempt)
+	var bad failures
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for b := range batches {
-				runBatch(t, b)
+				runBatch(&bad, b)
 			}
 		})
 	}
@@ -69,6 +70,7 @@ func TestRandomTraces(t *testing.T) {
 	close(batches)
 	wg.Wait()
 	t.Log("\n" + refusals(all, targets))
+	defer bad.report(t, seed) // last, where it is seen
 	for _, target := range targets {
 		samples, lowered, checked := counts(all, target)
 		t.Logf("%s: %d of %d samples lowered (%.0f %%), every stage checked of %d", name(target),
@@ -179,8 +181,36 @@ func randomFloats(rng *rand.Rand, w format.Weight) (ir.Problem, bool) {
 	return p, err == nil && p.Validate() == nil
 }
 
+// complainer is told what is wrong: a testing.T, or failures.
+type complainer interface {
+	Errorf(format string, args ...any)
+}
+
+// failures are kept for the end of a test.
+type failures struct {
+	mu   sync.Mutex
+	list []string
+}
+
+// Errorf keeps a failure.
+func (f *failures) Errorf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, fmt.Sprintf(format, args...))
+}
+
+func (f *failures) report(t *testing.T, seed int) {
+	for _, s := range f.list {
+		t.Error(s)
+	}
+	if len(f.list) > 0 {
+		first, _, _ := strings.Cut(f.list[0], "\n")
+		t.Errorf("TMACC_SEED=%d: %d failures, the first: %s", seed, len(f.list), first)
+	}
+}
+
 // runBatch compiles all of b, assembles what lowers, and runs it.
-func runBatch(t *testing.T, b []*attempt) {
+func runBatch(t complainer, b []*attempt) {
 	var ks []*native.Kernel
 	for i, a := range b {
 		a.draw()
@@ -213,7 +243,7 @@ func runBatch(t *testing.T, b []*attempt) {
 }
 
 // compile sets k, or the reason why there is none.
-func (a *attempt) compile(t *testing.T, stages bool) {
+func (a *attempt) compile(t complainer, stages bool) {
 	defer func() {
 		if x := recover(); x != nil {
 			t.Errorf("panic: %v\n%s\n%s\n%s", x, debug.Stack(), name(a.target), a)
@@ -293,7 +323,7 @@ func (a *attempt) checkStages(rng *rand.Rand) error {
 	if a.stages == nil {
 		return nil
 	}
-	k := a.Problem.Unit()
+	k := 2 * a.Problem.Unit()
 	for k < a.k.StepK/2 {
 		k *= 2
 	}

@@ -1,7 +1,7 @@
 // Command report reads the events of go test -json on standard input and prints
 // a line for each package, the output of each failed test, and each skipped test
-// with its message. It exits 1 if a test failed, or was skipped and is not named
-// by -allow.
+// with its message; at the end, where it is seen, what failed once more in short. It
+// exits 1 if a test failed, or was skipped and is not named by -allow.
 package main
 
 import (
@@ -29,6 +29,7 @@ func main() {
 	})
 	flag.Parse()
 	bad, tests := 0, 0
+	var failed []string // the ends of what failed tests printed
 	output := map[string][]string{} // by package or build, and test
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -51,6 +52,8 @@ func main() {
 			fmt.Print(strings.Join(output[id], ""))
 			if e.Test == "" {
 				fmt.Printf("FAIL  %s  %.1f s\n", e.Package, e.Elapsed)
+			} else {
+				failed = append(failed, fmt.Sprintf("FAIL  %s %s\n%s", e.Package, e.Test, end(output[id])))
 			}
 		case "pass":
 			if e.Test == "" {
@@ -75,6 +78,7 @@ func main() {
 		bad++
 		fmt.Println(err)
 	}
+	fmt.Print(strings.Join(failed, ""))
 	fmt.Printf("%d tests passed\n", tests)
 	if tests == 0 {
 		bad++
@@ -83,4 +87,18 @@ func main() {
 	if bad > 0 {
 		os.Exit(1)
 	}
+}
+
+// end is the last few lines of what a test printed, none of them long.
+func end(output []string) string {
+	const lines, width = 6, 400
+	all := strings.SplitAfter(strings.Join(output, ""), "\n")
+	var b strings.Builder
+	for _, line := range all[max(0, len(all)-lines-1):] {
+		if len(line) > width {
+			line = line[:width] + " ...\n"
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
