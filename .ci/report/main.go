@@ -29,7 +29,7 @@ func main() {
 	})
 	flag.Parse()
 	bad, tests := 0, 0
-	var failed []string // the ends of what failed tests printed
+	var failed []string             // the ends of what failed tests printed
 	output := map[string][]string{} // by package or build, and test
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
