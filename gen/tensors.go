@@ -2,8 +2,6 @@ package gen
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -26,23 +24,45 @@ type role struct {
 	tensors    []Tensor
 }
 
-var number = regexp.MustCompile(`\b\d+\b`)
+// numbersOf splits a name at its numbers, of which there is one between each two
+// parts: "blk.", "7", ".ffn_up.weight". A digit of a word is not one: "q4", "w_2".
+func numbersOf(name string) (parts, numbers []string) {
+	from := 0
+	for i := 0; i < len(name); {
+		j := i
+		for j < len(name) && wordByte(name[j]) {
+			j++
+		}
+		if word := name[i:j]; word != "" && strings.Trim(word, "0123456789") == "" {
+			parts, numbers, from = append(parts, name[from:i]), append(numbers, word), j
+		}
+		i = j + 1
+	}
+	return append(parts, name[from:]), numbers
+}
+
+func wordByte(c byte) bool { return c == '_' || c >= '0' && c <= '9' || letter(rune(c)) }
 
 // rolesOf are the roles of tensors in the order of the first of each. A role whose
 // name in Go is taken has "Matrix" behind it.
 func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, error) {
 	var roles []role
-	seen := map[string]bool{}
+	seen, index := map[string]bool{}, map[string]int{}
 	for _, t := range tensors {
 		if t.Product < 0 || t.Product >= products || t.M < 1 || t.K < 1 || t.Count < 1 || seen[t.Name] {
 			return nil, errorf("tensor "+t.Name, "is there twice, has no product, or no elements")
 		}
 		seen[t.Name] = true
-		verb := number.ReplaceAllString(strings.ReplaceAll(t.Name, "%", "%%"), "%d")
-		i := slices.IndexFunc(roles, func(r role) bool { return r.verb == verb })
-		if i < 0 {
+		parts, numbers := numbersOf(t.Name)
+		for i, p := range parts {
+			parts[i] = strings.ReplaceAll(p, "%", "%%")
+		}
+		verb := strings.Join(parts, "%d")
+		i, known := index[verb]
+		if !known {
 			i = len(roles)
-			roles = append(roles, role{verb: verb, numbers: strings.Count(number.ReplaceAllString(t.Name, "\x00"), "\x00")})
+			index[verb] = i
+			roles = append(roles, role{verb: verb, numbers: len(numbers)})
 		}
 		roles[i].tensors = append(roles[i].tensors, t)
 	}
@@ -63,7 +83,7 @@ func roleName(tensor string) string {
 	tensor = strings.TrimSuffix(strings.TrimPrefix(tensor, "blk."), ".weight")
 	var b strings.Builder
 	for part := range strings.SplitSeq(tensor, ".") {
-		if number.FindString(part) == part {
+		if strings.Trim(part, "0123456789") == "" {
 			continue // a layer
 		}
 		for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return !letter(r) && (r < '0' || r > '9') }) {
@@ -131,13 +151,15 @@ func (r *role) like() string { return Role(r.tensors[0].Name) }
 // Role is what a tensor is called but for the numbers of its layer and such:
 // blk.LAYER.attn_q.weight.
 func Role(tensor string) string {
-	i := 0
-	return number.ReplaceAllStringFunc(tensor, func(s string) string {
-		if i++; i > len(numberNames) {
-			return s
+	parts, numbers := numbersOf(tensor)
+	var b strings.Builder
+	for i, n := range numbers {
+		if i < len(numberNames) {
+			n = strings.ToUpper(numberNames[i])
 		}
-		return strings.ToUpper(numberNames[i-1])
-	})
+		b.WriteString(parts[i] + n)
+	}
+	return b.String() + parts[len(numbers)]
 }
 
 // sizes says how many tensors of a role have which size and type.

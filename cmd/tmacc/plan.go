@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
@@ -58,8 +57,10 @@ func (x *compilation) plan() error {
 // rolesOf are the roles of tensors, each once, in the order of the first.
 func rolesOf(tensors []string) []string {
 	var roles []string
+	seen := map[string]bool{}
 	for _, t := range tensors {
-		if r := gen.Role(t); !slices.Contains(roles, r) {
+		if r := gen.Role(t); !seen[r] {
+			seen[r] = true
 			roles = append(roles, r)
 		}
 	}

@@ -22,7 +22,8 @@ type wanted struct {
 	problem ir.Problem
 	trace   schedule.Trace // nil: the default ones
 	shapes  []shape
-	product gen.Product // once it is compiled
+	sizes   map[[2]int]int // rows and columns to index into shapes
+	product gen.Product    // once it is compiled
 }
 
 // shape is matrices of one size.
@@ -63,19 +64,19 @@ func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.name == "" && x.problem.Name() == p.Name() })
 	if i < 0 {
 		i = len(o.products)
-		o.products = append(o.products, &wanted{problem: p})
+		o.products = append(o.products, &wanted{problem: p, sizes: map[[2]int]int{}})
 	}
 	x := o.products[i]
 	x.problem.MaxK = max(x.problem.MaxK, p.MaxK)
 	if m == 0 {
 		return nil
 	}
-	for j := range x.shapes {
-		if s := &x.shapes[j]; s.M == m && s.K == k {
-			s.Tensors, s.Count = append(s.Tensors, tensor), s.Count+count
-			return nil
-		}
+	if j, ok := x.sizes[[2]int{m, k}]; ok {
+		s := &x.shapes[j]
+		s.Tensors, s.Count = append(s.Tensors, tensor), s.Count+count
+		return nil
 	}
+	x.sizes[[2]int{m, k}] = len(x.shapes)
 	x.shapes = append(x.shapes, shape{m, k, []string{tensor}, count})
 	return nil
 }

@@ -11,21 +11,28 @@ import (
 	"strconv"
 )
 
-// Bounds on a header. The first bounds what a parse can allocate whatever the
-// file says: a header becomes at most a few times its size.
+// Bounds on a header. The first four bound time and memory whatever the file says:
+// strings and numbers take at most three times their bytes, everything else is counted.
+// Vocabularies, the largest things in headers, take up to 20 MB.
 const (
-	maxHeader    = 1 << 30 // bytes
+	maxHeader    = 48 << 20 // bytes
+	maxValues    = 1 << 16
+	maxTensors   = 1 << 15
+	maxArrays    = 1 << 16 // in arrays
 	maxKey       = 1<<16 - 1
 	maxDepth     = 4 // of arrays of arrays
 	maxDims      = 4
+	maxName      = 128 // of a tensor; the format says 64, forks have 128
 	maxAlignment = 1 << 20
 )
 
 // parser reads a header from its start. After an error it reads zeros.
 type parser struct {
-	r    *bufio.Reader
-	left int64 // bytes of the header that may still come
-	err  error
+	r      *bufio.Reader
+	left   int64 // bytes of the header that may still come
+	arrays int64 // in arrays, so far
+	word   [8]byte
+	err    error
 }
 
 func (p *parser) fail(err error) {
@@ -43,20 +50,26 @@ func (p *parser) need(n int64, what string) bool {
 	return p.err == nil
 }
 
-func (p *parser) bytes(n int64, what string) []byte {
-	if !p.need(n, what) {
-		return make([]byte, min(max(n, 0), 8))
+// read fills b.
+func (p *parser) read(b []byte, what string) []byte {
+	if !p.need(int64(len(b)), what) {
+		return b
 	}
-	b := make([]byte, n)
 	if _, err := io.ReadFull(p.r, b); err != nil {
-		p.fail(errorf(what, "reading %d bytes: %v", n, err))
+		p.fail(errorf(what, "reading %d bytes: %v", len(b), err))
 	}
-	p.left -= n
+	p.left -= int64(len(b))
 	return b
 }
 
-func (p *parser) u32(what string) uint32 { return binary.LittleEndian.Uint32(p.bytes(4, what)) }
-func (p *parser) u64(what string) uint64 { return binary.LittleEndian.Uint64(p.bytes(8, what)) }
+// short reads up to 8 bytes, which hold until the next call.
+func (p *parser) short(n int64, what string) []byte {
+	clear(p.word[:])
+	return p.read(p.word[:n], what)
+}
+
+func (p *parser) u32(what string) uint32 { return binary.LittleEndian.Uint32(p.short(4, what)) }
+func (p *parser) u64(what string) uint64 { return binary.LittleEndian.Uint64(p.short(8, what)) }
 
 // count reads the number of things of which each takes at least size bytes.
 func (p *parser) count(size int64, what string) int64 {
@@ -76,14 +89,23 @@ func (p *parser) str(what string) string {
 	if n == 0 {
 		return ""
 	}
-	return string(p.bytes(n, what))
+	if b, err := p.r.Peek(int(min(n, buffered))); err == nil && int64(len(b)) == n { // no copy of it twice
+		s := string(b)
+		_, _ = p.r.Discard(len(b)) // what was peeked is there
+		p.left -= n
+		return s
+	}
+	return string(p.read(make([]byte, n), what))
 }
 
+// buffered is how many bytes are read from the file at a time.
+const buffered = 1 << 16
+
 func parse(r io.ReaderAt, size int64) (*File, error) {
-	p := &parser{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<16), left: min(size, maxHeader)}
+	p := &parser{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), buffered), left: min(size, maxHeader)}
 	start := p.left
 	f := &File{r: r, Alignment: 32, keys: map[string]int{}, byName: map[string]int{}}
-	if magic := p.bytes(4, "header"); p.err == nil && string(magic) != "GGUF" {
+	if magic := p.short(4, "header"); p.err == nil && string(magic) != "GGUF" {
 		return nil, errorf("header", "starts with %q; a GGUF file starts with \"GGUF\"", magic)
 	}
 	version := p.u32("header")
@@ -99,6 +121,12 @@ func parse(r io.ReaderAt, size int64) (*File, error) {
 	}
 	tensors := p.count(8+4+4+8, "number of tensors")
 	values := p.count(8+4+1, "number of metadata values")
+	switch {
+	case tensors > maxTensors:
+		return nil, errorf("number of tensors", "is %d; at most %d are read", tensors, maxTensors)
+	case values > maxValues:
+		return nil, errorf("number of metadata values", "is %d; at most %d are read", values, maxValues)
+	}
 	for range values {
 		if !p.value(f) {
 			return nil, p.err
@@ -152,7 +180,7 @@ func (p *parser) any(k kind, what string, depth int) any {
 		p.fail(errorf(what, "has unknown value type %d", uint32(k)))
 		return nil
 	}
-	b := p.bytes(kindBytes[k], what)
+	b := p.short(kindBytes[k], what)
 	switch k {
 	case kindU8:
 		return b[0]
@@ -202,7 +230,7 @@ func (p *parser) array(what string, depth int) any {
 	}
 	n := p.count(kindBytes[k], what)
 	if k != kindString && k != kindArray {
-		return p.numbers(k, p.bytes(n*kindBytes[k], what), int(n), what)
+		return p.numbers(k, p.read(make([]byte, n*kindBytes[k]), what), int(n), what)
 	}
 	if k == kindString {
 		s := make([]string, 0, n)
@@ -210,6 +238,10 @@ func (p *parser) array(what string, depth int) any {
 			s = append(s, p.str(what))
 		}
 		return s
+	}
+	if p.arrays += n; p.arrays > maxArrays {
+		p.fail(errorf(what, "has more than %d arrays in arrays", maxArrays))
+		return nil
 	}
 	a := make([]any, 0, n)
 	for i := int64(0); i < n && p.err == nil; i++ {
@@ -284,6 +316,8 @@ func (p *parser) tensor(f *File) bool {
 	case p.err != nil:
 	case name == "":
 		p.fail(errorf(what, "tensor %d has no name", len(f.Tensors)))
+	case len(name) > maxName:
+		p.fail(errorf(what, "has a name of %d bytes; at most %d are read", len(name), maxName))
 	case twice:
 		p.fail(errorf(what, "is there twice"))
 	case dims < 1 || dims > maxDims:

@@ -1,0 +1,422 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/metrics"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/runtime"
+)
+
+// What a file may cost, whatever is in it. Time is that of CPUs, so that other processes
+// do not count, and is held only in a campaign.
+const (
+	mostMemory = 256 << 20
+	mostTime   = time.Second
+)
+
+// campaign is how many mutants TestMutatedFiles tries: TMACC_MUTANTS, or few.
+func campaign() (mutants int, asked bool) {
+	n, err := strconv.Atoi(os.Getenv("TMACC_MUTANTS"))
+	if err != nil {
+		return 300, false
+	}
+	return n, true
+}
+
+// ggufFile builds GGUF files: numbers, texts with their length, bytes as they are.
+type ggufFile struct{ bytes.Buffer }
+
+func (f *ggufFile) add(values ...any) *ggufFile {
+	for _, v := range values {
+		if s, ok := v.(string); ok {
+			binary.Write(f, binary.LittleEndian, uint64(len(s)))
+			v = []byte(s)
+		}
+		if err := binary.Write(f, binary.LittleEndian, v); err != nil {
+			panic(err)
+		}
+	}
+	return f
+}
+
+func ggufHeader(tensors, values uint64) *ggufFile {
+	return new(ggufFile).add([]byte("GGUF"), uint32(3), tensors, values)
+}
+
+// tensor adds the description of a tensor.
+func (f *ggufFile) tensor(name string, typ uint32, offset uint64, shape ...uint64) {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(name)))
+	b = binary.LittleEndian.AppendUint32(append(b, name...), uint32(len(shape)))
+	for _, n := range shape {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	b = binary.LittleEndian.AppendUint32(b, typ)
+	f.Write(binary.LittleEndian.AppendUint64(b, offset))
+}
+
+// The set of hostile files: each a header and the size of the file, which is zeros behind it.
+func hostileFiles() map[string]struct {
+	head *ggufFile
+	size int64
+} {
+	const (
+		huge   = math.MaxUint64
+		sparse = 1 << 38
+		kindU8 = uint32(0)
+		text   = uint32(8)
+		array  = uint32(9)
+	)
+	type hostile = struct {
+		head *ggufFile
+		size int64
+	}
+	nested := func(deep int, of uint32, n uint64) *ggufFile {
+		f := ggufHeader(0, 1).add("a", array)
+		for range deep {
+			f.add(array, uint64(1))
+		}
+		return f.add(of, n)
+	}
+	many := func(n int, shape func(i int) (typ uint32, size uint64, shape []uint64), name string) *ggufFile {
+		f, offset := ggufHeader(uint64(n), 0), uint64(0)
+		for i := range n {
+			typ, size, extents := shape(i)
+			f.tensor(fmt.Sprintf(name, i), typ, offset, extents...)
+			offset += (size + 31) / 32 * 32
+		}
+		return f
+	}
+	values := ggufHeader(0, 1<<16)
+	for i := range 1 << 16 {
+		values.add(fmt.Sprint(i), kindU8, []byte{1})
+	}
+	return map[string]hostile{
+		"tensors without end":   {ggufHeader(huge, 0), sparse},
+		"values without end":    {ggufHeader(0, huge), sparse},
+		"text without end":      {ggufHeader(0, 1).add("a", text, uint64(huge)), sparse},
+		"text of all bytes":     {ggufHeader(0, 1).add("a", text, uint64(48<<20-64)), sparse},
+		"texts without end":     {nested(0, text, huge/16), sparse},
+		"empty texts":           {nested(0, text, 6<<20-64), sparse},
+		"numbers":               {nested(0, 0, 47<<20), sparse},
+		"truth values":          {nested(0, 7, 47<<20), sparse},
+		"large numbers":         {nested(0, 12, 47<<17), sparse},
+		"empty arrays":          {nested(0, array, 4<<20-64), sparse},
+		"most empty arrays":     {nested(0, array, 1<<16), sparse},
+		"arrays of arrays":      {nested(1, array, 1<<16-1), sparse},
+		"arrays too deep":       {nested(20, array, 1), sparse},
+		"most values":           {values, sparse},
+		"more values":           {ggufHeader(0, 1<<20), sparse},
+		"a tensor of all rows":  {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{1 << 32, 1 << 32} }, "t%d"), sparse},
+		"a size that overflows": {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{32, 1 << 62} }, "t%d"), sparse},
+		"a large matrix":        {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{1 << 20, 1 << 17} }, "t%d"), sparse},
+		"an unknown large type": {many(1, func(int) (uint32, uint64, []uint64) { return 99, 0, []uint64{1 << 20, 1 << 42} }, "t%d"), sparse},
+		"overlapping tensors":   {many(1000, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{32, 1 << 10} }, "t%d"), sparse},
+		"tensors of all shapes": {many(1<<15, func(i int) (uint32, uint64, []uint64) {
+			m, k := uint64(i/256+1), uint64(i%256+1)*32
+			return 8, m * k / 32 * 34, []uint64{k, m}
+		}, "t%d.weight"), sparse},
+		"tensors of all names": {many(1<<15, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"names of numbers":     {many(1<<15, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("1.", 60)+"%x"), sparse},
+		"tensors left out":     {many(1<<15, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"vectors":              {many(1<<15, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"a long name":          {many(700, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("1.", 1<<15)+"%d"), sparse},
+		"a stack of matrices":  {many(1, func(i int) (uint32, uint64, []uint64) { return 41, 0, []uint64{128, 1, 1 << 16, 1 << 14} }, "t%d"), sparse},
+	}
+}
+
+// TestHostileSet: whatever a file says, tmacc compile -dry-run answers within bounds,
+// in a process of its own.
+func TestHostileSet(t *testing.T) {
+	if path := os.Getenv("TMACC_HOSTILE"); path != "" {
+		code := run([]string{"compile", path, "-dry-run", "-q", "-target", "avx2"}, io.Discard, os.Stdout)
+		fmt.Printf("\ncost %d %d %d\n", code, peakMemory(t), cpuTime())
+		return
+	}
+	_, timed := campaign()
+	for name, h := range hostileFiles() {
+		path := filepath.Join(t.TempDir(), "hostile.gguf")
+		if err := os.WriteFile(path, h.head.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, h.size); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0], "-test.run=^TestHostileSet$")
+		cmd.Env = append(os.Environ(), "TMACC_HOSTILE="+path)
+		out, err := cmd.CombinedOutput()
+		said, cost, _ := strings.Cut(string(out), "\ncost ")
+		var code, memory int
+		var used time.Duration
+		if _, scan := fmt.Sscan(cost, &code, &memory, &used); err != nil || scan != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+			continue
+		}
+		if said != "" && len(said) < 300 {
+			said = ": " + strings.TrimSpace(said)
+		}
+		t.Logf("%s: exit code %d, %d MiB, %v%s", name, code, memory>>20, used.Round(time.Millisecond), said)
+		switch {
+		case code != 0 && code != exitUsage && code != exitUnsupported, strings.Count(said, "\n") > 1:
+			t.Errorf("%s: exit code %d%s", name, code, said)
+		case memory > mostMemory, timed && used > mostTime:
+			t.Errorf("%s: %d MiB, %v", name, memory>>20, used)
+		}
+	}
+}
+
+// peakMemory is the most memory that this process had, in bytes.
+func peakMemory(t *testing.T) int {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int
+	if _, err := fmt.Sscan(after, &kib); err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// cpuTime is what this process has used of CPUs.
+func cpuTime() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		panic(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// seedFiles are small files with a tensor of every type, and the beginnings of real ones.
+func seedFiles(t *testing.T) [][]byte {
+	f, err := gguf.Open("../../testdata/gguf/blocks.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	head, data := new(ggufFile), []byte(nil)
+	tensors := uint64(0)
+	for i := range f.Tensors {
+		x := &f.Tensors[i]
+		values, size, known := x.Type.Block()
+		if !known || x.Name != x.TypeName() || len(x.Shape) < 2 {
+			continue
+		}
+		b, err := x.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		head.tensor(x.Name+".weight", uint32(x.Type), uint64(len(data)), uint64(values), 2)
+		data = append(data, b[:2*size]...)
+		data = append(data, make([]byte, -len(data)&31)...)
+		tensors++
+	}
+	meta := []any{"general.alignment", uint32(4), uint32(32), "names", uint32(9), uint32(8), uint64(2), "a", "bc",
+		"deep", uint32(9), uint32(9), uint64(1), uint32(5), uint64(2), int32(1), int32(2), "yes", uint32(7), []byte{1}}
+	all := ggufHeader(tensors+1, 4).add(meta...)
+	all.Write(head.Bytes())
+	all.tensor("NVFP4.scale", 0, uint64(len(data)), 1)
+	data = append(data, 0, 0, 128, 63) // 1
+	all.Write(make([]byte, -all.Len()&31))
+	all.Write(data)
+	i2s := ggufHeader(1, 0)
+	i2s.tensor("I2_S.weight", 36, 0, 128, 4)
+	i2s.Write(make([]byte, -i2s.Len()&31+128*4/4+32))
+	seeds := [][]byte{all.Bytes(), i2s.Bytes()}
+	for _, name := range []string{"llama-q4_0.gguf", "bitnet-tq2_0.gguf"} {
+		whole, err := os.ReadFile("../../testdata/gguf/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = append(seeds, whole)
+	}
+	return seeds
+}
+
+// odd are numbers that hurt.
+var odd = []uint64{0, 1, 2, 3, 7, 8, 31, 32, 33, 36, 64, 127, 128, 255, 256, 1 << 15, 1<<16 - 1, 1 << 20, 1 << 24, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32,
+	1 << 40, 1<<48 + 1, 1 << 59, 1<<62 - 1, 1 << 62, 1<<63 - 1, 1 << 63, 1<<63 + 1, math.MaxUint64 - 31, math.MaxUint64}
+
+// mutate changes a few places, mostly of the header.
+func mutate(rng *rand.Rand, data []byte, header int) []byte {
+	data = slices.Clone(data)
+	for range 1 + rng.IntN(4) {
+		if len(data) < 16 {
+			break
+		}
+		within := min(header, len(data)-8)
+		if rng.IntN(4) == 0 {
+			within = len(data) - 8
+		}
+		at := rng.IntN(within)
+		switch rng.IntN(9) {
+		case 0:
+			data[at] ^= 1 << rng.IntN(8)
+		case 1:
+			data[at] = byte(rng.Uint32())
+		case 2:
+			binary.LittleEndian.PutUint64(data[at:], odd[rng.IntN(len(odd))])
+		case 3:
+			binary.LittleEndian.PutUint32(data[at:], uint32(odd[rng.IntN(len(odd))]))
+		case 4:
+			v := binary.LittleEndian.Uint32(data[at:])
+			binary.LittleEndian.PutUint32(data[at:], v+uint32(rng.IntN(9))-4)
+		case 5: // another number that stands there already
+			copy(data[at:][:4], data[rng.IntN(within):][:4])
+		case 6:
+			data = data[:len(data)-rng.IntN(len(data))]
+		case 7: // a piece twice
+			n := min(rng.IntN(64), len(data)-at)
+			data = slices.Insert(data, at, data[at:at+n]...)
+		case 8:
+			n := min(rng.IntN(64), len(data)-at)
+			data = slices.Delete(data, at, at+n)
+		}
+	}
+	return data
+}
+
+// files tries files on everything that reads them.
+type files struct {
+	dir      string
+	products map[string]*runtime.Product // by format; pure Go
+	read     int                         // tensors
+}
+
+// try lets tmacc plan, and packs and multiplies every tensor that can be read.
+func (f *files) try(data []byte) error {
+	path := filepath.Join(f.dir, "mutant.gguf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return err
+	}
+	if code, _, stderr := tmacc("compile", path, "-dry-run", "-q", "-target", "avx2"); code != 0 && code != exitUsage && code != exitUnsupported || strings.Contains(stderr, "BUG") {
+		return fmt.Errorf("exit code %d: %s", code, stderr)
+	}
+	file, err := gguf.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	for i := range file.Tensors {
+		x := &file.Tensors[i]
+		_, _ = file.Scale(x.Name)
+		if len(x.Shape) < 2 || x.Size > int64(len(data)) {
+			continue
+		}
+		b, err := x.Bytes()
+		if err != nil {
+			return err
+		}
+		for _, l := range blocks.Layouts(x.TypeName()) {
+			if err := f.multiply(l, b, x.Shape[1], x.Shape[0]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// multiply packs and multiplies a matrix in blocks of type l, if it is one.
+func (f *files) multiply(l blocks.Block, b []byte, m, k int) error {
+	p := f.products[l.Weight]
+	if p == nil {
+		w, err := format.Lookup(l.Weight)
+		if err != nil {
+			return err
+		}
+		act := format.Act{Group: usualActGroup(w)}
+		p = runtime.New(runtime.Spec{Name: l.Type, Weight: w, Act: act, LimitK: 1 << 17, Layouts: []*format.Layout{gen.PlainLayout(w)}})
+		f.products[l.Weight] = p
+	}
+	if size, err := l.Size(m, k); err != nil || size > len(b) {
+		return nil
+	}
+	x, err := p.NewMatrixOfBlocks(l.Type, b, m, k)
+	if err != nil {
+		return nil // a scale that is not finite, or a forbidden code
+	}
+	defer x.Close()
+	f.read++
+	return x.Multiply(make([]float32, m), make([]float32, k), 1, runtime.Options{})
+}
+
+// TestMutatedFiles: no mutant of a file panics, or takes long, or much memory.
+// TMACC_MUTANTS=100000 is the whole campaign.
+func TestMutatedFiles(t *testing.T) {
+	mutants, timed := campaign()
+	seeds := seedFiles(t)
+	f := &files{dir: t.TempDir(), products: map[string]*runtime.Product{}}
+	for _, s := range seeds[:2] {
+		if err := f.try(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.read < 24 {
+		t.Fatalf("%d tensors of the seeds are read", f.read)
+	}
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var data []byte
+	defer func() {
+		if x := recover(); x != nil {
+			t.Errorf("seed %d, %s", seed, keep(data))
+			panic(x)
+		}
+	}()
+	most, slowest := uint64(0), time.Duration(0)
+	for i := range mutants {
+		s := seeds[0]
+		switch n := rng.IntN(200); {
+		case n == 0:
+			s = seeds[2+rng.IntN(len(seeds)-2)]
+		case n < 20:
+			s = seeds[1]
+		}
+		data = mutate(rng, s, 1<<12)
+		bytes, began := allocated(), cpuTime()
+		if err := f.try(data); err != nil {
+			t.Fatalf("mutant %d of seed %d, %s: %v", i, seed, keep(data), err)
+		}
+		// All that is allocated is more than what is held at any time.
+		bytes, used := allocated()-bytes, cpuTime()-began
+		most, slowest = max(most, bytes), max(slowest, used)
+		if bytes > mostMemory || timed && used > mostTime {
+			t.Fatalf("mutant %d of seed %d, %s: %d MiB, %v", i, seed, keep(data), bytes>>20, used)
+		}
+	}
+	t.Logf("%d mutants, seed %d: %d tensors multiplied; the most memory of one %.1f MiB, the most time %v", mutants, seed, f.read, float64(most)/(1<<20), slowest)
+}
+
+// keep writes a file that fails and says where.
+func keep(data []byte) string {
+	path := filepath.Join(os.TempDir(), "tmacc-hostile.gguf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return err.Error()
+	}
+	return path
+}
+
+// allocated is how many bytes this process has allocated so far.
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
