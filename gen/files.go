@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -380,7 +381,11 @@ func (w *writer) noasm() lower.File {
 	for _, p := range w.products {
 		noVariants(f, p)
 	}
-	return w.render(f, "_noasm.go", "!("+strings.Join(w.arches, " || ")+") || purego")
+	any := strings.Join(w.arches, " || ")
+	if len(w.arches) > 1 {
+		any = "(" + any + ")"
+	}
+	return w.render(f, "_noasm.go", "!"+any+" || purego")
 }
 
 func (w *writer) tests() lower.File {
@@ -422,4 +427,27 @@ func (w *writer) assembly() ([]lower.File, error) {
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+// bind makes files build only with each other, whoever has mixed those of two packages
+// (a process that was killed, a merge): each demands a constant of the package whose name is
+// a hash of all of them. Assembly sees constants in a header that the go command makes.
+func (w *writer) bind(files []lower.File) {
+	h := fnv.New64a()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s %d\n%s", f.Name, len(f.Data), f.Data)
+	}
+	id := fmt.Sprintf("build_%016x", h.Sum64())
+	for i := range files {
+		f := &files[i]
+		f.Data = append(bytes.TrimRight(f.Data, "\n"), '\n')
+		switch {
+		case f.Name == w.Package+".go":
+			f.Data = fmt.Appendf(f.Data, "\n// %s is demanded by all files, so that those of two packages do not build together.\nconst %[1]s = 0\n", id)
+		case strings.HasSuffix(f.Name, ".go"):
+			f.Data = fmt.Appendf(f.Data, "\nconst _ = %s\n", id)
+		case strings.HasSuffix(f.Name, ".s"):
+			f.Data = fmt.Appendf(f.Data, "\n#include \"go_asm.h\"\n#ifndef const_%s\nthis file is of another package: run tmacc compile again\n#endif\n", id)
+		}
+	}
 }

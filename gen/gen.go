@@ -106,10 +106,13 @@ func Package(s Spec) ([]lower.File, error) {
 		return nil, err
 	}
 	files = append(files, asm...)
+	byName := func(a, b lower.File) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(files, byName)
+	w.bind(files)
 	if s.Module != nil {
 		files = append(files, lower.File{Name: "go.mod", Data: s.Module.goMod()})
+		slices.SortFunc(files, byName)
 	}
-	slices.SortFunc(files, func(a, b lower.File) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,15 +135,21 @@ func checkFiles(t *testing.T, s gen.Spec, files []lower.File) {
 // tool runs the go command in dir without the network.
 func tool(t *testing.T, dir string, env []string, args ...string) string {
 	t.Helper()
+	out, err := try(dir, env, args...)
+	if err != nil {
+		t.Errorf("%s go %s: %v\n%s", strings.Join(env, " "), strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// try is tool that may fail.
+func try(dir string, env []string, args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GONOSUMDB=*", "GOWORK=off")
 	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%s go %s: %v\n%s", strings.Join(env, " "), strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return string(out), err
 }
 
 // TestPureGo: a package without kernels builds, vets and passes its tests.
@@ -246,6 +253,36 @@ func TestEndToEnd(t *testing.T) {
 		cmd[1] = "WANT=purego"
 		tool(t, dir, cmd, "test", "-exec", qemu(t)+" -cpu cortex-a57", ".")
 	})
+}
+
+// TestMixed: files of two packages do not build together, in whatever order one
+// replaces the other.
+func TestMixed(t *testing.T) {
+	amd := []string{"GOARCH=amd64"}
+	s := gen.Spec{Package: "mixed", Products: []gen.Product{compile(t, "W2", problem(t, "w2", 0), amd64.ByName("avx2"))}}
+	dir := write(t, s)
+	s.Version = "v1.2.3" // all else is the same
+	files, err := gen.Package(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(f lower.File) {
+		if err := os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, f := range files {
+		put(f)
+		out, err := try(dir, amd, "test", "-c", "-o", os.DevNull, ".")
+		if last := i == len(files)-1; (err == nil) != last {
+			t.Errorf("with %d of %d files of the other package: %v\n%s", i+1, len(files), err, out)
+		}
+	}
+	i := slices.IndexFunc(files, func(f lower.File) bool { return f.Name == "mixed_avx2_amd64.s" })
+	put(lower.File{Name: files[i].Name, Data: bytes.ReplaceAll(files[i].Data, []byte("const_build_"), []byte("const_build_1"))})
+	if out, err := try(dir, amd, "build", "."); err == nil || !strings.Contains(out, files[i].Name) {
+		t.Errorf("assembly of another package builds: %v\n%s", err, out)
+	}
 }
 
 // qemu is the emulator of arm64.

@@ -13,82 +13,197 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// Write puts the files of a package into dir, which it makes if need be. All of them
-// are written beside the old ones before the first replaces one, so that a full disk
-// or an interruption leaves the old package, and each is complete or untouched at any
-// time. Files that tmacc wrote for the package before and that are no longer part of
-// it are removed; a go.mod that is there stays as it is.
-func Write(dir string, files []lower.File) (err error) {
+// Names in the directory of a package, which the go command does not look at.
+const (
+	temporary = ".tmacc-*"      // a package that is being written
+	pending   = ".tmacc-commit" // one that is written, with files that are not in their places yet
+	removals  = ".remove-"      // in it: the names of files that go, one on a line
+)
+
+// step is called before every change of the file system; tests kill the process there.
+var step = func() {}
+
+// Write puts the files of a package into dir, which it makes if need be. Files that
+// tmacc wrote for the package before and that are no longer part of it are removed; a
+// go.mod that is there stays as it is.
+//
+//	dir/.tmacc-123/     all that is new, and what is to be removed
+//	dir/.tmacc-commit/  the same: one rename, after which the package is the new one
+//	dir/                each file renamed to its place: Complete
+//
+// Killed before that rename, or with a full disk, it leaves the old package. Killed
+// after it, it leaves to the next call of Complete or Write what is left to do; until
+// then the files are those of two packages, which do not build together (bind).
+func Write(dir string, files []lower.File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	stale, err := leftovers(dir, files)
+	if err := Complete(dir); err != nil {
+		return err
+	}
+	temp, err := stage(dir, files)
+	if temp == "" || err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp) // unless it has its name
+	for range 10 {           // another process may write, too: its package goes first
+		step()
+		if err = os.Rename(temp, filepath.Join(dir, pending)); err == nil {
+			break
+		}
+		if err := Complete(dir); err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return err
 	}
-	var ready []staged
-	defer func() {
-		for _, f := range ready {
-			os.Remove(f.temp) // unless it has its name
-		}
-	}()
-	for _, f := range files {
-		path := filepath.Join(dir, f.Name)
-		if old, err := os.ReadFile(path); err == nil && (f.Name == "go.mod" || bytes.Equal(old, f.Data)) {
-			continue
-		}
-		temp, err := stage(dir, f.Data)
-		if err != nil {
-			return err
-		}
-		ready = append(ready, staged{temp, path})
-	}
-	for _, f := range ready {
-		if err := os.Rename(f.temp, f.path); err != nil {
-			return err
-		}
-	}
-	for _, name := range stale {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return err
-		}
+	if err := Complete(dir); err != nil {
+		return err
 	}
 	removeAbandoned(dir)
 	return nil
 }
 
-// removeAbandoned removes the temporary files of calls that were killed: those that
-// nobody has written to for an hour.
+// stage writes what is new into a directory of its own in dir. There is none if nothing is.
+func stage(dir string, files []lower.File) (temp string, err error) {
+	stale, err := leftovers(dir, files)
+	if err != nil {
+		return "", err
+	}
+	changed, err := changes(dir, files)
+	if err != nil || len(changed)+len(stale) == 0 {
+		return "", err
+	}
+	step()
+	if temp, err = os.MkdirTemp(dir, temporary); err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(temp)
+		}
+	}()
+	if err := os.Chmod(temp, 0o755); err != nil {
+		return "", err
+	}
+	if len(stale) > 0 {
+		name := removals + strings.TrimPrefix(filepath.Base(temp), ".tmacc-")
+		changed = append(changed, lower.File{Name: name, Data: []byte(strings.Join(stale, "\n"))})
+	}
+	for _, f := range changed {
+		step()
+		if err := writeSynced(filepath.Join(temp, f.Name), f.Data); err != nil {
+			return "", err
+		}
+	}
+	return temp, nil
+}
+
+// changes are the files that are not in dir as they are. It is an error if one cannot
+// take its place.
+func changes(dir string, files []lower.File) ([]lower.File, error) {
+	var changed []lower.File
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name)
+		old, err := os.ReadFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), err == nil && f.Name != "go.mod" && !bytes.Equal(old, f.Data):
+			changed = append(changed, f)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return changed, nil
+}
+
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Complete does what a call of Write that was killed has left to do, if there was one.
+// Several processes may do it at once.
+func Complete(dir string) error {
+	from := filepath.Join(dir, pending)
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lists := slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), removals) })
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), removals) {
+			continue
+		}
+		step()
+		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, l := range lists {
+		if err := removeListed(dir, filepath.Join(from, l.Name())); err != nil {
+			return err
+		}
+	}
+	step()
+	if err := os.Remove(from); err != nil && !errors.Is(err, fs.ErrNotExist) && !isPending(dir) {
+		return err
+	}
+	return nil
+}
+
+// isPending reports whether a package is written whose files are not in their places.
+func isPending(dir string) bool {
+	entries, err := os.ReadDir(filepath.Join(dir, pending))
+	return err == nil && len(entries) > 0
+}
+
+// removeListed removes files of tmacc that a list names, and the list.
+func removeListed(dir, list string) error {
+	text, err := os.ReadFile(list)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for name := range strings.SplitSeq(string(text), "\n") {
+		path := filepath.Join(dir, name)
+		if ours, err := isOurs(path); err != nil || !ours || name != filepath.Base(name) {
+			continue // it is gone already, or somebody else's
+		}
+		step()
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	step()
+	if err := os.Remove(list); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeAbandoned removes what calls that were killed had begun to write: what nobody
+// has changed for an hour.
 func removeAbandoned(dir string) {
 	names, err := filepath.Glob(filepath.Join(dir, temporary))
 	if err != nil {
 		return
 	}
 	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Hour {
-			os.Remove(name)
+		info, err := os.Lstat(name)
+		if err == nil && filepath.Base(name) != pending && time.Since(info.ModTime()) > time.Hour {
+			os.RemoveAll(name)
 		}
 	}
-}
-
-// temporary is how temporary files are called.
-const temporary = ".tmacc-*"
-
-// staged is a file under a temporary name.
-type staged struct{ temp, path string }
-
-// stage writes a temporary file in dir.
-func stage(dir string, data []byte) (name string, err error) {
-	t, err := os.CreateTemp(dir, temporary)
-	if err != nil {
-		return "", err
-	}
-	_, err = t.Write(data)
-	if err = errors.Join(err, t.Chmod(0o644), t.Sync(), t.Close()); err != nil {
-		os.Remove(t.Name())
-		return "", err
-	}
-	return t.Name(), nil
 }
 
 // Differences lists the names of the files that Write would change or remove,
@@ -98,17 +213,14 @@ func Differences(dir string, files []lower.File) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range files {
-		old, err := os.ReadFile(filepath.Join(dir, f.Name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		if f.Name != "go.mod" && (err != nil || !bytes.Equal(old, f.Data)) {
+	changed, err := changes(dir, files)
+	for _, f := range changed {
+		if f.Name != "go.mod" {
 			names = append(names, f.Name)
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	return names, err
 }
 
 // leftovers lists files in dir that tmacc wrote for the package of files but that
@@ -131,16 +243,21 @@ func leftovers(dir string, files []lower.File) ([]string, error) {
 		if wanted[e.Name()] || !bases[base(e.Name())] || !e.Type().IsRegular() {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		ours, err := isOurs(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return nil, err
 		}
-		first, _, _ := bytes.Cut(text, []byte("\n"))
-		if bytes.HasPrefix(first, []byte("// Code generated by tmacc")) {
+		if ours {
 			names = append(names, e.Name())
 		}
 	}
 	return names, nil
+}
+
+// isOurs reports whether tmacc wrote a file.
+func isOurs(path string) (bool, error) {
+	text, err := os.ReadFile(path)
+	return bytes.HasPrefix(text, []byte("// Code generated by tmacc")), err
 }
 
 // base is the package's part of a file name: all before the first '_' or '.'.

@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 	"unsafe"
 )
 
@@ -57,12 +59,15 @@ func heapBuffer(size int) *Buffer {
 const cacheLine = 64
 
 // Save writes a packed matrix to a file, for Load. The file is complete or as it
-// was before, also if the program is killed.
+// was before, also if the program is killed; what that leaves behind under another
+// name, a call for the same file removes an hour later.
 func (p *Product) Save(path string, packed []byte) error {
 	if _, err := p.open(packed); err != nil {
 		return err
 	}
-	t, err := os.CreateTemp(filepath.Dir(path), ".tmacc-*")
+	temporary := "." + filepath.Base(path) + ".tmacc-"
+	removeAbandoned(filepath.Dir(path), temporary)
+	t, err := os.CreateTemp(filepath.Dir(path), temporary+"*")
 	if err != nil {
 		return p.fileError(path, err)
 	}
@@ -77,6 +82,23 @@ func (p *Product) Save(path string, packed []byte) error {
 		return p.fileError(path, err)
 	}
 	return nil
+}
+
+// removeAbandoned removes the files of a directory whose names begin so and that nobody
+// has written to for an hour.
+func removeAbandoned(dir, begin string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), begin) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // Load is the packed matrix in a file that Save wrote, mapped into memory where the

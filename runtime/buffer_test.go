@@ -7,10 +7,14 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 func TestNewBuffer(t *testing.T) {
@@ -100,6 +104,65 @@ func TestSaveLoad(t *testing.T) {
 	}
 	if _, err := p.Load(path + "x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v is not fs.ErrNotExist", err)
+	}
+}
+
+// TestSaveKilled kills a process that packs and saves one matrix over another: the file is
+// that of one of them, and what was begun goes with a later call.
+func TestSaveKilled(t *testing.T) {
+	const m, k = 512, 1024
+	p := New(*fakeSpec(t, "w4-g32", 0, 16, 32))
+	rng := newRand()
+	sources := []format.Source{randomWeights(p.Weight(), m, k, rng), randomWeights(p.Weight(), m, k, rng)}
+	if path := os.Getenv("TMACC_TEST_SAVE"); path != "" {
+		for i := 0; ; i++ {
+			x, err := p.NewMatrix(sources[i%2], m, k)
+			if err == nil {
+				err = x.Save(path)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Close()
+		}
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "w")
+	packed := [][]byte{mustPack(t, p, sources[0], m, k), mustPack(t, p, sources[1], m, k)}
+	if err := p.Save(path, packed[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSaveKilled$")
+		cmd.Env = append(os.Environ(), "TMACC_TEST_SAVE="+path)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(30+rng.IntN(70)) * time.Millisecond)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		b, err := p.Load(path)
+		if err != nil || p.Verify(b.Bytes()) != nil || !bytes.Equal(b.Bytes(), packed[0]) && !bytes.Equal(b.Bytes(), packed[1]) {
+			t.Fatalf("neither the one nor the other matrix: %v", err)
+		}
+		b.Close()
+	}
+	begun, other, long := filepath.Join(dir, ".w.tmacc-1"), filepath.Join(dir, ".w.tmacc"), time.Now().Add(-2*time.Hour)
+	for _, name := range []string{begun, other} {
+		if err := errors.Join(os.WriteFile(name, nil, 0o666), os.Chtimes(name, long, long)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Save(path, packed[1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(begun); err == nil {
+		t.Error("what was begun long ago stays")
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -138,6 +138,11 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	if x.dryRun {
 		return x.plan()
 	}
+	if !x.current {
+		if err := gen.Complete(x.dir); err != nil { // what a call that was killed had left to do
+			return plain(err)
+		}
+	}
 	if err := x.compileAll(ctx); err != nil {
 		return err
 	}

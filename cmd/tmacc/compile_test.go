@@ -79,6 +79,30 @@ func TestCompileWrites(t *testing.T) {
 	}
 }
 
+// What a killed call has left to do is done; -check and -dry-run change nothing.
+func TestCompileCompletes(t *testing.T) {
+	dir := t.TempDir()
+	done, begun := filepath.Join(dir, "low.go"), filepath.Join(dir, ".tmacc-commit")
+	if err := os.Mkdir(begun, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(begun, "low.go"), []byte("package low\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-check"}, {"-dry-run"}, {"-no-check"}} {
+		if _, err := os.Stat(done); err == nil {
+			t.Errorf("there already before tmacc compile %v", args)
+		}
+		tmacc(append([]string{"compile", "-q", "-format", "w8", "-target", "avx2", "-o", dir, "-package", "low"}, args...)...)
+	}
+	if text, err := os.ReadFile(done); err != nil || len(text) == 0 {
+		t.Error(err)
+	}
+	if _, err := os.Stat(begun); err == nil {
+		t.Error("the directory stays")
+	}
+}
+
 // In the checkout of tmacc a package is a module of its own, too.
 func TestCompileInCheckout(t *testing.T) {
 	dir, err := os.MkdirTemp(".", "testdata-")
