@@ -46,6 +46,13 @@ func (t *Tables) MostResidual() int {
 	return max(0, (most-least)*127*t.Digits()-mostByte)
 }
 
+// MostExcess bounds the sum of the residuals of a row of k activations: it must be 0 only if
+// all of them are, so it must not leave 32 bits.
+func (t *Tables) MostExcess(k int) int {
+	units := (k + t.Digits() - 1) / t.Digits()
+	return units * leastEntries * t.MostResidual()
+}
+
 // checkResidual reports tables that have no residuals in bytes, or that PrepareTables does
 // not make: each is the sums of two tables of 4.
 func (t *Tables) checkResidual() error {
