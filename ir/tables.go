@@ -366,8 +366,14 @@ func (t *Tables) Check() error {
 	return t.checkMirror()
 }
 
-// checkMirror reports digits whose mirror image does not count the opposite.
+// checkMirror reports digits whose mirror image does not count the opposite, and indices of
+// a bit, whose half has no index.
 func (t *Tables) checkMirror() error {
+	for part := range t.Parts {
+		if t.Mirror && t.Looked(part) < 2 {
+			return fmt.Errorf("part %d has %d entries: half of them is no table; want more digits", part, t.Entries(part))
+		}
+	}
 	for i, v := range t.Alphabet {
 		if t.Mirror && v != -t.Alphabet[len(t.Alphabet)-1-i] {
 			return fmt.Errorf("digits that count %v are not symmetric: their tables have no mirror image; use signs or levels that are", t.Alphabet)

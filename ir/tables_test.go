@@ -15,7 +15,7 @@ func TestMirror(t *testing.T) {
 		parts          []int
 		looked         []int
 	}{
-		{"w1", DigitSigns, []int{5, 1}, []int{16, 1}},
+		{"w1", DigitSigns, []int{5, 2}, []int{16, 2}},
 		{"w2", DigitSigns, []int{8}, []int{128}},
 		{"ternary", DigitLevels, []int{3, 5}, []int{14, 122}},
 		{"ternary", DigitLevels, []int{1}, []int{2}},

@@ -55,6 +55,7 @@ var refused = []struct {
 	{"w1", nil, Decompose{Family: "dot", Value: "affine", Mirror: true}, `decompose dot: has no tables to mirror`},
 	{"w2", nil, Decompose{Family: "table", Value: "bits", Parts: []int{4}, Mirror: true}, `decompose bits: digits that count [0 1] are not symmetric: their tables have no mirror image; use signs or levels that are`},
 	{"iq4nl", nil, Decompose{Family: "table", Value: "levels", Parts: []int{2}, Mirror: true}, `decompose levels: digits that count [-127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113] are not symmetric: their tables have no mirror image; use signs or levels that are`},
+	{"w2", nil, Decompose{Family: "table", Value: "signs", Parts: []int{3, 1}, Mirror: true}, `decompose signs: part 1 has 2 entries: half of them is no table; want more digits`},
 	{"w1-f32act", nil, Decompose{Family: "table", Value: "signs", Parts: []int{4}, Mirror: true}, `decompose signs: entries of f32 are not negated; leave out mirror`},
 	{"ternary", trace(byTrits), QuantizeTable{Kind: "split", Low: 8}, `quantize_table split: a lower half of 8 bits, negated, is no byte; want 1 to 7`},
 	{"w2", nil, Decompose{Family: "table", Value: "bits", Parts: []int{60, 5}}, `decompose bits: weight w2: part 0: 60 digits of 2 values need a table of more than 65536 entries`},

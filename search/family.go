@@ -1,83 +1,90 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/schedule"
 )
 
-// TableWidths are the column-block widths that TableUses has kernels for.
-var TableWidths = []int{1, 4}
-
-// TableUses chooses schedules of p by tables, as Default does among all: for one
-// column the choice that costs least, for more the cheapest of the same packed
-// layout and tables. It is an error if p has none on the machine.
-func TableUses(p ir.Problem, t lower.Target) ([]Use, error) {
-	var uses []Use
-	var first *schedule.Kernel
+// TableUses are up to n ways to make products of p by tables, those that are estimated to
+// cost least first, each with the schedules of all widths as Default has them. Default tries
+// a few of them for codes of at most two bits. It is an error if p has none on the machine.
+func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
+	type costed struct {
+		*candidate
+		cost float64
+	}
+	var all []costed
 	fail := fmt.Errorf("more than %d bits", mostTableBits)
-	for _, cols := range TableWidths {
-		var best *scheduled
-		for _, c := range tableChoices(p.Weight, t.Machine(), cols) {
-			s, err := c.build(p, t)
-			if err != nil {
-				fail = err
-				continue
-			}
-			if (best == nil || s.cost < best.cost) && (first == nil || sharesBuffers(p, first, s.trace)) {
-				best = s
-			}
-		}
-		if best == nil {
+	for _, base := range allTables(p, t) {
+		l := &candidate{base, map[int]*scheduled{}}
+		one, err := l.use(p, t, 1)
+		if err != nil {
+			fail = err
 			continue
 		}
-		if first == nil {
-			first, _ = schedule.Compile(p, best.trace) // which compiled before
-		}
-		uses = append(uses, Use{cols, best.trace, best.choice})
+		all = append(all, costed{l, one.cost})
 	}
-	if first == nil || uses[0].Cols != 1 {
+	if len(all) == 0 {
 		return nil, fmt.Errorf("%v on %s: no schedule by tables: %w", p.Weight, t.Machine().Name, fail)
 	}
-	return uses, nil
-}
-
-// sharesBuffers says that a trace reads the packed matrices and the tables of k.
-func sharesBuffers(p ir.Problem, k *schedule.Kernel, trace schedule.Trace) bool {
-	x, err := schedule.Compile(p, trace)
-	return err == nil && x.Weights.Hash() == k.Weights.Hash() && x.Tables.ID() == k.Tables.ID()
+	cheapest := func(n int) { // of each kind of tables the best
+		slices.SortStableFunc(all, func(x, y costed) int { return cmp.Compare(x.cost, y.cost) })
+		seen := map[string]bool{}
+		all = slices.DeleteFunc(all, func(x costed) bool {
+			kind := fmt.Sprint(x.best[1].trace[:2]) // decompose and quantize_table
+			drop := seen[kind] || len(seen) == n
+			seen[kind] = true
+			return drop
+		})
+	}
+	cheapest(4 * n) // by one column, then by all widths
+	for i, l := range all {
+		all[i].cost = l.blocks(p, t)
+	}
+	cheapest(n)
+	var out [][]Use
+	for _, l := range all {
+		out = append(out, l.uses(p, t))
+	}
+	return out, nil
 }
 
 // mostTableBits is the most bits of a weight whose codes make an index.
 const mostTableBits = 4
 
-// tableChoices are schedules by tables worth a look: every way to cut an index, in
-// lanes of rows and, where dot products sum neighbouring lanes, of units along K.
-func tableChoices(w format.Weight, m lower.Machine, cols int) []Choice {
+// allTables are the layouts of every way to look into tables and to cut an index.
+func allTables(p ir.Problem, t lower.Target) (out []Choice) {
+	w := p.Weight
 	if w.Bits > mostTableBits {
 		return nil
 	}
-	var out []Choice
-	for _, d := range tableDigits(w) {
-		for _, form := range tableForms(m) {
-			form.Table.Digits, form.Table.Mirror = d.Digits, d.Mirror
+	add := func(c Choice, rows int, x TableChoice) {
+		c.Rows, c.Table = rows, &x
+		out = append(out, c.fitTables(p))
+	}
+	for _, c := range tableForms(p, t) {
+		x := *c.Table
+		if x.Exact {
+			x.Digits, x.Parts = exact(p).Digits, exact(p).Parts
+			add(c, c.Rows, x)
+			continue
+		}
+		low := x.Low
+		for _, d := range tableDigits(w) {
+			x.Digits, x.Mirror, x.Low = d.Digits, d.Mirror, low
 			if d.Mirror {
-				form.Table.Low = min(form.Table.Low, mirrorLow)
+				x.Low = min(low, mirrorLow)
 			}
-			ways := form.Table.parts(w)
-			for i, cut := range ways {
-				if slices.ContainsFunc(ways[:i], func(x []int) bool { return slices.Equal(x, cut) }) {
-					continue
-				}
+			ways := x.parts(w)
+			slices.SortFunc(ways, slices.Compare)
+			for _, x.Parts = range slices.CompactFunc(ways, slices.Equal) {
 				for _, rows := range []int{1, 2, 4} {
-					c, t := form, *form.Table
-					c.Rows, c.Block, c.Cols, c.Table = rows, rows, cols, &t
-					t.Parts = cut
-					out = append(out, c)
+					add(c, rows, x)
 				}
 			}
 		}
@@ -97,21 +104,3 @@ func tableDigits(w format.Weight) []TableChoice {
 
 // mirrorLow is the most bits of a lower half that can be negated.
 const mirrorLow = 7
-
-// tableForms are how vectors look into tables: 16-bit entries in lanes of rows, or
-// two of them by a dot product; bytes along K, four by a dot product; bytes in lanes
-// of rows, summed as bytes first.
-func tableForms(m lower.Machine) []Choice {
-	form := func(lane, flush, cells int, t TableChoice) Choice {
-		return Choice{Lanes: m.VecBits / lane, RowFields: 1, Flush: flush, Cells: cells, Hoist: "init", Scale: "end", Ahead: 4096, Table: &t}
-	}
-	bytes := form(8, 4, 32, TableChoice{Low: 5, Along: 1, Bytes: true, Pairs: true})
-	bytes.Serial = true
-	return []Choice{
-		form(16, 8, 8, TableChoice{Along: 1, Narrow: true}),
-		form(16, 16, 16, TableChoice{Along: 1, Narrow: true}),
-		form(32, 1, 4, TableChoice{Along: 2}),
-		form(32, 1, 4, TableChoice{Low: 8, Along: 4}),
-		bytes,
-	}
-}

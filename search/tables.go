@@ -333,7 +333,10 @@ const mostTriedBits = 2
 
 // chooseTables is the layout whose products by tables cost least, nil if there is none.
 func chooseTables(p ir.Problem, t lower.Target) *candidate {
-	best, _ := cheapestTables(p, t, tableLayouts(p, t))
+	if p.Weight.Bits > mostTriedBits {
+		return nil
+	}
+	best, _ := cheapestTables(p, t, usualTables(p, t))
 	return best
 }
 
@@ -356,50 +359,72 @@ func cheapestTables(p ir.Problem, t lower.Target, layouts []Choice) (best *candi
 	return nil, err
 }
 
-// tableLayouts are layouts of p's codes for tables: bytes of 16 entries, two for an
-// entry, whose sums of 8 are bytes, as many entries of 16 bits as two registers hold, or bytes
-// with residuals in one register, four neighbours of K at once.
+// tableForms are how vectors look into tables of p, but for the digits and parts of indices:
+// bytes of 16 entries, two for an entry, whose sums are bytes; bytes along K, summed by
+// dot products; entries of 16 bits, in lanes of rows or two of them by a dot product, and bytes with
+// residuals, four neighbours of K at once.
+func tableForms(p ir.Problem, t lower.Target) []Choice {
+	m := t.Machine()
+	form := func(rows, lane, flush int, serial bool, x TableChoice) Choice {
+		return Choice{Rows: rows, Lanes: m.VecBits / lane, RowFields: 1, Flush: flush, Serial: serial,
+			Hoist: "flush", Order: 1, Scale: "end", Ahead: ahead, Far: far, Table: &x}
+	}
+	out := []Choice{
+		form(1, 8, 4, true, TableChoice{Low: 5, Along: 1, Bytes: true, Pairs: true}),
+		form(1, 32, 1, true, TableChoice{Low: 8, Along: 4}),
+	}
+	if hasLookup(t, format.I16, 32) {
+		out = append(out,
+			form(2, 16, 8, true, TableChoice{Along: 1, Narrow: true, Pairs: true}),
+			form(1, 32, 1, true, TableChoice{Along: 2}))
+	}
+	if exact(p) != nil && hasLookup(t, format.U8, 64) {
+		out = append(out, form(4, 32, 1, false, TableChoice{Exact: true, Along: 4}))
+	}
+	return out
+}
+
+// usualTables are the layouts that default schedules try: each form by vectors of rows, and
+// bytes with residuals, with the largest tables that fit its registers.
 // Tables stored by half are not among them: five ternary weights in a byte, by 122 entries of
 // two bytes, took 0.94 of the time of dot products for one column from a cache, which is more than
 // tablesWin, and 40 times as long to prepare (one run on Emerald Rapids, where a lookup among 128
 // bytes is three operations). Neither are bounded ones.
-func tableLayouts(p ir.Problem, t lower.Target) (out []Choice) {
-	w, m := p.Weight, t.Machine()
-	if w.Bits > mostTriedBits {
-		return nil
-	}
+func usualTables(p ir.Problem, t lower.Target) (out []Choice) {
 	digits, narrow, wide := ir.DigitBits, []int{4}, []int{5, 5, 6}
-	if w.Bits > 1 {
+	if p.Weight.Bits > 1 {
 		digits, narrow, wide = ir.DigitCodes, []int{2}, []int{3, 3, 2}
 	}
-	c := Choice{RowFields: 1, Hoist: "flush", Order: 1, Scale: "end", Ahead: ahead, Far: far, Serial: true}
-	c.Rows, c.Lanes, c.Flush = 1, m.VecBits/8, 4
-	c.Table = &TableChoice{Digits: digits, Parts: narrow, Low: 5, Along: 1, Bytes: true, Pairs: true}
-	out = append(out, c)
-	if hasLookup(t, format.I16, 32) {
-		c.Rows, c.Lanes, c.Flush = 2, m.VecBits/16, 8
-		c.Table = &TableChoice{Digits: digits, Parts: wide, Along: 1, Narrow: true, Pairs: true}
-		out = append(out, c)
-	}
-	if x := exact(p); x != nil && hasLookup(t, format.U8, 64) {
-		c.Rows, c.Lanes, c.Flush, c.Serial = 4, m.VecBits/32, 1, false
-		c.Table = &TableChoice{Digits: x.Digits, Parts: x.Parts, Exact: true, Along: 4}
-		out = append(out, c)
-	}
-	g := p.GroupK()
-	for i := range out {
-		if out[i].Table.Exact { // a record is a cell, of which there are residuals or not
-			out[i].Cells = 1
+	for _, c := range tableForms(p, t) {
+		x := c.Table
+		switch {
+		case x.Exact:
+			x.Digits, x.Parts = exact(p).Digits, exact(p).Parts
+		case x.Along > 1:
 			continue
+		case x.bytes():
+			x.Digits, x.Parts = digits, narrow
+		default:
+			x.Digits, x.Parts = digits, wide
 		}
-		cell := out[i].Table.unit() * out[i].Table.fields(w)
-		for g > 0 && out[i].Flush > 1 && g%(cell*out[i].Flush) != 0 {
-			out[i].Flush /= 2
-		}
-		out[i].Cells = max(tableRecord/cell, out[i].Flush)
-		out[i].AtGroup = g > 0 && p.Unit()/g > mostGroups
+		out = append(out, c.fitTables(p))
 	}
 	return out
+}
+
+// fitTables is c with records of the usual length and sums that end with groups.
+func (c Choice) fitTables(p ir.Problem) Choice {
+	if c.Table.Exact { // a record is a cell, of which there are residuals or not
+		c.Cells = 1
+		return c
+	}
+	g, cell := p.GroupK(), c.Table.unit()*c.Table.fields(p.Weight)*c.Table.Along
+	for g > 0 && c.Flush > 1 && g%(cell*c.Flush) != 0 {
+		c.Flush /= 2
+	}
+	c.Cells = max(tableRecord/cell, c.Flush)
+	c.AtGroup = g > 0 && p.Unit()/g > mostGroups
+	return c
 }
 
 // hasLookup reports whether t looks up in tables of n entries of type e.
