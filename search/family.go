@@ -37,9 +37,11 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 		seen := map[string]bool{}
 		all = slices.DeleteFunc(all, func(x costed) bool {
 			kind := fmt.Sprint(x.best[1].trace[:2]) // decompose and quantize_table
-			drop := seen[kind] || len(seen) == n
+			if seen[kind] || len(seen) == n {
+				return true
+			}
 			seen[kind] = true
-			return drop
+			return false
 		})
 	}
 	cheapest(4 * n) // by one column, then by all widths

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +41,7 @@ type familiesFlags struct {
 	formats     []string
 	target, out string
 	rounds      int
+	tables      int
 	quiet       bool
 }
 
@@ -47,9 +50,9 @@ func (c *cli) families() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "families", Args: between(0, 0),
 		Short: "measure where tables win and where dot products do",
-		Long: `Measure the default dot-product schedules and the best schedules by tables of every
-format on every target of this machine, one after the other in each round, and write a
-page of the ratios of their speeds, families.md, and a plot, families.svg.`,
+		Long: `Measure the default dot-product schedules and the schedules by tables that are estimated
+best of every format on every target of this machine, one after the other in each round,
+and write a page of the ratios of their speeds, families.md, and a plot, families.svg.`,
 		Example: "  tmacc families -o docs",
 	}
 	f := cmd.Flags()
@@ -57,22 +60,32 @@ page of the ratios of their speeds, families.md, and a plot, families.svg.`,
 	f.StringVar(&x.target, "target", "all", "targets separated by commas, or all that this machine runs")
 	f.StringVarP(&x.out, "out", "o", ".", "`folder` of families.md and families.svg")
 	f.IntVar(&x.rounds, "rounds", 3, "rounds of which the median counts")
+	f.IntVar(&x.tables, "tables", 3, "schedules by tables to measure, of which the quickest counts at each place")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if x.rounds < 1 || x.rounds > 1000 {
 			return fmt.Errorf("-rounds %d: want 1 to 1000", x.rounds)
+		}
+		if x.tables < 1 || x.tables > 100 {
+			return fmt.Errorf("-tables %d: want 1 to 100", x.tables)
 		}
 		return c.compareFamilies(cmd.Context(), x)
 	}
 	return cmd
 }
 
-// contest is a product of one target by both families.
+// contest is a product of one target by both families: by dot products, and by some
+// tables.
 type contest struct {
 	format, target string
-	subjects       [2]subject // dot products, tables
-	tables         string     // what the tables are
-	speeds         [2][][]float64
+	entrants       []*entrant // the first is by dot products
+}
+
+// entrant is one schedule in a contest.
+type entrant struct {
+	subject
+	tables string      // what its tables are
+	speeds [][]float64 // by round and place
 }
 
 func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
@@ -93,7 +106,7 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 				return ctx.Err()
 			}
 			bar.step("compiling %s for %s", name, shortName(t))
-			k, codes, err := c.contest(ctx, name, t)
+			k, codes, err := c.contest(ctx, name, t, x.tables)
 			for _, code := range codes {
 				defer code.Close()
 			}
@@ -123,8 +136,8 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 	return writeFamilies(x.out, all, skipped, g)
 }
 
-// contest compiles both families.
-func (c *cli) contest(ctx context.Context, name string, t lower.Target) (*contest, []*live.Code, error) {
+// contest compiles both families, up to n schedules by tables.
+func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (*contest, []*live.Code, error) {
 	w, err := c.benchWeight(name)
 	if err != nil {
 		return nil, nil, err
@@ -133,7 +146,7 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target) (*contes
 	if err != nil {
 		return nil, nil, err
 	}
-	uses, err := search.TableUses(p, t)
+	tables, err := search.TableUses(p, t, n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,22 +154,26 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target) (*contes
 	if err != nil {
 		return nil, nil, err
 	}
-	k := &contest{format: name, target: shortName(t), tables: tableName(uses[0].Trace)}
+	k := &contest{format: name, target: shortName(t)}
 	var codes []*live.Code
-	for i, uses := range [][]search.Use{dots, uses} {
+	for i, uses := range append([][]search.Use{dots}, tables...) {
 		s, code, err := subjectOf(ctx, p, t, uses)
 		if err != nil {
 			return nil, codes, err
 		}
-		k.subjects[i], codes = s, append(codes, code)
+		e := &entrant{subject: s}
+		if i > 0 {
+			e.tables = tableName(uses[0].Trace)
+		}
+		k.entrants, codes = append(k.entrants, e), append(codes, code)
 	}
 	return k, codes, nil
 }
 
-// tableName says how a trace makes indices: "signs 5 5 6".
+// tableName says how a trace makes indices, and what entries are: "signs 5 5 6 i16".
 func tableName(t schedule.Trace) string {
-	d := t[0].(schedule.Decompose)
-	text := strings.Trim(fmt.Sprint(d.Value, " ", strings.Trim(fmt.Sprint(d.Parts), "[]")), " ")
+	d, q := t[0].(schedule.Decompose), t[1].(schedule.QuantizeTable)
+	text := fmt.Sprint(d.Value, " ", strings.Trim(fmt.Sprint(d.Parts), "[]"), " ", q.Kind)
 	if d.Mirror {
 		text += " mirrored"
 	}
@@ -176,15 +193,15 @@ func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 	return subject{p, v, product}, code, err
 }
 
-// run measures both families at every place.
+// run measures all entrants at every place.
 func (k *contest) run(ctx context.Context, g *gauge) error {
-	for i, s := range k.subjects {
+	for _, e := range k.entrants {
 		var row []float64
 		for _, at := range familyPlaces {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			records, err := g.measure(s, at)
+			records, err := g.measure(e.subject, at)
 			var probe *measure.ProbeError
 			if err != nil && !errors.As(err, &probe) {
 				return err
@@ -193,7 +210,7 @@ func (k *contest) run(ctx context.Context, g *gauge) error {
 				row = append(row, r.GWeightsS)
 			}
 		}
-		k.speeds[i] = append(k.speeds[i], row)
+		e.speeds = append(e.speeds, row)
 	}
 	return nil
 }
@@ -213,16 +230,35 @@ func columns() []string {
 	return out
 }
 
-// median is that of all rounds of a family at a place.
-func (k *contest) median(family, at int) float64 {
+// median is that of all rounds at a place.
+func (e *entrant) median(at int) float64 {
 	var xs []float64
-	for _, row := range k.speeds[family] {
+	for _, row := range e.speeds {
 		xs = append(xs, row[at])
 	}
 	return timing.Median(xs)
 }
 
-func (k *contest) ratio(at int) float64 { return k.median(1, at) / k.median(0, at) }
+// best is the quickest entrant by tables at a place.
+func (k *contest) best(at int) *entrant {
+	return slices.MaxFunc(k.entrants[1:], func(x, y *entrant) int { return cmp.Compare(x.median(at), y.median(at)) })
+}
+
+// ratio is its speed over that of dot products.
+func (k *contest) ratio(at int) float64 { return k.best(at).median(at) / k.entrants[0].median(at) }
+
+// tables names the entrants by tables that are quickest somewhere, and numbers all.
+func (k *contest) tables() (text string, number map[*entrant]int) {
+	number = map[*entrant]int{}
+	var names []string
+	for at := range columns() {
+		if e := k.best(at); number[e] == 0 {
+			number[e] = len(number) + 1
+			names = append(names, fmt.Sprintf("%d: %s", number[e], e.tables))
+		}
+	}
+	return strings.Join(names, "<br>"), number
+}
 
 func writeFamilies(dir string, all []*contest, skipped []string, g *gauge) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -237,6 +273,10 @@ func writeFamilies(dir string, all []*contest, skipped []string, g *gauge) error
 
 func familiesPage(all []*contest, skipped []string, cpu string) string {
 	var b strings.Builder
+	tables, rounds := 0, len(all[0].entrants[0].speeds)
+	for _, k := range all {
+		tables = max(tables, len(k.entrants)-1)
+	}
 	fmt.Fprintf(&b, `# Where tables win
 
 A product of low-bit weights can be computed by dot products of decoded weights, or by lookups in tables of activation
@@ -244,17 +284,20 @@ sums. Which is faster depends on the format, the instruction set, and on where t
 
     go run ./cmd/tmacc families -o docs
 
-on %s, one thread, %s. Each cell is the speed of the schedule by tables that is estimated best over that of the default one by dot products,
-and in parentheses the speed by tables in weights (multiply-accumulates) per ns, the median of interleaved rounds, without
-the preparation of activations. *Tables* says how an index is made: of which digits (each bit as -1 or +1: signs), how many for
-each part.
+on %s, one thread, %s. Each cell is the speed of the quickest of the %d schedules by tables that are estimated best over that of the default one
+by dot products, and in parentheses the speed by tables in weights (multiply-accumulates) per ns, the median of %d interleaved
+rounds, without the preparation of activations, and behind it which tables. *Tables* says how their index is made: of which digits (each
+bit as -1 or +1: signs), how many for each part; and what entries are: of 16 bits (i16), bytes of a lower and an upper half (split),
+or bytes with residuals (u8).
 
-`, cpu, time.Now().UTC().Format("2006-01-02"))
+`, cpu, time.Now().UTC().Format("2006-01-02"), tables, rounds)
 	fmt.Fprintf(&b, "| format | target | tables | %s |\n|---|---|---|%s\n", strings.Join(columns(), " | "), strings.Repeat("---:|", len(columns())))
 	for _, k := range all {
-		fmt.Fprintf(&b, "| %s | %s | %s |", k.format, k.target, k.tables)
+		names, number := k.tables()
+		fmt.Fprintf(&b, "| %s | %s | %s |", k.format, k.target, names)
 		for i := range columns() {
-			cell := fmt.Sprintf("%.2f (%.0f)", k.ratio(i), k.median(1, i))
+			e := k.best(i)
+			cell := fmt.Sprintf("%.2f (%.0f) %d", k.ratio(i), e.median(i), number[e])
 			if k.ratio(i) > 1 {
 				cell = "**" + cell + "**"
 			}
