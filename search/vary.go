@@ -66,6 +66,27 @@ func take(rng *rand.Rand, c, other Choice) Choice {
 	return c
 }
 
+// layout are the decisions about the packed matrix.
+var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "RecordRows", "Chunk"}
+
+// Relayout returns c for the packed matrix and the tables of from. The result may be illegal.
+func Relayout(c, from Choice) Choice {
+	if c.Table != nil || from.Table != nil { // what sums and looks up fits only its tables
+		cols := c.Cols
+		c = from
+		c.Cols = cols
+		return c
+	}
+	to, f := reflect.ValueOf(&c).Elem(), reflect.ValueOf(from)
+	for _, name := range layout {
+		to.FieldByName(name).Set(f.FieldByName(name))
+	}
+	if c.Block == 0 || c.Rows%c.Block != 0 {
+		c.Block = c.Rows
+	}
+	return c
+}
+
 // Companions are schedules of all widths for the packed layout of c.
 func Companions(p ir.Problem, t lower.Target, c Choice) []Use {
 	l := &candidate{c, map[int]*scheduled{}}

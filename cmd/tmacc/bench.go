@@ -119,6 +119,25 @@ explain are an error. -check is of ratios then.`,
 }
 
 func (b *benchFlags) validate(cmd *cobra.Command) error {
+	if err := b.validatePlaces(); err != nil {
+		return err
+	}
+	for name, size := range map[string]int{"m": b.m, "k": b.k} {
+		if cmd.Flags().Changed(name) && (size < 1 || size > 1<<24) {
+			return fmt.Errorf("-%s %d: want 1 to %d", name, size, 1<<24)
+		}
+	}
+	switch {
+	case b.rounds < 0 || b.rounds > 1000:
+		return fmt.Errorf("-rounds %d: want 1 to 1000", b.rounds)
+	case b.trace != "" && len(b.formats) != 1:
+		return fmt.Errorf("-trace is for one format: name it with -format")
+	}
+	b.rounds = max(b.rounds, 1)
+	return b.validatePeer(cmd)
+}
+
+func (b *benchFlags) validatePlaces() error {
 	for _, mode := range b.modes {
 		if mode != measure.ModeDRAM && mode != measure.ModeL3 && mode != measure.ModeL2 {
 			return fmt.Errorf("unknown mode %q: have dram, l3, l2", mode)
@@ -129,21 +148,10 @@ func (b *benchFlags) validate(cmd *cobra.Command) error {
 			return fmt.Errorf("-n %d: want 1 to %d", n, 1<<16)
 		}
 	}
-	for name, size := range map[string]int{"m": b.m, "k": b.k} {
-		if cmd.Flags().Changed(name) && (size < 1 || size > 1<<24) {
-			return fmt.Errorf("-%s %d: want 1 to %d", name, size, 1<<24)
-		}
-	}
-	switch {
-	case b.rounds < 0 || b.rounds > 1000:
-		return fmt.Errorf("-rounds %d: want 1 to 1000", b.rounds)
-	case len(b.modes) == 0 || len(b.ns) == 0:
+	if len(b.modes) == 0 || len(b.ns) == 0 {
 		return fmt.Errorf("nothing to measure: give a -mode and an -n")
-	case b.trace != "" && len(b.formats) != 1:
-		return fmt.Errorf("-trace is for one format: name it with -format")
 	}
-	b.rounds = max(b.rounds, 1)
-	return b.validatePeer(cmd)
+	return nil
 }
 
 // places are what to measure of a format: small products in every mode, large

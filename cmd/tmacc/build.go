@@ -14,8 +14,6 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/live"
-	"github.com/tmacc/tmacc/search/tune"
 )
 
 // buildTarget compiles the kernels of p for t: of the default schedules, or of
@@ -43,6 +41,9 @@ func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 		if err != nil {
 			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 		}
+		if u.Cols != 0 && u.Cols != k.Cols {
+			return v, fmt.Errorf("%s on %s: a schedule for %d columns is said to be for %d", p.Name(), t.Machine().Name, k.Cols, u.Cols)
+		}
 		code, err := lower.Build(t, k.Nest, kernelName(prefix, t, fmt.Sprintf("n%d", k.Cols)))
 		if err != nil {
 			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
@@ -51,11 +52,6 @@ func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 	}
 	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
 	return v, addPrepare(p, &v, prefix)
-}
-
-// kernelHash identifies the machine code of a target's kernels.
-func kernelHash(t gen.Target) (string, error) {
-	return tune.KernelHash(t.Target, live.Kernels(gen.Target{Kernels: t.Kernels}))
 }
 
 // onAllCores calls f for 0 to n-1, several at once. Interrupted, it returns at

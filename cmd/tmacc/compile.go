@@ -149,6 +149,10 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	if x.current {
 		return x.compare()
 	}
+	for _, entry := range x.stale() {
+		x.bar.done()
+		fmt.Fprintf(x.err, "tmacc: not used: %s\n", entry)
+	}
 	if err := x.verifyAll(ctx); err != nil {
 		return err
 	}
@@ -301,7 +305,8 @@ func (x *compilation) compileAll(ctx context.Context) error {
 			j.w.product.Targets = append(j.w.product.Targets, j.built)
 			continue
 		}
-		if len(jobs) == 1 {
+		var bad *tune.LockError
+		if len(jobs) == 1 || errors.As(j.err, &bad) {
 			return j.err
 		}
 		x.left = append(x.left, leftOut{j.w.prefix(), j.on.Machine().Name, oneLine(j.err)})
@@ -323,33 +328,54 @@ func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target
 	}
 	v, err := buildUses(ctx, w.problem, t, e.Uses(), w.prefix())
 	if err != nil {
-		return v, fmt.Errorf("%s: %w: run tmacc tune again", tune.LockName, err)
+		return v, &tune.LockError{Path: tune.LockName, Problem: oneLine(err)}
 	}
 	return v, nil
 }
 
-// locked is the entry of the lock that w is compiled by on t, nil if there is none. What is
-// tuned is proven for the usual K, and no search would find it for larger ones.
+// locked is the entry of the lock that w is compiled by on t, nil if there is none.
 func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
+	if e := x.named(w, t); e != nil && e.For(w.problem) {
+		return e
+	}
+	return nil
+}
+
+// named is the entry of the lock for what has the name of w. What is
+// tuned is proven for the usual K, and no search would find it for larger ones.
+func (x *compilation) named(w *wanted, t lower.Target) *tune.Entry {
 	if w.trace != nil || w.problem.LimitK() > ir.DefaultMaxK {
 		return nil
 	}
 	return x.lock.Find(w.problem, t)
 }
 
-// strangers names the entries of the lock whose kernels are not those that were
-// measured.
-func (x *compilation) strangers() []string {
-	var out []string
+// stale names the entries of the lock that are for other products of the same names.
+func (x *compilation) stale() (out []string) {
+	for _, w := range x.products {
+		for _, t := range w.product.Targets {
+			if e := x.named(w, t.Target); e != nil && !e.For(w.problem) {
+				out = append(out, fmt.Sprintf("%s (%s on %s has other levels, scales or activations than when it was tuned: run tmacc tune again)",
+					tune.LockName, e.Product, e.Target))
+			}
+		}
+	}
+	return out
+}
+
+// strangers names the kernels that are not those that were measured for the lock.
+func (x *compilation) strangers() (out []string) {
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
 			e := x.locked(w, t.Target)
 			if e == nil {
 				continue
 			}
-			if hash, err := kernelHash(t); err != nil || hash != e.Hash {
-				out = append(out, fmt.Sprintf("%s (the kernels of %s on %s are not those that were measured, by tmacc %s)",
-					tune.LockName, e.Product, e.Target, cmp.Or(e.Compiler, "of a checkout")))
+			for i, k := range t.Kernels { // by columns, as in the lock
+				if hash, err := tune.KernelHash(t.Target, k.Code); err != nil || hash != e.Kernels[i].Hash {
+					out = append(out, fmt.Sprintf("%s (the kernel of %d columns of %s on %s is not the one that was measured by tmacc %s: its trace was changed, or the compiler)",
+						tune.LockName, k.Schedule.Cols, e.Product, e.Target, cmp.Or(e.Compiler, "of a checkout")))
+				}
 			}
 		}
 	}
@@ -464,7 +490,7 @@ func (x *compilation) compare() error {
 	if err != nil {
 		return plain(err)
 	}
-	if names = append(names, x.strangers()...); len(names) > 0 {
+	if names = slices.Concat(names, x.stale(), x.strangers()); len(names) > 0 {
 		return failed("%s: not what tmacc compile writes: %s: run it again, or go generate", x.dir, strings.Join(names, ", "))
 	}
 	fmt.Fprintf(x.out, "package %s in %s is up to date, %d files\n", x.pkg, x.dir, len(files))

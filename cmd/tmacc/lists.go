@@ -158,10 +158,10 @@ func (c *cli) host() *cobra.Command {
 	ceilings := cmd.Flags().Bool("ceilings", false, "also measure read bandwidth and dot-product peaks (seconds, and 1.1 GB of memory)")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		report := struct {
-			measure.Host
+			timing.Host
 			Runs     []string          `json:"runs"`
 			Ceilings *measure.Ceilings `json:"ceilings,omitempty"`
-		}{Host: measure.ThisHost()}
+		}{Host: timing.ThisHost()}
 		for _, t := range hostTargets() {
 			report.Runs = append(report.Runs, t.Machine().Name)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,13 +77,13 @@ func (c *cli) exportLog(l tune.Log) error {
 }
 
 func (c *cli) listLog(l tune.Log) error {
-	t := table{head: []string{"began", "product", "target", "mode", "m", "k", "n", "measured", "best/default", "ended by"}, wide: 1}
+	t := table{head: []string{"began", "product", "target", "for", "measured", "best/default", "ended by"}, wide: 3}
 	err := l.Each(false, func(r tune.Run, _ *tune.Trial) error {
 		best := "-"
 		if r.Best > 0 {
 			best = fmt.Sprintf("%.3f", r.Best)
 		}
-		t.add(r.Start.Local().Format("2006-01-02 15:04:05"), r.Product, r.Target, r.Mode, r.M, r.K, r.N, r.Trials, best, r.Ended)
+		t.add(r.Start.Local().Format("2006-01-02 15:04:05"), r.Product, r.Target, purposesText(r.Purposes), r.Trials, best, r.Ended)
 		return nil
 	})
 	if err != nil {
@@ -91,4 +92,13 @@ func (c *cli) listLog(l tune.Log) error {
 	fmt.Fprintln(c.out, l.Path)
 	t.print(c.out, widthOf(c.out))
 	return nil
+}
+
+// purposesText is each purpose on one line: "dram 4096x4096x1, l2 512x2048x1".
+func purposesText(ps []tune.Purpose) string {
+	var all []string
+	for _, p := range ps {
+		all = append(all, fmt.Sprintf("%s %dx%dx%d", p.Mode, p.M, p.K, p.N))
+	}
+	return strings.Join(all, ", ")
 }

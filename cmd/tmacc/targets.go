@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/klauspost/cpuid/v2"
-
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // allTargets are the targets there are, each architecture's from the fewest CPU
@@ -35,22 +34,22 @@ func features(t lower.Target) []string {
 }
 
 // lacks says what this machine lacks to run t, "" if nothing.
-func lacks(t lower.Target) string {
-	if arch(t) != runtime.GOARCH {
+func lacks(t lower.Target) string { return lacksOn(t, timing.ThisHost()) }
+
+// lacksOn says what a machine lacks to run t, "" if nothing.
+func lacksOn(t lower.Target, h timing.Host) string {
+	if arch(t) != h.Arch {
 		return "an " + arch(t) + " CPU"
 	}
-	var missing []string
-	for _, name := range features(t) {
-		if !cpuid.CPU.Has(cpuid.ParseFeature(name)) {
-			missing = append(missing, name)
-		}
-	}
-	return strings.Join(missing, " and ")
+	return strings.Join(h.Lacks(features(t)), " and ")
 }
 
 // hostTargets lists the targets that this machine runs, the best last.
-func hostTargets() []lower.Target {
-	return slices.DeleteFunc(allTargets(), func(t lower.Target) bool { return lacks(t) != "" })
+func hostTargets() []lower.Target { return targetsOn(timing.ThisHost()) }
+
+// targetsOn lists the targets that a machine runs, the best last.
+func targetsOn(h timing.Host) []lower.Target {
+	return slices.DeleteFunc(allTargets(), func(t lower.Target) bool { return lacksOn(t, h) != "" })
 }
 
 // oneTarget is the target of a name, with or without its architecture; "host" is

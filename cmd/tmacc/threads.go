@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 type threadsFlags struct {
@@ -184,7 +185,7 @@ func newThreadsBench(p *runtime.Product, x threadsFlags) (*threadsBench, error) 
 	for i := range src.Codes {
 		src.Codes[i] = byte(rng.IntN(len(p.Weight().Levels)))
 	}
-	for range max(2, measure.WorkingSet(measure.ThisHost(), measure.ModeDRAM, size)/size) {
+	for range max(2, measure.WorkingSet(timing.ThisHost(), measure.ModeDRAM, size)/size) {
 		buffer, err := runtime.NewBuffer(size)
 		if err != nil {
 			return nil, err

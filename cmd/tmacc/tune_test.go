@@ -22,7 +22,7 @@ func TestTune(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "tuning.db")
 	out := ok(t, "tune", "-q", "-format", "w2", "-target", "avx2", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
-	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", "20 schedules measured", "ended by trials", "because", "best: ", "locked"} {
+	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", "20 candidates measured", "ended by trials", "because", "best: ", "locked"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
 		}
@@ -46,7 +46,7 @@ func checkLog(t *testing.T, log string) {
 			Product string
 			Trial   tune.Trial
 		}
-		if err := json.Unmarshal([]byte(line), &x); err != nil || x.Product != "w2" || len(x.Trial.Trace) == 0 || x.Trial.Ratio <= 0 && x.Trial.Error == "" {
+		if err := json.Unmarshal([]byte(line), &x); err != nil || x.Product != "w2" || len(x.Trial.Genes) != 1 || len(x.Trial.Genes[0].Trace) == 0 || x.Trial.Ratio <= 0 && x.Trial.Error == "" {
 			t.Errorf("%v: %s", err, line)
 		}
 		lines++
@@ -84,15 +84,14 @@ func TestLockReplays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := tune.Entry{Product: "w2", Target: "amd64/avx2", Kernels: []tune.Kernel{{Cols: 2, Trace: trace}}}
-	if e.Hash, err = kernelHash(v); err != nil {
+	hash, err := tune.KernelHash(target, v.Kernels[0].Code)
+	if err != nil {
 		t.Fatal(err)
 	}
+	e := tune.Entry{Product: "w2", Target: "amd64/avx2", Problem: tune.ProblemHash(p), Kernels: []tune.Kernel{{Cols: 2, Hash: hash, Trace: trace}}}
 	lock := func() {
 		t.Helper()
-		l := &tune.Lock{Version: 1}
-		l.Put(e)
-		if err := l.Write(filepath.Join(dir, tune.LockName)); err != nil {
+		if err := tune.ChangeLock(filepath.Join(dir, tune.LockName), func(l *tune.Lock) error { l.Put(e); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,18 +119,50 @@ func TestLockReplays(t *testing.T) {
 	if out := ok(t, check...); !strings.Contains(out, "is up to date") {
 		t.Error(out)
 	}
-	e.Hash = "other"
+	refused := func(what string, want ...string) {
+		t.Helper()
+		code, _, stderr := tmacc(check...)
+		for _, w := range want {
+			if code != exitFailed || !strings.Contains(stderr, w) {
+				t.Errorf("%s: exit code %d, no %q in %s", what, code, w, stderr)
+			}
+		}
+	}
+	e.Kernels[0].Hash = "other" // another compiler measured it
+	lock()
+	refused("a changed kernel", "the kernel of 2 columns of w2 on amd64/avx2 is not the one that was measured")
+	e.Kernels[0].Hash = hash
+	ahead, _ := json.Marshal(trace)
+	if err := json.Unmarshal([]byte(strings.Replace(string(ahead), `"bytes":4096`, `"bytes":1024`, 1)), &e.Kernels[0].Trace); err != nil || e.Kernels[0].Trace.String() == trace.String() {
+		t.Fatalf("%v: %s", err, ahead)
+	}
 	lock()
 	files, err := filepath.Glob(filepath.Join(dir, "*_avx2_amd64.s"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("assembly %v, %v; want one", files, err)
 	}
-	if err := os.WriteFile(files[0], nil, 0o666); err != nil {
+	refused("a changed trace", filepath.Base(files[0]), "the kernel of 2 columns of w2 on amd64/avx2 is not the one that was measured")
+	e.Kernels[0].Trace = trace
+	lock()
+	text, err := os.ReadFile(files[0])
+	if err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := tmacc(check...)
-	if code != exitFailed || !strings.Contains(stderr, filepath.Base(files[0])) || !strings.Contains(stderr, "the kernels of w2 on amd64/avx2 are not") {
-		t.Errorf("exit code %d: %s", code, stderr)
+	if err := os.WriteFile(files[0], append(text, '\n'), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	refused("a file edited by hand", filepath.Base(files[0]))
+	if err := os.WriteFile(files[0], text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, check...)
+	e.Problem = "other"
+	lock()
+	refused("another problem", filepath.Base(files[0]), "w2 on amd64/avx2 has other levels")
+	e.Problem, e.Kernels[0].Cols = tune.ProblemHash(p), 3
+	lock()
+	if code, _, stderr := tmacc(check...); code != exitUsage || !strings.Contains(stderr, "a schedule for 2 columns is said to be for 3") {
+		t.Errorf("other columns: exit code %d: %s", code, stderr)
 	}
 	if err := os.WriteFile(filepath.Join(dir, tune.LockName), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)

@@ -69,10 +69,10 @@ func Assemble(files ...lower.File) (*Image, error) {
 	return Map(o)
 }
 
-// Build assembles files, in parallel. Function names must differ between files;
-// read-only data may share names.
+// Build assembles files for linux/amd64, on any machine, in parallel. Function names must differ
+// between files; read-only data may share names.
 func Build(files ...lower.File) (*Object, error) {
-	if !Supported() {
+	if os.Getenv(EnvJIT) == Off {
 		return nil, ErrPlatform
 	}
 	objects, err := assemble(files)

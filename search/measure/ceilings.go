@@ -31,11 +31,11 @@ const MinDRAM = 544 << 20
 
 // DRAMBytes is how much memory mode dram cycles through on host h: MinDRAM, or
 // twice the last-level cache where that is more.
-func DRAMBytes(h Host) int { return max(MinDRAM, 2*h.L3) }
+func DRAMBytes(h timing.Host) int { return max(MinDRAM, 2*h.L3) }
 
 // WorkingSet is how many bytes of memory the weights of a mode occupy on h, in
 // copies of bytes: that of one matrix.
-func WorkingSet(h Host, mode string, matrix int) int {
+func WorkingSet(h timing.Host, mode string, matrix int) int {
 	if mode == ModeDRAM {
 		return max(matrix, DRAMBytes(h))
 	}

@@ -3,18 +3,20 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Lab makes probes: it holds their kernels and buffers until Close.
 type Lab struct {
-	Host    Host
+	Host    timing.Host
 	targets []lower.Target
 	img     *jit.Image
 	in, out timing.Memory // registers are loaded from in, results stored to out
@@ -29,7 +31,7 @@ const scratchBytes = 64 * timing.LineBytes
 
 // NewLab lowers and assembles the probes of every target that this machine runs.
 func NewLab() (*Lab, error) {
-	l := &Lab{Host: ThisHost(), targets: Targets(), buffers: map[bufferKey]*buffer{}}
+	l := &Lab{Host: timing.ThisHost(), targets: Targets(), buffers: map[bufferKey]*buffer{}}
 	if len(l.targets) == 0 {
 		return nil, ErrNoTarget
 	}
@@ -67,7 +69,17 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
-// Targets lists the targets whose kernels this machine runs.
+// Targets lists the targets whose kernels this machine runs, from the fewest CPU
+// features to the most.
+func Targets() []lower.Target {
+	if runtime.GOARCH != "amd64" {
+		return nil
+	}
+	h := timing.ThisHost()
+	return slices.DeleteFunc(amd64.Targets(), func(t lower.Target) bool { return h.Lacks(amd64.FeatureNames(t.Machine().Has)) != nil })
+}
+
+// Targets are those of the lab's machine.
 func (l *Lab) Targets() []lower.Target { return slices.Clone(l.targets) }
 
 // target finds a target of this machine by its name, with or without "amd64/".

@@ -139,11 +139,11 @@ func TestProbeTexts(t *testing.T) {
 }
 
 func TestThisHost(t *testing.T) {
-	h := ThisHost()
+	h := timing.ThisHost()
 	if h.Cores < 1 || h.OS != runtime.GOOS || h.Arch != runtime.GOARCH || h.String() == "" {
 		t.Errorf("host %+v", h)
 	}
-	if DRAMBytes(Host{}) <= 512<<20 || DRAMBytes(Host{L3: 1 << 30}) != 2<<30 {
+	if DRAMBytes(timing.Host{}) <= 512<<20 || DRAMBytes(timing.Host{L3: 1 << 30}) != 2<<30 {
 		t.Error("the DRAM working set fits into a cache")
 	}
 }

@@ -10,15 +10,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // LockName is the file of a module that holds its tuned schedules.
@@ -39,24 +40,24 @@ type Lock struct {
 // Entry is the schedules of a product on a target, all for one packed matrix, and how
 // they came to be.
 type Entry struct {
-	Product  string       `json:"product"` // ir.Problem.Name
-	ActGroup int          `json:"act_group"`
-	Target   string       `json:"target"`
-	Figures  Figures      `json:"figures"`
-	Ceilings Ceilings     `json:"ceilings"`
-	Host     measure.Host `json:"host"`
-	Compiler string       `json:"compiler"` // version of tmacc, "" if it was no release
-	Hash     string       `json:"hash"`     // of the kernels, see KernelHash
-	Kernels  []Kernel     `json:"kernels"`
+	Product  string      `json:"product"` // ir.Problem.Name
+	ActGroup int         `json:"act_group"`
+	Target   string      `json:"target"`
+	Problem  string      `json:"problem"` // ProblemHash
+	Figures  []Figures   `json:"figures"` // of each of the purposes
+	Host     timing.Host `json:"host"`
+	Compiler string      `json:"compiler"` // version of tmacc, "" if it was no release
+	Kernels  []Kernel    `json:"kernels"`  // the narrowest first
 }
 
 // Kernel is a schedule for column blocks of one width.
 type Kernel struct {
 	Cols  int            `json:"cols"`
+	Hash  string         `json:"hash"` // KernelHash of what was measured
 	Trace schedule.Trace `json:"trace"`
 }
 
-// Figures are what was measured of the first of an entry's purposes.
+// Figures are what was measured of one purpose of an entry.
 type Figures struct {
 	Mode      string  `json:"mode"`
 	M         int     `json:"m"`
@@ -65,9 +66,10 @@ type Figures struct {
 	Ns        float64 `json:"ns"`
 	DefaultNs float64 `json:"default_ns"` // of the default schedules, in the same rounds
 	Share     float64 `json:"share"`      // of the ceiling that binds, 0 if unknown
+	Ceilings
 }
 
-// Ceilings are what the host could do in the same run.
+// Ceilings are what the host could do in the same run, 0 if unknown.
 type Ceilings struct {
 	ReadGBS  float64 `json:"read_gb_s"`
 	DotGMACS float64 `json:"dot_gmac_s"`
@@ -112,8 +114,8 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 		return nil, &LockError{path, fmt.Sprintf("has version %d, this tmacc reads %d", l.Version, lockVersion)}
 	}
 	for i, e := range l.Entries {
-		if len(e.Kernels) == 0 || slices.ContainsFunc(e.Kernels, func(k Kernel) bool { return k.Cols < 1 || len(k.Trace) == 0 }) {
-			return nil, &LockError{path, fmt.Sprintf("entry %d (%s on %s) lacks a kernel, columns or a trace", i, e.Product, e.Target)}
+		if problem := e.incomplete(); problem != "" {
+			return nil, &LockError{path, fmt.Sprintf("entry %d (%s on %s) %s", i, e.Product, e.Target, problem)}
 		}
 		if i > 0 && l.Entries[i-1].key() >= e.key() {
 			return nil, &LockError{path, fmt.Sprintf("entry %d (%s on %s) is out of order or there twice", i, e.Product, e.Target)}
@@ -124,7 +126,24 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 
 func (e *Entry) key() string { return fmt.Sprintf("%s\x00%06d\x00%s", e.Product, e.ActGroup, e.Target) }
 
-// Find is the entry of a product on a target, nil if there is none.
+// incomplete says what an entry lacks, "" if nothing.
+func (e *Entry) incomplete() string {
+	if len(e.Kernels) == 0 || e.Problem == "" {
+		return "lacks a kernel or the hash of its problem"
+	}
+	for i, k := range e.Kernels {
+		if k.Cols < 1 || len(k.Trace) == 0 {
+			return "has a kernel without columns or a trace"
+		}
+		if i > 0 && k.Cols <= e.Kernels[i-1].Cols {
+			return fmt.Sprintf("has a kernel of %d columns behind one of %d", k.Cols, e.Kernels[i-1].Cols)
+		}
+	}
+	return ""
+}
+
+// Find is the entry of a product on a target, nil if there is none. It may be that of
+// another problem with the same name: see For.
 func (l *Lock) Find(p ir.Problem, t lower.Target) *Entry {
 	want := Entry{Product: p.Name(), ActGroup: p.Act.Group, Target: t.Machine().Name}
 	for i := range l.Entries {
@@ -133,6 +152,27 @@ func (l *Lock) Find(p ir.Problem, t lower.Target) *Entry {
 		}
 	}
 	return nil
+}
+
+// For says that e was tuned for p, not for a format that had its name then.
+func (e *Entry) For(p ir.Problem) bool { return e.Problem == ProblemHash(p) }
+
+// ProblemHash identifies what a product means: levels, scales and activations. How large a K it
+// is proven for does not count.
+func ProblemHash(p ir.Problem) string {
+	data, err := json.Marshal(struct {
+		Weight format.Weight
+		Act    format.Act
+	}{p.Weight, p.Act})
+	if err != nil {
+		panic("BUG: lock: " + err.Error())
+	}
+	return shortHash(data)
+}
+
+func shortHash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
 }
 
 // Put adds e, in place of the entry for the same product and target.
@@ -165,7 +205,7 @@ func (l *Lock) Text() ([]byte, error) {
 				return nil, err
 			}
 			traces = append(traces, text)
-			e.Kernels = append(e.Kernels, Kernel{Cols: k.Cols})
+			e.Kernels = append(e.Kernels, Kernel{Cols: k.Cols, Hash: k.Hash})
 		}
 		shown.Entries = append(shown.Entries, e)
 	}
@@ -195,40 +235,75 @@ func traceLines(t schedule.Trace) (string, error) {
 	return "[\n" + strings.Join(lines, ",\n") + "\n          ]", nil
 }
 
-// Write puts l at path: a reader sees the old file or the new one.
-func (l *Lock) Write(path string) error {
-	data, err := l.Text()
+// ChangeLock makes f change the lock at path. Of several processes that do so at once each
+// sees what the one before has written; who only reads sees the old file or the new one.
+//
+// As git does it, the new file, which only one process can create, is written beside the
+// old one and then takes its place: that works on every system. One that a killed process left
+// is removed when it is old.
+func ChangeLock(path string, f func(*Lock) error) (err error) {
+	next, err := createAlone(path + ".new")
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+LockName+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	defer func() {
+		if err != nil {
+			os.Remove(next.Name())
+		}
+	}()
+	data, err := changed(path, f)
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		_, err = next.Write(data)
 	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err == nil {
+		err = next.Sync()
 	}
-	return err
+	if err = errors.Join(err, next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), path)
 }
 
-// KernelHash identifies the machine code of kernels, whatever they are called.
-func KernelHash(t lower.Target, ks []*lower.Kernel) (string, error) {
-	var anonymous []*lower.Kernel
-	for i, k := range ks {
-		f, m := *k.Func, *k
-		f.Name = fmt.Sprintf("k%d", i)
-		m.Func = &f
-		anonymous = append(anonymous, &m)
+// changed is the text of the lock at path after f.
+func changed(path string, f func(*Lock) error) ([]byte, error) {
+	l, err := ReadLock(path)
+	if err != nil {
+		return nil, err
 	}
-	f, err := t.Emit("main", anonymous)
+	if err := f(l); err != nil {
+		return nil, err
+	}
+	return l.Text()
+}
+
+// A lock is changed in milliseconds: a process that takes abandoned is dead.
+const (
+	abandoned = 10 * time.Second
+	pollLock  = 5 * time.Millisecond
+)
+
+// createAlone creates a file that nobody else has now, and waits for it if need be.
+func createAlone(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > abandoned {
+			os.Remove(path)
+		}
+		time.Sleep(pollLock)
+	}
+}
+
+// KernelHash identifies the machine code of a kernel, whatever it is called.
+func KernelHash(t lower.Target, k *lower.Kernel) (string, error) {
+	f, m := *k.Func, *k
+	f.Name = "k"
+	m.Func = &f
+	file, err := t.Emit("main", []*lower.Kernel{&m})
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(f.Data)
-	return hex.EncodeToString(sum[:16]), nil
+	return shortHash(file.Data), nil
 }

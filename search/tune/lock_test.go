@@ -3,11 +3,14 @@ package tune
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -24,7 +27,7 @@ func entry(t testing.TB, name, target string) (Entry, ir.Problem) {
 	p := ir.Problem{Weight: w}
 	c := search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense", RecordRows: true,
 		Value: "affine", Hoist: "flush", Dot: 4, Cols: 1, Scale: "end"}
-	return Entry{Product: name, Target: target, Hash: "12", Kernels: []Kernel{{1, c.Trace(p)}, {2, c.Trace(p)}}}, p
+	return Entry{Product: name, Target: target, Problem: ProblemHash(p), Kernels: []Kernel{{1, "12", c.Trace(p)}, {2, "34", c.Trace(p)}}}, p
 }
 
 // What is written reads back, stands in one order, and one entry replaces another of
@@ -37,36 +40,102 @@ func TestLock(t *testing.T) {
 	}
 	b, p := entry(t, "w4", "amd64/avx2")
 	a, _ := entry(t, "w2", "amd64/avx2")
-	l.Put(b)
-	l.Put(a)
-	a.Hash = "34"
-	l.Put(a)
-	if err := l.Write(path); err != nil {
-		t.Fatal(err)
+	for _, e := range []Entry{b, a, a} {
+		e.Compiler = fmt.Sprint("v", len(l.Entries))
+		l.Put(e)
+		if err := ChangeLock(path, func(l *Lock) error { l.Put(e); return nil }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	read, err := ReadLock(path)
 	if err != nil || !reflect.DeepEqual(read, l) {
 		t.Fatalf("read back %+v, %v; want %+v", read, err, l)
 	}
-	if len(read.Entries) != 2 || read.Entries[0].Hash != "34" {
+	if len(read.Entries) != 2 || read.Entries[0].Compiler != "v2" {
 		t.Errorf("entries %+v", read.Entries)
 	}
-	if e := read.Find(p, amd64.ByName("avx2")); e == nil || len(e.Uses()) != 2 || e.Uses()[1].Cols != 2 {
-		t.Errorf("found %+v", e)
+	e := read.Find(p, amd64.ByName("avx2"))
+	if e == nil || len(e.Uses()) != 2 || e.Uses()[1].Cols != 2 || !e.For(p) {
+		t.Fatalf("found %+v", e)
+	}
+	other := p
+	other.Weight.Levels = append([]int{-100}, p.Weight.Levels[1:]...)
+	if e.For(other) {
+		t.Error("other levels are the same problem")
+	}
+	p.MaxK = 1 << 20
+	if !e.For(p) {
+		t.Error("a larger K is another problem")
 	}
 	if e := read.Find(p, amd64.ByName("avx512")); e != nil {
 		t.Errorf("found %+v for another target", e)
 	}
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
-	if err != nil || len(left) != 0 {
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
 		t.Errorf("left behind %v, %v", left, err)
+	}
+}
+
+// Processes that change a lock at once lose nothing, also if one was killed in the middle; a change that
+// fails leaves the lock as it was.
+func TestLockShared(t *testing.T) {
+	const each = 20
+	if path := os.Getenv("TMACC_LOCK_TEST"); path != "" {
+		for i := range each {
+			err := ChangeLock(path, func(l *Lock) error {
+				e, _ := entry(t, fmt.Sprint("w", 2+i%2), "amd64/avx2")
+				e.Target = fmt.Sprint(os.Getpid(), "-", i)
+				l.Put(e)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	path := filepath.Join(t.TempDir(), LockName)
+	if err := os.WriteFile(path+".new", []byte("{"), 0o666); err != nil { // of a process that was killed
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path+".new", long, long); err != nil {
+		t.Fatal(err)
+	}
+	var processes []*exec.Cmd
+	for range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestLockShared$")
+		cmd.Env = append(os.Environ(), "TMACC_LOCK_TEST="+path)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		processes = append(processes, cmd)
+	}
+	for _, p := range processes {
+		if err := p.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	l, err := ReadLock(path)
+	if err != nil || len(l.Entries) != 3*each {
+		t.Fatalf("%d entries, %v; want %d", len(l.Entries), err, 3*each)
+	}
+	no := errors.New("no")
+	if err := ChangeLock(path, func(l *Lock) error { l.Entries = nil; return no }); !errors.Is(err, no) {
+		t.Error(err)
+	}
+	if again, err := ReadLock(path); err != nil || len(again.Entries) != 3*each {
+		t.Errorf("%d entries after a change that failed, %v", len(again.Entries), err)
 	}
 }
 
 func TestLockRefuses(t *testing.T) {
 	e, _ := entry(t, "w2", "amd64/avx2")
-	none := e
+	none, twice, nameless := e, e, e
 	none.Kernels = nil
+	twice.Kernels = []Kernel{e.Kernels[1], e.Kernels[0]}
+	nameless.Problem = ""
 	for _, c := range []struct {
 		name, want string
 		l          Lock
@@ -74,6 +143,8 @@ func TestLockRefuses(t *testing.T) {
 		{"version", "version 2", Lock{Version: 2}},
 		{"twice", "there twice", Lock{1, []Entry{e, e}}},
 		{"no kernel", "lacks a kernel", Lock{1, []Entry{none}}},
+		{"no problem", "lacks a kernel or the hash", Lock{1, []Entry{nameless}}},
+		{"widths", "1 columns behind one of 2", Lock{1, []Entry{twice}}},
 	} {
 		data, err := json.Marshal(c.l)
 		if err != nil {

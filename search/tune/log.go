@@ -11,11 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
-
-	"github.com/tmacc/tmacc/schedule"
 )
 
 // Log is the database of all measurements of all searches, a file. It is open only
@@ -39,10 +38,8 @@ type Run struct {
 	Product  string         `json:"product"` // ir.Problem.Name
 	ActGroup int            `json:"act_group"`
 	Target   string         `json:"target"`
-	Mode     string         `json:"mode"`
-	M        int            `json:"m"`
-	N        int            `json:"n"`
-	K        int            `json:"k"`
+	Problem  string         `json:"problem"` // ProblemHash
+	Purposes []Purpose      `json:"purposes"`
 	Seed     int64          `json:"seed"`
 	CPU      string         `json:"cpu"`
 	Compiler string         `json:"compiler"`
@@ -52,13 +49,20 @@ type Run struct {
 	Dropped  map[string]int `json:"dropped,omitempty"` // once it has ended
 }
 
-// Trial is a schedule that was measured, or failed to be.
+// Same says that what r measured is to be compared with what o does: the same product on
+// the same kind of machine for the same purposes.
+func (r *Run) Same(o *Run) bool {
+	return r.Problem == o.Problem && r.Target == o.Target && r.CPU == o.CPU && slices.Equal(r.Purposes, o.Purposes)
+}
+
+// Trial is a candidate that was measured, or failed to be.
 type Trial struct {
-	Trace schedule.Trace `json:"trace"`
-	Hash  string         `json:"hash"`
-	Ratio float64        `json:"ratio,omitempty"` // of its time to the default's in the same rounds
-	Ns    float64        `json:"ns,omitempty"`    // the least
-	Error string         `json:"error,omitempty"` // why there is no ratio
+	Genes []Gene    `json:"genes"`
+	Hash  string    `json:"hash"`
+	Ratio float64   `json:"ratio,omitempty"` // of its times to the default's in the same rounds, their geometric mean
+	Ns    []float64 `json:"ns,omitempty"`    // the least, of each purpose
+	Error string    `json:"error,omitempty"` // why there is no ratio
+	Fault string    `json:"fault,omitempty"` // what it did that no schedule may do
 }
 
 // Buckets: runs by ID; trials by ID and number.
@@ -77,11 +81,15 @@ func (l Log) open(readOnly bool) (*bbolt.DB, error) {
 			return nil, fmt.Errorf("tuning log: %w", err)
 		}
 	}
+	_, missing := os.Stat(l.Path)
 	db, err := bbolt.Open(l.Path, 0o666, &bbolt.Options{Timeout: lockWait, ReadOnly: readOnly})
-	if err != nil {
-		return nil, fmt.Errorf("tuning log %s: %w", l.Path, err)
+	if err == nil {
+		return db, nil
 	}
-	return db, nil
+	if errors.Is(missing, fs.ErrNotExist) {
+		os.Remove(l.Path) // a beginning, that fills the disk, is no log
+	}
+	return nil, fmt.Errorf("tuning log %s: %w", l.Path, err)
 }
 
 // damaged, deferred with debug.SetPanicOnFault, makes an error of what the database panics with, and of
@@ -122,68 +130,113 @@ func (l Log) Begin(r *Run) error {
 	return l.Add(r)
 }
 
-// Add writes trials of a run, and the run itself as it is now.
+// Add writes trials of a run, and the run itself as it is now. After an error the run is as it
+// was before.
 func (l Log) Add(r *Run, ts ...Trial) error {
-	return l.update(func(runs, trials *bbolt.Bucket) error {
+	next := *r
+	err := l.update(func(runs, trials *bbolt.Bucket) error {
 		for _, t := range ts {
-			r.Trials++
-			if t.Error == "" && (r.Best == 0 || t.Ratio < r.Best) {
-				r.Best = t.Ratio
+			next.Trials++
+			if t.Error == "" && (next.Best == 0 || t.Ratio < next.Best) {
+				next.Best = t.Ratio
 			}
-			data, err := json.Marshal(t)
-			if err != nil {
-				return err
-			}
-			if err := trials.Put(binary.BigEndian.AppendUint32([]byte(r.ID), uint32(r.Trials)), data); err != nil {
+			if err := put(trials, binary.BigEndian.AppendUint32([]byte(r.ID), uint32(next.Trials)), t); err != nil {
 				return err
 			}
 		}
-		data, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		return runs.Put([]byte(r.ID), data)
+		return put(runs, []byte(r.ID), next)
 	})
+	if err == nil {
+		*r = next
+	}
+	return err
+}
+
+func put(b *bbolt.Bucket, key []byte, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, data)
 }
 
 // Each calls f with every run, the oldest first, and if trials is set, with the run
-// before each of its trials. A log that is not there is empty, and so is a file without bytes.
-func (l Log) Each(trials bool, f func(Run, *Trial) error) (err error) {
+// before each of its trials. While f runs the log is not held: what is added meanwhile may be
+// among the rest. A log that is not there is empty, and so is a file without bytes.
+func (l Log) Each(trials bool, f func(Run, *Trial) error) error {
+	runs, err := read[Run](l, runsBucket, nil)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if err := l.eachOf(r, trials, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l Log) eachOf(r Run, trials bool, f func(Run, *Trial) error) error {
+	if !trials {
+		return f(r, nil)
+	}
+	all, err := read[Trial](l, trialsBucket, []byte(r.ID))
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if err := f(r, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Before is what runs have measured that are the same as r.
+func (l Log) Before(r *Run) (out []Trial, err error) {
+	runs, err := read[Run](l, runsBucket, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range runs {
+		if o.Same(r) {
+			ts, err := read[Trial](l, trialsBucket, []byte(o.ID))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ts...)
+		}
+	}
+	return out, nil
+}
+
+// read is what is in a bucket, by key, under keys that begin with prefix.
+func read[T any](l Log, bucket, prefix []byte) (out []T, err error) {
 	if info, err := os.Stat(l.Path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-		return nil
+		return nil, nil
 	}
 	defer l.damaged(debug.SetPanicOnFault(true), &err)
 	db, err := l.open(true)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer db.Close()
-	return db.View(func(tx *bbolt.Tx) error {
-		runs, all := tx.Bucket(runsBucket), tx.Bucket(trialsBucket)
-		if runs == nil || all == nil {
+	err = db.View(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucket)
+		if b == nil {
 			return nil
 		}
-		return runs.ForEach(func(id, data []byte) error {
-			var r Run
-			if err := json.Unmarshal(data, &r); err != nil {
-				return fmt.Errorf("tuning log %s: run %s: %w", l.Path, id, err)
+		c := b.Cursor()
+		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			var x T
+			if err := json.Unmarshal(v, &x); err != nil {
+				return fmt.Errorf("tuning log %s: %s: %w", l.Path, k, err)
 			}
-			if !trials {
-				return f(r, nil)
-			}
-			c := all.Cursor()
-			for k, v := c.Seek(id); bytes.HasPrefix(k, id); k, v = c.Next() {
-				var t Trial
-				if err := json.Unmarshal(v, &t); err != nil {
-					return fmt.Errorf("tuning log %s: a trial of run %s: %w", l.Path, id, err)
-				}
-				if err := f(r, &t); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+			out = append(out, x)
+		}
+		return nil
 	})
+	return out, err
 }
 
 // Prune removes the runs that began before a time, with their trials, and says how

@@ -26,7 +26,7 @@ func TestLog(t *testing.T) {
 		if err := l.Begin(r); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Add(r, Trial{Trace: e.Kernels[0].Trace, Ratio: 0.9}, Trial{Error: "crashed"}); err != nil {
+		if err := l.Add(r, Trial{Genes: []Gene{{Trace: e.Kernels[0].Trace}}, Ratio: 0.9}, Trial{Error: "crashed"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.Add(r, Trial{Ratio: 0.8}); err != nil {
@@ -36,7 +36,7 @@ func TestLog(t *testing.T) {
 	list := func() (s string) {
 		t.Helper()
 		err := l.Each(true, func(r Run, x *Trial) error {
-			s += fmt.Sprintf("%s %d %.1f: %.1f %s %d; ", r.Product, r.Trials, r.Best, x.Ratio, x.Error, len(x.Trace))
+			s += fmt.Sprintf("%s %d %.1f: %.1f %s %d; ", r.Product, r.Trials, r.Best, x.Ratio, x.Error, len(x.Genes))
 			return nil
 		})
 		if err != nil {
@@ -44,7 +44,7 @@ func TestLog(t *testing.T) {
 		}
 		return s
 	}
-	n := len(e.Kernels[0].Trace)
+	const n = 1
 	all := ""
 	for i := range 3 {
 		all += fmt.Sprintf("w%d 3 0.8: 0.9  %d; w%[1]d 3 0.8: 0.0 crashed 0; w%[1]d 3 0.8: 0.8  0; ", i, n)

@@ -38,12 +38,12 @@ func TestTuner(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := amd64.ByName("avx2")
-	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Need: amd64.FeatureNames(target.Machine().Has), M: 64, N: 1, K: 256})
+	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Need: amd64.FeatureNames(target.Machine().Has), Purposes: []Purpose{{M: 64, N: 1, K: 256}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := Evolve(context.Background(), x.Space(context.Background()), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds()...)
-	if len(out.Best) == 0 || out.Trials < 24 || x.ReferenceNs == 0 {
+	if len(out.Best) == 0 || out.Trials < 24 || x.ReferenceNs[0] == 0 {
 		t.Fatalf("%+v", out)
 	}
 	for reason := range out.Dropped {
@@ -53,12 +53,17 @@ func TestTuner(t *testing.T) {
 		}
 	}
 	best, reference, err := x.Confirm(out.Best)
-	if err != nil || len(best) != len(out.Best) || reference <= 0 || best[0].Ns <= 0 || best[0].Ns > best[len(best)-1].Ns {
+	if err != nil || len(best) != len(out.Best) || reference[0] <= 0 || best[0].Ns[0] <= 0 || best[0].Cost > best[len(best)-1].Cost {
 		t.Fatalf("confirmed %d of %d, default %v ns, %v", len(best), len(out.Best), reference, err)
 	}
-	uses := x.Uses(best[0].Candidate)
-	if uses[0].Cols != 1 || len(uses) < 2 {
-		t.Errorf("%d widths, the first %d", len(uses), uses[0].Cols)
+	usual := x.Seeds()[0]
+	if _, err := x.point(usual); err != nil {
+		t.Fatal(err)
+	}
+	for least, c := range []*Candidate{best[0].Candidate, usual} {
+		if uses := x.Uses(c); uses[0].Cols != 1 || len(uses) < 1+least {
+			t.Errorf("%d widths, the first %d", len(uses), uses[0].Cols)
+		}
 	}
 }
 
@@ -71,7 +76,7 @@ func TestTunerRefuses(t *testing.T) {
 	}
 	target := amd64.ByName("avx2")
 	p := ir.Problem{Weight: w}
-	x := &Tuner{Product: Product{Problem: p, Target: target, M: 64, N: 1, K: 256}, prepares: map[string]*gen.Prepare{}, compiled: map[string]compiled{}}
+	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*gen.Prepare{}, compiled: map[string]compiled{}}
 	rng := rand.New(rand.NewSource(1))
 	found := map[error]bool{}
 	for range 5000 {
@@ -90,7 +95,7 @@ func TestTunerRefuses(t *testing.T) {
 			continue
 		}
 		var pressure *lower.Pressure
-		if _, err := x.point(&Candidate{Choice: c, Trace: c.Trace(p)}); errors.As(err, &pressure) {
+		if _, err := x.point(&Candidate{Genes: []Gene{{c, c.Trace(p)}}}); errors.As(err, &pressure) {
 			continue
 		} else if err != want {
 			t.Fatalf("%v: %v, want %v", c.Trace(p), err, want)

@@ -30,9 +30,9 @@ func (p *program) remove() error { return os.RemoveAll(p.dir) }
 
 var textLine = regexp.MustCompile(`(?m)^TEXT ·([A-Za-z_][A-Za-z0-9_]*)\(SB\)`)
 
-// build makes a program of files that serves their functions, in a module of its own
-// that requires this one.
-func build(files []lower.File) (*program, error) {
+// build makes a program of files for m that serves their functions, in a module of its own
+// that requires this one. Without files it maps what it is sent.
+func build(m *Machine, files []lower.File) (*program, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, fmt.Errorf("%w: %w", jit.ErrNoGo, err)
 	}
@@ -45,20 +45,20 @@ func build(files []lower.File) (*program, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	p := &program{dir: dir, path: filepath.Join(dir, "worker.exe")}
-	if err := p.make(root, files); err != nil {
+	if err := p.make(m, root, files); err != nil {
 		return nil, errors.Join(err, p.remove())
 	}
 	return p, nil
 }
 
 // make writes the module and builds it.
-func (p *program) make(root string, files []lower.File) error {
+func (p *program) make(m *Machine, root string, files []lower.File) error {
 	if err := p.write(root, files); err != nil {
 		return err
 	}
 	cmd := exec.Command("go", "build", "-mod=mod", "-o", p.path, ".")
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS="+m.os, "GOARCH="+m.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("worker: go build: %w\n%s", err, out)
 	}
@@ -85,7 +85,7 @@ func (p *program) write(root string, files []lower.File) error {
 		}
 		module[fmt.Sprintf("f%d.s", i)] = f.Data
 	}
-	if len(p.names) == 0 {
+	if len(files) > 0 && len(p.names) == 0 {
 		return errors.New("worker: nothing to assemble")
 	}
 	module["main.go"] = p.main()
@@ -99,6 +99,9 @@ func (p *program) write(root string, files []lower.File) error {
 
 // main is the program's Go.
 func (p *program) main() []byte {
+	if len(p.names) == 0 {
+		return fmt.Appendf(nil, "package main\n\nimport %q\n\nfunc main() { worker.Serve(nil) }\n", modulePath+"/search/worker")
+	}
 	var decls, table strings.Builder
 	for _, n := range p.names {
 		fmt.Fprintf(&decls, "//go:noescape\nfunc %s(args *uint64)\n\n", n)

@@ -33,3 +33,12 @@ func (e *Timeout) Error() string {
 type Wrong struct{ What, Difference string }
 
 func (e *Wrong) Error() string { return fmt.Sprintf("worker: %s: is wrong: %s", e.What, e.Difference) }
+
+// Lost reports that there is no process, for which no code is to blame: it was killed from outside, or
+// cannot be reached or started.
+type Lost struct {
+	Why         string
+	unreachable bool // rather than killed
+}
+
+func (e *Lost) Error() string { return "worker: " + e.Why }

@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // process is a worker process.
@@ -25,6 +28,8 @@ type process struct {
 	dec    *gob.Decoder
 	stderr head
 	how    How
+	host   timing.Host
+	far    bool // cmd is a connection to the process
 	killed atomic.Bool
 }
 
@@ -43,15 +48,23 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// startLimit is how long a process may take to greet.
-const startLimit = time.Minute
+// A process may take startLimit to greet. It ends itself at the limit of a request; if it has not answered
+// after grace, which messages of some megabytes need on a slow connection, it is killed.
+const (
+	startLimit = time.Minute
+	grace      = 2 * time.Second
+	farGrace   = time.Minute
+)
 
-// start starts the worker at path and reads its greeting.
-func start(path string) (*process, error) {
-	p := &process{cmd: exec.Command(path)}
-	p.cmd.Env = append(os.Environ(), envWorker+"=1")
+// start starts a worker on m, with the functions of a program or, of none, without, and reads its
+// greeting.
+func (m *Machine) start(of *program) (*process, error) {
+	cmd, err := m.command(of)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, far: m.remote != nil}
 	p.cmd.Stderr = &p.stderr
-	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
@@ -60,16 +73,29 @@ func start(path string) (*process, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+		return nil, &Lost{"starting " + cmd.Path + ": " + err.Error(), true}
 	}
 	p.w = bufio.NewWriterSize(p.in, 1<<16)
 	p.enc, p.dec = gob.NewEncoder(p.w), gob.NewDecoder(bufio.NewReaderSize(out, 1<<16))
 	var g greeting
 	if err := p.limited(startLimit, func() error { return p.dec.Decode(&g) }); err != nil {
-		return nil, p.cause("starting "+path, startLimit, err)
+		return nil, p.notStarted(err)
 	}
-	p.how = g.How
+	p.how, p.host = g.How, g.Host
 	return p, nil
+}
+
+// notStarted is why a process did not greet.
+func (p *process) notStarted(err error) error {
+	err = p.cause("starting a worker", startLimit, err)
+	if p.cmd.ProcessState.ExitCode() == noProgram {
+		return &Lost{"the worker is not there any more", true}
+	}
+	var crash *Crash
+	if errors.As(err, &crash) {
+		return &Lost{"starting a worker: " + firstLine(crash.Output), true}
+	}
+	return err
 }
 
 // limited kills the process if f takes longer than limit.
@@ -86,6 +112,11 @@ func (p *process) limited(limit time.Duration, f func() error) error {
 // called.
 func (p *process) ask(q request, limit time.Duration) (*reply, error) {
 	r := new(reply)
+	q.Limit = limit
+	limit += grace
+	if p.far {
+		limit += farGrace
+	}
 	err := p.limited(limit, func() error {
 		if err := p.enc.Encode(q); err != nil {
 			return err
@@ -98,24 +129,56 @@ func (p *process) ask(q request, limit time.Duration) (*reply, error) {
 	return r, err
 }
 
-var signalName = regexp.MustCompile(`SIG[A-Z]+`)
+// signalName is in what Go says of a signal that ends a program.
+var signalName = regexp.MustCompile(`(?m)^(?:\[signal )?(SIG[A-Z]+)\b`)
 
 // cause says why a process did not answer, and makes sure that it has ended.
 func (p *process) cause(what string, limit time.Duration, err error) error {
 	p.in.Close()
-	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, os.ErrClosed) {
+	late := p.killed.Load()
+	ended := slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, os.ErrClosed, syscall.EPIPE}, func(e error) bool { return errors.Is(err, e) })
+	if !ended {
 		p.cmd.Process.Kill() // its messages cannot be read
 	}
-	p.cmd.Wait()
-	if p.killed.Load() {
+	p.limited(startLimit, p.cmd.Wait)
+	text := string(p.stderr.buf)
+	if late || p.cmd.ProcessState.ExitCode() == exitLate {
 		return &Timeout{what, limit}
 	}
-	text := string(p.stderr.buf)
-	signal := signalName.FindString(text)
-	if signal == "" && text == "" {
+	if m := signalName.FindStringSubmatch(text); m != nil {
+		return &Crash{what, m[1], text}
+	}
+	if lost := p.lost(text); lost != nil {
+		return lost
+	}
+	if text == "" {
 		text = p.cmd.ProcessState.String()
 	}
-	return &Crash{what, signal, text}
+	return &Crash{what, "", text}
+}
+
+// What a shell adds to the number of a signal for the status of what that has killed, and the
+// status of ssh that lost its connection or got none.
+const (
+	byShell  = 128
+	cutBySSH = 255
+)
+
+// lost says that a process ended that was not to blame: Go programs print which fault ended them, and
+// others end them without a word.
+func (p *process) lost(text string) *Lost {
+	state := p.cmd.ProcessState
+	switch code := state.ExitCode(); {
+	case p.far && code == cutBySSH:
+		return &Lost{"the connection is lost: " + lastLine(text), true}
+	case p.far && code > byShell:
+		return &Lost{fmt.Sprintf("the process was killed by signal %d", code-byShell), false}
+	case p.far && code < 0:
+		return &Lost{"ssh was ended: " + state.String(), true}
+	case code < 0:
+		return &Lost{"the process was ended: " + state.String(), false}
+	}
+	return nil
 }
 
 // end ends a process that answers.
@@ -124,43 +187,12 @@ func (p *process) end() {
 	p.limited(startLimit, p.cmd.Wait)
 }
 
-// idle are processes of this program that wait for functions.
-var idle struct {
-	sync.Mutex
-	list []*process
-}
-
-// own is a process of this program.
-func own() (*process, error) {
-	idle.Lock()
-	if n := len(idle.list); n > 0 {
-		p := idle.list[n-1]
-		idle.list = idle.list[:n-1]
-		idle.Unlock()
-		return p, nil
-	}
-	idle.Unlock()
-	path, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
-	}
-	return start(path)
-}
-
-// keep puts a process aside for the next Code, or ends it if there are enough.
-func keep(p *process) {
-	idle.Lock()
-	full := len(idle.list) >= runtime.GOMAXPROCS(0)
-	if !full {
-		idle.list = append(idle.list, p)
-	}
-	idle.Unlock()
-	if full {
-		p.end()
-	}
-}
-
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
 }

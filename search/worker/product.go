@@ -5,10 +5,12 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"unsafe"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/timing"
@@ -30,6 +32,7 @@ type Timed struct {
 	Spec    runtime.Spec
 	M, N, K int
 	Total   int
+	Keep    bool // the process keeps the weights for the next request, which may ask for them again
 }
 
 // Time measures products in interleaved rounds. Test them before: nothing looks at
@@ -38,10 +41,14 @@ func (c *Code) Time(what string, opt timing.Options, products ...Timed) ([]timin
 	return c.time(what, timeRequest{Products: products, Options: []timing.Options{opt}})
 }
 
-// Compare is Time of two products, by the first options, and then by the next ones
-// unless the second product took more than most times as long as the first.
-func (c *Code) Compare(what string, opts []timing.Options, most float64, a, b Timed) ([]timing.Sample, error) {
-	return c.time(what, timeRequest{Products: []Timed{a, b}, Options: opts, Most: most})
+// Compare is Time of as and bs in turn, by the first options, and then by the next ones
+// unless the bs take more than most times as long as the as, in the geometric mean.
+func (c *Code) Compare(what string, opts []timing.Options, most float64, as, bs []Timed) ([]timing.Sample, error) {
+	var products []Timed
+	for i := range as {
+		products = append(products, as[i], bs[i])
+	}
+	return c.time(what, timeRequest{Products: products, Options: opts, Most: most})
 }
 
 func (c *Code) time(what string, q timeRequest) ([]timing.Sample, error) {
@@ -137,70 +144,90 @@ func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte) {
 }
 
 func (s *server) time(q *timeRequest, r *reply) error {
-	var fns []func()
-	for i := range q.Products {
-		fn, done, err := s.timed(&q.Products[i], i == 0)
-		if err != nil {
-			return err
+	before := s.weights
+	s.weights = map[string]*weights{}
+	defer func() {
+		for id, w := range s.weights {
+			if !w.keep {
+				w.copies.Close()
+				delete(s.weights, id)
+			}
 		}
-		defer done()
-		fns = append(fns, fn)
+	}()
+	var fns []func()
+	var failed error
+	for i := range q.Products {
+		call, err := s.timed(&q.Products[i], before)
+		fns, failed = append(fns, call), errors.Join(failed, err)
+	}
+	for _, w := range before { // that this request does not use
+		w.copies.Close()
+	}
+	if failed != nil {
+		return failed
 	}
 	for _, opt := range q.Options {
 		r.Samples = timing.Time(opt, fns...)
-		if n := len(fns) - 1; q.Most > 0 && r.Samples[n].Min > q.Most*r.Samples[0].Min {
+		if q.Most > 0 && meanRatio(r.Samples) > q.Most {
 			break
 		}
 	}
 	return nil
 }
 
-// kept is the call of a product that was measured, with its matrices, for the next
-// request: what others are compared with is the same each time.
-type kept struct {
-	id   string
-	call func()
-	free func()
+// meanRatio is the geometric mean of the times of odd samples by those of the even ones before them.
+func meanRatio(s []timing.Sample) float64 {
+	sum := 0.0
+	for i := 0; i+1 < len(s); i += 2 {
+		sum += math.Log(s[i+1].Min / s[i].Min)
+	}
+	return math.Exp(sum / float64(len(s)/2))
 }
 
-func (s *server) forget() {
-	if s.first.free != nil {
-		s.first.free()
-	}
-	s.first = kept{}
+// weights are the packed copies of a matrix.
+type weights struct {
+	copies *timing.Copies
+	keep   bool
 }
 
-// timed is the call of a product with the next copy of its weights. That of the first
-// product of a request is kept.
-func (s *server) timed(t *Timed, first bool) (call, done func(), err error) {
-	id := ""
-	if first {
-		var text bytes.Buffer
-		if err := gob.NewEncoder(&text).Encode(t); err != nil {
-			return nil, nil, err
-		}
-		if id = text.String(); s.first.id == id {
-			return s.first.call, func() {}, nil
-		}
-		s.forget()
-	}
+// timed is the call of a product with the next copy of its weights: those of the request before, if it
+// kept them, or those of another product of this one that differs in N only. They outlive the functions
+// of the product, which were loaded again, perhaps elsewhere.
+func (s *server) timed(t *Timed, before map[string]*weights) (call func(), err error) {
 	p, err := s.product(&t.Spec, func(*runtime.Kernel) {})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := gob.NewEncoder(&text).Encode(struct {
+		Weight      format.Weight
+		Layouts     []*format.Layout
+		M, K, Total int
+	}{t.Spec.Weight, t.Spec.Layouts, t.M, t.K, t.Total}); err != nil {
+		return nil, err
+	}
+	id := text.String()
+	w := s.weights[id]
+	if w == nil && before[id] != nil {
+		w = before[id]
+		delete(before, id)
 	}
 	rng := rand.New(rand.NewPCG(uint64(t.M), uint64(t.K)))
+	if w == nil {
+		if w, err = newWeights(p, t, rng); err != nil {
+			return nil, err
+		}
+	}
+	s.weights[id], w.keep = w, w.keep || t.Keep
+	call, _, err = timing.Calls(p, w.copies, t.M, t.N, t.K, rng)
+	return call, err
+}
+
+func newWeights(p *runtime.Product, t *Timed, rng *rand.Rand) (*weights, error) {
 	packed, err := timing.PackRandom(p, t.M, t.K, rng)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	weights, err := timing.NewCopies(packed, t.Total)
-	if err != nil {
-		return nil, nil, err
-	}
-	call, _, err = timing.Calls(p, weights, t.M, t.N, t.K, rng)
-	if err != nil || !first {
-		return call, func() { weights.Close() }, err
-	}
-	s.first = kept{id, call, func() { weights.Close() }}
-	return call, func() {}, nil
+	copies, err := timing.NewCopies(packed, t.Total)
+	return &weights{copies, false}, err
 }

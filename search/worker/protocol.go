@@ -1,20 +1,26 @@
 package worker
 
 import (
+	"time"
+
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
 // greeting is the first message of a process.
-type greeting struct{ How How }
+type greeting struct {
+	How  How
+	Host timing.Host
+}
 
-// request has one member set.
+// request has one member set but for Limit, after which the process ends itself.
 type request struct {
-	Load *jit.Object // in place of the functions loaded before
-	Call *callRequest
-	Test *testRequest
-	Time *timeRequest
+	Limit time.Duration
+	Load  *jit.Object // in place of the functions loaded before
+	Call  *callRequest
+	Test  *testRequest
+	Time  *timeRequest
 }
 
 // callRequest calls a function with each of several lists of arguments, between
@@ -38,8 +44,8 @@ type testRequest struct {
 }
 
 // timeRequest measures products, each in turn in every round: by each of the options
-// in turn, as long as the last product takes no more than Most times as long as the
-// first.
+// in turn, as long as the odd products take no more than Most times as long as the
+// even ones, in the geometric mean.
 type timeRequest struct {
 	Products []Timed
 	Options  []timing.Options

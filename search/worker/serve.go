@@ -9,10 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // envWorker tells a program that it is a worker.
@@ -36,6 +39,7 @@ func Main() {
 // parameters; a program without any maps what it is sent.
 func Serve(linked map[string]func(*uint64)) {
 	signal.Ignore(os.Interrupt) // the parent decides
+	debug.SetGCPercent(-1)      // it could not stop code that never ends, and would wait for it: see serve
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	out := os.Stdout
 	os.Stdout = os.Stderr
@@ -51,10 +55,10 @@ func Serve(linked map[string]func(*uint64)) {
 }
 
 type server struct {
-	how    How
-	linked map[string]func(*uint64)
-	img    *jit.Image
-	first  kept
+	how     How
+	linked  map[string]func(*uint64)
+	img     *jit.Image
+	weights map[string]*weights // that the next request may ask for again
 }
 
 func (s *server) serve(in io.Reader, out io.Writer) error {
@@ -66,16 +70,23 @@ func (s *server) serve(in io.Reader, out io.Writer) error {
 		}
 		return w.Flush()
 	}
-	if err := send(greeting{s.how}); err != nil {
+	if err := send(greeting{s.how, timing.ThisHost()}); err != nil {
 		return err
 	}
 	for q := range requests(in) {
-		if err := send(s.answer(q)); err != nil {
+		late := time.AfterFunc(q.Limit, func() { os.Exit(exitLate) })
+		r := s.answer(q)
+		late.Stop()
+		if err := send(r); err != nil {
 			return err
 		}
+		runtime.GC()
 	}
 	return nil
 }
+
+// exitLate is the status of a process that took longer for a request than it may.
+const exitLate = 92
 
 // requests reads them, and ends the process when there are no more, even while code
 // of the last one runs: its parent is gone.
@@ -114,7 +125,6 @@ func (s *server) answer(q *request) *reply {
 }
 
 func (s *server) load(o *jit.Object) error {
-	s.forget()
 	if s.img != nil {
 		if err := s.img.Close(); err != nil {
 			return err

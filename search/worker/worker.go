@@ -38,6 +38,7 @@ import (
 // Options say how functions are run. The zero value is usual.
 type Options struct {
 	Limit time.Duration // of a request, 0: DefaultLimit
+	On    *Machine      // nil: this one
 	Build bool          // by go build even where functions can be mapped, as with TMACC_JIT=off
 }
 
@@ -49,7 +50,8 @@ const DefaultLimit = 20 * time.Second
 // take turns.
 type Code struct {
 	limit  time.Duration
-	object *jit.Object // to be mapped by a process of this program
+	on     *Machine
+	object *jit.Object // to be mapped by a worker without functions
 	built  *program    // or what has them linked
 	mu     sync.Mutex
 	p      *process // nil before the first call and after one that ended the process
@@ -58,20 +60,19 @@ type Code struct {
 // Load makes functions of files callable. Where they cannot be mapped, or the
 // object files of this Go are not known, it builds a program with them.
 func Load(opt Options, files ...lower.File) (*Code, error) {
-	c := &Code{limit: cmp.Or(opt.Limit, DefaultLimit)}
-	if !opt.Build {
-		if !hooked.Load() {
+	c := &Code{limit: cmp.Or(opt.Limit, DefaultLimit), on: opt.On.on()}
+	if !opt.Build && c.on.maps() {
+		if c.on.remote == nil && !hooked.Load() {
 			return nil, ErrNoMain
 		}
 		var unknown *jit.ObjectError
 		var err error
-		c.object, err = jit.Build(files...)
-		if !errors.Is(err, jit.ErrPlatform) && !errors.As(err, &unknown) {
+		if c.object, err = jit.Build(files...); !errors.As(err, &unknown) {
 			return c, err
 		}
 	}
 	var err error
-	c.built, err = build(files)
+	c.built, err = build(c.on, files)
 	return c, err
 }
 
@@ -83,7 +84,7 @@ func (c *Code) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.p != nil && c.built == nil {
-		keep(c.p)
+		c.on.keep(c.p)
 	} else if c.p != nil {
 		c.p.end()
 	}
@@ -91,13 +92,13 @@ func (c *Code) Close() error {
 	if c.built == nil {
 		return nil
 	}
-	return c.built.remove()
+	return c.on.remove(c.built)
 }
 
 // Map maps c's functions in this process: those that Test has found to be right. The
 // error is jit.ErrPlatform if they are linked in a program of their own.
 func (c *Code) Map() (*jit.Image, error) {
-	if c.built != nil {
+	if c.built != nil || c.on.remote != nil {
 		return nil, jit.ErrPlatform
 	}
 	return jit.Map(c.object)
@@ -107,11 +108,11 @@ func (c *Code) Map() (*jit.Image, error) {
 func (c *Code) How() (How, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.process()
+	err := c.on.persist("starting a worker", func() error { _, err := c.process(); return err })
 	if err != nil {
 		return "", err
 	}
-	return p.how, nil
+	return c.p.how, nil
 }
 
 // How a process got its functions.
@@ -191,10 +192,19 @@ func Run(t lower.Target, k *lower.Kernel, args []vir.Arg) error {
 	return f.Run(k.Func.Params, args)
 }
 
-// ask sends a request about what to the process and waits for the reply.
-func (c *Code) ask(what string, q request) (*reply, error) {
+// ask sends a request about what to the process and waits for the reply. It asks again if the process
+// is lost for no fault of its own: requests change nothing.
+func (c *Code) ask(what string, q request) (r *reply, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	err = c.on.persist(what, func() error {
+		r, err = c.askOnce(what, q)
+		return err
+	})
+	return r, err
+}
+
+func (c *Code) askOnce(what string, q request) (*reply, error) {
 	p, err := c.process()
 	if err != nil {
 		return nil, err
@@ -218,11 +228,11 @@ func (c *Code) process() (*process, error) {
 		return c.p, nil
 	}
 	if c.built != nil {
-		p, err := start(c.built.path)
+		p, err := c.on.start(c.built)
 		c.p = p
 		return p, err
 	}
-	p, err := own()
+	p, err := c.on.own()
 	if err != nil {
 		return nil, err
 	}

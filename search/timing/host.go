@@ -1,4 +1,4 @@
-package measure
+package timing
 
 import (
 	"fmt"
@@ -7,9 +7,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/cpuid/v2"
-
-	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/amd64"
 )
 
 // Host is the machine a figure was measured on.
@@ -53,26 +50,12 @@ func (h Host) String() string {
 		h.CPU, id, h.Cores, h.L1D>>10, h.L2>>10, h.L3>>20, h.OS, h.Arch, h.Go)
 }
 
-// Targets lists the targets whose kernels this machine runs, from the fewest CPU
-// features to the most.
-func Targets() []lower.Target {
-	if runtime.GOARCH != "amd64" {
-		return nil
-	}
-	var ts []lower.Target
-	for _, t := range amd64.Targets() {
-		if hasFeatures(t.Machine().Has) {
-			ts = append(ts, t)
+// Lacks names the features of a list that h does not have.
+func (h Host) Lacks(features []string) (missing []string) {
+	for _, name := range features {
+		if !slices.Contains(h.Features, name) {
+			missing = append(missing, name)
 		}
 	}
-	return ts
-}
-
-func hasFeatures(f lower.Features) bool {
-	for _, name := range amd64.FeatureNames(f) {
-		if !cpuid.CPU.Has(cpuid.ParseFeature(name)) {
-			return false
-		}
-	}
-	return true
+	return missing
 }

@@ -1,0 +1,334 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// purposeFlags adds the flags that say what schedules are tuned for.
+func (x *tuneFlags) purposeFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&x.modes, "mode", []string{measure.ModeL2}, "where weights are: dram, l3 or l2, as for tmacc bench; more than one all count")
+	f.IntSliceVarP(&x.ns, "n", "n", []int{1}, "activations per product; more than one all count, those above 8 in one mode")
+	f.IntVarP(&x.m, "m", "m", 0, "rows of the matrix, instead of those of the mode")
+	f.IntVarP(&x.k, "k", "k", 0, "columns of the matrix, instead of those of the mode")
+}
+
+// copies is how many bytes of weights a mode goes through.
+func copies(mode string, h timing.Host) int {
+	if mode == measure.ModeDRAM {
+		return measure.DRAMBytes(h)
+	}
+	return 0
+}
+
+// tuning is one search.
+type tuning struct {
+	*cli
+	tuneFlags
+	on       *worker.Machine // that measures, nil: this one
+	host     timing.Host
+	product  tune.Product
+	bar      *progress
+	tuner    *tune.Tuner
+	ceilings []tune.Ceilings // of each purpose, zeros if they cannot be measured
+	journal  journal
+}
+
+// tune searches and locks what it finds.
+func (x *tuning) tune(ctx context.Context) (err error) {
+	x.bar.step("measuring what the machine can do")
+	x.measureCeilings()
+	x.bar.step("compiling the default schedules")
+	if x.tuner, err = tune.New(x.product); err != nil {
+		return err
+	}
+	x.tuner.On = x.on
+	seeds := x.tuner.Seeds()
+	if err := x.begin(&seeds); err != nil {
+		x.note("not logged: %s", oneLine(err))
+	}
+	limited, stop := context.WithTimeout(ctx, x.limit)
+	defer stop()
+	start := time.Now()
+	out, broken := x.tuner.Search(limited, tune.Options{
+		Trials: x.trials + x.journal.known, Patience: x.patience, Rng: rand.New(rand.NewSource(x.seed)),
+		Progress: func(p tune.Progress) { x.bar.step("%s", x.line(p, time.Since(start))) },
+	}, seeds...)
+	if limited.Err() != nil && ctx.Err() == nil {
+		out.Ended = "time"
+	}
+	if err := x.journal.end(out.Ended, out.Dropped); err != nil {
+		x.note("not logged: %s", oneLine(err))
+	}
+	if broken != nil {
+		return fmt.Errorf("tune: after %d candidates: %w; what was measured is logged: tmacc tune -resume goes on", out.Trials, broken)
+	}
+	if len(out.Best) == 0 {
+		return failed("tune: none of %d candidates could be measured: %v", out.Trials, out.Dropped)
+	}
+	x.bar.done()
+	x.print(out, time.Since(start))
+	return x.confirm(out.Best)
+}
+
+// note tells a person about something that does not end the search.
+func (x *tuning) note(format string, args ...any) {
+	x.bar.done()
+	fmt.Fprintf(x.err, "tmacc: "+format+"\n", args...)
+}
+
+// confirm measures the best and what is locked again, and locks the better.
+func (x *tuning) confirm(found []tune.Found[*tune.Candidate]) error {
+	x.bar.step("measuring the best again")
+	locked, err := x.locked()
+	if err != nil {
+		return err
+	}
+	if locked != nil {
+		found = append(slices.Clone(found), tune.Found[*tune.Candidate]{G: locked})
+	}
+	best, reference, err := x.tuner.Confirm(found)
+	if err != nil {
+		return err
+	}
+	x.bar.done()
+	x.printBest(best[0], reference)
+	switch {
+	case best[0].Candidate == locked && locked != nil:
+		fmt.Fprintf(x.out, "\nnot locked: what is locked is as fast\n")
+		return nil
+	case best[0].Cost > gain:
+		fmt.Fprintf(x.out, "\nnot locked: the default is as fast\n")
+		return nil
+	}
+	return x.lock(best[0], reference)
+}
+
+// locked is what the lock has for the product, nil if nothing that still is of use.
+func (x *tuning) locked() (*tune.Candidate, error) {
+	path, err := lockPath(x.dir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := tune.ReadLock(path)
+	if err != nil {
+		return nil, err
+	}
+	e := lock.Find(x.product.Problem, x.product.Target)
+	if e == nil || !e.For(x.product.Problem) {
+		return nil, nil
+	}
+	c, err := x.tuner.Locked(e)
+	if err != nil {
+		return nil, nil // this compiler cannot make it any more
+	}
+	return c, nil
+}
+
+// printBest prints the figures and the schedules of the best.
+func (x *tuning) printBest(best tune.Confirmed, reference []float64) {
+	fmt.Fprintf(x.out, "\nbest: %.2f of the default's time\n", best.Cost)
+	t := table{head: []string{"mode", "m", "k", "n", "us", "weights/ns", "of the ceiling", "default us", "of the default"}, wide: -1}
+	for i, p := range x.product.Purposes {
+		r := x.record(i, best.Ns[i])
+		t.add(p.Mode, p.M, p.K, p.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS), fmt.Sprintf("%.2f", r.Share),
+			fmt.Sprintf("%.1f", reference[i]/1e3), fmt.Sprintf("%.2f", best.Ns[i]/reference[i]))
+	}
+	t.print(x.out, widthOf(x.out))
+	for _, k := range best.Kernels {
+		fmt.Fprintf(x.out, "%d columns: %v\n", k.Schedule.Cols, k.Schedule.Trace)
+	}
+}
+
+// gain is how much faster than the default a candidate must be to be locked.
+const gain = 0.99
+
+// lock puts c into the lock. If that cannot be written, its traces are printed.
+func (x *tuning) lock(c tune.Confirmed, reference []float64) error {
+	e, err := x.entry(c, reference)
+	if err != nil {
+		return err
+	}
+	path, err := lockPath(x.dir)
+	if err != nil {
+		return err
+	}
+	if err := tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(*e); return nil }); err != nil {
+		x.printTraces(e)
+		return fmt.Errorf("%w: not locked: the traces above are for tmacc compile -trace", plain(err))
+	}
+	fmt.Fprintf(x.out, "\nlocked in %s, %d widths\n", path, len(e.Kernels))
+	return nil
+}
+
+// printTraces prints the schedules of e as files of traces have them.
+func (x *tuning) printTraces(e *tune.Entry) {
+	for _, k := range e.Kernels {
+		data, err := json.Marshal(k.Trace)
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		fmt.Fprintf(x.out, "%s\n", data)
+	}
+}
+
+// entry is c for the lock, with kernels of other widths.
+func (x *tuning) entry(c tune.Confirmed, reference []float64) (*tune.Entry, error) {
+	p := x.product
+	e := &tune.Entry{Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
+		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: version()}
+	for i, at := range p.Purposes {
+		e.Figures = append(e.Figures, tune.Figures{Mode: at.Mode, M: at.M, N: at.N, K: at.K, Ns: c.Ns[i], DefaultNs: reference[i],
+			Share: x.record(i, c.Ns[i]).Share, Ceilings: x.ceilings[i]})
+	}
+	v, err := buildUses(context.Background(), p.Problem, p.Target, x.tuner.Uses(c.Candidate), "k")
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range v.Kernels {
+		hash, err := tune.KernelHash(p.Target, k.Code)
+		if err != nil {
+			return nil, err
+		}
+		e.Kernels = append(e.Kernels, tune.Kernel{Cols: k.Schedule.Cols, Hash: hash, Trace: k.Schedule.Trace})
+	}
+	return e, nil
+}
+
+// measureCeilings finds out what binds. Without probes the shares stay unknown.
+func (x *tuning) measureCeilings() {
+	x.ceilings = make([]tune.Ceilings, len(x.product.Purposes))
+	if x.on != nil {
+		return // probes run in this process only
+	}
+	g, err := newGauge(quick)
+	if err != nil {
+		return
+	}
+	defer g.close()
+	rate := func(probes []measure.Probe, err error) float64 {
+		if err != nil {
+			return 0
+		}
+		return measure.Best(quick, probes).Rate
+	}
+	clock, dots := rate(g.lab.Clock(), nil), rate(g.dot(x.product.Target))
+	reads := map[string]float64{}
+	for i, p := range x.product.Purposes {
+		if _, ok := reads[p.Mode]; !ok {
+			reads[p.Mode] = rate(g.read(p.Mode, p.M*p.K*x.product.Problem.Weight.Bits/8))
+		}
+		x.ceilings[i] = tune.Ceilings{ReadGBS: reads[p.Mode], DotGMACS: dots, ClockGHz: clock}
+	}
+}
+
+// record is the measurement of a purpose that took ns.
+func (x *tuning) record(i int, ns float64) measure.Record {
+	w, p, c := x.product.Problem.Weight, x.product.Purposes[i], x.ceilings[i]
+	r, _ := measure.Record{ // an error is noise here
+		Format: w.Name, BitsPerWeight: float64(w.Bits), Group: w.Group, M: p.M, K: p.K, N: p.N, Target: shortName(x.product.Target), Family: "dot", Exact: true, Threads: 1,
+		Mode: p.Mode, Ns: ns, ClockGHz: c.ClockGHz, CeilingGBS: c.ReadGBS, CeilingGMACS: c.DotGMACS,
+	}.Complete(measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, p.M, p.K)})
+	return r
+}
+
+// line is the progress: of the first purpose, and the best of all.
+func (x *tuning) line(p tune.Progress, took time.Duration) string {
+	r := x.record(0, p.Best*x.tuner.ReferenceNs[0])
+	return fmt.Sprintf("%s on %s: %d of %d measured in %s, %d dropped; best %.1f us, %.1f weights/ns, %.2f of the ceiling, %.2f of the default's time",
+		x.product.Problem.Weight, shortName(x.product.Target), p.Trials, x.trials, took.Round(time.Second), p.Dropped, r.Ns/1e3, r.GWeightsS, r.Share, p.Best)
+}
+
+// print prints what became of how many candidates.
+func (x *tuning) print(out tune.Outcome[*tune.Candidate], took time.Duration) {
+	fmt.Fprintf(x.out, "%s on %s", x.product.Problem.Weight, x.product.Target.Machine().Name)
+	for _, p := range x.product.Purposes {
+		fmt.Fprintf(x.out, ", %d x %d times %d, weights in %s", p.M, p.K, p.N, p.Mode)
+	}
+	fmt.Fprintf(x.out, ": %d candidates measured in %s (%.0f a minute), ended by %s\n",
+		out.Trials-x.journal.known, took.Round(time.Second), float64(out.Trials-x.journal.known)/took.Minutes(), out.Ended)
+	t := table{head: []string{"dropped", "because"}, wide: 1}
+	for _, reason := range slices.SortedFunc(maps.Keys(out.Dropped), func(a, b string) int {
+		return cmp.Or(out.Dropped[b]-out.Dropped[a], cmp.Compare(a, b))
+	}) {
+		t.add(out.Dropped[reason], reason)
+	}
+	t.print(x.out, widthOf(x.out))
+}
+
+// journal adds what a search measures to the log. Without one, and after an error, the search goes on: its
+// result does not depend on the log.
+type journal struct {
+	log     tune.Log
+	run     tune.Run
+	on      bool
+	pending []tune.Trial // that could not be added yet
+	failed  error        // the last time
+	known   int          // candidates that the log has had before
+}
+
+// begin makes the tuner log, and with -resume begin with what was measured before.
+func (x *tuning) begin(seeds *[]*tune.Candidate) error {
+	p, j := x.product, &x.journal
+	j.run = tune.Run{Start: time.Now(), Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
+		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: version()}
+	x.tuner.Log = func(t tune.Trial) {
+		if t.Fault != "" {
+			x.note("BUG, please report: %s", oneLine(errors.New(t.Fault)))
+		}
+		j.add(t)
+	}
+	if x.tuneFlags.log == noLog {
+		return nil
+	}
+	var err error
+	if j.log, err = tuningLog(x.tuneFlags.log); err != nil {
+		return err
+	}
+	j.on = true
+	if x.resume {
+		before, err := j.log.Before(&j.run)
+		if err != nil {
+			return err
+		}
+		again := x.tuner.Resume(before)
+		j.known = len(again)
+		*seeds = append(again, *seeds...)
+	}
+	return j.log.Begin(&j.run)
+}
+
+// add adds trials, and those that could not be added before.
+func (j *journal) add(ts ...tune.Trial) {
+	if !j.on {
+		return
+	}
+	j.pending = append(j.pending, ts...)
+	if j.failed = j.log.Add(&j.run, j.pending...); j.failed == nil {
+		j.pending = nil
+	}
+}
+
+// end says why the search ended. The error is of the last writing, if there is still something to write.
+func (j *journal) end(reason string, dropped map[string]int) error {
+	j.run.Ended, j.run.Dropped = reason, dropped
+	j.add()
+	if j.failed != nil && len(j.pending) > 0 {
+		return fmt.Errorf("%d candidates: %w", len(j.pending), j.failed)
+	}
+	return j.failed
+}

@@ -1,0 +1,312 @@
+package tune
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// Gene is a schedule of a candidate for one width.
+type Gene struct {
+	Choice search.Choice  `json:"choice"` // its layout is that of Trace
+	Trace  schedule.Trace `json:"trace"`
+}
+
+// Candidate is schedules of a product for one packed matrix.
+type Candidate struct {
+	Genes   []Gene       // of each width
+	Kernels []gen.Kernel // of those genes that have one, the narrowest first
+	Hash    string       // of their assembly
+	prepare *gen.Prepare
+	ns      []float64 // the least that was measured, of each purpose
+}
+
+// Why candidates are dropped that have a kernel.
+var (
+	errLayout = errors.New("another layout than its choice")
+	errWide   = errors.New("more columns than activations")
+	errBounds = errors.New("bounded, not exact")
+)
+
+// Seeds are the default schedules, and the best ones estimated by dot products.
+func (t *Tuner) Seeds() []*Candidate {
+	all := [][]search.Use{t.Default}
+	if more, err := search.DotUses(t.Problem, t.Target); err == nil {
+		all = append(all, more)
+	}
+	ns := t.widths()
+	var out []*Candidate
+	for _, uses := range all {
+		fit := slices.DeleteFunc(slices.Clone(uses), func(u search.Use) bool { return u.Cols > ns[len(ns)-1] })
+		if len(ns) > 1 {
+			out = append(out, seed(ns, fit))
+			continue
+		}
+		for _, u := range fit {
+			out = append(out, &Candidate{Genes: []Gene{{u.Choice, u.Trace}}})
+		}
+	}
+	return out
+}
+
+// seed has for each width the widest schedule that fits it.
+func seed(widths []int, uses []search.Use) *Candidate {
+	c := &Candidate{}
+	for _, n := range widths {
+		best := uses[0]
+		for _, u := range uses {
+			if u.Cols <= n {
+				best = u
+			}
+		}
+		c.Genes = append(c.Genes, Gene{best.Choice, best.Trace})
+	}
+	return c
+}
+
+// Space is the space of t's schedules.
+func (t *Tuner) Space(ctx context.Context) Space[*Candidate] {
+	return Space[*Candidate]{
+		Sample:  t.sample,
+		Mutate:  t.mutate,
+		Point:   t.point,
+		Reason:  Reason,
+		Measure: func(cs []*Candidate) []Result { return t.measure(ctx, cs) },
+	}
+}
+
+// sample draws a choice for each width, all with the layout of the first.
+func (t *Tuner) sample(rng *rand.Rand) *Candidate {
+	c := &Candidate{}
+	for i := range t.widths() {
+		x := search.Sample(rng, t.Problem, t.Target.Machine())
+		if i > 0 {
+			if x.Cols = 1; rng.Intn(4) > 0 {
+				x.Cols = search.Widths[rng.Intn(len(search.Widths))]
+			}
+			x = search.Relayout(x, c.Genes[0].Choice)
+		}
+		c.Genes = append(c.Genes, t.gene(x, i))
+	}
+	return c
+}
+
+// gene is a choice for the width of an index, with no more columns than that.
+func (t *Tuner) gene(c search.Choice, width int) Gene {
+	c.Cols = min(c.Cols, t.widths()[width])
+	return Gene{c, c.Trace(t.Problem)}
+}
+
+// mutate changes one gene of a: it varies decisions, crosses them with those of b, or edits steps
+// of the trace. One of the others or all of them then take its layout, or it takes theirs.
+func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
+	c := &Candidate{Genes: slices.Clone(a.Genes)}
+	i := rng.Intn(len(c.Genes))
+	old, x := c.Genes[i], search.Choice{}
+	switch n := rng.Intn(10); {
+	case n < 6:
+		x = search.Vary(rng, old.Choice, t.Problem, t.Target.Machine())
+	case n < 8:
+		x = search.Cross(rng, old.Choice, b.Genes[i].Choice)
+	default:
+		c.Genes[i].Trace = search.Mutate(rng, old.Trace, b.Genes[i].Trace)
+		return c
+	}
+	if len(c.Genes) > 1 && rng.Intn(3) > 0 {
+		c.Genes[i] = t.gene(search.Relayout(x, old.Choice), i)
+		return c
+	}
+	c.Genes[i] = t.gene(x, i)
+	for j, g := range c.Genes {
+		if j != i {
+			c.Genes[j] = t.gene(search.Relayout(g.Choice, x), j)
+		}
+	}
+	return c
+}
+
+// compiled is what point has found out of a candidate.
+type compiled struct {
+	c   *Candidate
+	p   Point
+	err error
+}
+
+// mostCompiled is how many are kept: their kernels take memory.
+const mostCompiled = 2000
+
+// point compiles c, unless another with its traces and choices was compiled before: many
+// mutations change nothing, and what was not measured is often proposed again.
+func (t *Tuner) point(c *Candidate) (Point, error) {
+	key := t.key(c)
+	t.mu.Lock()
+	known, ok := t.compiled[key]
+	t.mu.Unlock()
+	if ok {
+		c.Kernels, c.Hash, c.prepare = known.c.Kernels, known.c.Hash, known.c.prepare
+		return known.p, known.err
+	}
+	p, err := t.newPoint(c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.compiled) >= mostCompiled {
+		clear(t.compiled)
+	}
+	t.compiled[key] = compiled{c, p, err}
+	return p, err
+}
+
+func (t *Tuner) key(c *Candidate) string {
+	var b strings.Builder
+	for _, g := range c.Genes {
+		fmt.Fprintf(&b, "%v\n%v\n", g.Trace, g.Choice.Trace(t.Problem))
+	}
+	return b.String()
+}
+
+// newPoint compiles c. Its first gene, for the fewest activations, has a kernel; others that have
+// none, or one for another packed matrix, are left out: products are cut in blocks of the others.
+func (t *Tuner) newPoint(c *Candidate) (Point, error) {
+	c.Kernels = nil
+	for i, g := range c.Genes {
+		k, err := t.compileGene(g, i)
+		if err == nil && i > 0 && !sharesBuffers(k.Schedule, c.Kernels[0].Schedule) {
+			err = errLayout
+		}
+		switch known := func(o gen.Kernel) bool { return o.Schedule.Cols == k.Schedule.Cols }; {
+		case err != nil && i == 0:
+			return Point{}, err
+		case err == nil && !slices.ContainsFunc(c.Kernels, known):
+			c.Kernels = append(c.Kernels, k)
+		}
+	}
+	slices.SortFunc(c.Kernels, func(a, b gen.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
+	var err error
+	if c.prepare, err = t.prepare(c.Kernels[0].Schedule.Tables); err != nil {
+		return Point{}, err
+	}
+	var ks []*lower.Kernel
+	for j := range c.Kernels {
+		ks = append(ks, t.named(c, 0, j).Code)
+	}
+	f, err := t.Target.Emit("main", ks)
+	if err != nil {
+		return Point{}, err
+	}
+	sum := sha256.Sum256(f.Data)
+	c.Hash = hex.EncodeToString(sum[:8])
+	return t.describe(c), nil
+}
+
+// Locked is the candidate of what a lock has.
+func (t *Tuner) Locked(e *Entry) (c *Candidate, err error) {
+	c = &Candidate{}
+	for _, x := range e.Kernels {
+		k, err := t.compile(x.Trace, "k")
+		if err != nil {
+			return nil, err
+		}
+		c.Kernels = append(c.Kernels, k)
+	}
+	c.prepare, err = t.prepare(c.Kernels[0].Schedule.Tables)
+	return c, err
+}
+
+// compileGene makes the kernel of a gene, if it can be one for its width.
+func (t *Tuner) compileGene(g Gene, width int) (gen.Kernel, error) {
+	k, err := t.compile(g.Trace, "k")
+	if err != nil {
+		return k, err
+	}
+	switch {
+	case k.Schedule.Cols > t.widths()[width]:
+		return k, errWide
+	case !k.Schedule.Exact():
+		return k, errBounds
+	}
+	if own := g.Choice.Trace(t.Problem); g.Trace.String() != own.String() {
+		x, err := schedule.Compile(t.Problem, own)
+		if err != nil || x.Weights.Hash() != k.Schedule.Weights.Hash() {
+			return k, errLayout
+		}
+	}
+	return k, nil
+}
+
+// describe is what a cost model knows of c: of each purpose, by the kernel that does most of it.
+func (t *Tuner) describe(c *Candidate) Point {
+	p := Point{ID: c.Hash, Estimate: 1}
+	for _, x := range t.Purposes {
+		k := c.Kernels[0]
+		for _, o := range c.Kernels {
+			if o.Schedule.Cols <= x.N {
+				k = o
+			}
+		}
+		p.Estimate *= math.Pow(search.Estimate(k.Schedule, k.Code, x.Total > 0), 1/float64(len(t.Purposes)))
+		p.Features = append(p.Features, search.Features(k.Schedule, k.Code)...)
+	}
+	return p
+}
+
+// named is a kernel of c with a name by the index of c in a batch.
+func (t *Tuner) named(c *Candidate, i, j int) gen.Kernel {
+	k := c.Kernels[j]
+	f, m := *k.Code.Func, *k.Code
+	f.Name = fmt.Sprintf("k%d_%d", i, j)
+	m.Func = &f
+	return gen.Kernel{Schedule: k.Schedule, Code: &m}
+}
+
+// target is c with names by its index in a batch.
+func (t *Tuner) target(c *Candidate, i int) gen.Target {
+	out := gen.Target{Target: t.Target, Need: t.Need, Prepare: c.prepare}
+	for j := range c.Kernels {
+		out.Kernels = append(out.Kernels, t.named(c, i, j))
+	}
+	return out
+}
+
+// what names c in errors: by its traces.
+func (c *Candidate) what() string {
+	var all []string
+	for _, k := range c.Kernels {
+		all = append(all, k.Schedule.Trace.String())
+	}
+	return strings.Join(all, "; ")
+}
+
+// Reason classifies why a candidate was dropped.
+func Reason(err error) string {
+	var crash *worker.Crash
+	var timeout *worker.Timeout
+	var wrong *worker.Wrong
+	switch {
+	case errors.As(err, &crash):
+		return strings.TrimSpace("crashed " + crash.Signal)
+	case errors.As(err, &timeout):
+		return "timed out"
+	case errors.As(err, &wrong):
+		return "wrong"
+	case errors.Is(err, errLayout), errors.Is(err, errWide), errors.Is(err, errBounds):
+		return err.Error()
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "interrupted"
+	}
+	if class, ok := search.Refusal(err); ok {
+		return class
+	}
+	return "other: " + err.Error()
+}

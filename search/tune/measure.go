@@ -1,0 +1,274 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// How long candidates are measured: all for a moment, and those that are not much
+// slower than the default for longer. At the end the best are measured again.
+var (
+	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
+	look    = timing.Options{Rounds: 11, MinSample: 50 * time.Microsecond}
+	confirm = timing.Options{Rounds: 41, MinSample: 200 * time.Microsecond}
+)
+
+// hopeless is how much slower than the default a candidate is at a glance that is not
+// looked at again.
+const hopeless = 1.5
+
+// Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
+// disk is full, a machine is gone.
+type Unmeasured struct{ Err error }
+
+func (e *Unmeasured) Error() string { return "cannot measure: " + e.Err.Error() }
+
+func (e *Unmeasured) Unwrap() error { return e.Err }
+
+// Search is Evolve in t's space. If nothing can be measured any more it ends, with an *Unmeasured and
+// what it has.
+func (t *Tuner) Search(ctx context.Context, opt Options, seeds ...*Candidate) (Outcome[*Candidate], error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s := t.Space(ctx)
+	measure := s.Measure
+	s.Measure = func(cs []*Candidate) []Result {
+		results := measure(cs)
+		var broken *Unmeasured
+		for _, r := range results {
+			if errors.As(r.Err, &broken) {
+				stop(broken)
+			}
+		}
+		return results
+	}
+	out := Evolve(ctx, s, opt, seeds...)
+	var broken *Unmeasured
+	if errors.As(context.Cause(ctx), &broken) {
+		return out, broken
+	}
+	return out, nil
+}
+
+// Resume makes t take the results of what was measured before from trials, and returns the
+// candidates to begin with: the worst first, so that the search does not seem stuck. Candidates of
+// another number of widths are left out.
+func (t *Tuner) Resume(trials []Trial) []*Candidate {
+	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool { return len(x.Genes) != len(t.widths()) })
+	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(b.Ratio, a.Ratio) })
+	var out []*Candidate
+	for _, x := range trials {
+		r := Result{Cost: x.Ratio}
+		if x.Error != "" {
+			r.Err = errors.New(x.Error)
+		}
+		if _, twice := t.known[x.Hash]; !twice {
+			t.known[x.Hash] = r
+			out = append(out, &Candidate{Genes: x.Genes})
+		}
+	}
+	return out
+}
+
+// measure is what is known of candidates, and measures others.
+func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
+	out := make([]Result, len(cs))
+	var unknown []*Candidate
+	var at []int
+	for i, c := range cs {
+		r, ok := t.known[c.Hash]
+		if out[i] = r; !ok {
+			unknown, at = append(unknown, c), append(at, i)
+		}
+	}
+	for i, r := range t.measureNew(ctx, unknown) {
+		out[at[i]] = r
+	}
+	return out
+}
+
+// atOnceLoaded is how many candidates are assembled together.
+const atOnceLoaded = 16
+
+// measureNew compares each candidate with the definition, and then its times with those
+// of the default, in the same rounds: the cost is the geometric mean of the ratios. Each result is
+// logged before the next candidate is looked at.
+func (t *Tuner) measureNew(ctx context.Context, cs []*Candidate) []Result {
+	var out []Result
+	for batch := range slices.Chunk(cs, atOnceLoaded) {
+		out = append(out, t.measureBatch(ctx, batch)...)
+	}
+	return out
+}
+
+func (t *Tuner) measureBatch(ctx context.Context, cs []*Candidate) []Result {
+	out := make([]Result, len(cs))
+	code, err := t.load(cs)
+	switch {
+	case err != nil && len(cs) > 1: // one may be what cannot be assembled
+		for i := range cs {
+			out[i] = t.measureBatch(ctx, cs[i:i+1])[0]
+		}
+		return out
+	case err != nil:
+		out[0].Err = t.unassembled(cs[0], err)
+		t.log(cs[0], out[0])
+		return out
+	}
+	defer code.Close()
+	for i, c := range cs {
+		if out[i].Err = ctx.Err(); out[i].Err == nil {
+			out[i].Cost, out[i].Err = t.cost(code, c, i)
+			t.log(c, out[i])
+		}
+	}
+	return out
+}
+
+// unassembled blames c for err only if the default can be loaded alone.
+func (t *Tuner) unassembled(c *Candidate, err error) error {
+	code, alone := t.load(nil)
+	if alone != nil {
+		return &Unmeasured{alone}
+	}
+	code.Close()
+	return &worker.Wrong{What: c.what(), Difference: "it cannot be assembled: " + err.Error()}
+}
+
+// log passes on what was measured.
+func (t *Tuner) log(c *Candidate, r Result) {
+	var broken *Unmeasured
+	if t.Log == nil || errors.As(r.Err, &broken) {
+		return
+	}
+	x := Trial{Genes: c.Genes, Hash: c.Hash, Ratio: r.Cost, Ns: c.ns}
+	if r.Err != nil {
+		x.Error, x.Ratio = Reason(r.Err), 0
+		if isFault(r.Err) {
+			x.Fault = r.Err.Error()
+		}
+	}
+	t.Log(x)
+}
+
+// isFault says that a candidate did what no schedule may do: tmacc has a bug.
+func isFault(err error) bool {
+	var crash *worker.Crash
+	var timeout *worker.Timeout
+	var wrong *worker.Wrong
+	return errors.As(err, &crash) || errors.As(err, &timeout) || errors.As(err, &wrong)
+}
+
+// load assembles the default and candidates, with names by their indices.
+func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) {
+	ks := live.Kernels(gen.Target{Kernels: t.reference.Kernels})
+	prepares := []*gen.Prepare{t.reference.Prepare}
+	for i, c := range cs {
+		ks = append(ks, live.Kernels(gen.Target{Kernels: t.target(c, i).Kernels})...)
+		if !slices.Contains(prepares, c.prepare) {
+			prepares = append(prepares, c.prepare)
+		}
+	}
+	for _, p := range prepares {
+		ks = append(ks, p.Code)
+	}
+	f, err := t.Target.Emit("main", ks)
+	if err != nil {
+		return nil, err
+	}
+	return worker.Load(worker.Options{Limit: t.Limit, On: t.On}, f)
+}
+
+// timed are the products of a target for each purpose.
+func (t *Tuner) timed(x gen.Target, keep bool) []worker.Timed {
+	s := live.Spec(t.Problem, x)
+	var out []worker.Timed
+	for _, p := range t.Purposes {
+		out = append(out, worker.Timed{Spec: s, M: p.M, N: p.N, K: p.K, Total: p.Total, Keep: keep})
+	}
+	return out
+}
+
+// cost verifies and measures candidate i of code. What is wrong with the worker is an *Unmeasured.
+func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (float64, error) {
+	samples, err := t.compare(code, c, i)
+	if lost := (*worker.Lost)(nil); errors.As(err, &lost) {
+		return 0, &Unmeasured{err}
+	}
+	if err != nil {
+		return 0, err
+	}
+	cost := 0.0
+	c.ns = nil
+	for i := range t.Purposes {
+		def, own := samples[2*i].Min, samples[2*i+1].Min
+		if t.ReferenceNs[i] == 0 || def < t.ReferenceNs[i] {
+			t.ReferenceNs[i] = def
+		}
+		c.ns = append(c.ns, own)
+		cost += math.Log(own/def) / float64(len(t.Purposes))
+	}
+	return math.Exp(cost), nil
+}
+
+func (t *Tuner) compare(code *worker.Code, c *Candidate, i int) ([]timing.Sample, error) {
+	x := t.target(c, i)
+	for j := range x.Kernels {
+		if err := code.Test(fmt.Sprint(x.Kernels[j].Schedule.Trace), live.Spec(t.Problem, x, j), 1); err != nil {
+			return nil, err
+		}
+	}
+	return code.Compare(c.what(), []timing.Options{glance, look}, hopeless, t.timed(t.reference, true), t.timed(x, false))
+}
+
+// Confirmed is a candidate measured again: its times for each purpose, and their cost.
+type Confirmed struct {
+	*Candidate
+	Ns   []float64
+	Cost float64
+}
+
+// Confirm measures candidates and the default again, all in the same rounds for a purpose, and
+// returns them, the best first, with the times of the default.
+func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, reference []float64, err error) {
+	var cs []*Candidate
+	for _, f := range found {
+		cs = append(cs, f.G)
+		out = append(out, Confirmed{Candidate: f.G})
+	}
+	code, err := t.load(cs)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer code.Close()
+	for p := range t.Purposes {
+		all := []worker.Timed{t.timed(t.reference, true)[p]}
+		for i, c := range cs {
+			all = append(all, t.timed(t.target(c, i), false)[p])
+		}
+		s, err := code.Time("the best", confirm, all...)
+		if err != nil {
+			return nil, nil, err
+		}
+		reference = append(reference, s[0].Min)
+		for i := range out {
+			out[i].Ns = append(out[i].Ns, s[i+1].Min)
+			out[i].Cost += math.Log(s[i+1].Min/s[0].Min) / float64(len(t.Purposes))
+		}
+	}
+	for i := range out {
+		out[i].Cost = math.Exp(out[i].Cost)
+	}
+	slices.SortStableFunc(out, func(a, b Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
+	return out, reference, nil
+}

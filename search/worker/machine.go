@@ -1,0 +1,164 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// Machine runs worker processes: this one, or one that Dial has found.
+type Machine struct {
+	os, arch string
+	host     timing.Host
+	remote   *remote // nil: this machine
+	mu       sync.Mutex
+	idle     []*process // of a worker without functions, that wait for some
+}
+
+var here = &Machine{os: runtime.GOOS, arch: runtime.GOARCH}
+
+// on is m, or this machine.
+func (m *Machine) on() *Machine {
+	if m == nil {
+		return here
+	}
+	return m
+}
+
+// Host is what the machine is.
+func (m *Machine) Host() timing.Host {
+	if m.on().remote == nil {
+		return timing.ThisHost()
+	}
+	return m.host
+}
+
+// maps says that processes of m map functions.
+func (m *Machine) maps() bool {
+	if m.remote == nil {
+		return jit.Supported()
+	}
+	return m.os == "linux" && m.arch == "amd64" && os.Getenv(jit.EnvJIT) != jit.Off
+}
+
+// command starts a worker: of a program that has functions linked, or if there is none, of this one.
+func (m *Machine) command(p *program) (*exec.Cmd, error) {
+	if m.remote != nil {
+		return m.remote.command(p)
+	}
+	path := ""
+	if p != nil {
+		path = p.path
+	} else {
+		var err error
+		if path, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("worker: %w", err)
+		}
+	}
+	cmd := exec.Command(path)
+	cmd.Env = append(os.Environ(), envWorker+"=1")
+	return cmd, nil
+}
+
+// remove removes what was made of and for p.
+func (m *Machine) remove(p *program) error {
+	if m.remote != nil {
+		m.remote.remove(p)
+	}
+	return p.remove()
+}
+
+// own is a process without functions.
+func (m *Machine) own() (*process, error) {
+	m.mu.Lock()
+	if n := len(m.idle); n > 0 {
+		p := m.idle[n-1]
+		m.idle = m.idle[:n-1]
+		m.mu.Unlock()
+		return p, nil
+	}
+	m.mu.Unlock()
+	return m.start(nil)
+}
+
+// keep puts a process aside for the next Code, or ends it if there are enough.
+func (m *Machine) keep(p *process) {
+	m.mu.Lock()
+	full := len(m.idle) >= runtime.GOMAXPROCS(0)
+	if !full {
+		m.idle = append(m.idle, p)
+	}
+	m.mu.Unlock()
+	if full {
+		p.end()
+	}
+}
+
+// Close ends the processes that wait.
+func (m *Machine) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.idle {
+		p.end()
+	}
+	m.idle = nil
+	if m.remote != nil {
+		return m.remote.own.remove()
+	}
+	return nil
+}
+
+// How often a request is repeated whose process was killed from outside or could not be reached, and
+// for how long: a machine that starts again needs minutes. What kills its process each time is
+// perhaps itself to blame, by the memory that it takes.
+const mostKilled = 3
+
+// persist repeats f as long as it loses its process, waiting longer and longer in between.
+func (m *Machine) persist(what string, f func() error) error {
+	began, killed, wait := time.Now(), 0, 100*time.Millisecond
+	for {
+		err := f()
+		var lost *Lost
+		if !errors.As(err, &lost) {
+			return err
+		}
+		if !lost.unreachable {
+			killed++
+		} else if m.remote != nil {
+			m.remote.forget()
+		}
+		switch {
+		case killed == mostKilled:
+			return &Crash{What: what, Output: lost.Why}
+		case m.remote == nil && lost.unreachable, m.remote != nil && time.Since(began) > m.remote.patience:
+			return err
+		}
+		if err := m.wait(lost, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, 15*time.Second)
+	}
+}
+
+// wait waits, and says why.
+func (m *Machine) wait(lost *Lost, d time.Duration) error {
+	ctx := context.Background()
+	if m.remote != nil {
+		ctx = m.remote.ctx
+		m.remote.say(fmt.Sprintf("%s: again in %v", lost.Why, d))
+	}
+	select {
+	case <-ctx.Done():
+		return &Lost{Why: lost.Why + ", then interrupted", unreachable: true}
+	case <-time.After(d):
+		return nil
+	}
+}
