@@ -31,10 +31,10 @@ var familyFormats = []string{"w1", "ternary", "w2", "w3", "w4", "iq4nl"}
 
 // familyPlaces are what families are compared at.
 var familyPlaces = []place{
-	{measure.ModeL2, 512, 2048, []int{1}},
-	{measure.ModeL3, 4096, 4096, []int{1}},
-	{measure.ModeDRAM, 4096, 4096, []int{1, 4}},
-	{measure.ModeL2, 512, 2048, []int{64}},
+	{mode: measure.ModeL2, m: 512, k: 2048, ns: []int{1}},
+	{mode: measure.ModeL3, m: 4096, k: 4096, ns: []int{1}},
+	{mode: measure.ModeDRAM, m: 4096, k: 4096, ns: []int{1, 4}},
+	{mode: measure.ModeL2, m: 512, k: 2048, ns: []int{64}},
 }
 
 type familiesFlags struct {

@@ -73,7 +73,7 @@ func (x *compilation) measure(g *gauge, w *wanted, t *gen.Target, speeds map[str
 		ns = append(ns, k.Schedule.Cols)
 	}
 	var probe *measure.ProbeError // noise, in so short a time
-	records, err := g.measure(s, place{measure.ModeDRAM, m, k, ns})
+	records, err := g.measure(s, place{mode: measure.ModeDRAM, m: m, k: k, ns: ns})
 	if err != nil && !errors.As(err, &probe) {
 		return err
 	}
@@ -81,7 +81,7 @@ func (x *compilation) measure(g *gauge, w *wanted, t *gen.Target, speeds map[str
 		r := records[i]
 		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.Share}
 	}
-	records, err = g.measure(s, place{measure.ModeL3, m, k, []int{gemmN}})
+	records, err = g.measure(s, place{mode: measure.ModeL3, m: m, k: k, ns: []int{gemmN}})
 	if err != nil && !errors.As(err, &probe) {
 		return err
 	}

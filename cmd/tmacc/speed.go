@@ -77,12 +77,27 @@ type subject struct {
 	product *runtime.Product
 }
 
+// residual says that kernels read residuals of tables where activations have some.
+func (s subject) residual() bool {
+	t := s.target.Kernels[0].Schedule.Tables
+	return t != nil && t.Residual
+}
+
 // place is what to measure of a product: where its weights are, their shape, and
 // how many activations each of the calls multiplies.
 type place struct {
-	mode string
-	m, k int
-	ns   []int
+	mode    string
+	m, k    int
+	ns      []int
+	extreme bool // activations are as large as the largest
+}
+
+// draw makes an activation.
+func (p place) draw() func(*rand.Rand) float32 {
+	if p.extreme {
+		return timing.Extreme
+	}
+	return timing.Normal
 }
 
 // samples are so long that what the probes left in the caches does not count.
@@ -118,7 +133,7 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	}
 	var fns []func()
 	for _, n := range at.ns {
-		product, prepare, err := timing.Calls(x.product, weights, at.m, n, at.k, rng)
+		product, prepare, err := timing.Calls(x.product, weights, at.m, n, at.k, at.draw(), rng)
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +170,7 @@ func (g *gauge) records(x subject, at place, kernels []timing.Sample, best []flo
 	for i, n := range at.ns {
 		r, err := measure.Record{
 			Format: x.problem.Name(), BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
-			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode,
+			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode, Extreme: at.extreme,
 			Ns: kernels[2*i].Min, PrepareNs: kernels[2*i+1].Min,
 			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],
 		}.Complete(measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, at.m, at.k)})

@@ -119,9 +119,14 @@ type rounds struct {
 // of returns a figure of each round of the row with N columns in a mode, "" for
 // any, leaving out zeros: what was not measured.
 func (c rounds) of(mode string, n int, figure func(Record) float64) []float64 {
+	return c.where(mode, n, false, figure)
+}
+
+// where is of, of activations that are all as large as the largest or are not.
+func (c rounds) where(mode string, n int, extreme bool, figure func(Record) float64) []float64 {
 	var out []float64
 	for _, r := range c.records {
-		if r.Format != c.row.format || r.Target != c.row.target || r.N != n || r.Threads > 1 || mode != "" && r.Mode != mode {
+		if r.Format != c.row.format || r.Target != c.row.target || r.N != n || r.Threads > 1 || r.Extreme != extreme || mode != "" && r.Mode != mode {
 			continue
 		}
 		if f := figure(r); f != 0 {

@@ -79,8 +79,11 @@ func goodRecords(l Limits) []Record {
 	add := func(target, format, mode string, n int, share, perCycle float64) {
 		r := Record{Format: format, Target: target, Mode: mode, M: 4096, K: 4096, N: n, Family: "dot", Threads: 1,
 			Ns: 1e6, ClockGHz: 4, Share: share, WeightsPerCycle: perCycle}
-		if format == "w4" || format == "w4-g32" {
+		switch format {
+		case "w4", "w4-g32":
 			r.PrepareNs = 200 * float64(n)
+		case "w1":
+			r.PrepareNs = 800 * float64(n)
 		}
 		out = append(out, r)
 	}
@@ -96,6 +99,9 @@ func goodRecords(l Limits) []Record {
 		for _, row := range rules[1].rows {
 			add(row.target, row.format, ModeL2, 1, 0.5, l.row(row.target, row.limit).L2)
 		}
+		add(vbmi, "w1", ModeL2, 1, 0.5, 100)
+		worst := &out[len(out)-1]
+		worst.Extreme, worst.Ns = true, 2*worst.Ns
 	}
 	return out
 }
@@ -172,7 +178,13 @@ func TestCheckFails(t *testing.T) {
 		}, []string{"FAIL  avx512vbmi w4 time of N=4 over N=1, dram: 1.3, at most 1.2 of 1 (0.1311 on this host)"}},
 		{"preparing", func(_ int, r *Record) {
 			r.PrepareNs *= 2
-		}, []string{"FAIL  avx512vbmi w4 prepare cycles of 4096 activations: 1600, at most 2 of 727"}},
+		}, []string{"FAIL  avx512vbmi w4 prepare cycles of 4096 activations: 1600, at most 2 of 727",
+			"FAIL  avx512vbmi w1 prepare cycles of 4096 activations and their tables: 6400, at most 2 of 1805"}},
+		{"outliers", func(_ int, r *Record) {
+			if r.Extreme {
+				r.Ns *= 1.25
+			}
+		}, []string{"FAIL  avx512vbmi w1 speed with all |activation| = 127 over the usual one, l2: 0.4, at least 0.45 of 1"}},
 	} {
 		records := goodRecords(l)
 		perRound := len(records) / Rounds

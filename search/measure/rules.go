@@ -138,6 +138,25 @@ var rules = []rule{
 			{vbmi, "w4-g32", 2, "int8_per_32", ""},
 		},
 	},
+	{
+		// Tables are made of int8 activations.
+		name: "prepare cycles of 4096 activations and their tables", atMost: true,
+		have: func(c rounds) []float64 { return c.of("", 1, Record.prepareCycles) },
+		limit: func(c rounds, l Limits) float64 {
+			return l.PrepareCycles["int8_per_row"] + l.PrepareCycles[c.row.limit]
+		},
+		rows: []ruleRow{{vbmi, "w1", 2, "tables_16_u8_g4", ""}},
+	},
+	{
+		// Where all are, every table has residuals.
+		name: "speed with all |activation| = 127 over the usual one, l2",
+		have: func(c rounds) []float64 {
+			usual := timing.Median(c.of(ModeL2, 1, Record.time))
+			return c.where(ModeL2, 1, true, func(r Record) float64 { return over(usual, r.Ns) })
+		},
+		limit: whole,
+		rows:  []ruleRow{{vbmi, "w1", 0.45, "", ""}},
+	},
 }
 
 // whole is the limit of shares and of ratios.

@@ -37,16 +37,22 @@ func PackRandom(p *runtime.Product, m, k int, rng *rand.Rand) ([]byte, error) {
 	return packed, p.Pack(packed, src, m, k)
 }
 
-// Calls are a product of n random activations with the next copy of an m x k
+// Normal draws activations of a normal distribution.
+func Normal(rng *rand.Rand) float32 { return float32(rng.NormFloat64()) }
+
+// Extreme draws activations that are as large as the largest: each is -127 or 127 as int8.
+func Extreme(rng *rand.Rand) float32 { return float32(1 - 2*rng.IntN(2)) }
+
+// Calls are a product of n activations, which draw makes, with the next copy of an m x k
 // matrix, and the preparation of the activations.
-func Calls(p *runtime.Product, weights *Copies, m, n, k int, rng *rand.Rand) (product, prepare func(), err error) {
+func Calls(p *runtime.Product, weights *Copies, m, n, k int, draw func(*rand.Rand) float32, rng *rand.Rand) (product, prepare func(), err error) {
 	size, err := p.ActSize(n, k)
 	if err != nil {
 		return nil, nil, err
 	}
 	act, x, dst := make([]byte, size), make([]float32, n*k), make([]float32, n*m)
 	for i := range x {
-		x[i] = float32(rng.NormFloat64())
+		x[i] = draw(rng)
 	}
 	if err := p.PrepareAct(act, x, n, k); err != nil {
 		return nil, nil, err

@@ -219,7 +219,7 @@ func (s *server) timed(t *Timed, before map[string]*weights) (call func(), err e
 		}
 	}
 	s.weights[id], w.keep = w, w.keep || t.Keep
-	call, _, err = timing.Calls(p, w.copies, t.M, t.N, t.K, rng)
+	call, _, err = timing.Calls(p, w.copies, t.M, t.N, t.K, timing.Normal, rng)
 	return call, err
 }
 
