@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,6 +63,145 @@ func checkLog(t *testing.T, log string) {
 	}
 	if out := ok(t, "log", "-log", log, "-json"); out != "" {
 		t.Error(out)
+	}
+}
+
+// tuneProcess starts tmacc tune in a process of its own.
+func tuneProcess(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	t.Helper()
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	cmd = exec.Command(os.Args[0], append([]string{"tune", "-q", "-target", "avx2", "-m", "64", "-k", "256"}, args...)...)
+	cmd.Env = append(append(os.Environ(), "TMACC_TEST_MAIN=1"), env...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, stdout, stderr
+}
+
+// logged are the hashes of all that is in a log.
+func logged(t *testing.T, path string) (hashes []string) {
+	t.Helper()
+	err := tune.Log{Path: path}.Each(true, func(_ tune.Run, x *tune.Trial) error { hashes = append(hashes, x.Hash); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hashes
+}
+
+// A search that is killed has lost nothing that it measured: one that goes on measures none of it again.
+func TestTuneKilled(t *testing.T) {
+	needMeasuring(t)
+	dir := t.TempDir()
+	log := filepath.Join(dir, "tuning.db")
+	cmd, _, _ := tuneProcess(t, nil, "-format", "w2", "-trials", "1000", "-o", dir, "-log", log)
+	var before []string
+	for len(before) < 20 {
+		time.Sleep(50 * time.Millisecond)
+		before = logged(t, log)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if before = logged(t, log); len(before) < 20 {
+		t.Fatalf("%d candidates are left", len(before))
+	}
+	out := ok(t, "tune", "-q", "-target", "avx2", "-m", "64", "-k", "256", "-format", "w2", "-trials", "10", "-o", dir, "-log", log, "-resume")
+	if !strings.Contains(out, ": 10 candidates measured") {
+		t.Error(out)
+	}
+	all := logged(t, log)
+	slices.Sort(all)
+	if n := len(slices.Compact(all)); n != len(before)+10 || len(all) != n {
+		t.Errorf("%d candidates of %d in the log are different, after %d and 10", n, len(all), len(before))
+	}
+}
+
+// Two searches at once finish, with one log and one lock.
+func TestTuneTwice(t *testing.T) {
+	needMeasuring(t)
+	dir := t.TempDir()
+	log := filepath.Join(dir, "tuning.db")
+	args := []string{"-trials", "20", "-o", dir, "-log", log, "-format"}
+	one, out1, err1 := tuneProcess(t, nil, append(args, "w2")...)
+	two, out2, err2 := tuneProcess(t, nil, append(args, "w4")...)
+	if err := errors.Join(one.Wait(), two.Wait()); err != nil || err1.Len()+err2.Len() > 0 {
+		t.Fatalf("%v\n%s%s", err, err1, err2)
+	}
+	if n := len(logged(t, log)); n != 40 {
+		t.Errorf("%d candidates in the log, want 40", n)
+	}
+	want := 2 - strings.Count(out1.String()+out2.String(), "not locked")
+	l, err := tune.ReadLock(filepath.Join(dir, tune.LockName))
+	if err != nil || len(l.Entries) != want {
+		t.Errorf("%d entries in the lock, %v; want %d", len(l.Entries), err, want)
+	}
+}
+
+// unwritable is a directory in which nobody makes a file, not even root.
+func unwritable(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := os.CreateTemp(dir, ""); err == nil {
+		f.Close()
+		dir = "/sys"
+	}
+	return dir
+}
+
+// Where no log can be written, because the disk is full or the user's cache cannot be written, the search says
+// so and finds the same.
+func TestTuneNotLogged(t *testing.T) {
+	needMeasuring(t)
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct{ env, args []string }{
+		"no space left": {args: []string{"-log", "/dev/full"}},
+		"mkdir":         {env: []string{"XDG_CACHE_HOME=" + unwritable(t), "GOCACHE=" + strings.TrimSpace(string(cache))}},
+	} {
+		dir := t.TempDir()
+		cmd, out, stderr := tuneProcess(t, c.env, append([]string{"-format", "w2", "-trials", "8", "-o", dir}, c.args...)...)
+		if err := cmd.Wait(); err != nil || !strings.Contains(stderr.String(), "not logged: ") || !strings.Contains(stderr.String(), what) {
+			t.Errorf("%s: %v\n%s", what, err, stderr)
+		}
+		if strings.Count(stderr.String(), "\n") > 2 || !strings.Contains(out.String(), "best: ") {
+			t.Errorf("%s:\n%s%s", what, stderr, out)
+		}
+	}
+}
+
+// A result that cannot be locked is printed, so that tmacc compile -trace can read it.
+func TestTuneNotLocked(t *testing.T) {
+	var out, stderr bytes.Buffer
+	w, err := format.Lookup("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := oneTarget("avx2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &tuning{cli: &cli{out: &out, err: &stderr}, tuneFlags: tuneFlags{dir: unwritable(t)}, ceilings: make([]tune.Ceilings, 1),
+		product: tune.Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}}}
+	if x.tuner, err = tune.New(x.product); err != nil {
+		t.Fatal(err)
+	}
+	c := x.tuner.Seeds()[0]
+	if _, err := x.tuner.Space(t.Context()).Point(c); err != nil {
+		t.Fatal(err)
+	}
+	err = x.lock(tune.Confirmed{Candidate: c, Ns: []float64{1}}, []float64{2})
+	if err == nil || !strings.Contains(err.Error(), tune.LockName) || !strings.Contains(err.Error(), "compile -trace") {
+		t.Errorf("error %v", err)
+	}
+	line, _, _ := strings.Cut(out.String(), "\n")
+	var trace schedule.Trace
+	if err := json.Unmarshal([]byte(line), &trace); err != nil || trace.String() != c.Genes[0].Trace.String() {
+		t.Errorf("%v: %s", err, line)
 	}
 }
 

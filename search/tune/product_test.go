@@ -2,10 +2,13 @@ package tune
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"math"
 	"math/rand"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/gen"
@@ -24,24 +27,31 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A search measures candidates that equal the definition, drops others by reason, and
-// what it returns has kernels of other widths for the same packed matrix.
-func TestTuner(t *testing.T) {
+// tuner is one of a format on AVX2.
+func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
+	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
 	if !jit.Supported() {
 		t.Skip(jit.ErrPlatform)
 	}
-	w, err := format.Lookup("w4")
+	w, err := format.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	target := amd64.ByName("avx2")
-	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Need: amd64.FeatureNames(target.Machine().Has), Purposes: []Purpose{{M: 64, N: 1, K: 256}}})
+	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Need: amd64.FeatureNames(target.Machine().Has), Purposes: ps})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return x
+}
+
+// A search measures candidates that equal the definition, drops others by reason, and
+// what it returns has kernels of other widths for the same packed matrix.
+func TestTuner(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 	out := Evolve(context.Background(), x.Space(context.Background()), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds()...)
 	if len(out.Best) == 0 || out.Trials < 24 || x.ReferenceNs[0] == 0 {
 		t.Fatalf("%+v", out)
@@ -63,6 +73,79 @@ func TestTuner(t *testing.T) {
 	for least, c := range []*Candidate{best[0].Candidate, usual} {
 		if uses := x.Uses(c); uses[0].Cols != 1 || len(uses) < 1+least {
 			t.Errorf("%d widths, the first %d", len(uses), uses[0].Cols)
+		}
+	}
+}
+
+// Several purposes share a packed matrix: candidates have a kernel for each width, they are
+// measured for each, and count by the mean.
+func TestTunerPurposes(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 1, K: 256, Total: 1 << 20}, Purpose{M: 128, N: 9, K: 512})
+	var log []Trial
+	x.Log = func(r Trial) { log = append(log, r) }
+	out, err := x.Search(t.Context(), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds()...)
+	if err != nil || len(out.Best) == 0 {
+		t.Fatalf("%v, %+v", err, out)
+	}
+	wide := 0
+	for _, r := range log {
+		if len(r.Genes) != 2 || r.Error == "" && len(r.Ns) != 3 {
+			t.Errorf("%d genes, measured %v, %s", len(r.Genes), r.Ns, r.Error)
+		}
+	}
+	for _, f := range out.Best {
+		first := f.G.Kernels[0].Schedule
+		for _, k := range f.G.Kernels[1:] {
+			if wide++; k.Schedule.Cols < 2 || k.Schedule.Cols > 9 || !sharesBuffers(first, k.Schedule) {
+				t.Errorf("kernels of %d and %d columns", first.Cols, k.Schedule.Cols)
+			}
+		}
+	}
+	if wide == 0 {
+		t.Error("no candidate has a wide kernel")
+	}
+	best, reference, err := x.Confirm(out.Best)
+	if err != nil || len(reference) != 3 || len(best[0].Ns) != 3 || best[0].Cost <= 0 {
+		t.Fatalf("%v: %v, default %v", err, best, reference)
+	}
+	mean := 1.0
+	for i := range reference {
+		mean *= best[0].Ns[i] / reference[i]
+	}
+	if got := best[0].Cost * best[0].Cost * best[0].Cost; math.Abs(got-mean) > 1e-9 {
+		t.Errorf("the cube of the cost is %v, the product of the ratios %v", got, mean)
+	}
+}
+
+// A search that goes on measures nothing twice, and begins with what was best.
+func TestResume(t *testing.T) {
+	var log []Trial
+	search := func(before []Trial, trials int) (Outcome[*Candidate], []Trial) {
+		x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+		log = nil
+		x.Log = func(r Trial) { log = append(log, r) }
+		out, err := x.Search(t.Context(), Options{Trials: trials, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, append(x.Resume(before), x.Seeds()...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, log
+	}
+	first, before := search(nil, 16)
+	data, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before = nil
+	if err := json.Unmarshal(data, &before); err != nil {
+		t.Fatal(err)
+	}
+	out, after := search(before, len(before)+8)
+	if out.Trials < first.Trials+8 || len(after) != out.Trials-len(before) || out.Best[0].Cost > first.Best[0].Cost {
+		t.Errorf("%d trials after %d, of which %d are new; best %v after %v", out.Trials, first.Trials, len(after), out.Best[0].Cost, first.Best[0].Cost)
+	}
+	for _, r := range after {
+		if slices.ContainsFunc(before, func(o Trial) bool { return o.Hash == r.Hash }) {
+			t.Errorf("%s is measured twice", r.Hash)
 		}
 	}
 }

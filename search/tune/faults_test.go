@@ -1,0 +1,114 @@
+package tune
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime"
+)
+
+// faulty makes the first candidates of every batch do what no schedule may do.
+type faulty struct {
+	lower.Target
+	faults []fault
+}
+
+// fault is what a candidate does instead, and what is said of it.
+type fault struct{ body, reason string }
+
+var faults = []fault{
+	{"UNDEF", "crashed SIGILL"},
+	{"endless:\n\tJMP endless", "timed out"},
+	{fmt.Sprintf("MOVQ args+0(FP), AX\n\tMOVQ %d(AX), BX\n\tMOVB $1, -1(BX)", unsafe.Offsetof(runtime.GemmArgs{}.Out)), "crashed SIGSEGV"},
+	{"RET", "wrong"},
+}
+
+var candidateText = regexp.MustCompile(`TEXT ·k(\d+)_0\(SB\).*\n`)
+
+func (f faulty) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
+	file, err := f.Target.Emit(pkg, ks)
+	if err != nil || !bytes.Contains(file.Data, []byte("reference0")) { // only to be hashed
+		return file, err
+	}
+	n := 0
+	file.Data = candidateText.ReplaceAllFunc(file.Data, func(text []byte) []byte {
+		if n++; n > len(f.faults) {
+			return text
+		}
+		return fmt.Appendf(nil, "%s\t%s\n", text, f.faults[n-1].body)
+	})
+	return file, nil
+}
+
+// Candidates that crash, never end, write beside their buffers or compute something else are
+// reported with their traces; none ends the search, none is among what it found.
+func TestFaults(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+	x.Target = faulty{x.Target, faults}
+	x.Limit = 2 * time.Second
+	var log []Trial
+	x.Log = func(r Trial) { log = append(log, r) }
+	const batch = 9
+	out, err := x.Search(t.Context(), Options{Trials: 2 * batch, Batch: batch, Propose: 2, Rng: rand.New(rand.NewSource(1))})
+	if err != nil || out.Ended != "trials" || len(log) != out.Trials {
+		t.Fatalf("%v, ended by %s, %d trials, %d in the log", err, out.Ended, out.Trials, len(log))
+	}
+	bad := map[string]bool{}
+	for i, r := range log {
+		want := ""
+		if i%batch < len(faults) {
+			want = faults[i%batch].reason
+			bad[r.Hash] = true
+		}
+		if r.Error != want || want != "" && !strings.Contains(r.Fault, r.Genes[0].Trace.String()) || (r.Ratio > 0) != (want == "") {
+			t.Errorf("trial %d: error %q, want %q; ratio %v, report %q", i, r.Error, want, r.Ratio, r.Fault)
+		}
+	}
+	if len(out.Best) == 0 {
+		t.Error("nothing was found")
+	}
+	for _, f := range out.Best {
+		if bad[f.G.Hash] {
+			t.Errorf("recorded: %s", f.G.what())
+		}
+	}
+	for reason := range map[string]bool{"crashed SIGILL": true, "timed out": true, "crashed SIGSEGV": true, "wrong": true} {
+		if out.Dropped[reason] < 2 {
+			t.Errorf("%d dropped because %s", out.Dropped[reason], reason)
+		}
+	}
+}
+
+// One that cannot be assembled is reported, and does not hide the others of its batch.
+func TestUnassembled(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+	x.Target = faulty{x.Target, []fault{{"NONSENSE AX", ""}}}
+	for _, c := range x.Seeds()[:1] {
+		p, err := x.point(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := x.measure(t.Context(), []*Candidate{c})[0]
+		if Reason(r.Err) != "wrong" || !strings.Contains(r.Err.Error(), "NONSENSE") || !strings.Contains(r.Err.Error(), c.Genes[0].Trace.String()) {
+			t.Errorf("%s: %v", p.ID, r.Err)
+		}
+	}
+}
+
+// What cannot be measured for no fault of a candidate ends the search at once, and is no result.
+func TestUnmeasured(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+	x.Log = func(r Trial) { t.Errorf("logged %q", r.Error) }
+	t.Setenv("TMPDIR", t.TempDir()+"/gone") // where the assembler would write
+	out, err := x.Search(t.Context(), Options{Trials: 100, Rng: rand.New(rand.NewSource(1))})
+	if err == nil || !strings.Contains(err.Error(), "gone") || out.Trials > 16 || out.Ended != "interrupted" {
+		t.Errorf("%v, %d trials, ended by %s", err, out.Trials, out.Ended)
+	}
+}
