@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/search/worker/loopback"
 )
 
 // A search measures, counts what it drops, and ends by saying what it found and what
@@ -134,6 +135,47 @@ func TestTuneTwice(t *testing.T) {
 	l, err := tune.ReadLock(filepath.Join(dir, tune.LockName))
 	if err != nil || len(l.Entries) != want {
 		t.Errorf("%d entries in the lock, %v; want %d", len(l.Entries), err, want)
+	}
+}
+
+// A search on another machine goes on when its worker is killed there and when the connection is cut, also for
+// a while: everything is measured, once.
+func TestTuneRunner(t *testing.T) {
+	needMeasuring(t)
+	server := loopback.Start(t)
+	dir := t.TempDir()
+	log := filepath.Join(dir, "tuning.db")
+	cmd, out, stderr := tuneProcess(t, nil, "-format", "w2", "-trials", "60", "-o", dir, "-log", log, "-runner", server.URL, "-runner-exec", "nice -n 1")
+	disturb := []func(){
+		func() { server.Kill(t) },
+		func() { server.Cut(false) },
+		func() { server.Cut(true); time.AfterFunc(time.Second, func() { server.Cut(false) }) },
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for len(disturb) > 0 {
+		select {
+		case err := <-done:
+			t.Fatalf("%v before %d disturbances\n%s%s", err, len(disturb), out, stderr)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if n := len(logged(t, log)); n >= 40-10*len(disturb) {
+			disturb[0]()
+			disturb = disturb[1:]
+		}
+	}
+	if err := <-done; err != nil || !strings.Contains(out.String(), ": 60 candidates measured") || stderr.Len() > 0 {
+		t.Errorf("%v\n%s%s", err, out, stderr)
+	}
+	all := logged(t, log)
+	slices.Sort(all)
+	if n := len(slices.Compact(all)); n != 60 {
+		t.Errorf("%d candidates in the log, want 60", n)
+	}
+	for _, reason := range []string{"crashed", "timed out", "wrong", "other:"} {
+		if strings.Contains(out.String(), reason) {
+			t.Errorf("%s:\n%s", reason, out)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ func function(name string, body ...string) string {
 // broken are functions that do one thing wrong each, and one that does not.
 var broken = lower.File{Name: "broken.s", Data: []byte(header +
 	function("Add", "MOVQ (AX), DX", "ADDQ $40, DX", "MOVQ DX, (BX)") +
+	function("Slow", "MOVQ $300000000, DX", "loop:", "DECQ DX", "JNE loop", "MOVQ $42, (BX)") +
 	function("UD2", "UNDEF") +
 	function("Endless", "loop:", "JMP loop") +
 	function("WriteAfter", "MOVB $1, 8(BX)") +
