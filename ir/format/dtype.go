@@ -85,6 +85,14 @@ func (d DType) Round(v float32) float32 {
 
 // holds reports whether d holds v exactly: a zero of integers is positive.
 func (d DType) holds(v float32) bool {
+	switch d {
+	case U8, I8:
+		n := int32(v)
+		least := -128 * int32(d-U8)
+		return math.Float32bits(float32(n)) == math.Float32bits(v) && n >= least && n <= least+255
+	case F32:
+		return true
+	}
 	return math.Float32bits(d.Round(v)) == math.Float32bits(v)
 }
 

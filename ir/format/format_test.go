@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -386,4 +387,30 @@ func FuzzWeightJSON(f *testing.F) {
 			t.Fatalf("%s: %+v and %+v, %v", back, w, again, err)
 		}
 	})
+}
+
+// FirstForbidden finds the first of any length and place, for any number of levels.
+func TestFirstForbidden(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := 2; n <= 256; n++ {
+		w := Weight{Bits: 8, Levels: make([]int, n)}
+		for range 20 {
+			codes := make([]byte, rng.IntN(40))
+			for i := range codes {
+				codes[i] = byte(rng.IntN(n))
+			}
+			if got := w.FirstForbidden(codes); got != -1 {
+				t.Fatalf("%d levels, %v: %d", n, codes, got)
+			}
+			if len(codes) == 0 || n == 256 {
+				continue
+			}
+			at := rng.IntN(len(codes))
+			codes[at] = byte(n + rng.IntN(256-n))
+			codes[at+rng.IntN(len(codes)-at)] |= codes[at]
+			if got := w.FirstForbidden(codes); got != at {
+				t.Fatalf("%d levels, %v: %d, want %d", n, codes, got, at)
+			}
+		}
+	}
 }

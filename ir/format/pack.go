@@ -29,12 +29,8 @@ func (s Source) Check(w Weight, m, k int) error {
 	if err := s.CheckSizes(w, m, k); err != nil {
 		return err
 	}
-	if n := w.Codes(); n < 256 {
-		for i, c := range s.Codes {
-			if int(c) >= n {
-				return forbidden(w, i/k, i%k, c)
-			}
-		}
+	if i := w.FirstForbidden(s.Codes); i >= 0 {
+		return forbidden(w, i/k, i%k, s.Codes[i])
 	}
 	for _, x := range w.Shared() {
 		if err := s.checkExact(w, x, x.Elem, k); err != nil {
@@ -81,6 +77,7 @@ func (s *Source) checkExact(w Weight, x Shared, elem DType, k int) error {
 	of := s.numbers(x.Name)
 	for i := range of.count() {
 		switch v := of.at(i); {
+		case x.Limit == 0 && v-v == 0 && elem.holds(v): // as a rule
 		case x.Limit > 0 && int(v) >= x.Limit:
 			return errorf(x.place(w.Per, i, k), "%s %v; there are %d books", x.noun, v, x.Limit)
 		case math.IsNaN(float64(v)) || math.IsInf(float64(v), 0):
@@ -239,6 +236,7 @@ func (p *packer) records(f func(tile, record, at int)) {
 // elements calls f for every slot inside the matrix, with its address and the
 // index of its number.
 func (p *packer) elements(places places, f func(at, i int)) {
+	n, span := places.of.perRow(p.w.Per, p.k), places.of.Span
 	p.records(func(tile, record, at int) {
 		if places.header {
 			at = tile * p.tileBytes
@@ -248,9 +246,14 @@ func (p *packer) elements(places places, f func(at, i int)) {
 		}
 		for _, s := range places.slots {
 			row, col := tile*p.l.TileM+s.row, record*p.l.RecordK+s.k
-			if row < p.m && col < p.k {
-				f(at+s.offset, p.w.Index(places.of, row, col, p.k))
+			if row >= p.m || col >= p.k {
+				continue
 			}
+			i := row * n // Weight.Index
+			if span > 0 {
+				i += int(uint32(col) / uint32(span))
+			}
+			f(at+s.offset, i)
 		}
 	})
 }

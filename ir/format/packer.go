@@ -120,8 +120,11 @@ func (p *Packer) Pack(packed []byte, src Source, m, k int) error {
 	if err := src.Check(p.w, m, k); err != nil {
 		return err
 	}
-	for _, x := range p.w.Shared() {
-		if err := src.checkExact(p.w, x, p.l.Part(x.Name).Elem, k); err != nil {
+	for _, x := range p.shared {
+		if x.elem == x.of.Elem {
+			continue // checked already
+		}
+		if err := src.checkExact(p.w, x.of, x.elem, k); err != nil {
 			return err
 		}
 	}
@@ -172,9 +175,19 @@ func (p *Packer) putBytes(to, tile []byte) {
 // putShared stores what weights share.
 func (p *packer) putShared(packed []byte, src *Source) {
 	for _, x := range p.shared {
-		from := src.numbers(x.of.Name)
-		p.elements(x, func(at, i int) { x.elem.Put(packed[at:], from.at(i)) })
+		switch from := src.numbers(x.of.Name).(type) {
+		case list[float32]:
+			putNumbers(p, packed, x, *from.of)
+		case list[int8]:
+			putNumbers(p, packed, x, *from.of)
+		case list[uint8]:
+			putNumbers(p, packed, x, *from.of)
+		}
 	}
+}
+
+func putNumbers[T float32 | int8 | uint8](p *packer, packed []byte, to places, from []T) {
+	p.elements(to, func(at, i int) { to.elem.Put(packed[at:], float32(from[i])) })
 }
 
 // Rows is the matrix of rows of s from lo up to hi, a matrix of format w with k

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -177,6 +178,33 @@ func (w Weight) NumBooks() int { return max(w.Books, 1) }
 
 // Codes is the number of codes that are allowed: the levels of a book.
 func (w Weight) Codes() int { return len(w.Levels) / w.NumBooks() }
+
+// FirstForbidden is the index of the first code that w does not allow, -1 if there is none.
+func (w *Weight) FirstForbidden(codes []byte) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	n, i := w.Codes(), 0
+	if n > 255 {
+		return -1
+	}
+	for ; len(codes)-i >= 8; i += 8 { // as bytes of a word
+		v := binary.LittleEndian.Uint64(codes[i:])
+		large := v&^high + uint64((256-n)%128)*ones // the high bit: the low 7 are n%128 or more
+		if n > 128 {
+			large &= v
+		} else {
+			large |= v
+		}
+		if large&high != 0 {
+			break
+		}
+	}
+	for ; i < len(codes); i++ {
+		if int(codes[i]) >= n {
+			return i
+		}
+	}
+	return -1
+}
 
 // Level is what a code means in a book.
 func (w Weight) Level(book, code byte) int { return w.Levels[int(book)*w.Codes()+int(code)] }

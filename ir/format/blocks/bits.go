@@ -1,7 +1,9 @@
 package blocks
 
 import (
+	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -83,10 +85,11 @@ type places struct {
 }
 
 type placed struct {
-	at    []int32 // bit of each number
-	width int
-	shift int    // in the number
-	lines []line // of numbers in neighbouring bytes; nil if they would be short
+	at     []int32 // bit of each number
+	width  int
+	shift  int          // in the number
+	lines  []line       // of numbers in neighbouring bytes; nil if they would be short
+	spread *[256]uint64 // if each number follows the one before: the bytes that a byte becomes
 }
 
 // line is count numbers from first at the same bit of bytes side by side, from at.
@@ -123,7 +126,7 @@ func (f field) places(count int) places {
 			}
 			at[i] = int32(bit)
 		}
-		p.pieces = append(p.pieces, placed{at, x.Width, shift, linesOf(at)})
+		p.pieces = append(p.pieces, placed{at: at, width: x.Width, shift: shift, lines: linesOf(at)})
 		shift += x.Width
 	}
 	return p
@@ -157,35 +160,107 @@ func (p *places) set(block []byte, i int, v uint32) {
 	}
 }
 
-// codes are all numbers of a block, whose pieces each lie in one byte, XOR flip.
-func (p *places) codes(to, block []byte, flip byte) {
-	for j := range to {
-		to[j] = flip
-	}
-	for _, x := range p.pieces {
-		mask := byte(1<<x.width - 1)
-		for _, l := range x.lines {
-			to := to[l.first:][:l.count]
-			for j, b := range block[l.at:][:l.count] {
-				to[j] ^= b >> (l.bit & 7) & mask << (x.shift & 7)
-			}
-		}
-		if x.lines != nil {
+// forCodes makes p ready for codes.
+func (p *places) forCodes() {
+	for i := range p.pieces {
+		x := &p.pieces[i]
+		if !x.strung() {
 			continue
 		}
-		to := to[:len(x.at)]
-		for j, at := range x.at {
-			to[j] ^= block[at>>3] >> (at & 7) & mask << x.shift
+		x.spread = new([256]uint64)
+		for b := range x.spread {
+			for j := range 8 / x.width {
+				x.spread[b] |= uint64(b>>(j*x.width)&(1<<x.width-1)) << (8*j + x.shift)
+			}
 		}
+	}
+}
+
+// inBytes says that numbers have up to 8 bits, of pieces that each lie in one byte.
+func (p *places) inBytes() bool {
+	for _, x := range p.pieces {
+		if x.shift+x.width > 8 || slices.ContainsFunc(x.at, func(at int32) bool { return int(at&7)+x.width > 8 }) {
+			return false
+		}
+	}
+	return true
+}
+
+// strung says that each number follows the one before, from the beginning of a byte,
+// and that eights of numbers are whole bytes.
+func (x *placed) strung() bool {
+	for i, at := range x.at {
+		if int(at) != int(x.at[0])+i*x.width {
+			return false
+		}
+	}
+	return x.lines == nil && 8%x.width == 0 && x.at[0]%8 == 0 && len(x.at)%8 == 0
+}
+
+// ones has 1 in each byte.
+const ones = 0x0101010101010101
+
+// codes are all numbers of a block, whose pieces each lie in one byte, XOR flip. Where
+// it can, it makes eight at a time, as bytes of a word.
+func (p *places) codes(to, block []byte, flip byte) {
+	clear(to)
+	if flip != 0 {
+		for j := range to {
+			to[j] = flip
+		}
+	}
+	for i := range p.pieces {
+		switch x := &p.pieces[i]; {
+		case x.lines != nil:
+			for _, l := range x.lines {
+				x.line(to[l.first:][:l.count], block[l.at:][:l.count], uint(l.bit))
+			}
+		case x.spread != nil:
+			x.string(to[:len(x.at)], block[x.at[0]>>3:])
+		default:
+			mask, to := byte(1<<x.width-1), to[:len(x.at)]
+			for j, at := range x.at {
+				to[j] ^= block[at>>3] >> (at & 7) & mask << x.shift
+			}
+		}
+	}
+}
+
+// line adds the numbers that begin at the same bit of neighbouring bytes.
+func (x *placed) line(to, from []byte, bit uint) {
+	mask, shift := uint64(1<<x.width-1)*ones, uint(x.shift)
+	for len(from) >= 8 {
+		v := binary.LittleEndian.Uint64(from) >> (bit & 7) & mask << (shift & 7)
+		binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(to)^v)
+		to, from = to[8:], from[8:]
+	}
+	for j, b := range from {
+		to[j] ^= b >> (bit & 7) & byte(mask) << (shift & 7)
+	}
+}
+
+// string adds numbers that follow each other.
+func (x *placed) string(to, from []byte) {
+	step := 8 * (8 / x.width) // bits of a word that a byte makes
+	for len(to) >= 8 {
+		v := uint64(0)
+		for j, b := range from[:x.width] {
+			v |= x.spread[b] << (j * step & 63)
+		}
+		binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(to)^v)
+		to, from = to[8:], from[x.width:]
 	}
 }
 
 // extract is up to 16 bits of a block.
 func extract(block []byte, at, width int) uint32 {
-	first, last := at>>3, (at+width-1)>>3
+	first, end := at>>3, at&7+width
 	v := uint32(block[first])
-	for i := first + 1; i <= last; i++ {
-		v |= uint32(block[i]) << (8 * (i - first))
+	if end > 8 {
+		v |= uint32(block[first+1]) << 8
+	}
+	if end > 16 {
+		v |= uint32(block[first+2]) << 16
 	}
 	return v >> (at & 7) & (1<<width - 1)
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -176,24 +175,27 @@ func (r *reader) name(i int) string {
 
 // codes reads the codes of all blocks.
 func (r *reader) codes() error {
-	decode, elements := r.decoder(), r.Values*max(r.Rows, 1)
-	block := make([]byte, elements)
-	for i := range len(r.data) / r.Bytes {
-		decode(block, r.data[i*r.Bytes:][:r.Bytes])
-		if r.w.Codes() < 1<<r.w.Bits {
-			if j := slices.IndexFunc(block, func(c byte) bool { return int(c) >= r.w.Codes() }); j >= 0 {
-				return errorf(r.name(i), "element %d has code %d, which %s forbids; codes are 0 to %d", j, block[j], r.Type, r.w.Codes()-1)
-			}
+	rows, perRow := max(r.Rows, 1), r.k/r.Values
+	if rows == 1 {
+		decode := r.decoder()
+		for i := range len(r.data) / r.Bytes {
+			decode(r.src.Codes[i*r.Values:][:r.Values], r.data[i*r.Bytes:][:r.Bytes])
 		}
-		perRow := r.k / r.Values
-		for row := range max(r.Rows, 1) {
-			copy(r.src.Codes[(i/perRow*max(r.Rows, 1)+row)*r.k+i%perRow*r.Values:], block[row*r.Values:][:r.Values])
+	} else { // all blocks of some rows at a time, so that neighbours of a row are
+		at := r.rowPlaces(rows, perRow)
+		for i := range len(r.data) / r.Bytes / perRow {
+			at.codes(r.src.Codes[i*rows*r.k:][:rows*r.k], r.data[i*perRow*r.Bytes:][:perRow*r.Bytes], r.Flip)
 		}
+	}
+	if i := r.w.FirstForbidden(r.src.Codes); i >= 0 {
+		row, col := i/r.k, i%r.k
+		block, element := row/rows*perRow+col/r.Values, row%rows*r.Values+col%r.Values
+		return errorf(r.name(block), "element %d has code %d, which %s forbids; codes are 0 to %d", element, r.src.Codes[i], r.Type, r.w.Codes()-1)
 	}
 	return nil
 }
 
-// decoder makes the function that reads the codes of one block.
+// decoder makes the function that reads the codes of one block of one row.
 func (r *reader) decoder() func(codes, block []byte) {
 	switch {
 	case r.Grid != nil:
@@ -205,8 +207,26 @@ func (r *reader) decoder() func(codes, block []byte) {
 			}
 		}
 	}
-	at := r.Codes.places(r.Values * max(r.Rows, 1))
+	at := r.Codes.places(r.Values)
+	at.forCodes()
 	return func(codes, block []byte) { at.codes(codes, block, r.Flip) }
+}
+
+// rowPlaces are the places of the codes of whole rows in the blocks of so many of them.
+func (r *reader) rowPlaces(rows, perRow int) places {
+	one, all := r.Codes.places(r.Values*rows), places{}
+	for _, x := range one.pieces {
+		at := make([]int32, 0, rows*r.k)
+		for row := range rows {
+			for i := range perRow {
+				for _, bit := range x.at[row*r.Values:][:r.Values] {
+					at = append(at, bit+int32(8*i*r.Bytes))
+				}
+			}
+		}
+		all.pieces = append(all.pieces, placed{at: at, width: x.width, shift: x.shift, lines: linesOf(at)})
+	}
+	return all
 }
 
 // shared reads what weights share.
@@ -261,15 +281,24 @@ func (r *reader) fold() error {
 // numbers reads count numbers of each block.
 func (r *reader) numbers(n number, count int, noun string) ([]float32, error) {
 	at, blocks := n.bits.places(count), len(r.data)/r.Bytes
-	all := make([]float32, 0, blocks*count)
+	all, bytes := make([]float32, blocks*count), make([]byte, count)
+	small := at.inBytes()
 	for i := range blocks {
-		block := r.data[i*r.Bytes:][:r.Bytes]
-		for j := range count {
-			v := n.as(at.get(block, j))
-			if !finite(v) {
-				return nil, errorf(r.name(i), "%s %v is not finite", noun, v)
+		block, to := r.data[i*r.Bytes:][:r.Bytes], all[i*count:][:count]
+		if small {
+			at.codes(bytes, block, 0)
+			for j, v := range bytes {
+				to[j] = n.as(uint32(v))
 			}
-			all = append(all, v)
+			continue
+		}
+		for j := range to {
+			to[j] = n.as(at.get(block, j))
+		}
+	}
+	for i, v := range all {
+		if !finite(v) {
+			return nil, errorf(r.name(i/count), "%s %v is not finite", noun, v)
 		}
 	}
 	return all, nil

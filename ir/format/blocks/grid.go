@@ -48,26 +48,44 @@ func mirrored(n int) [2][]byte {
 	return codes
 }
 
-// decoder makes the function that reads the codes of one block.
+// decoder makes the function that reads the codes of one block, an entry at a time: as
+// bytes of a word its codes with sign + and with sign -, and a mask of those that have -.
 func (g *grid) decoder(values int) func(codes, block []byte) {
 	entries, index := g.Entries(), g.Index.places(values/g.Vector)
 	signs, signWidth := g.Signs.places(values/8), g.Signs.width()
-	var of [16]byte // the code of a digit, with sign - 8 further on
-	copy(of[:8], g.Codes[0])
-	copy(of[8:], g.Codes[1])
-	width := 16 / g.Vector
-	mask := uint32(1<<width - 1)
+	plus, minus := g.words(entries, 0), g.words(entries, 1)
+	var masks [256]uint64
+	for i := range masks {
+		for j := range 8 {
+			masks[i] |= uint64(i>>j&1) * 0xff << (8 * j)
+		}
+	}
+	put := func(codes []byte, v uint64) { binary.LittleEndian.PutUint64(codes, v) }
+	if g.Vector == 4 {
+		put = func(codes []byte, v uint64) { binary.LittleEndian.PutUint32(codes, uint32(v)) }
+	}
 	return func(codes, block []byte) {
 		for i := range values / g.Vector {
 			at := i * g.Vector
-			negative := allSigns(signs.get(block, at/8), signWidth) << 3 >> (at % 8)
-			entry := entries[index.get(block, i)]
-			for j := range codes[at:][:g.Vector] {
-				codes[at+j] = of[(uint32(entry)&mask|negative&8)&15]
-				entry, negative = entry>>width, negative>>1
+			negative := masks[byte(allSigns(signs.get(block, at/8), signWidth)>>(at%8))]
+			entry := index.get(block, i)
+			put(codes[at:], plus[entry]&^negative|minus[entry]&negative)
+		}
+	}
+}
+
+// words are the codes of each entry, all with one sign: the first in the lowest byte.
+func (g *grid) words(entries []uint16, sign int) []uint64 {
+	width := 16 / g.Vector
+	words := make([]uint64, len(entries))
+	for i, e := range entries {
+		for j := range g.Vector {
+			if digit := int(e >> (j * width) & (1<<width - 1)); digit < len(g.Codes[sign]) {
+				words[i] |= uint64(g.Codes[sign][digit]) << (8 * j)
 			}
 		}
 	}
+	return words
 }
 
 // allSigns are the signs of 8 elements, of which width are stored.
