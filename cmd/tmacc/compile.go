@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,7 @@ type compileFlags struct {
 	dir, pkg, module         string
 	json, quiet              bool
 	noCheck, noMeasure       bool
+	tune                     time.Duration // for each product on each target of this machine
 	current, dryRun          bool
 }
 
@@ -63,7 +65,7 @@ Every kernel that this machine runs is compared with the definition of the produ
 package is built, vetted and tested, and its speed is measured; the table at the end says
 what each kernel does. Unless its directory lies in a Go module (other than tmacc's), it
 becomes one. Schedules that tmacc tune has locked in that module are used, for others the
-default ones; nothing is searched.
+default ones; nothing is searched, but for -tune: it does what tmacc tune does first.
 
 Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
@@ -72,6 +74,7 @@ Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
   tmacc compile -format w4-g32 -format w2 -o kernels
   tmacc compile -format w4 -trace my.json -o kernels
   tmacc compile -kernel name=Q4,format=w4-g32,act-group=32 -o kernels
+  tmacc compile -format w2 -tune 1m -o kernels
   tmacc compile -check                        # in CI: is what tmacc.yaml makes up to date?`,
 		Args: between(0, 1),
 	}
@@ -79,7 +82,7 @@ Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 	s.StringVar(&f.config, "config", "", "YAML `file` with what the other flags say (default tmacc.yaml, if nothing names what to compile)")
 	s.StringSliceVar(&f.names, "format", nil, "weight format, or a JSON file with one; may be repeated")
 	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: name, format, act-group, max-k, trace; may be repeated")
-	s.StringVar(&f.model, "model", "", "built-in model: bitnet-b1.58-2b-4t, llama-2-7b or llama-3-8b")
+	s.StringVar(&f.model, "model", "", "built-in model: "+strings.Join(modelNames(), ", "))
 	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the argument; may be repeated")
 	s.StringVar(&f.target, "target", "host", "targets separated by commas, or all; see tmacc targets")
 	s.StringVar(&f.traceFile, "trace", "", "JSON `file` with the schedule of the one format, instead of the default ones")
@@ -93,9 +96,10 @@ Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
 	s.BoolVar(&f.noCheck, "no-check", false, "write the package only: no comparison, no go test, no measurement")
 	s.BoolVar(&f.noMeasure, "no-measure", false, "do not measure speeds (default with tmacc.yaml)")
+	s.DurationVar(&f.tune, "tune", 0, "before, search so long for faster schedules of each format and target of this machine, as tmacc tune does")
 	s.BoolVar(&f.current, "check", false, "write nothing; fail if the files there are not those that would be written")
 	s.BoolVar(&f.dryRun, "dry-run", false, "write nothing; print what would be compiled")
-	cmd.MarkFlagsMutuallyExclusive("check", "dry-run")
+	cmd.MarkFlagsMutuallyExclusive("check", "dry-run", "tune")
 	completeCompile(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		asked := len(args)+len(f.names)+len(f.kernels)+len(f.gguf) > 0 || f.model != ""
@@ -137,6 +141,9 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	}
 	if x.dryRun {
 		return x.plan()
+	}
+	if err := x.tuneAll(ctx); err != nil {
+		return err
 	}
 	if !x.current {
 		if err := gen.Complete(x.dir); err != nil { // what a call that was killed had left to do
@@ -274,6 +281,34 @@ func (x *compilation) readTraces() (err error) {
 		}
 	}
 	return nil
+}
+
+// tuneAll searches for schedules of what a lock can have and this machine runs, and reads the lock again. What
+// it says goes to where progress goes: the output is that of compile.
+func (x *compilation) tuneAll(ctx context.Context) error {
+	if x.compileFlags.tune == 0 {
+		return nil
+	}
+	aside := *x.cli
+	aside.out = x.err
+	for _, w := range x.products {
+		for _, t := range x.targets {
+			if w.trace != nil || w.problem.LimitK() > ir.DefaultMaxK || w.problem.Act.Floats() || lacks(t) != "" {
+				continue
+			}
+			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), w.problem, t, nil)
+			s.bar = x.bar
+			if err := s.tune(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	path, err := lockPath(x.dir)
+	if err != nil {
+		return err
+	}
+	x.lock, err = tune.ReadLock(path)
+	return err
 }
 
 // compileAll compiles every product for every target, on all cores. What no

@@ -140,7 +140,7 @@ func TestCompletion(t *testing.T) {
 		"compile --mod":         "--model\t",
 		"compile -target avx51": "avx512\navx512vbmi\n",
 		"compile -format tern":  "ternary\n",
-		"compile -model llama":  "llama-2-7b\nllama-3-8b\n",
+		"compile -model llama":  "llama-2-7b\nllama-2-7b-2bit\nllama-3-8b\n",
 		"comp":                  "compile\t",
 	} {
 		if out := ok(t, append([]string{"__complete"}, strings.Fields(args)...)...); !strings.HasPrefix(out, want) {

@@ -22,8 +22,8 @@ type role struct {
 }
 
 // models are the built-in ones. Sources: config.json of microsoft/bitnet-b1.58-2B-4T
-// (its head is the embedding, which is not ternary), meta-llama/Llama-2-7b-hf and
-// meta-llama/Meta-Llama-3-8B.
+// (its head is the embedding, which is not ternary), meta-llama/Llama-2-7b-hf, in 4 bits as GGUF stores
+// it and in 2 bits with groups as EfficientQAT has them, and meta-llama/Meta-Llama-3-8B.
 var models = []model{
 	{"bitnet-b1.58-2b-4t", 30, []role{
 		{"attn_q", 2560, 2560, "ternary-tensor", false},
@@ -43,6 +43,16 @@ var models = []model{
 		{"ffn_gate", 11008, 4096, "q4_0", false},
 		{"ffn_up", 11008, 4096, "q4_0", false},
 		{"ffn_down", 4096, 11008, "q4_0", false},
+		{"output", 32000, 4096, "q8_0", true},
+	}},
+	{"llama-2-7b-2bit", 32, []role{
+		{"attn_q", 4096, 4096, "w2-g128", false},
+		{"attn_k", 4096, 4096, "w2-g128", false},
+		{"attn_v", 4096, 4096, "w2-g128", false},
+		{"attn_output", 4096, 4096, "w2-g128", false},
+		{"ffn_gate", 11008, 4096, "w2-g128", false},
+		{"ffn_up", 11008, 4096, "w2-g128", false},
+		{"ffn_down", 4096, 11008, "w2-g128", false},
 		{"output", 32000, 4096, "q8_0", true},
 	}},
 	{"llama-3-8b", 32, []role{

@@ -258,7 +258,7 @@ func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, e
 	if err := s.product.PackBlocks(packed, typ, data, at.m, at.k); err != nil {
 		return nil, err
 	}
-	copies, err := timing.NewCopies(packed, x.total(at))
+	copies, err := timing.NewCopies(packed, x.total(at), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 		{2, `-act-group 32: f32 activations have no scales`, "show -format w4 -act f32 -act-group 32"},
 		{2, `weight "w8": has 256 levels in 8 bits; tables of f32 activations are for codes of at most 4 bits: quantize the activations`, "compile -format w8-f32act"},
 		{2, `weight "w4-g32-m": minimums need sums of quantized activations`, "bench -format w4-g32-m-f32act"},
-		{2, `unknown model "gpt": have bitnet-b1.58-2b-4t, llama-2-7b, llama-3-8b`, "compile -model gpt"},
+		{2, `unknown model "gpt": have bitnet-b1.58-2b-4t, llama-2-7b, llama-2-7b-2bit, llama-3-8b`, "compile -model gpt"},
 		{2, `unknown target "sse": have host, amd64/avx2`, "compile -format w4 -target sse"},
 		{2, `unknown target "sse"`, "show -format w4 -target sse"},
 		{2, `unknown target ""`, "bench -format w4 -target avx2,"},

@@ -118,7 +118,7 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	if at.mode == measure.ModeDRAM {
 		total = measure.DRAMBytes(g.lab.Host)
 	}
-	weights, err := timing.NewCopies(packed, total)
+	weights, err := timing.NewCopies(packed, total, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 type tuneFlags struct {
-	format, target       string
+	formats, targets     []string
 	modes                []string
 	ns                   []int
 	m, k                 int
@@ -53,18 +53,18 @@ tmacc compile uses it, and never searches. Interrupted, the search ends with wha
 laptop. The worker is built here and sent; nothing but a shell has to be there. Connections
 that are cut, and a machine that starts again, are waited for.`,
 		Example: `  tmacc tune -format w2 -o internal/kernels
-  tmacc tune -format w4-g32 -mode dram,l2 -n 1,4,256 -time 5m
-  tmacc tune -format ternary -target avx2 -n 64 -trials 2000 -seed 1
+  tmacc tune -format w4-g32 -mode l2 -n 1 -time 1m
+  tmacc tune -format ternary,w2 -target all -trials 2000 -seed 1
   tmacc tune -format w4 -runner ssh://pi@board -runner-exec "taskset -c 3"`,
 	}
 	f := cmd.Flags()
-	f.StringVar(&x.format, "format", "", "weight format, or a JSON file with one")
-	f.StringVar(&x.target, "target", "host", "target, one that the machine runs")
+	f.StringSliceVar(&x.formats, "format", nil, "weight formats or JSON files with one, one after the other")
+	f.StringSliceVar(&x.targets, "target", []string{"host"}, "targets that the machine runs, each for each format, or all of those")
 	actVar(f, &x.act)
 	x.purposeFlags(f)
-	f.IntVar(&x.trials, "trials", 1000, "candidates to measure at most")
-	f.IntVar(&x.patience, "patience", 400, "end after so many in a row that are no better")
-	f.DurationVar(&x.limit, "time", 5*time.Minute, "end after so long")
+	f.IntVar(&x.trials, "trials", usualTrials, "candidates to measure at most")
+	f.IntVar(&x.patience, "patience", usualPatience, "end after so many in a row that are no better")
+	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long")
 	f.Int64Var(&x.seed, "seed", 1, "of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
 	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+noLog+" (default: see tmacc log)")
@@ -82,7 +82,7 @@ func (x *tuneFlags) validate() error {
 		return err
 	}
 	switch {
-	case x.format == "":
+	case len(x.formats) == 0 || len(x.targets) == 0:
 		return errors.New("tune: nothing to tune: give a -format")
 	case x.m < 0 || x.m > 1<<20 || x.k < 0 || x.k > 1<<20 || x.k > 0 && x.m > timing.MaxMatrix/x.k:
 		return fmt.Errorf("-m %d -k %d: want at least 1 each, at most %d together", x.m, x.k, timing.MaxMatrix)
@@ -108,9 +108,13 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	}
 	bar := newProgress(c.err, f.quiet)
 	defer bar.done()
-	p, err := c.product(f.format, f.act)
-	if err != nil {
-		return err
+	var problems []ir.Problem
+	for _, name := range f.formats {
+		p, err := c.product(name, f.act)
+		if err != nil {
+			return err
+		}
+		problems = append(problems, p)
 	}
 	on, err := dial(ctx, f, bar)
 	if err != nil {
@@ -119,13 +123,21 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if on != nil {
 		defer on.Close()
 	}
-	t, err := targetOf(on, f.target)
+	targets, err := targetsOf(on, f.targets)
 	if err != nil {
 		return err
 	}
-	x := c.tuning(f, p, t, on)
-	x.bar = bar
-	return x.tune(ctx)
+	for i := range len(problems) * len(targets) {
+		x := c.tuning(f, problems[i/len(targets)], targets[i%len(targets)], on)
+		x.bar = bar
+		if i > 0 {
+			fmt.Fprintln(c.out)
+		}
+		if err := x.tune(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dial is the machine that measures, nil for this one.
@@ -137,24 +149,27 @@ func dial(ctx context.Context, f tuneFlags, bar *progress) (*worker.Machine, err
 	return worker.Dial(ctx, worker.Runner{URL: f.runner, Exec: f.runnerPrefix, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
 }
 
-// targetOf is the target of a name, if the machine runs it.
-func targetOf(on *worker.Machine, name string) (lower.Target, error) {
+// targetsOf are the targets of names, if the machine runs them.
+func targetsOf(on *worker.Machine, names []string) (out []lower.Target, err error) {
 	host := on.Host()
-	if name == "host" {
-		ts := targetsOn(host)
-		if len(ts) == 0 {
-			return nil, fmt.Errorf("target host: %s runs none of %s", host.CPU, targetNames())
+	all := targetsOn(host)
+	for _, name := range names {
+		switch t, err := oneTarget(name); {
+		case len(all) == 0:
+			return nil, fmt.Errorf("target %s: %s runs none of %s", name, host.CPU, targetNames())
+		case name == "all":
+			out = append(out, all...)
+		case name == "host":
+			out = append(out, all[len(all)-1])
+		case err != nil:
+			return nil, err
+		case lacksOn(t, host) != "":
+			return nil, fmt.Errorf("target %s: the machine lacks %s: tune another", t.Machine().Name, lacksOn(t, host))
+		default:
+			out = append(out, t)
 		}
-		return ts[len(ts)-1], nil
 	}
-	t, err := oneTarget(name)
-	if err != nil {
-		return nil, err
-	}
-	if missing := lacksOn(t, host); missing != "" {
-		return nil, fmt.Errorf("target %s: the machine lacks %s: tune another", t.Machine().Name, missing)
-	}
-	return t, nil
+	return out, nil
 }
 
 // purposes are what to tune a format of a unit along K for.

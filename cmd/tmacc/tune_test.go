@@ -25,7 +25,7 @@ func TestTune(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()
 	log := filepath.Join(dir, "tuning.db")
-	out := ok(t, "tune", "-q", "-format", "w2", "-target", "avx2", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
+	out := ok(t, "tune", "-q", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
 	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", "20 candidates measured", "ended by trials", "because", "best: ", "locked"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
@@ -71,7 +71,7 @@ func checkLog(t *testing.T, log string) {
 func tuneProcess(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	cmd = exec.Command(os.Args[0], append([]string{"tune", "-q", "-target", "avx2", "-m", "64", "-k", "256"}, args...)...)
+	cmd = exec.Command(os.Args[0], append([]string{"tune", "-q", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256"}, args...)...)
 	cmd.Env = append(append(os.Environ(), "TMACC_TEST_MAIN=1"), env...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if err := cmd.Start(); err != nil {
@@ -106,7 +106,7 @@ func TestTuneKilled(t *testing.T) {
 	if before = logged(t, log); len(before) < 20 {
 		t.Fatalf("%d candidates are left", len(before))
 	}
-	out := ok(t, "tune", "-q", "-target", "avx2", "-m", "64", "-k", "256", "-format", "w2", "-trials", "10", "-o", dir, "-log", log, "-resume")
+	out := ok(t, "tune", "-q", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-format", "w2", "-trials", "10", "-o", dir, "-log", log, "-resume")
 	if !strings.Contains(out, ": 10 candidates measured") {
 		t.Error(out)
 	}
@@ -176,6 +176,25 @@ func TestTuneRunner(t *testing.T) {
 		if strings.Contains(out.String(), reason) {
 			t.Errorf("%s:\n%s", reason, out)
 		}
+	}
+}
+
+// compile -tune searches for each format and target that this machine runs, locks, and compiles what it has
+// locked; without formats that a lock can have it compiles only.
+func TestCompileTunes(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // of the log
+	dir := t.TempDir()
+	code, out, stderr := tmacc("compile", "-json", "-q", "-no-check", "-tune", "6s", "-format", "w2,w1-f32act", "-target", "avx2,dotprod", "-o", dir)
+	var r jsonReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, stderr)
+	}
+	if strings.Count(stderr, "candidates measured") != 1 || !strings.Contains(stderr, "ended by time") || !strings.Contains(stderr, "4096 x 4096 times 4, weights in dram") {
+		t.Errorf("searched:\n%s", stderr)
+	}
+	if tuned := slices.Equal(r.Products[0].Tuned, []string{"amd64/avx2"}); tuned == strings.Contains(stderr, "not locked") {
+		t.Errorf("tuned %v:\n%s", r.Products[0].Tuned, stderr)
 	}
 }
 

@@ -19,10 +19,28 @@ import (
 	"github.com/tmacc/tmacc/search/worker"
 )
 
+// The usual purposes: products with few activations out of a cache and of memory, and with many.
+var (
+	usualModes = []string{measure.ModeL2, measure.ModeDRAM}
+	usualNs    = []int{1, 4, gemmN}
+)
+
+// The usual ends of a search.
+const (
+	usualTrials   = 10000
+	usualPatience = 1000
+	usualTime     = 5 * time.Minute
+)
+
+// usualTuning is what tmacc tune does without flags, for so long.
+func usualTuning(dir string, limit time.Duration) tuneFlags {
+	return tuneFlags{modes: usualModes, ns: usualNs, trials: usualTrials, patience: usualPatience, limit: limit, seed: 1, dir: dir}
+}
+
 // purposeFlags adds the flags that say what schedules are tuned for.
 func (x *tuneFlags) purposeFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&x.modes, "mode", []string{measure.ModeL2}, "where weights are: dram, l3 or l2, as for tmacc bench; more than one all count")
-	f.IntSliceVarP(&x.ns, "n", "n", []int{1}, "activations per product; more than one all count, those above 8 in one mode")
+	f.StringSliceVar(&x.modes, "mode", usualModes, "where weights are: dram, l3 or l2, as for tmacc bench; more than one all count")
+	f.IntSliceVarP(&x.ns, "n", "n", usualNs, "activations per product; more than one all count, those above 8 in one mode")
 	f.IntVarP(&x.m, "m", "m", 0, "rows of the matrix, instead of those of the mode")
 	f.IntVarP(&x.k, "k", "k", 0, "columns of the matrix, instead of those of the mode")
 }

@@ -20,15 +20,21 @@ type Memory struct {
 // Allocate returns n bytes that are present (written to). With huge they lie in
 // huge pages if the system has any, without they do not.
 func Allocate(n int, huge bool) (Memory, error) {
+	m, err := unwritten(n, huge)
+	for i := range m.Bytes {
+		m.Bytes[i] = byte(i) | 1
+	}
+	return m, err
+}
+
+// unwritten returns n bytes that the caller writes.
+func unwritten(n int, huge bool) (Memory, error) {
 	if n <= 0 {
 		return Memory{}, fmt.Errorf("timing: %d bytes of memory", n)
 	}
 	m, err := allocate(n, huge)
 	if err != nil {
 		return Memory{}, fmt.Errorf("timing: %d bytes of memory: %w", n, err)
-	}
-	for i := 0; i < n; i++ {
-		m.Bytes[i] = byte(i) | 1
 	}
 	return m, nil
 }
@@ -44,15 +50,21 @@ type Copies struct {
 }
 
 // NewCopies makes copies of data that total more than total bytes, at least one,
-// each at the start of a cache line, in huge pages if the system has any.
-func NewCopies(data []byte, total int) (*Copies, error) {
+// each at the start of a cache line, in huge pages if the system has any. They take the
+// memory of old if that is large enough: to get pages takes longer than to write them.
+func NewCopies(data []byte, total int, old *Copies) (*Copies, error) {
 	stride := max(1, (len(data)+LineBytes-1)/LineBytes) * LineBytes
 	n := max(1, total/stride+1)
-	mem, err := Allocate(n*stride, true)
-	if err != nil {
-		return nil, err
+	c := &Copies{size: len(data), stride: stride, n: n}
+	switch {
+	case old != nil && len(old.mem.Bytes) >= n*stride:
+		c.mem, old.mem = old.mem, Memory{}
+	default:
+		var err error
+		if c.mem, err = unwritten(n*stride, true); err != nil {
+			return nil, err
+		}
 	}
-	c := &Copies{mem: mem, size: len(data), stride: stride, n: n}
 	for range n {
 		copy(c.Next(), data)
 	}

@@ -13,14 +13,18 @@ const MaxMatrix = 1 << 30
 
 // PackRandom is a packed m x k matrix of random codes.
 func PackRandom(p *runtime.Product, m, k int, rng *rand.Rand) ([]byte, error) {
-	if m > MaxMatrix/k {
-		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", m, k, MaxMatrix)
-	}
-	size, err := p.PackedSize(m, k)
+	src, err := Random(p.Weight(), m, k, rng)
 	if err != nil {
 		return nil, err
 	}
-	w := p.Weight()
+	return Pack(p, src, m, k)
+}
+
+// Random is an m x k matrix of random codes.
+func Random(w format.Weight, m, k int, rng *rand.Rand) (format.Source, error) {
+	if m > MaxMatrix/k {
+		return format.Source{}, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", m, k, MaxMatrix)
+	}
 	src := w.NewSource(make([]byte, m*k), m, k, func(x format.Shared, _ int) float32 {
 		if x.Limit > 0 {
 			return float32(rng.IntN(x.Limit))
@@ -32,6 +36,15 @@ func PackRandom(p *runtime.Product, m, k int, rng *rand.Rand) ([]byte, error) {
 	})
 	for i := range src.Codes {
 		src.Codes[i] = byte(rng.IntN(w.Codes()))
+	}
+	return src, nil
+}
+
+// Pack is an m x k matrix, packed.
+func Pack(p *runtime.Product, src format.Source, m, k int) ([]byte, error) {
+	size, err := p.PackedSize(m, k)
+	if err != nil {
+		return nil, err
 	}
 	packed := make([]byte, size)
 	return packed, p.Pack(packed, src, m, k)

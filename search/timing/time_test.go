@@ -58,7 +58,7 @@ func TestMedian(t *testing.T) {
 
 func TestCopies(t *testing.T) {
 	data := []byte("a matrix that does not fill its cache lines, which are of 64 bytes")
-	c, err := NewCopies(data, 1000)
+	c, err := NewCopies(data, 1000, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

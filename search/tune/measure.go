@@ -201,34 +201,64 @@ func (t *Tuner) timed(x gen.Target, keep bool) []worker.Timed {
 
 // cost verifies and measures candidate i of code. What is wrong with the worker is an *Unmeasured.
 func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (float64, error) {
-	samples, err := t.compare(code, c, i)
+	cost, err := t.compare(code, c, i)
 	if lost := (*worker.Lost)(nil); errors.As(err, &lost) {
 		return 0, &Unmeasured{err}
 	}
-	if err != nil {
-		return 0, err
-	}
-	cost := 0.0
-	c.ns = nil
-	for i := range t.Purposes {
-		def, own := samples[2*i].Min, samples[2*i+1].Min
-		if t.ReferenceNs[i] == 0 || def < t.ReferenceNs[i] {
-			t.ReferenceNs[i] = def
-		}
-		c.ns = append(c.ns, own)
-		cost += math.Log(own/def) / float64(len(t.Purposes))
-	}
-	return math.Exp(cost), nil
+	return cost, err
 }
 
-func (t *Tuner) compare(code *worker.Code, c *Candidate, i int) ([]timing.Sample, error) {
+// compare measures the purposes out of memory, which take long to set up, only of candidates that are not
+// hopeless for the others.
+func (t *Tuner) compare(code *worker.Code, c *Candidate, i int) (float64, error) {
 	x := t.target(c, i)
 	for j := range x.Kernels {
 		if err := code.Test(fmt.Sprint(x.Kernels[j].Schedule.Trace), live.Spec(t.Problem, x, j), 1); err != nil {
-			return nil, err
+			return 0, err
 		}
 	}
-	return code.Compare(c.what(), []timing.Options{glance, look}, hopeless, t.timed(t.reference, true), t.timed(x, false))
+	defaults, own := t.timed(t.reference, true), t.timed(x, false)
+	c.ns = make([]float64, len(t.Purposes))
+	sum, n := 0.0, 0 // of logarithms
+	for _, some := range t.quickAndSlow() {
+		if len(some) == 0 || n > 0 && sum > float64(n)*math.Log(hopeless) {
+			continue
+		}
+		var as, bs []worker.Timed
+		for _, p := range some {
+			as, bs = append(as, defaults[p]), append(bs, own[p])
+		}
+		samples, err := code.Compare(c.what(), []timing.Options{glance, look}, hopeless, as, bs)
+		if err != nil {
+			return 0, err
+		}
+		for i, p := range some {
+			sum += math.Log(t.saw(p, samples[2*i].Min, samples[2*i+1].Min, c))
+			n++
+		}
+	}
+	return math.Exp(sum / float64(n)), nil
+}
+
+// saw notes the times of the default and of c for a purpose, and returns their ratio.
+func (t *Tuner) saw(purpose int, reference, ns float64, c *Candidate) float64 {
+	if r := &t.ReferenceNs[purpose]; *r == 0 || reference < *r {
+		*r = reference
+	}
+	c.ns[purpose] = ns
+	return ns / reference
+}
+
+// quickAndSlow are the purposes by index: those out of a cache, and those out of memory.
+func (t *Tuner) quickAndSlow() (out [2][]int) {
+	for i, p := range t.Purposes {
+		slow := 0
+		if p.Total > 0 {
+			slow = 1
+		}
+		out[slow] = append(out[slow], i)
+	}
+	return out
 }
 
 // Confirmed is a candidate measured again: its times for each purpose, and their cost.

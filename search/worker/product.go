@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"unsafe"
 
@@ -32,7 +33,7 @@ type Timed struct {
 	Spec    runtime.Spec
 	M, N, K int
 	Total   int
-	Keep    bool // the process keeps the weights for the next request, which may ask for them again
+	Keep    bool // the process keeps the weights: later requests ask for them again
 }
 
 // Time measures products in interleaved rounds. Test them before: nothing looks at
@@ -144,27 +145,15 @@ func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte) {
 }
 
 func (s *server) time(q *timeRequest, r *reply) error {
-	before := s.weights
-	s.weights = map[string]*weights{}
-	defer func() {
-		for id, w := range s.weights {
-			if !w.keep {
-				w.copies.Close()
-				delete(s.weights, id)
-			}
-		}
-	}()
+	s.round++
+	defer s.forget()
 	var fns []func()
-	var failed error
 	for i := range q.Products {
-		call, err := s.timed(&q.Products[i], before)
-		fns, failed = append(fns, call), errors.Join(failed, err)
-	}
-	for _, w := range before { // that this request does not use
-		w.copies.Close()
-	}
-	if failed != nil {
-		return failed
+		call, err := s.timed(&q.Products[i])
+		if err != nil {
+			return err
+		}
+		fns = append(fns, call)
 	}
 	for _, opt := range q.Options {
 		r.Samples = timing.Time(opt, fns...)
@@ -173,6 +162,22 @@ func (s *server) time(q *timeRequest, r *reply) error {
 		}
 	}
 	return nil
+}
+
+// keepFor is for how many requests weights are kept that none of them uses.
+const keepFor = 100
+
+// forget frees weights that need not be kept, but for the memory of one.
+func (s *server) forget() {
+	for id, w := range s.weights {
+		if !w.keep || s.round-w.used > keepFor {
+			if s.spare != nil {
+				s.spare.Close()
+			}
+			s.spare = w.copies
+			delete(s.weights, id)
+		}
+	}
 }
 
 // meanRatio is the geometric mean of the times of odd samples by those of the even ones before them.
@@ -188,46 +193,70 @@ func meanRatio(s []timing.Sample) float64 {
 type weights struct {
 	copies *timing.Copies
 	keep   bool
+	used   int // the last request
 }
 
-// timed is the call of a product with the next copy of its weights: those of the request before, if it
-// kept them, or those of another product of this one that differs in N only. They outlive the functions
-// of the product, which were loaded again, perhaps elsewhere.
-func (s *server) timed(t *Timed, before map[string]*weights) (call func(), err error) {
+// timed is the call of a product with the next copy of its weights: those that another product of this
+// request has, which differs in N, or that were kept. They outlive the functions of the product, which
+// are loaded again and again.
+func (s *server) timed(t *Timed) (call func(), err error) {
 	p, err := s.product(&t.Spec, func(*runtime.Kernel) {})
 	if err != nil {
 		return nil, err
 	}
-	var text bytes.Buffer
-	if err := gob.NewEncoder(&text).Encode(struct {
+	var id bytes.Buffer
+	if err := gob.NewEncoder(&id).Encode(struct {
 		Weight      format.Weight
 		Layouts     []*format.Layout
 		M, K, Total int
 	}{t.Spec.Weight, t.Spec.Layouts, t.M, t.K, t.Total}); err != nil {
 		return nil, err
 	}
-	id := text.String()
-	w := s.weights[id]
-	if w == nil && before[id] != nil {
-		w = before[id]
-		delete(before, id)
-	}
 	rng := rand.New(rand.NewPCG(uint64(t.M), uint64(t.K)))
+	w := s.weights[id.String()]
 	if w == nil {
-		if w, err = newWeights(p, t, rng); err != nil {
+		if w, err = s.newWeights(p, t, rng); err != nil {
 			return nil, err
 		}
+		s.weights[id.String()] = w
 	}
-	s.weights[id], w.keep = w, w.keep || t.Keep
+	w.keep, w.used = w.keep || t.Keep, s.round
 	call, _, err = timing.Calls(p, w.copies, t.M, t.N, t.K, timing.Normal, rng)
 	return call, err
 }
 
-func newWeights(p *runtime.Product, t *Timed, rng *rand.Rand) (*weights, error) {
-	packed, err := timing.PackRandom(p, t.M, t.K, rng)
+func (s *server) newWeights(p *runtime.Product, t *Timed, rng *rand.Rand) (*weights, error) {
+	src, err := s.source(t, rng)
 	if err != nil {
 		return nil, err
 	}
-	copies, err := timing.NewCopies(packed, t.Total)
-	return &weights{copies, false}, err
+	packed, err := timing.Pack(p, src, t.M, t.K)
+	if err != nil {
+		return nil, err
+	}
+	copies, err := timing.NewCopies(packed, t.Total, s.spare)
+	return &weights{copies: copies}, err
+}
+
+// matrix is random codes that products are packed of.
+type matrix struct {
+	of   Timed // whose weight, M and K they are
+	data format.Source
+}
+
+// mostMatrices is how many are kept: one for each shape of a search.
+const mostMatrices = 4
+
+// source is the matrix of t, made once for all candidates.
+func (s *server) source(t *Timed, rng *rand.Rand) (format.Source, error) {
+	for _, x := range s.matrices {
+		if x.of.M == t.M && x.of.K == t.K && reflect.DeepEqual(x.of.Spec.Weight, t.Spec.Weight) {
+			return x.data, nil
+		}
+	}
+	data, err := timing.Random(t.Spec.Weight, t.M, t.K, rng)
+	if err == nil {
+		s.matrices = append(s.matrices[max(0, len(s.matrices)+1-mostMatrices):], matrix{*t, data})
+	}
+	return data, err
 }

@@ -43,7 +43,7 @@ func Serve(linked map[string]func(*uint64)) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	out := os.Stdout
 	os.Stdout = os.Stderr
-	s := &server{linked: linked, how: Mapped}
+	s := &server{linked: linked, how: Mapped, weights: map[string]*weights{}}
 	if linked != nil {
 		s.how = Linked
 	}
@@ -55,10 +55,13 @@ func Serve(linked map[string]func(*uint64)) {
 }
 
 type server struct {
-	how     How
-	linked  map[string]func(*uint64)
-	img     *jit.Image
-	weights map[string]*weights // that the next request may ask for again
+	how      How
+	linked   map[string]func(*uint64)
+	img      *jit.Image
+	weights  map[string]*weights // of the request, and kept ones
+	round    int                 // requests for times so far
+	spare    *timing.Copies      // memory for the next weights
+	matrices []matrix
 }
 
 func (s *server) serve(in io.Reader, out io.Writer) error {
