@@ -215,20 +215,29 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 	if group == 0 {
 		group = k
 	}
+	var qs [][]int64
+	var scales [][]float32
 	for j := range n {
-		q, scales := defineQuantize(x[j*k:][:k], s.Act.Group)
-		for row := range m {
+		q, scale := defineQuantize(x[j*k:][:k], s.Act.Group)
+		qs, scales = append(qs, q), append(scales, scale)
+	}
+	levels := make([]int64, k)
+	for row := range m {
+		for e := range levels {
+			levels[e] = int64(src.Level(s.Weight, row, e, k))
+		}
+		for j := range n {
 			acc := float32(0)
 			for g := 0; g < k; g += group {
 				w := src.Scaling(s.Weight, row, g, k)
 				sum, all := int64(0), int64(0)
 				for e := g; e < g+group; e++ {
-					sum += int64(src.Level(s.Weight, row, e, k)-int(w.Zero)) * q[e]
-					all += q[e]
+					sum += (levels[e] - int64(w.Zero)) * qs[j][e]
+					all += qs[j][e]
 				}
-				term := float32(float32(sum) * float32(w.Scale*scales[g]))
+				term := float32(float32(sum) * float32(w.Scale*scales[j][g]))
 				if s.Weight.Min {
-					term = float32(term - float32(w.Min*float32(float32(all)*scales[g])))
+					term = float32(term - float32(w.Min*float32(float32(all)*scales[j][g])))
 				}
 				acc = float32(acc + term)
 			}
