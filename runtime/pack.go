@@ -329,7 +329,7 @@ func (p *Product) Unpack(packed []byte) (format.Source, error) {
 	if err != nil {
 		return format.Source{}, err
 	}
-	src, err := format.Unpack(p.spec.Weight, p.layout, w.m, w.k, w.data)
+	src, err := p.packer().Unpack(w.data, w.m, w.k)
 	if err != nil {
 		return src, fmt.Errorf("%s: %w", p.spec.Name, err)
 	}

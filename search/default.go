@@ -483,35 +483,46 @@ const (
 	accumulates = 50.0
 )
 
-// costPerProduct estimates the time of one call, per product: by loop, the
-// longest of arithmetic, loads, issue and the chain of additions to one
-// accumulator.
-func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 {
+// work is what a kernel does for one product, in tenths of a cycle: all loops
+// together, each as often as it runs.
+type work struct {
+	alu, mem, issue float64 // if nothing else took time
+	chain           float64 // additions that wait for one another, to one accumulator
+	total           float64 // by loop the longest of these, and a tenth of the others
+}
+
+// costPerProduct estimates the time of one call, per product.
+func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 { return workOf(k, m).total }
+
+func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 	trips, times := []float64{}, 1.0
-	var alu, mem, all, total float64
+	var sum, part work // of the kernel, and of a stretch of its code
 	chain := map[vir.Reg]float64{}
-	flush := func() { // ends a stretch of code that runs times times
-		longest := 0.0
+	flush := func() { // ends a stretch, which runs times times
 		for _, c := range chain {
-			longest = max(longest, c)
+			part.chain = max(part.chain, c)
 		}
-		total += times * (max(alu, mem, all, longest) + (alu+mem+all)/10)
-		alu, mem, all = 0, 0, 0
+		sum.alu += times * part.alu
+		sum.mem += times * part.mem
+		sum.issue += times * part.issue
+		sum.chain += times * part.chain
+		sum.total += times * (max(part.alu, part.mem, part.issue, part.chain) + (part.alu+part.mem+part.issue)/10)
+		part = work{}
 		clear(chain)
 	}
 	for _, op := range m.Ops {
 		switch op.Kind {
 		case lower.MInstr:
-			all += issueCost
+			part.issue += issueCost
 			switch {
 			case op.In.Op.HasMem():
-				mem += float64(op.Row.Cost)
+				part.mem += float64(op.Row.Cost)
 			case op.In.Op == vir.OpTile && op.In.Fold > 0: // a load that repeats what it reads
 			default:
-				alu += float64(op.Row.Cost)
+				part.alu += float64(op.Row.Cost)
 			}
 			if op.In.Fold > 0 {
-				mem += 5
+				part.mem += 5
 			}
 			if len(trips) > 0 && op.Row.Tied > 0 && op.In.Dst == op.In.Args[op.Row.Tied-1] {
 				chain[op.In.Dst] += accumulates
@@ -527,12 +538,13 @@ func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 {
 			}
 			trips, times = append(trips, n), times*n
 		case lower.MLoopEnd:
-			all += issueCost * float64(2+len(op.Adds))
+			part.issue += issueCost * float64(2+len(op.Adds))
 			flush()
 			times /= trips[len(trips)-1]
 			trips = trips[:len(trips)-1]
 		}
 	}
 	flush()
-	return total / float64(k.Rows*k.Cols*typicalK)
+	products := float64(k.Rows * k.Cols * typicalK)
+	return work{sum.alu / products, sum.mem / products, sum.issue / products, sum.chain / products, sum.total / products}
 }

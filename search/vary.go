@@ -105,34 +105,52 @@ func Estimate(k *schedule.Kernel, m *lower.Kernel, memory bool) float64 {
 	return cost
 }
 
-// Features describe a kernel to a model of its cost: sizes, and what its innermost
-// and its other loops do for each product, by logarithms.
+// Family names what kind of schedule t is: what it decomposes weights to, and the
+// entries of its tables.
+func Family(t schedule.Trace) string {
+	name := ""
+	for _, s := range t {
+		switch s := s.(type) {
+		case schedule.Decompose:
+			name += s.Family + " " + s.Value
+		case schedule.QuantizeTable:
+			name += " " + s.Kind
+		}
+	}
+	return name
+}
+
+// Features describe a kernel to a model of its cost: sizes, what bounds it by the costs of its
+// instructions, and what its loops do for each product, by logarithms.
 func Features(k *schedule.Kernel, m *lower.Kernel) []float64 {
-	var alu, mem, folded, spread, prefetch, outside float64
+	var spread, prefetch, lookup, dot, folded, outside float64
 	var regs [64]bool
-	depth, deepest := 0, 0
+	lists, depth, deepest := 0.0, 0, 0
 	for _, op := range m.Ops {
 		switch op.Kind {
 		case lower.MLoopBegin:
 			depth++
 			deepest = max(deepest, depth)
+			if op.List != nil {
+				lists++
+			}
 		case lower.MLoopEnd:
 			depth--
 		case lower.MInstr:
 			if op.Dst >= 0 && op.Dst < len(regs) {
 				regs[op.Dst] = true
 			}
-			switch {
+			switch o := op.In.Op; {
 			case depth == 0:
 				outside++
-			case op.In.Op == vir.OpPrefetch || op.In.Op == vir.OpPrefetch2:
+			case o == vir.OpPrefetch || o == vir.OpPrefetch2:
 				prefetch++
-			case op.In.Op == vir.OpLoadSplat:
+			case o == vir.OpLoadSplat:
 				spread++
-			case op.In.Op.HasMem():
-				mem++
-			default:
-				alu++
+			case o >= vir.OpLookup8 && o <= vir.OpLookupPair:
+				lookup++
+			case o == vir.OpDot4 || o == vir.OpDot2:
+				dot++
 			}
 			if op.In.Fold > 0 {
 				folded++
@@ -145,12 +163,18 @@ func Features(k *schedule.Kernel, m *lower.Kernel) []float64 {
 			used++
 		}
 	}
+	w := workOf(k, m)
 	products := float64(k.Rows * k.Cols * k.StepK)
 	each := func(n float64) float64 { return math.Log((n + 1) / products) }
 	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
+	tables := 0.0
+	if k.Tables != nil {
+		tables = 1
+	}
 	return []float64{
-		math.Log(costPerProduct(k, m)), float64(k.Rows), float64(k.Cols), float64(k.StepK), float64(k.Weights.TileM), bytes,
-		each(alu), each(mem), each(folded), each(spread), each(prefetch), math.Log(outside + 1), math.Log(float64(len(m.Ops))),
+		math.Log(w.total), math.Log(w.alu + 1e-4), math.Log(w.mem + 1e-4), math.Log(w.issue + 1e-4), math.Log(w.chain + 1e-4),
+		float64(k.Rows), float64(k.Cols), float64(k.StepK), float64(k.Weights.TileM), bytes, tables, lists,
+		each(dot), each(lookup), each(folded), each(spread), each(prefetch), math.Log(outside + 1), math.Log(float64(len(m.Ops))),
 		used, float64(deepest), math.Log(products),
 	}
 }

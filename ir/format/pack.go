@@ -128,14 +128,24 @@ func Pack(w Weight, l *Layout, m, k int, src Source) ([]byte, error) {
 	return packed, p.Pack(packed, src, m, k)
 }
 
-// Unpack is the inverse of Pack. It refuses a buffer of the wrong size,
-// codewords that no codes have, and codes and scales that Pack refuses; it does
-// not look at padding.
+// Unpack is the inverse of Pack, see Packer.Unpack.
 func Unpack(w Weight, l *Layout, m, k int, packed []byte) (Source, error) {
-	p, size, err := newPacker(w, l, m, k)
+	p, err := NewPacker(w, l)
 	if err != nil {
 		return Source{}, err
 	}
+	return p.Unpack(packed, m, k)
+}
+
+// Unpack is the inverse of Pack. It refuses a buffer of the wrong size,
+// codewords that no codes have, and codes and scales that Pack refuses; it does
+// not look at padding.
+func (all *Packer) Unpack(packed []byte, m, k int) (Source, error) {
+	p, size, err := all.of(m, k)
+	if err != nil {
+		return Source{}, err
+	}
+	w, l := p.w, p.l
 	if len(packed) != size {
 		return Source{}, errorf("argument packed", "has %d bytes; a %d by %d matrix in this layout has %d", len(packed), m, k, size)
 	}
@@ -191,15 +201,7 @@ type places struct {
 	header bool
 }
 
-// newPacker makes a packer for an m by k matrix, of size bytes.
-func newPacker(w Weight, l *Layout, m, k int) (p *packer, size int, err error) {
-	all, err := NewPacker(w, l)
-	if err != nil {
-		return nil, 0, err
-	}
-	return all.of(m, k)
-}
-
+// of makes a packer for an m by k matrix, of size bytes.
 func (p *Packer) of(m, k int) (of *packer, size int, err error) {
 	if err := checkShape(p.w, m, k); err != nil {
 		return nil, 0, err

@@ -34,8 +34,12 @@ func Random(w format.Weight, m, k int, rng *rand.Rand) (format.Source, error) {
 		}
 		return 1 / 64.
 	})
-	for i := range src.Codes {
-		src.Codes[i] = byte(rng.IntN(w.Codes()))
+	for i := 0; i < len(src.Codes); i += 8 {
+		x := rng.Uint64()
+		for j := i; j < min(i+8, len(src.Codes)); j++ {
+			src.Codes[j] = byte(int(byte(x)) * w.Codes() >> 8) // nearly as often as one another
+			x >>= 8
+		}
 	}
 	return src, nil
 }

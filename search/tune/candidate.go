@@ -247,7 +247,7 @@ func (t *Tuner) compileGene(g Gene, width int) (gen.Kernel, error) {
 
 // describe is what a cost model knows of c: of each purpose, by the kernel that does most of it.
 func (t *Tuner) describe(c *Candidate) Point {
-	p := Point{ID: c.Hash, Estimate: 1}
+	p := Point{ID: c.Hash, Family: search.Family(c.Kernels[0].Schedule.Trace), Estimate: 1}
 	for _, x := range t.Purposes {
 		k := c.Kernels[0]
 		for _, o := range c.Kernels {

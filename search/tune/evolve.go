@@ -6,6 +6,8 @@ package tune
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"math"
 	"math/rand"
 	"runtime"
@@ -29,6 +31,7 @@ type Space[G any] struct {
 // Point is what a cost model knows.
 type Point struct {
 	ID       string // equal for things that cost the same
+	Family   string // of a few, of each of which some are measured early
 	Estimate float64
 	Features []float64
 }
@@ -41,11 +44,12 @@ type Result struct {
 
 // Options bound a search. The zero values are sensible but for Trials and Rng.
 type Options struct {
-	Trials   int // measured at most
-	Batch    int // measured at once, 0: 16
-	Propose  int // proposals that are lowered for each one measured, 0: 4
-	Patience int // trials without a better one before it ends, 0: Trials
-	Keep     int // how many of the best are returned, 0: 8
+	Trials   int  // measured at most
+	Batch    int  // measured at once, 0: 8
+	Propose  int  // new proposals that are lowered for each one measured, 0: 2
+	Patience int  // trials without a better one before it ends, 0: Trials
+	Keep     int  // how many of the best are returned, 0: 8
+	Random   bool // measure samples as they come, for comparison
 	Rng      *rand.Rand
 	Progress func(Progress)
 }
@@ -67,6 +71,7 @@ type Found[G any] struct {
 type Outcome[G any] struct {
 	Best    []Found[G]
 	Trials  int
+	Costs   []float64      // of each trial, 0 of those that failed
 	Dropped map[string]int // by reason
 	Ended   string         // trials, patience, interrupted or exhausted
 }
@@ -81,6 +86,8 @@ type evolution[G any] struct {
 	out      Outcome[G]
 	measured []Found[G] // the best first
 	seen     map[string]bool
+	pool     []proposal[G]  // lowered, not measured
+	tried    map[string]int // by family
 	model    model
 	since    int // trials since the best was found
 }
@@ -96,9 +103,9 @@ type proposal[G any] struct {
 // used up, nothing new turns up, or ctx ends: then too it returns what it has.
 // Equal seeds of Rng and equal results of Measure give equal outcomes.
 func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Outcome[G] {
-	opt.Batch, opt.Propose = cmp.Or(opt.Batch, 16), cmp.Or(opt.Propose, 4)
+	opt.Batch, opt.Propose = cmp.Or(opt.Batch, 8), cmp.Or(opt.Propose, 2)
 	opt.Patience, opt.Keep = cmp.Or(opt.Patience, opt.Trials), cmp.Or(opt.Keep, 8)
-	e := &evolution[G]{Space: s, Options: opt, seen: map[string]bool{}}
+	e := &evolution[G]{Space: s, Options: opt, seen: map[string]bool{}, tried: map[string]int{}}
 	e.out.Dropped = map[string]int{}
 	first := e.points(seeds)
 	for {
@@ -161,36 +168,76 @@ const tries = 200
 // atOnce is how many proposals are lowered together.
 const atOnce = 16
 
-// propose is the next batch: of several times as many offspring and samples those
-// that the model likes best, and a few by chance, so that it learns.
+// mostPooled is how many proposals are kept that were not measured: they may look better
+// when the model knows more.
+const mostPooled = 400
+
+// propose is the next batch: of all proposals, to which new offspring and samples are added,
+// those that the model likes best, and a few of the better half by chance, so that it learns.
 func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	want := min(e.Batch, e.Trials-e.out.Trials)
-	var pool []proposal[G]
-	for n := 0; len(pool) < want*e.Propose && n < tries*want && ctx.Err() == nil; n += atOnce {
+	fresh, more := 0, e.Propose
+	if len(e.measured) == 0 && !e.Random {
+		more *= 4 // there is time to choose what to learn from
+	}
+	for n := 0; fresh < want*more && n < tries*want && ctx.Err() == nil; n += atOnce {
 		var gs []G
 		for range atOnce {
 			gs = append(gs, e.offspring())
 		}
-		pool = append(pool, e.points(gs)...)
+		new := e.points(gs)
+		fresh += len(new)
+		e.pool = append(e.pool, new...)
 	}
-	for i := range pool {
-		pool[i].predicted = e.model.predict(pool[i].p)
+	if !e.Random {
+		e.rank(want)
 	}
-	slices.SortStableFunc(pool, func(a, b proposal[G]) int { return cmp.Compare(a.predicted, b.predicted) })
-	best := min(len(pool), want-want/4)
-	rest := pool[best:]
-	e.Rng.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-	chosen := min(want, len(pool))
-	for _, p := range pool[chosen:] {
-		delete(e.seen, p.p.ID) // it may be proposed again, when the model knows more
+	chosen := min(want, len(e.pool))
+	batch := slices.Clone(e.pool[:chosen])
+	e.pool = e.pool[chosen:]
+	for _, p := range e.pool[min(len(e.pool), mostPooled):] {
+		delete(e.seen, p.p.ID)
 	}
-	return pool[:chosen]
+	e.pool = slices.Clone(e.pool[:min(len(e.pool), mostPooled)])
+	return batch
+}
+
+// Of every family so many are measured, unless all of its proposals are predicted to take
+// so many times as long as the best, as a logarithm: what the estimate does not see is common to
+// a family.
+const (
+	tryFamily    = 2
+	hopelessLess = 0.7
+)
+
+// rank puts what is to be measured first: three quarters of it are what the model likes best, the
+// others are the best of families that were hardly tried, or of the better half by chance.
+func (e *evolution[G]) rank(want int) {
+	for i := range e.pool {
+		e.pool[i].predicted = e.model.predict(e.pool[i].p)
+	}
+	slices.SortStableFunc(e.pool, func(a, b proposal[G]) int { return cmp.Compare(a.predicted, b.predicted) })
+	front := min(len(e.pool), want-want/4)
+	tried := maps.Clone(e.tried)
+	for _, x := range e.pool[:front] {
+		tried[x.p.Family]++
+	}
+	next := front
+	for i := front; i < len(e.pool) && next < want && e.pool[i].predicted < e.pool[0].predicted+hopelessLess; i++ {
+		if x := e.pool[i]; tried[x.p.Family] < tryFamily {
+			tried[x.p.Family]++
+			e.pool = slices.Insert(slices.Delete(e.pool, i, i+1), next, x)
+			next++
+		}
+	}
+	others := e.pool[min(next, len(e.pool)):max(next, len(e.pool)/2)]
+	e.Rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 }
 
 // offspring is a sample, or a mutation of one of the best, the better the likelier.
 func (e *evolution[G]) offspring() G {
 	n := min(len(e.measured), parents)
-	if n == 0 || e.Rng.Intn(5) == 0 {
+	if n == 0 || e.Random || e.Rng.Intn(5) == 0 {
 		return e.Sample(e.Rng)
 	}
 	pick := func() G {
@@ -198,6 +245,30 @@ func (e *evolution[G]) offspring() G {
 		return e.measured[int(x*x*float64(n))].G
 	}
 	return e.Mutate(e.Rng, pick(), pick())
+}
+
+// believed measures things. What would be the best of all is measured once more, and costs the
+// more of both: else the search would follow what was lucky.
+func (e *evolution[G]) believed(gs []G, best float64) []Result {
+	results := e.Measure(gs)
+	twice := make([]bool, len(gs))
+	for {
+		first := -1
+		for i, r := range results {
+			if r.Err == nil && r.Cost < best && (first < 0 || r.Cost < results[first].Cost) {
+				first = i
+			}
+		}
+		if first < 0 || twice[first] {
+			return results
+		}
+		twice[first] = true
+		if again := e.Measure(gs[first : first+1])[0]; again.Err != nil {
+			results[first] = again
+		} else {
+			results[first].Cost = max(results[first].Cost, again.Cost)
+		}
+	}
 }
 
 // measure adds results to what is known.
@@ -210,9 +281,16 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 	if len(e.measured) > 0 {
 		best = e.measured[0].Cost
 	}
-	for i, r := range e.Measure(gs) {
+	for _, x := range batch {
+		e.tried[x.p.Family]++
+	}
+	for i, r := range e.believed(gs, best) {
+		if errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
+			continue // no trial
+		}
 		e.out.Trials++
 		e.since++
+		e.out.Costs = append(e.out.Costs, r.Cost)
 		if r.Err != nil {
 			e.out.Dropped[e.Reason(r.Err)]++
 			continue

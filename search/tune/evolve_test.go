@@ -146,12 +146,60 @@ func TestEvolveRepeats(t *testing.T) {
 	if !reflect.DeepEqual(a, b) || !slices.Equal(asked, again) {
 		t.Error("equal seeds give different searches")
 	}
-	seen := map[genes]bool{}
+	seen, twice := map[genes]int{}, 0
 	for _, g := range asked {
-		if seen[g] {
-			t.Errorf("%v is measured twice", g)
+		if seen[g]++; seen[g] > 1 {
+			twice++
 		}
-		seen[g] = true
+	}
+	if twice != len(asked)-len(seen) || len(seen) != 100 || twice > 20 {
+		t.Errorf("%d of 100 are measured, %d twice: want those that were the best", len(seen), twice)
+	}
+}
+
+// What was lucky once is measured again before it counts: noise does not decide.
+func TestEvolveDoubts(t *testing.T) {
+	var measured []genes
+	s := synthetic(&measured)
+	exact, seen := s.Measure, map[genes]bool{}
+	s.Measure = func(gs []genes) []Result {
+		out := exact(gs)
+		for i, g := range gs {
+			if !seen[g] && len(seen)%7 == 3 {
+				out[i].Cost /= 10
+			}
+			seen[g] = true
+		}
+		return out
+	}
+	out := Evolve(context.Background(), s, Options{Trials: 200, Rng: rand.New(rand.NewSource(1))})
+	if real := exact([]genes{out.Best[0].G})[0].Cost; out.Best[0].Cost < real {
+		t.Errorf("the best costs %v, not %v", real, out.Best[0].Cost)
+	}
+	if len(out.Costs) != 200 {
+		t.Errorf("costs of %d trials", len(out.Costs))
+	}
+}
+
+// Of every family some are measured early, even if the estimate is against it.
+func TestEvolveFamilies(t *testing.T) {
+	var measured []genes
+	s := synthetic(&measured)
+	point := s.Point
+	s.Point = func(g genes) (Point, error) {
+		p, err := point(g)
+		if p.Family = "even"; g[7]%2 == 1 {
+			p.Family, p.Estimate = "odd", 1.9*p.Estimate
+		}
+		return p, err
+	}
+	Evolve(context.Background(), s, Options{Trials: 16, Rng: rand.New(rand.NewSource(1))})
+	odd := 0
+	for _, g := range measured[:8] {
+		odd += g[7] % 2
+	}
+	if odd != tryFamily {
+		t.Errorf("%d of the first 8 measured are of the family that the estimate is against, want %d", odd, tryFamily)
 	}
 }
 

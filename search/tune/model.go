@@ -6,27 +6,29 @@ import (
 	"slices"
 )
 
-// model predicts costs: the estimate, times what boosted stumps have learned from the
+// model predicts costs: the estimate, times what boosted trees have learned from the
 // features of what was measured. Before it has seen anything it is the estimate.
 type model struct {
 	points []Point
 	costs  []float64 // logarithms
 	base   float64
-	stumps []stump
+	trees  []*tree
 }
 
-// stump adds a number to the logarithm of a cost: which one depends on a feature.
-type stump struct {
+// tree adds a number to the logarithm of a cost: which one depends on features.
+type tree struct {
 	feature      int
 	limit        float64
-	below, above float64 // up to limit, and beyond
+	below, above *tree // up to limit, and beyond; nil of a leaf
+	adds         float64
 }
 
-// Boosting: so many stumps, each of which takes so much of what it finds, and has at
-// least so many points on either side.
+// Boosting: so many trees of so many decisions in a row, each of which takes so much of
+// what it finds, and has at least so many points in a leaf.
 const (
-	rounds   = 60
-	learning = 0.3
+	rounds   = 80
+	decides  = 2
+	learning = 0.15
 	leastIn  = 3
 )
 
@@ -37,23 +39,27 @@ func (m *model) add(p Point, cost float64) {
 // predict is the logarithm of a cost.
 func (m *model) predict(p Point) float64 {
 	y := math.Log(max(p.Estimate, 1e-9)) + m.base
-	for _, s := range m.stumps {
-		y += s.at(p.Features)
+	for _, t := range m.trees {
+		y += t.at(p.Features)
 	}
 	return y
 }
 
-func (s stump) at(features []float64) float64 {
-	if features[s.feature] <= s.limit {
-		return s.below
+func (t *tree) at(features []float64) float64 {
+	for t.below != nil {
+		if features[t.feature] <= t.limit {
+			t = t.below
+		} else {
+			t = t.above
+		}
 	}
-	return s.above
+	return t.adds
 }
 
 // fit learns from all that was added.
 func (m *model) fit() {
 	n := len(m.points)
-	m.base, m.stumps = 0, nil
+	m.base, m.trees = 0, nil
 	if n == 0 {
 		return
 	}
@@ -67,13 +73,13 @@ func (m *model) fit() {
 	}
 	order := m.orders()
 	for range rounds {
-		s, gain := m.best(order, left)
-		if gain <= 1e-9 {
+		t := m.grow(order, left, decides)
+		if t.below == nil {
 			return
 		}
-		m.stumps = append(m.stumps, s)
+		m.trees = append(m.trees, t)
 		for i, p := range m.points {
-			left[i] -= s.at(p.Features)
+			left[i] -= t.at(p.Features)
 		}
 	}
 }
@@ -91,12 +97,39 @@ func (m *model) orders() [][]int {
 	return out
 }
 
-// best is the stump that leaves the least squares, and by how much they are less.
-func (m *model) best(order [][]int, left []float64) (s stump, gain float64) {
-	n, total := len(left), 0.0
-	for _, x := range left {
-		total += x
+// grow is the tree of at most depth decisions for points, which are given by each feature.
+func (m *model) grow(order [][]int, left []float64, depth int) *tree {
+	feature, limit := m.split(order, left)
+	if depth == 0 || feature < 0 {
+		return &tree{adds: learning * mean(order[0], left)}
 	}
+	below, above := make([][]int, len(order)), make([][]int, len(order))
+	for f, by := range order {
+		for _, i := range by {
+			if m.points[i].Features[feature] <= limit {
+				below[f] = append(below[f], i)
+			} else {
+				above[f] = append(above[f], i)
+			}
+		}
+	}
+	return &tree{feature: feature, limit: limit, below: m.grow(below, left, depth-1), above: m.grow(above, left, depth-1)}
+}
+
+func mean(points []int, left []float64) float64 {
+	sum := 0.0
+	for _, i := range points {
+		sum += left[i]
+	}
+	return sum / float64(len(points))
+}
+
+// split is the decision that leaves the least squares; the feature is -1 if none helps.
+func (m *model) split(order [][]int, left []float64) (feature int, limit float64) {
+	n := len(order[0])
+	total := mean(order[0], left) * float64(n)
+	most := total*total/float64(n) + 1e-9
+	feature = -1
 	for f, by := range order {
 		sum := 0.0
 		for i := range n - 1 {
@@ -105,11 +138,11 @@ func (m *model) best(order [][]int, left []float64) (s stump, gain float64) {
 			if here == next || i+1 < leastIn || n-i-1 < leastIn {
 				continue
 			}
-			a, b := sum/float64(i+1), (total-sum)/float64(n-i-1)
-			if g := sum*a + (total-sum)*b; g > gain {
-				s, gain = stump{f, (here + next) / 2, learning * a, learning * b}, g
+			below, above := sum/float64(i+1), (total-sum)/float64(n-i-1)
+			if explained := sum*below + (total-sum)*above; explained > most {
+				feature, limit, most = f, (here+next)/2, explained
 			}
 		}
 	}
-	return s, gain
+	return feature, limit
 }

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// studyFormats are what searches are compared on: two that the compiler was made with, and
+// three that it was not.
+var studyFormats = []format.Weight{
+	benchNamed("w2"), benchNamed("ternary"), benchNamed("w4-g48"),
+	{Name: "five", Bits: 5, Levels: levelRange(-16, 15), Per: format.PerRow, Scale: format.F32},
+	{Name: "cb6", Bits: 3, Levels: []int{-97, -41, -12, 9, 38, 110}, Per: format.PerRow, Scale: format.F32}, // at random
+}
+
+func benchNamed(name string) format.Weight {
+	w, err := format.Lookup(name)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return w
+}
+
+func levelRange(from, to int) (out []int) {
+	for x := from; x <= to; x++ {
+		out = append(out, x)
+	}
+	return out
+}
+
+// Methods of a study: the two that are compared, with as many trials, and evolution that goes on.
+const (
+	methodRandom    = "random"
+	methodEvolution = "evolution"
+	methodLong      = "evolution, long"
+)
+
+type studyFlags struct {
+	out          string
+	seeds        int
+	trials       int
+	budget, long time.Duration
+	quiet        bool
+}
+
+func (c *cli) study() *cobra.Command {
+	var x studyFlags
+	cmd := &cobra.Command{
+		Use: "study", Args: between(0, 0), Hidden: true,
+		Short: "compare tmacc tune's search with random search",
+		Long: `Search for schedules of several formats from scratch, without default schedules or others
+to begin with: by evolution with the cost model, and by measuring random schedules. The
+searches go to search.jsonl, those that are there are not repeated, and what they show
+to search.md and search.svg.`,
+		Example: "  tmacc study -o docs\n  tmacc study -o docs -time 2m # some of the searches; the next call does others",
+	}
+	f := cmd.Flags()
+	f.StringVarP(&x.out, "out", "o", ".", "`folder` of search.jsonl, search.md and search.svg")
+	f.IntVar(&x.seeds, "seeds", 5, "searches of each format and method")
+	f.IntVar(&x.trials, "trials", 150, "schedules that a search measures")
+	f.DurationVar(&x.long, "long", time.Minute, "how long a further search of each format goes on")
+	f.DurationVar(&x.budget, "time", 0, "begin no search that would end later, 0: do them all")
+	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.runStudy(cmd.Context(), x) }
+	return cmd
+}
+
+func (c *cli) runStudy(ctx context.Context, x studyFlags) error {
+	if x.seeds < 1 || x.trials < 1 {
+		return fmt.Errorf("-seeds %d -trials %d: want 1 or more", x.seeds, x.trials)
+	}
+	path := filepath.Join(x.out, "search.jsonl")
+	runs, err := readStudy(path)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(c.err, x.quiet)
+	defer bar.done()
+	deadline := time.Now().Add(x.budget)
+	for _, r := range x.missing(runs) {
+		if x.budget > 0 && time.Until(deadline) < x.expected(runs, r) {
+			continue
+		}
+		bar.step("%s by %s, seed %d", r.Format, r.Method, r.Seed)
+		if err := x.search(ctx, &r); err != nil {
+			return err
+		}
+		runs = append(runs, r)
+		if err := appendStudy(path, r); err != nil {
+			return err
+		}
+	}
+	bar.done()
+	fmt.Fprintf(c.out, "%d searches, %d missing\n", len(runs), len(x.missing(runs)))
+	return nil
+}
+
+// expected is how long a search takes: as long as the longest like it, or a guess.
+func (x *studyFlags) expected(runs []tune.StudyRun, r tune.StudyRun) time.Duration {
+	if r.Method == methodLong {
+		return x.long + 5*time.Second
+	}
+	longest := 25.0
+	for _, o := range runs {
+		if o.Format == r.Format && o.Method == r.Method {
+			longest = o.Seconds
+		}
+	}
+	return time.Duration(longest * float64(time.Second))
+}
+
+// missing are the searches that are not among runs, seed by seed.
+func (x *studyFlags) missing(runs []tune.StudyRun) (out []tune.StudyRun) {
+	add := func(w format.Weight, method string, seed int64) {
+		r := tune.StudyRun{Format: w.Name, Method: method, Seed: seed}
+		if !slices.ContainsFunc(runs, func(o tune.StudyRun) bool {
+			return o.Format == r.Format && o.Method == r.Method && o.Seed == r.Seed
+		}) {
+			out = append(out, r)
+		}
+	}
+	for seed := range int64(x.seeds) {
+		for _, w := range studyFormats {
+			add(w, methodRandom, seed+1)
+			add(w, methodEvolution, seed+1)
+		}
+	}
+	for _, w := range studyFormats {
+		add(w, methodLong, 1)
+	}
+	return out
+}
+
+// search does one.
+func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
+	w := studyFormats[slices.IndexFunc(studyFormats, func(w format.Weight) bool { return w.Name == r.Format })]
+	p, err := actFlags{actInt8, usualGroup}.problem(w)
+	if err != nil {
+		return err
+	}
+	t, err := oneTarget("host")
+	if err != nil {
+		return err
+	}
+	r.M, r.K = measure.Shape(measure.ModeL2)
+	r.N, r.K = 1, (r.K+w.Unit()-1)/w.Unit()*w.Unit()
+	r.Target, r.CPU = t.Machine().Name, timing.ThisHost().CPU
+	tuner, err := tune.New(tune.Product{Problem: p, Target: t, Need: features(t), Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
+	if err != nil {
+		return err
+	}
+	opt := tune.Options{Trials: x.trials, Rng: rand.New(rand.NewSource(r.Seed)), Random: r.Method == methodRandom}
+	if r.Method == methodLong {
+		limited, stop := context.WithTimeout(ctx, x.long)
+		defer stop()
+		ctx, opt.Trials = limited, 1<<20
+	}
+	start := time.Now()
+	out := tune.Evolve(ctx, tuner.Space(ctx), opt)
+	r.Seconds, r.Costs, r.Dropped = time.Since(start).Seconds(), out.Costs, out.Dropped
+	if len(out.Best) == 0 {
+		return fmt.Errorf("study: no schedule of %s could be measured: %v", r.Format, out.Dropped)
+	}
+	best, reference, err := tuner.Confirm(out.Best)
+	if err != nil {
+		return err
+	}
+	r.Best, r.Default = best[0].Cost, reference[0]
+	return nil
+}
+
+// readStudy reads the lines of a file, none if it is not there.
+func readStudy(path string) (runs []tune.StudyRun, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, plain(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var r tune.StudyRun
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+func appendStudy(path string, r tune.StudyRun) error {
+	for i, c := range r.Costs {
+		r.Costs[i] = float64(int(c*1e4+0.5)) / 1e4
+	}
+	var line bytes.Buffer
+	if err := json.NewEncoder(&line).Encode(r); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return plain(err)
+	}
+	_, err = f.Write(line.Bytes())
+	return errors.Join(err, f.Close())
+}
