@@ -247,30 +247,6 @@ func (e *evolution[G]) offspring() G {
 	return e.Mutate(e.Rng, pick(), pick())
 }
 
-// believed measures things. What would be the best of all is measured once more, and costs the
-// more of both: else the search would follow what was lucky.
-func (e *evolution[G]) believed(gs []G, best float64) []Result {
-	results := e.Measure(gs)
-	twice := make([]bool, len(gs))
-	for {
-		first := -1
-		for i, r := range results {
-			if r.Err == nil && r.Cost < best && (first < 0 || r.Cost < results[first].Cost) {
-				first = i
-			}
-		}
-		if first < 0 || twice[first] {
-			return results
-		}
-		twice[first] = true
-		if again := e.Measure(gs[first : first+1])[0]; again.Err != nil {
-			results[first] = again
-		} else {
-			results[first].Cost = max(results[first].Cost, again.Cost)
-		}
-	}
-}
-
 // measure adds results to what is known.
 func (e *evolution[G]) measure(batch []proposal[G]) {
 	var gs []G
@@ -284,7 +260,7 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 	for _, x := range batch {
 		e.tried[x.p.Family]++
 	}
-	for i, r := range e.believed(gs, best) {
+	for i, r := range e.Measure(gs) {
 		if errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
 			continue // no trial
 		}

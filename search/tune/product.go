@@ -57,6 +57,7 @@ type Tuner struct {
 	compiled    map[string]compiled
 	mu          sync.Mutex // of prepares and compiled
 	known       map[string]Result
+	best        float64 // cost that was measured, 0: none
 }
 
 // limit is the usual one.

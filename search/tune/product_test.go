@@ -189,3 +189,18 @@ func TestTunerRefuses(t *testing.T) {
 	}
 	t.Errorf("found only %v", found)
 }
+
+// What would be the best is measured twice, and costs the more: luck does not count.
+func TestBelieved(t *testing.T) {
+	x, asked := &Tuner{}, 0
+	for _, c := range []struct {
+		costs []float64 // as measured
+		want  float64
+	}{{[]float64{2, 3}, 3}, {[]float64{4}, 4}, {[]float64{1, 5}, 5}, {[]float64{2.5, 2.4}, 2.5}, {[]float64{2.6}, 2.6}} {
+		asked = 0
+		got, err := x.believed(func() (float64, error) { asked++; return c.costs[asked-1], nil })
+		if err != nil || got != c.want || asked != len(c.costs) {
+			t.Errorf("%v: %v, %v, asked %d times; want %v", c.costs, got, err, asked, c.want)
+		}
+	}
+}
