@@ -103,7 +103,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), strings.ReplaceAll(err.Error(), "--", "-"), cmd.CommandPath())
 	})
-	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.families(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host())
+	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host())
 	return root
 }
 

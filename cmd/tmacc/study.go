@@ -26,7 +26,7 @@ import (
 // three that it was not.
 var studyFormats = []format.Weight{
 	benchNamed("w2"), benchNamed("ternary"), benchNamed("w4-g48"),
-	{Name: "five", Bits: 5, Levels: levelRange(-16, 15), Per: format.PerRow, Scale: format.F32},
+	{Name: "w5", Bits: 5, Levels: levelRange(-16, 15), Per: format.PerRow, Scale: format.F32},
 	{Name: "cb6", Bits: 3, Levels: []int{-97, -41, -12, 9, 38, 110}, Per: format.PerRow, Scale: format.F32}, // at random
 }
 
@@ -109,7 +109,7 @@ func (c *cli) runStudy(ctx context.Context, x studyFlags) error {
 	}
 	bar.done()
 	fmt.Fprintf(c.out, "%d searches, %d missing\n", len(runs), len(x.missing(runs)))
-	return nil
+	return writeStudy(x.out, runs)
 }
 
 // expected is how long a search takes: as long as the longest like it, or a guess.
@@ -174,7 +174,10 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	}
 	start := time.Now()
 	out := tune.Evolve(ctx, tuner.Space(ctx), opt)
-	r.Seconds, r.Costs, r.Dropped = time.Since(start).Seconds(), out.Costs, out.Dropped
+	r.Seconds, r.Dropped = time.Since(start).Seconds(), out.Dropped
+	for _, t := range out.Tried {
+		r.Costs = append(r.Costs, t.Cost)
+	}
 	if len(out.Best) == 0 {
 		return fmt.Errorf("study: no schedule of %s could be measured: %v", r.Format, out.Dropped)
 	}

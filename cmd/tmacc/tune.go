@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,8 @@ type tuneFlags struct {
 	seed                 int64
 	dir, log             string
 	resume, quiet        bool
+	scratch              bool
+	plot                 string
 	runner, runnerPrefix string
 }
 
@@ -47,13 +50,14 @@ the default schedules.
 What is faster than the default, and than what was locked before, goes to ` + tune.LockName + ` in the
 module of the output directory, with kernels of other widths for the same packed matrices.
 tmacc compile uses it, and never searches. Interrupted, the search ends with what it has found;
--resume begins with what searches for the same purposes on such a machine have measured.
+-resume begins with what searches for the same purposes on such a machine have measured,
+-from-scratch without the default schedules, which the search begins with otherwise.
 
 -runner measures on another machine that ssh reaches without asking: a board, from a
 laptop. The worker is built here and sent; nothing but a shell has to be there. Connections
 that are cut, and a machine that starts again, are waited for.`,
 		Example: `  tmacc tune -format w2 -o internal/kernels
-  tmacc tune -format w4-g32 -mode l2 -n 1 -time 1m
+  tmacc tune -format w4-g32 -mode l2 -n 1 -time 1m -plot search.svg
   tmacc tune -format ternary,w2 -target all -trials 2000 -seed 1
   tmacc tune -format w4 -runner ssh://pi@board -runner-exec "taskset -c 3"`,
 	}
@@ -71,6 +75,8 @@ that are cut, and a machine that starts again, are waited for.`,
 	f.BoolVar(&x.resume, "resume", false, "begin with what the log has of earlier searches")
 	f.StringVar(&x.runner, "runner", "", "`ssh://user@host:port` of the machine that measures, instead of this one")
 	f.StringVar(&x.runnerPrefix, "runner-exec", "", "`command` over there that starts the worker, such as \"taskset -c 3\"")
+	f.BoolVar(&x.scratch, "from-scratch", false, "begin without the default schedules")
+	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.runTune(cmd.Context(), x) }
 	return cmd
@@ -88,6 +94,8 @@ func (x *tuneFlags) validate() error {
 		return fmt.Errorf("-m %d -k %d: want at least 1 each, at most %d together", x.m, x.k, timing.MaxMatrix)
 	case x.trials < 1 || x.patience < 1 || x.limit <= 0:
 		return fmt.Errorf("-trials %d -patience %d -time %v: want more than nothing", x.trials, x.patience, x.limit)
+	case x.plot != "" && validPicture(x.plot) != nil:
+		return validPicture(x.plot)
 	case x.runner == "" && x.runnerPrefix != "":
 		return errors.New("-runner-exec: is for a -runner")
 	}
@@ -130,6 +138,9 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	for i := range len(problems) * len(targets) {
 		x := c.tuning(f, problems[i/len(targets)], targets[i%len(targets)], on)
 		x.bar = bar
+		if len(problems)*len(targets) > 1 {
+			x.plot = plotOf(f.plot, x.product)
+		}
 		if i > 0 {
 			fmt.Fprintln(c.out)
 		}
@@ -138,6 +149,15 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		}
 	}
 	return nil
+}
+
+// plotOf is the name of the picture of one of several products: "a.svg" is "a-w2-avx2.svg".
+func plotOf(plot string, p tune.Product) string {
+	if plot == "" {
+		return ""
+	}
+	end := filepath.Ext(plot)
+	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + shortName(p.Target) + end
 }
 
 // dial is the machine that measures, nil for this one.

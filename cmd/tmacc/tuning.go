@@ -75,7 +75,10 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 		return err
 	}
 	x.tuner.On = x.on
-	seeds := x.tuner.Seeds()
+	var seeds []*tune.Candidate
+	if !x.scratch {
+		seeds = x.tuner.Seeds()
+	}
 	if err := x.begin(&seeds); err != nil {
 		x.note("not logged: %s", oneLine(err))
 	}
@@ -100,7 +103,22 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	}
 	x.bar.done()
 	x.print(out, time.Since(start))
+	if err := x.draw(out.Tried); err != nil {
+		x.note("no picture: %s", oneLine(err))
+	}
 	return x.confirm(out.Best)
+}
+
+// draw writes the picture of -plot.
+func (x *tuning) draw(tried []tune.Tried) error {
+	if x.plot == "" {
+		return nil
+	}
+	p, err := plotSearch(x.product.Problem.Name()+" on "+x.product.Target.Machine().Name+", "+purposesText(x.product.Purposes), tried)
+	if err != nil {
+		return err
+	}
+	return savePicture(p, x.plot)
 }
 
 // note tells a person about something that does not end the search.

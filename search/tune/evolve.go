@@ -71,9 +71,15 @@ type Found[G any] struct {
 type Outcome[G any] struct {
 	Best    []Found[G]
 	Trials  int
-	Costs   []float64      // of each trial, 0 of those that failed
+	Tried   []Tried        // each trial, in turn
 	Dropped map[string]int // by reason
 	Ended   string         // trials, patience, interrupted or exhausted
+}
+
+// Tried is a trial: what is known of a thing that was measured, and how that ended.
+type Tried struct {
+	Family string
+	Cost   float64 // 0: it failed
 }
 
 // parents is how many of the best have offspring.
@@ -266,7 +272,7 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 		}
 		e.out.Trials++
 		e.since++
-		e.out.Costs = append(e.out.Costs, r.Cost)
+		e.out.Tried = append(e.out.Tried, Tried{batch[i].p.Family, r.Cost})
 		if r.Err != nil {
 			e.out.Dropped[e.Reason(r.Err)]++
 			continue

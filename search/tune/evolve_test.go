@@ -153,8 +153,8 @@ func TestEvolveRepeats(t *testing.T) {
 		}
 		seen[g] = true
 	}
-	if len(asked) != 100 || len(a.Costs) != 100 {
-		t.Errorf("%d measured, costs of %d", len(asked), len(a.Costs))
+	if len(asked) != 100 || len(a.Tried) != 100 {
+		t.Errorf("%d measured, %d tried", len(asked), len(a.Tried))
 	}
 }
 

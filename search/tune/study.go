@@ -22,10 +22,10 @@ type StudyRun struct {
 	Dropped map[string]int `json:"dropped"`
 }
 
-// BestSoFar is the least cost after each trial, infinite before the first.
-func (r *StudyRun) BestSoFar() []float64 {
+// BestSoFar is the least of the costs up to each, infinite before the first; 0 is none.
+func BestSoFar(costs []float64) []float64 {
 	best, out := math.Inf(1), []float64(nil)
-	for _, c := range r.Costs {
+	for _, c := range costs {
 		if c > 0 {
 			best = min(best, c)
 		}
@@ -37,9 +37,12 @@ func (r *StudyRun) BestSoFar() []float64 {
 // Reaches is the number of trials after which the best so far costs no more than limit, or one
 // more than there are.
 func (r *StudyRun) Reaches(limit float64) int {
-	at := slices.IndexFunc(r.BestSoFar(), func(c float64) bool { return c <= limit })
+	at := slices.IndexFunc(r.Costs, func(c float64) bool { return c > 0 && c <= limit })
 	if at < 0 {
 		at = len(r.Costs)
 	}
 	return at + 1
 }
+
+// Found is the least cost of a trial.
+func (r *StudyRun) Found() float64 { return BestSoFar(r.Costs)[len(r.Costs)-1] }

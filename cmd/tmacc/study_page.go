@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// writeStudy writes search.md and search.svg of what is in search.jsonl.
+func writeStudy(dir string, runs []tune.StudyRun) error {
+	if len(pairs(runs, "")) == 0 {
+		return nil
+	}
+	if err := writeFile(filepath.Join(dir, "search.md"), []byte(studyPage(runs))); err != nil {
+		return err
+	}
+	picture, err := studyPicture(runs)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, "search.svg"), picture)
+}
+
+// pair is two searches of the same format with the same seed.
+type pair struct{ random, evolution *tune.StudyRun }
+
+// pairs are those of a format, or "" of all.
+func pairs(runs []tune.StudyRun, name string) (out []pair) {
+	for i := range runs {
+		r := &runs[i]
+		if r.Method != methodRandom || name != "" && r.Format != name {
+			continue
+		}
+		for j := range runs {
+			if e := &runs[j]; e.Method == methodEvolution && e.Format == r.Format && e.Seed == r.Seed {
+				out = append(out, pair{r, e})
+			}
+		}
+	}
+	return out
+}
+
+// reached is after how many trials evolution is as good as random search is after all of its own.
+func (p pair) reached() float64 { return float64(p.evolution.Reaches(p.random.Found())) }
+
+// took is after how many trials random search was as good as at its end.
+func (p pair) took() float64 { return float64(p.random.Reaches(p.random.Found())) }
+
+// each is a figure of all pairs.
+func each(ps []pair, figure func(pair) float64) (out []float64) {
+	for _, p := range ps {
+		out = append(out, figure(p))
+	}
+	return out
+}
+
+// bestKnown is the least confirmed cost of a format, or that of the default.
+func bestKnown(runs []tune.StudyRun, name string) float64 {
+	best := 1.0
+	for _, r := range runs {
+		if r.Format == name {
+			best = min(best, r.Best)
+		}
+	}
+	return best
+}
+
+func studyPage(runs []tune.StudyRun) string {
+	all := pairs(runs, "")
+	trials := len(all[0].random.Costs)
+	half := float64(trials) / 2
+	least, longest := math.Inf(1), 0.0
+	for _, p := range all {
+		least = min(least, bestKnown(runs, p.evolution.Format)/p.evolution.Best)
+		longest = max(longest, p.evolution.Seconds)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `# The search against random search
+
+Does tmacc tune's search do better than luck? Both begin from scratch, without the default schedules or any other: random search measures the samples that
+the search begins with, as they come; evolution mutates and crosses what was measured best, and a cost model, fitted to this run's own
+measurements, chooses what is measured next. Neither counts, as a trial, schedules that are illegal or whose kernel is known; both compare each kernel
+with the definition before they time it beside the default one, in the same rounds, and measure again what would be their best.
+Written by
+
+    go run ./cmd/tmacc study -o docs
+
+from [search.jsonl](search.jsonl), one line for each search with the cost of each trial; searches that are not there yet are made first (%d seconds each, on one core).
+
+%d pairs of searches of %d trials with the same seeds, GEMV of %s weights in the second-level cache, %s, one thread of an
+%s. *Costs* are times by those of the default schedule, medians of the seeds; *as good* is after how many trials evolution is as good as
+random search after all of its own.
+
+| format | random | evolution | as good after, by seed | median | random took | best known | share after all trials, the worst seed | seconds |
+|---|---:|---:|---|---:|---:|---:|---:|---:|
+`, int(longest+1), len(all), trials, shapeOf(all[0].random), all[0].random.Target, all[0].random.CPU)
+	for _, name := range formatsOf(runs) {
+		ps := pairs(runs, name)
+		if len(ps) == 0 {
+			continue
+		}
+		median := func(figure func(pair) float64) float64 { return timing.Median(each(ps, figure)) }
+		reached := each(ps, pair.reached)
+		known := bestKnown(runs, name)
+		fmt.Fprintf(&b, "| %s | %.3f | %.3f | %s | %.0f | %.0f | %.3f | %.3f | %.0f |\n", name,
+			median(func(p pair) float64 { return p.random.Best }), median(func(p pair) float64 { return p.evolution.Best }),
+			trialsText(reached, trials), timing.Median(reached), median(pair.took), known,
+			slices.Min(each(ps, func(p pair) float64 { return known / p.evolution.Best })), median(func(p pair) float64 { return p.evolution.Seconds }))
+	}
+	fmt.Fprintf(&b, `
+![best so far over trials](search.svg)
+
+Of all pairs, by Wilcoxon's signed-rank test (one-sided, exact):
+
+| | median | p |
+|---|---:|---:|
+| evolution is as good as random search after %d trials in fewer than %.0f | %.0f | %.2g |
+| ... in fewer than half as many as random search took for it | %.2f of them | %.2g |
+| the cost of evolution's best, measured again at length, is less | %.3f of random search's | %.2g |
+
+After these trials, which took at most %.0f s, evolution from scratch has a schedule of at least %.2f of the speed of the best that is known of the format: of all of these searches, and the default.
+`, trials, half,
+		timing.Median(each(all, pair.reached)), tune.Wilcoxon(each(all, func(p pair) float64 { return p.reached() - half })),
+		timing.Median(each(all, func(p pair) float64 { return p.reached() / p.took() })), tune.Wilcoxon(each(all, func(p pair) float64 { return p.reached() - p.took()/2 })),
+		timing.Median(each(all, func(p pair) float64 { return p.evolution.Best / p.random.Best })),
+		tune.Wilcoxon(each(all, func(p pair) float64 { return p.evolution.Best - p.random.Best })), longest, least)
+	for _, r := range runs {
+		if r.Method == methodLong {
+			fmt.Fprintf(&b, "\nGoing on for %.0f s: %s, %d trials, %.0f a minute, %.3f of the default's time, %.2f of the best known.\n", r.Seconds, r.Format, len(r.Costs),
+				float64(len(r.Costs))*60/r.Seconds, r.Best, bestKnown(runs, r.Format)/r.Best)
+		}
+	}
+	return b.String()
+}
+
+// shapeOf is the size of a search's product: "512 x 2048".
+func shapeOf(r *tune.StudyRun) string { return fmt.Sprintf("%d x %d", r.M, r.K) }
+
+// trialsText lists numbers of trials; more than there were: never.
+func trialsText(reached []float64, trials int) string {
+	var out []string
+	for _, n := range reached {
+		if text := fmt.Sprint(n); n <= float64(trials) {
+			out = append(out, text)
+		} else {
+			out = append(out, "never")
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// formatsOf are the formats of runs, in the order of the study.
+func formatsOf(runs []tune.StudyRun) (out []string) {
+	for _, w := range studyFormats {
+		if slices.ContainsFunc(runs, func(r tune.StudyRun) bool { return r.Format == w.Name }) {
+			out = append(out, w.Name)
+		}
+	}
+	return out
+}
+
+// studyPicture draws for each format the best so far of every search, and the medians.
+func studyPicture(runs []tune.StudyRun) ([]byte, error) {
+	var plots []*plot.Plot
+	for _, name := range formatsOf(runs) {
+		p := plot.New()
+		p.Title.Text, p.X.Label.Text, p.Y.Label.Text = name, "trials", "best time so far / default's time"
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, shares{}
+		p.Legend.Top = true
+		for _, m := range []struct {
+			method string
+			c      color.Color
+		}{{methodRandom, plotutil.Color(0)}, {methodEvolution, plotutil.Color(2)}} {
+			if err := addMethod(p, runs, name, m.method, m.c); err != nil {
+				return nil, err
+			}
+		}
+		p.Add(horizontal(1))
+		plots = append(plots, p)
+	}
+	const columns = 3
+	rows := (len(plots) + columns - 1) / columns
+	w, h := vg.Length(columns)*9*vg.Centimeter, vg.Length(rows)*8*vg.Centimeter
+	canvas, err := draw.NewFormattedCanvas(w, h, "svg")
+	if err != nil {
+		return nil, err
+	}
+	dc := draw.New(canvas)
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: vg.Points(12), PadY: vg.Points(12)}
+	for i, p := range plots {
+		p.Draw(tiles.At(dc, i%columns, i/columns))
+	}
+	var out bytes.Buffer
+	_, err = canvas.WriteTo(&out)
+	return out.Bytes(), err
+}
+
+// addMethod adds the searches of a format by a method, and their median.
+func addMethod(p *plot.Plot, runs []tune.StudyRun, name, method string, c color.Color) error {
+	var at [][]float64 // costs after each trial, of all seeds
+	for _, r := range runs {
+		if r.Format != name || r.Method != method {
+			continue
+		}
+		var points plotter.XYs
+		for i, cost := range tune.BestSoFar(r.Costs) {
+			if i == len(at) {
+				at = append(at, nil)
+			}
+			if at[i] = append(at[i], cost); !math.IsInf(cost, 1) {
+				points = append(points, plotter.XY{X: float64(i + 1), Y: cost})
+			}
+		}
+		l, err := line(points, c, 0.5)
+		if err != nil {
+			return err
+		}
+		p.Add(l)
+	}
+	var middle plotter.XYs
+	for i, costs := range at {
+		if m := timing.Median(costs); !math.IsInf(m, 1) {
+			middle = append(middle, plotter.XY{X: float64(i + 1), Y: m})
+		}
+	}
+	l, err := line(middle, c, 2.5)
+	if err != nil {
+		return err
+	}
+	p.Add(l)
+	p.Legend.Add(method, l)
+	return nil
+}
