@@ -42,16 +42,17 @@ func (v *vectorizer) vec(e ir.Expr) (vir.Reg, error) {
 	case ir.Binary:
 		return v.binary(e)
 	}
-	return 0, refuse(e.String(), "differs from lane to lane without data")
+	return 0, refuse(e.String(), "differs from one iteration or lane to the next without data")
 }
 
 func (v *vectorizer) laneType(e ir.Expr) vir.Type {
 	return vir.Type{Elem: e.Type(), Lanes: v.width()}
 }
 
-// number evaluates an expression that reads nothing and is equal in all lanes.
+// number evaluates an expression that reads nothing and is equal in all lanes, and in all
+// iterations of open loops.
 func (v *vectorizer) number(e ir.Expr) (x int64, ok bool, err error) {
-	if !pure(e) {
+	if !pure(e) || v.inSerial(e) {
 		return 0, false, nil
 	}
 	defer v.setLanes(0)

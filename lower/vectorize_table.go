@@ -23,7 +23,7 @@ func (v *vectorizer) chosen(e ir.Expr) (ir.Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !ok || v.inSerial(c.By) {
+		if !ok {
 			return nil, refuse(c.By.String(), "chooses from one iteration or lane to the next; unroll its loop")
 		}
 		if i < 0 || int(i) >= len(c.Of) {
@@ -186,7 +186,7 @@ func (v *vectorizer) locate(j ir.Join) (located, error) {
 	if j.Plane != nil {
 		var known bool
 		var err error
-		if plane, known, err = v.number(j.Plane); err != nil || !known || v.inSerial(j.Plane) {
+		if plane, known, err = v.number(j.Plane); err != nil || !known {
 			return n, refuse(j.String(), "reads another bit from one iteration or lane to the next; unroll its loop")
 		}
 	}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/rand"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
@@ -61,6 +63,25 @@ func TestDefaultPrepare(t *testing.T) {
 				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return worker.Run(tg, m, a) })
 			}
 		}
+	}
+}
+
+// An entry's digits differ from one iteration of a serial loop over entries to the next: they are
+// not taken for those of the first.
+func TestSerialEntries(t *testing.T) {
+	p, err := ir.Named("ternary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := schedule.Trace{schedule.Bind{Loop: "table.x", To: "unrolled"}, schedule.Bind{Loop: "residual.x", To: "unrolled"}}
+	k, err := schedule.CompilePrepare(p, tablesOf(t, p.Weight, []int{2}), trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lower.Vectorize(k.Nest, "prepare")
+	var refused *nest.Refused
+	if !errors.As(err, &refused) {
+		t.Fatalf("%v; serial pair.y must be refused\n%v", err, k.Nest)
 	}
 }
 
