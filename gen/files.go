@@ -201,6 +201,8 @@ var functions = []function{
 		"is the number of bytes of an activation buffer for n rows of k."},
 	{"PrepareAct", []string{"act", "x", "n", "k"}, params(jen.Id("act").Index().Byte(), jen.Id("x").Index().Float32(), nk), onlyE,
 		"prepares n rows of k activations, x[n][k], in act, which has\n%ActSize(n, k) bytes. Every matrix of the product can share it."},
+	{"PrepareActThreads", []string{"act", "x", "n", "k", "threads"}, params(jen.Id("act").Index().Byte(), jen.Id("x").Index().Float32(), jen.List(jen.Id("n"), jen.Id("k"), jen.Id("threads")).Int()), onlyE,
+		"is %PrepareAct by up to so many threads, as Options.Threads of package\nruntime counts them."},
 	{"Gemm", []string{"dst", "packed", "act", "lo", "hi", "opt"}, params(jen.Id("dst").Index().Float32(), jen.List(jen.Id("packed"), jen.Id("act")).Index().Byte(), jen.List(jen.Id("lo"), jen.Id("hi")).Int(), jen.Id("opt").Qual(runtimePath, "Options")), onlyE,
 		"multiplies rows lo up to hi of a packed matrix by the n rows of an activation\nbuffer: dst[j*m+r] is row r times activations j, for all m rows of the matrix.\nlo and hi must be multiples of %Step, or m. Calls on different rows may run at\nonce; opt.Threads shares the rows among threads."},
 	{"Step", nil, nil, params(jen.Int()),

@@ -91,7 +91,7 @@ func (x *Matrix) Multiply(dst, in []float32, n int, opt Options) error {
 	}
 	defer x.p.acts.Put(act)
 	*act = grow(*act, size)
-	if err := x.p.PrepareAct(*act, in, n, x.k); err != nil {
+	if err := x.p.PrepareActThreads(*act, in, n, x.k, opt.Threads); err != nil {
 		return err
 	}
 	return x.Gemm(dst, *act, opt)

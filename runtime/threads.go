@@ -51,10 +51,11 @@ const (
 	leastChunk      = 32 << 10
 )
 
-// region is work that threads share: products of ranges of rows, in chunks that
-// each thread takes as it comes to them.
+// region is work that threads share: products of ranges of rows, or the preparation
+// of activations, in chunks that each thread takes as it comes to them.
 type region struct {
 	tasks    []task
+	prepare  preparation
 	chunks   int
 	next     atomic.Int64  // the chunk to take
 	finished atomic.Int32  // workers that are done, minus those the caller sleeps for
@@ -71,8 +72,45 @@ func (r *region) release() {
 		t.p.release(t.scratch)
 		*t = task{}
 	}
-	r.tasks = r.tasks[:0]
+	r.tasks, r.prepare = r.tasks[:0], preparation{}
 	regions.Put(r)
+}
+
+// preparation is PrepareAct of rows of activations, if p is not nil: each of its chunks.
+type preparation struct {
+	p          *Product
+	act        []byte
+	x          []float32
+	n, k, rows int // rows of a chunk
+}
+
+func (t *preparation) run(chunk int) {
+	lo := chunk * t.rows
+	if err := t.p.PrepareActRows(t.act, t.x, t.n, t.k, lo, min(lo+t.rows, t.n)); err != nil {
+		panic("BUG: runtime: " + err.Error()) // checked before
+	}
+}
+
+// leastPrepared is how many activations a chunk has at least: some microseconds of work.
+const leastPrepared = 16 << 10
+
+// PrepareActThreads is PrepareAct by up to so many threads, as Options.Threads counts
+// them, for many rows. The result does not depend on their number.
+func (p *Product) PrepareActThreads(act []byte, x []float32, n, k, threads int) error {
+	if threads == 0 || threads == 1 || n <= p.ActStep() {
+		return p.PrepareAct(act, x, n, k)
+	}
+	if err := p.PrepareActRows(act, x, n, k, 0, 0); err != nil { // checks all, writes the header
+		return err
+	}
+	r := regions.Get().(*region)
+	defer r.release()
+	threads = r.threads(threads)
+	blocks := max(ceilDiv(n, p.ActStep()*threads*chunksPerThread), ceilDiv(leastPrepared, p.ActStep()*k))
+	r.prepare = preparation{p, act, x, n, k, blocks * p.ActStep()}
+	r.chunks = ceilDiv(n, r.prepare.rows)
+	r.share(threads)
+	return nil
 }
 
 // run does all of r with up to so many threads, this one among them.
@@ -81,14 +119,19 @@ func (r *region) run(threads int) {
 	if threads > 1 {
 		r.cut(threads)
 	}
-	if threads = min(threads, r.chunks); threads <= 1 {
-		for i := range r.tasks {
-			r.tasks[i].run()
-		}
+	if threads > 1 && r.chunks > 1 {
+		r.share(threads)
 		return
 	}
+	for i := range r.tasks {
+		r.tasks[i].run()
+	}
+}
+
+// share does all chunks of r with up to so many threads.
+func (r *region) share(threads int) {
 	r.next.Store(0)
-	r.offer(threads - 1)
+	r.offer(min(threads, r.chunks) - 1)
 	r.work(nil)
 	r.join()
 }
@@ -132,6 +175,10 @@ func (r *region) work(s *scratch) {
 		i := int(r.next.Add(1)) - 1
 		if i >= r.chunks {
 			return
+		}
+		if r.prepare.p != nil {
+			r.prepare.run(i)
+			continue
 		}
 		t := r.chunk(i)
 		if s != nil {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -100,6 +101,35 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestPrepareThreads: prepared activations do not depend on the number of threads.
+func TestPrepareThreads(t *testing.T) {
+	for _, target := range threadTargets() {
+		x := newThreadTest(t, target)
+		for _, n := range []int{1, 4, 5, 100, 301} {
+			in := testActivations(n, x.k, newRand())[2]
+			want := mustPrepare(t, x.p, in, n, x.k)
+			for _, threads := range []int{0, 2, 3, AllThreads, 1000} {
+				var wg sync.WaitGroup
+				for range 2 {
+					wg.Go(func() {
+						act := bytes.Repeat([]byte{0xee}, len(want)) // all of it is written
+						if err := x.p.PrepareActThreads(act, in, n, x.k, threads); err != nil || !bytes.Equal(act, want) {
+							t.Errorf("%s, %d rows, %d threads: other bytes than PrepareAct's, %v", target, n, threads, err)
+						}
+					})
+				}
+				wg.Wait()
+			}
+			for _, short := range [][]byte{nil, want[1:]} {
+				one, several := x.p.PrepareAct(short, in, n, x.k), x.p.PrepareActThreads(short, in, n, x.k, 2)
+				if one == nil || several == nil || one.Error() != several.Error() {
+					t.Errorf("%v, and with threads %v", one, several)
+				}
+			}
+		}
+	}
+}
+
 // TestThreadsShare: another goroutine does some of the chunks, also after it slept.
 func TestThreadsShare(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
@@ -164,8 +194,15 @@ func TestThreadsAllocateNothing(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties pools
 	x := newThreadTest(t, pureGo)
 	dst, dst2 := make([]float32, x.n*x.m), make([]float32, x.n*x.m)
+	const rows = 64
+	in := make([]float32, rows*x.k)
+	act := mustPrepare(t, x.p, in, rows, x.k)
 	run := func() {
-		err := x.p.Gemm(dst, x.packed[0], x.act, 0, x.m, Options{Threads: 2})
+		err := x.p.PrepareActThreads(act, in, rows, x.k, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = x.p.Gemm(dst, x.packed[0], x.act, 0, x.m, Options{Threads: 2})
 		if err == nil {
 			err = GemmAll(2, Call{Product: x.p, Dst: dst, Packed: x.packed[0], Act: x.act},
 				Call{Product: x.q, Dst: dst2, Packed: x.packed[1], Act: x.act})

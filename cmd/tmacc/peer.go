@@ -341,7 +341,7 @@ func (c cell) ours(x []float32) (*entry, error) {
 	e := &entry{out: out, timed: measure.Timed{ActGroup: c.subject.problem.Act.Group}}
 	e.run = func(threads int) (timing.Work, error) {
 		run := func() {
-			if err := errors.Join(p.PrepareAct(act, x, c.n, at.k), p.Gemm(out, c.packed.Next(), act, 0, at.m, runtime.Options{Threads: threads})); err != nil {
+			if err := errors.Join(p.PrepareActThreads(act, x, c.n, at.k, threads), p.Gemm(out, c.packed.Next(), act, 0, at.m, runtime.Options{Threads: threads})); err != nil {
 				panic("BUG: " + err.Error())
 			}
 		}
