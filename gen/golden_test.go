@@ -85,6 +85,10 @@ func toySpec(t testing.TB) gen.Spec {
 			{Target: toy{name: "amd64/big"}, Need: []string{"AVX2", "F16C"}, Kernels: []gen.Kernel{toyKernel(three, joined, "three_big_n1", 1)}},
 		}},
 		{Name: "Mine", Problem: ir.Problem{Weight: mine, MaxK: 4096}},
+	}, Tensors: []gen.Tensor{
+		{Name: "blk.0.attn_q.weight", Type: "Q4_0", Product: 0, M: 64, K: 96, Count: 1},
+		{Name: "blk.1.attn_q.weight", Type: "Q4_0", Product: 0, M: 64, K: 96, Count: 1},
+		{Name: "output.weight", Product: 1, M: 100, K: 96, Count: 2},
 	}}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Tensor is a matrix of a model, or Count of one size.
 type Tensor struct {
-	Name, Type  string // as in the GGUF file
+	Name, Type  string // as in the GGUF file; without a type, matrices are codes and scales
 	Product     int    // index into Spec.Products
 	M, K, Count int
 }
@@ -127,10 +127,14 @@ func (w *writer) roleOf(f *jen.File, r role) {
 		return
 	}
 	f.Line()
-	what := "packs the bytes of " + r.like()
-	if r.tensors[0].Count > 1 {
-		what = "packs the bytes of one of the matrices of " + r.like()
+	what, method, content := "the bytes of ", "New", jen.Id("data").Index().Byte()
+	if r.tensors[0].Type == "" {
+		what, method, content = "codes and scales of ", "Pack", jen.Id("data").Qual(formatPath, "Source")
 	}
+	if r.tensors[0].Count > 1 {
+		what += "one of the matrices of "
+	}
+	what = "packs " + what + r.like()
 	doc(f, fmt.Sprintf("New%s %s.", r.name, what))
 	var params, args []jen.Code
 	for _, n := range numberNames[:r.numbers] {
@@ -140,8 +144,8 @@ func (w *writer) roleOf(f *jen.File, r role) {
 	if r.numbers > 0 {
 		name = jen.Qual("fmt", "Sprintf").Call(append([]jen.Code{jen.Lit(r.verb)}, args...)...)
 	}
-	f.Func().Id("New"+r.name).Params(append(params, jen.Id("data").Index().Byte())...).Params(jen.Id(r.name), jen.Error()).Block(
-		jen.List(jen.Id("m"), jen.Err()).Op(":=").Id("Tensors").Dot("New").Call(name, jen.Id("data")),
+	f.Func().Id("New"+r.name).Params(append(params, content)...).Params(jen.Id(r.name), jen.Error()).Block(
+		jen.List(jen.Id("m"), jen.Err()).Op(":=").Id("Tensors").Dot(method).Call(name, jen.Id("data")),
 		jen.Return(jen.Id(r.name).Values(jen.Id("m")), jen.Err()))
 }
 
@@ -167,7 +171,10 @@ func (w *writer) sizes(r role) []string {
 	var kinds []string
 	count := map[string]int{}
 	for _, t := range r.tensors {
-		kind := fmt.Sprintf("%d rows of %d in %s, by %s", t.M, t.K, t.Type, w.products[t.Product].id)
+		kind := fmt.Sprintf("%d rows of %d by %s", t.M, t.K, w.products[t.Product].id)
+		if t.Type != "" {
+			kind = fmt.Sprintf("%d rows of %d in %s, by %s", t.M, t.K, t.Type, w.products[t.Product].id)
+		}
 		if t.Count > 1 {
 			kind = fmt.Sprintf("%d times %s", t.Count, kind)
 		}

@@ -97,8 +97,8 @@ func (x *Matrix) Multiply(dst, in []float32, n int, opt Options) error {
 	return x.Gemm(dst, *act, opt)
 }
 
-// Tensor is a matrix of a model: its name and type in a GGUF file, and the product
-// that multiplies it. A tensor of Count matrices has them one after the other.
+// Tensor is a matrix of a model: its name and type in a GGUF file, "" if it has none, and the
+// product that multiplies it. A tensor of Count matrices has them one after the other.
 type Tensor struct {
 	Name, Type  string
 	Product     *Product
@@ -121,11 +121,20 @@ func (ts Tensors) Find(name string) (Tensor, bool) {
 // New packs the bytes of the tensor of that name, or, of a tensor of several
 // matrices, those of one of them.
 func (ts Tensors) New(name string, data []byte) (*Matrix, error) {
+	return ts.pack(name, func(t Tensor) (*Matrix, error) { return t.Product.NewMatrixOfBlocks(t.Type, data, t.M, t.K) })
+}
+
+// Pack is New of codes and scales, in the format of the tensor's product.
+func (ts Tensors) Pack(name string, src format.Source) (*Matrix, error) {
+	return ts.pack(name, func(t Tensor) (*Matrix, error) { return t.Product.NewMatrix(src, t.M, t.K) })
+}
+
+func (ts Tensors) pack(name string, pack func(Tensor) (*Matrix, error)) (*Matrix, error) {
 	t, ok := ts.Find(name)
 	if !ok {
 		return nil, &Error{"New", "tensor " + name, "is not one that this package was compiled for: compile it for your file"}
 	}
-	x, err := t.Product.NewMatrixOfBlocks(t.Type, data, t.M, t.K)
+	x, err := pack(t)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", name, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 )
 
@@ -78,7 +79,13 @@ func TestTensors(t *testing.T) {
 	if m, k := x.Shape(); m != 32 || k != 64 || x.Close() != nil {
 		t.Error(m, k)
 	}
+	zeros := make([]byte, 32*64)
+	if x, err = ts.Pack("blk.0.x", format.Source{Codes: zeros, Scales: make([]float32, 32*2)}); err != nil || x.Close() != nil {
+		t.Error(err)
+	}
 	for want, err := range map[string]error{
+		"tensor blk.2.x: is not one that this package was compiled for": second(ts.Pack("blk.2.x", format.Source{})),
+		"tensor blk.0.x: q4_0: format: argument codes: has":             second(ts.Pack("blk.0.x", format.Source{Codes: zeros[1:]})),
 		"tensor blk.1.x: is not one that this package was compiled for": second(ts.New("blk.1.x", data)),
 		"tensor blk.0.x: q4_0: blocks: argument data: has":              second(ts.New("blk.0.x", data[1:])),
 	} {

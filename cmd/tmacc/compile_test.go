@@ -164,6 +164,21 @@ func TestCompileFile(t *testing.T) {
 	}
 }
 
+// A built-in model has a constructor for each role, as a file has.
+func TestCompileModel(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, "compile", "-model", "bitnet-b1.58-2b-4t", "-no-check", "-q", "-target", "avx2", "-o", dir, "-package", "low")
+	text := read(t, dir)["low_tensors.go"]
+	for _, want := range []string{
+		"func NewAttnQ(layer int, data []byte) (AttnQ, error)", "func NewOutput(data format.Source) (Output, error)", "blk.29.ffn_down.weight", "2560 rows of 6912 in I2_S",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in low_tensors.go", want)
+		}
+	}
+	ok(t, "compile", "-model", "llama-3-8b", "-gguf", "../../testdata/gguf/llama-q4_0.gguf", "-no-check", "-q", "-target", "avx2", "-o", dir, "-package", "both")
+}
+
 // A schedule of the user's own is the one that is compiled.
 func TestCompileTrace(t *testing.T) {
 	shown := json1(t, ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace"))

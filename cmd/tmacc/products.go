@@ -48,7 +48,7 @@ type order struct {
 	products []*wanted
 	left     []leftOut // unsupported
 	others   []string  // tensors that are no matrices
-	tensors  []tensor  // of files, that are compiled
+	tensors  []tensor  // of files and models, that are compiled
 }
 
 // want adds count matrices of m rows and k columns, 0 for none in particular.
@@ -123,8 +123,25 @@ func (o *order) wantModel(name string) error {
 		if err != nil {
 			return err
 		}
+		for layer := range count {
+			name := r.name + ".weight"
+			if !r.once {
+				name = fmt.Sprintf("blk.%d.%s", layer, name)
+			}
+			o.tensors = append(o.tensors, tensor{p.Name(), true, gen.Tensor{Name: name, Type: blockType(w), M: r.m, K: r.k, Count: 1}})
+		}
 	}
 	return nil
+}
+
+// blockType is the GGUF type that holds a format, or "" if none does.
+func blockType(w format.Weight) string {
+	for _, t := range blocks.Types() {
+		if b, err := blocks.Lookup(t); err == nil && b.Weight == w.Name {
+			return t
+		}
+	}
+	return ""
 }
 
 // wantFile adds the matrices of a GGUF file. Those of types that cannot be read
@@ -175,22 +192,31 @@ func (o *order) wantTensor(t *gguf.Tensor) error {
 		if err != nil {
 			return err
 		}
-		o.tensors = append(o.tensors, tensor{p.Name(), gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count}})
+		o.tensors = append(o.tensors, tensor{p.Name(), false, gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count}})
 		return nil
 	}
 	return err
 }
 
-// tensor is a tensor of a file, and the format whose product multiplies it.
+// tensor is a tensor of a file or model, and the format whose product multiplies it.
 type tensor struct {
-	format string
+	format  string
+	builtIn bool
 	gen.Tensor
 }
 
-// modelTensors are the tensors of files whose products are compiled.
+// modelTensors are the tensors whose products are compiled. One of a built-in model that
+// a file has, too, is that of the file.
 func (o *order) modelTensors() []gen.Tensor {
 	var all []gen.Tensor
+	inFile := map[string]bool{}
 	for _, t := range o.tensors {
+		inFile[t.Name] = inFile[t.Name] || !t.builtIn
+	}
+	for _, t := range o.tensors {
+		if t.builtIn && inFile[t.Name] {
+			continue
+		}
 		t.Product = slices.IndexFunc(o.products, func(w *wanted) bool { return w.name == "" && w.problem.Name() == t.format })
 		if t.Product >= 0 {
 			all = append(all, t.Tensor)
