@@ -39,8 +39,8 @@ const twoLevels = `{"name": "two", "bits": 1, "levels": [-3, 5], "per": "row", "
 
 // A file says all that flags say; what is on the command line counts before it.
 func TestConfig(t *testing.T) {
-	config(t, manyKernels)
-	if err := os.WriteFile("two.json", []byte(twoLevels), 0o666); err != nil {
+	config(t, "\ufeff"+manyKernels)
+	if err := os.WriteFile("two.json", []byte("\ufeff"+twoLevels), 0o666); err != nil { // as editors on Windows write it
 		t.Fatal(err)
 	}
 	plan := ok(t, "compile", "-dry-run")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (c *cli) readText(path string) ([]byte, error) {
 	case len(data) > maxText:
 		return nil, fmt.Errorf("%s: larger than %d MiB: this is no such file", path, maxText>>20)
 	}
-	return data, nil
+	return bytes.TrimPrefix(data, []byte("\ufeff")), nil // a byte-order mark, as editors on Windows write it
 }
 
 // plain is an error of the file system without the name of the system call.

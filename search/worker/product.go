@@ -101,7 +101,8 @@ func (s *server) product(spec *runtime.Spec, wrap func(*runtime.Kernel)) (*runti
 	return runtime.New(*spec).On(spec.Variants[0].Target)
 }
 
-// test runs the self-test of a product, all of its memory between guard pages.
+// test runs the self-test of a product, what callers give it between guard pages. The memory
+// that preparation works in is the runtime's, of the heap.
 func (s *server) test(q *testRequest, r *reply) error {
 	var held []guarded
 	defer func() {

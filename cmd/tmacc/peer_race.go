@@ -1,0 +1,304 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/measure/ggml"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// race is this compiler's products and ggml's in the same rounds.
+type race struct {
+	lib    *ggml.Library
+	gauges []*gauge // as many as threads that read at once
+	flags  benchFlags
+	host   string
+	date   string
+}
+
+func (x *race) close() {
+	for _, g := range x.gauges {
+		g.close()
+	}
+}
+
+// entry is one product on its way to be timed.
+type entry struct {
+	timed measure.Timed
+	out   []float32
+	run   func(threads int) (timing.Work, error)
+}
+
+// measure times a type of blocks at one place: a record for each number of
+// activations and of threads.
+func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, error) {
+	if at.m > timing.MaxMatrix/at.k {
+		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", at.m, at.k, timing.MaxMatrix)
+	}
+	data, err := blocks.Random(rand.New(rand.NewPCG(uint64(at.m), uint64(at.k))), typ, at.m, at.k)
+	if err != nil {
+		return nil, err
+	}
+	weight, src, err := blocks.Read(typ, data, at.m, at.k)
+	if err != nil {
+		return nil, err
+	}
+	size, err := s.product.PackedSize(at.m, at.k)
+	if err != nil {
+		return nil, err
+	}
+	packed := make([]byte, size)
+	if err := s.product.PackBlocks(packed, typ, data, at.m, at.k); err != nil {
+		return nil, err
+	}
+	copies, err := timing.NewCopies(packed, x.total(at), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer copies.Close()
+	var all []measure.PeerRecord
+	for _, n := range at.ns {
+		records, err := x.cell(cell{typ: typ, subject: s, at: at, n: n, blocks: data, weight: weight, src: src, packed: copies})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			r.Bits = 8 * float64(size) / float64(at.m) / float64(at.k)
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// total is how many bytes of copies a place cycles through.
+func (x *race) total(at place) int {
+	if at.mode == measure.ModeDRAM {
+		return measure.DRAMBytes(x.gauges[0].lab.Host)
+	}
+	return 0
+}
+
+// cell is a product of n activations at a place.
+type cell struct {
+	typ     string
+	subject subject
+	at      place
+	n       int
+	blocks  []byte
+	weight  format.Weight // what the blocks hold
+	src     format.Source
+	packed  *timing.Copies
+}
+
+// cell checks that all compute the same product, then times them.
+func (x *race) cell(c cell) ([]measure.PeerRecord, error) {
+	rng := rand.New(rand.NewPCG(uint64(c.n), uint64(c.at.k)))
+	act := make([]float32, c.n*c.at.k)
+	for i := range act {
+		act[i] = float32(rng.NormFloat64())
+	}
+	ours, err := c.ours(act)
+	if err != nil {
+		return nil, err
+	}
+	entries := []*entry{ours}
+	for _, buffer := range x.lib.Buffers() {
+		copies := x.total(c.at)/len(c.blocks) + 1
+		p, err := x.lib.NewProduct(ggml.Matrix{Type: c.typ, Blocks: c.blocks, X: act, M: c.at.m, K: c.at.k, N: c.n, Copies: copies}, buffer)
+		if errors.Is(err, ggml.ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer p.Close()
+		entries = append(entries, theirs(p, buffer))
+	}
+	if len(entries) == 1 {
+		return nil, fmt.Errorf("ggml %s does not multiply it", x.lib.Version)
+	}
+	if err := c.agree(act, entries); err != nil {
+		return nil, err
+	}
+	return x.time(c, entries)
+}
+
+// ours prepares activations and multiplies with the next copy.
+func (c cell) ours(x []float32) (*entry, error) {
+	p, at := c.subject.product, c.at
+	size, err := p.ActSize(c.n, at.k)
+	if err != nil {
+		return nil, err
+	}
+	act, out := make([]byte, size), make([]float32, c.n*at.m)
+	e := &entry{out: out, timed: measure.Timed{ActGroup: c.subject.problem.Act.Group}}
+	e.run = func(threads int) (timing.Work, error) {
+		run := func() {
+			if err := errors.Join(p.PrepareActThreads(act, x, c.n, at.k, threads), p.Gemm(out, c.packed.Next(), act, 0, at.m, runtime.Options{Threads: threads})); err != nil {
+				panic("BUG: " + err.Error())
+			}
+		}
+		return timing.Work{Run: run}, nil
+	}
+	return e, nil
+}
+
+// theirs computes a graph of one product with the next copy.
+func theirs(p *ggml.Product, buffer string) *entry {
+	e := &entry{out: p.Out, timed: measure.Timed{Buffer: buffer, ActGroup: p.ActGroup}}
+	e.run = func(threads int) (timing.Work, error) {
+		on, err := p.On(threads)
+		if err != nil {
+			return timing.Work{}, err
+		}
+		return timing.Work{Run: on.Run, After: on.Sleep}, nil
+	}
+	return e
+}
+
+// agree runs each entry once and compares it with the definition.
+func (c cell) agree(x []float32, entries []*entry) error {
+	var groups []int
+	for _, e := range entries {
+		groups = append(groups, e.timed.ActGroup)
+	}
+	ref := measure.NewReference(c.weight, c.src, x, c.at.m, c.at.k, c.n, groups...)
+	for _, e := range entries {
+		w, err := e.run(1)
+		if err != nil {
+			return err
+		}
+		w.Run()
+		if w.After != nil {
+			w.After()
+		}
+		if e.timed.Error, err = ref.Agree(e.out, e.timed.ActGroup); err != nil {
+			who := "tmacc"
+			if e.timed.Buffer != "" {
+				who = "ggml, buffer type " + e.timed.Buffer
+			}
+			return failed("%s, %d x %d, %d activations: %v", who, c.at.m, c.at.k, c.n, err)
+		}
+	}
+	return nil
+}
+
+// time times entries with each number of threads, and reading beside them.
+func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
+	var works []timing.Work
+	reads := make([][]measure.Probe, len(x.flags.threads))
+	for i, threads := range x.flags.threads {
+		for _, e := range entries {
+			w, err := e.run(threads)
+			if err != nil {
+				return nil, err
+			}
+			works = append(works, ready(w, c.n))
+		}
+		if c.at.mode == measure.ModeDRAM && c.n <= maxSmall {
+			var err error
+			if reads[i], err = x.reads(threads); err != nil {
+				return nil, err
+			}
+			for _, p := range reads[i] {
+				works = append(works, ready(timing.Work{Run: p.Run}, c.n))
+			}
+		}
+	}
+	samples := timing.TimeWork(timing.Options{MinSample: minSample[c.at.mode]}, works...)
+	var all []measure.PeerRecord
+	for i, threads := range x.flags.threads {
+		r := measure.PeerRecord{
+			Type: c.typ, Format: c.subject.problem.Weight.Name, Target: shortName(c.subject.target.Target), Mode: c.at.mode,
+			M: c.at.m, K: c.at.k, N: c.n, Threads: threads, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
+			Host: x.host, Date: x.date, Commit: commit(),
+		}
+		for j, e := range entries {
+			t := e.timed
+			t.Ns = samples[j].Min
+			if j == 0 {
+				r.Ours = t
+			} else {
+				r.Theirs = append(r.Theirs, t)
+			}
+		}
+		samples = samples[len(entries):]
+		for j, p := range reads[i] {
+			r.ReadGBS = max(r.ReadGBS, p.Rate(samples[j].Min))
+		}
+		samples = samples[len(reads[i]):]
+		all = append(all, r.Complete())
+	}
+	return all, nil
+}
+
+// ready has threads on CPUs of their own and awake when samples of w begin.
+func ready(w timing.Work, n int) timing.Work {
+	sleep, restore := w.After, func() {}
+	w.Before = func() {
+		restore = timing.Spread()
+		if n <= maxSmall {
+			w.Run()
+		}
+	}
+	w.After = func() {
+		restore()
+		if sleep != nil {
+			sleep()
+		}
+	}
+	return w
+}
+
+// commit is what this program was built from, short, with a + if files had changed;
+// "" if Go did not record it.
+func commit() string {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
+	}
+	id, changed := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			id = s.Value[:min(len(s.Value), 10)]
+		case "vcs.modified":
+			if s.Value == "true" {
+				changed = "+"
+			}
+		}
+	}
+	return id + changed
+}
+
+// reads are probes of the bandwidth that so many threads read memory with.
+func (x *race) reads(threads int) ([]measure.Probe, error) {
+	var each [][]measure.Probe
+	for _, g := range x.gauges[:threads] {
+		p, err := g.read(measure.ModeDRAM, 0)
+		if err != nil {
+			return nil, err
+		}
+		each = append(each, p)
+	}
+	if threads == 1 {
+		return each[0], nil
+	}
+	var all []measure.Probe
+	for i := range each[0] {
+		var probes []measure.Probe
+		for _, p := range each {
+			probes = append(probes, p[i])
+		}
+		all = append(all, measure.Together(probes...))
+	}
+	return all, nil
+}
