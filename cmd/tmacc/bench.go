@@ -48,14 +48,14 @@ const maxSmall = 8
 type benchFlags struct {
 	formats, modes []string
 	ns             []int
-	m, k           int // 0: as the mode has it
-	act            actFlags
-	target, trace  string
-	check          string
-	peer, page     string
-	threads        []int
-	rounds         int
-	json, quiet    bool
+	sizeFlags
+	act           actFlags
+	target, trace string
+	check         string
+	peer, page    string
+	threads       []int
+	rounds        int
+	json, quiet   bool
 }
 
 func (c *cli) bench() *cobra.Command {
@@ -88,8 +88,7 @@ explain are an error. -check is of ratios then.`,
 	f.StringSliceVar(&b.formats, "format", nil, "weight formats or JSON files with one, separated by commas (default "+strings.Join(benchFormats, ",")+")")
 	f.StringSliceVar(&b.modes, "mode", []string{measure.ModeDRAM, measure.ModeL3, measure.ModeL2}, "where weights are")
 	f.IntSliceVarP(&b.ns, "n", "n", []int{1, 4, 256}, "activations per product; more than 8 are measured in one mode only")
-	f.IntVarP(&b.m, "m", "m", 0, "rows of the matrix, instead of those of the mode")
-	f.IntVarP(&b.k, "k", "k", 0, "columns of the matrix, instead of those of the mode")
+	b.sizeFlags.add(f, 0, 0)
 	actVar(f, &b.act)
 	f.StringVar(&b.target, "target", "host", "targets separated by commas, or all")
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
@@ -122,10 +121,8 @@ func (b *benchFlags) validate(cmd *cobra.Command) error {
 	if err := b.validatePlaces(); err != nil {
 		return err
 	}
-	for name, size := range map[string]int{"m": b.m, "k": b.k} {
-		if cmd.Flags().Changed(name) && (size < 1 || size > 1<<24) {
-			return fmt.Errorf("-%s %d: want 1 to %d", name, size, 1<<24)
-		}
+	if err := b.sizeFlags.check(cmd.Flags()); err != nil {
+		return err
 	}
 	switch {
 	case b.rounds < 0 || b.rounds > 1000:

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // maxText bounds the size of JSON and vir files, in bytes.
@@ -161,4 +162,31 @@ func usualActGroup(w format.Weight) int {
 		}
 	}
 	return 0
+}
+
+// sizeFlags are what -m and -k say of a matrix to measure.
+type sizeFlags struct{ m, k int }
+
+// add adds the flags; 0 stands for what the mode has.
+func (s *sizeFlags) add(f *pflag.FlagSet, m, k int) {
+	of := ""
+	if m == 0 {
+		of = ", instead of those of the mode"
+	}
+	f.IntVarP(&s.m, "m", "m", m, "rows of the matrix"+of)
+	f.IntVarP(&s.k, "k", "k", k, "columns of the matrix"+of)
+}
+
+// check refuses sizes that f was given and that cannot be measured.
+func (s *sizeFlags) check(f *pflag.FlagSet) error {
+	const most = 1 << 24
+	switch {
+	case f.Changed("m") && (s.m < 1 || s.m > most):
+		return fmt.Errorf("-m %d: want 1 to %d", s.m, most)
+	case f.Changed("k") && (s.k < 1 || s.k > most):
+		return fmt.Errorf("-k %d: want 1 to %d", s.k, most)
+	case s.k > 0 && s.m > timing.MaxMatrix/s.k:
+		return fmt.Errorf("-m %d -k %d: at most %d weights are measured", s.m, s.k, timing.MaxMatrix)
+	}
+	return nil
 }

@@ -114,7 +114,8 @@ func TestRefusals(t *testing.T) {
 		{2, `-trace is for one format`, "bench -trace t.json"},
 		{2, `-threads 0: want 1 to 1024`, "threads -threads 0"},
 		{2, `-busy -1: want 0 to 1024`, "threads -busy -1"},
-		{2, `-k 131073: want 1 to 131072`, "threads -k 131073"},
+		{2, `-k 16777217: want 1 to 16777216`, "threads -k 16777217"},
+		{2, `-m 1048576 -k 4096: at most 1073741824 weights are measured`, "threads -m 1048576"},
 	} {
 		refused(t, r)
 	}

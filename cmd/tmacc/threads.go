@@ -22,8 +22,9 @@ import (
 )
 
 type threadsFlags struct {
-	format, target  string
-	m, k, n         int
+	format, target string
+	sizeFlags
+	n               int
 	threads, busy   int
 	rounds          int
 	markdown, quiet bool
@@ -43,15 +44,19 @@ memory. The ways alternate in short turns; times are of single products.`,
 	f := cmd.Flags()
 	f.StringVar(&x.format, "format", "w4-g32", "weight format")
 	f.StringVar(&x.target, "target", "host", "target")
-	f.IntVarP(&x.m, "m", "m", 4096, "rows of the matrix")
-	f.IntVarP(&x.k, "k", "k", 4096, "columns of the matrix")
+	x.sizeFlags.add(f, 4096, 4096)
 	f.IntVarP(&x.n, "n", "n", 1, "rows of activations")
 	f.IntVar(&x.threads, "threads", goruntime.GOMAXPROCS(0), "threads")
 	f.IntVar(&x.busy, "busy", 1, "busy processes")
 	f.IntVar(&x.rounds, "rounds", 20, "turns of 0.2 s of each way")
 	f.BoolVar(&x.markdown, "markdown", false, "print a table for a page")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.measureThreads(cmd.Context(), x) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := x.sizeFlags.check(cmd.Flags()); err != nil {
+			return err
+		}
+		return c.measureThreads(cmd.Context(), x)
+	}
 	return cmd
 }
 
@@ -80,7 +85,7 @@ func (c *cli) measureThreads(ctx context.Context, x threadsFlags) error {
 	for _, v := range []struct {
 		flag        string
 		value, most int
-	}{{"m", x.m, 1 << 20}, {"k", x.k, 1 << 17}, {"n", x.n, 1 << 12}, {"threads", x.threads, 1 << 10}, {"rounds", x.rounds, 1 << 10}} {
+	}{{"n", x.n, 1 << 12}, {"threads", x.threads, 1 << 10}, {"rounds", x.rounds, 1 << 10}} {
 		if v.value < 1 || v.value > v.most {
 			return fmt.Errorf("-%s %d: want 1 to %d", v.flag, v.value, v.most)
 		}

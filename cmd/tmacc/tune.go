@@ -194,7 +194,7 @@ func targetsOf(on *worker.Machine, names []string) (out []lower.Target, err erro
 
 // purposes are what to tune a format of a unit along K for.
 func (f *tuneFlags) purposes(unit int, host timing.Host) []tune.Purpose {
-	b := benchFlags{modes: f.modes, ns: f.ns, m: f.m, k: f.k}
+	b := benchFlags{modes: f.modes, ns: f.ns, sizeFlags: sizeFlags{f.m, f.k}}
 	var out []tune.Purpose
 	for _, at := range b.places() {
 		for _, n := range at.ns {
