@@ -314,6 +314,7 @@ type journal struct {
 	on      bool
 	pending []tune.Trial // that could not be added yet
 	failed  error        // the last time
+	writing chan bool    // closed after what has been added last was written
 	known   int          // candidates that the log has had before
 }
 
@@ -348,22 +349,38 @@ func (x *tuning) begin(seeds *[]*tune.Candidate) error {
 	return j.log.Begin(&j.run)
 }
 
-// add adds trials, and those that could not be added before.
+// add adds trials, and those that could not be added before, while the next one is measured: it waits for
+// the writing before only.
 func (j *journal) add(ts ...tune.Trial) {
 	if !j.on {
 		return
 	}
+	j.wait()
 	j.pending = append(j.pending, ts...)
-	if j.failed = j.log.Add(&j.run, j.pending...); j.failed == nil {
-		j.pending = nil
+	done := make(chan bool)
+	j.writing = done
+	go func() {
+		defer close(done)
+		if j.failed = j.log.Add(&j.run, j.pending...); j.failed == nil {
+			j.pending = nil
+		}
+	}()
+}
+
+// wait waits until everything is written, or cannot be.
+func (j *journal) wait() {
+	if j.writing != nil {
+		<-j.writing
 	}
 }
 
-// end says why the search ended. The error is of the last writing, if there is still something to write.
+// end says why the search ended. The error is of the last writing.
 func (j *journal) end(reason string, dropped map[string]int) error {
+	j.wait()
 	j.run.Ended, j.run.Dropped = reason, dropped
 	j.add()
-	if j.failed != nil && len(j.pending) > 0 {
+	j.wait()
+	if len(j.pending) > 0 {
 		return fmt.Errorf("%d candidates: %w", len(j.pending), j.failed)
 	}
 	return j.failed

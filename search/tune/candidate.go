@@ -10,6 +10,7 @@ import (
 	"math/rand"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/lower"
@@ -137,43 +138,65 @@ func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 	return c
 }
 
-// compiled is what point has found out of a candidate.
-type compiled struct {
-	c   *Candidate
-	p   Point
-	err error
+// memory is what was found out of things by their keys, by several goroutines.
+type memory[T any] struct {
+	mu    sync.Mutex
+	known map[string]T
 }
 
-// mostCompiled is how many are kept: their kernels take memory.
-const mostCompiled = 2000
+// mostKnown is how many are kept: kernels take memory.
+const mostKnown = 2000
+
+// get is what is known by key, or what find finds out.
+func (m *memory[T]) get(key string, find func() T) T {
+	m.mu.Lock()
+	x, ok := m.known[key]
+	m.mu.Unlock()
+	if ok {
+		return x
+	}
+	x = find()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known) >= mostKnown {
+		m.known = map[string]T{}
+	}
+	m.known[key] = x
+	return x
+}
+
+// pointed and lowered are what is remembered of a candidate and of a gene.
+type (
+	pointed struct {
+		c   *Candidate
+		p   Point
+		err error
+	}
+	lowered struct {
+		k   gen.Kernel
+		err error
+	}
+)
 
 // point compiles c, unless another with its traces and choices was compiled before: many
 // mutations change nothing, and what was not measured is often proposed again.
 func (t *Tuner) point(c *Candidate) (Point, error) {
-	key := t.key(c)
-	t.mu.Lock()
-	known, ok := t.compiled[key]
-	t.mu.Unlock()
-	if ok {
-		c.Kernels, c.Hash, c.prepare = known.c.Kernels, known.c.Hash, known.c.prepare
-		return known.p, known.err
+	var key strings.Builder
+	for _, g := range c.Genes {
+		key.WriteString(t.key(g))
 	}
-	p, err := t.newPoint(c)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.compiled) >= mostCompiled {
-		clear(t.compiled)
+	x := t.points.get(key.String(), func() pointed {
+		p, err := t.newPoint(c)
+		return pointed{c, p, err}
+	})
+	if x.c != c {
+		c.Kernels, c.Hash, c.prepare = x.c.Kernels, x.c.Hash, x.c.prepare
 	}
-	t.compiled[key] = compiled{c, p, err}
-	return p, err
+	return x.p, x.err
 }
 
-func (t *Tuner) key(c *Candidate) string {
-	var b strings.Builder
-	for _, g := range c.Genes {
-		fmt.Fprintf(&b, "%v\n%v\n", g.Trace, g.Choice.Trace(t.Problem))
-	}
-	return b.String()
+func (t *Tuner) key(g Gene) string {
+	return fmt.Sprintf("%v\n%v\n", g.Trace, g.Choice.Trace(t.Problem))
 }
 
 // newPoint compiles c. Its first gene, for the fewest activations, has a kernel; others that have
@@ -181,7 +204,11 @@ func (t *Tuner) key(c *Candidate) string {
 func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 	c.Kernels = nil
 	for i, g := range c.Genes {
-		k, err := t.compileGene(g, i)
+		x := t.genes.get(fmt.Sprint(i, t.key(g)), func() (x lowered) {
+			x.k, x.err = t.compileGene(g, i)
+			return x
+		})
+		k, err := x.k, x.err
 		if err == nil && i > 0 && !sharesBuffers(k.Schedule, c.Kernels[0].Schedule) {
 			err = errLayout
 		}

@@ -54,8 +54,9 @@ type Tuner struct {
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
 	reference   gen.Target
 	prepares    map[string]*gen.Prepare // by tables
-	compiled    map[string]compiled
-	mu          sync.Mutex // of prepares and compiled
+	mu          sync.Mutex              // of prepares
+	points      memory[pointed]
+	genes       memory[lowered]
 	known       map[string]Result
 	best        float64 // cost that was measured, 0: none
 }
@@ -69,7 +70,7 @@ func New(p Product) (*Tuner, error) {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
-		prepares: map[string]*gen.Prepare{}, compiled: map[string]compiled{}, known: map[string]Result{}}
+		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}}
 	var err error
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err

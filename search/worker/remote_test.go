@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/worker/loopback"
 )
@@ -97,6 +98,42 @@ func wants(t *testing.T, c *Code, name string, want func(error) bool) {
 	if err := f.Run(params, args()); !want(err) || !strings.Contains(err.Error(), "trace of "+name) {
 		t.Errorf("%s: %v", name, err)
 	}
+}
+
+// A machine of another kind, here an emulated one behind a script that is called ssh, runs programs that are
+// linked for it.
+func TestRemoteArm(t *testing.T) {
+	for _, tool := range []string{"qemu-aarch64", "go", "sh"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip("needs " + tool)
+		}
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"uname": "#!/bin/sh\n[ $1 = -m ] && echo aarch64 || echo Linux\n",
+		"ssh":   "#!/bin/sh\nfor last; do :; done\nexec sh -c \"$last\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	m, err := Dial(t.Context(), Runner{URL: "ssh://board", Exec: "qemu-aarch64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if h := m.Host(); h.Arch != "arm64" || h.Lacks([]string{"ASIMDDP"}) != nil {
+		t.Errorf("host %v", h)
+	}
+	runs(t, load(t, Options{On: m}, Linked, lower.File{Name: "add.s", Data: []byte(header +
+		"TEXT ·Add(SB), NOSPLIT, $0-8\n\tMOVD args+0(FP), R0\n\tMOVD 0(R0), R1\n\tMOVD 8(R0), R2\n\tMOVD (R1), R3\n\tADD $40, R3\n\tMOVD R3, (R2)\n\tRET\n")}))
 }
 
 // What takes its process with it each time is to blame; a machine that stays away is not.

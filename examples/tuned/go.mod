@@ -1,0 +1,9 @@
+module example.com/tuned
+
+go 1.26.0
+
+require github.com/tmacc/tmacc v0.0.0
+
+replace github.com/tmacc/tmacc => ../..
+
+tool github.com/tmacc/tmacc/cmd/tmacc

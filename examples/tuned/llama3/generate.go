@@ -1,0 +1,4 @@
+// Package llama3 is written by go generate.
+package llama3
+
+//go:generate go tool tmacc compile
