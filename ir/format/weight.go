@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -39,6 +41,8 @@ func (w Weight) Validate() error {
 		return bad("nominal is %v; it must be above 0 and at most bits (%d), or absent", w.Bound, w.Bits)
 	case w.Per > PerGroup:
 		return bad("per is %d; a scale is per tensor, row or group", w.Per)
+	case w.Scale == Invalid:
+		return bad("has no scale; give it one of f16, bf16 or f32, or with super i8 or u8")
 	case w.Super == 0 && w.Scale != F16 && w.Scale != BF16 && w.Scale != F32:
 		return bad("scale is %s; it must be f16, bf16 or f32, or with super i8 or u8", w.Scale)
 	case w.Super != 0 && w.Scale != I8 && w.Scale != U8:
@@ -116,7 +120,14 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	}
 	type fields Weight // without methods
 	var f fields
-	if err := strict(data, &f); err != nil {
+	err := strict(data, &f)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind): // without the names of types in Go
+		return errorf("weight", "%s is a %s; want %s", kind.Field, kind.Value, wanted(kind.Type))
+	case err != nil && strings.HasPrefix(err.Error(), "json: unknown field"):
+		return errorf("weight", "%s; there are %s", strings.TrimPrefix(err.Error(), "json: "), fieldNames(reflect.TypeFor[Weight]()))
+	case err != nil:
 		return errorf("weight", "%v", err)
 	}
 	if err := Weight(f).Validate(); err != nil {
@@ -124,6 +135,31 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	}
 	*w = Weight(f)
 	return nil
+}
+
+// wanted is what JSON must have for a type.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int:
+		return "an integer"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	}
+	return "a text"
+}
+
+// fieldNames are the names in JSON of a type's fields.
+func fieldNames(t reflect.Type) string {
+	var names []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func strict(data []byte, to any) error {
