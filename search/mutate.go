@@ -8,7 +8,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// Mutate returns t with one random edit: a number, a flag, a name or a list of names
+// Mutate returns t with one random edit: a number, a factor moved between levels of a loop, a flag, a name or a list of names
 // changed, a step moved, dropped, repeated or taken from other, another trace
 // for the same problem, which also supplies numbers, names and lists. The result
 // may be illegal in any way that a trace can be written down. It knows steps only
@@ -19,7 +19,7 @@ func Mutate(rng *rand.Rand, t, other schedule.Trace) schedule.Trace {
 		m.take()
 		return m.t
 	}
-	edits := []func(){m.number, m.number, m.flag, m.name, m.name, m.list, m.list, m.crossover, m.crossover, m.move, m.drop, m.repeat, m.take}
+	edits := []func(){m.number, m.number, m.factor, m.factor, m.flag, m.name, m.name, m.list, m.list, m.crossover, m.crossover, m.move, m.drop, m.repeat, m.take}
 	edits[rng.Intn(len(edits))]()
 	return m.t
 }
@@ -117,6 +117,59 @@ func (m *mutation) number() {
 	}
 	x = pick(m.rng, 2*x, 2*x, x/2, x/2, x+1, x-1, 3*x, 0, -x, 1<<m.rng.Intn(8), y, y)
 	m.set(f, reflect.ValueOf(x))
+}
+
+// factor moves a factor between two levels of a loop whose number of iterations is known: what a split
+// takes for its inner loop becomes another number that divides it and is divided by what is split from
+// either part. The product of all levels stays.
+func (m *mutation) factor() {
+	var steps []int
+	var ways [][]int
+	size := map[string]int{} // of loops, as far as it is known
+	for i, s := range m.t {
+		x, ok := s.(schedule.Split)
+		if !ok {
+			continue
+		}
+		n := size[x.Loop]
+		if other := m.otherSizes(i, x, n); len(other) > 0 {
+			steps, ways = append(steps, i), append(ways, other)
+		}
+		size[x.Into[0]], size[x.Into[1]] = 0, x.By
+		if x.By > 0 {
+			size[x.Into[0]] = n / x.By
+		}
+	}
+	if len(steps) == 0 {
+		return
+	}
+	i := m.rng.Intn(len(steps))
+	x := m.t[steps[i]].(schedule.Split)
+	x.By = pick(m.rng, ways[i]...)
+	m.t[steps[i]] = x
+}
+
+// mostInner is the longest inner loop that factor makes.
+const mostInner = 4096
+
+// otherSizes are what split x, step i, of a loop of n iterations can take for its inner loop instead.
+func (m *mutation) otherSizes(i int, x schedule.Split, n int) (out []int) {
+	for by := 1; by <= min(n, mostInner); by++ {
+		if by != x.By && n%by == 0 && m.divides(i, x.Into[0], n/by) && m.divides(i, x.Into[1], by) {
+			out = append(out, by)
+		}
+	}
+	return out
+}
+
+// divides says that a loop can have n iterations: what splits it after step i takes a part of it.
+func (m *mutation) divides(i int, loop string, n int) bool {
+	for _, s := range m.t[i+1:] {
+		if x, ok := s.(schedule.Split); ok && x.Loop == loop {
+			return x.By > 0 && n%x.By == 0
+		}
+	}
+	return true
 }
 
 // flag turns a flag.

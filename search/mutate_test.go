@@ -2,8 +2,10 @@ package search
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -52,5 +54,33 @@ func TestMutate(t *testing.T) {
 	}
 	if m := Mutate(rng, nil, nil); len(m) != 0 {
 		t.Errorf("a mutation of nothing is %v", m)
+	}
+}
+
+// A factor moves between the levels of a loop: every split is legal, and the product of the levels stays.
+func TestMutateFactor(t *testing.T) {
+	trace := schedule.Trace{
+		schedule.Split{Loop: "k", By: 48, Into: [2]string{"kt", "kc"}},
+		schedule.Split{Loop: "kc", By: 16, Into: [2]string{"ks", "kk"}},
+		schedule.Split{Loop: "kk", By: 4, Into: [2]string{"u", "kj"}},
+	}
+	rng := rand.New(rand.NewSource(1))
+	found := map[[2]int]bool{}
+	for range 1000 {
+		m := &mutation{rng: rng, t: slices.Clone(trace)}
+		m.factor()
+		top, by, inner := m.t[0].(schedule.Split).By, m.t[1].(schedule.Split).By, m.t[2].(schedule.Split).By
+		if top != 48 || 48%by != 0 || by%inner != 0 || by == 16 && inner == 4 {
+			t.Fatalf("%v of %v", m.t, trace)
+		}
+		found[[2]int{by, inner}] = true
+	}
+	want := map[[2]int]bool{{4, 4}: true, {8, 4}: true, {12, 4}: true, {24, 4}: true, {48, 4}: true, {16, 1}: true, {16, 2}: true, {16, 8}: true, {16, 16}: true}
+	if !maps.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	m := &mutation{rng: rng, t: slices.Clone(trace[:1])}
+	if m.factor(); !reflect.DeepEqual(m.t, trace[:1]) {
+		t.Errorf("%v: a loop of unknown length is split otherwise", m.t)
 	}
 }

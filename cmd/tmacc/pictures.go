@@ -51,11 +51,19 @@ func line(points plotter.XYs, c color.Color, width float64) (*plotter.Line, erro
 	return l, nil
 }
 
-// steps is the best so far of costs of trials, numbered from 1: a point for each trial from
-// the first that did not fail.
-func steps(trials []int, costs []float64) (out plotter.XYs) {
-	for i, c := range tune.BestSoFar(costs) {
-		if !math.IsInf(c, 1) {
+// stairs is a line that stays where it is until the next point.
+func stairs(points plotter.XYs, c color.Color, width float64) (*plotter.Line, error) {
+	l, err := line(points, c, width)
+	if err == nil {
+		l.StepStyle = plotter.PostStep
+	}
+	return l, err
+}
+
+// falls are the trials at which the best so far, in turn, gets better, and the last one.
+func falls(trials []int, best []float64) (out plotter.XYs) {
+	for i, c := range best {
+		if !math.IsInf(c, 1) && (len(out) == 0 || c < out[len(out)-1].Y || i == len(best)-1) {
 			out = append(out, plotter.XY{X: float64(trials[i]), Y: c})
 		}
 	}
@@ -76,25 +84,24 @@ func plotSearch(title string, tried []tune.Tried) (*plot.Plot, error) {
 			trials[f], costs[f] = append(trials[f], i+1), append(costs[f], t.Cost)
 		}
 	}
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(trials)), func(f string) bool { return len(steps(trials[f], costs[f])) == 0 })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(trials)), func(f string) bool { return len(falls(trials[f], tune.BestSoFar(costs[f]))) == 0 })
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%s: nothing to draw: no trial was measured", title)
 	}
-	last := func(f string) float64 { s := steps(trials[f], costs[f]); return s[len(s)-1].Y }
+	last := func(f string) float64 { s := falls(trials[f], tune.BestSoFar(costs[f])); return s[len(s)-1].Y }
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(last(a), last(b)) })
 	for i, f := range names {
-		points, name, c, width := steps(trials[f], costs[f]), f, plotutil.Color(i), 1.0
+		points, name, c, width := falls(trials[f], tune.BestSoFar(costs[f])), f, plotutil.Color(i), 1.0
 		if points[len(points)-1].X < float64(len(tried)) { // it is not tried any more, and stays as good
 			points = append(points, plotter.XY{X: float64(len(tried)), Y: last(f)})
 		}
 		if f == all {
 			name, c, width = "all", black, 2.5
 		}
-		l, err := line(points, c, width)
+		l, err := stairs(points, c, width)
 		if err != nil {
 			return nil, err
 		}
-		l.StepStyle = plotter.PostStep
 		if i >= len(plotutil.SoftColors) {
 			l.Dashes = plotutil.Dashes(1)
 		}

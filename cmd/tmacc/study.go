@@ -25,12 +25,24 @@ import (
 // studyFormats are what searches are compared on: two that the compiler was made with, and
 // three that it was not.
 var studyFormats = []format.Weight{
-	benchNamed("w2"), benchNamed("ternary"), benchNamed("w4-g48"),
+	builtIn("w2"), builtIn("ternary"), builtIn("w4-g48"),
 	{Name: "w5", Bits: 5, Levels: levelRange(-16, 15), Per: format.PerRow, Scale: format.F32},
-	{Name: "cb6", Bits: 3, Levels: []int{-97, -41, -12, 9, 38, 110}, Per: format.PerRow, Scale: format.F32}, // at random
+	{Name: "cb6", Bits: 3, Levels: []int{-97, -41, -12, 9, 38, 110}, Per: format.PerRow, Scale: format.F32}, // arbitrary
 }
 
-func benchNamed(name string) format.Weight {
+// studyFormat is that of a name.
+func studyFormat(name string) format.Weight {
+	return studyFormats[slices.IndexFunc(studyFormats, func(w format.Weight) bool { return w.Name == name })]
+}
+
+func namesOf(ws []format.Weight) (out []string) {
+	for _, w := range ws {
+		out = append(out, w.Name)
+	}
+	return out
+}
+
+func builtIn(name string) format.Weight {
 	w, err := format.Lookup(name)
 	if err != nil {
 		panic("BUG: " + err.Error())
@@ -54,6 +66,7 @@ const (
 
 type studyFlags struct {
 	out          string
+	formats      []string
 	seeds        int
 	trials       int
 	budget, long time.Duration
@@ -73,9 +86,10 @@ to search.md and search.svg.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&x.out, "out", "o", ".", "`folder` of search.jsonl, search.md and search.svg")
+	f.StringSliceVar(&x.formats, "format", namesOf(studyFormats), "formats of the study, separated by commas")
 	f.IntVar(&x.seeds, "seeds", 5, "searches of each format and method")
 	f.IntVar(&x.trials, "trials", 150, "schedules that a search measures")
-	f.DurationVar(&x.long, "long", time.Minute, "how long a further search of each format goes on")
+	f.DurationVar(&x.long, "long", time.Minute, "how long a further search of each format goes on, 0: none")
 	f.DurationVar(&x.budget, "time", 0, "begin no search that would end later, 0: do them all")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.runStudy(cmd.Context(), x) }
@@ -83,8 +97,13 @@ to search.md and search.svg.`,
 }
 
 func (c *cli) runStudy(ctx context.Context, x studyFlags) error {
-	if x.seeds < 1 || x.trials < 1 {
-		return fmt.Errorf("-seeds %d -trials %d: want 1 or more", x.seeds, x.trials)
+	if x.seeds < 1 || x.trials < 1 || x.long < 0 {
+		return fmt.Errorf("-seeds %d -trials %d -long %v: want 1 or more, and no less than nothing", x.seeds, x.trials, x.long)
+	}
+	for _, name := range x.formats {
+		if !slices.Contains(namesOf(studyFormats), name) {
+			return fmt.Errorf("study: no format %s: have %s", name, strings.Join(namesOf(studyFormats), ", "))
+		}
 	}
 	path := filepath.Join(x.out, "search.jsonl")
 	runs, err := readStudy(path)
@@ -128,8 +147,8 @@ func (x *studyFlags) expected(runs []tune.StudyRun, r tune.StudyRun) time.Durati
 
 // missing are the searches that are not among runs, seed by seed.
 func (x *studyFlags) missing(runs []tune.StudyRun) (out []tune.StudyRun) {
-	add := func(w format.Weight, method string, seed int64) {
-		r := tune.StudyRun{Format: w.Name, Method: method, Seed: seed}
+	add := func(name, method string, seed int64) {
+		r := tune.StudyRun{Format: name, Method: method, Seed: seed}
 		if !slices.ContainsFunc(runs, func(o tune.StudyRun) bool {
 			return o.Format == r.Format && o.Method == r.Method && o.Seed == r.Seed
 		}) {
@@ -137,20 +156,22 @@ func (x *studyFlags) missing(runs []tune.StudyRun) (out []tune.StudyRun) {
 		}
 	}
 	for seed := range int64(x.seeds) {
-		for _, w := range studyFormats {
-			add(w, methodRandom, seed+1)
-			add(w, methodEvolution, seed+1)
+		for _, name := range x.formats {
+			add(name, methodRandom, seed+1)
+			add(name, methodEvolution, seed+1)
 		}
 	}
-	for _, w := range studyFormats {
-		add(w, methodLong, 1)
+	for _, name := range x.formats {
+		if x.long > 0 {
+			add(name, methodLong, 1)
+		}
 	}
 	return out
 }
 
 // search does one.
 func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
-	w := studyFormats[slices.IndexFunc(studyFormats, func(w format.Weight) bool { return w.Name == r.Format })]
+	w := studyFormat(r.Format)
 	p, err := actFlags{actInt8, usualGroup}.problem(w)
 	if err != nil {
 		return err
