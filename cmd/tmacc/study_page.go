@@ -93,8 +93,7 @@ the search begins with, as they come; evolution mutates and crosses what was mea
 measurements, chooses what is measured next. Neither counts, as a trial, schedules that are illegal or whose kernel is known; both compare each kernel
 with the definition before they time it beside the default one, in the same rounds, and measure again what would be their best.
 For w5 (levels -16 to 15), w4 in groups of 48 and cb6 (six arbitrary levels: %s) nobody has made schedules or limits. The settings of the cost model (how many trees,
-how fast they learn) were chosen on some 300 random samples of each of the five formats, of another seed of the activations; the samples and the moves of the
-search were not. Written by
+how fast they learn) were chosen by how well they order some 300 random samples of each of these five formats. Written by
 
     go run ./cmd/tmacc study -o docs
 
