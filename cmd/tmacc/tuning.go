@@ -147,7 +147,7 @@ func (x *tuning) confirm(found []tune.Found[*tune.Candidate]) error {
 	case best[0].Candidate == locked && locked != nil:
 		fmt.Fprintf(x.out, "\nnot locked: what is locked is as fast\n")
 		return nil
-	case best[0].Cost > gain:
+	case best[0].Cost > gain, x.tuner.IsDefault(best[0].Candidate):
 		fmt.Fprintf(x.out, "\nnot locked: the default is as fast\n")
 		return nil
 	}

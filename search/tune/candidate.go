@@ -77,6 +77,17 @@ func seed(widths []int, uses []search.Use) *Candidate {
 	return c
 }
 
+// IsDefault says that c has no kernel that the default schedules have not.
+func (t *Tuner) IsDefault(c *Candidate) bool {
+	for _, k := range c.Kernels {
+		same := func(u search.Use) bool { return u.Trace.String() == k.Schedule.Trace.String() }
+		if !slices.ContainsFunc(t.Default, same) {
+			return false
+		}
+	}
+	return true
+}
+
 // Space is the space of t's schedules.
 func (t *Tuner) Space(ctx context.Context) Space[*Candidate] {
 	return Space[*Candidate]{

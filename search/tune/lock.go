@@ -191,48 +191,75 @@ func (e *Entry) Uses() []search.Use {
 	return out
 }
 
-// Text is l as its file has it: a line for each step of a trace.
+// Text is l as its file has it: a line for each figure and each step of a trace, so that it reads, and
+// two versions compare.
 func (l *Lock) Text() ([]byte, error) {
-	shown := *l
-	var traces []string
-	shown.Entries = nil
+	var entries []string
 	for _, e := range l.Entries {
-		kernels := e.Kernels
-		e.Kernels = nil
-		for _, k := range kernels {
-			text, err := traceLines(k.Trace)
-			if err != nil {
-				return nil, err
-			}
-			traces = append(traces, text)
-			e.Kernels = append(e.Kernels, Kernel{Cols: k.Cols, Hash: k.Hash})
+		text, err := e.text()
+		if err != nil {
+			return nil, err
 		}
-		shown.Entries = append(shown.Entries, e)
+		entries = append(entries, text)
 	}
-	data, err := json.MarshalIndent(shown, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	const hole = `"trace": []`
-	for _, t := range traces {
-		if !bytes.Contains(data, []byte(hole)) {
-			panic("BUG: lock: traces are not where they were expected")
-		}
-		data = bytes.Replace(data, []byte(hole), []byte(`"trace": `+t), 1)
-	}
-	return append(data, '\n'), nil
+	return fmt.Appendf(nil, "{\n  \"version\": %d,\n  \"entries\": %s\n}\n", l.Version, list("    ", entries)), nil
 }
 
-func traceLines(t schedule.Trace) (string, error) {
-	var lines []string
-	for i := range t {
-		data, err := json.Marshal(t[i : i+1])
+// text is an entry; the names of its fields are those of its types.
+func (e Entry) text() (string, error) {
+	figures, err := marshalAll(e.Figures)
+	if err != nil {
+		return "", err
+	}
+	var kernels []string
+	for _, k := range e.Kernels {
+		steps, err := marshalAll(k.steps())
 		if err != nil {
 			return "", err
 		}
-		lines = append(lines, "            "+string(data[1:len(data)-1]))
+		k.Trace = nil
+		head, err := json.Marshal(k)
+		if err != nil {
+			return "", err
+		}
+		kernels = append(kernels, strings.Replace(string(head), `"trace":[]`, `"trace": `+list("          ", steps), 1))
 	}
-	return "[\n" + strings.Join(lines, ",\n") + "\n          ]", nil
+	e.Figures, e.Kernels = nil, nil
+	head, err := json.Marshal(e)
+	return strings.NewReplacer(
+		`,"figures":null`, ",\n      \"figures\": "+list("        ", figures),
+		`,"host":`, ",\n      \"host\": ",
+		`,"compiler":`, ",\n      \"compiler\": ",
+		`,"kernels":null`, ",\n      \"kernels\": "+list("        ", kernels),
+	).Replace(string(head)), err
+}
+
+// steps are the trace of k as traces of one step.
+func (k *Kernel) steps() (out []schedule.Trace) {
+	for i := range k.Trace {
+		out = append(out, k.Trace[i:i+1])
+	}
+	return out
+}
+
+// marshalAll is the JSON of each; of a list of one thing only the thing.
+func marshalAll[T any](xs []T) (out []string, err error) {
+	for _, x := range xs {
+		data, err := json.Marshal(x)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, strings.TrimSuffix(strings.TrimPrefix(string(data), "["), "]"))
+	}
+	return out, nil
+}
+
+// list is a list of JSON, each on a line of its own.
+func list(indent string, items []string) string {
+	if len(items) == 0 {
+		return "[]"
+	}
+	return "[\n" + indent + strings.Join(items, ",\n"+indent) + "\n" + indent[2:] + "]"
 }
 
 // ChangeLock makes f change the lock at path. Of several processes that do so at once each

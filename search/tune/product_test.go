@@ -67,8 +67,8 @@ func TestTuner(t *testing.T) {
 		t.Fatalf("confirmed %d of %d, default %v ns, %v", len(best), len(out.Best), reference, err)
 	}
 	usual := x.Seeds()[0]
-	if _, err := x.point(usual); err != nil {
-		t.Fatal(err)
+	if _, err := x.point(usual); err != nil || !x.IsDefault(usual) {
+		t.Fatalf("the default is not the default, %v", err)
 	}
 	for least, c := range []*Candidate{best[0].Candidate, usual} {
 		if uses := x.Uses(c); uses[0].Cols != 1 || len(uses) < 1+least {
