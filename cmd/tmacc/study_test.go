@@ -9,7 +9,8 @@ import (
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// TestSearchPage holds docs/search.md and its picture against the searches that they are written from.
+// TestSearchPage holds docs/search.md and its picture against the searches that they are written from, and
+// docs/roofline.svg against its records.
 func TestSearchPage(t *testing.T) {
 	const dir = "../../docs"
 	runs, err := readStudy(filepath.Join(dir, "search.jsonl"))
@@ -20,7 +21,8 @@ func TestSearchPage(t *testing.T) {
 	if err := writeStudy(temp, runs); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"search.md", "search.svg"} {
+	ok(t, "report", "-log", noLog, "-o", temp, "-bench", filepath.Join(dir, "roofline.jsonl"))
+	for _, name := range []string{"search.md", "search.svg", "roofline.svg"} {
 		want, err := os.ReadFile(filepath.Join(temp, name))
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +33,7 @@ func TestSearchPage(t *testing.T) {
 			}
 		}
 		if have, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(have) != string(want) {
-			t.Errorf("%s is not what the searches say (%v): go test ./cmd/tmacc -run TestSearchPage -update", name, err)
+			t.Errorf("%s is not what the data say (%v): go test ./cmd/tmacc -run TestSearchPage -update", name, err)
 		}
 	}
 }

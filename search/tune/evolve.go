@@ -178,29 +178,21 @@ const atOnce = 16
 // when the model knows more.
 const mostPooled = 400
 
-// propose is the next batch: of all proposals, to which new offspring and samples are added,
-// those that the model likes best, and a few of the better half by chance, so that it learns.
+// propose takes the next batch out of the pool.
 func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	want := min(e.Batch, e.Trials-e.out.Trials)
-	fresh, more := 0, e.Propose
-	if len(e.measured) == 0 && !e.Random {
-		more *= 4 // there is time to choose what to learn from
-	}
-	for n := 0; fresh < want*more && n < tries*want && ctx.Err() == nil; n += atOnce {
-		var gs []G
-		for range atOnce {
-			gs = append(gs, e.offspring())
+	if e.Random {
+		e.fill(ctx, want, want-len(e.pool))
+	} else {
+		fresh := want * e.Propose
+		if len(e.measured) == 0 {
+			fresh *= firstGeneration
 		}
-		new := e.points(gs)
-		fresh += len(new)
-		e.pool = append(e.pool, new...)
-	}
-	if !e.Random {
+		e.fill(ctx, want, fresh)
 		e.rank(want)
 	}
-	chosen := min(want, len(e.pool))
-	batch := slices.Clone(e.pool[:chosen])
-	e.pool = e.pool[chosen:]
+	batch := slices.Clone(e.pool[:min(want, len(e.pool))])
+	e.pool = e.pool[len(batch):]
 	for _, p := range e.pool[min(len(e.pool), mostPooled):] {
 		delete(e.seen, p.p.ID)
 	}
@@ -208,12 +200,27 @@ func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	return batch
 }
 
-// Of every family so many are measured, unless all of its proposals are predicted to take
-// so many times as long as the best, as a logarithm: what the estimate does not see is common to
-// a family.
+// firstGeneration is how many times as many samples the first batch is chosen from.
+const firstGeneration = 4
+
+// fill adds so many new samples and offspring to the pool, for a batch of want.
+func (e *evolution[G]) fill(ctx context.Context, want, fresh int) {
+	for n := 0; fresh > 0 && n < tries*want && ctx.Err() == nil; n += atOnce {
+		var gs []G
+		for range atOnce {
+			gs = append(gs, e.offspring())
+		}
+		found := e.points(gs)
+		fresh -= len(found)
+		e.pool = append(e.pool, found...)
+	}
+}
+
+// Of every family so many are measured, what the estimate does not see being common to a family;
+// but no proposal that is predicted to take twice as long as the best (a logarithm).
 const (
-	tryFamily    = 2
-	hopelessLess = 0.7
+	tryFamily  = 2
+	outOfReach = 0.7
 )
 
 // rank puts what is to be measured first: three quarters of it are what the model likes best, the
@@ -229,7 +236,7 @@ func (e *evolution[G]) rank(want int) {
 		tried[x.p.Family]++
 	}
 	next := front
-	for i := front; i < len(e.pool) && next < want && e.pool[i].predicted < e.pool[0].predicted+hopelessLess; i++ {
+	for i := front; i < len(e.pool) && next < want && e.pool[i].predicted < e.pool[0].predicted+outOfReach; i++ {
 		if x := e.pool[i]; tried[x.p.Family] < tryFamily {
 			tried[x.p.Family]++
 			e.pool = slices.Insert(slices.Delete(e.pool, i, i+1), next, x)
