@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -141,10 +142,15 @@ type roof struct {
 	top    float64     // the most that it consumes
 }
 
-// roofs are the products of few activations by one thread in records, by format and target.
+// onRoof says that r has what the roofline draws: a product of one column by one thread.
+func onRoof(r measure.Record) bool {
+	return r.N == 1 && r.Threads <= 1 && r.ClockGHz > 0 && r.CeilingGBS > 0
+}
+
+// roofs are the products of records that the roofline draws, by format and target.
 func roofs(records []measure.Record) (out []roof) {
 	for _, r := range records {
-		if r.N != 1 || r.Threads > 1 || r.ClockGHz == 0 || r.CeilingGBS == 0 {
+		if !onRoof(r) {
 			continue
 		}
 		name := r.Format + " " + r.Target
@@ -190,5 +196,31 @@ func plotRoofline(records []measure.Record) (*plot.Plot, error) {
 		p.Add(l, s)
 		p.Legend.Add(r.name, l, s)
 	}
-	return p, nil
+	return p, addModes(p, records)
+}
+
+// addModes marks what is available where weights are: for each mode the median of all products.
+func addModes(p *plot.Plot, records []measure.Record) error {
+	available := map[string][]float64{}
+	for _, r := range records {
+		if onRoof(r) {
+			available[r.Mode] = append(available[r.Mode], r.CeilingGBS/r.ClockGHz)
+		}
+	}
+	var at plotter.XYLabels
+	for _, mode := range slices.Sorted(maps.Keys(available)) {
+		x := timing.Median(available[mode])
+		l, err := line(plotter.XYs{{X: x}, {X: x, Y: p.Y.Max}}, color.Gray{128}, 0.5)
+		if err != nil {
+			return err
+		}
+		l.Dashes = plotutil.Dashes(2)
+		p.Add(l)
+		at.XYs, at.Labels = append(at.XYs, plotter.XY{X: x}), append(at.Labels, mode)
+	}
+	labels, err := plotter.NewLabels(at)
+	if err == nil {
+		p.Add(labels)
+	}
+	return err
 }

@@ -172,8 +172,8 @@ func TestPlotRoofline(t *testing.T) {
 		t.Fatal(err)
 	}
 	picture := parseSVG(t, data)
-	picture.holds(t, "w1 avx2", "w4 avx2", "available bandwidth, bytes per cycle")
-	lines, marks := 0, 0
+	picture.holds(t, "w1 avx2", "w4 avx2", "available bandwidth, bytes per cycle", "dram", "l2")
+	lines, marks, modes := 0, 0, 0
 	for _, x := range picture.paths {
 		for _, top := range []float64{10, 20} {
 			if isLine(x.points, plotter.XYs{{}, {X: top, Y: top}, {X: 42, Y: top}}) == nil {
@@ -183,9 +183,12 @@ func TestPlotRoofline(t *testing.T) {
 		if strings.Contains(x.style, "fill:#") && len(x.points) == 1 {
 			marks++
 		}
+		if n := len(x.points); n >= 2 && strings.Contains(x.style, "stroke:#808080") && x.points[0].X == x.points[n-1].X {
+			modes++
+		}
 	}
-	if lines != 2 || marks != 4+2 { // and in the legend
-		t.Errorf("%d bounds and %d marks, want 2 and 6, in\n%s", lines, marks, data)
+	if lines != 2 || marks != 4+2 || modes != 2 { // marks are in the legend too
+		t.Errorf("%d bounds, %d marks and %d modes, want 2, 6 and 2, in\n%s", lines, marks, modes, data)
 	}
 }
 
