@@ -105,6 +105,27 @@ func (l *Layout) validDigit(p *Part, d Digit) error {
 	return nil
 }
 
+// digitSums are the sums over digits of rows and of columns: what layouts are validated
+// by would else be divided for every element of a record, which may be a million.
+type digitSums struct{ rows, columns []int }
+
+func tabulate(digits []Digit, rows, columns int) digitSums {
+	t := digitSums{make([]int, rows), make([]int, columns)}
+	for _, d := range digits {
+		of := t.rows
+		if d.Axis == "k" {
+			of = t.columns
+		}
+		for i := range of {
+			of[i] += d.At(i) * d.Stride
+		}
+	}
+	return t
+}
+
+// sum is sumDigits.
+func (t *digitSums) sum(row, k int) int { return t.rows[row] + t.columns[k] }
+
 // occupancy says who lies at each byte of a header followed by one record.
 type occupancy struct {
 	parts []Part
@@ -125,16 +146,17 @@ func (l *Layout) occupy(used *occupancy, i int) error {
 			columns = 1
 		}
 	}
+	offset, field := tabulate(p.Digits, l.TileM, columns), tabulate(p.Fields, l.TileM, columns)
 	for row := range l.TileM {
 		for k := range columns {
-			at := p.Offset(row, k)
+			at := p.Base + offset.sum(row, k)
 			if p.Elem != Invalid {
 				if err := used.element(i, at, lo, hi, row, k); err != nil {
 					return err
 				}
 				continue
 			}
-			f := p.Field(row, k)
+			f := field.sum(row, k)
 			if f < 0 || f >= p.NumFields() {
 				return errorf(partName(p), "row %d, k %d has field %d; the map has %d", row, k, f, p.NumFields())
 			}
