@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,8 +62,12 @@ func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 			return err
 		}
 	}
-	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.name == "" && x.problem.Name() == p.Name() })
-	if i < 0 {
+	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.name == "" && x.goName() == productName(p.Name()) })
+	if i >= 0 {
+		if err := sameFormat(o.products[i].problem, p); err != nil {
+			return err
+		}
+	} else {
 		i = len(o.products)
 		o.products = append(o.products, &wanted{problem: p, sizes: map[[2]int]int{}})
 	}
@@ -78,6 +83,18 @@ func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 	}
 	x.sizes[[2]int{m, k}] = len(x.shapes)
 	x.shapes = append(x.shapes, shape{m, k, []string{tensor}, count})
+	return nil
+}
+
+// sameFormat says why p and q, whose products have one name in Go, are not one product.
+func sameFormat(p, q ir.Problem) error {
+	q.MaxK = p.MaxK
+	switch {
+	case p.Name() != q.Name():
+		return fmt.Errorf("formats %s and %s: both make product %s; name one with -kernel", p.Name(), q.Name(), productName(q.Name()))
+	case !reflect.DeepEqual(p, q):
+		return fmt.Errorf("format %s: there are two different ones of this name; rename one", q.Name())
+	}
 	return nil
 }
 

@@ -121,6 +121,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Formats of one name are one product only if they are one format.
+func TestSameNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for file, text := range map[string]string{
+		"a": `{"name":"mine-1","bits":2,"levels":[-1,0,1],"per":"row","scale":"f32"}`,
+		"b": `{"name":"mine-1","bits":2,"levels":[-1,0,2],"per":"row","scale":"f32"}`,
+		"c": `{"name":"mine.1","bits":2,"levels":[-1,0,1],"per":"row","scale":"f32"}`,
+	} {
+		if err := os.WriteFile(file+".json", []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(t, refusal{2, "format mine-1: there are two different ones", "compile -dry-run -format a.json,b.json"})
+	refused(t, refusal{2, "formats mine-1 and mine.1: both make product Mine1", "compile -dry-run -format a.json,c.json"})
+	ok(t, "compile", "-dry-run", "-format", "a.json,a.json")
+}
+
 // Files that are cut short or lie about themselves.
 func TestHostileFiles(t *testing.T) {
 	gguf, err := os.ReadFile("../../testdata/gguf/llama-q4_0.gguf")
