@@ -298,7 +298,7 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 			}
 			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), w.problem, t, nil)
 			s.bar = x.bar
-			if err := s.tune(ctx); err != nil {
+			if err := errors.Join(s.tune(ctx), ctx.Err()); err != nil {
 				return err
 			}
 		}

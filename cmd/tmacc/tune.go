@@ -144,7 +144,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		if i > 0 {
 			fmt.Fprintln(c.out)
 		}
-		if err := x.tune(ctx); err != nil {
+		if err := x.tune(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -117,6 +117,22 @@ func TestTuneKilled(t *testing.T) {
 	}
 }
 
+// Ctrl-C ends the search with the best so far, and begins none of the others.
+func TestTuneInterrupted(t *testing.T) {
+	needMeasuring(t)
+	dir := t.TempDir()
+	log := filepath.Join(dir, "tuning.db")
+	cmd, out, stderr := tuneProcess(t, nil, "-format", "w2,w4", "-o", dir, "-log", log)
+	for len(logged(t, log)) < 20 {
+		time.Sleep(50 * time.Millisecond)
+	}
+	cmd.Process.Signal(os.Interrupt)
+	err := cmd.Wait()
+	if text := out.String(); err != nil || strings.Count(text, "ended by interrupted") != 1 || strings.Count(text, "best: ") != 1 || stderr.Len() > 0 {
+		t.Errorf("%v\n%s%s", err, text, stderr)
+	}
+}
+
 // Two searches at once finish, with one log and one lock.
 func TestTuneTwice(t *testing.T) {
 	needMeasuring(t)

@@ -311,7 +311,7 @@ const (
 
 // createAlone creates a file that nobody else has now, and waits for it if need be.
 func createAlone(path string) (*os.File, error) {
-	for {
+	for began := time.Now(); ; time.Sleep(pollLock) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
@@ -319,7 +319,9 @@ func createAlone(path string) (*os.File, error) {
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > abandoned {
 			os.Remove(path)
 		}
-		time.Sleep(pollLock)
+		if time.Since(began) > 3*abandoned {
+			return nil, fmt.Errorf("%w: another tmacc writes it, or remove it", err)
+		}
 	}
 }
 
