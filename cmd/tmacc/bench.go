@@ -6,17 +6,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // benchFormats are measured if -format names none.
@@ -51,6 +55,8 @@ type benchFlags struct {
 	sizeFlags
 	act           actFlags
 	target, trace string
+	lock          string
+	tuned         *tune.Lock // of lock, nil: none
 	check         string
 	peer, page    string
 	threads       []int
@@ -63,7 +69,7 @@ func (c *cli) bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Args: between(0, 0),
 		Short: "measure kernels against what the machine can do",
-		Long: `Measure products with the default schedules, on one thread, as a generated package
+		Long: `Measure products with the default schedules or those of a -lock, on one thread, as a generated package
 runs them, and in the same rounds what the machine can do: clock, read bandwidth, dot
 products. -json prints one object per line.
 
@@ -82,6 +88,7 @@ explain are an error. -check is of ratios then.`,
 		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
   tmacc bench -json > bench.jsonl
   tmacc bench -check docs/limits.json
+  tmacc bench -lock tmacc.lock -format w2
   tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -format Q4_0,Q4_K`,
 	}
 	f := cmd.Flags()
@@ -92,6 +99,7 @@ explain are an error. -check is of ratios then.`,
 	actVar(f, &b.act)
 	f.StringVar(&b.target, "target", "host", "targets separated by commas, or all")
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
+	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured instead of the default ones")
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
@@ -101,6 +109,9 @@ explain are an error. -check is of ratios then.`,
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := b.validate(cmd); err != nil {
+			return err
+		}
+		if err := b.readLock(); err != nil {
 			return err
 		}
 		if b.page != "" {
@@ -127,6 +138,8 @@ func (b *benchFlags) validate(cmd *cobra.Command) error {
 	switch {
 	case b.rounds < 0 || b.rounds > 1000:
 		return fmt.Errorf("-rounds %d: want 1 to 1000", b.rounds)
+	case b.trace != "" && b.lock != "":
+		return fmt.Errorf("-trace and -lock: want one of them")
 	case b.trace != "" && len(b.formats) != 1:
 		return fmt.Errorf("-trace is for one format: name it with -format")
 	}
@@ -233,7 +246,12 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 			return err
 		}
 	}
-	v, err := buildTarget(ctx, p, t, trace, p.Name())
+	var v gen.Target
+	if e := b.locked(p, t); e != nil {
+		v, err = buildUses(ctx, p, t, e.Uses(), p.Name())
+	} else {
+		v, err = buildTarget(ctx, p, t, trace, p.Name())
+	}
 	if err != nil {
 		return err
 	}
@@ -247,6 +265,28 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 		return err
 	}
 	s.subjects = append(s.subjects, subject{p, v, product})
+	return nil
+}
+
+// readLock reads the lock of -lock, which must be there.
+func (b *benchFlags) readLock() (err error) {
+	if b.lock == "" {
+		return nil
+	}
+	if _, err = os.Stat(b.lock); err == nil {
+		b.tuned, err = tune.ReadLock(b.lock)
+	}
+	return plain(err)
+}
+
+// locked is the entry of -lock for a product, nil if it has none.
+func (b *benchFlags) locked(p ir.Problem, t lower.Target) *tune.Entry {
+	if b.tuned == nil {
+		return nil
+	}
+	if e := b.tuned.Find(p, t); e != nil && e.For(p) {
+		return e
+	}
 	return nil
 }
 

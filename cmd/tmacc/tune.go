@@ -118,7 +118,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	defer bar.done()
 	var problems []ir.Problem
 	for _, name := range f.formats {
-		p, err := c.product(name, f.act)
+		p, err := c.tunedProduct(name, f.act)
 		if err != nil {
 			return err
 		}
@@ -158,6 +158,16 @@ func plotOf(plot string, p tune.Product) string {
 	}
 	end := filepath.Ext(plot)
 	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + shortName(p.Target) + end
+}
+
+// tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know.
+func (c *cli) tunedProduct(name string, act actFlags) (ir.Problem, error) {
+	name, act = act.of(name)
+	w, err := c.benchWeight(name)
+	if err != nil {
+		return ir.Problem{}, err
+	}
+	return act.problem(w)
 }
 
 // dial is the machine that measures, nil for this one.

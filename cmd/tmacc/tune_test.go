@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker/loopback"
 )
@@ -279,6 +280,44 @@ func TestTuneNotLocked(t *testing.T) {
 	var trace schedule.Trace
 	if err := json.Unmarshal([]byte(line), &trace); err != nil || trace.String() != c.Genes[0].Trace.String() {
 		t.Errorf("%v: %s", err, line)
+	}
+}
+
+// bench -lock measures the schedules of a lock: one that is no good is an error, of the product that it is for.
+func TestBenchLock(t *testing.T) {
+	needMeasuring(t)
+	path := filepath.Join(t.TempDir(), tune.LockName)
+	bench := []string{"bench", "-q", "-json", "-target", "avx2", "-mode", "l2", "-n", "1", "-lock", path, "-format"}
+	if code, _, stderr := tmacc(append(bench, "w2")...); code != exitUsage || !strings.Contains(stderr, path) {
+		t.Errorf("no lock: exit code %d: %s", code, stderr)
+	}
+	w, err := format.Lookup("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ir.Problem{Weight: w}
+	target, err := oneTarget("avx2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses, err := search.Default(p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := tune.Entry{Product: "w2", Target: "amd64/avx2", Problem: tune.ProblemHash(p), Kernels: []tune.Kernel{{Cols: 1, Trace: uses[0].Trace}}}
+	put := func() {
+		t.Helper()
+		if err := tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(e); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	ok(t, append(bench, "w2")...)
+	e.Kernels[0].Cols = 3
+	put()
+	ok(t, append(bench, "w4")...)
+	if code, _, stderr := tmacc(append(bench, "w2")...); code != exitUsage || !strings.Contains(stderr, "said to be for 3") {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 
