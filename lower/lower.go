@@ -23,6 +23,7 @@ type Row struct {
 	Need Features
 	Asm  string // mnemonic, for dumps and tests
 	Cost int    // reciprocal throughput, tenths of a cycle
+	Free int    // of Cost, what arithmetic that is not as particular about where it runs can use
 	Tied int    // 1 + the argument that must share the result's register, or 0
 	// Fold lists the arguments (1 + index) that may be a whole-vector memory
 	// operand, FoldSplat those that may be one element broadcast from memory.

@@ -19,7 +19,89 @@ func (v *vectorizer) unjoin(p *format.Part, word int, stored func(int) (vir.Reg,
 	if len(value) <= 128 {
 		return v.lookBytes(x, value), nil
 	}
+	if class := classes(p.Codewords); class != nil {
+		return v.lookSteps(x, inSteps(value, used), class), nil
+	}
 	return v.lookHalves(x, halve(value, used)), nil
+}
+
+// stepBits is how many low bits of a codeword of 8 bits a table of 64 entries does not see.
+const stepBits = 2
+
+// classes is by which classes of their upper bits, at most 16, codewords of 8 bits are
+// taken apart with tables of 64 entries: a word that the upper bits alone do not tell depends
+// on their class and on the lower bits. It is the class by the upper bits, times
+// 1<<stepBits, or nil if there are more.
+func classes(c *format.Codewords) (class []byte) {
+	const low = 1 << stepBits
+	var lower [][]byte // tables of the words that depend on the lower bits too
+	for w := range c.Words() {
+		if value := inSteps(c.Decoder(8, w)); !oneOfEach(value, low) {
+			lower = append(lower, value)
+		}
+	}
+	number := map[string]int{}
+	for i := 0; i < 256; i += low {
+		var row []byte
+		for _, value := range lower {
+			row = append(row, value[i:i+low]...)
+		}
+		if _, known := number[string(row)]; !known {
+			number[string(row)] = len(number)
+		}
+		class = append(class, byte(number[string(row)]<<stepBits))
+	}
+	if len(number) > 64/low {
+		return nil
+	}
+	return class
+}
+
+// inSteps is a table in which entries that are not used, but for the first of a step, are
+// like the ones before them.
+func inSteps(table []byte, used []bool) []byte {
+	table = slices.Clone(table)
+	for i := range table {
+		if !used[i] && i%(1<<stepBits) > 0 {
+			table[i] = table[i-1]
+		}
+	}
+	return table
+}
+
+// oneOfEach says that of each n neighbours in table all are equal.
+func oneOfEach(table []byte, n int) bool {
+	for i, x := range table {
+		if x != table[i/n*n] {
+			return false
+		}
+	}
+	return true
+}
+
+// lookSteps looks codewords x up in a table of 256 by tables of 64:
+//
+//	v1:u8x64 = shru v0 2                        of 16 bits: the upper bits of a codeword are lookup64's index
+//	v2:u8x64 = lookup64mod v1 table/4           a word that depends on these alone
+//
+//	v3:u8x64 = lookup64mod v1 class
+//	v4:u8x64 = bitsel 3 v0 v3
+//	v5:u8x64 = lookup64mod v4 by class          one that depends on all bits
+func (v *vectorizer) lookSteps(x vir.Reg, table, class []byte) vir.Reg {
+	const low = 1 << stepBits
+	upper, short := v.shiftBits(x, stepBits), make([]byte, 64)
+	if oneOfEach(table, low) {
+		for i := range short {
+			short[i] = table[i*low]
+		}
+		return v.lookTable(upper, format.U8, vir.OpLookup64Mod, 64, short)
+	}
+	for i, value := range table {
+		short[int(class[i/low])+i%low] = value
+	}
+	t, known := v.typeOf(x), v.lookTable(upper, format.U8, vir.OpLookup64Mod, 64, class)
+	index := v.op(t, vir.OpBitSel, 0, v.splat(t, low-1), x, known)
+	return v.lookTable(index, format.U8, vir.OpLookup64Mod, 64, short)
 }
 
 // lookBytes looks bytes x up in a table of at most 128 entries, a power of two.

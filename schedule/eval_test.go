@@ -162,6 +162,7 @@ func TestProducts(t *testing.T) {
 		{"apart and widened", "ternary", 0, quads(t, 2, false, `,{"rfactor":{"loop":"f"}},{"widen_every":{"loop":"f"}},{"pack":{"tensor":"act","chunk":8}}`)},
 		{"activations staged", "w4", 0, quads(t, 4, true, `,{"stage":{"value":"a","at":"ks"}}`)},
 		{"words", "ternary", 0, joined(t, 20, 5, 4, `,{"read_scaled":{"below":8}}`)},
+		{"words with a head", "ternary", 0, headed(t, `,{"rfactor":{"loop":"f"}}`)},
 		{"words across bytes", "ternary", 0, joined(t, 36, 3, 0, `,{"read_scaled":{"below":4}}`)},
 		{"words shifted", "w2", 0, joined(t, 16, 4, 2, "")},
 		{"bytes", "w8", 0, wholeBytes(t)},

@@ -51,6 +51,7 @@ var (
 		Bind{"f", "unrolled"}, Bind{"jo", "vector"}}
 	fives  = Trace{Split{"k", 20, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}}
 	joined = Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 5, Mirror: 4}
+	headed = Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 5, Head: 2}
 	order  = Reorder{[]string{"n", "mt", "ks", "f", "l", "j"}}
 	packed = Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense"}
 )
@@ -186,6 +187,7 @@ var examples = []example{
 	{"pack_planes", "w3", trace(dot, unsign, columns, lanes, Split{"k", 32, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, order),
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l", "j"}, Fields: []string{"f"}, Map: "planes"}},
 	{"pack_words", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{"j", "dot4"}, order), joined},
+	{"pack_head", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{"j", "dot4"}, order), headed},
 	{"pack_groups", "w4-g32-z", grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}},
 	{"pack_act", "w2", ready(), Pack{Tensor: "act", Chunk: 16}},
 	{"widen_every", "w2", trace(dot, columns, lanes, Split{"k", 16, Pair{"ko", "ki"}}, Reorder{[]string{"n", "mt", "ko", "ki", "l"}}), WidenEvery{"ki"}},

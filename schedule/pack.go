@@ -34,6 +34,10 @@ import (
 // "signs" is "words" with the highest bits of mirrored codewords together, in words
 // behind the others: of 8 codewords of 3 trits, indices of 4 bits in 4 bytes, then 8 signs.
 //
+// Head instead of Mirror numbers codewords of 8 bits so that lookups of 64 entries find
+// each code (format.HeadCodes): without its two lowest bits a codeword tells the first Head
+// codes, and which two more bits the others depend on.
+//
 // Word bytes of a cell lie together whatever the order, as lanes of so many bytes read
 // them; "words" counts such words.
 //
@@ -50,6 +54,7 @@ type Pack struct {
 	Map    string   `json:"map,omitempty"`
 	Join   int      `json:"join,omitempty"`
 	Mirror int      `json:"mirror,omitempty"`
+	Head   int      `json:"head,omitempty"`
 	Word   int      `json:"word,omitempty"` // 0 is 1
 	Chunk  int      `json:"chunk,omitempty"`
 }
@@ -72,7 +77,7 @@ func (x Pack) Apply(s *State) (*State, error) {
 		if x.Chunk < 4 || x.Chunk > 4096 || x.Chunk%4 != 0 {
 			return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of 4 up to 4096", x.Chunk)
 		}
-		if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Word != 0 {
+		if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Word != 0 {
 			return nil, illegal(x, x.Tensor, "takes a chunk only")
 		}
 		c := s.clone()
@@ -85,8 +90,8 @@ func (x Pack) Apply(s *State) (*State, error) {
 // cell is what Map makes of a cell of fields codes of w.
 func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int, c *format.Codewords, err error) {
 	switch {
-	case x.Map != "words" && x.Map != "signs" && (x.Join != 0 || x.Mirror != 0):
-		return nil, 0, nil, fmt.Errorf("join and mirror are for the maps words and signs, not %q", x.Map)
+	case x.Map != "words" && x.Map != "signs" && (x.Join != 0 || x.Mirror != 0 || x.Head != 0):
+		return nil, 0, nil, fmt.Errorf("join, mirror and head are for the maps words and signs, not %q", x.Map)
 	case x.Map == "dense":
 		m, words, err = format.DenseMap(w.Bits, fields)
 		return m, words, nil, err
@@ -98,8 +103,10 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 		return nil, 0, nil, fmt.Errorf("no bit map %q; have dense, planes, words, signs", x.Map)
 	case x.Map == "signs" && x.Mirror == 0:
 		return nil, 0, nil, fmt.Errorf("the map signs is for codewords that have one: mirror some of their codes")
+	case x.Head != 0 && x.Mirror != 0:
+		return nil, 0, nil, fmt.Errorf("codewords with a head are not mirrored")
 	}
-	c, bits, err := format.JoinCodes(w.Codes(), x.Join, x.Mirror)
+	c, bits, err := x.codewords(w)
 	if err != nil {
 		return nil, 0, nil, err
 	}
@@ -116,6 +123,15 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 	}
 	m, words = format.SignMap(bits, n)
 	return m, words, c, nil
+}
+
+// codewords are the codewords of codes of w, and their bits.
+func (x Pack) codewords(w format.Weight) (c *format.Codewords, bits int, err error) {
+	if x.Head > 0 {
+		c, err = format.HeadCodes(w.Codes(), x.Join, x.Head)
+		return c, 8, err
+	}
+	return format.JoinCodes(w.Codes(), x.Join, x.Mirror)
 }
 
 func (x Pack) codes(s *State) (*State, error) {

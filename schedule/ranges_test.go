@@ -100,6 +100,18 @@ func joined(t testing.TB, step, join, mirror int, more string) schedule.Trace {
 {"pack":{"tensor":"codes","order":["mt","ks","words","l","j"],"fields":["f"],"map":"words","join":%d,"mirror":%d}}%s]`, step, join, mirror, more))
 }
 
+// headed is joined by 5, of which 2 are the head.
+func headed(t testing.TB, more string) schedule.Trace {
+	tr := joined(t, 20, 5, 0, more)
+	for i, step := range tr {
+		if p, ok := step.(schedule.Pack); ok {
+			p.Head = 2
+			tr[i] = p
+		}
+	}
+	return tr
+}
+
 // atFlush hoists zero points to where the sum is scaled.
 func atFlush(tr schedule.Trace) schedule.Trace {
 	tr = slices.Clone(tr)

@@ -16,10 +16,13 @@ import (
 // Widths are the column-block widths that a default schedule has kernels for, and
 // the cheapest of Wider if its products cost less than those of all Widths: it
 // decodes a weight for more columns. More columns than these leave too few registers
-// (w4-g32 with 16 on Emerald Rapids: 0.53 of the int8 peak, 0.56 with 14, 0.53 with 8).
+// to formats with groups (w4-g32 with 16 on Emerald Rapids: 0.53 of the int8 peak, 0.56
+// with 14, 0.53 with 8). Those that take long to decode, with one sum for each column, may have
+// a kernel of Widest besides (ternary with 22: 0.80 of that peak, 0.74 with 14).
 var (
 	Widths = []int{1, 2, 4, 8}
 	Wider  = []int{12, 14}
+	Widest = 22
 )
 
 // Use is a schedule for one width of column blocks, and the choice that it spells out.
@@ -75,8 +78,18 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 			wide, least = []Use{{cols, u.trace, u.choice}}, u.cost
 		}
 	}
-	return append(out, wide...)
+	out = append(out, wide...)
+	if len(wide) > 0 {
+		if u, err := l.use(p, t, Widest); err == nil && u.cost < worthWidest*least {
+			out = append(out, Use{Widest, u.trace, u.choice})
+		}
+	}
+	return out
 }
+
+// worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
+// without: less is not worth the code (w2 would gain 0.1 %, ternary 4 %).
+const worthWidest = 0.97
 
 // candidate is a packed layout and the best schedules for it that were asked for,
 // by width.
@@ -166,6 +179,9 @@ func quickest(p ir.Problem, t lower.Target, all []coding) (best coding, cost flo
 		c.Rows, c.Block, c.Cols, c.Order, c.Below = 2, 2, 1, 0, 4
 		if !hasDot4(t) {
 			c.Dot, c.Below = 2, 0
+		}
+		if c.Head > 0 && hasDot4(t) {
+			c = c.fieldsApart()
 		}
 		if u, err := cheapest(p, t, []Choice{c}); err == nil && u.cost < cost {
 			best, cost = x, u.cost
@@ -362,8 +378,12 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 			c.Hoist = "none" // the weights as they are fit the only dot products there are
 			some = append(some, c)
 		}
-		if cols <= 2 && hasDot4(t) && t.Machine().NumVec < 32 {
+		switch {
+		case !hasDot4(t):
+		case cols <= 2 && t.Machine().NumVec < 32:
 			some = append(some, apart(some)...)
+		case cols == 1 && c.Head > 0:
+			some = append(some, c.fieldsApart())
 		}
 		if cols <= small {
 			if best, err = cheapest(p, t, some); err == nil {
@@ -392,6 +412,13 @@ func apart(choices []Choice) []Choice {
 		}
 	}
 	return out
+}
+
+// fieldsApart is c with an accumulator for each field, all of which are looked up: few of
+// them would wait for each other.
+func (c Choice) fieldsApart() Choice {
+	c.Below, c.Factor = 0, "f"
+	return c
 }
 
 // scales are the ways to read fields and to sum: without a 4-way dot product
@@ -497,17 +524,18 @@ func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 { return workOf
 func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 	trips, times := []float64{}, 1.0
 	var sum, part work // of the kernel, and of a stretch of its code
+	lone := 0.0        // of the stretch, arithmetic that only one port does
 	chain := map[vir.Reg]float64{}
 	flush := func() { // ends a stretch, which runs times times
 		for _, c := range chain {
 			part.chain = max(part.chain, c)
 		}
-		sum.alu += times * part.alu
+		sum.alu += times * max(part.alu, lone)
 		sum.mem += times * part.mem
 		sum.issue += times * part.issue
 		sum.chain += times * part.chain
-		sum.total += times * (max(part.alu, part.mem, part.issue, part.chain) + (part.alu+part.mem+part.issue)/10)
-		part = work{}
+		sum.total += times * (max(part.alu, lone, part.mem, part.issue, part.chain) + (part.alu+part.mem+part.issue)/10)
+		part, lone = work{}, 0
 		clear(chain)
 	}
 	for _, op := range m.Ops {
@@ -519,7 +547,10 @@ func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 				part.mem += float64(op.Row.Cost)
 			case op.In.Op == vir.OpTile && op.In.Fold > 0: // a load that repeats what it reads
 			default:
-				part.alu += float64(op.Row.Cost)
+				part.alu += float64(op.Row.Cost - op.Row.Free)
+				if op.Row.Free > 0 {
+					lone += float64(op.Row.Cost)
+				}
 			}
 			if op.In.Fold > 0 {
 				part.mem += 5

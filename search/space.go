@@ -25,6 +25,7 @@ type Choice struct {
 	Map        string // bits within a cell
 	Join       int    // codes per codeword, 0: stored one by one
 	Mirror     int    // codes of a codeword whose mirror image differs in one bit
+	Head       int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
 	RecordRows bool   // row vectors vary faster than cells along K
 	// Computation.
 	Value   string       // affine or lookup
@@ -74,17 +75,24 @@ func codings(w format.Weight) (out []coding) {
 		}
 		for mirror := range join + 1 {
 			if _, bits, err := format.JoinCodes(w.Codes(), join, mirror); err == nil && bits == plain {
-				out = append(out, coding{join, mirror, bits})
+				out = append(out, coding{join: join, mirror: mirror, bits: bits})
+			}
+		}
+		for head := 1; head < join; head++ {
+			if _, err := format.HeadCodes(w.Codes(), join, head); err == nil {
+				out = append(out, coding{join: join, head: head, bits: plain})
 			}
 		}
 	}
 }
 
-// coding is join codes in bits bits.
-type coding struct{ join, mirror, bits int }
+// coding is join codes in bits bits, mirrored or with a head.
+type coding struct{ join, mirror, head, bits int }
 
 // use makes c store its codes so.
-func (x coding) use(c *Choice) { c.Map, c.Join, c.Mirror, c.RowFields = "words", x.join, x.mirror, 1 }
+func (x coding) use(c *Choice) {
+	c.Map, c.Join, c.Mirror, c.Head, c.RowFields = "words", x.join, x.mirror, x.head, 1
+}
 
 // cellFields is the number of codes in a cell of c: those of as few codewords as
 // waste at most one bit.
@@ -294,7 +302,7 @@ func (b *builder) pack() {
 		order = append(order[:i:i], append(rows, order[i:]...)...)
 	}
 	order = append(order, "words", "l", "x")
-	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror})
+	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror, Head: c.Head})
 	if c.Chunk > 0 {
 		b.add(schedule.Pack{Tensor: "act", Chunk: c.Chunk})
 	}
@@ -443,7 +451,7 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 		c.AlongK = false
 	}
 	if c.Join > 0 && g%(c.along()*fields) != 0 { // groups are not whole cells
-		c.Map, c.Join, c.Mirror = "dense", 0, 0
+		c.Map, c.Join, c.Mirror, c.Head = "dense", 0, 0, 0
 	}
 	for c.Chunk > 0 && g%c.Chunk != 0 {
 		c.Chunk /= 2

@@ -13,7 +13,7 @@ import (
 
 // together are decisions that hardly make sense one without the others.
 var together = [][]string{
-	{"Rows", "Block"}, {"Map", "Join", "Mirror", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
+	{"Rows", "Block"}, {"Map", "Join", "Mirror", "Head", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
 	{"Dot", "Factor"}, {"Ahead", "Far"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"},
 }
 
@@ -22,7 +22,7 @@ var together = [][]string{
 func Vary(rng *rand.Rand, c Choice, p ir.Problem, m lower.Machine) Choice {
 	other := Sample(rng, p, m)
 	if rng.Intn(3) == 0 {
-		other.Cols = pick(rng, append(Widths, Wider...)...)
+		other.Cols = pick(rng, append(append(Widths, Wider...), Widest)...)
 	}
 	for range 1 + rng.Intn(3) {
 		c = take(rng, c, other)

@@ -42,6 +42,9 @@ var sameBits = []struct {
 	{"w3", 0, func(c *search.Choice) { c.Cols = 2 }, false},
 	{"ternary", 16, func(c *search.Choice) { c.Dot, c.Rows, c.Block = 2, 1, 1 }, false},
 	{"ternary", 0, func(c *search.Choice) { c.Map, c.Join, c.Mirror, c.Rows, c.Block, c.Order = "words", 5, 4, 1, 1, 0 }, true},
+	{"ternary", 0, func(c *search.Choice) {
+		c.Map, c.Join, c.Head, c.Rows, c.Block, c.Below, c.Factor = "words", 5, 2, 1, 1, 0, "f"
+	}, true},
 	{"ternary-g144", 0, func(c *search.Choice) { c.Map, c.Join, c.Below, c.Rows, c.Block = "words", 3, 0, 1, 1 }, false},
 	{"iq4nl-tensor-f16", 0, func(c *search.Choice) { c.Value, c.Below = "lookup", 0 }, false},
 	{"w4-g32-s128-m", 32, func(c *search.Choice) { c.AtGroup, c.Super = true, true }, true},

@@ -126,6 +126,10 @@ var pairs = []pair{
 	{"pack.map", "w3", choose(nil), choose(func(c *search.Choice) { c.Map = "planes" })},
 	{"pack.join", "ternary", choose(joined(3, 0)), choose(joined(4, 0))},
 	{"pack.mirror", "ternary", choose(joined(3, 0)), choose(joined(3, 3))},
+	{"pack.head", "ternary", choose(joined(5, 0)), choose(func(c *search.Choice) {
+		joined(5, 0)(c)
+		c.Head = 2
+	})},
 	{"pack.word", "w3-f32act", choose(byFloats("codes", 1)), variant{byFloats("codes", 1), []replacement{
 		{schedule.Pack{Tensor: "codes", Map: "dense", Word: 4,
 			Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "q"}, Fields: []string{"s", "f", "digit"}},

@@ -14,6 +14,9 @@ type Codewords struct {
 	Join   int    `json:"join"`
 	Levels int    `json:"levels"`
 	Table  []byte `json:"table"`
+	// Apart says that each code decodes to a word of its own, not as many as fit to one:
+	// looking a code up takes no longer than moving it out of a word.
+	Apart bool `json:"apart,omitempty"`
 }
 
 // maxJoin is the most codes of a codeword: its 8 bits hold no more.
@@ -57,6 +60,34 @@ func JoinCodes(levels, join, mirror int) (c *Codewords, width int, err error) {
 		c.Table[i] = byte(side<<(width-1) | lower*rest + i/n)
 	}
 	return c, width, nil
+}
+
+// HeadCodes makes codewords of 8 bits of which tables of 64 entries find each code. The
+// first head codes make a number h of base levels, the others a number t, whose count is
+// rounded up to a multiple of 4. So a codeword without its two lowest bits says what h is
+// and in which four t lies, and that four with those two bits says what t is.
+//
+//	levels 3, join 5, head 2     28*h + t     h = c0 + 3*c1, below 9     t = c2 + 3*c3 + 9*c4, below 27
+func HeadCodes(levels, join, head int) (*Codewords, error) {
+	c, width, err := JoinCodes(levels, join, 0)
+	if err != nil {
+		return nil, err
+	}
+	thing := fmt.Sprintf("codewords of %d codes of %d levels", join, levels)
+	n, rest := power(levels, head), (power(levels, join-head)+3)/4*4
+	switch {
+	case head < 1 || head >= join:
+		return nil, errorf(thing, "%d codes at the head; they must be some of the codes, not all", head)
+	case width < 8:
+		return nil, errorf(thing, "with %d codes at the head they would still have %d bits, which one lookup tells apart", head, width)
+	case n*rest > 256 || rest > 64:
+		return nil, errorf(thing, "%d codes at the head make %d times %d codewords; at most 256, and 64 for each, are possible", head, n, rest)
+	}
+	c.Apart = true
+	for i := range c.Table {
+		c.Table[i] = byte(i%n*rest + i/n)
+	}
+	return c, nil
 }
 
 // power is base^n, or 257 if that is more.
@@ -129,7 +160,12 @@ func (c *Codewords) Words() int { return (c.Join + c.perWord() - 1) / c.perWord(
 
 func (c *Codewords) bits() int { return bits.Len(uint(c.Levels - 1)) }
 
-func (c *Codewords) perWord() int { return 8 / c.bits() }
+func (c *Codewords) perWord() int {
+	if c.Apart {
+		return 1
+	}
+	return 8 / c.bits()
+}
 
 // Decoder is, by codeword of a part of width bits, word number w of its codes
 // taken apart, and whether codes have this codeword.

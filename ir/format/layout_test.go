@@ -291,6 +291,58 @@ func TestJoinCodes(t *testing.T) {
 	}
 }
 
+// TestHeadCodes: codewords are different, decode, and without two bits still tell the head.
+func TestHeadCodes(t *testing.T) {
+	made := 0
+	for levels := 2; levels <= 16; levels++ {
+		for join := 2; join <= 8; join++ {
+			for head := range join + 1 {
+				c, err := HeadCodes(levels, join, head)
+				if err != nil {
+					continue
+				}
+				made++
+				m, _ := StringMap(8, 1)
+				p := &Part{Name: Codes, Map: m, Codewords: c}
+				if err := c.valid(p); err != nil || c.Words() != join {
+					t.Fatalf("%d levels, %d head %d: %d words, %v", levels, join, head, c.Words(), err)
+				}
+				heads := map[byte]int{}
+				for n, word := range c.Table {
+					for i, at := range p.Unjoined() {
+						value, used := c.Decoder(8, i)
+						if want := codeOf(c, int(word), i); int(value[word]) != want || !used[word] || at[0] != (BitPos{Word: i}) {
+							t.Fatalf("%d levels, %d head %d: code %d of %d is %d at %v, want %d", levels, join, head, i, n, value[word], at, want)
+						}
+					}
+					of := n % pow(levels, head)
+					if have, ok := heads[word>>2]; ok && have != of {
+						t.Fatalf("%d levels, %d head %d: codeword %d is of heads %d and %d", levels, join, head, word, have, of)
+					}
+					heads[word>>2] = of
+				}
+			}
+		}
+	}
+	if made < 10 {
+		t.Errorf("%d of all codewords have heads", made)
+	}
+	if c, err := HeadCodes(3, 5, 2); err != nil || c.Table[8] != 8*28 || c.Table[9] != 1 || c.Table[242] != 250 {
+		t.Errorf("%v, %v", c, err)
+	}
+	for want, x := range map[string][3]int{
+		"codewords of 6 codes of 3 levels: there must be 2 to 8 codes":                                                    {3, 6, 2},
+		"codewords of 5 codes of 3 levels: 5 codes at the head; they must be some of the codes, not all":                  {3, 5, 5},
+		"codewords of 5 codes of 3 levels: 3 codes at the head make 27 times 12 codewords; at most 256, and 64 for each":  {3, 5, 3},
+		"codewords of 5 codes of 3 levels: 1 codes at the head make 3 times 84 codewords; at most 256, and 64 for each":   {3, 5, 1},
+		"codewords of 3 codes of 3 levels: with 1 codes at the head they would still have 5 bits, which one lookup tells": {3, 3, 1},
+		"codewords of 5 codes of 3 levels: 0 codes at the head; they must be some of the codes, not all":                  {3, 5, 0},
+	} {
+		_, err := HeadCodes(x[0], x[1], x[2])
+		wantError(t, want, want)(nil, err)
+	}
+}
+
 func third[A, B any](_ A, _ B, err error) error { return err }
 
 func pow(base, n int) int {

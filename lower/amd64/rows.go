@@ -487,6 +487,9 @@ func (s *rowSet) lookups() {
 func (s *rowSet) permute(r lower.Row, f ctor, c cost) {
 	table := r.Args[1]
 	s.fold(&r, []int{2}, 128, nil)
+	if table.Elem.Bytes() == 1 && table.Bits() > 256 {
+		r.Free = c.wide / 2 // the other one of two ports for 512 bits does dot products meanwhile
+	}
 	for _, mod := range []bool{false, true} {
 		r.Op = vir.Lookup(table.Lanes, mod)
 		s.add(r, c, func(p *printer) { p.ins(f, p.a[1], sized(p.a[0], table), sized(p.dst, table)) })
