@@ -17,8 +17,9 @@ import (
 // the cheapest of Wider if its products cost less than those of all Widths: it
 // decodes a weight for more columns. More columns than these leave too few registers
 // to formats with groups (w4-g32 with 16 on Emerald Rapids: 0.53 of the int8 peak, 0.56
-// with 14, 0.53 with 8). Those that take long to decode, with one sum for each column, may have
-// a kernel of Widest besides (ternary with 22: 0.80 of that peak, 0.74 with 14).
+// with 14, 0.53 with 8; q6_k with 22 takes 1.17 times as long). Those without groups that take
+// long to decode may have a kernel of Widest besides (with 22 and without: ternary 0.80 and 0.74 of
+// that peak, w3 0.81 and 0.78).
 var (
 	Widths = []int{1, 2, 4, 8}
 	Wider  = []int{12, 14}
@@ -79,7 +80,7 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 		}
 	}
 	out = append(out, wide...)
-	if len(wide) > 0 {
+	if len(wide) > 0 && p.GroupK() == 0 {
 		if u, err := l.use(p, t, Widest); err == nil && u.cost < worthWidest*least {
 			out = append(out, Use{Widest, u.trace, u.choice})
 		}
