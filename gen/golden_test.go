@@ -202,7 +202,7 @@ func TestWrite(t *testing.T) {
 	put("toy.go", ours)
 	put("go.mod", "module tidied\n")
 	want := []string{"toy.go", "toy_big_amd64.s", "toy_dispatch_amd64.go", "toy_dispatch_arm64.go", "toy_arm_arm64.s",
-		"toy_noasm.go", "toy_old_amd64.s", "toy_small_amd64.s", "toy_stubs_amd64.go", "toy_stubs_arm64.go", "toy_test.go"}
+		"toy_noasm.go", "toy_old_amd64.s", "toy_small_amd64.s", "toy_stubs_amd64.go", "toy_stubs_arm64.go", "toy_tensors.go", "toy_test.go"}
 	slices.Sort(want)
 	if d, err := gen.Differences(dir, files); err != nil || !slices.Equal(d, want) {
 		t.Errorf("differences: %v, %v", d, err)
