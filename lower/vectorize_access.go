@@ -87,11 +87,15 @@ func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, strides []vir.Stride) error {
 	sum := 0
 	for _, o := range v.serial {
-		v.vars[o.loop.Name] = lastTried(b, o.loop)
+		last, err := v.lastTried(b, index, o.loop)
+		if err != nil {
+			return err
+		}
+		v.vars[o.loop.Name] = last
 		defer func() { v.vars[o.loop.Name] = 0 }()
 		for _, s := range strides {
 			if s.Loop == o.node.ID {
-				sum += s.Bytes * lastTried(b, o.loop)
+				sum += s.Bytes * last
 			}
 		}
 	}
@@ -110,13 +114,26 @@ func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, s
 // lastTried is the last iteration of a serial loop that addresses of b are looked at in.
 // Of a loop whose trip count is known at run time, one record more is one stride more,
 // whatever the record; but several iterations may share an element that b has once
-// per block. As many iterations as a block has elements are a whole number of blocks,
-// at one stride each only if each iteration is.
-func lastTried(b *nest.Buffer, l nest.Loop) int {
-	if l.N == 0 {
-		return max(2, b.Tensor.Block)
+// per block. The iterations that are a whole number of blocks have one stride each only
+// if each of them has.
+func (v *vectorizer) lastTried(b *nest.Buffer, index []ir.Expr, l nest.Loop) (int, error) {
+	if l.N > 0 {
+		return l.N - 1, nil
 	}
-	return l.N - 1
+	defer func() { v.vars[l.Name] = 0 }()
+	var at [2]int64
+	for it := range at {
+		v.vars[l.Name] = it
+		var err error
+		if at[it], err = ir.EvalExpr(index[len(index)-1], v); err != nil {
+			return 0, err
+		}
+	}
+	block, advance := int64(max(b.Tensor.Block, 1)), at[1]-at[0]
+	for advance != 0 {
+		block, advance = advance, block%advance
+	}
+	return max(2, max(b.Tensor.Block, 1)/int(block)), nil
 }
 
 // lanePlaces evaluates the place of every lane.
@@ -201,7 +218,11 @@ func (v *vectorizer) setLanes(i int) {
 // stride is what one iteration of a serial loop adds to every lane's address.
 func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l nest.Loop) (int, error) {
 	defer func() { v.vars[l.Name] = 0 }()
-	last, step := lastTried(b, l), 0
+	last, err := v.lastTried(b, index, l)
+	if err != nil {
+		return 0, err
+	}
+	step := 0
 	for it := 1; it <= last; it++ {
 		v.vars[l.Name] = it
 		pos, err := v.lanePlaces(b, index)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
@@ -99,7 +100,7 @@ func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, e
 		}
 	}
 	if k.PadK > maxPadK {
-		return nil, &Unfinished{"trace", "its loops together pad rows to a multiple of more than 65536"}
+		return nil, &Unfinished{"trace", "its loops together pad rows to a multiple of more than 1048576"}
 	}
 	k.Nest.Buffers = prepareBuffers(s.Graph, tables)
 	return k, nil
@@ -131,8 +132,8 @@ func (k *PrepareKernel) add(st *stage) error {
 	return err
 }
 
-// maxPadK bounds what callers must pad rows to.
-const maxPadK = 1 << 16
+// maxPadK bounds what callers must pad rows to: whole groups of any size, in any vectors.
+const maxPadK = 16 * format.MaxGroup
 
 func gcd(a, b int) int {
 	for b != 0 {

@@ -369,7 +369,7 @@ func TestGroupRoom(t *testing.T) {
 func TestPadK(t *testing.T) {
 	p := productOf(t, "w2")
 	trace := Trace{Split{"amax.k", 4096, Pair{"a", "b"}}, Split{"act.k", 3125, Pair{"c", "d"}}}
-	const want = "trace: its loops together pad rows to a multiple of more than 65536"
+	const want = "trace: its loops together pad rows to a multiple of more than 1048576"
 	if _, err := CompilePrepare(p, nil, trace); fmt.Sprint(err) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -419,7 +419,7 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"its loops together pad rows to a multiple of more than 65536", // TestPreparing, TestFloatSum, TestGroupRoom, TestPadK
+		"its loops together pad rows to a multiple of more than 1048576",                    // TestPreparing, TestFloatSum, TestGroupRoom, TestPadK
 		"the residuals of %d activations add up to more than 32 bits; want a smaller max_k") // TestMostExcess
 	for _, reason := range reasons(t) {
 		if reason == "%v" {

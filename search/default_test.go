@@ -96,6 +96,17 @@ func TestDefaultJoins(t *testing.T) {
 	}
 }
 
+// The addresses of what the largest groups share are looked at within 32 bits.
+func TestDefaultOfLargestGroup(t *testing.T) {
+	w, err := format.Lookup("w1-g65536")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Default(ir.Problem{Weight: w}, amd64.ByName("avx512vbmi")); err != nil {
+		t.Error(err)
+	}
+}
+
 // Tiles are as small as small blocks take whole, unless one column takes much longer
 // in them: sums of two row vectors wait for each other where a group has two of each.
 func TestDefaultTile(t *testing.T) {

@@ -96,6 +96,21 @@ func (b *prepareTrace) bind(loop, to string) {
 	b.t = append(b.t, schedule.Bind{Loop: loop, To: to})
 }
 
+// unrolled binds a stage's loop u of n iterations, of large groups a part of it.
+func (b *prepareTrace) unrolled(stage string, n int) {
+	if n > mostUnrolled {
+		by := mostUnrolled
+		for n%by != 0 {
+			by--
+		}
+		b.split(stage+".u", by, stage+".s", stage+".u")
+	}
+	b.bind(stage+".u", "unrolled")
+}
+
+// mostUnrolled is how many iterations a loop may have that is unrolled (schedule.Bind).
+const mostUnrolled = 64
+
 // One iteration of a loop over ungrouped K handles as many elements as stretch vectors
 // of 32 bits hold: the trips of 4096 elements are so few that a core foresees the last
 // (4 vectors instead of 16 took 7 % longer on Emerald Rapids). Sums go into unroll
@@ -120,7 +135,7 @@ func (b *prepareTrace) reduction(stage string, group, fours int) {
 			lanes /= 2
 		}
 		b.split(k, lanes*fours, stage+".u", stage+".vj")
-		b.bind(stage+".u", "unrolled")
+		b.unrolled(stage, group/lanes/fours)
 	} else {
 		b.split(k, stretch*lanes, stage+".o", stage+".tuv")
 		b.split(stage+".tuv", unroll*lanes*fours, stage+".t", stage+".uv")
@@ -162,7 +177,7 @@ func (b *prepareTrace) elements(stage string) {
 			lanes /= 2
 		}
 		b.split(stage+".k", lanes, stage+".u", stage+".v")
-		b.bind(stage+".u", "unrolled")
+		b.unrolled(stage, b.group/lanes)
 	} else {
 		b.split(stage+".k", stretch*lanes, stage+".o", stage+".uv")
 		b.split(stage+".uv", lanes, stage+".u", stage+".v")

@@ -29,7 +29,7 @@ func TestDefaultPrepare(t *testing.T) {
 			parts []int // of tables, or none
 		}{{"w2", 0, 63, nil}, {"w2", 32, 4096, nil}, {"w4-g32", 0, 256, nil}, {"w4-g32", 32, 256, nil}, {"w4-g48", 16, 144, nil},
 			{"w4-g160", 160, 480, nil}, {"w1", 0, 4099, nil}, {"w2", 0, 207, []int{5, 5, 6}}, {"w1-g32", 32, 96, []int{4}},
-			{"w1", 0, 207, []int{4}}, {"ternary", 0, 4096, []int{2}}, {"w4", 128, 512, nil}, {"w4-g32", 256, 768, nil},
+			{"w1", 0, 207, []int{4}}, {"ternary", 0, 4096, []int{2}}, {"w4", 128, 512, nil}, {"w4-g32", 256, 768, nil}, {"w4", 1072, 2144, nil}, {"w2-g4112", 0, 8224, nil},
 			{"w1-f32act", 0, 207, []int{4}}, {"w2-f32act", 0, 208, []int{2, 2}}, {"w1-g32-f32act", 0, 96, []int{4, 4}}} {
 			p, err := ir.Named(c.name)
 			if err != nil {
