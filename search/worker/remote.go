@@ -109,7 +109,7 @@ func (r *remote) run(script string, in io.Reader) (string, error) {
 	case err == nil:
 		return out.String(), nil
 	case errors.As(err, &exit) && exit.ExitCode() != cutBySSH:
-		return "", fmt.Errorf("%s: %s", script, lastLine(stderr.String()+"\n"+exit.String()))
+		return "", fmt.Errorf("over there: %s", lastLine(exit.String()+"\n"+stderr.String()))
 	case errors.As(err, &exit):
 		return "", &Lost{"the connection is lost: " + lastLine(stderr.String()), true}
 	}

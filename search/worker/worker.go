@@ -6,7 +6,7 @@
 //
 // What runs where:
 //
-//   - Here: kernels of candidates, random traces and conformance tests, and every
+//   - Here, on this machine or on another one (see Dial): kernels of candidates, random traces and conformance tests, and every
 //     product before package live maps it. A compiler's mistake, or a user's trace that
 //     finds one, must cost neither the results of a search nor the process that would
 //     report it.
@@ -17,7 +17,8 @@
 //     buffers for everybody, which its tests run.
 //
 // Requests and replies are gob messages over the standard input and output of the
-// process. Buffers travel in them, and the process copies them to memory between
+// process, or of the ssh that leads to it: a request changes nothing, so one that was lost with its
+// process is asked again. Buffers travel in them, and the process copies them to memory between
 // pages that cannot be touched, or packs matrices there itself. Timing, and the
 // comparison of a product with its definition, take one message each.
 package worker
