@@ -208,6 +208,11 @@ func (x *tuning) lock(c tune.Confirmed, reference []float64) error {
 		return fmt.Errorf("%w: not locked: the traces above are for tmacc compile -trace", plain(err))
 	}
 	fmt.Fprintf(x.out, "\nlocked in %s, %d widths\n", path, len(e.Kernels))
+	widest, usual := e.Kernels[len(e.Kernels)-1].Cols, x.tuner.Default[len(x.tuner.Default)-1].Cols
+	larger := func(p tune.Purpose) bool { return p.N > widest }
+	if widest < usual && !slices.ContainsFunc(x.product.Purposes, larger) {
+		fmt.Fprintf(x.out, "no kernel for more than %d columns fits this layout, the default has some for %d: if there are larger products, tune for them too, with -n\n", widest, usual)
+	}
 	return nil
 }
 
