@@ -45,9 +45,11 @@ const spin = 50 * time.Microsecond
 
 // A region is cut into so many chunks per thread, so that a thread that does not
 // get on leaves the others little to wait for, but none of less than leastChunk
-// bytes of weights, which take a few microseconds.
+// bytes of weights, which take a few microseconds. At first threads take many chunks
+// at once, half of their part of what is left: a long stream is read faster than many
+// short ones.
 const (
-	chunksPerThread = 8
+	chunksPerThread = 32
 	leastChunk      = 32 << 10
 )
 
@@ -57,6 +59,7 @@ type region struct {
 	tasks    []task
 	prepare  preparation
 	chunks   int
+	sharers  int
 	next     atomic.Int64  // the chunk to take
 	finished atomic.Int32  // workers that are done, minus those the caller sleeps for
 	done     chan struct{} // receives when the caller sleeps and all are
@@ -76,7 +79,7 @@ func (r *region) release() {
 	regions.Put(r)
 }
 
-// preparation is PrepareAct of rows of activations, if p is not nil: each of its chunks.
+// preparation is PrepareAct of rows of activations, if p is not nil.
 type preparation struct {
 	p          *Product
 	act        []byte
@@ -84,9 +87,8 @@ type preparation struct {
 	n, k, rows int // rows of a chunk
 }
 
-func (t *preparation) run(chunk int) {
-	lo := chunk * t.rows
-	if err := t.p.PrepareActRows(t.act, t.x, t.n, t.k, lo, min(lo+t.rows, t.n)); err != nil {
+func (t *preparation) run(first, end int) {
+	if err := t.p.PrepareActRows(t.act, t.x, t.n, t.k, first*t.rows, min(end*t.rows, t.n)); err != nil {
 		panic("BUG: runtime: " + err.Error()) // checked before
 	}
 }
@@ -131,7 +133,8 @@ func (r *region) run(threads int) {
 // share does all chunks of r with up to so many threads.
 func (r *region) share(threads int) {
 	r.next.Store(0)
-	r.offer(min(threads, r.chunks) - 1)
+	r.sharers = min(threads, r.chunks)
+	r.offer(r.sharers - 1)
 	r.work(nil)
 	r.join()
 }
@@ -172,32 +175,47 @@ func (r *region) cut(threads int) {
 // that of the tasks.
 func (r *region) work(s *scratch) {
 	for {
-		i := int(r.next.Add(1)) - 1
-		if i >= r.chunks {
+		first, end := r.take()
+		switch {
+		case first == end:
 			return
+		case r.prepare.p != nil:
+			r.prepare.run(first, end)
+		default:
+			r.multiply(s, first, end)
 		}
-		if r.prepare.p != nil {
-			r.prepare.run(i)
+	}
+}
+
+// take takes chunks from first up to end, none if none is left.
+func (r *region) take() (first, end int) {
+	for {
+		first := int(r.next.Load())
+		left := r.chunks - first
+		if left <= 0 {
+			return 0, 0
+		}
+		end := first + max(left/(2*r.sharers), 1)
+		if r.next.CompareAndSwap(int64(first), int64(end)) {
+			return first, end
+		}
+	}
+}
+
+// multiply does chunks of the tasks.
+func (r *region) multiply(s *scratch, first, end int) {
+	for i := range r.tasks {
+		t := r.tasks[i]
+		from, to := max(first-t.first, 0), end-t.first
+		if t.rows == 0 || to <= 0 || t.lo+from*t.rows >= t.hi {
 			continue
 		}
-		t := r.chunk(i)
+		t.lo, t.hi = t.lo+from*t.rows, min(t.lo+to*t.rows, t.hi)
 		if s != nil {
 			t.scratch = s
 		}
 		t.run()
 	}
-}
-
-// chunk is the task of chunk i.
-func (r *region) chunk(i int) task {
-	n := len(r.tasks) - 1
-	for r.tasks[n].rows == 0 || r.tasks[n].first > i {
-		n--
-	}
-	t := r.tasks[n]
-	t.lo += (i - t.first) * t.rows
-	t.hi = min(t.lo+t.rows, t.hi)
-	return t
 }
 
 // offer offers r to so many workers that have nothing to do.
@@ -289,6 +307,10 @@ func (w *worker) loop() {
 	}
 }
 
+// patience is how long a thread spins before it lets others of its CPU run: most waits
+// are over by then, and a background task that gets the CPU keeps it for milliseconds.
+const patience = 10 * time.Microsecond
+
 // spinUntil waits for a condition for about as long as spin and reports whether it
 // holds. Meanwhile it lets other goroutines run, and other threads on its CPU: on a
 // machine with more to do than it has CPUs, a worker that just finished would
@@ -305,10 +327,13 @@ func spinUntil(holds func() bool) bool {
 				return true
 			}
 		}
-		if time.Since(began) > spin {
+		waited := time.Since(began)
+		if waited > spin {
 			return false
 		}
 		runtime.Gosched()
-		yield()
+		if waited > patience {
+			yield()
+		}
 	}
 }

@@ -37,7 +37,7 @@ func (c *cli) threads() *cobra.Command {
 		Short: "measure how threads share products, also beside busy processes",
 		Long: `Measure products of one thread, of several as runtime.Options.Threads shares rows among
 them, and of as many halves, thirds, ... of the rows, each on a thread that spins until
-all are done: first alone, then beside processes that keep CPUs busy. Weights come out of
+all are done: first alone, on CPUs of their own, then beside processes that keep CPUs busy. Weights come out of
 memory. The ways alternate in short turns; times are of single products.`,
 		Example: "  tmacc threads -busy 1\n  tmacc threads -format w2 -n 64 -markdown",
 	}
@@ -242,6 +242,11 @@ func (b *threadsBench) measure(ctx context.Context, ways []*way, busy, rounds in
 		return err
 	}
 	defer stop()
+	if busy == 0 { // on CPUs of their own: else two threads may stay on one, beside background tasks
+		goruntime.LockOSThread()
+		defer goruntime.UnlockOSThread()
+		defer timing.Spread()()
+	}
 	for round := range rounds {
 		bar.step("beside %d busy processes: turn %d of %d", busy, round+1, rounds)
 		for _, w := range ways {
