@@ -224,19 +224,26 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 	}
 	for row := lo; row < hi; row += step {
 		b, offset := s.at(row / step)
-		to := act[headerBytes+offset:][:b.bytes]
-		if n-row < b.cols {
-			clear(to)
-		}
-		w.above = false
-		for j := range min(b.cols, n-row) {
-			p.prepareRow(w, b, to, j, x[(row+j)*k:][:k])
-		}
-		if b.steps > 0 {
-			b.makeList(to, w.above)
-		}
+		p.prepareBlock(w, b, act[headerBytes+offset:][:b.bytes], x[row*k:min(row+b.cols, n)*k])
 	}
 	return nil
+}
+
+// prepareBlock quantizes the rows of x into a block.
+func (p *Product) prepareBlock(w *scratch, b *block, to []byte, x []float32) {
+	k := w.shape.k
+	n := len(x) / k
+	if n < b.cols {
+		clear(to)
+	}
+	w.beginList(b)
+	for j := range n {
+		p.prepareRow(w, b, to, j, x[j*k:][:k])
+	}
+	if !w.inPlace(b) {
+		interleave(to[:b.row*b.cols], w.rows, b.cols, n, w.room(b), b.unit)
+	}
+	w.putList(b, to, n)
 }
 
 // known is the shape of n rows of k: that of the last call with the same scratch, or
@@ -286,18 +293,24 @@ type rowPlan struct {
 	// What the assembly does:
 	padded           int // elements that it reads and writes
 	sumRoom, actRoom int // elements of arrays of one element per group
+	// Room for a row and what the assembly writes of it:
+	width, tables int // elements, and bytes of their tables
 }
 
 // rowPlan makes the plan for a shape. If all counts of the assembly divide k, it
 // writes k elements and their groups and no more.
 func (p *Product) rowPlan(s *shape) rowPlan {
-	r := rowPlan{padded: s.k}
+	r := rowPlan{padded: s.k, width: s.padK}
 	r.groups, r.scales = p.cut.groupsOf(s.k)
 	if p.variant == nil || p.variant.Prepare == nil {
 		return r
 	}
 	f := p.variant.Prepare
 	r.padded = roundUp(s.k, f.PadK)
+	r.width = max(r.padded, s.padK)
+	if t := p.cut.tables; t.K > 0 {
+		r.tables = ceilDiv(r.width, t.K) * t.Bytes
+	}
 	r.sumRoom, r.actRoom = p.cut.groupsOf(r.padded)
 	r.sumRoom, r.actRoom = max(r.sumRoom, s.groups)+room, max(r.actRoom, s.scales)+room
 	r.direct = littleEndian && p.cut.tables.K == 0
@@ -307,7 +320,8 @@ func (p *Product) rowPlan(s *shape) rowPlan {
 	return r
 }
 
-// prepareRow quantizes x into row j of a block.
+// prepareRow quantizes x into row j of a block, its codes or tables to where interleave
+// finds them.
 func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32) {
 	s, r := &w.shape, &w.row
 	if p.cut.floats {
@@ -321,32 +335,52 @@ func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32
 		clear(to[b.scales+4*r.scales:])
 		return
 	}
-	codes := to[:b.row]
-	table, inPlace := codes, b.cols == 1 && r.padded <= s.padK
-	if !inPlace || b.tables {
-		w.codes = grow(w.codes, max(r.padded, s.padK))
+	codes := w.rowOf(b, to, j)
+	table := codes
+	switch t := p.cut.tables; {
+	case t.K == 0:
+		table = nil
+	case b.tables:
+		w.codes = grow(w.codes, r.width)
 		codes = w.codes
+	default:
+		w.table = grow(w.table, r.tables)
+		table = w.table
 	}
 	if t := p.cut.tables; t.K > 0 {
-		if !inPlace || !b.tables {
-			w.table = grow(w.table, roundUp(max(r.padded, s.padK), t.K)/t.K*t.Bytes)
-			table = w.table
-		}
 		clear(table[s.k/t.K*t.Bytes:])
 	}
-	residual := p.residualOf(w, b, to, inPlace)
+	residual := p.residualOf(w, b, to, j)
 	p.quantize(w, codes, table, residual, x)
-	if !b.tables {
-		table = codes
-	}
-	if !inPlace {
-		interleave(to, table[:b.row], b.cols, b.unit, j)
-	}
 	if b.steps > 0 {
-		w.putResiduals(b, to, residual, inPlace, j)
+		w.list(b, to, residual, j)
 	}
 	putWords(to[b.sums+4*j:], w.sums[:s.groups], b.cols)
 	putWords(to[b.scales+4*j:], w.scales[:s.scales], b.cols)
+}
+
+// inPlace says that the one row of a block is made where it belongs.
+func (w *scratch) inPlace(b *block) bool {
+	return b.cols == 1 && (w.row.direct || w.row.padded <= w.shape.padK)
+}
+
+// room is how far apart rows are made that do not lie in their block: not whole pages, so that
+// rows do not take their turns in the same few places of a cache.
+func (w *scratch) room(b *block) int {
+	if b.tables {
+		return roundUp(w.row.tables, 64) + 64
+	}
+	return roundUp(w.row.width, 64) + 64
+}
+
+// rowOf is where the codes or tables of row j of a block are made.
+func (w *scratch) rowOf(b *block, to []byte, j int) []byte {
+	if w.inPlace(b) {
+		return to[:b.row]
+	}
+	room := w.room(b)
+	w.rows = grow(w.rows, b.cols*room)
+	return w.rows[j*room:][:room]
 }
 
 // littleEndian says that words lie in memory as they do in buffers.
@@ -363,20 +397,36 @@ func putWords[W int32 | uint32](to []byte, words []W, cols int) {
 	}
 }
 
-// interleave puts the chunks of row j of cols between those of the others.
-func interleave(to, codes []byte, cols, chunk, j int) {
-	at := j * chunk
-	if chunk == 4 { // as many copies as words: not worth a call each
-		for ; len(codes) >= 4; codes = codes[4:] {
-			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(codes))
-			at += 4 * cols
+// interleave fills a block, whose rows take turns by chunks, from its beginning to its end, with n
+// rows that lie room bytes apart: memory is written in order, most of it for the first time.
+func interleave(to, rows []byte, cols, n, room, chunk int) {
+	for at := 0; len(to) > 0; at += chunk {
+		for j := range n {
+			d, s := to[j*chunk:][:chunk], rows[j*room+at:][:chunk]
+			switch {
+			case chunk == 4: // as many copies as words: not worth a call each
+				binary.LittleEndian.PutUint32(d, binary.LittleEndian.Uint32(s))
+			case chunk%lineBytes == 0:
+				for ; len(d) >= lineBytes && len(s) >= lineBytes; d, s = d[lineBytes:], s[lineBytes:] {
+					copyLine((*[lineBytes]byte)(d), (*[lineBytes]byte)(s))
+				}
+			default:
+				copy(d, s)
+			}
 		}
-		return
+		to = to[cols*chunk:]
 	}
-	for ; len(codes) > 0; codes = codes[chunk:] {
-		copy(to[at:at+chunk], codes)
-		at += cols * chunk
-	}
+}
+
+// lineBytes is how much copyLine copies.
+const lineBytes = 64
+
+// copyLine copies a line by four arrays that are a register each: one array would be a call.
+func copyLine(to, from *[lineBytes]byte) {
+	*(*[16]byte)(to[0:]) = *(*[16]byte)(from[0:])
+	*(*[16]byte)(to[16:]) = *(*[16]byte)(from[16:])
+	*(*[16]byte)(to[32:]) = *(*[16]byte)(from[32:])
+	*(*[16]byte)(to[48:]) = *(*[16]byte)(from[48:])
 }
 
 // nan is the canonical quiet NaN.

@@ -14,22 +14,15 @@ import (
 
 // prepareFloats puts x, or the tables of it, into row j of a block.
 func (p *Product) prepareFloats(w *scratch, b *block, to []byte, j int, x []float32) {
-	s, r, t := &w.shape, &w.row, p.cut.tables
+	t := p.cut.tables
 	if t.K == 0 {
 		putFloats(to, x)
 		clear(to[4*len(x):])
 		return
 	}
-	table, inPlace := to[:b.row], b.cols == 1 && r.padded <= s.padK
-	if !inPlace {
-		w.table = grow(w.table, roundUp(max(r.padded, s.padK), t.K)/t.K*t.Bytes)
-		table = w.table
-	}
-	clear(table[s.k/t.K*t.Bytes:])
+	table := w.rowOf(b, to, j)
+	clear(table[w.shape.k/t.K*t.Bytes:])
 	p.runPrepare(w, x, table, nil, nil, nil, nil)
-	if !inPlace {
-		interleave(to, table[:b.row], b.cols, b.unit, j)
-	}
 }
 
 // putFloats stores x.

@@ -22,11 +22,12 @@ type Options struct {
 }
 
 // A block of activations is multiplied by a panel of weights before the next block,
-// and all blocks of a part by all rows before the next part: a panel should stay in
-// a second-level cache, with a block beside it. Memory for sums grows with the part.
+// and all blocks of a part by all rows before the next part: a panel and a part should
+// stay in a second-level cache. (Emerald Rapids, 2 MiB; 4 MiB of tables of 256 columns, w1:
+// 1.30 of the int8 peak in one part, 1.35 in four.) Memory for sums grows with the part.
 const (
-	panelBytes = 512 << 10 // of weights
-	partBytes  = 4 << 20   // of activations
+	panelBytes = 512 << 10  // of weights
+	partBytes  = 1280 << 10 // of activations
 )
 
 // task is rows of a product, checked.
@@ -133,7 +134,7 @@ func (t *task) cutRows(lo, hi int) error {
 // block of the activations times all rows of the panel.
 func (p *Product) run(t *task) {
 	blocks := t.a.blocks()
-	part := max(1, partBytes/t.a.wide.read())
+	part := ceilDiv(blocks, ceilDiv(blocks*t.a.wide.read(), partBytes)) // of equal length
 	panel := max(1, panelBytes/t.w.tileBytes) * p.layout.TileM
 	for b := 0; b < blocks; b += part {
 		end := min(b+part, blocks)
@@ -226,18 +227,16 @@ func (t *task) store(first, cols, r, rows int) {
 }
 
 // line is how many floats storeLines copies at a time.
-const line = 16
+const line = lineBytes / 4
 
 // storeLines stores whole lines as they are. While few instructions lie between
 // two kernels, the second begins before the first has ended: a call of copy for
 // each line made products 3 % slower (Emerald Rapids, w2, N = 64).
 func (t *task) storeLines(first, cols, r, rows int) {
-	dst, out := t.dst[first*t.w.m+r:], t.out[:cols*rows]
-	for i := 0; i < rows; i += line {
-		to := i
-		for from := i; from < len(out); from += rows {
-			*(*[line]float32)(dst[to:]) = *(*[line]float32)(out[from:])
-			to += t.w.m
+	for c := range cols {
+		dst, out := t.dst[(first+c)*t.w.m+r:][:rows], t.out[c*rows:][:rows]
+		for ; len(dst) >= line && len(out) >= line; dst, out = dst[line:], out[line:] {
+			copyLine((*[lineBytes]byte)(unsafe.Pointer(&dst[0])), (*[lineBytes]byte)(unsafe.Pointer(&out[0])))
 		}
 	}
 }

@@ -287,9 +287,10 @@ type scratch struct {
 	out               []float32 // a kernel's tile
 	x                 []float32 // a padded row of activations
 	codes, table      []byte
-	pair, residual    []byte
+	rows, residuals   []byte // of a block, one after the other
+	pair              []byte
 	offsets, excess   [1]int32
-	above             bool // some row of the block has residuals
+	listed            []bool // steps of the block that have residuals
 	wide              []int16
 	sums              []int32
 	scales            []uint32

@@ -24,59 +24,71 @@ func (b *block) read() int {
 	return b.bytes
 }
 
-// residualOf is where the assembly puts the residuals of a row, nil if it makes none: the block
-// to, if the row has its place there.
-func (p *Product) residualOf(w *scratch, b *block, to []byte, inPlace bool) []byte {
+// residualOf is where the assembly puts the residuals of row j of a block, nil if it makes none: in the
+// block, or beside it as rowOf does.
+func (p *Product) residualOf(w *scratch, b *block, to []byte, j int) []byte {
 	t := p.cut.tables
 	if !t.Residual {
 		return nil
 	}
-	size := roundUp(max(w.row.padded, w.shape.padK), t.K) / t.K * t.Bytes
-	residual := w.residual
-	if inPlace && b.steps > 0 {
-		residual = to[b.residuals:][:size]
+	var residual []byte
+	if w.inPlace(b) && b.steps > 0 {
+		residual = to[b.residuals:][:b.row]
 	} else {
-		w.residual = grow(w.residual, size)
-		residual = w.residual
+		room := w.room(b)
+		w.residuals = grow(w.residuals, b.cols*max(room, w.row.tables))
+		residual = w.residuals[j*room:][:w.row.tables]
 	}
 	clear(residual[w.shape.k/t.K*t.Bytes:])
 	return residual
 }
 
-// putResiduals puts the offset and the residuals of row j of a block where they belong. Before the first
-// row that has any, the block's are not there yet.
-func (w *scratch) putResiduals(b *block, to, residual []byte, inPlace bool, j int) {
+// beginList makes the list of a block's steps empty.
+func (w *scratch) beginList(b *block) {
+	w.listed = grow(w.listed, b.steps)
+	clear(w.listed)
+}
+
+// list puts the offset of row j of a block where it belongs, and lists the steps that have residuals of it.
+func (w *scratch) list(b *block, to, residual []byte, j int) {
 	binary.LittleEndian.PutUint32(to[b.offsets+4*j:], uint32(w.offsets[0]))
 	if w.excess[0] == 0 {
 		return
 	}
-	if !inPlace {
-		if !w.above {
-			clear(to[b.residuals:b.offsets])
-		}
-		interleave(to[b.residuals:], residual[:b.row], b.cols, b.unit, j)
+	size := b.row / b.steps
+	for i := range w.listed {
+		w.listed[i] = w.listed[i] || !allZero(residual[i*size:][:size])
 	}
-	w.above = true
 }
 
-// makeList lists the steps of a block that have residuals; above says that there are any.
-func (b *block) makeList(to []byte, above bool) {
-	n, size := 0, b.row*b.cols/b.steps
-	for i := 0; above && i < b.steps; i++ {
-		if !allZero(to[b.residuals+i*size:][:size]) {
-			n++
-			binary.LittleEndian.PutUint32(to[b.list+4*n:], uint32(i))
+// putList stores the list of a block, and where they do not lie there yet the residuals of n rows for the
+// steps in it; for others nobody reads any.
+func (w *scratch) putList(b *block, to []byte, n int) {
+	if b.steps == 0 {
+		return
+	}
+	count, size := 0, b.row/b.steps
+	for i, some := range w.listed {
+		if !some {
+			continue
+		}
+		count++
+		binary.LittleEndian.PutUint32(to[b.list+4*count:], uint32(i))
+		if !w.inPlace(b) {
+			interleave(to[b.residuals+i*size*b.cols:][:size*b.cols], w.residuals[i*size:], b.cols, n, w.room(b), b.unit)
 		}
 	}
-	binary.LittleEndian.PutUint32(to[b.list:], uint32(n))
+	binary.LittleEndian.PutUint32(to[b.list:], uint32(count))
 }
 
-// allZero says that bytes are 0, eight at once.
+// allZero says that bytes are 0, a line at once.
 func allZero(x []byte) bool {
-	for ; len(x) >= 8; x = x[8:] {
-		if binary.LittleEndian.Uint64(x) != 0 {
+	for len(x) >= lineBytes {
+		w := (*[lineBytes / 8]uint64)(unsafe.Pointer((*[lineBytes]byte)(x)))
+		if w[0]|w[1]|w[2]|w[3]|w[4]|w[5]|w[6]|w[7] != 0 {
 			return false
 		}
+		x = x[lineBytes:]
 	}
 	for _, v := range x {
 		if v != 0 {

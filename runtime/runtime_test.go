@@ -219,10 +219,13 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestPanels multiplies more activations than one panel holds.
+// TestPanels multiplies more activations than one part holds by more rows than one panel.
 func TestPanels(t *testing.T) {
 	p := New(*fakeSpec(t, "w8", 0, 4, 8, []int{1, 8}))
-	const m, n, k = 5, 17, 20001
+	const m, n, k = 29, 73, 20001
+	if m*k < panelBytes || n*k < partBytes {
+		t.Fatalf("%d rows and %d columns of %d are one panel or one part", m, n, k)
+	}
 	src := randomWeights(p.Weight(), m, k, newRand())
 	x := testActivations(n, k, newRand())[0]
 	dst, want := make([]float32, n*m), make([]float32, n*m)
