@@ -78,8 +78,6 @@ var nibbles = seq([]string{"and", "shru", "and"}, times(2, "lookup16", "add16", 
 
 // needed are instructions without which a target has no mix of them.
 var needed = map[string]lower.Row{
-	"lookup32w": {Op: vir.OpLookup32Mod, Dst: vir.Type{Elem: format.I16}},
-	"lookup64w": {Op: vir.OpLookupPair, Dst: vir.Type{Elem: format.I16}},
 	"lookup128": {Op: vir.OpLookupPair, Dst: vir.Type{Elem: format.U8}},
 	"lookupf32": {Op: vir.OpLookup16Mod, Dst: vir.Type{Elem: format.F32}},
 }
@@ -106,7 +104,7 @@ var (
 		{"lookup+dot", []string{"lookup64mod", "dot4", "shru", "lookup64mod", "dot4"}, 2, 3.06},
 		{"dot", []string{"dot4"}, 1, 2},
 		{"lookups", nibbles, 8, 4},
-		{"words", seq(times(2, "lookup32w", "add16", "shru"), []string{"lookup64w", "add16"}), 8, 4},
+		{"bytes", []string{"bitsel", "lookup64mod", "dot4", "shru", "bitsel", "lookup64mod", "dot4"}, 8, 4},
 		{"codewords", seq([]string{"lookup128", "submsb", "and", "dot4"}, times(3, "shru", "and", "dot4"), []string{"lookup128", "dot4"}), 5, 3.75},
 	}
 	// Of machines that find one of 16 floats in an instruction: 32 weights of a bit, four to

@@ -67,7 +67,7 @@ var rules = []rule{
 		limit:  func(c rounds, l Limits) float64 { return l.row(c.row.target, c.row.limit).L2 },
 		scaled: scaledByMix,
 		rows: []ruleRow{
-			{vbmi, "w1", nearLimit, "w1", "words"},
+			{vbmi, "w1", nearLimit, "w1", "bytes"},
 			{vbmi, "ternary", nearLimit, "ternary-1.6", "codewords"},
 			{vbmi, "w2", nearLimit, "w2", "and+dot"}, // and ternary-2: the same instructions
 			{vbmi, "w3", nearLimit, "w3", "planes"},

@@ -121,8 +121,6 @@ var forms = map[string]form{
 	"bitsel":      {"u8", "bitsel x m $", true},
 	"lookup16":    {"u8", "lookup16 x s", false},
 	"lookup64mod": {"u8", "lookup64mod x t", false},
-	"lookup32w":   {"i16", "lookup32mod w e", false},
-	"lookup64w":   {"i16", "lookuppair w e e", false},
 	"lookup128":   {"u8", "lookuppair x t t", false},
 	"submsb":      {"u8", "submsb x m $", true},
 	"add16":       {"i16", "add $ q", true},
@@ -138,7 +136,6 @@ var inputs = []struct {
 	bytes      int
 }{
 	{"x", "u8", 0}, {"m", "u8", 0}, {"s", "u8", 16}, {"t", "u8", 64}, {"b", "i8", 0}, {"w", "u16", 0}, {"q", "i16", 0}, {"i", "u32", 0}, {"f", "f32", 64}, {"g", "f32", 0},
-	{"e", "i16", 64},
 }
 
 // Chains of instructions that wait: an instruction that takes one cycle needs as
