@@ -233,12 +233,19 @@ const line = lineBytes / 4
 // two kernels, the second begins before the first has ended: a call of copy for
 // each line made products 3 % slower (Emerald Rapids, w2, N = 64).
 func (t *task) storeLines(first, cols, r, rows int) {
-	for c := range cols {
-		dst, out := t.dst[(first+c)*t.w.m+r:][:rows], t.out[c*rows:][:rows]
-		for ; len(dst) >= line && len(out) >= line; dst, out = dst[line:], out[line:] {
-			copyLine((*[lineBytes]byte)(unsafe.Pointer(&dst[0])), (*[lineBytes]byte)(unsafe.Pointer(&out[0])))
+	dst, out := t.dst[first*t.w.m+r:], t.out[:cols*rows]
+	for i := 0; i < rows; i += line {
+		to := i
+		for from := i; from < len(out); from += rows {
+			copyLine(lineOf(dst[to:]), lineOf(out[from:]))
+			to += t.w.m
 		}
 	}
+}
+
+// lineOf is the first line of x.
+func lineOf(x []float32) *[lineBytes]byte {
+	return (*[lineBytes]byte)(unsafe.Pointer((*[line]float32)(x)))
 }
 
 // add finishes rows r and up of a product that is not stored as it is.
