@@ -177,7 +177,7 @@ func TestBadText(t *testing.T) {
 		{refusal{2, `trace: has no`, "compile -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}}]`},
 		{refusal{2, `weight`, "show -format"}, `{"name":"mine","bits":9}`},
 		{refusal{2, `weight`, "show -format"}, `{"name":"mine","bits":2,"levels":[1,2,3,999],"per":"row","scale":"f32"}`},
-		{refusal{2, `cannot unmarshal`, "show -format"}, `[1]`},
+		{refusal{2, `JSON array; want an object`, "show -format"}, `[1]`},
 		{refusal{2, `limits: `, "bench -check"}, `{"avx2":{"w2":{"bpw":-1}}}`},
 		{refusal{2, `limits: `, "bench -check"}, `{`},
 		{refusal{2, `vir: line 1: `, "lower -target avx2"}, "hello"},

@@ -204,12 +204,13 @@ func TestWeightJSON(t *testing.T) {
 		t.Errorf("own format: %+v, %v", own, err)
 	}
 	for text, want := range map[string]string{
-		`{"name":"x","bitz":4}`:                             `unknown field "bitz"; there are name, bits, levels, nominal, per, `,
-		`{"name":"x","bits":2.5}`:                           `weight: bits is a number 2.5; want an integer`,
-		`{"name":"x","levels":3}`:                           `weight: levels is a number; want a list`,
-		`{"name":"x","zero":"yes"}`:                         `weight: zero is a string; want true or false`,
-		`{"name":"x","nominal":[1]}`:                        `weight: nominal is a array; want a number`,
-		`{"name":3}`:                                        `weight: name is a number; want a text`,
+		`{"name":"x","bitz":4}`:      `unknown field "bitz"; there are name, bits, levels, nominal, per, `,
+		`{"name":"x","bits":2.5}`:    `weight: bits is JSON number 2.5; want an integer`,
+		`{"name":"x","levels":3}`:    `weight: levels is JSON number; want a list`,
+		`{"name":"x","zero":"yes"}`:  `weight: zero is JSON string; want true or false`,
+		`{"name":"x","nominal":[1]}`: `weight: nominal is JSON array; want a number`,
+		`[1]`:                        `weight: JSON array; want an object with the fields name, `,
+		`{"name":3}`:                 `weight: name is JSON number; want a text`,
 		`{"name":"x","bits":1,"levels":[-1,1],"per":"row"}`: `weight "x": has no scale; give it one of f16, bf16 or f32`,
 		`{"name":"x","scale":"f64"}`:                        `type "f64": unknown`,
 		`{"name":"x","per":"col"}`:                          `per "col": unknown`,

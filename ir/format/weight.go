@@ -124,7 +124,10 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &kind): // without the names of types in Go
-		return errorf("weight", "%s is a %s; want %s", kind.Field, kind.Value, wanted(kind.Type))
+		if kind.Field == "" {
+			return errorf("weight", "JSON %s; want an object with the fields %s, or a name", kind.Value, fieldNames(reflect.TypeFor[Weight]()))
+		}
+		return errorf("weight", "%s is JSON %s; want %s", kind.Field, kind.Value, wanted(kind.Type))
 	case err != nil && strings.HasPrefix(err.Error(), "json: unknown field"):
 		return errorf("weight", "%s; there are %s", strings.TrimPrefix(err.Error(), "json: "), fieldNames(reflect.TypeFor[Weight]()))
 	case err != nil:
