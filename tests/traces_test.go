@@ -57,11 +57,12 @@ func TestRandomTraces(t *testing.T) {
 			}
 		})
 	}
+	size := min(batchSize, max(1, n/len(targets))) // each target has its turn
 	var all []*attempt
 	for len(all) < n {
-		target := targets[len(all)/batchSize%len(targets)]
+		target := targets[len(all)/size%len(targets)]
 		var b []*attempt
-		for range min(batchSize, n-len(all)) {
+		for range min(size, n-len(all)) {
 			b = append(b, &attempt{target: target, seed: rng.Int63()})
 		}
 		all = append(all, b...)
