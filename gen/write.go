@@ -153,16 +153,11 @@ func Complete(dir string) error {
 		}
 	}
 	step()
-	if err := os.Remove(from); err != nil && !errors.Is(err, fs.ErrNotExist) && !isPending(dir) {
-		return err
+	err = os.Remove(from)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) { // another process was as quick, or it is not empty: the next package
+		return nil
 	}
-	return nil
-}
-
-// isPending reports whether a package is written whose files are not in their places.
-func isPending(dir string) bool {
-	entries, err := os.ReadDir(filepath.Join(dir, pending))
-	return err == nil && len(entries) > 0
+	return err
 }
 
 // removeListed removes files of tmacc that a list names, and the list.
