@@ -15,9 +15,9 @@ import (
 // strings and numbers take at most three times their bytes, everything else is counted.
 // Vocabularies, the largest things in headers, take up to 20 MB.
 const (
-	maxHeader    = 48 << 20 // bytes
+	maxHeader    = 32 << 20 // bytes
 	maxValues    = 1 << 16
-	maxTensors   = 1 << 15
+	maxTensors   = 1 << 13
 	maxArrays    = 1 << 16 // in arrays
 	maxKey       = 1<<16 - 1
 	maxDepth     = 4 // of arrays of arrays
