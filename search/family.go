@@ -8,6 +8,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
 )
 
 // TableUses are up to n ways to make products of p by tables, those that are estimated to
@@ -51,9 +52,18 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 	cheapest(n)
 	var out [][]Use
 	for _, l := range all {
-		out = append(out, l.uses(p, t))
+		first := l.best[1].trace
+		out = append(out, slices.DeleteFunc(l.uses(p, t), func(u Use) bool { return !sharesBuffers(p, first, u.Trace) }))
 	}
 	return out, nil
+}
+
+// sharesBuffers says that two traces read the same packed matrices and tables: of several planes, those
+// of a block of rows lie together, so other blocks have other layouts.
+func sharesBuffers(p ir.Problem, a, b schedule.Trace) bool {
+	x, errA := schedule.Compile(p, a)
+	y, errB := schedule.Compile(p, b)
+	return errA == nil && errB == nil && x.Weights.Hash() == y.Weights.Hash() && x.Tables.ID() == y.Tables.ID()
 }
 
 // mostTableBits is the most bits of a weight whose codes make an index.
