@@ -114,8 +114,8 @@ func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, s
 // lastTried is the last iteration of a serial loop that addresses of b are looked at in.
 // Of a loop whose trip count is known at run time, one record more is one stride more,
 // whatever the record; but several iterations may share an element that b has once
-// per block. The iterations that are a whole number of blocks have one stride each only
-// if each of them has.
+// per block. It is looked at until an iteration begins a block as the first one does:
+// all before it have one stride each only if that one is where they lead to.
 func (v *vectorizer) lastTried(b *nest.Buffer, index []ir.Expr, l nest.Loop) (int, error) {
 	if l.N > 0 {
 		return l.N - 1, nil
@@ -129,11 +129,11 @@ func (v *vectorizer) lastTried(b *nest.Buffer, index []ir.Expr, l nest.Loop) (in
 			return 0, err
 		}
 	}
-	block, advance := int64(max(b.Tensor.Block, 1)), at[1]-at[0]
-	for advance != 0 {
-		block, advance = advance, block%advance
+	last, block, advance := 2, max(b.Tensor.Block, 1), int(at[1]-at[0])
+	for last*advance%block != 0 {
+		last++
 	}
-	return max(2, max(b.Tensor.Block, 1)/int(block)), nil
+	return last, nil
 }
 
 // lanePlaces evaluates the place of every lane.

@@ -23,6 +23,15 @@ type Kernel struct {
 	Error   Error          // of the integer sum of a group
 }
 
+// SharesBuffers says that k and x read the same packed matrices and prepared activations
+// for products of one problem.
+func (k *Kernel) SharesBuffers(x *Kernel) bool {
+	if k.Tables == nil || x.Tables == nil {
+		return k.Tables == x.Tables && k.Weights.Hash() == x.Weights.Hash()
+	}
+	return k.Tables.ID() == x.Tables.ID() && k.Weights.Hash() == x.Weights.Hash()
+}
+
 // Error bounds how far an integer sum may be from the definition: Most for each Step
 // elements of K that are begun. Most is 0 if sums are exact.
 type Error struct{ Step, Most int }

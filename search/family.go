@@ -33,7 +33,7 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%v on %s: no schedule by tables: %w", p.Weight, t.Machine().Name, fail)
 	}
-	cheapest := func(n int) { // of each kind of tables the best
+	keep := func(n int) { // of each kind of tables the best
 		slices.SortStableFunc(all, func(x, y costed) int { return cmp.Compare(x.cost, y.cost) })
 		seen := map[string]bool{}
 		all = slices.DeleteFunc(all, func(x costed) bool {
@@ -45,25 +45,24 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 			return false
 		})
 	}
-	cheapest(4 * n) // by one column, then by all widths
+	keep(4 * n) // by one column, then by all widths
 	for i, l := range all {
 		all[i].cost = l.blocks(p, t)
 	}
-	cheapest(n)
+	keep(n)
 	var out [][]Use
 	for _, l := range all {
-		first := l.best[1].trace
-		out = append(out, slices.DeleteFunc(l.uses(p, t), func(u Use) bool { return !sharesBuffers(p, first, u.Trace) }))
+		first, err := schedule.Compile(p, l.best[1].trace)
+		if err != nil {
+			return nil, err // it compiled before
+		}
+		out = append(out, slices.DeleteFunc(l.uses(p, t), func(u Use) bool {
+			// Of several bit planes, those of a block of rows lie together: other blocks have other layouts.
+			k, err := schedule.Compile(p, u.Trace)
+			return err != nil || !k.SharesBuffers(first)
+		}))
 	}
 	return out, nil
-}
-
-// sharesBuffers says that two traces read the same packed matrices and tables: of several planes, those
-// of a block of rows lie together, so other blocks have other layouts.
-func sharesBuffers(p ir.Problem, a, b schedule.Trace) bool {
-	x, errA := schedule.Compile(p, a)
-	y, errB := schedule.Compile(p, b)
-	return errA == nil && errB == nil && x.Weights.Hash() == y.Weights.Hash() && x.Tables.ID() == y.Tables.ID()
 }
 
 // mostTableBits is the most bits of a weight whose codes make an index.

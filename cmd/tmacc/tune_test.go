@@ -14,6 +14,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/tune"
@@ -283,6 +284,20 @@ func TestTuneNotLocked(t *testing.T) {
 	}
 }
 
+// w2OnAVX2 is a product that every machine with kernels has.
+func w2OnAVX2(t *testing.T) (ir.Problem, lower.Target) {
+	t.Helper()
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := oneTarget("avx2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, target
+}
+
 // bench -lock measures the schedules of a lock: one that is no good is an error, of the product that it is for.
 func TestBenchLock(t *testing.T) {
 	needMeasuring(t)
@@ -291,15 +306,7 @@ func TestBenchLock(t *testing.T) {
 	if code, _, stderr := tmacc(append(bench, "w2")...); code != exitUsage || !strings.Contains(stderr, path) {
 		t.Errorf("no lock: exit code %d: %s", code, stderr)
 	}
-	w, err := format.Lookup("w2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := ir.Problem{Weight: w}
-	target, err := oneTarget("avx2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, target := w2OnAVX2(t)
 	uses, err := search.Default(p, target)
 	if err != nil {
 		t.Fatal(err)
@@ -325,15 +332,7 @@ func TestBenchLock(t *testing.T) {
 // names kernels that are not those of the lock, and files that are not current.
 func TestLockReplays(t *testing.T) {
 	dir := t.TempDir()
-	w, err := format.Lookup("w2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := ir.Problem{Weight: w}
-	target, err := oneTarget("avx2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, target := w2OnAVX2(t)
 	var trace schedule.Trace
 	if err := json.Unmarshal([]byte(json1(t, ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace"))), &trace); err != nil {
 		t.Fatal(err)

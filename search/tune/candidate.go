@@ -220,7 +220,7 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 			return x
 		})
 		k, err := x.k, x.err
-		if err == nil && i > 0 && !sharesBuffers(k.Schedule, c.Kernels[0].Schedule) {
+		if err == nil && i > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
 			err = errLayout
 		}
 		switch known := func(o gen.Kernel) bool { return o.Schedule.Cols == k.Schedule.Cols }; {

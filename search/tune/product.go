@@ -134,15 +134,10 @@ func (t *Tuner) Uses(c *Candidate) []search.Use {
 		if u.Cols > widest && u.Cols <= ns[len(ns)-1] || slices.ContainsFunc(out, func(x search.Use) bool { return x.Cols == u.Cols }) {
 			continue
 		}
-		if k, err := schedule.Compile(t.Problem, u.Trace); err == nil && sharesBuffers(k, first.Schedule) {
+		if k, err := schedule.Compile(t.Problem, u.Trace); err == nil && k.SharesBuffers(first.Schedule) {
 			out = append(out, u)
 		}
 	}
 	slices.SortFunc(out, func(a, b search.Use) int { return a.Cols - b.Cols })
 	return out
-}
-
-// sharesBuffers says that two kernels read the same packed matrices and tables.
-func sharesBuffers(a, b *schedule.Kernel) bool {
-	return a.Weights.Hash() == b.Weights.Hash() && gen.RuntimeTables(a.Tables) == gen.RuntimeTables(b.Tables)
 }

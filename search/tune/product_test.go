@@ -96,7 +96,7 @@ func TestTunerPurposes(t *testing.T) {
 	for _, f := range out.Best {
 		first := f.G.Kernels[0].Schedule
 		for _, k := range f.G.Kernels[1:] {
-			if wide++; k.Schedule.Cols < 2 || k.Schedule.Cols > 9 || !sharesBuffers(first, k.Schedule) {
+			if wide++; k.Schedule.Cols < 2 || k.Schedule.Cols > 9 || !first.SharesBuffers(k.Schedule) {
 				t.Errorf("kernels of %d and %d columns", first.Cols, k.Schedule.Cols)
 			}
 		}
