@@ -2,103 +2,180 @@ package tests
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// tuned copies examples/tuned to where it can be generated.
-func tuned(t *testing.T) (root string, packages []string) {
+// tuned is examples/tuned where it can be generated.
+type tuned struct {
+	t        *testing.T
+	root     string
+	packages []string
+}
+
+func newTuned(t *testing.T) *tuned {
 	t.Helper()
-	root = filepath.Join(t.TempDir(), "tuned")
-	if err := os.CopyFS(root, os.DirFS("../examples/tuned")); err != nil {
+	x := &tuned{t: t, root: filepath.Join(t.TempDir(), "tuned")}
+	if err := os.CopyFS(x.root, os.DirFS("../examples/tuned")); err != nil {
 		t.Fatal(err)
 	}
-	configs, err := filepath.Glob(filepath.Join(root, "*", "tmacc.yaml"))
+	configs, err := filepath.Glob(filepath.Join(x.root, "*", "tmacc.yaml"))
 	if err != nil || len(configs) < 4 {
 		t.Fatalf("%d packages, %v", len(configs), err)
 	}
 	for _, c := range configs {
-		packages = append(packages, filepath.Base(filepath.Dir(c)))
+		x.packages = append(x.packages, filepath.Base(filepath.Dir(c)))
 	}
-	return root, packages
+	inShell(t, x.root, `rm -f go.sum */*_* */*.s
+go mod edit -replace github.com/tmacc/tmacc="$TMACC_ROOT"
+go mod tidy
+go build -o tmacc github.com/tmacc/tmacc/cmd/tmacc
+`)
+	return x
 }
 
-// TestTuned generates the packages of examples/tuned from the lock that is there, twice with equal
-// bytes, builds them, and finds every entry of the lock used. The lock never changes by that.
+// compile runs tmacc compile in a package and returns what it says, and whether it succeeds.
+func (x *tuned) compile(pkg, flag string) (out string, ok bool) {
+	x.t.Helper()
+	cmd := exec.Command("../tmacc", "compile", "-q", flag)
+	cmd.Dir = filepath.Join(x.root, pkg)
+	text, err := cmd.CombinedOutput()
+	return string(text), err == nil
+}
+
+// found demands that -check of a package fails and names some things.
+func (x *tuned) found(what, pkg string, names ...string) {
+	x.t.Helper()
+	out, ok := x.compile(pkg, "-check")
+	for _, name := range names {
+		if ok || !strings.Contains(out, name) {
+			x.t.Errorf("%s in %s: not found, want %q in\n%s", what, pkg, name, out)
+		}
+	}
+}
+
+// write replaces a file until the returned function brings it back.
+func (x *tuned) write(path string, text []byte) (restore func()) {
+	x.t.Helper()
+	before, err := os.ReadFile(path)
+	put := func(text []byte) {
+		if err == nil {
+			err = os.WriteFile(path, text, 0o666)
+		}
+		if err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	put(text)
+	return func() { put(before) }
+}
+
+// TestTuned generates the packages of examples/tuned from the lock that is there. Each has tuned kernels, builds, and
+// generated again, for -check, has the same bytes; every entry of the lock is used, and the lock never changes by that.
+// A trace or a hash that is changed in the lock, and a file that is edited by hand, are found and named.
 func TestTuned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
-	root, packages := tuned(t)
-	lock, err := os.ReadFile(filepath.Join(root, tune.LockName))
+	x := newTuned(t)
+	path := filepath.Join(x.root, tune.LockName)
+	lock, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
-	}
-	setup := `rm -f go.sum */*_* */*.s
-go mod edit -replace github.com/tmacc/tmacc="$TMACC_ROOT"
-go mod tidy
-go build -o tmacc github.com/tmacc/tmacc/cmd/tmacc
-`
-	compile := "for p in " + strings.Join(packages, " ") + "; do (cd $p && ../tmacc compile -q -no-check); done\n"
-	inShell(t, root, setup+compile)
-	first := packageFiles(t, root, packages)
-	out := inShell(t, root, "rm -f */*_*\n"+compile+"go vet ./...\n")
-	second := packageFiles(t, root, packages)
-	if len(first) < 4*len(packages) || len(first) != len(second) {
-		t.Errorf("%d files, then %d", len(first), len(second))
-	}
-	for name, text := range first {
-		if second[name] != text {
-			t.Errorf("%s differs the second time", name)
-		}
 	}
 	l, err := tune.ParseLock(tune.LockName, lock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range l.Entries {
-		if !strings.Contains(out, tune.LockName+" for ") || !usedIn(out, e) {
-			t.Errorf("nobody uses %s on %s:\n%s", e.Product, e.Target, out)
+	users := make([]string, len(l.Entries))
+	for _, p := range x.packages {
+		out, ok := x.compile(p, "-no-check")
+		if !ok || !strings.Contains(out, tune.LockName+" for ") {
+			t.Errorf("nothing of %s is tuned:\n%s", p, out)
+		}
+		for i, e := range l.Entries {
+			if usedIn(out, e) {
+				users[i] = p
+			}
+		}
+		if out, ok := x.compile(p, "-check"); !ok || !strings.Contains(out, "is up to date") {
+			t.Errorf("generated twice, %s is not the same:\n%s", p, out)
 		}
 	}
-	if after, err := os.ReadFile(filepath.Join(root, tune.LockName)); err != nil || string(after) != string(lock) {
+	inShell(t, x.root, "go vet ./...\n")
+	for i, e := range l.Entries {
+		if users[i] == "" {
+			t.Errorf("nobody uses %s on %s", e.Product, e.Target)
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(lock) {
 		t.Errorf("the lock has changed: %v", err)
+	}
+	if !t.Failed() {
+		x.forge(l, users[0])
+	}
+}
+
+// forge changes what the first entry of the lock, which pkg uses, says and makes, one after the other.
+func (x *tuned) forge(l *tune.Lock, pkg string) {
+	e := &l.Entries[0]
+	kernel, path := &e.Kernels[0], filepath.Join(x.root, tune.LockName)
+	write := func() (restore func()) {
+		text, err := l.Text()
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		return x.write(path, text)
+	}
+	stranger := "of " + e.Product + " on " + e.Target + " is not the one that was measured"
+
+	hash := kernel.Hash
+	kernel.Hash = "0"
+	restore := write()
+	x.found("another kernel", pkg, stranger)
+	restore()
+	kernel.Hash = hash
+
+	last := len(kernel.Trace) - 1
+	if _, ok := kernel.Trace[last].(schedule.Prefetch); ok {
+		kernel.Trace = kernel.Trace[:last]
+	} else {
+		kernel.Trace = append(kernel.Trace, schedule.Prefetch{Bytes: 4096})
+	}
+	restore = write()
+	x.found("another trace", pkg, stranger, ".s")
+	restore()
+
+	edited, err := filepath.Glob(filepath.Join(x.root, pkg, "*_"+e.Target[strings.Index(e.Target, "/")+1:]+"_*.s"))
+	if err != nil || len(edited) != 1 {
+		x.t.Fatalf("assembly of %s: %v, %v", e.Target, edited, err)
+	}
+	text, err := os.ReadFile(edited[0])
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	restore = x.write(edited[0], append(text, "// by hand\n"...))
+	x.found("a file edited by hand", pkg, filepath.Base(edited[0]))
+	restore()
+	if out, ok := x.compile(pkg, "-check"); !ok {
+		x.t.Errorf("all as it was before: %s", out)
 	}
 }
 
 // usedIn says that a compilation lists the target of an entry behind its product.
 func usedIn(out string, e tune.Entry) bool {
 	for line := range strings.Lines(out) {
-		if strings.Contains(line, " "+e.Product+" ") && strings.Contains(line, tune.LockName) && strings.Contains(line, e.Target) {
+		_, targets, _ := strings.Cut(line, tune.LockName+" for ")
+		targets, _, _ = strings.Cut(targets, ";")
+		if strings.Contains(line, " "+e.Product+" ") && slices.Contains(strings.Split(targets, ", "), e.Target) {
 			return true
 		}
 	}
 	return false
-}
-
-// packageFiles is the text of the files of packages, by path.
-func packageFiles(t *testing.T, root string, packages []string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for _, p := range packages {
-		entries, err := os.ReadDir(filepath.Join(root, p))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if slices.Contains([]string{"tmacc.yaml", "generate.go"}, e.Name()) {
-				continue
-			}
-			text, err := os.ReadFile(filepath.Join(root, p, e.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			out[p+"/"+e.Name()] = string(text)
-		}
-	}
-	return out
 }

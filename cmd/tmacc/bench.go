@@ -69,9 +69,9 @@ func (c *cli) bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Args: between(0, 0),
 		Short: "measure kernels against what the machine can do",
-		Long: `Measure products with the default schedules or those of a -lock, on one thread, as a generated package
+		Long: `Measure products with the default schedules, on one thread, as a generated package
 runs them, and in the same rounds what the machine can do: clock, read bandwidth, dot
-products. -json prints one object per line.
+products. -json prints one object per line. With a -lock, what it has is measured beside them.
 
 Modes say where the weights come from: dram cycles copies of a 4096 x 4096 matrix that
 total over 512 MiB, l3 reads one, l2 a 512 x 2048 tile. The share is of the read
@@ -79,16 +79,19 @@ bandwidth in dram (counting the nominal bits of the format), of the peak of int8
 products for more than 8 activations, else of the nearer of both.
 
 -check compares the medians of 5 interleaved rounds with a file of limits and exits 1
-if one is missed.
+if one is missed. With a -lock that is measured instead of the default schedules, and held
+against the stricter rules of tuned kernels.
 
 -peer ggml=FOLDER measures ggml's libraries of that folder too, in the same rounds, on the
 bytes of the same blocks: -format names types of GGUF. Both begin with float activations.
 Each product is compared with that of exact activations first; errors that int8 does not
-explain are an error. -check is of ratios then.`,
+explain are an error. -check is of ratios then; a -lock takes the place of the default
+schedules here too.`,
 		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
   tmacc bench -json > bench.jsonl
   tmacc bench -check docs/limits.json
-  tmacc bench -lock tmacc.lock -format w2
+  tmacc bench -lock tmacc.lock -format w2 -rounds 5
+  tmacc bench -lock tmacc.lock -check docs/limits.json
   tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -format Q4_0,Q4_K`,
 	}
 	f := cmd.Flags()
@@ -99,7 +102,7 @@ explain are an error. -check is of ratios then.`,
 	actVar(f, &b.act)
 	f.StringVar(&b.target, "target", "host", "targets separated by commas, or all")
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
-	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured instead of the default ones")
+	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured beside the default ones, with -check and -peer in their place")
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
@@ -247,7 +250,8 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 		}
 	}
 	var v gen.Target
-	if e := b.locked(p, t); e != nil {
+	e := b.locked(p, t)
+	if e != nil {
 		v, err = buildUses(ctx, p, t, e.Uses(), p.Name())
 	} else {
 		v, err = buildTarget(ctx, p, t, trace, p.Name())
@@ -264,7 +268,7 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 	if err != nil {
 		return err
 	}
-	s.subjects = append(s.subjects, subject{p, v, product})
+	s.subjects = append(s.subjects, subject{p, v, product, e != nil})
 	return nil
 }
 
@@ -288,6 +292,32 @@ func (b *benchFlags) locked(p ir.Problem, t lower.Target) *tune.Entry {
 		return e
 	}
 	return nil
+}
+
+// addBoth is add of the default schedules, and of those of the lock, if it has some.
+func (s *suite) addBoth(ctx context.Context, c *cli, b benchFlags, name string, t lower.Target) error {
+	usual := b
+	usual.tuned = nil
+	if err := s.add(ctx, c, usual, name, t); err != nil {
+		return err
+	}
+	if b.locked(s.subjects[len(s.subjects)-1].problem, t) == nil {
+		return nil
+	}
+	return s.add(ctx, c, b, name, t)
+}
+
+// noteUnlocked says which products are measured by their default schedules although there is a lock.
+func (c *cli) noteUnlocked(b benchFlags, s *suite) {
+	var names []string
+	for _, x := range s.subjects {
+		if !x.tuned {
+			names = append(names, x.problem.Name()+" on "+shortName(x.target.Target))
+		}
+	}
+	if b.tuned != nil && len(names) > 0 {
+		fmt.Fprintf(c.err, "tmacc: %s has nothing for these, default schedules: %s\n", b.lock, strings.Join(names, ", "))
+	}
 }
 
 // rounds measures all subjects over and over, so that what disturbs the machine
@@ -335,7 +365,7 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	for _, t := range targets {
 		for _, name := range b.formats {
 			bar.step("compiling %s for %s", name, t.Machine().Name)
-			if err := s.add(ctx, c, b, name, t); err != nil {
+			if err := s.addBoth(ctx, c, b, name, t); err != nil {
 				return err
 			}
 		}
@@ -360,14 +390,20 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	return nil
 }
 
+// measurement is what records are of.
+type measurement struct {
+	format, target, mode string
+	n                    int
+	tuned                bool
+}
+
+func measurementOf(r measure.Record) measurement {
+	return measurement{r.Format, r.Target, r.Mode, r.N, r.Tuned}
+}
+
 // medians joins the rounds of each measurement.
 func medians(records []measure.Record) []measure.Record {
-	type key struct {
-		format, target, mode string
-		n                    int
-	}
-	return medianOf(records, func(r measure.Record) key { return key{r.Format, r.Target, r.Mode, r.N} },
-		func(r measure.Record) float64 { return r.Ns })
+	return medianOf(records, measurementOf, func(r measure.Record) float64 { return r.Ns })
 }
 
 // medianOf is of the records of each key, in the order of their first, the one
@@ -391,16 +427,24 @@ func medianOf[R any, K comparable](records []R, key func(R) K, figure func(R) fl
 	return out
 }
 
+// benchTable is records as text; tuned ones come behind those of the default schedules, by whose times theirs are divided.
 func benchTable(records []measure.Record) *table {
-	t := &table{head: []string{"format", "target", "mode", "m", "k", "n", "us", "Gw/s", "w/cycle", "GB/s", "of", "share", "prepare us"}, wide: -1}
+	t := &table{head: []string{"format", "target", "mode", "m", "k", "n", "us", "Gw/s", "w/cycle", "GB/s", "of", "share", "prepare us", "of the default"}, wide: -1}
+	usual := map[measurement]float64{}
 	for _, r := range records {
 		of, unit := r.CeilingGBS, "GB/s"
 		if r.N > maxSmall {
 			of, unit = r.CeilingGMACS, "GMAC/s"
 		}
+		id, ratio := measurementOf(r), ""
+		if id.tuned = false; r.Tuned {
+			ratio = fmt.Sprintf("%.2f", r.Ns/usual[id])
+		} else {
+			usual[id] = r.Ns
+		}
 		t.add(r.Format, r.Target, r.Mode, r.M, r.K, r.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS),
 			fmt.Sprintf("%.1f", r.WeightsPerCycle), fmt.Sprintf("%.1f", r.GBS), fmt.Sprintf("%.1f %s", of, unit),
-			fmt.Sprintf("%.2f", r.Share), fmt.Sprintf("%.1f", r.PrepareNs/1e3))
+			fmt.Sprintf("%.2f", r.Share), fmt.Sprintf("%.1f", r.PrepareNs/1e3), ratio)
 	}
 	return t
 }
@@ -428,10 +472,13 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 		return err
 	}
 	b.modes, b.ns, b.m, b.k, b.trace = []string{measure.ModeDRAM, measure.ModeL2}, []int{1, 4, gemmN}, 0, 0, ""
+	if b.tuned != nil {
+		b.modes = append(b.modes, measure.ModeL3)
+	}
 	s := &suite{places: append(b.places(), b.extreme())}
 	defer s.close()
 	asked := func(records []measure.Record) []measure.Verdict {
-		return slices.DeleteFunc(measure.Check(limits, records, host), func(v measure.Verdict) bool {
+		return slices.DeleteFunc(measure.Check(limits, records, host, b.tuned != nil), func(v measure.Verdict) bool {
 			return len(b.formats) > 0 && !slices.Contains(b.formats, v.Format)
 		})
 	}
@@ -449,6 +496,8 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 			}
 		}
 	}
+	bar.done()
+	c.noteUnlocked(b, s)
 	var all []measure.Record
 	err = s.rounds(ctx, max(b.rounds, measure.Rounds), g, bar, func(r measure.Record) { all = append(all, r) })
 	if err != nil {

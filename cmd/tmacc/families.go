@@ -190,7 +190,7 @@ func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 		return subject{}, nil, err
 	}
 	product, err := code.Product()
-	return subject{p, v, product}, code, err
+	return subject{problem: p, target: v, product: product}, code, err
 }
 
 // run measures all entrants at every place.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,12 +71,27 @@ var release = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 
 // version is the release of tmacc that this is, or "".
 func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	info, _ := debug.ReadBuildInfo()
+	if v := recorded(info); release.MatchString(v) {
+		return v
+	}
+	return ""
+}
+
+// compiler says which tmacc this is, for who reads it: a release or a version that names a commit.
+func compiler() string {
+	info, _ := debug.ReadBuildInfo()
+	return cmp.Or(recorded(info), "unknown")
+}
+
+// recorded is the version of tmacc that Go has recorded in a program, or "": go build and go install do, go run
+// does not, and what replaces a release is none.
+func recorded(info *debug.BuildInfo) string {
+	if info == nil {
 		return ""
 	}
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == modulePath && m.Replace == nil && release.MatchString(m.Version) {
+	for _, m := range append(slices.Clone(info.Deps), &info.Main) {
+		if m.Path == modulePath && m.Replace == nil && m.Version != "(devel)" {
 			return m.Version
 		}
 	}

@@ -38,7 +38,7 @@ func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
 		return fmt.Errorf("-peer %s: want ggml=FOLDER, with the folder of its libraries", b.peer)
 	}
 	if b.trace != "" || b.act.group != usualGroup || b.act.elem != actInt8 {
-		return fmt.Errorf("-trace and -act-group are not for -peer, which measures what PackBlocks and the default schedules make of GGUF's types")
+		return fmt.Errorf("-trace and -act-group are not for -peer, which measures what PackBlocks, and the default schedules or a -lock, make of GGUF's types")
 	}
 	for _, n := range b.threads {
 		if n < 1 || n > goruntime.NumCPU() {
@@ -115,6 +115,8 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
 	if err := s.addTypes(ctx, c, b, bar); err != nil {
 		return err
 	}
+	bar.done()
+	c.noteUnlocked(b, s)
 	var all []measure.PeerRecord
 	for round := range b.rounds {
 		for i, subject := range s.subjects {
@@ -217,7 +219,7 @@ func peerMedians(records []measure.PeerRecord) []measure.PeerRecord {
 		typ, target, mode string
 		n, threads        int
 	}
-	return medianOf(records, func(r measure.PeerRecord) key { return key{r.Type, r.Target, r.Mode, r.N, r.Threads} },
+	return medianOf(records, func(r measure.PeerRecord) key { return key{named(r), r.Target, r.Mode, r.N, r.Threads} },
 		func(r measure.PeerRecord) float64 { return r.Ratio })
 }
 
@@ -227,7 +229,7 @@ func peerTable(records []measure.PeerRecord) *table {
 	for _, r := range records {
 		plain, repacked := theirSpeeds(r)
 		best := r.Fastest()
-		t.add(r.Type, r.Target, r.Mode, r.N, r.Threads, fmt.Sprintf("%.1f", r.Ours.Ns/1e3), fmt.Sprintf("%.1f", r.Ours.GWeightsS), plain, repacked,
+		t.add(named(r), r.Target, r.Mode, r.N, r.Threads, fmt.Sprintf("%.1f", r.Ours.Ns/1e3), fmt.Sprintf("%.1f", r.Ours.GWeightsS), plain, repacked,
 			fmt.Sprintf("%.2f", r.Ratio), blank(r.ReadGBS), fmt.Sprintf("%.2g", r.Ours.Error), fmt.Sprintf("%.2g", best.Error))
 	}
 	return t

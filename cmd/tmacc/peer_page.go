@@ -24,8 +24,8 @@ purego; of the variants for different CPUs, ggml's own score chooses.
 
 ## What is compared
 
-* Both read the bytes of the same blocks: random codes, sub-scales and scales. tmacc packs them with ` + "`PackBlocks`" + ` and runs its default schedules through the runtime's
-  ` + "`Gemm`" + `; ggml has them in its plain buffer type and, for the types that it can, in the one that repacks them (` + "`CPU_REPACK`" + `). The faster of the two counts.
+* Both read the bytes of the same blocks: random codes, sub-scales and scales. tmacc packs them with ` + "`PackBlocks`" + ` and runs its default schedules, in rows that say *tuned* those of a lock,
+  through the runtime's ` + "`Gemm`" + `; ggml has them in its plain buffer type and, for the types that it can, in the one that repacks them (` + "`CPU_REPACK`" + `). The faster of the two counts.
 * A call begins with float activations and ends with float products on both sides: ` + "`PrepareAct`" + ` and ` + "`Gemm`" + `; a graph of one ` + "`ggml_mul_mat`" + ` on the CPU backend with a thread
   pool of its own. The graph's overhead is about 1 us per call; its quantization of activations is part of it as ours is.
 * Before it is timed, each product is compared with that of exact activations, in float64: errors may be 1.25 times what rounding to int8 does to it on average, and 8
@@ -148,7 +148,7 @@ func peerSection(b *strings.Builder, records []measure.PeerRecord, limits []meas
 			continue
 		}
 		plain, repacked := theirSpeeds(r)
-		fmt.Fprintf(b, "| %s | `%s` | %.4g | %d | %.1f | %s | %s | %.2f | %s | %.2f %% | %.2f %% |\n", r.Type, r.Format, r.Bits, r.Threads, r.Ours.GWeightsS, plain, repacked,
+		fmt.Fprintf(b, "| %s | `%s` | %.4g | %d | %.1f | %s | %s | %.2f | %s | %.2f %% | %.2f %% |\n", named(r), r.Format, r.Bits, r.Threads, r.Ours.GWeightsS, plain, repacked,
 			r.Ratio, asked(r, limits), 100*r.Ours.Error, 100*r.Fastest().Error)
 	}
 }
@@ -156,11 +156,19 @@ func peerSection(b *strings.Builder, records []measure.PeerRecord, limits []meas
 // asked is the ratio asked of a record, "" for none.
 func asked(r measure.PeerRecord, limits []measure.PeerLimit) string {
 	for _, l := range limits {
-		if l.Ratio > 0 && slices.Contains(l.Types, r.Type) && l.N == r.N && l.Threads == r.Threads && (l.Mode == "" || l.Mode == r.Mode) {
-			return fmt.Sprint(l.Ratio)
+		if ratio := l.Asked(r); ratio > 0 {
+			return fmt.Sprint(ratio)
 		}
 	}
 	return ""
+}
+
+// named is the type of a record, and that its schedules are not the default ones.
+func named(r measure.PeerRecord) string {
+	if r.Tuned {
+		return r.Type + " tuned"
+	}
+	return r.Type
 }
 
 // peerScaling is a table of what more threads gain where weights come from memory.
@@ -171,13 +179,13 @@ func peerScaling(b *strings.Builder, records []measure.PeerRecord, verdicts []me
 		if r.ReadGBS == 0 {
 			continue
 		}
-		id := fmt.Sprint(r.Type, r.Target, r.N)
+		id := fmt.Sprint(named(r), r.Target, r.N)
 		if r.Threads == 1 {
 			one[id] = r
 			continue
 		}
 		if x, ok := one[id]; ok {
-			rows = append(rows, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.2f | %.2f |\n", r.Type, r.Threads, r.Ours.GWeightsS*r.Bits/8, r.ReadGBS,
+			rows = append(rows, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.2f | %.2f |\n", named(r), r.Threads, r.Ours.GWeightsS*r.Bits/8, r.ReadGBS,
 				r.Ours.GWeightsS/x.Ours.GWeightsS, r.ReadGBS/x.ReadGBS, r.Fastest().GWeightsS/x.Fastest().GWeightsS))
 		}
 	}
@@ -192,11 +200,11 @@ func peerSummary(records []measure.PeerRecord, limits []measure.PeerLimit) strin
 	var b strings.Builder
 	b.WriteString("| type | bits/weight | GEMV dram Gweights/s | times ggml | GEMV cache Gweights/s | times ggml | GEMM GMAC/s | times ggml |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	middle := peerMedians(records)
-	for _, typ := range distinct(middle, func(r measure.PeerRecord) string { return r.Type }) {
+	for _, typ := range distinct(middle, named) {
 		cells := [3]string{" | ", " | ", " | "}
 		bits := 0.0
 		for _, r := range middle {
-			if r.Type != typ || r.Threads != 1 {
+			if named(r) != typ || r.Threads != 1 {
 				continue
 			}
 			bits = r.Bits

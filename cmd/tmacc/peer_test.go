@@ -132,15 +132,18 @@ func TestPeerPage(t *testing.T) {
 {"type":"A","mode":"dram","n":1,"threads":2,"read_gb_s":30,"ours":{"ns":500000,"error":0.005},"theirs":[{"ns":1000000}],`+host+`}
 {"type":"A","mode":"dram","n":1,"threads":1,"read_gb_s":20,"ours":{"ns":1000000,"error":0.005},"theirs":[{"ns":3000000},{"ns":2100000}],`+host+`}
 {"type":"A","mode":"dram","n":1,"threads":1,"read_gb_s":20,"ours":{"ns":1000000,"error":0.005},"theirs":[{"ns":3000000},{"ns":2200000}],`+host+`}
+{"type":"A","mode":"dram","n":1,"threads":1,"read_gb_s":20,"tuned":true,"ours":{"ns":500000,"error":0.005},"theirs":[{"ns":3000000},{"ns":2000000}],`+host+`}
 `)
-	limits := file(t, "ratios.json", `[{"types":["A"],"mode":"dram","n":1,"threads":1,"ratio":3},{"types":["A"],"n":1,"threads":2,"scaling":0.9}]`)
+	limits := file(t, "ratios.json", `[{"types":["A"],"mode":"dram","n":1,"threads":1,"ratio":3,"tuned":4},{"types":["A"],"n":1,"threads":2,"scaling":0.9}]`)
 	page := ok(t, "bench", "-md", path, "-check", limits)
 	for _, line := range []string{
 		"* ggml 0, lib.so; tmacc c0, target avx2; today: here\n",
 		"| A | `f` | 4 | 1 | 16.8 | 5.6 | 8.0 | 2.10 | 3 | 0.50 % | 0.00 % |\n",
 		"| A | `f` | 4 | 2 | 33.6 | 16.8 |  | 2.00 |  | 0.50 % | 0.00 % |\n",
 		"| A | 2 | 16.8 | 30.0 | 2.00 | 1.50 | 2.10 |\n",
-		"1 of 2 ratios that are asked hold",
+		"| A tuned | `f` | 4 | 1 | 33.6 | 5.6 | 8.4 | 4.00 | 4 | 0.50 % | 0.00 % |\n",
+		"2 of 3 ratios that are asked hold",
+		"ok    avx2 A dram n=1, threads 1, times as fast, tuned: 4, at least 1 of 4\n",
 		"FAIL  avx2 A dram n=1, threads 1, times as fast: 2.1, at least 1 of 3\n",
 		"ok    avx2 A dram n=1, threads 2 to 1, gain over that of reading: 1.333, at least 1 of 0.9\n",
 	} {

@@ -66,7 +66,7 @@ func (x *compilation) measure(g *gauge, w *wanted, t *gen.Target, speeds map[str
 	if err != nil {
 		return err
 	}
-	s := subject{w.problem, *t, product}
+	s := subject{problem: w.problem, target: *t, product: product}
 	m, k := w.largest()
 	var ns []int
 	for _, k := range t.Kernels {

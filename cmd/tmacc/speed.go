@@ -75,6 +75,7 @@ type subject struct {
 	problem ir.Problem
 	target  gen.Target
 	product *runtime.Product
+	tuned   bool // by a lock
 }
 
 // residual says that kernels read residuals of tables where activations have some.
@@ -170,7 +171,7 @@ func (g *gauge) records(x subject, at place, kernels []timing.Sample, best []flo
 	for i, n := range at.ns {
 		r, err := measure.Record{
 			Format: x.problem.Name(), BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
-			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode, Extreme: at.extreme,
+			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode, Extreme: at.extreme, Tuned: x.tuned,
 			Ns: kernels[2*i].Min, PrepareNs: kernels[2*i+1].Min,
 			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],
 		}.Complete(measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, at.m, at.k)})

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"io"
+	"math/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +20,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker/loopback"
 )
@@ -253,6 +257,39 @@ func TestTuneNotLogged(t *testing.T) {
 	}
 }
 
+// A search that can measure no more, because there is no room where kernels are assembled, says so and prints the best
+// that it has; so does one whose lock cannot be read when it ends. What was measured is logged.
+func TestTuneBroken(t *testing.T) {
+	needMeasuring(t)
+	for what, breaks := range map[string]func(dir, temp string) error{
+		"cannot measure: ": func(_, temp string) error { return os.RemoveAll(temp) },
+		tune.LockName + ": has": func(dir, _ string) error {
+			return os.WriteFile(filepath.Join(dir, tune.LockName), []byte(`{"version":99}`), 0o666)
+		},
+	} {
+		dir, temp := t.TempDir(), t.TempDir()
+		log := filepath.Join(dir, "tuning.db")
+		cmd, out, stderr := tuneProcess(t, []string{"TMPDIR=" + temp}, "-format", "w2", "-trials", "60", "-o", dir, "-log", log)
+		for len(logged(t, log)) < 20 {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if err := breaks(dir, temp); err != nil {
+			t.Fatal(err)
+		}
+		err := cmd.Wait()
+		if err == nil || !strings.Contains(stderr.String(), what) || !strings.Contains(stderr.String(), "tmacc tune -resume goes on") {
+			t.Errorf("%s: %v\n%s", what, err, stderr)
+		}
+		_, best, _ := strings.Cut(out.String(), "best so far, ")
+		_, best, _ = strings.Cut(best, "\n")
+		line, _, _ := strings.Cut(best, "\n")
+		var trace schedule.Trace
+		if err := json.Unmarshal([]byte(line), &trace); err != nil || len(trace) == 0 {
+			t.Errorf("%s: no trace, %v:\n%s", what, err, out)
+		}
+	}
+}
+
 // A result that cannot be locked is printed, so that tmacc compile -trace can read it.
 func TestTuneNotLocked(t *testing.T) {
 	var out, stderr bytes.Buffer
@@ -284,6 +321,77 @@ func TestTuneNotLocked(t *testing.T) {
 	}
 }
 
+// Of what is measured again at the end, the best is locked, if it is better than the default; what was locked stays
+// with the figures of today if nothing is better, and goes if today's default is.
+func TestTuneSettles(t *testing.T) {
+	p, target := w2OnAVX2(t)
+	x := &tuning{cli: &cli{err: io.Discard}, ceilings: make([]tune.Ceilings, 1),
+		product: tune.Product{Problem: p, Target: target, Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}}}
+	var err error
+	if x.tuner, err = tune.New(x.product); err != nil {
+		t.Fatal(err)
+	}
+	space, rng := x.tuner.Space(t.Context()), rand.New(rand.NewSource(1))
+	sample := func() *tune.Candidate {
+		for range 10000 {
+			c := space.Sample(rng)
+			if _, err := space.Point(c); err == nil && !x.tuner.IsDefault(c) {
+				return c
+			}
+		}
+		t.Fatal("no sample compiles")
+		return nil
+	}
+	old, found, usual := sample(), sample(), x.tuner.Seeds()[0]
+	if _, err := space.Point(usual); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name          string
+		locked, found float64 // their costs, 0: none
+		g             *tune.Candidate
+		says          string
+		ns            float64 // that the lock has afterwards, 0: no entry
+	}{
+		{"first", 0, 0.8, found, "locked in", 8},
+		{"better", 0.9, 0.8, found, "locked in", 8},
+		{"no better", 0.7, 0.8, found, "figures are renewed", 7},
+		{"as fast as the default", 0, 1, found, "not locked: the default", 0},
+		{"the default itself", 0, 0.9, usual, "not locked: the default", 0},
+		{"all as fast", 1, 0.995, found, "figures are renewed", 10},
+		{"the default is the best", 1.1, 0.98, usual, "what was locked takes 1.10 of the default's time", 0},
+		{"nothing is better", 1.1, 1.2, found, "what was locked takes 1.10 of the default's time", 0},
+	} {
+		var out bytes.Buffer
+		x.out, x.dir = &out, t.TempDir()
+		path := filepath.Join(x.dir, tune.LockName)
+		all := []tune.Confirmed{{Candidate: c.g, Cost: c.found, Ns: []float64{10 * c.found}}}
+		var locked *tune.Candidate
+		if c.locked > 0 {
+			if err := x.lock(tune.Confirmed{Candidate: old, Ns: []float64{1}}, []float64{1}); err != nil {
+				t.Fatal(err)
+			}
+			if locked, err = x.locked(); err != nil || locked == nil {
+				t.Fatalf("%v, %v", locked, err)
+			}
+			all = append(all, tune.Confirmed{Candidate: locked, Cost: c.locked, Ns: []float64{10 * c.locked}})
+			slices.SortFunc(all, func(a, b tune.Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
+		}
+		out.Reset()
+		if err := x.settle(all, []float64{10}, locked); err != nil || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: %v\n%s", c.name, err, &out)
+		}
+		l, err := tune.ReadLock(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := l.Find(p, target)
+		if (e != nil) != (c.ns > 0) || e != nil && e.Figures[0].Ns != c.ns {
+			t.Errorf("%s: the lock has %+v", c.name, e)
+		}
+	}
+}
+
 // w2OnAVX2 is a product that every machine with kernels has.
 func w2OnAVX2(t *testing.T) (ir.Problem, lower.Target) {
 	t.Helper()
@@ -298,7 +406,8 @@ func w2OnAVX2(t *testing.T) (ir.Problem, lower.Target) {
 	return p, target
 }
 
-// bench -lock measures the schedules of a lock: one that is no good is an error, of the product that it is for.
+// bench -lock measures the schedules of a lock beside the default ones: one that is no good is an error, of the product that
+// it is for.
 func TestBenchLock(t *testing.T) {
 	needMeasuring(t)
 	path := filepath.Join(t.TempDir(), tune.LockName)
@@ -319,12 +428,38 @@ func TestBenchLock(t *testing.T) {
 		}
 	}
 	put()
-	ok(t, append(bench, "w2")...)
+	lines := strings.Split(strings.TrimSpace(ok(t, append(bench, "w2,w4")...)), "\n")
+	var tuned []bool
+	for _, line := range lines {
+		var r measure.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		tuned = append(tuned, r.Tuned)
+	}
+	if !slices.Equal(tuned, []bool{false, true, false}) { // w2, w2 of the lock, w4
+		t.Errorf("tuned %v:\n%s", tuned, strings.Join(lines, "\n"))
+	}
 	e.Kernels[0].Cols = 3
 	put()
 	ok(t, append(bench, "w4")...)
 	if code, _, stderr := tmacc(append(bench, "w2")...); code != exitUsage || !strings.Contains(stderr, "said to be for 3") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// A table of medians has the times of what is tuned by those of the default schedules.
+func TestBenchTable(t *testing.T) {
+	var all []measure.Record
+	for _, ns := range []float64{100, 120, 400} {
+		all = append(all, measure.Record{Format: "w2", Ns: ns}, measure.Record{Format: "w4", Ns: ns}, measure.Record{Format: "w2", Ns: ns / 2, Tuned: true})
+	}
+	var ratios []string
+	for _, row := range benchTable(medians(all)).rows {
+		ratios = append(ratios, row[0]+" "+row[len(row)-1])
+	}
+	if want := []string{"w2 ", "w4 ", "w2 0.50"}; !slices.Equal(ratios, want) {
+		t.Errorf("%q, want %q", ratios, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -75,6 +76,9 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 		return err
 	}
 	x.tuner.On = x.on
+	if _, err := x.locked(); err != nil { // now, not after the search
+		return err
+	}
 	var seeds []*tune.Candidate
 	if !x.scratch {
 		seeds = x.tuner.Seeds()
@@ -92,11 +96,13 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	if limited.Err() != nil && ctx.Err() == nil {
 		out.Ended = "time"
 	}
-	if err := x.journal.end(out.Ended, out.Dropped); err != nil {
-		x.note("not logged: %s", oneLine(err))
+	unlogged := x.journal.end(out.Ended, out.Dropped)
+	if unlogged != nil {
+		x.note("not logged: %s", oneLine(unlogged))
 	}
+	logged := x.journal.on && unlogged == nil
 	if broken != nil {
-		return fmt.Errorf("tune: after %d candidates: %w; what was measured is logged: tmacc tune -resume goes on", out.Trials, broken)
+		return x.broken(out, broken, logged)
 	}
 	if len(out.Best) == 0 {
 		return failed("tune: none of %d candidates could be measured: %v", out.Trials, out.Dropped)
@@ -106,7 +112,22 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	if err := x.draw(out.Tried); err != nil {
 		x.note("no picture: %s", oneLine(err))
 	}
-	return x.confirm(out.Best)
+	return x.confirm(out, logged)
+}
+
+// broken is the error of a search that could not go on. What it has found until then is printed.
+func (x *tuning) broken(out tune.Outcome[*tune.Candidate], why error, logged bool) error {
+	x.bar.done()
+	if len(out.Best) > 0 {
+		best := out.Best[0]
+		fmt.Fprintf(x.out, "best so far, not measured again: %.2f of the default's time, for tmacc compile -trace\n", best.Cost)
+		x.printTraces(best.G.Kernels)
+	}
+	err := fmt.Errorf("tune: after %d candidates: %w", out.Trials, why)
+	if logged {
+		err = fmt.Errorf("%w; what was measured is logged: tmacc tune -resume goes on", err)
+	}
+	return err
 }
 
 // draw writes the picture of -plot.
@@ -128,30 +149,54 @@ func (x *tuning) note(format string, args ...any) {
 }
 
 // confirm measures the best and what is locked again, and locks the better.
-func (x *tuning) confirm(found []tune.Found[*tune.Candidate]) error {
+func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged bool) error {
 	x.bar.step("measuring the best again")
 	locked, err := x.locked()
 	if err != nil {
-		return err
+		return x.broken(out, err, logged)
 	}
+	found := slices.Clone(out.Best)
 	if locked != nil {
-		found = append(slices.Clone(found), tune.Found[*tune.Candidate]{G: locked})
+		found = append(found, tune.Found[*tune.Candidate]{G: locked})
 	}
-	best, reference, err := x.tuner.Confirm(found)
+	all, reference, err := x.tuner.Confirm(found)
 	if err != nil {
-		return err
+		return x.broken(out, err, logged)
 	}
 	x.bar.done()
-	x.printBest(best[0], reference)
-	switch {
-	case best[0].Candidate == locked && locked != nil:
-		fmt.Fprintf(x.out, "\nnot locked: what is locked is as fast\n")
-		return nil
-	case best[0].Cost > gain, x.tuner.IsDefault(best[0].Candidate):
+	return x.settle(all, reference, locked)
+}
+
+// settle locks the best of all, unless that is the default: then what is locked goes if it is slower than that. If it
+// stays, it has the figures of today.
+func (x *tuning) settle(all []tune.Confirmed, reference []float64, locked *tune.Candidate) error {
+	best := all[0]
+	x.printBest(best, reference)
+	before := slices.IndexFunc(all, func(c tune.Confirmed) bool { return c.Candidate == locked })
+	switch usual := best.Cost > gain || x.tuner.IsDefault(best.Candidate); {
+	case usual && before >= 0 && all[before].Cost > 1/gain:
+		return x.unlock(all[before].Cost)
+	case before >= 0 && (usual || best.Candidate == locked):
+		fmt.Fprintf(x.out, "\nwhat is locked is as fast: its figures are renewed\n")
+		return x.lock(all[before], reference)
+	case usual:
 		fmt.Fprintf(x.out, "\nnot locked: the default is as fast\n")
 		return nil
 	}
-	return x.lock(best[0], reference)
+	return x.lock(best, reference)
+}
+
+// unlock removes the product from the lock: today's default schedules are faster.
+func (x *tuning) unlock(cost float64) error {
+	path, err := lockPath(x.dir)
+	if err != nil {
+		return err
+	}
+	err = tune.ChangeLock(path, func(l *tune.Lock) error { l.Remove(x.product.Problem, x.product.Target); return nil })
+	if err == nil {
+		fmt.Fprintf(x.out, "\nremoved from %s: what was locked takes %.2f of the default's time\n", path, cost)
+	}
+	return plain(err)
 }
 
 // locked is what the lock has for the product, nil if nothing that still is of use.
@@ -204,7 +249,7 @@ func (x *tuning) lock(c tune.Confirmed, reference []float64) error {
 		return err
 	}
 	if err := tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(*e); return nil }); err != nil {
-		x.printTraces(e)
+		x.printTraces(c.Kernels)
 		return fmt.Errorf("%w: not locked: the traces above are for tmacc compile -trace", plain(err))
 	}
 	fmt.Fprintf(x.out, "\nlocked in %s, %d widths\n", path, len(e.Kernels))
@@ -216,10 +261,10 @@ func (x *tuning) lock(c tune.Confirmed, reference []float64) error {
 	return nil
 }
 
-// printTraces prints the schedules of e as files of traces have them.
-func (x *tuning) printTraces(e *tune.Entry) {
-	for _, k := range e.Kernels {
-		data, err := json.Marshal(k.Trace)
+// printTraces prints schedules as files of traces have them.
+func (x *tuning) printTraces(kernels []gen.Kernel) {
+	for _, k := range kernels {
+		data, err := json.Marshal(k.Schedule.Trace)
 		if err != nil {
 			panic("BUG: " + err.Error())
 		}
@@ -231,7 +276,7 @@ func (x *tuning) printTraces(e *tune.Entry) {
 func (x *tuning) entry(c tune.Confirmed, reference []float64) (*tune.Entry, error) {
 	p := x.product
 	e := &tune.Entry{Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
-		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: version()}
+		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: compiler()}
 	for i, at := range p.Purposes {
 		e.Figures = append(e.Figures, tune.Figures{Mode: at.Mode, M: at.M, N: at.N, K: at.K, Ns: c.Ns[i], DefaultNs: reference[i],
 			Share: x.record(i, c.Ns[i]).Share, Ceilings: x.ceilings[i]})
@@ -327,7 +372,7 @@ type journal struct {
 func (x *tuning) begin(seeds *[]*tune.Candidate) error {
 	p, j := x.product, &x.journal
 	j.run = tune.Run{Start: time.Now(), Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
-		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: version()}
+		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: compiler()}
 	x.tuner.Log = func(t tune.Trial) {
 		if t.Fault != "" {
 			x.note("BUG, please report: %s", oneLine(errors.New(t.Fault)))

@@ -64,26 +64,27 @@ func (v Verdict) String() string {
 	return s.String()
 }
 
-// Check holds records against the rules, in the order of the rules. Records of
-// the same format, target, mode and N are rounds of one measurement. A rule whose
-// target is not among the ceilings of the host is skipped.
-func Check(limits Limits, records []Record, host Ceilings) []Verdict {
+// Check holds records against the rules, in the order of the rules: those of default schedules,
+// or those of tuned ones. Records of the same format, target, mode and N are rounds of one
+// measurement. A rule whose target is not among the ceilings of the host is skipped.
+func Check(limits Limits, records []Record, host Ceilings, tuned bool) []Verdict {
 	var out []Verdict
 	for _, r := range rules {
 		for _, row := range r.rows {
-			out = append(out, r.check(row, limits, records, host))
+			if factor := r.factor(row, tuned); factor > 0 {
+				out = append(out, r.check(rounds{row, limits, records, host}, factor))
+			}
 		}
 	}
 	return out
 }
 
-func (r *rule) check(row ruleRow, limits Limits, records []Record, host Ceilings) Verdict {
-	v := Verdict{Rule: r.name, Target: row.target, Format: row.format, Factor: row.factor, AtMost: r.atMost}
-	if _, ok := host.Dot[row.target]; !ok {
+func (r *rule) check(c rounds, factor float64) Verdict {
+	v := Verdict{Rule: r.name, Target: c.row.target, Format: c.row.format, Factor: factor, AtMost: r.atMost}
+	if _, ok := c.host.Dot[c.row.target]; !ok {
 		v.Skipped, v.Problem = true, "this machine does not run the target"
 		return v
 	}
-	c := rounds{row, records, host}
 	figures := r.have(c)
 	v.Rounds = len(figures)
 	if len(figures) < Rounds {
@@ -91,7 +92,7 @@ func (r *rule) check(row ruleRow, limits Limits, records []Record, host Ceilings
 		return v
 	}
 	v.Have = timing.Median(figures)
-	v.Limit = r.limit(c, limits)
+	v.Limit = r.limit(c)
 	if v.Limit == 0 {
 		v.Problem = "no such row in the limits"
 		return v
@@ -112,9 +113,13 @@ func (r *rule) check(row ruleRow, limits Limits, records []Record, host Ceilings
 // rounds is what a rule may look at to judge one row.
 type rounds struct {
 	row     ruleRow
+	limits  Limits
 	records []Record
 	host    Ceilings
 }
+
+// inLimits is the row of the limits.
+func (c rounds) inLimits() Limit { return c.limits.row(c.row.target, c.row.limit) }
 
 // of returns a figure of each round of the row with N columns in a mode, "" for
 // any, leaving out zeros: what was not measured.

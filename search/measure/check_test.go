@@ -50,7 +50,7 @@ func TestRulesName(t *testing.T) {
 	l := readLimits(t)
 	for _, r := range rules {
 		for _, row := range r.rows {
-			if r.limit(rounds{row: row}, l) == 0 {
+			if r.limit(rounds{row: row, limits: l}) == 0 {
 				t.Errorf("%s: %+v has no limit", r.name, row)
 			}
 			if _, _, ok := zen5Mix(row.target, row.mix); (row.mix != "") != ok {
@@ -118,16 +118,90 @@ func failed(vs []Verdict) []string {
 
 func TestCheckPasses(t *testing.T) {
 	l := readLimits(t)
-	vs := Check(l, goodRecords(l), fullHost())
+	vs := Check(l, goodRecords(l), fullHost(), false)
 	if f := failed(vs); len(f) > 0 {
 		t.Errorf("failed:\n%s", strings.Join(f, "\n"))
 	}
 	n := 0
 	for _, r := range rules {
-		n += len(r.rows)
+		if !r.tuned {
+			n += len(r.rows)
+		}
 	}
-	if len(vs) != n {
-		t.Errorf("%d verdicts of %d rows", len(vs), n)
+	if len(vs) != n-1 {
+		t.Errorf("%d verdicts of %d rows, one of tuned schedules only", len(vs), n)
+	}
+}
+
+// tunedRecords satisfy the rules of tuned schedules.
+func tunedRecords(l Limits) []Record {
+	out := goodRecords(l)
+	for i := range out {
+		if r := &out[i]; r.Format == "w1" {
+			if r.PrepareNs /= 2; r.N == 256 {
+				r.Share = 1.8
+			}
+		}
+	}
+	for range Rounds {
+		for _, row := range cached {
+			limit := l.row(row.target, row.limit)
+			r := Record{Format: row.format, Target: row.target, Mode: ModeL3, N: 1, Ns: 1e6, ClockGHz: 4, WeightsPerCycle: limit.L3,
+				BitsPerWeight: limit.Bits, GWeightsS: 8, GBS: limit.Bits, CeilingGBS: 1000}
+			out = append(out, r)
+			if r.Mode, r.N = ModeDRAM, 256; limit.GEMM > 0 {
+				r.M, r.K, r.Share = 4096, 4096, 0.9
+				r.PrepareNs = 1e5
+				r.Ns = 4096*4096*256/(limit.GEMM*4) - 1e5
+				if row.format == "w1" {
+					r.Share = 1.8
+				}
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// What is asked of tuned schedules is more than of default ones, and what is not asked anew is asked of both.
+func TestCheckTuned(t *testing.T) {
+	l, host := readLimits(t), fullHost()
+	if f := failed(Check(l, tunedRecords(l), host, true)); len(f) > 0 {
+		t.Errorf("failed:\n%s", strings.Join(f, "\n"))
+	}
+	usual := Check(l, tunedRecords(l), host, false)
+	if tuned := Check(l, tunedRecords(l), host, true); len(tuned) < len(usual)+30 {
+		t.Errorf("%d verdicts, %d of default schedules", len(tuned), len(usual))
+	}
+	for _, c := range []struct {
+		target, format, mode string
+		n                    int
+		change               func(r *Record)
+		want                 []string
+	}{
+		{vbmi, "w8", ModeDRAM, 1, func(r *Record) { r.Share = 0.89 }, []string{"FAIL  avx512vbmi w8 dram share: 0.89, at least 0.9 of 1"}},
+		{vbmi, "w3", ModeDRAM, 1, func(r *Record) { r.Share = 0.87 }, nil},
+		{vbmi, "w4-g32", ModeDRAM, 1, func(r *Record) { r.Share = 0.84 }, []string{"FAIL  avx512vbmi w4-g32 dram share: 0.84, at least 0.85 of 1"}},
+		{vbmi, "w1-f32act", ModeL2, 1, func(r *Record) { r.WeightsPerCycle *= 0.8 }, nil},
+		{avx2, "w2", ModeL2, 1, func(r *Record) { r.WeightsPerCycle *= 0.94 }, []string{"FAIL  avx2 w2 l2 weights/cycle: 32.9, at least 0.95 of 35 (35 on this host)"}},
+		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 50, 48 }, nil},
+		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 50, 47 }, []string{"FAIL  avx512vbmi w2 l3 weights/cycle: 47, at least 0.95 of 102 (50 on this host)"}},
+		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle, r.GBS = 50, 38.5, 2.5 }, nil}, // half a bit of scales
+		{vbmi, "w4-g32", "", 256, func(r *Record) { r.Share = 0.61 }, []string{"FAIL  avx512vbmi w4-g32 gemm share: 0.61, at least 0.62 of 1"}},
+		{vbmi, "w1", "", 256, func(r *Record) { r.Share = 1.7 }, []string{"FAIL  avx512vbmi w1 gemm over the int8 peak: 1.7, at least 1.75 of 1"}},
+		{vnni, "w4", "", 256, func(r *Record) { r.Ns *= 1.1 }, []string{"FAIL  avxvnni w4 gemm weights/cycle, prepared: 48.2, at least 0.97 of 53 (53 on this host)"}},
+		{vnni, "w4", "", 256, func(r *Record) { r.PrepareNs *= 100 }, []string{"FAIL  avxvnni w4 gemm weights/cycle, prepared: 35.6, at least 0.97 of 53 (53 on this host)"}},
+		{vbmi, "w4", "", 1, func(r *Record) { r.PrepareNs *= 1.25 }, []string{"FAIL  avx512vbmi w4 prepare cycles of 4096 activations: 1000, at most 1.3 of 727"}},
+	} {
+		records := tunedRecords(l)
+		for i := range records {
+			if r := &records[i]; r.Target == c.target && r.Format == c.format && r.N == c.n && (c.mode == "" || r.Mode == c.mode) {
+				c.change(r)
+			}
+		}
+		if f := failed(Check(l, records, host, true)); !slices.Equal(f, c.want) {
+			t.Errorf("%s %s: failed\n%s\nwant\n%s", c.target, c.format, strings.Join(f, "\n"), strings.Join(c.want, "\n"))
+		}
 	}
 }
 
@@ -191,7 +265,7 @@ func TestCheckFails(t *testing.T) {
 		for i := range records {
 			c.change(i/perRound, &records[i])
 		}
-		if f := failed(Check(l, records, fullHost())); !slices.Equal(f, c.want) {
+		if f := failed(Check(l, records, fullHost(), false)); !slices.Equal(f, c.want) {
 			t.Errorf("%s: failed\n%s\nwant\n%s", c.name, strings.Join(f, "\n"), strings.Join(c.want, "\n"))
 		}
 	}
@@ -215,7 +289,7 @@ func TestCheckScales(t *testing.T) {
 				records[i].WeightsPerCycle = c.perCycle
 			}
 		}
-		for _, v := range Check(l, records, host) {
+		for _, v := range Check(l, records, host, false) {
 			if v.Target == avx2 && v.Format == "w2" && (v.Pass != c.pass || v.Limit != 35 || v.Scaled != 17.5) {
 				t.Errorf("%v: %v", c.perCycle, v)
 			}
@@ -227,7 +301,7 @@ func TestCheckSkips(t *testing.T) {
 	l := readLimits(t)
 	host := fullHost()
 	delete(host.Dot, vbmi)
-	for _, v := range Check(l, nil, host) {
+	for _, v := range Check(l, nil, host, false) {
 		if v.Skipped != (v.Target == vbmi) || v.Failed() == v.Skipped {
 			t.Errorf("%v", v)
 		}

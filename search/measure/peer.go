@@ -24,6 +24,7 @@ type PeerRecord struct {
 	K       int     `json:"k"`               //
 	N       int     `json:"n"`               //
 	Threads int     `json:"threads"`         //
+	Tuned   bool    `json:"tuned,omitempty"` // by a lock, where it has schedules for the format
 	Ours    Timed   `json:"ours"`
 	Theirs  []Timed `json:"theirs"`              // one for each type of buffer that can hold the weights
 	Ratio   float64 `json:"ratio"`               // of the fastest of theirs to ours, in time: above 1, ours is faster
@@ -72,6 +73,7 @@ type PeerLimit struct {
 	N       int      `json:"n"`
 	Threads int      `json:"threads"`
 	Ratio   float64  `json:"ratio,omitempty"`   // at least, of times
+	Tuned   float64  `json:"tuned,omitempty"`   // Ratio of tuned records, 0: the same
 	Scaling float64  `json:"scaling,omitempty"` // at least, of the gain by threads that reading memory has
 }
 
@@ -88,7 +90,7 @@ func ParsePeerLimits(data []byte) ([]PeerLimit, error) {
 		return nil, fmt.Errorf("ratios: something follows the list")
 	}
 	for i, l := range limits {
-		if len(l.Types) == 0 || l.N < 1 || l.Threads < 1 || (l.Ratio > 0) == (l.Scaling > 0) || l.Scaling > 0 && l.Threads == 1 {
+		if len(l.Types) == 0 || l.N < 1 || l.Threads < 1 || (l.Ratio > 0) == (l.Scaling > 0) || l.Scaling > 0 && (l.Threads == 1 || l.Tuned > 0) {
 			return nil, fmt.Errorf("ratios: limit %d: wants types, n, threads, and a ratio or, of several threads, a scaling", i)
 		}
 	}
@@ -96,14 +98,14 @@ func ParsePeerLimits(data []byte) ([]PeerLimit, error) {
 }
 
 // CheckPeer holds records against limits, in the order of the limits. Records of
-// the same type, target, mode, N and threads are rounds of one measurement, whose
-// median counts. A limit of which there is no record is left out.
+// the same type, target, mode, N and threads, tuned or not, are rounds of one measurement,
+// whose median counts. A limit of which there is no record is left out.
 func CheckPeer(limits []PeerLimit, records []PeerRecord) []Verdict {
 	var out []Verdict
 	for _, l := range limits {
 		for _, typ := range l.Types {
-			for _, target := range targetsOf(records) {
-				if v, ok := l.check(typ, target, records); ok {
+			for _, of := range codesOf(records) {
+				if v, ok := l.check(typ, of, records); ok {
 					out = append(out, v)
 				}
 			}
@@ -112,26 +114,43 @@ func CheckPeer(limits []PeerLimit, records []PeerRecord) []Verdict {
 	return out
 }
 
-func targetsOf(records []PeerRecord) []string {
-	var names []string
-	for _, r := range records {
-		if !slices.Contains(names, r.Target) {
-			names = append(names, r.Target)
-		}
-	}
-	return names
+// code is what records of a type are made by.
+type code struct {
+	target string
+	tuned  bool
 }
 
-func (l PeerLimit) check(typ, target string, records []PeerRecord) (Verdict, bool) {
-	var figures, alone []float64
-	mode := l.Mode
+func codesOf(records []PeerRecord) []code {
+	var out []code
 	for _, r := range records {
-		if r.Type != typ || r.Target != target || r.N != l.N || l.Mode != "" && r.Mode != l.Mode {
+		if c := (code{r.Target, r.Tuned}); !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Asked is the ratio that l asks of r, 0 for none.
+func (l PeerLimit) Asked(r PeerRecord) float64 {
+	switch {
+	case !slices.Contains(l.Types, r.Type) || l.N != r.N || l.Threads != r.Threads || l.Mode != "" && l.Mode != r.Mode:
+		return 0
+	case r.Tuned && l.Tuned > 0:
+		return l.Tuned
+	}
+	return l.Ratio
+}
+
+func (l PeerLimit) check(typ string, of code, records []PeerRecord) (Verdict, bool) {
+	var figures, alone []float64
+	mode, asked := l.Mode, 0.0
+	for _, r := range records {
+		if r.Type != typ || (code{r.Target, r.Tuned}) != of || r.N != l.N || l.Mode != "" && r.Mode != l.Mode {
 			continue
 		}
 		switch perThread := over(r.Ours.GWeightsS, r.ReadGBS); {
 		case r.Threads == l.Threads && l.Ratio > 0:
-			figures = append(figures, r.Ratio)
+			figures, asked = append(figures, r.Ratio), l.Asked(r)
 		case r.Threads == l.Threads:
 			figures = append(figures, perThread)
 		case r.Threads == 1:
@@ -139,11 +158,14 @@ func (l PeerLimit) check(typ, target string, records []PeerRecord) (Verdict, boo
 		}
 		mode = r.Mode
 	}
-	v := Verdict{Target: target, Format: typ, Factor: 1, Limit: l.Ratio, Have: timing.Median(figures), Rounds: len(figures)}
+	v := Verdict{Target: of.target, Format: typ, Factor: 1, Limit: asked, Have: timing.Median(figures), Rounds: len(figures)}
 	v.Rule = fmt.Sprintf("%s n=%d, threads %d, times as fast", mode, l.N, l.Threads)
 	if l.Scaling > 0 {
 		v.Rule = fmt.Sprintf("%s n=%d, threads %d to 1, gain over that of reading", mode, l.N, l.Threads)
 		v.Limit, v.Have, v.Rounds = l.Scaling, over(v.Have, timing.Median(alone)), min(len(figures), len(alone))
+	}
+	if of.tuned {
+		v.Rule += ", tuned"
 	}
 	v.Pass = v.Have >= v.Limit
 	return v, v.Rounds > 0

@@ -3,6 +3,7 @@ package measure
 import (
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,13 @@ FAIL  t B dram n=1, threads 2 to 1, gain over that of reading: 0.8097, at least 
 	if got := strings.Join(have, "\n"); got != want {
 		t.Errorf("have\n%s\nwant\n%s", got, want)
 	}
+	limits[0].Tuned = 2.2
+	tuned := peerRecord("A", 1, 1, 100, 20, 210)
+	tuned.Tuned = true
+	vs := CheckPeer(limits[:1], append(slices.Clone(records[:3]), tuned))
+	if want := "FAIL  t A dram n=1, threads 1, times as fast, tuned: 2.1, at least 1 of 2.2"; len(vs) != 2 || !vs[0].Pass || vs[1].String() != want {
+		t.Errorf("default and tuned records: %v; want %s", vs, want)
+	}
 	if v := CheckPeer(limits[1:], records[5:6]); len(v) != 0 {
 		t.Errorf("two threads without one: %v", v)
 	}
@@ -66,7 +74,7 @@ func TestParsePeerLimits(t *testing.T) {
 	for _, text := range []string{
 		``, `{}`, `[] []`, `[{}]`, `[{"types": ["A"], "n": 1, "threads": 1}]`, `[{"types": [], "n": 1, "threads": 1, "ratio": 1}]`,
 		`[{"types": ["A"], "n": 1, "threads": 1, "scaling": 1}]`, `[{"types": ["A"], "n": 1, "threads": 2, "scaling": 1, "ratio": 1}]`,
-		`[{"types": ["A"], "n": 0, "threads": 1, "ratio": 1}]`, `[{"types": ["A"], "n": 1, "threads": 1, "ratio": 1, "other": 1}]`,
+		`[{"types": ["A"], "n": 1, "threads": 2, "scaling": 1, "tuned": 1}]`, `[{"types": ["A"], "n": 0, "threads": 1, "ratio": 1}]`, `[{"types": ["A"], "n": 1, "threads": 1, "ratio": 1, "other": 1}]`,
 	} {
 		if _, err := ParsePeerLimits([]byte(text)); err == nil {
 			t.Errorf("%s: no error", text)

@@ -16,6 +16,7 @@ type Record struct {
 	Threads         int     `json:"threads"`
 	Mode            string  `json:"mode"`              // dram, l3, l2
 	Extreme         bool    `json:"extreme,omitempty"` // all activations are as large as the largest
+	Tuned           bool    `json:"tuned,omitempty"`   // by schedules of a lock, not the default ones
 	Ns              float64 `json:"ns"`                // of one product, without preparing activations
 	ClockGHz        float64 `json:"clock_ghz"`         // in the same run
 	WeightsPerCycle float64 `json:"weights_per_cycle"` // multiply-accumulates, M*K*N, per cycle of one core

@@ -27,7 +27,7 @@ type Gene struct {
 
 // Candidate is schedules of a product for one packed matrix.
 type Candidate struct {
-	Genes   []Gene       // of each width
+	Genes   []Gene       // of each width, none of what was locked
 	Kernels []gen.Kernel // of those genes that have one, the narrowest first
 	Hash    string       // of their assembly
 	prepare *gen.Prepare

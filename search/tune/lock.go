@@ -46,7 +46,7 @@ type Entry struct {
 	Problem  string      `json:"problem"` // ProblemHash
 	Figures  []Figures   `json:"figures"` // of each of the purposes
 	Host     timing.Host `json:"host"`
-	Compiler string      `json:"compiler"` // version of tmacc, "" if it was no release
+	Compiler string      `json:"compiler"` // version of tmacc, as Go has recorded it
 	Kernels  []Kernel    `json:"kernels"`  // the narrowest first
 }
 
@@ -152,6 +152,14 @@ func (l *Lock) Find(p ir.Problem, t lower.Target) *Entry {
 		}
 	}
 	return nil
+}
+
+// Remove takes away the entry of a product on a target.
+func (l *Lock) Remove(p ir.Problem, t lower.Target) {
+	if e := l.Find(p, t); e != nil {
+		key := e.key()
+		l.Entries = slices.DeleteFunc(l.Entries, func(x Entry) bool { return x.key() == key })
+	}
 }
 
 // For says that e was tuned for p, not for a format that had its name then.

@@ -121,13 +121,17 @@ func (t *Tuner) prepare(tables *ir.Tables) (*gen.Prepare, error) {
 }
 
 // Uses are the schedules of c, and for its packed matrix and its tables those of other widths,
-// but of none that would take over a product that was measured with those of c.
+// but of none that would take over a product that was measured with those of c. What was locked
+// has them all.
 func (t *Tuner) Uses(c *Candidate) []search.Use {
 	var out []search.Use
 	widest, first := 0, c.Kernels[0]
 	for _, k := range c.Kernels {
 		out = append(out, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace})
 		widest = max(widest, k.Schedule.Cols)
+	}
+	if len(c.Genes) == 0 {
+		return out
 	}
 	ns := t.widths()
 	for _, u := range search.Companions(t.Problem, t.Target, c.Genes[0].Choice) {
