@@ -45,7 +45,7 @@ its own, beside the default schedules. The best are measured again at the end.
 
 All purposes count: each -n in each -mode, as for tmacc bench. A candidate has one packed matrix
 and a kernel for each -n, and its figure is the geometric mean of its times by those of
-the default schedules.
+the default schedules; more if one of the purposes would lose by it.
 
 What is faster than the default, and than what was locked before, goes to ` + tune.LockName + ` in the
 module of the output directory, with kernels of other widths for the same packed matrices.

@@ -59,7 +59,7 @@ func (r *Run) Same(o *Run) bool {
 type Trial struct {
 	Genes []Gene    `json:"genes"`
 	Hash  string    `json:"hash"`
-	Ratio float64   `json:"ratio,omitempty"` // of its times to the default's in the same rounds, their geometric mean
+	Ratio float64   `json:"ratio,omitempty"` // of its times to the default's in the same rounds: costOf
 	Ns    []float64 `json:"ns,omitempty"`    // the least, of each purpose, 0 of one that was not measured
 	Error string    `json:"error,omitempty"` // why there is no ratio
 	Fault string    `json:"fault,omitempty"` // what it did that no schedule may do

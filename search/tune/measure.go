@@ -101,7 +101,7 @@ func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 const atOnceLoaded = 16
 
 // measureNew compares each candidate with the definition, and then its times with those
-// of the default, in the same rounds: the cost is the geometric mean of the ratios. Each result is
+// of the default, in the same rounds: see costOf. Each result is
 // logged before the next candidate is looked at.
 func (t *Tuner) measureNew(ctx context.Context, cs []*Candidate) []Result {
 	var out []Result
@@ -237,9 +237,9 @@ func (t *Tuner) believed(measure func() (float64, error)) (float64, error) {
 func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target) (float64, error) {
 	defaults, own := t.timed(t.reference, true), t.timed(x, false)
 	c.ns = make([]float64, len(t.Purposes))
-	sum, n := 0.0, 0 // of logarithms
+	var ratios []float64
 	for _, some := range t.quickAndSlow() {
-		if len(some) == 0 || n > 0 && sum > float64(n)*math.Log(hopeless) {
+		if len(some) == 0 || len(ratios) > 0 && costOf(ratios) > hopeless {
 			continue
 		}
 		var as, bs []worker.Timed
@@ -251,11 +251,25 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target) (float64,
 			return 0, err
 		}
 		for i, p := range some {
-			sum += math.Log(t.saw(p, samples[2*i].Min, samples[2*i+1].Min, c))
-			n++
+			ratios = append(ratios, t.saw(p, samples[2*i].Min, samples[2*i+1].Min, c))
 		}
 	}
-	return math.Exp(sum / float64(n)), nil
+	return costOf(ratios), nil
+}
+
+// tolerated is how much longer than by default a purpose may take, a logarithm.
+const tolerated = 0.03
+
+// costOf is the geometric mean of the ratios of a candidate's times to those of the default, one for each purpose. If
+// the worst of them is more than tolerated, that is added as if all were so much worse, up to the worst:
+// who tunes does not want to trade products with one column for those with many.
+func costOf(ratios []float64) float64 {
+	n, mean, worst := float64(len(ratios)), 0.0, math.Inf(-1)
+	for _, r := range ratios {
+		mean += math.Log(r) / n
+		worst = max(worst, math.Log(r))
+	}
+	return math.Exp(min(worst, mean+n*max(0, worst-tolerated)))
 }
 
 // saw notes the times of the default and of c for a purpose, and returns their ratio.
@@ -299,6 +313,7 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, reference [
 		return nil, nil, err
 	}
 	defer code.Close()
+	ratios := make([][]float64, len(cs))
 	for p := range t.Purposes {
 		all := []worker.Timed{t.timed(t.reference, true)[p]}
 		for i, c := range cs {
@@ -311,11 +326,11 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, reference [
 		reference = append(reference, s[0].Min)
 		for i := range out {
 			out[i].Ns = append(out[i].Ns, s[i+1].Min)
-			out[i].Cost += math.Log(s[i+1].Min/s[0].Min) / float64(len(t.Purposes))
+			ratios[i] = append(ratios[i], s[i+1].Min/s[0].Min)
 		}
 	}
 	for i := range out {
-		out[i].Cost = math.Exp(out[i].Cost)
+		out[i].Cost = costOf(ratios[i])
 	}
 	slices.SortStableFunc(out, func(a, b Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
 	return out, reference, nil
