@@ -27,6 +27,10 @@ var (
 // looked at again.
 const hopeless = 1.5
 
+// affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
+// which takes long to set up: what loses more there is never locked, see costOf.
+const affordable = 1.1
+
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
 // disk is full, a machine is gone.
 type Unmeasured struct{ Err error }
@@ -232,14 +236,14 @@ func (t *Tuner) believed(measure func() (float64, error)) (float64, error) {
 	return cost, err
 }
 
-// compare measures a candidate, whose target is x, beside the default; the purposes out of memory, which
-// take long to set up, only of candidates that are not hopeless for the others.
+// compare measures a candidate, whose target is x, beside the default; the purposes out of memory only of
+// candidates that can afford it.
 func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target) (float64, error) {
 	defaults, own := t.timed(t.reference, true), t.timed(x, false)
 	c.ns = make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
-		if len(some) == 0 || len(ratios) > 0 && costOf(ratios) > hopeless {
+		if len(some) == 0 || len(ratios) > 0 && costOf(ratios) > affordable {
 			continue
 		}
 		var as, bs []worker.Timed
