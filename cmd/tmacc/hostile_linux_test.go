@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -23,6 +22,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/tests/ggufgen"
 )
 
 // What a file may cost, whatever is in it. Time is that of CPUs, so that other processes
@@ -41,40 +41,9 @@ func campaign() (mutants int, asked bool) {
 	return n, true
 }
 
-// ggufFile builds GGUF files: numbers, texts with their length, bytes as they are.
-type ggufFile struct{ bytes.Buffer }
-
-func (f *ggufFile) add(values ...any) *ggufFile {
-	for _, v := range values {
-		if s, ok := v.(string); ok {
-			binary.Write(f, binary.LittleEndian, uint64(len(s)))
-			v = []byte(s)
-		}
-		if err := binary.Write(f, binary.LittleEndian, v); err != nil {
-			panic(err)
-		}
-	}
-	return f
-}
-
-func ggufHeader(tensors, values uint64) *ggufFile {
-	return new(ggufFile).add([]byte("GGUF"), uint32(3), tensors, values)
-}
-
-// tensor adds the description of a tensor.
-func (f *ggufFile) tensor(name string, typ uint32, offset uint64, shape ...uint64) {
-	b := binary.LittleEndian.AppendUint64(nil, uint64(len(name)))
-	b = binary.LittleEndian.AppendUint32(append(b, name...), uint32(len(shape)))
-	for _, n := range shape {
-		b = binary.LittleEndian.AppendUint64(b, n)
-	}
-	b = binary.LittleEndian.AppendUint32(b, typ)
-	f.Write(binary.LittleEndian.AppendUint64(b, offset))
-}
-
 // The set of hostile files: each a header and the size of the file, which is zeros behind it.
 func hostileFiles() map[string]struct {
-	head *ggufFile
+	head *ggufgen.File
 	size int64
 } {
 	const (
@@ -85,34 +54,34 @@ func hostileFiles() map[string]struct {
 		array  = uint32(9)
 	)
 	type hostile = struct {
-		head *ggufFile
+		head *ggufgen.File
 		size int64
 	}
-	nested := func(deep int, of uint32, n uint64) *ggufFile {
-		f := ggufHeader(0, 1).add("a", array)
+	nested := func(deep int, of uint32, n uint64) *ggufgen.File {
+		f := ggufgen.Header(0, 1).Add("a", array)
 		for range deep {
-			f.add(array, uint64(1))
+			f.Add(array, uint64(1))
 		}
-		return f.add(of, n)
+		return f.Add(of, n)
 	}
-	many := func(n int, shape func(i int) (typ uint32, size uint64, shape []uint64), name string) *ggufFile {
-		f, offset := ggufHeader(uint64(n), 0), uint64(0)
+	many := func(n int, shape func(i int) (typ uint32, size uint64, shape []uint64), name string) *ggufgen.File {
+		f, offset := ggufgen.Header(uint64(n), 0), uint64(0)
 		for i := range n {
 			typ, size, extents := shape(i)
-			f.tensor(fmt.Sprintf(name, i), typ, offset, extents...)
+			f.Tensor(fmt.Sprintf(name, i), typ, offset, extents...)
 			offset += (size + 31) / 32 * 32
 		}
 		return f
 	}
-	values := ggufHeader(0, 1<<16)
+	values := ggufgen.Header(0, 1<<16)
 	for i := range 1 << 16 {
-		values.add(fmt.Sprint(i), kindU8, []byte{1})
+		values.Add(fmt.Sprint(i), kindU8, []byte{1})
 	}
 	return map[string]hostile{
-		"tensors without end":   {ggufHeader(huge, 0), sparse},
-		"values without end":    {ggufHeader(0, huge), sparse},
-		"text without end":      {ggufHeader(0, 1).add("a", text, uint64(huge)), sparse},
-		"text of all bytes":     {ggufHeader(0, 1).add("a", text, uint64(32<<20-64)), sparse},
+		"tensors without end":   {ggufgen.Header(huge, 0), sparse},
+		"values without end":    {ggufgen.Header(0, huge), sparse},
+		"text without end":      {ggufgen.Header(0, 1).Add("a", text, uint64(huge)), sparse},
+		"text of all bytes":     {ggufgen.Header(0, 1).Add("a", text, uint64(32<<20-64)), sparse},
 		"texts without end":     {nested(0, text, huge/16), sparse},
 		"empty texts":           {nested(0, text, 4<<20-64), sparse},
 		"numbers":               {nested(0, 0, 31<<20), sparse},
@@ -123,7 +92,7 @@ func hostileFiles() map[string]struct {
 		"arrays of arrays":      {nested(1, array, 1<<16-1), sparse},
 		"arrays too deep":       {nested(20, array, 1), sparse},
 		"most values":           {values, sparse},
-		"more values":           {ggufHeader(0, 1<<20), sparse},
+		"more values":           {ggufgen.Header(0, 1<<20), sparse},
 		"a tensor of all rows":  {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{1 << 32, 1 << 32} }, "t%d"), sparse},
 		"a size that overflows": {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{32, 1 << 62} }, "t%d"), sparse},
 		"a large matrix":        {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{1 << 20, 1 << 17} }, "t%d"), sparse},
@@ -212,7 +181,7 @@ func seedFiles(t *testing.T) [][]byte {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	head, data := new(ggufFile), []byte(nil)
+	head, data := new(ggufgen.File), []byte(nil)
 	tensors := uint64(0)
 	for i := range f.Tensors {
 		x := &f.Tensors[i]
@@ -224,21 +193,21 @@ func seedFiles(t *testing.T) [][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head.tensor(x.Name+".weight", uint32(x.Type), uint64(len(data)), uint64(values), 2)
+		head.Tensor(x.Name+".weight", uint32(x.Type), uint64(len(data)), uint64(values), 2)
 		data = append(data, b[:2*size]...)
 		data = append(data, make([]byte, -len(data)&31)...)
 		tensors++
 	}
 	meta := []any{"general.alignment", uint32(4), uint32(32), "names", uint32(9), uint32(8), uint64(2), "a", "bc",
 		"deep", uint32(9), uint32(9), uint64(1), uint32(5), uint64(2), int32(1), int32(2), "yes", uint32(7), []byte{1}}
-	all := ggufHeader(tensors+1, 4).add(meta...)
+	all := ggufgen.Header(tensors+1, 4).Add(meta...)
 	all.Write(head.Bytes())
-	all.tensor("NVFP4.scale", 0, uint64(len(data)), 1)
+	all.Tensor("NVFP4.scale", 0, uint64(len(data)), 1)
 	data = append(data, 0, 0, 128, 63) // 1
 	all.Write(make([]byte, -all.Len()&31))
 	all.Write(data)
-	i2s := ggufHeader(1, 0)
-	i2s.tensor("I2_S.weight", 36, 0, 128, 4)
+	i2s := ggufgen.Header(1, 0)
+	i2s.Tensor("I2_S.weight", 36, 0, 128, 4)
 	i2s.Write(make([]byte, -i2s.Len()&31+128*4/4+32))
 	seeds := [][]byte{all.Bytes(), i2s.Bytes()}
 	for _, name := range []string{"llama-q4_0.gguf", "bitnet-tq2_0.gguf"} {

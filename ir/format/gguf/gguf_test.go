@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/tests/ggufgen"
 )
 
 const testdata = "../../../testdata/gguf"
@@ -159,49 +161,19 @@ func TestI2S(t *testing.T) {
 		t.Errorf("%s of %d bytes", x.TypeName(), x.Size)
 	}
 	for size, want := range map[int]string{63: "type36", 64: "I2_S", 95: "I2_S", 96: "type36"} {
-		f, err := Read(header(1, 0).tensor("t", 36, 0, 128).pad(size).Bytes())
+		f, err := Read(ggufgen.Header(1, 0).Tensor("t", 36, 0, 128).Pad(size).Bytes())
 		if err != nil || f.Tensors[0].TypeName() != want {
 			t.Errorf("%d bytes: %v, %v; want %s", size, f, err, want)
 		}
 	}
 }
 
-// file builds small GGUF files; add takes integers, floats, strings and bytes.
-type file struct{ bytes.Buffer }
-
-func (f *file) add(values ...any) *file {
-	for _, v := range values {
-		if s, ok := v.(string); ok {
-			binary.Write(f, binary.LittleEndian, uint64(len(s)))
-			v = []byte(s)
-		}
-		if err := binary.Write(f, binary.LittleEndian, v); err != nil {
-			panic(err)
-		}
-	}
-	return f
-}
-
-// header begins a version 3 file of so many tensors and values.
-func header(tensors, values uint64) *file {
-	return (&file{}).add([]byte("GGUF"), uint32(3), tensors, values)
-}
-
-// pad aligns to 32 and adds n bytes of data.
-func (f *file) pad(n int) *file {
-	return f.add(make([]byte, (32-f.Len()%32)%32+n))
-}
-
-func (f *file) tensor(name string, typ uint32, offset uint64, shape ...uint64) *file {
-	return f.add(name, uint32(len(shape)), shape, typ, offset)
-}
-
 func TestSmall(t *testing.T) {
-	b := header(3, 2).
-		add("general.alignment", uint32(4), uint32(64)).
-		add("nest", uint32(9), uint32(9), uint64(2), uint32(4), uint64(1), uint32(7), uint32(8), uint64(1), "x").
-		tensor("b", 0, 128, 2).tensor("a", 2, 0, 32, 3).tensor("own", 36, 64, 100, 100)
-	b.add(make([]byte, (64-b.Len()%64)%64+136))
+	b := ggufgen.Header(3, 2).
+		Add("general.alignment", uint32(4), uint32(64)).
+		Add("nest", uint32(9), uint32(9), uint64(2), uint32(4), uint64(1), uint32(7), uint32(8), uint64(1), "x").
+		Tensor("b", 0, 128, 2).Tensor("a", 2, 0, 32, 3).Tensor("own", 36, 64, 100, 100)
+	b.Add(make([]byte, (64-b.Len()%64)%64+136))
 	data := b.Bytes()
 	binary.LittleEndian.PutUint32(data[4:], 2) // version 2 differs in nothing
 	f, err := Read(data)
@@ -221,8 +193,8 @@ func TestSmall(t *testing.T) {
 }
 
 func TestScale(t *testing.T) {
-	b := header(4, 0).tensor("q.weight", 40, 0, 64).tensor("q.scale", 0, 64, 1).tensor("k.weight", 40, 96, 64).tensor("k.scale", 0, 160, 2)
-	b.add(make([]byte, (32-b.Len()%32)%32+64)).add(float32(0.375)).pad(168 - 96)
+	b := ggufgen.Header(4, 0).Tensor("q.weight", 40, 0, 64).Tensor("q.scale", 0, 64, 1).Tensor("k.weight", 40, 96, 64).Tensor("k.scale", 0, 160, 2)
+	b.Add(make([]byte, (32-b.Len()%32)%32+64)).Add(float32(0.375)).Pad(168 - 96)
 	f, err := Read(b.Bytes())
 	if err != nil {
 		t.Fatal(err)
@@ -235,8 +207,8 @@ func TestScale(t *testing.T) {
 	_, err = f.Scale("k.weight")
 	wantError(t, err, `tensor "k.scale": has 2 values of F32`)
 	for _, bad := range []float32{0, float32(math.Inf(-1)), float32(math.NaN())} {
-		b := header(1, 0).tensor("q.scale", 0, 0, 1)
-		b.add(make([]byte, (32-b.Len()%32)%32)).add(bad).pad(32)
+		b := ggufgen.Header(1, 0).Tensor("q.scale", 0, 0, 1)
+		b.Add(make([]byte, (32-b.Len()%32)%32)).Add(bad).Pad(32)
 		f, err := Read(b.Bytes())
 		if err != nil {
 			t.Fatal(err)
@@ -248,21 +220,21 @@ func TestScale(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	const huge = math.MaxUint64
-	kv := func(values ...any) *file { return header(0, 1).add(values...) }
+	kv := func(values ...any) *ggufgen.File { return ggufgen.Header(0, 1).Add(values...) }
 	for _, c := range []struct {
 		want string
-		f    *file
+		f    *ggufgen.File
 	}{
-		{"header: the file ends within it", &file{}},
-		{`starts with "GGML"`, (&file{}).add([]byte("GGMLxxxx"))},
-		{"version is 1; versions 2 and 3 are read", (&file{}).add([]byte("GGUF"), uint32(1), make([]byte, 16))},
-		{"version is 4;", (&file{}).add([]byte("GGUF"), uint32(4), make([]byte, 16))},
-		{"is big-endian", (&file{}).add([]byte("GGUF"), uint32(3<<24), make([]byte, 16))},
-		{"number of tensors: claims 18446744073709551615 of at least 24 bytes", header(huge, 0)},
-		{"number of metadata values: claims 1000", header(0, 1000)},
+		{"header: the file ends within it", new(ggufgen.File)},
+		{`starts with "GGML"`, new(ggufgen.File).Add([]byte("GGMLxxxx"))},
+		{"version is 1; versions 2 and 3 are read", new(ggufgen.File).Add([]byte("GGUF"), uint32(1), make([]byte, 16))},
+		{"version is 4;", new(ggufgen.File).Add([]byte("GGUF"), uint32(4), make([]byte, 16))},
+		{"is big-endian", new(ggufgen.File).Add([]byte("GGUF"), uint32(3<<24), make([]byte, 16))},
+		{"number of tensors: claims 18446744073709551615 of at least 24 bytes", ggufgen.Header(huge, 0)},
+		{"number of metadata values: claims 1000", ggufgen.Header(0, 1000)},
 		{"metadata key: claims 18446744073709551615 of at least 1 bytes each, but only 20", kv(uint64(huge), make([]byte, 20))},
 		{`key "": a key has 1 to 65535 bytes`, kv("", uint32(0), []byte{1})},
-		{`key "a": is there twice`, header(0, 2).add("a", uint32(0), []byte{1}, "a", uint32(0), []byte{1})},
+		{`key "a": is there twice`, ggufgen.Header(0, 2).Add("a", uint32(0), []byte{1}, "a", uint32(0), []byte{1})},
 		{`key "a": has unknown value type 13`, kv("a", uint32(13), uint64(0))},
 		{`key "a": a bool is 0 or 1, not 2`, kv("a", uint32(7), []byte{2})},
 		{`key "a": the file ends within it`, kv("a", uint32(10), uint32(0))},
@@ -274,26 +246,26 @@ func TestRefusals(t *testing.T) {
 		{`"general.alignment": is 24576001; it must be a multiple of 8`, kv("general.alignment", uint32(4), uint32(24576001))},
 		{`"general.alignment": is 0`, kv("general.alignment", uint32(4), uint32(0))},
 		{`"general.alignment": holds a string`, kv("general.alignment", uint32(8), "32")},
-		{`tensor "": tensor 0 has no name`, header(1, 0).tensor("", 0, 0, 1)},
-		{`has a name of 129 bytes; at most 128 are read`, header(1, 0).tensor(strings.Repeat("a", 129), 0, 0, 1)},
-		{`number of tensors: is 8193; at most 8192 are read`, header(1<<13+1, 0).pad(24<<13 + 24)},
-		{`number of metadata values: is 65537; at most 65536 are read`, header(0, 1<<16+1).pad(13<<16 + 13)},
-		{`key "a": has more than 65536 arrays in arrays`, kv("a", uint32(9), uint32(9), uint64(1<<16+1)).pad(12<<16 + 12)},
-		{`tensor "t": is there twice`, header(2, 0).tensor("t", 0, 0, 1).tensor("t", 0, 32, 1)},
-		{`tensor "t": has 5 dimensions`, header(1, 0).tensor("t", 0, 0, 1, 1, 1, 1, 1)},
-		{`tensor "t": has 0 dimensions`, header(1, 0).tensor("t", 0, 0)},
-		{`tensor "t": has 4294967295 dimensions`, header(1, 0).add("t", uint32(math.MaxUint32), uint64(0), uint64(0))},
-		{`tensor "t": shape [4 0] has an extent below 1`, header(1, 0).tensor("t", 0, 0, 4, 0)},
-		{`tensor "t": shape [4294967296 4294967296] is too large`, header(1, 0).tensor("t", 24, 0, 1<<32, 1<<32)},
-		{`tensor "t": shape [4611686018427387904] is too large`, header(1, 0).tensor("t", 0, 0, 1<<62)},
-		{`tensor "t": rows of 48 values are not whole Q4_0 blocks of 32`, header(1, 0).tensor("t", 2, 0, 48, 2)},
-		{`tensor "t": offset 8 is not a multiple of the alignment of 32`, header(1, 0).tensor("t", 0, 8, 1).pad(64)},
-		{`tensor "t": 40 bytes at offset 32 of the data lie outside the file, which has 64 bytes of data`, header(1, 0).tensor("t", 0, 32, 10).pad(64)},
-		{`tensor "t": 4 bytes at offset 9223372036854775776 of the data lie outside the file`, header(1, 0).tensor("t", 0, math.MaxInt64&^31, 1).pad(64)},
-		{`tensor "t": 4 bytes at offset 0 of the data lie outside the file, which has 0 bytes of data`, header(1, 0).tensor("t", 0, 0, 1)},
-		{`tensor "t": bytes of unknown number at offset 64 of the data lie outside`, header(1, 0).tensor("t", 36, 64, 1).pad(64)},
-		{`tensor "s": 36 bytes at offset 0 of the data overlap tensor "t" at 32`, header(2, 0).tensor("t", 0, 32, 1).tensor("s", 0, 0, 9).pad(64)},
-		{`tensor "t": 4 bytes at offset 0 of the data overlap tensor "s" at 0`, header(2, 0).tensor("t", 0, 0, 1).tensor("s", 0, 0, 1).pad(64)},
+		{`tensor "": tensor 0 has no name`, ggufgen.Header(1, 0).Tensor("", 0, 0, 1)},
+		{`has a name of 129 bytes; at most 128 are read`, ggufgen.Header(1, 0).Tensor(strings.Repeat("a", 129), 0, 0, 1)},
+		{`number of tensors: is 8193; at most 8192 are read`, ggufgen.Header(1<<13+1, 0).Pad(24<<13 + 24)},
+		{`number of metadata values: is 65537; at most 65536 are read`, ggufgen.Header(0, 1<<16+1).Pad(13<<16 + 13)},
+		{`key "a": has more than 65536 arrays in arrays`, kv("a", uint32(9), uint32(9), uint64(1<<16+1)).Pad(12<<16 + 12)},
+		{`tensor "t": is there twice`, ggufgen.Header(2, 0).Tensor("t", 0, 0, 1).Tensor("t", 0, 32, 1)},
+		{`tensor "t": has 5 dimensions`, ggufgen.Header(1, 0).Tensor("t", 0, 0, 1, 1, 1, 1, 1)},
+		{`tensor "t": has 0 dimensions`, ggufgen.Header(1, 0).Tensor("t", 0, 0)},
+		{`tensor "t": has 4294967295 dimensions`, ggufgen.Header(1, 0).Add("t", uint32(math.MaxUint32), uint64(0), uint64(0))},
+		{`tensor "t": shape [4 0] has an extent below 1`, ggufgen.Header(1, 0).Tensor("t", 0, 0, 4, 0)},
+		{`tensor "t": shape [4294967296 4294967296] is too large`, ggufgen.Header(1, 0).Tensor("t", 24, 0, 1<<32, 1<<32)},
+		{`tensor "t": shape [4611686018427387904] is too large`, ggufgen.Header(1, 0).Tensor("t", 0, 0, 1<<62)},
+		{`tensor "t": rows of 48 values are not whole Q4_0 blocks of 32`, ggufgen.Header(1, 0).Tensor("t", 2, 0, 48, 2)},
+		{`tensor "t": offset 8 is not a multiple of the alignment of 32`, ggufgen.Header(1, 0).Tensor("t", 0, 8, 1).Pad(64)},
+		{`tensor "t": 40 bytes at offset 32 of the data lie outside the file, which has 64 bytes of data`, ggufgen.Header(1, 0).Tensor("t", 0, 32, 10).Pad(64)},
+		{`tensor "t": 4 bytes at offset 9223372036854775776 of the data lie outside the file`, ggufgen.Header(1, 0).Tensor("t", 0, math.MaxInt64&^31, 1).Pad(64)},
+		{`tensor "t": 4 bytes at offset 0 of the data lie outside the file, which has 0 bytes of data`, ggufgen.Header(1, 0).Tensor("t", 0, 0, 1)},
+		{`tensor "t": bytes of unknown number at offset 64 of the data lie outside`, ggufgen.Header(1, 0).Tensor("t", 36, 64, 1).Pad(64)},
+		{`tensor "s": 36 bytes at offset 0 of the data overlap tensor "t" at 32`, ggufgen.Header(2, 0).Tensor("t", 0, 32, 1).Tensor("s", 0, 0, 9).Pad(64)},
+		{`tensor "t": 4 bytes at offset 0 of the data overlap tensor "s" at 0`, ggufgen.Header(2, 0).Tensor("t", 0, 0, 1).Tensor("s", 0, 0, 1).Pad(64)},
 		{`key "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...": has unknown`, kv(strings.Repeat("a", 1000), uint32(13))},
 		{`key "a\nb": has unknown`, kv("a\nb", uint32(13))},
 	} {
@@ -323,9 +295,9 @@ func TestTruncated(t *testing.T) {
 }
 
 func FuzzGGUF(f *testing.F) {
-	f.Add(header(0, 0).Bytes())
-	f.Add(header(2, 1).add("general.alignment", uint32(4), uint32(8)).tensor("t", 0, 0, 2).tensor("s", 2, 8, 32, 2).pad(64).Bytes())
-	f.Add(header(0, 1).add("a", uint32(9), uint32(9), uint64(1), uint32(8), uint64(2), "x", "y").Bytes())
+	f.Add(ggufgen.Header(0, 0).Bytes())
+	f.Add(ggufgen.Header(2, 1).Add("general.alignment", uint32(4), uint32(8)).Tensor("t", 0, 0, 2).Tensor("s", 2, 8, 32, 2).Pad(64).Bytes())
+	f.Add(ggufgen.Header(0, 1).Add("a", uint32(9), uint32(9), uint64(1), uint32(8), uint64(2), "x", "y").Bytes())
 	small := load(f, "blocks-i2s.gguf")
 	f.Add(small[:2048])
 	f.Fuzz(func(t *testing.T, data []byte) {
