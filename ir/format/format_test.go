@@ -205,6 +205,8 @@ func TestWeightJSON(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"name":"x","bitz":4}`:      `unknown field "bitz"; there are name, bits, levels, nominal, per, `,
+		`{"name":"x","Bits":4}`:      `unknown field "Bits"; there are name, bits, levels, `,
+		`{"bits":4,"bits":2}`:        `field "bits" is there twice`,
 		`{"name":"x","bits":2.5}`:    `weight: bits is JSON number 2.5; want an integer`,
 		`{"name":"x","levels":3}`:    `weight: levels is JSON number; want a list`,
 		`{"name":"x","zero":"yes"}`:  `weight: zero is JSON string; want true or false`,

@@ -182,8 +182,8 @@ func (l *Layout) Hash() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// UnmarshalJSON reads a layout. It refuses unknown fields and what Validate
-// refuses.
+// UnmarshalJSON reads a layout. It refuses fields that are unknown or there twice, and
+// what Validate refuses.
 func (l *Layout) UnmarshalJSON(data []byte) error {
 	type fields Layout // without methods
 	var f fields
@@ -215,7 +215,7 @@ func DenseMap(bits, fields int) (m [][]BitPos, words int, err error) {
 	case fields < 1 || fields > maxFields:
 		return nil, 0, errorf(thing, "fields must be 1 to %d", maxFields)
 	case fields*bits%8 != 0:
-		return nil, 0, errorf(thing, "does not fill words of 8 bits; use a multiple of %d fields", 8/gcd(8, bits))
+		return nil, 0, errorf(thing, "does not fill words of 8 bits; use a multiple of %d fields", 8/(bits&-bits))
 	}
 	words = fields * bits / 8
 	whole := 8 / bits
@@ -243,13 +243,6 @@ func run(word, bit, bits int) []BitPos {
 		code[i] = BitPos{word, bit + i}
 	}
 	return code
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // PlaneMap is the bit map of bit planes: bit i of the codes of all fields, a multiple

@@ -502,7 +502,7 @@ func TestDenseMap(t *testing.T) {
 		t.Errorf("3 bits: %v %d %v", m, words, err)
 	}
 	for bits := 1; bits <= 8; bits++ {
-		fields := 8 / gcd(8, bits)
+		fields := 8 / (bits & -bits)
 		for _, n := range []int{fields, 2 * fields, 16 * fields} {
 			m, words, err := DenseMap(bits, n)
 			if err != nil || len(m) != n || words*8 != n*bits {
@@ -570,7 +570,16 @@ func TestLayoutJSON(t *testing.T) {
 		}
 	}
 	var l Layout
-	wantError(t, "field", `unknown field "tilem"`)(nil, json.Unmarshal([]byte(`{"tilem":3}`), &l))
+	for text, want := range map[string]string{
+		`{"tilem":3}`:                           `unknown field "tilem"`,
+		`{"Tile_m":3}`:                          `unknown field "Tile_m"`,
+		`{"tile_m":1,"parts":[],"tile_m":2}`:    `field "tile_m" is there twice`,
+		`{"parts":[{"map":[[{"Word":1}]]}]}`:    `unknown field "Word"`,
+		`{"parts":[{"codewords":{"Join":5}}]}`:  `unknown field "Join"`,
+		`{"parts":[{"digits":{"a":1,"a":[]}}]}`: `field "a" is there twice`,
+	} {
+		wantError(t, text, want)(nil, json.Unmarshal([]byte(text), &l))
+	}
 	wantError(t, "null", "tile_m 0")(nil, l.UnmarshalJSON([]byte("null")))
 }
 

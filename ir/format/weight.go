@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -104,7 +103,7 @@ func printable(name string) bool {
 }
 
 // UnmarshalJSON reads a weight as its fields, or as a name for Lookup. It
-// refuses unknown fields and what Validate refuses.
+// refuses fields that are unknown or there twice, and what Validate refuses.
 func (w *Weight) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '"' {
 		var name string
@@ -121,15 +120,17 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	type fields Weight // without methods
 	var f fields
 	err := strict(data, &f)
+	names := strings.Join(fieldNames(reflect.TypeFor[Weight]()), ", ")
 	var kind *json.UnmarshalTypeError
+	var unknown unknownField
 	switch {
 	case errors.As(err, &kind): // without the names of types in Go
 		if kind.Field == "" {
-			return errorf("weight", "JSON %s; want an object with the fields %s, or a name", kind.Value, fieldNames(reflect.TypeFor[Weight]()))
+			return errorf("weight", "JSON %s; want an object with the fields %s, or a name", kind.Value, names)
 		}
 		return errorf("weight", "%s is JSON %s; want %s", kind.Field, kind.Value, wanted(kind.Type))
-	case err != nil && strings.HasPrefix(err.Error(), "json: unknown field"):
-		return errorf("weight", "%s; there are %s", strings.TrimPrefix(err.Error(), "json: "), fieldNames(reflect.TypeFor[Weight]()))
+	case errors.As(err, &unknown):
+		return errorf("weight", "%v; there are %s", unknown, names)
 	case err != nil:
 		return errorf("weight", "%v", err)
 	}
@@ -153,22 +154,6 @@ func wanted(t reflect.Type) string {
 		return "a number"
 	}
 	return "a text"
-}
-
-// fieldNames are the names in JSON of a type's fields.
-func fieldNames(t reflect.Type) string {
-	var names []string
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return strings.Join(names, ", ")
-}
-
-func strict(data []byte, to any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	return d.Decode(to)
 }
 
 // Affine reports the base and the step, at least 1, for which Levels[c] ==
