@@ -102,10 +102,11 @@ func removeAbandoned(dir, begin string) {
 }
 
 // Load is the packed matrix in a file that Save wrote, mapped into memory where the
-// system can: pages are read when they are used, and processes share them. It is an
-// error if another product wrote the file, or the same one for a CPU that wants
-// another layout, and if the file is not as long as it says. Verify reads all of it
-// and finds other damage. The file must not be changed until Close.
+// system can: pages are read when they are used, and processes share them. It reads the
+// header only: an error are a header that is damaged, a file that is not as long as it
+// says, and one of another product, or of the same for a CPU that wants another layout. Only
+// Verify, which reads them all, finds out that weights are damaged, as a power failure or a bad
+// disk leaves them. The file must not be changed until Close.
 func (p *Product) Load(path string) (*Buffer, error) {
 	f, err := os.Open(path)
 	if err != nil {
