@@ -85,15 +85,27 @@ func (d DType) Round(v float32) float32 {
 
 // holds reports whether d holds v exactly: a zero of integers is positive.
 func (d DType) holds(v float32) bool {
-	switch d {
-	case U8, I8:
-		n := int32(v)
-		least := -128 * int32(d-U8)
-		return math.Float32bits(float32(n)) == math.Float32bits(v) && n >= least && n <= least+255
-	case F32:
-		return true
+	if least, most, ok := d.integers(); ok {
+		return isInteger(v, least, most)
 	}
-	return math.Float32bits(d.Round(v)) == math.Float32bits(v)
+	return d == F32 || math.Float32bits(d.Round(v)) == math.Float32bits(v)
+}
+
+// integers are the least and the most of a type of integers that numbers are stored in.
+func (d DType) integers() (least, most int, ok bool) {
+	switch d {
+	case U8:
+		return 0, 255, true
+	case I8:
+		return -128, 127, true
+	}
+	return 0, 0, false
+}
+
+// isInteger reports whether v is an integer of a range, and no negative zero.
+func isInteger(v float32, least, most int) bool {
+	n := int32(v)
+	return math.Float32bits(float32(n)) == math.Float32bits(v) && int(n) >= least && int(n) <= most
 }
 
 var pers = [...]string{PerTensor: "tensor", PerRow: "row", PerGroup: "group"}

@@ -75,21 +75,20 @@ func checkShape(w Weight, m, k int) error {
 // checkExact: every x is finite and as elem the same number.
 func (s *Source) checkExact(w Weight, x Shared, elem DType, k int) error {
 	of := s.numbers(x.Name)
-	for i := range of.count() {
-		switch v := of.at(i); {
-		case x.Limit == 0 && v-v == 0 && elem.holds(v): // as a rule
-		case x.Limit > 0 && int(v) >= x.Limit:
-			return errorf(x.place(w.Per, i, k), "%s %v; there are %d books", x.noun, v, x.Limit)
-		case math.IsNaN(float64(v)) || math.IsInf(float64(v), 0):
-			return errorf(x.place(w.Per, i, k), "%s %v is not finite", x.noun, v)
-		case elem.holds(v):
-		case elem.Bits() == 8:
-			return errorf(x.place(w.Per, i, k), "%s %v is not one of the integers of %s", x.noun, v, elem)
-		default:
-			return errorf(x.place(w.Per, i, k), "%s %v is not representable in %s: round it first or use f32 scales", x.noun, v, elem)
-		}
+	i := of.unfit(x.Limit, elem)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	switch v := of.at(i); {
+	case x.Limit > 0 && int(v) >= x.Limit:
+		return errorf(x.place(w.Per, i, k), "%s %v; there are %d books", x.noun, v, x.Limit)
+	case math.IsNaN(float64(v)) || math.IsInf(float64(v), 0):
+		return errorf(x.place(w.Per, i, k), "%s %v is not finite", x.noun, v)
+	case elem.Bits() == 8:
+		return errorf(x.place(w.Per, i, k), "%s %v is not one of the integers of %s", x.noun, v, elem)
+	default:
+		return errorf(x.place(w.Per, i, k), "%s %v is not representable in %s: round it first or use f32 scales", x.noun, v, elem)
+	}
 }
 
 // place names number i of a matrix of k columns: "row 3, block 2".
@@ -168,7 +167,13 @@ func (all *Packer) Unpack(packed []byte, m, k int) (Source, error) {
 	for _, x := range p.shared {
 		to := src.numbers(x.of.Name)
 		to.resize(w.Count(x.of, m, k))
-		p.elements(x, func(at, i int) { to.set(i, x.elem.Get(packed[at:])) })
+		p.elements(x, func(tile, first, rows int, all []element) {
+			for _, e := range all {
+				if e.row < rows {
+					to.set(first+e.i, x.elem.Get(packed[tile+e.at:]))
+				}
+			}
+		})
 	}
 	if err := src.Check(w, m, k); err != nil {
 		return Source{}, err
@@ -235,29 +240,32 @@ func (p *packer) records(f func(tile, record, at int)) {
 	}
 }
 
-// elements calls f for every slot inside the matrix, with its address and the
-// index of its number.
-func (p *packer) elements(places places, f func(at, i int)) {
-	n, span := places.of.perRow(p.w.Per, p.k), places.of.Span
-	p.records(func(tile, record, at int) {
-		if places.header {
-			at = tile * p.tileBytes
-			if record > 0 {
-				return
+// element is the place of a number in the first tile, its row and its index.
+type element struct{ at, row, i int }
+
+// elements calls f for every tile: where it begins, the index of its first number, how
+// many rows of it are inside the matrix, and all numbers inside its columns.
+func (p *packer) elements(x places, f func(tile, first, rows int, all []element)) {
+	n, records := x.of.perRow(p.w.Per, p.k), p.l.RecordsK(p.k)
+	if x.header {
+		records = 1
+	}
+	all := make([]element, 0, records*len(x.slots))
+	for record := range records {
+		for _, s := range x.slots {
+			e, col := element{record*p.l.RecordBytes + s.offset, s.row, s.row * n}, record*p.l.RecordK+s.k
+			if x.of.Span > 0 {
+				e.i += col / x.of.Span // Weight.Index
+			}
+			if col < p.k {
+				all = append(all, e)
 			}
 		}
-		for _, s := range places.slots {
-			row, col := tile*p.l.TileM+s.row, record*p.l.RecordK+s.k
-			if row >= p.m || col >= p.k {
-				continue
-			}
-			i := row * n // Weight.Index
-			if span > 0 {
-				i += int(uint32(col) / uint32(span))
-			}
-			f(at+s.offset, i)
-		}
-	})
+	}
+	for tile := range p.l.TilesM(p.m) {
+		row := tile * p.l.TileM
+		f(tile*p.tileBytes, row*n, p.m-row, all)
+	}
 }
 
 func (p *packer) get(codes []byte, cells []cell, from []byte) {

@@ -187,7 +187,21 @@ func (p *packer) putShared(packed []byte, src *Source) {
 }
 
 func putNumbers[T float32 | int8 | uint8](p *packer, packed []byte, to places, from []T) {
-	p.elements(to, func(at, i int) { to.elem.Put(packed[at:], float32(from[i])) })
+	p.elements(to, func(tile, first, rows int, all []element) {
+		if bytes := packed[tile:]; to.elem.Bits() == 8 {
+			for _, e := range all {
+				if e.row < rows {
+					bytes[e.at] = byte(int32(from[first+e.i])) // DType.Put
+				}
+			}
+			return
+		}
+		for _, e := range all {
+			if e.row < rows {
+				to.elem.Put(packed[tile+e.at:], float32(from[first+e.i]))
+			}
+		}
+	})
 }
 
 // Rows is the matrix of rows of s from lo up to hi, a matrix of format w with k

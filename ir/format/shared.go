@@ -144,6 +144,9 @@ type numbers interface {
 	set(i int, v float32)
 	resize(n int)               // n numbers, all 0
 	share(of numbers, i, n int) // n numbers of another source, from number i
+	// unfit is the index of the first that is not finite, that elem does not hold exactly or
+	// that reaches a limit that is not 0; -1 if there is none.
+	unfit(limit int, elem DType) int
 }
 
 // list is numbers in a slice of the source.
@@ -155,6 +158,23 @@ func (l list[T]) set(i int, v float32) { (*l.of)[i] = T(v) }
 func (l list[T]) resize(n int)         { *l.of = make([]T, n) }
 
 func (l list[T]) share(of numbers, i, n int) { *l.of = (*of.(list[T]).of)[i:][:n] }
+
+func (l list[T]) unfit(limit int, elem DType) int {
+	least, most, integers := elem.integers()
+	if limit > 0 {
+		most = min(most, limit-1)
+	}
+	for i, v := range *l.of {
+		v := float32(v)
+		switch {
+		case !integers && v-v == 0 && elem.holds(v):
+		case integers && isInteger(v, least, most):
+		default:
+			return i
+		}
+	}
+	return -1
+}
 
 // kinds are the names of all numbers that a Source may hold.
 var kinds = []string{Scales, Zeros, Mins, Supers, SuperMins, Books}

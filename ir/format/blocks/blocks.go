@@ -281,19 +281,12 @@ func (r *reader) fold() error {
 // numbers reads count numbers of each block.
 func (r *reader) numbers(n number, count int, noun string) ([]float32, error) {
 	at, blocks := n.bits.places(count), len(r.data)/r.Bytes
-	all, bytes := make([]float32, blocks*count), make([]byte, count)
-	small := at.inBytes()
-	for i := range blocks {
-		block, to := r.data[i*r.Bytes:][:r.Bytes], all[i*count:][:count]
-		if small {
-			at.codes(bytes, block, 0)
-			for j, v := range bytes {
-				to[j] = n.as(uint32(v))
-			}
-			continue
-		}
-		for j := range to {
-			to[j] = n.as(at.get(block, j))
+	all := make([]float32, blocks*count)
+	if at.inBytes() {
+		r.small(all, n, &at, count)
+	} else {
+		for i := range all {
+			all[i] = n.as(at.get(r.data[i/count*r.Bytes:][:r.Bytes], i%count))
 		}
 	}
 	for i, v := range all {
@@ -302,6 +295,22 @@ func (r *reader) numbers(n number, count int, noun string) ([]float32, error) {
 		}
 	}
 	return all, nil
+}
+
+// small reads numbers of at most 8 bits.
+func (r *reader) small(all []float32, n number, at *places, count int) {
+	var values [256]float32
+	for v := range values[:1<<n.bits.width()] {
+		values[v] = n.as(uint32(v))
+	}
+	bytes := make([]byte, count)
+	for i := 0; len(all) > 0; i++ {
+		at.codes(bytes, r.data[i*r.Bytes:][:r.Bytes], 0)
+		for j, v := range bytes {
+			all[j] = values[v]
+		}
+		all = all[count:]
+	}
 }
 
 func finite(f float32) bool { return f-f == 0 }
