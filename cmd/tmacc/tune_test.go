@@ -363,7 +363,7 @@ func TestTuneSettles(t *testing.T) {
 		{"nothing is better", 1.1, 1.2, found, "what was locked takes 1.10 of the default's time", 0},
 	} {
 		var out bytes.Buffer
-		x.out, x.dir = &out, t.TempDir()
+		x.out, x.dir = &out, filepath.Join(t.TempDir(), "new")
 		path := filepath.Join(x.dir, tune.LockName)
 		all := []tune.Confirmed{{Candidate: c.g, Cost: c.found, Ns: []float64{10 * c.found}}}
 		var locked *tune.Candidate

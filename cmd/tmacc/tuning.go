@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -248,7 +250,10 @@ func (x *tuning) lock(c tune.Confirmed, reference []float64) error {
 	if err != nil {
 		return err
 	}
-	if err := tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(*e); return nil }); err != nil {
+	if err = os.MkdirAll(filepath.Dir(path), 0o777); err == nil {
+		err = tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(*e); return nil })
+	}
+	if err != nil {
 		x.printTraces(c.Kernels)
 		return fmt.Errorf("%w: not locked: the traces above are for tmacc compile -trace", plain(err))
 	}
