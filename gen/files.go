@@ -336,6 +336,7 @@ func variant(v runtime.Variant) *jen.Statement {
 			what := []any{"K", t.K, "Bytes", t.Bytes, "ID", t.ID}
 			if t.Residual {
 				what = append(what, "Residual", true)
+				of = append(of, "Residuals", p.Residuals)
 			}
 			of = append(of, "Tables", rt("Tables").Add(row(what...)))
 		}

@@ -331,7 +331,7 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
 	if t.Prepare != nil {
 		s := t.Prepare.Schedule
-		v.Prepare = &runtime.Prepare{Name: t.Prepare.Code.Func.Name, CountDiv: s.CountDiv, PadK: s.PadK, Tables: RuntimeTables(s.Tables)}
+		v.Prepare = &runtime.Prepare{Name: t.Prepare.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, PadK: s.PadK, Tables: RuntimeTables(s.Tables)}
 	}
 	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
 	if v.Layout < 0 {

@@ -14,7 +14,7 @@ import (
 //
 //	entry = table[entry] + residual[entry] - offset of the unit
 //
-// Activations of a normal distribution have no residuals but beside outliers.
+// Few units have any: of 4096 activations of a normal distribution two or so of 1024.
 
 // mostByte is the largest entry that needs no residual.
 const mostByte = math.MaxUint8
@@ -44,13 +44,6 @@ func (t *Tables) Residue(entry int) (low, residual int) {
 func (t *Tables) MostResidual() int {
 	least, most := t.spread()
 	return max(0, (most-least)*127*t.Digits()-mostByte)
-}
-
-// MostExcess bounds the sum of the residuals of a row of k activations: it must be 0 only if
-// all of them are, so it must not leave 32 bits.
-func (t *Tables) MostExcess(k int) int {
-	units := (k + t.Digits() - 1) / t.Digits()
-	return units * leastEntries * t.MostResidual()
 }
 
 // checkResidual reports tables that have no residuals in bytes, or that PrepareTables does
@@ -86,7 +79,8 @@ const halfEntries = 4
 //	table[n, 16u + x]     u8 = the lower of 255 and pair[n, 8u + x%4] + pair[n, 8u + 4 + x/4]
 //	residual[n, 16u + x]  u8 = what is above
 //	offsets[n]           i32 = sum over k of the offsets
-//	excess[n]            i32 = sum of the residuals: 0 if there are none
+//	span[n, u]           i32 = sum of the magnitudes of the activations
+//	excess[n, u]          u8 = the largest residual: what the span times that of a digit is above 255
 func (t *Tables) residualStages(p Problem) []Stage {
 	n := Dim{Name: "n", Run: "N", Div: 1}
 	row := func(name string, elem format.DType, block int) *Tensor {
@@ -116,11 +110,14 @@ func (t *Tables) residualStages(p Problem) []Stage {
 	k := Dim{Name: "offsets.k", Run: "K", Div: 1}
 	offsets := Stage{Out: row("offsets", format.I32, -1), Axes: []Dim{n, all("offsets")}, Reduce: []Dim{k}, Combine: Add,
 		Body: Cast{format.I32, t.offsetOf(Read{act, []Expr{Axis{"n"}, Axis{k.Name}}})}}
-	four, x := Dim{Name: "excess.u", Run: "K", Div: 4 * t.Digits()}, Dim{Name: "excess.x", N: 4 * leastEntries}
-	at := Binary{Add, Binary{Mul, Axis{four.Name}, I32(x.N)}, Axis{x.Name}}
-	excess := Stage{Out: row("excess", format.I32, -1), Axes: []Dim{n, all("excess")}, Reduce: []Dim{four, x}, Combine: Add,
-		Body: Cast{format.I32, Read{residual, []Expr{Axis{"n"}, at}}}}
-	return []Stage{pairs, table, above, offsets, excess}
+	span := Stage{Out: row("span", format.I32, 0), Axes: []Dim{n, {Name: "span.g", Run: "K", Div: t.Digits()}}, Reduce: []Dim{{Name: "span.k", N: t.Digits()}}, Combine: Add}
+	digit := Read{act, []Expr{Axis{"n"}, Binary{Add, Binary{Mul, Axis{"span.g"}, I32(t.Digits())}, Axis{"span.k"}}}}
+	span.Body = Cast{format.I32, Binary{MaxS, digit, Binary{Sub, Const{format.I8, 0}, digit}}}
+	excess := Stage{Out: row("excess", format.U8, 0), Axes: []Dim{n, units("excess")}}
+	least, most := t.spread()
+	largest := Binary{Mul, Read{span.Out, []Expr{Axis{"n"}, Axis{"excess.u"}}}, I32(most - least)}
+	excess.Body = Cast{format.U8, Binary{MaxS, Binary{Sub, largest, I32(mostByte)}, I32(0)}}
+	return []Stage{offsets, span, excess, pairs, table, above}
 }
 
 // offsetOf is the offset of one activation, as an i8.
@@ -144,17 +141,31 @@ func (t *Tables) pairEntry(act *Tensor, half, entry string) Expr {
 	var sum Expr
 	for i := range digits {
 		at := Binary{Add, Binary{Mul, Axis{"pair.u"}, I32(t.Digits())}, Binary{Add, Binary{Mul, Axis{half}, I32(digits)}, I32(i)}}
-		var a Expr = Read{act, []Expr{Axis{"n"}, at}}
-		term := t.offsetOf(a)
-		for _, v := range []int{1, -1} {
-			if mask, some := t.digitMask(i, v); some {
-				op := map[int]Op{1: Add, -1: Sub}[v]
-				term = Binary{op, term, Binary{And, a, Lookup{mask, format.I8, Axis{entry}}}}
-			}
-		}
-		sum = add(sum, Cast{format.U8, term})
+		sum = add(sum, Cast{format.U8, t.digitEntry(Read{act, []Expr{Axis{"n"}, at}}, i, Axis{entry})})
 	}
 	return sum
+}
+
+// digitEntry is what digit i of the entry of half a unit adds of its activation a, with the offset. Of
+// digits of two neighbouring values that is a for the larger one, -a for the other, if it is not negative.
+func (t *Tables) digitEntry(a Expr, i int, entry Axis) Expr {
+	counted := func(v int) (e Expr, some bool) {
+		mask, some := t.digitMask(i, v)
+		return Binary{And, a, Lookup{mask, format.I8, entry}}, some
+	}
+	least, most := t.spread()
+	if len(t.Alphabet) == 2 && most-least == 1 {
+		larger, _ := counted(most)
+		return Binary{MaxS, larger, Binary{Sub, larger, a}}
+	}
+	term := t.offsetOf(a)
+	if e, some := counted(1); some {
+		term = Binary{Add, term, e}
+	}
+	if e, some := counted(-1); some {
+		term = Binary{Sub, term, e}
+	}
+	return term
 }
 
 // digitMask is, for each entry of half the digits, all ones if digit i counts v.

@@ -37,17 +37,21 @@ var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, form
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
 // Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element;
 // Table receives the tables of the row, if the kernel makes any. If those have residuals,
-// Residual receives them, Offsets the sum of the offsets of the row and Excess that of its residuals
-// (int32); Pair is scratch of 8 bytes per unit. Act and Wide are zero
+// Offsets receives the sum of the offsets of the row (int32) and Excess the largest residual of
+// each unit (a byte), in tables of which there are any; Pair and Span are scratch of 8 and 4 bytes per
+// unit, Span read before Pair is written. Residual receives residuals, when the kernel is called a second time with the counts of the
+// residuals alone, and Pair where they begin; Amax, Sums and others of one element it writes then, too.
+// Act and Wide are zero
 // from K up to PadK when the kernel is called. Count[i] is ceil(K / the kernel's
 // CountDiv[i]); if one of them is rounded up, all arrays that hold one element per
 // group have room for 64 elements more, else the kernel writes none but those of K.
 type PrepareArgs struct {
-	X                         unsafe.Pointer
-	Act, Sums, ActScale       unsafe.Pointer
-	Amax, Finite, Inv         unsafe.Pointer
-	Wide, Table               unsafe.Pointer
-	Pair                      unsafe.Pointer
-	Residual, Offsets, Excess unsafe.Pointer
-	Count                     [16]int64
+	X                   unsafe.Pointer
+	Act, Sums, ActScale unsafe.Pointer
+	Amax, Finite, Inv   unsafe.Pointer
+	Wide, Table         unsafe.Pointer
+	Pair, Residual      unsafe.Pointer
+	Offsets             unsafe.Pointer
+	Span, Excess        unsafe.Pointer
+	Count               [16]int64
 }

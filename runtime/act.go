@@ -274,15 +274,20 @@ func (p *Product) planArgs(w *scratch) {
 	a.Amax, a.Finite, a.Inv = unsafe.Pointer(&w.amax[0]), unsafe.Pointer(&w.finite[0]), unsafe.Pointer(&w.inv[0])
 	switch t := p.cut.tables; {
 	case t.Residual:
-		w.pair = grow(w.pair, roundUp(r.padded, t.K)/t.K*t.Bytes/2)
-		a.Pair = unsafe.Pointer(&w.pair[0])
-		a.Offsets, a.Excess = unsafe.Pointer(&w.offsets[0]), unsafe.Pointer(&w.excess[0])
+		units := r.tables / unitBytes
+		w.pair, w.excess = grow(w.pair, units*pairBytes), grow(w.excess, units)
+		a.Pair, a.Excess = unsafe.Pointer(&w.pair[0]), unsafe.Pointer(&w.excess[0])
+		a.Span = a.Pair // pairs are made when spans have been read
+		a.Offsets = unsafe.Pointer(&w.offsets[0])
 	case t.K > 0:
 		w.wide = grow(w.wide, r.padded)
 		a.Wide = unsafe.Pointer(&w.wide[0])
 	}
 	for i, d := range p.variant.Prepare.CountDiv {
 		a.Count[i] = int64(ceilDiv(w.shape.k, d))
+	}
+	if p.cut.tables.Residual {
+		p.planResiduals(w)
 	}
 }
 
@@ -329,7 +334,7 @@ func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32
 		return
 	}
 	if b.cols == 1 && r.direct {
-		p.runPrepare(w, x, nil, nil, unsafe.Pointer(&to[0]), unsafe.Pointer(&to[b.sums]), unsafe.Pointer(&to[b.scales]))
+		p.runPrepare(w, x, nil, unsafe.Pointer(&to[0]), unsafe.Pointer(&to[b.sums]), unsafe.Pointer(&to[b.scales]))
 		clear(to[s.k:b.sums])
 		clear(to[b.sums+4*r.groups : b.scales])
 		clear(to[b.scales+4*r.scales:])
@@ -350,10 +355,9 @@ func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32
 	if t := p.cut.tables; t.K > 0 {
 		clear(table[s.k/t.K*t.Bytes:])
 	}
-	residual := p.residualOf(w, b, to, j)
-	p.quantize(w, codes, table, residual, x)
+	p.quantize(w, codes, table, x)
 	if b.steps > 0 {
-		w.list(b, to, residual, j)
+		p.list(w, b, to, j)
 	}
 	putWords(to[b.sums+4*j:], w.sums[:s.groups], b.cols)
 	putWords(to[b.scales+4*j:], w.scales[:s.scales], b.cols)
@@ -435,12 +439,12 @@ const nan = 0x7fc00000
 // quantize makes s.padK codes of one row, and its sums and scales in w. The
 // padding is zero. There is room in codes, and if there are tables in table, for what
 // the assembly writes.
-func (p *Product) quantize(w *scratch, codes, table, residual []byte, x []float32) {
+func (p *Product) quantize(w *scratch, codes, table []byte, x []float32) {
 	s, r := &w.shape, &w.row
 	if p.variant != nil && p.variant.Prepare != nil {
 		w.sums, w.scales = grow(w.sums, r.sumRoom), grow(w.scales, r.actRoom)
 		clear(codes[s.k:r.padded]) // stages may read further than the one before wrote
-		p.runPrepare(w, x, table, residual, unsafe.Pointer(&codes[0]), unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0]))
+		p.runPrepare(w, x, table, unsafe.Pointer(&codes[0]), unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0]))
 	} else {
 		w.sums, w.scales = grow(w.sums, s.groups), grow(w.scales, s.scales)
 		quantize(codes, w.sums[:r.groups], w.scales[:r.scales], x, p.cut.actGroup, p.cut.sumGroup)
@@ -454,7 +458,7 @@ func (p *Product) quantize(w *scratch, codes, table, residual []byte, x []float3
 const room = 64
 
 // runPrepare calls the assembly for one row.
-func (p *Product) runPrepare(w *scratch, x []float32, table, residual []byte, codes, sums, scales unsafe.Pointer) {
+func (p *Product) runPrepare(w *scratch, x []float32, table []byte, codes, sums, scales unsafe.Pointer) {
 	r := &w.row
 	if r.padded > len(x) {
 		w.x = grow(w.x, r.padded)
@@ -466,8 +470,7 @@ func (p *Product) runPrepare(w *scratch, x []float32, table, residual []byte, co
 	if t := p.cut.tables; t.K > 0 {
 		a.Table = unsafe.Pointer(&table[0])
 		if t.Residual {
-			a.Residual = unsafe.Pointer(&residual[0])
-			clear(w.pair[w.shape.k/t.K*t.Bytes/2:])
+			clear(w.pair[w.shape.k/t.digits()*pairBytes:])
 		} else {
 			clear(w.wide[w.shape.k:])
 		}

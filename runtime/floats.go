@@ -22,7 +22,7 @@ func (p *Product) prepareFloats(w *scratch, b *block, to []byte, j int, x []floa
 	}
 	table := w.rowOf(b, to, j)
 	clear(table[w.shape.k/t.K*t.Bytes:])
-	p.runPrepare(w, x, table, nil, nil, nil, nil)
+	p.runPrepare(w, x, table, nil, nil, nil)
 }
 
 // putFloats stores x.

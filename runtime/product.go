@@ -50,11 +50,12 @@ type Kernel struct {
 // Prepare is an assembly function that quantizes one row of activations.
 // PadK and CountDiv are explained at PrepareArgs.
 type Prepare struct {
-	Name     string
-	CountDiv []int
-	PadK     int
-	Tables   Tables
-	Fn       func(*PrepareArgs)
+	Name      string
+	CountDiv  []int
+	Residuals int // which count is that of residuals, of tables that have any
+	PadK      int
+	Tables    Tables
+	Fn        func(*PrepareArgs)
 }
 
 // Tables are what kernels look up: for every K activations of a row a block of
@@ -130,6 +131,9 @@ func (s *Spec) checkVariant(v Variant) error {
 		}
 		if p.PadK < 1 || len(p.CountDiv) > len(PrepareArgs{}.Count) || slices.ContainsFunc(p.CountDiv, func(d int) bool { return d < 1 }) {
 			return s.errorf(v.Target+" "+p.Name, "pads to %d and counts by %v; both must be positive, with at most %d counts", p.PadK, p.CountDiv, len(PrepareArgs{}.Count))
+		}
+		if t := p.Tables; t.Residual && (p.Residuals < 0 || p.Residuals >= len(p.CountDiv) || t.Bytes < unitBytes || t.Bytes%unitBytes != 0 || t.K%(t.Bytes/unitBytes) != 0) {
+			return s.errorf(v.Target+" "+p.Name, "has residuals of tables of %d bytes by count %d of %d", t.Bytes, p.Residuals, len(p.CountDiv))
 		}
 	}
 	return nil
@@ -284,13 +288,15 @@ type scratch struct {
 	matrix            matrix            // likewise, without its data
 	gemm              GemmArgs
 	prep              PrepareArgs
-	out               []float32 // a kernel's tile
-	x                 []float32 // a padded row of activations
+	rest              PrepareArgs // of a second call for residuals
+	out               []float32   // a kernel's tile
+	x                 []float32   // a padded row of activations
 	codes, table      []byte
 	rows, residuals   []byte // of a block, one after the other
-	pair              []byte
-	offsets, excess   [1]int32
-	listed            []bool // steps of the block that have residuals
+	pair, excess      []byte
+	offsets           [1]int32
+	unused            [1]uint32 // what the second call repeats
+	listed            []uint64  // a bit for each step of the block: it has residuals
 	wide              []int16
 	sums              []int32
 	scales            []uint32
@@ -302,7 +308,7 @@ type scratch struct {
 // release returns s to its pool without keeping the caller's buffers alive.
 func (p *Product) release(s *scratch) {
 	s.gemm = GemmArgs{}
-	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table, s.prep.Residual = nil, nil, nil, nil, nil, nil
+	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table, s.rest.Residual = nil, nil, nil, nil, nil, nil
 	p.pool.Put(s)
 }
 

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"unsafe"
 )
 
@@ -24,41 +25,66 @@ func (b *block) read() int {
 	return b.bytes
 }
 
-// residualOf is where the assembly puts the residuals of row j of a block, nil if it makes none: in the
-// block, or beside it as rowOf does.
-func (p *Product) residualOf(w *scratch, b *block, to []byte, j int) []byte {
-	t := p.cut.tables
-	if !t.Residual {
-		return nil
+// A unit has a table of unitBytes, made of a pair of pairBytes together.
+const unitBytes, pairBytes = 16, 8
+
+// digits is how many activations a unit has.
+func (t *Tables) digits() int { return t.K / (t.Bytes / unitBytes) }
+
+// planResiduals sets the parameters of the second call of the assembly, which makes residuals.
+func (p *Product) planResiduals(w *scratch) {
+	f, a := p.variant.Prepare, &w.rest
+	*a = w.prep
+	a.Count = [len(a.Count)]int64{}
+	w.prep.Count[f.Residuals] = 0
+	unused := unsafe.Pointer(&w.unused[0])
+	a.Amax, a.Finite, a.Inv, a.Sums, a.ActScale, a.Offsets = unused, unused, unused, unused, unused, unused
+}
+
+// residualOf is where row j of a block has its residuals made: in the block, or beside it as
+// rowOf does, where all are 0 that are of no listed step.
+func (w *scratch) residualOf(b *block, to []byte, j int) []byte {
+	if w.inPlace(b) {
+		return to[b.residuals:][:b.row]
 	}
-	var residual []byte
-	if w.inPlace(b) && b.steps > 0 {
-		residual = to[b.residuals:][:b.row]
-	} else {
-		room := w.room(b)
-		w.residuals = grow(w.residuals, b.cols*max(room, w.row.tables))
-		residual = w.residuals[j*room:][:w.row.tables]
-	}
-	clear(residual[w.shape.k/t.K*t.Bytes:])
-	return residual
+	room := w.room(b)
+	w.residuals = grow(w.residuals, b.cols*room)
+	return w.residuals[j*room:][:w.row.tables]
 }
 
 // beginList makes the list of a block's steps empty.
 func (w *scratch) beginList(b *block) {
-	w.listed = grow(w.listed, b.steps)
+	w.listed = grow(w.listed, ceilDiv(b.steps, 64))
 	clear(w.listed)
 }
 
-// list puts the offset of row j of a block where it belongs, and lists the steps that have residuals of it.
-func (w *scratch) list(b *block, to, residual []byte, j int) {
+// list puts the offset of row j of a block where it belongs, lists the steps that have residuals of it and
+// makes those.
+func (p *Product) list(w *scratch, b *block, to []byte, j int) {
 	binary.LittleEndian.PutUint32(to[b.offsets+4*j:], uint32(w.offsets[0]))
-	if w.excess[0] == 0 {
-		return
+	units := b.row / b.steps / unitBytes // of a step
+	excess := w.excess[:ceilDiv(w.shape.k, p.cut.tables.digits())]
+	for i := notZero(excess, 0); i < len(excess); {
+		first := i / units
+		end := first
+		for ; i/units == end && i < len(excess); i = notZero(excess, end*units) { // of neighbours
+			w.listed[end/64] |= 1 << (end % 64)
+			end++
+		}
+		p.makeResiduals(w, w.residualOf(b, to, j), first*units, end*units)
 	}
-	size := b.row / b.steps
-	for i := range w.listed {
-		w.listed[i] = w.listed[i] || !allZero(residual[i*size:][:size])
-	}
+}
+
+// makeResiduals makes the residuals of those units of a row from lo up to hi.
+func (p *Product) makeResiduals(w *scratch, residual []byte, lo, hi int) {
+	f, a, t := p.variant.Prepare, &w.rest, p.cut.tables
+	clear(residual[lo*unitBytes : hi*unitBytes])
+	digits, div := t.digits(), f.CountDiv[f.Residuals]
+	from := lo * digits / div * div // whole iterations, no further beyond K than those of all units
+	at := from / digits
+	a.Pair, a.Residual = unsafe.Pointer(&w.pair[at*pairBytes]), unsafe.Pointer(&residual[at*unitBytes])
+	a.Count[f.Residuals] = int64(ceilDiv(min(hi*digits, w.shape.k)-from, div))
+	f.Fn(a)
 }
 
 // putList stores the list of a block, and where they do not lie there yet the residuals of n rows for the
@@ -68,34 +94,35 @@ func (w *scratch) putList(b *block, to []byte, n int) {
 		return
 	}
 	count, size := 0, b.row/b.steps
-	for i, some := range w.listed {
-		if !some {
-			continue
-		}
-		count++
-		binary.LittleEndian.PutUint32(to[b.list+4*count:], uint32(i))
-		if !w.inPlace(b) {
+	for word, steps := range w.listed {
+		for ; steps != 0; steps &= steps - 1 {
+			i := word*64 + bits.TrailingZeros64(steps)
+			count++
+			binary.LittleEndian.PutUint32(to[b.list+4*count:], uint32(i))
+			if w.inPlace(b) {
+				continue
+			}
 			interleave(to[b.residuals+i*size*b.cols:][:size*b.cols], w.residuals[i*size:], b.cols, n, w.room(b), b.unit)
+			for j := range n {
+				clear(w.residuals[j*w.room(b)+i*size:][:size])
+			}
 		}
 	}
 	binary.LittleEndian.PutUint32(to[b.list:], uint32(count))
 }
 
-// allZero says that bytes are 0, a line at once.
-func allZero(x []byte) bool {
-	for len(x) >= lineBytes {
-		w := (*[lineBytes / 8]uint64)(unsafe.Pointer((*[lineBytes]byte)(x)))
+// notZero is the index of the first byte of x from i on that is not 0, len(x) if there is none.
+func notZero(x []byte, i int) int {
+	for ; i+lineBytes <= len(x); i += lineBytes {
+		w := (*[lineBytes / 8]uint64)(unsafe.Pointer((*[lineBytes]byte)(x[i:])))
 		if w[0]|w[1]|w[2]|w[3]|w[4]|w[5]|w[6]|w[7] != 0 {
-			return false
-		}
-		x = x[lineBytes:]
-	}
-	for _, v := range x {
-		if v != 0 {
-			return false
+			break
 		}
 	}
-	return true
+	for i < len(x) && x[i] == 0 {
+		i++
+	}
+	return i
 }
 
 // listed is how many steps of a block that begins at act have residuals, and the list of them.

@@ -9,29 +9,42 @@ import (
 	"unsafe"
 )
 
-// residualSpec has kernels of 1 and 3 columns that check what they are given: tables of one byte for an
-// activation (its magnitude, at most 100) and residuals (what is above), listed by steps of 8.
+// residualSpec has kernels of 1 and 3 columns that check what they are given: tables of two bytes for an
+// activation (both its magnitude, at most 100) and residuals (what is above), listed by steps of 16.
 func residualSpec(t *testing.T, x [][]int8) *Spec {
 	s := fakeSpec(t, "w1", 0, 8, 64, []int{1, 3})
-	s.Layouts[0] = testLayout(t, s.Weight, 8, 8)
+	s.Layouts[0] = testLayout(t, s.Weight, 8, 16)
 	v := &s.Variants[0]
 	for i := range v.Kernels {
 		k := &v.Kernels[i]
-		k.StepK, k.Chunk, k.Tables, k.SumBy = 8, 4, true, 1
+		k.StepK, k.Chunk, k.Tables, k.SumBy = 16, 8, true, 1
 		k.Fn = func(a *GemmArgs) { checkResiduals(t, k, a, x) }
 	}
-	v.Prepare = &Prepare{Name: "prep", PadK: 4, CountDiv: []int{4}, Tables: Tables{K: 4, Bytes: 4, ID: "magnitudes", Residual: true}}
+	v.Prepare = &Prepare{Name: "prep", PadK: 24, CountDiv: []int{8, 24}, Residuals: 1, Tables: Tables{K: 8, Bytes: unitBytes, ID: "magnitudes", Residual: true}}
 	v.Prepare.Fn = func(a *PrepareArgs) {
-		n := 4 * int(a.Count[0])
-		codes, table, residual := unsafe.Slice((*byte)(a.Act), n), unsafe.Slice((*byte)(a.Table), n), unsafe.Slice((*byte)(a.Residual), n)
-		quantize(codes, unsafe.Slice((*int32)(a.Sums), 1), unsafe.Slice((*uint32)(a.ActScale), 1), unsafe.Slice((*float32)(a.X), n), 0, 0)
-		excess, offset := int32(0), int32(0)
-		for i, c := range codes {
-			m := max(int8(c), -int8(c))
-			table[i], residual[i] = byte(min(m, 100)), byte(max(m, 100)-100)
-			excess, offset = excess+int32(residual[i]), offset+int32(m)
+		n := 8 * int(a.Count[0])
+		codes, table, pair, excess := unsafe.Slice((*byte)(a.Act), n), unsafe.Slice((*byte)(a.Table), 2*n), unsafe.Slice((*byte)(a.Pair), n), unsafe.Slice((*byte)(a.Excess), n/8)
+		clear(excess)
+		offset := int32(0)
+		if n > 0 {
+			quantize(codes, unsafe.Slice((*int32)(a.Sums), 1), unsafe.Slice((*uint32)(a.ActScale), 1), unsafe.Slice((*float32)(a.X), n), 0, 0)
+		} else {
+			*(*int32)(a.Sums), *(*uint32)(a.ActScale) = -1, 1
 		}
-		*(*int32)(a.Excess), *(*int32)(a.Offsets) = excess, offset
+		for i, c := range codes {
+			m := byte(max(int8(c), -int8(c)))
+			table[2*i], table[2*i+1], pair[i] = min(m, 100), min(m, 100), m
+			excess[i/8], offset = max(excess[i/8], max(m, 100)-100), offset+int32(m)
+		}
+		*(*int32)(a.Offsets) = offset
+		if a.Count[1] == 0 {
+			return
+		}
+		n = 24 * int(a.Count[1])
+		pair = unsafe.Slice((*byte)(a.Pair), n)
+		for i, m := range pair {
+			copy(unsafe.Slice((*byte)(a.Residual), 2*n)[2*i:], []byte{max(m, 100) - 100, max(m, 100) - 100})
+		}
 	}
 	return s
 }
@@ -47,9 +60,9 @@ func checkResiduals(t *testing.T, k *Kernel, a *GemmArgs, x [][]int8) {
 	for step := range steps {
 		some := false
 		for c := range min(k.Cols, len(x)) {
-			for e := step * 8; e < min(step*8+8, len(x[c])); e++ {
+			for e := step * 16; e < min(step*16+16, len(x[c])); e++ {
 				m := max(x[c][e], -x[c][e])
-				place := e/4*4*k.Cols + c*4 + e%4
+				place := e/8*16*k.Cols + c*16 + e%8*2 + 1
 				some = some || m > 100
 				if have := *at[byte](a.Act, place); have != byte(min(m, 100)) {
 					t.Fatalf("column %d: entry %d is %d, want %d", c, e, have, min(m, 100))

@@ -16,11 +16,14 @@ type PrepareKernel struct {
 	Graph    *ir.Graph
 	Nest     *nest.Nest
 	CountDiv []int // run-time trip count i is ceil(K / CountDiv[i])
-	PadK     int   // x is padded with zeros, and act written, to a multiple of it
+	// Residuals is the one that counts residuals, of tables that have any: callers leave it
+	// out (0) and have those of some activations made in another call, without the others.
+	Residuals int
+	PadK      int // x is padded with zeros, and act written, to a multiple of it
 }
 
 // prepareParams are the kernel's parameters, as runtime.PrepareArgs has them.
-var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "excess"}
+var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "span", "excess"}
 
 // groupRoom is the room that runtime.PrepareArgs promises beyond the last group of
 // an array of one element per group.
@@ -59,7 +62,7 @@ func ownStage(gs ir.Stage) *stage {
 	for _, d := range gs.Reduce {
 		st.reduce[d.Name] = true
 	}
-	for _, d := range dims { // an axis counts what all axes inside it go over together
+	for _, d := range gs.Axes[1:] { // an axis counts what all axes inside it go over together
 		k = ir.Binary{Op: ir.Mul, X: k, Y: ir.I32(max(d.N, 1))}
 		k = ir.Binary{Op: ir.Add, X: k, Y: ir.Axis{Name: d.Name}}
 	}
@@ -118,6 +121,9 @@ func (k *PrepareKernel) add(st *stage) error {
 			return &Unfinished{"loop " + l.Name, "makes more groups at once than callers have room for"}
 		}
 		div := st.div[l.Root] * l.Coef
+		if st.name == "residual" {
+			k.Residuals = len(k.CountDiv)
+		}
 		k.CountDiv = append(k.CountDiv, div)
 		if perElement := st.out.Block == 0 || len(st.reduce) > 0; perElement {
 			k.PadK = lcm(k.PadK, div)

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"math"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -103,9 +102,6 @@ func (x QuantizeTable) residual(s *State) (*State, error) {
 	}
 	t := *s.tables
 	t.Elem, t.Residual = format.U8, true
-	if k := s.Problem.LimitK(); t.MostExcess(k) > math.MaxUint32 {
-		return nil, illegal(x, x.Kind, "the residuals of %d activations add up to more than 32 bits; want a smaller max_k", k)
-	}
 	c, err := x.bytes(s, &t, 2)
 	if err != nil {
 		return nil, err

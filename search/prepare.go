@@ -41,7 +41,7 @@ func DefaultPrepare(p ir.Problem, tables *ir.Tables, t lower.Target) (schedule.T
 	switch {
 	case tables == nil:
 	case tables.Residual:
-		b.residuals()
+		b.residuals(tables)
 	default:
 		b.tables(tables)
 	}
@@ -204,8 +204,8 @@ func (b *prepareTrace) tables(t *ir.Tables) {
 }
 
 // residuals: tables with residuals, 64 bytes at once: tables of halves of digits of eight
-// units, entries and residuals of four. Their sum adds up four bytes first.
-func (b *prepareTrace) residuals() {
+// units, entries and residuals of four. Spans add up the digits of a unit first.
+func (b *prepareTrace) residuals(t *ir.Tables) {
 	of := func(stage string, units int, inner ...string) {
 		b.split(stage+".u", units, stage+".o", stage+".v")
 		for _, l := range append([]string{".v"}, inner...) {
@@ -216,12 +216,11 @@ func (b *prepareTrace) residuals() {
 	of("table", 4, ".x")
 	of("residual", 4, ".x")
 	b.reduction("offsets", 0, 4)
-	b.split("excess.u", unroll, "excess.o", "excess.f")
-	b.bind("excess.f", "unrolled")
-	b.split("excess.x", 4, "excess.v", "excess.j")
+	b.reduction("span", t.Digits(), min(t.Digits(), 4))
+	b.split("excess.u", unroll*b.lanes, "excess.o", "excess.tv")
+	b.split("excess.tv", b.lanes, "excess.t", "excess.v")
+	b.bind("excess.t", "unrolled")
 	b.bind("excess.v", "vector")
-	b.t = append(b.t, schedule.Rfactor{Loop: "excess.v"}, schedule.Rfactor{Loop: "excess.f"})
-	b.t = append(b.t, schedule.Tensorize{Loop: "excess.j", To: "dot4"})
 }
 
 // linear: lanes are elements of K.

@@ -29,7 +29,7 @@ func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
 			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
 	}
 	if p := t.Prepare; p != nil {
-		v.Prepare = &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: p.Schedule.CountDiv, PadK: p.Schedule.PadK, Tables: gen.RuntimeTables(p.Schedule.Tables)}
+		v.Prepare = &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: p.Schedule.CountDiv, Residuals: p.Schedule.Residuals, PadK: p.Schedule.PadK, Tables: gen.RuntimeTables(p.Schedule.Tables)}
 	}
 	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),
 		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []runtime.Variant{v}}
