@@ -2,6 +2,7 @@
 # What docs/tuning.md says under "Again", at the root of a checkout, on a machine that does nothing else:
 #
 #   bash docs/tuning.sh examples              examples/tuned/tmacc.lock
+#   bash docs/tuning.sh renew                 what it has, measured again, of kernels as this compiler makes them
 #   bash docs/tuning.sh limits FOLDER         a lock of what docs/limits.json has rows of, and bench -check
 #   bash docs/tuning.sh peers FOLDER LIBS     one of what ggml's types hold, and bench -peer beside its libraries in LIBS
 #
@@ -17,11 +18,15 @@ tune() { "$scratch/tmacc" tune -time "${TIME:-1m}" "$@"; }
 # bench FOLDER ARGS... measures the lock in FOLDER.
 bench() { "$scratch/tmacc" bench -lock "$1/tmacc.lock" "${@:2}"; }
 
+# examples ARGS... tunes for the models of examples/tuned.
+examples() { tune -format ternary-tensor,w8,q4_0,q8_0,w2-g128 -target all -o examples/tuned "$@"; }
+
 case "${1-} $#" in
 "examples 1")
 	rm -f examples/tuned/tmacc.lock # what is there would stay if it is not beaten
-	tune -format ternary-tensor,w8,q4_0,q8_0,w2-g128 -target all -o examples/tuned
+	examples
 	;;
+"renew 1") examples -trials 1 ;;
 "limits 2")
 	tune -format w1,ternary,w2,w3,w4 -target avx512vbmi,avxvnni,avx2 -o "$2"
 	tune -format w8,iq4nl,w2-g128,w2-g64,w2-g32,w4-g128,w4-g64 -target avx512vbmi -o "$2"
