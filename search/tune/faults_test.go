@@ -102,6 +102,26 @@ func TestUnassembled(t *testing.T) {
 	}
 }
 
+// A kernel is verified until it was right once.
+func TestVerified(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+	c, right := x.Seeds()[0], x.Target
+	if _, err := x.point(c); err != nil {
+		t.Fatal(err)
+	}
+	wrong := faulty{right, []fault{{"RET", ""}}}
+	for i, step := range []struct {
+		target lower.Target
+		reason string
+	}{{wrong, "wrong"}, {wrong, "wrong"}, {right, ""}, {wrong, ""}} {
+		x.Target = step.target
+		r := x.measure(t.Context(), []*Candidate{c})[0]
+		if r.Err == nil && step.reason != "" || r.Err != nil && Reason(r.Err) != step.reason {
+			t.Errorf("measurement %d: %v, want %q", i, r.Err, step.reason)
+		}
+	}
+}
+
 // What cannot be measured for no fault of a candidate ends the search at once, and is no result.
 func TestUnmeasured(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})

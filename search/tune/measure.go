@@ -208,7 +208,7 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 	x := t.target(c, i)
 	for j := range x.Kernels {
 		if err == nil {
-			err = code.Test(fmt.Sprint(x.Kernels[j].Schedule.Trace), live.Spec(t.Problem, x, j), 1)
+			err = t.verify(code, x, j)
 		}
 	}
 	if err == nil {
@@ -218,6 +218,18 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 		return 0, &Unmeasured{err}
 	}
 	return cost, err
+}
+
+// verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
+func (t *Tuner) verify(code *worker.Code, x gen.Target, j int) error {
+	trace := fmt.Sprint(x.Kernels[j].Schedule.Trace)
+	key := trace + gen.RuntimeTables(x.Tables()).ID
+	if t.verified[key] {
+		return nil
+	}
+	err := code.Test(trace, live.Spec(t.Problem, x, j), 1)
+	t.verified[key] = err == nil
+	return err
 }
 
 // believed is the cost that measure finds. What would be the best of all is measured once more and

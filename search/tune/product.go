@@ -58,7 +58,8 @@ type Tuner struct {
 	points      memory[pointed]
 	genes       memory[lowered]
 	known       map[string]Result
-	best        float64 // cost that was measured, 0: none
+	verified    map[string]bool // kernels, by trace and tables
+	best        float64         // cost that was measured, 0: none
 }
 
 // limit is the usual one.
@@ -70,7 +71,7 @@ func New(p Product) (*Tuner, error) {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
-		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}}
+		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}}
 	var err error
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err
