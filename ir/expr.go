@@ -27,7 +27,7 @@ type Tensor struct {
 	Elem  format.DType
 	Dims  []string // names, for printing
 	Block int
-	// Most bounds bytes: if not 0, none has a larger magnitude.
+	// Most bounds i8 and i32: if not 0, no element has a larger magnitude.
 	Most int
 }
 

@@ -58,6 +58,8 @@ func (t *table) front() []Pass {
 		{"cse", cse},
 		// Masks after cse: of two equal masks one is left to look at.
 		{"masks", dropMasks},
+		// While vectors and ranges are whole.
+		{"products", t.products},
 		// Before legalize, so that nothing is expanded in vain.
 		{"dce", dce},
 		{"legalize", t.legalize},

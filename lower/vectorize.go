@@ -26,8 +26,8 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: strings.HasPrefix(p, "count.")})
 	}
 	for _, b := range n.Buffers {
-		if !b.Output && b.Tensor != nil {
-			v.f.Params[v.params[b.Param]].Most = b.Tensor.Most
+		if p := &v.f.Params[v.params[b.Param]]; !b.Output && b.Tensor != nil {
+			p.Most, p.Words = b.Tensor.Most, b.Tensor.Most > 0 && b.Tensor.Elem == format.I32
 		}
 	}
 	for _, l := range n.Loops {

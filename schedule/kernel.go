@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -348,6 +349,14 @@ func (s *State) usualChunk() int {
 	return chunk
 }
 
+// mostSum bounds the activation sums of groups, times by, 0 if products with them do not get easier for that.
+func mostSum(group, by int) int {
+	if most := group * ir.ActMax * max(by, -by); most <= math.MaxInt16 {
+		return most
+	}
+	return 0
+}
+
 func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	t := s.Problem.Tensors()
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
@@ -356,6 +365,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead, Far: s.far},
 	}
 	if !s.Problem.Act.Floats() {
+		t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy)
 		b["sums"] = &nest.Buffer{Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}}
 		b["ascale"] = &nest.Buffer{Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}}
 	}

@@ -74,7 +74,7 @@ type address struct {
 	buf   []byte
 	off   int
 	bytes int
-	most  int // of a load: the largest magnitude of a byte, 0: any
+	most  Param // of a load: what bounds its bytes or words
 	terms []addrTerm
 }
 
@@ -133,7 +133,7 @@ func (m *machine) instr(in *Instr) step {
 	if n := m.f.MemBytes(in); n > 0 {
 		s.addr = m.address(in.Mem, n)
 		if in.Op != OpStore {
-			s.addr.most = m.f.Params[in.Mem.Buf].Most
+			s.addr.most = m.f.Params[in.Mem.Buf]
 		}
 	}
 	return s
@@ -219,6 +219,28 @@ func (m *machine) exec(s *step) error {
 }
 
 // access finds the bytes of s and reads its folded argument, if it has one.
+// holds refuses bytes, at offset off of the buffer, beyond what p says of them.
+func (p Param) holds(mem []byte, off int) error {
+	switch {
+	case p.Most == 0:
+		return nil
+	case p.Words && (off%4 != 0 || len(mem)%4 != 0):
+		return fmt.Errorf("bytes [%d,%d) of %s are no whole words", off, off+len(mem), p.Name)
+	}
+	d := i8
+	if p.Words {
+		d = i32
+	}
+	lanes := make([]int64, len(mem)/d.Bytes())
+	unpack(d, lanes, mem)
+	for i, x := range lanes {
+		if x > int64(p.Most) || x < -int64(p.Most) {
+			return fmt.Errorf("%s %d of %s is %d, beyond %d", map[bool]string{false: "byte", true: "word"}[p.Words], off/d.Bytes()+i, p.Name, x, p.Most)
+		}
+	}
+	return nil
+}
+
 func (m *machine) access(s *step) error {
 	a := s.addr
 	off := a.off
@@ -229,12 +251,8 @@ func (m *machine) access(s *step) error {
 		return fmt.Errorf("bytes [%d,%d) of %s, which has %d", off, off+a.bytes, m.f.Params[s.in.Mem.Buf].Name, len(a.buf))
 	}
 	s.mem = a.buf[off : off+a.bytes]
-	if a.most > 0 {
-		for i, b := range s.mem {
-			if x := int(int8(b)); x > a.most || x < -a.most {
-				return fmt.Errorf("byte %d of %s is %d, beyond %d", off+i, m.f.Params[s.in.Mem.Buf].Name, x, a.most)
-			}
-		}
+	if err := a.most.holds(s.mem, off); err != nil {
+		return err
 	}
 	if s.fold == nil {
 		return nil

@@ -435,6 +435,19 @@ func TestEvalErrors(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
+	const inWords = "func f(in ptr 300 words)\n"
+	for body, want := range map[string]string{
+		"v0:i32x2 = load in+0":      "",
+		"v0:u8x4 = load in+4":       "",
+		"v0:i32x2 = loadsplat in+8": "word 2 of in is -301, beyond 300",
+		"v0:i16x2 = loadsplat in+0": "bytes [0,2) of in are no whole words",
+		"v0:i32x1 = load in+2":      "bytes [2,6) of in are no whole words",
+	} {
+		err := run(t, inWords+body, Arg{Buf: []byte{44, 1, 0, 0, 0xd4, 0xfe, 0xff, 0xff, 0xd3, 0xfe, 0xff, 0xff}})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
 	if err := run(t, "func f(in ptr)"); err == nil || err.Error() != "vir: func f: 0 arguments for 1 parameters" {
 		t.Error(err)
 	}

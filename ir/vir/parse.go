@@ -133,9 +133,10 @@ func (p *parser) param(words []string) error {
 	}
 	q := Param{Name: words[0], Int: words[1] == "int"}
 	if len(words) > 2 {
+		q.Words = len(words) == 4 && words[3] == "words"
 		n, err := strconv.Atoi(words[2])
-		if err != nil || n < 1 || n > maxMost || q.Int || len(words) > 3 {
-			return fmt.Errorf("parameter %q: a ptr may say how large its bytes are, 1 to %d", all, maxMost)
+		if err != nil || n < 1 || n > q.limit() || q.Int || len(words) > 3 && !q.Words {
+			return fmt.Errorf("parameter %q: a ptr may say how large its bytes are, 1 to %d, or with words how large those are", all, Param{}.limit())
 		}
 		q.Most = n
 	}

@@ -23,6 +23,9 @@ func (f *Func) String() string {
 		if p.Most > 0 {
 			fmt.Fprintf(&b, " %d", p.Most)
 		}
+		if p.Words {
+			b.WriteString(" words")
+		}
 	}
 	b.WriteString(")\n")
 	for i, c := range f.Consts {

@@ -29,7 +29,7 @@ func fullRange(d format.DType) Range {
 // have the range of their type, unless the parameter says more; what depends on
 // constants only is exact.
 func Ranges(f *Func) map[Reg]Range {
-	a := &rangeAnalysis{f: f, defs: make([]int, len(f.Regs)), lanes: map[Reg][]int64{}, known: map[Reg]Range{}, most: map[Reg]int{}}
+	a := &rangeAnalysis{f: f, defs: make([]int, len(f.Regs)), lanes: map[Reg][]int64{}, known: map[Reg]Range{}, most: map[Reg]Param{}}
 	Walk(f.Body, func(in *Instr, _ []*Loop) {
 		if in.Op.HasResult() {
 			a.defs[in.Dst]++
@@ -49,7 +49,7 @@ type rangeAnalysis struct {
 	defs  []int           // definitions by register
 	lanes map[Reg][]int64 // registers that are constant
 	known map[Reg]Range
-	most  map[Reg]int // registers whose bytes, as signed numbers, have at most this magnitude
+	most  map[Reg]Param // registers whose bytes or words, as signed numbers, are bounded as those of a parameter
 }
 
 func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
@@ -69,26 +69,26 @@ func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
 	if r := a.bound(in); r.in(full) {
 		a.known[in.Dst] = r
 	}
-	if n := a.mostOf(in); n > 0 {
-		a.most[in.Dst] = n
-		if a.f.Regs[in.Dst].Elem == i8 {
-			a.known[in.Dst] = Range{-int64(n), int64(n)}
+	if p := a.mostOf(in); p.Most > 0 {
+		a.most[in.Dst] = p
+		if p.bounded(a.f.Regs[in.Dst].Elem) {
+			a.known[in.Dst] = Range{-int64(p.Most), int64(p.Most)}
 		}
 	}
 }
 
-// mostOf is the largest magnitude of the bytes that in loads or moves, 0 if it is not known.
-func (a *rangeAnalysis) mostOf(in *Instr) int {
+// mostOf is the parameter that bounds the bytes or words that in loads or moves.
+func (a *rangeAnalysis) mostOf(in *Instr) Param {
 	switch in.Op {
 	case OpLoad, OpLoadSplat:
-		return a.f.Params[in.Mem.Buf].Most
+		return a.f.Params[in.Mem.Buf]
 	case OpBitcast, OpHalf, OpSplatLane, OpTile:
 		if in.Fold > 0 {
-			return a.f.Params[in.Mem.Buf].Most
+			return a.f.Params[in.Mem.Buf]
 		}
 		return a.most[in.Args[0]]
 	}
-	return 0
+	return Param{}
 }
 
 // constant is the result of in, if it depends on constants only.
@@ -139,8 +139,8 @@ func (a *rangeAnalysis) bound(in *Instr) Range {
 		c.typ[i] = a.f.ArgType(in, i)
 		if i == in.Fold-1 {
 			c.arg[i] = fullRange(c.typ[i].Elem)
-			if n := int64(a.f.Params[in.Mem.Buf].Most); n > 0 && c.typ[i].Elem == i8 {
-				c.arg[i] = Range{-n, n}
+			if p := a.f.Params[in.Mem.Buf]; p.bounded(c.typ[i].Elem) {
+				c.arg[i] = Range{-int64(p.Most), int64(p.Most)}
 			}
 		} else {
 			c.arg[i] = a.known[r]

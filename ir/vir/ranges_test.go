@@ -65,6 +65,10 @@ func TestRanges(t *testing.T) {
 		{"v8:i32x2 = splat 5\nv9:i32x1 = redmaxs v8", 5, 5},
 		{"v8:i32x8 = splat 5\nv9:i32x4 = redadd v8", 10, 10},
 		{"v8:f32x2 = load in+0\nv9:i32x2 = cvti32 v8", -2147483648, 2147483647},
+		{"v9:i32x4 = loadsplat sums+0", -300, 300},
+		{"v8:i8x16 = load sums+0\nv9:i32x4 = bitcast v8", -300, 300},
+		{"v9:i8x8 = load sums+0", -128, 127},
+		{"v8:i32x2 = splat 2\nv9:i32x2 = mul v8 [sums+0 i32x2]", -600, 600},
 		{"v9:i8x8 = bitcast v0", -128, 127},
 		{"v9:i8x8 = bitcast v2", 0, 15},
 		{"v9:u8x8 = bitcast v3", 0, 15},
@@ -99,7 +103,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-const rangePrelude = `func f(in ptr, act ptr 100)
+const rangePrelude = `func f(in ptr, act ptr 100, sums ptr 300 words)
 	const c0 000102fdfe05ff7f
 	const c1 0001020304050809
 	const c2 f9fafbfcfdfeff000102030405060708

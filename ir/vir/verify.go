@@ -66,8 +66,8 @@ func (v *verifier) header() error {
 		if !isIdent(p.Name) {
 			return fmt.Errorf("parameter %q is no identifier", p.Name)
 		}
-		if p.Most < 0 || p.Most > maxMost || p.Int && p.Most > 0 {
-			return fmt.Errorf("parameter %s: bytes up to %d: want 1 to %d, of a pointer", p.Name, p.Most, maxMost)
+		if p.Most < 0 || p.Most > p.limit() || p.Int && p.Most > 0 || p.Words && p.Most == 0 {
+			return fmt.Errorf("parameter %s: bytes up to %d: want 1 to %d, of a pointer", p.Name, p.Most, p.limit())
 		}
 		if seen[p.Name] {
 			return fmt.Errorf("two parameters %s", p.Name)

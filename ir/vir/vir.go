@@ -6,6 +6,7 @@ package vir
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -36,11 +37,24 @@ const NoReg Reg = -1
 type Param struct {
 	Name string
 	Int  bool // an integer (a trip count); otherwise a pointer to a buffer
-	Most int  // of a pointer: if not 0, the largest magnitude of the buffer's bytes as signed numbers
+	// Of a pointer: if not 0, Most is the largest magnitude of the buffer's bytes, or with Words of
+	// its words of 32 bits, as signed numbers.
+	Most  int
+	Words bool
 }
 
-// maxMost is the largest Param.Most: -128 is the only byte beyond.
-const maxMost = 127
+// limit is the largest Most: one number is beyond.
+func (p Param) limit() int {
+	if p.Words {
+		return math.MaxInt32
+	}
+	return math.MaxInt8
+}
+
+// bounded says that Most bounds lanes of d that p points to.
+func (p Param) bounded(d format.DType) bool {
+	return p.Most > 0 && (d == i8 && !p.Words || d == i32 && p.Words)
+}
 
 // Mem is an address: a pointer parameter, a constant byte offset, and a byte
 // stride for the number of each enclosing loop it moves with.

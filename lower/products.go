@@ -1,0 +1,94 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// products multiplies 32-bit numbers of which 16 bits say all as pairs of which one product is
+// 0, on targets that add pairs of products of 16 bits: that takes half as long, and the sum is added in
+// the same instruction. Of the upper halves one must be 0, if need be by a mask.
+//
+//	v3:i32x16 = mul v1 v2        v4:i16x32 = bitcast v1
+//	v0:i32x16 = add v0 v3   ->   v5:i16x32 = bitcast v2
+//	                             v0:i32x16 = dot2 v0 v4 v5      v2: 0 to 32767
+func (t *table) products(f *vir.Func) (*vir.Func, error) {
+	mut := mutable(f)
+	p := &pairer{t: t, b: &Builder{F: clone(f), ranges: vir.Ranges(f), def: definitions(f, mut)}, mut: mut, uses: useCounts(f)}
+	p.b.F.Body = p.body(f.Body)
+	return p.b.F, nil
+}
+
+type pairer struct {
+	t     *table
+	b     *Builder
+	mut   []bool
+	uses  []int
+	pairs map[vir.Reg]*vir.Instr // products of the body at hand, as sums of pairs
+}
+
+func (p *pairer) body(body []vir.Node) []vir.Node {
+	outer := p.pairs
+	p.pairs = map[vir.Reg]*vir.Instr{}
+	out := make([]vir.Node, 0, len(body))
+	for _, n := range body {
+		switch n := n.(type) {
+		case *vir.Instr:
+			for _, in := range p.instr(n) {
+				out = append(out, in)
+			}
+		case *vir.Loop:
+			l := *n
+			l.Body = p.body(n.Body)
+			out = append(out, &l)
+		}
+	}
+	p.pairs = outer
+	return out
+}
+
+// instr is what in becomes.
+func (p *pairer) instr(in *vir.Instr) []*vir.Instr {
+	switch {
+	case in.Op == vir.OpMul && p.paired(in):
+		return p.product(in)
+	case in.Op == vir.OpAdd:
+		for i, r := range in.Args {
+			if pair := p.pairs[r]; pair != nil && p.uses[r] == 1 {
+				return p.b.Seq().End(in.Dst, vir.OpDot2, 0, in.Args[1-i], pair.Args[0], pair.Args[1])
+			}
+		}
+	}
+	return []*vir.Instr{in}
+}
+
+// paired says whether both numbers of a product fit 16 bits, and the target has sums of
+// pairs.
+func (p *pairer) paired(in *vir.Instr) bool {
+	d := p.b.TypeOf(in.Dst)
+	if d.Elem != format.I32 || p.mut[in.Dst] {
+		return false
+	}
+	for _, r := range in.Args {
+		if x := p.b.Range(r); p.mut[r] || x.Lo < math.MinInt16 || x.Hi > math.MaxInt16 {
+			return false
+		}
+	}
+	d.Lanes = min(d.Lanes, p.t.m.VecBits/d.Elem.Bits())
+	pairs := as(d, format.I16)
+	return p.t.has(vir.OpDot2Wrap, d, pairs, pairs) || p.t.has(vir.OpDot2, d, d, pairs, pairs)
+}
+
+// product is in as a sum of pairs.
+func (p *pairer) product(in *vir.Instr) []*vir.Instr {
+	s, d := p.b.Seq(), p.b.TypeOf(in.Dst)
+	x, y := in.Args[0], in.Args[1]
+	if p.b.Range(x).Lo < 0 && p.b.Range(y).Lo < 0 {
+		y = s.Op(vir.OpAnd, d, y, s.Splat(d, math.MaxUint16))
+	}
+	out := s.End(in.Dst, vir.OpDot2Wrap, 0, s.Bitcast(as(d, format.I16), x), s.Bitcast(as(d, format.I16), y))
+	p.pairs[in.Dst] = out[len(out)-1]
+	return out
+}

@@ -1,0 +1,61 @@
+package lower
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// TestProducts: 32-bit products of numbers of 16 bits are sums of pairs, where the target has
+// such, and what they are added to is in the same instruction.
+func TestProducts(t *testing.T) {
+	const head = "func f(x ptr, small ptr 32767 words, out ptr)\n v9:u8x4 = load x+0\n v1:i32x4 = widen v9\n v2:i32x4 = load small+0\n v3:i32x4 = load small+16\n v0:i32x4 = load x+0\n "
+	for _, c := range []struct{ name, body, want, not string }{
+		{"sum", "v4:i32x4 = mul v2 v1\n v5:i32x4 = add v0 v4\n store out+0 v5", "dot2 ", "mul"},
+		{"sum, the other way around", "v4:i32x4 = mul v1 v2\n v5:i32x4 = add v4 v0\n store out+0 v5", "dot2 ", "mul"},
+		{"two numbers with signs", "v4:i32x4 = mul v2 v3\n v5:i32x4 = add v0 v4\n store out+0 v5", "and v3", "mul"},
+		{"product", "v4:i32x4 = mul v2 v1\n v5:i32x4 = sub v0 v4\n store out+0 v5", "dot2wrap", "mul"},
+		{"used twice", "v4:i32x4 = mul v2 v1\n v5:i32x4 = add v0 v4\n v6:i32x4 = xor v5 v4\n store out+0 v6", "dot2wrap", "mul"},
+		{"more than 16 bits", "v4:i32x4 = mul v0 v1\n store out+0 v4", "mul v0 v1", "dot2"},
+		{"accumulated", "v7:i32x4 = splat 5\n loop l0 3 carry v7\n v4:i32x4 = mul v2 v1\n v7:i32x4 = add v7 v4\n end\n store out+0 v7", "dot2 v7", "mul"},
+		{"of another body", "v7:i32x4 = splat 5\n v4:i32x4 = mul v2 v1\n loop l0 3 carry v7\n v7:i32x4 = add v7 v4\n end\n store out+0 v7", "add v7", "mul"},
+	} {
+		f, err := vir.Parse(head + c.body)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		g, err := newTable(newToy(toyAll)).products(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := vir.Verify(g); err != nil {
+			t.Fatalf("%s: %v\n%s", c.name, err, g)
+		}
+		if got := g.String(); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
+			t.Errorf("%s: want %q and no %q in\n%s", c.name, c.want, c.not, got)
+		}
+		none, err := newTable(newToy(0)).products(f)
+		if err != nil || none.String() != f.String() {
+			t.Errorf("%s: without sums of pairs\n%s", c.name, none)
+		}
+		if want, got := productsOut(t, f), productsOut(t, g); want != got {
+			t.Errorf("%s: %x, want %x\n%s", c.name, got, want, g)
+		}
+	}
+}
+
+func productsOut(t *testing.T, f *vir.Func) string {
+	t.Helper()
+	x := []byte("\x00\x01\x80\xff0123456789ab")
+	var small []byte
+	for _, v := range []int32{0, -1, 32767, -32767, 255, -255, -32767, -32767} {
+		small = binary.LittleEndian.AppendUint32(small, uint32(v))
+	}
+	out := make([]byte, 16)
+	if err := vir.Eval(f, []vir.Arg{{Buf: x}, {Buf: small}, {Buf: out}}); err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
