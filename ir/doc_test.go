@@ -75,11 +75,16 @@ func TestDocGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for heading, g := range map[string]*Graph{
-		"The product":        Matmul(Problem{Weight: weight(t, "w2-g32"), Act: format.Act{Group: 16}}),
-		"Activations in f32": Matmul(floatProblem(t, "w1", 0)),
-		"Lookup tables":      lut,
+	for _, x := range []struct {
+		heading string
+		g       *Graph
+	}{
+		{"The product", Matmul(Problem{Weight: weight(t, "w2-g32"), Act: format.Act{Group: 16}})},
+		{"The product", Matmul(Problem{Weight: weight(t, "w2-g16-s64-m"), Act: format.Act{Group: 32}})},
+		{"Activations in f32", Matmul(floatProblem(t, "w1", 0))},
+		{"Lookup tables", lut},
 	} {
+		heading, g := x.heading, x.g
 		if !strings.Contains(section(t, heading), "```\n"+g.String()+"```\n") {
 			t.Errorf("docs/ir.md, %s, does not have\n%s", heading, g)
 		}

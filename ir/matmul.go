@@ -13,7 +13,7 @@ import (
 const DefaultMaxK = 131072
 
 // ActMax is the largest magnitude of an int8 activation: PrepareAct never makes -128.
-const ActMax = 127
+const ActMax = format.ActMax
 
 // Problem is one mixed-precision product: C[n][m] = sum over k of A[n][k]*W[m][k].
 // M, N and K are run-time values; MaxK bounds K in the proofs of exactness.
@@ -65,9 +65,18 @@ func (p Problem) Validate() error {
 	return nil
 }
 
-// GroupK is how many elements of K one float accumulation covers, 0 for all.
+// GroupK is how many elements of K one sum of products covers, 0 for all.
 func (p Problem) GroupK() int {
 	return p.Act.SumGroup(p.Weight)
+}
+
+// Block is how many groups, neighbours along K, are one integer when floats scale it: with
+// two levels of scales sub-scales multiply the sums of groups.
+func (p Problem) Block() int {
+	if g := p.GroupK(); g > 0 {
+		return p.Act.BlockGroup(p.Weight) / g
+	}
+	return 1
 }
 
 // Unit is what K is a multiple of: all that is shared along K is whole units, or is
@@ -170,10 +179,16 @@ func (p Problem) FirstK() Expr {
 //	out[n, m]    f32 = sum over g, ascending, of f32(sum) * (scale * ascale) - min * (f32(sums) * ascale)
 //
 // where code is codes[m, gG+k], or what Level makes of it and the index of its book.
-// The second product is there only if the format has minimums, and with two levels
-// scale = super * f32(sub-scale) and min likewise. Every product and difference is
+// The second product is there only if the format has minimums. Every product and difference is
 // rounded to f32 before the add, then every NaN made canonical. Without groups
 // there is one g.
+//
+// With two levels of scales, scale = super * f32(sub-scale) and min likewise if each group
+// has a scale of its activations. If B = Block() groups share it, they become one integer:
+//
+//	block[n, m, b] i32 = sum over g of b of sum * sub-scale
+//	least[n, m, b] i32 = sum over g of b of sums * sub-minimum
+//	out[n, m]      f32 = sum over b, ascending, of f32(block) * (super * ascale) - supermin * (f32(least) * ascale)
 //
 // Of f32 activations, F = Act.Float products at a time are added before the rest:
 //
@@ -193,12 +208,46 @@ func Matmul(p Problem) *Graph {
 	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
 	out := &Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	nm := []Expr{Axis{"n"}, Axis{"m"}}
-	return &Graph{t.inputs(), []Stage{
-		sum,
-		{Out: acc, Axes: []Dim{n, m}, Reduce: []Dim{g}, Combine: Add,
-			Body: p.Scaled(Read{sum.Out, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Super()), p.Least(p.SuperMin()))},
-		{Out: out, Axes: []Dim{n, m}, Body: Unary{CanonNaN, Read{acc, nm}}},
-	}}
+	scaled := Stage{Out: acc, Axes: []Dim{n, m}, Reduce: []Dim{g}, Combine: Add,
+		Body: p.Scaled(Read{sum.Out, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Super()), p.Least(p.SuperMin(), nil))}
+	stages := []Stage{sum, scaled}
+	if p.Block() > 1 {
+		stages = append([]Stage{sum}, p.blocks(sum)...)
+	}
+	return &Graph{t.inputs(), append(stages, Stage{Out: out, Axes: []Dim{n, m}, Body: Unary{CanonNaN, Read{acc, nm}}})}
+}
+
+// blocks are the stages from sums of groups to the sum of all, by blocks of groups.
+func (p Problem) blocks(sum Stage) []Stage {
+	size := p.Block()
+	b, i := Dim{Name: "b", Run: "K", Div: size * p.GroupK()}, Dim{Name: "i", N: size}
+	first := func(e Expr) Expr { return p.ofGroup(e, Binary{Mul, Axis{"b"}, I32(size)}) }
+	nmb := []Expr{Axis{"n"}, Axis{"m"}, Axis{"b"}}
+	over := func(name string, of Expr) Stage { // sum of a number of each group
+		each := p.ofGroup(of, Binary{Add, Binary{Mul, Axis{"b"}, I32(size)}, Axis{"i"}})
+		out := &Tensor{Name: name, Elem: format.I32, Dims: []string{"n", "m", "b"}}
+		return Stage{Out: out, Axes: []Dim{sum.Axes[0], sum.Axes[1], b}, Reduce: []Dim{i}, Combine: Add, Body: each}
+	}
+	block := over("block", p.SubScaled(Read{sum.Out, []Expr{Axis{"n"}, Axis{"m"}, Axis{"g"}}}))
+	stages := []Stage{block}
+	var least Expr
+	if p.Weight.Min {
+		stages = append(stages, over("least", p.SubLeast()))
+		least = Read{stages[1].Out, nmb}
+	}
+	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
+	return append(stages, Stage{Out: acc, Axes: sum.Axes[:2], Reduce: []Dim{b}, Combine: Add,
+		Body: first(p.Scaled(Read{block.Out, nmb}, p.Scale(p.Super()), p.Least(p.SuperMin(), least)))})
+}
+
+// ofGroup is e of group g.
+func (p Problem) ofGroup(e, g Expr) Expr {
+	return Map(e, func(x Expr) Expr {
+		if x == (Expr)(Axis{"g"}) {
+			return g
+		}
+		return x
+	})
 }
 
 // SumType is that of the sum of a group.
@@ -272,7 +321,21 @@ func (p Problem) Level(mk []Expr) (table []int, code Expr) {
 	return table, Binary{Or, Read{t.Codes, mk}, book}
 }
 
-// Scaled is what the sum of group g adds to the sum of all, from the group's Scale
+// SubScaled is what the sum of group g adds to the integer of its block.
+func (p Problem) SubScaled(sum Expr) Expr {
+	return Binary{Mul, sum, Cast{format.I32, Read{p.Tensors().Scales, []Expr{Axis{"m"}, p.FirstK()}}}}
+}
+
+// SubLeast is what the minimum of group g adds to that of its block, nil without minimums.
+func (p Problem) SubLeast() Expr {
+	if !p.Weight.Min {
+		return nil
+	}
+	t := p.Tensors()
+	return Binary{Mul, Read{t.Sums, []Expr{Axis{"n"}, p.FirstK()}}, Cast{format.I32, Read{t.Mins, []Expr{Axis{"m"}, p.FirstK()}}}}
+}
+
+// Scaled is what the sum of group g, or the integer of its block, adds to the sum of all, from its Scale
 // and, with minimums, its Least.
 func (p Problem) Scaled(sum, scale, least Expr) Expr {
 	if sum.Type() != format.F32 {
@@ -285,11 +348,14 @@ func (p Problem) Scaled(sum, scale, least Expr) Expr {
 	return Binary{Sub, term, least}
 }
 
-// Scale is the scale of weight times that of activation, if it has one, of group g;
-// super is the super-scale if there are two levels.
+// Scale is the scale of weight times that of activation, if it has one, of group g or, of
+// its block, what sub-scales leave; super is the super-scale if there are two levels.
 func (p Problem) Scale(super Expr) Expr {
 	t := p.Tensors()
-	scale := times(super, p.f32Of(t.Scales))
+	scale := super
+	if p.Block() == 1 {
+		scale = times(super, p.f32Of(t.Scales))
+	}
 	if t.ActScale == nil {
 		return scale
 	}
@@ -298,14 +364,17 @@ func (p Problem) Scale(super Expr) Expr {
 
 // Least is what the minimum of group g subtracts, nil without minimums: the
 // minimum times the sum of the activations, which is scaled first because that is
-// the same for all rows.
-func (p Problem) Least(super Expr) Expr {
+// the same for all rows. Of a block of groups, least is the sum of both by groups.
+func (p Problem) Least(super, least Expr) Expr {
 	if !p.Weight.Min {
 		return nil
 	}
 	t := p.Tensors()
 	at := []Expr{Axis{"n"}, p.FirstK()}
-	return Binary{Mul, times(super, p.f32Of(t.Mins)), Binary{Mul, Unary{CvtF32, Read{t.Sums, at}}, Read{t.ActScale, at}}}
+	if p.Block() == 1 {
+		super, least = times(super, p.f32Of(t.Mins)), Read{t.Sums, at}
+	}
+	return Binary{Mul, super, Binary{Mul, Unary{CvtF32, least}, Read{t.ActScale, at}}}
 }
 
 // Super is the super-scale of group g, nil unless there are two levels.

@@ -101,6 +101,7 @@ func plainMatmul(c product) []uint32 {
 	for n := range c.n {
 		for m := range c.m {
 			acc := float32(0)
+			block, blockLeast := 0, 0 // of groups that are one integer
 			for first := 0; first < c.k; first += groupK {
 				shared := map[string]float32{}
 				for _, x := range w.Shared() {
@@ -121,7 +122,15 @@ func plainMatmul(c product) []uint32 {
 					acts += int(c.in["act"].V[n*c.k+k])
 				}
 				scale, least := shared["scales"], shared["mins"]
-				if w.Super > 0 {
+				if size := c.p.Block() * groupK; c.p.Block() > 1 {
+					block += sum * int(scale)
+					blockLeast += acts * int(least)
+					if (first+groupK)%size != 0 {
+						continue
+					}
+					sum, acts, block, blockLeast = block, blockLeast, 0, 0
+					scale, least = shared["supers"], shared["supermins"]
+				} else if w.Super > 0 {
 					scale, least = float32(scale*shared["supers"]), float32(least*shared["supermins"])
 				}
 				actAt := n

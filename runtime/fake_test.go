@@ -73,7 +73,7 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 		}
 		for r := range k.Rows {
 			for c := range k.Cols {
-				acc := float32(0)
+				acc, block, blockLeast := float32(0), int32(0), int32(0)
 				for g := range all / group {
 					shared := [numParts]float32{}
 					for i, name := range PartNames {
@@ -82,7 +82,7 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 						}
 					}
 					ws, zero, least := shared[1], shared[2], shared[3]
-					if s.Weight.Super > 0 {
+					if s.block() == 1 && s.Weight.Super > 0 {
 						ws, least = float32(ws*shared[4]), float32(least*shared[5])
 					}
 					sum, actSum := int32(0), int32(0)
@@ -105,6 +105,14 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 						panic("sums of activations are wrong")
 					}
 					sum -= int32(zero) * actSum
+					if s.block() > 1 {
+						block, blockLeast = block+sum*int32(ws), blockLeast+actSum*int32(least)
+						if (g+1)%s.block() != 0 {
+							continue
+						}
+						sum, actSum, block, blockLeast = block, blockLeast, 0, 0
+						ws, least = shared[4], shared[5]
+					}
 					sg := 0
 					if s.Act.Group > 0 {
 						sg = g * group / s.Act.Group

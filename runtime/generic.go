@@ -70,6 +70,7 @@ func (p *Product) generic(t *task) {
 	if group == 0 {
 		group = k
 	}
+	block := p.spec.block()
 	t.weights, t.out = grow(t.weights, k), grow(t.out, 1)
 	t.scaling = grow(t.scaling, k/group)
 	for row := t.lo; row < t.hi; row++ {
@@ -78,34 +79,45 @@ func (p *Product) generic(t *task) {
 			t.scaling[g] = p.scaling(t.w, row, g*group)
 		}
 		for j := range t.a.n {
-			t.out[0] = p.product(t, j, group)
+			t.out[0] = p.product(t, j, group, block)
 			t.store(j, 1, row, 1)
 		}
 	}
 }
 
 // product is that of the decoded row and activations j.
-func (p *Product) product(t *task, j, group int) float32 {
+func (p *Product) product(t *task, j, group, block int) float32 {
 	if p.cut.floats {
 		return p.dotFloats(t, j, group)
 	}
-	return p.dot(t, j, group)
+	return p.dot(t, j, group, block)
 }
 
-// dot is the product of the decoded row and activations j.
-func (p *Product) dot(t *task, j, group int) float32 {
+// dot is the product of the decoded row and activations j: of so many groups at once.
+func (p *Product) dot(t *task, j, group, block int) float32 {
 	b, offset := t.a.at(j)
-	block := t.act[offset:][:b.bytes]
+	act := t.act[offset:][:b.bytes]
 	acc := float32(0)
-	for g, w := range t.scaling {
-		sum := dot(t.weights[g*group:][:group], block[g*group:][:group])
-		all := int32(binary.LittleEndian.Uint32(block[b.sums+4*g:]))
-		sum -= int32(w.Zero) * all
+	for first := 0; first < len(t.scaling); first += block {
+		var sum, all int32
+		for g, w := range t.scaling[first:][:block] {
+			g += first
+			inGroup := int32(binary.LittleEndian.Uint32(act[b.sums+4*g:]))
+			x := dot(t.weights[g*group:][:group], act[g*group:][:group]) - int32(w.Zero)*inGroup
+			if block > 1 {
+				x, inGroup = w.Sub*x, w.SubMin*inGroup
+			}
+			sum, all = sum+x, all+inGroup
+		}
 		s := 0
 		if p.cut.actGroup > 0 {
-			s = g * group / p.cut.actGroup
+			s = first * group / p.cut.actGroup
 		}
-		as := math.Float32frombits(binary.LittleEndian.Uint32(block[b.scales+4*s:]))
+		as := math.Float32frombits(binary.LittleEndian.Uint32(act[b.scales+4*s:]))
+		w := t.scaling[first]
+		if block > 1 {
+			w.Scale, w.Min = w.Super, w.SuperMin
+		}
 		term := float32(float32(sum) * float32(w.Scale*as))
 		if p.spec.Weight.Min {
 			term = float32(term - float32(w.Min*float32(float32(all)*as)))
@@ -134,7 +146,7 @@ func (p *Product) scaling(w matrix, row, k int) format.Scaling {
 	}
 	x := format.Scaling{Scale: v[1], Zero: int8(v[2]), Min: v[3]}
 	if p.spec.Weight.Super > 0 {
-		x.Scale, x.Min = float32(v[4]*v[1]), float32(v[5]*v[3])
+		return x.Times(v[4], v[5])
 	}
 	return x
 }

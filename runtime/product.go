@@ -139,9 +139,17 @@ func (s *Spec) checkVariant(v Variant) error {
 	return nil
 }
 
-// groupK is how many elements of K one float accumulation covers, 0 for all.
+// groupK is how many elements of K one sum of products covers, 0 for all.
 func (s *Spec) groupK() int {
 	return s.Act.SumGroup(s.Weight)
+}
+
+// block is how many groups are one integer when floats scale it.
+func (s *Spec) block() int {
+	if g := s.groupK(); g > 0 {
+		return s.Act.BlockGroup(s.Weight) / g
+	}
+	return 1
 }
 
 // Product multiplies matrices of one format on this CPU. Its methods may be

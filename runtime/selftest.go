@@ -215,6 +215,7 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 	if group == 0 {
 		group = k
 	}
+	block := group * s.block()
 	var qs [][]int64
 	var scales [][]float32
 	for j := range n {
@@ -228,16 +229,23 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 		}
 		for j := range n {
 			acc := float32(0)
-			for g := 0; g < k; g += group {
-				w := src.Scaling(s.Weight, row, g, k)
+			for first := 0; first < k; first += block {
 				sum, all := int64(0), int64(0)
-				for e := g; e < g+group; e++ {
-					sum += (levels[e] - int64(w.Zero)) * qs[j][e]
-					all += qs[j][e]
+				w := src.Scaling(s.Weight, row, first, k)
+				scale, least, sub, subMin := w.Scale, w.Min, int64(1), int64(1)
+				for e := first; e < first+block; e++ {
+					if e%group == 0 {
+						w = src.Scaling(s.Weight, row, e, k)
+					}
+					if block > group {
+						scale, least, sub, subMin = w.Super, w.SuperMin, int64(w.Sub), int64(w.SubMin)
+					}
+					sum += sub * (levels[e] - int64(w.Zero)) * qs[j][e]
+					all += subMin * qs[j][e]
 				}
-				term := float32(float32(sum) * float32(w.Scale*scales[j][g]))
+				term := float32(float32(sum) * float32(scale*scales[j][first]))
 				if s.Weight.Min {
-					term = float32(term - float32(w.Min*float32(float32(all)*scales[j][g])))
+					term = float32(term - float32(least*float32(float32(all)*scales[j][first])))
 				}
 				acc = float32(acc + term)
 			}

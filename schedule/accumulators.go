@@ -104,7 +104,7 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 	c := s.clone()
 	st := c.main()
 	low := st.lowest()
-	if len(st.levels) < 3 {
+	if len(st.levels) == st.made {
 		return nil, illegal(x, x.Type, "the group's own sum is %s; add a level with rfactor, read_scaled or widen_every", low.Temp.Elem)
 	}
 	if low.Temp.Elem == t {

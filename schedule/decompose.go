@@ -116,18 +116,31 @@ func (s *State) product(unit int) *stage {
 	st.loops = append(st.loops, nest.Loop{Name: "k", Root: "k", Coef: unit, N: p.GroupK() / unit})
 
 	s.scalings(st)
-	acc := &ir.Tensor{Name: "acc", Elem: format.F32}
-	sum := &ir.Tensor{Name: "sum", Elem: p.SumType()}
-	st.levels = []level{
-		{Level: nest.Level{Temp: acc, Op: ir.Add}},
-		{Level: nest.Level{Temp: sum, Op: ir.Add}, root: "k"},
+	st.levels = []level{{Level: nest.Level{Temp: &ir.Tensor{Name: "acc", Elem: format.F32}, Op: ir.Add}}}
+	if p.Block() > 1 {
+		st.levels = append(st.levels, s.blockLevel())
 	}
-	st.levels[1].Flush = s.scaled(ir.Read{T: sum})
+	sum := &ir.Tensor{Name: "sum", Elem: p.SumType()}
+	st.levels = append(st.levels, level{Level: nest.Level{Temp: sum, Op: ir.Add, Flush: s.flushed(ir.Read{T: sum})}, root: "k"})
+	st.made = len(st.levels)
 	st.out = &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	st.index = []ir.Expr{ir.Axis{Name: "n"}, ir.Axis{Name: "m"}}
-	st.final = ir.Unary{Op: ir.CanonNaN, X: ir.Read{T: acc}}
+	st.final = ir.Unary{Op: ir.CanonNaN, X: ir.Read{T: st.levels[0].Temp}}
 	return st
 }
+
+// blockLevel is the accumulator of a block of groups, beside it that of its minimums.
+func (s *State) blockLevel() level {
+	block := &ir.Tensor{Name: "block", Elem: format.I32}
+	lv := nest.Level{Temp: block, Op: ir.Add, Flush: s.scaled(ir.Read{T: block})}
+	if each := s.Problem.SubLeast(); each != nil {
+		lv.Beside = &nest.Beside{Temp: leastTemp, Each: each}
+	}
+	return level{Level: lv, root: "g"}
+}
+
+// leastTemp is the sum of the minimums of a block.
+var leastTemp = &ir.Tensor{Name: "blockleast", Elem: format.I32}
 
 func product(w, a ir.Expr) ir.Expr {
 	return ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I32, X: w}, Y: ir.Cast{T: format.I32, X: a}}
@@ -152,12 +165,20 @@ func (s *State) scalings(st *stage) {
 		st.values[name] = e
 		return value(name, format.F32)
 	}
-	st.superSpan = max(p.Weight.Super/max(p.GroupK(), 1), 1)
+	st.superSpan, st.block = max(p.Weight.Super/max(p.GroupK(), 1), 1), p.Block()
 	named("scale", p.Scale(named("super", p.Super())))
-	named("least", p.Least(named("supermin", p.SuperMin())))
+	named("least", p.Least(named("supermin", p.SuperMin()), ir.Read{T: leastTemp}))
 }
 
-// scaled is what a group's sum adds to the sum of all.
+// flushed is what a group's sum adds to the sum of all, or to its block.
+func (s *State) flushed(sum ir.Expr) ir.Expr {
+	if s.Problem.Block() > 1 {
+		return s.Problem.SubScaled(sum)
+	}
+	return s.scaled(sum)
+}
+
+// scaled is what a group's sum, or the integer of a block, adds to the sum of all.
 func (s *State) scaled(sum ir.Expr) ir.Expr {
 	return s.Problem.Scaled(sum, value("scale", format.F32), value("least", format.F32))
 }

@@ -207,7 +207,7 @@ func TestProducts(t *testing.T) {
 		{"two levels of two groups", "w4-g32-s32-m", 16, parse(t, fmt.Sprintf(grouped, "affine", 2))},
 		{"two levels, zero points", "w4-g32-s64-i8-z", 32, parse(t, fmt.Sprintf(grouped, "affine", 2))},
 		{"two levels, staged", "w4-g32-s64-m", 0, append(parse(t, fmt.Sprintf(grouped, "affine", 2)), schedule.Stage{Value: "super", At: "gt"})},
-		{"two levels, staged inside", "w4-g16-s64-i8", 0, append(parse(t, fmt.Sprintf(grouped, "affine", 4)), schedule.Stage{Value: "super", At: "gi"})},
+		{"two levels, staged inside", "w4-g16-s64-i8", 16, append(parse(t, fmt.Sprintf(grouped, "affine", 4)), schedule.Stage{Value: "super", At: "gi"})},
 		{"two levels, minimums", "w4-g32-s128-m", 32, parse(t, fmt.Sprintf(grouped, "affine", 4))},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (x HalvingAdd) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "must come before steps that add accumulators or stage values")
 	}
 	l.Kind = nest.Averaged
-	st.levels = st.levels[:2]
+	st.levels = st.levels[:st.made]
 	c.recombine()
 	return c, nil
 }

@@ -44,7 +44,7 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	if x.At == "init" && step != 1 {
 		return nil, illegal(x, x.At, "levels %d apart cannot start the accumulator; use flush", step)
 	}
-	sum := &st.levels[1]
+	sum := st.sum()
 	if x.At == "init" {
 		sum.Init = plus(sum.Init, c.correction(base))
 		return c, nil
@@ -53,7 +53,7 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	if step != 1 {
 		total = ir.Binary{Op: ir.Mul, X: total, Y: ir.I32(step)}
 	}
-	sum.Flush = c.scaled(c.halved(plus(total, c.correction(base))))
+	sum.Flush = c.flushed(c.halved(plus(total, c.correction(base))))
 	return c, nil
 }
 

@@ -111,7 +111,7 @@ func (x QuantizeTable) residual(s *State) (*State, error) {
 		planes += coef
 	}
 	offsets := ir.Read{T: offsetsTensor(), Index: []ir.Expr{ir.Axis{Name: "n"}, ir.I32(0)}}
-	c.main().levels[1].Init = ir.Binary{Op: ir.Mul, X: offsets, Y: ir.I32(-planes)}
+	c.main().sum().Init = ir.Binary{Op: ir.Mul, X: offsets, Y: ir.I32(-planes)}
 	return c, nil
 }
 
@@ -150,7 +150,7 @@ func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error)
 			st.loops[i].N = halves
 		}
 	}
-	st.levels = st.levels[:2]
+	st.levels = st.levels[:st.made]
 	c.indices()
 	c.entries(st.lowest().Temp.Elem)
 	c.recombine()
@@ -168,9 +168,9 @@ func (s *State) grown() bool {
 // added says that there are accumulators besides those that decompose made, or that theirs
 // have loops.
 func (s *State) added() bool {
-	made := 2
+	made := s.main().made
 	if s.recombined() {
-		made = 3
+		made++
 	}
 	levels := s.main().levels
 	return len(levels) != made || levels[made-1].At != ""

@@ -249,17 +249,18 @@ func (s *State) error() Error {
 // checkSum: the true sum of a group, and how far it may be off, must fit 32 bits.
 func (s *State) checkSum() error {
 	w := s.Problem.Weight
-	peak := max(-w.MinLevel(), w.MaxLevel())
-	if w.Zero {
-		peak = max(w.MaxLevel()+128, 127-w.MinLevel())
-	}
+	peak := w.Peak()
 	terms := s.Problem.GroupK()
 	if terms == 0 {
 		terms = s.Problem.LimitK()
 	}
 	bound := int64(terms) * int64(peak) * ir.ActMax
 	if e := s.error(); e.Most > 0 {
-		bound = int64(s.tables.HalfOf) * (bound + int64(e.Of(terms)))
+		bound += int64(e.Of(terms))
+		if n := s.Problem.Block(); n > 1 && bound*int64(n*w.MostScale()) > math.MaxInt32 {
+			return &Overflow{"the sum of a block of groups", "i32", bound * int64(n*w.MostScale()), math.MaxInt32, n * terms, peak * w.MostScale(), 0, ir.ActMax}
+		}
+		bound *= int64(s.tables.HalfOf)
 	}
 	if bound > math.MaxInt32 {
 		return &Overflow{"the sum of a group", "i32", bound, math.MaxInt32, terms, peak, 0, ir.ActMax}

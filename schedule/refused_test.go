@@ -286,6 +286,8 @@ var unfinished = []struct {
 		`loop mi: the rows and columns of one call must be consecutive`},
 	{"w4-g32-s64", trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gx"}}, Split{"gx", 2, Pair{"gb", "gi"}}, Stage{"super", "gt"},
 		Reorder{strings.Fields("n mt gt gb gi u f l j")}, pack("mt gt gb gi u l j", "f")), `loop gb: leaves the super-block: stage super in it`},
+	{"w4-g16-s64/32", fourGroups("n mt gt gi u f l j"), `loop gi: leaves a block of groups that are one integer: split it into whole blocks and what is in them`},
+	{"w4-g32-s128", fourGroups("n mt gt gi u f l j", Stage{"super", "gi"}), `stage super: is needed when all groups of a block are summed: stage it outside the loops over them`},
 	{"w2", with(byNibbles(), "hoist_zero"), `digits: leave a bias to the activation sums: hoist_zero`},
 	{"w2", trace(byPairs()[:len(byPairs())-1], Bind{"e", "pair"}), `loop e: a pair becomes two registers of twice the width: accumulate in half the bits of the accumulator above`},
 	{"w2", with(byNibbles(), "bind", Bind{"n", "outer"}, Bind{"mt", "outer"}), `loop plane: must be bound unrolled`},

@@ -51,7 +51,8 @@ func (x Stage) super(s *State) (*State, error) {
 
 // ScaleAt chooses when the product of the weight's and the activation's scale
 // is formed: "begin" keeps it in a register while the group is summed, "end"
-// (the default) forms it when the sum is there. The bits are the same.
+// (the default) forms it when the sum is there. The bits are the same. A block of groups
+// that are one integer has one such product.
 //
 //	for g                                for g
 //	    sum = 0                              s = wscale[g]*ascale[g]
@@ -79,7 +80,7 @@ func (x ScaleAt) Apply(s *State) (*State, error) {
 	}
 	at := ""
 	for _, l := range s.main().loops {
-		if l.Root == "g" {
+		if l.Root == "g" && !s.main().inBlock(l) {
 			at = l.Name
 		}
 	}

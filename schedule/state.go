@@ -41,11 +41,14 @@ type stage struct {
 	div    map[string]int // elements of K per unit of a run-time stage axis
 
 	superSpan int // groups of a super-block, at least 1
+	block     int // groups that are one integer when floats scale it, at least 1
+	made      int // accumulators that decompose made, the last one of a group
 	final     ir.Expr
 }
 
 // level is an accumulator whose loop is At, or, while At is empty, the
-// outermost loop of the reduction that Root says ("k": within a group, "": of any).
+// outermost loop of the reduction that Root says ("k": within a group, "g": within a block
+// of groups, "": of any).
 type level struct {
 	nest.Level
 	root string
@@ -133,6 +136,9 @@ func (s *State) fullCoef(l nest.Loop) int {
 // lowest is the innermost accumulator of st.
 func (st *stage) lowest() *level { return &st.levels[len(st.levels)-1] }
 
+// sum is the accumulator of a group.
+func (st *stage) sum() *level { return &st.levels[st.made-1] }
+
 // insert adds an accumulator below the lowest, of the same type and extent.
 func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *level {
 	low := *st.lowest()
@@ -149,6 +155,9 @@ func (st *stage) plan() (*nest.Plan, error) {
 	p := &nest.Plan{Name: st.name, Loops: st.loops, Reduce: st.reduce, Staged: nil,
 		Out: st.out, Index: st.index}
 	inline := st.inliner()
+	if err := st.wholeBlocks(); err != nil {
+		return nil, err
+	}
 	for _, lv := range st.levels {
 		n := lv.Level
 		if n.At == "" {
@@ -156,6 +165,9 @@ func (st *stage) plan() (*nest.Plan, error) {
 		}
 		if n.Flush != nil {
 			n.Flush = inline(n.Flush)
+		}
+		if lv.root == "g" { // when the loops in it have ended
+			n.Flush = st.ofFirst(n.Flush)
 		}
 		if n.Init != nil {
 			n.Init = inline(n.Init)
@@ -165,6 +177,9 @@ func (st *stage) plan() (*nest.Plan, error) {
 	}
 	for _, sg := range st.staged {
 		sg.Value = inline(st.values[sg.Temp.Name])
+		if sg.Temp.Name == "scale" {
+			sg.Value = st.ofFirst(sg.Value)
+		}
 		if !isSuper(sg.Temp.Name) {
 			p.Staged = append(p.Staged, sg)
 			continue
@@ -188,23 +203,67 @@ func isSuper(name string) bool { return name == "super" || name == "supermin" }
 // ofBlock is a value that the groups of a super-block share in terms of the loops
 // over groups down to the one called at: those in it must stay in the super-block.
 func (st *stage) ofBlock(e ir.Expr, at string) (ir.Expr, error) {
-	var g ir.Expr = ir.I32(0)
-	inside := false
+	var outer []nest.Loop
+	inside := at == ""
 	for _, l := range st.loops {
 		switch {
-		case l.Root == "g" && !inside:
-			g = ir.Binary{Op: ir.Add, X: g, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(l.Coef)}}
+		case !inside:
+			outer = append(outer, l)
 		case l.Root == "g" && (l.N == 0 || l.Coef*l.N > st.superSpan):
 			return nil, &Unfinished{"loop " + l.Name, "leaves the super-block: stage super in it"}
 		}
 		inside = inside || l.Name == at
+	}
+	return ofGroup(e, outer), nil
+}
+
+// ofFirst is e of the first group of a block.
+func (st *stage) ofFirst(e ir.Expr) ir.Expr {
+	if st.block == 1 {
+		return e
+	}
+	return ofGroup(e, slices.DeleteFunc(slices.Clone(st.loops), st.inBlock))
+}
+
+// ofGroup is e of the group at which loops stand, and those that are not among them at 0.
+func ofGroup(e ir.Expr, loops []nest.Loop) ir.Expr {
+	var g ir.Expr = ir.I32(0)
+	for _, l := range loops {
+		if l.Root == "g" {
+			g = ir.Binary{Op: ir.Add, X: g, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(l.Coef)}}
+		}
 	}
 	return ir.Map(e, func(x ir.Expr) ir.Expr {
 		if a, ok := x.(ir.Axis); ok && a.Name == "g" {
 			return g
 		}
 		return x
-	}), nil
+	})
+}
+
+// inBlock says that l counts groups of one block.
+func (st *stage) inBlock(l nest.Loop) bool {
+	return st.block > 1 && l.Root == "g" && l.N > 0 && l.Coef*l.N <= st.block
+}
+
+// wholeBlocks: loops over groups count whole blocks, or groups of a block, whose scales are
+// there when all of them are summed.
+func (st *stage) wholeBlocks() error {
+	within := map[string]bool{"": false}
+	inside := false
+	for _, l := range st.loops {
+		if st.block > 1 && l.Root == "g" && l.Coef < st.block && !st.inBlock(l) {
+			return &Unfinished{"loop " + l.Name, "leaves a block of groups that are one integer: split it into whole blocks and what is in them"}
+		}
+		inside = inside || st.inBlock(l)
+		within[l.Name] = inside
+	}
+	for _, sg := range st.staged {
+		if name := sg.Temp.Name; within[sg.At] && (isSuper(name) || name == "scale") {
+			return &Unfinished{"stage " + name, "is needed when all groups of a block are summed: stage it outside the loops over them"}
+		}
+	}
+	return nil
 }
 
 // within is keep without loops over planes and halves that are outside loop at, where
@@ -221,10 +280,11 @@ func (st *stage) within(at string, keep []nest.Keep) []nest.Keep {
 	})
 }
 
-// outermost is the first loop within a group if root is k, or of any reduction.
+// outermost is the first loop within a group if root is k, within a block of groups if it
+// is g, or of any reduction.
 func (st *stage) outermost(root string) string {
 	for _, l := range st.loops {
-		if st.reduce[l.Root] && (root == "" || l.Root != "g") && l.Kind != nest.Averaged {
+		if st.reduce[l.Root] && (root == "" || l.Root != "g" || root == "g" && st.inBlock(l)) && l.Kind != nest.Averaged {
 			return l.Name
 		}
 	}

@@ -56,7 +56,7 @@ func (x Decompose) table(s *State) error {
 	s.stages = []*stage{st}
 	s.indices()
 	s.entries(p.SumType())
-	st.levels[1].Flush = s.scaled(s.halved(ir.Read{T: st.levels[1].Temp}))
+	st.sum().Flush = s.flushed(s.halved(ir.Read{T: st.sum().Temp}))
 	s.recombine()
 	return nil
 }

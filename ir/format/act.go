@@ -99,12 +99,30 @@ func (a Act) Fits(w Weight) error {
 func nests(a, b int) bool { return a == 0 || b == 0 || a%b == 0 || b%a == 0 }
 
 // SumGroup is how many elements of K are summed before they are scaled, 0 for all: those
-// that share a scale of the weights and one of the activations.
+// that share a scale of the weights and one of the activations. See BlockGroup.
 func (a Act) SumGroup(w Weight) int {
 	if a.Group == 0 || w.Group == 0 {
 		return max(a.Group, w.Group)
 	}
 	return min(a.Group, w.Group)
+}
+
+// ActMax is the largest magnitude of an int8 activation: quantization never makes -128.
+const ActMax = 127
+
+// BlockGroup is how many elements of K are one integer when floats scale it, 0 for all: those
+// of SumGroup or, as sub-scales are integers too, what of a super-block shares a scale
+// of the activations. If its sums may not fit 32 bits, or are f32, it is those of SumGroup.
+func (a Act) BlockGroup(w Weight) int {
+	block := w.Super
+	if a.Group > 0 {
+		block = min(block, a.Group)
+	}
+	group := a.SumGroup(w)
+	if a.Floats() || block <= group || int64(block*w.MostScale())*int64(w.Peak()*ActMax) > math.MaxInt32 {
+		return group
+	}
+	return block
 }
 
 // Unit is what the elements of K of products with w are a multiple of.

@@ -95,10 +95,19 @@ func (w Weight) ScaleIndex(row, col, k int) int { return w.Index(w.Shared()[0], 
 // weights has of its own: 0 with one scale per tensor, 1 per row, k/Group.
 func (w Weight) ScalesPerRow(k int) int { return w.Shared()[0].perRow(w.Per, k) }
 
-// Scaling is what applies to one weight: of two levels the products, in f32.
+// Scaling is what applies to one weight: of two levels the products, in f32, and their factors.
 type Scaling struct {
-	Scale, Min float32 // Min is 0 without minimums
-	Zero       int8    // 0 without zero points
+	Scale, Min      float32 // Min is 0 without minimums
+	Zero            int8    // 0 without zero points
+	Super, SuperMin float32
+	Sub, SubMin     int32
+}
+
+// Times is a scaling by a sub-scale and a sub-minimum with those of its super-block.
+func (x Scaling) Times(super, superMin float32) Scaling {
+	x.Super, x.SuperMin, x.Sub, x.SubMin = super, superMin, int32(x.Scale), int32(x.Min)
+	x.Scale, x.Min = float32(super*x.Scale), float32(superMin*x.Min)
+	return x
 }
 
 // Scaling is what applies to weight (row, col) of a matrix of format w with k columns.
@@ -114,12 +123,11 @@ func (s *Source) Scaling(w Weight, row, col, k int) Scaling {
 	if w.Super == 0 {
 		return x
 	}
-	j := row*(k/w.Super) + col/w.Super
-	x.Scale = float32(s.Supers[j] * x.Scale)
+	j, least := row*(k/w.Super)+col/w.Super, float32(0)
 	if w.Min {
-		x.Min = float32(s.SuperMins[j] * x.Min)
+		least = s.SuperMins[j]
 	}
-	return x
+	return x.Times(s.Supers[j], least)
 }
 
 // NewSource is an m by k matrix of codes, with the numbers that weights share as

@@ -233,6 +233,26 @@ func (w *Weight) FirstForbidden(codes []byte) int {
 // Level is what a code means in a book.
 func (w Weight) Level(book, code byte) int { return w.Levels[int(book)*w.Codes()+int(code)] }
 
+// Peak is the largest magnitude of what activations are multiplied by before scales: that
+// of a level without its zero point, at least 1.
+func (w Weight) Peak() int {
+	if w.Zero {
+		return max(w.MaxLevel()+128, 127-w.MinLevel())
+	}
+	return max(w.MaxLevel(), -w.MinLevel(), 1)
+}
+
+// MostScale is the largest magnitude of a sub-scale or sub-minimum, 0 if scales have one level.
+func (w Weight) MostScale() int {
+	switch {
+	case w.Super == 0:
+		return 0
+	case w.Scale == I8:
+		return 128
+	}
+	return 255
+}
+
 // MinLevel is the smallest level.
 func (w Weight) MinLevel() int { return slices.Min(w.Levels) }
 

@@ -30,8 +30,17 @@ type Level struct {
 	Op    ir.Op
 	At    string
 	Init  ir.Expr // nil: zero
-	Flush ir.Expr // in terms of Read{Temp}; absent on the first level
+	Flush ir.Expr // in terms of Read{Temp}, and of what is Beside it; absent on the first level
 	Keep  []Keep
+	// Beside is a sum that lives as long as Temp: of Each, which is added whenever the level
+	// below is flushed. nil: none.
+	Beside *Beside
+}
+
+// Beside is a sum beside an accumulator.
+type Beside struct {
+	Temp *ir.Tensor
+	Each ir.Expr
 }
 
 // Keep is an index component that separates partial sums until the level's
@@ -137,6 +146,9 @@ func (b *builder) check() error {
 // vary while the level lives.
 func (b *builder) checkKeep(i int) error {
 	lv := b.p.Levels[i]
+	if i > 0 && len(lv.Keep) > 0 && b.p.Levels[i-1].Beside != nil {
+		return refuse(lv.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", lv.Keep[0].Name, b.p.Levels[i-1].Beside.Temp.Name)
+	}
 	for _, k := range lv.Keep {
 		if i == 0 {
 			return refuse(lv.Temp.Name, "the last accumulator has one sum to store; it cannot keep %s apart", k.Name)
@@ -215,13 +227,13 @@ func (b *builder) walk(i int) ([]Stmt, error) {
 	var out []Stmt
 	for n := range b.p.Levels {
 		if b.at(n) == i {
-			out = append(out, b.init(n))
+			out = append(out, b.init(n)...)
 		}
 	}
 	out = append(out, wrap([]Loop{l}, append(inner, body...)...))
 	for n := len(b.p.Levels) - 1; n >= 0; n-- {
 		if b.at(n) == i {
-			out = append(out, b.flush(n))
+			out = append(out, b.flush(n)...)
 		}
 	}
 	return out, nil
@@ -312,7 +324,7 @@ func determined(e ir.Expr, have map[string]bool) bool {
 	return ok
 }
 
-func (b *builder) init(n int) Stmt {
+func (b *builder) init(n int) []Stmt {
 	lv := b.p.Levels[n]
 	loops, open := b.domain(n)
 	v := lv.Init
@@ -322,21 +334,35 @@ func (b *builder) init(n int) Stmt {
 	if n < len(b.p.Levels)-1 {
 		loops = apart(loops)
 	}
-	return wrap(loops, &Assign{lv.Temp, b.levelIndex(n, open), Set, 0, b.resolve(v)})
+	out := []Stmt{wrap(loops, &Assign{lv.Temp, b.levelIndex(n, open), Set, 0, b.resolve(v)})}
+	if s := lv.Beside; s != nil {
+		out = append(out, wrap(loops, &Assign{s.Temp, b.levelIndex(n, open), Set, 0, ir.Const{T: s.Temp.Elem}}))
+	}
+	return out
 }
 
-// flush adds level n to the one above, or stores the final value.
-func (b *builder) flush(n int) Stmt {
+// flush adds level n to the one above, and to what is beside that, or stores the final value.
+func (b *builder) flush(n int) []Stmt {
 	lv := b.p.Levels[n]
 	loops, open := b.domain(n)
 	idx := b.levelIndex(n, open)
+	v := lv.Flush
 	if n == 0 {
-		v := b.resolve(b.readTemp(b.p.Final, lv.Temp, idx))
-		return wrap(apart(loops), &Assign{b.p.Out, b.p.Index, Set, 0, v})
+		v = b.p.Final
 	}
-	up := b.p.Levels[n-1]
-	v := b.resolve(b.classes(b.readTemp(lv.Flush, lv.Temp, idx), n, open))
-	return wrap(apart(loops), &Assign{up.Temp, b.levelIndex(n-1, open), Accumulate, up.Op, v})
+	v = b.readTemp(v, lv.Temp, idx)
+	if lv.Beside != nil {
+		v = b.readTemp(v, lv.Beside.Temp, idx)
+	}
+	if n == 0 {
+		return []Stmt{wrap(apart(loops), &Assign{b.p.Out, b.p.Index, Set, 0, b.resolve(v)})}
+	}
+	up, above := b.p.Levels[n-1], b.levelIndex(n-1, open)
+	out := []Stmt{wrap(apart(loops), &Assign{up.Temp, above, Accumulate, up.Op, b.resolve(b.classes(v, n, open))})}
+	if s := up.Beside; s != nil {
+		out = append(out, wrap(apart(loops), &Assign{s.Temp, above, Accumulate, ir.Add, b.resolve(s.Each)}))
+	}
+	return out
 }
 
 // apart is loops as they run above the lowest accumulator, pairs unrolled.

@@ -42,6 +42,15 @@ func (p *Plan) below(at string, keep ...Keep) *Plan {
 	return p
 }
 
+// beside counts the flushes into the first accumulator in another one, and adds the count
+// times 0 to what is stored.
+func (p *Plan) beside() *Plan {
+	count := &ir.Tensor{Name: "count", Elem: format.I32}
+	p.Levels[0].Beside = &Beside{Temp: count, Each: ir.I32(1)}
+	p.Final = ir.Binary{Op: ir.Add, X: p.Final, Y: ir.Binary{Op: ir.Mul, X: ir.Read{T: count}, Y: ir.I32(0)}}
+	return p
+}
+
 func m(n int, k Kind) Loop { return Loop{Name: "m", Root: "m", Coef: 1, N: n, Kind: k} }
 func k(n int, k Kind) Loop { return Loop{Name: "k", Root: "k", Coef: 1, N: n, Kind: k} }
 func ko(by, n int) Loop    { return Loop{Name: "ko", Root: "k", Coef: by, N: n} }
@@ -123,6 +132,20 @@ where k = 4*ko + 1*ki
       dot ki 4
         acc[] += (i32(w[m, k]) * i32(a[k]))
     out[m] = acc[]
+`},
+		{"beside", dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").beside(), 2, 8, false, `
+nest out(w, a, out)
+where k = 4*ko + 1*ki
+  vector m 2
+    acc[] = 0
+    count[] = 0
+    for ko 2
+      part[] = 0
+      for ki 4
+        part[] += (i32(w[m, k]) * i32(a[k]))
+      acc[] += part[]
+      count[] += 1
+    out[m] = (acc[] + (count[] * 0))
 `},
 		// rfactor: an accumulator for each lane of the reduction.
 		{"rfactor", dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)).below("ko", Keep{Name: "ki"}), 2, 8, false, `
@@ -395,6 +418,7 @@ func TestBuildRefusals(t *testing.T) {
 		{"staged", stagedOutside, "x: staged outside the serial loop ko it depends on"},
 		{"no levels", noLevels, "k: a reduction needs an accumulator"},
 		{"keep first", keepFirst, "acc: the last accumulator has one sum to store; it cannot keep ki apart"},
+		{"keep beside", dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)).below("ko", Keep{Name: "ki"}).beside(), "part: it cannot keep ki apart: count is added when it is flushed, once"},
 		{"keep outside", dot("ko", ko(4, 2), m(2, Unrolled), ki(4, Serial)).below("ki", Keep{Name: "ko"}), "part: loop ko is outside ki: its sums are apart already"},
 		{"keep unknown", dot("ko", ko(4, 2), ki(4, Serial)).below("ki", Keep{Name: "kz"}), `part: no loop "kz" to keep apart`},
 		{"pair", dot("k", m(2, Pair), k(5, Serial)), "m: a pair needs an accumulator around it, in lanes, and another one above that"},

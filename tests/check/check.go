@@ -152,22 +152,35 @@ func (c *Case) group() int {
 
 // naiveInt is the definition of element n, m for int8 activations.
 func (c *Case) naiveInt(n, m int) float32 {
-	w, g := c.Problem.Weight, c.group()
+	w, g, inBlocks := c.Problem.Weight, c.group(), c.Problem.Block() > 1
+	block := g * c.Problem.Block()
 	acc := float32(0)
-	for k0 := 0; k0 < c.K; k0 += g {
+	for k0 := 0; k0 < c.K; k0 += block {
 		sum, acts := 0, 0
 		x := c.Source.Scaling(w, m, k0, c.K)
-		for k := k0; k < min(k0+g, c.K); k++ {
-			sum += (c.level(m, k) - int(x.Zero)) * int(c.Act[n][k])
-			acts += int(c.Act[n][k])
+		scale, least := x.Scale, x.Min
+		if inBlocks {
+			scale, least = x.Super, x.SuperMin
+		}
+		for first := k0; first < min(k0+block, c.K); first += g {
+			groupSum, groupActs := 0, 0
+			x := c.Source.Scaling(w, m, first, c.K)
+			for k := first; k < min(first+g, c.K); k++ {
+				groupSum += (c.level(m, k) - int(x.Zero)) * int(c.Act[n][k])
+				groupActs += int(c.Act[n][k])
+			}
+			if inBlocks {
+				groupSum, groupActs = groupSum*int(x.Sub), groupActs*int(x.SubMin)
+			}
+			sum, acts = sum+groupSum, acts+groupActs
 		}
 		if sum != int(int32(sum)) {
-			panic("the sum of a group leaves i32")
+			panic("the sum of a group or a block leaves i32")
 		}
 		s := c.actScale(n, k0)
-		term := float32(float32(sum) * float32(x.Scale*s))
+		term := float32(float32(sum) * float32(scale*s))
 		if w.Min {
-			term = float32(term - float32(x.Min*float32(float32(acts)*s)))
+			term = float32(term - float32(least*float32(float32(acts)*s)))
 		}
 		acc = float32(acc + term)
 	}
