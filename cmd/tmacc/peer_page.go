@@ -30,8 +30,8 @@ purego; of the variants for different CPUs, ggml's own score chooses.
   pool of its own. The graph's overhead is about 1 us per call; its quantization of activations is part of it as ours is.
 * Before it is timed, each product is compared with that of exact activations, in float64: errors may be 1.25 times what rounding to int8 does to it on average, and 8
   standard deviations in a single element. More is an error, not a figure. Column *error* is relative, root mean square.
-* ggml's activations share a scale by 32 (Q8_0) or, for K and ternary types, by 256 (Q8_K). tmacc's share one by as many as the weights' group has, at most 32 (16 for Q2_K and
-  Q3_K), and by 256 for ternary types: for K types it does more work and errs less.
+* ggml's activations share a scale by 32 (Q8_0) or, for K and ternary types, by 256 (Q8_K). tmacc's share one by as many as the weights' group has, at most 32 (16 for
+  Q3_K), and by 256 for ternary types and Q2_K: for the other K types it does more work and errs less.
 * *dram*: copies that total over 512 MiB, and twice the last-level cache, are cycled. *l3*: one matrix. 4096 x 4096, in huge pages on both sides, samples interleaved, each thread on
   a CPU of its own, the fastest of 11 samples.
 `
