@@ -36,8 +36,9 @@ type Timed struct {
 	Keep    bool // the process keeps the weights: later requests ask for them again
 }
 
-// Time measures products in interleaved rounds. Test them before: nothing looks at
-// their results here.
+// Time measures products in interleaved rounds, and adds to each its share of preparing the activations, which rows
+// of a whole matrix have in common: how that is done depends on the schedule too. Test them before: nothing looks
+// at their results here.
 func (c *Code) Time(what string, opt timing.Options, products ...Timed) ([]timing.Sample, error) {
 	return c.time(what, timeRequest{Products: products, Options: []timing.Options{opt}})
 }
@@ -148,22 +149,30 @@ func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte) {
 func (s *server) time(q *timeRequest, r *reply) error {
 	s.round++
 	defer s.forget()
-	var fns []func()
+	var calls, prepares []func()
 	for i := range q.Products {
-		call, err := s.timed(&q.Products[i])
+		call, prepare, err := s.timed(&q.Products[i])
 		if err != nil {
 			return err
 		}
-		fns = append(fns, call)
+		calls, prepares = append(calls, call), append(prepares, prepare)
 	}
 	for _, opt := range q.Options {
-		r.Samples = timing.Time(opt, fns...)
+		r.Samples = timing.Time(opt, calls...)
+		for i, p := range timing.Time(opt, prepares...) {
+			share := min(1, float64(q.Products[i].M)/preparedRows)
+			r.Samples[i].Min += share * p.Min
+			r.Samples[i].Median += share * p.Median
+		}
 		if q.Most > 0 && meanRatio(r.Samples) > q.Most {
 			break
 		}
 	}
 	return nil
 }
+
+// preparedRows are those of a usual matrix: so many share the preparation of their activations.
+const preparedRows = 4096
 
 // keepFor is for how many requests weights are kept that none of them uses.
 const keepFor = 100
@@ -200,10 +209,10 @@ type weights struct {
 // timed is the call of a product with the next copy of its weights: those that another product of this
 // request has, which differs in N, or that were kept. They outlive the functions of the product, which
 // are loaded again and again.
-func (s *server) timed(t *Timed) (call func(), err error) {
+func (s *server) timed(t *Timed) (call, prepare func(), err error) {
 	p, err := s.product(&t.Spec, func(*runtime.Kernel) {})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var id bytes.Buffer
 	if err := gob.NewEncoder(&id).Encode(struct {
@@ -211,19 +220,18 @@ func (s *server) timed(t *Timed) (call func(), err error) {
 		Layouts     []*format.Layout
 		M, K, Total int
 	}{t.Spec.Weight, t.Spec.Layouts, t.M, t.K, t.Total}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rng := rand.New(rand.NewPCG(uint64(t.M), uint64(t.K)))
 	w := s.weights[id.String()]
 	if w == nil {
 		if w, err = s.newWeights(p, t, rng); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		s.weights[id.String()] = w
 	}
 	w.keep, w.used = w.keep || t.Keep, s.round
-	call, _, err = timing.Calls(p, w.copies, t.M, t.N, t.K, timing.Normal, rng)
-	return call, err
+	return timing.Calls(p, w.copies, t.M, t.N, t.K, timing.Normal, rng)
 }
 
 func (s *server) newWeights(p *runtime.Product, t *Timed, rng *rand.Rand) (*weights, error) {
