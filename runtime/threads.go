@@ -45,25 +45,56 @@ const spin = 50 * time.Microsecond
 
 // A region is cut into so many chunks per thread, so that a thread that does not
 // get on leaves the others little to wait for, but none of less than leastChunk
-// bytes of weights, which take a few microseconds. At first threads take many chunks
-// at once, half of their part of what is left: a long stream is read faster than many
-// short ones.
+// bytes of weights, which take a few microseconds.
 const (
 	chunksPerThread = 32
 	leastChunk      = 32 << 10
 )
 
 // region is work that threads share: products of ranges of rows, or the preparation
-// of activations, in chunks that each thread takes as it comes to them.
+// of activations, in chunks.
 type region struct {
 	tasks    []task
 	prepare  preparation
 	chunks   int
-	sharers  int
-	next     atomic.Int64  // the chunk to take
+	parts    []part        // of each thread that may come
+	came     atomic.Int32  // threads that have a part
 	finished atomic.Int32  // workers that are done, minus those the caller sleeps for
 	done     chan struct{} // receives when the caller sleeps and all are
 	offered  []*worker
+}
+
+// part is what is left of the chunks of one thread, which it does in their order: one long
+// stream is read faster than many short ones (Emerald Rapids, two threads: 3 to 5 %). One that
+// has none left takes the last half of another's.
+type part struct {
+	left atomic.Uint64 // the first chunk, and the end in the upper half
+	_    [56]byte      // the next one lies in another cache line
+}
+
+func (t *part) set(first, end int) { t.left.Store(uint64(first) | uint64(end)<<32) }
+
+// take takes chunks from first up to end, none if none is left: the first half for the thread
+// whose part it is, the last for another.
+func (t *part) take(own bool) (first, end int) {
+	for {
+		left := t.left.Load()
+		first, end := int(uint32(left)), int(left>>32)
+		if first >= end {
+			return 0, 0
+		}
+		half := (end - first + 1) / 2
+		rest := uint64(first+half) | uint64(end)<<32
+		if own {
+			end = first + half
+		} else {
+			rest = uint64(first) | uint64(end-half)<<32
+			first = end - half
+		}
+		if t.left.CompareAndSwap(left, rest) {
+			return first, end
+		}
+	}
 }
 
 var regions = sync.Pool{New: func() any { return &region{done: make(chan struct{}, 1)} }}
@@ -132,11 +163,19 @@ func (r *region) run(threads int) {
 
 // share does all chunks of r with up to so many threads.
 func (r *region) share(threads int) {
-	r.next.Store(0)
-	r.sharers = min(threads, r.chunks)
-	r.offer(r.sharers - 1)
+	r.divide(min(threads, r.chunks))
+	r.offer(len(r.parts) - 1)
 	r.work(nil)
 	r.join()
+}
+
+// divide gives each of so many threads a part of about the same length.
+func (r *region) divide(threads int) {
+	r.parts = grow(r.parts, threads)
+	for i := range r.parts {
+		r.parts[i].set(r.chunks*i/threads, r.chunks*(i+1)/threads)
+	}
+	r.came.Store(0)
 }
 
 // threads is how many may work on r.
@@ -174,8 +213,9 @@ func (r *region) cut(threads int) {
 // work does chunks until none is left, with the memory of a worker, or nil for
 // that of the tasks.
 func (r *region) work(s *scratch) {
+	own := int(r.came.Add(1)) - 1
 	for {
-		first, end := r.take()
+		first, end := r.take(own)
 		switch {
 		case first == end:
 			return
@@ -187,19 +227,20 @@ func (r *region) work(s *scratch) {
 	}
 }
 
-// take takes chunks from first up to end, none if none is left.
-func (r *region) take() (first, end int) {
-	for {
-		first := int(r.next.Load())
-		left := r.chunks - first
-		if left <= 0 {
-			return 0, 0
-		}
-		end := first + max(left/(2*r.sharers), 1)
-		if r.next.CompareAndSwap(int64(first), int64(end)) {
-			return first, end
+// take takes chunks from first up to end, none if none is left: of the thread's own part, or
+// half of what it takes of another's, and has the rest for its own.
+func (r *region) take(own int) (first, end int) {
+	if first, end = r.parts[own].take(true); first < end {
+		return first, end
+	}
+	for i := 1; i < len(r.parts); i++ {
+		if first, end = r.parts[(own+i)%len(r.parts)].take(false); first < end {
+			half := first + (end-first+1)/2
+			r.parts[own].set(half, end)
+			return first, half
 		}
 	}
+	return 0, 0
 }
 
 // multiply does chunks of the tasks.
@@ -307,13 +348,14 @@ func (w *worker) loop() {
 	}
 }
 
-// patience is how long a thread spins before it lets others of its CPU run: most waits
-// are over by then, and a background task that gets the CPU keeps it for milliseconds.
+// patience is how long a thread spins before it lets others run, goroutines and threads of its
+// CPU: most waits are over by then, runtime.Gosched may take 20 to 90 us (beside other processes,
+// Emerald Rapids), and a background task that gets the CPU keeps it for milliseconds.
 const patience = 10 * time.Microsecond
 
 // spinUntil waits for a condition for about as long as spin and reports whether it
-// holds. Meanwhile it lets other goroutines run, and other threads on its CPU: on a
-// machine with more to do than it has CPUs, a worker that just finished would
+// holds. After its patience it lets other goroutines run, and other threads on its CPU:
+// on a machine with more to do than it has CPUs, a worker that just finished would
 // otherwise spin where its caller waits to go on.
 func spinUntil(holds func() bool) bool {
 	if holds() {
@@ -331,8 +373,8 @@ func spinUntil(holds func() bool) bool {
 		if waited > spin {
 			return false
 		}
-		runtime.Gosched()
 		if waited > patience {
+			runtime.Gosched()
 			yield()
 		}
 	}

@@ -101,6 +101,37 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestParts: each chunk is taken once, also if threads that have a part never come, and a
+// thread alone takes its part in order.
+func TestParts(t *testing.T) {
+	for _, c := range []struct{ chunks, threads, come int }{{1, 1, 1}, {7, 1, 1}, {2, 2, 1}, {2, 2, 2}, {64, 2, 1}, {64, 2, 2}, {1000, 7, 3}, {100000, 5, 5}} {
+		r := &region{chunks: c.chunks}
+		r.divide(c.threads)
+		taken := make([]atomic.Int32, c.chunks)
+		var wg sync.WaitGroup
+		for own := range c.come {
+			wg.Go(func() {
+				next := r.chunks * own / c.threads
+				for first, end := r.take(own); first < end; first, end = r.take(own) {
+					if c.come == 1 && next < r.chunks/c.threads && first != next {
+						t.Errorf("%+v: from %d, not %d", c, first, next)
+					}
+					for i := range taken[first:end] {
+						taken[first+i].Add(1)
+					}
+					next = end
+				}
+			})
+		}
+		wg.Wait()
+		for i := range taken {
+			if n := taken[i].Load(); n != 1 {
+				t.Fatalf("%+v: chunk %d is taken %d times", c, i, n)
+			}
+		}
+	}
+}
+
 // TestPrepareThreads: prepared activations do not depend on the number of threads.
 func TestPrepareThreads(t *testing.T) {
 	for _, target := range threadTargets() {
