@@ -348,7 +348,7 @@ func (v *vectorizer) permuted(pos []nest.Pos, mem vir.Mem, t vir.Type) (r vir.Re
 		}
 		mem.Off = first
 		places := v.lanesConst(vir.Type{Elem: format.U8, Lanes: t.Lanes}, index)
-		return v.op(t, vir.Lookup(size, false), 0, places, v.tableAt(mem, t, size)), true
+		return v.op(t, vir.Lookup(size, false), 0, places, v.tableAt(mem, t, size, 0)), true
 	}
 	return 0, false
 }

@@ -348,34 +348,38 @@ func (v *vectorizer) oneTable(e ir.Read, x vir.Reg, have int64, entries int, off
 //	v4 = shl v0 8                    of 16 bits: bit 7 goes to the top
 //	v5 = selmsb v4 v3 v2
 func (v *vectorizer) lookupIn(e ir.Read, mod bool, x vir.Reg, size int, mem vir.Mem) (vir.Reg, error) {
-	t := vir.Type{Elem: e.T.Elem, Lanes: v.width()}
+	t, ahead := vir.Type{Elem: e.T.Elem, Lanes: v.width()}, v.n.Buffers[e.T.Name].Ahead
 	index := v.typeOf(x)
 	if index.Elem.Bits() != t.Elem.Bits() {
 		return 0, refuse(e.T.Name, "no lookup of entries of %v by %v", t.Elem, index.Elem)
 	}
 	if op := vir.Lookup(size, mod); op != vir.OpInvalid {
-		return v.op(t, op, 0, x, v.tableAt(mem, t, size)), nil
+		return v.op(t, op, 0, x, v.tableAt(mem, t, size, ahead)), nil
 	}
 	if size != 256 {
 		return 0, refuse(e.T.Name, "no lookup of %d entries of %v", size, t.Elem)
 	}
 	upper := mem
 	upper.Off += 128 * t.Elem.Bytes()
-	low := v.op(t, vir.OpLookup128Mod, 0, x, v.tableAt(mem, t, 128))
-	high := v.op(t, vir.OpLookup128Mod, 0, x, v.tableAt(upper, t, 128))
+	low := v.op(t, vir.OpLookup128Mod, 0, x, v.tableAt(mem, t, 128, ahead))
+	high := v.op(t, vir.OpLookup128Mod, 0, x, v.tableAt(upper, t, 128, ahead))
 	if by := t.Elem.Bits() - 8; by > 0 {
 		x = v.op(index, vir.OpShl, int64(by), x)
 	}
 	return v.op(t, vir.OpSelMSB, 0, v.cast(x, t), high, low), nil
 }
 
-// tableAt loads the table of so many entries at mem, for lookups that make t.
-func (v *vectorizer) tableAt(mem vir.Mem, t vir.Type, size int) vir.Reg {
+// tableAt loads the table of so many entries at mem, for lookups that make t, and unless ahead is 0
+// prefetches what lies so many bytes further.
+func (v *vectorizer) tableAt(mem vir.Mem, t vir.Type, size, ahead int) vir.Reg {
 	t.Lanes = max(t.Lanes, size)
 	key := fmt.Sprint("table ", mem, t, size)
 	table, ok := v.loads[key]
 	if !ok {
 		table = v.loadPeriod(t, size, mem)
+		if ahead > 0 && !v.listed() {
+			v.prefetch(vir.OpPrefetch, mem, size*t.Elem.Bytes(), ahead)
+		}
 		v.loads[key] = table
 	}
 	return table

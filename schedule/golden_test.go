@@ -198,7 +198,7 @@ var examples = []example{
 	{"hoist_zero_points", "w4-g32-z", trace(dot), HoistZero{"init"}},
 	{"hoist_zero_lookup", "codebook", trace(Decompose{Family: "dot", Value: "lookup"}), HoistZero{"flush"}},
 	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},
-	{"prefetch", "w2", ready(), Prefetch{4096, 16384}},
+	{"prefetch", "w2", ready(), Prefetch{Bytes: 4096, Far: 16384}},
 }
 
 func start(t testing.TB, weight string, tr Trace) *State {
@@ -298,6 +298,9 @@ func picture(s *State) string {
 	}
 	if s.far != 0 {
 		fmt.Fprintf(&b, "codes are prefetched into the second-level cache %d bytes ahead\n", s.far)
+	}
+	if s.tablesAhead != 0 {
+		fmt.Fprintf(&b, "tables are prefetched %d bytes ahead\n", s.tablesAhead)
 	}
 	return b.String()
 }

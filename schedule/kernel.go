@@ -381,7 +381,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 		return b
 	}
 	for _, tensor := range tableTensors(s.tables) {
-		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk}
+		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk, Ahead: s.tablesAhead}
 	}
 	if s.tables.Residual {
 		b["residual"].Param = "residual"

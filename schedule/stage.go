@@ -128,15 +128,17 @@ func typeOf(st *stage, name string) format.DType {
 
 // Prefetch asks for each line of the packed weights Bytes ahead of its use. Unless Far
 // is 0, it also asks for a stream into the second-level cache, where more lines can
-// be on their way, Far bytes ahead: for two lines of every four.
+// be on their way, Far bytes ahead: for two lines of every four. Unless Tables is 0, it asks for the
+// lines of tables, too, Tables bytes ahead: those of several columns lie in the second-level cache.
 //
 //	for ks                            for ks
 //	    x = load codes+64*ks    ->        prefetch codes+64*ks+2048
 //	                                      prefetch2 codes+64*ks+16384
 //	                                      x = load codes+64*ks
 type Prefetch struct {
-	Bytes int `json:"bytes"`
-	Far   int `json:"far,omitempty"`
+	Bytes  int `json:"bytes"`
+	Far    int `json:"far,omitempty"`
+	Tables int `json:"tables,omitempty"`
 }
 
 // Apply implements Step.
@@ -149,10 +151,14 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 		return nil, illegal(x, "codes", "%d bytes: want a multiple of 64 up to 1 MiB", x.Bytes)
 	case x.Far != 0 && (x.Far <= x.Bytes || x.Far > 1<<20 || x.Far%64 != 0):
 		return nil, illegal(x, "codes", "%d bytes into the second-level cache: want 0 or a multiple of 64 above %d up to 1 MiB", x.Far, x.Bytes)
+	case x.Tables < 0 || x.Tables > 1<<20 || x.Tables%64 != 0:
+		return nil, illegal(x, "act", "%d bytes: want 0 or a multiple of 64 up to 1 MiB", x.Tables)
+	case x.Tables != 0 && s.tables == nil:
+		return nil, illegal(x, "act", "holds no tables: decompose by table")
 	case s.ahead != 0:
 		return nil, illegal(x, "codes", "already prefetched")
 	}
 	c := s.clone()
-	c.ahead, c.far = x.Bytes, x.Far
+	c.ahead, c.far, c.tablesAhead = x.Bytes, x.Far, x.Tables
 	return c, nil
 }

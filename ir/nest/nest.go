@@ -100,7 +100,7 @@ type Buffer struct {
 	// Whole says that a buffer holds all bytes of iterations of run-time loops over K, so that
 	// vectors may read more of them than their lanes need.
 	Whole bool
-	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load, and
+	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load or table, and
 	// Far > 0 for a stream into the second-level cache.
 	Ahead, Far int
 }
