@@ -329,7 +329,7 @@ func variant(v runtime.Variant) *jen.Statement {
 		}
 		kernels = append(kernels, row(append(pairs, "SumBy", k.SumBy, "Fn", jen.Id(k.Name))...))
 	}
-	pairs := []any{"Target", v.Target, "Need", texts(v.Need), "Layout", v.Layout, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...))}
+	pairs := []any{"Target", v.Target, "ABI", v.ABI, "Need", texts(v.Need), "Layout", v.Layout, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...))}
 	if p := v.Prepare; p != nil {
 		of := []any{"Name", p.Name, "CountDiv", ints(p.CountDiv), "PadK", p.PadK}
 		if t := p.Tables; t.K > 0 {

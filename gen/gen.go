@@ -298,7 +298,7 @@ func (w *writer) product(p Product) (product, error) {
 func (p *product) variant(t Target) (runtime.Variant, error) {
 	arch, name := archOf(t)
 	thing := "product " + p.id + ", target " + t.Target.Machine().Name
-	v := runtime.Variant{Target: t.Target.Machine().Name, Need: t.Need}
+	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need}
 	switch {
 	case arch != "amd64" && arch != "arm64" || !packageName.MatchString(name):
 		return v, errorf(thing, "is not one that Go packages are written for")

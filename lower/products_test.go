@@ -21,6 +21,7 @@ func TestProducts(t *testing.T) {
 		{"more than 16 bits", "v4:i32x4 = mul v0 v1\n store out+0 v4", "mul v0 v1", "dot2"},
 		{"accumulated", "v7:i32x4 = splat 5\n loop l0 3 carry v7\n v4:i32x4 = mul v2 v1\n v7:i32x4 = add v7 v4\n end\n store out+0 v7", "dot2 v7", "mul"},
 		{"of another body", "v7:i32x4 = splat 5\n v4:i32x4 = mul v2 v1\n loop l0 3 carry v7\n v7:i32x4 = add v7 v4\n end\n store out+0 v7", "add v7", "mul"},
+		{"parts of words", "v5:u8x4 = load small+0\n v6:u8x2 = half v5 0\n v7:u8x16 = tile v6\n v8:i32x4 = bitcast v7\n v4:i32x4 = mul v8 v1\n store out+0 v4", "mul v8 v1", "dot2"},
 	} {
 		f, err := vir.Parse(head + c.body)
 		if err != nil {

@@ -9,6 +9,11 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
+// ABI is the version of what assembly of a generated package and this package know of each other: GemmArgs, PrepareArgs,
+// where things lie in buffers, and the definition of the product. It goes up with each change of these, and New does
+// not take assembly of another one.
+const ABI = 2
+
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir
 // parameters: Rows rows times Cols columns over all of K.
 //

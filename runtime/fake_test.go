@@ -168,7 +168,7 @@ func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) 
 	w := lookup(t, name)
 	s := &Spec{Name: name, Weight: w, Act: format.Act{Group: act}, LimitK: 1 << 17, Layouts: []*format.Layout{testLayout(t, w, rows, recordK)}}
 	for i, cut := range cuts {
-		v := Variant{Target: "fake/" + string(rune('a'+i))}
+		v := Variant{Target: "fake/" + string(rune('a'+i)), ABI: ABI}
 		for j, cols := range cut {
 			k := Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: recordK, Chunk: []int{4, recordK, 8}[(i+j)%3], SumBy: []int{1, -8}[j%2]}
 			k.Fn = fakeKernel(s, s.Layouts[0], k)

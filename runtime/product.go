@@ -25,6 +25,7 @@ type Spec struct {
 // Variant is what one target runs: kernels of one packed layout.
 type Variant struct {
 	Target  string   // "amd64/avx2"
+	ABI     int      // that its assembly is for
 	Need    []string // CPU features, as klauspost/cpuid/v2 names them
 	Layout  int      // index into Spec.Layouts
 	Kernels []Kernel // of different Cols, ascending
@@ -102,6 +103,9 @@ func (s *Spec) check() error {
 func (s *Spec) checkVariant(v Variant) error {
 	if v.Layout < 0 || v.Layout >= len(s.Layouts) || len(v.Kernels) == 0 {
 		return s.errorf(v.Target, "layout %d and %d kernels; it needs a layout and a kernel", v.Layout, len(v.Kernels))
+	}
+	if v.ABI != ABI {
+		return s.errorf(v.Target, "the package was generated for version %d of the runtime's interface, this is version %d: run the tmacc of github.com/tmacc/tmacc as go.mod has it again (go generate)", v.ABI, ABI)
 	}
 	l, cols := s.Layouts[v.Layout], 0
 	for _, k := range v.Kernels {

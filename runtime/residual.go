@@ -102,7 +102,7 @@ func (w *scratch) putList(b *block, to []byte, n int) {
 			if w.inPlace(b) {
 				continue
 			}
-			interleave(to[b.residuals+i*size*b.cols:][:size*b.cols], w.residuals[i*size:], b.cols, n, w.room(b), b.unit)
+			interleave(to[b.residuals+i*size*b.cols:][:size*b.cols], w.residuals[i*size:], b.cols, n, w.room(b), min(b.unit, size))
 			for j := range n {
 				clear(w.residuals[j*w.room(b)+i*size:][:size])
 			}

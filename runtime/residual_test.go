@@ -94,7 +94,7 @@ func checkResiduals(t *testing.T, k *Kernel, a *GemmArgs, x [][]int8) {
 // some row; a list that leads behind the end is an error.
 func TestResiduals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, c := range []struct{ n, k, large int }{{1, 64, 0}, {1, 67, 1}, {1, 300, 20}, {2, 300, 1}, {3, 77, 3}, {3, 512, 500}, {3, 40, 0}} {
+	for _, c := range []struct{ n, k, large int }{{1, 64, 0}, {1, 67, 1}, {1, 300, 20}, {1, 256, 20}, {2, 300, 1}, {3, 77, 3}, {3, 512, 500}, {3, 40, 0}} {
 		x, codes := make([]float32, c.n*c.k), make([][]int8, c.n)
 		for i := range x {
 			x[i] = float32(rng.IntN(181) - 90)

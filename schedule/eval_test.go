@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand"
@@ -464,4 +465,18 @@ func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
 		}
 	}
 	return nil
+}
+
+// TestHalvedSums: a kernel halves twice the sum of levels less zero points; what does not fit 32 bits doubled is refused.
+func TestHalvedSums(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		legal bool
+	}{{"w2-g32-z", true}, {"w4-g1024-z", true}, {"w4-g65536-z", false}, {"w8-g65536-z", false}} {
+		_, err := schedule.Compile(problem(t, c.name), inGroups(tables(t, "signs", "4", inBytes, "")))
+		var overflow *schedule.Overflow
+		if (err == nil) != c.legal || err != nil && !errors.As(err, &overflow) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
 }

@@ -260,6 +260,8 @@ func (s *State) checkSum() error {
 		if n := s.Problem.Block(); n > 1 && bound*int64(n*w.MostScale()) > math.MaxInt32 {
 			return &Overflow{"the sum of a block of groups", "i32", bound * int64(n*w.MostScale()), math.MaxInt32, n * terms, peak * w.MostScale(), 0, ir.ActMax}
 		}
+	}
+	if s.tables != nil {
 		bound *= int64(s.tables.HalfOf)
 	}
 	if bound > math.MaxInt32 {

@@ -218,7 +218,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 	for i, threads := range x.flags.threads {
 		r := measure.PeerRecord{
 			Type: c.typ, Format: c.subject.problem.Weight.Name, Target: shortName(c.subject.target.Target), Mode: c.at.mode,
-			M: c.at.m, K: c.at.k, N: c.n, Threads: threads, Tuned: x.flags.tuned != nil, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
+			M: c.at.m, K: c.at.k, N: c.n, Threads: threads, Tuned: c.subject.tuned, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
 			Host: x.host, Date: x.date, Commit: commit(),
 		}
 		for j, e := range entries {

@@ -352,33 +352,48 @@ func TestTuneSettles(t *testing.T) {
 		g             *tune.Candidate
 		says          string
 		ns            float64 // that the lock has afterwards, 0: no entry
+		cpu           string  // that was locked on, "": this one
+		mode          string  // that was locked for, "": the same
 	}{
-		{"first", 0, 0.8, found, "locked in", 8},
-		{"better", 0.9, 0.8, found, "locked in", 8},
-		{"no better", 0.7, 0.8, found, "figures are renewed", 7},
-		{"as fast as the default", 0, 1, found, "not locked: the default", 0},
-		{"the default itself", 0, 0.9, usual, "not locked: the default", 0},
-		{"all as fast", 1, 0.995, found, "figures are renewed", 10},
-		{"the default is the best", 1.1, 0.98, usual, "what was locked takes 1.10 of the default's time", 0},
-		{"nothing is better", 1.1, 1.2, found, "what was locked takes 1.10 of the default's time", 0},
+		{"first", 0, 0.8, found, "locked in", 8, "", ""},
+		{"better", 0.9, 0.8, found, "locked in", 8, "", ""},
+		{"no better", 0.7, 0.8, found, "figures are renewed", 7, "", ""},
+		{"as fast as the default", 0, 1, found, "not locked: the default", 0, "", ""},
+		{"the default itself", 0, 0.9, usual, "not locked: the default", 0, "", ""},
+		{"all as fast", 1, 0.995, found, "figures are renewed", 10, "", ""},
+		{"the default is the best", 1.1, 0.98, usual, "what was locked takes 1.10 of the default's time", 0, "", ""},
+		{"nothing is better", 1.1, 1.2, found, "what was locked takes 1.10 of the default's time", 0, "", ""},
+		{"another machine's, slower", 1.1, 1.2, found, "stays: 1.10 of the default's time", 1, "another", ""},
+		{"for another purpose, slower", 1.1, 0.98, usual, "stays: 1.10 of the default's time", 1, "", "dram"},
+		{"for another purpose, as fast", 0.7, 0.8, found, "stays: 0.70 of the default's time", 1, "", "dram"},
+		{"for another purpose, beaten", 0.9, 0.8, found, "locked in", 8, "", "dram"},
 	} {
 		var out bytes.Buffer
 		x.out, x.dir = &out, filepath.Join(t.TempDir(), "new")
 		path := filepath.Join(x.dir, tune.LockName)
 		all := []tune.Confirmed{{Candidate: c.g, Cost: c.found, Ns: []float64{10 * c.found}}}
 		var locked *tune.Candidate
+		var same bool
 		if c.locked > 0 {
 			if err := x.lock(tune.Confirmed{Candidate: old, Ns: []float64{1}}, []float64{1}); err != nil {
 				t.Fatal(err)
 			}
-			if locked, err = x.locked(); err != nil || locked == nil {
-				t.Fatalf("%v, %v", locked, err)
+			err := tune.ChangeLock(path, func(l *tune.Lock) error {
+				e := &l.Entries[0]
+				e.Host.CPU, e.Figures[0].Mode = cmp.Or(c.cpu, e.Host.CPU), cmp.Or(c.mode, e.Figures[0].Mode)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if locked, same, err = x.locked(); err != nil || locked == nil || same != (c.cpu == "" && c.mode == "") {
+				t.Fatalf("%v, %v, %v", locked, same, err)
 			}
 			all = append(all, tune.Confirmed{Candidate: locked, Cost: c.locked, Ns: []float64{10 * c.locked}})
 			slices.SortFunc(all, func(a, b tune.Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
 		}
 		out.Reset()
-		if err := x.settle(all, []float64{10}, locked); err != nil || !strings.Contains(out.String(), c.says) {
+		if err := x.settle(all, []float64{10}, locked, same); err != nil || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %v\n%s", c.name, err, &out)
 		}
 		l, err := tune.ReadLock(path)

@@ -78,7 +78,7 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 		return err
 	}
 	x.tuner.On = x.on
-	if _, err := x.locked(); err != nil { // now, not after the search
+	if _, _, err := x.locked(); err != nil { // now, not after the search
 		return err
 	}
 	var seeds []*tune.Candidate
@@ -153,7 +153,7 @@ func (x *tuning) note(format string, args ...any) {
 // confirm measures the best and what is locked again, and locks the better.
 func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged bool) error {
 	x.bar.step("measuring the best again")
-	locked, err := x.locked()
+	locked, same, err := x.locked()
 	if err != nil {
 		return x.broken(out, err, logged)
 	}
@@ -166,16 +166,20 @@ func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged bool) error {
 		return x.broken(out, err, logged)
 	}
 	x.bar.done()
-	return x.settle(all, reference, locked)
+	return x.settle(all, reference, locked, same)
 }
 
 // settle locks the best of all, unless that is the default: then what is locked goes if it is slower than that. If it
-// stays, it has the figures of today.
-func (x *tuning) settle(all []tune.Confirmed, reference []float64, locked *tune.Candidate) error {
+// stays, it has the figures of today. But what was not locked for the same purposes on such a machine stays as it is, if it
+// is not beaten.
+func (x *tuning) settle(all []tune.Confirmed, reference []float64, locked *tune.Candidate, same bool) error {
 	best := all[0]
 	x.printBest(best, reference)
 	before := slices.IndexFunc(all, func(c tune.Confirmed) bool { return c.Candidate == locked })
 	switch usual := best.Cost > gain || x.tuner.IsDefault(best.Candidate); {
+	case before >= 0 && !same && (usual || best.Candidate == locked):
+		fmt.Fprintf(x.out, "\nwhat is locked, for other purposes or on another machine, stays: %.2f of the default's time for these\n", all[before].Cost)
+		return nil
 	case usual && before >= 0 && all[before].Cost > 1/gain:
 		return x.unlock(all[before].Cost)
 	case before >= 0 && (usual || best.Candidate == locked):
@@ -201,25 +205,28 @@ func (x *tuning) unlock(cost float64) error {
 	return plain(err)
 }
 
-// locked is what the lock has for the product, nil if nothing that still is of use.
-func (x *tuning) locked() (*tune.Candidate, error) {
+// locked is what the lock has for the product, nil if nothing that still is of use, and whether it is for
+// the same purposes, on such a machine.
+func (x *tuning) locked() (c *tune.Candidate, same bool, err error) {
 	path, err := lockPath(x.dir)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	lock, err := tune.ReadLock(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	e := lock.Find(x.product.Problem, x.product.Target)
 	if e == nil || !e.For(x.product.Problem) {
-		return nil, nil
+		return nil, false, nil
 	}
-	c, err := x.tuner.Locked(e)
-	if err != nil {
-		return nil, nil // this compiler cannot make it any more
+	if c, err = x.tuner.Locked(e); err != nil {
+		return nil, false, nil // this compiler cannot make it any more
 	}
-	return c, nil
+	same = e.Host.CPU == x.host.CPU && slices.EqualFunc(e.Figures, x.product.Purposes, func(f tune.Figures, p tune.Purpose) bool {
+		return f.Mode == p.Mode && f.M == p.M && f.N == p.N && f.K == p.K
+	})
+	return c, same, nil
 }
 
 // printBest prints the figures and the schedules of the best.

@@ -79,6 +79,14 @@ func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
 
 // mostOf is the parameter that bounds the bytes or words that in loads or moves.
 func (a *rangeAnalysis) mostOf(in *Instr) Param {
+	p := a.movedFrom(in)
+	if p.Words && (a.f.Regs[in.Dst].Bytes()%4 != 0) {
+		return Param{} // parts of words
+	}
+	return p
+}
+
+func (a *rangeAnalysis) movedFrom(in *Instr) Param {
 	switch in.Op {
 	case OpLoad, OpLoadSplat:
 		return a.f.Params[in.Mem.Buf]

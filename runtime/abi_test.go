@@ -1,0 +1,30 @@
+package runtime
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Assembly of generated packages has the places of parameters built in: if they change, so must ABI.
+func TestABI(t *testing.T) {
+	places := func(args any) string {
+		var b strings.Builder
+		for typ, i := reflect.TypeOf(args), 0; i < typ.NumField(); i++ {
+			fmt.Fprintf(&b, "%s %d ", typ.Field(i).Name, typ.Field(i).Offset)
+		}
+		return b.String()
+	}
+	have := fmt.Sprint(ABI, ": ", places(GemmArgs{}), "; ", places(PrepareArgs{}))
+	const want = "2: Out 0 Weights 8 Act 64 Sums 72 ActScale 80 Residual 88 Offsets 96 List 104 ListCount 112 Count 120 ; " +
+		"X 0 Act 8 Sums 16 ActScale 24 Amax 32 Finite 40 Inv 48 Wide 56 Table 64 Pair 72 Residual 80 Offsets 88 Span 96 Excess 104 Count 112 "
+	if have != want {
+		t.Errorf("count up ABI, then write here\n%s", have)
+	}
+	s := fakeSpec(t, "w1", 0, 8, 64, []int{1})
+	s.Variants[0].ABI--
+	if err := s.check(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("was generated for version %d of the runtime's interface, this is version %d", ABI-1, ABI)) {
+		t.Errorf("%v: assembly of another version must be refused", err)
+	}
+}
