@@ -221,10 +221,10 @@ func Matmul(p Problem) *Graph {
 func (p Problem) blocks(sum Stage) []Stage {
 	size := p.Block()
 	b, i := Dim{Name: "b", Run: "K", Div: size * p.GroupK()}, Dim{Name: "i", N: size}
-	first := func(e Expr) Expr { return p.ofGroup(e, Binary{Mul, Axis{"b"}, I32(size)}) }
+	first := func(e Expr) Expr { return OfGroup(e, Binary{Mul, Axis{"b"}, I32(size)}) }
 	nmb := []Expr{Axis{"n"}, Axis{"m"}, Axis{"b"}}
 	over := func(name string, of Expr) Stage { // sum of a number of each group
-		each := p.ofGroup(of, Binary{Add, Binary{Mul, Axis{"b"}, I32(size)}, Axis{"i"}})
+		each := OfGroup(of, Binary{Add, Binary{Mul, Axis{"b"}, I32(size)}, Axis{"i"}})
 		out := &Tensor{Name: name, Elem: format.I32, Dims: []string{"n", "m", "b"}}
 		return Stage{Out: out, Axes: []Dim{sum.Axes[0], sum.Axes[1], b}, Reduce: []Dim{i}, Combine: Add, Body: each}
 	}
@@ -240,8 +240,8 @@ func (p Problem) blocks(sum Stage) []Stage {
 		Body: first(p.Scaled(Read{block.Out, nmb}, p.Scale(p.Super()), p.Least(p.SuperMin(), least)))})
 }
 
-// ofGroup is e of group g.
-func (p Problem) ofGroup(e, g Expr) Expr {
+// OfGroup is e, of group g by its axis, of another group.
+func OfGroup(e, g Expr) Expr {
 	return Map(e, func(x Expr) Expr {
 		if x == (Expr)(Axis{"g"}) {
 			return g

@@ -43,11 +43,11 @@ var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, form
 // Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element;
 // Table receives the tables of the row, if the kernel makes any. If those have residuals,
 // Offsets receives the sum of the offsets of the row (int32) and Excess the largest residual of
-// each unit (a byte), in tables of which there are any; Pair and Span are scratch of 8 and 4 bytes per
-// unit, Span read before Pair is written. Residual receives residuals, when the kernel is called a second time with the counts of the
-// residuals alone, and Pair where they begin; Amax, Sums and others of one element it writes then, too.
-// Act and Wide are zero
-// from K up to PadK when the kernel is called. Count[i] is ceil(K / the kernel's
+// each unit (a byte); Pair and Span are scratch of 8 and 4 bytes per unit, Span read before Pair
+// is written. Residuals are made by a second call, with no count but that of residuals, from Pair to
+// Residual, both of the first unit to make; it writes arrays of one element, such as Sums, again,
+// which are others then. Act and Wide are zero from K up to PadK when the kernel is called.
+// Count[i] is ceil(K / the kernel's
 // CountDiv[i]); if one of them is rounded up, all arrays that hold one element per
 // group have room for 64 elements more, else the kernel writes none but those of K.
 type PrepareArgs struct {

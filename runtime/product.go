@@ -241,7 +241,7 @@ func (p *Product) Weight() format.Weight { return p.spec.Weight }
 
 func newProduct(s Spec, variant int, why string) *Product {
 	if err := s.check(); err != nil {
-		panic("BUG: runtime: " + err.Error())
+		panic("runtime: " + err.Error())
 	}
 	p := &Product{spec: s, layout: s.Layouts[0]}
 	if variant >= 0 {

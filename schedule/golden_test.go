@@ -400,4 +400,8 @@ func TestTraceString(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	far, tables := (Trace{Prefetch{Bytes: 64, Far: 128}}).String(), (Trace{Prefetch{Bytes: 64, Tables: 128}}).String()
+	if far != "prefetch 64 128" || tables != "prefetch 64 0 128" {
+		t.Errorf("%q and %q", far, tables)
+	}
 }

@@ -234,12 +234,7 @@ func ofGroup(e ir.Expr, loops []nest.Loop) ir.Expr {
 			g = ir.Binary{Op: ir.Add, X: g, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(l.Coef)}}
 		}
 	}
-	return ir.Map(e, func(x ir.Expr) ir.Expr {
-		if a, ok := x.(ir.Axis); ok && a.Name == "g" {
-			return g
-		}
-		return x
-	})
+	return ir.OfGroup(e, g)
 }
 
 // inBlock says that l counts groups of one block.

@@ -126,15 +126,21 @@ func (t Trace) Replay(s *State) (*State, error) {
 	return s, nil
 }
 
-// String is the trace on one line, for tables: "split m 16, bind l vector, ...".
+// String is the trace on one line, for tables: "split m 16; bind l vector; ...". Parameters that are zero are left out, but
+// for numbers before another number.
 func (t Trace) String() string {
 	var out []string
 	for _, s := range t {
 		v := reflect.ValueOf(s)
-		words := []string{NameOf(s)}
+		words, zeros := []string{NameOf(s)}, []string(nil)
 		for i := range v.NumField() {
-			if f := v.Field(i); !f.IsZero() {
+			switch f := v.Field(i); {
+			case !f.IsZero() && f.CanInt():
+				words, zeros = append(append(words, zeros...), fmt.Sprint(f.Int())), nil
+			case !f.IsZero():
 				words = append(words, strings.Trim(fmt.Sprint(f.Interface()), "[]"))
+			case f.CanInt():
+				zeros = append(zeros, "0")
 			}
 		}
 		out = append(out, strings.Join(words, " "))

@@ -43,6 +43,16 @@ func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkOneLayout(t, p, uses)
+	if uses[0].Cols != 1 {
+		t.Errorf("the first schedule is for %d columns", uses[0].Cols)
+	}
+	t.Logf("%d schedules in %v", len(uses), time.Since(start))
+}
+
+// checkOneLayout demands that all widths read the same packed matrix.
+func checkOneLayout(t *testing.T, p ir.Problem, uses []Use) {
+	t.Helper()
 	hash := ""
 	for _, u := range uses {
 		k, err := schedule.Compile(p, u.Trace)
@@ -50,15 +60,11 @@ func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) {
 			t.Fatal(err)
 		}
 		if h := k.Weights.Hash(); hash != "" && h != hash {
-			t.Errorf("%d columns: another layout", u.Cols)
+			t.Errorf("%v: %v: %d columns read another layout", p.Weight, uses[0].Trace[:2], u.Cols)
 		} else {
 			hash = h
 		}
 	}
-	if uses[0].Cols != 1 {
-		t.Errorf("the first schedule is for %d columns", uses[0].Cols)
-	}
-	t.Logf("%d schedules in %v", len(uses), time.Since(start))
 }
 
 // Codes are joined where a table of their codewords is one instruction, levels do

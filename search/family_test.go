@@ -6,7 +6,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/amd64"
-	"github.com/tmacc/tmacc/schedule"
 )
 
 // TestTableUses: schedules by tables are of different tables, no more than asked for, the first for
@@ -29,18 +28,7 @@ func TestTableUses(t *testing.T) {
 				t.Errorf("%s: %s for %d columns first, or twice", name, kind, uses[0].Cols)
 			}
 			seen[kind] = true
-			hash := ""
-			for _, u := range uses {
-				k, err := schedule.Compile(p, u.Trace)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if h := k.Weights.Hash(); hash != "" && h != hash {
-					t.Errorf("%s: %s: %d columns read another layout", name, kind, u.Cols)
-				} else {
-					hash = h
-				}
-			}
+			checkOneLayout(t, p, uses)
 		}
 		uses, err := Default(p, target)
 		if err != nil || name == "w1" && !seen[fmt.Sprint(uses[0].Trace[:2])] {

@@ -251,7 +251,7 @@ func (c *TableChoice) parts(w format.Weight) (out [][]int) {
 
 // sampleTables makes c a random schedule by tables.
 func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
-	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0, Ahead: pick(rng, 0, 0, 1024, 4096)}
+	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0, Ahead: pick(rng, 0, 0, 1<<10, tablesAhead, 4<<10)}
 	if _, err := ir.BitSerial(p.Weight, 1); err != nil {
 		t.Digits = ir.DigitCodes
 	}
@@ -438,7 +438,7 @@ func hasLookup(t lower.Target, e format.DType, n int) bool {
 const tableRecord = 256
 
 // tablesAhead is how far tables of several columns, more than a first-level cache has room for, are
-// prefetched: four columns of w1 out of memory took 155 us, without 164 (Emerald Rapids, 4096 x 4096; 1 to 3 KiB are as good).
+// prefetched: four columns of w1 out of memory took 155 us, without 164 (Emerald Rapids, 4096 x 4096; 1.5 to 3 KiB are as good).
 const tablesAhead = 2 << 10
 
 // tableUse is the best schedule by tables for a width. A width that takes too many

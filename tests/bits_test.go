@@ -48,7 +48,7 @@ var sameBits = []struct {
 	{"ternary-g144", 0, func(c *search.Choice) { c.Map, c.Join, c.Below, c.Rows, c.Block = "words", 3, 0, 1, 1 }, false},
 	{"iq4nl-tensor-f16", 0, func(c *search.Choice) { c.Value, c.Below = "lookup", 0 }, false},
 	{"w4-g32-s128-m", 32, func(c *search.Choice) { c.AtGroup, c.Super = true, true }, true},
-	{"w2-g16-s64-i8", 0, func(c *search.Choice) { c.RowFields, c.Below, c.Rows, c.Block = 4, 0, 1, 1 }, false},
+	{"w2-g16-s64-i8", 0, func(c *search.Choice) { c.RowFields, c.Below, c.Rows, c.Block = 4, 0, 1, 1 }, true},
 	{"w4-g32-bf16-m", 0, nil, true},
 	{"w8-g128", 32, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, false},
 	{"cb2x4-g64", 32, func(c *search.Choice) { c.Value, c.Hoist, c.Below = "lookup", "none", 0 }, true},

@@ -147,13 +147,16 @@ func onRoof(r measure.Record) bool {
 	return r.N == 1 && r.Threads <= 1 && r.ClockGHz > 0 && r.CeilingGBS > 0
 }
 
-// roofs are the products of records that the roofline draws, by format and target.
+// roofs are the products of records that the roofline draws, by format and target, those of a lock apart.
 func roofs(records []measure.Record) (out []roof) {
 	for _, r := range records {
 		if !onRoof(r) {
 			continue
 		}
 		name := r.Format + " " + r.Target
+		if r.Tuned {
+			name += " tuned"
+		}
 		i := slices.IndexFunc(out, func(x roof) bool { return x.name == name })
 		if i < 0 {
 			i, out = len(out), append(out, roof{name: name})

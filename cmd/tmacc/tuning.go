@@ -383,7 +383,7 @@ type journal struct {
 // begin makes the tuner log, and with -resume begin with what was measured before.
 func (x *tuning) begin(seeds *[]*tune.Candidate) error {
 	p, j := x.product, &x.journal
-	j.run = tune.Run{Start: time.Now(), Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
+	j.run = tune.Run{Start: time.Now(), Cost: tune.CostVersion, Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
 		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: compiler()}
 	x.tuner.Log = func(t tune.Trial) {
 		if t.Fault != "" {

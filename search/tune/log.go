@@ -31,6 +31,9 @@ func DefaultLog() (Log, error) {
 	return Log{filepath.Join(dir, "tmacc", "tuning.db")}, nil
 }
 
+// CostVersion counts the definitions that costs have had (costOf, and what times include).
+const CostVersion = 1
+
 // Run describes a search.
 type Run struct {
 	ID       string         `json:"run"` // of 16 hexadecimal digits, by time
@@ -43,6 +46,7 @@ type Run struct {
 	Seed     int64          `json:"seed"`
 	CPU      string         `json:"cpu"`
 	Compiler string         `json:"compiler"`
+	Cost     int            `json:"cost"` // CostVersion
 	Trials   int            `json:"trials"`
 	Best     float64        `json:"best"`              // least ratio so far, 0: none
 	Ended    string         `json:"ended,omitempty"`   // "": it goes on, or was killed
@@ -50,9 +54,9 @@ type Run struct {
 }
 
 // Same says that what r measured is to be compared with what o does: the same product on
-// the same kind of machine for the same purposes.
+// the same kind of machine for the same purposes, by the same definition of cost.
 func (r *Run) Same(o *Run) bool {
-	return r.Problem == o.Problem && r.Target == o.Target && r.CPU == o.CPU && slices.Equal(r.Purposes, o.Purposes)
+	return r.Cost == o.Cost && r.Problem == o.Problem && r.Target == o.Target && r.CPU == o.CPU && slices.Equal(r.Purposes, o.Purposes)
 }
 
 // Trial is a candidate that was measured, or failed to be.

@@ -28,7 +28,7 @@ var (
 const hopeless = 1.5
 
 // affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
-// which takes long to set up: what loses more there is never locked, see costOf.
+// which takes long to set up: what loses more there would have to win a lot in memory.
 const affordable = 1.1
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
