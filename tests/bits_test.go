@@ -11,7 +11,6 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
@@ -21,7 +20,6 @@ import (
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
-	"github.com/tmacc/tmacc/tests/qemu"
 )
 
 // rows8 is a schedule that every CPU target has registers for.
@@ -132,17 +130,19 @@ func TestSameBits(t *testing.T) {
 			products := map[string]*runtime.Product{}
 			for _, target := range native.Targets(t) {
 				x := product(t, target, p, trace)
-				products[name(target)] = x
+				products[target.Machine().Name] = x
 				if products["purego"], err = x.On("purego"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			var arm *armRun
+			var arm *native.Emulated
 			if s.arm64 {
-				arm = &armRun{target: arm64.ByName("dotprod")}
-				if arm.k, err = native.Compile(arm.target, p, trace); err != nil {
+				target := arm64.ByName("dotprod")
+				k, err := native.Compile(target, p, trace)
+				if err != nil {
 					t.Fatal(err)
 				}
+				arm = native.Emulate(target, k)
 			}
 			rng := rand.New(rand.NewSource(1))
 			for _, shape := range bitShapes(max(p.Weight.Unit(), s.group)) {
@@ -163,12 +163,12 @@ func TestSameBits(t *testing.T) {
 						}
 					}
 					if arm != nil && m*k < 1<<22 {
-						arm.add(t, fmt.Sprintf("m %d k %d, %s", m, k, in.name), b.c, want)
+						arm.Add(t, fmt.Sprintf("m %d k %d, %s", m, k, in.name), b.c, want)
 					}
 				}
 			}
 			if arm != nil {
-				arm.run(t)
+				arm.Run(t)
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Tra
 	t.Helper()
 	k, err := native.Compile(target, p, trace)
 	if err != nil {
-		t.Fatalf("%s: %v", name(target), err)
+		t.Fatalf("%s: %v", target.Machine().Name, err)
 	}
 	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has), Kernels: []gen.Kernel{{Schedule: k.Kernel, Code: k.Machine}}}
 	prepare, err := search.DefaultPrepare(p, k.Tables, target)
@@ -276,61 +276,6 @@ func (b *bits) multiply(x *runtime.Product) ([]float32, error) {
 	return out, x.Gemm(out, packed, act, 0, b.c.M, runtime.Options{})
 }
 
-// armRun collects calls of a kernel, to be run by one start of the emulator.
-type armRun struct {
-	target lower.Target
-	k      *native.Kernel
-	calls  []qemu.Call
-	cases  []armCase
-}
-
-type armCase struct {
-	name  string
-	c     *check.Case
-	want  []float32
-	first int // number of its first call
-}
-
-func (a *armRun) add(t *testing.T, name string, c *check.Case, want []float32) {
-	a.cases = append(a.cases, armCase{name, c, want, len(a.calls)})
-	_, err := c.RunAll(a.k.Kernel, func(all [][]vir.Arg) error {
-		for _, args := range all {
-			a.calls = append(a.calls, qemu.Call{Kernel: a.k.Machine.Func.Name, Args: slices.Clone(args)})
-		}
-		return errCollected
-	})
-	if err != errCollected {
-		t.Fatal(err)
-	}
-}
-
-// errCollected ends a product whose calls are made later.
-var errCollected = errors.New("collected")
-
-func (a *armRun) run(t *testing.T) {
-	file, err := a.target.Emit("main", []*lower.Kernel{a.k.Machine})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := qemu.Run(t, "neoverse-n1", file, a.calls); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range a.cases {
-		next := c.first
-		got, err := c.c.Run(a.k.Kernel, func(args []vir.Arg) error {
-			copy(args[0].Buf, a.calls[next].Args[0].Buf)
-			next++
-			return nil
-		})
-		if err == nil {
-			err = check.Equal(a.k.Kernel, got, c.want, c.c.M)
-		}
-		if err != nil {
-			t.Errorf("%s: %s: %v", name(a.target), c.name, err)
-		}
-	}
-}
-
 // TestLargestK runs schedules at the largest K they are proven for, with the
 // smallest and the largest code everywhere and every activation 127; schedules
 // that could lose bits there are refused.
@@ -385,7 +330,7 @@ func TestLargestK(t *testing.T) {
 					x.Source.Codes[i] = byte(code)
 				}
 				if err := k.Check(x); err != nil {
-					t.Errorf("%s: %s, K %d, %v, all codes %d: %v", name(target), w, x.K, choice, code, err)
+					t.Errorf("%s: %s, K %d, %v, all codes %d: %v", target.Machine().Name, w, x.K, choice, code, err)
 				}
 			}
 		}

@@ -202,7 +202,7 @@ func (p pair) run(t *testing.T) {
 	for _, target := range native.Targets(t) {
 		x, y := p.check(t, target, problem, a), p.check(t, target, problem, b)
 		if x == y {
-			t.Errorf("%s: the same machine code\n%v\n%v\n%s", name(target), a, b, x)
+			t.Errorf("%s: the same machine code\n%v\n%v\n%s", target.Machine().Name, a, b, x)
 		}
 	}
 }
@@ -241,13 +241,13 @@ func (p pair) check(t *testing.T, target lower.Target, problem ir.Problem, trace
 	t.Helper()
 	k, err := native.Compile(target, problem, trace)
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", name(target), err, Replay{Problem: problem, Trace: trace})
+		t.Fatalf("%s: %v\n%s", target.Machine().Name, err, check.Replay{Problem: problem, Trace: trace})
 	}
 	native.Load(t, target, k)
 	rng := rand.New(rand.NewSource(1))
 	for _, kind := range []check.Kind{check.Uniform, check.Extreme} {
 		if err := k.Check(check.New(rng, problem, k.Rows+3, k.Cols+1, 2*k.StepK+32, kind)); err != nil {
-			t.Errorf("%s: %v\n%s", name(target), err, Replay{Problem: problem, Trace: trace})
+			t.Errorf("%s: %v\n%s", target.Machine().Name, err, check.Replay{Problem: problem, Trace: trace})
 		}
 	}
 	text, err := k.Text(target)

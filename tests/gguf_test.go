@@ -327,7 +327,7 @@ func onEach(t *testing.T, typ string, test func(t *testing.T, p *tmacc.Product, 
 			groups = groups[:1]
 		}
 		for _, act := range groups {
-			t.Run(fmt.Sprintf("%s-a%d-%s", typ, act, strings.TrimPrefix(name(target), "amd64/")), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s-a%d-%s", typ, act, strings.TrimPrefix(target.Machine().Name, "amd64/")), func(t *testing.T) {
 				t.Parallel()
 				p, err := productOf(ir.Problem{Weight: w, Act: format.Act{Group: act}}, target)
 				if err != nil {
@@ -349,7 +349,7 @@ var products sync.Map
 
 // productOf is a product of the default schedules.
 func productOf(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
-	key := fmt.Sprint(p.Weight, p.Act, name(target))
+	key := fmt.Sprint(p.Weight, p.Act, target.Machine().Name)
 	make, _ := products.LoadOrStore(key, sync.OnceValues(func() (*tmacc.Product, error) { return liveProduct(p, target) }))
 	return make.(func() (*tmacc.Product, error))()
 }

@@ -29,7 +29,7 @@ const (
 // final vector IR is changed, and the product must change with it. It lists the
 // changes that make no difference. TMACC_SEED replays a run.
 func TestMutatedFunctions(t *testing.T) {
-	seed := fromEnv(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "TestMutatedFunctions: TMACC_SEED=%d\n", seed)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	originals := mutantKernels(t, rng)
@@ -62,7 +62,7 @@ type original struct {
 func mutantKernels(t *testing.T, rng *rand.Rand) []*original {
 	var out []*original
 	for _, s := range sequences {
-		r := readReplay(t, filepath.Join("sequences", s.file+".json"))
+		r := check.ReadReplay(t, filepath.Join("sequences", s.file+".json"))
 		out = append(out, newOriginal(t, rng, native.Target(t, s.target), r.Problem, r.Trace))
 	}
 	for _, s := range sameBits {
@@ -90,7 +90,7 @@ func newOriginal(t *testing.T, rng *rand.Rand, target lower.Target, p ir.Problem
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &original{name: fmt.Sprintf("%s on %s", p.Weight, name(target)), k: k}
+	o := &original{name: fmt.Sprintf("%s on %s", p.Weight, target.Machine().Name), k: k}
 	for _, kind := range []check.Kind{check.Uniform, check.Outlier, check.Zeros, check.NotFinite} {
 		c := check.New(rng, p, k.Rows, k.Cols, 2*k.StepK, kind)
 		oddNaNs(c)

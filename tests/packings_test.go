@@ -28,9 +28,9 @@ var packings = []struct {
 // TestPackings runs each on every target, on inputs of all kinds.
 func TestPackings(t *testing.T) {
 	for _, c := range packings {
-		r := readReplay(t, filepath.Join("sequences", c.file+".json"))
+		r := check.ReadReplay(t, filepath.Join("sequences", c.file+".json"))
 		for _, target := range native.Targets(t) {
-			t.Run(c.file+"/"+name(target), func(t *testing.T) {
+			t.Run(c.file+"/"+target.Machine().Name, func(t *testing.T) {
 				k, err := native.Compile(target, r.Problem, r.Trace)
 				if err != nil {
 					t.Fatal(err)

@@ -37,7 +37,7 @@ func TestSequences(t *testing.T) {
 	for _, s := range sequences {
 		t.Run(s.file, func(t *testing.T) {
 			target := native.Target(t, s.target)
-			r := readReplay(t, filepath.Join("sequences", s.file+".json"))
+			r := check.ReadReplay(t, filepath.Join("sequences", s.file+".json"))
 			k, err := native.Compile(target, r.Problem, r.Trace)
 			if err != nil {
 				t.Fatal(err)
@@ -69,19 +69,6 @@ func TestSequences(t *testing.T) {
 			}
 		})
 	}
-}
-
-func readReplay(t *testing.T, path string) Replay {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := ParseReplay(data)
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return r
 }
 
 // instructionLimits are instructions per 1000 weights by sequence.

@@ -1,4 +1,4 @@
-package tests
+package coverage
 
 import (
 	"encoding/json"
@@ -175,7 +175,7 @@ type cell struct {
 }
 
 func (c *cell) String() string {
-	return fmt.Sprintf("%v %s %v, %s, %s", c.p.Weight, c.family, c.parts, name(c.target), uses[c.use].name)
+	return fmt.Sprintf("%v %s %v, %s, %s", c.p.Weight, c.family, c.parts, c.target.Machine().Name, uses[c.use].name)
 }
 
 // cells lists what applies.
@@ -391,7 +391,7 @@ func TestCoverage(t *testing.T) {
 	close(work)
 	wg.Wait()
 	cases := map[string][][]coverCase{}
-	for batch := range slices.Chunk(all, 12*batchSize) {
+	for batch := range slices.Chunk(all, 768) {
 		runCells(t, batch, cases)
 	}
 	counted := countCells(all)
@@ -418,11 +418,11 @@ func TestCoverageArm(t *testing.T) {
 			if c.compile(); c.err != nil {
 				t.Fatal(c.err)
 			}
-			arm := &armRun{target: target, k: c.k}
+			arm := native.Emulate(target, c.k)
 			for kind, x := range coverCases(c.p)[c.use] {
-				arm.add(t, fmt.Sprintf("%v, inputs of kind %d", c, kind), x.Case, x.want)
+				arm.Add(t, fmt.Sprintf("%v, inputs of kind %d", c, kind), x.Case, x.want)
 			}
-			arm.run(t)
+			arm.Run(t)
 		})
 	}
 }
@@ -436,8 +436,8 @@ func runCells(t *testing.T, batch []*cell, cases map[string][][]coverCase) {
 			t.Errorf("%v: no kernel: %v", c, c.err)
 			continue
 		}
-		ks[name(c.target)] = append(ks[name(c.target)], c.k)
-		target[name(c.target)] = c.target
+		ks[c.target.Machine().Name] = append(ks[c.target.Machine().Name], c.k)
+		target[c.target.Machine().Name] = c.target
 	}
 	for name, ks := range ks {
 		unload, err := native.Assemble(target[name], ks)
@@ -477,7 +477,7 @@ func countCells(all []*cell) cellCounts {
 		if c.err == nil {
 			out["format"][c.p.Name()]++
 			out["family"][c.family]++
-			out["target"][name(c.target)]++
+			out["target"][c.target.Machine().Name]++
 			out["use"][uses[c.use].name]++
 		}
 	}

@@ -1,4 +1,4 @@
-package tests
+package random
 
 import (
 	"fmt"
@@ -26,8 +26,8 @@ func TestRandomFormats(t *testing.T) {
 	if testing.Short() {
 		n = 5
 	}
-	n = fromEnv(t, "TMACC_FORMATS", n)
-	seed := fromEnv(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	n = check.Env(t, "TMACC_FORMATS", n)
+	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "TestRandomFormats: TMACC_SEED=%d TMACC_FORMATS=%d\n", seed, n)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	type work struct {
@@ -41,7 +41,7 @@ func TestRandomFormats(t *testing.T) {
 			for x := range problems {
 				for _, target := range x.targets {
 					if err := runDefault(target, x.p); err != nil {
-						t.Errorf("%s: %v\n%+v", name(target), err, x.p)
+						t.Errorf("%s: %v\n%+v", target.Machine().Name, err, x.p)
 					}
 				}
 			}
@@ -148,7 +148,7 @@ func runDefault(target lower.Target, p ir.Problem) error {
 	defer unload()
 	rng := rand.New(rand.NewSource(1))
 	for _, k := range ks {
-		a := &attempt{Replay: Replay{Problem: p, Trace: k.Trace}, target: target, k: k}
+		a := &attempt{Replay: check.Replay{Problem: p, Trace: k.Trace}, target: target, k: k}
 		for _, kind := range []check.Kind{check.Uniform, check.Extreme, check.NotFinite} {
 			c := a.shape(rng, kind)
 			if err := k.Check(c); err != nil {

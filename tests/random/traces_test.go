@@ -1,4 +1,4 @@
-package tests
+package random
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -43,8 +42,8 @@ func TestRandomTraces(t *testing.T) {
 	if testing.Short() {
 		n = 200
 	}
-	n = fromEnv(t, "TMACC_TRACES", n)
-	seed := fromEnv(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	n = check.Env(t, "TMACC_TRACES", n)
+	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "TestRandomTraces: TMACC_SEED=%d TMACC_TRACES=%d; a trace whose kernel ends the process is left in %s\n", seed, n, os.TempDir())
 	rng := rand.New(rand.NewSource(int64(seed)))
 	batches := make(chan []*attempt)
@@ -74,30 +73,17 @@ func TestRandomTraces(t *testing.T) {
 	defer bad.report(t, seed) // last, where it is seen
 	for _, target := range targets {
 		samples, lowered, checked := counts(all, target)
-		t.Logf("%s: %d of %d samples lowered (%.0f %%), every stage checked of %d", name(target),
+		t.Logf("%s: %d of %d samples lowered (%.0f %%), every stage checked of %d", target.Machine().Name,
 			lowered, samples, 100*float64(lowered)/float64(max(samples, 1)), checked)
 		if float64(lowered) < leastShare*float64(samples) {
-			t.Errorf("%s: %d of %d samples lowered, want %.0f %%", name(target), lowered, samples, 100*leastShare)
+			t.Errorf("%s: %d of %d samples lowered, want %.0f %%", target.Machine().Name, lowered, samples, 100*leastShare)
 		}
 	}
 }
 
-func fromEnv(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	s := os.Getenv(name)
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
 // attempt is one trace and what became of it.
 type attempt struct {
-	Replay
+	check.Replay
 	target lower.Target
 	sample bool  // not mutated
 	seed   int64 // of problem, trace and inputs
@@ -215,7 +201,7 @@ func runBatch(t complainer, b []*attempt) {
 	var ks []*native.Kernel
 	for i, a := range b {
 		a.draw()
-		if r, err := ParseReplay([]byte(a.String())); err != nil || r.String() != a.String() {
+		if r, err := check.ParseReplay([]byte(a.String())); err != nil || r.String() != a.String() {
 			t.Errorf("%v: what is printed reads back as\n%s\nnot\n%s", err, r, a)
 		}
 		a.compile(t, i%8 == 0)
@@ -237,7 +223,7 @@ func runBatch(t complainer, b []*attempt) {
 			continue
 		}
 		if err := a.run(); err != nil {
-			t.Errorf("%v\n%s\n%s", err, name(a.target), a)
+			t.Errorf("%v\n%s\n%s", err, a.target.Machine().Name, a)
 			a.k = nil
 		}
 	}
@@ -247,7 +233,7 @@ func runBatch(t complainer, b []*attempt) {
 func (a *attempt) compile(t complainer, stages bool) {
 	defer func() {
 		if x := recover(); x != nil {
-			t.Errorf("panic: %v\n%s\n%s\n%s", x, debug.Stack(), name(a.target), a)
+			t.Errorf("panic: %v\n%s\n%s\n%s", x, debug.Stack(), a.target.Machine().Name, a)
 		}
 	}()
 	var watch []lower.Watch
@@ -263,7 +249,7 @@ func (a *attempt) compile(t complainer, stages bool) {
 	}
 	var ok bool
 	if a.reason, ok = search.Refusal(err); !ok {
-		t.Errorf("no typed reason: %T: %v\n%s\n%s", err, err, name(a.target), a)
+		t.Errorf("no typed reason: %T: %v\n%s\n%s", err, err, a.target.Machine().Name, a)
 	}
 }
 
@@ -361,13 +347,11 @@ func nestCall(n *nest.Nest) check.Call {
 	}
 }
 
-func name(t lower.Target) string { return t.Machine().Name }
-
 // counts are the samples for target, those that lowered, and the traces whose
 // stages were checked.
 func counts(all []*attempt, target lower.Target) (samples, lowered, checked int) {
 	for _, a := range all {
-		if name(a.target) != name(target) {
+		if a.target.Machine().Name != target.Machine().Name {
 			continue
 		}
 		if a.sample {
@@ -396,13 +380,13 @@ func refusals(all []*attempt, targets []lower.Target) string {
 		if n[what] == nil {
 			n[what] = map[column]int{}
 		}
-		n[what][column{name(a.target), a.sample}]++
+		n[what][column{a.target.Machine().Name, a.sample}]++
 		total[what]++
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-48s", "")
 	for _, t := range targets {
-		fmt.Fprintf(&b, " %26s", name(t))
+		fmt.Fprintf(&b, " %26s", t.Machine().Name)
 	}
 	fmt.Fprintf(&b, "\n%-48s%s\n", "reason", strings.Repeat("      samples    mutations", len(targets)))
 	for _, what := range slices.SortedFunc(maps.Keys(n), func(x, y string) int {
@@ -410,7 +394,7 @@ func refusals(all []*attempt, targets []lower.Target) string {
 	}) {
 		fmt.Fprintf(&b, "%-48s", what)
 		for _, t := range targets {
-			fmt.Fprintf(&b, " %13d %12d", n[what][column{name(t), true}], n[what][column{name(t), false}])
+			fmt.Fprintf(&b, " %13d %12d", n[what][column{t.Machine().Name, true}], n[what][column{t.Machine().Name, false}])
 		}
 		b.WriteByte('\n')
 	}

@@ -1,4 +1,4 @@
-package tests
+package random
 
 import (
 	"bytes"

@@ -1,12 +1,12 @@
-// Package tests holds the tests that run the whole compiler: from a problem and a
-// trace to a product that equals its definition.
-package tests
+package check
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
+	"testing"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/schedule"
@@ -26,6 +26,20 @@ func ParseReplay(data []byte) (Replay, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return r, d.Decode(&r)
+}
+
+// ReadReplay reads the file at path.
+func ReadReplay(t testing.TB, path string) Replay {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := ParseReplay(data)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return r
 }
 
 // String is r as a file, a step per line.

@@ -1,4 +1,4 @@
-package tests
+package random
 
 import (
 	"math/rand"
@@ -18,9 +18,9 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		r := readReplay(t, file)
+		r := check.ReadReplay(t, file)
 		for _, target := range native.Targets(t) {
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".json")+"/"+name(target), func(t *testing.T) {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".json")+"/"+target.Machine().Name, func(t *testing.T) {
 				rng := rand.New(rand.NewSource(1))
 				a := &attempt{Replay: r, target: target, seed: 1}
 				if a.compile(t, true); a.k == nil {
