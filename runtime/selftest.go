@@ -222,8 +222,11 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 		q, scale := defineQuantize(x[j*k:][:k], s.Act.Group)
 		qs, scales = append(qs, q), append(scales, scale)
 	}
-	levels := make([]int64, k)
+	levels, scalings := make([]int64, k), make([]format.Scaling, k/group)
 	for row := range m {
+		for g := range scalings {
+			scalings[g] = src.Scaling(s.Weight, row, g*group, k)
+		}
 		for e := range levels {
 			levels[e] = int64(src.Level(s.Weight, row, e, k))
 		}
@@ -231,12 +234,9 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 			acc := float32(0)
 			for first := 0; first < k; first += block {
 				sum, all := int64(0), int64(0)
-				w := src.Scaling(s.Weight, row, first, k)
-				scale, least, sub, subMin := w.Scale, w.Min, int64(1), int64(1)
+				scale, least, sub, subMin := scalings[first/group].Scale, scalings[first/group].Min, int64(1), int64(1)
 				for e := first; e < first+block; e++ {
-					if e%group == 0 {
-						w = src.Scaling(s.Weight, row, e, k)
-					}
+					w := &scalings[e/group]
 					if block > group {
 						scale, least, sub, subMin = w.Super, w.SuperMin, int64(w.Sub), int64(w.SubMin)
 					}

@@ -167,7 +167,7 @@ func TestTuneRunner(t *testing.T) {
 	server := loopback.Start(t)
 	dir := t.TempDir()
 	log := filepath.Join(dir, "tuning.db")
-	cmd, out, stderr := tuneProcess(t, nil, "-format", "w2", "-trials", "60", "-o", dir, "-log", log, "-runner", server.URL, "-runner-exec", "nice -n 1")
+	cmd, out, stderr := tuneProcess(t, nil, "-format", "w2", "-trials", "60", "-o", dir, "-log", log, "-runner", server.URL, "-runner-exec", "env LANG=C")
 	disturb := []func(){
 		func() { server.Kill(t) },
 		func() { server.Cut(false) },

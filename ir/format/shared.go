@@ -26,9 +26,11 @@ const (
 	Books     = "books" // indices
 )
 
+func (w Weight) scales() Shared { return Shared{Scales, w.Scale, w.Group, 0, "scale"} }
+
 // Shared lists what weights of format w share, scales first.
 func (w Weight) Shared() []Shared {
-	list := []Shared{{Scales, w.Scale, w.Group, 0, "scale"}}
+	list := []Shared{w.scales()}
 	if w.Zero {
 		list = append(list, Shared{Zeros, I8, w.Group, 0, "zero point"})
 	}
@@ -89,11 +91,11 @@ func (w Weight) ScaleCount(m, k int) int { return w.Count(w.Shared()[0], m, k) }
 
 // ScaleIndex is the index of the scale of weight (row, col) of a matrix with k
 // columns among its ScaleCount scales: row-major, groups ascending.
-func (w Weight) ScaleIndex(row, col, k int) int { return w.Index(w.Shared()[0], row, col, k) }
+func (w Weight) ScaleIndex(row, col, k int) int { return w.Index(w.scales(), row, col, k) }
 
 // ScalesPerRow is the number of scales (zero points, minimums) that a row of k
 // weights has of its own: 0 with one scale per tensor, 1 per row, k/Group.
-func (w Weight) ScalesPerRow(k int) int { return w.Shared()[0].perRow(w.Per, k) }
+func (w Weight) ScalesPerRow(k int) int { return w.scales().perRow(w.Per, k) }
 
 // Scaling is what applies to one weight: of two levels the products, in f32, and their factors.
 type Scaling struct {
