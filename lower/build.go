@@ -7,6 +7,16 @@ import (
 
 // Build takes a loop nest all the way to a kernel of target t called name.
 func Build(t Target, n *nest.Nest, name string, watch ...Watch) (*Kernel, error) {
+	return (&compiler{t: newTable(t), repeat: true}).build(n, name, watch)
+}
+
+// BuildOnce is Build of kernels in which nothing is computed again because registers
+// run short: those that would be are slow to make and to run, and here a *Pressure.
+func BuildOnce(t Target, n *nest.Nest, name string) (*Kernel, error) {
+	return (&compiler{t: newTable(t)}).build(n, name, nil)
+}
+
+func (c *compiler) build(n *nest.Nest, name string, watch []Watch) (*Kernel, error) {
 	f, err := Vectorize(n, name)
 	if err != nil {
 		return nil, err
@@ -15,8 +25,8 @@ func Build(t Target, n *nest.Nest, name string, watch ...Watch) (*Kernel, error)
 		panic("BUG: vectorize: " + err.Error())
 	}
 	// What does not fit whatever the order of instructions need not be legalized.
-	if n, m := wideAtOnce(f, t.Machine().VecBits), t.Machine().NumVec; n > m {
+	if n, m := wideAtOnce(f, c.t.m.VecBits), c.t.m.NumVec; n > m {
 		return nil, &Pressure{Kind: "vector", Need: n, Have: m, At: "the sums of " + name}
 	}
-	return Compile(t, f, watch...)
+	return c.compile(f, watch)
 }

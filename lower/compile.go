@@ -22,13 +22,17 @@ type Watch func(pass string, f *vir.Func)
 //
 // If the kernel needs too many vector registers, the end of the pipeline runs
 // again: with values computed where they are needed, with broadcasts as operands,
-// with constants and at last with all values loaded at their uses, as few
-// constants as make it fit. watch sees only the run that is kept.
+// with constants and then with all values loaded at their uses, as few
+// constants as make it fit, and at last with values computed again at their uses.
+// watch sees only the run that is kept.
 func Compile(t Target, f *vir.Func, watch ...Watch) (*Kernel, error) {
 	if err := vir.Verify(f); err != nil {
 		return nil, err
 	}
-	c := &compiler{t: newTable(t)}
+	return (&compiler{t: newTable(t), repeat: true}).compile(f, watch)
+}
+
+func (c *compiler) compile(f *vir.Func, watch []Watch) (*Kernel, error) {
 	f, err := c.run(c.t.front(), f, watch)
 	if err != nil {
 		return nil, err
@@ -80,6 +84,7 @@ type plan struct {
 	sink    bool // the order of instructions: values are computed where they are needed first
 	foldAll bool // broadcasts that can be operands are, each time they are used
 	reload  bool // values are loaded at each use
+	repeat  int  // with reload, so many instructions are repeated for one use
 	place   int  // constants that are loaded at each use
 }
 
@@ -94,7 +99,7 @@ func (t *table) back(p plan) []Pass {
 		passes = append(passes, Pass{"sink", sink})
 	}
 	if p.reload {
-		passes = append(passes, Pass{"reload", reload})
+		passes = append(passes, Pass{"reload", func(f *vir.Func) (*vir.Func, error) { return reload(f, p.repeat) }})
 	}
 	return append(passes, []Pass{
 		// Fold after cse: two equal loads are one load with two uses, which stays.
@@ -107,7 +112,10 @@ func (t *table) back(p plan) []Pass {
 	}...)
 }
 
-type compiler struct{ t *table }
+type compiler struct {
+	t      *table
+	repeat bool // what registers do not hold may be computed again
+}
 
 // maxRegs bounds what expansions make of a kernel: what comes of more takes seconds
 // to compile.
@@ -145,6 +153,9 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 	last := plan{sink: true, reload: true, place: n}
 	enough, lastErr := c.finish(f, last)
 	if isPressure(lastErr) {
+		if c.repeat {
+			return c.repeating(f, last, err)
+		}
 		return plan{}, nil, err
 	}
 	for _, p := range []plan{{sink: true}, {sink: true, foldAll: true}, {sink: true, foldAll: true, place: n}, {sink: true, reload: true}} {
@@ -153,6 +164,28 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 		}
 	}
 	return c.keepConstants(f, last, enough, lastErr)
+}
+
+// mostRepeated is the most instructions that are repeated for one use.
+const mostRepeated = 32
+
+// repeating makes p, which does not suffice, repeat as few instructions as it takes; if
+// mostRepeated are too few, it returns err.
+func (c *compiler) repeating(f *vir.Func, p plan, err error) (plan, *Kernel, error) {
+	p.repeat = mostRepeated
+	k, fail := c.finish(f, p)
+	if fail != nil {
+		return plan{}, nil, err
+	}
+	for q := p; q.repeat > 1; {
+		q.repeat /= 2
+		less, fail := c.finish(f, q)
+		if fail != nil {
+			break
+		}
+		p, k = q, less
+	}
+	return c.keepConstants(f, p, k, nil)
 }
 
 // keepConstants makes p, which gave k and err, load as few constants at their uses

@@ -19,7 +19,7 @@ var toyNames = map[string]Features{
 }
 
 // Each file of testdata is a case of the pass its name begins with: comments, the
-// machine ("toy NAME", with "place 1" or "foldall" for a plan), the function
+// machine ("toy NAME", with "place 1", "repeat 2" or "foldall" for a plan), the function
 // before, "-->", the function after. A case of "kernel" ends in machine operations.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -73,6 +73,9 @@ func parseCase(t *testing.T, head string) (target toy, p plan, text string) {
 			p.foldAll = strings.Contains(line, "foldall")
 			if strings.Contains(line, "place 1") {
 				p.place = 1
+			}
+			if strings.Contains(line, "repeat 2") {
+				p.repeat = 2
 			}
 		default:
 			text += line

@@ -1,34 +1,44 @@
 package lower
 
-import "github.com/tmacc/tmacc/ir/vir"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/vir"
+)
 
 // reload loads what several instructions of a body use once for each of them, so
 // that no register holds it in between, unless a store to the buffer lies between.
-// Bitcasts, halves and tiles on the way are repeated too.
+// Bitcasts, halves and tiles on the way are repeated too, and with repeat up to so many
+// other instructions, in loops inside the body as well.
 //
 //	v1 = load x+0                v1 = load x+0
 //	v0 = add v0 v1         ->    v0 = add v0 v1
 //	v2 = dot4 v2 v3 v4           v2 = dot4 v2 v3 v4
 //	v0 = add v0 v1               v5 = load x+0
 //	                             v0 = add v0 v5
-func reload(f *vir.Func) (*vir.Func, error) {
-	x := &reloader{b: &Builder{F: clone(f)}, mut: mutable(f)}
+func reload(f *vir.Func, repeat int) (*vir.Func, error) {
+	x := &reloader{b: &Builder{F: clone(f)}, mut: mutable(f), repeat: repeat, from: map[vir.Reg]repeated{}}
 	x.b.F.Body = x.body(f.Body)
 	return dce(x.b.F)
 }
 
 type reloader struct {
-	b    *Builder
-	mut  []bool
-	from map[vir.Reg]loaded // of this body: loads, and what comes of them on the way
+	b      *Builder
+	mut    []bool
+	repeat int
+	from   map[vir.Reg]repeated // loads of this body, and what comes of them
 }
 
-// loaded is an instruction and the load it comes from, which may be itself.
-type loaded struct{ in, load *vir.Instr }
+// repeated is an instruction whose arguments can be computed once more, and how many
+// instructions that takes but loads, constants and those on the way.
+type repeated struct {
+	in *vir.Instr
+	n  int
+}
 
 func (x *reloader) body(body []vir.Node) []vir.Node {
-	outer := x.from
-	x.from = map[vir.Reg]loaded{}
 	var out []vir.Node
 	for _, n := range body {
 		switch n := n.(type) {
@@ -38,71 +48,92 @@ func (x *reloader) body(body []vir.Node) []vir.Node {
 			}
 			x.track(n)
 		case *vir.Loop:
-			l := *n
-			l.Body = x.body(n.Body)
 			each(n.Body, x.forget)
+			l, outer := *n, x.from
+			x.from = map[vir.Reg]repeated{}
+			if x.repeat > 0 {
+				x.from = maps.Clone(outer)
+			}
+			l.Body = x.body(n.Body)
+			x.from = outer
 			out = append(out, &l)
 		}
 	}
-	x.from = outer
 	return out
 }
 
-// instr returns in after loads of its own.
+// instr returns in after what it uses.
 func (x *reloader) instr(in *vir.Instr) []*vir.Instr {
-	if onTheWay(in.Op) {
-		return []*vir.Instr{in}
+	if _, ok := x.repeats(in); ok {
+		return []*vir.Instr{in} // its uses have their own
 	}
 	s := x.b.Seq()
-	to := map[vir.Reg]vir.Reg{}
-	for _, r := range in.Args {
-		_, done := to[r]
-		if _, ok := x.from[r]; ok && !done {
-			to[r] = x.copied(s, r)
-		}
-	}
-	s.Add(replaceArgs(in, to))
+	s.Add(replaceArgs(in, x.copies(s, in)))
 	return s.out
+}
+
+// copies computes the arguments of in once more, the one that takes most first.
+func (x *reloader) copies(s *Seq, in *vir.Instr) map[vir.Reg]vir.Reg {
+	to := map[vir.Reg]vir.Reg{}
+	args := slices.SortedStableFunc(slices.Values(in.Args), func(a, b vir.Reg) int { return cmp.Compare(x.from[b].n, x.from[a].n) })
+	for _, r := range args {
+		d, ok := x.from[r]
+		if _, done := to[r]; done || !ok {
+			continue
+		}
+		c := *replaceArgs(d.in, x.copies(s, d.in))
+		c.Dst = x.b.Reg(x.b.TypeOf(r))
+		s.Add(&c)
+		to[r] = c.Dst
+	}
+	return to
 }
 
 // onTheWay says that what op makes of something in memory is in memory as well, or
 // one broadcast (fold).
 func onTheWay(op vir.Op) bool { return op == vir.OpBitcast || op == vir.OpHalf || op == vir.OpTile }
 
-// copied computes r once more.
-func (x *reloader) copied(s *Seq, r vir.Reg) vir.Reg {
-	c := *x.from[r].in
-	if onTheWay(c.Op) {
-		c.Args = []vir.Reg{x.copied(s, c.Args[0])}
+// repeats says whether in can be repeated, and how many instructions that takes.
+func (x *reloader) repeats(in *vir.Instr) (n int, ok bool) {
+	switch {
+	case in.Dst == vir.NoReg || x.mut[in.Dst]:
+		return 0, false
+	case in.Op == vir.OpLoad || in.Op == vir.OpLoadSplat:
+		return 0, true
+	case isConstant(in):
+		return 0, x.repeat > 0
+	case !onTheWay(in.Op):
+		n = 1
 	}
-	c.Dst = x.b.Reg(x.b.TypeOf(r))
-	s.Add(&c)
-	return c.Dst
+	for _, r := range in.Args {
+		d, ok := x.from[r]
+		if !ok {
+			return 0, false
+		}
+		n += d.n
+	}
+	return n, n <= x.repeat
 }
 
 func (x *reloader) track(in *vir.Instr) {
 	x.forget(in)
-	if in.Dst == vir.NoReg || x.mut[in.Dst] {
-		return
-	}
-	switch in.Op {
-	case vir.OpLoad, vir.OpLoadSplat:
-		x.from[in.Dst] = loaded{in, in}
-	case vir.OpBitcast, vir.OpHalf, vir.OpTile:
-		if d, ok := x.from[in.Args[0]]; ok {
-			x.from[in.Dst] = loaded{in, d.load}
-		}
+	if n, ok := x.repeats(in); ok {
+		x.from[in.Dst] = repeated{in, n}
 	}
 }
 
-// forget drops the loads that in, if it is a store, may have overtaken.
+// forget drops what in, if it is a store, may have overtaken.
 func (x *reloader) forget(in *vir.Instr) {
 	if in.Op != vir.OpStore {
 		return
 	}
-	for r, d := range x.from {
-		if d.load.Mem.Buf == in.Mem.Buf {
-			delete(x.from, r)
-		}
-	}
+	maps.DeleteFunc(x.from, func(_ vir.Reg, d repeated) bool { return x.reads(d.in, in.Mem.Buf) })
+}
+
+// reads says that in, or what its arguments come from, loads from a buffer.
+func (x *reloader) reads(in *vir.Instr, buf int) bool {
+	return in.Op.HasMem() && in.Mem.Buf == buf || slices.ContainsFunc(in.Args, func(r vir.Reg) bool {
+		d, ok := x.from[r]
+		return !ok || x.reads(d.in, buf)
+	})
 }

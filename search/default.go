@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
@@ -239,6 +240,12 @@ func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
 	if err != nil {
 		least.Rows, least.Lanes = 1, base.Lanes/2
 		best, err = cheapestTile(p, t, least)
+	}
+	if err != nil {
+		least.Again = true
+		wide := least
+		wide.Lanes = base.Lanes
+		best, err = cheapestTile(p, t, wide, least)
 	}
 	return best, err
 }
@@ -488,7 +495,11 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := lower.Build(t, k.Nest, "k")
+	compile := lower.BuildOnce
+	if c.Again {
+		compile = func(t lower.Target, n *nest.Nest, name string) (*lower.Kernel, error) { return lower.Build(t, n, name) }
+	}
+	m, err := compile(t, k.Nest, "k")
 	if err != nil {
 		return nil, err
 	}

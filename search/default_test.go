@@ -1,6 +1,7 @@
 package search
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -37,7 +39,8 @@ func TestDefault(t *testing.T) {
 }
 
 // checkDefault checks the layout: that the kernels can be lowered Default has tried.
-func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) {
+func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) []Use {
+	t.Helper()
 	start := time.Now()
 	uses, err := Default(p, tg)
 	if err != nil {
@@ -48,6 +51,7 @@ func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) {
 		t.Errorf("the first schedule is for %d columns", uses[0].Cols)
 	}
 	t.Logf("%d schedules in %v", len(uses), time.Since(start))
+	return uses
 }
 
 // checkOneLayout demands that all widths read the same packed matrix.
@@ -158,6 +162,48 @@ func TestDefaultOfWideTables(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// Formats that take most registers have default schedules on every target: levels that
+// are looked up and too far apart for sums of 16 bits, of several books, with zero points,
+// in groups that share the bytes of codes. On AVX2 some fit only if values are computed
+// again, and then without a kernel's first choice of tile.
+func TestDefaultOfAnyFormat(t *testing.T) {
+	wide := func(bits, books int) format.Weight {
+		w := format.Weight{Name: "wide", Bits: bits, Scale: format.F16, Per: format.PerGroup, Group: 128}
+		for i := range max(books, 1) << bits {
+			w.Levels = append(w.Levels, i*i*89%256-128)
+		}
+		if books > 0 {
+			w.Books, w.BookGroup = books, 64
+		}
+		return w
+	}
+	zeros, books, most, least := wide(1, 4), wide(4, 16), wide(8, 0), wide(7, 0)
+	zeros.Scale, zeros.Super, zeros.Zero = format.I8, 1024, true
+	books.Group, books.BookGroup, books.Zero = 16, 16, true
+	most.Scale, most.Super, most.Zero = format.U8, 256, true
+	least.Group, least.Min = 48, true
+	avx2 := amd64.ByName("avx2")
+	for _, c := range []struct {
+		p     ir.Problem
+		on    lower.Target
+		again bool
+	}{
+		{ir.Problem{Weight: zeros, Act: format.Act{Group: 16}}, avx2, true},
+		{ir.Problem{Weight: zeros, Act: format.Act{Group: 16}}, amd64.ByName("avxvnni"), false},
+		{ir.Problem{Weight: zeros, Act: format.Act{Group: 16}}, arm64.Targets()[0], false},
+		{ir.Problem{Weight: books}, avx2, false},
+		{ir.Problem{Weight: most, Act: format.Act{Group: 16}}, avx2, false},
+		{ir.Problem{Weight: least}, avx2, false},
+	} {
+		t.Run(fmt.Sprint(c.p.Weight.Bits, c.on.Machine().Name), func(t *testing.T) {
+			t.Parallel()
+			if got := checkDefault(t, c.p, c.on)[0].Choice.Again; got != c.again {
+				t.Errorf("values are computed again: %v, want %v", got, c.again)
+			}
+		})
 	}
 }
 

@@ -45,6 +45,7 @@ type Choice struct {
 	Factor  string       // unrolled loop of K with accumulators of its own, "": none
 	AtGroup bool         // the loop over groups inside a record is serial, not unrolled
 	Super   bool         // with AtGroup super-scales are kept in registers, not read for each group
+	Again   bool         // what registers do not hold may be computed again; not a step, it is what compiling does if it must
 	Table   *TableChoice // by tables, nil: by dot products
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/tmacc/tmacc/tests/native"
 )
 
-// TestReplay runs each trace of fixedbugs, which once gave a wrong result or a
+// TestReplay runs each trace of fixedbugs, which once gave a wrong result, a refusal or a
 // panic, as TestRandomTraces does, on every target.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("fixedbugs/*.json")
