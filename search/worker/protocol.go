@@ -27,14 +27,15 @@ type request struct {
 // guard pages, twice.
 type callRequest struct {
 	Func  string
+	Names []string // of parameters
+	Bufs  [][]byte // each once, however many calls have it
 	Calls [][]argument
 }
 
+// argument is a number, or if Buf is not 0 buffer number Buf - 1.
 type argument struct {
-	Name  string
-	IsInt bool
-	Int   int64
-	Buf   []byte
+	Int int64
+	Buf int
 }
 
 // testRequest compares a product with its definition.

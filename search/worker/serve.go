@@ -167,8 +167,8 @@ func (s *server) call(q *callRequest, r *reply) error {
 	if err != nil {
 		return err
 	}
-	for i, args := range q.Calls {
-		if err := callTwice(f, i, args, r); err != nil || r.Wrong != "" {
+	for i := range q.Calls {
+		if err := q.callTwice(f, i, r); err != nil || r.Wrong != "" {
 			return err
 		}
 	}
@@ -177,29 +177,30 @@ func (s *server) call(q *callRequest, r *reply) error {
 
 // callTwice calls with buffers that begin at a guard page and with some that end at
 // one.
-func callTwice(f func([]uint64), number int, args []argument, r *reply) error {
-	first, err := callGuarded(f, args, true)
+func (q *callRequest) callTwice(f func([]uint64), number int, r *reply) error {
+	args := q.Calls[number]
+	first, err := q.callGuarded(f, args, true)
 	if err != nil {
 		return err
 	}
-	second, err := callGuarded(f, args, false)
+	second, err := q.callGuarded(f, args, false)
 	if err != nil {
 		return err
 	}
-	for i, a := range args {
+	for i := range args {
 		if !bytes.Equal(first[i], second[i]) {
-			r.Wrong = fmt.Sprintf("parameter %s depends on the alignment of the buffers", a.Name)
+			r.Wrong = fmt.Sprintf("parameter %s depends on the alignment of the buffers", q.Names[i])
 			return nil
 		}
-		if !bytes.Equal(first[i], a.Buf) {
+		if first[i] != nil {
 			r.Changed = append(r.Changed, change{number, i, first[i]})
 		}
 	}
 	return nil
 }
 
-// callGuarded returns the buffers after a call.
-func callGuarded(f func([]uint64), args []argument, low bool) ([][]byte, error) {
+// callGuarded returns the buffers that a call has changed.
+func (q *callRequest) callGuarded(f func([]uint64), args []argument, low bool) ([][]byte, error) {
 	words := make([]uint64, max(1, len(args)))
 	bufs := make([]guarded, len(args))
 	defer func() {
@@ -208,21 +209,23 @@ func callGuarded(f func([]uint64), args []argument, low bool) ([][]byte, error) 
 		}
 	}()
 	for i, a := range args {
-		if a.IsInt {
+		if a.Buf == 0 {
 			words[i] = uint64(a.Int)
 			continue
 		}
-		var err error
-		if bufs[i], err = guard(len(a.Buf), low); err != nil {
+		was, err := q.Bufs[a.Buf-1], error(nil)
+		if bufs[i], err = guard(len(was), low); err != nil {
 			return nil, err
 		}
-		copy(bufs[i].buf, a.Buf)
+		copy(bufs[i].buf, was)
 		words[i] = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(bufs[i].buf))))
 	}
 	f(words)
-	out := make([][]byte, len(args))
-	for i := range args {
-		out[i] = bytes.Clone(bufs[i].buf)
+	changed := make([][]byte, len(args))
+	for i, a := range args {
+		if a.Buf > 0 && !bytes.Equal(bufs[i].buf, q.Bufs[a.Buf-1]) {
+			changed[i] = bytes.Clone(bufs[i].buf)
+		}
 	}
-	return out, nil
+	return changed, nil
 }

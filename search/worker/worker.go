@@ -30,6 +30,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -154,15 +155,29 @@ func (f Func) Run(params []vir.Param, args []vir.Arg) error {
 	return f.RunAll(params, [][]vir.Arg{args})
 }
 
-// RunAll is Run for each of calls, in one request.
+// RunAll is Run for each of calls, in one request. All see buffers as they are before the first.
 func (f Func) RunAll(params []vir.Param, calls [][]vir.Arg) error {
 	q := callRequest{Func: f.name, Calls: make([][]argument, len(calls))}
+	for _, p := range params {
+		q.Names = append(q.Names, p.Name)
+	}
+	known := map[buffer]int{}
 	for i, args := range calls {
 		if len(args) != len(params) {
 			return fmt.Errorf("worker: %s: %d arguments for %d parameters", f.what, len(args), len(params))
 		}
-		for j, p := range params {
-			q.Calls[i] = append(q.Calls[i], argument{p.Name, p.Int, args[j].Int, args[j].Buf})
+		q.Calls[i] = make([]argument, len(args))
+		for j, a := range args {
+			if params[j].Int {
+				q.Calls[i][j].Int = a.Int
+				continue
+			}
+			b := buffer{unsafe.SliceData(a.Buf), len(a.Buf)}
+			if known[b] == 0 {
+				q.Bufs = append(q.Bufs, a.Buf)
+				known[b] = len(q.Bufs)
+			}
+			q.Calls[i][j].Buf = known[b]
 		}
 	}
 	r, err := f.code.ask(f.what, request{Call: &q})
@@ -173,6 +188,12 @@ func (f Func) RunAll(params []vir.Param, calls [][]vir.Arg) error {
 		copy(calls[c.Call][c.Arg].Buf, c.Buf)
 	}
 	return nil
+}
+
+// buffer identifies the memory of an argument.
+type buffer struct {
+	first *byte
+	size  int
 }
 
 // Run emits k for t and runs it once on args, as vir.Eval runs its function.

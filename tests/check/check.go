@@ -220,11 +220,22 @@ func (c *Case) Run(k *schedule.Kernel, call Call) ([]float32, error) {
 
 // RunAll is Run with all calls at once.
 func (c *Case) RunAll(k *schedule.Kernel, calls func([][]vir.Arg) error) ([]float32, error) {
+	all, err := c.Calls(k)
+	if err != nil {
+		return nil, err
+	}
+	if err := calls(all); err != nil {
+		return nil, err
+	}
+	return c.Result(k, all)
+}
+
+// Calls are the calls of kernel k that compute the product: one per tile and column block.
+func (c *Case) Calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 	packed, err := format.Pack(c.Problem.Weight, k.Weights, c.M, c.K, c.Source)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]float32, c.N*c.M)
 	tile := k.Weights.TileBytes(c.K)
 	var all [][]vir.Arg
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
@@ -233,13 +244,17 @@ func (c *Case) RunAll(k *schedule.Kernel, calls func([][]vir.Arg) error) ([]floa
 			all = append(all, c.args(k, packed, tile, m0, b))
 		}
 	}
-	if err := calls(all); err != nil {
-		return nil, err
-	}
+	return all, nil
+}
+
+// Result is the product that calls of kernel k have stored. If k is not exact, it must be within
+// its bound.
+func (c *Case) Result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) {
+	out := make([]float32, c.N*c.M)
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
 		for m0 := 0; m0 < c.M; m0 += k.Rows {
-			c.collect(k, all[0][0].Buf, out, m0, n0)
-			all = all[1:]
+			c.collect(k, calls[0][0].Buf, out, m0, n0)
+			calls = calls[1:]
 		}
 	}
 	if !k.Exact() {
@@ -355,12 +370,16 @@ func (c *Case) tables(k *schedule.Kernel, b columns, col, n0, padK int) {
 	for unit := range padK / t.Digits() {
 		chunk := (unit/units*k.Cols + col) * units * t.UnitBytes()
 		act := func(digit int) int { return int(padded(c.Act[n0+col], unit*t.Digits()+digit)) }
+		offset := 0
 		if t.Residual {
-			offsets += t.Offset(act)
+			offset = t.Offset(act)
+			offsets += offset
 		}
 		for part := range t.Parts {
+			first, size := t.Place(unit%units, part, 0, 0), t.Place(0, 0, 0, 1)
+			upper := t.Place(unit%units, part, 1, 0) - first
 			for e := range t.Stored(part) {
-				at := func(half int) []byte { return b.act[chunk+t.Place(unit%units, part, half, e):] }
+				at := func(half int) []byte { return b.act[chunk+first+half*upper+e*size:] }
 				if c.Problem.Act.Floats() {
 					v := t.FloatEntry(part, e, func(digit int) float32 { return padded(c.X[n0+col], unit*t.Digits()+digit) })
 					binary.LittleEndian.PutUint32(at(0), math.Float32bits(v))
@@ -369,8 +388,8 @@ func (c *Case) tables(k *schedule.Kernel, b columns, col, n0, padK int) {
 				v := t.Entry(part, e, act)
 				switch low, high := t.Halves(v); {
 				case t.Residual:
-					low, residual := t.Residue(v + t.Offset(act))
-					at(0)[0], b.residuals[chunk+t.Place(unit%units, part, 1, e)] = byte(low), byte(residual)
+					low, residual := t.Residue(v + offset)
+					at(0)[0], b.residuals[chunk+first+upper+e*size] = byte(low), byte(residual)
 				case t.Split():
 					at(0)[0], at(1)[0] = byte(low), byte(high)
 				case t.Rounded():
