@@ -3,9 +3,7 @@ package tests
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand"
-	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/gen"
@@ -63,38 +61,6 @@ func byFloats(digits string, by int) func(c *search.Choice) {
 	}
 }
 
-// inputs are activations before quantization.
-var inputs = []struct {
-	name string
-	fill func(rng *rand.Rand, x []float32, j int)
-}{
-	{"normal", func(rng *rand.Rand, x []float32, _ int) {
-		for i := range x {
-			x[i] = float32(rng.NormFloat64())
-		}
-	}},
-	{"all 127", func(rng *rand.Rand, x []float32, _ int) {
-		for i := range x {
-			x[i] = 3 * float32(1-2*rng.Intn(2))
-		}
-	}},
-	{"zeros", func(*rand.Rand, []float32, int) {}},
-	{"outliers", func(rng *rand.Rand, x []float32, _ int) {
-		for i := range x {
-			x[i] = float32(rng.NormFloat64())
-		}
-		x[rng.Intn(len(x))] = 1e30
-		x[rng.Intn(len(x))] = math.SmallestNonzeroFloat32
-	}},
-	{"NaN and Inf", func(rng *rand.Rand, x []float32, j int) {
-		for i := range x {
-			x[i] = float32(rng.NormFloat64())
-		}
-		bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}
-		x[rng.Intn(len(x))] = float32(bad[j%3])
-	}},
-}
-
 // bitShapes are rows and columns; unit stands for one group, or one weight.
 func bitShapes(unit int) [][2]int {
 	up := func(k int) int { return (k + unit - 1) / unit * unit }
@@ -135,39 +101,41 @@ func TestSameBits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			var arm *native.Emulated
+			arm := native.Emulate(arm64.ByName("dotprod"))
+			var onArm *native.Kernel
 			if s.arm64 {
-				target := arm64.ByName("dotprod")
-				k, err := native.Compile(target, p, trace)
-				if err != nil {
+				if onArm, err = native.Compile(arm.Target, p, trace); err != nil {
 					t.Fatal(err)
 				}
-				arm = native.Emulate(target, k)
 			}
 			rng := rand.New(rand.NewSource(1))
 			for _, shape := range bitShapes(max(p.Weight.Unit(), s.group)) {
-				for i, in := range inputs {
+				for i, in := range check.Inputs {
 					m, k := shape[0], shape[1]
 					if testing.Short() && m*k > 1<<20 || m*k > 1<<22 && i%4 != 0 {
 						continue
 					}
-					b := newBits(rng, p, m, k, in.fill)
-					want := b.c.Naive()
+					c := check.Quantize(rng, p, m, 3, k, in.Fill)
+					want := c.Naive()
 					for target, x := range products {
-						got, err := b.multiply(x)
+						got, err := c.Multiply(x)
 						if err == nil {
 							err = check.Compare(got, want, m)
 						}
 						if err != nil {
-							t.Errorf("%s: m %d k %d, %s: %v", target, m, k, in.name, err)
+							t.Errorf("%s: m %d k %d, %s: %v", target, m, k, in.Name, err)
 						}
 					}
-					if arm != nil && m*k < 1<<22 {
-						arm.Add(t, fmt.Sprintf("m %d k %d, %s", m, k, in.name), b.c, want)
+					if onArm != nil && m*k < 1<<22 {
+						arm.Add(onArm, c.Case, want, func(err error) {
+							if err != nil {
+								t.Errorf("%s: m %d k %d, %s: %v", arm.Target.Machine().Name, m, k, in.Name, err)
+							}
+						})
 					}
 				}
 			}
-			if arm != nil {
+			if onArm != nil {
 				arm.Run(t)
 			}
 		})
@@ -205,75 +173,6 @@ func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Tra
 		t.Fatal(err)
 	}
 	return x
-}
-
-// bits is a product whose activations are float32.
-type bits struct {
-	c *check.Case
-	x []float32 // by column
-}
-
-// newBits quantizes as ir.PrepareAct defines it.
-func newBits(rng *rand.Rand, p ir.Problem, m, k int, fill func(*rand.Rand, []float32, int)) *bits {
-	b := &bits{c: check.New(rng, p, m, 3, k, check.Uniform)}
-	for j := range b.c.N {
-		x := make([]float32, k)
-		fill(rng, x, j)
-		b.x = append(b.x, x...)
-		if p.Act.Floats() {
-			b.c.X[j] = x
-			continue
-		}
-		g := p.Act.Group
-		if g == 0 {
-			g = k
-		}
-		for i, part := range slices.Collect(slices.Chunk(x, g)) {
-			b.c.Scale[j][i] = toInt8(b.c.Act[j][i*g:][:len(part)], part)
-		}
-	}
-	return b
-}
-
-// toInt8 is the definition of int8 activations: symmetric, the largest
-// magnitude is 127, ties round to even.
-func toInt8(q []int8, x []float32) (scale float32) {
-	largest := float32(math.Ldexp(1, -100))
-	finite := true
-	for _, v := range x {
-		finite = finite && v-v == 0
-		largest = max(largest, float32(math.Abs(float64(v))))
-	}
-	if !finite {
-		clear(q)
-		return math.Float32frombits(0x7fc00000)
-	}
-	inv := 127 / largest
-	for i, v := range x {
-		q[i] = int8(math.RoundToEven(float64(float32(v * inv))))
-	}
-	return float32(largest * float32(1.0/127))
-}
-
-// multiply packs, prepares and multiplies with x.
-func (b *bits) multiply(x *runtime.Product) ([]float32, error) {
-	size, err := x.PackedSize(b.c.M, b.c.K)
-	if err != nil {
-		return nil, err
-	}
-	packed := make([]byte, size)
-	if err := x.Pack(packed, b.c.Source, b.c.M, b.c.K); err != nil {
-		return nil, err
-	}
-	if size, err = x.ActSize(b.c.N, b.c.K); err != nil {
-		return nil, err
-	}
-	act := make([]byte, size)
-	if err := x.PrepareAct(act, b.x, b.c.N, b.c.K); err != nil {
-		return nil, err
-	}
-	out := make([]float32, b.c.N*b.c.M)
-	return out, x.Gemm(out, packed, act, 0, b.c.M, runtime.Options{})
 }
 
 // TestLargestK runs schedules at the largest K they are proven for, with the

@@ -5,20 +5,15 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math/rand"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -325,145 +320,6 @@ func (c *cell) compile() {
 		}
 		if c.err == nil {
 			c.err = err
-		}
-	}
-}
-
-// coverCase is a product and its result by the definition.
-type coverCase struct {
-	*check.Case
-	want []float32
-}
-
-// coverCases are products of p of odd sizes, for each use: of all kinds of inputs, or
-// of many columns one with a kind for each column in turn.
-func coverCases(p ir.Problem) (out [][]coverCase) {
-	rng := rand.New(rand.NewSource(1))
-	k := 163
-	if unit := p.Unit(); unit > 1 {
-		k = unit * 3
-	}
-	const m = 37
-	for _, u := range uses {
-		var all []coverCase
-		if u.n > 3 {
-			c := check.New(rng, p, m, u.n, k, check.Uniform)
-			for j := range c.N {
-				one := check.New(rng, p, m, 1, k, check.Kind(j)%(check.NotFinite+1))
-				if p.Act.Floats() {
-					c.X[j] = one.X[0]
-				} else {
-					c.Act[j], c.Scale[j] = one.Act[0], one.Scale[0]
-				}
-			}
-			out = append(out, []coverCase{{c, c.Naive()}})
-			continue
-		}
-		for kind := check.Uniform; kind <= check.NotFinite; kind++ {
-			c := check.New(rng, p, m, u.n, k, kind)
-			all = append(all, coverCase{c, c.Naive()})
-		}
-		out = append(out, all)
-	}
-	return out
-}
-
-// TestCoverage runs every family on every format that it applies to, on every target,
-// for one column, a few and many: each has a kernel, which equals the definition bit
-// for bit. coverage.json holds their number; -update rewrites it.
-func TestCoverage(t *testing.T) {
-	all := cells(t, native.Targets(t))
-	if testing.Short() {
-		all = slices.DeleteFunc(all, func(c *cell) bool { return c.use != 1 })
-	}
-	work := make(chan *cell)
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for c := range work {
-				c.compile()
-			}
-		})
-	}
-	for _, c := range all {
-		work <- c
-	}
-	close(work)
-	wg.Wait()
-	cases := map[string][][]coverCase{}
-	for batch := range slices.Chunk(all, 768) {
-		runCells(t, batch, cases)
-	}
-	counted := countCells(all)
-	t.Log("\n" + counted.table())
-	if !testing.Short() {
-		counted.compare(t)
-	}
-}
-
-// TestCoverageArm runs a cell of each family on an emulated Arm CPU: that of ternary
-// weights with the longest indices.
-func TestCoverageArm(t *testing.T) {
-	target := arm64.ByName("dotprod")
-	longest := map[string]*cell{}
-	for _, c := range cells(t, []lower.Target{target}) {
-		if c.p.Weight.Name == "ternary" && uses[c.use].n == 3 {
-			longest[c.family] = c
-		}
-	}
-	for _, family := range slices.Sorted(maps.Keys(longest)) {
-		t.Run(family, func(t *testing.T) {
-			t.Parallel()
-			c := longest[family]
-			if c.compile(); c.err != nil {
-				t.Fatal(c.err)
-			}
-			arm := native.Emulate(target, c.k)
-			for kind, x := range coverCases(c.p)[c.use] {
-				arm.Add(t, fmt.Sprintf("%v, inputs of kind %d", c, kind), x.Case, x.want)
-			}
-			arm.Run(t)
-		})
-	}
-}
-
-// runCells assembles and runs what was compiled.
-func runCells(t *testing.T, batch []*cell, cases map[string][][]coverCase) {
-	ks := map[string][]*native.Kernel{}
-	target := map[string]lower.Target{}
-	for _, c := range batch {
-		if c.err != nil {
-			t.Errorf("%v: no kernel: %v", c, c.err)
-			continue
-		}
-		ks[c.target.Machine().Name] = append(ks[c.target.Machine().Name], c.k)
-		target[c.target.Machine().Name] = c.target
-	}
-	for name, ks := range ks {
-		unload, err := native.Assemble(target[name], ks)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer unload()
-	}
-	for _, c := range batch {
-		if c.err != nil {
-			continue
-		}
-		if cases[c.p.Name()] == nil {
-			clear(cases) // formats follow each other
-			cases[c.p.Name()] = coverCases(c.p)
-		}
-		for i, x := range cases[c.p.Name()][c.use] {
-			got, err := c.k.Run(x.Case)
-			if err == nil {
-				err = check.Equal(c.k.Kernel, got, x.want, x.M)
-			}
-			if err != nil {
-				c.err = err
-				t.Errorf("%v: m %d n %d k %d, inputs of kind %d: %v", c, x.M, x.N, x.K, i, err)
-				break
-			}
 		}
 	}
 }

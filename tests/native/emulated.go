@@ -2,6 +2,7 @@ package native
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -11,62 +12,79 @@ import (
 	"github.com/tmacc/tmacc/tests/qemu"
 )
 
-// Emulated collects calls of a kernel, to be run by one start of the emulator of Arm CPUs.
+// Emulated collects products by kernels of an Arm target, to be computed by one start of the emulator.
 type Emulated struct {
-	target lower.Target
-	k      *Kernel
-	calls  []qemu.Call
-	cases  []emulatedCase
+	Target   lower.Target
+	kernels  []*Kernel
+	products []emulated
 }
 
-type emulatedCase struct {
-	name  string
-	c     *check.Case
-	want  []float32
-	first int // number of its first call
+type emulated struct {
+	kernel int
+	c      *check.Case
+	want   []float32
+	calls  [][]vir.Arg
+	done   func(error)
 }
 
-// Emulate runs k, which was compiled for target, under the emulator.
-func Emulate(target lower.Target, k *Kernel) *Emulated { return &Emulated{target: target, k: k} }
+// Emulate runs kernels that were compiled for target under the emulator.
+func Emulate(target lower.Target) *Emulated { return &Emulated{Target: target} }
 
-// Add collects the calls that make c; want is what must come out.
-func (a *Emulated) Add(t *testing.T, name string, c *check.Case, want []float32) {
-	a.cases = append(a.cases, emulatedCase{name, c, want, len(a.calls)})
-	_, err := c.RunAll(a.k.Kernel, func(all [][]vir.Arg) error {
-		for _, args := range all {
-			a.calls = append(a.calls, qemu.Call{Kernel: a.k.Machine.Func.Name, Args: slices.Clone(args)})
-		}
-		return errCollected
-	})
-	if err != errCollected {
-		t.Fatal(err)
-	}
-}
-
-// errCollected ends a product whose calls are made later.
-var errCollected = errors.New("collected")
-
-// Run runs all and compares.
-func (a *Emulated) Run(t *testing.T) {
-	file, err := a.target.Emit("main", []*lower.Kernel{a.k.Machine})
+// Add makes Run compute c with k, compare the result with want, as check.Equal does, and tell done.
+func (e *Emulated) Add(k *Kernel, c *check.Case, want []float32, done func(error)) {
+	calls, err := c.Calls(k.Kernel)
 	if err != nil {
-		t.Fatal(err)
+		done(err)
+		return
 	}
-	if err := qemu.Run(t, "neoverse-n1", file, a.calls); err != nil {
-		t.Fatal(err)
+	i := slices.Index(e.kernels, k)
+	if i < 0 {
+		i = len(e.kernels)
+		e.kernels = append(e.kernels, k)
 	}
-	for _, c := range a.cases {
-		next := c.first
-		got, err := c.c.Run(a.k.Kernel, func(args []vir.Arg) error {
-			copy(args[0].Buf, a.calls[next].Args[0].Buf)
-			next++
-			return nil
-		})
-		if err == nil {
-			err = check.Equal(a.k.Kernel, got, c.want, c.c.M)
+	e.products = append(e.products, emulated{i, c, want, calls, done})
+}
+
+// Run computes all products. If a kernel ends the emulator, those behind it are not computed.
+func (e *Emulated) Run(t testing.TB) {
+	t.Helper()
+	file, err := e.Target.Emit("main", numbered(e.kernels))
+	if err == nil {
+		err = qemu.Run(t, "neoverse-n1", file, e.calls())
+	}
+	var fault *qemu.Fault
+	errors.As(err, &fault)
+	first := 0
+	for _, p := range e.products {
+		next := first + len(p.calls)
+		switch {
+		case err == nil || fault != nil && next <= fault.Call:
+			p.done(p.compare(e.kernels[p.kernel]))
+		case fault != nil && first > fault.Call:
+			p.done(errNotRun)
+		default:
+			p.done(err)
 		}
-		if err != nil {
-			t.Errorf("%s: %s: %v", a.target.Machine().Name, c.name, err)
+		first = next
+	}
+}
+
+// errNotRun is of products behind the kernel to blame.
+var errNotRun = errors.New("not computed: an earlier kernel ended the emulator")
+
+func (p *emulated) compare(k *Kernel) error {
+	got, err := p.c.Result(k.Kernel, p.calls)
+	if err != nil {
+		return err
+	}
+	return check.Equal(k.Kernel, got, p.want, p.c.M)
+}
+
+func (e *Emulated) calls() (all []qemu.Call) {
+	for _, p := range e.products {
+		for _, args := range p.calls {
+			all = append(all, qemu.Call{Kernel: fmt.Sprintf("k%d", p.kernel), Args: args})
 		}
 	}
+	return all
 }

@@ -74,14 +74,7 @@ func Load(t testing.TB, target lower.Target, ks ...*Kernel) {
 
 // Assemble is Load outside a test.
 func Assemble(target lower.Target, ks []*Kernel) (close func(), err error) {
-	var ms []*lower.Kernel
-	for i, k := range ks {
-		f := *k.Machine.Func
-		f.Name = fmt.Sprintf("k%d", i)
-		m := *k.Machine
-		m.Func = &f
-		ms = append(ms, &m)
-	}
+	ms := numbered(ks)
 	file, err := target.Emit("main", ms)
 	if err != nil {
 		return nil, err
@@ -96,6 +89,17 @@ func Assemble(target lower.Target, ks []*Kernel) (close func(), err error) {
 		}
 	}
 	return func() { code.Close() }, nil
+}
+
+// numbered are the machine kernels of ks, called k0, k1 ...
+func numbered(ks []*Kernel) (ms []*lower.Kernel) {
+	for i, k := range ks {
+		m, f := *k.Machine, *k.Machine.Func
+		f.Name = fmt.Sprintf("k%d", i)
+		m.Func = &f
+		ms = append(ms, &m)
+	}
+	return ms
 }
 
 // Run computes c with k, between guard pages, in a worker process.

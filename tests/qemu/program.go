@@ -5,6 +5,7 @@ const program = `package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"io"
 	"os"
@@ -14,9 +15,14 @@ import (
 
 const page = 65536
 
-// buffer returns n bytes that end at an unmapped page, and the bytes before them.
-func buffer(n int) (buf, before, mapped []byte) {
-	size := (n+page-1)/page*page + page
+// free is memory for buffers, by size: whole pages, and one behind them that cannot be touched.
+var free = map[int][][]byte{}
+
+func pages(size int) []byte {
+	if have := free[size]; len(have) > 0 {
+		free[size] = have[:len(have)-1]
+		return have[len(have)-1]
+	}
 	mapped, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		panic(err)
@@ -24,11 +30,32 @@ func buffer(n int) (buf, before, mapped []byte) {
 	if err := syscall.Mprotect(mapped[size:], syscall.PROT_NONE); err != nil {
 		panic(err)
 	}
-	before = mapped[max(0, size-n-256) : size-n]
-	for i := range before {
-		before[i] = 0xa5
+	return mapped[:size]
+}
+
+// buffer is a copy of data that ends at an unmapped page, behind bytes that are known.
+type buffer struct{ mapped, before, data, original []byte }
+
+func newBuffer(data []byte) *buffer {
+	mapped := pages((len(data)+page-1)/page*page)
+	first := len(mapped)-len(data)
+	b := &buffer{mapped, mapped[max(0, first-256):first], mapped[first:], data}
+	for i := range b.before {
+		b.before[i] = 0xa5
 	}
-	return mapped[size-n : size : size], before, mapped
+	copy(b.data, data)
+	return b
+}
+
+func (b *buffer) free() { free[len(b.mapped)] = append(free[len(b.mapped)], b.mapped) }
+
+func (b *buffer) beforeChanged() bool {
+	for _, x := range b.before {
+		if x != 0xa5 {
+			return true
+		}
+	}
+	return false
 }
 
 func main() {
@@ -55,39 +82,50 @@ func main() {
 	out.Flush()
 }
 
+// known are the buffers that were sent.
+var known [][]byte
+
 func call(kernel func(unsafe.Pointer), number func() int64, in io.Reader, out *bufio.Writer) {
-	args := make([]uint64, number())
-	var bufs, befores, maps [][]byte
+	args, bufs := make([]uint64, number()), map[int64]*buffer{}
+	var order []*buffer
 	for i := range args {
 		switch number() {
 		case 0:
 			args[i] = uint64(number())
 		case 1:
-			buf, before, mapped := buffer(int(number()))
-			if _, err := io.ReadFull(in, buf); err != nil {
+			data := make([]byte, number())
+			if _, err := io.ReadFull(in, data); err != nil {
 				panic(err)
 			}
-			bufs, befores, maps = append(bufs, buf), append(befores, before), append(maps, mapped)
-			args[i] = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf))))
+			known = append(known, data)
+			fallthrough
 		case 2:
-			args[i] = args[number()]
+			id := number()
+			if bufs[id] == nil {
+				bufs[id] = newBuffer(known[id])
+				order = append(order, bufs[id])
+			}
+			args[i] = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(bufs[id].data))))
 		}
 	}
 	out.Flush() // a fault must not take earlier results with it
 	args = append(args, 0)
 	kernel(unsafe.Pointer(&args[0]))
 	status := byte(0)
-	for _, b := range befores {
-		for _, x := range b {
-			if x != 0xa5 {
-				status = 1
-			}
+	for _, b := range order {
+		if b.beforeChanged() {
+			status = 1
 		}
 	}
 	out.WriteByte(status)
-	for i, b := range bufs {
-		out.Write(b)
-		syscall.Munmap(maps[i])
+	for _, b := range order {
+		if bytes.Equal(b.data, b.original) {
+			out.WriteByte(0)
+		} else {
+			out.WriteByte(1)
+			out.Write(b.data)
+		}
+		b.free()
 	}
 }
 `

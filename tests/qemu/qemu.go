@@ -4,6 +4,7 @@
 package qemu
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -50,19 +52,31 @@ func Run(t testing.TB, cpu string, file lower.File, calls []Call) error {
 	}
 	argv = append(argv, filepath.Join(dir, "run"))
 	run := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	run.Stdin = bytes.NewReader(encode(calls))
+	in, out := io.Pipe()
+	go func() { out.CloseWithError(encode(out, calls)) }()
+	run.Stdin = in
 	var stdout, stderr bytes.Buffer
 	run.Stdout, run.Stderr = &stdout, &stderr
 	err := run.Run()
+	in.Close()
 	done, wrong := decode(&stdout, calls)
 	switch {
-	case wrong != nil:
-		return wrong
+	case wrong:
+		return &Fault{done, calls[done].Kernel, "wrote before the start of a buffer"}
 	case done < len(calls):
-		return fmt.Errorf("call %d, kernel %s: %v\n%s", done, calls[done].Kernel, err, head(stderr.String(), 12))
+		return &Fault{done, calls[done].Kernel, fmt.Sprintf("%v\n%s", err, head(stderr.String(), 12))}
 	}
 	return err
 }
+
+// Fault reports a call that did not end, or stored elsewhere.
+type Fault struct {
+	Call   int
+	Kernel string
+	Why    string
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("call %d, kernel %s: %s", f.Call, f.Kernel, f.Why) }
 
 // arch is the architecture in the name of file.
 func arch(file lower.File) string {
@@ -70,12 +84,12 @@ func arch(file lower.File) string {
 	return name[strings.LastIndex(name, "_")+1:]
 }
 
-// emulator is the command that runs a program for arch as cpu.
-func emulator(t testing.TB, arch, cpu string) []string {
-	if cpu == "" {
-		return nil
-	}
-	name, ok := map[string]string{"arm64": "qemu-aarch64", "amd64": "qemu-x86_64"}[arch]
+// emulators are the programs that run those for another architecture.
+var emulators = map[string]string{"arm64": "qemu-aarch64", "amd64": "qemu-x86_64"}
+
+// Need skips the test if the emulator of an architecture is missing, and returns its path.
+func Need(t testing.TB, arch string) string {
+	name, ok := emulators[arch]
 	if !ok {
 		t.Fatalf("BUG: no emulator for %q", arch)
 	}
@@ -83,7 +97,15 @@ func emulator(t testing.TB, arch, cpu string) []string {
 	if err != nil {
 		t.Skip(name + " is missing")
 	}
-	return []string{path, "-cpu", cpu}
+	return path
+}
+
+// emulator is the command that runs a program for arch as cpu.
+func emulator(t testing.TB, arch, cpu string) []string {
+	if cpu == "" {
+		return nil
+	}
+	return []string{Need(t, arch), "-cpu", cpu}
 }
 
 // Env is the environment in which the go command handles the module of file.
@@ -126,70 +148,87 @@ func kernels(calls []Call) []string {
 
 // The kinds of an argument on the program's input.
 const (
-	isInt    = iota // followed by the number
-	isBuffer        // length, then bytes
-	isSame          // number of the argument whose buffer it shares
+	isInt   = iota // followed by the number
+	isNew          // length, bytes, then as isKnown
+	isKnown        // number of a buffer, which are counted from the first call on
 )
 
 // encode writes the calls as the program reads them: numbers are 8 bytes, little
 // endian; a call is its kernel, the number of arguments, the arguments.
-func encode(calls []Call) []byte {
+func encode(to io.Writer, calls []Call) error {
 	names := kernels(calls)
-	var b []byte
+	w := bufio.NewWriterSize(to, 1<<16)
 	put := func(vs ...int64) {
 		for _, v := range vs {
-			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+			w.Write(binary.LittleEndian.AppendUint64(nil, uint64(v)))
 		}
 	}
+	known := map[buffer]int64{}
 	for _, c := range calls {
 		i, _ := slices.BinarySearch(names, c.Kernel)
 		put(int64(i), int64(len(c.Args)))
-		for i, a := range c.Args {
-			switch same := sharedWith(c.Args, i); {
-			case a.Buf == nil:
+		for _, a := range c.Args {
+			if a.Buf == nil {
 				put(isInt, a.Int)
-			case same < i:
-				put(isSame, int64(same))
-			default:
-				put(isBuffer, int64(len(a.Buf)))
-				b = append(b, a.Buf...)
-			}
-		}
-	}
-	return b
-}
-
-// sharedWith is the first argument whose buffer is that of argument i.
-func sharedWith(args []vir.Arg, i int) int {
-	for j := range i {
-		if len(args[i].Buf) > 0 && len(args[j].Buf) > 0 && &args[i].Buf[0] == &args[j].Buf[0] {
-			return j
-		}
-	}
-	return i
-}
-
-// decode reads the program's output, a byte (1 if the surroundings of a buffer
-// changed) and the buffers for each call, and returns how many calls ended.
-func decode(r io.Reader, calls []Call) (int, error) {
-	for n, c := range calls {
-		var status [1]byte
-		if _, err := io.ReadFull(r, status[:]); err != nil {
-			return n, nil
-		}
-		for i, a := range c.Args {
-			if a.Buf == nil || sharedWith(c.Args, i) < i {
 				continue
 			}
-			if _, err := io.ReadFull(r, a.Buf); err != nil {
-				return n, nil
+			b := bufferOf(a)
+			id, ok := known[b]
+			if !ok {
+				id = int64(len(known))
+				known[b] = id
+				put(isNew, int64(len(a.Buf)))
+				w.Write(a.Buf)
+			} else {
+				put(isKnown)
 			}
-		}
-		if status[0] != 0 {
-			return n, fmt.Errorf("call %d, kernel %s: wrote before the start of a buffer", n, c.Kernel)
+			put(id)
 		}
 	}
-	return len(calls), nil
+	return w.Flush()
+}
+
+// buffer identifies the memory of an argument.
+type buffer struct {
+	first *byte
+	size  int
+}
+
+func bufferOf(a vir.Arg) buffer { return buffer{unsafe.SliceData(a.Buf), len(a.Buf)} }
+
+// decode reads the program's output, for each call a byte (1 if the surroundings of a buffer
+// changed) and for each of its buffers another, behind which is what it holds if the call changed
+// it. It returns how many calls ended; wrong says that the next one did too, but changed what it
+// may not.
+func decode(r io.Reader, calls []Call) (done int, wrong bool) {
+	in := bufio.NewReader(r)
+	for n, c := range calls {
+		status, err := in.ReadByte()
+		if err != nil {
+			return n, false
+		}
+		seen := map[buffer]bool{}
+		for _, a := range c.Args {
+			if a.Buf == nil || seen[bufferOf(a)] {
+				continue
+			}
+			seen[bufferOf(a)] = true
+			changed, err := in.ReadByte()
+			if err != nil {
+				return n, false
+			}
+			if changed == 0 {
+				continue
+			}
+			if _, err := io.ReadFull(in, a.Buf); err != nil {
+				return n, false
+			}
+		}
+		if status != 0 {
+			return n, true
+		}
+	}
+	return len(calls), false
 }
 
 func head(s string, lines int) string {
