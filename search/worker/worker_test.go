@@ -157,6 +157,25 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestRunAll: calls of one request share buffers, and each sees them as they were before.
+func TestRunAll(t *testing.T) {
+	c := load(t, Options{}, Mapped, broken)
+	f, err := c.Func("Add", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, second := args()[0], args()[1]
+	chained, third := args()[1], args()[1]
+	if err := f.RunAll(params, [][]vir.Arg{{from, chained}, {from, second}, {chained, third}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint64{42, 42, 40} {
+		if got := binary.LittleEndian.Uint64([]vir.Arg{chained, second, third}[i].Buf); got != want {
+			t.Errorf("call %d stored %d, want %d", i, got, want)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	c := load(t, Options{}, Mapped, broken)
 	if _, err := c.Func("Sub", ""); err == nil || !strings.Contains(err.Error(), "Sub") {

@@ -24,7 +24,8 @@ import (
 )
 
 // Call is one execution of a kernel. Arguments that are the same slice are the
-// same buffer. Afterwards the buffers hold what the kernel stored.
+// same buffer. Afterwards the buffers hold what the kernel stored; every call of a Run sees
+// them as they were before the first.
 type Call struct {
 	Kernel string
 	Args   []vir.Arg

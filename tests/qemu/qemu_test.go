@@ -40,13 +40,18 @@ TEXT ·Undefined(SB), NOSPLIT, $0-8
 `)}
 
 func TestRun(t *testing.T) {
-	a, b := []byte{1, 2, 3}, []byte{7}
+	a, b, c := []byte{1, 2, 3}, []byte{7}, make([]byte, 2)
 	err := Run(t, "max", file, []Call{
 		{"Count", []vir.Arg{{Buf: a}, {Int: 5}}},
 		{"Count", []vir.Arg{{Buf: b}, {Int: 300}, {Buf: b}}},
+		{"Count", []vir.Arg{{Buf: c[:1]}, {Int: 1}, {Buf: b}}},
+		{"Count", []vir.Arg{{Buf: c[1:]}, {Int: 2}, {Buf: b}}},
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c[0] != 1 || c[1] != 2 {
+		t.Errorf("calls that share a buffer stored %v", c)
 	}
 	if a[0] != 6 || a[1] != 2 || b[0] != byte(307&255) {
 		t.Errorf("got %v %v", a, b)
