@@ -11,9 +11,9 @@ func Build(t Target, n *nest.Nest, name string, watch ...Watch) (*Kernel, error)
 }
 
 // BuildOnce is Build of kernels in which nothing is computed again because registers
-// run short: those that would be are slow to make and to run, and here a *Pressure.
-func BuildOnce(t Target, n *nest.Nest, name string) (*Kernel, error) {
-	return (&compiler{t: newTable(t)}).build(n, name, nil)
+// run short: what fits only so takes longer to compile and computes more, and is a *Pressure here.
+func BuildOnce(t Target, n *nest.Nest, name string, watch ...Watch) (*Kernel, error) {
+	return (&compiler{t: newTable(t)}).build(n, name, watch)
 }
 
 func (c *compiler) build(n *nest.Nest, name string, watch []Watch) (*Kernel, error) {

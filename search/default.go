@@ -8,7 +8,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
@@ -495,11 +494,11 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 	if err != nil {
 		return nil, err
 	}
-	compile := lower.BuildOnce
+	build := lower.BuildOnce
 	if c.Again {
-		compile = func(t lower.Target, n *nest.Nest, name string) (*lower.Kernel, error) { return lower.Build(t, n, name) }
+		build = lower.Build
 	}
-	m, err := compile(t, k.Nest, "k")
+	m, err := build(t, k.Nest, "k")
 	if err != nil {
 		return nil, err
 	}

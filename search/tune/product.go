@@ -88,12 +88,17 @@ func New(p Product) (*Tuner, error) {
 	return t, err
 }
 
-// compile makes the kernel of a trace.
+// compile makes the kernel of a trace. Those that compute values again are worth a measurement
+// only if the default does.
 func (t *Tuner) compile(trace schedule.Trace, name string) (k gen.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(t.Problem, trace); err != nil {
 		return k, err
 	}
-	k.Code, err = lower.Build(t.Target, k.Schedule.Nest, name)
+	build := lower.BuildOnce
+	if slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again }) {
+		build = lower.Build
+	}
+	k.Code, err = build(t.Target, k.Schedule.Nest, name)
 	return k, err
 }
 
