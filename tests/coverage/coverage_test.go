@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/native"
 )
@@ -310,10 +311,10 @@ func (c *cell) dots(x search.Choice) []search.Choice {
 	return []search.Choice{x, none}
 }
 
-// compile takes the first choice that has a kernel.
+// compile takes the first choice that has a kernel whose values are computed once.
 func (c *cell) compile() {
 	for _, x := range c.choices() {
-		k, err := native.Compile(c.target, c.p, x.Trace(c.p))
+		k, err := c.kernel(x)
 		if err == nil {
 			c.k, c.err = k, nil
 			return
@@ -322,6 +323,18 @@ func (c *cell) compile() {
 			c.err = err
 		}
 	}
+}
+
+func (c *cell) kernel(x search.Choice) (*native.Kernel, error) {
+	k, err := schedule.Compile(c.p, x.Trace(c.p))
+	if err != nil {
+		return nil, err
+	}
+	m, err := lower.BuildOnce(c.target, k.Nest, "k")
+	if err != nil {
+		return nil, err
+	}
+	return &native.Kernel{Kernel: k, Machine: m}, nil
 }
 
 // cellCounts are the numbers of cells that hold, by axis.
