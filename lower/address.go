@@ -12,7 +12,8 @@ import "github.com/tmacc/tmacc/ir/vir"
 // loop needs that one and its later users know how far it went (the trip count is
 // a constant, which their distances then account for) or there are none.
 // Otherwise it is a copy. A loop over a list has pointers of its own, which every
-// iteration computes from those outside.
+// iteration computes from those outside. Where a multiple of a parameter belongs to an
+// address, it is added to the pointer for this one access.
 
 // pointer is one value of an address of a buffer: that at the start of an
 // iteration of loop, apart from the offset.
@@ -135,7 +136,7 @@ func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) error 
 		default:
 			a.params(at, at)
 			if op := instr(at); op != nil {
-				a.access(op, a.ptr.at[at])
+				a.access(op, at)
 				k.Ops = append(k.Ops, *op)
 			}
 			a.drop(at)
@@ -190,10 +191,19 @@ func (a *addresser) params(from, last int) {
 	}
 }
 
-func (a *addresser) access(op *MOp, x *pointer) {
+// access gives op, that of step at, its address. A multiple of a parameter is added just before.
+func (a *addresser) access(op *MOp, at int) {
 	op.Base = -1
-	if x != nil {
-		op.Base, op.Disp = x.gp, op.In.Mem.Off-x.drift
+	x, m := a.ptr.at[at], op.In.Mem
+	if x == nil {
+		return
+	}
+	op.Base, op.Disp = x.gp, m.Off-x.drift
+	if m.Times != 0 {
+		dst, number := a.take(at), a.take(at)
+		a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: number, Param: m.By}, MOp{Kind: MScale, GP: number, Scale: GPScale{dst, x.gp, m.Times}})
+		a.used[dst], a.used[number] = false, false
+		op.Base = dst
 	}
 }
 

@@ -109,7 +109,7 @@ func dropped(k *Kernel) map[int][]*vir.Instr {
 	out := map[int][]*vir.Instr{}
 	at := 0
 	for _, s := range steps(k.Func.Body) {
-		for at < len(k.Ops) && k.Ops[at].Kind == MLoadParam {
+		for at < len(k.Ops) && (k.Ops[at].Kind == MLoadParam || k.Ops[at].Kind == MScale) {
 			at++
 		}
 		if s.in != nil && (at == len(k.Ops) || k.Ops[at].In != s.in) {
@@ -145,6 +145,15 @@ func (m *symbols) step(at int) (int, error) {
 		return at + 1, m.instr(op)
 	case MLoadParam:
 		m.gp[op.GP] = place{op.Param, 0}
+		if m.k.Func.Params[op.Param].Int {
+			m.gp[op.GP] = place{counter, m.n}
+		}
+	case MScale:
+		n, p := m.gp[op.GP], m.gp[op.Scale.Src]
+		if n.param != counter {
+			return 0, fmt.Errorf("g%d is no number", op.GP)
+		}
+		m.gp[op.Scale.Dst] = place{p.param, p.off + n.off*op.Scale.Bytes}
 	case MLoopBegin:
 		return m.loop(at)
 	case MLoopEnd:
@@ -230,6 +239,7 @@ func (m *symbols) instr(op *MOp) error {
 		for _, s := range op.In.Mem.Stride {
 			want.off += s.Bytes * m.iter[s.Loop]
 		}
+		want.off += op.In.Mem.Times * m.n
 		have := m.gp[op.Base]
 		have.off += op.Disp
 		if have != want {

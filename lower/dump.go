@@ -24,6 +24,9 @@ func Dump(k *Kernel) string {
 			fmt.Fprintf(&b, "         %-40s ; %s\n", dumpInstr(k, op), k.Func.Format(op.In))
 		case MLoadParam:
 			fmt.Fprintf(&b, "load     g%d = &%s\n", op.GP, k.Func.Params[op.Param].Name)
+		case MScale:
+			s := op.Scale
+			fmt.Fprintf(&b, "scale    g%d = g%d + %d*g%d\n", s.Dst, s.Src, s.Bytes, op.GP)
 		case MLoopBegin:
 			fmt.Fprintf(&b, "loop l%-2d g%d = %s", op.Loop, op.GP, dumpCount(k.Func, op.Count))
 			for _, c := range op.Copy {

@@ -73,7 +73,8 @@ type MKind uint8
 // The kinds of machine operation.
 const (
 	MInstr     MKind = iota // a vector instruction
-	MLoadParam              // GP = parameter number Param, a pointer
+	MLoadParam              // GP = parameter number Param
+	MScale                  // Scale by the number in GP
 	MLoopBegin              // counter GP = Count, read from the parameters if it is one and then <= 0 skips the loop; then GP copies; List
 	MLoopEnd                // GP += Adds; counter--; repeat while > 0
 )
@@ -88,10 +89,11 @@ type MOp struct {
 	Args []int // vector registers, -1 where folded
 	Base int   // general register of In.Mem, -1 if none
 	Disp int   // byte offset of In.Mem
-	// MLoadParam, MLoopBegin, MLoopEnd
+	// MLoadParam, MScale, MLoopBegin, MLoopEnd
 	Loop  int        // loop id
-	GP    int        // destination or loop counter
+	GP    int        // destination, number or loop counter
 	Param int        // MLoadParam: parameter number
+	Scale GPScale    // MScale
 	Count vir.Extent // MLoopBegin
 	Copy  []GPCopy   // MLoopBegin: pointers that move inside the loop
 	List  *GPList    // MLoopBegin: of a loop over a list, else nil

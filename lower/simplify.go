@@ -169,6 +169,11 @@ func appendMem(k []byte, m vir.Mem) []byte {
 		k = binary.AppendVarint(k, int64(s.Loop))
 		k = binary.AppendVarint(k, int64(s.Bytes))
 	}
+	if m.Times != 0 {
+		k = binary.AppendVarint(k, -1) // no loop
+		k = binary.AppendVarint(k, int64(m.By))
+		k = binary.AppendVarint(k, int64(m.Times))
+	}
 	return k
 }
 

@@ -23,7 +23,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}}
 	for i, p := range n.Params {
 		v.params[p] = i
-		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: strings.HasPrefix(p, "count.")})
+		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: nest.IntParam(p)})
 	}
 	for _, b := range n.Buffers {
 		if p := &v.f.Params[v.params[b.Param]]; !b.Output && b.Tensor != nil {

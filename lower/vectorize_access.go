@@ -65,6 +65,12 @@ func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 		return nil, vir.Mem{}, err
 	}
 	mem := vir.Mem{Buf: v.params[b.Param], Off: pos[0].Byte}
+	if slices.ContainsFunc(pos, func(p nest.Pos) bool { return p.Steps != pos[0].Steps }) {
+		return nil, mem, refuse(b.Tensor.Name, "lanes are steps apart that are known at run time")
+	}
+	if pos[0].Steps != 0 {
+		mem.Times, mem.By = pos[0].Steps, v.params[b.Step]
+	}
 	for _, o := range v.serial {
 		stride, err := v.stride(b, index, pos, o.loop)
 		if err != nil {
@@ -80,6 +86,9 @@ func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 	}
 	return pos, mem, v.callers(b, index, pos)
 }
+
+// sameApart says that places differ in their bytes at most.
+func sameApart(a, b nest.Pos) bool { return a.Steps == b.Steps && a.Field == b.Field }
 
 // together checks that the strides of the serial loops add up. Loops that are
 // affine one by one may carry into a digit of the layout together: first where
@@ -104,7 +113,7 @@ func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, s
 		return err
 	}
 	for i := range pos {
-		if pos[i].Byte-at0[i].Byte != sum || pos[i].Field != at0[i].Field {
+		if pos[i].Byte-at0[i].Byte != sum || !sameApart(pos[i], at0[i]) {
 			return refuse(b.Tensor.Name, "the address is not affine in the serial loops together")
 		}
 	}
@@ -233,7 +242,7 @@ func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l n
 			step = pos[0].Byte - at0[0].Byte
 		}
 		for i := range pos {
-			if pos[i].Byte-at0[i].Byte != it*step || pos[i].Field != at0[i].Field {
+			if pos[i].Byte-at0[i].Byte != it*step || !sameApart(pos[i], at0[i]) {
 				return 0, refuse(b.Tensor.Name, "the address is not affine in the serial loop %s", l.Name)
 			}
 		}
@@ -260,7 +269,8 @@ func (v *vectorizer) callers(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos) er
 			}
 			base := v.origin(b, l, it)
 			for i := range pos {
-				if pos[i].Byte-base != at0[i].Byte || pos[i].Field != at0[i].Field {
+				pos[i].Steps -= base.Steps
+				if pos[i].Byte-base.Byte != at0[i].Byte || !sameApart(pos[i], at0[i]) {
 					return refuse(b.Tensor.Name, "the layout within a call depends on %s", l.Name)
 				}
 			}
@@ -271,14 +281,14 @@ func (v *vectorizer) callers(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos) er
 }
 
 // origin is where the caller's pointer stands at iteration it of outer loop l.
-func (v *vectorizer) origin(b *nest.Buffer, l nest.Loop, it int) int {
+func (v *vectorizer) origin(b *nest.Buffer, l nest.Loop, it int) nest.Pos {
 	idx := make([]int, len(b.Tensor.Dims))
 	for i, d := range b.Tensor.Dims {
 		if d == l.Root {
 			idx[i] = l.Coef * it
 		}
 	}
-	return b.Pos(idx).Byte
+	return b.Pos(idx)
 }
 
 // period is the number of leading lanes whose bytes are consecutive elements

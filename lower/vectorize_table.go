@@ -173,7 +173,7 @@ func (v *vectorizer) aligned(b *nest.Buffer, mem vir.Mem, size int) bool {
 	}
 	for _, l := range v.n.Loops {
 		for it := 1; l.Kind == nest.Outer && it < l.N; it++ {
-			all |= v.origin(b, l, it)
+			all |= v.origin(b, l, it).Byte
 		}
 	}
 	return all%size == 0

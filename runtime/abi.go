@@ -12,12 +12,13 @@ import (
 // ABI is the version of what assembly of a generated package and this package know of each other: GemmArgs, PrepareArgs,
 // where things lie in buffers, and the definition of the product. It goes up with each change of these, and New does
 // not take assembly of another one.
-const ABI = 2
+const ABI = 3
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir
 // parameters: Rows rows times Cols columns over all of K.
 //
-// Out receives a dense tile, out[n*Rows + m], f32. Weights point at the first of
+// Out receives the tile, f32: each column's rows one after the other, OutStep bytes behind
+// those of the column before. Weights point at the first of
 // the rows in each of the parts of the packed matrix that PartNames lists, nil if
 // there is no such part; Act, Sums and ActScale at the column block in the
 // activation buffer. So do Residual and Offsets (int32, one per column) for tables with residuals;
@@ -25,6 +26,7 @@ const ABI = 2
 // them. Count is the trip count of the loop over K: ceil(K / StepK).
 type GemmArgs struct {
 	Out                     unsafe.Pointer
+	OutStep                 int64
 	Weights                 [numParts]unsafe.Pointer
 	Act, Sums, ActScale     unsafe.Pointer
 	Residual, Offsets, List unsafe.Pointer

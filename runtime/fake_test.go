@@ -124,7 +124,7 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 					}
 					acc = float32(acc + term)
 				}
-				*at[float32](a.Out, 4*(c*k.Rows+r)) = canonical(acc)
+				*at[float32](a.Out, c*int(a.OutStep)+4*r) = canonical(acc)
 			}
 		}
 	}

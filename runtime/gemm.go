@@ -195,11 +195,11 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 					a.Weights[i] = unsafe.Pointer(&data[tile+at[j][i]])
 				}
 			}
-			if t.plain && b.cols == 1 && r+k.Rows <= t.w.m {
-				a.Out = unsafe.Pointer(&t.dst[first*t.w.m+r])
+			if t.plain && cols == b.cols && r+k.Rows <= t.w.m {
+				a.Out, a.OutStep = unsafe.Pointer(&t.dst[first*t.w.m+r]), int64(4*t.w.m)
 				k.Fn(a)
 			} else {
-				a.Out = unsafe.Pointer(&t.out[0])
+				a.Out, a.OutStep = unsafe.Pointer(&t.out[0]), int64(4*k.Rows)
 				k.Fn(a)
 				t.store(first, cols, r, k.Rows)
 			}
@@ -211,10 +211,6 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 // store finishes what a kernel put into t.out: rows rows from r times cols
 // activations from first.
 func (t *task) store(first, cols, r, rows int) {
-	if t.plain && rows%line == 0 && rows <= t.w.m-r {
-		t.storeLines(first, cols, r, rows)
-		return
-	}
 	n := min(rows, t.w.m-r)
 	for c := range cols {
 		dst, v := t.dst[(first+c)*t.w.m+r:][:n], t.out[c*rows:][:n]
@@ -224,28 +220,6 @@ func (t *task) store(first, cols, r, rows int) {
 			t.add(dst, v, r)
 		}
 	}
-}
-
-// line is how many floats storeLines copies at a time.
-const line = lineBytes / 4
-
-// storeLines stores whole lines as they are. While few instructions lie between
-// two kernels, the second begins before the first has ended: a call of copy for
-// each line made products 3 % slower (Emerald Rapids, w2, N = 64).
-func (t *task) storeLines(first, cols, r, rows int) {
-	dst, out := t.dst[first*t.w.m+r:], t.out[:cols*rows]
-	for i := 0; i < rows; i += line {
-		to := i
-		for from := i; from < len(out); from += rows {
-			copyLine(lineOf(dst[to:]), lineOf(out[from:]))
-			to += t.w.m
-		}
-	}
-}
-
-// lineOf is the first line of x.
-func lineOf(x []float32) *[lineBytes]byte {
-	return (*[lineBytes]byte)(unsafe.Pointer((*[line]float32)(x)))
 }
 
 // add finishes rows r and up of a product that is not stored as it is.

@@ -49,7 +49,7 @@ func (e Error) Of(n int) int {
 func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
 
 // matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
-var matmulParams = []string{"out", "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale",
+var matmulParams = []string{"out", nest.StepParam("out"), "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale",
 	"residual", "offsets", nest.ListParam, nest.ListCountParam}
 
 // Unfinished reports a trace that leaves something open.
@@ -361,7 +361,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	t := s.Problem.Tensors()
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	b := map[string]*nest.Buffer{
-		"out":   {Tensor: out, Strides: []int{4 * k.Rows, 4}},
+		"out":   {Tensor: out, Strides: []int{0, 4}, Step: nest.StepParam("out")},
 		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead, Far: s.far},
 	}
 	if !s.Problem.Act.Floats() {

@@ -108,6 +108,14 @@ func (m *machine) loop(f *For) error {
 	return nil
 }
 
+// IntParam says that a parameter is an integer, not a pointer: a trip count or a step.
+func IntParam(name string) bool {
+	return strings.HasPrefix(name, "count.") || strings.HasPrefix(name, "step.")
+}
+
+// StepParam names the integer parameter that is the step of a buffer.
+func StepParam(param string) string { return "step." + param }
+
 // CountParam names the parameter that holds the trip count of a run-time loop.
 func CountParam(l Loop) string { return "count." + l.Name }
 
@@ -173,7 +181,7 @@ func (m *machine) Load(t *ir.Tensor, idx []int) (int64, error) {
 		}
 		return v, nil
 	}
-	buf, p := m.args[b.Param].Buf, b.Pos(idx)
+	buf, p := m.place(b, idx)
 	if b.Part != nil && b.Part.Fields != nil {
 		return loadCode(buf, b, p)
 	}
@@ -186,6 +194,15 @@ func (m *machine) Load(t *ir.Tensor, idx []int) (int64, error) {
 		raw |= int64(buf[p.Byte+i]) << (8 * i)
 	}
 	return ir.Wrap(t.Elem, raw), nil
+}
+
+// place is b's memory, and where in it an element is.
+func (m *machine) place(b *Buffer, idx []int) ([]byte, Pos) {
+	p := b.Pos(idx)
+	if b.Step != "" {
+		p.Byte += p.Steps * m.args[b.Step].Int
+	}
+	return m.args[b.Param].Buf, p
 }
 
 func loadCode(buf []byte, b *Buffer, p Pos) (int64, error) {
@@ -209,7 +226,7 @@ func loadCode(buf []byte, b *Buffer, p Pos) (int64, error) {
 }
 
 func (m *machine) store(b *Buffer, idx []int, v int64) error {
-	buf, p := m.args[b.Param].Buf, b.Pos(idx)
+	buf, p := m.place(b, idx)
 	if p.Byte < 0 || p.Byte+b.Tensor.Elem.Bytes() > len(buf) {
 		return fmt.Errorf("byte %d of %d", p.Byte, len(buf))
 	}

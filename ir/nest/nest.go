@@ -89,8 +89,10 @@ type Buffer struct {
 	// A packed part, indexed (row, k) ...
 	Layout *format.Layout
 	Part   *format.Part
-	// ... or dense: bytes per unit of each index component ...
+	// ... or dense: bytes per unit of each index component, or if Step names an integer
+	// parameter, of the first one that many bytes, as known at run time ...
 	Strides []int
+	Step    string
 	// ... or tables, indexed (column, k, part, half, entry): Chunk elements of K of one
 	// column, then as many of the next of Cols columns; or as they are made, indexed
 	// (0, unit * elements + element).
@@ -105,9 +107,9 @@ type Buffer struct {
 	Ahead, Far int
 }
 
-// Pos is the place of one element: a byte offset from the buffer's pointer and,
-// for codes, the field number within the cell.
-type Pos struct{ Byte, Field int }
+// Pos is the place of one element: a byte offset from the buffer's pointer, how often
+// the buffer's Step is to be added, and, for codes, the field number within the cell.
+type Pos struct{ Byte, Steps, Field int }
 
 // Pos finds the element at index, in the first tile.
 func (b *Buffer) Pos(index []int) Pos {
@@ -121,6 +123,10 @@ func (b *Buffer) Pos(index []int) Pos {
 	if b.Part == nil {
 		p := Pos{}
 		for i, x := range ir.BlockIndex(b.Tensor, append([]int(nil), index...)) {
+			if i == 0 && b.Step != "" {
+				p.Steps = x
+				continue
+			}
 			p.Byte += x * b.Strides[i]
 		}
 		return p
@@ -130,7 +136,7 @@ func (b *Buffer) Pos(index []int) Pos {
 	if b.Part.Fields == nil {
 		return Pos{Byte: at}
 	}
-	return Pos{at, b.Part.Field(row, k)}
+	return Pos{Byte: at, Field: b.Part.Field(row, k)}
 }
 
 // entry is the place of an entry of a table.
@@ -145,7 +151,7 @@ type Nest struct {
 	Name    string
 	Loops   []Loop // every loop by name, also those that statements reopen
 	Buffers map[string]*Buffer
-	Params  []string // kernel parameters in order; those in Counts are integers
+	Params  []string // kernel parameters in order
 	Counts  []string // run-time loops, by parameter
 	Body    []Stmt
 }

@@ -144,6 +144,10 @@ func (m *machine) address(mem Mem, bytes int) *address {
 	for _, s := range mem.Stride {
 		a.terms = append(a.terms, addrTerm{m.iter[s.Loop], s.Bytes})
 	}
+	if mem.Times != 0 {
+		n := int(m.args[mem.By].Int)
+		a.terms = append(a.terms, addrTerm{&n, mem.Times})
+	}
 	return a
 }
 

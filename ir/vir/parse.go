@@ -357,7 +357,7 @@ func (p *parser) fold(in *Instr) (err error) {
 	return nil
 }
 
-// mem reads "codes+0 l0*64": as many strides as there are.
+// mem reads "codes+0 l0*64 n*3": as many strides as there are, and at most one multiple of a parameter.
 func (p *parser) mem() (Mem, error) {
 	w := p.next()
 	i := strings.IndexAny(w, "+-")
@@ -373,26 +373,25 @@ func (p *parser) mem() (Mem, error) {
 		return Mem{}, fmt.Errorf("address %q: want buffer+offset", w)
 	}
 	for len(p.words) > 0 && strings.Contains(p.words[0], "*") {
-		s, err := stride(p.next())
+		w := p.next()
+		by, times, _ := strings.Cut(w, "*")
+		n, err := strconv.Atoi(times)
 		if err != nil {
-			return Mem{}, err
+			return Mem{}, fmt.Errorf("stride %q: want loop*bytes or parameter*times", w)
 		}
-		m.Stride = append(m.Stride, s)
+		id, err := number(by, "l")
+		switch param := p.paramIndex(by); {
+		case err == nil:
+			m.Stride = append(m.Stride, Stride{id, n})
+		case param < 0:
+			return Mem{}, err
+		case n == 0 || m.Times != 0:
+			return Mem{}, fmt.Errorf("stride %q: want one parameter, times a number that is not 0", w)
+		default:
+			m.Times, m.By = n, param
+		}
 	}
 	return m, nil
-}
-
-func stride(w string) (Stride, error) {
-	loop, bytes, _ := strings.Cut(w, "*")
-	id, err := number(loop, "l")
-	if err != nil {
-		return Stride{}, err
-	}
-	n, err := strconv.Atoi(bytes)
-	if err != nil {
-		return Stride{}, fmt.Errorf("stride %q: want loop*bytes", w)
-	}
-	return Stride{id, n}, nil
 }
 
 // reg reads "v7" and makes room for it in Func.Regs.

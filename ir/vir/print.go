@@ -103,6 +103,9 @@ func (f *Func) formatMem(m Mem) string {
 	for _, st := range m.Stride {
 		s += fmt.Sprintf(" l%d*%d", st.Loop, st.Bytes)
 	}
+	if m.Times != 0 {
+		s += fmt.Sprintf(" %s*%d", f.paramName(m.By), m.Times)
+	}
 	return s
 }
 

@@ -260,6 +260,16 @@ func (v *verifier) address(in *Instr) error {
 			return errors.New("strides are not in the order of their loops")
 		}
 	}
+	switch {
+	case m.By < 0 || m.By >= len(v.f.Params):
+		return fmt.Errorf("no parameter %d", m.By)
+	case m.Times == 0:
+		return nil
+	case !v.f.Params[m.By].Int:
+		return fmt.Errorf("%s is a pointer, not a number of bytes", v.f.Params[m.By].Name)
+	case m.Times < -maxDisp || m.Times > maxDisp:
+		return fmt.Errorf("%d times %s is out of range", m.Times, v.f.Params[m.By].Name)
+	}
 	return nil
 }
 

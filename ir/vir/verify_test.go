@@ -37,6 +37,8 @@ func TestVerifyRefusals(t *testing.T) {
 		{"loop l0 2\nprefetch a+0 l0*0\nend", "prefetch a+0 l0*0: stride of 0 bytes"},
 		{"loop l0 2\nloop l1 2\nprefetch a+0 l1*1 l0*1\nend\nend", "prefetch a+0 l1*1 l0*1: strides are not in the order of their loops"},
 		{"loop l0 2\nprefetch a+0 l0*1 l0*1\nend", "prefetch a+0 l0*1 l0*1: strides are not in the order of their loops"},
+		{"prefetch a+0 a*1", "prefetch a+0 a*1: a is a pointer, not a number of bytes"},
+		{"prefetch a+0 n*1099511627777", "prefetch a+0 n*1099511627777: 1099511627777 times n is out of range"},
 		{"prefetch a+1099511627777", "prefetch a+1099511627777: offset 1099511627777 is out of range"},
 		{"v0:u8x1 = splat 0\nv1:u8x1 = shl v0 8", "v1:u8x1 = shl v0 8: a shift by 8 is not in 0..7"},
 		{"v0:i32x1 = splat 0\nv1:i32x1 = shrs v0 -1", "v1:i32x1 = shrs v0 -1: a shift by -1 is not in 0..31"},

@@ -56,12 +56,15 @@ func (p Param) bounded(d format.DType) bool {
 	return p.Most > 0 && (d == i8 && !p.Words || d == i32 && p.Words)
 }
 
-// Mem is an address: a pointer parameter, a constant byte offset, and a byte
-// stride for the number of each enclosing loop it moves with.
+// Mem is an address: a pointer parameter, a constant byte offset, a byte stride for the
+// number of each enclosing loop it moves with, and Times times a number of bytes that is
+// a parameter.
 type Mem struct {
 	Buf    int // index into Func.Params
 	Off    int
 	Stride []Stride // sorted by Loop, no zero Bytes
+	Times  int
+	By     int // unless Times is 0, index into Func.Params of an integer; else 0
 }
 
 // Stride moves an address by Bytes times the number of loop Loop.

@@ -110,6 +110,8 @@ func (b *function) op(m *lower.MOp) {
 		b.instr(m)
 	case lower.MLoadParam:
 		b.loadParam(m.Param, gp(m.GP))
+	case lower.MScale:
+		b.scale(gp(m.GP), m.Scale)
 	case lower.MLoopBegin:
 		b.loopBegin(m)
 	case lower.MLoopEnd:
@@ -180,9 +182,13 @@ func (b *function) listed(l *lower.GPList) {
 	n := gp(l.Number)
 	b.ins(f2(x86.MOVL), operand.Mem{Base: gp(l.GP)}, n.(reg.GPPhysical).As32())
 	for _, s := range l.At {
-		b.ins(f3(x86.IMUL3Q), number(s.Bytes), n, gp(s.Dst))
-		b.ins(f2(x86.ADDQ), gp(s.Src), gp(s.Dst))
+		b.scale(n, s)
 	}
+}
+
+func (b *function) scale(n reg.Register, s lower.GPScale) {
+	b.ins(f3(x86.IMUL3Q), number(s.Bytes), n, gp(s.Dst))
+	b.ins(f2(x86.ADDQ), gp(s.Src), gp(s.Dst))
 }
 
 // instr prints a vector operation by its row.

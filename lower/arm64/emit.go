@@ -102,6 +102,8 @@ func (p *printer) op(op *lower.MOp) {
 		p.instr(op)
 	case lower.MLoadParam:
 		p.line("\tMOVD %d(R%d), R%d // %s", 8*op.Param, regArgs, gp(op.GP), p.k.Func.Params[op.Param].Name)
+	case lower.MScale:
+		p.scale(gp(op.GP), op.Scale)
 	case lower.MLoopBegin:
 		p.loopBegin(op)
 	case lower.MLoopEnd:
@@ -149,10 +151,14 @@ func (p *printer) listed(l *lower.GPList) {
 	n := gp(l.Number)
 	p.line("\tMOVWU (R%d), R%d", gp(l.GP), n)
 	for _, s := range l.At {
-		d := gp(s.Dst)
-		p.line("\tMOVD $%d, R%d", s.Bytes, d)
-		p.line("\tMADD R%d, R%d, R%d, R%d", n, gp(s.Src), d, d)
+		p.scale(n, s)
 	}
+}
+
+func (p *printer) scale(n int, s lower.GPScale) {
+	d := gp(s.Dst)
+	p.line("\tMOVD $%d, R%d", s.Bytes, d)
+	p.line("\tMADD R%d, R%d, R%d, R%d", n, gp(s.Src), d, d)
 }
 
 // word prints one instruction: its encoding, its assembly, what it computes.

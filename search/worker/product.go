@@ -135,13 +135,15 @@ func (s *server) test(q *testRequest, r *reply) error {
 // guardOut makes k write between guard pages: in turn to memory that begins and that
 // ends at one.
 func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte) {
-	fn, size := k.Fn, 4*k.Rows*k.Cols
-	bufs, next := [2][]byte{alloc(size, true), alloc(size, false)}, 0
+	fn, column := k.Fn, 4*k.Rows
+	bufs, next := [2][]byte{alloc(column*k.Cols, true), alloc(column*k.Cols, false)}, 0
 	k.Fn = func(a *runtime.GemmArgs) {
 		b := *a
-		b.Out = unsafe.Pointer(unsafe.SliceData(bufs[next]))
+		b.Out, b.OutStep = unsafe.Pointer(unsafe.SliceData(bufs[next])), int64(column)
 		fn(&b)
-		copy(unsafe.Slice((*byte)(a.Out), size), bufs[next])
+		for c := range k.Cols {
+			copy(unsafe.Slice((*byte)(unsafe.Add(a.Out, int64(c)*a.OutStep)), column), bufs[next][c*column:])
+		}
 		next = 1 - next
 	}
 }

@@ -273,7 +273,7 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 		return vir.Arg{Buf: packed[k.Weights.Address(p, m0, 0, tile):end]}
 	}
 	count := (c.K + k.StepK - 1) / k.StepK
-	args := []vir.Arg{{Buf: make([]byte, 4*k.Rows*k.Cols)}}
+	args := []vir.Arg{{Buf: make([]byte, (k.Cols-1)*outStep(k)+4*k.Rows)}, {Int: int64(outStep(k))}}
 	for _, name := range runtime.PartNames {
 		args = append(args, part(name))
 	}
@@ -290,10 +290,13 @@ type columns struct {
 	residuals, offsets, list []byte
 }
 
+// outStep is how far columns of the output are apart: farther than they are long.
+func outStep(k *schedule.Kernel) int { return 4 * (k.Rows + 3) }
+
 func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) {
 	for n := n0; n < min(n0+k.Cols, c.N); n++ {
 		for m := m0; m < min(m0+k.Rows, c.M); m++ {
-			bits := binary.LittleEndian.Uint32(tile[4*((n-n0)*k.Rows+m-m0):])
+			bits := binary.LittleEndian.Uint32(tile[(n-n0)*outStep(k)+4*(m-m0):])
 			out[n*c.M+m] = math.Float32frombits(bits)
 		}
 	}

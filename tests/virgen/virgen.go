@@ -92,6 +92,9 @@ func (g *generator) mem() vir.Mem {
 			m.Stride = append(m.Stride, vir.Stride{Loop: l, Bytes: by})
 		}
 	}
+	if g.rng.Intn(8) == 0 {
+		m.Times, m.By = 4*(1+g.rng.Intn(16)), slices.IndexFunc(g.f.Params, func(p vir.Param) bool { return p.Int })
+	}
 	return m
 }
 
