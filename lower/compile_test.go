@@ -146,7 +146,7 @@ func (m *symbols) step(at int) (int, error) {
 	case MLoadParam:
 		m.gp[op.GP] = place{op.Param, 0}
 		if m.k.Func.Params[op.Param].Int {
-			m.gp[op.GP] = place{counter, m.n}
+			m.gp[op.GP] = place{counter, m.number(op.Param)}
 		}
 	case MScale:
 		n, p := m.gp[op.GP], m.gp[op.Scale.Src]
@@ -175,6 +175,9 @@ func (m *symbols) step(at int) (int, error) {
 	}
 	return at + 1, nil
 }
+
+// number is the value of an integer parameter that addresses depend on, each another one.
+func (m *symbols) number(param int) int { return 100*m.n + param }
 
 func (m *symbols) loop(at int) (int, error) {
 	op := &m.k.Ops[at]
@@ -239,7 +242,7 @@ func (m *symbols) instr(op *MOp) error {
 		for _, s := range op.In.Mem.Stride {
 			want.off += s.Bytes * m.iter[s.Loop]
 		}
-		want.off += op.In.Mem.Times * m.n
+		want.off += op.In.Mem.Times * m.number(op.In.Mem.By)
 		have := m.gp[op.Base]
 		have.off += op.Disp
 		if have != want {

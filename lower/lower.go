@@ -74,7 +74,7 @@ type MKind uint8
 const (
 	MInstr     MKind = iota // a vector instruction
 	MLoadParam              // GP = parameter number Param
-	MScale                  // Scale by the number in GP
+	MScale                  // Scale.Dst = Scale.Src + Scale.Bytes times the number in GP
 	MLoopBegin              // counter GP = Count, read from the parameters if it is one and then <= 0 skips the loop; then GP copies; List
 	MLoopEnd                // GP += Adds; counter--; repeat while > 0
 )

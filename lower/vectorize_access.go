@@ -241,6 +241,9 @@ func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l n
 		if it == 1 {
 			step = pos[0].Byte - at0[0].Byte
 		}
+		if pos[0].Steps != at0[0].Steps {
+			return 0, refuse(b.Tensor.Name, "what iterations of the serial loop %s write is a step apart that is known at run time: unroll it", l.Name)
+		}
 		for i := range pos {
 			if pos[i].Byte-at0[i].Byte != it*step || !sameApart(pos[i], at0[i]) {
 				return 0, refuse(b.Tensor.Name, "the address is not affine in the serial loop %s", l.Name)

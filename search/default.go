@@ -231,7 +231,7 @@ func (l *candidate) time(p ir.Problem, t lower.Target) float64 {
 // chooseTile fixes the tile: of tiles of as many row vectors as usual and of half
 // as many, the one that costs less for one column and for a small block. Where
 // neither has a kernel, tiles of one row vector of half the lanes need the fewest
-// registers.
+// registers; at last, values are computed again for each use, in tiles of one row vector.
 func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
 	half, least := base, base
 	half.Rows /= 2

@@ -15,7 +15,7 @@ const (
 	MaxBytes = 1024 // bytes of a register
 	MaxRegs  = 1 << 16
 	MaxDepth = 32      // nested loops
-	maxDisp  = 1 << 40 // bytes of an offset or stride, either sign
+	maxDisp  = 1 << 30 // bytes of an offset or stride, either sign: instructions have 32 bits for it
 )
 
 // Verify checks what every pass keeps and every consumer relies on: types,
@@ -261,10 +261,10 @@ func (v *verifier) address(in *Instr) error {
 		}
 	}
 	switch {
-	case m.By < 0 || m.By >= len(v.f.Params):
-		return fmt.Errorf("no parameter %d", m.By)
-	case m.Times == 0:
+	case m.Times == 0 && m.By == 0:
 		return nil
+	case m.Times == 0 || m.By < 0 || m.By >= len(v.f.Params):
+		return fmt.Errorf("%d times parameter %d", m.Times, m.By)
 	case !v.f.Params[m.By].Int:
 		return fmt.Errorf("%s is a pointer, not a number of bytes", v.f.Params[m.By].Name)
 	case m.Times < -maxDisp || m.Times > maxDisp:

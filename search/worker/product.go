@@ -121,28 +121,38 @@ func (s *server) test(q *testRequest, r *reply) error {
 		held = append(held, g)
 		return g.buf
 	}
-	p, err := s.product(&q.Spec, func(k *runtime.Kernel) { guardOut(k, alloc) })
+	p, err := s.product(&q.Spec, func(k *runtime.Kernel) { guardOut(k, alloc, &r.Wrong) })
 	if err != nil {
 		return err
 	}
 	high := func(n int) []byte { return alloc(n, false) }
-	if err := runtime.SelfTestIn(p, rand.New(rand.NewPCG(1, q.Seed)), high); err != nil && out == nil {
+	if err := runtime.SelfTestIn(p, rand.New(rand.NewPCG(1, q.Seed)), high); err != nil && out == nil && r.Wrong == "" {
 		r.Wrong = err.Error()
 	}
 	return out
 }
 
-// guardOut makes k write between guard pages: in turn to memory that begins and that
-// ends at one.
-func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte) {
-	fn, column := k.Fn, 4*k.Rows
-	bufs, next := [2][]byte{alloc(column*k.Cols, true), alloc(column*k.Cols, false)}, 0
+// untouched is in every byte that a kernel may write, and in some between its columns.
+const untouched = 0xa5
+
+// guardOut makes k write between guard pages, columns apart: in turn to memory that begins and that
+// ends at one. What it stores between columns is wrong.
+func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte, wrong *string) {
+	fn, column, step := k.Fn, 4*k.Rows, 4*k.Rows+12
+	size := (k.Cols-1)*step + column
+	bufs, next := [2][]byte{alloc(size, true), alloc(size, false)}, 0
 	k.Fn = func(a *runtime.GemmArgs) {
-		b := *a
-		b.Out, b.OutStep = unsafe.Pointer(unsafe.SliceData(bufs[next])), int64(column)
+		b, buf := *a, bufs[next]
+		for i := range buf {
+			buf[i] = untouched
+		}
+		b.Out, b.OutStep = unsafe.Pointer(unsafe.SliceData(buf)), int64(step)
 		fn(&b)
 		for c := range k.Cols {
-			copy(unsafe.Slice((*byte)(unsafe.Add(a.Out, int64(c)*a.OutStep)), column), bufs[next][c*column:])
+			copy(unsafe.Slice((*byte)(unsafe.Add(a.Out, int64(c)*a.OutStep)), column), buf[c*step:])
+			if gap := buf[c*step:][column:min(step, len(buf)-c*step)]; bytes.Count(gap, []byte{untouched}) != len(gap) {
+				*wrong = fmt.Sprintf("kernel %s stores behind the %d rows of column %d", k.Name, k.Rows, c)
+			}
 		}
 		next = 1 - next
 	}

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -253,7 +254,9 @@ func (c *Case) Result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) 
 	out := make([]float32, c.N*c.M)
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
 		for m0 := 0; m0 < c.M; m0 += k.Rows {
-			c.collect(k, calls[0][0].Buf, out, m0, n0)
+			if err := c.collect(k, calls[0][0].Buf, out, m0, n0); err != nil {
+				return nil, err
+			}
 			calls = calls[1:]
 		}
 	}
@@ -273,7 +276,8 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 		return vir.Arg{Buf: packed[k.Weights.Address(p, m0, 0, tile):end]}
 	}
 	count := (c.K + k.StepK - 1) / k.StepK
-	args := []vir.Arg{{Buf: make([]byte, (k.Cols-1)*outStep(k)+4*k.Rows)}, {Int: int64(outStep(k))}}
+	tileOut := bytes.Repeat([]byte{untouched}, (k.Cols-1)*outStep(k)+4*k.Rows)
+	args := []vir.Arg{{Buf: tileOut}, {Int: int64(outStep(k))}}
 	for _, name := range runtime.PartNames {
 		args = append(args, part(name))
 	}
@@ -293,13 +297,22 @@ type columns struct {
 // outStep is how far columns of the output are apart: farther than they are long.
 func outStep(k *schedule.Kernel) int { return 4 * (k.Rows + 3) }
 
-func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) {
+// untouched is in every byte of the output before a call, and between columns after it.
+const untouched = 0xa5
+
+func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) error {
+	for n := range k.Cols - 1 {
+		if gap := tile[n*outStep(k):][4*k.Rows : outStep(k)]; bytes.Count(gap, []byte{untouched}) != len(gap) {
+			return fmt.Errorf("stored behind the %d rows of column %d", k.Rows, n)
+		}
+	}
 	for n := n0; n < min(n0+k.Cols, c.N); n++ {
 		for m := m0; m < min(m0+k.Rows, c.M); m++ {
 			bits := binary.LittleEndian.Uint32(tile[(n-n0)*outStep(k)+4*(m-m0):])
 			out[n*c.M+m] = math.Float32frombits(bits)
 		}
 	}
+	return nil
 }
 
 // block lays out the activations of the columns from n0 on.

@@ -16,6 +16,7 @@ import (
 // them, and as failing tests print them.
 type Replay struct {
 	Comment string         `json:"comment,omitempty"`
+	Kernel  []string       `json:"kernel,omitempty"` // targets that must have one
 	Problem ir.Problem     `json:"problem"`
 	Trace   schedule.Trace `json:"trace"`
 }

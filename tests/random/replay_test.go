@@ -3,6 +3,7 @@ package random
 import (
 	"math/rand"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,9 @@ func TestReplay(t *testing.T) {
 				rng := rand.New(rand.NewSource(1))
 				a := &attempt{Replay: r, target: target, seed: 1}
 				if a.compile(t, true); a.k == nil {
-					t.Log(a.reason)
+					if t.Log(a.reason); slices.Contains(r.Kernel, target.Machine().Name) {
+						t.Error("there must be a kernel")
+					}
 					return
 				}
 				unload, err := native.Assemble(target, []*native.Kernel{a.k})
