@@ -253,7 +253,7 @@ func TestShow(t *testing.T) {
 	out := ok(t, "show", "-format", "w4-g32", "-target", "avx2")
 	for _, want := range []string{
 		`== problem`, `"levels":[-8,`, `== expr`, "sum[n:N m:M g:K/32] i32 =", "== trace", "decompose dot", `{"prefetch":{"bytes":`,
-		"== nest", "nest matmul(out, codes", "== layout", `{"name":"scales","elem":"f16"`, "== vir", "func matmul(out ptr",
+		"== nest", "nest matmul(out, step.out, codes", "== layout", `{"name":"scales","elem":"f16"`, "== vir", "func matmul(out ptr",
 		"== passes", "-- legalize", "== machine", "kernel matmul\n", "== asm", "TEXT ·matmul(SB), NOSPLIT",
 	} {
 		if !strings.Contains(out, want) {
