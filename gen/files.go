@@ -338,6 +338,9 @@ func variant(v runtime.Variant) *jen.Statement {
 				what = append(what, "Residual", true)
 				of = append(of, "Residuals", p.Residuals)
 			}
+			if p.Chunk > 0 {
+				of = append(of, "Chunk", p.Chunk)
+			}
 			of = append(of, "Tables", rt("Tables").Add(row(what...)))
 		}
 		pairs = append(pairs, "Prepare", jen.Op("&").Add(rt("Prepare")).Add(row(append(of, "Fn", jen.Id(p.Name))...)))

@@ -235,6 +235,26 @@ func (t *Target) Tables() *ir.Tables {
 	return nil
 }
 
+// TableChunk is how many elements of K of tables lie together in the blocks of t's widest kernel with tables.
+func (t *Target) TableChunk() int {
+	cols, chunk := 0, 0
+	for _, k := range t.Kernels {
+		if s := k.Schedule; s.Tables != nil && s.Cols > cols {
+			cols, chunk = s.Cols, s.Chunk
+		}
+	}
+	return chunk
+}
+
+// RuntimePrepare is what the runtime has to know of p, without its function.
+func RuntimePrepare(p *Prepare) *runtime.Prepare {
+	if p == nil {
+		return nil
+	}
+	s := p.Schedule
+	return &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, PadK: s.PadK, Chunk: s.Chunk, Tables: RuntimeTables(s.Tables)}
+}
+
 // RuntimeTables is what the runtime has to know of tables.
 func RuntimeTables(t *ir.Tables) runtime.Tables {
 	if t == nil {
@@ -329,10 +349,7 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 			ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
 	}
 	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
-	if t.Prepare != nil {
-		s := t.Prepare.Schedule
-		v.Prepare = &runtime.Prepare{Name: t.Prepare.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, PadK: s.PadK, Tables: RuntimeTables(s.Tables)}
-	}
+	v.Prepare = RuntimePrepare(t.Prepare)
 	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
 	if v.Layout < 0 {
 		v.Layout = len(p.spec.Layouts)

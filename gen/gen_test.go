@@ -67,7 +67,7 @@ func compile(t testing.TB, name string, p ir.Problem, targets ...lower.Target) g
 			}
 			g.Kernels = append(g.Kernels, gen.Kernel{Schedule: k, Code: code})
 		}
-		trace, err := search.DefaultPrepare(p, nil, target)
+		trace, err := search.DefaultPrepare(p, nil, 0, target)
 		if err != nil {
 			t.Fatal(err)
 		}

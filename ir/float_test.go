@@ -52,8 +52,8 @@ func TestFloatAct(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"w8":       `weight "w8": has 256 levels in 8 bits; tables of f32 activations are for codes of at most 4 bits: quantize the activations`,
-		"w4-g32-z": `weight "w4-g32-z": zero points need sums of quantized activations; these are f32`,
-		"w4-g32-m": `weight "w4-g32-m": minimums need sums of quantized activations; these are f32`,
+		"w4-g32-z": `weight "w4-g32-z": zero points need sums of quantized activations; these are f32: quantize them`,
+		"w4-g32-m": `weight "w4-g32-m": minimums need sums of quantized activations; these are f32: quantize them`,
 	} {
 		if _, err := weight(t, name).FloatAct(); err == nil || err.Error() != "format: "+want {
 			t.Errorf("%s: %v, want %s", name, err, want)
@@ -72,7 +72,7 @@ func TestFloatRefused(t *testing.T) {
 		{"w1", format.Act{Float: 4, Group: 32}, "activation group 32: f32 activations have no scales; want 0"},
 		{"ternary-g32", format.Act{Float: 3}, "f32 activations summed by 3: do not fill a weight group of 32"},
 		{"w4-g32-z", format.Act{Float: 1}, "zero points need sums of quantized activations"},
-		{"cb2x4-g64-b16", format.Act{Float: 1}, "several codebooks need quantized activations"},
+		{"cb2x4-g64-b16", format.Act{Float: 1}, "several codebooks have no tables, which products of f32 activations need: quantize them"},
 		{"w4-g32-m", format.Act{Float: 1}, "minimums need sums of quantized activations"},
 	} {
 		p := Problem{Weight: weight(t, c.weight), Act: c.act}

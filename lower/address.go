@@ -13,7 +13,8 @@ import "github.com/tmacc/tmacc/ir/vir"
 // a constant, which their distances then account for) or there are none.
 // Otherwise it is a copy. A loop over a list has pointers of its own, which every
 // iteration computes from those outside. Where a multiple of a parameter belongs to an
-// address, it is added to the pointer for this one access.
+// address, it is added to the pointer for this one access; a stride that has one is a register,
+// computed before the loop, of which the pointer is a copy.
 
 // pointer is one value of an address of a buffer: that at the start of an
 // iteration of loop, apart from the offset.
@@ -21,7 +22,10 @@ type pointer struct {
 	buf    int
 	parent *pointer  // the same buffer outside loop; nil for a parameter
 	loop   *vir.Loop // nil for a parameter
-	bytes  int       // per iteration of loop
+	bytes  int       // per iteration of loop ...
+	times  int       // ... and times parameter by, held by register step
+	by     int
+	step   int
 	moving []*pointer
 	fixed  map[*vir.Loop]bool // loops that use it as it is
 	last   int                // of a parameter: the last step that needs it
@@ -62,10 +66,10 @@ func (p *pointers) find(m vir.Mem, at int, loops []step) *pointer {
 	}
 	x.last = lastOf(at, loops)
 	for _, l := range loops {
-		if by := strideOf(m, l.loop.ID); by == 0 {
+		if s := strideOf(m, l.loop.ID); s.Bytes == 0 && s.Times == 0 {
 			x.fixed[l.loop] = true
 		} else {
-			x = p.move(x, l.loop, by)
+			x = p.move(x, l.loop, s, m.By)
 		}
 	}
 	return x
@@ -80,23 +84,26 @@ func lastOf(at int, loops []step) int {
 	return at
 }
 
-func strideOf(m vir.Mem, loop int) int {
+func strideOf(m vir.Mem, loop int) vir.Stride {
 	for _, s := range m.Stride {
 		if s.Loop == loop {
-			return s.Bytes
+			return s
 		}
 	}
-	return 0
+	return vir.Stride{}
 }
 
-// move is the pointer that x becomes in loop l with a stride.
-func (p *pointers) move(x *pointer, l *vir.Loop, bytes int) *pointer {
+// move is the pointer that x becomes in loop l with a stride, of multiples of parameter by.
+func (p *pointers) move(x *pointer, l *vir.Loop, s vir.Stride, by int) *pointer {
+	if s.Times == 0 {
+		by = -1
+	}
 	for _, c := range x.moving {
-		if c.loop == l && c.bytes == bytes {
+		if c.loop == l && c.bytes == s.Bytes && c.times == s.Times && c.by == by {
 			return c
 		}
 	}
-	c := &pointer{buf: x.buf, parent: x, loop: l, bytes: bytes, fixed: map[*vir.Loop]bool{}}
+	c := &pointer{buf: x.buf, parent: x, loop: l, bytes: s.Bytes, times: s.Times, by: by, fixed: map[*vir.Loop]bool{}}
 	x.moving = append(x.moving, c)
 	p.moving[l] = append(p.moving[l], c)
 	return c
@@ -200,11 +207,18 @@ func (a *addresser) access(op *MOp, at int) {
 	}
 	op.Base, op.Disp = x.gp, m.Off-x.drift
 	if m.Times != 0 {
-		dst, number := a.take(at), a.take(at)
-		a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: number, Param: m.By}, MOp{Kind: MScale, GP: number, Scale: GPScale{dst, x.gp, m.Times}})
-		a.used[dst], a.used[number] = false, false
+		dst := a.take(at)
+		a.multiple(at, GPScale{dst, x.gp, m.Times}, m.By)
+		a.used[dst] = false
 		op.Base = dst
 	}
+}
+
+// multiple does s by an integer parameter.
+func (a *addresser) multiple(at int, s GPScale, param int) {
+	number := a.take(at)
+	a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: number, Param: param}, MOp{Kind: MScale, GP: number, Scale: s})
+	a.used[number] = false
 }
 
 // drop frees the pointers to parameters that no later node uses.
@@ -245,6 +259,10 @@ func (a *addresser) begin(at int) {
 			x.gp = o.take(a, at)
 			op.Copy = append(op.Copy, GPCopy{Dst: x.gp, Src: x.parent.gp})
 		}
+		if x.times != 0 {
+			x.step = o.take(a, at)
+			a.multiple(at, GPScale{Dst: x.step, Src: -1, Bytes: x.times}, x.by)
+		}
 		a.live = append(a.live, x)
 	}
 	a.k.Ops = append(a.k.Ops, op)
@@ -273,7 +291,7 @@ func (a *addresser) list(o *addressLoop, at int) *GPList {
 // inPlace says whether x, which moves in the loop that begins at step at, may do
 // so in the register of its parent.
 func (a *addresser) inPlace(x *pointer, at int) bool {
-	if x.parent.fixed[x.loop] {
+	if x.parent.fixed[x.loop] || x.times != 0 { // how far is not known later
 		return false
 	}
 	again := x.parent.loop != nil || len(a.loops) > 1
@@ -297,6 +315,9 @@ func (a *addresser) end(at int) {
 			inPlace[x.parent] = true
 		}
 		op.Adds = addTo(op.Adds, x.gp, x.bytes+x.start-x.drift)
+		if x.times != 0 {
+			op.Adds = append(op.Adds, GPAdd{GP: x.gp, By: x.step})
+		}
 	}
 	for i, x := range a.live[:len(o.drifted)] {
 		if !inPlace[x] {
@@ -324,5 +345,5 @@ func addTo(adds []GPAdd, gp, bytes int) []GPAdd {
 	if bytes == 0 {
 		return adds
 	}
-	return append(adds, GPAdd{gp, bytes})
+	return append(adds, GPAdd{gp, bytes, -1})
 }

@@ -75,6 +75,11 @@ func (t *table) front() []Pass {
 		{"lookups", t.lookups},
 		{"masks", dropMasks},
 		{"cse", cse},
+		// While 0 is a value like others, not a copy that the first product overwrites; shifts
+		// first, which leaves more that is added to sums of products.
+		{"unshift", unshift},
+		{"dce", dce},
+		{"begin", begin},
 		{"dce", dce},
 	}
 }

@@ -149,7 +149,11 @@ func (m *symbols) step(at int) (int, error) {
 			m.gp[op.GP] = place{counter, m.number(op.Param)}
 		}
 	case MScale:
-		n, p := m.gp[op.GP], m.gp[op.Scale.Src]
+		n := m.gp[op.GP]
+		p := place{counter, 0}
+		if op.Scale.Src >= 0 {
+			p = m.gp[op.Scale.Src]
+		}
 		if n.param != counter {
 			return 0, fmt.Errorf("g%d is no number", op.GP)
 		}
@@ -158,8 +162,14 @@ func (m *symbols) step(at int) (int, error) {
 		return m.loop(at)
 	case MLoopEnd:
 		for _, a := range op.Adds {
-			p := m.gp[a.GP]
-			m.gp[a.GP] = place{p.param, p.off + a.Bytes}
+			p, by := m.gp[a.GP], a.Bytes
+			if a.By >= 0 {
+				if m.gp[a.By].param != counter {
+					return 0, fmt.Errorf("g%d is no number", a.By)
+				}
+				by = m.gp[a.By].off
+			}
+			m.gp[a.GP] = place{p.param, p.off + by}
 		}
 		m.iter[op.Loop]++
 		c := m.gp[op.GP]
@@ -240,7 +250,7 @@ func (m *symbols) instr(op *MOp) error {
 	if op.Base >= 0 {
 		want := place{op.In.Mem.Buf, op.In.Mem.Off}
 		for _, s := range op.In.Mem.Stride {
-			want.off += s.Bytes * m.iter[s.Loop]
+			want.off += (s.Bytes + s.Times*m.number(op.In.Mem.By)) * m.iter[s.Loop]
 		}
 		want.off += op.In.Mem.Times * m.number(op.In.Mem.By)
 		have := m.gp[op.Base]

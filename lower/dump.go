@@ -25,8 +25,11 @@ func Dump(k *Kernel) string {
 		case MLoadParam:
 			fmt.Fprintf(&b, "load     g%d = &%s\n", op.GP, k.Func.Params[op.Param].Name)
 		case MScale:
-			s := op.Scale
-			fmt.Fprintf(&b, "scale    g%d = g%d + %d*g%d\n", s.Dst, s.Src, s.Bytes, op.GP)
+			s, from := op.Scale, ""
+			if s.Src >= 0 {
+				from = fmt.Sprintf("g%d + ", s.Src)
+			}
+			fmt.Fprintf(&b, "scale    g%d = %s%d*g%d\n", s.Dst, from, s.Bytes, op.GP)
 		case MLoopBegin:
 			fmt.Fprintf(&b, "loop l%-2d g%d = %s", op.Loop, op.GP, dumpCount(k.Func, op.Count))
 			for _, c := range op.Copy {
@@ -42,6 +45,10 @@ func Dump(k *Kernel) string {
 		case MLoopEnd:
 			fmt.Fprintf(&b, "end l%-3d g%d", op.Loop, op.GP)
 			for _, a := range op.Adds {
+				if a.By >= 0 {
+					fmt.Fprintf(&b, ", g%d += g%d", a.GP, a.By)
+					continue
+				}
 				fmt.Fprintf(&b, ", g%d += %d", a.GP, a.Bytes)
 			}
 			b.WriteByte('\n')

@@ -113,11 +113,12 @@ type GPList struct {
 	At                []GPScale
 }
 
-// GPScale adds a number times a constant to general register Src.
+// GPScale adds a number times a constant to general register Src, or if that is -1, to nothing.
 type GPScale struct{ Dst, Src, Bytes int }
 
-// GPAdd adds a constant to a general register at the end of an iteration.
-type GPAdd struct{ GP, Bytes int }
+// GPAdd adds general register By, or if that is -1 a constant, to a general register at the end of an
+// iteration.
+type GPAdd struct{ GP, Bytes, By int }
 
 // Unsupported reports an operation that no row and no expansion covers.
 type Unsupported struct{ Target, Instr string }

@@ -168,8 +168,9 @@ func appendMem(k []byte, m vir.Mem) []byte {
 	for _, s := range m.Stride {
 		k = binary.AppendVarint(k, int64(s.Loop))
 		k = binary.AppendVarint(k, int64(s.Bytes))
+		k = binary.AppendVarint(k, int64(s.Times))
 	}
-	if m.Times != 0 {
+	if m.Stepped() {
 		k = binary.AppendVarint(k, -1) // no loop
 		k = binary.AppendVarint(k, int64(m.By))
 		k = binary.AppendVarint(k, int64(m.Times))

@@ -68,17 +68,21 @@ func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 	if slices.ContainsFunc(pos, func(p nest.Pos) bool { return p.Steps != pos[0].Steps }) {
 		return nil, mem, refuse(b.Tensor.Name, "lanes are steps apart that are known at run time")
 	}
-	if pos[0].Steps != 0 {
-		mem.Times, mem.By = pos[0].Steps, v.params[b.Step]
-	}
+	mem.Times = pos[0].Steps
 	for _, o := range v.serial {
 		stride, err := v.stride(b, index, pos, o.loop)
 		if err != nil {
 			return nil, mem, err
 		}
-		if stride != 0 {
-			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: stride})
+		if stride.Byte != 0 || stride.Steps != 0 {
+			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: stride.Byte, Times: stride.Steps})
 		}
+		if stride.Steps != 0 && o.node.List > 0 {
+			return nil, mem, refuse(b.Tensor.Name, "iterations of a list are steps apart that are known at run time")
+		}
+	}
+	if mem.Stepped() {
+		mem.By = v.params[b.Step]
 	}
 	slices.SortFunc(mem.Stride, func(a, b vir.Stride) int { return a.Loop - b.Loop })
 	if err := v.together(b, index, pos, mem.Stride); err != nil {
@@ -87,14 +91,18 @@ func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 	return pos, mem, v.callers(b, index, pos)
 }
 
-// sameApart says that places differ in their bytes at most.
-func sameApart(a, b nest.Pos) bool { return a.Steps == b.Steps && a.Field == b.Field }
+// plus is p moved it times by s.
+func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
+	p.Byte += it * s.Byte
+	p.Steps += it * s.Steps
+	return p
+}
 
 // together checks that the strides of the serial loops add up. Loops that are
 // affine one by one may carry into a digit of the layout together: first where
 // all are in their last iteration, as the digits below one only grow.
 func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, strides []vir.Stride) error {
-	sum := 0
+	var sum nest.Pos
 	for _, o := range v.serial {
 		last, err := v.lastTried(b, index, o.loop)
 		if err != nil {
@@ -104,7 +112,7 @@ func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, s
 		defer func() { v.vars[o.loop.Name] = 0 }()
 		for _, s := range strides {
 			if s.Loop == o.node.ID {
-				sum += s.Bytes * last
+				sum = plus(sum, last, nest.Pos{Byte: s.Bytes, Steps: s.Times})
 			}
 		}
 	}
@@ -113,7 +121,7 @@ func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, s
 		return err
 	}
 	for i := range pos {
-		if pos[i].Byte-at0[i].Byte != sum || !sameApart(pos[i], at0[i]) {
+		if pos[i] != plus(at0[i], 1, sum) {
 			return refuse(b.Tensor.Name, "the address is not affine in the serial loops together")
 		}
 	}
@@ -138,8 +146,8 @@ func (v *vectorizer) lastTried(b *nest.Buffer, index []ir.Expr, l nest.Loop) (in
 			return 0, err
 		}
 	}
-	last, block, advance := 2, max(b.Tensor.Block, 1), int(at[1]-at[0])
-	for last*advance%block != 0 {
+	last, advance := 2, int(at[1]-at[0])
+	for last*advance%b.Period() != 0 {
 		last++
 	}
 	return last, nil
@@ -224,29 +232,25 @@ func (v *vectorizer) setLanes(i int) {
 	}
 }
 
-// stride is what one iteration of a serial loop adds to every lane's address.
-func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l nest.Loop) (int, error) {
+// stride is what one iteration of a serial loop adds to every lane's place.
+func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l nest.Loop) (step nest.Pos, err error) {
 	defer func() { v.vars[l.Name] = 0 }()
 	last, err := v.lastTried(b, index, l)
 	if err != nil {
-		return 0, err
+		return step, err
 	}
-	step := 0
 	for it := 1; it <= last; it++ {
 		v.vars[l.Name] = it
 		pos, err := v.lanePlaces(b, index)
 		if err != nil {
-			return 0, err
+			return step, err
 		}
 		if it == 1 {
-			step = pos[0].Byte - at0[0].Byte
-		}
-		if pos[0].Steps != at0[0].Steps {
-			return 0, refuse(b.Tensor.Name, "what iterations of the serial loop %s write is a step apart that is known at run time: unroll it", l.Name)
+			step = nest.Pos{Byte: pos[0].Byte - at0[0].Byte, Steps: pos[0].Steps - at0[0].Steps}
 		}
 		for i := range pos {
-			if pos[i].Byte-at0[i].Byte != it*step || !sameApart(pos[i], at0[i]) {
-				return 0, refuse(b.Tensor.Name, "the address is not affine in the serial loop %s", l.Name)
+			if pos[i] != plus(at0[i], it, step) {
+				return step, refuse(b.Tensor.Name, "the address is not affine in the serial loop %s", l.Name)
 			}
 		}
 		if it == 4 && last > 8 {
@@ -272,8 +276,7 @@ func (v *vectorizer) callers(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos) er
 			}
 			base := v.origin(b, l, it)
 			for i := range pos {
-				pos[i].Steps -= base.Steps
-				if pos[i].Byte-base.Byte != at0[i].Byte || !sameApart(pos[i], at0[i]) {
+				if pos[i] != plus(at0[i], 1, base) {
 					return refuse(b.Tensor.Name, "the layout within a call depends on %s", l.Name)
 				}
 			}
@@ -331,6 +334,11 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	}
 	r := v.loadPeriod(t, n, mem)
 	v.loads[key] = r
+	if n == len(pos) && b.Next != "" && v.inside(b.NextIn) {
+		other := mem
+		other.Buf = v.params[b.Next]
+		v.prefetch(vir.OpPrefetch, other, t.Bits()/8, 0)
+	}
 	if n == len(pos) && b.Ahead > 0 && !v.listed() {
 		v.prefetch(vir.OpPrefetch, mem, t.Bits()/8, b.Ahead)
 		if b.Far > 0 {
@@ -351,7 +359,7 @@ func (v *vectorizer) permuted(pos []nest.Pos, mem vir.Mem, t vir.Type) (r vir.Re
 	}
 	for size := 16; size <= 64; size *= 2 {
 		first := low &^ (size - 1)
-		aligned := !slices.ContainsFunc(mem.Stride, func(s vir.Stride) bool { return s.Bytes%size != 0 })
+		aligned := !mem.Stepped() && !slices.ContainsFunc(mem.Stride, func(s vir.Stride) bool { return s.Bytes%size != 0 })
 		if !aligned || high >= first+size {
 			continue
 		}
@@ -364,6 +372,11 @@ func (v *vectorizer) permuted(pos []nest.Pos, mem vir.Mem, t vir.Type) (r vir.Re
 		return v.op(t, vir.Lookup(size, false), 0, places, v.tableAt(mem, t, size, 0)), true
 	}
 	return 0, false
+}
+
+// inside says that a serial loop is open.
+func (v *vectorizer) inside(loop string) bool {
+	return slices.ContainsFunc(v.serial, func(o *openLoop) bool { return o.loop.Name == loop })
 }
 
 // listed says that a loop over a list is open: what is ahead of it in memory is not what

@@ -12,7 +12,7 @@ import (
 // ABI is the version of what assembly of a generated package and this package know of each other: GemmArgs, PrepareArgs,
 // where things lie in buffers, and the definition of the product. It goes up with each change of these, and New does
 // not take assembly of another one.
-const ABI = 3
+const ABI = 4
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir
 // parameters: Rows rows times Cols columns over all of K.
@@ -40,10 +40,11 @@ const numParts = 7
 var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, format.Mins, format.Supers, format.SuperMins, format.Books}
 
 // PrepareArgs are the parameters of every activation kernel. X is one row of K
-// float32, padded with zeros to a multiple of the kernel's PadK. Act (int8),
+// float32, padded with zeros to a multiple of the kernel's PadK, and Next another one that is asked for from memory. Act (int8),
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
 // Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element;
-// Table receives the tables of the row, if the kernel makes any. If those have residuals,
+// Table receives the tables of the row, if the kernel makes any: those of the kernel's Chunk elements of K
+// together, the next ones TableStep bytes behind them, or if Chunk is 0 all together. If those have residuals,
 // Offsets receives the sum of the offsets of the row (int32) and Excess the largest residual of
 // each unit (a byte); Pair and Span are scratch of 8 and 4 bytes per unit, Span read before Pair
 // is written. Residuals are made by a second call, with no count but that of residuals, from Pair to
@@ -60,5 +61,7 @@ type PrepareArgs struct {
 	Pair, Residual      unsafe.Pointer
 	Offsets             unsafe.Pointer
 	Span, Excess        unsafe.Pointer
+	Next                unsafe.Pointer
+	TableStep           int64
 	Count               [16]int64
 }

@@ -224,23 +224,24 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 	}
 	for row := lo; row < hi; row += step {
 		b, offset := s.at(row / step)
-		p.prepareBlock(w, b, act[headerBytes+offset:][:b.bytes], x[row*k:min(row+b.cols, n)*k])
+		p.prepareBlock(w, b, act[headerBytes+offset:][:b.bytes], x[row*k:hi*k])
 	}
 	return nil
 }
 
-// prepareBlock quantizes the rows of x into a block.
+// prepareBlock quantizes the first rows of x into a block.
 func (p *Product) prepareBlock(w *scratch, b *block, to []byte, x []float32) {
 	k := w.shape.k
-	n := len(x) / k
+	n := min(len(x)/k, b.cols)
 	if n < b.cols {
 		clear(to)
 	}
 	w.beginList(b)
 	for j := range n {
+		w.prep.Next = unsafe.Pointer(&x[min(j+1, len(x)/k-1)*k])
 		p.prepareRow(w, b, to, j, x[j*k:][:k])
 	}
-	if !w.inPlace(b) {
+	if !w.inPlace(b) && !p.inChunks(w, b) {
 		interleave(to[:b.row*b.cols], w.rows, b.cols, n, w.room(b), b.unit)
 	}
 	w.putList(b, to, n)
@@ -340,20 +341,16 @@ func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32
 		clear(to[b.scales+4*r.scales:])
 		return
 	}
-	codes := w.rowOf(b, to, j)
-	table := codes
-	switch t := p.cut.tables; {
-	case t.K == 0:
-		table = nil
+	var codes, table []byte
+	switch {
+	case p.cut.tables.K == 0:
+		codes = w.rowOf(b, to, j)
 	case b.tables:
 		w.codes = grow(w.codes, r.width)
-		codes = w.codes
+		codes, table = w.codes, p.tableOf(w, b, to, j)
 	default:
 		w.table = grow(w.table, r.tables)
-		table = w.table
-	}
-	if t := p.cut.tables; t.K > 0 {
-		clear(table[s.k/t.K*t.Bytes:])
+		codes, table = w.rowOf(b, to, j), p.oneTable(w, w.table)
 	}
 	p.quantize(w, codes, table, x)
 	if b.steps > 0 {
@@ -366,6 +363,41 @@ func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32
 // inPlace says that the one row of a block is made where it belongs.
 func (w *scratch) inPlace(b *block) bool {
 	return b.cols == 1 && (w.row.direct || w.row.padded <= w.shape.padK)
+}
+
+// inChunks says that rows of tables are made in their places in a block, chunk by chunk.
+func (p *Product) inChunks(w *scratch, b *block) bool {
+	chunk := p.chunk()
+	return b.tables && chunk > 0 && b.chunk == chunk && w.shape.padK%chunk == 0 && w.row.padded <= w.shape.padK
+}
+
+// chunk is how many elements of K the assembly makes tables of that lie together, 0: of all.
+func (p *Product) chunk() int {
+	if p.variant == nil || p.variant.Prepare == nil {
+		return 0
+	}
+	return p.variant.Prepare.Chunk
+}
+
+// tableOf is where the tables of row j of a block begin. What the assembly does not write behind those of its
+// elements is cleared before; what it does write is of zeros.
+func (p *Product) tableOf(w *scratch, b *block, to []byte, j int) []byte {
+	if !p.inChunks(w, b) {
+		return p.oneTable(w, w.rowOf(b, to, j))
+	}
+	w.prep.TableStep = int64(b.unit * b.cols)
+	for c := w.shape.k / b.chunk; c < w.shape.padK/b.chunk; c++ {
+		clear(to[(c*b.cols+j)*b.unit:][:b.unit])
+	}
+	return to[j*b.unit:]
+}
+
+// oneTable is tables that lie together, likewise.
+func (p *Product) oneTable(w *scratch, tables []byte) []byte {
+	t := p.cut.tables
+	w.prep.TableStep = int64(p.chunk() / t.K * t.Bytes)
+	clear(tables[w.shape.k/t.K*t.Bytes:])
+	return tables
 }
 
 // room is how far apart rows are made that do not lie in their block: not whole pages, so that

@@ -2,7 +2,10 @@ package runtime
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/cpuid/v2"
 )
@@ -27,9 +30,8 @@ func lacks(need []string, has func(string) bool) string {
 	return strings.Join(missing, " and ")
 }
 
-// choose is the variant to run, -1 for pure Go, and why.
-func (s *Spec) choose(has func(string) bool, env string) (int, string) {
-	m := parseMask(env)
+// choose is the variant to run of those that m allows, -1 for pure Go, and why.
+func (s *Spec) choose(has func(string) bool, m mask) (int, string) {
 	for i, v := range s.Variants {
 		if m.allows(v.Target) && lacks(v.Need, m.filter(has)) == "" {
 			return i, m.why("the first that this CPU runs")
@@ -41,7 +43,7 @@ func (s *Spec) choose(has func(string) bool, env string) (int, string) {
 	return -1, m.why("this CPU runs no other")
 }
 
-// mask is EnvCPU taken apart.
+// mask is EnvCPU taken apart; the zero one excludes nothing.
 type mask struct {
 	env     string
 	targets []string // empty: all
@@ -71,6 +73,41 @@ func (m mask) allows(target string) bool {
 	return len(m.targets) == 0
 }
 
+// unknown says of each word of m that it means nothing here.
+func (m mask) unknown(s *Spec) (out []string) {
+	have := []string{pureGo}
+	for _, v := range s.Variants {
+		have = append(have, v.Target)
+	}
+	for _, t := range m.targets {
+		if !slices.ContainsFunc(have, (mask{targets: []string{t}}).allows) {
+			out = append(out, fmt.Sprintf("unknown %q: this binary has %s", t, strings.Join(have, ", ")))
+		}
+	}
+	for f := range m.without {
+		if cpuid.ParseFeature(f) == cpuid.UNKNOWN {
+			out = append(out, fmt.Sprintf("unknown %q: no feature of a CPU", "-"+strings.ToLower(f)))
+		}
+	}
+	return out
+}
+
+// warned are the texts that warn has written.
+var warned sync.Map
+
+// warn writes a text for the user of the program to standard error, once.
+func warn(text string) {
+	if _, again := warned.LoadOrStore(text, true); !again {
+		fmt.Fprintf(os.Stderr, "tmacc: %s\n", text)
+	}
+}
+
+// excludes says that v would not run even if the CPU had all features.
+func (m mask) excludes(v *Variant) bool {
+	all := func(string) bool { return true }
+	return !m.allows(v.Target) || lacks(v.Need, m.filter(all)) != ""
+}
+
 func (m mask) filter(has func(string) bool) func(string) bool {
 	return func(f string) bool { return !m.without[strings.ToUpper(f)] && has(f) }
 }
@@ -82,14 +119,14 @@ func (m mask) why(reason string) string {
 	return fmt.Sprintf("%s with %s=%s", reason, EnvCPU, m.env)
 }
 
-// describe is the text of Info.
-func (p *Product) describe(why string) string {
+// describe is the text of Info, for a variant that was chosen from those that m allows.
+func (p *Product) describe(why string, m mask) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s%s runs on %s (%s); packed layout %016x, tiles of %d rows\n",
 		p.spec.Name, p.spec.Weight.Name, p.spec.act(), p.Target(), why, p.hash, p.layout.TileM)
 	for i := range p.spec.Variants {
 		v := &p.spec.Variants[i]
-		state := p.state(v)
+		state := p.state(v, m)
 		for _, k := range v.Kernels {
 			fmt.Fprintf(&b, "%s %s, %d rows by %d columns%s: %s\n", v.Target, k.Name, k.Rows, k.Cols, k.exactness(), state)
 		}
@@ -111,13 +148,15 @@ func (k *Kernel) exactness() string {
 	return fmt.Sprintf(", exact:false, integer sums within %d for each %d of K", k.ErrorMost, k.ErrorStep)
 }
 
-func (p *Product) state(v *Variant) string {
+func (p *Product) state(v *Variant, m mask) string {
 	missing := lacks(v.Need, hostHas)
 	switch {
 	case p.Target() == v.Target:
 		return "runs"
 	case missing != "":
 		return "skipped, this CPU lacks " + missing
+	case m.excludes(v):
+		return fmt.Sprintf("skipped, %s=%s excludes it", EnvCPU, m.env)
 	}
 	return "skipped, " + p.Target() + " was chosen"
 }

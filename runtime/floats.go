@@ -14,15 +14,12 @@ import (
 
 // prepareFloats puts x, or the tables of it, into row j of a block.
 func (p *Product) prepareFloats(w *scratch, b *block, to []byte, j int, x []float32) {
-	t := p.cut.tables
-	if t.K == 0 {
+	if p.cut.tables.K == 0 {
 		putFloats(to, x)
 		clear(to[4*len(x):])
 		return
 	}
-	table := w.rowOf(b, to, j)
-	clear(table[w.shape.k/t.K*t.Bytes:])
-	p.runPrepare(w, x, table, nil, nil, nil)
+	p.runPrepare(w, x, p.tableOf(w, b, to, j), nil, nil, nil)
 }
 
 // putFloats stores x.

@@ -136,7 +136,7 @@ func (p *Product) run(t *task) {
 	blocks := t.a.blocks()
 	part := ceilDiv(blocks, ceilDiv(blocks*t.a.wide.read(), partBytes)) // of equal length
 	panel := max(1, panelBytes/t.w.tileBytes) * p.layout.TileM
-	for b := 0; b < blocks; b += part {
+	for b := (blocks - 1) / part * part; b >= 0; b -= part { // the last ones may still be in a cache: they were prepared last
 		end := min(b+part, blocks)
 		p.multiplySums(t, b, end)
 		if end-b == 1 {
@@ -151,13 +151,22 @@ func (p *Product) run(t *task) {
 	}
 }
 
+// multiplied says what the sums of a scratch are: those of blocks of activations as kernels
+// want them. A thread that does several chunks of a product multiplies them once.
+type multiplied struct {
+	act      *byte
+	by       *Variant
+	from, to int
+}
+
 // multiplySums multiplies the sums of blocks from up to to as their kernels want
 // them. Buffers hold plain sums, so that formats of different levels share them.
 func (p *Product) multiplySums(t *task, from, to int) {
-	size := t.a.groups * t.a.wide.cols
-	if size == 0 {
+	size, want := t.a.groups*t.a.wide.cols, multiplied{unsafe.SliceData(t.act), p.variant, from, to}
+	if size == 0 || t.multiplied == want {
 		return
 	}
+	t.multiplied = want
 	t.sums = grow(t.sums, (to-from)*size)
 	for i := from; i < to; i++ {
 		b, offset := t.a.at(i)

@@ -49,12 +49,13 @@ type Kernel struct {
 }
 
 // Prepare is an assembly function that quantizes one row of activations.
-// PadK and CountDiv are explained at PrepareArgs.
+// PadK, CountDiv and Chunk are explained at PrepareArgs.
 type Prepare struct {
 	Name      string
 	CountDiv  []int
 	Residuals int // which count is that of residuals, of tables that have any
 	PadK      int
+	Chunk     int
 	Tables    Tables
 	Fn        func(*PrepareArgs)
 }
@@ -136,6 +137,9 @@ func (s *Spec) checkVariant(v Variant) error {
 		if p.PadK < 1 || len(p.CountDiv) > len(PrepareArgs{}.Count) || slices.ContainsFunc(p.CountDiv, func(d int) bool { return d < 1 }) {
 			return s.errorf(v.Target+" "+p.Name, "pads to %d and counts by %v; both must be positive, with at most %d counts", p.PadK, p.CountDiv, len(PrepareArgs{}.Count))
 		}
+		if t := p.Tables; p.Chunk < 0 || p.Chunk > 0 && (t.K == 0 || p.Chunk%t.K != 0 || p.PadK%p.Chunk != 0) {
+			return s.errorf(v.Target+" "+p.Name, "makes tables of %d activations in chunks of %d, padded to %d; chunks must be whole tables, and divide the padding", t.K, p.Chunk, p.PadK)
+		}
 		if t := p.Tables; t.Residual && (p.Residuals < 0 || p.Residuals >= len(p.CountDiv) || t.Bytes < unitBytes || t.Bytes%unitBytes != 0 || t.K%(t.Bytes/unitBytes) != 0) {
 			return s.errorf(v.Target+" "+p.Name, "has residuals of tables of %d bytes by count %d of %d", t.Bytes, p.Residuals, len(p.CountDiv))
 		}
@@ -181,14 +185,18 @@ type offsets [numParts]int
 // EnvCPU is the environment variable that narrows which kernels may run. It is
 // a list of words separated by commas: "purego" for pure Go; a target such as
 // "avx2" or "amd64/avx2" for that one or else pure Go; "-avx512vbmi" to do as if
-// the CPU lacked a feature.
+// the CPU lacked a feature. New says on standard error, once, which words mean nothing.
 const EnvCPU = "TMACC_CPU"
 
 // New makes a product ready for this CPU. It panics if s is not what tmacc
 // generates.
 func New(s Spec) *Product {
-	i, info := s.choose(hostHas, os.Getenv(EnvCPU))
-	return newProduct(s, i, info)
+	m := parseMask(os.Getenv(EnvCPU))
+	for _, word := range m.unknown(&s) {
+		warn(EnvCPU + ": " + word)
+	}
+	i, why := s.choose(hostHas, m)
+	return newProduct(s, i, why, m)
 }
 
 // On is the product as the given target runs it: "amd64/avx2", or "purego" for
@@ -202,10 +210,10 @@ func (p *Product) On(target string) (*Product, error) {
 		if missing := lacks(v.Need, hostHas); missing != "" {
 			return nil, p.spec.errorf("target "+target, "this CPU lacks %s; it runs %v", missing, p.Targets())
 		}
-		return newProduct(p.spec, i, "chosen by the caller"), nil
+		return newProduct(p.spec, i, "chosen by the caller", mask{}), nil
 	}
 	if target == pureGo {
-		return newProduct(p.spec, -1, "chosen by the caller"), nil
+		return newProduct(p.spec, -1, "chosen by the caller", mask{}), nil
 	}
 	return nil, p.spec.errorf("target "+target, "is not in this binary; it has %v", p.Targets())
 }
@@ -239,7 +247,7 @@ func (p *Product) Step() int { return p.layout.TileM }
 // Weight is the format of the weights.
 func (p *Product) Weight() format.Weight { return p.spec.Weight }
 
-func newProduct(s Spec, variant int, why string) *Product {
+func newProduct(s Spec, variant int, why string, m mask) *Product {
 	if err := s.check(); err != nil {
 		panic("runtime: " + err.Error())
 	}
@@ -265,7 +273,7 @@ func newProduct(s Spec, variant int, why string) *Product {
 	if p.variant != nil {
 		p.placeRows()
 	}
-	p.info = p.describe(why)
+	p.info = p.describe(why, m)
 	p.log = newLogger(os.Getenv(EnvLog))
 	return p
 }
@@ -311,6 +319,7 @@ type scratch struct {
 	listed            []uint64  // a bit for each step of the block: it has residuals
 	wide              []int16
 	sums              []int32
+	multiplied        multiplied // what the sums of a product are
 	scales            []uint32
 	amax, finite, inv []uint32
 	weights           []int8           // a decoded row
@@ -319,10 +328,13 @@ type scratch struct {
 
 // release returns s to its pool without keeping the caller's buffers alive.
 func (p *Product) release(s *scratch) {
-	s.gemm = GemmArgs{}
-	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table, s.rest.Residual = nil, nil, nil, nil, nil, nil
+	s.forget()
+	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table, s.prep.Next, s.rest.Residual, s.rest.Next = nil, nil, nil, nil, nil, nil, nil, nil
 	p.pool.Put(s)
 }
+
+// forget leaves nothing of products in s that the next ones must not find.
+func (s *scratch) forget() { s.gemm, s.multiplied = GemmArgs{}, multiplied{} }
 
 // grow makes a slice of n elements of s, with old contents or none.
 func grow[T any](s []T, n int) []T {

@@ -111,7 +111,7 @@ func TestResiduals(t *testing.T) {
 			}
 		}
 		s := residualSpec(t, codes)
-		p := newProduct(*s, 0, "a test")
+		p := newProduct(*s, 0, "a test", mask{})
 		size, err := p.ActSize(c.n, c.k)
 		if err != nil {
 			t.Fatal(err)

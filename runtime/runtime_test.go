@@ -437,13 +437,52 @@ func TestChoose(t *testing.T) {
 		{all, ",", 0, ""},
 	} {
 		has := func(f string) bool { return strings.Contains(" "+c.cpu+" ", " "+f+" ") }
-		got, why := s.choose(has, c.env)
+		got, why := s.choose(has, parseMask(c.env))
 		if got != c.want || !strings.HasPrefix(why, c.why) {
 			t.Errorf("%q on %q: %d, %q; want %d, %q", c.env, c.cpu, got, why, c.want, c.why)
 		}
 	}
-	if i, why := (&Spec{}).choose(func(string) bool { return true }, ""); i != -1 || why != "this binary has no other" {
+	if i, why := (&Spec{}).choose(func(string) bool { return true }, mask{}); i != -1 || why != "this binary has no other" {
 		t.Error(i, why)
+	}
+}
+
+func TestUnknownCPU(t *testing.T) {
+	s := Spec{Variants: []Variant{{Target: "amd64/avx2", Need: []string{"AVX2"}}}}
+	for env, want := range map[string]string{
+		"":                              "",
+		"avx2,amd64/AVX2,purego,":       "",
+		"-avx512vbmi,-AVX2":             "",
+		"avx9":                          `unknown "avx9": this binary has purego, amd64/avx2`,
+		"-avx9":                         `unknown "-avx9": no feature of a CPU`,
+		"purego,arm64/dotprod, -x , y ": `unknown "arm64/dotprod": this binary has purego, amd64/avx2; unknown "y": this binary has purego, amd64/avx2; unknown "-x": no feature of a CPU`,
+	} {
+		if got := strings.Join(parseMask(env).unknown(&s), "; "); got != want {
+			t.Errorf("%q: %s\nwant %s", env, got, want)
+		}
+	}
+}
+
+// What EnvCPU excludes is said to be; what the caller passes over is not.
+func TestInfoExcluded(t *testing.T) {
+	s := fakeSpec(t, "w2", 0, 4, 8, []int{1}, []int{1})
+	for _, c := range []struct{ env, target, want string }{
+		{"b", "", "fake/a k, 4 rows by 1 columns: skipped, TMACC_CPU=b excludes it"},
+		{"purego", "", "fake/b k, 4 rows by 1 columns: skipped, TMACC_CPU=purego excludes it"},
+		{"a,b", "", "fake/b k, 4 rows by 1 columns: skipped, fake/a was chosen"},
+		{"a", "fake/b", "fake/a k, 4 rows by 1 columns: skipped, fake/b was chosen"},
+	} {
+		t.Setenv(EnvCPU, c.env)
+		p := New(*s)
+		if c.target != "" {
+			var err error
+			if p, err = p.On(c.target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(p.Info(), c.want+"\n") {
+			t.Errorf("%s: no %q in\n%s", c.env, c.want, p.Info())
+		}
 	}
 }
 
@@ -477,6 +516,8 @@ func TestSpecRefusals(t *testing.T) {
 		"steps of 64 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
 		"chunks of 5 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
 		"pads to 0":                 func(s *Spec) { s.Variants[0].Prepare.PadK = 0 },
+		"in chunks of -1,":          func(s *Spec) { s.Variants[0].Prepare.Chunk = -1 },
+		"of 0 activations in chunk": func(s *Spec) { s.Variants[0].Prepare.Chunk = 32 },
 		"it must read tables":       func(s *Spec) { s.Act.Float = 2 },
 		"summed by 9: want 1 to 8":  func(s *Spec) { s.Act.Float = 9 },
 		"weight w2-g":               func(s *Spec) { s.Weight = lookup(t, "w2-g32-z") },

@@ -45,10 +45,10 @@ const spin = 50 * time.Microsecond
 
 // A region is cut into so many chunks per thread, so that a thread that does not
 // get on leaves the others little to wait for, but none of less than leastChunk
-// bytes of weights, which take a few microseconds.
+// bytes of weights, which take a microsecond or two.
 const (
-	chunksPerThread = 32
-	leastChunk      = 32 << 10
+	chunksPerThread = 64
+	leastChunk      = 16 << 10
 )
 
 // region is work that threads share: products of ranges of rows, or the preparation
@@ -339,7 +339,7 @@ func (w *worker) loop() {
 		}
 		if r := w.job.Load(); r != nil && w.job.CompareAndSwap(r, busy) {
 			r.work(&w.scratch)
-			w.scratch.gemm = GemmArgs{}
+			w.scratch.forget()
 			w.job.Store(nil)
 			if r.finished.Add(1) == 0 {
 				r.done <- struct{}{}

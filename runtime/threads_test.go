@@ -161,6 +161,35 @@ func TestPrepareThreads(t *testing.T) {
 	}
 }
 
+// TestRefilled: products are of what a buffer of activations holds now, on workers too, which keep
+// what they have made of it until the product is done.
+func TestRefilled(t *testing.T) {
+	x := newThreadTest(t, threadTargets()[0])
+	ins := testActivations(x.n, x.k, newRand())[1:3]
+	var want [2][]float32
+	for i, in := range ins {
+		want[i] = make([]float32, x.n*x.m)
+		if err := x.p.Gemm(want[i], x.packed[0], mustPrepare(t, x.p, in, x.n, x.k), 0, x.m, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sameBits(want[0], want[1], x.m) == nil {
+		t.Fatal("both activations have the same product")
+	}
+	dst := make([]float32, x.n*x.m)
+	for i := range 10 {
+		if err := x.p.PrepareAct(x.act, ins[i%2], x.n, x.k); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.p.Gemm(dst, x.packed[0], x.act, 0, x.m, Options{Threads: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sameBits(dst, want[i%2], x.m); err != nil {
+			t.Fatalf("filled %d times: %v", i+1, err)
+		}
+	}
+}
+
 // TestThreadsShare: another goroutine does some of the chunks, also after it slept.
 func TestThreadsShare(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {

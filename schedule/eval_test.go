@@ -347,6 +347,8 @@ func TestPrepare(t *testing.T) {
 		{"w4-g32", 0, `[]`, 64, nil}, {"w4-g64", 32, prepareGroups, 128, nil}, {"w4-g160", 16, `[]`, 160, nil},
 		{"w2", 0, `[]`, 37, tablesOf(t, "w2", "bits", 0, 1, 5, 5, 6)}, {"w2-g32", 0, `[]`, 64, tablesOf(t, "w2", "signs", 5, 4, 4)},
 		{"iq4nl", 0, prepareRows, 37, tablesOf(t, "iq4nl", "codes", 0, 2, 1)},
+		{"w1", 0, `[{"pack":{"tensor":"table","chunk":32}},{"split":{"loop":"table.u","by":8,"into":["tc","tu"]}}]`, 37, residualsOf(t, "w1", "bits", 4)},
+		{"w2", 0, `[{"pack":{"tensor":"table","chunk":20}}]`, 40, halved(tablesOf(t, "w2", "signs", 0, 1, 5))},
 		{"w1", 0, `[]`, 37, residualsOf(t, "w1", "bits", 4)}, {"ternary", 0, prepareRows, 39, residualsOf(t, "ternary", "codes", 2)},
 		{"w1-f32act", 0, `[]`, 37, tablesOf(t, "w1-f32act", "signs", 0, 1, 4)}, {"ternary-f32act", 0, prepareFloats, 37, tablesOf(t, "ternary-f32act", "levels", 0, 1, 3, 3)},
 		{"w2", 0, `[]`, 40, halved(tablesOf(t, "w2", "signs", 0, 1, 5))}, {"ternary", 0, `[]`, 45, halved(tablesOf(t, "ternary", "levels", 7, 2, 5))},
@@ -433,10 +435,14 @@ func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
 		return err
 	}
 	var args []nest.Arg
-	buffers := len(k.Nest.Params) - len(k.CountDiv)
-	for range buffers {
-		args = append(args, nest.Arg{Buf: make([]byte, 512*(size+64))}) // with room for padding
+	for range len(k.Nest.Params) - len(k.CountDiv) - 1 {
+		args = append(args, nest.Arg{Buf: make([]byte, 1024*(size+64))}) // with room for padding
 	}
+	step := 0 // between the tables of chunks: with a gap
+	if k.Chunk > 0 {
+		step = k.Chunk/k.Tables.Digits()*k.Tables.UnitBytes() + 4
+	}
+	args = append(args, nest.Arg{Int: step})
 	for _, div := range k.CountDiv {
 		args = append(args, nest.Arg{Int: (size + div - 1) / div})
 	}
@@ -453,7 +459,8 @@ func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
 		for i := range want[name].Shape[1] {
 			at := i * elem.Bytes()
 			if b.Output {
-				at = b.Pos([]int{0, i}).Byte
+				p := b.Pos([]int{0, i})
+				at = p.Byte + p.Steps*step
 			}
 			raw := int64(0)
 			for j := range elem.Bytes() {

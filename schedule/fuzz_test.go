@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -100,14 +99,9 @@ func replay(t *testing.T, problems []ir.Problem, tr schedule.Trace) int {
 
 // TestEdited replays traces with steps left out, exchanged, repeated and changed.
 func TestEdited(t *testing.T) {
-	seed := time.Now().UnixNano()
-	if text := os.Getenv("TMACC_SEED"); text != "" {
-		if _, err := fmt.Sscan(text, &seed); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	t.Logf("TMACC_SEED=%d", seed)
-	rng := rand.New(rand.NewSource(seed))
+	rng := rand.New(rand.NewSource(int64(seed)))
 	problems, all, kernels := fuzzed(t), seeds(t), 0
 	for range 1500 {
 		tr := slices.Clone(all[rng.Intn(len(all))])

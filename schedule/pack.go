@@ -46,7 +46,9 @@ import (
 // Order says where the bits go, "words" where the words of one.
 //
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
-// column lie together, columns of a block beside each other.
+// column lie together, columns of a block beside each other. For a preparation of
+// activations, "table" says that the tables of Chunk elements lie together, and the next ones as many bytes behind
+// them as the caller says: those of a column of such a block are made in place.
 type Pack struct {
 	Tensor string   `json:"tensor"`
 	Order  []string `json:"order,omitempty"`
@@ -61,6 +63,9 @@ type Pack struct {
 
 // Apply implements Step.
 func (x Pack) Apply(s *State) (*State, error) {
+	if s.prepare && x.Tensor == "table" {
+		return x.tables(s)
+	}
 	if err := s.decomposed(x, x.Tensor); err != nil {
 		return nil, err
 	}
@@ -71,20 +76,36 @@ func (x Pack) Apply(s *State) (*State, error) {
 		}
 		return x.codes(s)
 	case "act":
-		if s.chunk != 0 {
-			return nil, illegal(x, x.Tensor, "already packed")
-		}
-		if x.Chunk < 4 || x.Chunk > 4096 || x.Chunk%4 != 0 {
-			return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of 4 up to 4096", x.Chunk)
-		}
-		if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Word != 0 {
-			return nil, illegal(x, x.Tensor, "takes a chunk only")
-		}
-		c := s.clone()
-		c.chunk = x.Chunk
-		return c, nil
+		return x.chunks(s, 4)
 	}
 	return nil, illegal(x, x.Tensor, "no such tensor; have codes, act")
+}
+
+// MostChunk bounds the elements of a chunk.
+const MostChunk = 4096
+
+// chunks is a step that says no more than what lies together: whole units of so many elements.
+func (x Pack) chunks(s *State, unit int) (*State, error) {
+	if s.chunk != 0 {
+		return nil, illegal(x, x.Tensor, "already packed")
+	}
+	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
+		return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
+	}
+	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Word != 0 {
+		return nil, illegal(x, x.Tensor, "takes a chunk only")
+	}
+	c := s.clone()
+	c.chunk = x.Chunk
+	return c, nil
+}
+
+// tables packs the tables that a preparation makes.
+func (x Pack) tables(s *State) (*State, error) {
+	if s.tables == nil {
+		return nil, illegal(x, x.Tensor, "this preparation makes no tables")
+	}
+	return x.chunks(s, s.tables.Digits()*s.tables.Together)
 }
 
 // cell is what Map makes of a cell of fields codes of w.

@@ -20,10 +20,11 @@ type PrepareKernel struct {
 	// out (0) and have those of some activations made in another call, without the others.
 	Residuals int
 	PadK      int // x is padded with zeros, and act written, to a multiple of it
+	Chunk     int // tables of so many elements of K lie together, the next ones a step behind; 0: all
 }
 
 // prepareParams are the kernel's parameters, as runtime.PrepareArgs has them.
-var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "span", "excess"}
+var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "span", "excess", "next", nest.StepParam("table")}
 
 // groupRoom is the room that runtime.PrepareArgs promises beyond the last group of
 // an array of one element per group.
@@ -95,7 +96,7 @@ func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, e
 	if s, err = t.Replay(s); err != nil {
 		return nil, err
 	}
-	k := &PrepareKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, PadK: 1}
+	k := &PrepareKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, PadK: 1, Chunk: s.chunk}
 	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
@@ -105,7 +106,14 @@ func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, e
 	if k.PadK > maxPadK {
 		return nil, &Unfinished{"trace", "its loops together pad rows to a multiple of more than 1048576"}
 	}
-	k.Nest.Buffers = prepareBuffers(s.Graph, tables)
+	k.Nest.Buffers = prepareBuffers(s.Graph, tables, s.chunk)
+	if s.nextIn != "" {
+		if st, i := s.find(s.nextIn); st == nil || st.loops[i].Kind != nest.Serial {
+			return nil, &Unfinished{"prefetch in " + s.nextIn, "the loop is no serial loop any more"}
+		}
+		x := k.Nest.Buffers["x"]
+		x.Next, x.NextIn = "next", s.nextIn
+	}
 	return k, nil
 }
 
@@ -151,7 +159,7 @@ func gcd(a, b int) int {
 func lcm(a, b int) int { return a / gcd(a, b) * b }
 
 // prepareBuffers: every array is linear in K or in the group; tables lie as they say.
-func prepareBuffers(g *ir.Graph, tables *ir.Tables) map[string]*nest.Buffer {
+func prepareBuffers(g *ir.Graph, tables *ir.Tables, chunk int) map[string]*nest.Buffer {
 	out := map[string]*nest.Buffer{"x": {Tensor: g.Inputs[0], Strides: []int{0, 4}}}
 	for _, s := range g.Stages {
 		out[s.Out.Name] = &nest.Buffer{Tensor: s.Out, Strides: []int{0, s.Out.Elem.Bytes()}}
@@ -159,8 +167,8 @@ func prepareBuffers(g *ir.Graph, tables *ir.Tables) map[string]*nest.Buffer {
 	for name, b := range out {
 		b.Param, b.Whole = name, true
 	}
-	if b := out["table"]; b != nil && !tables.Residual {
-		b.Tables, b.Output = tables, true
+	if b := out["table"]; b != nil {
+		b.Tables, b.Output, b.Chunk, b.Step = tables, true, chunk, nest.StepParam("table")
 	}
 	return out
 }

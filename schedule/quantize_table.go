@@ -29,6 +29,10 @@ import (
 //	        sum += table[n, k, part][x]                for part
 //	                                                       sum += table[n, k, part, half][x]
 //
+// Products with groups of weights or activations have none: the sum of a group is scaled and
+// rounded before the next one begins, and residuals, which are added after all bytes of a row, would have to be
+// in it. To look up both bytes of each entry, group by group, is "split".
+//
 // "q8" are bytes that lose the lowest Low bits (as few as it takes for a byte if it is 0):
 // entries are rounded to multiples of 2^Low, and the product is bounded, not exact. A
 // table group is a group of activations, whose scale is that of its entries times 2^Low.
@@ -96,7 +100,7 @@ func (x QuantizeTable) split(s *State) (*State, error) {
 func (x QuantizeTable) residual(s *State) (*State, error) {
 	switch {
 	case s.Problem.GroupK() > 0:
-		return nil, illegal(x, x.Kind, "offsets and residuals are of whole rows: groups have sums of their own")
+		return nil, illegal(x, x.Kind, "offsets and residuals are of whole rows: sums of groups are scaled, and rounded, before residuals would be added; use split")
 	case s.hoisted:
 		return nil, illegal(x, x.Kind, "must come before hoist_zero")
 	}

@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // with is ready with some of its steps left out, by name, and others after it.
@@ -94,7 +97,7 @@ var refused = []struct {
 	{"w2", trace(byTable), QuantizeTable{Kind: "split", Low: 1}, `quantize_table split: entries of part 0 reach 508: more than 1 bits and a byte`},
 	{"w2", trace(byTable, QuantizeTable{Kind: "u8"}), QuantizeTable{Kind: "u8"}, `quantize_table u8: has residuals already`},
 	{"w2", trace(byTable, HoistZero{"flush"}), QuantizeTable{Kind: "u8"}, `quantize_table u8: must come before hoist_zero`},
-	{"w2-g32", trace(byTable), QuantizeTable{Kind: "u8"}, `quantize_table u8: offsets and residuals are of whole rows: groups have sums of their own`},
+	{"w2-g32", trace(byTable), QuantizeTable{Kind: "u8"}, `quantize_table u8: offsets and residuals are of whole rows: sums of groups are scaled, and rounded, before residuals would be added; use split`},
 	{"w1", trace(Decompose{Family: "table", Value: "signs", Parts: []int{4}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: entries reach 1016, beyond a byte and a residual; use fewer digits`},
 	{"w2", trace(Decompose{Family: "table", Value: "codes", Parts: []int{2}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: digits of -2 to 1: those of entries with residuals are -1, 0 and 1`},
 	{"w1", trace(Decompose{Family: "table", Value: "signs", Parts: []int{2}, Mirror: true}), QuantizeTable{Kind: "u8"}, `quantize_table u8: entries with residuals have no signs, mirrored ones have`},
@@ -217,6 +220,7 @@ var refused = []struct {
 	{"w2", ready(), Prefetch{Bytes: 2048, Far: 4000}, `prefetch codes: 4000 bytes into the second-level cache: want 0 or a multiple of 64 above 2048 up to 1 MiB`},
 	{"w2", trace(ready(), Prefetch{Bytes: 64}), Prefetch{Bytes: 128}, `prefetch codes: already prefetched`},
 	{"w2", trace(byTable), Prefetch{Bytes: 64, Tables: 100}, `prefetch act: 100 bytes: want 0 or a multiple of 64 up to 1 MiB`},
+	{"w2", ready(), Prefetch{Bytes: 64, In: "kt"}, `prefetch kt: loops are named in preparations of activations only`},
 	{"w2", ready(), Prefetch{Bytes: 64, Tables: 64}, `prefetch act: holds no tables: decompose by table`},
 
 	{"w2", nil, packed, `pack codes: decompose first`},
@@ -330,6 +334,9 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
+// gone is what CompilePrepare says where a loop that was named later is split.
+const gone = "prefetch in act.k: the loop is no serial loop any more"
+
 // TestPreparing: steps for products refuse to prepare activations.
 func TestPreparing(t *testing.T) {
 	s, err := NewPrepare(productOf(t, "w2"), nil)
@@ -342,6 +349,49 @@ func TestPreparing(t *testing.T) {
 		if !errors.As(err, &illegal) || illegal.Reason != "is for products; activations are prepared by loops alone" {
 			t.Errorf("%s: %v", Trace{step}, err)
 		}
+	}
+	ahead := Prefetch{In: "act.k"}
+	again, err := ahead.Apply(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := s
+	for _, x := range []Step{Split{"act.k", 4, Pair{"act.o", "act.k"}}, Bind{"act.k", "unrolled"}} {
+		if bound, err = x.Apply(bound); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := CompilePrepare(productOf(t, "w2"), nil, Trace{ahead, Split{"act.k", 4, Pair{"act.o", "act.i"}}}); fmt.Sprint(err) != gone {
+		t.Errorf("%v, want %s", err, gone)
+	}
+	for _, c := range []struct {
+		s    *State
+		x    Prefetch
+		want string
+	}{
+		{again, ahead, "already prefetched"},
+		{s, Prefetch{In: "act.q"}, "no such loop"},
+		{s, Prefetch{Bytes: 64, In: "act.k"}, "asks for the next row, at no distance"},
+		{bound, ahead, "is no serial loop"},
+	} {
+		if _, err := c.x.Apply(c.s); err == nil || err.Error() != "prefetch "+c.x.In+": "+c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	_, err = Pack{Tensor: "table", Chunk: 4}.Apply(s)
+	if err == nil || err.Error() != `pack table: this preparation makes no tables` {
+		t.Error(err)
+	}
+	d, err := ir.Decompose(productOf(t, "w2").Weight, ir.DigitBits, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = NewPrepare(productOf(t, "w2"), &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Together: 2}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Pack{Tensor: "table", Chunk: 16}.Apply(s)
+	if err == nil || err.Error() != "pack table: chunk 16: want a multiple of 10 up to 4096" {
+		t.Error(err)
 	}
 	_, err = WidenEvery{"amax.k"}.Apply(s)
 	if err == nil || err.Error() != "widen_every amax.k: is not a loop over the elements of a group" {
@@ -401,7 +451,8 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"its loops together pad rows to a multiple of more than 1048576") // TestPreparing, TestFloatSum, TestGroupRoom, TestPadK
+		"its loops together pad rows to a multiple of more than 1048576", "this preparation makes no tables",
+		"asks for the next row, at no distance", "is no serial loop", gone) // TestPreparing, TestFloatSum, TestGroupRoom, TestPadK
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

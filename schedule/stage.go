@@ -135,14 +135,21 @@ func typeOf(st *stage, name string) format.DType {
 //	    x = load codes+64*ks    ->        prefetch codes+64*ks+2048
 //	                                      prefetch2 codes+64*ks+16384
 //	                                      x = load codes+64*ks
+//
+// In a preparation of activations, In is a serial loop that reads them, and what is asked for are those of the next
+// row in the same places, while this one is worked on.
 type Prefetch struct {
-	Bytes  int `json:"bytes"`
-	Far    int `json:"far,omitempty"`
-	Tables int `json:"tables,omitempty"`
+	Bytes  int    `json:"bytes,omitempty"`
+	Far    int    `json:"far,omitempty"`
+	Tables int    `json:"tables,omitempty"`
+	In     string `json:"in,omitempty"`
 }
 
 // Apply implements Step.
 func (x Prefetch) Apply(s *State) (*State, error) {
+	if s.prepare && x.In != "" {
+		return x.in(s)
+	}
 	if err := s.decomposed(x, "codes"); err != nil {
 		return nil, err
 	}
@@ -153,6 +160,8 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 		return nil, illegal(x, "codes", "%d bytes into the second-level cache: want 0 or a multiple of 64 above %d up to 1 MiB", x.Far, x.Bytes)
 	case x.Tables < 0 || x.Tables > 1<<20 || x.Tables%64 != 0:
 		return nil, illegal(x, "act", "%d bytes: want 0 or a multiple of 64 up to 1 MiB", x.Tables)
+	case x.In != "":
+		return nil, illegal(x, x.In, "loops are named in preparations of activations only")
 	case x.Tables != 0 && s.tables == nil:
 		return nil, illegal(x, "act", "holds no tables: decompose by table")
 	case s.ahead != 0:
@@ -160,5 +169,22 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 	}
 	c := s.clone()
 	c.ahead, c.far, c.tablesAhead = x.Bytes, x.Far, x.Tables
+	return c, nil
+}
+
+// in asks for the activations that a loop of a preparation reads.
+func (x Prefetch) in(s *State) (*State, error) {
+	c, st, i, err := edit(x, s, x.In)
+	switch {
+	case err != nil:
+		return nil, err
+	case x.Bytes != 0 || x.Far != 0 || x.Tables != 0:
+		return nil, illegal(x, x.In, "asks for the next row, at no distance")
+	case st.loops[i].Kind != nest.Serial:
+		return nil, illegal(x, x.In, "is no serial loop")
+	case c.nextIn != "":
+		return nil, illegal(x, x.In, "already prefetched")
+	}
+	c.nextIn = x.In
 	return c, nil
 }

@@ -20,6 +20,7 @@ type State struct {
 	packed      Pack           // the step that packed them
 	chunk       int            // activation elements of a column that lie together; 0: not chosen
 	ahead       int            // prefetch distance of the codes, bytes
+	nextIn      string         // loop of a preparation in which the next row is prefetched
 	far         int            // that into the second-level cache, 0: none
 	tablesAhead int            // that of tables, 0: none
 	hoisted     bool

@@ -185,6 +185,7 @@ func TestDefaultOfAnyFormat(t *testing.T) {
 	books.Group, books.BookGroup, books.Zero = 16, 16, true
 	most.Scale, most.Super, most.Zero = format.U8, 256, true
 	least.Group, least.Min = 48, true
+	two := format.Weight{Name: "two", Bits: 2, Levels: []int{-1, 1}, Per: format.PerGroup, Scale: format.F16, Group: 16} // joined, 16 codes end within a word
 	avx2 := amd64.ByName("avx2")
 	for _, c := range []struct {
 		p     ir.Problem
@@ -197,6 +198,7 @@ func TestDefaultOfAnyFormat(t *testing.T) {
 		{ir.Problem{Weight: books}, avx2, false},
 		{ir.Problem{Weight: most, Act: format.Act{Group: 16}}, avx2, false},
 		{ir.Problem{Weight: least}, avx2, false},
+		{ir.Problem{Weight: two, Act: format.Act{Float: 2}}, avx2, false},
 	} {
 		t.Run(fmt.Sprint(c.p.Weight.Bits, c.on.Machine().Name), func(t *testing.T) {
 			t.Parallel()

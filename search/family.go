@@ -22,7 +22,7 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 	var all []costed
 	fail := fmt.Errorf("more than %d bits", mostTableBits)
 	for _, base := range allTables(p, t) {
-		l := &candidate{base, map[int]*scheduled{}}
+		l := newCandidate(base)
 		one, err := l.use(p, t, 1)
 		if err != nil {
 			fail = err

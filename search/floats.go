@@ -25,10 +25,15 @@ func FloatLayout(p ir.Problem, m lower.Machine) Choice {
 	return c
 }
 
-// shareWords puts so many rows in a word that groups end with words.
+// shareWords puts so many rows in a word that groups end with words. Rows share words of codes:
+// numbers that join codes are whole words of a row.
 func (c *Choice) shareWords(p ir.Problem) {
 	for g := p.GroupK(); g > 0 && g%(c.Table.unit()*max(c.Table.fields(p.Weight)/c.RowFields, 1)) != 0; {
-		c.RowFields *= 2
+		if c.Table.Digits == ir.DigitLevels {
+			c.Table.Digits = ir.DigitCodes
+		} else {
+			c.RowFields *= 2
+		}
 	}
 }
 

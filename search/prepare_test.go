@@ -42,7 +42,11 @@ func TestDefaultPrepare(t *testing.T) {
 			if p.Act.Floats() {
 				tables = floatTables(t, p.Weight, c.parts)
 			}
-			tr, err := DefaultPrepare(p, tables, tg)
+			chunk := 0
+			if tables != nil {
+				chunk = []int{0, 1, 8, 64, 3}[rng.Intn(5)] * tables.Digits() * tables.Together
+			}
+			tr, err := DefaultPrepare(p, tables, chunk, tg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,6 +86,30 @@ func TestSerialEntries(t *testing.T) {
 	var refused *nest.Refused
 	if !errors.As(err, &refused) {
 		t.Fatalf("%v; serial pair.y must be refused\n%v", err, k.Nest)
+	}
+}
+
+// Iterations of a run-time loop that are parts of a chunk are not one stride apart.
+func TestPartsOfChunks(t *testing.T) {
+	p, err := ir.Named("w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, target := tablesOf(t, p.Weight, []int{4}), amd64.Targets()[0]
+	for chunk, want := range map[int]bool{16: true, 32: false, 512: false} {
+		tr, err := DefaultPrepare(p, tables, 0, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := schedule.CompilePrepare(p, tables, append(tr, schedule.Pack{Tensor: "table", Chunk: chunk}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = lower.Vectorize(k.Nest, "prepare")
+		var refused *nest.Refused
+		if want != (err == nil) || !want && !errors.As(err, &refused) {
+			t.Errorf("chunks of %d, iterations of 16: %v", chunk, err)
+		}
 	}
 }
 
@@ -144,15 +172,21 @@ func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.Prepar
 	}
 	pad := (size + k.PadK - 1) / k.PadK * k.PadK
 	var args []vir.Arg
-	for range len(k.Nest.Params) - len(k.CountDiv) {
+	step := 0 // between the tables of chunks: with a gap
+	for range len(k.Nest.Params) - len(k.CountDiv) - 1 {
 		args = append(args, vir.Arg{Buf: make([]byte, 8*(pad+64))})
 	}
 	for i, v := range x.V {
 		binary.LittleEndian.PutUint32(args[0].Buf[4*i:], uint32(v))
 	}
-	if k.Tables != nil && !k.Tables.Residual {
-		args[slices.Index(k.Nest.Params, "table")].Buf = make([]byte, pad/k.Tables.Digits()*k.Tables.UnitBytes())
+	if k.Tables != nil {
+		size, chunks := pad/k.Tables.Digits()*k.Tables.UnitBytes(), 1
+		if k.Chunk > 0 {
+			step, chunks = k.Chunk/k.Tables.Digits()*k.Tables.UnitBytes()+64, pad/k.Chunk
+		}
+		args[slices.Index(k.Nest.Params, "table")].Buf = make([]byte, size+64*chunks)
 	}
+	args = append(args, vir.Arg{Int: int64(step)})
 	for _, d := range k.CountDiv {
 		args = append(args, vir.Arg{Int: int64((size + d - 1) / d)})
 	}
@@ -165,7 +199,8 @@ func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.Prepar
 		for i := range w.Shape[1] {
 			at := i * s.Out.Elem.Bytes()
 			if b.Output {
-				at = b.Pos([]int{0, i}).Byte
+				p := b.Pos([]int{0, i})
+				at = p.Byte + p.Steps*step
 			}
 			raw := int64(0)
 			for j := range s.Out.Elem.Bytes() {

@@ -345,7 +345,7 @@ func chooseTables(p ir.Problem, t lower.Target) *candidate {
 func cheapestTables(p ir.Problem, t lower.Target, layouts []Choice) (best *candidate, err error) {
 	least := 0.0
 	for _, base := range layouts {
-		l := &candidate{base, map[int]*scheduled{}}
+		l := newCandidate(base)
 		if _, fail := l.use(p, t, 1); fail != nil {
 			err = fail
 			continue

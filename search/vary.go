@@ -89,7 +89,7 @@ func Relayout(c, from Choice) Choice {
 
 // Companions are schedules of all widths for the packed layout of c.
 func Companions(p ir.Problem, t lower.Target, c Choice) []Use {
-	l := &candidate{c, map[int]*scheduled{}}
+	l := newCandidate(c)
 	return l.uses(p, t)
 }
 

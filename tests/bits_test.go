@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
+	"github.com/tmacc/tmacc/tests/qemu"
 )
 
 // rows8 is a schedule that every CPU target has registers for.
@@ -136,7 +137,8 @@ func TestSameBits(t *testing.T) {
 				}
 			}
 			if onArm != nil {
-				arm.Run(t)
+				qemu.Need(t, "arm64")
+				arm.Run()
 			}
 		})
 	}
@@ -150,7 +152,7 @@ func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Tra
 		t.Fatalf("%s: %v", target.Machine().Name, err)
 	}
 	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has), Kernels: []gen.Kernel{{Schedule: k.Kernel, Code: k.Machine}}}
-	prepare, err := search.DefaultPrepare(p, k.Tables, target)
+	prepare, err := search.DefaultPrepare(p, k.Tables, k.Chunk, target)
 	if err != nil {
 		t.Fatal(err)
 	}

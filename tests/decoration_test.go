@@ -156,6 +156,10 @@ func TestNoDecoration(t *testing.T) {
 		}
 		t.Run(strings.ReplaceAll(p.params, " ", ","), func(t *testing.T) { p.run(t) })
 	}
+	for _, p := range preparations {
+		covered[p.param] = true
+		t.Run("preparing,"+p.param, func(t *testing.T) { p.run(t) })
+	}
 	for _, param := range parameters(t) {
 		if !covered[param] {
 			t.Errorf("no pair of traces shows that %s matters", param)
@@ -164,6 +168,60 @@ func TestNoDecoration(t *testing.T) {
 	}
 	for param := range covered {
 		t.Errorf("%s is no parameter of a step", param)
+	}
+}
+
+// prepared is a parameter of a step of preparations, and two of w1's that differ in it. That both are correct
+// is search's TestDefaultPrepare.
+type prepared struct {
+	param  string
+	chunks [2]int // of tables
+	in     [2]string
+}
+
+var preparations = []prepared{
+	{"prefetch.in", [2]int{32, 32}, [2]string{"act.o", "amax.o"}},
+	{"pack.chunk", [2]int{16, 32}, [2]string{"act.o", "act.o"}},
+}
+
+func (p prepared) run(t *testing.T) {
+	problem, err := ir.Named("w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := false
+	for _, target := range native.Targets(t) {
+		tables, _, err := search.DefaultTables(problem, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tables == nil || !tables.Residual {
+			continue
+		}
+		var code [2]string
+		for i := range code {
+			trace, err := search.DefaultPrepare(problem, tables, p.chunks[i], target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := slices.IndexFunc(trace, func(s schedule.Step) bool { return schedule.NameOf(s) == "prefetch" })
+			trace[at] = schedule.Prefetch{In: p.in[i]}
+			k, err := schedule.CompilePrepare(problem, tables, trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := lower.Build(target, k.Nest, "prepare")
+			if err != nil {
+				t.Fatal(err)
+			}
+			code[i] = lower.Dump(c)
+		}
+		if compared = true; code[0] == code[1] {
+			t.Errorf("%s: the same machine code", target.Machine().Name)
+		}
+	}
+	if !compared {
+		t.Skip("no target here whose tables have residuals")
 	}
 }
 

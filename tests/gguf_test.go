@@ -382,7 +382,7 @@ func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 }
 
 func preparation(p ir.Problem, target lower.Target) (*gen.Prepare, error) {
-	trace, err := search.DefaultPrepare(p, nil, target)
+	trace, err := search.DefaultPrepare(p, nil, 0, target)
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func (x *tuned) forge(l *tune.Lock) {
 		}
 		return x.write(path, text)
 	}
-	stranger := "of " + e.Product + " on " + e.Target + " is not the one that was measured"
+	stranger := e.Product + " on " + e.Target + " has other kernels (for "
 
 	hash := kernel.Hash
 	kernel.Hash = "0"

@@ -42,7 +42,7 @@ func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 		}
 		if u.Cols != 0 && u.Cols != k.Cols {
-			return v, fmt.Errorf("%s on %s: a schedule for %d columns is said to be for %d", p.Name(), t.Machine().Name, k.Cols, u.Cols)
+			return v, fmt.Errorf("%s on %s: a schedule for %s is said to be for %d", p.Name(), t.Machine().Name, counted(k.Cols, "column"), u.Cols)
 		}
 		code, err := lower.Build(t, k.Nest, kernelName(prefix, t, fmt.Sprintf("n%d", k.Cols)))
 		if err != nil {
@@ -81,7 +81,7 @@ func onAllCores(ctx context.Context, n int, f func(int)) error {
 // addPrepare compiles the activation kernel of v, by its default schedule.
 func addPrepare(p ir.Problem, v *gen.Target, prefix string) error {
 	tables := v.Tables()
-	trace, err := search.DefaultPrepare(p, tables, v.Target)
+	trace, err := search.DefaultPrepare(p, tables, v.TableChunk(), v.Target)
 	if err != nil {
 		return fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
 	}

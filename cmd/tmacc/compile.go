@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,9 +155,9 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	if x.current {
 		return x.compare()
 	}
-	for _, entry := range x.stale() {
+	for _, warning := range slices.Concat(x.misfits(), x.narrow()) {
 		x.bar.done()
-		fmt.Fprintf(x.err, "tmacc: not used: %s\n", entry)
+		fmt.Fprintf(x.err, "tmacc: %s\n", warning)
 	}
 	if err := x.verifyAll(ctx); err != nil {
 		return err
@@ -385,33 +384,62 @@ func (x *compilation) named(w *wanted, t lower.Target) *tune.Entry {
 	return x.lock.Find(w.problem, t)
 }
 
-// stale names the entries of the lock that are for other products of the same names.
-func (x *compilation) stale() (out []string) {
+// misfits says of the entries of the lock which are for other products of the same names, or for other kernels, and what
+// to do about it.
+func (x *compilation) misfits() (out []string) {
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
-			if e := x.named(w, t.Target); e != nil && !e.For(w.problem) {
-				out = append(out, fmt.Sprintf("%s (%s on %s has other levels, scales or activations than when it was tuned: run tmacc tune again)",
-					tune.LockName, e.Product, e.Target))
+			e := x.named(w, t.Target)
+			if e == nil {
+				continue
+			}
+			if why := misfit(e, w.problem, t); why != "" {
+				out = append(out, fmt.Sprintf("%s: %s on %s has %s: run %s, or remove the entry", tune.LockName, e.Product, e.Target, why, x.tuneCommand(e, w.problem)))
 			}
 		}
 	}
 	return out
 }
 
-// strangers names the kernels that are not those that were measured for the lock.
-func (x *compilation) strangers() (out []string) {
+// misfit says what p has on t that e was not tuned for, "" if nothing.
+func misfit(e *tune.Entry, p ir.Problem, t gen.Target) string {
+	if !e.For(p) {
+		return "other levels, scales or activations than when it was tuned, so the entry is not used"
+	}
+	var widths []string
+	for i, k := range t.Kernels { // by columns, as in the lock
+		if hash, err := tune.KernelHash(t.Target, k.Code); err != nil || hash != e.Kernels[i].Hash {
+			widths = append(widths, counted(k.Schedule.Cols, "column"))
+		}
+	}
+	if len(widths) == 0 {
+		return ""
+	}
+	by := ""
+	if e.Compiler != "" && e.Compiler != unknown {
+		by = " by tmacc " + e.Compiler
+	}
+	return fmt.Sprintf("other kernels (for %s) than were measured%s: the traces were changed, or the compiler", strings.Join(widths, ", "), by)
+}
+
+// tuneCommand is what tunes the product of an entry.
+func (x *compilation) tuneCommand(e *tune.Entry, p ir.Problem) string {
+	group := ""
+	if p.Act.Group != usualActGroup(p.Weight) {
+		group = fmt.Sprintf(" -act-group %d", p.Act.Group)
+	}
+	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, e.Target, x.dir)
+}
+
+// narrow names the products that the lock has kernels of one column for only, though they were tuned for nothing wider.
+func (x *compilation) narrow() (out []string) {
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
 			e := x.locked(w, t.Target)
-			if e == nil {
+			if e == nil || e.Widest() > 1 || slices.ContainsFunc(e.Figures, func(f tune.Figures) bool { return f.N > 1 }) {
 				continue
 			}
-			for i, k := range t.Kernels { // by columns, as in the lock
-				if hash, err := tune.KernelHash(t.Target, k.Code); err != nil || hash != e.Kernels[i].Hash {
-					out = append(out, fmt.Sprintf("%s (the kernel of %d columns of %s on %s is not the one that was measured by tmacc %s: its trace was changed, or the compiler)",
-						tune.LockName, k.Schedule.Cols, e.Product, e.Target, cmp.Or(e.Compiler, "of a checkout")))
-				}
-			}
+			out = append(out, fmt.Sprintf("%s on %s: locked for 1 column only; larger products use that kernel column by column", e.Product, e.Target))
 		}
 	}
 	return out
@@ -525,8 +553,12 @@ func (x *compilation) compare() error {
 	if err != nil {
 		return plain(err)
 	}
-	if names = slices.Concat(names, x.stale(), x.strangers()); len(names) > 0 {
-		return failed("%s: not what tmacc compile writes: %s: run it again, or go generate", x.dir, strings.Join(names, ", "))
+	var wrong []string
+	if len(names) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%s: not what tmacc compile writes: %s: run tmacc compile, or go generate", x.dir, strings.Join(names, ", ")))
+	}
+	if wrong = append(wrong, x.misfits()...); len(wrong) > 0 {
+		return failed("%s", strings.Join(wrong, "\n"))
 	}
 	fmt.Fprintf(x.out, "package %s in %s is up to date, %d files\n", x.pkg, x.dir, len(files))
 	return x.leftStatus()

@@ -85,6 +85,11 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 	if err != nil {
 		return nil, err
 	}
+	var list []map[string]json.RawMessage
+	var kind *json.UnmarshalTypeError
+	if err := json.Unmarshal(data, &list); errors.As(err, &kind) {
+		return nil, fmt.Errorf("%s: not a trace: want a list of steps, as tmacc show -stage trace prints", path)
+	}
 	var t schedule.Trace
 	if err := json.Unmarshal(data, &t); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

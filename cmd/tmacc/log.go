@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -38,8 +39,11 @@ searches that began longer ago.`,
 	f.DurationVar(&x.prune, "prune", 0, "remove searches that began so long ago")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		l, err := tuningLog(x.path)
+		if err == nil && x.path != "" { // the user's may not have begun
+			_, err = os.Stat(x.path)
+		}
 		if err != nil {
-			return err
+			return plain(err)
 		}
 		switch {
 		case x.prune < 0:

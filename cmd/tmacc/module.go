@@ -81,8 +81,11 @@ func version() string {
 // compiler says which tmacc this is, for who reads it: a release or a version that names a commit.
 func compiler() string {
 	info, _ := debug.ReadBuildInfo()
-	return cmp.Or(recorded(info), "unknown")
+	return cmp.Or(recorded(info), unknown)
 }
+
+// unknown is the version of a tmacc that has none.
+const unknown = "unknown"
 
 // recorded is the version of tmacc that Go has recorded in a program, or "": go build and go install do, go run
 // does not, and what replaces a release is none.

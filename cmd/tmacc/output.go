@@ -89,6 +89,14 @@ func (t *table) measure() (widths []int, number []bool) {
 	return widths, number
 }
 
+// counted is a number of things: "1 column", "2 columns".
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // shorten cuts s to n characters, the last an ellipsis.
 func shorten(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

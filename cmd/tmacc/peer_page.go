@@ -34,6 +34,7 @@ purego; of the variants for different CPUs, ggml's own score chooses.
   Q3_K), and by 256 for ternary types and Q2_K: for the other K types it does more work and errs less.
 * *dram*: copies that total over 512 MiB, and twice the last-level cache, are cycled. *l3*: one matrix. 4096 x 4096, in huge pages on both sides, samples interleaved, each thread on
   a CPU of its own, the fastest of 11 samples.
+* What threads do beside a busy process that takes their core, one thread and two, is measured in [threads.md](threads.md).
 `
 
 // printPage prints the records of a file as Markdown, with what is asked of them.

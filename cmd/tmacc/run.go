@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -45,7 +47,7 @@ type cli struct {
 // run executes the command and returns its exit code. An error is one line on
 // stderr.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	c := &cli{args, os.Stdin, singleDashes(args, stdout), stderr}
@@ -81,7 +83,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: have %s", args[0], commandNames(cmd))
+				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
@@ -103,8 +105,39 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), strings.ReplaceAll(err.Error(), "--", "-"), cmd.CommandPath())
 	})
-	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host())
+	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host(), c.version())
+	root.SetHelpCommand(help())
 	return root
+}
+
+// help is the command of that name.
+func help() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "say what a command does",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if of, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
+				of.InitDefaultHelpFlag()
+				return of.Help()
+			}
+			return unknownCommand(cmd.Root(), strings.Join(args, " "))
+		},
+	}
+}
+
+// version is the command of that name.
+func (c *cli) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Args: between(0, 0),
+		Short: "print which tmacc this is, as locks record it",
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintf(c.out, "tmacc %s, %s %s/%s\n", compiler(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	return fmt.Errorf("unknown command %q: have %s", name, commandNames(root))
 }
 
 // between wants so many arguments.

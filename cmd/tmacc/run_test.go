@@ -70,6 +70,13 @@ func refused(t *testing.T, r refusal, args ...string) {
 func TestRefusals(t *testing.T) {
 	for _, r := range []refusal{
 		{2, `unknown command "foo": have bench, compile`, "foo"},
+		{2, `unknown command "foo": have bench, compile`, "help foo"},
+		{2, `unknown command "show foo": have bench, compile`, "help show foo"},
+		{2, `/nonexistent/x: no such file`, "log -log /nonexistent/x"},
+		{2, `/nonexistent/x: no such file`, "log -prune 1h -log /nonexistent/x"},
+		{2, `tmacc: -time 0s: want more than nothing`, "tune -format w2 -time 0s"},
+		{2, `tmacc: -trials 0: want at least 1`, "tune -format w2 -trials 0"},
+		{2, `tmacc: -patience -1: want at least 1`, "tune -format w2 -patience -1"},
 		{2, `unknown flag: -foo`, "show -foo"},
 		{2, `flag needs an argument: -format`, "show -format"},
 		{2, `formats: 1 arguments, want none`, "formats w2"},
@@ -172,6 +179,8 @@ func TestBadText(t *testing.T) {
 	}{
 		{refusal{2, "t.json: unexpected end of JSON", "show -format w2 -trace"}, `[{"split":`},
 		{refusal{2, `no transform "frob" (have`, "show -format w2 -trace"}, `[{"frob":{}}]`},
+		{refusal{2, `t.json: not a trace: want a list of steps, as tmacc show -stage trace prints`, "show -format w2 -trace"}, `{"split":{}}`},
+		{refusal{2, `t.json: not a trace: want a list of steps`, "show -format w2 -trace"}, `["split"]`},
 		{refusal{2, `step 0: split: json: unknown field`, "show -format w2 -trace"}, `[{"split":{"lop":"m"}}]`},
 		{refusal{2, `step 1: split`, "show -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}},{"split":{"loop":"q","by":4,"into":["a","b"]}}]`},
 		{refusal{2, `trace: has no`, "compile -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}}]`},
@@ -241,6 +250,12 @@ func TestLists(t *testing.T) {
 		t.Error(host, err)
 	}
 	if out := ok(t, "compile", "-h"); !strings.Contains(out, "-model string") || strings.Contains(out, "--") || !strings.Contains(out, "tmacc compile model.gguf") {
+		t.Error(out)
+	}
+	if out := ok(t, "help", "compile"); out != ok(t, "compile", "-h") || ok(t, "help") != ok(t) {
+		t.Error(out)
+	}
+	if out := ok(t, "version"); !strings.HasPrefix(out, "tmacc "+compiler()+", go") {
 		t.Error(out)
 	}
 	if out := ok(t); !strings.Contains(out, "compile    write a Go package") {

@@ -104,11 +104,12 @@ func stageList(arg string) ([]string, error) {
 // choose is the default schedule.
 func (s *showing) choose(cols int) (schedule.Trace, error) {
 	if s.prepare {
-		var err error
-		if s.tables, err = search.DefaultTables(s.p, s.t); err != nil {
+		tables, chunk, err := search.DefaultTables(s.p, s.t)
+		if err != nil {
 			return nil, err
 		}
-		return search.DefaultPrepare(s.p, s.tables, s.t)
+		s.tables = tables
+		return search.DefaultPrepare(s.p, tables, chunk, s.t)
 	}
 	uses, err := search.Default(s.p, s.t)
 	if err != nil {

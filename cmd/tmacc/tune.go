@@ -92,8 +92,12 @@ func (x *tuneFlags) validate() error {
 		return errors.New("tune: nothing to tune: give a -format")
 	case x.m < 0 || x.m > 1<<20 || x.k < 0 || x.k > 1<<20 || x.k > 0 && x.m > timing.MaxMatrix/x.k:
 		return fmt.Errorf("-m %d -k %d: want at least 1 each, at most %d together", x.m, x.k, timing.MaxMatrix)
-	case x.trials < 1 || x.patience < 1 || x.limit <= 0:
-		return fmt.Errorf("-trials %d -patience %d -time %v: want more than nothing", x.trials, x.patience, x.limit)
+	case x.trials < 1:
+		return fmt.Errorf("-trials %d: want at least 1", x.trials)
+	case x.patience < 1:
+		return fmt.Errorf("-patience %d: want at least 1", x.patience)
+	case x.limit <= 0:
+		return fmt.Errorf("-time %v: want more than nothing", x.limit)
 	case x.plot != "" && validPicture(x.plot) != nil:
 		return validPicture(x.plot)
 	case x.runner == "" && x.runnerPrefix != "":

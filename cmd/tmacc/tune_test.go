@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -123,19 +124,21 @@ func TestTuneKilled(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the search with the best so far, and begins none of the others.
+// Ctrl-C ends the search with the best so far, and begins none of the others; so does SIGTERM.
 func TestTuneInterrupted(t *testing.T) {
 	needMeasuring(t)
-	dir := t.TempDir()
-	log := filepath.Join(dir, "tuning.db")
-	cmd, out, stderr := tuneProcess(t, nil, "-format", "w2,w4", "-o", dir, "-log", log)
-	for len(logged(t, log)) < 20 {
-		time.Sleep(50 * time.Millisecond)
-	}
-	cmd.Process.Signal(os.Interrupt)
-	err := cmd.Wait()
-	if text := out.String(); err != nil || strings.Count(text, "ended by interrupted") != 1 || strings.Count(text, "best: ") != 1 || stderr.Len() > 0 {
-		t.Errorf("%v\n%s%s", err, text, stderr)
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		dir := t.TempDir()
+		log := filepath.Join(dir, "tuning.db")
+		cmd, out, stderr := tuneProcess(t, nil, "-format", "w2,w4", "-o", dir, "-log", log)
+		for len(logged(t, log)) < 20 {
+			time.Sleep(50 * time.Millisecond)
+		}
+		cmd.Process.Signal(signal)
+		err := cmd.Wait()
+		if text := out.String(); err != nil || strings.Count(text, "ended by interrupted") != 1 || strings.Count(text, "best: ") != 1 || stderr.Len() > 0 {
+			t.Errorf("%v: %v\n%s%s", signal, err, text, stderr)
+		}
 	}
 }
 
@@ -407,6 +410,22 @@ func TestTuneSettles(t *testing.T) {
 	}
 }
 
+// Progress is of candidates and of time; reasons are not cut.
+func TestTuneProgress(t *testing.T) {
+	p, target := w2OnAVX2(t)
+	var out bytes.Buffer
+	x := &tuning{cli: &cli{out: &out}, tuneFlags: tuneFlags{trials: 60, limit: 20 * time.Second}, ceilings: make([]tune.Ceilings, 1), tuner: &tune.Tuner{ReferenceNs: []float64{100}},
+		product: tune.Product{Problem: p, Target: target, Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}}}
+	if line := x.line(tune.Progress{Trials: 7, Best: 0.5, Dropped: 3}, 5*time.Second); !strings.Contains(line, "avx2: 7 of 60 measured in 5s of 20s, 3 dropped") {
+		t.Error(line)
+	}
+	reason := strings.Repeat("because ", 40) + "of that"
+	x.print(tune.Outcome[*tune.Candidate]{Trials: 7, Ended: "time", Dropped: map[string]int{reason: 1}}, time.Second)
+	if !strings.Contains(out.String(), reason+"\n") {
+		t.Error(&out)
+	}
+}
+
 // w2OnAVX2 is a product that every machine with kernels has.
 func w2OnAVX2(t *testing.T) (ir.Problem, lower.Target) {
 	t.Helper()
@@ -460,6 +479,30 @@ func TestBenchLock(t *testing.T) {
 	ok(t, append(bench, "w4")...)
 	if code, _, stderr := tmacc(append(bench, "w2")...); code != exitUsage || !strings.Contains(stderr, "said to be for 3") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// A lock that has a kernel for one column only, tuned for no other, is warned about.
+func TestLockNarrow(t *testing.T) {
+	p, target := w2OnAVX2(t)
+	uses, err := search.Default(p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for n, warned := range map[int]bool{1: true, 4: false} {
+		e := tune.Entry{Product: "w2", Target: "amd64/avx2", Problem: tune.ProblemHash(p), Figures: []tune.Figures{{Mode: "l2", M: 64, N: n, K: 256}},
+			Kernels: []tune.Kernel{{Cols: 1, Trace: uses[0].Trace}}}
+		if err := tune.ChangeLock(filepath.Join(dir, tune.LockName), func(l *tune.Lock) error { l.Put(e); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := tmacc("compile", "-q", "-no-check", "-format", "w2", "-target", "avx2", "-o", dir)
+		if code != 0 || warned != strings.Contains(stderr, "tmacc: w2 on amd64/avx2: locked for 1 column only; larger products use that kernel column by column\n") {
+			t.Errorf("tuned for %d: exit code %d, %s", n, code, stderr)
+		}
+		if !strings.Contains(stderr, "has other kernels (for 1 column) than") {
+			t.Error(stderr)
+		}
 	}
 }
 
@@ -537,7 +580,12 @@ func TestLockReplays(t *testing.T) {
 	}
 	e.Kernels[0].Hash = "other" // another compiler measured it
 	lock()
-	refused("a changed kernel", "the kernel of 2 columns of w2 on amd64/avx2 is not the one that was measured")
+	stranger := "w2 on amd64/avx2 has other kernels (for 2 columns) than were measured: the traces were changed, or the compiler: " +
+		"run tmacc tune -format w2 -target amd64/avx2 -o " + dir + ", or remove the entry"
+	refused("a changed kernel", "tmacc: tmacc.lock: "+stranger)
+	if code, _, stderr := tmacc(append([]string{"compile", "-q", "-no-check"}, args...)...); code != 0 || !strings.Contains(stderr, stranger) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("a changed kernel: exit code %d, %s", code, stderr)
+	}
 	e.Kernels[0].Hash = hash
 	ahead, _ := json.Marshal(trace)
 	if err := json.Unmarshal([]byte(strings.Replace(string(ahead), `"bytes":4096`, `"bytes":1024`, 1)), &e.Kernels[0].Trace); err != nil || e.Kernels[0].Trace.String() == trace.String() {
@@ -548,7 +596,7 @@ func TestLockReplays(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("assembly %v, %v; want one", files, err)
 	}
-	refused("a changed trace", filepath.Base(files[0]), "the kernel of 2 columns of w2 on amd64/avx2 is not the one that was measured")
+	refused("a changed trace", filepath.Base(files[0]), ": run tmacc compile, or go generate; tmacc.lock: ", stranger)
 	e.Kernels[0].Trace = trace
 	lock()
 	text, err := os.ReadFile(files[0])
@@ -563,9 +611,13 @@ func TestLockReplays(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(t, check...)
+	e.Compiler, e.Kernels[0].Hash = "v1.2.3", "other"
+	lock()
+	refused("a changed kernel of a release", "than were measured by tmacc v1.2.3: ")
+	e.Compiler, e.Kernels[0].Hash = unknown, hash
 	e.Problem = "other"
 	lock()
-	refused("another problem", filepath.Base(files[0]), "w2 on amd64/avx2 has other levels")
+	refused("another problem", filepath.Base(files[0]), "w2 on amd64/avx2 has other levels", "or remove the entry")
 	e.Problem, e.Kernels[0].Cols = tune.ProblemHash(p), 3
 	lock()
 	if code, _, stderr := tmacc(check...); code != exitUsage || !strings.Contains(stderr, "a schedule for 2 columns is said to be for 3") {

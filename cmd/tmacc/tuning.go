@@ -240,7 +240,7 @@ func (x *tuning) printBest(best tune.Confirmed, reference []float64) {
 	}
 	t.print(x.out, widthOf(x.out))
 	for _, k := range best.Kernels {
-		fmt.Fprintf(x.out, "%d columns: %v\n", k.Schedule.Cols, k.Schedule.Trace)
+		fmt.Fprintf(x.out, "%s: %v\n", counted(k.Schedule.Cols, "column"), k.Schedule.Trace)
 	}
 }
 
@@ -265,10 +265,10 @@ func (x *tuning) lock(c tune.Confirmed, reference []float64) error {
 		return fmt.Errorf("%w: not locked: the traces above are for tmacc compile -trace", plain(err))
 	}
 	fmt.Fprintf(x.out, "\nlocked in %s, %d widths\n", path, len(e.Kernels))
-	widest, usual := e.Kernels[len(e.Kernels)-1].Cols, x.tuner.Default[len(x.tuner.Default)-1].Cols
+	widest, usual := e.Widest(), x.tuner.Default[len(x.tuner.Default)-1].Cols
 	larger := func(p tune.Purpose) bool { return p.N > widest }
 	if widest < usual && !slices.ContainsFunc(x.product.Purposes, larger) {
-		fmt.Fprintf(x.out, "no kernel for more than %d columns fits this layout, the default has some for %d: if there are larger products, tune for them too, with -n\n", widest, usual)
+		fmt.Fprintf(x.out, "no kernel for more than %s fits this layout, the default has some for %d: if there are larger products, tune for them too, with -n\n", counted(widest, "column"), usual)
 	}
 	return nil
 }
@@ -347,8 +347,8 @@ func (x *tuning) record(i int, ns float64) measure.Record {
 // line is the progress: of the first purpose, and the best of all.
 func (x *tuning) line(p tune.Progress, took time.Duration) string {
 	r := x.record(0, p.Best*x.tuner.ReferenceNs[0])
-	return fmt.Sprintf("%s on %s: %d of %d measured in %s, %d dropped; best %.1f us, %.1f weights/ns, %.2f of the ceiling, %.2f of the default's time",
-		x.product.Problem.Weight, shortName(x.product.Target), p.Trials, x.trials, took.Round(time.Second), p.Dropped, r.Ns/1e3, r.GWeightsS, r.Share, p.Best)
+	return fmt.Sprintf("%s on %s: %d of %d measured in %s of %s, %d dropped; best %.1f us, %.1f weights/ns, %.2f of the ceiling, %.2f of the default's time",
+		x.product.Problem.Weight, shortName(x.product.Target), p.Trials, x.trials, took.Round(time.Second), x.limit, p.Dropped, r.Ns/1e3, r.GWeightsS, r.Share, p.Best)
 }
 
 // print prints what became of how many candidates.
@@ -359,7 +359,7 @@ func (x *tuning) print(out tune.Outcome[*tune.Candidate], took time.Duration) {
 	}
 	fmt.Fprintf(x.out, ": %d candidates measured in %s (%.0f a minute), ended by %s\n",
 		out.Trials-x.journal.known, took.Round(time.Second), float64(out.Trials-x.journal.known)/took.Minutes(), out.Ended)
-	t := table{head: []string{"dropped", "because"}, wide: 1}
+	t := table{head: []string{"dropped", "because"}, wide: -1}
 	for _, reason := range slices.SortedFunc(maps.Keys(out.Dropped), func(a, b string) int {
 		return cmp.Or(out.Dropped[b]-out.Dropped[a], cmp.Compare(a, b))
 	}) {

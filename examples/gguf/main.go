@@ -48,9 +48,10 @@ type attention struct {
 
 func newAttention(f *gguf.File, layer int) (*attention, error) {
 	data := func(name string) []byte {
-		b, err := f.Tensor(fmt.Sprintf("blk.%d.%s.weight", layer, name)).Bytes()
+		tensor := fmt.Sprintf("blk.%d.%s.weight", layer, name)
+		b, err := f.Tensor(tensor).Bytes()
 		if err != nil {
-			log.Fatal(err)
+			log.Fatalf("%s: %v", tensor, err)
 		}
 		return b
 	}

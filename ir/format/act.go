@@ -58,11 +58,11 @@ func (w Weight) floats() error {
 	thing := fmt.Sprintf("weight %q", w.Name)
 	switch {
 	case w.Zero:
-		return errorf(thing, "zero points need sums of quantized activations; these are f32")
+		return errorf(thing, "zero points need sums of quantized activations; these are f32: quantize them")
 	case w.Books > 0:
-		return errorf(thing, "several codebooks need quantized activations; these are f32")
+		return errorf(thing, "several codebooks have no tables, which products of f32 activations need: quantize them")
 	case w.Min:
-		return errorf(thing, "minimums need sums of quantized activations; these are f32")
+		return errorf(thing, "minimums need sums of quantized activations; these are f32: quantize them")
 	}
 	return nil
 }

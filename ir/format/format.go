@@ -45,6 +45,8 @@ const (
 	PerTensor Per = iota
 	PerRow
 	PerGroup // Weight.Group consecutive weights of a row
+
+	perUnknown Per = 255 // of JSON that does not say it
 )
 
 // Weight is a weight format: one row of data. Everything else about it is

@@ -213,12 +213,13 @@ func TestWeightJSON(t *testing.T) {
 		`{"name":"x","nominal":[1]}`: `weight: nominal is JSON array; want a number`,
 		`[1]`:                        `weight: JSON array; want an object with the fields name, `,
 		`{"name":3}`:                 `weight: name is JSON number; want a text`,
-		`{"name":"x","bits":1,"levels":[-1,1],"per":"row"}`: `weight "x": has no scale; give it one of f16, bf16 or f32`,
-		`{"name":"x","scale":"f64"}`:                        `type "f64": unknown`,
-		`{"name":"x","per":"col"}`:                          `per "col": unknown`,
-		`{"name":"x","bits":4}`:                             `has 0 levels`,
-		`"w99"`:                                             `unknown format "w99"`,
-		`null`:                                              `has no name`,
+		`{"name":"x","bits":1,"levels":[-1,1],"per":"row"}`:   `weight "x": has no scale; give it one of f16, bf16 or f32`,
+		`{"name":"x","scale":"f64"}`:                          `type "f64": unknown`,
+		`{"name":"x","per":"col"}`:                            `per "col": unknown`,
+		`{"name":"x","bits":4}`:                               `has 0 levels`,
+		`{"name":"x","bits":1,"levels":[-1,1],"scale":"f32"}`: `weight "x": has no per; a scale is per tensor, row or group`,
+		`"w99"`: `unknown format "w99"`,
+		`null`:  `has no name`,
 	} {
 		var w Weight
 		wantError(t, text, want)(nil, w.UnmarshalJSON([]byte(text)))

@@ -87,7 +87,7 @@ func (w Weight) Index(s Shared, row, col, k int) int {
 
 // ScaleCount is the number of scales of an m by k matrix, and of zero points and
 // minimums if the format has them.
-func (w Weight) ScaleCount(m, k int) int { return w.Count(w.Shared()[0], m, k) }
+func (w Weight) ScaleCount(m, k int) int { return w.Count(w.scales(), m, k) }
 
 // ScaleIndex is the index of the scale of weight (row, col) of a matrix with k
 // columns among its ScaleCount scales: row-major, groups ascending.

@@ -38,6 +38,8 @@ func (w Weight) Validate() error {
 		return bad("has %d levels; %d bits hold 2 to %d", w.Codes(), w.Bits, 1<<w.Bits)
 	case math.IsNaN(w.Bound) || w.Bound < 0 || w.Bound > float64(w.Bits):
 		return bad("nominal is %v; it must be above 0 and at most bits (%d), or absent", w.Bound, w.Bits)
+	case w.Per == perUnknown:
+		return bad("has no per; a scale is per tensor, row or group")
 	case w.Per > PerGroup:
 		return bad("per is %d; a scale is per tensor, row or group", w.Per)
 	case w.Scale == Invalid:
@@ -118,7 +120,7 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	type fields Weight // without methods
-	var f fields
+	f := fields{Per: perUnknown}
 	err := strict(data, &f)
 	names := strings.Join(fieldNames(reflect.TypeFor[Weight]()), ", ")
 	var kind *json.UnmarshalTypeError

@@ -95,7 +95,8 @@ type Buffer struct {
 	Step    string
 	// ... or tables, indexed (column, k, part, half, entry): Chunk elements of K of one
 	// column, then as many of the next of Cols columns; or as they are made, indexed
-	// (0, unit * elements + element).
+	// (0, unit * elements + element): Chunk elements of K Step behind those before, or if it
+	// is 0 all of them together.
 	Tables      *ir.Tables
 	Cols, Chunk int
 	Output      bool
@@ -103,8 +104,10 @@ type Buffer struct {
 	// vectors may read more of them than their lanes need.
 	Whole bool
 	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load or table, and
-	// Far > 0 for a stream into the second-level cache.
-	Ahead, Far int
+	// Far > 0 for a stream into the second-level cache. Next asks for a prefetch of the same place of another
+	// parameter with each load inside the serial loop NextIn.
+	Ahead, Far   int
+	Next, NextIn string
 }
 
 // Pos is the place of one element: a byte offset from the buffer's pointer, how often
@@ -115,7 +118,12 @@ type Pos struct{ Byte, Steps, Field int }
 func (b *Buffer) Pos(index []int) Pos {
 	if b.Output {
 		n := b.Tables.OutSize()
-		return Pos{Byte: b.Tables.OutPlace(index[1]/n, index[1]%n)}
+		unit, chunk := index[1]/n, 0
+		if b.Chunk > 0 {
+			units := b.Chunk / b.Tables.Digits()
+			unit, chunk = unit%units, unit/units
+		}
+		return Pos{Byte: b.Tables.OutPlace(unit, index[1]%n), Steps: chunk}
 	}
 	if b.Tables != nil {
 		return Pos{Byte: b.entry(index[0], index[1], index[2], index[3], index[4])}
@@ -137,6 +145,15 @@ func (b *Buffer) Pos(index []int) Pos {
 		return Pos{Byte: at}
 	}
 	return Pos{Byte: at, Field: b.Part.Field(row, k)}
+}
+
+// Period is after how many elements of the last index places of b begin again as at its first element, all
+// of them as far apart.
+func (b *Buffer) Period() int {
+	if b.Output && b.Chunk > 0 {
+		return b.Chunk / b.Tables.Digits() * b.Tables.OutSize()
+	}
+	return max(b.Tensor.Block, 1)
 }
 
 // entry is the place of an entry of a table.

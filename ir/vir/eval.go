@@ -141,12 +141,12 @@ func (m *machine) instr(in *Instr) step {
 
 func (m *machine) address(mem Mem, bytes int) *address {
 	a := &address{buf: m.args[mem.Buf].Buf, off: mem.Off, bytes: bytes}
+	step := int(m.args[mem.By].Int)
 	for _, s := range mem.Stride {
-		a.terms = append(a.terms, addrTerm{m.iter[s.Loop], s.Bytes})
+		a.terms = append(a.terms, addrTerm{m.iter[s.Loop], s.Bytes + s.Times*step})
 	}
 	if mem.Times != 0 {
-		n := int(m.args[mem.By].Int)
-		a.terms = append(a.terms, addrTerm{&n, mem.Times})
+		a.terms = append(a.terms, addrTerm{&step, mem.Times})
 	}
 	return a
 }

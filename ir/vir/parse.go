@@ -357,7 +357,7 @@ func (p *parser) fold(in *Instr) (err error) {
 	return nil
 }
 
-// mem reads "codes+0 l0*64 n*3": as many strides as there are, and at most one multiple of a parameter.
+// mem reads "codes+0 l0*64 l1*0+2*n n*3": as many strides as there are, and multiples of at most one parameter.
 func (p *parser) mem() (Mem, error) {
 	w := p.next()
 	i := strings.IndexAny(w, "+-")
@@ -373,25 +373,50 @@ func (p *parser) mem() (Mem, error) {
 		return Mem{}, fmt.Errorf("address %q: want buffer+offset", w)
 	}
 	for len(p.words) > 0 && strings.Contains(p.words[0], "*") {
-		w := p.next()
-		by, times, _ := strings.Cut(w, "*")
-		n, err := strconv.Atoi(times)
-		if err != nil {
-			return Mem{}, fmt.Errorf("stride %q: want loop*bytes or parameter*times", w)
-		}
-		id, err := number(by, "l")
-		switch param := p.paramIndex(by); {
-		case err == nil:
-			m.Stride = append(m.Stride, Stride{id, n})
-		case param < 0:
+		if err := p.moves(&m, p.next()); err != nil {
 			return Mem{}, err
-		case n == 0 || m.Times != 0:
-			return Mem{}, fmt.Errorf("stride %q: want one parameter, times a number that is not 0", w)
-		default:
-			m.Times, m.By = n, param
 		}
 	}
 	return m, nil
+}
+
+// moves adds "l0*64", "l0*64+2*n" or "n*3" to an address.
+func (p *parser) moves(m *Mem, w string) error {
+	thing, by, _ := strings.Cut(w, "*")
+	loop, err := number(thing, "l")
+	if err != nil && p.paramIndex(thing) < 0 {
+		return err
+	}
+	of, times, own := thing, by, true
+	if err == nil {
+		own = false
+		s := Stride{Loop: loop}
+		bytes, multiple, stepped := strings.Cut(by, "+")
+		if s.Bytes, err = strconv.Atoi(bytes); err != nil {
+			return fmt.Errorf("stride %q: want loop*bytes, loop*bytes+times*parameter or parameter*times", w)
+		}
+		m.Stride = append(m.Stride, s)
+		if !stepped {
+			return nil
+		}
+		times, of, _ = strings.Cut(multiple, "*")
+	}
+	n, err := strconv.Atoi(times)
+	param := p.paramIndex(of)
+	switch {
+	case err != nil:
+		return fmt.Errorf("stride %q: want loop*bytes, loop*bytes+times*parameter or parameter*times", w)
+	case param < 0:
+		return fmt.Errorf("stride %q: no parameter %s", w, of)
+	case n == 0 || own && m.Times != 0 || m.Stepped() && m.By != param:
+		return fmt.Errorf("stride %q: want one parameter, times a number that is not 0", w)
+	}
+	if m.By = param; own {
+		m.Times = n
+	} else {
+		m.Stride[len(m.Stride)-1].Times = n
+	}
+	return nil
 }
 
 // reg reads "v7" and makes room for it in Func.Regs.

@@ -102,6 +102,9 @@ func (f *Func) formatMem(m Mem) string {
 	s := fmt.Sprintf("%s%+d", f.paramName(m.Buf), m.Off)
 	for _, st := range m.Stride {
 		s += fmt.Sprintf(" l%d*%d", st.Loop, st.Bytes)
+		if st.Times != 0 {
+			s += fmt.Sprintf("+%d*%s", st.Times, f.paramName(m.By))
+		}
 	}
 	if m.Times != 0 {
 		s += fmt.Sprintf(" %s*%d", f.paramName(m.By), m.Times)

@@ -261,9 +261,9 @@ func (v *verifier) address(in *Instr) error {
 		}
 	}
 	switch {
-	case m.Times == 0 && m.By == 0:
+	case !m.Stepped() && m.By == 0:
 		return nil
-	case m.Times == 0 || m.By < 0 || m.By >= len(v.f.Params):
+	case !m.Stepped() || m.By < 0 || m.By >= len(v.f.Params):
 		return fmt.Errorf("%d times parameter %d", m.Times, m.By)
 	case !v.f.Params[m.By].Int:
 		return fmt.Errorf("%s is a pointer, not a number of bytes", v.f.Params[m.By].Name)
@@ -274,11 +274,18 @@ func (v *verifier) address(in *Instr) error {
 }
 
 func (v *verifier) stride(s Stride) error {
-	if s.Bytes == 0 || s.Bytes < -maxDisp || s.Bytes > maxDisp {
+	if s.Bytes == 0 && s.Times == 0 || s.Bytes < -maxDisp || s.Bytes > maxDisp {
 		return fmt.Errorf("stride of %d bytes", s.Bytes)
 	}
-	if !slices.ContainsFunc(v.loops, func(l *loopState) bool { return l.loop.ID == s.Loop }) {
+	if s.Times < -maxDisp || s.Times > maxDisp {
+		return fmt.Errorf("stride of %d times a parameter", s.Times)
+	}
+	i := slices.IndexFunc(v.loops, func(l *loopState) bool { return l.loop.ID == s.Loop })
+	if i < 0 {
 		return fmt.Errorf("loop l%d is not around it", s.Loop)
+	}
+	if s.Times != 0 && v.loops[i].loop.List > 0 {
+		return fmt.Errorf("loop l%d is over a list: no stride of a parameter", s.Loop)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ package vir
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -56,19 +57,25 @@ func (p Param) bounded(d format.DType) bool {
 	return p.Most > 0 && (d == i8 && !p.Words || d == i32 && p.Words)
 }
 
-// Mem is an address: a pointer parameter, a constant byte offset, a byte stride for the
+// Mem is an address: a pointer parameter, a constant byte offset, a stride for the
 // number of each enclosing loop it moves with, and Times times a number of bytes that is
-// a parameter.
+// a parameter, By.
 type Mem struct {
 	Buf    int // index into Func.Params
 	Off    int
-	Stride []Stride // sorted by Loop, no zero Bytes
+	Stride []Stride // sorted by Loop, none that moves nothing
 	Times  int
-	By     int // unless Times is 0, index into Func.Params of an integer; else 0
+	By     int // index into Func.Params of an integer, 0 if Times is 0 here and in all strides
 }
 
-// Stride moves an address by Bytes times the number of loop Loop.
-type Stride struct{ Loop, Bytes int }
+// Stride moves an address by Bytes, and Times times the parameter By, times the number of
+// loop Loop, which is none over a list if Times is not 0.
+type Stride struct{ Loop, Bytes, Times int }
+
+// Stepped says that an address depends on its parameter By.
+func (m Mem) Stepped() bool {
+	return m.Times != 0 || slices.ContainsFunc(m.Stride, func(s Stride) bool { return s.Times != 0 })
+}
 
 // Node is an *Instr or a *Loop.
 type Node interface{ isNode() }

@@ -8,10 +8,10 @@ import (
 	"github.com/tmacc/tmacc/search/worker"
 )
 
-// TestSignedAverages: VPAVGB averages numbers without signs. Bytes with signs, all pairs of
+// TestSignedBytesAreNotAveragedAsUnsigned: VPAVGB averages numbers without signs. Bytes with signs, all pairs of
 // them, are turned into such before, and back after: without that the average of -1 and 1
-// would be -128.
-func TestSignedAverages(t *testing.T) {
+// would be -128. TestX86NeverAveragesSignedBytesAsUnsigned in tests has whole products.
+func TestSignedBytesAreNotAveragedAsUnsigned(t *testing.T) {
 	const text = "func f(x ptr, y ptr, out ptr, n int)\n\tloop l0 n\n\t\tv0:i8x32 = load x+0 l0*32\n\t\tv1:i8x32 = load y+0 l0*32\n" +
 		"\t\tv2:i8x32 = avgs v0 v1\n\t\tstore out+0 l0*32 v2\n\tend\n"
 	x, y := make([]byte, 1<<16), make([]byte, 1<<16)

@@ -116,6 +116,10 @@ func (b *function) op(m *lower.MOp) {
 		b.loopBegin(m)
 	case lower.MLoopEnd:
 		for _, a := range m.Adds {
+			if a.By >= 0 {
+				b.ins(f2(x86.ADDQ), gp(a.By), gp(a.GP))
+				continue
+			}
 			b.ins(f2(x86.ADDQ), number(a.Bytes), gp(a.GP))
 		}
 		b.ins(f1(x86.DECQ), gp(m.GP))
@@ -188,7 +192,9 @@ func (b *function) listed(l *lower.GPList) {
 
 func (b *function) scale(n reg.Register, s lower.GPScale) {
 	b.ins(f3(x86.IMUL3Q), number(s.Bytes), n, gp(s.Dst))
-	b.ins(f2(x86.ADDQ), gp(s.Src), gp(s.Dst))
+	if s.Src >= 0 {
+		b.ins(f2(x86.ADDQ), gp(s.Src), gp(s.Dst))
+	}
 }
 
 // instr prints a vector operation by its row.

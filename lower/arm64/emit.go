@@ -108,6 +108,10 @@ func (p *printer) op(op *lower.MOp) {
 		p.loopBegin(op)
 	case lower.MLoopEnd:
 		for _, a := range op.Adds {
+			if a.By >= 0 {
+				p.line("\tADD R%d, R%d", gp(a.By), gp(a.GP))
+				continue
+			}
 			p.line("\tADD $%d, R%d", a.Bytes, gp(a.GP))
 		}
 		p.line("\tSUBS $1, R%d", gp(op.GP))
@@ -158,6 +162,10 @@ func (p *printer) listed(l *lower.GPList) {
 func (p *printer) scale(n int, s lower.GPScale) {
 	d := gp(s.Dst)
 	p.line("\tMOVD $%d, R%d", s.Bytes, d)
+	if s.Src < 0 {
+		p.line("\tMUL R%d, R%d", n, d)
+		return
+	}
 	p.line("\tMADD R%d, R%d, R%d, R%d", n, gp(s.Src), d, d)
 }
 

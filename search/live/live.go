@@ -28,9 +28,7 @@ func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
 		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK,
 			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
 	}
-	if p := t.Prepare; p != nil {
-		v.Prepare = &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: p.Schedule.CountDiv, Residuals: p.Schedule.Residuals, PadK: p.Schedule.PadK, Tables: gen.RuntimeTables(p.Schedule.Tables)}
-	}
+	v.Prepare = gen.RuntimePrepare(t.Prepare)
 	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),
 		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []runtime.Variant{v}}
 }

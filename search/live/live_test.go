@@ -53,7 +53,7 @@ func buildUses(t testing.TB, p ir.Problem, target lower.Target, uses []search.Us
 		}
 		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
 	}
-	trace, err := search.DefaultPrepare(p, v.Tables(), target)
+	trace, err := search.DefaultPrepare(p, v.Tables(), v.TableChunk(), target)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 type Options struct {
 	Rounds    int           // samples of each function; 0: 11
 	MinSample time.Duration // least length of a sample; 0: 20 µs
+	MinCalls  int           // least calls of a sample; 0: one
 	Cores     []int         // the thread runs on these cores only; nil: where it likes (linux)
 }
 
@@ -70,7 +71,7 @@ func TimeWork(opt Options, works ...Work) []Sample {
 
 	series := make([]series, len(works))
 	for i, w := range works {
-		series[i] = calibrated(w, opt.MinSample)
+		series[i] = calibrated(w, opt)
 	}
 	for range extra * opt.Rounds {
 		done := true
@@ -100,15 +101,15 @@ type series struct {
 	dropped int
 }
 
-// calibrated doubles the number of calls until they last long enough. Twice in a
+// calibrated doubles the number of calls until they are enough and last long enough. Twice in a
 // row, because the first call may be slow for other reasons.
-func calibrated(w Work, least time.Duration) series {
+func calibrated(w Work, opt Options) series {
 	s := series{Work: w, calls: 1}
 	s.sample()
 	for s.calls < 1<<30 {
 		first, _ := s.sample()
 		second, _ := s.sample()
-		if min(first, second)*float64(s.calls) >= float64(least) {
+		if s.calls >= opt.MinCalls && min(first, second)*float64(s.calls) >= float64(opt.MinSample) {
 			break
 		}
 		s.calls *= 2

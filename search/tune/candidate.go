@@ -232,7 +232,7 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 	}
 	slices.SortFunc(c.Kernels, func(a, b gen.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
 	var err error
-	if c.prepare, err = t.prepare(c.Kernels[0].Schedule.Tables); err != nil {
+	if c.prepare, err = t.prepare(c.Kernels); err != nil {
 		return Point{}, err
 	}
 	var ks []*lower.Kernel
@@ -248,23 +248,23 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 	return t.describe(c), nil
 }
 
-// Locked is the candidate of what a lock has.
+// Locked is the candidate of what a lock has, compiled as it will be for the application.
 func (t *Tuner) Locked(e *Entry) (c *Candidate, err error) {
 	c = &Candidate{}
 	for _, x := range e.Kernels {
-		k, err := t.compile(x.Trace, "k")
+		k, err := t.compile(x.Trace, "k", true)
 		if err != nil {
 			return nil, err
 		}
 		c.Kernels = append(c.Kernels, k)
 	}
-	c.prepare, err = t.prepare(c.Kernels[0].Schedule.Tables)
+	c.prepare, err = t.prepare(c.Kernels)
 	return c, err
 }
 
 // compileGene makes the kernel of a gene, if it can be one for its width.
 func (t *Tuner) compileGene(g Gene, width int) (gen.Kernel, error) {
-	k, err := t.compile(g.Trace, "k")
+	k, err := t.compile(g.Trace, "k", t.again())
 	if err != nil {
 		return k, err
 	}

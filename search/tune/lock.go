@@ -190,6 +190,9 @@ func (l *Lock) Put(e Entry) {
 	slices.SortFunc(l.Entries, func(a, b Entry) int { return strings.Compare(a.key(), b.key()) })
 }
 
+// Widest is the most columns that a kernel of e has.
+func (e *Entry) Widest() int { return e.Kernels[len(e.Kernels)-1].Cols }
+
 // Uses are the schedules of e.
 func (e *Entry) Uses() []search.Use {
 	var out []search.Use

@@ -78,39 +78,41 @@ func New(p Product) (*Tuner, error) {
 	}
 	t.reference = gen.Target{Target: p.Target, Need: p.Need}
 	for i, u := range t.Default {
-		k, err := t.compile(u.Trace, fmt.Sprintf("reference%d", i))
+		k, err := t.compile(u.Trace, fmt.Sprintf("reference%d", i), u.Choice.Again)
 		if err != nil {
 			return nil, err
 		}
 		t.reference.Kernels = append(t.reference.Kernels, k)
 	}
-	t.reference.Prepare, err = t.prepare(t.reference.Tables())
+	t.reference.Prepare, err = t.prepare(t.reference.Kernels)
 	return t, err
 }
 
-// compile makes the kernel of a trace. Those that compute values again are worth a measurement
-// only if the default does.
-func (t *Tuner) compile(trace schedule.Trace, name string) (k gen.Kernel, err error) {
+// compile makes the kernel of a trace, which may compute values again if again says so.
+func (t *Tuner) compile(trace schedule.Trace, name string, again bool) (k gen.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(t.Problem, trace); err != nil {
 		return k, err
 	}
-	build := lower.BuildOnce
-	if slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again }) {
-		build = lower.Build
-	}
-	k.Code, err = build(t.Target, k.Schedule.Nest, name)
+	k.Code, err = search.Lower(t.Target, k.Schedule.Nest, name, again)
 	return k, err
 }
 
-// prepare is the kernel that makes tables, one for all candidates.
-func (t *Tuner) prepare(tables *ir.Tables) (*gen.Prepare, error) {
-	id := gen.RuntimeTables(tables).ID
+// again says that kernels that compute values again are worth a measurement: the default does.
+func (t *Tuner) again() bool {
+	return slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again })
+}
+
+// prepare is what prepares activations for kernels, one for all candidates whose tables are the same.
+func (t *Tuner) prepare(kernels []gen.Kernel) (*gen.Prepare, error) {
+	of := gen.Target{Kernels: kernels}
+	tables, chunk := of.Tables(), of.TableChunk()
+	id := fmt.Sprint(gen.RuntimeTables(tables).ID, " ", chunk)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.prepares[id]; p != nil {
 		return p, nil
 	}
-	trace, err := search.DefaultPrepare(t.Problem, tables, t.Target)
+	trace, err := search.DefaultPrepare(t.Problem, tables, chunk, t.Target)
 	if err != nil {
 		return nil, err
 	}

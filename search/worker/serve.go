@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -39,8 +40,8 @@ func Main() {
 // linked are functions of the program, to be called with a pointer to their
 // parameters; a program without any maps what it is sent.
 func Serve(linked map[string]func(*uint64)) {
-	signal.Ignore(os.Interrupt) // the parent decides
-	debug.SetGCPercent(-1)      // it could not stop code that never ends, and would wait for it: see serve
+	signal.Ignore(os.Interrupt, syscall.SIGTERM) // the parent decides
+	debug.SetGCPercent(-1)                       // it could not stop code that never ends, and would wait for it: see serve
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	out := os.Stdout
 	os.Stdout = os.Stderr

@@ -162,6 +162,7 @@ type cell struct {
 	mirror bool
 	signs  bool
 	round  bool // by one byte
+	halved bool // by averages of them
 	low    int  // of QuantizeTable
 	exact  bool // with residuals
 	target lower.Target
@@ -179,15 +180,16 @@ func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 	for _, w := range coverFormats(t) {
 		for _, f := range coverFamilies {
 			for _, kind := range []struct {
-				name         string
-				low          int
-				exact, round bool
-			}{{}, {name: " split", low: lowBits(f.mirror)}, {name: " u8", exact: true}, {name: " q8", low: 3, round: true}} {
+				name                 string
+				low                  int
+				exact, round, halved bool
+			}{{}, {name: " split", low: lowBits(f.mirror)}, {name: " u8", exact: true}, {name: " q8", low: 3, round: true}, {name: " q8 halved", low: 3, round: true, halved: true}} {
 				if kind.round && !f.round {
 					continue
 				}
 				for _, parts := range f.parts(w, kind.low > 0 || kind.exact) {
-					c := cell{p: ir.Problem{Weight: w}, family: f.name + kind.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs, low: kind.low, exact: kind.exact, round: kind.round}
+					c := cell{p: ir.Problem{Weight: w}, family: f.name + kind.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs,
+						low: kind.low, exact: kind.exact, round: kind.round, halved: kind.halved}
 					if c.applies() {
 						out = append(out, c.everywhere(targets)...)
 					}
@@ -283,13 +285,30 @@ func (c *cell) choices() (out []search.Choice) {
 				continue
 			}
 			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Round: c.round, Along: 1}
-			wide := x
-			table := *x.Table
-			table.Narrow, wide.Table, wide.Lanes = true, &table, 2*lanes
-			out = append(out, wide, x)
+			for _, x := range c.averages(x) {
+				wide := x
+				table := *x.Table
+				table.Narrow, wide.Table, wide.Lanes = true, &table, 2*lanes
+				out = append(out, wide, x)
+			}
 		}
 	}
 	return out
+}
+
+// averages is x or, if c averages lookups, x with those of a cell averaged, or those of two cells.
+func (c *cell) averages(x search.Choice) []search.Choice {
+	if !c.halved {
+		return []search.Choice{x}
+	}
+	of := func(loop string) search.Choice {
+		table, x := *x.Table, x
+		table.Halve, x.Table = loop, &table
+		return x
+	}
+	cells := of("u")
+	cells.Flush, cells.Cells = 2, 2
+	return []search.Choice{of("f"), cells}
 }
 
 // floats is the usual schedule of f32 activations, of one row vector.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -46,11 +45,10 @@ func (e *Emulated) Add(k *Kernel, c *check.Case, want []float32, done func(error
 }
 
 // Run computes all products. If a kernel ends the emulator, those behind it are not computed.
-func (e *Emulated) Run(t testing.TB) {
-	t.Helper()
+func (e *Emulated) Run() {
 	file, err := e.Target.Emit("main", numbered(e.kernels))
 	if err == nil {
-		err = qemu.Run(t, "neoverse-n1", file, e.calls())
+		err = qemu.Run("neoverse-n1", file, e.calls())
 	}
 	var fault *qemu.Fault
 	errors.As(err, &fault)

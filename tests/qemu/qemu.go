@@ -38,11 +38,20 @@ const timeout = 5 * time.Minute
 // says the architecture, as the go command reads it: kernels_arm64.s. The program
 // runs under qemu as cpu ("max", "neoverse-n1", "Haswell"), or natively if cpu is
 // empty. Buffers end at an unmapped page, so reads past them fault too. Building
-// takes about a second, so batch the calls. Run skips the test if qemu is missing.
-func Run(t testing.TB, cpu string, file lower.File, calls []Call) error {
-	t.Helper()
-	argv := emulator(t, arch(file), cpu)
-	dir := Module(t, file, calls)
+// takes about a second, so batch the calls. Need says whether the emulator is there.
+func Run(cpu string, file lower.File, calls []Call) error {
+	argv, err := emulator(arch(file), cpu)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "qemu")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := Module(dir, file, calls); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 
@@ -58,7 +67,7 @@ func Run(t testing.TB, cpu string, file lower.File, calls []Call) error {
 	run.Stdin = in
 	var stdout, stderr bytes.Buffer
 	run.Stdout, run.Stderr = &stdout, &stderr
-	err := run.Run()
+	err = run.Run()
 	in.Close()
 	done, wrong := decode(&stdout, calls)
 	switch {
@@ -88,25 +97,34 @@ func arch(file lower.File) string {
 // emulators are the programs that run those for another architecture.
 var emulators = map[string]string{"arm64": "qemu-aarch64", "amd64": "qemu-x86_64"}
 
-// Need skips the test if the emulator of an architecture is missing, and returns its path.
-func Need(t testing.TB, arch string) string {
+// Find is the path of the emulator of an architecture, or says that it is missing.
+func Find(arch string) (string, error) {
 	name, ok := emulators[arch]
 	if !ok {
-		t.Fatalf("BUG: no emulator for %q", arch)
+		panic("BUG: no emulator for " + arch)
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skip(name + " is missing")
+		return "", fmt.Errorf("%s is missing", name)
 	}
-	return path
+	return path, nil
+}
+
+// Need skips the test if the emulator of an architecture is missing.
+func Need(t testing.TB, arch string) {
+	t.Helper()
+	if _, err := Find(arch); err != nil {
+		t.Skip(err)
+	}
 }
 
 // emulator is the command that runs a program for arch as cpu.
-func emulator(t testing.TB, arch, cpu string) []string {
+func emulator(arch, cpu string) ([]string, error) {
 	if cpu == "" {
-		return nil
+		return nil, nil
 	}
-	return []string{Need(t, arch), "-cpu", cpu}
+	path, err := Find(arch)
+	return []string{path, "-cpu", cpu}, err
 }
 
 // Env is the environment in which the go command handles the module of file.
@@ -114,9 +132,8 @@ func Env(file lower.File) []string {
 	return append(os.Environ(), "GOOS=linux", "GOARCH="+arch(file), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 }
 
-// Module writes the program that makes the calls into a temporary folder.
-func Module(t testing.TB, file lower.File, calls []Call) string {
-	dir := t.TempDir()
+// Module writes the program that makes the calls into a folder.
+func Module(dir string, file lower.File, calls []Call) error {
 	var stubs strings.Builder
 	stubs.WriteString("package main\n\nimport \"unsafe\"\n\nvar table = []func(args unsafe.Pointer){")
 	names := kernels(calls)
@@ -131,10 +148,10 @@ func Module(t testing.TB, file lower.File, calls []Call) string {
 		file.Name:  string(file.Data),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	return dir
+	return nil
 }
 
 // kernels lists the kernels that are called, sorted.

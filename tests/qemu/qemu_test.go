@@ -40,8 +40,9 @@ TEXT ·Undefined(SB), NOSPLIT, $0-8
 `)}
 
 func TestRun(t *testing.T) {
+	Need(t, "arm64")
 	a, b, c := []byte{1, 2, 3}, []byte{7}, make([]byte, 2)
-	err := Run(t, "max", file, []Call{
+	err := Run("max", file, []Call{
 		{"Count", []vir.Arg{{Buf: a}, {Int: 5}}},
 		{"Count", []vir.Arg{{Buf: b}, {Int: 300}, {Buf: b}}},
 		{"Count", []vir.Arg{{Buf: c[:1]}, {Int: 1}, {Buf: b}}},
@@ -72,19 +73,20 @@ TEXT ·Inc(SB), NOSPLIT, $0-8
 	RET
 `)}
 	a := []byte{41}
-	if err := Run(t, "", native, []Call{{"Inc", []vir.Arg{{Buf: a}}}}); err != nil || a[0] != 42 {
+	if err := Run("", native, []Call{{"Inc", []vir.Arg{{Buf: a}}}}); err != nil || a[0] != 42 {
 		t.Errorf("%v, got %d", err, a[0])
 	}
 }
 
 func TestRunNamesTheKernel(t *testing.T) {
+	Need(t, "arm64")
 	for kernel, want := range map[string]string{
 		"Before":    "kernel Before: wrote before the start",
 		"After":     "kernel After: exit status",
 		"Undefined": "kernel Undefined: exit status",
 	} {
 		a := []byte{1, 2, 3}
-		err := Run(t, "max", file, []Call{
+		err := Run("max", file, []Call{
 			{"Count", []vir.Arg{{Buf: a}, {Int: 5}}},
 			{kernel, []vir.Arg{{Buf: []byte{1, 2, 3}}}},
 		})

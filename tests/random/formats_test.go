@@ -12,6 +12,8 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
@@ -57,6 +59,28 @@ func TestRandomFormats(t *testing.T) {
 	close(problems)
 	wg.Wait()
 }
+
+// TestRandomFloatLayouts: the layout of any format that f32 activations have a usual sum for is one.
+func TestRandomFloatLayouts(t *testing.T) {
+	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	t.Logf("TMACC_SEED=%d", seed)
+	rng := rand.New(rand.NewSource(int64(seed)))
+	machine := amd64.ByName("avx2").Machine()
+	for i := range 2000 {
+		p, err := ir.Floats(ownFormat(rng, i%floatBits).Weight)
+		if err != nil {
+			continue
+		}
+		c := search.FloatLayout(p, machine)
+		c.Cols, c.Block = 1, 1
+		if _, err := schedule.Compile(p, c.Trace(p)); err != nil {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+}
+
+// floatBits are the most bits of ownFormat with which f32 activations may have a usual sum.
+const floatBits = 5
 
 // ownFormat is a format with random levels.
 func ownFormat(rng *rand.Rand, i int) ir.Problem {

@@ -17,14 +17,27 @@ const (
 	MaxTrips = 3    // the largest constant trip count, and the largest the parameter may be
 )
 
+// The parameters of random functions, in order.
+const (
+	paramX = iota
+	paramY
+	paramOut
+	paramTrips
+	paramList
+	paramStep
+)
+
+var params = []vir.Param{
+	paramX: {Name: "x"}, paramY: {Name: "y"}, paramOut: {Name: "out"},
+	paramTrips: {Name: "n", Int: true}, paramList: {Name: "list"}, paramStep: {Name: "step", Int: true},
+}
+
 // Func returns a well-typed function of about n instructions: loops, carried
 // registers, constants, loads, stores and every operation, with operands on which
 // none fails and no NaN arises. Its parameters are three buffers, a trip count, a list
 // of the numbers of loops and a number of bytes.
 func Func(rng *rand.Rand, n int) *vir.Func {
-	g := &generator{rng: rng, f: &vir.Func{Name: "random", Params: []vir.Param{
-		{Name: "x"}, {Name: "y"}, {Name: "out"}, {Name: "n", Int: true}, {Name: "list"}, {Name: "step", Int: true},
-	}}}
+	g := &generator{rng: rng, f: &vir.Func{Name: "random", Params: slices.Clone(params)}}
 	for range 2 + rng.Intn(3) {
 		g.carried = append(g.carried, g.make(g.accType()))
 	}
@@ -46,7 +59,7 @@ func Args(rng *rand.Rand, f *vir.Func, trips int) []vir.Arg {
 			args[i].Buf = make([]byte, BufBytes)
 			rng.Read(args[i].Buf)
 		}
-		if p.Name == "list" {
+		if i == paramList {
 			args[i].Buf = nil
 			for range MaxTrips {
 				args[i].Buf = binary.LittleEndian.AppendUint32(args[i].Buf, rng.Uint32()%MaxTrips)
@@ -62,7 +75,7 @@ type generator struct {
 	out     []vir.Node
 	scope   []vir.Reg // immutable registers in scope
 	carried []vir.Reg
-	loops   []int // ids around
+	loops   []*vir.Loop // around
 	nextID  int
 }
 
@@ -82,18 +95,26 @@ func (g *generator) accType() vir.Type {
 }
 
 func (g *generator) mem() vir.Mem {
-	m := vir.Mem{Buf: g.rng.Intn(3), Off: 64 + 4*g.rng.Intn(200)}
+	m := vir.Mem{Buf: []int{paramX, paramY, paramOut}[g.rng.Intn(3)], Off: 64 + 4*g.rng.Intn(200)}
 	if g.rng.Intn(4) == 0 {
-		m.Buf = 0
+		m.Buf = paramX
 		m.Off = 64
 	}
 	for _, l := range g.loops {
 		if by := []int{0, 16, 64, 128, -4}[g.rng.Intn(5)]; by != 0 {
-			m.Stride = append(m.Stride, vir.Stride{Loop: l, Bytes: by})
+			m.Stride = append(m.Stride, vir.Stride{Loop: l.ID, Bytes: by})
+		}
+		if g.rng.Intn(8) == 0 && l.List == 0 {
+			m.By = []int{paramTrips, paramStep}[len(g.loops)%2]
+			m.Stride = slices.DeleteFunc(m.Stride, func(s vir.Stride) bool { return s.Loop == l.ID })
+			m.Stride = append(m.Stride, vir.Stride{Loop: l.ID, Bytes: 16 * g.rng.Intn(2), Times: 4 * (1 + g.rng.Intn(2))})
 		}
 	}
 	if g.rng.Intn(8) == 0 {
-		m.Times, m.By = 4*(1+g.rng.Intn(16)), []int{3, 5}[g.rng.Intn(2)]
+		m.Times = 4 * (1 + g.rng.Intn(16))
+		if m.By == 0 {
+			m.By = []int{paramTrips, paramStep}[g.rng.Intn(2)]
+		}
 	}
 	return m
 }
@@ -162,7 +183,7 @@ func (g *generator) make(t vir.Type) vir.Reg {
 
 func (g *generator) store(r vir.Reg) {
 	m := g.mem()
-	m.Buf = []int{2, 2, 2, 1}[g.rng.Intn(4)]
+	m.Buf = []int{paramOut, paramOut, paramOut, paramY}[g.rng.Intn(4)]
 	g.add(&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{r}, Mem: m})
 }
 
@@ -195,14 +216,14 @@ func (g *generator) any() vir.Reg {
 func (g *generator) loop(n, depth int) {
 	l := &vir.Loop{ID: g.nextID, Count: vir.Extent{Const: 1 + g.rng.Intn(MaxTrips), Param: -1}, Carried: slices.Clone(g.carried)}
 	if g.rng.Intn(3) == 0 {
-		l.Count = vir.Extent{Param: 3}
+		l.Count = vir.Extent{Param: paramTrips}
 	}
 	if g.rng.Intn(4) == 0 {
-		l.List = 5
+		l.List = 1 + paramList
 	}
 	g.nextID++
 	out, scope := g.out, len(g.scope)
-	g.out, g.loops = nil, append(g.loops, l.ID)
+	g.out, g.loops = nil, append(g.loops, l)
 	g.block(n, depth+1)
 	l.Body = g.out
 	g.out, g.scope, g.loops = append(out, l), g.scope[:scope], g.loops[:len(g.loops)-1]

@@ -169,8 +169,11 @@ func (t *Tensor) Elements() int {
 }
 
 // Bytes is the content of t: Size bytes, read now, or a part of the slice that
-// was Read.
+// was Read. Of nil, which is what a file has for other names, it is an error.
 func (t *Tensor) Bytes() ([]byte, error) {
+	if t == nil {
+		return nil, errorf("tensor", "no such tensor")
+	}
 	if t.file.data != nil {
 		return t.file.data[t.Offset : t.Offset+t.Size : t.Offset+t.Size], nil
 	}

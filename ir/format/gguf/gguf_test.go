@@ -190,6 +190,8 @@ func TestSmall(t *testing.T) {
 	if x, err := f.Tensor("b").Bytes(); err != nil || len(x) != 8 || cap(x) != 8 {
 		t.Error(len(x), cap(x), err)
 	}
+	_, err = f.Tensor("c").Bytes()
+	wantError(t, err, "gguf: tensor: no such tensor")
 }
 
 func TestScale(t *testing.T) {
