@@ -59,7 +59,7 @@ func (c *cli) show() *cobra.Command {
 	target := f.String("target", "host", "target, see tmacc targets")
 	trace := f.String("trace", "", "JSON `file` with the schedule to show instead of the default")
 	stage := f.String("stage", "all", "what to print, separated by commas")
-	prepare := f.Bool("prepare", false, "show the kernel that prepares activations")
+	prepare := f.Bool("prepare", false, "show the kernel that prepares activations for the schedule")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if *name == "" {
 			return fmt.Errorf("show: no format: give one with -format, see tmacc formats")
@@ -79,6 +79,9 @@ func (c *cli) show() *cobra.Command {
 			s.trace, err = c.trace(*trace)
 		} else {
 			s.trace, err = s.choose(*cols)
+		}
+		if err == nil && s.prepare {
+			err = s.preparation(*trace != "")
 		}
 		if err != nil {
 			return err
@@ -101,16 +104,22 @@ func stageList(arg string) ([]string, error) {
 	return list, nil
 }
 
+// preparation turns the schedule of a product into that of what prepares activations for it. One that
+// is given may be of the preparation itself, for the tables of the default schedules.
+func (s *showing) preparation(given bool) (err error) {
+	if k, err := schedule.Compile(s.p, s.trace); err == nil {
+		s.tables = k.Tables
+		s.trace, err = search.DefaultPrepare(s.p, k.Tables, k.Chunk, s.t)
+		return err
+	} else if !given {
+		return err
+	}
+	s.tables, _, err = search.DefaultTables(s.p, s.t)
+	return err
+}
+
 // choose is the default schedule.
 func (s *showing) choose(cols int) (schedule.Trace, error) {
-	if s.prepare {
-		tables, chunk, err := search.DefaultTables(s.p, s.t)
-		if err != nil {
-			return nil, err
-		}
-		s.tables = tables
-		return search.DefaultPrepare(s.p, tables, chunk, s.t)
-	}
 	uses, err := search.Default(s.p, s.t)
 	if err != nil {
 		return nil, err

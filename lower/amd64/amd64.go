@@ -7,6 +7,7 @@
 package amd64
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -83,9 +84,32 @@ var targets = makeTargets()
 func makeTargets() []lower.Target {
 	var ts []lower.Target
 	for _, m := range machines {
-		ts = append(ts, target{m, sync.OnceValue(func() []lower.Row { return makeRows(m) })})
+		ts = append(ts, newTarget(m))
 	}
 	return ts
+}
+
+func newTarget(m lower.Machine) target {
+	return target{m, sync.OnceValue(func() []lower.Row { return makeRows(m) })}
+}
+
+var standIn = newTarget(machine("avxvnni", AVX2|F16C|AVX512VL|AVX512VNNI))
+
+// StandIn is a target whose kernels compute as those of t do, on a CPU that has only the features of
+// has: avxvnni's instructions have EVEX-encoded twins on CPUs with AVX-512 VNNI, of which some (Zen 4) lack
+// AVX-VNNI. It is t itself if the CPU has all it needs, and nil if there is none. Tests run kernels by it;
+// how avxvnni itself encodes them is compared with other assemblers.
+func StandIn(t lower.Target, has func(feature string) bool) lower.Target {
+	runs := func(t lower.Target) bool {
+		return !slices.ContainsFunc(FeatureNames(t.Machine().Has), func(n string) bool { return !has(n) })
+	}
+	switch {
+	case runs(t):
+		return t
+	case t.Machine().Name == standIn.m.Name && runs(standIn):
+		return standIn
+	}
+	return nil
 }
 
 // Targets lists the targets, from the fewest CPU features to the most.

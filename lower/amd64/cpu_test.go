@@ -15,12 +15,12 @@ var cpuHas = map[string]bool{
 	"AVX512VL": cpu.X86.HasAVX512VL, "AVX512VNNI": cpu.X86.HasAVX512VNNI, "AVX512VBMI": cpu.X86.HasAVX512VBMI,
 }
 
-// requireCPU skips t if this machine lacks a feature.
-func requireCPU(t *testing.T, need lower.Features) {
+// onThisCPU is tg or its stand-in. It skips t if this machine runs neither.
+func onThisCPU(t *testing.T, tg lower.Target) lower.Target {
 	t.Helper()
-	for _, n := range FeatureNames(need) {
-		if !cpuHas[n] {
-			t.Skipf("the CPU lacks %s", n)
-		}
+	runs := StandIn(tg, func(feature string) bool { return cpuHas[feature] })
+	if runs == nil {
+		t.Skipf("the CPU lacks some of %v", FeatureNames(tg.Machine().Has))
 	}
+	return runs
 }

@@ -61,7 +61,7 @@ func (t target) file(ks []*lower.Kernel) (*avo.File, error) {
 		return nil, fmt.Errorf("BUG: %s: %w", t.m.Name, err)
 	}
 	for _, fn := range f.Functions() {
-		spell(fn, notes)
+		t.spell(fn, notes)
 		annotate(fn, notes)
 	}
 	return f, nil

@@ -85,7 +85,7 @@ func TestGEMV(t *testing.T) {
 	}
 	for _, tg := range Targets() {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
-			requireCPU(t, tg.Machine().Has)
+			tg := onThisCPU(t, tg)
 			f, kernel := compiled(t, tg, gemv)
 			for _, n := range []int64{k, 1, 0, -5} {
 				args[4].Int = n
@@ -131,7 +131,7 @@ func TestNestedLoops(t *testing.T) {
 	}
 	for _, tg := range Targets() {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
-			requireCPU(t, tg.Machine().Has)
+			tg := onThisCPU(t, tg)
 			f, kernel := compiled(t, tg, lut)
 			for _, n := range []int64{k, 1, 0} {
 				args[4].Int = n
@@ -290,7 +290,7 @@ func wholeText(name, text, elem string, n int) string {
 func TestOps(t *testing.T) {
 	for _, tg := range Targets() {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
-			requireCPU(t, tg.Machine().Has)
+			tg := onThisCPU(t, tg)
 			var b batch
 			for _, l := range wholeOps {
 				for _, e := range strings.Split(l.elems, "/") {

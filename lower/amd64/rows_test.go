@@ -243,7 +243,7 @@ func rowCases(t lower.Target) []rowCase {
 func TestRows(t *testing.T) {
 	for _, tg := range Targets() {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
-			requireCPU(t, tg.Machine().Has)
+			tg := onThisCPU(t, tg)
 			cases := rowCases(tg)
 			code, err := worker.Load(worker.Options{}, emitted(t, tg, cases))
 			if err != nil {

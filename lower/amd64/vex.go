@@ -96,10 +96,16 @@ func modRM(d byte, rm operand.Op) (high byte, tail []byte, err error) {
 // note:
 //
 //	BYTE $0xc4; BYTE $0xe2; BYTE $0x6d; BYTE $0x50; BYTE $0xd9 // vpdpbusd Y1, Y2, Y3    v3:i32x8 = dot4 v3 v2 v1
-func spell(fn *avo.Function, notes map[*avo.Instruction]string) {
+//
+// A stand-in has the assembler make EVEX-encoded ones.
+func (t target) spell(fn *avo.Function, notes map[*avo.Instruction]string) {
 	for _, in := range fn.Instructions() {
 		opcode, ok := vexOpcodes[in.Opcode]
 		if !ok {
+			continue
+		}
+		if t.m.Has&AVXVNNI == 0 {
+			in.Opcode = strings.TrimSuffix(in.Opcode, "_VEX")
 			continue
 		}
 		code, err := encodeVEX(opcode, in.Operands)

@@ -4,7 +4,6 @@ package native
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -12,24 +11,25 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
-// Target is the amd64 target called name. It skips the test on a machine that
-// does not run it.
+// Target is the amd64 target called name, or its stand-in. It skips the test on a machine that
+// runs neither.
 func Target(t testing.TB, name string) lower.Target {
 	t.Helper()
 	target := amd64.ByName(name)
 	if target == nil {
 		t.Fatalf("no target amd64/%s", name)
 	}
-	runs := func(x lower.Target) bool { return x.Machine().Name == target.Machine().Name }
-	if !slices.ContainsFunc(measure.Targets(), runs) {
+	host := timing.ThisHost()
+	runs := amd64.StandIn(target, func(feature string) bool { return host.Lacks([]string{feature}) == nil })
+	if runs == nil {
 		t.Skipf("this machine lacks some of %v", amd64.FeatureNames(target.Machine().Has))
 	}
-	return target
+	return runs
 }
 
 // Targets are all amd64 targets, by the rule of Target.

@@ -7,13 +7,12 @@ import (
 	"math/rand"
 	"testing"
 
-	"golang.org/x/sys/cpu"
-
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/qemu"
 	"github.com/tmacc/tmacc/tests/virgen"
 )
@@ -64,18 +63,9 @@ func compareArgs(t *testing.T, k *lower.Kernel, f *vir.Func, got, want []vir.Arg
 
 // Random functions mean the same to vir.Eval and, compiled, to this CPU.
 func TestRandomNative(t *testing.T) {
-	has := map[string]bool{
-		"AVX2": cpu.X86.HasAVX2, "F16C": cpu.X86.HasAVX2, "AVXVNNI": cpu.X86.HasAVXVNNI,
-		"AVX512F": cpu.X86.HasAVX512F, "AVX512BW": cpu.X86.HasAVX512BW, "AVX512DQ": cpu.X86.HasAVX512DQ,
-		"AVX512VL": cpu.X86.HasAVX512VL, "AVX512VNNI": cpu.X86.HasAVX512VNNI, "AVX512VBMI": cpu.X86.HasAVX512VBMI,
-	}
 	for _, tg := range amd64.Targets() {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
-			for _, n := range amd64.FeatureNames(tg.Machine().Has) {
-				if !has[n] {
-					t.Skip("the CPU lacks", n)
-				}
-			}
+			tg := native.Target(t, tg.Machine().Name)
 			funcs, kernels := randomKernels(t, tg, 200)
 			file, err := tg.Emit("main", kernels)
 			if err != nil {
