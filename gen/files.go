@@ -331,7 +331,7 @@ func variant(v runtime.Variant) *jen.Statement {
 	}
 	pairs := []any{"Target", v.Target, "ABI", v.ABI, "Need", texts(v.Need), "Layout", v.Layout, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...))}
 	if p := v.Prepare; p != nil {
-		of := []any{"Name", p.Name, "CountDiv", ints(p.CountDiv), "PadK", p.PadK}
+		of := []any{"Name", p.Name, "CountDiv", ints(p.CountDiv), "Pads", ints(p.Pads)}
 		if t := p.Tables; t.K > 0 {
 			what := []any{"K", t.K, "Bytes", t.Bytes, "ID", t.ID}
 			if t.Residual {

@@ -252,7 +252,7 @@ func RuntimePrepare(p *Prepare) *runtime.Prepare {
 		return nil
 	}
 	s := p.Schedule
-	return &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, PadK: s.PadK, Chunk: s.Chunk, Tables: RuntimeTables(s.Tables)}
+	return &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, Pads: s.Pads, Chunk: s.Chunk, Tables: RuntimeTables(s.Tables)}
 }
 
 // RuntimeTables is what the runtime has to know of tables.

@@ -40,7 +40,7 @@ const numParts = 7
 var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, format.Mins, format.Supers, format.SuperMins, format.Books}
 
 // PrepareArgs are the parameters of every activation kernel. X is one row of K
-// float32, padded with zeros to a multiple of the kernel's PadK, and Next another one that is asked for from memory. Act (int8),
+// float32, padded with zeros up to a multiple of each of the kernel's Pads, and Next another one that is asked for from memory. Act (int8),
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
 // Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element;
 // Table receives the tables of the row, if the kernel makes any: those of the kernel's Chunk elements of K
@@ -49,7 +49,7 @@ var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, form
 // each unit (a byte); Pair and Span are scratch of 8 and 4 bytes per unit, Span read before Pair
 // is written. Residuals are made by a second call, with no count but that of residuals, from Pair to
 // Residual, both of the first unit to make; it writes arrays of one element, such as Sums, again,
-// which are others then. Act and Wide are zero from K up to PadK when the kernel is called.
+// which are others then. Act and Wide are zero from K up to there when the kernel is called.
 // Count[i] is ceil(K / the kernel's
 // CountDiv[i]); if one of them is rounded up, all arrays that hold one element per
 // group have room for 64 elements more, else the kernel writes none but those of K.

@@ -312,7 +312,9 @@ func (p *Product) rowPlan(s *shape) rowPlan {
 		return r
 	}
 	f := p.variant.Prepare
-	r.padded = roundUp(s.k, f.PadK)
+	for _, pad := range f.Pads {
+		r.padded = max(r.padded, roundUp(s.k, pad))
+	}
 	r.width = max(r.padded, s.padK)
 	if t := p.cut.tables; t.K > 0 {
 		r.tables = ceilDiv(r.width, t.K) * t.Bytes
@@ -368,7 +370,7 @@ func (w *scratch) inPlace(b *block) bool {
 // inChunks says that rows of tables are made in their places in a block, chunk by chunk.
 func (p *Product) inChunks(w *scratch, b *block) bool {
 	chunk := p.chunk()
-	return b.tables && chunk > 0 && b.chunk == chunk && w.shape.padK%chunk == 0 && w.row.padded <= w.shape.padK
+	return b.tables && chunk > 0 && b.chunk == chunk && w.shape.padK%chunk == 0
 }
 
 // chunk is how many elements of K the assembly makes tables of that lie together, 0: of all.

@@ -175,7 +175,7 @@ func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) 
 			v.Kernels = append(v.Kernels, k)
 		}
 		if i%2 == 0 {
-			v.Prepare = &Prepare{Name: "prep", PadK: 3 * recordK, CountDiv: []int{3 * recordK, 1}}
+			v.Prepare = &Prepare{Name: "prep", Pads: []int{3 * recordK}, CountDiv: []int{3 * recordK, 1}}
 			v.Prepare.Fn = fakePrepare(s, *v.Prepare)
 		}
 		s.Variants = append(s.Variants, v)

@@ -49,12 +49,12 @@ type Kernel struct {
 }
 
 // Prepare is an assembly function that quantizes one row of activations.
-// PadK, CountDiv and Chunk are explained at PrepareArgs.
+// Pads, CountDiv and Chunk are explained at PrepareArgs.
 type Prepare struct {
 	Name      string
 	CountDiv  []int
 	Residuals int // which count is that of residuals, of tables that have any
-	PadK      int
+	Pads      []int
 	Chunk     int
 	Tables    Tables
 	Fn        func(*PrepareArgs)
@@ -134,11 +134,11 @@ func (s *Spec) checkVariant(v Variant) error {
 		if t := p.Tables; t.K < 0 || t.K > 1<<16 || t.Bytes < 0 || t.Bytes > 1<<24 || (t.K == 0) != (t.Bytes == 0) {
 			return s.errorf(v.Target+" "+p.Name, "tables of %d bytes for every %d activations", t.Bytes, t.K)
 		}
-		if p.PadK < 1 || len(p.CountDiv) > len(PrepareArgs{}.Count) || slices.ContainsFunc(p.CountDiv, func(d int) bool { return d < 1 }) {
-			return s.errorf(v.Target+" "+p.Name, "pads to %d and counts by %v; both must be positive, with at most %d counts", p.PadK, p.CountDiv, len(PrepareArgs{}.Count))
+		if len(p.CountDiv) > len(PrepareArgs{}.Count) || slices.ContainsFunc(append(p.CountDiv[:len(p.CountDiv):len(p.CountDiv)], p.Pads...), func(d int) bool { return d < 1 }) {
+			return s.errorf(v.Target+" "+p.Name, "pads to %v and counts by %v; they must be positive, with at most %d counts", p.Pads, p.CountDiv, len(PrepareArgs{}.Count))
 		}
-		if t := p.Tables; p.Chunk < 0 || p.Chunk > 0 && (t.K == 0 || p.Chunk%t.K != 0 || p.PadK%p.Chunk != 0) {
-			return s.errorf(v.Target+" "+p.Name, "makes tables of %d activations in chunks of %d, padded to %d; chunks must be whole tables, and divide the padding", t.K, p.Chunk, p.PadK)
+		if t := p.Tables; p.Chunk < 0 || p.Chunk > 0 && (t.K == 0 || p.Chunk%t.K != 0 || !slices.Contains(p.CountDiv, p.Chunk)) {
+			return s.errorf(v.Target+" "+p.Name, "makes tables of %d activations in chunks of %d, counting by %v; chunks must be whole tables, and counted", t.K, p.Chunk, p.CountDiv)
 		}
 		if t := p.Tables; t.Residual && (p.Residuals < 0 || p.Residuals >= len(p.CountDiv) || t.Bytes < unitBytes || t.Bytes%unitBytes != 0 || t.K%(t.Bytes/unitBytes) != 0) {
 			return s.errorf(v.Target+" "+p.Name, "has residuals of tables of %d bytes by count %d of %d", t.Bytes, p.Residuals, len(p.CountDiv))

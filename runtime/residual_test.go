@@ -20,7 +20,7 @@ func residualSpec(t *testing.T, x [][]int8) *Spec {
 		k.StepK, k.Chunk, k.Tables, k.SumBy = 16, 8, true, 1
 		k.Fn = func(a *GemmArgs) { checkResiduals(t, k, a, x) }
 	}
-	v.Prepare = &Prepare{Name: "prep", PadK: 24, CountDiv: []int{8, 24}, Residuals: 1, Tables: Tables{K: 8, Bytes: unitBytes, ID: "magnitudes", Residual: true}}
+	v.Prepare = &Prepare{Name: "prep", Pads: []int{8, 24}, CountDiv: []int{8, 24}, Residuals: 1, Tables: Tables{K: 8, Bytes: unitBytes, ID: "magnitudes", Residual: true}}
 	v.Prepare.Fn = func(a *PrepareArgs) {
 		n := 8 * int(a.Count[0])
 		codes, table, pair, excess := unsafe.Slice((*byte)(a.Act), n), unsafe.Slice((*byte)(a.Table), 2*n), unsafe.Slice((*byte)(a.Pair), n), unsafe.Slice((*byte)(a.Excess), n/8)

@@ -515,7 +515,7 @@ func TestSpecRefusals(t *testing.T) {
 		"3 rows do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].Rows = 3 },
 		"steps of 64 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
 		"chunks of 5 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
-		"pads to 0":                 func(s *Spec) { s.Variants[0].Prepare.PadK = 0 },
+		"pads to [0]":               func(s *Spec) { s.Variants[0].Prepare.Pads = []int{0} },
 		"in chunks of -1,":          func(s *Spec) { s.Variants[0].Prepare.Chunk = -1 },
 		"of 0 activations in chunk": func(s *Spec) { s.Variants[0].Prepare.Chunk = 32 },
 		"it must read tables":       func(s *Spec) { s.Act.Float = 2 },

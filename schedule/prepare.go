@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -19,8 +20,8 @@ type PrepareKernel struct {
 	// Residuals is the one that counts residuals, of tables that have any: callers leave it
 	// out (0) and have those of some activations made in another call, without the others.
 	Residuals int
-	PadK      int // x is padded with zeros, and act written, to a multiple of it
-	Chunk     int // tables of so many elements of K lie together, the next ones a step behind; 0: all
+	Pads      []int // x is padded with zeros, and act written, up to a multiple of each
+	Chunk     int   // tables of so many elements of K lie together, the next ones a step behind; 0: all
 }
 
 // prepareParams are the kernel's parameters, as runtime.PrepareArgs has them.
@@ -96,16 +97,15 @@ func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, e
 	if s, err = t.Replay(s); err != nil {
 		return nil, err
 	}
-	k := &PrepareKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, PadK: 1, Chunk: s.chunk}
+	k := &PrepareKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, Chunk: s.chunk}
 	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
 			return nil, fmt.Errorf("stage %s: %w", st.name, err)
 		}
 	}
-	if k.PadK > maxPadK {
-		return nil, &Unfinished{"trace", "its loops together pad rows to a multiple of more than 1048576"}
-	}
+	slices.Sort(k.Pads)
+	k.Pads = slices.Compact(k.Pads)
 	k.Nest.Buffers = prepareBuffers(s.Graph, tables, s.chunk)
 	if s.nextIn != "" {
 		if st, i := s.find(s.nextIn); st == nil || st.loops[i].Kind != nest.Serial {
@@ -133,8 +133,14 @@ func (k *PrepareKernel) add(st *stage) error {
 			k.Residuals = len(k.CountDiv)
 		}
 		k.CountDiv = append(k.CountDiv, div)
+		if div > maxPad {
+			return &Unfinished{"loop " + l.Name, fmt.Sprintf("pads rows to a multiple of more than %d", maxPad)}
+		}
 		if perElement := st.out.Block == 0 || len(st.reduce) > 0; perElement {
-			k.PadK = lcm(k.PadK, div)
+			k.Pads = append(k.Pads, div)
+		}
+		if st.name == "table" && k.Chunk > 0 && div > k.Chunk {
+			return &Unfinished{"loop " + l.Name, "makes tables of more elements at once than those of a chunk"}
 		}
 	}
 	plan, err := st.plan()
@@ -146,8 +152,8 @@ func (k *PrepareKernel) add(st *stage) error {
 	return err
 }
 
-// maxPadK bounds what callers must pad rows to: whole groups of any size, in any vectors.
-const maxPadK = 16 * format.MaxGroup
+// maxPad bounds what callers must pad rows to: whole groups of any size, in any vectors.
+const maxPad = 16 * format.MaxGroup
 
 func gcd(a, b int) int {
 	for b != 0 {
@@ -155,8 +161,6 @@ func gcd(a, b int) int {
 	}
 	return a
 }
-
-func lcm(a, b int) int { return a / gcd(a, b) * b }
 
 // prepareBuffers: every array is linear in K or in the group; tables lie as they say.
 func prepareBuffers(g *ir.Graph, tables *ir.Tables, chunk int) map[string]*nest.Buffer {

@@ -419,12 +419,27 @@ func TestGroupRoom(t *testing.T) {
 	}
 }
 
-// TestPadK: rows are padded within reason.
-func TestPadK(t *testing.T) {
+// TestPads: rows are padded within reason.
+func TestPads(t *testing.T) {
 	p := productOf(t, "w2")
-	trace := Trace{Split{"amax.k", 4096, Pair{"a", "b"}}, Split{"act.k", 3125, Pair{"c", "d"}}}
-	const want = "trace: its loops together pad rows to a multiple of more than 1048576"
+	trace := Trace{Split{"amax.k", 4096, Pair{"a", "b"}}, Split{"a", 4096, Pair{"c", "d"}}}
+	const want = "loop c: pads rows to a multiple of more than 1048576"
 	if _, err := CompilePrepare(p, nil, trace); fmt.Sprint(err) != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestTableChunks: tables are made chunk by chunk.
+func TestTableChunks(t *testing.T) {
+	p := productOf(t, "w2")
+	tables := &ir.Tables{Elem: format.I16, Together: 1}
+	var err error
+	if tables.Decomposition, err = ir.Decompose(p.Weight, ir.DigitBits, 4); err != nil {
+		t.Fatal(err)
+	}
+	trace := Trace{Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}}
+	const want = "stage table: loop a: makes tables of more elements at once than those of a chunk"
+	if _, err := CompilePrepare(p, tables, trace); fmt.Sprint(err) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -451,8 +466,8 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"its loops together pad rows to a multiple of more than 1048576", "this preparation makes no tables",
-		"asks for the next row, at no distance", "is no serial loop", gone) // TestPreparing, TestFloatSum, TestGroupRoom, TestPadK
+		"pads rows to a multiple of more than %d", "makes tables of more elements at once than those of a chunk", "this preparation makes no tables",
+		"asks for the next row, at no distance", "is no serial loop", gone) // TestPreparing, TestFloatSum, TestGroupRoom, TestPads, TestTableChunks
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

@@ -16,12 +16,13 @@ import (
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/native"
 )
 
 // Activations prepared by compiled kernels equal those of the definition.
 func TestDefaultPrepare(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
-	for _, tg := range amd64.Targets() {
+	for _, tg := range native.Targets(t) {
 		for _, c := range []struct {
 			name  string
 			group int
@@ -170,7 +171,10 @@ func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.Prepar
 	if err != nil {
 		t.Fatal(err)
 	}
-	pad := (size + k.PadK - 1) / k.PadK * k.PadK
+	pad := size
+	for _, p := range append([]int{max(k.Chunk, 1)}, k.Pads...) {
+		pad = max(pad, (size+p-1)/p*p)
+	}
 	var args []vir.Arg
 	step := 0 // between the tables of chunks: with a gap
 	for range len(k.Nest.Params) - len(k.CountDiv) - 1 {

@@ -22,6 +22,7 @@ import (
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/native"
 )
 
 func TestMain(m *testing.M) {
@@ -74,7 +75,7 @@ func TestSelfTest(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
-	for _, target := range amd64.Targets() {
+	for _, target := range native.Targets(t) {
 		for _, c := range []struct {
 			format string
 			act    int
@@ -102,7 +103,7 @@ func TestSelfTest(t *testing.T) {
 			for _, set := range sets {
 				p, err := code.Product(set...)
 				if err != nil {
-					t.Skip(err) // this CPU lacks something
+					t.Fatal(err)
 				}
 				if err := runtime.SelfTest(p, rand.New(rand.NewPCG(1, 2))); err != nil {
 					t.Errorf("%s %s, kernels %v: %v", target.Machine().Name, c.format, set, err)
@@ -224,7 +225,7 @@ func TestSabotage(t *testing.T) {
 // Products by rounded tables pass their test within the bound that they have, and not within
 // a quarter of it, or if they claim to be exact.
 func TestBounded(t *testing.T) {
-	for _, target := range amd64.Targets() {
+	for _, target := range native.Targets(t) {
 		for _, c := range []struct {
 			format string
 			act    int
