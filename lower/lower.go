@@ -6,6 +6,7 @@ package lower
 import (
 	"fmt"
 
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
@@ -38,6 +39,18 @@ type Machine struct {
 	NumVec  int // allocatable vector registers
 	NumGP   int // allocatable general registers
 	Has     Features
+	Like    string // the name of the target with the same instructions whose memory is read otherwise, if this is another
+	// How weights that come from memory are asked for, and those whose work by line is so long that what the CPU
+	// foresees by itself does not come in time.
+	Streams, Slow nest.Streams
+}
+
+// Class is the name of the target with the same instructions that CPUs of several makers run.
+func (m Machine) Class() string {
+	if m.Like != "" {
+		return m.Like
+	}
+	return m.Name
 }
 
 // Target is a back end.

@@ -337,13 +337,10 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	if n == len(pos) && b.Next != "" && v.inside(b.NextIn) {
 		other := mem
 		other.Buf = v.params[b.Next]
-		v.prefetch(vir.OpPrefetch, other, t.Bits()/8, 0)
+		v.prefetch(vir.OpPrefetch, other, t.Bits()/8, 0, true)
 	}
-	if n == len(pos) && b.Ahead > 0 && !v.listed() {
-		v.prefetch(vir.OpPrefetch, mem, t.Bits()/8, b.Ahead)
-		if b.Far > 0 {
-			v.prefetch(vir.OpPrefetch2, mem, t.Bits()/8, b.Far)
-		}
+	if n == len(pos) && !v.listed() {
+		v.stream(b.Streams, mem, t.Bits()/8)
 	}
 	return r, nil
 }
@@ -436,13 +433,23 @@ func (v *vectorizer) loadPeriod(t vir.Type, n int, mem vir.Mem) vir.Reg {
 	return v.op(t, vir.OpTile, 0, v.emit(vir.Type{Elem: t.Elem, Lanes: n}, vir.Instr{Op: vir.OpLoad, Mem: mem}))
 }
 
-// prefetch asks for the lines of a load, ahead bytes later.
-func (v *vectorizer) prefetch(op vir.Op, mem vir.Mem, bytes, ahead int) {
+// stream asks for what will be read after a load.
+func (v *vectorizer) stream(s nest.Streams, mem vir.Mem, bytes int) {
+	if s.Ahead > 0 {
+		v.prefetch(vir.OpPrefetch, mem, bytes, s.Ahead, true)
+	}
+	if s.Far > 0 {
+		v.prefetch(vir.OpPrefetch2, mem, bytes, s.Far, s.Every)
+	}
+}
+
+// prefetch asks for the lines of a load, ahead bytes later: for every one or for two of four.
+func (v *vectorizer) prefetch(op vir.Op, mem vir.Mem, bytes, ahead int, every bool) {
 	const line = 64
 	for off := 0; off < bytes; off += line {
 		m := mem
 		m.Off += off + ahead
-		if op == vir.OpPrefetch2 && m.Off/line%4 > 1 {
+		if !every && m.Off/line%4 > 1 {
 			continue // two lines of four: the hardware sees a stream and fetches the others
 		}
 		if bytes >= line || (mem.Off+off)%line == 0 {

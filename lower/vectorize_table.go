@@ -381,7 +381,7 @@ func (v *vectorizer) tableAt(mem vir.Mem, t vir.Type, size, ahead int) vir.Reg {
 	if !ok {
 		table = v.loadPeriod(t, size, mem)
 		if ahead > 0 && !v.listed() {
-			v.prefetch(vir.OpPrefetch, mem, size*t.Elem.Bytes(), ahead)
+			v.prefetch(vir.OpPrefetch, mem, size*t.Elem.Bytes(), ahead, true)
 		}
 		v.loads[key] = table
 	}

@@ -199,6 +199,7 @@ var examples = []example{
 	{"hoist_zero_lookup", "codebook", trace(Decompose{Family: "dot", Value: "lookup"}), HoistZero{"flush"}},
 	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},
 	{"prefetch", "w2", ready(), Prefetch{Bytes: 4096, Far: 16384}},
+	{"prefetch_every", "w4-g32-z", trace(grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}), Prefetch{Far: 8192, Every: true}},
 }
 
 func start(t testing.TB, weight string, tr Trace) *State {
@@ -293,11 +294,14 @@ func picture(s *State) string {
 	if s.chunk != 0 {
 		fmt.Fprintf(&b, "activations of a column lie together by %d\n", s.chunk)
 	}
-	if s.ahead != 0 {
-		fmt.Fprintf(&b, "codes are prefetched %d bytes ahead\n", s.ahead)
+	if s.streams.Ahead != 0 {
+		fmt.Fprintf(&b, "codes are prefetched %d bytes ahead\n", s.streams.Ahead)
 	}
-	if s.far != 0 {
-		fmt.Fprintf(&b, "codes are prefetched into the second-level cache %d bytes ahead\n", s.far)
+	if s.streams.Far != 0 {
+		fmt.Fprintf(&b, "codes are prefetched into the second-level cache %d bytes ahead\n", s.streams.Far)
+	}
+	if s.streams.Every {
+		b.WriteString("every line of all parts is\n")
 	}
 	if s.tablesAhead != 0 {
 		fmt.Fprintf(&b, "tables are prefetched %d bytes ahead\n", s.tablesAhead)

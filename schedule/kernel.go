@@ -362,7 +362,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	b := map[string]*nest.Buffer{
 		"out":   {Tensor: out, Strides: []int{0, 4}, Step: nest.StepParam("out")},
-		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Ahead: s.ahead, Far: s.far},
+		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Streams: s.streams},
 	}
 	if !s.Problem.Act.Floats() {
 		t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy)
@@ -371,6 +371,9 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	}
 	for _, x := range t.Shared() {
 		b[x.Name] = &nest.Buffer{Tensor: x, Layout: s.weights, Part: s.weights.Part(x.Name)}
+		if s.streams.Every {
+			b[x.Name].Streams = s.streams
+		}
 	}
 	for name, x := range b {
 		x.Param = name
@@ -381,7 +384,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 		return b
 	}
 	for _, tensor := range tableTensors(s.tables) {
-		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk, Ahead: s.tablesAhead}
+		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk, Streams: nest.Streams{Ahead: s.tablesAhead}}
 	}
 	if s.tables.Residual {
 		b["residual"].Param = "residual"

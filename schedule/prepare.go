@@ -134,7 +134,7 @@ func (k *PrepareKernel) add(st *stage) error {
 		}
 		k.CountDiv = append(k.CountDiv, div)
 		if div > maxPad {
-			return &Unfinished{"loop " + l.Name, fmt.Sprintf("pads rows to a multiple of more than %d", maxPad)}
+			return &Unfinished{"loop " + l.Name, "pads rows to a multiple of more than 1048576"}
 		}
 		if perElement := st.out.Block == 0 || len(st.reduce) > 0; perElement {
 			k.Pads = append(k.Pads, div)

@@ -216,6 +216,8 @@ var refused = []struct {
 	{"w2", nil, Prefetch{Bytes: 64}, `prefetch codes: decompose first`},
 	{"w2", ready(), Prefetch{Bytes: 100}, `prefetch codes: 100 bytes: want a multiple of 64 up to 1 MiB`},
 	{"w2", ready(), Prefetch{Bytes: -64}, `prefetch codes: -64 bytes: want a multiple of 64 up to 1 MiB`},
+	{"w2", ready(), Prefetch{}, `prefetch codes: 0 bytes: want a multiple of 64 up to 1 MiB`},
+	{"w2", ready(), Prefetch{Bytes: 64, Every: true}, `prefetch codes: every line of none into the second-level cache: want a distance`},
 	{"w2", ready(), Prefetch{Bytes: 2048, Far: 2048}, `prefetch codes: 2048 bytes into the second-level cache: want 0 or a multiple of 64 above 2048 up to 1 MiB`},
 	{"w2", ready(), Prefetch{Bytes: 2048, Far: 4000}, `prefetch codes: 4000 bytes into the second-level cache: want 0 or a multiple of 64 above 2048 up to 1 MiB`},
 	{"w2", trace(ready(), Prefetch{Bytes: 64}), Prefetch{Bytes: 128}, `prefetch codes: already prefetched`},
@@ -419,17 +421,7 @@ func TestGroupRoom(t *testing.T) {
 	}
 }
 
-// TestPads: rows are padded within reason.
-func TestPads(t *testing.T) {
-	p := productOf(t, "w2")
-	trace := Trace{Split{"amax.k", 4096, Pair{"a", "b"}}, Split{"a", 4096, Pair{"c", "d"}}}
-	const want = "loop c: pads rows to a multiple of more than 1048576"
-	if _, err := CompilePrepare(p, nil, trace); fmt.Sprint(err) != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-}
-
-// TestTableChunks: tables are made chunk by chunk.
+// TestTableChunks: rows are padded within reason, and tables made chunk by chunk.
 func TestTableChunks(t *testing.T) {
 	p := productOf(t, "w2")
 	tables := &ir.Tables{Elem: format.I16, Together: 1}
@@ -437,10 +429,13 @@ func TestTableChunks(t *testing.T) {
 	if tables.Decomposition, err = ir.Decompose(p.Weight, ir.DigitBits, 4); err != nil {
 		t.Fatal(err)
 	}
-	trace := Trace{Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}}
-	const want = "stage table: loop a: makes tables of more elements at once than those of a chunk"
-	if _, err := CompilePrepare(p, tables, trace); fmt.Sprint(err) != want {
-		t.Errorf("%v, want %s", err, want)
+	for want, trace := range map[string]Trace{
+		"stage table: loop c: pads rows to a multiple of more than 1048576":                {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
+		"stage table: loop a: makes tables of more elements at once than those of a chunk": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
+	} {
+		if _, err := CompilePrepare(p, tables, trace); fmt.Sprint(err) != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
@@ -466,8 +461,8 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"pads rows to a multiple of more than %d", "makes tables of more elements at once than those of a chunk", "this preparation makes no tables",
-		"asks for the next row, at no distance", "is no serial loop", gone) // TestPreparing, TestFloatSum, TestGroupRoom, TestPads, TestTableChunks
+		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than those of a chunk", "this preparation makes no tables",
+		"asks for the next row, at no distance", "is no serial loop", gone) // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

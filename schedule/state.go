@@ -19,9 +19,8 @@ type State struct {
 	weights     *format.Layout // nil until packed
 	packed      Pack           // the step that packed them
 	chunk       int            // activation elements of a column that lie together; 0: not chosen
-	ahead       int            // prefetch distance of the codes, bytes
+	streams     nest.Streams   // prefetch distances of the weights
 	nextIn      string         // loop of a preparation in which the next row is prefetched
-	far         int            // that into the second-level cache, 0: none
 	tablesAhead int            // that of tables, 0: none
 	hoisted     bool
 	tables      *ir.Tables // of activations, if the product is by tables

@@ -310,25 +310,21 @@ const recordK = 64
 // from a cache; spelled out, the code and the time to compile it grow with them.
 const mostGroups = 4
 
-// How far prefetches are ahead, in bytes. One distance is not enough: as many lines
-// as memory can send do not fit into what a first-level cache waits for. (Emerald
-// Rapids, GEMV of 4096 x 4096 from memory, share of the bandwidth with the first alone
-// and with both: w1 0.76 and 0.87, w2 0.80 and 0.93, w3 0.80 and 0.92, w4 0.88 and
-// 0.95. A second prefetch of each line, not of half of them, costs w4 a fifth where
-// the weights are in the second-level cache. A weight per byte leaves no room for any
-// second one: w8 from that cache 35 weights per cycle without it and 27 with it, from
-// memory 5.6 and 5.7.)
-const (
-	ahead = 4 << 10
-	far   = 16 << 10
-)
+// streams is how a machine asks for the weights of p: those of less than half a byte, or with two levels of
+// scales, take long by line.
+func streams(p ir.Problem, m lower.Machine) nest.Streams {
+	if p.Weight.Bits < 4 || p.Weight.Super > 0 {
+		return m.Slow
+	}
+	return m.Streams
+}
 
 // layoutChoice is the packed layout of the usual number of rows, whose codes are
 // joined as x says unless it is none.
 func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	w := p.Weight
 	c := Choice{Lanes: m.VecBits / 32, Rows: 4, RowFields: 1, Cells: 1, Map: "dense", RecordRows: true,
-		Value: "affine", Hoist: "flush", Dot: 4, Flush: 1, Order: 1, Scale: "end", Ahead: ahead, Far: far}
+		Value: "affine", Hoist: "flush", Dot: 4, Flush: 1, Order: 1, Scale: "end", Streams: streams(p, m)}
 	_, step, ok := w.Affine()
 	if !ok {
 		c.Value = "lookup"
@@ -338,8 +334,8 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	if m.NumVec < 32 {
 		c.Rows = 2
 	}
-	if w.Bits >= 8 {
-		c.Far = 0
+	if w.Bits >= 8 && c.Ahead > 0 {
+		c.Far = 0 // no room for a second one: from the second-level cache 35 weights per cycle without it and 27 with it, from memory 5.6 and 5.7 (Emerald Rapids)
 	}
 	if x.join > 0 {
 		x.use(&c)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -28,19 +29,18 @@ type Choice struct {
 	Head       int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
 	RecordRows bool   // row vectors vary faster than cells along K
 	// Computation.
-	Value   string       // affine or lookup
-	Hoist   string       // init, flush or none
-	Dot     int          // products per instruction: 4 into 32 bits, 2 into 16
-	Below   int          // read_scaled, 0: shift every field down
-	Flush   int          // cells repeated in the code; with Dot 2 the sum is widened after them
-	Cols    int          // columns per call
-	Block   int          // row vectors per call, divides Rows
-	Order   int          // order of the unrolled loops, index into orders
-	Serial  bool         // cells are a loop of the kernel instead of repeated code
-	Stage   string       // loop at which decoded weights are kept, "": not
-	Scale   string       // scale_at
-	Ahead   int          // prefetch distance, 0: none
-	Far     int          // that into the second-level cache, 0: none
+	Value  string // affine or lookup
+	Hoist  string // init, flush or none
+	Dot    int    // products per instruction: 4 into 32 bits, 2 into 16
+	Below  int    // read_scaled, 0: shift every field down
+	Flush  int    // cells repeated in the code; with Dot 2 the sum is widened after them
+	Cols   int    // columns per call
+	Block  int    // row vectors per call, divides Rows
+	Order  int    // order of the unrolled loops, index into orders
+	Serial bool   // cells are a loop of the kernel instead of repeated code
+	Stage  string // loop at which decoded weights are kept, "": not
+	Scale  string // scale_at
+	nest.Streams
 	Chunk   int          // activation chunk, 0: default
 	Factor  string       // unrolled loop of K with accumulators of its own, "": none
 	AtGroup bool         // the loop over groups inside a record is serial, not unrolled
@@ -119,6 +119,13 @@ type builder struct {
 
 func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
 
+// prefetch adds the step that asks for weights, if any are, and for tables so many bytes ahead.
+func (b *builder) prefetch(s nest.Streams, tables int) {
+	if s != (nest.Streams{}) {
+		b.add(schedule.Prefetch{Bytes: s.Ahead, Far: s.Far, Every: s.Every, Tables: tables})
+	}
+}
+
 func (b *builder) split(loop string, by int, outer, inner string) {
 	b.add(schedule.Split{Loop: loop, By: by, Into: [2]string{outer, inner}})
 }
@@ -152,9 +159,7 @@ func (c Choice) Trace(p ir.Problem) schedule.Trace {
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
 	}
-	if c.Ahead > 0 {
-		b.add(schedule.Prefetch{Bytes: c.Ahead, Far: c.Far})
-	}
+	b.prefetch(c.Streams, 0)
 	return b.t
 }
 
@@ -347,11 +352,11 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
-		Ahead: pick(rng, 0, 1024, 4096), Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
+		Streams: nest.Streams{Ahead: pick(rng, 0, 0, 1024, 4096)}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
 		Super: rng.Intn(2) == 0,
 	}
-	if c.Ahead > 0 {
-		c.Far = pick(rng, 0, 0, 16<<10)
+	if far := pick(rng, 0, 0, 8<<10, 16<<10); far > c.Ahead {
+		c.Far, c.Every = far, rng.Intn(2) == 0
 	}
 	if rng.Intn(4) == 0 {
 		c.Lanes = pick(rng, 4, 8, 16)

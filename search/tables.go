@@ -150,9 +150,7 @@ func (b *builder) tables() {
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
 	}
-	if c.Ahead > 0 {
-		b.add(schedule.Prefetch{Bytes: c.Ahead, Far: c.Far, Tables: t.Ahead})
-	}
+	b.prefetch(c.Streams, t.Ahead)
 }
 
 // lanes are the loops over the rows of a vector, and more.
@@ -368,7 +366,7 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 	m := t.Machine()
 	form := func(rows, lane, flush int, serial bool, x TableChoice) Choice {
 		return Choice{Rows: rows, Lanes: m.VecBits / lane, RowFields: 1, Flush: flush, Serial: serial,
-			Hoist: "flush", Order: 1, Scale: "end", Ahead: ahead, Far: far, Table: &x}
+			Hoist: "flush", Order: 1, Scale: "end", Streams: streams(p, m), Table: &x}
 	}
 	out := []Choice{
 		form(1, 8, 4, true, TableChoice{Low: 5, Along: 1, Bytes: true, Pairs: true}),

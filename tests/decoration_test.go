@@ -143,6 +143,7 @@ var pairs = []pair{
 		[]replacement{{schedule.ScaleAt{Where: "begin"}, schedule.Trace{schedule.ScaleAt{Where: "end"}}}}}},
 	{"prefetch.bytes", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead = 4096 })},
 	{"prefetch.far", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead, c.Far = 1024, 16384 })},
+	{"prefetch.every", "w2", choose(func(c *search.Choice) { c.Ahead, c.Far = 0, 8192 }), choose(func(c *search.Choice) { c.Ahead, c.Far, c.Every = 0, 8192, true })},
 	{"prefetch.tables", "w1", choose(func(c *search.Choice) { byTable(c); c.Ahead = 1024 }), choose(func(c *search.Choice) { byTable(c); c.Ahead, c.Table.Ahead = 1024, 4096 })},
 }
 

@@ -486,7 +486,7 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	for _, v := range asked(nil) {
 		if id := [2]string{v.Target, v.Format}; !v.Skipped && !seen[id] {
 			seen[id] = true
-			t, err := oneTarget(v.Target)
+			t, err := bestOf(v.Target)
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
+	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -50,6 +51,16 @@ func hostTargets() []lower.Target { return targetsOn(timing.ThisHost()) }
 // targetsOn lists the targets that a machine runs, the best last.
 func targetsOn(h timing.Host) []lower.Target {
 	return slices.DeleteFunc(allTargets(), func(t lower.Target) bool { return lacksOn(t, h) != "" })
+}
+
+// bestOf is the best target of a class that this machine runs.
+func bestOf(class string) (lower.Target, error) {
+	for _, t := range slices.Backward(hostTargets()) {
+		if measure.Class(shortName(t)) == class {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("this machine runs no target like %s", class)
 }
 
 // oneTarget is the target of a name, with or without its architecture; "host" is

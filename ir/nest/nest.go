@@ -103,11 +103,17 @@ type Buffer struct {
 	// Whole says that a buffer holds all bytes of iterations of run-time loops over K, so that
 	// vectors may read more of them than their lanes need.
 	Whole bool
-	// Ahead > 0 asks for a prefetch of the line so many bytes ahead of each load or table, and
-	// Far > 0 for a stream into the second-level cache. Next asks for a prefetch of the same place of another
+	// What is asked for ahead of each load or table. Next asks for a prefetch of the same place of another
 	// parameter with each load inside the serial loop NextIn.
-	Ahead, Far   int
+	Streams
 	Next, NextIn string
+}
+
+// Streams is how far prefetches of what is read once are ahead of its use, in bytes, into the nearest cache
+// and into the second-level one, 0: none; and whether the latter are of every line or of two of four.
+type Streams struct {
+	Ahead, Far int
+	Every      bool
 }
 
 // Pos is the place of one element: a byte offset from the buffer's pointer, how often

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 )
 
@@ -33,10 +34,13 @@ func FeatureNames(f lower.Features) []string {
 	return names
 }
 
+// streams is how far prefetches are ahead: those of amd64, not measured.
+var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
+
 // machines has a row per target. dotprod is every Armv8.2 core with FEAT_DotProd:
 // Neoverse N1 and V1, Cortex-A55 and A76, Apple M1, and their successors.
 var machines = []lower.Machine{
-	{Name: "arm64/dotprod", VecBits: 128, NumVec: 32, NumGP: numGP, Has: ASIMDDP},
+	{Name: "arm64/dotprod", VecBits: 128, NumVec: 32, NumGP: numGP, Has: ASIMDDP, Streams: streams, Slow: streams},
 }
 
 type target struct{ m lower.Machine }

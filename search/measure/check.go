@@ -131,7 +131,7 @@ func (c rounds) of(mode string, n int, figure func(Record) float64) []float64 {
 func (c rounds) where(mode string, n int, extreme bool, figure func(Record) float64) []float64 {
 	var out []float64
 	for _, r := range c.records {
-		if r.Format != c.row.format || r.Target != c.row.target || r.N != n || r.Threads > 1 || r.Extreme != extreme || mode != "" && r.Mode != mode {
+		if r.Format != c.row.format || Class(r.Target) != c.row.target || r.N != n || r.Threads > 1 || r.Extreme != extreme || mode != "" && r.Mode != mode {
 			continue
 		}
 		if f := figure(r); f != 0 {

@@ -69,14 +69,25 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
-// Targets lists the targets whose kernels this machine runs, from the fewest CPU
+// Class is the name, without architecture, of the target that has the instructions of the one called name on
+// CPUs of any maker: probes and limits are of classes.
+func Class(name string) string {
+	if t := amd64.ByName(name); t != nil {
+		name = t.Machine().Class()
+	}
+	return strings.TrimPrefix(name, "amd64/")
+}
+
+// Targets lists the classes of targets whose kernels this machine runs, from the fewest CPU
 // features to the most.
 func Targets() []lower.Target {
 	if runtime.GOARCH != "amd64" {
 		return nil
 	}
 	h := timing.ThisHost()
-	return slices.DeleteFunc(amd64.Targets(), func(t lower.Target) bool { return h.Lacks(amd64.FeatureNames(t.Machine().Has)) != nil })
+	return slices.DeleteFunc(amd64.Targets(), func(t lower.Target) bool {
+		return t.Machine().Like != "" || h.Lacks(amd64.FeatureNames(t.Machine().Has)) != nil
+	})
 }
 
 // Targets are those of the lab's machine.
@@ -85,7 +96,7 @@ func (l *Lab) Targets() []lower.Target { return slices.Clone(l.targets) }
 // target finds a target of this machine by its name, with or without "amd64/".
 func (l *Lab) target(name string) (lower.Target, error) {
 	for _, t := range l.targets {
-		if shortName(t) == strings.TrimPrefix(name, "amd64/") {
+		if shortName(t) == Class(name) {
 			return t, nil
 		}
 	}
