@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,7 +38,6 @@ purego; of the variants for different CPUs, ggml's own score chooses.
   Q3_K), and by 256 for ternary types and Q2_K: for the other K types it does more work and errs less.
 * *dram*: copies that total over 512 MiB, and twice the last-level cache, are cycled. *l3*: one matrix. 4096 x 4096, in huge pages on both sides, samples interleaved, each thread on
   a CPU of its own, the fastest of 11 samples.
-* What threads do beside a busy process that takes their core, one thread and two, is measured in [threads.md](threads.md).
 `
 
 // printPage prints the records of a file as Markdown, with what is asked of them.
@@ -51,8 +54,24 @@ func (c *cli) printPage(path, limitsPath string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	_, err = io.WriteString(c.out, peerPage(records, limits))
+	threads, err := os.ReadFile(filepath.Join(filepath.Dir(path), "threads.md"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err = io.WriteString(c.out, peerPage(records, limits, string(threads)))
 	return err
+}
+
+// besideBusy is the table of tmacc threads in the page about threads, with the line that says where it was measured.
+func besideBusy(page string) string {
+	head, rest, ok := strings.Cut(page, "\n| busy processes |")
+	if !ok {
+		return ""
+	}
+	table, _, _ := strings.Cut(rest, "\n\n")
+	head = strings.TrimSpace(head)
+	return fmt.Sprintf("\n## Beside a busy process\n\nw2 out of memory, while another process keeps one of the CPUs busy: how it was measured is said in [threads.md](threads.md), whose table this is. %s\n\n| busy processes |%s\n",
+		head[strings.LastIndex(head, "\n")+1:], table)
 }
 
 // peerRecords reads records, one per line. Their figures are computed again.
@@ -76,8 +95,8 @@ func peerRecords(data []byte) ([]measure.PeerRecord, error) {
 	return all, nil
 }
 
-// peerPage is docs/performance.md.
-func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit) string {
+// peerPage is docs/performance.md; threads is docs/threads.md.
+func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads string) string {
 	verdicts := measure.CheckPeer(limits, records)
 	var b strings.Builder
 	b.WriteString("# Speed beside ggml\n" + pageAbout + "\n## Where\n\n")
@@ -93,6 +112,7 @@ func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit) string {
 		}
 	}
 	peerScaling(&b, middle, verdicts)
+	b.WriteString(besideBusy(threads))
 	fmt.Fprintf(&b, "\n## What is asked\n\n%s\n\n```\n", holding(verdicts))
 	for _, v := range verdicts {
 		fmt.Fprintln(&b, v)
