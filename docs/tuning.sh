@@ -28,9 +28,10 @@ case "${1-} $#" in
 	;;
 "renew 1") examples -trials 1 ;;
 "limits 2")
-	tune -format w1,ternary,w2,w3,w4 -target avx512vbmi,avxvnni,avx2 -o "$2"
-	tune -format w8,iq4nl,w2-g128,w2-g64,w2-g32,w4-g128,w4-g64 -target avx512vbmi -o "$2"
-	tune -format w4-g32 -act-group 32 -target avx512vbmi -o "$2" # as its limits were measured
+	narrow=$("$scratch/tmacc" targets | sed -nE 's,^amd64/(avx2|avxvnni) .* runs .*,\1,p' | paste -sd,)
+	tune -format w1,ternary,w2,w3,w4 -target "host,$narrow" -o "$2"
+	tune -format w8,iq4nl,w2-g128,w2-g64,w2-g32,w4-g128,w4-g64 -o "$2"
+	tune -format w4-g32 -act-group 32 -o "$2" # as its limits were measured
 	bench "$2" -check docs/limits.json
 	;;
 "peers 3")

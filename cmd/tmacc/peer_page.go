@@ -17,10 +17,10 @@ import (
 
 // pageAbout is what the page of records says before its tables.
 const pageAbout = `
-Written by ` + "`tmacc bench -md docs/performance.jsonl -check docs/ratios.json`" + ` from records of
+Written by ` + "`tmacc bench -md performance.jsonl -check docs/ratios.json`" + ` from the file of that name beside this page, records of
 
 ` + "```" + `
-tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -threads 1,2 -json >> docs/performance.jsonl
+tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -threads 1,2 -json >> performance.jsonl
 ` + "```" + `
 
 once per round; medians of rounds by their ratio. Libraries: ` + "`npm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1`" + `, loaded into the process of tmacc with

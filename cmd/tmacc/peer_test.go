@@ -76,17 +76,20 @@ func TestPeer(t *testing.T) {
 	refused(t, refusal{2, `type F16: is not one that can be read`, "bench -peer ggml=" + dir + " -q -format F16"})
 }
 
-var update = flag.Bool("update", false, "write docs/performance.md, and the table of README.md between its marks")
+var update = flag.Bool("update", false, "write docs/performance.md, docs/zen4/performance.md, and the table of README.md between its marks")
 
 // Marks of README.md around the table that peerSummary writes.
 const summaryBegin, summaryEnd = "<!-- peers: go test ./cmd/tmacc -update -->\n", "<!-- /peers -->\n"
 
-// TestPerformancePage holds docs/performance.md and the table of README.md against
+// TestPerformancePage holds docs/performance.md, that of another machine and the table of README.md against
 // the records they are written from.
 func TestPerformancePage(t *testing.T) {
-	const records, page, readme = "../../docs/performance.jsonl", "../../docs/performance.md", "../../README.md"
-	want := ok(t, "bench", "-md", records, "-check", "../../docs/ratios.json")
-	data, err := os.ReadFile(records)
+	const docs, readme = "../../docs", "../../README.md"
+	want := map[string]string{}
+	for _, dir := range []string{docs, filepath.Join(docs, "zen4")} {
+		want[filepath.Join(dir, "performance.md")] = ok(t, "bench", "-md", filepath.Join(dir, "performance.jsonl"), "-check", filepath.Join(docs, "ratios.json"))
+	}
+	data, err := os.ReadFile(filepath.Join(docs, "performance.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +97,7 @@ func TestPerformancePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err = os.ReadFile("../../docs/ratios.json")
+	data, err = os.ReadFile(filepath.Join(docs, "ratios.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +114,8 @@ func TestPerformancePage(t *testing.T) {
 	if !begins || !ends {
 		t.Fatal("README.md has no marks for the table of peers")
 	}
-	wantReadme := before + summaryBegin + peerSummary(all, limits) + summaryEnd + after
-	for path, want := range map[string]string{page: want, readme: wantReadme} {
+	want[readme] = before + summaryBegin + peerSummary(all, limits) + summaryEnd + after
+	for path, want := range want {
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 				t.Fatal(err)
