@@ -28,7 +28,7 @@ const (
 	AVX512VL
 	AVX512VNNI
 	AVX512VBMI
-	SSE4A // no instruction of ours: CPUs of AMD have it and no others
+	SSE4A // no instruction of ours: CPUs of AMD (and Hygon) have it, Intel's do not
 )
 
 // featureNames are the features in the order of their bits, as
@@ -72,8 +72,8 @@ var machines = []lower.Machine{
 // zen4 is avx512vbmi on CPUs of AMD. 24 lines are all that a first-level cache of Zen 4 waits for, 17 GB/s, so nothing is
 // asked for into it but lines nearby; what the hardware foresees suffices up to the end of a page, if it gets there in
 // time. (Zen 4, GEMV of 4096 x 4096 from memory, share of the bandwidth by the distances of other CPUs, by Streams and
-// by Slow: w4 0.63 0.92 0.55, w8 0.81 0.90 0.77, q4_0 0.59 0.88 0.65, w4-g32 0.62 0.83 0.66; w3 0.63 0.70 0.73, w2 0.60 0.64 0.72,
-// ternary 0.65 - 0.75, q4_k 0.41 0.60 0.72, q2_k 0.41 0.32 0.70, w1 0.54 0.56 0.63.)
+// by Slow: w4 0.63 0.92 0.55, w8 0.81 0.90 0.77, q4_0 0.59 0.88 0.65, w4-g32 - 0.83 0.66; w3 0.63 0.70 0.73, w2 0.60 0.64 0.72,
+// ternary 0.65 - 0.75, q4_k 0.41 0.60 0.72, q2_k 0.41 0.32 0.70, w1 0.54 - 0.63.)
 var zen4 = func() lower.Machine {
 	m := machine("zen4", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI|SSE4A)
 	m.Like = "amd64/avx512vbmi"
