@@ -40,9 +40,15 @@ type Machine struct {
 	NumGP   int // allocatable general registers
 	Has     Features
 	Like    string // the name of the target with the same instructions whose memory is read otherwise, if this is another
-	// How weights that come from memory are asked for, and those whose work by line is so long that what the CPU
-	// foresees by itself does not come in time.
+	Memory
+}
+
+// Memory is how kernels ask for what they read.
+type Memory struct {
+	// What comes from memory, and where the work on a line of weights is so long, or their lines are so far from being
+	// read in order, that what the CPU foresees by itself does not come in time.
 	Streams, Slow nest.Streams
+	Tables        int // how far tables of several columns are asked for ahead, in bytes
 }
 
 // Class is the name of the target with the same instructions that CPUs of several makers run.

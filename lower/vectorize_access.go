@@ -339,8 +339,8 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 		other.Buf = v.params[b.Next]
 		v.prefetch(vir.OpPrefetch, other, t.Bits()/8, 0, true)
 	}
-	if n == len(pos) && !v.listed() {
-		v.stream(b.Streams, mem, t.Bits()/8)
+	if !v.listed() {
+		v.stream(b.Streams, mem, n*elem.Bytes())
 	}
 	return r, nil
 }

@@ -303,8 +303,8 @@ func picture(s *State) string {
 	if s.streams.Every {
 		b.WriteString("every line of all parts is\n")
 	}
-	if s.tablesAhead != 0 {
-		fmt.Fprintf(&b, "tables are prefetched %d bytes ahead\n", s.tablesAhead)
+	if s.streams.Act != 0 {
+		fmt.Fprintf(&b, "activations are prefetched %d bytes ahead\n", s.streams.Act)
 	}
 	return b.String()
 }
@@ -404,8 +404,8 @@ func TestTraceString(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	far, tables := (Trace{Prefetch{Bytes: 64, Far: 128}}).String(), (Trace{Prefetch{Bytes: 64, Tables: 128}}).String()
-	if far != "prefetch 64 128" || tables != "prefetch 64 0 128" {
-		t.Errorf("%q and %q", far, tables)
+	far, act := (Trace{Prefetch{Bytes: 64, Far: 128}}).String(), (Trace{Prefetch{Bytes: 64, Act: 128}}).String()
+	if far != "prefetch 64 128" || act != "prefetch 64 0 128" {
+		t.Errorf("%q and %q", far, act)
 	}
 }

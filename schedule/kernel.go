@@ -378,13 +378,14 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	for name, x := range b {
 		x.Param = name
 	}
+	ahead := nest.Streams{Ahead: s.streams.Act}
 	if s.tables == nil {
 		lay := actLayout(k.Cols, k.Chunk)
-		b["act"] = &nest.Buffer{Tensor: t.Act, Param: "act", Layout: lay, Part: lay.Part("act")}
+		b["act"] = &nest.Buffer{Tensor: t.Act, Param: "act", Layout: lay, Part: lay.Part("act"), Streams: ahead}
 		return b
 	}
 	for _, tensor := range tableTensors(s.tables) {
-		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk, Streams: nest.Streams{Ahead: s.tablesAhead}}
+		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk, Streams: ahead}
 	}
 	if s.tables.Residual {
 		b["residual"].Param = "residual"

@@ -128,8 +128,8 @@ func typeOf(st *stage, name string) format.DType {
 
 // Prefetch asks for each line of the packed weights Bytes ahead of its use, unless that is 0. Unless Far
 // is 0, it also asks for a stream into the second-level cache, where more lines can
-// be on their way, Far bytes ahead: for two lines of every four that codes lie in, or with Every for each, of all parts. Unless Tables is 0, it asks for the
-// lines of tables, too, Tables bytes ahead: those of several columns lie in the second-level cache.
+// be on their way, Far bytes ahead: for two lines of every four that codes lie in, or with Every for each, of all parts. Unless Act is 0, it asks for the
+// lines of activations or of their tables, too, Act bytes ahead: weights may have displaced them to the second-level cache.
 //
 //	for ks                            for ks
 //	    x = load codes+64*ks    ->        prefetch codes+64*ks+2048
@@ -139,11 +139,11 @@ func typeOf(st *stage, name string) format.DType {
 // In a preparation of activations, In is a serial loop that reads them, and what is asked for are those of the next
 // row in the same places, while this one is worked on.
 type Prefetch struct {
-	Bytes  int    `json:"bytes,omitempty"`
-	Far    int    `json:"far,omitempty"`
-	Every  bool   `json:"every,omitempty"`
-	Tables int    `json:"tables,omitempty"`
-	In     string `json:"in,omitempty"`
+	Bytes int    `json:"bytes,omitempty"`
+	Far   int    `json:"far,omitempty"`
+	Every bool   `json:"every,omitempty"`
+	Act   int    `json:"act,omitempty"`
+	In    string `json:"in,omitempty"`
 }
 
 // Apply implements Step.
@@ -155,23 +155,21 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 		return nil, err
 	}
 	switch {
-	case x.Bytes < 0 || x.Bytes == 0 && x.Far == 0 || x.Bytes > 1<<20 || x.Bytes%64 != 0:
+	case x.Bytes < 0 || x.Bytes == 0 && x.Far == 0 && x.Act == 0 || x.Bytes > 1<<20 || x.Bytes%64 != 0:
 		return nil, illegal(x, "codes", "%d bytes: want a multiple of 64 up to 1 MiB", x.Bytes)
 	case x.Far != 0 && (x.Far <= x.Bytes || x.Far > 1<<20 || x.Far%64 != 0):
 		return nil, illegal(x, "codes", "%d bytes into the second-level cache: want 0 or a multiple of 64 above %d up to 1 MiB", x.Far, x.Bytes)
 	case x.Every && x.Far == 0:
 		return nil, illegal(x, "codes", "every line of none into the second-level cache: want a distance")
-	case x.Tables < 0 || x.Tables > 1<<20 || x.Tables%64 != 0:
-		return nil, illegal(x, "act", "%d bytes: want 0 or a multiple of 64 up to 1 MiB", x.Tables)
+	case x.Act < 0 || x.Act > 1<<20 || x.Act%64 != 0:
+		return nil, illegal(x, "act", "%d bytes: want 0 or a multiple of 64 up to 1 MiB", x.Act)
 	case x.In != "":
 		return nil, illegal(x, x.In, "loops are named in preparations of activations only")
-	case x.Tables != 0 && s.tables == nil:
-		return nil, illegal(x, "act", "holds no tables: decompose by table")
 	case s.streams != (nest.Streams{}):
 		return nil, illegal(x, "codes", "already prefetched")
 	}
 	c := s.clone()
-	c.streams, c.tablesAhead = nest.Streams{Ahead: x.Bytes, Far: x.Far, Every: x.Every}, x.Tables
+	c.streams = nest.Streams{Ahead: x.Bytes, Far: x.Far, Every: x.Every, Act: x.Act}
 	return c, nil
 }
 
@@ -181,7 +179,7 @@ func (x Prefetch) in(s *State) (*State, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case x.Bytes != 0 || x.Far != 0 || x.Every || x.Tables != 0:
+	case x.Bytes != 0 || x.Far != 0 || x.Every || x.Act != 0:
 		return nil, illegal(x, x.In, "asks for the next row, at no distance")
 	case st.loops[i].Kind != nest.Serial:
 		return nil, illegal(x, x.In, "is no serial loop")

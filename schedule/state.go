@@ -12,19 +12,18 @@ import (
 // State is what steps rewrite: a graph, and for each of its stages that has a
 // loop nest of its own, the decisions made so far.
 type State struct {
-	Problem     ir.Problem
-	Graph       *ir.Graph
-	stages      []*stage
-	prepare     bool           // the graph is ir.PrepareAct
-	weights     *format.Layout // nil until packed
-	packed      Pack           // the step that packed them
-	chunk       int            // activation elements of a column that lie together; 0: not chosen
-	streams     nest.Streams   // prefetch distances of the weights
-	nextIn      string         // loop of a preparation in which the next row is prefetched
-	tablesAhead int            // that of tables, 0: none
-	hoisted     bool
-	tables      *ir.Tables // of activations, if the product is by tables
-	sumBy       int        // what the caller multiplies activation sums by, 0: nothing
+	Problem ir.Problem
+	Graph   *ir.Graph
+	stages  []*stage
+	prepare bool           // the graph is ir.PrepareAct
+	weights *format.Layout // nil until packed
+	packed  Pack           // the step that packed them
+	chunk   int            // activation elements of a column that lie together; 0: not chosen
+	streams nest.Streams   // prefetch distances
+	nextIn  string         // loop of a preparation in which the next row is prefetched
+	hoisted bool
+	tables  *ir.Tables // of activations, if the product is by tables
+	sumBy   int        // what the caller multiplies activation sums by, 0: nothing
 }
 
 // stage is one loop nest: loops, accumulators from the last to the first, and

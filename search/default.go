@@ -113,7 +113,18 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 	return l.best[cols], l.none[cols]
 }
 
-func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (u *scheduled, err error) {
+// find chooses it. What asks for weights as the machine usually does may be a slow one.
+func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
+	u, err := l.cheapest(p, t, cols)
+	if err != nil || u.choice.Streams != t.Machine().Streams || u.choice.Streams == u.streams(p, t.Machine()) {
+		return u, err
+	}
+	c := u.choice
+	c.Streams = u.streams(p, t.Machine())
+	return c.build(p, t)
+}
+
+func (l *candidate) cheapest(p ir.Problem, t lower.Target, cols int) (u *scheduled, err error) {
 	if l.base.Table != nil {
 		return l.tableUse(p, t, cols)
 	}
@@ -310,21 +321,35 @@ const recordK = 64
 // from a cache; spelled out, the code and the time to compile it grow with them.
 const mostGroups = 4
 
-// streams is how a machine asks for the weights of p: those of less than half a byte, or with two levels of
-// scales, take long by line.
-func streams(p ir.Problem, m lower.Machine) nest.Streams {
-	if p.Weight.Bits < 4 || p.Weight.Super > 0 {
-		return m.Slow
+// slowLine is how many cycles of work on a line of weights make it a slow one (w3 of one column 4.3, w2 4.8, w4 2.4, of four 7).
+const slowLine = 4.5
+
+// streams is how m asks for what u reads. Of several columns, as many more lines of activations
+// are read in the same time.
+func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
+	c, s := u.choice, m.Streams
+	if c.Table != nil || p.Weight.Super > 0 || u.cost/10*float64(c.Cols)*line/u.bytes >= slowLine {
+		s = m.Slow
 	}
-	return m.Streams
+	switch {
+	case c.Cols == 1:
+	case c.Table == nil:
+		s.Act *= c.Cols
+	default:
+		s.Act = m.Tables
+	}
+	return s
 }
+
+// line is the bytes of a line of a cache.
+const line = 64
 
 // layoutChoice is the packed layout of the usual number of rows, whose codes are
 // joined as x says unless it is none.
 func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	w := p.Weight
 	c := Choice{Lanes: m.VecBits / 32, Rows: 4, RowFields: 1, Cells: 1, Map: "dense", RecordRows: true,
-		Value: "affine", Hoist: "flush", Dot: 4, Flush: 1, Order: 1, Scale: "end", Streams: streams(p, m)}
+		Value: "affine", Hoist: "flush", Dot: 4, Flush: 1, Order: 1, Scale: "end", Streams: m.Streams}
 	_, step, ok := w.Affine()
 	if !ok {
 		c.Value = "lookup"

@@ -13,7 +13,7 @@ import (
 // bits of as many indices as fit, in lanes of rows. Where a group ends within a word,
 // neighbouring rows share it.
 func FloatLayout(p ir.Problem, m lower.Machine) Choice {
-	c := Choice{Lanes: m.VecBits / 32, Rows: 8, RowFields: 1, Cells: 1, Flush: 1, Hoist: "none", Order: 1, Scale: "end", Streams: streams(p, m), Serial: true}
+	c := Choice{Lanes: m.VecBits / 32, Rows: 8, RowFields: 1, Cells: 1, Flush: 1, Hoist: "none", Order: 1, Scale: "end", Streams: m.Streams, Serial: true}
 	if m.NumVec < 32 {
 		c.Rows = 4
 	}

@@ -119,10 +119,10 @@ type builder struct {
 
 func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
 
-// prefetch adds the step that asks for weights, if any are, and for tables so many bytes ahead.
-func (b *builder) prefetch(s nest.Streams, tables int) {
+// prefetch adds the step that asks for weights and activations, if any are.
+func (b *builder) prefetch(s nest.Streams) {
 	if s != (nest.Streams{}) {
-		b.add(schedule.Prefetch{Bytes: s.Ahead, Far: s.Far, Every: s.Every, Tables: tables})
+		b.add(schedule.Prefetch{Bytes: s.Ahead, Far: s.Far, Every: s.Every, Act: s.Act})
 	}
 }
 
@@ -159,7 +159,7 @@ func (c Choice) Trace(p ir.Problem) schedule.Trace {
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
 	}
-	b.prefetch(c.Streams, 0)
+	b.prefetch(c.Streams)
 	return b.t
 }
 
@@ -358,6 +358,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	if far := pick(rng, 0, 0, 8<<10, 16<<10); far > c.Ahead {
 		c.Far, c.Every = far, rng.Intn(2) == 0
 	}
+	c.Act = pick(rng, 0, 0, 128, 256)
 	if rng.Intn(4) == 0 {
 		c.Lanes = pick(rng, 4, 8, 16)
 	}

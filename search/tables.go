@@ -13,7 +13,7 @@ import (
 )
 
 // TableChoice is what a schedule by tables decides besides rows, columns, Flush,
-// Cells, Serial, Scale and Ahead of its Choice.
+// Cells, Serial, Scale and Streams of its Choice.
 type TableChoice struct {
 	Digits string // bits, signs, codes or levels
 	Parts  []int
@@ -29,7 +29,6 @@ type TableChoice struct {
 	Bytes  bool   // sums of bytes, of Flush cells, in 16-bit sums of Cells
 	Pairs  bool   // pairs of rows are neighbours in narrow sums
 	Keep   bool   // the index in a register for all columns
-	Ahead  int    // prefetch distance of tables, 0: none
 }
 
 // fields is how many units of K share a cell: as few as fill words of the width of
@@ -150,7 +149,7 @@ func (b *builder) tables() {
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
 	}
-	b.prefetch(c.Streams, t.Ahead)
+	b.prefetch(c.Streams)
 }
 
 // lanes are the loops over the rows of a vector, and more.
@@ -249,7 +248,8 @@ func (c *TableChoice) parts(w format.Weight) (out [][]int) {
 
 // sampleTables makes c a random schedule by tables.
 func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
-	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0, Ahead: pick(rng, 0, 0, 1<<10, tablesAhead, 4<<10)}
+	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0}
+	c.Act = pick(rng, 0, 0, 1<<10, 2<<10, 4<<10)
 	if _, err := ir.BitSerial(p.Weight, 1); err != nil {
 		t.Digits = ir.DigitCodes
 	}
@@ -366,7 +366,7 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 	m := t.Machine()
 	form := func(rows, lane, flush int, serial bool, x TableChoice) Choice {
 		return Choice{Rows: rows, Lanes: m.VecBits / lane, RowFields: 1, Flush: flush, Serial: serial,
-			Hoist: "flush", Order: 1, Scale: "end", Streams: streams(p, m), Table: &x}
+			Hoist: "flush", Order: 1, Scale: "end", Streams: m.Streams, Table: &x}
 	}
 	out := []Choice{
 		form(1, 8, 4, true, TableChoice{Low: 5, Along: 1, Bytes: true, Pairs: true}),
@@ -435,10 +435,6 @@ func hasLookup(t lower.Target, e format.DType, n int) bool {
 // widened after it.
 const tableRecord = 256
 
-// tablesAhead is how far tables of several columns, more than a first-level cache has room for, are
-// prefetched: four columns of w1 out of memory took 155 us, without 164 (Emerald Rapids, 4096 x 4096; 1.5 to 3 KiB are as good).
-const tablesAhead = 2 << 10
-
 // tableUse is the best schedule by tables for a width. A width that takes too many
 // registers is followed by none that does not.
 func (l *candidate) tableUse(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
@@ -452,11 +448,6 @@ func (l *candidate) tableUse(p ir.Problem, t lower.Target, cols int) (*scheduled
 	least := 1 // rows of vectors
 	if c.Table.Exact {
 		least = c.Rows // fewer read as many bytes of tables for fewer products (14 columns of one on Emerald Rapids: 0.4 of what 4 columns of four do)
-	}
-	if cols > 1 {
-		tables := *c.Table
-		tables.Ahead = tablesAhead
-		c.Table = &tables
 	}
 	for c.Block = c.Rows; c.Block >= least; c.Block /= 2 {
 		c.Cols = cols

@@ -144,7 +144,7 @@ var pairs = []pair{
 	{"prefetch.bytes", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead = 4096 })},
 	{"prefetch.far", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead, c.Far = 1024, 16384 })},
 	{"prefetch.every", "w2", choose(func(c *search.Choice) { c.Ahead, c.Far = 0, 8192 }), choose(func(c *search.Choice) { c.Ahead, c.Far, c.Every = 0, 8192, true })},
-	{"prefetch.tables", "w1", choose(func(c *search.Choice) { byTable(c); c.Ahead = 1024 }), choose(func(c *search.Choice) { byTable(c); c.Ahead, c.Table.Ahead = 1024, 4096 })},
+	{"prefetch.act", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead, c.Act = 1024, 128 })},
 }
 
 // TestNoDecoration: every parameter of every step matters. Two legal values of it

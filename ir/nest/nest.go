@@ -110,10 +110,12 @@ type Buffer struct {
 }
 
 // Streams is how far prefetches of what is read once are ahead of its use, in bytes, into the nearest cache
-// and into the second-level one, 0: none; and whether the latter are of every line or of two of four.
+// and into the second-level one, 0: none; and whether the latter are of every line or of two of four. Act is
+// how far those of activations are, which what is read once may have displaced from the nearest cache.
 type Streams struct {
 	Ahead, Far int
 	Every      bool
+	Act        int
 }
 
 // Pos is the place of one element: a byte offset from the buffer's pointer, how often

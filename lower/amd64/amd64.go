@@ -73,11 +73,13 @@ var machines = []lower.Machine{
 // asked for into it but lines nearby; what the hardware foresees suffices up to the end of a page, if it gets there in
 // time. (Zen 4, GEMV of 4096 x 4096 from memory, share of the bandwidth by the distances of other CPUs, by Streams and
 // by Slow: w4 0.63 0.92 0.55, w8 0.81 0.90 0.77, q4_0 0.59 0.88 0.65, w4-g32 - 0.83 0.66; w3 0.63 0.70 0.73, w2 0.60 0.64 0.72,
-// ternary 0.65 - 0.75, q4_k 0.41 0.60 0.72, q2_k 0.41 0.32 0.70, w1 0.54 - 0.63.)
+// ternary 0.65 - 0.75, q4_k 0.41 0.60 0.72, q2_k 0.41 0.32 0.70, w1 0.54 - 0.63. Four columns take 0.78 of the time
+// by Slow of what they take by Streams for q4_0, 0.81 for w4 and 1.2 for w8. What weights displace, 32 KiB between two uses, has to wait
+// for one of those 24 lines: asked for 128 bytes ahead, q4_k and q2_k take 0.94 of the time, 256 or 512 bytes are worse.)
 var zen4 = func() lower.Machine {
 	m := machine("zen4", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI|SSE4A)
 	m.Like = "amd64/avx512vbmi"
-	m.Streams, m.Slow = nest.Streams{Ahead: 128}, nest.Streams{Far: 8 << 10, Every: true}
+	m.Memory = lower.Memory{Streams: nest.Streams{Ahead: 128}, Slow: nest.Streams{Far: 8 << 10, Every: true, Act: 128}}
 	return m
 }()
 
@@ -89,8 +91,12 @@ var zen4 = func() lower.Machine {
 // the weights are in the second-level cache.)
 var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 
+// memory is that of most machines. Tables of several columns are more than a first-level cache has room for: four of w1
+// out of memory took 155 us, without asking for them 164 (Emerald Rapids, 4096 x 4096; 1.5 to 3 KiB are as good).
+var memory = lower.Memory{Streams: streams, Slow: streams, Tables: 2 << 10}
+
 func machine(name string, has lower.Features) lower.Machine {
-	m := lower.Machine{Name: "amd64/" + name, VecBits: 256, NumVec: 16, NumGP: numGP, Has: has, Streams: streams, Slow: streams}
+	m := lower.Machine{Name: "amd64/" + name, VecBits: 256, NumVec: 16, NumGP: numGP, Has: has, Memory: memory}
 	if has&evex == evex {
 		m.VecBits, m.NumVec = 512, 32
 	}
