@@ -62,7 +62,12 @@ func (t *table) front() []Pass {
 		{"cse", cse},
 		// Masks after cse: of two equal masks one is left to look at.
 		{"masks", dropMasks},
-		// While vectors and ranges are whole.
+		// While vectors and ranges are whole: bytes first, whose lanes are what is taken apart; then sums, of
+		// which each part is one.
+		{"narrow", t.narrow},
+		{"dce", dce},
+		{"interleave", t.interleave},
+		{"pairs", t.pairs},
 		{"products", t.products},
 		// Before legalize, so that nothing is expanded in vain.
 		{"dce", dce},

@@ -199,7 +199,7 @@ var refused = []struct {
 	{"w8", trace(with(ready(), "pack"), pack("mt ks f l j")), ReadScaled{8}, `read_scaled codes: a byte holds one field`},
 
 	{"w2", nil, Stage{"w", "k"}, `stage w: decompose first`},
-	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, x, super`},
+	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, x, super, wide`},
 	{"w2", ready(), Stage{"super", "ks"}, `stage super: the scales have one level`},
 	{"w4-g32-s64", trace(dot), Stage{"super", "k"}, `stage k: is not a loop over groups`},
 	{"w4-g32-s64", nil, Stage{"super", "g"}, `stage super: decompose first`},
@@ -394,6 +394,16 @@ func TestPreparing(t *testing.T) {
 	if err == nil || err.Error() != "pack table: chunk 16: want a multiple of 10 up to 4096" {
 		t.Error(err)
 	}
+	for at, want := range map[string]string{"act.k": "stage act.k: is no loop over tables", "table.x": "stage table.x: is no loop over tables", "table.u": "<nil>"} {
+		if c, err := (Stage{"wide", at}).Apply(s); fmt.Sprint(err) != want {
+			t.Errorf("%v, want %s", err, want)
+		} else if err == nil {
+			_, err = Stage{"wide", at}.Apply(c)
+			if err == nil || err.Error() != "stage wide: no table is made of wide activations here" {
+				t.Error(err)
+			}
+		}
+	}
 	_, err = WidenEvery{"amax.k"}.Apply(s)
 	if err == nil || err.Error() != "widen_every amax.k: is not a loop over the elements of a group" {
 		t.Error(err)
@@ -461,7 +471,7 @@ func TestEveryRule(t *testing.T) {
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
 		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than those of a chunk", "this preparation makes no tables",
-		"asks for the next row, at no distance", "is no serial loop", gone) // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
+		"asks for the next row, at no distance", "is no serial loop", gone, "is no loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

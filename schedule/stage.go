@@ -16,6 +16,9 @@ import (
 //	    for n                              w1 = decode(codes[r])
 //	        acc[r,n] += decode(codes[r])*a ->  for n
 //	                                           acc[r,n] += w1*a
+//
+// In a preparation of activations with tables, "wide" is an activation in 16 bits. They are no array then, made before
+// tables are.
 type Stage struct {
 	Value string `json:"value"`
 	At    string `json:"at"`
@@ -31,8 +34,54 @@ func (x Stage) Apply(s *State) (*State, error) {
 		return stageAt(x, s, x.Value, x.At)
 	case "super":
 		return x.super(s)
+	case "wide":
+		return x.wide(s)
 	}
-	return nil, illegal(x, x.Value, "no such value; have w, a, x, super")
+	return nil, illegal(x, x.Value, "no such value; have w, a, x, super, wide")
+}
+
+// wide is s with the activations of tables read as they are.
+func (x Stage) wide(s *State) (*State, error) {
+	i := slices.IndexFunc(s.stages, func(st *stage) bool { return s.prepare && st.name == "wide" })
+	if i < 0 {
+		return nil, illegal(x, x.Value, "no table is made of wide activations here")
+	}
+	if st, l := s.find(x.At); st == nil || st.name != "table" || st.loops[l].Root != "table.u" {
+		return nil, illegal(x, x.At, "is no loop over tables")
+	}
+	c := s.clone()
+	of := c.stages[i]
+	c.stages = slices.Delete(c.stages, i, i+1)
+	act := of.final
+	read := func(body ir.Expr) ir.Expr {
+		return ir.Map(body, func(e ir.Expr) ir.Expr {
+			r, ok := e.(ir.Read)
+			if !ok || r.T.Name != of.name {
+				return e
+			}
+			return ir.Map(act, func(e ir.Expr) ir.Expr {
+				if a, ok := e.(ir.Read); ok {
+					return ir.Read{T: a.T, Index: r.Index}
+				}
+				return e
+			})
+		})
+	}
+	for _, st := range c.stages {
+		if st.final != nil {
+			st.final = read(st.final)
+		}
+	}
+	g := *c.Graph
+	g.Stages = nil
+	for _, st := range c.Graph.Stages {
+		if st.Out.Name != of.name {
+			st.Body = read(st.Body)
+			g.Stages = append(g.Stages, st)
+		}
+	}
+	c.Graph = &g
+	return c, nil
 }
 
 func (x Stage) super(s *State) (*State, error) {

@@ -35,7 +35,7 @@ func DefaultTables(p ir.Problem, t lower.Target) (tables *ir.Tables, chunk int, 
 // elements of K lie together (0: of all), as those of a column in a block of several do.
 func DefaultPrepare(p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (schedule.Trace, error) {
 	lanes := t.Machine().VecBits / 32
-	b := &prepareTrace{group: p.Act.Group, lanes: lanes, most: mostTogether(t), chunk: chunk}
+	b := &prepareTrace{group: p.Act.Group, lanes: lanes, most: mostTogether(t), chunk: chunk, pairs: addsPairs(t)}
 	if !p.Act.Floats() {
 		b.quantize(p)
 	}
@@ -54,6 +54,7 @@ type prepareTrace struct {
 	group, lanes int
 	most         int // lanes of groups that are reduced together
 	chunk        int // of tables
+	pairs        bool
 	t            schedule.Trace
 }
 
@@ -67,6 +68,12 @@ func mostTogether(t lower.Target) int {
 		return 0
 	}
 	return min(m.NumVec/2*v.Lanes, vir.MaxBytes/4)
+}
+
+// addsPairs says that the target adds up products of bytes in pairs, of activations as they are and constants of any lanes. Others
+// multiply by constants of 16 bits, best those that are one number.
+func addsPairs(t lower.Target) bool {
+	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.OpDot2Sat })
 }
 
 // mostLanes is how many lanes a loop may have (schedule.Bind).
@@ -198,9 +205,15 @@ func (b *prepareTrace) elements(stage string) {
 // tables: all tables of a block of units, lanes over entries of one.
 func (b *prepareTrace) tables(t *ir.Tables) {
 	lanes := b.lanes
-	if t.Elem != format.F32 {
+	switch {
+	case t.Elem == format.F32:
+	case !b.pairs:
 		lanes *= 2
 		b.linear("wide", lanes)
+	case t.Split() || t.Rounded():
+		lanes *= 4 // bytes
+	default:
+		lanes *= 2
 	}
 	for q := range t.Parts {
 		lanes = min(lanes, t.Stored(q))
@@ -211,6 +224,9 @@ func (b *prepareTrace) tables(t *ir.Tables) {
 	b.split("table.x", lanes, "table.o", "table.v")
 	b.bind("table.o", "unrolled")
 	b.bind("table.v", "vector")
+	if t.Elem != format.F32 && b.pairs {
+		b.t = append(b.t, schedule.Stage{Value: "wide", At: "table.i"})
+	}
 }
 
 // residuals: tables with residuals, 64 bytes at once: tables of halves of digits of eight

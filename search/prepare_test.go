@@ -31,7 +31,7 @@ func TestDefaultPrepare(t *testing.T) {
 		}{{"w2", 0, 63, nil}, {"w2", 32, 4096, nil}, {"w4-g32", 0, 256, nil}, {"w4-g32", 32, 256, nil}, {"w4-g48", 16, 144, nil},
 			{"w4-g160", 160, 480, nil}, {"w1", 0, 4099, nil}, {"w2", 0, 207, []int{5, 5, 6}}, {"w1-g32", 32, 96, []int{4}},
 			{"w1", 0, 207, []int{4}}, {"ternary", 0, 4096, []int{2}}, {"w4", 128, 512, nil}, {"w4-g32", 256, 768, nil}, {"w4", 1072, 2144, nil}, {"w2-g4112", 0, 8224, nil},
-			{"w1-f32act", 0, 207, []int{4}}, {"w2-f32act", 0, 208, []int{2, 2}}, {"w1-g32-f32act", 0, 96, []int{4, 4}}} {
+			{"w1-f32act", 0, 207, []int{4}}, {"ternary", 0, 209, []int{5}}, {"w2-f32act", 0, 208, []int{2, 2}}, {"w1-g32-f32act", 0, 96, []int{4, 4}}} {
 			p, err := ir.Named(c.name)
 			if err != nil {
 				t.Fatal(err)
@@ -115,18 +115,24 @@ func TestPartsOfChunks(t *testing.T) {
 }
 
 // tablesOf are tables of sums of parts of so many activations: if there is one part, bytes, four
-// neighbours together; of rows, of whole codes if it is two of them, with residuals.
+// neighbours together; of rows, of whole codes if it is two of them, with residuals. Of five levels, mirrored ones of two bytes.
 func tablesOf(t *testing.T, w format.Weight, parts []int) *ir.Tables {
 	if parts == nil {
 		return nil
 	}
 	digits := ir.DigitBits
-	if parts[0] == 2 {
+	switch {
+	case parts[0] == 2:
 		digits = ir.DigitCodes
+	case len(parts) == 1 && parts[0] == 5:
+		digits = ir.DigitLevels
 	}
 	d, err := ir.Decompose(w, digits, parts...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if digits == ir.DigitLevels {
+		return &ir.Tables{Decomposition: d, Elem: format.I16, Low: 7, Mirror: true, Together: 1}
 	}
 	if len(parts) == 1 && w.Per == format.PerRow {
 		return &ir.Tables{Decomposition: d, ByBit: digits == ir.DigitBits, Elem: format.U8, Residual: true, Together: 4}
