@@ -45,9 +45,10 @@ type Machine struct {
 
 // Memory is how kernels ask for what they read.
 type Memory struct {
-	// What comes from memory, and where the work on a line of weights is so long, or their lines are so far from being
+	// What comes from memory, and where the work on a line of weights takes SlowLine cycles, or their lines are so far from being
 	// read in order, that what the CPU foresees by itself does not come in time.
 	Streams, Slow nest.Streams
+	SlowLine      float64
 	Tables        int // how far tables of several columns are asked for ahead, in bytes
 }
 

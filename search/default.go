@@ -321,14 +321,11 @@ const recordK = 64
 // from a cache; spelled out, the code and the time to compile it grow with them.
 const mostGroups = 4
 
-// slowLine is how many cycles of work on a line of weights make it a slow one (w3 of one column 4.3, w2 4.8, w4 2.4, of four 7).
-const slowLine = 4.5
-
 // streams is how m asks for what u reads. Of several columns, as many more lines of activations
 // are read in the same time.
 func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 	c, s := u.choice, m.Streams
-	if c.Table != nil || p.Weight.Super > 0 || u.cost/10*float64(c.Cols)*line/u.bytes >= slowLine {
+	if c.Table != nil || p.Weight.Super > 0 || u.cost/10*float64(c.Cols)*line/u.bytes >= m.SlowLine {
 		s = m.Slow
 	}
 	switch {
