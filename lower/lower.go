@@ -45,11 +45,11 @@ type Machine struct {
 
 // Memory is how kernels ask for what they read.
 type Memory struct {
-	// What comes from memory, and where the work on a line of weights takes SlowLine cycles, or their lines are so far from being
-	// read in order, that what the CPU foresees by itself does not come in time.
-	Streams, Slow nest.Streams
-	SlowLine      float64
-	Tables        int // how far tables of several columns are asked for ahead, in bytes
+	// What comes from memory, where the work on a line of weights takes SlowLine cycles or looks up in tables, and where
+	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
+	Streams, Slow, Scattered nest.Streams
+	SlowLine                 float64
+	Tables                   int // how far tables of several columns are asked for ahead, in bytes
 }
 
 // Class is the name of the target with the same instructions that CPUs of several makers run.

@@ -325,7 +325,10 @@ const mostGroups = 4
 // are read in the same time.
 func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 	c, s := u.choice, m.Streams
-	if c.Table != nil || p.Weight.Super > 0 || u.cost/10*float64(c.Cols)*line/u.bytes >= m.SlowLine {
+	switch {
+	case p.Weight.Super > 0:
+		s = m.Scattered
+	case c.Table != nil || u.cost/10*float64(c.Cols)*line/u.bytes >= m.SlowLine:
 		s = m.Slow
 	}
 	switch {

@@ -77,16 +77,16 @@ var machines = []lower.Machine{
 // ternary 0.65 - 0.75, q4_k 0.41 0.60 0.72, q2_k 0.41 0.32 0.70, w1 0.54 - 0.63. Four columns take 0.78 of the time
 // by Slow of what they take by Streams for q4_0, 0.81 for w4 and 1.2 for w8. What weights displace, 32 KiB between two uses, has to wait
 // for one of those 24 lines: asked for 128 bytes ahead, q4_k and q2_k take 0.94 of the time, 256 or 512 bytes are worse.)
-// By AVX2's instructions: w4 0.71 0.88 0.75, q4_0 0.78 0.47 0.81, w2 0.81 0.49 0.67, q4_k 0.69 0.50 0.84, and activations
-// asked for besides, by Streams q4_0 0.84 and w2 0.76. From the second-level cache, prefetches of other CPUs leave w4 17 of 23 weights per cycle,
-// w3 16 of 23, w2 20 of 27.
+// By AVX2's instructions the time by the distances of other CPUs over that by Streams with activations, median of 4 rounds: w4 1.11, w2 0.95 and 1.14,
+// q4_0 1.27, w3 1.22, q8_0 1.12, iq4_nl 1.08, ternary 0.92; by Scattered q4_k 1.27, but w1 by tables 0.72, and of four columns w3 0.78.
 func zen(name string, has lower.Features, like string) lower.Machine {
 	m := machine(name, has|SSE4A)
 	m.Like = like
-	m.Memory = lower.Memory{Streams: nest.Streams{Ahead: 128, Act: 128}, Slow: nest.Streams{Far: 8 << 10, Every: true, Act: 128}, SlowLine: 13} // w2 12.5, w4 6.9, of four columns 20
+	near, far := nest.Streams{Ahead: 128, Act: 128}, nest.Streams{Far: 8 << 10, Every: true, Act: 128}
+	m.Memory = lower.Memory{Streams: near, Slow: streams, Scattered: far, SlowLine: 12, Tables: memory.Tables} // w2 12.5, w3 11, w4 6.9, of four columns 20
 	if has&evex == evex {
-		m.Streams.Act = 0 // half as many of them in the same time
-		m.SlowLine = 4.5  // w3 4.3, w2 4.8, w4 2.4, of four columns 7
+		near.Act = 0                                                                     // half as many of them in the same time
+		m.Memory = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
 	}
 	return m
 }
@@ -101,7 +101,7 @@ var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 
 // memory is that of most machines. Tables of several columns are more than a first-level cache has room for: four of w1
 // out of memory took 155 us, without asking for them 164 (Emerald Rapids, 4096 x 4096; 1.5 to 3 KiB are as good).
-var memory = lower.Memory{Streams: streams, Slow: streams, Tables: 2 << 10}
+var memory = lower.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10}
 
 func machine(name string, has lower.Features) lower.Machine {
 	m := lower.Machine{Name: "amd64/" + name, VecBits: 256, NumVec: 16, NumGP: numGP, Has: has, Memory: memory}
