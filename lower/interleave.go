@@ -12,10 +12,10 @@ import (
 // targets where that costs less than truncation does. Lanes may be taken apart where they come of
 // constants and of values that are equal in all of them.
 //
-//	v2:i16x64 = mul v0 v1(1 2 3 4...)     v6:u16x32 = mul v4 v5(1 3...)
-//	v3:u8x64 = trunc v2              ->   v9:u16x32 = mul v7 v8(2 4...)
-//	                                      v10:u16x32 = shl v9 8
-//	                                      v11:u16x32 = bitsel 255 v6 v10
+//	v2:i16x64 = mul v0 v1(1 2 3 4...)     v6:i16x32 = mul v4 v5(1 3...)
+//	v3:u8x64 = trunc v2              ->   v9:i16x32 = mul v7 v8(2 4...)
+//	                                      v10:i16x32 = shl v9 8
+//	                                      v11:i16x32 = bitsel 255 v6 v10
 //	                                      v3:u8x64 = bitcast v11
 func (t *table) interleave(f *vir.Func) (*vir.Func, error) {
 	mut := mutable(f)

@@ -48,8 +48,8 @@ type Memory struct {
 	// What comes from memory, where the work on a line of weights takes SlowLine cycles or looks up in tables, and where
 	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
 	Streams, Slow, Scattered nest.Streams
-	SlowLine                 float64
-	Tables                   int // how far tables of several columns are asked for ahead, in bytes
+	SlowLine                 float64 // 0: all are slow
+	Tables                   int     // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 
 // Class is the name of the target with the same instructions that CPUs of several makers run.

@@ -16,7 +16,7 @@ import (
 // the constants: as the product of a number that all lanes have with one of each, where a pair has room for it.
 //
 //	v1:i16x8 = widen (loadsplat act+0: i8)      v6:u16x8 = loadsplat act+0
-//	v2:i16x8 = widen (loadsplat act+1: i8)      v7:u8x16 = xor v6 128
+//	v2:i16x8 = widen (loadsplat act+1: i8)      v7:u16x8 = xor v6 0x8080
 //	v3:i16x8 = mul v1 c0(-1 0 1...)        ->   v8:i16x8 = dot2sat v7 c2(-1 1 0 1 1 0...)
 //	v4:i16x8 = mul v2 c1(1 1 0...)              v5:i16x8 = add v8 c3(0 -128 -128...)
 //	v5:i16x8 = add v3 v4
@@ -123,8 +123,11 @@ type term struct {
 	times []int64
 }
 
-// mostTerms bounds the bytes of a sum.
-const mostTerms = 32
+// mostTerms bounds the bytes of a sum, mostOps what it takes to add them up.
+const (
+	mostTerms = 32
+	mostOps   = 4 * mostTerms
+)
 
 // linear is r as a sum, for what stands at at; nil if it is none.
 func (p *pairing) linear(r vir.Reg, at *vir.Instr) *linear {
@@ -147,8 +150,12 @@ func (p *pairing) linear(r vir.Reg, at *vir.Instr) *linear {
 	case !p.sums(d):
 		return nil
 	}
-	x, y := p.linear(d.Args[0], at), p.linear(d.Args[1], at)
-	if x == nil || y == nil {
+	x := p.linear(d.Args[0], at)
+	if x == nil {
+		return nil // before the other: sums of sums of sums are not taken apart twice for each
+	}
+	y := p.linear(d.Args[1], at)
+	if y == nil {
 		return nil
 	}
 	switch d.Op {
@@ -208,7 +215,7 @@ func (l *linear) add(m *linear) *linear {
 		}
 	}
 	l.ops += m.ops + 1
-	if len(l.terms) > mostTerms {
+	if len(l.terms) > mostTerms || l.ops > mostOps {
 		return nil
 	}
 	return l

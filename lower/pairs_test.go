@@ -2,6 +2,7 @@ package lower
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand"
 	"strings"
 	"testing"
@@ -54,6 +55,10 @@ func passArgs(f *vir.Func, seed int64) []vir.Arg {
 	args := virgen.Args(rand.New(rand.NewSource(seed)), f, 3)
 	for i, p := range f.Params {
 		for k, b := range args[i].Buf {
+			if seed%2 == 1 { // where bounds are reached
+				b = []byte{0, 127, 128, 129}[b%4]
+				args[i].Buf[k] = b
+			}
 			if p.Most > 0 && b == 128 {
 				args[i].Buf[k] = 129
 			}
@@ -105,6 +110,19 @@ func TestInterleave(t *testing.T) {
 	cheap.run(t, head, newTable(newToy(toyAll)).interleave)
 }
 
+// doubled runs pairs on a byte that is added to itself so many times over: 2^n terms, taken apart one by one.
+func doubled(n int) error {
+	text := "func f(act ptr 127, out ptr)\n v0:i8x8 = loadsplat act+0\n v1:i16x8 = widen v0\n"
+	for i := range n {
+		text += fmt.Sprintf(" v%d:i16x8 = add v%d v%d\n", i+2, i+1, i+1)
+	}
+	f, err := vir.Parse(text + fmt.Sprintf(" store out+0 v%d", n+1))
+	if err == nil {
+		_, err = newTable(newToy(toyAll)).pairs(f)
+	}
+	return err
+}
+
 // TestPairs: sums of bytes times constants are sums of pairs, where the target has those, they do not saturate and it is less.
 func TestPairs(t *testing.T) {
 	const head = `func f(act ptr 127, other ptr, out ptr)
@@ -141,10 +159,16 @@ func TestPairs(t *testing.T) {
 		{"saturates", "v18:i16x8 = mul v10 v9\n v20:i16x8 = add v18 v11\n store out+0 v20", "mul", "dot2sat"},
 		{"as many", "v20:i16x8 = sub v1 v5\n store out+0 v20", "widen", "dot2sat"},
 		{"stored to", "v18:i8x8 = splat 1\n store act+4 v18\n v20:i16x8 = add v10 v11\n store out+0 v20", "mul", "dot2sat"},
+		{"bytes of 128", "v13:i8x8 = loadsplat other+4095\n v14:i16x8 = widen v13\n v15:i16x8 = mul v14 v6\n v16:i8x8 = loadsplat other+4094\n v17:i16x8 = widen v16\n v18:i16x8 = mul v17 v7\n v20:i16x8 = add v15 v18\n store out+0 v20", "loadsplat other+4094", "mul"},
+		{"within a loop", "loop l0 2\n v13:i8x8 = loadsplat act+13 l0*16\n v14:i16x8 = widen v13\n v15:i16x8 = mul v14 v6\n v16:i8x8 = loadsplat act+14 l0*16\n v17:i16x8 = widen v16\n v18:i16x8 = mul v17 v7\n v20:i16x8 = add v15 v18\n store out+0 l0*16 v20\n end", "dot2sat", "v15"},
+		{"another stored to", "v18:i8x8 = splat 1\n store out+64 v18\n v20:i16x8 = add v10 v11\n store out+0 v20", "dot2sat", "mul"},
 		{"in a loop", "loop l0 2\n v20:i16x8 = add v10 v11\n store out+0 v20\n end", "mul", "dot2sat"},
 		{"of any lanes", "v16:i8x8 = load act+1\n v17:i16x8 = widen v16\n v18:i16x8 = mul v17 v7\n v20:i16x8 = add v10 v18\n store out+0 v20", "mul", "dot2sat"},
 	} {
 		c.run(t, head, newTable(newToy(toyAll)).pairs)
+	}
+	if err := doubled(40); err != nil {
+		t.Error(err)
 	}
 	none := passCase{"no such sums", "v20:i16x8 = add v10 v11\n store out+0 v20", "mul", "dot2sat"}
 	none.run(t, head, newTable(newToy(0)).pairs)

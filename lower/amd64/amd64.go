@@ -76,7 +76,8 @@ var machines = []lower.Machine{
 // by Slow: w4 0.63 0.92 0.55, w8 0.81 0.90 0.77, q4_0 0.59 0.88 0.65, w4-g32 - 0.83 0.66; w3 0.63 0.70 0.73, w2 0.60 0.64 0.72,
 // ternary 0.65 - 0.75, q4_k 0.41 0.60 0.72, q2_k 0.41 0.32 0.70, w1 0.54 - 0.63. Four columns take 0.78 of the time
 // by Slow of what they take by Streams for q4_0, 0.81 for w4 and 1.2 for w8. What weights displace, 32 KiB between two uses, has to wait
-// for one of those 24 lines: asked for 128 bytes ahead, q4_k and q2_k take 0.94 of the time, 256 or 512 bytes are worse.)
+// for one of those 24 lines: asked for 128 bytes ahead, q4_k and q2_k take 0.94 of the time, 256 or 512 bytes are worse;
+// tables of four columns of w1, asked for 2 KiB ahead, take 1.09 times as long as without.)
 // By AVX2's instructions the time by the distances of other CPUs over that by Streams with activations, median of 4 rounds: w4 1.11, w2 0.95 and 1.14,
 // q4_0 1.27, w3 1.22, q8_0 1.12, iq4_nl 1.08, ternary 0.92; by Scattered q4_k 1.27, but w1 by tables 0.72, and of four columns w3 0.78.
 func zen(name string, has lower.Features, like string) lower.Machine {
