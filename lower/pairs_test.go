@@ -131,6 +131,8 @@ func TestPairs(t *testing.T) {
 		const c2 0000ffffffff0000ffff0000ffff0000
 		const c3 4000c00040004000c0ff400040fe4000
 		const c4 4001c10040004000c0ff400040fe4000
+		const c5 4100ffff000000000000000000000000
+		const c6 4000ffff000000000000000000000000
 		v0:i8x8 = loadsplat act+3
 		v1:i16x8 = widen v0
 		v2:i8x8 = loadsplat act+4
@@ -157,6 +159,8 @@ func TestPairs(t *testing.T) {
 		{"one twice", "v18:i16x8 = mul v1 v7\n v20:i16x8 = add v10 v18\n v21:i16x8 = add v20 v11\n store out+0 v21", "dot2sat", "mul"},
 		{"mask of some bits", "v18:i16x8 = and v11 v7\n v20:i16x8 = add v10 v18\n store out+0 v20", "mul", "dot2sat"},
 		{"saturates", "v18:i16x8 = mul v10 v9\n v20:i16x8 = add v18 v11\n store out+0 v20", "mul", "dot2sat"},
+		{"saturates by one too many", "v13:i16x8 = const c5\n v14:i16x8 = const c6\n v15:i16x8 = mul v1 v13\n v16:i16x8 = mul v3 v14\n v20:i16x8 = add v15 v16\n store out+0 v20", "mul", "dot2sat"}, // 255 * (65 + 64) is 32895
+		{"just does not saturate", "v14:i16x8 = const c6\n v15:i16x8 = mul v1 v14\n v16:i16x8 = mul v3 v14\n v20:i16x8 = add v15 v16\n store out+0 v20", "dot2sat", "mul"},
 		{"as many", "v20:i16x8 = sub v1 v5\n store out+0 v20", "widen", "dot2sat"},
 		{"stored to", "v18:i8x8 = splat 1\n store act+4 v18\n v20:i16x8 = add v10 v11\n store out+0 v20", "mul", "dot2sat"},
 		{"bytes of 128", "v13:i8x8 = loadsplat other+4095\n v14:i16x8 = widen v13\n v15:i16x8 = mul v14 v6\n v16:i8x8 = loadsplat other+4094\n v17:i16x8 = widen v16\n v18:i16x8 = mul v17 v7\n v20:i16x8 = add v15 v18\n store out+0 v20", "loadsplat other+4094", "mul"},
