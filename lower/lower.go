@@ -49,6 +49,7 @@ type Memory struct {
 	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
 	Streams, Slow, Scattered nest.Streams
 	SlowLine                 float64 // 0: all are slow
+	Whole                    bool    // a record is read in the order in which it lies, by kernels that take half its rows too
 	Tables                   int     // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 

@@ -52,7 +52,8 @@ func (c *cli) families() *cobra.Command {
 		Short: "measure where tables win and where dot products do",
 		Long: `Measure the default dot-product schedules and the schedules by tables that are estimated
 best of every format on every target of this machine, one after the other in each round,
-and write a page of the ratios of their speeds, families.md, and a plot, families.svg.`,
+and write a page of the ratios of their speeds, families.md, and a plot, families.svg,
+as soon as a format is measured: one that is stopped has those that were.`,
 		Example: "  tmacc families -o docs",
 	}
 	f := cmd.Flags()
@@ -96,44 +97,61 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 			return err
 		}
 	}
-	bar := newProgress(c.err, x.quiet)
-	defer bar.done()
-	var all []*contest
-	var skipped []string
-	for _, name := range x.formats {
-		for _, t := range targets {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			bar.step("compiling %s for %s", name, shortName(t))
-			k, codes, err := c.contest(ctx, name, t, x.tables)
-			for _, code := range codes {
-				defer code.Close()
-			}
-			if err != nil {
-				skipped = append(skipped, err.Error())
-				continue
-			}
-			all = append(all, k)
-		}
-	}
-	if len(all) == 0 {
-		return fmt.Errorf("nothing to compare: %s", strings.Join(skipped, "; "))
-	}
 	g, err := newGauge(timing.Options{Rounds: 5})
 	if err != nil {
 		return err
 	}
 	defer g.close()
+	bar := newProgress(c.err, x.quiet)
+	defer bar.done()
+	var all []*contest
+	var skipped []string
+	for _, name := range x.formats {
+		measured, refused, err := c.compareTargets(ctx, name, targets, x, g, bar)
+		if err != nil {
+			return err
+		}
+		all, skipped = append(all, measured...), append(skipped, refused...)
+		if len(measured) == 0 {
+			continue
+		}
+		if err := writeFamilies(x.out, all, skipped, g); err != nil {
+			return err
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("nothing to compare: %s", strings.Join(skipped, "; "))
+	}
+	return nil
+}
+
+// compareTargets measures one format on all targets, interleaved, and says of which
+// there is nothing to compare.
+func (c *cli) compareTargets(ctx context.Context, name string, targets []lower.Target, x familiesFlags, g *gauge, bar *progress) (all []*contest, skipped []string, _ error) {
+	for _, t := range targets {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		bar.step("compiling %s for %s", name, shortName(t))
+		k, codes, err := c.contest(ctx, name, t, x.tables)
+		for _, code := range codes {
+			defer code.Close()
+		}
+		if err != nil {
+			skipped = append(skipped, err.Error())
+			continue
+		}
+		all = append(all, k)
+	}
 	for round := range x.rounds {
 		for _, k := range all {
 			bar.step("round %d of %d: %s on %s", round+1, x.rounds, k.format, k.target)
 			if err := k.run(ctx, g); err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
 	}
-	return writeFamilies(x.out, all, skipped, g)
+	return all, skipped, nil
 }
 
 // contest compiles both families, up to n schedules by tables.

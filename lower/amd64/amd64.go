@@ -63,33 +63,49 @@ var gpRegs = [numGP]reg.Register{
 // bits; without, no instruction of its kernels is EVEX-encoded.
 var machines = []lower.Machine{
 	machine("avx2", AVX2|F16C),
-	zen("zen2", AVX2|F16C, "amd64/avx2"),
+	zen("zen2", AVX2|F16C, "amd64/avx2", zen2),
 	machine("avxvnni", AVX2|F16C|AVXVNNI),
 	machine("avx512", AVX2|F16C|evex|AVX512VNNI),
 	machine("avx512vbmi", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI),
-	zen("zen4", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi"),
+	zen("zen4", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi", zen4),
+	zen("zen5", AVX2|F16C|AVXVNNI|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi", zen5),
 }
 
-// zen is a target on CPUs of AMD. 24 lines are all that a first-level cache of Zen 4 waits for, 17 GB/s, so nothing is
-// asked for into it but lines nearby; what the hardware foresees suffices up to the end of a page, if it gets there in
-// time. (Zen 4, GEMV of 4096 x 4096 from memory, share of the bandwidth by the distances of other CPUs, by Streams and
-// by Slow: w4 0.63 0.92 0.55, w8 0.81 0.90 0.77, q4_0 0.59 0.88 0.65, w4-g32 - 0.83 0.66; w3 0.63 0.70 0.73, w2 0.60 0.64 0.72,
+// zen is a target on CPUs of AMD.
+func zen(name string, has lower.Features, like string, memory lower.Memory) lower.Machine {
+	m := machine(name, has|SSE4A)
+	m.Like, m.Memory = like, memory
+	return m
+}
+
+// near and far are how CPUs of AMD up to Zen 4 read what takes little work and much of it. 24 lines are all that a first-level cache of
+// Zen 4 waits for, 17 GB/s, so nothing is asked for into it but lines nearby; what the hardware foresees suffices up to the end of a
+// page, if it gets there in time. (Zen 4, GEMV of 4096 x 4096 from memory, share of the bandwidth by the distances of other CPUs, by near
+// and by far: w4 0.63 0.92 0.55, w8 0.81 0.90 0.77, q4_0 0.59 0.88 0.65, w4-g32 - 0.83 0.66; w3 0.63 0.70 0.73, w2 0.60 0.64 0.72,
 // ternary 0.65 - 0.75, q4_k 0.41 0.60 0.72, q2_k 0.41 0.32 0.70, w1 0.54 - 0.63. Four columns take 0.78 of the time
-// by Slow of what they take by Streams for q4_0, 0.81 for w4 and 1.2 for w8. What weights displace, 32 KiB between two uses, has to wait
+// by far of what they take by near for q4_0, 0.81 for w4 and 1.2 for w8. What weights displace, 32 KiB between two uses, has to wait
 // for one of those 24 lines: asked for 128 bytes ahead, q4_k and q2_k take 0.94 of the time, 256 or 512 bytes are worse;
 // tables of four columns of w1, asked for 2 KiB ahead, take 1.09 times as long as without.)
-// By AVX2's instructions the time by the distances of other CPUs over that by Streams with activations, median of 4 rounds: w4 1.11, w2 0.95 and 1.14,
-// q4_0 1.27, w3 1.22, q8_0 1.12, iq4_nl 1.08, ternary 0.92; by Scattered q4_k 1.27, but w1 by tables 0.72, and of four columns w3 0.78.
-func zen(name string, has lower.Features, like string) lower.Machine {
-	m := machine(name, has|SSE4A)
-	m.Like = like
-	near, far := nest.Streams{Ahead: 128, Act: 128}, nest.Streams{Far: 8 << 10, Every: true, Act: 128}
-	m.Memory = lower.Memory{Streams: near, Slow: streams, Scattered: far, SlowLine: 12, Tables: memory.Tables} // w2 12.5, w3 11, w4 6.9, of four columns 20
-	if has&evex == evex {
-		near.Act = 0                                                                     // half as many of them in the same time
-		m.Memory = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
-	}
-	return m
+var (
+	near = nest.Streams{Ahead: 128}
+	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
+	zen4 = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
+)
+
+// zen2 is how AVX2's instructions, which read half as many activations in the same time, read memory: its time by the distances of other
+// CPUs over that by Streams, median of 4 rounds on Zen 4: w4 1.11, w2 0.95 and 1.14, q4_0 1.27, w3 1.22, q8_0 1.12, iq4_nl 1.08,
+// ternary 0.92; by Scattered q4_k 1.27, but w1 by tables 0.72, and of four columns w3 0.78.
+var zen2 = lower.Memory{
+	Streams: nest.Streams{Ahead: 128, Act: 128}, Slow: streams, Scattered: far, SlowLine: 12, Tables: memory.Tables, // w2 12.5, w3 11, w4 6.9, of four columns 20
+}
+
+// zen5 asks for every line into the first-level cache, early. (Zen 5, share of the bandwidth by zen4 and so: w1 0.75 0.90, w2 0.88 0.92,
+// w3 0.61 0.92, ternary 0.93 0.93, w4 0.90 0.95, w8 0.97 0.97, q4_0 0.70 0.93, tq2_0 0.92 0.97, mxfp4 0.86 0.91, four columns w3 0.74 0.80, w8 0.81 0.92,
+// w1 0.73 0.71; 4 KiB ahead w1 has 0.73 and w3 0.84, 12 KiB are as good as 8. Records of super-blocks are best by far: q4_k 0.79 and 0.81, q2_k 0.82 and 0.62,
+// q3_k 0.70 and 0.69; of four columns 0.81 and 0.61, 0.31 and 0.22, 0.37 and 0.31. Row vectors side by side instead of each half of a record in
+// one piece: w4-g128 takes 3.3 us instead of 5.1 from the second-level cache, 0.75 of the time from memory for one column, 0.9 for four.)
+var zen5 = lower.Memory{
+	Streams: nest.Streams{Ahead: 8 << 10, Act: 128}, Slow: nest.Streams{Ahead: 8 << 10, Act: 128}, Scattered: far, Whole: true,
 }
 
 // streams is how far prefetches are ahead. One distance is not enough: as many lines

@@ -410,7 +410,7 @@ var (
 // dots adds sums of products; those with an accumulator need VNNI.
 func (s *rowSet) dots() {
 	vnni := AVXVNNI
-	if s.m.Has&AVXVNNI == 0 {
+	if s.m.Has&AVX512VNNI != 0 {
 		vnni = AVX512VNNI
 	}
 	busd, busdBroadcast := s.choose(dpbusd)

@@ -14,7 +14,7 @@ import (
 var (
 	readStreams = []int{1, 2, 4}
 	readAhead   = []int{0, 4 << 10, 8 << 10}
-	clockProbes = []struct{ adds, prefetches int }{{64, 0}, {1, 0}, {2, 0}, {16, 2}, {16, 3}, {16, 4}}
+	clockProbes = []struct{ adds, prefetches int }{{64, 0}, {1, 0}, {2, 0}, {16, 2}, {16, 3}, {16, 4}, {1, 1}, {1, 3}}
 	dotChains   = []int{8, 10, 12, 16}
 )
 
