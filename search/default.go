@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -319,7 +320,7 @@ func tile(p ir.Problem, t lower.Target, base Choice) (*candidate, float64, error
 // recordK is the usual length of a record along K where no group sets it.
 const recordK = 64
 
-// fewPieces of a group make a loop that takes longer than one of as many instructions on CPUs that read records as a whole
+// fewPieces is how many pieces of a group make a loop on CPUs that read records as a whole: one of fewer takes longer
 // (Zen 5, w4-g128 from the second-level cache: two pieces 5.0 us, four 3.3; with the row vectors of a record apart 5.1 both).
 const fewPieces = 4
 
@@ -380,7 +381,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	if g := p.GroupK(); g > 0 && p.Unit()/g > mostGroups {
 		c.AtGroup, c.Super = true, w.Super > 0
 	}
-	if g := max(p.GroupK(), w.BookGroup); g > recordK { // a loop over pieces of the group
+	if g := cmp.Or(p.GroupK(), w.BookGroup); max(g, w.BookGroup) > recordK { // a loop over pieces of the group
 		c.Serial = true
 		piece := recordK
 		if m.Whole {
@@ -428,7 +429,7 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 		case !hasDot4(t):
 		case cols <= 2 && t.Machine().NumVec < 32:
 			some = append(some, apart(some)...)
-		case cols == 1 && p.GroupK() == 0 && (c.Head > 0 || c.Value == "lookup"):
+		case cols == 1 && max(p.GroupK(), p.Weight.BookGroup) == 0 && (c.Head > 0 || c.Value == "lookup"):
 			if best, err = cheapest(p, t, []Choice{c.fieldsApart()}); err == nil {
 				return best, nil
 			}
@@ -466,7 +467,8 @@ func apart(choices []Choice) []Choice {
 
 // fieldsApart is c with an accumulator for each field, all of which are looked up: few of
 // them would wait for each other, which the estimate does not see where an instruction that has one port on Intel's CPUs
-// counts twice. Without groups they cost nothing (Zen 5, from the second-level cache: iq4nl takes 0.8 of the time, ternary 0.75 to 0.8).
+// counts twice. Without groups and books they cost nothing (Zen 5, from the second-level cache: iq4nl takes 0.8 of the time, ternary 0.75 to 0.8;
+// not measured elsewhere).
 func (c Choice) fieldsApart() Choice {
 	c.Below, c.Factor = 0, "f"
 	return c

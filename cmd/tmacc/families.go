@@ -51,9 +51,9 @@ func (c *cli) families() *cobra.Command {
 		Use: "families", Args: between(0, 0),
 		Short: "measure where tables win and where dot products do",
 		Long: `Measure the default dot-product schedules and the schedules by tables that are estimated
-best of every format on every target of this machine, one after the other in each round,
-and write a page of the ratios of their speeds, families.md, and a plot, families.svg,
-as soon as a format is measured: one that is stopped has those that were.`,
+best of every format on every target of this machine, and write a page of the ratios of
+their speeds, families.md, and a plot, families.svg. Rounds take the targets of a format in
+turn; the files are written after each format: a run that is stopped leaves those it has.`,
 		Example: "  tmacc families -o docs",
 	}
 	f := cmd.Flags()
@@ -112,7 +112,7 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 			return err
 		}
 		all, skipped = append(all, measured...), append(skipped, refused...)
-		if len(measured) == 0 {
+		if len(all) == 0 {
 			continue
 		}
 		if err := writeFamilies(x.out, all, skipped, g); err != nil {

@@ -28,7 +28,7 @@ const (
 	AVX512VL
 	AVX512VNNI
 	AVX512VBMI
-	SSE4A // no instruction of ours: CPUs of AMD (and Hygon) have it, Intel's do not
+	SSE4A // no instruction of ours: CPUs of AMD (and Hygon) have it, Intel's do not; of them with AVX-512, AVX-VNNI tells Zen 5 from Zen 4
 )
 
 // featureNames are the features in the order of their bits, as
@@ -153,6 +153,9 @@ var standIns = func() []target {
 	for _, m := range machines {
 		if m.Has&SSE4A != 0 { // on CPUs of other makers
 			m.Has &^= SSE4A
+			if m.Has&evex == evex { // AVX-VNNI tells Zen 5, no instruction of zen5 is one of its
+				m.Has &^= AVXVNNI
+			}
 			out = append(out, newTarget(m))
 		}
 	}
@@ -161,7 +164,7 @@ var standIns = func() []target {
 
 // StandIn is a target whose kernels compute as those of t do, on a CPU that has only the features of
 // has: avxvnni's instructions have EVEX-encoded twins on CPUs with AVX-512 VNNI, of which some (Zen 4) lack
-// AVX-VNNI, and those of AMD need nothing but their maker. It is t itself if the CPU has all it needs, and nil if there is none. Tests run kernels by it;
+// AVX-VNNI, and those of AMD need nothing but their maker, zen5 its generation. It is t itself if the CPU has all it needs, and nil if there is none. Tests run kernels by it;
 // how avxvnni itself encodes them is compared with other assemblers.
 func StandIn(t lower.Target, has func(feature string) bool) lower.Target {
 	runs := func(t lower.Target) bool {
