@@ -429,7 +429,7 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 		case !hasDot4(t):
 		case cols <= 2 && t.Machine().NumVec < 32:
 			some = append(some, apart(some)...)
-		case cols == 1 && max(p.GroupK(), p.Weight.BookGroup) == 0 && (c.Head > 0 || c.Value == "lookup"):
+		case cols == 1 && p.SpanK() == 0 && (c.Head > 0 || c.Value == "lookup"):
 			if best, err = cheapest(p, t, []Choice{c.fieldsApart()}); err == nil {
 				return best, nil
 			}

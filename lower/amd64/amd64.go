@@ -103,7 +103,8 @@ var zen2 = lower.Memory{
 // w3 0.61 0.92, ternary 0.93 0.93, w4 0.90 0.95, w8 0.97 0.97, q4_0 0.70 0.93, tq2_0 0.92 0.97, mxfp4 0.86 0.91, four columns w3 0.74 0.80, w8 0.81 0.92,
 // w1 0.73 0.71; 4 KiB ahead w1 has 0.73 and w3 0.84, 12 KiB are as good as 8. Records of super-blocks are best by far: q4_k 0.79 and 0.81, q2_k 0.82 and 0.62,
 // q3_k 0.70 and 0.69; of four columns 0.81 and 0.61, 0.31 and 0.22, 0.37 and 0.31. Row vectors side by side instead of each half of a record in
-// one piece: w4-g128 takes 3.3 us instead of 5.1 from the second-level cache, 0.75 of the time from memory for one column, 0.9 for four.)
+// one piece: w4-g128 takes 3.3 us instead of 5.1 from the second-level cache (in four pieces: fewPieces in package search), and 0.55 of zen4's time from memory for one
+// column, 0.9 for four, both with the distances.)
 var zen5 = lower.Memory{
 	Streams: nest.Streams{Ahead: 8 << 10, Act: 128}, Slow: nest.Streams{Ahead: 8 << 10, Act: 128}, Scattered: far, Whole: true,
 }
