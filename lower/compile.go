@@ -243,7 +243,7 @@ func (t *table) kernel(f *vir.Func) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{Func: f}
+	k := &Kernel{Func: f, Machine: t.m}
 	err = address(t.m, k, l.steps, func(at int) *MOp { return machineOp(l.steps[at].in, rows[at], phys) })
 	if err != nil {
 		return nil, err

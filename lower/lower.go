@@ -24,13 +24,16 @@ type Row struct {
 	Need Features
 	Asm  string // mnemonic, for dumps and tests
 	Cost int    // reciprocal throughput, tenths of a cycle
-	Free int    // of Cost, what arithmetic that is not as particular about where it runs can use
+	Busy []int  // tenths of a cycle that each of up to MostBusy sets of execution units is busy with it, all of them first; nil: the first, for Cost
 	Tied int    // 1 + the argument that must share the result's register, or 0
 	// Fold lists the arguments (1 + index) that may be a whole-vector memory
 	// operand, FoldSplat those that may be one element broadcast from memory.
 	Fold, FoldSplat []int
 	Code            any // what the target's printer needs; private to the target
 }
+
+// MostBusy is how many sets of units rows tell apart.
+const MostBusy = 4
 
 // Machine describes a target to the shared passes.
 type Machine struct {
@@ -39,6 +42,8 @@ type Machine struct {
 	NumVec  int // allocatable vector registers
 	NumGP   int // allocatable general registers
 	Has     Features
+	Core    string // whose costs rows have; "": those of most machines of the target
+	Fresh   int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
 	Like    string // the name of the target with the same instructions whose memory is read otherwise, if this is another
 	Memory
 }
@@ -49,8 +54,11 @@ type Memory struct {
 	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
 	Streams, Slow, Scattered nest.Streams
 	SlowLine                 float64 // 0: all are slow
-	Whole                    bool    // a record is read in the order in which it lies, by kernels that take half its rows too
-	Tables                   int     // how far tables of several columns are asked for ahead, in bytes, 0: not
+	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that
+	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
+	Skipping float64
+	Stride   int // the most bytes of weights that an iteration of a loop reads, 0: any
+	Tables   int // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 
 // Class is the name of the target with the same instructions that CPUs of several makers run.
@@ -86,6 +94,8 @@ type File struct {
 type Kernel struct {
 	Func *vir.Func // after all passes; vir.Eval of it is still the kernel's meaning
 	Ops  []MOp
+
+	Machine Machine // what it was built for
 }
 
 // MKind is the kind of an MOp.

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -41,7 +40,7 @@ type Use struct {
 // For each width it takes, among the row blocks and field scales whose
 // accumulators fit the registers, the kernel whose instructions cost least per
 // product, by the costs in the target's rows. A width that no choice fits, or
-// whose products cost more than those of a narrower one, is left out; width 1 is
+// whose products cost more than those of a narrower one and that no wider one follows, is left out; width 1 is
 // always there.
 func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	if err := p.Validate(); err != nil {
@@ -65,23 +64,25 @@ func DotUses(p ir.Problem, t lower.Target) ([]Use, error) {
 
 // uses are the schedules of all widths.
 func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
-	var out []Use
+	var out, wide, waiting []Use
 	least := math.Inf(1)
 	for _, cols := range Widths {
 		if u, err := l.use(p, t, cols); err == nil {
+			waiting = append(waiting, Use{cols, u.trace, u.choice})
 			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
 			}
-			out, least = append(out, Use{cols, u.trace, u.choice}), min(least, u.cost)
+			out, waiting, least = append(out, waiting...), nil, u.cost
 		}
 	}
-	var wide []Use
 	for _, cols := range Wider {
 		if u, err := l.use(p, t, cols); err == nil && u.cost < least {
 			wide, least = []Use{{cols, u.trace, u.choice}}, u.cost
 		}
 	}
-	out = append(out, wide...)
+	if len(wide) > 0 { // so few columns would be done by a wider one
+		out = append(append(out, waiting...), wide...)
+	}
 	if len(wide) > 0 && p.GroupK() == 0 {
 		if u, err := l.use(p, t, Widest); err == nil && u.cost < worthWidest*least {
 			out = append(out, Use{Widest, u.trace, u.choice})
@@ -167,7 +168,11 @@ func chooseLayout(p ir.Problem, t lower.Target) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l := chooseTables(p, t); l != nil && l.blocks(p, t) < tablesWin*dots.blocks(p, t) {
+	win := tablesWin
+	if p.GroupK() > 0 {
+		win = tablesWinGroups
+	}
+	if l := chooseTables(p, t); l != nil && l.blocks(p, t) < win*dots.blocks(p, t) {
 		return l, nil
 	}
 	return dots, nil
@@ -257,6 +262,8 @@ func (l *candidate) time(p ir.Problem, t lower.Target) float64 {
 func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
 	half, least := base, base
 	half.Rows /= 2
+	half.Serial, half.Flush = false, 1
+	half = half.pieces(p, t.Machine())
 	best, err := cheapestTile(p, t, base, half)
 	if err != nil {
 		least.Rows, least.Lanes = 1, base.Lanes/2
@@ -270,13 +277,6 @@ func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
 	}
 	return best, err
 }
-
-// skipping is what a tile costs more that small blocks do not take whole: a call that
-// reads half a tile skips the lines of the other half, and from DRAM two such calls
-// take longer than one (w4-g128 with four columns on Emerald Rapids: 1.27 times as long
-// with the row vectors of the halves side by side, 1.14 with each half of a record in
-// one piece, which is what such tiles have; from a cache one column gains a tenth).
-const skipping = 1.07
 
 // cheapestTile takes the best of the bases that have a kernel for one column.
 func cheapestTile(p ir.Problem, t lower.Target, bases ...Choice) (best *candidate, err error) {
@@ -307,22 +307,18 @@ func tile(p ir.Problem, t lower.Target, base Choice) (*candidate, float64, error
 	few, err := l.use(p, t, small)
 	switch {
 	case err != nil:
-		return l, 2 * skipping * one.cost, nil // of narrower blocks
+		return l, 2 * t.Machine().Skipping * one.cost, nil // of narrower blocks
 	case few.choice.Block == base.Rows:
 		return l, one.cost + few.cost, nil
-	case base.RecordRows && !t.Machine().Whole:
+	case base.RecordRows && t.Machine().Stride == 0: // row vectors apart are read by strides as long
 		base.RecordRows = false
 		return tile(p, t, base)
 	}
-	return l, skipping * (one.cost + few.cost), nil
+	return l, t.Machine().Skipping * (one.cost + few.cost), nil
 }
 
 // recordK is the usual length of a record along K where no group sets it.
 const recordK = 64
-
-// fewPieces is how many pieces of a group make a loop on CPUs that read records as a whole: one of fewer takes longer
-// (Zen 5, w4-g128 from the second-level cache: two pieces 5.0 us, four 3.3; with the row vectors of a record apart 5.1 both).
-const fewPieces = 4
 
 // mostGroups is how many groups of activations within one of weights, or groups
 // within a super-block, are spelled out. A loop over 8 of them (tq2_0, activations in groups of 32) took 4 % longer
@@ -381,15 +377,22 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	if g := p.GroupK(); g > 0 && p.Unit()/g > mostGroups {
 		c.AtGroup, c.Super = true, w.Super > 0
 	}
-	if g := cmp.Or(p.GroupK(), w.BookGroup); max(g, w.BookGroup) > recordK { // a loop over pieces of the group
-		c.Serial = true
-		piece := recordK
-		if m.Whole {
-			piece = min(piece, g/fewPieces)
-		}
-		for c.Flush < 8 && 2*c.Flush*c.cellK(w) <= piece && c.fitsSpans(p, 2*c.Flush) {
-			c.Flush *= 2
-		}
+	return c.pieces(p, m)
+}
+
+// pieces is c with a loop over pieces of a group that is long, or of which the row vectors of a tile are more bytes than an
+// iteration may read.
+func (c Choice) pieces(p ir.Problem, m lower.Machine) Choice {
+	w, most := p.Weight, recordK
+	if cell := c.Rows * c.Lanes * 4; m.Stride > 0 {
+		most = min(most, m.Stride/cell*c.cellK(w))
+	}
+	if max(p.GroupK(), w.BookGroup) <= most {
+		return c
+	}
+	c.Serial, c.Flush = true, 1
+	for c.Flush < 8 && 2*c.Flush*c.cellK(w) <= most && c.fitsSpans(p, 2*c.Flush) {
+		c.Flush *= 2
 	}
 	return c
 }
@@ -584,20 +587,28 @@ func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 { return workOf
 
 func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 	trips, times := []float64{}, 1.0
-	var sum, part work // of the kernel, and of a stretch of its code
-	lone := 0.0        // of the stretch, arithmetic that only one port does
-	chain := map[vir.Reg]float64{}
+	var sum, part work               // of the kernel, and of a stretch of its code
+	var busy [lower.MostBusy]float64 // of the stretch, each set of units that arithmetic runs on
+	chain, fresh := map[vir.Reg]float64{}, map[vir.Reg]float64{}
 	flush := func() { // ends a stretch, which runs times times
+		wait := 0.0
+		for _, c := range fresh {
+			wait = max(wait, c)
+		}
+		part.chain = wait
 		for _, c := range chain {
 			part.chain = max(part.chain, c)
 		}
-		sum.alu += times * max(part.alu, lone)
+		part.alu = slices.Max(busy[:])
+		sum.alu += times * part.alu
 		sum.mem += times * part.mem
 		sum.issue += times * part.issue
 		sum.chain += times * part.chain
-		sum.total += times * (max(part.alu, lone, part.mem, part.issue, part.chain) + (part.alu+part.mem+part.issue)/10)
-		part, lone = work{}, 0
+		sum.total += times * (max(part.alu, part.mem, part.issue, part.chain) + (busy[0]+part.mem+part.issue+wait)/10)
+		part = work{}
+		clear(busy[:])
 		clear(chain)
+		clear(fresh)
 	}
 	for _, op := range m.Ops {
 		switch op.Kind {
@@ -607,17 +618,23 @@ func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 			case op.In.Op.HasMem():
 				part.mem += float64(op.Row.Cost)
 			case op.In.Op == vir.OpTile && op.In.Fold > 0: // a load that repeats what it reads
+			case op.Row.Busy == nil:
+				busy[0] += float64(op.Row.Cost)
 			default:
-				part.alu += float64(op.Row.Cost - op.Row.Free)
-				if op.Row.Free > 0 {
-					lone += float64(op.Row.Cost)
+				for i, b := range op.Row.Busy {
+					busy[i] += float64(b)
 				}
 			}
 			if op.In.Fold > 0 {
 				part.mem += 5
 			}
-			if len(trips) > 0 && op.Row.Tied > 0 && op.In.Dst == op.In.Args[op.Row.Tied-1] {
-				chain[op.In.Dst] += accumulates
+			if len(trips) > 0 && op.Row.Tied > 0 {
+				switch sum := op.In.Args[op.Row.Tied-1]; {
+				case op.In.Dst == sum:
+					chain[sum] += accumulates
+				case op.In.Op == vir.OpDot4 || op.In.Op == vir.OpDot2:
+					fresh[op.In.Dst] = fresh[sum] + float64(m.Machine.Fresh)
+				}
 			}
 		case lower.MLoopBegin:
 			flush()

@@ -121,15 +121,18 @@ func TestDefaultOfLargestGroup(t *testing.T) {
 // in them: sums of two row vectors wait for each other where a group has two of each.
 func TestDefaultTile(t *testing.T) {
 	for _, c := range []struct {
-		format     string
-		one, small int // rows
-	}{{"w4", 64, 64}, {"w2-g128", 32, 32}, {"w4-g128", 64, 32}} {
+		target, format string
+		one, small     int // rows
+	}{
+		{"avx512vbmi", "w4", 64, 64}, {"avx512vbmi", "w2-g128", 32, 32}, {"avx512vbmi", "w4-g128", 64, 32},
+		{"avx512vbmi", "w2", 32, 32}, {"zen5", "w2", 64, 64}, {"zen5", "w4-g64", 32, 32}, {"zen5", "mxfp4", 32, 32},
+	} {
 		w, err := format.Lookup(c.format)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := ir.Problem{Weight: w}
-		uses, err := Default(p, amd64.ByName("avx512vbmi"))
+		p := ir.Problem{Weight: w, Act: format.Act{Group: w.Group}}
+		uses, err := Default(p, amd64.ByName(c.target))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +145,47 @@ func TestDefaultTile(t *testing.T) {
 			rows[u.Cols] = k.Rows
 		}
 		if rows[1] != c.one || rows[small] != c.small {
-			t.Errorf("%s: %d rows of one column and %d of %d, want %d and %d", c.format, rows[1], rows[small], small, c.one, c.small)
+			t.Errorf("%s on %s: %d rows of one column and %d of %d, want %d and %d", c.format, c.target, rows[1], rows[small], small, c.one, c.small)
+		}
+	}
+}
+
+// Where the strides of loads matter, no iteration of an innermost loop reads more weights
+// than it may (and activations and scales for them), and no width is left out that a wider one would be
+// taken for.
+func TestDefaultStride(t *testing.T) {
+	tg := amd64.ByName("zen5")
+	for _, name := range []string{"w1", "w2", "w3", "w4", "w8", "w2-g128", "w4-g64", "w4-g128", "w4-g256"} {
+		p, err := ir.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uses, err := Default(p, tg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		widths := map[int]bool{}
+		for _, u := range uses {
+			widths[u.Cols] = true
+			if u.Cols > 1 {
+				continue
+			}
+			k, err := schedule.Compile(p, u.Trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := lower.Build(tg, k.Nest, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range lower.Cost(m) {
+				if most := tg.Machine().Stride; c.Bytes > most+most/2 {
+					t.Errorf("%s: an iteration reads %d bytes, of weights at most %d", name, c.Bytes, most)
+				}
+			}
+		}
+		if widths[Wider[0]] && !widths[8] {
+			t.Errorf("%s: widths %v: 8 columns would take the kernel for %d", name, widths, Wider[0])
 		}
 	}
 }
@@ -216,7 +259,7 @@ func TestDefaultFamily(t *testing.T) {
 	for _, c := range []struct {
 		name, target string
 		tables       bool
-	}{{"w1", "avx2", true}, {"w1-g128", "avxvnni", true}, {"w1", "avxvnni", false}, {"w1", "avx512vbmi", true}, {"w1", "avx512", false}, {"ternary", "avx2", false}, {"w2", "avx2", false}} {
+	}{{"w1", "avx2", true}, {"w1-g128", "avxvnni", true}, {"w1", "avxvnni", true}, {"w1", "avx512vbmi", true}, {"w1", "avx512", false}, {"ternary", "avx2", false}, {"w2", "avx2", false}} {
 		w, err := format.Lookup(c.name)
 		if err != nil {
 			t.Fatal(err)

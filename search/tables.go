@@ -323,8 +323,14 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 }
 
 // Tables are chosen where a product by them is estimated to take less than this share
-// of one by dot products: they take several times as long to prepare.
-const tablesWin = 0.9
+// of one by dot products: they take several times as long to prepare. (The nearest on either side: w1 on amd64/avxvnni, 0.96, has
+// 1.14 to 1.19 times the speed by tables from caches, 0.95 and 1.16 from memory, 0.9 to 1 in GEMM, on Emerald Rapids and Zen 5; w2 on
+// amd64/zen5 has 0.98.) Many columns of groups are worse by tables than estimated: w1-g32 on amd64/zen5, 0.96, has 0.57 of
+// the speed in GEMM and 0.9 from memory, q1_0, 0.91, 0.8 in GEMM, both 1.3 times from caches for one column.
+const (
+	tablesWin       = 0.97
+	tablesWinGroups = 0.9
+)
 
 // mostTriedBits is the widest code that default schedules try tables for. With each bit
 // more, an index stands for fewer codes; TableUses looks at more.

@@ -68,7 +68,17 @@ var machines = []lower.Machine{
 	machine("avx512", AVX2|F16C|evex|AVX512VNNI),
 	machine("avx512vbmi", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI),
 	zen("zen4", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi", zen4),
-	zen("zen5", AVX2|F16C|AVXVNNI|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi", zen5),
+	onZen5(zen("zen5", AVX2|F16C|AVXVNNI|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi", zen5)),
+}
+
+// zen5Core is the one whose costs are not those of Golden Cove.
+const zen5Core = "Zen 5"
+
+// onZen5 is m with its costs. (Sums that begin in an iteration: w4-g64 with four columns takes 0.97 of the time with two of 8 dot products for each
+// row vector and column as with one of 16, which would win otherwise; 40 is the time from one to the next.)
+func onZen5(m lower.Machine) lower.Machine {
+	m.Core, m.Fresh = zen5Core, 25
+	return m
 }
 
 // zen is a target on CPUs of AMD.
@@ -89,24 +99,30 @@ func zen(name string, has lower.Features, like string, memory lower.Memory) lowe
 var (
 	near = nest.Streams{Ahead: 128}
 	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
-	zen4 = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
+	zen4 = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5, Skipping: skipping} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
 )
 
 // zen2 is how AVX2's instructions, which read half as many activations in the same time, read memory: its time by the distances of other
 // CPUs over that by Streams, median of 4 rounds on Zen 4: w4 1.11, w2 0.95 and 1.14, q4_0 1.27, w3 1.22, q8_0 1.12, iq4_nl 1.08,
 // ternary 0.92; by Scattered q4_k 1.27, but w1 by tables 0.72, and of four columns w3 0.78.
 var zen2 = lower.Memory{
-	Streams: nest.Streams{Ahead: 128, Act: 128}, Slow: streams, Scattered: far, SlowLine: 12, Tables: memory.Tables, // w2 12.5, w3 11, w4 6.9, of four columns 20
+	Streams: nest.Streams{Ahead: 128, Act: 128}, Slow: streams, Scattered: far, SlowLine: 12, Tables: memory.Tables, Skipping: skipping, // w2 12.5, w3 11, w4 6.9, of four columns 20
 }
 
 // zen5 asks for every line into the first-level cache, early. (Zen 5, share of the bandwidth by zen4 and so: w1 0.75 0.90, w2 0.88 0.92,
 // w3 0.61 0.92, ternary 0.93 0.93, w4 0.90 0.95, w8 0.97 0.97, q4_0 0.70 0.93, tq2_0 0.92 0.97, mxfp4 0.86 0.91, four columns w3 0.74 0.80, w8 0.81 0.92,
 // w1 0.73 0.71; 4 KiB ahead w1 has 0.73 and w3 0.84, 12 KiB are as good as 8. Records of super-blocks are best by far: q4_k 0.79 and 0.81, q2_k 0.82 and 0.62,
-// q3_k 0.70 and 0.69; of four columns 0.81 and 0.61, 0.31 and 0.22, 0.37 and 0.31. Row vectors side by side instead of each half of a record in
-// one piece: w4-g128 takes 3.3 us instead of 5.1 from the second-level cache (in four pieces: fewPieces in package search), and 0.55 of zen4's time from memory for one
-// column, 0.9 for four, both with the distances.)
+// q3_k 0.70 and 0.69; of four columns 0.81 and 0.61, 0.31 and 0.22, 0.37 and 0.31.)
+//
+// An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache, not
+// always, whatever is prefetched, and not in the first-level cache: it looks as if what the CPU foresees of 32 loads, each 2 KiB from where
+// it was before, displaces what is needed. (512 x 2048, quartiles of 400 samples in us: w4 in iterations of 1 KiB 2.60 and 2.67, of 2 KiB
+// 3.38 and 4.80, best ones 2.53; in loops of 1 KiB within them 2.76 and 2.84; w8, 256 x 1024, 1 KiB 1.69 and 1.87, 2 KiB 1.71 and 2.54, 4 KiB 1.66 and 2.03;
+// w4-g64 by four row vectors in iterations of 2 KiB 4.97 and 5.20, in loops of 1 KiB 3.48 and 3.63.)
+//
+// Of tiles of which they read half, four columns take longest: w4-g64 twice the time of whole ones from memory, mxfp4 too, and from a cache one column gains 6 to 10 %.
 var zen5 = lower.Memory{
-	Streams: nest.Streams{Ahead: 8 << 10, Act: 128}, Slow: nest.Streams{Ahead: 8 << 10, Act: 128}, Scattered: far, Whole: true,
+	Streams: nest.Streams{Ahead: 8 << 10, Act: 128}, Slow: nest.Streams{Ahead: 8 << 10, Act: 128}, Scattered: far, Stride: 1 << 10, Skipping: 1.25,
 }
 
 // streams is how far prefetches are ahead. One distance is not enough: as many lines
@@ -119,7 +135,11 @@ var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 
 // memory is that of most machines. Tables of several columns are more than a first-level cache has room for: four of w1
 // out of memory took 155 us, without asking for them 164 (Emerald Rapids, 4096 x 4096; 1.5 to 3 KiB are as good).
-var memory = lower.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10}
+var memory = lower.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: skipping}
+
+// skipping: w4-g128 with four columns took 1.27 times as long with the row vectors of the halves side by side, 1.14 with each half of a
+// record in one piece, which is what such tiles have; from a cache one column gained a tenth. (Emerald Rapids.)
+const skipping = 1.07
 
 func machine(name string, has lower.Features) lower.Machine {
 	m := lower.Machine{Name: "amd64/" + name, VecBits: 256, NumVec: 16, NumGP: numGP, Has: has, Memory: memory}

@@ -25,26 +25,59 @@ var (
 )
 
 // cost is a reciprocal throughput in tenths of a cycle, up to 256 bits and at
-// 512, as measured on Emerald Rapids (Golden Cove cores).
-type cost struct{ narrow, wide int }
+// 512, as measured on Emerald Rapids (Golden Cove cores), and on Zen 5 at any width,
+// with what units there an instruction runs on.
+type cost struct {
+	narrow, wide int
+	zen5         int
+	on           units
+}
+
+// units are some of the four of a Zen 5 that compute on vectors: 3.6 instructions a cycle that run on any, two that run on
+// two. Those for permutations are one of the two for products and one of the two for shifts: of them in turn with products, 2.45 a cycle.
+type units int
+
+const (
+	anyUnit units = iota
+	products
+	shifts
+	permutations
+)
+
+// busy is how long each of some sets of units is busy with an instruction that takes so many tenths of a cycle on u:
+// all, those for products, for shifts, and for permutations.
+func (u units) busy(cost int) []int {
+	all, shared := min(cost, 3), 3*cost/5
+	switch u {
+	case products:
+		return []int{all, cost, 0, 0}
+	case shifts:
+		return []int{all, 0, cost, 0}
+	case permutations:
+		return []int{all, shared, shared, cost}
+	}
+	return []int{cost, 0, 0, 0}
+}
 
 var (
-	none     = cost{0, 0}
-	alu      = cost{3, 5}
-	compare  = cost{5, 10} // minimum, absolute value and comparison too
-	shift    = cost{5, 10}
-	multi    = cost{5, 5} // multiply, dot product
-	mul32    = cost{10, 10}
-	shuffle  = cost{5, 10} // within 128 bits
-	permute  = cost{10, 10}
-	permutes = cost{20, 20} // two registers
-	float    = cost{5, 5}
-	divide   = cost{50, 100}
-	load     = cost{5, 5}
-	store    = cost{5, 10}
-	toMask   = cost{10, 10} // compare into a mask register, and the mask back
-	narrow   = cost{10, 20}
-	blend    = cost{10, 10} // by top bits
+	none     = cost{}
+	alu      = cost{3, 5, 3, anyUnit}
+	compare  = cost{5, 10, 3, anyUnit} // minimum, absolute value and comparison too
+	shift    = cost{5, 10, 5, shifts}
+	multi    = cost{5, 5, 5, products} // multiply, dot product
+	mul32    = cost{10, 10, 10, products}
+	shuffle  = cost{5, 10, 5, permutations} // within 128 bits
+	permute  = cost{10, 10, 5, permutations}
+	permutes = cost{20, 20, 7, permutations} // two registers, of which the index must be copied first
+	toFloat  = cost{10, 10, 8, shifts}       // from 16 bits
+	floatAdd = cost{5, 5, 5, shifts}         // and conversions
+	floatMul = cost{5, 5, 5, products}
+	divide   = cost{50, 100, 50, products}
+	load     = cost{5, 5, 5, anyUnit}
+	store    = cost{5, 10, 10, anyUnit}
+	toMask   = cost{10, 10, 10, permutations} // compare into a mask register, and the mask back
+	narrow   = cost{10, 20, 10, permutations}
+	blend    = cost{10, 10, 3, anyUnit} // by top bits
 )
 
 // inst is one instruction: with vector operands, VEX-encoded or EVEX-encoded,
@@ -78,14 +111,14 @@ var lanewise = []struct {
 	{vir.OpAdd, elems8, both(x86.VPADDB), commuting, 2, []int{1, 2}, alu},
 	{vir.OpAdd, ints16, both(x86.VPADDW), commuting, 2, []int{1, 2}, alu},
 	{vir.OpAdd, ints32, bcst(x86.VPADDD, x86.VPADDD_BCST), commuting, 2, []int{1, 2}, alu},
-	{vir.OpAdd, f32Only, bcst(x86.VADDPS, x86.VADDPS_BCST), commuting, 2, []int{1, 2}, float},
+	{vir.OpAdd, f32Only, bcst(x86.VADDPS, x86.VADDPS_BCST), commuting, 2, []int{1, 2}, floatAdd},
 	{vir.OpSub, elems8, both(x86.VPSUBB), reverse, 2, []int{2}, alu},
 	{vir.OpSub, ints16, both(x86.VPSUBW), reverse, 2, []int{2}, alu},
 	{vir.OpSub, ints32, bcst(x86.VPSUBD, x86.VPSUBD_BCST), reverse, 2, []int{2}, alu},
-	{vir.OpSub, f32Only, bcst(x86.VSUBPS, x86.VSUBPS_BCST), reverse, 2, []int{2}, float},
+	{vir.OpSub, f32Only, bcst(x86.VSUBPS, x86.VSUBPS_BCST), reverse, 2, []int{2}, floatAdd},
 	{vir.OpMul, ints16, both(x86.VPMULLW), commuting, 2, []int{1, 2}, multi},
 	{vir.OpMul, ints32, bcst(x86.VPMULLD, x86.VPMULLD_BCST), commuting, 2, []int{1, 2}, mul32},
-	{vir.OpMul, f32Only, bcst(x86.VMULPS, x86.VMULPS_BCST), commuting, 2, []int{1, 2}, float},
+	{vir.OpMul, f32Only, bcst(x86.VMULPS, x86.VMULPS_BCST), commuting, 2, []int{1, 2}, floatMul},
 	{vir.OpDiv, f32Only, bcst(x86.VDIVPS, x86.VDIVPS_BCST), reverse, 2, []int{2}, divide},
 	{vir.OpMinS, i8Only, both(x86.VPMINSB), commuting, 2, []int{1, 2}, compare},
 	{vir.OpMinS, i16Only, both(x86.VPMINSW), commuting, 2, []int{1, 2}, compare},
@@ -153,9 +186,13 @@ func (s *rowSet) add(r lower.Row, c cost, e emit) {
 	for _, a := range r.Args {
 		bits = max(bits, a.Bits())
 	}
-	r.Cost = c.narrow
-	if bits > 256 {
+	switch {
+	case s.m.Core == zen5Core:
+		r.Cost, r.Busy = c.zen5, c.on.busy(c.zen5)
+	case bits > 256:
 		r.Cost = c.wide
+	default:
+		r.Cost = c.narrow
 	}
 	r.Need |= AVX2
 	if s.evex() {
@@ -368,9 +405,9 @@ var converting = []struct {
 	{vir.OpTrunc, elems8, i16Only, inst{evex: x86.VPMOVWB}, 0, 0, narrow},
 	{vir.OpTrunc, ints16, i32Only, inst{evex: x86.VPMOVDW}, 0, 0, narrow},
 	{vir.OpTrunc, elems8, i32Only, inst{evex: x86.VPMOVDB}, 0, 0, narrow},
-	{vir.OpCvtF32, f32Only, i32Only, bcst(x86.VCVTDQ2PS, x86.VCVTDQ2PS_BCST), 128, 0, float},
-	{vir.OpCvtI32, i32Only, f32Only, bcst(x86.VCVTPS2DQ, x86.VCVTPS2DQ_BCST), 128, 0, float},
-	{vir.OpCvtHalf, f32Only, elems16[2:], both(x86.VCVTPH2PS), 64, F16C, permute},
+	{vir.OpCvtF32, f32Only, i32Only, bcst(x86.VCVTDQ2PS, x86.VCVTDQ2PS_BCST), 128, 0, floatAdd},
+	{vir.OpCvtI32, i32Only, f32Only, bcst(x86.VCVTPS2DQ, x86.VCVTPS2DQ_BCST), 128, 0, floatAdd},
+	{vir.OpCvtHalf, f32Only, elems16[2:], both(x86.VCVTPH2PS), 64, F16C, toFloat},
 }
 
 func (s *rowSet) converts() {
@@ -488,7 +525,7 @@ func (s *rowSet) permute(r lower.Row, f ctor, c cost) {
 	table := r.Args[1]
 	s.fold(&r, []int{2}, 128, nil)
 	if table.Elem.Bytes() == 1 && table.Bits() > 256 {
-		r.Free = c.wide / 2 // the other one of two ports for 512 bits does dot products meanwhile
+		r.Busy = []int{c.wide / 2, c.wide} // the other one of two ports for 512 bits does dot products meanwhile
 	}
 	for _, mod := range []bool{false, true} {
 		r.Op = vir.Lookup(table.Lanes, mod)
