@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
@@ -43,6 +44,7 @@ type familiesFlags struct {
 	rounds      int
 	tables      int
 	quiet       bool
+	command     string // with the flags that were given
 }
 
 func (c *cli) families() *cobra.Command {
@@ -70,6 +72,12 @@ turn; the files are written after each format: a run that is stopped leaves thos
 		if x.tables < 1 || x.tables > 100 {
 			return fmt.Errorf("-tables %d: want 1 to 100", x.tables)
 		}
+		x.command = "tmacc families"
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if f.Name != "quiet" {
+				x.command += " -" + strings.TrimSuffix(f.Name+" "+strings.Trim(f.Value.String(), "[]"), " ")
+			}
+		})
 		return c.compareFamilies(cmd.Context(), x)
 	}
 	return cmd
@@ -115,7 +123,7 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 		if len(all) == 0 {
 			continue
 		}
-		if err := writeFamilies(x.out, all, skipped, g); err != nil {
+		if err := writeFamilies(x, all, skipped, g); err != nil {
 			return err
 		}
 	}
@@ -278,18 +286,19 @@ func (k *contest) tables() (text string, number map[*entrant]int) {
 	return strings.Join(names, "<br>"), number
 }
 
-func writeFamilies(dir string, all []*contest, skipped []string, g *gauge) error {
+func writeFamilies(x familiesFlags, all []*contest, skipped []string, g *gauge) error {
+	dir := x.out
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	page := familiesPage(all, skipped, g.lab.Host.CPU)
+	page := familiesPage(x.command, all, skipped, g.lab.Host.CPU)
 	if err := writeFile(filepath.Join(dir, "families.md"), []byte(page)); err != nil {
 		return err
 	}
 	return plotFamilies(filepath.Join(dir, "families.svg"), all)
 }
 
-func familiesPage(all []*contest, skipped []string, cpu string) string {
+func familiesPage(command string, all []*contest, skipped []string, cpu string) string {
 	var b strings.Builder
 	tables, rounds := 0, len(all[0].entrants[0].speeds)
 	for _, k := range all {
@@ -300,7 +309,7 @@ func familiesPage(all []*contest, skipped []string, cpu string) string {
 A product of low-bit weights can be computed by dot products of decoded weights, or by lookups in tables of activation
 sums. Which is faster depends on the format, the instruction set, and on where the weights are. This page is measured:
 
-    go run ./cmd/tmacc families -o docs
+    %s
 
 on %s, one thread, %s. Each cell is the speed of the quickest of the %d schedules by tables that are estimated best over that of the default one
 by dot products, and in parentheses the speed by tables in weights (multiply-accumulates) per ns, the median of %d interleaved
@@ -308,7 +317,7 @@ rounds, without the preparation of activations, and behind it which tables. *Tab
 bit as -1 or +1: signs), how many for each part; and what entries are: of 16 bits (i16), bytes of a lower and an upper half (split),
 or bytes with residuals (u8).
 
-`, cpu, time.Now().UTC().Format("2006-01-02"), tables, rounds)
+`, command, cpu, time.Now().UTC().Format("2006-01-02"), tables, rounds)
 	fmt.Fprintf(&b, "| format | target | tables | %s |\n|---|---|---|%s\n", strings.Join(columns(), " | "), strings.Repeat("---:|", len(columns())))
 	for _, k := range all {
 		names, number := k.tables()

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime/debug"
@@ -230,14 +231,37 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 				r.Theirs = append(r.Theirs, t)
 			}
 		}
+		ours := samples[0].Rounds
 		samples = samples[len(entries):]
-		for j, p := range reads[i] {
-			r.ReadGBS = max(r.ReadGBS, p.Rate(samples[j].Min))
+		if len(reads[i]) > 0 {
+			r.ReadGBS, r.PerByte = beside(float64(c.at.m*c.at.k*c.n), ours, reads[i], samples)
 		}
 		samples = samples[len(reads[i]):]
 		all = append(all, r.Complete())
 	}
 	return all, nil
+}
+
+// beside is what probes read at best, in GB/s, and how many of the weights that our product multiplied in each round, which took so long,
+// there are for each byte that a probe read in the same time of the same round: the median of the rounds, 0 if there is none.
+func beside(weights float64, ours []float64, probes []measure.Probe, samples []timing.Sample) (best, perByte float64) {
+	var ratios []float64
+	for i, ns := range ours {
+		rate := 0.0
+		for j, p := range probes {
+			best = max(best, p.Rate(samples[j].Min))
+			if took := samples[j].Rounds[i]; !math.IsNaN(took) {
+				rate = max(rate, p.Rate(took))
+			}
+		}
+		if rate > 0 && !math.IsNaN(ns) {
+			ratios = append(ratios, weights/ns/rate)
+		}
+	}
+	if len(ratios) == 0 {
+		return best, 0
+	}
+	return best, timing.Median(ratios)
 }
 
 // ready has threads on CPUs of their own and awake when samples of w begin.

@@ -26,14 +26,15 @@ type PeerRecord struct {
 	Threads int     `json:"threads"`         //
 	Tuned   bool    `json:"tuned,omitempty"` // by a lock, where it has schedules for the format
 	Ours    Timed   `json:"ours"`
-	Theirs  []Timed `json:"theirs"`              // one for each type of buffer that can hold the weights
-	Ratio   float64 `json:"ratio"`               // of the fastest of theirs to ours, in time: above 1, ours is faster
-	ReadGBS float64 `json:"read_gb_s,omitempty"` // what so many threads read at best, in mode dram
-	Peer    string  `json:"peer"`                // ggml 0.25.1
-	Library string  `json:"library"`             // libggml-cpu-zen4.so
-	Host    string  `json:"host"`                //
-	Commit  string  `json:"commit"`              // that this compiler was built from, "" if unknown
-	Date    string  `json:"date"`                // 2026-11-21
+	Theirs  []Timed `json:"theirs"`                     // one for each type of buffer that can hold the weights
+	Ratio   float64 `json:"ratio"`                      // of the fastest of theirs to ours, in time: above 1, ours is faster
+	ReadGBS float64 `json:"read_gb_s,omitempty"`        // what so many threads read at best, in mode dram
+	PerByte float64 `json:"weights_per_byte,omitempty"` // by ours, of each byte that they read meanwhile, the median of the rounds
+	Peer    string  `json:"peer"`                       // ggml 0.25.1
+	Library string  `json:"library"`                    // libggml-cpu-zen4.so
+	Host    string  `json:"host"`                       //
+	Commit  string  `json:"commit"`                     // that this compiler was built from, "" if unknown
+	Date    string  `json:"date"`                       // 2026-11-21
 }
 
 // Timed is how long a product takes, and how far it is from that of exact
@@ -148,7 +149,7 @@ func (l PeerLimit) check(typ string, of code, records []PeerRecord) (Verdict, bo
 		if r.Type != typ || (code{r.Target, r.Tuned}) != of || r.N != l.N || l.Mode != "" && r.Mode != l.Mode {
 			continue
 		}
-		switch perThread := over(r.Ours.GWeightsS, r.ReadGBS); {
+		switch perThread := cmp.Or(r.PerByte, over(r.Ours.GWeightsS, r.ReadGBS)); {
 		case r.Threads == l.Threads && l.Ratio > 0:
 			figures, asked = append(figures, r.Ratio), l.Asked(r)
 		case r.Threads == l.Threads:

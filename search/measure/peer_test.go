@@ -47,6 +47,13 @@ FAIL  t B dram n=1, threads 2 to 1, gain over that of reading: 0.8097, at least 
 	if got := strings.Join(have, "\n"); got != want {
 		t.Errorf("have\n%s\nwant\n%s", got, want)
 	}
+	paired := slices.Clone(records[5:6]) // the fastest samples are of different rounds
+	paired[0].PerByte = 0.48
+	alone := slices.Clone(records[:1])
+	alone[0].PerByte = 0.5
+	if v := CheckPeer(limits[1:], append(alone, paired...)); len(v) != 1 || !v[0].Pass || v[0].Have != 0.96 {
+		t.Errorf("by rounds: %v, want 0.96", v)
+	}
 	limits[0].Tuned = 2.2
 	tuned := peerRecord("A", 1, 1, 100, 20, 210)
 	tuned.Tuned = true

@@ -20,10 +20,11 @@ type Options struct {
 
 // Sample is the time of one function over all rounds.
 type Sample struct {
-	Min, Median float64 // nanoseconds per call
-	Calls       int     // per round
-	Kept        int     // rounds that count
-	Dropped     int     // rounds during which the core did something else
+	Min, Median float64   // nanoseconds per call
+	Calls       int       // per round
+	Kept        int       // rounds that count
+	Dropped     int       // rounds during which the core did something else
+	Rounds      []float64 // nanoseconds per call of each round, dropped or not, NaN where it took no sample
 }
 
 // extra bounds how many rounds replace dropped ones: there are at most so many
@@ -76,10 +77,14 @@ func TimeWork(opt Options, works ...Work) []Sample {
 	for range extra * opt.Rounds {
 		done := true
 		for i := range series {
-			if s := &series[i]; len(s.kept) < opt.Rounds {
-				s.add(s.sample())
+			s, took := &series[i], math.NaN()
+			if len(s.kept) < opt.Rounds {
+				var kept bool
+				took, kept = s.sample()
+				s.add(took, kept)
 				done = false
 			}
+			s.rounds = append(s.rounds, took)
 		}
 		if done {
 			break
@@ -98,6 +103,7 @@ type series struct {
 	calls   int
 	kept    []float64
 	stolen  []float64 // the thread lost its core
+	rounds  []float64
 	dropped int
 }
 
@@ -152,7 +158,7 @@ func (s *series) result() Sample {
 	best := slices.Min(good)
 	n := len(good)
 	good = slices.DeleteFunc(good, func(ns float64) bool { return ns > spoiled*best })
-	return Sample{Min: best, Median: Median(good), Calls: s.calls, Kept: len(good), Dropped: dropped + n - len(good)}
+	return Sample{Min: best, Median: Median(good), Calls: s.calls, Kept: len(good), Dropped: dropped + n - len(good), Rounds: s.rounds}
 }
 
 // Median is the middle of figures, the mean of the two middle ones if their number

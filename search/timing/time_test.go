@@ -3,6 +3,7 @@ package timing
 import (
 	"bytes"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -41,11 +42,11 @@ func TestTimeCalibrates(t *testing.T) {
 
 func TestResultDrops(t *testing.T) {
 	s := series{calls: 7, kept: []float64{10, 11, 12, 31}, stolen: []float64{9}}
-	if got, want := s.result(), (Sample{Min: 10, Median: 11, Calls: 7, Kept: 3, Dropped: 2}); got != want {
+	if got, want := s.result(), (Sample{Min: 10, Median: 11, Calls: 7, Kept: 3, Dropped: 2}); !reflect.DeepEqual(got, want) {
 		t.Errorf("have %+v, want %+v", got, want)
 	}
 	s = series{calls: 1, stolen: []float64{9, 10}}
-	if got, want := s.result(), (Sample{Min: 9, Median: 9.5, Calls: 1, Kept: 2}); got != want {
+	if got, want := s.result(), (Sample{Min: 9, Median: 9.5, Calls: 1, Kept: 2}); !reflect.DeepEqual(got, want) {
 		t.Errorf("have %+v, want %+v", got, want)
 	}
 }
@@ -111,6 +112,9 @@ func TestTimeWork(t *testing.T) {
 	s := TimeWork(Options{Rounds: 1, MinSample: 1}, Work{Run: log("run"), Before: log("before"), After: log("after")}, Work{Run: log("other")})
 	if len(s) != 2 || len(order) == 0 {
 		t.Fatalf("%v %v", s, order)
+	}
+	if a, b := s[0].Rounds, s[1].Rounds; len(a) == 0 || len(a) != len(b) || !(a[0] > 0) || !(b[0] > 0) {
+		t.Errorf("rounds %v and %v: want a time of the first for both", a, b)
 	}
 	text := strings.Join(order, " ") + " "
 	if rest := strings.NewReplacer("before run after ", "", "other ", "").Replace(text); rest != "" {
