@@ -44,7 +44,7 @@ type Machine struct {
 	Has     Features
 	Core    string // whose costs rows have; "": those of most machines of the target
 	Fresh   int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
-	Like    string // the name of the target with the same instructions whose memory is read otherwise, if this is another
+	Like    string // the name of the target with the same instructions whose memory is read otherwise and whose costs may be others, if this is another
 	Memory
 }
 
@@ -57,7 +57,7 @@ type Memory struct {
 	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that
 	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
 	Skipping float64
-	Stride   int // the most bytes of weights that an iteration of a loop reads, 0: any
+	Stride   int // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
 	Tables   int // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 

@@ -381,7 +381,8 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 }
 
 // pieces is c with a loop over pieces of a group that is long, or of which the row vectors of a tile are more bytes than an
-// iteration may read.
+// iteration may read. (Cells of several words, w3-g128, read as often as many bytes, groups of activations within one of weights are spelled out: neither was
+// measured.)
 func (c Choice) pieces(p ir.Problem, m lower.Machine) Choice {
 	w, most := p.Weight, recordK
 	if cell := c.Rows * c.Lanes * 4; m.Stride > 0 {
@@ -470,7 +471,7 @@ func apart(choices []Choice) []Choice {
 
 // fieldsApart is c with an accumulator for each field, all of which are looked up: few of
 // them would wait for each other, which the estimate does not see where an instruction that has one port on Intel's CPUs
-// counts twice. Without groups and books they cost nothing (Zen 5, from the second-level cache: iq4nl takes 0.8 of the time, ternary 0.75 to 0.8;
+// counts twice (of zen5's own costs it was not tried). Without groups and books they cost nothing (Zen 5, from the second-level cache: iq4nl takes 0.8 of the time, ternary 0.75 to 0.8;
 // not measured elsewhere).
 func (c Choice) fieldsApart() Choice {
 	c.Below, c.Factor = 0, "f"
@@ -579,7 +580,7 @@ const (
 type work struct {
 	alu, mem, issue float64 // if nothing else took time
 	chain           float64 // additions that wait for one another, to one accumulator
-	total           float64 // by loop the longest of these, and a tenth of the others
+	total           float64 // by loop the longest of these, and a tenth of arithmetic, reading, issue and what sums that begin in it wait
 }
 
 // costPerProduct estimates the time of one call, per product.

@@ -150,8 +150,8 @@ func TestDefaultTile(t *testing.T) {
 	}
 }
 
-// Where the strides of loads matter, no iteration of an innermost loop reads more weights
-// than it may (and activations and scales for them), and no width is left out that a wider one would be
+// Where the strides of loads matter, no iteration of an innermost loop reads more weights of whole bytes
+// than it may (and half as much besides, activations and scales), and no width is left out that a wider one would be
 // taken for.
 func TestDefaultStride(t *testing.T) {
 	tg := amd64.ByName("zen5")
@@ -184,8 +184,13 @@ func TestDefaultStride(t *testing.T) {
 				}
 			}
 		}
-		if widths[Wider[0]] && !widths[8] {
-			t.Errorf("%s: widths %v: 8 columns would take the kernel for %d", name, widths, Wider[0])
+		for i, cols := range Widths[:len(Widths)-1] {
+			if wider := Widths[i+1]; widths[wider] && !widths[cols] {
+				t.Errorf("%s: widths %v: %d columns would take the kernel for %d", name, widths, cols, wider)
+			}
+		}
+		if (widths[Wider[0]] || widths[Wider[1]]) && !widths[8] {
+			t.Errorf("%s: widths %v: 8 columns would take a wider kernel", name, widths)
 		}
 	}
 }
@@ -253,7 +258,7 @@ func TestDefaultOfAnyFormat(t *testing.T) {
 }
 
 // Activations are tables where codes of one bit have no 4-way dot product, or only
-// narrow ones that scales interrupt, or where bytes with residuals have a lookup of four tables at
+// narrow ones, or where bytes with residuals have a lookup of four tables at
 // once, and at no more than one bit.
 func TestDefaultFamily(t *testing.T) {
 	for _, c := range []struct {

@@ -323,9 +323,9 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 }
 
 // Tables are chosen where a product by them is estimated to take less than this share
-// of one by dot products: they take several times as long to prepare. (The nearest on either side: w1 on amd64/avxvnni, 0.96, has
-// 1.14 to 1.19 times the speed by tables from caches, 0.95 and 1.16 from memory, 0.9 to 1 in GEMM, on Emerald Rapids and Zen 5; w2 on
-// amd64/zen5 has 0.98.) Many columns of groups are worse by tables than estimated: w1-g32 on amd64/zen5, 0.96, has 0.57 of
+// of one by dot products: they take several times as long to prepare. Both are fits between the nearest cases. w1 on amd64/avxvnni, 0.96, has
+// 1.14 to 1.19 times the speed by tables from caches on Emerald Rapids and Zen 5, 0.95 and 1.16 from memory, 0.97 and 1.1 with four columns, and loses 0.91 and 0.89
+// to 0.99 in GEMM; w2 on amd64/zen5 has 0.98. Many columns of groups are worse by tables than estimated: w1-g32 on amd64/zen5, 0.96, has 0.57 of
 // the speed in GEMM and 0.9 from memory, q1_0, 0.91, 0.8 in GEMM, both 1.3 times from caches for one column.
 const (
 	tablesWin       = 0.97
@@ -392,8 +392,8 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 // usualTables are the layouts that default schedules try: each form by vectors of rows, and
 // bytes with residuals, with the largest tables that fit its registers.
 // Tables stored by half are not among them: five ternary weights in a byte, by 122 entries of
-// two bytes, took 0.94 of the time of dot products for one column from a cache, which is more than
-// tablesWin, and 40 times as long to prepare (one run on Emerald Rapids, where a lookup among 128
+// two bytes, took 0.94 of the time of dot products for one column from a cache, which is not worth
+// 40 times as long to prepare (one run on Emerald Rapids, where a lookup among 128
 // bytes is three operations). Neither are bounded ones.
 func usualTables(p ir.Problem, t lower.Target) (out []Choice) {
 	digits, narrow, wide := ir.DigitBits, []int{4}, []int{5, 5, 6}

@@ -72,7 +72,7 @@ turn; the files are written after each format: a run that is stopped leaves thos
 		if x.tables < 1 || x.tables > 100 {
 			return fmt.Errorf("-tables %d: want 1 to 100", x.tables)
 		}
-		x.command = "tmacc families"
+		x.command = "go run ./cmd/tmacc families"
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			if f.Name != "quiet" {
 				x.command += " -" + strings.TrimSuffix(f.Name+" "+strings.Trim(f.Value.String(), "[]"), " ")

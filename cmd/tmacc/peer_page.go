@@ -37,8 +37,12 @@ purego; of the variants for different CPUs, ggml's own score chooses.
 * ggml's activations share a scale by 32 (Q8_0) or, for K and ternary types, by 256 (Q8_K). tmacc's share one by as many as the weights' group has, at most 32 (16 for
   Q3_K), and by 256 for ternary types and Q2_K: for the other K types it does more work and errs less.
 * *dram*: copies that total over 512 MiB, and twice the last-level cache, are cycled. *l3*: one matrix. 4096 x 4096, in huge pages on both sides, samples interleaved, each thread on
-  a CPU of its own, the fastest of 11 samples. What several threads gain is compared with what reading gains in the same rounds, by the median of them: hosts may give
-  threads more bandwidth in some rounds than in others, and the fastest samples of both may be of different ones.
+  a CPU of its own, the fastest of 11 samples.
+`
+
+// pageRounds is what is said of records that have it.
+const pageRounds = `* What several threads gain is compared with what reading gains in the same rounds, by the median of them: a host may give threads more bandwidth in some
+  rounds than in others, and the fastest samples of both may be of different ones.
 `
 
 // printPage prints the records of a file as Markdown, with what is asked of them.
@@ -100,7 +104,11 @@ func peerRecords(data []byte) ([]measure.PeerRecord, error) {
 func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads string) string {
 	verdicts := measure.CheckPeer(limits, records)
 	var b strings.Builder
-	b.WriteString("# Speed beside ggml\n" + pageAbout + "\n## Where\n\n")
+	b.WriteString("# Speed beside ggml\n" + pageAbout)
+	if slices.ContainsFunc(records, func(r measure.PeerRecord) bool { return r.PerByte > 0 }) {
+		b.WriteString(pageRounds)
+	}
+	b.WriteString("\n## Where\n\n")
 	for _, line := range distinct(records, func(r measure.PeerRecord) string {
 		return fmt.Sprintf("%s, %s; tmacc %s, target %s; %s: %s", r.Peer, r.Library, r.Commit, r.Target, r.Date, r.Host)
 	}) {
@@ -207,21 +215,17 @@ func peerScaling(b *strings.Builder, records []measure.PeerRecord, verdicts []me
 			continue
 		}
 		if x, ok := one[id]; ok {
+			over := ""
+			if v := measure.Scaling(verdicts, r); v != nil {
+				over = fmt.Sprintf("%.2f", v.Have)
+			}
 			rows = append(rows, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.2f | %s | %.2f |\n", named(r), r.Threads, r.Ours.GWeightsS*r.Bits/8, r.ReadGBS,
-				r.Ours.GWeightsS/x.Ours.GWeightsS, r.ReadGBS/x.ReadGBS, byRounds(r, x), r.Fastest().GWeightsS/x.Fastest().GWeightsS))
+				r.Ours.GWeightsS/x.Ours.GWeightsS, r.ReadGBS/x.ReadGBS, over, r.Fastest().GWeightsS/x.Fastest().GWeightsS))
 		}
 	}
 	if len(rows) > 0 {
-		b.WriteString("\n## Threads, dram\n\n| type | threads | GB/s read by tmacc | by the probe | gain of tmacc | of the probe | ratio by rounds | of ggml |\n|---|---:|---:|---:|---:|---:|---:|---:|\n" + strings.Join(rows, ""))
+		b.WriteString("\n## Threads, dram\n\n| type | threads | GB/s read by tmacc | by the probe | gain of tmacc | of the probe | gain over that of the probe | of ggml |\n|---|---:|---:|---:|---:|---:|---:|---:|\n" + strings.Join(rows, ""))
 	}
-}
-
-// byRounds is what threads gain over what reading gains by them, both in the same rounds; "" if records do not say.
-func byRounds(r, alone measure.PeerRecord) string {
-	if r.PerByte == 0 || alone.PerByte == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.2f", r.PerByte/alone.PerByte)
 }
 
 // peerSummary is the table of the README: of one thread, a line for each type; and

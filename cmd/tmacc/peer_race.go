@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime/debug"
@@ -242,20 +241,19 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 	return all, nil
 }
 
-// beside is what probes read at best, in GB/s, and how many of the weights that our product multiplied in each round, which took so long,
-// there are for each byte that a probe read in the same time of the same round: the median of the rounds, 0 if there is none.
+// beside is what the quickest probe reads at best, in GB/s, and how many of the weights that our product multiplied in each round, which
+// took so long, there are for each byte that it read in the same time of the same round: the median of the rounds of both, 0 if there is none.
 func beside(weights float64, ours []float64, probes []measure.Probe, samples []timing.Sample) (best, perByte float64) {
-	var ratios []float64
-	for i, ns := range ours {
-		rate := 0.0
-		for j, p := range probes {
-			best = max(best, p.Rate(samples[j].Min))
-			if took := samples[j].Rounds[i]; !math.IsNaN(took) {
-				rate = max(rate, p.Rate(took))
-			}
+	quickest := 0
+	for j, p := range probes {
+		if rate := p.Rate(samples[j].Min); rate > best {
+			best, quickest = rate, j
 		}
-		if rate > 0 && !math.IsNaN(ns) {
-			ratios = append(ratios, weights/ns/rate)
+	}
+	var ratios []float64
+	for i, read := range samples[quickest].Rounds {
+		if ns := ours[i]; ns > 0 && read > 0 {
+			ratios = append(ratios, weights/ns/probes[quickest].Rate(read))
 		}
 	}
 	if len(ratios) == 0 {

@@ -74,8 +74,9 @@ var machines = []lower.Machine{
 // zen5Core is the one whose costs are not those of Golden Cove.
 const zen5Core = "Zen 5"
 
-// onZen5 is m with its costs. (Sums that begin in an iteration: w4-g64 with four columns takes 0.97 of the time with two of 8 dot products for each
-// row vector and column as with one of 16, which would win otherwise; 40 is the time from one to the next.)
+// onZen5 is m with its costs. Sums that begin in an iteration wait for half of what one dot product waits for the one before it, which is a guess at how far
+// iterations overlap: w4-g64 with four columns takes 0.97 of the time with two sums of 8 dot products for each row vector and column as with one of 16, which would
+// win otherwise.
 func onZen5(m lower.Machine) lower.Machine {
 	m.Core, m.Fresh = zen5Core, 25
 	return m
@@ -109,7 +110,7 @@ var zen2 = lower.Memory{
 	Streams: nest.Streams{Ahead: 128, Act: 128}, Slow: streams, Scattered: far, SlowLine: 12, Tables: memory.Tables, Skipping: skipping, // w2 12.5, w3 11, w4 6.9, of four columns 20
 }
 
-// zen5 asks for every line into the first-level cache, early. (Zen 5, share of the bandwidth by zen4 and so: w1 0.75 0.90, w2 0.88 0.92,
+// zen5 asks for every line into the first-level cache, early. (Zen 5, share of the bandwidth by zen4 and so 8 KiB ahead: w1 0.75 0.90, w2 0.88 0.92,
 // w3 0.61 0.92, ternary 0.93 0.93, w4 0.90 0.95, w8 0.97 0.97, q4_0 0.70 0.93, tq2_0 0.92 0.97, mxfp4 0.86 0.91, four columns w3 0.74 0.80, w8 0.81 0.92,
 // w1 0.73 0.71; 4 KiB ahead w1 has 0.73 and w3 0.84, 12 KiB are as good as 8. Where what is asked for has the place of what is read in the
 // first-level cache, 8 KiB ahead, four columns of w1 take 70 us instead of 65 by 9 KiB, two runs; w2, w4 and w8 the same. Records of super-blocks are best by far: q4_k 0.79 and 0.81, q2_k 0.82 and 0.62,

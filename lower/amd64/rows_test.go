@@ -331,3 +331,27 @@ func foldOf(f *vir.Func) int {
 	}
 	return -1
 }
+
+// Where rows say which units they keep busy, no set of units is busy for longer than the row takes, those for it are as long, and
+// all of them are: a loop of one instruction takes what its row says.
+func TestBusy(t *testing.T) {
+	told := 0
+	for _, tg := range Targets() {
+		for _, r := range tg.Rows() {
+			if r.Busy == nil {
+				continue
+			}
+			told++
+			most := 0
+			for _, b := range r.Busy {
+				most = max(most, b)
+			}
+			if len(r.Busy) > lower.MostBusy || most != r.Cost || r.Cost > 0 && r.Busy[0] == 0 {
+				t.Errorf("%s, %s: busy %v, cost %d", tg.Machine().Name, r.Asm, r.Busy, r.Cost)
+			}
+		}
+	}
+	if told == 0 {
+		t.Error("no row says which units it keeps busy")
+	}
+}

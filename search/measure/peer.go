@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -142,14 +143,40 @@ func (l PeerLimit) Asked(r PeerRecord) float64 {
 	return l.Ratio
 }
 
+// scalingRule begins the rule of a limit of a gain by threads.
+func scalingRule(mode string, n, threads int) string {
+	return fmt.Sprintf("%s n=%d, threads %d to 1, gain over that of reading", mode, n, threads)
+}
+
+// Scaling is the verdict about what the threads of r gain, nil if there is none.
+func Scaling(verdicts []Verdict, r PeerRecord) *Verdict {
+	for i, v := range verdicts {
+		if v.Format == r.Type && v.Target == r.Target && strings.HasPrefix(v.Rule, scalingRule(r.Mode, r.N, r.Threads)) && strings.HasSuffix(v.Rule, tunedRule) == r.Tuned {
+			return &verdicts[i]
+		}
+	}
+	return nil
+}
+
+// tunedRule ends the rules of records of a lock.
+const tunedRule = ", tuned"
+
 func (l PeerLimit) check(typ string, of code, records []PeerRecord) (Verdict, bool) {
 	var figures, alone []float64
 	mode, asked := l.Mode, 0.0
+	other := func(r PeerRecord) bool {
+		return r.Type != typ || (code{r.Target, r.Tuned}) != of || r.N != l.N || l.Mode != "" && r.Mode != l.Mode
+	}
+	byRounds := !slices.ContainsFunc(records, func(r PeerRecord) bool { return !other(r) && r.PerByte == 0 })
 	for _, r := range records {
-		if r.Type != typ || (code{r.Target, r.Tuned}) != of || r.N != l.N || l.Mode != "" && r.Mode != l.Mode {
+		if other(r) {
 			continue
 		}
-		switch perThread := cmp.Or(r.PerByte, over(r.Ours.GWeightsS, r.ReadGBS)); {
+		perThread := over(r.Ours.GWeightsS, r.ReadGBS)
+		if byRounds {
+			perThread = r.PerByte
+		}
+		switch {
 		case r.Threads == l.Threads && l.Ratio > 0:
 			figures, asked = append(figures, r.Ratio), l.Asked(r)
 		case r.Threads == l.Threads:
@@ -162,11 +189,14 @@ func (l PeerLimit) check(typ string, of code, records []PeerRecord) (Verdict, bo
 	v := Verdict{Target: of.target, Format: typ, Factor: 1, Limit: asked, Have: timing.Median(figures), Rounds: len(figures)}
 	v.Rule = fmt.Sprintf("%s n=%d, threads %d, times as fast", mode, l.N, l.Threads)
 	if l.Scaling > 0 {
-		v.Rule = fmt.Sprintf("%s n=%d, threads %d to 1, gain over that of reading", mode, l.N, l.Threads)
+		v.Rule = scalingRule(mode, l.N, l.Threads)
+		if byRounds {
+			v.Rule += " by rounds"
+		}
 		v.Limit, v.Have, v.Rounds = l.Scaling, over(v.Have, timing.Median(alone)), min(len(figures), len(alone))
 	}
 	if of.tuned {
-		v.Rule += ", tuned"
+		v.Rule += tunedRule
 	}
 	v.Pass = v.Have >= v.Limit
 	return v, v.Rounds > 0

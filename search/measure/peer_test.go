@@ -51,8 +51,12 @@ FAIL  t B dram n=1, threads 2 to 1, gain over that of reading: 0.8097, at least 
 	paired[0].PerByte = 0.48
 	alone := slices.Clone(records[:1])
 	alone[0].PerByte = 0.5
-	if v := CheckPeer(limits[1:], append(alone, paired...)); len(v) != 1 || !v[0].Pass || v[0].Have != 0.96 {
+	if v := CheckPeer(limits[1:], append(alone, paired...)); len(v) != 1 || !v[0].Pass || v[0].Have != 0.96 || !strings.HasSuffix(v[0].Rule, "by rounds") || Scaling(v, paired[0]) == nil || Scaling(v, alone[0]) != nil {
 		t.Errorf("by rounds: %v, want 0.96", v)
+	}
+	alone[0].PerByte = 0 // an older record
+	if v := CheckPeer(limits[1:], append(alone, paired...)); len(v) != 1 || v[0].Have < 0.95 || v[0].Have > 0.959 || strings.HasSuffix(v[0].Rule, "by rounds") {
+		t.Errorf("with one that does not say its rounds: %v, want that of the fastest samples, 0.957", v)
 	}
 	limits[0].Tuned = 2.2
 	tuned := peerRecord("A", 1, 1, 100, 20, 210)
