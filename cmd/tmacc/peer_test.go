@@ -77,7 +77,7 @@ func TestPeer(t *testing.T) {
 	refused(t, refusal{2, `type F16: is not one that can be read`, "bench -peer ggml=" + dir + " -q -format F16"})
 }
 
-var update = flag.Bool("update", false, "write docs/performance.md, those of docs/zen4 and docs/zen5, and the table of README.md between its marks")
+var update = flag.Bool("update", false, "write docs/performance.md, those of docs/zen4 and docs/emerald, and the table of README.md between its marks")
 
 // Marks of README.md around the table that peerSummary writes.
 const summaryBegin, summaryEnd = "<!-- peers: go test ./cmd/tmacc -update -->\n", "<!-- /peers -->\n"
@@ -87,7 +87,7 @@ const summaryBegin, summaryEnd = "<!-- peers: go test ./cmd/tmacc -update -->\n"
 func TestPerformancePage(t *testing.T) {
 	const docs, readme = "../../docs", "../../README.md"
 	want := map[string]string{}
-	for _, dir := range []string{docs, filepath.Join(docs, "zen4"), filepath.Join(docs, "zen5")} {
+	for _, dir := range []string{docs, filepath.Join(docs, "zen4"), filepath.Join(docs, "emerald")} {
 		want[filepath.Join(dir, "performance.md")] = ok(t, "bench", "-md", filepath.Join(dir, "performance.jsonl"), "-check", filepath.Join(docs, "ratios.json"))
 	}
 	data, err := os.ReadFile(filepath.Join(docs, "performance.jsonl"))

@@ -3,7 +3,8 @@ package timing
 import "golang.org/x/sys/unix"
 
 func allocate(n int, huge bool) (Memory, error) {
-	all, err := unix.Mmap(-1, 0, n+pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	whole := (n + pageBytes - 1) / pageBytes * pageBytes // the last huge page too, wherever the mapping begins
+	all, err := unix.Mmap(-1, 0, whole+pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return Memory{}, err
 	}
