@@ -37,6 +37,7 @@ func (c *compiler) compile(f *vir.Func, watch []Watch) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.t = c.t.balanced(f)
 	p, k, err := c.fit(f)
 	if len(watch) > 0 {
 		c.run(c.t.back(p), f, watch)

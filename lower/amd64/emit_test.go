@@ -69,12 +69,12 @@ func TestRowsNeed(t *testing.T) {
 	}
 }
 
-// TestOneRow says that no two rows are the same operation, types and conditions.
+// TestOneRow says that no two rows are the same operation, types and instruction.
 func TestOneRow(t *testing.T) {
 	for _, tg := range Targets() {
 		seen := map[string]bool{}
 		for _, r := range tg.Rows() {
-			key := r.Op.String() + " " + r.Dst.String()
+			key := r.Asm + ": " + r.Op.String() + " " + r.Dst.String()
 			for _, a := range r.Args {
 				key += " " + a.String()
 			}

@@ -1,6 +1,8 @@
 package amd64
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/x86"
 
@@ -72,6 +74,7 @@ var (
 	toFloat  = cost{10, 10, 8, shifts}       // from 16 bits
 	floatAdd = cost{5, 5, 5, shifts}         // and conversions
 	floatMul = cost{5, 5, 5, products}
+	floatFMA = cost{6, 6, 5, products} // of an operand from memory
 	divide   = cost{50, 100, 50, products}
 	load     = cost{5, 5, 5, anyUnit}
 	store    = cost{5, 10, 10, anyUnit}
@@ -166,6 +169,7 @@ func makeRows(m lower.Machine) []lower.Row {
 	s.add(lower.Row{Op: vir.OpPrefetch}, none, func(p *printer) { p.ins(f1(x86.PREFETCHT0), p.mem) })
 	s.add(lower.Row{Op: vir.OpPrefetch2}, none, func(p *printer) { p.ins(f1(x86.PREFETCHT1), p.mem) })
 	s.lanewise()
+	s.sumsByProducts()
 	for _, e := range allElems {
 		for _, t := range s.types(e) {
 			s.moves(t)
@@ -256,6 +260,22 @@ func (s *rowSet) lanewise() {
 				s.add(r, l.cost, l.form(plain, broadcast))
 			}
 		}
+	}
+}
+
+// sumsByProducts adds floats as x*1 + sum, which has the bits of x + sum, for where the units of VADDPS are busiest on a Zen 5: those
+// of shifts, which do half of the permutations too. The ones are broadcast from memory, so that no register holds them. (w1 with f32
+// activations, weights a cycle from a cache: by VADDPS 55 to 60, this 79, with ones in a register 78 to 80. Where all units are busy, in
+// groups of 32, this takes up to 1.1 times as long.)
+func (s *rowSet) sumsByProducts() {
+	if !s.evex() {
+		return
+	}
+	one := math.Float32bits(1)
+	for _, t := range s.types(format.F32) {
+		s.add(lower.Row{Op: vir.OpAdd, Dst: t, Args: []vir.Type{t, t}, Tied: 1}, floatFMA, func(p *printer) {
+			p.ins(x86.VFMADD231PS_BCST, p.pool.word(one), p.a[1], p.dst)
+		})
 	}
 }
 

@@ -202,7 +202,7 @@ func (w *writer) results(ops []string, bytes, chains, next int) map[string][]str
 // width is how many registers the results of op go to in turn.
 func width(op string, chains int) int {
 	switch {
-	case op == "dot4":
+	case op == "dot4" || op == "addf32":
 		return chains
 	case forms[op].waits:
 		return shortChains
