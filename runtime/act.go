@@ -86,9 +86,10 @@ type shape struct {
 type block struct {
 	kernel, cols, chunk int
 	tables              bool
-	row, unit           int // bytes of the codes or tables of a row, and of a chunk of it
-	sums, scales, bytes int // offsets in bytes
-	steps               int // of K whose residuals are listed, 0: there are none
+	row, unit           int   // bytes of the codes or tables of a row, and of a chunk of it
+	sums, scales, bytes int   // offsets in bytes
+	steps               int   // of K whose residuals are listed, 0: there are none
+	count               int64 // iterations of the kernel over K
 	// Offsets in bytes, if there are:
 	residuals, offsets, list int
 }
@@ -174,6 +175,10 @@ func (p *Product) actShape(n, k int) (shape, error) {
 		return shape{}, err
 	}
 	s := p.cut.shape(n, k)
+	if p.variant != nil {
+		s.wide.count = int64(ceilDiv(k, p.variant.Kernels[s.wide.kernel].StepK))
+		s.tail.count = int64(ceilDiv(k, p.variant.Kernels[s.tail.kernel].StepK))
+	}
 	if s.bytes < 0 || n > math.MaxInt/4/k {
 		return s, p.spec.errorf("argument n", "%d rows of %d activations are too large to address", n, k)
 	}
@@ -514,7 +519,7 @@ func (p *Product) runPrepare(w *scratch, x []float32, table []byte, codes, sums,
 
 // openAct checks an activation buffer's header against its length and the product.
 func (p *Product) openAct(w *scratch, act []byte) (*shape, error) {
-	if len(act) >= headerBytes && w.shape.n > 0 && [headerBytes]byte(act) == w.header && len(act) == headerBytes+w.shape.bytes {
+	if w.shape.n > 0 && len(act) == headerBytes+w.shape.bytes && sameHeader(act, &w.header) {
 		return &w.shape, nil
 	}
 	h, ok := getHeader(act, actMagic)

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"unsafe"
 )
 
@@ -58,10 +59,13 @@ type task struct {
 // n*m elements; lo and hi must be multiples of Step, or m. Calls on different rows
 // may run at once. The result does not depend on the number of threads.
 func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Options) error {
+	if opt.Threads == 0 || opt.Threads == 1 {
+		return p.gemmAlone(dst, packed, act, lo, hi, opt)
+	}
 	r := regions.Get().(*region)
 	defer r.release()
-	t, err := r.add(p, dst, packed, act, opt)
-	if err != nil {
+	t := r.add(p)
+	if err := t.open(dst, packed, act, opt); err != nil {
 		return err
 	}
 	if err := t.cutRows(lo, hi); err != nil {
@@ -71,26 +75,43 @@ func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Option
 	return nil
 }
 
-// add checks a product of all rows of a matrix and adds it to r.
-func (r *region) add(p *Product, dst []float32, packed, act []byte, opt Options) (*task, error) {
-	r.tasks = append(r.tasks, task{p: p, dst: dst, opt: opt, scratch: p.pool.Get().(*scratch)})
-	t := &r.tasks[len(r.tasks)-1]
-	t.plain = opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil
-	var err error
-	if t.w, err = p.openPacked(t.scratch, packed); err != nil {
-		return t, err
+// gemmAlone is Gemm by the caller's thread. It shares nothing, which small products would notice.
+func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt Options) error {
+	s := p.pool.Get().(*scratch)
+	defer p.release(s)
+	t := &s.alone
+	t.p, t.scratch = p, s
+	if err := t.open(dst, packed, act, opt); err != nil {
+		return err
+	}
+	if err := t.cutRows(lo, hi); err != nil {
+		return err
+	}
+	t.run()
+	return nil
+}
+
+// add adds a product to r, to be opened.
+func (r *region) add(p *Product) *task {
+	r.tasks = append(r.tasks, task{p: p, scratch: p.pool.Get().(*scratch)})
+	return &r.tasks[len(r.tasks)-1]
+}
+
+// open checks a product of all rows of a matrix and sets t to it.
+func (t *task) open(dst []float32, packed, act []byte, opt Options) (err error) {
+	p := t.p
+	t.dst, t.opt, t.plain = dst, opt, opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil
+	if err = p.openPacked(t.scratch, packed, &t.w); err != nil {
+		return err
 	}
 	if t.a, err = p.openAct(t.scratch, act); err != nil {
-		return t, err
+		return err
 	}
-	t.act, t.hi = act[headerBytes:], t.w.m
-	if err := p.checkGemm(t); err != nil {
-		return t, err
-	}
-	if p.log != nil {
+	t.act, t.lo, t.hi = act[headerBytes:], 0, t.w.m
+	if err = p.checkGemm(t); err == nil && p.log != nil {
 		p.log.say(t)
 	}
-	return t, nil
+	return err
 }
 
 // work is about what t costs: the bytes of weights that kernels read.
@@ -112,7 +133,7 @@ func (p *Product) checkGemm(t *task) error {
 	switch {
 	case t.w.k != t.a.k:
 		return p.spec.errorf("argument act", "has rows of %d; the packed matrix has %d columns", t.a.k, t.w.k)
-	case len(t.dst)%t.a.n != 0 || len(t.dst)/t.a.n != m:
+	case !isProduct(len(t.dst), t.a.n, m):
 		return p.spec.errorf("argument dst", "has %d elements; %d rows of %d are needed", len(t.dst), t.a.n, m)
 	case t.opt.Bias != nil && len(t.opt.Bias) != m:
 		return p.spec.errorf("argument opt", "the bias has %d elements; the packed matrix has %d rows", len(t.opt.Bias), m)
@@ -120,9 +141,18 @@ func (p *Product) checkGemm(t *task) error {
 	return p.checkLists(t)
 }
 
+// isProduct says whether x is a times b, none of them negative.
+func isProduct(x, a, b int) bool {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	return hi == 0 && lo == uint64(x)
+}
+
 // cutRows leaves only the rows from lo up to hi in t.
 func (t *task) cutRows(lo, hi int) error {
 	step, m := t.p.Step(), t.w.m
+	if lo == 0 && hi == m {
+		return nil // as open left it
+	}
 	if lo < 0 || hi < lo || hi > m || lo%step != 0 && lo != m || hi%step != 0 && hi != m {
 		return t.p.spec.errorf("argument lo", "rows %d to %d of %d; both must be multiples of Step, %d, or the end", lo, hi, m, step)
 	}
@@ -134,6 +164,11 @@ func (t *task) cutRows(lo, hi int) error {
 // block of the activations times all rows of the panel.
 func (p *Product) run(t *task) {
 	blocks := t.a.blocks()
+	if blocks == 1 {
+		p.multiplySums(t, 0, 1)
+		p.runBlock(t, t.lo, t.hi, 0, 0)
+		return
+	}
 	part := ceilDiv(blocks, ceilDiv(blocks*t.a.wide.read(), partBytes)) // of equal length
 	panel := max(1, panelBytes/t.w.tileBytes) * p.layout.TileM
 	for b := (blocks - 1) / part * part; b >= 0; b -= part { // the last ones may still be in a cache: they were prepared last
@@ -191,18 +226,19 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 		a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
 		a.ActScale = unsafe.Pointer(&t.act[offset+b.scales])
 	}
-	a.Count = int64(ceilDiv(t.a.k, k.StepK))
+	a.Count = b.count
 	if b.steps > 0 {
 		b.residualArgs(a, t.act[offset:])
 	}
 	t.out = grow(t.out, k.Rows*k.Cols)
-	tile := lo / p.layout.TileM * t.w.tileBytes
+	tile := 0
+	if lo > 0 {
+		tile = lo / p.layout.TileM * t.w.tileBytes
+	}
 	for r := lo; r < hi; tile += t.w.tileBytes {
 		for j := 0; j < len(at) && r < hi; j++ {
-			for i, part := range &p.parts {
-				if part != nil {
-					a.Weights[i] = unsafe.Pointer(&data[tile+at[j][i]])
-				}
+			for _, i := range p.has {
+				a.Weights[i] = unsafe.Pointer(&data[tile+at[j][i]])
 			}
 			if t.plain && cols == b.cols && r+k.Rows <= t.w.m {
 				a.Out, a.OutStep = unsafe.Pointer(&t.dst[first*t.w.m+r]), int64(4*t.w.m)

@@ -295,20 +295,27 @@ func (p *Product) openHeader(head []byte, have int) (matrix, error) {
 	return matrix{m: m, k: k, tileBytes: p.layout.TileBytes(k)}, nil
 }
 
-// openPacked is open, quick for a header like that of the last call with the same
+// openPacked is open into w, quick for a header like that of the last call with the same
 // scratch.
-func (p *Product) openPacked(w *scratch, packed []byte) (matrix, error) {
-	if w.packed > 0 && len(packed) == w.packed && [headerBytes]byte(packed) == w.packedHeader {
-		m := w.matrix
-		m.data = packed[headerBytes:]
-		return m, nil
+func (p *Product) openPacked(s *scratch, packed []byte, w *matrix) (err error) {
+	if s.packed > 0 && len(packed) == s.packed && sameHeader(packed, &s.packedHeader) {
+		*w = s.matrix
+		w.data = packed[headerBytes:]
+		return nil
 	}
-	m, err := p.open(packed)
-	if err == nil {
-		w.packed, w.packedHeader, w.matrix = len(packed), [headerBytes]byte(packed), m
-		w.matrix.data = nil
+	if *w, err = p.open(packed); err == nil {
+		s.packed, s.packedHeader, s.matrix = len(packed), [headerBytes]byte(packed), *w
+		s.matrix.data = nil
 	}
-	return m, err
+	return err
+}
+
+// sameHeader compares the header that b begins with, word by word: comparing arrays of this
+// size is a call.
+func sameHeader(b []byte, h *[headerBytes]byte) bool {
+	x, word := (*[headerBytes]byte)(b), binary.NativeEndian.Uint64
+	return word(x[0:])^word(h[0:])|word(x[8:])^word(h[8:])|word(x[16:])^word(h[16:])|word(x[24:])^word(h[24:])|
+		word(x[32:])^word(h[32:])|word(x[40:])^word(h[40:])|word(x[48:])^word(h[48:])|word(x[56:])^word(h[56:]) == 0
 }
 
 // Verify reads all of a packed matrix and reports damage since Pack.

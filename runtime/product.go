@@ -171,6 +171,7 @@ type Product struct {
 	weight  uint64 // identifies the format
 	cut     cut
 	parts   [numParts]*format.Part // nil if there is none
+	has     []int                  // those that there are
 	rowAt   [][]offsets            // by kernel and by row/Rows within a tile
 	decode  func() *decoder
 	packer  func() *format.Packer
@@ -259,7 +260,9 @@ func newProduct(s Spec, variant int, why string, m mask) *Product {
 	p.hash, p.weight = layoutHash(p.layout), weightHash(s.Weight)
 	p.cut = newCut(&s, p.variant, p.layout.RecordK)
 	for i, name := range PartNames {
-		p.parts[i] = p.layout.Part(name)
+		if p.parts[i] = p.layout.Part(name); p.parts[i] != nil {
+			p.has = append(p.has, i)
+		}
 	}
 	p.decode = sync.OnceValue(func() *decoder { return newDecoder(p.layout, s.Weight) })
 	p.packer = sync.OnceValue(func() *format.Packer {
@@ -290,10 +293,8 @@ func (p *Product) placeRows() {
 }
 
 func (p *Product) place(row int) (o offsets) {
-	for i, part := range p.parts {
-		if part != nil {
-			o[i] = part.Offset(row, 0)
-		}
+	for _, i := range p.has {
+		o[i] = p.parts[i].Offset(row, 0)
 	}
 	return o
 }
@@ -324,11 +325,13 @@ type scratch struct {
 	amax, finite, inv []uint32
 	weights           []int8           // a decoded row
 	scaling           []format.Scaling // of the row's groups
+	alone             task             // of a call that shares nothing
 }
 
 // release returns s to its pool without keeping the caller's buffers alive.
 func (p *Product) release(s *scratch) {
 	s.forget()
+	s.alone = task{}
 	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table, s.prep.Next, s.rest.Residual, s.rest.Next = nil, nil, nil, nil, nil, nil, nil, nil
 	p.pool.Put(s)
 }

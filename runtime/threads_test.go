@@ -48,7 +48,7 @@ func newThreadTest(t *testing.T, target string) *threadTest {
 func (x *threadTest) wantChunks(t *testing.T) {
 	t.Helper()
 	r := &region{}
-	if _, err := r.add(x.p, make([]float32, x.n*x.m), x.packed[0], x.act, Options{}); err != nil {
+	if err := r.add(x.p).open(make([]float32, x.n*x.m), x.packed[0], x.act, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if r.cut(2); r.chunks < 4 {
