@@ -106,9 +106,9 @@ schedules here too.`,
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
-	f.StringVar(&b.page, "md", "", "print the page of a `file` of records that -peer -json wrote, measure nothing")
+	f.StringVar(&b.page, "md", "", "print the page of a `file` that -json wrote with -peer or -check, measure nothing")
 	f.IntVar(&b.rounds, "rounds", 0, "rounds over everything (default 1, with -check 5)")
-	f.BoolVar(&b.json, "json", false, "print one JSON object per line")
+	f.BoolVar(&b.json, "json", false, "print one JSON object per line; with -check where it was measured, the median round of each measurement, and what holds")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := b.validate(cmd); err != nil {
@@ -394,11 +394,11 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 type measurement struct {
 	format, target, mode string
 	n                    int
-	tuned                bool
+	tuned, extreme       bool
 }
 
 func measurementOf(r measure.Record) measurement {
-	return measurement{r.Format, r.Target, r.Mode, r.N, r.Tuned}
+	return measurement{r.Format, r.Target, r.Mode, r.N, r.Tuned, r.Extreme}
 }
 
 // medians joins the rounds of each measurement.
@@ -504,25 +504,23 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 		return err
 	}
 	bar.done()
-	return c.verdicts(asked(all), all, b.json)
-}
-
-// verdicts prints the outcome of every rule; a miss is an error.
-func (c *cli) verdicts(verdicts []measure.Verdict, records []measure.Record, js bool) error {
-	misses := 0
-	for _, r := range records {
-		if js {
-			json.NewEncoder(c.out).Encode(r)
+	x := limitCheck{about: aboutHere(b.check), records: medians(all), verdicts: asked(all)}
+	if b.json {
+		x.encode(c.out)
+	} else {
+		for _, v := range x.verdicts {
+			fmt.Fprintln(c.out, v)
 		}
 	}
+	return missed(x.verdicts)
+}
+
+// missed is an error if rules are.
+func missed(verdicts []measure.Verdict) error {
+	misses := 0
 	for _, v := range verdicts {
 		if v.Failed() {
 			misses++
-		}
-		if js {
-			json.NewEncoder(c.out).Encode(v)
-		} else {
-			fmt.Fprintln(c.out, v)
 		}
 	}
 	if misses > 0 {

@@ -47,11 +47,18 @@ const pageRounds = `* What several threads gain is compared with what reading ga
 
 // printPage prints the records of a file as Markdown, with what is asked of them.
 func (c *cli) printPage(path, limitsPath string) error {
-	limits, err := c.peerLimits(limitsPath)
+	data, err := c.readText(path)
 	if err != nil {
 		return err
 	}
-	data, err := c.readText(path)
+	if x, ok, err := parseLimitCheck(data); ok {
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		_, err = io.WriteString(c.out, x.page())
+		return err
+	}
+	limits, err := c.peerLimits(limitsPath)
 	if err != nil {
 		return err
 	}

@@ -80,53 +80,6 @@ func TestPeer(t *testing.T) {
 var update = flag.Bool("update", false, "write docs/performance.md, those of docs/zen4 and docs/emerald, and the table of README.md between its marks")
 
 // Marks of README.md around the table that peerSummary writes.
-const summaryBegin, summaryEnd = "<!-- peers: go test ./cmd/tmacc -update -->\n", "<!-- /peers -->\n"
-
-// TestPerformancePage holds docs/performance.md, those of other machines and the table of README.md against
-// the records they are written from.
-func TestPerformancePage(t *testing.T) {
-	const docs, readme = "../../docs", "../../README.md"
-	want := map[string]string{}
-	for _, dir := range []string{docs, filepath.Join(docs, "zen4"), filepath.Join(docs, "emerald")} {
-		want[filepath.Join(dir, "performance.md")] = ok(t, "bench", "-md", filepath.Join(dir, "performance.jsonl"), "-check", filepath.Join(docs, "ratios.json"))
-	}
-	data, err := os.ReadFile(filepath.Join(docs, "performance.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := peerRecords(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err = os.ReadFile(filepath.Join(docs, "ratios.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits, err := measure.ParsePeerLimits(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, begins := strings.Cut(string(text), summaryBegin)
-	_, after, ends := strings.Cut(rest, summaryEnd)
-	if !begins || !ends {
-		t.Fatal("README.md has no marks for the table of peers")
-	}
-	want[readme] = before + summaryBegin + peerSummary(all, limits) + summaryEnd + after
-	for path, want := range want {
-		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if have, err := os.ReadFile(path); err != nil || string(have) != want {
-			t.Errorf("%s is not what the records say (%v): go test ./cmd/tmacc -run TestPerformancePage -update", path, err)
-		}
-	}
-}
 
 // TestPeerPage prints a page of two records, one of two rounds.
 func TestPeerPage(t *testing.T) {

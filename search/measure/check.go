@@ -13,18 +13,18 @@ const Rounds = 5
 
 // Verdict is the outcome of one rule.
 type Verdict struct {
-	Rule    string  // what is compared, with its unit
-	Target  string  // avx512vbmi
-	Format  string  // w4-g128
-	Have    float64 // median over the rounds
-	Limit   float64 // what docs/limits.json or the rule names, before Factor
-	Scaled  float64 // Limit on this host, 0 if it is the same everywhere
-	Factor  float64 // how much of the limit is required (or, with AtMost, allowed)
-	AtMost  bool    // Have must not be larger; otherwise not smaller
-	Rounds  int     // that Have is the median of
-	Pass    bool
-	Skipped bool   // the host does not run the target: neither passed nor failed
-	Problem string // why there is nothing to compare
+	Rule    string  `json:"rule"`              // what is compared, with its unit
+	Target  string  `json:"target"`            // avx512vbmi
+	Format  string  `json:"format"`            // w4-g128
+	Have    float64 `json:"have"`              // median over the rounds
+	Limit   float64 `json:"limit"`             // what docs/limits.json or the rule names, before Factor
+	Scaled  float64 `json:"scaled,omitempty"`  // Limit on this host, 0 if it is the same everywhere
+	Factor  float64 `json:"factor"`            // how much of the limit is required (or, with AtMost, allowed)
+	AtMost  bool    `json:"at_most,omitempty"` // Have must not be larger; otherwise not smaller
+	Rounds  int     `json:"rounds"`            // that Have is the median of
+	Pass    bool    `json:"pass"`
+	Skipped bool    `json:"skipped,omitempty"` // the host does not run the target: neither passed nor failed
+	Problem string  `json:"problem,omitempty"` // why there is nothing to compare
 }
 
 // Failed says that something was measured and is too slow, or was to be measured
