@@ -64,24 +64,28 @@ func parseMask(env string) mask {
 }
 
 func (m mask) allows(target string) bool {
-	_, short, _ := strings.Cut(target, "/")
-	for _, t := range m.targets {
-		if t == target || t == short {
-			return true
-		}
-	}
-	return len(m.targets) == 0
+	named := func(word string) bool { return names(word, target) }
+	return len(m.targets) == 0 || slices.ContainsFunc(m.targets, named)
 }
 
-// unknown says of each word of m that it means nothing here.
-func (m mask) unknown(s *Spec) (out []string) {
+// names says that a word is a target, with or without its architecture.
+func names(word, target string) bool {
+	return word == target || word != "" && strings.HasSuffix(target, "/"+word)
+}
+
+// unknown says of each word of m that it means nothing for s, and what runs, which variant i is.
+func (m mask) unknown(s *Spec, i int) (out []string) {
+	runs := "in pure Go"
+	if i >= 0 {
+		runs = "on " + s.Variants[i].Target
+	}
 	have := []string{pureGo}
 	for _, v := range s.Variants {
 		have = append(have, v.Target)
 	}
 	for _, t := range m.targets {
-		if !slices.ContainsFunc(have, (mask{targets: []string{t}}).allows) {
-			out = append(out, fmt.Sprintf("unknown %q: this binary has %s", t, strings.Join(have, ", ")))
+		if !slices.ContainsFunc(have, func(target string) bool { return names(t, target) }) {
+			out = append(out, fmt.Sprintf("unknown %q: %s has %s, and runs %s", t, s.Name, strings.Join(have, ", "), runs))
 		}
 	}
 	for f := range m.without {

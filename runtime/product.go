@@ -186,30 +186,30 @@ type offsets [numParts]int
 // EnvCPU is the environment variable that narrows which kernels may run. It is
 // a list of words separated by commas: "purego" for pure Go; a target such as
 // "avx2" or "amd64/avx2" for that one or else pure Go; "-avx512vbmi" to do as if
-// the CPU lacked a feature. New says on standard error, once, which words mean nothing.
+// the CPU lacked a feature. New says on standard error, once for each product, which words mean nothing for it, and what runs.
 const EnvCPU = "TMACC_CPU"
 
 // New makes a product ready for this CPU. It panics if s is not what tmacc
 // generates.
 func New(s Spec) *Product {
 	m := parseMask(os.Getenv(EnvCPU))
-	for _, word := range m.unknown(&s) {
+	i, why := s.choose(hostHas, m)
+	for _, word := range m.unknown(&s, i) {
 		warn(EnvCPU + ": " + word)
 	}
-	i, why := s.choose(hostHas, m)
 	return newProduct(s, i, why, m)
 }
 
-// On is the product as the given target runs it: "amd64/avx2", or "purego" for
+// On is the product as the given target runs it: "amd64/avx2" or "avx2", or "purego" for
 // pure Go. It is an error if this binary or this CPU cannot run it. Buffers of
 // one may not fit the other.
 func (p *Product) On(target string) (*Product, error) {
 	for i, v := range p.spec.Variants {
-		if v.Target != target {
+		if !names(target, v.Target) {
 			continue
 		}
 		if missing := lacks(v.Need, hostHas); missing != "" {
-			return nil, p.spec.errorf("target "+target, "this CPU lacks %s; it runs %v", missing, p.Targets())
+			return nil, p.spec.errorf("target "+v.Target, "this CPU lacks %s; it runs %v", missing, p.Targets())
 		}
 		return newProduct(p.spec, i, "chosen by the caller", mask{}), nil
 	}

@@ -348,7 +348,7 @@ func TestErrors(t *testing.T) {
 		{second(p.PackedSize(0, k)), "w2-g32: argument m: is 0; it must be at least 1"},
 		{second(p.PackedSize(1, 0)), "argument k: is 0; it must be at least 1"},
 		{second(p.PackedSize(1, 33)), "argument k: is 33; it must be a multiple of the group of 32"},
-		{second(p.PackedSize(1, 1<<17+32)), "argument k: is 131104; the kernels are proven exact up to 131072: compile them with a larger max_k"},
+		{second(p.PackedSize(1, 1<<17+32)), "argument k: is 131104; the kernels are proven exact up to 131072: compile them with a larger max-k"},
 		{second(p.PackedSize(math.MaxInt, k)), "are too large to address"},
 		{second(p.ActSize(0, k)), "argument n: is 0"},
 		{second(p.ActSize(math.MaxInt/8, k)), "argument n:"},
@@ -448,16 +448,20 @@ func TestChoose(t *testing.T) {
 }
 
 func TestUnknownCPU(t *testing.T) {
-	s := Spec{Variants: []Variant{{Target: "amd64/avx2", Need: []string{"AVX2"}}}}
+	s := Spec{Name: "W4", Variants: []Variant{{Target: "amd64/avx2", Need: []string{"AVX2"}}}}
 	for env, want := range map[string]string{
 		"":                              "",
 		"avx2,amd64/AVX2,purego,":       "",
 		"-avx512vbmi,-AVX2":             "",
-		"avx9":                          `unknown "avx9": this binary has purego, amd64/avx2`,
+		"avx9":                          `unknown "avx9": W4 has purego, amd64/avx2, and runs in pure Go`,
 		"-avx9":                         `unknown "-avx9": no feature of a CPU`,
-		"purego,arm64/dotprod, -x , y ": `unknown "arm64/dotprod": this binary has purego, amd64/avx2; unknown "y": this binary has purego, amd64/avx2; unknown "-x": no feature of a CPU`,
+		"purego,arm64/dotprod, -x , y ": `unknown "arm64/dotprod": W4 has purego, amd64/avx2, and runs in pure Go; unknown "y": W4 has purego, amd64/avx2, and runs in pure Go; unknown "-x": no feature of a CPU`,
+		"avx2,avx9":                     `unknown "avx9": W4 has purego, amd64/avx2, and runs on amd64/avx2`,
+		"vx2":                           `unknown "vx2": W4 has purego, amd64/avx2, and runs in pure Go`,
 	} {
-		if got := strings.Join(parseMask(env).unknown(&s), "; "); got != want {
+		m := parseMask(env)
+		i, _ := s.choose(func(string) bool { return true }, m)
+		if got := strings.Join(m.unknown(&s, i), "; "); got != want {
 			t.Errorf("%q: %s\nwant %s", env, got, want)
 		}
 	}
@@ -500,8 +504,13 @@ purego: not needed
 	if got := p.Info(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if _, err := p.On("fake/a"); err == nil || err.Error() != "w2: target fake/a: this CPU lacks AVX1024 and AVX2048; it runs [fake/b purego]" {
-		t.Error(err)
+	for _, name := range []string{"fake/a", "a"} {
+		if _, err := p.On(name); err == nil || err.Error() != "w2: target fake/a: this CPU lacks AVX1024 and AVX2048; it runs [fake/b purego]" {
+			t.Error(err)
+		}
+	}
+	if p, err := p.On("b"); err != nil || p.Target() != "fake/b" {
+		t.Error(p, err)
 	}
 }
 
