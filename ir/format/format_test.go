@@ -62,7 +62,11 @@ func TestLookup(t *testing.T) {
 func TestLookupRefusals(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                         `format: weight "": unknown format ""; there are ` + strings.Join(Names(), " "),
-		"w9":                       `unknown format "w9"`,
+		"w9":                       `unknown format "w9"; there are ` + strings.Join(Names(), " ") + `; groups are written -g32`,
+		"w4g32":                    `; did you mean w4-g32?`,
+		"W2G64-z":                  `; did you mean w2-g64-z?`,
+		"Q4_0":                     `; did you mean q4_0?`,
+		"Q4_K_M":                   `; did you mean q4_k?`,
 		"w4-":                      `unknown piece ""; there are tensor, row, gN (one scale per N weights), sN (of two levels, one per N), bN (an index of its codebook per N), f16, bf16, f32, i8, u8, z (zero points) and m (minimums)`,
 		"w4-g":                     `unknown piece "g"`,
 		"w4-g032":                  `unknown piece "g032"`,
@@ -157,7 +161,7 @@ func TestWeightRefusals(t *testing.T) {
 		"nominal is 3;":                              func(w *Weight) { w.Bound = 3 },
 		"scale is i8; it must be f16, bf16 or f32":   func(w *Weight) { w.Scale = I8 },
 		"group is 24; it must be a multiple of 16":   func(w *Weight) { w.Group = 24 },
-		"group is 0;":                                func(w *Weight) { w.Group = 0 },
+		"has no group; of a scale per group it says": func(w *Weight) { w.Group = 0 },
 		"set per to group or leave group out":        func(w *Weight) { w.Per, w.Zero = PerRow, false },
 		"zero points need a scale per group":         func(w *Weight) { w.Per, w.Group = PerRow, 0 },
 		"has both zero points and minimums":          func(w *Weight) { w.Min = true },

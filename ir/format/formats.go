@@ -121,7 +121,7 @@ func Lookup(name string) (Weight, error) {
 	pieces := strings.Split(name, "-")
 	w, ok := row(pieces[0])
 	if !ok {
-		return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown format %q; there are %s", pieces[0], strings.Join(Names(), " "))
+		return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown format %q; there are %s; groups are written -g32%s", pieces[0], strings.Join(Names(), " "), meant(name))
 	}
 	var per, super, scale, zero, least, book bool // which kinds of piece have been seen
 	for _, p := range pieces[1:] {
@@ -162,6 +162,28 @@ func Lookup(name string) (Weight, error) {
 		return Weight{}, err
 	}
 	return w, nil
+}
+
+// meant asks whether an unknown name was to be one that it becomes in small letters and with a dash
+// behind the built-in format that it begins with; "" if it begins with none.
+func meant(name string) string {
+	first, rest, more := strings.Cut(strings.ToLower(name), "-")
+	base := ""
+	for _, w := range rows {
+		if len(w.Name) > len(base) && strings.HasPrefix(first, w.Name) {
+			base = w.Name
+		}
+	}
+	if base == "" {
+		return ""
+	}
+	if piece := first[len(base):]; number(piece, "g") > 0 {
+		base += "-" + piece
+	}
+	if more {
+		base += "-" + rest
+	}
+	return fmt.Sprintf("; did you mean %s?", base)
 }
 
 // number reads "g32": a positive number without leading zeros behind a prefix, or 0.

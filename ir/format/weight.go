@@ -48,6 +48,8 @@ func (w Weight) Validate() error {
 		return bad("scale is %s; it must be f16, bf16 or f32, or with super i8 or u8", w.Scale)
 	case w.Super != 0 && w.Scale != I8 && w.Scale != U8:
 		return bad("scale is %s; with super it must be i8 or u8", w.Scale)
+	case w.Per == PerGroup && w.Group == 0:
+		return bad("has no group; of a scale per group it says how many weights share one, a multiple of 16")
 	case w.Per == PerGroup && (w.Group < 16 || w.Group > MaxGroup || w.Group%16 != 0):
 		return bad("group is %d; it must be a multiple of 16, 16 to %d", w.Group, MaxGroup)
 	case w.Per != PerGroup && w.Group != 0:
