@@ -25,6 +25,9 @@ var configKeys = map[string]keyKind{
 	"no-check": {}, "no-measure": {},
 }
 
+// subjects are the keys that say what to compile.
+var subjects = []string{"format", "kernel", "model", "gguf"}
+
 // keyKind is what a key takes: a text, number or truth value; or a list of texts; or
 // of pairs of keys and texts. Relative paths are those of the file.
 type keyKind struct {
@@ -66,6 +69,9 @@ func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (bool, er
 	settings, err := parseConfig(data, filepath.Dir(path))
 	if err != nil {
 		return false, fmt.Errorf("%s:%w", path, err)
+	}
+	if !asked && !slices.ContainsFunc(settings, func(s setting) bool { return slices.Contains(subjects, s.key) }) {
+		return false, fmt.Errorf("%s: says nothing to compile: it names none of %s", path, strings.Join(subjects, ", "))
 	}
 	if flags.Lookup("output").Changed || !slices.ContainsFunc(settings, func(s setting) bool { return s.key == "output" }) {
 		settings = slices.DeleteFunc(settings, func(s setting) bool { return s.key == "output" })
@@ -123,7 +129,7 @@ func parseConfig(data []byte, dir string) (settings []setting, err error) {
 		}
 	}
 	if body == nil {
-		return nil, errors.New("1: is empty: it needs a format, kernel, model or gguf")
+		return nil, fmt.Errorf("1: is empty: it needs one of %s", strings.Join(subjects, ", "))
 	}
 	pairs, err := pairsOf(body, "the file")
 	if err != nil {
@@ -184,7 +190,7 @@ func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (se
 	s := setting{key: key, line: nodeLine(p.Key)}
 	kind, known := keys[key]
 	if !ok || !known {
-		return s, fmt.Errorf("%d: unknown key %q: have %s", s.line, key, keyNames(keys))
+		return s, fmt.Errorf("%d: unknown key %q: have %s%s", s.line, key, keyNames(keys), ofKernel(key))
 	}
 	items := []ast.Node{p.Value}
 	if l, ok := p.Value.(*ast.SequenceNode); ok && kind.list {
@@ -204,6 +210,14 @@ func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (se
 		s.values = []string{strings.Join(s.values, ",")}
 	}
 	return s, nil
+}
+
+// ofKernel says of a key that is unknown in its place that a kernel has it.
+func ofKernel(key string) string {
+	if _, known := kernelKeys[key]; !known {
+		return ""
+	}
+	return fmt.Sprintf("; %s belongs to an entry of kernel", key)
 }
 
 // valueOf is a value as its flag takes it.

@@ -74,7 +74,7 @@ func (c *cli) weight(arg string) (format.Weight, error) {
 	}
 	var w format.Weight
 	if err := json.Unmarshal(data, &w); err != nil {
-		return w, fmt.Errorf("%s: %w", arg, err)
+		return w, lined(arg, data, err)
 	}
 	return w, nil
 }
@@ -92,9 +92,19 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 	}
 	var t schedule.Trace
 	if err := json.Unmarshal(data, &t); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, lined(path, data, err)
 	}
 	return t, nil
+}
+
+// lined is an error of a file of JSON, with the line if it is one of syntax.
+func lined(path string, data []byte, err error) error {
+	var bad *json.SyntaxError
+	if !errors.As(err, &bad) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	before := data[:max(0, min(int(bad.Offset), len(data))-1)] // of the last byte that was read
+	return fmt.Errorf("%s:%d: %w", path, 1+bytes.Count(before, []byte("\n")), err)
 }
 
 // usualGroup is the -act-group that chooses by format.

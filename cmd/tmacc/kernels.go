@@ -53,8 +53,11 @@ func (l *kernelList) Set(text string) error {
 			return fmt.Errorf("%q: want a number", word)
 		}
 	}
-	if k.name == "" || k.format == "" {
-		return fmt.Errorf("%q: want a name and a format", text)
+	switch {
+	case k.name == "":
+		return fmt.Errorf("%q: has no name: add name=NAME", text)
+	case k.format == "":
+		return fmt.Errorf("%q: has no format: add format=FORMAT", text)
 	}
 	*l = append(*l, k)
 	return nil

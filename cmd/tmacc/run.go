@@ -167,7 +167,7 @@ func commandNames(root *cobra.Command) string {
 // usage prints how to call cmd, flags with one dash.
 func usage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
-	fmt.Fprintf(w, "Usage: %s\n", strings.Replace(cmd.UseLine(), " [flags]", "", 1))
+	fmt.Fprintf(w, "Usage: %s\n", strings.Replace(cmd.UseLine(), " [flags]", subcommand(cmd), 1))
 	if cmd.Example != "" {
 		fmt.Fprintf(w, "\n%s\n", cmd.Example)
 	}
@@ -189,6 +189,14 @@ func usage(cmd *cobra.Command) error {
 	})
 	fmt.Fprintf(w, "\n%s", text)
 	return nil
+}
+
+// subcommand is what follows the name of a command that has others.
+func subcommand(cmd *cobra.Command) string {
+	if cmd.HasAvailableSubCommands() {
+		return " COMMAND"
+	}
+	return ""
 }
 
 // word is what can only be the name of a flag, not a short one and its value.

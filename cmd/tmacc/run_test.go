@@ -84,6 +84,7 @@ func TestRefusals(t *testing.T) {
 		{2, `2 arguments, want one file`, "compile a.gguf b.gguf"},
 		{2, `unknown format "w44"; there are w1 ternary`, "compile -format w44"},
 		{2, `unknown format "w44"`, "show -format w44"},
+		{2, `groups are written -g32; did you mean w4-g32?`, "compile -format w4g32"},
 		{2, `unknown format "w44"`, "bench -format w44"},
 		{2, `group is 17; it must be a multiple of 16`, "compile -format w4-g17"},
 		{2, `unknown piece "g0"`, "show -format w4-g0"},
@@ -177,7 +178,11 @@ func TestBadText(t *testing.T) {
 		refusal
 		text string
 	}{
-		{refusal{2, "t.json: unexpected end of JSON", "show -format w2 -trace"}, `[{"split":`},
+		{refusal{2, "t.json:1: unexpected end of JSON", "show -format w2 -trace"}, `[{"split":`},
+		{refusal{2, `t.json:2: invalid character ']'`, "show -format w2 -trace"}, "[\n{]"},
+		{refusal{2, `t.json:3: invalid character '"'`, "show -format"}, "{\n\"name\": \"x\"\n\"bits\": 3}"},
+		{refusal{2, `t.json:2: unexpected end of JSON`, "show -format"}, "{\"name\": \"x\",\n "},
+		{refusal{2, `weight "x": has no group`, "show -format"}, `{"name":"x","bits":1,"levels":[-1,1],"per":"group","scale":"f16"}`},
 		{refusal{2, `no transform "frob" (have`, "show -format w2 -trace"}, `[{"frob":{}}]`},
 		{refusal{2, `t.json: not a trace: want a list of steps, as tmacc show -stage trace prints`, "show -format w2 -trace"}, `{"split":{}}`},
 		{refusal{2, `t.json: not a trace: want a list of steps`, "show -format w2 -trace"}, `["split"]`},
@@ -258,7 +263,7 @@ func TestLists(t *testing.T) {
 	if out := ok(t, "version"); !strings.HasPrefix(out, "tmacc "+compiler()+", go") {
 		t.Error(out)
 	}
-	if out := ok(t); !strings.Contains(out, "compile    write a Go package") {
+	if out := ok(t); !strings.Contains(out, "compile    write a Go package") || !strings.Contains(out, "\nUsage: tmacc COMMAND\n") {
 		t.Error(out)
 	}
 }
