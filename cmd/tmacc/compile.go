@@ -553,14 +553,20 @@ func (x *compilation) compare() error {
 	if err != nil {
 		return plain(err)
 	}
-	var wrong []string
-	if len(names) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s: not what tmacc compile writes: %s: run tmacc compile, or go generate", x.dir, strings.Join(names, ", ")))
-	}
-	if wrong = append(wrong, x.misfits()...); len(wrong) > 0 {
+	r := jsonCheck{Package: x.pkg, Dir: x.dir, Files: fileNames(files), Differences: append([]string{}, names...), Misfits: append([]string{}, x.misfits()...), Left: x.left}
+	switch wrong := r.wrong(); {
+	case x.json:
+		if err := printJSON(x.out, r); err != nil {
+			return err
+		}
+		if len(wrong) > 0 {
+			return &status{code: exitFailed}
+		}
+	case len(wrong) > 0:
 		return failed("%s", strings.Join(wrong, "\n"))
+	default:
+		fmt.Fprintf(x.out, "package %s in %s is up to date, %d files\n", x.pkg, x.dir, len(files))
 	}
-	fmt.Fprintf(x.out, "package %s in %s is up to date, %d files\n", x.pkg, x.dir, len(files))
 	return x.leftStatus()
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -53,12 +54,18 @@ func TestConfig(t *testing.T) {
 		t.Errorf("-dry-run wrote %v", files)
 	}
 	refused(t, refusal{1, "not what tmacc compile writes: low.go, low_avx2_amd64.s, low_dispatch_amd64.go", "compile -check -q"})
-	if out := ok(t, "compile"); !strings.Contains(out, "package low in .\nW2: ") || strings.Contains(out, "GEMV") {
+	if r := checkReport(t, exitFailed); r.Package != "low" || r.Dir != "." || len(r.Files) != 6 || !slices.Contains(r.Files, "low.go") || !slices.Contains(r.Differences, "low.go") || r.Misfits == nil {
+		t.Errorf("%+v", r)
+	}
+	if out := ok(t, "compile"); !strings.Contains(out, "package low in .\nW2: ") || strings.Contains(out, "GEMV") || !strings.Contains(out, ", 2.01 stored bits per weight\n") {
 		t.Error(out)
 	}
 	files := read(t, ".")
 	if text := files["low.go"]; !strings.Contains(text, "func MineGemm(") || !strings.Contains(text, "func OtherLoad(") || !strings.Contains(text, "LimitK: 8192") {
 		t.Error("low.go lacks kernels of the file")
+	}
+	if r := checkReport(t, 0); len(r.Files) != len(files)-2 || r.Differences == nil || len(r.Differences) > 0 {
+		t.Errorf("%+v", r)
 	}
 	if out := ok(t, "compile", "-check"); out != fmt.Sprintf("package low in . is up to date, %d files\n", len(files)-2) {
 		t.Error(out)
@@ -84,6 +91,19 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s holds other files than those beside %s", dir, configName)
 		}
 	}
+}
+
+// checkReport is what compile -check -json prints, and nothing else.
+func checkReport(t *testing.T, code int) (r jsonCheck) {
+	t.Helper()
+	got, out, stderr := tmacc("compile", "-check", "-json", "-q")
+	if got != code || stderr != "" {
+		t.Fatalf("exit code %d, want %d\n%s", got, code, stderr)
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // A folder whose name has a comma is named, not two formats.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -152,16 +153,19 @@ func (c *cli) host() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "host", Args: between(0, 0),
 		Short: "describe this machine",
-		Long:  `Describe this machine: its CPU, what target -target host means, and with -ceilings what it can do at best.`,
+		Long:  `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, and with -ceilings what it can do at best.`,
 	}
 	js := asJSON(cmd)
 	ceilings := cmd.Flags().Bool("ceilings", false, "also measure read bandwidth and dot-product peaks (seconds, and 1.1 GB of memory)")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		report := struct {
 			timing.Host
+			Has      []string          `json:"has"` // of the features that targets of its architecture need
+			Lacks    []string          `json:"lacks"`
 			Runs     []string          `json:"runs"`
 			Ceilings *measure.Ceilings `json:"ceilings,omitempty"`
 		}{Host: timing.ThisHost()}
+		report.Has, report.Lacks = neededOn(report.Host)
 		for _, t := range hostTargets() {
 			report.Runs = append(report.Runs, t.Machine().Name)
 		}
@@ -176,6 +180,7 @@ func (c *cli) host() *cobra.Command {
 			return printJSON(c.out, report)
 		}
 		fmt.Fprintln(c.out, report.Host)
+		fmt.Fprintf(c.out, "CPU features that targets need: has %s; lacks %s\n", listed(report.Has), listed(report.Lacks))
 		best := "pure Go only"
 		if n := len(report.Runs); n > 0 {
 			best = report.Runs[n-1] + " (of " + strings.Join(report.Runs, ", ") + ")"
@@ -188,6 +193,28 @@ func (c *cli) host() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// neededOn are the CPU features that targets of a machine's architecture need: those that it has, and the others.
+func neededOn(h timing.Host) (has, missing []string) {
+	var needed []string
+	for _, t := range allTargets() {
+		for _, f := range features(t) {
+			if arch(t) == h.Arch && !slices.Contains(needed, f) {
+				needed = append(needed, f)
+			}
+		}
+	}
+	missing = append([]string{}, h.Lacks(needed)...)
+	return slices.DeleteFunc(append([]string{}, needed...), func(f string) bool { return slices.Contains(missing, f) }), missing
+}
+
+// listed is a list for people.
+func listed(words []string) string {
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, " ")
 }
 
 func (c *cli) ceilings() (measure.Ceilings, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -142,13 +143,37 @@ type (
 	}
 )
 
+// jsonCheck is what -check -json prints.
+type jsonCheck struct {
+	Package     string    `json:"package"`
+	Dir         string    `json:"dir"`
+	Files       []string  `json:"files"`       // that the package has
+	Differences []string  `json:"differences"` // files that are others there, are missing or should not be there
+	Misfits     []string  `json:"misfits"`     // entries of the lock that do not fit, and what to do
+	Left        []leftOut `json:"left_out,omitempty"`
+}
+
+// wrong says what makes the check fail, a line for each.
+func (r jsonCheck) wrong() []string {
+	if len(r.Differences) == 0 {
+		return r.Misfits
+	}
+	files := fmt.Sprintf("%s: not what tmacc compile writes: %s: run tmacc compile, or go generate", r.Dir, strings.Join(r.Differences, ", "))
+	return append([]string{files}, r.Misfits...)
+}
+
+func fileNames(files []lower.File) []string {
+	names := []string{}
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) jsonReport {
-	r := jsonReport{Package: x.pkg, Dir: x.dir, Others: x.others, Left: x.left}
+	r := jsonReport{Package: x.pkg, Dir: x.dir, Files: fileNames(files), Others: x.others, Left: x.left}
 	if x.mod != nil {
 		r.Module = x.mod.Path
-	}
-	for _, f := range files {
-		r.Files = append(r.Files, f.Name)
 	}
 	for _, w := range x.products {
 		p := jsonProduct{Name: w.product.Name, Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes}
@@ -234,7 +259,7 @@ func (x *compilation) summary(r jsonReport) string {
 		if p.Tuned != nil {
 			schedules = fmt.Sprintf("schedules of %s for %s", tune.LockName, strings.Join(p.Tuned, ", "))
 		}
-		fmt.Fprintf(&b, "\n%s: %s weights, %s, %s", p.Name, p.Format, act, schedules)
+		fmt.Fprintf(&b, "\n%s: %s weights, %s, %s, %s stored bits per weight", p.Name, p.Format, act, schedules, p.stored())
 		for i, s := range p.Shapes {
 			sep := ", "
 			if i == 0 {
@@ -244,6 +269,18 @@ func (x *compilation) summary(r jsonReport) string {
 		}
 	}
 	return b.String()
+}
+
+// stored are the bits that a weight takes with its share of scales, of the least target to the most.
+func (p jsonProduct) stored() string {
+	least, most := math.Inf(1), 0.0
+	for _, k := range p.Kernels {
+		least, most = min(least, k.Stored), max(most, k.Stored)
+	}
+	if least == most {
+		return fmt.Sprintf("%.2f", least)
+	}
+	return fmt.Sprintf("%.2f to %.2f", least, most)
 }
 
 // printLeft lists what was left out.

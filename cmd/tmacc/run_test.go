@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // tmacc runs the command in this process.
@@ -244,14 +246,18 @@ func TestLists(t *testing.T) {
 	if err := json.Unmarshal([]byte(ok(t, "targets", "--json")), &targets); err != nil || len(targets) < 3 || targets[0].Bits != 256 {
 		t.Error(targets, err)
 	}
-	if out := ok(t, "host"); !strings.Contains(out, "target host: ") {
+	if out := ok(t, "host"); !strings.Contains(out, "target host: ") || !strings.Contains(out, "\nCPU features that targets need: has ") {
 		t.Error(out)
 	}
-	var host struct {
-		CPU  string
-		Runs []string
+	has, missing := neededOn(timing.Host{Arch: "amd64", Features: []string{"AVX2", "SSE4A"}})
+	if got := listed(has) + "; " + listed(missing); got != "AVX2 SSE4A; F16C AVXVNNI AVX512F AVX512BW AVX512DQ AVX512VL AVX512VNNI AVX512VBMI" {
+		t.Error(got)
 	}
-	if err := json.Unmarshal([]byte(ok(t, "host", "-json")), &host); err != nil || host.CPU == "" {
+	var host struct {
+		CPU              string
+		Has, Lacks, Runs []string
+	}
+	if err := json.Unmarshal([]byte(ok(t, "host", "-json")), &host); err != nil || host.CPU == "" || host.Has == nil || host.Lacks == nil {
 		t.Error(host, err)
 	}
 	if out := ok(t, "compile", "-h"); !strings.Contains(out, "-model string") || strings.Contains(out, "--") || !strings.Contains(out, "tmacc compile model.gguf") {
