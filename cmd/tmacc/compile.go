@@ -49,8 +49,9 @@ func (c *cli) compile() *cobra.Command {
 formats, and write them as a Go package: kernels, pure Go, dispatch and tests. The
 kernels work for any number of rows, columns and activations.
 
-If nothing names what to compile, tmacc.yaml in this directory does: its keys are the
-flags below, and flags on the command line count before it. Its kernels are for all
+If nothing names what to compile, tmacc.yaml in this directory does: its keys are those of
+the flags below that are called ` + keyNames(configKeys) + `;
+flags on the command line count before it. Its kernels are for all
 targets unless it names some, so that every machine writes the same bytes; paths in it
 are relative to it, and the package lies beside it. Speeds are not measured then.
 
@@ -59,6 +60,11 @@ are relative to it, and the package lies beside it. Speeds are not measured then
   target: [avx2, avx512vbmi, dotprod]
   kernel:
     - {name: Mine, format: my-format.json, act-group: 32}
+    - {name: Own, format: w3, target: avx2, trace: own-avx2.json}
+    - {name: Own, format: w3, target: avx512vbmi, trace: own-vbmi.json}
+
+The trace of a kernel is for its target, which may be left out if there is but one; entries
+that differ in target and trace only are one product, with default schedules on other targets.
 
 Every kernel that this machine runs is compared with the definition of the product, the
 package is built, vetted and tested, and its speed is measured; the table at the end says
@@ -80,7 +86,7 @@ Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 	s := cmd.Flags()
 	s.StringVar(&f.config, "config", "", "YAML `file` with what the other flags say (default tmacc.yaml, if nothing names what to compile)")
 	s.StringSliceVar(&f.names, "format", nil, "weight format, or a JSON file with one; may be repeated")
-	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: name, format, act-group, max-k, trace; may be repeated")
+	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: "+keyNames(kernelKeys)+"; may be repeated, also with one name, for traces of several targets")
 	s.StringVar(&f.model, "model", "", "built-in model: "+strings.Join(modelNames(), ", "))
 	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the argument; may be repeated")
 	s.StringVar(&f.target, "target", "host", "targets separated by commas, or all; see tmacc targets")
@@ -228,17 +234,17 @@ func (x *compilation) read() error {
 			return err
 		}
 	}
-	for _, k := range x.kernels {
-		if err := x.wantKernel(k); err != nil {
-			return err
-		}
-	}
 	var err error
 	if x.targets, err = targetList(x.target); err != nil {
 		return err
 	}
 	slices.Reverse(x.targets)
-	if err := x.readTraces(); err != nil {
+	for _, k := range x.kernels {
+		if err := x.wantKernel(k); err != nil {
+			return err
+		}
+	}
+	if err := x.readTrace(); err != nil {
 		return err
 	}
 	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
@@ -265,21 +271,16 @@ func (x *compilation) read() error {
 	return err
 }
 
-// readTraces reads the schedules that flags name, which are for one target.
-func (x *compilation) readTraces() (err error) {
-	if x.traceFile != "" {
-		if len(x.products) != 1 || len(x.targets) != 1 {
-			return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets", len(x.products), len(x.targets))
-		}
-		x.products[0].trace, err = x.cli.trace(x.traceFile)
-		return err
+// readTrace reads the schedule of -trace.
+func (x *compilation) readTrace() (err error) {
+	if x.traceFile == "" {
+		return nil
 	}
-	for _, w := range x.products {
-		if w.trace != nil && len(x.targets) != 1 {
-			return fmt.Errorf("kernel %s: a trace is for one target: these are %d", w.name, len(x.targets))
-		}
+	if len(x.products) != 1 || len(x.targets) != 1 {
+		return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets; -kernel takes a trace for each target", len(x.products), len(x.targets))
 	}
-	return nil
+	x.products[0].traces[x.targets[0].Machine().Name], err = x.cli.trace(x.traceFile)
+	return err
 }
 
 // tuneAll searches for schedules of what a lock can have and this machine runs, and reads the lock again. What
@@ -292,7 +293,7 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	aside.out = x.err
 	for _, w := range x.products {
 		for _, t := range x.targets {
-			if w.trace != nil || w.problem.LimitK() > ir.DefaultMaxK || w.problem.Act.Floats() || lacks(t) != "" {
+			if w.trace(t) != nil || w.problem.LimitK() > ir.DefaultMaxK || w.problem.Act.Floats() || lacks(t) != "" {
 				continue
 			}
 			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), w.problem, t, nil)
@@ -358,7 +359,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target) (gen.Target, error) {
 	e := x.locked(w, t)
 	if e == nil {
-		return buildTarget(ctx, w.problem, t, w.trace, w.prefix())
+		return buildTarget(ctx, w.problem, t, w.trace(t), w.prefix())
 	}
 	v, err := buildUses(ctx, w.problem, t, e.Uses(), w.prefix())
 	if err != nil {
@@ -378,7 +379,7 @@ func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
 // named is the entry of the lock for what has the name of w. What is
 // tuned is proven for the usual K, and no search would find it for larger ones.
 func (x *compilation) named(w *wanted, t lower.Target) *tune.Entry {
-	if w.trace != nil || w.problem.LimitK() > ir.DefaultMaxK {
+	if w.trace(t) != nil || w.problem.LimitK() > ir.DefaultMaxK {
 		return nil
 	}
 	return x.lock.Find(w.problem, t)
@@ -431,15 +432,23 @@ func (x *compilation) tuneCommand(e *tune.Entry, p ir.Problem) string {
 	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, e.Target, x.dir)
 }
 
-// narrow names the products that the lock has kernels of one column for only, though they were tuned for nothing wider.
+// narrow names the products that have kernels of one column only: by a trace that was given, or by the lock, though
+// they were tuned for nothing wider.
 func (x *compilation) narrow() (out []string) {
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
-			e := x.locked(w, t.Target)
-			if e == nil || e.Widest() > 1 || slices.ContainsFunc(e.Figures, func(f tune.Figures) bool { return f.N > 1 }) {
+			var source string
+			switch e := x.locked(w, t.Target); {
+			case t.Kernels[len(t.Kernels)-1].Schedule.Cols > 1:
+				continue
+			case w.trace(t.Target) != nil:
+				source = "the trace is"
+			case e != nil && !slices.ContainsFunc(e.Figures, func(f tune.Figures) bool { return f.N > 1 }):
+				source = "locked"
+			default:
 				continue
 			}
-			out = append(out, fmt.Sprintf("%s on %s: locked for 1 column only; larger products use that kernel column by column", e.Product, e.Target))
+			out = append(out, fmt.Sprintf("%s on %s: %s for 1 column only; larger products use that kernel column by column", w.prefix(), t.Target.Machine().Name, source))
 		}
 	}
 	return out

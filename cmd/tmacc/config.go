@@ -40,7 +40,7 @@ func always(string) bool { return true }
 func ifJSON(s string) bool { return strings.HasSuffix(s, ".json") }
 
 // kernelKeys are the keys of a -kernel.
-var kernelKeys = map[string]keyKind{"name": {}, "format": {path: ifJSON}, "act-group": {}, "max-k": {}, "trace": {path: always}}
+var kernelKeys = map[string]keyKind{"name": {}, "format": {path: ifJSON}, "act-group": {}, "max-k": {}, "target": {}, "trace": {path: always}}
 
 // setting is a key of the file and its values, as its flag takes them.
 type setting struct {

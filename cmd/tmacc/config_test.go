@@ -116,6 +116,7 @@ func TestConfigInCommaFolder(t *testing.T) {
 
 // Errors name the line and the key.
 func TestConfigRefusals(t *testing.T) {
+	shown := json1(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "trace"))
 	for text, want := range map[string]string{
 		"":                                "tmacc.yaml:1: is empty",
 		"# nothing\n":                     "tmacc.yaml:1: is empty",
@@ -131,22 +132,35 @@ func TestConfigRefusals(t *testing.T) {
 		"model: [a]":                      "tmacc.yaml:1: model: want one value",
 		"format: w4\nact-group: x":        `tmacc.yaml:2: act-group: "x": want a number`,
 		"format: w4\nno-check: 3":         `tmacc.yaml:2: no-check: "3": want true or false`,
-		"kernel: [w4]":                    "tmacc.yaml:1: kernel: want keys and values: act-group, format, max-k, name, trace",
+		"kernel: [w4]":                    "tmacc.yaml:1: kernel: want keys and values: act-group, format, max-k, name, target, trace",
 		"kernel: [{name: A}]":             `tmacc.yaml:1: kernel: "name=A": has no format: add format=FORMAT`,
 		"kernel: [{format: w2}]":          `tmacc.yaml:1: kernel: "format=w2": has no name: add name=NAME`,
 		"format: w4\ntrace: t.json":       "act, act-group, format, gguf, kernel, max-k, model, module, no-check, no-measure, output, package, target; trace belongs to an entry of kernel",
 		"target: all":                     "tmacc.yaml: says nothing to compile: it names none of format, kernel, model, gguf",
-		"kernel:\n- name: A\n  formt: w2": `tmacc.yaml:3: unknown key "formt": have act-group, format, max-k, name, trace`,
+		"kernel:\n- name: A\n  formt: w2": `tmacc.yaml:3: unknown key "formt": have act-group, format, max-k, name, target, trace`,
 		"kernel: {name: a, format: w2}":   "kernel a: want a name of letters and digits that begins with a capital",
 		"kernel: {name: A, format: x1}":   `kernel A: format: weight "x1": unknown format "x1"`,
-		"format: w2\nkernel: {name: W2, format: w4}": "kernel W2: there are two of that name",
-		"format: w4\ntarget: [avx2, sse]":            `unknown target "sse"`,
-		"format: w4\nmax-k: -1":                      "-max-k -1: want 1 or more",
-		"format: w4\n---\nformat: w2":                "tmacc.yaml:3: has a second document",
-		"gguf: none.gguf":                            "none.gguf: no such file",
-		strings.Repeat("#", maxConfig) + "#":         "tmacc.yaml:1: has 16385 bytes",
+		"format: w2\nkernel: {name: W2, format: w4}":                                                                                    "kernel W2: there are two of that name",
+		"kernel: [{name: A, format: w2, trace: t.json}]":                                                                                "kernel A: a trace is for one target: these are 8: give the entry the target of its trace",
+		"kernel: [{name: A, format: w2, target: avx2}]":                                                                                 `tmacc.yaml:1: kernel: "name=A,format=w2,target=avx2": the target is that of a trace: add trace=FILE`,
+		"kernel: [{name: A, format: w2, target: [avx2], trace: t.json}]":                                                                "tmacc.yaml:1: target: want one value",
+		"kernel: [{name: A, format: w2, target: sse, trace: t.json}]":                                                                   `kernel A: unknown target "sse": have host`,
+		"target: [avx2, dotprod]\nkernel: [{name: A, format: w2, target: avx512, trace: t.json}]":                                       "kernel A: nothing is compiled for target amd64/avx512: add it to the targets (avx2,dotprod)",
+		"kernel: [{name: A, format: w2}, {name: A, format: w2}]":                                                                        "kernel A: there are two of that name: rename one, or give each the target that its trace is for",
+		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w2}]":                                           "kernel A: there are two of that name",
+		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w2, target: amd64/avx2, trace: t.json}]":        "kernel A: there are two traces for amd64/avx2: leave one out",
+		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w4, target: avx512, trace: t.json}]":            "kernel A: entries of one name are one product: these differ in format (w2, w4), act-group or max-k",
+		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w2, max-k: 64, target: avx512, trace: t.json}]": "these differ in format (w2, w2), act-group or max-k",
+		"format: w4\ntarget: [avx2, sse]":                                                                                               `unknown target "sse"`,
+		"format: w4\nmax-k: -1":                                                                                                         "-max-k -1: want 1 or more",
+		"format: w4\n---\nformat: w2":                                                                                                   "tmacc.yaml:3: has a second document",
+		"gguf: none.gguf":                                                                                                               "none.gguf: no such file",
+		strings.Repeat("#", maxConfig) + "#":                                                                                            "tmacc.yaml:1: has 16385 bytes",
 	} {
 		config(t, text)
+		if err := os.WriteFile("t.json", []byte(shown), 0o666); err != nil {
+			t.Fatal(err)
+		}
 		refused(t, refusal{2, want, "compile -dry-run"})
 	}
 	t.Chdir(t.TempDir())
@@ -154,6 +168,49 @@ func TestConfigRefusals(t *testing.T) {
 	refused(t, refusal{2, "none.yaml: no such file", "compile -config none.yaml"})
 	refused(t, refusal{2, `-kernel`, "compile -kernel name=A,name=B"})
 	refused(t, refusal{2, `none of the others can be`, "compile -format w2 -check -dry-run"})
+}
+
+// tracesConfig has a product with a trace for each of two targets, and none for the third.
+const tracesConfig = `target: [avx2, avx512vbmi, dotprod]
+no-measure: true
+kernel:
+  - {name: Own, format: ternary, target: avx2, trace: avx2.json}
+  - {name: Own, format: ternary, target: amd64/avx512vbmi, trace: vbmi.json}
+  - {name: Other, format: ternary}
+`
+
+// Entries of one name are one product, with the trace of each for its target, and a layout of its own.
+func TestTraceForEachTarget(t *testing.T) {
+	config(t, tracesConfig)
+	for name, args := range map[string][]string{"avx2.json": {"-cols", "2", "-target", "avx2"}, "vbmi.json": {"-cols", "1", "-target", "avx512vbmi"}} {
+		text := json1(t, ok(t, append([]string{"show", "-format", "ternary", "-stage", "trace"}, args...)...))
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, stderr := tmacc("compile", "-json")
+	if code != 0 { // the package does not build, or its tests fail
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if want := "tmacc: Own on amd64/avx512vbmi: the trace is for 1 column only; larger products use that kernel column by column\n"; strings.Count(stderr, "1 column only") != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("no %q in\n%s", want, stderr)
+	}
+	var r jsonReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Products) != 2 {
+		t.Fatal(err, out)
+	}
+	widths := map[string][]int{}
+	stored := map[string]float64{}
+	for _, k := range r.Products[0].Kernels {
+		widths[k.Target] = append(widths[k.Target], k.Cols)
+		stored[k.Target] = k.Bits
+	}
+	if !slices.Equal(widths["amd64/avx2"], []int{2}) || !slices.Equal(widths["amd64/avx512vbmi"], []int{1}) || len(widths["arm64/dotprod"]) < 3 {
+		t.Errorf("%v columns", widths)
+	}
+	if stored["amd64/avx2"] != 2 || stored["amd64/avx512vbmi"] != 1.6 || r.Products[1].Name != "Other" {
+		t.Errorf("%v bits for each code", stored)
+	}
 }
 
 // Shells are offered flags with one dash, and values.

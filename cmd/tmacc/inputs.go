@@ -87,7 +87,7 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 	}
 	var list []map[string]json.RawMessage
 	var kind *json.UnmarshalTypeError
-	if err := json.Unmarshal(data, &list); errors.As(err, &kind) {
+	if err := json.Unmarshal(data, &list); errors.As(err, &kind) || err == nil && list == nil {
 		return nil, fmt.Errorf("%s: not a trace: want a list of steps, as tmacc show -stage trace prints", path)
 	}
 	var t schedule.Trace

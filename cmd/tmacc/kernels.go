@@ -1,15 +1,23 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
 )
 
 // kernelOrder is a -kernel: a product with a name of its own, and what else differs
 // from the other flags.
 type kernelOrder struct {
 	name, format, trace string
+	target              string // that the trace is for, "" for the only one
 	act, maxK           int
 }
 
@@ -44,6 +52,8 @@ func (l *kernelList) Set(text string) error {
 			k.format = value
 		case "trace":
 			k.trace = value
+		case "target":
+			k.target = value
 		case "act-group":
 			k.act, err = strconv.Atoi(value)
 		case "max-k":
@@ -58,6 +68,8 @@ func (l *kernelList) Set(text string) error {
 		return fmt.Errorf("%q: has no name: add name=NAME", text)
 	case k.format == "":
 		return fmt.Errorf("%q: has no format: add format=FORMAT", text)
+	case k.target != "" && k.trace == "":
+		return fmt.Errorf("%q: the target is that of a trace: add trace=FILE, or leave it out", text)
 	}
 	*l = append(*l, k)
 	return nil
@@ -66,16 +78,23 @@ func (l *kernelList) Set(text string) error {
 // inherit is the act-group and max-k of kernels that have none of their own.
 const inherit = -2
 
-// wantKernel adds a -kernel.
+// wantKernel adds a -kernel: a product, or a trace for another target of one that an earlier entry made.
 func (x *compilation) wantKernel(k kernelOrder) error {
 	if !goName.MatchString(k.name) {
 		return fmt.Errorf("kernel %s: want a name of letters and digits that begins with a capital", k.name)
 	}
-	for _, o := range x.products {
-		if o.goName() == k.name {
-			return fmt.Errorf("kernel %s: there are two of that name", k.name)
-		}
+	p, err := x.kernelProblem(k)
+	if err == nil {
+		err = x.addKernel(k, p)
 	}
+	if err != nil {
+		return fmt.Errorf("kernel %s: %w", k.name, err)
+	}
+	return nil
+}
+
+// kernelProblem is the product of a -kernel.
+func (x *compilation) kernelProblem(k kernelOrder) (ir.Problem, error) {
 	act, maxK := x.order.act, x.order.maxK
 	if k.act != inherit {
 		act.group = k.act
@@ -84,18 +103,65 @@ func (x *compilation) wantKernel(k kernelOrder) error {
 		maxK = k.maxK
 	}
 	p, err := x.product(k.format, act)
-	if err == nil {
-		err = setMaxK(&p, maxK)
-	}
 	if err != nil {
-		return fmt.Errorf("kernel %s: %w", k.name, err)
+		return p, err
 	}
-	o := &wanted{name: k.name, problem: p}
-	if k.trace != "" {
-		if o.trace, err = x.cli.trace(k.trace); err != nil {
-			return fmt.Errorf("kernel %s: %w", k.name, err)
+	return p, setMaxK(&p, maxK)
+}
+
+func (x *compilation) addKernel(k kernelOrder, p ir.Problem) error {
+	w, err := x.sameKernel(k, p)
+	if err != nil {
+		return err
+	}
+	if w == nil {
+		w = &wanted{name: k.name, problem: p, traces: map[string]schedule.Trace{}, targeted: k.target != ""}
+		x.products = append(x.products, w)
+	}
+	if k.trace == "" {
+		return nil
+	}
+	on, err := x.traceTarget(k)
+	if err != nil {
+		return err
+	}
+	if w.traces[on] != nil {
+		return fmt.Errorf("there are two traces for %s: leave one out", on)
+	}
+	w.traces[on], err = x.cli.trace(k.trace)
+	return err
+}
+
+// sameKernel is the product that an earlier -kernel of that name made, nil if none did.
+func (x *compilation) sameKernel(k kernelOrder, p ir.Problem) (*wanted, error) {
+	i := slices.IndexFunc(x.products, func(w *wanted) bool { return w.goName() == k.name })
+	if i < 0 {
+		return nil, nil
+	}
+	w := x.products[i]
+	switch {
+	case k.target == "" || !w.targeted:
+		return nil, errors.New("there are two of that name: rename one, or give each the target that its trace is for")
+	case !reflect.DeepEqual(p, w.problem):
+		return nil, fmt.Errorf("entries of one name are one product: these differ in format (%s, %s), act-group or max-k", w.problem.Name(), p.Name())
+	}
+	return w, nil
+}
+
+// traceTarget is the name of the target that the trace of a -kernel is for.
+func (x *compilation) traceTarget(k kernelOrder) (string, error) {
+	if k.target == "" {
+		if len(x.targets) != 1 {
+			return "", fmt.Errorf("a trace is for one target: these are %d: give the entry the target of its trace", len(x.targets))
 		}
+		return x.targets[0].Machine().Name, nil
 	}
-	x.products = append(x.products, o)
-	return nil
+	t, err := oneTarget(k.target)
+	if err != nil {
+		return "", err
+	}
+	if !slices.ContainsFunc(x.targets, func(o lower.Target) bool { return o.Machine().Name == t.Machine().Name }) {
+		return "", fmt.Errorf("nothing is compiled for target %s: add it to the targets (%s)", t.Machine().Name, x.target)
+	}
+	return t.Machine().Name, nil
 }

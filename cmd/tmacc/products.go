@@ -14,17 +14,19 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 )
 
 // wanted is a product to compile and the matrices that want it.
 type wanted struct {
-	name    string // that -kernel gave it, or ""
-	problem ir.Problem
-	trace   schedule.Trace // nil: the default ones
-	shapes  []shape
-	sizes   map[[2]int]int // rows and columns to index into shapes
-	product gen.Product    // once it is compiled
+	name     string // that -kernel gave it, or ""
+	problem  ir.Problem
+	traces   map[string]schedule.Trace // that were given, by target; others have default ones
+	targeted bool                      // each trace was given with its target
+	shapes   []shape
+	sizes    map[[2]int]int // rows and columns to index into shapes
+	product  gen.Product    // once it is compiled
 }
 
 // shape is matrices of one size.
@@ -69,7 +71,7 @@ func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 		}
 	} else {
 		i = len(o.products)
-		o.products = append(o.products, &wanted{problem: p, sizes: map[[2]int]int{}})
+		o.products = append(o.products, &wanted{problem: p, traces: map[string]schedule.Trace{}, sizes: map[[2]int]int{}})
 	}
 	x := o.products[i]
 	x.problem.MaxK = max(x.problem.MaxK, p.MaxK)
@@ -108,6 +110,9 @@ func setMaxK(p *ir.Problem, k int) error {
 	}
 	return p.Validate()
 }
+
+// trace is the schedule that was given for t, nil if none was.
+func (w *wanted) trace(t lower.Target) schedule.Trace { return w.traces[t.Machine().Name] }
 
 // prefix begins the names of a product's kernels.
 func (w *wanted) prefix() string { return cmp.Or(w.name, w.problem.Name()) }

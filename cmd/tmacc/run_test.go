@@ -188,6 +188,7 @@ func TestBadText(t *testing.T) {
 		{refusal{2, `no transform "frob" (have`, "show -format w2 -trace"}, `[{"frob":{}}]`},
 		{refusal{2, `t.json: not a trace: want a list of steps, as tmacc show -stage trace prints`, "show -format w2 -trace"}, `{"split":{}}`},
 		{refusal{2, `t.json: not a trace: want a list of steps`, "show -format w2 -trace"}, `["split"]`},
+		{refusal{2, `t.json: not a trace: want a list of steps`, "show -format w2 -trace"}, `null`},
 		{refusal{2, `step 0: split: json: unknown field`, "show -format w2 -trace"}, `[{"split":{"lop":"m"}}]`},
 		{refusal{2, `step 1: split`, "show -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}},{"split":{"loop":"q","by":4,"into":["a","b"]}}]`},
 		{refusal{2, `trace: has no`, "compile -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}}]`},
