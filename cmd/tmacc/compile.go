@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"go/token"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -95,7 +92,7 @@ Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
 	s.IntVar(&f.maxK, "max-k", 0, "largest K that kernels are proven exact for (default 131072)")
 	s.Lookup("max-k").DefValue = "0" // said above
 	s.StringVarP(&f.dir, "output", "o", "kernels", "`directory` of the package")
-	s.StringVar(&f.pkg, "package", "", "name of the package (default: that of the directory, if it can be one, or kernels)")
+	s.StringVar(&f.pkg, "package", "", "name of the package (default: that of the file with go:generate beside it, or of the directory, if it can be one, or kernels)")
 	s.StringVar(&f.module, "module", "", "`path` of a module of the package's own, or none (default: the package's name if the directory is in no module)")
 	s.BoolVar(&f.json, "json", false, "print JSON instead of the table")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
@@ -206,9 +203,6 @@ func (x *compilation) closeCodes() {
 	}
 }
 
-// packageName is what gen takes for one.
-var packageName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
-
 // read finds out what to compile, and for what.
 func (x *compilation) read() error {
 	x.order.act, x.order.maxK = x.compileFlags.act, x.compileFlags.maxK
@@ -250,15 +244,8 @@ func (x *compilation) read() error {
 	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("-o %s: is not a directory", x.dir)
 	}
-	if x.pkg == "" {
-		if abs, err := filepath.Abs(x.dir); err == nil && packageName.MatchString(filepath.Base(abs)) {
-			x.pkg = filepath.Base(abs)
-		} else {
-			x.pkg = "kernels"
-		}
-	}
-	if !packageName.MatchString(x.pkg) || token.IsKeyword(x.pkg) || x.pkg == "main" {
-		return fmt.Errorf("-package %s: want small letters and digits, no keyword and not main", x.pkg)
+	if x.pkg, err = packageFor(x.dir, x.pkg); err != nil {
+		return err
 	}
 	path, err := lockPath(x.dir)
 	if err != nil {

@@ -176,7 +176,55 @@ func TestCompileModel(t *testing.T) {
 			t.Errorf("no %q in low_tensors.go", want)
 		}
 	}
-	ok(t, "compile", "-model", "llama-3-8b", "-gguf", "../../testdata/gguf/llama-q4_0.gguf", "-no-check", "-q", "-target", "avx2", "-o", dir, "-package", "both")
+	ok(t, "compile", "-model", "llama-3-8b", "-gguf", "../../testdata/gguf/llama-q4_0.gguf", "-no-check", "-q", "-target", "avx2", "-o", t.TempDir(), "-package", "both")
+}
+
+// The package is that of the files beside it: as go generate says, or -package; another one is refused.
+func TestPackageBeside(t *testing.T) {
+	for _, c := range []struct {
+		files   map[string]string
+		env     string // of go generate
+		args    string
+		want    string // the package, or
+		refusal string
+	}{
+		{want: "m"},
+		{args: "-package other", want: "other"},
+		{env: "kernels", want: "kernels"},
+		{env: "kernels", args: "-package m", want: "m"},
+		{env: "kernels", args: "-o ../m", want: "kernels"},
+		{env: "kernels", args: "-o sub", want: "sub"},
+		{env: "my_kernels", want: "m"},
+		{files: map[string]string{"generate.go": "package kernels"}, env: "kernels", want: "kernels"},
+		{files: map[string]string{"generate.go": "package kernels"}, args: "-package kernels", want: "kernels"},
+		{files: map[string]string{"generate.go": "package kernels"}, refusal: "generate.go is of package kernels, the kernels beside it would be of m: give -package kernels"},
+		{files: map[string]string{"generate.go": "package kernels"}, args: "-check", refusal: "generate.go is of package kernels"},
+		{files: map[string]string{"main.go": "package main"}, env: "main", refusal: "main.go is of package main, the kernels beside it would be of m: kernels cannot be of main: give another directory"},
+		{files: map[string]string{"my_test.go": "package other", "ignored.go": "//go:build ignore\n\npackage main", "bad.go": "pakage x", "x.txt": ""}, want: "m"},
+	} {
+		dir := filepath.Join(t.TempDir(), "m")
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range c.files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Chdir(dir)
+		t.Setenv("GOPACKAGE", c.env)
+		args := append([]string{"compile", "-format", "w2"}, strings.Fields(c.args)...)
+		if !strings.Contains(c.args, "-o") {
+			args = append(args, "-o", ".")
+		}
+		if c.refusal != "" {
+			refused(t, refusal{exitUsage, c.refusal, strings.Join(args, " ")})
+			continue
+		}
+		if out := ok(t, append(args, "-dry-run")...); !strings.HasPrefix(out, "would write package "+c.want+" in ") {
+			t.Errorf("%+v: %s", c, out)
+		}
+	}
 }
 
 // A schedule of the user's own is the one that is compiled.

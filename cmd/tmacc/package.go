@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// packageName is what gen takes for one.
+var packageName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+
+// goodPackage says that a package of kernels can have a name.
+func goodPackage(name string) bool {
+	return packageName.MatchString(name) && !token.IsKeyword(name) && name != "main"
+}
+
+// packageFor is the name of the package in dir: what -package says, else what go generate says of
+// the directory it runs in, else that of the directory. Files there must be of it.
+func packageFor(dir, asked string) (string, error) {
+	if asked != "" && !goodPackage(asked) {
+		return "", fmt.Errorf("-package %s: want small letters and digits, no keyword and not main", asked)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range []string{asked, generated(abs), filepath.Base(abs), "kernels"} {
+		if goodPackage(name) {
+			return name, onePackage(dir, name)
+		}
+	}
+	panic("BUG: kernels is no name of a package")
+}
+
+// generated is the package whose file go generate runs tmacc for, if that lies in dir.
+func generated(dir string) string {
+	if wd, err := os.Getwd(); err != nil || wd != dir {
+		return ""
+	}
+	return os.Getenv("GOPACKAGE")
+}
+
+// onePackage refuses a directory with Go files of another package. Tests, and what go build leaves out,
+// may be of any.
+func onePackage(dir, name string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return plain(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if built, err := build.Default.MatchFile(dir, e.Name()); err != nil || !built {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly)
+		if err != nil || file.Name.Name == name { // the go command says what is wrong with it
+			continue
+		}
+		return fmt.Errorf("%s is of package %s, the kernels beside it would be of %s: %s", path, file.Name.Name, name, remedy(file.Name.Name))
+	}
+	return nil
+}
+
+// remedy is what to do for kernels to lie beside files of a package.
+func remedy(other string) string {
+	if goodPackage(other) {
+		return fmt.Sprintf("give -package %s (in tmacc.yaml package: %s), or another directory with -o", other, other)
+	}
+	return fmt.Sprintf("kernels cannot be of %s: give another directory with -o, or rename that package and give -package", other)
+}
