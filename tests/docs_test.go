@@ -5,9 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Pages that are followed literally, and the example whose files they give.
@@ -105,6 +109,28 @@ func TestPages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The table of new-format.md has the fields of a format, and no others.
+func TestFormatFields(t *testing.T) {
+	text, err := os.ReadFile("../docs/new-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed, fields []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(string(text), -1) {
+		listed = append(listed, strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")...)
+	}
+	w := reflect.TypeFor[format.Weight]()
+	for i := range w.NumField() {
+		name, _, _ := strings.Cut(w.Field(i).Tag.Get("json"), ",")
+		fields = append(fields, name)
+	}
+	slices.Sort(listed)
+	slices.Sort(fields)
+	if !slices.Equal(listed, fields) {
+		t.Errorf("the table has %v, a format %v", listed, fields)
 	}
 }
 

@@ -106,6 +106,16 @@ func checkReport(t *testing.T, code int) (r jsonCheck) {
 	return r
 }
 
+// The README lists the keys.
+func TestKeysInReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	for _, keys := range []map[string]keyKind{configKeys, kernelKeys} {
+		if !strings.Contains(string(text), ": "+keyNames(keys)+".") {
+			t.Errorf("README.md does not list %s: %v", keyNames(keys), err)
+		}
+	}
+}
+
 // A folder whose name has a comma is named, not two formats.
 func TestConfigInCommaFolder(t *testing.T) {
 	_, err := parseConfig([]byte("format: my.json"), "a,b")
