@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -75,13 +76,19 @@ func parseLimitCheck(data []byte) (x limitCheck, ok bool, err error) {
 func strictly(data []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	return d.Decode(to)
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("more follows")
+	}
+	return nil
 }
 
 // page is docs/limits.md.
 func (x limitCheck) page() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# What default schedules reach
+	fmt.Fprintf(&b, `# What %[6]s reach
 
 Written by %[1]stmacc bench -md limits.jsonl%[1]s from the file of that name beside this page, which is what %[1]stmacc bench -json -check docs/%[2]s%[1]s printed.
 %[3]s
@@ -92,13 +99,21 @@ Written by %[1]stmacc bench -md limits.jsonl%[1]s from the file of that name bes
 Limits are those of hand-written kernels (docs/%[2]s); figures in cycles are scaled to other machines by what the mix of their instructions reaches there, and the one easier to keep
 counts. %[5]s
 
-`, "`", x.about.Limits, x.how(), x.table(func(measure.Record) bool { return true }), x.holding())
+`, "`", x.about.Limits, x.how(), x.table(func(measure.Record) bool { return true }), x.holding(), x.schedules())
 	b.WriteString("```\n")
 	for _, v := range x.verdicts {
 		fmt.Fprintln(&b, v)
 	}
 	b.WriteString("```\n")
 	return b.String()
+}
+
+// schedules are those that were measured.
+func (x limitCheck) schedules() string {
+	if slices.ContainsFunc(x.records, func(r measure.Record) bool { return r.Tuned }) {
+		return "tuned schedules"
+	}
+	return "default schedules"
 }
 
 // summary is the table of the README: all of the target of the first record, which is the best one here, and of others
@@ -150,7 +165,7 @@ func (x limitCheck) table(want func(measure.Record) bool) string {
 			continue
 		}
 		if !ok {
-			c = [3]string{" | ", "", " | "}
+			c = [3]string{fmt.Sprintf("%.4g |  | ", r.BitsPerWeight), "", " | "}
 			order = append(order, id)
 		}
 		switch {

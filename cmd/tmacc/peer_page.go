@@ -52,6 +52,9 @@ func (c *cli) printPage(path, limitsPath string) error {
 		return err
 	}
 	if x, ok, err := parseLimitCheck(data); ok {
+		if err == nil && limitsPath != "" {
+			err = errors.New("has what it was checked by: -md without -check")
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -76,10 +75,6 @@ func TestPeer(t *testing.T) {
 	}
 	refused(t, refusal{2, `type F16: is not one that can be read`, "bench -peer ggml=" + dir + " -q -format F16"})
 }
-
-var update = flag.Bool("update", false, "write docs/performance.md, those of docs/zen4 and docs/emerald, and the table of README.md between its marks")
-
-// Marks of README.md around the table that peerSummary writes.
 
 // TestPeerPage prints a page of two records, one of two rounds.
 func TestPeerPage(t *testing.T) {

@@ -37,7 +37,7 @@ func NewLab() (*Lab, error) {
 	}
 	var files []lower.File
 	for i, t := range l.targets {
-		f, err := assembly(t, probeTexts(t, i == len(l.targets)-1))
+		f, err := assembly(nearest(l.Host, t), probeTexts(t, i == len(l.targets)-1))
 		if err != nil {
 			return nil, err
 		}
@@ -88,6 +88,16 @@ func Targets() []lower.Target {
 	return slices.DeleteFunc(amd64.Targets(), func(t lower.Target) bool {
 		return t.Machine().Like != "" || h.Lacks(amd64.FeatureNames(t.Machine().Has)) != nil
 	})
+}
+
+// nearest is of the targets of a class the last that h runs: of instructions that do the same it takes those that are quickest there.
+func nearest(h timing.Host, class lower.Target) lower.Target {
+	for _, t := range slices.Backward(amd64.Targets()) {
+		if m := t.Machine(); m.Class() == class.Machine().Name && h.Lacks(amd64.FeatureNames(m.Has)) == nil {
+			return t
+		}
+	}
+	return class
 }
 
 // Targets are those of the lab's machine.

@@ -102,19 +102,22 @@ func dotMix(t lower.Target) Mix {
 	return Mix{Name: "dot2sat", Ops: []string{"dot2sat"}, Vectors: 1}
 }
 
-// maxChains is the number of chains of dot products that m has registers for on t:
-// those it needs besides are inputs and other results.
+// maxChains is the number of chains that m has registers for on t, for each instruction that waits for several
+// cycles: those it needs besides are inputs and other results.
 func maxChains(t lower.Target, m Mix) int {
 	w := &writer{}
 	_, other := w.inputs(m.Ops, 0)
-	seen := map[string]bool{"dot4": true}
+	seen, chained := map[string]bool{}, 0
 	for _, op := range m.Ops {
 		if !seen[op] {
 			other += width(op, 0)
+			if forms[op].waits == cycles {
+				chained++
+			}
 		}
 		seen[op] = true
 	}
-	return min(16, t.Machine().NumVec-other)
+	return min(16, (t.Machine().NumVec-other)/max(chained, 1))
 }
 
 func dotChainsOf(t lower.Target) []int {

@@ -109,25 +109,34 @@ func readText(name string, bytes, streams, ahead int) string {
 type form struct {
 	elem  string // of the result
 	rhs   string
-	waits bool // for $
+	waits wait // for $
 }
+
+// wait is how long an instruction waits for the one before it in its chain.
+type wait int
+
+const (
+	never  wait = iota
+	aCycle      // shortChains are enough
+	cycles      // dot products, sums of floats
+)
 
 // forms are the instructions that mixes are made of.
 var forms = map[string]form{
-	"and":         {"u8", "and x m", false},
-	"andnot":      {"u8", "andnot x m", false},
-	"or":          {"u8", "or x m", false},
-	"shru":        {"u16", "shru w 4", false},
-	"bitsel":      {"u8", "bitsel x m $", true},
-	"lookup16":    {"u8", "lookup16 x s", false},
-	"lookup64mod": {"u8", "lookup64mod x t", false},
-	"lookup128":   {"u8", "lookuppair x t t", false},
-	"submsb":      {"u8", "submsb x m $", true},
-	"add16":       {"i16", "add $ q", true},
-	"lookupf32":   {"f32", "lookup16mod i f", false},
-	"addf32":      {"f32", "add $ g", true},
-	"dot2sat":     {"i16", "dot2sat x b", false},
-	"dot4":        {"i32", "dot4 $ x b", true},
+	"and":         {"u8", "and x m", never},
+	"andnot":      {"u8", "andnot x m", never},
+	"or":          {"u8", "or x m", never},
+	"shru":        {"u16", "shru w 4", never},
+	"bitsel":      {"u8", "bitsel x m $", aCycle},
+	"lookup16":    {"u8", "lookup16 x s", never},
+	"lookup64mod": {"u8", "lookup64mod x t", never},
+	"lookup128":   {"u8", "lookuppair x t t", never},
+	"submsb":      {"u8", "submsb x m $", aCycle},
+	"add16":       {"i16", "add $ q", aCycle},
+	"lookupf32":   {"f32", "lookup16mod i f", never},
+	"addf32":      {"f32", "add $ g", cycles},
+	"dot2sat":     {"i16", "dot2sat x b", never},
+	"dot4":        {"i32", "dot4 $ x b", cycles},
 }
 
 // inputs are the constants that forms name, their elements, and their least size.
@@ -139,14 +148,14 @@ var inputs = []struct {
 }
 
 // Chains of instructions that wait: an instruction that takes one cycle needs as
-// many as run in a cycle, a dot product the most there are registers for.
+// many as run in a cycle, one of several cycles the most there are registers for.
 const shortChains = 4
 
 // mixSteps is about how many instructions the loop of a mix has: enough that the
 // two that count do not matter.
 const mixSteps = 144
 
-// mixText repeats instructions on registers of so many bytes; dot products are
+// mixText repeats instructions on registers of so many bytes; those that wait for several cycles are
 // spread over chains. rounds is how often ops stands in the loop.
 //
 //	v3:u8x64 = and v0 v1
@@ -202,9 +211,9 @@ func (w *writer) results(ops []string, bytes, chains, next int) map[string][]str
 // width is how many registers the results of op go to in turn.
 func width(op string, chains int) int {
 	switch {
-	case op == "dot4" || op == "addf32":
+	case forms[op].waits == cycles:
 		return chains
-	case forms[op].waits:
+	case forms[op].waits == aCycle:
 		return shortChains
 	}
 	return 1
