@@ -185,19 +185,24 @@ func (x limitCheck) table(want func(measure.Record) bool) string {
 	return b.String()
 }
 
-// holding counts what is asked and holds.
+// holding counts what is asked and holds, and names what does only as scaled.
 func (x limitCheck) holding() string {
-	asked, missed, scaled := 0, 0, 0
+	asked, missed := 0, 0
+	var scaled []string
 	for _, v := range x.verdicts {
-		if v.Skipped {
+		switch raw := v.Factor * v.Limit; {
+		case v.Skipped:
 			continue
+		case v.Failed():
+			missed++
+		case v.AtMost && v.Have > raw, !v.AtMost && v.Have < raw:
+			scaled = append(scaled, fmt.Sprintf("%s %s %s", v.Target, v.Format, v.Rule))
 		}
 		asked++
-		if v.Failed() {
-			missed++
-		} else if !v.AtMost && v.Have < v.Factor*v.Limit || v.AtMost && v.Have > v.Factor*v.Limit {
-			scaled++
-		}
 	}
-	return fmt.Sprintf("%d of %d limits hold, %d of them only as scaled to this machine.", asked-missed, asked, scaled)
+	text := fmt.Sprintf("%d of %d limits hold", asked-missed, asked)
+	if len(scaled) > 0 {
+		text += ", only as scaled to this machine: " + strings.Join(scaled, "; ")
+	}
+	return text + "."
 }

@@ -95,7 +95,7 @@ func TestLimitPage(t *testing.T) {
 		"| w3 | other | 2 | 150 | 0.90 |  |  |  |\n",
 		"| w5 | other | 5 |  |  | 110 |  |  |\n",
 		"# What default schedules reach\n",
-		"2 of 3 limits hold, 1 of them only as scaled to this machine.\n",
+		"2 of 3 limits hold, only as scaled to this machine: best w2 l2.\n",
 		"ok    best w2 l2: 70, at least 0.75 of 100 (80 on this host)\n",
 		"FAIL  best w2 time: 2, at most 1.2 of 1\n",
 		"skip  none w2 share: this machine does not run the target\n",
