@@ -53,7 +53,8 @@ type Memory struct {
 	// What comes from memory, where the work on a line of weights takes SlowLine cycles or looks up in tables, and where
 	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
 	Streams, Slow, Scattered nest.Streams
-	SlowLine                 float64 // 0: all are slow
+	Alone                    nest.Streams // Scattered of one column, of long groups or such whose scales lie behind them; none: as of several
+	SlowLine                 float64      // 0: all are slow
 	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that
 	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
 	Skipping float64

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -26,6 +27,11 @@ const grouped = `[{"decompose":{"family":"dot","value":%q}},{"hoist_zero":{"at":
 {"reorder":{"order":["nt","mt","gt","gi","u","f","nc","l","j"]}},
 {"pack":{"tensor":"codes","order":["mt","gt","gi","u","l","j"],"fields":["f"],"map":"dense"}},
 {"stage":{"value":"w","at":"f"}},{"scale_at":{"where":"begin"}},{"prefetch":{"bytes":1024}}]`
+
+// beside is grouped with n groups in a record, each beside what it shares.
+func beside(t *testing.T, n int) schedule.Trace {
+	return parse(t, strings.Replace(fmt.Sprintf(grouped, "affine", n), `["mt","gt","gi","u",`, `["mt","gt","gi","shared","u",`, 1))
+}
 
 // tables is a product by tables: digits of value, parts of so many codes, packed by
 // bit map, with what extra steps do.
@@ -209,6 +215,8 @@ func TestProducts(t *testing.T) {
 		{"two levels, zero points", "w4-g32-s64-i8-z", 32, parse(t, fmt.Sprintf(grouped, "affine", 2))},
 		{"two levels, staged", "w4-g32-s64-m", 0, append(parse(t, fmt.Sprintf(grouped, "affine", 2)), schedule.Stage{Value: "super", At: "gt"})},
 		{"two levels, staged inside", "w4-g16-s64-i8", 16, append(parse(t, fmt.Sprintf(grouped, "affine", 4)), schedule.Stage{Value: "super", At: "gi"})},
+		{"two levels, groups beside their scales", "w4-g32-s128-m", 0, beside(t, 4)},
+		{"groups beside their zero points, staged", "w4-g16-s64-i8-z", 0, append(beside(t, 4), schedule.Stage{Value: "super", At: "gt"})},
 		{"two levels, minimums", "w4-g32-s128-m", 32, parse(t, fmt.Sprintf(grouped, "affine", 4))},
 	} {
 		t.Run(c.name, func(t *testing.T) {

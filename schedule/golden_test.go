@@ -163,6 +163,8 @@ var examples = []example{
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"u", "digit"}, Map: "dense", Word: 4}},
 	{"quantize_table", "w2", trace(byTable), QuantizeTable{Kind: "split"}},
 	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
+	{"pack_shared", "w4-g32-s128-m", trace(dot, HoistZero{"flush"}, lanes, Split{"g", 4, Pair{"gt", "gi"}}, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}),
+		pack("mt gt gi shared u l j", "f")},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},
 	{"split_runtime", "w2", trace(dot), Split{"k", 16, Pair{"ko", "ki"}}},
 	{"fuse", "w2", trace(dot, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"ko", "ki"}}), Fuse{"ko", "ki", "kk"}},

@@ -15,7 +15,9 @@ import (
 // (or, if codes do not fill bytes, one cell of several words), outermost first.
 // The word "words" in Order says where the words of a cell go. What the weights
 // of a group or a super-block share (scales, zero points, minimums, indices of
-// codebooks) follows the codes of their record, scales of whole rows lead their tile.
+// codebooks) follows the codes of their record, scales of whole rows lead their tile. The word
+// "shared" behind some of the constant loops makes a piece of each of their iterations: what
+// groups that are whole in it share follows its codes, and what others do the pieces of the record.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -185,6 +187,7 @@ type packing struct {
 	words  int
 	joined *format.Codewords // nil: codes are stored one by one
 	loops  []nest.Loop       // of Order: tile, record, then constant ones
+	pieces int               // how many of loops lie around what is shared: tile and record at least
 }
 
 // loop is the loop over rows or K called name, which may be named once.
@@ -256,7 +259,17 @@ func (p *packing) order() error {
 	if len(p.x.Order) < 2 {
 		return illegal(p.x, p.x.Tensor, "the order wants a tile loop and a record loop")
 	}
+	p.pieces = 2
 	for _, name := range p.x.Order {
+		if name == sharedWord {
+			if p.pieces = len(p.loops); p.pieces < 2 {
+				return illegal(p.x, name, "what is shared lies in a record: name it behind a tile loop and a record loop")
+			}
+			if err := p.use(name); err != nil {
+				return err
+			}
+			continue
+		}
 		l, err := p.ordered(name)
 		if err != nil {
 			return err
@@ -268,12 +281,17 @@ func (p *packing) order() error {
 			return illegal(p.x, l.Name, "is not in the layout")
 		}
 	}
+	if len(p.loops) < 2 {
+		return illegal(p.x, p.x.Tensor, "the order wants a tile loop and a record loop")
+	}
 	tile, record := p.loops[0], p.loops[1]
 	switch {
 	case tile.Root != "m" || tile.N != 0:
 		return illegal(p.x, tile.Name, "the first loop must be the run-time loop over rows")
 	case record.N != 0 || record.Root == "m" || record.Root == "":
 		return illegal(p.x, record.Name, "the second loop must be the run-time loop over K: one linear stream")
+	case slices.ContainsFunc(p.loops[:p.pieces], func(l nest.Loop) bool { return !overMatrix(l) }):
+		return illegal(p.x, sharedWord, "what is shared lies between cells, not between their words")
 	case p.wordCount() > 1 && !slices.Contains(p.x.Order, "words"):
 		return illegal(p.x, p.x.Tensor, "a cell has %d words: say where they go in the order", p.wordCount())
 	}
@@ -308,15 +326,25 @@ func (p *packing) inPlanes() bool {
 	return p.x.Map == "planes" && slices.Contains(p.x.Order, "planes")
 }
 
-// layout places codes, then what weights share.
+// sharedWord stands in Order where what groups share does.
+const sharedWord = "shared"
+
+// layout places codes and what weights share: pieces, then what is shared by more.
 func (p *packing) layout() (*format.Layout, error) {
 	lay := &format.Layout{TileM: p.loops[0].Coef, RecordK: p.s.fullCoef(p.loops[1])}
 	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1, Codewords: p.joined}
-	lay.RecordBytes = p.s.place(&codes, p.loops[2:], p.word())
-	if p.inPlanes() || p.word() > 1 {
-		p.spread(&codes)
-	}
+	piece := p.s.place(&codes, p.loops[p.pieces:], p.word())
 	lay.Parts = append(lay.Parts, codes)
+	if err := p.inPieces(lay, &piece); err != nil {
+		return nil, err
+	}
+	lay.RecordBytes = piece
+	for i := range lay.Parts {
+		lay.RecordBytes = p.s.place(&lay.Parts[i], p.loops[2:p.pieces], piece)
+	}
+	if p.inPlanes() || p.word() > 1 {
+		p.spread(&lay.Parts[0])
+	}
 	if err := p.shared(lay); err != nil {
 		return nil, err
 	}
@@ -327,6 +355,39 @@ func (p *packing) layout() (*format.Layout, error) {
 		return nil, illegal(p.x, p.x.Tensor, "%v", err)
 	}
 	return lay, nil
+}
+
+// inPieces adds the parts for what groups share that are whole in a piece, behind its codes.
+func (p *packing) inPieces(lay *format.Layout, size *int) error {
+	if p.pieces == 2 {
+		return nil
+	}
+	for _, x := range p.s.Problem.Weight.Shared() {
+		if !p.inPiece(x) {
+			continue
+		}
+		loops, err := p.sharedLoops(x.Span)
+		if err != nil {
+			return err
+		}
+		loops = slices.DeleteFunc(loops, func(l nest.Loop) bool {
+			return slices.ContainsFunc(p.loops[2:p.pieces], func(o nest.Loop) bool { return o.Name == l.Name })
+		})
+		part := format.Part{Name: x.Name, Elem: x.Elem, Base: *size}
+		*size += p.s.place(&part, loops, x.Elem.Bytes())
+		lay.Parts = append(lay.Parts, part)
+	}
+	if len(lay.Parts) == 1 {
+		return illegal(p.x, sharedWord, "nothing that is shared is whole in an iteration of %s", p.loops[p.pieces-1].Name)
+	}
+	return nil
+}
+
+// inPiece says that what x is shared by lies in one piece.
+func (p *packing) inPiece(x format.Shared) bool {
+	return p.pieces > 2 && x.Span > 0 && !slices.ContainsFunc(p.loops[2:p.pieces], func(l nest.Loop) bool {
+		return l.Root != "m" && p.s.fullCoef(l)%x.Span != 0
+	})
 }
 
 // spread gives the bytes of a cell the strides of their planes and words in the order.
@@ -420,7 +481,7 @@ func (s *State) place(p *format.Part, loops []nest.Loop, elem int) int {
 	return size
 }
 
-// shared adds the parts for what weights share: at the head of the tile if it
+// shared adds the other parts for what weights share: at the head of the tile if it
 // belongs to rows, behind the codes of the record if it belongs to groups.
 func (p *packing) shared(lay *format.Layout) error {
 	w := p.s.Problem.Weight
@@ -428,19 +489,26 @@ func (p *packing) shared(lay *format.Layout) error {
 		return illegal(p.x, p.x.Order[1], "a record of %d is not a whole number of weight groups of %d", lay.RecordK, unit)
 	}
 	for _, x := range w.Shared() {
+		if p.inPiece(x) {
+			continue
+		}
 		loops, err := p.sharedLoops(x.Span)
 		if err != nil {
 			return err
 		}
-		part := format.Part{Name: x.Name, Elem: x.Elem, Base: lay.HeaderBytes + lay.RecordBytes}
+		part := format.Part{Name: x.Name, Elem: x.Elem, Base: lay.RecordBytes}
 		if x.Span > 0 {
 			lay.RecordBytes += p.s.place(&part, loops, x.Elem.Bytes())
-		} else { // record parts follow the header
+		} else {
 			part.Header, part.Base = true, 0
 			lay.HeaderBytes = p.s.place(&part, loops, x.Elem.Bytes())
-			lay.Parts[0].Base = lay.HeaderBytes
 		}
 		lay.Parts = append(lay.Parts, part)
+	}
+	for i := range lay.Parts { // record parts follow the header
+		if !lay.Parts[i].Header {
+			lay.Parts[i].Base += lay.HeaderBytes
+		}
 	}
 	return nil
 }

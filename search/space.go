@@ -28,6 +28,7 @@ type Choice struct {
 	Mirror     int    // codes of a codeword whose mirror image differs in one bit
 	Head       int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
 	RecordRows bool   // row vectors vary faster than cells along K
+	Beside     bool   // what groups within a record share lies behind the codes of each, not of all
 	// Computation.
 	Value  string // affine or lookup
 	Hoist  string // init, flush or none
@@ -115,6 +116,8 @@ type builder struct {
 	c     Choice
 	t     schedule.Trace
 	loops []string // serial and outer loops over K and rows, outermost first
+
+	sharing string // the loop over the groups of weights in a record, "" if there is none
 }
 
 func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
@@ -236,12 +239,18 @@ func (b *builder) groups(g int) {
 		}
 		b.split("gi", span/g, names[0], "gi")
 		b.loops = append(b.loops, names[0])
+		if span == w.Group {
+			b.sharing = names[0]
+		}
 		if !b.c.AtGroup {
 			b.bind(names[0], "unrolled")
 		}
 		inner, names = span, names[1:]
 	}
 	b.loops = append(b.loops, "gi")
+	if g == w.Group && g < b.p.Unit() {
+		b.sharing = "gi"
+	}
 	if !b.c.AtGroup || len(b.loops) > 2 && inner/g <= mostGroups {
 		b.bind("gi", "unrolled")
 	}
@@ -307,6 +316,9 @@ func (b *builder) pack() {
 		}
 		order = append(order[:i:i], append(rows, order[i:]...)...)
 	}
+	if i := slices.Index(order, b.sharing); c.Beside && i > 0 {
+		order = slices.Insert(order, i+1, "shared")
+	}
 	order = append(order, "words", "l", "x")
 	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror, Head: c.Head})
 	if c.Chunk > 0 {
@@ -348,7 +360,7 @@ func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }
 func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	c := Choice{
 		AlongK: rng.Intn(5) == 0, Lanes: m.VecBits / 32, Rows: pick(rng, 1, 2, 2, 3, 4), RowFields: 1,
-		Map: "dense", RecordRows: rng.Intn(4) > 0,
+		Map: "dense", RecordRows: rng.Intn(4) > 0, Beside: rng.Intn(4) > 0,
 		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),

@@ -67,7 +67,7 @@ func take(rng *rand.Rand, c, other Choice) Choice {
 }
 
 // layout are the decisions about the packed matrix.
-var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "RecordRows", "Chunk"}
+var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "RecordRows", "Beside", "Chunk"}
 
 // Relayout returns c for the packed matrix and the tables of from. The result may be illegal.
 func Relayout(c, from Choice) Choice {

@@ -110,11 +110,14 @@ var zen2 = lower.Memory{
 	Streams: nest.Streams{Ahead: 128, Act: 128}, Slow: streams, Scattered: far, SlowLine: 12, Tables: memory.Tables, Skipping: skipping, // w2 12.5, w3 11, w4 6.9, of four columns 20
 }
 
+// early is every line into the first-level cache.
+var early = nest.Streams{Ahead: 9 << 10, Act: 128}
+
 // zen5 asks for every line into the first-level cache, early. (Zen 5, share of the bandwidth by zen4 and so 8 KiB ahead: w1 0.75 0.90, w2 0.88 0.92,
 // w3 0.61 0.92, ternary 0.93 0.93, w4 0.90 0.95, w8 0.97 0.97, q4_0 0.70 0.93, tq2_0 0.92 0.97, mxfp4 0.86 0.91, four columns w3 0.74 0.80, w8 0.81 0.92,
 // w1 0.73 0.71; 4 KiB ahead w1 has 0.73 and w3 0.84, 12 KiB are as good as 8. Where what is asked for has the place of what is read in the
-// first-level cache, 8 KiB ahead, four columns of w1 take 70 us instead of 65 by 9 KiB, two runs; w2, w4 and w8 the same. Records of super-blocks are best by far: q4_k 0.79 and 0.81, q2_k 0.82 and 0.62,
-// q3_k 0.70 and 0.69; of four columns 0.81 and 0.61, 0.31 and 0.22, 0.37 and 0.31.)
+// first-level cache, 8 KiB ahead, four columns of w1 take 70 us instead of 65 by 9 KiB, two runs; w2, w4 and w8 the same. Four columns of records of super-blocks are best by far: q2_k
+// takes 1.36 times as long by early, q5_k 1.22, with scales beside their groups; one column by early, see search.)
 //
 // An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache, not
 // always, whatever is prefetched, and not in the first-level cache: it looks as if what the CPU foresees of 32 loads, each 2 KiB from where
@@ -127,7 +130,7 @@ var zen2 = lower.Memory{
 //
 // Of tiles of which they read half, four columns take longest: w4-g64 twice the time of whole ones from memory, mxfp4 too, and from a cache one column gains 6 to 10 %.
 var zen5 = lower.Memory{
-	Streams: nest.Streams{Act: 128}, Slow: nest.Streams{Ahead: 9 << 10, Act: 128}, Scattered: far, SlowLine: 1.52, Stride: 1 << 10, Skipping: 1.25,
+	Streams: nest.Streams{Act: 128}, Slow: early, Scattered: far, Alone: early, SlowLine: 1.52, Stride: 1 << 10, Skipping: 1.25,
 }
 
 // streams is how far prefetches are ahead. One distance is not enough: as many lines
