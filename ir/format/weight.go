@@ -127,6 +127,7 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	names := strings.Join(fieldNames(reflect.TypeFor[Weight]()), ", ")
 	var kind *json.UnmarshalTypeError
 	var unknown unknownField
+	var field *Error
 	switch {
 	case errors.As(err, &kind): // without the names of types in Go
 		if kind.Field == "" {
@@ -135,6 +136,8 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 		return errorf("weight", "%s is JSON %s; want %s", kind.Field, kind.Value, wanted(kind.Type))
 	case errors.As(err, &unknown):
 		return errorf("weight", "%v; there are %s", unknown, names)
+	case errors.As(err, &field): // its prefix is that of what is returned
+		return errorf("weight", "%s: %s", field.Thing, field.Problem)
 	case err != nil:
 		return errorf("weight", "%v", err)
 	}
