@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -88,12 +89,28 @@ func (m mask) unknown(s *Spec, i int) (out []string) {
 			out = append(out, fmt.Sprintf("unknown %q: %s has %s, and runs %s", t, s.Name, strings.Join(have, ", "), runs))
 		}
 	}
-	for f := range m.without {
+	for _, f := range slices.Sorted(maps.Keys(m.without)) {
 		if cpuid.ParseFeature(f) == cpuid.UNKNOWN {
-			out = append(out, fmt.Sprintf("unknown %q: no feature of a CPU", "-"+strings.ToLower(f)))
+			out = append(out, fmt.Sprintf("unknown %q: no feature of a CPU: the kernels of %s need %s", "-"+strings.ToLower(f), s.Name, s.needs()))
 		}
 	}
 	return out
+}
+
+// needs names the features that variants of s need, each once.
+func (s *Spec) needs() string {
+	var all []string
+	for _, v := range s.Variants {
+		for _, f := range v.Need {
+			if !slices.Contains(all, f) {
+				all = append(all, f)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
 }
 
 // warned are the texts that warn has written.

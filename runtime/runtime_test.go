@@ -448,14 +448,15 @@ func TestChoose(t *testing.T) {
 }
 
 func TestUnknownCPU(t *testing.T) {
-	s := Spec{Name: "W4", Variants: []Variant{{Target: "amd64/avx2", Need: []string{"AVX2"}}}}
+	s := Spec{Name: "W4", Variants: []Variant{{Target: "amd64/avx2", Need: []string{"AVX2", "FMA3"}}}}
 	for env, want := range map[string]string{
 		"":                              "",
 		"avx2,amd64/AVX2,purego,":       "",
 		"-avx512vbmi,-AVX2":             "",
 		"avx9":                          `unknown "avx9": W4 has purego, amd64/avx2, and runs in pure Go`,
-		"-avx9":                         `unknown "-avx9": no feature of a CPU`,
-		"purego,arm64/dotprod, -x , y ": `unknown "arm64/dotprod": W4 has purego, amd64/avx2, and runs in pure Go; unknown "y": W4 has purego, amd64/avx2, and runs in pure Go; unknown "-x": no feature of a CPU`,
+		"-avx9":                         `unknown "-avx9": no feature of a CPU: the kernels of W4 need AVX2, FMA3`,
+		"-z, -avx512":                   `unknown "-avx512": no feature of a CPU: the kernels of W4 need AVX2, FMA3; unknown "-z": no feature of a CPU: the kernels of W4 need AVX2, FMA3`,
+		"purego,arm64/dotprod, -x , y ": `unknown "arm64/dotprod": W4 has purego, amd64/avx2, and runs in pure Go; unknown "y": W4 has purego, amd64/avx2, and runs in pure Go; unknown "-x": no feature of a CPU: the kernels of W4 need AVX2, FMA3`,
 		"avx2,avx9":                     `unknown "avx9": W4 has purego, amd64/avx2, and runs on amd64/avx2`,
 		"vx2":                           `unknown "vx2": W4 has purego, amd64/avx2, and runs in pure Go`,
 	} {
@@ -464,6 +465,9 @@ func TestUnknownCPU(t *testing.T) {
 		if got := strings.Join(m.unknown(&s, i), "; "); got != want {
 			t.Errorf("%q: %s\nwant %s", env, got, want)
 		}
+	}
+	if got := parseMask("-x").unknown(&Spec{Name: "W4"}, -1); len(got) != 1 || !strings.HasSuffix(got[0], ": the kernels of W4 need none") {
+		t.Error(got)
 	}
 }
 
