@@ -69,7 +69,8 @@ what each kernel does. Unless its directory lies in a Go module (other than tmac
 becomes one. Schedules that tmacc tune has locked in that module are used, for others the
 default ones; nothing is searched, but for -tune: it does what tmacc tune does first.
 
-Tensors of a file that cannot be compiled are listed; then the exit code is 3.`,
+Tensors of a file that cannot be compiled are listed; then the exit code is 3. A trace that
+does not compile is an error, and nothing is written.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
   tmacc compile model.gguf -target all -o internal/kernels
   tmacc compile model.gguf -dry-run           # which tensors, in which formats
@@ -139,6 +140,9 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	defer x.bar.done()
 	defer x.closeCodes()
 	if err := x.read(); err != nil {
+		return err
+	}
+	if err := x.tryTraces(ctx); err != nil {
 		return err
 	}
 	if x.dryRun {
@@ -266,8 +270,25 @@ func (x *compilation) readTrace() (err error) {
 	if len(x.products) != 1 || len(x.targets) != 1 {
 		return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets; -kernel takes a trace for each target", len(x.products), len(x.targets))
 	}
-	x.products[0].traces[x.targets[0].Machine().Name], err = x.cli.trace(x.traceFile)
+	x.products[0].traces[x.targets[0].Machine().Name], err = x.cli.given(x.traceFile)
 	return err
+}
+
+// tryTraces compiles each trace that was given: one that does not is the caller's fault, not a combination to leave
+// out, and is found before anything is written.
+func (x *compilation) tryTraces(ctx context.Context) error {
+	for _, w := range x.products {
+		for _, t := range x.targets {
+			g, ok := w.traces[t.Machine().Name]
+			if !ok {
+				continue
+			}
+			if _, err := buildTarget(ctx, w.problem, t, g.Trace, w.prefix()); err != nil {
+				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), err)
+			}
+		}
+	}
+	return nil
 }
 
 // tuneAll searches for schedules of what a lock can have and this machine runs, and reads the lock again. What

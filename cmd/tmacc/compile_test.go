@@ -320,6 +320,9 @@ func TestCompileNowhere(t *testing.T) {
 	if code != exitUnsupported || !strings.Contains(stderr, "nothing of this can be compiled") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
+	if strings.Contains(out, "…") {
+		t.Errorf("a reason is cut in\n%s", out)
+	}
 	for _, target := range []string{"amd64/avx2", "arm64/dotprod"} {
 		if !strings.Contains(out, target+" ") {
 			t.Errorf("%s is not listed in\n%s", target, out)

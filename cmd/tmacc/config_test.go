@@ -223,6 +223,23 @@ func TestTraceForEachTarget(t *testing.T) {
 	}
 }
 
+// A trace that does not compile is an error before anything is written, also where other targets have schedules.
+func TestIllegalTrace(t *testing.T) {
+	config(t, tracesConfig)
+	good := json1(t, ok(t, "show", "-format", "ternary", "-cols", "2", "-target", "avx2", "-stage", "trace"))
+	for name, text := range map[string]string{"avx2.json": good, "vbmi.json": strings.Replace(good, `"loop":"k"`, `"loop":"q"`, 1)} {
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range []string{"compile -q", "compile -dry-run", "compile -check -q"} {
+		refused(t, refusal{exitUsage, "tmacc: trace vbmi.json of Own: ternary on amd64/avx512vbmi: step ", args})
+	}
+	if files := slices.Sorted(maps.Keys(read(t, "."))); !slices.Equal(files, []string{"avx2.json", configName, "vbmi.json"}) {
+		t.Errorf("there are %v", files)
+	}
+}
+
 // Shells are offered flags with one dash, and values.
 func TestCompletion(t *testing.T) {
 	for args, want := range map[string]string{

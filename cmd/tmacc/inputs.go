@@ -97,6 +97,12 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 	return t, nil
 }
 
+// given is the schedule in a JSON file that stands for the default one.
+func (c *cli) given(path string) (given, error) {
+	t, err := c.trace(path)
+	return given{path, t}, err
+}
+
 // lined is an error of a file of JSON, with the line if it is one of syntax.
 func lined(path string, data []byte, err error) error {
 	var bad *json.SyntaxError

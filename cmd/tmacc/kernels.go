@@ -10,7 +10,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/schedule"
 )
 
 // kernelOrder is a -kernel: a product with a name of its own, and what else differs
@@ -115,7 +114,7 @@ func (x *compilation) addKernel(k kernelOrder, p ir.Problem) error {
 		return err
 	}
 	if w == nil {
-		w = &wanted{name: k.name, problem: p, traces: map[string]schedule.Trace{}, targeted: k.target != ""}
+		w = &wanted{name: k.name, problem: p, traces: map[string]given{}, targeted: k.target != ""}
 		x.products = append(x.products, w)
 	}
 	if k.trace == "" {
@@ -125,10 +124,10 @@ func (x *compilation) addKernel(k kernelOrder, p ir.Problem) error {
 	if err != nil {
 		return err
 	}
-	if w.traces[on] != nil {
+	if w.traces[on].Trace != nil {
 		return fmt.Errorf("there are two traces for %s: leave one out", on)
 	}
-	w.traces[on], err = x.cli.trace(k.trace)
+	w.traces[on], err = x.cli.given(k.trace)
 	return err
 }
 

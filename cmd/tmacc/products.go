@@ -22,11 +22,17 @@ import (
 type wanted struct {
 	name     string // that -kernel gave it, or ""
 	problem  ir.Problem
-	traces   map[string]schedule.Trace // that were given, by target; others have default ones
-	targeted bool                      // each trace was given with its target
+	traces   map[string]given // by target; others have default ones
+	targeted bool             // each trace was given with its target
 	shapes   []shape
 	sizes    map[[2]int]int // rows and columns to index into shapes
 	product  gen.Product    // once it is compiled
+}
+
+// given is the schedule in a file that the user named.
+type given struct {
+	path string
+	schedule.Trace
 }
 
 // shape is matrices of one size.
@@ -71,7 +77,7 @@ func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 		}
 	} else {
 		i = len(o.products)
-		o.products = append(o.products, &wanted{problem: p, traces: map[string]schedule.Trace{}, sizes: map[[2]int]int{}})
+		o.products = append(o.products, &wanted{problem: p, traces: map[string]given{}, sizes: map[[2]int]int{}})
 	}
 	x := o.products[i]
 	x.problem.MaxK = max(x.problem.MaxK, p.MaxK)
@@ -112,7 +118,7 @@ func setMaxK(p *ir.Problem, k int) error {
 }
 
 // trace is the schedule that was given for t, nil if none was.
-func (w *wanted) trace(t lower.Target) schedule.Trace { return w.traces[t.Machine().Name] }
+func (w *wanted) trace(t lower.Target) schedule.Trace { return w.traces[t.Machine().Name].Trace }
 
 // prefix begins the names of a product's kernels.
 func (w *wanted) prefix() string { return cmp.Or(w.name, w.problem.Name()) }

@@ -283,15 +283,15 @@ func (p jsonProduct) stored() string {
 	return fmt.Sprintf("%.2f to %.2f", least, most)
 }
 
-// printLeft lists what was left out.
+// printLeft lists what was left out, each with all of its reason, however wide the line.
 func (x *compilation) printLeft() {
 	if len(x.left) == 0 || x.json {
 		return
 	}
-	t := table{head: []string{"left out", "type", "reason"}, wide: 2}
+	t := table{head: []string{"left out", "type", "reason"}, wide: -1}
 	for _, l := range x.left {
 		t.add(l.Name, l.Type, l.Reason)
 	}
 	fmt.Fprintln(x.out)
-	t.print(x.out, widthOf(x.out))
+	t.print(x.out, 0)
 }

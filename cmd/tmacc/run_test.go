@@ -191,6 +191,7 @@ func TestBadText(t *testing.T) {
 		{refusal{2, `t.json: not a trace: want a list of steps`, "show -format w2 -trace"}, `null`},
 		{refusal{2, `step 0: split: json: unknown field`, "show -format w2 -trace"}, `[{"split":{"lop":"m"}}]`},
 		{refusal{2, `step 1: split`, "show -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}},{"split":{"loop":"q","by":4,"into":["a","b"]}}]`},
+		{refusal{2, `t.json of W2: w2 on amd64/avx2: trace: has no decompose`, "compile -format w2 -target avx2 -dry-run -trace"}, `[]`},
 		{refusal{2, `trace: has no`, "compile -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}}]`},
 		{refusal{2, `weight`, "show -format"}, `{"name":"mine","bits":9}`},
 		{refusal{2, `weight`, "show -format"}, `{"name":"mine","bits":2,"levels":[1,2,3,999],"per":"row","scale":"f32"}`},
