@@ -440,23 +440,26 @@ func (x *compilation) tuneCommand(e *tune.Entry, p ir.Problem) string {
 	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, e.Target, x.dir)
 }
 
-// narrow names the products that have kernels of one column only: by a trace that was given, or by the lock, though
-// they were tuned for nothing wider.
+// narrow names the products that have kernels of one width only: by a trace that was given, or for one column by the lock,
+// though they were tuned for nothing wider.
 func (x *compilation) narrow() (out []string) {
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
 			var source string
+			widest := t.Kernels[len(t.Kernels)-1].Schedule.Cols
 			switch e := x.locked(w, t.Target); {
-			case t.Kernels[len(t.Kernels)-1].Schedule.Cols > 1:
-				continue
 			case w.trace(t.Target) != nil:
 				source = "the trace is"
-			case e != nil && !slices.ContainsFunc(e.Figures, func(f tune.Figures) bool { return f.N > 1 }):
+			case widest == 1 && e != nil && !slices.ContainsFunc(e.Figures, func(f tune.Figures) bool { return f.N > 1 }):
 				source = "locked"
 			default:
 				continue
 			}
-			out = append(out, fmt.Sprintf("%s on %s: %s for 1 column only; larger products use that kernel column by column", w.prefix(), t.Target.Machine().Name, source))
+			use := "larger products use that kernel column by column"
+			if widest > 1 {
+				use = fmt.Sprintf("products of fewer use that kernel, padded, and take as long as those of %d", widest)
+			}
+			out = append(out, fmt.Sprintf("%s on %s: %s for %s only; %s", w.prefix(), t.Target.Machine().Name, source, counted(widest, "column"), use))
 		}
 	}
 	return out

@@ -198,12 +198,25 @@ func TestTraceForEachTarget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if out := ok(t, "compile", "-dry-run"); !strings.HasSuffix(out, "\nOwn: traces for amd64/avx512vbmi, amd64/avx2\n") {
+		t.Error(out)
+	}
+	var plan jsonPlan
+	text := ok(t, "compile", "-dry-run", "-json")
+	if err := json.Unmarshal([]byte(text), &plan); err != nil || strings.Contains(text, "null") || len(plan.Products) != 2 || len(plan.Products[0].Traced) != 2 || plan.Products[1].Traced != nil {
+		t.Error(text, err)
+	}
 	code, out, stderr := tmacc("compile", "-json")
 	if code != 0 { // the package does not build, or its tests fail
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	if want := "tmacc: Own on amd64/avx512vbmi: the trace is for 1 column only; larger products use that kernel column by column\n"; strings.Count(stderr, "1 column only") != 1 || !strings.Contains(stderr, want) {
-		t.Errorf("no %q in\n%s", want, stderr)
+	for _, want := range []string{
+		"tmacc: Own on amd64/avx512vbmi: the trace is for 1 column only; larger products use that kernel column by column\n",
+		"tmacc: Own on amd64/avx2: the trace is for 2 columns only; products of fewer use that kernel, padded, and take as long as those of 2\n",
+	} {
+		if strings.Count(stderr, " only; ") != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("no %q in\n%s", want, stderr)
+		}
 	}
 	var r jsonReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Products) != 2 {

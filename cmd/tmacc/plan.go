@@ -19,12 +19,12 @@ type jsonPlan struct {
 
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
-	p := jsonPlan{Package: x.pkg, Dir: x.dir, LeftOut: x.left, Others: x.others}
+	p := jsonPlan{Package: x.pkg, Dir: x.dir, LeftOut: append([]leftOut{}, x.left...), Others: append([]string{}, x.others...)}
 	for _, t := range x.targets {
 		p.Targets = append(p.Targets, t.Machine().Name)
 	}
 	for _, w := range x.products {
-		p.Products = append(p.Products, jsonProduct{Name: w.goName(), Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes})
+		p.Products = append(p.Products, jsonProduct{Name: w.goName(), Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes, Traced: x.traced(w)})
 	}
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
@@ -47,11 +47,26 @@ func (x *compilation) plan() error {
 		}
 	}
 	t.print(x.out, widthOf(x.out))
+	for _, w := range x.products {
+		if on := x.traced(w); on != nil {
+			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.goName(), strings.Join(on, ", "))
+		}
+	}
 	if len(x.others) > 0 {
 		fmt.Fprintf(x.out, "\nnot matrices: %s\n", strings.Join(rolesOf(x.others), " "))
 	}
 	x.printLeft()
 	return x.leftStatus()
+}
+
+// traced names the targets that w has a given trace for.
+func (x *compilation) traced(w *wanted) (names []string) {
+	for _, t := range x.targets {
+		if w.trace(t) != nil {
+			names = append(names, t.Machine().Name)
+		}
+	}
+	return names
 }
 
 // rolesOf are the roles of tensors, each once, in the order of the first.

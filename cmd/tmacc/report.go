@@ -125,10 +125,11 @@ type (
 	jsonProduct struct {
 		Name     string       `json:"name"`
 		Format   string       `json:"format"`
-		Tuned    []string     `json:"tuned,omitempty"` // targets whose schedules the lock has; others have default ones
+		Tuned    []string     `json:"tuned,omitempty"`  // targets whose schedules the lock has; others have default ones,
+		Traced   []string     `json:"traced,omitempty"` // or those of a given trace
 		ActGroup int          `json:"act_group"`
 		Shapes   []shape      `json:"shapes,omitempty"`
-		Kernels  []jsonKernel `json:"kernels"`
+		Kernels  []jsonKernel `json:"kernels,omitempty"` // once they are compiled
 	}
 	jsonKernel struct {
 		Name   string         `json:"name"`
@@ -176,7 +177,7 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 		r.Module = x.mod.Path
 	}
 	for _, w := range x.products {
-		p := jsonProduct{Name: w.product.Name, Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes}
+		p := jsonProduct{Name: w.product.Name, Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes, Traced: x.traced(w)}
 		_, atK := w.largest()
 		for _, t := range w.product.Targets {
 			if x.locked(w, t.Target) != nil {
