@@ -25,6 +25,7 @@ import (
 
 type compileFlags struct {
 	config                   string
+	from                     origins  // of what config set
 	names, gguf              []string // of formats, of files
 	kernels                  kernelList
 	model, target, traceFile string
@@ -106,10 +107,11 @@ does not compile is an error, and nothing is written.`,
 	completeCompile(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		asked := len(args)+len(f.names)+len(f.kernels)+len(f.gguf) > 0 || f.model != ""
-		file, err := c.configure(s, f.config, asked)
-		if err != nil {
+		var err error
+		if f.from, err = c.configure(s, f.config, asked); err != nil {
 			return err
 		}
+		file := f.from != nil
 		if file && !s.Changed("target") && f.target == s.Lookup("target").DefValue {
 			f.target = "all"
 		}
@@ -213,33 +215,39 @@ func (x *compilation) read() error {
 	if x.model == "" && len(x.names)+len(x.gguf)+len(x.kernels) == 0 {
 		return errors.New("compile: nothing to compile: give a GGUF file, a -model, a -format or a tmacc.yaml")
 	}
+	if err := x.from.at("act", "", x.order.act.known()); err != nil {
+		return err
+	}
+	if err := x.from.at("max-k", "", goodMaxK(x.order.maxK)); err != nil {
+		return err
+	}
 	if x.model != "" {
 		if err := x.wantModel(x.model); err != nil {
-			return err
+			return x.from.at("model", x.model, err)
 		}
 	}
 	for _, path := range x.gguf {
 		if err := x.wantFile(path); err != nil {
-			return err
+			return x.from.at("gguf", path, err)
 		}
 	}
 	for _, name := range x.names {
 		p, err := x.product(name, x.order.act)
-		if err != nil {
-			return err
+		if err == nil {
+			err = x.want(p, "", 0, 0, 0)
 		}
-		if err := x.want(p, "", 0, 0, 0); err != nil {
-			return err
+		if err != nil {
+			return x.from.at("format", name, err)
 		}
 	}
 	var err error
 	if x.targets, err = targetList(x.target); err != nil {
-		return err
+		return x.from.at("target", x.target, err)
 	}
 	slices.Reverse(x.targets)
 	for _, k := range x.kernels {
 		if err := x.wantKernel(k); err != nil {
-			return err
+			return x.from.at("kernel", k.text, err)
 		}
 	}
 	if err := x.readTrace(); err != nil {
@@ -248,8 +256,9 @@ func (x *compilation) read() error {
 	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("-o %s: is not a directory", x.dir)
 	}
-	if x.pkg, err = packageFor(x.dir, x.pkg); err != nil {
-		return err
+	asked := x.pkg
+	if x.pkg, err = packageFor(x.dir, asked); err != nil {
+		return x.from.at("package", asked, err)
 	}
 	path, err := lockPath(x.dir)
 	if err != nil {
@@ -259,7 +268,7 @@ func (x *compilation) read() error {
 		return err
 	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
-	return err
+	return x.from.at("module", x.module, err)
 }
 
 // readTrace reads the schedule of -trace.

@@ -47,6 +47,26 @@ type setting struct {
 	key    string
 	line   int
 	values []string
+	lines  []int // of each value
+}
+
+// origins are the places in a file, path and line, of what it set: by key and, of a key with a list, by value.
+type origins map[[2]string]string
+
+// at is an error about a value, with its place in front if a file has set it.
+func (o origins) at(key, value string, err error) error {
+	if place, ok := o[origin(key, value)]; ok && err != nil {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	return err
+}
+
+// origin is the key of a value in origins.
+func origin(key, value string) [2]string {
+	if !configKeys[key].list || key == "target" { // all of which is one value
+		value = ""
+	}
+	return [2]string{key, value}
 }
 
 // maxConfig bounds the size of the file, in bytes, and with it the depth of it: parsing takes time by its square.
@@ -54,43 +74,45 @@ const maxConfig = 16 << 10
 
 // configure sets the flags of tmacc compile that are not on the command line from
 // a file: path, or if that is empty and what the command line does not say what to
-// compile, the one in this directory, if it is there. It reports whether there was one.
-func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (bool, error) {
+// compile, the one in this directory, if it is there. It returns what the file has set, nil if there was none.
+func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (origins, error) {
 	if path == "" {
 		if _, err := os.Stat(configName); asked || errors.Is(err, fs.ErrNotExist) {
-			return false, nil
+			return nil, nil
 		}
 		path = configName
 	}
 	data, err := c.readText(path)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	settings, err := parseConfig(data, filepath.Dir(path))
 	if err != nil {
-		return false, fmt.Errorf("%s:%w", path, err)
+		return nil, fmt.Errorf("%s:%w", path, err)
 	}
 	if !asked && !slices.ContainsFunc(settings, func(s setting) bool { return slices.Contains(subjects, s.key) }) {
-		return false, fmt.Errorf("%s: says nothing to compile: it names none of %s", path, strings.Join(subjects, ", "))
+		return nil, fmt.Errorf("%s: says nothing to compile: it names none of %s", path, strings.Join(subjects, ", "))
 	}
 	if flags.Lookup("output").Changed || !slices.ContainsFunc(settings, func(s setting) bool { return s.key == "output" }) {
 		settings = slices.DeleteFunc(settings, func(s setting) bool { return s.key == "output" })
 		if !flags.Lookup("output").Changed {
-			settings = append(settings, setting{key: "output", values: []string{filepath.Dir(path)}})
+			flags.Lookup("output").Value.Set(filepath.Dir(path))
 		}
 	}
+	from := origins{}
 	for _, s := range settings {
 		f := flags.Lookup(s.key)
 		if f.Changed {
 			continue // the command line counts
 		}
-		for _, v := range s.values {
+		for i, v := range s.values {
 			if err := f.Value.Set(v); err != nil {
-				return false, fmt.Errorf("%s:%d: %s: %s", path, s.line, s.key, wants(f, v, err))
+				return nil, fmt.Errorf("%s:%d: %s: %s", path, s.lines[i], s.key, wants(f, v, err))
 			}
+			from[origin(s.key, v)] = fmt.Sprintf("%s:%d", path, s.lines[i])
 		}
 	}
-	return true, nil
+	return from, nil
 }
 
 // wants says what is wrong with a value of a flag.
@@ -201,13 +223,13 @@ func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (se
 		if err != nil {
 			return s, err
 		}
-		s.values = append(s.values, v)
+		s.values, s.lines = append(s.values, v), append(s.lines, nodeLine(item))
 	}
 	if len(s.values) == 0 {
 		return s, fmt.Errorf("%d: %s: is an empty list", s.line, key)
 	}
 	if key == "target" {
-		s.values = []string{strings.Join(s.values, ",")}
+		s.values, s.lines = []string{strings.Join(s.values, ",")}, []int{s.line}
 	}
 	return s, nil
 }

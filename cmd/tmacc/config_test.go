@@ -161,10 +161,16 @@ func TestConfigRefusals(t *testing.T) {
 		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w2, target: amd64/avx2, trace: t.json}]":        "kernel A: there are two traces for amd64/avx2: leave one out",
 		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w4, target: avx512, trace: t.json}]":            "kernel A: entries of one name are one product: these differ in format (w2, w4), act-group or max-k",
 		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w2, max-k: 64, target: avx512, trace: t.json}]": "these differ in format (w2, w2), act-group or max-k",
-		"format: w4\ntarget: [avx2, sse]":                                                                                               `unknown target "sse"`,
-		"format: w4\nmax-k: -1":                                                                                                         "-max-k -1: want 1 or more",
+		"format: w4\ntarget: [avx2, sse]":                                                                                               `tmacc.yaml:2: unknown target "sse"`,
+		"format: w4\npackage: my-pkg":                                                                                                   "tmacc.yaml:2: -package my-pkg: want small letters",
+		"format: w4\nmodule: 'a:b'":                                                                                                     `tmacc.yaml:2: -module "a:b": want a path`,
+		"format: w4\nact: i4":                                                                                                           "tmacc.yaml:2: -act i4: want int8 or f32",
+		"max-k: 64\nformat:\n- w4\n- w44":                                                                                               `tmacc.yaml:4: format: weight "w44": unknown format`,
+		"\nmodel: gpt":                                                                                                                  `tmacc.yaml:2: unknown model "gpt"`,
+		"kernel:\n- {name: A, format: w2}\n- name: B\n  format: w44":                                                                    `tmacc.yaml:3: kernel B: format: weight "w44"`,
+		"format: w4\nmax-k: -1":                                                                                                         "tmacc.yaml:2: -max-k -1: want 1 or more",
 		"format: w4\n---\nformat: w2":                                                                                                   "tmacc.yaml:3: has a second document",
-		"gguf: none.gguf":                                                                                                               "none.gguf: no such file",
+		"gguf: none.gguf":                                                                                                               "tmacc.yaml:1: none.gguf: no such file",
 		strings.Repeat("#", maxConfig) + "#":                                                                                            "tmacc.yaml:1: has 16385 bytes",
 	} {
 		config(t, text)
@@ -175,6 +181,7 @@ func TestConfigRefusals(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	refused(t, refusal{2, "compile: nothing to compile", "compile"})
+	refused(t, refusal{2, `tmacc: unknown target "sse"`, "compile -target sse -config " + file(t, "c.yaml", "format: w4\ntarget: avx9")}) // not the file's
 	refused(t, refusal{2, "none.yaml: no such file", "compile -config none.yaml"})
 	refused(t, refusal{2, `-kernel`, "compile -kernel name=A,name=B"})
 	refused(t, refusal{2, `none of the others can be`, "compile -format w2 -check -dry-run"})

@@ -135,11 +135,20 @@ func actVar(f *pflag.FlagSet, a *actFlags) {
 	f.Lookup("act-group").DefValue = "0" // said above
 }
 
+// known refuses a type of activations that there is not.
+func (a actFlags) known() error {
+	if a.elem != actInt8 && a.elem != actFloat {
+		return fmt.Errorf("-act %s: want %s or %s", a.elem, actInt8, actFloat)
+	}
+	return nil
+}
+
 // problem is the product of weights w with activations.
 func (a actFlags) problem(w format.Weight) (ir.Problem, error) {
+	if err := a.known(); err != nil {
+		return ir.Problem{}, err
+	}
 	switch {
-	case a.elem != actInt8 && a.elem != actFloat:
-		return ir.Problem{}, fmt.Errorf("-act %s: want %s or %s", a.elem, actInt8, actFloat)
 	case a.elem == actFloat && a.group != usualGroup:
 		return ir.Problem{}, fmt.Errorf("-act-group %d: f32 activations have no scales", a.group)
 	case a.elem == actFloat:

@@ -15,6 +15,7 @@ import (
 // kernelOrder is a -kernel: a product with a name of its own, and what else differs
 // from the other flags.
 type kernelOrder struct {
+	text                string // as it was written
 	name, format, trace string
 	target              string // that the trace is for, "" for the only one
 	act, maxK           int
@@ -35,7 +36,7 @@ func (l *kernelList) String() string {
 
 // Set adds "name=Q4,format=w4-g32": keys and values.
 func (l *kernelList) Set(text string) error {
-	k := kernelOrder{act: inherit, maxK: inherit}
+	k := kernelOrder{text: text, act: inherit, maxK: inherit}
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(word, "=")

@@ -111,10 +111,19 @@ func setMaxK(p *ir.Problem, k int) error {
 	if k == 0 {
 		return nil
 	}
-	if p.MaxK = k; k < 1 {
+	if err := goodMaxK(k); err != nil {
+		return err
+	}
+	p.MaxK = k
+	return p.Validate()
+}
+
+// goodMaxK refuses what is no largest K; 0 stands for the usual one.
+func goodMaxK(k int) error {
+	if k < 0 {
 		return fmt.Errorf("-max-k %d: want 1 or more", k)
 	}
-	return p.Validate()
+	return nil
 }
 
 // trace is the schedule that was given for t, nil if none was.
