@@ -93,9 +93,9 @@ func (x Split) Apply(s *State) (*State, error) {
 }
 
 // reserved are names that loops must not take: the stage axes, the classes of
-// read_scaled, and what Pack calls the words of a cell.
+// read_scaled, and what Pack calls the words of a cell and what groups share.
 var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true, "scale": true, "words": true,
-	"planes": true, nest.ListParam: true, planeLoop: true, partLoop: true, halfLoop: true, digitLoop: true}
+	"planes": true, sharedWord: true, nest.ListParam: true, planeLoop: true, partLoop: true, halfLoop: true, digitLoop: true}
 
 // usedBy names what refers to a loop: an accumulator or a staged value.
 func (st *stage) usedBy(loop string) string {

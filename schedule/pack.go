@@ -262,8 +262,8 @@ func (p *packing) order() error {
 	p.pieces = 2
 	for _, name := range p.x.Order {
 		if name == sharedWord {
-			if p.pieces = len(p.loops); p.pieces < 2 {
-				return illegal(p.x, name, "what is shared lies in a record: name it behind a tile loop and a record loop")
+			if p.pieces = len(p.loops); p.pieces < 3 {
+				return illegal(p.x, name, "pieces are iterations of loops within a record: name it behind one of them")
 			}
 			if err := p.use(name); err != nil {
 				return err

@@ -316,7 +316,7 @@ func (b *builder) pack() {
 		}
 		order = append(order[:i:i], append(rows, order[i:]...)...)
 	}
-	if i := slices.Index(order, b.sharing); c.Beside && i > 0 {
+	if i := slices.Index(order, b.sharing); c.Beside && i > 0 && i < slices.Index(order, "ro") { // a piece has all rows
 		order = slices.Insert(order, i+1, "shared")
 	}
 	order = append(order, "words", "l", "x")

@@ -19,7 +19,7 @@ type jsonPlan struct {
 
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
-	p := jsonPlan{Package: x.pkg, Dir: x.dir, LeftOut: append([]leftOut{}, x.left...), Others: append([]string{}, x.others...)}
+	p := jsonPlan{Package: x.pkg, Dir: x.dir, Products: []jsonProduct{}, LeftOut: append([]leftOut{}, x.left...), Others: append([]string{}, x.others...)}
 	for _, t := range x.targets {
 		p.Targets = append(p.Targets, t.Machine().Name)
 	}
