@@ -10,7 +10,7 @@ import (
 // balanced is t with rows of equal cost in the order by which the units that are busiest in f have least to do: instructions
 // that differ only in the units they run on serve where those have time. The first stays first unless another is better.
 func (t *table) balanced(f *vir.Func) *table {
-	var load busyTimes
+	var load BusyTimes
 	var choices []*Row // those that f uses and that others may stand for
 	used := map[*Row]float64{}
 	vir.Walk(f.Body, func(in *vir.Instr, around []*vir.Loop) {
@@ -19,7 +19,7 @@ func (t *table) balanced(f *vir.Func) *table {
 			return
 		}
 		times := trips(around)
-		load = load.with(row, times)
+		load = load.With(row, times)
 		if used[row] == 0 && len(t.equals(row)) > 0 {
 			choices = append(choices, row)
 		}
@@ -30,9 +30,9 @@ func (t *table) balanced(f *vir.Func) *table {
 	}
 	b := &table{Target: t.Target, m: t.m, rows: maps.Clone(t.rows)}
 	for _, row := range choices {
-		best, without := row, load.with(row, -used[row])
+		best, without := row, load.With(row, -used[row])
 		for _, other := range t.equals(row) {
-			if with := without.with(other, used[row]); slices.Max(with[:]) < slices.Max(load[:]) {
+			if with := without.With(other, used[row]); slices.Max(with[:]) < slices.Max(load[:]) {
 				best, load = other, with
 			}
 		}
@@ -54,11 +54,11 @@ func (t *table) equals(row *Row) (out []*Row) {
 	return out
 }
 
-// busyTimes is how long each set of units is busy.
-type busyTimes [MostBusy]float64
+// BusyTimes is how long each of the sets of units that Row.Busy tells apart is busy, in tenths of a cycle.
+type BusyTimes [MostBusy]float64
 
-// with is b and so many times row.
-func (b busyTimes) with(row *Row, times float64) busyTimes {
+// With is b and so many times row.
+func (b BusyTimes) With(row *Row, times float64) BusyTimes {
 	if row.Busy == nil {
 		b[0] += times * float64(row.Cost)
 	}

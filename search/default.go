@@ -616,8 +616,8 @@ func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 { return workOf
 
 func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 	trips, times := []float64{}, 1.0
-	var sum, part work               // of the kernel, and of a stretch of its code
-	var busy [lower.MostBusy]float64 // of the stretch, each set of units that arithmetic runs on
+	var sum, part work       // of the kernel, and of a stretch of its code
+	var busy lower.BusyTimes // of the stretch, each set of units that arithmetic runs on
 	chain, fresh := map[vir.Reg]float64{}, map[vir.Reg]float64{}
 	flush := func() { // ends a stretch, which runs times times
 		wait := 0.0
@@ -647,12 +647,8 @@ func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 			case op.In.Op.HasMem():
 				part.mem += float64(op.Row.Cost)
 			case op.In.Op == vir.OpTile && op.In.Fold > 0: // a load that repeats what it reads
-			case op.Row.Busy == nil:
-				busy[0] += float64(op.Row.Cost)
 			default:
-				for i, b := range op.Row.Busy {
-					busy[i] += float64(b)
-				}
+				busy = busy.With(op.Row, 1)
 			}
 			if op.In.Fold > 0 {
 				part.mem += 5

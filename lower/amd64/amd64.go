@@ -116,8 +116,8 @@ var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 // zen5 asks for every line into the first-level cache, early. (Zen 5, share of the bandwidth by zen4 and so 8 KiB ahead: w1 0.75 0.90, w2 0.88 0.92,
 // w3 0.61 0.92, ternary 0.93 0.93, w4 0.90 0.95, w8 0.97 0.97, q4_0 0.70 0.93, tq2_0 0.92 0.97, mxfp4 0.86 0.91, four columns w3 0.74 0.80, w8 0.81 0.92,
 // w1 0.73 0.71; 4 KiB ahead w1 has 0.73 and w3 0.84, 12 KiB are as good as 8. Where what is asked for has the place of what is read in the
-// first-level cache, 8 KiB ahead, four columns of w1 take 70 us instead of 65 by 9 KiB, two runs; w2, w4 and w8 the same. Four columns of records of super-blocks are best by far: q2_k
-// takes 1.36 times as long by early, q5_k 1.22, with scales beside their groups; one column by early, see search.)
+// first-level cache, 8 KiB ahead, four columns of w1 take 70 us instead of 65 by 9 KiB, two runs; w2, w4 and w8 the same. Four columns of records of super-blocks are asked for by far: with
+// scales beside their groups q2_k takes 1.36 times as long by early, q5_k 1.22, but q4_k 0.96; with scales elsewhere q3_k 0.76, iq4_xs 0.91. One column by early, see search.)
 //
 // An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache, not
 // always, whatever is prefetched, and not in the first-level cache: it looks as if what the CPU foresees of 32 loads, each 2 KiB from where
