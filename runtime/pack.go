@@ -313,9 +313,12 @@ func (p *Product) openPacked(s *scratch, packed []byte, w *matrix) (err error) {
 // sameHeader compares the header that b begins with, word by word: comparing arrays of this
 // size is a call.
 func sameHeader(b []byte, h *[headerBytes]byte) bool {
-	x, word := (*[headerBytes]byte)(b), binary.NativeEndian.Uint64
-	return word(x[0:])^word(h[0:])|word(x[8:])^word(h[8:])|word(x[16:])^word(h[16:])|word(x[24:])^word(h[24:])|
-		word(x[32:])^word(h[32:])|word(x[40:])^word(h[40:])|word(x[48:])^word(h[48:])|word(x[56:])^word(h[56:]) == 0
+	x := (*[headerBytes]byte)(b)
+	differ := uint64(0)
+	for i := 0; i < headerBytes; i += 8 {
+		differ |= binary.NativeEndian.Uint64(x[i:]) ^ binary.NativeEndian.Uint64(h[i:])
+	}
+	return differ == 0
 }
 
 // Verify reads all of a packed matrix and reports damage since Pack.

@@ -133,3 +133,25 @@ func TestDamagedBooks(t *testing.T) {
 		t.Error("damage is not found")
 	}
 }
+
+// A header that differs from an accepted one in any bit is refused by the next call, which
+// compares it with that one.
+func TestDamagedHeader(t *testing.T) {
+	p := New(*fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2}))
+	const m, n, k = 7, 5, 64
+	packed := mustPack(t, p, randomWeights(p.Weight(), m, k, newRand()), m, k)
+	act := mustPrepare(t, p, testActivations(n, k, newRand())[0], n, k)
+	dst := make([]float32, n*m)
+	for bit := range 8 * 60 { // the last four bytes are unused
+		for _, b := range [][]byte{packed, act} {
+			if err := p.Gemm(dst, packed, act, 0, m, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			b[bit/8] ^= 1 << (bit % 8)
+			if p.Gemm(dst, packed, act, 0, m, Options{}) == nil {
+				t.Errorf("bit %d: a damaged header is accepted", bit)
+			}
+			b[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
