@@ -17,6 +17,9 @@ import (
 func Dump(k *Kernel) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "kernel %s\n", k.Func.Name)
+	if k.Func.Repeat != nil {
+		fmt.Fprintf(&b, "%s\n", k.Func.FormatRepeat())
+	}
 	for i := range k.Ops {
 		op := &k.Ops[i]
 		switch op.Kind {

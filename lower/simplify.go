@@ -178,8 +178,8 @@ func appendMem(k []byte, m vir.Mem) []byte {
 	return k
 }
 
-// shortcut makes an instruction that changes nothing a move, and a bitcast of a
-// bitcast one of the original.
+// shortcut makes an instruction that changes nothing a move, a bitcast of a
+// bitcast one of the original and a shift up of a shift up one shift.
 func (c *numbering) shortcut(in *vir.Instr) *vir.Instr {
 	if in.Fold > 0 || in.Dst == vir.NoReg {
 		return in
@@ -189,6 +189,13 @@ func (c *numbering) shortcut(in *vir.Instr) *vir.Instr {
 			return withArgs(in, []vir.Reg{c.to[d.Args[0]]})
 		}
 		return in
+	}
+	if in.Op == vir.OpShl {
+		if d := c.def[in.Args[0]]; d != nil && d.Op == vir.OpShl && d.Fold == 0 && !c.mut[d.Args[0]] && d.Imm+in.Imm < int64(c.f.Regs[in.Dst].Elem.Bits()) {
+			in = withArgs(in, []vir.Reg{c.to[d.Args[0]]})
+			in.Imm += d.Imm
+			return in
+		}
 	}
 	if r := c.unchanged(in); r != vir.NoReg {
 		return move(in.Dst, r)

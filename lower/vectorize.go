@@ -45,7 +45,25 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 		}
 	}
 	v.f.Body = body
+	if n.Repeat != nil {
+		v.tiles()
+	}
 	return v.f, nil
+}
+
+// tiles moves those pointers that the body uses: others may be nil.
+func (v *vectorizer) tiles() {
+	used := map[int]bool{}
+	vir.Walk(v.f.Body, func(in *vir.Instr, _ []*vir.Loop) {
+		used[in.Mem.Buf] = used[in.Mem.Buf] || in.Op.HasMem() || in.Fold > 0
+	})
+	r := &vir.Repeat{Count: v.params[v.n.Repeat.Count]}
+	for _, m := range v.n.Repeat.Moves {
+		if p := v.params[m.Param]; used[p] {
+			r.Moves = append(r.Moves, vir.Move{Param: p, By: v.params[m.By]})
+		}
+	}
+	v.f.Repeat = r
 }
 
 // ident makes a parameter name that the vir grammar accepts.

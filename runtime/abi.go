@@ -12,7 +12,7 @@ import (
 // ABI is the version of what assembly of a generated package and this package know of each other: GemmArgs, PrepareArgs,
 // where things lie in buffers, and the definition of the product. It goes up with each change of these, and New does
 // not take assembly of another one.
-const ABI = 4
+const ABI = 5
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir
 // parameters: Rows rows times Cols columns over all of K.
@@ -23,7 +23,9 @@ const ABI = 4
 // there is no such part; Act, Sums and ActScale at the column block in the
 // activation buffer. So do Residual and Offsets (int32, one per column) for tables with residuals;
 // List holds the numbers (uint32) of those iterations that look up residuals, ListCount of
-// them. Count is the trip count of the loop over K: ceil(K / StepK).
+// them. A kernel goes on with the Rows rows of the next tile, Tiles times in all, at least once:
+// its weights are TileBytes, its place in Out OutBytes behind; it moves Out and Weights, to no
+// place behind the last tile's, and counts Tiles down. Count is the trip count of the loop over K: ceil(K / StepK).
 type GemmArgs struct {
 	Out                     unsafe.Pointer
 	OutStep                 int64
@@ -31,6 +33,8 @@ type GemmArgs struct {
 	Act, Sums, ActScale     unsafe.Pointer
 	Residual, Offsets, List unsafe.Pointer
 	ListCount               int64
+	Tiles                   int64
+	TileBytes, OutBytes     int64
 	Count                   int64
 }
 

@@ -65,7 +65,7 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 		r, e := i/l.RecordK, i%l.RecordK
 		places[i] = place{rel(codes, r, e), codes.Field(r, e)}
 	}
-	return func(a *GemmArgs) {
+	one := func(a *GemmArgs) {
 		all := int(a.Count) * k.StepK
 		group := s.groupK()
 		if group == 0 {
@@ -125,6 +125,17 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 					acc = float32(acc + term)
 				}
 				*at[float32](a.Out, c*int(a.OutStep)+4*r) = canonical(acc)
+			}
+		}
+	}
+	return func(a *GemmArgs) {
+		for one(a); a.Tiles > 1; one(a) {
+			a.Tiles--
+			a.Out = unsafe.Add(a.Out, a.OutBytes)
+			for i, name := range PartNames {
+				if l.Part(name) != nil {
+					a.Weights[i] = unsafe.Add(a.Weights[i], a.TileBytes)
+				}
 			}
 		}
 	}

@@ -31,6 +31,10 @@ const (
 	partBytes  = 1280 << 10 // of activations
 )
 
+// A call of a kernel multiplies tiles of at most so many bytes: assembly cannot be preempted, so that longer
+// calls would delay collections of garbage.
+const callBytes = 128 << 10
+
 // task is rows of a product, checked.
 type task struct {
 	p      *Product
@@ -230,7 +234,12 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	if b.steps > 0 {
 		b.residualArgs(a, t.act[offset:])
 	}
+	a.TileBytes, a.OutBytes = int64(t.w.tileBytes), int64(4*k.Rows)
 	t.out = grow(t.out, k.Rows*k.Cols)
+	together := 1
+	if len(at) == 1 {
+		together = max(1, callBytes/t.w.tileBytes)
+	}
 	tile := 0
 	if lo > 0 {
 		tile = lo / p.layout.TileM * t.w.tileBytes
@@ -240,15 +249,18 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 			for _, i := range p.has {
 				a.Weights[i] = unsafe.Pointer(&data[tile+at[j][i]])
 			}
-			if t.plain && cols == b.cols && r+k.Rows <= t.w.m {
-				a.Out, a.OutStep = unsafe.Pointer(&t.dst[first*t.w.m+r]), int64(4*t.w.m)
+			whole := (min(hi, t.w.m) - r) / k.Rows // tiles that are stored where they belong
+			if t.plain && cols == b.cols && whole > 0 {
+				n := min(whole, together)
+				a.Out, a.OutStep, a.Tiles = unsafe.Pointer(&t.dst[first*t.w.m+r]), int64(4*t.w.m), int64(n)
 				k.Fn(a)
+				tile, r = tile+(n-1)*t.w.tileBytes, r+n*k.Rows
 			} else {
-				a.Out, a.OutStep = unsafe.Pointer(&t.out[0]), int64(4*k.Rows)
+				a.Out, a.OutStep, a.Tiles = unsafe.Pointer(&t.out[0]), int64(4*k.Rows), 1
 				k.Fn(a)
 				t.store(first, cols, r, k.Rows)
+				r += k.Rows
 			}
-			r += k.Rows
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -539,6 +540,53 @@ func TestSpecRefusals(t *testing.T) {
 		edit(s)
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}
+
+// A call of a kernel multiplies the tiles that lie together, as many as callBytes holds, and those that are
+// not whole, or not stored as they are, one by one.
+func TestTilesTogether(t *testing.T) {
+	const rows, n, k = 4, 2, 4096
+	s := fakeSpec(t, "w8", 0, rows, 32, []int{2})
+	var calls []int64
+	for i := range s.Variants[0].Kernels {
+		fn := s.Variants[0].Kernels[i].Fn
+		s.Variants[0].Kernels[i].Fn = func(a *GemmArgs) {
+			calls = append(calls, a.Tiles)
+			fn(a)
+		}
+	}
+	p := New(*s)
+	most := callBytes / p.layout.TileBytes(k)
+	m := rows*(2*most+3) + 2 // the last tile is not whole
+	src := randomWeights(p.Weight(), m, k, newRand())
+	packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[0]
+	act := mustPrepare(t, p, x, n, k)
+	want := make([]float32, n*m)
+	define(want, p.spec, src, x, m, n, k)
+	for _, c := range []struct {
+		lo, hi int
+		opt    Options
+		calls  []int64
+	}{
+		{0, m, Options{}, []int64{int64(most), int64(most), 3, 1}},
+		{rows, 3 * rows, Options{}, []int64{2}},
+		{2 * rows * most, m, Options{}, []int64{3, 1}},
+		{0, 2 * rows, Options{Accumulate: true}, []int64{1, 1}},
+	} {
+		calls = nil
+		dst := make([]float32, n*m)
+		if err := p.Gemm(dst, packed, act, c.lo, c.hi, c.opt); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(calls, c.calls) {
+			t.Errorf("rows %d to %d: calls of %d tiles, want %d", c.lo, c.hi, calls, c.calls)
+		}
+		for i := range dst {
+			if inside := i%m >= c.lo && i%m < c.hi; inside && dst[i] != want[i] || !inside && dst[i] != 0 {
+				t.Fatalf("rows %d to %d: element %d is %v, not %v", c.lo, c.hi, i, dst[i], want[i])
+			}
 		}
 	}
 }

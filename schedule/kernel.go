@@ -50,7 +50,20 @@ func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
 
 // matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
 var matmulParams = []string{"out", nest.StepParam("out"), "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale",
-	"residual", "offsets", nest.ListParam, nest.ListCountParam}
+	"residual", "offsets", nest.ListParam, nest.ListCountParam, tilesParam, tileStep, rowsStep}
+
+// A kernel multiplies as many tiles as tilesParam says, if all of their rows are its own: their
+// weights are tileStep bytes apart, their rows of the product rowsStep.
+var tilesParam, tileStep, rowsStep = "count.tiles", nest.StepParam("tile"), nest.StepParam("rows")
+
+// repeat is how kernels go from tile to tile: the product and all parts of the weights move.
+func repeat(weights *format.Layout) *nest.Repeat {
+	r := &nest.Repeat{Count: tilesParam, Moves: []nest.Move{{Param: "out", By: rowsStep}}}
+	for _, p := range weights.Parts {
+		r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: tileStep})
+	}
+	return r
+}
 
 // Unfinished reports a trace that leaves something open.
 type Unfinished struct{ Thing, Remedy string }
@@ -96,7 +109,7 @@ func (s *State) Kernel() (*Kernel, error) {
 	if s.sumBy != 0 {
 		k.SumBy = s.sumBy
 	}
-	n := &nest.Nest{Name: "matmul", Loops: st.loops, Params: slices.Clone(matmulParams)}
+	n := &nest.Nest{Name: "matmul", Loops: st.loops, Params: slices.Clone(matmulParams), Repeat: repeat(s.weights)}
 	for _, l := range st.loops {
 		switch {
 		case l.Kind == nest.Outer:

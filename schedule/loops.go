@@ -209,7 +209,7 @@ func (x Reorder) Apply(s *State) (*State, error) {
 	return c, nil
 }
 
-// Bind says how a loop runs: "outer" (by the caller, one kernel call each),
+// Bind says how a loop runs: "outer" (by the caller, one kernel call each, or tiles of rows one after the other by a call),
 // "unrolled", or "vector" (the lanes of a register; the outermost vector loop
 // has the widest stride). Loops start out serial. "pair" is for two rows, the innermost
 // lanes: they are neighbours in the lowest accumulator, which is half as wide as the one

@@ -96,7 +96,7 @@ Written by %[1]stmacc bench -md limits.jsonl%[1]s from the file of that name bes
 %[4]s
 ## What is asked
 
-Limits are those of hand-written kernels (docs/%[2]s); figures in cycles are scaled to other machines by what the mix of their instructions reaches there, and the one easier to keep
+Limits are those of hand-written kernels (docs/%[2]s); figures in cycles are scaled to other machines by what the mix of their instructions reaches there and its caches send, and the one easier to keep
 counts. %[5]s
 
 `, "`", x.about.Limits, x.how(), x.table(func(measure.Record) bool { return true }), x.holding(), x.schedules())

@@ -35,7 +35,28 @@ func Eval(n *Nest, args []Arg) error {
 			m.roots[l.Root] = append(m.roots[l.Root], l)
 		}
 	}
-	return m.run(n.Body)
+	err := m.run(n.Body)
+	if n.Repeat == nil {
+		return err
+	}
+	for left := m.args[n.Repeat.Count].Int; err == nil && left > 1; left-- {
+		if err = m.move(); err == nil {
+			err = m.run(n.Body)
+		}
+	}
+	return err
+}
+
+// move does what is between two runs of the body.
+func (m *machine) move() error {
+	for _, v := range m.n.Repeat.Moves {
+		a, by := m.args[v.Param], m.args[v.By].Int
+		if by < 0 || by > len(a.Buf) {
+			return fmt.Errorf("nest %s: %s moves by %d bytes of %d", m.n.Name, v.Param, by, len(a.Buf))
+		}
+		m.args[v.Param] = Arg{Buf: a.Buf[by:]}
+	}
+	return nil
 }
 
 type machine struct {

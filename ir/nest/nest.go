@@ -21,7 +21,7 @@ const (
 	Unrolled             // repeated in the code
 	Vector               // lanes of a register, outermost vector loop first
 	Dot                  // the innermost lanes, summed by a dot-product instruction
-	Outer                // run by the caller, one kernel call per iteration
+	Outer                // run by the caller, or one iteration after the other by Nest.Repeat
 	Pair                 // lanes of the lowest accumulator; unrolled above it
 	Averaged             // not run: the body of the plan is the average over it already
 )
@@ -178,8 +178,19 @@ type Nest struct {
 	Buffers map[string]*Buffer
 	Params  []string // kernel parameters in order
 	Counts  []string // run-time loops, by parameter
+	Repeat  *Repeat  // nil: Body runs once
 	Body    []Stmt
 }
+
+// Repeat runs a nest's body as often as the parameter Count says, at least once, for outer
+// loops that the kernel runs itself: between two runs pointers move.
+type Repeat struct {
+	Count string
+	Moves []Move
+}
+
+// Move adds the parameter By, in bytes, to the pointer Param.
+type Move struct{ Param, By string }
 
 // Loop returns the loop called name.
 func (n *Nest) Loop(name string) (Loop, bool) {
@@ -204,6 +215,13 @@ func (n *Nest) String() string {
 		if terms != nil {
 			fmt.Fprintf(&b, "where %s = %s\n", r, strings.Join(terms, " + "))
 		}
+	}
+	if r := n.Repeat; r != nil {
+		fmt.Fprintf(&b, "repeat %s", r.Count)
+		for _, m := range r.Moves {
+			fmt.Fprintf(&b, ", %s += %s", m.Param, m.By)
+		}
+		b.WriteByte('\n')
 	}
 	printBody(&b, n.Body, 1)
 	return b.String()

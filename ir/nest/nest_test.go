@@ -434,6 +434,32 @@ func TestBuildRefusals(t *testing.T) {
 	}
 }
 
+// A repeated nest runs at least once; its pointers move in between.
+func TestRepeat(t *testing.T) {
+	n := nestOf(t, dot("k", m(2, Serial), k(0, Serial)), 4)
+	n.Params = append(n.Params, "count.tiles", "step.w", "step.out")
+	n.Repeat = &Repeat{Count: "count.tiles", Moves: []Move{{"w", "step.w"}, {"out", "step.out"}}}
+	if want := "repeat count.tiles, w += step.w, out += step.out\n"; !strings.Contains(n.String(), want) {
+		t.Errorf("prints\n%s", n)
+	}
+	w, a := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, []byte{1, 1, 1, 1}
+	for tiles, want := range [][]byte{{10, 26, 0, 0}, {10, 26, 0, 0}, {10, 26, 42, 58}} {
+		out := make([]byte, 16)
+		if err := Eval(n, []Arg{{Buf: w}, {Buf: a}, {Buf: out}, {Int: 4}, {Int: tiles}, {Int: 8}, {Int: 8}}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if out[4*i] != want[i] {
+				t.Errorf("%d tiles: %v", tiles, out)
+			}
+		}
+	}
+	err := Eval(n, []Arg{{Buf: w}, {Buf: a}, {Buf: make([]byte, 16)}, {Int: 4}, {Int: 2}, {Int: 17}, {Int: 8}})
+	if err == nil || !strings.Contains(err.Error(), "w moves by 17 bytes of 16") {
+		t.Error(err)
+	}
+}
+
 func TestEvalRefusals(t *testing.T) {
 	n := nestOf(t, dot("k", m(2, Serial), k(0, Serial)), 4)
 	bytes := func(n int) Arg { return Arg{Buf: make([]byte, n)} }

@@ -35,9 +35,38 @@ func EvalLimit(f *Func, args []Arg, limit int) error {
 	if len(args) != len(f.Params) {
 		return fmt.Errorf("vir: func %s: %d arguments for %d parameters", f.Name, len(args), len(f.Params))
 	}
-	m := &machine{f: f, args: args, limit: limit, regs: make([][]int64, len(f.Regs)), iter: map[int]*int{}}
-	if err := m.run(m.compile(f.Body)); err != nil {
+	m := &machine{f: f, args: slices.Clone(args), limit: limit, regs: make([][]int64, len(f.Regs)), iter: map[int]*int{}}
+	err := m.run(m.compile(f.Body))
+	for n := m.repeats(); err == nil && n > 1; n-- {
+		if err = m.move(); err == nil {
+			err = m.run(m.compile(f.Body))
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("vir: func %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// repeats is how often the function's body runs.
+func (m *machine) repeats() int64 {
+	if m.f.Repeat == nil {
+		return 1
+	}
+	return m.args[m.f.Repeat.Count].Int
+}
+
+// move does what is between two runs of the body.
+func (m *machine) move() error {
+	if m.limit--; m.limit < 0 {
+		return ErrLimit
+	}
+	for _, v := range m.f.Repeat.Moves {
+		a, by := &m.args[v.Param], m.args[v.By].Int
+		if by < 0 || by > int64(len(a.Buf)) {
+			return fmt.Errorf("%s: %s moves by %d bytes of %d", m.f.FormatRepeat(), m.f.paramName(v.Param), by, len(a.Buf))
+		}
+		a.Buf = a.Buf[by:]
 	}
 	return nil
 }

@@ -389,6 +389,55 @@ func TestListedLoop(t *testing.T) {
 	}
 }
 
+// A repeated body runs at least once, and finds pointers moved each time but the first.
+func TestRepeat(t *testing.T) {
+	const text = `func f(in ptr, same ptr, out ptr, n int, in_bytes int, out_bytes int)
+	const c0 01
+	repeat n in+in_bytes out+out_bytes
+	v0:u8x1 = const c0
+	v1:u8x1 = add v0 [in+0 u8x1]
+	v2:u8x1 = add v1 [same+0 u8x1]
+	store out+0 v2
+`
+	if have := mustParse(t, text).String(); have != text {
+		t.Errorf("prints\n%s", have)
+	}
+	for _, row := range []struct {
+		n       int64
+		in, out int64
+		want    []byte
+	}{
+		{-1, 1, 1, []byte{101, 0, 0, 0}},
+		{0, 1, 1, []byte{101, 0, 0, 0}},
+		{1, 9, 9, []byte{101, 0, 0, 0}},
+		{3, 2, 1, []byte{101, 103, 105, 0}},
+		{2, 0, 3, []byte{101, 0, 0, 101}},
+	} {
+		out := make([]byte, 4)
+		err := run(t, text, Arg{Buf: seq(5)}, Arg{Buf: []byte{100}}, Arg{Buf: out}, Arg{Int: row.n}, Arg{Int: row.in}, Arg{Int: row.out})
+		if err != nil || !slices.Equal(out, row.want) {
+			t.Errorf("%+v: %v, %v", row, out, err)
+		}
+	}
+	for _, row := range []struct {
+		by   int64
+		want string
+	}{
+		{5, "v1:u8x1 = add v0 [in+0 u8x1]: bytes [0,1) of in, which has 0"},
+		{6, "repeat n in+in_bytes out+out_bytes: in moves by 6 bytes of 5"},
+		{-1, "repeat n in+in_bytes out+out_bytes: in moves by -1 bytes of 5"},
+	} {
+		err := run(t, text, Arg{Buf: seq(5)}, Arg{Buf: []byte{100}}, Arg{Buf: make([]byte, 4)}, Arg{Int: 2}, Arg{Int: row.by}, Arg{Int: 0})
+		if err == nil || err.Error() != "vir: func f: "+row.want {
+			t.Errorf("by %d: %v", row.by, err)
+		}
+	}
+	args := []Arg{{Buf: seq(5)}, {Buf: []byte{100}}, {Buf: make([]byte, 4)}, {Int: 1 << 40}, {}, {}}
+	if err := EvalLimit(mustParse(t, text), args, 1000); !errors.Is(err, ErrLimit) {
+		t.Errorf("%v, want %v", err, ErrLimit)
+	}
+}
+
 // TestCarriedTable uses a lookup whose result replaces its own table.
 func TestCarriedTable(t *testing.T) {
 	out := make([]byte, 16)

@@ -74,6 +74,8 @@ func (p *parser) statement() error {
 	switch p.words[0] {
 	case "const":
 		return p.constant()
+	case "repeat":
+		return p.repeat()
 	case "loop":
 		return p.loop()
 	case "end":
@@ -158,7 +160,7 @@ func (p *parser) constant() error {
 	if n != len(p.f.Consts) {
 		return fmt.Errorf("c%d: the next constant is c%d", n, len(p.f.Consts))
 	}
-	if len(p.f.Body) > 0 {
+	if len(p.f.Body) > 0 || p.f.Repeat != nil {
 		return fmt.Errorf("c%d: constants come first", n)
 	}
 	b, err := hex.DecodeString(p.next())
@@ -166,6 +168,39 @@ func (p *parser) constant() error {
 		return fmt.Errorf("c%d: want bytes in hexadecimal", n)
 	}
 	p.f.Consts = append(p.f.Consts, b)
+	return nil
+}
+
+// repeat reads "repeat tiles codes+bytes".
+func (p *parser) repeat() error {
+	p.next()
+	if len(p.f.Body) > 0 || p.f.Repeat != nil {
+		return fmt.Errorf("repeat stands once, before what it repeats")
+	}
+	name := func(w string) (int, error) {
+		i := p.paramIndex(w)
+		if i < 0 {
+			return 0, fmt.Errorf("repeat: no parameter %q", w)
+		}
+		return i, nil
+	}
+	count, err := name(p.next())
+	if err != nil {
+		return err
+	}
+	r := &Repeat{Count: count}
+	for len(p.words) > 0 {
+		param, by, _ := strings.Cut(p.next(), "+")
+		var m Move
+		if m.Param, err = name(param); err != nil {
+			return err
+		}
+		if m.By, err = name(by); err != nil {
+			return err
+		}
+		r.Moves = append(r.Moves, m)
+	}
+	p.f.Repeat = r
 	return nil
 }
 

@@ -31,8 +31,20 @@ func (f *Func) String() string {
 	for i, c := range f.Consts {
 		fmt.Fprintf(&b, "\tconst c%d %x\n", i, c)
 	}
+	if f.Repeat != nil {
+		fmt.Fprintf(&b, "\t%s\n", f.FormatRepeat())
+	}
 	f.print(&b, f.Body, 1)
 	return b.String()
+}
+
+// FormatRepeat prints Func.Repeat as String does: "repeat tiles codes+bytes".
+func (f *Func) FormatRepeat() string {
+	s := "repeat " + f.paramName(f.Repeat.Count)
+	for _, m := range f.Repeat.Moves {
+		s += fmt.Sprintf(" %s+%s", f.paramName(m.Param), f.paramName(m.By))
+	}
+	return s
 }
 
 func (f *Func) print(b *strings.Builder, body []Node, depth int) {

@@ -25,6 +25,9 @@ const (
 func Verify(f *Func) error {
 	v := &verifier{f: f, regs: make([]regState, min(len(f.Regs), MaxRegs)), ids: map[int]bool{}}
 	err := v.header()
+	if err == nil && f.Repeat != nil {
+		err = v.repeat(f.Repeat)
+	}
 	if err == nil {
 		err = v.body(f.Body)
 	}
@@ -82,6 +85,31 @@ func (v *verifier) header() error {
 	return nil
 }
 
+func (v *verifier) repeat(r *Repeat) error {
+	is := func(i int, integer bool) bool {
+		return i >= 0 && i < len(v.f.Params) && v.f.Params[i].Int == integer
+	}
+	if !is(r.Count, true) {
+		return fmt.Errorf("repeat: %s is no integer", v.f.paramName(r.Count))
+	}
+	moved := map[int]bool{}
+	for _, m := range r.Moves {
+		switch {
+		case !is(m.Param, false) || !is(m.By, true):
+			return fmt.Errorf("repeat: %s+%s: want a pointer and an integer", v.f.paramName(m.Param), v.f.paramName(m.By))
+		case moved[m.Param]:
+			return fmt.Errorf("repeat: %s moves twice", v.f.paramName(m.Param))
+		case m.By == r.Count:
+			return fmt.Errorf("repeat: %s is the count and a number of bytes", v.f.paramName(m.By))
+		}
+		moved[m.Param] = true
+	}
+	return nil
+}
+
+// counts says that integer parameter n changes with each run of the body.
+func (v *verifier) counts(n int) bool { return v.f.Repeat != nil && v.f.Repeat.Count == n }
+
 func (v *verifier) body(body []Node) error {
 	for _, n := range body {
 		switch n := n.(type) {
@@ -138,6 +166,8 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("no parameter %d", l.Count.Param)
 	case l.Count.Param >= 0 && !v.f.Params[l.Count.Param].Int:
 		return fmt.Errorf("%s is a pointer, not a count", v.f.Params[l.Count.Param].Name)
+	case l.Count.Param >= 0 && v.counts(l.Count.Param):
+		return fmt.Errorf("%s counts how often the body runs", v.f.Params[l.Count.Param].Name)
 	case l.List < 0 || l.List > len(v.f.Params):
 		return fmt.Errorf("no parameter %d", l.List-1)
 	case l.List > 0 && v.f.Params[l.List-1].Int:
@@ -267,6 +297,8 @@ func (v *verifier) address(in *Instr) error {
 		return fmt.Errorf("%d times parameter %d", m.Times, m.By)
 	case !v.f.Params[m.By].Int:
 		return fmt.Errorf("%s is a pointer, not a number of bytes", v.f.Params[m.By].Name)
+	case v.counts(m.By):
+		return fmt.Errorf("%s counts how often the body runs", v.f.Params[m.By].Name)
 	case m.Times < -maxDisp || m.Times > maxDisp:
 		return fmt.Errorf("%d times %s is out of range", m.Times, v.f.Params[m.By].Name)
 	}

@@ -28,6 +28,12 @@ func TestVerifyRefusals(t *testing.T) {
 		{"v0:u8x1 = splat 0\nloop l0 2 carry v0 v0\nend", "loop l0 2 carry v0 v0: v0 carried twice"},
 		{"loop l0 2\nend\nloop l0 2\nend", "loop l0 2: two loops l0"},
 		{"loop l0 2\nloop l0 2\nend\nend", "loop l0 2: two loops l0"},
+		{"repeat a", "repeat: a is no integer"},
+		{"repeat n n+n", "repeat: n+n: want a pointer and an integer"},
+		{"repeat n a+a", "repeat: a+a: want a pointer and an integer"},
+		{"repeat n a+n", "repeat: n is the count and a number of bytes"},
+		{"repeat n\nloop l0 n\nend", "loop l0 n: n counts how often the body runs"},
+		{"repeat n\nprefetch a+0 n*8", "prefetch a+0 n*8: n counts how often the body runs"},
 		{"loop l0 0\nend", "loop l0 0: a constant trip count is at least 1, not 0"},
 		{"loop l0 a\nend", "loop l0 a: a is a pointer, not a count"},
 		{"loop l0 2 list n\nend", "loop l0 2 list n: n is an integer, not a list"},
@@ -132,9 +138,12 @@ func TestVerifyStructure(t *testing.T) {
 		`vir: func f: v0:u8x1 = prefetch a+0: prefetch has no result`:            {Name: "f", Params: []Param{{Name: "a"}}, Regs: u8x1, Body: []Node{&Instr{Op: OpPrefetch}}},
 		`vir: func f: parameter a: bytes up to 128: want 1 to 127, of a pointer`: {Name: "f", Params: []Param{{Name: "a", Most: 128}}},
 		`vir: func f: v0:u8x1 = abs none: no argument 2 to fold`:                 {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 2}}},
-		`vir: func f: loop l-1 1: negative loop id`:                              {Name: "f", Body: []Node{&Loop{ID: -1, Count: Extent{1, -1}}}},
-		`vir: func f: loop l0 1 list param4: no parameter 4`:                     {Name: "f", Body: []Node{&Loop{Count: Extent{1, -1}, List: 5}}},
-		`vir: func f: loop l0 param4: no parameter 4`:                            {Name: "f", Body: []Node{&Loop{Count: Extent{0, 4}}}},
+		`vir: func f: repeat: param1 is no integer`:                              {Name: "f", Params: []Param{{Name: "a"}}, Repeat: &Repeat{Count: 1}},
+		`vir: func f: repeat: a moves twice`: {Name: "f", Params: []Param{{Name: "a"}, {Name: "n", Int: true}, {Name: "m", Int: true}},
+			Repeat: &Repeat{Count: 1, Moves: []Move{{0, 2}, {0, 2}}}},
+		`vir: func f: loop l-1 1: negative loop id`:          {Name: "f", Body: []Node{&Loop{ID: -1, Count: Extent{1, -1}}}},
+		`vir: func f: loop l0 1 list param4: no parameter 4`: {Name: "f", Body: []Node{&Loop{Count: Extent{1, -1}, List: 5}}},
+		`vir: func f: loop l0 param4: no parameter 4`:        {Name: "f", Body: []Node{&Loop{Count: Extent{0, 4}}}},
 	} {
 		if err := Verify(f); err == nil || err.Error() != want {
 			t.Errorf("have %v\nwant %s", err, want)

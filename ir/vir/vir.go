@@ -124,5 +124,18 @@ type Func struct {
 	Params []Param
 	Consts [][]byte
 	Regs   []Type
+	Repeat *Repeat // nil: Body runs once
 	Body   []Node
 }
+
+// Repeat runs all of Body as often as the integer parameter Count says, at least once, and
+// between two runs moves pointers: what a caller would do that calls the kernel again. Compiled
+// kernels do so in the words of their parameters, so that no pointer is moved past what the
+// last run needs, and count Count down there.
+type Repeat struct {
+	Count int // index into Func.Params; Body does not use it
+	Moves []Move
+}
+
+// Move adds the integer parameter By, in bytes, to the pointer parameter Param.
+type Move struct{ Param, By int }

@@ -84,14 +84,36 @@ func (b *function) build() *avo.Function {
 		panic("BUG: amd64: " + err.Error())
 	}
 	b.fn.SetSignature(sig)
+	r := b.k.Func.Repeat
+	if r != nil {
+		b.fn.AddLabel("repeat")
+	}
 	for i := range b.k.Ops {
 		b.op(&b.k.Ops[i])
+	}
+	if r != nil {
+		b.repeat(r)
 	}
 	if wide(b.fn) {
 		b.ins(f0(x86.VZEROUPPER))
 	}
 	b.ins(f0(x86.RET))
 	return b.fn
+}
+
+// repeat moves pointers where the parameters are and runs the kernel again.
+func (b *function) repeat(r *vir.Repeat) {
+	args, bytes := gp(0), gp(1)
+	param := func(n int) operand.Op { return operand.Mem{Base: args, Disp: 8 * n} }
+	b.ins(f2(x86.MOVQ), operand.NewParamAddr("args", 0), args)
+	b.ins(f1(x86.DECQ), param(r.Count))
+	b.ins(f1(x86.JLE), operand.LabelRef("end"))
+	for _, m := range r.Moves {
+		b.ins(f2(x86.MOVQ), param(m.By), bytes)
+		b.ins(f2(x86.ADDQ), bytes, param(m.Param))
+	}
+	b.ins(f1(x86.JMP), operand.LabelRef("repeat"))
+	b.fn.AddLabel("end")
 }
 
 func f0(f func() (*avo.Instruction, error)) ctor {

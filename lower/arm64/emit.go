@@ -57,6 +57,9 @@ func (p *printer) kernel(k *lower.Kernel) {
 			p.uses[r]++
 		}
 	})
+	if k.Func.Repeat != nil {
+		p.line("repeat:")
+	}
 	for ops := k.Ops; len(ops) > 0; {
 		n := p.fused(ops)
 		if n == 0 {
@@ -65,7 +68,27 @@ func (p *printer) kernel(k *lower.Kernel) {
 		}
 		ops = ops[n:]
 	}
+	if k.Func.Repeat != nil {
+		p.repeat(k.Func.Repeat)
+	}
 	p.line("\tRET")
+}
+
+// repeat moves pointers where the parameters are and runs the kernel again.
+func (p *printer) repeat(r *vir.Repeat) {
+	a, by := gp(0), gp(1)
+	p.line("\tMOVD %d(R%d), R%d // %s", 8*r.Count, regArgs, a, p.k.Func.FormatRepeat())
+	p.line("\tSUBS $1, R%d", a)
+	p.line("\tBLE end")
+	p.line("\tMOVD R%d, %d(R%d)", a, 8*r.Count, regArgs)
+	for _, m := range r.Moves {
+		p.line("\tMOVD %d(R%d), R%d", 8*m.Param, regArgs, a)
+		p.line("\tMOVD %d(R%d), R%d", 8*m.By, regArgs, by)
+		p.line("\tADD R%d, R%d", by, a)
+		p.line("\tMOVD R%d, %d(R%d)", a, 8*m.Param, regArgs)
+	}
+	p.line("\tJMP repeat")
+	p.line("end:")
 }
 
 // table prints the kernel's constants, each at a multiple of 16 bytes.

@@ -78,7 +78,7 @@ func goodRecords(l Limits) []Record {
 	var out []Record
 	add := func(target, format, mode string, n int, share, perCycle float64) {
 		r := Record{Format: format, Target: target, Mode: mode, M: 4096, K: 4096, N: n, Family: "dot", Threads: 1,
-			Ns: 1e6, ClockGHz: 4, Share: share, WeightsPerCycle: perCycle}
+			Ns: 1e6, ClockGHz: 4, Share: share, WeightsPerCycle: perCycle, BitsPerWeight: 2, GWeightsS: 8, GBS: 2, CeilingGBS: 1000}
 		switch format {
 		case "w4", "w4-g32":
 			r.PrepareNs = 200 * float64(n)
@@ -184,6 +184,8 @@ func TestCheckTuned(t *testing.T) {
 		{vbmi, "w4-g32", ModeDRAM, 1, func(r *Record) { r.Share = 0.84 }, []string{"FAIL  avx512vbmi w4-g32 dram share: 0.84, at least 0.85 of 1"}},
 		{vbmi, "w1-f32act", ModeL2, 1, func(r *Record) { r.WeightsPerCycle *= 0.8 }, nil},
 		{avx2, "w2", ModeL2, 1, func(r *Record) { r.WeightsPerCycle *= 0.94 }, []string{"FAIL  avx2 w2 l2 weights/cycle: 32.9, at least 0.95 of 35 (35 on this host)"}},
+		{vbmi, "w8", ModeL2, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 160, 38.5 }, nil}, // 40 bytes a cycle
+		{vbmi, "w8", ModeL2, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 160, 37.5 }, []string{"FAIL  avx512vbmi w8 l2 weights/cycle: 37.5, at least 0.95 of 44 (40 on this host)"}},
 		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 50, 48 }, nil},
 		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 50, 47 }, []string{"FAIL  avx512vbmi w2 l3 weights/cycle: 47, at least 0.95 of 102 (50 on this host)"}},
 		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle, r.GBS = 50, 38.5, 2.5 }, nil}, // half a bit of scales

@@ -111,14 +111,14 @@ var rules = []rule{
 		name:   "l2 weights/cycle",
 		have:   func(c rounds) []float64 { return c.of(ModeL2, 1, Record.perCycle) },
 		limit:  func(c rounds) float64 { return c.inLimits().L2 },
-		scaled: scaledByMix,
+		scaled: cachedHere(ModeL2),
 		rows:   cached,
 	},
 	{
 		name: "l3 weights/cycle", tuned: true,
 		have:   func(c rounds) []float64 { return c.of(ModeL3, 1, Record.perCycle) },
 		limit:  func(c rounds) float64 { return c.inLimits().L3 },
-		scaled: func(c rounds, limit float64) float64 { return min(scaledByMix(c, limit), readFromL3(c)) },
+		scaled: cachedHere(ModeL3),
 		rows:   cached,
 	},
 	{
@@ -240,10 +240,15 @@ func scaledByMix(c rounds, limit float64) float64 {
 	return limit * here / max(limit, m.WeightsPerCycle(m.Zen5, bytes))
 }
 
-// readFromL3 is how many weights and their scales per cycle this host reads from its third-level cache, stored
+// cachedHere scales limits of weights in a cache: this host's core multiplies no more, and its cache sends no more.
+func cachedHere(mode string) func(rounds, float64) float64 {
+	return func(c rounds, limit float64) float64 { return min(scaledByMix(c, limit), readFrom(c, mode)) }
+}
+
+// readFrom is how many weights and their scales per cycle this host reads from a cache, stored
 // as the limits have them.
-func readFromL3(c rounds) float64 {
-	return timing.Median(c.of(ModeL3, 1, func(r Record) float64 {
+func readFrom(c rounds, mode string) float64 {
+	return timing.Median(c.of(mode, 1, func(r Record) float64 {
 		scales := over(8*r.GBS, r.GWeightsS) - r.BitsPerWeight
 		return over(8*r.CeilingGBS, (c.inLimits().Bits+scales)*r.ClockGHz)
 	}))

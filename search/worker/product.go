@@ -138,23 +138,47 @@ const untouched = 0xa5
 // guardOut makes k write between guard pages, columns apart: in turn to memory that begins and that
 // ends at one. What it stores between columns is wrong.
 func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte, wrong *string) {
-	fn, column, step := k.Fn, 4*k.Rows, 4*k.Rows+12
-	size := (k.Cols-1)*step + column
-	bufs, next := [2][]byte{alloc(size, true), alloc(size, false)}, 0
-	k.Fn = func(a *runtime.GemmArgs) {
-		b, buf := *a, bufs[next]
+	const most = 3 // tiles a call
+	room := func(tiles int) (column, step, size int) {
+		column = 4 * k.Rows * tiles
+		return column, column + 12, (k.Cols-1)*(column+12) + column
+	}
+	var bufs [2][most + 1][]byte
+	for tiles := 1; tiles <= most; tiles++ {
+		_, _, size := room(tiles)
+		bufs[0][tiles], bufs[1][tiles] = alloc(size, true), alloc(size, false)
+	}
+	fn, next := k.Fn, 0
+	call := func(a *runtime.GemmArgs, tiles int) {
+		b, buf := *a, bufs[next][tiles]
+		column, step, _ := room(tiles)
 		for i := range buf {
 			buf[i] = untouched
 		}
-		b.Out, b.OutStep = unsafe.Pointer(unsafe.SliceData(buf)), int64(step)
+		b.Out, b.OutStep, b.Tiles = unsafe.Pointer(unsafe.SliceData(buf)), int64(step), int64(tiles)
 		fn(&b)
 		for c := range k.Cols {
 			copy(unsafe.Slice((*byte)(unsafe.Add(a.Out, int64(c)*a.OutStep)), column), buf[c*step:])
 			if gap := buf[c*step:][column:min(step, len(buf)-c*step)]; bytes.Count(gap, []byte{untouched}) != len(gap) {
-				*wrong = fmt.Sprintf("kernel %s stores behind the %d rows of column %d", k.Name, k.Rows, c)
+				*wrong = fmt.Sprintf("kernel %s stores behind the %d rows of column %d", k.Name, column/4, c)
 			}
 		}
 		next = 1 - next
+	}
+	k.Fn = func(a *runtime.GemmArgs) {
+		for left := max(1, int(a.Tiles)); left > 0; left -= most {
+			n := min(left, most)
+			call(a, n)
+			if left <= n {
+				break // nothing is moved behind its end
+			}
+			a.Out = unsafe.Add(a.Out, int64(n)*a.OutBytes)
+			for i, p := range a.Weights {
+				if p != nil {
+					a.Weights[i] = unsafe.Add(p, int64(n)*a.TileBytes)
+				}
+			}
+		}
 	}
 }
 

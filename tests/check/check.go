@@ -207,7 +207,7 @@ func (c *Case) actScale(n, k int) float32 {
 // Call runs one kernel call.
 type Call func(args []vir.Arg) error
 
-// Run computes the product with kernel k, one call per tile and column block.
+// Run computes the product with kernel k, some tiles of a column block a call.
 func (c *Case) Run(k *schedule.Kernel, call Call) ([]float32, error) {
 	return c.RunAll(k, func(all [][]vir.Arg) error {
 		for _, args := range all {
@@ -231,7 +231,7 @@ func (c *Case) RunAll(k *schedule.Kernel, calls func([][]vir.Arg) error) ([]floa
 	return c.Result(k, all)
 }
 
-// Calls are the calls of kernel k that compute the product: one per tile and column block.
+// Calls are the calls of kernel k that compute the product: of each column block some tiles each.
 func (c *Case) Calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 	packed, err := format.Pack(c.Problem.Weight, k.Weights, c.M, c.K, c.Source)
 	if err != nil {
@@ -241,11 +241,19 @@ func (c *Case) Calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 	var all [][]vir.Arg
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
 		b := c.block(k, n0)
-		for m0 := 0; m0 < c.M; m0 += k.Rows {
+		for m0 := 0; m0 < c.M; m0 += k.Rows * c.tiles(k, m0) {
 			all = append(all, c.args(k, packed, tile, m0, b))
 		}
 	}
 	return all, nil
+}
+
+// tiles is how many tiles the call for the rows from m0 on multiplies: some, if its rows are whole tiles.
+func (c *Case) tiles(k *schedule.Kernel, m0 int) int {
+	if k.Rows < k.Weights.TileM {
+		return 1
+	}
+	return min(3, (c.M-m0+k.Rows-1)/k.Rows)
 }
 
 // Result is the product that calls of kernel k have stored. If k is not exact, it must be within
@@ -253,8 +261,9 @@ func (c *Case) Calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 func (c *Case) Result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) {
 	out := make([]float32, c.N*c.M)
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
-		for m0 := 0; m0 < c.M; m0 += k.Rows {
-			if err := c.collect(k, calls[0][0].Buf, out, m0, n0); err != nil {
+		for m0, rows := 0, 0; m0 < c.M; m0 += rows {
+			rows = k.Rows * c.tiles(k, m0)
+			if err := c.collect(k, calls[0][0].Buf, out, m0, rows, n0); err != nil {
 				return nil, err
 			}
 			calls = calls[1:]
@@ -267,7 +276,8 @@ func (c *Case) Result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) 
 }
 
 func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) []vir.Arg {
-	end := (m0/k.Weights.TileM + 1) * tile
+	tiles := c.tiles(k, m0)
+	end, step := (m0/k.Weights.TileM+tiles)*tile, outStep(k.Rows*tiles)
 	part := func(name string) vir.Arg {
 		p := k.Weights.Part(name)
 		if p == nil {
@@ -276,15 +286,18 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 		return vir.Arg{Buf: packed[k.Weights.Address(p, m0, 0, tile):end]}
 	}
 	count := (c.K + k.StepK - 1) / k.StepK
-	tileOut := bytes.Repeat([]byte{untouched}, (k.Cols-1)*outStep(k)+4*k.Rows)
-	args := []vir.Arg{{Buf: tileOut}, {Int: int64(outStep(k))}}
+	tileOut := bytes.Repeat([]byte{untouched}, (k.Cols-1)*step+4*k.Rows*tiles)
+	args := []vir.Arg{{Buf: tileOut}, {Int: int64(step)}}
 	for _, name := range runtime.PartNames {
 		args = append(args, part(name))
 	}
 	for _, buf := range [][]byte{b.act, b.sums, b.scales, b.residuals, b.offsets, b.list} {
 		args = append(args, vir.Arg{Buf: buf})
 	}
-	return append(args, vir.Arg{Int: int64(len(b.list) / 4)}, vir.Arg{Int: int64(count)})
+	for _, n := range []int{len(b.list) / 4, tiles, tile, 4 * k.Rows, count} {
+		args = append(args, vir.Arg{Int: int64(n)})
+	}
+	return args
 }
 
 // columns are the activations of a column block, as a kernel reads them; what it does not
@@ -294,21 +307,22 @@ type columns struct {
 	residuals, offsets, list []byte
 }
 
-// outStep is how far columns of the output are apart: farther than they are long.
-func outStep(k *schedule.Kernel) int { return 4 * (k.Rows + 3) }
+// outStep is how far columns of the output of so many rows are apart: farther than they are long.
+func outStep(rows int) int { return 4 * (rows + 3) }
 
 // untouched is in every byte of the output before a call, and between columns after it.
 const untouched = 0xa5
 
-func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) error {
+func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, rows, n0 int) error {
+	step := outStep(rows)
 	for n := range k.Cols - 1 {
-		if gap := tile[n*outStep(k):][4*k.Rows : outStep(k)]; bytes.Count(gap, []byte{untouched}) != len(gap) {
-			return fmt.Errorf("stored behind the %d rows of column %d", k.Rows, n)
+		if gap := tile[n*step:][4*rows : step]; bytes.Count(gap, []byte{untouched}) != len(gap) {
+			return fmt.Errorf("stored behind the %d rows of column %d", rows, n)
 		}
 	}
 	for n := n0; n < min(n0+k.Cols, c.N); n++ {
-		for m := m0; m < min(m0+k.Rows, c.M); m++ {
-			bits := binary.LittleEndian.Uint32(tile[(n-n0)*outStep(k)+4*(m-m0):])
+		for m := m0; m < min(m0+rows, c.M); m++ {
+			bits := binary.LittleEndian.Uint32(tile[(n-n0)*step+4*(m-m0):])
 			out[n*c.M+m] = math.Float32frombits(bits)
 		}
 	}

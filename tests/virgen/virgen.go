@@ -25,17 +25,19 @@ const (
 	paramTrips
 	paramList
 	paramStep
+	paramTimes
 )
 
 var params = []vir.Param{
 	paramX: {Name: "x"}, paramY: {Name: "y"}, paramOut: {Name: "out"},
 	paramTrips: {Name: "n", Int: true}, paramList: {Name: "list"}, paramStep: {Name: "step", Int: true},
+	paramTimes: {Name: "times", Int: true},
 }
 
 // Func returns a well-typed function of about n instructions: loops, carried
 // registers, constants, loads, stores and every operation, with operands on which
 // none fails and no NaN arises. Its parameters are three buffers, a trip count, a list
-// of the numbers of loops and a number of bytes.
+// of the numbers of loops, a number of bytes and how often the body runs.
 func Func(rng *rand.Rand, n int) *vir.Func {
 	g := &generator{rng: rng, f: &vir.Func{Name: "random", Params: slices.Clone(params)}}
 	for range 2 + rng.Intn(3) {
@@ -46,6 +48,9 @@ func Func(rng *rand.Rand, n int) *vir.Func {
 		g.store(r)
 	}
 	g.f.Body = g.out
+	if rng.Intn(3) == 0 {
+		g.f.Repeat = &vir.Repeat{Count: paramTimes, Moves: []vir.Move{{Param: paramX, By: paramStep}, {Param: paramOut, By: paramStep}}}
+	}
 	return g.f
 }
 
