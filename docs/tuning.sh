@@ -19,7 +19,7 @@ tune() { "$scratch/tmacc" tune -time "${TIME:-1m}" "$@"; }
 bench() { "$scratch/tmacc" bench -lock "$1/tmacc.lock" "${@:2}"; }
 
 # examples ARGS... tunes for the models of examples/tuned.
-examples() { tune -format ternary-tensor,w8,q4_0,q8_0,w2-g128 -target all -o examples/tuned "$@"; }
+examples() { tune -format ternary-tensor,w8,q4_0,q8_0,w2-g128 -o examples/tuned "$@"; }
 
 case "${1-} $#" in
 "examples 1")
