@@ -458,7 +458,9 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 	if all := codings(p.Weight); len(all) > 0 && rng.Intn(2) == 0 {
 		all[rng.Intn(len(all))].use(c)
 		c.Chunk = 0
-		fields = c.cellFields(p.Weight)
+		if rng.Intn(3) == 0 { // codewords of rows, which suit groups of any length
+			c.RowFields = c.cellFields(p.Weight)
+		}
 	}
 	c.Flush = pick(rng, 1, 1, 2, 4)
 	c.Cells = c.Flush * pick(rng, 1, 1, 2, 4)
@@ -469,8 +471,8 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 	if g%(4*c.Lanes) != 0 {
 		c.AlongK = false
 	}
-	if c.Join > 0 && g%(c.along()*fields) != 0 { // groups are not whole cells
-		c.Map, c.Join, c.Mirror, c.Head = "dense", 0, 0, 0
+	if c.Join > 0 && g%c.cellK(p.Weight) != 0 { // groups are not whole cells
+		c.Map, c.Join, c.Mirror, c.Head, c.RowFields = "dense", 0, 0, 0, 1
 	}
 	for c.Chunk > 0 && g%c.Chunk != 0 {
 		c.Chunk /= 2
