@@ -50,6 +50,7 @@ func (p *Product) testShapes() [][3]int {
 		{2 * tile, 2*wide - 1, 5 * unit},
 		{3*tile + 5, 2*wide + 3, roundUp(777, unit)},
 		{3, 3, 2 * record},
+		{7 * tile, wide, record}, // several tiles a call
 	}
 	for i := range shapes {
 		shapes[i][2] = min(shapes[i][2], p.spec.LimitK/unit*unit)
@@ -82,16 +83,18 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand, alloc func(int) []byte)
 			return err
 		}
 		slack := p.slack(src, x, m, n, k)
-		for i := range dst {
-			dst[i] = float32(math.NaN())
-		}
-		for lo := 0; lo < m; lo += p.Step() {
-			if err := p.Gemm(dst, packed, act, lo, min(lo+p.Step(), m), Options{}); err != nil {
-				return err
+		for _, step := range []int{p.Step(), m} {
+			for i := range dst {
+				dst[i] = float32(math.NaN())
 			}
-		}
-		if err := near(dst, want, slack, m); err != nil {
-			return err
+			for lo := 0; lo < m; lo += step {
+				if err := p.Gemm(dst, packed, act, lo, min(lo+step, m), Options{}); err != nil {
+					return err
+				}
+			}
+			if err := near(dst, want, slack, m); err != nil {
+				return fmt.Errorf("%d rows at once: %w", min(step, m), err)
+			}
 		}
 		if err := p.Gemm(dst, packed, act, 0, m, Options{Accumulate: true, Bias: bias}); err != nil {
 			return err

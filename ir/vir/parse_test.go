@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-const everyForm = `func f(codes ptr, act ptr, out ptr, n int)
+const everyForm = `func f(codes ptr, act ptr, out ptr, n int, times int, bytes int)
 	const c0 0f0f0f0f
 	const c1 01
+	repeat times codes+bytes out+bytes
 	v0:i32x1 = splat -3
 	v7:u8x1 = const c1
 	loop l0 n carry v0

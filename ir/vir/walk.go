@@ -60,6 +60,9 @@ func (f *Func) Clone() *Func {
 	c.Params = slices.Clone(f.Params)
 	c.Consts = slices.Clone(f.Consts)
 	c.Regs = slices.Clone(f.Regs)
+	if f.Repeat != nil {
+		c.Repeat = &Repeat{f.Repeat.Count, slices.Clone(f.Repeat.Moves)}
+	}
 	c.Body = Map(f.Body, func(in *Instr) []*Instr { return []*Instr{in.Clone()} })
 	return &c
 }

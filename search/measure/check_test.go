@@ -186,6 +186,8 @@ func TestCheckTuned(t *testing.T) {
 		{avx2, "w2", ModeL2, 1, func(r *Record) { r.WeightsPerCycle *= 0.94 }, []string{"FAIL  avx2 w2 l2 weights/cycle: 32.9, at least 0.95 of 35 (35 on this host)"}},
 		{vbmi, "w8", ModeL2, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 160, 38.5 }, nil}, // 40 bytes a cycle
 		{vbmi, "w8", ModeL2, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 160, 37.5 }, []string{"FAIL  avx512vbmi w8 l2 weights/cycle: 37.5, at least 0.95 of 44 (40 on this host)"}},
+		{vbmi, "w8", ModeL2, 1, func(r *Record) { r.CeilingGBS = 0 }, nil},
+		{vbmi, "w8", ModeL2, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 0, 40 }, []string{"FAIL  avx512vbmi w8 l2 weights/cycle: 40, at least 0.95 of 44"}},
 		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 50, 48 }, nil},
 		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle = 50, 47 }, []string{"FAIL  avx512vbmi w2 l3 weights/cycle: 47, at least 0.95 of 102 (50 on this host)"}},
 		{vbmi, "w2", ModeL3, 1, func(r *Record) { r.CeilingGBS, r.WeightsPerCycle, r.GBS = 50, 38.5, 2.5 }, nil}, // half a bit of scales

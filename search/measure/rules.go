@@ -246,12 +246,16 @@ func cachedHere(mode string) func(rounds, float64) float64 {
 }
 
 // readFrom is how many weights and their scales per cycle this host reads from a cache, stored
-// as the limits have them.
+// as the limits have them. 0 if it was not measured.
 func readFrom(c rounds, mode string) float64 {
-	return timing.Median(c.of(mode, 1, func(r Record) float64 {
+	read := c.of(mode, 1, func(r Record) float64 {
 		scales := over(8*r.GBS, r.GWeightsS) - r.BitsPerWeight
 		return over(8*r.CeilingGBS, (c.inLimits().Bits+scales)*r.ClockGHz)
-	}))
+	})
+	if len(read) == 0 {
+		return 0
+	}
+	return timing.Median(read)
 }
 
 // zen5Mix is a mix and the vector width in bytes that its Zen5 figure was
