@@ -166,19 +166,17 @@ func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte, wrong *stri
 		next = 1 - next
 	}
 	k.Fn = func(a *runtime.GemmArgs) {
-		for left := max(1, int(a.Tiles)); left > 0; left -= most {
-			n := min(left, most)
-			call(a, n)
-			if left <= n {
-				break // nothing is moved behind its end
-			}
-			a.Out = unsafe.Add(a.Out, int64(n)*a.OutBytes)
+		left := int(a.Tiles)
+		for ; left > most; left -= most { // nothing is moved behind its end
+			call(a, most)
+			a.Out = unsafe.Add(a.Out, most*a.OutBytes)
 			for i, p := range a.Weights {
 				if p != nil {
-					a.Weights[i] = unsafe.Add(p, int64(n)*a.TileBytes)
+					a.Weights[i] = unsafe.Add(p, most*a.TileBytes)
 				}
 			}
 		}
+		call(a, left)
 	}
 }
 
