@@ -277,7 +277,11 @@ func part(p *format.Part) *jen.Statement {
 func digits(ds []format.Digit) *jen.Statement {
 	var items []jen.Code
 	for _, d := range ds {
-		items = append(items, row("Axis", d.Axis, "Div", d.Div, "Mod", d.Mod, "Stride", d.Stride))
+		pairs := []any{"Axis", d.Axis}
+		if d.In > 0 {
+			pairs = append(pairs, "In", d.In)
+		}
+		items = append(items, row(append(pairs, "Div", d.Div, "Mod", d.Mod, "Stride", d.Stride)...))
 	}
 	return jen.Index().Add(ft("Digit")).Add(list(items...))
 }
@@ -329,7 +333,11 @@ func variant(v runtime.Variant) *jen.Statement {
 		}
 		kernels = append(kernels, row(append(pairs, "SumBy", k.SumBy, "Fn", jen.Id(k.Name))...))
 	}
-	pairs := []any{"Target", v.Target, "ABI", v.ABI, "Need", texts(v.Need), "Layout", v.Layout, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...))}
+	pairs := []any{"Target", v.Target, "ABI", v.ABI, "Need", texts(v.Need), "Layout", v.Layout}
+	if v.Fill > 0 {
+		pairs = append(pairs, "Fill", v.Fill)
+	}
+	pairs = append(pairs, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...)))
 	if p := v.Prepare; p != nil {
 		of := []any{"Name", p.Name, "CountDiv", ints(p.CountDiv), "Pads", ints(p.Pads)}
 		if t := p.Tables; t.K > 0 {

@@ -338,6 +338,8 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 		switch {
 		case s.Weights.Hash() != weights.Hash():
 			return v, errorf(thing, "kernel %s reads another packed layout than %s: schedule all widths for one", k.Code.Func.Name, t.Kernels[0].Code.Func.Name)
+		case s.Fill != t.Kernels[0].Schedule.Fill:
+			return v, errorf(thing, "groups are filled up to %d for kernel %s and %d for %s: schedule all widths for one", s.Fill, k.Code.Func.Name, t.Kernels[0].Schedule.Fill, t.Kernels[0].Code.Func.Name)
 		case s.Tables != nil && !reflect.DeepEqual(s.Tables, t.Tables()):
 			return v, errorf(thing, "kernel %s reads other tables than another kernel: they share one preparation", k.Code.Func.Name)
 		case s.Tables != nil && (t.Prepare == nil || !reflect.DeepEqual(s.Tables, t.Prepare.Schedule.Tables)):
@@ -349,7 +351,7 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 			ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
 	}
 	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
-	v.Prepare = RuntimePrepare(t.Prepare)
+	v.Fill, v.Prepare = t.Kernels[0].Schedule.Fill, RuntimePrepare(t.Prepare)
 	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
 	if v.Layout < 0 {
 		v.Layout = len(p.spec.Layouts)

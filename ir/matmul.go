@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -68,6 +69,27 @@ func (p Problem) Validate() error {
 // GroupK is how many elements of K one sum of products covers, 0 for all.
 func (p Problem) GroupK() int {
 	return p.Act.SumGroup(p.Weight)
+}
+
+// Filled is p with groups of to elements instead of GroupK: of as many as it has, and others that are 0.
+func (p Problem) Filled(to int) (Problem, error) {
+	group := p.GroupK()
+	switch {
+	case group == 0:
+		return p, errors.New("there are none to fill")
+	case p.Act.Floats():
+		return p, errors.New("sums of f32 are of as many elements as there are")
+	case to <= group || to > 2*group || to%4 != 0:
+		return p, fmt.Errorf("%d of a group of %d: want a multiple of 4 above that, up to twice as many", to, group)
+	}
+	for _, n := range []*int{&p.Weight.Group, &p.Weight.Super, &p.Weight.BookGroup, &p.Act.Group} {
+		if *n%group != 0 {
+			return p, fmt.Errorf("parts of a group, of %d elements, share something", *n)
+		}
+		*n = *n / group * to
+	}
+	p.MaxK = (p.LimitK() + group - 1) / group * to
+	return p, nil
 }
 
 // Block is how many groups, neighbours along K, are one integer when floats scale it: with

@@ -24,14 +24,35 @@ import (
 //	list       uint32 the number of steps of the kernel that have residuals, then which ones
 //
 // or of f32 activations the tables, or without tables the activations themselves;
-// each padded to 64 bytes. padK is k rounded up to a multiple of cut.pad.
+// each padded to 64 bytes. padK is k, with its groups filled up, rounded up to a multiple of cut.pad.
 type cut struct {
 	id                 uint64
 	widths             []width // ascending
+	fill               fill
 	pad                int
-	actGroup, sumGroup int // elements of K, 0: all
+	actGroup, sumGroup int // elements of K as kernels count them, 0: all
 	floats             bool
 	tables             Tables
+}
+
+// fill is how kernels count elements of K: for every group of them to, of which the others are 0. Without a
+// group they count as callers do.
+type fill struct{ group, to int }
+
+// of is how many elements kernels count for the groups of k.
+func (f fill) of(k int) int {
+	if f.group == 0 {
+		return k
+	}
+	return ceilDiv(k, f.group) * f.to
+}
+
+// codes spreads the codes of a row, whole groups, as kernels count them, with zeros behind them.
+func (f fill) codes(to, from []byte) {
+	for ; len(from) > 0; to, from = to[f.to:], from[f.group:] {
+		clear(to[copy(to, from[:f.group]):f.to])
+	}
+	clear(to)
 }
 
 // width is one kernel's view of its activations.
@@ -46,8 +67,9 @@ type width struct {
 const usualPad = 256
 
 func newCut(s *Spec, v *Variant, recordK int) cut {
-	c := cut{pad: usualPad, actGroup: s.Act.Group, sumGroup: s.groupK(), floats: s.Act.Floats()}
-	if c.pad%recordK != 0 {
+	f := s.fill(v)
+	c := cut{fill: f, pad: usualPad, actGroup: f.of(s.Act.Group), sumGroup: f.of(s.groupK()), floats: s.Act.Floats()}
+	if recordK = f.of(recordK); c.pad%recordK != 0 {
 		c.pad = recordK
 	}
 	if v == nil {
@@ -69,6 +91,9 @@ func newCut(s *Spec, v *Variant, recordK int) cut {
 	}
 	h := fnv.New64a()
 	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup, c.floats, c.tables)
+	if f.group > 0 {
+		fmt.Fprint(h, f)
+	}
 	c.id = h.Sum64()
 	return c
 }
@@ -76,6 +101,7 @@ func newCut(s *Spec, v *Variant, recordK int) cut {
 // shape is where everything lies in the activation buffer of n rows of k.
 type shape struct {
 	n, k                 int
+	filled               int // k as kernels count it
 	padK, groups, scales int // per row, padding included
 	full                 int // blocks of the widest kernel
 	wide, tail           block
@@ -115,7 +141,8 @@ func (c *cut) groupsOf(k int) (sums, scales int) {
 }
 
 func (c *cut) shape(n, k int) shape {
-	s := shape{n: n, k: k, padK: roundUp(k, c.pad)}
+	s := shape{n: n, k: k, filled: c.fill.of(k)}
+	s.padK = roundUp(s.filled, c.pad)
 	s.groups, s.scales = c.groupsOf(s.padK)
 	s.wide = c.block(len(c.widths)-1, &s)
 	s.full = n / s.wide.cols
@@ -176,8 +203,8 @@ func (p *Product) actShape(n, k int) (shape, error) {
 	}
 	s := p.cut.shape(n, k)
 	if p.variant != nil {
-		s.wide.count = int64(ceilDiv(k, p.variant.Kernels[s.wide.kernel].StepK))
-		s.tail.count = int64(ceilDiv(k, p.variant.Kernels[s.tail.kernel].StepK))
+		s.wide.count = int64(ceilDiv(s.filled, p.variant.Kernels[s.wide.kernel].StepK))
+		s.tail.count = int64(ceilDiv(s.filled, p.variant.Kernels[s.tail.kernel].StepK))
 	}
 	if s.bytes < 0 || n > math.MaxInt/4/k {
 		return s, p.spec.errorf("argument n", "%d rows of %d activations are too large to address", n, k)
@@ -312,7 +339,7 @@ type rowPlan struct {
 // writes k elements and their groups and no more.
 func (p *Product) rowPlan(s *shape) rowPlan {
 	r := rowPlan{padded: s.k, width: s.padK}
-	r.groups, r.scales = p.cut.groupsOf(s.k)
+	r.groups, r.scales = p.cut.groupsOf(s.filled)
 	if p.variant == nil || p.variant.Prepare == nil {
 		return r
 	}
@@ -324,9 +351,9 @@ func (p *Product) rowPlan(s *shape) rowPlan {
 	if t := p.cut.tables; t.K > 0 {
 		r.tables = ceilDiv(r.width, t.K) * t.Bytes
 	}
-	r.sumRoom, r.actRoom = p.cut.groupsOf(r.padded)
+	r.sumRoom, r.actRoom = p.cut.groupsOf(p.cut.fill.of(r.padded))
 	r.sumRoom, r.actRoom = max(r.sumRoom, s.groups)+room, max(r.actRoom, s.scales)+room
-	r.direct = littleEndian && p.cut.tables.K == 0
+	r.direct = littleEndian && p.cut.tables.K == 0 && p.cut.fill.group == 0
 	for _, d := range f.CountDiv {
 		r.direct = r.direct && s.k%d == 0
 	}
@@ -350,6 +377,9 @@ func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32
 	}
 	var codes, table []byte
 	switch {
+	case p.cut.fill.group > 0:
+		w.codes = grow(w.codes, r.width)
+		codes = w.codes
 	case p.cut.tables.K == 0:
 		codes = w.rowOf(b, to, j)
 	case b.tables:
@@ -360,6 +390,9 @@ func (p *Product) prepareRow(w *scratch, b *block, to []byte, j int, x []float32
 		codes, table = w.rowOf(b, to, j), p.oneTable(w, w.table)
 	}
 	p.quantize(w, codes, table, x)
+	if p.cut.fill.group > 0 {
+		p.cut.fill.codes(w.rowOf(b, to, j)[:s.padK], codes[:s.k])
+	}
 	if b.steps > 0 {
 		p.list(w, b, to, j)
 	}
@@ -486,7 +519,7 @@ func (p *Product) quantize(w *scratch, codes, table []byte, x []float32) {
 		p.runPrepare(w, x, table, unsafe.Pointer(&codes[0]), unsafe.Pointer(&w.sums[0]), unsafe.Pointer(&w.scales[0]))
 	} else {
 		w.sums, w.scales = grow(w.sums, s.groups), grow(w.scales, s.scales)
-		quantize(codes, w.sums[:r.groups], w.scales[:r.scales], x, p.cut.actGroup, p.cut.sumGroup)
+		quantize(codes, w.sums[:r.groups], w.scales[:r.scales], x, p.spec.Act.Group, p.spec.groupK())
 	}
 	clear(codes[s.k:s.padK])
 	clear(w.sums[r.groups:s.groups])

@@ -56,7 +56,8 @@ func testLayout(t testing.TB, w format.Weight, rows, recordK int) *format.Layout
 func at[T any](p unsafe.Pointer, off int) *T { return (*T)(unsafe.Add(p, off)) }
 
 // fakeKernel does what the assembly for s and k must do, from GemmArgs alone.
-func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
+func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
+	l := s.Layouts[v.Layout]
 	codes := l.Part(format.Codes)
 	rel := func(p *format.Part, row, e int) int { return l.Address(p, row, e, 0) - p.Offset(0, 0) }
 	type place struct{ at, field int }
@@ -71,10 +72,14 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 		if group == 0 {
 			group = all
 		}
+		filled := group // as activations have it
+		if v.Fill > 0 {
+			filled = v.Fill
+		}
 		for r := range k.Rows {
 			for c := range k.Cols {
 				acc, block, blockLeast := float32(0), int32(0), int32(0)
-				for g := range all / group {
+				for g := range all / filled {
 					shared := [numParts]float32{}
 					for i, name := range PartNames {
 						if p := l.Part(name); p != nil && i > 0 {
@@ -86,12 +91,20 @@ func fakeKernel(s *Spec, l *format.Layout, k Kernel) func(*GemmArgs) {
 						ws, least = float32(ws*shared[4]), float32(least*shared[5])
 					}
 					sum, actSum := int32(0), int32(0)
-					for e := g * group; e < (g+1)*group; e++ {
+					for i := range filled {
+						at8 := g*filled + i
+						act := int32(*at[int8](a.Act, at8/k.Chunk*k.Chunk*k.Cols+c*k.Chunk+at8%k.Chunk))
+						if i >= group {
+							if act != 0 {
+								panic("a group is filled up with an activation that is not 0")
+							}
+							continue
+						}
+						e := g*group + i
 						code, p := 0, places[r*l.RecordK+e%l.RecordK]
 						for i, b := range codes.Map[p.field] {
 							code |= int(*at[byte](a.Weights[0], e/l.RecordK*l.RecordBytes+p.at+b.Word*codes.WordStride)>>b.Bit&1) << i
 						}
-						act := int32(*at[int8](a.Act, e/k.Chunk*k.Chunk*k.Cols+c*k.Chunk+e%k.Chunk))
 						book := 0
 						if p := l.Part(format.Books); p != nil {
 							book = int(*at[byte](a.Weights[6], rel(p, r, e)))
@@ -174,15 +187,19 @@ func fakePrepare(s *Spec, f Prepare) func(*PrepareArgs) {
 }
 
 // fakeSpec has a layout and, if cuts are given, a variant for each: the widths of
-// its kernels.
+// its kernels. Those from the third on fill up groups, if records are whole ones.
 func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) *Spec {
 	w := lookup(t, name)
 	s := &Spec{Name: name, Weight: w, Act: format.Act{Group: act}, LimitK: 1 << 17, Layouts: []*format.Layout{testLayout(t, w, rows, recordK)}}
 	for i, cut := range cuts {
 		v := Variant{Target: "fake/" + string(rune('a'+i)), ABI: ABI}
+		if g := s.groupK(); i >= 2 && g > 0 && recordK%g == 0 {
+			v.Fill = g + 8
+		}
+		filled := s.fill(&v).of(recordK)
 		for j, cols := range cut {
-			k := Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: recordK, Chunk: []int{4, recordK, 8}[(i+j)%3], SumBy: []int{1, -8}[j%2]}
-			k.Fn = fakeKernel(s, s.Layouts[0], k)
+			k := Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: filled, Chunk: []int{4, filled, 8}[(i+j)%3], SumBy: []int{1, -8}[j%2]}
+			k.Fn = fakeKernel(s, v, k)
 			v.Kernels = append(v.Kernels, k)
 		}
 		if i%2 == 0 {

@@ -28,6 +28,7 @@ type Variant struct {
 	ABI     int      // that its assembly is for
 	Need    []string // CPU features, as klauspost/cpuid/v2 names them
 	Layout  int      // index into Spec.Layouts
+	Fill    int      // elements of K that kernels count for each group, of which those that it does not have are 0; 0: as many as it has
 	Kernels []Kernel // of different Cols, ascending
 	Prepare *Prepare // nil: activations are prepared in pure Go
 }
@@ -38,7 +39,7 @@ type Variant struct {
 type Kernel struct {
 	Name       string
 	Rows, Cols int
-	StepK      int // elements of K per iteration
+	StepK      int // elements of K per iteration, as Variant.Fill counts them
 	Chunk      int
 	Tables     bool // it reads tables instead of codes
 	SumBy      int  // what the activation sums that it is given are multiplied by, not 0
@@ -108,17 +109,23 @@ func (s *Spec) checkVariant(v Variant) error {
 	if v.ABI != ABI {
 		return s.errorf(v.Target, "the package was generated for version %d of the runtime's interface, this is version %d: run the tmacc of github.com/tmacc/tmacc as go.mod has it again (go generate)", v.ABI, ABI)
 	}
-	l, cols := s.Layouts[v.Layout], 0
+	l, cols, group := s.Layouts[v.Layout], 0, s.groupK()
+	if v.Fill != 0 && (group == 0 || s.Act.Floats() || v.Fill <= group || v.Fill > 2*group || l.RecordK%group != 0) {
+		return s.errorf(v.Target, "groups of %d in records of %d are filled up to %d; there must be groups of int8 activations, in records whole ones, and at most twice as many elements", group, l.RecordK, v.Fill)
+	}
+	recordK := s.fill(&v).of(l.RecordK)
 	for _, k := range v.Kernels {
 		switch {
 		case k.Cols <= cols:
 			return s.errorf(v.Target+" "+k.Name, "%d columns; kernels must be of ascending width", k.Cols)
 		case k.Rows < 1 || l.TileM%k.Rows != 0:
 			return s.errorf(v.Target+" "+k.Name, "%d rows do not divide the tile of %d", k.Rows, l.TileM)
-		case k.StepK < 1 || l.RecordK%k.StepK != 0:
-			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, l.RecordK)
-		case k.Chunk < 1 || l.RecordK%k.Chunk != 0:
-			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, l.RecordK)
+		case k.StepK < 1 || recordK%k.StepK != 0:
+			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, recordK)
+		case k.Chunk < 1 || recordK%k.Chunk != 0:
+			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, recordK)
+		case k.Tables && v.Fill != 0:
+			return s.errorf(v.Target+" "+k.Name, "reads tables, of groups that are filled up")
 		case s.Act.Floats() && !k.Tables:
 			return s.errorf(v.Target+" "+k.Name, "reads codes of activations; these are f32: it must read tables")
 		case k.Tables && (v.Prepare == nil || v.Prepare.Tables.K < 1 || k.Chunk%v.Prepare.Tables.K != 0):
@@ -145,6 +152,14 @@ func (s *Spec) checkVariant(v Variant) error {
 		}
 	}
 	return nil
+}
+
+// fill is how kernels of v count elements of K.
+func (s *Spec) fill(v *Variant) fill {
+	if v == nil || v.Fill == 0 {
+		return fill{}
+	}
+	return fill{s.groupK(), v.Fill}
 }
 
 // groupK is how many elements of K one sum of products covers, 0 for all.

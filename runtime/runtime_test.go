@@ -394,7 +394,7 @@ func TestSharedActivations(t *testing.T) {
 	a := New(*fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2}))
 	b := New(*fakeSpec(t, "w4-g32-z", 0, 8, 64, []int{1, 2}))
 	b.spec.Variants[0].Kernels[1].Chunk = a.spec.Variants[0].Kernels[1].Chunk
-	b.spec.Variants[0].Kernels[1].Fn = fakeKernel(&b.spec, b.spec.Layouts[0], b.spec.Variants[0].Kernels[1])
+	b.spec.Variants[0].Kernels[1].Fn = fakeKernel(&b.spec, b.spec.Variants[0], b.spec.Variants[0].Kernels[1])
 	b, err := b.On("fake/a")
 	if err != nil {
 		t.Fatal(err)
@@ -519,6 +519,14 @@ purego: not needed
 	}
 }
 
+// fillTables has the kernels of v look up in tables, of groups that are filled up.
+func fillTables(v *Variant) {
+	v.Fill, v.Prepare.Tables = 40, Tables{K: 4, Bytes: 16}
+	for i := range v.Kernels {
+		v.Kernels[i].StepK, v.Kernels[i].Chunk, v.Kernels[i].Tables = 40, 40, true
+	}
+}
+
 func TestSpecRefusals(t *testing.T) {
 	for want, edit := range map[string]func(*Spec){
 		"has no layout":             func(s *Spec) { s.Layouts = nil },
@@ -529,6 +537,10 @@ func TestSpecRefusals(t *testing.T) {
 		"3 rows do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].Rows = 3 },
 		"steps of 64 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
 		"chunks of 5 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
+		"are filled up to 32;":      func(s *Spec) { s.Variants[0].Fill = 32 },
+		"are filled up to 65;":      func(s *Spec) { s.Variants[0].Fill = 65 },
+		"the record of 40":          func(s *Spec) { s.Variants[0].Fill = 40 },
+		"that are filled up":        func(s *Spec) { fillTables(&s.Variants[0]) },
 		"pads to [0]":               func(s *Spec) { s.Variants[0].Prepare.Pads = []int{0} },
 		"in chunks of -1,":          func(s *Spec) { s.Variants[0].Prepare.Chunk = -1 },
 		"of 0 activations in chunk": func(s *Spec) { s.Variants[0].Prepare.Chunk = 32 },

@@ -50,6 +50,8 @@ func (x Decompose) Apply(s *State) (*State, error) {
 		return nil, s.decomposed(x, x.Family)
 	case len(s.stages) > 0:
 		return nil, illegal(x, x.Family, "already decomposed")
+	case s.fill != nil && x.Family != "dot":
+		return nil, illegal(x, x.Family, "groups are filled up for dot products")
 	}
 	c := s.clone()
 	var err error

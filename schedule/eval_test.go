@@ -33,6 +33,20 @@ func beside(t *testing.T, n int) schedule.Trace {
 	return parse(t, strings.Replace(fmt.Sprintf(grouped, "affine", n), `["mt","gt","gi","u",`, `["mt","gt","gi","shared","u",`, 1))
 }
 
+// filled is t with groups filled up.
+func filled(t schedule.Trace, to int) schedule.Trace {
+	return append(schedule.Trace{schedule.FillGroups{To: to}}, t...)
+}
+
+// groupedWords is grouped with codewords of five codes, two groups in a record.
+func groupedWords(t *testing.T) schedule.Trace {
+	text := fmt.Sprintf(grouped, "affine", 2)
+	for _, x := range [][2]string{{`"k","by":8`, `"k","by":20`}, {`"fields":["f"],"map":"dense"`, `"fields":["f"],"map":"words","join":5`}} {
+		text = strings.Replace(text, x[0], x[1], 1)
+	}
+	return parse(t, text)
+}
+
 // tables is a product by tables: digits of value, parts of so many codes, packed by
 // bit map, with what extra steps do.
 func tables(t *testing.T, value, parts, packed, extra string) schedule.Trace {
@@ -217,6 +231,10 @@ func TestProducts(t *testing.T) {
 		{"two levels, staged inside", "w4-g16-s64-i8", 16, append(parse(t, fmt.Sprintf(grouped, "affine", 4)), schedule.Stage{Value: "super", At: "gi"})},
 		{"two levels, groups beside their scales", "w4-g32-s128-m", 0, beside(t, 4)},
 		{"groups beside their zero points, staged", "w4-g16-s64-i8-z", 0, append(beside(t, 4), schedule.Stage{Value: "super", At: "gt"})},
+		{"groups filled up", "w4-g32", 0, filled(parse(t, fmt.Sprintf(grouped, "affine", 2)), 40)},
+		{"two levels, filled up", "w4-g32-s128-m", 32, filled(parse(t, fmt.Sprintf(grouped, "affine", 4)), 56)},
+		{"codewords, groups filled up", "ternary-g32", 0, filled(groupedWords(t), 40)},
+		{"codewords, groups of activations filled up", "ternary", 48, filled(groupedWords(t), 60)},
 		{"two levels, minimums", "w4-g32-s128-m", 32, parse(t, fmt.Sprintf(grouped, "affine", 4))},
 	} {
 		t.Run(c.name, func(t *testing.T) {

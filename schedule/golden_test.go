@@ -165,6 +165,9 @@ var examples = []example{
 	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
 	{"pack_shared", "w4-g32-s128-m", trace(dot, HoistZero{"flush"}, lanes, Split{"g", 4, Pair{"gt", "gi"}}, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}),
 		pack("mt gt gi shared u l j", "f")},
+	{"fill_groups", "ternary-g64", nil, FillGroups{80}},
+	{"pack_filled", "ternary-g64", trace(FillGroups{80}, dot, HoistZero{"flush"}, lanes, Split{"g", 2, Pair{"gt", "gi"}}, Split{"k", 20, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}),
+		Pack{Tensor: "codes", Order: strings.Fields("mt gt gi u l j"), Fields: []string{"f"}, Map: "words", Join: 5}},
 	{"split", "w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 32, Pair{"mo", "mi"}}},
 	{"split_runtime", "w2", trace(dot), Split{"k", 16, Pair{"ko", "ki"}}},
 	{"fuse", "w2", trace(dot, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"ko", "ki"}}), Fuse{"ko", "ki", "kk"}},
@@ -267,10 +270,13 @@ func compare(t *testing.T, path, text string) {
 
 // picture is all that steps decide.
 func picture(s *State) string {
-	if len(s.stages) == 0 {
-		return s.Graph.String()
-	}
 	var b strings.Builder
+	if s.fill != nil {
+		fmt.Fprintf(&b, "groups of %d elements of K are filled up to %d\n", s.fill.group, s.fill.to)
+	}
+	if len(s.stages) == 0 {
+		return b.String() + s.Graph.String()
+	}
 	for _, st := range s.stages {
 		plan, err := st.plan()
 		if err != nil {
@@ -288,7 +294,7 @@ func picture(s *State) string {
 		b.WriteString(text)
 	}
 	if s.weights != nil {
-		b.WriteString(layoutText(s.weights))
+		b.WriteString(layoutText(s.fill.stored(s.weights)))
 	}
 	if s.sumBy != 0 {
 		fmt.Fprintf(&b, "activation sums come multiplied by %d\n", s.sumBy)
@@ -318,10 +324,10 @@ func layoutText(l *format.Layout) string {
 	for _, p := range l.Parts {
 		fmt.Fprintf(&b, "  %s at %d", p.Name, p.Base)
 		for _, d := range p.Digits {
-			fmt.Fprintf(&b, " + %d*(%s/%d%%%d)", d.Stride, d.Axis, d.Div, d.Mod)
+			fmt.Fprintf(&b, " + %d*(%v)", d.Stride, d)
 		}
 		for _, d := range p.Fields {
-			fmt.Fprintf(&b, ", field %d*(%s/%d%%%d)", d.Stride, d.Axis, d.Div, d.Mod)
+			fmt.Fprintf(&b, ", field %d*(%v)", d.Stride, d)
 		}
 		what := "field"
 		if c := p.Codewords; c != nil {

@@ -15,12 +15,13 @@ type Kernel struct {
 	Trace   Trace
 	Nest    *nest.Nest
 	Weights *format.Layout // of the packed matrix
+	Fill    int            // elements of K that groups of the activations are filled up to with zeros, 0: they are as they are
 	Chunk   int            // elements of K of one column that lie together in the activations of a column block
 	Tables  *ir.Tables     // what the activations are, nil: int8
 	Rows    int            // rows per call, divides Weights.TileM
 	Cols    int            // columns per call
 	SumBy   int            // what the caller multiplies the activation sums by that it passes
-	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(K/StepK)
+	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(FilledK(K)/StepK)
 	Error   Error          // of the integer sum of a group
 }
 
@@ -28,7 +29,7 @@ type Kernel struct {
 // for products of one problem.
 func (k *Kernel) SharesBuffers(x *Kernel) bool {
 	if k.Tables == nil || x.Tables == nil {
-		return k.Tables == x.Tables && k.Weights.Hash() == x.Weights.Hash()
+		return k.Tables == x.Tables && k.Fill == x.Fill && k.Weights.Hash() == x.Weights.Hash()
 	}
 	return k.Tables.ID() == x.Tables.ID() && k.Weights.Hash() == x.Weights.Hash()
 }
@@ -105,7 +106,10 @@ func (s *State) Kernel() (*Kernel, error) {
 		}
 	}
 	st := s.main()
-	k := &Kernel{Problem: s.Problem, Weights: s.weights, Tables: s.tables, Rows: 1, Cols: 1, SumBy: 1}
+	k := &Kernel{Problem: s.Problem, Weights: s.fill.stored(s.weights), Tables: s.tables, Rows: 1, Cols: 1, SumBy: 1}
+	if s.fill != nil {
+		k.Problem, k.Fill = s.fill.of, s.fill.to
+	}
 	if s.sumBy != 0 {
 		k.SumBy = s.sumBy
 	}

@@ -50,6 +50,15 @@ var refused = []struct {
 	want   string
 }{
 	{"w2", ready(), dot, `decompose dot: already decomposed`},
+	{"w4-g32", trace(dot), FillGroups{40}, `fill_groups groups: fill them before decompose`},
+	{"w4-g32", trace(FillGroups{40}), FillGroups{60}, `fill_groups groups: already filled`},
+	{"w4-g32", nil, FillGroups{32}, `fill_groups groups: 32 of a group of 32: want a multiple of 4 above that, up to twice as many`},
+	{"w4-g32", nil, FillGroups{68}, `fill_groups groups: 68 of a group of 32: want a multiple of 4 above that, up to twice as many`},
+	{"w4-g32", nil, FillGroups{38}, `fill_groups groups: 38 of a group of 32: want a multiple of 4 above that, up to twice as many`},
+	{"w2", nil, FillGroups{40}, `fill_groups groups: there are none to fill`},
+	{"cb4x16-g32-b16", nil, FillGroups{40}, `fill_groups groups: parts of a group, of 16 elements, share something`},
+	{"w1-g64-f32act", nil, FillGroups{80}, `fill_groups groups: sums of f32 are of as many elements as there are`},
+	{"w1-g32", trace(FillGroups{40}), byTable, `decompose table: groups are filled up for dot products`},
 	{"w2", nil, Decompose{Family: "lut", Value: "affine"}, `decompose lut: no such family; have dot, table`},
 	{"w2", nil, Decompose{Family: "dot", Value: "table"}, `decompose table: want affine or lookup`},
 	{"codebook", nil, dot, `decompose affine: the levels are not evenly spaced; use lookup`},

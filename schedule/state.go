@@ -12,10 +12,11 @@ import (
 // State is what steps rewrite: a graph, and for each of its stages that has a
 // loop nest of its own, the decisions made so far.
 type State struct {
-	Problem ir.Problem
+	Problem ir.Problem // with groups that are filled up
 	Graph   *ir.Graph
 	stages  []*stage
 	prepare bool           // the graph is ir.PrepareAct
+	fill    *fill          // of groups, which those of Problem are then; nil: none
 	weights *format.Layout // nil until packed
 	packed  Pack           // the step that packed them
 	chunk   int            // activation elements of a column that lie together; 0: not chosen

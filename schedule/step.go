@@ -23,6 +23,7 @@ type Trace []Step
 
 // steps names every transform; a new one is a type with Apply and a row here.
 var steps = map[string]Step{
+	"fill_groups":    FillGroups{},
 	"decompose":      Decompose{},
 	"split":          Split{},
 	"fuse":           Fuse{},

@@ -215,7 +215,7 @@ func quickest(p ir.Problem, t lower.Target, all []coding) (best coding, cost flo
 	return best, cost
 }
 
-// tightest lists the codings of the fewest bits per code, if groups are whole cells
+// tightest lists the codings of the fewest bits per code, with those that fill groups up to whole cells
 // of them. In each the codes of whole decoded bytes are mirrored, or all, or none:
 // a byte of both kinds has no symmetry that helps to decode it. (Codewords of rows would do for
 // any group: five of tq2_0, 1.66 bits per weight, are 1.05 to 1.15 times as fast from DRAM with one column,
@@ -227,7 +227,14 @@ func tightest(p ir.Problem) (out []coding) {
 		c := Choice{}
 		x.use(&c)
 		rate, inByte := float64(x.bits)/float64(x.join), 8/bits.Len(uint(p.Weight.Codes()-1))
-		if rate > least || p.SpanK()%(4*c.cellFields(p.Weight)) != 0 || x.mirror%inByte != 0 && x.mirror != x.join {
+		if g := p.SpanK(); g > 0 {
+			c.RowFields = 1
+			if g%c.cellK(p.Weight) != 0 && !c.fill(p) {
+				continue
+			}
+			rate *= float64(max(g, c.Fill)) / float64(g)
+		}
+		if rate > least || c.Fill > 0 && rate > worthFilling*float64(p.Weight.Bits) || x.mirror%inByte != 0 && x.mirror != x.join {
 			continue
 		}
 		if rate < least {
@@ -237,6 +244,11 @@ func tightest(p ir.Problem) (out []coding) {
 	}
 	return out
 }
+
+// worthFilling is the most bits that codewords may have, of those of codes as they are, where groups are filled up for them. They take longer
+// to decode, and what fills groups is multiplied too. (Zen 4, time of one column from memory and from the third-level cache over that of codes as they
+// are: groups of 256 filled up to 260, 0.81 of the bits, 0.87 and 1.47; of 128 to 140, 0.88 of them, 1.05 and 1.48. Four columns 1.03 and 1.07.)
+const worthFilling = 0.85
 
 // bytesPerCycle is about what one core reads from memory (Emerald Rapids: 5.2, Zen 5: 10).
 const bytesPerCycle = 6.0
@@ -355,6 +367,7 @@ const longGroup = 256
 
 // groupBytes are those of the codes of a group in a tile.
 func (c Choice) groupBytes(p ir.Problem) int {
+	p = c.filled(p)
 	return c.Rows * c.RowFields * c.Lanes * p.Weight.Group * p.Weight.Bits / 8
 }
 
@@ -382,6 +395,10 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	if x.join > 0 {
 		x.use(&c)
 	}
+	if g := p.SpanK(); g > 0 && c.Join > 0 && g%c.cellK(w) != 0 {
+		c.fill(p)
+		p = c.filled(p)
+	}
 	fields := c.cellFields(w)
 	for p.GroupK() == 0 && c.Cells < 4 && 2*c.Cells*4*fields <= recordK {
 		c.Cells *= 2
@@ -399,6 +416,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 // behind it, from memory and the third-level cache, by one column, asked for by Memory.Alone, and by four: q2_k 0.86 and 0.80, 0.89 and 0.97; q3_k 0.76 and 0.93, 0.69 and 0.95; q4_k
 // 0.80 and 0.72, 0.95 and 0.99; q5_k 0.84 and 0.73, 0.99 and 1.0.)
 func (c Choice) wholeShares(p ir.Problem) bool {
+	p = c.filled(p)
 	bytes := 0
 	for _, x := range p.Weight.Shared() {
 		if x.Span > 0 && x.Span <= p.Weight.Group {
@@ -412,6 +430,7 @@ func (c Choice) wholeShares(p ir.Problem) bool {
 // iteration may read. (Cells of several words, w3-g128, read as often as many bytes, groups of activations within one of weights are spelled out: neither was
 // measured.)
 func (c Choice) pieces(p ir.Problem, m lower.Machine) Choice {
+	p = c.filled(p)
 	w, most := p.Weight, recordK
 	if cell := c.Rows * c.Lanes * 4; m.Stride > 0 {
 		most = min(most, m.Stride/cell*c.cellK(w))
@@ -665,7 +684,7 @@ func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 			flush()
 			n := float64(op.Count.Const)
 			if op.Count.Param >= 0 {
-				n = typicalK / float64(k.StepK)
+				n = float64(k.FilledK(typicalK)) / float64(k.StepK)
 			}
 			if op.List != nil {
 				n *= listedShare

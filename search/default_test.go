@@ -80,8 +80,10 @@ func TestDefaultJoins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grouped := three
+	grouped := three // five trits fit if 4 more fill a group, 12 more of one of 128 are not worth it
 	grouped.Name, grouped.Per, grouped.Group = "ternary-g256-f32", format.PerGroup, 256
+	short := grouped
+	short.Name, short.Group = "ternary-g128-f32", 128
 	full, err := format.Lookup("w2")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +92,7 @@ func TestDefaultJoins(t *testing.T) {
 		weight format.Weight
 		target string
 		bits   float64
-	}{{three, "avx512vbmi", 1.6}, {three, "avx2", 2}, {grouped, "avx512vbmi", 2}, {five, "avx512vbmi", 8.0 / 3}, {full, "avx512vbmi", 2}} {
+	}{{three, "avx512vbmi", 1.6}, {three, "avx2", 2}, {grouped, "avx512vbmi", 1.6}, {short, "avx512vbmi", 2}, {five, "avx512vbmi", 8.0 / 3}, {full, "avx512vbmi", 2}} {
 		p := ir.Problem{Weight: c.weight}
 		uses, err := Default(p, amd64.ByName(c.target))
 		if err != nil {

@@ -27,6 +27,7 @@ type Choice struct {
 	Join       int    // codes per codeword, 0: stored one by one
 	Mirror     int    // codes of a codeword whose mirror image differs in one bit
 	Head       int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
+	Fill       int    // elements of K that a group is filled up to, 0: its own are whole cells
 	RecordRows bool   // row vectors vary faster than cells along K
 	Beside     bool   // what groups within a record share lies behind the codes of each, not of all
 	// Computation.
@@ -138,7 +139,10 @@ func (b *builder) bind(loop, to string) { b.add(schedule.Bind{Loop: loop, To: to
 // Trace spells c out as steps for p. The trace may be illegal: that is for the
 // steps to say.
 func (c Choice) Trace(p ir.Problem) schedule.Trace {
-	b := &builder{p: p, c: c}
+	b := &builder{p: c.filled(p), c: c}
+	if c.Fill > 0 {
+		b.add(schedule.FillGroups{To: c.Fill})
+	}
 	if c.Table != nil {
 		b.tables()
 		return b.t
@@ -472,7 +476,10 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 		c.AlongK = false
 	}
 	if c.Join > 0 && g%c.cellK(p.Weight) != 0 { // groups are not whole cells
-		c.Map, c.Join, c.Mirror, c.Head, c.RowFields = "dense", 0, 0, 0, 1
+		if rng.Intn(3) == 0 || !c.fill(p) {
+			c.Map, c.Join, c.Mirror, c.Head, c.RowFields, c.Fill = "dense", 0, 0, 0, 1, 0
+		}
+		g = max(g, c.Fill)
 	}
 	for c.Chunk > 0 && g%c.Chunk != 0 {
 		c.Chunk /= 2
@@ -496,9 +503,29 @@ func (c *Choice) cellK(w format.Weight) int {
 	return c.along() * max(c.cellFields(w)/c.RowFields, 1)
 }
 
+// filled is p with groups as c fills them up.
+func (c *Choice) filled(p ir.Problem) ir.Problem {
+	if q, err := p.Filled(c.Fill); err == nil {
+		return q
+	}
+	return p
+}
+
+// fill fills groups up to whole cells, if that is allowed.
+func (c *Choice) fill(p ir.Problem) bool {
+	cell := c.cellK(p.Weight)
+	if c.Fill = (p.GroupK() + cell - 1) / cell * cell; c.Fill == p.GroupK() {
+		c.Fill = 0
+		return true
+	}
+	_, err := p.Filled(c.Fill)
+	return err == nil
+}
+
 // Align makes cells so small, and records so large, that what shares a scale or a book
 // is whole cells of whole records.
 func (c *Choice) Align(p ir.Problem) {
+	p = c.filled(p)
 	span, w := p.SpanK(), p.Weight
 	for c.Join == 0 && span > 0 && c.RowFields < c.cellFields(w) && span%c.cellK(w) != 0 {
 		c.RowFields *= 2
@@ -510,6 +537,7 @@ func (c *Choice) Align(p ir.Problem) {
 
 // fitsSpans says that n cells of c divide a group, and what has one book.
 func (c *Choice) fitsSpans(p ir.Problem, n int) bool {
+	p = c.filled(p)
 	n *= c.cellK(p.Weight)
 	g, b := p.GroupK(), p.Weight.BookGroup
 	return (g == 0 || g%n == 0) && (b == 0 || b%n == 0)

@@ -13,7 +13,7 @@ import (
 
 // together are decisions that hardly make sense one without the others.
 var together = [][]string{
-	{"Rows", "Block"}, {"Map", "Join", "Mirror", "Head", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
+	{"Rows", "Block"}, {"Map", "Join", "Mirror", "Head", "Fill", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
 	{"Dot", "Factor"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"},
 }
 
@@ -67,7 +67,7 @@ func take(rng *rand.Rand, c, other Choice) Choice {
 }
 
 // layout are the decisions about the packed matrix.
-var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "RecordRows", "Beside", "Chunk"}
+var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "Fill", "RecordRows", "Beside", "Chunk"}
 
 // Relayout returns c for the packed matrix and the tables of from. The result may be illegal.
 func Relayout(c, from Choice) Choice {

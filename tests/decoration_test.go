@@ -51,6 +51,14 @@ func joined(join, mirror int) func(c *search.Choice) {
 	}
 }
 
+// joinedFilled has codewords of five, in groups that are filled up.
+func joinedFilled(to int) func(c *search.Choice) {
+	return func(c *search.Choice) {
+		joined(5, 0)(c)
+		c.Fill = to
+	}
+}
+
 // byTable looks up one bit of four codes at a time, in bytes along K.
 func byTable(c *search.Choice) {
 	c.Cols, c.Rows, c.Block, c.Cells, c.Flush = 1, 1, 1, 1, 1
@@ -130,6 +138,7 @@ var pairs = []pair{
 		joined(5, 0)(c)
 		c.Head = 2
 	})},
+	{"fill_groups.to", "ternary-g32", choose(joinedFilled(40)), choose(joinedFilled(60))},
 	{"pack.word", "w3-f32act", choose(byFloats("codes", 1)), variant{byFloats("codes", 1), []replacement{
 		{schedule.Pack{Tensor: "codes", Map: "dense", Word: 4,
 			Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "q"}, Fields: []string{"s", "f", "digit"}},
@@ -303,9 +312,9 @@ func (p pair) check(t *testing.T, target lower.Target, problem ir.Problem, trace
 		t.Fatalf("%s: %v\n%s", target.Machine().Name, err, check.Replay{Problem: problem, Trace: trace})
 	}
 	native.Load(t, target, k)
-	rng := rand.New(rand.NewSource(1))
+	rng, unit := rand.New(rand.NewSource(1)), max(problem.Unit(), 1)
 	for _, kind := range []check.Kind{check.Uniform, check.Extreme} {
-		if err := k.Check(check.New(rng, problem, k.Rows+3, k.Cols+1, 2*k.StepK+32, kind)); err != nil {
+		if err := k.Check(check.New(rng, problem, k.Rows+3, k.Cols+1, (2*k.StepK+32)/unit*unit, kind)); err != nil {
 			t.Errorf("%s: %v\n%s", target.Machine().Name, err, check.Replay{Problem: problem, Trace: trace})
 		}
 	}

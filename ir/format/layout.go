@@ -13,8 +13,10 @@ import (
 // Digit is one mixed-radix digit of a logical index. Its value is
 // (index / Div) % Mod, or index / Div if Mod is 0, and it moves an address by
 // Stride bytes per unit (or, among a Part's Fields, the field number by Stride).
+// With In, the index counts from 0 again after every In, which Div need not divide.
 type Digit struct {
 	Axis   string `json:"axis"` // "m", "k" or "n"
+	In     int    `json:"in,omitempty"`
 	Div    int    `json:"div"`
 	Mod    int    `json:"mod"`
 	Stride int    `json:"stride"`
@@ -36,7 +38,7 @@ type BitPos struct {
 // where tile = m / Layout.TileM and record = k / Layout.RecordK (parts with
 // Header set lie at the start of the tile and have no record term). Base counts
 // from the start of the tile: for a part in the records it includes HeaderBytes.
-// As m and k count over the whole matrix, every digit has a Mod, and Div*Mod
+// As m and k count over the whole matrix, every digit has a Mod, and Div*Mod, or In,
 // divides TileM or RecordK (see Layout.Validate).
 // A part with Elem set stores whole elements there. A part of codes (Elem
 // Invalid) stores bits: the element's field number is f = sum over Fields of
@@ -78,11 +80,23 @@ const (
 
 // At is the value of d for a logical index.
 func (d Digit) At(index int) int {
+	if d.In != 0 {
+		index %= d.In
+	}
 	v := index / d.Div
 	if d.Mod != 0 {
 		v %= d.Mod
 	}
 	return v
+}
+
+// String is how At finds the value: k/4%5, with In k%256/4%5.
+func (d Digit) String() string {
+	in := ""
+	if d.In != 0 {
+		in = fmt.Sprintf("%%%d", d.In)
+	}
+	return fmt.Sprintf("%s%s/%d%%%d", d.Axis, in, d.Div, d.Mod)
 }
 
 func sumDigits(digits []Digit, row, k int) int {

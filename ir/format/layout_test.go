@@ -22,11 +22,11 @@ func rowLanes(t testing.TB, bits, fields int) *Layout {
 	return &Layout{
 		TileM: 64, RecordK: 4 * fields, HeaderBytes: 256, RecordBytes: words * 256,
 		Parts: []Part{
-			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{"m", 1, 64, 4}}},
+			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{Axis: "m", Div: 1, Mod: 64, Stride: 4}}},
 			{
 				Name: Codes, Base: 256, WordStride: 256, Map: m,
-				Digits: []Digit{{"m", 16, 4, 64}, {"m", 1, 16, 4}, {"k", 1, 4, 1}},
-				Fields: []Digit{{"k", 4, fields, 1}},
+				Digits: []Digit{{Axis: "m", Div: 16, Mod: 4, Stride: 64}, {Axis: "m", Div: 1, Mod: 16, Stride: 4}, {Axis: "k", Div: 1, Mod: 4, Stride: 1}},
+				Fields: []Digit{{Axis: "k", Div: 4, Mod: fields, Stride: 1}},
 			},
 		},
 	}
@@ -38,8 +38,8 @@ func planes(bits int) *Layout {
 	return &Layout{
 		TileM: 32, RecordK: 8, HeaderBytes: 128, RecordBytes: 32 * bits,
 		Parts: []Part{
-			{Name: Codes, Base: 128, WordStride: 32, Map: PlaneMap(bits, 8), Digits: []Digit{{"m", 1, 32, 1}}, Fields: []Digit{{"k", 1, 8, 1}}},
-			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{"m", 1, 32, 4}}},
+			{Name: Codes, Base: 128, WordStride: 32, Map: PlaneMap(bits, 8), Digits: []Digit{{Axis: "m", Div: 1, Mod: 32, Stride: 1}}, Fields: []Digit{{Axis: "k", Div: 1, Mod: 8, Stride: 1}}},
+			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{Axis: "m", Div: 1, Mod: 32, Stride: 4}}},
 		},
 	}
 }
@@ -58,11 +58,11 @@ func groups(t testing.TB, w Weight, elem DType) *Layout {
 		if x.Name == Scales {
 			p.Elem = elem
 		}
-		p.Digits = []Digit{{"m", 1, 16, p.Elem.Bytes()}}
+		p.Digits = []Digit{{Axis: "m", Div: 1, Mod: 16, Stride: p.Elem.Bytes()}}
 		l.Parts = append(l.Parts, p)
 		at += 16 * p.Elem.Bytes()
 	}
-	l.Parts = append(l.Parts, Part{Name: Codes, Base: at, WordStride: 1, Map: m, Digits: []Digit{{"m", 1, 16, words}}, Fields: []Digit{{"k", 1, w.Group, 1}}})
+	l.Parts = append(l.Parts, Part{Name: Codes, Base: at, WordStride: 1, Map: m, Digits: []Digit{{Axis: "m", Div: 1, Mod: 16, Stride: words}}, Fields: []Digit{{Axis: "k", Div: 1, Mod: w.Group, Stride: 1}}})
 	l.RecordBytes = at + 16*words
 	return l
 }
@@ -75,7 +75,7 @@ func superBlock(t testing.TB, w Weight) *Layout {
 	l.Parts = l.Parts[len(l.Parts)-1:]
 	for _, x := range w.Shared() {
 		n, size := l.RecordK/x.Span, x.Elem.Bytes()
-		l.Parts = append(l.Parts, Part{Name: x.Name, Elem: x.Elem, Base: l.RecordBytes, Digits: []Digit{{"k", x.Span, n, 16 * size}, {"m", 1, 16, size}}})
+		l.Parts = append(l.Parts, Part{Name: x.Name, Elem: x.Elem, Base: l.RecordBytes, Digits: []Digit{{Axis: "k", Div: x.Span, Mod: n, Stride: 16 * size}, {Axis: "m", Div: 1, Mod: 16, Stride: size}}})
 		l.RecordBytes += n * 16 * size
 	}
 	return l
@@ -91,14 +91,26 @@ func joined(t testing.TB, levels, join, mirror, cells int) *Layout {
 	return &Layout{
 		TileM: 16, RecordK: 4 * join * cells, HeaderBytes: 64, RecordBytes: words * 64,
 		Parts: []Part{
-			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{"m", 1, 16, 4}}},
+			{Name: Scales, Elem: F32, Header: true, Digits: []Digit{{Axis: "m", Div: 1, Mod: 16, Stride: 4}}},
 			{
 				Name: Codes, Base: 64, WordStride: 64, Map: m, Codewords: c,
-				Digits: []Digit{{"m", 1, 16, 4}, {"k", 1, 4, 1}},
-				Fields: []Digit{{"k", 4, join * cells, 1}},
+				Digits: []Digit{{Axis: "m", Div: 1, Mod: 16, Stride: 4}, {Axis: "k", Div: 1, Mod: 4, Stride: 1}},
+				Fields: []Digit{{Axis: "k", Div: 4, Mod: join * cells, Stride: 1}},
 			},
 		},
 	}
+}
+
+// filled is joined by five in groups of 32 elements of 16 rows, filled up to 40.
+func filled(t testing.TB, w Weight) *Layout {
+	l := joined(t, 3, 5, 0, 1)
+	scales, codes := &l.Parts[0], &l.Parts[1]
+	l.RecordK, l.HeaderBytes, l.RecordBytes = w.Group, 0, 2*64+32
+	*scales = Part{Name: Scales, Elem: F16, Base: 2 * 64, Digits: []Digit{{Axis: "m", Div: 1, Mod: 16, Stride: 2}}}
+	codes.Base = 0
+	codes.Digits = append(codes.Digits, Digit{Axis: "k", In: 32, Div: 20, Mod: 2, Stride: 64})
+	codes.Fields = []Digit{{Axis: "k", In: 32, Div: 4, Mod: 5, Stride: 1}}
+	return l
 }
 
 func lookup(t testing.TB, name string) Weight {
@@ -146,7 +158,7 @@ func packCases(t testing.TB) []packCase {
 	split := groups(t, lookup(t, "w4-g32"), F16)
 	twice := groups(t, w, F16)
 	narrow := lookup(t, "w4-g32")
-	twice.Parts[0].Digits = []Digit{{"m", 1, 16, 2}, {"k", 32, 2, 32}}
+	twice.Parts[0].Digits = []Digit{{Axis: "m", Div: 1, Mod: 16, Stride: 2}, {Axis: "k", Div: 32, Mod: 2, Stride: 32}}
 	twice.Parts[1].Base = 64
 	twice.RecordBytes += 32
 	tensor := planes(2) // one scale per tile
@@ -154,6 +166,8 @@ func packCases(t testing.TB) []packCase {
 	three := lookup(t, "ternary")
 	cases = append(cases, packCase{three, joined(t, 3, 5, 4, 1)}, packCase{three, joined(t, 3, 5, 0, 2)}, packCase{three, joined(t, 3, 3, 0, 3)},
 		packCase{three, joined(t, 3, 2, 2, 4)}, packCase{lookup(t, "w2"), joined(t, 4, 4, 1, 1)}, packCase{lookup(t, "w1"), joined(t, 2, 8, 8, 1)})
+	trits := lookup(t, "ternary-g32")
+	cases = append(cases, packCase{trits, filled(t, trits)})
 	return append(cases, packCase{w, split}, packCase{narrow, twice}, packCase{lookup(t, "w2-tensor"), tensor})
 }
 
@@ -435,6 +449,8 @@ func TestLayoutRefusals(t *testing.T) {
 		"has whole elements (elem f32) and also fields": func(l *Layout) { l.Parts[0].WordStride = 1 },
 		`digit of axis "q"; there are m, n and k`:       func(l *Layout) { l.Parts[1].Digits[0].Axis = "q" },
 		"digit m/16%0; div and mod must be at least 1":  func(l *Layout) { l.Parts[1].Digits[0].Mod = 0 },
+		"digit m%48/16%2; div and mod":                  func(l *Layout) { l.Parts[1].Digits[0].In, l.Parts[1].Digits[0].Mod = 48, 2 },
+		"digit m%-64/16%4; div and mod":                 func(l *Layout) { l.Parts[1].Digits[0].In = -64 },
 		"digit m/16%8; div and mod":                     func(l *Layout) { l.Parts[1].Digits[0].Mod = 8 },
 		"it can have no k digit":                        func(l *Layout) { l.Parts[0].Digits[0].Axis = "k" },
 		"row 0, k 16 has field 4; the map has 4":        func(l *Layout) { l.Parts[1].Map = l.Parts[1].Map[:4] },

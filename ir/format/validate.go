@@ -96,11 +96,15 @@ func (l *Layout) validDigit(p *Part, d Digit) error {
 	default:
 		return errorf(partName(p), "digit of axis %q; there are m, n and k", d.Axis)
 	}
-	if d.Div < 1 || d.Mod < 1 || d.Div > extent || d.Mod > extent || extent%(d.Div*d.Mod) != 0 {
-		return errorf(partName(p), "digit %s/%d%%%d; div and mod must be at least 1 and their product must divide the %d of the tile or record", d.Axis, d.Div, d.Mod, extent)
+	period := d.In
+	if period == 0 {
+		period = d.Div * d.Mod
+	}
+	if d.Div < 1 || d.Mod < 1 || d.Div > extent || d.Mod > extent || d.In < 0 || extent%period != 0 {
+		return errorf(partName(p), "digit %v; div and mod must be at least 1 and their product, or in, must divide the %d of the tile or record", d, extent)
 	}
 	if d.Stride < -2*maxTileBytes || d.Stride > 2*maxTileBytes {
-		return errorf(partName(p), "digit %s/%d%%%d has stride %d; it is too large", d.Axis, d.Div, d.Mod, d.Stride)
+		return errorf(partName(p), "digit %v has stride %d; it is too large", d, d.Stride)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // Spec is the product as a generated package describes it, with the kernels of one
 // target, all or those of the given indices. They have names, and call nothing.
 func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
-	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need}
+	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need, Fill: t.Kernels[0].Schedule.Fill}
 	for i, k := range t.Kernels {
 		if len(kernels) > 0 && !slices.Contains(kernels, i) {
 			continue

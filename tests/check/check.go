@@ -285,7 +285,7 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 		}
 		return vir.Arg{Buf: packed[k.Weights.Address(p, m0, 0, tile):end]}
 	}
-	count := (c.K + k.StepK - 1) / k.StepK
+	count := (k.FilledK(c.K) + k.StepK - 1) / k.StepK
 	tileOut := bytes.Repeat([]byte{untouched}, (k.Cols-1)*step+4*k.Rows*tiles)
 	args := []vir.Arg{{Buf: tileOut}, {Int: int64(step)}}
 	for _, name := range runtime.PartNames {
@@ -331,7 +331,7 @@ func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, rows,
 
 // block lays out the activations of the columns from n0 on.
 func (c *Case) block(k *schedule.Kernel, n0 int) (b columns) {
-	padK := (c.K + k.StepK - 1) / k.StepK * k.StepK
+	padK := (k.FilledK(c.K) + k.StepK - 1) / k.StepK * k.StepK
 	b.act = make([]byte, padK*k.Cols)
 	if k.Tables != nil {
 		b.act = make([]byte, padK/k.Tables.Digits()*k.Tables.UnitBytes()*k.Cols)
@@ -343,6 +343,7 @@ func (c *Case) block(k *schedule.Kernel, n0 int) (b columns) {
 			continue
 		}
 		for i, a := range c.Act[n0+col] {
+			i = k.FilledK(i)
 			b.act[i/k.Chunk*k.Chunk*k.Cols+col*k.Chunk+i%k.Chunk] = byte(a)
 		}
 	}
@@ -359,7 +360,7 @@ func (c *Case) block(k *schedule.Kernel, n0 int) (b columns) {
 func (c *Case) sums(k *schedule.Kernel, n0, padK int) (sums, scales []byte) {
 	groups, g := 1, c.Problem.GroupK()
 	if g > 0 {
-		groups = padK / g
+		groups = padK / k.FilledK(g)
 	}
 	sums, scales = make([]byte, 4*groups*k.Cols), make([]byte, 4*groups*k.Cols)
 	for col := range min(k.Cols, c.N-n0) {
