@@ -10,6 +10,9 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
+// MostK is the largest Problem.MaxK.
+const MostK = 1 << 24
+
 // DefaultMaxK is the largest K that kernels are proven for unless told otherwise.
 const DefaultMaxK = 131072
 
@@ -60,8 +63,8 @@ func (p Problem) Validate() error {
 	if err := p.Act.Fits(p.Weight); err != nil {
 		return err
 	}
-	if p.MaxK < 0 || p.MaxK > 1<<24 {
-		return fmt.Errorf("max_k %d: want at most %d", p.MaxK, 1<<24)
+	if p.MaxK < 0 || p.MaxK > MostK {
+		return fmt.Errorf("max_k %d: want at most %d", p.MaxK, MostK)
 	}
 	return nil
 }

@@ -218,6 +218,9 @@ func (x *compilation) read() error {
 	if err := x.from.at("act", "", x.order.act.known()); err != nil {
 		return err
 	}
+	if err := x.from.at("act-group", "", x.order.act.goodGroup()); err != nil {
+		return err
+	}
 	if err := x.from.at("max-k", "", goodMaxK(x.order.maxK)); err != nil {
 		return err
 	}

@@ -143,6 +143,17 @@ func (a actFlags) known() error {
 	return nil
 }
 
+// goodGroup refuses a group that activations of no product have.
+func (a actFlags) goodGroup() error {
+	if a.group == usualGroup {
+		return nil
+	}
+	if err := (format.Act{Group: a.group}).ValidGroup(); err != nil {
+		return fmt.Errorf("-act-group: %w", err)
+	}
+	return nil
+}
+
 // problem is the product of weights w with activations.
 func (a actFlags) problem(w format.Weight) (ir.Problem, error) {
 	if err := a.known(); err != nil {

@@ -67,12 +67,21 @@ func (w Weight) floats() error {
 	return nil
 }
 
+// ValidGroup reports what makes Group impossible for products with any weights, or nil.
+func (a Act) ValidGroup() error {
+	if a.Group < 0 || a.Group%16 != 0 || a.Group > MaxGroup {
+		return errorf(fmt.Sprintf("activation group %d", a.Group), "want 0 (one scale per row) or a multiple of 16 up to %d", MaxGroup)
+	}
+	return nil
+}
+
 // Fits reports what makes a impossible for products with w, or nil.
 func (a Act) Fits(w Weight) error {
+	if err := a.ValidGroup(); err != nil {
+		return err
+	}
 	group := fmt.Sprintf("activation group %d", a.Group)
 	switch g := a.Group; {
-	case g < 0 || g%16 != 0 || g > MaxGroup:
-		return errorf(group, "want 0 (one scale per row) or a multiple of 16 up to %d", MaxGroup)
 	case w.Per == PerGroup && !nests(g, w.Group):
 		return errorf(group, "neither divides the weight group %d nor is a multiple of it", w.Group)
 	case g > w.Group && !nests(g, w.Super):
