@@ -74,9 +74,10 @@ func (p Problem) GroupK() int {
 	return p.Act.SumGroup(p.Weight)
 }
 
-// Filled is p with groups of to elements instead of GroupK: of as many as it has, and others that are 0.
+// Filled is p with groups of to elements instead of GroupK: of as many as it has, and others that are 0. It is for
+// kernels alone: its sizes need not be what Validate takes.
 func (p Problem) Filled(to int) (Problem, error) {
-	group := p.GroupK()
+	group, block := p.GroupK(), p.Block()
 	switch {
 	case group == 0:
 		return p, errors.New("there are none to fill")
@@ -92,6 +93,9 @@ func (p Problem) Filled(to int) (Problem, error) {
 		*n = *n / group * to
 	}
 	p.MaxK = (p.LimitK() + group - 1) / group * to
+	if p.Block() != block { // other roundings
+		return p, fmt.Errorf("blocks of %d groups would be too long for one integer", block)
+	}
 	return p, nil
 }
 

@@ -110,8 +110,8 @@ func (s *Spec) checkVariant(v Variant) error {
 		return s.errorf(v.Target, "the package was generated for version %d of the runtime's interface, this is version %d: run the tmacc of github.com/tmacc/tmacc as go.mod has it again (go generate)", v.ABI, ABI)
 	}
 	l, cols, group := s.Layouts[v.Layout], 0, s.groupK()
-	if v.Fill != 0 && (group == 0 || s.Act.Floats() || v.Fill <= group || v.Fill > 2*group || l.RecordK%group != 0) {
-		return s.errorf(v.Target, "groups of %d in records of %d are filled up to %d; there must be groups of int8 activations, in records whole ones, and at most twice as many elements", group, l.RecordK, v.Fill)
+	if v.Fill != 0 && (group == 0 || s.Act.Floats() || v.Fill <= group || v.Fill > 2*group || v.Fill%4 != 0 || l.RecordK%group != 0) {
+		return s.errorf(v.Target, "groups of %d in records of %d are filled up to %d; there must be groups of int8 activations, in records whole ones, and a multiple of 4 elements, at most twice as many", group, l.RecordK, v.Fill)
 	}
 	recordK := s.fill(&v).of(l.RecordK)
 	for _, k := range v.Kernels {

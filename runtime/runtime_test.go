@@ -402,6 +402,12 @@ func TestSharedActivations(t *testing.T) {
 	if other := New(*fakeSpec(t, "w2-g64", 0, 4, 64, []int{1, 2})); !a.SharesAct(b) || a.SharesAct(other) {
 		t.Error("SharesAct is wrong")
 	}
+	filled, longer := fakeSpec(t, "w2-g32", 0, 4, 32, []int{1}), New(*fakeSpec(t, "w2-g48", 0, 4, 48, []int{1}))
+	v := &filled.Variants[0]
+	v.Fill, v.Kernels[0].StepK, v.Kernels[0].Chunk = 48, 48, longer.variant.Kernels[0].Chunk
+	if New(*filled).SharesAct(longer) { // which have the same blocks
+		t.Error("groups of 32 filled up to 48 share activations with those of 48")
+	}
 	const m, n, k = 5, 3, 160
 	src, x := randomWeights(b.Weight(), m, k, newRand()), testActivations(n, k, newRand())[2]
 	dst, want := make([]float32, n*m), make([]float32, n*m)

@@ -55,6 +55,7 @@ var refused = []struct {
 	{"w4-g32", nil, FillGroups{32}, `fill_groups groups: 32 of a group of 32: want a multiple of 4 above that, up to twice as many`},
 	{"w4-g32", nil, FillGroups{68}, `fill_groups groups: 68 of a group of 32: want a multiple of 4 above that, up to twice as many`},
 	{"w4-g32", nil, FillGroups{38}, `fill_groups groups: 38 of a group of 32: want a multiple of 4 above that, up to twice as many`},
+	{"w4-g1024-s16384-i8", nil, FillGroups{1040}, `fill_groups groups: blocks of 16 groups would be too long for one integer`},
 	{"w2", nil, FillGroups{40}, `fill_groups groups: there are none to fill`},
 	{"cb4x16-g32-b16", nil, FillGroups{40}, `fill_groups groups: parts of a group, of 16 elements, share something`},
 	{"w1-g64-f32act", nil, FillGroups{80}, `fill_groups groups: sums of f32 are of as many elements as there are`},

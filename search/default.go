@@ -227,14 +227,12 @@ func tightest(p ir.Problem) (out []coding) {
 		c := Choice{}
 		x.use(&c)
 		rate, inByte := float64(x.bits)/float64(x.join), 8/bits.Len(uint(p.Weight.Codes()-1))
-		if g := p.SpanK(); g > 0 {
-			c.RowFields = 1
-			if g%c.cellK(p.Weight) != 0 && !c.fill(p) {
-				continue
-			}
-			rate *= float64(max(g, c.Fill)) / float64(g)
+		c.RowFields = 1
+		to, ok := c.filling(p)
+		if to > 0 {
+			rate *= float64(to) / float64(p.SpanK())
 		}
-		if rate > least || c.Fill > 0 && rate > worthFilling*float64(p.Weight.Bits) || x.mirror%inByte != 0 && x.mirror != x.join {
+		if !ok || rate > least || to > 0 && rate > worthFilling*float64(p.Weight.Bits) || x.mirror%inByte != 0 && x.mirror != x.join {
 			continue
 		}
 		if rate < least {
@@ -395,8 +393,8 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	if x.join > 0 {
 		x.use(&c)
 	}
-	if g := p.SpanK(); g > 0 && c.Join > 0 && g%c.cellK(w) != 0 {
-		c.fill(p)
+	if c.Join > 0 {
+		c.Fill, _ = c.filling(p) // which tightest has found to be allowed
 		p = c.filled(p)
 	}
 	fields := c.cellFields(w)

@@ -388,6 +388,9 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	case p.Act.Floats():
 		c.sampleFloats(rng, p, m)
 	case p.Weight.Bits <= 4 && rng.Intn(3) == 0:
+		if c.Fill > 0 { // which is for dot products
+			c.oneByOne()
+		}
 		c.sampleTables(rng, p, m)
 	}
 	if rng.Intn(8) > 0 {
@@ -476,10 +479,11 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 		c.AlongK = false
 	}
 	if c.Join > 0 && g%c.cellK(p.Weight) != 0 { // groups are not whole cells
-		if rng.Intn(3) == 0 || !c.fill(p) {
-			c.Map, c.Join, c.Mirror, c.Head, c.RowFields, c.Fill = "dense", 0, 0, 0, 1, 0
+		if to, ok := c.filling(p); ok && rng.Intn(3) > 0 {
+			c.Fill, g = to, to
+		} else {
+			c.oneByOne()
 		}
-		g = max(g, c.Fill)
 	}
 	for c.Chunk > 0 && g%c.Chunk != 0 {
 		c.Chunk /= 2
@@ -511,15 +515,20 @@ func (c *Choice) filled(p ir.Problem) ir.Problem {
 	return p
 }
 
-// fill fills groups up to whole cells, if that is allowed.
-func (c *Choice) fill(p ir.Problem) bool {
-	cell := c.cellK(p.Weight)
-	if c.Fill = (p.GroupK() + cell - 1) / cell * cell; c.Fill == p.GroupK() {
-		c.Fill = 0
-		return true
+// filling is the Fill by which groups are whole cells of c, 0 if they are as they are. It may not be allowed.
+func (c *Choice) filling(p ir.Problem) (to int, ok bool) {
+	span, cell := p.SpanK(), c.cellK(p.Weight)
+	if span%cell == 0 {
+		return 0, true
 	}
-	_, err := p.Filled(c.Fill)
-	return err == nil
+	to = (span + cell - 1) / cell * cell
+	_, err := p.Filled(to)
+	return to, err == nil
+}
+
+// oneByOne has codes that are not joined.
+func (c *Choice) oneByOne() {
+	c.Map, c.Join, c.Mirror, c.Head, c.RowFields, c.Fill = "dense", 0, 0, 0, 1, 0
 }
 
 // Align makes cells so small, and records so large, that what shares a scale or a book
