@@ -97,10 +97,13 @@ func zen(name string, has lower.Features, like string, memory lower.Memory) lowe
 // by far of what they take by near for q4_0, 0.81 for w4 and 1.2 for w8. What weights displace, 32 KiB between two uses, has to wait
 // for one of those 24 lines: asked for 128 bytes ahead, q4_k and q2_k take 0.94 of the time, 256 or 512 bytes are worse;
 // tables of four columns of w1, asked for 2 KiB ahead, take 1.09 times as long as without.)
+//
+// Row vectors that lie 1 or 2 KiB apart, read in turns, it foresees badly, from the third-level cache too: w4-g128, w4-g256 and w8-g128 of one column take 0.36, 0.39 and 0.46 of the time
+// with row vectors side by side (512 x 2048 from the second-level cache: 0.98). Of tiles of which they read half or a quarter, four columns take 1.9 to 3.5 times as long as of whole ones.
 var (
 	near = nest.Streams{Ahead: 128}
 	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
-	zen4 = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5, Skipping: skipping} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
+	zen4 = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5, Stride: 1 << 10, Skipping: 1.5} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
 )
 
 // zen2 is how AVX2's instructions, which read half as many activations in the same time, read memory: its time by the distances of other
