@@ -13,7 +13,8 @@ import "github.com/tmacc/tmacc/ir/vir"
 // a constant, which their distances then account for) or there are none.
 // Otherwise it is a copy. A loop over a list has pointers of its own, which every
 // iteration computes from those outside. Where a multiple of a parameter belongs to an
-// address, it is added to the pointer for this one access; a stride that has one is a register,
+// address, it is added to the pointer for this one access, or if that is in a loop, to a pointer of
+// its own before all loops; a stride that has one is a register,
 // computed before the loop, of which the pointer is a copy.
 
 // pointer is one value of an address of a buffer: that at the start of an
@@ -23,7 +24,7 @@ type pointer struct {
 	parent *pointer  // the same buffer outside loop; nil for a parameter
 	loop   *vir.Loop // nil for a parameter
 	bytes  int       // per iteration of loop ...
-	times  int       // ... and times parameter by, held by register step
+	times  int       // ... and times parameter by, held by register step; of a parameter: how often by is added to it
 	by     int
 	step   int
 	moving []*pointer
@@ -36,13 +37,18 @@ type pointer struct {
 
 // pointers finds the pointer of every access of a function.
 type pointers struct {
-	params map[int]*pointer // by buffer
-	at     []*pointer       // by step, of instructions with an address
+	params map[origin]*pointer
+	at     []*pointer // by step, of instructions with an address
 	moving map[*vir.Loop][]*pointer
 }
 
+// origin is where addresses begin: at a buffer, or so often parameter by behind it.
+type origin struct{ buf, times, by int }
+
+func (x *pointer) origin() origin { return origin{x.buf, x.times, x.by} }
+
 func findPointers(steps []step) *pointers {
-	p := &pointers{params: map[int]*pointer{}, at: make([]*pointer, len(steps)), moving: map[*vir.Loop][]*pointer{}}
+	p := &pointers{params: map[origin]*pointer{}, at: make([]*pointer, len(steps)), moving: map[*vir.Loop][]*pointer{}}
 	var loops []step
 	for at, s := range steps {
 		switch {
@@ -59,10 +65,14 @@ func findPointers(steps []step) *pointers {
 
 // find follows an address through the loops around it.
 func (p *pointers) find(m vir.Mem, at int, loops []step) *pointer {
-	x := p.params[m.Buf]
+	o := origin{buf: m.Buf}
+	if len(loops) > 0 && m.Times != 0 {
+		o.times, o.by = m.Times, m.By
+	}
+	x := p.params[o]
 	if x == nil {
-		x = &pointer{buf: m.Buf, fixed: map[*vir.Loop]bool{}}
-		p.params[m.Buf] = x
+		x = &pointer{buf: o.buf, times: o.times, by: o.by, fixed: map[*vir.Loop]bool{}}
+		p.params[o] = x
 	}
 	x.last = lastOf(at, loops)
 	for _, l := range loops {
@@ -185,17 +195,29 @@ func (a *addresser) params(from, last int) {
 		return
 	}
 	for at := from; at <= last; at++ {
-		x := a.ptr.at[at]
-		for ; x != nil && x.parent != nil; x = x.parent {
-		}
-		if x == nil || a.ptr.params[x.buf] == nil {
+		x := a.ptr.at[at].outermost()
+		if x == nil || a.ptr.params[x.origin()] == nil {
 			continue
 		}
-		delete(a.ptr.params, x.buf)
+		delete(a.ptr.params, x.origin())
 		x.gp = a.take(from)
 		a.live = append(a.live, x)
 		a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: x.gp, Param: x.buf})
+		if x.times != 0 {
+			begin := x.gp
+			x.gp = a.take(from)
+			a.multiple(from, GPScale{x.gp, begin, x.times}, x.by)
+			a.used[begin] = false
+		}
 	}
+}
+
+// outermost is what x is outside all loops.
+func (x *pointer) outermost() *pointer {
+	for x != nil && x.parent != nil {
+		x = x.parent
+	}
+	return x
 }
 
 // access gives op, that of step at, its address. A multiple of a parameter is added just before.
@@ -206,7 +228,7 @@ func (a *addresser) access(op *MOp, at int) {
 		return
 	}
 	op.Base, op.Disp = x.gp, m.Off-x.drift
-	if m.Times != 0 {
+	if m.Times != x.outermost().times {
 		dst := a.take(at)
 		a.multiple(at, GPScale{dst, x.gp, m.Times}, m.By)
 		a.used[dst] = false

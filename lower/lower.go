@@ -59,6 +59,7 @@ type Memory struct {
 	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
 	Skipping float64
 	Stride   int // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
+	Tiles    int // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
 	Tables   int // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 

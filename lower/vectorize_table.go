@@ -167,9 +167,6 @@ type located struct {
 // aligned says that what serial loops, records, tiles and callers add to an address is
 // a multiple of size.
 func (v *vectorizer) aligned(b *nest.Buffer, mem vir.Mem, size int) bool {
-	if mem.Stepped() {
-		return false
-	}
 	all := b.Layout.HeaderBytes | b.Layout.RecordBytes | b.Part.Base
 	for _, s := range mem.Stride {
 		all |= s.Bytes

@@ -23,8 +23,9 @@ const ABI = 5
 // there is no such part; Act, Sums and ActScale at the column block in the
 // activation buffer. So do Residual and Offsets (int32, one per column) for tables with residuals;
 // List holds the numbers (uint32) of those iterations that look up residuals, ListCount of
-// them. A kernel goes on with the Rows rows of the next tile, Tiles times in all, at least once:
-// its weights are TileBytes, its place in Out OutBytes behind; it moves Out and Weights, to no
+// them. Of Rows that are several tiles the weights of each are TileBytes behind those of the one before, or
+// if that is 0 the same. A kernel of whole tiles goes on with the Rows rows of the next ones, Tiles times in all, at least once:
+// its place in Out is OutBytes behind; it moves Out and Weights, to no
 // place behind the last tile's, and counts Tiles down. Count is the trip count of the loop over K: ceil(K / StepK).
 type GemmArgs struct {
 	Out                     unsafe.Pointer

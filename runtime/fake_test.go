@@ -61,7 +61,8 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 	codes := l.Part(format.Codes)
 	rel := func(p *format.Part, row, e int) int { return l.Address(p, row, e, 0) - p.Offset(0, 0) }
 	type place struct{ at, field int }
-	places := make([]place, k.Rows*l.RecordK)
+	rows := min(k.Rows, l.TileM) // of one tile
+	places := make([]place, rows*l.RecordK)
 	for i := range places {
 		r, e := i/l.RecordK, i%l.RecordK
 		places[i] = place{rel(codes, r, e), codes.Field(r, e)}
@@ -76,7 +77,7 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 		if v.Fill > 0 {
 			filled = v.Fill
 		}
-		for r := range k.Rows {
+		for r := range rows {
 			for c := range k.Cols {
 				acc, block, blockLeast := float32(0), int32(0), int32(0)
 				for g := range all / filled {
@@ -141,15 +142,26 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 			}
 		}
 	}
-	return func(a *GemmArgs) {
-		for one(a); a.Tiles > 1; one(a) {
-			a.Tiles--
-			a.Out = unsafe.Add(a.Out, a.OutBytes)
-			for i, name := range PartNames {
-				if l.Part(name) != nil {
-					a.Weights[i] = unsafe.Add(a.Weights[i], a.TileBytes)
-				}
+	move := func(a *GemmArgs, out, weights int64) {
+		a.Out = unsafe.Add(a.Out, out)
+		for i, name := range PartNames {
+			if l.Part(name) != nil {
+				a.Weights[i] = unsafe.Add(a.Weights[i], weights)
 			}
+		}
+	}
+	tiles := int64(k.Rows / rows)
+	all := func(a *GemmArgs) {
+		for i := range tiles { // side by side
+			b := *a
+			move(&b, i*int64(4*rows), i*a.TileBytes)
+			one(&b)
+		}
+	}
+	return func(a *GemmArgs) {
+		for all(a); a.Tiles > 1; all(a) {
+			a.Tiles--
+			move(a, a.OutBytes, tiles*a.TileBytes)
 		}
 	}
 }

@@ -174,7 +174,7 @@ func (p *Product) run(t *task) {
 		return
 	}
 	part := ceilDiv(blocks, ceilDiv(blocks*t.a.wide.read(), partBytes)) // of equal length
-	panel := max(1, panelBytes/t.w.tileBytes) * p.layout.TileM
+	panel := roundUp(max(1, panelBytes/t.w.tileBytes), p.beside) * p.layout.TileM
 	for b := (blocks - 1) / part * part; b >= 0; b -= part { // the last ones may still be in a cache: they were prepared last
 		end := min(b+part, blocks)
 		p.multiplySums(t, b, end)
@@ -234,43 +234,49 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	if b.steps > 0 {
 		b.residualArgs(a, t.act[offset:])
 	}
-	a.TileBytes, a.OutBytes = int64(t.w.tileBytes), int64(4*k.Rows)
+	a.OutBytes = int64(4 * k.Rows)
 	t.out = grow(t.out, k.Rows*k.Cols)
-	together := 1
+	beside, together := k.tiles(p.layout), 1
 	if len(at) == 1 {
-		together = max(1, callBytes/t.w.tileBytes)
+		together = max(1, callBytes/(beside*t.w.tileBytes))
 	}
 	tile := 0
 	if lo > 0 {
 		tile = lo / p.layout.TileM * t.w.tileBytes
 	}
-	for r := lo; r < hi; tile += t.w.tileBytes {
+	for r := lo; r < hi; {
+		tiles, rows := beside, k.Rows
+		a.TileBytes = int64(t.w.tileBytes)
+		if hi-r <= (beside-1)*p.layout.TileM { // this tile again instead of those that are not there
+			tiles, rows, a.TileBytes = 1, p.layout.TileM, 0
+		}
 		for j := 0; j < len(at) && r < hi; j++ {
 			for _, i := range p.has {
 				a.Weights[i] = unsafe.Pointer(&data[tile+at[j][i]])
 			}
-			whole := (min(hi, t.w.m) - r) / k.Rows // tiles that are stored where they belong
+			whole := (min(hi, t.w.m) - r) / k.Rows // as often all rows are stored where they belong
 			if t.plain && cols == b.cols && whole > 0 {
 				n := min(whole, together)
 				a.Out, a.OutStep, a.Tiles = unsafe.Pointer(&t.dst[first*t.w.m+r]), int64(4*t.w.m), int64(n)
 				k.Fn(a)
-				tile, r = tile+(n-1)*t.w.tileBytes, r+n*k.Rows
+				tiles, r = n*beside, r+n*k.Rows
 			} else {
 				a.Out, a.OutStep, a.Tiles = unsafe.Pointer(&t.out[0]), int64(4*k.Rows), 1
 				k.Fn(a)
-				t.store(first, cols, r, k.Rows)
-				r += k.Rows
+				t.store(first, cols, r, rows, k.Rows)
+				r += rows
 			}
 		}
+		tile += tiles * t.w.tileBytes
 	}
 }
 
-// store finishes what a kernel put into t.out: rows rows from r times cols
+// store finishes what a kernel put into t.out, step elements a column: rows rows from r times cols
 // activations from first.
-func (t *task) store(first, cols, r, rows int) {
+func (t *task) store(first, cols, r, rows, step int) {
 	n := min(rows, t.w.m-r)
 	for c := range cols {
-		dst, v := t.dst[(first+c)*t.w.m+r:][:n], t.out[c*rows:][:n]
+		dst, v := t.dst[(first+c)*t.w.m+r:][:n], t.out[c*step:][:n]
 		if t.plain {
 			copy(dst, v)
 		} else {

@@ -80,7 +80,7 @@ func (p *Product) generic(t *task) {
 		}
 		for j := range t.a.n {
 			t.out[0] = p.product(t, j, group, block)
-			t.store(j, 1, row, 1)
+			t.store(j, 1, row, 1, 1)
 		}
 	}
 }

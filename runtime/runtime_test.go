@@ -562,6 +562,61 @@ func TestSpecRefusals(t *testing.T) {
 	}
 }
 
+// count appends how many times a call of k goes on to calls.
+func count(k *Kernel, calls *[]int64) {
+	fn := k.Fn
+	k.Fn = func(a *GemmArgs) {
+		*calls = append(*calls, a.Tiles)
+		fn(a)
+	}
+}
+
+// A kernel of several tiles side by side reads no tile that is not there, in a part of the rows none that is not in it.
+func TestTilesSideBySide(t *testing.T) {
+	const rows, n, k = 4, 2, 4096
+	for _, side := range []int{2, 3} {
+		s := fakeSpec(t, "w8", 0, rows, 32, []int{2})
+		v := s.Variants[0]
+		fast := &v.Kernels[0]
+		fast.Rows = side * rows
+		fast.Fn = fakeKernel(s, v, *fast)
+		var calls []int64
+		count(fast, &calls)
+		p := New(*s)
+		most := callBytes / (side * p.layout.TileBytes(k))
+		m := side*rows*(2*most+1) + rows + 2 // the last tile is not whole
+		src := randomWeights(p.Weight(), m, k, newRand())
+		packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[0]
+		act := mustPrepare(t, p, x, n, k)
+		want := make([]float32, n*m)
+		define(want, p.spec, src, x, m, n, k)
+		end := []int64{int64(most), int64(most), 1, 1, 1}[:2+side] // two tiles more: together, or one by one
+		for _, c := range []struct {
+			lo, hi int
+			calls  []int64
+		}{
+			{0, m, end},
+			{rows, (side + 1) * rows, []int64{1}},
+			{rows, (side + 2) * rows, []int64{1, 1}},
+			{2 * rows, 3 * rows, []int64{1}},
+		} {
+			calls = nil
+			dst := make([]float32, n*m)
+			if err := p.Gemm(dst, packed[:len(packed):len(packed)], act, c.lo, c.hi, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(calls, c.calls) {
+				t.Errorf("%d tiles, rows %d to %d: calls that go on %d times, want %d", side, c.lo, c.hi, calls, c.calls)
+			}
+			for i := range dst {
+				if inside := i%m >= c.lo && i%m < c.hi; inside && dst[i] != want[i] || !inside && dst[i] != 0 {
+					t.Fatalf("%d tiles, rows %d to %d: element %d is %v, not %v", side, c.lo, c.hi, i, dst[i], want[i])
+				}
+			}
+		}
+	}
+}
+
 // A call of a kernel multiplies the tiles that lie together, as many as callBytes holds, and those that are
 // not whole, or not stored as they are, one by one.
 func TestTilesTogether(t *testing.T) {
@@ -569,11 +624,7 @@ func TestTilesTogether(t *testing.T) {
 	s := fakeSpec(t, "w8", 0, rows, 32, []int{2})
 	var calls []int64
 	for i := range s.Variants[0].Kernels {
-		fn := s.Variants[0].Kernels[i].Fn
-		s.Variants[0].Kernels[i].Fn = func(a *GemmArgs) {
-			calls = append(calls, a.Tiles)
-			fn(a)
-		}
+		count(&s.Variants[0].Kernels[i], &calls)
 	}
 	p := New(*s)
 	most := callBytes / p.layout.TileBytes(k)

@@ -33,6 +33,22 @@ func beside(t *testing.T, n int) schedule.Trace {
 	return parse(t, strings.Replace(fmt.Sprintf(grouped, "affine", n), `["mt","gt","gi","u",`, `["mt","gt","gi","shared","u",`, 1))
 }
 
+// sideBySide is grouped with three tiles in a call, whose loop stands before loop at.
+func sideBySide(t *testing.T, at string) schedule.Trace {
+	text := fmt.Sprintf(grouped, "affine", 2)
+	for _, x := range [][2]string{
+		{`"m","by":4,"into":["mt","l"]}}`, `"m","by":12,"into":["mt","mi"]}},{"split":{"loop":"mi","by":4,"into":["side","l"]}}`},
+		{`"nt","mt","gt","gi","u","f","nc"`, strings.Replace(`"nt","mt","gt","gi","u","f","nc"`, at, `"side",`+at, 1)},
+		{`["mt","gt"`, `["mt","side","gt"`},
+	} {
+		text = strings.Replace(text, x[0], x[1], 1)
+	}
+	if at != `"gt"` { // else the kernel counts them
+		text = strings.Replace(text, `{"tensorize"`, `{"bind":{"loop":"side","to":"unrolled"}},{"tensorize"`, 1)
+	}
+	return parse(t, text)
+}
+
 // filled is t with groups filled up.
 func filled(t schedule.Trace, to int) schedule.Trace {
 	return append(schedule.Trace{schedule.FillGroups{To: to}}, t...)
@@ -174,6 +190,9 @@ func TestProducts(t *testing.T) {
 		trace        schedule.Trace
 	}{
 		{"pairs", "w2", 0, pairsTrace(t, 2, 5, usual, scaled(4))},
+		{"tiles side by side", "w4-g32", 32, sideBySide(t, `"nc"`)},
+		{"tiles outside groups", "w4-g32", 32, sideBySide(t, `"gi"`)},
+		{"tiles one by one", "w4-g32", 32, sideBySide(t, `"gt"`)},
 		{"pairs shifted", "w4", 0, pairsTrace(t, 4, 4, usual, scaled(0))},
 		{"fields outside", "w2", 0, pairsTrace(t, 2, 5, fieldsOutside, scaled(4))},
 		{"fields apart", "w2", 0, pairsTrace(t, 2, 5, usual, scaled(4, "f"))},

@@ -18,7 +18,7 @@ type Kernel struct {
 	Fill    int            // elements of K that groups of the activations are filled up to with zeros, 0: they are as they are
 	Chunk   int            // elements of K of one column that lie together in the activations of a column block
 	Tables  *ir.Tables     // what the activations are, nil: int8
-	Rows    int            // rows per call, divides Weights.TileM
+	Rows    int            // rows per call: part of a tile of Weights, or whole ones
 	Cols    int            // columns per call
 	SumBy   int            // what the caller multiplies the activation sums by that it passes
 	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(FilledK(K)/StepK)
@@ -53,15 +53,15 @@ func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
 var matmulParams = []string{"out", nest.StepParam("out"), "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale",
 	"residual", "offsets", nest.ListParam, nest.ListCountParam, tilesParam, tileStep, rowsStep}
 
-// A kernel multiplies as many tiles as tilesParam says, if all of their rows are its own: their
-// weights are tileStep bytes apart, their rows of the product rowsStep.
+// A kernel goes on as often as tilesParam says, if all rows of its tiles are its own: tiles
+// are tileStep bytes apart, its rows of the product move by rowsStep.
 var tilesParam, tileStep, rowsStep = "count.tiles", nest.StepParam("tile"), nest.StepParam("rows")
 
 // repeat is how kernels go from tile to tile: the product and all parts of the weights move.
-func repeat(weights *format.Layout) *nest.Repeat {
-	r := &nest.Repeat{Count: tilesParam, Moves: []nest.Move{{Param: "out", By: rowsStep}}}
-	for _, p := range weights.Parts {
-		r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: tileStep})
+func (k *Kernel) repeat() *nest.Repeat {
+	r := &nest.Repeat{Count: tilesParam, Moves: []nest.Move{{Param: "out", By: rowsStep, Times: 1}}}
+	for _, p := range k.Weights.Parts {
+		r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: tileStep, Times: max(k.Rows/k.Weights.TileM, 1)})
 	}
 	return r
 }
@@ -113,7 +113,7 @@ func (s *State) Kernel() (*Kernel, error) {
 	if s.sumBy != 0 {
 		k.SumBy = s.sumBy
 	}
-	n := &nest.Nest{Name: "matmul", Loops: st.loops, Params: slices.Clone(matmulParams), Repeat: repeat(s.weights)}
+	n := &nest.Nest{Name: "matmul", Loops: st.loops, Params: slices.Clone(matmulParams)}
 	for _, l := range st.loops {
 		switch {
 		case l.Kind == nest.Outer:
@@ -130,6 +130,7 @@ func (s *State) Kernel() (*Kernel, error) {
 	if err := s.contiguous(k); err != nil {
 		return nil, err
 	}
+	n.Repeat = k.repeat()
 	var err error
 	if k.Chunk, err = s.actChunk(); err != nil {
 		return nil, err
@@ -379,7 +380,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	b := map[string]*nest.Buffer{
 		"out":   {Tensor: out, Strides: []int{0, 4}, Step: nest.StepParam("out")},
-		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Streams: s.streams},
+		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Step: tileStep, Streams: s.streams},
 	}
 	if !s.Problem.Act.Floats() {
 		t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy)
@@ -387,7 +388,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 		b["ascale"] = &nest.Buffer{Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}}
 	}
 	for _, x := range t.Shared() {
-		b[x.Name] = &nest.Buffer{Tensor: x, Layout: s.weights, Part: s.weights.Part(x.Name)}
+		b[x.Name] = &nest.Buffer{Tensor: x, Layout: s.weights, Part: s.weights.Part(x.Name), Step: tileStep}
 		if s.streams.Every {
 			b[x.Name].Streams = s.streams
 		}

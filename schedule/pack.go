@@ -11,7 +11,8 @@ import (
 
 // Pack lays the weights out as one linear stream in the order of the given
 // loops, outermost first: a run-time loop over rows (a tile), a run-time loop
-// over K (a record), then constant loops; Fields are the loops inside one byte
+// over K (a record), then constant loops. Constant loops between the first two count tiles that a
+// call reads side by side. Fields are the loops inside one byte
 // (or, if codes do not fill bytes, one cell of several words), outermost first.
 // The word "words" in Order says where the words of a cell go. What the weights
 // of a group or a super-block share (scales, zero points, minimums, indices of
@@ -186,7 +187,7 @@ type packing struct {
 	bitmap [][]format.BitPos
 	words  int
 	joined *format.Codewords // nil: codes are stored one by one
-	loops  []nest.Loop       // of Order: tile, record, then constant ones
+	loops  []nest.Loop       // of Order: tile (the innermost loop that counts some), record, then constant ones
 	pieces int               // how many of loops lie around what is shared: tile and record at least
 }
 
@@ -274,7 +275,14 @@ func (p *packing) order() error {
 		if err != nil {
 			return err
 		}
-		p.loops = append(p.loops, l)
+		switch {
+		case len(p.loops) == 0 && (l.Root != "m" || l.N != 0):
+			return illegal(p.x, name, "the first loop must be the run-time loop over rows")
+		case len(p.loops) == 1 && l.Root == "m" && l.N > 0 && l.N*l.Coef == p.loops[0].Coef && l.Kind != nest.Vector:
+			p.loops[0] = l // of tiles that a call has side by side
+		default:
+			p.loops = append(p.loops, l)
+		}
 	}
 	for _, l := range p.s.main().loops {
 		if overMatrix(l) && !slices.Contains(p.used, l.Name) {
@@ -284,10 +292,8 @@ func (p *packing) order() error {
 	if len(p.loops) < 2 {
 		return illegal(p.x, p.x.Tensor, "the order wants a tile loop and a record loop")
 	}
-	tile, record := p.loops[0], p.loops[1]
+	record := p.loops[1]
 	switch {
-	case tile.Root != "m" || tile.N != 0:
-		return illegal(p.x, tile.Name, "the first loop must be the run-time loop over rows")
 	case record.N != 0 || record.Root == "m" || record.Root == "":
 		return illegal(p.x, record.Name, "the second loop must be the run-time loop over K: one linear stream")
 	case slices.ContainsFunc(p.loops[:p.pieces], func(l nest.Loop) bool { return !overMatrix(l) }):

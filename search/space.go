@@ -38,6 +38,7 @@ type Choice struct {
 	Flush  int    // cells repeated in the code; with Dot 2 the sum is widened after them
 	Cols   int    // columns per call
 	Block  int    // row vectors per call, divides Rows
+	Tiles  int    // whole tiles per call, side by side; 0 is 1
 	Order  int    // order of the unrolled loops, index into orders
 	Serial bool   // cells are a loop of the kernel instead of repeated code
 	Stage  string // loop at which decoded weights are kept, "": not
@@ -183,10 +184,15 @@ func (b *builder) rows() {
 	if b.c.AlongK {
 		lanes = 1
 	}
-	tile := b.c.Rows * b.c.RowFields * lanes
-	b.split("m", tile, "mt", "mi")
+	tile, in := b.c.Rows*b.c.RowFields*lanes, "mi"
+	b.split("m", tile*max(b.c.Tiles, 1), "mt", in)
 	b.bind("mt", "outer")
-	b.split("mi", b.c.Block*b.c.RowFields*lanes, "ro", "mb")
+	if b.c.Tiles > 1 {
+		b.split("mi", tile, "side", "ms")
+		b.bind("side", "unrolled")
+		in = "ms"
+	}
+	b.split(in, b.c.Block*b.c.RowFields*lanes, "ro", "mb")
 	b.bind("ro", "outer")
 	b.split("mb", b.c.RowFields*lanes, "r", "mr")
 	b.bind("r", "unrolled")
@@ -202,6 +208,22 @@ func (b *builder) rows() {
 	default:
 		b.bind("l", "vector")
 	}
+}
+
+// vectors are the loops over the row vectors of a call.
+func (b *builder) vectors() []string {
+	if b.c.Tiles > 1 {
+		return []string{"side", "r"}
+	}
+	return []string{"r"}
+}
+
+// tiles are the loops over tiles.
+func (b *builder) tiles() []string {
+	if b.c.Tiles > 1 {
+		return []string{"mt", "side"}
+	}
+	return []string{"mt"}
 }
 
 // along: the loops over K. Without groups k = ks, cells u, field f, (lanes x,) j;
@@ -298,10 +320,14 @@ func (b *builder) dots() []string {
 func (b *builder) order() {
 	order := append([]string{"nt", "mt", "ro"}, b.loops...)
 	for _, o := range orders[b.c.Order%len(orders)] {
-		if o == "n" {
-			o = "nc"
+		switch o {
+		case "n":
+			order = append(order, "nc")
+		case "r":
+			order = append(order, b.vectors()...)
+		default:
+			order = append(order, o)
 		}
-		order = append(order, o)
 	}
 	order = append(order, "l", "x")
 	b.add(schedule.Reorder{Order: append(order, b.dots()...)})
@@ -323,7 +349,7 @@ func (b *builder) pack() {
 	if i := slices.Index(order, b.sharing); c.Beside && i > 0 && i < slices.Index(order, "ro") { // a piece has all rows
 		order = slices.Insert(order, i+1, "shared")
 	}
-	order = append(order, "words", "l", "x")
+	order = append(append(b.tiles(), order[1:]...), "words", "l", "x")
 	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror, Head: c.Head})
 	if c.Chunk > 0 {
 		b.add(schedule.Pack{Tensor: "act", Chunk: c.Chunk})
@@ -382,6 +408,9 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	for c.Rows%2 == 0 && rng.Intn(3) == 0 && c.Block%2 == 0 {
 		c.Block /= 2
 	}
+	if c.Block == c.Rows && rng.Intn(3) == 0 {
+		c.Tiles = 2
+	}
 	c.cells(rng, p)
 	c.values(rng, p.Weight)
 	switch {
@@ -403,6 +432,8 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 func (c *Choice) fit(p ir.Problem, m lower.Machine) {
 	for c.registers(p, m) > m.NumVec/2 {
 		switch {
+		case c.Tiles > 1:
+			c.Tiles = 0
 		case c.Factor != "":
 			c.Factor = ""
 		case c.Cols > 1:
@@ -425,7 +456,7 @@ func (c *Choice) fit(p ir.Problem, m lower.Machine) {
 // sums is how many vector registers hold sums at least: one for each vector of rows
 // and column of a call.
 func (c *Choice) sums(m lower.Machine) int {
-	return c.Block * c.RowFields * c.Cols * max(1, 32*c.Lanes/m.VecBits)
+	return max(c.Tiles, 1) * c.Block * c.RowFields * c.Cols * max(1, 32*c.Lanes/m.VecBits)
 }
 
 // registers estimates how many vector registers hold sums.

@@ -120,9 +120,9 @@ func (b *builder) tables() {
 		order = append(order, "half")
 	}
 	if c.Order%2 == 0 {
-		order = append(order, "nc", "r", "s")
+		order = append(append(append(order, "nc"), b.vectors()...), "s")
 	} else {
-		order = append(order, "r", "s", "nc")
+		order = append(append(order, b.vectors()...), "s", "nc")
 	}
 	b.add(schedule.Reorder{Order: append(order, b.lanes("q")...)})
 	b.packUnits()
@@ -184,7 +184,7 @@ func (b *builder) units() {
 // packUnits packs the bits of a plane, whole codes, or codewords, as indices want them.
 func (b *builder) packUnits() {
 	t := b.c.Table
-	order := append(append([]string{"mt"}, b.loops...), "ro")
+	order := append(append(b.tiles(), b.loops...), "ro")
 	fields := []string{"s", "f", "digit"}
 	last, word := append([]string{"r", "words"}, b.lanes("q")...), 0
 	switch {

@@ -13,7 +13,7 @@ import (
 
 // together are decisions that hardly make sense one without the others.
 var together = [][]string{
-	{"Rows", "Block"}, {"Map", "Join", "Mirror", "Head", "Fill", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
+	{"Rows", "Block", "Tiles"}, {"Map", "Join", "Mirror", "Head", "Fill", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
 	{"Dot", "Factor"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"},
 }
 
@@ -60,10 +60,18 @@ func take(rng *rand.Rand, c, other Choice) Choice {
 	for _, n := range names {
 		to.FieldByName(n).Set(from.FieldByName(n))
 	}
+	c.wholeBlocks()
+	return c
+}
+
+// wholeBlocks makes blocks divide the tile, or tiles side by side be whole.
+func (c *Choice) wholeBlocks() {
 	if c.Block == 0 || c.Rows%c.Block != 0 {
 		c.Block = c.Rows
 	}
-	return c
+	if c.Block != c.Rows {
+		c.Tiles = 0
+	}
 }
 
 // layout are the decisions about the packed matrix.
@@ -81,9 +89,7 @@ func Relayout(c, from Choice) Choice {
 	for _, name := range layout {
 		to.FieldByName(name).Set(f.FieldByName(name))
 	}
-	if c.Block == 0 || c.Rows%c.Block != 0 {
-		c.Block = c.Rows
-	}
+	c.wholeBlocks()
 	return c
 }
 

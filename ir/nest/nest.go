@@ -86,7 +86,8 @@ func (*Assign) isStmt() {}
 type Buffer struct {
 	Tensor *ir.Tensor
 	Param  string // name of the pointer parameter
-	// A packed part, indexed (row, k) ...
+	// A packed part, indexed (row, k), of which the tiles of a call are as many bytes apart as the integer
+	// parameter Step says ...
 	Layout *format.Layout
 	Part   *format.Part
 	// ... or dense: bytes per unit of each index component, or if Step names an integer
@@ -122,7 +123,7 @@ type Streams struct {
 // the buffer's Step is to be added, and, for codes, the field number within the cell.
 type Pos struct{ Byte, Steps, Field int }
 
-// Pos finds the element at index, in the first tile.
+// Pos finds the element at index.
 func (b *Buffer) Pos(index []int) Pos {
 	if b.Output {
 		n := b.Tables.OutSize()
@@ -148,11 +149,11 @@ func (b *Buffer) Pos(index []int) Pos {
 		return p
 	}
 	row, k := index[0], index[1]
-	at := b.Layout.Address(b.Part, row, k, 0) - b.Part.Base
-	if b.Part.Fields == nil {
-		return Pos{Byte: at}
+	p := Pos{Byte: b.Layout.Address(b.Part, row, k, 0) - b.Part.Base, Steps: row / b.Layout.TileM}
+	if b.Part.Fields != nil {
+		p.Field = b.Part.Field(row, k)
 	}
-	return Pos{Byte: at, Field: b.Part.Field(row, k)}
+	return p
 }
 
 // Period is after how many elements of the last index places of b begin again as at its first element, all
@@ -189,8 +190,18 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Move adds the parameter By, in bytes, to the pointer Param.
-type Move struct{ Param, By string }
+// Move adds the parameter By, in bytes, Times times to the pointer Param.
+type Move struct {
+	Param, By string
+	Times     int
+}
+
+func (m Move) String() string {
+	if m.Times == 1 {
+		return m.Param + " += " + m.By
+	}
+	return fmt.Sprintf("%s += %d*%s", m.Param, m.Times, m.By)
+}
 
 // Loop returns the loop called name.
 func (n *Nest) Loop(name string) (Loop, bool) {
@@ -219,7 +230,7 @@ func (n *Nest) String() string {
 	if r := n.Repeat; r != nil {
 		fmt.Fprintf(&b, "repeat %s", r.Count)
 		for _, m := range r.Moves {
-			fmt.Fprintf(&b, ", %s += %s", m.Param, m.By)
+			fmt.Fprintf(&b, ", %v", m)
 		}
 		b.WriteByte('\n')
 	}

@@ -63,10 +63,10 @@ func (m *machine) move() error {
 	}
 	for _, v := range m.f.Repeat.Moves {
 		a, by := &m.args[v.Param], m.args[v.By].Int
-		if by < 0 || by > int64(len(a.Buf)) {
-			return fmt.Errorf("%s: %s moves by %d bytes of %d", m.f.FormatRepeat(), m.f.paramName(v.Param), by, len(a.Buf))
+		if by < 0 || by > int64(len(a.Buf))/int64(v.Times) {
+			return fmt.Errorf("%s: %s moves by %d bytes of %d", m.f.FormatRepeat(), m.f.paramName(v.Param), by*int64(v.Times), len(a.Buf))
 		}
-		a.Buf = a.Buf[by:]
+		a.Buf = a.Buf[by*int64(v.Times):]
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func (p *parser) constant() error {
 	return nil
 }
 
-// repeat reads "repeat tiles codes+bytes".
+// repeat reads "repeat tiles codes+bytes out+bytes*2".
 func (p *parser) repeat() error {
 	p.next()
 	if len(p.f.Body) > 0 || p.f.Repeat != nil {
@@ -191,9 +191,15 @@ func (p *parser) repeat() error {
 	r := &Repeat{Count: count}
 	for len(p.words) > 0 {
 		param, by, _ := strings.Cut(p.next(), "+")
-		var m Move
+		m := Move{Times: 1}
 		if m.Param, err = name(param); err != nil {
 			return err
+		}
+		by, times, more := strings.Cut(by, "*")
+		if more {
+			if m.Times, err = number(times, ""); err != nil {
+				return err
+			}
 		}
 		if m.By, err = name(by); err != nil {
 			return err

@@ -38,11 +38,14 @@ func (f *Func) String() string {
 	return b.String()
 }
 
-// FormatRepeat prints Func.Repeat as String does: "repeat tiles codes+bytes".
+// FormatRepeat prints Func.Repeat as String does: "repeat tiles codes+bytes out+bytes*2".
 func (f *Func) FormatRepeat() string {
 	s := "repeat " + f.paramName(f.Repeat.Count)
 	for _, m := range f.Repeat.Moves {
 		s += fmt.Sprintf(" %s+%s", f.paramName(m.Param), f.paramName(m.By))
+		if m.Times != 1 {
+			s += fmt.Sprintf("*%d", m.Times)
+		}
 	}
 	return s
 }

@@ -137,5 +137,8 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Move adds the integer parameter By, in bytes, to the pointer parameter Param.
-type Move struct{ Param, By int }
+// Move adds the integer parameter By, in bytes, Times times to the pointer parameter Param.
+type Move struct{ Param, By, Times int }
+
+// MostMoves bounds how often a move adds a parameter.
+const MostMoves = 16

@@ -131,9 +131,14 @@ var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 // What takes least work on a line (w8 1.39 cycles, of two columns 1.45, q8_0 1.48; w4 1.55) the CPU foresees by itself: without prefetches w8 takes
 // 0.90 of the time from the second-level cache, which it fills, 0.92 from the third-level one and 0.98 from memory, q8_0 0.90, 0.95 and 0.99, but of four columns 1.2, and w4 1.05 from memory.
 //
+// One stream is not enough where others use the memory, too: in hours when it sends 27 to 31 GB/s of one, it sends 36 to 41 of two, with and without prefetches.
+// Two tiles side by side then take, of the time by one: w1 0.83, w3 0.97, w4 0.84 to 0.88, w8 0.85, w4-g32 0.75 to 0.82, q4_0 0.80, tq2_0 0.70; w4 0.97 to 1.00 while one stream has 36.
+// (From the second-level cache, in short tiles, w4 1.06 to 1.13, w8 1.08, w4-g32 1.03, w2-g64 0.93; from the third-level one w4 1.03, w8 0.92, w4-g32 1.06. Prefetches into the
+// second-level cache are no better than none: w4-g32 1.06 to 1.15, w8 1.09 to 1.26.)
+//
 // Of tiles of which they read half, four columns take longest: w4-g64 twice the time of whole ones from memory, mxfp4 too, and from a cache one column gains 6 to 10 %.
 var zen5 = lower.Memory{
-	Streams: nest.Streams{Act: 128}, Slow: early, Scattered: far, Alone: early, SlowLine: 1.52, Stride: 1 << 10, Skipping: 1.25,
+	Streams: nest.Streams{Act: 128}, Slow: early, Scattered: far, Alone: early, SlowLine: 1.52, Stride: 1 << 10, Skipping: 1.25, Tiles: 2,
 }
 
 // streams is how far prefetches are ahead. One distance is not enough: as many lines

@@ -121,7 +121,7 @@ func (s *server) test(q *testRequest, r *reply) error {
 		held = append(held, g)
 		return g.buf
 	}
-	p, err := s.product(&q.Spec, func(k *runtime.Kernel) { guardOut(k, alloc, &r.Wrong) })
+	p, err := s.product(&q.Spec, func(k *runtime.Kernel) { guardOut(k, q.Spec.Layouts[0].TileM, alloc, &r.Wrong) })
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ const untouched = 0xa5
 
 // guardOut makes k write between guard pages, columns apart: in turn to memory that begins and that
 // ends at one. What it stores between columns is wrong.
-func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte, wrong *string) {
+func guardOut(k *runtime.Kernel, tileM int, alloc func(n int, low bool) []byte, wrong *string) {
 	const most = 3 // tiles a call
 	room := func(tiles int) (column, step, size int) {
 		column = 4 * k.Rows * tiles
@@ -172,7 +172,7 @@ func guardOut(k *runtime.Kernel, alloc func(n int, low bool) []byte, wrong *stri
 			a.Out = unsafe.Add(a.Out, most*a.OutBytes)
 			for i, p := range a.Weights {
 				if p != nil {
-					a.Weights[i] = unsafe.Add(p, most*a.TileBytes)
+					a.Weights[i] = unsafe.Add(p, int64(most*max(k.Rows/tileM, 1))*a.TileBytes)
 				}
 			}
 		}

@@ -241,19 +241,38 @@ func (c *Case) Calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 	var all [][]vir.Arg
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
 		b := c.block(k, n0)
-		for m0 := 0; m0 < c.M; m0 += k.Rows * c.tiles(k, m0) {
+		for m0 := 0; m0 < c.M; m0 += c.rows(k, m0) {
 			all = append(all, c.args(k, packed, tile, m0, b))
 		}
 	}
 	return all, nil
 }
 
-// tiles is how many tiles the call for the rows from m0 on multiplies: some, if its rows are whole tiles.
+// tiles is how often the call for the rows from m0 on multiplies its rows: several times, if they are whole tiles.
 func (c *Case) tiles(k *schedule.Kernel, m0 int) int {
-	if k.Rows < k.Weights.TileM {
+	tile := k.Weights.TileM
+	if k.Rows < tile {
 		return 1
 	}
-	return min(3, (c.M-m0+k.Rows-1)/k.Rows)
+	left := (c.M - m0 + tile - 1) / tile
+	return min(3, max(left/(k.Rows/tile), 1))
+}
+
+// step is how far apart the tiles of the call for the rows from m0 on are: 0 if the matrix has
+// fewer, which stands for the first one again.
+func (c *Case) step(k *schedule.Kernel, m0, tile int) int {
+	if k.Rows > k.Weights.TileM && c.M-m0 <= k.Rows-k.Weights.TileM {
+		return 0
+	}
+	return tile
+}
+
+// rows are those of the product that the call for the rows from m0 on makes.
+func (c *Case) rows(k *schedule.Kernel, m0 int) int {
+	if c.step(k, m0, 1) == 0 {
+		return k.Weights.TileM
+	}
+	return k.Rows * c.tiles(k, m0)
 }
 
 // Result is the product that calls of kernel k have stored. If k is not exact, it must be within
@@ -262,8 +281,8 @@ func (c *Case) Result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) 
 	out := make([]float32, c.N*c.M)
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
 		for m0, rows := 0, 0; m0 < c.M; m0 += rows {
-			rows = k.Rows * c.tiles(k, m0)
-			if err := c.collect(k, calls[0][0].Buf, out, m0, rows, n0); err != nil {
+			rows = c.rows(k, m0)
+			if err := c.collect(k, calls[0][0].Buf, out, m0, n0); err != nil {
 				return nil, err
 			}
 			calls = calls[1:]
@@ -277,7 +296,7 @@ func (c *Case) Result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) 
 
 func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) []vir.Arg {
 	tiles := c.tiles(k, m0)
-	end, step := (m0/k.Weights.TileM+tiles)*tile, outStep(k.Rows*tiles)
+	end, step := (m0/k.Weights.TileM+max(c.rows(k, m0)/k.Weights.TileM, 1))*tile, outStep(k.Rows*tiles)
 	part := func(name string) vir.Arg {
 		p := k.Weights.Part(name)
 		if p == nil {
@@ -294,7 +313,7 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 	for _, buf := range [][]byte{b.act, b.sums, b.scales, b.residuals, b.offsets, b.list} {
 		args = append(args, vir.Arg{Buf: buf})
 	}
-	for _, n := range []int{len(b.list) / 4, tiles, tile, 4 * k.Rows, count} {
+	for _, n := range []int{len(b.list) / 4, tiles, c.step(k, m0, tile), 4 * k.Rows, count} {
 		args = append(args, vir.Arg{Int: int64(n)})
 	}
 	return args
@@ -313,7 +332,8 @@ func outStep(rows int) int { return 4 * (rows + 3) }
 // untouched is in every byte of the output before a call, and between columns after it.
 const untouched = 0xa5
 
-func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, rows, n0 int) error {
+func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) error {
+	rows := k.Rows * c.tiles(k, m0)
 	step := outStep(rows)
 	for n := range k.Cols - 1 {
 		if gap := tile[n*step:][4*rows : step]; bytes.Count(gap, []byte{untouched}) != len(gap) {
@@ -321,7 +341,7 @@ func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, rows,
 		}
 	}
 	for n := n0; n < min(n0+k.Cols, c.N); n++ {
-		for m := m0; m < min(m0+rows, c.M); m++ {
+		for m := m0; m < min(m0+c.rows(k, m0), c.M); m++ {
 			bits := binary.LittleEndian.Uint32(tile[(n-n0)*step+4*(m-m0):])
 			out[n*c.M+m] = math.Float32frombits(bits)
 		}

@@ -49,7 +49,7 @@ func Func(rng *rand.Rand, n int) *vir.Func {
 	}
 	g.f.Body = g.out
 	if rng.Intn(3) == 0 {
-		g.f.Repeat = &vir.Repeat{Count: paramTimes, Moves: []vir.Move{{Param: paramX, By: paramStep}, {Param: paramOut, By: paramStep}}}
+		g.f.Repeat = &vir.Repeat{Count: paramTimes, Moves: []vir.Move{{Param: paramX, By: paramStep, Times: 1 + rng.Intn(3)}, {Param: paramOut, By: paramStep, Times: 1}}}
 	}
 	return g.f
 }
