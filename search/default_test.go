@@ -144,7 +144,7 @@ func TestDefaultTile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows[u.Cols] = k.Rows
+			rows[u.Cols] = min(k.Rows, k.Weights.TileM) // of one tile
 		}
 		if rows[1] != c.one || rows[small] != c.small {
 			t.Errorf("%s on %s: %d rows of one column and %d of %d, want %d and %d", c.format, c.target, rows[1], rows[small], small, c.one, c.small)
@@ -153,7 +153,7 @@ func TestDefaultTile(t *testing.T) {
 }
 
 // Where the strides of loads matter, no iteration of an innermost loop reads more weights of whole bytes
-// than it may (and half as much besides, activations and scales), and no width is left out that a wider one would be
+// of a tile than it may (and half as much besides, activations and scales), and no width is left out that a wider one would be
 // taken for.
 func TestDefaultStride(t *testing.T) {
 	tg := amd64.ByName("zen5")
@@ -181,7 +181,7 @@ func TestDefaultStride(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, c := range lower.Cost(m) {
-				if most := tg.Machine().Stride; c.Bytes > most+most/2 {
+				if most := tg.Machine().Stride * k.Rows / k.Weights.TileM; c.Bytes > most+most/2 {
 					t.Errorf("%s: an iteration reads %d bytes, of weights at most %d", name, c.Bytes, most)
 				}
 			}
@@ -284,6 +284,43 @@ func TestDefaultFamily(t *testing.T) {
 			if (k.Tables != nil) != c.tables {
 				t.Errorf("%s on %s, %d columns: tables %v, want %v", c.name, c.target, u.Cols, k.Tables, c.tables)
 			}
+		}
+	}
+}
+
+// Where the machine wants tiles side by side, few columns have kernels for them if registers hold their sums, all for one packed
+// buffer; elsewhere none has.
+func TestDefaultTiles(t *testing.T) {
+	for _, c := range []struct {
+		target, format string
+		one, small     int // tiles
+	}{
+		{"zen5", "w4", 2, 1}, {"zen5", "w8", 2, 1}, {"zen5", "w1", 2, 1}, {"zen5", "w4-g32", 2, 1}, {"zen5", "mxfp4", 2, 2}, {"zen5", "w2", 1, 1},
+		{"zen4", "w4", 1, 1}, {"avx512vbmi", "w4", 1, 1},
+	} {
+		w, err := format.Lookup(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := ir.Problem{Weight: w, Act: format.Act{Group: w.Group}}
+		uses, err := Default(p, amd64.ByName(c.target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tiles, layout := map[int]int{}, ""
+		for _, u := range uses {
+			k, err := schedule.Compile(p, u.Trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tiles[u.Cols] = max(k.Rows/k.Weights.TileM, 1)
+			if layout != "" && layout != k.Weights.Hash() {
+				t.Errorf("%s on %s: %d columns have another layout", c.format, c.target, u.Cols)
+			}
+			layout = k.Weights.Hash()
+		}
+		if tiles[1] != c.one || tiles[small] != c.small {
+			t.Errorf("%s on %s: %d tiles of one column and %d of %d, want %d and %d", c.format, c.target, tiles[1], tiles[small], small, c.one, c.small)
 		}
 	}
 }
