@@ -11,7 +11,7 @@ import (
 
 // ABI is the version of what assembly of a generated package and this package know of each other: GemmArgs, PrepareArgs,
 // where things lie in buffers, and the definition of the product. It goes up with each change of these, and New does
-// not take assembly of another one.
+// not take assembly of another one. (Kernels of several tiles did not change it: what knows none refuses their Rows.)
 const ABI = 5
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir

@@ -31,8 +31,8 @@ const (
 	partBytes  = 1280 << 10 // of activations
 )
 
-// A call of a kernel multiplies tiles of at most so many bytes: assembly cannot be preempted, so that longer
-// calls would delay collections of garbage.
+// A call of a kernel multiplies tiles of at most so many bytes, or those that it has side by side: assembly cannot be preempted,
+// so that longer calls would delay collections of garbage.
 const callBytes = 128 << 10
 
 // task is rows of a product, checked.
@@ -174,7 +174,7 @@ func (p *Product) run(t *task) {
 		return
 	}
 	part := ceilDiv(blocks, ceilDiv(blocks*t.a.wide.read(), partBytes)) // of equal length
-	panel := roundUp(max(1, panelBytes/t.w.tileBytes), p.beside) * p.layout.TileM
+	panel := roundUp(max(1, panelBytes/t.w.tileBytes), t.side()) * p.layout.TileM
 	for b := (blocks - 1) / part * part; b >= 0; b -= part { // the last ones may still be in a cache: they were prepared last
 		end := min(b+part, blocks)
 		p.multiplySums(t, b, end)
@@ -215,6 +215,15 @@ func (p *Product) multiplySums(t *task, from, to int) {
 			out[j] = by * int32(binary.LittleEndian.Uint32(in[4*j:]))
 		}
 	}
+}
+
+// side is how many tiles the kernel for the first activations has side by side.
+func (t *task) side() int {
+	if t.p.variant == nil {
+		return 1
+	}
+	b, _ := t.a.at(0)
+	return t.p.variant.Kernels[b.kernel].tiles(t.p.layout)
 }
 
 // runBlock multiplies the rows from lo, the first of a tile, up to hi by block i

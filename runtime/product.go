@@ -102,9 +102,6 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// mostTiles bounds the tiles that a kernel has side by side.
-const mostTiles = 16
-
 func (s *Spec) checkVariant(v Variant) error {
 	if v.Layout < 0 || v.Layout >= len(s.Layouts) || len(v.Kernels) == 0 {
 		return s.errorf(v.Target, "layout %d and %d kernels; it needs a layout and a kernel", v.Layout, len(v.Kernels))
@@ -121,8 +118,8 @@ func (s *Spec) checkVariant(v Variant) error {
 		switch {
 		case k.Cols <= cols:
 			return s.errorf(v.Target+" "+k.Name, "%d columns; kernels must be of ascending width", k.Cols)
-		case k.Rows < 1 || k.Rows > mostTiles*l.TileM || l.TileM%k.Rows != 0 && k.Rows%l.TileM != 0:
-			return s.errorf(v.Target+" "+k.Name, "%d rows do not divide the tile of %d, nor are they whole tiles, %d at most", k.Rows, l.TileM, mostTiles)
+		case k.Rows < 1 || k.Rows > format.MostTiles*l.TileM || l.TileM%k.Rows != 0 && k.Rows%l.TileM != 0:
+			return s.errorf(v.Target+" "+k.Name, "%d rows do not divide the tile of %d, nor are they whole tiles, %d at most", k.Rows, l.TileM, format.MostTiles)
 		case k.StepK < 1 || recordK%k.StepK != 0:
 			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, recordK)
 		case k.Chunk < 1 || recordK%k.Chunk != 0:
@@ -191,7 +188,6 @@ type Product struct {
 	parts   [numParts]*format.Part // nil if there is none
 	has     []int                  // those that there are
 	rowAt   [][]offsets            // by kernel and by row/Rows within a tile
-	beside  int                    // tiles that a kernel has side by side, at most
 	decode  func() *decoder
 	packer  func() *format.Packer
 	log     *logger   // nil: none
@@ -261,7 +257,8 @@ func (p *Product) Target() string {
 // every kernel in the binary.
 func (p *Product) Info() string { return p.info }
 
-// Step is what divides the row ranges of Gemm: the rows of a packed tile.
+// Step is what divides the row ranges of Gemm: the rows of a packed tile. Kernels for few columns may take several
+// tiles at once, and for one that is alone as long: ranges of many tiles are faster.
 func (p *Product) Step() int { return p.layout.TileM }
 
 // Weight is the format of the weights.
@@ -303,7 +300,6 @@ func newProduct(s Spec, variant int, why string, m mask) *Product {
 // placeRows tabulates where a kernel's rows begin in a tile.
 func (p *Product) placeRows() {
 	for _, k := range p.variant.Kernels {
-		p.beside = max(p.beside, k.tiles(p.layout))
 		var at []offsets
 		for row := 0; row < p.layout.TileM; row += k.Rows {
 			at = append(at, p.place(row))

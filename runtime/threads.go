@@ -204,7 +204,10 @@ func (r *region) cut(threads int) {
 		if tiles == 0 {
 			continue
 		}
-		each := roundUp(max(total/(threads*chunksPerThread)/(t.work()/tiles), leastChunk/t.w.tileBytes, 1), max(t.p.beside, 1))
+		each := max(total/(threads*chunksPerThread)/(t.work()/tiles), leastChunk/t.w.tileBytes, 1)
+		if each > 1 {
+			each = roundUp(each, t.side())
+		}
 		t.rows, t.first = each*step, r.chunks
 		r.chunks += ceilDiv(tiles, each)
 	}

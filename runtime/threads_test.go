@@ -308,3 +308,28 @@ func TestGemmAllRefusals(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Tiles that a kernel has side by side stay in one chunk where there are enough of them, but no thread goes without for that,
+// and other widths are cut as ever.
+func TestCutSideBySide(t *testing.T) {
+	const rows, k = 4, 16 << 10 // a tile is a chunk
+	s := fakeSpec(t, "w8", 0, rows, 32, []int{1, 4})
+	v := s.Variants[0]
+	v.Kernels[0].Rows = 2 * rows
+	v.Kernels[0].Fn = fakeKernel(s, v, v.Kernels[0])
+	p := New(*s)
+	for _, c := range []struct{ tiles, n, chunks, each int }{
+		{2, 1, 2, 1}, {8, 1, 8, 1}, {3 * 2 * chunksPerThread, 1, 96, 4}, {3 * 2 * chunksPerThread, 4, 128, 3},
+	} {
+		m := c.tiles * rows
+		packed := mustPack(t, p, randomWeights(p.Weight(), m, k, newRand()), m, k)
+		act := mustPrepare(t, p, testActivations(c.n, k, newRand())[0], c.n, k)
+		r := &region{}
+		if err := r.add(p).open(make([]float32, c.n*m), packed, act, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if r.cut(2); r.chunks != c.chunks || r.tasks[0].rows != c.each*rows {
+			t.Errorf("%d tiles, %d columns: %d chunks of %d rows, want %d of %d", c.tiles, c.n, r.chunks, r.tasks[0].rows, c.chunks, c.each*rows)
+		}
+	}
+}

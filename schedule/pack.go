@@ -261,6 +261,7 @@ func (p *packing) order() error {
 		return illegal(p.x, p.x.Tensor, "the order wants a tile loop and a record loop")
 	}
 	p.pieces = 2
+	tiles := 1
 	for _, name := range p.x.Order {
 		if name == sharedWord {
 			if p.pieces = len(p.loops); p.pieces < 3 {
@@ -280,6 +281,9 @@ func (p *packing) order() error {
 			return illegal(p.x, name, "the first loop must be the run-time loop over rows")
 		case len(p.loops) == 1 && l.Root == "m" && l.N > 0 && l.N*l.Coef == p.loops[0].Coef && l.Kind != nest.Vector:
 			p.loops[0] = l // of tiles that a call has side by side
+			if tiles *= l.N; tiles > format.MostTiles {
+				return illegal(p.x, name, "%d tiles side by side: at most %d", tiles, format.MostTiles)
+			}
 		default:
 			p.loops = append(p.loops, l)
 		}
@@ -492,7 +496,7 @@ func (s *State) place(p *format.Part, loops []nest.Loop, elem int) int {
 func (p *packing) shared(lay *format.Layout) error {
 	w := p.s.Problem.Weight
 	if unit := w.Unit(); lay.RecordK%unit != 0 {
-		return illegal(p.x, p.x.Order[1], "a record of %d is not a whole number of weight groups of %d", lay.RecordK, unit)
+		return illegal(p.x, p.loops[1].Name, "a record of %d is not a whole number of weight groups of %d", lay.RecordK, unit)
 	}
 	for _, x := range w.Shared() {
 		if p.inPiece(x) {

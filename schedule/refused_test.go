@@ -50,6 +50,8 @@ var refused = []struct {
 	want   string
 }{
 	{"w2", ready(), dot, `decompose dot: already decomposed`},
+	{"w2", trace(dot, unsign, Split{"m", 272, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, fields), pack("mt side ks l j", "f"), `pack side: 17 tiles side by side: at most 16`},
+	{"w2", trace(dot, unsign, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, fields), pack("mt l ks side j", "f"), `pack l: the second loop must be the run-time loop over K: one linear stream`},
 	{"w4-g32", trace(dot), FillGroups{40}, `fill_groups groups: fill them before decompose`},
 	{"w4-g32", trace(FillGroups{40}), FillGroups{60}, `fill_groups groups: already filled`},
 	{"w4-g32", nil, FillGroups{32}, `fill_groups groups: 32 of a group of 32: want a multiple of 4 above that, up to twice as many`},

@@ -68,7 +68,8 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 	least := math.Inf(1)
 	for _, cols := range Widths {
 		if u, err := l.use(p, t, cols); err == nil {
-			waiting = append(waiting, Use{cols, u.trace, u.choice})
+			both := u.sideBySide(p, t) // which changes nothing of what is chosen by cost
+			waiting = append(waiting, Use{cols, both.trace, both.choice})
 			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
 			}
@@ -115,24 +116,15 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 	return l.best[cols], l.none[cols]
 }
 
-// find chooses it.
-func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
-	u, err := l.asked(p, t, cols)
-	if err != nil || cols > small {
-		return u, err
-	}
-	return u.sideBySide(p, t), nil
-}
-
-// sideBySide is u for as many tiles at once as the machine wants, if they cost little more. Row vector
+// sideBySide is u, or if it is for few columns what takes as many tiles at once as the machine wants and costs little more. Row vector
 // after row vector, or without accumulators of fields, they may fit the registers better.
 func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	c, tiles := u.choice, t.Machine().Tiles
-	if tiles < 2 || c.Block != c.Rows {
+	if tiles < 2 || c.Cols > small || c.Block != c.Rows {
 		return u
 	}
 	c.Tiles = tiles
-	c.Streams.Ahead /= tiles // as early
+	c.Streams.Ahead, c.Streams.Far = c.Ahead/tiles/line*line, c.Far/tiles/line*line // as early
 	choices := []Choice{c}
 	for _, order := range []int{0, 1} {
 		if c.Order = order; c.Order != u.choice.Order {
@@ -154,8 +146,8 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 // cache and from memory: tq2_0, which costs 1.14, 1.03, 1.04 and 0.70.)
 const worthTiles = 1.15
 
-// asked is the best schedule of a width for one tile. What asks for weights as the machine usually does may be a slow one.
-func (l *candidate) asked(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
+// find chooses it. What asks for weights as the machine usually does may be a slow one.
+func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
 	u, err := l.cheapest(p, t, cols)
 	if err != nil || u.choice.Streams != t.Machine().Streams || u.choice.Streams == u.streams(p, t.Machine()) {
 		return u, err

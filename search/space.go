@@ -380,7 +380,11 @@ func (c Choice) String() string {
 	if c.AlongK {
 		lanes = "k"
 	}
-	return fmt.Sprintf("%s lanes %d, %d of %d vectors, %d columns, dot%d, below %d", lanes, c.Lanes, c.Block, c.Rows, c.Cols, c.Dot, c.Below)
+	text := fmt.Sprintf("%s lanes %d, %d of %d vectors, %d columns, dot%d, below %d", lanes, c.Lanes, c.Block, c.Rows, c.Cols, c.Dot, c.Below)
+	if c.Tiles > 1 {
+		text += fmt.Sprintf(", %d tiles", c.Tiles)
+	}
+	return text
 }
 
 func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }

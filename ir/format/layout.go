@@ -159,6 +159,9 @@ func mulAdd(a, b, c int) (int, bool) {
 	return int(lo), hi == 0 && carry == 0 && lo <= math.MaxInt
 }
 
+// MostTiles bounds the tiles of a layout that a call of a kernel has side by side.
+const MostTiles = 16
+
 // Address is the byte address of element (row, k) of a part of l in a packed
 // matrix whose tiles have tileBytes bytes (TileBytes of its K), as the comment
 // of Part defines it.

@@ -99,8 +99,8 @@ func (v *verifier) repeat(r *Repeat) error {
 			return fmt.Errorf("repeat: %s+%s: want a pointer and an integer", v.f.paramName(m.Param), v.f.paramName(m.By))
 		case moved[m.Param]:
 			return fmt.Errorf("repeat: %s moves twice", v.f.paramName(m.Param))
-		case m.Times < 1 || m.Times > MostMoves:
-			return fmt.Errorf("repeat: %s moves %d times: want 1 to %d", v.f.paramName(m.Param), m.Times, MostMoves)
+		case m.Times < 1 || m.Times > format.MostTiles:
+			return fmt.Errorf("repeat: %s moves %d times: want 1 to %d", v.f.paramName(m.Param), m.Times, format.MostTiles)
 		case m.By == r.Count:
 			return fmt.Errorf("repeat: %s is the count and a number of bytes", v.f.paramName(m.By))
 		}

@@ -139,6 +139,3 @@ type Repeat struct {
 
 // Move adds the integer parameter By, in bytes, Times times to the pointer parameter Param.
 type Move struct{ Param, By, Times int }
-
-// MostMoves bounds how often a move adds a parameter.
-const MostMoves = 16

@@ -93,11 +93,11 @@ func (s *server) product(spec *runtime.Spec, wrap func(*runtime.Kernel)) (*runti
 	if err := jit.Bind(&spec.Variants[0], s.function); err != nil {
 		return nil, err
 	}
-	for i := range spec.Variants[0].Kernels {
-		wrap(&spec.Variants[0].Kernels[i])
-	}
 	if err := spec.Validate(); err != nil {
 		return nil, err
+	}
+	for i := range spec.Variants[0].Kernels {
+		wrap(&spec.Variants[0].Kernels[i])
 	}
 	return runtime.New(*spec).On(spec.Variants[0].Target)
 }
@@ -121,7 +121,7 @@ func (s *server) test(q *testRequest, r *reply) error {
 		held = append(held, g)
 		return g.buf
 	}
-	p, err := s.product(&q.Spec, func(k *runtime.Kernel) { guardOut(k, q.Spec.Layouts[0].TileM, alloc, &r.Wrong) })
+	p, err := s.product(&q.Spec, func(k *runtime.Kernel) { guardOut(k, q.Spec.Layouts[q.Spec.Variants[0].Layout].TileM, alloc, &r.Wrong) })
 	if err != nil {
 		return err
 	}

@@ -278,11 +278,11 @@ func (a *attempt) run() error {
 // mostProducts bounds the work of the definition.
 const mostProducts = 200_000
 
-// shape draws a product of odd sizes: up to two tiles and two column blocks.
+// shape draws a product of odd sizes: up to two calls and two column blocks.
 func (a *attempt) shape(rng *rand.Rand, kind check.Kind) *check.Case {
 	unit := a.Problem.Unit()
 	n := 1 + rng.Intn(2*a.k.Cols)
-	m := 1 + rng.Intn(2*a.k.Weights.TileM)
+	m := 1 + rng.Intn(2*max(a.k.Weights.TileM, a.k.Rows))
 	k := unit * (1 + rng.Intn(2*a.k.StepK/unit+3))
 	for m*n*k > mostProducts {
 		switch {
