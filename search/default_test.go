@@ -119,6 +119,21 @@ func TestDefaultOfLargestGroup(t *testing.T) {
 	}
 }
 
+// defaultUses are the default schedules of a format, with activations in groups of its own.
+func defaultUses(t *testing.T, name, target string) (ir.Problem, []Use) {
+	t.Helper()
+	w, err := format.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ir.Problem{Weight: w, Act: format.Act{Group: w.Group}}
+	uses, err := Default(p, amd64.ByName(target))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, uses
+}
+
 // Tiles are as small as small blocks take whole, unless one column takes much longer
 // in them: sums of two row vectors wait for each other where a group has two of each.
 func TestDefaultTile(t *testing.T) {
@@ -129,15 +144,7 @@ func TestDefaultTile(t *testing.T) {
 		{"avx512vbmi", "w4", 64, 64}, {"avx512vbmi", "w2-g128", 32, 32}, {"avx512vbmi", "w4-g128", 64, 32},
 		{"avx512vbmi", "w2", 32, 32}, {"zen5", "w2", 64, 64}, {"zen5", "w4-g64", 32, 32}, {"zen5", "mxfp4", 32, 32},
 	} {
-		w, err := format.Lookup(c.format)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := ir.Problem{Weight: w, Act: format.Act{Group: w.Group}}
-		uses, err := Default(p, amd64.ByName(c.target))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, uses := defaultUses(t, c.format, c.target)
 		rows := map[int]int{}
 		for _, u := range uses {
 			k, err := schedule.Compile(p, u.Trace)
@@ -298,15 +305,7 @@ func TestDefaultTiles(t *testing.T) {
 		{"zen5", "w4", 2, 1}, {"zen5", "w8", 2, 1}, {"zen5", "w1", 2, 1}, {"zen5", "w4-g32", 2, 1}, {"zen5", "mxfp4", 2, 2}, {"zen5", "w2", 1, 1},
 		{"zen4", "w4", 1, 1}, {"avx512vbmi", "w4", 1, 1},
 	} {
-		w, err := format.Lookup(c.format)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := ir.Problem{Weight: w, Act: format.Act{Group: w.Group}}
-		uses, err := Default(p, amd64.ByName(c.target))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, uses := defaultUses(t, c.format, c.target)
 		tiles, layout := map[int]int{}, ""
 		for _, u := range uses {
 			k, err := schedule.Compile(p, u.Trace)
