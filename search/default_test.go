@@ -323,3 +323,21 @@ func TestDefaultTiles(t *testing.T) {
 		}
 	}
 }
+
+// What a candidate reads side by side leaves no other width without a kernel.
+func TestCompanionsOfTiles(t *testing.T) {
+	p, uses := defaultUses(t, "w4", "zen5")
+	c := uses[0].Choice
+	if c.Tiles != 2 {
+		t.Fatalf("one column has %d tiles", c.Tiles)
+	}
+	have := Companions(p, amd64.ByName("zen5"), c)
+	if len(have) != len(uses) {
+		t.Errorf("%d widths, want %d", len(have), len(uses))
+	}
+	for i := range min(len(have), len(uses)) {
+		if have[i].Cols != uses[i].Cols {
+			t.Errorf("width %d, want %d", have[i].Cols, uses[i].Cols)
+		}
+	}
+}

@@ -93,8 +93,9 @@ func Relayout(c, from Choice) Choice {
 	return c
 }
 
-// Companions are schedules of all widths for the packed layout of c.
+// Companions are schedules of all widths for the packed layout of c, which is one tile's whatever c reads side by side.
 func Companions(p ir.Problem, t lower.Target, c Choice) []Use {
+	c.Tiles = 0
 	l := newCandidate(c)
 	return l.uses(p, t)
 }
