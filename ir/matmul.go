@@ -210,7 +210,12 @@ func (p Problem) FirstK() Expr {
 // where code is codes[m, gG+k], or what Level makes of it and the index of its book.
 // The second product is there only if the format has minimums. Every product and difference is
 // rounded to f32 before the add, then every NaN made canonical. Without groups
-// there is one g.
+// there is one g. If a row of activations has one scale, it multiplies the sum of all groups
+// instead of each:
+//
+//	out[n, m]    f32 = ascale * sum over g, ascending, of f32(sum) * scale - min * f32(sums)
+//
+// which is infinite if that sum is, however small ascale.
 //
 // With two levels of scales, scale = super * f32(sub-scale) and min likewise if each group
 // has a scale of its activations. If B = Block() groups share it, they become one integer:
@@ -243,7 +248,25 @@ func Matmul(p Problem) *Graph {
 	if p.Block() > 1 {
 		stages = append([]Stage{sum}, p.blocks(sum)...)
 	}
-	return &Graph{t.inputs(), append(stages, Stage{Out: out, Axes: []Dim{n, m}, Body: Unary{CanonNaN, Read{acc, nm}}})}
+	return &Graph{t.inputs(), append(stages, Stage{Out: out, Axes: []Dim{n, m}, Body: p.Result(Read{acc, nm})})}
+}
+
+// Result is what the sum of all groups makes the result: the scale of a whole row of activations
+// multiplies it.
+func (p Problem) Result(acc Expr) Expr {
+	if t := p.Tensors(); t.ActScale != nil && p.Act.Group == 0 {
+		acc = Binary{Mul, acc, Read{t.ActScale, []Expr{Axis{"n"}, I32(0)}}}
+	}
+	return Unary{CanonNaN, acc}
+}
+
+// byActScale is x times the scale that a group's activations have of their own.
+func (p Problem) byActScale(x Expr) Expr {
+	t := p.Tensors()
+	if t.ActScale == nil || p.Act.Group == 0 {
+		return x
+	}
+	return Binary{Mul, x, Read{t.ActScale, []Expr{Axis{"n"}, p.FirstK()}}}
 }
 
 // blocks are the stages from sums of groups to the sum of all, by blocks of groups.
@@ -377,18 +400,14 @@ func (p Problem) Scaled(sum, scale, least Expr) Expr {
 	return Binary{Sub, term, least}
 }
 
-// Scale is the scale of weight times that of activation, if it has one, of group g or, of
+// Scale is the scale of weight times that of activation, if groups have one, of group g or, of
 // its block, what sub-scales leave; super is the super-scale if there are two levels.
 func (p Problem) Scale(super Expr) Expr {
-	t := p.Tensors()
 	scale := super
 	if p.Block() == 1 {
-		scale = times(super, p.f32Of(t.Scales))
+		scale = times(super, p.f32Of(p.Tensors().Scales))
 	}
-	if t.ActScale == nil {
-		return scale
-	}
-	return Binary{Mul, scale, Read{t.ActScale, []Expr{Axis{"n"}, p.FirstK()}}}
+	return p.byActScale(scale)
 }
 
 // Least is what the minimum of group g subtracts, nil without minimums: the
@@ -403,7 +422,7 @@ func (p Problem) Least(super, least Expr) Expr {
 	if p.Block() == 1 {
 		super, least = times(super, p.f32Of(t.Mins)), Read{t.Sums, at}
 	}
-	return Binary{Mul, super, Binary{Mul, Unary{CvtF32, least}, Read{t.ActScale, at}}}
+	return Binary{Mul, super, p.byActScale(Unary{CvtF32, least})}
 }
 
 // Super is the super-scale of group g, nil unless there are two levels.

@@ -133,16 +133,18 @@ func plainMatmul(c product) []uint32 {
 				} else if w.Super > 0 {
 					scale, least = float32(scale*shared["supers"]), float32(least*shared["supermins"])
 				}
-				actAt := n
+				ascale := float32(1)
 				if g := c.p.Act.Group; g > 0 {
-					actAt = n*blocks(c.k, g) + first/g
+					ascale = math.Float32frombits(uint32(c.in["ascale"].V[n*blocks(c.k, g)+first/g]))
 				}
-				ascale := math.Float32frombits(uint32(c.in["ascale"].V[actAt]))
 				term := float32(float32(int32(sum)) * float32(scale*ascale))
 				if w.Min {
 					term = float32(term - float32(least*float32(float32(acts)*ascale)))
 				}
 				acc = float32(acc + term)
+			}
+			if c.p.Act.Group == 0 {
+				acc *= math.Float32frombits(uint32(c.in["ascale"].V[n]))
 			}
 			out[n*c.m+m] = canonical(acc)
 		}

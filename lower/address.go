@@ -20,12 +20,11 @@ import "github.com/tmacc/tmacc/ir/vir"
 // pointer is one value of an address of a buffer: that at the start of an
 // iteration of loop, apart from the offset.
 type pointer struct {
-	buf    int
-	parent *pointer  // the same buffer outside loop; nil for a parameter
-	loop   *vir.Loop // nil for a parameter
-	bytes  int       // per iteration of loop ...
-	times  int       // ... and times parameter by, held by register step; of a parameter: how often by is added to it
-	by     int
+	origin
+	parent *pointer     // the same buffer outside loop; nil for a parameter
+	loop   *vir.Loop    // nil for a parameter
+	bytes  int          // per iteration of loop ...
+	more   vir.Multiple // ... and so much more, held by register step
 	step   int
 	moving []*pointer
 	fixed  map[*vir.Loop]bool // loops that use it as it is
@@ -42,10 +41,11 @@ type pointers struct {
 	moving map[*vir.Loop][]*pointer
 }
 
-// origin is where addresses begin: at a buffer, or so often parameter by behind it.
-type origin struct{ buf, times, by int }
-
-func (x *pointer) origin() origin { return origin{x.buf, x.times, x.by} }
+// origin is where addresses begin: at a buffer, or multiples of parameters behind it.
+type origin struct {
+	buf  int
+	plus [2]vir.Multiple
+}
 
 func findPointers(steps []step) *pointers {
 	p := &pointers{params: map[origin]*pointer{}, at: make([]*pointer, len(steps)), moving: map[*vir.Loop][]*pointer{}}
@@ -66,12 +66,12 @@ func findPointers(steps []step) *pointers {
 // find follows an address through the loops around it.
 func (p *pointers) find(m vir.Mem, at int, loops []step) *pointer {
 	o := origin{buf: m.Buf}
-	if len(loops) > 0 && m.Times != 0 {
-		o.times, o.by = m.Times, m.By
+	if len(loops) > 0 {
+		o.plus = m.Plus
 	}
 	x := p.params[o]
 	if x == nil {
-		x = &pointer{buf: o.buf, times: o.times, by: o.by, fixed: map[*vir.Loop]bool{}}
+		x = &pointer{origin: o, fixed: map[*vir.Loop]bool{}}
 		p.params[o] = x
 	}
 	x.last = lastOf(at, loops)
@@ -79,7 +79,7 @@ func (p *pointers) find(m vir.Mem, at int, loops []step) *pointer {
 		if s := strideOf(m, l.loop.ID); s.Bytes == 0 && s.Times == 0 {
 			x.fixed[l.loop] = true
 		} else {
-			x = p.move(x, l.loop, s, m.By)
+			x = p.move(x, l.loop, s)
 		}
 	}
 	return x
@@ -103,17 +103,14 @@ func strideOf(m vir.Mem, loop int) vir.Stride {
 	return vir.Stride{}
 }
 
-// move is the pointer that x becomes in loop l with a stride, of multiples of parameter by.
-func (p *pointers) move(x *pointer, l *vir.Loop, s vir.Stride, by int) *pointer {
-	if s.Times == 0 {
-		by = -1
-	}
+// move is the pointer that x becomes in loop l with a stride.
+func (p *pointers) move(x *pointer, l *vir.Loop, s vir.Stride) *pointer {
 	for _, c := range x.moving {
-		if c.loop == l && c.bytes == s.Bytes && c.times == s.Times && c.by == by {
+		if c.loop == l && c.bytes == s.Bytes && c.more == s.Multiple {
 			return c
 		}
 	}
-	c := &pointer{buf: x.buf, parent: x, loop: l, bytes: s.Bytes, times: s.Times, by: by, fixed: map[*vir.Loop]bool{}}
+	c := &pointer{origin: x.origin, parent: x, loop: l, bytes: s.Bytes, more: s.Multiple, fixed: map[*vir.Loop]bool{}}
 	x.moving = append(x.moving, c)
 	p.moving[l] = append(p.moving[l], c)
 	return c
@@ -196,20 +193,32 @@ func (a *addresser) params(from, last int) {
 	}
 	for at := from; at <= last; at++ {
 		x := a.ptr.at[at].outermost()
-		if x == nil || a.ptr.params[x.origin()] == nil {
+		if x == nil || a.ptr.params[x.origin] == nil {
 			continue
 		}
-		delete(a.ptr.params, x.origin())
+		delete(a.ptr.params, x.origin)
 		x.gp = a.take(from)
 		a.live = append(a.live, x)
 		a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: x.gp, Param: x.buf})
-		if x.times != 0 {
-			begin := x.gp
-			x.gp = a.take(from)
-			a.multiple(from, GPScale{x.gp, begin, x.times}, x.by)
-			a.used[begin] = false
-		}
+		x.gp = a.plus(from, x.gp, true, x.plus)
 	}
+}
+
+// plus adds multiples to register gp, in another one that it takes if there are any: it frees those that it does
+// not need any more, gp only if that is its own.
+func (a *addresser) plus(at, gp int, own bool, all [2]vir.Multiple) int {
+	for _, m := range all {
+		if m.Times == 0 {
+			continue
+		}
+		sum := a.take(at)
+		a.multiple(at, GPScale{sum, gp, m.Times}, m.By)
+		if own {
+			a.used[gp] = false
+		}
+		gp, own = sum, true
+	}
+	return gp
 }
 
 // outermost is what x is outside all loops.
@@ -228,11 +237,9 @@ func (a *addresser) access(op *MOp, at int) {
 		return
 	}
 	op.Base, op.Disp = x.gp, m.Off-x.drift
-	if m.Times != x.outermost().times {
-		dst := a.take(at)
-		a.multiple(at, GPScale{dst, x.gp, m.Times}, m.By)
-		a.used[dst] = false
-		op.Base = dst
+	if m.Plus != x.plus {
+		op.Base = a.plus(at, x.gp, false, m.Plus)
+		a.used[op.Base] = false
 	}
 }
 
@@ -281,9 +288,9 @@ func (a *addresser) begin(at int) {
 			x.gp = o.take(a, at)
 			op.Copy = append(op.Copy, GPCopy{Dst: x.gp, Src: x.parent.gp})
 		}
-		if x.times != 0 {
+		if x.more.Times != 0 {
 			x.step = o.take(a, at)
-			a.multiple(at, GPScale{Dst: x.step, Src: -1, Bytes: x.times}, x.by)
+			a.multiple(at, GPScale{Dst: x.step, Src: -1, Bytes: x.more.Times}, x.more.By)
 		}
 		a.live = append(a.live, x)
 	}
@@ -313,7 +320,7 @@ func (a *addresser) list(o *addressLoop, at int) *GPList {
 // inPlace says whether x, which moves in the loop that begins at step at, may do
 // so in the register of its parent.
 func (a *addresser) inPlace(x *pointer, at int) bool {
-	if x.parent.fixed[x.loop] || x.times != 0 { // how far is not known later
+	if x.parent.fixed[x.loop] || x.more.Times != 0 { // how far is not known later
 		return false
 	}
 	again := x.parent.loop != nil || len(a.loops) > 1
@@ -337,7 +344,7 @@ func (a *addresser) end(at int) {
 			inPlace[x.parent] = true
 		}
 		op.Adds = addTo(op.Adds, x.gp, x.bytes+x.start-x.drift)
-		if x.times != 0 {
+		if x.more.Times != 0 {
 			op.Adds = append(op.Adds, GPAdd{GP: x.gp, By: x.step})
 		}
 	}

@@ -250,9 +250,11 @@ func (m *symbols) instr(op *MOp) error {
 	if op.Base >= 0 {
 		want := place{op.In.Mem.Buf, op.In.Mem.Off}
 		for _, s := range op.In.Mem.Stride {
-			want.off += (s.Bytes + s.Times*m.number(op.In.Mem.By)) * m.iter[s.Loop]
+			want.off += (s.Bytes + s.Times*m.number(s.By)) * m.iter[s.Loop]
 		}
-		want.off += op.In.Mem.Times * m.number(op.In.Mem.By)
+		for _, x := range op.In.Mem.Plus {
+			want.off += x.Times * m.number(x.By)
+		}
 		have := m.gp[op.Base]
 		have.off += op.Disp
 		if have != want {

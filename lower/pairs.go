@@ -247,7 +247,7 @@ func (l *linear) times(by []int64) *linear {
 }
 
 func sameMem(a, b vir.Mem) bool {
-	return a.Buf == b.Buf && a.Off == b.Off && a.By == b.By && a.Times == b.Times && slices.Equal(a.Stride, b.Stride)
+	return a.Buf == b.Buf && a.Off == b.Off && a.Plus == b.Plus && slices.Equal(a.Stride, b.Stride)
 }
 
 // sum is l as sums of pairs, which in's register holds at last; nil if they could saturate, or take as many

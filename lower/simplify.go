@@ -169,11 +169,12 @@ func appendMem(k []byte, m vir.Mem) []byte {
 		k = binary.AppendVarint(k, int64(s.Loop))
 		k = binary.AppendVarint(k, int64(s.Bytes))
 		k = binary.AppendVarint(k, int64(s.Times))
+		k = binary.AppendVarint(k, int64(s.By))
 	}
-	if m.Stepped() {
+	for _, x := range m.Plus {
 		k = binary.AppendVarint(k, -1) // no loop
-		k = binary.AppendVarint(k, int64(m.By))
-		k = binary.AppendVarint(k, int64(m.Times))
+		k = binary.AppendVarint(k, int64(x.Times))
+		k = binary.AppendVarint(k, int64(x.By))
 	}
 	return k
 }

@@ -60,7 +60,7 @@ func (v *vectorizer) tiles() {
 	r := &vir.Repeat{Count: v.params[v.n.Repeat.Count]}
 	for _, m := range v.n.Repeat.Moves {
 		if p := v.params[m.Param]; used[p] {
-			r.Moves = append(r.Moves, vir.Move{Param: p, By: v.params[m.By], Times: m.Times})
+			r.Moves = append(r.Moves, vir.Move{Param: p, By: v.params[m.By]})
 		}
 	}
 	v.f.Repeat = r

@@ -65,56 +65,69 @@ func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 		return nil, vir.Mem{}, err
 	}
 	mem := vir.Mem{Buf: v.params[b.Param], Off: pos[0].Byte}
-	if slices.ContainsFunc(pos, func(p nest.Pos) bool { return p.Steps != pos[0].Steps }) {
+	if slices.ContainsFunc(pos, func(p nest.Pos) bool { return p.Steps != pos[0].Steps || p.Sides != pos[0].Sides }) {
 		return nil, mem, refuse(b.Tensor.Name, "lanes are steps apart that are known at run time")
 	}
-	mem.Times = pos[0].Steps
+	mem.Plus = v.multiples(b, pos[0])
+	var strides []nest.Pos // of each serial loop
 	for _, o := range v.serial {
 		stride, err := v.stride(b, index, pos, o.loop)
 		if err != nil {
 			return nil, mem, err
 		}
-		if stride.Byte != 0 || stride.Steps != 0 {
-			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: stride.Byte, Times: stride.Steps})
-		}
-		if stride.Steps != 0 && o.node.List > 0 {
+		moves := v.multiples(b, stride)
+		switch {
+		case moves[1].Times != 0:
+			return nil, mem, refuse(b.Tensor.Name, "iterations of loop %s are two steps apart that are known at run time", o.loop.Name)
+		case moves[0].Times != 0 && o.node.List > 0:
 			return nil, mem, refuse(b.Tensor.Name, "iterations of a list are steps apart that are known at run time")
+		case stride.Byte != 0 || moves[0].Times != 0:
+			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: stride.Byte, Multiple: moves[0]})
 		}
-	}
-	if mem.Stepped() {
-		mem.By = v.params[b.Step]
+		strides = append(strides, stride)
 	}
 	slices.SortFunc(mem.Stride, func(a, b vir.Stride) int { return a.Loop - b.Loop })
-	if err := v.together(b, index, pos, mem.Stride); err != nil {
+	if err := v.together(b, index, pos, strides); err != nil {
 		return nil, mem, err
 	}
 	return pos, mem, v.callers(b, index, pos)
+}
+
+// multiples are those that p has of the steps of b.
+func (v *vectorizer) multiples(b *nest.Buffer, p nest.Pos) (m [2]vir.Multiple) {
+	var all []vir.Multiple
+	if p.Steps != 0 {
+		all = append(all, vir.Multiple{Times: p.Steps, By: v.params[b.Step]})
+	}
+	if p.Sides != 0 {
+		all = append(all, vir.Multiple{Times: p.Sides, By: v.params[b.Side]})
+	}
+	slices.SortFunc(all, func(a, b vir.Multiple) int { return a.By - b.By })
+	copy(m[:], all)
+	return m
 }
 
 // plus is p moved it times by s.
 func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 	p.Byte += it * s.Byte
 	p.Steps += it * s.Steps
+	p.Sides += it * s.Sides
 	return p
 }
 
-// together checks that the strides of the serial loops add up. Loops that are
+// together checks that the strides of the serial loops, one of each, add up. Loops that are
 // affine one by one may carry into a digit of the layout together: first where
 // all are in their last iteration, as the digits below one only grow.
-func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, strides []vir.Stride) error {
+func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0, strides []nest.Pos) error {
 	var sum nest.Pos
-	for _, o := range v.serial {
+	for i, o := range v.serial {
 		last, err := v.lastTried(b, index, o.loop)
 		if err != nil {
 			return err
 		}
 		v.vars[o.loop.Name] = last
 		defer func() { v.vars[o.loop.Name] = 0 }()
-		for _, s := range strides {
-			if s.Loop == o.node.ID {
-				sum = plus(sum, last, nest.Pos{Byte: s.Bytes, Steps: s.Times})
-			}
-		}
+		sum = plus(sum, last, strides[i])
 	}
 	pos, err := v.lanePlaces(b, index)
 	if err != nil {
@@ -246,7 +259,7 @@ func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l n
 			return step, err
 		}
 		if it == 1 {
-			step = nest.Pos{Byte: pos[0].Byte - at0[0].Byte, Steps: pos[0].Steps - at0[0].Steps}
+			step = nest.Pos{Byte: pos[0].Byte - at0[0].Byte, Steps: pos[0].Steps - at0[0].Steps, Sides: pos[0].Sides - at0[0].Sides}
 		}
 		for i := range pos {
 			if pos[i] != plus(at0[i], it, step) {

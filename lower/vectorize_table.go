@@ -204,7 +204,7 @@ func (v *vectorizer) locate(j ir.Join) (located, error) {
 		if i == 0 {
 			n.pos, n.mem = p, m
 		}
-		if !together(n.pos, p) || !slices.Equal(m.Stride, n.mem.Stride) {
+		if !together(n.pos, p) || m.Plus != n.mem.Plus || !slices.Equal(m.Stride, n.mem.Stride) {
 			return n, refuse(j.String(), "the codes of an index do not lie together")
 		}
 		code := n.buf.Part.Map[p[0].Field]

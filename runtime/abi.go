@@ -11,8 +11,8 @@ import (
 
 // ABI is the version of what assembly of a generated package and this package know of each other: GemmArgs, PrepareArgs,
 // where things lie in buffers, and the definition of the product. It goes up with each change of these, and New does
-// not take assembly of another one. (Kernels of several tiles did not change it: what knows none refuses their Rows.)
-const ABI = 5
+// not take assembly of another one.
+const ABI = 6
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir
 // parameters: Rows rows times Cols columns over all of K.
@@ -23,9 +23,9 @@ const ABI = 5
 // there is no such part; Act, Sums and ActScale at the column block in the
 // activation buffer. So do Residual and Offsets (int32, one per column) for tables with residuals;
 // List holds the numbers (uint32) of those iterations that look up residuals, ListCount of
-// them. Of Rows that are several tiles the weights of each are TileBytes behind those of the one before, or
-// if that is 0 the same. A kernel of whole tiles goes on with the Rows rows of the next ones, Tiles times in all, at least once:
-// its place in Out is OutBytes behind; it moves Out and Weights, to no
+// them. Of Rows that are several tiles, side by side, the weights of each are SideBytes behind those of the one before, its
+// rows in Out SideOut. A kernel of whole tiles goes on with the next ones, Tiles times in all, at least once:
+// they are TileBytes behind, their place in Out OutBytes; it moves Out and Weights, to no
 // place behind the last tile's, and counts Tiles down. Count is the trip count of the loop over K: ceil(K / StepK).
 type GemmArgs struct {
 	Out                     unsafe.Pointer
@@ -36,6 +36,7 @@ type GemmArgs struct {
 	ListCount               int64
 	Tiles                   int64
 	TileBytes, OutBytes     int64
+	SideBytes, SideOut      int64
 	Count                   int64
 }
 

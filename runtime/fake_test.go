@@ -127,16 +127,18 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 						sum, actSum, block, blockLeast = block, blockLeast, 0, 0
 						ws, least = shared[4], shared[5]
 					}
-					sg := 0
+					as := float32(1)
 					if s.Act.Group > 0 {
-						sg = g * group / s.Act.Group
+						as = *at[float32](a.ActScale, 4*(g*group/s.Act.Group*k.Cols+c))
 					}
-					as := *at[float32](a.ActScale, 4*(sg*k.Cols+c))
 					term := float32(float32(sum) * float32(ws*as))
 					if s.Weight.Min {
 						term = float32(term - float32(least*float32(float32(actSum)*as)))
 					}
 					acc = float32(acc + term)
+				}
+				if s.Act.Group == 0 {
+					acc *= *at[float32](a.ActScale, 4*c)
 				}
 				*at[float32](a.Out, c*int(a.OutStep)+4*r) = canonical(acc)
 			}
@@ -154,14 +156,14 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 	all := func(a *GemmArgs) {
 		for i := range tiles { // side by side
 			b := *a
-			move(&b, i*int64(4*rows), i*a.TileBytes)
+			move(&b, i*a.SideOut, i*a.SideBytes)
 			one(&b)
 		}
 	}
 	return func(a *GemmArgs) {
 		for all(a); a.Tiles > 1; all(a) {
 			a.Tiles--
-			move(a, a.OutBytes, tiles*a.TileBytes)
+			move(a, a.OutBytes, a.TileBytes)
 		}
 	}
 }

@@ -31,7 +31,7 @@ const (
 	partBytes  = 1280 << 10 // of activations
 )
 
-// A call of a kernel multiplies tiles of at most so many bytes, or those that it has side by side: assembly cannot be preempted,
+// A call of a kernel multiplies tiles of at most so many bytes, or one of each side: assembly cannot be preempted,
 // so that longer calls would delay collections of garbage.
 const callBytes = 128 << 10
 
@@ -233,7 +233,7 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	k, at := &p.variant.Kernels[b.kernel], p.rowAt[b.kernel]
 	first := i * t.a.wide.cols // row of activations
 	cols := min(b.cols, t.a.n-first)
-	a, data := &t.gemm, t.w.data
+	a := &t.gemm
 	a.Act = unsafe.Pointer(&t.act[offset])
 	if t.a.groups > 0 {
 		a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
@@ -243,49 +243,65 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	if b.steps > 0 {
 		b.residualArgs(a, t.act[offset:])
 	}
-	a.OutBytes = int64(4 * k.Rows)
 	t.out = grow(t.out, k.Rows*k.Cols)
-	beside, together := k.tiles(p.layout), 1
+	if sides := k.tiles(p.layout); sides > 1 { // each takes as many neighbours, what is left over comes alone
+		apart := (hi - lo) / p.layout.TileM / sides
+		end := lo + apart*p.layout.TileM
+		t.runTiles(k, at, lo, end, apart, first, cols)
+		lo += sides * (end - lo)
+	}
+	t.runTiles(k, at, lo, hi, 0, first, cols)
+}
+
+// runTiles multiplies the rows from lo, the first of a tile, up to hi by cols activations from first; a kernel of tiles
+// side by side also does those so many tiles farther, again and again, or if that is 0 the same ones.
+func (t *task) runTiles(k *Kernel, at []offsets, lo, hi, apart, first, cols int) {
+	if lo >= hi {
+		return
+	}
+	a, l, bytes := &t.gemm, t.p.layout, t.w.tileBytes
+	sides, rows := k.tiles(l), min(k.Rows, l.TileM) // rows of a side
+	a.TileBytes, a.OutBytes, a.SideBytes = int64(bytes), int64(4*rows), int64(apart*bytes)
+	together := 1
 	if len(at) == 1 {
-		together = max(1, callBytes/(beside*t.w.tileBytes))
+		together = max(1, callBytes/(sides*bytes))
 	}
-	tile := 0
-	if lo > 0 {
-		tile = lo / p.layout.TileM * t.w.tileBytes
-	}
+	tile := lo / l.TileM * bytes
 	for r := lo; r < hi; {
-		tiles, rows := beside, k.Rows
-		a.TileBytes = int64(t.w.tileBytes)
-		if hi-r <= (beside-1)*p.layout.TileM { // this tile again instead of those that are not there
-			tiles, rows, a.TileBytes = 1, p.layout.TileM, 0
-		}
+		tiles := 1
 		for j := 0; j < len(at) && r < hi; j++ {
-			for _, i := range p.has {
-				a.Weights[i] = unsafe.Pointer(&data[tile+at[j][i]])
+			for _, i := range t.p.has {
+				a.Weights[i] = unsafe.Pointer(&t.w.data[tile+at[j][i]])
 			}
-			whole := (min(hi, t.w.m) - r) / k.Rows // as often all rows are stored where they belong
-			if t.plain && cols == b.cols && whole > 0 {
-				n := min(whole, together)
-				a.Out, a.OutStep, a.Tiles = unsafe.Pointer(&t.dst[first*t.w.m+r]), int64(4*t.w.m), int64(n)
+			whole := (hi - r) / rows // as often all rows are stored where they belong
+			if t.plain && cols == k.Cols && whole > 0 {
+				tiles = min(whole, together)
+				a.Out, a.OutStep, a.SideOut = unsafe.Pointer(&t.dst[first*t.w.m+r]), int64(4*t.w.m), int64(4*apart*rows)
+				a.Tiles = int64(tiles)
 				k.Fn(a)
-				tiles, r = n*beside, r+n*k.Rows
-			} else {
-				a.Out, a.OutStep, a.Tiles = unsafe.Pointer(&t.out[0]), int64(4*k.Rows), 1
-				k.Fn(a)
-				t.store(first, cols, r, rows, k.Rows)
-				r += rows
+				r += tiles * rows
+				continue
 			}
+			a.Out, a.OutStep, a.SideOut, a.Tiles = unsafe.Pointer(&t.out[0]), int64(4*k.Rows), int64(4*rows), 1
+			k.Fn(a)
+			for i := range sides {
+				t.store(first, cols, r+i*apart*rows, rows, k.Rows, i*rows)
+				if apart == 0 {
+					break
+				}
+			}
+			r += rows
 		}
-		tile += tiles * t.w.tileBytes
+		tile += tiles * bytes
 	}
 }
 
-// store finishes what a kernel put into t.out, step elements a column: rows rows from r times cols
+// store finishes what a kernel put into t.out at at, step elements a column: rows rows from r times cols
 // activations from first.
-func (t *task) store(first, cols, r, rows, step int) {
+func (t *task) store(first, cols, r, rows, step, at int) {
 	n := min(rows, t.w.m-r)
 	for c := range cols {
-		dst, v := t.dst[(first+c)*t.w.m+r:][:n], t.out[c*step:][:n]
+		dst, v := t.dst[(first+c)*t.w.m+r:][:n], t.out[at+c*step:][:n]
 		if t.plain {
 			copy(dst, v)
 		} else {

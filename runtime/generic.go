@@ -80,7 +80,7 @@ func (p *Product) generic(t *task) {
 		}
 		for j := range t.a.n {
 			t.out[0] = p.product(t, j, group, block)
-			t.store(j, 1, row, 1, 1)
+			t.store(j, 1, row, 1, 1, 0)
 		}
 	}
 }
@@ -109,11 +109,10 @@ func (p *Product) dot(t *task, j, group, block int) float32 {
 			}
 			sum, all = sum+x, all+inGroup
 		}
-		s := 0
+		as := float32(1)
 		if p.cut.actGroup > 0 {
-			s = first * group / p.cut.actGroup
+			as = float32At(act, b.scales+4*(first*group/p.cut.actGroup))
 		}
-		as := math.Float32frombits(binary.LittleEndian.Uint32(act[b.scales+4*s:]))
 		w := t.scaling[first]
 		if block > 1 {
 			w.Scale, w.Min = w.Super, w.SuperMin
@@ -124,7 +123,14 @@ func (p *Product) dot(t *task, j, group, block int) float32 {
 		}
 		acc = float32(acc + term)
 	}
+	if p.cut.actGroup == 0 {
+		acc *= float32At(act, b.scales)
+	}
 	return canonical(acc)
+}
+
+func float32At(b []byte, at int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(b[at:]))
 }
 
 func dot(w []int8, a []byte) int32 {

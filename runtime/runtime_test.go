@@ -590,19 +590,22 @@ func TestTilesSideBySide(t *testing.T) {
 		act := mustPrepare(t, p, x, n, k)
 		want := make([]float32, n*m)
 		define(want, p.spec, src, x, m, n, k)
-		end := []int64{int64(most), int64(most), 1, 1, 1}[:2+side] // two tiles more: together, or one by one
+		end := []int64{int64(most), int64(most), 1, 1, 1} // two tiles are left over, one of them not whole
 		for _, c := range []struct {
 			lo, hi int
+			opt    Options
 			calls  []int64
 		}{
-			{0, m, end},
-			{rows, (side + 1) * rows, []int64{1}},
-			{rows, (side + 2) * rows, []int64{1, 1}},
-			{2 * rows, 3 * rows, []int64{1}},
+			{0, m, Options{}, end},
+			{rows, (side + 1) * rows, Options{}, []int64{1}},
+			{rows, (side + 2) * rows, Options{}, []int64{1, 1}},
+			{rows, 3 * side * rows, Options{}, []int64{2, int64(side - 1)}}, // what is left over goes on too
+			{2 * rows, 3 * rows, Options{}, []int64{1}},
+			{rows, 3 * side * rows, Options{Accumulate: true}, slices.Repeat([]int64{1}, 2+side-1)},
 		} {
 			calls = nil
 			dst := make([]float32, n*m)
-			if err := p.Gemm(dst, packed[:len(packed):len(packed)], act, c.lo, c.hi, Options{}); err != nil {
+			if err := p.Gemm(dst, packed[:len(packed):len(packed)], act, c.lo, c.hi, c.opt); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(calls, c.calls) {
@@ -613,6 +616,13 @@ func TestTilesSideBySide(t *testing.T) {
 					t.Fatalf("%d tiles, rows %d to %d: element %d is %v, not %v", side, c.lo, c.hi, i, dst[i], want[i])
 				}
 			}
+		}
+		one := make([]float32, m) // fewer activations than the kernel has columns
+		if err := p.Gemm(one, packed, mustPrepare(t, p, x[:k], 1, k), 0, m, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(one, want[:m]) {
+			t.Errorf("%d tiles: one row of activations has another product", side)
 		}
 	}
 }

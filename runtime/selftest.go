@@ -52,6 +52,13 @@ func (p *Product) testShapes() [][3]int {
 		{3, 3, 2 * record},
 		{7 * tile, wide, record}, // several tiles a call
 	}
+	if p.variant != nil {
+		for i := range p.variant.Kernels { // several tiles of each side, and fewer than sides are left over
+			if k := &p.variant.Kernels[i]; k.tiles(p.layout) > 1 {
+				shapes = append(shapes, [3]int{(3*k.tiles(p.layout)-1)*tile + 1, k.Cols, record})
+			}
+		}
+	}
 	for i := range shapes {
 		shapes[i][2] = min(shapes[i][2], p.spec.LimitK/unit*unit)
 	}
@@ -221,6 +228,7 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 	block := group * s.block()
 	var qs [][]int64
 	var scales [][]float32
+	ones := slices.Repeat([]float32{1}, k)
 	for j := range n {
 		q, scale := defineQuantize(x[j*k:][:k], s.Act.Group)
 		qs, scales = append(qs, q), append(scales, scale)
@@ -234,7 +242,10 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 			levels[e] = int64(src.Level(s.Weight, row, e, k))
 		}
 		for j := range n {
-			acc := float32(0)
+			acc, each, last := float32(0), scales[j], float32(1) // scales of the activations of groups, of the row
+			if s.Act.Group == 0 {
+				each, last = ones, scales[j][0]
+			}
 			for first := 0; first < k; first += block {
 				sum, all := int64(0), int64(0)
 				scale, least, sub, subMin := scalings[first/group].Scale, scalings[first/group].Min, int64(1), int64(1)
@@ -246,13 +257,13 @@ func define(out []float32, s Spec, src format.Source, x []float32, m, n, k int) 
 					sum += sub * (levels[e] - int64(w.Zero)) * qs[j][e]
 					all += subMin * qs[j][e]
 				}
-				term := float32(float32(sum) * float32(scale*scales[j][first]))
+				term := float32(float32(sum) * float32(scale*each[first]))
 				if s.Weight.Min {
-					term = float32(term - float32(least*float32(float32(all)*scales[j][first])))
+					term = float32(term - float32(least*float32(float32(all)*each[first])))
 				}
 				acc = float32(acc + term)
 			}
-			out[j*m+row] = canonical(acc)
+			out[j*m+row] = canonical(acc * last)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (p *Product) error(n int) int {
 //
 //	sum over groups of error*|scale*ascale| + (groups + 8) * 2^-22 * sum over groups of (|sum| + error)*|scale*ascale|
 //
-// The second part is for the rounding of both to f32; what minimums add to it is as large as
+// The second part is for the rounding of both to f32, wherever ascale multiplies; what minimums add to it is as large as
 // twice their terms.
 func (p *Product) slack(src format.Source, x []float32, m, n, k int) []float64 {
 	group := p.spec.groupK()
@@ -41,6 +41,7 @@ func (p *Product) slack(src format.Source, x []float32, m, n, k int) []float64 {
 	for j := range n {
 		q, scales := defineQuantize(x[j*k:][:k], p.spec.Act.Group)
 		for row := range m {
+			terms := 0.0 // of the sum that the scale of a row multiplies
 			for g := 0; g < k; g += group {
 				w := src.Scaling(p.spec.Weight, row, g, k)
 				size, all := 0.0, 0.0
@@ -51,6 +52,10 @@ func (p *Product) slack(src format.Source, x []float32, m, n, k int) []float64 {
 				s := math.Abs(float64(scales[g]))
 				scale := math.Abs(float64(w.Scale)) * s
 				out[j*m+row] += e*scale + rounding*((size+e)*scale+2*all*s*math.Abs(float64(w.Min)))
+				terms += (size+e)*math.Abs(float64(w.Scale)) + all*math.Abs(float64(w.Min))
+			}
+			if p.spec.Act.Group == 0 && !(terms <= math.MaxFloat32) {
+				out[j*m+row] = math.Inf(1) // it may overflow
 			}
 		}
 	}

@@ -127,7 +127,7 @@ func (s *State) product(unit int) *stage {
 	st.made = len(st.levels)
 	st.out = &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	st.index = []ir.Expr{ir.Axis{Name: "n"}, ir.Axis{Name: "m"}}
-	st.final = ir.Unary{Op: ir.CanonNaN, X: ir.Read{T: st.levels[0].Temp}}
+	st.final = p.Result(ir.Read{T: st.levels[0].Temp})
 	return st
 }
 

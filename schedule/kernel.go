@@ -51,17 +51,19 @@ func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
 
 // matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
 var matmulParams = []string{"out", nest.StepParam("out"), "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale",
-	"residual", "offsets", nest.ListParam, nest.ListCountParam, tilesParam, tileStep, rowsStep}
+	"residual", "offsets", nest.ListParam, nest.ListCountParam, tilesParam, tileStep, rowsStep, sideStep, sideRows}
 
 // A kernel goes on as often as tilesParam says, if all rows of its tiles are its own: tiles
-// are tileStep bytes apart, its rows of the product move by rowsStep.
+// are tileStep bytes apart, its rows of the product move by rowsStep. Those that it has side by side are sideStep
+// apart, their rows of the product sideRows.
 var tilesParam, tileStep, rowsStep = "count.tiles", nest.StepParam("tile"), nest.StepParam("rows")
+var sideStep, sideRows = nest.StepParam("side"), nest.StepParam("siderows")
 
 // repeat is how kernels go from tile to tile: the product and all parts of the weights move.
 func (k *Kernel) repeat() *nest.Repeat {
-	r := &nest.Repeat{Count: tilesParam, Moves: []nest.Move{{Param: "out", By: rowsStep, Times: 1}}}
+	r := &nest.Repeat{Count: tilesParam, Moves: []nest.Move{{Param: "out", By: rowsStep}}}
 	for _, p := range k.Weights.Parts {
-		r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: tileStep, Times: max(k.Rows/k.Weights.TileM, 1)})
+		r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: tileStep})
 	}
 	return r
 }
@@ -380,7 +382,10 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	b := map[string]*nest.Buffer{
 		"out":   {Tensor: out, Strides: []int{0, 4}, Step: nest.StepParam("out")},
-		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Step: tileStep, Streams: s.streams},
+		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Side: sideStep, Streams: s.streams},
+	}
+	if k.Rows > s.weights.TileM {
+		b["out"].Side, b["out"].TileM = sideRows, s.weights.TileM
 	}
 	if !s.Problem.Act.Floats() {
 		t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy)
@@ -388,7 +393,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 		b["ascale"] = &nest.Buffer{Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}}
 	}
 	for _, x := range t.Shared() {
-		b[x.Name] = &nest.Buffer{Tensor: x, Layout: s.weights, Part: s.weights.Part(x.Name), Step: tileStep}
+		b[x.Name] = &nest.Buffer{Tensor: x, Layout: s.weights, Part: s.weights.Part(x.Name), Side: sideStep}
 		if s.streams.Every {
 			b[x.Name].Streams = s.streams
 		}

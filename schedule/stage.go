@@ -101,8 +101,8 @@ func (x Stage) super(s *State) (*State, error) {
 }
 
 // ScaleAt chooses when the product of the weight's and the activation's scale
-// is formed: "begin" keeps it in a register while the group is summed, "end"
-// (the default) forms it when the sum is there. The bits are the same. A block of groups
+// is formed, or the weight's alone is read if a row of activations has one scale: "begin" keeps it in a
+// register while the group is summed, "end" (the default) forms it when the sum is there. The bits are the same. A block of groups
 // that are one integer has one such product.
 //
 //	for g                                for g

@@ -116,15 +116,18 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 	return l.best[cols], l.none[cols]
 }
 
-// sideBySide is u, or if it is for few columns what takes as many tiles at once as the machine wants and costs little more. Row vector
-// after row vector, or without accumulators of fields, they may fit the registers better.
+// sideBySide is u, or if it is for fewer columns than a small block what takes as many tiles at once as the machine wants and costs little
+// more. Row vector after row vector, or without accumulators of fields, they may fit the registers better. (Zen 5, four columns, of the
+// time by one tile: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory.)
 func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	c, tiles := u.choice, t.Machine().Tiles
-	if tiles < 2 || c.Cols > small || c.Block != c.Rows {
+	if tiles < 2 || c.Cols >= small || c.Block != c.Rows {
 		return u
 	}
 	c.Tiles = tiles
-	c.Streams.Ahead, c.Streams.Far = c.Ahead/tiles/line*line, c.Far/tiles/line*line // as early
+	// As early would be Ahead/tiles. (Zen 5, 3 KiB instead of 4.5: w1, w3, w4, iq4nl, w2-g128 0.97 to 1.02 of the time from the second-level cache, but
+	// iq4nl 1.1, 0.90 to 1.02 from the third-level one, 0.86 to 1.01 from memory; 1 KiB 1.03 to 1.08 from memory.)
+	c.Streams.Ahead, c.Streams.Far = c.Ahead*2/3/tiles/line*line, c.Far/tiles/line*line
 	choices := []Choice{c}
 	for _, order := range []int{0, 1} {
 		if c.Order = order; c.Order != u.choice.Order {
@@ -136,15 +139,23 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 			choices = append(choices, together)
 		}
 	}
-	if both, err := cheapest(p, t, choices); err == nil && both.cost <= worthTiles*u.cost {
+	worth := worthTiles
+	if c.Cols > 1 {
+		worth = worthTilesMore
+	}
+	if both, err := cheapest(p, t, choices); err == nil && both.cost <= worth*u.cost {
 		return both
 	}
 	return u
 }
 
-// worthTiles is the most that a product by tiles side by side may cost, of what it costs by one. (Zen 5, of the time by one, from the second- and third-level
-// cache and from memory: tq2_0, which costs 1.14, 1.03, 1.04 and 0.70.)
-const worthTiles = 1.15
+// worthTiles is the most that a product of one column by tiles side by side may cost, of what it costs by one; worthTilesMore that of more
+// columns, where reading matters less. (Zen 5, of the time by one, from the second- and third-level cache and from memory: tq2_0 of one
+// column, which costs 1.14, 1.03, 1.04 and 0.70; of two columns iq4nl, 0.99, took 0.89, 1 and 0.74; w2-g64, 1, 1.14, 1.23 and 1.04.)
+const (
+	worthTiles     = 1.15
+	worthTilesMore = 0.99
+)
 
 // find chooses it. What asks for weights as the machine usually does may be a slow one.
 func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {

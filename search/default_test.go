@@ -295,14 +295,14 @@ func TestDefaultFamily(t *testing.T) {
 	}
 }
 
-// Where the machine wants tiles side by side, few columns have kernels for them if registers hold their sums, all for one packed
-// buffer; elsewhere none has.
+// Where the machine wants tiles side by side, one column has kernels for them if registers hold their sums, two if they cost less, all
+// for one packed buffer; others and elsewhere none has.
 func TestDefaultTiles(t *testing.T) {
 	for _, c := range []struct {
 		target, format string
-		one, small     int // tiles
+		one, two       int // tiles
 	}{
-		{"zen5", "w4", 2, 1}, {"zen5", "w8", 2, 1}, {"zen5", "w1", 2, 1}, {"zen5", "w4-g32", 2, 1}, {"zen5", "mxfp4", 2, 2}, {"zen5", "w2", 1, 1},
+		{"zen5", "w4", 2, 1}, {"zen5", "w8", 2, 2}, {"zen5", "w1", 2, 2}, {"zen5", "w4-g32", 2, 1}, {"zen5", "mxfp4", 2, 2}, {"zen5", "w2", 1, 1},
 		{"zen4", "w4", 1, 1}, {"avx512vbmi", "w4", 1, 1},
 	} {
 		p, uses := defaultUses(t, c.format, c.target)
@@ -318,8 +318,8 @@ func TestDefaultTiles(t *testing.T) {
 			}
 			layout = k.Weights.Hash()
 		}
-		if tiles[1] != c.one || tiles[small] != c.small {
-			t.Errorf("%s on %s: %d tiles of one column and %d of %d, want %d and %d", c.format, c.target, tiles[1], tiles[small], small, c.one, c.small)
+		if tiles[1] != c.one || tiles[2] != c.two || tiles[small] != 1 {
+			t.Errorf("%s on %s: %d tiles of one column, %d of two and %d of %d, want %d, %d and 1", c.format, c.target, tiles[1], tiles[2], tiles[small], small, c.one, c.two)
 		}
 	}
 }

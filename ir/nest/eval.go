@@ -50,7 +50,7 @@ func Eval(n *Nest, args []Arg) error {
 // move does what is between two runs of the body.
 func (m *machine) move() error {
 	for _, v := range m.n.Repeat.Moves {
-		a, by := m.args[v.Param], v.Times*m.args[v.By].Int
+		a, by := m.args[v.Param], m.args[v.By].Int
 		if by < 0 || by > len(a.Buf) {
 			return fmt.Errorf("nest %s: %s moves by %d bytes of %d", m.n.Name, v.Param, by, len(a.Buf))
 		}
@@ -222,6 +222,9 @@ func (m *machine) place(b *Buffer, idx []int) ([]byte, Pos) {
 	p := b.Pos(idx)
 	if b.Step != "" {
 		p.Byte += p.Steps * m.args[b.Step].Int
+	}
+	if b.Side != "" {
+		p.Byte += p.Sides * m.args[b.Side].Int
 	}
 	return m.args[b.Param].Buf, p
 }

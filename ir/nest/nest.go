@@ -86,14 +86,16 @@ func (*Assign) isStmt() {}
 type Buffer struct {
 	Tensor *ir.Tensor
 	Param  string // name of the pointer parameter
-	// A packed part, indexed (row, k), of which the tiles of a call are as many bytes apart as the integer
-	// parameter Step says ...
+	// Tiles of a call, side by side, are as many bytes apart as the integer parameter Side says, if it names one:
+	// a packed part, indexed (row, k) ...
+	Side   string
 	Layout *format.Layout
 	Part   *format.Part
 	// ... or dense: bytes per unit of each index component, or if Step names an integer
-	// parameter, of the first one that many bytes, as known at run time ...
+	// parameter, of the first one that many bytes, as known at run time; the last one counts rows of tiles of TileM ...
 	Strides []int
 	Step    string
+	TileM   int
 	// ... or tables, indexed (column, k, part, half, entry): Chunk elements of K of one
 	// column, then as many of the next of Cols columns; or as they are made, indexed
 	// (0, unit * elements + element): Chunk elements of K Step behind those before, or if it
@@ -120,8 +122,8 @@ type Streams struct {
 }
 
 // Pos is the place of one element: a byte offset from the buffer's pointer, how often
-// the buffer's Step is to be added, and, for codes, the field number within the cell.
-type Pos struct{ Byte, Steps, Field int }
+// the buffer's Step and its Side are to be added, and, for codes, the field number within the cell.
+type Pos struct{ Byte, Steps, Sides, Field int }
 
 // Pos finds the element at index.
 func (b *Buffer) Pos(index []int) Pos {
@@ -144,12 +146,15 @@ func (b *Buffer) Pos(index []int) Pos {
 				p.Steps = x
 				continue
 			}
+			if i == len(b.Strides)-1 && b.Side != "" {
+				p.Sides, x = x/b.TileM, x%b.TileM
+			}
 			p.Byte += x * b.Strides[i]
 		}
 		return p
 	}
 	row, k := index[0], index[1]
-	p := Pos{Byte: b.Layout.Address(b.Part, row, k, 0) - b.Part.Base, Steps: row / b.Layout.TileM}
+	p := Pos{Byte: b.Layout.Address(b.Part, row, k, 0) - b.Part.Base, Sides: row / b.Layout.TileM}
 	if b.Part.Fields != nil {
 		p.Field = b.Part.Field(row, k)
 	}
@@ -190,18 +195,8 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Move adds the parameter By, in bytes, Times times to the pointer Param.
-type Move struct {
-	Param, By string
-	Times     int
-}
-
-func (m Move) String() string {
-	if m.Times == 1 {
-		return m.Param + " += " + m.By
-	}
-	return fmt.Sprintf("%s += %d*%s", m.Param, m.Times, m.By)
-}
+// Move adds the parameter By, in bytes, to the pointer Param.
+type Move struct{ Param, By string }
 
 // Loop returns the loop called name.
 func (n *Nest) Loop(name string) (Loop, bool) {
@@ -230,7 +225,7 @@ func (n *Nest) String() string {
 	if r := n.Repeat; r != nil {
 		fmt.Fprintf(&b, "repeat %s", r.Count)
 		for _, m := range r.Moves {
-			fmt.Fprintf(&b, ", %v", m)
+			fmt.Fprintf(&b, ", %s += %s", m.Param, m.By)
 		}
 		b.WriteByte('\n')
 	}

@@ -438,14 +438,14 @@ func TestBuildRefusals(t *testing.T) {
 func TestRepeat(t *testing.T) {
 	n := nestOf(t, dot("k", m(2, Serial), k(0, Serial)), 4)
 	n.Params = append(n.Params, "count.tiles", "step.w", "step.out")
-	n.Repeat = &Repeat{Count: "count.tiles", Moves: []Move{{"w", "step.w", 1}, {"out", "step.out", 2}}}
-	if want := "repeat count.tiles, w += step.w, out += 2*step.out\n"; !strings.Contains(n.String(), want) {
+	n.Repeat = &Repeat{Count: "count.tiles", Moves: []Move{{"w", "step.w"}, {"out", "step.out"}}}
+	if want := "repeat count.tiles, w += step.w, out += step.out\n"; !strings.Contains(n.String(), want) {
 		t.Errorf("prints\n%s", n)
 	}
 	w, a := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, []byte{1, 1, 1, 1}
 	for tiles, want := range [][]byte{{10, 26, 0, 0}, {10, 26, 0, 0}, {10, 26, 42, 58}} {
 		out := make([]byte, 16)
-		if err := Eval(n, []Arg{{Buf: w}, {Buf: a}, {Buf: out}, {Int: 4}, {Int: tiles}, {Int: 8}, {Int: 4}}); err != nil {
+		if err := Eval(n, []Arg{{Buf: w}, {Buf: a}, {Buf: out}, {Int: 4}, {Int: tiles}, {Int: 8}, {Int: 8}}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range want {

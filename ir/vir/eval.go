@@ -63,10 +63,10 @@ func (m *machine) move() error {
 	}
 	for _, v := range m.f.Repeat.Moves {
 		a, by := &m.args[v.Param], m.args[v.By].Int
-		if by < 0 || by > int64(len(a.Buf))/int64(v.Times) {
-			return fmt.Errorf("%s: %s moves by %d bytes of %d", m.f.FormatRepeat(), m.f.paramName(v.Param), by*int64(v.Times), len(a.Buf))
+		if by < 0 || by > int64(len(a.Buf)) {
+			return fmt.Errorf("%s: %s moves by %d bytes of %d", m.f.FormatRepeat(), m.f.paramName(v.Param), by, len(a.Buf))
 		}
-		a.Buf = a.Buf[by*int64(v.Times):]
+		a.Buf = a.Buf[by:]
 	}
 	return nil
 }
@@ -170,15 +170,16 @@ func (m *machine) instr(in *Instr) step {
 
 func (m *machine) address(mem Mem, bytes int) *address {
 	a := &address{buf: m.args[mem.Buf].Buf, off: mem.Off, bytes: bytes}
-	step := int(m.args[mem.By].Int)
 	for _, s := range mem.Stride {
-		a.terms = append(a.terms, addrTerm{m.iter[s.Loop], s.Bytes + s.Times*step})
+		a.terms = append(a.terms, addrTerm{m.iter[s.Loop], s.Bytes + m.bytes(s.Multiple)})
 	}
-	if mem.Times != 0 {
-		a.terms = append(a.terms, addrTerm{&step, mem.Times})
+	for _, x := range mem.Plus {
+		a.off += m.bytes(x)
 	}
 	return a
 }
+
+func (m *machine) bytes(x Multiple) int { return x.Times * int(m.args[x.By].Int) }
 
 // MemBytes is the number of bytes that in reads or writes at Mem; a prefetch
 // does neither.

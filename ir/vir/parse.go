@@ -191,15 +191,9 @@ func (p *parser) repeat() error {
 	r := &Repeat{Count: count}
 	for len(p.words) > 0 {
 		param, by, _ := strings.Cut(p.next(), "+")
-		m := Move{Times: 1}
+		var m Move
 		if m.Param, err = name(param); err != nil {
 			return err
-		}
-		by, times, more := strings.Cut(by, "*")
-		if more {
-			if m.Times, err = number(times, ""); err != nil {
-				return err
-			}
 		}
 		if m.By, err = name(by); err != nil {
 			return err
@@ -449,13 +443,17 @@ func (p *parser) moves(m *Mem, w string) error {
 		return fmt.Errorf("stride %q: want loop*bytes, loop*bytes+times*parameter or parameter*times", w)
 	case param < 0:
 		return fmt.Errorf("stride %q: no parameter %s", w, of)
-	case n == 0 || own && m.Times != 0 || m.Stepped() && m.By != param:
-		return fmt.Errorf("stride %q: want one parameter, times a number that is not 0", w)
+	case n == 0 || own && m.Plus[1].Times != 0:
+		return fmt.Errorf("stride %q: want at most %d parameters, times a number that is not 0", w, len(m.Plus))
 	}
-	if m.By = param; own {
-		m.Times = n
-	} else {
-		m.Stride[len(m.Stride)-1].Times = n
+	x := Multiple{Times: n, By: param}
+	switch {
+	case !own:
+		m.Stride[len(m.Stride)-1].Multiple = x
+	case m.Plus[0].Times == 0:
+		m.Plus[0] = x
+	default:
+		m.Plus[1] = x
 	}
 	return nil
 }

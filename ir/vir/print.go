@@ -38,14 +38,11 @@ func (f *Func) String() string {
 	return b.String()
 }
 
-// FormatRepeat prints Func.Repeat as String does: "repeat tiles codes+bytes out+bytes*2".
+// FormatRepeat prints Func.Repeat as String does: "repeat tiles codes+bytes out+step".
 func (f *Func) FormatRepeat() string {
 	s := "repeat " + f.paramName(f.Repeat.Count)
 	for _, m := range f.Repeat.Moves {
 		s += fmt.Sprintf(" %s+%s", f.paramName(m.Param), f.paramName(m.By))
-		if m.Times != 1 {
-			s += fmt.Sprintf("*%d", m.Times)
-		}
 	}
 	return s
 }
@@ -118,11 +115,13 @@ func (f *Func) formatMem(m Mem) string {
 	for _, st := range m.Stride {
 		s += fmt.Sprintf(" l%d*%d", st.Loop, st.Bytes)
 		if st.Times != 0 {
-			s += fmt.Sprintf("+%d*%s", st.Times, f.paramName(m.By))
+			s += fmt.Sprintf("+%d*%s", st.Times, f.paramName(st.By))
 		}
 	}
-	if m.Times != 0 {
-		s += fmt.Sprintf(" %s*%d", f.paramName(m.By), m.Times)
+	for _, x := range m.Plus {
+		if x.Times != 0 {
+			s += fmt.Sprintf(" %s*%d", f.paramName(x.By), x.Times)
+		}
 	}
 	return s
 }

@@ -99,8 +99,6 @@ func (v *verifier) repeat(r *Repeat) error {
 			return fmt.Errorf("repeat: %s+%s: want a pointer and an integer", v.f.paramName(m.Param), v.f.paramName(m.By))
 		case moved[m.Param]:
 			return fmt.Errorf("repeat: %s moves twice", v.f.paramName(m.Param))
-		case m.Times < 1 || m.Times > format.MostTiles:
-			return fmt.Errorf("repeat: %s moves %d times: want 1 to %d", v.f.paramName(m.Param), m.Times, format.MostTiles)
 		case m.By == r.Count:
 			return fmt.Errorf("repeat: %s is the count and a number of bytes", v.f.paramName(m.By))
 		}
@@ -292,17 +290,29 @@ func (v *verifier) address(in *Instr) error {
 			return errors.New("strides are not in the order of their loops")
 		}
 	}
+	for i, x := range m.Plus {
+		if err := v.multiple(x); err != nil {
+			return err
+		}
+		if i > 0 && x.Times != 0 && (m.Plus[i-1].Times == 0 || m.Plus[i-1].By >= x.By) {
+			return errors.New("multiples are not in the order of their parameters")
+		}
+	}
+	return nil
+}
+
+func (v *verifier) multiple(x Multiple) error {
 	switch {
-	case !m.Stepped() && m.By == 0:
+	case x == Multiple{}:
 		return nil
-	case !m.Stepped() || m.By < 0 || m.By >= len(v.f.Params):
-		return fmt.Errorf("%d times parameter %d", m.Times, m.By)
-	case !v.f.Params[m.By].Int:
-		return fmt.Errorf("%s is a pointer, not a number of bytes", v.f.Params[m.By].Name)
-	case v.counts(m.By):
-		return fmt.Errorf("%s counts how often the body runs", v.f.Params[m.By].Name)
-	case m.Times < -maxDisp || m.Times > maxDisp:
-		return fmt.Errorf("%d times %s is out of range", m.Times, v.f.Params[m.By].Name)
+	case x.Times == 0 || x.By < 0 || x.By >= len(v.f.Params):
+		return fmt.Errorf("%d times parameter %d", x.Times, x.By)
+	case !v.f.Params[x.By].Int:
+		return fmt.Errorf("%s is a pointer, not a number of bytes", v.f.Params[x.By].Name)
+	case v.counts(x.By):
+		return fmt.Errorf("%s counts how often the body runs", v.f.Params[x.By].Name)
+	case x.Times < -maxDisp || x.Times > maxDisp:
+		return fmt.Errorf("%d times %s is out of range", x.Times, v.f.Params[x.By].Name)
 	}
 	return nil
 }
@@ -311,8 +321,8 @@ func (v *verifier) stride(s Stride) error {
 	if s.Bytes == 0 && s.Times == 0 || s.Bytes < -maxDisp || s.Bytes > maxDisp {
 		return fmt.Errorf("stride of %d bytes", s.Bytes)
 	}
-	if s.Times < -maxDisp || s.Times > maxDisp {
-		return fmt.Errorf("stride of %d times a parameter", s.Times)
+	if err := v.multiple(s.Multiple); err != nil {
+		return fmt.Errorf("stride: %w", err)
 	}
 	i := slices.IndexFunc(v.loops, func(l *loopState) bool { return l.loop.ID == s.Loop })
 	if i < 0 {

@@ -58,23 +58,28 @@ func (p Param) bounded(d format.DType) bool {
 }
 
 // Mem is an address: a pointer parameter, a constant byte offset, a stride for the
-// number of each enclosing loop it moves with, and Times times a number of bytes that is
-// a parameter, By.
+// number of each enclosing loop it moves with, and multiples of numbers of bytes that are
+// parameters.
 type Mem struct {
 	Buf    int // index into Func.Params
 	Off    int
-	Stride []Stride // sorted by Loop, none that moves nothing
-	Times  int
-	By     int // index into Func.Params of an integer, 0 if Times is 0 here and in all strides
+	Stride []Stride    // sorted by Loop, none that moves nothing
+	Plus   [2]Multiple // sorted by By; those of 0 times are behind the others, and have By 0
 }
 
-// Stride moves an address by Bytes, and Times times the parameter By, times the number of
-// loop Loop, which is none over a list if Times is not 0.
-type Stride struct{ Loop, Bytes, Times int }
+// Stride moves an address by Bytes, and by a multiple of a parameter, times the number of
+// loop Loop, which is none over a list if there is such a multiple.
+type Stride struct {
+	Loop, Bytes int
+	Multiple    // its By is 0 if Times is
+}
 
-// Stepped says that an address depends on its parameter By.
+// Multiple is Times times the number of bytes that is the integer parameter By, an index into Func.Params.
+type Multiple struct{ Times, By int }
+
+// Stepped says that an address depends on integer parameters.
 func (m Mem) Stepped() bool {
-	return m.Times != 0 || slices.ContainsFunc(m.Stride, func(s Stride) bool { return s.Times != 0 })
+	return m.Plus[0].Times != 0 || slices.ContainsFunc(m.Stride, func(s Stride) bool { return s.Times != 0 })
 }
 
 // Node is an *Instr or a *Loop.
@@ -137,5 +142,5 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Move adds the integer parameter By, in bytes, Times times to the pointer parameter Param.
-type Move struct{ Param, By, Times int }
+// Move adds the integer parameter By, in bytes, to the pointer parameter Param.
+type Move struct{ Param, By int }

@@ -110,9 +110,6 @@ func (b *function) repeat(r *vir.Repeat) {
 	b.ins(f1(x86.JLE), operand.LabelRef("end"))
 	for _, m := range r.Moves {
 		b.ins(f2(x86.MOVQ), param(m.By), bytes)
-		if m.Times > 1 {
-			b.ins(f3(x86.IMUL3Q), number(m.Times), bytes, bytes)
-		}
 		b.ins(f2(x86.ADDQ), bytes, param(m.Param))
 	}
 	b.ins(f1(x86.JMP), operand.LabelRef("repeat"))

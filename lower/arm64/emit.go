@@ -84,9 +84,7 @@ func (p *printer) repeat(r *vir.Repeat) {
 	for _, m := range r.Moves {
 		p.line("\tMOVD %d(R%d), R%d", 8*m.Param, regArgs, a)
 		p.line("\tMOVD %d(R%d), R%d", 8*m.By, regArgs, by)
-		for range m.Times {
-			p.line("\tADD R%d, R%d", by, a)
-		}
+		p.line("\tADD R%d, R%d", by, a)
 		p.line("\tMOVD R%d, %d(R%d)", a, 8*m.Param, regArgs)
 	}
 	p.line("\tJMP repeat")

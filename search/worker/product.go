@@ -148,6 +148,7 @@ func guardOut(k *runtime.Kernel, tileM int, alloc func(n int, low bool) []byte, 
 		_, _, size := room(tiles)
 		bufs[0][tiles], bufs[1][tiles] = alloc(size, true), alloc(size, false)
 	}
+	rows, sides := min(k.Rows, tileM), max(k.Rows/tileM, 1) // rows of a side
 	fn, next := k.Fn, 0
 	call := func(a *runtime.GemmArgs, tiles int) {
 		b, buf := *a, bufs[next][tiles]
@@ -155,10 +156,14 @@ func guardOut(k *runtime.Kernel, tileM int, alloc func(n int, low bool) []byte, 
 		for i := range buf {
 			buf[i] = untouched
 		}
-		b.Out, b.OutStep, b.Tiles = unsafe.Pointer(unsafe.SliceData(buf)), int64(step), int64(tiles)
+		side := 4 * rows * tiles
+		b.Out, b.OutStep, b.SideOut, b.Tiles = unsafe.Pointer(unsafe.SliceData(buf)), int64(step), int64(side), int64(tiles)
 		fn(&b)
 		for c := range k.Cols {
-			copy(unsafe.Slice((*byte)(unsafe.Add(a.Out, int64(c)*a.OutStep)), column), buf[c*step:])
+			for i := range sides {
+				out := unsafe.Add(a.Out, int64(c)*a.OutStep+int64(i)*a.SideOut)
+				copy(unsafe.Slice((*byte)(out), side), buf[c*step+i*side:])
+			}
 			if gap := buf[c*step:][column:min(step, len(buf)-c*step)]; bytes.Count(gap, []byte{untouched}) != len(gap) {
 				*wrong = fmt.Sprintf("kernel %s stores behind the %d rows of column %d", k.Name, column/4, c)
 			}
@@ -172,7 +177,7 @@ func guardOut(k *runtime.Kernel, tileM int, alloc func(n int, low bool) []byte, 
 			a.Out = unsafe.Add(a.Out, most*a.OutBytes)
 			for i, p := range a.Weights {
 				if p != nil {
-					a.Weights[i] = unsafe.Add(p, int64(most*max(k.Rows/tileM, 1))*a.TileBytes)
+					a.Weights[i] = unsafe.Add(p, most*a.TileBytes)
 				}
 			}
 		}

@@ -9,8 +9,8 @@ import (
 
 // within compares a product of int8 activations with that in float64, whose integer sums
 // are within e of the definition: it must be as near as that and the rounding of its
-// floats allow. Of a group, the sum, the scale and their product are rounded, and the sums
-// of all groups are added up:
+// floats allow. Of a group, the sum, the scale and their product are rounded, the sums
+// of all groups are added up, and the scale of a whole row multiplies that:
 //
 //	|out - exact| <= sum over groups of e*|scale*ascale| + (groups + 8) * 2^-24 * size
 //
@@ -21,9 +21,12 @@ func (c *Case) within(e schedule.Error, out []float32) error {
 			exact, off, size := c.real(e, n, m)
 			groups := float64((c.K + c.group() - 1) / c.group())
 			bound := off + (groups+8)*0x1p-24*size + groups*0x1p-140
-			got := float64(out[n*c.M+m])
+			got, most := float64(out[n*c.M+m]), float64(math.MaxFloat32)
+			if c.Problem.Act.Group == 0 { // the sum has no scale of activations yet
+				most *= min(1, math.Abs(float64(c.Scale[n][0])))
+			}
 			switch {
-			case math.IsNaN(exact) != math.IsNaN(got), !math.IsNaN(exact) && size < math.MaxFloat32 && !(math.Abs(got-exact) <= bound):
+			case math.IsNaN(exact) != math.IsNaN(got), !math.IsNaN(exact) && size < most && !(math.Abs(got-exact) <= bound):
 				return fmt.Errorf("column %d row %d: %v is %v away from %v; at most %v", n, m, got, got-exact, exact, bound)
 			}
 		}

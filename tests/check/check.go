@@ -178,12 +178,18 @@ func (c *Case) naiveInt(n, m int) float32 {
 		if sum != int(int32(sum)) {
 			panic("the sum of a group or a block leaves i32")
 		}
-		s := c.actScale(n, k0)
+		s := float32(1)
+		if c.Problem.Act.Group > 0 {
+			s = c.actScale(n, k0)
+		}
 		term := float32(float32(sum) * float32(scale*s))
 		if w.Min {
 			term = float32(term - float32(least*float32(float32(acts)*s)))
 		}
 		acc = float32(acc + term)
+	}
+	if c.Problem.Act.Group == 0 {
+		acc *= c.Scale[n][0]
 	}
 	return acc
 }
@@ -258,18 +264,18 @@ func (c *Case) tiles(k *schedule.Kernel, m0 int) int {
 	return min(3, max(left/(k.Rows/tile), 1))
 }
 
-// step is how far apart the tiles of the call for the rows from m0 on are: 0 if the matrix has
-// fewer, which stands for the first one again.
-func (c *Case) step(k *schedule.Kernel, m0, tile int) int {
+// apart is how many tiles apart those are that the call for the rows from m0 on has side by side: each
+// takes all of a call, one after the other. It is 0 if the matrix has fewer, which stands for the first one again.
+func (c *Case) apart(k *schedule.Kernel, m0 int) int {
 	if k.Rows > k.Weights.TileM && c.M-m0 <= k.Rows-k.Weights.TileM {
 		return 0
 	}
-	return tile
+	return c.tiles(k, m0)
 }
 
 // rows are those of the product that the call for the rows from m0 on makes.
 func (c *Case) rows(k *schedule.Kernel, m0 int) int {
-	if c.step(k, m0, 1) == 0 {
+	if c.apart(k, m0) == 0 {
 		return k.Weights.TileM
 	}
 	return k.Rows * c.tiles(k, m0)
@@ -295,7 +301,8 @@ func (c *Case) Result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) 
 }
 
 func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) []vir.Arg {
-	tiles := c.tiles(k, m0)
+	tiles, apart := c.tiles(k, m0), c.apart(k, m0)
+	rows := min(k.Rows, k.Weights.TileM) // of a side
 	end, step := (m0/k.Weights.TileM+max(c.rows(k, m0)/k.Weights.TileM, 1))*tile, outStep(k.Rows*tiles)
 	part := func(name string) vir.Arg {
 		p := k.Weights.Part(name)
@@ -313,7 +320,7 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 	for _, buf := range [][]byte{b.act, b.sums, b.scales, b.residuals, b.offsets, b.list} {
 		args = append(args, vir.Arg{Buf: buf})
 	}
-	for _, n := range []int{len(b.list) / 4, tiles, c.step(k, m0, tile), 4 * k.Rows, count} {
+	for _, n := range []int{len(b.list) / 4, tiles, tile, 4 * rows, apart * tile, 4 * apart * rows, count} {
 		args = append(args, vir.Arg{Int: int64(n)})
 	}
 	return args

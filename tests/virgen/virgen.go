@@ -49,7 +49,7 @@ func Func(rng *rand.Rand, n int) *vir.Func {
 	}
 	g.f.Body = g.out
 	if rng.Intn(3) == 0 {
-		g.f.Repeat = &vir.Repeat{Count: paramTimes, Moves: []vir.Move{{Param: paramX, By: paramStep, Times: 1 + rng.Intn(3)}, {Param: paramOut, By: paramStep, Times: 1}}}
+		g.f.Repeat = &vir.Repeat{Count: paramTimes, Moves: []vir.Move{{Param: paramX, By: paramStep}, {Param: paramOut, By: paramStep}}}
 	}
 	return g.f
 }
@@ -110,18 +110,22 @@ func (g *generator) mem() vir.Mem {
 			m.Stride = append(m.Stride, vir.Stride{Loop: l.ID, Bytes: by})
 		}
 		if g.rng.Intn(8) == 0 && l.List == 0 {
-			m.By = []int{paramTrips, paramStep}[len(g.loops)%2]
 			m.Stride = slices.DeleteFunc(m.Stride, func(s vir.Stride) bool { return s.Loop == l.ID })
-			m.Stride = append(m.Stride, vir.Stride{Loop: l.ID, Bytes: 16 * g.rng.Intn(2), Times: 4 * (1 + g.rng.Intn(2))})
+			m.Stride = append(m.Stride, vir.Stride{Loop: l.ID, Bytes: 16 * g.rng.Intn(2), Multiple: g.multiple(2)})
 		}
 	}
 	if g.rng.Intn(8) == 0 {
-		m.Times = 4 * (1 + g.rng.Intn(16))
-		if m.By == 0 {
-			m.By = []int{paramTrips, paramStep}[g.rng.Intn(2)]
+		m.Plus[0] = g.multiple(16)
+		if first := min(paramTrips, paramStep); m.Plus[0].By == first && g.rng.Intn(2) == 0 {
+			m.Plus[1] = vir.Multiple{Times: 4, By: paramTrips + paramStep - first}
 		}
 	}
 	return m
+}
+
+// multiple is of one of the integers, at most so many words times.
+func (g *generator) multiple(most int) vir.Multiple {
+	return vir.Multiple{Times: 4 * (1 + g.rng.Intn(most)), By: []int{paramTrips, paramStep}[g.rng.Intn(2)]}
 }
 
 func (g *generator) add(in *vir.Instr) {
