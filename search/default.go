@@ -118,7 +118,7 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 
 // sideBySide is u, or if it is for fewer columns than a small block what takes as many tiles at once as the machine wants and costs little
 // more. Row vector after row vector, or without accumulators of fields, they may fit the registers better. (Zen 5, four columns, of the
-// time by one tile: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory.)
+// time by one tile, two neighbours: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory.)
 func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	c, tiles := u.choice, t.Machine().Tiles
 	if tiles < 2 || c.Cols >= small || c.Block != c.Rows {
