@@ -131,7 +131,7 @@ var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 // What takes least work on a line (w8 1.39 cycles, of two columns 1.45, q8_0 1.48; w4 1.55) the CPU foresees by itself: without prefetches w8 takes
 // 0.90 of the time from the second-level cache, which it fills, 0.92 from the third-level one and 0.98 from memory, q8_0 0.90, 0.95 and 0.99, but of four columns 1.2, and w4 1.05 from memory.
 //
-// One stream is not enough where others use the memory, too: in hours when it sends 27 to 31 GB/s of one, it sends 36 to 41 of two, with and without prefetches.
+// One stream is not enough everywhere: a VM that calls itself Oxide Virtual Turin-like sends 27 to 34 GB/s of one, busy or as it is made, 34 to 41 of two, with and without prefetches.
 // Two tiles side by side then take, of the time by one: w1 0.83, w3 0.97, w4 0.84 to 0.88, w8 0.85, w4-g32 0.75 to 0.82, q4_0 0.80, tq2_0 0.70 of neighbours; w1 0.91, w4 0.88 to 0.94, w8 0.86 to 0.88, w4-g32 0.79 of halves of the rows; w4 0.97 to 1.00 while one stream has 36.
 // (From the second-level cache, of halves, four shapes from 128 x 8192 to 2048 x 512: w1 0.89 to 0.98, but 1.09 and 1.11 in two disturbed runs, w4 0.90 to 1.01, w8 0.88 to 0.96, w4-g64 0.91 to 0.95, w2-g128 0.89 to 0.93; from the third-level one w1 0.98, w4 0.99, w8 0.89 to 0.94, w4-g32 0.95. Prefetches into the
 // second-level cache are no better than none: w4-g32 1.06 to 1.15, w8 1.09 to 1.26.)
