@@ -15,7 +15,6 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -63,10 +62,15 @@ func TestDefaultPrepare(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%v", err, f)
 			}
+			code, err := native.Assemble(tg, []*lower.Kernel{m})
+			if err != nil {
+				t.Fatal(err)
+			}
 			for kind := range 5 {
 				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return vir.Eval(f, a) })
-				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return worker.Run(tg, m, a) })
+				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return code.Func(0, c.name)([][]vir.Arg{a}) })
 			}
+			code.Close()
 		}
 	}
 }

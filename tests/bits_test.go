@@ -95,10 +95,18 @@ func TestSameBits(t *testing.T) {
 			}
 			trace := c.Trace(p)
 			products := map[string]*runtime.Product{}
+			elsewhere := map[string]*native.Kernel{} // by targets that this CPU does not run
 			for _, target := range native.Targets(t) {
-				x := product(t, target, p, trace)
-				products[target.Machine().Name] = x
-				if products["purego"], err = x.On("purego"); err != nil {
+				name := target.Machine().Name
+				if !native.Here(target) {
+					if elsewhere[name], err = native.Compile(target, p, trace); err != nil {
+						t.Fatal(err)
+					}
+					native.Load(t, target, elsewhere[name])
+					continue
+				}
+				products[name] = product(t, target, p, trace)
+				if products["purego"], err = products[name].On("purego"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -125,6 +133,18 @@ func TestSameBits(t *testing.T) {
 						}
 						if err != nil {
 							t.Errorf("%s: m %d k %d, %s: %v", target, m, k, in.Name, err)
+						}
+					}
+					for target, x := range elsewhere {
+						if m*k > 1<<18 {
+							continue // takes long
+						}
+						got, err := x.Run(c.Case)
+						if err == nil {
+							err = check.Compare(got, want, m)
+						}
+						if err != nil {
+							t.Errorf("%s, emulated: m %d k %d, %s: %v", target, m, k, in.Name, err)
 						}
 					}
 					if onArm != nil && m*k < 1<<22 {

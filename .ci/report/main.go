@@ -1,7 +1,8 @@
 // Command report reads the events of go test -json on standard input and prints
 // a line for each package, the output of each failed test, and each skipped test
 // with its message; at the end, where it is seen, what failed once more in short. It
-// exits 1 if a test failed, or was skipped and is not named by -allow.
+// exits 1 if a test failed, or was skipped and is neither named by -allow nor in want of
+// CPU features that /proc/cpuinfo does not have either.
 package main
 
 import (
@@ -28,7 +29,8 @@ func main() {
 		return nil
 	})
 	flag.Parse()
-	bad, tests := 0, 0
+	bad, tests, elsewhere := 0, 0, 0
+	have := cpuFlags()
 	var failed []string             // the ends of what failed tests printed
 	output := map[string][]string{} // by package or build, and test
 	in := bufio.NewScanner(os.Stdin)
@@ -66,9 +68,14 @@ func main() {
 			if e.Test == "" {
 				continue // a package without tests
 			}
-			verdict := "allowed"
-			if !slices.Contains(allowed, e.Test) {
-				verdict = "not allowed"
+			verdict := "not allowed"
+			switch {
+			case slices.Contains(allowed, e.Test):
+				verdict = "allowed"
+			case needsOther(strings.Join(output[id], ""), have):
+				verdict = "another CPU's"
+				elsewhere++
+			default:
 				bad++
 			}
 			fmt.Printf("SKIP  %s %s (%s)\n%s", e.Package, e.Test, verdict, strings.Join(output[id], ""))
@@ -80,6 +87,9 @@ func main() {
 	}
 	fmt.Print(strings.Join(failed, ""))
 	fmt.Printf("%d tests passed\n", tests)
+	if elsewhere > 0 {
+		fmt.Printf("%d tests need a CPU with features that this one lacks\n", elsewhere)
+	}
 	if tests == 0 {
 		bad++
 		fmt.Println("no test ran")
@@ -87,6 +97,31 @@ func main() {
 	if bad > 0 {
 		os.Exit(1)
 	}
+}
+
+// cpuFlags are the features that Linux says this CPU has, without underscores. They are nil if it does not say.
+func cpuFlags() (flags map[string]bool) {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(name) != "flags" {
+			continue
+		}
+		flags = map[string]bool{}
+		for _, f := range strings.Fields(value) {
+			flags[strings.ReplaceAll(f, "_", "")] = true
+		}
+		return flags
+	}
+	return nil
+}
+
+// needsOther says that what a skipped test printed names features that the CPU lacks, and that it lacks them all.
+func needsOther(output string, have map[string]bool) bool {
+	_, list, says := strings.Cut(output, "this CPU lacks ")
+	list, _, _ = strings.Cut(list, "\n")
+	names := strings.Fields(strings.ToLower(list))
+	return says && have != nil && len(names) > 0 && !slices.ContainsFunc(names, func(f string) bool { return have[f] })
 }
 
 // end is the last few lines of what a test printed, none of them long.

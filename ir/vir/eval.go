@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Arg is the argument for one parameter: bytes for a pointer, else an integer.
@@ -252,7 +254,6 @@ func (m *machine) exec(s *step) error {
 	return nil
 }
 
-// access finds the bytes of s and reads its folded argument, if it has one.
 // holds refuses bytes, at offset off of the buffer, beyond what p says of them.
 func (p Param) holds(mem []byte, off int) error {
 	switch {
@@ -275,6 +276,7 @@ func (p Param) holds(mem []byte, off int) error {
 	return nil
 }
 
+// access finds the bytes of s and reads its folded argument, if it has one.
 func (m *machine) access(s *step) error {
 	a := s.addr
 	off := a.off
@@ -291,11 +293,15 @@ func (m *machine) access(s *step) error {
 	if s.fold == nil {
 		return nil
 	}
-	d := s.in.FoldType.Elem
-	n := a.bytes / d.Bytes()
-	unpack(d, s.fold[:n], s.mem)
-	for i := n; i < len(s.fold); i += n {
-		copy(s.fold[i:], s.fold[:n])
-	}
+	unpackFold(s.in.FoldType.Elem, s.fold, s.mem)
 	return nil
+}
+
+// unpackFold reads a folded argument from its unit, or from all its bytes.
+func unpackFold(d format.DType, v []int64, mem []byte) {
+	n := len(mem) / d.Bytes()
+	unpack(d, v[:n], mem)
+	for i := n; i < len(v); i += n {
+		copy(v[i:], v[:n])
+	}
 }

@@ -24,14 +24,18 @@ func TestSignedBytesAreNotAveragedAsUnsigned(t *testing.T) {
 			have != "VPXORD(mem) VPXORD(mem) VPAVGB VPXORD" {
 			t.Errorf("%s: %s", target.Machine().Name, have)
 		}
-		out := make([]byte, 1<<16)
-		if err := worker.Run(target, k, []vir.Arg{{Buf: x}, {Buf: y}, {Buf: out}, {Int: 1 << 16 / 32}}); err != nil {
-			t.Fatal(err)
-		}
-		for i := range out {
-			if a, b := int(int8(x[i])), int(int8(y[i])); int(int8(out[i])) != (a+b+1)>>1 {
-				t.Fatalf("%s: the average of %d and %d is %d", target.Machine().Name, a, b, int8(out[i]))
+		t.Run(target.Machine().Name, func(t *testing.T) {
+			target := onThisCPU(t, target)
+			_, k := compiled(t, target, text)
+			out := make([]byte, 1<<16)
+			if err := worker.Run(target, k, []vir.Arg{{Buf: x}, {Buf: y}, {Buf: out}, {Int: 1 << 16 / 32}}); err != nil {
+				t.Fatal(err)
 			}
-		}
+			for i := range out {
+				if a, b := int(int8(x[i])), int(int8(y[i])); int(int8(out[i])) != (a+b+1)>>1 {
+					t.Fatalf("the average of %d and %d is %d", a, b, int8(out[i]))
+				}
+			}
+		})
 	}
 }

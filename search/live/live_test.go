@@ -75,7 +75,7 @@ func TestSelfTest(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
-	for _, target := range native.Targets(t) {
+	for _, target := range native.TargetsHere(t) {
 		for _, c := range []struct {
 			format string
 			act    int
@@ -225,7 +225,7 @@ func TestSabotage(t *testing.T) {
 // Products by rounded tables pass their test within the bound that they have, and not within
 // a quarter of it, or if they claim to be exact.
 func TestBounded(t *testing.T) {
-	for _, target := range native.Targets(t) {
+	for _, target := range native.TargetsHere(t) {
 		for _, c := range []struct {
 			format string
 			act    int

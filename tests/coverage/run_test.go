@@ -183,7 +183,7 @@ func (r *runner) native(target lower.Target, batch []*cell) {
 	for _, c := range batch {
 		ks = append(ks, c.k)
 	}
-	unload, err := native.Assemble(target, ks)
+	unload, err := native.LoadAll(target, ks)
 	if err != nil {
 		r.t.Error(err)
 		return

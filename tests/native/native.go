@@ -4,6 +4,7 @@ package native
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -12,25 +13,37 @@ import (
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/timing"
-	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
-// Target is the amd64 target called name, or its stand-in. It skips the test on a machine that
-// runs neither.
+// Target is the amd64 target called name, or the stand-in of it that this CPU runs. If it runs
+// neither, it is the target, whose kernels package machine runs.
 func Target(t testing.TB, name string) lower.Target {
 	t.Helper()
 	target := amd64.ByName(name)
 	if target == nil {
 		t.Fatalf("no target amd64/%s", name)
 	}
-	host := timing.ThisHost()
-	runs := amd64.StandIn(target, func(feature string) bool { return host.Lacks([]string{feature}) == nil })
-	if runs == nil {
-		t.Skipf("this machine lacks some of %v", amd64.FeatureNames(target.Machine().Has))
+	if runs := standIn(target); runs != nil {
+		return runs
 	}
-	return runs
+	t.Logf("%s: kernels do what their operations mean: %s", target.Machine().Name, lacks(target))
+	return target
 }
+
+// standIn is target, or what computes as it does, if this CPU runs it.
+func standIn(target lower.Target) lower.Target {
+	host := timing.ThisHost()
+	return amd64.StandIn(target, func(feature string) bool { return host.Lacks([]string{feature}) == nil })
+}
+
+// lacks says why this CPU does not run target. .ci/report knows the words.
+func lacks(target lower.Target) string {
+	return fmt.Sprintf("this CPU lacks %s", strings.Join(timing.ThisHost().Lacks(amd64.FeatureNames(target.Machine().Has)), " "))
+}
+
+// Here says that this CPU runs a target that Target returned.
+func Here(target lower.Target) bool { return standIn(target) != nil }
 
 // Targets are all amd64 targets, by the rule of Target.
 func Targets(t testing.TB) []lower.Target {
@@ -42,11 +55,25 @@ func Targets(t testing.TB) []lower.Target {
 	return out
 }
 
+// TargetsHere are those that this CPU runs. It skips the test if there are none.
+func TargetsHere(t testing.TB) (out []lower.Target) {
+	t.Helper()
+	for _, x := range amd64.Targets() {
+		if runs := standIn(x); runs != nil {
+			out = append(out, runs)
+		}
+	}
+	if len(out) == 0 {
+		t.Skip(lacks(amd64.Targets()[0]))
+	}
+	return out
+}
+
 // Kernel is a schedule that was lowered.
 type Kernel struct {
 	*schedule.Kernel
 	Machine *lower.Kernel
-	fn      worker.Func
+	call    func([][]vir.Arg) error
 }
 
 // Compile lowers trace. watch sees the function after each pass.
@@ -65,30 +92,24 @@ func Compile(t lower.Target, p ir.Problem, trace schedule.Trace, watch ...lower.
 // Load assembles ks, which it names, so that Call runs them until the test ends.
 func Load(t testing.TB, target lower.Target, ks ...*Kernel) {
 	t.Helper()
-	close, err := Assemble(target, ks)
+	close, err := LoadAll(target, ks)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(close)
 }
 
-// Assemble is Load outside a test.
-func Assemble(target lower.Target, ks []*Kernel) (close func(), err error) {
+// LoadAll is Load outside a test.
+func LoadAll(target lower.Target, ks []*Kernel) (close func(), err error) {
 	ms := numbered(ks)
-	file, err := target.Emit("main", ms)
-	if err != nil {
-		return nil, err
-	}
-	code, err := worker.Load(worker.Options{}, file)
+	code, err := Assemble(target, ms)
 	if err != nil {
 		return nil, err
 	}
 	for i, k := range ks {
-		if k.fn, err = code.Func(ms[i].Func.Name, fmt.Sprint(k.Trace)); err != nil {
-			return nil, err
-		}
+		k.call = code.Func(i, fmt.Sprint(k.Trace))
 	}
-	return func() { code.Close() }, nil
+	return code.Close, nil
 }
 
 // numbered are the machine kernels of ks, called k0, k1 ...
@@ -102,9 +123,9 @@ func numbered(ks []*Kernel) (ms []*lower.Kernel) {
 	return ms
 }
 
-// Run computes c with k, between guard pages, in a worker process.
+// Run computes c with k, between guard pages, in a worker process, or as package machine does.
 func (k *Kernel) Run(c *check.Case) ([]float32, error) {
-	return c.RunAll(k.Kernel, func(calls [][]vir.Arg) error { return k.fn.RunAll(k.Machine.Func.Params, calls) })
+	return c.RunAll(k.Kernel, k.call)
 }
 
 // Text is k's assembly.

@@ -167,7 +167,7 @@ func runDefault(target lower.Target, p ir.Problem) error {
 		}
 		ks = append(ks, k)
 	}
-	unload, err := native.Assemble(target, ks)
+	unload, err := native.LoadAll(target, ks)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
-	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/qemu"
 	"github.com/tmacc/tmacc/tests/virgen"
@@ -67,26 +66,18 @@ func TestRandomNative(t *testing.T) {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
 			tg := native.Target(t, tg.Machine().Name)
 			funcs, kernels := randomKernels(t, tg, 200)
-			file, err := tg.Emit("main", kernels)
-			if err != nil {
-				t.Fatal(err)
-			}
-			code, err := worker.Load(worker.Options{}, file)
+			code, err := native.Assemble(tg, kernels)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer code.Close()
 			for i, f := range funcs {
-				call, err := code.Func(f.Name, "")
-				if err != nil {
-					t.Fatal(err)
-				}
 				var got, want [][]vir.Arg
 				for n := range virgen.MaxTrips + 1 {
 					args := virgen.Args(rand.New(rand.NewSource(int64(n))), f, n)
 					got, want = append(got, args), append(want, evaluated(t, f, args))
 				}
-				if err := call.RunAll(f.Params, got); err != nil {
+				if err := code.Func(i, f.Name)(got); err != nil {
 					t.Fatal(err)
 				}
 				for n := range got {

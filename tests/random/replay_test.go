@@ -30,7 +30,7 @@ func TestReplay(t *testing.T) {
 					}
 					return
 				}
-				unload, err := native.Assemble(target, []*native.Kernel{a.k})
+				unload, err := native.LoadAll(target, []*native.Kernel{a.k})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -212,7 +212,7 @@ func runBatch(t complainer, b []*attempt) {
 	if len(ks) == 0 {
 		return
 	}
-	unload, err := native.Assemble(b[0].target, ks)
+	unload, err := native.LoadAll(b[0].target, ks)
 	if err != nil {
 		t.Errorf("assembling: %v", err)
 		return

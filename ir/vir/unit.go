@@ -1,0 +1,34 @@
+package vir
+
+// Unit runs single instructions for those who keep registers and addresses themselves. It is
+// for one goroutine.
+type Unit struct{ lanes [4][MaxLanes]int64 }
+
+// Exec runs in, one of f: args are the bytes of its arguments, of which a folded one does not count,
+// dst those of its result, and mem the MemBytes that it reads or writes. All may overlap.
+func (u *Unit) Exec(f *Func, in *Instr, dst []byte, args [][]byte, mem []byte) error {
+	c := call{in: in, mem: mem}
+	for i := range in.Args {
+		c.typ[i] = f.ArgType(in, i)
+		c.arg[i] = u.lanes[i][:c.typ[i].Lanes]
+		if i == in.Fold-1 {
+			unpackFold(c.typ[i].Elem, c.arg[i], mem)
+		} else {
+			unpack(c.typ[i].Elem, c.arg[i], args[i])
+		}
+	}
+	if in.Op == OpConst {
+		c.mem = f.Consts[in.Imm]
+	}
+	if in.Op.HasResult() {
+		c.dst = f.Regs[in.Dst]
+		c.out = u.lanes[len(in.Args)][:c.dst.Lanes]
+	}
+	if err := ops[in.Op].eval(&c); err != nil {
+		return err
+	}
+	if in.Op.HasResult() {
+		pack(c.dst.Elem, dst, c.out)
+	}
+	return nil
+}
