@@ -57,10 +57,11 @@ type Memory struct {
 	SlowLine                 float64      // 0: all are slow
 	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that
 	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
-	Skipping float64
-	Stride   int // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
-	Tiles    int // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
-	Tables   int // how far tables of several columns are asked for ahead, in bytes, 0: not
+	Skipping  float64
+	Stride    int     // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
+	Tiles     int     // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
+	TilesCost float64 // the most that one column by so many may cost, of what it costs by one
+	Tables    int     // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 
 // Class is the name of the target with the same instructions that CPUs of several makers run.

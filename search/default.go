@@ -139,7 +139,7 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 			choices = append(choices, together)
 		}
 	}
-	worth := worthTiles
+	worth := t.Machine().TilesCost
 	if c.Cols > 1 {
 		worth = worthTilesMore
 	}
@@ -149,13 +149,10 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	return u
 }
 
-// worthTiles is the most that a product of one column by tiles side by side may cost, of what it costs by one; worthTilesMore that of more
-// columns, where reading matters less. (Zen 5, of the time by one, from the second- and third-level cache and from memory: tq2_0 of one
-// column, which costs 1.14, 1.03, 1.04 and 0.70; of two columns iq4nl, 0.99, took 0.89, 1 and 0.74; w2-g64, 1, 1.14, 1.23 and 1.04.)
-const (
-	worthTiles     = 1.15
-	worthTilesMore = 0.99
-)
+// worthTilesMore is the most that a product of several columns by tiles side by side may cost, of what it costs by one: reading matters less than for
+// one column (Machine.TilesCost). (Zen 5, of the time by one, from the second- and third-level cache and from memory: of two columns iq4nl, 0.99, took 0.89, 1 and 0.74;
+// w2-g64, 1, 1.14, 1.23 and 1.04.)
+const worthTilesMore = 0.99
 
 // find chooses it. What asks for weights as the machine usually does may be a slow one.
 func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {

@@ -106,12 +106,20 @@ var (
 	zen4 = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5, Stride: 1 << 10, Skipping: 1.5} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
 )
 
-// zen2 is how AVX2's instructions, which read half as many activations in the same time, read memory: its time by the distances of other
-// CPUs over that by Streams, median of 4 rounds on Zen 4: w4 1.11, w2 0.95 and 1.14, q4_0 1.27, w3 1.22, q8_0 1.12, iq4_nl 1.08,
-// ternary 0.92; by Scattered q4_k 1.27, but w1 by tables 0.72, and of four columns w3 0.78.
+// zen2 asks for every line into the first-level cache, 3 KiB ahead, of one tile or of two side by side. (Zen 3, reads 25 GB/s; medians of 9 to 15 rounds of 4096 x 4096 from memory and
+// from the third-level cache, of the time with 128 bytes ahead (w1: by streams), which this target did by measurements on a Zen 4, by 3 KiB: w1 0.92 and 0.89, w3 0.80 and 0.91, w4 0.81 and 0.81, w8 0.96 and 0.84, q4_0 0.77 and 0.86, w2 0.97 and 0.95,
+// iq4_nl 0.83 and 1.02, ternary 0.97 and 0.93, q1_0 0.95 and 0.98; by far w1 0.93 and 0.92, w3 0.77 and 0.93, w4 0.83 and 0.79, w8 0.98 and 0.65, q4_0 0.83 and 0.83, iq4_nl 0.88 and 0.99; 1 KiB ahead w2 1.06, w3 0.85, ternary 1.09 from memory.
+// Four columns, by 3 KiB: q4_0 0.62 and 0.96, w8 0.90 and 0.93, w2 0.71 and 0.95, w1 0.97, w3 1.09 of the time by streams. Super-blocks by far; 2 KiB ahead q4_k takes 1.08.)
+//
+// Two tiles, 1 KiB ahead, of the time by one that asks by far, from memory, the third- and the second-level cache: w4 0.79, 0.83 and 0.88, w8 0.75, 0.84 and 0.92, w2 0.93, 0.97 and 0.92,
+// q4_0 0.89, 0.80 and 0.79, q8_0 0.75, 0.90 and 1.13 (the best samples 0.96), iq4_nl 0.89, 0.94 and 0.95, all of which cost less than by one. What costs more, of the time by one that asks by steady:
+// w2-g128 (1.01) 1.03, 0.99 and 0.99, q1_0 (1.01) 1.10, 1.10 and 1.06, w3 (1.04) 0.97, 1.2 and 1.35; tq2_0 (1.34) 1.5, 2 and 1.5.
+// Two row vectors of one tile instead, which is the layout of all columns, w4 1.16 to 1.34, 1.09 and 1.05 of the time by two tiles.
 var zen2 = lower.Memory{
-	Streams: nest.Streams{Ahead: 128, Act: 128}, Slow: streams, Scattered: far, SlowLine: 12, Tables: memory.Tables, Skipping: skipping, // w2 12.5, w3 11, w4 6.9, of four columns 20
+	Streams: steady, Slow: steady, Scattered: far, Tables: memory.Tables, Skipping: skipping, Tiles: 2, TilesCost: 1,
 }
+
+var steady = nest.Streams{Ahead: 3 << 10, Act: 128}
 
 // early is every line into the first-level cache.
 var early = nest.Streams{Ahead: 9 << 10, Act: 128}
@@ -138,7 +146,7 @@ var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 //
 // Of tiles of which they read half, four columns take longest: w4-g64 twice the time of whole ones from memory, mxfp4 too, and from a cache one column gains 6 to 10 %.
 var zen5 = lower.Memory{
-	Streams: nest.Streams{Act: 128}, Slow: early, Scattered: far, Alone: early, SlowLine: 1.52, Stride: 1 << 10, Skipping: 1.25, Tiles: 2,
+	Streams: nest.Streams{Act: 128}, Slow: early, Scattered: far, Alone: early, SlowLine: 1.52, Stride: 1 << 10, Skipping: 1.25, Tiles: 2, TilesCost: 1.15, // tq2_0, 1.14, takes 1.03, 1.04 and 0.70 of the time from the second- and third-level cache and from memory
 }
 
 // streams is how far prefetches are ahead. One distance is not enough: as many lines
