@@ -16,6 +16,11 @@ import "github.com/tmacc/tmacc/ir/vir"
 // address, it is added to the pointer for this one access, or if that is in a loop, to a pointer of
 // its own before all loops; a stride that has one is a register,
 // computed before the loop, of which the pointer is a copy.
+//
+// That is a pointer for each buffer that is read at several such places. Where general registers do not
+// suffice, and addresses may be sums of two, the parameter is a register for all of them:
+//
+//	load x+64 step l0*128   ->   x: GP0, step: GP1     loop l0: GP0 += 128        load 64(GP0)(GP1)
 
 // pointer is one value of an address of a buffer: that at the start of an
 // iteration of loop, apart from the offset.
@@ -38,6 +43,7 @@ type pointer struct {
 type pointers struct {
 	params map[origin]*pointer
 	at     []*pointer // by step, of instructions with an address
+	plus   []*pointer // by step, of a parameter that is added to it
 	moving map[*vir.Loop][]*pointer
 }
 
@@ -47,8 +53,9 @@ type origin struct {
 	plus [2]vir.Multiple
 }
 
-func findPointers(steps []step) *pointers {
-	p := &pointers{params: map[origin]*pointer{}, at: make([]*pointer, len(steps)), moving: map[*vir.Loop][]*pointer{}}
+// findPointers finds them. With sums, parameters have registers of their own that addresses in loops add once.
+func findPointers(steps []step, sums bool) *pointers {
+	p := &pointers{params: map[origin]*pointer{}, at: make([]*pointer, len(steps)), plus: make([]*pointer, len(steps)), moving: map[*vir.Loop][]*pointer{}}
 	var loops []step
 	for at, s := range steps {
 		switch {
@@ -57,7 +64,12 @@ func findPointers(steps []step) *pointers {
 		case s.loop != nil:
 			loops = append(loops, s)
 		case s.in.Op.HasMem() || s.in.Fold > 0:
-			p.at[at] = p.find(s.in.Mem, at, loops)
+			m := s.in.Mem
+			if plus := m.Plus[0]; sums && len(loops) > 0 && m.Plus == [2]vir.Multiple{{Times: 1, By: plus.By}} {
+				m.Plus = [2]vir.Multiple{}
+				p.plus[at] = p.find(vir.Mem{Buf: plus.By}, at, loops)
+			}
+			p.at[at] = p.find(m, at, loops)
 		}
 	}
 	return p
@@ -139,7 +151,17 @@ type addressLoop struct {
 // address assembles the machine operations of k. instr makes those of vector
 // instructions, without address, nil for instructions that cost nothing.
 func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) error {
-	a := &addresser{k: k, steps: steps, ptr: findPointers(steps)}
+	err := addressBy(m, k, steps, instr, false)
+	if err != nil && m.Indexed {
+		k.Ops = nil
+		err = addressBy(m, k, steps, instr, true)
+	}
+	return err
+}
+
+// addressBy is address, where addresses are sums of two registers or not.
+func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums bool) error {
+	a := &addresser{k: k, steps: steps, ptr: findPointers(steps, sums)}
 	for at, s := range steps {
 		switch {
 		case s.end:
@@ -192,15 +214,16 @@ func (a *addresser) params(from, last int) {
 		return
 	}
 	for at := from; at <= last; at++ {
-		x := a.ptr.at[at].outermost()
-		if x == nil || a.ptr.params[x.origin] == nil {
-			continue
+		for _, x := range []*pointer{a.ptr.at[at].outermost(), a.ptr.plus[at]} {
+			if x == nil || a.ptr.params[x.origin] == nil {
+				continue
+			}
+			delete(a.ptr.params, x.origin)
+			x.gp = a.take(from)
+			a.live = append(a.live, x)
+			a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: x.gp, Param: x.buf})
+			x.gp = a.plus(from, x.gp, true, x.plus)
 		}
-		delete(a.ptr.params, x.origin)
-		x.gp = a.take(from)
-		a.live = append(a.live, x)
-		a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: x.gp, Param: x.buf})
-		x.gp = a.plus(from, x.gp, true, x.plus)
 	}
 }
 
@@ -237,7 +260,9 @@ func (a *addresser) access(op *MOp, at int) {
 		return
 	}
 	op.Base, op.Disp = x.gp, m.Off-x.drift
-	if m.Plus != x.plus {
+	if plus := a.ptr.plus[at]; plus != nil {
+		op.Plus = 1 + plus.gp
+	} else if m.Plus != x.plus {
 		op.Base = a.plus(at, x.gp, false, m.Plus)
 		a.used[op.Base] = false
 	}

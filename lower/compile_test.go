@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -257,6 +258,13 @@ func (m *symbols) instr(op *MOp) error {
 		}
 		have := m.gp[op.Base]
 		have.off += op.Disp
+		if op.Plus > 0 {
+			plus := m.gp[op.Plus-1]
+			if plus.param != counter {
+				return fmt.Errorf("%s: g%d is no number", text, op.Plus-1)
+			}
+			have.off += plus.off
+		}
 		if have != want {
 			return fmt.Errorf("%s: address is %v, want %v", text, have, want)
 		}
@@ -302,6 +310,41 @@ func TestPressure(t *testing.T) {
 	}
 	if fits < 10 {
 		t.Errorf("only %d functions fit", fits)
+	}
+}
+
+// Where general registers do not suffice, addresses are sums of two, if the machine has such, and only then.
+func TestSums(t *testing.T) {
+	sums := func(k *Kernel) bool {
+		return slices.ContainsFunc(k.Ops, func(o MOp) bool { return o.Plus > 0 })
+	}
+	fits := 0
+	for seed := range int64(200) {
+		f := virgen.Func(rand.New(rand.NewSource(seed)), 40)
+		target := newToy(toyAll)
+		target.m.NumVec, target.m.NumGP = 200, 1
+		_, err := Compile(target, f)
+		var p *Pressure
+		if !errors.As(err, &p) {
+			continue // without addresses
+		}
+		target.m.NumGP, target.m.Indexed = p.Need, true
+		if k, err := Compile(target, f); err != nil || sums(k) {
+			t.Fatalf("seed %d: %v, or sums that %d registers do not need", seed, err, p.Need)
+		}
+		target.m.NumGP--
+		k, err := Compile(target, f)
+		if err != nil {
+			continue
+		}
+		if !sums(k) {
+			t.Fatalf("seed %d: %d registers, no sums", seed, target.m.NumGP)
+		}
+		fits++
+		checkReplay(t, k, seed)
+	}
+	if fits < 5 {
+		t.Errorf("only %d functions fit by sums", fits)
 	}
 }
 

@@ -93,6 +93,9 @@ func dumpInstr(k *Kernel, op *MOp) string {
 
 func dumpMem(op *MOp) string {
 	s := fmt.Sprintf("%d(g%d)", op.Disp, op.Base)
+	if op.Plus > 0 {
+		s += fmt.Sprintf("(g%d)", op.Plus-1)
+	}
 	if op.In.FoldUnit > 0 {
 		s += fmt.Sprintf("{splat %d}", op.In.FoldUnit)
 	}

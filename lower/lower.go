@@ -38,9 +38,10 @@ const MostBusy = 4
 // Machine describes a target to the shared passes.
 type Machine struct {
 	Name    string
-	VecBits int // widest vector register
-	NumVec  int // allocatable vector registers
-	NumGP   int // allocatable general registers
+	VecBits int  // widest vector register
+	NumVec  int  // allocatable vector registers
+	NumGP   int  // allocatable general registers
+	Indexed bool // an address may be the sum of two of them
 	Has     Features
 	Core    string // whose costs rows have; "": those of most machines of the target
 	Fresh   int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
@@ -57,11 +58,12 @@ type Memory struct {
 	SlowLine                 float64      // 0: all are slow
 	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that
 	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
-	Skipping  float64
-	Stride    int     // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
-	Tiles     int     // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
-	TilesCost float64 // the most that one column by so many may cost, of what it costs by one
-	Tables    int     // how far tables of several columns are asked for ahead, in bytes, 0: not
+	Skipping   float64
+	Stride     int          // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
+	Tiles      int          // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
+	TilesCost  float64      // the most that one column by so many may cost, of what it costs by one
+	SuperTiles nest.Streams // how so many tiles of super-blocks are asked for; none: as others, and only where addresses need no sums of registers, which nobody has measured
+	Tables     int          // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 
 // Class is the name of the target with the same instructions that CPUs of several makers run.
@@ -122,6 +124,7 @@ type MOp struct {
 	Dst  int   // vector register, -1 if none
 	Args []int // vector registers, -1 where folded
 	Base int   // general register of In.Mem, -1 if none
+	Plus int   // 1 + general register that is added to Base, 0 if none
 	Disp int   // byte offset of In.Mem
 	// MLoadParam, MScale, MLoopBegin, MLoopEnd
 	Loop  int        // loop id

@@ -114,9 +114,11 @@ var (
 // Two tiles, 1 KiB ahead, of the time by one that asks by far, from memory, the third- and the second-level cache: w4 0.79, 0.83 and 0.88, w8 0.75, 0.84 and 0.92, w2 0.93, 0.97 and 0.92,
 // q4_0 0.89, 0.80 and 0.79, q8_0 0.75, 0.90 and 1.13 (the best samples 0.96), iq4_nl 0.89, 0.94 and 0.95, all of which cost less than by one. What costs more, of the time by one that asks by steady:
 // w2-g128 (1.01) 1.03, 0.99 and 0.99, q1_0 (1.01) 1.10, 1.10 and 1.06, w3 (1.04) 0.97, 1.2 and 1.35; tq2_0 (1.34) 1.5, 2 and 1.5.
+// Super-blocks, of the time by one tile: q4_k (0.96) 0.74, 0.86 and 0.87, iq3_s (0.98) 0.71, 0.98 and 0.97, iq4_xs (0.99) 0.96, 0.97 and 0.91, and two tiles by far 0.99, 0.98 and 1.0; q3_k (1.03) 1.29, 1.26 and 1.12, q5_k (1.05) 1.09, 1.32 and 1.29,
+// q2_k (1.08) 1.0, 1.11 and 1.13; q6_k (1.05), which gains, 0.92, 1.1 and 0.97, by far 0.88, 0.86 and 0.95.
 // Two row vectors of one tile instead, which is the layout of all columns, w4 1.16 to 1.34, 1.09 and 1.05 of the time by two tiles.
 var zen2 = lower.Memory{
-	Streams: steady, Slow: steady, Scattered: far, Tables: memory.Tables, Skipping: skipping, Tiles: 2, TilesCost: 1,
+	Streams: steady, Slow: steady, Scattered: far, Tables: memory.Tables, Skipping: skipping, Tiles: 2, TilesCost: 1, SuperTiles: nest.Streams{Ahead: 1 << 10, Act: 128},
 }
 
 var steady = nest.Streams{Ahead: 3 << 10, Act: 128}
@@ -166,7 +168,7 @@ var memory = lower.Memory{Streams: streams, Slow: streams, Scattered: streams, T
 const skipping = 1.07
 
 func machine(name string, has lower.Features) lower.Machine {
-	m := lower.Machine{Name: "amd64/" + name, VecBits: 256, NumVec: 16, NumGP: numGP, Has: has, Memory: memory}
+	m := lower.Machine{Name: "amd64/" + name, VecBits: 256, NumVec: 16, NumGP: numGP, Indexed: true, Has: has, Memory: memory}
 	if has&evex == evex {
 		m.VecBits, m.NumVec = 512, 32
 	}

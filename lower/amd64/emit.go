@@ -225,6 +225,9 @@ func (b *function) instr(m *lower.MOp) {
 	p := &printer{imm: in.Imm, splat: in.FoldUnit > 0, evex: b.t.m.NumVec > 16, pool: b.pool}
 	if m.Base >= 0 {
 		p.mem = operand.Mem{Base: gp(m.Base), Disp: m.Disp}
+		if m.Plus > 0 {
+			p.mem.Index, p.mem.Scale = gp(m.Plus-1), 1
+		}
 	}
 	if in.Op == vir.OpConst {
 		p.constant = f.Consts[in.Imm]

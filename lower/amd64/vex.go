@@ -44,41 +44,44 @@ func encodeVEX(opcode byte, o []operand.Op) ([]byte, error) {
 	if v > 15 || d > 15 {
 		return nil, fmt.Errorf("register above 15")
 	}
-	b, tail, err := modRM(d, o[0])
+	x, b, tail, err := modRM(d, o[0])
 	if err != nil {
 		return nil, err
 	}
-	const x = 1
-	head := []byte{0xc4, (1-d>>3)<<7 | x<<6 | (1-b)<<5 | 2, (15-v)<<3 | bits<<2 | 1, opcode}
+	head := []byte{0xc4, (1-d>>3)<<7 | (1-x)<<6 | (1-b)<<5 | 2, (15-v)<<3 | bits<<2 | 1, opcode}
 	return append(head, tail...), nil
 }
 
 // number4 is the number of a register.
 func number4(o operand.Op) byte { return byte(o.(reg.Physical).PhysicalIndex()) }
 
-// modRM encodes operand rm beside register d: the high bit of its register, and
+// modRM encodes operand rm beside register d: the high bits of its index and of its register, and
 // what follows the opcode.
-func modRM(d byte, rm operand.Op) (high byte, tail []byte, err error) {
+func modRM(d byte, rm operand.Op) (x, b byte, tail []byte, err error) {
 	d = d & 7 << 3
 	m, ok := rm.(operand.Mem)
 	if !ok {
 		r := number4(rm)
 		if r > 15 {
-			return 0, nil, fmt.Errorf("register above 15")
+			return 0, 0, nil, fmt.Errorf("register above 15")
 		}
-		return r >> 3, []byte{3<<6 | d | r&7}, nil
-	}
-	if m.Symbol.Name != "" || m.Index != nil || !operand.IsR64(m.Base) || m.Disp != int(int32(m.Disp)) {
-		return 0, nil, fmt.Errorf("address is not a register and 32 bits of displacement")
+		return 0, r >> 3, []byte{3<<6 | d | r&7}, nil
 	}
 	const (
-		sib    = 4 // as rm of a base: SP and R12, whose rm it is, need one
+		sib    = 4 // as rm of a base: SP and R12, whose rm it is, need one; as index: none, which is SP's
 		noDisp = 5 // with mod 0: BP and R13, whose rm it is, need a displacement
 	)
+	index := byte(sib)
+	if m.Index != nil && operand.IsR64(m.Index) && number4(m.Index) != sib && m.Scale == 1 {
+		index = number4(m.Index)
+	}
+	if m.Symbol.Name != "" || m.Index != nil && index == sib || !operand.IsR64(m.Base) || m.Disp != int(int32(m.Disp)) {
+		return 0, 0, nil, fmt.Errorf("address is not one register or two and 32 bits of displacement")
+	}
 	base := number4(m.Base)
 	rest := []byte{d | base&7}
-	if base&7 == sib {
-		rest = append(rest, 0x24) // no index
+	if base&7 == sib || index != sib {
+		rest = []byte{d | sib, index&7<<3 | base&7}
 	}
 	switch {
 	case m.Disp == 0 && base&7 != noDisp:
@@ -89,7 +92,7 @@ func modRM(d byte, rm operand.Op) (high byte, tail []byte, err error) {
 		rest[0] |= 2 << 6
 		rest = binary.LittleEndian.AppendUint32(rest, uint32(m.Disp))
 	}
-	return base >> 3, rest, nil
+	return index >> 3, base >> 3, rest, nil
 }
 
 // spell writes the instructions of vexOpcodes as bytes, with their text before the

@@ -32,6 +32,9 @@ func vexOperands() [][]operand.Op {
 		for i, base := range bases {
 			for j, disp := range []int{0, 1, -1, 64, 127, -128, 128, -129, 4096, 1<<31 - 1, -1 << 31} {
 				all = append(all, []operand.Op{operand.Mem{Base: base, Disp: disp}, family[(i+j)%16], family[(i+7*j+8)%16]})
+				if index := bases[(3*i+5*j+size)%16]; index != reg.RSP {
+					all = append(all, []operand.Op{operand.Mem{Base: base, Index: index, Scale: 1, Disp: disp}, family[(i+j)%16], family[(i+7*j+8)%16]})
+				}
 			}
 		}
 	}
@@ -46,6 +49,9 @@ func inATT(o operand.Op) string {
 		return fmt.Sprintf("%%%smm%d", size, number4(o))
 	}
 	names := []string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
+	if m.Index != nil {
+		return fmt.Sprintf("%d(%%%s,%%%s)", m.Disp, names[number4(m.Base)], names[number4(m.Index)])
+	}
 	return fmt.Sprintf("%d(%%%s)", m.Disp, names[number4(m.Base)])
 }
 
@@ -107,7 +113,9 @@ func TestEncodeVEXRefuses(t *testing.T) {
 		{operand.Mem{Base: reg.EAX}, reg.Y2, reg.Y3},
 		{operand.Mem{}, reg.Y2, reg.Y3},
 		{ax.Offset(1 << 31), reg.Y2, reg.Y3},
-		{ax.Idx(reg.RCX, 1), reg.Y2, reg.Y3},
+		{ax.Idx(reg.RCX, 2), reg.Y2, reg.Y3},
+		{ax.Idx(reg.RSP, 1), reg.Y2, reg.Y3},
+		{ax.Idx(reg.ECX, 1), reg.Y2, reg.Y3},
 		{operand.NewDataAddr(operand.NewStaticSymbol("c0"), 0), reg.Y2, reg.Y3},
 	} {
 		if _, err := vex("VPDPBUSD_VEX")(o...); err == nil {

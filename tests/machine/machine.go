@@ -207,6 +207,13 @@ func (m *machine) instr(op *lower.MOp) error {
 		at := m.gp[op.Base]
 		at.n += op.Disp
 		var err error
+		if op.Plus > 0 {
+			plus, err := m.number(op.Plus - 1)
+			if err != nil {
+				return err
+			}
+			at.n += plus
+		}
 		if mem, err = m.bytes(at, n); err != nil {
 			return err
 		}

@@ -118,6 +118,8 @@ func (g *generator) mem() vir.Mem {
 		m.Plus[0] = g.multiple(16)
 		if first := min(paramTrips, paramStep); m.Plus[0].By == first && g.rng.Intn(2) == 0 {
 			m.Plus[1] = vir.Multiple{Times: 4, By: paramTrips + paramStep - first}
+		} else if g.rng.Intn(2) == 0 {
+			m.Plus[0].Times = 1
 		}
 	}
 	return m
