@@ -17,10 +17,10 @@ func TestPages(t *testing.T) {
 	const docs, readme = "../../docs", "../../README.md"
 	ratios := filepath.Join(docs, "ratios.json")
 	want := map[string]string{}
-	for _, dir := range []string{docs, filepath.Join(docs, "zen4")} {
+	for _, dir := range []string{docs, filepath.Join(docs, "zen4"), filepath.Join(docs, "zen3")} {
 		want[filepath.Join(dir, "limits.md")] = ok(t, "bench", "-md", filepath.Join(dir, "limits.jsonl"))
 	}
-	for _, dir := range []string{docs, filepath.Join(docs, "zen4"), filepath.Join(docs, "emerald")} {
+	for _, dir := range []string{docs, filepath.Join(docs, "zen4"), filepath.Join(docs, "zen3"), filepath.Join(docs, "emerald")} {
 		want[filepath.Join(dir, "performance.md")] = ok(t, "bench", "-md", filepath.Join(dir, "performance.jsonl"), "-check", ratios)
 	}
 	checked, isCheck, err := parseLimitCheck(readPage(t, filepath.Join(docs, "limits.jsonl")))
