@@ -151,16 +151,21 @@ type addressLoop struct {
 // address assembles the machine operations of k. instr makes those of vector
 // instructions, without address, nil for instructions that cost nothing.
 func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) error {
-	err := addressBy(m, k, steps, instr, false)
-	if err != nil && m.Indexed {
+	p := addressBy(m, k, steps, instr, false)
+	if p != nil && m.Indexed {
 		k.Ops = nil
-		err = addressBy(m, k, steps, instr, true)
+		if by := addressBy(m, k, steps, instr, true); by == nil || by.Need < p.Need {
+			p = by
+		}
 	}
-	return err
+	if p != nil {
+		return p
+	}
+	return nil
 }
 
 // addressBy is address, where addresses are sums of two registers or not.
-func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums bool) error {
+func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums bool) *Pressure {
 	a := &addresser{k: k, steps: steps, ptr: findPointers(steps, sums)}
 	for at, s := range steps {
 		switch {

@@ -129,8 +129,7 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	// As early would be Ahead/tiles. (Zen 5, 3 KiB instead of 4.5: w1, w3, w4, iq4nl, w2-g128 0.97 to 1.02 of the time from the second-level cache, but
 	// iq4nl 1.1, 0.90 to 1.02 from the third-level one, 0.86 to 1.01 from memory; 1 KiB 1.03 to 1.08 from memory.)
 	c.Streams.Ahead, c.Streams.Far = c.Ahead*2/3/tiles/line*line, c.Far/tiles/line*line
-	measured := super != (nest.Streams{})
-	if p.Weight.Super > 0 && measured {
+	if p.Weight.Super > 0 && c.Table == nil && super != (nest.Streams{}) {
 		c.Streams = super
 		c.Act *= c.Cols
 	}
@@ -149,7 +148,7 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	if c.Cols > 1 {
 		worth = worthTilesMore
 	}
-	if both, err := cheapest(p, t, choices); err == nil && both.cost <= worth*u.cost && (measured || !both.sums) {
+	if both, err := cheapest(p, t, choices); err == nil && both.cost <= worth*u.cost {
 		return both
 	}
 	return u
@@ -513,7 +512,6 @@ type scheduled struct {
 	choice Choice
 	cost   float64 // of a product, tenths of a cycle
 	bytes  float64 // of a weight, scales and padding included
-	sums   bool    // addresses are sums of registers
 }
 
 // widthUse chooses the schedule of one width. Small blocks keep to whole tiles
@@ -655,8 +653,10 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 		return nil, err
 	}
 	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
-	sums := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 })
-	return &scheduled{trace, c, costPerProduct(k, m), bytes, sums}, nil
+	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !t.Machine().Indexes {
+		return nil, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", t.Machine().Name)
+	}
+	return &scheduled{trace, c, costPerProduct(k, m), bytes}, nil
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.

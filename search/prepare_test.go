@@ -66,11 +66,11 @@ func TestDefaultPrepare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(code.Close)
 			for kind := range 5 {
 				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return vir.Eval(f, a) })
 				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return code.Func(0, c.name)([][]vir.Arg{a}) })
 			}
-			code.Close()
 		}
 	}
 }

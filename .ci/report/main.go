@@ -72,7 +72,7 @@ func main() {
 			switch {
 			case slices.Contains(allowed, e.Test):
 				verdict = "allowed"
-			case needsOther(strings.Join(output[id], ""), have):
+			case needsOther(output[id], have):
 				verdict = "another CPU's"
 				elsewhere++
 			default:
@@ -116,10 +116,16 @@ func cpuFlags() (flags map[string]bool) {
 	return nil
 }
 
-// needsOther says that what a skipped test printed names features that the CPU lacks, and that it lacks them all.
-func needsOther(output string, have map[string]bool) bool {
-	_, list, says := strings.Cut(output, "this CPU lacks ")
-	list, _, _ = strings.Cut(list, "\n")
+// needsOther says that a skipped test, by the last line that it printed, wants features that the CPU lacks, and that it lacks them all.
+func needsOther(output []string, have map[string]bool) bool {
+	lines := slices.DeleteFunc(strings.Split(strings.Join(output, ""), "\n"), func(line string) bool {
+		line = strings.TrimSpace(line)
+		return line == "" || strings.HasPrefix(line, "--- SKIP: ")
+	})
+	if len(lines) == 0 {
+		return false
+	}
+	_, list, says := strings.Cut(lines[len(lines)-1], ": this CPU lacks ")
 	names := strings.Fields(strings.ToLower(list))
 	return says && have != nil && len(names) > 0 && !slices.ContainsFunc(names, func(f string) bool { return have[f] })
 }

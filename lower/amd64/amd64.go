@@ -106,8 +106,8 @@ var (
 	zen4 = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5, Stride: 1 << 10, Skipping: 1.5} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
 )
 
-// zen2 asks for every line into the first-level cache, 3 KiB ahead, of one tile or of two side by side. (Zen 3, reads 25 GB/s; medians of 9 to 15 rounds of 4096 x 4096 from memory and
-// from the third-level cache, of the time with 128 bytes ahead (w1: by streams), which this target did by measurements on a Zen 4, by 3 KiB: w1 0.92 and 0.89, w3 0.80 and 0.91, w4 0.81 and 0.81, w8 0.96 and 0.84, q4_0 0.77 and 0.86, w2 0.97 and 0.95,
+// zen2 asks for every line into the first-level cache, 3 KiB ahead, or 1 KiB where two tiles lie side by side, and one tile of super-blocks by far. (Zen 3, reads 25 GB/s; medians of 9 to 15 rounds of 4096 x 4096 from memory and
+// from the third-level cache, by 3 KiB, of the time by 128 bytes ahead (w1: by streams), which measurements on a Zen 4 had said: w1 0.92 and 0.89, w3 0.80 and 0.91, w4 0.81 and 0.81, w8 0.96 and 0.84, q4_0 0.77 and 0.86, w2 0.97 and 0.95,
 // iq4_nl 0.83 and 1.02, ternary 0.97 and 0.93, q1_0 0.95 and 0.98; by far w1 0.93 and 0.92, w3 0.77 and 0.93, w4 0.83 and 0.79, w8 0.98 and 0.65, q4_0 0.83 and 0.83, iq4_nl 0.88 and 0.99; 1 KiB ahead w2 1.06, w3 0.85, ternary 1.09 from memory.
 // Four columns, by 3 KiB: q4_0 0.62 and 0.96, w8 0.90 and 0.93, w2 0.71 and 0.95, w1 0.97, w3 1.09 of the time by streams. Super-blocks by far; 2 KiB ahead q4_k takes 1.08.)
 //
@@ -118,7 +118,7 @@ var (
 // q2_k (1.08) 1.0, 1.11 and 1.13; q6_k (1.05), which gains, 0.92, 1.1 and 0.97, by far 0.88, 0.86 and 0.95.
 // Two row vectors of one tile instead, which is the layout of all columns, w4 1.16 to 1.34, 1.09 and 1.05 of the time by two tiles.
 var zen2 = lower.Memory{
-	Streams: steady, Slow: steady, Scattered: far, Tables: memory.Tables, Skipping: skipping, Tiles: 2, TilesCost: 1, SuperTiles: nest.Streams{Ahead: 1 << 10, Act: 128},
+	Streams: steady, Slow: steady, Scattered: far, Tables: memory.Tables, Skipping: skipping, Tiles: 2, TilesCost: 1, Indexes: true, SuperTiles: nest.Streams{Ahead: 1 << 10, Act: 128},
 }
 
 var steady = nest.Streams{Ahead: 3 << 10, Act: 128}

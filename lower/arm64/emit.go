@@ -202,6 +202,9 @@ func (p *printer) word(op *lower.MOp, w uint32, text string, args ...any) {
 func (p *printer) comment(op *lower.MOp) { p.line("\t// %s", p.k.Func.Format(op.In)) }
 
 func (p *printer) instr(op *lower.MOp) {
+	if op.Plus > 0 {
+		panic("BUG: arm64: an address of two registers")
+	}
 	switch c := op.Row.Code.(type) {
 	case plain:
 		p.plain(op, c)

@@ -12,7 +12,7 @@ import (
 
 // Run does what k does where it is printed: on the registers and with the addresses that it has there, in that
 // order. Each instruction does what its operation means, whatever its row prints; lanes behind those of
-// its result become zero. An error names the instruction that leaves its buffer or reads a
+// its result become zero. Registers hold nothing of use before something is put there. An error names the instruction that leaves its buffer or reads a
 // register that does not hold an address.
 func Run(k *lower.Kernel, args []vir.Arg) error {
 	if len(args) != len(k.Func.Params) {
@@ -47,8 +47,11 @@ func Run(k *lower.Kernel, args []vir.Arg) error {
 // value is what a general register holds: an offset into the buffer of a parameter, or a number.
 type value struct{ param, n int }
 
-// number is the param of one.
-const number = -1
+// The param of a number, and of what a register holds that nothing was put into.
+const (
+	number  = -1
+	nothing = -2
+)
 
 type machine struct {
 	k     *lower.Kernel
@@ -61,7 +64,12 @@ type machine struct {
 
 func (m *machine) run() (err error) {
 	for i := range m.gp {
-		m.gp[i] = value{number, 0}
+		m.gp[i] = value{nothing, 0}
+	}
+	for i, v := range m.vec {
+		for j := range v {
+			v[j] = byte(0x51 + 29*i + 71*j)
+		}
 	}
 	for at := 0; at < len(m.k.Ops) && err == nil; {
 		at, err = m.op(at)
@@ -101,7 +109,7 @@ func (m *machine) param(n int) value {
 // number is what general register gp holds, if that is no address.
 func (m *machine) number(gp int) (int, error) {
 	if m.gp[gp].param != number {
-		return 0, fmt.Errorf("g%d is an address", gp)
+		return 0, fmt.Errorf("g%d is no number", gp)
 	}
 	return m.gp[gp].n, nil
 }
@@ -110,6 +118,9 @@ func (m *machine) scale(gp int, s lower.GPScale) error {
 	n, err := m.number(gp)
 	if err != nil {
 		return err
+	}
+	if s.Dst == s.Src {
+		return fmt.Errorf("g%d is multiplied before it is added to", s.Dst)
 	}
 	to := value{number, 0}
 	if s.Src >= 0 {
@@ -190,7 +201,7 @@ func (m *machine) loopEnd(at int) (int, error) {
 
 // bytes are n at an address.
 func (m *machine) bytes(at value, n int) ([]byte, error) {
-	if at.param == number {
+	if at.param < 0 {
 		return nil, fmt.Errorf("address %d is of no buffer", at.n)
 	}
 	buf := m.args[at.param].Buf
@@ -200,22 +211,35 @@ func (m *machine) bytes(at value, n int) ([]byte, error) {
 	return buf[at.n : at.n+n], nil
 }
 
+// address is that of op, in the buffer that it is of.
+func (m *machine) address(op *lower.MOp) (value, error) {
+	at := m.gp[op.Base]
+	if at.param != op.In.Mem.Buf {
+		return at, fmt.Errorf("g%d is no address of %s", op.Base, m.k.Func.Params[op.In.Mem.Buf].Name)
+	}
+	at.n += op.Disp
+	if op.Plus > 0 {
+		plus, err := m.number(op.Plus - 1)
+		if err != nil {
+			return at, err
+		}
+		at.n += plus
+	}
+	return at, nil
+}
+
 func (m *machine) instr(op *lower.MOp) error {
 	f, in := m.k.Func, op.In
 	var mem, dst []byte
-	if n := f.MemBytes(in); n > 0 {
-		at := m.gp[op.Base]
-		at.n += op.Disp
-		var err error
-		if op.Plus > 0 {
-			plus, err := m.number(op.Plus - 1)
-			if err != nil {
+	if in.Op.HasMem() || in.Fold > 0 {
+		at, err := m.address(op)
+		if err != nil {
+			return err
+		}
+		if n := f.MemBytes(in); n > 0 { // a prefetch may be outside
+			if mem, err = m.bytes(at, n); err != nil {
 				return err
 			}
-			at.n += plus
-		}
-		if mem, err = m.bytes(at, n); err != nil {
-			return err
 		}
 	}
 	if op.Row.Tied > 0 && op.Args[op.Row.Tied-1] != op.Dst {

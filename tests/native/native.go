@@ -1,5 +1,5 @@
-// Package native compiles schedules and runs them on this CPU, in a worker process,
-// many with one run of the assembler.
+// Package native compiles schedules and runs them in a worker process, many with one run of the
+// assembler, or those for another CPU by package machine.
 package native
 
 import (
@@ -27,7 +27,7 @@ func Target(t testing.TB, name string) lower.Target {
 	if runs := standIn(target); runs != nil {
 		return runs
 	}
-	t.Logf("%s: kernels do what their operations mean: %s", target.Machine().Name, lacks(target))
+	t.Logf("%s: not on this CPU; kernels do what their operations mean", target.Machine().Name)
 	return target
 }
 
@@ -37,7 +37,7 @@ func standIn(target lower.Target) lower.Target {
 	return amd64.StandIn(target, func(feature string) bool { return host.Lacks([]string{feature}) == nil })
 }
 
-// lacks says why this CPU does not run target. .ci/report knows the words.
+// lacks says why this CPU does not run target, as .ci/report reads it of skipped tests.
 func lacks(target lower.Target) string {
 	return fmt.Sprintf("this CPU lacks %s", strings.Join(timing.ThisHost().Lacks(amd64.FeatureNames(target.Machine().Has)), " "))
 }
@@ -61,6 +61,8 @@ func TargetsHere(t testing.TB) (out []lower.Target) {
 	for _, x := range amd64.Targets() {
 		if runs := standIn(x); runs != nil {
 			out = append(out, runs)
+		} else {
+			t.Logf("%s is not run: this CPU is another", x.Machine().Name)
 		}
 	}
 	if len(out) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
+	"github.com/tmacc/tmacc/tests/machine"
 	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/qemu"
 	"github.com/tmacc/tmacc/tests/virgen"
@@ -66,6 +67,8 @@ func TestRandomNative(t *testing.T) {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
 			tg := native.Target(t, tg.Machine().Name)
 			funcs, kernels := randomKernels(t, tg, 200)
+			f, k := machine.Sums(t, tg)
+			funcs, kernels = append(funcs, f), append(kernels, k)
 			code, err := native.Assemble(tg, kernels)
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,26 @@
+package main
+
+import "testing"
+
+// A test is skipped for its CPU only if that is what it said last, and true.
+func TestNeedsOther(t *testing.T) {
+	have := map[string]bool{"avx2": true, "f16c": true}
+	for _, c := range []struct {
+		output []string
+		have   map[string]bool
+		want   bool
+	}{
+		{[]string{"=== RUN   TestX\n", "    x_test.go:1: this CPU lacks AVX512F AVX512BW\n", "--- SKIP: TestX (0.00s)\n"}, have, true},
+		{[]string{"    x_test.go:1: this CPU lacks AVX512F\n", "    --- SKIP: TestX/y (0.00s)\n"}, have, true},
+		{[]string{"    x_test.go:1: this CPU lacks AVX512F AVX2\n", "--- SKIP: TestX (0.00s)\n"}, have, false},
+		{[]string{"    x_test.go:1: this CPU lacks \n", "--- SKIP: TestX (0.00s)\n"}, have, false},
+		{[]string{"    x_test.go:1: this CPU lacks AVX512F\n", "    x_test.go:2: qemu-aarch64 is missing\n", "--- SKIP: TestX (0.00s)\n"}, have, false},
+		{[]string{"    x_test.go:1: this CPU lacks AVX512F\n", "--- SKIP: TestX (0.00s)\n"}, nil, false},
+		{[]string{"--- SKIP: TestX (0.00s)\n"}, have, false},
+		{nil, have, false},
+	} {
+		if got := needsOther(c.output, c.have); got != c.want {
+			t.Errorf("%q on %v: %v, want %v", c.output, c.have, got, c.want)
+		}
+	}
+}
