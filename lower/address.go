@@ -20,7 +20,7 @@ import "github.com/tmacc/tmacc/ir/vir"
 // That is a pointer for each buffer that is read at several such places. Where general registers do not
 // suffice, and addresses may be sums of two, the parameter is a register for all of them:
 //
-//	load x+64 step l0*128   ->   x: GP0, step: GP1     loop l0: GP0 += 128        load 64(GP0)(GP1)
+//	load x+64 l0*128 step*1 ->   x: GP0, step: GP1     loop l0: GP0 += 128        load 64(GP0)(GP1)
 
 // pointer is one value of an address of a buffer: that at the start of an
 // iteration of loop, apart from the offset.
