@@ -64,7 +64,7 @@ func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	for _, p := range []plan{{}, {sink: true, foldAll: true, place: 2}, {sink: true, reload: true}, {sink: true, reload: true, repeat: 3, place: 100}} {
+	for _, p := range []plan{{}, {leaves: true}, {sink: true, foldAll: true, place: 2}, {sink: true, reload: true}, {sink: true, reload: true, repeat: 3, place: 100}} {
 		before = legal
 		g, err := c.run(c.t.back(p), legal, []Watch{same})
 		if err != nil {

@@ -96,7 +96,7 @@ func goldenRun(t *testing.T, target toy, p plan, pass string, f *vir.Func) strin
 		return Dump(k)
 	}
 	x := newTable(target)
-	p.sink, p.reload = true, true
+	p.leaves, p.sink, p.reload = true, true, true
 	for _, ps := range append(x.front(), x.back(p)...) {
 		if ps.Name != pass {
 			continue

@@ -18,14 +18,28 @@ import (
 //	v4 = shl v2 4             v2 = load x+16
 //	v0 = add v0 v3            v4 = shl v2 4
 //	v0 = add v0 v4            v0 = add v0 v4
-func sink(f *vir.Func) (*vir.Func, error) {
+func sink(f *vir.Func) (*vir.Func, error) { return sinking(f, true) }
+
+// leaves moves down only what has no arguments, loads and constants. The others keep their order, in which a core
+// finds more to do at once than in that of sink, one sum after the other.
+//
+//	v1 = load x+0             v1 = load x+0
+//	v2 = load x+16            v3 = shl v1 2
+//	v3 = shl v1 2       ->    v2 = load x+16
+//	v4 = shl v2 4             v4 = shl v2 4
+//	v0 = add v0 v3            v0 = add v0 v3
+//	v0 = add v0 v4            v0 = add v0 v4
+func leaves(f *vir.Func) (*vir.Func, error) { return sinking(f, false) }
+
+func sinking(f *vir.Func, all bool) (*vir.Func, error) {
 	g := *f
-	g.Body = (&sinker{mut: mutable(f), outer: map[vir.Reg]bool{}}).body(f.Body)
+	g.Body = (&sinker{all: all, mut: mutable(f), outer: map[vir.Reg]bool{}}).body(f.Body)
 	return &g, nil
 }
 
 // sinker works on one body at a time.
 type sinker struct {
+	all   bool // move, not only leaves
 	mut   []bool
 	outer map[vir.Reg]bool // registers that bodies around define
 	def   map[vir.Reg]*waiting
@@ -41,10 +55,10 @@ type waiting struct {
 }
 
 func (s *sinker) body(body []vir.Node) []vir.Node {
-	inner := &sinker{mut: s.mut, outer: s.outer, def: map[vir.Reg]*waiting{}}
+	inner := &sinker{all: s.all, mut: s.mut, outer: s.outer, def: map[vir.Reg]*waiting{}}
 	var mine []vir.Reg
 	for _, n := range body {
-		if in, ok := n.(*vir.Instr); ok && in.Dst != vir.NoReg && !s.outer[in.Dst] {
+		if in, ok := n.(*vir.Instr); ok && in.Dst != vir.NoReg && !s.outer[in.Dst] && (s.all || len(in.Args) == 0) {
 			mine = append(mine, in.Dst)
 			s.outer[in.Dst] = true
 			inner.wait(in)

@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -305,7 +306,7 @@ func TestDefaultTiles(t *testing.T) {
 		{"zen5", "w4", 2, 1}, {"zen5", "w8", 2, 2}, {"zen5", "w1", 2, 2}, {"zen5", "w4-g32", 2, 1}, {"zen5", "mxfp4", 2, 2}, {"zen5", "w2", 1, 1},
 		{"zen4", "w4", 1, 1}, {"avx512vbmi", "w4", 1, 1}, {"avx2", "w4", 1, 1},
 		{"zen2", "w4-g32-s256-m", 2, 1}, {"zen5", "w4-g32-s256-m", 1, 1}, // by sums of registers
-		{"zen2", "w4", 2, 2}, {"zen2", "w2", 2, 1}, {"zen2", "w4-g32", 2, 1}, {"zen2", "w3", 1, 1},
+		{"zen2", "w4", 2, 2}, {"zen2", "w2", 2, 1}, {"zen2", "w4-g32", 2, 2}, {"zen2", "w3", 1, 1},
 	} {
 		p, uses := defaultUses(t, c.format, c.target)
 		tiles, layout := map[int]int{}, ""
@@ -343,6 +344,28 @@ func TestCompanionsOfTiles(t *testing.T) {
 	for i := range min(len(have), len(uses)) {
 		if have[i].Cols != uses[i].Cols {
 			t.Errorf("width %d, want %d", have[i].Cols, uses[i].Cols)
+		}
+	}
+}
+
+// Without a 4-way dot product, sums of 16 bits count as much of a group as they hold before they are widened; those of rows
+// without groups a record.
+func TestDefaultWidens(t *testing.T) {
+	for _, c := range []struct {
+		format string
+		cells  int // of 8 elements, or of 16, 0: all of a group
+	}{
+		{"w4", 4}, {"w4-g32", 0}, {"mxfp4", 2}, {"tq2_0", 0}, {"w4-g64", 1},
+	} {
+		_, uses := defaultUses(t, c.format, "zen2")
+		i := slices.IndexFunc(uses, func(u Use) bool { return u.Cols == small })
+		if i < 0 {
+			t.Errorf("%s: no kernel of %d columns", c.format, small)
+			continue
+		}
+		widens := slices.ContainsFunc(uses[i].Trace, func(s schedule.Step) bool { _, ok := s.(schedule.WidenEvery); return ok })
+		if u := uses[i].Choice; u.Dot != 2 || widens != (c.cells > 0) || widens && u.Flush != c.cells {
+			t.Errorf("%s: %d products each, widened %v after %d cells, want %d (0: all)", c.format, u.Dot, widens, u.Flush, c.cells)
 		}
 	}
 }

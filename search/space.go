@@ -35,7 +35,8 @@ type Choice struct {
 	Hoist  string // init, flush or none
 	Dot    int    // products per instruction: 4 into 32 bits, 2 into 16
 	Below  int    // read_scaled, 0: shift every field down
-	Flush  int    // cells repeated in the code; with Dot 2 the sum is widened after them
+	Flush  int    // cells repeated in the code; with Dot 2 the sum is widened after them, unless Whole
+	Whole  bool   // with Dot 2 the sum is widened after all that it counts
 	Cols   int    // columns per call
 	Block  int    // row vectors per call, divides Rows
 	Tiles  int    // whole tiles per call, side by side; 0 is 1
@@ -369,7 +370,9 @@ func (b *builder) accumulators() {
 	}
 	if c.Dot == 2 {
 		b.add(schedule.Rfactor{Loop: "jo"})
-		b.add(schedule.WidenEvery{Loop: "u"})
+		if !c.Whole {
+			b.add(schedule.WidenEvery{Loop: "u"})
+		}
 		b.add(schedule.Accumulate{Type: "i16"})
 	}
 }
@@ -399,7 +402,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
 		Streams: nest.Streams{Ahead: pick(rng, 0, 128, 1024, 4096)}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
-		Super: rng.Intn(2) == 0,
+		Super: rng.Intn(2) == 0, Whole: rng.Intn(4) == 0,
 	}
 	if far := pick(rng, 0, 0, 8<<10, 16<<10); far > c.Ahead {
 		c.Far, c.Every = far, rng.Intn(2) == 0
@@ -476,7 +479,7 @@ func (c *Choice) registers(p ir.Problem, m lower.Machine) int {
 	case "f":
 		each *= max(c.cellFields(p.Weight)/c.RowFields, 1)
 	}
-	if c.Dot == 2 {
+	if c.Dot == 2 && !c.Whole {
 		each *= 2 // 16-bit sums and wide ones
 	}
 	if p.GroupK() > 0 {

@@ -14,7 +14,7 @@ import (
 // together are decisions that hardly make sense one without the others.
 var together = [][]string{
 	{"Rows", "Block", "Tiles"}, {"Map", "Join", "Mirror", "Head", "Fill", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
-	{"Dot", "Factor"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"},
+	{"Dot", "Factor", "Whole"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"},
 }
 
 // Vary returns c with one to three of its decisions, or groups of them, as a sample
