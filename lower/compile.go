@@ -21,8 +21,8 @@ type Watch func(pass string, f *vir.Func)
 // or is that of vir.Verify for f.
 //
 // If the kernel needs too many vector registers, the end of the pipeline runs
-// again: with values computed where they are needed, with broadcasts as operands,
-// with constants and then with all values loaded at their uses, as few
+// again: with loads and then all values where they are needed, with broadcasts as
+// operands, with constants and then with all values loaded at their uses, as few
 // constants as make it fit, and at last with values computed again at their uses.
 // watch sees only the run that is kept.
 func Compile(t Target, f *vir.Func, watch ...Watch) (*Kernel, error) {
@@ -92,12 +92,11 @@ func (t *table) front() []Pass {
 
 // plan says what the end of the pipeline gives up so that registers suffice.
 type plan struct {
-	leaves  bool // the order of what is read: constants and loads come where they are needed first
-	sink    bool // the order of instructions: all values are computed where they are needed first
-	foldAll bool // broadcasts that can be operands are, each time they are used
-	reload  bool // values are loaded at each use
-	repeat  int  // with reload, so many instructions are repeated for one use
-	place   int  // constants that are loaded at each use
+	sink    sinking // the order of instructions: what comes where it is needed first
+	foldAll bool    // broadcasts that can be operands are, each time they are used
+	reload  bool    // values are loaded at each use
+	repeat  int     // with reload, so many instructions are repeated for one use
+	place   int     // constants that are loaded at each use
 }
 
 // back is the part of the pipeline that decides what registers hold.
@@ -107,10 +106,10 @@ func (t *table) back(p plan) []Pass {
 	passes := []Pass{{"place", func(f *vir.Func) (*vir.Func, error) { return t.place(f, p.place) }}}
 	// Before fold, which then finds fewer stores between a load and its use, and
 	// fewer uses.
-	if p.leaves {
+	switch p.sink {
+	case sinkLeaves:
 		passes = append(passes, Pass{"leaves", leaves})
-	}
-	if p.sink {
+	case sinkAll:
 		passes = append(passes, Pass{"sink", sink})
 	}
 	if p.reload {
@@ -165,7 +164,14 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 		return plan{}, k, err
 	}
 	n := numConstants(f)
-	last := plan{sink: true, reload: true, place: n}
+	if c.t.m.NumVec <= fewVec {
+		for _, p := range []plan{{sink: sinkLeaves}, {sink: sinkLeaves, place: n}} {
+			if k, err := c.finish(f, p); err == nil { // others may do where this does not
+				return c.keepConstants(f, p, k, nil)
+			}
+		}
+	}
+	last := plan{sink: sinkAll, reload: true, place: n}
 	enough, lastErr := c.finish(f, last)
 	if isPressure(lastErr) {
 		if c.repeat {
@@ -173,11 +179,7 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 		}
 		return plan{}, nil, err
 	}
-	plans := []plan{{leaves: true}, {leaves: true, place: n}}
-	if c.t.m.NumVec > fewVec {
-		plans = nil
-	}
-	for _, p := range append(plans, plan{sink: true}, plan{sink: true, foldAll: true}, plan{sink: true, foldAll: true, place: n}, plan{sink: true, reload: true}) {
+	for _, p := range []plan{{sink: sinkAll}, {sink: sinkAll, foldAll: true}, {sink: sinkAll, foldAll: true, place: n}, {sink: sinkAll, reload: true}} {
 		if k, err := c.finish(f, p); !isPressure(err) {
 			return c.keepConstants(f, p, k, err)
 		}
@@ -185,8 +187,10 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 	return c.keepConstants(f, last, enough, lastErr)
 }
 
-// fewVec is the most vector registers with which loads alone are tried first where all do not suffice. (Zen 3, products of 256 columns by AVX2, time over that
-// where all values move, column after column: mxfp4 0.88, w4-g32 0.93. With 32 registers nothing was measured.)
+// fewVec is the most vector registers with which loads and constants alone are moved
+// first, even if constants are then loaded at each use. (Zen 3, 256 columns by AVX2, of
+// the time where all values move, column after column: mxfp4 0.88, w4-g32 0.93. With 32
+// registers nothing was measured.)
 const fewVec = 16
 
 // mostRepeated is the most instructions that are repeated for one use.

@@ -64,7 +64,7 @@ func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	for _, p := range []plan{{}, {leaves: true}, {sink: true, foldAll: true, place: 2}, {sink: true, reload: true}, {sink: true, reload: true, repeat: 3, place: 100}} {
+	for _, p := range []plan{{}, {sink: sinkLeaves}, {sink: sinkAll, foldAll: true, place: 2}, {sink: sinkAll, reload: true}, {sink: sinkAll, reload: true, repeat: 3, place: 100}} {
 		before = legal
 		g, err := c.run(c.t.back(p), legal, []Watch{same})
 		if err != nil {
@@ -385,5 +385,50 @@ func BenchmarkCompile(b *testing.B) {
 			}
 			b.Log(err)
 		})
+	}
+}
+
+// With few registers loads alone come later if that suffices, and two sums stay side by side; with more,
+// all values do, one sum after the other.
+func TestLeavesFirst(t *testing.T) {
+	const loads = 24 // of each sum, more than registers
+	text := "func f(x ptr, out ptr)\n\tv0:i32x4 = splat 0\n\tv1:i32x4 = splat 0\n"
+	for i := range 2 * loads {
+		text += fmt.Sprintf("\tv%d:i32x4 = load x+%d\n", 2+i, 16*i)
+	}
+	sum, next := [2]int{0, 1}, 2+2*loads
+	for i := range 2 * loads {
+		for range 2 { // an operand of one use is no load of its own
+			text += fmt.Sprintf("\tv%d:i32x4 = %s v%d v%d\n", next, []string{"add", "sub"}[i%2], sum[i%2], 2+i)
+			sum[i%2], next = next, next+1
+		}
+	}
+	text += fmt.Sprintf("\tstore out+0 v%d\n\tstore out+16 v%d\n", sum[0], sum[1])
+	f, err := vir.Parse(text)
+	if err != nil {
+		t.Fatal(err, text)
+	}
+	for _, c := range []struct {
+		registers int
+		together  bool
+	}{{fewVec, true}, {fewVec + 1, false}} {
+		target := newToy(toyAll)
+		target.m.NumVec = c.registers
+		k, err := Compile(target, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		firstSub, lastAdd := len(k.Ops), 0
+		for at, op := range k.Ops {
+			switch {
+			case op.Kind == MInstr && op.In.Op == vir.OpAdd:
+				lastAdd = at
+			case op.Kind == MInstr && op.In.Op == vir.OpSub:
+				firstSub = min(firstSub, at)
+			}
+		}
+		if together := firstSub < lastAdd; together != c.together {
+			t.Errorf("%d registers: sums side by side %v, want %v\n%s", c.registers, together, c.together, Dump(k))
+		}
 	}
 }

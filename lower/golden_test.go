@@ -96,7 +96,10 @@ func goldenRun(t *testing.T, target toy, p plan, pass string, f *vir.Func) strin
 		return Dump(k)
 	}
 	x := newTable(target)
-	p.leaves, p.sink, p.reload = true, true, true
+	p.sink, p.reload = sinkAll, true
+	if pass == "leaves" {
+		p.sink = sinkLeaves
+	}
 	for _, ps := range append(x.front(), x.back(p)...) {
 		if ps.Name != pass {
 			continue

@@ -7,6 +7,15 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
+// sinking says which instructions move down to where their results are first needed.
+type sinking int
+
+const (
+	sinkNone sinking = iota
+	sinkLeaves
+	sinkAll
+)
+
 // sink moves every instruction down to where its result is first needed, so that
 // few values are live at once: each store and each update of a carried register
 // comes right after what only it needs. Where that is two values, the one that
@@ -18,10 +27,11 @@ import (
 //	v4 = shl v2 4             v2 = load x+16
 //	v0 = add v0 v3            v4 = shl v2 4
 //	v0 = add v0 v4            v0 = add v0 v4
-func sink(f *vir.Func) (*vir.Func, error) { return sinking(f, true) }
+func sink(f *vir.Func) (*vir.Func, error) { return sunk(f, true), nil }
 
-// leaves moves down only what has no arguments, loads and constants. The others keep their order, in which a core
-// finds more to do at once than in that of sink, one sum after the other.
+// leaves moves down only what has no arguments, loads and constants. All else keeps its
+// order, in which a core finds more to do at once than in that of sink, one sum after the
+// other.
 //
 //	v1 = load x+0             v1 = load x+0
 //	v2 = load x+16            v3 = shl v1 2
@@ -29,17 +39,17 @@ func sink(f *vir.Func) (*vir.Func, error) { return sinking(f, true) }
 //	v4 = shl v2 4             v4 = shl v2 4
 //	v0 = add v0 v3            v0 = add v0 v3
 //	v0 = add v0 v4            v0 = add v0 v4
-func leaves(f *vir.Func) (*vir.Func, error) { return sinking(f, false) }
+func leaves(f *vir.Func) (*vir.Func, error) { return sunk(f, false), nil }
 
-func sinking(f *vir.Func, all bool) (*vir.Func, error) {
+func sunk(f *vir.Func, all bool) *vir.Func {
 	g := *f
 	g.Body = (&sinker{all: all, mut: mutable(f), outer: map[vir.Reg]bool{}}).body(f.Body)
-	return &g, nil
+	return &g
 }
 
 // sinker works on one body at a time.
 type sinker struct {
-	all   bool // move, not only leaves
+	all   bool // all instructions move, not only leaves
 	mut   []bool
 	outer map[vir.Reg]bool // registers that bodies around define
 	def   map[vir.Reg]*waiting

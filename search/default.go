@@ -1,6 +1,7 @@
 package search
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -70,10 +71,10 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 		if u, err := l.use(p, t, cols); err == nil {
 			both := u.sideBySide(p, t) // which changes nothing of what is chosen by cost
 			waiting = append(waiting, Use{cols, both.trace, both.choice})
-			if u.cost >= least && (cols != small || u.cost >= worthSmall*least) {
+			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
 			}
-			out, waiting, least = append(out, waiting...), nil, min(least, u.cost)
+			out, waiting, least = append(out, waiting...), nil, u.cost
 		}
 	}
 	for _, cols := range Wider {
@@ -95,11 +96,6 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 // worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
 // without: less is not worth the code (w2 would gain 0.1 %, ternary 4 %).
 const worthWidest = 0.97
-
-// worthSmall is what a product by a small block may cost, of what it costs by narrower ones: it reads the
-// weights once for all columns. (Zen 3, w4-g64 of four columns, 1.02: takes 0.91 of the time of two times two from the
-// second-level cache.)
-const worthSmall = 1.03
 
 // candidate is a packed layout and the best schedules for it that were asked for,
 // by width: nil and why if there is none.
@@ -161,7 +157,8 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 
 // worthTilesMore is the most that a product of several columns by tiles side by side may cost, of what it costs by one: reading matters less than for
 // one column (Machine.TilesCost). (Zen 5, of the time by one, from the second- and third-level cache and from memory: of two columns iq4nl, 0.99, took 0.89, 1 and 0.74;
-// w2-g64, 1, 1.14, 1.23 and 1.04.)
+// w2-g64, 1, 1.14, 1.23 and 1.04. Zen 3, by one over by two, from the second-level cache and from memory: w4-g32 1.19
+// and 1.17, q4_0 1.12 and 1.12, w2-g32 1.19 and 1.18.)
 const worthTilesMore = 0.99
 
 // find chooses it. What asks for weights as the machine usually does may be a slow one.
@@ -251,13 +248,14 @@ func quickest(p ir.Problem, t lower.Target, all []coding) (best coding, cost flo
 	for _, x := range all {
 		c := layoutChoice(p, t.Machine(), x)
 		c.Rows, c.Block, c.Cols, c.Order, c.Below = 2, 2, 1, 0, 4
+		ways := []Choice{c}
 		if !hasDot4(t) {
-			c.Dot, c.Below = 2, 0
+			c.Below = 0
+			ways = c.widenings(p)
+		} else if c.Head > 0 {
+			ways = []Choice{c.fieldsApart()}
 		}
-		if c.Head > 0 && hasDot4(t) {
-			c = c.fieldsApart()
-		}
-		if u, err := cheapest(p, t, []Choice{c}); err == nil && u.cost < cost {
+		if u, err := cheapest(p, t, ways); err == nil && u.cost < cost {
 			best, cost = x, u.cost
 		}
 	}
@@ -588,9 +586,8 @@ func (c Choice) fieldsApart() Choice {
 }
 
 // scales are the ways to read fields and to sum: without a 4-way dot product
-// also 16-bit sums that are widened after every record, or as seldom as a group
-// allows. Fields of odd width begin at odd bits too: two classes of them may be worth
-// their accumulators.
+// also 16-bit sums. Fields of odd width begin at odd bits too: two classes of them may be
+// worth their accumulators.
 func scales(c Choice, p ir.Problem, dot4 bool) []Choice {
 	below := []int{8, 4, 0}
 	if p.Weight.Bits%2 == 1 {
@@ -606,20 +603,27 @@ func scales(c Choice, p ir.Problem, dot4 bool) []Choice {
 	return out
 }
 
-// widenings are c with 16-bit sums, widened after more and more cells, and after all of a group.
+// widenings are c with 16-bit sums that are widened after every record, or of groups after all of one, or
+// after fewer and fewer cells: what overflows is refused.
 func (c Choice) widenings(p ir.Problem) []Choice {
 	c.Dot = 2
-	if !c.Serial {
-		c.Flush = max(c.Cells, 1)
-	}
 	if p.GroupK() == 0 {
+		if !c.Serial {
+			c.Flush = max(c.Cells, 1)
+		}
 		return []Choice{c}
 	}
 	whole := c
 	whole.Whole = true
-	out := []Choice{c, whole}
-	for c.Flush *= 2; !c.Serial && c.Flush <= mostWidened && c.fitsSpans(p, c.Flush); c.Flush *= 2 {
-		out = append(out, c)
+	out := []Choice{whole}
+	cell, most := c.cellK(p.Weight), c.filled(p).GroupK()/2
+	if c.Serial {
+		most = min(most, recordK)
+	}
+	for c.Flush = mostWidened; c.Flush >= 1; c.Flush /= 2 {
+		if c.Flush == 1 || c.Flush*cell <= most && c.fitsSpans(p, c.Flush) {
+			out = append(out, c)
+		}
 	}
 	return out
 }
@@ -653,7 +657,9 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, 
 		}
 		switch {
 		case fail != nil:
-			err = fail
+			if isPressure(fail) || !isPressure(err) { // what overflows is no reason where others lacked registers
+				err = fail
+			}
 		case best == nil || s.cost < best.cost:
 			best = s
 		}
@@ -662,6 +668,11 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, 
 		return nil, err
 	}
 	return best, nil
+}
+
+func isPressure(err error) bool {
+	var p *lower.Pressure
+	return errors.As(err, &p)
 }
 
 func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {

@@ -348,24 +348,28 @@ func TestCompanionsOfTiles(t *testing.T) {
 	}
 }
 
-// Without a 4-way dot product, sums of 16 bits count as much of a group as they hold before they are widened; those of rows
-// without groups a record.
+// Without a 4-way dot product, 16-bit sums of four columns count all of a group if they hold that, else as
+// much as they hold and registers allow; those of rows without groups a record.
 func TestDefaultWidens(t *testing.T) {
 	for _, c := range []struct {
 		format string
-		cells  int // of 8 elements, or of 16, 0: all of a group
+		each   int // elements, 0: all of a group
 	}{
-		{"w4", 4}, {"w4-g32", 0}, {"mxfp4", 2}, {"tq2_0", 0}, {"w4-g64", 1},
+		{"w4", 32}, {"w4-g32", 0}, {"mxfp4", 16}, {"tq2_0", 0}, {"w2-g128", 0}, {"w4-g64", 32}, {"w4-g128", 32},
 	} {
-		_, uses := defaultUses(t, c.format, "zen2")
+		p, uses := defaultUses(t, c.format, "zen2")
 		i := slices.IndexFunc(uses, func(u Use) bool { return u.Cols == small })
 		if i < 0 {
 			t.Errorf("%s: no kernel of %d columns", c.format, small)
 			continue
 		}
 		widens := slices.ContainsFunc(uses[i].Trace, func(s schedule.Step) bool { _, ok := s.(schedule.WidenEvery); return ok })
-		if u := uses[i].Choice; u.Dot != 2 || widens != (c.cells > 0) || widens && u.Flush != c.cells {
-			t.Errorf("%s: %d products each, widened %v after %d cells, want %d (0: all)", c.format, u.Dot, widens, u.Flush, c.cells)
+		u, each := uses[i].Choice, 0
+		if widens {
+			each = u.Flush * u.cellK(p.Weight)
+		}
+		if u.Dot != 2 || each != c.each {
+			t.Errorf("%s: %d products each, widened after %d elements, want %d (0: all)", c.format, u.Dot, each, c.each)
 		}
 	}
 }

@@ -402,8 +402,9 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
 		Streams: nest.Streams{Ahead: pick(rng, 0, 128, 1024, 4096)}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
-		Super: rng.Intn(2) == 0, Whole: rng.Intn(4) == 0,
+		Super: rng.Intn(2) == 0,
 	}
+	c.Whole = c.Dot == 2 && p.GroupK() > 0 && rng.Intn(4) == 0
 	if far := pick(rng, 0, 0, 8<<10, 16<<10); far > c.Ahead {
 		c.Far, c.Every = far, rng.Intn(2) == 0
 	}
