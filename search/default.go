@@ -180,11 +180,26 @@ func (l *candidate) cheapest(p ir.Problem, t lower.Target, cols int) (u *schedul
 		return l.tableUse(p, t, cols)
 	}
 	for _, c := range l.base.sparing(cols) {
-		if u, err = widthUse(p, t, c, cols); err == nil {
+		v, fail := widthUse(p, t, c, cols)
+		if fail == nil && (u == nil || v.cost < u.cost) {
+			u = v
+		}
+		if err = fail; u != nil && (cols == 1 || u.cost < l.oneCost(p, t)) {
 			break
 		}
 	}
-	return u, err
+	if u != nil {
+		return u, nil
+	}
+	return nil, err
+}
+
+// oneCost is what a product of one column costs: several that cost more are not worth a kernel.
+func (l *candidate) oneCost(p ir.Problem, t lower.Target) float64 {
+	if one, err := l.use(p, t, 1); err == nil {
+		return one.cost
+	}
+	return math.Inf(1)
 }
 
 // sparing is c and, after it, what needs fewer and fewer registers: a loop over cells;
