@@ -618,8 +618,8 @@ func scales(c Choice, p ir.Problem, dot4 bool) []Choice {
 	return out
 }
 
-// widenings are c with 16-bit sums that are widened after every record, or of groups after all of one, or
-// after fewer and fewer cells: what overflows is refused.
+// widenings are c with 16-bit sums that are widened after every record, or of groups after all of one, else after
+// as many cells as are proven to fit, and after each cell, which takes fewer registers.
 func (c Choice) widenings(p ir.Problem) []Choice {
 	c.Dot = 2
 	if p.GroupK() == 0 {
@@ -628,23 +628,28 @@ func (c Choice) widenings(p ir.Problem) []Choice {
 		}
 		return []Choice{c}
 	}
-	whole := c
-	whole.Whole = true
-	out := []Choice{whole}
-	cell, most := c.cellK(p.Weight), c.filled(p).GroupK()/2
+	each := c
+	each.Flush = 1
+	c.Whole = true
+	most := c.filled(p).GroupK() / 2
 	if c.Serial {
 		most = min(most, recordK)
 	}
-	for c.Flush = mostWidened; c.Flush >= 1; c.Flush /= 2 {
-		if c.Flush == 1 || c.Flush*cell <= most && c.fitsSpans(p, c.Flush) {
-			out = append(out, c)
+	for n := mostWidened; c.refused(p) && n > 1; n /= 2 {
+		if n*c.cellK(p.Weight) <= most && c.fitsSpans(p, n) {
+			c.Whole, c.Flush = false, n
 		}
 	}
-	return out
+	return []Choice{c, each}
 }
 
 // mostWidened is how many cells 16-bit sums of groups count at most before they are widened.
 const mostWidened = 8
+
+func (c Choice) refused(p ir.Problem) bool {
+	_, err := schedule.Compile(p, c.Trace(p))
+	return err != nil
+}
 
 // hasUnsigned reports whether t has dot products of unsigned by signed bytes.
 func hasUnsigned(t lower.Target) bool {

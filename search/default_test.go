@@ -238,7 +238,7 @@ func TestDefaultOfAnyFormat(t *testing.T) {
 		}
 		return w
 	}
-	zeros, books, most, least := wide(1, 4), wide(4, 16), wide(8, 0), wide(7, 0)
+	zeros, books, most, least := wide(1, 16), wide(4, 16), wide(8, 0), wide(7, 0)
 	zeros.Scale, zeros.Super, zeros.Zero = format.I8, 1024, true
 	books.Group, books.BookGroup, books.Zero = 16, 16, true
 	most.Scale, most.Super, most.Zero = format.U8, 256, true

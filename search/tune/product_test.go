@@ -108,12 +108,12 @@ func TestTunerPurposes(t *testing.T) {
 	if err != nil || len(reference) != 3 || len(best[0].Ns) != 3 || best[0].Cost <= 0 {
 		t.Fatalf("%v: %v, default %v", err, best, reference)
 	}
-	mean := 1.0
+	ratios := make([]float64, len(reference))
 	for i := range reference {
-		mean *= best[0].Ns[i] / reference[i]
+		ratios[i] = best[0].Ns[i] / reference[i]
 	}
-	if got := best[0].Cost * best[0].Cost * best[0].Cost; math.Abs(got-mean) > 1e-9 {
-		t.Errorf("the cube of the cost is %v, the product of the ratios %v", got, mean)
+	if want := costOf(ratios); math.Abs(best[0].Cost-want) > 1e-9 {
+		t.Errorf("the cost is %v, of ratios %v it is %v", best[0].Cost, ratios, want)
 	}
 }
 
