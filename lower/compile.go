@@ -21,7 +21,8 @@ type Watch func(pass string, f *vir.Func)
 // or is that of vir.Verify for f.
 //
 // If the kernel needs too many vector registers, the end of the pipeline runs
-// again: with loads and then all values where they are needed, with broadcasts as
+// again: where there are few, with loads where they are needed, then with constants loaded
+// at their uses too; with values computed where they are needed, with broadcasts as
 // operands, with constants and then with all values loaded at their uses, as few
 // constants as make it fit, and at last with values computed again at their uses.
 // watch sees only the run that is kept.
@@ -155,9 +156,10 @@ func (c *compiler) run(passes []Pass, f *vir.Func, watch []Watch) (*vir.Func, er
 	return f, nil
 }
 
-// fit finds the plan that gives up least, and the kernel that comes of it. It does
-// not look for one if the carried registers alone are too many, or the plan that
-// gives up everything does not suffice.
+// fit finds the plan that gives up least, and the kernel that comes of it: where registers
+// are few, rather constants than the order of instructions. It does not look for one if the
+// carried registers alone are too many, nor among those that change that order if the plan
+// that gives up everything does not suffice.
 func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 	k, err := c.finish(f, plan{})
 	if !isPressure(err) || carriedAtOnce(f) > c.t.m.NumVec {
@@ -165,7 +167,11 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 	}
 	n := numConstants(f)
 	if c.t.m.NumVec <= fewVec {
-		for _, p := range []plan{{sink: sinkLeaves}, {sink: sinkLeaves, place: n}} {
+		plans := []plan{{sink: sinkLeaves}}
+		if n > 0 {
+			plans = append(plans, plan{sink: sinkLeaves, place: n})
+		}
+		for _, p := range plans {
 			if k, err := c.finish(f, p); err == nil { // others may do where this does not
 				return c.keepConstants(f, p, k, nil)
 			}

@@ -64,7 +64,7 @@ func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	for _, p := range []plan{{}, {sink: sinkLeaves}, {sink: sinkAll, foldAll: true, place: 2}, {sink: sinkAll, reload: true}, {sink: sinkAll, reload: true, repeat: 3, place: 100}} {
+	for _, p := range []plan{{}, {sink: sinkLeaves}, {sink: sinkLeaves, place: 2}, {sink: sinkAll, foldAll: true, place: 2}, {sink: sinkAll, reload: true}, {sink: sinkAll, reload: true, repeat: 3, place: 100}} {
 		before = legal
 		g, err := c.run(c.t.back(p), legal, []Watch{same})
 		if err != nil {

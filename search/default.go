@@ -194,7 +194,8 @@ func (l *candidate) cheapest(p ir.Problem, t lower.Target, cols int) (u *schedul
 	return nil, err
 }
 
-// oneCost is what a product of one column costs: several that cost more are not worth a kernel.
+// oneCost is what a product of one column costs. Several that cost more are not worth a kernel, though tile and time
+// count them as one: what needs fewer registers is tried too, even by blocks that are not whole tiles.
 func (l *candidate) oneCost(p ir.Problem, t lower.Target) float64 {
 	if one, err := l.use(p, t, 1); err == nil {
 		return one.cost
@@ -208,7 +209,10 @@ func (l *candidate) oneCost(p ir.Problem, t lower.Target) float64 {
 func (c Choice) sparing(cols int) []Choice {
 	serial := c
 	serial.Serial = true
-	if cols > 1 {
+	switch {
+	case cols > 1 && c.Serial:
+		return []Choice{c}
+	case cols > 1:
 		return []Choice{c, serial}
 	}
 	signed, alone := serial, serial
@@ -677,7 +681,7 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, 
 		}
 		switch {
 		case fail != nil:
-			if isPressure(fail) || !isPressure(err) { // what overflows is no reason where others lacked registers
+			if lacksRegisters(fail) || !lacksRegisters(err) { // what overflows is no reason where others lacked registers
 				err = fail
 			}
 		case best == nil || s.cost < best.cost:
@@ -690,7 +694,7 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, 
 	return best, nil
 }
 
-func isPressure(err error) bool {
+func lacksRegisters(err error) bool {
 	var p *lower.Pressure
 	return errors.As(err, &p)
 }
