@@ -54,11 +54,12 @@ type Memory struct {
 	// What comes from memory, where the work on a line of weights takes SlowLine cycles or looks up in tables, and where
 	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
 	Streams, Slow, Scattered nest.Streams
-	Alone                    nest.Streams // Scattered of one column, of long groups or such whose scales lie behind them; none: as of several
-	SlowLine                 float64      // 0: all are slow
+	Alone                    nest.Streams // Scattered of one column, of long groups or such whose scales lie behind them, with Lead of what is not slow; none: as of several
+	SlowLine, SlowOne        float64      // 0: all are slow; SlowOne is that of one column and of tiles side by side, 0: SlowLine
 	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that
 	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
 	Skipping   float64
+	Lead       bool         // what several groups of a record share leads it, as kernels read it
 	Stride     int          // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
 	Tiles      int          // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
 	TilesCost  float64      // the most that one column by so many may cost, of what it costs by one

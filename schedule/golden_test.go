@@ -165,6 +165,8 @@ var examples = []example{
 	{"pack_table", "w2", with(byNibbles(), "pack"), byNibbles()[len(byNibbles())-1]},
 	{"pack_shared", "w4-g32-s128-m", trace(dot, HoistZero{"flush"}, lanes, Split{"g", 4, Pair{"gt", "gi"}}, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}),
 		pack("mt gt gi shared u l j", "f")},
+	{"pack_lead", "w4-g32-s128-m", trace(dot, HoistZero{"flush"}, lanes, Split{"g", 4, Pair{"gt", "gi"}}, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}),
+		leading("mt gt gi shared u l j", "f")},
 	{"pack_side", "w2", trace(dot, unsign, Split{"m", 48, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, Bind{"side", "unrolled"}, fields), pack("mt side ks l j", "f")},
 	{"fill_groups", "ternary-g64", nil, FillGroups{80}},
 	{"pack_filled", "ternary-g64", trace(FillGroups{80}, dot, HoistZero{"flush"}, lanes, Split{"g", 2, Pair{"gt", "gi"}}, Split{"k", 20, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}),

@@ -18,7 +18,8 @@ import (
 // of a group or a super-block share (scales, zero points, minimums, indices of
 // codebooks) follows the codes of their record, scales of whole rows lead their tile. The word
 // "shared" behind some of the constant loops makes a piece of each of their iterations: what
-// groups that are whole in it share follows its codes, and what others do the pieces of the record.
+// groups that are whole in it share follows its codes, and what others do the pieces of the record. With
+// Lead it comes before all of them, as kernels read it.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -60,6 +61,7 @@ type Pack struct {
 	Join   int      `json:"join,omitempty"`
 	Mirror int      `json:"mirror,omitempty"`
 	Head   int      `json:"head,omitempty"`
+	Lead   bool     `json:"lead,omitempty"`
 	Word   int      `json:"word,omitempty"` // 0 is 1
 	Chunk  int      `json:"chunk,omitempty"`
 }
@@ -95,7 +97,7 @@ func (x Pack) chunks(s *State, unit int) (*State, error) {
 	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
 		return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
 	}
-	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Word != 0 {
+	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 {
 		return nil, illegal(x, x.Tensor, "takes a chunk only")
 	}
 	c := s.clone()
@@ -492,12 +494,13 @@ func (s *State) place(p *format.Part, loops []nest.Loop, elem int) int {
 }
 
 // shared adds the other parts for what weights share: at the head of the tile if it
-// belongs to rows, behind the codes of the record if it belongs to groups.
+// belongs to rows, if it belongs to groups behind the codes of the record, or before them.
 func (p *packing) shared(lay *format.Layout) error {
 	w := p.s.Problem.Weight
 	if unit := w.Unit(); lay.RecordK%unit != 0 {
 		return illegal(p.x, p.loops[1].Name, "a record of %d is not a whole number of weight groups of %d", lay.RecordK, unit)
 	}
+	own, codes := len(lay.Parts), lay.RecordBytes
 	for _, x := range w.Shared() {
 		if p.inPiece(x) {
 			continue
@@ -515,10 +518,21 @@ func (p *packing) shared(lay *format.Layout) error {
 		}
 		lay.Parts = append(lay.Parts, part)
 	}
-	for i := range lay.Parts { // record parts follow the header
-		if !lay.Parts[i].Header {
-			lay.Parts[i].Base += lay.HeaderBytes
+	shared := lay.RecordBytes - codes
+	if p.x.Lead && shared == 0 {
+		return illegal(p.x, p.x.Tensor, "nothing that groups share leads a record")
+	}
+	for i := range lay.Parts {
+		part := &lay.Parts[i]
+		switch {
+		case part.Header:
+			continue
+		case p.x.Lead && i < own:
+			part.Base += shared
+		case p.x.Lead:
+			part.Base -= codes
 		}
+		part.Base += lay.HeaderBytes // which records follow
 	}
 	return nil
 }

@@ -36,6 +36,13 @@ func pack(order string, fields ...string) Pack {
 	return Pack{Tensor: "codes", Order: strings.Fields(order), Fields: fields, Map: "dense"}
 }
 
+// leading is pack with what groups share before their codes.
+func leading(order string, fields ...string) Pack {
+	p := pack(order, fields...)
+	p.Lead = true
+	return p
+}
+
 // Products by tables of one byte.
 var (
 	byBytes    = trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 96, Pair{"ks", "f"}})
@@ -241,12 +248,14 @@ var refused = []struct {
 	{"w2", ready(), Pack{Tensor: "scales"}, `pack scales: no such tensor; have codes, act`},
 	{"w2", ready(), Pack{Tensor: "act", Chunk: 6}, `pack act: chunk 6: want a multiple of 4 up to 4096`},
 	{"w2", ready(), Pack{Tensor: "act", Chunk: 8, Map: "dense"}, `pack act: takes a chunk only`},
+	{"w2", ready(), Pack{Tensor: "act", Chunk: 8, Lead: true}, `pack act: takes a chunk only`},
 	{"w2", with(ready(), "", Pack{Tensor: "act", Chunk: 8}), Pack{Tensor: "act", Chunk: 16}, `pack act: already packed`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Chunk: 8}, `pack codes: takes no chunk`},
 	{"w2", unpacked(), pack("mt shared ks l j", "f"), `pack shared: pieces are iterations of loops within a record: name it behind one of them`},
 	{"w2", unpacked(), pack("mt ks shared l j", "f"), `pack shared: pieces are iterations of loops within a record: name it behind one of them`},
 	{"w2", unpacked(), pack("mt ks words shared l j", "f"), `pack shared: what is shared lies between cells, not between their words`},
 	{"w2", unpacked(), pack("mt ks l shared j", "f"), `pack shared: nothing that is shared is whole in an iteration of l`},
+	{"w2", unpacked(), leading("mt ks l j", "f"), `pack codes: nothing that groups share leads a record`},
 	{"w2", unpacked(), pack("mt ks l shared shared j", "f"), `pack shared: named twice`},
 	{"w2", unpacked(), pack("shared mt", "f"), `pack shared: pieces are iterations of loops within a record: name it behind one of them`},
 	{"w4-g32/16", trace(dot, lanes, Split{"g", 4, Pair{"gt", "gi"}}, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), pack("mt gt gi shared u l j", "f"),

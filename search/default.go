@@ -119,17 +119,24 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 
 // sideBySide is u, or if it is for fewer columns than a small block what takes as many tiles at once as the machine wants and costs little
 // more. Row vector after row vector, or without accumulators of fields, they may fit the registers better. (Zen 5, four columns, of the
-// time by one tile, two neighbours: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory.)
+// time by one tile, two neighbours: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory. Zen 4, two columns of super-blocks with Lead, from memory and the third-level
+// cache: iq4_xs 1.25 and 1.27, q3_k 1.04 and 1.02, q5_k 1.03 to 1.14 and 1.0.)
 func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	c, tiles := u.choice, t.Machine().Tiles
-	if tiles < 2 || c.Cols >= small || c.Block != c.Rows {
+	if tiles < 2 || c.Cols >= small || c.Block != c.Rows || c.Lead && c.Cols > 1 && p.Weight.Super > 0 {
 		return u
 	}
 	c.Tiles = tiles
+	if c.Streams == u.streams(p, t.Machine()) {
+		c.Streams = (&scheduled{choice: c, cost: u.cost, bytes: u.bytes}).streams(p, t.Machine())
+	}
 	super := t.Machine().SuperTiles
 	// As early would be Ahead/tiles. (Zen 5, 3 KiB instead of 4.5: w1, w3, w4, iq4nl, w2-g128 0.97 to 1.02 of the time from the second-level cache, but
 	// iq4nl 1.1, 0.90 to 1.02 from the third-level one, 0.86 to 1.01 from memory; 1 KiB 1.03 to 1.08 from memory.)
-	c.Streams.Ahead, c.Streams.Far = c.Ahead*2/3/tiles/line*line, c.Far/tiles/line*line
+	c.Streams.Far = c.Far / tiles / line * line
+	if c.Ahead > nearby {
+		c.Streams.Ahead = c.Ahead * 2 / 3 / tiles / line * line
+	}
 	if p.Weight.Super > 0 && c.Table == nil && super != (nest.Streams{}) {
 		c.Streams = super
 		c.Act *= c.Cols
@@ -420,13 +427,17 @@ const mostGroups = 4
 // streams is how m asks for what u reads. Of several columns, as many more lines of activations
 // are read in the same time.
 func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
-	c, s := u.choice, m.Streams
+	c, s, most, super := u.choice, m.Streams, m.SlowLine, p.Weight.Super > 0
+	if m.SlowOne > 0 && (c.Cols == 1 || c.Tiles > 1) {
+		most = m.SlowOne
+	}
+	slow := c.Table != nil || u.cost/10*float64(c.Cols)*line/u.bytes >= most
 	switch {
-	case p.Weight.Super > 0 && c.Cols == 1 && m.Alone != (nest.Streams{}) && (c.Beside || c.groupBytes(p) >= longGroup):
+	case super && c.Cols == 1 && m.Alone != (nest.Streams{}) && c.alone(p, slow):
 		s = m.Alone
-	case p.Weight.Super > 0:
+	case super && (c.Cols > 1 || !c.Lead):
 		s = m.Scattered
-	case c.Table != nil || u.cost/10*float64(c.Cols)*line/u.bytes >= m.SlowLine:
+	case slow:
 		s = m.Slow
 	}
 	switch {
@@ -450,8 +461,19 @@ func (c Choice) groupBytes(p ir.Problem) int {
 	return c.Rows * c.RowFields * c.Lanes * p.Weight.Group * p.Weight.Bits / 8
 }
 
-// line is the bytes of a line of a cache.
-const line = 64
+// alone says that Memory.Alone is how to ask for one column of super-blocks.
+func (c Choice) alone(p ir.Problem, slow bool) bool {
+	if c.Lead {
+		return !slow
+	}
+	return c.Beside || c.groupBytes(p) >= longGroup
+}
+
+// line is the bytes of a line of a cache, nearby what a prefetch of lines nearby is ahead at most.
+const (
+	line   = 64
+	nearby = 4 * line
+)
 
 // layoutChoice is the packed layout of the usual number of rows, whose codes are
 // joined as x says unless it is none.
@@ -486,7 +508,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	if g := p.GroupK(); g > 0 && p.Unit()/g > mostGroups {
 		c.AtGroup, c.Super = true, w.Super > 0
 	}
-	c.Beside = c.wholeShares(p)
+	c.Beside, c.Lead = c.wholeShares(p), m.Lead
 	return c.pieces(p, m)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
@@ -304,14 +305,15 @@ func TestDefaultTiles(t *testing.T) {
 		one, two       int // tiles
 	}{
 		{"zen5", "w4", 2, 1}, {"zen5", "w8", 2, 2}, {"zen5", "w1", 2, 2}, {"zen5", "w4-g32", 2, 1}, {"zen5", "mxfp4", 2, 2}, {"zen5", "w2", 1, 1},
-		{"zen4", "w4", 1, 1}, {"avx512vbmi", "w4", 1, 1}, {"avx2", "w4", 1, 1},
+		{"zen4", "w4", 2, 1}, {"zen4", "iq4_nl", 2, 2}, {"zen4", "w3-g64", 1, 1}, {"zen4", "w4-g32-s256-m", 2, 1}, {"avx512vbmi", "w4", 1, 1}, {"avx2", "w4", 1, 1},
 		{"zen2", "w4-g32-s256-m", 2, 1}, {"zen5", "w4-g32-s256-m", 1, 1}, // by sums of registers
 		{"zen2", "w4", 2, 2}, {"zen2", "w2", 2, 1}, {"zen2", "w4-g32", 2, 2}, {"zen2", "w3", 2, 1},
 	} {
 		p, uses := defaultUses(t, c.format, c.target)
 		tiles, layout := map[int]int{}, ""
-		if u := uses[0].Choice; p.Weight.Super > 0 && c.one > 1 && u.Streams != amd64.ByName(c.target).Machine().SuperTiles {
-			t.Errorf("%s on %s: tiles of super-blocks are asked for by %v", c.format, c.target, u.Streams)
+		super := amd64.ByName(c.target).Machine().SuperTiles
+		if got := uses[0].Choice.Streams; p.Weight.Super > 0 && c.one > 1 && super != (nest.Streams{}) && got != super {
+			t.Errorf("%s on %s: tiles of super-blocks are asked for by %v", c.format, c.target, got)
 		}
 		for _, u := range uses {
 			k, err := schedule.Compile(p, u.Trace)
@@ -327,6 +329,37 @@ func TestDefaultTiles(t *testing.T) {
 		if tiles[1] != c.one || tiles[2] != c.two || tiles[small] != 1 {
 			t.Errorf("%s on %s: %d tiles of one column, %d of two and %d of %d, want %d, %d and 1", c.format, c.target, tiles[1], tiles[2], tiles[small], small, c.one, c.two)
 		}
+	}
+}
+
+// Where the machine wants it, what several groups share leads their record in the layout of all columns, and one column asks for it as for a stream unless it is slow.
+func TestDefaultLeads(t *testing.T) {
+	for _, c := range []struct {
+		target, format string
+		leads          bool
+		part           string // that would
+	}{
+		{"zen4", "w4-g32-s256-m", true, "supers"}, {"zen5", "w4-g32-s256-m", false, "supers"}, {"zen4", "q6_k", true, "scales"}, {"zen4", "w4-g32", false, "scales"},
+	} {
+		p, uses := defaultUses(t, c.format, c.target)
+		m := amd64.ByName(c.target).Machine()
+		for _, u := range uses {
+			k, err := schedule.Compile(p, u.Trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := slices.IndexFunc(k.Weights.Parts, func(x format.Part) bool { return x.Name == c.part })
+			if part < 0 || (k.Weights.Parts[part].Base == 0) != c.leads {
+				t.Errorf("%s on %s, %d columns: leads %v, want %v: %+v", c.format, c.target, u.Cols, !c.leads, c.leads, k.Weights.Parts)
+			}
+			if one := u.Cols == 1; c.leads && (u.Choice.Streams == m.Alone) != one {
+				t.Errorf("%s on %s, %d columns: asked for by %v", c.format, c.target, u.Cols, u.Choice.Streams)
+			}
+		}
+	}
+	p, uses := defaultUses(t, "w2-g16-i8-s256-m", "zen4")
+	if got, far := uses[0].Choice.Streams, amd64.ByName("zen4").Machine().Slow; got.Every != far.Every || !uses[0].Choice.Lead {
+		t.Errorf("%v: what takes long is asked for by %v", p.Weight, got)
 	}
 }
 

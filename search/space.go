@@ -30,6 +30,7 @@ type Choice struct {
 	Fill       int    // elements of K that a group is filled up to, 0: its own are whole cells
 	RecordRows bool   // row vectors vary faster than cells along K
 	Beside     bool   // what groups within a record share lies behind the codes of each, not of all
+	Lead       bool   // what several groups of a record share, or each elsewhere than behind its codes, leads the record
 	// Computation.
 	Value  string // affine or lookup
 	Hoist  string // init, flush or none
@@ -351,10 +352,18 @@ func (b *builder) pack() {
 		order = slices.Insert(order, i+1, "shared")
 	}
 	order = append(append(b.tiles(), order[1:]...), "words", "l", "x")
-	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror, Head: c.Head})
+	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror, Head: c.Head, Lead: c.Lead && b.leads(order)})
 	if c.Chunk > 0 {
 		b.add(schedule.Pack{Tensor: "act", Chunk: c.Chunk})
 	}
+}
+
+// leads says that there is something to lead a record of several groups: that no piece has.
+func (b *builder) leads(order []string) bool {
+	w, pieces := b.p.Weight, slices.Contains(order, "shared")
+	return b.p.Unit() > b.p.GroupK() && slices.ContainsFunc(w.Shared(), func(x format.Shared) bool {
+		return x.Span > 0 && !(pieces && x.Span <= w.Group)
+	})
 }
 
 func (b *builder) accumulators() {
@@ -433,6 +442,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	if rng.Intn(8) > 0 {
 		c.fit(p, m)
 	}
+	c.Lead = p.Unit() > p.GroupK() && c.Table == nil && rng.Intn(2) == 0
 	return c
 }
 

@@ -75,7 +75,7 @@ func (c *Choice) wholeBlocks() {
 }
 
 // layout are the decisions about the packed matrix.
-var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "Fill", "RecordRows", "Beside", "Chunk"}
+var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "Fill", "RecordRows", "Beside", "Lead", "Chunk"}
 
 // Relayout returns c for the packed matrix and the tables of from. The result may be illegal.
 func Relayout(c, from Choice) Choice {

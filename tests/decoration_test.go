@@ -138,6 +138,7 @@ var pairs = []pair{
 		joined(5, 0)(c)
 		c.Head = 2
 	})},
+	{"pack.lead", "w4-g32-s128-m", choose(nil), choose(func(c *search.Choice) { c.Lead = true })},
 	{"fill_groups.to", "ternary-g32", choose(joinedFilled(40)), choose(joinedFilled(60))},
 	{"pack.word", "w3-f32act", choose(byFloats("codes", 1)), variant{byFloats("codes", 1), []replacement{
 		{schedule.Pack{Tensor: "codes", Map: "dense", Word: 4,
@@ -157,7 +158,7 @@ var pairs = []pair{
 }
 
 // TestNoDecoration: every parameter of every step matters. Two legal values of it
-// give different machine code, both correct.
+// give different machine code, or the same one other places of the weights, both correct.
 func TestNoDecoration(t *testing.T) {
 	covered := map[string]bool{}
 	for _, p := range pairs {
@@ -304,7 +305,7 @@ func values(trace schedule.Trace, param string) []string {
 	return out
 }
 
-// check runs a trace and returns its instructions.
+// check runs a trace and returns its instructions, and what tells its layout from others.
 func (p pair) check(t *testing.T, target lower.Target, problem ir.Problem, trace schedule.Trace) string {
 	t.Helper()
 	k, err := native.Compile(target, problem, trace)
@@ -322,7 +323,8 @@ func (p pair) check(t *testing.T, target lower.Target, problem ir.Problem, trace
 	if err != nil {
 		t.Fatal(err)
 	}
-	var code strings.Builder
+	code := &strings.Builder{}
+	fmt.Fprintln(code, "layout", k.Weights.Hash())
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "//")
 		code.WriteString(strings.Join(strings.Fields(line), " ") + "\n")

@@ -92,18 +92,32 @@ func zen(name string, has lower.Features, like string, memory lower.Memory) lowe
 // near and far are how CPUs of AMD up to Zen 4 read what takes little work and much of it. 24 lines are all that a first-level cache of
 // Zen 4 waits for, 17 GB/s, so nothing is asked for into it but lines nearby; what the hardware foresees suffices up to the end of a
 // page, if it gets there in time. (Zen 4, GEMV of 4096 x 4096 from memory, share of the bandwidth by the distances of other CPUs, by near
-// and by far: w4 0.63 0.92 0.55, w8 0.81 0.90 0.77, q4_0 0.59 0.88 0.65, w4-g32 - 0.83 0.66; w3 0.63 0.70 0.73, w2 0.60 0.64 0.72,
-// ternary 0.65 - 0.75, q4_k 0.41 0.60 0.72, q2_k 0.41 0.32 0.70, w1 0.54 - 0.63. Four columns take 0.78 of the time
+// and by far: w4 0.63 0.92 0.55, w8 0.81 0.90 0.77, q4_0 0.59 0.88 0.65, w4-g32 - 0.83 0.66; w3 0.63 0.70 0.73,
+// ternary 0.65 - 0.75, w1 0.54 - 0.63. Four columns take 0.78 of the time
 // by far of what they take by near for q4_0, 0.81 for w4 and 1.2 for w8. What weights displace, 32 KiB between two uses, has to wait
 // for one of those 24 lines: asked for 128 bytes ahead, q4_k and q2_k take 0.94 of the time, 256 or 512 bytes are worse;
 // tables of four columns of w1, asked for 2 KiB ahead, take 1.09 times as long as without.)
 //
 // Row vectors that lie 1 or 2 KiB apart, read in turns, it foresees badly, from the third-level cache too: w4-g128, w4-g256 and w8-g128 of one column take 0.36, 0.39 and 0.46 of the time
 // with row vectors side by side (512 x 2048 from the second-level cache: 0.98). Of tiles of which they read half or a quarter, four columns take 1.9 to 3.5 times as long as of whole ones.
+//
+// Of one column the CPU foresees more out of memory by near, though from the third-level cache far is faster. (Zen 4, by near, of the time by far, from memory and the
+// third-level cache: w2, 4.8 cycles a line, 0.87 and 1.1, w2-g32 0.9 and 1.1, w2-g64 0.92 and 1.15, w3-g64 0.79 and 1.1, q2_0, 6, 0.95 and 1.15, ternary, 8.3, 1.01, q1_0, 12, 1.02; of two columns w3, 6 a line, 1.08 and 1.06, iq1, 5.9, 1.15 and 1.15, but by two tiles
+// iq4_nl, 5.3, 0.87 and 1.1, mxfp4 0.89 and 1.07, q5_0 0.86 to 0.94 and 1.24, iq3_xxs 0.8 and 1.0. Activations asked for too: w3 0.90, w2 0.96, q6_k 0.9 from memory, others 0.98 to 1.02; of four columns w8 0.95, w8-g64 1.08.)
+//
+// What it foresees is a stream: of super-blocks it needs to find what groups share where kernels read it (Lead). (Zen 4, activations in groups as ggml's, one column from memory and from the third-level
+// cache, by Lead and 128 bytes ahead, of the time by far without: q4_k 0.75 and 0.82 to 1.1, q5_k 0.80 and 0.8 to 1.1, q6_k 0.75 and 0.72, iq4_xs 0.81 and 0.84, iq3_s 0.81 and 0.89, and without Lead 1.08, 0.97, 1.25, 1.05, 1.05 from memory; what takes 6.5 cycles a line stays with far: q3_k 1.0 and 1.17, q2_k
+// 0.95 and 1.15. By two tiles, 256 bytes ahead, 0.9 to 0.97 of that, q6_k 1.02 and by 128 bytes 1.3.)
+//
+// Two tiles, of the time by one, from memory, the third- and the second-level cache: w1 0.93, 0.95 and 1.0, w4 0.99, 0.97 and 0.93, w8 1.0, 0.97 and 1.0, ternary 0.94, 1.02 and 1.0, q4_0 0.96, 0.95 and 0.96, w4-g64 0.94, 0.9 and 0.93, mxfp4 0.96, 0.93 and 0.95, w8-g64 1.0, 0.84 and 0.96,
+// tq2_0 1.02, 1.0 and 0.99; of two columns, where they cost less, 0.86 (iq4_nl) to 1.0, 0.81 to 1.05 and 0.95 to 1.0. What costs 1.006 (w3-g64) takes 1.06 from memory, 1.012 (w3) 0.95.
 var (
-	near = nest.Streams{Ahead: 128}
+	near = nest.Streams{Ahead: 128, Act: 128}
 	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
-	zen4 = lower.Memory{Streams: near, Slow: far, Scattered: far, SlowLine: 4.5, Stride: 1 << 10, Skipping: 1.5} // w3 4.3, w2 4.8, w4 2.4, of four columns 7
+	zen4 = lower.Memory{
+		Streams: near, Slow: far, Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true, SlowLine: 4.5, SlowOne: 6.5, // w3 4.3, w4 2.4, of four columns 7
+		Stride: 1 << 10, Skipping: 1.5, Tiles: 2, TilesCost: 1, Indexes: true,
+	}
 )
 
 // zen2 asks for every line into the first-level cache, 3 KiB ahead, or 1 KiB where two tiles lie side by side, and one tile of super-blocks by far. (Zen 3, reads 25 GB/s; medians of 9 to 15 rounds of 4096 x 4096 from memory and
