@@ -473,6 +473,17 @@ func putWords[W int32 | uint32](to []byte, words []W, cols int) {
 	}
 }
 
+// getWords reads words that follow each other.
+func getWords(words []int32, from []byte) {
+	if littleEndian {
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words)), from)
+		return
+	}
+	for i := range words {
+		words[i] = int32(binary.LittleEndian.Uint32(from[4*i:]))
+	}
+}
+
 // interleave fills a block, whose rows take turns by chunks, from its beginning to its end, with n
 // rows that lie room bytes apart: memory is written in order, most of it for the first time.
 func interleave(to, rows []byte, cols, n, room, chunk int) {

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"unsafe"
 )
@@ -31,9 +30,18 @@ const (
 	partBytes  = 1280 << 10 // of activations
 )
 
-// A call of a kernel multiplies tiles of at most so many bytes, or one of each side: assembly cannot be preempted,
-// so that longer calls would delay collections of garbage.
-const callBytes = 128 << 10
+// A call of a kernel multiplies tiles of at most so many bytes of weights, divided by its columns or by fewColumns of
+// them, or one of each side: assembly cannot be preempted, so that longer calls would delay collections of garbage. (Of
+// 512 KiB 30 us by AVX2's tables of w1, from a slow memory 50.)
+const (
+	callBytes  = 512 << 10
+	fewColumns = 4
+)
+
+// together is how many tiles of so many bytes a call multiplies.
+func (k *placed) together(bytes int) int {
+	return max(1, callBytes/(k.sides*min(k.Cols, fewColumns)*bytes))
+}
 
 // task is rows of a product, checked.
 type task struct {
@@ -210,9 +218,10 @@ func (p *Product) multiplySums(t *task, from, to int) {
 	for i := from; i < to; i++ {
 		b, offset := t.a.at(i)
 		by := int32(p.variant.Kernels[b.kernel].SumBy)
-		in, out := t.act[offset+b.sums:], t.sums[(i-from)*size:][:t.a.groups*b.cols]
+		out := t.sums[(i-from)*size:][:t.a.groups*b.cols]
+		getWords(out, t.act[offset+b.sums:])
 		for j := range out {
-			out[j] = by * int32(binary.LittleEndian.Uint32(in[4*j:]))
+			out[j] *= by
 		}
 	}
 }
@@ -223,14 +232,14 @@ func (t *task) side() int {
 		return 1
 	}
 	b, _ := t.a.at(0)
-	return t.p.variant.Kernels[b.kernel].tiles(t.p.layout)
+	return t.p.kernels[b.kernel].sides
 }
 
 // runBlock multiplies the rows from lo, the first of a tile, up to hi by block i
 // of the activations, the nth of its part.
 func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	b, offset := t.a.at(i)
-	k, at := &p.variant.Kernels[b.kernel], p.rowAt[b.kernel]
+	k := &p.kernels[b.kernel]
 	first := i * t.a.wide.cols // row of activations
 	cols := min(b.cols, t.a.n-first)
 	a := &t.gemm
@@ -243,56 +252,72 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	if b.steps > 0 {
 		b.residualArgs(a, t.act[offset:])
 	}
-	t.out = grow(t.out, k.Rows*k.Cols)
-	if sides := k.tiles(p.layout); sides > 1 { // each takes as many neighbours, what is left over comes alone
-		apart := (hi - lo) / p.layout.TileM / sides
+	a.TileBytes, a.OutBytes = int64(t.w.tileBytes), int64(4*k.rows)
+	if k.sides > 1 { // each takes as many neighbours, what is left over comes alone
+		apart := (hi - lo) / p.layout.TileM / k.sides
 		end := lo + apart*p.layout.TileM
-		t.runTiles(k, at, lo, end, apart, first, cols)
-		lo += sides * (end - lo)
+		t.runTiles(k, lo, end, apart, first, cols)
+		lo += k.sides * (end - lo)
 	}
-	t.runTiles(k, at, lo, hi, 0, first, cols)
+	t.runTiles(k, lo, hi, 0, first, cols)
 }
 
 // runTiles multiplies the rows from lo, the first of a tile, up to hi by cols activations from first; a kernel of tiles
 // side by side also does those so many tiles farther, again and again, or if that is 0 the same ones.
-func (t *task) runTiles(k *Kernel, at []offsets, lo, hi, apart, first, cols int) {
+func (t *task) runTiles(k *placed, lo, hi, apart, first, cols int) {
 	if lo >= hi {
 		return
 	}
-	a, l, bytes := &t.gemm, t.p.layout, t.w.tileBytes
-	sides, rows := k.tiles(l), min(k.Rows, l.TileM) // rows of a side
-	a.TileBytes, a.OutBytes, a.SideBytes = int64(bytes), int64(4*rows), int64(apart*bytes)
-	together := 1
-	if len(at) == 1 {
-		together = max(1, callBytes/(sides*bytes))
-	}
-	tile := lo / l.TileM * bytes
-	for r := lo; r < hi; {
-		tiles := 1
-		for j := 0; j < len(at) && r < hi; j++ {
-			for _, i := range t.p.has {
-				a.Weights[i] = unsafe.Pointer(&t.w.data[tile+at[j][i]])
-			}
-			whole := (hi - r) / rows // as often all rows are stored where they belong
-			if t.plain && cols == k.Cols && whole > 0 {
-				tiles = min(whole, together)
-				a.Out, a.OutStep, a.SideOut = unsafe.Pointer(&t.dst[first*t.w.m+r]), int64(4*t.w.m), int64(4*apart*rows)
-				a.Tiles = int64(tiles)
-				k.Fn(a)
-				r += tiles * rows
-				continue
-			}
-			a.Out, a.OutStep, a.SideOut, a.Tiles = unsafe.Pointer(&t.out[0]), int64(4*k.Rows), int64(4*rows), 1
+	a, m := &t.gemm, t.w.m
+	direct := t.plain && cols == k.Cols // whole tiles are stored where they belong
+	a.SideBytes, a.SideOut = int64(apart*t.w.tileBytes), int64(4*apart*k.rows)
+	a.OutStep = int64(4 * m)
+	tile := lo / t.p.layout.TileM * t.w.tileBytes
+	if direct && len(k.at) == 1 { // many by one call
+		together := k.together(t.w.tileBytes)
+		for whole := (hi - lo) / k.rows; whole > 0; {
+			tiles := min(whole, together)
+			t.point(&k.at[0], tile)
+			a.Out, a.Tiles = unsafe.Pointer(&t.dst[first*m+lo]), int64(tiles)
 			k.Fn(a)
-			for i := range sides {
-				t.store(first, cols, r+i*apart*rows, rows, k.Rows, i*rows)
-				if apart == 0 {
-					break
-				}
-			}
-			r += rows
+			lo, tile, whole = lo+tiles*k.rows, tile+tiles*t.w.tileBytes, whole-tiles
 		}
-		tile += tiles * bytes
+	}
+	for ; lo < hi; tile += t.w.tileBytes {
+		for j := 0; j < len(k.at) && lo < hi; j++ {
+			t.point(&k.at[j], tile)
+			a.Tiles = 1
+			if direct && hi-lo >= k.rows {
+				a.Out = unsafe.Pointer(&t.dst[first*m+lo])
+				k.Fn(a)
+			} else {
+				t.runAside(k, lo, apart, first, cols)
+			}
+			lo += k.rows
+		}
+	}
+}
+
+// point points the kernel at rows of a tile, which begins at byte tile.
+func (t *task) point(at *offsets, tile int) {
+	for _, i := range t.p.has {
+		t.gemm.Weights[i] = unsafe.Pointer(&t.w.data[tile+at[i]])
+	}
+}
+
+// runAside runs the kernel on the rows from r, stores what it makes in a place of its own, and finishes it from there.
+func (t *task) runAside(k *placed, r, apart, first, cols int) {
+	a := &t.gemm
+	t.out = grow(t.out, k.Rows*k.Cols)
+	step, side := a.OutStep, a.SideOut
+	a.Out, a.OutStep, a.SideOut = unsafe.Pointer(&t.out[0]), int64(4*k.Rows), int64(4*k.rows)
+	k.Fn(a)
+	a.OutStep, a.SideOut = step, side
+	for i := range k.sides {
+		t.store(first, cols, r+i*apart*k.rows, k.rows, k.Rows, i*k.rows)
+		if apart == 0 {
+			break
+		}
 	}
 }
 

@@ -187,7 +187,7 @@ type Product struct {
 	cut     cut
 	parts   [numParts]*format.Part // nil if there is none
 	has     []int                  // those that there are
-	rowAt   [][]offsets            // by kernel and by row/Rows within a tile
+	kernels []placed               // of the variant
 	decode  func() *decoder
 	packer  func() *format.Packer
 	log     *logger   // nil: none
@@ -290,26 +290,32 @@ func newProduct(s Spec, variant int, why string, m mask) *Product {
 	})
 	p.pool.New = func() any { return new(scratch) }
 	if p.variant != nil {
-		p.placeRows()
+		p.placeKernels()
 	}
 	p.info = p.describe(why, m)
 	p.log = newLogger(os.Getenv(EnvLog))
 	return p
 }
 
-// placeRows tabulates where a kernel's rows begin in a tile.
-func (p *Product) placeRows() {
-	for _, k := range p.variant.Kernels {
-		var at []offsets
-		for row := 0; row < p.layout.TileM; row += k.Rows {
-			at = append(at, p.place(row))
-		}
-		p.rowAt = append(p.rowAt, at)
-	}
+// placed is a kernel and where its rows are in tiles of a layout.
+type placed struct {
+	*Kernel
+	at    []offsets // where they begin in a tile, by row/Rows
+	sides int       // how many tiles a call has side by side
+	rows  int       // of each
 }
 
-// tiles is how many tiles of l a call of k has side by side.
-func (k *Kernel) tiles(l *format.Layout) int { return max(k.Rows/l.TileM, 1) }
+// placeKernels tabulates where the kernels' rows are.
+func (p *Product) placeKernels() {
+	for i := range p.variant.Kernels {
+		k := &p.variant.Kernels[i]
+		x := placed{Kernel: k, sides: max(k.Rows/p.layout.TileM, 1), rows: min(k.Rows, p.layout.TileM)}
+		for row := 0; row < p.layout.TileM; row += k.Rows {
+			x.at = append(x.at, p.place(row))
+		}
+		p.kernels = append(p.kernels, x)
+	}
+}
 
 func (p *Product) place(row int) (o offsets) {
 	for _, i := range p.has {

@@ -583,7 +583,7 @@ func TestTilesSideBySide(t *testing.T) {
 		var calls []int64
 		count(fast, &calls)
 		p := New(*s)
-		most := callBytes / (side * p.layout.TileBytes(k))
+		most := p.kernels[0].together(p.layout.TileBytes(k))
 		m := side*rows*(2*most+1) + rows + 2 // the last tile is not whole
 		src := randomWeights(p.Weight(), m, k, newRand())
 		packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[0]
@@ -637,7 +637,7 @@ func TestTilesTogether(t *testing.T) {
 		count(&s.Variants[0].Kernels[i], &calls)
 	}
 	p := New(*s)
-	most := callBytes / p.layout.TileBytes(k)
+	most := p.kernels[0].together(p.layout.TileBytes(k))
 	m := rows*(2*most+3) + 2 // the last tile is not whole
 	src := randomWeights(p.Weight(), m, k, newRand())
 	packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[0]

@@ -53,9 +53,9 @@ func (p *Product) testShapes() [][3]int {
 		{7 * tile, wide, record}, // several tiles a call
 	}
 	if p.variant != nil {
-		for i := range p.variant.Kernels { // several tiles of each side, and fewer than sides are left over
-			if k := &p.variant.Kernels[i]; k.tiles(p.layout) > 1 {
-				shapes = append(shapes, [3]int{(3*k.tiles(p.layout)-1)*tile + 1, k.Cols, record})
+		for _, k := range p.kernels { // several tiles of each side, and fewer than sides are left over
+			if k.sides > 1 {
+				shapes = append(shapes, [3]int{(3*k.sides-1)*tile + 1, k.Cols, record})
 			}
 		}
 	}
