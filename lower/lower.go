@@ -58,14 +58,15 @@ type Memory struct {
 	SlowLine, SlowOne        float64      // 0: all are slow; SlowOne is that of one column and of tiles side by side, 0: SlowLine
 	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that
 	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
-	Skipping   float64
-	Lead       bool         // what several groups of a record share leads it, as kernels read it
-	Stride     int          // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
-	Tiles      int          // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
-	TilesCost  float64      // the most that one column by so many may cost, of what it costs by one
-	SuperTiles nest.Streams // how so many tiles of super-blocks are asked for; none: as others
-	Indexes    bool         // default schedules may have addresses that are sums of two registers, as somebody has measured
-	Tables     int          // how far tables of several columns are asked for ahead, in bytes, 0: not
+	Skipping    float64
+	Lead        bool         // what several groups of a record share leads it, as kernels read it
+	Stride      int          // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
+	Tiles       int          // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
+	TilesCost   float64      // the most that one column by so many may cost, of what it costs by one
+	HalvesTiles bool         // tiles are so many times smaller where registers do not suffice for as many as kernels want
+	SuperTiles  nest.Streams // how so many tiles of super-blocks are asked for; none: as others
+	Indexes     bool         // default schedules may have addresses that are sums of two registers, as somebody has measured
+	Tables      int          // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 
 // Class is the name of the target with the same instructions that CPUs of several makers run.

@@ -123,7 +123,7 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 // cache: iq4_xs 1.25 and 1.27, q3_k 1.04 and 1.02, q5_k 1.03 to 1.14 and 1.0.)
 func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	c, tiles := u.choice, t.Machine().Tiles
-	if tiles < 2 || c.Cols >= small || c.Block != c.Rows || c.Lead && c.Cols > 1 && p.Weight.Super > 0 {
+	if tiles < 2 || c.Tiles > 1 || c.Cols >= small || c.Block != c.Rows || c.Lead && c.Cols > 1 && p.Weight.Super > 0 {
 		return u
 	}
 	c.Tiles = tiles
@@ -131,12 +131,7 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 		c.Streams = (&scheduled{choice: c, cost: u.cost, bytes: u.bytes}).streams(p, t.Machine())
 	}
 	super := t.Machine().SuperTiles
-	// As early would be Ahead/tiles. (Zen 5, 3 KiB instead of 4.5: w1, w3, w4, iq4nl, w2-g128 0.97 to 1.02 of the time from the second-level cache, but
-	// iq4nl 1.1, 0.90 to 1.02 from the third-level one, 0.86 to 1.01 from memory; 1 KiB 1.03 to 1.08 from memory.)
-	c.Streams.Far = c.Far / tiles / line * line
-	if c.Ahead > nearby {
-		c.Streams.Ahead = c.Ahead * 2 / 3 / tiles / line * line
-	}
+	c.Streams = ofEach(c.Streams, tiles)
 	if p.Weight.Super > 0 && c.Table == nil && super != (nest.Streams{}) {
 		c.Streams = super
 		c.Act *= c.Cols
@@ -162,6 +157,17 @@ func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
 	return u
 }
 
+// ofEach is how each of several tiles side by side is asked for where one would be by s. As early would be Ahead/tiles. (Zen 5, 3 KiB instead of
+// 4.5: w1, w3, w4, iq4nl, w2-g128 0.97 to 1.02 of the time from the second-level cache, but iq4nl 1.1, 0.90 to 1.02 from the third-level one, 0.86 to
+// 1.01 from memory; 1 KiB 1.03 to 1.08 from memory.)
+func ofEach(s nest.Streams, tiles int) nest.Streams {
+	s.Far = s.Far / tiles / line * line
+	if s.Ahead > nearby {
+		s.Ahead = s.Ahead * 2 / 3 / tiles / line * line
+	}
+	return s
+}
+
 // worthTilesMore is the most that a product of several columns by tiles side by side may cost, of what it costs by one: reading matters less than for
 // one column (Machine.TilesCost). (Zen 5, of the time by one, from the second- and third-level cache and from memory: of two columns iq4nl, 0.99, took 0.89, 1 and 0.74;
 // w2-g64, 1, 1.14, 1.23 and 1.04. Zen 3, by one over by two, from the second-level cache and from memory: w4-g32 1.19
@@ -175,7 +181,9 @@ func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (*scheduled, er
 		return u, err
 	}
 	c := u.choice
-	c.Streams = u.streams(p, t.Machine())
+	if c.Streams = u.streams(p, t.Machine()); c.Tiles > 1 {
+		c.Streams = ofEach(c.Streams, c.Tiles)
+	}
 	if other, err := c.build(p, t); err == nil {
 		return other, nil
 	}
@@ -350,11 +358,12 @@ func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
 		bases = append(bases, quarter)
 	}
 	best, err := cheapestTile(p, t, bases...)
-	if err != nil {
-		least.Rows, least.Lanes = 1, base.Lanes/2
-		least.Beside = least.wholeShares(p)
-		best, err = cheapestTile(p, t, least)
+	if err == nil {
+		return best.halved(p, t), nil
 	}
+	least.Rows, least.Lanes = 1, base.Lanes/2
+	least.Beside = least.wholeShares(p)
+	best, err = cheapestTile(p, t, least)
 	if err != nil {
 		least.Again = true
 		wide := least
@@ -376,6 +385,28 @@ func (c Choice) divided(p ir.Problem, t lower.Target, by int) Choice {
 	c.Serial, c.Flush, c.Beside = false, 1, c.wholeShares(p)
 	return c.pieces(p, t.Machine())
 }
+
+// halved is l or, where the machine wants that and one column lacks registers for several of its tiles, tiles as many times smaller, of which
+// kernels for few columns read as many side by side: they decode and sum what those of one tile do, in as many streams more. (Zen 5, w2 by two tiles of two row vectors, of the time by one of
+// four, from memory, the third- and the second-level cache: of one column 0.93, 0.92 to 1.0 and 1.0, of two 0.85, 1.0 and 1.0, of four 1.0, 1.02 and 1.0, of 256 1.0.)
+func (l *candidate) halved(p ir.Problem, t lower.Target) *candidate {
+	m, one := t.Machine(), l.best[1]
+	if !m.HalvesTiles || l.base.Rows%m.Tiles != 0 || p.Weight.Super > 0 || one.choice.Block != one.choice.Rows || one.sideBySide(p, t) != one {
+		return l
+	}
+	h := newCandidate(l.base.divided(p, t, m.Tiles))
+	h.base.Tiles = m.Tiles
+	for _, cols := range []int{1, small} {
+		whole, err := l.use(p, t, cols)
+		if half, fail := h.use(p, t, cols); err != nil || fail != nil || half.cost > worthHalving*whole.cost {
+			return l
+		}
+	}
+	return h
+}
+
+// worthHalving is the most that a product by smaller tiles side by side may cost, of what it costs by one: the same, but for pointers.
+const worthHalving = 1.02
 
 // cheapestTile takes the best of the bases that have a kernel for one column.
 func cheapestTile(p ir.Problem, t lower.Target, bases ...Choice) (best *candidate, err error) {
@@ -565,6 +596,9 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 	for block := base.Rows; block >= 1; block /= 2 {
 		c := base
 		c.Cols, c.Block = cols, block
+		if cols > small {
+			c.Tiles = 0
+		}
 		if cols > 1 {
 			c.Order, c.Stage = 2, "f" // decode once, then use in all columns
 		}

@@ -144,7 +144,7 @@ func TestDefaultTile(t *testing.T) {
 		one, small     int // rows
 	}{
 		{"avx512vbmi", "w4", 64, 64}, {"avx512vbmi", "w2-g128", 32, 32}, {"avx512vbmi", "w4-g128", 64, 32},
-		{"avx512vbmi", "w2", 32, 32}, {"zen5", "w2", 64, 64}, {"zen5", "w4-g64", 32, 32}, {"zen5", "mxfp4", 32, 32},
+		{"avx512vbmi", "w2", 32, 32}, {"zen5", "w2", 32, 32}, {"zen5", "w4", 64, 64}, {"zen5", "w4-g64", 32, 32}, {"zen5", "mxfp4", 32, 32},
 	} {
 		p, uses := defaultUses(t, c.format, c.target)
 		rows := map[int]int{}
@@ -298,16 +298,16 @@ func TestDefaultFamily(t *testing.T) {
 }
 
 // Where the machine wants tiles side by side, one column has kernels for them if registers hold their sums, two if they cost less, all
-// for one packed buffer; others and elsewhere none has.
+// for one packed buffer; others and elsewhere none has, unless the machine has smaller tiles where registers do not.
 func TestDefaultTiles(t *testing.T) {
 	for _, c := range []struct {
 		target, format string
-		one, two       int // tiles
+		one, two, few  int // tiles
 	}{
-		{"zen5", "w4", 2, 1}, {"zen5", "w8", 2, 2}, {"zen5", "w1", 2, 2}, {"zen5", "w4-g32", 2, 1}, {"zen5", "mxfp4", 2, 2}, {"zen5", "w2", 1, 1},
-		{"zen4", "w4", 2, 1}, {"zen4", "iq4_nl", 2, 2}, {"zen4", "w3-g64", 1, 1}, {"zen4", "w4-g32-s256-m", 2, 1}, {"avx512vbmi", "w4", 1, 1}, {"avx2", "w4", 1, 1},
-		{"zen2", "w4-g32-s256-m", 2, 1}, {"zen5", "w4-g32-s256-m", 1, 1}, // by sums of registers
-		{"zen2", "w4", 2, 2}, {"zen2", "w2", 2, 1}, {"zen2", "w4-g32", 2, 2}, {"zen2", "w3", 2, 1},
+		{"zen5", "w4", 2, 1, 1}, {"zen5", "w8", 2, 2, 1}, {"zen5", "w1", 2, 2, 1}, {"zen5", "w4-g32", 2, 1, 1}, {"zen5", "mxfp4", 2, 2, 1}, {"zen5", "w2", 2, 2, 2},
+		{"zen4", "w4", 2, 1, 1}, {"zen4", "iq4_nl", 2, 2, 1}, {"zen4", "w3-g64", 1, 1, 1}, {"zen4", "w4-g32-s256-m", 2, 1, 1}, {"avx512vbmi", "w4", 1, 1, 1}, {"avx2", "w4", 1, 1, 1},
+		{"zen2", "w4-g32-s256-m", 2, 1, 1}, {"zen5", "w4-g32-s256-m", 1, 1, 1}, // by sums of registers
+		{"zen2", "w4", 2, 2, 1}, {"zen2", "w2", 2, 1, 1}, {"zen2", "w4-g32", 2, 2, 1}, {"zen2", "w3", 2, 1, 1}, {"zen4", "w2", 2, 1, 1},
 	} {
 		p, uses := defaultUses(t, c.format, c.target)
 		tiles, layout := map[int]int{}, ""
@@ -326,8 +326,11 @@ func TestDefaultTiles(t *testing.T) {
 			}
 			layout = k.Weights.Hash()
 		}
-		if tiles[1] != c.one || tiles[2] != c.two || tiles[small] != 1 {
-			t.Errorf("%s on %s: %d tiles of one column, %d of two and %d of %d, want %d, %d and 1", c.format, c.target, tiles[1], tiles[2], tiles[small], small, c.one, c.two)
+		if tiles[1] != c.one || tiles[2] != c.two || tiles[small] != c.few {
+			t.Errorf("%s on %s: %d tiles of one column, %d of two and %d of %d, want %d, %d and %d", c.format, c.target, tiles[1], tiles[2], tiles[small], small, c.one, c.two, c.few)
+		}
+		if last := uses[len(uses)-1]; last.Cols > small && tiles[last.Cols] != 1 {
+			t.Errorf("%s on %s: %d columns have %d tiles", c.format, c.target, last.Cols, tiles[last.Cols])
 		}
 	}
 }

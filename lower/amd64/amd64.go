@@ -162,7 +162,7 @@ var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 //
 // Of tiles of which they read half, four columns take longest: w4-g64 twice the time of whole ones from memory, mxfp4 too, and from a cache one column gains 6 to 10 %.
 var zen5 = lower.Memory{
-	Streams: nest.Streams{Act: 128}, Slow: early, Scattered: far, Alone: early, SlowLine: 1.52, Stride: 1 << 10, Skipping: 1.25, Tiles: 2, TilesCost: 1.15, // tq2_0, 1.14, takes 1.03, 1.04 and 0.70 of the time from the second- and third-level cache and from memory
+	Streams: nest.Streams{Act: 128}, Slow: early, Scattered: far, Alone: early, SlowLine: 1.52, Stride: 1 << 10, Skipping: 1.25, Tiles: 2, HalvesTiles: true, TilesCost: 1.15, // tq2_0, 1.14, takes 1.03, 1.04 and 0.70 of the time from the second- and third-level cache and from memory
 }
 
 // streams is how far prefetches are ahead. One distance is not enough: as many lines
