@@ -82,6 +82,9 @@ func (t *table) front() []Pass {
 		{"lookups", t.lookups},
 		{"masks", dropMasks},
 		{"cse", cse},
+		// After cse: equal lanes are one register.
+		{"whole", t.whole},
+		{"dce", dce},
 		// While 0 is a value like others, not a copy that the first product overwrites; shifts
 		// first, which leaves more that is added to sums of products.
 		{"unshift", unshift},

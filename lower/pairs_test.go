@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,39 @@ func TestInterleave(t *testing.T) {
 	}
 	cheap := passCase{"cheap", "v3:i8x16 = trunc v2\n store out+0 v3", "trunc", "bitsel"}
 	cheap.run(t, head, newTable(newToy(toyAll)).interleave)
+}
+
+// TestWhole: a loop that sums lower and upper parts of the same lanes adds the lanes, if nothing else is done to the sums.
+func TestWhole(t *testing.T) {
+	const head = "func f(x ptr, out ptr)\n v0:i16x8 = splat 0\n v1:i16x8 = splat 0\n v2:i16x8 = splat 255\n v10:i16x8 = splat 1\n "
+	const tail = " end\n store out+0 v0\n store out+16 v1\n"
+	const load, load2 = "v3:i16x8 = load x+0 l0*16\n ", "v6:i16x8 = load x+64 l0*16\n "
+	const low, high = "v4:i16x8 = and v3 v2\n v0:i16x8 = add v0 v4\n ", "v5:i16x8 = shru v3 8\n v1:i16x8 = add v5 v1\n "
+	const low2, high2 = "v7:i16x8 = and v2 v6\n v0:i16x8 = add v7 v0\n ", "v8:i16x8 = shru v6 8\n v1:i16x8 = add v1 v8\n "
+	const loop = "loop l0 3 carry v0 v1\n "
+	for _, c := range []passCase{
+		{"one", loop + load + low + high + tail, "shl v1 8", "and"},
+		{"two", loop + load + low + high + load2 + low2 + high2 + tail, "shl v1 8", "and"},
+		{"upper first", loop + load + high + low + tail, "shl v1 8", "and"},
+		{"other order", loop + load + load2 + low + low2 + high2 + high + tail, "and", "shl"},
+		{"one upper part", loop + load + load2 + low + low2 + high + tail, "and", "shl"},
+		{"other lanes", loop + load + load2 + low + high2 + tail, "and", "shl"},
+		{"other bits", loop + load + low + "v5:i16x8 = shru v3 7\n v1:i16x8 = add v5 v1\n" + tail, "and", "shl"},
+		{"no mask of low bits", loop + load + "v9:i16x8 = splat 254\n v4:i16x8 = and v3 v9\n v0:i16x8 = add v0 v4\n" + high + tail, "and", "shl"},
+		{"signed", loop + load + low + "v5:i16x8 = shrs v3 8\n v1:i16x8 = add v5 v1\n" + tail, "and", "shl"},
+		{"read in the loop", loop + load + low + high + "v9:i16x8 = add v0 v2\n store out+64 v9\n" + tail, "and", "shl"},
+		{"part read again", loop + load + low + high + "store out+64 v4\n" + tail, "and", "shl"},
+		{"not from 0", "loop l0 3 carry v10 v1\n " + load + "v4:i16x8 = and v3 v2\n v10:i16x8 = add v10 v4\n " + high + "end\n store out+0 v10\n store out+16 v1\n", "and", "shl"},
+		{"read before", "store out+64 v0\n " + loop + load + low + high + tail, "and", "shl"},
+		{"around a loop", loop + "loop l1 2 carry v0 v1\n " + load + low + high + "end\n" + tail, "and", "shl"},
+		{"within a loop", "loop l1 2\n v12:i16x8 = splat 0\n v11:i16x8 = splat 0\n loop l0 3 carry v12 v11\n " + load + "v4:i16x8 = and v3 v2\n v12:i16x8 = add v12 v4\n v5:i16x8 = shru v3 8\n v11:i16x8 = add v11 v5\n end\n" +
+			"store out+0 l1*32 v12\n store out+16 l1*32 v11\n end\n", "shl v11 8", "and"},
+	} {
+		c.run(t, head, newTable(newToy(toyAll)).whole)
+	}
+	without := newToy(toyAll)
+	without.rows = slices.DeleteFunc(without.rows, func(r Row) bool { return r.Op == vir.OpSub })
+	passCase{"no subtraction", loop + load + low + high + tail, "and", "shl"}.run(t, head, newTable(without).whole)
 }
 
 // doubled runs pairs on a byte that is added to itself so many times over: 2^n terms, taken apart one by one.
