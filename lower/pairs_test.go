@@ -123,6 +123,11 @@ func TestWhole(t *testing.T) {
 		{"one", loop + load + low + high + tail, "shl v1 8", "and"},
 		{"two", loop + load + low + high + load2 + low2 + high2 + tail, "shl v1 8", "and"},
 		{"upper first", loop + load + high + low + tail, "shl v1 8", "and"},
+		{"two pairs", "v20:i16x8 = splat 0\n v21:i16x8 = splat 0\n loop l0 3 carry v0 v1 v20 v21\n " + load + low + high + "v22:i16x8 = and v3 v2\n v20:i16x8 = add v20 v22\n v23:i16x8 = shru v3 8\n v21:i16x8 = add v21 v23\n" +
+			"end\n store out+0 v0\n store out+16 v1\n store out+32 v20\n store out+48 v21\n", "shl v", "and"},
+		{"32 bits", "v20:i32x4 = splat 0\n v21:i32x4 = splat 0\n v22:i32x4 = splat 4095\n loop l0 3 carry v20 v21\n v23:i32x4 = load x+0 l0*16\n v24:i32x4 = and v23 v22\n v20:i32x4 = add v20 v24\n v25:i32x4 = shru v23 12\n" +
+			"v21:i32x4 = add v21 v25\n end\n store out+0 v20\n store out+16 v21\n", "shl v21 12", "and"},
+		{"upper not from 0", "loop l0 3 carry v0 v10\n " + load + low + "v5:i16x8 = shru v3 8\n v10:i16x8 = add v5 v10\n end\n store out+0 v0\n store out+16 v10\n", "and", "shl"},
 		{"other order", loop + load + load2 + low + low2 + high2 + high + tail, "and", "shl"},
 		{"one upper part", loop + load + load2 + low + low2 + high + tail, "and", "shl"},
 		{"other lanes", loop + load + load2 + low + high2 + tail, "and", "shl"},

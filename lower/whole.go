@@ -129,7 +129,7 @@ func (w *wholes) sumOf(r vir.Reg, body []vir.Node) (p parts, ok bool) {
 // part is the lanes of which in adds a part to r.
 func (w *wholes) part(in *vir.Instr, r vir.Reg) (x vir.Reg, bits int64, upper, ok bool) {
 	i := slices.Index(in.Args, r)
-	if in.Op != vir.OpAdd || in.Fold > 0 || i < 0 || w.b.TypeOf(in.Dst) != w.b.TypeOf(r) {
+	if in.Op != vir.OpAdd || in.Fold > 0 || i < 0 {
 		return 0, 0, false, false
 	}
 	d := w.once(in.Args[1-i])
@@ -155,7 +155,7 @@ func (w *wholes) part(in *vir.Instr, r vir.Reg) (x vir.Reg, bits int64, upper, o
 
 // once is what makes r, if only one instruction reads it.
 func (w *wholes) once(r vir.Reg) *vir.Instr {
-	if w.mut[r] || int(r) >= len(w.uses) || w.uses[r] != 1 {
+	if w.mut[r] || w.uses[r] != 1 {
 		return nil
 	}
 	return w.def[r]

@@ -476,7 +476,7 @@ func putWords[W int32 | uint32](to []byte, words []W, cols int) {
 // getWords reads words that follow each other.
 func getWords(words []int32, from []byte) {
 	if littleEndian {
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words)), from)
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words)), from[:4*len(words)])
 		return
 	}
 	for i := range words {

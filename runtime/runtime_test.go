@@ -583,8 +583,8 @@ func TestTilesSideBySide(t *testing.T) {
 		var calls []int64
 		count(fast, &calls)
 		p := New(*s)
-		most := p.kernels[0].together(p.layout.TileBytes(k))
-		m := side*rows*(2*most+1) + rows + 2 // the last tile is not whole
+		most := 256 << 10 / (side * p.layout.TileBytes(k)) // by two columns
+		m := side*rows*(2*most+1) + rows + 2               // the last tile is not whole
 		src := randomWeights(p.Weight(), m, k, newRand())
 		packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[0]
 		act := mustPrepare(t, p, x, n, k)
@@ -627,6 +627,18 @@ func TestTilesSideBySide(t *testing.T) {
 	}
 }
 
+// A call reads at most 512 KiB, divided by up to four columns, but at least a tile of each side.
+func TestTogether(t *testing.T) {
+	for _, c := range []struct{ cols, sides, bytes, want int }{
+		{1, 1, 16 << 10, 32}, {2, 1, 16 << 10, 16}, {4, 1, 16 << 10, 8}, {8, 1, 16 << 10, 8}, {1, 2, 16 << 10, 16}, {2, 2, 16 << 10, 8}, {4, 2, 16 << 10, 4},
+		{1, 1, 16<<10 + 1, 31}, {1, 1, 512 << 10, 1}, {1, 1, 1 << 20, 1}, {8, 2, 1 << 20, 1},
+	} {
+		if k := (&placed{Kernel: &Kernel{Cols: c.cols}, sides: c.sides}); k.together(c.bytes) != c.want {
+			t.Errorf("%+v: %d tiles", c, k.together(c.bytes))
+		}
+	}
+}
+
 // A call of a kernel multiplies the tiles that lie together, as many as callBytes holds, and those that are
 // not whole, or not stored as they are, one by one.
 func TestTilesTogether(t *testing.T) {
@@ -637,8 +649,8 @@ func TestTilesTogether(t *testing.T) {
 		count(&s.Variants[0].Kernels[i], &calls)
 	}
 	p := New(*s)
-	most := p.kernels[0].together(p.layout.TileBytes(k))
-	m := rows*(2*most+3) + 2 // the last tile is not whole
+	most := 256 << 10 / p.layout.TileBytes(k) // by two columns
+	m := rows*(2*most+3) + 2                  // the last tile is not whole
 	src := randomWeights(p.Weight(), m, k, newRand())
 	packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[0]
 	act := mustPrepare(t, p, x, n, k)

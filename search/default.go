@@ -386,7 +386,7 @@ func (c Choice) divided(p ir.Problem, t lower.Target, by int) Choice {
 	return c.pieces(p, t.Machine())
 }
 
-// halved is l or, where the machine wants that and one column lacks registers for several of its tiles, tiles as many times smaller, of which
+// halved is l or, where the machine wants that and one column does not read several of its tiles side by side, mostly for want of registers, tiles as many times smaller, of which
 // kernels for few columns read as many side by side: they decode and sum what those of one tile do, in as many streams more. (Zen 5, w2 by two tiles of two row vectors, of the time by one of
 // four, from memory, the third- and the second-level cache: of one column 0.93, 0.92 to 1.0 and 1.0, of two 0.85, 1.0 and 1.0, of four 1.0, 1.02 and 1.0, of 256 1.0.)
 func (l *candidate) halved(p ir.Problem, t lower.Target) *candidate {
@@ -783,9 +783,9 @@ func Lower(t lower.Target, n *nest.Nest, name string, again bool) (*lower.Kernel
 // typicalK is the K that costs are weighed at.
 const typicalK = 4096
 
-// listedShare is about how many iterations a list of them has, of all: outliers of activations
+// listedK is about how many elements of K there are for each that brings its iteration on a list: outliers of activations
 // are rare.
-const listedShare = 1.0 / 64
+const listedK = 2048.0
 
 // What the rows do not say, in tenths of a cycle: a core issues some six
 // instructions a cycle, loads beside arithmetic, and an accumulator can be added
@@ -860,7 +860,7 @@ func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 				n = float64(k.FilledK(typicalK)) / float64(k.StepK)
 			}
 			if op.List != nil {
-				n *= listedShare
+				n *= min(1, float64(k.StepK)/listedK)
 			}
 			trips, times = append(trips, n), times*n
 		case lower.MLoopEnd:

@@ -69,11 +69,15 @@ func (c *cli) printPage(path, limitsPath string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	threads, err := os.ReadFile(filepath.Join(filepath.Dir(path), "threads.md"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	var beside [2]string
+	for i, name := range []string{"threads.md", "by-hand.md"} {
+		data, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		beside[i] = string(data)
 	}
-	_, err = io.WriteString(c.out, peerPage(records, limits, string(threads)))
+	_, err = io.WriteString(c.out, peerPage(records, limits, beside[0], beside[1]))
 	return err
 }
 
@@ -110,8 +114,8 @@ func peerRecords(data []byte) ([]measure.PeerRecord, error) {
 	return all, nil
 }
 
-// peerPage is docs/performance.md; threads is docs/threads.md.
-func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads string) string {
+// peerPage is docs/performance.md; threads is docs/threads.md, byHand docs/by-hand.md, of which it has all but the title.
+func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads, byHand string) string {
 	verdicts := measure.CheckPeer(limits, records)
 	var b strings.Builder
 	b.WriteString("# Speed beside ggml\n" + pageAbout)
@@ -132,6 +136,9 @@ func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads 
 	}
 	peerScaling(&b, middle, verdicts)
 	b.WriteString(besideBusy(threads))
+	if _, text, ok := strings.Cut(byHand, "\n"); ok {
+		b.WriteString("\n## Beside kernels written by hand\n" + text)
+	}
 	fmt.Fprintf(&b, "\n## What is asked\n\n%s\n\n```\n", holding(verdicts))
 	for _, v := range verdicts {
 		fmt.Fprintln(&b, v)

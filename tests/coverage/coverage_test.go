@@ -165,6 +165,7 @@ type cell struct {
 	halved bool // by averages of them
 	low    int  // of QuantizeTable
 	exact  bool // with residuals
+	pairs  bool // in 16-bit sums of pairs of rows
 	target lower.Target
 	use    int
 	k      *native.Kernel
@@ -183,13 +184,14 @@ func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 				name                 string
 				low                  int
 				exact, round, halved bool
-			}{{}, {name: " split", low: lowBits(f.mirror)}, {name: " u8", exact: true}, {name: " q8", low: 3, round: true}, {name: " q8 halved", low: 3, round: true, halved: true}} {
+				pairs                bool
+			}{{}, {name: " split", low: lowBits(f.mirror)}, {name: " u8", exact: true}, {name: " u8 pairs", exact: true, pairs: true}, {name: " q8", low: 3, round: true}, {name: " q8 halved", low: 3, round: true, halved: true}} {
 				if kind.round && !f.round {
 					continue
 				}
 				for _, parts := range f.parts(w, kind.low > 0 || kind.exact) {
 					c := cell{p: ir.Problem{Weight: w}, family: f.name + kind.name, digits: f.digits, parts: parts, mirror: f.mirror, signs: f.signs,
-						low: kind.low, exact: kind.exact, round: kind.round, halved: kind.halved}
+						low: kind.low, exact: kind.exact, pairs: kind.pairs, round: kind.round, halved: kind.halved}
 					if c.applies() {
 						out = append(out, c.everywhere(targets)...)
 					}
@@ -285,6 +287,11 @@ func (c *cell) choices() (out []search.Choice) {
 				continue
 			}
 			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Round: c.round, Along: 1}
+			if c.pairs {
+				x.Table.Bytes, x.Table.Pairs, x.Lanes = true, true, 4*lanes
+				out = append(out, x)
+				continue
+			}
 			for _, x := range c.averages(x) {
 				wide := x
 				table := *x.Table
