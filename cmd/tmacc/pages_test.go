@@ -17,7 +17,7 @@ func TestPages(t *testing.T) {
 	const docs, readme = "../../docs", "../../README.md"
 	ratios := filepath.Join(docs, "ratios.json")
 	want := map[string]string{}
-	for _, dir := range []string{docs, filepath.Join(docs, "zen4"), filepath.Join(docs, "zen3")} {
+	for _, dir := range []string{docs, filepath.Join(docs, "tuned"), filepath.Join(docs, "zen4"), filepath.Join(docs, "zen3")} {
 		want[filepath.Join(dir, "limits.md")] = ok(t, "bench", "-md", filepath.Join(dir, "limits.jsonl"))
 	}
 	for _, dir := range []string{docs, filepath.Join(docs, "zen4"), filepath.Join(docs, "zen3"), filepath.Join(docs, "emerald")} {

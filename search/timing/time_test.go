@@ -83,6 +83,49 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestBeside: copies of two things take turns in the same memory, and neither changes the other.
+func TestBeside(t *testing.T) {
+	one, two := bytes.Repeat([]byte{1}, 1000), bytes.Repeat([]byte{2}, 1200)
+	c, err := NewSpacedCopies(one, 5000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Beside(make([]byte, 1400)) != nil || c.Beside(make([]byte, 700)) != nil {
+		t.Error("copies that are too long or too short lie between others")
+	}
+	b := c.Beside(two)
+	if b == nil || b.Len() != c.Len() || !b.Lent() || c.Lent() || b.Beside(one) != nil || c.Beside(two) != nil {
+		t.Fatal("no copies between others, or more than one")
+	}
+	for i := range 2 * c.Len() {
+		x, y := c.Next(), b.Next()
+		if !bytes.Equal(x, one) || !bytes.Equal(y, two) || Address(y)%LineBytes != 0 {
+			t.Fatalf("copies %d are %v and %v", i, x, y)
+		}
+		if next := Address(x) + 1024; Address(y) != next {
+			t.Errorf("copy %d at %#x, want %#x", i, Address(y), next)
+		}
+	}
+	if b.Close() != nil || !bytes.Equal(c.Next(), one) {
+		t.Error("closing the copies between others frees those")
+	}
+	if b = c.Beside(one); b == nil || !bytes.Equal(b.Next(), one) {
+		t.Error("room that was freed is not")
+	}
+	tight, err := NewCopies(one, 5000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tight.Close()
+	if tight.Beside(one) != nil {
+		t.Error("copies between those that have no room between them")
+	}
+	if again, err := NewCopies(one, 10, b); err != nil || Address(again.Next()) == Address(b.Next()) {
+		t.Error("lent memory is taken for new copies", err)
+	}
+}
+
 func TestAllocate(t *testing.T) {
 	for _, huge := range []bool{true, false} {
 		m, err := Allocate(3<<20, huge)

@@ -219,13 +219,18 @@ const keepFor = 100
 // forget frees weights that need not be kept, but for the memory of one.
 func (s *server) forget() {
 	for id, w := range s.weights {
-		if !w.keep || s.round-w.used > keepFor {
-			if s.spare != nil {
-				s.spare.Close()
-			}
-			s.spare = w.copies
-			delete(s.weights, id)
+		if w.keep && s.round-w.used <= keepFor {
+			continue
 		}
+		delete(s.weights, id)
+		if w.copies.Lent() {
+			w.copies.Close()
+			continue
+		}
+		if s.spare != nil {
+			s.spare.Close()
+		}
+		s.spare = w.copies
 	}
 }
 
@@ -241,6 +246,7 @@ func meanRatio(s []timing.Sample) float64 {
 // weights are the packed copies of a matrix.
 type weights struct {
 	copies *timing.Copies
+	total  int // of spaced copies: where parts of memory are slower than others, products that are compared should read the same ones
 	keep   bool
 	used   int // the last request
 }
@@ -269,7 +275,7 @@ func (s *server) timed(t *Timed) (call, prepare func(), err error) {
 		}
 		s.weights[id.String()] = w
 	}
-	w.keep, w.used = w.keep || t.Keep, s.round
+	w.keep, w.used = (w.keep || t.Keep) && !w.copies.Lent(), s.round
 	return timing.Calls(p, w.copies, t.M, t.N, t.K, timing.Normal, rng)
 }
 
@@ -281,6 +287,17 @@ func (s *server) newWeights(p *runtime.Product, t *Timed, rng *rand.Rand) (*weig
 	packed, err := timing.Pack(p, src, t.M, t.K)
 	if err != nil {
 		return nil, err
+	}
+	if t.Keep && t.Total > 0 {
+		copies, err := timing.NewSpacedCopies(packed, t.Total, s.spare)
+		return &weights{total: t.Total, copies: copies}, err
+	}
+	for _, w := range s.weights {
+		if w.total == t.Total && t.Total > 0 {
+			if copies := w.copies.Beside(packed); copies != nil {
+				return &weights{copies: copies}, nil
+			}
+		}
 	}
 	copies, err := timing.NewCopies(packed, t.Total, s.spare)
 	return &weights{copies: copies}, err
