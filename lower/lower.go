@@ -63,7 +63,7 @@ type Memory struct {
 	Stride      int          // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
 	Tiles       int          // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
 	TilesCost   float64      // the most that one column by so many may cost, of what it costs by one
-	HalvesTiles bool         // tiles are so many times smaller where registers do not suffice for as many as kernels want
+	HalvesTiles bool         // where registers do not suffice for Tiles of them, tiles are as many times smaller
 	SuperTiles  nest.Streams // how so many tiles of super-blocks are asked for; none: as others
 	Indexes     bool         // default schedules may have addresses that are sums of two registers, as somebody has measured
 	Tables      int          // how far tables of several columns are asked for ahead, in bytes, 0: not

@@ -122,6 +122,13 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 // time by one tile, two neighbours: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory. Zen 4, two columns of super-blocks with Lead, from memory and the third-level
 // cache: iq4_xs 1.25 and 1.27, q3_k 1.04 and 1.02, q5_k 1.03 to 1.14 and 1.0.)
 func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
+	if u.beside == nil {
+		u.beside = u.findBeside(p, t)
+	}
+	return u.beside
+}
+
+func (u *scheduled) findBeside(p ir.Problem, t lower.Target) *scheduled {
 	c, tiles := u.choice, t.Machine().Tiles
 	if tiles < 2 || c.Tiles > 1 || c.Cols >= small || c.Block != c.Rows || c.Lead && c.Cols > 1 && p.Weight.Super > 0 {
 		return u
@@ -387,8 +394,8 @@ func (c Choice) divided(p ir.Problem, t lower.Target, by int) Choice {
 }
 
 // halved is l or, where the machine wants that and one column does not read several of its tiles side by side, mostly for want of registers, tiles as many times smaller, of which
-// kernels for few columns read as many side by side: they decode and sum what those of one tile do, in as many streams more. (Zen 5, w2 by two tiles of two row vectors, of the time by one of
-// four, from memory, the third- and the second-level cache: of one column 0.93, 0.92 to 1.0 and 1.0, of two 0.85, 1.0 and 1.0, of four 1.0, 1.02 and 1.0, of 256 1.0.)
+// kernels for few columns read as many side by side: they decode and sum what those of one tile do, in as many streams more. (Zen 5 whose memory sends two streams more, w2 by two tiles of two row vectors, of the time by one of
+// four, from memory in the same pages: of one column 0.78 to 0.81, of two 0.77 to 0.79, of four 0.92 to 0.94; from caches 0.97 to 1.02, of 256 columns 1.0.)
 func (l *candidate) halved(p ir.Problem, t lower.Target) *candidate {
 	m, one := t.Machine(), l.best[1]
 	if !m.HalvesTiles || l.base.Rows%m.Tiles != 0 || p.Weight.Super > 0 || one.choice.Block != one.choice.Rows || one.sideBySide(p, t) != one {
@@ -587,6 +594,8 @@ type scheduled struct {
 	choice Choice
 	cost   float64 // of a product, tenths of a cycle
 	bytes  float64 // of a weight, scales and padding included
+
+	beside *scheduled // of sideBySide, once it was asked for
 }
 
 // widthUse chooses the schedule of one width. Small blocks keep to whole tiles
@@ -769,7 +778,7 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !t.Machine().Indexes {
 		return nil, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", t.Machine().Name)
 	}
-	return &scheduled{trace, c, costPerProduct(k, m), bytes}, nil
+	return &scheduled{trace: trace, choice: c, cost: costPerProduct(k, m), bytes: bytes}, nil
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.

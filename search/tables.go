@@ -327,7 +327,7 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 }
 
 // Tables are chosen where a product by them is estimated to take less than this share
-// of one by dot products: they take several times as long to prepare. Both are fits between the nearest cases. w1 on amd64/avxvnni, 0.96, has
+// of one by dot products: they take several times as long to prepare. Both are fits between the nearest cases. w1 on amd64/avxvnni by tables of two bytes, 0.96, has
 // 1.14 to 1.19 times the speed by tables from caches on Emerald Rapids and Zen 5, 0.95 and 1.16 from memory, 0.97 and 1.1 with four columns, and loses 0.91 and 0.89
 // to 0.99 in GEMM; w2 on amd64/zen5 has 0.98. Many columns of groups are worse by tables than estimated: w1-g32 on amd64/zen5, 0.96, has 0.57 of
 // the speed in GEMM and 0.9 from memory, q1_0, 0.91, 0.8 in GEMM, both 1.3 times from caches for one column.
@@ -391,11 +391,11 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 	case exact(p) == nil:
 	case hasLookup(t, format.U8, 64):
 		out = append(out, form(4, 32, 1, false, TableChoice{Exact: true, Along: 4}))
-	default: // two row vectors: additions to one wait for each other, two cycles each on Zen 5, where it takes 1.13 of the time from the second-level cache
-		c := form(2, 8, 2, true, TableChoice{Exact: true, Along: 1, Bytes: true, Pairs: true})
-		if m.Tiles > 1 && c.Rows%m.Tiles == 0 { // as streams of their own (on Zen 5, 0.74 of the time from memory)
-			c.Rows, c.Tiles, c.Streams = c.Rows/m.Tiles, m.Tiles, ofEach(m.Streams, m.Tiles)
-		}
+	default:
+		c := form(1, 8, 2, true, TableChoice{Exact: true, Along: 1, Bytes: true, Pairs: true})
+		// Additions to one row vector wait for each other, two cycles each on Zen 5. (There from memory, of the time by two bytes, by avxvnni: two tiles 4 KiB
+		// ahead 0.92, 16 KiB too 1.13, a tile of two row vectors by both 1.08; by zen2 3 KiB ahead 0.85, 1 KiB 0.95; records of 256 elements up to 0.1 more.)
+		c.Tiles, c.Far = 2, 0
 		out = append(out, c)
 	}
 	return out
@@ -439,7 +439,11 @@ func (c Choice) fitTables(p ir.Problem) Choice {
 	for g > 0 && c.Flush > 1 && g%(cell*c.Flush) != 0 {
 		c.Flush /= 2
 	}
-	c.Cells = max(tableRecord/cell, c.Flush)
+	record := tableRecord
+	if c.Table.Exact { // records are looked up again whole
+		record /= 2
+	}
+	c.Cells = max(record/cell, c.Flush)
 	c.AtGroup = g > 0 && p.Unit()/g > mostGroups
 	return c
 }

@@ -202,11 +202,11 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	if len(out.Best) == 0 {
 		return fmt.Errorf("study: no schedule of %s could be measured: %v", r.Format, out.Dropped)
 	}
-	best, reference, err := tuner.Confirm(out.Best)
+	best, err := tuner.Confirm(out.Best)
 	if err != nil {
 		return err
 	}
-	r.Best, r.Default = best[0].Cost, reference[0]
+	r.Best, r.Default = best[0].Cost, best[0].DefaultNs[0]
 	return nil
 }
 

@@ -313,7 +313,7 @@ func TestTuneNotLocked(t *testing.T) {
 	if _, err := x.tuner.Space(t.Context()).Point(c); err != nil {
 		t.Fatal(err)
 	}
-	err = x.lock(tune.Confirmed{Candidate: c, Ns: []float64{1}}, []float64{2})
+	err = x.lock(tune.Confirmed{Candidate: c, Ns: []float64{1}, DefaultNs: []float64{2}})
 	if err == nil || !strings.Contains(err.Error(), tune.LockName) || !strings.Contains(err.Error(), "compile -trace") {
 		t.Errorf("error %v", err)
 	}
@@ -374,11 +374,11 @@ func TestTuneSettles(t *testing.T) {
 		var out bytes.Buffer
 		x.out, x.dir = &out, filepath.Join(t.TempDir(), "new")
 		path := filepath.Join(x.dir, tune.LockName)
-		all := []tune.Confirmed{{Candidate: c.g, Cost: c.found, Ns: []float64{10 * c.found}}}
+		all := []tune.Confirmed{{Candidate: c.g, Cost: c.found, Ns: []float64{10 * c.found}, DefaultNs: []float64{10}}}
 		var locked *tune.Candidate
 		var same bool
 		if c.locked > 0 {
-			if err := x.lock(tune.Confirmed{Candidate: old, Ns: []float64{1}}, []float64{1}); err != nil {
+			if err := x.lock(tune.Confirmed{Candidate: old, Ns: []float64{1}, DefaultNs: []float64{1}}); err != nil {
 				t.Fatal(err)
 			}
 			err := tune.ChangeLock(path, func(l *tune.Lock) error {
@@ -392,11 +392,11 @@ func TestTuneSettles(t *testing.T) {
 			if locked, same, err = x.locked(); err != nil || locked == nil || same != (c.cpu == "" && c.mode == "") {
 				t.Fatalf("%v, %v, %v", locked, same, err)
 			}
-			all = append(all, tune.Confirmed{Candidate: locked, Cost: c.locked, Ns: []float64{10 * c.locked}})
+			all = append(all, tune.Confirmed{Candidate: locked, Cost: c.locked, Ns: []float64{10 * c.locked}, DefaultNs: []float64{10}})
 			slices.SortFunc(all, func(a, b tune.Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
 		}
 		out.Reset()
-		if err := x.settle(all, []float64{10}, locked, same); err != nil || !strings.Contains(out.String(), c.says) {
+		if err := x.settle(all, locked, same); err != nil || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %v\n%s", c.name, err, &out)
 		}
 		l, err := tune.ReadLock(path)

@@ -161,20 +161,20 @@ func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged bool) error {
 	if locked != nil {
 		found = append(found, tune.Found[*tune.Candidate]{G: locked})
 	}
-	all, reference, err := x.tuner.Confirm(found)
+	all, err := x.tuner.Confirm(found)
 	if err != nil {
 		return x.broken(out, err, logged)
 	}
 	x.bar.done()
-	return x.settle(all, reference, locked, same)
+	return x.settle(all, locked, same)
 }
 
 // settle locks the best of all, unless that is the default: then what is locked goes if it is slower than that. If it
 // stays, it has the figures of today. But what was not locked for the same purposes on such a machine stays as it is, if it
 // is not beaten.
-func (x *tuning) settle(all []tune.Confirmed, reference []float64, locked *tune.Candidate, same bool) error {
+func (x *tuning) settle(all []tune.Confirmed, locked *tune.Candidate, same bool) error {
 	best := all[0]
-	x.printBest(best, reference)
+	x.printBest(best)
 	before := slices.IndexFunc(all, func(c tune.Confirmed) bool { return c.Candidate == locked })
 	switch usual := best.Cost > gain || x.tuner.IsDefault(best.Candidate); {
 	case before >= 0 && !same && (usual || best.Candidate == locked):
@@ -184,12 +184,12 @@ func (x *tuning) settle(all []tune.Confirmed, reference []float64, locked *tune.
 		return x.unlock(all[before].Cost)
 	case before >= 0 && (usual || best.Candidate == locked):
 		fmt.Fprintf(x.out, "\nwhat is locked is as fast: its figures are renewed\n")
-		return x.lock(all[before], reference)
+		return x.lock(all[before])
 	case usual:
 		fmt.Fprintf(x.out, "\nnot locked: the default is as fast\n")
 		return nil
 	}
-	return x.lock(best, reference)
+	return x.lock(best)
 }
 
 // unlock removes the product from the lock: today's default schedules are faster.
@@ -230,13 +230,13 @@ func (x *tuning) locked() (c *tune.Candidate, same bool, err error) {
 }
 
 // printBest prints the figures and the schedules of the best.
-func (x *tuning) printBest(best tune.Confirmed, reference []float64) {
+func (x *tuning) printBest(best tune.Confirmed) {
 	fmt.Fprintf(x.out, "\nbest: %.2f of the default's time\n", best.Cost)
 	t := table{head: []string{"mode", "m", "k", "n", "us", "weights/ns", "of the ceiling", "default us", "of the default"}, wide: -1}
 	for i, p := range x.product.Purposes {
 		r := x.record(i, best.Ns[i])
 		t.add(p.Mode, p.M, p.K, p.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS), fmt.Sprintf("%.2f", r.Share),
-			fmt.Sprintf("%.1f", reference[i]/1e3), fmt.Sprintf("%.2f", best.Ns[i]/reference[i]))
+			fmt.Sprintf("%.1f", best.DefaultNs[i]/1e3), fmt.Sprintf("%.2f", best.Ns[i]/best.DefaultNs[i]))
 	}
 	t.print(x.out, widthOf(x.out))
 	for _, k := range best.Kernels {
@@ -248,8 +248,8 @@ func (x *tuning) printBest(best tune.Confirmed, reference []float64) {
 const gain = 0.99
 
 // lock puts c into the lock. If that cannot be written, its traces are printed.
-func (x *tuning) lock(c tune.Confirmed, reference []float64) error {
-	e, err := x.entry(c, reference)
+func (x *tuning) lock(c tune.Confirmed) error {
+	e, err := x.entry(c)
 	if err != nil {
 		return err
 	}
@@ -285,12 +285,12 @@ func (x *tuning) printTraces(kernels []gen.Kernel) {
 }
 
 // entry is c for the lock, with kernels of other widths.
-func (x *tuning) entry(c tune.Confirmed, reference []float64) (*tune.Entry, error) {
+func (x *tuning) entry(c tune.Confirmed) (*tune.Entry, error) {
 	p := x.product
 	e := &tune.Entry{Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
 		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: compiler()}
 	for i, at := range p.Purposes {
-		e.Figures = append(e.Figures, tune.Figures{Mode: at.Mode, M: at.M, N: at.N, K: at.K, Ns: c.Ns[i], DefaultNs: reference[i],
+		e.Figures = append(e.Figures, tune.Figures{Mode: at.Mode, M: at.M, N: at.N, K: at.K, Ns: c.Ns[i], DefaultNs: c.DefaultNs[i],
 			Share: x.record(i, c.Ns[i]).Share, Ceilings: x.ceilings[i]})
 	}
 	v, err := buildUses(context.Background(), p.Problem, p.Target, x.tuner.Uses(c.Candidate), "k")

@@ -309,16 +309,16 @@ func (t *Tuner) quickAndSlow() (out [2][]int) {
 	return out
 }
 
-// Confirmed is a candidate measured again: its times for each purpose, and their cost.
+// Confirmed is a candidate measured again: for each purpose its time and that of the default in the same rounds, and their cost.
 type Confirmed struct {
 	*Candidate
-	Ns   []float64
-	Cost float64
+	Ns, DefaultNs []float64
+	Cost          float64
 }
 
-// Confirm measures candidates and the default again, all in the same rounds for a purpose, and
-// returns them, the best first, with the times of the default.
-func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, reference []float64, err error) {
+// Confirm measures candidates and the default again, for a purpose all in the same rounds or, out of memory, where only one has its
+// weights between those of the default, each in rounds with the default. It returns them, the best first.
+func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) {
 	var cs []*Candidate
 	for _, f := range found {
 		cs = append(cs, f.G)
@@ -326,28 +326,34 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, reference [
 	}
 	code, err := t.load(cs)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer code.Close()
 	ratios := make([][]float64, len(cs))
-	for p := range t.Purposes {
-		all := []worker.Timed{t.timed(t.reference, true)[p]}
-		for i, c := range cs {
-			all = append(all, t.timed(t.target(c, i), false)[p])
+	for p, purpose := range t.Purposes {
+		together := len(cs)
+		if purpose.Total > 0 {
+			together = 1
 		}
-		s, err := code.Time("the best", confirm, all...)
-		if err != nil {
-			return nil, nil, err
-		}
-		reference = append(reference, s[0].Min)
-		for i := range out {
-			out[i].Ns = append(out[i].Ns, s[i+1].Min)
-			ratios[i] = append(ratios[i], s[i+1].Min/s[0].Min)
+		for from := 0; from < len(cs); from += together {
+			all := []worker.Timed{t.timed(t.reference, true)[p]}
+			for i := from; i < min(from+together, len(cs)); i++ {
+				all = append(all, t.timed(t.target(cs[i], i), false)[p])
+			}
+			s, err := code.Time("the best", confirm, all...)
+			if err != nil {
+				return nil, err
+			}
+			for i, x := range s[1:] {
+				c := &out[from+i]
+				c.Ns, c.DefaultNs = append(c.Ns, x.Min), append(c.DefaultNs, s[0].Min)
+				ratios[from+i] = append(ratios[from+i], x.Min/s[0].Min)
+			}
 		}
 	}
 	for i := range out {
 		out[i].Cost = costOf(ratios[i])
 	}
 	slices.SortStableFunc(out, func(a, b Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
-	return out, reference, nil
+	return out, nil
 }

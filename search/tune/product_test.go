@@ -62,9 +62,9 @@ func TestTuner(t *testing.T) {
 			t.Errorf("%d candidates: %s", out.Dropped[reason], reason)
 		}
 	}
-	best, reference, err := x.Confirm(out.Best)
-	if err != nil || len(best) != len(out.Best) || reference[0] <= 0 || best[0].Ns[0] <= 0 || best[0].Cost > best[len(best)-1].Cost {
-		t.Fatalf("confirmed %d of %d, default %v ns, %v", len(best), len(out.Best), reference, err)
+	best, err := x.Confirm(out.Best)
+	if err != nil || len(best) != len(out.Best) || best[0].DefaultNs[0] <= 0 || best[0].Ns[0] <= 0 || best[0].Cost > best[len(best)-1].Cost {
+		t.Fatalf("confirmed %d of %d, %v", len(best), len(out.Best), err)
 	}
 	usual := x.Seeds()[0]
 	if _, err := x.point(usual); err != nil || !x.IsDefault(usual) {
@@ -104,16 +104,24 @@ func TestTunerPurposes(t *testing.T) {
 	if wide == 0 {
 		t.Error("no candidate has a wide kernel")
 	}
-	best, reference, err := x.Confirm(out.Best)
-	if err != nil || len(reference) != 3 || len(best[0].Ns) != 3 || best[0].Cost <= 0 {
-		t.Fatalf("%v: %v, default %v", err, best, reference)
+	best, err := x.Confirm(out.Best)
+	if err != nil || len(best) != len(out.Best) {
+		t.Fatalf("%v: %v", err, best)
 	}
-	ratios := make([]float64, len(reference))
-	for i := range reference {
-		ratios[i] = best[0].Ns[i] / reference[i]
-	}
-	if want := costOf(ratios); math.Abs(best[0].Cost-want) > 1e-9 {
-		t.Errorf("the cost is %v, of ratios %v it is %v", best[0].Cost, ratios, want)
+	for _, c := range best {
+		if len(c.DefaultNs) != 3 || len(c.Ns) != 3 || c.Cost <= 0 {
+			t.Fatalf("%+v", c)
+		}
+		ratios := make([]float64, 3)
+		for i := range ratios {
+			ratios[i] = c.Ns[i] / c.DefaultNs[i]
+		}
+		if want := costOf(ratios); math.Abs(c.Cost-want) > 1e-9 {
+			t.Errorf("the cost is %v, of ratios %v it is %v", c.Cost, ratios, want)
+		}
+		if within, memory := best[0].DefaultNs, c.DefaultNs; c.Candidate != best[0].Candidate && (within[0] != memory[0] || within[2] != memory[2] || within[1] == memory[1]) {
+			t.Errorf("beside %v and %v: from a cache all have the same rounds with the default, out of memory each its own", within, memory)
+		}
 	}
 }
 
