@@ -44,6 +44,7 @@ type Machine struct {
 	Indexed bool // an address may be the sum of two of them
 	Has     Features
 	Core    string // whose costs rows have; "": those of most machines of the target
+	Halves  bool   // a whole register takes two loads
 	Fresh   int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
 	Like    string // the name of the target with the same instructions whose memory is read otherwise and whose costs may be others, if this is another
 	Memory
@@ -66,6 +67,7 @@ type Memory struct {
 	HalvesTiles bool         // where registers do not suffice for Tiles of them, tiles are as many times smaller
 	SuperTiles  nest.Streams // how so many tiles of super-blocks are asked for; none: as others
 	Indexes     bool         // default schedules may have addresses that are sums of two registers, as somebody has measured
+	TablesRead  float64      // how much longer weights come from memory where one column looks up in tables, 0: not
 	Tables      int          // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 

@@ -802,7 +802,16 @@ const listedK = 2048.0
 const (
 	issueCost   = 10.0 / 6
 	accumulates = 50.0
+	loads       = 5.0 // an operand from memory
 )
+
+// foldCost is what the operand from memory of in takes.
+func foldCost(m lower.Machine, in *vir.Instr) float64 {
+	if m.Halves && in.FoldUnit == 0 && in.FoldType.Bits() == m.VecBits {
+		return 2 * loads
+	}
+	return loads
+}
 
 // work is what a kernel does for one product, in tenths of a cycle: all loops
 // together, each as often as it runs.
@@ -852,7 +861,7 @@ func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 				busy = busy.With(op.Row, 1)
 			}
 			if op.In.Fold > 0 {
-				part.mem += 5
+				part.mem += foldCost(m.Machine, op.In)
 			}
 			if len(trips) > 0 && op.Row.Tied > 0 {
 				switch sum := op.In.Args[op.Row.Tied-1]; {

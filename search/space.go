@@ -41,7 +41,7 @@ type Choice struct {
 	Cols   int    // columns per call
 	Block  int    // row vectors per call, divides Rows
 	Tiles  int    // whole tiles per call, side by side; 0 is 1
-	Order  int    // order of the unrolled loops, index into orders
+	Order  int    // order of the unrolled loops, index into orders; by tables bit 0: columns inside row vectors, bit 1: fields inside row vectors
 	Serial bool   // cells are a loop of the kernel instead of repeated code
 	Stage  string // loop at which decoded weights are kept, "": not
 	Scale  string // scale_at

@@ -115,7 +115,13 @@ func (b *builder) tables() {
 	if t.Exact { // the residuals of few iterations after all bytes
 		order = append(order, "half")
 	}
-	order, lanes := append(append(order, b.loops...), "f"), b.lanes("q")
+	order, lanes := append(order, b.loops...), b.lanes("q")
+	vectors := append(b.vectors(), "s")
+	if c.Order/2%2 == 0 {
+		order = append(order, "f")
+	} else { // all indices of a vector of codes in turn: it is held for fewer lookups, their tables for more
+		vectors = append(vectors, "f")
+	}
 	if t.Exact && t.Bytes { // a byte holds one entry, and is widened around the lanes
 		order, lanes = append(order, "q"), b.lanes()
 	}
@@ -124,9 +130,9 @@ func (b *builder) tables() {
 		order = append(order, "half")
 	}
 	if c.Order%2 == 0 {
-		order = append(append(append(order, "nc"), b.vectors()...), "s")
+		order = append(append(order, "nc"), vectors...)
 	} else {
-		order = append(append(order, b.vectors()...), "s", "nc")
+		order = append(append(order, vectors...), "nc")
 	}
 	b.add(schedule.Reorder{Order: append(order, lanes...)})
 	b.packUnits()
@@ -499,6 +505,9 @@ func (l *candidate) blocks(p ir.Problem, t lower.Target) float64 {
 			least = u.cost
 		}
 		read := l.best[1].bytes * 10 / bytesPerCycle / float64(cols)
+		if slow := t.Machine().TablesRead; slow > 0 && cols == 1 && l.base.Table != nil {
+			read *= slow
+		}
 		total += max(least, read)
 	}
 	return total

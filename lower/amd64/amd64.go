@@ -67,12 +67,21 @@ var machines = []lower.Machine{
 	machine("avxvnni", AVX2|F16C|AVXVNNI),
 	machine("avx512", AVX2|F16C|evex|AVX512VNNI),
 	machine("avx512vbmi", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI),
-	zen("zen4", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi", zen4),
+	onZen4(zen("zen4", AVX2|F16C|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi", zen4)),
 	onZen5(zen("zen5", AVX2|F16C|AVXVNNI|evex|AVX512VNNI|AVX512VBMI, "amd64/avx512vbmi", zen5)),
 }
 
-// zen5Core is the one whose costs are not those of Golden Cove.
-const zen5Core = "Zen 5"
+// The cores whose costs are not those of Golden Cove.
+const (
+	zen4Core = "Zen 4"
+	zen5Core = "Zen 5"
+)
+
+// onZen4 is m with its costs: registers of 512 bits are computed on, and loaded, by half.
+func onZen4(m lower.Machine) lower.Machine {
+	m.Core, m.Halves = zen4Core, true
+	return m
+}
 
 // onZen5 is m with its costs. Sums that begin in an iteration wait for half of what one dot product waits for the one before it, which is a guess at how far
 // iterations overlap: w4-g64 with four columns takes 0.97 of the time with two sums of 8 dot products for each row vector and column as with one of 16, which would
@@ -111,12 +120,15 @@ func zen(name string, has lower.Features, like string, memory lower.Memory) lowe
 //
 // Two tiles, of the time by one, from memory, the third- and the second-level cache: w1 0.93, 0.95 and 1.0, w4 0.99, 0.97 and 0.93, w8 1.0, 0.97 and 1.0, ternary 0.94, 1.02 and 1.0, q4_0 0.96, 0.95 and 0.96, w4-g64 0.94, 0.9 and 0.93, mxfp4 0.96, 0.93 and 0.95, w8-g64 1.0, 0.84 and 0.96,
 // tq2_0 1.02, 1.0 and 0.99; of two columns, where they cost less, 0.86 (iq4_nl) to 1.0, 0.81 to 1.05 and 0.95 to 1.0. What costs 1.006 (w3-g64) takes 1.06 from memory, 1.012 (w3) 0.95.
+//
+// Weights of one column that looks up in tables come more slowly than others, whatever is asked for (TablesRead): w2 and ternary by tables, which cost what dot products do from
+// caches, take 1.43 times as long from memory; w1 reads 20 and q1_0 24 of 28 GB/s; 1.3 lies between.
 var (
 	near = nest.Streams{Ahead: 128, Act: 128}
 	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
 	zen4 = lower.Memory{
 		Streams: near, Slow: far, Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true, SlowLine: 4.5, SlowOne: 6.5, // w3 4.3, w4 2.4, of four columns 7
-		Stride: 1 << 10, Skipping: 1.5, Tiles: 2, TilesCost: 1, Indexes: true,
+		Stride: 1 << 10, Skipping: 1.5, Tiles: 2, TilesCost: 1, Indexes: true, TablesRead: 1.3,
 	}
 )
 

@@ -26,17 +26,23 @@ var (
 	f32Only  = []format.DType{format.F32}
 )
 
-// cost is a reciprocal throughput in tenths of a cycle, up to 256 bits and at
-// 512, as measured on Emerald Rapids (Golden Cove cores), and on Zen 5 at any width,
-// with what units there an instruction runs on.
+// cost is a reciprocal throughput in tenths of a cycle: up to 256 bits and at
+// 512, as measured on Emerald Rapids (Golden Cove cores); at 512 bits on Zen 4, of which
+// narrower ones take half; and on Zen 5 at any width.
 type cost struct {
 	narrow, wide int
-	zen5         int
-	on           units
+	zen4, zen5   figure
 }
 
-// units are some of the four of a Zen 5 that compute on vectors: 3.6 instructions a cycle that run on any, two that run on
-// two. Those for permutations are one of the two for products and one of the two for shifts: of them in turn with products, 2.45 a cycle.
+// figure is a cost and the units that an instruction runs on.
+type figure struct {
+	tenths int
+	on     units
+}
+
+// units are some of the four of a Zen 4 or 5 that compute on vectors. Those for permutations are one of the two for products and one
+// of the two for shifts. On a Zen 4 they are of 256 bits: of 512 bits, 2 instructions a cycle run on any, 1 on two, and 1.5 of products and permutations
+// in turns, as if each unit always did what it can. On a Zen 5 3.6 a cycle run on any, two on two, and of products and permutations in turns 2.45.
 type units int
 
 const (
@@ -46,42 +52,66 @@ const (
 	permutations
 )
 
-// busy is how long each of some sets of units is busy with an instruction that takes so many tenths of a cycle on u:
-// all, those for products, for shifts, and for permutations.
-func (u units) busy(cost int) []int {
-	all, shared := min(cost, 3), 3*cost/5
-	switch u {
+// busy is how long each of some sets of units is busy with an instruction: all, those for products, for shifts, and for
+// permutations. One on two units keeps all busy for as long as an instruction that runs on any does, and
+// one for permutations takes shared of what others want too.
+func (f figure) busy(one, shared int) []int {
+	all := min(f.tenths, one)
+	switch f.on {
 	case products:
-		return []int{all, cost, 0, 0}
+		return []int{all, f.tenths, 0, 0}
 	case shifts:
-		return []int{all, 0, cost, 0}
+		return []int{all, 0, f.tenths, 0}
 	case permutations:
-		return []int{all, shared, shared, cost}
+		return []int{all, shared, shared, f.tenths}
 	}
-	return []int{cost, 0, 0, 0}
+	return []int{f.tenths, 0, 0, 0}
 }
 
+// The costs of Zen 4 are of loops of one instruction and of two in turns, but for what has three operands and runs on any unit (VPTERNLOG and a
+// dot product take 13, two and a dot product 22; with AND instead 12 and 15), for VPERMI2B, which takes 10 alone, but 17 more than two ANDs of what it finds and
+// two dot products of these do (VPERMB 7 more, VPERMI2W in loops of lookups and additions as little), and for masks.
 var (
-	none     = cost{}
-	alu      = cost{3, 5, 3, anyUnit}
-	compare  = cost{5, 10, 3, anyUnit} // minimum, absolute value and comparison too
-	shift    = cost{5, 10, 5, shifts}
-	multi    = cost{5, 5, 5, products} // multiply, dot product
-	mul32    = cost{10, 10, 10, products}
-	shuffle  = cost{5, 10, 5, permutations} // within 128 bits
-	permute  = cost{10, 10, 5, permutations}
-	permutes = cost{20, 20, 7, permutations} // two registers, of which the index must be copied first
-	toFloat  = cost{10, 10, 8, shifts}       // from 16 bits
-	floatAdd = cost{5, 5, 5, shifts}         // and conversions
-	floatMul = cost{5, 5, 5, products}
-	floatFMA = cost{6, 6, 5, products} // of an operand from memory
-	divide   = cost{50, 100, 50, products}
-	load     = cost{5, 5, 5, anyUnit}
-	store    = cost{5, 10, 10, anyUnit}
-	toMask   = cost{10, 10, 10, permutations} // compare into a mask register, and the mask back
-	narrow   = cost{10, 20, 10, permutations}
-	blend    = cost{10, 10, 3, anyUnit} // by top bits
+	none       = cost{}
+	alu        = cost{3, 5, figure{5, anyUnit}, figure{3, anyUnit}}
+	select3    = cost{3, 5, figure{8, anyUnit}, figure{3, anyUnit}}  // of three operands
+	compare    = cost{5, 10, figure{5, anyUnit}, figure{3, anyUnit}} // minimum, absolute value and comparison too
+	shift      = cost{5, 10, figure{10, shifts}, figure{5, shifts}}
+	multi      = cost{5, 5, figure{10, products}, figure{5, products}} // multiply, dot product
+	mul32      = cost{10, 10, figure{10, products}, figure{10, products}}
+	shuffle    = cost{5, 10, figure{10, permutations}, figure{5, permutations}} // within 128 bits
+	permute    = cost{10, 10, figure{10, permutations}, figure{5, permutations}}
+	permutes   = cost{20, 20, figure{11, permutations}, figure{7, permutations}} // two registers, of which the index must be copied first
+	bytePairs  = cost{20, 20, figure{17, anyUnit}, figure{7, permutations}}      // the same of bytes, which are multiplied
+	toFloat    = cost{10, 10, figure{13, shifts}, figure{8, shifts}}             // from 16 bits
+	floatAdd   = cost{5, 5, figure{10, shifts}, figure{5, shifts}}               // and conversions
+	floatMul   = cost{5, 5, figure{10, products}, figure{5, products}}
+	floatFMA   = cost{6, 6, figure{10, products}, figure{5, products}} // of an operand from memory
+	divide     = cost{50, 100, figure{60, products}, figure{50, products}}
+	load       = cost{5, 5, figure{10, anyUnit}, figure{5, anyUnit}}
+	splat      = cost{5, 5, figure{5, anyUnit}, figure{5, anyUnit}}   // load of 32 bits for all lanes
+	splatBytes = cost{10, 10, figure{5, anyUnit}, figure{5, anyUnit}} // of fewer
+	store      = cost{5, 10, figure{20, anyUnit}, figure{10, anyUnit}}
+	toMask     = cost{10, 10, figure{15, products}, figure{10, permutations}} // compare into a mask register, and the mask back
+	narrow     = cost{10, 20, figure{10, permutations}, figure{10, permutations}}
+	blend      = cost{10, 10, figure{5, anyUnit}, figure{3, anyUnit}} // by top bits
 )
+
+// of is c at so many bits on the core of m, and what it keeps busy there, nil if rows do not tell.
+func (c cost) of(m lower.Machine, bits int) (tenths int, busy []int) {
+	switch f := c.zen4; {
+	case m.Core == zen5Core:
+		return c.zen5.tenths, c.zen5.busy(alu.zen5.tenths, 3*c.zen5.tenths/5)
+	case m.Core == zen4Core && bits > 256:
+		return f.tenths, f.busy(alu.zen4.tenths, (f.tenths+2)/3)
+	case m.Core == zen4Core:
+		f.tenths = (f.tenths + 1) / 2
+		return f.tenths, f.busy((alu.zen4.tenths+1)/2, (f.tenths+2)/3)
+	case bits > 256:
+		return c.wide, nil
+	}
+	return c.narrow, nil
+}
 
 // inst is one instruction: with vector operands, VEX-encoded or EVEX-encoded,
 // and with 4 bytes broadcast from memory (EVEX only, nil if there is none).
@@ -153,7 +183,7 @@ var lanewise = []struct {
 	{vir.OpSubMSB, ints16, inst{evex: x86.VPSUBW}, subMasked(f2(x86.VPMOVW2M)), 3, nil, toMask},
 	{vir.OpSubMSB, ints32, inst{evex: x86.VPSUBD}, subMasked(f2(x86.VPMOVD2M)), 3, nil, toMask},
 	// a ? b : c with c (the result) as the table's most significant input
-	{vir.OpBitSel, allElems, inst{evex: x86.VPTERNLOGD, bcst: x86.VPTERNLOGD_BCST}, ternlog(0xb8), 3, []int{2}, alu},
+	{vir.OpBitSel, allElems, inst{evex: x86.VPTERNLOGD, bcst: x86.VPTERNLOGD_BCST}, ternlog(0xb8), 3, []int{2}, select3},
 }
 
 // rowSet collects the rows of one machine.
@@ -190,13 +220,9 @@ func (s *rowSet) add(r lower.Row, c cost, e emit) {
 	for _, a := range r.Args {
 		bits = max(bits, a.Bits())
 	}
-	switch {
-	case s.m.Core == zen5Core:
-		r.Cost, r.Busy = c.zen5, c.on.busy(c.zen5)
-	case bits > 256:
-		r.Cost = c.wide
-	default:
-		r.Cost = c.narrow
+	tenths, busy := c.of(s.m, bits)
+	if r.Cost = tenths; busy != nil {
+		r.Busy = busy
 	}
 	r.Need |= AVX2
 	if s.evex() {
@@ -285,21 +311,21 @@ func isShift(op vir.Op) bool { return op == vir.OpShl || op == vir.OpShrU || op 
 func (s *rowSet) moves(t vir.Type) {
 	one := vir.Type{Elem: t.Elem, Lanes: 1}
 	read, write, pick := s.memory(t.Bytes())
-	splat, splatCost := ctor(x86.VPBROADCASTD), load
+	repeat, repeatCost := ctor(x86.VPBROADCASTD), splat
 	switch t.Elem.Bytes() {
 	case 1:
-		splat, splatCost = x86.VPBROADCASTB, permute
+		repeat, repeatCost = x86.VPBROADCASTB, splatBytes
 	case 2:
-		splat, splatCost = x86.VPBROADCASTW, permute
+		repeat, repeatCost = x86.VPBROADCASTW, splatBytes
 	}
 	s.add(lower.Row{Op: vir.OpLoad, Dst: t}, load, func(p *printer) { p.ins(read, p.mem, p.dst) })
-	s.add(lower.Row{Op: vir.OpLoadSplat, Dst: t}, splatCost, func(p *printer) { p.ins(splat, p.mem, p.dst) })
+	s.add(lower.Row{Op: vir.OpLoadSplat, Dst: t}, repeatCost, func(p *printer) { p.ins(repeat, p.mem, p.dst) })
 	s.add(lower.Row{Op: vir.OpStore, Dst: t, Args: []vir.Type{t}}, store, func(p *printer) {
 		p.ins(write, append(pick, p.a[0], p.mem)...)
 	})
 	s.add(lower.Row{Op: vir.OpConst, Dst: t}, load, func(p *printer) { p.ins(read, p.pool.data(p.constant), p.dst) })
 	s.add(lower.Row{Op: vir.OpSplat, Dst: t}, load, splatImm(t, s.evex()))
-	s.add(lower.Row{Op: vir.OpSplatLane, Dst: t, Args: []vir.Type{one}}, permute, func(p *printer) { p.ins(splat, p.a[0], p.dst) })
+	s.add(lower.Row{Op: vir.OpSplatLane, Dst: t, Args: []vir.Type{one}}, permute, func(p *printer) { p.ins(repeat, p.a[0], p.dst) })
 	for _, e := range allElems {
 		if from := (vir.Type{Elem: e, Lanes: t.Bytes() / e.Bytes()}); from.Lanes > 0 {
 			s.add(lower.Row{Op: vir.OpBitcast, Dst: t, Args: []vir.Type{from}}, none, func(p *printer) { p.move(p.a[0], p.dst) })
@@ -506,7 +532,7 @@ var permuting = []struct {
 	oneNeed   lower.Features
 	pairNeeds lower.Features
 }{
-	{elems8, inst{evex: x86.VPERMB}, permute, 256, x86.VPERMI2B, permutes, AVX512VBMI, AVX512VBMI},
+	{elems8, inst{evex: x86.VPERMB}, permute, 256, x86.VPERMI2B, bytePairs, AVX512VBMI, AVX512VBMI},
 	{elems16, inst{evex: x86.VPERMW}, permute, 128, x86.VPERMI2W, permutes, 0, 0},
 	{ints32, both(x86.VPERMD), permute, 256, x86.VPERMI2D, permute, 0, 0},
 	{f32Only, both(x86.VPERMPS), permute, 256, x86.VPERMI2PS, permute, 0, 0},
