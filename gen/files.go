@@ -331,6 +331,9 @@ func variant(v runtime.Variant) *jen.Statement {
 		if k.ErrorMost > 0 {
 			pairs = append(pairs, "ErrorStep", k.ErrorStep, "ErrorMost", k.ErrorMost)
 		}
+		if k.ScaledSums {
+			pairs = append(pairs, "ScaledSums", true)
+		}
 		kernels = append(kernels, row(append(pairs, "SumBy", k.SumBy, "Fn", jen.Id(k.Name))...))
 	}
 	pairs := []any{"Target", v.Target, "ABI", v.ABI, "Need", texts(v.Need), "Layout", v.Layout}

@@ -347,7 +347,7 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 		case !reflect.DeepEqual(s.Problem, p.Problem):
 			return v, errorf(thing, "kernel %s was compiled for another problem", k.Code.Func.Name)
 		}
-		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy,
+		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, ScaledSums: s.Scaled,
 			ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
 	}
 	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })

@@ -243,7 +243,7 @@ func Matmul(p Problem) *Graph {
 	out := &Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	nm := []Expr{Axis{"n"}, Axis{"m"}}
 	scaled := Stage{Out: acc, Axes: []Dim{n, m}, Reduce: []Dim{g}, Combine: Add,
-		Body: p.Scaled(Read{sum.Out, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Super()), p.Least(p.SuperMin(), nil))}
+		Body: p.Scaled(Read{sum.Out, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Super()), p.Least(p.SuperMin(), p.ScaledSum(p.OfAct(t.Sums))))}
 	stages := []Stage{sum, scaled}
 	if p.Block() > 1 {
 		stages = append([]Stage{sum}, p.blocks(sum)...)
@@ -266,7 +266,7 @@ func (p Problem) byActScale(x Expr) Expr {
 	if t.ActScale == nil || p.Act.Group == 0 {
 		return x
 	}
-	return Binary{Mul, x, Read{t.ActScale, []Expr{Axis{"n"}, p.FirstK()}}}
+	return Binary{Mul, x, p.OfAct(t.ActScale)}
 }
 
 // blocks are the stages from sums of groups to the sum of all, by blocks of groups.
@@ -285,7 +285,7 @@ func (p Problem) blocks(sum Stage) []Stage {
 	var least Expr
 	if p.Weight.Min {
 		stages = append(stages, over("least", p.SubLeast()))
-		least = Read{stages[1].Out, nmb}
+		least = p.ScaledSum(Read{stages[1].Out, nmb})
 	}
 	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
 	return append(stages, Stage{Out: acc, Axes: sum.Axes[:2], Reduce: []Dim{b}, Combine: Add,
@@ -384,7 +384,7 @@ func (p Problem) SubLeast() Expr {
 		return nil
 	}
 	t := p.Tensors()
-	return Binary{Mul, Read{t.Sums, []Expr{Axis{"n"}, p.FirstK()}}, Cast{format.I32, Read{t.Mins, []Expr{Axis{"m"}, p.FirstK()}}}}
+	return Binary{Mul, p.OfAct(t.Sums), Cast{format.I32, Read{t.Mins, []Expr{Axis{"m"}, p.FirstK()}}}}
 }
 
 // Scaled is what the sum of group g, or the integer of its block, adds to the sum of all, from its Scale
@@ -411,18 +411,31 @@ func (p Problem) Scale(super Expr) Expr {
 }
 
 // Least is what the minimum of group g subtracts, nil without minimums: the
-// minimum times the sum of the activations, which is scaled first because that is
-// the same for all rows. Of a block of groups, least is the sum of both by groups.
-func (p Problem) Least(super, least Expr) Expr {
+// minimum times the ScaledSum of the activations, which is the same for all rows. Of a block of groups it is
+// the super-minimum times the ScaledSum of what SubLeast adds up.
+func (p Problem) Least(super, scaled Expr) Expr {
 	if !p.Weight.Min {
 		return nil
 	}
-	t := p.Tensors()
-	at := []Expr{Axis{"n"}, p.FirstK()}
+	least := super
 	if p.Block() == 1 {
-		super, least = times(super, p.f32Of(t.Mins)), Read{t.Sums, at}
+		least = times(super, p.f32Of(p.Tensors().Mins))
 	}
-	return Binary{Mul, super, p.byActScale(Unary{CvtF32, least})}
+	return Binary{Mul, least, scaled}
+}
+
+// ScaledSum is the sum of the activations of group g as minimums are multiplied with it: scaled,
+// if groups have a scale.
+func (p Problem) ScaledSum(sum Expr) Expr { return p.byActScale(Unary{CvtF32, sum}) }
+
+// OfAct reads t, one number for each group of activations, at group g.
+func (p Problem) OfAct(t *Tensor) Expr { return Read{t, []Expr{Axis{"n"}, p.FirstK()}} }
+
+// ScaledSums are what Problem.ScaledSum makes of all sums.
+func (t Tensors) ScaledSums() *Tensor {
+	x := *t.Sums
+	x.Elem, x.Most = format.F32, 0
+	return &x
 }
 
 // Super is the super-scale of group g, nil unless there are two levels.

@@ -20,7 +20,7 @@ const ABI = 6
 // Out receives the tile, f32: each column's rows one after the other, OutStep bytes behind
 // those of the column before. Weights point at the first of
 // the rows in each of the parts of the packed matrix that PartNames lists, nil if
-// there is no such part; Act, Sums and ActScale at the column block in the
+// there is no such part; Act, Sums (as the Kernel says) and ActScale at the column block in the
 // activation buffer. So do Residual and Offsets (int32, one per column) for tables with residuals;
 // List holds the numbers (uint32) of those iterations that look up residuals, ListCount of
 // them. Of Rows that are several tiles, side by side, the weights of each are SideBytes behind those of the one before, its

@@ -115,7 +115,15 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 						}
 						actSum += act
 					}
-					if have := *at[int32](a.Sums, 4*(g*k.Cols+c)); have != actSum*int32(k.SumBy) {
+					as := float32(1)
+					if s.Act.Group > 0 {
+						as = *at[float32](a.ActScale, 4*(g*group/s.Act.Group*k.Cols+c))
+					}
+					want := actSum * int32(k.SumBy)
+					if k.ScaledSums {
+						want = int32(math.Float32bits(float32(actSum) * as))
+					}
+					if have := *at[int32](a.Sums, 4*(g*k.Cols+c)); have != want {
 						panic("sums of activations are wrong")
 					}
 					sum -= int32(zero) * actSum
@@ -126,10 +134,6 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 						}
 						sum, actSum, block, blockLeast = block, blockLeast, 0, 0
 						ws, least = shared[4], shared[5]
-					}
-					as := float32(1)
-					if s.Act.Group > 0 {
-						as = *at[float32](a.ActScale, 4*(g*group/s.Act.Group*k.Cols+c))
 					}
 					term := float32(float32(sum) * float32(ws*as))
 					if s.Weight.Min {
@@ -213,6 +217,7 @@ func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) 
 		filled := s.fill(&v).of(recordK)
 		for j, cols := range cut {
 			k := Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: filled, Chunk: []int{4, filled, 8}[(i+j)%3], SumBy: []int{1, -8}[j%2]}
+			k.ScaledSums = w.Min && s.block() == 1 && k.SumBy == 1
 			k.Fn = fakeKernel(s, v, k)
 			v.Kernels = append(v.Kernels, k)
 		}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"math"
 	"math/bits"
 	"unsafe"
 )
@@ -206,7 +207,7 @@ type multiplied struct {
 	from, to int
 }
 
-// multiplySums multiplies the sums of blocks from up to to as their kernels want
+// multiplySums multiplies the sums of blocks from up to to, or scales them, as their kernels want
 // them. Buffers hold plain sums, so that formats of different levels share them.
 func (p *Product) multiplySums(t *task, from, to int) {
 	size, want := t.a.groups*t.a.wide.cols, multiplied{unsafe.SliceData(t.act), p.variant, from, to}
@@ -217,11 +218,38 @@ func (p *Product) multiplySums(t *task, from, to int) {
 	t.sums = grow(t.sums, (to-from)*size)
 	for i := from; i < to; i++ {
 		b, offset := t.a.at(i)
-		by := int32(p.variant.Kernels[b.kernel].SumBy)
+		k := &p.variant.Kernels[b.kernel]
 		out := t.sums[(i-from)*size:][:t.a.groups*b.cols]
 		getWords(out, t.act[offset+b.sums:])
+		if k.ScaledSums {
+			p.cut.scaleSums(out, t.act[offset+b.scales:], b.cols)
+			continue
+		}
+		by := int32(k.SumBy)
 		for j := range out {
 			out[j] *= by
+		}
+	}
+}
+
+// scaleSums makes sums of cols activations the bits of f32, times the scale of their group if it has one.
+func (c *cut) scaleSums(sums []int32, scales []byte, cols int) {
+	if c.actGroup == 0 {
+		for i, sum := range sums {
+			sums[i] = int32(math.Float32bits(float32(sum)))
+		}
+		return
+	}
+	each := c.actGroup / c.sumGroup // groups of one scale
+	if each == 1 {
+		cols = len(sums)
+	}
+	for ; len(sums) > 0; scales = scales[4*cols:] {
+		for range min(each, len(sums)/cols) {
+			for j, sum := range sums[:cols] {
+				sums[j] = int32(math.Float32bits(float32(sum) * float32At(scales, 4*j)))
+			}
+			sums = sums[cols:]
 		}
 	}
 }

@@ -43,6 +43,7 @@ type Kernel struct {
 	Chunk      int
 	Tables     bool // it reads tables instead of codes
 	SumBy      int  // what the activation sums that it is given are multiplied by, not 0
+	ScaledSums bool // they come as the f32 that minimums are multiplied with: times the scale of their group, if it has one
 	// How far its integer sum of a group may be from the definition: ErrorMost for each
 	// ErrorStep elements of K that are begun. ErrorMost is 0 if sums are exact.
 	ErrorStep, ErrorMost int
@@ -134,6 +135,8 @@ func (s *Spec) checkVariant(v Variant) error {
 			return s.errorf(v.Target+" "+k.Name, "lists residuals in steps of %d: they must be whole chunks of %d, without groups", k.StepK, k.Chunk)
 		case k.SumBy == 0 || k.SumBy != int(int32(k.SumBy)):
 			return s.errorf(v.Target+" "+k.Name, "activation sums times %d; it must be another 32-bit number", k.SumBy)
+		case k.ScaledSums && (!s.Weight.Min || s.block() > 1 || k.SumBy != 1):
+			return s.errorf(v.Target+" "+k.Name, "scaled activation sums, times %d; only minimums of single groups are multiplied with them", k.SumBy)
 		}
 		cols = k.Cols
 	}

@@ -160,16 +160,22 @@ func lookup(levels []int, t format.DType, code ir.Expr) ir.Expr {
 // scalings are the values that a group's sum is scaled by.
 func (s *State) scalings(st *stage) {
 	p := s.Problem
-	named := func(name string, e ir.Expr) ir.Expr {
-		if e == nil {
-			return nil
-		}
-		st.values[name] = e
-		return value(name, format.F32)
-	}
 	st.superSpan, st.block = max(p.Weight.Super/max(p.GroupK(), 1), 1), p.Block()
-	named("scale", p.Scale(named("super", p.Super())))
-	named("least", p.Least(named("supermin", p.SuperMin()), ir.Read{T: leastTemp}))
+	named(st.values, "scale", p.Scale(named(st.values, "super", p.Super())))
+	least := ir.Expr(ir.Read{T: leastTemp})
+	if p.Block() == 1 && p.Weight.Min {
+		least = p.OfAct(p.Tensors().Sums)
+	}
+	named(st.values, "least", p.Least(named(st.values, "supermin", p.SuperMin()), p.ScaledSum(least)))
+}
+
+// named makes e, an f32, a value of the name and reads it, nil of none.
+func named(values map[string]ir.Expr, name string, e ir.Expr) ir.Expr {
+	if e == nil {
+		return nil
+	}
+	values[name] = e
+	return value(name, format.F32)
 }
 
 // flushed is what a group's sum adds to the sum of all, or to its block.

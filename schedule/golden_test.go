@@ -302,6 +302,9 @@ func picture(s *State) string {
 	if s.sumBy != 0 {
 		fmt.Fprintf(&b, "activation sums come multiplied by %d\n", s.sumBy)
 	}
+	if _, scaled := s.scaledSums(); scaled {
+		b.WriteString("activation sums come in f32, times their scale\n")
+	}
 	if s.chunk != 0 {
 		fmt.Fprintf(&b, "activations of a column lie together by %d\n", s.chunk)
 	}

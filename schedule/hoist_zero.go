@@ -110,7 +110,7 @@ func codesOf(e ir.Expr) ir.Read {
 // base*sums.
 func (s *State) correction(base int) ir.Expr {
 	p := s.Problem
-	sums := ir.Read{T: p.Tensors().Sums, Index: []ir.Expr{ir.Axis{Name: "n"}, p.FirstK()}}
+	sums := p.OfAct(p.Tensors().Sums)
 	t := p.Tensors().Zeros
 	switch {
 	case t == nil && base == 0:

@@ -21,6 +21,7 @@ type Kernel struct {
 	Rows    int            // rows per call: part of a tile of Weights, or whole ones
 	Cols    int            // columns per call
 	SumBy   int            // what the caller multiplies the activation sums by that it passes
+	Scaled  bool           // it passes what ir.Problem.ScaledSum makes of them instead
 	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(FilledK(K)/StepK)
 	Error   Error          // of the integer sum of a group
 }
@@ -107,8 +108,9 @@ func (s *State) Kernel() (*Kernel, error) {
 			s.main().list()
 		}
 	}
+	s, scaled := s.scaledSums()
 	st := s.main()
-	k := &Kernel{Problem: s.Problem, Weights: s.fill.stored(s.weights), Tables: s.tables, Rows: 1, Cols: 1, SumBy: 1}
+	k := &Kernel{Problem: s.Problem, Weights: s.fill.stored(s.weights), Tables: s.tables, Rows: 1, Cols: 1, SumBy: 1, Scaled: scaled}
 	if s.fill != nil {
 		k.Problem, k.Fill = s.fill.of, s.fill.to
 	}
@@ -148,6 +150,35 @@ func (s *State) Kernel() (*Kernel, error) {
 	n.Buffers = s.buffers(k)
 	k.Nest, k.Error = n, s.error()
 	return k, nil
+}
+
+// scaledSums is s with minimums times what the caller makes of the activation sums, once for all rows; false
+// if the sums themselves are needed too.
+func (s *State) scaledSums() (*State, bool) {
+	p := s.Problem
+	if !p.Weight.Min || p.Block() > 1 || s.main().readsSums() {
+		return s, false
+	}
+	c := s.clone()
+	values := c.main().values
+	values["least"] = p.Least(named(values, "supermin", p.SuperMin()), p.OfAct(p.Tensors().ScaledSums()))
+	return c, true
+}
+
+// readsSums says that what a group adds up makes up for the base of levels by activation sums.
+func (st *stage) readsSums() (reads bool) {
+	for _, lv := range st.levels {
+		for _, e := range []ir.Expr{lv.Init, lv.Flush} {
+			if e == nil {
+				continue
+			}
+			ir.Walk(e, func(x ir.Expr) {
+				r, ok := x.(ir.Read)
+				reads = reads || ok && r.T.Name == "sums"
+			})
+		}
+	}
+	return reads
 }
 
 // halvesOutside: the run-time loop over K, which is listed for residuals, is inside the loop half.
@@ -388,7 +419,9 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 		b["out"].Side, b["out"].TileM = sideRows, s.weights.TileM
 	}
 	if !s.Problem.Act.Floats() {
-		t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy)
+		if t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy); k.Scaled {
+			t.Sums = t.ScaledSums()
+		}
 		b["sums"] = &nest.Buffer{Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}}
 		b["ascale"] = &nest.Buffer{Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}}
 	}

@@ -26,7 +26,7 @@ func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
 		}
 		s := k.Schedule
 		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK,
-			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
+			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, ScaledSums: s.Scaled, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
 	}
 	v.Prepare = gen.RuntimePrepare(t.Prepare)
 	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),

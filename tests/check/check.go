@@ -400,7 +400,15 @@ func (c *Case) sums(k *schedule.Kernel, n0, padK int) (sums, scales []byte) {
 			}
 		}
 		for i, t := range total {
-			binary.LittleEndian.PutUint32(sums[4*(i*k.Cols+col):], uint32(t*int32(k.SumBy)))
+			sum := uint32(t * int32(k.SumBy))
+			if k.Scaled {
+				scaled := float32(t)
+				if c.Problem.Act.Group > 0 && i*g < c.K {
+					scaled *= c.actScale(n0+col, i*g)
+				}
+				sum = math.Float32bits(scaled)
+			}
+			binary.LittleEndian.PutUint32(sums[4*(i*k.Cols+col):], sum)
 		}
 		for i, s := range c.Scale[n0+col] {
 			binary.LittleEndian.PutUint32(scales[4*(i*k.Cols+col):], math.Float32bits(s))
