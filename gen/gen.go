@@ -246,6 +246,13 @@ func (t *Target) TableChunk() int {
 	return chunk
 }
 
+// RuntimeKernel is what the runtime has to know of k, without its function.
+func RuntimeKernel(k Kernel) runtime.Kernel {
+	s := k.Schedule
+	return runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
+		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most}
+}
+
 // RuntimePrepare is what the runtime has to know of p, without its function.
 func RuntimePrepare(p *Prepare) *runtime.Prepare {
 	if p == nil {
@@ -347,8 +354,7 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 		case !reflect.DeepEqual(s.Problem, p.Problem):
 			return v, errorf(thing, "kernel %s was compiled for another problem", k.Code.Func.Name)
 		}
-		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, ScaledSums: s.Scaled,
-			ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
+		v.Kernels = append(v.Kernels, RuntimeKernel(k))
 	}
 	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
 	v.Fill, v.Prepare = t.Kernels[0].Schedule.Fill, RuntimePrepare(t.Prepare)

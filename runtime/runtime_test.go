@@ -543,6 +543,8 @@ func TestSpecRefusals(t *testing.T) {
 		"3 rows do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].Rows = 3 },
 		"steps of 64 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
 		"chunks of 5 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
+		"sums times 0; it must be":  func(s *Spec) { s.Variants[0].Kernels[0].SumBy = 0 },
+		"scaled activation sums":    func(s *Spec) { s.Variants[0].Kernels[0].ScaledSums = true },
 		"are filled up to 32;":      func(s *Spec) { s.Variants[0].Fill = 32 },
 		"are filled up to 65;":      func(s *Spec) { s.Variants[0].Fill = 65 },
 		"the record of 40":          func(s *Spec) { s.Variants[0].Fill = 40 },

@@ -11,19 +11,19 @@ import (
 
 // Kernel is a scheduled product: its loops and what a caller must know.
 type Kernel struct {
-	Problem ir.Problem
-	Trace   Trace
-	Nest    *nest.Nest
-	Weights *format.Layout // of the packed matrix
-	Fill    int            // elements of K that groups of the activations are filled up to with zeros, 0: they are as they are
-	Chunk   int            // elements of K of one column that lie together in the activations of a column block
-	Tables  *ir.Tables     // what the activations are, nil: int8
-	Rows    int            // rows per call: part of a tile of Weights, or whole ones
-	Cols    int            // columns per call
-	SumBy   int            // what the caller multiplies the activation sums by that it passes
-	Scaled  bool           // it passes what ir.Problem.ScaledSum makes of them instead
-	StepK   int            // elements of K per iteration of the run-time loop: the trip count is ceil(FilledK(K)/StepK)
-	Error   Error          // of the integer sum of a group
+	Problem    ir.Problem
+	Trace      Trace
+	Nest       *nest.Nest
+	Weights    *format.Layout // of the packed matrix
+	Fill       int            // elements of K that groups of the activations are filled up to with zeros, 0: they are as they are
+	Chunk      int            // elements of K of one column that lie together in the activations of a column block
+	Tables     *ir.Tables     // what the activations are, nil: int8
+	Rows       int            // rows per call: part of a tile of Weights, or whole ones
+	Cols       int            // columns per call
+	SumBy      int            // what the caller multiplies the activation sums by that it passes
+	ScaledSums bool           // it passes what ir.Problem.ScaledSum makes of them instead
+	StepK      int            // elements of K per iteration of the run-time loop: the trip count is ceil(FilledK(K)/StepK)
+	Error      Error          // of the integer sum of a group
 }
 
 // SharesBuffers says that k and x read the same packed matrices and prepared activations
@@ -110,7 +110,7 @@ func (s *State) Kernel() (*Kernel, error) {
 	}
 	s, scaled := s.scaledSums()
 	st := s.main()
-	k := &Kernel{Problem: s.Problem, Weights: s.fill.stored(s.weights), Tables: s.tables, Rows: 1, Cols: 1, SumBy: 1, Scaled: scaled}
+	k := &Kernel{Problem: s.Problem, Weights: s.fill.stored(s.weights), Tables: s.tables, Rows: 1, Cols: 1, SumBy: 1, ScaledSums: scaled}
 	if s.fill != nil {
 		k.Problem, k.Fill = s.fill.of, s.fill.to
 	}
@@ -419,7 +419,7 @@ func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
 		b["out"].Side, b["out"].TileM = sideRows, s.weights.TileM
 	}
 	if !s.Problem.Act.Floats() {
-		if t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy); k.Scaled {
+		if t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy); k.ScaledSums {
 			t.Sums = t.ScaledSums()
 		}
 		b["sums"] = &nest.Buffer{Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}}

@@ -24,9 +24,7 @@ func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
 		if len(kernels) > 0 && !slices.Contains(kernels, i) {
 			continue
 		}
-		s := k.Schedule
-		v.Kernels = append(v.Kernels, runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK,
-			Chunk: s.Chunk, Tables: s.Tables != nil, SumBy: s.SumBy, ScaledSums: s.Scaled, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most})
+		v.Kernels = append(v.Kernels, gen.RuntimeKernel(k))
 	}
 	v.Prepare = gen.RuntimePrepare(t.Prepare)
 	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),

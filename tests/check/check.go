@@ -401,7 +401,7 @@ func (c *Case) sums(k *schedule.Kernel, n0, padK int) (sums, scales []byte) {
 		}
 		for i, t := range total {
 			sum := uint32(t * int32(k.SumBy))
-			if k.Scaled {
+			if k.ScaledSums {
 				scaled := float32(t)
 				if c.Problem.Act.Group > 0 && i*g < c.K {
 					scaled *= c.actScale(n0+col, i*g)
