@@ -289,7 +289,7 @@ func (p *Product) known(w *scratch, n, k int) (*shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.shape = s
+	w.shape, w.once = s, once{}
 	putHeader(w.header[:], actMagic, [5]uint64{p.cut.id, uint64(n), uint64(k)}, 0)
 	w.row = p.rowPlan(&s)
 	p.planArgs(w)

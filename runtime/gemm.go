@@ -32,16 +32,20 @@ const (
 )
 
 // A call of a kernel multiplies tiles of at most so many bytes of weights, divided by its columns or by fewColumns of
-// them, or one of each side: assembly cannot be preempted, so that longer calls would delay collections of garbage. (Of a cache of Zen 5,
+// them, or one of each side: assembly cannot be preempted, so that longer calls would delay collections of garbage. (Of a cache of Zen 5, of 512 KiB,
 // one column by AVX2: w1 18 us, w2, q2_k, q3_k 20, w1 of f32 activations 72.)
 const (
-	callBytes  = 512 << 10
+	callBytes  = 1 << 20
 	fewColumns = 4
 )
 
-// together is how many tiles of so many bytes a call multiplies.
-func (k *placed) together(bytes int) int {
-	return max(1, callBytes/(k.sides*min(k.Cols, fewColumns)*bytes))
+// together is how many of so many tiles of each side a call multiplies, each of so many bytes.
+func (k *placed) together(tiles, bytes int) int {
+	each := k.sides * min(k.Cols, fewColumns) * bytes
+	if tiles*each <= callBytes { // as most do: divisions count in small products
+		return tiles
+	}
+	return max(1, callBytes/each)
 }
 
 // task is rows of a product, checked.
@@ -73,12 +77,12 @@ type task struct {
 // may run at once. The result does not depend on the number of threads.
 func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Options) error {
 	if opt.Threads == 0 || opt.Threads == 1 {
-		return p.gemmAlone(dst, packed, act, lo, hi, opt)
+		return p.gemmAlone(dst, packed, act, lo, hi, &opt)
 	}
 	r := regions.Get().(*region)
 	defer r.release()
 	t := r.add(p)
-	if err := t.open(dst, packed, act, opt); err != nil {
+	if err := t.open(dst, packed, act, &opt); err != nil {
 		return err
 	}
 	if err := t.cutRows(lo, hi); err != nil {
@@ -89,8 +93,13 @@ func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Option
 }
 
 // gemmAlone is Gemm by the caller's thread. It shares nothing, which small products would notice.
-func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt Options) error {
+func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt *Options) error {
 	s := p.pool.Get().(*scratch)
+	if s.once.is(s, dst, packed, act, lo, hi, opt) {
+		p.runOnce(s, dst, packed[headerBytes:], act[headerBytes:])
+		p.pool.Put(s)
+		return nil
+	}
 	defer p.release(s)
 	t := &s.alone
 	t.p, t.scratch = p, s
@@ -101,7 +110,58 @@ func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt O
 		return err
 	}
 	t.run()
+	s.once = t.once()
 	return nil
+}
+
+// once is a product that is one call of a kernel, stored as it is: what the last one of a scratch came to, by which the next one
+// between buffers with the same headers is spared all that is worked out (a fifth of what small products do in Go). The zero value is none.
+type once struct {
+	rows, outs int
+	kernel     *placed
+	block      *block
+	args       GemmArgs // numbers only
+}
+
+// once is what t came to.
+func (t *task) once() once {
+	if !t.plain || t.p.variant == nil || t.p.log != nil || t.a.blocks() != 1 || t.lo != 0 || t.hi != t.w.m {
+		return once{}
+	}
+	b, _ := t.a.at(0)
+	k := &t.p.kernels[b.kernel]
+	tiles := t.w.m / (k.sides * k.rows)
+	if b.cols != t.a.n || b.steps > 0 || len(k.at) > 1 || tiles == 0 || t.w.m != tiles*k.sides*k.rows || k.together(tiles, t.w.tileBytes) < tiles {
+		return once{}
+	}
+	a := t.gemm
+	return once{t.w.m, t.w.m * t.a.n, k, b, GemmArgs{OutStep: a.OutStep, Tiles: int64(tiles), TileBytes: a.TileBytes,
+		OutBytes: a.OutBytes, SideBytes: a.SideBytes, SideOut: a.SideOut, Count: a.Count}}
+}
+
+// is says whether a product is the same but for the contents of its buffers.
+func (o *once) is(s *scratch, dst []float32, packed, act []byte, lo, hi int, opt *Options) bool {
+	return o.rows > 0 && lo == 0 && hi == o.rows && len(dst) == o.outs &&
+		opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil &&
+		len(packed) == s.packed && len(act) == headerBytes+s.shape.bytes &&
+		sameHeader(packed, &s.packedHeader) && sameHeader(act, &s.header)
+}
+
+// runOnce is run of what s.once is.
+func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
+	o, a := &s.once, &s.gemm
+	*a = o.args
+	if groups := s.shape.groups; groups > 0 {
+		s.sums = grow(s.sums, groups*o.block.cols)
+		p.multiplyBlock(s.sums, o.block, act)
+		a.Sums, a.ActScale = unsafe.Pointer(&s.sums[0]), unsafe.Pointer(&act[o.block.scales])
+	}
+	a.Act, a.Out = unsafe.Pointer(&act[0]), unsafe.Pointer(&dst[0])
+	for _, i := range p.has {
+		a.Weights[i] = unsafe.Pointer(&weights[o.kernel.at[0][i]])
+	}
+	o.kernel.Fn(a)
+	s.forget()
 }
 
 // add adds a product to r, to be opened.
@@ -111,9 +171,12 @@ func (r *region) add(p *Product) *task {
 }
 
 // open checks a product of all rows of a matrix and sets t to it.
-func (t *task) open(dst []float32, packed, act []byte, opt Options) (err error) {
+func (t *task) open(dst []float32, packed, act []byte, opt *Options) (err error) {
 	p := t.p
-	t.dst, t.opt, t.plain = dst, opt, opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil
+	t.dst, t.plain = dst, opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil
+	if !t.plain {
+		t.opt = *opt
+	}
 	if err = p.openPacked(t.scratch, packed, &t.w); err != nil {
 		return err
 	}
@@ -218,17 +281,29 @@ func (p *Product) multiplySums(t *task, from, to int) {
 	t.sums = grow(t.sums, (to-from)*size)
 	for i := from; i < to; i++ {
 		b, offset := t.a.at(i)
-		k := &p.variant.Kernels[b.kernel]
-		out := t.sums[(i-from)*size:][:t.a.groups*b.cols]
-		getWords(out, t.act[offset+b.sums:])
-		if k.ScaledSums {
-			p.cut.scaleSums(out, t.act[offset+b.scales:], b.cols)
-			continue
-		}
-		by := int32(k.SumBy)
-		for j := range out {
-			out[j] *= by
-		}
+		p.multiplyBlock(t.sums[(i-from)*size:][:t.a.groups*b.cols], b, t.act[offset:])
+	}
+}
+
+// multiplyBlock puts the sums of a block, multiplied or scaled, into out.
+func (p *Product) multiplyBlock(out []int32, b *block, act []byte) {
+	getWords(out, act[b.sums:])
+	if k := &p.variant.Kernels[b.kernel]; k.ScaledSums {
+		p.cut.scaleSums(out, act[b.scales:], b.cols)
+	} else {
+		multiplyWords(out, int32(k.SumBy))
+	}
+}
+
+// multiplyWords multiplies words, four at a time while there are so many: most of what a small product of many groups does in Go.
+func multiplyWords(words []int32, by int32) {
+	for len(words) >= 4 {
+		four := (*[4]int32)(words)
+		four[0], four[1], four[2], four[3] = four[0]*by, four[1]*by, four[2]*by, four[3]*by
+		words = words[4:]
+	}
+	for i := range words {
+		words[i] *= by
 	}
 }
 
@@ -300,10 +375,16 @@ func (t *task) runTiles(k *placed, lo, hi, apart, first, cols int) {
 	direct := t.plain && cols == k.Cols // whole tiles are stored where they belong
 	a.SideBytes, a.SideOut = int64(apart*t.w.tileBytes), int64(4*apart*k.rows)
 	a.OutStep = int64(4 * m)
-	tile := lo / t.p.layout.TileM * t.w.tileBytes
+	tile := 0
+	if lo > 0 {
+		tile = lo / t.p.layout.TileM * t.w.tileBytes
+	}
 	if direct && len(k.at) == 1 { // many by one call
-		together := k.together(t.w.tileBytes)
-		for whole := (hi - lo) / k.rows; whole > 0; {
+		whole := apart
+		if whole == 0 {
+			whole = (hi - lo) / k.rows
+		}
+		for together := k.together(whole, t.w.tileBytes); whole > 0; {
 			tiles := min(whole, together)
 			t.point(&k.at[0], tile)
 			a.Out, a.Tiles = unsafe.Pointer(&t.dst[first*m+lo]), int64(tiles)

@@ -304,6 +304,7 @@ func (p *Product) openPacked(s *scratch, packed []byte, w *matrix) (err error) {
 		return nil
 	}
 	if *w, err = p.open(packed); err == nil {
+		s.once = once{}
 		s.packed, s.packedHeader, s.matrix = len(packed), [headerBytes]byte(packed), *w
 		s.matrix.data = nil
 	}
@@ -315,11 +316,14 @@ func (p *Product) openPacked(s *scratch, packed []byte, w *matrix) (err error) {
 func sameHeader(b []byte, h *[headerBytes]byte) bool {
 	x := (*[headerBytes]byte)(b)
 	differ := uint64(0)
-	for i := 0; i < headerBytes; i += 8 {
-		differ |= binary.NativeEndian.Uint64(x[i:]) ^ binary.NativeEndian.Uint64(h[i:])
+	for i := 0; i < headerBytes; i += 32 {
+		x, h := (*[32]byte)(x[i:]), (*[32]byte)(h[i:])
+		differ |= (word(x, 0) ^ word(h, 0)) | (word(x, 8) ^ word(h, 8)) | (word(x, 16) ^ word(h, 16)) | (word(x, 24) ^ word(h, 24))
 	}
 	return differ == 0
 }
+
+func word(b *[32]byte, at int) uint64 { return binary.NativeEndian.Uint64(b[at:]) }
 
 // Verify reads all of a packed matrix and reports damage since Pack.
 func (p *Product) Verify(packed []byte) error {

@@ -138,7 +138,12 @@ func TestDamagedBooks(t *testing.T) {
 // compares it with that one.
 func TestDamagedHeader(t *testing.T) {
 	p := New(*fakeSpec(t, "w2-g32", 0, 4, 32, []int{1, 2}))
-	const m, n, k = 7, 5, 64
+	for _, c := range [][2]int{{7, 5}, {8, 1}} { // the latter is one call of a kernel
+		testDamagedHeader(t, p, c[0], c[1], 64)
+	}
+}
+
+func testDamagedHeader(t *testing.T, p *Product, m, n, k int) {
 	packed := mustPack(t, p, randomWeights(p.Weight(), m, k, newRand()), m, k)
 	act := mustPrepare(t, p, testActivations(n, k, newRand())[0], n, k)
 	dst := make([]float32, n*m)

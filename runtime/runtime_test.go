@@ -585,8 +585,8 @@ func TestTilesSideBySide(t *testing.T) {
 		var calls []int64
 		count(fast, &calls)
 		p := New(*s)
-		most := 256 << 10 / (side * p.layout.TileBytes(k)) // by two columns
-		m := side*rows*(2*most+1) + rows + 2               // the last tile is not whole
+		most := callBytes / 2 / (side * p.layout.TileBytes(k)) // by two columns
+		m := side*rows*(2*most+1) + rows + 2                   // the last tile is not whole
 		src := randomWeights(p.Weight(), m, k, newRand())
 		packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[0]
 		act := mustPrepare(t, p, x, n, k)
@@ -629,14 +629,17 @@ func TestTilesSideBySide(t *testing.T) {
 	}
 }
 
-// A call reads at most 512 KiB, divided by up to four columns, but at least a tile of each side.
+// A call reads at most 1 MiB, divided by up to four columns, but at least a tile of each side.
 func TestTogether(t *testing.T) {
-	for _, c := range []struct{ cols, sides, bytes, want int }{
-		{1, 1, 16 << 10, 32}, {2, 1, 16 << 10, 16}, {4, 1, 16 << 10, 8}, {8, 1, 16 << 10, 8}, {1, 2, 16 << 10, 16}, {2, 2, 16 << 10, 8}, {4, 2, 16 << 10, 4},
-		{1, 1, 16<<10 + 1, 31}, {1, 1, 512 << 10, 1}, {1, 1, 1 << 20, 1}, {8, 2, 1 << 20, 1},
+	for _, c := range []struct{ cols, sides, bytes, most int }{
+		{1, 1, 16 << 10, 64}, {2, 1, 16 << 10, 32}, {4, 1, 16 << 10, 16}, {8, 1, 16 << 10, 16}, {1, 2, 16 << 10, 32}, {2, 2, 16 << 10, 16}, {4, 2, 16 << 10, 8},
+		{1, 1, 16<<10 + 1, 63}, {1, 1, 1 << 20, 1}, {1, 1, 2 << 20, 1}, {8, 2, 2 << 20, 1},
 	} {
-		if k := (&placed{Kernel: &Kernel{Cols: c.cols}, sides: c.sides}); k.together(c.bytes) != c.want {
-			t.Errorf("%+v: %d tiles", c, k.together(c.bytes))
+		k := &placed{Kernel: &Kernel{Cols: c.cols}, sides: c.sides}
+		for _, tiles := range []int{1, c.most, c.most + 1, 1000} {
+			if n := k.together(tiles, c.bytes); n != min(tiles, c.most) {
+				t.Errorf("%+v: %d of %d tiles", c, n, tiles)
+			}
 		}
 	}
 }
@@ -651,8 +654,8 @@ func TestTilesTogether(t *testing.T) {
 		count(&s.Variants[0].Kernels[i], &calls)
 	}
 	p := New(*s)
-	most := 256 << 10 / p.layout.TileBytes(k) // by two columns
-	m := rows*(2*most+3) + 2                  // the last tile is not whole
+	most := callBytes / 2 / p.layout.TileBytes(k) // by two columns
+	m := rows*(2*most+3) + 2                      // the last tile is not whole
 	src := randomWeights(p.Weight(), m, k, newRand())
 	packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[0]
 	act := mustPrepare(t, p, x, n, k)
@@ -679,6 +682,67 @@ func TestTilesTogether(t *testing.T) {
 		for i := range dst {
 			if inside := i%m >= c.lo && i%m < c.hi; inside && dst[i] != want[i] || !inside && dst[i] != 0 {
 				t.Fatalf("rows %d to %d: element %d is %v, not %v", c.lo, c.hi, i, dst[i], want[i])
+			}
+		}
+	}
+}
+
+// What a product came to is no reason to take another one for it: products of a few matrices, activations, options and
+// rows in any order, by one scratch.
+func TestOnce(t *testing.T) {
+	const k, seen = 64, 400
+	rng := newRand()
+	for _, side := range []int{1, 2} {
+		for _, name := range []string{"w2", "w4-g32", "w4-g32-m"} {
+			s := fakeSpec(t, name, 0, 4, 32, []int{1, 2})
+			for i := range s.Variants[0].Kernels {
+				fast := &s.Variants[0].Kernels[i]
+				fast.Rows *= side
+				fast.Fn = fakeKernel(s, s.Variants[0], *fast)
+			}
+			p := New(*s)
+			work := new(scratch)
+			p.pool = sync.Pool{New: func() any { return work }}
+			type matrix struct {
+				src    format.Source
+				packed []byte
+				m      int
+			}
+			var matrices []matrix
+			for _, m := range []int{16, 16, 8, 14} {
+				src := randomWeights(p.Weight(), m, k, rng)
+				matrices = append(matrices, matrix{src, mustPack(t, p, src, m, k), m})
+			}
+			direct := 0
+			for range seen {
+				w, n := matrices[rng.IntN(len(matrices))], 1+rng.IntN(3)/2
+				x := testActivations(n, k, rng)[0]
+				act, dst, want := mustPrepare(t, p, x, n, k), make([]float32, n*w.m), make([]float32, n*w.m)
+				define(want, p.spec, w.src, x, w.m, n, k)
+				opt, lo := Options{Accumulate: rng.IntN(8) == 0}, 0
+				if rng.IntN(8) == 0 {
+					lo = 8
+				}
+				if work.once.is(work, dst, w.packed, act, lo, w.m, &opt) {
+					direct++
+				}
+				if err := p.Gemm(dst, w.packed, act, lo, w.m, opt); err != nil {
+					t.Fatal(err)
+				}
+				for i := range dst {
+					if i%w.m < lo {
+						want[i] = 0
+					}
+				}
+				if !slices.Equal(dst, want) {
+					t.Fatalf("%s, %d tiles: rows %d to %d times %d: %v, not %v", name, side, lo, w.m, n, dst, want)
+				}
+				if err := p.Gemm(dst[1:], w.packed, act, lo, w.m, opt); err == nil {
+					t.Fatal("a short buffer is accepted")
+				}
+			}
+			if direct < seen/50 {
+				t.Errorf("%s, %d tiles: %d of %d products were like the last one", name, side, direct, seen)
 			}
 		}
 	}

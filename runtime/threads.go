@@ -31,7 +31,7 @@ func GemmAll(threads int, calls ...Call) error {
 		if c.Product == nil {
 			return &Error{"GemmAll", "argument calls", "a call has no Product"}
 		}
-		if err := r.add(c.Product).open(c.Dst, c.Packed, c.Act, c.Options); err != nil {
+		if err := r.add(c.Product).open(c.Dst, c.Packed, c.Act, &c.Options); err != nil {
 			return err
 		}
 	}

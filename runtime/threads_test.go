@@ -48,7 +48,7 @@ func newThreadTest(t *testing.T, target string) *threadTest {
 func (x *threadTest) wantChunks(t *testing.T) {
 	t.Helper()
 	r := &region{}
-	if err := r.add(x.p).open(make([]float32, x.n*x.m), x.packed[0], x.act, Options{}); err != nil {
+	if err := r.add(x.p).open(make([]float32, x.n*x.m), x.packed[0], x.act, &Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if r.cut(2); r.chunks < 4 {
@@ -325,7 +325,7 @@ func TestCutSideBySide(t *testing.T) {
 		packed := mustPack(t, p, randomWeights(p.Weight(), m, k, newRand()), m, k)
 		act := mustPrepare(t, p, testActivations(c.n, k, newRand())[0], c.n, k)
 		r := &region{}
-		if err := r.add(p).open(make([]float32, c.n*m), packed, act, Options{}); err != nil {
+		if err := r.add(p).open(make([]float32, c.n*m), packed, act, &Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if r.cut(2); r.chunks != c.chunks || r.tasks[0].rows != c.each*rows {
