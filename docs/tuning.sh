@@ -30,9 +30,10 @@ case "${1-} $#" in
 "limits 2")
 	narrow=$("$scratch/tmacc" targets | sed -nE 's,^amd64/(avx2|zen2|avxvnni) .* runs .*,\1,p' | paste -sd,)
 	narrow=${narrow/avx2,zen2/zen2} # where bench measures zen2's for the limits of avx2
-	tune -format w1,ternary,w2,w3,w4 -target "host,$narrow" -o "$2"
-	tune -format w8,iq4nl,w2-g128,w2-g64,w2-g32,w4-g128,w4-g64 -o "$2"
-	tune -format w4-g32 -act-group 32 -o "$2" # as its limits were measured
+	for_limits() { tune -mode l2,l3,dram -n 1,4 -o "$@"; } # what limits are of; wide kernels follow by their costs
+	for_limits "$2" -format w1,ternary,w2,w3,w4 -target "host,$narrow"
+	for_limits "$2" -format w8,iq4nl,w2-g128,w2-g64,w2-g32,w4-g128,w4-g64
+	for_limits "$2" -format w4-g32 -act-group 32 # as its limits were measured
 	bench "$2" -check docs/limits.json
 	;;
 "peers 3")
