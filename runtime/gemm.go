@@ -131,7 +131,7 @@ func (t *task) once() once {
 	b, _ := t.a.at(0)
 	k := &t.p.kernels[b.kernel]
 	tiles := t.w.m / (k.sides * k.rows)
-	if b.cols != t.a.n || b.steps > 0 || len(k.at) > 1 || tiles == 0 || t.w.m != tiles*k.sides*k.rows || k.together(tiles, t.w.tileBytes) < tiles {
+	if b.cols != t.a.n || len(k.at) > 1 || tiles == 0 || t.w.m != tiles*k.sides*k.rows || k.together(tiles, t.w.tileBytes) < tiles {
 		return once{}
 	}
 	a := t.gemm
@@ -144,7 +144,7 @@ func (o *once) is(s *scratch, dst []float32, packed, act []byte, lo, hi int, opt
 	return o.rows > 0 && lo == 0 && hi == o.rows && len(dst) == o.outs &&
 		opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil &&
 		len(packed) == s.packed && len(act) == headerBytes+s.shape.bytes &&
-		sameHeader(packed, &s.packedHeader) && sameHeader(act, &s.header)
+		sameHeader(packed, &s.packedHeader) && sameHeader(act, &s.header) && s.shape.listsFit(act[headerBytes:])
 }
 
 // runOnce is run of what s.once is.
@@ -159,6 +159,9 @@ func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
 	a.Act, a.Out = unsafe.Pointer(&act[0]), unsafe.Pointer(&dst[0])
 	for _, i := range p.has {
 		a.Weights[i] = unsafe.Pointer(&weights[o.kernel.at[0][i]])
+	}
+	if o.block.steps > 0 {
+		o.block.residualArgs(a, act)
 	}
 	o.kernel.Fn(a)
 	s.forget()
@@ -213,8 +216,10 @@ func (p *Product) checkGemm(t *task) error {
 		return p.spec.errorf("argument dst", "has %d elements; %d rows of %d are needed", len(t.dst), t.a.n, m)
 	case t.opt.Bias != nil && len(t.opt.Bias) != m:
 		return p.spec.errorf("argument opt", "the bias has %d elements; the packed matrix has %d rows", len(t.opt.Bias), m)
+	case !t.a.listsFit(t.act):
+		return p.spec.errorf("argument act", "is damaged: it lists residuals behind its end; prepare it again")
 	}
-	return p.checkLists(t)
+	return nil
 }
 
 // isProduct says whether x is a times b, none of them negative.

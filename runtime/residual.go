@@ -130,24 +130,25 @@ func (b *block) listed(act []byte) (n int, list []byte) {
 	return int(binary.LittleEndian.Uint32(act[b.list:])), act[b.list+4:]
 }
 
-// checkLists holds the lists of an activation buffer to the steps that there are: kernels
+// listsFit holds the lists of an activation buffer, without its header, to the steps that there are: kernels
 // read where they say.
-func (p *Product) checkLists(t *task) error {
-	for i := range t.a.blocks() {
-		b, offset := t.a.at(i)
+func (s *shape) listsFit(act []byte) bool {
+	for i := range s.blocks() {
+		b, offset := s.at(i)
 		if b.steps == 0 {
 			continue
 		}
-		n, list := b.listed(t.act[offset:])
-		bad := n > b.steps
-		for j := 0; j < n && !bad; j++ {
-			bad = int(binary.LittleEndian.Uint32(list[4*j:])) >= b.steps
+		n, list := b.listed(act[offset:])
+		if n > b.steps {
+			return false
 		}
-		if bad {
-			return p.spec.errorf("argument act", "is damaged: it lists residuals behind its end; prepare it again")
+		for j := range n {
+			if int(binary.LittleEndian.Uint32(list[4*j:])) >= b.steps {
+				return false
+			}
 		}
 	}
-	return nil
+	return true
 }
 
 // residualArgs are the parameters of a kernel that reads the residuals of a block.

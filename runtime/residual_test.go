@@ -132,8 +132,10 @@ func TestResiduals(t *testing.T) {
 			t.Fatal(err)
 		}
 		dst := make([]float32, 8*c.n)
-		if err := p.Gemm(dst, packed, act, 0, 8, Options{}); err != nil {
-			t.Fatal(err)
+		for range 2 { // the second time it is known what that comes to
+			if err := p.Gemm(dst, packed, act, 0, 8, Options{}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		first := p.cut.shape(c.n, c.k)
 		b, offset := first.at(0)
