@@ -82,6 +82,10 @@ func (t *table) front() []Pass {
 		{"lookups", t.lookups},
 		{"masks", dropMasks},
 		{"cse", cse},
+		// Of masks that are left; it masks masks.
+		{"inward", inward},
+		{"constants", func(f *vir.Func) (*vir.Func, error) { return t.constants(f, true) }},
+		{"dce", dce},
 		// After cse: equal lanes are one register.
 		{"whole", t.whole},
 		{"dce", dce},
