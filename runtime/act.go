@@ -289,7 +289,7 @@ func (p *Product) known(w *scratch, n, k int) (*shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.shape, w.once = s, once{}
+	w.shape = s
 	putHeader(w.header[:], actMagic, [5]uint64{p.cut.id, uint64(n), uint64(k)}, 0)
 	w.row = p.rowPlan(&s)
 	p.planArgs(w)
@@ -561,9 +561,18 @@ func (p *Product) runPrepare(w *scratch, x []float32, table []byte, codes, sums,
 	p.variant.Prepare.Fn(&w.prep)
 }
 
+// acceptsAct says whether act has the header of buffers of the last shape.
+func (s *scratch) acceptsAct(act []byte) bool {
+	if s.shape.n == 0 || len(act) != headerBytes+s.shape.bytes {
+		return false
+	}
+	_, all := sameHeader(act, &s.header)
+	return all
+}
+
 // openAct checks an activation buffer's header against its length and the product.
 func (p *Product) openAct(w *scratch, act []byte) (*shape, error) {
-	if w.shape.n > 0 && len(act) == headerBytes+w.shape.bytes && sameHeader(act, &w.header) {
+	if w.acceptsAct(act) {
 		return &w.shape, nil
 	}
 	h, ok := getHeader(act, actMagic)

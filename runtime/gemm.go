@@ -95,8 +95,9 @@ func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Option
 // gemmAlone is Gemm by the caller's thread. It shares nothing, which small products would notice.
 func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt *Options) error {
 	s := p.pool.Get().(*scratch)
-	if s.once.is(s, dst, packed, act, lo, hi, opt) {
+	if s.again(dst, packed, act, lo, hi, opt) {
 		p.runOnce(s, dst, packed[headerBytes:], act[headerBytes:])
+		s.forget()
 		p.pool.Put(s)
 		return nil
 	}
@@ -114,57 +115,60 @@ func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt *
 	return nil
 }
 
-// once is a product that is one call of a kernel, stored as it is: what the last one of a scratch came to, by which the next one
-// between buffers with the same headers is spared all that is worked out (a fifth of what small products do in Go). The zero value is none.
+// once is a product of all rows of a matrix that is one call of a kernel, stored as it is: what the last one of a scratch came
+// to, by which the next one of that shape is spared what depends on its shape alone, about half of what is done in Go. The
+// zero value is none.
 type once struct {
-	rows, outs int
-	kernel     *placed
-	block      *block
-	args       GemmArgs // numbers only
+	m, k, n int
+	kernel  *placed
+	args    GemmArgs // numbers only
 }
 
-// once is what t came to.
+// once is what t, which has run, came to.
 func (t *task) once() once {
 	if !t.plain || t.p.variant == nil || t.p.log != nil || t.a.blocks() != 1 || t.lo != 0 || t.hi != t.w.m {
 		return once{}
 	}
 	b, _ := t.a.at(0)
-	k := &t.p.kernels[b.kernel]
+	k, a := &t.p.kernels[b.kernel], t.gemm
 	tiles := t.w.m / (k.sides * k.rows)
-	if b.cols != t.a.n || len(k.at) > 1 || tiles == 0 || t.w.m != tiles*k.sides*k.rows || k.together(tiles, t.w.tileBytes) < tiles {
+	if b.cols != t.a.n || len(k.at) > 1 || t.w.m != tiles*k.sides*k.rows || k.together(tiles, t.w.tileBytes) < tiles {
 		return once{}
 	}
-	a := t.gemm
-	return once{t.w.m, t.w.m * t.a.n, k, b, GemmArgs{OutStep: a.OutStep, Tiles: int64(tiles), TileBytes: a.TileBytes,
+	return once{t.w.m, t.w.k, t.a.n, k, GemmArgs{OutStep: a.OutStep, Tiles: int64(tiles), TileBytes: a.TileBytes,
 		OutBytes: a.OutBytes, SideBytes: a.SideBytes, SideOut: a.SideOut, Count: a.Count}}
 }
 
-// is says whether a product is the same but for the contents of its buffers.
-func (o *once) is(s *scratch, dst []float32, packed, act []byte, lo, hi int, opt *Options) bool {
-	return o.rows > 0 && lo == 0 && hi == o.rows && len(dst) == o.outs &&
-		opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil &&
-		len(packed) == s.packed && len(act) == headerBytes+s.shape.bytes &&
-		sameHeader(packed, &s.packedHeader) && sameHeader(act, &s.header) && s.shape.listsFit(act[headerBytes:])
+// again says whether a product has the shape of s.once, between buffers whose headers s has accepted.
+func (s *scratch) again(dst []float32, packed, act []byte, lo, hi int, opt *Options) bool {
+	o, a := &s.once, &s.shape
+	switch {
+	case o.m == 0 || lo != 0 || hi != o.m || len(dst) != o.m*o.n:
+		return false
+	case opt.Scale != 0 || opt.Accumulate || opt.Bias != nil:
+		return false
+	case a.n != o.n || a.k != o.k || s.matrix.m != o.m || s.matrix.k != o.k:
+		return false
+	}
+	return s.accepts(packed) && s.acceptsAct(act) && a.listsFit(act[headerBytes:])
 }
 
-// runOnce is run of what s.once is.
+// runOnce is run of a product that again has found to be like the last one.
 func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
-	o, a := &s.once, &s.gemm
-	*a = o.args
+	b, _ := s.shape.at(0)
+	a, k := &s.gemm, s.once.kernel
+	*a = s.once.args
 	if groups := s.shape.groups; groups > 0 {
-		s.sums = grow(s.sums, groups*o.block.cols)
-		p.multiplyBlock(s.sums, o.block, act)
-		a.Sums, a.ActScale = unsafe.Pointer(&s.sums[0]), unsafe.Pointer(&act[o.block.scales])
+		s.sums = grow(s.sums, groups*b.cols)
+		p.multiplyBlock(s.sums, b, act)
+		a.Sums = unsafe.Pointer(&s.sums[0])
 	}
-	a.Act, a.Out = unsafe.Pointer(&act[0]), unsafe.Pointer(&dst[0])
+	s.shape.give(a, b, act)
 	for _, i := range p.has {
-		a.Weights[i] = unsafe.Pointer(&weights[o.kernel.at[0][i]])
+		a.Weights[i] = unsafe.Pointer(&weights[k.at[0][i]])
 	}
-	if o.block.steps > 0 {
-		o.block.residualArgs(a, act)
-	}
-	o.kernel.Fn(a)
-	s.forget()
+	a.Out = unsafe.Pointer(&dst[0])
+	k.Fn(a)
 }
 
 // add adds a product to r, to be opened.
@@ -351,15 +355,11 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	first := i * t.a.wide.cols // row of activations
 	cols := min(b.cols, t.a.n-first)
 	a := &t.gemm
-	a.Act = unsafe.Pointer(&t.act[offset])
+	t.a.give(a, b, t.act[offset:])
 	if t.a.groups > 0 {
 		a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
-		a.ActScale = unsafe.Pointer(&t.act[offset+b.scales])
 	}
 	a.Count = b.count
-	if b.steps > 0 {
-		b.residualArgs(a, t.act[offset:])
-	}
 	a.TileBytes, a.OutBytes = int64(t.w.tileBytes), int64(4*k.rows)
 	if k.sides > 1 { // each takes as many neighbours, what is left over comes alone
 		apart := (hi - lo) / p.layout.TileM / k.sides
@@ -368,6 +368,17 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 		lo += k.sides * (end - lo)
 	}
 	t.runTiles(k, lo, hi, 0, first, cols)
+}
+
+// give points a kernel at block b of activations, which act begins with.
+func (s *shape) give(a *GemmArgs, b *block, act []byte) {
+	a.Act = unsafe.Pointer(&act[0])
+	if s.groups > 0 {
+		a.ActScale = unsafe.Pointer(&act[b.scales])
+	}
+	if b.steps > 0 {
+		b.residualArgs(a, act)
+	}
 }
 
 // runTiles multiplies the rows from lo, the first of a tile, up to hi by cols activations from first; a kernel of tiles

@@ -51,6 +51,9 @@ func weightHash(w format.Weight) uint64 {
 	return h.Sum64()
 }
 
+// streamAt is where a header has the CRC of its stream, behind its numbers.
+const streamAt = 8 + 8*5
+
 // putHeader writes a header: its magic, five numbers and the CRC of the stream.
 func putHeader(to []byte, magic string, numbers [5]uint64, stream uint32) {
 	clear(to[:headerBytes])
@@ -58,7 +61,7 @@ func putHeader(to []byte, magic string, numbers [5]uint64, stream uint32) {
 	for i, n := range numbers {
 		binary.LittleEndian.PutUint64(to[8+8*i:], n)
 	}
-	binary.LittleEndian.PutUint32(to[48:], stream)
+	binary.LittleEndian.PutUint32(to[streamAt:], stream)
 	binary.LittleEndian.PutUint32(to[56:], crc32.Checksum(to[:56], castagnoli))
 }
 
@@ -295,35 +298,48 @@ func (p *Product) openHeader(head []byte, have int) (matrix, error) {
 	return matrix{m: m, k: k, tileBytes: p.layout.TileBytes(k)}, nil
 }
 
-// openPacked is open into w, quick for a header like that of the last call with the same
-// scratch.
+// accepts says whether packed has a header like the last one that s has accepted, but for its checksums, of which the header's own
+// is right: other layers of a model have the same shape.
+func (s *scratch) accepts(packed []byte) bool {
+	if s.packed == 0 || len(packed) != s.packed {
+		return false
+	}
+	numbers, all := sameHeader(packed, &s.packedHeader)
+	if all || !numbers {
+		return all
+	}
+	_, ok := getHeader(packed, packedMagic)
+	if ok {
+		s.packedHeader = [headerBytes]byte(packed)
+	}
+	return ok
+}
+
+// openPacked is open into w, quick for headers that s accepts.
 func (p *Product) openPacked(s *scratch, packed []byte, w *matrix) (err error) {
-	if s.packed > 0 && len(packed) == s.packed && sameHeader(packed, &s.packedHeader) {
+	if s.accepts(packed) {
 		*w = s.matrix
 		w.data = packed[headerBytes:]
 		return nil
 	}
 	if *w, err = p.open(packed); err == nil {
-		s.once = once{}
 		s.packed, s.packedHeader, s.matrix = len(packed), [headerBytes]byte(packed), *w
 		s.matrix.data = nil
 	}
 	return err
 }
 
-// sameHeader compares the header that b begins with, word by word: comparing arrays of this
-// size is a call.
-func sameHeader(b []byte, h *[headerBytes]byte) bool {
+// sameHeader compares the header that b begins with: its magic and its numbers, and all of it. Word by word, as comparing
+// arrays of this size is a call.
+func sameHeader(b []byte, h *[headerBytes]byte) (numbers, all bool) {
 	x := (*[headerBytes]byte)(b)
-	differ := uint64(0)
-	for i := 0; i < headerBytes; i += 32 {
-		x, h := (*[32]byte)(x[i:]), (*[32]byte)(h[i:])
-		differ |= (word(x, 0) ^ word(h, 0)) | (word(x, 8) ^ word(h, 8)) | (word(x, 16) ^ word(h, 16)) | (word(x, 24) ^ word(h, 24))
-	}
-	return differ == 0
+	low := differ(x, h, 0) | differ(x, h, 8) | differ(x, h, 16) | differ(x, h, 24) | differ(x, h, 32) | differ(x, h, 40)
+	return low == 0, low|differ(x, h, 48)|differ(x, h, 56) == 0
 }
 
-func word(b *[32]byte, at int) uint64 { return binary.NativeEndian.Uint64(b[at:]) }
+func differ(x, y *[headerBytes]byte, at int) uint64 {
+	return binary.NativeEndian.Uint64(x[at:]) ^ binary.NativeEndian.Uint64(y[at:])
+}
 
 // Verify reads all of a packed matrix and reports damage since Pack.
 func (p *Product) Verify(packed []byte) error {

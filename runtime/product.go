@@ -354,7 +354,7 @@ type scratch struct {
 	weights           []int8           // a decoded row
 	scaling           []format.Scaling // of the row's groups
 	alone             task             // of a call that shares nothing
-	once              once             // what such a call was, between buffers of both headers
+	once              once             // what such a call was
 }
 
 // release returns s to its pool without keeping the caller's buffers alive.

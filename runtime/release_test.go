@@ -12,8 +12,15 @@ import (
 
 // What a call works with stays in a pool: nothing in it may keep the buffers of callers alive.
 func TestRelease(t *testing.T) {
-	const m, n, k = 20, 5, 128
+	const n, k = 5, 128
 	for _, name := range []string{"w2", "w4-g32"} {
+		testRelease(t, name, 20, n, k)
+		testRelease(t, name, 20, 1, k) // one call of a kernel
+	}
+}
+
+func testRelease(t *testing.T, name string, m, n, k int) {
+	{
 		for _, target := range []string{"fake/a", "fake/c", pureGo} {
 			p, err := New(*fakeSpec(t, name, 0, 4, 32, []int{1, 4}, []int{1}, []int{2})).On(target)
 			if err != nil {
@@ -43,6 +50,7 @@ func TestRelease(t *testing.T) {
 			}
 			check("PrepareAct", p.PrepareAct(act, x, n, k))
 			check("Gemm", p.Gemm(dst, packed, act, 0, m, Options{}))
+			check("Gemm again", p.Gemm(dst, packed, act, 0, m, Options{}))
 			check("Gemm with a bias", p.Gemm(dst, packed, act, 4, 8, Options{Bias: bias}))
 			if p.Gemm(dst[1:], packed, act, 0, m, Options{}) == nil {
 				t.Error("a short buffer is accepted")

@@ -620,8 +620,10 @@ func TestTilesSideBySide(t *testing.T) {
 			}
 		}
 		one := make([]float32, m) // fewer activations than the kernel has columns
-		if err := p.Gemm(one, packed, mustPrepare(t, p, x[:k], 1, k), 0, m, Options{}); err != nil {
-			t.Fatal(err)
+		for range 2 {
+			if err := p.Gemm(one, packed, mustPrepare(t, p, x[:k], 1, k), 0, m, Options{}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if !slices.Equal(one, want[:m]) {
 			t.Errorf("%d tiles: one row of activations has another product", side)
@@ -661,6 +663,16 @@ func TestTilesTogether(t *testing.T) {
 	act := mustPrepare(t, p, x, n, k)
 	want := make([]float32, n*m)
 	define(want, p.spec, src, x, m, n, k)
+	whole := rows * 2 * most
+	for range 2 { // the second time it is known that these are two calls
+		calls = nil
+		if err := p.Gemm(make([]float32, n*whole), mustPack(t, p, randomWeights(p.Weight(), whole, k, newRand()), whole, k), act, 0, whole, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(calls, []int64{int64(most), int64(most)}) {
+			t.Errorf("calls of %d tiles, want %d and %d", calls, most, most)
+		}
+	}
 	for _, c := range []struct {
 		lo, hi int
 		opt    Options
@@ -688,13 +700,17 @@ func TestTilesTogether(t *testing.T) {
 }
 
 // What a product came to is no reason to take another one for it: products of a few matrices, activations, options and
-// rows in any order, by one scratch.
+// rows in any order, by one scratch, with calls between them that fail, share their work or only prepare.
 func TestOnce(t *testing.T) {
-	const k, seen = 64, 400
+	const calls = 400
 	rng := newRand()
 	for _, side := range []int{1, 2} {
 		for _, name := range []string{"w2", "w4-g32", "w4-g32-m"} {
-			s := fakeSpec(t, name, 0, 4, 32, []int{1, 2})
+			widths := []int{1, 2}
+			if name == "w4-g32" {
+				widths = []int{2} // wider than some products
+			}
+			s := fakeSpec(t, name, 0, 4, 32, widths)
 			for i := range s.Variants[0].Kernels {
 				fast := &s.Variants[0].Kernels[i]
 				fast.Rows *= side
@@ -706,43 +722,75 @@ func TestOnce(t *testing.T) {
 			type matrix struct {
 				src    format.Source
 				packed []byte
-				m      int
+				m, k   int
 			}
 			var matrices []matrix
-			for _, m := range []int{16, 16, 8, 14} {
+			for _, shape := range [][2]int{{16, 64}, {16, 64}, {16, 32}, {8, 64}, {14, 64}} {
+				m, k := shape[0], shape[1]
 				src := randomWeights(p.Weight(), m, k, rng)
-				matrices = append(matrices, matrix{src, mustPack(t, p, src, m, k), m})
+				matrices = append(matrices, matrix{src, mustPack(t, p, src, m, k), m, k})
 			}
-			direct := 0
-			for range seen {
+			short := 0
+			for range calls {
 				w, n := matrices[rng.IntN(len(matrices))], 1+rng.IntN(3)/2
-				x := testActivations(n, k, rng)[0]
-				act, dst, want := mustPrepare(t, p, x, n, k), make([]float32, n*w.m), make([]float32, n*w.m)
-				define(want, p.spec, w.src, x, w.m, n, k)
-				opt, lo := Options{Accumulate: rng.IntN(8) == 0}, 0
-				if rng.IntN(8) == 0 {
-					lo = 8
-				}
-				if work.once.is(work, dst, w.packed, act, lo, w.m, &opt) {
-					direct++
-				}
-				if err := p.Gemm(dst, w.packed, act, lo, w.m, opt); err != nil {
-					t.Fatal(err)
-				}
-				for i := range dst {
-					if i%w.m < lo {
-						want[i] = 0
+				x := testActivations(n, w.k, rng)[0]
+				act := mustPrepare(t, p, x, n, w.k)
+				if other := matrices[rng.IntN(len(matrices))]; rng.IntN(4) == 0 {
+					mustPrepare(t, p, testActivations(n, other.k, rng)[0], n, other.k)
+					if p.Gemm(make([]float32, 1), other.packed, act, 0, other.m, Options{}) == nil {
+						t.Fatal("a short buffer is accepted")
+					}
+					for range 2 {
+						if p.Gemm(make([]float32, n*other.m), other.packed, act, 0, other.m, Options{}) == nil && other.k != w.k {
+							t.Fatalf("%s: %d columns times activations of %d", name, other.k, w.k)
+						}
 					}
 				}
-				if !slices.Equal(dst, want) {
-					t.Fatalf("%s, %d tiles: rows %d to %d times %d: %v, not %v", name, side, lo, w.m, n, dst, want)
+				var opt Options
+				switch rng.IntN(12) {
+				case 0:
+					opt.Accumulate = true
+				case 1:
+					opt.Scale = 2
+				case 2:
+					opt.Bias = make([]float32, w.m)
+					for i := range opt.Bias {
+						opt.Bias[i] = float32(i)
+					}
+				case 3:
+					opt.Threads = 2
 				}
-				if err := p.Gemm(dst[1:], w.packed, act, lo, w.m, opt); err == nil {
-					t.Fatal("a short buffer is accepted")
+				lo, hi, dst, want := 8*(rng.IntN(8)/7), w.m, make([]float32, n*w.m), make([]float32, n*w.m)
+				define(want, p.spec, w.src, x, w.m, n, w.k)
+				if w.m == 16 && lo == 0 && rng.IntN(8) == 0 {
+					hi = 8
+				}
+				for i := range dst {
+					dst[i] = float32(i + 1)
+					switch r := i % w.m; {
+					case r < lo || r >= hi:
+						want[i] = dst[i]
+						continue
+					case opt.Scale != 0:
+						want[i] *= opt.Scale
+					case opt.Bias != nil:
+						want[i] += opt.Bias[r]
+					case opt.Accumulate:
+						want[i] += dst[i]
+					}
+				}
+				if o := work.once; lo == 0 && hi == w.m && o.m == w.m && o.k == w.k && o.n == n && opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil && opt.Threads == 0 {
+					short++
+				}
+				if err := p.Gemm(dst, w.packed, act, lo, hi, opt); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(dst, want) {
+					t.Fatalf("%s, %d tiles: rows %d to %d of %d times %d, %+v: %v, not %v", name, side, lo, hi, w.k, n, opt, dst, want)
 				}
 			}
-			if direct < seen/50 {
-				t.Errorf("%s, %d tiles: %d of %d products were like the last one", name, side, direct, seen)
+			if short == 0 {
+				t.Errorf("%s, %d tiles: none of %d products was like the last one", name, side, calls)
 			}
 		}
 	}

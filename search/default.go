@@ -95,7 +95,7 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 
 // worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
 // without: less is not worth the code (w2 would gain 0.1 %, ternary 4 %; on Zen 5, by whose costs ternary gains 2 %, 256 columns take
-// 0.98 of the time).
+// 0.98 of the time; w1 by avx512 has one by its estimate, 0.98 too).
 const worthWidest = 0.985
 
 // candidate is a packed layout and the best schedules for it that were asked for,
