@@ -37,7 +37,7 @@ const spoiled = 3
 
 // Time measures functions in interleaved rounds, each function once per round, so
 // that a change of clock or load hits all alike. A sample is as many calls as it
-// takes to last Options.MinSample, after one call that warms up.
+// takes to last Options.MinSample, if that is several after one that brings into the caches what other functions have displaced.
 //
 // A sample is dropped, and taken again, if the thread lost its core meanwhile (its
 // CPU time is less than the time that passed) or if it is three times slower than
@@ -128,6 +128,9 @@ func calibrated(w Work, opt Options) series {
 func (s *series) sample() (ns float64, kept bool) {
 	if s.Before != nil {
 		s.Before()
+	}
+	if s.calls > 1 {
+		s.Run()
 	}
 	cpu := threadTime()
 	start := time.Now()

@@ -169,3 +169,14 @@ func TestTimeWork(t *testing.T) {
 		t.Errorf("order %s", text)
 	}
 }
+
+// What other functions have displaced from the caches is brought back before the clock starts, unless one call is a sample.
+func TestSampleWarms(t *testing.T) {
+	for calls, want := range map[int]int{1: 1, 2: 3, 10: 11} {
+		n := 0
+		s := series{Work: Work{Run: func() { n++ }}, calls: calls}
+		if s.sample(); n != want {
+			t.Errorf("a sample of %d calls made %d, want %d", calls, n, want)
+		}
+	}
+}
