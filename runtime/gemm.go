@@ -116,8 +116,7 @@ func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt *
 }
 
 // once is a product of all rows of a matrix that is one call of a kernel, stored as it is: what the last one of a scratch came
-// to, by which the next one of that shape is spared what depends on its shape alone, about half of what is done in Go. The
-// zero value is none.
+// to, by which the next one of that shape is spared what depends on its shape alone (BenchmarkCall). The zero value is none.
 type once struct {
 	m, k, n int
 	kernel  *placed

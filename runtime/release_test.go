@@ -20,43 +20,41 @@ func TestRelease(t *testing.T) {
 }
 
 func testRelease(t *testing.T, name string, m, n, k int) {
-	{
-		for _, target := range []string{"fake/a", "fake/c", pureGo} {
-			p, err := New(*fakeSpec(t, name, 0, 4, 32, []int{1, 4}, []int{1}, []int{2})).On(target)
+	for _, target := range []string{"fake/a", "fake/c", pureGo} {
+		p, err := New(*fakeSpec(t, name, 0, 4, 32, []int{1, 4}, []int{1}, []int{2})).On(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := new(scratch)
+		p.pool = sync.Pool{New: func() any { return s }}
+		packed, act := make([]byte, must(p.PackedSize(m, k))), make([]byte, must(p.ActSize(n, k)))
+		x, dst, bias := make([]float32, n*k), make([]float32, n*m), make([]float32, m)
+		src := p.spec.Weight.NewSource(make([]byte, m*k), m, k, func(format.Shared, int) float32 { return 1 })
+		if err := p.Pack(packed, src, m, k); err != nil {
+			t.Fatal(err)
+		}
+		callers := [][2]uintptr{span(packed), span(act), span(x), span(dst), span(bias)}
+		check := func(what string, err error) {
+			t.Helper()
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := new(scratch)
-			p.pool = sync.Pool{New: func() any { return s }}
-			packed, act := make([]byte, must(p.PackedSize(m, k))), make([]byte, must(p.ActSize(n, k)))
-			x, dst, bias := make([]float32, n*k), make([]float32, n*m), make([]float32, m)
-			src := p.spec.Weight.NewSource(make([]byte, m*k), m, k, func(format.Shared, int) float32 { return 1 })
-			if err := p.Pack(packed, src, m, k); err != nil {
-				t.Fatal(err)
-			}
-			callers := [][2]uintptr{span(packed), span(act), span(x), span(dst), span(bias)}
-			check := func(what string, err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
-				pointers(reflect.ValueOf(s).Elem(), "scratch", func(path string, at uintptr) {
-					for i, c := range callers {
-						if c[0] <= at && at < c[1] {
-							t.Errorf("%s on %s: after %s, %s is in the caller's buffer %d", name, target, what, path, i)
-						}
+			pointers(reflect.ValueOf(s).Elem(), "scratch", func(path string, at uintptr) {
+				for i, c := range callers {
+					if c[0] <= at && at < c[1] {
+						t.Errorf("%s on %s: after %s, %s is in the caller's buffer %d", name, target, what, path, i)
 					}
-				})
-			}
-			check("PrepareAct", p.PrepareAct(act, x, n, k))
-			check("Gemm", p.Gemm(dst, packed, act, 0, m, Options{}))
-			check("Gemm again", p.Gemm(dst, packed, act, 0, m, Options{}))
-			check("Gemm with a bias", p.Gemm(dst, packed, act, 4, 8, Options{Bias: bias}))
-			if p.Gemm(dst[1:], packed, act, 0, m, Options{}) == nil {
-				t.Error("a short buffer is accepted")
-			}
-			check("Gemm of a short buffer", nil)
+				}
+			})
 		}
+		check("PrepareAct", p.PrepareAct(act, x, n, k))
+		check("Gemm", p.Gemm(dst, packed, act, 0, m, Options{}))
+		check("Gemm again", p.Gemm(dst, packed, act, 0, m, Options{}))
+		check("Gemm with a bias", p.Gemm(dst, packed, act, 4, 8, Options{Bias: bias}))
+		if p.Gemm(dst[1:], packed, act, 0, m, Options{}) == nil {
+			t.Error("a short buffer is accepted")
+		}
+		check("Gemm of a short buffer", nil)
 	}
 }
 
