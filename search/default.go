@@ -207,7 +207,7 @@ func (l *candidate) cheapest(p ir.Problem, t lower.Target, cols int) (u *schedul
 		if fail == nil && (u == nil || v.cost < u.cost) {
 			u = v
 		}
-		if err = fail; u != nil && (cols == 1 || u.cost < l.oneCost(p, t)) {
+		if err = telling(err, fail); u != nil && (cols == 1 || u.cost < l.oneCost(p, t)) {
 			break
 		}
 	}
@@ -747,9 +747,7 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, 
 		}
 		switch {
 		case fail != nil:
-			if lacksRegisters(fail) || !lacksRegisters(err) { // what overflows is no reason where others lacked registers
-				err = fail
-			}
+			err = telling(err, fail)
 		case best == nil || s.cost < best.cost:
 			best = s
 		}
@@ -758,6 +756,14 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, 
 		return nil, err
 	}
 	return best, nil
+}
+
+// telling is the error that tells more: what overflows is no reason where others lacked registers.
+func telling(err, next error) error {
+	if lacksRegisters(next) || !lacksRegisters(err) {
+		return next
+	}
+	return err
 }
 
 func lacksRegisters(err error) bool {

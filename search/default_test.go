@@ -244,6 +244,8 @@ func TestDefaultOfAnyFormat(t *testing.T) {
 	books.Group, books.BookGroup, books.Zero = 16, 16, true
 	most.Scale, most.Super, most.Zero = format.U8, 256, true
 	least.Group, least.Min = 48, true
+	blocks := wide(3, 11) // two super-blocks of four groups to a group of activations
+	blocks.Scale, blocks.Group, blocks.BookGroup, blocks.Super, blocks.Zero = format.I8, 96, 48, 384, true
 	two := format.Weight{Name: "two", Bits: 2, Levels: []int{-1, 1}, Per: format.PerGroup, Scale: format.F16, Group: 16} // joined, 16 codes end within a word
 	avx2 := amd64.ByName("avx2")
 	for _, c := range []struct {
@@ -257,6 +259,7 @@ func TestDefaultOfAnyFormat(t *testing.T) {
 		{ir.Problem{Weight: books}, avx2, false},
 		{ir.Problem{Weight: most, Act: format.Act{Group: 16}}, avx2, false},
 		{ir.Problem{Weight: least}, avx2, false},
+		{ir.Problem{Weight: blocks, Act: format.Act{Group: 768}}, avx2, true},
 		{ir.Problem{Weight: two, Act: format.Act{Float: 2}}, avx2, false},
 	} {
 		t.Run(fmt.Sprint(c.p.Weight.Bits, c.on.Machine().Name), func(t *testing.T) {
@@ -265,6 +268,29 @@ func TestDefaultOfAnyFormat(t *testing.T) {
 				t.Errorf("values are computed again: %v, want %v", got, c.again)
 			}
 		})
+	}
+}
+
+// Super-scales are kept in registers within each super-block, whatever else a record counts.
+func TestSuperOfRecord(t *testing.T) {
+	for _, c := range []struct {
+		group, super, act int
+		at                string
+	}{{16, 128, 0, "gt"}, {16, 128, 16, "gt"}, {16, 128, 512, "gb"}, {16, 128, 64, "gt"}, {32, 32, 256, "gi"}} {
+		p, err := ir.Named(fmt.Sprintf("w4-g%d-s%d", c.group, c.super))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Act.Group = c.act
+		choice := layoutChoice(p, amd64.ByName("avx512").Machine(), coding{})
+		choice.Cols, choice.Block, choice.AtGroup, choice.Super = 1, choice.Rows, true, true
+		trace := choice.Trace(p)
+		if !slices.Contains(trace, schedule.Step(schedule.Stage{Value: "super", At: c.at})) {
+			t.Errorf("%+v: super-scales are not staged in %s:\n%v", c, c.at, trace)
+		}
+		if _, err := schedule.Compile(p, trace); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 

@@ -122,6 +122,7 @@ type builder struct {
 	loops []string // serial and outer loops over K and rows, outermost first
 
 	sharing string // the loop over the groups of weights in a record, "" if there is none
+	super   string // the loop over the super-blocks
 }
 
 func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
@@ -164,7 +165,7 @@ func (c Choice) Trace(p ir.Problem) schedule.Trace {
 		b.add(schedule.Stage{Value: "w", At: c.Stage})
 	}
 	if c.Super && c.AtGroup && p.Weight.Super > 0 {
-		b.add(schedule.Stage{Value: "super", At: "gt"})
+		b.add(schedule.Stage{Value: "super", At: b.super})
 	}
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
@@ -258,7 +259,7 @@ func (b *builder) along() {
 func (b *builder) groups(g int) {
 	w, inner := b.p.Weight, b.p.Unit()
 	b.split("g", inner/g, "gt", "gi")
-	b.loops = append(b.loops, "gt")
+	b.loops, b.super = append(b.loops, "gt"), "gt"
 	spans, names := []int{w.Super, b.p.Act.Group, w.Group, w.BookGroup}, []string{"gb", "gc", "gd"}
 	slices.Sort(spans)
 	for _, span := range slices.Backward(slices.Compact(spans)) {
@@ -270,6 +271,9 @@ func (b *builder) groups(g int) {
 		if span == w.Group {
 			b.sharing = names[0]
 		}
+		if span == w.Super {
+			b.super = names[0]
+		}
 		if !b.c.AtGroup {
 			b.bind(names[0], "unrolled")
 		}
@@ -279,7 +283,10 @@ func (b *builder) groups(g int) {
 	if g == w.Group && g < b.p.Unit() {
 		b.sharing = "gi"
 	}
-	if !b.c.AtGroup || len(b.loops) > 2 && inner/g <= mostGroups {
+	if g == w.Super && g < b.p.Unit() {
+		b.super = "gi"
+	}
+	if !b.c.AtGroup || len(b.loops) > 2 && inner/g <= mostGroups && !b.c.Again {
 		b.bind("gi", "unrolled")
 	}
 }
