@@ -448,8 +448,8 @@ func tile(p ir.Problem, t lower.Target, base Choice) (*candidate, float64, error
 		return l, 2 * t.Machine().Skipping * one.cost, nil // of narrower blocks
 	case few.choice.Block == base.Rows:
 		return l, one.cost + few.cost, nil
-	case base.RecordRows && t.Machine().Stride == 0: // row vectors apart are read by strides as long
-		base.RecordRows = false
+	case base.Run == 0 && t.Machine().Stride == 0: // row vectors apart are read by strides as long
+		base.Run = 1
 		return tile(p, t, base)
 	}
 	return l, t.Machine().Skipping * (one.cost + few.cost), nil
@@ -518,7 +518,7 @@ const (
 // joined as x says unless it is none.
 func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	w := p.Weight
-	c := Choice{Lanes: m.VecBits / 32, Rows: 4, RowFields: 1, Cells: 1, Map: "dense", RecordRows: true,
+	c := Choice{Lanes: m.VecBits / 32, Rows: 4, RowFields: 1, Cells: 1, Map: "dense",
 		Value: "affine", Hoist: "flush", Dot: 4, Flush: 1, Order: 1, Scale: "end", Streams: m.Streams}
 	_, step, ok := w.Affine()
 	if !ok {

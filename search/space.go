@@ -18,19 +18,19 @@ import (
 // pack decisions (Lanes to Chunk) of all uses of a matrix must agree.
 type Choice struct {
 	// Layout.
-	AlongK     bool   // lanes are elements of K of one row, summed at the end, instead of rows
-	Lanes      int    // 32-bit lanes of a vector
-	Rows       int    // vectors of rows (AlongK: rows) per tile
-	RowFields  int    // fields of a cell that are rows, the others are elements of K
-	Cells      int    // cells of one vector that follow each other along K before the next row vector
-	Map        string // bits within a cell
-	Join       int    // codes per codeword, 0: stored one by one
-	Mirror     int    // codes of a codeword whose mirror image differs in one bit
-	Head       int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
-	Fill       int    // elements of K that a group is filled up to, 0: its own are whole cells
-	RecordRows bool   // row vectors vary faster than cells along K
-	Beside     bool   // what groups within a record share lies behind the codes of each, not of all
-	Lead       bool   // what several groups of a record share, or each elsewhere than behind its codes, leads the record
+	AlongK    bool   // lanes are elements of K of one row, summed at the end, instead of rows
+	Lanes     int    // 32-bit lanes of a vector
+	Rows      int    // vectors of rows (AlongK: rows) per tile
+	RowFields int    // fields of a cell that are rows, the others are elements of K
+	Cells     int    // cells of one vector that follow each other along K before the next row vector
+	Map       string // bits within a cell
+	Join      int    // codes per codeword, 0: stored one by one
+	Mirror    int    // codes of a codeword whose mirror image differs in one bit
+	Head      int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
+	Fill      int    // elements of K that a group is filled up to, 0: its own are whole cells
+	Run       int    // row vectors of a tile whose cells take turns in a record, before the next so many; 0: all of them
+	Beside    bool   // what groups within a record share lies behind the codes of each, not of all
+	Lead      bool   // what several groups of a record share, or each elsewhere than behind its codes, leads the record
 	// Computation.
 	Value  string // affine or lookup
 	Hoist  string // init, flush or none
@@ -120,6 +120,8 @@ type builder struct {
 	c     Choice
 	t     schedule.Trace
 	loops []string // serial and outer loops over K and rows, outermost first
+	runs  []string // loops over the runs of row vectors of a tile
+	turns []string // loops over the row vectors of a run
 
 	sharing string // the loop over the groups of weights in a record, "" if there is none
 	super   string // the loop over the super-blocks
@@ -181,13 +183,14 @@ func (b *builder) columns() {
 	b.bind("nc", "unrolled")
 }
 
-// rows: m = mt, then call block ro, row vector r, row field s, lane l.
+// rows: m = mt, then tile of a call side, call block ro, row vector r, row field s, lane l.
 func (b *builder) rows() {
 	lanes := b.c.Lanes
 	if b.c.AlongK {
 		lanes = 1
 	}
-	tile, in := b.c.Rows*b.c.RowFields*lanes, "mi"
+	vector := b.c.RowFields * lanes
+	tile, in := b.c.Rows*vector, "mi"
 	b.split("m", tile*max(b.c.Tiles, 1), "mt", in)
 	b.bind("mt", "outer")
 	if b.c.Tiles > 1 {
@@ -195,10 +198,7 @@ func (b *builder) rows() {
 		b.bind("side", "unrolled")
 		in = "ms"
 	}
-	b.split(in, b.c.Block*b.c.RowFields*lanes, "ro", "mb")
-	b.bind("ro", "outer")
-	b.split("mb", b.c.RowFields*lanes, "r", "mr")
-	b.bind("r", "unrolled")
+	b.blocks(in, vector)
 	b.split("mr", lanes, "s", "l")
 	b.bind("s", "unrolled")
 	switch t := b.c.Table; {
@@ -213,12 +213,53 @@ func (b *builder) rows() {
 	}
 }
 
-// vectors are the loops over the row vectors of a call.
-func (b *builder) vectors() []string {
-	if b.c.Tiles > 1 {
-		return []string{"side", "r"}
+// blocks splits a tile into call blocks ro of row vectors r. A call of several runs has rb for them, and
+// where a run is several calls, rq is for the runs.
+func (b *builder) blocks(tile string, vector int) {
+	block, run, in := b.c.Block, b.c.run(), "mb"
+	if block < run && run < b.c.Rows {
+		b.split(tile, run*vector, "rq", "mq")
+		b.bind("rq", "outer")
+		b.runs, tile = []string{"rq"}, "mq"
 	}
-	return []string{"r"}
+	b.split(tile, block*vector, "ro", in)
+	b.bind("ro", "outer")
+	if 1 < run && run < block {
+		b.split(in, run*vector, "rb", "mc")
+		b.bind("rb", "unrolled")
+		in = "mc"
+	}
+	b.split(in, vector, "r", "mr")
+	b.bind("r", "unrolled")
+	switch {
+	case run == b.c.Rows || run > block:
+		b.turns = []string{"ro", "r"}
+	case run == 1:
+		b.runs = []string{"ro", "r"}
+	case run == block:
+		b.runs, b.turns = []string{"ro"}, []string{"r"}
+	default:
+		b.runs, b.turns = []string{"ro", "rb"}, []string{"r"}
+	}
+}
+
+// vectors are the loops over the row vectors of a call.
+func (b *builder) vectors() (loops []string) {
+	if b.c.Tiles > 1 {
+		loops = append(loops, "side")
+	}
+	if slices.Contains(b.runs, "rb") {
+		loops = append(loops, "rb")
+	}
+	return append(loops, "r")
+}
+
+// calls are the loops over blocks of columns and of rows.
+func (b *builder) calls() []string {
+	if slices.Contains(b.runs, "rq") {
+		return []string{"nt", "mt", "rq", "ro"}
+	}
+	return []string{"nt", "mt", "ro"}
 }
 
 // tiles are the loops over tiles.
@@ -327,7 +368,7 @@ func (b *builder) dots() []string {
 }
 
 func (b *builder) order() {
-	order := append([]string{"nt", "mt", "ro"}, b.loops...)
+	order := append(b.calls(), b.loops...)
 	for _, o := range orders[b.c.Order%len(orders)] {
 		switch o {
 		case "n":
@@ -345,17 +386,12 @@ func (b *builder) order() {
 func (b *builder) pack() {
 	c := b.c
 	order := append([]string{"mt"}, b.loops...)
-	rows := []string{"ro", "r"}
-	if c.RecordRows {
-		order = append(order, rows...)
-	} else { // rows outside the cells, still inside the record
-		i := 2 // after the tile and the record
-		if b.p.GroupK() > 0 {
-			i = 3
-		}
-		order = append(order[:i:i], append(rows, order[i:]...)...)
+	i := 2 // after the tile and the record
+	if b.p.GroupK() > 0 {
+		i = 3
 	}
-	if i := slices.Index(order, b.sharing); c.Beside && i > 0 && i < slices.Index(order, "ro") { // a piece has all rows
+	order = slices.Concat(order[:i], b.runs, order[i:], b.turns)
+	if i := slices.Index(order, b.sharing); c.Beside && i > 0 && i < slices.Index(order, slices.Concat(b.runs, b.turns)[0]) { // a piece has all rows
 		order = slices.Insert(order, i+1, "shared")
 	}
 	order = append(append(b.tiles(), order[1:]...), "words", "l", "x")
@@ -412,8 +448,8 @@ func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }
 // registers than m has.
 func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	c := Choice{
-		AlongK: rng.Intn(5) == 0, Lanes: m.VecBits / 32, Rows: pick(rng, 1, 2, 2, 3, 4), RowFields: 1,
-		Map: "dense", RecordRows: rng.Intn(4) > 0, Beside: rng.Intn(4) > 0,
+		AlongK: rng.Intn(5) == 0, Lanes: m.VecBits / 32, Rows: pick(rng, 1, 2, 2, 3, 4, 8), RowFields: 1,
+		Map: "dense", Beside: rng.Intn(4) > 0,
 		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
@@ -432,6 +468,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	for c.Rows%2 == 0 && rng.Intn(3) == 0 && c.Block%2 == 0 {
 		c.Block /= 2
 	}
+	c.Run = pick(rng, 0, 0, 0, 1, c.Rows/2)
 	if c.Block == c.Rows && rng.Intn(3) == 0 {
 		c.Tiles = 2
 	}
@@ -451,6 +488,14 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	}
 	c.Lead = p.Unit() > p.GroupK() && c.Table == nil && rng.Intn(2) == 0
 	return c
+}
+
+// run is how many row vectors of a tile take turns cell by cell.
+func (c *Choice) run() int {
+	if c.Run == 0 || c.Table != nil {
+		return c.Rows
+	}
+	return c.Run
 }
 
 // fit makes c smaller until its sums take no more than half of m's registers.

@@ -111,7 +111,7 @@ func (b *builder) tables() {
 	b.columns()
 	b.rows()
 	b.units()
-	order := []string{"nt", "mt", "ro"}
+	order := b.calls()
 	if t.Exact { // the residuals of few iterations after all bytes
 		order = append(order, "half")
 	}

@@ -13,7 +13,7 @@ import (
 
 // together are decisions that hardly make sense one without the others.
 var together = [][]string{
-	{"Rows", "Block", "Tiles"}, {"Map", "Join", "Mirror", "Head", "Fill", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
+	{"Rows", "Block", "Tiles", "Run"}, {"Map", "Join", "Mirror", "Head", "Fill", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
 	{"Dot", "Factor", "Whole"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"},
 }
 
@@ -72,10 +72,13 @@ func (c *Choice) wholeBlocks() {
 	if c.Block != c.Rows {
 		c.Tiles = 0
 	}
+	if c.Run != 0 && c.Rows%c.Run != 0 {
+		c.Run = 0
+	}
 }
 
 // layout are the decisions about the packed matrix.
-var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "Fill", "RecordRows", "Beside", "Lead", "Chunk"}
+var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "Fill", "Run", "Beside", "Lead", "Chunk"}
 
 // Relayout returns c for the packed matrix and the tables of from. The result may be illegal.
 func Relayout(c, from Choice) Choice {

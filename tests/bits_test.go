@@ -22,7 +22,7 @@ import (
 )
 
 // rows8 is a schedule that every CPU target has registers for.
-var rows8 = search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense", RecordRows: true,
+var rows8 = search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
 	Value: "affine", Hoist: "flush", Dot: 4, Below: 4, Cols: 1, Order: 1, Scale: "end"}
 
 // sameBits are schedules that give the same bits on every target.

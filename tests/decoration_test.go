@@ -125,7 +125,7 @@ var pairs = []pair{
 	{"pack.chunk", "w2", choose(func(c *search.Choice) { c.Cols, c.Rows, c.Block, c.Chunk = 2, 1, 1, 4 }),
 		choose(func(c *search.Choice) { c.Cols, c.Rows, c.Block, c.Chunk = 2, 1, 1, 8 })},
 	{"pack.order", "w2", choose(func(c *search.Choice) { c.Cells, c.Flush = 2, 2 }),
-		choose(func(c *search.Choice) { c.Cells, c.Flush, c.RecordRows = 2, 2, false })},
+		choose(func(c *search.Choice) { c.Cells, c.Flush, c.Run = 2, 2, 1 })},
 	{"pack.fields", "w2", choose(func(c *search.Choice) { c.Rows, c.Block, c.RowFields = 1, 1, 2 }),
 		variant{func(c *search.Choice) { c.Rows, c.Block, c.RowFields = 1, 1, 2 }, []replacement{{schedule.Pack{Tensor: "codes", Map: "dense",
 			Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "x", "j"}, Fields: []string{"s", "f"}},

@@ -25,7 +25,7 @@ func entry(t testing.TB, name, target string) (Entry, ir.Problem) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	c := search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense", RecordRows: true,
+	c := search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
 		Value: "affine", Hoist: "flush", Dot: 4, Cols: 1, Scale: "end"}
 	return Entry{Product: name, Target: target, Problem: ProblemHash(p), Figures: []Figures{{N: 1, Ceilings: Ceilings{ClockGHz: 3}}, {N: 4}},
 		Kernels: []Kernel{{1, "12", c.Trace(p)}, {2, "34", c.Trace(p)}}}, p

@@ -273,7 +273,7 @@ func (c cell) applies() bool {
 func (c *cell) choices() (out []search.Choice) {
 	for _, cols := range uses[c.use].cols {
 		for lanes := c.target.Machine().VecBits / 32; lanes >= 4; lanes /= 2 {
-			x := search.Choice{Lanes: lanes, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Map: "dense", RecordRows: true,
+			x := search.Choice{Lanes: lanes, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
 				Value: "affine", Hoist: "flush", Dot: 4, Cols: cols, Scale: "end"}
 			if g := c.p.GroupK(); g > 0 && c.p.Unit()/g > 4 {
 				x.AtGroup = true
