@@ -448,6 +448,9 @@ func (v *vectorizer) loadPeriod(t vir.Type, n int, mem vir.Mem) vir.Reg {
 
 // stream asks for what will be read after a load.
 func (v *vectorizer) stream(s nest.Streams, mem vir.Mem, bytes int) {
+	if s.Rest && mem.Plus[0].Times == 0 {
+		return // of the first tile
+	}
 	if s.Ahead > 0 {
 		v.prefetch(vir.OpPrefetch, mem, bytes, s.Ahead, true)
 	}

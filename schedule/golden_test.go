@@ -207,6 +207,7 @@ var examples = []example{
 	{"hoist_zero_lookup", "codebook", trace(Decompose{Family: "dot", Value: "lookup"}), HoistZero{"flush"}},
 	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},
 	{"prefetch", "w2", ready(), Prefetch{Bytes: 4096, Far: 16384}},
+	{"prefetch_rest", "w2", ready(), Prefetch{Bytes: 2048, Rest: true}},
 	{"prefetch_every", "w4-g32-z", trace(grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}), Prefetch{Far: 8192, Every: true}},
 }
 
@@ -316,6 +317,9 @@ func picture(s *State) string {
 	}
 	if s.streams.Every {
 		b.WriteString("every line of all parts is\n")
+	}
+	if s.streams.Rest {
+		b.WriteString("of tiles side by side the first is not\n")
 	}
 	if s.streams.Act != 0 {
 		fmt.Fprintf(&b, "activations are prefetched %d bytes ahead\n", s.streams.Act)

@@ -134,6 +134,9 @@ func (s *State) Kernel() (*Kernel, error) {
 	if err := s.contiguous(k); err != nil {
 		return nil, err
 	}
+	if s.streams.Rest && k.Rows <= s.weights.TileM {
+		return nil, &Unfinished{"prefetch", "has no other tiles side by side than the first"}
+	}
 	n.Repeat = k.repeat()
 	var err error
 	if k.Chunk, err = s.actChunk(); err != nil {

@@ -180,7 +180,8 @@ func typeOf(st *stage, name string) format.DType {
 // Prefetch asks for each line of the packed weights Bytes ahead of its use, unless that is 0. Unless Far
 // is 0, it also asks for a stream into the second-level cache, where more lines can
 // be on their way, Far bytes ahead: for two lines of every four that codes lie in, or with Every for each, of all parts. Unless Act is 0, it asks for the
-// lines of activations or of their tables, too, Act bytes ahead: weights may have displaced them to the second-level cache.
+// lines of activations or of their tables, too, Act bytes ahead: weights may have displaced them to the second-level cache. With Rest
+// it leaves the first of tiles side by side to what the hardware foresees.
 //
 //	for ks                            for ks
 //	    x = load codes+64*ks    ->        prefetch codes+64*ks+2048
@@ -193,6 +194,7 @@ type Prefetch struct {
 	Bytes int    `json:"bytes,omitempty"`
 	Far   int    `json:"far,omitempty"`
 	Every bool   `json:"every,omitempty"`
+	Rest  bool   `json:"rest,omitempty"`
 	Act   int    `json:"act,omitempty"`
 	In    string `json:"in,omitempty"`
 }
@@ -212,6 +214,8 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 		return nil, illegal(x, "codes", "%d bytes into the second-level cache: want 0 or a multiple of 64 above %d up to 1 MiB", x.Far, x.Bytes)
 	case x.Every && x.Far == 0:
 		return nil, illegal(x, "codes", "every line of none into the second-level cache: want a distance")
+	case x.Rest && x.Bytes == 0 && x.Far == 0:
+		return nil, illegal(x, "codes", "no lines of the rest of the tiles: want a distance")
 	case x.Act < 0 || x.Act > 1<<20 || x.Act%64 != 0:
 		return nil, illegal(x, "act", "%d bytes: want 0 or a multiple of 64 up to 1 MiB", x.Act)
 	case x.In != "":
@@ -220,7 +224,7 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 		return nil, illegal(x, "codes", "already prefetched")
 	}
 	c := s.clone()
-	c.streams = nest.Streams{Ahead: x.Bytes, Far: x.Far, Every: x.Every, Act: x.Act}
+	c.streams = nest.Streams{Ahead: x.Bytes, Far: x.Far, Every: x.Every, Rest: x.Rest, Act: x.Act}
 	return c, nil
 }
 
@@ -230,7 +234,7 @@ func (x Prefetch) in(s *State) (*State, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case x.Bytes != 0 || x.Far != 0 || x.Every || x.Act != 0:
+	case x.Bytes != 0 || x.Far != 0 || x.Every || x.Rest || x.Act != 0:
 		return nil, illegal(x, x.In, "asks for the next row, at no distance")
 	case st.loops[i].Kind != nest.Serial:
 		return nil, illegal(x, x.In, "is no serial loop")

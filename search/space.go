@@ -132,7 +132,7 @@ func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
 // prefetch adds the step that asks for weights and activations, if any are.
 func (b *builder) prefetch(s nest.Streams) {
 	if s != (nest.Streams{}) {
-		b.add(schedule.Prefetch{Bytes: s.Ahead, Far: s.Far, Every: s.Every, Act: s.Act})
+		b.add(schedule.Prefetch{Bytes: s.Ahead, Far: s.Far, Every: s.Every, Rest: s.Rest && b.c.Tiles > 1 && s.Ahead+s.Far > 0, Act: s.Act})
 	}
 }
 
@@ -453,7 +453,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
-		Streams: nest.Streams{Ahead: pick(rng, 0, 0, 128, 1024, 1536, 2048, 3072, 4096)}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
+		Streams: nest.Streams{Ahead: pick(rng, 0, 0, 128, 256*(4+rng.Intn(13)), 256*(4+rng.Intn(13)), 3072, 4096), Rest: rng.Intn(3) == 0}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
 		Super: rng.Intn(2) == 0,
 	}
 	c.Whole = c.Dot == 2 && p.GroupK() > 0 && rng.Intn(4) == 0

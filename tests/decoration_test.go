@@ -154,6 +154,7 @@ var pairs = []pair{
 	{"prefetch.bytes", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead = 4096 })},
 	{"prefetch.far", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead, c.Far = 1024, 16384 })},
 	{"prefetch.every", "w2", choose(func(c *search.Choice) { c.Ahead, c.Far = 0, 8192 }), choose(func(c *search.Choice) { c.Ahead, c.Far, c.Every = 0, 8192, true })},
+	{"prefetch.rest", "w2", choose(func(c *search.Choice) { c.Tiles, c.Ahead = 2, 1024 }), choose(func(c *search.Choice) { c.Tiles, c.Ahead, c.Rest = 2, 1024, true })},
 	{"prefetch.act", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead, c.Act = 1024, 128 })},
 }
 

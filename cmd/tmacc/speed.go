@@ -158,6 +158,7 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	}
 	samples := timing.Time(opt, fns...)
 	kernels, rest := samples[:2*len(at.ns)], samples[2*len(at.ns):]
+	clock := measure.RatesByRound(probes[0], rest)
 	best := make([]float64, len(probes))
 	for i, list := range probes {
 		for j, probe := range list {
@@ -165,12 +166,12 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 		}
 		rest = rest[len(list):]
 	}
-	return g.records(x, at, kernels, best)
+	return g.records(x, at, kernels, clock, best)
 }
 
-// records are the figures of kernels, products and preparations in turn, with the
-// clock, the read bandwidth and the dot product peak.
-func (g *gauge) records(x subject, at place, kernels []timing.Sample, best []float64) ([]measure.Record, error) {
+// records are the figures of kernels, products and preparations in turn, with the clock of each round, and the
+// best clock, read bandwidth and dot product peak.
+func (g *gauge) records(x subject, at place, kernels []timing.Sample, clock, best []float64) ([]measure.Record, error) {
 	w, codes := x.problem.Weight, x.target.Kernels[0].Schedule.Weights.Part(format.Codes)
 	var out []measure.Record
 	var errs []error
@@ -178,7 +179,7 @@ func (g *gauge) records(x subject, at place, kernels []timing.Sample, best []flo
 		r, err := measure.Record{
 			Format: x.problem.Name(), BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
 			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode, Extreme: at.extreme, Tuned: x.tuned,
-			Ns: kernels[2*i].Min, PrepareNs: kernels[2*i+1].Min,
+			Ns: kernels[2*i].Min, Cycles: kernels[2*i].Cycles(clock), PrepareNs: kernels[2*i+1].Min, PrepareCycles: kernels[2*i+1].Cycles(clock),
 			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],
 		}.Complete(measure.Weights{NominalBits: min(nominalBits(w), codes.CodeBits()), ScaleBits: scaleBits(w, at.m, at.k)})
 		out, errs = append(out, r), append(errs, err)

@@ -114,10 +114,12 @@ type Buffer struct {
 
 // Streams is how far prefetches of what is read once are ahead of its use, in bytes, into the nearest cache
 // and into the second-level one, 0: none; and whether the latter are of every line or of two of four. Act is
-// how far those of activations are, which what is read once may have displaced from the nearest cache.
+// how far those of activations are, which what is read once may have displaced from the nearest cache. With Rest the first of
+// tiles side by side is left to what the hardware foresees.
 type Streams struct {
 	Ahead, Far int
 	Every      bool
+	Rest       bool
 	Act        int
 }
 

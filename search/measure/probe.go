@@ -156,6 +156,19 @@ func (l *Lab) Clock() []Probe {
 	return probes
 }
 
+// RatesByRound are the best rates of probes in each round of their samples, 0 where none was taken.
+func RatesByRound(probes []Probe, samples []timing.Sample) []float64 {
+	rates := make([]float64, len(samples[0].Rounds))
+	for i := range rates {
+		for j, p := range probes {
+			if r := p.Rate(samples[j].Rounds[i]); r > rates[i] { // NaN is not
+				rates[i] = r
+			}
+		}
+	}
+	return rates
+}
+
 // loop calls a kernel of one input buffer with n iterations.
 func (l *Lab) loop(kernel string, n int) func() {
 	f, err := l.img.Func(kernel)

@@ -18,7 +18,8 @@ type Record struct {
 	Extreme         bool    `json:"extreme,omitempty"` // all activations are as large as the largest
 	Tuned           bool    `json:"tuned,omitempty"`   // by schedules of a lock, not the default ones
 	Ns              float64 `json:"ns"`                // of one product, without preparing activations
-	ClockGHz        float64 `json:"clock_ghz"`         // in the same run
+	Cycles          float64 `json:"cycles,omitempty"`  // the fewest, by the clock when they were counted; 0: by ClockGHz
+	ClockGHz        float64 `json:"clock_ghz"`         // the fastest in the same run
 	WeightsPerCycle float64 `json:"weights_per_cycle"` // multiply-accumulates, M*K*N, per cycle of one core
 	GWeightsS       float64 `json:"gweights_s"`        // multiply-accumulates per ns
 	GBS             float64 `json:"gb_s"`              // weights and scales, as stored
@@ -26,6 +27,23 @@ type Record struct {
 	CeilingGMACS    float64 `json:"ceiling_gmac_s"`    // int8 dot product peak of this target
 	Share           float64 `json:"share"`             // of the ceiling that binds
 	PrepareNs       float64 `json:"prepare_ns"`        // of the activations of all N rows
+	PrepareCycles   float64 `json:"prepare_cycles,omitempty"`
+}
+
+// cycles are those of one product.
+func (r Record) cycles() float64 {
+	if r.Cycles > 0 {
+		return r.Cycles
+	}
+	return r.Ns * r.ClockGHz
+}
+
+// prepareCycles are those of preparing the activations.
+func (r Record) prepareCycles() float64 {
+	if r.PrepareCycles > 0 {
+		return r.PrepareCycles
+	}
+	return r.PrepareNs * r.ClockGHz
 }
 
 // Weights is what Record does not say about a weight matrix.
@@ -55,7 +73,7 @@ func (e *ProbeError) Error() string {
 // Complete returns r with the figures that follow from M, K, N, Ns, the clock and
 // the ceilings:
 //
-//	weights_per_cycle = M*K*N / (ns * clock)
+//	weights_per_cycle = M*K*N / cycles
 //	gweights_s        = M*K*N / ns
 //	gb_s              = (M*K*stored bits + scale bits) / 8 / ns
 //	share             = (M*K*nominal bits + scale bits) / 8 / ns / ceiling_gb_s    dram, N <= 8
@@ -69,7 +87,7 @@ func (r Record) Complete(w Weights) (Record, error) {
 	threads := float64(max(1, r.Threads))
 	matrix := float64(r.M) * float64(r.K)
 	macs := matrix * float64(r.N)
-	r.WeightsPerCycle = over(macs, r.Ns*r.ClockGHz*threads)
+	r.WeightsPerCycle = over(macs, r.cycles()*threads)
 	r.GWeightsS = over(macs, r.Ns)
 	r.GBS = over((matrix*r.BitsPerWeight+w.ScaleBits)/8, r.Ns)
 	read := over((matrix*w.NominalBits+w.ScaleBits)/8, r.Ns*r.CeilingGBS)

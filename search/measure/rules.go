@@ -181,7 +181,7 @@ var rules = []rule{
 	{
 		// Rows of other modes are shorter: what a call costs anyhow is not part of 4096 activations twice.
 		name: "prepare cycles of 4096 activations", atMost: true,
-		have:  func(c rounds) []float64 { return c.of(ModeDRAM, 1, Record.prepareCycles) },
+		have:  func(c rounds) []float64 { return c.of(ModeDRAM, 1, Record.preparedRow) },
 		limit: func(c rounds) float64 { return c.limits.PrepareCycles[c.row.limit] },
 		rows: []ruleRow{
 			{vbmi, "w4", 2, 1.3, "int8_per_row", ""},
@@ -191,7 +191,7 @@ var rules = []rule{
 	{
 		// Tables are made of int8 activations.
 		name: "prepare cycles of 4096 activations and their tables", atMost: true,
-		have: func(c rounds) []float64 { return c.of(ModeDRAM, 1, Record.prepareCycles) },
+		have: func(c rounds) []float64 { return c.of(ModeDRAM, 1, Record.preparedRow) },
 		limit: func(c rounds) float64 {
 			return c.limits.PrepareCycles["int8_per_row"] + c.limits.PrepareCycles[c.row.limit]
 		},
@@ -218,14 +218,15 @@ func (r Record) perCycle() float64 { return r.WeightsPerCycle }
 
 // preparedPerCycle are multiply-accumulates per cycle of preparing activations and multiplying.
 func (r Record) preparedPerCycle() float64 {
-	return over(float64(r.M)*float64(r.K)*float64(r.N), (r.Ns+r.PrepareNs)*r.ClockGHz)
+	return over(float64(r.M)*float64(r.K)*float64(r.N), r.cycles()+r.prepareCycles())
 }
 
 // preparedShare is the share of preparing activations and multiplying.
 func (r Record) preparedShare() float64 { return over(r.Share*r.Ns, r.Ns+r.PrepareNs) }
 
-func (r Record) prepareCycles() float64 {
-	return over(r.PrepareNs*r.ClockGHz*4096, float64(r.N)*float64(r.K))
+// preparedRow is the cycles of preparing a row of 4096 activations.
+func (r Record) preparedRow() float64 {
+	return over(r.prepareCycles()*4096, float64(r.N)*float64(r.K))
 }
 
 // scaledByMix is a limit times what this host's core makes of the row's mix, over

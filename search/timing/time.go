@@ -164,6 +164,25 @@ func (s *series) result() Sample {
 	return Sample{Min: best, Median: Median(good), Calls: s.calls, Kept: len(good), Dropped: dropped + n - len(good), Rounds: s.rounds}
 }
 
+// Cycles is the fewest clock cycles of a call in any round, 0 if there is none, by the clock of the rounds in GHz: of each, the
+// fastest of the round before, its own and the next. A clock that falls under load is not that of the fastest round. (Zen 5,
+// AVX-512: from 4.26 to 4.08 GHz in the first 40 ms.)
+func (s Sample) Cycles(clock []float64) float64 {
+	least := 0.0
+	for i, ns := range s.Rounds[:min(len(s.Rounds), len(clock))] {
+		ghz := 0.0
+		for _, c := range clock[max(0, i-1):min(len(clock), i+2)] {
+			if c > ghz { // NaN is not
+				ghz = c
+			}
+		}
+		if cycles := ns * ghz; cycles > 0 && (least == 0 || cycles < least) {
+			least = cycles
+		}
+	}
+	return least
+}
+
 // Median is the middle of figures, the mean of the two middle ones if their number
 // is even, NaN if there are none.
 func Median(figures []float64) float64 {
