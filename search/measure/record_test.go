@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 func TestRecordJSON(t *testing.T) {
@@ -38,6 +41,7 @@ func TestComplete(t *testing.T) {
 		{"l2, compute bound", func(r *Record) { r.Mode, r.CeilingGBS = ModeL2, 100 }, Weights{2, 0}, 5, 10, 2.5, 0.1},
 		{"l3, memory bound", func(r *Record) { r.Mode = ModeL3 }, Weights{2, 0}, 5, 10, 2.5, 0.625},
 		{"two threads", func(r *Record) { r.Threads = 2 }, Weights{2, 0}, 2.5, 10, 2.5, 0.625},
+		{"by a slower clock", func(r *Record) { r.Cycles = 1.6e5 }, Weights{2, 0}, 6.25, 10, 2.5, 0.625},
 		{"no ceiling", func(r *Record) { r.CeilingGBS = 0 }, Weights{2, 0}, 5, 10, 2.5, 0},
 	} {
 		r := base
@@ -54,6 +58,25 @@ func TestComplete(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %v", c.name, f.what, f.have, f.want)
 			}
 		}
+	}
+}
+
+func TestPreparedCycles(t *testing.T) {
+	r := Record{M: 10, K: 1000, N: 1, Ns: 1000, ClockGHz: 4, PrepareNs: 500}
+	if got := [...]float64{r.preparedPerCycle(), r.preparedRow()}; got != [...]float64{10000.0 / 6000, 8192} {
+		t.Errorf("by the fastest clock: %v", got)
+	}
+	r.Cycles, r.PrepareCycles = 3000, 1000
+	if got := [...]float64{r.preparedPerCycle(), r.preparedRow()}; got != [...]float64{2.5, 4096} {
+		t.Errorf("by the clock of their rounds: %v", got)
+	}
+}
+
+func TestRatesByRound(t *testing.T) {
+	probes := []Probe{{Amount: 10}, {Amount: 30}}
+	samples := []timing.Sample{{Rounds: []float64{1, 2, math.NaN()}}, {Rounds: []float64{5, math.NaN(), math.NaN()}}}
+	if got := RatesByRound(probes, samples); !slices.Equal(got, []float64{10, 5, 0}) {
+		t.Errorf("have %v", got)
 	}
 }
 
