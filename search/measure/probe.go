@@ -156,13 +156,13 @@ func (l *Lab) Clock() []Probe {
 	return probes
 }
 
-// RatesByRound are the best rates of probes in each round of their samples, 0 where none was taken.
+// RatesByRound are the best rates of probes in each round of their samples, 0 where none had the core for itself.
 func RatesByRound(probes []Probe, samples []timing.Sample) []float64 {
 	rates := make([]float64, len(samples[0].Rounds))
 	for i := range rates {
 		for j, p := range probes {
-			if r := p.Rate(samples[j].Rounds[i]); r > rates[i] { // NaN is not
-				rates[i] = r
+			if s := samples[j]; s.Alone[i] {
+				rates[i] = max(rates[i], p.Rate(s.Rounds[i]))
 			}
 		}
 	}

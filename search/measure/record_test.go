@@ -74,7 +74,8 @@ func TestPreparedCycles(t *testing.T) {
 
 func TestRatesByRound(t *testing.T) {
 	probes := []Probe{{Amount: 10}, {Amount: 30}}
-	samples := []timing.Sample{{Rounds: []float64{1, 2, math.NaN()}}, {Rounds: []float64{5, math.NaN(), math.NaN()}}}
+	samples := []timing.Sample{{Rounds: []float64{1, 2, math.NaN()}, Alone: []bool{true, true, false}},
+		{Rounds: []float64{5, 1, 9}, Alone: []bool{true, false, false}}}
 	if got := RatesByRound(probes, samples); !slices.Equal(got, []float64{10, 5, 0}) {
 		t.Errorf("have %v", got)
 	}

@@ -25,6 +25,7 @@ type Sample struct {
 	Kept        int       // rounds that count
 	Dropped     int       // rounds during which the core did something else
 	Rounds      []float64 // nanoseconds per call of each round, dropped or not, NaN where it took no sample
+	Alone       []bool    // whether the thread kept its core in each round
 }
 
 // extra bounds how many rounds replace dropped ones: there are at most so many
@@ -77,14 +78,13 @@ func TimeWork(opt Options, works ...Work) []Sample {
 	for range extra * opt.Rounds {
 		done := true
 		for i := range series {
-			s, took := &series[i], math.NaN()
+			s, took, kept := &series[i], math.NaN(), false
 			if len(s.kept) < opt.Rounds {
-				var kept bool
 				took, kept = s.sample()
 				s.add(took, kept)
 				done = false
 			}
-			s.rounds = append(s.rounds, took)
+			s.rounds, s.alone = append(s.rounds, took), append(s.alone, kept)
 		}
 		if done {
 			break
@@ -104,6 +104,7 @@ type series struct {
 	kept    []float64
 	stolen  []float64 // the thread lost its core
 	rounds  []float64
+	alone   []bool
 	dropped int
 }
 
@@ -161,22 +162,23 @@ func (s *series) result() Sample {
 	best := slices.Min(good)
 	n := len(good)
 	good = slices.DeleteFunc(good, func(ns float64) bool { return ns > spoiled*best })
-	return Sample{Min: best, Median: Median(good), Calls: s.calls, Kept: len(good), Dropped: dropped + n - len(good), Rounds: s.rounds}
+	return Sample{Min: best, Median: Median(good), Calls: s.calls, Kept: len(good), Dropped: dropped + n - len(good), Rounds: s.rounds, Alone: s.alone}
 }
 
-// Cycles is the fewest clock cycles of a call in any round, 0 if there is none, by the clock of the rounds in GHz: of each, the
-// fastest of the round before, its own and the next. A clock that falls under load is not that of the fastest round. (Zen 5,
-// AVX-512: from 4.26 to 4.08 GHz in the first 40 ms.)
+// believed is the least share of the fastest clock that a slower one has: less is a core that did something else.
+const believed = 0.8
+
+// Cycles is the fewest clock cycles of a call in any round that the thread kept its core, 0 if there is none, by the clock of
+// the rounds in GHz: of each, the fastest of the round before, its own and the next. A clock that falls under load is not that of the
+// fastest round. (Zen 5, AVX-512: from 4.26 to 4.08 GHz in the first 40 ms.)
 func (s Sample) Cycles(clock []float64) float64 {
-	least := 0.0
+	least, fastest := 0.0, 0.0
+	for _, c := range clock {
+		fastest = max(fastest, c)
+	}
 	for i, ns := range s.Rounds[:min(len(s.Rounds), len(clock))] {
-		ghz := 0.0
-		for _, c := range clock[max(0, i-1):min(len(clock), i+2)] {
-			if c > ghz { // NaN is not
-				ghz = c
-			}
-		}
-		if cycles := ns * ghz; cycles > 0 && (least == 0 || cycles < least) {
+		ghz := slices.Max(clock[max(0, i-1):min(len(clock), i+2)])
+		if cycles := ns * ghz; s.Alone[i] && ghz > believed*fastest && (least == 0 || cycles < least) {
 			least = cycles
 		}
 	}

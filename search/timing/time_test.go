@@ -52,21 +52,25 @@ func TestResultDrops(t *testing.T) {
 }
 
 func TestCycles(t *testing.T) {
-	nan := math.NaN()
 	for _, c := range []struct {
 		rounds, clock []float64
 		want          float64
 	}{
 		{[]float64{100, 110}, []float64{4, 4}, 400},
-		{[]float64{100, 110, 90, 95, 95}, []float64{4, 4, 4, 3, 3}, 285}, // 90 may have been by the fast clock, the last was not
-		{[]float64{100, 90}, []float64{3, 4}, 360},                       // nor before a faster one
-		{[]float64{100, nan, 98}, []float64{4, nan, 4}, 392},
-		{[]float64{100, 90}, []float64{4, nan}, 360}, // the round before had a clock
+		{[]float64{100, 110, 90, 95, 95}, []float64{4, 4, 4, 3.5, 3.5}, 332.5}, // 90 may have been by the fast clock, the last was not
+		{[]float64{100, 90}, []float64{3, 4}, 360},                             // nor before a faster one
+		{[]float64{100, 0, 98}, []float64{4, 0, 4}, 392},                       // 0 is a round that lost its core
+		{[]float64{100, 90}, []float64{4, 0}, 360},                             // the round before had a clock
+		{[]float64{100, 90, 90, 90}, []float64{4, 2, 2, 2}, 360},               // half a clock is none
 		{[]float64{100, 90}, []float64{0, 0}, 0},
-		{[]float64{nan}, []float64{4}, 0},
+		{[]float64{0}, []float64{4}, 0},
 		{nil, nil, 0},
 	} {
-		if got := (Sample{Rounds: c.rounds}).Cycles(c.clock); got != c.want {
+		s := Sample{Rounds: c.rounds}
+		for _, ns := range c.rounds {
+			s.Alone = append(s.Alone, ns > 0)
+		}
+		if got := s.Cycles(c.clock); got != c.want {
 			t.Errorf("%v ns by %v GHz: %v cycles, want %v", c.rounds, c.clock, got, c.want)
 		}
 	}
