@@ -14,8 +14,18 @@ import (
 // together are decisions that hardly make sense one without the others.
 var together = [][]string{
 	{"Rows", "Block", "Tiles", "Run"}, {"Map", "Join", "Mirror", "Head", "Fill", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
-	{"Dot", "Factor", "Whole"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"},
+	{"Dot", "Factor", "Whole"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"}, {"Far", "Every"},
 }
+
+// decisions are the names of all decisions of a Choice, those about prefetches one by one.
+var decisions = func() (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Choice]()) {
+		if !f.Anonymous {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}()
 
 // Vary returns c with one to three of its decisions, or groups of them, as a sample
 // has them. The result may be illegal.
@@ -38,7 +48,7 @@ func Cross(rng *rand.Rand, a, b Choice) Choice {
 	return a
 }
 
-// take copies a group of decisions from other: any field, with those that belong to it.
+// take copies a group of decisions from other: any one, with those that belong to it.
 // Tables make a different product: they are taken with all else.
 func take(rng *rand.Rand, c, other Choice) Choice {
 	if (c.Table == nil) != (other.Table == nil) {
@@ -48,7 +58,7 @@ func take(rng *rand.Rand, c, other Choice) Choice {
 		other.Table, other.Lanes = c.Table, c.Lanes
 	}
 	to, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(&other).Elem()
-	name := to.Type().Field(rng.Intn(to.NumField())).Name
+	name := pick(rng, decisions...)
 	names := []string{name}
 	for _, g := range together {
 		for _, n := range g {
@@ -60,12 +70,13 @@ func take(rng *rand.Rand, c, other Choice) Choice {
 	for _, n := range names {
 		to.FieldByName(n).Set(from.FieldByName(n))
 	}
-	c.wholeBlocks()
+	c.mend()
 	return c
 }
 
-// wholeBlocks makes blocks divide the tile, or tiles side by side be whole.
-func (c *Choice) wholeBlocks() {
+// mend makes blocks and runs divide the tile, tiles side by side whole, and what is asked for far ahead be farther than
+// what is not.
+func (c *Choice) mend() {
 	if c.Block == 0 || c.Rows%c.Block != 0 {
 		c.Block = c.Rows
 	}
@@ -74,6 +85,9 @@ func (c *Choice) wholeBlocks() {
 	}
 	if c.Run != 0 && c.Rows%c.Run != 0 {
 		c.Run = 0
+	}
+	if c.Far <= c.Ahead {
+		c.Far, c.Every = 0, false
 	}
 }
 
@@ -92,7 +106,7 @@ func Relayout(c, from Choice) Choice {
 	for _, name := range layout {
 		to.FieldByName(name).Set(f.FieldByName(name))
 	}
-	c.wholeBlocks()
+	c.mend()
 	return c
 }
 
