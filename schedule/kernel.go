@@ -134,7 +134,7 @@ func (s *State) Kernel() (*Kernel, error) {
 	if err := s.contiguous(k); err != nil {
 		return nil, err
 	}
-	if s.streams.Rest && k.Rows <= s.weights.TileM {
+	if s.streams.Rest && !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == nest.Unrolled && l.Root == "m" && l.Coef >= s.weights.TileM }) {
 		return nil, &Unfinished{"prefetch", "has no other tiles side by side than the first"}
 	}
 	n.Repeat = k.repeat()

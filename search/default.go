@@ -423,7 +423,7 @@ func cheapestTile(p ir.Problem, t lower.Target, bases ...Choice) (best *candidat
 		l, cost, fail := tile(p, t, base)
 		switch {
 		case fail != nil:
-			err = fail
+			err = telling(err, fail)
 		case best == nil || cost < least:
 			best, least = l, cost
 		}
@@ -758,7 +758,7 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, 
 	return best, nil
 }
 
-// telling is the error that tells more: what overflows is no reason where others lacked registers.
+// telling is the error that tells more, next if that is none: what overflows is no reason where others lacked registers.
 func telling(err, next error) error {
 	if lacksRegisters(next) || !lacksRegisters(err) {
 		return next

@@ -10,6 +10,9 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -86,6 +89,86 @@ func TestMutateFactor(t *testing.T) {
 }
 
 // TestRelayout: what takes the layout of another choice reads its packed matrices, however codes are stored.
+// Runs of row vectors are a matter of the layout: blocks of a call may be parts of a run or several. Prefetches of the rest
+// of the tiles are fewer by those of the first.
+func TestRuns(t *testing.T) {
+	machine := amd64.ByName("avx512").Machine()
+	for _, name := range []string{"w4", "w4-g32"} {
+		p, err := ir.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes := map[string]int{}
+		for _, run := range []int{0, 4, 2, 1} {
+			hash := ""
+			for _, block := range []int{8, 4, 2, 1} {
+				c := layoutChoice(p, machine, coding{})
+				c.Rows, c.Block, c.Run, c.Cols, c.Cells = 8, block, run, 1, 2
+				k, err := schedule.Compile(p, c.Trace(p))
+				if err != nil {
+					t.Fatalf("%s: runs of %d, blocks of %d: %v", name, run, block, err)
+				}
+				if h := k.Weights.Hash(); hash != "" && h != hash {
+					t.Errorf("%s: runs of %d, blocks of %d: another layout than by blocks of 8", name, run, block)
+				} else {
+					hash = h
+				}
+			}
+			hashes[hash]++
+		}
+		if len(hashes) != 4 {
+			t.Errorf("%s: four lengths of runs are %d layouts", name, len(hashes))
+		}
+	}
+}
+
+func TestRestOfTiles(t *testing.T) {
+	p, err := ir.Named("w4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := amd64.ByName("avx512")
+	count := func(s nest.Streams, tiles int) (n int) {
+		c := layoutChoice(p, target.Machine(), coding{})
+		c.Rows, c.Block, c.Cols, c.Tiles, c.Streams = 2, 2, 1, tiles, s
+		k, err := schedule.Compile(p, c.Trace(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := lower.BuildOnce(target, k.Nest, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range code.Ops {
+			if op.Kind == lower.MInstr && op.In.Op == vir.OpPrefetch {
+				n++
+			}
+		}
+		return n
+	}
+	all, rest := count(nest.Streams{Ahead: 1024}, 2), count(nest.Streams{Ahead: 1024, Rest: true}, 2)
+	if all == 0 || 2*rest != all {
+		t.Errorf("%d prefetches of two tiles, %d of the rest", all, rest)
+	}
+	if got := count(nest.Streams{Ahead: 1024, Rest: true}, 1); got != all/2 {
+		t.Errorf("%d prefetches of one tile, which has no rest, want %d", got, all/2)
+	}
+	if got := count(nest.Streams{Rest: true}, 2); got != 0 {
+		t.Errorf("%d prefetches without a distance", got)
+	}
+}
+
+func TestMend(t *testing.T) {
+	c := Choice{Rows: 6, Block: 4, Run: 4, Tiles: 2, Streams: nest.Streams{Ahead: 2048, Far: 1024, Every: true}}
+	c.mend()
+	if want := (Choice{Rows: 6, Block: 6, Tiles: 2, Streams: nest.Streams{Ahead: 2048}}); c != want {
+		t.Errorf("have %+v", c)
+	}
+	if want := reflect.TypeFor[Choice]().NumField() - 1 + reflect.TypeFor[nest.Streams]().NumField(); len(decisions) != want {
+		t.Errorf("%d decisions, want %d", len(decisions), want)
+	}
+}
+
 func TestRelayout(t *testing.T) {
 	p, err := ir.Named("ternary")
 	if err != nil {

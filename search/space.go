@@ -28,7 +28,7 @@ type Choice struct {
 	Mirror    int    // codes of a codeword whose mirror image differs in one bit
 	Head      int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
 	Fill      int    // elements of K that a group is filled up to, 0: its own are whole cells
-	Run       int    // row vectors of a tile whose cells take turns in a record, before the next so many; 0: all of them
+	Run       int    // row vectors of a tile whose cells take turns in a record, or in a group of one, before the next so many; 0: all of them
 	Beside    bool   // what groups within a record share lies behind the codes of each, not of all
 	Lead      bool   // what several groups of a record share, or each elsewhere than behind its codes, leads the record
 	// Computation.
@@ -50,7 +50,7 @@ type Choice struct {
 	Factor  string       // unrolled loop of K with accumulators of its own, "": none
 	AtGroup bool         // the loop over groups inside a record is serial, not unrolled
 	Super   bool         // with AtGroup super-scales are kept in registers, not read for each group
-	Again   bool         // what registers do not hold may be computed again; not a step, it is what compiling does if it must
+	Again   bool         // what registers do not hold may be computed again; not a step of its own: compiling does that if it must, and no groups are spelled out
 	Table   *TableChoice // by tables, nil: by dot products
 }
 
@@ -131,8 +131,9 @@ func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
 
 // prefetch adds the step that asks for weights and activations, if any are.
 func (b *builder) prefetch(s nest.Streams) {
+	s.Rest = s.Rest && b.c.Tiles > 1 && s.Ahead+s.Far > 0
 	if s != (nest.Streams{}) {
-		b.add(schedule.Prefetch{Bytes: s.Ahead, Far: s.Far, Every: s.Every, Rest: s.Rest && b.c.Tiles > 1 && s.Ahead+s.Far > 0, Act: s.Act})
+		b.add(schedule.Prefetch{Bytes: s.Ahead, Far: s.Far, Every: s.Every, Rest: s.Rest, Act: s.Act})
 	}
 }
 

@@ -361,7 +361,7 @@ func cheapestTables(p ir.Problem, t lower.Target, layouts []Choice) (best *candi
 	for _, base := range layouts {
 		l := newCandidate(base)
 		if _, fail := l.use(p, t, 1); fail != nil {
-			err = fail
+			err = telling(err, fail)
 			continue
 		}
 		if cost := l.blocks(p, t); best == nil || cost < least {

@@ -77,7 +77,7 @@ Modes say where the weights come from: dram cycles copies of a 4096 x 4096 matri
 total over 512 MiB, l3 reads one, l2 a 512 x 2048 tile. The share is of the read
 bandwidth in dram (counting the nominal bits of the format), of the peak of int8 dot
 products for more than 8 activations, else of the nearer of both. Cycles are by the clock
-of the same round: it falls under load.
+beside the fastest sample: it falls under load.
 
 -check compares the medians of 5 interleaved rounds with a file of limits and exits 1
 if one is missed. With a -lock that is measured instead of the default schedules, and held

@@ -270,8 +270,8 @@ func TestBenchJSON(t *testing.T) {
 	if len(lines) != 4 {
 		t.Fatal(out)
 	}
-	want := strings.Fields(`format bits_per_weight group m k n target family exact threads mode ns clock_ghz weights_per_cycle
-		gweights_s gb_s ceiling_gb_s ceiling_gmac_s share prepare_ns`)
+	want := strings.Fields(`format bits_per_weight group m k n target family exact threads mode ns cycles clock_ghz weights_per_cycle
+		gweights_s gb_s ceiling_gb_s ceiling_gmac_s share prepare_ns prepare_cycles`)
 	var first map[string]any
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
 		t.Fatal(err)

@@ -55,6 +55,9 @@ func (c Ceilings) WeightsPerCycle(target, mix string) float64 {
 	if c.ClockGHz == 0 {
 		return 0
 	}
+	if m := c.Mix[target][mix]; m.PerCycle > 0 {
+		return m.PerCycle
+	}
 	return c.Mix[target][mix].Rate / c.ClockGHz
 }
 
@@ -114,8 +117,9 @@ func (l *Lab) compute(opt timing.Options, c *Ceilings) error {
 		all = append(all, g.probes...)
 	}
 	samples := timing.Time(opt, runs(all)...)
+	clock := RatesByRound(groups[0].probes, samples)
 	for _, g := range groups {
-		g.into(fastest(g.probes, samples))
+		g.into(fastest(g.probes, samples, clock))
 		samples = samples[len(g.probes):]
 	}
 	return nil
@@ -139,12 +143,12 @@ func (l *Lab) computeGroups(target string, c *Ceilings) ([]group, error) {
 	return groups, nil
 }
 
-// fastest is the best rate of probes that took samples.
-func fastest(probes []Probe, samples []timing.Sample) Ceiling {
+// fastest is the best rate of probes that took samples, in rounds of such clocks if they are known.
+func fastest(probes []Probe, samples []timing.Sample, clock []float64) Ceiling {
 	var best Ceiling
 	for i, p := range probes {
 		if r := p.Rate(samples[i].Min); r > best.Rate {
-			best = Ceiling{p.Name, p.Unit, r}
+			best = Ceiling{p.Name, p.Unit, r, over(p.Amount, samples[i].Cycles(clock))}
 		}
 	}
 	return best

@@ -58,15 +58,16 @@ func Together(probes ...Probe) Probe {
 
 // Ceiling is the best rate of several probes and the probe that reached it.
 type Ceiling struct {
-	Probe string  `json:"probe"`
-	Unit  string  `json:"unit"`
-	Rate  float64 `json:"rate"`
+	Probe    string  `json:"probe"`
+	Unit     string  `json:"unit"`
+	Rate     float64 `json:"rate"`
+	PerCycle float64 `json:"per_cycle,omitempty"` // by the clock beside it, where that was measured
 }
 
 // Best times probes in interleaved rounds and returns what the fastest reached.
 // Without probes it is the zero Ceiling.
 func Best(opt timing.Options, probes []Probe) Ceiling {
-	return fastest(probes, timing.Time(opt, runs(probes)...))
+	return fastest(probes, timing.Time(opt, runs(probes)...), nil)
 }
 
 // Pick times probes briefly and returns the n fastest, the best first: few enough

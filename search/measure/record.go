@@ -18,7 +18,7 @@ type Record struct {
 	Extreme         bool    `json:"extreme,omitempty"` // all activations are as large as the largest
 	Tuned           bool    `json:"tuned,omitempty"`   // by schedules of a lock, not the default ones
 	Ns              float64 `json:"ns"`                // of one product, without preparing activations
-	Cycles          float64 `json:"cycles,omitempty"`  // the fewest, by the clock when they were counted; 0: by ClockGHz
+	Cycles          float64 `json:"cycles,omitempty"`  // of the same, by the clock beside it; 0: by ClockGHz
 	ClockGHz        float64 `json:"clock_ghz"`         // the fastest in the same run
 	WeightsPerCycle float64 `json:"weights_per_cycle"` // multiply-accumulates, M*K*N, per cycle of one core
 	GWeightsS       float64 `json:"gweights_s"`        // multiply-accumulates per ns

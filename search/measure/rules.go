@@ -251,7 +251,7 @@ func cachedHere(mode string) func(rounds, float64) float64 {
 func readFrom(c rounds, mode string) float64 {
 	read := c.of(mode, 1, func(r Record) float64 {
 		scales := over(8*r.GBS, r.GWeightsS) - r.BitsPerWeight
-		return over(8*r.CeilingGBS, (c.inLimits().Bits+scales)*r.ClockGHz)
+		return over(8*r.CeilingGBS*r.Ns, (c.inLimits().Bits+scales)*r.cycles()) // by the clock of the product
 	})
 	if len(read) == 0 {
 		return 0

@@ -166,23 +166,24 @@ func (s *series) result() Sample {
 }
 
 // believed is the least share of the fastest clock that a slower one has: less is a core that did something else.
-const believed = 0.8
+const believed = 0.9
 
-// Cycles is the fewest clock cycles of a call in any round that the thread kept its core, 0 if there is none, by the clock of
-// the rounds in GHz: of each, the fastest of the round before, its own and the next. A clock that falls under load is not that of the
-// fastest round. (Zen 5, AVX-512: from 4.26 to 4.08 GHz in the first 40 ms.)
+// Cycles is how many clock cycles a call took in the fastest round that the thread kept its core, 0 if there is none, by the clock
+// of the rounds in GHz: the fastest of the round before, its own and the next. The clock falls under load, and that of another
+// round says little. (Zen 5, AVX-512: from 4.26 to 4.08 GHz in the first 40 ms.)
 func (s Sample) Cycles(clock []float64) float64 {
-	least, fastest := 0.0, 0.0
+	fastest := 0.0
 	for _, c := range clock {
 		fastest = max(fastest, c)
 	}
+	least, cycles := math.Inf(1), 0.0
 	for i, ns := range s.Rounds[:min(len(s.Rounds), len(clock))] {
 		ghz := slices.Max(clock[max(0, i-1):min(len(clock), i+2)])
-		if cycles := ns * ghz; s.Alone[i] && ghz > believed*fastest && (least == 0 || cycles < least) {
-			least = cycles
+		if s.Alone[i] && ghz > believed*fastest && ns < least {
+			least, cycles = ns, ns*ghz
 		}
 	}
-	return least
+	return cycles
 }
 
 // Median is the middle of figures, the mean of the two middle ones if their number

@@ -57,11 +57,13 @@ func TestCycles(t *testing.T) {
 		want          float64
 	}{
 		{[]float64{100, 110}, []float64{4, 4}, 400},
-		{[]float64{100, 110, 90, 95, 95}, []float64{4, 4, 4, 3.5, 3.5}, 332.5}, // 90 may have been by the fast clock, the last was not
-		{[]float64{100, 90}, []float64{3, 4}, 360},                             // nor before a faster one
-		{[]float64{100, 0, 98}, []float64{4, 0, 4}, 392},                       // 0 is a round that lost its core
-		{[]float64{100, 90}, []float64{4, 0}, 360},                             // the round before had a clock
-		{[]float64{100, 90, 90, 90}, []float64{4, 2, 2, 2}, 360},               // half a clock is none
+		{[]float64{100, 110, 91, 90, 92}, []float64{4, 4, 4, 3.8, 3.8}, 360}, // 90 may have been by the clock before
+		{[]float64{100, 110, 91, 92, 90}, []float64{4, 4, 4, 3.8, 3.8}, 342}, // the last was not
+		{[]float64{90, 91}, []float64{4, 3.7}, 360},                          // the fastest, not that of the fewest cycles
+		{[]float64{100, 90}, []float64{3.7, 4}, 360},                         // nor before a faster one
+		{[]float64{100, 0, 98}, []float64{4, 0, 4}, 392},                     // 0 is a round that lost its core
+		{[]float64{100, 90}, []float64{4, 0}, 360},                           // the round before had a clock
+		{[]float64{100, 90, 90, 90}, []float64{4, 2, 2, 2}, 360},             // half a clock is none
 		{[]float64{100, 90}, []float64{0, 0}, 0},
 		{[]float64{0}, []float64{4}, 0},
 		{nil, nil, 0},

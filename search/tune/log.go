@@ -32,7 +32,7 @@ func DefaultLog() (Log, error) {
 }
 
 // CostVersion counts the definitions that costs have had (costOf, and what times include).
-const CostVersion = 1
+const CostVersion = 2
 
 // Run describes a search.
 type Run struct {

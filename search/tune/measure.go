@@ -16,7 +16,7 @@ import (
 )
 
 // How long candidates are measured: all for a moment, and those that are not much
-// slower than the default for longer. At the end the best are measured again. A sample of what is read from the third-level cache is several
+// slower than the default for longer. At the end the best are measured again. The longer samples of what is read from the third-level cache are several
 // calls: one alone, after those of others, finds there what they left of its weights. (Zen 5, w4, 8 MiB, in samples of one call the default took 98 us, of many 79.)
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
@@ -318,7 +318,8 @@ type Confirmed struct {
 }
 
 // Confirm measures candidates and the default again, each in rounds with the default: several would displace each other from
-// the third-level cache, and out of memory only one has its weights between those of the default. It returns them, the best first.
+// the third-level cache, and out of memory only one has its weights between those of the default. From a cache the default counts as in its best rounds, so that none
+// wins because the default was slow beside it. It returns them, the best first.
 func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) {
 	var cs []*Candidate
 	for _, f := range found {
@@ -330,8 +331,8 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 		return nil, err
 	}
 	defer code.Close()
-	ratios := make([][]float64, len(cs))
-	for p := range t.Purposes {
+	for p, purpose := range t.Purposes {
+		least := math.Inf(1)
 		for i := range out {
 			c := &out[i]
 			s, err := code.Time("the best", confirm, t.timed(t.reference, true)[p], t.timed(t.target(c.Candidate, i), false)[p])
@@ -339,11 +340,20 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 				return nil, err
 			}
 			c.Ns, c.DefaultNs = append(c.Ns, s[1].Min), append(c.DefaultNs, s[0].Min)
-			ratios[i] = append(ratios[i], s[1].Min/s[0].Min)
+			least = min(least, s[0].Min)
+		}
+		for i := range out {
+			if purpose.Total == 0 {
+				out[i].DefaultNs[p] = least
+			}
 		}
 	}
 	for i := range out {
-		out[i].Cost = costOf(ratios[i])
+		var ratios []float64
+		for p, ns := range out[i].Ns {
+			ratios = append(ratios, ns/out[i].DefaultNs[p])
+		}
+		out[i].Cost = costOf(ratios)
 	}
 	slices.SortStableFunc(out, func(a, b Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
 	return out, nil

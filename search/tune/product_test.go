@@ -120,7 +120,7 @@ func TestTunerPurposes(t *testing.T) {
 			t.Errorf("the cost is %v, of ratios %v it is %v", c.Cost, ratios, want)
 		}
 		if within, memory := best[0].DefaultNs, c.DefaultNs; c.Candidate != best[0].Candidate && (within[0] != memory[0] || within[2] != memory[2] || within[1] == memory[1]) {
-			t.Errorf("beside %v and %v: from a cache all have the same rounds with the default, out of memory each its own", within, memory)
+			t.Errorf("beside %v and %v: from a cache the default counts as in its best rounds, out of memory as in those beside each", within, memory)
 		}
 	}
 }
