@@ -1,12 +1,10 @@
 package search
 
 import (
-	"math"
 	"math/rand"
 	"reflect"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -117,18 +115,6 @@ func Companions(p ir.Problem, t lower.Target, c Choice) []Use {
 	return l.uses(p, t)
 }
 
-// Estimate is about how long a product of one weight and one activation takes by a
-// kernel, in tenths of a cycle: arithmetic, or where weights come from memory, the
-// time to read them if that is longer.
-func Estimate(k *schedule.Kernel, m *lower.Kernel, memory bool) float64 {
-	cost := costPerProduct(k, m)
-	if memory {
-		bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
-		cost = max(cost, 10*bytes/bytesPerCycle/float64(k.Cols))
-	}
-	return cost
-}
-
 // Family names what kind of schedule t is: what it decomposes weights to, and the
 // entries of its tables.
 func Family(t schedule.Trace) string {
@@ -142,63 +128,4 @@ func Family(t schedule.Trace) string {
 		}
 	}
 	return name
-}
-
-// Features describe a kernel to a model of its cost: sizes, what bounds it by the costs of its
-// instructions, and what its loops do for each product, by logarithms.
-func Features(k *schedule.Kernel, m *lower.Kernel) []float64 {
-	var spread, prefetch, lookup, dot, folded, outside float64
-	var regs [64]bool
-	lists, depth, deepest := 0.0, 0, 0
-	for _, op := range m.Ops {
-		switch op.Kind {
-		case lower.MLoopBegin:
-			depth++
-			deepest = max(deepest, depth)
-			if op.List != nil {
-				lists++
-			}
-		case lower.MLoopEnd:
-			depth--
-		case lower.MInstr:
-			if op.Dst >= 0 && op.Dst < len(regs) {
-				regs[op.Dst] = true
-			}
-			switch o := op.In.Op; {
-			case depth == 0:
-				outside++
-			case o == vir.OpPrefetch || o == vir.OpPrefetch2:
-				prefetch++
-			case o == vir.OpLoadSplat:
-				spread++
-			case o >= vir.OpLookup8 && o <= vir.OpLookupPair:
-				lookup++
-			case o == vir.OpDot4 || o == vir.OpDot2:
-				dot++
-			}
-			if op.In.Fold > 0 {
-				folded++
-			}
-		}
-	}
-	used := 0.0
-	for _, r := range regs {
-		if r {
-			used++
-		}
-	}
-	w := workOf(k, m)
-	products := float64(k.Rows * k.Cols * k.StepK)
-	each := func(n float64) float64 { return math.Log((n + 1) / products) }
-	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
-	tables := 0.0
-	if k.Tables != nil {
-		tables = 1
-	}
-	return []float64{
-		math.Log(w.total), math.Log(w.alu + 1e-4), math.Log(w.mem + 1e-4), math.Log(w.issue + 1e-4), math.Log(w.chain + 1e-4),
-		float64(k.Rows), float64(k.Cols), float64(k.StepK), float64(k.Weights.TileM), bytes, tables, lists,
-		each(dot), each(lookup), each(folded), each(spread), each(prefetch), math.Log(outside + 1), math.Log(float64(len(m.Ops))),
-		used, float64(deepest), math.Log(products),
-	}
 }
