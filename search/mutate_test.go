@@ -200,3 +200,35 @@ func TestRelayout(t *testing.T) {
 		t.Errorf("%d are legal, %d of them of codewords with heads", legal, heads)
 	}
 }
+
+// Near differs in nothing but what is asked for ahead, also as a step of an edited trace.
+func TestNear(t *testing.T) {
+	w, err := format.Lookup("w4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ir.Problem{Weight: w}
+	uses, err := Default(p, amd64.ByName("zen5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := uses[0].Choice
+	near := Near(c)
+	rests := 0
+	for _, x := range near {
+		if x.Rest {
+			rests++
+		}
+		same := x
+		if same.Streams = c.Streams; same != c || x == c {
+			t.Errorf("%+v is near %+v", x, c)
+		}
+		edited := slices.Insert(c.Trace(p), 0, schedule.Step(schedule.ScaleAt{Where: "end"}))
+		if got := Prefetching(edited, x.Trace(p)); got.String() != slices.Insert(x.Trace(p), 0, schedule.Step(schedule.ScaleAt{Where: "end"})).String() {
+			t.Errorf("an edited trace with other prefetches: %v", got)
+		}
+	}
+	if len(near) < 20 || rests == 0 {
+		t.Errorf("%d are near, %d leave a tile to the hardware", len(near), rests)
+	}
+}

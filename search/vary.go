@@ -3,6 +3,7 @@ package search
 import (
 	"math/rand"
 	"reflect"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
@@ -87,6 +88,48 @@ func (c *Choice) mend() {
 	if c.Far <= c.Ahead {
 		c.Far, c.Every = 0, false
 	}
+}
+
+// Distances at which Near asks for weights, farther ones at the same time, and activations, in bytes.
+var (
+	nearAhead = []int{0, 512, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096, 6144, 8192, 9216}
+	nearFar   = []int{0, 8 << 10, 16 << 10}
+	nearAct   = []int{0, 128, 256}
+)
+
+// Near are the choices that ask for other memory ahead than c: what that is worth depends on the machine's own prefetches, which no
+// cost tells.
+func Near(c Choice) (out []Choice) {
+	add := func(change func(*Choice)) {
+		x := c
+		change(&x)
+		if x.mend(); !slices.Contains(out, x) && x != c {
+			out = append(out, x)
+		}
+	}
+	for _, rest := range []bool{c.Rest, !c.Rest} {
+		for _, ahead := range nearAhead {
+			if c.Tiles > 1 || rest == c.Rest {
+				add(func(x *Choice) { x.Rest, x.Ahead = rest, ahead })
+			}
+		}
+	}
+	for _, act := range nearAct {
+		add(func(x *Choice) { x.Act = act })
+	}
+	for _, far := range nearFar {
+		for _, every := range []bool{false, true} {
+			add(func(x *Choice) { x.Far, x.Every = far, every && far > 0 })
+		}
+	}
+	return out
+}
+
+// Prefetching is t with the prefetches of other.
+func Prefetching(t, other schedule.Trace) schedule.Trace {
+	prefetches := func(s schedule.Step) bool { _, ok := s.(schedule.Prefetch); return ok }
+	t = slices.DeleteFunc(slices.Clone(t), prefetches)
+	return append(t, slices.DeleteFunc(slices.Clone(other), func(s schedule.Step) bool { return !prefetches(s) })...)
 }
 
 // layout are the decisions about the packed matrix.

@@ -93,6 +93,7 @@ func (t *Tuner) Space(ctx context.Context) Space[*Candidate] {
 	return Space[*Candidate]{
 		Sample:  t.sample,
 		Mutate:  t.mutate,
+		Near:    t.near,
 		Point:   t.point,
 		Reason:  Reason,
 		Measure: func(cs []*Candidate) []Result { return t.measure(ctx, cs) },
@@ -147,6 +148,27 @@ func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 		}
 	}
 	return c
+}
+
+// near are candidates that differ from c in the kernel of one width: it is that of another for the same packed matrix, or asks for other
+// memory ahead.
+func (t *Tuner) near(c *Candidate, others []*Candidate) (out []*Candidate) {
+	with := func(i int, g Gene) {
+		n := &Candidate{Genes: slices.Clone(c.Genes)}
+		n.Genes[i] = g
+		out = append(out, n)
+	}
+	for i, g := range c.Genes {
+		for _, o := range others {
+			if len(c.Genes) > 1 && o.Kernels[0].Schedule.SharesBuffers(c.Kernels[0].Schedule) {
+				with(i, o.Genes[i])
+			}
+		}
+		for _, x := range search.Near(g.Choice) {
+			with(i, Gene{x, search.Prefetching(g.Trace, x.Trace(t.Problem))})
+		}
+	}
+	return out
 }
 
 // memory is what was found out of things by their keys, by several goroutines.

@@ -20,6 +20,9 @@ import (
 type Space[G any] struct {
 	Sample func(rng *rand.Rand) G
 	Mutate func(rng *rand.Rand, a, b G) G // a, changed; b may supply parts
+	// Near are things that differ from g by what the model cannot judge, and by parts that others of the best have, nil: there
+	// are none. Those near the best are all measured when nothing better has turned up for a while.
+	Near func(g G, others []G) []G
 	// Point says what is known of g before it is measured. An error drops g; Reason
 	// classifies it. It is called for several things at once.
 	Point  func(g G) (Point, error)
@@ -94,6 +97,8 @@ type evolution[G any] struct {
 	seen     map[string]bool
 	pool     []proposal[G]  // lowered, not measured
 	tried    map[string]int // by family
+	near     []proposal[G]  // near what was the best, not measured
+	around   float64        // cost of the last whose near things were proposed
 	model    model
 	since    int // trials since the best was found
 }
@@ -178,9 +183,34 @@ const atOnce = 16
 // when the model knows more.
 const mostPooled = 400
 
-// propose takes the next batch out of the pool.
+// stuck is after how many trials without a better one what is near the best is measured.
+const stuck = 32
+
+// nearest are the next things near the best, if the search is stuck.
+func (e *evolution[G]) nearest(want int) []proposal[G] {
+	if len(e.near) == 0 && e.Near != nil && !e.Random && e.since >= stuck && len(e.measured) > 0 && e.measured[0].Cost != e.around {
+		for _, p := range e.pool {
+			delete(e.seen, p.p.ID)
+		}
+		e.pool = nil
+		e.around = e.measured[0].Cost
+		var others []G
+		for _, f := range e.measured[1:min(len(e.measured), parents)] {
+			others = append(others, f.G)
+		}
+		e.near = e.points(e.Near(e.measured[0].G, others))
+	}
+	batch := e.near[:min(want, len(e.near))]
+	e.near = e.near[len(batch):]
+	return batch
+}
+
+// propose takes the next batch out of the pool, or of what is near the best.
 func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	want := min(e.Batch, e.Trials-e.out.Trials)
+	if batch := e.nearest(want); len(batch) > 0 {
+		return batch
+	}
 	if e.Random {
 		e.fill(ctx, want, want-len(e.pool))
 	} else {

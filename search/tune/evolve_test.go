@@ -100,6 +100,42 @@ func TestEvolveBeatsRandom(t *testing.T) {
 	}
 }
 
+// What is near the best is measured when nothing better turns up, once for each best, also while nothing could be measured.
+func TestEvolveNear(t *testing.T) {
+	var measured []genes
+	s := synthetic(&measured)
+	best := genes{3, 1, 4, 1, 5, 2, 6, 5}
+	s.Sample = func(rng *rand.Rand) genes { return genes{7, 7, 0, 7, 0, 7, rng.Intn(8), rng.Intn(8)} }
+	s.Mutate = func(rng *rand.Rand, a, _ genes) genes { return s.Sample(rng) }
+	asked := 0
+	s.Near = func(g genes, others []genes) (out []genes) {
+		asked++
+		if slices.Contains(others, g) {
+			t.Error("the best is one of the others")
+		}
+		for i := range g {
+			x := g
+			x[i] = best[i]
+			out = append(out, x)
+		}
+		return out
+	}
+	out := Evolve(context.Background(), s, Options{Trials: 60, Rng: rand.New(rand.NewSource(1))})
+	if asked != 1 || len(out.Best) == 0 || !slices.ContainsFunc(measured, func(g genes) bool { return g[0] == best[0] || g[2] == best[2] }) {
+		t.Errorf("asked %d times for what is near the best, measured %v", asked, measured)
+	}
+	s.Measure = func(gs []genes) []Result {
+		out := make([]Result, len(gs))
+		for i := range out {
+			out[i].Err = errOdd
+		}
+		return out
+	}
+	if out := Evolve(context.Background(), s, Options{Trials: 60, Rng: rand.New(rand.NewSource(1))}); len(out.Best) != 0 || asked != 1 {
+		t.Errorf("of what cannot be measured %d are the best, asked %d times", len(out.Best), asked)
+	}
+}
+
 // The model, fitted to some points, orders others better than the estimate alone.
 func TestModelLearns(t *testing.T) {
 	var measured []genes

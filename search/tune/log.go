@@ -32,7 +32,7 @@ func DefaultLog() (Log, error) {
 }
 
 // CostVersion counts the definitions that costs have had (costOf, and what times include).
-const CostVersion = 2
+const CostVersion = 3
 
 // Run describes a search.
 type Run struct {

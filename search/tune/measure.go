@@ -21,7 +21,7 @@ import (
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
 	look    = timing.Options{Rounds: 11, MinSample: 300 * time.Microsecond}
-	confirm = timing.Options{Rounds: 41, MinSample: time.Millisecond}
+	confirm = timing.Options{Rounds: 11, MinSample: time.Millisecond}
 )
 
 // hopeless is how much slower than the default a candidate is at a glance that is not
@@ -213,7 +213,7 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 		}
 	}
 	if err == nil {
-		cost, err = t.believed(func() (float64, error) { return t.compare(code, c, x) })
+		cost, err = t.believed(func(times int) (float64, error) { return t.compare(code, c, x, times) })
 	}
 	if lost := (*worker.Lost)(nil); errors.As(err, &lost) {
 		return 0, &Unmeasured{err}
@@ -233,45 +233,95 @@ func (t *Tuner) verify(code *worker.Code, x gen.Target, j int) error {
 	return err
 }
 
-// believed is the cost that measure finds. What would be the best of all is measured once more and
-// costs the more of both: else the search would follow what was lucky.
-func (t *Tuner) believed(measure func() (float64, error)) (float64, error) {
-	cost, err := measure()
-	if err == nil && (t.best == 0 || cost < t.best) {
-		again, err := measure()
-		if err != nil {
-			return 0, err
-		}
-		if cost = max(cost, again); t.best == 0 || cost < t.best {
-			t.best = cost
+// sure is how often the best of all was measured: of hundreds that are as fast one has luck once or twice.
+const sure = 4
+
+// believed is the cost that measure finds when everything was measured once, or more often as long as it would be the best of all: else the
+// search would follow what was lucky.
+func (t *Tuner) believed(measure func(times int) (float64, error)) (cost float64, err error) {
+	for times := range sure {
+		if cost, err = measure(times + 1); err != nil || t.best != 0 && cost >= t.best {
+			return cost, err
 		}
 	}
-	return cost, err
+	t.best = cost
+	return cost, nil
 }
 
-// compare measures a candidate, whose target is x, beside the default; the purposes out of memory only of
+// took is what was measured of kernels for a purpose: their time and its ratio to the default's in the same rounds, the larger ratio
+// of so many measurements.
+type took struct {
+	ns, ratio float64
+	times     int
+}
+
+// uses names the kernels of x that purpose p may use, and what their activations are prepared to.
+func (t *Tuner) uses(x gen.Target, p int) string {
+	key := fmt.Sprint(p, gen.RuntimeTables(x.Tables()).ID)
+	for _, k := range x.Kernels {
+		if k.Schedule.Cols <= t.Purposes[p].N {
+			key += "\n" + k.Schedule.Trace.String()
+		}
+	}
+	return key
+}
+
+// compare measures a candidate, whose target is x, beside the default, so that each purpose was measured a number of times with the
+// kernels that it uses: most offspring differ from their parents in one kernel. The purposes out of memory are measured only of
 // candidates that can afford it.
-func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target) (float64, error) {
-	defaults, own := t.timed(t.reference, true), t.timed(x, false)
+func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int) (float64, error) {
 	c.ns = make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
 		if len(some) == 0 || len(ratios) > 0 && costOf(ratios) > affordable {
 			continue
 		}
-		var as, bs []worker.Timed
-		for _, p := range some {
-			as, bs = append(as, defaults[p]), append(bs, own[p])
-		}
-		samples, err := code.Compare(c.what(), []timing.Options{glance, look}, hopeless, as, bs)
+		less := slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times >= times })
+		now, err := t.time(code, c, x, less)
 		if err != nil {
 			return 0, err
 		}
-		for i, p := range some {
-			ratios = append(ratios, t.saw(p, samples[2*i].Min, samples[2*i+1].Min, c))
+		for _, p := range some {
+			m, ok := now[p]
+			if !ok {
+				m = t.times[t.uses(x, p)]
+			}
+			c.ns[p] = m.ns
+			ratios = append(ratios, m.ratio)
 		}
 	}
 	return costOf(ratios), nil
+}
+
+// time measures purposes of a candidate, whose target is x, and notes what they took unless it had no more than a glance.
+func (t *Tuner) time(code *worker.Code, c *Candidate, x gen.Target, purposes []int) (map[int]took, error) {
+	if len(purposes) == 0 {
+		return nil, nil
+	}
+	defaults, own := t.timed(t.reference, true), t.timed(x, false)
+	var as, bs []worker.Timed
+	for _, p := range purposes {
+		as, bs = append(as, defaults[p]), append(bs, own[p])
+	}
+	samples, glanced, err := code.Compare(c.what(), glance, look, hopeless, as, bs)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int]took{}
+	for i, p := range purposes {
+		reference, ns, key := samples[2*i].Min, samples[2*i+1].Min, t.uses(x, p)
+		if r := &t.ReferenceNs[p]; *r == 0 || reference < *r {
+			*r = reference
+		}
+		m := took{ns, ns / reference, 1}
+		if before, ok := t.times[key]; ok {
+			m = took{min(ns, before.ns), max(ns/reference, before.ratio), before.times + 1}
+		}
+		if out[p] = m; !glanced {
+			t.times[key] = m
+		}
+	}
+	return out, nil
 }
 
 // tolerated is how much longer than by default a purpose may take, a logarithm.
@@ -287,15 +337,6 @@ func costOf(ratios []float64) float64 {
 		worst = max(worst, math.Log(r))
 	}
 	return math.Exp(min(worst, mean+n*max(0, worst-tolerated)))
-}
-
-// saw notes the times of the default and of c for a purpose, and returns their ratio.
-func (t *Tuner) saw(purpose int, reference, ns float64, c *Candidate) float64 {
-	if r := &t.ReferenceNs[purpose]; *r == 0 || reference < *r {
-		*r = reference
-	}
-	c.ns[purpose] = ns
-	return ns / reference
 }
 
 // quickAndSlow are the purposes by index: those out of a cache, and those out of memory.
@@ -317,14 +358,18 @@ type Confirmed struct {
 	Cost          float64
 }
 
+// confirmations is how often Confirm measures each candidate for a purpose: what one measurement finds depends on what lay in the caches before.
+const confirmations = 4
+
 // Confirm measures candidates and the default again, each in rounds with the default: several would displace each other from
-// the third-level cache, and out of memory only one has its weights between those of the default. From a cache the default counts as in its best rounds, so that none
+// the third-level cache, and out of memory only one has its weights between those of the default. What a purpose took is the mean of several
+// measurements. From a cache the default counts as beside the candidate where it was fastest, so that none
 // wins because the default was slow beside it. It returns them, the best first.
 func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) {
 	var cs []*Candidate
 	for _, f := range found {
 		cs = append(cs, f.G)
-		out = append(out, Confirmed{Candidate: f.G})
+		out = append(out, Confirmed{Candidate: f.G, Ns: make([]float64, len(t.Purposes)), DefaultNs: make([]float64, len(t.Purposes))})
 	}
 	code, err := t.load(cs)
 	if err != nil {
@@ -332,19 +377,23 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 	}
 	defer code.Close()
 	for p, purpose := range t.Purposes {
-		least := math.Inf(1)
-		for i := range out {
-			c := &out[i]
-			s, err := code.Time("the best", confirm, t.timed(t.reference, true)[p], t.timed(t.target(c.Candidate, i), false)[p])
+		reference := t.timed(t.reference, true)[p]
+		for i := range confirmations * len(out) {
+			c := &out[i%len(out)]
+			s, err := code.Time("the best", confirm, reference, t.timed(t.target(c.Candidate, i%len(out)), false)[p])
 			if err != nil {
 				return nil, err
 			}
-			c.Ns, c.DefaultNs = append(c.Ns, s[1].Min), append(c.DefaultNs, s[0].Min)
-			least = min(least, s[0].Min)
+			c.DefaultNs[p] += s[0].Min / confirmations
+			c.Ns[p] += s[1].Min / confirmations
 		}
-		for i := range out {
-			if purpose.Total == 0 {
-				out[i].DefaultNs[p] = least
+		if purpose.Total == 0 {
+			least := math.Inf(1)
+			for _, c := range out {
+				least = min(least, c.DefaultNs[p])
+			}
+			for _, c := range out {
+				c.DefaultNs[p] = least
 			}
 		}
 	}

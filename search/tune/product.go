@@ -59,6 +59,7 @@ type Tuner struct {
 	genes       memory[lowered]
 	known       map[string]Result
 	verified    map[string]bool // kernels, by trace and tables
+	times       map[string]took // of purposes, by the kernels that they use
 	best        float64         // cost that was measured, 0: none
 }
 
@@ -71,7 +72,7 @@ func New(p Product) (*Tuner, error) {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
-		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}}
+		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}}
 	var err error
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err

@@ -44,13 +44,12 @@ type testRequest struct {
 	Seed uint64
 }
 
-// timeRequest measures products, each in turn in every round: by each of the options
-// in turn, as long as the odd products take no more than Most times as long as the
-// even ones, in the geometric mean.
+// timeRequest measures products, each in turn in every round. If the odd ones take no more than Most times as long as the
+// even ones, in the geometric mean, each two are then measured again, by Longer.
 type timeRequest struct {
-	Products []Timed
-	Options  []timing.Options
-	Most     float64 // 0: no limit
+	Products        []Timed
+	Options, Longer timing.Options
+	Most            float64 // 0: once is all
 }
 
 // change is an argument after a call that changed its bytes.
