@@ -88,9 +88,7 @@ func TestMutateFactor(t *testing.T) {
 	}
 }
 
-// TestRelayout: what takes the layout of another choice reads its packed matrices, however codes are stored.
-// Runs of row vectors are a matter of the layout: blocks of a call may be parts of a run or several. Prefetches of the rest
-// of the tiles are fewer by those of the first.
+// Runs of row vectors are a matter of the layout: blocks of a call may be parts of a run or several.
 func TestRuns(t *testing.T) {
 	machine := amd64.ByName("avx512").Machine()
 	for _, name := range []string{"w4", "w4-g32"} {
@@ -122,6 +120,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// Prefetches of the rest of the tiles are fewer by those of the first.
 func TestRestOfTiles(t *testing.T) {
 	p, err := ir.Named("w4")
 	if err != nil {
@@ -169,6 +168,7 @@ func TestMend(t *testing.T) {
 	}
 }
 
+// TestRelayout: what takes the layout of another choice reads its packed matrices, however codes are stored.
 func TestRelayout(t *testing.T) {
 	p, err := ir.Named("ternary")
 	if err != nil {
