@@ -445,6 +445,14 @@ func (c Choice) String() string {
 
 func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }
 
+// Distances at which weights, farther ones at the same time, and activations or tables may be asked for, in bytes.
+var (
+	weightsAhead = []int{0, 128, 512, 1024, 1280, 1536, 1792, 2048, 2304, 2560, 3072, 3584, 4096, 6144, 8192, 9216}
+	weightsFar   = []int{0, 8 << 10, 16 << 10}
+	actsAhead    = []int{0, 128, 256}
+	tablesAhead  = []int{0, 1 << 10, 2 << 10, 4 << 10}
+)
+
 // Sample draws a random choice for p on machine m. Some are illegal or need more
 // registers than m has.
 func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
@@ -454,14 +462,14 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
 		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
-		Streams: nest.Streams{Ahead: pick(rng, 0, 0, 128, 256*(4+rng.Intn(13)), 256*(4+rng.Intn(13)), 3072, 4096), Rest: rng.Intn(3) == 0}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
+		Streams: nest.Streams{Ahead: pick(rng, 0, pick(rng, weightsAhead...), pick(rng, weightsAhead...)), Rest: rng.Intn(3) == 0}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
 		Super: rng.Intn(2) == 0,
 	}
 	c.Whole = c.Dot == 2 && p.GroupK() > 0 && rng.Intn(4) == 0
-	if far := pick(rng, 0, 0, 8<<10, 16<<10); far > c.Ahead {
+	if far := pick(rng, 0, pick(rng, weightsFar...)); far > c.Ahead {
 		c.Far, c.Every = far, rng.Intn(2) == 0
 	}
-	c.Act = pick(rng, 0, 0, 128, 256)
+	c.Act = pick(rng, actsAhead...)
 	if rng.Intn(4) == 0 {
 		c.Lanes = pick(rng, 4, 8, 16)
 	}

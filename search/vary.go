@@ -90,13 +90,6 @@ func (c *Choice) mend() {
 	}
 }
 
-// Distances at which Near asks for weights, farther ones at the same time, and activations, in bytes.
-var (
-	nearAhead = []int{0, 512, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096, 6144, 8192, 9216}
-	nearFar   = []int{0, 8 << 10, 16 << 10}
-	nearAct   = []int{0, 128, 256}
-)
-
 // Near are the choices that ask for other memory ahead than c: what that is worth depends on the machine's own prefetches, which no
 // cost tells.
 func Near(c Choice) (out []Choice) {
@@ -108,16 +101,20 @@ func Near(c Choice) (out []Choice) {
 		}
 	}
 	for _, rest := range []bool{c.Rest, !c.Rest} {
-		for _, ahead := range nearAhead {
+		for _, ahead := range weightsAhead {
 			if c.Tiles > 1 || rest == c.Rest {
 				add(func(x *Choice) { x.Rest, x.Ahead = rest, ahead })
 			}
 		}
 	}
-	for _, act := range nearAct {
+	early := actsAhead
+	if c.Table != nil {
+		early = tablesAhead
+	}
+	for _, act := range early {
 		add(func(x *Choice) { x.Act = act })
 	}
-	for _, far := range nearFar {
+	for _, far := range weightsFar {
 		for _, every := range []bool{false, true} {
 			add(func(x *Choice) { x.Far, x.Every = far, every && far > 0 })
 		}

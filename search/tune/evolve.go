@@ -98,7 +98,7 @@ type evolution[G any] struct {
 	pool     []proposal[G]  // lowered, not measured
 	tried    map[string]int // by family
 	near     []proposal[G]  // near what was the best, not measured
-	around   float64        // cost of the last whose near things were proposed
+	around   bool           // what is near the best was proposed
 	model    model
 	since    int // trials since the best was found
 }
@@ -188,12 +188,12 @@ const stuck = 32
 
 // nearest are the next things near the best, if the search is stuck.
 func (e *evolution[G]) nearest(want int) []proposal[G] {
-	if len(e.near) == 0 && e.Near != nil && !e.Random && e.since >= stuck && len(e.measured) > 0 && e.measured[0].Cost != e.around {
+	if len(e.near) == 0 && e.Near != nil && !e.Random && e.since >= stuck && len(e.measured) > 0 && !e.around {
 		for _, p := range e.pool {
 			delete(e.seen, p.p.ID)
 		}
 		e.pool = nil
-		e.around = e.measured[0].Cost
+		e.around = true
 		var others []G
 		for _, f := range e.measured[1:min(len(e.measured), parents)] {
 			others = append(others, f.G)
@@ -315,7 +315,7 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 			continue
 		}
 		if r.Cost < best {
-			best, e.since = r.Cost, 0
+			best, e.since, e.around = r.Cost, 0, false
 		}
 		e.measured = append(e.measured, Found[G]{gs[i], r.Cost})
 		e.model.add(batch[i].p, r.Cost)
