@@ -232,3 +232,57 @@ func TestNear(t *testing.T) {
 		t.Errorf("%d are near, %d leave a tile to the hardware", len(near), rests)
 	}
 }
+
+// Orders are all those of the loops inside a cell and of where weights are kept, for the same packed matrix, and most have a kernel.
+func TestOrders(t *testing.T) {
+	w, err := format.Lookup("w4-g128")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ir.Problem{Weight: w}
+	uses, err := Default(p, amd64.ByName("zen4"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := uses[0].Choice
+	want, err := schedule.Compile(p, c.Trace(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, legal := map[string]bool{c.Trace(p).String(): true}, 0
+	for _, x := range Orders(c) {
+		if trace := x.Trace(p).String(); seen[trace] {
+			t.Errorf("twice: %s", trace)
+		} else {
+			seen[trace] = true
+		}
+		have, err := schedule.Compile(p, x.Trace(p))
+		if err != nil {
+			continue
+		}
+		if legal++; have.Weights.Hash() != want.Weights.Hash() {
+			t.Errorf("%+v\nhas not the layout of\n%+v", x, c)
+		}
+	}
+	if len(seen) != len(orders)+len(stages)-1 || legal < len(seen)/2 {
+		t.Errorf("%d orders, %d legal", len(seen), legal)
+	}
+}
+
+// Rows share bytes where a group has several fields, and nowhere else.
+func TestRowFieldUses(t *testing.T) {
+	for name, want := range map[string]bool{"w4-g128": true, "w2-g32": true, "w4": false, "w8-g64": false, "w4-g256": false} {
+		w, err := format.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uses, err := RowFieldUses(ir.Problem{Weight: w}, amd64.ByName("zen5"))
+		if (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err == nil && (uses[0].Cols != 1 || uses[0].Choice.RowFields != 2) {
+			t.Errorf("%s: %+v", name, uses[0])
+		}
+	}
+}

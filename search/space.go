@@ -445,6 +445,9 @@ func (c Choice) String() string {
 
 func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }
 
+// stages are the loops at which decoded weights may be kept.
+var stages = []string{"", "f", "s", "r", "u"}
+
 // Distances at which weights, farther ones at the same time, and activations or tables may be asked for, in bytes.
 var (
 	weightsAhead = []int{0, 128, 512, 1024, 1280, 1536, 1792, 2048, 2304, 2560, 3072, 3584, 4096, 6144, 8192, 9216}
@@ -461,7 +464,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Map: "dense", Beside: rng.Intn(4) > 0,
 		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
 		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
-		Serial: rng.Intn(2) == 0, Stage: pick(rng, "", "", "f", "r", "u"), Scale: pick(rng, "end", "begin"),
+		Serial: rng.Intn(2) == 0, Stage: pick(rng, stages...), Scale: pick(rng, "end", "begin"),
 		Streams: nest.Streams{Ahead: pick(rng, 0, pick(rng, weightsAhead...), pick(rng, weightsAhead...)), Rest: rng.Intn(3) == 0}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
 		Super: rng.Intn(2) == 0,
 	}

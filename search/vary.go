@@ -122,6 +122,27 @@ func Near(c Choice) (out []Choice) {
 	return out
 }
 
+// Orders are the choices that do what c does in another order, or keep decoded weights from another loop on. How many instructions a core then runs at a
+// time no cost tells either.
+func Orders(c Choice) (out []Choice) {
+	if c.Table != nil {
+		return nil
+	}
+	for i := range orders {
+		x := c
+		if x.Order = i; x != c {
+			out = append(out, x)
+		}
+	}
+	for _, at := range stages {
+		x := c
+		if x.Stage = at; x != c {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
 // Prefetching is t with the prefetches of other.
 func Prefetching(t, other schedule.Trace) schedule.Trace {
 	prefetches := func(s schedule.Step) bool { _, ok := s.(schedule.Prefetch); return ok }

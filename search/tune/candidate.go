@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
@@ -41,11 +42,13 @@ var (
 	errBounds = errors.New("bounded, not exact")
 )
 
-// Seeds are the default schedules, and the best ones estimated by dot products.
+// Seeds are the default schedules, and the best ones estimated by dot products, also with rows that share bytes.
 func (t *Tuner) Seeds() []*Candidate {
 	all := [][]search.Use{t.Default}
-	if more, err := search.DotUses(t.Problem, t.Target); err == nil {
-		all = append(all, more)
+	for _, find := range []func(ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
+		if more, err := find(t.Problem, t.Target); err == nil {
+			all = append(all, more)
+		}
 	}
 	ns := t.widths()
 	var out []*Candidate
@@ -150,8 +153,8 @@ func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 	return c
 }
 
-// near are candidates that differ from c in the kernel of one width: it is that of another for the same packed matrix, or asks for other
-// memory ahead.
+// near are candidates that differ from c in the kernel of one width: it is that of another for the same packed matrix, does the same in
+// another order, unless its trace was edited, or asks for other memory ahead.
 func (t *Tuner) near(c *Candidate, others []*Candidate) (out []*Candidate) {
 	with := func(i int, g Gene) {
 		n := &Candidate{Genes: slices.Clone(c.Genes)}
@@ -162,6 +165,11 @@ func (t *Tuner) near(c *Candidate, others []*Candidate) (out []*Candidate) {
 		for _, o := range others {
 			if len(c.Genes) > 1 && o.Kernels[0].Schedule.SharesBuffers(c.Kernels[0].Schedule) {
 				with(i, o.Genes[i])
+			}
+		}
+		if g.Trace.String() == g.Choice.Trace(t.Problem).String() {
+			for _, x := range search.Orders(g.Choice) {
+				with(i, t.gene(x, i))
 			}
 		}
 		for _, x := range search.Near(g.Choice) {
