@@ -37,17 +37,17 @@ const MostBusy = 4
 
 // Machine describes a target to the shared passes.
 type Machine struct {
-	Name    string
-	VecBits int  // widest vector register
-	NumVec  int  // allocatable vector registers
-	NumGP   int  // allocatable general registers
-	Indexed bool // an address may be the sum of two of them
-	Has     Features
-	Core    string // whose costs rows have; "": those of most machines of the target
-	Halves  bool   // a whole register takes two loads
-	Fresh   int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
-	Decode  bool   // of one column, kernels decode all row vectors before they multiply them
-	Like    string // the name of the target with the same instructions whose memory is read otherwise and whose costs may be others, if this is another
+	Name        string
+	VecBits     int  // widest vector register
+	NumVec      int  // allocatable vector registers
+	NumGP       int  // allocatable general registers
+	Indexed     bool // an address may be the sum of two of them
+	Has         Features
+	Core        string // whose costs rows have; "": those of most machines of the target
+	Halves      bool   // a whole register takes two loads
+	Fresh       int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
+	DecodeFirst bool   // default kernels of one column decode fields of all row vectors before they multiply them
+	Like        string // the name of the target with the same instructions whose memory is read otherwise and whose costs may be others, if this is another
 	Memory
 }
 
@@ -62,7 +62,7 @@ type Memory struct {
 	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
 	Skipping    float64
 	Lead        bool         // what several groups of a record share leads it, as kernels read it
-	RowFields   int          // fields of bytes may be rows instead of elements of K in groups of at most so many, which are spelled out then; 0: of none
+	RowFields   bool         // in groups that are not too long to be spelled out, two fields of a byte may be rows instead of elements of K
 	Stride      int          // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
 	Tiles       int          // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
 	TilesCost   float64      // the most that one column by so many may cost, of what it costs by one

@@ -63,24 +63,11 @@ func DotUses(p ir.Problem, t lower.Target) ([]Use, error) {
 	return l.uses(p, t), nil
 }
 
-// longestSpelledOut is the most elements of K of a group that a search begins with spelled out.
-const longestSpelledOut = 128
-
-// RowFieldUses is DotUses with two rows in a byte, which default schedules have only on machines where that was measured (Memory.RowFields).
+// RowFieldUses is DotUses of codes as they are, on a machine with Memory.RowFields: default schedules have rows in a byte only where that was measured.
 func RowFieldUses(p ir.Problem, t lower.Target) ([]Use, error) {
-	whole := layoutChoice(p, t.Machine(), coding{})
-	var bases []Choice
-	for _, b := range []Choice{whole, whole.divided(p, t, 2)} {
-		if x, ok := b.rowFields(p, longestSpelledOut); ok {
-			bases = append(bases, x)
-		}
-	}
-	if len(bases) == 0 {
-		return nil, fmt.Errorf("%v on %s: no rows share a byte", p.Weight, t.Machine().Name)
-	}
-	l, err := cheapestTile(p, t, bases...)
+	l, err := chooseTile(p, t, layoutChoice(p, t.Machine(), coding{}), true)
 	if err != nil {
-		return nil, fmt.Errorf("%v on %s: no schedule with rows that share a byte: %w", p.Weight, t.Machine().Name, err)
+		return nil, fmt.Errorf("%v on %s: no schedule by dot products: %w", p.Weight, t.Machine().Name, err)
 	}
 	return l.uses(p, t), nil
 }
@@ -169,6 +156,9 @@ func (u *scheduled) findBeside(p ir.Problem, t lower.Target) *scheduled {
 	choices := []Choice{c}
 	for _, order := range []int{0, 1} {
 		if c.Order = order; c.Order != u.choice.Order {
+			if c.Cols == 1 {
+				c.Stage = "" // for which the usual order is
+			}
 			choices = append(choices, c)
 		}
 		if c.Factor != "" {
@@ -290,7 +280,7 @@ func chooseLayout(p ir.Problem, t lower.Target) (*candidate, error) {
 
 // chooseDots fixes it for products by dot products.
 func chooseDots(p ir.Problem, t lower.Target) (best *candidate, err error) {
-	best, err = chooseTile(p, t, layoutChoice(p, t.Machine(), coding{}))
+	best, err = chooseTile(p, t, layoutChoice(p, t.Machine(), coding{}), t.Machine().RowFields)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +288,7 @@ func chooseDots(p ir.Problem, t lower.Target) (best *candidate, err error) {
 	if cost > best.time(p, t) {
 		return best, nil
 	}
-	l, fail := chooseTile(p, t, layoutChoice(p, t.Machine(), x))
+	l, fail := chooseTile(p, t, layoutChoice(p, t.Machine(), x), t.Machine().RowFields)
 	if fail == nil && l.time(p, t) < best.time(p, t) {
 		best = l
 	}
@@ -380,7 +370,7 @@ func (l *candidate) time(p ir.Problem, t lower.Target) float64 {
 // as many, the one that costs less for one column and for a small block. Where
 // neither has a kernel, tiles of one row vector of half the lanes need the fewest
 // registers; at last, values are computed again for each use, in tiles of one row vector.
-func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
+func chooseTile(p ir.Problem, t lower.Target, base Choice, rowFields bool) (*candidate, error) {
 	least, bases := base, []Choice{base, base.divided(p, t, 2)}
 	if t.Machine().Skipping >= dearSkipping && base.Rows%4 == 0 {
 		quarter := base.divided(p, t, 4)
@@ -388,7 +378,7 @@ func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
 		bases = append(bases, quarter)
 	}
 	for _, b := range bases {
-		if x, ok := b.rowFields(p, t.Machine().RowFields); ok {
+		if x, ok := b.rowFields(p); ok && rowFields {
 			bases = append(bases, x)
 		}
 	}
@@ -414,17 +404,22 @@ func chooseTile(p ir.Problem, t lower.Target, base Choice) (*candidate, error) {
 // skipping costs less.)
 const dearSkipping = 1.5
 
-// rowFields is c with tiles of as many rows, two of which share a byte where neighbours along K did: sums of groups then need not be put together of fields', and
-// an activation is read for twice as many rows. (Zen 4, by two tiles and decoding first, of the time by neighbours along K, from the second- and third-level cache and from memory: w2-g128 0.89, 0.91 and 0.95, w2-g64 0.91
-// and 0.90, w2-g32 0.96 and 0.97, w4-g128 0.87, 1.02 and 0.99, w4-g64 0.96 and 0.96, w4-g32 0.90 and 0.92. With a loop over pieces of the group w2-g128 gains nothing.)
-func (c Choice) rowFields(p ir.Problem, most int) (Choice, bool) {
-	if g := p.GroupK(); g == 0 || g > most || p.Weight.Super > 0 || c.Join > 0 || c.Rows%2 != 0 || c.RowFields > 1 || CellFields(p.Weight) < 2 || c.Map != "dense" {
+// rowFields is c with tiles of as many rows, two of which share a byte where neighbours along K did, and groups spelled out: sums of a group then need not be put together of those of two fields, and
+// an activation that is read is for twice as many rows. (Zen 4, with what DecodeFirst does, of the time of defaults before both, one column from the second- and third-level cache and from memory: w2-g128 0.89, 0.90 and 0.99, w2-g64 0.91, 0.90 and 1.01,
+// w2-g32 0.96, 0.97 and 1.0, w4-g128 0.89, 1.04 and 1.01, w4-g64 0.89, 0.95 and 1.01, w4-g32 0.90, 0.92 and 1.02, q4_0 0.89, 0.90 and 1.01; of four columns 0.99 to 1.02 but once, w4-g64 from memory 1.05. Without what DecodeFirst does there is no gain, nor with a loop over pieces of the group.)
+// Codes that are looked up, of other sizes or in super-blocks were not measured.
+func (c Choice) rowFields(p ir.Problem) (Choice, bool) {
+	w, g := p.Weight, p.GroupK()
+	if g == 0 || g > longestSpelledOut || w.Super > 0 || c.Join > 0 || c.Value != "affine" || w.Bits != 2 && w.Bits != 4 || c.Rows%2 != 0 || c.RowFields > 1 {
 		return c, false
 	}
 	c.Rows, c.RowFields = c.Rows/2, 2
 	c.Serial, c.Flush, c.Beside = false, 1, c.wholeShares(p)
 	return c, true
 }
+
+// longestSpelledOut is the most elements of K of a group whose cells of rows are spelled out: code and the time to compile it grow with them.
+const longestSpelledOut = 128
 
 // divided is c with tiles of so many times fewer row vectors.
 func (c Choice) divided(p ir.Problem, t lower.Target, by int) Choice {
@@ -648,13 +643,15 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 		if cols > small {
 			c.Tiles = 0
 		}
-		switch {
-		case cols > 1:
+		if cols > 1 {
 			c.Order, c.Stage = 2, "f" // decode once, then use in all columns
-		case t.Machine().Decode && c.Order == 1 && c.Value == "affine" && c.Join == 0 && CellFields(p.Weight) > 1: // bytes are not decoded, lookups gain nothing
-			c.Stage = "s"
 		}
 		some := scales(c, p, hasDot4(t))
+		if cols == 1 && t.Machine().DecodeFirst && c.Value == "affine" && c.Join == 0 && CellFields(p.Weight) > 1 { // bytes are not decoded
+			first := c
+			first.Stage = "s"
+			some = append(scales(first, p, hasDot4(t)), some...) // which cost the same, if registers suffice
+		}
 		if c.Join > 0 { // all fields of a codeword in turn: one of them is held at a time
 			c.Order = 0
 			some = append(some, scales(c, p, hasDot4(t))...)

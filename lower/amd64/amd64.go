@@ -78,10 +78,10 @@ const (
 )
 
 // onZen4 is m with its costs: registers of 512 bits are computed on, and loaded, by half. Where an instruction that decodes and a dot product take turns, it runs fewer
-// of them than where several of a kind follow each other. (Zen 4, one column from the second-level cache, decoding first, of the time by turns: w2 0.95, w3 0.96, w4-g32 0.94,
-// w4-g128 0.91, w4-g64 0.90, w2-g128, w2-g64 and iq4nl 0.98 to 1.02.)
+// of them than where several of a kind follow each other. (Zen 4, one column from the second-level cache, decoding first, of the time by turns, the layout being the same: w2 0.95, w3 0.95, w4-g32 0.94,
+// w4-g128 0.91, w4-g64 0.90, w2-g128, w2-g64 and w4 0.98 to 1.01. Lookups and codewords of rows: iq4nl 1.06 and 1.0, ternary 1.03.)
 func onZen4(m lower.Machine) lower.Machine {
-	m.Core, m.Halves, m.Decode = zen4Core, true, true
+	m.Core, m.Halves, m.DecodeFirst = zen4Core, true, true
 	return m
 }
 
@@ -130,7 +130,7 @@ var (
 	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
 	zen4 = lower.Memory{
 		Streams: near, Slow: far, Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true, SlowLine: 4.5, SlowOne: 6.5, // w3 4.3, w4 2.4, of four columns 7
-		Stride: 1 << 10, Skipping: 1.5, Tiles: 2, TilesCost: 1, Indexes: true, TablesRead: 1.3, RowFields: 128,
+		Stride: 1 << 10, Skipping: 1.5, Tiles: 2, TilesCost: 1, Indexes: true, TablesRead: 1.3, RowFields: true,
 	}
 )
 

@@ -77,6 +77,30 @@ func TestTuner(t *testing.T) {
 	}
 }
 
+// What is near a candidate does the same in other orders, unless its trace was edited, which that would undo.
+func TestNearOrders(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+	orders := func(c *Candidate) (n int) {
+		for _, y := range x.near(c, nil) {
+			if a, b := y.Genes[0].Choice, c.Genes[0].Choice; a.Order != b.Order || a.Stage != b.Stage {
+				n++
+			}
+		}
+		return n
+	}
+	c := x.Seeds()[0]
+	if _, err := x.point(c); err != nil {
+		t.Fatal(err)
+	}
+	if n := orders(c); n < 5 {
+		t.Errorf("%d orders near the default", n)
+	}
+	c.Genes[0].Trace = append(slices.Clone(c.Genes[0].Trace), schedule.ScaleAt{Where: "end"})
+	if n := orders(c); n != 0 {
+		t.Errorf("%d orders near an edited trace", n)
+	}
+}
+
 // Several purposes share a packed matrix: candidates have a kernel for each width, they are
 // measured for each, and count by the mean.
 func TestTunerPurposes(t *testing.T) {
