@@ -406,7 +406,7 @@ const dearSkipping = 1.5
 
 // rowFields is c with tiles of as many rows, two of which share a byte where neighbours along K did, and groups spelled out: sums of a group then need not be put together of those of two fields, and
 // an activation that is read is for twice as many rows. (Zen 4, with what DecodeFirst does, of the time of defaults before both, one column from the second- and third-level cache and from memory: w2-g128 0.89, 0.90 and 0.99, w2-g64 0.91, 0.90 and 1.01,
-// w2-g32 0.96, 0.97 and 1.0, w4-g128 0.89, 1.04 and 1.01, w4-g64 0.89, 0.95 and 1.01, w4-g32 0.90, 0.92 and 1.02, q4_0 0.89, 0.90 and 1.01; of four columns 0.99 to 1.02 but once, w4-g64 from memory 1.05. Without what DecodeFirst does there is no gain, nor with a loop over pieces of the group.)
+// w2-g32 0.96, 0.97 and 1.0, w4-g128 0.89, 1.04 and 1.01, w4-g64 0.89, 0.95 and 1.01, w4-g32 0.90, 0.92 and 1.02, q4_0 0.89, 0.90 and 1.01; of four columns 0.99 to 1.02 but once, w4-g64 from memory 1.05. Without what DecodeFirst does w2-g128 and w4-g128 gain nothing, nor by two tiles with a loop over pieces of the group.)
 // Codes that are looked up, of other sizes or in super-blocks were not measured.
 func (c Choice) rowFields(p ir.Problem) (Choice, bool) {
 	w, g := p.Weight, p.GroupK()

@@ -79,7 +79,7 @@ const (
 
 // onZen4 is m with its costs: registers of 512 bits are computed on, and loaded, by half. Where an instruction that decodes and a dot product take turns, it runs fewer
 // of them than where several of a kind follow each other. (Zen 4, one column from the second-level cache, decoding first, of the time by turns, the layout being the same: w2 0.95, w3 0.95, w4-g32 0.94,
-// w4-g128 0.91, w4-g64 0.90, w2-g128, w2-g64 and w4 0.98 to 1.01. Lookups and codewords of rows: iq4nl 1.06 and 1.0, ternary 1.03.)
+// w4-g64 0.90, by runs w4-g128 0.91 to 0.99, w2-g32 0.92 to 1.0, w2-g128, w2-g64 and w4 0.98 to 1.02. Lookups and codewords: iq4nl 0.93 and 1.06, ternary 1.03.)
 func onZen4(m lower.Machine) lower.Machine {
 	m.Core, m.Halves, m.DecodeFirst = zen4Core, true, true
 	return m
