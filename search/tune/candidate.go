@@ -33,6 +33,7 @@ type Candidate struct {
 	Hash    string       // of their assembly
 	prepare *gen.Prepare
 	ns      []float64 // the least that was measured, of each purpose
+	ratios  []float64 // to the default's, 0: not measured
 }
 
 // Why candidates are dropped that have a kernel.
@@ -97,6 +98,7 @@ func (t *Tuner) Space(ctx context.Context) Space[*Candidate] {
 		Sample:  t.sample,
 		Mutate:  t.mutate,
 		Near:    t.near,
+		Join:    t.join,
 		Point:   t.point,
 		Reason:  Reason,
 		Measure: func(cs []*Candidate) []Result { return t.measure(ctx, cs) },
@@ -153,20 +155,15 @@ func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 	return c
 }
 
-// near are candidates that differ from c in the kernel of one width: it is that of another for the same packed matrix, does the same in
-// another order, unless its trace was edited, or asks for other memory ahead.
-func (t *Tuner) near(c *Candidate, others []*Candidate) (out []*Candidate) {
+// near are candidates that differ from c in the kernel of one width: it does the same in another order, unless its trace was edited, or
+// asks for other memory ahead.
+func (t *Tuner) near(c *Candidate) (out []*Candidate) {
 	with := func(i int, g Gene) {
 		n := &Candidate{Genes: slices.Clone(c.Genes)}
 		n.Genes[i] = g
 		out = append(out, n)
 	}
 	for i, g := range c.Genes {
-		for _, o := range others {
-			if len(c.Genes) > 1 && o.Kernels[0].Schedule.SharesBuffers(c.Kernels[0].Schedule) {
-				with(i, o.Genes[i])
-			}
-		}
 		if g.Trace.String() == g.Choice.Trace(t.Problem).String() {
 			for _, x := range search.Orders(g.Choice) {
 				with(i, t.gene(x, i))
@@ -177,6 +174,61 @@ func (t *Tuner) near(c *Candidate, others []*Candidate) (out []*Candidate) {
 		}
 	}
 	return out
+}
+
+// join are candidates of the genes that were best, each for the activations of its width, for the packed matrices and prepared activations of cs:
+// what one width takes hardly depends on the others' kernels.
+func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
+	if len(t.widths()) == 1 {
+		return nil
+	}
+	for _, c := range cs {
+		if len(c.ratios) == 0 {
+			continue // it was not measured now
+		}
+		i := slices.IndexFunc(t.bests, func(b *Candidate) bool { return b.Kernels[0].Schedule.SharesBuffers(c.Kernels[0].Schedule) })
+		if i < 0 {
+			b := *c
+			b.Genes, b.ratios = slices.Clone(c.Genes), slices.Clone(c.ratios)
+			t.bests = append(t.bests, &b)
+		} else if x := t.improved(t.bests[i], c); x != nil {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// improved is b with the genes of c that are better for the activations of their width as far as both were measured, nil if there are none. If c was
+// measured for all that b was, b is changed so too.
+func (t *Tuner) improved(b, c *Candidate) *Candidate {
+	x := &Candidate{Genes: slices.Clone(b.Genes)}
+	better := false
+	for i, n := range t.widths() {
+		var mine, its []float64
+		whole := true
+		for p, purpose := range t.Purposes {
+			switch {
+			case purpose.N != n || b.ratios[p] == 0:
+			case c.ratios[p] == 0:
+				whole = false
+			default:
+				mine, its = append(mine, b.ratios[p]), append(its, c.ratios[p])
+			}
+		}
+		if len(its) == 0 || costOf(its) >= costOf(mine) {
+			continue
+		}
+		better, x.Genes[i] = true, c.Genes[i]
+		for p, purpose := range t.Purposes {
+			if whole && purpose.N == n {
+				b.Genes[i], b.ratios[p] = c.Genes[i], c.ratios[p]
+			}
+		}
+	}
+	if !better {
+		return nil
+	}
+	return x
 }
 
 // memory is what was found out of things by their keys, by several goroutines.

@@ -20,9 +20,12 @@ import (
 type Space[G any] struct {
 	Sample func(rng *rand.Rand) G
 	Mutate func(rng *rand.Rand, a, b G) G // a, changed; b may supply parts
-	// Near are things that differ from g by what the model cannot judge, and by parts that others of the best have, nil: there
-	// are none. Those near the best are all measured when nothing better has turned up for a while.
-	Near func(g G, others []G) []G
+	// Near are things that differ from g by what the model cannot judge, nil: there are none. Those near the best are all
+	// measured when nothing better has turned up for a while.
+	Near func(g G) []G
+	// Join puts together the parts of things that were measured, now gs, that did best, nil: they have none that can be exchanged. What is
+	// new of it is measured next.
+	Join func(gs []G) []G
 	// Point says what is known of g before it is measured. An error drops g; Reason
 	// classifies it. It is called for several things at once.
 	Point  func(g G) (Point, error)
@@ -41,8 +44,9 @@ type Point struct {
 
 // Result is a cost, lower is better, or why there is none.
 type Result struct {
-	Cost float64
-	Err  error
+	Cost  float64
+	Parts []float64 // costs for single purposes, of which Cost is made, 0: not known
+	Err   error
 }
 
 // Options bound a search. The zero values are sensible but for Trials and Rng.
@@ -66,8 +70,9 @@ type Progress struct {
 
 // Found is a thing and its cost.
 type Found[G any] struct {
-	G    G
-	Cost float64
+	G     G
+	Cost  float64
+	parts []float64
 }
 
 // Outcome is what a search found, the best first.
@@ -93,11 +98,13 @@ type evolution[G any] struct {
 	Space[G]
 	Options
 	out      Outcome[G]
-	measured []Found[G] // the best first
+	measured []Found[G]   // the best first
+	leaders  [][]Found[G] // for each part of costs, if there are several, the best by it
+	parts    int          // of costs
 	seen     map[string]bool
 	pool     []proposal[G]  // lowered, not measured
 	tried    map[string]int // by family
-	near     []proposal[G]  // near what was the best, not measured
+	next     []proposal[G]  // joined, or near what was the best, not measured
 	around   bool           // what is near the best was proposed
 	model    model
 	since    int // trials since the best was found
@@ -186,29 +193,25 @@ const mostPooled = 400
 // stuck is after how many trials without a better one what is near the best is measured.
 const stuck = 32
 
-// nearest are the next things near the best, if the search is stuck.
-func (e *evolution[G]) nearest(want int) []proposal[G] {
-	if len(e.near) == 0 && e.Near != nil && !e.Random && e.since >= stuck && len(e.measured) > 0 && !e.around {
-		for _, p := range e.pool {
-			delete(e.seen, p.p.ID)
-		}
-		e.pool = nil
-		e.around = true
-		var others []G
-		for _, f := range e.measured[1:min(len(e.measured), parents)] {
-			others = append(others, f.G)
-		}
-		e.near = e.points(e.Near(e.measured[0].G, others))
+// nearest adds what is near the best to what is measured next, if the search is stuck.
+func (e *evolution[G]) nearest() {
+	if len(e.next) > 0 || e.Near == nil || e.Random || e.since < stuck || len(e.measured) == 0 || e.around {
+		return
 	}
-	batch := e.near[:min(want, len(e.near))]
-	e.near = e.near[len(batch):]
-	return batch
+	for _, p := range e.pool {
+		delete(e.seen, p.p.ID)
+	}
+	e.pool = nil
+	e.around = true
+	e.next = e.points(e.Near(e.measured[0].G))
 }
 
-// propose takes the next batch out of the pool, or of what is near the best.
+// propose takes the next batch: what was joined, or is near the best, or out of the pool.
 func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	want := min(e.Batch, e.Trials-e.out.Trials)
-	if batch := e.nearest(want); len(batch) > 0 {
+	if e.nearest(); len(e.next) > 0 {
+		batch := e.next[:min(want, len(e.next))]
+		e.next = e.next[len(batch):]
 		return batch
 	}
 	if e.Random {
@@ -277,17 +280,36 @@ func (e *evolution[G]) rank(want int) {
 	e.Rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 }
 
-// offspring is a sample, or a mutation of one of the best, the better the likelier.
+// offspring is a sample, or a mutation of one of the best.
 func (e *evolution[G]) offspring() G {
-	n := min(len(e.measured), parents)
-	if n == 0 || e.Random || e.Rng.Intn(5) == 0 {
+	if len(e.measured) == 0 || e.Random || e.Rng.Intn(5) == 0 {
 		return e.Sample(e.Rng)
 	}
-	pick := func() G {
-		x := e.Rng.Float64()
-		return e.measured[int(x*x*float64(n))].G
+	return e.Mutate(e.Rng, e.parent(), e.parent())
+}
+
+// parent is one of the best, the better the likelier: of all, or as often by one part, which may lack only what others have.
+func (e *evolution[G]) parent() G {
+	best := e.measured
+	if n := len(e.leaders); n > 0 && e.Rng.Intn(2) == 0 {
+		if by := e.leaders[e.Rng.Intn(n)]; len(by) > 0 {
+			best = by
+		}
 	}
-	return e.Mutate(e.Rng, pick(), pick())
+	x := e.Rng.Float64()
+	return best[int(x*x*float64(min(len(best), parents)))].G
+}
+
+// lead finds the best by each of several parts of costs.
+func (e *evolution[G]) lead() {
+	if e.leaders = nil; e.parts < 2 {
+		return
+	}
+	for i := range e.parts {
+		by := slices.DeleteFunc(slices.Clone(e.measured), func(f Found[G]) bool { return len(f.parts) <= i || f.parts[i] == 0 })
+		slices.SortStableFunc(by, func(a, b Found[G]) int { return cmp.Compare(a.parts[i], b.parts[i]) })
+		e.leaders = append(e.leaders, by[:min(len(by), parents)])
+	}
 }
 
 // measure adds results to what is known.
@@ -317,11 +339,16 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 		if r.Cost < best {
 			best, e.since, e.around = r.Cost, 0, false
 		}
-		e.measured = append(e.measured, Found[G]{gs[i], r.Cost})
+		e.measured = append(e.measured, Found[G]{gs[i], r.Cost, r.Parts})
+		e.parts = max(e.parts, len(r.Parts))
 		e.model.add(batch[i].p, r.Cost)
 	}
 	slices.SortStableFunc(e.measured, func(a, b Found[G]) int { return cmp.Compare(a.Cost, b.Cost) })
+	e.lead()
 	e.model.fit()
+	if e.Join != nil && !e.Random {
+		e.next = append(e.points(e.Join(gs)), e.next...)
+	}
 	if e.Progress != nil {
 		dropped := 0
 		for _, n := range e.out.Dropped {

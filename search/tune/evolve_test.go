@@ -108,11 +108,8 @@ func TestEvolveNear(t *testing.T) {
 	s.Sample = func(rng *rand.Rand) genes { return genes{7, 7, 0, 7, 0, 7, rng.Intn(8), rng.Intn(8)} }
 	s.Mutate = func(rng *rand.Rand, a, _ genes) genes { return s.Sample(rng) }
 	asked := 0
-	s.Near = func(g genes, others []genes) (out []genes) {
+	s.Near = func(g genes) (out []genes) {
 		asked++
-		if slices.Contains(others, g) {
-			t.Error("the best is one of the others")
-		}
 		for i := range g {
 			x := g
 			x[i] = best[i]
@@ -133,6 +130,49 @@ func TestEvolveNear(t *testing.T) {
 	}
 	if out := Evolve(context.Background(), s, Options{Trials: 60, Rng: rand.New(rand.NewSource(1))}); len(out.Best) != 0 || asked != 1 {
 		t.Errorf("of what cannot be measured %d are the best, asked %d times", len(out.Best), asked)
+	}
+}
+
+// What is best for one part of its cost has offspring, though by the whole cost it is among the worst; and what is joined is measured next.
+func TestEvolveParts(t *testing.T) {
+	var measured []genes
+	s := synthetic(&measured)
+	special := genes{7, 7, 7, 7, 7, 7, 7, 7}
+	offspring := 0
+	s.Mutate = func(rng *rand.Rand, a, _ genes) genes {
+		if a == special {
+			offspring++
+		}
+		return s.Sample(rng)
+	}
+	s.Measure = func(gs []genes) (out []Result) {
+		for _, g := range gs {
+			measured = append(measured, g)
+			r := Result{Cost: 1 + float64(g[0]), Parts: []float64{1 + float64(g[0]), 2, 0}}
+			if g == special {
+				r = Result{Cost: 100, Parts: []float64{200, 1, 0}}
+			}
+			out = append(out, r)
+		}
+		return out
+	}
+	joined := genes{6, 6, 6, 6, 6, 6, 6, 6}
+	s.Join = func(gs []genes) []genes {
+		if slices.Contains(gs, special) {
+			return []genes{joined}
+		}
+		return nil
+	}
+	var seeds []genes
+	for i := range parents + 1 {
+		seeds = append(seeds, genes{1, i / 8, i % 8})
+	}
+	out := Evolve(context.Background(), s, Options{Trials: 200, Rng: rand.New(rand.NewSource(1))}, append(seeds, special)...)
+	if len(measured) < parents+3 || measured[parents+2] != joined {
+		t.Errorf("what was joined is not measured next, after %d of %d", parents+2, out.Trials)
+	}
+	if offspring < 10 {
+		t.Errorf("what is best by one part has %d offspring", offspring)
 	}
 }
 

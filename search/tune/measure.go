@@ -134,6 +134,7 @@ func (t *Tuner) measureBatch(ctx context.Context, cs []*Candidate) []Result {
 	for i, c := range cs {
 		if out[i].Err = ctx.Err(); out[i].Err == nil {
 			out[i].Cost, out[i].Err = t.cost(code, c, i)
+			out[i].Parts = c.ratios
 			t.log(c, out[i])
 		}
 	}
@@ -255,22 +256,34 @@ type took struct {
 	times     int
 }
 
-// uses names the kernels of x that purpose p may use, and what their activations are prepared to.
+// uses names the kernels of x that purpose p uses, and what their activations are prepared to.
 func (t *Tuner) uses(x gen.Target, p int) string {
 	key := fmt.Sprint(p, gen.RuntimeTables(x.Tables()).ID)
-	for _, k := range x.Kernels {
-		if k.Schedule.Cols <= t.Purposes[p].N {
-			key += "\n" + k.Schedule.Trace.String()
-		}
+	for _, k := range used(x.Kernels, t.Purposes[p].N) {
+		key += "\n" + k.Schedule.Trace.String()
 	}
 	return key
+}
+
+// used are the kernels, of those of ascending width, by which the runtime multiplies n activations: the widest as often as it can be, and
+// for the rest the narrowest that covers it.
+func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
+	widest := kernels[len(kernels)-1]
+	if n >= widest.Schedule.Cols {
+		out = append(out, widest)
+	}
+	if rest := n % widest.Schedule.Cols; rest > 0 {
+		i := slices.IndexFunc(kernels, func(k gen.Kernel) bool { return k.Schedule.Cols >= rest })
+		out = append(out, kernels[i])
+	}
+	return out
 }
 
 // compare measures a candidate, whose target is x, beside the default, so that each purpose was measured a number of times with the
 // kernels that it uses: most offspring differ from their parents in one kernel. The purposes out of memory are measured only of
 // candidates that can afford it.
 func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int) (float64, error) {
-	c.ns = make([]float64, len(t.Purposes))
+	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
 		if len(some) == 0 || len(ratios) > 0 && costOf(ratios) > affordable {
@@ -286,7 +299,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int
 			if !ok {
 				m = t.times[t.uses(x, p)]
 			}
-			c.ns[p] = m.ns
+			c.ns[p], c.ratios[p] = m.ns, m.ratio
 			ratios = append(ratios, m.ratio)
 		}
 	}

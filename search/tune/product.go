@@ -61,6 +61,7 @@ type Tuner struct {
 	verified    map[string]bool // kernels, by trace and tables
 	times       map[string]took // of purposes, by the kernels that they use
 	best        float64         // cost that was measured, 0: none
+	bests       []*Candidate    // for each packed matrix the best genes, each for the activations of its width, and what they take
 }
 
 // limit is the usual one.

@@ -81,7 +81,7 @@ func TestTuner(t *testing.T) {
 func TestNearOrders(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 	orders := func(c *Candidate) (n int) {
-		for _, y := range x.near(c, nil) {
+		for _, y := range x.near(c) {
 			if a, b := y.Genes[0].Choice, c.Genes[0].Choice; a.Order != b.Order || a.Stage != b.Stage {
 				n++
 			}
@@ -145,6 +145,74 @@ func TestTunerPurposes(t *testing.T) {
 		}
 		if within, memory := best[0].DefaultNs, c.DefaultNs; c.Candidate != best[0].Candidate && (within[0] != memory[0] || within[2] != memory[2] || within[1] == memory[1]) {
 			t.Errorf("beside %v and %v: from a cache the default counts as in its best rounds, out of memory as in those beside each", within, memory)
+		}
+	}
+}
+
+// Genes of one packed matrix are joined that were best for the activations of their width, as far as is known; of what was not
+// measured from memory it has to be measured first.
+func TestJoin(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 1, K: 256, Total: 1 << 20}, Purpose{M: 64, N: 4, K: 256})
+	usual := x.Seeds()[0]
+	measured := func(ahead [2]int, ratios ...float64) *Candidate {
+		c := &Candidate{}
+		for i, g := range usual.Genes {
+			g.Choice.Ahead, g.Choice.Far = ahead[i], 0
+			c.Genes = append(c.Genes, x.gene(g.Choice, i))
+		}
+		if _, err := x.point(c); err != nil {
+			t.Fatal(err)
+		}
+		c.ratios = ratios
+		return c
+	}
+	for _, step := range []struct {
+		c    *Candidate
+		want []int // what the genes of the joined candidate ask for ahead, nil: there is none
+	}{
+		{measured([2]int{128, 128}, 1, 1, 1), nil},
+		{measured([2]int{512, 512}, 0.9, 0.9, 1.1), []int{512, 128}},
+		{measured([2]int{1024, 1024}, 1.2, 1.2, 0.8), []int{512, 1024}},
+		{measured([2]int{1536, 1536}, 0.8, 0, 2), []int{1536, 1024}}, // good for all that was measured
+		{measured([2]int{1536, 1024}, 0.8, 3, 0.8), nil},             // but not from memory
+		{measured([2]int{2048, 2048}, 0.85, 0.9, 1), []int{2048, 1024}},
+		{measured([2]int{3072, 3072}), nil},
+	} {
+		out := x.join([]*Candidate{step.c})
+		switch {
+		case step.want == nil && len(out) > 0:
+			t.Errorf("%v joined to %v", step.c.ratios, out[0].Genes)
+		case step.want != nil && (len(out) != 1 || out[0].Genes[0].Choice.Ahead != step.want[0] || out[0].Genes[1].Choice.Ahead != step.want[1]):
+			t.Errorf("%v joined to %d, want %v", step.c.ratios, len(out), step.want)
+		}
+	}
+	other := measured([2]int{128, 128}, 0.1, 0.1, 0.1)
+	choice := other.Genes[0].Choice
+	choice.Rows *= 2
+	for i := range other.Genes {
+		other.Genes[i] = x.gene(search.Relayout(other.Genes[i].Choice, choice), i)
+	}
+	if _, err := x.point(other); err != nil {
+		t.Fatal(err)
+	}
+	if out := x.join([]*Candidate{other}); len(out) > 0 {
+		t.Error("genes of two packed matrices are joined")
+	}
+}
+
+// What multiplies so many activations are the widest kernel and the narrowest for the rest, as the runtime cuts them.
+func TestUsed(t *testing.T) {
+	var kernels []gen.Kernel
+	for _, cols := range []int{1, 2, 4, 8} {
+		kernels = append(kernels, gen.Kernel{Schedule: &schedule.Kernel{Cols: cols}})
+	}
+	for n, want := range map[int][]int{1: {1}, 2: {2}, 3: {4}, 4: {4}, 5: {8}, 8: {8}, 9: {8, 1}, 11: {8, 4}, 16: {8}} {
+		var cols []int
+		for _, k := range used(kernels, n) {
+			cols = append(cols, k.Schedule.Cols)
+		}
+		if !slices.Equal(cols, want) {
+			t.Errorf("%d activations by kernels of %v columns, want %v", n, cols, want)
 		}
 	}
 }
