@@ -29,8 +29,10 @@ var (
 const hopeless = 1.5
 
 // affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
-// which takes long to set up: what loses more there would have to win a lot in memory.
-const affordable = 1.1
+// which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch does not learn what memory
+// likes until it is nearly done. (Zen 4, l2, l3 and memory times one and four columns, a minute, of the default's time by 1.1 and by 1.5: w2-g32 2.57 and 1.18,
+// w4-g128 1.41 and 1.21, with 198 and 245, 228 and 173 candidates; one search each.)
+const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
 // disk is full, a machine is gone.
