@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"fmt"
+
 	"math"
 	"slices"
 
@@ -26,14 +28,17 @@ type Kernel struct {
 	Error      Error          // of the integer sum of a group
 }
 
-// SharesBuffers says that k and x read the same packed matrices and prepared activations
-// for products of one problem.
-func (k *Kernel) SharesBuffers(x *Kernel) bool {
-	if k.Tables == nil || x.Tables == nil {
-		return k.Tables == x.Tables && k.Fill == x.Fill && k.Weights.Hash() == x.Weights.Hash()
+// Buffers names the packed matrices and prepared activations that k reads: kernels for products of one problem share
+// them if their names are equal.
+func (k *Kernel) Buffers() string {
+	if k.Tables == nil {
+		return fmt.Sprint("fill ", k.Fill, " ", k.Weights.Hash())
 	}
-	return k.Tables.ID() == x.Tables.ID() && k.Weights.Hash() == x.Weights.Hash()
+	return fmt.Sprint("tables ", k.Tables.ID(), " ", k.Weights.Hash())
 }
+
+// SharesBuffers says that k and x read the same packed matrices and prepared activations.
+func (k *Kernel) SharesBuffers(x *Kernel) bool { return k.Buffers() == x.Buffers() }
 
 // Error bounds how far an integer sum may be from the definition: Most for each Step
 // elements of K that are begun. Most is 0 if sums are exact.

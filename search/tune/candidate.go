@@ -176,8 +176,15 @@ func (t *Tuner) near(c *Candidate) (out []*Candidate) {
 	return out
 }
 
-// join are candidates of the genes that were best, each for the activations of its width, for the packed matrices and prepared activations of cs:
-// what one width takes hardly depends on the others' kernels.
+// best is the gene of a packed matrix that did best for the activations of a width, and its ratios for the purposes of that width, in turn, 0: not measured.
+type best struct {
+	gene   Gene
+	ratios []float64 // nil: no gene was measured by itself
+}
+
+// join are candidates of the genes that were best, each for the activations of its width, for packed matrices and prepared activations of cs:
+// what one width takes does not depend on the others' kernels, unless it uses them. Of what was better, but not measured for all purposes, there are
+// other candidates.
 func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 	if len(t.widths()) == 1 {
 		return nil
@@ -186,49 +193,89 @@ func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 		if len(c.ratios) == 0 {
 			continue // it was not measured now
 		}
-		i := slices.IndexFunc(t.bests, func(b *Candidate) bool { return b.Kernels[0].Schedule.SharesBuffers(c.Kernels[0].Schedule) })
-		if i < 0 {
-			b := *c
-			b.Genes, b.ratios = slices.Clone(c.Genes), slices.Clone(c.ratios)
-			t.bests = append(t.bests, &b)
-		} else if x := t.improved(t.bests[i], c); x != nil {
-			out = append(out, x)
+		key := c.Kernels[0].Schedule.Buffers()
+		if t.bests[key] == nil {
+			for _, g := range c.Genes {
+				t.bests[key] = append(t.bests[key], best{gene: g})
+			}
+		}
+		better, hoped := t.improve(t.bests[key], c)
+		for _, g := range [][]Gene{better, hoped} {
+			if g != nil {
+				out = append(out, &Candidate{Genes: g})
+			}
 		}
 	}
 	return out
 }
 
-// improved is b with the genes of c that are better for the activations of their width as far as both were measured, nil if there are none. If c was
-// measured for all that b was, b is changed so too.
-func (t *Tuner) improved(b, c *Candidate) *Candidate {
-	x := &Candidate{Genes: slices.Clone(b.Genes)}
-	better := false
+// improve makes genes of c that did better, for all that others did, the best of bs. The best of all widths are better if that changed them, and hoped with genes
+// of which not all is known; nil if there is none.
+func (t *Tuner) improve(bs []best, c *Candidate) (better, hoped []Gene) {
+	genes := func() (out []Gene) {
+		for _, b := range bs {
+			out = append(out, b.gene)
+		}
+		return out
+	}
+	changed, hopes := false, map[int]Gene{}
 	for i, n := range t.widths() {
-		var mine, its []float64
-		whole := true
-		for p, purpose := range t.Purposes {
-			switch {
-			case purpose.N != n || b.ratios[p] == 0:
-			case c.ratios[p] == 0:
-				whole = false
-			default:
-				mine, its = append(mine, b.ratios[p]), append(its, c.ratios[p])
+		g, b := c.Genes[i], &bs[i]
+		if by := used(c.Kernels, n); len(by) != 1 || by[0].Schedule.Trace.String() != g.Trace.String() {
+			continue // others' kernels did it
+		}
+		its := t.ratiosFor(c, n)
+		var mine, known []float64 // of what both were measured for
+		for p := range b.ratios {
+			if b.ratios[p] > 0 && its[p] > 0 {
+				mine, known = append(mine, b.ratios[p]), append(known, its[p])
 			}
 		}
-		if len(its) == 0 || costOf(its) >= costOf(mine) {
-			continue
-		}
-		better, x.Genes[i] = true, c.Genes[i]
-		for p, purpose := range t.Purposes {
-			if whole && purpose.N == n {
-				b.Genes[i], b.ratios[p] = c.Genes[i], c.ratios[p]
+		switch whole := len(known) == len(b.ratios)-count(b.ratios, 0); {
+		case b.ratios == nil:
+			b.gene, b.ratios = g, its
+		case b.gene.Trace.String() == g.Trace.String():
+			for p, r := range its { // what was measured last is more often measured
+				if r > 0 {
+					b.ratios[p] = r
+				}
 			}
+		case len(known) == 0 || costOf(known) >= costOf(mine):
+		case whole:
+			changed, b.gene, b.ratios = true, g, its
+		default:
+			hopes[i] = g
 		}
 	}
-	if !better {
-		return nil
+	if changed {
+		better = genes()
 	}
-	return x
+	if len(hopes) > 0 {
+		hoped = genes()
+		for i, g := range hopes {
+			hoped[i] = g
+		}
+	}
+	return better, hoped
+}
+
+// ratiosFor are those of c for the purposes of n activations.
+func (t *Tuner) ratiosFor(c *Candidate, n int) (out []float64) {
+	for p, x := range t.Purposes {
+		if x.N == n {
+			out = append(out, c.ratios[p])
+		}
+	}
+	return out
+}
+
+func count(xs []float64, x float64) (n int) {
+	for _, y := range xs {
+		if y == x {
+			n++
+		}
+	}
+	return n
 }
 
 // memory is what was found out of things by their keys, by several goroutines.
@@ -365,18 +412,16 @@ func (t *Tuner) compileGene(g Gene, width int) (gen.Kernel, error) {
 	return k, nil
 }
 
-// describe is what a cost model knows of c: of each purpose, by the kernel that does most of it.
+// describe is what a cost model knows of c: of each purpose, by the widest kernel that it uses, whose features are told once for all purposes
+// of a width.
 func (t *Tuner) describe(c *Candidate) Point {
 	p := Point{ID: c.Hash, Family: search.Family(c.Kernels[0].Schedule.Trace), Estimate: 1}
-	for _, x := range t.Purposes {
-		k := c.Kernels[0]
-		for _, o := range c.Kernels {
-			if o.Schedule.Cols <= x.N {
-				k = o
-			}
-		}
+	for i, x := range t.Purposes {
+		k := used(c.Kernels, x.N)[0]
 		p.Estimate *= math.Pow(search.Estimate(k.Schedule, k.Code, x.Total > 0), 1/float64(len(t.Purposes)))
-		p.Features = append(p.Features, search.Features(k.Schedule, k.Code)...)
+		if !slices.ContainsFunc(t.Purposes[:i], func(o Purpose) bool { return o.N == x.N }) {
+			p.Features = append(p.Features, search.Features(k.Schedule, k.Code)...)
+		}
 	}
 	return p
 }

@@ -23,8 +23,8 @@ type Space[G any] struct {
 	// Near are things that differ from g by what the model cannot judge, nil: there are none. Those near the best are all
 	// measured when nothing better has turned up for a while.
 	Near func(g G) []G
-	// Join puts together the parts of things that were measured, now gs, that did best, nil: they have none that can be exchanged. What is
-	// new of it is measured next.
+	// Join puts together the parts of things that were measured, now gs, that did best, nil: they have none that can be exchanged. What was
+	// not proposed before is measured next.
 	Join func(gs []G) []G
 	// Point says what is known of g before it is measured. An error drops g; Reason
 	// classifies it. It is called for several things at once.
@@ -300,7 +300,7 @@ func (e *evolution[G]) parent() G {
 	return best[int(x*x*float64(min(len(best), parents)))].G
 }
 
-// lead finds the best by each of several parts of costs.
+// lead finds the best by each of several parts of costs; of those that are equal, which have that part in common, the best of all.
 func (e *evolution[G]) lead() {
 	if e.leaders = nil; e.parts < 2 {
 		return
@@ -308,6 +308,7 @@ func (e *evolution[G]) lead() {
 	for i := range e.parts {
 		by := slices.DeleteFunc(slices.Clone(e.measured), func(f Found[G]) bool { return len(f.parts) <= i || f.parts[i] == 0 })
 		slices.SortStableFunc(by, func(a, b Found[G]) int { return cmp.Compare(a.parts[i], b.parts[i]) })
+		by = slices.CompactFunc(by, func(a, b Found[G]) bool { return a.parts[i] == b.parts[i] })
 		e.leaders = append(e.leaders, by[:min(len(by), parents)])
 	}
 }
@@ -325,6 +326,7 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 	for _, x := range batch {
 		e.tried[x.p.Family]++
 	}
+	var good []G
 	for i, r := range e.Measure(gs) {
 		if errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
 			continue // no trial
@@ -339,7 +341,7 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 		if r.Cost < best {
 			best, e.since, e.around = r.Cost, 0, false
 		}
-		e.measured = append(e.measured, Found[G]{gs[i], r.Cost, r.Parts})
+		e.measured, good = append(e.measured, Found[G]{gs[i], r.Cost, r.Parts}), append(good, gs[i])
 		e.parts = max(e.parts, len(r.Parts))
 		e.model.add(batch[i].p, r.Cost)
 	}
@@ -347,7 +349,7 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 	e.lead()
 	e.model.fit()
 	if e.Join != nil && !e.Random {
-		e.next = append(e.points(e.Join(gs)), e.next...)
+		e.next = append(e.points(e.Join(good)), e.next...)
 	}
 	if e.Progress != nil {
 		dropped := 0

@@ -137,7 +137,7 @@ func TestEvolveNear(t *testing.T) {
 func TestEvolveParts(t *testing.T) {
 	var measured []genes
 	s := synthetic(&measured)
-	special := genes{7, 7, 7, 7, 7, 7, 7, 7}
+	special, failing := genes{7, 7, 7, 7, 7, 7, 7, 7}, genes{2}
 	offspring := 0
 	s.Mutate = func(rng *rand.Rand, a, _ genes) genes {
 		if a == special {
@@ -149,8 +149,11 @@ func TestEvolveParts(t *testing.T) {
 		for _, g := range gs {
 			measured = append(measured, g)
 			r := Result{Cost: 1 + float64(g[0]), Parts: []float64{1 + float64(g[0]), 2, 0}}
-			if g == special {
+			switch g {
+			case special:
 				r = Result{Cost: 100, Parts: []float64{200, 1, 0}}
+			case failing:
+				r = Result{Err: errOdd}
 			}
 			out = append(out, r)
 		}
@@ -158,6 +161,9 @@ func TestEvolveParts(t *testing.T) {
 	}
 	joined := genes{6, 6, 6, 6, 6, 6, 6, 6}
 	s.Join = func(gs []genes) []genes {
+		if slices.Contains(gs, failing) {
+			t.Error("what failed is joined")
+		}
 		if slices.Contains(gs, special) {
 			return []genes{joined}
 		}
@@ -167,9 +173,9 @@ func TestEvolveParts(t *testing.T) {
 	for i := range parents + 1 {
 		seeds = append(seeds, genes{1, i / 8, i % 8})
 	}
-	out := Evolve(context.Background(), s, Options{Trials: 200, Rng: rand.New(rand.NewSource(1))}, append(seeds, special)...)
-	if len(measured) < parents+3 || measured[parents+2] != joined {
-		t.Errorf("what was joined is not measured next, after %d of %d", parents+2, out.Trials)
+	out := Evolve(context.Background(), s, Options{Trials: 200, Rng: rand.New(rand.NewSource(1))}, append(seeds, failing, special)...)
+	if len(measured) < parents+4 || measured[parents+2] != special || measured[parents+3] != joined {
+		t.Errorf("what was joined is not measured next, after %d of %d", parents+3, out.Trials)
 	}
 	if offspring < 10 {
 		t.Errorf("what is best by one part has %d offspring", offspring)

@@ -65,6 +65,7 @@ type Trial struct {
 	Hash  string    `json:"hash"`
 	Ratio float64   `json:"ratio,omitempty"` // of its times to the default's in the same rounds: costOf
 	Ns    []float64 `json:"ns,omitempty"`    // the least, of each purpose, 0 of one that was not measured
+	Parts []float64 `json:"parts,omitempty"` // the ratio of each purpose, 0 of one that was not measured
 	Error string    `json:"error,omitempty"` // why there is no ratio
 	Fault string    `json:"fault,omitempty"` // what it did that no schedule may do
 }

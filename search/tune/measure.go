@@ -76,6 +76,9 @@ func (t *Tuner) Resume(trials []Trial) []*Candidate {
 	var out []*Candidate
 	for _, x := range trials {
 		r := Result{Cost: x.Ratio}
+		if len(x.Parts) == len(t.Purposes) { // which logs of before do not have
+			r.Parts = x.Parts
+		}
 		if x.Error != "" {
 			r.Err = errors.New(x.Error)
 		}
@@ -159,7 +162,7 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	if t.Log == nil || errors.As(r.Err, &broken) {
 		return
 	}
-	x := Trial{Genes: c.Genes, Hash: c.Hash, Ratio: r.Cost, Ns: c.ns}
+	x := Trial{Genes: c.Genes, Hash: c.Hash, Ratio: r.Cost, Ns: c.ns, Parts: c.ratios}
 	if r.Err != nil {
 		x.Error, x.Ratio = Reason(r.Err), 0
 		if isFault(r.Err) {
@@ -227,7 +230,7 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 // verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
 func (t *Tuner) verify(code *worker.Code, x gen.Target, j int) error {
 	trace := fmt.Sprint(x.Kernels[j].Schedule.Trace)
-	key := trace + gen.RuntimeTables(x.Tables()).ID
+	key := trace + preparation(x)
 	if t.verified[key] {
 		return nil
 	}
@@ -258,9 +261,9 @@ type took struct {
 	times     int
 }
 
-// uses names the kernels of x that purpose p uses, and what their activations are prepared to.
+// uses names the kernels of x that purpose p uses, and what prepares their activations.
 func (t *Tuner) uses(x gen.Target, p int) string {
-	key := fmt.Sprint(p, gen.RuntimeTables(x.Tables()).ID)
+	key := fmt.Sprint(p, " ", preparation(x))
 	for _, k := range used(x.Kernels, t.Purposes[p].N) {
 		key += "\n" + k.Schedule.Trace.String()
 	}
@@ -288,8 +291,8 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int
 	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
-		if len(some) == 0 || len(ratios) > 0 && costOf(ratios) > affordable {
-			continue
+		if len(ratios) > 0 && costOf(ratios) > affordable { // what is known counts
+			some = slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times < times })
 		}
 		less := slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times >= times })
 		now, err := t.time(code, c, x, less)

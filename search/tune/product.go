@@ -58,10 +58,10 @@ type Tuner struct {
 	points      memory[pointed]
 	genes       memory[lowered]
 	known       map[string]Result
-	verified    map[string]bool // kernels, by trace and tables
-	times       map[string]took // of purposes, by the kernels that they use
-	best        float64         // cost that was measured, 0: none
-	bests       []*Candidate    // for each packed matrix the best genes, each for the activations of its width, and what they take
+	verified    map[string]bool   // kernels, by trace and tables
+	times       map[string]took   // of purposes, by the kernels that they use
+	best        float64           // cost that was measured, 0: none
+	bests       map[string][]best // of each width, by the buffers that kernels share
 }
 
 // limit is the usual one.
@@ -73,7 +73,7 @@ func New(p Product) (*Tuner, error) {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
-		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}}
+		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, bests: map[string][]best{}}
 	var err error
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err
@@ -104,11 +104,15 @@ func (t *Tuner) again() bool {
 	return slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again })
 }
 
+// preparation names what prepares activations for x.
+func preparation(x gen.Target) string {
+	return fmt.Sprint(gen.RuntimeTables(x.Tables()).ID, " ", x.TableChunk())
+}
+
 // prepare is what prepares activations for kernels, one for all candidates whose tables are the same.
 func (t *Tuner) prepare(kernels []gen.Kernel) (*gen.Prepare, error) {
 	of := gen.Target{Kernels: kernels}
-	tables, chunk := of.Tables(), of.TableChunk()
-	id := fmt.Sprint(gen.RuntimeTables(tables).ID, " ", chunk)
+	tables, chunk, id := of.Tables(), of.TableChunk(), preparation(of)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.prepares[id]; p != nil {

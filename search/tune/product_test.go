@@ -113,8 +113,20 @@ func TestTunerPurposes(t *testing.T) {
 	}
 	wide := 0
 	for _, r := range log {
-		if len(r.Genes) != 2 || r.Error == "" && len(r.Ns) != 3 {
-			t.Errorf("%d genes, measured %v, %s", len(r.Genes), r.Ns, r.Error)
+		if len(r.Genes) != 2 || r.Error == "" && (len(r.Ns) != 3 || len(r.Parts) != 3 || r.Parts[0] <= 0 || math.Abs(costOf(slices.DeleteFunc(slices.Clone(r.Parts), func(x float64) bool { return x == 0 }))-r.Ratio) > 1e-9) {
+			t.Errorf("%d genes, measured %v, %v, %v, %s", len(r.Genes), r.Ns, r.Parts, r.Ratio, r.Error)
+		}
+	}
+	again := tuner(t, "w4", x.Purposes...)
+	known := again.Resume(log)
+	for _, c := range known {
+		if _, err := again.point(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, r := range again.measure(t.Context(), known) {
+		if r.Err == nil && (len(r.Parts) != 3 || r.Parts[0] <= 0 || len(known[i].ratios) > 0) {
+			t.Errorf("of what was measured before the ratios are %v, now %v", r.Parts, known[i].ratios)
 		}
 	}
 	for _, f := range out.Best {
@@ -154,10 +166,12 @@ func TestTunerPurposes(t *testing.T) {
 func TestJoin(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 1, K: 256, Total: 1 << 20}, Purpose{M: 64, N: 4, K: 256})
 	usual := x.Seeds()[0]
-	measured := func(ahead [2]int, ratios ...float64) *Candidate {
+	made := func(ahead, cols [2]int, ratios ...float64) *Candidate {
 		c := &Candidate{}
 		for i, g := range usual.Genes {
-			g.Choice.Ahead, g.Choice.Far = ahead[i], 0
+			if g.Choice.Ahead, g.Choice.Far = ahead[i], 0; cols[i] < g.Choice.Cols {
+				g = usual.Genes[0] // of one column
+			}
 			c.Genes = append(c.Genes, x.gene(g.Choice, i))
 		}
 		if _, err := x.point(c); err != nil {
@@ -166,6 +180,7 @@ func TestJoin(t *testing.T) {
 		c.ratios = ratios
 		return c
 	}
+	measured := func(ahead [2]int, ratios ...float64) *Candidate { return made(ahead, [2]int{8, 8}, ratios...) }
 	for _, step := range []struct {
 		c    *Candidate
 		want []int // what the genes of the joined candidate ask for ahead, nil: there is none
@@ -177,6 +192,8 @@ func TestJoin(t *testing.T) {
 		{measured([2]int{1536, 1024}, 0.8, 3, 0.8), nil},             // but not from memory
 		{measured([2]int{2048, 2048}, 0.85, 0.9, 1), []int{2048, 1024}},
 		{measured([2]int{3072, 3072}), nil},
+		{made([2]int{3072, 3072}, [2]int{8, 1}, 2, 2, 0.1), nil}, // four activations by the kernel of one column
+		{measured([2]int{3072, 3072}, 2, 2, 0.7), []int{2048, 3072}},
 	} {
 		out := x.join([]*Candidate{step.c})
 		switch {
@@ -184,6 +201,17 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%v joined to %v", step.c.ratios, out[0].Genes)
 		case step.want != nil && (len(out) != 1 || out[0].Genes[0].Choice.Ahead != step.want[0] || out[0].Genes[1].Choice.Ahead != step.want[1]):
 			t.Errorf("%v joined to %d, want %v", step.c.ratios, len(out), step.want)
+		}
+	}
+	x.bests = map[string][]best{} // what is not measured from memory at first may be bad there
+	for _, step := range []struct {
+		c    *Candidate
+		want bool
+	}{
+		{measured([2]int{128, 128}, 0.8, 0, 1), false}, {measured([2]int{128, 512}, 0.8, 3, 1.1), false}, {measured([2]int{1024, 512}, 0.9, 1, 1), true},
+	} {
+		if out := x.join([]*Candidate{step.c}); len(out) > 0 != step.want {
+			t.Errorf("%v joined: %v, want %v", step.c.ratios, len(out) > 0, step.want)
 		}
 	}
 	other := measured([2]int{128, 128}, 0.1, 0.1, 0.1)
