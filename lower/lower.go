@@ -56,6 +56,7 @@ type Memory struct {
 	// What comes from memory, where the work on a line of weights takes SlowLine cycles or looks up in tables, and where
 	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
 	Streams, Slow, Scattered nest.Streams
+	SlowFew                  nest.Streams // Slow of four columns and more; none: as of one
 	Alone                    nest.Streams // Scattered of one column, of long groups or such whose scales lie behind them, with Lead of what is not slow; none: as of several
 	SlowLine, SlowOne        float64      // 0: all are slow; SlowOne is that of one column and of tiles side by side, 0: SlowLine
 	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that

@@ -510,6 +510,8 @@ func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 		s = m.Alone
 	case super && (c.Cols > 1 || !c.Lead):
 		s = m.Scattered
+	case slow && c.Cols >= small && m.SlowFew != (nest.Streams{}):
+		s = m.SlowFew
 	case slow:
 		s = m.Slow
 	}
