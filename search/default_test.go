@@ -392,6 +392,23 @@ func TestDefaultLeads(t *testing.T) {
 	}
 }
 
+// Slow weights of four columns and more are asked for as a machine says for those, if it does; w8's are slow from eight columns on.
+func TestSlowFew(t *testing.T) {
+	for _, c := range []struct {
+		target, format string
+		from           int // columns, 0: never
+	}{{"zen4", "w3", small}, {"zen4", "w1", small}, {"zen4", "w8", 2 * small}, {"zen2", "w3", 0}} {
+		_, uses := defaultUses(t, c.format, c.target)
+		m := amd64.ByName(c.target).Machine()
+		for _, u := range uses {
+			got := u.Choice.Streams
+			if want := c.from > 0 && u.Cols >= c.from; (got.Ahead == m.SlowFew.Ahead && got.Far == m.SlowFew.Far && got.Every && got.Ahead > 0) != want {
+				t.Errorf("%s on %s, %d columns: asked for by %v", c.format, c.target, u.Cols, got)
+			}
+		}
+	}
+}
+
 // What a candidate reads side by side leaves no other width without a kernel.
 func TestCompanionsOfTiles(t *testing.T) {
 	p, uses := defaultUses(t, "w4", "zen5")
