@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"fmt"
-
 	"math"
 	"slices"
 

@@ -123,8 +123,8 @@ func zen(name string, has lower.Features, like string, memory lower.Memory) lowe
 // Two tiles, of the time by one, from memory, the third- and the second-level cache: w1 0.93, 0.95 and 1.0, w4 0.99, 0.97 and 0.93, w8 1.0, 0.97 and 1.0, ternary 0.94, 1.02 and 1.0, q4_0 0.96, 0.95 and 0.96, w4-g64 0.94, 0.9 and 0.93, mxfp4 0.96, 0.93 and 0.95, w8-g64 1.0, 0.84 and 0.96,
 // tq2_0 1.02, 1.0 and 0.99; of two columns, where they cost less, 0.86 (iq4_nl) to 1.0, 0.81 to 1.05 and 0.95 to 1.0. What costs 1.006 (w3-g64) takes 1.06 from memory, 1.012 (w3) 0.95.
 //
-// What searches found for four columns, a line into the first-level cache 2 KiB ahead besides, 4096 x 4096 from memory, speed of four and of eight columns over that by far alone, medians of 3 (SlowFew): w1 1.08 and 1.03, w2 1.03 and 1.02, w3 1.05 and 1.03,
-// ternary 1.05 and 1.02, w4 1.0 to 1.02 and 1.04, q4_0 1.05 and 1.02, w4-g128 and w2-g32 1.01 and 1.0, iq4_nl 1.01 and 1.27, mxfp4 1.0 and 1.25; from the second-level cache 0.99 to 1.02. Of two columns w2 1.05 and q4_0 1.04, but w4 0.95; of one ternary 1.1, but q1_0 0.87.
+// What searches found for four columns, a line into the first-level cache 2 KiB ahead besides, 4096 x 4096 from memory, speed of four and of eight columns over that by far alone, medians of 2 to 4, of which others differ by up to 0.03 (SlowFew): w1 1.08 and 1.03, w2 1.03 and 1.02, w3 1.05 and 1.03,
+// ternary 1.05 and 1.02, w4 1.0 to 1.02 and 1.04, q4_0 1.05 and 1.02, w4-g128 and w2-g32 1.01 and 1.0, iq4_nl 1.01 and 1.27, mxfp4 1.0 and 1.25; from the second-level cache 0.98 to 1.02, but iq4_nl once 0.94. Of two columns w2 1.05 and q4_0 1.04, but w4 0.95; of one ternary 1.1, but q1_0 0.87.
 //
 // Weights of one column that looks up in tables come more slowly than others, whatever is asked for (TablesRead): w2 and ternary by tables, which cost what dot products do from
 // caches, take 1.43 times as long from memory; w1 reads 20 and q1_0 24 of 28 GB/s; 1.3 lies between.

@@ -176,8 +176,8 @@ func (t *Tuner) near(c *Candidate) (out []*Candidate) {
 	return out
 }
 
-// best is the gene of a packed matrix that did best for the activations of a width, and its ratios for the purposes of that width, in turn, 0: not measured.
-type best struct {
+// widthBest is the gene of a packed matrix that did best for the activations of a width, and its ratios for the purposes of that width, in turn, 0: not measured.
+type widthBest struct {
 	gene   Gene
 	ratios []float64 // nil: no gene was measured by itself
 }
@@ -194,12 +194,12 @@ func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 			continue // it was not measured now
 		}
 		key := c.Kernels[0].Schedule.Buffers()
-		if t.bests[key] == nil {
+		if t.widthBests[key] == nil {
 			for _, g := range c.Genes {
-				t.bests[key] = append(t.bests[key], best{gene: g})
+				t.widthBests[key] = append(t.widthBests[key], widthBest{gene: g})
 			}
 		}
-		better, hoped := t.improve(t.bests[key], c)
+		better, hoped := t.improve(t.widthBests[key], c)
 		for _, g := range [][]Gene{better, hoped} {
 			if g != nil {
 				out = append(out, &Candidate{Genes: g})
@@ -211,7 +211,7 @@ func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 
 // improve makes genes of c that did better, for all that others did, the best of bs. The best of all widths are better if that changed them, and hoped with genes
 // of which not all is known; nil if there is none.
-func (t *Tuner) improve(bs []best, c *Candidate) (better, hoped []Gene) {
+func (t *Tuner) improve(bs []widthBest, c *Candidate) (better, hoped []Gene) {
 	genes := func() (out []Gene) {
 		for _, b := range bs {
 			out = append(out, b.gene)
@@ -226,12 +226,16 @@ func (t *Tuner) improve(bs []best, c *Candidate) (better, hoped []Gene) {
 		}
 		its := t.ratiosFor(c, n)
 		var mine, known []float64 // of what both were measured for
-		for p := range b.ratios {
-			if b.ratios[p] > 0 && its[p] > 0 {
-				mine, known = append(mine, b.ratios[p]), append(known, its[p])
+		whole := true             // g was for all that b was
+		for p, r := range b.ratios {
+			switch {
+			case r > 0 && its[p] > 0:
+				mine, known = append(mine, r), append(known, its[p])
+			case r > 0:
+				whole = false
 			}
 		}
-		switch whole := len(known) == len(b.ratios)-count(b.ratios, 0); {
+		switch {
 		case b.ratios == nil:
 			b.gene, b.ratios = g, its
 		case b.gene.Trace.String() == g.Trace.String():
@@ -267,15 +271,6 @@ func (t *Tuner) ratiosFor(c *Candidate, n int) (out []float64) {
 		}
 	}
 	return out
-}
-
-func count(xs []float64, x float64) (n int) {
-	for _, y := range xs {
-		if y == x {
-			n++
-		}
-	}
-	return n
 }
 
 // memory is what was found out of things by their keys, by several goroutines.

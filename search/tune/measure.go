@@ -29,9 +29,9 @@ var (
 const hopeless = 1.5
 
 // affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
-// which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch does not learn what memory
-// likes until it is nearly done. (Zen 4, l2, l3 and memory times one and four columns, a minute, of the default's time by 1.1 and by 1.5: w2-g32 2.57 and 1.18,
-// w4-g128 1.41 and 1.21, with 198 and 245, 228 and 173 candidates; one search each.)
+// which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch learns late what memory
+// likes; whether that is worth the time is not shown. (Zen 4, from scratch, l2, l3 and memory times one and four columns, a minute, single searches, of the default's time by 1.1 and by 1.5: w2-g32 2.57 and 1.18, later 1.13,
+// w4-g128 1.41 and 1.21, later 1.06, but 1.10 and, later, 1.39, and w4 0.97 and, later, 1.37; later other things had changed too.)
 const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
@@ -292,7 +292,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
 		if len(ratios) > 0 && costOf(ratios) > affordable { // what is known counts
-			some = slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times < times })
+			some = slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times == 0 })
 		}
 		less := slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times >= times })
 		now, err := t.time(code, c, x, less)

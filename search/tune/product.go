@@ -58,10 +58,10 @@ type Tuner struct {
 	points      memory[pointed]
 	genes       memory[lowered]
 	known       map[string]Result
-	verified    map[string]bool   // kernels, by trace and tables
-	times       map[string]took   // of purposes, by the kernels that they use
-	best        float64           // cost that was measured, 0: none
-	bests       map[string][]best // of each width, by the buffers that kernels share
+	verified    map[string]bool        // kernels, by trace and preparation
+	times       map[string]took        // of purposes, by the kernels that they use
+	best        float64                // cost that was measured, 0: none
+	widthBests  map[string][]widthBest // of each width, by the buffers that kernels share
 }
 
 // limit is the usual one.
@@ -73,7 +73,7 @@ func New(p Product) (*Tuner, error) {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
-		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, bests: map[string][]best{}}
+		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
 	var err error
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err

@@ -203,7 +203,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%v joined to %d, want %v", step.c.ratios, len(out), step.want)
 		}
 	}
-	x.bests = map[string][]best{} // what is not measured from memory at first may be bad there
+	x.widthBests = map[string][]widthBest{} // what is not measured from memory at first may be bad there
 	for _, step := range []struct {
 		c    *Candidate
 		want bool
