@@ -268,7 +268,7 @@ func (x *tuning) lock(c tune.Confirmed) error {
 	widest, usual := e.Widest(), x.tuner.Default[len(x.tuner.Default)-1].Cols
 	larger := func(p tune.Purpose) bool { return p.N > widest }
 	if widest < usual && !slices.ContainsFunc(x.product.Purposes, larger) {
-		fmt.Fprintf(x.out, "no kernel for more than %s fits this layout, the default has some for %d: if there are larger products, tune for them too, with -n\n", counted(widest, "column"), usual)
+		fmt.Fprintf(x.out, "none is for more than %s, the default has some for %d: if there are larger products, tune for them too, with -n\n", counted(widest, "column"), usual)
 	}
 	return nil
 }

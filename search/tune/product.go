@@ -138,24 +138,33 @@ func (t *Tuner) prepare(kernels []gen.Kernel) (*gen.Prepare, error) {
 // but of none that would take over a product that was measured with those of c. What was locked
 // has them all.
 func (t *Tuner) Uses(c *Candidate) []search.Use {
+	kernels := slices.Clone(c.Kernels)
+	if len(c.Genes) > 0 {
+		for _, u := range search.Companions(t.Problem, t.Target, c.Genes[0].Choice) {
+			k, err := schedule.Compile(t.Problem, u.Trace)
+			if err == nil && k.SharesBuffers(c.Kernels[0].Schedule) {
+				kernels = t.beside(kernels, gen.Kernel{Schedule: k})
+			}
+		}
+	}
 	var out []search.Use
-	widest, first := 0, c.Kernels[0]
-	for _, k := range c.Kernels {
+	for _, k := range kernels {
 		out = append(out, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace})
-		widest = max(widest, k.Schedule.Cols)
 	}
-	if len(c.Genes) == 0 {
-		return out
-	}
-	ns := t.widths()
-	for _, u := range search.Companions(t.Problem, t.Target, c.Genes[0].Choice) {
-		if u.Cols > widest && u.Cols <= ns[len(ns)-1] || slices.ContainsFunc(out, func(x search.Use) bool { return x.Cols == u.Cols }) {
-			continue
-		}
-		if k, err := schedule.Compile(t.Problem, u.Trace); err == nil && k.SharesBuffers(first.Schedule) {
-			out = append(out, u)
-		}
-	}
-	slices.SortFunc(out, func(a, b search.Use) int { return a.Cols - b.Cols })
 	return out
+}
+
+// beside adds k to kernels, the narrowest first, unless one of that width is there or k would be used for a purpose.
+func (t *Tuner) beside(kernels []gen.Kernel, k gen.Kernel) []gen.Kernel {
+	i, found := slices.BinarySearchFunc(kernels, k, func(a, b gen.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
+	if found {
+		return kernels
+	}
+	all := slices.Insert(slices.Clone(kernels), i, k)
+	for _, n := range t.widths() {
+		if slices.ContainsFunc(used(all, n), func(x gen.Kernel) bool { return x.Schedule == k.Schedule }) {
+			return kernels
+		}
+	}
+	return all
 }

@@ -245,6 +245,39 @@ func TestUsed(t *testing.T) {
 	}
 }
 
+// No kernel is put beside those that were measured that would be used for what these were measured for.
+func TestBeside(t *testing.T) {
+	for _, c := range []struct{ have, ns, want []int }{
+		{[]int{1}, []int{1}, []int{1, 2, 4, 8}},
+		{[]int{1, 4}, []int{1, 4}, []int{1, 2, 4, 8}},
+		{[]int{1, 8}, []int{1, 4}, []int{1, 2, 8}},   // 4 would do four
+		{[]int{1, 2}, []int{1, 4}, []int{1, 2}},      // and so would 8
+		{[]int{1, 4}, []int{1, 256}, []int{1, 2, 4}}, // 8 would do 256
+		{[]int{1, 8}, []int{1, 11}, []int{1, 2, 8}},  // of which 8 and 3, now by 8, would be by 4
+		{[]int{4}, []int{3}, []int{1, 2, 4, 8}},
+	} {
+		x := &Tuner{}
+		for _, n := range c.ns {
+			x.Purposes = append(x.Purposes, Purpose{N: n})
+		}
+		kernel := func(cols int) gen.Kernel { return gen.Kernel{Schedule: &schedule.Kernel{Cols: cols}} }
+		var kernels []gen.Kernel
+		for _, cols := range c.have {
+			kernels = append(kernels, kernel(cols))
+		}
+		for _, cols := range []int{1, 2, 4, 8} {
+			kernels = x.beside(kernels, kernel(cols))
+		}
+		var got []int
+		for _, k := range kernels {
+			got = append(got, k.Schedule.Cols)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("beside %v for %v: %v, want %v", c.have, c.ns, got, c.want)
+		}
+	}
+}
+
 // A search that goes on measures nothing twice, and begins with what was best.
 func TestResume(t *testing.T) {
 	var log []Trial
