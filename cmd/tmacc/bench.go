@@ -383,10 +383,11 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 			json.NewEncoder(c.out).Encode(r)
 		}
 	})
+	bar.done()
+	c.noteBusy(g)
 	if err != nil || b.json {
 		return err
 	}
-	bar.done()
 	benchTable(medians(all)).print(c.out, widthOf(c.out))
 	return nil
 }
@@ -505,6 +506,7 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 		return err
 	}
 	bar.done()
+	c.noteBusy(g)
 	x := limitCheck{about: aboutHere(b.check), records: medians(all), verdicts: asked(all)}
 	if b.json {
 		x.encode(c.out)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -326,6 +327,26 @@ func TestCompileNowhere(t *testing.T) {
 	for _, target := range []string{"amd64/avx2", "arm64/dotprod"} {
 		if !strings.Contains(out, target+" ") {
 			t.Errorf("%s is not listed in\n%s", target, out)
+		}
+	}
+}
+
+// Figures of a core that did something else during many samples are not to be trusted, which is said.
+func TestNoteBusy(t *testing.T) {
+	for _, c := range []struct {
+		samples []timing.Sample
+		said    string
+	}{
+		{nil, ""},
+		{[]timing.Sample{{Kept: 9}, {Kept: 9, Dropped: 4}}, ""},
+		{[]timing.Sample{{Kept: 9, Dropped: 1}, {Kept: 9, Dropped: 7}}, "during 8 of 26 samples"},
+	} {
+		var stderr bytes.Buffer
+		g := &gauge{}
+		g.count(c.samples)
+		(&cli{err: &stderr}).noteBusy(g)
+		if (c.said == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), c.said) {
+			t.Errorf("%+v: %q", c.samples, &stderr)
 		}
 	}
 }

@@ -127,6 +127,8 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 			return err
 		}
 	}
+	bar.done()
+	c.noteBusy(g)
 	if len(all) == 0 {
 		return fmt.Errorf("nothing to compare: %s", strings.Join(skipped, "; "))
 	}

@@ -58,6 +58,8 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 			}
 		}
 	}
+	x.bar.done()
+	x.noteBusy(g)
 	return speeds, nil
 }
 

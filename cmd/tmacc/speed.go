@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -22,6 +23,8 @@ type gauge struct {
 	opt   timing.Options
 	reads map[int][]measure.Probe    // the fastest, by bytes
 	dots  map[string][]measure.Probe // the fastest, by target
+	taken int                        // samples of products
+	lost  int                        // of these, those during which the core did something else
 }
 
 func newGauge(opt timing.Options) (*gauge, error) {
@@ -29,10 +32,28 @@ func newGauge(opt timing.Options) (*gauge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gauge{lab, opt, map[int][]measure.Probe{}, map[string][]measure.Probe{}}, nil
+	return &gauge{lab: lab, opt: opt, reads: map[int][]measure.Probe{}, dots: map[string][]measure.Probe{}}, nil
 }
 
 func (g *gauge) close() error { return g.lab.Close() }
+
+// count adds samples of products to those that were taken.
+func (g *gauge) count(samples []timing.Sample) {
+	for _, s := range samples {
+		g.taken += s.Kept + s.Dropped
+		g.lost += s.Dropped
+	}
+}
+
+// mostLost is the share of samples from which on figures are not to be trusted: of an idle machine next to none is lost.
+const mostLost = 0.2
+
+// noteBusy says if the core did something else during many samples.
+func (c *cli) noteBusy(g *gauge) {
+	if float64(g.lost) > mostLost*float64(g.taken) {
+		fmt.Fprintf(c.err, "tmacc: this machine is busy: during %d of %d samples the core did something else, figures may be too low\n", g.lost, g.taken)
+	}
+}
 
 // How probes are chosen: by a short look at all.
 var look = timing.Options{Rounds: 3, MinSample: 200 * time.Microsecond}
@@ -158,6 +179,7 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	}
 	samples := timing.Time(opt, fns...)
 	kernels, rest := samples[:2*len(at.ns)], samples[2*len(at.ns):]
+	g.count(kernels)
 	clock := measure.RatesByRound(probes[0], rest)
 	best := make([]float64, len(probes))
 	for i, list := range probes {
