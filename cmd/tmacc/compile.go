@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -331,6 +332,10 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	return err
 }
 
+// sparingGC is the GOGC to compile with: kernels that are tried are garbage soon. (Four formats for one target take 0.8 of the time that they take by 100, and 80 MB
+// instead of 36. What tune measures in a minute is as much, and takes 650 MB instead of 290.)
+const sparingGC = 400
+
 // compileAll compiles every product for every target, on all cores. What no
 // target can compile is left out; with one target only, that is an error.
 func (x *compilation) compileAll(ctx context.Context) error {
@@ -346,6 +351,9 @@ func (x *compilation) compileAll(ctx context.Context) error {
 		for _, t := range x.targets {
 			jobs = append(jobs, &job{w: w, on: t})
 		}
+	}
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(sparingGC))
 	}
 	err := onAllCores(ctx, len(jobs), func(i int) {
 		j := jobs[i]
