@@ -3,6 +3,8 @@ package gen
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dave/jennifer/jen"
 
@@ -51,6 +53,9 @@ func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, e
 	for _, t := range tensors {
 		if t.Product < 0 || t.Product >= products || t.M < 1 || t.K < 1 || t.Count < 1 || seen[t.Name] {
 			return nil, errorf("tensor "+t.Name, "is there twice, has no product, or no elements")
+		}
+		if text := t.Name + t.Type; !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil, errorf(fmt.Sprintf("tensor %q of type %q", t.Name, t.Type), "cannot be printed on one line, as in a comment") // else it may end that, and be code
 		}
 		seen[t.Name] = true
 		parts, numbers := numbersOf(t.Name)

@@ -36,7 +36,7 @@ Q40100 Q4_0.%d%%.weight Q4_0.LAYER%.weight
 	if got := strings.Join(w.sizes(roles[0]), "; "); got != "64 rows of 256 in Q4_K, by A (1); 64 rows of 256 in Q6_K, by B (1)" {
 		t.Error(got)
 	}
-	for _, bad := range []Tensor{tensors[0], {"x", "Q4_K", 2, 1, 1, 1}, {"x", "Q4_K", 0, 0, 1, 1}} {
+	for _, bad := range []Tensor{tensors[0], {"x", "Q4_K", 2, 1, 1, 1}, {"x", "Q4_K", 0, 0, 1, 1}, {"x\nfunc init() {}\n//", "Q4_K", 0, 1, 1, 1}, {"x", "Q4_K\n", 0, 1, 1, 1}, {"x\xff", "", 0, 1, 1, 1}} {
 		if _, err := rolesOf(append(tensors[:6:6], bad), 2, map[string]string{}); err == nil {
 			t.Errorf("%v is taken", bad)
 		}

@@ -25,7 +25,7 @@ var step = func() {}
 
 // Write puts the files of a package into dir, which it makes if need be. Files that
 // tmacc wrote for the package before and that are no longer part of it are removed; a
-// go.mod that is there stays as it is.
+// go.mod that is there stays as it is, and a file by somebody else whose name is needed is an error.
 //
 //	dir/.tmacc-123/     all that is new, and what is to be removed
 //	dir/.tmacc-commit/  the same: one rename, after which the package is the new one
@@ -75,6 +75,9 @@ func stage(dir string, files []lower.File) (temp string, err error) {
 	if err != nil || len(changed)+len(stale) == 0 {
 		return "", err
 	}
+	if err := noneForeign(dir, changed); err != nil {
+		return "", err
+	}
 	step()
 	if temp, err = os.MkdirTemp(dir, temporary); err != nil {
 		return "", err
@@ -115,6 +118,21 @@ func changes(dir string, files []lower.File) ([]lower.File, error) {
 		}
 	}
 	return changed, nil
+}
+
+// noneForeign is an error if one of files is in dir and not by tmacc: somebody wrote it.
+func noneForeign(dir string, files []lower.File) error {
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name)
+		ours, err := isOurs(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil && !ours {
+			return errorf(path, "was not written by tmacc and has the name of a file of the package: rename or remove it, or choose another package name")
+		}
+	}
+	return nil
 }
 
 func writeSynced(path string, data []byte) error {
