@@ -15,7 +15,7 @@ import (
 
 // Names in the directory of a package, which the go command does not look at.
 const (
-	temporary = ".tmacc-*"      // a package that is being written
+	temporary = ".tmacc-*"      // a package, or a file, that is being written
 	pending   = ".tmacc-commit" // one that is written, with files that are not in their places yet
 	removals  = ".remove-"      // in it: the names of files that go, one on a line
 )
@@ -202,6 +202,23 @@ func removeListed(dir, list string) error {
 		return err
 	}
 	return nil
+}
+
+// WriteFile replaces a file at once: who reads it sees the old one or the new one. What it leaves beside it if it is
+// killed, a later call in that directory removes.
+func WriteFile(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	removeAbandoned(dir)
+	temp, err := os.CreateTemp(dir, temporary)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name()) // fails once it is renamed
+	_, err = temp.Write(data)
+	if err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
 }
 
 // removeAbandoned removes what calls that were killed had begun to write: what nobody

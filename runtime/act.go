@@ -145,19 +145,28 @@ func (c *cut) shape(n, k int) shape {
 	s.padK = roundUp(s.filled, c.pad)
 	s.groups, s.scales = c.groupsOf(s.padK)
 	s.wide = c.block(len(c.widths)-1, &s)
-	s.full = n / s.wide.cols
-	if rest := n % s.wide.cols; rest > 0 {
-		i := 0
-		for c.widths[i].cols < rest {
-			i++
-		}
-		s.tail = c.block(i, &s)
+	full, tail := Blocks(len(c.widths), func(i int) int { return c.widths[i].cols }, n)
+	if s.full = full; tail >= 0 {
+		s.tail = c.block(tail, &s)
 	}
 	s.bytes = -1
 	if s.full <= (math.MaxInt-headerBytes-s.tail.bytes)/s.wide.bytes {
 		s.bytes = s.full*s.wide.bytes + s.tail.bytes
 	}
 	return s
+}
+
+// Blocks is how n activations are cut for kernels of ascending numbers of columns, cols(0) to cols(kernels-1): the widest
+// multiplies them full times, and the rest is for the narrowest that covers it, kernel tail, -1 if there is none.
+func Blocks(kernels int, cols func(int) int, n int) (full, tail int) {
+	widest := cols(kernels - 1)
+	full, tail = n/widest, -1
+	if rest := n % widest; rest > 0 {
+		for tail = 0; cols(tail) < rest; {
+			tail++
+		}
+	}
+	return full, tail
 }
 
 func (c *cut) block(i int, s *shape) block {

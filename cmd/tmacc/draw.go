@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,10 +77,11 @@ func (c *cli) drawReport(x reportFlags) error {
 		if err != nil {
 			return err
 		}
-		if err := eachSearch(l, func(r tune.Run, tried []tune.Tried) error {
+		err = eachSearch(l, func(r tune.Run, tried []tune.Tried) error {
 			p, err := plotSearch(r.Product+" on "+r.Target+", "+purposesText(r.Purposes), tried)
 			return save(strings.ReplaceAll(fmt.Sprintf("search-%s-%s-%s", r.Product, r.Target, r.ID), "/", "-"), p, err)
-		}); err != nil {
+		})
+		if err := c.noteUnread(err); err != nil {
 			return err
 		}
 	}
@@ -109,10 +111,10 @@ func eachSearch(l tune.Log, f func(tune.Run, []tune.Tried) error) error {
 		last, tried = r, append(tried, tune.Tried{Family: familyOf(t), Cost: t.Ratio})
 		return nil
 	})
-	if err != nil {
+	if unread := (*tune.Unread)(nil); err != nil && !errors.As(err, &unread) {
 		return err
 	}
-	return end()
+	return cmp.Or(end(), err)
 }
 
 // familyOf is the family of the kernel for the fewest activations.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -50,7 +51,7 @@ searches that began longer ago.`,
 			return fmt.Errorf("-prune %v: want a time that has passed", x.prune)
 		case x.prune > 0:
 			n, err := l.Prune(time.Now().Add(-x.prune))
-			if err == nil {
+			if err = c.noteUnread(err); err == nil {
 				fmt.Fprintf(c.out, "removed %d searches from %s\n", n, l.Path)
 			}
 			return err
@@ -72,12 +73,21 @@ func tuningLog(path string) (tune.Log, error) {
 
 func (c *cli) exportLog(l tune.Log) error {
 	enc := json.NewEncoder(c.out)
-	return l.Each(true, func(r tune.Run, t *tune.Trial) error {
+	return c.noteUnread(l.Each(true, func(r tune.Run, t *tune.Trial) error {
 		return enc.Encode(struct {
 			tune.Run
 			Trial *tune.Trial `json:"trial"`
 		}{r, t})
-	})
+	}))
+}
+
+// noteUnread tells what of a log was left out, if err is that, which is no failure.
+func (c *cli) noteUnread(err error) error {
+	if unread := (*tune.Unread)(nil); errors.As(err, &unread) {
+		fmt.Fprintf(c.err, "tmacc: %s\n", oneLine(err))
+		return nil
+	}
+	return err
 }
 
 func (c *cli) listLog(l tune.Log) error {
@@ -90,7 +100,7 @@ func (c *cli) listLog(l tune.Log) error {
 		t.add(r.Start.Local().Format("2006-01-02 15:04:05"), r.Product, r.Target, purposesText(r.Purposes), r.Trials, best, r.Ended)
 		return nil
 	})
-	if err != nil {
+	if err := c.noteUnread(err); err != nil {
 		return err
 	}
 	fmt.Fprintln(c.out, l.Path)

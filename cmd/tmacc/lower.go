@@ -2,13 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 )
@@ -117,21 +116,4 @@ func stub(f *vir.Func) string {
 }
 
 // writeFile replaces a file at once, so that nobody sees a part of it.
-func writeFile(path string, data []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), ".tmacc-*")
-	if err != nil {
-		return plain(err)
-	}
-	defer os.Remove(temp.Name()) // fails once it is renamed
-	if _, err := temp.Write(data); err != nil {
-		temp.Close()
-		return plain(err)
-	}
-	if err := temp.Close(); err != nil {
-		return plain(err)
-	}
-	if err := os.Chmod(temp.Name(), 0o644); err != nil {
-		return plain(err)
-	}
-	return os.Rename(temp.Name(), path)
-}
+func writeFile(path string, data []byte) error { return plain(gen.WriteFile(path, data)) }

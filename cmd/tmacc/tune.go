@@ -180,7 +180,7 @@ func dial(ctx context.Context, f tuneFlags, bar *progress) (*worker.Machine, err
 		return nil, nil
 	}
 	bar.step("building a worker for %s", f.runner)
-	return worker.Dial(ctx, worker.Runner{URL: f.runner, Exec: f.runnerPrefix, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
+	return worker.Dial(ctx, worker.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
 }
 
 // targetsOf are the targets of names, if the machine runs them.

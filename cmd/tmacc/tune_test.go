@@ -77,13 +77,19 @@ func checkLog(t *testing.T, log string) {
 // tuneProcess starts tmacc tune in a process of its own.
 func tuneProcess(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	t.Helper()
+	cmd, stdout, stderr = tuneCommand(env, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, stdout, stderr
+}
+
+// tuneCommand is tmacc tune as a process of its own, not started.
+func tuneCommand(env []string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	cmd = exec.Command(os.Args[0], append([]string{"tune", "-q", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256"}, args...)...)
 	cmd.Env = append(append(os.Environ(), "TMACC_TEST_MAIN=1"), env...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	return cmd, stdout, stderr
 }
 

@@ -85,16 +85,23 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	if !x.scratch {
 		seeds = x.tuner.Seeds()
 	}
-	if err := x.begin(&seeds); err != nil {
+	switch err := x.begin(); {
+	case err != nil && x.resume:
+		return fmt.Errorf("tune -resume: %w", err)
+	case err != nil:
 		x.note("not logged: %s", oneLine(err))
+	}
+	before, err := x.measured()
+	if err != nil {
+		return err
 	}
 	limited, stop := context.WithTimeout(ctx, x.limit)
 	defer stop()
 	start := time.Now()
 	out, broken := x.tuner.Search(limited, tune.Options{
-		Trials: x.trials + x.journal.known, Patience: x.patience, Rng: rand.New(rand.NewSource(x.seed)),
+		Trials: x.trials, Patience: x.patience, Rng: rand.New(rand.NewSource(x.seed)),
 		Progress: func(p tune.Progress) { x.bar.step("%s", x.line(p, time.Since(start))) },
-	}, seeds...)
+	}, append(before, seeds...)...)
 	if limited.Err() != nil && ctx.Err() == nil {
 		out.Ended = "time"
 	}
@@ -358,7 +365,7 @@ func (x *tuning) print(out tune.Outcome[*tune.Candidate], took time.Duration) {
 		fmt.Fprintf(x.out, ", %d x %d times %d, weights in %s", p.M, p.K, p.N, p.Mode)
 	}
 	fmt.Fprintf(x.out, ": %d candidates measured in %s (%.0f a minute), ended by %s\n",
-		out.Trials-x.journal.known, took.Round(time.Second), float64(out.Trials-x.journal.known)/took.Minutes(), out.Ended)
+		out.Trials, took.Round(time.Second), float64(out.Trials)/took.Minutes(), out.Ended)
 	t := table{head: []string{"dropped", "because"}, wide: -1}
 	for _, reason := range slices.SortedFunc(maps.Keys(out.Dropped), func(a, b string) int {
 		return cmp.Or(out.Dropped[b]-out.Dropped[a], cmp.Compare(a, b))
@@ -377,13 +384,12 @@ type journal struct {
 	pending []tune.Trial // that could not be added yet
 	failed  error        // the last time
 	writing chan bool    // closed after what has been added last was written
-	known   int          // candidates that the log has had before
 }
 
-// begin makes the tuner log, and with -resume begin with what was measured before.
-func (x *tuning) begin(seeds *[]*tune.Candidate) error {
+// begin makes the tuner log.
+func (x *tuning) begin() error {
 	p, j := x.product, &x.journal
-	j.run = tune.Run{Start: time.Now(), Cost: tune.CostVersion, Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
+	j.run = tune.Run{Start: time.Now(), Cost: tune.CostVersion, Default: x.tuner.DefaultHash, Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
 		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: compiler()}
 	x.tuner.Log = func(t tune.Trial) {
 		if t.Fault != "" {
@@ -398,17 +404,23 @@ func (x *tuning) begin(seeds *[]*tune.Candidate) error {
 	if j.log, err = tuningLog(x.tuneFlags.log); err != nil {
 		return err
 	}
-	j.on = true
-	if x.resume {
-		before, err := j.log.Before(&j.run)
-		if err != nil {
-			return err
-		}
-		again := x.tuner.Resume(before)
-		j.known = len(again)
-		*seeds = append(again, *seeds...)
+	if err = j.log.Begin(&j.run); err != nil {
+		return err
 	}
-	return j.log.Begin(&j.run)
+	j.on = true
+	return nil
+}
+
+// measured are the candidates that the log has, which the search begins with.
+func (x *tuning) measured() ([]*tune.Candidate, error) {
+	if !x.resume || !x.journal.on {
+		return nil, nil
+	}
+	before, err := x.journal.log.Before(&x.journal.run)
+	if err = x.noteUnread(err); err != nil {
+		return nil, fmt.Errorf("tune -resume: %w", err)
+	}
+	return x.tuner.Resume(before), nil
 }
 
 // add adds trials, and those that could not be added before, while the next one is measured: it waits for

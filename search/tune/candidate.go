@@ -212,55 +212,74 @@ func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 // improve makes genes of c that did better, for all that others did, the best of bs. The best of all widths are better if that changed them, and hoped with genes
 // of which not all is known; nil if there is none.
 func (t *Tuner) improve(bs []widthBest, c *Candidate) (better, hoped []Gene) {
-	genes := func() (out []Gene) {
-		for _, b := range bs {
-			out = append(out, b.gene)
-		}
-		return out
-	}
 	changed, hopes := false, map[int]Gene{}
 	for i, n := range t.widths() {
-		g, b := c.Genes[i], &bs[i]
+		g := c.Genes[i]
 		if by := used(c.Kernels, n); len(by) != 1 || by[0].Schedule.Trace.String() != g.Trace.String() {
 			continue // others' kernels did it
 		}
-		its := t.ratiosFor(c, n)
-		var mine, known []float64 // of what both were measured for
-		whole := true             // g was for all that b was
-		for p, r := range b.ratios {
-			switch {
-			case r > 0 && its[p] > 0:
-				mine, known = append(mine, r), append(known, its[p])
-			case r > 0:
-				whole = false
-			}
-		}
-		switch {
-		case b.ratios == nil:
-			b.gene, b.ratios = g, its
-		case b.gene.Trace.String() == g.Trace.String():
-			for p, r := range its { // what was measured last is more often measured
-				if r > 0 {
-					b.ratios[p] = r
-				}
-			}
-		case len(known) == 0 || costOf(known) >= costOf(mine):
-		case whole:
-			changed, b.gene, b.ratios = true, g, its
-		default:
+		switch bs[i].meet(g, t.ratiosFor(c, n)) {
+		case surpassed:
+			changed = true
+		case promising:
 			hopes[i] = g
 		}
 	}
+	var genes []Gene
+	for _, b := range bs {
+		genes = append(genes, b.gene)
+	}
 	if changed {
-		better = genes()
+		better = slices.Clone(genes)
 	}
 	if len(hopes) > 0 {
-		hoped = genes()
 		for i, g := range hopes {
-			hoped[i] = g
+			genes[i] = g
 		}
+		hoped = genes
 	}
 	return better, hoped
+}
+
+// verdict is what a gene is beside the best of its width.
+type verdict int
+
+const (
+	noBetter  verdict = iota // or the same, or the first
+	surpassed                // better for all that the best was measured for, and now the best
+	promising                // better for what both were measured for, which is not all
+)
+
+// meet compares g, of so many ratios, with the best, and makes it the best if it is.
+func (b *widthBest) meet(g Gene, ratios []float64) verdict {
+	if b.ratios == nil {
+		b.gene, b.ratios = g, ratios
+		return noBetter
+	}
+	if b.gene.Trace.String() == g.Trace.String() {
+		for p, r := range ratios { // what was measured last is more often measured
+			if r > 0 {
+				b.ratios[p] = r
+			}
+		}
+		return noBetter
+	}
+	var its, bests []float64 // of what both were measured for
+	whole := true            // g was for all that the best was
+	for p, r := range b.ratios {
+		if r > 0 && ratios[p] > 0 {
+			its, bests = append(its, ratios[p]), append(bests, r)
+		}
+		whole = whole && (r == 0 || ratios[p] > 0)
+	}
+	switch {
+	case len(its) == 0 || costOf(its) >= costOf(bests):
+		return noBetter
+	case whole:
+		b.gene, b.ratios = g, ratios
+		return surpassed
+	}
+	return promising
 }
 
 // ratiosFor are those of c for the purposes of n activations.

@@ -47,6 +47,7 @@ type Result struct {
 	Cost  float64
 	Parts []float64 // costs for single purposes, of which Cost is made, 0: not known
 	Err   error
+	Known bool // it was measured before: this is no trial
 }
 
 // Options bound a search. The zero values are sensible but for Trials and Rng.
@@ -125,7 +126,6 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 	opt.Patience, opt.Keep = cmp.Or(opt.Patience, opt.Trials), cmp.Or(opt.Keep, 8)
 	e := &evolution[G]{Space: s, Options: opt, seen: map[string]bool{}, tried: map[string]int{}}
 	e.out.Dropped = map[string]int{}
-	first := e.points(seeds)
 	for {
 		switch {
 		case ctx.Err() != nil:
@@ -138,12 +138,16 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 		if e.out.Ended != "" {
 			break
 		}
-		batch := first
-		if first = nil; batch == nil {
-			if batch = e.propose(ctx); len(batch) == 0 && ctx.Err() == nil {
-				e.out.Ended = "exhausted"
-				break
-			}
+		if len(seeds) > 0 {
+			some := seeds[:min(len(seeds), atOnce)]
+			seeds = seeds[len(some):]
+			e.measure(e.points(some))
+			continue
+		}
+		batch := e.propose(ctx)
+		if len(batch) == 0 && ctx.Err() == nil {
+			e.out.Ended = "exhausted"
+			break
 		}
 		e.measure(batch)
 	}
@@ -331,9 +335,11 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 		if errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
 			continue // no trial
 		}
-		e.out.Trials++
-		e.since++
-		e.out.Tried = append(e.out.Tried, Tried{batch[i].p.Family, r.Cost})
+		if !r.Known {
+			e.out.Trials++
+			e.since++
+			e.out.Tried = append(e.out.Tried, Tried{batch[i].p.Family, r.Cost})
+		}
 		if r.Err != nil {
 			e.out.Dropped[e.Reason(r.Err)]++
 			continue

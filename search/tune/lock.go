@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
@@ -276,30 +277,20 @@ func list(indent string, items []string) string {
 // ChangeLock makes f change the lock at path. Of several processes that do so at once each
 // sees what the one before has written; who only reads sees the old file or the new one.
 //
-// As git does it, the new file, which only one process can create, is written beside the
-// old one and then takes its place: that works on every system. One that a killed process left
-// is removed when it is old.
-func ChangeLock(path string, f func(*Lock) error) (err error) {
-	next, err := createAlone(path + ".new")
+// A file beside it, which only one process can create, says that the lock is being changed: that works on every
+// system. One that a killed process left is removed when it is old; should its process only have slept, a change
+// may be lost, but what is there is one of them.
+func ChangeLock(path string, f func(*Lock) error) error {
+	mark := path + ".new"
+	if err := createAlone(mark); err != nil {
+		return err
+	}
+	defer os.Remove(mark)
+	data, err := changed(path, f)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(next.Name())
-		}
-	}()
-	data, err := changed(path, f)
-	if err == nil {
-		_, err = next.Write(data)
-	}
-	if err == nil {
-		err = next.Sync()
-	}
-	if err = errors.Join(err, next.Close()); err != nil {
-		return err
-	}
-	return os.Rename(next.Name(), path)
+	return gen.WriteFile(path, data)
 }
 
 // changed is the text of the lock at path after f.
@@ -321,17 +312,20 @@ const (
 )
 
 // createAlone creates a file that nobody else has now, and waits for it if need be.
-func createAlone(path string) (*os.File, error) {
+func createAlone(path string) error {
 	for began := time.Now(); ; time.Sleep(pollLock) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+			if err == nil {
+				err = f.Close()
+			}
+			return err
 		}
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > abandoned {
 			os.Remove(path)
 		}
 		if time.Since(began) > 3*abandoned {
-			return nil, fmt.Errorf("%w: another tmacc writes it, or remove it", err)
+			return fmt.Errorf("%w: another tmacc writes it, or remove it", err)
 		}
 	}
 }

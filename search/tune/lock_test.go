@@ -131,6 +131,38 @@ func TestLockShared(t *testing.T) {
 	}
 }
 
+// A process that slept while it changed the lock, so that another took it for dead, does not tear it.
+func TestLockSlept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), LockName)
+	mine, _ := entry(t, "w2", "amd64/avx2")
+	other, _ := entry(t, "w4", "amd64/avx2")
+	put := func(e Entry) func(*Lock) error { return func(l *Lock) error { l.Put(e); return nil } }
+	err := ChangeLock(path, func(l *Lock) error {
+		long := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(path+".new", long, long); err != nil {
+			return err
+		}
+		if err := ChangeLock(path, put(other)); err != nil {
+			return err
+		}
+		return put(mine)(l)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := ReadLock(path)
+	if err != nil || len(l.Entries) != 1 || l.Entries[0].Product != mine.Product {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if err := ChangeLock(path, put(other)); err != nil {
+		t.Error(err)
+	}
+	files, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(files) != 1 {
+		t.Errorf("left: %v, %v", files, err)
+	}
+}
+
 func TestLockRefuses(t *testing.T) {
 	e, _ := entry(t, "w2", "amd64/avx2")
 	none, twice, nameless := e, e, e

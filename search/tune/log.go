@@ -2,6 +2,7 @@ package tune
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -46,7 +47,8 @@ type Run struct {
 	Seed     int64          `json:"seed"`
 	CPU      string         `json:"cpu"`
 	Compiler string         `json:"compiler"`
-	Cost     int            `json:"cost"` // CostVersion
+	Default  string         `json:"default"` // Tuner.DefaultHash
+	Cost     int            `json:"cost"`    // CostVersion
 	Trials   int            `json:"trials"`
 	Best     float64        `json:"best"`              // least ratio so far, 0: none
 	Ended    string         `json:"ended,omitempty"`   // "": it goes on, or was killed
@@ -54,9 +56,9 @@ type Run struct {
 }
 
 // Same says that what r measured is to be compared with what o does: the same product on
-// the same kind of machine for the same purposes, by the same definition of cost.
+// the same kind of machine for the same purposes, beside the same default kernels, by the same definition of cost.
 func (r *Run) Same(o *Run) bool {
-	return r.Cost == o.Cost && r.Problem == o.Problem && r.Target == o.Target && r.CPU == o.CPU && slices.Equal(r.Purposes, o.Purposes)
+	return r.Cost == o.Cost && r.Default == o.Default && r.Problem == o.Problem && r.Target == o.Target && r.CPU == o.CPU && slices.Equal(r.Purposes, o.Purposes)
 }
 
 // Trial is a candidate that was measured, or failed to be.
@@ -165,27 +167,40 @@ func put(b *bbolt.Bucket, key []byte, value any) error {
 	return b.Put(key, data)
 }
 
+// Unread says how many entries of a log were left out, as this tmacc cannot read them: another has written them.
+type Unread struct {
+	Path  string
+	N     int
+	First error
+}
+
+func (e *Unread) Error() string {
+	return fmt.Sprintf("tuning log %s: %d entries of another tmacc are left out: %v", e.Path, e.N, e.First)
+}
+
 // Each calls f with every run, the oldest first, and if trials is set, with the run
 // before each of its trials. While f runs the log is not held: what is added meanwhile may be
-// among the rest. A log that is not there is empty, and so is a file without bytes.
+// among the rest. A log that is not there is empty, and so is a file without bytes. The error is an *Unread if
+// f was called with all else.
 func (l Log) Each(trials bool, f func(Run, *Trial) error) error {
-	runs, err := read[Run](l, runsBucket, nil)
+	unread := &Unread{Path: l.Path}
+	runs, err := read[Run](l, runsBucket, nil, unread)
 	if err != nil {
 		return err
 	}
 	for _, r := range runs {
-		if err := l.eachOf(r, trials, f); err != nil {
+		if err := l.eachOf(r, trials, unread, f); err != nil {
 			return err
 		}
 	}
-	return nil
+	return unread.error()
 }
 
-func (l Log) eachOf(r Run, trials bool, f func(Run, *Trial) error) error {
+func (l Log) eachOf(r Run, trials bool, unread *Unread, f func(Run, *Trial) error) error {
 	if !trials {
 		return f(r, nil)
 	}
-	all, err := read[Trial](l, trialsBucket, []byte(r.ID))
+	all, err := read[Trial](l, trialsBucket, []byte(r.ID), unread)
 	if err != nil {
 		return err
 	}
@@ -197,26 +212,35 @@ func (l Log) eachOf(r Run, trials bool, f func(Run, *Trial) error) error {
 	return nil
 }
 
-// Before is what runs have measured that are the same as r.
+// Before is what runs have measured that are the same as r. With an *Unread that is all that can be read.
 func (l Log) Before(r *Run) (out []Trial, err error) {
-	runs, err := read[Run](l, runsBucket, nil)
+	unread := &Unread{Path: l.Path}
+	runs, err := read[Run](l, runsBucket, nil, unread)
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range runs {
 		if o.Same(r) {
-			ts, err := read[Trial](l, trialsBucket, []byte(o.ID))
+			ts, err := read[Trial](l, trialsBucket, []byte(o.ID), unread)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, ts...)
 		}
 	}
-	return out, nil
+	return out, unread.error()
 }
 
-// read is what is in a bucket, by key, under keys that begin with prefix.
-func read[T any](l Log, bucket, prefix []byte) (out []T, err error) {
+// error is e, or nil if nothing was left out.
+func (e *Unread) error() error {
+	if e.N == 0 {
+		return nil
+	}
+	return e
+}
+
+// read is what is in a bucket, by key, under keys that begin with prefix, but for what cannot be read, which unread counts.
+func read[T any](l Log, bucket, prefix []byte, unread *Unread) (out []T, err error) {
 	if info, err := os.Stat(l.Path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return nil, nil
 	}
@@ -235,7 +259,8 @@ func read[T any](l Log, bucket, prefix []byte) (out []T, err error) {
 		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			var x T
 			if err := json.Unmarshal(v, &x); err != nil {
-				return fmt.Errorf("tuning log %s: %s: %w", l.Path, k, err)
+				unread.N, unread.First = unread.N+1, cmp.Or(unread.First, err)
+				continue
 			}
 			out = append(out, x)
 		}
@@ -257,7 +282,7 @@ func (l Log) Prune(before time.Time) (n int, err error) {
 		}
 		return nil
 	})
-	if err != nil || len(old) == 0 {
+	if unread := (*Unread)(nil); err != nil && !errors.As(err, &unread) || len(old) == 0 {
 		return 0, err
 	}
 	return len(old), l.update(func(runs, trials *bbolt.Bucket) error {

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // What is added is there, by run, and pruning removes runs of a time with all trials.
@@ -57,6 +60,36 @@ func TestLog(t *testing.T) {
 	}
 	if got := list(); !strings.HasPrefix(got, "w2 3") || strings.Count(got, ";") != 3 {
 		t.Errorf("after pruning %s", got)
+	}
+}
+
+// What another tmacc has written and this one cannot read is left out, which is said; what was measured beside other
+// default kernels is not to be compared.
+func TestLogUnread(t *testing.T) {
+	l := Log{filepath.Join(t.TempDir(), "tuning.db")}
+	r := &Run{Start: time.Unix(1, 0), Default: "a"}
+	if err := errors.Join(l.Begin(r), l.Add(r, Trial{Ratio: 1})); err != nil {
+		t.Fatal(err)
+	}
+	err := l.update(func(_, trials *bbolt.Bucket) error {
+		return trials.Put([]byte(r.ID+"x"), []byte(`{"genes":[{"trace":[{"step of tomorrow":{}}]}]}`))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Add(r, Trial{Ratio: 0.9}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var unread *Unread
+	if err := l.Each(true, func(Run, *Trial) error { n++; return nil }); !errors.As(err, &unread) || n != 2 || unread.N != 1 || !strings.Contains(err.Error(), "step of tomorrow") {
+		t.Errorf("%d trials, %v", n, err)
+	}
+	if ts, err := l.Before(&Run{Default: "a"}); !errors.As(err, &unread) || len(ts) != 2 {
+		t.Errorf("%d trials, %v", len(ts), err)
+	}
+	if ts, err := l.Before(&Run{Default: "b"}); err != nil || len(ts) != 0 {
+		t.Errorf("%d trials beside other kernels, %v", len(ts), err)
 	}
 }
 

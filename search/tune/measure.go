@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
@@ -68,23 +69,26 @@ func (t *Tuner) Search(ctx context.Context, opt Options, seeds ...*Candidate) (O
 }
 
 // Resume makes t take the results of what was measured before from trials, and returns the
-// candidates to begin with: the worst first, so that the search does not seem stuck. Candidates of
-// another number of widths are left out.
+// candidates to begin with, the best first. Candidates of another number of widths are left out.
 func (t *Tuner) Resume(trials []Trial) []*Candidate {
 	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool { return len(x.Genes) != len(t.widths()) })
-	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(b.Ratio, a.Ratio) })
+	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Ratio, b.Ratio) })
 	var out []*Candidate
 	for _, x := range trials {
-		r := Result{Cost: x.Ratio}
+		r := Result{Cost: x.Ratio, Known: true}
 		if len(x.Parts) == len(t.Purposes) { // which logs of before do not have
 			r.Parts = x.Parts
 		}
 		if x.Error != "" {
 			r.Err = errors.New(x.Error)
 		}
-		if _, twice := t.known[x.Hash]; !twice {
-			t.known[x.Hash] = r
+		before, twice := t.known[x.Hash]
+		t.known[x.Hash] = r // of several the worst counts, those that failed coming first
+		if r.Err == nil && (!twice || before.Err != nil) {
 			out = append(out, &Candidate{Genes: x.Genes})
+		}
+		if r.Err == nil && (t.best == 0 || r.Cost < t.best) {
+			t.best = r.Cost
 		}
 	}
 	return out
@@ -270,16 +274,14 @@ func (t *Tuner) uses(x gen.Target, p int) string {
 	return key
 }
 
-// used are the kernels, of those of ascending width, by which the runtime multiplies n activations: the widest as often as it can be, and
-// for the rest the narrowest that covers it.
+// used are the kernels, of those of ascending width, by which the runtime multiplies n activations.
 func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
-	widest := kernels[len(kernels)-1]
-	if n >= widest.Schedule.Cols {
-		out = append(out, widest)
+	full, tail := runtime.Blocks(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
+	if full > 0 {
+		out = append(out, kernels[len(kernels)-1])
 	}
-	if rest := n % widest.Schedule.Cols; rest > 0 {
-		i := slices.IndexFunc(kernels, func(k gen.Kernel) bool { return k.Schedule.Cols >= rest })
-		out = append(out, kernels[i])
+	if tail >= 0 {
+		out = append(out, kernels[tail])
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -50,6 +51,7 @@ type Tuner struct {
 	Default     []search.Use
 	Limit       time.Duration   // of verifying or measuring a candidate
 	On          *worker.Machine // that measures, nil: this one
+	DefaultHash string          // of the default's assembly
 	ReferenceNs []float64       // the least times of the default so far, of each purpose
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
 	reference   gen.Target
@@ -86,8 +88,15 @@ func New(p Product) (*Tuner, error) {
 		}
 		t.reference.Kernels = append(t.reference.Kernels, k)
 	}
-	t.reference.Prepare, err = t.prepare(t.reference.Kernels)
-	return t, err
+	if t.reference.Prepare, err = t.prepare(t.reference.Kernels); err != nil {
+		return nil, err
+	}
+	f, err := p.Target.Emit("main", live.Kernels(t.reference))
+	if err != nil {
+		return nil, err
+	}
+	t.DefaultHash = shortHash(f.Data)
+	return t, nil
 }
 
 // compile makes the kernel of a trace, which may compute values again if again says so.

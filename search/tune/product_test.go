@@ -292,6 +292,9 @@ func TestResume(t *testing.T) {
 		return out, log
 	}
 	first, before := search(nil, 16)
+	unlucky := before[0]
+	unlucky.Ratio *= 2
+	before = append(before, unlucky, Trial{Genes: unlucky.Genes, Hash: "failed", Error: "timed out"})
 	data, err := json.Marshal(before)
 	if err != nil {
 		t.Fatal(err)
@@ -300,15 +303,32 @@ func TestResume(t *testing.T) {
 	if err := json.Unmarshal(data, &before); err != nil {
 		t.Fatal(err)
 	}
-	out, after := search(before, len(before)+8)
-	if out.Trials < first.Trials+8 || len(after) != out.Trials-len(before) || out.Best[0].Cost > first.Best[0].Cost {
-		t.Errorf("%d trials after %d, of which %d are new; best %v after %v", out.Trials, first.Trials, len(after), out.Best[0].Cost, first.Best[0].Cost)
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+	again := x.Resume(before)
+	if len(again) != len(before)-2 || x.known[unlucky.Hash].Cost != unlucky.Ratio {
+		t.Errorf("%d candidates of %d trials, one of which failed and one is there twice; that counts %v of %v", len(again), len(before), x.known[unlucky.Hash].Cost, unlucky.Ratio)
+	}
+	if cost := x.known[again[0].hash(t, x)].Cost; cost != x.best {
+		t.Errorf("the first has cost %v, the best %v", cost, x.best)
+	}
+	out, after := search(before, 8)
+	if out.Trials != 8 || len(after) != 8 || len(out.Tried) != 8 || out.Best[0].Cost > first.Best[0].Cost && first.Best[0].G.Hash != unlucky.Hash {
+		t.Errorf("%d trials after %d, %d are logged; best %v after %v", out.Trials, first.Trials, len(after), out.Best[0].Cost, first.Best[0].Cost)
 	}
 	for _, r := range after {
 		if slices.ContainsFunc(before, func(o Trial) bool { return o.Hash == r.Hash }) {
 			t.Errorf("%s is measured twice", r.Hash)
 		}
 	}
+}
+
+// hash is that of c once it is compiled.
+func (c *Candidate) hash(t *testing.T, x *Tuner) string {
+	t.Helper()
+	if _, err := x.point(c); err != nil {
+		t.Fatal(err)
+	}
+	return c.Hash
 }
 
 // Schedules that round are no candidates, and neither are those for more columns than

@@ -18,10 +18,11 @@ import (
 // remote is a machine that ssh reaches: its name, user, keys and way there are those of the user's
 // settings of ssh. It needs a POSIX shell and a directory to put programs in.
 type remote struct {
-	ctx      context.Context
-	say      func(string) // why it waits
-	args     []string     // of ssh
-	prefix   string       // of commands that start a worker
+	ctx      context.Context // once it ends nothing is waited for
+	later    context.Context // that of commands
+	say      func(string)    // why it waits
+	args     []string        // of ssh
+	prefix   string          // of commands that start a worker
 	patience time.Duration
 	own      *program // a worker without functions
 	mu       sync.Mutex
@@ -34,13 +35,15 @@ type Runner struct {
 	Exec     string        // a command that starts a worker, such as "taskset -c 3", "": none
 	Patience time.Duration // how long it may be out of reach, 0: 5 minutes
 	Say      func(string)  // gets why it waits, nil: nobody
+	Grace    time.Duration // how long it is still used after ctx has ended, to measure the best again
 }
 
 // usualPatience is enough to start a machine again.
 const usualPatience = 5 * time.Minute
 
 // Dial makes a machine of a runner: it finds out what it is, builds a worker for it and sends it. Until
-// ctx ends, processes that are killed there and connections that are cut are replaced.
+// ctx ends, processes that are killed there and connections that are cut are replaced; what is there is used for
+// x.Grace longer.
 func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	args, err := sshArgs(x.URL)
 	if err != nil {
@@ -49,7 +52,7 @@ func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	if strings.Contains(x.Exec, "'") {
 		return nil, fmt.Errorf("runner: %s: want a command without '", x.Exec)
 	}
-	r := &remote{ctx: ctx, say: x.Say, args: args, prefix: x.Exec, patience: x.Patience, sent: map[string]bool{}}
+	r := &remote{ctx: ctx, later: ctx, say: x.Say, args: args, prefix: x.Exec, patience: x.Patience, sent: map[string]bool{}}
 	if r.say == nil {
 		r.say = func(string) {}
 	}
@@ -63,6 +66,7 @@ func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	if r.own, err = build(m, nil); err != nil {
 		return nil, err
 	}
+	r.later = outliving(ctx, x.Grace)
 	p, err := m.start(nil)
 	if err != nil {
 		m.Close()
@@ -71,6 +75,13 @@ func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	m.host = p.host
 	m.keep(p)
 	return m, nil
+}
+
+// outliving ends so long after ctx.
+func outliving(ctx context.Context, d time.Duration) context.Context {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return later
 }
 
 // sshArgs are the arguments of ssh for a URL: it may ask nobody, and notices within seconds that the
@@ -92,7 +103,9 @@ func sshArgs(text string) ([]string, error) {
 
 // shell is a command for sh over there, whatever shell the user has.
 func (r *remote) shell(script string) *exec.Cmd {
-	return exec.CommandContext(r.ctx, "ssh", append(r.args[:len(r.args):len(r.args)], "sh -c '"+folder+script+"'")...)
+	cmd := exec.CommandContext(r.later, "ssh", append(r.args[:len(r.args):len(r.args)], "sh -c '"+folder+script+"'")...)
+	cmd.SysProcAttr = apart() // ssh would end at once, and what is to be measured again could not be
+	return cmd
 }
 
 // folder is the beginning of all scripts: programs are kept for the next search.

@@ -144,7 +144,7 @@ func TestPersist(t *testing.T) {
 	if err := here.persist("a trace", killed); !errors.As(err, &crash) || n != mostKilled || crash.What != "a trace" {
 		t.Errorf("after %d: %v", n, err)
 	}
-	m := &Machine{remote: &remote{ctx: t.Context(), say: func(string) {}, patience: 300 * time.Millisecond}}
+	m := &Machine{remote: &remote{ctx: t.Context(), later: t.Context(), say: func(string) {}, patience: 300 * time.Millisecond}}
 	var lost *Lost
 	if err := m.persist("a trace", func() error { return &Lost{Why: "cut", unreachable: true} }); !errors.As(err, &lost) {
 		t.Error(err)
