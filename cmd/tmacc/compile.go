@@ -112,11 +112,11 @@ does not compile is an error, and nothing is written.`,
 		if f.from, err = c.configure(s, f.config, asked); err != nil {
 			return err
 		}
-		file := f.from != nil
-		if file && !s.Changed("target") && f.target == s.Lookup("target").DefValue {
+		unsaid := func(key string) bool { return !s.Changed(key) && !f.from.set(key) }
+		if f.from != nil && unsaid("target") {
 			f.target = "all"
 		}
-		f.noMeasure = f.noMeasure || file && !s.Changed("no-measure")
+		f.noMeasure = f.noMeasure || f.from != nil && unsaid("no-measure")
 		f.gguf = append(args, f.gguf...)
 		return c.runCompile(cmd.Context(), f)
 	}
