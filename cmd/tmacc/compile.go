@@ -312,9 +312,13 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	}
 	aside := *x.cli
 	aside.out = x.err
+	for _, note := range x.untunable() {
+		x.bar.done()
+		fmt.Fprintf(x.err, "tmacc: %s\n", note)
+	}
 	for _, w := range x.products {
 		for _, t := range x.targets {
-			if w.trace(t) != nil || w.problem.LimitK() > ir.DefaultMaxK || w.problem.Act.Floats() || lacks(t) != "" {
+			if w.untunable(t) != "" {
 				continue
 			}
 			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), w.problem, t, nil)
@@ -330,6 +334,33 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	}
 	x.lock, err = tune.ReadLock(path)
 	return err
+}
+
+// untunable says of products for which targets nothing is searched, and why.
+func (x *compilation) untunable() (out []string) {
+	for _, w := range x.products {
+		var on []string
+		for _, t := range x.targets {
+			if why := w.untunable(t); why != "" {
+				on = append(on, fmt.Sprintf("%s (%s)", t.Machine().Name, why))
+			}
+		}
+		if on != nil {
+			out = append(out, fmt.Sprintf("%s is not tuned for %s", w.prefix(), strings.Join(on, ", ")))
+		}
+	}
+	return out
+}
+
+// untunable says why no schedule of w is searched for t, "" if one is.
+func (w *wanted) untunable(t lower.Target) string {
+	switch missing := lacks(t); {
+	case w.trace(t) != nil:
+		return "a trace is given"
+	case missing != "":
+		return "this machine lacks " + missing
+	}
+	return ""
 }
 
 // sparingGC is the GOGC to compile with: kernels that are tried are garbage soon. (Four formats for one target take 0.8 of the time that they take by 100, and 80 MB
@@ -398,23 +429,36 @@ func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target
 
 // locked is the entry of the lock that w is compiled by on t, nil if there is none.
 func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
-	if e := x.named(w, t); e != nil && e.For(w.problem) {
+	if e := x.named(w, t); e != nil && e.For(w.problem) && unproven(e, w.problem) == nil {
 		return e
 	}
 	return nil
 }
 
-// named is the entry of the lock for what has the name of w. What is
-// tuned is proven for the usual K, and no search would find it for larger ones.
+// named is the entry of the lock for what has the name of w.
 func (x *compilation) named(w *wanted, t lower.Target) *tune.Entry {
-	if w.trace(t) != nil || w.problem.LimitK() > ir.DefaultMaxK {
+	if w.trace(t) != nil {
 		return nil
 	}
 	return x.lock.Find(w.problem, t)
 }
 
-// misfits says of the entries of the lock which are for other products of the same names, or for other kernels, and what
-// to do about it.
+// unproven is how sums of e could overflow for K of p that are larger than usual, nil if they cannot: what is tuned is
+// proven for the K that it was tuned with.
+func unproven(e *tune.Entry, p ir.Problem) (problem *schedule.Overflow) {
+	if p.LimitK() <= ir.DefaultMaxK {
+		return nil
+	}
+	for _, k := range e.Kernels {
+		if _, err := schedule.Compile(p, k.Trace); errors.As(err, &problem) {
+			return problem
+		}
+	}
+	return nil
+}
+
+// misfits says of the entries of the lock which are for other products of the same names, for smaller K or for other
+// kernels, and what to do about it.
 func (x *compilation) misfits() (out []string) {
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
@@ -422,8 +466,12 @@ func (x *compilation) misfits() (out []string) {
 			if e == nil {
 				continue
 			}
+			remedy := "run " + x.tuneCommand(e, w.problem)
+			if w.problem.LimitK() > ir.DefaultMaxK {
+				remedy = "run tmacc compile with -tune, or for smaller K" // tmacc tune is for the usual ones
+			}
 			if why := misfit(e, w.problem, t); why != "" {
-				out = append(out, fmt.Sprintf("%s: %s on %s has %s: run %s, or remove the entry", tune.LockName, e.Product, e.Target, why, x.tuneCommand(e, w.problem)))
+				out = append(out, fmt.Sprintf("%s: %s on %s has %s: %s, or remove the entry", tune.LockName, e.Product, e.Target, why, remedy))
 			}
 		}
 	}
@@ -434,6 +482,9 @@ func (x *compilation) misfits() (out []string) {
 func misfit(e *tune.Entry, p ir.Problem, t gen.Target) string {
 	if !e.For(p) {
 		return "other levels, scales or activations than when it was tuned, so the entry is not used"
+	}
+	if overflow := unproven(e, p); overflow != nil {
+		return fmt.Sprintf("schedules that are not exact for K up to %d, so the entry is not used (%v)", p.LimitK(), overflow)
 	}
 	var widths []string
 	for i, k := range t.Kernels { // by columns, as in the lock
