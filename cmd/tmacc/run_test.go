@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -273,6 +274,36 @@ func TestLists(t *testing.T) {
 	}
 	if out := ok(t); !strings.Contains(out, "compile    write a Go package") || !strings.Contains(out, "\nUsage: tmacc COMMAND\n") {
 		t.Error(out)
+	}
+}
+
+// full is a device that writes less and less, as one that is full does.
+type full struct{ room int }
+
+func (f *full) Write(data []byte) (int, error) {
+	n := min(len(data), f.room)
+	f.room -= n
+	if n < len(data) {
+		return n, errors.New("no space left")
+	}
+	return n, nil
+}
+
+// Output that is lost is an error of every command, which is said once, beside that of the command if it has one.
+func TestLostOutput(t *testing.T) {
+	for _, args := range []string{"", "formats", "formats -json", "targets", "host", "version", "help", "compile -h", "completion bash",
+		"show -format w2 -target avx2 -stage asm", "compile -dry-run -format w2 -target avx2", "log -log " + file(t, "log", "")} {
+		for _, room := range []int{0, 10} {
+			var stderr bytes.Buffer
+			if code := run(strings.Fields(args), &full{room}, &stderr); code != exitFailed || stderr.String() != "tmacc: no space left\n" {
+				t.Errorf("tmacc %s: exit code %d, %s", args, code, &stderr)
+			}
+		}
+	}
+	var stderr bytes.Buffer
+	code := run([]string{"compile", "-dry-run", "../../testdata/gguf/blocks-i2s.gguf"}, &full{}, &stderr)
+	if code != exitFailed || !strings.Contains(stderr.String(), "3 left out") || !strings.HasSuffix(stderr.String(), "tmacc: no space left\n") {
+		t.Errorf("of what is left out: exit code %d, %s", code, &stderr)
 	}
 }
 
