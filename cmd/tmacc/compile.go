@@ -257,6 +257,9 @@ func (x *compilation) read() error {
 	if err := x.readTrace(); err != nil {
 		return err
 	}
+	if x.dir == "" {
+		return errors.New("-o: names no directory: . is this one")
+	}
 	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("-o %s: is not a directory", x.dir)
 	}

@@ -110,6 +110,7 @@ func TestRefusals(t *testing.T) {
 		{2, `-package func: want`, "compile -format w4 -package func"},
 		{2, `-module "a:b": want a path`, "compile -format w4 -module=a:b"},
 		{2, `-o run.go: is not a directory`, "compile -format w4 -o run.go"},
+		{2, `-o: names no directory: . is this one`, "compile -format w4 -output="},
 		{2, `unknown stage "foo": have problem`, "show -format w4 -stage foo"},
 		{2, `no format: give one with -format`, "show"},
 		{2, `has 3 columns: have 1`, "show -format w4 -cols 3"},
