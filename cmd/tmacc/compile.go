@@ -72,7 +72,9 @@ becomes one. Schedules that tmacc tune has locked in that module are used, for o
 default ones; nothing is searched, but for -tune: it does what tmacc tune does first.
 
 Tensors of a file that cannot be compiled are listed; then the exit code is 3. A trace that
-does not compile is an error, and nothing is written.`,
+does not compile is an error, and nothing is written. Of all this -dry-run does only what
+takes no time: it compiles no schedule but given traces, so that what it lists may be left
+out for all that, because sums could overflow for so large a -max-k.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
   tmacc compile model.gguf -target all -o internal/kernels
   tmacc compile model.gguf -dry-run           # which tensors, in which formats
@@ -103,7 +105,7 @@ does not compile is an error, and nothing is written.`,
 	s.BoolVar(&f.noMeasure, "no-measure", false, "do not measure speeds (default with tmacc.yaml)")
 	s.DurationVar(&f.tune, "tune", 0, "before, search so long for faster schedules of each format and target of this machine, as tmacc tune does")
 	s.BoolVar(&f.current, "check", false, "write nothing; fail if the files there are not those that would be written")
-	s.BoolVar(&f.dryRun, "dry-run", false, "write nothing; print what would be compiled")
+	s.BoolVar(&f.dryRun, "dry-run", false, "write and compile nothing; print what would be")
 	cmd.MarkFlagsMutuallyExclusive("check", "dry-run", "tune")
 	completeCompile(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
