@@ -255,9 +255,11 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 		return err
 	case len(act) != headerBytes+s.bytes:
 		return p.spec.errorf("argument act", "has %d bytes; %d rows of %d activations have %d", len(act), n, k, headerBytes+s.bytes)
-	case len(x) != n*k:
-		return p.spec.errorf("argument x", "has %d elements; %d rows of %d have %d", len(x), n, k, n*k)
-	case lo < 0 || hi < lo || hi > n || lo%step != 0 && lo != n || hi%step != 0 && hi != n:
+	}
+	if err := p.checkInput(x, n, k); err != nil {
+		return err
+	}
+	if lo < 0 || hi < lo || hi > n || lo%step != 0 && lo != n || hi%step != 0 && hi != n {
 		return p.spec.errorf("argument lo", "rows %d to %d of %d; both must be multiples of ActStep, %d, or the end", lo, hi, n, step)
 	}
 	if lo == 0 {
@@ -268,6 +270,14 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 		p.prepareBlock(w, b, act[headerBytes+offset:][:b.bytes], x[row*k:hi*k])
 	}
 	return nil
+}
+
+// checkInput holds x to n rows of k activations.
+func (p *Product) checkInput(x []float32, n, k int) error {
+	if isProduct(len(x), n, k) {
+		return nil
+	}
+	return p.spec.errorf("argument x", "has %d elements; %d rows of %d have %d", len(x), n, k, n*k)
 }
 
 // prepareBlock quantizes the first rows of x into a block.

@@ -212,17 +212,27 @@ func (t *task) run() {
 
 func (p *Product) checkGemm(t *task) error {
 	m := t.w.m
-	switch {
-	case t.w.k != t.a.k:
+	if t.w.k != t.a.k {
 		return p.spec.errorf("argument act", "has rows of %d; the packed matrix has %d columns", t.a.k, t.w.k)
-	case !isProduct(len(t.dst), t.a.n, m):
-		return p.spec.errorf("argument dst", "has %d elements; %d rows of %d are needed", len(t.dst), t.a.n, m)
+	}
+	if err := p.checkOutput(t.dst, t.a.n, m); err != nil {
+		return err
+	}
+	switch {
 	case t.opt.Bias != nil && len(t.opt.Bias) != m:
 		return p.spec.errorf("argument opt", "the bias has %d elements; the packed matrix has %d rows", len(t.opt.Bias), m)
 	case !t.a.listsFit(t.act):
 		return p.spec.errorf("argument act", "is damaged: it lists residuals behind its end; prepare it again")
 	}
 	return nil
+}
+
+// checkOutput holds dst to n rows of m elements.
+func (p *Product) checkOutput(dst []float32, n, m int) error {
+	if isProduct(len(dst), n, m) {
+		return nil
+	}
+	return p.spec.errorf("argument dst", "has %d elements; %d rows of %d are needed", len(dst), n, m)
 }
 
 // isProduct says whether x is a times b, none of them negative.

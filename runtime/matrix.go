@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -16,18 +17,20 @@ type Matrix struct {
 
 // NewMatrix packs a matrix of m rows and k columns into memory of its own.
 func (p *Product) NewMatrix(src format.Source, m, k int) (*Matrix, error) {
-	return p.newMatrix(m, k, func(dst []byte) error { return p.Pack(dst, src, m, k) })
+	return p.newMatrix(m, k, p.checkSource(src, m, k), func(dst []byte) error { return p.Pack(dst, src, m, k) })
 }
 
 // NewMatrixOfBlocks is NewMatrix of a matrix in the blocks of a GGUF type, as
 // PackBlocks takes it.
 func (p *Product) NewMatrixOfBlocks(typeName string, data []byte, m, k int) (*Matrix, error) {
-	return p.newMatrix(m, k, func(dst []byte) error { return p.PackBlocks(dst, typeName, data, m, k) })
+	_, _, unfit := p.blockReader(typeName, data, m, k)
+	return p.newMatrix(m, k, unfit, func(dst []byte) error { return p.PackBlocks(dst, typeName, data, m, k) })
 }
 
-func (p *Product) newMatrix(m, k int, pack func([]byte) error) (*Matrix, error) {
+// newMatrix packs what is not unfit for m rows and k columns: only of that so much memory is asked for.
+func (p *Product) newMatrix(m, k int, unfit error, pack func([]byte) error) (*Matrix, error) {
 	size, err := p.PackedSize(m, k)
-	if err != nil {
+	if err = cmp.Or(err, unfit); err != nil {
 		return nil, err
 	}
 	b, err := NewBuffer(size)
@@ -83,6 +86,9 @@ func (x *Matrix) Call(dst []float32, act []byte) Call {
 func (x *Matrix) Multiply(dst, in []float32, n int, opt Options) error {
 	size, err := x.p.ActSize(n, x.k)
 	if err != nil {
+		return err
+	}
+	if err := cmp.Or(x.p.checkInput(in, n, x.k), x.p.checkOutput(dst, n, x.m)); err != nil { // before memory for n is asked for
 		return err
 	}
 	act, _ := x.p.acts.Get().(*[]byte)

@@ -125,8 +125,8 @@ func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
 	if err := p.checkPack(dst, m, k); err != nil {
 		return err
 	}
-	if err := src.CheckSizes(p.spec.Weight, m, k); err != nil {
-		return p.spec.wrap(err)
+	if err := p.checkSource(src, m, k); err != nil {
+		return err
 	}
 	err := p.packRows(dst, m, k, 1, func(lo, hi int) (format.Source, error) { return src.Rows(p.spec.Weight, lo, hi, k), nil })
 	if err != nil { // of a row counted from that of another
@@ -135,36 +135,54 @@ func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
 	return nil
 }
 
+// checkSource is the part of checking src that looks at no element.
+func (p *Product) checkSource(src format.Source, m, k int) error {
+	return p.spec.wrap(src.CheckSizes(p.spec.Weight, m, k))
+}
+
 // PackBlocks is Pack of a matrix in the blocks of a GGUF type: "Q4_0", or of one
 // with several layouts, which: "I2_S:rows4" (docs/gguf.md). The levels of the type
 // must be those of the product's format; its scales may be for larger groups. It
 // reads a few rows at a time.
 func (p *Product) PackBlocks(dst []byte, typeName string, data []byte, m, k int) error {
-	if err := p.checkShape(m, k); err != nil {
-		return err
-	}
-	b, err := blocks.Lookup(typeName)
-	if err != nil {
-		return p.spec.wrap(err)
-	}
-	from, err := format.Lookup(b.Weight)
-	if err != nil {
-		return p.spec.wrap(err)
-	}
-	same, err := p.spec.fits(from)
+	align, read, err := p.blockReader(typeName, data, m, k)
 	if err != nil {
 		return err
 	}
 	if err := p.checkPack(dst, m, k); err != nil {
 		return err
 	}
-	return p.packRows(dst, m, k, max(b.Rows, 1), func(lo, hi int) (format.Source, error) {
+	return p.packRows(dst, m, k, align, read)
+}
+
+// blockReader reads rows of a matrix in the blocks of a GGUF type, from and to multiples of align, as weights of p. An
+// error is one of the type, or of the size of data.
+func (p *Product) blockReader(typeName string, data []byte, m, k int) (align int, read func(lo, hi int) (format.Source, error), err error) {
+	if err := p.checkShape(m, k); err != nil {
+		return 0, nil, err
+	}
+	b, err := blocks.Lookup(typeName)
+	if err != nil {
+		return 0, nil, p.spec.wrap(err)
+	}
+	from, err := format.Lookup(b.Weight)
+	if err != nil {
+		return 0, nil, p.spec.wrap(err)
+	}
+	same, err := p.spec.fits(from)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := b.CheckSize(data, m, k); err != nil {
+		return 0, nil, p.spec.wrap(err)
+	}
+	return max(b.Rows, 1), func(lo, hi int) (format.Source, error) {
 		_, src, err := blocks.ReadRows(typeName, data, m, k, lo, hi)
 		if err != nil || same {
 			return src, p.spec.wrap(err)
 		}
 		return p.spec.adapt(from, src, hi-lo, k), nil
-	})
+	}, nil
 }
 
 func (s *Spec) wrap(err error) error {

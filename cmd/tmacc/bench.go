@@ -108,7 +108,7 @@ schedules here too.`,
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
 	f.StringVar(&b.page, "md", "", "print the page of a `file` that -json wrote with -peer or -check, measure nothing")
-	f.IntVar(&b.rounds, "rounds", 0, "rounds over everything (default 1, with -check 5)")
+	f.IntVar(&b.rounds, "rounds", 1, "rounds over everything, with -check at least 5")
 	f.BoolVar(&b.json, "json", false, "print one JSON object per line; with -check where it was measured, the median round of each measurement, and what holds")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -140,14 +140,13 @@ func (b *benchFlags) validate(cmd *cobra.Command) error {
 		return err
 	}
 	switch {
-	case b.rounds < 0 || b.rounds > 1000:
+	case b.rounds < 1 || b.rounds > 1000:
 		return fmt.Errorf("-rounds %d: want 1 to 1000", b.rounds)
 	case b.trace != "" && b.lock != "":
 		return fmt.Errorf("-trace and -lock: want one of them")
 	case b.trace != "" && len(b.formats) != 1:
 		return fmt.Errorf("-trace is for one format: name it with -format")
 	}
-	b.rounds = max(b.rounds, 1)
 	return b.validatePeer(cmd)
 }
 

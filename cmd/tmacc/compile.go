@@ -72,7 +72,9 @@ becomes one. Schedules that tmacc tune has locked in that module are used, for o
 default ones; nothing is searched, but for -tune: it does what tmacc tune does first.
 
 Tensors of a file that cannot be compiled are listed; then the exit code is 3. A trace that
-does not compile is an error, and nothing is written.`,
+does not compile is an error, and nothing is written. Of all this -dry-run does only what
+takes no time: it compiles no schedule but given traces, so that what it lists may be left
+out for all that, because sums could overflow for so large a -max-k.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
   tmacc compile model.gguf -target all -o internal/kernels
   tmacc compile model.gguf -dry-run           # which tensors, in which formats
@@ -103,7 +105,7 @@ does not compile is an error, and nothing is written.`,
 	s.BoolVar(&f.noMeasure, "no-measure", false, "do not measure speeds (default with tmacc.yaml)")
 	s.DurationVar(&f.tune, "tune", 0, "before, search so long for faster schedules of each format and target of this machine, as tmacc tune does")
 	s.BoolVar(&f.current, "check", false, "write nothing; fail if the files there are not those that would be written")
-	s.BoolVar(&f.dryRun, "dry-run", false, "write nothing; print what would be compiled")
+	s.BoolVar(&f.dryRun, "dry-run", false, "write and compile nothing; print what would be")
 	cmd.MarkFlagsMutuallyExclusive("check", "dry-run", "tune")
 	completeCompile(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -112,11 +114,11 @@ does not compile is an error, and nothing is written.`,
 		if f.from, err = c.configure(s, f.config, asked); err != nil {
 			return err
 		}
-		file := f.from != nil
-		if file && !s.Changed("target") && f.target == s.Lookup("target").DefValue {
+		unsaid := func(key string) bool { return !s.Changed(key) && !f.from.set(key) }
+		if f.from != nil && unsaid("target") {
 			f.target = "all"
 		}
-		f.noMeasure = f.noMeasure || file && !s.Changed("no-measure")
+		f.noMeasure = f.noMeasure || f.from != nil && unsaid("no-measure")
 		f.gguf = append(args, f.gguf...)
 		return c.runCompile(cmd.Context(), f)
 	}
@@ -257,6 +259,9 @@ func (x *compilation) read() error {
 	if err := x.readTrace(); err != nil {
 		return err
 	}
+	if x.dir == "" {
+		return errors.New("-o: names no directory: . is this one")
+	}
 	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("-o %s: is not a directory", x.dir)
 	}
@@ -312,9 +317,13 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	}
 	aside := *x.cli
 	aside.out = x.err
+	for _, note := range x.untunable() {
+		x.bar.done()
+		fmt.Fprintf(x.err, "tmacc: %s\n", note)
+	}
 	for _, w := range x.products {
 		for _, t := range x.targets {
-			if w.trace(t) != nil || w.problem.LimitK() > ir.DefaultMaxK || w.problem.Act.Floats() || lacks(t) != "" {
+			if w.untunable(t) != "" {
 				continue
 			}
 			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), w.problem, t, nil)
@@ -330,6 +339,33 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	}
 	x.lock, err = tune.ReadLock(path)
 	return err
+}
+
+// untunable says of products for which targets nothing is searched, and why.
+func (x *compilation) untunable() (out []string) {
+	for _, w := range x.products {
+		var on []string
+		for _, t := range x.targets {
+			if why := w.untunable(t); why != "" {
+				on = append(on, fmt.Sprintf("%s (%s)", t.Machine().Name, why))
+			}
+		}
+		if on != nil {
+			out = append(out, fmt.Sprintf("%s is not tuned for %s", w.prefix(), strings.Join(on, ", ")))
+		}
+	}
+	return out
+}
+
+// untunable says why no schedule of w is searched for t, "" if one is.
+func (w *wanted) untunable(t lower.Target) string {
+	switch missing := lacks(t); {
+	case w.trace(t) != nil:
+		return "a trace is given"
+	case missing != "":
+		return "this machine lacks " + missing
+	}
+	return ""
 }
 
 // sparingGC is the GOGC to compile with: kernels that are tried are garbage soon. (Four formats for one target take 0.8 of the time that they take by 100, and 80 MB
@@ -398,23 +434,36 @@ func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target
 
 // locked is the entry of the lock that w is compiled by on t, nil if there is none.
 func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
-	if e := x.named(w, t); e != nil && e.For(w.problem) {
+	if e := x.named(w, t); e != nil && e.For(w.problem) && unproven(e, w.problem) == nil {
 		return e
 	}
 	return nil
 }
 
-// named is the entry of the lock for what has the name of w. What is
-// tuned is proven for the usual K, and no search would find it for larger ones.
+// named is the entry of the lock for what has the name of w.
 func (x *compilation) named(w *wanted, t lower.Target) *tune.Entry {
-	if w.trace(t) != nil || w.problem.LimitK() > ir.DefaultMaxK {
+	if w.trace(t) != nil {
 		return nil
 	}
 	return x.lock.Find(w.problem, t)
 }
 
-// misfits says of the entries of the lock which are for other products of the same names, or for other kernels, and what
-// to do about it.
+// unproven is how sums of e could overflow for K of p that are larger than usual, nil if they cannot: what is tuned is
+// proven for the K that it was tuned with.
+func unproven(e *tune.Entry, p ir.Problem) (problem *schedule.Overflow) {
+	if p.LimitK() <= ir.DefaultMaxK {
+		return nil
+	}
+	for _, k := range e.Kernels {
+		if _, err := schedule.Compile(p, k.Trace); errors.As(err, &problem) {
+			return problem
+		}
+	}
+	return nil
+}
+
+// misfits says of the entries of the lock which are for other products of the same names, for smaller K or for other
+// kernels, and what to do about it.
 func (x *compilation) misfits() (out []string) {
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
@@ -422,8 +471,12 @@ func (x *compilation) misfits() (out []string) {
 			if e == nil {
 				continue
 			}
+			remedy := "run " + x.tuneCommand(e, w.problem)
+			if w.problem.LimitK() > ir.DefaultMaxK {
+				remedy = "run tmacc compile with -tune, or for smaller K" // tmacc tune is for the usual ones
+			}
 			if why := misfit(e, w.problem, t); why != "" {
-				out = append(out, fmt.Sprintf("%s: %s on %s has %s: run %s, or remove the entry", tune.LockName, e.Product, e.Target, why, x.tuneCommand(e, w.problem)))
+				out = append(out, fmt.Sprintf("%s: %s on %s has %s: %s, or remove the entry", tune.LockName, e.Product, e.Target, why, remedy))
 			}
 		}
 	}
@@ -434,6 +487,9 @@ func (x *compilation) misfits() (out []string) {
 func misfit(e *tune.Entry, p ir.Problem, t gen.Target) string {
 	if !e.For(p) {
 		return "other levels, scales or activations than when it was tuned, so the entry is not used"
+	}
+	if overflow := unproven(e, p); overflow != nil {
+		return fmt.Sprintf("schedules that are not exact for K up to %d, so the entry is not used (%v)", p.LimitK(), overflow)
 	}
 	var widths []string
 	for i, k := range t.Kernels { // by columns, as in the lock

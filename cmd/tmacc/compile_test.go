@@ -80,6 +80,36 @@ func TestCompileWrites(t *testing.T) {
 	}
 }
 
+// A module of the name of a package of Go's own is refused, before anything is written.
+func TestCompileStandard(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
+	t.Chdir(t.TempDir())
+	for args, path := range map[string]string{"-o math": "math", "-o sub/time": "time", "-o k -module crypto/rand": "crypto/rand", "-o k -module std": "std"} {
+		dir := strings.Fields(args)[1]
+		want := "tmacc: -o " + dir + ": a module " + path + " would have the name of a package of Go's own: give another with -module, such as -module example.com/" + path
+		refused(t, refusal{exitUsage, want, "compile -q -no-check -format w2 -target avx2 " + args})
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+		t.Errorf("there are %v, %v", files, err)
+	}
+	ok(t, "compile", "-dry-run", "-format", "w2", "-target", "avx2", "-o", "math", "-module", "example.com/math")
+	ok(t, "compile", "-dry-run", "-format", "w2", "-target", "avx2", "-o", "math", "-module", "none")
+}
+
+// The package is tested for this machine, whatever the environment says to compile programs for.
+func TestCompileForeign(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("GOOS", "windows")
+	t.Setenv("GOARCH", "arm64")
+	for _, k := range report(t, 0, "-format", "w2", "-target", "avx2", "-no-measure", "-o", t.TempDir()).Products[0].Kernels {
+		if k.Exact != checked {
+			t.Errorf("%+v", k)
+		}
+	}
+}
+
 // What a killed call has left to do is done; -check and -dry-run change nothing.
 func TestCompileCompletes(t *testing.T) {
 	dir := t.TempDir()

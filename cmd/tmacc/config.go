@@ -61,6 +61,12 @@ func (o origins) at(key, value string, err error) error {
 	return err
 }
 
+// set says that the file has set a key, which takes one value.
+func (o origins) set(key string) bool {
+	_, ok := o[origin(key, "")]
+	return ok
+}
+
 // origin is the key of a value in origins.
 func origin(key, value string) [2]string {
 	if !configKeys[key].list || key == "target" { // all of which is one value

@@ -106,6 +106,32 @@ func checkReport(t *testing.T, code int) (r jsonCheck) {
 	return r
 }
 
+// The targets of a file are those that it names, also if they are what the flag has anyhow; if it names none they are all.
+func TestConfigTargets(t *testing.T) {
+	if len(hostTargets()) == 0 {
+		t.Skip("no target runs here")
+	}
+	for text, flag := range map[string]string{"": "all", "target: host": "host", "target: [host]": "host", "target: [host, dotprod]": "host,dotprod"} {
+		config(t, "format: w2\n"+text)
+		if got, want := ok(t, "compile", "-dry-run"), ok(t, "compile", "-dry-run", "-format", "w2", "-o", ".", "-target", flag); got != want {
+			t.Errorf("%q: got\n%swant\n%s", text, got, want)
+		}
+	}
+	config(t, "format: w2\ntarget: host")
+	if out := ok(t, "compile", "-dry-run", "-target", "dotprod"); !strings.Contains(out, " for arm64/dotprod\n") {
+		t.Errorf("the command line does not count: %s", out)
+	}
+}
+
+// Speeds are measured if the file says so.
+func TestConfigMeasures(t *testing.T) {
+	needMeasuring(t)
+	config(t, "format: w2\ntarget: avx2\nno-measure: false")
+	if k := report(t, 0).Products[0].Kernels; len(k) == 0 || k[0].Speed == nil {
+		t.Errorf("%+v", k)
+	}
+}
+
 // The README lists the keys.
 func TestKeysInReadme(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")

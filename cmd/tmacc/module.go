@@ -125,6 +125,9 @@ func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 	if !goodModule.MatchString(path) {
 		return nil, fmt.Errorf("-module %q: want a path of letters, digits and . _ ~ / -", path)
 	}
+	if standard(path) {
+		return nil, fmt.Errorf("-o %s: a module %s would have the name of a package of Go's own: give another with -module, such as -module example.com/%s", dir, path, path)
+	}
 	m := &gen.Module{Path: path, Version: version(), Replace: checkout()}
 	if m.Version == "" && m.Replace == "" {
 		return nil, fmt.Errorf("-o %s: is in no Go module, and this tmacc is neither a release nor in its checkout, so that a new module could not require it: make one with go mod init and go get %s", dir, modulePath)
@@ -135,7 +138,17 @@ func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 	return m, nil
 }
 
-// toolchain runs the go command in a directory.
+// standard says that the go command takes a path for that of a package of its own, which it does before it looks
+// at modules. Without a go command none is.
+func standard(path string) bool {
+	cmd := exec.Command("go", "list", "-e", "-find", "-f", "{{.Standard}}", path)
+	cmd.Dir = os.TempDir()
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := cmd.Output()
+	return err == nil && strings.HasPrefix(string(out), "true")
+}
+
+// toolchain runs the go command in a directory, for this machine whatever GOOS and GOARCH in the environment say.
 type toolchain struct {
 	dir string
 	env []string
@@ -152,7 +165,7 @@ func (t toolchain) run(ctx context.Context, env string, args ...string) error {
 		return plain(err)
 	}
 	defer os.RemoveAll(temp)
-	cmd.Env = append(append(os.Environ(), "GOTMPDIR="+temp), append(t.env, strings.Fields(env)...)...)
+	cmd.Env = append(append(os.Environ(), "GOTMPDIR="+temp, "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH), append(t.env, strings.Fields(env)...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return &commandError{"go " + strings.Join(args, " "), err, bytes.TrimSpace(out)}

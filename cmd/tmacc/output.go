@@ -11,6 +11,19 @@ import (
 	"golang.org/x/term"
 )
 
+// output is standard output: it writes nothing more after an error, which it remembers.
+type output struct {
+	to  io.Writer
+	err error
+}
+
+func (o *output) Write(data []byte) (n int, err error) {
+	if o.err == nil {
+		n, o.err = o.to.Write(data)
+	}
+	return n, o.err
+}
+
 // printJSON writes v as indented JSON.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
@@ -110,6 +123,9 @@ const fallbackWidth = 160
 
 // widthOf is the number of columns of the terminal that w is.
 func widthOf(w io.Writer) int {
+	if o, ok := w.(*output); ok {
+		w = o.to
+	}
 	if f, ok := w.(*os.File); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 			return n

@@ -45,20 +45,33 @@ type cli struct {
 }
 
 // run executes the command and returns its exit code. An error is one line on
-// stderr.
+// stderr. Output that is lost is one, whatever the command makes of it.
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	c := &cli{args, os.Stdin, singleDashes(args, stdout), stderr}
+	out := &output{to: stdout}
+	c := &cli{args, os.Stdin, singleDashes(args, out), stderr}
 	root := c.root()
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = failed("interrupted")
+	}
+	code := say(stderr, err)
+	if out.err == nil {
+		return code
+	}
+	if !errors.Is(err, out.err) {
+		say(stderr, out.err)
+	}
+	return exitFailed
+}
+
+// say says what err is, if nobody has, and returns its exit code.
+func say(stderr io.Writer, err error) int {
 	if err == nil {
 		return 0
-	}
-	if ctx.Err() != nil {
-		err = failed("interrupted")
 	}
 	var s *status
 	coded := errors.As(err, &s)

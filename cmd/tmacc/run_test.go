@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,6 +80,10 @@ func TestRefusals(t *testing.T) {
 		{2, `tmacc: -time 0s: want more than nothing`, "tune -format w2 -time 0s"},
 		{2, `tmacc: -trials 0: want at least 1`, "tune -format w2 -trials 0"},
 		{2, `tmacc: -patience -1: want at least 1`, "tune -format w2 -patience -1"},
+		{2, `tmacc: -m 0: want 1 to 16777216`, "tune -format w2 -m 0"},
+		{2, `tmacc: -k -1: want 1 to 16777216`, "tune -format w2 -k -1"},
+		{2, `tmacc: -m 1048576 -k 4096: at most 1073741824 weights are measured`, "tune -format w2 -m 1048576 -k 4096"},
+		{2, `tmacc: -k 131073: schedules are searched that are exact for K up to 131072`, "tune -format w2 -k 131073"},
 		{2, `unknown flag: -foo`, "show -foo"},
 		{2, `flag needs an argument: -format`, "show -format"},
 		{2, `formats: 1 arguments, want none`, "formats w2"},
@@ -105,6 +110,7 @@ func TestRefusals(t *testing.T) {
 		{2, `-package func: want`, "compile -format w4 -package func"},
 		{2, `-module "a:b": want a path`, "compile -format w4 -module=a:b"},
 		{2, `-o run.go: is not a directory`, "compile -format w4 -o run.go"},
+		{2, `-o: names no directory: . is this one`, "compile -format w4 -output="},
 		{2, `unknown stage "foo": have problem`, "show -format w4 -stage foo"},
 		{2, `no format: give one with -format`, "show"},
 		{2, `has 3 columns: have 1`, "show -format w4 -cols 3"},
@@ -120,7 +126,8 @@ func TestRefusals(t *testing.T) {
 		{2, `-n 0: want 1`, "bench -n 0"},
 		{2, `-m 0: want 1`, "bench -m 0"},
 		{2, `-k 1099511627776: want 1`, "bench -k 1099511627776"},
-		{2, `-rounds -1`, "bench -rounds -1"},
+		{2, `-rounds -1: want 1 to 1000`, "bench -rounds -1"},
+		{2, `-rounds 0: want 1 to 1000`, "bench -rounds 0"},
 		{2, `-trace is for one format`, "bench -trace t.json"},
 		{2, `-threads 0: want 1 to 1024`, "threads -threads 0"},
 		{2, `-busy -1: want 0 to 1024`, "threads -busy -1"},
@@ -273,6 +280,36 @@ func TestLists(t *testing.T) {
 	}
 	if out := ok(t); !strings.Contains(out, "compile    write a Go package") || !strings.Contains(out, "\nUsage: tmacc COMMAND\n") {
 		t.Error(out)
+	}
+}
+
+// full is a device that writes less and less, as one that is full does.
+type full struct{ room int }
+
+func (f *full) Write(data []byte) (int, error) {
+	n := min(len(data), f.room)
+	f.room -= n
+	if n < len(data) {
+		return n, errors.New("no space left")
+	}
+	return n, nil
+}
+
+// Output that is lost is an error of every command, which is said once, beside that of the command if it has one.
+func TestLostOutput(t *testing.T) {
+	for _, args := range []string{"", "formats", "formats -json", "targets", "host", "version", "help", "compile -h", "completion bash",
+		"show -format w2 -target avx2 -stage asm", "compile -dry-run -format w2 -target avx2", "log -log " + file(t, "log", "")} {
+		for _, room := range []int{0, 10} {
+			var stderr bytes.Buffer
+			if code := run(strings.Fields(args), &full{room}, &stderr); code != exitFailed || stderr.String() != "tmacc: no space left\n" {
+				t.Errorf("tmacc %s: exit code %d, %s", args, code, &stderr)
+			}
+		}
+	}
+	var stderr bytes.Buffer
+	code := run([]string{"compile", "-dry-run", "../../testdata/gguf/blocks-i2s.gguf"}, &full{}, &stderr)
+	if code != exitFailed || !strings.Contains(stderr.String(), "3 left out") || !strings.HasSuffix(stderr.String(), "tmacc: no space left\n") {
+		t.Errorf("of what is left out: exit code %d, %s", code, &stderr)
 	}
 }
 

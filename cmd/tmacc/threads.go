@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
@@ -186,9 +185,9 @@ func newThreadsBench(p *runtime.Product, x threadsFlags) (*threadsBench, error) 
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	src := p.Weight().NewSource(make([]byte, x.m*x.k), x.m, x.k, func(format.Shared, int) float32 { return 1 })
-	for i := range src.Codes {
-		src.Codes[i] = byte(rng.IntN(len(p.Weight().Levels)))
+	src, err := timing.Random(p.Weight(), x.m, x.k, rng)
+	if err != nil {
+		return nil, err
 	}
 	for range max(2, measure.WorkingSet(timing.ThisHost(), measure.ModeDRAM, size)/size) {
 		buffer, err := runtime.NewBuffer(size)
@@ -207,7 +206,7 @@ func newThreadsBench(p *runtime.Product, x threadsFlags) (*threadsBench, error) 
 	}
 	in := make([]float32, x.n*x.k)
 	for i := range in {
-		in[i] = float32(rng.NormFloat64())
+		in[i] = timing.Normal(rng)
 	}
 	b.act, b.halves = make([]byte, size), newHalves(p, x)
 	return b, p.PrepareAct(b.act, in, x.n, x.k)
@@ -282,7 +281,7 @@ func startBusy(n int) (stop func(), err error) {
 			return stop, err
 		}
 		cmd := exec.Command(self, "busy")
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=2", "TMACC_TEST_MAIN=1")
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
 		end, err := cmd.StdinPipe()
 		if err == nil {
 			err = cmd.Start()

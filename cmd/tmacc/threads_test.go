@@ -22,6 +22,14 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// Formats with several codebooks are measured too.
+func TestThreadsBooks(t *testing.T) {
+	if len(hostTargets()) == 0 {
+		t.Skip("no target runs here")
+	}
+	ok(t, "threads", "-format", "cb2x4", "-m", "256", "-k", "256", "-threads", "1", "-rounds", "1", "-busy", "0", "-q")
+}
+
 // A busy process is busy until its input ends.
 func TestBusyProcess(t *testing.T) {
 	t.Setenv("TMACC_TEST_MAIN", "1")

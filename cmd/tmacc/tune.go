@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
@@ -18,10 +19,10 @@ import (
 )
 
 type tuneFlags struct {
-	formats, targets     []string
-	modes                []string
-	ns                   []int
-	m, k                 int
+	formats, targets []string
+	modes            []string
+	ns               []int
+	sizeFlags
 	act                  actFlags
 	trials, patience     int
 	limit                time.Duration
@@ -78,20 +79,28 @@ that are cut, and a machine that starts again, are waited for.`,
 	f.BoolVar(&x.scratch, "from-scratch", false, "begin without the default schedules")
 	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.runTune(cmd.Context(), x) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := x.validate(cmd.Flags()); err != nil {
+			return err
+		}
+		return c.runTune(cmd.Context(), x)
+	}
 	return cmd
 }
 
-func (x *tuneFlags) validate() error {
+func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 	b := benchFlags{modes: x.modes, ns: x.ns}
 	if err := b.validatePlaces(); err != nil {
+		return err
+	}
+	if err := x.sizeFlags.check(f); err != nil {
 		return err
 	}
 	switch {
 	case len(x.formats) == 0 || len(x.targets) == 0:
 		return errors.New("tune: nothing to tune: give a -format")
-	case x.m < 0 || x.m > 1<<20 || x.k < 0 || x.k > 1<<20 || x.k > 0 && x.m > timing.MaxMatrix/x.k:
-		return fmt.Errorf("-m %d -k %d: want at least 1 each, at most %d together", x.m, x.k, timing.MaxMatrix)
+	case x.k > ir.DefaultMaxK:
+		return fmt.Errorf("-k %d: schedules are searched that are exact for K up to %d", x.k, ir.DefaultMaxK)
 	case x.trials < 1:
 		return fmt.Errorf("-trials %d: want at least 1", x.trials)
 	case x.patience < 1:
@@ -115,9 +124,6 @@ func (x *tuneFlags) validate() error {
 const maxTuned = 1 << 12
 
 func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
-	if err := f.validate(); err != nil {
-		return err
-	}
 	bar := newProgress(c.err, f.quiet)
 	defer bar.done()
 	var problems []ir.Problem
@@ -208,7 +214,7 @@ func targetsOf(on *worker.Machine, names []string) (out []lower.Target, err erro
 
 // purposes are what to tune a format of a unit along K for.
 func (f *tuneFlags) purposes(unit int, host timing.Host) []tune.Purpose {
-	b := benchFlags{modes: f.modes, ns: f.ns, sizeFlags: sizeFlags{f.m, f.k}}
+	b := benchFlags{modes: f.modes, ns: f.ns, sizeFlags: f.sizeFlags}
 	var out []tune.Purpose
 	for _, at := range b.places() {
 		for _, n := range at.ns {

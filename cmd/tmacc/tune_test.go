@@ -211,7 +211,7 @@ func TestTuneRunner(t *testing.T) {
 }
 
 // compile -tune searches for each format and target that this machine runs, locks, and compiles what it has
-// locked; without formats that a lock can have it compiles only.
+// locked, activations in f32 included. What it leaves out is said.
 func TestCompileTunes(t *testing.T) {
 	needMeasuring(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // of the log
@@ -221,11 +221,20 @@ func TestCompileTunes(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, stderr)
 	}
-	if strings.Count(stderr, "candidates measured") != 1 || !strings.Contains(stderr, "ended by time") || !strings.Contains(stderr, "4096 x 4096 times 4, weights in dram") {
+	for _, name := range []string{"w2", "w1-f32act"} {
+		if want := "tmacc: " + name + " is not tuned for arm64/dotprod (this machine lacks an arm64 CPU)\n"; !strings.Contains(stderr, want) {
+			t.Errorf("no %q in\n%s", want, stderr)
+		}
+	}
+	if strings.Count(stderr, "candidates measured") != 2 || !strings.Contains(stderr, "ended by time") || !strings.Contains(stderr, "4096 x 4096 times 4, weights in dram") {
 		t.Errorf("searched:\n%s", stderr)
 	}
-	if tuned := slices.Equal(r.Products[0].Tuned, []string{"amd64/avx2"}); tuned == strings.Contains(stderr, "not locked") {
-		t.Errorf("tuned %v:\n%s", r.Products[0].Tuned, stderr)
+	locked := 0
+	for _, p := range r.Products {
+		locked += len(p.Tuned)
+	}
+	if locked+strings.Count(stderr, "not locked") != 2 {
+		t.Errorf("tuned %d:\n%s", locked, stderr)
 	}
 }
 
@@ -552,8 +561,15 @@ func TestLockReplays(t *testing.T) {
 		}
 	}
 	lock()
-	if r := report(t, 0, "-format", "w2", "-target", "avx2", "-o", dir, "-no-check", "-max-k", "200000"); len(r.Products[0].Tuned) != 0 {
-		t.Errorf("for larger K: tuned %v", r.Products[0].Tuned)
+	for maxK, want := range map[string]string{
+		"200000": "",
+		"4194304": "tmacc: tmacc.lock: w2 on amd64/avx2 has schedules that are not exact for K up to 4194304, so the entry is not used (accumulator acc2 (i32) could overflow: " +
+			"2097152 products of weight 3 (scaled by 2^2) and activation 127 are 3196059648, beyond 2147483647): run tmacc compile with -tune, or for smaller K, or remove the entry\n",
+	} {
+		code, out, stderr := tmacc("compile", "-json", "-q", "-format", "w2", "-target", "avx2", "-o", dir, "-no-check", "-max-k", maxK)
+		if tuned := strings.Contains(out, `"tuned"`); code != 0 || stderr != want || tuned != (want == "") {
+			t.Errorf("K up to %s: exit code %d, tuned %v, %s", maxK, code, tuned, stderr)
+		}
 	}
 	args := []string{"-format", "w2", "-target", "avx2,avx512", "-o", dir}
 	r := report(t, 0, append(args, "-no-check")...)

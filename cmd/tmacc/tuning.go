@@ -44,8 +44,7 @@ func usualTuning(dir string, limit time.Duration) tuneFlags {
 func (x *tuneFlags) purposeFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&x.modes, "mode", usualModes, "where weights are: dram, l3 or l2, as for tmacc bench; more than one all count")
 	f.IntSliceVarP(&x.ns, "n", "n", usualNs, "activations per product; more than one all count, those above 8 in one mode")
-	f.IntVarP(&x.m, "m", "m", 0, "rows of the matrix, instead of those of the mode")
-	f.IntVarP(&x.k, "k", "k", 0, "columns of the matrix, instead of those of the mode")
+	x.sizeFlags.add(f, 0, 0)
 }
 
 // copies is how many bytes of weights a mode goes through.

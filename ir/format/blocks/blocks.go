@@ -93,6 +93,15 @@ func (b Block) Size(m, k int) (int, error) {
 	return m/rows*(k/b.Values)*b.Bytes + b.Tail, nil
 }
 
+// CheckSize holds the length of data to what a matrix of m rows and k columns has.
+func (b Block) CheckSize(data []byte, m, k int) error {
+	size, err := b.Size(m, k)
+	if err == nil && len(data) != size {
+		return errorf("argument data", "has %d bytes; a %s matrix of %d rows and %d columns has %d", len(data), b.Type, m, k, size)
+	}
+	return err
+}
+
 // others names the other layouts of b's type, for an error that the matrix does
 // not fit this one.
 func (b Block) others() string {
@@ -124,19 +133,15 @@ func ReadRows(typeName string, data []byte, m, k, lo, hi int) (format.Weight, fo
 	if err != nil {
 		return format.Weight{}, format.Source{}, err
 	}
-	size, err := b.Size(m, k)
-	if err != nil {
+	if err := b.CheckSize(data, m, k); err != nil {
 		return format.Weight{}, format.Source{}, err
 	}
 	rows := max(b.Rows, 1)
-	switch {
-	case len(data) != size:
-		return format.Weight{}, format.Source{}, errorf("argument data", "has %d bytes; a %s matrix of %d rows and %d columns has %d", len(data), typeName, m, k, size)
-	case lo < 0 || lo >= hi || hi > m || lo%rows != 0 || hi%rows != 0:
+	if lo < 0 || lo >= hi || hi > m || lo%rows != 0 || hi%rows != 0 {
 		return format.Weight{}, format.Source{}, errorf("argument lo", "rows %d to %d of %d; both must be multiples of %d", lo, hi, m, rows)
 	}
 	line := k / b.Values * b.Bytes // of as many rows as a block has
-	r := reader{Block: b, w: b.weight(), k: k, lo: lo, data: data[lo/rows*line : hi/rows*line], tail: data[size-b.Tail:]}
+	r := reader{Block: b, w: b.weight(), k: k, lo: lo, data: data[lo/rows*line : hi/rows*line], tail: data[len(data)-b.Tail:]}
 	r.src.Codes = make([]byte, (hi-lo)*k)
 	if err := r.codes(); err != nil {
 		return format.Weight{}, format.Source{}, err
