@@ -57,7 +57,7 @@ type Memory struct {
 	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
 	Streams, Slow, Scattered nest.Streams
 	SlowFew                  nest.Streams // Slow of four columns and more; none: as of one
-	Lookups, GroupLookups    nest.Streams // Slow of one column that looks up in tables, without groups and in groups; none: as of dot products
+	GroupLookups             nest.Streams // Slow of one column by Tiles that looks up in tables of groups; none: as of others
 	Alone                    nest.Streams // Scattered of one column, of long groups or such whose scales lie behind them, with Lead of what is not slow; none: as of several
 	SlowLine, SlowOne        float64      // 0: all are slow; SlowOne is that of one column and of tiles side by side, 0: SlowLine
 	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that

@@ -510,9 +510,7 @@ func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 		s = m.Alone
 	case super && (c.Cols > 1 || !c.Lead):
 		s = m.Scattered
-	case c.Table != nil && c.Cols == 1 && p.GroupK() == 0 && m.Lookups != (nest.Streams{}):
-		s = m.Lookups
-	case c.Table != nil && c.Cols == 1 && p.GroupK() > 0 && m.GroupLookups != (nest.Streams{}):
+	case c.Table != nil && c.Cols == 1 && c.Tiles > 1 && p.GroupK() > 0 && m.GroupLookups != (nest.Streams{}):
 		s = m.GroupLookups
 	case slow && c.Cols >= small && m.SlowFew != (nest.Streams{}):
 		s = m.SlowFew

@@ -127,14 +127,15 @@ func zen(name string, has lower.Features, like string, memory lower.Memory) lowe
 // ternary 1.05 and 1.02, w4 1.0 to 1.02 and 1.04, q4_0 1.05 and 1.02, w4-g128 and w2-g32 1.01 and 1.0, iq4_nl 1.01 and 1.27, mxfp4 1.0 and 1.25; from the second-level cache 0.98 to 1.02, but iq4_nl once 0.94. Of two columns w2 1.05 and q4_0 1.04, but w4 0.95; of one ternary 1.1, but q1_0 0.87.
 //
 // Weights of one column that looks up in tables come more slowly than others, whatever is asked for (TablesRead): w2 and ternary by tables, which cost what dot products do from
-// caches, take 1.43 times as long from memory; w1 reads 20 and q1_0 24 of 28 GB/s; 1.3 lies between. What it foresees of two such tiles without groups it does better by itself, in groups it has to be asked for earlier
-// (Lookups; share of the bandwidth by 4 KiB ahead of each tile, by 128 bytes and by 128 bytes and 16 KiB, medians of 2 or 3: w1 0.64, 0.75 and 0.65, q1_0 0.67, 0.41 and 0.79, w1-g128 0.68, 0.47 and 0.69; from the third-level cache the same).
+// caches, take 1.43 times as long from memory; w1 reads 20 and q1_0 24 of 28 GB/s; 1.3 lies between. Two such tiles in groups have to be asked for earlier than 4 KiB
+// ahead of each, and into the first-level cache besides (GroupLookups: q1_0, 128 bytes and 16 KiB, 1.06 to 1.23 times as fast from memory, medians of five measurements of 2 to 5 rounds, 1.2 by tmacc threads; w1-g128 1.0; from caches the same). Without groups w1 has 0.75 of
+// the bandwidth by 128 bytes alone, instead of 0.64, by tmacc bench, but takes 1.3 times as long by tmacc threads; nobody knows why.
 var (
 	near = nest.Streams{Ahead: 128, Act: 128}
 	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
 	zen4 = lower.Memory{
 		Streams: near, Slow: far, SlowFew: nest.Streams{Ahead: 2 << 10, Far: 8 << 10, Every: true, Act: 128},
-		Lookups: near, GroupLookups: nest.Streams{Ahead: 128, Far: 32 << 10, Every: true, Act: 128}, Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true, SlowLine: 4.5, SlowOne: 6.5, // w3 4.3, w4 2.4, of four columns 7
+		GroupLookups: nest.Streams{Ahead: 128, Far: 32 << 10, Every: true, Act: 128}, Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true, SlowLine: 4.5, SlowOne: 6.5, // w3 4.3, w4 2.4, of four columns 7
 		Stride: 1 << 10, Skipping: 1.5, Tiles: 2, TilesCost: 1, Indexes: true, TablesRead: 1.3, RowFields: true,
 	}
 )
