@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"sort"
 	"strings"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Step is one schedule transform. It never changes the state it is given.
@@ -84,9 +86,9 @@ func (t Trace) MarshalJSON() ([]byte, error) {
 // maxSteps bounds a trace read from a file.
 const maxSteps = 200
 
-// UnmarshalJSON reads what MarshalJSON writes. Unknown steps and fields are errors.
+// UnmarshalJSON reads what MarshalJSON writes. Steps and fields that are unknown or there twice are errors.
 func (t *Trace) UnmarshalJSON(data []byte) error {
-	var raw []map[string]json.RawMessage
+	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
@@ -94,7 +96,11 @@ func (t *Trace) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("trace: %d steps, at most %d", len(raw), maxSteps)
 	}
 	out := make(Trace, 0, len(raw))
-	for i, m := range raw {
+	for i, one := range raw {
+		var m map[string]json.RawMessage
+		if err := format.UnmarshalStrict(one, &m); err != nil {
+			return fmt.Errorf("trace: step %d: %w", i, err)
+		}
 		if len(m) != 1 {
 			return fmt.Errorf("trace: step %d names %d transforms, want 1", i, len(m))
 		}
@@ -104,9 +110,7 @@ func (t *Trace) UnmarshalJSON(data []byte) error {
 				return fmt.Errorf("trace: step %d: no transform %q (have %s)", i, name, strings.Join(StepNames(), ", "))
 			}
 			p := reflect.New(reflect.TypeOf(kind))
-			d := json.NewDecoder(bytes.NewReader(arg))
-			d.DisallowUnknownFields()
-			if err := d.Decode(p.Interface()); err != nil {
+			if err := format.UnmarshalStrict(arg, p.Interface()); err != nil {
 				return fmt.Errorf("trace: step %d: %s: %w", i, name, err)
 			}
 			out = append(out, p.Elem().Interface().(Step))
