@@ -1,6 +1,7 @@
 package search
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -449,6 +450,23 @@ func TestDefaultWidens(t *testing.T) {
 		}
 		if u.Dot != 2 || each != c.each {
 			t.Errorf("%s: %d products each, widened after %d elements, want %d (0: all)", c.format, u.Dot, each, c.each)
+		}
+	}
+}
+
+// What no schedule can sum is said to overflow, not what the last of those tried left out.
+func TestDefaultOverflows(t *testing.T) {
+	for _, name := range []string{"w2", "w3", "w4"} {
+		for _, target := range []string{"avx2", "avx512"} {
+			w, err := format.Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Default(ir.Problem{Weight: w, MaxK: 1 << 24}, amd64.ByName(target))
+			var overflow *schedule.Overflow
+			if !errors.As(err, &overflow) || overflow.Type != "i32" || overflow.Terms != 1<<24 {
+				t.Errorf("%s on %s: %v", name, target, err)
+			}
 		}
 	}
 }
