@@ -152,9 +152,9 @@ func Features(k *schedule.Kernel, m *lower.Kernel) []float64 {
 				prefetch++
 			case o == vir.OpLoadSplat:
 				spread++
-			case o >= vir.OpLookup8 && o <= vir.OpLookupPair:
+			case o.IsLookup():
 				lookup++
-			case o == vir.OpDot4 || o == vir.OpDot2:
+			case o.IsDot():
 				dot++
 			}
 			if op.In.Fold > 0 {
