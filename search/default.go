@@ -833,11 +833,10 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 	if err != nil {
 		return nil, err
 	}
-	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
 	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !t.Machine().Indexes {
 		return nil, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", t.Machine().Name)
 	}
-	return &scheduled{trace: trace, choice: c, cost: costPerProduct(k, m), bytes: bytes}, nil
+	return &scheduled{trace: trace, choice: c, cost: costPerProduct(k, m), bytes: bytesPerWeight(k)}, nil
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.
