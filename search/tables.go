@@ -327,9 +327,7 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 			c.Flush /= 2
 		}
 	}
-	if t.unit() > 0 {
-		c.Chunk = 0
-	}
+	c.Chunk = 0
 }
 
 // Tables are chosen where a product by them is estimated to take less than this share
