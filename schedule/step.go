@@ -6,6 +6,7 @@ package schedule
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sort"
@@ -97,27 +98,45 @@ func (t *Trace) UnmarshalJSON(data []byte) error {
 	}
 	out := make(Trace, 0, len(raw))
 	for i, one := range raw {
-		var m map[string]json.RawMessage
-		if err := format.UnmarshalStrict(one, &m); err != nil {
-			return fmt.Errorf("trace: step %d: %w", i, err)
+		name, arg, err := member(one)
+		if err != nil {
+			return fmt.Errorf("trace: step %d %w", i, err)
 		}
-		if len(m) != 1 {
-			return fmt.Errorf("trace: step %d names %d transforms, want 1", i, len(m))
+		kind, ok := steps[name]
+		if !ok {
+			return fmt.Errorf("trace: step %d: no transform %q (have %s)", i, name, strings.Join(StepNames(), ", "))
 		}
-		for name, arg := range m {
-			kind, ok := steps[name]
-			if !ok {
-				return fmt.Errorf("trace: step %d: no transform %q (have %s)", i, name, strings.Join(StepNames(), ", "))
-			}
-			p := reflect.New(reflect.TypeOf(kind))
-			if err := format.UnmarshalStrict(arg, p.Interface()); err != nil {
-				return fmt.Errorf("trace: step %d: %s: %w", i, name, err)
-			}
-			out = append(out, p.Elem().Interface().(Step))
+		p := reflect.New(reflect.TypeOf(kind))
+		if err := format.UnmarshalStrict(arg, p.Interface()); err != nil {
+			return fmt.Errorf("trace: step %d: %s: %w", i, name, err)
 		}
+		out = append(out, p.Elem().Interface().(Step))
 	}
 	*t = out
 	return nil
+}
+
+// member is the only member of an object. Of several of one name, encoding/json would take the last.
+func member(data []byte) (name string, arg json.RawMessage, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return "", nil, errors.New("is no object")
+	}
+	n := 0
+	for ; d.More(); n++ {
+		token, err := d.Token()
+		if err != nil {
+			return "", nil, err
+		}
+		name = token.(string) // the decoder takes nothing else
+		if err := d.Decode(&arg); err != nil {
+			return "", nil, err
+		}
+	}
+	if n != 1 {
+		return "", nil, fmt.Errorf("names %d transforms, want 1", n)
+	}
+	return name, arg, nil
 }
 
 // Replay applies t to s.
