@@ -46,12 +46,6 @@ func (c *compiler) compile(f *vir.Func, watch []Watch) (*Kernel, error) {
 	return k, err
 }
 
-// Passes lists the passes that Compile runs, in order, when registers suffice.
-func Passes(t Target) []Pass {
-	x := newTable(t)
-	return append(x.front(), x.back(plan{})...)
-}
-
 // front is the part of the pipeline that does not depend on how registers are
 // used.
 func (t *table) front() []Pass {

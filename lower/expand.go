@@ -114,7 +114,7 @@ func signedOf(e format.DType) format.DType {
 // the first argument that has one of them.
 func alike(op vir.Op, e format.DType) (elems []format.DType, first int) {
 	byWidth := []format.DType{unsigned(e), signedOf(e)}
-	if isLookup(op) {
+	if op.IsLookup() {
 		return byWidth, 1
 	}
 	switch op {

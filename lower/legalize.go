@@ -218,7 +218,7 @@ func (l *legalizer) halve(in *vir.Instr) []*vir.Instr {
 	case vir.OpRedMaxS:
 		return l.halveReduction(in, vir.OpMaxS)
 	}
-	if t.Lanes == 1 || isLookup(in.Op) && !l.isWide(in.Dst) {
+	if t.Lanes == 1 || in.Op.IsLookup() && !l.isWide(in.Dst) {
 		return nil
 	}
 	s := l.b.Seq()
@@ -312,6 +312,3 @@ func (l *legalizer) halveReduction(in *vir.Instr, op vir.Op) []*vir.Instr {
 	lo, hi := l.piece(s, in.Args[0], 0), l.piece(s, in.Args[0], 1)
 	return s.End(in.Dst, in.Op, 0, s.Op(op, l.b.TypeOf(lo), lo, hi))
 }
-
-// isLookup says whether op looks up in tables.
-func isLookup(op vir.Op) bool { return op.Entries() > 0 || op == vir.OpLookupPair }

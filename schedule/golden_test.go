@@ -397,8 +397,13 @@ func TestJSON(t *testing.T) {
 
 func TestBadJSON(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`{}`, `trace: json: cannot unmarshal object into Go value of type []map[string]json.RawMessage`},
+		{`{}`, `trace: json: cannot unmarshal object into Go value of type []json.RawMessage`},
+		{`[7]`, `trace: step 0 is no object`},
 		{`[{"split":{"loop":"m","by":2,"into":["a","b"],"to":"x"}}]`, `trace: step 0: split: json: unknown field "to"`},
+		{`[{"tensorize":{"loop":"j","TO":"dot2"}}]`, `trace: step 0: tensorize: json: unknown field "TO"`},
+		{`[{"split":{"by":8,"BY":16}}]`, `trace: step 0: split: json: unknown field "BY"`},
+		{`[{"split":{"by":8,"by":16}}]`, `trace: step 0: split: json: field "by" is there twice`},
+		{`[{"bind":{}},{"prefetch":{"bytes":4096},"prefetch":{"bytes":64}}]`, `trace: step 1 names 2 transforms, want 1`},
 		{`[{"prefetch":{"bytes":64}},{"tile":{}}]`, `trace: step 1: no transform "tile" (have ` + strings.Join(StepNames(), ", ") + `)`},
 		{`[{}]`, `trace: step 0 names 0 transforms, want 1`},
 		{`[{"bind":{},"fuse":{}}]`, `trace: step 0 names 2 transforms, want 1`},

@@ -42,7 +42,7 @@ func (x HalvingAdd) Apply(s *State) (*State, error) {
 	case l.N<<c.averages() > mostAveraged:
 		return nil, illegal(x, x.Loop, "%d lookups in an average, at most %d", l.N<<c.averages(), mostAveraged)
 	case c.added() || len(st.staged) > 0:
-		return nil, illegal(x, x.Loop, "must come before steps that add accumulators or stage values")
+		return nil, illegal(x, x.Loop, "must come before steps that add accumulators, set their type or stage values")
 	}
 	l.Kind = nest.Averaged
 	st.levels = st.levels[:st.made]

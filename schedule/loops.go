@@ -225,6 +225,12 @@ type Bind struct {
 
 var bindings = map[string]nest.Kind{"outer": nest.Outer, "unrolled": nest.Unrolled, "vector": nest.Vector, "pair": nest.Pair}
 
+// MostUnrolled bounds the iterations of an unrolled loop, MostLanes those of a vector one.
+const (
+	MostUnrolled = 64
+	MostLanes    = 64
+)
+
 // Apply implements Step.
 func (x Bind) Apply(s *State) (*State, error) {
 	c, st, i, err := edit(x, s, x.Loop)
@@ -242,12 +248,12 @@ func (x Bind) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "its trip count is known at run time only")
 	case kind == nest.Outer && st.reduce[l.Root]:
 		return nil, illegal(x, x.Loop, "a reduction cannot be spread over calls")
-	case kind == nest.Unrolled && l.N > 64:
+	case kind == nest.Unrolled && l.N > MostUnrolled:
 		return nil, illegal(x, x.Loop, "%d iterations are too many to unroll", l.N)
 	case kind == nest.Pair && (l.N != 2 || st.reduce[l.Root]):
 		return nil, illegal(x, x.Loop, "a pair is two rows or columns")
-	case kind == nest.Vector && (l.N > 64 || l.N&(l.N-1) != 0):
-		return nil, illegal(x, x.Loop, "%d is not a power of two of at most 64 lanes", l.N)
+	case kind == nest.Vector && (l.N > MostLanes || l.N&(l.N-1) != 0):
+		return nil, illegal(x, x.Loop, "%d is not a power of two of at most %d lanes", l.N, MostLanes)
 	}
 	l.Kind = kind
 	return c, nil

@@ -63,7 +63,7 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	case s.tables.Rounded():
 		return nil, illegal(x, x.Kind, "is rounded to bytes already")
 	case s.grown():
-		return nil, illegal(x, x.Kind, "must come before steps that add accumulators or stage values")
+		return nil, illegal(x, x.Kind, "must come before steps that add accumulators, set their type or stage values")
 	}
 	switch floats := s.tables.Elem == format.F32; {
 	case floats && x.Kind != "f32":
@@ -170,12 +170,12 @@ func (s *State) grown() bool {
 }
 
 // added says that there are accumulators besides those that decompose made, or that theirs
-// have loops.
+// have loops or types of their own.
 func (s *State) added() bool {
 	made := s.main().made
 	if s.recombined() {
 		made++
 	}
-	levels := s.main().levels
-	return len(levels) != made || levels[made-1].At != ""
+	levels, low := s.main().levels, s.main().lowest()
+	return len(levels) != made || low.At != "" || low.Temp.Elem != s.main().sum().Temp.Elem
 }

@@ -6,10 +6,13 @@ package schedule
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sort"
 	"strings"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Step is one schedule transform. It never changes the state it is given.
@@ -84,9 +87,9 @@ func (t Trace) MarshalJSON() ([]byte, error) {
 // maxSteps bounds a trace read from a file.
 const maxSteps = 200
 
-// UnmarshalJSON reads what MarshalJSON writes. Unknown steps and fields are errors.
+// UnmarshalJSON reads what MarshalJSON writes. Steps and fields that are unknown or there twice are errors.
 func (t *Trace) UnmarshalJSON(data []byte) error {
-	var raw []map[string]json.RawMessage
+	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
@@ -94,26 +97,46 @@ func (t *Trace) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("trace: %d steps, at most %d", len(raw), maxSteps)
 	}
 	out := make(Trace, 0, len(raw))
-	for i, m := range raw {
-		if len(m) != 1 {
-			return fmt.Errorf("trace: step %d names %d transforms, want 1", i, len(m))
+	for i, one := range raw {
+		name, arg, err := member(one)
+		if err != nil {
+			return fmt.Errorf("trace: step %d %w", i, err)
 		}
-		for name, arg := range m {
-			kind, ok := steps[name]
-			if !ok {
-				return fmt.Errorf("trace: step %d: no transform %q (have %s)", i, name, strings.Join(StepNames(), ", "))
-			}
-			p := reflect.New(reflect.TypeOf(kind))
-			d := json.NewDecoder(bytes.NewReader(arg))
-			d.DisallowUnknownFields()
-			if err := d.Decode(p.Interface()); err != nil {
-				return fmt.Errorf("trace: step %d: %s: %w", i, name, err)
-			}
-			out = append(out, p.Elem().Interface().(Step))
+		kind, ok := steps[name]
+		if !ok {
+			return fmt.Errorf("trace: step %d: no transform %q (have %s)", i, name, strings.Join(StepNames(), ", "))
 		}
+		p := reflect.New(reflect.TypeOf(kind))
+		if err := format.UnmarshalStrict(arg, p.Interface()); err != nil {
+			return fmt.Errorf("trace: step %d: %s: %w", i, name, err)
+		}
+		out = append(out, p.Elem().Interface().(Step))
 	}
 	*t = out
 	return nil
+}
+
+// member is the only member of an object. Of several of one name, encoding/json would take the last.
+func member(data []byte) (name string, arg json.RawMessage, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return "", nil, errors.New("is no object")
+	}
+	n := 0
+	for ; d.More(); n++ {
+		token, err := d.Token()
+		if err != nil {
+			return "", nil, err
+		}
+		name = token.(string) // the decoder takes nothing else
+		if err := d.Decode(&arg); err != nil {
+			return "", nil, err
+		}
+	}
+	if n != 1 {
+		return "", nil, fmt.Errorf("names %d transforms, want 1", n)
+	}
+	return name, arg, nil
 }
 
 // Replay applies t to s.

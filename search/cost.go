@@ -113,14 +113,18 @@ func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 	return work{sum.alu / products, sum.mem / products, sum.issue / products, sum.chain / products, sum.total / products}
 }
 
+// bytesPerWeight are those of a packed weight, scales and padding included.
+func bytesPerWeight(k *schedule.Kernel) float64 {
+	return float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
+}
+
 // Estimate is about how long a product of one weight and one activation takes by a
 // kernel, in tenths of a cycle: arithmetic, or where weights come from memory, the
 // time to read them if that is longer.
 func Estimate(k *schedule.Kernel, m *lower.Kernel, memory bool) float64 {
 	cost := costPerProduct(k, m)
 	if memory {
-		bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
-		cost = max(cost, 10*bytes/bytesPerCycle/float64(k.Cols))
+		cost = max(cost, 10*bytesPerWeight(k)/bytesPerCycle/float64(k.Cols))
 	}
 	return cost
 }
@@ -152,9 +156,9 @@ func Features(k *schedule.Kernel, m *lower.Kernel) []float64 {
 				prefetch++
 			case o == vir.OpLoadSplat:
 				spread++
-			case o >= vir.OpLookup8 && o <= vir.OpLookupPair:
+			case o.IsLookup():
 				lookup++
-			case o == vir.OpDot4 || o == vir.OpDot2:
+			case o.IsDot():
 				dot++
 			}
 			if op.In.Fold > 0 {
@@ -171,14 +175,13 @@ func Features(k *schedule.Kernel, m *lower.Kernel) []float64 {
 	w := workOf(k, m)
 	products := float64(k.Rows * k.Cols * k.StepK)
 	each := func(n float64) float64 { return math.Log((n + 1) / products) }
-	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
 	tables := 0.0
 	if k.Tables != nil {
 		tables = 1
 	}
 	return []float64{
 		math.Log(w.total), math.Log(w.alu + 1e-4), math.Log(w.mem + 1e-4), math.Log(w.issue + 1e-4), math.Log(w.chain + 1e-4),
-		float64(k.Rows), float64(k.Cols), float64(k.StepK), float64(k.Weights.TileM), bytes, tables, lists,
+		float64(k.Rows), float64(k.Cols), float64(k.StepK), float64(k.Weights.TileM), bytesPerWeight(k), tables, lists,
 		each(dot), each(lookup), each(folded), each(spread), each(prefetch), math.Log(outside + 1), math.Log(float64(len(m.Ops))),
 		used, float64(deepest), math.Log(products),
 	}

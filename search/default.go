@@ -801,17 +801,28 @@ func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, 
 	return best, nil
 }
 
-// telling is the error that tells more, next if that is none: what overflows is no reason where others lacked registers.
+// telling is the error that tells more, next if both tell as much.
 func telling(err, next error) error {
-	if lacksRegisters(next) || !lacksRegisters(err) {
-		return next
+	if tells(next) < tells(err) {
+		return err
 	}
-	return err
+	return next
 }
 
-func lacksRegisters(err error) bool {
-	var p *lower.Pressure
-	return errors.As(err, &p)
+// tells is how much an error tells: what overflows is no reason where others lacked registers, and what a trace leaves out
+// is none where others overflowed.
+func tells(err error) int {
+	var pressure *lower.Pressure
+	var overflow *schedule.Overflow
+	switch {
+	case errors.As(err, &pressure):
+		return 3
+	case errors.As(err, &overflow):
+		return 2
+	case err != nil:
+		return 1
+	}
+	return 0
 }
 
 func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
@@ -824,11 +835,10 @@ func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
 	if err != nil {
 		return nil, err
 	}
-	bytes := float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
 	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !t.Machine().Indexes {
 		return nil, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", t.Machine().Name)
 	}
-	return &scheduled{trace: trace, choice: c, cost: costPerProduct(k, m), bytes: bytes}, nil
+	return &scheduled{trace: trace, choice: c, cost: costPerProduct(k, m), bytes: bytesPerWeight(k)}, nil
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -449,6 +450,43 @@ func TestDefaultWidens(t *testing.T) {
 		}
 		if u.Dot != 2 || each != c.each {
 			t.Errorf("%s: %d products each, widened after %d elements, want %d (0: all)", c.format, u.Dot, each, c.each)
+		}
+	}
+}
+
+// What no schedule can sum is said to overflow, not what the last of those tried left out.
+func TestDefaultOverflows(t *testing.T) {
+	for _, name := range []string{"w2", "w3", "w4"} {
+		for _, target := range []string{"avx2", "avx512"} {
+			_, err := Default(ir.Problem{Weight: lookup(t, name), MaxK: 1 << 24}, amd64.ByName(target))
+			var overflow *schedule.Overflow
+			if !errors.As(err, &overflow) || overflow.Type != "i32" || overflow.Terms != 1<<24 {
+				t.Errorf("%s on %s: %v", name, target, err)
+			}
+		}
+	}
+}
+
+// Dot products that saturate or add to nothing are counted among the features of a kernel, too.
+func TestFeaturesOfDots(t *testing.T) {
+	const dots = 12
+	for _, name := range []string{"avx2", "avxvnni"} {
+		p, target := ir.Problem{Weight: lookup(t, "w2")}, amd64.ByName(name)
+		uses, err := DotUses(p, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := schedule.Compile(p, uses[0].Trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := lower.Build(target, k.Nest, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Features(k, m)
+		if none := -f[len(f)-1]; f[dots] <= none {
+			t.Errorf("%s: %v, as without dot products", name, f[dots])
 		}
 	}
 }

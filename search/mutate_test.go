@@ -168,36 +168,36 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// TestRelayout: what takes the layout of another choice reads its packed matrices, however codes are stored.
+// TestRelayout: what takes the layout of another choice reads its packed matrices and activations, however codes and what
+// groups share are stored.
 func TestRelayout(t *testing.T) {
-	p, err := ir.Named("ternary")
-	if err != nil {
-		t.Fatal(err)
-	}
 	m := amd64.ByName("avx512vbmi").Machine()
-	rng := rand.New(rand.NewSource(1))
-	legal, heads := 0, 0
-	for range 4000 {
-		from := Sample(rng, p, m)
-		c := Relayout(Sample(rng, p, m), from)
-		want, err := schedule.Compile(p, from.Trace(p))
-		if err != nil || from.Table != nil {
-			continue
+	for _, name := range []string{"ternary", "w3", "w4-g32", "q4_k", "tq2_0"} {
+		p := ir.Problem{Weight: lookup(t, name)}
+		rng := rand.New(rand.NewSource(1))
+		legal, heads := 0, 0
+		for range 1000 {
+			from := Sample(rng, p, m)
+			c := Relayout(Sample(rng, p, m), from)
+			want, err := schedule.Compile(p, from.Trace(p))
+			if err != nil || from.Table != nil {
+				continue
+			}
+			have, err := schedule.Compile(p, c.Trace(p))
+			if err != nil {
+				continue
+			}
+			legal++
+			if from.Head > 0 {
+				heads++
+			}
+			if have.Weights.Hash() != want.Weights.Hash() || from.Chunk > 0 && have.Chunk != want.Chunk {
+				t.Fatalf("%s: %+v\nhas not the layout of\n%+v", name, c, from)
+			}
 		}
-		have, err := schedule.Compile(p, c.Trace(p))
-		if err != nil {
-			continue
+		if legal < 50 || name == "ternary" && heads < 5 {
+			t.Errorf("%s: %d are legal, %d of them of codewords with heads", name, legal, heads)
 		}
-		legal++
-		if from.Head > 0 {
-			heads++
-		}
-		if have.Weights.Hash() != want.Weights.Hash() {
-			t.Fatalf("%+v\nhas not the layout of\n%+v", c, from)
-		}
-	}
-	if legal < 100 || heads < 5 {
-		t.Errorf("%d are legal, %d of them of codewords with heads", legal, heads)
 	}
 }
 

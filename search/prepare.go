@@ -76,12 +76,9 @@ func addsPairs(t lower.Target) bool {
 	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.OpDot2Sat })
 }
 
-// mostLanes is how many lanes a loop may have (schedule.Bind).
-const mostLanes = 64
-
 // together is how many groups of so many lanes, 0 without groups, are reduced together.
 func (b *prepareTrace) together(lanes int) int {
-	if lanes == 0 || lanes&(lanes-1) != 0 || lanes > mostLanes {
+	if lanes == 0 || lanes&(lanes-1) != 0 || lanes > schedule.MostLanes {
 		return 1
 	}
 	return min(b.most/lanes, b.lanes)
@@ -114,8 +111,8 @@ func (b *prepareTrace) bind(loop, to string) {
 
 // unrolled binds a stage's loop u of n iterations, of large groups a part of it.
 func (b *prepareTrace) unrolled(stage string, n int) {
-	if n > mostUnrolled {
-		by := mostUnrolled
+	if n > schedule.MostUnrolled {
+		by := schedule.MostUnrolled
 		for n%by != 0 {
 			by--
 		}
@@ -123,9 +120,6 @@ func (b *prepareTrace) unrolled(stage string, n int) {
 	}
 	b.bind(stage+".u", "unrolled")
 }
-
-// mostUnrolled is how many iterations a loop may have that is unrolled (schedule.Bind).
-const mostUnrolled = 64
 
 // One iteration of a loop over ungrouped K handles as many elements as stretch vectors
 // of 32 bits hold: the trips of 4096 elements are so few that a core foresees the last

@@ -14,8 +14,8 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// Choice is one point of the space: every decision that makes a trace. The
-// pack decisions (Lanes to Chunk) of all uses of a matrix must agree.
+// Choice is one point of the space: every decision that makes a trace. Those
+// that layout names must agree in all uses of a matrix.
 type Choice struct {
 	// Layout.
 	AlongK    bool   // lanes are elements of K of one row, summed at the end, instead of rows

@@ -260,7 +260,7 @@ func (c *TableChoice) parts(w format.Weight) (out [][]int) {
 func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0}
 	c.Act = pick(rng, tablesAhead...)
-	if _, err := ir.BitSerial(p.Weight, 1); err != nil {
+	if _, err := ir.Decompose(p.Weight, ir.DigitBits, 1); err != nil {
 		t.Digits = ir.DigitCodes
 	}
 	t.Mirror = p.Weight.Symmetric() && rng.Intn(2) == 0
@@ -327,9 +327,7 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 			c.Flush /= 2
 		}
 	}
-	if t.unit() > 0 {
-		c.Chunk = 0
-	}
+	c.Chunk = 0
 }
 
 // Tables are chosen where a product by them is estimated to take less than this share

@@ -150,7 +150,7 @@ func Prefetching(t, other schedule.Trace) schedule.Trace {
 	return append(t, slices.DeleteFunc(slices.Clone(other), func(s schedule.Step) bool { return !prefetches(s) })...)
 }
 
-// layout are the decisions about the packed matrix.
+// layout are the decisions about packed matrices and activations. TestRelayout notices if one is left out.
 var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "Fill", "Run", "Beside", "Lead", "Chunk"}
 
 // Relayout returns c for the packed matrix and the tables of from. The result may be illegal.

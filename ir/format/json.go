@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// strict reads JSON into what to points to. It refuses fields that are not there, by
+// UnmarshalStrict reads JSON into what to points to. It refuses fields that are not there, by
 // exactly that name, and those that are there twice: encoding/json takes "Bits" for
 // "bits", and the last of several.
-func strict(data []byte, to any) error {
+func UnmarshalStrict(data []byte, to any) error {
 	if err := checkFields(json.NewDecoder(bytes.NewReader(data)), reflect.TypeOf(to).Elem()); err != nil {
 		return err
 	}
@@ -21,7 +21,7 @@ func strict(data []byte, to any) error {
 // unknownField is the name of a field that is not there.
 type unknownField string
 
-func (name unknownField) Error() string { return fmt.Sprintf("unknown field %q", string(name)) }
+func (name unknownField) Error() string { return fmt.Sprintf("json: unknown field %q", string(name)) }
 
 // checkFields checks the names of all fields of the next value, which is to become a t,
 // nil if that has no fields.
@@ -49,7 +49,7 @@ func checkFields(d *json.Decoder, t reflect.Type) error {
 			field, known := fields[name]
 			switch {
 			case seen[name]:
-				return fmt.Errorf("field %q is there twice", name)
+				return fmt.Errorf("json: field %q is there twice", name)
 			case fields != nil && !known:
 				return unknownField(name)
 			}

@@ -204,7 +204,7 @@ func (l *Layout) Hash() string {
 func (l *Layout) UnmarshalJSON(data []byte) error {
 	type fields Layout // without methods
 	var f fields
-	if err := strict(data, &f); err != nil {
+	if err := UnmarshalStrict(data, &f); err != nil {
 		return errorf("layout", "%v", err)
 	}
 	read := Layout(f)

@@ -93,10 +93,6 @@ func (w Weight) ScaleCount(m, k int) int { return w.Count(w.scales(), m, k) }
 // columns among its ScaleCount scales: row-major, groups ascending.
 func (w Weight) ScaleIndex(row, col, k int) int { return w.Index(w.scales(), row, col, k) }
 
-// ScalesPerRow is the number of scales (zero points, minimums) that a row of k
-// weights has of its own: 0 with one scale per tensor, 1 per row, k/Group.
-func (w Weight) ScalesPerRow(k int) int { return w.scales().perRow(w.Per, k) }
-
 // Scaling is what applies to one weight: of two levels the products, in f32, and their factors.
 type Scaling struct {
 	Scale, Min      float32 // Min is 0 without minimums

@@ -123,7 +123,7 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	}
 	type fields Weight // without methods
 	f := fields{Per: perUnknown}
-	err := strict(data, &f)
+	err := UnmarshalStrict(data, &f)
 	names := strings.Join(fieldNames(reflect.TypeFor[Weight]()), ", ")
 	var kind *json.UnmarshalTypeError
 	var unknown unknownField
@@ -135,7 +135,7 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 		}
 		return errorf("weight", "%s is JSON %s; want %s", kind.Field, kind.Value, wanted(kind.Type))
 	case errors.As(err, &unknown):
-		return errorf("weight", "%v; there are %s", unknown, names)
+		return errorf("weight", "unknown field %q; there are %s", string(unknown), names)
 	case errors.As(err, &field): // its prefix is that of what is returned
 		return errorf("weight", "%s: %s", field.Thing, field.Problem)
 	case err != nil:

@@ -532,3 +532,13 @@ func BenchmarkEval(b *testing.B) {
 	lanes := float64(100000 * (64 + 64 + 64))
 	b.ReportMetric(lanes*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mlanes/s")
 }
+
+// Operations are dot products and lookups by their rows, which their names say.
+func TestKinds(t *testing.T) {
+	for _, op := range Ops() {
+		name := op.String()
+		if dot, lookup := strings.HasPrefix(name, "dot"), strings.HasPrefix(name, "lookup"); op.IsDot() != dot || op.IsLookup() != lookup {
+			t.Errorf("%s: a dot product %v, a lookup %v", name, op.IsDot(), op.IsLookup())
+		}
+	}
+}

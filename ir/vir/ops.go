@@ -18,6 +18,7 @@ type opInfo struct {
 	bound  bound             // nil: nothing is known
 	table  int               // lookups: the number of entries of a table
 	mod    bool              // lookups: only the low bits of the index count
+	dot    bool              // it sums products of neighbouring lanes
 }
 
 // lookupInfo is the row of the lookup in tables of n entries.
@@ -67,10 +68,10 @@ var ops = [opEnd]opInfo{
 	OpSubMSB:       {name: "submsb", args: 3, result: true, typ: same(3, ints), eval: lanes3(subMSB), bound: boundSubMSB},
 	OpWiden:        {name: "widen", args: 1, result: true, typ: widened, eval: lanes1(same1), bound: boundArg0},
 	OpTrunc:        {name: "trunc", args: 1, result: true, typ: truncated, eval: lanes1(same1), bound: boundArg0},
-	OpDot4:         {name: "dot4", args: 3, result: true, typ: dot4, eval: evalDot4, bound: boundDot(4)},
-	OpDot2Wrap:     {name: "dot2wrap", args: 2, result: true, typ: dot2wrap, eval: evalDot2Wrap, bound: boundDot2Wrap},
-	OpDot2:         {name: "dot2", args: 3, result: true, typ: dot2, eval: evalDot2, bound: boundDot(2)},
-	OpDot2Sat:      {name: "dot2sat", args: 2, result: true, typ: dot2sat, eval: evalDot2Sat, bound: boundDot2Sat},
+	OpDot4:         {name: "dot4", args: 3, result: true, typ: dot4, eval: evalDot4, bound: boundDot(4), dot: true},
+	OpDot2Wrap:     {name: "dot2wrap", args: 2, result: true, typ: dot2wrap, eval: evalDot2Wrap, bound: boundDot2Wrap, dot: true},
+	OpDot2:         {name: "dot2", args: 3, result: true, typ: dot2, eval: evalDot2, bound: boundDot(2), dot: true},
+	OpDot2Sat:      {name: "dot2sat", args: 2, result: true, typ: dot2sat, eval: evalDot2Sat, bound: boundDot2Sat, dot: true},
 	OpCvtF32:       {name: "cvtf32", args: 1, result: true, typ: converted(f32, i32), eval: evalCvtF32},
 	OpCvtI32:       {name: "cvti32", args: 1, result: true, typ: converted(i32, f32), eval: evalCvtI32},
 	OpCvtHalf:      {name: "cvthalf", args: 1, result: true, typ: converted(f32, f16), eval: evalCvtHalf},
@@ -132,6 +133,12 @@ func (op Op) Entries() int { return ops[op].table }
 
 // Mod says that op is a lookup by the low bits of its index.
 func (op Op) Mod() bool { return ops[op].mod }
+
+// IsLookup says that op looks up in tables.
+func (op Op) IsLookup() bool { return op.Entries() > 0 || op == OpLookupPair }
+
+// IsDot says that op sums products of neighbouring lanes.
+func (op Op) IsDot() bool { return ops[op].dot }
 
 // Lookup is the lookup in tables of n entries, by the low bits of the index if
 // mod is set; OpInvalid if there is none.

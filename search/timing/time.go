@@ -100,12 +100,11 @@ func TimeWork(opt Options, works ...Work) []Sample {
 // series collects the samples of a function, in nanoseconds per call.
 type series struct {
 	Work
-	calls   int
-	kept    []float64
-	stolen  []float64 // the thread lost its core
-	rounds  []float64
-	alone   []bool
-	dropped int
+	calls  int
+	kept   []float64
+	stolen []float64 // the thread lost its core
+	rounds []float64
+	alone  []bool
 }
 
 // calibrated doubles the number of calls until they are enough and last long enough. Twice in a
