@@ -413,7 +413,7 @@ func TestSlowFew(t *testing.T) {
 // Two tiles of tables of groups are asked for as a machine says for those.
 func TestGroupLookups(t *testing.T) {
 	want := ofEach(amd64.ByName("zen4").Machine().GroupLookups, 2)
-	for format, groups := range map[string]bool{"q1_0": true, "w1-g128": true, "w1": false, "w1-f32act": false, "w4-g128": false} {
+	for format, groups := range map[string]bool{"q1_0": true, "w1-g128": true, "w1": false, "w4-g128": false} {
 		_, uses := defaultUses(t, format, "zen4")
 		for _, u := range uses {
 			if got := u.Choice.Streams == want; got != (groups && u.Cols == 1) {
