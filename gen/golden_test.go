@@ -194,6 +194,12 @@ func TestWriteSparesOthers(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != "package p\n" {
 		t.Errorf("%q, %v", text, err)
 	}
+	if err := gen.Vacant(dir, "p"); !errors.As(err, &refused) {
+		t.Errorf("vacant: %v", err)
+	}
+	if err := gen.Vacant(dir, "q"); err != nil {
+		t.Error(err)
+	}
 	if names, err := gen.Differences(dir, files); err != nil || len(names) != 2 {
 		t.Errorf("differences %v, %v", names, err)
 	}

@@ -3,11 +3,10 @@ package gen
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 )
 
@@ -51,11 +50,11 @@ func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, e
 	var roles []role
 	seen, index := map[string]bool{}, map[string]int{}
 	for _, t := range tensors {
+		if !format.OneLine(t.Name + t.Type) {
+			return nil, errorf(fmt.Sprintf("tensor %q of type %q", t.Name, t.Type), "cannot be printed on one line, as in a comment")
+		}
 		if t.Product < 0 || t.Product >= products || t.M < 1 || t.K < 1 || t.Count < 1 || seen[t.Name] {
 			return nil, errorf("tensor "+t.Name, "is there twice, has no product, or no elements")
-		}
-		if text := t.Name + t.Type; !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return nil, errorf(fmt.Sprintf("tensor %q of type %q", t.Name, t.Type), "cannot be printed on one line, as in a comment") // else it may end that, and be code
 		}
 		seen[t.Name] = true
 		parts, numbers := numbersOf(t.Name)

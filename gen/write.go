@@ -120,6 +120,11 @@ func changes(dir string, files []lower.File) ([]lower.File, error) {
 	return changed, nil
 }
 
+// Vacant is an error if a file in dir, that is not by tmacc, has the name of one that a package of that name has in any case.
+func Vacant(dir, pkg string) error {
+	return noneForeign(dir, []lower.File{{Name: pkg + ".go"}, {Name: pkg + "_test.go"}})
+}
+
 // noneForeign is an error if one of files is in dir and not by tmacc: somebody wrote it.
 func noneForeign(dir string, files []lower.File) error {
 	for _, f := range files {

@@ -175,7 +175,10 @@ func (b *benchFlags) places() []place {
 	if slices.Contains(b.modes, measure.ModeL3) {
 		large = measure.ModeL3
 	}
-	for _, mode := range b.modes {
+	for i, mode := range b.modes {
+		if slices.Contains(b.modes[:i], mode) {
+			continue
+		}
 		p := place{mode: mode}
 		p.m, p.k = measure.Shape(mode)
 		if b.m > 0 {
@@ -184,8 +187,8 @@ func (b *benchFlags) places() []place {
 		if b.k > 0 {
 			p.k = b.k
 		}
-		for _, n := range b.ns {
-			if n <= maxSmall || mode == large {
+		for j, n := range b.ns {
+			if (n <= maxSmall || mode == large) && !slices.Contains(b.ns[:j], n) {
 				p.ns = append(p.ns, n)
 			}
 		}

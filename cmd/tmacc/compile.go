@@ -52,7 +52,8 @@ If nothing names what to compile, tmacc.yaml in this directory does: its keys ar
 the flags below that are called ` + keyNames(configKeys) + `;
 flags on the command line count before it. Its kernels are for all
 targets unless it names some, so that every machine writes the same bytes; paths in it
-are relative to it, and the package lies beside it. Speeds are not measured then.
+are relative to it, and the package lies beside it. Speeds are not measured then, unless it says
+no-measure: false.
 
   # kernels/tmacc.yaml; beside it a Go file with  //go:generate go tool tmacc compile
   format: [w4-g32, w2]
@@ -105,7 +106,7 @@ out for all that, because sums could overflow for so large a -max-k.`,
 	s.BoolVar(&f.noMeasure, "no-measure", false, "do not measure speeds (default with tmacc.yaml)")
 	s.DurationVar(&f.tune, "tune", 0, "before, search so long for faster schedules of each format and target of this machine, as tmacc tune does")
 	s.BoolVar(&f.current, "check", false, "write nothing; fail if the files there are not those that would be written")
-	s.BoolVar(&f.dryRun, "dry-run", false, "write and compile nothing; print what would be")
+	s.BoolVar(&f.dryRun, "dry-run", false, "write nothing, and compile nothing but given traces; print what would be")
 	cmd.MarkFlagsMutuallyExclusive("check", "dry-run", "tune")
 	completeCompile(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -276,6 +277,9 @@ func (x *compilation) read() error {
 	if x.lock, err = tune.ReadLock(path); err != nil {
 		return err
 	}
+	if err := gen.Vacant(x.dir, x.pkg); err != nil { // now, not after a search
+		return err
+	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
 	return x.from.at("module", x.module, err)
 }
@@ -317,13 +321,13 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	}
 	aside := *x.cli
 	aside.out = x.err
-	for _, note := range x.untunable() {
+	for _, note := range x.notTuned() {
 		x.bar.done()
 		fmt.Fprintf(x.err, "tmacc: %s\n", note)
 	}
 	for _, w := range x.products {
 		for _, t := range x.targets {
-			if w.untunable(t) != "" {
+			if x.untunable(w, t) != "" {
 				continue
 			}
 			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), w.problem, t, nil)
@@ -341,12 +345,12 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	return err
 }
 
-// untunable says of products for which targets nothing is searched, and why.
-func (x *compilation) untunable() (out []string) {
+// notTuned says of products for which targets nothing is searched, and why.
+func (x *compilation) notTuned() (out []string) {
 	for _, w := range x.products {
 		var on []string
 		for _, t := range x.targets {
-			if why := w.untunable(t); why != "" {
+			if why := x.untunable(w, t); why != "" {
 				on = append(on, fmt.Sprintf("%s (%s)", t.Machine().Name, why))
 			}
 		}
@@ -358,12 +362,15 @@ func (x *compilation) untunable() (out []string) {
 }
 
 // untunable says why no schedule of w is searched for t, "" if one is.
-func (w *wanted) untunable(t lower.Target) string {
+func (x *compilation) untunable(w *wanted, t lower.Target) string {
+	e := x.lock.Find(w.problem, t)
 	switch missing := lacks(t); {
 	case w.trace(t) != nil:
 		return "a trace is given"
 	case missing != "":
 		return "this machine lacks " + missing
+	case e != nil && e.For(w.problem) && unproven(e, w.problem) != nil:
+		return "what is locked is for smaller K, and would be lost"
 	}
 	return ""
 }
@@ -473,7 +480,7 @@ func (x *compilation) misfits() (out []string) {
 			}
 			remedy := "run " + x.tuneCommand(e, w.problem)
 			if w.problem.LimitK() > ir.DefaultMaxK {
-				remedy = "run tmacc compile with -tune, or for smaller K" // tmacc tune is for the usual ones
+				remedy = "compile for smaller K" // tmacc tune is for the usual ones
 			}
 			if why := misfit(e, w.problem, t); why != "" {
 				out = append(out, fmt.Sprintf("%s: %s on %s has %s: %s, or remove the entry", tune.LockName, e.Product, e.Target, why, remedy))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,15 +81,15 @@ func TestCompileWrites(t *testing.T) {
 	}
 }
 
-// A module of the name of a package of Go's own is refused, before anything is written.
+// A module whose name the go command takes for a package of its own, or for several packages, is refused before anything is written.
 func TestCompileStandard(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
 	t.Chdir(t.TempDir())
-	for args, path := range map[string]string{"-o math": "math", "-o sub/time": "time", "-o k -module crypto/rand": "crypto/rand", "-o k -module std": "std"} {
+	for args, path := range map[string]string{"-o math": "math", "-o sub/time": "time", "-o k -module crypto/rand": "crypto/rand", "-o k -module std": "std", "-o all": "all", "-o tool": "tool"} {
 		dir := strings.Fields(args)[1]
-		want := "tmacc: -o " + dir + ": a module " + path + " would have the name of a package of Go's own: give another with -module, such as -module example.com/" + path
+		want := "tmacc: -o " + dir + ": a module " + path + " would have a name that means something else to the go command: give another with -module, such as -module example.com/" + path
 		refused(t, refusal{exitUsage, want, "compile -q -no-check -format w2 -target avx2 " + args})
 	}
 	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
@@ -363,13 +364,17 @@ func TestCompileNowhere(t *testing.T) {
 
 // Figures of a core that did something else during many samples are not to be trusted, which is said.
 func TestNoteBusy(t *testing.T) {
+	sample := func(alone ...bool) timing.Sample {
+		return timing.Sample{Rounds: append(make([]float64, len(alone)), math.NaN()), Alone: append(alone, false)} // the last took none
+	}
 	for _, c := range []struct {
 		samples []timing.Sample
 		said    string
 	}{
 		{nil, ""},
-		{[]timing.Sample{{Kept: 9}, {Kept: 9, Dropped: 4}}, ""},
-		{[]timing.Sample{{Kept: 9, Dropped: 1}, {Kept: 9, Dropped: 7}}, "during 8 of 26 samples"},
+		{[]timing.Sample{sample(true, true, true), sample(true, false)}, ""},
+		{[]timing.Sample{sample(true, true), sample(false, false)}, "during 2 of 4 samples"},
+		{timing.TimeWork(timing.Options{Rounds: 3}, timing.Work{Run: func() { time.Sleep(time.Millisecond) }}), "during 9 of 9 samples"},
 	} {
 		var stderr bytes.Buffer
 		g := &gauge{}

@@ -125,8 +125,8 @@ func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 	if !goodModule.MatchString(path) {
 		return nil, fmt.Errorf("-module %q: want a path of letters, digits and . _ ~ / -", path)
 	}
-	if standard(path) {
-		return nil, fmt.Errorf("-o %s: a module %s would have the name of a package of Go's own: give another with -module, such as -module example.com/%s", dir, path, path)
+	if standard(path) || slices.Contains(goWords, path) {
+		return nil, fmt.Errorf("-o %s: a module %s would have a name that means something else to the go command: give another with -module, such as -module example.com/%s", dir, path, path)
 	}
 	m := &gen.Module{Path: path, Version: version(), Replace: checkout()}
 	if m.Version == "" && m.Replace == "" {
@@ -137,6 +137,9 @@ func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 	}
 	return m, nil
 }
+
+// goWords are what the go command takes for several packages (go help packages).
+var goWords = []string{"all", "cmd", "std", "tool", "work"}
 
 // standard says that the go command takes a path for that of a package of its own, which it does before it looks
 // at modules. Without a go command none is.

@@ -82,7 +82,7 @@ func (x *compilation) measure(g *gauge, w *wanted, t *gen.Target, speeds map[str
 	}
 	for i, k := range t.Kernels {
 		r := records[i]
-		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.Share}
+		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
 	}
 	records, err = g.measure(s, place{mode: measure.ModeL3, m: m, k: k, ns: []int{gemmN}})
 	if err != nil && !errors.As(err, &probe) {

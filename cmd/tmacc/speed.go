@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -40,8 +41,14 @@ func (g *gauge) close() error { return g.lab.Close() }
 // count adds samples of products to those that were taken.
 func (g *gauge) count(samples []timing.Sample) {
 	for _, s := range samples {
-		g.taken += s.Kept + s.Dropped
-		g.lost += s.Dropped
+		for i, ns := range s.Rounds {
+			if math.IsNaN(ns) {
+				continue // it took no sample
+			}
+			if g.taken++; !s.Alone[i] {
+				g.lost++
+			}
+		}
 	}
 }
 

@@ -109,6 +109,8 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return fmt.Errorf("-time %v: want more than nothing", x.limit)
 	case x.plot != "" && validPicture(x.plot) != nil:
 		return validPicture(x.plot)
+	case x.resume && x.log == noLog:
+		return errors.New("-resume: begins with what the log has: want none of -log none")
 	case x.runner == "" && x.runnerPrefix != "":
 		return errors.New("-runner-exec: is for a -runner")
 	}
@@ -131,6 +133,9 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		p, err := c.tunedProduct(name, f.act)
 		if err != nil {
 			return err
+		}
+		if unit := p.Weight.Unit(); f.k%unit != 0 {
+			return fmt.Errorf("-k %d: %s wants a multiple of %d", f.k, name, unit)
 		}
 		problems = append(problems, p)
 	}

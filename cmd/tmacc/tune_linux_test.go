@@ -22,8 +22,12 @@ func TestTuneRunnerInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for len(logged(t, log)) < 10 {
-		time.Sleep(50 * time.Millisecond)
+	for began := time.Now(); len(logged(t, log)) < 10; time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > 2*time.Minute {
+			cmd.Process.Kill()
+			cmd.Wait()
+			t.Fatalf("nothing is measured: %s%s", out, stderr)
+		}
 	}
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)

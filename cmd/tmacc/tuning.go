@@ -84,15 +84,12 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	if !x.scratch {
 		seeds = x.tuner.Seeds()
 	}
-	switch err := x.begin(); {
+	before, err := x.begin()
+	switch {
 	case err != nil && x.resume:
 		return fmt.Errorf("tune -resume: %w", err)
 	case err != nil:
 		x.note("not logged: %s", oneLine(err))
-	}
-	before, err := x.measured()
-	if err != nil {
-		return err
 	}
 	limited, stop := context.WithTimeout(ctx, x.limit)
 	defer stop()
@@ -352,9 +349,13 @@ func (x *tuning) record(i int, ns float64) measure.Record {
 
 // line is the progress: of the first purpose, and the best of all.
 func (x *tuning) line(p tune.Progress, took time.Duration) string {
-	r := x.record(0, p.Best*x.tuner.ReferenceNs[0])
-	return fmt.Sprintf("%s on %s: %d of %d measured in %s of %s, %d dropped; best %.1f us, %.1f weights/ns, %.2f of the ceiling, %.2f of the default's time",
-		x.product.Problem.Weight, shortName(x.product.Target), p.Trials, x.trials, took.Round(time.Second), x.limit, p.Dropped, r.Ns/1e3, r.GWeightsS, r.Share, p.Best)
+	best := ""
+	if x.tuner.ReferenceNs[0] > 0 { // all else was measured by an earlier search
+		r := x.record(0, p.Best*x.tuner.ReferenceNs[0])
+		best = fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
+	}
+	return fmt.Sprintf("%s on %s: %d of %d measured in %s of %s, %d dropped; best %s%.2f of the default's time",
+		x.product.Problem.Weight, shortName(x.product.Target), p.Trials, x.trials, took.Round(time.Second), x.limit, p.Dropped, best, p.Best)
 }
 
 // print prints what became of how many candidates.
@@ -385,8 +386,8 @@ type journal struct {
 	writing chan bool    // closed after what has been added last was written
 }
 
-// begin makes the tuner log.
-func (x *tuning) begin() error {
+// begin makes the tuner log. With -resume it returns what the log has, to begin with.
+func (x *tuning) begin() (before []*tune.Candidate, err error) {
 	p, j := x.product, &x.journal
 	j.run = tune.Run{Start: time.Now(), Cost: tune.CostVersion, Default: x.tuner.DefaultHash, Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
 		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: compiler()}
@@ -397,29 +398,24 @@ func (x *tuning) begin() error {
 		j.add(t)
 	}
 	if x.tuneFlags.log == noLog {
-		return nil
-	}
-	var err error
-	if j.log, err = tuningLog(x.tuneFlags.log); err != nil {
-		return err
-	}
-	if err = j.log.Begin(&j.run); err != nil {
-		return err
-	}
-	j.on = true
-	return nil
-}
-
-// measured are the candidates that the log has, which the search begins with.
-func (x *tuning) measured() ([]*tune.Candidate, error) {
-	if !x.resume || !x.journal.on {
 		return nil, nil
 	}
-	before, err := x.journal.log.Before(&x.journal.run)
-	if err = x.noteUnread(err); err != nil {
-		return nil, fmt.Errorf("tune -resume: %w", err)
+	if j.log, err = tuningLog(x.tuneFlags.log); err != nil {
+		return nil, err
 	}
-	return x.tuner.Resume(before), nil
+	if x.resume {
+		trials, err := j.log.Before(&j.run)
+		x.bar.done()
+		if err = x.noteUnread(err); err != nil {
+			return nil, err
+		}
+		before = x.tuner.Resume(trials)
+	}
+	if err = j.log.Begin(&j.run); err != nil {
+		return nil, err
+	}
+	j.on = true
+	return before, nil
 }
 
 // add adds trials, and those that could not be added before, while the next one is measured: it waits for

@@ -26,6 +26,7 @@ type Record struct {
 	CeilingGBS      float64 `json:"ceiling_gb_s"`      // read bandwidth for this mode
 	CeilingGMACS    float64 `json:"ceiling_gmac_s"`    // int8 dot product peak of this target
 	Share           float64 `json:"share"`             // of the ceiling that binds
+	ReadShare       float64 `json:"-"`                 // of the read bandwidth, whatever binds
 	PrepareNs       float64 `json:"prepare_ns"`        // of the activations of all N rows
 	PrepareCycles   float64 `json:"prepare_cycles,omitempty"`
 }
@@ -92,6 +93,7 @@ func (r Record) Complete(w Weights) (Record, error) {
 	r.GBS = over((matrix*r.BitsPerWeight+w.ScaleBits)/8, r.Ns)
 	read := over((matrix*w.NominalBits+w.ScaleBits)/8, r.Ns*r.CeilingGBS)
 	compute := over(r.GWeightsS, r.CeilingGMACS)
+	r.ReadShare = read
 	switch r.ceiling() {
 	case "bandwidth":
 		r.Share = read

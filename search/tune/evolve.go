@@ -80,7 +80,7 @@ type Found[G any] struct {
 type Outcome[G any] struct {
 	Best    []Found[G]
 	Trials  int
-	Tried   []Tried        // each trial, in turn
+	Tried   []Tried        // each trial, in turn, and what was known
 	Dropped map[string]int // by reason
 	Ended   string         // trials, patience, interrupted or exhausted
 }
@@ -335,10 +335,10 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 		if errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
 			continue // no trial
 		}
+		e.out.Tried = append(e.out.Tried, Tried{batch[i].p.Family, r.Cost})
 		if !r.Known {
 			e.out.Trials++
 			e.since++
-			e.out.Tried = append(e.out.Tried, Tried{batch[i].p.Family, r.Cost})
 		}
 		if r.Err != nil {
 			e.out.Dropped[e.Reason(r.Err)]++

@@ -73,7 +73,11 @@ func (t *Tuner) Search(ctx context.Context, opt Options, seeds ...*Candidate) (O
 func (t *Tuner) Resume(trials []Trial) []*Candidate {
 	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool { return len(x.Genes) != len(t.widths()) })
 	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Ratio, b.Ratio) })
-	var out []*Candidate
+	type again struct {
+		*Candidate
+		hash string
+	}
+	var out []again
 	for _, x := range trials {
 		r := Result{Cost: x.Ratio, Known: true}
 		if len(x.Parts) == len(t.Purposes) { // which logs of before do not have
@@ -85,13 +89,15 @@ func (t *Tuner) Resume(trials []Trial) []*Candidate {
 		before, twice := t.known[x.Hash]
 		t.known[x.Hash] = r // of several the worst counts, those that failed coming first
 		if r.Err == nil && (!twice || before.Err != nil) {
-			out = append(out, &Candidate{Genes: x.Genes})
-		}
-		if r.Err == nil && (t.best == 0 || r.Cost < t.best) {
-			t.best = r.Cost
+			out = append(out, again{&Candidate{Genes: x.Genes}, x.Hash})
 		}
 	}
-	return out
+	slices.SortStableFunc(out, func(a, b again) int { return cmp.Compare(t.known[a.hash].Cost, t.known[b.hash].Cost) })
+	var cs []*Candidate
+	for _, x := range out {
+		cs = append(cs, x.Candidate)
+	}
+	return cs
 }
 
 // measure is what is known of candidates, and measures others.
@@ -101,8 +107,11 @@ func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 	var at []int
 	for i, c := range cs {
 		r, ok := t.known[c.Hash]
-		if out[i] = r; !ok {
+		switch out[i] = r; {
+		case !ok:
 			unknown, at = append(unknown, c), append(at, i)
+		case r.Err == nil && (t.best == 0 || r.Cost < t.best):
+			t.best = r.Cost
 		}
 	}
 	for i, r := range t.measureNew(ctx, unknown) {

@@ -111,6 +111,7 @@ func (m *Machine) Close() error {
 	}
 	m.idle = nil
 	if m.remote != nil {
+		m.remote.end()
 		return m.remote.own.remove()
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 type remote struct {
 	ctx      context.Context // once it ends nothing is waited for
 	later    context.Context // that of commands
+	end      func()          // of later
 	say      func(string)    // why it waits
 	args     []string        // of ssh
 	prefix   string          // of commands that start a worker
@@ -52,7 +53,7 @@ func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	if strings.Contains(x.Exec, "'") {
 		return nil, fmt.Errorf("runner: %s: want a command without '", x.Exec)
 	}
-	r := &remote{ctx: ctx, later: ctx, say: x.Say, args: args, prefix: x.Exec, patience: x.Patience, sent: map[string]bool{}}
+	r := &remote{ctx: ctx, later: ctx, end: func() {}, say: x.Say, args: args, prefix: x.Exec, patience: x.Patience, sent: map[string]bool{}}
 	if r.say == nil {
 		r.say = func(string) {}
 	}
@@ -66,7 +67,7 @@ func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	if r.own, err = build(m, nil); err != nil {
 		return nil, err
 	}
-	r.later = outliving(ctx, x.Grace)
+	r.later, r.end = outliving(ctx, x.Grace)
 	p, err := m.start(nil)
 	if err != nil {
 		m.Close()
@@ -77,11 +78,11 @@ func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	return m, nil
 }
 
-// outliving ends so long after ctx.
-func outliving(ctx context.Context, d time.Duration) context.Context {
+// outliving ends so long after ctx, or with end.
+func outliving(ctx context.Context, d time.Duration) (later context.Context, end func()) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
-	return later
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return later, func() { stop(); cancel() }
 }
 
 // sshArgs are the arguments of ssh for a URL: it may ask nobody, and notices within seconds that the

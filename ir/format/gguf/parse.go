@@ -9,9 +9,8 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Bounds on a header. The first four bound time and memory whatever the file says:
@@ -321,7 +320,7 @@ func (p *parser) tensor(f *File) bool {
 		p.fail(errorf(what, "tensor %d has no name", len(f.Tensors)))
 	case len(name) > maxName:
 		p.fail(errorf(what, "has a name of %d bytes; at most %d are read", len(name), maxName))
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !format.OneLine(name):
 		p.fail(errorf(what, "has a name that cannot be printed on one line"))
 	case twice:
 		p.fail(errorf(what, "is there twice"))
