@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -168,7 +169,7 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	if x.current {
 		return x.compare()
 	}
-	for _, warning := range slices.Concat(x.misfits(), x.narrow()) {
+	for _, warning := range slices.Concat(x.astray(), x.misfits(), x.narrow()) {
 		x.bar.done()
 		fmt.Fprintf(x.err, "tmacc: %s\n", warning)
 	}
@@ -201,8 +202,12 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 
 // leftStatus is the exit code of a compilation that left something out.
 func (x *compilation) leftStatus() error {
+	rest := "the package has the rest"
+	if x.dryRun {
+		rest = "the package would have the rest"
+	}
 	if n := len(x.left); n > 0 {
-		return &status{exitUnsupported, fmt.Errorf("%d left out, listed above: the package has the rest", n)}
+		return &status{exitUnsupported, fmt.Errorf("%d left out, listed above: %s", n, rest)}
 	}
 	return nil
 }
@@ -467,6 +472,25 @@ func unproven(e *tune.Entry, p ir.Problem) (problem *schedule.Overflow) {
 		}
 	}
 	return nil
+}
+
+// astray says that a lock lies beside the package, which is a module of its own and has none: tmacc tune was told, or left to choose,
+// another directory.
+func (x *compilation) astray() []string {
+	own := filepath.Join(x.dir, tune.LockName)
+	beside := filepath.Join(filepath.Dir(filepath.Clean(x.dir)), tune.LockName)
+	path, err := lockPath(x.dir)
+	abs, fail := filepath.Abs(own)
+	if err != nil || fail != nil || path != abs || exists(own) || !exists(beside) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is not used: %s is a module of its own, for which tmacc tune takes -o %s", beside, x.dir, x.dir)}
+}
+
+// exists says that there is a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // misfits says of the entries of the lock which are for other products of the same names, for smaller K or for other

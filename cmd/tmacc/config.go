@@ -124,8 +124,10 @@ func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (origins,
 // wants says what is wrong with a value of a flag.
 func wants(f *pflag.Flag, value string, err error) string {
 	switch f.Value.Type() {
-	case "int":
+	case "int", "int64":
 		return fmt.Sprintf("%q: want a number", value)
+	case "intSlice":
+		return fmt.Sprintf("%q: want numbers, separated by commas", value)
 	case "bool":
 		return fmt.Sprintf("%q: want true or false", value)
 	}

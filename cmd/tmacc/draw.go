@@ -74,8 +74,11 @@ func (c *cli) drawReport(x reportFlags) error {
 	}
 	if x.log != noLog {
 		l, err := tuningLog(x.log)
+		if err == nil && x.log != "" { // the user's may not have begun
+			_, err = os.Stat(x.log)
+		}
 		if err != nil {
-			return err
+			return plain(err)
 		}
 		err = eachSearch(l, func(r tune.Run, tried []tune.Tried) error {
 			p, err := plotSearch(r.Product+" on "+r.Target+", "+purposesText(r.Purposes), tried)

@@ -87,8 +87,8 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 	}
 	var list []map[string]json.RawMessage
 	var kind *json.UnmarshalTypeError
-	if err := json.Unmarshal(data, &list); errors.As(err, &kind) || err == nil && list == nil {
-		return nil, fmt.Errorf("%s: not a trace: want a list of steps, as tmacc show -stage trace prints", path)
+	if err := json.Unmarshal(data, &list); errors.As(err, &kind) || err == nil && list == nil || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return nil, fmt.Errorf("%s: not a trace: want a list of steps, as tmacc show -stage trace prints below its first line", path)
 	}
 	var t schedule.Trace
 	if err := json.Unmarshal(data, &t); err != nil {

@@ -258,11 +258,7 @@ func (x *compilation) summary(r jsonReport) string {
 		} else if p.ActGroup > 0 {
 			act = fmt.Sprintf("one scale per %d activations", p.ActGroup)
 		}
-		schedules := "default schedules or given ones"
-		if p.Tuned != nil {
-			schedules = fmt.Sprintf("schedules of %s for %s", tune.LockName, strings.Join(p.Tuned, ", "))
-		}
-		fmt.Fprintf(&b, "\n%s: %s weights, %s, %s, %s stored bits per weight", p.Name, p.Format, act, schedules, p.stored())
+		fmt.Fprintf(&b, "\n%s: %s weights, %s, %s, %s stored bits per weight", p.Name, p.Format, act, p.schedules(), p.stored())
 		for i, s := range p.Shapes {
 			sep := ", "
 			if i == 0 {
@@ -272,6 +268,21 @@ func (x *compilation) summary(r jsonReport) string {
 		}
 	}
 	return b.String()
+}
+
+// schedules says where those of p come from.
+func (p jsonProduct) schedules() string {
+	var from []string
+	if p.Tuned != nil {
+		from = append(from, fmt.Sprintf("schedules of %s for %s", tune.LockName, strings.Join(p.Tuned, ", ")))
+	}
+	if p.Traced != nil {
+		from = append(from, "given schedules for "+strings.Join(p.Traced, ", "))
+	}
+	if from == nil {
+		return "default schedules"
+	}
+	return strings.Join(from, ", ")
 }
 
 // stored are the bits that a weight takes with its share of scales, of the least target to the most.

@@ -116,7 +116,11 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		usage(cmd)
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), strings.ReplaceAll(err.Error(), "--", "-"), cmd.CommandPath())
+		text := strings.ReplaceAll(err.Error(), "--", "-")
+		if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+			text = "-" + bad.GetFlag().Name + ": " + wants(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
+		}
+		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), text, cmd.CommandPath())
 	})
 	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host(), c.version())
 	root.SetHelpCommand(help())

@@ -50,7 +50,8 @@ the default schedules; more if one of the purposes would lose by it.
 
 What is faster than the default, and than what was locked before, goes to ` + tune.LockName + ` in the
 module of the output directory, with kernels of other widths for the same packed matrices.
-tmacc compile uses it, and never searches. Interrupted, the search ends with what it has found;
+tmacc compile uses it, and never searches. Interrupted, the search ends with what it has found,
+which is measured again; a second Ctrl-C ends all at once.
 -resume begins with what searches for the same purposes on such a machine have measured,
 -from-scratch without the default schedules, which the search begins with otherwise.
 
@@ -69,7 +70,7 @@ that are cut, and a machine that starts again, are waited for.`,
 	x.purposeFlags(f)
 	f.IntVar(&x.trials, "trials", usualTrials, "candidates to measure at most")
 	f.IntVar(&x.patience, "patience", usualPatience, "end after so many in a row that are no better")
-	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long")
+	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long; measuring the machine before, and the best again afterwards, takes some 15 s more")
 	f.Int64Var(&x.seed, "seed", 1, "of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
 	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+noLog+" (default: see tmacc log)")

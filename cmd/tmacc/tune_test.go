@@ -521,6 +521,42 @@ func TestLockNarrow(t *testing.T) {
 	}
 }
 
+// A lock beside a package that is a module of its own is not its lock, which is said as long as it has none.
+func TestLockAstray(t *testing.T) {
+	p, target := w2OnAVX2(t)
+	uses, err := search.Default(p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	put := func(path string) {
+		e := tune.Entry{Product: "w2", Target: "amd64/avx2", Problem: tune.ProblemHash(p), Figures: []tune.Figures{{Mode: "l2", M: 64, N: 4, K: 256}},
+			Kernels: []tune.Kernel{{Cols: 1, Trace: uses[0].Trace}}}
+		if err := tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(e); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compile := func() string {
+		code, _, stderr := tmacc("compile", "-q", "-no-check", "-format", "w2", "-target", "avx2", "-o", "k")
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		return stderr
+	}
+	const said = "tmacc: tmacc.lock is not used: k is a module of its own, for which tmacc tune takes -o k\n"
+	if text := compile(); strings.Contains(text, "not used") {
+		t.Error(text)
+	}
+	put(tune.LockName)
+	if text := compile(); !strings.Contains(text, said) {
+		t.Error(text)
+	}
+	put(filepath.Join("k", tune.LockName))
+	if text := compile(); strings.Contains(text, said) {
+		t.Error(text)
+	}
+}
+
 // A table of medians has the times of what is tuned by those of the default schedules.
 func TestBenchTable(t *testing.T) {
 	var all []measure.Record
