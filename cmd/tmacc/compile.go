@@ -708,7 +708,7 @@ func (x *compilation) test(ctx context.Context) error {
 		if errors.As(err, &failure) && ctx.Err() == nil {
 			x.bar.done()
 			fmt.Fprintf(x.err, "%s\n", failure.output)
-			return failed("%s: %v: its output is above, the package is in %s", failure.command, failure.err, x.dir)
+			return failed("%s: %v: its output is above, the package is in %s%s", failure.command, failure.err, x.dir, required(failure.output))
 		}
 		if err != nil {
 			return err

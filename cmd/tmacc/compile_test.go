@@ -346,6 +346,19 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// In a module that does not require tmacc the package does not build, and the error says what to do.
+func TestCompileUnrequired(t *testing.T) {
+	needMeasuring(t)
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("go.mod", []byte("module example.com/mine\n\ngo 1.26.0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := tmacc("compile", "-q", "-format", "w2", "-target", "avx2", "-no-measure", "-o", "k")
+	if code != exitFailed || !strings.Contains(stderr, "whose module does not require "+modulePath+": go mod edit -replace "+modulePath+"=") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 // What none of several targets can compile is listed, each with its reason.
 func TestCompileNowhere(t *testing.T) {
 	code, out, stderr := tmacc("compile", "-no-check", "-format", "w8", "-max-k", "16777216", "-target", "avx2,dotprod", "-o", filepath.Join(t.TempDir(), "none"))

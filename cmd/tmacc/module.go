@@ -67,6 +67,18 @@ func checkout() string {
 	return above(wd, own)
 }
 
+// required is what to do about a module that does not require tmacc, as the go command said, else "".
+func required(said []byte) string {
+	if !bytes.Contains(said, []byte("no required module provides package "+modulePath)) {
+		return ""
+	}
+	remedy := "go get " + modulePath + "@" + version()
+	if version() == "" {
+		remedy = "go mod edit -replace " + modulePath + "=" + cmp.Or(checkout(), "FOLDER of a checkout") + " and go mod tidy"
+	}
+	return ", whose module does not require " + modulePath + ": " + remedy
+}
+
 var release = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 
 // version is the release of tmacc that this is, or "".
