@@ -380,8 +380,8 @@ func (x *compilation) untunable(w *wanted, t lower.Target) string {
 	return ""
 }
 
-// sparingGC is the GOGC to compile with: kernels that are tried are garbage soon. (Four formats for one target take 0.8 of the time that they take by 100, and 80 MB
-// instead of 36. What tune measures in a minute is as much, and takes 650 MB instead of 290.)
+// sparingGC is the GOGC to compile with: kernels that are tried are garbage soon. (Four formats for one target take 0.7 to 0.8 of the time that they take by 100, and 81 MB
+// instead of 36. tune, once for 30 s, measured 503 candidates a minute by it and 559 without, and took 651 MB instead of 286.)
 const sparingGC = 400
 
 // compileAll compiles every product for every target, on all cores. What no

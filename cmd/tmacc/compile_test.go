@@ -390,6 +390,9 @@ func TestNoteBusy(t *testing.T) {
 		{[]timing.Sample{sample(true, true), sample(false, false)}, "during 2 of 4 samples"},
 		{timing.TimeWork(timing.Options{Rounds: 3}, timing.Work{Run: func() { time.Sleep(time.Millisecond) }}), "during 9 of 9 samples"},
 	} {
+		if len(c.samples) == 1 && runtime.GOOS != "linux" {
+			continue // nobody knows there how long a thread had its core
+		}
 		var stderr bytes.Buffer
 		g := &gauge{}
 		g.count(c.samples)

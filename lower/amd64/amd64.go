@@ -128,7 +128,7 @@ func zen(name string, has lower.Features, like string, memory lower.Memory) lowe
 //
 // Weights of one column that looks up in tables come more slowly than others, whatever is asked for (TablesRead): w2 and ternary by tables, which cost what dot products do from
 // caches, take 1.43 times as long from memory; w1 reads 20 and q1_0 24 of 28 GB/s; 1.3 lies between. Two such tiles in groups have to be asked for earlier than 4 KiB
-// ahead of each, and into the first-level cache besides (GroupLookups: q1_0, 128 bytes and 16 KiB, half of 32 for each of two, 1.06 to 1.23 times as fast from memory, medians of five measurements of 2 to 5 rounds, 1.2 by tmacc threads; w1-g128 1.0; from caches the same). Without groups w1 has 0.75 of
+// ahead of each, and into the first-level cache besides (GroupLookups: q1_0, 128 bytes and 16 KiB, half of 32 for each of two, 1.06 to 1.23 times as fast from memory, four medians of 2 to 5 rounds, 1.13 and 1.2 by tmacc threads; w1-g128 1.0; from caches the same). Without groups w1 has 0.75 of
 // the bandwidth by 128 bytes alone, instead of 0.64, by tmacc bench, but takes 1.3 times as long by tmacc threads; nobody knows why.
 var (
 	near = nest.Streams{Ahead: 128, Act: 128}
