@@ -47,38 +47,38 @@ func Default(p ir.Problem, t lower.Target) ([]Use, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	l, err := chooseLayout(p, t)
+	l, err := newDefaults(p, t).chooseLayout()
 	if err != nil {
 		return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
 	}
-	return l.uses(p, t), nil
+	return l.uses(), nil
 }
 
 // DotUses is Default among schedules by dot products.
 func DotUses(p ir.Problem, t lower.Target) ([]Use, error) {
-	l, err := chooseDots(p, t)
+	l, err := newDefaults(p, t).chooseDots()
 	if err != nil {
 		return nil, fmt.Errorf("%v on %s: no schedule by dot products: %w", p.Weight, t.Machine().Name, err)
 	}
-	return l.uses(p, t), nil
+	return l.uses(), nil
 }
 
 // RowFieldUses is DotUses of codes as they are, on a machine with Memory.RowFields: default schedules have rows in a byte only where that was measured.
 func RowFieldUses(p ir.Problem, t lower.Target) ([]Use, error) {
-	l, err := chooseTile(p, t, layoutChoice(p, t.Machine(), coding{}), true)
+	l, err := newDefaults(p, t).chooseTile(layoutChoice(p, t.Machine(), coding{}), true)
 	if err != nil {
 		return nil, fmt.Errorf("%v on %s: no schedule by dot products: %w", p.Weight, t.Machine().Name, err)
 	}
-	return l.uses(p, t), nil
+	return l.uses(), nil
 }
 
 // uses are the schedules of all widths.
-func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
+func (l *candidate) uses() []Use {
 	var out, wide, waiting []Use
 	least := math.Inf(1)
 	for _, cols := range Widths {
-		if u, err := l.use(p, t, cols); err == nil {
-			both := u.sideBySide(p, t) // which changes nothing of what is chosen by cost
+		if u, err := l.use(cols); err == nil {
+			both := u.sideBySide(l.defaults) // which changes nothing of what is chosen by cost
 			waiting = append(waiting, Use{cols, both.trace, both.choice})
 			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
@@ -87,15 +87,15 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 		}
 	}
 	for _, cols := range Wider {
-		if u, err := l.use(p, t, cols); err == nil && u.cost < least {
+		if u, err := l.use(cols); err == nil && u.cost < least {
 			wide, least = []Use{{cols, u.trace, u.choice}}, u.cost
 		}
 	}
 	if len(wide) > 0 { // so few columns would be done by a wider one
 		out = append(append(out, waiting...), wide...)
 	}
-	if len(wide) > 0 && p.GroupK() == 0 {
-		if u, err := l.use(p, t, Widest); err == nil && u.cost < worthWidest*least {
+	if len(wide) > 0 && l.p.GroupK() == 0 {
+		if u, err := l.use(Widest); err == nil && u.cost < worthWidest*least {
 			out = append(out, Use{Widest, u.trace, u.choice})
 		}
 	}
@@ -107,22 +107,42 @@ func (l *candidate) uses(p ir.Problem, t lower.Target) []Use {
 // 0.98 of the time; w1 by avx512 has one by its estimate, 0.98 too).
 const worthWidest = 0.985
 
+// defaults chooses the schedules of p on t. Ways to choose that begin apart come to the same traces (a third of those of q3_k on
+// amd64/avx2), most of which take too many registers: each trace is lowered once.
+type defaults struct {
+	p     ir.Problem
+	t     lower.Target
+	m     lower.Machine // t's
+	built map[string]built
+}
+
+// built is what a product by a kernel costs, and the bytes of a weight, or why there is no kernel.
+type built struct {
+	cost, bytes float64
+	err         error
+}
+
+func newDefaults(p ir.Problem, t lower.Target) *defaults {
+	return &defaults{p, t, t.Machine(), map[string]built{}}
+}
+
 // candidate is a packed layout and the best schedules for it that were asked for,
 // by width: nil and why if there is none.
 type candidate struct {
+	*defaults
 	base Choice
 	best map[int]*scheduled
 	none map[int]error
 }
 
-func newCandidate(base Choice) *candidate {
-	return &candidate{base, map[int]*scheduled{}, map[int]error{}}
+func (d *defaults) candidate(base Choice) *candidate {
+	return &candidate{d, base, map[int]*scheduled{}, map[int]error{}}
 }
 
 // use is the best schedule of a width.
-func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
+func (l *candidate) use(cols int) (*scheduled, error) {
 	if _, asked := l.best[cols]; !asked {
-		l.best[cols], l.none[cols] = l.find(p, t, cols)
+		l.best[cols], l.none[cols] = l.find(cols)
 	}
 	return l.best[cols], l.none[cols]
 }
@@ -131,25 +151,25 @@ func (l *candidate) use(p ir.Problem, t lower.Target, cols int) (*scheduled, err
 // more. Row vector after row vector, or without accumulators of fields, they may fit the registers better. (Zen 5, four columns, of the
 // time by one tile, two neighbours: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory. Zen 4, two columns of super-blocks with Lead, from memory and the third-level
 // cache: iq4_xs 1.25 and 1.27, q3_k 1.04 and 1.02, q5_k 1.03 to 1.14 and 1.0.)
-func (u *scheduled) sideBySide(p ir.Problem, t lower.Target) *scheduled {
+func (u *scheduled) sideBySide(d *defaults) *scheduled {
 	if u.beside == nil {
-		u.beside = u.findBeside(p, t)
+		u.beside = u.findBeside(d)
 	}
 	return u.beside
 }
 
-func (u *scheduled) findBeside(p ir.Problem, t lower.Target) *scheduled {
-	c, tiles := u.choice, t.Machine().Tiles
-	if tiles < 2 || c.Tiles > 1 || c.Cols >= small || c.Block != c.Rows || c.Lead && c.Cols > 1 && p.Weight.Super > 0 {
+func (u *scheduled) findBeside(d *defaults) *scheduled {
+	c, tiles := u.choice, d.m.Tiles
+	if tiles < 2 || c.Tiles > 1 || c.Cols >= small || c.Block != c.Rows || c.Lead && c.Cols > 1 && d.p.Weight.Super > 0 {
 		return u
 	}
 	c.Tiles = tiles
-	if c.Streams == u.streams(p, t.Machine()) {
-		c.Streams = (&scheduled{choice: c, cost: u.cost, bytes: u.bytes}).streams(p, t.Machine())
+	if c.Streams == u.streams(d.p, d.m) {
+		c.Streams = (&scheduled{choice: c, cost: u.cost, bytes: u.bytes}).streams(d.p, d.m)
 	}
-	super := t.Machine().SuperTiles
+	super := d.m.SuperTiles
 	c.Streams = ofEach(c.Streams, tiles)
-	if p.Weight.Super > 0 && c.Table == nil && super != (nest.Streams{}) {
+	if d.p.Weight.Super > 0 && c.Table == nil && super != (nest.Streams{}) {
 		c.Streams = super
 		c.Act *= c.Cols
 	}
@@ -167,11 +187,11 @@ func (u *scheduled) findBeside(p ir.Problem, t lower.Target) *scheduled {
 			choices = append(choices, together)
 		}
 	}
-	worth := t.Machine().TilesCost
+	worth := d.m.TilesCost
 	if c.Cols > 1 {
 		worth = worthTilesMore
 	}
-	if both, err := cheapest(p, t, choices); err == nil && both.cost <= worth*u.cost {
+	if both, err := d.cheapest(choices); err == nil && both.cost <= worth*u.cost {
 		return both
 	}
 	return u
@@ -195,31 +215,31 @@ func ofEach(s nest.Streams, tiles int) nest.Streams {
 const worthTilesMore = 0.99
 
 // find chooses it. What asks for weights as the machine usually does may be a slow one.
-func (l *candidate) find(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
-	u, err := l.cheapest(p, t, cols)
-	if err != nil || u.choice.Streams != t.Machine().Streams || u.choice.Streams == u.streams(p, t.Machine()) {
+func (l *candidate) find(cols int) (*scheduled, error) {
+	u, err := l.cheapestOf(cols)
+	if err != nil || u.choice.Streams != l.m.Streams || u.choice.Streams == u.streams(l.p, l.m) {
 		return u, err
 	}
 	c := u.choice
-	if c.Streams = u.streams(p, t.Machine()); c.Tiles > 1 {
+	if c.Streams = u.streams(l.p, l.m); c.Tiles > 1 {
 		c.Streams = ofEach(c.Streams, c.Tiles)
 	}
-	if other, err := c.build(p, t); err == nil {
+	if other, err := l.build(c); err == nil {
 		return other, nil
 	}
 	return u, nil // it has a kernel as it is
 }
 
-func (l *candidate) cheapest(p ir.Problem, t lower.Target, cols int) (u *scheduled, err error) {
+func (l *candidate) cheapestOf(cols int) (u *scheduled, err error) {
 	if l.base.Table != nil {
-		return l.tableUse(p, t, cols)
+		return l.tableUse(cols)
 	}
 	for _, c := range l.base.sparing(cols) {
-		v, fail := widthUse(p, t, c, cols)
+		v, fail := l.widthUse(c, cols)
 		if fail == nil && (u == nil || v.cost < u.cost) {
 			u = v
 		}
-		if err = telling(err, fail); u != nil && (cols == 1 || u.cost < l.oneCost(p, t)) {
+		if err = telling(err, fail); u != nil && (cols == 1 || u.cost < l.oneCost()) {
 			break
 		}
 	}
@@ -231,8 +251,8 @@ func (l *candidate) cheapest(p ir.Problem, t lower.Target, cols int) (u *schedul
 
 // oneCost is what a product of one column costs. Several that cost more are not worth a kernel, though tile and time
 // count them as one: what needs fewer registers is tried too, even by blocks that are not whole tiles.
-func (l *candidate) oneCost(p ir.Problem, t lower.Target) float64 {
-	if one, err := l.use(p, t, 1); err == nil {
+func (l *candidate) oneCost() float64 {
+	if one, err := l.use(1); err == nil {
 		return one.cost
 	}
 	return math.Inf(1)
@@ -260,36 +280,36 @@ func (c Choice) sparing(cols int) []Choice {
 // chooseLayout fixes what all widths share: whether activations are tables, codes are
 // joined in codewords, and the tile. Fewer bytes come faster from memory, and take longer to decode: of
 // one column and of a small block, which time counts.
-func chooseLayout(p ir.Problem, t lower.Target) (*candidate, error) {
-	if p.Act.Floats() {
-		return chooseFloats(p, t)
+func (d *defaults) chooseLayout() (*candidate, error) {
+	if d.p.Act.Floats() {
+		return d.chooseFloats()
 	}
-	dots, err := chooseDots(p, t)
+	dots, err := d.chooseDots()
 	if err != nil {
 		return nil, err
 	}
 	win := tablesWin
-	if p.GroupK() > 0 {
+	if d.p.GroupK() > 0 {
 		win = tablesWinGroups
 	}
-	if l := chooseTables(p, t); l != nil && l.blocks(p, t) < win*dots.blocks(p, t) {
+	if l := d.chooseTables(); l != nil && l.blocks() < win*dots.blocks() {
 		return l, nil
 	}
 	return dots, nil
 }
 
 // chooseDots fixes it for products by dot products.
-func chooseDots(p ir.Problem, t lower.Target) (best *candidate, err error) {
-	best, err = chooseTile(p, t, layoutChoice(p, t.Machine(), coding{}), t.Machine().RowFields)
+func (d *defaults) chooseDots() (best *candidate, err error) {
+	best, err = d.chooseTile(layoutChoice(d.p, d.m, coding{}), d.m.RowFields)
 	if err != nil {
 		return nil, err
 	}
-	x, cost := quickest(p, t, tightest(p))
-	if cost > best.time(p, t) {
+	x, cost := d.quickest(tightest(d.p))
+	if cost > best.time() {
 		return best, nil
 	}
-	l, fail := chooseTile(p, t, layoutChoice(p, t.Machine(), x), t.Machine().RowFields)
-	if fail == nil && l.time(p, t) < best.time(p, t) {
+	l, fail := d.chooseTile(layoutChoice(d.p, d.m, x), d.m.RowFields)
+	if fail == nil && l.time() < best.time() {
 		best = l
 	}
 	return best, nil
@@ -297,19 +317,19 @@ func chooseDots(p ir.Problem, t lower.Target) (best *candidate, err error) {
 
 // quickest is the coding that a small kernel takes least time to decode, and its
 // cost, infinite if there is none.
-func quickest(p ir.Problem, t lower.Target, all []coding) (best coding, cost float64) {
+func (d *defaults) quickest(all []coding) (best coding, cost float64) {
 	cost = math.Inf(1)
 	for _, x := range all {
-		c := layoutChoice(p, t.Machine(), x)
+		c := layoutChoice(d.p, d.m, x)
 		c.Rows, c.Block, c.Cols, c.Order, c.Below = 2, 2, 1, 0, 4
 		ways := []Choice{c}
-		if !hasDot4(t) {
+		if !hasDot4(d.t) {
 			c.Below = 0
-			ways = c.widenings(p)
+			ways = c.widenings(d.p)
 		} else if c.Head > 0 {
 			ways = []Choice{c.fieldsApart()}
 		}
-		if u, err := cheapest(p, t, ways); err == nil && u.cost < cost {
+		if u, err := d.cheapest(ways); err == nil && u.cost < cost {
 			best, cost = x, u.cost
 		}
 	}
@@ -354,10 +374,10 @@ const bytesPerCycle = 6.0
 
 // time is that of a product of one column, and of a small block, whose weights are
 // in memory: the longer of arithmetic and reading.
-func (l *candidate) time(p ir.Problem, t lower.Target) float64 {
+func (l *candidate) time() float64 {
 	total := 0.0
 	for _, cols := range []int{1, small} {
-		if u, err := l.use(p, t, cols); err == nil {
+		if u, err := l.use(cols); err == nil {
 			total += max(u.cost, 10*u.bytes/bytesPerCycle/float64(cols))
 		} else {
 			total += math.Inf(1)
@@ -370,30 +390,30 @@ func (l *candidate) time(p ir.Problem, t lower.Target) float64 {
 // as many, the one that costs less for one column and for a small block. Where
 // neither has a kernel, tiles of one row vector of half the lanes need the fewest
 // registers; at last, values are computed again for each use, in tiles of one row vector.
-func chooseTile(p ir.Problem, t lower.Target, base Choice, rowFields bool) (*candidate, error) {
-	least, bases := base, []Choice{base, base.divided(p, t, 2)}
-	if t.Machine().Skipping >= dearSkipping && base.Rows%4 == 0 {
-		quarter := base.divided(p, t, 4)
+func (d *defaults) chooseTile(base Choice, rowFields bool) (*candidate, error) {
+	least, bases := base, []Choice{base, base.divided(d.p, d.m, 2)}
+	if d.m.Skipping >= dearSkipping && base.Rows%4 == 0 {
+		quarter := base.divided(d.p, d.m, 4)
 		quarter.Beside = base.Beside
 		bases = append(bases, quarter)
 	}
-	for _, b := range bases {
-		if x, ok := b.rowFields(p); ok && rowFields {
+	for _, base := range bases {
+		if x, ok := base.rowFields(d.p); ok && rowFields {
 			bases = append(bases, x)
 		}
 	}
-	best, err := cheapestTile(p, t, bases...)
+	best, err := d.cheapestTile(bases...)
 	if err == nil {
-		return best.halved(p, t), nil
+		return best.halved(), nil
 	}
 	least.Rows, least.Lanes = 1, base.Lanes/2
-	least.Beside = least.wholeShares(p)
-	best, err = cheapestTile(p, t, least)
+	least.Beside = least.wholeShares(d.p)
+	best, err = d.cheapestTile(least)
 	if err != nil {
 		least.Again = true
 		wide := least
 		wide.Lanes = base.Lanes
-		best, err = cheapestTile(p, t, wide, least)
+		best, err = d.cheapestTile(wide, least)
 	}
 	return best, err
 }
@@ -422,25 +442,25 @@ func (c Choice) rowFields(p ir.Problem) (Choice, bool) {
 const longestSpelledOut = 128
 
 // divided is c with tiles of so many times fewer row vectors.
-func (c Choice) divided(p ir.Problem, t lower.Target, by int) Choice {
+func (c Choice) divided(p ir.Problem, m lower.Machine, by int) Choice {
 	c.Rows /= by
 	c.Serial, c.Flush, c.Beside = false, 1, c.wholeShares(p)
-	return c.pieces(p, t.Machine())
+	return c.pieces(p, m)
 }
 
 // halved is l or, where the machine wants that and one column does not read several of its tiles side by side, mostly for want of registers, tiles as many times smaller, of which
 // kernels for few columns read as many side by side: they decode and sum what those of one tile do, in as many streams more. (Zen 5 whose memory sends two streams more, w2 by two tiles of two row vectors, of the time by one of
 // four, from memory in the same pages: of one column 0.78 to 0.81, of two 0.77 to 0.79, of four 0.92 to 0.94; from caches 0.97 to 1.02, of 256 columns 1.0.)
-func (l *candidate) halved(p ir.Problem, t lower.Target) *candidate {
-	m, one := t.Machine(), l.best[1]
-	if !m.HalvesTiles || l.base.Rows%m.Tiles != 0 || p.Weight.Super > 0 || one.choice.Block != one.choice.Rows || one.sideBySide(p, t) != one {
+func (l *candidate) halved() *candidate {
+	m, one := l.m, l.best[1]
+	if !m.HalvesTiles || l.base.Rows%m.Tiles != 0 || l.p.Weight.Super > 0 || one.choice.Block != one.choice.Rows || one.sideBySide(l.defaults) != one {
 		return l
 	}
-	h := newCandidate(l.base.divided(p, t, m.Tiles))
+	h := l.candidate(l.base.divided(l.p, m, m.Tiles))
 	h.base.Tiles = m.Tiles
 	for _, cols := range []int{1, small} {
-		whole, err := l.use(p, t, cols)
-		if half, fail := h.use(p, t, cols); err != nil || fail != nil || half.cost > worthHalving*whole.cost {
+		whole, err := l.use(cols)
+		if half, fail := h.use(cols); err != nil || fail != nil || half.cost > worthHalving*whole.cost {
 			return l
 		}
 	}
@@ -451,10 +471,10 @@ func (l *candidate) halved(p ir.Problem, t lower.Target) *candidate {
 const worthHalving = 1.02
 
 // cheapestTile takes the best of the bases that have a kernel for one column.
-func cheapestTile(p ir.Problem, t lower.Target, bases ...Choice) (best *candidate, err error) {
+func (d *defaults) cheapestTile(bases ...Choice) (best *candidate, err error) {
 	least := math.Inf(1)
 	for _, base := range bases {
-		l, cost, fail := tile(p, t, base)
+		l, cost, fail := d.tile(base)
 		switch {
 		case fail != nil:
 			err = telling(err, fail)
@@ -470,23 +490,23 @@ func cheapestTile(p ir.Problem, t lower.Target, bases ...Choice) (best *candidat
 
 // tile is a layout with the tile of base and its cost for one column and, if there is a
 // kernel, a small block.
-func tile(p ir.Problem, t lower.Target, base Choice) (*candidate, float64, error) {
-	l := newCandidate(base)
-	one, err := l.use(p, t, 1)
+func (d *defaults) tile(base Choice) (*candidate, float64, error) {
+	l := d.candidate(base)
+	one, err := l.use(1)
 	if err != nil {
 		return nil, 0, err
 	}
-	few, err := l.use(p, t, small)
+	few, err := l.use(small)
 	switch {
 	case err != nil:
-		return l, 2 * t.Machine().Skipping * one.cost, nil // of narrower blocks
+		return l, 2 * d.m.Skipping * one.cost, nil // of narrower blocks
 	case few.choice.Block == base.Rows:
 		return l, one.cost + few.cost, nil
-	case base.Run == 0 && t.Machine().Stride == 0: // row vectors apart are read by strides as long
+	case base.Run == 0 && d.m.Stride == 0: // row vectors apart are read by strides as long
 		base.Run = 1
-		return tile(p, t, base)
+		return d.tile(base)
 	}
-	return l, t.Machine().Skipping * (one.cost + few.cost), nil
+	return l, d.m.Skipping * (one.cost + few.cost), nil
 }
 
 // recordK is the usual length of a record along K where no group sets it.
@@ -639,7 +659,7 @@ type scheduled struct {
 
 // widthUse chooses the schedule of one width. Small blocks keep to whole tiles
 // if any fits the registers; wide ones take the cheapest of all row blocks.
-func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *scheduled, err error) {
+func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) {
 	var all []Choice
 	for block := base.Rows; block >= 1; block /= 2 {
 		c := base
@@ -650,33 +670,33 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 		if cols > 1 {
 			c.Order, c.Stage = 2, "f" // decode once, then use in all columns
 		}
-		some := scales(c, p, hasDot4(t))
-		if cols == 1 && t.Machine().DecodeFirst && c.Value == "affine" && c.Join == 0 && CellFields(p.Weight) > 1 { // bytes are not decoded
+		some := scales(c, d.p, hasDot4(d.t))
+		if cols == 1 && d.m.DecodeFirst && c.Value == "affine" && c.Join == 0 && CellFields(d.p.Weight) > 1 { // bytes are not decoded
 			first := c
 			first.Stage = "s"
-			some = append(scales(first, p, hasDot4(t)), some...) // which cost the same, if registers suffice
+			some = append(scales(first, d.p, hasDot4(d.t)), some...) // which cost the same, if registers suffice
 		}
 		if c.Join > 0 { // all fields of a codeword in turn: one of them is held at a time
 			c.Order = 0
-			some = append(some, scales(c, p, hasDot4(t))...)
+			some = append(some, scales(c, d.p, hasDot4(d.t))...)
 		}
-		if p.Weight.MaxLevel()-p.Weight.MinLevel() > 127 && !(hasUnsigned(t) && hasDot4(t)) {
+		if d.p.Weight.MaxLevel()-d.p.Weight.MinLevel() > 127 && !(hasUnsigned(d.t) && hasDot4(d.t)) {
 			c.Hoist = "none" // the weights as they are fit the only dot products there are
 			some = append(some, c)
 		}
 		switch {
-		case !hasDot4(t):
-		case cols <= 2 && t.Machine().NumVec < 32:
+		case !hasDot4(d.t):
+		case cols <= 2 && d.m.NumVec < 32:
 			some = append(some, apart(some)...)
-		case cols == 1 && p.SpanK() == 0 && (c.Head > 0 || c.Value == "lookup"):
-			if best, err = cheapest(p, t, []Choice{c.fieldsApart()}); err == nil {
+		case cols == 1 && d.p.SpanK() == 0 && (c.Head > 0 || c.Value == "lookup"):
+			if best, err = d.cheapest([]Choice{c.fieldsApart()}); err == nil {
 				return best, nil
 			}
 		case cols == 1 && c.Head > 0:
 			some = append(some, c.fieldsApart())
 		}
 		if cols <= small {
-			if best, err = cheapest(p, t, some); err == nil {
+			if best, err = d.cheapest(some); err == nil {
 				return best, nil
 			}
 		}
@@ -685,7 +705,7 @@ func widthUse(p ir.Problem, t lower.Target, base Choice, cols int) (best *schedu
 	if cols <= small {
 		return nil, err
 	}
-	return cheapest(p, t, all)
+	return d.cheapest(all)
 }
 
 // apart is choices with accumulators of their own for 2, 4 ... cells along K: with
@@ -777,16 +797,16 @@ func hasDot4(t lower.Target) bool {
 }
 
 // cheapest builds every choice and takes the one that costs least.
-func cheapest(p ir.Problem, t lower.Target, choices []Choice) (best *scheduled, err error) {
+func (d *defaults) cheapest(choices []Choice) (best *scheduled, err error) {
 	for _, c := range choices {
-		if n, m := c.sums(t.Machine()), t.Machine(); c.Table == nil && n > m.NumVec { // not worth lowering
+		if n, m := c.sums(d.m), d.m; c.Table == nil && n > m.NumVec { // not worth lowering
 			err = &lower.Pressure{Kind: "vector", Need: n, Have: m.NumVec, At: "the sums of a call"}
 			continue
 		}
-		s, fail := c.build(p, t)
+		s, fail := d.build(c)
 		if fail != nil && c.Super { // in registers of its own, it may be too much
 			c.Super = false
-			s, fail = c.build(p, t)
+			s, fail = d.build(c)
 		}
 		switch {
 		case fail != nil:
@@ -825,20 +845,39 @@ func tells(err error) int {
 	return 0
 }
 
-func (c Choice) build(p ir.Problem, t lower.Target) (*scheduled, error) {
-	trace := c.Trace(p)
-	k, err := schedule.Compile(p, trace)
+// build is c with what its kernel costs, or why there is none.
+func (d *defaults) build(c Choice) (*scheduled, error) {
+	trace := c.Trace(d.p)
+	text, err := trace.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	m, err := Lower(t, k.Nest, "k", c.Again)
+	key := fmt.Sprint(c.Again, string(text))
+	b, known := d.built[key]
+	if !known {
+		b.cost, b.bytes, b.err = d.lower(trace, c.Again)
+		d.built[key] = b
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	return &scheduled{trace: trace, choice: c, cost: b.cost, bytes: b.bytes}, nil
+}
+
+// lower is what a product costs by the kernel of a trace, and the bytes of a weight.
+func (d *defaults) lower(trace schedule.Trace, again bool) (cost, bytes float64, err error) {
+	k, err := schedule.Compile(d.p, trace)
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
-	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !t.Machine().Indexes {
-		return nil, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", t.Machine().Name)
+	m, err := Lower(d.t, k.Nest, "k", again)
+	if err != nil {
+		return 0, 0, err
 	}
-	return &scheduled{trace: trace, choice: c, cost: costPerProduct(k, m), bytes: bytesPerWeight(k)}, nil
+	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !d.m.Indexes {
+		return 0, 0, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", d.m.Name)
+	}
+	return costPerProduct(k, m), bytesPerWeight(k), nil
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.

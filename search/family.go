@@ -21,9 +21,10 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 	}
 	var all []costed
 	fail := fmt.Errorf("more than %d bits", mostTableBits)
+	d := newDefaults(p, t)
 	for _, base := range allTables(p, t) {
-		l := newCandidate(base)
-		one, err := l.use(p, t, 1)
+		l := d.candidate(base)
+		one, err := l.use(1)
 		if err != nil {
 			fail = err
 			continue
@@ -47,7 +48,7 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 	}
 	keep(4 * n) // by one column, then by all widths
 	for i, l := range all {
-		all[i].cost = l.blocks(p, t)
+		all[i].cost = l.blocks()
 	}
 	keep(n)
 	var out [][]Use
@@ -56,7 +57,7 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 		if err != nil {
 			return nil, err // it compiled before
 		}
-		out = append(out, slices.DeleteFunc(l.uses(p, t), func(u Use) bool {
+		out = append(out, slices.DeleteFunc(l.uses(), func(u Use) bool {
 			// Of several bit planes, those of a block of rows lie together: other blocks have other layouts.
 			k, err := schedule.Compile(p, u.Trace)
 			return err != nil || !k.SharesBuffers(first)

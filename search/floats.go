@@ -52,10 +52,10 @@ func floatTable(p ir.Problem, parts int) *TableChoice {
 }
 
 // chooseFloats is chooseLayout for f32 activations.
-func chooseFloats(p ir.Problem, t lower.Target) (*candidate, error) {
-	l, err := cheapestTables(p, t, []Choice{FloatLayout(p, t.Machine())})
+func (d *defaults) chooseFloats() (*candidate, error) {
+	l, err := d.cheapestTables([]Choice{FloatLayout(d.p, d.m)})
 	if err != nil {
-		return nil, fmt.Errorf("f32 activations summed by %d: %w; sum fewer at once, or quantize them", p.Act.Float, err)
+		return nil, fmt.Errorf("f32 activations summed by %d: %w; sum fewer at once, or quantize them", d.p.Act.Float, err)
 	}
 	return l, nil
 }

@@ -248,7 +248,7 @@ func TestOrders(t *testing.T) {
 		} else {
 			seen[trace] = true
 		}
-		if _, err := x.build(p, target); err == nil {
+		if _, err := newDefaults(p, target).build(x); err == nil {
 			kernels++
 		}
 	}

@@ -345,24 +345,24 @@ const (
 const mostTriedBits = 2
 
 // chooseTables is the layout whose products by tables cost least, nil if there is none.
-func chooseTables(p ir.Problem, t lower.Target) *candidate {
-	if p.Weight.Bits > mostTriedBits {
+func (d *defaults) chooseTables() *candidate {
+	if d.p.Weight.Bits > mostTriedBits {
 		return nil
 	}
-	best, _ := cheapestTables(p, t, usualTables(p, t))
+	best, _ := d.cheapestTables(usualTables(d.p, d.t))
 	return best
 }
 
 // cheapestTables is that of some layouts, or why none of them has a kernel.
-func cheapestTables(p ir.Problem, t lower.Target, layouts []Choice) (best *candidate, err error) {
+func (d *defaults) cheapestTables(layouts []Choice) (best *candidate, err error) {
 	least := 0.0
 	for _, base := range layouts {
-		l := newCandidate(base)
-		if _, fail := l.use(p, t, 1); fail != nil {
+		l := d.candidate(base)
+		if _, fail := l.use(1); fail != nil {
 			err = telling(err, fail)
 			continue
 		}
-		if cost := l.blocks(p, t); best == nil || cost < least {
+		if cost := l.blocks(); best == nil || cost < least {
 			best, least = l, cost
 		}
 	}
@@ -463,7 +463,7 @@ const tableRecord = 256
 
 // tableUse is the best schedule by tables for a width. A width that takes too many
 // registers is followed by none that does not.
-func (l *candidate) tableUse(p ir.Problem, t lower.Target, cols int) (*scheduled, error) {
+func (l *candidate) tableUse(cols int) (*scheduled, error) {
 	for narrower, u := range l.best {
 		if u == nil && narrower < cols {
 			return nil, fmt.Errorf("%d columns are too many already", narrower)
@@ -476,10 +476,10 @@ func (l *candidate) tableUse(p ir.Problem, t lower.Target, cols int) (*scheduled
 		least = c.Rows // fewer read as many bytes of tables for fewer products (14 columns of one on Emerald Rapids: 0.4 of what 4 columns of four do)
 	}
 	if c.Cols, c.Block = cols, c.Rows; cols == 1 && c.Table.Exact && c.Table.Bytes { // whole tiles, whatever they cost: see tableForms
-		return c.build(p, t)
+		return l.build(c)
 	}
 	if c.Tiles > 1 { // their sums have no room for more columns
-		c.Tiles, c.Streams = 0, t.Machine().Streams
+		c.Tiles, c.Streams = 0, l.m.Streams
 	}
 	for ; c.Block >= least; c.Block /= 2 {
 		all = append(all, c)
@@ -491,19 +491,19 @@ func (l *candidate) tableUse(p ir.Problem, t lower.Target, cols int) (*scheduled
 			all = append(all, c)
 		}
 	}
-	return cheapest(p, t, all)
+	return l.defaults.cheapest(all)
 }
 
 // blocks is the time of products of a column block of each width, those of widths
 // without a kernel in narrower ones.
-func (l *candidate) blocks(p ir.Problem, t lower.Target) float64 {
+func (l *candidate) blocks() float64 {
 	total, least := 0.0, 0.0
 	for i, cols := range Widths {
-		if u, err := l.use(p, t, cols); err == nil && (i == 0 || l.base.Table == nil || u.cost < least) {
+		if u, err := l.use(cols); err == nil && (i == 0 || l.base.Table == nil || u.cost < least) {
 			least = u.cost
 		}
 		read := l.best[1].bytes * 10 / bytesPerCycle / float64(cols)
-		if slow := t.Machine().TablesRead; slow > 0 && cols == 1 && l.base.Table != nil {
+		if slow := l.m.TablesRead; slow > 0 && cols == 1 && l.base.Table != nil {
 			read *= slow
 		}
 		total += max(least, read)

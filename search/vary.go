@@ -172,8 +172,7 @@ func Relayout(c, from Choice) Choice {
 // Companions are schedules of all widths for the packed layout of c, which is one tile's whatever c reads side by side.
 func Companions(p ir.Problem, t lower.Target, c Choice) []Use {
 	c.Tiles = 0
-	l := newCandidate(c)
-	return l.uses(p, t)
+	return newDefaults(p, t).candidate(c).uses()
 }
 
 // Family names what kind of schedule t is: what it decomposes weights to, and the
