@@ -148,7 +148,9 @@ func (l *candidate) use(cols int) (*scheduled, error) {
 }
 
 // sideBySide is u, or if it is for fewer columns than a small block what takes as many tiles at once as the machine wants and costs little
-// more. Row vector after row vector, or without accumulators of fields, they may fit the registers better. (Zen 5, four columns, of the
+// more. Row vector after row vector, or without accumulators of fields, they may fit the registers better; but where both cost more than one tile, and more streams are what that buys, the same order is faster than
+// the other one though it costs more. (Zen 3, of the time by one tile, from memory, the third- and the second-level cache: q1_0 in the same order, 1.045, 0.89, 0.91 and 0.91, in the other, 1.01, 1.09, 1.09 and 1.08; w3-g128, 1.09, 0.87, 0.88 and 0.92, and 1.02,
+// 0.94 to 1.06, 1.04 and 1.08. Zen 5, four columns, of the
 // time by one tile, two neighbours: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory. Zen 4, two columns of super-blocks with Lead, from memory and the third-level
 // cache: iq4_xs 1.25 and 1.27, q3_k 1.04 and 1.02, q5_k 1.03 to 1.14 and 1.0.)
 func (u *scheduled) sideBySide(d *defaults) *scheduled {
@@ -173,25 +175,37 @@ func (u *scheduled) findBeside(d *defaults) *scheduled {
 		c.Streams = super
 		c.Act *= c.Cols
 	}
-	choices := []Choice{c}
-	for _, order := range []int{0, 1} {
-		if c.Order = order; c.Order != u.choice.Order {
-			if c.Cols == 1 {
-				c.Stage = "" // for which the usual order is
-			}
-			choices = append(choices, c)
-		}
-		if c.Factor != "" {
-			together := c
-			together.Factor = ""
-			choices = append(choices, together)
-		}
-	}
 	worth := d.m.TilesCost
-	if c.Cols > 1 {
+	switch {
+	case c.Cols > 1:
 		worth = worthTilesMore
+	case u.cost > mostArithmetic*u.reading():
+		worth = min(worth, 1)
 	}
-	if both, err := d.cheapest(choices); err == nil && both.cost <= worth*u.cost {
+	same, all := []Choice{c}, []Choice{c}
+	for _, order := range []int{0, 1} {
+		x := c
+		if x.Order = order; order != c.Order {
+			if c.Cols == 1 {
+				x.Stage = "" // for which the usual order is
+			}
+			all = append(all, x)
+		}
+		if x.Factor != "" {
+			x.Factor = ""
+			all = append(all, x)
+			if order == c.Order {
+				same = append(same, x)
+			}
+		}
+	}
+	both, err := d.cheapest(all)
+	if err != nil || both.cost > u.cost {
+		if kept, err := d.cheapest(same); err == nil && kept.cost <= worth*u.cost {
+			return kept
+		}
+	}
+	if err == nil && both.cost <= worth*u.cost {
 		return both
 	}
 	return u
@@ -207,6 +221,13 @@ func ofEach(s nest.Streams, tiles int) nest.Streams {
 	}
 	return s
 }
+
+// mostArithmetic is how many times as long as reading arithmetic may take for more streams to be worth more of it (Zen 3, of the time by one tile, from memory: cb4x16, about 10 times, 1.07; iq2, 2.4 times,
+// 0.88).
+const mostArithmetic = 4
+
+// reading is about how long reading a weight from memory takes, in tenths of a cycle.
+func (u *scheduled) reading() float64 { return 10 * u.bytes / bytesPerCycle }
 
 // worthTilesMore is the most that a product of several columns by tiles side by side may cost, of what it costs by one: reading matters less than for
 // one column (Machine.TilesCost). (Zen 5, of the time by one, from the second- and third-level cache and from memory: of two columns iq4nl, 0.99, took 0.89, 1 and 0.74;
@@ -378,7 +399,7 @@ func (l *candidate) time() float64 {
 	total := 0.0
 	for _, cols := range []int{1, small} {
 		if u, err := l.use(cols); err == nil {
-			total += max(u.cost, 10*u.bytes/bytesPerCycle/float64(cols))
+			total += max(u.cost, u.reading()/float64(cols))
 		} else {
 			total += math.Inf(1)
 		}

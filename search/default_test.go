@@ -334,7 +334,7 @@ func TestDefaultTiles(t *testing.T) {
 		{"zen5", "w4", 2, 1, 1}, {"zen5", "w8", 2, 2, 1}, {"zen5", "w1", 2, 2, 1}, {"zen5", "w4-g32", 2, 1, 1}, {"zen5", "mxfp4", 2, 2, 1}, {"zen5", "w2", 2, 2, 2},
 		{"zen4", "w4", 2, 1, 1}, {"zen4", "iq4_nl", 2, 2, 1}, {"zen4", "w3-g64", 2, 1, 1}, {"zen4", "w4-g32-s256-m", 2, 1, 1}, {"avx512vbmi", "w4", 1, 1, 1}, {"avx2", "w4", 1, 1, 1},
 		{"zen2", "w4-g32-s256-m", 2, 1, 1}, {"zen5", "w4-g32-s256-m", 1, 1, 1}, // by sums of registers
-		{"zen2", "w4", 2, 2, 1}, {"zen2", "w2", 2, 1, 1}, {"zen2", "w4-g32", 2, 2, 1}, {"zen2", "w3", 1, 1, 1}, {"zen4", "w2", 1, 1, 1}, {"zen4", "w2-g64", 2, 1, 1}, {"zen2", "w1", 2, 1, 0}, {"avxvnni", "w1", 2, 1, 0}, // by tables of bytes with residuals everywhere; four columns have no kernel
+		{"zen2", "w4", 2, 2, 1}, {"zen2", "w2", 2, 1, 1}, {"zen2", "w4-g32", 2, 2, 1}, {"zen2", "w3", 2, 1, 1}, {"zen2", "cb4x16", 1, 1, 1}, {"zen4", "w2", 1, 1, 1}, {"zen4", "w2-g64", 2, 1, 1}, {"zen2", "w1", 2, 1, 0}, {"avxvnni", "w1", 2, 1, 0}, // by tables of bytes with residuals everywhere; four columns have no kernel
 	} {
 		p, uses := defaultUses(t, c.format, c.target)
 		tiles, layout := map[int]int{}, ""
