@@ -67,7 +67,7 @@ type Memory struct {
 	RowFields   bool         // in groups that are not too long to be spelled out, two fields of a byte may be rows instead of elements of K
 	Stride      int          // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
 	Tiles       int          // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
-	TilesCost   float64      // the most that one column by so many may cost, of what it costs by one
+	TilesCost   float64      // the most that one column by so many may cost, of what it costs by one; 1 of what takes much longer to compute than to read
 	HalvesTiles bool         // where registers do not suffice for Tiles of them, tiles are as many times smaller
 	SuperTiles  nest.Streams // how so many tiles of super-blocks are asked for; none: as others
 	Indexes     bool         // default schedules may have addresses that are sums of two registers, as somebody has measured

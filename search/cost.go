@@ -124,7 +124,7 @@ func bytesPerWeight(k *schedule.Kernel) float64 {
 func Estimate(k *schedule.Kernel, m *lower.Kernel, memory bool) float64 {
 	cost := costPerProduct(k, m)
 	if memory {
-		cost = max(cost, 10*bytesPerWeight(k)/bytesPerCycle/float64(k.Cols))
+		cost = max(cost, reading(bytesPerWeight(k))/float64(k.Cols))
 	}
 	return cost
 }

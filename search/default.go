@@ -107,13 +107,13 @@ func (l *candidate) uses() []Use {
 // 0.98 of the time; w1 by avx512 has one by its estimate, 0.98 too).
 const worthWidest = 0.985
 
-// defaults chooses the schedules of p on t. Ways to choose that begin apart come to the same traces (a third of those of q3_k on
-// amd64/avx2), most of which take too many registers: each trace is lowered once.
+// defaults chooses the schedules of p on t, and lowers each trace once: ways to choose that begin apart come to the same ones (of the kernels of q3_k on amd64/avx2 that
+// are tried, two in five), and most kernels that are tried take too many registers.
 type defaults struct {
 	p     ir.Problem
 	t     lower.Target
-	m     lower.Machine // t's
-	built map[string]built
+	m     lower.Machine    // t's
+	known map[string]built // by trace, and whether values are computed again
 }
 
 // built is what a product by a kernel costs, and the bytes of a weight, or why there is no kernel.
@@ -148,9 +148,9 @@ func (l *candidate) use(cols int) (*scheduled, error) {
 }
 
 // sideBySide is u, or if it is for fewer columns than a small block what takes as many tiles at once as the machine wants and costs little
-// more. Row vector after row vector, or without accumulators of fields, they may fit the registers better; but where both cost more than one tile, and more streams are what that buys, the same order is faster than
-// the other one though it costs more. (Zen 3, of the time by one tile, from memory, the third- and the second-level cache: q1_0 in the same order, 1.045, 0.89, 0.91 and 0.91, in the other, 1.01, 1.09, 1.09 and 1.08; w3-g128, 1.09, 0.87, 0.88 and 0.92, and 1.02,
-// 0.94 to 1.06, 1.04 and 1.08. Zen 5, four columns, of the
+// more. Row vector after row vector, or without accumulators of fields, they may fit the registers better; but what costs more than one tile, which more streams are to make up for, is only taken in the order of one tile:
+// the other reads activations once for each tile, which the estimate takes too lightly. (Zen 3, of the time by one tile, from memory, the third- and the second-level cache: q1_0 with activations in groups of 32, in its order, 1.045 of the cost, 0.89, 0.91 and 0.91, in the other,
+// 1.01, 1.09, 1.09 and 1.08; w3-g128, 1.09 of the cost, 0.87, 0.88 and 0.92, and 1.02 of it, 0.94 to 1.06, 1.04 to 1.09 and 1.08 to 1.1. Not so super-blocks: q6_k, 1.12, 0.76 to 0.8, 0.79 to 0.83 and 1.0, and 1.05, 0.72 to 0.79, 0.81 to 0.84 and 1.0. Zen 5, four columns, of the
 // time by one tile, two neighbours: q8_0 and w4-g32 1.14 to 1.17 of 256 columns, 0.75 and 1.13 out of memory. Zen 4, two columns of super-blocks with Lead, from memory and the third-level
 // cache: iq4_xs 1.25 and 1.27, q3_k 1.04 and 1.02, q5_k 1.03 to 1.14 and 1.0.)
 func (u *scheduled) sideBySide(d *defaults) *scheduled {
@@ -179,7 +179,7 @@ func (u *scheduled) findBeside(d *defaults) *scheduled {
 	switch {
 	case c.Cols > 1:
 		worth = worthTilesMore
-	case u.cost > mostArithmetic*u.reading():
+	case u.cost > mostArithmetic*reading(u.bytes):
 		worth = min(worth, 1)
 	}
 	same, all := []Choice{c}, []Choice{c}
@@ -200,15 +200,13 @@ func (u *scheduled) findBeside(d *defaults) *scheduled {
 		}
 	}
 	both, err := d.cheapest(all)
-	if err != nil || both.cost > u.cost {
-		if kept, err := d.cheapest(same); err == nil && kept.cost <= worth*u.cost {
-			return kept
-		}
+	if err == nil && both.cost > u.cost && d.p.Weight.Super == 0 {
+		both, err = d.cheapest(same)
 	}
-	if err == nil && both.cost <= worth*u.cost {
-		return both
+	if err != nil || both.cost > worth*u.cost {
+		return u
 	}
-	return u
+	return both
 }
 
 // ofEach is how each of several tiles side by side is asked for where one would be by s. As early would be Ahead/tiles. (Zen 5, 3 KiB instead of
@@ -222,12 +220,9 @@ func ofEach(s nest.Streams, tiles int) nest.Streams {
 	return s
 }
 
-// mostArithmetic is how many times as long as reading arithmetic may take for more streams to be worth more of it (Zen 3, of the time by one tile, from memory: cb4x16, about 10 times, 1.07; iq2, 2.4 times,
-// 0.88).
+// mostArithmetic is how many times as long as reading arithmetic may be estimated to take for more streams to be worth more of it (Zen 3, by two tiles, of the time by one, from memory: q1_0 with activations in groups of 32, 2.9 times,
+// 0.89; cb4x16, 14 times, 1.07).
 const mostArithmetic = 4
-
-// reading is about how long reading a weight from memory takes, in tenths of a cycle.
-func (u *scheduled) reading() float64 { return 10 * u.bytes / bytesPerCycle }
 
 // worthTilesMore is the most that a product of several columns by tiles side by side may cost, of what it costs by one: reading matters less than for
 // one column (Machine.TilesCost). (Zen 5, of the time by one, from the second- and third-level cache and from memory: of two columns iq4nl, 0.99, took 0.89, 1 and 0.74;
@@ -251,6 +246,7 @@ func (l *candidate) find(cols int) (*scheduled, error) {
 	return u, nil // it has a kernel as it is
 }
 
+// cheapestOf is the kernel of a width that costs least by the first of the ways to spare registers that has one.
 func (l *candidate) cheapestOf(cols int) (u *scheduled, err error) {
 	if l.base.Table != nil {
 		return l.tableUse(cols)
@@ -393,13 +389,16 @@ const worthFilling = 0.85
 // bytesPerCycle is about what one core reads from memory (Emerald Rapids: 5.2, Zen 5: 10).
 const bytesPerCycle = 6.0
 
+// reading is about how long that takes, in tenths of a cycle.
+func reading(bytes float64) float64 { return 10 * bytes / bytesPerCycle }
+
 // time is that of a product of one column, and of a small block, whose weights are
 // in memory: the longer of arithmetic and reading.
 func (l *candidate) time() float64 {
 	total := 0.0
 	for _, cols := range []int{1, small} {
 		if u, err := l.use(cols); err == nil {
-			total += max(u.cost, u.reading()/float64(cols))
+			total += max(u.cost, reading(u.bytes)/float64(cols))
 		} else {
 			total += math.Inf(1)
 		}
@@ -418,8 +417,8 @@ func (d *defaults) chooseTile(base Choice, rowFields bool) (*candidate, error) {
 		quarter.Beside = base.Beside
 		bases = append(bases, quarter)
 	}
-	for _, base := range bases {
-		if x, ok := base.rowFields(d.p); ok && rowFields {
+	for _, b := range bases {
+		if x, ok := b.rowFields(d.p); ok && rowFields {
 			bases = append(bases, x)
 		}
 	}
@@ -820,8 +819,8 @@ func hasDot4(t lower.Target) bool {
 // cheapest builds every choice and takes the one that costs least.
 func (d *defaults) cheapest(choices []Choice) (best *scheduled, err error) {
 	for _, c := range choices {
-		if n, m := c.sums(d.m), d.m; c.Table == nil && n > m.NumVec { // not worth lowering
-			err = &lower.Pressure{Kind: "vector", Need: n, Have: m.NumVec, At: "the sums of a call"}
+		if n := c.sums(d.m); c.Table == nil && n > d.m.NumVec { // not worth lowering
+			err = &lower.Pressure{Kind: "vector", Need: n, Have: d.m.NumVec, At: "the sums of a call"}
 			continue
 		}
 		s, fail := d.build(c)
@@ -874,10 +873,10 @@ func (d *defaults) build(c Choice) (*scheduled, error) {
 		return nil, err
 	}
 	key := fmt.Sprint(c.Again, string(text))
-	b, known := d.built[key]
-	if !known {
+	b, ok := d.known[key]
+	if !ok {
 		b.cost, b.bytes, b.err = d.lower(trace, c.Again)
-		d.built[key] = b
+		d.known[key] = b
 	}
 	if b.err != nil {
 		return nil, b.err

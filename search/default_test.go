@@ -324,6 +324,64 @@ func TestDefaultFamily(t *testing.T) {
 	}
 }
 
+// Where two tiles cost more than one they read activations once for both, though the other order is estimated to cost less; but what is for the sake of registers, of super-blocks, may not.
+func TestTilesOrder(t *testing.T) {
+	for _, c := range []struct {
+		format       string
+		group        int // of activations
+		tiles, order int
+	}{{"q1_0", 32, 2, 1}, {"w3-g128", 0, 0, 1}, {"q6_k", 16, 2, 0}} {
+		p, err := ir.Named(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Act.Group = c.group
+		uses, err := Default(p, amd64.ByName("zen2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := uses[0].Choice; got.Tiles != c.tiles || got.Order != c.order {
+			t.Errorf("%s: %d tiles in order %d, want %d in %d", c.format, got.Tiles, got.Order, c.tiles, c.order)
+		}
+		for _, u := range uses {
+			if s, want := u.Choice.Streams, amd64.ByName("zen2").Machine().Scattered; p.Weight.Super > 0 && (s.Far != want.Far || s.Every != want.Every) {
+				t.Errorf("%s: %d columns of super-blocks are asked for by %v", c.format, u.Cols, s)
+			}
+		}
+	}
+}
+
+// A trace is lowered once, whatever choices have it and whether it has a kernel: what is told is of the choice that asks.
+func TestKnownTraces(t *testing.T) {
+	p, err := ir.Named("w4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := amd64.ByName("avx2")
+	d := newDefaults(p, target)
+	c := layoutChoice(p, target.Machine(), coding{})
+	c.Cols, c.Block, c.Dot, c.Flush = 1, c.Rows, 2, c.Cells
+	other := c
+	other.Super = true // of super-blocks, which w4 has none of
+	wide := c
+	wide.Cols = 40 // whose sums no registers hold
+	for _, c := range []Choice{c, other, wide, wide} {
+		before := len(d.known)
+		s, err := d.build(c)
+		if fails := c.Cols == wide.Cols; (err != nil) != fails {
+			t.Fatalf("%d columns: %v", c.Cols, err)
+		} else if !fails && (s.choice != c || s.cost <= 0) {
+			t.Errorf("cost %v, of another choice: %+v", s.cost, s.choice)
+		}
+		if grown := len(d.known) - before; grown > 1 || c == other && grown > 0 {
+			t.Errorf("%d traces more", grown)
+		}
+	}
+	if len(d.known) != 2 {
+		t.Errorf("%d traces are known, want 2", len(d.known))
+	}
+}
+
 // Where the machine wants tiles side by side, one column has kernels for them if registers hold their sums, two if they cost less, all
 // for one packed buffer; others and elsewhere none has, unless the machine has smaller tiles where registers do not.
 func TestDefaultTiles(t *testing.T) {

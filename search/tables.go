@@ -491,7 +491,7 @@ func (l *candidate) tableUse(cols int) (*scheduled, error) {
 			all = append(all, c)
 		}
 	}
-	return l.defaults.cheapest(all)
+	return l.cheapest(all)
 }
 
 // blocks is the time of products of a column block of each width, those of widths
@@ -502,7 +502,7 @@ func (l *candidate) blocks() float64 {
 		if u, err := l.use(cols); err == nil && (i == 0 || l.base.Table == nil || u.cost < least) {
 			least = u.cost
 		}
-		read := l.best[1].reading() / float64(cols)
+		read := reading(l.best[1].bytes) / float64(cols)
 		if slow := l.m.TablesRead; slow > 0 && cols == 1 && l.base.Table != nil {
 			read *= slow
 		}

@@ -68,7 +68,11 @@ func (c *cli) loading(ctx context.Context, quiet bool) error {
 	bar := newProgress(c.err, quiet)
 	defer bar.done()
 	bar.step("building a tmacc that loads libraries: this one is static")
-	if err := (toolchain{dir: checkout()}).run(ctx, "CGO_ENABLED=0", "build", "-tags", ggml.Tag, "-o", exe, modulePath+"/cmd/tmacc"); err != nil {
+	args := []string{"build", "-tags", ggml.Tag, "-o", exe}
+	if commit() != "" { // records name the commit then, whatever GOFLAGS says
+		args = append(args, "-buildvcs=true")
+	}
+	if err := (toolchain{dir: checkout()}).run(ctx, "CGO_ENABLED=0", append(args, modulePath+"/cmd/tmacc")...); err != nil {
 		return fmt.Errorf("%w; go install -tags %s %s/cmd/tmacc@latest: %w", ggml.ErrStatic, ggml.Tag, modulePath, err)
 	}
 	bar.done()

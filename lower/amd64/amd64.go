@@ -145,16 +145,16 @@ var (
 // iq4_nl 0.83 and 1.02, ternary 0.97 and 0.93, q1_0 0.95 and 0.98; by far w1 0.93 and 0.92, w3 0.77 and 0.93, w4 0.83 and 0.79, w8 0.98 and 0.65, q4_0 0.83 and 0.83, iq4_nl 0.88 and 0.99; 1 KiB ahead w2 1.06, w3 0.85, ternary 1.09 from memory.
 // Four columns, by 3 KiB: q4_0 0.62 and 0.96, w8 0.90 and 0.93, w2 0.71 and 0.95, w1 0.97, w3 1.09 of the time by streams.)
 //
-// Super-blocks by sparse, of the time by far and, of one column by two tiles, 1 KiB ahead, from memory, the third- and the second-level cache (kernels in turn in one process, medians of 5 rounds of samples of 3 ms): one column of
-// q2_k 0.93, 0.97 and 0.99, q3_k 0.90, 0.95 and 0.99, q6_k 0.84, 0.85 and 0.93, by two tiles q4_k 1.0, 0.81 and 1.07, q5_k 0.84, 0.65 and 1.01, iq4_xs 0.89, 0.81 and 1.04, iq3_s 1.01, 0.79 and 1.08; two columns 0.74 (q4_k) to
-// 1.02 (q2_k), 0.93 to 1.01 and 0.96 to 1.01, four 0.92 to 0.98, 0.90 to 0.99 and 0.98 to 1.0. 3 KiB ahead is as good but for q3_k from the third-level cache, 1.08, and iq3_s from memory, 1.17. What has a line for few weights is not for sparse:
-// q8_0 takes 1.4 and 1.6 of the time by 1 KiB ahead.
+// Super-blocks by sparse, from memory, the third- and the second-level cache (kernels in turn in one process, medians of 5 rounds of samples of 3 ms). One column by one tile, of the time by far:
+// q2_k 0.93, 0.97 and 0.99, q3_k 0.90, 0.95 and 0.99, q6_k 0.84, 0.85 and 0.93; by two tiles, of the time by 1 KiB ahead: q4_k 1.0, 0.81 and 1.07, q5_k 0.84, 0.65 and 1.01, iq4_xs 0.89, 0.81 and 1.04, iq3_s 1.01, 0.79 and 1.08. Two columns, of the time by far:
+// 0.74 (q4_k) to 1.02 (q2_k), 0.93 to 1.01 and 0.96 to 1.01; four 0.92 to 0.98, 0.90 to 0.99 and 0.98 to 1.0. 3 KiB ahead is as good but for q3_k from the third-level cache, 1.08 of the time by far, and iq3_s from memory, 1.17 of that by 1 KiB.
+// What has a line for few weights is not for sparse: q8_0 takes 1.4 of the time by 1 KiB ahead from memory, 1.6 from the third-level cache.
 //
 // Two tiles, 1 KiB ahead, of the time by one that asks by far, from memory, the third- and the second-level cache: w4 0.79, 0.83 and 0.88, w8 0.75, 0.84 and 0.92, w2 0.93, 0.97 and 0.92,
-// q4_0 0.89, 0.80 and 0.79, q8_0 0.75, 0.90 and 1.13 (the best samples 0.96), iq4_nl 0.89, 0.94 and 0.95, all of which cost less than by one. What costs more, of the time by one that asks by steady, on another Zen 3 whose memory sends more of two streams:
-// w2-g128 (1.02) 0.87, 0.88 and 0.89, q1_0 (1.045) 0.92, 0.91 and 0.90, w3 (1.03) 0.89 to 1.02, 0.96 and 0.92, w3-g32 0.92, 0.88 and 0.88, iq1 and iq2 0.88 and 0.89, 0.91 to 1.0 and 0.94 to 1.02, w1-g16 0.87, 0.88 and 1.28, tq2_0 (1.02) 1.0, 1.02 and 0.88.
+// q4_0 0.89, 0.80 and 0.79, q8_0 0.75, 0.90 and 1.13 (the best samples 0.96), iq4_nl 0.89, 0.94 and 0.95, all of which cost less than by one. What costs more, in brackets, activations in groups as GGUF's have them or w2-g128's of whole rows, of the time by one that asks by steady, on another Zen 3 whose memory sends more of two streams:
+// q1_0 (1.045) 0.92, 0.91 and 0.90, w2-g128 (1.02) 0.87, 0.88 and 0.89, w3 (1.03) 0.89 to 1.02, 0.96 and 0.92, w3-g32 0.92, 0.88 and 0.88, iq1 0.89, 1.0 and 0.94, iq2 0.88, 0.91 and 1.02, w1-g16 (1.04) 0.87, 0.88 and 1.28, tq2_0 (1.02) 1.0, 1.02 and 0.88.
 // Super-blocks, of the time by one tile, by sparse: q4_k (0.98) 0.86, 0.88 and 0.89, iq3_s (0.98) 0.88, 0.87 and 0.89, iq4_xs (0.99) 0.96, 0.98 and 0.98, q5_k (0.97) 0.85, 0.92 and 1.04, q6_k (1.05) 0.75 to 0.79, 0.81 and 1.0; q3_k (1.01) 0.75 to 0.93, 1.14 to 1.2 and
-// 1.19; q2_k (1.07), which stays with one, 0.91 to 1.0, 1.15 and 1.16.
+// 1.19, where memory counts for more; q2_k (1.07 with activations in groups of 256), which stays with one, 0.91 to 1.0, 1.15 and 1.16.
 // Two row vectors of one tile instead, which is the layout of all columns, w4 1.16 to 1.34, 1.09 and 1.05 of the time by two tiles.
 var zen2 = lower.Memory{
 	Streams: steady, Slow: steady, Scattered: sparse, Tables: memory.Tables, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true, SuperTiles: sparse,
