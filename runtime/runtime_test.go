@@ -26,8 +26,8 @@ func TestDefinition(t *testing.T) {
 		{"w4-g32-m", 16, 8, 64}, {"w4-g16-m", 32, 8, 64}, {"w4-g32-m", 0, 8, 64}, {"w4-g32-s128-m", 0, 8, 128}, {"w2-g16-s64-i8", 0, 8, 64}, {"w3-g32-s64-i8-z", 32, 16, 128}, {"w4-g32-bf16-m", 0, 8, 32},
 		{"w4-g128", 32, 16, 128}, {"w2", 0, 32, 16}, {"w3-row-f16", 0, 6, 24},
 	} {
-		if raceEnabled && c.act == 0 {
-			continue // slow
+		if raceEnabled && c.name != "w3-g48-f32-z" {
+			continue // slow, and of one thread
 		}
 		s := fakeSpec(t, c.name, c.act, c.rows, c.recordK, []int{1, 2, 4}, []int{1, 8}, []int{3}, []int{1})
 		if err := SelfTest(New(*s), newRand()); err != nil {
