@@ -63,6 +63,7 @@ SetEnv XDG_CACHE_HOME=%s
 	server := exec.Command(daemon, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
 	var stderr bytes.Buffer
 	server.Stderr = &stderr
+	server.WaitDelay = time.Second // whom it let in, but not further, has its standard error for two minutes
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +133,12 @@ func (s *Server) listen(t *testing.T, port int) {
 func (s *Server) connect(in net.Conn, port int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone {
+		in.Close()
+		return
+	}
 	out, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
-	if err != nil || s.gone {
+	if err != nil {
 		in.Close()
 		return
 	}
