@@ -18,7 +18,7 @@ type step struct {
 }
 
 func steps(body []vir.Node) []step {
-	var out []step
+	out := make([]step, 0, numSteps(body))
 	var walk func([]vir.Node)
 	walk = func(body []vir.Node) {
 		for _, n := range body {
@@ -36,6 +36,16 @@ func steps(body []vir.Node) []step {
 	}
 	walk(body)
 	return out
+}
+
+func numSteps(body []vir.Node) int {
+	n := len(body)
+	for _, x := range body {
+		if l, ok := x.(*vir.Loop); ok {
+			n += 1 + numSteps(l.Body)
+		}
+	}
+	return n
 }
 
 // lives says when registers hold what is still needed.

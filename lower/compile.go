@@ -137,24 +137,36 @@ type compiler struct {
 // to compile.
 const maxRegs = vir.MaxRegs / 2
 
+// run applies passes. What comes of them is verified, and what each makes if somebody watches.
 func (c *compiler) run(passes []Pass, f *vir.Func, watch []Watch) (*vir.Func, error) {
+	out := f
 	for _, p := range passes {
-		g, err := p.Run(f)
+		g, err := p.Run(out)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		if n := len(g.Regs); n > maxRegs {
 			return nil, refuse(f.Name, "%d values after %s, at most %d: repeat less code", n, p.Name, maxRegs)
 		}
-		if err := vir.Verify(g); err != nil {
-			panic(fmt.Sprintf("BUG: %s: after %s: %v\n%s", c.t.m.Name, p.Name, err, g))
+		if len(watch) > 0 {
+			c.verify(p.Name, g)
 		}
 		for _, w := range watch {
 			w(p.Name, g)
 		}
-		f = g
+		out = g
 	}
-	return f, nil
+	if len(watch) == 0 && vir.Verify(out) != nil {
+		_, err := c.run(passes, f, []Watch{func(string, *vir.Func) {}}) // again, to name the pass
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *compiler) verify(pass string, f *vir.Func) {
+	if err := vir.Verify(f); err != nil {
+		panic(fmt.Sprintf("BUG: %s: after %s: %v\n%s", c.t.m.Name, pass, err, f))
+	}
 }
 
 // fit finds the plan that gives up least, and the kernel that comes of it: where registers

@@ -37,6 +37,43 @@ func (v *vectorizer) access(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Me
 	return p.pos, p.mem, p.err
 }
 
+// findAccess looks at the lanes that index depends on, and gives all others the places of those.
+func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
+	all := v.lanes
+	v.lanes = slices.DeleteFunc(slices.Clone(all), func(l nest.Loop) bool { return !mentions(index, l) })
+	some := v.lanes
+	pos, mem, err := v.findPlaces(b, index)
+	v.lanes = all
+	if err != nil || len(some) == len(all) {
+		return pos, mem, err
+	}
+	out := make([]nest.Pos, v.width())
+	for i := range out {
+		at, rest, step := 0, i, 1
+		for _, l := range slices.Backward(all) {
+			if slices.Contains(some, l) {
+				at += rest % l.N * step
+				step *= l.N
+			}
+			rest /= l.N
+		}
+		out[i] = pos[at]
+	}
+	return out, mem, nil
+}
+
+// mentions says that indices depend on a loop: by its name or that of its axis.
+func mentions(index []ir.Expr, l nest.Loop) bool {
+	found := false
+	for _, e := range index {
+		ir.Walk(e, func(e ir.Expr) {
+			a, ok := e.(ir.Axis)
+			found = found || ok && (a.Name == l.Name || a.Name == l.Root)
+		})
+	}
+	return found
+}
+
 func (v *vectorizer) accessKey(b *nest.Buffer, index []ir.Expr) (string, error) {
 	key := []byte(b.Param)
 	for _, l := range v.lanes {
@@ -59,7 +96,8 @@ func (v *vectorizer) accessKey(b *nest.Buffer, index []ir.Expr) (string, error) 
 	return string(key), nil
 }
 
-func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
+// findPlaces is access of lanes that all matter.
+func (v *vectorizer) findPlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
 	pos, err := v.lanePlaces(b, index)
 	if err != nil {
 		return nil, vir.Mem{}, err
@@ -341,7 +379,7 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	if n == 0 {
 		return v.loadSpread(b, pos, mem, t)
 	}
-	key := fmt.Sprint(mem, t, n)
+	key := string(appendInts(memKey(mem), int(t.Elem), t.Lanes, n))
 	if r, ok := v.loads[key]; ok {
 		return r, nil
 	}
@@ -356,6 +394,25 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 		v.stream(b.Streams, mem, n*elem.Bytes())
 	}
 	return r, nil
+}
+
+// memKey tells addresses apart.
+func memKey(m vir.Mem) []byte {
+	key := appendInts(nil, m.Buf, m.Off)
+	for _, s := range m.Stride {
+		key = appendInts(append(key, '*'), s.Loop, s.Bytes, s.Times, s.By)
+	}
+	for _, x := range m.Plus {
+		key = appendInts(append(key, '+'), x.Times, x.By)
+	}
+	return key
+}
+
+func appendInts(key []byte, xs ...int) []byte {
+	for _, x := range xs {
+		key = append(strconv.AppendInt(key, int64(x), 10), ' ')
+	}
+	return key
 }
 
 // permuted reads bytes in any order from the smallest aligned window that has them all:
