@@ -122,7 +122,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		}
 		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), text, cmd.CommandPath())
 	})
-	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host(), c.version())
+	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host(), c.version())
 	root.SetHelpCommand(help())
 	return root
 }

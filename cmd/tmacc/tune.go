@@ -90,18 +90,12 @@ that are cut, and a machine that starts again, are waited for.`,
 }
 
 func (x *tuneFlags) validate(f *pflag.FlagSet) error {
-	b := benchFlags{modes: x.modes, ns: x.ns}
-	if err := b.validatePlaces(); err != nil {
-		return err
-	}
-	if err := x.sizeFlags.check(f); err != nil {
+	if err := x.validatePurposes(f); err != nil {
 		return err
 	}
 	switch {
 	case len(x.formats) == 0 || len(x.targets) == 0:
 		return errors.New("tune: nothing to tune: give a -format")
-	case x.k > ir.DefaultMaxK:
-		return fmt.Errorf("-k %d: schedules are searched that are exact for K up to %d", x.k, ir.DefaultMaxK)
 	case x.trials < 1:
 		return fmt.Errorf("-trials %d: want at least 1", x.trials)
 	case x.patience < 1:
@@ -114,6 +108,21 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return errors.New("-resume: begins with what the log has: want none of -log none")
 	case x.runner == "" && x.runnerPrefix != "":
 		return errors.New("-runner-exec: is for a -runner")
+	}
+	return nil
+}
+
+// validatePurposes refuses purposes that no schedule can be measured for.
+func (x *tuneFlags) validatePurposes(f *pflag.FlagSet) error {
+	b := benchFlags{modes: x.modes, ns: x.ns}
+	if err := b.validatePlaces(); err != nil {
+		return err
+	}
+	if err := x.sizeFlags.check(f); err != nil {
+		return err
+	}
+	if x.k > ir.DefaultMaxK {
+		return fmt.Errorf("-k %d: schedules are searched that are exact for K up to %d", x.k, ir.DefaultMaxK)
 	}
 	for _, n := range x.ns {
 		if n > maxTuned {

@@ -391,18 +391,13 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 	return t.describe(c), nil
 }
 
-// Locked is the candidate of what a lock has, compiled as it will be for the application.
-func (t *Tuner) Locked(e *Entry) (c *Candidate, err error) {
-	c = &Candidate{}
+// Locked is the candidate of what a lock has.
+func (t *Tuner) Locked(e *Entry) (*Candidate, error) {
+	var traces []schedule.Trace
 	for _, x := range e.Kernels {
-		k, err := t.compile(x.Trace, "k", true)
-		if err != nil {
-			return nil, err
-		}
-		c.Kernels = append(c.Kernels, k)
+		traces = append(traces, x.Trace)
 	}
-	c.prepare, err = t.prepare(c.Kernels)
-	return c, err
+	return t.Given(traces...)
 }
 
 // compileGene makes the kernel of a gene, if it can be one for its width.

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+type compareFlags struct {
+	tuneFlags
+	format, target string
+	traces         []string
+	near, json     bool
+}
+
+func (c *cli) compare() *cobra.Command {
+	var x compareFlags
+	cmd := &cobra.Command{
+		Use: "compare", Args: between(0, 0),
+		Short: "measure schedules in turn with the default ones",
+		Long: `Measure schedules beside the default ones, in turn, in one process: what separate runs of
+tmacc bench say of two kernels may differ by more than the kernels do. Each is compared with the definition
+first. Figures are of the default's time in the same rounds, for each -n in each -mode, and their
+geometric mean, or more if one of them is slower, as for tmacc tune. The default is measured beside
+itself, too: what that is from 1 is noise.
+
+-trace files are schedules of your own, such as tmacc show -stage trace prints them below its first
+line. -near adds those that differ from the default ones in what they ask for ahead, or do the same
+in another order, for each -n: some tens, each of which takes about a second per -mode.`,
+		Example: `  tmacc show -format w2 -stage trace | sed 1d > my.json
+  tmacc compare -format w2 -trace my.json
+  tmacc compare -format w4-g32 -near -mode l2,l3,dram -n 1,4 -json > near.jsonl`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&x.format, "format", "", "weight format, or a JSON file with one (required)")
+	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
+	f.StringSliceVar(&x.traces, "trace", nil, "JSON `files` with a schedule each")
+	f.BoolVar(&x.near, "near", false, "measure what is near the default schedules")
+	actVar(f, &x.act)
+	f.StringSliceVar(&x.modes, "mode", []string{measure.ModeL2, measure.ModeL3}, "where weights are: dram, l3 or l2, as for tmacc bench")
+	f.IntSliceVarP(&x.ns, "n", "n", []int{1}, "activations per product, those above 8 in one mode")
+	x.sizeFlags.add(f, 0, 0)
+	f.BoolVar(&x.json, "json", false, "print one JSON object per schedule, as it is measured")
+	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := x.validate(cmd.Flags()); err != nil {
+			return err
+		}
+		return c.runCompare(cmd.Context(), x)
+	}
+	return cmd
+}
+
+func (x *compareFlags) validate(f *pflag.FlagSet) error {
+	x.formats, x.targets = []string{x.format}, []string{x.target}
+	switch {
+	case x.format == "":
+		return errors.New("compare: give a -format")
+	case x.target == "all":
+		return errors.New("-target all: compares on one target")
+	case len(x.traces) == 0 && !x.near:
+		return errors.New("compare: nothing to compare: give a -trace, or -near")
+	}
+	return x.validatePurposes(f)
+}
+
+// compared is a schedule, what it takes, and the same of the default beside it.
+type compared struct {
+	Schedule string            `json:"schedule"` // its file, or what differs
+	Cost     float64           `json:"cost"`
+	Figures  []comparedFigures `json:"figures"`
+	Traces   []schedule.Trace  `json:"traces"`
+}
+
+type comparedFigures struct {
+	tune.Purpose
+	Ns        float64 `json:"ns"`
+	DefaultNs float64 `json:"default_ns"`
+}
+
+// contender is a candidate and what to call it.
+type contender struct {
+	*tune.Candidate
+	name string
+}
+
+func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
+	bar := newProgress(c.err, f.quiet)
+	defer bar.done()
+	p, err := c.tunedProduct(f.format, f.act)
+	if err != nil {
+		return err
+	}
+	if unit := p.Weight.Unit(); f.k%unit != 0 {
+		return fmt.Errorf("-k %d: %s wants a multiple of %d", f.k, f.format, unit)
+	}
+	targets, err := targetsOf(nil, f.targets)
+	if err != nil {
+		return err
+	}
+	bar.step("compiling the default schedules")
+	t, err := tune.New(c.tuning(f.tuneFlags, p, targets[0], nil).product)
+	if err != nil {
+		return err
+	}
+	all, err := c.candidates(t, f)
+	if err != nil {
+		return err
+	}
+	var out []compared
+	for i, x := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		bar.step("%d of %d: %s", i+1, len(all), x.name)
+		r, err := compareOne(t, x)
+		if err != nil {
+			return fmt.Errorf("%s: %w", x.name, err)
+		}
+		if out = append(out, r); f.json {
+			json.NewEncoder(c.out).Encode(r)
+		}
+	}
+	bar.done()
+	if !f.json {
+		compareTable(t.Purposes, out).print(c.out, widthOf(c.out))
+	}
+	return ctx.Err()
+}
+
+// candidates are the default schedules, those of files, and those that are near.
+func (c *cli) candidates(t *tune.Tuner, f compareFlags) ([]contender, error) {
+	var usual []schedule.Trace
+	for _, u := range t.Default {
+		usual = append(usual, u.Trace)
+	}
+	same, err := t.Given(usual...)
+	if err != nil {
+		return nil, err
+	}
+	all := []contender{{same, "default"}}
+	for _, path := range f.traces {
+		trace, err := c.trace(path)
+		if err != nil {
+			return nil, err
+		}
+		x, err := t.Given(trace)
+		if err == nil {
+			err = t.Fits(x)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, contender{x, path})
+	}
+	if f.near {
+		for _, x := range t.Near() {
+			all = append(all, contender{x, t.Differs(x)})
+		}
+	}
+	return all, nil
+}
+
+// compareOne verifies a candidate, and measures it beside the default.
+func compareOne(t *tune.Tuner, x contender) (compared, error) {
+	if err := t.Verify(x.Candidate); err != nil {
+		return compared{}, err
+	}
+	found, err := t.Confirm([]tune.Found[*tune.Candidate]{{G: x.Candidate}})
+	if err != nil {
+		return compared{}, err
+	}
+	r := compared{Schedule: x.name, Cost: found[0].Cost}
+	for i, p := range t.Purposes {
+		r.Figures = append(r.Figures, comparedFigures{p, found[0].Ns[i], found[0].DefaultNs[i]})
+	}
+	for _, k := range x.Kernels {
+		r.Traces = append(r.Traces, k.Schedule.Trace)
+	}
+	return r, nil
+}
+
+// compareTable is the default and what it was compared with, the fastest first.
+func compareTable(purposes []tune.Purpose, all []compared) *table {
+	t := &table{head: []string{"of the default"}, wide: len(purposes) + 1}
+	for _, p := range purposes {
+		t.head = append(t.head, fmt.Sprintf("%s n=%d", p.Mode, p.N))
+	}
+	t.head = append(t.head, "schedule")
+	slices.SortStableFunc(all, func(a, b compared) int { return cmp.Compare(a.Cost, b.Cost) })
+	for _, r := range all {
+		row := []any{fmt.Sprintf("%.3f", r.Cost)}
+		for _, f := range r.Figures {
+			row = append(row, fmt.Sprintf("%.3f", f.Ns/f.DefaultNs))
+		}
+		t.add(append(row, r.Schedule)...)
+	}
+	return t
+}

@@ -1,0 +1,107 @@
+package tune
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+)
+
+// Given is the candidate of schedules for one packed matrix, compiled as they are for an application.
+func (t *Tuner) Given(traces ...schedule.Trace) (*Candidate, error) {
+	c := &Candidate{}
+	for _, trace := range traces {
+		k, err := t.compile(trace, "k", true)
+		if err != nil {
+			return nil, err
+		}
+		c.Kernels = append(c.Kernels, k)
+	}
+	var err error
+	c.prepare, err = t.prepare(c.Kernels)
+	return c, err
+}
+
+// Fits is nil if c has a kernel for each purpose, that is one of no more columns than activations.
+func (t *Tuner) Fits(c *Candidate) error {
+	if cols, n := c.Kernels[0].Schedule.Cols, t.widths()[0]; cols > n {
+		return fmt.Errorf("%w: kernels of %d columns for %d activations", errWide, cols, n)
+	}
+	return nil
+}
+
+// Near are the candidates that differ from the default schedules in the kernel of one width, which asks for other memory ahead or does the
+// same in another order, and have a kernel.
+func (t *Tuner) Near() (out []*Candidate) {
+	c := seed(t.widths(), slices.DeleteFunc(slices.Clone(t.Default), func(u search.Use) bool { return u.Cols > slices.Max(t.widths()) }))
+	if _, err := t.point(c); err != nil {
+		return nil
+	}
+	seen := map[string]bool{c.Hash: true}
+	for _, n := range t.near(c) {
+		if _, err := t.point(n); err == nil && !seen[n.Hash] {
+			seen[n.Hash] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Differs says in which steps the kernels of c are not the default's of as many columns, and of which columns if there are several widths.
+func (t *Tuner) Differs(c *Candidate) string {
+	var out []string
+	for _, k := range c.Kernels {
+		cols, own := k.Schedule.Cols, k.Schedule.Trace
+		i := slices.IndexFunc(t.Default, func(u search.Use) bool { return u.Cols == cols })
+		if i >= 0 && t.Default[i].Trace.String() == own.String() {
+			continue
+		}
+		what := "other"
+		if i >= 0 {
+			what = differs(t.Default[i].Trace, own)
+		}
+		if len(t.widths()) > 1 {
+			what = fmt.Sprintf("N=%d: %s", cols, what)
+		}
+		out = append(out, what)
+	}
+	return strings.Join(out, "; ")
+}
+
+// differs names the steps of b that a does not have, or those that b lacks.
+func differs(a, b schedule.Trace) string {
+	lacks := func(a, b schedule.Trace) (out []string) {
+		for _, s := range b {
+			text := schedule.Trace{s}.String()
+			if !slices.ContainsFunc(a, func(o schedule.Step) bool { return schedule.Trace{o}.String() == text }) {
+				out = append(out, text)
+			}
+		}
+		return out
+	}
+	if more := lacks(a, b); len(more) > 0 {
+		return strings.Join(more, "; ")
+	}
+	if less := lacks(b, a); len(less) > 0 {
+		return "without " + strings.Join(less, "; ")
+	}
+	return "steps in another order"
+}
+
+// Verify compares the kernels of c with the definition, in a process of their own.
+func (t *Tuner) Verify(c *Candidate) error {
+	code, err := t.load([]*Candidate{c})
+	if err != nil {
+		return t.unassembled(c, err)
+	}
+	defer code.Close()
+	x := t.target(c, 0)
+	for j := range x.Kernels {
+		if err := t.verify(code, x, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package tune
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// What is near the default schedules differs from them, and from each other, in the kernel of one width, and has its packed matrix.
+func TestNear(t *testing.T) {
+	x := tuner(t, "w2", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 4, K: 256})
+	near := x.Near()
+	seen, hashes := map[string]bool{}, map[string]bool{}
+	for _, c := range near {
+		name := x.Differs(c)
+		if hashes[c.Hash] || seen[name] || name == "" || strings.Contains(name, "; N=") {
+			t.Errorf("%q: known: %v, %v", name, hashes[c.Hash], seen[name])
+		}
+		hashes[c.Hash], seen[name] = true, true
+		if x.IsDefault(c) || !c.Kernels[0].Schedule.SharesBuffers(x.reference.Kernels[0].Schedule) {
+			t.Errorf("%s: default, or of another packed matrix", name)
+		}
+	}
+	for _, want := range []string{"N=1: prefetch 4096 8192 true", "N=4: stage w u"} {
+		if !seen[want] {
+			t.Errorf("nothing near is %q: %d are", want, len(near))
+		}
+	}
+}
+
+// Differs names the steps of a schedule that the default does not have, or lacks, or has elsewhere.
+func TestDiffers(t *testing.T) {
+	a, b, c := schedule.Prefetch{Bytes: 64}, schedule.ReadScaled{Below: 8}, schedule.Prefetch{Bytes: 128}
+	for _, c := range []struct {
+		from, to schedule.Trace
+		want     string
+	}{
+		{schedule.Trace{a, b}, schedule.Trace{b, c}, "prefetch 128"},
+		{schedule.Trace{a, b}, schedule.Trace{a}, "without read_scaled 8"},
+		{schedule.Trace{a, b}, schedule.Trace{b, a}, "steps in another order"},
+	} {
+		if got := differs(c.from, c.to); got != c.want {
+			t.Errorf("%v, %v: %q, want %q", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// A schedule for more columns than there are activations does not fit.
+func TestFits(t *testing.T) {
+	x := tuner(t, "w2", Purpose{M: 64, N: 2, K: 256})
+	for _, u := range x.Default {
+		c, err := x.Given(u.Trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Fits(c); (err == nil) != (u.Cols <= 2) {
+			t.Errorf("%d columns for 2 activations: %v", u.Cols, err)
+		}
+	}
+}
