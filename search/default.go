@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -112,18 +113,20 @@ const worthWidest = 0.985
 type defaults struct {
 	p     ir.Problem
 	t     lower.Target
-	m     lower.Machine    // t's
-	known map[string]built // by trace, and whether values are computed again
+	m     lower.Machine     // t's
+	mu    sync.Mutex        // of known
+	known map[string]*built // by trace, and whether values are computed again
 }
 
-// built is what a product by a kernel costs, and the bytes of a weight, or why there is no kernel.
+// built is what a product by a kernel costs, and the bytes of a weight, or why there is no kernel, once that was found out.
 type built struct {
+	once        sync.Once
 	cost, bytes float64
 	err         error
 }
 
 func newDefaults(p ir.Problem, t lower.Target) *defaults {
-	return &defaults{p, t, t.Machine(), map[string]built{}}
+	return &defaults{p: p, t: t, m: t.Machine(), known: map[string]*built{}}
 }
 
 // candidate is a packed layout and the best schedules for it that were asked for,
@@ -711,21 +714,18 @@ func hasDot4(t lower.Target) bool {
 	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.OpDot4 })
 }
 
-// cheapest builds every choice and takes the one that costs least.
+// cheapest builds every choice, all at once, and takes the one that costs least, of those the first.
 func (d *defaults) cheapest(choices []Choice) (best *scheduled, err error) {
-	for _, c := range choices {
-		if n := c.sums(d.m); c.Table == nil && n > d.m.NumVec { // not worth lowering
-			err = &lower.Pressure{Kind: "vector", Need: n, Have: d.m.NumVec, At: "the sums of a call"}
-			continue
-		}
-		s, fail := d.build(c)
-		if fail != nil && c.Super { // in registers of its own, it may be too much
-			c.Super = false
-			s, fail = d.build(c)
-		}
+	all, fails := make([]*scheduled, len(choices)), make([]error, len(choices))
+	var wg sync.WaitGroup
+	for i, c := range choices {
+		wg.Go(func() { all[i], fails[i] = d.fitting(c) })
+	}
+	wg.Wait()
+	for i, s := range all {
 		switch {
-		case fail != nil:
-			err = telling(err, fail)
+		case fails[i] != nil:
+			err = telling(err, fails[i])
 		case best == nil || s.cost < best.cost:
 			best = s
 		}
@@ -734,6 +734,19 @@ func (d *defaults) cheapest(choices []Choice) (best *scheduled, err error) {
 		return nil, err
 	}
 	return best, nil
+}
+
+// fitting builds c, or what is left of it if registers do not suffice for all.
+func (d *defaults) fitting(c Choice) (*scheduled, error) {
+	if n := c.sums(d.m); c.Table == nil && n > d.m.NumVec { // not worth lowering
+		return nil, &lower.Pressure{Kind: "vector", Need: n, Have: d.m.NumVec, At: "the sums of a call"}
+	}
+	s, err := d.build(c)
+	if err != nil && c.Super { // in registers of its own, it may be too much
+		c.Super = false
+		s, err = d.build(c)
+	}
+	return s, err
 }
 
 // telling is the error that tells more, next if both tell as much.
@@ -768,12 +781,14 @@ func (d *defaults) build(c Choice) (*scheduled, error) {
 		return nil, err
 	}
 	key := fmt.Sprint(c.Again, string(text))
-	b, ok := d.known[key]
-	if !ok {
-		b.cost, b.bytes, b.err = d.lower(trace, c.Again)
+	d.mu.Lock()
+	b := d.known[key]
+	if b == nil {
+		b = &built{}
 		d.known[key] = b
 	}
-	if b.err != nil {
+	d.mu.Unlock()
+	if b.once.Do(func() { b.cost, b.bytes, b.err = d.lower(trace, c.Again) }); b.err != nil {
 		return nil, b.err
 	}
 	return &scheduled{trace: trace, choice: c, cost: b.cost, bytes: b.bytes}, nil
