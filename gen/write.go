@@ -15,9 +15,9 @@ import (
 
 // Names in the directory of a package, which the go command does not look at.
 const (
-	temporary = ".tmacc-*"      // a package, or a file, that is being written
-	pending   = ".tmacc-commit" // one that is written, with files that are not in their places yet
-	removals  = ".remove-"      // in it: the names of files that go, one on a line
+	temporary = ".tmacc-writing-" // before a number: a package, or a file, that is being written
+	pending   = ".tmacc-commit"   // one that is written, with files that are not in their places yet
+	removals  = ".remove-"        // in it: the names of files that go, one on a line
 )
 
 // step is called before every change of the file system; tests kill the process there.
@@ -27,9 +27,9 @@ var step = func() {}
 // tmacc wrote for the package before and that are no longer part of it are removed; a
 // go.mod that is there stays as it is, and a file by somebody else whose name is needed is an error.
 //
-//	dir/.tmacc-123/     all that is new, and what is to be removed
-//	dir/.tmacc-commit/  the same: one rename, after which the package is the new one
-//	dir/                each file renamed to its place: Complete
+//	dir/.tmacc-writing-123/  all that is new, and what is to be removed
+//	dir/.tmacc-commit/       the same: one rename, after which the package is the new one
+//	dir/                     each file renamed to its place: Complete
 //
 // Killed before that rename, or with a full disk, it leaves the old package. Killed
 // after it, it leaves to the next call of Complete or Write what is left to do; until
@@ -79,7 +79,7 @@ func stage(dir string, files []lower.File) (temp string, err error) {
 		return "", err
 	}
 	step()
-	if temp, err = os.MkdirTemp(dir, temporary); err != nil {
+	if temp, err = os.MkdirTemp(dir, temporary+"*"); err != nil {
 		return "", err
 	}
 	defer func() {
@@ -91,7 +91,7 @@ func stage(dir string, files []lower.File) (temp string, err error) {
 		return "", err
 	}
 	if len(stale) > 0 {
-		name := removals + strings.TrimPrefix(filepath.Base(temp), ".tmacc-")
+		name := removals + strings.TrimPrefix(filepath.Base(temp), temporary)
 		changed = append(changed, lower.File{Name: name, Data: []byte(strings.Join(stale, "\n"))})
 	}
 	for _, f := range changed {
@@ -210,11 +210,46 @@ func removeListed(dir, list string) error {
 }
 
 // WriteFile replaces a file at once: who reads it sees the old one or the new one. What it leaves beside it if it is
-// killed, a later call in that directory removes.
-func WriteFile(path string, data []byte) (err error) {
+// killed, a later call in that directory removes. Of a link it replaces the file that it leads to; to what is no
+// file, such as /dev/stdout, it writes.
+func WriteFile(path string, data []byte) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Lstat(path); err == nil {
+			return errorf(path, "is a link to nothing")
+		}
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errorf(path, "is a directory: name a file")
+	case !info.Mode().IsRegular():
+		return writeTo(path, data)
+	default:
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	return replace(path, data)
+}
+
+// writeTo writes to a device or a pipe.
+func writeTo(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+func replace(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	removeAbandoned(dir)
-	temp, err := os.CreateTemp(dir, temporary)
+	temp, err := os.CreateTemp(dir, temporary+"*")
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		return &fs.PathError{Op: inner.Op, Path: path, Err: inner.Err} // whose name the user knows
+	}
 	if err != nil {
 		return err
 	}
@@ -229,14 +264,17 @@ func WriteFile(path string, data []byte) (err error) {
 // removeAbandoned removes what calls that were killed had begun to write: what nobody
 // has changed for an hour.
 func removeAbandoned(dir string) {
-	names, err := filepath.Glob(filepath.Join(dir, temporary))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
-	for _, name := range names {
-		info, err := os.Lstat(name)
-		if err == nil && filepath.Base(name) != pending && time.Since(info.ModTime()) > time.Hour {
-			os.RemoveAll(name)
+	for _, e := range entries {
+		number, ours := strings.CutPrefix(e.Name(), temporary)
+		if !ours || strings.Trim(number, "0123456789") != "" {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
 }

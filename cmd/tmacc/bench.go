@@ -139,6 +139,11 @@ func (b *benchFlags) validate(cmd *cobra.Command) error {
 	if err := b.sizeFlags.check(cmd.Flags()); err != nil {
 		return err
 	}
+	for _, n := range b.ns {
+		if most := max(b.m, b.k); most > 0 && n > timing.MaxMatrix/most {
+			return fmt.Errorf("-n %d -m %d -k %d: at most %d activations, and as many results, are measured", n, b.m, b.k, timing.MaxMatrix)
+		}
+	}
 	switch {
 	case b.rounds < 1 || b.rounds > 1000:
 		return fmt.Errorf("-rounds %d: want 1 to 1000", b.rounds)

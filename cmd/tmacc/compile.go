@@ -111,6 +111,9 @@ out for all that, because sums could overflow for so large a -max-k.`,
 	cmd.MarkFlagsMutuallyExclusive("check", "dry-run", "tune")
 	completeCompile(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if s.Changed("tune") && f.tune <= 0 {
+			return fmt.Errorf("-tune %v: want more than nothing", f.tune)
+		}
 		asked := len(args)+len(f.names)+len(f.kernels)+len(f.gguf) > 0 || f.model != ""
 		var err error
 		if f.from, err = c.configure(s, f.config, asked); err != nil {

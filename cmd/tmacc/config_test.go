@@ -194,7 +194,7 @@ func TestConfigRefusals(t *testing.T) {
 		"max-k: 64\nformat:\n- w4\n- w44":                                                                                               `tmacc.yaml:4: format: weight "w44": unknown format`,
 		"\nmodel: gpt":                                                                                                                  `tmacc.yaml:2: unknown model "gpt"`,
 		"kernel:\n- {name: A, format: w2}\n- name: B\n  format: w44":                                                                    `tmacc.yaml:3: kernel B: format: weight "w44"`,
-		"format: w4\nmax-k: -1":                                                                                                         "tmacc.yaml:2: -max-k -1: want 1 to 16777216",
+		"format: w4\nmax-k: -1":                                                                                                         "tmacc.yaml:2: -max-k -1: want 1 to 16777216, or 0: the usual",
 		"format: w4\nact-group: 33":                                                                                                     "tmacc.yaml:2: -act-group: format: activation group 33: want 0",
 		"format: w4\n---\nformat: w2":                                                                                                   "tmacc.yaml:3: has a second document",
 		"gguf: none.gguf":                                                                                                               "tmacc.yaml:1: none.gguf: no such file",
@@ -209,7 +209,7 @@ func TestConfigRefusals(t *testing.T) {
 	t.Chdir(t.TempDir())
 	refused(t, refusal{2, "compile: nothing to compile", "compile"})
 	refused(t, refusal{2, `tmacc: unknown target "sse"`, "compile -target sse -config " + file(t, "c.yaml", "format: w4\ntarget: avx9")}) // not the file's
-	for option, want := range map[string]string{"-max-k 16777217": "tmacc: -max-k 16777217: want 1 to 16777216", "-act-group 33": "tmacc: -act-group: format: activation group 33: want 0"} {
+	for option, want := range map[string]string{"-max-k 16777217": "tmacc: -max-k 16777217: want 1 to 16777216, or 0: the usual", "-act-group 33": "tmacc: -act-group: format: activation group 33: want 0"} {
 		refused(t, refusal{2, want, "compile -dry-run " + option + " -config " + file(t, "c.yaml", "format: w4")})
 	}
 	refused(t, refusal{2, "none.yaml: no such file", "compile -config none.yaml"})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +77,9 @@ func (c *cli) weight(arg string) (format.Weight, error) {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return w, lined(arg, data, err)
 	}
+	if strings.HasSuffix(w.Name, ir.FloatSuffix) {
+		return w, fmt.Errorf("%s: format %q: names that end in %s say that activations are f32: choose another", arg, w.Name, ir.FloatSuffix)
+	}
 	return w, nil
 }
 
@@ -113,8 +117,8 @@ func lined(path string, data []byte, err error) error {
 	return fmt.Errorf("%s:%d: %w", path, 1+bytes.Count(before, []byte("\n")), err)
 }
 
-// usualGroup is the -act-group that chooses by format.
-const usualGroup = -1
+// usualGroup is the -act-group that chooses by format; nobody can ask for it by a number.
+const usualGroup = math.MinInt
 
 // actFlags are what -act and -act-group say.
 type actFlags struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"go/token"
 	"sort"
 	"strings"
 
@@ -56,6 +57,11 @@ func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
 	if err := vir.Verify(f); err != nil {
 		return nil, &vir.SyntaxError{Line: lineOf(text), Problem: strings.TrimPrefix(err.Error(), "vir: ")}
 	}
+	for _, name := range goNames(f) {
+		if token.IsKeyword(name) {
+			return nil, &vir.SyntaxError{Line: 1, Problem: fmt.Sprintf("%s is a word of Go, which would not take its declaration: choose another name", name)}
+		}
+	}
 	k, err := lower.Compile(t, f)
 	if err != nil {
 		return nil, err
@@ -65,6 +71,15 @@ func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
 		return nil, err
 	}
 	return append(asm.Data, stub(f)...), nil
+}
+
+// goNames are the names in the declaration of f.
+func goNames(f *vir.Func) []string {
+	names := []string{f.Name}
+	for _, p := range f.Params {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // lineOf is the number of the line at which text, which parses, stops to verify:

@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"image/color"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -27,6 +29,18 @@ var pictureTypes = []string{".svg", ".png"}
 func validPicture(path string) error {
 	if !slices.Contains(pictureTypes, filepath.Ext(path)) {
 		return fmt.Errorf("%s: a picture is an .svg or a .png", path)
+	}
+	return nil
+}
+
+// noFolder says why there is no folder for a file.
+func noFolder(path string) error {
+	info, err := os.Stat(filepath.Dir(path))
+	if err == nil && !info.IsDir() {
+		err = errors.New("is no folder")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, plain(err))
 	}
 	return nil
 }

@@ -104,6 +104,8 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return fmt.Errorf("-time %v: want more than nothing", x.limit)
 	case x.plot != "" && validPicture(x.plot) != nil:
 		return validPicture(x.plot)
+	case x.plot != "" && noFolder(x.plot) != nil: // now, not after the search
+		return noFolder(x.plot)
 	case x.resume && x.log == noLog:
 		return errors.New("-resume: begins with what the log has: want none of -log none")
 	case x.runner == "" && x.runnerPrefix != "":

@@ -15,7 +15,8 @@ const (
 	MaxBytes = 1024 // bytes of a register
 	MaxRegs  = 1 << 16
 	MaxDepth = 32      // nested loops
-	maxDisp  = 1 << 30 // bytes of an offset or stride, either sign: instructions have 32 bits for it
+	maxDisp  = 1 << 30 // bytes from a pointer that an access reaches in loops of constant trip counts, either sign: instructions have 32 bits for what moves it there and back
+	maxCount = 1<<31 - 1
 )
 
 // Verify checks what every pass keeps and every consumer relies on: types,
@@ -162,6 +163,8 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("more than %d nested loops", MaxDepth)
 	case l.Count.Param < 0 && l.Count.Const < 1:
 		return fmt.Errorf("a constant trip count is at least 1, not %d", l.Count.Const)
+	case l.Count.Param < 0 && l.Count.Const > maxCount:
+		return fmt.Errorf("a constant trip count is at most %d, not %d", maxCount, l.Count.Const)
 	case l.Count.Param >= len(v.f.Params):
 		return fmt.Errorf("no parameter %d", l.Count.Param)
 	case l.Count.Param >= 0 && !v.f.Params[l.Count.Param].Int:
@@ -290,6 +293,9 @@ func (v *verifier) address(in *Instr) error {
 			return errors.New("strides are not in the order of their loops")
 		}
 	}
+	if err := v.reach(in); err != nil {
+		return err
+	}
 	for i, x := range m.Plus {
 		if err := v.multiple(x); err != nil {
 			return err
@@ -299,6 +305,42 @@ func (v *verifier) address(in *Instr) error {
 		}
 	}
 	return nil
+}
+
+// reach checks how far from its pointer in is at most, one iteration of loops counted whose trip count is a parameter.
+func (v *verifier) reach(in *Instr) error {
+	m := in.Mem
+	far := max(m.Off, -m.Off) + v.accessed(in)
+	for _, s := range m.Stride {
+		times := 1
+		if i := slices.IndexFunc(v.loops, func(l *loopState) bool { return l.loop.ID == s.Loop }); v.loops[i].loop.Count.Param < 0 {
+			times = v.loops[i].loop.Count.Const
+		}
+		if far += times * max(s.Bytes, -s.Bytes); far > maxDisp {
+			break // the next might overflow it
+		}
+	}
+	if far > maxDisp {
+		return fmt.Errorf("reaches %d bytes from %s: out of range, at most %d", far, v.f.Params[m.Buf].Name, maxDisp)
+	}
+	return nil
+}
+
+// accessed is how many bytes in reads or writes, 0 of what it only asks for.
+func (v *verifier) accessed(in *Instr) int {
+	t := Type{}
+	switch {
+	case in.Fold > 0:
+		t = in.FoldType
+	case in.Op == OpStore:
+		t = v.f.Regs[in.Args[0]]
+	case in.Op.HasResult() && in.Dst >= 0 && int(in.Dst) < len(v.f.Regs):
+		t = v.f.Regs[in.Dst]
+	}
+	if t.Elem == format.Invalid || t.Lanes < 1 || t.Lanes > MaxLanes {
+		return 0 // which types refuses
+	}
+	return t.Bytes()
 }
 
 func (v *verifier) multiple(x Multiple) error {

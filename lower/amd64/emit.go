@@ -166,6 +166,14 @@ func number(n int) operand.Op {
 	if n == int(int8(n)) {
 		return operand.I8(n)
 	}
+	return imm32(n)
+}
+
+// imm32 is n as an immediate of 32 bits, which suffice for what vir.Verify lets pass.
+func imm32(n int) operand.Op {
+	if n != int(int32(n)) {
+		panic(fmt.Sprintf("BUG: amd64: %d does not fit 32 bits", n))
+	}
 	return operand.I32(n)
 }
 
@@ -184,7 +192,7 @@ func (b *function) loopBegin(m *lower.MOp) {
 		b.ins(f2(x86.TESTQ), counter, counter)
 		b.ins(f1(x86.JLE), operand.LabelRef(label("done", m)))
 	case m.Count.Const > 0:
-		b.ins(f2(x86.MOVQ), operand.I32(m.Count.Const), counter)
+		b.ins(f2(x86.MOVQ), imm32(m.Count.Const), counter)
 	default:
 		b.ins(f1(x86.JMP), operand.LabelRef(label("done", m)))
 	}

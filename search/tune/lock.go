@@ -87,10 +87,12 @@ func (e *LockError) Error() string {
 // ReadLock reads the lock at path; a file that is not there is an empty one.
 func ReadLock(path string) (*Lock, error) {
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return &Lock{Version: lockVersion}, nil
-	}
-	if err == nil && info.Size() > maxLock {
+	case err == nil && !info.Mode().IsRegular(): // which may have no end, or wait for a writer
+		return nil, &LockError{path, "is no regular file"}
+	case err == nil && info.Size() > maxLock:
 		return nil, &LockError{path, fmt.Sprintf("has %d bytes, at most %d", info.Size(), maxLock)}
 	}
 	data, err := os.ReadFile(path)
