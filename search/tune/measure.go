@@ -18,7 +18,7 @@ import (
 
 // How long candidates are measured: all for a moment, and those that are not much
 // slower than the default for longer. At the end the best are measured again. The longer samples of what is read from the third-level cache are several
-// calls: one alone, after those of others, finds there what they left of its weights. (Zen 5, w4, 8 MiB, in samples of one call the default took 98 us, of many 79.)
+// calls: one alone, after those of others, finds there what they left of its weights. Figures: docs/choices.md, look.
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
 	look    = timing.Options{Rounds: 11, MinSample: 300 * time.Microsecond}
@@ -31,8 +31,7 @@ const hopeless = 1.5
 
 // affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
 // which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch learns late what memory
-// likes; whether that is worth the time is not shown. (Zen 4, from scratch, l2, l3 and memory times one and four columns, a minute, single searches, of the default's time by 1.1 and by 1.5: w2-g32 2.57 and 1.18, later 1.13,
-// w4-g128 1.41 and 1.21, later 1.06, but 1.10 and, later, 1.39, and w4 0.97 and, later, 1.37; later other things had changed too.)
+// likes; whether that is worth the time is not shown. Figures: docs/choices.md, affordable.
 const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
