@@ -260,11 +260,25 @@ func (c *TableChoice) parts(w format.Weight) (out [][]int) {
 func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0}
 	c.Act = pick(rng, tablesAhead...)
-	if _, err := ir.Decompose(p.Weight, ir.DigitBits, 1); err != nil {
+	t.sampleDigits(rng, p.Weight)
+	t.sampleEntries(rng, p)
+	c.Table, c.AlongK, c.RowFields, c.Chunk = t, false, 1, 0
+	c.sampleLanes(rng, m)
+	c.sampleSums(rng)
+	c.Cells = c.Flush * pick(rng, 1, 2, 4)
+	for c.Block*c.Cols > 4 && c.Cols > 1 {
+		c.Cols--
+	}
+	c.fitGroups(p, m)
+}
+
+// sampleDigits draws what digits of w indices are made of, and whether they are mirrored. Digits that w has not become others.
+func (t *TableChoice) sampleDigits(rng *rand.Rand, w format.Weight) {
+	if _, err := ir.Decompose(w, ir.DigitBits, 1); err != nil {
 		t.Digits = ir.DigitCodes
 	}
-	t.Mirror = p.Weight.Symmetric() && rng.Intn(2) == 0
-	if n := p.Weight.Codes(); n <= 16 && (n&(n-1) != 0 || t.Mirror) && rng.Intn(2) == 0 {
+	t.Mirror = w.Symmetric() && rng.Intn(2) == 0
+	if n := w.Codes(); n <= 16 && (n&(n-1) != 0 || t.Mirror) && rng.Intn(2) == 0 {
 		t.Digits = ir.DigitLevels
 	}
 	switch {
@@ -274,6 +288,10 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 		t.Mirror = false
 	}
 	t.Signs = t.Mirror && t.Digits == ir.DigitLevels && rng.Intn(3) == 0
+}
+
+// sampleEntries draws what entries are, of the digits that were drawn, and how an index is cut.
+func (t *TableChoice) sampleEntries(rng *rand.Rand, p ir.Problem) {
 	if t.Mirror {
 		t.Low = min(t.Low, mirrorLow)
 	}
@@ -287,8 +305,11 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if t.Exact {
 		t.Parts = x.Parts
 	}
-	c.Table, c.AlongK, c.RowFields = t, false, 1
-	bits := 16
+}
+
+// sampleLanes draws how many units of K a vector reads, and its lanes.
+func (c *Choice) sampleLanes(rng *rand.Rand, m lower.Machine) {
+	t, bits := c.Table, 16
 	switch {
 	case t.bytes() && rng.Intn(3) > 0:
 		t.Along, bits = 4, 32
@@ -301,6 +322,11 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if rng.Intn(4) == 0 {
 		c.Lanes = max(c.Lanes/2, 4)
 	}
+}
+
+// sampleSums draws what entries are summed in, of the lanes that were drawn, and if that is bytes, how many bits of an entry the lower one has.
+func (c *Choice) sampleSums(rng *rand.Rand) {
+	t := c.Table
 	t.Narrow = t.Along == 1 && rng.Intn(3) > 0
 	t.Bytes = t.Along == 1 && t.bytes() && rng.Intn(2) == 0
 	if t.Halve != "" {
@@ -314,20 +340,22 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	case t.Bytes && !t.Exact:
 		t.Low = pick(rng, 5, 5, 6, 7)
 	}
-	c.Cells = c.Flush * pick(rng, 1, 2, 4)
-	for c.Block*c.Cols > 4 && c.Cols > 1 {
-		c.Cols--
+}
+
+// fitGroups makes what c reads at once fit p's groups.
+func (c *Choice) fitGroups(p ir.Problem, m lower.Machine) {
+	g, t := p.GroupK(), c.Table
+	if g == 0 {
+		return
 	}
-	if g := p.GroupK(); g > 0 {
-		for t.Along > 1 && g%(t.unit()*t.fields(p.Weight)*t.Along) != 0 {
-			t.Along = 1
-			c.Lanes = m.VecBits / 16
-		}
-		for c.Flush > 1 && g%(t.unit()*t.fields(p.Weight)*t.Along*c.Flush) != 0 {
-			c.Flush /= 2
-		}
+	cell := t.unit() * t.fields(p.Weight)
+	for t.Along > 1 && g%(cell*t.Along) != 0 {
+		t.Along = 1
+		c.Lanes = m.VecBits / 16
 	}
-	c.Chunk = 0
+	for c.Flush > 1 && g%(cell*t.Along*c.Flush) != 0 {
+		c.Flush /= 2
+	}
 }
 
 // Tables are chosen where a product by them is estimated to take less than this share
