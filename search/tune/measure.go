@@ -71,16 +71,16 @@ func (t *Tuner) Search(ctx context.Context, opt Options, seeds ...*Candidate) (O
 // candidates to begin with, the best first. Candidates of another number of widths are left out.
 func (t *Tuner) Resume(trials []Trial) []*Candidate {
 	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool { return len(x.Genes) != len(t.widths()) })
-	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Ratio, b.Ratio) })
+	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Cost, b.Cost) })
 	type again struct {
 		*Candidate
 		hash string
 	}
 	var out []again
 	for _, x := range trials {
-		r := Result{Cost: x.Ratio, Known: true}
-		if len(x.Parts) == len(t.Purposes) { // which logs of before do not have
-			r.Parts = x.Parts
+		r := Result{Cost: x.Cost, Known: true}
+		if len(x.Ratios) == len(t.Purposes) { // which logs of before do not have
+			r.Ratios = x.Ratios
 		}
 		if x.Error != "" {
 			r.Err = errors.New(x.Error)
@@ -151,7 +151,7 @@ func (t *Tuner) measureBatch(ctx context.Context, cs []*Candidate) []Result {
 	for i, c := range cs {
 		if out[i].Err = ctx.Err(); out[i].Err == nil {
 			out[i].Cost, out[i].Err = t.cost(code, c, i)
-			out[i].Parts = c.ratios
+			out[i].Ratios = c.ratios
 			t.log(c, out[i])
 		}
 	}
@@ -174,9 +174,9 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	if t.Log == nil || errors.As(r.Err, &broken) {
 		return
 	}
-	x := Trial{Genes: c.Genes, Hash: c.Hash, Ratio: r.Cost, Ns: c.ns, Parts: c.ratios}
+	x := Trial{Genes: c.Genes, Hash: c.Hash, Cost: r.Cost, Ns: c.ns, Ratios: c.ratios}
 	if r.Err != nil {
-		x.Error, x.Ratio = Reason(r.Err), 0
+		x.Error, x.Cost = Reason(r.Err), 0
 		if isFault(r.Err) {
 			x.Fault = r.Err.Error()
 		}
