@@ -207,9 +207,8 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 }
 
 // fewVec is the most vector registers with which loads and constants alone are moved
-// first, even if constants are then loaded at each use. (Zen 3, 256 columns by AVX2, of
-// the time where all values move, column after column: mxfp4 0.88, w4-g32 0.93. With 32
-// registers nothing was measured.)
+// first, even if constants are then loaded at each use: order is what a core finds work by.
+// Figures: docs/choices.md, fewVec.
 const fewVec = 16
 
 // mostRepeated is the most instructions that are repeated for one use.

@@ -45,72 +45,105 @@ type work struct {
 func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 { return workOf(k, m).total }
 
 func workOf(k *schedule.Kernel, m *lower.Kernel) work {
-	trips, times := []float64{}, 1.0
-	var sum, part work       // of the kernel, and of a stretch of its code
-	var busy lower.BusyTimes // of the stretch, each set of units that arithmetic runs on
-	chain, fresh := map[vir.Reg]float64{}, map[vir.Reg]float64{}
-	flush := func() { // ends a stretch, which runs times times
-		wait := 0.0
-		for _, c := range fresh {
-			wait = max(wait, c)
-		}
-		part.chain = wait
-		for _, c := range chain {
-			part.chain = max(part.chain, c)
-		}
-		part.alu = slices.Max(busy[:])
-		sum.alu += times * part.alu
-		sum.mem += times * part.mem
-		sum.issue += times * part.issue
-		sum.chain += times * part.chain
-		sum.total += times * (max(part.alu, part.mem, part.issue, part.chain) + (busy[0]+part.mem+part.issue+wait)/10)
-		part = work{}
-		clear(busy[:])
-		clear(chain)
-		clear(fresh)
-	}
-	for _, op := range m.Ops {
-		switch op.Kind {
+	t := tally{kernel: k, machine: m.Machine, times: 1, chain: map[vir.Reg]float64{}, fresh: map[vir.Reg]float64{}}
+	for i := range m.Ops {
+		switch op := &m.Ops[i]; op.Kind {
 		case lower.MInstr:
-			part.issue += issueCost
-			switch {
-			case op.In.Op.HasMem():
-				part.mem += float64(op.Row.Cost)
-			case op.In.Op == vir.OpTile && op.In.Fold > 0: // a load that repeats what it reads
-			default:
-				busy = busy.With(op.Row, 1)
-			}
-			if op.In.Fold > 0 {
-				part.mem += foldCost(m.Machine, op.In)
-			}
-			if len(trips) > 0 && op.Row.Tied > 0 {
-				switch sum := op.In.Args[op.Row.Tied-1]; {
-				case op.In.Dst == sum:
-					chain[sum] += accumulates
-				case op.In.Op == vir.OpDot4 || op.In.Op == vir.OpDot2:
-					fresh[op.In.Dst] = fresh[sum] + float64(m.Machine.Fresh)
-				}
-			}
+			t.instr(op)
 		case lower.MLoopBegin:
-			flush()
-			n := float64(op.Count.Const)
-			if op.Count.Param >= 0 {
-				n = float64(k.FilledK(typicalK)) / float64(k.StepK)
-			}
-			if op.List != nil {
-				n *= min(1, float64(k.StepK)/listedK)
-			}
-			trips, times = append(trips, n), times*n
+			t.begin(op)
 		case lower.MLoopEnd:
-			part.issue += issueCost * float64(2+len(op.Adds))
-			flush()
-			times /= trips[len(trips)-1]
-			trips = trips[:len(trips)-1]
+			t.end(op)
 		}
 	}
-	flush()
+	t.flush()
 	products := float64(k.Rows * k.Cols * typicalK)
-	return work{sum.alu / products, sum.mem / products, sum.issue / products, sum.chain / products, sum.total / products}
+	return work{t.sum.alu / products, t.sum.mem / products, t.sum.issue / products, t.sum.chain / products, t.sum.total / products}
+}
+
+// tally adds up the work of a kernel by stretches of its code, which end where a loop begins or ends.
+type tally struct {
+	kernel       *schedule.Kernel
+	machine      lower.Machine
+	trips        []float64           // of the loops around the stretch
+	times        float64             // that it runs
+	sum, part    work                // of the stretches before, and of this one once
+	busy         lower.BusyTimes     // of this one, each set of units that arithmetic runs on
+	chain, fresh map[vir.Reg]float64 // how long additions wait for one another, to sums that go on and to those that begin in it
+}
+
+// instr counts an instruction.
+func (t *tally) instr(op *lower.MOp) {
+	t.part.issue += issueCost
+	switch {
+	case op.In.Op.HasMem():
+		t.part.mem += float64(op.Row.Cost)
+	case op.In.Op == vir.OpTile && op.In.Fold > 0: // a load that repeats what it reads
+	default:
+		t.busy = t.busy.With(op.Row, 1)
+	}
+	if op.In.Fold > 0 {
+		t.part.mem += foldCost(t.machine, op.In)
+	}
+	if len(t.trips) > 0 && op.Row.Tied > 0 {
+		t.add(op.In, op.In.Args[op.Row.Tied-1])
+	}
+}
+
+// add counts what an addition to sum in a loop waits.
+func (t *tally) add(in *vir.Instr, sum vir.Reg) {
+	switch {
+	case in.Dst == sum:
+		t.chain[sum] += accumulates
+	case in.Op == vir.OpDot4 || in.Op == vir.OpDot2:
+		t.fresh[in.Dst] = t.fresh[sum] + float64(t.machine.Fresh)
+	}
+}
+
+// begin enters a loop.
+func (t *tally) begin(op *lower.MOp) {
+	t.flush()
+	n := float64(op.Count.Const)
+	if op.Count.Param >= 0 {
+		n = float64(t.kernel.FilledK(typicalK)) / float64(t.kernel.StepK)
+	}
+	if op.List != nil {
+		n *= min(1, float64(t.kernel.StepK)/listedK)
+	}
+	t.trips, t.times = append(t.trips, n), t.times*n
+}
+
+// end leaves a loop.
+func (t *tally) end(op *lower.MOp) {
+	t.part.issue += issueCost * float64(2+len(op.Adds))
+	t.flush()
+	last := len(t.trips) - 1
+	t.times /= t.trips[last]
+	t.trips = t.trips[:last]
+}
+
+// flush ends a stretch: what it does counts as often as it runs.
+func (t *tally) flush() {
+	wait := longest(t.fresh, 0)
+	part := t.part
+	part.chain = longest(t.chain, wait)
+	part.alu = slices.Max(t.busy[:])
+	t.sum.alu += t.times * part.alu
+	t.sum.mem += t.times * part.mem
+	t.sum.issue += t.times * part.issue
+	t.sum.chain += t.times * part.chain
+	t.sum.total += t.times * (max(part.alu, part.mem, part.issue, part.chain) + (t.busy[0]+part.mem+part.issue+wait)/10)
+	t.part, t.busy = work{}, lower.BusyTimes{}
+	clear(t.chain)
+	clear(t.fresh)
+}
+
+// longest is the most of least and of all waits.
+func longest(waits map[vir.Reg]float64, least float64) float64 {
+	for _, w := range waits {
+		least = max(least, w)
+	}
+	return least
 }
 
 // bytesPerWeight are those of a packed weight, scales and padding included.

@@ -19,10 +19,8 @@ import (
 // Widths are the column-block widths that a default schedule has kernels for, and
 // the cheapest of Wider if its products cost less than those of all Widths: it
 // decodes a weight for more columns. More columns than these leave too few registers
-// to formats with groups (w4-g32 with 16 on Emerald Rapids: 0.53 of the int8 peak, 0.56
-// with 14, 0.53 with 8; q6_k with 22 takes 1.17 times as long). Those without groups that take
-// long to decode may have a kernel of Widest besides (with 22 and without: ternary 0.80 and 0.74 of
-// that peak, w3 0.81 and 0.78).
+// to formats with groups. Those without groups that take long to decode may have a
+// kernel of Widest besides. Figures: docs/choices.md, Widths.
 var (
 	Widths = []int{1, 2, 4, 8}
 	Wider  = []int{12, 14}
@@ -104,8 +102,7 @@ func (l *candidate) uses() []Use {
 }
 
 // worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
-// without: less is not worth the code (w2 would gain 0.1 %, ternary 4 %; on Zen 5, by whose costs ternary gains 2 %, 256 columns take
-// 0.98 of the time; w1 by avx512 has one by its estimate, 0.98 too).
+// without: less is not worth the code. Figures: docs/choices.md, worthWidest.
 const worthWidest = 0.985
 
 // defaults chooses the schedules of p on t, and lowers each trace once: ways to choose that begin apart come to the same ones (of the kernels of q3_k on amd64/avx2 that
@@ -275,10 +272,8 @@ func (d *defaults) quickest(all []coding) (best coding, cost float64) {
 
 // tightest lists the codings of the fewest bits per code, with those that fill groups up to whole cells
 // of them. In each the codes of whole decoded bytes are mirrored, or all, or none:
-// a byte of both kinds has no symmetry that helps to decode it. (Codewords of rows would do for
-// any group: five of tq2_0, 1.66 bits per weight, are 1.05 to 1.15 times as fast from DRAM with one column,
-// 1.13 with two, on Emerald Rapids, but take so many sums that 256 columns reach 0.49 of the int8 peak
-// instead of 0.78, 0.66 if a call does row after row of a codeword, and four columns half the speed.)
+// a byte of both kinds has no symmetry that helps to decode it. Codewords of rows would do for any group, but take so many
+// sums that all but one and two columns lose. Figures: docs/choices.md, tightest.
 func tightest(p ir.Problem) (out []coding) {
 	least := float64(p.Weight.Bits)
 	for _, x := range codings(p.Weight) {
@@ -302,8 +297,7 @@ func tightest(p ir.Problem) (out []coding) {
 }
 
 // worthFilling is the most bits that codewords may have, of those of codes as they are, where groups are filled up for them. They take longer
-// to decode, and what fills groups is multiplied too. (Zen 4, time of one column from memory and from the third-level cache over that of codes as they
-// are: groups of 256 filled up to 260, 0.81 of the bits, 0.87 and 1.47; of 128 to 140, 0.88 of them, 1.05 and 1.48. Four columns 1.03 and 1.07.)
+// to decode, and what fills groups is multiplied too. Figures: docs/choices.md, worthFilling.
 const worthFilling = 0.85
 
 // bytesPerCycle is about what one core reads from memory (Emerald Rapids: 5.2, Zen 5: 10).
@@ -358,15 +352,12 @@ func (d *defaults) chooseTile(base Choice, rowFields bool) (*candidate, error) {
 	return best, err
 }
 
-// dearSkipping is the Memory.Skipping from which on tiles of a quarter of the row vectors are tried: all columns take them whole. (Zen 4, by one row vector
-// over four, from memory by one column, two and four: q2_k 0.95, 0.37 and 0.50, q4_k 0.97, 0.47 and 0.52, q5_k over two 0.92, 0.91 and 0.29; from the second-level cache
-// 1.02 of one column, 0.95 of four. With scales beside their groups, though they fill no lines, 0.89 to 1.0 of the time of those behind the record. Not tried on CPUs where
-// skipping costs less.)
+// dearSkipping is the Memory.Skipping from which on tiles of a quarter of the row vectors are tried: all columns take them whole. Where skipping costs
+// less nobody has tried them. Figures: docs/choices.md, Skipping.
 const dearSkipping = 1.5
 
 // rowFields is c with tiles of as many rows, two of which share a byte where neighbours along K did, and groups spelled out: sums of a group then need not be put together of those of two fields, and
-// an activation that is read is for twice as many rows. (Zen 4, with what DecodeFirst does, of the time of defaults before both, one column from the second- and third-level cache and from memory: w2-g128 0.89, 0.90 and 0.99, w2-g64 0.91, 0.90 and 1.01,
-// w2-g32 0.96, 0.97 and 1.0, w4-g128 0.89, 1.04 and 1.01, w4-g64 0.89, 0.95 and 1.01, w4-g32 0.90, 0.92 and 1.02, q4_0 0.89, 0.90 and 1.01; of four columns 0.99 to 1.02 but once, w4-g64 from memory 1.05. Without what DecodeFirst does w2-g128 and w4-g128 gain nothing, nor by two tiles with a loop over pieces of the group.)
+// an activation that is read is for twice as many rows. It gains with what DecodeFirst does only. Figures: docs/choices.md, RowFields.
 // Codes that are looked up, of other sizes or in super-blocks were not measured.
 func (c Choice) rowFields(p ir.Problem) (Choice, bool) {
 	w, g := p.Weight, p.GroupK()
@@ -465,9 +456,8 @@ func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 	return s
 }
 
-// longGroup is how many bytes of codes a group of a tile has at least whose scales may lie elsewhere, so that Memory.Alone is how to ask for it
-// (Zen 5, by Alone over Scattered, from memory and the third-level cache: q6_k, 384 bytes, 0.93 and 0.78; iq4_xs, 512 bytes, 0.87 and 0.80; q3_k with
-// scales elsewhere, 192 bytes, 1.14 and 0.94).
+// longGroup is how many bytes of codes a group of a tile has at least whose scales may lie elsewhere, so that Memory.Alone is how to ask for it.
+// Figures: docs/choices.md, Alone.
 const longGroup = 256
 
 // groupBytes are those of the codes of a group in a tile.
@@ -506,7 +496,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 		c.Rows = 2
 	}
 	if w.Bits >= 8 && c.Ahead > 0 {
-		c.Far = 0 // no room for a second one: from the second-level cache 35 weights per cycle without it and 27 with it, from memory 5.6 and 5.7 (Emerald Rapids)
+		c.Far = 0 // no room for a second one; figures: docs/choices.md, Streams
 	}
 	if x.join > 0 {
 		x.use(&c)
@@ -528,9 +518,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 }
 
 // wholeShares says that what a group within a record shares is whole vectors of bytes, so that the codes of the next
-// lie in as many lines as they would without. Then all is read in the order in which it lies. (Zen 5, time with scales beside their groups over that with those of a record
-// behind it, from memory and the third-level cache, by one column, asked for by Memory.Alone, and by four: q2_k 0.86 and 0.80, 0.89 and 0.97; q3_k 0.76 and 0.93, 0.69 and 0.95; q4_k
-// 0.80 and 0.72, 0.95 and 0.99; q5_k 0.84 and 0.73, 0.99 and 1.0.)
+// lie in as many lines as they would without. Then all is read in the order in which it lies. Figures: docs/choices.md, wholeShares.
 func (c Choice) wholeShares(p ir.Problem) bool {
 	p = c.filled(p)
 	bytes := 0
@@ -644,8 +632,7 @@ func apart(choices []Choice) []Choice {
 
 // fieldsApart is c with an accumulator for each field, all of which are looked up: few of
 // them would wait for each other, which the estimate does not see where an instruction that has one port on Intel's CPUs
-// counts twice (of zen5's own costs it was not tried). Without groups and books they cost nothing (Zen 5, from the second-level cache: iq4nl takes 0.8 of the time, ternary 0.75 to 0.8;
-// not measured elsewhere).
+// counts twice (of zen5's own costs it was not tried). Without groups and books they cost nothing. Figures: docs/choices.md, fieldsApart.
 func (c Choice) fieldsApart() Choice {
 	c.Below, c.Factor = 0, "f"
 	return c

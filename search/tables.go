@@ -260,11 +260,25 @@ func (c *TableChoice) parts(w format.Weight) (out [][]int) {
 func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	t := &TableChoice{Digits: pick(rng, ir.DigitBits, ir.DigitSigns, ir.DigitCodes), Low: pick(rng, 0, 0, 8, pick(rng, 8, 7, 6, 5)), Along: 1, Keep: rng.Intn(3) == 0}
 	c.Act = pick(rng, tablesAhead...)
-	if _, err := ir.Decompose(p.Weight, ir.DigitBits, 1); err != nil {
+	t.sampleDigits(rng, p.Weight)
+	t.sampleEntries(rng, p)
+	c.Table, c.AlongK, c.RowFields, c.Chunk = t, false, 1, 0
+	c.sampleLanes(rng, m)
+	c.sampleSums(rng)
+	c.Cells = c.Flush * pick(rng, 1, 2, 4)
+	for c.Block*c.Cols > 4 && c.Cols > 1 {
+		c.Cols--
+	}
+	c.fitGroups(p, m)
+}
+
+// sampleDigits draws what digits of w indices are made of, and whether they are mirrored. Digits that w has not become others.
+func (t *TableChoice) sampleDigits(rng *rand.Rand, w format.Weight) {
+	if _, err := ir.Decompose(w, ir.DigitBits, 1); err != nil {
 		t.Digits = ir.DigitCodes
 	}
-	t.Mirror = p.Weight.Symmetric() && rng.Intn(2) == 0
-	if n := p.Weight.Codes(); n <= 16 && (n&(n-1) != 0 || t.Mirror) && rng.Intn(2) == 0 {
+	t.Mirror = w.Symmetric() && rng.Intn(2) == 0
+	if n := w.Codes(); n <= 16 && (n&(n-1) != 0 || t.Mirror) && rng.Intn(2) == 0 {
 		t.Digits = ir.DigitLevels
 	}
 	switch {
@@ -274,6 +288,10 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 		t.Mirror = false
 	}
 	t.Signs = t.Mirror && t.Digits == ir.DigitLevels && rng.Intn(3) == 0
+}
+
+// sampleEntries draws what entries are, of the digits that were drawn, and how an index is cut.
+func (t *TableChoice) sampleEntries(rng *rand.Rand, p ir.Problem) {
 	if t.Mirror {
 		t.Low = min(t.Low, mirrorLow)
 	}
@@ -287,8 +305,11 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if t.Exact {
 		t.Parts = x.Parts
 	}
-	c.Table, c.AlongK, c.RowFields = t, false, 1
-	bits := 16
+}
+
+// sampleLanes draws how many units of K a vector reads, and its lanes.
+func (c *Choice) sampleLanes(rng *rand.Rand, m lower.Machine) {
+	t, bits := c.Table, 16
 	switch {
 	case t.bytes() && rng.Intn(3) > 0:
 		t.Along, bits = 4, 32
@@ -301,6 +322,11 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	if rng.Intn(4) == 0 {
 		c.Lanes = max(c.Lanes/2, 4)
 	}
+}
+
+// sampleSums draws what entries are summed in, of the lanes that were drawn, and if that is bytes, how many bits of an entry the lower one has.
+func (c *Choice) sampleSums(rng *rand.Rand) {
+	t := c.Table
 	t.Narrow = t.Along == 1 && rng.Intn(3) > 0
 	t.Bytes = t.Along == 1 && t.bytes() && rng.Intn(2) == 0
 	if t.Halve != "" {
@@ -314,27 +340,27 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	case t.Bytes && !t.Exact:
 		t.Low = pick(rng, 5, 5, 6, 7)
 	}
-	c.Cells = c.Flush * pick(rng, 1, 2, 4)
-	for c.Block*c.Cols > 4 && c.Cols > 1 {
-		c.Cols--
+}
+
+// fitGroups makes what c reads at once fit p's groups.
+func (c *Choice) fitGroups(p ir.Problem, m lower.Machine) {
+	g, t := p.GroupK(), c.Table
+	if g == 0 {
+		return
 	}
-	if g := p.GroupK(); g > 0 {
-		for t.Along > 1 && g%(t.unit()*t.fields(p.Weight)*t.Along) != 0 {
-			t.Along = 1
-			c.Lanes = m.VecBits / 16
-		}
-		for c.Flush > 1 && g%(t.unit()*t.fields(p.Weight)*t.Along*c.Flush) != 0 {
-			c.Flush /= 2
-		}
+	cell := t.unit() * t.fields(p.Weight)
+	for t.Along > 1 && g%(cell*t.Along) != 0 {
+		t.Along = 1
+		c.Lanes = m.VecBits / 16
 	}
-	c.Chunk = 0
+	for c.Flush > 1 && g%(cell*t.Along*c.Flush) != 0 {
+		c.Flush /= 2
+	}
 }
 
 // Tables are chosen where a product by them is estimated to take less than this share
-// of one by dot products: they take several times as long to prepare. Both are fits between the nearest cases. w1 on amd64/avxvnni by tables of two bytes, 0.96, has
-// 1.14 to 1.19 times the speed by tables from caches on Emerald Rapids and Zen 5, 0.95 and 1.16 from memory, 0.97 and 1.1 with four columns, and loses 0.91 and 0.89
-// to 0.99 in GEMM; w2 on amd64/zen5 has 0.98. Many columns of groups are worse by tables than estimated: w1-g32 on amd64/zen5, 0.96, has 0.57 of
-// the speed in GEMM and 0.9 from memory, q1_0, 0.91, 0.8 in GEMM, both 1.3 times from caches for one column.
+// of one by dot products: they take several times as long to prepare. Both are fits between the nearest cases; many columns of groups are worse by tables than
+// estimated. Figures: docs/choices.md, tablesWin.
 const (
 	tablesWin       = 0.97
 	tablesWinGroups = 0.9
@@ -397,8 +423,7 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 		out = append(out, form(4, 32, 1, false, TableChoice{Exact: true, Along: 4}))
 	default:
 		c := form(1, 8, 2, true, TableChoice{Exact: true, Along: 1, Bytes: true, Pairs: true})
-		// Additions to one row vector wait for each other, two cycles each on Zen 5. (There from memory, of the time by two bytes, by avxvnni: two tiles 4 KiB
-		// ahead 0.92, 16 KiB too 1.13, a tile of two row vectors by both 1.08; by zen2 3 KiB ahead 0.85, 1 KiB 0.95; records of 256 elements up to 0.1 more.)
+		// Additions to one row vector wait for each other, two cycles each on Zen 5: two tiles. Figures: docs/choices.md, tableForms.
 		c.Tiles, c.Far = 2, 0
 		out = append(out, c)
 	}
@@ -407,10 +432,7 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 
 // usualTables are the layouts that default schedules try: each form by vectors of rows, and
 // bytes with residuals, with the largest tables that fit its registers.
-// Tables stored by half are not among them: five ternary weights in a byte, by 122 entries of
-// two bytes, took 0.94 of the time of dot products for one column from a cache, which is not worth
-// 40 times as long to prepare (one run on Emerald Rapids, where a lookup among 128
-// bytes is three operations). Neither are bounded ones.
+// Tables stored by half are not among them: they gain too little for what they take to prepare. Neither are bounded ones. Figures: docs/choices.md, usualTables.
 func usualTables(p ir.Problem, t lower.Target) (out []Choice) {
 	digits, narrow, wide := ir.DigitBits, []int{4}, []int{5, 5, 6}
 	if p.Weight.Bits > 1 {
@@ -473,7 +495,7 @@ func (l *candidate) tableUse(cols int) (*scheduled, error) {
 	c := l.base
 	least := 1 // rows of vectors
 	if c.Table.Exact && c.Table.Along > 1 {
-		least = c.Rows // fewer read as many bytes of tables for fewer products (14 columns of one on Emerald Rapids: 0.4 of what 4 columns of four do)
+		least = c.Rows // fewer read as many bytes of tables for fewer products; figures: docs/choices.md, tableUse
 	}
 	if c.Cols, c.Block = cols, c.Rows; cols == 1 && c.Table.Exact && c.Table.Bytes { // whole tiles, whatever they cost: see tableForms
 		return l.build(c)

@@ -2,6 +2,8 @@ package tests
 
 import (
 	"fmt"
+	"go/ast"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,6 +133,41 @@ func TestFormatFields(t *testing.T) {
 	slices.Sort(fields)
 	if !slices.Equal(listed, fields) {
 		t.Errorf("the table has %v, a format %v", listed, fields)
+	}
+}
+
+// TestChoices: comments name sections of choices.md that are there, and each section is named by one.
+func TestChoices(t *testing.T) {
+	text, err := os.ReadFile("../docs/choices.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{} // by section: whether a comment names it
+	for _, m := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(string(text), -1) {
+		if _, twice := named[m[1]]; twice {
+			t.Errorf("choices.md has two sections %s", m[1])
+		}
+		named[m[1]] = false
+	}
+	names := regexp.MustCompile(`docs/choices\.md, (\w+(?:, \w+)*)`)
+	for _, dir := range []string{"cmd", "lower", "runtime", "search"} {
+		sources(t, dir, func(file *ast.File, at func(ast.Node) string) {
+			for _, c := range file.Comments {
+				for _, m := range names.FindAllStringSubmatch(c.Text(), -1) {
+					for _, section := range strings.Split(m[1], ", ") {
+						if _, there := named[section]; !there {
+							t.Errorf("%s: choices.md has no section %s", at(c), section)
+						}
+						named[section] = true
+					}
+				}
+			}
+		})
+	}
+	for _, section := range slices.Sorted(maps.Keys(named)) {
+		if !named[section] {
+			t.Errorf("no comment names section %s of choices.md", section)
+		}
 	}
 }
 

@@ -145,7 +145,7 @@ func sources(t *testing.T, dir string, visit func(file *ast.File, at func(ast.No
 			return err
 		}
 		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			return err
 		}

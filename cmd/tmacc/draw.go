@@ -111,7 +111,7 @@ func eachSearch(l tune.Log, f func(tune.Run, []tune.Tried) error) error {
 			}
 			tried = nil
 		}
-		last, tried = r, append(tried, tune.Tried{Family: familyOf(t), Cost: t.Ratio})
+		last, tried = r, append(tried, tune.Tried{Family: familyOf(t), Cost: t.Cost})
 		return nil
 	})
 	if unread := (*tune.Unread)(nil); err != nil && !errors.As(err, &unread) {

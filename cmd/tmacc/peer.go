@@ -16,7 +16,6 @@ import (
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/measure/ggml"
-	"github.com/tmacc/tmacc/search/timing"
 )
 
 // peerTypes are the types of blocks that are compared if -format names none.
@@ -103,16 +102,11 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	x := &race{lib: lib, flags: b, date: today()}
-	defer x.close()
-	for range max(1, maxOf(b.threads)) {
-		g, err := newGauge(timing.Options{})
-		if err != nil {
-			return err
-		}
-		x.gauges = append(x.gauges, g)
+	x, err := newRace(lib, b)
+	if err != nil {
+		return err
 	}
-	x.host = x.gauges[0].lab.Host.String()
+	defer x.close()
 	s := &suite{places: b.places()}
 	defer s.close()
 	if err := s.addTypes(ctx, c, b, bar); err != nil {
@@ -120,40 +114,29 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
 	}
 	bar.done()
 	c.noteUnlocked(b, s)
-	var all []measure.PeerRecord
-	for round := range b.rounds {
-		for i, subject := range s.subjects {
-			typ := b.formats[i%len(b.formats)]
-			for _, at := range s.places {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, b.rounds, typ, shortName(subject.target.Target), at.mode)
-				records, err := x.measure(typ, subject, at)
-				if err != nil {
-					return fmt.Errorf("%s: %w", typ, err)
-				}
-				for _, r := range records {
-					all = append(all, r)
-					if b.json {
-						json.NewEncoder(c.out).Encode(r)
-					}
-				}
-			}
+	records, err := x.rounds(ctx, s, bar, func(r measure.PeerRecord) {
+		if b.json {
+			json.NewEncoder(c.out).Encode(r)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	bar.done()
+	verdicts := measure.CheckPeer(limits, records)
 	if !b.json {
-		fmt.Fprintf(c.out, "ggml %s, %s\n", lib.Version, filepath.Base(lib.Path))
-		peerTable(peerMedians(all)).print(c.out, widthOf(c.out))
-	}
-	verdicts := measure.CheckPeer(limits, all)
-	if !b.json {
-		for _, v := range verdicts {
-			fmt.Fprintln(c.out, v)
-		}
+		c.printPeer(lib, records, verdicts)
 	}
 	return missed(verdicts)
+}
+
+// printPeer prints what was measured beside lib, and what was asked of it.
+func (c *cli) printPeer(lib *ggml.Library, records []measure.PeerRecord, verdicts []measure.Verdict) {
+	fmt.Fprintf(c.out, "ggml %s, %s\n", lib.Version, filepath.Base(lib.Path))
+	peerTable(peerMedians(records)).print(c.out, widthOf(c.out))
+	for _, v := range verdicts {
+		fmt.Fprintln(c.out, v)
+	}
 }
 
 func maxOf(ns []int) int {

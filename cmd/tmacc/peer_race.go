@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,6 +25,21 @@ type race struct {
 	date   string
 }
 
+// newRace is a race that the flags ask for, with a gauge for each thread.
+func newRace(lib *ggml.Library, b benchFlags) (*race, error) {
+	x := &race{lib: lib, flags: b, date: today()}
+	for range max(1, maxOf(b.threads)) {
+		g, err := newGauge(timing.Options{})
+		if err != nil {
+			x.close()
+			return nil, err
+		}
+		x.gauges = append(x.gauges, g)
+	}
+	x.host = x.gauges[0].lab.Host.String()
+	return x, nil
+}
+
 func (x *race) close() {
 	for _, g := range x.gauges {
 		g.close()
@@ -35,6 +51,31 @@ type entry struct {
 	timed measure.Timed
 	out   []float32
 	run   func(threads int) (timing.Work, error)
+}
+
+// rounds measures all types at all places, round after round, and tells each record as it comes. The subjects of s are
+// the types of the flags, for one target after the other.
+func (x *race) rounds(ctx context.Context, s *suite, bar *progress, tell func(measure.PeerRecord)) (all []measure.PeerRecord, err error) {
+	for round := range x.flags.rounds {
+		for i, subject := range s.subjects {
+			typ := x.flags.formats[i%len(x.flags.formats)]
+			for _, at := range s.places {
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				bar.step("round %d of %d: %s on %s, %s", round+1, x.flags.rounds, typ, shortName(subject.target.Target), at.mode)
+				records, err := x.measure(typ, subject, at)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", typ, err)
+				}
+				for _, r := range records {
+					tell(r)
+				}
+				all = append(all, records...)
+			}
+		}
+	}
+	return all, nil
 }
 
 // measure times a type of blocks at one place: a record for each number of

@@ -211,7 +211,7 @@ func TestReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range costs {
-			x := tune.Trial{Genes: []tune.Gene{{Trace: schedule.Trace{schedule.Decompose{Family: "dot", Value: "affine"}}}}, Ratio: c}
+			x := tune.Trial{Genes: []tune.Gene{{Trace: schedule.Trace{schedule.Decompose{Family: "dot", Value: "affine"}}}}, Cost: c}
 			if c == 0 {
 				x.Error = "crashed"
 			}

@@ -57,7 +57,7 @@ func checkLog(t *testing.T, log string) {
 			Product string
 			Trial   tune.Trial
 		}
-		if err := json.Unmarshal([]byte(line), &x); err != nil || x.Product != "w2" || len(x.Trial.Genes) != 1 || len(x.Trial.Genes[0].Trace) == 0 || x.Trial.Ratio <= 0 && x.Trial.Error == "" {
+		if err := json.Unmarshal([]byte(line), &x); err != nil || x.Product != "w2" || len(x.Trial.Genes) != 1 || len(x.Trial.Genes[0].Trace) == 0 || x.Trial.Cost <= 0 && x.Trial.Error == "" {
 			t.Errorf("%v: %s", err, line)
 		}
 		lines++

@@ -10,7 +10,7 @@ import (
 
 // UnmarshalStrict reads JSON into what to points to. It refuses fields that are not there, by
 // exactly that name, and those that are there twice: encoding/json takes "Bits" for
-// "bits", and the last of several.
+// "bits", and the last of several. What has an UnmarshalJSON of its own judges its own fields.
 func UnmarshalStrict(data []byte, to any) error {
 	if err := checkFields(json.NewDecoder(bytes.NewReader(data)), reflect.TypeOf(to).Elem()); err != nil {
 		return err
@@ -26,6 +26,9 @@ func (name unknownField) Error() string { return fmt.Sprintf("json: unknown fiel
 // checkFields checks the names of all fields of the next value, which is to become a t,
 // nil if that has no fields.
 func checkFields(d *json.Decoder, t reflect.Type) error {
+	if readsItself(t) {
+		return d.Decode(new(json.RawMessage))
+	}
 	token, err := d.Token()
 	if err != nil {
 		return err
@@ -63,6 +66,11 @@ func checkFields(d *json.Decoder, t reflect.Type) error {
 	return err
 }
 
+// readsItself says that a t has an UnmarshalJSON.
+func readsItself(t reflect.Type) bool {
+	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
 // elemOf is the type of the elements of a list, nil if t is none.
 func elemOf(t reflect.Type) reflect.Type {
 	if t == nil || t.Kind() != reflect.Slice {
@@ -71,7 +79,7 @@ func elemOf(t reflect.Type) reflect.Type {
 	return t.Elem()
 }
 
-// fieldsOf are the types of the fields of t by their names in JSON, nil if it has none.
+// fieldsOf are the types of the fields of t, and of structs that it embeds, by their names in JSON, nil if it has none.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -80,18 +88,27 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		return nil
 	}
 	fields := map[string]reflect.Type{}
-	for i, name := range fieldNames(t) {
-		fields[name] = t.Field(i).Type
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.Anonymous {
+			fields[nameOf(f)] = f.Type
+		}
 	}
 	return fields
 }
 
-// fieldNames are the names in JSON of a type's fields.
+// fieldNames are the names in JSON of a type's fields, those of structs that it embeds among them.
 func fieldNames(t reflect.Type) []string {
 	var names []string
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.Anonymous {
+			names = append(names, nameOf(f))
+		}
 	}
 	return names
+}
+
+// nameOf is the name of a field in JSON.
+func nameOf(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
 }

@@ -291,8 +291,7 @@ func (s *rowSet) lanewise() {
 
 // sumsByProducts adds floats as x*1 + sum, which has the bits of x + sum but for which of two NaNs is left, for where the units of VADDPS are
 // busiest on a Zen 5: those of shifts, which do half of the permutations too. The ones are broadcast from memory, so that no register holds
-// them. (w1 with f32 activations, weights a cycle from a cache: by VADDPS 55 to 60, this 79, with ones in a register 78 to 80; w4-g32 with f32
-// activations takes 0.68 of the time. int8 activations in groups of 32 keep all units busy: this would take up to 1.1 times as long there.)
+// them. Where activations are int8 in groups, all units are busy. Figures: docs/choices.md, sumsByProducts.
 func (s *rowSet) sumsByProducts() {
 	if !s.evex() {
 		return

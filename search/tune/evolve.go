@@ -44,10 +44,10 @@ type Point struct {
 
 // Result is a cost, lower is better, or why there is none.
 type Result struct {
-	Cost  float64
-	Parts []float64 // costs for single purposes, of which Cost is made, 0: not known
-	Err   error
-	Known bool // it was measured before: this is no trial
+	Cost   float64
+	Ratios []float64 // to the default's times, of each purpose, of which Cost is made, 0: not known
+	Err    error
+	Known  bool // it was measured before: this is no trial
 }
 
 // Options bound a search. The zero values are sensible but for Trials and Rng.
@@ -71,9 +71,9 @@ type Progress struct {
 
 // Found is a thing and its cost.
 type Found[G any] struct {
-	G     G
-	Cost  float64
-	parts []float64
+	G      G
+	Cost   float64
+	ratios []float64
 }
 
 // Outcome is what a search found, the best first.
@@ -100,8 +100,8 @@ type evolution[G any] struct {
 	Options
 	out      Outcome[G]
 	measured []Found[G]   // the best first
-	leaders  [][]Found[G] // for each part of costs, if there are several, the best by it
-	parts    int          // of costs
+	leaders  [][]Found[G] // for each purpose, if there are several, the best by its ratio
+	purposes int          // that have ratios
 	seen     map[string]bool
 	pool     []proposal[G]  // lowered, not measured
 	tried    map[string]int // by family
@@ -292,7 +292,7 @@ func (e *evolution[G]) offspring() G {
 	return e.Mutate(e.Rng, e.parent(), e.parent())
 }
 
-// parent is one of the best, the better the likelier: of all, or as often by one part, which may lack only what others have.
+// parent is one of the best, the better the likelier: of all, or as often by one purpose, which may lack only what others have.
 func (e *evolution[G]) parent() G {
 	best := e.measured
 	if n := len(e.leaders); n > 0 && e.Rng.Intn(2) == 0 {
@@ -304,15 +304,15 @@ func (e *evolution[G]) parent() G {
 	return best[int(x*x*float64(min(len(best), parents)))].G
 }
 
-// lead finds the best by each of several parts of costs; of those that are equal, which have that part in common, the best of all.
+// lead finds the best by the ratio of each of several purposes; of those that are equal, which have in common what does it, the best of all.
 func (e *evolution[G]) lead() {
-	if e.leaders = nil; e.parts < 2 {
+	if e.leaders = nil; e.purposes < 2 {
 		return
 	}
-	for i := range e.parts {
-		by := slices.DeleteFunc(slices.Clone(e.measured), func(f Found[G]) bool { return len(f.parts) <= i || f.parts[i] == 0 })
-		slices.SortStableFunc(by, func(a, b Found[G]) int { return cmp.Compare(a.parts[i], b.parts[i]) })
-		by = slices.CompactFunc(by, func(a, b Found[G]) bool { return a.parts[i] == b.parts[i] })
+	for i := range e.purposes {
+		by := slices.DeleteFunc(slices.Clone(e.measured), func(f Found[G]) bool { return len(f.ratios) <= i || f.ratios[i] == 0 })
+		slices.SortStableFunc(by, func(a, b Found[G]) int { return cmp.Compare(a.ratios[i], b.ratios[i]) })
+		by = slices.CompactFunc(by, func(a, b Found[G]) bool { return a.ratios[i] == b.ratios[i] })
 		e.leaders = append(e.leaders, by[:min(len(by), parents)])
 	}
 }
@@ -347,8 +347,8 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 		if r.Cost < best {
 			best, e.since, e.around = r.Cost, 0, false
 		}
-		e.measured, good = append(e.measured, Found[G]{gs[i], r.Cost, r.Parts}), append(good, gs[i])
-		e.parts = max(e.parts, len(r.Parts))
+		e.measured, good = append(e.measured, Found[G]{gs[i], r.Cost, r.Ratios}), append(good, gs[i])
+		e.purposes = max(e.purposes, len(r.Ratios))
 		e.model.add(batch[i].p, r.Cost)
 	}
 	slices.SortStableFunc(e.measured, func(a, b Found[G]) int { return cmp.Compare(a.Cost, b.Cost) })

@@ -133,8 +133,8 @@ func TestEvolveNear(t *testing.T) {
 	}
 }
 
-// What is best for one part of its cost has offspring, though by the whole cost it is among the worst; and what is joined is measured next.
-func TestEvolveParts(t *testing.T) {
+// What is best for one purpose has offspring, though by the whole cost it is among the worst; and what is joined is measured next.
+func TestEvolvePurposes(t *testing.T) {
 	var measured []genes
 	s := synthetic(&measured)
 	special, failing := genes{7, 7, 7, 7, 7, 7, 7, 7}, genes{2}
@@ -148,10 +148,10 @@ func TestEvolveParts(t *testing.T) {
 	s.Measure = func(gs []genes) (out []Result) {
 		for _, g := range gs {
 			measured = append(measured, g)
-			r := Result{Cost: 1 + float64(g[0]), Parts: []float64{1 + float64(g[0]), 2, 0}}
+			r := Result{Cost: 1 + float64(g[0]), Ratios: []float64{1 + float64(g[0]), 2, 0}}
 			switch g {
 			case special:
-				r = Result{Cost: 100, Parts: []float64{200, 1, 0}}
+				r = Result{Cost: 100, Ratios: []float64{200, 1, 0}}
 			case failing:
 				r = Result{Err: errOdd}
 			}

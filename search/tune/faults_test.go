@@ -67,8 +67,8 @@ func TestFaults(t *testing.T) {
 			want = faults[i%batch].reason
 			bad[r.Hash] = true
 		}
-		if r.Error != want || want != "" && !strings.Contains(r.Fault, r.Genes[0].Trace.String()) || (r.Ratio > 0) != (want == "") {
-			t.Errorf("trial %d: error %q, want %q; ratio %v, report %q", i, r.Error, want, r.Ratio, r.Fault)
+		if r.Error != want || want != "" && !strings.Contains(r.Fault, r.Genes[0].Trace.String()) || (r.Cost > 0) != (want == "") {
+			t.Errorf("trial %d: error %q, want %q; cost %v, report %q", i, r.Error, want, r.Cost, r.Fault)
 		}
 	}
 	if len(out.Best) == 0 {

@@ -68,7 +68,7 @@ func fillDisk(t *testing.T, dir string) {
 	}
 	for range 1000 {
 		before := r.Trials
-		if err := l.Add(r, Trial{Ratio: 1, Genes: []Gene{{Trace: e.Kernels[0].Trace}}}); err != nil {
+		if err := l.Add(r, Trial{Cost: 1, Genes: []Gene{{Trace: e.Kernels[0].Trace}}}); err != nil {
 			if !full(err) || r.Trials != before || before < 10 {
 				t.Errorf("after %d trials: %v, %d counted", before, err, r.Trials)
 			}

@@ -102,16 +102,20 @@ func ReadLock(path string) (*Lock, error) {
 	return ParseLock(path, data)
 }
 
-// ParseLock is the lock in data, which came from path.
+// ParseLock is the lock in data, which came from path. Fields that are unknown, by exactly their names, or there
+// twice are errors.
 func ParseLock(path string, data []byte) (*Lock, error) {
-	var l Lock
 	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&l); err != nil {
+	var text json.RawMessage
+	if err := dec.Decode(&text); err != nil {
 		return nil, &LockError{path, err.Error()}
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, &LockError{path, "has something behind its end"}
+	}
+	var l Lock
+	if err := format.UnmarshalStrict(text, &l); err != nil {
+		return nil, &LockError{path, err.Error()}
 	}
 	if l.Version != lockVersion {
 		return nil, &LockError{path, fmt.Sprintf("has version %d, this tmacc reads %d", l.Version, lockVersion)}

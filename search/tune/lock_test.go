@@ -200,6 +200,48 @@ func TestLockRefuses(t *testing.T) {
 	}
 }
 
+// A lock that was edited by hand, or merged, says what it says: no field of it is left out, or taken for another one.
+func TestLockFields(t *testing.T) {
+	e, _ := entry(t, "w2", "amd64/avx2")
+	data, err := (&Lock{1, []Entry{e}}).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ what, with, want string }{
+		{`"version": 1`, `"version": 1, "more": 1`, `unknown field "more"`},
+		{`"version"`, `"Version"`, `unknown field "Version"`},
+		{`"version": 1`, `"version": 1, "version": 1`, `field "version" is there twice`},
+		{`"entries": [`, `"entries": [], "entries": [`, `field "entries" is there twice`},
+		{`"target":`, `"target":"amd64/avx512","target":`, `field "target" is there twice`},
+		{`"act_group"`, `"Act_group"`, `unknown field "Act_group"`},
+		{`"mode"`, `"modes"`, `unknown field "modes"`},
+		{`"ns":0`, `"ns":0,"NS":1`, `unknown field "NS"`},
+		{`"clock_ghz":3`, `"clock_ghz":3,"clock_ghz":4`, `field "clock_ghz" is there twice`},
+		{`"read_gb_s"`, `"Read_GB_s"`, `unknown field "Read_GB_s"`},
+		{`"ns":0`, `"ns":0,"Ceilings":{}`, `unknown field "Ceilings"`},
+		{`"cpu"`, `"CPU"`, `unknown field "CPU"`},
+		{`"l2":0`, `"l2":0,"l2":1`, `field "l2" is there twice`},
+		{`"cols":1`, `"cols":1,"cols":4`, `field "cols" is there twice`},
+		{`"trace"`, `"Trace"`, `unknown field "Trace"`},
+		{`"by":`, `"By":`, `trace: step 2: split: json: unknown field "By"`},
+		{`"by":`, `"by":8,"by":`, `trace: step 2: split: json: field "by" is there twice`},
+	} {
+		if !strings.Contains(string(data), c.what) {
+			t.Fatalf("no %s in\n%s", c.what, data)
+		}
+		var refused *LockError
+		_, err := ParseLock("x.lock", []byte(strings.Replace(string(data), c.what, c.with, 1)))
+		if !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "x.lock: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.with, err, c.want)
+		}
+	}
+	for _, deep := range []string{strings.Repeat("[", 1<<20), `{"entries":` + strings.Repeat("[", 1<<20)} {
+		if _, err := ParseLock("x", []byte(deep)); err == nil {
+			t.Error("so many brackets are a lock")
+		}
+	}
+}
+
 func FuzzLock(f *testing.F) {
 	e, _ := entry(f, "w2", "amd64/avx2")
 	text, err := (&Lock{1, []Entry{e}}).Text()

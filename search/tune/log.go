@@ -61,15 +61,15 @@ func (r *Run) Same(o *Run) bool {
 	return r.Cost == o.Cost && r.Default == o.Default && r.Problem == o.Problem && r.Target == o.Target && r.CPU == o.CPU && slices.Equal(r.Purposes, o.Purposes)
 }
 
-// Trial is a candidate that was measured, or failed to be.
+// Trial is a candidate that was measured, or failed to be. Names in JSON are those that logs have.
 type Trial struct {
-	Genes []Gene    `json:"genes"`
-	Hash  string    `json:"hash"`
-	Ratio float64   `json:"ratio,omitempty"` // of its times to the default's in the same rounds: costOf
-	Ns    []float64 `json:"ns,omitempty"`    // the least, of each purpose, 0 of one that was not measured
-	Parts []float64 `json:"parts,omitempty"` // the ratio of each purpose, 0 of one that was not measured
-	Error string    `json:"error,omitempty"` // why there is no ratio
-	Fault string    `json:"fault,omitempty"` // what it did that no schedule may do
+	Genes  []Gene    `json:"genes"`
+	Hash   string    `json:"hash"`
+	Cost   float64   `json:"ratio,omitempty"` // costOf its ratios
+	Ns     []float64 `json:"ns,omitempty"`    // the least, of each purpose, 0 of one that was not measured
+	Ratios []float64 `json:"parts,omitempty"` // of its times to the default's in the same rounds, of each purpose, 0 of one that was not measured
+	Error  string    `json:"error,omitempty"` // why there is no cost
+	Fault  string    `json:"fault,omitempty"` // what it did that no schedule may do
 }
 
 // Buckets: runs by ID; trials by ID and number.
@@ -144,8 +144,8 @@ func (l Log) Add(r *Run, ts ...Trial) error {
 	err := l.update(func(runs, trials *bbolt.Bucket) error {
 		for _, t := range ts {
 			next.Trials++
-			if t.Error == "" && (next.Best == 0 || t.Ratio < next.Best) {
-				next.Best = t.Ratio
+			if t.Error == "" && (next.Best == 0 || t.Cost < next.Best) {
+				next.Best = t.Cost
 			}
 			if err := put(trials, binary.BigEndian.AppendUint32([]byte(r.ID), uint32(next.Trials)), t); err != nil {
 				return err

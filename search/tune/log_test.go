@@ -1,12 +1,14 @@
 package tune
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -29,17 +31,17 @@ func TestLog(t *testing.T) {
 		if err := l.Begin(r); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Add(r, Trial{Genes: []Gene{{Trace: e.Kernels[0].Trace}}, Ratio: 0.9}, Trial{Error: "crashed"}); err != nil {
+		if err := l.Add(r, Trial{Genes: []Gene{{Trace: e.Kernels[0].Trace}}, Cost: 0.9}, Trial{Error: "crashed"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Add(r, Trial{Ratio: 0.8}); err != nil {
+		if err := l.Add(r, Trial{Cost: 0.8}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	list := func() (s string) {
 		t.Helper()
 		err := l.Each(true, func(r Run, x *Trial) error {
-			s += fmt.Sprintf("%s %d %.1f: %.1f %s %d; ", r.Product, r.Trials, r.Best, x.Ratio, x.Error, len(x.Genes))
+			s += fmt.Sprintf("%s %d %.1f: %.1f %s %d; ", r.Product, r.Trials, r.Best, x.Cost, x.Error, len(x.Genes))
 			return nil
 		})
 		if err != nil {
@@ -68,7 +70,7 @@ func TestLog(t *testing.T) {
 func TestLogUnread(t *testing.T) {
 	l := Log{filepath.Join(t.TempDir(), "tuning.db")}
 	r := &Run{Start: time.Unix(1, 0), Default: "a"}
-	if err := errors.Join(l.Begin(r), l.Add(r, Trial{Ratio: 1})); err != nil {
+	if err := errors.Join(l.Begin(r), l.Add(r, Trial{Cost: 1})); err != nil {
 		t.Fatal(err)
 	}
 	err := l.update(func(_, trials *bbolt.Bucket) error {
@@ -77,7 +79,7 @@ func TestLogUnread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Add(r, Trial{Ratio: 0.9}); err != nil {
+	if err := l.Add(r, Trial{Cost: 0.9}); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -104,7 +106,7 @@ func TestLogShared(t *testing.T) {
 				t.Error(err)
 			}
 			for range 20 {
-				if err := l.Add(r, Trial{Ratio: 1}); err != nil {
+				if err := l.Add(r, Trial{Cost: 1}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -126,7 +128,7 @@ func TestLogKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		for {
-			if err := l.Add(r, Trial{Ratio: 1}); err != nil {
+			if err := l.Add(r, Trial{Cost: 1}); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Fprintln(os.Stderr, r.Trials)
@@ -210,5 +212,20 @@ func TestLogDamaged(t *testing.T) {
 	}
 	if err := l.Each(true, func(Run, *Trial) error { return nil }); err != nil {
 		t.Errorf("an empty file: %v", err)
+	}
+}
+
+// Logs have had the names of a trial's fields since before they were called as they are.
+func TestTrialNames(t *testing.T) {
+	const logged = `{"genes":null,"hash":"h","ratio":0.9,"ns":[1,2],"parts":[0.8,1]}`
+	var x Trial
+	if err := json.Unmarshal([]byte(logged), &x); err != nil {
+		t.Fatal(err)
+	}
+	if want := (Trial{Hash: "h", Cost: 0.9, Ns: []float64{1, 2}, Ratios: []float64{0.8, 1}}); !reflect.DeepEqual(x, want) {
+		t.Errorf("%+v, want %+v", x, want)
+	}
+	if text, err := json.Marshal(x); err != nil || string(text) != logged {
+		t.Errorf("%s, want %s (%v)", text, logged, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // How long candidates are measured: all for a moment, and those that are not much
 // slower than the default for longer. At the end the best are measured again. The longer samples of what is read from the third-level cache are several
-// calls: one alone, after those of others, finds there what they left of its weights. (Zen 5, w4, 8 MiB, in samples of one call the default took 98 us, of many 79.)
+// calls: one alone, after those of others, finds there what they left of its weights. Figures: docs/choices.md, look.
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
 	look    = timing.Options{Rounds: 11, MinSample: 300 * time.Microsecond}
@@ -31,8 +31,7 @@ const hopeless = 1.5
 
 // affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
 // which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch learns late what memory
-// likes; whether that is worth the time is not shown. (Zen 4, from scratch, l2, l3 and memory times one and four columns, a minute, single searches, of the default's time by 1.1 and by 1.5: w2-g32 2.57 and 1.18, later 1.13,
-// w4-g128 1.41 and 1.21, later 1.06, but 1.10 and, later, 1.39, and w4 0.97 and, later, 1.37; later other things had changed too.)
+// likes; whether that is worth the time is not shown. Figures: docs/choices.md, affordable.
 const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
@@ -72,16 +71,16 @@ func (t *Tuner) Search(ctx context.Context, opt Options, seeds ...*Candidate) (O
 // candidates to begin with, the best first. Candidates of another number of widths are left out.
 func (t *Tuner) Resume(trials []Trial) []*Candidate {
 	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool { return len(x.Genes) != len(t.widths()) })
-	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Ratio, b.Ratio) })
+	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Cost, b.Cost) })
 	type again struct {
 		*Candidate
 		hash string
 	}
 	var out []again
 	for _, x := range trials {
-		r := Result{Cost: x.Ratio, Known: true}
-		if len(x.Parts) == len(t.Purposes) { // which logs of before do not have
-			r.Parts = x.Parts
+		r := Result{Cost: x.Cost, Known: true}
+		if len(x.Ratios) == len(t.Purposes) { // which logs of before do not have
+			r.Ratios = x.Ratios
 		}
 		if x.Error != "" {
 			r.Err = errors.New(x.Error)
@@ -152,7 +151,7 @@ func (t *Tuner) measureBatch(ctx context.Context, cs []*Candidate) []Result {
 	for i, c := range cs {
 		if out[i].Err = ctx.Err(); out[i].Err == nil {
 			out[i].Cost, out[i].Err = t.cost(code, c, i)
-			out[i].Parts = c.ratios
+			out[i].Ratios = c.ratios
 			t.log(c, out[i])
 		}
 	}
@@ -175,9 +174,9 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	if t.Log == nil || errors.As(r.Err, &broken) {
 		return
 	}
-	x := Trial{Genes: c.Genes, Hash: c.Hash, Ratio: r.Cost, Ns: c.ns, Parts: c.ratios}
+	x := Trial{Genes: c.Genes, Hash: c.Hash, Cost: r.Cost, Ns: c.ns, Ratios: c.ratios}
 	if r.Err != nil {
-		x.Error, x.Ratio = Reason(r.Err), 0
+		x.Error, x.Cost = Reason(r.Err), 0
 		if isFault(r.Err) {
 			x.Fault = r.Err.Error()
 		}

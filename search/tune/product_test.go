@@ -114,8 +114,8 @@ func TestTunerPurposes(t *testing.T) {
 	}
 	wide := 0
 	for _, r := range log {
-		if len(r.Genes) != 2 || r.Error == "" && (len(r.Ns) != 3 || len(r.Parts) != 3 || r.Parts[0] <= 0 || math.Abs(costOf(slices.DeleteFunc(slices.Clone(r.Parts), func(x float64) bool { return x == 0 }))-r.Ratio) > 1e-9) {
-			t.Errorf("%d genes, measured %v, %v, %v, %s", len(r.Genes), r.Ns, r.Parts, r.Ratio, r.Error)
+		if len(r.Genes) != 2 || r.Error == "" && (len(r.Ns) != 3 || len(r.Ratios) != 3 || r.Ratios[0] <= 0 || math.Abs(costOf(slices.DeleteFunc(slices.Clone(r.Ratios), func(x float64) bool { return x == 0 }))-r.Cost) > 1e-9) {
+			t.Errorf("%d genes, measured %v, %v, %v, %s", len(r.Genes), r.Ns, r.Ratios, r.Cost, r.Error)
 		}
 	}
 	again := tuner(t, "w4", x.Purposes...)
@@ -126,8 +126,8 @@ func TestTunerPurposes(t *testing.T) {
 		}
 	}
 	for i, r := range again.measure(t.Context(), known) {
-		if r.Err == nil && (len(r.Parts) != 3 || r.Parts[0] <= 0 || len(known[i].ratios) > 0) {
-			t.Errorf("of what was measured before the ratios are %v, now %v", r.Parts, known[i].ratios)
+		if r.Err == nil && (len(r.Ratios) != 3 || r.Ratios[0] <= 0 || len(known[i].ratios) > 0) {
+			t.Errorf("of what was measured before the ratios are %v, now %v", r.Ratios, known[i].ratios)
 		}
 	}
 	for _, f := range out.Best {
@@ -294,7 +294,7 @@ func TestResume(t *testing.T) {
 	}
 	first, before := search(nil, 16)
 	unlucky := before[0]
-	unlucky.Ratio *= 2
+	unlucky.Cost *= 2
 	before = append(before, unlucky, Trial{Genes: unlucky.Genes, Hash: "failed", Error: "timed out"})
 	data, err := json.Marshal(before)
 	if err != nil {
@@ -309,12 +309,12 @@ func TestResume(t *testing.T) {
 	good := map[string]float64{} // the worst of each
 	for _, r := range before {
 		if r.Error == "" {
-			good[r.Hash] = max(good[r.Hash], r.Ratio)
+			good[r.Hash] = max(good[r.Hash], r.Cost)
 		}
 	}
 	least := slices.Min(slices.Collect(maps.Values(good)))
-	if len(again) != len(good) || x.known[unlucky.Hash].Cost != unlucky.Ratio || good[again[0].hash(t, x)] != least {
-		t.Errorf("%d candidates of %d trials, want %d; one that is there twice counts %v of %v; the first has cost %v, want %v", len(again), len(before), len(good), x.known[unlucky.Hash].Cost, unlucky.Ratio, good[again[0].Hash], least)
+	if len(again) != len(good) || x.known[unlucky.Hash].Cost != unlucky.Cost || good[again[0].hash(t, x)] != least {
+		t.Errorf("%d candidates of %d trials, want %d; one that is there twice counts %v of %v; the first has cost %v, want %v", len(again), len(before), len(good), x.known[unlucky.Hash].Cost, unlucky.Cost, good[again[0].Hash], least)
 	}
 	if x.measure(t.Context(), again[:1]); x.best != least {
 		t.Errorf("the best that is known has cost %v, want %v", x.best, least)

@@ -1,0 +1,44 @@
+package format
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// own has an UnmarshalJSON, which takes fields that it does not have.
+type own struct {
+	A int `json:"a"`
+}
+
+func (o *own) UnmarshalJSON(data []byte) error {
+	return json.Unmarshal(data, &struct{ B *int }{&o.A})
+}
+
+type inner struct {
+	C int `json:"c"`
+}
+
+type outer struct {
+	Own  own   `json:"own"`
+	Owns []own `json:"owns"`
+	inner
+}
+
+// Fields of embedded structs are fields of what embeds them, and what reads itself judges its own.
+func TestUnmarshalStrict(t *testing.T) {
+	var x outer
+	if err := UnmarshalStrict([]byte(`{"own":{"b":2,"B":3},"owns":[{"b":4}],"c":5}`), &x); err != nil || x.Own.A != 3 || len(x.Owns) != 1 || x.Owns[0].A != 4 || x.C != 5 {
+		t.Errorf("%+v, %v", x, err)
+	}
+	for text, want := range map[string]string{
+		`{"C":5}`:       `unknown field "C"`,
+		`{"inner":{}}`:  `unknown field "inner"`,
+		`{"":1}`:        `unknown field ""`,
+		`{"c":5,"c":5}`: `field "c" is there twice`,
+	} {
+		if err := UnmarshalStrict([]byte(text), &x); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
