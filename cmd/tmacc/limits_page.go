@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -51,16 +51,16 @@ func (x limitCheck) encode(to io.Writer) {
 // parseLimitCheck reads what encode writes; ok says whether it begins as that does.
 func parseLimitCheck(data []byte) (x limitCheck, ok bool, err error) {
 	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
-	if strictly(lines[0], &x.about) != nil || x.about.Limits == "" {
+	if format.UnmarshalStrict(lines[0], &x.about) != nil || x.about.Limits == "" {
 		return x, false, nil
 	}
 	for i, line := range lines[1:] {
 		var r measure.Record
 		var v measure.Verdict
 		switch {
-		case strictly(line, &r) == nil && r.Ns > 0:
+		case format.UnmarshalStrict(line, &r) == nil && r.Ns > 0:
 			x.records = append(x.records, r)
-		case strictly(line, &v) == nil && v.Rule != "":
+		case format.UnmarshalStrict(line, &v) == nil && v.Rule != "":
 			x.verdicts = append(x.verdicts, v)
 		default:
 			return x, true, fmt.Errorf("line %d: not one of bench -check -json", i+2)
@@ -70,19 +70,6 @@ func parseLimitCheck(data []byte) (x limitCheck, ok bool, err error) {
 		return x, true, fmt.Errorf("no records and verdicts")
 	}
 	return x, true, nil
-}
-
-// strictly decodes data, which may have no other fields than to has.
-func strictly(data []byte, to any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(to); err != nil {
-		return err
-	}
-	if d.More() {
-		return errors.New("more follows")
-	}
-	return nil
 }
 
 // page is docs/limits.md.

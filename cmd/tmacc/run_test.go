@@ -72,9 +72,9 @@ func refused(t *testing.T, r refusal, args ...string) {
 
 func TestRefusals(t *testing.T) {
 	for _, r := range []refusal{
-		{2, `unknown command "foo": have bench, compile`, "foo"},
-		{2, `unknown command "foo": have bench, compile`, "help foo"},
-		{2, `unknown command "show foo": have bench, compile`, "help show foo"},
+		{2, `unknown command "foo": have bench, compare, compile`, "foo"},
+		{2, `unknown command "foo": have bench, compare, compile`, "help foo"},
+		{2, `unknown command "show foo": have bench, compare, compile`, "help show foo"},
 		{2, `/nonexistent/x: no such file`, "log -log /nonexistent/x"},
 		{2, `/nonexistent/x: no such file`, "log -prune 1h -log /nonexistent/x"},
 		{2, `tmacc: -time 0s: want more than nothing`, "tune -format w2 -time 0s"},
@@ -133,12 +133,34 @@ func TestRefusals(t *testing.T) {
 		{2, `bench: -rounds: "x": want a number`, "bench -rounds x"},
 		{2, `-k 50: w4-g32 wants a multiple of 32`, "tune -format w4-g32 -k 50"},
 		{2, `-resume: begins with what the log has`, "tune -format w2 -resume -log none"},
+		{2, `-tune -1s: want more than nothing`, "compile -format w4 -tune -1s"},
+		{2, `activation group -1: want 0`, "show -format w4 -act-group -1"},
+		{2, `-max-k -1: want 1 to 16777216, or 0`, "compile -format w4 -max-k -1"},
+		{2, `-n 65536 -m 16 -k 131072: at most 1073741824 activations`, "bench -format w2 -n 65536 -m 16 -k 131072"},
+		{2, `/nonexistent/x.svg: /nonexistent: no such file`, "tune -format w2 -plot /nonexistent/x.svg"},
+		{2, `: is no regular file: mend it`, "bench -format w2 -lock " + os.DevNull},
 		{2, `-threads 0: want 1 to 1024`, "threads -threads 0"},
 		{2, `-busy -1: want 0 to 1024`, "threads -busy -1"},
 		{2, `-k 16777217: want 1 to 16777216`, "threads -k 16777217"},
 		{2, `-m 1048576 -k 4096: at most 1073741824 weights are measured`, "threads -m 1048576"},
 	} {
 		refused(t, r)
+	}
+}
+
+// Text that would become something else than it says is refused.
+func TestRefusedTexts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, x := range []struct{ want, args, text string }{
+		{`format: weight: json: null in a list`, "show -format", `{"name":"mine","bits":2,"levels":[-1,null,1],"per":"row","scale":"f32"}`},
+		{`format "mine-f32act": names that end in -f32act say`, "show -format", `{"name":"mine-f32act","bits":2,"levels":[-1,0,1],"per":"row","scale":"f32"}`},
+		{`line 1: func is a word of Go`, "lower", "func func(a ptr)\n"},
+		{`line 1: type is a word of Go`, "lower", "func f(a ptr, type int)\n"},
+	} {
+		if err := os.WriteFile("x.json", []byte(x.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, refusal{2, x.want, x.args}, "x.json")
 	}
 }
 

@@ -3,16 +3,17 @@ package format
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 )
 
 // UnmarshalStrict reads JSON into what to points to. It refuses fields that are not there, by
-// exactly that name, and those that are there twice: encoding/json takes "Bits" for
-// "bits", and the last of several. What has an UnmarshalJSON of its own judges its own fields.
+// exactly that name, those that are there twice, and null in a list: encoding/json takes "Bits" for
+// "bits", the last of several, and null for 0. What has an UnmarshalJSON of its own judges its own fields.
 func UnmarshalStrict(data []byte, to any) error {
-	if err := checkFields(json.NewDecoder(bytes.NewReader(data)), reflect.TypeOf(to).Elem()); err != nil {
+	if err := checkFields(json.NewDecoder(bytes.NewReader(data)), reflect.TypeOf(to).Elem()); err != nil && err != errNull {
 		return err
 	}
 	return json.Unmarshal(data, to)
@@ -22,6 +23,9 @@ func UnmarshalStrict(data []byte, to any) error {
 type unknownField string
 
 func (name unknownField) Error() string { return fmt.Sprintf("json: unknown field %q", string(name)) }
+
+// errNull is what checkFields finds null to be; whether that is an error depends on where it is.
+var errNull = errors.New("json: null")
 
 // checkFields checks the names of all fields of the next value, which is to become a t,
 // nil if that has no fields.
@@ -34,9 +38,13 @@ func checkFields(d *json.Decoder, t reflect.Type) error {
 		return err
 	}
 	switch token {
+	case nil:
+		return errNull
 	case json.Delim('['):
 		for d.More() {
-			if err := checkFields(d, elemOf(t)); err != nil {
+			if err := checkFields(d, elemOf(t)); err == errNull {
+				return errors.New("json: null in a list")
+			} else if err != nil {
 				return err
 			}
 		}
@@ -50,6 +58,9 @@ func checkFields(d *json.Decoder, t reflect.Type) error {
 			}
 			name := token.(string) // the decoder takes nothing else
 			field, known := fields[name]
+			if fields == nil {
+				field = elemOf(t)
+			}
 			switch {
 			case seen[name]:
 				return fmt.Errorf("json: field %q is there twice", name)
@@ -57,7 +68,7 @@ func checkFields(d *json.Decoder, t reflect.Type) error {
 				return unknownField(name)
 			}
 			seen[name] = true
-			if err := checkFields(d, field); err != nil {
+			if err := checkFields(d, field); err != nil && err != errNull {
 				return err
 			}
 		}
@@ -71,9 +82,9 @@ func readsItself(t reflect.Type) bool {
 	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// elemOf is the type of the elements of a list, nil if t is none.
+// elemOf is the type of the elements of a list or a map, nil if t is none.
 func elemOf(t reflect.Type) reflect.Type {
-	if t == nil || t.Kind() != reflect.Slice {
+	if t == nil || t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
 		return nil
 	}
 	return t.Elem()

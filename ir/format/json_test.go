@@ -20,22 +20,27 @@ type inner struct {
 }
 
 type outer struct {
-	Own  own   `json:"own"`
-	Owns []own `json:"owns"`
+	Own  own              `json:"own"`
+	Owns []own            `json:"owns"`
+	List []int            `json:"list"`
+	Map  map[string]inner `json:"map"`
 	inner
 }
 
 // Fields of embedded structs are fields of what embeds them, and what reads itself judges its own.
 func TestUnmarshalStrict(t *testing.T) {
 	var x outer
-	if err := UnmarshalStrict([]byte(`{"own":{"b":2,"B":3},"owns":[{"b":4}],"c":5}`), &x); err != nil || x.Own.A != 3 || len(x.Owns) != 1 || x.Owns[0].A != 4 || x.C != 5 {
+	if err := UnmarshalStrict([]byte(`{"own":{"b":2,"B":3},"owns":[{"b":4}],"c":5,"list":null}`), &x); err != nil || x.Own.A != 3 || len(x.Owns) != 1 || x.Owns[0].A != 4 || x.C != 5 {
 		t.Errorf("%+v, %v", x, err)
 	}
 	for text, want := range map[string]string{
-		`{"C":5}`:       `unknown field "C"`,
-		`{"inner":{}}`:  `unknown field "inner"`,
-		`{"":1}`:        `unknown field ""`,
-		`{"c":5,"c":5}`: `field "c" is there twice`,
+		`{"C":5}`:                     `unknown field "C"`,
+		`{"inner":{}}`:                `unknown field "inner"`,
+		`{"":1}`:                      `unknown field ""`,
+		`{"c":5,"c":5}`:               `field "c" is there twice`,
+		`{"map":{"x":{"c":1,"C":2}}}`: `unknown field "C"`,
+		`{"map":{"x":{},"x":{}}}`:     `field "x" is there twice`,
+		`{"list":[1,null]}`:           "null in a list",
 	} {
 		if err := UnmarshalStrict([]byte(text), &x); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -33,7 +33,7 @@ func TestParseLimits(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"avx2": {"w2": {"bpw": 2, "l4": 3}}}`, `unknown field "l4"`},
 		{`{"neon": {}}`, `unknown field "neon"`},
-		{`{} {}`, "something follows"},
+		{`{} {}`, "after top-level value"},
 		{`{"avx2": {"w2": {"bpw": 2, "l2": -3}}}`, "avx2 w2"},
 		{`{"avx2": {"w2": {"l2": 3}}}`, "bpw"},
 		{`{`, "limits: "},

@@ -1,10 +1,9 @@
 package measure
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Limits is docs/limits.json: what hand-written kernels reached on one machine.
@@ -28,17 +27,11 @@ type Limit struct {
 	Family    string  `json:"family"`
 }
 
-// ParseLimits reads Limits and refuses fields it does not know, negative figures
-// and anything after the object.
+// ParseLimits reads Limits and refuses what format.UnmarshalStrict does and negative figures.
 func ParseLimits(data []byte) (Limits, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var l Limits
-	if err := d.Decode(&l); err != nil {
+	if err := format.UnmarshalStrict(data, &l); err != nil {
 		return Limits{}, fmt.Errorf("limits: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return Limits{}, fmt.Errorf("limits: something follows the object")
 	}
 	for target, rows := range map[string]map[string]Limit{"avx512vbmi": l.AVX512VBMI, "avxvnni": l.AVXVNNI, "avx2": l.AVX2} {
 		for name, r := range rows {

@@ -1,14 +1,12 @@
 package measure
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -79,17 +77,12 @@ type PeerLimit struct {
 	Scaling float64  `json:"scaling,omitempty"` // at least, of the gain by threads that reading memory has
 }
 
-// ParsePeerLimits reads a list of limits and refuses fields it does not know and
+// ParsePeerLimits reads a list of limits and refuses what format.UnmarshalStrict does and
 // limits that ask for nothing.
 func ParsePeerLimits(data []byte) ([]PeerLimit, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var limits []PeerLimit
-	if err := d.Decode(&limits); err != nil {
+	if err := format.UnmarshalStrict(data, &limits); err != nil {
 		return nil, fmt.Errorf("ratios: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("ratios: something follows the list")
 	}
 	for i, l := range limits {
 		if len(l.Types) == 0 || l.N < 1 || l.Threads < 1 || (l.Ratio > 0) == (l.Scaling > 0) || l.Scaling > 0 && (l.Threads == 1 || l.Tuned > 0) {
