@@ -298,7 +298,7 @@ func TestCompletion(t *testing.T) {
 		"compile -target avx51": "avx512\navx512vbmi\n",
 		"compile -format tern":  "ternary\n",
 		"compile -model llama":  "llama-2-7b\nllama-2-7b-2bit\nllama-3-8b\n",
-		"comp":                  "compile\t",
+		"compil":                "compile\t",
 	} {
 		if out := ok(t, append([]string{"__complete"}, strings.Fields(args)...)...); !strings.HasPrefix(out, want) {
 			t.Errorf("%s: %q, want %q", args, out, want)
