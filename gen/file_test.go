@@ -51,6 +51,20 @@ func TestWriteFile(t *testing.T) {
 	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
 		t.Error(os.DevNull+" is a file now", err)
 	}
+	log, err := os.OpenFile(at("log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	log.WriteString("before ")
+	stdout := os.Stdout
+	os.Stdout = log // as by -o /dev/stdout >> log
+	err = gen.WriteFile(at("log"), []byte("new "))
+	os.Stdout = stdout
+	log.WriteString("after")
+	if holds("log", "before new after"); err != nil {
+		t.Error(err)
+	}
 	if left, _ := filepath.Glob(at(".tmacc*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -219,18 +219,33 @@ func WriteFile(path string, data []byte) error {
 		if _, err := os.Lstat(path); err == nil {
 			return errorf(path, "is a link to nothing")
 		}
+		return replace(path, data)
 	case err != nil:
 		return err
 	case info.IsDir():
 		return errorf(path, "is a directory: name a file")
-	case !info.Mode().IsRegular():
-		return writeTo(path, data)
-	default:
-		if path, err = filepath.EvalSymlinks(path); err != nil {
+	}
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if open, err := f.Stat(); err == nil && os.SameFile(open, info) { // what is written to it must not go elsewhere
+			_, err = f.Write(data)
 			return err
 		}
 	}
+	if !info.Mode().IsRegular() {
+		return writeTo(path, data)
+	}
+	if path, err = Followed(path); err != nil {
+		return err
+	}
 	return replace(path, data)
+}
+
+// Followed is the file that a link leads to, and path if it is none.
+func Followed(path string) (string, error) {
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return path, nil
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 // writeTo writes to a device or a pipe.
@@ -270,7 +285,7 @@ func removeAbandoned(dir string) {
 	}
 	for _, e := range entries {
 		number, ours := strings.CutPrefix(e.Name(), temporary)
-		if !ours || strings.Trim(number, "0123456789") != "" {
+		if !ours || number == "" || strings.Trim(number, "0123456789") != "" {
 			continue
 		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Hour {

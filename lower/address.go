@@ -347,10 +347,17 @@ func (a *addresser) list(o *addressLoop, at int) *GPList {
 	return g
 }
 
+// mostDrift is how far loops that follow each other may move a register from where their accesses are counted from: what brings it back, or
+// an access from there, has to fit 32 bits.
+const mostDrift = 1<<30 - 1
+
 // inPlace says whether x, which moves in the loop that begins at step at, may do
 // so in the register of its parent.
 func (a *addresser) inPlace(x *pointer, at int) bool {
 	if x.parent.fixed[x.loop] || x.more.Times != 0 { // how far is not known later
+		return false
+	}
+	if drift := x.parent.drift + x.bytes*x.loop.Count.Const; drift > mostDrift || drift < -mostDrift {
 		return false
 	}
 	again := x.parent.loop != nil || len(a.loops) > 1

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -781,8 +782,13 @@ func (d *defaults) build(c Choice) (*scheduled, error) {
 	return &scheduled{trace: trace, choice: c, cost: b.cost, bytes: b.bytes}, nil
 }
 
+// lowering has room for as many kernels as there are cores: more at once would only take memory.
+var lowering = make(chan struct{}, runtime.GOMAXPROCS(0))
+
 // lower is what a product costs by the kernel of a trace, and the bytes of a weight.
 func (d *defaults) lower(trace schedule.Trace, again bool) (cost, bytes float64, err error) {
+	lowering <- struct{}{}
+	defer func() { <-lowering }()
 	k, err := schedule.Compile(d.p, trace)
 	if err != nil {
 		return 0, 0, err

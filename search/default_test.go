@@ -381,6 +381,9 @@ func TestKnownTraces(t *testing.T) {
 	if s, err := d.build(wide); err == nil {
 		t.Errorf("what failed does not when it is asked again: %+v", s)
 	}
+	if s, err := d.cheapest([]Choice{wide, other, c, other}); err != nil || s.cost != mark || s.choice != other { // at once, the first of those that cost least
+		t.Errorf("%+v, %v", s, err)
+	}
 	if len(d.known) != 2 {
 		t.Errorf("%d traces are known, want 2", len(d.known))
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -115,7 +114,7 @@ schedules here too.`,
 		if err := b.validate(cmd); err != nil {
 			return err
 		}
-		if err := b.readLock(); err != nil {
+		if err := c.readLock(&b); err != nil {
 			return err
 		}
 		if b.page != "" {
@@ -139,10 +138,8 @@ func (b *benchFlags) validate(cmd *cobra.Command) error {
 	if err := b.sizeFlags.check(cmd.Flags()); err != nil {
 		return err
 	}
-	for _, n := range b.ns {
-		if most := max(b.m, b.k); most > 0 && n > timing.MaxMatrix/most {
-			return fmt.Errorf("-n %d -m %d -k %d: at most %d activations, and as many results, are measured", n, b.m, b.k, timing.MaxMatrix)
-		}
+	if err := b.sizeFlags.checkCalls(b.ns); err != nil {
+		return err
 	}
 	switch {
 	case b.rounds < 1 || b.rounds > 1000:
@@ -281,14 +278,16 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 }
 
 // readLock reads the lock of -lock, which must be there.
-func (b *benchFlags) readLock() (err error) {
+func (c *cli) readLock(b *benchFlags) error {
 	if b.lock == "" {
 		return nil
 	}
-	if _, err = os.Stat(b.lock); err == nil {
-		b.tuned, err = tune.ReadLock(b.lock)
+	data, err := c.readText(b.lock)
+	if err != nil {
+		return err
 	}
-	return plain(err)
+	b.tuned, err = tune.ParseLock(b.lock, data)
+	return err
 }
 
 // locked is the entry of -lock for a product, nil if it has none.

@@ -97,12 +97,9 @@ type contender struct {
 func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	bar := newProgress(c.err, f.quiet)
 	defer bar.done()
-	p, err := c.tunedProduct(f.format, f.act)
+	p, err := c.tunedProduct(f.format, f.act, f.k)
 	if err != nil {
 		return err
-	}
-	if unit := p.Weight.Unit(); f.k%unit != 0 {
-		return fmt.Errorf("-k %d: %s wants a multiple of %d", f.k, f.format, unit)
 	}
 	targets, err := targetsOf(nil, f.targets)
 	if err != nil {
@@ -118,6 +115,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 		return err
 	}
 	var out []compared
+	failures := 0
 	for i, x := range all {
 		if ctx.Err() != nil {
 			break
@@ -125,7 +123,10 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 		bar.step("%d of %d: %s", i+1, len(all), x.name)
 		r, err := compareOne(t, x)
 		if err != nil {
-			return fmt.Errorf("%s: %w", x.name, err)
+			failures++
+			bar.done()
+			fmt.Fprintf(c.err, "tmacc: %s: %s\n", x.name, oneLine(err))
+			continue
 		}
 		if out = append(out, r); f.json {
 			json.NewEncoder(c.out).Encode(r)
@@ -134,6 +135,9 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	bar.done()
 	if !f.json {
 		compareTable(t.Purposes, out).print(c.out, widthOf(c.out))
+	}
+	if ctx.Err() == nil && failures > 0 {
+		return failed("compare: %d of %d schedules failed", failures, len(all))
 	}
 	return ctx.Err()
 }
@@ -164,7 +168,11 @@ func (c *cli) candidates(t *tune.Tuner, f compareFlags) ([]contender, error) {
 		all = append(all, contender{x, path})
 	}
 	if f.near {
-		for _, x := range t.Near() {
+		near, err := t.Near()
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range near {
 			all = append(all, contender{x, t.Differs(x)})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // Schedules of files are measured beside the default: the table has a row for each, and JSON their traces.
@@ -34,6 +35,22 @@ func TestCompare(t *testing.T) {
 	}
 	if lines != 2 {
 		t.Errorf("%d schedules were compared, want 2", lines)
+	}
+}
+
+// The table has ratios to the default's time beside each, the best first.
+func TestCompareTable(t *testing.T) {
+	figures := func(ns, usual float64) comparedFigures {
+		return comparedFigures{tune.Purpose{Mode: "l2", N: 4}, ns, usual}
+	}
+	var b strings.Builder
+	compareTable([]tune.Purpose{{Mode: "l2", N: 4}}, []compared{
+		{Schedule: "slow", Cost: 1.5, Figures: []comparedFigures{figures(30, 20)}},
+		{Schedule: "quick", Cost: 0.5, Figures: []comparedFigures{figures(20, 40)}},
+	}).print(&b, 0)
+	const want = "of the default  l2 n=4  schedule\n         0.500   0.500  quick\n         1.500   1.500  slow\n"
+	if b.String() != want {
+		t.Errorf("have\n%swant\n%s", b.String(), want)
 	}
 }
 

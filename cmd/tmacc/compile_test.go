@@ -347,6 +347,33 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// Ctrl-C ends what waits for a pipe.
+func TestInterruptPipe(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("sends a signal")
+	}
+	in, begin, err := os.Pipe() // nobody writes to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer begin.Close()
+	cmd := exec.Command(os.Args[0], "show", "-format", "w4", "-trace", "-")
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1")
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = in, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	cmd.Process.Signal(os.Interrupt)
+	hanging := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	defer hanging.Stop()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed || stderr.String() != "tmacc: interrupted\n" {
+		t.Errorf("%v\n%s", err, stderr.String())
+	}
+}
+
 // In a module that does not require tmacc the package does not build, and the error says what to do.
 func TestCompileUnrequired(t *testing.T) {
 	needMeasuring(t)

@@ -27,6 +27,7 @@ const maxText = 16 << 20
 // readText reads a small file; "-" is standard input. Its error names the file
 // once.
 func (c *cli) readText(path string) ([]byte, error) {
+	defer c.blocking()()
 	var r io.Reader = c.in
 	if path != "-" {
 		f, err := os.Open(path)
@@ -117,7 +118,7 @@ func lined(path string, data []byte, err error) error {
 	return fmt.Errorf("%s:%d: %w", path, 1+bytes.Count(before, []byte("\n")), err)
 }
 
-// usualGroup is the -act-group that chooses by format; nobody can ask for it by a number.
+// usualGroup is the -act-group that chooses by format; nobody asks for it by its number.
 const usualGroup = math.MinInt
 
 // actFlags are what -act and -act-group say.
@@ -222,6 +223,16 @@ func (s *sizeFlags) add(f *pflag.FlagSet, m, k int) {
 	}
 	f.IntVarP(&s.m, "m", "m", m, "rows of the matrix"+of)
 	f.IntVarP(&s.k, "k", "k", k, "columns of the matrix"+of)
+}
+
+// checkCalls refuses numbers of activations that are too many for sizes that were given.
+func (s *sizeFlags) checkCalls(ns []int) error {
+	for _, n := range ns {
+		if most := max(s.m, s.k); most > 0 && n > timing.MaxMatrix/most {
+			return fmt.Errorf("-n %d -m %d -k %d: at most %d activations, and as many results, are measured", n, s.m, s.k, timing.MaxMatrix)
+		}
+	}
+	return nil
 }
 
 // check refuses sizes that f was given and that cannot be measured.

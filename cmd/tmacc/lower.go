@@ -58,8 +58,8 @@ func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
 		return nil, &vir.SyntaxError{Line: lineOf(text), Problem: strings.TrimPrefix(err.Error(), "vir: ")}
 	}
 	for _, name := range goNames(f) {
-		if token.IsKeyword(name) {
-			return nil, &vir.SyntaxError{Line: 1, Problem: fmt.Sprintf("%s is a word of Go, which would not take its declaration: choose another name", name)}
+		if token.IsKeyword(name) || f.Name == "init" {
+			return nil, &vir.SyntaxError{Line: 1, Problem: fmt.Sprintf("%s is a word or a name of Go's own, which would not take its declaration: choose another name", name)}
 		}
 	}
 	k, err := lower.Compile(t, f)

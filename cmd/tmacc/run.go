@@ -42,6 +42,7 @@ type cli struct {
 	args     []string
 	in       io.Reader
 	out, err io.Writer
+	ctx      context.Context // of the whole run, nil in tests of parts: for what cannot be given one
 }
 
 // run executes the command and returns its exit code. An error is one line on
@@ -51,7 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	out := &output{to: stdout}
-	c := &cli{args, os.Stdin, singleDashes(args, out), stderr}
+	c := &cli{args, os.Stdin, singleDashes(args, out), stderr, ctx}
 	root := c.root()
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
@@ -66,6 +67,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 		say(stderr, out.err)
 	}
 	return exitFailed
+}
+
+// blocking lets an interrupt end the process at once, until what it returns is called: to open or read a pipe
+// waits for somebody else, and nothing was written yet.
+func (c *cli) blocking() (end func() bool) {
+	if c.ctx == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(c.ctx, func() { os.Exit(say(c.err, failed("interrupted"))) })
 }
 
 // say says what err is, if nobody has, and returns its exit code.

@@ -138,7 +138,8 @@ func TestRefusals(t *testing.T) {
 		{2, `-max-k -1: want 1 to 16777216, or 0`, "compile -format w4 -max-k -1"},
 		{2, `-n 65536 -m 16 -k 131072: at most 1073741824 activations`, "bench -format w2 -n 65536 -m 16 -k 131072"},
 		{2, `/nonexistent/x.svg: /nonexistent: no such file`, "tune -format w2 -plot /nonexistent/x.svg"},
-		{2, `: is no regular file: mend it`, "bench -format w2 -lock " + os.DevNull},
+		{2, `-n 4096 -m 16777216 -k 64: at most 1073741824 activations`, "tune -format w2 -n 4096 -m 16777216 -k 64"},
+		{2, `: unexpected end of JSON input`, "bench -format w2 -lock " + os.DevNull},
 		{2, `-threads 0: want 1 to 1024`, "threads -threads 0"},
 		{2, `-busy -1: want 0 to 1024`, "threads -busy -1"},
 		{2, `-k 16777217: want 1 to 16777216`, "threads -k 16777217"},
@@ -154,8 +155,9 @@ func TestRefusedTexts(t *testing.T) {
 	for _, x := range []struct{ want, args, text string }{
 		{`format: weight: json: null in a list`, "show -format", `{"name":"mine","bits":2,"levels":[-1,null,1],"per":"row","scale":"f32"}`},
 		{`format "mine-f32act": names that end in -f32act say`, "show -format", `{"name":"mine-f32act","bits":2,"levels":[-1,0,1],"per":"row","scale":"f32"}`},
-		{`line 1: func is a word of Go`, "lower", "func func(a ptr)\n"},
-		{`line 1: type is a word of Go`, "lower", "func f(a ptr, type int)\n"},
+		{`line 1: func is a word or a name of Go`, "lower", "func func(a ptr)\n"},
+		{`line 1: init is a word or a name of Go`, "lower", "func init(a ptr)\n"},
+		{`line 1: type is a word or a name of Go`, "lower", "func f(a ptr, type int)\n"},
 	} {
 		if err := os.WriteFile("x.json", []byte(x.text), 0o666); err != nil {
 			t.Fatal(err)

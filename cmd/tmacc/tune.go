@@ -123,6 +123,9 @@ func (x *tuneFlags) validatePurposes(f *pflag.FlagSet) error {
 	if err := x.sizeFlags.check(f); err != nil {
 		return err
 	}
+	if err := x.sizeFlags.checkCalls(x.ns); err != nil {
+		return err
+	}
 	if x.k > ir.DefaultMaxK {
 		return fmt.Errorf("-k %d: schedules are searched that are exact for K up to %d", x.k, ir.DefaultMaxK)
 	}
@@ -142,12 +145,9 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	defer bar.done()
 	var problems []ir.Problem
 	for _, name := range f.formats {
-		p, err := c.tunedProduct(name, f.act)
+		p, err := c.tunedProduct(name, f.act, f.k)
 		if err != nil {
 			return err
-		}
-		if unit := p.Weight.Unit(); f.k%unit != 0 {
-			return fmt.Errorf("-k %d: %s wants a multiple of %d", f.k, name, unit)
 		}
 		problems = append(problems, p)
 	}
@@ -187,12 +187,15 @@ func plotOf(plot string, p tune.Product) string {
 	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + shortName(p.Target) + end
 }
 
-// tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know.
-func (c *cli) tunedProduct(name string, act actFlags) (ir.Problem, error) {
-	name, act = act.of(name)
-	w, err := c.benchWeight(name)
+// tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know, for matrices of k columns, 0: of the mode.
+func (c *cli) tunedProduct(name string, act actFlags, k int) (ir.Problem, error) {
+	weight, act := act.of(name)
+	w, err := c.benchWeight(weight)
 	if err != nil {
 		return ir.Problem{}, err
+	}
+	if unit := w.Unit(); k%unit != 0 {
+		return ir.Problem{}, fmt.Errorf("-k %d: %s wants a multiple of %d", k, name, unit)
 	}
 	return act.problem(w)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,9 @@ import (
 // exactly that name, those that are there twice, and null in a list: encoding/json takes "Bits" for
 // "bits", the last of several, and null for 0. What has an UnmarshalJSON of its own judges its own fields.
 func UnmarshalStrict(data []byte, to any) error {
+	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil { // syntax, and how deep it is
+		return err
+	}
 	if err := checkFields(json.NewDecoder(bytes.NewReader(data)), reflect.TypeOf(to).Elem()); err != nil && err != errNull {
 		return err
 	}
@@ -79,12 +83,15 @@ func checkFields(d *json.Decoder, t reflect.Type) error {
 
 // readsItself says that a t has an UnmarshalJSON.
 func readsItself(t reflect.Type) bool {
+	if t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
 // elemOf is the type of the elements of a list or a map, nil if t is none.
 func elemOf(t reflect.Type) reflect.Type {
-	if t == nil || t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
+	if t == nil || !slices.Contains([]reflect.Kind{reflect.Slice, reflect.Array, reflect.Map}, t.Kind()) {
 		return nil
 	}
 	return t.Elem()
@@ -100,8 +107,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	}
 	fields := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {
-		if !f.Anonymous {
-			fields[nameOf(f)] = f.Type
+		if name := nameOf(f); !f.Anonymous && name != "-" {
+			fields[name] = f.Type
 		}
 	}
 	return fields
@@ -111,8 +118,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 func fieldNames(t reflect.Type) []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(t) {
-		if !f.Anonymous {
-			names = append(names, nameOf(f))
+		if name := nameOf(f); !f.Anonymous && name != "-" {
+			names = append(names, name)
 		}
 	}
 	return names

@@ -330,6 +330,8 @@ func (v *verifier) reach(in *Instr) error {
 func (v *verifier) accessed(in *Instr) int {
 	t := Type{}
 	switch {
+	case in.Fold > 0 && in.FoldUnit > 0:
+		return in.FoldUnit
 	case in.Fold > 0:
 		t = in.FoldType
 	case in.Op == OpStore:
@@ -337,8 +339,11 @@ func (v *verifier) accessed(in *Instr) int {
 	case in.Op.HasResult() && in.Dst >= 0 && int(in.Dst) < len(v.f.Regs):
 		t = v.f.Regs[in.Dst]
 	}
-	if t.Elem == format.Invalid || t.Lanes < 1 || t.Lanes > MaxLanes {
+	switch {
+	case t.Elem == format.Invalid || t.Lanes < 1 || t.Lanes > MaxLanes:
 		return 0 // which types refuses
+	case in.Op == OpLoadSplat:
+		return t.Elem.Bytes()
 	}
 	return t.Bytes()
 }

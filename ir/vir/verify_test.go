@@ -48,6 +48,7 @@ func TestVerifyRefusals(t *testing.T) {
 		{"prefetch a+0 n*1099511627777", "prefetch a+0 n*1099511627777: 1099511627777 times n is out of range"},
 		{"prefetch a+1099511627777", "prefetch a+1099511627777: offset 1099511627777 is out of range"},
 		{"v0:i32x16 = load a+1073741823", "v0:i32x16 = load a+1073741823: reaches 1073741887 bytes from a: out of range, at most 1073741824"},
+		{"v0:i32x16 = loadsplat a+1073741821", "v0:i32x16 = loadsplat a+1073741821: reaches 1073741825 bytes from a: out of range, at most 1073741824"},
 		{"loop l0 2\nloop l1 1000\nprefetch a+0 l0*32 l1*4000000\nend\nend", "prefetch a+0 l0*32 l1*4000000: reaches 4000000064 bytes from a: out of range, at most 1073741824"},
 		{"loop l0 n\nprefetch a-536870913 l0*-536870912\nend", "prefetch a-536870913 l0*-536870912: reaches 1073741825 bytes from a: out of range, at most 1073741824"},
 		{"loop l0 2147483647\nloop l1 2147483647\nprefetch a+0 l0*1073741824 l1*1073741824\nend\nend", "prefetch a+0 l0*1073741824 l1*1073741824: reaches 2305843008139952128 bytes from a: out of range, at most 1073741824"},

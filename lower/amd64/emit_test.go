@@ -15,6 +15,28 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
+// What loops that follow each other move one pointer by, and bring it back by, are numbers of 32 bits: else Emit panics.
+func TestFarLoops(t *testing.T) {
+	body := ""
+	for _, loop := range []string{"l0", "l1", "l2", "l3"} {
+		body += "loop " + loop + " 1000\nv" + loop[1:] + ":i32x8 = load a+0 " + loop + "*1000000\nstore out+0 v" + loop[1:] + "\nend\n"
+	}
+	for _, text := range []string{"func f(a ptr, out ptr)\n" + body, "func f(a ptr, out ptr)\nloop l9 10\n" + body + "end\n"} {
+		f, err := vir.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := lower.Compile(ByName("avx2"), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := ByName("avx2").Emit("p", []*lower.Kernel{k})
+		if err != nil || bytes.Count(file.Data, []byte("$+1000000,")) != 4 {
+			t.Errorf("%v\n%s", err, file.Data)
+		}
+	}
+}
+
 // TestEncodings asks avo what every row needs: nothing but what the target has,
 // and without AVX-512 nothing that only EVEX can encode.
 func TestEncodings(t *testing.T) {

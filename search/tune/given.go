@@ -34,10 +34,10 @@ func (t *Tuner) Fits(c *Candidate) error {
 
 // Near are the candidates that differ from the default schedules in the kernel of one width, which asks for other memory ahead or does the
 // same in another order, and have a kernel.
-func (t *Tuner) Near() (out []*Candidate) {
+func (t *Tuner) Near() (out []*Candidate, err error) {
 	c := seed(t.widths(), slices.DeleteFunc(slices.Clone(t.Default), func(u search.Use) bool { return u.Cols > slices.Max(t.widths()) }))
 	if _, err := t.point(c); err != nil {
-		return nil
+		return nil, err
 	}
 	seen := map[string]bool{c.Hash: true}
 	for _, n := range t.near(c) {
@@ -46,7 +46,7 @@ func (t *Tuner) Near() (out []*Candidate) {
 			out = append(out, n)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // Differs says in which steps the kernels of c are not the default's of as many columns, and of which columns if there are several widths.
@@ -63,7 +63,7 @@ func (t *Tuner) Differs(c *Candidate) string {
 			what = differs(t.Default[i].Trace, own)
 		}
 		if len(t.widths()) > 1 {
-			what = fmt.Sprintf("N=%d: %s", cols, what)
+			what = fmt.Sprintf("%d columns: %s", cols, what)
 		}
 		out = append(out, what)
 	}

@@ -10,11 +10,14 @@ import (
 // What is near the default schedules differs from them, and from each other, in the kernel of one width, and has its packed matrix.
 func TestNear(t *testing.T) {
 	x := tuner(t, "w2", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 4, K: 256})
-	near := x.Near()
+	near, err := x.Near()
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen, hashes := map[string]bool{}, map[string]bool{}
 	for _, c := range near {
 		name := x.Differs(c)
-		if hashes[c.Hash] || seen[name] || name == "" || strings.Contains(name, "; N=") {
+		if hashes[c.Hash] || seen[name] || name == "" || strings.Contains(name, "; ") {
 			t.Errorf("%q: known: %v, %v", name, hashes[c.Hash], seen[name])
 		}
 		hashes[c.Hash], seen[name] = true, true
@@ -22,10 +25,28 @@ func TestNear(t *testing.T) {
 			t.Errorf("%s: default, or of another packed matrix", name)
 		}
 	}
-	for _, want := range []string{"N=1: prefetch 4096 8192 true", "N=4: stage w u"} {
+	for _, want := range []string{"1 columns: prefetch 4096 8192 true", "4 columns: stage w u"} {
 		if !seen[want] {
 			t.Errorf("nothing near is %q: %d are", want, len(near))
 		}
+	}
+}
+
+// What computes something else than the definition is told from what does not.
+func TestVerify(t *testing.T) {
+	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+	c, err := x.Given(x.Default[0].Trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := x.Target
+	x.Target = faulty{right, []fault{{"RET", ""}}}
+	if err := x.Verify(c); Reason(err) != "wrong" || !strings.Contains(err.Error(), x.Default[0].Trace.String()) {
+		t.Errorf("%v, want wrong, with its trace", err)
+	}
+	x.Target = right
+	if err := x.Verify(c); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,13 +1,11 @@
 package tune
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -87,7 +85,10 @@ func (e *LockError) Error() string {
 // ReadLock reads the lock at path; a file that is not there is an empty one.
 func ReadLock(path string) (*Lock, error) {
 	info, err := os.Stat(path)
+	_, link := os.Lstat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && link == nil:
+		return nil, &LockError{path, "is a link to nothing"}
 	case errors.Is(err, fs.ErrNotExist):
 		return &Lock{Version: lockVersion}, nil
 	case err == nil && !info.Mode().IsRegular(): // which may have no end, or wait for a writer
@@ -105,16 +106,8 @@ func ReadLock(path string) (*Lock, error) {
 // ParseLock is the lock in data, which came from path. Fields that are unknown, by exactly their names, or there
 // twice are errors.
 func ParseLock(path string, data []byte) (*Lock, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	var text json.RawMessage
-	if err := dec.Decode(&text); err != nil {
-		return nil, &LockError{path, err.Error()}
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, &LockError{path, "has something behind its end"}
-	}
 	var l Lock
-	if err := format.UnmarshalStrict(text, &l); err != nil {
+	if err := format.UnmarshalStrict(data, &l); err != nil {
 		return nil, &LockError{path, err.Error()}
 	}
 	if l.Version != lockVersion {
@@ -287,6 +280,10 @@ func list(indent string, items []string) string {
 // system. One that a killed process left is removed when it is old; should its process only have slept, a change
 // may be lost, but what is there is one of them.
 func ChangeLock(path string, f func(*Lock) error) error {
+	path, err := gen.Followed(path) // all that link to it wait for each other
+	if err != nil {
+		return err
+	}
 	mark := path + ".new"
 	if err := createAlone(mark); err != nil {
 		return err

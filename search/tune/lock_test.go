@@ -195,7 +195,7 @@ func TestLockRefuses(t *testing.T) {
 	if _, err := ReadLock(path); err == nil || !strings.Contains(err.Error(), "more") {
 		t.Errorf("unknown field: %v", err)
 	}
-	if _, err := ParseLock("x", []byte("{\"version\":1,\"entries\":[]}\n<<<<<<< HEAD\n")); err == nil || !strings.Contains(err.Error(), "behind its end") {
+	if _, err := ParseLock("x", []byte("{\"version\":1,\"entries\":[]}\n<<<<<<< HEAD\n")); err == nil || !strings.Contains(err.Error(), "after top-level value") {
 		t.Errorf("a conflict behind the end: %v", err)
 	}
 }
