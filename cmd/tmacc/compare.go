@@ -36,7 +36,7 @@ itself, too: what that is from 1 is noise.
 
 -trace files are schedules of your own, such as tmacc show -stage trace prints them below its first
 line. -near adds those that differ from the default ones in what they ask for ahead, or do the same
-in another order, for each -n: some tens, each of which takes about a second per -mode.`,
+in another order, for each -n: some tens, each of which takes about half a second per -mode.`,
 		Example: `  tmacc show -format w2 -stage trace | sed 1d > my.json
   tmacc compare -format w2 -trace my.json
   tmacc compare -format w4-g32 -near -mode l2,l3,dram -n 1,4 -json > near.jsonl`,
@@ -62,7 +62,6 @@ in another order, for each -n: some tens, each of which takes about a second per
 }
 
 func (x *compareFlags) validate(f *pflag.FlagSet) error {
-	x.formats, x.targets = []string{x.format}, []string{x.target}
 	switch {
 	case x.format == "":
 		return errors.New("compare: give a -format")
@@ -101,7 +100,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	if err != nil {
 		return err
 	}
-	targets, err := targetsOf(nil, f.targets)
+	targets, err := targetsOf(nil, []string{f.target})
 	if err != nil {
 		return err
 	}

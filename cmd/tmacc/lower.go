@@ -57,8 +57,8 @@ func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
 	if err := vir.Verify(f); err != nil {
 		return nil, &vir.SyntaxError{Line: lineOf(text), Problem: strings.TrimPrefix(err.Error(), "vir: ")}
 	}
-	for _, name := range goNames(f) {
-		if token.IsKeyword(name) || f.Name == "init" {
+	for i, name := range goNames(f) {
+		if token.IsKeyword(name) || i == 0 && name == "init" {
 			return nil, &vir.SyntaxError{Line: 1, Problem: fmt.Sprintf("%s is a word or a name of Go's own, which would not take its declaration: choose another name", name)}
 		}
 	}
@@ -73,7 +73,7 @@ func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
 	return append(asm.Data, stub(f)...), nil
 }
 
-// goNames are the names in the declaration of f.
+// goNames are the names in the declaration of f, its own first.
 func goNames(f *vir.Func) []string {
 	names := []string{f.Name}
 	for _, p := range f.Params {

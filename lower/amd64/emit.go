@@ -232,7 +232,7 @@ func (b *function) instr(m *lower.MOp) {
 	f, in := b.k.Func, m.In
 	p := &printer{imm: in.Imm, splat: in.FoldUnit > 0, evex: b.t.m.NumVec > 16, pool: b.pool}
 	if m.Base >= 0 {
-		imm32(m.Disp)
+		imm32(m.Disp) // which avo would cut
 		p.mem = operand.Mem{Base: gp(m.Base), Disp: m.Disp}
 		if m.Plus > 0 {
 			p.mem.Index, p.mem.Scale = gp(m.Plus-1), 1
