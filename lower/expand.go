@@ -90,6 +90,11 @@ func (x *expansion) typeOf(r vir.Reg) vir.Type { return x.b.TypeOf(r) }
 // as is t with its bits cut into lanes of e.
 func as(t vir.Type, e format.DType) vir.Type { return vir.Type{Elem: e, Lanes: t.Bits() / e.Bits()} }
 
+// inRegister is as(v, e), or what a register holds of it.
+func (t *table) inRegister(v vir.Type, e format.DType) vir.Type {
+	return vir.Type{Elem: e, Lanes: min(v.Bits(), t.m.VecBits) / e.Bits()}
+}
+
 // cast is r as lanes of e of the same width; what is known of its values holds on
 // if no lane changes sign.
 func (x *expansion) cast(r vir.Reg, e format.DType) vir.Reg {

@@ -69,7 +69,7 @@ func (n *truncater) trunc(s *Seq, r vir.Reg, t vir.Type) *vir.Instr {
 func (n *truncater) computes(op vir.Op, t vir.Type) bool {
 	elems, _ := alike(op, t.Elem)
 	for _, e := range elems {
-		d := vir.Type{Elem: e, Lanes: min(t.Bits(), n.t.m.VecBits) / e.Bits()}
+		d := n.t.inRegister(t, e)
 		if n.t.has(op, d, d, d) {
 			return true
 		}

@@ -14,6 +14,12 @@ import (
 //	v3:i32x16 = mul v1 v2        v4:i16x32 = bitcast v1
 //	v0:i32x16 = add v0 v3   ->   v5:i16x32 = bitcast v2
 //	                             v0:i32x16 = dot2 v0 v4 v5      v2: 0 to 32767
+//
+// What multiplies sums of pairs, several of them, is in both halves of its lanes where that is a lookup, and each sum a product less:
+//
+//	v3:i32x8 = dot2 0 v1 1             v6:u8x32 = lookup16 c(0 1 0 1 4 5 4 5...) v2
+//	v4:i32x8 = mul v3 v2        ->     v4:i32x8 = dot2wrap v1 v6
+//	v5:i32x8 = add v0 v4               v5:i32x8 = dot2 v0 v1 v6
 func (t *table) products(f *vir.Func) (*vir.Func, error) {
 	mut := mutable(f)
 	p := &pairer{t: t, b: &Builder{F: clone(f), ranges: vir.Ranges(f), def: definitions(f, mut)}, mut: mut, uses: useCounts(f)}
@@ -53,6 +59,11 @@ func (p *pairer) body(body []vir.Node) []vir.Node {
 func (p *pairer) instr(in *vir.Instr) []*vir.Instr {
 	switch {
 	case in.Op == vir.OpMul && p.paired(in):
+		for i, r := range in.Args {
+			if x, ok := p.sumOfPairs(r); ok && p.uses[in.Args[1-i]] > 1 {
+				return p.merged(in, x, in.Args[1-i])
+			}
+		}
 		return p.product(in)
 	case in.Op == vir.OpAdd:
 		for i, r := range in.Args {
@@ -76,7 +87,7 @@ func (p *pairer) paired(in *vir.Instr) bool {
 			return false
 		}
 	}
-	d.Lanes = min(d.Lanes, p.t.m.VecBits/d.Elem.Bits())
+	d = p.t.inRegister(d, d.Elem)
 	pairs := as(d, format.I16)
 	return p.t.has(vir.OpDot2Wrap, d, pairs, pairs) || p.t.has(vir.OpDot2, d, d, pairs, pairs)
 }
@@ -89,6 +100,36 @@ func (p *pairer) product(in *vir.Instr) []*vir.Instr {
 		y = s.Op(vir.OpAnd, d, y, s.Splat(d, math.MaxUint16))
 	}
 	out := s.End(in.Dst, vir.OpDot2Wrap, 0, s.Bitcast(as(d, format.I16), x), s.Bitcast(as(d, format.I16), y))
+	p.pairs[in.Dst] = out[len(out)-1]
+	return out
+}
+
+// sumOfPairs is what r sums in pairs, as they are, for the only one that reads it.
+func (p *pairer) sumOfPairs(r vir.Reg) (x vir.Reg, ok bool) {
+	d, t := p.b.def[r], p.b.TypeOf(r)
+	if d == nil || d.Op != vir.OpDot2 || d.Fold > 0 || p.uses[r] != 1 || !p.splat(d.Args[0], 0) || p.mut[d.Args[1]] {
+		return 0, false
+	}
+	bytes := p.t.inRegister(t, format.I8)
+	return d.Args[1], p.splat(d.Args[2], 1) && p.t.has(vir.OpLookup16, bytes, as(bytes, format.U8), bytes)
+}
+
+// splat says whether r is n in every lane.
+func (p *pairer) splat(r vir.Reg, n int64) bool {
+	d := p.b.def[r]
+	return d != nil && d.Op == vir.OpSplat && d.Imm == n
+}
+
+// merged is in, the sum of the pairs of x times y, as the sum of pairs of which each is multiplied.
+func (p *pairer) merged(in *vir.Instr, x, y vir.Reg) []*vir.Instr {
+	s, d := p.b.Seq(), p.b.TypeOf(in.Dst)
+	bytes := as(d, format.I8)
+	low := make([]byte, d.Bytes()) // of each lane, twice
+	for i := range low {
+		low[i] = byte(i%16/4*4 + i%2)
+	}
+	both := s.Op(vir.OpLookup16, bytes, s.Imm(vir.OpConst, as(d, format.U8), p.b.Const(low)), s.Bitcast(bytes, y))
+	out := s.End(in.Dst, vir.OpDot2Wrap, 0, x, s.Bitcast(as(d, format.I16), both))
 	p.pairs[in.Dst] = out[len(out)-1]
 	return out
 }

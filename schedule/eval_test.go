@@ -49,6 +49,13 @@ func sideBySide(t *testing.T, at string) schedule.Trace {
 	return parse(t, text)
 }
 
+// inTwo is grouped with two loops over the four groups of a super-block, the outer one serial, of which one is divided.
+func inTwo(t *testing.T, loop string) schedule.Trace {
+	text := strings.ReplaceAll(fmt.Sprintf(grouped, "affine", 4), `"mt","gt","gi",`, `"mt","gt","go","gi",`)
+	text = strings.Replace(text, `"into":["gt","gi"]}}`, `"into":["gt","go"]}},{"split":{"loop":"go","by":2,"into":["go","gi"]}}`, 1)
+	return append(parse(t, text), schedule.Fission{Loop: loop})
+}
+
 // filled is t with groups filled up.
 func filled(t schedule.Trace, to int) schedule.Trace {
 	return append(schedule.Trace{schedule.FillGroups{To: to}}, t...)
@@ -247,6 +254,9 @@ func TestProducts(t *testing.T) {
 		{"two levels of two groups", "w4-g32-s32-m", 16, parse(t, fmt.Sprintf(grouped, "affine", 2))},
 		{"two levels, zero points", "w4-g32-s64-i8-z", 32, parse(t, fmt.Sprintf(grouped, "affine", 2))},
 		{"two levels, staged", "w4-g32-s64-m", 0, append(parse(t, fmt.Sprintf(grouped, "affine", 2)), schedule.Stage{Value: "super", At: "gt"})},
+		{"two levels, minimums in loops of their own", "w4-g32-s64-m", 0, append(parse(t, fmt.Sprintf(grouped, "affine", 2)), schedule.Fission{Loop: "gi"})},
+		{"minimums in inner loops of their own", "w4-g32-s128-m", 0, inTwo(t, "gi")},
+		{"minimums in two loops of their own", "w4-g32-s128-m", 0, inTwo(t, "go")},
 		{"two levels, staged inside", "w4-g16-s64-i8", 16, append(parse(t, fmt.Sprintf(grouped, "affine", 4)), schedule.Stage{Value: "super", At: "gi"})},
 		{"two levels, groups beside their scales", "w4-g32-s128-m", 0, beside(t, 4)},
 		{"groups beside their zero points, staged", "w4-g16-s64-i8-z", 0, append(beside(t, 4), schedule.Stage{Value: "super", At: "gt"})},

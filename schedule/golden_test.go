@@ -206,6 +206,8 @@ var examples = []example{
 	{"hoist_zero_points", "w4-g32-z", trace(dot), HoistZero{"init"}},
 	{"hoist_zero_lookup", "codebook", trace(Decompose{Family: "dot", Value: "lookup"}), HoistZero{"flush"}},
 	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},
+	{"fission", "w4-g32-s64-m", trace(with(grouped("init"), "reorder"), Split{"g", 2, Pair{"gt", "gi"}}, Reorder{[]string{"n", "mt", "gt", "gi", "u", "f", "l", "j"}}),
+		Fission{"gi"}},
 	{"prefetch", "w2", ready(), Prefetch{Bytes: 4096, Far: 16384}},
 	{"prefetch_rest", "w2", trace(dot, unsign, Split{"m", 48, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, Bind{"side", "unrolled"}, fields, pack("mt side ks l j", "f")), Prefetch{Bytes: 2048, Rest: true}},
 	{"prefetch_every", "w4-g32-z", trace(grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}), Prefetch{Far: 8192, Every: true}},

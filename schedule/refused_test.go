@@ -233,6 +233,12 @@ var refused = []struct {
 	{"w2", trace(dot), ScaleAt{"middle"}, `scale_at middle: want begin or end`},
 	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"begin"}, `scale_at scale: is staged already`},
 	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"end"}, `scale_at end: is formed at the beginning already`},
+	{"w2", nil, Fission{"g"}, `fission g: no such loop`},
+	{"w4-g32-m", trace(dot), Fission{"g"}, `fission g: has nothing to divide: no minimums are summed by blocks of groups that are one integer`},
+	{"w4-g32-s64", trace(dot, Split{"g", 2, Pair{"gt", "gi"}}), Fission{"gi"}, `fission gi: has nothing to divide: no minimums are summed by blocks of groups that are one integer`},
+	{"w4-g32-s64-m", trace(dot, Split{"g", 2, Pair{"gt", "gi"}}), Fission{"gt"}, `fission gt: is not a loop over the groups of a block`},
+	{"w4-g32-s64-m", trace(dot, Split{"g", 2, Pair{"gt", "gi"}}), Fission{"k"}, `fission k: is not a loop over the groups of a block`},
+	{"w4-g32-s128-m", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}, Split{"gi", 2, Pair{"go", "gi"}}, Fission{"go"}), Fission{"gi"}, `fission gi: minimums are summed in a loop of their own already`},
 
 	{"w2", nil, Prefetch{Bytes: 64}, `prefetch codes: decompose first`},
 	{"w2", ready(), Prefetch{Bytes: 100}, `prefetch codes: 100 bytes: want a multiple of 64 up to 1 MiB`},

@@ -138,6 +138,41 @@ func (x ScaleAt) Apply(s *State) (*State, error) {
 	return stageAt(x, s, "scale", at)
 }
 
+// Fission divides Loop, over the groups of a block that is one integer, in two: one loop for the products, and one after it for what
+// their minimums add up. Each needs fewer registers than both together.
+//
+//	for g 16                               for g 16
+//	    sum = 0                                sum = 0
+//	    for k 16                               for k 16
+//	        sum += p                  ->           sum += p
+//	    block += sum*scales[g]                 block += sum*scales[g]
+//	    least += sums[g]*mins[g]           for g 16
+//	                                           least += sums[g]*mins[g]
+type Fission struct {
+	Loop string `json:"loop"`
+}
+
+// Apply implements Step.
+func (x Fission) Apply(s *State) (*State, error) {
+	c, st, i, err := edit(x, s, x.Loop)
+	if err != nil {
+		return nil, err
+	}
+	n := slices.IndexFunc(st.levels, func(lv level) bool { return lv.Beside != nil })
+	switch {
+	case n < 0:
+		return nil, illegal(x, x.Loop, "has nothing to divide: no minimums are summed by blocks of groups that are one integer")
+	case !st.inBlock(st.loops[i]):
+		return nil, illegal(x, x.Loop, "is not a loop over the groups of a block")
+	case st.levels[n].Beside.Apart != "":
+		return nil, illegal(x, x.Loop, "minimums are summed in a loop of their own already")
+	}
+	least := *st.levels[n].Beside
+	least.Apart = x.Loop
+	st.levels[n].Beside = &least
+	return c, nil
+}
+
 func stageAt(x Step, s *State, name, at string) (*State, error) {
 	if err := s.decomposed(x, name); err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ var steps = map[string]Step{
 	"accumulate":     Accumulate{},
 	"hoist_zero":     HoistZero{},
 	"scale_at":       ScaleAt{},
+	"fission":        Fission{},
 	"prefetch":       Prefetch{},
 	"quantize_table": QuantizeTable{},
 	"halving_add":    HalvingAdd{},

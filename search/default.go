@@ -591,6 +591,9 @@ func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) 
 			c.Hoist = "none" // the weights as they are fit the only dot products there are
 			some = append(some, c)
 		}
+		if cols > 1 && d.m.NumVec < 32 && leastOfBlocks(d.p) {
+			some = append(some, fissioned(some)...)
+		}
 		switch {
 		case !hasDot4(d.t):
 		case cols <= 2 && d.m.NumVec < 32:
@@ -613,6 +616,15 @@ func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) 
 		return nil, err
 	}
 	return d.cheapest(all)
+}
+
+// fissioned is choices with minimums in loops of their own, which leaves room for more columns in few registers. Figures: docs/choices.md, fissioned.
+func fissioned(choices []Choice) (out []Choice) {
+	for _, c := range choices {
+		c.Fission = true
+		out = append(out, c)
+	}
+	return out
 }
 
 // apart is choices with accumulators of their own for 2, 4 ... cells along K: with

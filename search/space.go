@@ -50,6 +50,7 @@ type Choice struct {
 	Factor  string       // unrolled loop of K with accumulators of its own, "": none
 	AtGroup bool         // the loop over groups inside a record is serial, not unrolled
 	Super   bool         // with AtGroup super-scales are kept in registers, not read for each group
+	Fission bool         // minimums of blocks of groups are summed in loops of their own
 	Again   bool         // what registers do not hold may be computed again; not a step of its own: compiling does that if it must, and no groups are spelled out
 	Table   *TableChoice // by tables, nil: by dot products
 }
@@ -125,6 +126,7 @@ type builder struct {
 
 	sharing string // the loop over the groups of weights in a record, "" if there is none
 	super   string // the loop over the super-blocks
+	block   string // the outermost loop over the groups of a block that is one integer
 }
 
 func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
@@ -170,12 +172,18 @@ func (c Choice) Trace(p ir.Problem) schedule.Trace {
 	if c.Super && c.AtGroup && p.Weight.Super > 0 {
 		b.add(schedule.Stage{Value: "super", At: b.super})
 	}
+	if c.Fission && leastOfBlocks(p) {
+		b.add(schedule.Fission{Loop: b.block})
+	}
 	if c.Scale == "begin" {
 		b.add(schedule.ScaleAt{Where: c.Scale})
 	}
 	b.prefetch(c.Streams)
 	return b.t
 }
+
+// leastOfBlocks says that groups have minimums and blocks of them are one integer.
+func leastOfBlocks(p ir.Problem) bool { return p.Weight.Min && p.Block() > 1 }
 
 // columns: n = Cols*nt + n.
 func (b *builder) columns() {
@@ -303,6 +311,7 @@ func (b *builder) groups(g int) {
 	b.split("g", inner/g, "gt", "gi")
 	b.loops, b.super = append(b.loops, "gt"), "gt"
 	spans, names := []int{w.Super, b.p.Act.Group, w.Group, w.BookGroup}, []string{"gb", "gc", "gd"}
+	blocks := "gt"
 	slices.Sort(spans)
 	for _, span := range slices.Backward(slices.Compact(spans)) {
 		if span <= g || span >= inner {
@@ -316,12 +325,16 @@ func (b *builder) groups(g int) {
 		if span == w.Super {
 			b.super = names[0]
 		}
+		if span == g*b.p.Block() {
+			blocks = names[0]
+		}
 		if !b.c.AtGroup {
 			b.bind(names[0], "unrolled")
 		}
 		inner, names = span, names[1:]
 	}
 	b.loops = append(b.loops, "gi")
+	b.block = b.loops[slices.Index(b.loops, blocks)+1]
 	if g == w.Group && g < b.p.Unit() {
 		b.sharing = "gi"
 	}
@@ -499,6 +512,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		c.fit(p, m)
 	}
 	c.Lead = p.Unit() > p.GroupK() && c.Table == nil && rng.Intn(2) == 0
+	c.Fission = leastOfBlocks(p) && rng.Intn(2) == 0
 	return c
 }
 

@@ -91,6 +91,19 @@ func thrice(f schedule.Fuse) []replacement {
 		schedule.Split{Loop: "x2", By: 32, Into: [2]string{"y", "kk"}}, f}}}
 }
 
+// divided has two loops over the groups of a super-block, of which one is divided.
+func divided(loop string) variant {
+	return variant{func(c *search.Choice) { c.Fission = true }, []replacement{
+		{schedule.Split{Loop: "g", By: 4, Into: [2]string{"gt", "gi"}}, schedule.Trace{
+			schedule.Split{Loop: "g", By: 4, Into: [2]string{"gt", "go"}}, schedule.Split{Loop: "go", By: 2, Into: [2]string{"go", "gi"}}}},
+		{schedule.Reorder{Order: []string{"nt", "mt", "ro", "gt", "gi", "ks", "u", "f", "s", "r", "nc", "l", "x", "j"}},
+			schedule.Trace{schedule.Reorder{Order: []string{"nt", "mt", "ro", "gt", "go", "gi", "ks", "u", "f", "s", "r", "nc", "l", "x", "j"}}}},
+		{schedule.Pack{Tensor: "codes", Order: []string{"mt", "gt", "gi", "ks", "u", "ro", "r", "words", "l", "x", "j"}, Fields: []string{"s", "f"}, Map: "dense"},
+			schedule.Trace{schedule.Pack{Tensor: "codes", Order: []string{"mt", "gt", "go", "gi", "ks", "u", "ro", "r", "words", "l", "x", "j"}, Fields: []string{"s", "f"}, Map: "dense"}}},
+		{schedule.Fission{Loop: "gi"}, schedule.Trace{schedule.Fission{Loop: loop}}},
+	}}
+}
+
 var pairs = []pair{
 	{"decompose.value", "w2", choose(func(c *search.Choice) { c.Below = 0 }), choose(func(c *search.Choice) { c.Below, c.Value = 0, "lookup" })},
 	{"decompose.family", "w1", choose(nil), choose(byTable)},
@@ -151,6 +164,7 @@ var pairs = []pair{
 		{schedule.Rfactor{Loop: "u"}, schedule.Trace{schedule.Rfactor{Loop: "u"}, schedule.Accumulate{Type: "i16"}, schedule.Accumulate{Type: "i32"}}}}}},
 	{"scale_at.where", "w4-g32", choose(func(c *search.Choice) { c.Scale = "begin" }), variant{func(c *search.Choice) { c.Scale = "begin" },
 		[]replacement{{schedule.ScaleAt{Where: "begin"}, schedule.Trace{schedule.ScaleAt{Where: "end"}}}}}},
+	{"fission.loop", "w4-g32-s128-m", divided("go"), divided("gi")},
 	{"prefetch.bytes", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead = 4096 })},
 	{"prefetch.far", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead, c.Far = 1024, 16384 })},
 	{"prefetch.every", "w2", choose(func(c *search.Choice) { c.Ahead, c.Far = 0, 8192 }), choose(func(c *search.Choice) { c.Ahead, c.Far, c.Every = 0, 8192, true })},

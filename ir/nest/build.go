@@ -37,10 +37,12 @@ type Level struct {
 	Beside *Beside
 }
 
-// Beside is a sum beside an accumulator.
+// Beside is a sum beside an accumulator. If the loop Apart is named, what runs in it for this sum runs in a copy of
+// its own, when the loop has ended.
 type Beside struct {
-	Temp *ir.Tensor
-	Each ir.Expr
+	Temp  *ir.Tensor
+	Each  ir.Expr
+	Apart string
 }
 
 // Keep is an index component that separates partial sums until the level's
@@ -103,6 +105,14 @@ func Build(p *Plan) ([]Stmt, error) {
 // at is the position of level i's loop.
 func (b *builder) at(i int) int { return b.pos[b.p.Levels[i].At] }
 
+// below is the position of the loop of the level below i, behind all loops if there is none.
+func (b *builder) below(i int) int {
+	if i+1 == len(b.p.Levels) {
+		return len(b.p.Loops)
+	}
+	return b.at(i + 1)
+}
+
 // check refuses plans whose accumulators would have to live in memory, or whose
 // levels do not nest.
 func (b *builder) check() error {
@@ -120,6 +130,12 @@ func (b *builder) check() error {
 		}
 		if err := b.checkKeep(i); err != nil {
 			return err
+		}
+		if s := lv.Beside; s != nil && s.Apart != "" {
+			pos, ok := b.pos[s.Apart]
+			if !ok || pos < at || pos >= b.below(i) || !p.Reduce[p.Loops[pos].Root] {
+				return refuse(s.Temp.Name, "%s is no loop over what %s adds up: it cannot have a copy", s.Apart, lv.Temp.Name)
+			}
 		}
 	}
 	if len(p.Levels) == 0 {
@@ -146,8 +162,8 @@ func (b *builder) check() error {
 // vary while the level lives.
 func (b *builder) checkKeep(i int) error {
 	lv := b.p.Levels[i]
-	if i > 0 && len(lv.Keep) > 0 && b.p.Levels[i-1].Beside != nil {
-		return refuse(lv.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", lv.Keep[0].Name, b.p.Levels[i-1].Beside.Temp.Name)
+	if s := b.above(i); len(lv.Keep) > 0 && s != nil && s.Apart == "" {
+		return refuse(lv.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", lv.Keep[0].Name, s.Temp.Name)
 	}
 	for _, k := range lv.Keep {
 		if i == 0 {
@@ -164,6 +180,14 @@ func (b *builder) checkKeep(i int) error {
 		}
 	}
 	return nil
+}
+
+// above is the sum beside the accumulator above level i, nil if there is none.
+func (b *builder) above(i int) *Beside {
+	if i == 0 {
+		return nil
+	}
+	return b.p.Levels[i-1].Beside
 }
 
 // checkPairs: the lanes that a pair loop makes of the lowest accumulator are apart in
@@ -232,6 +256,9 @@ func (b *builder) walk(i int) ([]Stmt, error) {
 	}
 	out = append(out, wrap([]Loop{l}, append(inner, body...)...))
 	for n := len(b.p.Levels) - 1; n >= 0; n-- {
+		if s := b.p.Levels[n].Beside; s != nil && s.Apart == l.Name {
+			out = append(out, b.copied(n)...)
+		}
 		if b.at(n) == i {
 			out = append(out, b.flush(n)...)
 		}
@@ -335,10 +362,32 @@ func (b *builder) init(n int) []Stmt {
 		loops = apart(loops)
 	}
 	out := []Stmt{wrap(loops, &Assign{lv.Temp, b.levelIndex(n, open), Set, 0, b.resolve(v)})}
-	if s := lv.Beside; s != nil {
-		out = append(out, wrap(loops, &Assign{s.Temp, b.levelIndex(n, open), Set, 0, ir.Const{T: s.Temp.Elem}}))
+	if s := lv.Beside; s != nil && s.Apart != lv.At {
+		out = append(out, b.initBeside(n))
 	}
 	return out
+}
+
+func (b *builder) initBeside(n int) Stmt {
+	s := b.p.Levels[n].Beside
+	loops, open := b.domain(n)
+	return wrap(apart(loops), &Assign{s.Temp, b.levelIndex(n, open), Set, 0, ir.Const{T: s.Temp.Elem}})
+}
+
+// copied sums what is Beside level n in copies of the loop Apart and of those in it that the level adds up.
+func (b *builder) copied(n int) (out []Stmt) {
+	lv, s := b.p.Levels[n], b.p.Levels[n].Beside
+	if s.Apart == lv.At {
+		out = append(out, b.initBeside(n))
+	}
+	loops, open := b.domain(n)
+	var over []Loop
+	for _, l := range b.p.Loops[b.pos[s.Apart]:b.below(n)] {
+		if b.p.Reduce[l.Root] {
+			over = append(over, l)
+		}
+	}
+	return append(out, wrap(append(over, apart(loops)...), &Assign{s.Temp, b.levelIndex(n, open), Accumulate, ir.Add, b.resolve(s.Each)}))
 }
 
 // flush adds level n to the one above, and to what is beside that, or stores the final value.
@@ -359,7 +408,7 @@ func (b *builder) flush(n int) []Stmt {
 	}
 	up, above := b.p.Levels[n-1], b.levelIndex(n-1, open)
 	out := []Stmt{wrap(apart(loops), &Assign{up.Temp, above, Accumulate, up.Op, b.resolve(b.classes(v, n, open))})}
-	if s := up.Beside; s != nil {
+	if s := up.Beside; s != nil && s.Apart == "" {
 		out = append(out, wrap(apart(loops), &Assign{s.Temp, above, Accumulate, ir.Add, b.resolve(s.Each)}))
 	}
 	return out

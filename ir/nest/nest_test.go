@@ -51,6 +51,12 @@ func (p *Plan) beside() *Plan {
 	return p
 }
 
+// apart is beside with a copy of a loop.
+func (p *Plan) apart(loop string) *Plan {
+	p.beside().Levels[0].Beside.Apart = loop
+	return p
+}
+
 func m(n int, k Kind) Loop { return Loop{Name: "m", Root: "m", Coef: 1, N: n, Kind: k} }
 func k(n int, k Kind) Loop { return Loop{Name: "k", Root: "k", Coef: 1, N: n, Kind: k} }
 func ko(by, n int) Loop    { return Loop{Name: "ko", Root: "k", Coef: by, N: n} }
@@ -419,6 +425,9 @@ func TestBuildRefusals(t *testing.T) {
 		{"no levels", noLevels, "k: a reduction needs an accumulator"},
 		{"keep first", keepFirst, "acc: the last accumulator has one sum to store; it cannot keep ki apart"},
 		{"keep beside", dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)).below("ko", Keep{Name: "ki"}).beside(), "part: it cannot keep ki apart: count is added when it is flushed, once"},
+		{"apart, unknown", dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").apart("kz"), "count: kz is no loop over what acc adds up: it cannot have a copy"},
+		{"apart, below", dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").apart("ki"), "count: ki is no loop over what acc adds up: it cannot have a copy"},
+		{"apart, outside", dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").apart("m"), "count: m is no loop over what acc adds up: it cannot have a copy"},
 		{"keep outside", dot("ko", ko(4, 2), m(2, Unrolled), ki(4, Serial)).below("ki", Keep{Name: "ko"}), "part: loop ko is outside ki: its sums are apart already"},
 		{"keep unknown", dot("ko", ko(4, 2), ki(4, Serial)).below("ki", Keep{Name: "kz"}), `part: no loop "kz" to keep apart`},
 		{"pair", dot("k", m(2, Pair), k(5, Serial)), "m: a pair needs an accumulator around it, in lanes, and another one above that"},
