@@ -63,7 +63,7 @@ func findPointers(steps []step, sums bool) *pointers {
 			loops = loops[:len(loops)-1]
 		case s.loop != nil:
 			loops = append(loops, s)
-		case s.in.Op.HasMem() || s.in.Fold > 0:
+		case s.in.HasMem():
 			m := s.in.Mem
 			if plus := m.Plus[0]; sums && len(loops) > 0 && m.Plus == [2]vir.Multiple{{Times: 1, By: plus.By}} {
 				m.Plus = [2]vir.Multiple{}

@@ -92,6 +92,9 @@ func dumpInstr(k *Kernel, op *MOp) string {
 }
 
 func dumpMem(op *MOp) string {
+	if op.In.FoldConst > 0 {
+		return fmt.Sprintf("c%d", op.In.FoldConst-1)
+	}
 	s := fmt.Sprintf("%d(g%d)", op.Disp, op.Base)
 	if op.Plus > 0 {
 		s += fmt.Sprintf("(g%d)", op.Plus-1)

@@ -20,22 +20,28 @@ import (
 //	v1:i8x32 = load x+0
 //	v2:i8x16 = half v1 1
 //	v3:i16x16 = widen v2        ->   v3:i16x16 = widen [x+16 i8x16]
+//
+// In loops, constants are loads like others, though of whole vectors: outside, one that fills a register from fewer bytes takes less room. Figures:
+// docs/choices.md, fold.
+//
+//	v1:u8x32 = splat 3
+//	v2:u8x32 = and v0 v1        ->   v2:u8x32 = and v0 [c0 u8x32]
 func (t *table) fold(f *vir.Func, all bool) (*vir.Func, error) {
-	p := &folder{t: t, f: f, all: all, mut: mutable(f), uses: useCounts(f), halves: halfCounts(f)}
-	g := *f
-	g.Body = p.body(f.Body)
-	return dce(&g)
+	p := &folder{t: t, b: &Builder{F: clone(f)}, all: all, mut: mutable(f), uses: useCounts(f), halves: halfCounts(f)}
+	p.b.F.Body = p.body(f.Body)
+	return dce(p.b.F)
 }
 
 type folder struct {
 	t    *table
-	f    *vir.Func
+	b    *Builder
 	all  bool
 	mut  []bool
 	uses []int
+	loop bool // the body at hand is one of a loop
 	// How many uses of each register are halves of it.
 	halves []int
-	// Of the body at hand: the load each register comes from, unless a store has made
+	// Of the body at hand: the load, or constant, each register comes from, unless a store has made
 	// it stale; a register of parts is used by halves only.
 	from, parts map[vir.Reg]*vir.Instr
 }
@@ -62,8 +68,10 @@ func (p *folder) body(body []vir.Node) []vir.Node {
 			p.track(n)
 			out = append(out, n)
 		case *vir.Loop:
-			l := *n
+			l, outside := *n, p.loop
+			p.loop = true
 			l.Body = p.body(n.Body)
+			p.loop = outside
 			each(n.Body, p.forget)
 			out = append(out, &l)
 		}
@@ -82,6 +90,10 @@ func (p *folder) track(in *vir.Instr) {
 	switch in.Op {
 	case vir.OpLoad, vir.OpLoadSplat:
 		load = in
+	case vir.OpConst, vir.OpSplat:
+		if p.loop {
+			load = in
+		}
 	case vir.OpBitcast:
 		load = p.from[in.Args[0]]
 	case vir.OpHalf:
@@ -102,9 +114,9 @@ func (p *folder) half(in *vir.Instr) *vir.Instr {
 	if load == nil {
 		load = p.from[in.Args[0]]
 	}
-	bytes := p.f.Regs[in.Dst].Bytes()
+	bytes := p.b.F.Regs[in.Dst].Bytes()
 	switch {
-	case load == nil || load.Op == vir.OpLoadSplat && p.f.Regs[load.Dst].Elem.Bytes() > bytes:
+	case load == nil || isConstant(load) || load.Op == vir.OpLoadSplat && p.b.F.Regs[load.Dst].Elem.Bytes() > bytes:
 		return nil
 	case load.Op == vir.OpLoadSplat:
 		return load
@@ -119,7 +131,7 @@ func (p *folder) forget(in *vir.Instr) {
 	if in.Op != vir.OpStore {
 		return
 	}
-	stale := func(_ vir.Reg, load *vir.Instr) bool { return load.Mem.Buf == in.Mem.Buf }
+	stale := func(_ vir.Reg, load *vir.Instr) bool { return load.HasMem() && load.Mem.Buf == in.Mem.Buf }
 	maps.DeleteFunc(p.from, stale)
 	maps.DeleteFunc(p.parts, stale)
 }
@@ -137,7 +149,7 @@ func (p *folder) instr(in *vir.Instr) *vir.Instr {
 		if c := p.folded(in, i, load); c != nil {
 			return c
 		}
-		if j := commutes(p.f, in, i); j >= 0 {
+		if j := commutes(p.b.F, in, i); j >= 0 {
 			if c := p.folded(withArgs(in, swapped(in.Args, i, j)), j, load); c != nil {
 				return c
 			}
@@ -151,13 +163,19 @@ func (p *folder) instr(in *vir.Instr) *vir.Instr {
 func (p *folder) folded(in *vir.Instr, i int, load *vir.Instr) *vir.Instr {
 	c := *in
 	c.Args = slices.Clone(in.Args)
-	c.FoldType = p.f.Regs[in.Args[i]]
+	c.FoldType = p.b.F.Regs[in.Args[i]]
 	c.Args[i], c.Fold, c.Mem = vir.NoReg, i+1, load.Mem
 	if load.Op == vir.OpLoadSplat {
-		c.FoldUnit = p.f.Regs[load.Dst].Elem.Bytes()
+		c.FoldUnit = p.b.TypeOf(load.Dst).Elem.Bytes()
 	}
-	if p.t.find(p.f, &c) == nil {
+	if p.t.find(p.b.F, &c) == nil {
 		return nil
+	}
+	switch load.Op {
+	case vir.OpConst:
+		c.FoldConst = 1 + int(load.Imm)
+	case vir.OpSplat:
+		c.FoldConst = 1 + int(p.b.Const(splatBytes(p.b.TypeOf(load.Dst), load.Imm)))
 	}
 	return &c
 }

@@ -17,9 +17,13 @@ func number(f *vir.Func) (*vir.Func, error) {
 			to[in.Dst] = vir.Reg(len(g.Regs))
 			g.Regs = append(g.Regs, f.Regs[in.Dst])
 		}
-		if _, ok := consts[in.Imm]; in.Op == vir.OpConst && !ok {
-			consts[in.Imm] = int64(len(g.Consts))
-			g.Consts = append(g.Consts, f.Consts[in.Imm])
+		c, ok := in.Imm, in.Op == vir.OpConst
+		if in.FoldConst > 0 {
+			c, ok = int64(in.FoldConst-1), true
+		}
+		if _, known := consts[c]; ok && !known {
+			consts[c] = int64(len(g.Consts))
+			g.Consts = append(g.Consts, f.Consts[c])
 		}
 	})
 	g.Body = vir.Map(f.Body, func(in *vir.Instr) []*vir.Instr {
@@ -36,6 +40,9 @@ func number(f *vir.Func) (*vir.Func, error) {
 		}
 		if in.Op == vir.OpConst {
 			c.Imm = consts[in.Imm]
+		}
+		if in.FoldConst > 0 {
+			c.FoldConst = 1 + int(consts[int64(in.FoldConst-1)])
 		}
 		return []*vir.Instr{&c}
 	})

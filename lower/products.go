@@ -15,7 +15,8 @@ import (
 //	v0:i32x16 = add v0 v3   ->   v5:i16x32 = bitcast v2
 //	                             v0:i32x16 = dot2 v0 v4 v5      v2: 0 to 32767
 //
-// What multiplies sums of pairs, several of them, is in both halves of its lanes where that is a lookup, and each sum a product less:
+// What multiplies sums of pairs, several of them or such that need more bits, is in both halves of its lanes where that is a lookup, and each
+// sum a product less. Figures: docs/choices.md, products.
 //
 //	v3:i32x8 = dot2 0 v1 1             v6:u8x32 = lookup16 c(0 1 0 1 4 5 4 5...) v2
 //	v4:i32x8 = mul v3 v2        ->     v4:i32x8 = dot2wrap v1 v6
@@ -58,13 +59,18 @@ func (p *pairer) body(body []vir.Node) []vir.Node {
 // instr is what in becomes.
 func (p *pairer) instr(in *vir.Instr) []*vir.Instr {
 	switch {
-	case in.Op == vir.OpMul && p.paired(in):
+	case in.Op == vir.OpMul && p.hasPairs(in):
+		paired := p.fits16(in.Args[0]) && p.fits16(in.Args[1])
 		for i, r := range in.Args {
-			if x, ok := p.sumOfPairs(r); ok && p.uses[in.Args[1-i]] > 1 {
-				return p.merged(in, x, in.Args[1-i])
+			if y := in.Args[1-i]; (p.uses[y] > 1 || !paired) && p.fits16(y) {
+				if x := p.sumOfPairs(r); x != nil {
+					return p.merged(in, x, y)
+				}
 			}
 		}
-		return p.product(in)
+		if paired {
+			return p.product(in)
+		}
 	case in.Op == vir.OpAdd:
 		for i, r := range in.Args {
 			if pair := p.pairs[r]; pair != nil && p.uses[r] == 1 {
@@ -75,21 +81,21 @@ func (p *pairer) instr(in *vir.Instr) []*vir.Instr {
 	return []*vir.Instr{in}
 }
 
-// paired says whether both numbers of a product fit 16 bits, and the target has sums of
-// pairs.
-func (p *pairer) paired(in *vir.Instr) bool {
+// hasPairs says that in is a product of 32 bits, and the target has sums of pairs.
+func (p *pairer) hasPairs(in *vir.Instr) bool {
 	d := p.b.TypeOf(in.Dst)
 	if d.Elem != format.I32 || p.mut[in.Dst] {
 		return false
 	}
-	for _, r := range in.Args {
-		if x := p.b.Range(r); p.mut[r] || x.Lo < math.MinInt16 || x.Hi > math.MaxInt16 {
-			return false
-		}
-	}
 	d = p.t.inRegister(d, d.Elem)
 	pairs := as(d, format.I16)
 	return p.t.has(vir.OpDot2Wrap, d, pairs, pairs) || p.t.has(vir.OpDot2, d, d, pairs, pairs)
+}
+
+// fits16 says whether r, which does not change, fits 16 bits.
+func (p *pairer) fits16(r vir.Reg) bool {
+	x := p.b.Range(r)
+	return !p.mut[r] && x.Lo >= math.MinInt16 && x.Hi <= math.MaxInt16
 }
 
 // product is in as a sum of pairs.
@@ -104,14 +110,18 @@ func (p *pairer) product(in *vir.Instr) []*vir.Instr {
 	return out
 }
 
-// sumOfPairs is what r sums in pairs, as they are, for the only one that reads it.
-func (p *pairer) sumOfPairs(r vir.Reg) (x vir.Reg, ok bool) {
-	d, t := p.b.def[r], p.b.TypeOf(r)
-	if d == nil || d.Op != vir.OpDot2 || d.Fold > 0 || p.uses[r] != 1 || !p.splat(d.Args[0], 0) || p.mut[d.Args[1]] {
-		return 0, false
+// sumOfPairs is what r sums in pairs, as they are, for the only one that reads it, nil if that is not all.
+func (p *pairer) sumOfPairs(r vir.Reg) (of []vir.Reg) {
+	bytes := p.t.inRegister(p.b.TypeOf(r), format.I8)
+	if !p.t.has(vir.OpLookup16, bytes, as(bytes, format.U8), bytes) {
+		return nil
 	}
-	bytes := p.t.inRegister(t, format.I8)
-	return d.Args[1], p.splat(d.Args[2], 1) && p.t.has(vir.OpLookup16, bytes, as(bytes, format.U8), bytes)
+	for d := p.b.def[r]; d != nil && d.Op == vir.OpDot2 && d.Fold == 0 && p.uses[d.Dst] == 1 && !p.mut[d.Args[1]] && p.splat(d.Args[2], 1); d = p.b.def[d.Args[0]] {
+		if of = append(of, d.Args[1]); p.splat(d.Args[0], 0) {
+			return of
+		}
+	}
+	return nil
 }
 
 // splat says whether r is n in every lane.
@@ -120,16 +130,24 @@ func (p *pairer) splat(r vir.Reg, n int64) bool {
 	return d != nil && d.Op == vir.OpSplat && d.Imm == n
 }
 
-// merged is in, the sum of the pairs of x times y, as the sum of pairs of which each is multiplied.
-func (p *pairer) merged(in *vir.Instr, x, y vir.Reg) []*vir.Instr {
+// merged is in, the sum of the pairs of all x times y, as sums of pairs of which each is multiplied.
+func (p *pairer) merged(in *vir.Instr, all []vir.Reg, y vir.Reg) []*vir.Instr {
 	s, d := p.b.Seq(), p.b.TypeOf(in.Dst)
-	bytes := as(d, format.I8)
 	low := make([]byte, d.Bytes()) // of each lane, twice
 	for i := range low {
 		low[i] = byte(i%16/4*4 + i%2)
 	}
-	both := s.Op(vir.OpLookup16, bytes, s.Imm(vir.OpConst, as(d, format.U8), p.b.Const(low)), s.Bitcast(bytes, y))
-	out := s.End(in.Dst, vir.OpDot2Wrap, 0, x, s.Bitcast(as(d, format.I16), both))
-	p.pairs[in.Dst] = out[len(out)-1]
-	return out
+	both := s.Op(vir.OpLookup16, as(d, format.I8), s.Imm(vir.OpConst, as(d, format.U8), p.b.Const(low)), s.Bitcast(as(d, format.I8), y))
+	pair := s.Bitcast(as(d, format.I16), both)
+	last := len(all) - 1
+	if last == 0 {
+		out := s.End(in.Dst, vir.OpDot2Wrap, 0, all[0], pair)
+		p.pairs[in.Dst] = out[len(out)-1]
+		return out
+	}
+	sum := s.Op(vir.OpDot2Wrap, d, all[0], pair)
+	for _, x := range all[1:last] {
+		sum = s.Op(vir.OpDot2, d, sum, x, pair)
+	}
+	return s.End(in.Dst, vir.OpDot2, 0, sum, all[last], pair)
 }

@@ -24,7 +24,7 @@ func unfold(f *vir.Func) (*vir.Func, error) {
 		args := slices.Clone(in.Args)
 		args[in.Fold-1] = s.operand(in)
 		c := *in
-		c.Args, c.Mem, c.Fold, c.FoldUnit, c.FoldType = args, vir.Mem{}, 0, 0, vir.Type{}
+		c.Args, c.Mem, c.Fold, c.FoldUnit, c.FoldConst, c.FoldType = args, vir.Mem{}, 0, 0, 0, vir.Type{}
 		s.Add(&c)
 		return s.out
 	})
@@ -33,6 +33,9 @@ func unfold(f *vir.Func) (*vir.Func, error) {
 
 // operand appends the load of in's folded argument.
 func (s *Seq) operand(in *vir.Instr) vir.Reg {
+	if in.FoldConst > 0 {
+		return s.Imm(vir.OpConst, in.FoldType, int64(in.FoldConst-1))
+	}
 	t, op := in.FoldType, vir.OpLoad
 	switch in.FoldUnit {
 	case 0:

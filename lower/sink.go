@@ -136,7 +136,7 @@ func (s *sinker) flush(defines map[vir.Reg]bool, stores map[int]bool) {
 		if w.done {
 			continue
 		}
-		reads := (w.in.Op.HasMem() || w.in.Fold > 0) && stores[w.in.Mem.Buf]
+		reads := w.in.HasMem() && stores[w.in.Mem.Buf]
 		for _, r := range w.in.Args {
 			reads = reads || defines[r]
 		}

@@ -55,7 +55,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 func (v *vectorizer) tiles() {
 	used := map[int]bool{}
 	vir.Walk(v.f.Body, func(in *vir.Instr, _ []*vir.Loop) {
-		used[in.Mem.Buf] = used[in.Mem.Buf] || in.Op.HasMem() || in.Fold > 0
+		used[in.Mem.Buf] = used[in.Mem.Buf] || in.HasMem()
 	})
 	r := &vir.Repeat{Count: v.params[v.n.Repeat.Count]}
 	for _, m := range v.n.Repeat.Moves {

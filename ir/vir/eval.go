@@ -141,11 +141,15 @@ func (m *machine) instr(in *Instr) step {
 	s := step{eval: ops[in.Op].eval, call: call{in: in}}
 	for i, r := range in.Args {
 		s.typ[i] = m.f.ArgType(in, i)
-		if i == in.Fold-1 {
+		switch {
+		case i != in.Fold-1:
+			s.arg[i] = m.regs[r]
+		case in.FoldConst > 0:
+			s.arg[i] = make([]int64, in.FoldType.Lanes)
+			unpack(in.FoldType.Elem, s.arg[i], m.f.Consts[in.FoldConst-1])
+		default:
 			s.fold = m.fold[:in.FoldType.Lanes]
 			s.arg[i] = s.fold
-		} else {
-			s.arg[i] = m.regs[r]
 		}
 	}
 	if in.Op.HasResult() {
@@ -187,6 +191,8 @@ func (m *machine) bytes(x Multiple) int { return x.Times * int(m.args[x.By].Int)
 // does neither.
 func (f *Func) MemBytes(in *Instr) int {
 	switch {
+	case in.FoldConst > 0:
+		return 0
 	case in.Fold > 0 && in.FoldUnit > 0:
 		return in.FoldUnit
 	case in.Fold > 0:

@@ -261,7 +261,7 @@ func TestNaNArithmetic(t *testing.T) {
 	}
 }
 
-// TestFold checks each operation with each argument in memory against the same
+// TestFold checks each operation with each argument in memory, or a constant, against the same
 // on registers.
 func TestFold(t *testing.T) {
 	for _, row := range evalRows {
@@ -272,8 +272,11 @@ func TestFold(t *testing.T) {
 			text := oneOp(words[0], words[2], types, imm)
 			folded := strings.Replace(text, fmt.Sprintf("\tv%d:%s = load a%d+0\n", k, types[k], k), "", 1)
 			folded = strings.Replace(folded, fmt.Sprintf(" v%d", k), fmt.Sprintf(" [a%d+0 %s]", k, types[k]), 1)
-			var out [2][]byte
-			for i, text := range []string{text, folded} {
+			typ := mustType(t, types[k])
+			constant := strings.Replace(folded, fmt.Sprintf("[a%d+0 ", k), "[c0 ", 1)
+			constant = strings.Replace(constant, "\n", fmt.Sprintf("\n\tconst c0 %x\n", bytesOf(typ, parseLanes(t, typ, strings.Split(row.args, "|")[k]))), 1)
+			var out [3][]byte
+			for i, text := range []string{text, folded, constant} {
 				out[i] = make([]byte, mustType(t, words[0]).Bytes())
 				var in []Arg
 				for j, a := range strings.Split(row.args, "|") {
@@ -284,8 +287,8 @@ func TestFold(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !slices.Equal(out[0], out[1]) {
-				t.Errorf("%s: argument %d folded: %x, want %x", row.instr, k, out[1], out[0])
+			if !slices.Equal(out[0], out[1]) || !slices.Equal(out[0], out[2]) {
+				t.Errorf("%s: argument %d folded: %x, a constant: %x, want %x", row.instr, k, out[1], out[2], out[0])
 			}
 		}
 	}

@@ -117,7 +117,7 @@ func (op Op) NumArgs() int { return ops[op].args }
 func (op Op) HasResult() bool { return ops[op].result }
 
 // HasMem says whether Instr.Mem is the address op works on. Of the others, an
-// instruction with Fold > 0 also reads memory.
+// instruction with a folded argument may have one, see Instr.HasMem.
 func (op Op) HasMem() bool { return ops[op].mem }
 
 // HasImm says whether op uses Instr.Imm.

@@ -362,7 +362,7 @@ func (p *parser) imm(in *Instr) (err error) {
 	return nil
 }
 
-// fold reads "act+4 l0*16 i8x64]" or "act+4 l0*16 i8x64 splat 4]".
+// fold reads "act+4 l0*16 i8x64]", "act+4 l0*16 i8x64 splat 4]" or "c0 i8x64]".
 func (p *parser) fold(in *Instr) (err error) {
 	end := slices.IndexFunc(p.words, func(w string) bool { return strings.HasSuffix(w, "]") })
 	if end < 0 {
@@ -371,13 +371,16 @@ func (p *parser) fold(in *Instr) (err error) {
 	after := p.words[end+1:]
 	p.words = slices.Clone(p.words[:end+1])
 	p.words[end] = strings.TrimSuffix(p.words[end], "]")
-	if in.Mem, err = p.mem(); err != nil {
+	if n, fail := number(p.words[0], "c"); fail == nil { // a parameter has an offset behind its name
+		in.FoldConst = n + 1
+		p.next()
+	} else if in.Mem, err = p.mem(); err != nil {
 		return err
 	}
 	if in.FoldType, err = parseType(p.next()); err != nil {
 		return err
 	}
-	if len(p.words) > 0 {
+	if len(p.words) > 0 && in.FoldConst == 0 {
 		if w := p.next(); w != "splat" {
 			return fmt.Errorf("%q: want splat", w)
 		}

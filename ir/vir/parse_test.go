@@ -136,6 +136,8 @@ func TestSyntaxErrors(t *testing.T) {
 		{"func f(a ptr)\nv0:u8x1 = abs [a+0]", `vir: line 2: abs: "": want a type such as u8x64`},
 		{"func f(a ptr)\nv0:u8x1 = abs [a+0 u8x1 by 2]", `vir: line 2: abs: "by": want splat`},
 		{"func f(a ptr)\nv0:u8x1 = abs [a+0 u8x1 splat]", `vir: line 2: abs: "": want a number`},
+		{"func f()\nconst c0 01\nv0:u8x1 = abs [c0 u8x1 splat 1]", `vir: line 3: abs: "splat" is too much`},
+		{"func f()\nconst c0 01\nv0:u8x1 = abs [c0]", `vir: line 3: abs: "": want a type such as u8x64`},
 		{"func f(a ptr)\nv0:u8x1 = abs [a+0 u8x1 splat 1 1]", `vir: line 2: abs: "1" is too much`},
 	} {
 		_, err := Parse(row.text)

@@ -127,6 +127,9 @@ func (f *Func) formatMem(m Mem) string {
 }
 
 func (f *Func) formatFold(in *Instr) string {
+	if in.FoldConst > 0 {
+		return fmt.Sprintf("[c%d %v]", in.FoldConst-1, in.FoldType)
+	}
 	s := fmt.Sprintf("[%s %v", f.formatMem(in.Mem), in.FoldType)
 	if in.FoldUnit != 0 {
 		s += fmt.Sprintf(" splat %d", in.FoldUnit)

@@ -91,6 +91,9 @@ func (a *rangeAnalysis) movedFrom(in *Instr) Param {
 	case OpLoad, OpLoadSplat:
 		return a.f.Params[in.Mem.Buf]
 	case OpBitcast, OpHalf, OpSplatLane, OpTile:
+		if in.FoldConst > 0 {
+			return Param{}
+		}
 		if in.Fold > 0 {
 			return a.f.Params[in.Mem.Buf]
 		}
@@ -147,7 +150,7 @@ func (a *rangeAnalysis) bound(in *Instr) Range {
 		c.typ[i] = a.f.ArgType(in, i)
 		if i == in.Fold-1 {
 			c.arg[i] = fullRange(c.typ[i].Elem)
-			if p := a.f.Params[in.Mem.Buf]; p.bounded(c.typ[i].Elem) {
+			if p := a.f.Params[in.Mem.Buf]; in.FoldConst == 0 && p.bounded(c.typ[i].Elem) {
 				c.arg[i] = Range{-int64(p.Most), int64(p.Most)}
 			}
 		} else {

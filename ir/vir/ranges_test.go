@@ -3,6 +3,7 @@ package vir
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -212,6 +213,9 @@ func randomInstr(rng *rand.Rand, f *Func) *Instr {
 	if op.NumArgs() > 0 && rng.IntN(8) == 0 {
 		k := rng.IntN(op.NumArgs())
 		in.Args[k], in.Fold, in.FoldType = NoReg, k+1, types[k]
+		if c := slices.IndexFunc(f.Consts, func(c []byte) bool { return len(c) == types[k].Bytes() }); c >= 0 && rng.IntN(2) == 0 {
+			in.FoldConst = c + 1
+		}
 	}
 	if !ops[op].typ.ok(typ, types) {
 		return nil

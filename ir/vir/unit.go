@@ -11,10 +11,13 @@ func (u *Unit) Exec(f *Func, in *Instr, dst []byte, args [][]byte, mem []byte) e
 	for i := range in.Args {
 		c.typ[i] = f.ArgType(in, i)
 		c.arg[i] = u.lanes[i][:c.typ[i].Lanes]
-		if i == in.Fold-1 {
-			unpackFold(c.typ[i].Elem, c.arg[i], mem)
-		} else {
+		switch {
+		case i != in.Fold-1:
 			unpack(c.typ[i].Elem, c.arg[i], args[i])
+		case in.FoldConst > 0:
+			unpack(c.typ[i].Elem, c.arg[i], f.Consts[in.FoldConst-1])
+		default:
+			unpackFold(c.typ[i].Elem, c.arg[i], mem)
 		}
 	}
 	if in.Op == OpConst {

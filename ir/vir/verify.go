@@ -201,6 +201,9 @@ func (v *verifier) args(in *Instr) error {
 	if in.Fold != 0 {
 		return v.fold(in)
 	}
+	if in.FoldConst != 0 {
+		return errors.New("a constant, but no argument to fold")
+	}
 	for _, r := range in.Args {
 		if err := v.use(r); err != nil {
 			return err
@@ -219,7 +222,15 @@ func (v *verifier) fold(in *Instr) error {
 	if err := checkType(in.FoldType); err != nil {
 		return err
 	}
+	if in.FoldConst != 0 {
+		if err := v.constant(int64(in.FoldConst-1), in.FoldType, "argument"); err != nil {
+			return err
+		}
+	}
 	u := in.FoldUnit
+	if u != 0 && in.FoldConst != 0 {
+		return errors.New("a constant is not repeated")
+	}
 	if u != 0 && (u < in.FoldType.Elem.Bytes() || u > in.FoldType.Bytes() || u&(u-1) != 0) {
 		return fmt.Errorf("no unit of %d bytes in %v", u, in.FoldType)
 	}
@@ -272,7 +283,7 @@ func (v *verifier) define(r Reg) error {
 }
 
 func (v *verifier) address(in *Instr) error {
-	if !in.Op.HasMem() && in.Fold == 0 {
+	if !in.HasMem() {
 		return nil
 	}
 	m := in.Mem
@@ -428,12 +439,18 @@ func (v *verifier) imm(in *Instr) error {
 			return fmt.Errorf("no half %d", in.Imm)
 		}
 	case OpConst:
-		if in.Imm < 0 || in.Imm >= int64(len(v.f.Consts)) {
-			return fmt.Errorf("no constant c%d", in.Imm)
-		}
-		if have, want := len(v.f.Consts[in.Imm]), v.f.Regs[in.Dst].Bytes(); have != want {
-			return fmt.Errorf("the constant has %d bytes, the register %d", have, want)
-		}
+		return v.constant(in.Imm, v.f.Regs[in.Dst], "register")
+	}
+	return nil
+}
+
+// constant: number n is as long as what it becomes, a vector of type t.
+func (v *verifier) constant(n int64, t Type, what string) error {
+	if n < 0 || n >= int64(len(v.f.Consts)) {
+		return fmt.Errorf("no constant c%d", n)
+	}
+	if have, want := len(v.f.Consts[n]), t.Bytes(); have != want {
+		return fmt.Errorf("the constant has %d bytes, the %s %d", have, what, want)
 	}
 	return nil
 }

@@ -64,6 +64,8 @@ func TestVerifyRefusals(t *testing.T) {
 		{"v0:u8x4 = abs [a+0 u8x3]", "v0:u8x4 = abs [a+0 u8x3]: u8x3: lanes are a power of two, at most 1024 and 1024 bytes"},
 		{"v0:i8x4 = abs [a+0 i8x4 splat 8]", "v0:i8x4 = abs [a+0 i8x4 splat 8]: no unit of 8 bytes in i8x4"},
 		{"v0:i8x4 = abs [a+0 i8x4 splat 3]", "v0:i8x4 = abs [a+0 i8x4 splat 3]: no unit of 3 bytes in i8x4"},
+		{"v0:i8x4 = abs [c1 i8x4]", "v0:i8x4 = abs [c1 i8x4]: no constant c1"},
+		{"v0:i8x2 = abs [c0 i8x2]", "v0:i8x2 = abs [c0 i8x2]: the constant has 4 bytes, the argument 2"},
 		{"v0:i32x4 = abs [a+0 i32x4 splat 2]", "v0:i32x4 = abs [a+0 i32x4 splat 2]: no unit of 2 bytes in i32x4"},
 	} {
 		f, err := Parse("func f(a ptr, n int)\nconst c0 00000000\n" + row.body)
@@ -145,6 +147,8 @@ func TestVerifyStructure(t *testing.T) {
 		`vir: func f: v0:u8x1 = prefetch a+0: prefetch has no result`:            {Name: "f", Params: []Param{{Name: "a"}}, Regs: u8x1, Body: []Node{&Instr{Op: OpPrefetch}}},
 		`vir: func f: parameter a: bytes up to 128: want 1 to 127, of a pointer`: {Name: "f", Params: []Param{{Name: "a", Most: 128}}},
 		`vir: func f: v0:u8x1 = abs none: no argument 2 to fold`:                 {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 2}}},
+		`vir: func f: v0:u8x1 = splat 0: a constant, but no argument to fold`:    {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpSplat, FoldConst: 1}}},
+		`vir: func f: v0:i8x1 = abs [c0 i8x1]: a constant is not repeated`:       {Name: "f", Regs: []Type{{i8, 1}}, Consts: [][]byte{{1}}, Body: []Node{&Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 1, FoldConst: 1, FoldUnit: 1, FoldType: Type{i8, 1}}}},
 		`vir: func f: repeat: param1 is no integer`:                              {Name: "f", Params: []Param{{Name: "a"}}, Repeat: &Repeat{Count: 1}},
 		`vir: func f: repeat: a moves twice`: {Name: "f", Params: []Param{{Name: "a"}, {Name: "n", Int: true}, {Name: "m", Int: true}},
 			Repeat: &Repeat{Count: 1, Moves: []Move{{0, 2}, {0, 2}}}},

@@ -88,17 +88,22 @@ type Node interface{ isNode() }
 // Instr is one operation. Args has as many registers as Op has arguments. If
 // Fold > 0, argument Fold-1 is not a register (Args[Fold-1] is NoReg) but a
 // vector of FoldType read from Mem: all its bytes or, with FoldUnit > 0, a unit
-// of FoldUnit bytes (one or more elements) repeated to fill the vector.
+// of FoldUnit bytes (one or more elements) repeated to fill the vector. With FoldConst > 0
+// it is constant FoldConst-1 of the function instead.
 type Instr struct {
-	Op       Op
-	Dst      Reg // NoReg if Op has no result
-	Args     []Reg
-	Imm      int64
-	Mem      Mem
-	Fold     int
-	FoldUnit int
-	FoldType Type
+	Op        Op
+	Dst       Reg // NoReg if Op has no result
+	Args      []Reg
+	Imm       int64
+	Mem       Mem
+	Fold      int
+	FoldUnit  int
+	FoldConst int
+	FoldType  Type
 }
+
+// HasMem says whether in has an address, its Mem: of its own or of a folded argument.
+func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.FoldConst == 0 }
 
 // Loop runs Body Count times. Its number, which strides multiply, is that of the
 // iteration or, with a List, the one of the list in its place: of Count consecutive

@@ -246,6 +246,8 @@ func (b *function) instr(m *lower.MOp) {
 	}
 	for i, a := range m.Args {
 		switch {
+		case i == in.Fold-1 && in.FoldConst > 0:
+			p.a = append(p.a, b.pool.data(f.Consts[in.FoldConst-1]))
 		case i == in.Fold-1:
 			p.a = append(p.a, p.mem)
 		default:

@@ -231,7 +231,7 @@ func (m *machine) address(op *lower.MOp) (value, error) {
 func (m *machine) instr(op *lower.MOp) error {
 	f, in := m.k.Func, op.In
 	var mem, dst []byte
-	if in.Op.HasMem() || in.Fold > 0 {
+	if in.HasMem() {
 		at, err := m.address(op)
 		if err != nil {
 			return err
