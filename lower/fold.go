@@ -165,8 +165,11 @@ func (p *folder) folded(in *vir.Instr, i int, load *vir.Instr) *vir.Instr {
 	c.Args = slices.Clone(in.Args)
 	c.FoldType = p.b.F.Regs[in.Args[i]]
 	c.Args[i], c.Fold, c.Mem = vir.NoReg, i+1, load.Mem
-	if load.Op == vir.OpLoadSplat {
+	switch {
+	case load.Op == vir.OpLoadSplat:
 		c.FoldUnit = p.b.TypeOf(load.Dst).Elem.Bytes()
+	case isConstant(load):
+		c.FoldConst = 1 // some
 	}
 	if p.t.find(p.b.F, &c) == nil {
 		return nil

@@ -27,8 +27,10 @@ type Row struct {
 	Busy []int  // tenths of a cycle that each of up to MostBusy sets of execution units is busy with it, all of them first; nil: the first, for Cost
 	Tied int    // 1 + the argument that must share the result's register, or 0
 	// Fold lists the arguments (1 + index) that may be a whole-vector memory
-	// operand, FoldSplat those that may be one element broadcast from memory.
+	// operand, FoldSplat those that may be one element broadcast from memory. If it is NoConst, a
+	// constant cannot be that operand.
 	Fold, FoldSplat []int
+	NoConst         bool
 	Code            any // what the target's printer needs; private to the target
 }
 

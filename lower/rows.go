@@ -72,6 +72,9 @@ func fits(f *vir.Func, in *vir.Instr, r *Row) bool {
 	if in.Fold == 0 {
 		return true
 	}
+	if in.FoldConst > 0 && r.NoConst {
+		return false
+	}
 	if in.FoldUnit > 0 {
 		return in.FoldUnit == splatUnit && slices.Contains(r.FoldSplat, in.Fold)
 	}

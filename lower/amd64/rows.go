@@ -510,10 +510,11 @@ func (s *rowSet) dots() {
 		if s.m.Has&vnni == 0 {
 			continue
 		}
-		dot4 := lower.Row{Op: vir.OpDot4, Dst: c, Args: []vir.Type{c, u8, i8}, Need: vnni, Tied: 1}
+		// The encoder of AVX-VNNI knows addresses in registers only.
+		dot4 := lower.Row{Op: vir.OpDot4, Dst: c, Args: []vir.Type{c, u8, i8}, Need: vnni, Tied: 1, NoConst: !s.evex()}
 		s.fold(&dot4, []int{3}, 128, busdBroadcast)
 		s.add(dot4, multi, withoutFirst(reverse(busd, busdBroadcast)))
-		dot2 := lower.Row{Op: vir.OpDot2, Dst: c, Args: []vir.Type{c, i16, i16}, Need: vnni, Tied: 1}
+		dot2 := lower.Row{Op: vir.OpDot2, Dst: c, Args: []vir.Type{c, i16, i16}, Need: vnni, Tied: 1, NoConst: !s.evex()}
 		s.fold(&dot2, []int{2, 3}, 128, wssdBroadcast)
 		s.add(dot2, multi, withoutFirst(commuting(wssd, wssdBroadcast)))
 	}
