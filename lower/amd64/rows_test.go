@@ -40,7 +40,7 @@ func places(n int, r *lower.Row) []place {
 }
 
 // rowKernel is "out = op args" for a row: argument i is loaded from parameter i,
-// except that argument fold-1 is the memory operand.
+// except that argument fold-1 is the memory operand, or with unit constant a constant.
 func rowKernel(t lower.Target, r *lower.Row, p place, name string, imm int64, fold, unit int) *lower.Kernel {
 	f := &vir.Func{Name: name}
 	k := &lower.Kernel{Func: f}
@@ -64,6 +64,11 @@ func rowKernel(t lower.Target, r *lower.Row, p place, name string, imm int64, fo
 	for i, a := range r.Args {
 		buf := param()
 		switch {
+		case i == fold-1 && unit == constant:
+			f.Consts = [][]byte{input(rand.New(rand.NewPCG(1, 2)), r.Op, i, a)}
+			in.Fold, in.FoldType, in.FoldConst = fold, a, 1
+			in.Args, args = append(in.Args, vir.NoReg), append(args, -1)
+			continue
 		case i == fold-1:
 			in.Fold, in.FoldType, in.FoldUnit, in.Mem = fold, a, unit, vir.Mem{Buf: buf}
 			in.Args, args, base = append(in.Args, vir.NoReg), append(args, -1), buf
@@ -118,11 +123,17 @@ func immediates(r *lower.Row) []int64 {
 	return []int64{0}
 }
 
+// constant is the unit of an operand that is a constant.
+const constant = -1
+
 // operands lists which argument is a memory operand (1 + index), and its unit.
 func operands(r *lower.Row) [][2]int {
 	all := [][2]int{{0, 0}}
 	for _, a := range r.Fold {
 		all = append(all, [2]int{a, 0})
+		if !r.NoConst {
+			all = append(all, [2]int{a, constant})
+		}
 	}
 	for _, a := range r.FoldSplat {
 		all = append(all, [2]int{a, 4})
