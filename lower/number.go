@@ -22,6 +22,7 @@ func number(f *vir.Func) (*vir.Func, error) {
 			g.Consts = append(g.Consts, f.Consts[in.Imm])
 		}
 	})
+	one := make([]*vir.Instr, 1)
 	g.Body = vir.Map(f.Body, func(in *vir.Instr) []*vir.Instr {
 		c := *in
 		c.Args = make([]vir.Reg, len(in.Args))
@@ -37,7 +38,8 @@ func number(f *vir.Func) (*vir.Func, error) {
 		if in.Op == vir.OpConst {
 			c.Imm = consts[in.Imm]
 		}
-		return []*vir.Instr{&c}
+		one[0] = &c // Map copies it
+		return one
 	})
 	eachLoop(g.Body, func(l *vir.Loop) { // Map has copied the loops
 		for i, r := range l.Carried {
