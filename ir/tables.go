@@ -323,9 +323,13 @@ func (t *Tables) Bound(part int) int {
 
 // Entry is one entry of a part's table, of the activations of its unit.
 func (t *Tables) Entry(part, entry int, act func(digit int) int) int {
-	sum := 0
+	if entry >= t.Looked(part) {
+		return 0
+	}
+	sum, start := 0, t.Start(part)
 	for i := range t.Parts[part] {
-		sum += t.Value(part, i, entry) * act(t.Start(part)+i)
+		sum += t.Alphabet[entry%len(t.Alphabet)] * act(start+i) // Value
+		entry /= len(t.Alphabet)
 	}
 	return sum
 }

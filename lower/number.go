@@ -26,6 +26,7 @@ func number(f *vir.Func) (*vir.Func, error) {
 			g.Consts = append(g.Consts, f.Consts[c])
 		}
 	})
+	one := make([]*vir.Instr, 1)
 	g.Body = vir.Map(f.Body, func(in *vir.Instr) []*vir.Instr {
 		c := *in
 		c.Args = make([]vir.Reg, len(in.Args))
@@ -44,7 +45,8 @@ func number(f *vir.Func) (*vir.Func, error) {
 		if in.FoldConst > 0 {
 			c.FoldConst = 1 + int(consts[int64(in.FoldConst-1)])
 		}
-		return []*vir.Instr{&c}
+		one[0] = &c // Map copies it
+		return one
 	})
 	eachLoop(g.Body, func(l *vir.Loop) { // Map has copied the loops
 		for i, r := range l.Carried {

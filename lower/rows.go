@@ -17,21 +17,19 @@ type table struct {
 	rows map[rowKey][]*Row
 }
 
-type rowKey struct {
-	op  vir.Op
-	dst vir.Type
-}
+// rowKey is an operation and the type of its result in one number, which maps find faster than a struct of them.
+type rowKey uint64
 
 func keyOf(op vir.Op, dst vir.Type) rowKey {
 	if op == vir.OpBitcast {
-		return rowKey{op: op, dst: vir.Type{Lanes: dst.Bits()}}
+		dst = vir.Type{Lanes: dst.Bits()}
 	}
-	return rowKey{op, dst}
+	return rowKey(dst.Lanes)<<32 | rowKey(dst.Elem)<<16 | rowKey(op)
 }
 
 func newTable(t Target) *table {
-	x := &table{Target: t, m: t.Machine(), rows: map[rowKey][]*Row{}}
 	rows := t.Rows()
+	x := &table{Target: t, m: t.Machine(), rows: make(map[rowKey][]*Row, len(rows)/2)}
 	for i := range rows {
 		r := &rows[i]
 		if r.Need&x.m.Has == r.Need {

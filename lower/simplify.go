@@ -95,7 +95,7 @@ type numbering struct {
 
 func (c *numbering) body(body []vir.Node) []vir.Node {
 	out := make([]vir.Node, 0, len(body))
-	seen := map[string]vir.Reg{}
+	seen := make(map[string]vir.Reg, len(body))
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
@@ -139,16 +139,16 @@ func (c *numbering) instr(in *vir.Instr, seen map[string]vir.Reg) *vir.Instr {
 		return nil
 	}
 	key := c.encode(in)
-	if r, ok := seen[key]; ok {
+	if r, ok := seen[string(key)]; ok {
 		c.to[in.Dst] = r
 		return nil
 	}
-	seen[key] = in.Dst
+	seen[string(key)] = in.Dst
 	return in
 }
 
-// encode is equal for two instructions of a body iff their results are.
-func (c *numbering) encode(in *vir.Instr) string {
+// encode is equal for two instructions of a body iff their results are. The next call overwrites it.
+func (c *numbering) encode(in *vir.Instr) []byte {
 	t := c.f.Regs[in.Dst]
 	k := append(c.key[:0], byte(in.Op), byte(t.Elem))
 	k = binary.AppendVarint(k, int64(t.Lanes))
@@ -162,7 +162,7 @@ func (c *numbering) encode(in *vir.Instr) string {
 		k = appendMem(k, in.Mem)
 	}
 	c.key = k
-	return string(k)
+	return k
 }
 
 func appendMem(k []byte, m vir.Mem) []byte {
@@ -300,7 +300,8 @@ func dce(f *vir.Func) (*vir.Func, error) {
 
 // needed says which registers stores depend on.
 func needed(f *vir.Func) []bool {
-	defs := make([][]*vir.Instr, len(f.Regs))
+	defs := make([]*vir.Instr, len(f.Regs)) // the first of each
+	others := map[vir.Reg][]*vir.Instr{}
 	need := make([]bool, len(f.Regs))
 	var todo []vir.Reg
 	use := func(in *vir.Instr) {
@@ -312,16 +313,23 @@ func needed(f *vir.Func) []bool {
 		}
 	}
 	each(f.Body, func(in *vir.Instr) {
-		if in.Dst == vir.NoReg {
+		switch {
+		case in.Dst == vir.NoReg:
 			use(in)
-		} else {
-			defs[in.Dst] = append(defs[in.Dst], in)
+		case defs[in.Dst] == nil:
+			defs[in.Dst] = in
+		default:
+			others[in.Dst] = append(others[in.Dst], in)
 		}
 	})
 	for len(todo) > 0 {
 		r := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for _, in := range defs[r] {
+		if defs[r] == nil {
+			continue
+		}
+		use(defs[r])
+		for _, in := range others[r] {
 			use(in)
 		}
 	}
@@ -351,8 +359,15 @@ func sweep(body []vir.Node, need []bool) []vir.Node {
 
 // carriedIn is what of l.Carried is still defined in its body.
 func carriedIn(l *vir.Loop) []vir.Reg {
-	defined := map[vir.Reg]bool{}
-	each(l.Body, func(in *vir.Instr) { defined[in.Dst] = true })
+	if len(l.Carried) == 0 {
+		return nil
+	}
+	defined := make([]bool, slices.Max(l.Carried)+1)
+	each(l.Body, func(in *vir.Instr) {
+		if in.Dst != vir.NoReg && int(in.Dst) < len(defined) {
+			defined[in.Dst] = true
+		}
+	})
 	var out []vir.Reg
 	for _, r := range l.Carried {
 		if defined[r] {

@@ -43,7 +43,7 @@ func leaves(f *vir.Func) (*vir.Func, error) { return sunk(f, false), nil }
 
 func sunk(f *vir.Func, all bool) *vir.Func {
 	g := *f
-	g.Body = (&sinker{all: all, mut: mutable(f), outer: map[vir.Reg]bool{}}).body(f.Body)
+	g.Body = (&sinker{all: all, mut: mutable(f), outer: make([]bool, len(f.Regs))}).body(f.Body)
 	return &g
 }
 
@@ -51,8 +51,8 @@ func sunk(f *vir.Func, all bool) *vir.Func {
 type sinker struct {
 	all   bool // all instructions move, not only leaves
 	mut   []bool
-	outer map[vir.Reg]bool // registers that bodies around define
-	def   map[vir.Reg]*waiting
+	outer []bool     // registers that bodies around define
+	def   []*waiting // by register, nil if this body does not define it
 	queue []*waiting // in their order
 	out   []vir.Node
 }
@@ -65,7 +65,7 @@ type waiting struct {
 }
 
 func (s *sinker) body(body []vir.Node) []vir.Node {
-	inner := &sinker{all: s.all, mut: s.mut, outer: s.outer, def: map[vir.Reg]*waiting{}}
+	inner := &sinker{all: s.all, mut: s.mut, outer: s.outer, def: make([]*waiting, len(s.mut))}
 	var mine []vir.Reg
 	for _, n := range body {
 		if in, ok := n.(*vir.Instr); ok && in.Dst != vir.NoReg && !s.outer[in.Dst] && (s.all || len(in.Args) == 0) {
@@ -80,7 +80,7 @@ func (s *sinker) body(body []vir.Node) []vir.Node {
 		inner.emit(w)
 	}
 	for _, r := range mine {
-		delete(s.outer, r)
+		s.outer[r] = false
 	}
 	return inner.out
 }
@@ -90,7 +90,7 @@ func (s *sinker) wait(in *vir.Instr) {
 	w := &waiting{in: in}
 	var needs []int
 	for _, r := range in.Args {
-		if d := s.def[r]; d != nil {
+		if d := s.of(r); d != nil {
 			needs = append(needs, d.need)
 		}
 	}
@@ -150,9 +150,17 @@ func (s *sinker) flush(defines map[vir.Reg]bool, stores map[int]bool) {
 }
 
 func (s *sinker) need(r vir.Reg) {
-	if w := s.def[r]; w != nil {
+	if w := s.of(r); w != nil {
 		s.emit(w)
 	}
+}
+
+// of is what this body defines r by.
+func (s *sinker) of(r vir.Reg) *waiting {
+	if r == vir.NoReg {
+		return nil
+	}
+	return s.def[r]
 }
 
 // needAll emits what defines the arguments and the old value of the result of in,
@@ -160,7 +168,7 @@ func (s *sinker) need(r vir.Reg) {
 func (s *sinker) needAll(in *vir.Instr) {
 	var args []*waiting
 	for _, r := range append(in.Args[:len(in.Args):len(in.Args)], in.Dst) {
-		if w := s.def[r]; w != nil && !w.done && w.in != in {
+		if w := s.of(r); w != nil && !w.done && w.in != in {
 			args = append(args, w)
 		}
 	}

@@ -98,8 +98,12 @@ func (v *vectorizer) accessKey(b *nest.Buffer, index []ir.Expr) (string, error) 
 
 // findPlaces is access of lanes that all matter.
 func (v *vectorizer) findPlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
-	pos, err := v.lanePlaces(b, index)
+	at, err := v.laneIndices(index)
 	if err != nil {
+		return nil, vir.Mem{}, err
+	}
+	pos := make([]nest.Pos, v.width())
+	if err := v.lanePlaces(b, at, pos); err != nil {
 		return nil, vir.Mem{}, err
 	}
 	mem := vir.Mem{Buf: v.params[b.Param], Off: pos[0].Byte}
@@ -109,7 +113,7 @@ func (v *vectorizer) findPlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 	mem.Plus = v.multiples(b, pos[0])
 	var strides []nest.Pos // of each serial loop
 	for _, o := range v.serial {
-		stride, err := v.stride(b, index, pos, o.loop)
+		stride, err := v.stride(b, at, pos, o.loop)
 		if err != nil {
 			return nil, mem, err
 		}
@@ -125,10 +129,10 @@ func (v *vectorizer) findPlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 		strides = append(strides, stride)
 	}
 	slices.SortFunc(mem.Stride, func(a, b vir.Stride) int { return a.Loop - b.Loop })
-	if err := v.together(b, index, pos, strides); err != nil {
+	if err := v.together(b, at, pos, strides); err != nil {
 		return nil, mem, err
 	}
-	return pos, mem, v.callers(b, index, pos)
+	return pos, mem, v.callers(b, at, pos)
 }
 
 // multiples are those that p has of the steps of b.
@@ -156,10 +160,10 @@ func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 // together checks that the strides of the serial loops, one of each, add up. Loops that are
 // affine one by one may carry into a digit of the layout together: first where
 // all are in their last iteration, as the digits below one only grow.
-func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0, strides []nest.Pos) error {
+func (v *vectorizer) together(b *nest.Buffer, at []laneIndex, at0, strides []nest.Pos) error {
 	var sum nest.Pos
 	for i, o := range v.serial {
-		last, err := v.lastTried(b, index, o.loop)
+		last, err := v.lastTried(b, at, o.loop)
 		if err != nil {
 			return err
 		}
@@ -167,8 +171,8 @@ func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0, strides []ne
 		defer func() { v.vars[o.loop.Name] = 0 }()
 		sum = plus(sum, last, strides[i])
 	}
-	pos, err := v.lanePlaces(b, index)
-	if err != nil {
+	pos := make([]nest.Pos, len(at0))
+	if err := v.lanePlaces(b, at, pos); err != nil {
 		return err
 	}
 	for i := range pos {
@@ -184,7 +188,7 @@ func (v *vectorizer) together(b *nest.Buffer, index []ir.Expr, at0, strides []ne
 // whatever the record; but several iterations may share an element that b has once
 // per block. It is looked at until an iteration begins a block as the first one does:
 // all before it have one stride each only if that one is where they lead to.
-func (v *vectorizer) lastTried(b *nest.Buffer, index []ir.Expr, l nest.Loop) (int, error) {
+func (v *vectorizer) lastTried(b *nest.Buffer, index []laneIndex, l nest.Loop) (int, error) {
 	if l.N > 0 {
 		return l.N - 1, nil
 	}
@@ -193,7 +197,7 @@ func (v *vectorizer) lastTried(b *nest.Buffer, index []ir.Expr, l nest.Loop) (in
 	for it := range at {
 		v.vars[l.Name] = it
 		var err error
-		if at[it], err = ir.EvalExpr(index[len(index)-1], v); err != nil {
+		if at[it], err = ir.EvalExpr(index[len(index)-1].e, v); err != nil {
 			return 0, err
 		}
 	}
@@ -204,24 +208,51 @@ func (v *vectorizer) lastTried(b *nest.Buffer, index []ir.Expr, l nest.Loop) (in
 	return last, nil
 }
 
-// lanePlaces evaluates the place of every lane.
-func (v *vectorizer) lanePlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, error) {
-	out := make([]nest.Pos, v.width())
-	values := make([][]int, len(index))
+// laneIndex is an index of an access, and its value in every lane where the loops around begin.
+type laneIndex struct {
+	e      ir.Expr
+	values []int
+	affine bool
+}
+
+func (v *vectorizer) laneIndices(index []ir.Expr) ([]laneIndex, error) {
+	out := make([]laneIndex, len(index))
 	for j, e := range index {
-		var err error
-		if values[j], err = v.laneValues(e); err != nil {
+		values, err := v.laneValues(e)
+		if err != nil {
 			return nil, err
+		}
+		out[j] = laneIndex{e, values, affine(e)}
+	}
+	return out, nil
+}
+
+// lanePlaces evaluates the place of every lane. Away from where the loops begin, an affine index has
+// moved as far in all lanes as in the first.
+func (v *vectorizer) lanePlaces(b *nest.Buffer, index []laneIndex, out []nest.Pos) error {
+	moved, values := make([]int, len(index)), make([][]int, len(index))
+	for j, x := range index {
+		if values[j] = x.values; x.affine {
+			now, err := ir.EvalExpr(x.e, v)
+			if err != nil {
+				return err
+			}
+			moved[j] = int(now) - x.values[0]
+			continue
+		}
+		var err error
+		if values[j], err = v.laneValues(x.e); err != nil {
+			return err
 		}
 	}
 	idx := make([]int, len(index))
 	for i := range out {
 		for j := range idx {
-			idx[j] = values[j][i]
+			idx[j] = values[j][i] + moved[j]
 		}
 		out[i] = b.Pos(idx)
 	}
-	return out, nil
+	return nil
 }
 
 // laneValues evaluates e in every lane: in all of them, or if it is affine, in the
@@ -284,16 +315,16 @@ func (v *vectorizer) setLanes(i int) {
 }
 
 // stride is what one iteration of a serial loop adds to every lane's place.
-func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l nest.Loop) (step nest.Pos, err error) {
+func (v *vectorizer) stride(b *nest.Buffer, at []laneIndex, at0 []nest.Pos, l nest.Loop) (step nest.Pos, err error) {
 	defer func() { v.vars[l.Name] = 0 }()
-	last, err := v.lastTried(b, index, l)
+	last, err := v.lastTried(b, at, l)
 	if err != nil {
 		return step, err
 	}
+	pos := make([]nest.Pos, len(at0))
 	for it := 1; it <= last; it++ {
 		v.vars[l.Name] = it
-		pos, err := v.lanePlaces(b, index)
-		if err != nil {
+		if err := v.lanePlaces(b, at, pos); err != nil {
 			return step, err
 		}
 		if it == 1 {
@@ -313,7 +344,8 @@ func (v *vectorizer) stride(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos, l n
 
 // callers checks that the offsets within a call do not depend on which rows of
 // a tile the caller asks for.
-func (v *vectorizer) callers(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos) error {
+func (v *vectorizer) callers(b *nest.Buffer, at []laneIndex, at0 []nest.Pos) error {
+	pos := make([]nest.Pos, len(at0))
 	for _, l := range v.n.Loops {
 		if l.Kind != nest.Outer {
 			continue
@@ -321,8 +353,7 @@ func (v *vectorizer) callers(b *nest.Buffer, index []ir.Expr, at0 []nest.Pos) er
 		defer func() { v.vars[l.Name] = 0 }()
 		for it := 1; it < l.N; it++ {
 			v.vars[l.Name] = it
-			pos, err := v.lanePlaces(b, index)
-			if err != nil {
+			if err := v.lanePlaces(b, at, pos); err != nil {
 				return err
 			}
 			base := v.origin(b, l, it)

@@ -55,8 +55,12 @@ func (v *vectorizer) number(e ir.Expr) (x int64, ok bool, err error) {
 	if !pure(e) || v.inSerial(e) {
 		return 0, false, nil
 	}
+	lanes := v.width()
+	if !slices.ContainsFunc(v.lanes, func(l nest.Loop) bool { return mentions([]ir.Expr{e}, l) }) {
+		lanes = 1 // as in all
+	}
 	defer v.setLanes(0)
-	for i := range v.width() {
+	for i := range lanes {
 		v.setLanes(i)
 		y, err := ir.EvalExpr(e, v)
 		if err != nil {

@@ -141,7 +141,6 @@ type occupancy struct {
 // something else.
 func (l *Layout) occupy(used *occupancy, i int) error {
 	p := &l.Parts[i]
-	joined := map[[2]int]uint8{} // address and word of a codeword -> its codes seen
 	columns := l.RecordK
 	lo, hi := l.HeaderBytes, l.HeaderBytes+l.RecordBytes
 	if p.Header {
@@ -150,33 +149,54 @@ func (l *Layout) occupy(used *occupancy, i int) error {
 			columns = 1
 		}
 	}
-	offset, field := tabulate(p.Digits, l.TileM, columns), tabulate(p.Fields, l.TileM, columns)
+	offset := tabulate(p.Digits, l.TileM, columns)
+	if p.Elem == Invalid {
+		return used.codes(i, offset, tabulate(p.Fields, l.TileM, columns), lo, hi)
+	}
 	for row := range l.TileM {
+		last := 0
 		for k := range columns {
 			at := p.Base + offset.sum(row, k)
-			if p.Elem != Invalid {
-				if err := used.element(i, at, lo, hi, row, k); err != nil {
-					return err
-				}
-				continue
+			if k > 0 && at == last {
+				continue // the same element
 			}
-			f := field.sum(row, k)
-			if f < 0 || f >= p.NumFields() {
-				return errorf(partName(p), "row %d, k %d has field %d; the map has %d", row, k, f, p.NumFields())
+			if err := used.element(i, at, lo, hi, row, k); err != nil {
+				return err
+			}
+			last = at
+		}
+	}
+	return nil
+}
+
+// codes is occupy of part i, which has codes.
+func (u *occupancy) codes(i int, offset, field digitSums, lo, hi int) error {
+	p := &u.parts[i]
+	var joined map[int]uint8 // address and word of a codeword -> its codes seen
+	if p.Codewords != nil {
+		joined = map[int]uint8{}
+	}
+	fields := p.NumFields()
+	for row := range offset.rows {
+		for k := range offset.columns {
+			at, f := p.Base+offset.sum(row, k), field.sum(row, k)
+			if f < 0 || f >= fields {
+				return errorf(partName(p), "row %d, k %d has field %d; the map has %d", row, k, f, fields)
 			}
 			word, code := p.Place(f)
-			if p.Codewords != nil {
-				seen := joined[[2]int{at, word}]
+			if joined != nil {
+				codeword := at*len(p.Map) + word
+				seen := joined[codeword]
 				if seen>>code&1 != 0 {
 					return errorf(partName(p), "row %d, k %d shares code %d of the codeword at byte %d with another element", row, k, code, at)
 				}
-				joined[[2]int{at, word}] = seen | 1<<code
+				joined[codeword] = seen | 1<<code
 				if seen != 0 {
 					continue // the bits are marked
 				}
 			}
 			for _, b := range p.Map[word] {
-				if err := used.bit(i, at+b.Word*p.WordStride, b.Bit, lo, hi, row, k); err != nil {
+				if err := u.bit(i, at+b.Word*p.WordStride, b.Bit, lo, hi, row, k); err != nil {
 					return err
 				}
 			}

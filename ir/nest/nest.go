@@ -143,7 +143,8 @@ func (b *Buffer) Pos(index []int) Pos {
 	}
 	if b.Part == nil {
 		p := Pos{}
-		for i, x := range ir.BlockIndex(b.Tensor, append([]int(nil), index...)) {
+		var room [4]int
+		for i, x := range ir.BlockIndex(b.Tensor, append(room[:0], index...)) {
 			if i == 0 && b.Step != "" {
 				p.Steps = x
 				continue

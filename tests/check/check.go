@@ -433,9 +433,15 @@ func (c *Case) tables(k *schedule.Kernel, b columns, col, n0, padK int) {
 	t := k.Tables
 	units := k.Chunk / t.Digits() // of a chunk
 	offsets := 0
+	floats, acts := c.Problem.Act.Floats(), make([]int, t.Digits()) // acts are those of a unit
+	act := func(digit int) int { return acts[digit] }
 	for unit := range padK / t.Digits() {
 		chunk := (unit/units*k.Cols + col) * units * t.UnitBytes()
-		act := func(digit int) int { return int(padded(c.Act[n0+col], unit*t.Digits()+digit)) }
+		for i := range acts {
+			if !floats {
+				acts[i] = int(padded(c.Act[n0+col], unit*len(acts)+i))
+			}
+		}
 		offset := 0
 		if t.Residual {
 			offset = t.Offset(act)
@@ -446,7 +452,7 @@ func (c *Case) tables(k *schedule.Kernel, b columns, col, n0, padK int) {
 			upper := t.Place(unit%units, part, 1, 0) - first
 			for e := range t.Stored(part) {
 				at := func(half int) []byte { return b.act[chunk+first+half*upper+e*size:] }
-				if c.Problem.Act.Floats() {
+				if floats {
 					v := t.FloatEntry(part, e, func(digit int) float32 { return padded(c.X[n0+col], unit*t.Digits()+digit) })
 					binary.LittleEndian.PutUint32(at(0), math.Float32bits(v))
 					continue

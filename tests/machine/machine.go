@@ -44,6 +44,30 @@ func Run(k *lower.Kernel, args []vir.Arg) error {
 	}
 }
 
+// Text is all of k that Run depends on: two kernels of one text do the same to equal arguments. Names of instructions
+// are not in it, as Run does not look at them.
+func Text(k *lower.Kernel) []byte {
+	f, m := k.Func, k.Machine
+	text := fmt.Appendf(nil, "%d %d %d %v %x", m.NumGP, m.NumVec, m.VecBits, f.Params, f.Consts)
+	if f.Repeat != nil {
+		text = append(text, f.FormatRepeat()...)
+	}
+	for i := range k.Ops {
+		op := &k.Ops[i]
+		text = fmt.Appendf(text, "\n%d ", op.Kind)
+		if op.Kind == lower.MInstr {
+			text = append(text, f.Format(op.In)...)
+			text = fmt.Appendf(text, " %d %d %v %d %d %d", op.Row.Tied, op.Dst, op.Args, op.Base, op.Plus, op.Disp)
+			continue
+		}
+		text = fmt.Appendf(text, "%d %d %d %v %v %v %v", op.Loop, op.GP, op.Param, op.Scale, op.Count, op.Copy, op.Adds)
+		if op.List != nil {
+			text = fmt.Appendf(text, "%v", *op.List)
+		}
+	}
+	return text
+}
+
 // value is what a general register holds: an offset into the buffer of a parameter, or a number.
 type value struct{ param, n int }
 

@@ -3,6 +3,7 @@ package machine
 import (
 	"bytes"
 	"math/rand"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -87,6 +88,9 @@ func TestRun(t *testing.T) {
 				if !change(&wrong.Ops[at]) {
 					continue
 				}
+				if bytes.Equal(Text(&wrong), Text(k)) {
+					t.Errorf("seed %d: %s: the same text", seed, name)
+				}
 				seen[name]++
 				if !runs(func() bool { return same(&wrong, virgen.MaxTrips) }) {
 					caught[name]++
@@ -105,6 +109,62 @@ func TestRun(t *testing.T) {
 		if seen[name] == 0 {
 			t.Errorf("%s: not tried", name)
 		}
+	}
+}
+
+// Text tells kernels apart by all that Run reads.
+func TestText(t *testing.T) {
+	target := amd64.ByName("avx2")
+	compiled := func(text string) *lower.Kernel {
+		f, err := vir.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := lower.Compile(target, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	const head, tail = "func f(x ptr, y ptr, n int)\n\tv0:u8x32 = load x+0\n", "\tstore y+0 v2\n"
+	texts := map[string]string{}
+	for _, body := range []string{
+		"\tv1:u8x32 = splat 1\n\tv2:u8x32 = add v0 v1\n", "\tv1:u8x32 = splat 2\n\tv2:u8x32 = add v0 v1\n",
+		"\tv1:u8x32 = splat 1\n\tv2:u8x32 = sub v0 v1\n", "\tv1:u8x32 = load x+32\n\tv2:u8x32 = add v0 v1\n",
+		"\tv1:u8x32 = load x+64\n\tv2:u8x32 = add v0 v1\n", "\tv1:u8x32 = load y+64\n\tv2:u8x32 = add v0 v1\n",
+	} {
+		k := compiled(head + body + tail)
+		same := string(Text(k))
+		if again := string(Text(compiled(head + body + tail))); again != same {
+			t.Errorf("compiled again, the text is another:\n%s\n%s", same, again)
+		}
+		if other, twice := texts[same]; twice {
+			t.Errorf("%s and %s have the same text", other, body)
+		}
+		texts[same] = body
+		for name, change := range map[string]func(k *lower.Kernel){
+			"registers": func(k *lower.Kernel) { k.Machine.NumVec++ },
+			"width":     func(k *lower.Kernel) { k.Machine.VecBits *= 2 },
+			"pointers":  func(k *lower.Kernel) { k.Machine.NumGP++ },
+			"constant":  func(k *lower.Kernel) { k.Func.Consts = append(slices.Clone(k.Func.Consts), []byte{1}) },
+			"parameter": func(k *lower.Kernel) { k.Func.Params = append(slices.Clone(k.Func.Params), vir.Param{Name: "z"}) },
+			"tied": func(k *lower.Kernel) {
+				k.Ops = slices.Clone(k.Ops)
+				i := slices.IndexFunc(k.Ops, func(op lower.MOp) bool { return op.Kind == lower.MInstr })
+				row := *k.Ops[i].Row
+				row.Tied++
+				k.Ops[i].Row = &row
+			},
+		} {
+			other, f := *k, *k.Func
+			other.Func = &f
+			if change(&other); string(Text(&other)) == same {
+				t.Errorf("%s: other %s, the same text", body, name)
+			}
+		}
+	}
+	if n := reflect.TypeFor[lower.MOp]().NumField(); n != 16 {
+		t.Errorf("operations have %d fields: is each that Run reads in Text?", n)
 	}
 }
 

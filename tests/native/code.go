@@ -2,8 +2,11 @@ package native
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	goruntime "runtime"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -46,7 +49,8 @@ func (c *Code) Close() {
 func (c *Code) Func(i int, what string) func(calls [][]vir.Arg) error {
 	k := c.kernels[i]
 	if c.worker == nil {
-		return func(calls [][]vir.Arg) error { return emulate(k, calls) }
+		text := sync.OnceValue(func() []byte { return machine.Text(k) })
+		return func(calls [][]vir.Arg) error { return emulate(k, text(), calls) }
 	}
 	return func(calls [][]vir.Arg) error {
 		fn, err := c.worker.Func(k.Func.Name, what)
@@ -57,15 +61,42 @@ func (c *Code) Func(i int, what string) func(calls [][]vir.Arg) error {
 	}
 }
 
-// emulate runs each call on copies of the buffers that it stores to.
-func emulate(k *lower.Kernel, calls [][]vir.Arg) error {
+// remembered are results of calls of package machine that found no fault, by keys of all that they depend on: targets with
+// the same features have many kernels in common, which are run once.
+var remembered sync.Map
+
+// emulate runs each call of k, whose text is machine.Text's, on copies of the buffers that it stores to.
+func emulate(k *lower.Kernel, text []byte, calls [][]vir.Arg) error {
 	stores := make([]bool, len(k.Func.Params))
 	vir.Walk(k.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
 		if in.Op == vir.OpStore {
 			stores[in.Mem.Buf] = true
 		}
 	})
-	var results [][2][]byte // what is stored to, and its copy
+	key := keyOf(text, calls)
+	results, known := remembered.Load(key)
+	if !known {
+		all, err := runAll(k, stores, calls)
+		if err != nil {
+			return err
+		}
+		remembered.Store(key, all)
+		results = all
+	}
+	rest := results.([][]byte)
+	for _, args := range calls {
+		for i, a := range args {
+			if stores[i] {
+				copy(a.Buf, rest[0])
+				rest = rest[1:]
+			}
+		}
+	}
+	return nil
+}
+
+// runAll is what each call leaves in the buffers that are stored to, in their order.
+func runAll(k *lower.Kernel, stores []bool, calls [][]vir.Arg) (results [][]byte, err error) {
 	for _, args := range calls {
 		own := slices.Clone(args)
 		for i, a := range args {
@@ -73,7 +104,7 @@ func emulate(k *lower.Kernel, calls [][]vir.Arg) error {
 				continue
 			}
 			buf := bytes.Clone(a.Buf)
-			results = append(results, [2][]byte{a.Buf, buf})
+			results = append(results, buf)
 			for j, b := range args { // the same buffer may have several parameters
 				if len(b.Buf) == len(buf) && unsafe.SliceData(b.Buf) == unsafe.SliceData(a.Buf) {
 					own[j].Buf = buf
@@ -81,11 +112,34 @@ func emulate(k *lower.Kernel, calls [][]vir.Arg) error {
 			}
 		}
 		if err := machine.Run(k, own); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	for _, r := range results {
-		copy(r[0], r[1])
+	return results, nil
+}
+
+// keyOf is a sum of a kernel's text and of the arguments of calls: numbers, contents of buffers, and which buffers are the same.
+func keyOf(text []byte, calls [][]vir.Arg) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write(text)
+	type buffer struct {
+		first *byte
+		size  int
 	}
-	return nil
+	known := map[buffer]int{}
+	for _, args := range calls {
+		fmt.Fprintf(h, "\ncall")
+		for _, a := range args {
+			b := buffer{unsafe.SliceData(a.Buf), len(a.Buf)}
+			n, ok := known[b]
+			if !ok {
+				n = len(known)
+				known[b] = n
+				fmt.Fprintf(h, " new %d ", b.size)
+				h.Write(a.Buf)
+			}
+			fmt.Fprintf(h, " %d %d", a.Int, n)
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
