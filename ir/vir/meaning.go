@@ -2,6 +2,7 @@ package vir
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -54,19 +55,18 @@ func wrap(d format.DType, v []int64) {
 
 // unpack reads lanes of type d from little-endian bytes.
 func unpack(d format.DType, v []int64, b []byte) {
-	switch d.Bytes() {
+	switch n := len(v); d.Bytes() {
 	case 1:
-		for i := range v {
-			v[i] = int64(b[i])
+		for i, x := range b[:n] {
+			v[i] = int64(x)
 		}
 	case 2:
 		for i := range v {
-			v[i] = int64(b[2*i]) | int64(b[2*i+1])<<8
+			v[i] = int64(binary.LittleEndian.Uint16(b[2*i:]))
 		}
 	case 4:
 		for i := range v {
-			p := b[4*i : 4*i+4]
-			v[i] = int64(p[0]) | int64(p[1])<<8 | int64(p[2])<<16 | int64(p[3])<<24
+			v[i] = int64(binary.LittleEndian.Uint32(b[4*i:]))
 		}
 	}
 	switch d {
@@ -84,12 +84,11 @@ func pack(d format.DType, b []byte, v []int64) {
 		}
 	case 2:
 		for i, x := range v {
-			b[2*i], b[2*i+1] = byte(x), byte(x>>8)
+			binary.LittleEndian.PutUint16(b[2*i:], uint16(x))
 		}
 	case 4:
 		for i, x := range v {
-			p := b[4*i : 4*i+4]
-			p[0], p[1], p[2], p[3] = byte(x), byte(x>>8), byte(x>>16), byte(x>>24)
+			binary.LittleEndian.PutUint32(b[4*i:], uint32(x))
 		}
 	}
 }

@@ -2,12 +2,16 @@ package vir
 
 // Unit runs single instructions for those who keep registers and addresses themselves. It is
 // for one goroutine.
-type Unit struct{ lanes [4][MaxLanes]int64 }
+type Unit struct {
+	lanes [4][MaxLanes]int64
+	call  call
+}
 
 // Exec runs in, one of f: args are the bytes of its arguments, of which a folded one does not count,
 // dst those of its result, and mem the MemBytes that it reads or writes. All may overlap.
 func (u *Unit) Exec(f *Func, in *Instr, dst []byte, args [][]byte, mem []byte) error {
-	c := call{in: in, mem: mem}
+	u.call = call{in: in, mem: mem}
+	c := &u.call
 	for i := range in.Args {
 		c.typ[i] = f.ArgType(in, i)
 		c.arg[i] = u.lanes[i][:c.typ[i].Lanes]
@@ -27,7 +31,7 @@ func (u *Unit) Exec(f *Func, in *Instr, dst []byte, args [][]byte, mem []byte) e
 		c.dst = f.Regs[in.Dst]
 		c.out = u.lanes[len(in.Args)][:c.dst.Lanes]
 	}
-	if err := ops[in.Op].eval(&c); err != nil {
+	if err := ops[in.Op].eval(c); err != nil {
 		return err
 	}
 	if in.Op.HasResult() {
