@@ -114,9 +114,9 @@ func (p *folder) half(in *vir.Instr) *vir.Instr {
 	if load == nil {
 		load = p.from[in.Args[0]]
 	}
-	bytes := p.b.F.Regs[in.Dst].Bytes()
+	bytes := p.b.TypeOf(in.Dst).Bytes()
 	switch {
-	case load == nil || isConstant(load) || load.Op == vir.OpLoadSplat && p.b.F.Regs[load.Dst].Elem.Bytes() > bytes:
+	case load == nil || isConstant(load) || load.Op == vir.OpLoadSplat && p.b.TypeOf(load.Dst).Elem.Bytes() > bytes:
 		return nil
 	case load.Op == vir.OpLoadSplat:
 		return load
@@ -158,12 +158,12 @@ func (p *folder) instr(in *vir.Instr) *vir.Instr {
 	return in
 }
 
-// folded is in with argument i read by load's address, nil if the target has no
+// folded is in with argument i read by load's address, or the constant that it is, nil if the target has no
 // such form.
 func (p *folder) folded(in *vir.Instr, i int, load *vir.Instr) *vir.Instr {
 	c := *in
 	c.Args = slices.Clone(in.Args)
-	c.FoldType = p.b.F.Regs[in.Args[i]]
+	c.FoldType = p.b.TypeOf(in.Args[i])
 	c.Args[i], c.Fold, c.Mem = vir.NoReg, i+1, load.Mem
 	switch {
 	case load.Op == vir.OpLoadSplat:

@@ -15,7 +15,7 @@ import (
 //	v0:i32x16 = add v0 v3   ->   v5:i16x32 = bitcast v2
 //	                             v0:i32x16 = dot2 v0 v4 v5      v2: 0 to 32767
 //
-// What multiplies sums of pairs, several of them or such that need more bits, is in both halves of its lanes where that is a lookup, and each
+// What multiplies sums of pairs of the same body, several of them or such that need more bits, is in both halves of its lanes where that is a lookup, and each
 // sum a product less. Figures: docs/choices.md, products.
 //
 //	v3:i32x8 = dot2 0 v1 1             v6:u8x32 = lookup16 c(0 1 0 1 4 5 4 5...) v2
@@ -23,7 +23,14 @@ import (
 //	v5:i32x8 = add v0 v4               v5:i32x8 = dot2 v0 v1 v6
 func (t *table) products(f *vir.Func) (*vir.Func, error) {
 	mut := mutable(f)
-	p := &pairer{t: t, b: &Builder{F: clone(f), ranges: vir.Ranges(f), def: definitions(f, mut)}, mut: mut, uses: useCounts(f)}
+	p := &pairer{t: t, b: &Builder{F: clone(f), ranges: vir.Ranges(f), def: definitions(f, mut)}, mut: mut, uses: useCounts(f), sums: map[vir.Reg]int{}}
+	each(f.Body, func(in *vir.Instr) {
+		for i, r := range in.Args {
+			if in.Op == vir.OpMul && p.sumOfPairs(r) != nil {
+				p.sums[in.Args[1-i]]++
+			}
+		}
+	})
 	p.b.F.Body = p.body(f.Body)
 	return p.b.F, nil
 }
@@ -33,12 +40,14 @@ type pairer struct {
 	b     *Builder
 	mut   []bool
 	uses  []int
+	sums  map[vir.Reg]int        // how many sums of pairs each register multiplies
+	home  map[vir.Reg]bool       // what the body at hand defines
 	pairs map[vir.Reg]*vir.Instr // products of the body at hand, as sums of pairs
 }
 
 func (p *pairer) body(body []vir.Node) []vir.Node {
-	outer := p.pairs
-	p.pairs = map[vir.Reg]*vir.Instr{}
+	pairs, home := p.pairs, p.home
+	p.pairs, p.home = map[vir.Reg]*vir.Instr{}, map[vir.Reg]bool{}
 	out := make([]vir.Node, 0, len(body))
 	for _, n := range body {
 		switch n := n.(type) {
@@ -46,13 +55,14 @@ func (p *pairer) body(body []vir.Node) []vir.Node {
 			for _, in := range p.instr(n) {
 				out = append(out, in)
 			}
+			p.home[n.Dst] = true
 		case *vir.Loop:
 			l := *n
 			l.Body = p.body(n.Body)
 			out = append(out, &l)
 		}
 	}
-	p.pairs = outer
+	p.pairs, p.home = pairs, home
 	return out
 }
 
@@ -62,7 +72,7 @@ func (p *pairer) instr(in *vir.Instr) []*vir.Instr {
 	case in.Op == vir.OpMul && p.hasPairs(in):
 		paired := p.fits16(in.Args[0]) && p.fits16(in.Args[1])
 		for i, r := range in.Args {
-			if y := in.Args[1-i]; (p.uses[y] > 1 || !paired) && p.fits16(y) {
+			if y := in.Args[1-i]; p.home[r] && (p.sums[y] > 1 || !paired) && p.fits16(y) {
 				if x := p.sumOfPairs(r); x != nil {
 					return p.merged(in, x, y)
 				}

@@ -14,6 +14,8 @@ func TestProducts(t *testing.T) {
 	const head = "func f(x ptr, small ptr 32767 words, out ptr)\n v9:u8x4 = load x+0\n v1:i32x4 = widen v9\n v2:i32x4 = load small+0\n v3:i32x4 = load small+16\n v0:i32x4 = load x+0\n "
 	const pairs = "v14:u8x8 = load x+0\n v5:i16x8 = widen v14\n v15:i16x8 = load small+0\n v16:i16x8 = and v15 v5\n v17:i16x8 = splat 1\n v18:i32x4 = splat 0\n" +
 		"v6:i32x4 = dot2 v18 v5 v17\n v8:i32x4 = dot2 v18 v16 v17\n"
+	carried := pairs + "v21:i16x8 = and v5 v16\n v22:i32x4 = splat 5\n loop l0 3 carry v21 v22\n v23:i32x4 = dot2 v18 v21 v17\n v24:i32x4 = dot2 v18 v21 v17\n " +
+		"v21:i16x8 = add v21 v5\n v10:i32x4 = mul v23 v1\n v11:i32x4 = mul v1 v24\n v12:i32x4 = add v22 v10\n v22:i32x4 = xor v12 v11\n end\n v25:i32x4 = xor v22 v6\n store out+0 v25"
 	wide := strings.Replace(pairs, "dot2 v18 v5 v17", "dot2 v18 v15 v17", 1)
 	for _, c := range []struct{ name, body, want, not string }{
 		{"sum", "v4:i32x4 = mul v2 v1\n v5:i32x4 = add v0 v4\n store out+0 v5", "dot2 ", "mul"},
@@ -29,6 +31,8 @@ func TestProducts(t *testing.T) {
 		{"sums of pairs that need more bits", wide + "v10:i32x4 = mul v6 v1\n v13:i32x4 = xor v10 v8\n store out+0 v13", "dot2wrap v15 ", "mul"},
 		{"sums of two pairs that need more bits", wide + "v19:i32x4 = dot2 v6 v5 v17\n v10:i32x4 = mul v19 v1\n v13:i32x4 = xor v10 v8\n store out+0 v13", "dot2wrap v5 ", "mul"},
 		{"sums that need more bits by others that do", wide + "v10:i32x4 = mul v6 v0\n v13:i32x4 = xor v10 v8\n store out+0 v13", "mul v6 v0", "lookup16"},
+		{"sums of pairs before a loop", pairs + "v20:i32x4 = splat 5\n loop l0 3 carry v20\n v10:i32x4 = mul v6 v1\n v11:i32x4 = mul v1 v8\n v12:i32x4 = add v20 v10\n v20:i32x4 = xor v12 v11\n end\n store out+0 v20", "dot2 v18 v5 v17", "lookup16"},
+		{"sums of pairs that a loop carries", carried, "dot2 v18 v5 v17", "lookup16"},
 		{"sums of pairs, of one", pairs + "v10:i32x4 = mul v6 v1\n v12:i32x4 = add v0 v10\n v13:i32x4 = xor v12 v8\n store out+0 v13", "dot2 v18 v5 v17", "lookup16"},
 		{"sums of pairs, used twice", pairs + "v10:i32x4 = mul v6 v1\n v11:i32x4 = mul v6 v2\n v12:i32x4 = xor v11 v10\n v13:i32x4 = xor v12 v1\n store out+0 v13", "dot2 v18 v5 v17", "lookup16"},
 		{"sums of pairs and more", strings.Replace(pairs, "v18:i32x4 = splat 0", "v18:i32x4 = splat 1", 1) + "v10:i32x4 = mul v6 v1\n v11:i32x4 = mul v8 v1\n v13:i32x4 = xor v10 v11\n store out+0 v13", "dot2 v18 v5 v17", "lookup16"},

@@ -56,6 +56,16 @@ func inTwo(t *testing.T, loop string) schedule.Trace {
 	return append(parse(t, text), schedule.Fission{Loop: loop})
 }
 
+// reordered is t with its loops in another order.
+func reordered(t schedule.Trace, order string) schedule.Trace {
+	for i, s := range t {
+		if _, ok := s.(schedule.Reorder); ok {
+			t[i] = schedule.Reorder{Order: strings.Fields(order)}
+		}
+	}
+	return t
+}
+
 // filled is t with groups filled up.
 func filled(t schedule.Trace, to int) schedule.Trace {
 	return append(schedule.Trace{schedule.FillGroups{To: to}}, t...)
@@ -257,6 +267,9 @@ func TestProducts(t *testing.T) {
 		{"two levels, minimums in loops of their own", "w4-g32-s64-m", 0, append(parse(t, fmt.Sprintf(grouped, "affine", 2)), schedule.Fission{Loop: "gi"})},
 		{"minimums in inner loops of their own", "w4-g32-s128-m", 0, inTwo(t, "gi")},
 		{"minimums in two loops of their own", "w4-g32-s128-m", 0, inTwo(t, "go")},
+		{"minimums in inner loops, columns around them", "w4-g32-s128-m", 0, reordered(inTwo(t, "gi"), "nt mt gt go nc gi u f l j")},
+		{"minimums in inner loops, lanes around them", "w4-g32-s128-m", 0, reordered(inTwo(t, "gi"), "nt mt gt go l gi u f nc j")},
+		{"minimums in two loops, columns between", "w4-g32-s128-m", 0, reordered(inTwo(t, "go"), "nt mt gt go nc gi u f l j")},
 		{"two levels, staged inside", "w4-g16-s64-i8", 16, append(parse(t, fmt.Sprintf(grouped, "affine", 4)), schedule.Stage{Value: "super", At: "gi"})},
 		{"two levels, groups beside their scales", "w4-g32-s128-m", 0, beside(t, 4)},
 		{"groups beside their zero points, staged", "w4-g16-s64-i8-z", 0, append(beside(t, 4), schedule.Stage{Value: "super", At: "gt"})},

@@ -106,6 +106,9 @@ func (st *stage) usedBy(loop string) string {
 		if lv.At == loop || slices.ContainsFunc(lv.fields, func(f fieldLoop) bool { return f.loop == loop }) {
 			return "accumulator " + lv.Temp.Name
 		}
+		if lv.Beside != nil && lv.Beside.Apart == loop {
+			return "accumulator " + lv.Beside.Temp.Name
+		}
 	}
 	for _, sg := range st.staged {
 		if sg.At == loop {

@@ -138,8 +138,8 @@ func (x ScaleAt) Apply(s *State) (*State, error) {
 	return stageAt(x, s, "scale", at)
 }
 
-// Fission divides Loop, over the groups of a block that is one integer, in two: one loop for the products, and one after it for what
-// their minimums add up. Each needs fewer registers than both together.
+// Fission divides Loop, over the groups of a block that is one integer, in two: one loop for the products, and one after it, with copies of the loops
+// over groups inside, for what their minimums add up. Each needs fewer registers than both together.
 //
 //	for g 16                               for g 16
 //	    sum = 0                                sum = 0

@@ -162,8 +162,8 @@ func (b *builder) check() error {
 // vary while the level lives.
 func (b *builder) checkKeep(i int) error {
 	lv := b.p.Levels[i]
-	if s := b.above(i); len(lv.Keep) > 0 && s != nil && s.Apart == "" {
-		return refuse(lv.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", lv.Keep[0].Name, s.Temp.Name)
+	if i > 0 && len(lv.Keep) > 0 && b.p.Levels[i-1].Beside != nil {
+		return refuse(lv.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", lv.Keep[0].Name, b.p.Levels[i-1].Beside.Temp.Name)
 	}
 	for _, k := range lv.Keep {
 		if i == 0 {
@@ -180,14 +180,6 @@ func (b *builder) checkKeep(i int) error {
 		}
 	}
 	return nil
-}
-
-// above is the sum beside the accumulator above level i, nil if there is none.
-func (b *builder) above(i int) *Beside {
-	if i == 0 {
-		return nil
-	}
-	return b.p.Levels[i-1].Beside
 }
 
 // checkPairs: the lanes that a pair loop makes of the lowest accumulator are apart in
@@ -381,6 +373,7 @@ func (b *builder) copied(n int) (out []Stmt) {
 		out = append(out, b.initBeside(n))
 	}
 	loops, open := b.domain(n)
+	loops = slices.DeleteFunc(loops, func(l Loop) bool { return b.pos[l.Name] < b.pos[s.Apart] }) // they are open
 	var over []Loop
 	for _, l := range b.p.Loops[b.pos[s.Apart]:b.below(n)] {
 		if b.p.Reduce[l.Root] {

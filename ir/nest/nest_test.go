@@ -427,6 +427,7 @@ func TestBuildRefusals(t *testing.T) {
 		{"keep beside", dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)).below("ko", Keep{Name: "ki"}).beside(), "part: it cannot keep ki apart: count is added when it is flushed, once"},
 		{"apart, unknown", dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").apart("kz"), "count: kz is no loop over what acc adds up: it cannot have a copy"},
 		{"apart, below", dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").apart("ki"), "count: ki is no loop over what acc adds up: it cannot have a copy"},
+		{"apart, no reduction", dot("ko", ko(4, 2), m(2, Unrolled), ki(4, Serial)).below("ki").apart("m"), "count: m is no loop over what acc adds up: it cannot have a copy"},
 		{"apart, outside", dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").apart("m"), "count: m is no loop over what acc adds up: it cannot have a copy"},
 		{"keep outside", dot("ko", ko(4, 2), m(2, Unrolled), ki(4, Serial)).below("ki", Keep{Name: "ko"}), "part: loop ko is outside ki: its sums are apart already"},
 		{"keep unknown", dot("ko", ko(4, 2), ki(4, Serial)).below("ki", Keep{Name: "kz"}), `part: no loop "kz" to keep apart`},

@@ -326,7 +326,7 @@ func (p *parser) operands(in *Instr) error {
 		w := p.next()
 		if fold, ok := strings.CutPrefix(w, "["); ok {
 			if in.Fold > 0 || in.Op.HasMem() {
-				return fmt.Errorf("two addresses")
+				return fmt.Errorf("two addresses, or arguments in brackets")
 			}
 			in.Fold = i + 1
 			in.Args = append(in.Args, NoReg)
@@ -371,9 +371,12 @@ func (p *parser) fold(in *Instr) (err error) {
 	after := p.words[end+1:]
 	p.words = slices.Clone(p.words[:end+1])
 	p.words[end] = strings.TrimSuffix(p.words[end], "]")
-	if n, fail := number(p.words[0], "c"); fail == nil { // a parameter has an offset behind its name
+	if digits, ok := strings.CutPrefix(p.words[0], "c"); ok && digits != "" && strings.Trim(digits, "0123456789") == "" { // a parameter has an offset behind its name
+		var n int
+		if n, err = number(p.next(), "c"); err != nil {
+			return err
+		}
 		in.FoldConst = n + 1
-		p.next()
 	} else if in.Mem, err = p.mem(); err != nil {
 		return err
 	}

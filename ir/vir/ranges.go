@@ -150,7 +150,10 @@ func (a *rangeAnalysis) bound(in *Instr) Range {
 		c.typ[i] = a.f.ArgType(in, i)
 		if i == in.Fold-1 {
 			c.arg[i] = fullRange(c.typ[i].Elem)
-			if p := a.f.Params[in.Mem.Buf]; in.FoldConst == 0 && p.bounded(c.typ[i].Elem) {
+			if in.FoldConst > 0 {
+				continue
+			}
+			if p := a.f.Params[in.Mem.Buf]; p.bounded(c.typ[i].Elem) {
 				c.arg[i] = Range{-int64(p.Most), int64(p.Most)}
 			}
 		} else {

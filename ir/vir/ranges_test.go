@@ -160,6 +160,23 @@ func TestRangesHold(t *testing.T) {
 
 // randomFunc is a straight function of random operations on registers of at most
 // 64 bytes. It stores every register at a place of its own in "out".
+// What is known of parameters does not bound constants.
+func TestRangesConstants(t *testing.T) {
+	for _, text := range []string{
+		"func f()\nconst c0 7f\nv0:i8x1 = bitcast [c0 u8x1]",
+		"func f(x ptr 1)\nconst c0 7f\nv0:i8x1 = bitcast [c0 u8x1]",
+		"func f(x ptr 1)\nconst c0 7f\nv0:i8x1 = abs [c0 i8x1]",
+	} {
+		f := mustParse(t, text)
+		if err := Verify(f); err != nil {
+			t.Fatal(err)
+		}
+		if r := Ranges(f)[0]; r.Hi < 127 {
+			t.Errorf("%s: %v", text, r)
+		}
+	}
+}
+
 func randomFunc(rng *rand.Rand) *Func {
 	f := &Func{Name: "f", Params: []Param{{Name: "in"}, {Name: "out"}}}
 	f.Consts = [][]byte{make([]byte, 8), make([]byte, 16)}

@@ -228,8 +228,8 @@ func (v *verifier) fold(in *Instr) error {
 		}
 	}
 	u := in.FoldUnit
-	if u != 0 && in.FoldConst != 0 {
-		return errors.New("a constant is not repeated")
+	if m := in.Mem; in.FoldConst != 0 && (u != 0 || m.Buf != 0 || m.Off != 0 || m.Stride != nil || m.Plus != [2]Multiple{}) {
+		return errors.New("a constant is neither repeated nor at an address")
 	}
 	if u != 0 && (u < in.FoldType.Elem.Bytes() || u > in.FoldType.Bytes() || u&(u-1) != 0) {
 		return fmt.Errorf("no unit of %d bytes in %v", u, in.FoldType)

@@ -130,8 +130,8 @@ func randomProblem(rng *rand.Rand) ir.Problem {
 	per := pick("tensor", "row", "g16", "g32", "g32", "g48", "g96", "g128", "g160")
 	name += "-" + per + pick("-f16", "-f32", "-bf16")
 	if strings.HasPrefix(per, "g") {
-		name += pick("", "", "", "-z", "-z", "-m")
-		if super := map[string]int{"g16": 64, "g32": 256, "g48": 96, "g128": 256}[per]; super > 0 && rng.Intn(3) == 0 {
+		name += pick("", "", "", "-z", "-z", "-m", "-m")
+		if super := map[string]int{"g16": 64, "g32": 256, "g48": 96, "g128": 256}[per]; super > 0 && rng.Intn(2) == 0 {
 			name = strings.NewReplacer("-f16", fmt.Sprint("-s", super), "-f32", fmt.Sprint("-i8-s", super)).Replace(name)
 		}
 	}
