@@ -174,7 +174,7 @@ func (l *candidate) cheapestOf(cols int) (u *scheduled, err error) {
 		if fail == nil && (u == nil || v.cost < u.cost) {
 			u = v
 		}
-		if err = telling(err, fail); u != nil && (cols == 1 || u.cost < l.oneCost()) {
+		if err = telling(err, fail); u != nil && u.cost < l.fewerCost(cols) {
 			break
 		}
 	}
@@ -184,13 +184,19 @@ func (l *candidate) cheapestOf(cols int) (u *scheduled, err error) {
 	return nil, err
 }
 
-// oneCost is what a product of one column costs. Several that cost more are not worth a kernel, though tile and time
+// fewerCost is the least that a product of fewer columns costs. More that cost as much are not worth a kernel, though tile and time
 // count them as one: what needs fewer registers is tried too, even by blocks that are not whole tiles.
-func (l *candidate) oneCost() float64 {
-	if one, err := l.use(1); err == nil {
-		return one.cost
+func (l *candidate) fewerCost(cols int) float64 {
+	least := math.Inf(1)
+	for _, n := range Widths {
+		if n >= cols {
+			break
+		}
+		if u, err := l.use(n); err == nil {
+			least = min(least, u.cost)
+		}
 	}
-	return math.Inf(1)
+	return least
 }
 
 // sparing is c and, after it, what needs fewer and fewer registers: a loop over cells;

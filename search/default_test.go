@@ -330,7 +330,7 @@ func TestTilesOrder(t *testing.T) {
 		format       string
 		group        int // of activations
 		tiles, order int
-	}{{"q1_0", 32, 2, 1}, {"w3-g128", 0, 0, 1}, {"q6_k", 16, 2, 0}} {
+	}{{"q1_0", 32, 2, 1}, {"w3-g128", 0, 2, 1}, {"q6_k", 16, 2, 0}} {
 		p, err := ir.Named(c.format)
 		if err != nil {
 			t.Fatal(err)
