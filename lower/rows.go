@@ -27,6 +27,12 @@ func keyOf(op vir.Op, dst vir.Type) rowKey {
 	return rowKey(dst.Lanes)<<32 | rowKey(dst.Elem)<<16 | rowKey(op)
 }
 
+// Can reports whether the machine of t has an instruction that ok accepts.
+func Can(t Target, ok func(Row) bool) bool {
+	has := t.Machine().Has
+	return slices.ContainsFunc(t.Rows(), func(r Row) bool { return r.Need&^has == 0 && ok(r) })
+}
+
 func newTable(t Target) *table {
 	rows := t.Rows()
 	x := &table{Target: t, m: t.Machine(), rows: make(map[rowKey][]*Row, len(rows)/2)}

@@ -710,14 +710,14 @@ func (c Choice) refused(p ir.Problem) bool {
 
 // hasUnsigned reports whether t has dot products of unsigned by signed bytes.
 func hasUnsigned(t lower.Target) bool {
-	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool {
+	return lower.Can(t, func(r lower.Row) bool {
 		return (r.Op == vir.OpDot4 && r.Args[1].Elem == format.U8) || r.Op == vir.OpDot2Sat
 	})
 }
 
 // hasDot4 reports whether t multiplies and adds four bytes in one instruction.
 func hasDot4(t lower.Target) bool {
-	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.OpDot4 })
+	return lower.Can(t, func(r lower.Row) bool { return r.Op == vir.OpDot4 })
 }
 
 // cheapest builds every choice, all at once, and takes the one that costs least, of those the first.

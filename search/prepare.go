@@ -1,8 +1,6 @@
 package search
 
 import (
-	"slices"
-
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -64,7 +62,7 @@ type prepareTrace struct {
 func mostTogether(t lower.Target) int {
 	m := t.Machine()
 	v := vir.Type{Elem: format.I32, Lanes: m.VecBits / 32}
-	if !slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.OpLookupPair && r.Dst == v }) {
+	if !lower.Can(t, func(r lower.Row) bool { return r.Op == vir.OpLookupPair && r.Dst == v }) {
 		return 0
 	}
 	return min(m.NumVec/2*v.Lanes, vir.MaxBytes/4)
@@ -73,7 +71,7 @@ func mostTogether(t lower.Target) int {
 // addsPairs says that the target adds up products of bytes in pairs, of activations as they are and constants of any lanes. Others
 // multiply by constants of 16 bits, best those that are one number.
 func addsPairs(t lower.Target) bool {
-	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.OpDot2Sat })
+	return lower.Can(t, func(r lower.Row) bool { return r.Op == vir.OpDot2Sat })
 }
 
 // together is how many groups of so many lanes, 0 without groups, are reduced together.

@@ -3,7 +3,6 @@ package search
 import (
 	"fmt"
 	"math/rand"
-	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -476,7 +475,7 @@ func (c Choice) fitTables(p ir.Problem) Choice {
 
 // hasLookup reports whether t looks up in tables of n entries of type e.
 func hasLookup(t lower.Target, e format.DType, n int) bool {
-	return slices.ContainsFunc(t.Rows(), func(r lower.Row) bool { return r.Op == vir.Lookup(n, false) && r.Dst.Elem == e })
+	return lower.Can(t, func(r lower.Row) bool { return r.Op == vir.Lookup(n, false) && r.Dst.Elem == e })
 }
 
 // tableRecord is the usual length of a record of codes for tables: sums of 16 bits are

@@ -86,9 +86,7 @@ var needed = map[string]lower.Row{
 func (m Mix) possible(t lower.Target) bool {
 	for _, op := range m.Ops {
 		r, ok := needed[op]
-		if ok && !slices.ContainsFunc(t.Rows(), func(x lower.Row) bool {
-			return x.Op == r.Op && x.Dst.Elem == r.Dst.Elem && x.Need&^t.Machine().Has == 0
-		}) {
+		if ok && !lower.Can(t, func(x lower.Row) bool { return x.Op == r.Op && x.Dst.Elem == r.Dst.Elem }) {
 			return false
 		}
 	}

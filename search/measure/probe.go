@@ -67,12 +67,7 @@ func vectorBytes(t lower.Target, least int) []int {
 
 // hasRow says whether t does op in one instruction.
 func hasRow(t lower.Target, op vir.Op) bool {
-	for _, r := range t.Rows() {
-		if r.Op == op && r.Need&^t.Machine().Has == 0 {
-			return true
-		}
-	}
-	return false
+	return lower.Can(t, func(r lower.Row) bool { return r.Op == op })
 }
 
 // hasDot says whether t adds products of bytes to 32-bit sums in one instruction.
