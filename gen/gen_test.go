@@ -233,7 +233,7 @@ func TestFunctions(t *testing.T) {
 // TestEndToEnd compiles products for all targets, and runs the packages' tests
 // natively, in pure Go and emulated.
 func TestEndToEnd(t *testing.T) {
-	targets := []lower.Target{amd64.ByName("avx512vbmi"), amd64.ByName("avx2"), arm64.ByName("dotprod")}
+	targets := []lower.Target{amd64.ByName("avx512vbmi"), amd64.ByName("avx2"), arm64.ByName("neon"), arm64.ByName("dotprod")}
 	dir := write(t, gen.Spec{Package: "kern", Version: "v0.0.0-test", Products: []gen.Product{
 		compile(t, "Q4", problem(t, "q4_0", 32), targets...),
 		compile(t, "W2", problem(t, "w2", 0), targets...),
@@ -250,7 +250,7 @@ func TestEndToEnd(t *testing.T) {
 	t.Run("arm64", func(t *testing.T) {
 		cmd := []string{"GOARCH=arm64", "WANT=arm64/dotprod"}
 		tool(t, dir, cmd, "test", "-exec", qemu(t)+" -cpu max", ".")
-		cmd[1] = "WANT=purego"
+		cmd[1] = "WANT=arm64/neon"
 		tool(t, dir, cmd, "test", "-exec", qemu(t)+" -cpu cortex-a57", ".")
 	})
 }

@@ -61,6 +61,7 @@ func (t *table) front() []Pass {
 		// While vectors and ranges are whole: bytes first, whose lanes are what is taken apart; then sums, of
 		// which each part is one.
 		{"narrow", t.narrow},
+		{"bytes", t.byteShifts},
 		{"dce", dce},
 		{"interleave", t.interleave},
 		{"pairs", t.pairs},
@@ -88,6 +89,10 @@ func (t *table) front() []Pass {
 		{"unshift", unshift},
 		{"dce", dce},
 		{"begin", begin},
+		{"dce", dce},
+		// Last: other passes know no products by words.
+		{"units", t.units},
+		{"cse", cse},
 		{"dce", dce},
 	}
 }

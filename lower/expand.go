@@ -2,6 +2,8 @@ package lower
 
 import (
 	"encoding/binary"
+	"slices"
+
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 )
@@ -24,6 +26,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpPrefetch2}, (*expansion).prefetch2},
 	{[]vir.Op{vir.OpSplat}, (*expansion).splat},
 	{[]vir.Op{vir.OpSplatLane, vir.OpTile}, (*expansion).tile},
+	{[]vir.Op{vir.OpSpread}, (*expansion).spread},
 	{[]vir.Op{vir.OpAndNot}, (*expansion).andNot},
 	{[]vir.Op{vir.OpBitSel}, (*expansion).bitSel},
 	{[]vir.Op{vir.OpShl, vir.OpShrU}, (*expansion).shiftBytes},
@@ -43,10 +46,18 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4Sat},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByOffset},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByAbs},
+	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByProducts},
 	{[]vir.Op{vir.OpDot4}, (*expansion).dot4ByDot2},
+	{[]vir.Op{vir.OpDot4Unit}, (*expansion).dot4Unit},
 	{[]vir.Op{vir.OpDot2}, (*expansion).dot2},
 	{[]vir.Op{vir.OpDot2Wrap}, (*expansion).dot2Wrap},
 	{[]vir.Op{vir.OpDot2Sat}, (*expansion).dot2Sat},
+	{[]vir.Op{vir.OpMulWide, vir.OpDot1}, (*expansion).productsBySign},
+	{[]vir.Op{vir.OpMulWide, vir.OpDot1}, (*expansion).productsOfHalf},
+	{[]vir.Op{vir.OpDot1}, (*expansion).dot1},
+	{[]vir.Op{vir.OpMulWide}, (*expansion).mulWide},
+	{[]vir.Op{vir.OpAddPairs}, (*expansion).addPairs},
+	{[]vir.Op{vir.OpSum2}, (*expansion).sum2},
 	{[]vir.Op{vir.OpCanonNaN}, (*expansion).canonNaN},
 	{[]vir.Op{vir.OpRedAdd, vir.OpRedMaxS}, (*expansion).reduce},
 	{lookupOps, (*expansion).lookupMasked},
@@ -212,6 +223,17 @@ func (x *expansion) tile() []*vir.Instr {
 	return x.end(vir.OpJoin, r, r)
 }
 
+// spread: of the half that has the lane, at last of that alone.
+func (x *expansion) spread() []*vir.Instr {
+	a, n := x.in.Args[0], x.in.Imm
+	h := halved(x.typeOf(a))
+	if h.Lanes == 0 {
+		return x.end(vir.OpSplatLane, a)
+	}
+	half := x.Imm(vir.OpHalf, h, n/int64(h.Lanes), a)
+	return x.End(x.in.Dst, vir.OpSpread, n%int64(h.Lanes), half)
+}
+
 // andNot: a & (b ^ -1).
 func (x *expansion) andNot() []*vir.Instr {
 	not := x.Op(vir.OpXor, x.dst, x.in.Args[1], x.Splat(x.dst, -1))
@@ -374,6 +396,18 @@ func (x *expansion) dot4BySign() []*vir.Instr {
 	return nil
 }
 
+// dot4Unit: by the half that has the four of what no register holds, else by the four repeated in a vector.
+func (x *expansion) dot4Unit() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	if h := halved(x.typeOf(b)); x.typeOf(b).Bits() > x.t.m.VecBits {
+		units := int64(h.Lanes / 4)
+		return x.End(x.in.Dst, vir.OpDot4Unit, x.in.Imm%units, c, a, x.Imm(vir.OpHalf, h, x.in.Imm/units, b))
+	}
+	words := x.Bitcast(as(x.typeOf(b), format.I32), b)
+	all := x.Imm(vir.OpSpread, x.dst, x.in.Imm, words)
+	return x.end(vir.OpDot4, c, a, x.Bitcast(as(x.dst, format.I8), all))
+}
+
 // dot4Sat: sums of two products in i16, where they are known to fit, and sums of
 // two such sums.
 //
@@ -455,6 +489,27 @@ func (x *expansion) dot4ByAbs() []*vir.Instr {
 	return x.end(vir.OpDot2, c, sums, x.Splat(pairs, 1))
 }
 
+// dot4ByProducts: products in i16, sums of two of them, where these are known to fit, and sums of
+// two such sums.
+//
+//	v0 = dot4 v0 v1 v2   ->   v3:i16x8 = mulwide v1 v2 0
+//	                          v4:i16x8 = mulwide v1 v2 1
+//	                          v5:i16x8 = addpairs v3 v4
+//	                          v0:i32x4 = sum2 v0 v5
+func (x *expansion) dot4ByProducts() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	pairs, i := as(x.dst, format.I16), as(x.dst, format.I8)
+	if !x.t.has(vir.OpMulWide, pairs, i, i) || !x.t.has(vir.OpAddPairs, pairs, pairs, pairs) || !x.t.has(vir.OpSum2, x.dst, x.dst, pairs) {
+		return nil
+	}
+	if x.typeOf(a).Elem == format.U8 && x.b.Range(a).Hi > 127 || x.saturates(a, b) {
+		return nil
+	}
+	a = x.cast(a, format.I8)
+	low := x.Imm(vir.OpMulWide, pairs, 0, a, b)
+	return x.end(vir.OpSum2, c, x.Op(vir.OpAddPairs, pairs, low, x.Imm(vir.OpMulWide, pairs, 1, a, b)))
+}
+
 // dot4ByDot2: the even bytes and the odd bytes as i16.
 func (x *expansion) dot4ByDot2() []*vir.Instr {
 	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
@@ -527,6 +582,66 @@ func (x *expansion) dot2Sat() []*vir.Instr {
 	return x.end(vir.OpBitSel, x.Imm(vir.OpShrS, t, 15, over), limit, sum)
 }
 
+// productsOfHalf: of the half of the lanes that counts.
+func (x *expansion) productsOfHalf() []*vir.Instr {
+	args := slices.Clone(x.in.Args)
+	factors := args[len(args)-2:]
+	h := halved(x.typeOf(factors[0]))
+	if h.Lanes != x.dst.Lanes {
+		return nil
+	}
+	for i, r := range factors {
+		factors[i] = x.Imm(vir.OpHalf, vir.Type{Elem: x.typeOf(r).Elem, Lanes: h.Lanes}, x.in.Imm, r)
+		x.b.setRange(factors[i], x.b.Range(r))
+	}
+	return x.end(x.in.Op, args...)
+}
+
+// productsBySign: what is known to have no values above 127 may as well have a sign.
+func (x *expansion) productsBySign() []*vir.Instr {
+	args := slices.Clone(x.in.Args)
+	a := &args[len(args)-2]
+	t := as(x.typeOf(*a), format.I8)
+	var types []vir.Type
+	for _, r := range args {
+		types = append(types, x.typeOf(r))
+	}
+	types[len(types)-2] = t
+	if x.typeOf(*a).Elem != format.U8 || x.b.Range(*a).Hi > 127 || !x.t.has(x.in.Op, x.dst, types...) {
+		return nil
+	}
+	*a = x.cast(*a, format.I8)
+	return x.End(x.in.Dst, x.in.Op, x.in.Imm, args...)
+}
+
+// dot1: a product, then an addition.
+func (x *expansion) dot1() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	return x.end(vir.OpAdd, c, x.Op(vir.OpMulWide, x.dst, a, b))
+}
+
+// mulWide: products of 16 bits.
+func (x *expansion) mulWide() []*vir.Instr {
+	a, b := x.in.Args[0], x.in.Args[1]
+	return x.end(vir.OpMul, x.Op(vir.OpWiden, x.dst, a), x.Op(vir.OpWiden, x.dst, b))
+}
+
+// addPairs: sums of the upper and the lower halves of lanes of twice the width, or of groups of two.
+func (x *expansion) addPairs() []*vir.Instr {
+	both := x.Op(vir.OpJoin, vir.Type{Elem: x.dst.Elem, Lanes: 2 * x.dst.Lanes}, x.in.Args...)
+	if x.dst.Elem == format.I32 {
+		return x.end(vir.OpRedAdd, both)
+	}
+	t, wide := x.wideLanes(both)
+	return x.end(vir.OpTrunc, x.Op(vir.OpAdd, t, wide, x.Imm(vir.OpShrU, t, 16, wide)))
+}
+
+// sum2: products with 1.
+func (x *expansion) sum2() []*vir.Instr {
+	c, a := x.in.Args[0], x.in.Args[1]
+	return x.end(vir.OpDot2, c, a, x.Splat(x.typeOf(a), 1))
+}
+
 // canonNaN: a NaN's bits without the sign are greater than those of infinity.
 func (x *expansion) canonNaN() []*vir.Instr {
 	t := as(x.dst, format.I32)
@@ -562,8 +677,8 @@ func (x *expansion) halves(r vir.Reg) (lo, hi vir.Reg) {
 }
 
 // reduceGroups: groups of lanes. What is longer than a register is halved; of two
-// registers, each group's neighbours are gathered, if there is a lookup for that, so
-// that one operation combines them for all groups:
+// registers, each group's neighbours are added, or gathered, if there is an operation for that, so
+// that one combines them for all groups:
 //
 //	                                      even = lookuppair 0 2 4 6 v0 v1
 //	v2:i32x4 = redadd (v0 and v1: i32x4)  odd  = lookuppair 1 3 5 7 v0 v1
@@ -596,7 +711,8 @@ func (x *expansion) combineHalves(op vir.Op, r vir.Reg, groups int) vir.Reg {
 func (x *expansion) combinePairs(op vir.Op, r vir.Reg) (vir.Reg, bool) {
 	h := halved(x.typeOf(r))
 	index := vir.Type{Elem: format.U32, Lanes: h.Lanes}
-	if h.Bits() <= x.t.m.VecBits && !x.t.has(vir.OpLookupPair, h, index, h, h) {
+	pairwise := op == vir.OpAdd && x.t.has(vir.OpAddPairs, h, h, h)
+	if h.Bits() <= x.t.m.VecBits && !pairwise && !x.t.has(vir.OpLookupPair, h, index, h, h) {
 		return 0, false
 	}
 	lo, hi := x.halves(r)
@@ -607,6 +723,9 @@ func (x *expansion) combinePairs(op vir.Op, r vir.Reg) (vir.Reg, bool) {
 		}
 		b, _ := x.combinePairs(op, hi)
 		return x.Op(vir.OpJoin, h, a, b), true
+	}
+	if pairwise {
+		return x.Op(vir.OpAddPairs, h, lo, hi), true
 	}
 	var every [2]vir.Reg
 	for first := range every {

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "rewrite testdata")
 // toyNames are the toy machines that testdata names.
 var toyNames = map[string]Features{
 	"all": toyAll, "none": 0, "dotu": toyDotU, "doti": toyDotI, "dot2": toyDot2 | toySel,
-	"abs": toyDot2 | toySel | toyAbs,
+	"abs": toyDot2 | toySel | toyAbs, "products": toyProducts,
 }
 
 // Each file of testdata is a case of the pass its name begins with: comments, the

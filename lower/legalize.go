@@ -217,6 +217,14 @@ func (l *legalizer) halve(in *vir.Instr) []*vir.Instr {
 		return l.halveReduction(in, vir.OpAdd)
 	case vir.OpRedMaxS:
 		return l.halveReduction(in, vir.OpMaxS)
+	case vir.OpMulWide, vir.OpDot1:
+		if l.b.TypeOf(in.Args[len(in.Args)-1]).Lanes > t.Lanes {
+			return nil // of a half
+		}
+	case vir.OpSpread, vir.OpDot4Unit:
+		if l.isWide(in.Args[len(in.Args)-1]) {
+			return nil // of a part
+		}
 	}
 	if t.Lanes == 1 || in.Op.IsLookup() && !l.isWide(in.Dst) {
 		return nil
@@ -238,13 +246,19 @@ func (l *legalizer) halfInstr(s *Seq, in *vir.Instr, h int) *vir.Instr {
 	c := *in
 	c.Args = slices.Clone(in.Args)
 	for i, r := range in.Args {
-		if !l.whole(in, i) {
+		if !l.whole(in, i) && in.Op != vir.OpAddPairs {
 			c.Args[i] = l.piece(s, r, h)
 		}
 	}
 	switch in.Op {
+	case vir.OpAddPairs: // the sums of one argument
+		c.Args = []vir.Reg{l.piece(s, in.Args[h], 0), l.piece(s, in.Args[h], 1)}
 	case vir.OpLoad, vir.OpStore:
 		c.Mem.Off += h * resultType(l.b.F, in).Bytes() / 2
+	case vir.OpMulWide, vir.OpDot1:
+		if l.whole(in, in.Op.NumArgs()-1) {
+			c.Imm = int64(h)
+		}
 	case vir.OpConst:
 		data := l.b.F.Consts[in.Imm]
 		n := len(data) / 2
@@ -268,15 +282,15 @@ func (l *legalizer) inPlace(in *vir.Instr) bool {
 		return false
 	}
 	for i, r := range in.Args {
-		if r == in.Dst && l.whole(in, i) {
+		if r == in.Dst && (l.whole(in, i) || in.Op == vir.OpAddPairs) {
 			return false
 		}
 	}
 	return true
 }
 
-// whole says whether both halves of in read all of argument i: a scalar, a tile, or
-// the only table of a lookup. A table per group of lanes is halved with the lanes.
+// whole says whether both halves of in read all of argument i: a scalar, a tile, what they take
+// half of themselves, or the only table of a lookup. A table per group of lanes is halved with the lanes.
 func (l *legalizer) whole(in *vir.Instr, i int) bool {
 	switch {
 	case in.Op == vir.OpSplatLane:
@@ -285,6 +299,12 @@ func (l *legalizer) whole(in *vir.Instr, i int) bool {
 		return l.b.TypeOf(in.Args[0]).Lanes < l.b.TypeOf(in.Dst).Lanes
 	case in.Op == vir.OpLookupPair:
 		return i > 0
+	case in.Op == vir.OpSpread:
+		return true
+	case in.Op == vir.OpDot4Unit:
+		return i == 2
+	case in.Op == vir.OpMulWide || in.Op == vir.OpDot1: // each reads its half
+		return i >= in.Op.NumArgs()-2 && in.Imm == 0 && !l.isWide(in.Args[i])
 	}
 	n := in.Op.Entries()
 	return n > 0 && i == 1 && l.b.TypeOf(in.Args[1]).Lanes <= n

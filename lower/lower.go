@@ -43,6 +43,7 @@ type Machine struct {
 	VecBits     int  // widest vector register
 	NumVec      int  // allocatable vector registers
 	NumGP       int  // allocatable general registers
+	Narrow      int  // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
 	Indexed     bool // an address may be the sum of two of them
 	Has         Features
 	Core        string // whose costs rows have; "": those of most machines of the target

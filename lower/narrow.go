@@ -104,3 +104,43 @@ func lowBits(x int64, e format.DType) int64 {
 	}
 	return x << by >> by
 }
+
+// byteShifts shifts bytes where a target can, instead of wider lanes and then masking what came from their neighbours.
+// Figures: docs/choices.md, byteShifts.
+//
+//	v2:u16x8 = shru v1 4
+//	v3:u8x16 = bitcast v2         v5:u8x16 = bitcast v1
+//	v4:u8x16 = and v3 15     ->   v4:u8x16 = shru v5 4
+func (t *table) byteShifts(f *vir.Func) (*vir.Func, error) {
+	if bytes := t.inRegister(vir.Type{Elem: format.U8, Lanes: t.m.VecBits / 8}, format.U8); !t.has(vir.OpShrU, bytes, bytes) {
+		return f, nil
+	}
+	mut := mutable(f)
+	b, def, uses := &Builder{F: clone(f)}, definitions(f, mut), useCounts(f)
+	only := func(r vir.Reg, op vir.Op) *vir.Instr { // what makes r, if op does and nothing else reads it
+		if d := def[r]; d != nil && !mut[r] && d.Op == op && d.Fold == 0 && uses[r] == 1 {
+			return d
+		}
+		return nil
+	}
+	b.F.Body = vir.Map(f.Body, func(in *vir.Instr) []*vir.Instr {
+		if in.Op != vir.OpAnd || in.Fold > 0 {
+			return []*vir.Instr{in}
+		}
+		to := b.TypeOf(in.Dst)
+		for i, r := range in.Args {
+			mask, cast := def[in.Args[1-i]], only(r, vir.OpBitcast)
+			if mask == nil || mask.Op != vir.OpSplat || cast == nil || to.Elem.Bits() != 8 {
+				continue
+			}
+			shift := only(cast.Args[0], vir.OpShrU)
+			if shift == nil || mut[shift.Args[0]] || shift.Imm >= 8 || mask.Imm&0xff != 0xff>>shift.Imm {
+				continue
+			}
+			s := b.Seq()
+			return s.End(in.Dst, vir.OpShrU, shift.Imm, s.Bitcast(to, shift.Args[0]))
+		}
+		return []*vir.Instr{in}
+	})
+	return b.F, nil
+}

@@ -16,6 +16,8 @@ const (
 	toyAbs                       // sign
 	toySign                      // rows for signed and unsigned types alike
 	toyAll  Features = 1<<iota - 1
+
+	toyProducts Features = 1 << iota // besides: mulwide, dot1, addpairs, sum2, spread, dot4unit, shifts of bytes
 )
 
 // toy is a machine of 128 bits whose binary operations overwrite their first
@@ -26,7 +28,7 @@ type toy struct {
 }
 
 func newToy(has Features) toy {
-	t := toy{m: Machine{Name: "toy", VecBits: 128, NumVec: 8, NumGP: 6, Has: has}}
+	t := toy{m: Machine{Name: "toy", VecBits: 128, NumVec: 8, NumGP: 6, Narrow: 2, Has: has}}
 	t.op(vir.OpPrefetch, vir.Type{})
 	for _, e := range []format.DType{format.U8, format.I8, format.U16, format.I16, format.U32, format.I32, format.F32, format.F16} {
 		for n := 1; n*e.Bits() <= 128; n *= 2 {
@@ -94,6 +96,14 @@ func (t *toy) addArith(d vir.Type) {
 				t.op(op, d, d)
 			}
 		}
+	} else if t.m.Has&toyProducts != 0 {
+		t.op(vir.OpShrU, d, d)
+	}
+	if t.m.Has&toyProducts != 0 && d.Lanes > 1 {
+		t.op(vir.OpSpread, d, d)
+	}
+	if t.m.Has&toyProducts != 0 && d.Lanes > 1 && (d.Elem == format.I16 || d.Elem == format.I32) {
+		t.op(vir.OpAddPairs, d, d, d)
 	}
 	if d.Elem == format.F32 {
 		t.op(vir.OpDiv, d, d, d)
@@ -121,11 +131,18 @@ func (t *toy) addOther(d vir.Type) {
 		pair := with(format.I16, 2*d.Lanes)
 		t.add(Row{Op: vir.OpDot2Wrap, Dst: d, Args: []vir.Type{pair, pair}, Need: toySel, Asm: "madd", Cost: 10})
 		t.add(Row{Op: vir.OpDot2, Dst: d, Args: []vir.Type{d, pair, pair}, Need: toyDot2, Asm: "dot2", Cost: 10, Tied: 1})
+		t.add(Row{Op: vir.OpDot4Unit, Dst: d, Args: []vir.Type{d, with(format.I8, n), with(format.I8, 16)}, Need: toyProducts, Asm: "dot4unit", Cost: 10, Tied: 1})
+		t.add(Row{Op: vir.OpSum2, Dst: d, Args: []vir.Type{d, pair}, Need: toyProducts, Asm: "sum2", Cost: 10, Tied: 1})
 	case format.I16:
 		t.op(vir.OpWiden, d, with(format.U8, d.Lanes))
 		t.op(vir.OpWiden, d, with(format.I8, d.Lanes))
 		t.op(vir.OpTrunc, d, with(format.I32, d.Lanes))
 		t.add(Row{Op: vir.OpDot2Sat, Dst: d, Args: []vir.Type{with(format.U8, 2*d.Lanes), with(format.I8, 2*d.Lanes)}, Need: toyDot2, Asm: "dot2sat", Cost: 10})
+		for n := d.Lanes; n <= 2*d.Lanes && n <= 16; n *= 2 {
+			bytes := with(format.I8, n)
+			t.add(Row{Op: vir.OpMulWide, Dst: d, Args: []vir.Type{bytes, bytes}, Need: toyProducts, Asm: "mulwide", Cost: 10})
+			t.add(Row{Op: vir.OpDot1, Dst: d, Args: []vir.Type{d, bytes, bytes}, Need: toyProducts, Asm: "dot1", Cost: 10, Tied: 1})
+		}
 	case format.I8:
 		t.add(Row{Op: vir.OpSign, Dst: d, Args: []vir.Type{d, d}, Need: toyAbs, Asm: "sign", Cost: 5})
 		t.op(vir.OpTrunc, d, with(format.I16, d.Lanes))
@@ -137,7 +154,7 @@ func (t *toy) addOther(d vir.Type) {
 // expansions.
 func toys() []toy {
 	var all []toy
-	for _, has := range []Features{0, toyDotU, toyDotI | toySel, toyDot2 | toyAbs | toySign, toyAll} {
+	for _, has := range []Features{0, toyDotU, toyDotI | toySel, toyDot2 | toyAbs | toySign, toyProducts, toyAll} {
 		all = append(all, newToy(has))
 	}
 	return all

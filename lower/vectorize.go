@@ -389,6 +389,8 @@ func (v *vectorizer) dot(s *nest.Assign, t *temp, n int) error {
 	switch {
 	case n == 4 && acc.Elem == format.I32:
 		v.update(t, vir.Instr{Op: vir.OpDot4, Args: []vir.Reg{t.reg, a, b}})
+	case n == 1 && acc.Elem == format.I16:
+		v.update(t, vir.Instr{Op: vir.OpDot1, Args: []vir.Reg{t.reg, a, b}})
 	case n == 2 && acc.Elem == format.I16 && v.typeOf(a).Elem == format.U8:
 		p := v.op(acc, vir.OpDot2Sat, 0, a, b)
 		v.update(t, vir.Instr{Op: vir.OpAdd, Args: []vir.Reg{t.reg, p}})
@@ -439,14 +441,14 @@ func (v *vectorizer) reduce(s *nest.Assign, t *temp, op vir.Op) error {
 }
 
 // reducePairs adds up neighbouring lanes with a dot product with ones: two of
-// 16 bits, or four of 8.
+// 16 bits, four of which are two sums, or four of 8.
 func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error {
 	c, ok := s.Value.(ir.Cast)
 	if !ok || s.Op != ir.Add {
 		return refuse(s.Dst.Name, "lanes of %v cannot be summed in part", s.Value.Type())
 	}
 	from := c.X.Type()
-	if v.typeOf(t.reg).Elem != format.I32 || from.Bits()*last.N != 32 || from != format.I8 && from != format.U8 && from != format.I16 {
+	if v.typeOf(t.reg).Elem != format.I32 || from.Bits()*last.N != 32 && (from != format.I16 || last.N != 4) || from != format.I8 && from != format.U8 && from != format.I16 {
 		return refuse(s.Dst.Name, "%d lanes of %v cannot be summed into %v", last.N, from, v.typeOf(t.reg).Elem)
 	}
 	r, err := v.vec(c.X)
@@ -456,6 +458,11 @@ func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error 
 	tr := v.typeOf(r)
 	switch from {
 	case format.I16:
+		if last.N == 4 {
+			pairs := v.op(vir.Type{Elem: format.I32, Lanes: tr.Lanes / 2}, vir.OpDot2Wrap, 0, r, v.splat(tr, 1))
+			v.update(t, vir.Instr{Op: vir.OpAdd, Args: []vir.Reg{t.reg, v.op(v.typeOf(t.reg), vir.OpRedAdd, 0, pairs)}})
+			return nil
+		}
 		v.update(t, vir.Instr{Op: vir.OpDot2, Args: []vir.Reg{t.reg, r, v.splat(tr, 1)}})
 		return nil
 	case format.U8:

@@ -181,6 +181,7 @@ var examples = []example{
 	{"bind_outer", "w2", trace(dot), Bind{"n", "outer"}},
 	{"tensorize_dot4", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot4"}},
 	{"tensorize_dot2", "w2", trace(dot, columns, lanes, Split{"k", 2, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot2"}},
+	{"tensorize_dot1", "w2", trace(dot, columns, lanes, Split{"k", 1, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot1"}},
 	{"rfactor", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}, Reorder{[]string{"n", "mt", "ks", "f", "l"}}), Rfactor{"f"}},
 	{"read_scaled_all", "w2", ready(), ReadScaled{8}},
 	{"read_scaled_below_4", "w2", ready(), ReadScaled{4}},

@@ -290,8 +290,8 @@ func (s *State) completeDot(dot int) error {
 		return &Unfinished{"trace", "has no tensorize"}
 	}
 	low := s.main().lowest().Temp.Elem
-	if dot == 2 && low != format.I16 {
-		return &Unfinished{"dot2", "sums to 16 bits: accumulate i16"}
+	if dot < 4 && low != format.I16 {
+		return &Unfinished{fmt.Sprintf("dot%d", dot), "sums to 16 bits: accumulate i16"}
 	}
 	if dot == 4 && low != format.I32 {
 		return &Unfinished{"dot4", "sums to 32 bits: accumulate i32"}

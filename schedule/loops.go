@@ -263,7 +263,7 @@ func (x Bind) Apply(s *State) (*State, error) {
 }
 
 // Tensorize makes the innermost lanes one dot-product instruction: "dot4" sums
-// 4 products of bytes into 32 bits, "dot2" sums 2 into 16 bits.
+// 4 products of bytes into 32 bits, "dot2" sums 2 into 16 bits, "dot1" adds one to 16 bits.
 //
 //	vector l 16                          vector l 16
 //	    for j 4                     ->       dot j 4
@@ -280,10 +280,10 @@ func (x Tensorize) Apply(s *State) (*State, error) {
 		return nil, err
 	}
 	l := &st.loops[i]
-	want := map[string]int{"dot4": 4, "dot2": 2}[x.To]
+	want := map[string]int{"dot4": 4, "dot2": 2, "dot1": 1}[x.To]
 	switch {
 	case want == 0:
-		return nil, illegal(x, x.Loop, "no instruction %q; have dot4, dot2", x.To)
+		return nil, illegal(x, x.Loop, "no instruction %q; have dot4, dot2, dot1", x.To)
 	case l.Kind != nest.Serial:
 		return nil, illegal(x, x.Loop, "is bound %s already", l.Kind)
 	case !st.reduce[l.Root] || l.Root == "g" || l.Coef != s.unit() || l.N != want:

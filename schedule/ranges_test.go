@@ -64,6 +64,28 @@ func pairsTrace(t testing.TB, bits, n int, order, accumulators string) schedule.
 	return parse(t, strings.NewReplacer("$RECORD", fmt.Sprint(n*cell), "$CELL", fmt.Sprint(cell), "$ORDER", order, "$ACCUMULATORS", accumulators).Replace(pairs))
 }
 
+// singlesTrace is pairsTrace with each product in a sum of 16 bits of its own (NEON).
+func singlesTrace(t testing.TB, bits, n int) schedule.Trace {
+	tr := slices.Clone(pairsTrace(t, bits, n, usual, scaled(0)))
+	for i, step := range tr {
+		switch s := step.(type) {
+		case schedule.Split:
+			if s.Loop == "jj" {
+				s.By = 1
+				tr[i] = s
+			}
+		case schedule.Tensorize:
+			tr[i] = schedule.Tensorize{Loop: s.Loop, To: "dot1"}
+		}
+	}
+	return tr
+}
+
+// without leaves steps of a kind out.
+func without[S schedule.Step](tr schedule.Trace) schedule.Trace {
+	return slices.DeleteFunc(slices.Clone(tr), func(s schedule.Step) bool { _, is := s.(S); return is })
+}
+
 // quads is the AND trick: sums of four products in 32 bits, fields read in place.
 // Fields are elements of K, or rows.
 func quads(t testing.TB, bits int, rows bool, more string) schedule.Trace {
@@ -166,6 +188,13 @@ func TestRanges(t *testing.T) {
 		{"4 bits, 4 cells", "w4", 0, pairsTrace(t, 4, 4, usual, scaled(0)), nil}, // 4 * 2 fields * 2 * 15 * 127 = 30480
 		{"4 bits, 5 cells", "w4", 0, pairsTrace(t, 4, 5, usual, scaled(0)),
 			&schedule.Overflow{What: "accumulator acc2", Type: "i16", Bound: 38100, Limit: i16, Terms: 20, Value: 15, Act: 127}},
+		// One product of a field for each lane: 8 cells * 2 fields * 15 * 127 = 30480, with a sign 16 * 2 * 8 * 127 = 32512.
+		{"4 bits, 8 cells of single products", "w4", 0, singlesTrace(t, 4, 8), nil},
+		{"4 bits, 9 cells of single products", "w4", 0, singlesTrace(t, 4, 9),
+			&schedule.Overflow{What: "accumulator acc2", Type: "i16", Bound: 34290, Limit: i16, Terms: 18, Value: 15, Act: 127}},
+		{"4 bits with a sign, 16 cells", "w4", 0, without[schedule.HoistZero](singlesTrace(t, 4, 16)), nil},
+		{"4 bits with a sign, 17 cells", "w4", 0, without[schedule.HoistZero](singlesTrace(t, 4, 17)),
+			&schedule.Overflow{What: "accumulator acc2", Type: "i16", Bound: 34544, Limit: i16, Terms: 34, Value: 8, Act: 127}},
 		// A field outside the loop, or kept apart, has an accumulator to itself: 10 * 2 * 3 * 127 * 4 = 30480.
 		{"fields outside, 10 cells", "w2", 0, pairsTrace(t, 2, 10, fieldsOutside, scaled(4)), nil},
 		{"fields outside, 11 cells", "w2", 0, pairsTrace(t, 2, 11, fieldsOutside, scaled(4)), overflow(33528, 22, 3, 2)},
@@ -266,6 +295,8 @@ func TestLimit(t *testing.T) {
 		{"11 cells, fields outside", "w2", pairsTrace(t, 2, 11, fieldsOutside, scaled(4)), false},
 		{"10 cells, fields apart", "w2", pairsTrace(t, 2, 10, usual, scaled(4, "f")), true},
 		{"11 cells, fields apart", "w2", pairsTrace(t, 2, 11, usual, scaled(4, "f")), false},
+		{"8 cells of single products", "w4", singlesTrace(t, 4, 8), true},
+		{"9 cells of single products", "w4", singlesTrace(t, 4, 9), false},
 		{"16 blocks", "ternary", blocksTrace(t, 16), true},
 		{"32 blocks", "ternary", blocksTrace(t, 32), false},
 	} {

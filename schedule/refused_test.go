@@ -182,7 +182,7 @@ var refused = []struct {
 	{"w2", trace(dot, Split{"m", 24, Pair{"mt", "l"}}), Bind{"l", "vector"}, `bind l: 24 is not a power of two of at most 64 lanes`},
 
 	{"w2", trace(dot), Tensorize{"q", "dot4"}, `tensorize q: no such loop`},
-	{"w2", trace(dot, fields), Tensorize{"j", "dot8"}, `tensorize j: no instruction "dot8"; have dot4, dot2`},
+	{"w2", trace(dot, fields), Tensorize{"j", "dot8"}, `tensorize j: no instruction "dot8"; have dot4, dot2, dot1`},
 	{"w2", trace(dot, fields), Tensorize{"f", "dot4"}, `tensorize f: is bound unroll already`},
 	{"w2", trace(dot, fields), Tensorize{"j", "dot2"}, `tensorize j: dot2 wants the innermost 2 steps of 1 along K, this is 4 of k with stride 1`},
 	{"w2", trace(dot, fields[:2]), Tensorize{"f", "dot4"}, `tensorize f: dot4 wants the innermost 4 steps of 1 along K, this is 4 of k with stride 4`},
@@ -324,6 +324,9 @@ var unfinished = []struct {
 		`loop s: a call takes all fields of a cell`},
 	{"w2", trace(ready(), Prefetch{Bytes: 64, Rest: true}), `prefetch: has no other tiles side by side than the first`},
 	{"w2", readyPairs(), `dot2: sums to 16 bits: accumulate i16`},
+	{"w2", trace(dot, unsign, columns, lanes, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "jj"}}, Split{"jj", 1, Pair{"jo", "j"}},
+		Bind{"f", "unrolled"}, Bind{"jo", "vector"}, Tensorize{"j", "dot1"}, Reorder{[]string{"n", "mt", "ks", "f", "l", "jo", "j"}},
+		Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "jo", "j"}, Fields: []string{"f"}, Map: "dense"}), `dot1: sums to 16 bits: accumulate i16`},
 	{"w2", trace(ready(), Rfactor{"f"}, Accumulate{"i16"}), `dot4: sums to 32 bits: accumulate i32`},
 	{"w2", trace(with(readyPairs(), "hoist_zero"), Rfactor{"jo"}, Accumulate{"i16"}), `dot2: wants unsigned weights: hoist_zero`},
 	{"w4-g32", with(grouped("init"), "reorder", Reorder{[]string{"n", "mt", "u", "g", "f", "l", "j"}}, pack("mt g u l j", "f")),

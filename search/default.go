@@ -266,7 +266,7 @@ func (d *defaults) quickest(all []coding) (best coding, cost float64) {
 		ways := []Choice{c}
 		if !hasDot4(d.t) {
 			c.Below = 0
-			ways = c.widenings(d.p)
+			ways = c.widenings(d.p, d.m.Narrow)
 		} else if c.Head > 0 {
 			ways = []Choice{c.fieldsApart()}
 		}
@@ -583,15 +583,15 @@ func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) 
 		if cols > 1 {
 			c.Order, c.Stage = 2, "f" // decode once, then use in all columns
 		}
-		some := scales(c, d.p, hasDot4(d.t))
+		some := scales(c, d.p, d.narrow())
 		if cols == 1 && d.m.DecodeFirst && c.Value == "affine" && c.Join == 0 && CellFields(d.p.Weight) > 1 { // bytes are not decoded
 			first := c
 			first.Stage = "s"
-			some = append(scales(first, d.p, hasDot4(d.t)), some...) // which cost the same, if registers suffice
+			some = append(scales(first, d.p, d.narrow()), some...) // which cost the same, if registers suffice
 		}
 		if c.Join > 0 { // all fields of a codeword in turn: one of them is held at a time
 			c.Order = 0
-			some = append(some, scales(c, d.p, hasDot4(d.t))...)
+			some = append(some, scales(c, d.p, d.narrow())...)
 		}
 		if d.p.Weight.MaxLevel()-d.p.Weight.MinLevel() > 127 && !(hasUnsigned(d.t) && hasDot4(d.t)) {
 			c.Hoist = "none" // the weights as they are fit the only dot products there are
@@ -657,10 +657,10 @@ func (c Choice) fieldsApart() Choice {
 	return c
 }
 
-// scales are the ways to read fields and to sum: without a 4-way dot product
-// also 16-bit sums. Fields of odd width begin at odd bits too: two classes of them may be
+// scales are the ways to read fields and to sum: with narrow > 0 also in 16 bits, so
+// many products at once. Fields of odd width begin at odd bits too: two classes of them may be
 // worth their accumulators.
-func scales(c Choice, p ir.Problem, dot4 bool) []Choice {
+func scales(c Choice, p ir.Problem, narrow int) []Choice {
 	below := []int{8, 4, 0}
 	if p.Weight.Bits%2 == 1 {
 		below = []int{8, 4, 2, 0}
@@ -668,17 +668,17 @@ func scales(c Choice, p ir.Problem, dot4 bool) []Choice {
 	var out []Choice
 	for _, c.Below = range below {
 		out = append(out, c)
-		if !dot4 {
-			out = append(out, c.widenings(p)...)
+		if narrow > 0 {
+			out = append(out, c.widenings(p, narrow)...)
 		}
 	}
 	return out
 }
 
-// widenings are c with 16-bit sums that are widened after every record, or of groups after all of one, else after
+// widenings are c with 16-bit sums of narrow products each that are widened after every record, or of groups after all of one, else after
 // as many cells as are proven to fit, and after each cell, which takes fewer registers.
-func (c Choice) widenings(p ir.Problem) []Choice {
-	c.Dot = 2
+func (c Choice) widenings(p ir.Problem, narrow int) []Choice {
+	c.Dot = narrow
 	if p.GroupK() == 0 {
 		if !c.Serial {
 			c.Flush = max(c.Cells, 1)
@@ -713,6 +713,14 @@ func hasUnsigned(t lower.Target) bool {
 	return lower.Can(t, func(r lower.Row) bool {
 		return (r.Op == vir.OpDot4 && r.Args[1].Elem == format.U8) || r.Op == vir.OpDot2Sat
 	})
+}
+
+// narrow is how many products d.t sums in 16 bits at once, 0 where a 4-way dot product is better. Figures: docs/choices.md, narrow.
+func (d *defaults) narrow() int {
+	if hasDot4(d.t) {
+		return 0
+	}
+	return d.m.Narrow
 }
 
 // hasDot4 reports whether t multiplies and adds four bytes in one instruction.

@@ -256,7 +256,7 @@ func TestDefaultOfAnyFormat(t *testing.T) {
 	}{
 		{ir.Problem{Weight: zeros, Act: format.Act{Group: 16}}, avx2, true},
 		{ir.Problem{Weight: zeros, Act: format.Act{Group: 16}}, amd64.ByName("avxvnni"), false},
-		{ir.Problem{Weight: zeros, Act: format.Act{Group: 16}}, arm64.Targets()[0], false},
+		{ir.Problem{Weight: zeros, Act: format.Act{Group: 16}}, arm64.ByName("dotprod"), false},
 		{ir.Problem{Weight: books}, avx2, false},
 		{ir.Problem{Weight: most, Act: format.Act{Group: 16}}, avx2, false},
 		{ir.Problem{Weight: least}, avx2, false},

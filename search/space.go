@@ -34,10 +34,10 @@ type Choice struct {
 	// Computation.
 	Value  string // affine or lookup
 	Hoist  string // init, flush or none
-	Dot    int    // products per instruction: 4 into 32 bits, 2 into 16
+	Dot    int    // products per instruction: 4 into 32 bits, 2 or 1 into 16
 	Below  int    // read_scaled, 0: shift every field down
-	Flush  int    // cells repeated in the code; with Dot 2 the sum is widened after them, unless Whole
-	Whole  bool   // with Dot 2 the sum is widened after all that it counts
+	Flush  int    // cells repeated in the code; a sum of 16 bits is widened after them, unless Whole
+	Whole  bool   // a sum of 16 bits is widened after all that it counts
 	Cols   int    // columns per call
 	Block  int    // row vectors per call, divides Rows
 	Tiles  int    // whole tiles per call, side by side; 0 is 1
@@ -294,13 +294,13 @@ func (b *builder) along() {
 	} else {
 		b.bind("x", "unrolled")
 	}
-	if c.Dot == 2 {
-		b.split("j", 2, "jo", "ji")
+	in := "j"
+	if c.narrow() {
+		b.split("j", c.Dot, "jo", "ji")
 		b.bind("jo", "vector")
-		b.add(schedule.Tensorize{Loop: "ji", To: "dot2"})
-		return
+		in = "ji"
 	}
-	b.add(schedule.Tensorize{Loop: "j", To: "dot4"})
+	b.add(schedule.Tensorize{Loop: in, To: fmt.Sprintf("dot%d", c.Dot)})
 }
 
 // groups: records gt, and in each the groups gi of g elements; what shares a scale or a
@@ -373,9 +373,12 @@ func (b *builder) cellLoops(cell int) {
 	}
 }
 
+// narrow says that products are summed in 16 bits first.
+func (c *Choice) narrow() bool { return c.Dot < 4 }
+
 // dots are the innermost lanes.
 func (b *builder) dots() []string {
-	if b.c.Dot == 2 {
+	if b.c.narrow() {
 		return []string{"jo", "ji"}
 	}
 	return []string{"j"}
@@ -434,7 +437,7 @@ func (b *builder) accumulators() {
 	if c.Factor != "" {
 		b.add(schedule.Rfactor{Loop: c.Factor})
 	}
-	if c.Dot == 2 {
+	if c.narrow() {
 		b.add(schedule.Rfactor{Loop: "jo"})
 		if !c.Whole {
 			b.add(schedule.WidenEvery{Loop: "u"})
@@ -481,7 +484,10 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 		Streams: nest.Streams{Ahead: pick(rng, 0, pick(rng, weightsAhead...), pick(rng, weightsAhead...)), Rest: rng.Intn(3) == 0}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
 		Super: rng.Intn(2) == 0,
 	}
-	c.Whole = c.Dot == 2 && p.GroupK() > 0 && rng.Intn(4) == 0
+	if c.Dot == 2 {
+		c.Dot = m.Narrow
+	}
+	c.Whole = c.narrow() && p.GroupK() > 0 && rng.Intn(4) == 0
 	if far := pick(rng, 0, pick(rng, weightsFar...)); far > c.Ahead {
 		c.Far, c.Every = far, rng.Intn(2) == 0
 	}
@@ -568,8 +574,12 @@ func (c *Choice) registers(p ir.Problem, m lower.Machine) int {
 	case "f":
 		each *= max(c.cellFields(p.Weight)/c.RowFields, 1)
 	}
-	if c.Dot == 2 && !c.Whole {
-		each *= 2 // 16-bit sums and wide ones
+	if c.narrow() {
+		sums := 2 / c.Dot // of 16 bits
+		if !c.Whole {
+			sums++ // and wide ones
+		}
+		each *= sums
 	}
 	if p.GroupK() > 0 {
 		each++ // the sum of all groups

@@ -110,10 +110,13 @@ func TestSameBits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			arm := native.Emulate(arm64.ByName("dotprod"))
-			var onArm *native.Kernel
-			if s.arm64 {
-				if onArm, err = native.Compile(arm.Target, p, trace); err != nil {
+			onArm := map[*native.Emulated]*native.Kernel{}
+			for _, target := range arm64.Targets() {
+				if !s.arm64 {
+					break
+				}
+				arm := native.Emulate(target)
+				if onArm[arm], err = native.Compile(target, p, trace); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -147,8 +150,11 @@ func TestSameBits(t *testing.T) {
 							t.Errorf("%s, emulated: m %d k %d, %s: %v", target, m, k, in.Name, err)
 						}
 					}
-					if onArm != nil && m*k < 1<<22 {
-						arm.Add(onArm, c.Case, want, func(err error) {
+					for arm, kernel := range onArm {
+						if m*k >= 1<<22 {
+							break
+						}
+						arm.Add(kernel, c.Case, want, func(err error) {
 							if err != nil {
 								t.Errorf("%s: m %d k %d, %s: %v", arm.Target.Machine().Name, m, k, in.Name, err)
 							}
@@ -156,7 +162,7 @@ func TestSameBits(t *testing.T) {
 					}
 				}
 			}
-			if onArm != nil {
+			for arm := range onArm {
 				qemu.Need(t, "arm64")
 				arm.Run()
 			}

@@ -37,9 +37,12 @@ func docRow(op Op) string {
 		form += " mem"
 	}
 	form += []string{"", " a", " a b", " a b c"}[op.NumArgs()]
-	switch {
-	case op == OpDot4 || op == OpDot2:
+	if op == OpDot4 || op == OpDot4Unit || op == OpDot2 || op == OpDot1 {
 		form = op.String() + " c a b"
+	}
+	switch {
+	case op == OpSum2:
+		form = op.String() + " c a"
 	case op == OpConst:
 		form += " cK"
 	case op.HasImm():

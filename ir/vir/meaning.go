@@ -159,6 +159,13 @@ func evalJoin(c *call) error {
 	return nil
 }
 
+func evalSpread(c *call) error {
+	for i := range c.out {
+		c.out[i] = c.arg[0][c.in.Imm]
+	}
+	return nil
+}
+
 func evalSplatLane(c *call) error {
 	fill(c.out, c.arg[0][0])
 	return nil
@@ -299,6 +306,15 @@ func evalDot4(c *call) error {
 	return nil
 }
 
+func evalDot4Unit(c *call) error {
+	b := c.arg[2][4*c.in.Imm : 4*c.in.Imm+4]
+	for i, s := range c.arg[0] {
+		a := c.arg[1][4*i : 4*i+4]
+		c.out[i] = int64(int32(s + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3]))
+	}
+	return nil
+}
+
 func evalDot2Wrap(c *call) error {
 	for i := range c.out {
 		a, b := c.arg[0][2*i:2*i+2], c.arg[1][2*i:2*i+2]
@@ -319,6 +335,39 @@ func evalDot2Sat(c *call) error {
 	for i := range c.out {
 		a, b := c.arg[0][2*i:2*i+2], c.arg[1][2*i:2*i+2]
 		c.out[i] = min(max(a[0]*b[0]+a[1]*b[1], math.MinInt16), math.MaxInt16)
+	}
+	return nil
+}
+
+func evalMulWide(c *call) error {
+	first := int(c.in.Imm) * len(c.out)
+	for i := range c.out {
+		c.out[i] = c.arg[0][first+i] * c.arg[1][first+i]
+	}
+	return nil
+}
+
+func evalDot1(c *call) error {
+	first := int(c.in.Imm) * len(c.out)
+	for i, s := range c.arg[0] {
+		c.out[i] = s + c.arg[1][first+i]*c.arg[2][first+i]
+	}
+	wrap(c.dst.Elem, c.out)
+	return nil
+}
+
+func evalAddPairs(c *call) error {
+	all := slices.Concat(c.arg[0], c.arg[1])
+	for i := range c.out {
+		c.out[i] = all[2*i] + all[2*i+1]
+	}
+	wrap(c.dst.Elem, c.out)
+	return nil
+}
+
+func evalSum2(c *call) error {
+	for i, s := range c.arg[0] {
+		c.out[i] = int64(int32(s + c.arg[1][2*i] + c.arg[1][2*i+1]))
 	}
 	return nil
 }

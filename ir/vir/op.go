@@ -21,6 +21,7 @@ const (
 	OpJoin         // dst = lanes of a, then lanes of b (same type; N = 2 * theirs)
 	OpSplatLane    // dst = the only lane of a (Lanes 1) in every lane
 	OpTile         // dst = the lanes of a over and over (same element type; at most as many lanes)
+	OpSpread       // dst = lane Imm of a in every lane (same element type)
 	OpAnd          // same, any type, bitwise
 	OpOr           // same, any type, bitwise
 	OpXor          // same, any type, bitwise
@@ -47,9 +48,14 @@ const (
 	OpWiden        // each lane to more bits: i8->i16, u8->i16, i16->i32, u16->i32, i8->i32, u8->i32 (value preserved); same lane count
 	OpTrunc        // each lane to its low bits: i32->i16, i32->i8, i16->i8 (or unsigned results); same lane count
 	OpDot4         // dst[i] = c[i] + sum of a[4i+j]*b[4i+j], j in 0..3, wrapping; args c (i32xN), a (u8 or i8 x4N), b (i8 x4N)
+	OpDot4Unit     // dst[i] = c[i] + sum of a[4i+j]*b[4Imm+j], j in 0..3, wrapping; args c (i32xN), a (u8 or i8 x4N), b (i8xM, whole fours)
 	OpDot2Wrap     // dst[i] = a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping; args a, b (i16 x2N); result i32xN
 	OpDot2         // dst[i] = c[i] + a[2i]*b[2i] + a[2i+1]*b[2i+1], wrapping; args c (i32xN), a, b (i16 x2N)
 	OpDot2Sat      // dst[i] = sat16(a[2i]*b[2i] + a[2i+1]*b[2i+1]); args a (u8 x2N), b (i8 x2N); result i16xN
+	OpMulWide      // dst[i] = a[i]*b[i], in lanes of half Imm (0 low, 1 high) of a and b if they have 2N, else Imm is 0; args a (u8 or i8), b (i8); result i16xN
+	OpDot1         // dst[i] = c[i] + such a product, wrapping; args c (i16xN), a, b
+	OpAddPairs     // dst[i] = sum of lanes 2i and 2i+1 of a, then of b, wrapping; same, i16, i32
+	OpSum2         // dst[i] = c[i] + a[2i] + a[2i+1], wrapping; args c (i32xN), a (i16 x2N)
 	OpCvtF32       // i32 -> f32, rounds to nearest even
 	OpCvtI32       // f32 -> i32, rounds to nearest even; a value outside i32 or NaN is an error in Eval
 	OpCvtHalf      // f16 -> f32, exact (subnormals too)

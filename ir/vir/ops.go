@@ -18,7 +18,7 @@ type opInfo struct {
 	bound  bound             // nil: nothing is known
 	table  int               // lookups: the number of entries of a table
 	mod    bool              // lookups: only the low bits of the index count
-	dot    bool              // it sums products of neighbouring lanes
+	dot    bool              // it sums products
 }
 
 // lookupInfo is the row of the lookup in tables of n entries.
@@ -43,6 +43,7 @@ var ops = [opEnd]opInfo{
 	OpJoin:         {name: "join", args: 2, result: true, typ: twiceLanes, eval: evalJoin, bound: boundUnion},
 	OpSplatLane:    {name: "splatlane", args: 1, result: true, typ: fromLane, eval: evalSplatLane, bound: boundArg0},
 	OpTile:         {name: "tile", args: 1, result: true, typ: tiled, eval: evalTile, bound: boundArg0},
+	OpSpread:       {name: "spread", args: 1, result: true, imm: true, typ: spread, eval: evalSpread, bound: boundArg0},
 	OpAnd:          {name: "and", args: 2, result: true, typ: anyType(2), eval: lanes2(andBits), bound: boundAnd},
 	OpOr:           {name: "or", args: 2, result: true, typ: anyType(2), eval: lanes2(orBits), bound: boundOr},
 	OpXor:          {name: "xor", args: 2, result: true, typ: anyType(2), eval: lanes2(xorBits), bound: boundOr},
@@ -69,9 +70,14 @@ var ops = [opEnd]opInfo{
 	OpWiden:        {name: "widen", args: 1, result: true, typ: widened, eval: lanes1(same1), bound: boundArg0},
 	OpTrunc:        {name: "trunc", args: 1, result: true, typ: truncated, eval: lanes1(same1), bound: boundArg0},
 	OpDot4:         {name: "dot4", args: 3, result: true, typ: dot4, eval: evalDot4, bound: boundDot(4), dot: true},
+	OpDot4Unit:     {name: "dot4unit", args: 3, result: true, imm: true, typ: dot4unit, eval: evalDot4Unit, bound: boundDot(4), dot: true},
 	OpDot2Wrap:     {name: "dot2wrap", args: 2, result: true, typ: dot2wrap, eval: evalDot2Wrap, bound: boundDot2Wrap, dot: true},
 	OpDot2:         {name: "dot2", args: 3, result: true, typ: dot2, eval: evalDot2, bound: boundDot(2), dot: true},
 	OpDot2Sat:      {name: "dot2sat", args: 2, result: true, typ: dot2sat, eval: evalDot2Sat, bound: boundDot2Sat, dot: true},
+	OpMulWide:      {name: "mulwide", args: 2, result: true, imm: true, typ: mulwide, eval: evalMulWide, bound: boundMul},
+	OpDot1:         {name: "dot1", args: 3, result: true, imm: true, typ: dot1, eval: evalDot1, bound: boundDot(1), dot: true},
+	OpAddPairs:     {name: "addpairs", args: 2, result: true, typ: pairs, eval: evalAddPairs, bound: boundAddPairs},
+	OpSum2:         {name: "sum2", args: 2, result: true, typ: sum2, eval: evalSum2, bound: boundSum2},
 	OpCvtF32:       {name: "cvtf32", args: 1, result: true, typ: converted(f32, i32), eval: evalCvtF32},
 	OpCvtI32:       {name: "cvti32", args: 1, result: true, typ: converted(i32, f32), eval: evalCvtI32},
 	OpCvtHalf:      {name: "cvthalf", args: 1, result: true, typ: converted(f32, f16), eval: evalCvtHalf},
@@ -137,7 +143,7 @@ func (op Op) Mod() bool { return ops[op].mod }
 // IsLookup says that op looks up in tables.
 func (op Op) IsLookup() bool { return op.Entries() > 0 || op == OpLookupPair }
 
-// IsDot says that op sums products of neighbouring lanes.
+// IsDot says that op sums products.
 func (op Op) IsDot() bool { return ops[op].dot }
 
 // Lookup is the lookup in tables of n entries, by the low bits of the index if

@@ -80,7 +80,7 @@ func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
 // mostOf is the parameter that bounds the bytes or words that in loads or moves.
 func (a *rangeAnalysis) mostOf(in *Instr) Param {
 	p := a.movedFrom(in)
-	if p.Words && (a.f.Regs[in.Dst].Bytes()%4 != 0) {
+	if t := a.f.Regs[in.Dst]; p.Words && (t.Bytes()%4 != 0 || in.Op == OpSpread && t.Elem.Bytes() < 4) {
 		return Param{} // parts of words
 	}
 	return p
@@ -90,7 +90,7 @@ func (a *rangeAnalysis) movedFrom(in *Instr) Param {
 	switch in.Op {
 	case OpLoad, OpLoadSplat:
 		return a.f.Params[in.Mem.Buf]
-	case OpBitcast, OpHalf, OpSplatLane, OpTile:
+	case OpBitcast, OpHalf, OpSplatLane, OpTile, OpSpread:
 		if in.FoldConst > 0 {
 			return Param{}
 		}
@@ -338,6 +338,15 @@ func boundDot2Wrap(c *boundCall) Range {
 func boundDot2Sat(c *boundCall) Range {
 	p, full := c.arg[0].mul(c.arg[1]), fullRange(i16)
 	return Range{max(2*p.Lo, full.Lo), min(2*p.Hi, full.Hi)}
+}
+
+func boundAddPairs(c *boundCall) Range {
+	r := c.arg[0].union(c.arg[1])
+	return Range{2 * r.Lo, 2 * r.Hi}
+}
+
+func boundSum2(c *boundCall) Range {
+	return c.arg[0].add(Range{2 * c.arg[1].Lo, 2 * c.arg[1].Hi})
 }
 
 func boundRedAdd(c *boundCall) Range {

@@ -87,6 +87,8 @@ var toLanes = rule{"i32xN <- i32xM; N <= M", func(dst Type, a []Type) bool {
 	return dst.Elem == i32 && a[0].Elem == i32 && dst.Lanes <= a[0].Lanes
 }}
 
+var spread = rule{"TxN <- TxM; T any", func(dst Type, a []Type) bool { return dst.Elem == a[0].Elem }}
+
 var widened = rule{"i16xN <- i8xN or u8xN; i32xN <- i16xN, u16xN, i8xN or u8xN", func(dst Type, a []Type) bool {
 	switch a[0].Elem {
 	case i8, u8:
@@ -108,6 +110,11 @@ var dot4 = rule{"i32xN <- i32xN, TxM, i8xM; T u8 i8; M = 4N", func(dst Type, a [
 		(a[1] == Type{u8, m} || a[1] == Type{i8, m}) && a[2] == Type{i8, m}
 }}
 
+var dot4unit = rule{"i32xN <- i32xN, TxL, i8xM; T u8 i8; L = 4N; M >= 4", func(dst Type, a []Type) bool {
+	l := 4 * dst.Lanes
+	return dst.Elem == i32 && a[0] == dst && (a[1] == Type{u8, l} || a[1] == Type{i8, l}) && a[2].Elem == i8 && a[2].Lanes >= 4
+}}
+
 var dot2 = rule{"i32xN <- i32xN, i16xM, i16xM; M = 2N", func(dst Type, a []Type) bool {
 	m := Type{i16, 2 * dst.Lanes}
 	return dst.Elem == i32 && a[0] == dst && a[1] == m && a[2] == m
@@ -121,6 +128,27 @@ var dot2wrap = rule{"i32xN <- i16xM, i16xM; M = 2N", func(dst Type, a []Type) bo
 var dot2sat = rule{"i16xN <- u8xM, i8xM; M = 2N", func(dst Type, a []Type) bool {
 	m := 2 * dst.Lanes
 	return dst.Elem == i16 && a[0] == Type{u8, m} && a[1] == Type{i8, m}
+}}
+
+// productsOf says whether a and b are bytes for n products, or for twice as many.
+func productsOf(n int, a, b Type) bool {
+	return (a.Elem == u8 || a.Elem == i8) && b == Type{i8, a.Lanes} && (a.Lanes == n || a.Lanes == 2*n)
+}
+
+var mulwide = rule{"i16xN <- TxM, i8xM; T u8 i8; M = N or M = 2N", func(dst Type, a []Type) bool {
+	return dst.Elem == i16 && productsOf(dst.Lanes, a[0], a[1])
+}}
+
+var dot1 = rule{"i16xN <- i16xN, TxM, i8xM; T u8 i8; M = N or M = 2N", func(dst Type, a []Type) bool {
+	return dst.Elem == i16 && a[0] == dst && productsOf(dst.Lanes, a[1], a[2])
+}}
+
+var pairs = rule{"TxN <- TxN, TxN; T i16 i32; N > 1", func(dst Type, a []Type) bool {
+	return (dst.Elem == i16 || dst.Elem == i32) && dst.Lanes > 1 && a[0] == dst && a[1] == dst
+}}
+
+var sum2 = rule{"i32xN <- i32xN, i16xM; M = 2N", func(dst Type, a []Type) bool {
+	return dst.Elem == i32 && a[0] == dst && a[1] == Type{i16, 2 * dst.Lanes}
 }}
 
 // converted is the rule of one element type made from another.

@@ -438,6 +438,18 @@ func (v *verifier) imm(in *Instr) error {
 		if in.Imm != 0 && in.Imm != 1 {
 			return fmt.Errorf("no half %d", in.Imm)
 		}
+	case OpSpread, OpDot4Unit, OpMulWide, OpDot1: // a part of the last argument
+		last, of := len(in.Args), in.FoldType
+		if in.Fold != last {
+			of = v.f.Regs[in.Args[last-1]]
+		}
+		part := map[Op]int{OpSpread: 1, OpDot4Unit: 4}[in.Op]
+		if part == 0 {
+			part = v.f.Regs[in.Dst].Lanes
+		}
+		if n := int64(of.Lanes / part); in.Imm < 0 || in.Imm >= n {
+			return fmt.Errorf("no part %d of %d", in.Imm, n)
+		}
 	case OpConst:
 		return v.constant(in.Imm, v.f.Regs[in.Dst], "register")
 	}

@@ -108,6 +108,7 @@ func TestTypeRules(t *testing.T) {
 			for _, wrong := range []string{"f16x" + strings.SplitN(typ, "x", 2)[1], twice.String()} {
 				words[i] = wrong
 				lanesFree := (op == OpSplatLane || op == OpTile) && i == 0 || (op == OpTile || op == OpRedAdd || op == OpRedMaxS) && i == 3
+				lanesFree = lanesFree || op == OpSpread || op == OpDot4Unit && i == 5
 				if (op == OpRedAdd || op == OpRedMaxS) && i == 0 {
 					lanesFree = twice.Lanes <= mustType(t, words[3]).Lanes
 				}

@@ -162,7 +162,7 @@ var memory = lower.Memory{Streams: streams, Slow: streams, Scattered: streams, T
 const skipping = 1.07
 
 func machine(name string, has lower.Features) lower.Machine {
-	m := lower.Machine{Name: "amd64/" + name, VecBits: 256, NumVec: 16, NumGP: numGP, Indexed: true, Has: has, Memory: memory}
+	m := lower.Machine{Name: "amd64/" + name, VecBits: 256, NumVec: 16, NumGP: numGP, Narrow: 2, Indexed: true, Has: has, Memory: memory}
 	if has&evex == evex {
 		m.VecBits, m.NumVec = 512, 32
 	}

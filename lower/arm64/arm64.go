@@ -37,10 +37,18 @@ func FeatureNames(f lower.Features) []string {
 // streams is how far prefetches are ahead: those of amd64, not measured.
 var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 
-// machines has a row per target. dotprod is every Armv8.2 core with FEAT_DotProd:
-// Neoverse N1 and V1, Cortex-A55 and A76, Apple M1, and their successors.
+// reading is how weights are asked for on every core: nobody has measured one.
+var reading = lower.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: 1.07 /* as on Emerald Rapids */}
+
+func machine(name string, has lower.Features) lower.Machine {
+	return lower.Machine{Name: "arm64/" + name, VecBits: 128, NumVec: 32, NumGP: numGP, Narrow: 1, Has: has, Memory: reading}
+}
+
+// machines has a row per target. neon is every Armv8-A core: Cortex-A53, A57 and A72. dotprod is every Armv8.2 core with
+// FEAT_DotProd: Neoverse N1 and V1, Cortex-A55 and A76, Apple M1, and their successors.
 var machines = []lower.Machine{
-	{Name: "arm64/dotprod", VecBits: 128, NumVec: 32, NumGP: numGP, Has: ASIMDDP, Memory: lower.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: 1.07 /* as on Emerald Rapids, not measured */}},
+	machine("neon", 0),
+	machine("dotprod", ASIMDDP),
 }
 
 type target struct{ m lower.Machine }

@@ -39,6 +39,7 @@ type printer struct {
 	consts []int // offset of each constant in the kernel's table
 	inTemp bool  // whether the temporary holds the table's address
 	uses   map[vir.Reg]int
+	zero   map[vir.Reg]bool // what is 0 wherever it is read
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -51,11 +52,14 @@ func (p *printer) kernel(k *lower.Kernel) {
 	p.line("\n// func %s(args *byte)", k.Func.Name)
 	p.line("TEXT ·%s(SB), NOSPLIT, $0-8", k.Func.Name)
 	p.line("\tMOVD args+0(FP), R%d", regArgs)
-	p.uses = map[vir.Reg]int{}
+	p.uses, p.zero = map[vir.Reg]int{}, map[vir.Reg]bool{}
+	defined := map[vir.Reg]bool{}
 	vir.Walk(k.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
 		for _, r := range in.Args {
 			p.uses[r]++
 		}
+		p.zero[in.Dst] = in.Op == vir.OpSplat && in.Imm == 0 && !defined[in.Dst]
+		defined[in.Dst] = true
 	})
 	if k.Func.Repeat != nil {
 		p.line("repeat:")
@@ -214,6 +218,8 @@ func (p *printer) instr(op *lower.MOp) {
 			return
 		}
 		p.plain(op, c.plain)
+	case ofHalf:
+		p.ofHalf(op, c)
 	case memory:
 		p.memory(op, c, gp(op.Base), op.Disp)
 	case constant:
@@ -247,6 +253,15 @@ func (p *printer) plain(op *lower.MOp, c plain) {
 		regs = append(regs, op.In.Imm)
 	}
 	p.word(op, w, c.text, regs...)
+}
+
+func (p *printer) ofHalf(op *lower.MOp, c ofHalf) {
+	c.text = c.asm + " v%d.8h, v%d.8b, v%d.8b"
+	if op.In.Imm == 1 {
+		c.word |= 1 << 30
+		c.text = c.asm + "2 v%d.8h, v%d.16b, v%d.16b"
+	}
+	p.plain(op, c.plain)
 }
 
 // move copies a whole register, or does nothing if it is there already.

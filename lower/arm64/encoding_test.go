@@ -120,28 +120,24 @@ func everyFused(k *lower.Kernel, rnd *rand.Rand) {
 		use(0, a)
 		use(1, b)
 	}
+	for i := range 2 {
+		sums, bytes := vir.Type{Elem: format.I16, Lanes: 8}, vir.Type{Elem: format.I8, Lanes: 16}
+		zero := add(vir.OpSplat, sums, 0)
+		k.Ops[len(k.Ops)-1].In.Imm = 0
+		sum := add(vir.OpBitcast, vir.Type{Elem: format.U8, Lanes: 16}, 0, vir.Type{Elem: format.U8, Lanes: 16})
+		use(0, zero)
+		add(vir.OpDot1, sums, i, sums, bytes, bytes)
+		use(0, sum)
+	}
 	for _, n := range []int{4, 2} {
 		t := vir.Type{Elem: format.I32, Lanes: n}
-		for i := range 2 { // with and without the sum it adds to
-			shl := add(vir.OpShl, t, 0, t)
-			k.Ops[len(k.Ops)-1].In.Imm = 16
-			arg := k.Ops[len(k.Ops)-1].In.Args[0]
-			even := add(vir.OpShrS, t, 0, t)
-			k.Ops[len(k.Ops)-1].In.Imm = 16
-			use(0, shl)
-			odd := add(vir.OpShrS, t, 0, t)
-			k.Ops[len(k.Ops)-1].In.Imm = 16
-			use(0, arg)
-			pairs := add(vir.OpAdd, t, 0, t, t)
-			use(0, even)
-			use(1, odd)
-			if i == 1 {
-				add(vir.OpAdd, t, 0, t, t)
-				use(1, pairs)
-				last := &k.Ops[len(k.Ops)-1]
-				last.Dst = last.Args[0]
-			}
-		}
+		zero := add(vir.OpSplat, t, 0)
+		k.Ops[len(k.Ops)-1].In.Imm = 0
+		bytes := vir.Type{Elem: format.U8, Lanes: 4 * n}
+		sum := add(vir.OpBitcast, bytes, 0, bytes)
+		use(0, zero)
+		add(vir.OpSum2, t, 0, t, vir.Type{Elem: format.I16, Lanes: 2 * n})
+		use(0, sum)
 	}
 	for _, op := range k.Ops {
 		k.Func.Body = append(k.Func.Body, op.In) // what uses what
@@ -171,6 +167,12 @@ func randomOp(f *vir.Func, r *lower.Row, rnd *rand.Rand, n int) lower.MOp {
 	switch r.Op {
 	case vir.OpHalf:
 		op.In.Imm = int64(n & 1)
+	case vir.OpSpread:
+		op.In.Imm = int64(n % r.Dst.Lanes)
+	case vir.OpDot4Unit:
+		op.In.Imm = int64(n % 4)
+	case vir.OpMulWide, vir.OpDot1:
+		op.In.Imm = int64(n % (r.Args[len(r.Args)-1].Lanes / r.Dst.Lanes))
 	case vir.OpShl, vir.OpShrU, vir.OpShrS:
 		op.In.Imm = int64([]int{0, 1, r.Dst.Elem.Bits() - 1}[n%3])
 	case vir.OpSplat:

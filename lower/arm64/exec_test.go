@@ -62,7 +62,7 @@ func (b *batch) run(t *testing.T, target lower.Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := qemu.Run("max", file, b.calls); err != nil {
+	if err := qemu.Run(qemu.ArmCPU(target), file, b.calls); err != nil {
 		t.Fatal(err)
 	}
 	bad := 0
@@ -114,6 +114,13 @@ func immediates(r *lower.Row) []int64 {
 		return []int64{0, 1, w/2 - 1, w / 2, w - 1}
 	case vir.OpHalf:
 		return []int64{0, 1}
+	case vir.OpSpread:
+		n := int64(r.Args[0].Lanes)
+		return []int64{0, n - 1, n / 2}
+	case vir.OpDot4Unit:
+		return []int64{0, 1, 2, 3}
+	case vir.OpMulWide, vir.OpDot1:
+		return []int64{0, 1}[:r.Args[len(r.Args)-1].Lanes/r.Dst.Lanes]
 	case vir.OpSplat:
 		return splatNumbers
 	}

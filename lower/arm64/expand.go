@@ -14,7 +14,7 @@ func (t target) Expand(b *lower.Builder, in *vir.Instr) []*vir.Instr {
 		return truncTwice(b, in)
 	case vir.OpWiden:
 		return widenTwice(b, in)
-	case vir.OpDot2Wrap:
+	case vir.OpDot2, vir.OpDot2Wrap:
 		return pairSums(b, in)
 	}
 	return nil
@@ -44,30 +44,22 @@ func widenTwice(b *lower.Builder, in *vir.Instr) []*vir.Instr {
 	return s.End(in.Dst, vir.OpWiden, 0, half)
 }
 
-// pairSums makes products with 1 sums of neighbours, in the form that the printer
-// knows as SADDLP. It waits until the vectors are narrow enough, so that the four
-// instructions stay together.
-//
-//	v2:i32x4 = dot2wrap v1 ones   ->   v3:i32x4 = bitcast v1
-//	                                   v4:i32x4 = shl v3 16
-//	                                   v5:i32x4 = shrs v4 16
-//	                                   v6:i32x4 = shrs v3 16
-//	                                   v2:i32x4 = add v5 v6
+// pairSums makes products with 1, which SADALP adds up.
 func pairSums(b *lower.Builder, in *vir.Instr) []*vir.Instr {
-	ones, t := vir.Range{Lo: 1, Hi: 1}, b.TypeOf(in.Dst)
-	if t.Bits() > 128 {
-		return nil
-	}
-	a := in.Args[0]
+	ones := vir.Range{Lo: 1, Hi: 1}
+	factors := in.Args[len(in.Args)-2:]
+	a := factors[0]
 	switch ones {
-	case b.Range(in.Args[1]):
+	case b.Range(factors[1]):
 	case b.Range(a):
-		a = in.Args[1]
+		a = factors[1]
 	default:
 		return nil
 	}
 	s := b.Seq()
-	pairs := s.Bitcast(t, a)
-	low := s.Imm(vir.OpShrS, t, 16, s.Imm(vir.OpShl, t, 16, pairs))
-	return s.End(in.Dst, vir.OpAdd, 0, low, s.Imm(vir.OpShrS, t, 16, pairs))
+	sum := in.Args[0]
+	if in.Op == vir.OpDot2Wrap {
+		sum = s.Splat(b.TypeOf(in.Dst), 0)
+	}
+	return s.End(in.Dst, vir.OpSum2, 0, sum, a)
 }

@@ -3,15 +3,14 @@ package arm64
 import (
 	"strings"
 
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 )
 
 // Some instructions do several operations of vir at once: they take the upper half
-// of a register, narrow two registers into one, add neighbours. Rows cannot say
-// so, but the operations stand side by side after legalization, so the printer
-// joins them if nothing else reads what is between them.
+// of a register, narrow two registers into one. Rows cannot say so, but the operations
+// stand side by side after legalization, so the printer joins them if nothing else
+// reads what is between them.
 
 // fusions are tried at every operation. One prints what one instruction does and
 // returns how many operations that is, or 0.
@@ -23,12 +22,12 @@ import (
 //	v4:i16x4 = trunc v2               ->
 //	v5:i16x8 = join v3 v4
 //
-//	v2:i32x4 = shl v1 16                   sadalp v0.4s, v1.8h
-//	v3:i32x4 = shrs v2 16             ->
-//	v4:i32x4 = shrs v1 16
-//	v5:i32x4 = add v3 v4
-//	v0:i32x4 = add v0 v5
-var fusions = []func(p *printer, ops []lower.MOp) int{(*printer).fusedHalf, (*printer).fusedTrunc, (*printer).fusedPairs}
+//	v2:i32x4 = bitcast v0 (0)              saddlp v2.4s, v1.8h
+//	v3:i32x4 = sum2 v2 v1             ->
+//
+//	v2:i16x8 = bitcast v0 (0)              smull v2.8h, v1.8b, v4.8b
+//	v3:i16x8 = dot1 v2 v1 v4 0        ->
+var fusions = []func(p *printer, ops []lower.MOp) int{(*printer).fusedHalf, (*printer).fusedTrunc, (*printer).fusedSum}
 
 func (p *printer) fused(ops []lower.MOp) int {
 	for _, f := range fusions {
@@ -104,42 +103,22 @@ func (p *printer) fusedTrunc(ops []lower.MOp) int {
 	return 3
 }
 
-func (p *printer) fusedPairs(ops []lower.MOp) int {
-	if !are(ops, vir.OpShl, vir.OpShrS, vir.OpShrS, vir.OpAdd) || !p.sumsPairs(ops) {
+// fusedSum: a copy of 0 that a product or pairs are added to.
+func (p *printer) fusedSum(ops []lower.MOp) int {
+	if !are(ops, vir.OpBitcast, vir.OpSum2) && !are(ops, vir.OpBitcast, vir.OpDot1) || !p.feeds(&ops[0], &ops[1], 0) || !p.zero[ops[0].In.Args[0]] {
 		return 0
 	}
-	_, q := arr(ops[3].Row.Dst)
-	c := plain{word: 0x0e602800 | q, text: "saddlp v%d.2s, v%d.4h", n: 1}
-	if q != 0 {
-		c.text = "saddlp v%d.4s, v%d.8h"
-	}
-	n := 4
-	if are(ops[4:], vir.OpAdd) {
-		// The sum it adds to must be where the result goes.
-		sum := ops[4]
-		for i := range sum.Args {
-			if p.feeds(&ops[3], &sum, i) && sum.Args[1-i] == sum.Dst {
-				n = 5
-			}
-		}
-	}
-	if n == 5 {
+	p.comment(&ops[0])
+	op := ops[1]
+	switch c := op.Row.Code.(type) {
+	case plain:
+		c.word &^= 0x4000
+		c.text = strings.Replace(c.text, "sadalp", "saddlp", 1)
+		p.plain(&op, c)
+	case ofHalf:
 		c.word |= 0x4000
-		c.text = strings.Replace(c.text, "saddlp", "sadalp", 1)
+		c.asm = "smull"
+		p.ofHalf(&op, c)
 	}
-	op := ops[n-1]
-	op.Args = ops[0].Args
-	for i := range n - 1 {
-		p.comment(&ops[i])
-	}
-	p.plain(&op, c)
-	return n
-}
-
-// sumsPairs says whether ops are what pairSums makes.
-func (p *printer) sumsPairs(ops []lower.MOp) bool {
-	shl, even, odd, sum := &ops[0], &ops[1], &ops[2], &ops[3]
-	return shl.In.Imm == 16 && even.In.Imm == 16 && odd.In.Imm == 16 &&
-		sum.Row.Dst.Elem == format.I32 && shl.In.Args[0] == odd.In.Args[0] &&
-		p.feeds(shl, even, 0) && p.feeds(even, sum, 0) && p.feeds(odd, sum, 1)
+	return 2
 }

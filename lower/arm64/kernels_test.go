@@ -267,7 +267,12 @@ func TestEmitRefusesEqualNames(t *testing.T) {
 }
 
 func TestKernels(t *testing.T) {
-	target := ByName("dotprod")
+	for _, target := range Targets() {
+		t.Run(target.Machine().Name, func(t *testing.T) { runKernels(t, target) })
+	}
+}
+
+func runKernels(t *testing.T, target lower.Target) {
 	r := rand.New(rand.NewSource(5))
 	var b batch
 	for _, c := range kernels {

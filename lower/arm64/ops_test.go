@@ -14,7 +14,12 @@ import (
 // TestEveryOperation lowers every operation on every combination of types that
 // vir allows, from one lane to four registers, and runs it.
 func TestEveryOperation(t *testing.T) {
-	target := ByName("dotprod")
+	for _, target := range Targets() {
+		t.Run(target.Machine().Name, func(t *testing.T) { everyOperation(t, target) })
+	}
+}
+
+func everyOperation(t *testing.T, target lower.Target) {
 	rnd := rand.New(rand.NewSource(6))
 	var b batch
 	seen := map[vir.Op]int{}
@@ -74,10 +79,28 @@ func signatures(op vir.Op) [][]vir.Type {
 			for _, e := range []format.DType{format.U8, format.I8} {
 				out = append(out, []vir.Type{t, t, of(e, 4*t.Lanes), of(format.I8, 4*t.Lanes)})
 			}
+		case vir.OpDot4Unit:
+			for _, e := range []format.DType{format.U8, format.I8} {
+				for m := 4; m <= 64; m *= 2 {
+					out = append(out, []vir.Type{t, t, of(e, 4*t.Lanes), of(format.I8, m)})
+				}
+			}
 		case vir.OpDot2:
 			out = append(out, []vir.Type{t, t, of(format.I16, 2*t.Lanes), of(format.I16, 2*t.Lanes)})
 		case vir.OpDot2Wrap:
 			out = append(out, []vir.Type{t, of(format.I16, 2*t.Lanes), of(format.I16, 2*t.Lanes)})
+		case vir.OpMulWide, vir.OpDot1:
+			for _, e := range []format.DType{format.U8, format.I8} {
+				for _, m := range []int{t.Lanes, 2 * t.Lanes} {
+					if args := []vir.Type{of(e, m), of(format.I8, m)}; op == vir.OpMulWide {
+						out = append(out, append([]vir.Type{t}, args...))
+					} else {
+						out = append(out, append([]vir.Type{t, t}, args...))
+					}
+				}
+			}
+		case vir.OpSum2:
+			out = append(out, []vir.Type{t, t, of(format.I16, 2*t.Lanes)})
 		case vir.OpDot2Sat:
 			out = append(out, []vir.Type{t, of(format.U8, 2*t.Lanes), of(format.I8, 2*t.Lanes)})
 		case vir.OpLookupPair:

@@ -27,8 +27,12 @@ type (
 		scale   int
 		bare    bool // no offset
 	}
-	move     struct{}         // nothing, or a copy if the registers differ
-	unless0  struct{ plain }  // a move if the immediate is 0
+	move    struct{}        // nothing, or a copy if the registers differ
+	unless0 struct{ plain } // a move if the immediate is 0
+	ofHalf  struct {        // of the upper half of the arguments if the immediate is 1
+		plain
+		asm string
+	}
 	splat    struct{}         // the instruction depends on the number
 	constant struct{ memory } // a load from the kernel's table
 )
@@ -113,6 +117,7 @@ func makeRows() []lower.Row {
 		rows = append(rows, lower.Row{Op: vir.OpBitcast, Dst: t, Args: []vir.Type{t}, Asm: "mov", Code: move{}})
 	}
 	rows = append(rows, convertRows()...)
+	rows = append(rows, productRows()...)
 	rows = append(rows, reduceRows()...)
 	return append(rows, lookupRows()...)
 }
@@ -194,7 +199,10 @@ func typedRows(t vir.Type) []lower.Row {
 			lower.Row{Op: vir.OpLoadSplat, Dst: t, Asm: "ld1r", Cost: 5,
 				Code: memory{0x0d40c000 | q | uint32(esize)<<10, "ld1r", "{v%d." + a + "}", esize, true}},
 			lower.Row{Op: vir.OpSplatLane, Dst: t, Args: []vir.Type{one}, Asm: "dup", Cost: 5,
-				Code: plain{word: 0x0e000400 | q | 1<<(16+esize), text: fmt.Sprintf("dup v%%d.%s, v%%d.%s[0]", a, a[len(a)-1:]), n: 1}})
+				Code: plain{word: 0x0e000400 | q | 1<<(16+esize), text: fmt.Sprintf("dup v%%d.%s, v%%d.%s[0]", a, a[len(a)-1:]), n: 1}},
+			lower.Row{Op: vir.OpSpread, Dst: t, Args: []vir.Type{t}, Asm: "dup", Cost: 5,
+				Code: plain{0x0e000400 | q | 1<<(16+esize), fmt.Sprintf("dup v%%d.%s, v%%d.%s[%%d]", a, a[len(a)-1:]), 1, 0,
+					func(i int64) uint32 { return uint32(i) << (17 + esize) }}})
 		rows = append(rows, halfRows(t)...)
 	}
 	return rows
@@ -248,6 +256,29 @@ func convertRows() []lower.Row {
 	return rows
 }
 
+// productRows: products of bytes in 16 bits, of all lanes or of the lower or the upper half of registers, and sums
+// of pairs.
+func productRows() []lower.Row {
+	of := func(e format.DType, n int) vir.Type { return vir.Type{Elem: e, Lanes: n} }
+	var rows []lower.Row
+	for _, n := range []int{1, 2, 4, 8, 16} {
+		dst, bytes := of(format.I16, min(n, 8)), of(format.I8, n)
+		rows = append(rows,
+			lower.Row{Op: vir.OpMulWide, Dst: dst, Args: []vir.Type{bytes, bytes}, Asm: "smull", Cost: 10, Code: ofHalf{plain{word: 0x0e20c000, n: 1, m: 2}, "smull"}},
+			lower.Row{Op: vir.OpDot1, Dst: dst, Args: []vir.Type{dst, bytes, bytes}, Asm: "smlal", Cost: 10, Tied: 1, Code: ofHalf{plain{word: 0x0e208000, n: 2, m: 3}, "smlal"}})
+	}
+	for _, t := range []vir.Type{of(format.I16, 8), of(format.I16, 4), of(format.I32, 4), of(format.I32, 2)} {
+		rows = append(rows, lanewiseRow(vir.OpAddPairs, t, "addp", 0x4e20bc00, sized, 5))
+	}
+	for n := 1; n <= 4; n *= 2 {
+		d, q := arr(of(format.I32, n))
+		h, _ := arr(of(format.I16, 2*n))
+		rows = append(rows, lower.Row{Op: vir.OpSum2, Dst: of(format.I32, n), Args: []vir.Type{of(format.I32, n), of(format.I16, 2*n)}, Asm: "sadalp", Cost: 10, Tied: 1,
+			Code: plain{word: 0x0e606800 | q, text: "sadalp v%d." + d + ", v%d." + h, n: 2}})
+	}
+	return rows
+}
+
 func reduceRows() []lower.Row {
 	i32 := func(n int) vir.Type { return vir.Type{Elem: format.I32, Lanes: n} }
 	i8 := func(n int) vir.Type { return vir.Type{Elem: format.I8, Lanes: n} }
@@ -258,7 +289,15 @@ func reduceRows() []lower.Row {
 		return lower.Row{Op: vir.OpDot4, Dst: i32(n), Args: []vir.Type{i32(n), i8(4 * n), i8(4 * n)}, Need: ASIMDDP, Asm: "sdot", Cost: 5, Tied: 1,
 			Code: plain{word: word, text: fmt.Sprintf("sdot v%%d.%s, v%%d.%s, v%%d.%s", a, b, b), n: 2, m: 3}}
 	}
+	dot4unit := func(n int, a, b string, word uint32) lower.Row {
+		return lower.Row{Op: vir.OpDot4Unit, Dst: i32(n), Args: []vir.Type{i32(n), i8(4 * n), i8(16)}, Need: ASIMDDP, Asm: "sdot", Cost: 5, Tied: 1,
+			Code: plain{word, fmt.Sprintf("sdot v%%d.%s, v%%d.%s, v%%d.4b[%%d]", a, b), 2, 3,
+				func(i int64) uint32 { return uint32(i&1<<21 | i>>1<<11) }}}
+	}
 	return []lower.Row{
+		dot4unit(4, "4s", "16b", 0x4f80e000),
+		dot4unit(2, "2s", "8b", 0x0f80e000),
+		dot4unit(1, "2s", "8b", 0x0f80e000),
 		dot4(4, "4s", "16b", 0x4e809400),
 		dot4(2, "2s", "8b", 0x0e809400),
 		dot4(1, "2s", "8b", 0x0e809400),

@@ -48,7 +48,7 @@ func (e *Emulated) Add(k *Kernel, c *check.Case, want []float32, done func(error
 func (e *Emulated) Run() {
 	file, err := e.Target.Emit("main", numbered(e.kernels))
 	if err == nil {
-		err = qemu.Run("neoverse-n1", file, e.calls())
+		err = qemu.Run(qemu.ArmCPU(e.Target), file, e.calls())
 	}
 	var fault *qemu.Fault
 	errors.As(err, &fault)

@@ -31,6 +31,14 @@ type Call struct {
 	Args   []vir.Arg
 }
 
+// ArmCPU is a CPU to run kernels of target as that has little more than they may use.
+func ArmCPU(target lower.Target) string {
+	if target.Machine().Has == 0 {
+		return "cortex-a57"
+	}
+	return "neoverse-n1"
+}
+
 // timeout is for building and for all calls of one Run.
 const timeout = 5 * time.Minute
 

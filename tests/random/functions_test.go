@@ -107,7 +107,7 @@ func TestRandomArm(t *testing.T) {
 				args := virgen.Args(rand.New(rand.NewSource(int64(i))), f, i%(virgen.MaxTrips+1))
 				calls, want = append(calls, qemu.Call{Kernel: f.Name, Args: args}), append(want, evaluated(t, f, args))
 			}
-			if err := qemu.Run("max", file, calls); err != nil {
+			if err := qemu.Run(qemu.ArmCPU(tg), file, calls); err != nil {
 				t.Fatal(err)
 			}
 			for i, f := range funcs {

@@ -357,9 +357,18 @@ func (g *generator) dots() {
 	if g.rng.Intn(2) == 0 {
 		a = g.op(vir.OpAnd, u8, 0, a, g.op(vir.OpSplat, u8, []int64{15, 63, 127, 128}[g.rng.Intn(4)]))
 	}
-	switch g.rng.Intn(4) {
+	switch g.rng.Intn(6) {
+	case 4:
+		g.products(t.Bits(), a)
+	case 5:
+		g.op(vir.OpSum2, t, 0, g.need(t), g.need(i16))
+		if pairs := sized(g.elem(format.I16, format.I32), t.Bits()); pairs.Lanes > 1 {
+			g.op(vir.OpAddPairs, pairs, 0, g.need(pairs), g.need(pairs))
+		}
 	case 0:
 		g.op(vir.OpDot4, t, 0, g.need(t), a, g.need(i8))
+		m := 4 << g.rng.Intn(4)
+		g.op(vir.OpDot4Unit, t, int64(g.rng.Intn(m/4)), g.need(t), a, g.need(vir.Type{Elem: format.I8, Lanes: m}))
 	case 1:
 		g.op(vir.OpDot4, t, 0, g.need(t), g.need(i8), g.need(i8))
 	case 2:
@@ -368,6 +377,25 @@ func (g *generator) dots() {
 	default:
 		g.op(vir.OpDot2Sat, i16, 0, a, g.need(i8))
 	}
+}
+
+// products are of bytes a, or of signed ones, in 16 bits: of all lanes, or of a half.
+func (g *generator) products(bits int, a vir.Reg) {
+	i8 := sized(format.I8, bits)
+	if g.rng.Intn(2) == 0 {
+		a = g.need(i8)
+	}
+	lanes := i8.Lanes >> g.rng.Intn(2)
+	half := 0
+	if lanes < i8.Lanes {
+		half = g.rng.Intn(2)
+	}
+	t := vir.Type{Elem: format.I16, Lanes: lanes}
+	if t.Bytes() > vir.MaxBytes {
+		return
+	}
+	g.op(vir.OpMulWide, t, int64(half), a, g.need(i8))
+	g.op(vir.OpDot1, t, int64(half), g.need(t), a, g.need(i8))
 }
 
 func (g *generator) lookups() {
@@ -393,6 +421,9 @@ func (g *generator) halves() {
 	}
 	h := vir.Type{Elem: t.Elem, Lanes: t.Lanes / 2}
 	if g.rng.Intn(4) == 0 {
+		m := 1 << g.rng.Intn(5)
+		g.op(vir.OpSpread, t, int64(g.rng.Intn(m)), g.need(vir.Type{Elem: t.Elem, Lanes: m}))
+	} else if g.rng.Intn(4) == 0 {
 		g.op(vir.OpTile, t, 0, g.need(vir.Type{Elem: t.Elem, Lanes: t.Lanes >> g.rng.Intn(2)}))
 	} else if g.rng.Intn(2) == 0 {
 		g.op(vir.OpHalf, h, int64(g.rng.Intn(2)), g.need(t))
