@@ -184,6 +184,20 @@ var kernels = []struct {
 			return []vir.Arg{raw(r, 256*n), raw(r, 16), zeros(32 * max(1, n)), {Int: int64(n)}}
 		},
 	},
+	{ // what is set to 0 last is not 0 at first
+		`func last(a ptr, out ptr, n int)
+			v0:i32x4 = load a+0
+			loop l0 n carry v0
+				v1:i16x8 = load a+16 l0*16
+				v2:i32x4 = sum2 v0 v1
+				store out+0 l0*16 v2
+				v0:i32x4 = splat 0
+			end
+			store out+0 v0`,
+		func(n int, r *rand.Rand) []vir.Arg {
+			return []vir.Arg{raw(r, 16+16*n), zeros(16 * max(1, n)), {Int: int64(n)}}
+		},
+	},
 	{ // pointers that go down, offsets past every field, loops in loops
 		`func far(a ptr, out ptr, n int)
 			v0:i32x4 = splat 7
