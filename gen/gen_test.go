@@ -67,11 +67,12 @@ func compile(t testing.TB, name string, p ir.Problem, targets ...lower.Target) g
 			}
 			g.Kernels = append(g.Kernels, gen.Kernel{Schedule: k, Code: code})
 		}
-		trace, err := search.DefaultPrepare(p, nil, 0, target)
+		first := g.Kernels[0].Schedule
+		trace, err := search.DefaultPrepare(p, first.Tables, first.Chunk, target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := schedule.CompilePrepare(p, nil, trace)
+		k, err := schedule.CompilePrepare(p, first.Tables, trace)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +234,7 @@ func TestFunctions(t *testing.T) {
 // TestEndToEnd compiles products for all targets, and runs the packages' tests
 // natively, in pure Go and emulated.
 func TestEndToEnd(t *testing.T) {
-	targets := []lower.Target{amd64.ByName("avx512vbmi"), amd64.ByName("avx2"), arm64.ByName("neon"), arm64.ByName("dotprod")}
+	targets := []lower.Target{amd64.ByName("avx512vbmi"), amd64.ByName("avx2"), arm64.ByName("i8mm"), arm64.ByName("dotprod"), arm64.ByName("neon")}
 	dir := write(t, gen.Spec{Package: "kern", Version: "v0.0.0-test", Products: []gen.Product{
 		compile(t, "Q4", problem(t, "q4_0", 32), targets...),
 		compile(t, "W2", problem(t, "w2", 0), targets...),
@@ -248,10 +249,9 @@ func TestEndToEnd(t *testing.T) {
 		tool(t, dir, []string{"WANT=amd64"}, "test", ".")
 	}
 	t.Run("arm64", func(t *testing.T) {
-		cmd := []string{"GOARCH=arm64", "WANT=arm64/dotprod"}
-		tool(t, dir, cmd, "test", "-exec", qemu(t)+" -cpu max", ".")
-		cmd[1] = "WANT=arm64/neon"
-		tool(t, dir, cmd, "test", "-exec", qemu(t)+" -cpu cortex-a57", ".")
+		for want, cpu := range map[string]string{"i8mm": "max", "dotprod": "neoverse-n1", "neon": "cortex-a57"} {
+			tool(t, dir, []string{"GOARCH=arm64", "WANT=arm64/" + want}, "test", "-exec", qemu(t)+" -cpu "+cpu, ".")
+		}
 	})
 }
 

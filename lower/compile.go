@@ -90,6 +90,8 @@ func (t *table) front() []Pass {
 		{"dce", dce},
 		{"begin", begin},
 		{"dce", dce},
+		{"columns", t.columns},
+		{"dce", dce},
 		// Last: other passes know no products by words.
 		{"units", t.units},
 		{"cse", cse},

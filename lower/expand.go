@@ -26,6 +26,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpPrefetch2}, (*expansion).prefetch2},
 	{[]vir.Op{vir.OpSplat}, (*expansion).splat},
 	{[]vir.Op{vir.OpSplatLane, vir.OpTile}, (*expansion).tile},
+	{[]vir.Op{vir.OpUnzip}, (*expansion).unzip},
 	{[]vir.Op{vir.OpSpread}, (*expansion).spread},
 	{[]vir.Op{vir.OpAndNot}, (*expansion).andNot},
 	{[]vir.Op{vir.OpBitSel}, (*expansion).bitSel},
@@ -60,6 +61,7 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpSum2}, (*expansion).sum2},
 	{[]vir.Op{vir.OpCanonNaN}, (*expansion).canonNaN},
 	{[]vir.Op{vir.OpRedAdd, vir.OpRedMaxS}, (*expansion).reduce},
+	{[]vir.Op{vir.OpMMLA}, (*expansion).mmla},
 	{lookupOps, (*expansion).lookupMasked},
 	{lookupOps, (*expansion).lookupInPair},
 	{lookupOps, (*expansion).lookupWider},
@@ -221,6 +223,19 @@ func (x *expansion) tile() []*vir.Instr {
 		r = x.Op(vir.OpJoin, t, r, r)
 	}
 	return x.end(vir.OpJoin, r, r)
+}
+
+// unzip: of each argument as of its halves.
+func (x *expansion) unzip() []*vir.Instr {
+	if x.dst.Lanes == 1 {
+		return x.end(vir.OpBitcast, x.in.Args[x.in.Imm])
+	}
+	var parts [2]vir.Reg
+	for i, r := range x.in.Args {
+		lo, hi := x.halves(r)
+		parts[i] = x.Imm(vir.OpUnzip, halved(x.dst), x.in.Imm, lo, hi)
+	}
+	return x.end(vir.OpJoin, parts[0], parts[1])
 }
 
 // spread: of the half that has the lane, at last of that alone.
@@ -640,6 +655,16 @@ func (x *expansion) addPairs() []*vir.Instr {
 func (x *expansion) sum2() []*vir.Instr {
 	c, a := x.in.Args[0], x.in.Args[1]
 	return x.end(vir.OpDot2, c, a, x.Splat(x.typeOf(a), 1))
+}
+
+// mmla: sums of four products of each row by each column, two of which are one.
+func (x *expansion) mmla() []*vir.Instr {
+	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
+	bytes, sums := vir.Type{Elem: format.I8, Lanes: 32}, vir.Type{Elem: format.I32, Lanes: 8}
+	lo, hi := x.halves(a)
+	rows := x.Op(vir.OpJoin, bytes, x.Op(vir.OpTile, x.typeOf(a), lo), x.Op(vir.OpTile, x.typeOf(a), hi))
+	dots := x.Op(vir.OpDot4, sums, x.Splat(sums, 0), rows, x.Op(vir.OpTile, bytes, b))
+	return x.end(vir.OpAdd, c, x.Op(vir.OpRedAdd, x.dst, dots))
 }
 
 // canonNaN: a NaN's bits without the sign are greater than those of infinity.

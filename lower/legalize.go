@@ -246,12 +246,12 @@ func (l *legalizer) halfInstr(s *Seq, in *vir.Instr, h int) *vir.Instr {
 	c := *in
 	c.Args = slices.Clone(in.Args)
 	for i, r := range in.Args {
-		if !l.whole(in, i) && in.Op != vir.OpAddPairs {
+		if !l.whole(in, i) && !rearranges(in.Op) {
 			c.Args[i] = l.piece(s, r, h)
 		}
 	}
 	switch in.Op {
-	case vir.OpAddPairs: // the sums of one argument
+	case vir.OpAddPairs, vir.OpUnzip: // what comes of one argument
 		c.Args = []vir.Reg{l.piece(s, in.Args[h], 0), l.piece(s, in.Args[h], 1)}
 	case vir.OpLoad, vir.OpStore:
 		c.Mem.Off += h * resultType(l.b.F, in).Bytes() / 2
@@ -274,6 +274,11 @@ func (l *legalizer) halfInstr(s *Seq, in *vir.Instr, h int) *vir.Instr {
 	return &c
 }
 
+// rearranges says that a half of op's result follows from other parts of its arguments than that half.
+func rearranges(op vir.Op) bool {
+	return op == vir.OpAddPairs || op == vir.OpUnzip
+}
+
 // inPlace says whether the halves of in can go straight to the halves of its
 // result: not if the result has none, or the first would overwrite a table that
 // the second needs.
@@ -282,7 +287,7 @@ func (l *legalizer) inPlace(in *vir.Instr) bool {
 		return false
 	}
 	for i, r := range in.Args {
-		if r == in.Dst && (l.whole(in, i) || in.Op == vir.OpAddPairs) {
+		if r == in.Dst && (l.whole(in, i) || rearranges(in.Op)) {
 			return false
 		}
 	}

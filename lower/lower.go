@@ -44,6 +44,7 @@ type Machine struct {
 	NumVec      int  // allocatable vector registers
 	NumGP       int  // allocatable general registers
 	Narrow      int  // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
+	Octets      bool // an instruction multiplies two rows by two columns, eight elements of K of each
 	Indexed     bool // an address may be the sum of two of them
 	Has         Features
 	Core        string // whose costs rows have; "": those of most machines of the target

@@ -17,7 +17,7 @@ const (
 	toySign                      // rows for signed and unsigned types alike
 	toyAll  Features = 1<<iota - 1
 
-	toyProducts Features = 1 << iota // besides: mulwide, dot1, addpairs, sum2, spread, dot4unit, shifts of bytes
+	toyProducts Features = 1 << iota // besides: mulwide, dot1, addpairs, sum2, spread, dot4unit, unzip, mmla, shifts of bytes
 )
 
 // toy is a machine of 128 bits whose binary operations overwrite their first
@@ -101,6 +101,7 @@ func (t *toy) addArith(d vir.Type) {
 	}
 	if t.m.Has&toyProducts != 0 && d.Lanes > 1 {
 		t.op(vir.OpSpread, d, d)
+		t.op(vir.OpUnzip, d, d, d)
 	}
 	if t.m.Has&toyProducts != 0 && d.Lanes > 1 && (d.Elem == format.I16 || d.Elem == format.I32) {
 		t.op(vir.OpAddPairs, d, d, d)
@@ -132,6 +133,9 @@ func (t *toy) addOther(d vir.Type) {
 		t.add(Row{Op: vir.OpDot2Wrap, Dst: d, Args: []vir.Type{pair, pair}, Need: toySel, Asm: "madd", Cost: 10})
 		t.add(Row{Op: vir.OpDot2, Dst: d, Args: []vir.Type{d, pair, pair}, Need: toyDot2, Asm: "dot2", Cost: 10, Tied: 1})
 		t.add(Row{Op: vir.OpDot4Unit, Dst: d, Args: []vir.Type{d, with(format.I8, n), with(format.I8, 16)}, Need: toyProducts, Asm: "dot4unit", Cost: 10, Tied: 1})
+		if bytes := with(format.I8, 16); d.Lanes == 4 {
+			t.add(Row{Op: vir.OpMMLA, Dst: d, Args: []vir.Type{d, bytes, bytes}, Need: toyProducts, Asm: "mmla", Cost: 10, Tied: 1})
+		}
 		t.add(Row{Op: vir.OpSum2, Dst: d, Args: []vir.Type{d, pair}, Need: toyProducts, Asm: "sum2", Cost: 10, Tied: 1})
 	case format.I16:
 		t.op(vir.OpWiden, d, with(format.U8, d.Lanes))

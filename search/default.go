@@ -241,9 +241,15 @@ func (d *defaults) chooseLayout() (*candidate, error) {
 
 // chooseDots fixes it for products by dot products.
 func (d *defaults) chooseDots() (best *candidate, err error) {
-	best, err = d.chooseTile(layoutChoice(d.p, d.m, coding{}), d.m.RowFields)
+	plain := layoutChoice(d.p, d.m, coding{})
+	best, err = d.chooseTile(plain, d.m.RowFields)
 	if err != nil {
 		return nil, err
+	}
+	if plain.Octets = d.m.Octets; plain.Octets { // one column takes longer
+		if l, fail := d.chooseTile(plain, d.m.RowFields); fail == nil && l.time() < best.time() {
+			best = l
+		}
 	}
 	x, cost := d.quickest(tightest(d.p))
 	if cost > best.time() {

@@ -20,6 +20,7 @@ type Choice struct {
 	// Layout.
 	AlongK    bool   // lanes are elements of K of one row, summed at the end, instead of rows
 	Lanes     int    // 32-bit lanes of a vector
+	Octets    bool   // a row has eight elements of K side by side, not four, for instructions that multiply two rows by two columns
 	Rows      int    // vectors of rows (AlongK: rows) per tile
 	RowFields int    // fields of a cell that are rows, the others are elements of K
 	Cells     int    // cells of one vector that follow each other along K before the next row vector
@@ -289,7 +290,7 @@ func (b *builder) along() {
 	b.split("ku", c.along(), "f", "kx")
 	b.bind("f", "unrolled")
 	b.split("kx", 4, "x", "j")
-	if c.AlongK {
+	if c.AlongK || c.Octets {
 		b.bind("x", "vector")
 	} else {
 		b.bind("x", "unrolled")
@@ -428,7 +429,7 @@ func (b *builder) leads(order []string) bool {
 
 func (b *builder) accumulators() {
 	c := b.c
-	if c.AlongK {
+	if c.AlongK || c.Octets {
 		b.add(schedule.Rfactor{Loop: "x"})
 	}
 	if c.Below > 0 {
@@ -487,6 +488,7 @@ func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
 	if c.Dot == 2 {
 		c.Dot = m.Narrow
 	}
+	c.Octets = m.Octets && !c.AlongK && c.Dot == 4 && rng.Intn(4) > 0
 	c.Whole = c.narrow() && p.GroupK() > 0 && rng.Intn(4) == 0
 	if far := pick(rng, 0, pick(rng, weightsFar...)); far > c.Ahead {
 		c.Far, c.Every = far, rng.Intn(2) == 0
@@ -558,7 +560,11 @@ func (c *Choice) fit(p ir.Problem, m lower.Machine) {
 // sums is how many vector registers hold sums at least: one for each vector of rows
 // and column of a call.
 func (c *Choice) sums(m lower.Machine) int {
-	return max(c.Tiles, 1) * c.Block * c.RowFields * c.Cols * max(1, 32*c.Lanes/m.VecBits)
+	n := max(c.Tiles, 1) * c.Block * c.RowFields * c.Cols * max(1, 32*c.Lanes/m.VecBits)
+	if c.Octets && c.Cols == 1 {
+		n *= 2 // no other column makes them whole
+	}
+	return n
 }
 
 // registers estimates how many vector registers hold sums.
@@ -635,6 +641,9 @@ func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
 func (c *Choice) along() int {
 	if c.AlongK {
 		return 4 * c.Lanes
+	}
+	if c.Octets {
+		return 8
 	}
 	return 4
 }

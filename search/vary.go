@@ -13,7 +13,7 @@ import (
 // together are decisions that hardly make sense one without the others.
 var together = [][]string{
 	{"Rows", "Block", "Tiles", "Run"}, {"Map", "Join", "Mirror", "Head", "Fill", "RowFields", "Chunk"}, {"Cells", "Flush", "Serial"}, {"Value", "Hoist", "Below"},
-	{"Dot", "Factor", "Whole"}, {"AlongK", "Lanes"}, {"AtGroup", "Super"}, {"Order", "Stage"}, {"Far", "Every"},
+	{"Dot", "Factor", "Whole"}, {"AlongK", "Lanes", "Octets"}, {"AtGroup", "Super"}, {"Order", "Stage"}, {"Far", "Every"},
 }
 
 // decisions are the names of all decisions of a Choice, those about prefetches one by one.
@@ -151,7 +151,7 @@ func Prefetching(t, other schedule.Trace) schedule.Trace {
 }
 
 // layout are the decisions about packed matrices and activations. TestRelayout notices if one is left out.
-var layout = []string{"AlongK", "Lanes", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "Fill", "Run", "Beside", "Lead", "Chunk"}
+var layout = []string{"AlongK", "Lanes", "Octets", "Rows", "RowFields", "Cells", "Map", "Join", "Mirror", "Head", "Fill", "Run", "Beside", "Lead", "Chunk"}
 
 // Relayout returns c for the packed matrix and the tables of from. The result may be illegal.
 func Relayout(c, from Choice) Choice {

@@ -58,7 +58,7 @@ no-measure: false.
 
   # kernels/tmacc.yaml; beside it a Go file with  //go:generate go tool tmacc compile
   format: [w4-g32, w2]
-  target: [avx2, avx512vbmi, dotprod]
+  target: [avx2, avx512vbmi, neon, dotprod, i8mm]
   kernel:
     - {name: Mine, format: my-format.json, act-group: 32}
     - {name: Own, format: w3, target: avx2, trace: own-avx2.json}

@@ -177,7 +177,7 @@ func TestConfigRefusals(t *testing.T) {
 		"kernel: {name: a, format: w2}":   "kernel a: want a name of letters and digits that begins with a capital",
 		"kernel: {name: A, format: x1}":   `kernel A: format: weight "x1": unknown format "x1"`,
 		"format: w2\nkernel: {name: W2, format: w4}":                                                                                    "kernel W2: there are two of that name",
-		"kernel: [{name: A, format: w2, trace: t.json}]":                                                                                "kernel A: a trace is for one target: these are 9: give the entry the target of its trace",
+		"kernel: [{name: A, format: w2, trace: t.json}]":                                                                                "kernel A: a trace is for one target: these are 10: give the entry the target of its trace",
 		"kernel: [{name: A, format: w2, target: avx2}]":                                                                                 `tmacc.yaml:1: kernel: "name=A,format=w2,target=avx2": the target is that of a trace: add trace=FILE`,
 		"kernel: [{name: A, format: w2, target: [avx2], trace: t.json}]":                                                                "tmacc.yaml:1: target: want one value",
 		"kernel: [{name: A, format: w2, target: sse, trace: t.json}]":                                                                   `kernel A: unknown target "sse": have host`,

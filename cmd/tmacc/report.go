@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -250,6 +251,15 @@ func (x *compilation) summary(r jsonReport) string {
 	}
 	if x.tested {
 		b.WriteString(": builds, vets and passes its tests")
+		var elsewhere []string
+		for _, t := range slices.Backward(x.targets) {
+			if lacks(t) != "" {
+				elsewhere = append(elsewhere, t.Machine().Name)
+			}
+		}
+		if len(elsewhere) > 0 {
+			fmt.Fprintf(&b, "; not run here: %s", strings.Join(elsewhere, ", "))
+		}
 	}
 	for _, p := range r.Products {
 		act := "one scale per row of activations"

@@ -37,7 +37,7 @@ func docRow(op Op) string {
 		form += " mem"
 	}
 	form += []string{"", " a", " a b", " a b c"}[op.NumArgs()]
-	if op == OpDot4 || op == OpDot4Unit || op == OpDot2 || op == OpDot1 {
+	if op == OpDot4 || op == OpDot4Unit || op == OpMMLA || op == OpDot2 || op == OpDot1 {
 		form = op.String() + " c a b"
 	}
 	switch {

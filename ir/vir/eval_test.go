@@ -148,6 +148,9 @@ var evalRows = []struct{ instr, args, want string }{
 	{"u8x4 = submsb u8x4 u8x4 u8x4", "0x80 0x7f 255 0 | 1 2 3 4 | 5 6 2 8", "252 6 1 8"},
 	{"i8x2 = submsb i8x2 i8x2 i8x2", "-1 1 | -128 2 | 1 -6", "127 -6"},
 	{"i32x1 = submsb i32x1 i32x1 i32x1", "-5 | 7 | 9", "-2"},
+	{"i16x4 = unzip i16x4 i16x4, 0", "1 2 3 4 | -1 -2 -3 -4", "1 3 -1 -3"},
+	{"i16x4 = unzip i16x4 i16x4, 1", "1 2 3 4 | -1 -2 -3 -4", "2 4 -2 -4"},
+	{"i32x4 = mmla i32x4 i8x16 i8x16", "1 2 3 2147483647 | 1 0 0 0 0 0 0 0 0 1 0 0 0 0 0 2 | -128 5 0 0 0 0 0 7 3 -4 0 0 0 0 0 127", "-127 5 22 -2147483399"},
 	{"u8x2 = spread u8x4, 3", "1 2 3 255", "255 255"},
 	{"i32x4 = spread i32x2, 0", "-7 2", "-7 -7 -7 -7"},
 	{"i16x2 = widen i8x2", "-128 127", "-128 127"},
@@ -553,7 +556,7 @@ func BenchmarkEval(b *testing.B) {
 func TestKinds(t *testing.T) {
 	for _, op := range Ops() {
 		name := op.String()
-		if dot, lookup := strings.HasPrefix(name, "dot"), strings.HasPrefix(name, "lookup"); op.IsDot() != dot || op.IsLookup() != lookup {
+		if dot, lookup := strings.HasPrefix(name, "dot") || op == OpMMLA, strings.HasPrefix(name, "lookup"); op.IsDot() != dot || op.IsLookup() != lookup {
 			t.Errorf("%s: a dot product %v, a lookup %v", name, op.IsDot(), op.IsLookup())
 		}
 	}

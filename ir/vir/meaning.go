@@ -159,6 +159,14 @@ func evalJoin(c *call) error {
 	return nil
 }
 
+func evalUnzip(c *call) error {
+	both := slices.Concat(c.arg[0], c.arg[1])
+	for i := range c.out {
+		c.out[i] = both[2*i+int(c.in.Imm)]
+	}
+	return nil
+}
+
 func evalSpread(c *call) error {
 	for i := range c.out {
 		c.out[i] = c.arg[0][c.in.Imm]
@@ -311,6 +319,17 @@ func evalDot4Unit(c *call) error {
 	for i, s := range c.arg[0] {
 		a := c.arg[1][4*i : 4*i+4]
 		c.out[i] = int64(int32(s + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3]))
+	}
+	return nil
+}
+
+func evalMMLA(c *call) error {
+	for i, sum := range c.arg[0] {
+		a, b := c.arg[1][i/2*8:], c.arg[2][i%2*8:]
+		for k := range 8 {
+			sum += a[k] * b[k]
+		}
+		c.out[i] = int64(int32(sum))
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ const (
 	OpJoin         // dst = lanes of a, then lanes of b (same type; N = 2 * theirs)
 	OpSplatLane    // dst = the only lane of a (Lanes 1) in every lane
 	OpTile         // dst = the lanes of a over and over (same element type; at most as many lanes)
+	OpUnzip        // dst = every second lane of a, from lane Imm, then of b (same type)
 	OpSpread       // dst = lane Imm of a in every lane (same element type)
 	OpAnd          // same, any type, bitwise
 	OpOr           // same, any type, bitwise
@@ -62,6 +63,7 @@ const (
 	OpCanonNaN     // f32: every NaN becomes 0x7FC00000
 	OpRedAdd       // dst[i] = sum of as many neighbouring lanes of a as there are for one of dst, wrapping; i32
 	OpRedMaxS      // dst[i] = signed maximum of those lanes; i32
+	OpMMLA         // dst[2i+j] = c[2i+j] + sum of a[8i+k]*b[8j+k], k in 0..7, wrapping: two rows by two columns; args c (i32x4), a, b (i8x16)
 	// Lookups: dst[i] = b[i/n*n + a[i]], tables of n entries per n lanes. a[i] >= n is an error in Eval; the
 	// operations named Mod use the low bits of the index instead.
 	OpLookup8

@@ -115,6 +115,10 @@ var dot4unit = rule{"i32xN <- i32xN, TxL, i8xM; T u8 i8; L = 4N; M >= 4", func(d
 	return dst.Elem == i32 && a[0] == dst && (a[1] == Type{u8, l} || a[1] == Type{i8, l}) && a[2].Elem == i8 && a[2].Lanes >= 4
 }}
 
+var mmla = rule{"i32x4 <- i32x4, i8x16, i8x16", func(dst Type, a []Type) bool {
+	return dst == Type{i32, 4} && a[0] == dst && a[1] == Type{i8, 16} && a[2] == a[1]
+}}
+
 var dot2 = rule{"i32xN <- i32xN, i16xM, i16xM; M = 2N", func(dst Type, a []Type) bool {
 	m := Type{i16, 2 * dst.Lanes}
 	return dst.Elem == i32 && a[0] == dst && a[1] == m && a[2] == m

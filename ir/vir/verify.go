@@ -434,7 +434,7 @@ func (v *verifier) imm(in *Instr) error {
 		if n := int64(v.f.Regs[in.Dst].Elem.Bits()); in.Imm < 0 || in.Imm >= n {
 			return fmt.Errorf("a shift by %d is not in 0..%d", in.Imm, n-1)
 		}
-	case OpHalf:
+	case OpHalf, OpUnzip:
 		if in.Imm != 0 && in.Imm != 1 {
 			return fmt.Errorf("no half %d", in.Imm)
 		}

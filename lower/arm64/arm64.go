@@ -17,11 +17,12 @@ import (
 // The CPU features that rows need beyond NEON itself.
 const (
 	ASIMDDP lower.Features = 1 << iota // FEAT_DotProd: SDOT
+	I8MM                               // FEAT_I8MM: SMMLA
 )
 
 // featureNames are the features in the order of their bits, as
 // klauspost/cpuid/v2 and Linux name them.
-var featureNames = [...]string{"ASIMDDP"}
+var featureNames = [...]string{"ASIMDDP", "I8MM"}
 
 // FeatureNames lists the names of the features in f: "ASIMDDP".
 func FeatureNames(f lower.Features) []string {
@@ -41,14 +42,16 @@ var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 var reading = lower.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: 1.07 /* as on Emerald Rapids */}
 
 func machine(name string, has lower.Features) lower.Machine {
-	return lower.Machine{Name: "arm64/" + name, VecBits: 128, NumVec: 32, NumGP: numGP, Narrow: 1, Has: has, Memory: reading}
+	return lower.Machine{Name: "arm64/" + name, VecBits: 128, NumVec: 32, NumGP: numGP, Narrow: 1, Octets: has&I8MM != 0, Has: has, Memory: reading}
 }
 
 // machines has a row per target. neon is every Armv8-A core: Cortex-A53, A57 and A72. dotprod is every Armv8.2 core with
-// FEAT_DotProd: Neoverse N1 and V1, Cortex-A55 and A76, Apple M1, and their successors.
+// FEAT_DotProd: Neoverse N1, Cortex-A55 and A76, Apple M1. i8mm is every core with FEAT_I8MM too, which Armv8.6 demands:
+// Neoverse V1, N2 and V2, Cortex-A510 and A710, Apple M2, and their successors.
 var machines = []lower.Machine{
 	machine("neon", 0),
 	machine("dotprod", ASIMDDP),
+	machine("i8mm", ASIMDDP|I8MM),
 }
 
 type target struct{ m lower.Machine }

@@ -220,6 +220,10 @@ func (p *printer) instr(op *lower.MOp) {
 		p.plain(op, c.plain)
 	case ofHalf:
 		p.ofHalf(op, c)
+	case oneOfTwo:
+		c.text = fmt.Sprintf("uzp%d v%%d.%s, v%%d.%[2]s, v%%d.%[2]s", op.In.Imm+1, c.arr)
+		c.word |= uint32(op.In.Imm) << 14
+		p.plain(op, c.plain)
 	case memory:
 		p.memory(op, c, gp(op.Base), op.Disp)
 	case constant:

@@ -24,12 +24,12 @@ func TestEncodings(t *testing.T) {
 		t.Skip("llvm-mc-19 is missing")
 	}
 	rnd := rand.New(rand.NewSource(1))
-	for need, attr := range map[lower.Features]string{0: "+neon", ASIMDDP: "+neon,+dotprod"} {
+	for need, attr := range map[lower.Features]string{0: "+neon", ASIMDDP: "+neon,+dotprod", I8MM: "+neon,+i8mm"} {
 		k := everyRow(need, rnd)
 		if need == 0 {
 			everyFused(k, rnd)
 		}
-		file, err := ByName("dotprod").Emit("p", []*lower.Kernel{k})
+		file, err := ByName("i8mm").Emit("p", []*lower.Kernel{k})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func checkWords(t *testing.T, asm []byte, mc string, args ...string) {
 // over. It means nothing.
 func everyRow(need lower.Features, rnd *rand.Rand) *lower.Kernel {
 	k := &lower.Kernel{Func: &vir.Func{Name: "every", Params: []vir.Param{{Name: "p"}}}}
-	all := ByName("dotprod").Rows()
+	all := ByName("i8mm").Rows()
 	for i := range all {
 		for n := range 8 {
 			if all[i].Need == need {
@@ -86,7 +86,7 @@ func everyRow(need lower.Features, rnd *rand.Rand) *lower.Kernel {
 // everyFused appends to k what one instruction does.
 func everyFused(k *lower.Kernel, rnd *rand.Rand) {
 	rows := map[string]*lower.Row{}
-	all := ByName("dotprod").Rows()
+	all := ByName("i8mm").Rows()
 	for i, r := range all {
 		rows[fmt.Sprint(r.Op, r.Dst, r.Args)] = &all[i]
 	}
@@ -129,6 +129,14 @@ func everyFused(k *lower.Kernel, rnd *rand.Rand) {
 		add(vir.OpDot1, sums, i, sums, bytes, bytes)
 		use(0, sum)
 	}
+	for i := range 2 {
+		half, whole := vir.Type{Elem: format.I8, Lanes: 8}, vir.Type{Elem: format.I8, Lanes: 16}
+		a := add(vir.OpHalf, half, i, whole)
+		b := add(vir.OpHalf, half, i, whole)
+		add(vir.OpJoin, whole, 0, half, half)
+		use(0, a)
+		use(1, b)
+	}
 	for _, n := range []int{4, 2} {
 		t := vir.Type{Elem: format.I32, Lanes: n}
 		zero := add(vir.OpSplat, t, 0)
@@ -165,7 +173,7 @@ func randomOp(f *vir.Func, r *lower.Row, rnd *rand.Rand, n int) lower.MOp {
 		op.Disp = []int{0, 16 * rnd.Intn(4096), rnd.Intn(512) - 256, 65520, -256, -257, 1 << rnd.Intn(30), rnd.Int()>>30 - 1<<32}[n]
 	}
 	switch r.Op {
-	case vir.OpHalf:
+	case vir.OpHalf, vir.OpUnzip:
 		op.In.Imm = int64(n & 1)
 	case vir.OpSpread:
 		op.In.Imm = int64(n % r.Dst.Lanes)
@@ -236,7 +244,7 @@ func checkSplat(t *testing.T, v uint32) {
 // TestRowsAreDistinct: selection must not depend on the order of the table.
 func TestRowsAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range ByName("dotprod").Rows() {
+	for _, r := range ByName("i8mm").Rows() {
 		key := fmt.Sprint(r.Op, r.Dst, r.Args)
 		if seen[key] {
 			t.Errorf("two rows for %s", key)

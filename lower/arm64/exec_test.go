@@ -20,7 +20,7 @@ import (
 func TestRowsRun(t *testing.T) {
 	rnd := rand.New(rand.NewSource(3))
 	var b batch
-	all := ByName("dotprod").Rows()
+	all := ByName("i8mm").Rows()
 	for i := range all {
 		for _, imm := range immediates(&all[i]) {
 			for _, off := range offsets(&all[i]) {
@@ -28,7 +28,7 @@ func TestRowsRun(t *testing.T) {
 			}
 		}
 	}
-	b.run(t, ByName("dotprod"))
+	b.run(t, ByName("i8mm"))
 }
 
 // batch is kernels and the calls of them, each with what Eval says.
@@ -112,7 +112,7 @@ func immediates(r *lower.Row) []int64 {
 	switch r.Op {
 	case vir.OpShl, vir.OpShrU, vir.OpShrS:
 		return []int64{0, 1, w/2 - 1, w / 2, w - 1}
-	case vir.OpHalf:
+	case vir.OpHalf, vir.OpUnzip:
 		return []int64{0, 1}
 	case vir.OpSpread:
 		n := int64(r.Args[0].Lanes)
@@ -211,7 +211,7 @@ func scatter(t *testing.T, f *vir.Func, rnd *rand.Rand) *lower.Kernel {
 	}
 	for _, n := range f.Body {
 		in := n.(*vir.Instr)
-		row := lower.FindRow(ByName("dotprod"), f, in)
+		row := lower.FindRow(ByName("i8mm"), f, in)
 		if row == nil {
 			t.Fatalf("no row for %s", f.Format(in))
 		}
@@ -290,7 +290,7 @@ func TestVet(t *testing.T) {
 	i32 := vir.Type{Elem: format.I32, Lanes: 4}
 	b.addRow(t, &lower.Row{Op: vir.OpConst, Dst: i32}, 0, 0, rnd)
 	b.addRow(t, &lower.Row{Op: vir.OpSplat, Dst: i32}, 0x12345678, 0, rnd)
-	file, err := ByName("dotprod").Emit("p", b.kernels)
+	file, err := ByName("i8mm").Emit("p", b.kernels)
 	if err != nil {
 		t.Fatal(err)
 	}

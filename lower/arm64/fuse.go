@@ -22,12 +22,16 @@ import (
 //	v4:i16x4 = trunc v2               ->
 //	v5:i16x8 = join v3 v4
 //
+//	v2:i8x8 = half v0 1                    zip2 v4.2d, v0.2d, v1.2d
+//	v3:i8x8 = half v1 1               ->
+//	v4:i8x16 = join v2 v3
+//
 //	v2:i32x4 = bitcast v0 (0)              saddlp v2.4s, v1.8h
 //	v3:i32x4 = sum2 v2 v1             ->
 //
 //	v2:i16x8 = bitcast v0 (0)              smull v2.8h, v1.8b, v4.8b
 //	v3:i16x8 = dot1 v2 v1 v4 0        ->
-var fusions = []func(p *printer, ops []lower.MOp) int{(*printer).fusedHalf, (*printer).fusedTrunc, (*printer).fusedSum}
+var fusions = []func(p *printer, ops []lower.MOp) int{(*printer).fusedHalf, (*printer).fusedTrunc, (*printer).fusedSum, (*printer).fusedJoin}
 
 func (p *printer) fused(ops []lower.MOp) int {
 	for _, f := range fusions {
@@ -121,4 +125,22 @@ func (p *printer) fusedSum(ops []lower.MOp) int {
 		p.ofHalf(&op, c)
 	}
 	return 2
+}
+
+// fusedJoin: the same halves of two registers.
+func (p *printer) fusedJoin(ops []lower.MOp) int {
+	if !are(ops, vir.OpHalf, vir.OpHalf, vir.OpJoin) || !p.feeds(&ops[0], &ops[2], 0) || !p.feeds(&ops[1], &ops[2], 1) ||
+		ops[0].In.Imm != ops[1].In.Imm || size(ops[2].Row.Dst) != 16 || size(ops[1].Row.Dst) != 8 {
+		return 0
+	}
+	op := ops[2]
+	c := plain{word: 0x4ec03800, text: "zip1 v%d.2d, v%d.2d, v%d.2d", n: 1, m: 2}
+	if ops[0].In.Imm == 1 {
+		c.word, c.text = 0x4ec07800, "zip2 v%d.2d, v%d.2d, v%d.2d"
+	}
+	op.Args = []int{ops[0].Args[0], ops[1].Args[0]}
+	p.comment(&ops[0])
+	p.comment(&ops[1])
+	p.plain(&op, c)
+	return 3
 }

@@ -261,11 +261,11 @@ func compile(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := lower.Compile(ByName("dotprod"), f)
+	k, err := lower.Compile(ByName("i8mm"), f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := ByName("dotprod").Emit("p", []*lower.Kernel{k})
+	file, err := ByName("i8mm").Emit("p", []*lower.Kernel{k})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,8 +274,8 @@ func compile(t *testing.T, text string) string {
 
 func TestEmitRefusesEqualNames(t *testing.T) {
 	k := &lower.Kernel{Func: &vir.Func{Name: "twice"}}
-	_, err := ByName("dotprod").Emit("p", []*lower.Kernel{k, k})
-	if err == nil || err.Error() != "arm64/dotprod: two kernels are called twice" {
+	_, err := ByName("i8mm").Emit("p", []*lower.Kernel{k, k})
+	if err == nil || err.Error() != "arm64/i8mm: two kernels are called twice" {
 		t.Error(err)
 	}
 }

@@ -85,6 +85,8 @@ func signatures(op vir.Op) [][]vir.Type {
 					out = append(out, []vir.Type{t, t, of(e, 4*t.Lanes), of(format.I8, m)})
 				}
 			}
+		case vir.OpMMLA:
+			out = append(out, []vir.Type{t, t, of(format.I8, 16), of(format.I8, 16)})
 		case vir.OpDot2:
 			out = append(out, []vir.Type{t, t, of(format.I16, 2*t.Lanes), of(format.I16, 2*t.Lanes)})
 		case vir.OpDot2Wrap:

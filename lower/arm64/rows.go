@@ -33,6 +33,10 @@ type (
 		plain
 		asm string
 	}
+	oneOfTwo struct { // UZP2, bit 14, if the immediate is 1
+		plain
+		arr string
+	}
 	splat    struct{}         // the instruction depends on the number
 	constant struct{ memory } // a load from the kernel's table
 )
@@ -204,6 +208,7 @@ func typedRows(t vir.Type) []lower.Row {
 				Code: plain{0x0e000400 | q | 1<<(16+esize), fmt.Sprintf("dup v%%d.%s, v%%d.%s[%%d]", a, a[len(a)-1:]), 1, 0,
 					func(i int64) uint32 { return uint32(i) << (17 + esize) }}})
 		rows = append(rows, halfRows(t)...)
+		rows = append(rows, unzipRow(t)...)
 	}
 	return rows
 }
@@ -228,6 +233,17 @@ func halfRows(t vir.Type) []lower.Row {
 		{Op: vir.OpJoin, Dst: t, Args: []vir.Type{h, h}, Asm: "zip1", Cost: 5,
 			Code: plain{word: 0x0e003800 | q | uint32(esize)<<22, text: fmt.Sprintf("zip1 v%%d.%s, v%%d.%s, v%%d.%s", a, a, a), n: 1, m: 2}},
 	}
+}
+
+// unzipRow: of two whole registers.
+func unzipRow(t vir.Type) []lower.Row {
+	if size(t) != 16 && size(t) != 8 {
+		return nil
+	}
+	a, q := arr(t)
+	esize := uint32(bits.Len(uint(t.Elem.Bytes())) - 1)
+	return []lower.Row{{Op: vir.OpUnzip, Dst: t, Args: []vir.Type{t, t}, Asm: "uzp", Cost: 5,
+		Code: oneOfTwo{plain{word: 0x0e001800 | q | esize<<22, n: 1, m: 2}, a}}}
 }
 
 func convertRows() []lower.Row {
@@ -295,6 +311,8 @@ func reduceRows() []lower.Row {
 				func(i int64) uint32 { return uint32(i&1<<21 | i>>1<<11) }}}
 	}
 	return []lower.Row{
+		{Op: vir.OpMMLA, Dst: i32(4), Args: []vir.Type{i32(4), i8(16), i8(16)}, Need: I8MM, Asm: "smmla", Cost: 5, Tied: 1,
+			Code: plain{word: 0x4e80a400, text: "smmla v%d.4s, v%d.16b, v%d.16b", n: 2, m: 3}},
 		dot4unit(4, "4s", "16b", 0x4f80e000),
 		dot4unit(2, "2s", "8b", 0x0f80e000),
 		dot4unit(1, "2s", "8b", 0x0f80e000),

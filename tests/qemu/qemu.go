@@ -33,10 +33,13 @@ type Call struct {
 
 // ArmCPU is a CPU to run kernels of target as that has little more than they may use.
 func ArmCPU(target lower.Target) string {
-	if target.Machine().Has == 0 {
+	switch target.Machine().Name {
+	case "arm64/neon":
 		return "cortex-a57"
+	case "arm64/dotprod":
+		return "neoverse-n1"
 	}
-	return "neoverse-n1"
+	return "max"
 }
 
 // timeout is for building and for all calls of one Run.

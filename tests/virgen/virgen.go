@@ -357,7 +357,11 @@ func (g *generator) dots() {
 	if g.rng.Intn(2) == 0 {
 		a = g.op(vir.OpAnd, u8, 0, a, g.op(vir.OpSplat, u8, []int64{15, 63, 127, 128}[g.rng.Intn(4)]))
 	}
-	switch g.rng.Intn(6) {
+	switch g.rng.Intn(7) {
+	case 6:
+		bytes := vir.Type{Elem: format.I8, Lanes: 16}
+		sums := vir.Type{Elem: format.I32, Lanes: 4}
+		g.op(vir.OpMMLA, sums, 0, g.need(sums), g.need(bytes), g.need(bytes))
 	case 4:
 		g.products(t.Bits(), a)
 	case 5:
@@ -423,6 +427,8 @@ func (g *generator) halves() {
 	if g.rng.Intn(4) == 0 {
 		m := 1 << g.rng.Intn(5)
 		g.op(vir.OpSpread, t, int64(g.rng.Intn(m)), g.need(vir.Type{Elem: t.Elem, Lanes: m}))
+	} else if g.rng.Intn(4) == 0 {
+		g.op(vir.OpUnzip, t, int64(g.rng.Intn(2)), g.need(t), g.need(t))
 	} else if g.rng.Intn(4) == 0 {
 		g.op(vir.OpTile, t, 0, g.need(vir.Type{Elem: t.Elem, Lanes: t.Lanes >> g.rng.Intn(2)}))
 	} else if g.rng.Intn(2) == 0 {
