@@ -125,12 +125,12 @@ func (c *columnPairer) find(body []vir.Node, loop *vir.Loop) (all []*rowSums) {
 	var ends []vir.Reg
 	for _, n := range body {
 		in, ok := n.(*vir.Instr)
-		if !ok || in.Op != vir.OpDot4 || in.Fold > 0 || c.mut[in.Args[1]] || c.mut[in.Args[2]] {
+		if !ok || in.Op != vir.OpDot4 || in.Fold > 0 || c.b.TypeOf(in.Args[1]).Elem != format.I8 || c.mut[in.Args[1]] || c.mut[in.Args[2]] {
 			continue
 		}
 		sum := in.Args[0]
 		before := dots[sum]
-		if c.mut[in.Dst] && in.Dst != sum || len(before) == 0 && !c.zero[sum] || len(before) > 0 && !c.mut[sum] && c.uses[sum] != 1 {
+		if (c.mut[in.Dst] || c.mut[sum]) && in.Dst != sum || len(before) == 0 && !c.zero[sum] || len(before) > 0 && !c.mut[sum] && c.uses[sum] != 1 {
 			continue
 		}
 		delete(dots, sum)
@@ -138,8 +138,14 @@ func (c *columnPairer) find(body []vir.Node, loop *vir.Loop) (all []*rowSums) {
 			ends = append(ends, in.Dst)
 		}
 	}
+	for _, r := range ends { // what another body has is none of this one
+		c.sums[r].dots = [2][]*vir.Instr{}
+	}
 	for _, r := range ends {
 		s := c.sums[r]
+		if c.mut[s.of[0]] != c.mut[s.of[1]] {
+			continue
+		}
 		i := slices.Index(s.of[:], r)
 		if s.dots[i] != nil || !c.alone(r, s.read[i], dots[r], loop) {
 			continue
@@ -186,7 +192,7 @@ func (c *columnPairer) alike(x, y *rowSums) bool {
 // column is the eight elements that a product repeats.
 func (c *columnPairer) column(dot *vir.Instr) (vir.Reg, bool) {
 	d := c.def[dot.Args[2]]
-	if d == nil || d.Op != vir.OpJoin || d.Fold > 0 || d.Args[0] != d.Args[1] {
+	if d == nil || d.Op != vir.OpJoin || d.Fold > 0 || d.Args[0] != d.Args[1] || c.mut[d.Args[0]] {
 		return 0, false
 	}
 	return d.Args[0], true
@@ -223,6 +229,7 @@ func (c *columnPairer) pair(x, y *rowSums, loop *vir.Loop) (before []*vir.Instr)
 		c.instead[last] = s.out
 	}
 	for i, s := range []*rowSums{x, y} {
+		c.instead[s.read[0]], c.instead[s.read[1]] = nil, nil
 		c.instead[s.end] = c.b.Seq().End(s.end.Dst, vir.OpUnzip, int64(i), sums[0], sums[1])
 		s.paired = true
 	}

@@ -68,7 +68,7 @@ func (c *Choice) sampleFloats(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 		t.Digits = pick(rng, ir.DigitCodes, ir.DigitSigns)
 	}
 	t.Keep = rng.Intn(3) == 0
-	c.Table, c.AlongK, c.Chunk = t, false, 0
+	c.Table, c.AlongK, c.Octets, c.Chunk = t, false, false, 0
 	c.Lanes = m.VecBits / 32
 	if rng.Intn(4) == 0 {
 		c.Lanes = max(c.Lanes/2, 4)

@@ -452,6 +452,8 @@ func (c Choice) String() string {
 	lanes := "rows"
 	if c.AlongK {
 		lanes = "k"
+	} else if c.Octets {
+		lanes = "rows of eight,"
 	}
 	text := fmt.Sprintf("%s lanes %d, %d of %d vectors, %d columns, dot%d, below %d", lanes, c.Lanes, c.Block, c.Rows, c.Cols, c.Dot, c.Below)
 	if c.Tiles > 1 {
@@ -560,11 +562,11 @@ func (c *Choice) fit(p ir.Problem, m lower.Machine) {
 // sums is how many vector registers hold sums at least: one for each vector of rows
 // and column of a call.
 func (c *Choice) sums(m lower.Machine) int {
-	n := max(c.Tiles, 1) * c.Block * c.RowFields * c.Cols * max(1, 32*c.Lanes/m.VecBits)
-	if c.Octets && c.Cols == 1 {
-		n *= 2 // no other column makes them whole
+	cols := c.Cols
+	if c.Octets {
+		cols += cols % 2 // what has no other column takes as much as two
 	}
-	return n
+	return max(c.Tiles, 1) * c.Block * c.RowFields * cols * max(1, 32*c.Lanes/m.VecBits)
 }
 
 // registers estimates how many vector registers hold sums.

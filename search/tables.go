@@ -261,7 +261,7 @@ func (c *Choice) sampleTables(rng *rand.Rand, p ir.Problem, m lower.Machine) {
 	c.Act = pick(rng, tablesAhead...)
 	t.sampleDigits(rng, p.Weight)
 	t.sampleEntries(rng, p)
-	c.Table, c.AlongK, c.RowFields, c.Chunk = t, false, 1, 0
+	c.Table, c.AlongK, c.Octets, c.RowFields, c.Chunk = t, false, false, 1, 0
 	c.sampleLanes(rng, m)
 	c.sampleSums(rng)
 	c.Cells = c.Flush * pick(rng, 1, 2, 4)

@@ -127,8 +127,9 @@ func (c *cli) targets() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "targets", Args: between(0, 0),
 		Short: "list the targets and which of them run here",
-		Long: `List the targets: instruction sets that kernels are compiled for. Every generated
-package also has pure Go for all other CPUs.`,
+		Long: `List the targets: instruction sets that kernels are compiled for, and the features
+beyond those of all CPUs of the architecture. Every generated package also has pure Go
+for all other CPUs.`,
 	}
 	js := asJSON(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -141,7 +142,7 @@ package also has pure Go for all other CPUs.`,
 			if !i.Runs {
 				here = "lacks " + i.Lacks
 			}
-			t.add(i.Name, fmt.Sprintf("%d x %d bits", i.Vectors, i.Bits), here, strings.Join(i.Features, " "))
+			t.add(i.Name, fmt.Sprintf("%d x %d bits", i.Vectors, i.Bits), here, listed(i.Features))
 		}
 		t.print(c.out, 0)
 		return nil

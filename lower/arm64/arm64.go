@@ -26,7 +26,7 @@ var featureNames = [...]string{"ASIMDDP", "I8MM"}
 
 // FeatureNames lists the names of the features in f: "ASIMDDP".
 func FeatureNames(f lower.Features) []string {
-	var names []string
+	names := []string{}
 	for i, n := range featureNames {
 		if f>>i&1 != 0 {
 			names = append(names, n)
