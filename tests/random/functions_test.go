@@ -96,7 +96,7 @@ func TestRandomArm(t *testing.T) {
 	qemu.Need(t, "arm64")
 	for _, tg := range arm64.Targets() {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
-			funcs, kernels := randomKernels(t, tg, 200)
+			funcs, kernels := randomKernels(t, tg, 100)
 			file, err := tg.Emit("main", kernels)
 			if err != nil {
 				t.Fatal(err)
