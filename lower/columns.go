@@ -23,8 +23,7 @@ import (
 // v3 has eight elements of K of two rows, v4 of two others, v1 and v2 of a column. All sums begin with 0, and wrap.
 // Figures: docs/choices.md, columns.
 func (t *table) columns(f *vir.Func) (*vir.Func, error) {
-	quad, bytes := vir.Type{Elem: format.I32, Lanes: 4}, vir.Type{Elem: format.I8, Lanes: 16}
-	if !t.has(vir.OpMMLA, quad, quad, bytes, bytes) {
+	if bytes := as(quad, format.I8); !t.has(vir.OpMMLA, quad, quad, bytes, bytes) {
 		return f, nil
 	}
 	mut := mutable(f)
@@ -200,7 +199,6 @@ func (c *columnPairer) column(dot *vir.Instr) (vir.Reg, bool) {
 
 // pair puts products of two columns where the last is of those that they are, and returns what comes before the loop.
 func (c *columnPairer) pair(x, y *rowSums, loop *vir.Loop) (before []*vir.Instr) {
-	quad, bytes := c.b.TypeOf(x.end.Dst), c.b.TypeOf(x.dots[0][0].Args[1])
 	begin := c.b.Seq()
 	sums := [2]vir.Reg{begin.Splat(quad, 0), begin.Splat(quad, 0)}
 	for i := range x.dots[0] {
@@ -216,7 +214,7 @@ func (c *columnPairer) pair(x, y *rowSums, loop *vir.Loop) (before []*vir.Instr)
 		}
 		a, _ := c.column(x.dots[0][i])
 		b, _ := c.column(y.dots[0][i])
-		both := s.Op(vir.OpJoin, bytes, a, b)
+		both := s.Op(vir.OpJoin, as(quad, format.I8), a, b)
 		for h := range sums {
 			sum := sums[h]
 			if !x.carried {

@@ -78,7 +78,6 @@ var nibbles = seq([]string{"and", "shru", "and"}, times(2, "lookup16", "add16", 
 
 // needed are instructions without which a target has no mix of them.
 var needed = map[string]lower.Row{
-	"dot2sat":   {Op: vir.OpDot2Sat, Dst: vir.Type{Elem: format.I16}},
 	"lookup128": {Op: vir.OpLookupPair, Dst: vir.Type{Elem: format.U8}},
 	"lookupf32": {Op: vir.OpLookup16Mod, Dst: vir.Type{Elem: format.F32}},
 }

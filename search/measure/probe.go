@@ -88,14 +88,11 @@ func mixes(t lower.Target) []Mix {
 	return ms
 }
 
-// dotMix is the peak of t. Without a dot product it is that of the best exact product of bytes that there is,
-// although its 16-bit sums still have to be widened, those of dot2sat added too.
+// dotMix is the peak of t. Without a dot product it is that of dot2sat, the best
+// exact product of u8 and i8, although its 16-bit sums still have to be added.
 func dotMix(t lower.Target) Mix {
-	switch {
-	case hasDot(t):
+	if hasDot(t) {
 		return Mix{Name: "dot4", Ops: []string{"dot4"}, Vectors: 1}
-	case hasRow(t, vir.OpDot1):
-		return Mix{Name: "dot1", Ops: []string{"dot1", "dot1 upper"}, Vectors: 1}
 	}
 	return Mix{Name: "dot2sat", Ops: []string{"dot2sat"}, Vectors: 1}
 }
@@ -119,13 +116,12 @@ func maxChains(t lower.Target, m Mix) int {
 }
 
 func dotChainsOf(t lower.Target) []int {
-	ops := dotMix(t).Ops
-	if forms[ops[0]].waits == never {
-		return dotChains[:1]
+	if !hasDot(t) {
+		return dotChains[:1] // dot2sat waits for nothing
 	}
 	var fit []int
 	for _, n := range dotChains {
-		if n*len(ops)+2 <= t.Machine().NumVec {
+		if n+2 <= t.Machine().NumVec {
 			fit = append(fit, n)
 		}
 	}
@@ -179,7 +175,8 @@ func (l *Lab) loop(kernel string, n int) func() {
 }
 
 // Dot probes multiply int8 in registers, in 8 to 16 chains; their rate is in
-// GMAC/s. For a target without dot4 they are those of dotMix.
+// GMAC/s. For a target without dot4 (AVX2) they are dot2sat, two products per
+// 16-bit lane, without the additions that a sum needs.
 func (l *Lab) Dot(target string) ([]Probe, error) {
 	t, err := l.target(target)
 	if err != nil {
@@ -190,7 +187,7 @@ func (l *Lab) Dot(target string) ([]Probe, error) {
 		for _, chains := range dotChainsOf(t) {
 			p := l.mix(t, dotMix(t), bytes, chains)
 			p.Unit = "GMAC/s"
-			if len(dotChainsOf(t)) > 1 {
+			if hasDot(t) {
 				p.Name += fmt.Sprintf(", %d chains", chains)
 			}
 			probes = append(probes, p)

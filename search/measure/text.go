@@ -135,8 +135,6 @@ var forms = map[string]form{
 	"add16":       {"i16", "add $ q", aCycle},
 	"lookupf32":   {"f32", "lookup16mod i f", never},
 	"addf32":      {"f32", "add $ g", cycles},
-	"dot1":        {"i16", "dot1 $ b b 0", cycles},
-	"dot1 upper":  {"i16", "dot1 $ b b 1", cycles},
 	"dot2sat":     {"i16", "dot2sat x b", never},
 	"dot4":        {"i32", "dot4 $ x b", cycles},
 }
