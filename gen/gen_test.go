@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 )
@@ -36,22 +37,14 @@ func problem(t testing.TB, name string, act int) ir.Problem {
 	return p
 }
 
-// features names the features of a target.
-func features(t lower.Target) []string {
-	if strings.HasPrefix(t.Machine().Name, "amd64/") {
-		return amd64.FeatureNames(t.Machine().Has)
-	}
-	return arm64.FeatureNames(t.Machine().Has)
-}
-
 // compile makes the kernels of p with default schedules for targets.
-func compile(t testing.TB, name string, p ir.Problem, targets ...lower.Target) gen.Product {
+func compile(t testing.TB, name string, p ir.Problem, ts ...lower.Target) gen.Product {
 	t.Helper()
 	product := gen.Product{Name: name, Problem: p}
-	for _, target := range targets {
+	for _, target := range ts {
 		_, short, _ := strings.Cut(target.Machine().Name, "/")
 		prefix := strings.ToLower(name) + "_" + short
-		g := gen.Target{Target: target, Need: features(target)}
+		g := gen.Target{Target: target, Need: targets.Features(target)}
 		uses, err := search.Default(p, target)
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
@@ -319,7 +320,7 @@ func (c *cli) noteUnlocked(b benchFlags, s *suite) {
 	var names []string
 	for _, x := range s.subjects {
 		if !x.tuned {
-			names = append(names, x.problem.Name()+" on "+shortName(x.target.Target))
+			names = append(names, x.problem.Name()+" on "+targets.ShortName(x.target.Target))
 		}
 	}
 	if b.tuned != nil && len(names) > 0 {
@@ -339,7 +340,7 @@ func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each
 				if at.extreme && !x.residual() {
 					continue // takes as long as any
 				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Name(), shortName(x.target.Target), at.mode)
+				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Name(), targets.ShortName(x.target.Target), at.mode)
 				records, err := g.measure(x, at)
 				var probe *measure.ProbeError
 				if err != nil && !errors.As(err, &probe) {
@@ -355,12 +356,12 @@ func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each
 }
 
 func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
-	targets, err := targetList(b.target)
+	ts, err := targetList(b.target)
 	if err != nil {
 		return err
 	}
 	if b.target == "all" {
-		targets = hostTargets()
+		ts = hostTargets()
 	}
 	if len(b.formats) == 0 {
 		b.formats = benchFormats
@@ -369,7 +370,7 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	defer bar.done()
 	s := &suite{places: b.places()}
 	defer s.close()
-	for _, t := range targets {
+	for _, t := range ts {
 		for _, name := range b.formats {
 			bar.step("compiling %s for %s", name, t.Machine().Name)
 			if err := s.addBoth(ctx, c, b, name, t); err != nil {

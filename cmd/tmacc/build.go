@@ -12,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 )
@@ -32,7 +33,7 @@ func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedu
 // buildUses compiles kernels by their schedules, and the preparation of their
 // activations.
 func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, prefix string) (gen.Target, error) {
-	v := gen.Target{Target: t, Need: features(t)}
+	v := gen.Target{Target: t, Need: targets.Features(t)}
 	for _, u := range uses {
 		if ctx.Err() != nil {
 			return v, ctx.Err()
@@ -99,7 +100,7 @@ func addPrepare(p ir.Problem, v *gen.Target, prefix string) error {
 
 // kernelName is an identifier of Go: "w4_g32_avx2_n8".
 func kernelName(prefix string, t lower.Target, what string) string {
-	return identifier(prefix) + "_" + identifier(shortName(t)) + "_" + what
+	return identifier(prefix) + "_" + identifier(targets.ShortName(t)) + "_" + what
 }
 
 // identifier is s in small letters with '_' for what may not stand in a name.

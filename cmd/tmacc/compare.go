@@ -100,12 +100,12 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	if err != nil {
 		return err
 	}
-	targets, err := targetsOf(nil, []string{f.target})
+	ts, err := targetsOf(nil, []string{f.target})
 	if err != nil {
 		return err
 	}
 	bar.step("compiling the default schedules")
-	t, err := tune.New(c.tuning(f.tuneFlags, p, targets[0], nil).product)
+	t, err := tune.New(c.tuning(f.tuneFlags, p, ts[0], nil).product)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
@@ -764,7 +765,7 @@ func (x *compilation) testsPassed() {
 func (x *compilation) otherArches() []string {
 	var out []string
 	for _, t := range x.targets {
-		if a := arch(t); a != runtime.GOARCH && !slices.Contains(out, a) {
+		if a := targets.Arch(t); a != runtime.GOARCH && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 	}

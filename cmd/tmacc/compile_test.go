@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
 )
@@ -277,8 +278,8 @@ func needMeasuring(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
-	if len(hostTargets()) == 0 || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		t.Skip("kernels run in process on linux/amd64 only")
+	if len(hostTargets()) == 0 || !jit.Supported() {
+		t.Skip(jit.ErrPlatform)
 	}
 }
 

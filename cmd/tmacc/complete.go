@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/targets"
 )
 
 // completeCompile says what values the flags of tmacc compile have.
@@ -38,8 +39,8 @@ func completeCompile(cmd *cobra.Command) {
 
 func shortNames() []string {
 	var names []string
-	for _, t := range allTargets() {
-		names = append(names, shortName(t))
+	for _, t := range targets.All() {
+		names = append(names, targets.ShortName(t))
 	}
 	return names
 }

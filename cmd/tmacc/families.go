@@ -20,6 +20,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/live"
@@ -98,10 +99,10 @@ type entrant struct {
 }
 
 func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
-	targets := hostTargets()
+	ts := hostTargets()
 	if x.target != "all" {
 		var err error
-		if targets, err = targetList(x.target); err != nil {
+		if ts, err = targetList(x.target); err != nil {
 			return err
 		}
 	}
@@ -115,7 +116,7 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 	var all []*contest
 	var skipped []string
 	for _, name := range x.formats {
-		measured, refused, err := c.compareTargets(ctx, name, targets, x, g, bar)
+		measured, refused, err := c.compareTargets(ctx, name, ts, x, g, bar)
 		if err != nil {
 			return err
 		}
@@ -137,12 +138,12 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 
 // compareTargets measures one format on all targets, interleaved, and says of which
 // there is nothing to compare.
-func (c *cli) compareTargets(ctx context.Context, name string, targets []lower.Target, x familiesFlags, g *gauge, bar *progress) (all []*contest, skipped []string, _ error) {
-	for _, t := range targets {
+func (c *cli) compareTargets(ctx context.Context, name string, ts []lower.Target, x familiesFlags, g *gauge, bar *progress) (all []*contest, skipped []string, _ error) {
+	for _, t := range ts {
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		bar.step("compiling %s for %s", name, shortName(t))
+		bar.step("compiling %s for %s", name, targets.ShortName(t))
 		k, codes, err := c.contest(ctx, name, t, x.tables)
 		for _, code := range codes {
 			defer code.Close()
@@ -182,7 +183,7 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	k := &contest{format: name, target: shortName(t)}
+	k := &contest{format: name, target: targets.ShortName(t)}
 	var codes []*live.Code
 	for i, uses := range append([][]search.Use{dots}, tables...) {
 		s, code, err := subjectOf(ctx, p, t, uses)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -116,9 +117,9 @@ type targetInfo struct {
 
 func targetInfos() []targetInfo {
 	var all []targetInfo
-	for _, t := range allTargets() {
+	for _, t := range targets.All() {
 		m, missing := t.Machine(), lacks(t)
-		all = append(all, targetInfo{m.Name, m.VecBits, m.NumVec, features(t), missing == "", missing})
+		all = append(all, targetInfo{m.Name, m.VecBits, m.NumVec, targets.Features(t), missing == "", missing})
 	}
 	return all
 }
@@ -199,9 +200,9 @@ func (c *cli) host() *cobra.Command {
 // neededOn are the CPU features that targets of a machine's architecture need: those that it has, and the others.
 func neededOn(h timing.Host) (has, missing []string) {
 	var needed []string
-	for _, t := range allTargets() {
-		for _, f := range features(t) {
-			if arch(t) == h.Arch && !slices.Contains(needed, f) {
+	for _, t := range targets.All() {
+		for _, f := range targets.Features(t) {
+			if targets.Arch(t) == h.Arch && !slices.Contains(needed, f) {
 				needed = append(needed, f)
 			}
 		}

@@ -165,14 +165,14 @@ func (c *cli) peerLimits(path string) ([]measure.PeerLimit, error) {
 // addTypes compiles the formats that types of blocks hold, all of them for each
 // target.
 func (s *suite) addTypes(ctx context.Context, c *cli, b benchFlags, bar *progress) error {
-	targets, err := targetList(b.target)
+	ts, err := targetList(b.target)
 	if err != nil {
 		return err
 	}
 	if b.target == "all" {
-		targets = hostTargets()
+		ts = hostTargets()
 	}
-	for _, t := range targets {
+	for _, t := range ts {
 		for _, typ := range b.formats {
 			block, err := blocks.Lookup(typ)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
@@ -86,7 +87,7 @@ func (g *gauge) read(mode string, matrix int) ([]measure.Probe, error) {
 
 // dot probes the peak of a target.
 func (g *gauge) dot(t lower.Target) ([]measure.Probe, error) {
-	name := shortName(t)
+	name := targets.ShortName(t)
 	if p, ok := g.dots[name]; ok {
 		return p, nil
 	}
@@ -207,7 +208,7 @@ func (g *gauge) records(x subject, at place, kernels []timing.Sample, clock, bes
 	for i, n := range at.ns {
 		r, err := measure.Record{
 			Format: x.problem.Name(), BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
-			Target: shortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode, Extreme: at.extreme, Tuned: x.tuned,
+			Target: targets.ShortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode, Extreme: at.extreme, Tuned: x.tuned,
 			Ns: kernels[2*i].Min, Cycles: kernels[2*i].Cycles(clock), PrepareNs: kernels[2*i+1].Min, PrepareCycles: kernels[2*i+1].Cycles(clock),
 			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],
 		}.Complete(measure.Weights{NominalBits: min(nominalBits(w), codes.CodeBits()), ScaleBits: scaleBits(w, at.m, at.k)})

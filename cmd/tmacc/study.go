@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -183,7 +184,7 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	r.M, r.K = measure.Shape(measure.ModeL2)
 	r.N, r.K = 1, (r.K+w.Unit()-1)/w.Unit()*w.Unit()
 	r.Target, r.CPU = t.Machine().Name, timing.ThisHost().CPU
-	tuner, err := tune.New(tune.Product{Problem: p, Target: t, Need: features(t), Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
+	tuner, err := tune.New(tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -158,14 +160,14 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if on != nil {
 		defer on.Close()
 	}
-	targets, err := targetsOf(on, f.targets)
+	ts, err := targetsOf(on, f.targets)
 	if err != nil {
 		return err
 	}
-	for i := range len(problems) * len(targets) {
-		x := c.tuning(f, problems[i/len(targets)], targets[i%len(targets)], on)
+	for i := range len(problems) * len(ts) {
+		x := c.tuning(f, problems[i/len(ts)], ts[i%len(ts)], on)
 		x.bar = bar
-		if len(problems)*len(targets) > 1 {
+		if len(problems)*len(ts) > 1 {
 			x.plot = plotOf(f.plot, x.product)
 		}
 		if i > 0 {
@@ -184,7 +186,7 @@ func plotOf(plot string, p tune.Product) string {
 		return ""
 	}
 	end := filepath.Ext(plot)
-	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + shortName(p.Target) + end
+	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + targets.ShortName(p.Target) + end
 }
 
 // tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know, for matrices of k columns, 0: of the mode.
@@ -212,7 +214,7 @@ func dial(ctx context.Context, f tuneFlags, bar *progress) (*worker.Machine, err
 // targetsOf are the targets of names, if the machine runs them.
 func targetsOf(on *worker.Machine, names []string) (out []lower.Target, err error) {
 	host := on.Host()
-	all := targetsOn(host)
+	all := measure.TargetsOn(host)
 	for _, name := range names {
 		switch t, err := oneTarget(name); {
 		case len(all) == 0:
@@ -249,7 +251,7 @@ func (f *tuneFlags) purposes(unit int, host timing.Host) []tune.Purpose {
 func (c *cli) tuning(f tuneFlags, p ir.Problem, t lower.Target, on *worker.Machine) *tuning {
 	host := on.Host()
 	return &tuning{cli: c, tuneFlags: f, on: on, host: host,
-		product: tune.Product{Problem: p, Target: t, Need: features(t), Purposes: f.purposes(p.Weight.Unit(), host)}}
+		product: tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: f.purposes(p.Weight.Unit(), host)}}
 }
 
 // lockPath is where the module that a package in dir belongs to has its lock: at its

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -364,7 +365,7 @@ func (x *tuning) record(i int, ns float64) measure.Record {
 func (x *tuning) complete(i int, ns float64, family string) (measure.Record, error) {
 	w, p, c := x.product.Problem.Weight, x.product.Purposes[i], x.ceilings[i]
 	return measure.Record{
-		Format: w.Name, BitsPerWeight: float64(w.Bits), Group: w.Group, M: p.M, K: p.K, N: p.N, Target: shortName(x.product.Target), Family: family, Exact: true, Threads: 1,
+		Format: w.Name, BitsPerWeight: float64(w.Bits), Group: w.Group, M: p.M, K: p.K, N: p.N, Target: targets.ShortName(x.product.Target), Family: family, Exact: true, Threads: 1,
 		Mode: p.Mode, Ns: ns, ClockGHz: c.ClockGHz, CeilingGBS: c.ReadGBS, CeilingGMACS: c.DotGMACS,
 	}.Complete(measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, p.M, p.K)})
 }
@@ -377,7 +378,7 @@ func (x *tuning) line(p tune.Progress, took time.Duration) string {
 		best = fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
 	}
 	return fmt.Sprintf("%s on %s: %d of %d measured in %s of %s, %d dropped; best %s%.2f of the default's time",
-		x.product.Problem.Weight, shortName(x.product.Target), p.Trials, x.trials, took.Round(time.Second), x.limit, p.Dropped, best, p.Best)
+		x.product.Problem.Weight, targets.ShortName(x.product.Target), p.Trials, x.trials, took.Round(time.Second), x.limit, p.Dropped, best, p.Best)
 }
 
 // print prints what became of how many candidates.

@@ -22,8 +22,8 @@ import (
 )
 
 // ErrPlatform is returned where kernels cannot be mapped executable: everywhere
-// but on linux/amd64, and there with EnvJIT off.
-var ErrPlatform = errors.New("jit: only linux/amd64 maps kernels, unless " + EnvJIT + " is " + Off)
+// but on linux/amd64 and linux/arm64, and there with EnvJIT off.
+var ErrPlatform = errors.New("jit: only linux/amd64 and linux/arm64 map kernels, unless " + EnvJIT + " is " + Off)
 
 // EnvJIT is the environment variable that, if it is Off, makes this package refuse
 // everything with ErrPlatform: what else there is then has to do.
@@ -33,13 +33,20 @@ const (
 )
 
 // Supported reports whether kernels can be mapped here.
-func Supported() bool { return supported && os.Getenv(EnvJIT) != Off }
+func Supported() bool { return SupportedOn(runtime.GOOS, runtime.GOARCH) }
+
+// SupportedOn reports whether kernels can be mapped on a system and an architecture.
+func SupportedOn(system, arch string) bool {
+	_, known := linkers[arch]
+	return system == "linux" && known && os.Getenv(EnvJIT) != Off
+}
 
 // ErrNoGo is wrapped by the errors of a machine without the go command.
 var ErrNoGo = errors.New("jit: the go command is needed to assemble kernels, and is not in PATH")
 
-// Object is assembled functions, to be mapped by any process of this machine.
+// Object is assembled functions, to be mapped by any process on Linux and of its architecture.
 type Object struct {
+	Arch string          // as GOARCH has it
 	Code []byte          // functions and their read-only data, at any address
 	Text map[string]Span // by name
 }
@@ -60,22 +67,22 @@ type Func struct {
 	Span
 }
 
-// Assemble is Build and Map.
+// Assemble is Build for this machine and Map.
 func Assemble(files ...lower.File) (*Image, error) {
-	o, err := Build(files...)
+	o, err := Build(runtime.GOARCH, files...)
 	if err != nil {
 		return nil, err
 	}
 	return Map(o)
 }
 
-// Build assembles files for linux/amd64, on any machine, in parallel. Function names must differ
+// Build assembles files for Linux on an architecture, on any machine, in parallel. Function names must differ
 // between files; read-only data may share names.
-func Build(files ...lower.File) (*Object, error) {
-	if os.Getenv(EnvJIT) == Off {
+func Build(arch string, files ...lower.File) (*Object, error) {
+	if !SupportedOn("linux", arch) {
 		return nil, ErrPlatform
 	}
-	objects, err := assemble(files)
+	objects, err := assemble(arch, files)
 	if err != nil {
 		return nil, err
 	}
@@ -86,19 +93,19 @@ func Build(files ...lower.File) (*Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		if code, err = link(code, text, syms); err != nil {
+		if code, err = linkers[arch].link(code, text, syms); err != nil {
 			return nil, err
 		}
 	}
 	if len(text) == 0 {
 		return nil, errors.New("jit: nothing to assemble")
 	}
-	return &Object{code, text}, nil
+	return &Object{arch, code, text}, nil
 }
 
 // Map maps the functions of o in this process.
 func Map(o *Object) (*Image, error) {
-	if !Supported() {
+	if !Supported() || o.Arch != runtime.GOARCH {
 		return nil, ErrPlatform
 	}
 	mem, err := mapCode(o.Code)
@@ -123,7 +130,7 @@ var toolchain = sync.OnceValues(func() (goroot string, err error) {
 
 // assemble returns the object of each file: symbols that are private to a file
 // would clash if one run assembled all.
-func assemble(files []lower.File) ([][]byte, error) {
+func assemble(arch string, files []lower.File) ([][]byte, error) {
 	goroot, err := toolchain()
 	if err != nil {
 		return nil, err
@@ -140,7 +147,7 @@ func assemble(files []lower.File) ([][]byte, error) {
 	for i, f := range files {
 		slots <- true
 		wg.Go(func() {
-			objects[i], errs[i] = assembleFile(goroot, filepath.Join(dir, fmt.Sprint(i)), f)
+			objects[i], errs[i] = assembleFile(goroot, arch, filepath.Join(dir, fmt.Sprint(i)), f)
 			<-slots
 		})
 	}
@@ -148,12 +155,12 @@ func assemble(files []lower.File) ([][]byte, error) {
 	return objects, errors.Join(errs...)
 }
 
-func assembleFile(goroot, path string, f lower.File) ([]byte, error) {
+func assembleFile(goroot, arch, path string, f lower.File) ([]byte, error) {
 	if err := os.WriteFile(path+".s", f.Data, 0o600); err != nil {
 		return nil, fmt.Errorf("jit: %w", err)
 	}
 	cmd := exec.Command("go", "tool", "asm", "-p", "main", "-I", filepath.Join(goroot, "pkg", "include"), "-o", path+".o", path+".s")
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("jit: go tool asm %s: %w\n%s", f.Name, err, strings.ReplaceAll(string(out), path+".s", f.Name))
 	}

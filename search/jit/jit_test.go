@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
@@ -14,14 +15,9 @@ import (
 
 const header = "#include \"textflag.h\"\n"
 
-// add is dst[0] = a[0] + table[1], int64.
-func add(name string) string {
-	return fmt.Sprintf(`
-DATA t<>+0(SB)/8, $1
-DATA t<>+8(SB)/8, $40
-GLOBL t<>(SB), RODATA|NOPTR, $16
-
-TEXT ·%s(SB), NOSPLIT, $0-8
+// adders are functions, in assembly: dst[0] = a[0] + table[1], int64.
+var adders = map[string]string{
+	"amd64": `
 	MOVQ args+0(FP), AX
 	MOVQ 0(AX), BX
 	MOVQ 8(AX), CX
@@ -29,14 +25,29 @@ TEXT ·%s(SB), NOSPLIT, $0-8
 	ADDQ t<>+8(SB), DX
 	MOVQ DX, (CX)
 	RET
-`, name)
+`,
+	"arm64": `
+	MOVD args+0(FP), R0
+	MOVD 0(R0), R1
+	MOVD 8(R0), R2
+	MOVD (R1), R3
+	MOVD $t<>+8(SB), R4
+	MOVD (R4), R4
+	ADD R4, R3
+	MOVD R3, (R2)
+	RET
+`,
+}
+
+func add(name string) string {
+	return fmt.Sprintf("DATA t<>+0(SB)/8, $1\nDATA t<>+8(SB)/8, $40\nGLOBL t<>(SB), RODATA|NOPTR, $16\nTEXT ·%s(SB), NOSPLIT, $0-8\n%s", name, adders[runtime.GOARCH])
 }
 
 func assembled(t *testing.T, files ...lower.File) *Image {
 	t.Helper()
 	img, err := Assemble(files...)
 	if errors.Is(err, ErrPlatform) {
-		t.Skip("this platform is not linux/amd64")
+		t.Skip("kernels are not mapped here")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +80,27 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
+// TestAssembleLarge runs functions that lie in other pages than their data.
+func TestAssembleLarge(t *testing.T) {
+	var files []lower.File
+	for i := range 20 {
+		text := strings.Replace(add(fmt.Sprintf("F%d", i)), "$40", fmt.Sprint("$", 1000+i), 1)
+		fill := fmt.Sprintf("TEXT ·G%d(SB), NOSPLIT, $0-8\n", i) + strings.Repeat("\tRET\n", 1+977*i%1300)
+		files = append(files, lower.File{Name: fmt.Sprintf("f%d.s", i), Data: []byte(header + text + fill)})
+	}
+	img := assembled(t, files...)
+	for i := range files {
+		f, err := img.Func(fmt.Sprintf("F%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Call([]uint64{uint64(uintptr(unsafe.Pointer(&buffers[0]))), uint64(uintptr(unsafe.Pointer(&buffers[1])))})
+		if want := 1002 + uint64(i); buffers[1] != want {
+			t.Errorf("F%d gives %d, want %d", i, buffers[1], want)
+		}
+	}
+}
+
 func TestFuncUnknown(t *testing.T) {
 	img := assembled(t, lower.File{Name: "a.s", Data: []byte(header + add("A"))})
 	if _, err := img.Func("B"); err == nil || !strings.Contains(err.Error(), "B") {
@@ -86,7 +118,7 @@ func TestAssembleRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			img, err := Assemble(lower.File{Name: "c.s", Data: []byte(c.text)})
 			if errors.Is(err, ErrPlatform) {
-				t.Skip("this platform is not linux/amd64")
+				t.Skip("kernels are not mapped here")
 			}
 			if err == nil {
 				img.Close()
@@ -123,8 +155,8 @@ func TestWithoutGo(t *testing.T) {
 		}
 		return
 	}
-	if !supported {
-		t.Skip("this platform is not linux/amd64")
+	if !Supported() {
+		t.Skip("kernels are not mapped here")
 	}
 	child(t, "nogo", "PATH=/nonexistent")
 }

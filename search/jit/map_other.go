@@ -1,8 +1,6 @@
-//go:build !(linux && amd64)
+//go:build !(linux && (amd64 || arm64))
 
 package jit
-
-const supported = false
 
 func mapCode([]byte) ([]byte, error) { return nil, ErrPlatform }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -36,8 +37,9 @@ const (
 
 	kindText = 1 // objabi.STEXT
 
-	relocCall  = 7  // objabi.R_CALL
-	relocPCRel = 14 // objabi.R_PCREL
+	relocAddrARM64 = 3  // objabi.R_ADDRARM64
+	relocCall      = 7  // objabi.R_CALL
+	relocPCRel     = 14 // objabi.R_PCREL
 )
 
 // symbol is a definition of an object file.
@@ -49,7 +51,7 @@ type symbol struct {
 	relocs []reloc
 }
 
-// reloc asks for the distance from after its 4 bytes at off to symbol sym + add.
+// reloc asks for where symbol sym + add lies, in the instruction at off.
 type reloc struct {
 	off, kind, sym int
 	add            int64
@@ -131,14 +133,45 @@ func (o *object) reloc(at, defs int) reloc {
 // align is the alignment of every symbol: that of a cache line.
 const align = 64
 
+// linker knows the relocations of an architecture.
+type linker struct {
+	pad   byte // between symbols: no instruction, or one that faults
+	kinds []int
+	// relocate writes in the instruction of img at p, of one of kinds, where to lies. Images begin at the start of a page.
+	relocate func(img []byte, p, to int)
+}
+
+// linkers are of the architectures whose functions can be mapped.
+var linkers = map[string]linker{
+	"amd64": {0xcc /* INT3 */, []int{relocPCRel, relocCall}, relocateAMD64},
+	"arm64": {0 /* UDF */, []int{relocAddrARM64}, relocateARM64},
+}
+
+// relocateAMD64 writes a distance from after its 4 bytes.
+func relocateAMD64(img []byte, p, to int) {
+	binary.LittleEndian.PutUint32(img[p:], uint32(to-p-4))
+}
+
+// relocateARM64 writes a distance in pages in ADRP, and the rest in the ADD behind it
+// (Arm Architecture Reference Manual, C6.2.11 and C6.2.5).
+func relocateARM64(img []byte, p, to int) {
+	const page = 1 << 12
+	adrp, add := binary.LittleEndian.Uint32(img[p:]), binary.LittleEndian.Uint32(img[p+4:])
+	pages := uint32(to/page - p/page)
+	adrp |= pages&3<<29 | pages>>2&(1<<19-1)<<5
+	add |= uint32(to%page) << 10
+	binary.LittleEndian.PutUint32(img[p:], adrp)
+	binary.LittleEndian.PutUint32(img[p+4:], add)
+}
+
 // link appends the functions of syms, and the data they refer to, to an image
 // and records where each function begins, by its name without the package.
-func link(img []byte, text map[string]Span, syms []symbol) ([]byte, error) {
+func (l linker) link(img []byte, text map[string]Span, syms []symbol) ([]byte, error) {
 	at := make([]int, len(syms))
 	place := func(i int) {
 		s := syms[i]
 		for len(img)%align != 0 {
-			img = append(img, 0xcc) // INT3
+			img = append(img, l.pad)
 		}
 		at[i] = len(img)
 		img = append(append(img, s.data...), make([]byte, s.size-len(s.data))...)
@@ -160,18 +193,17 @@ func link(img []byte, text map[string]Span, syms []symbol) ([]byte, error) {
 			continue
 		}
 		for _, r := range s.relocs {
-			if r.kind != relocPCRel && r.kind != relocCall {
-				return nil, &ObjectError{fmt.Sprintf("%s: relocation of kind %d", s.name, r.kind)}
-			}
 			if r.sym < 0 {
 				return nil, fmt.Errorf("jit: %s refers to %s, which is not in the file", s.name, r.extern)
+			}
+			if !slices.Contains(l.kinds, r.kind) {
+				return nil, &ObjectError{fmt.Sprintf("%s: relocation of kind %d", s.name, r.kind)}
 			}
 			if syms[r.sym].kind != kindText && !placed[r.sym] {
 				placed[r.sym] = true
 				place(r.sym)
 			}
-			p := at[i] + r.off
-			binary.LittleEndian.PutUint32(img[p:], uint32(int64(at[r.sym]-p-4)+r.add))
+			l.relocate(img, at[i]+r.off, at[r.sym]+int(r.add))
 		}
 	}
 	return img, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -106,7 +107,7 @@ type group struct {
 func (l *Lab) compute(opt timing.Options, c *Ceilings) error {
 	groups := []group{{l.Clock(), func(best Ceiling) { c.ClockGHz = best.Rate }}}
 	for _, t := range l.targets {
-		of, err := l.computeGroups(shortName(t), c)
+		of, err := l.computeGroups(targets.ShortName(t), c)
 		if err != nil {
 			return err
 		}

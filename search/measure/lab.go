@@ -3,13 +3,12 @@ package measure
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -72,28 +71,29 @@ func (l *Lab) Close() error {
 // Class is the name, without architecture, of the target that has the instructions of the one called name on
 // CPUs of any maker: probes and limits are of classes.
 func Class(name string) string {
-	if t := amd64.ByName(name); t != nil {
+	if t := targets.ByName(name); t != nil {
 		name = t.Machine().Class()
 	}
-	return strings.TrimPrefix(name, "amd64/")
+	return name[strings.IndexByte(name, '/')+1:]
 }
 
 // Targets lists the classes of targets whose kernels this machine runs, from the fewest CPU
 // features to the most.
 func Targets() []lower.Target {
-	if runtime.GOARCH != "amd64" {
-		return nil
-	}
-	h := timing.ThisHost()
-	return slices.DeleteFunc(amd64.Targets(), func(t lower.Target) bool {
-		return t.Machine().Like != "" || h.Lacks(amd64.FeatureNames(t.Machine().Has)) != nil
+	return slices.DeleteFunc(TargetsOn(timing.ThisHost()), func(t lower.Target) bool { return t.Machine().Like != "" })
+}
+
+// TargetsOn lists the targets that h runs, the best last.
+func TargetsOn(h timing.Host) []lower.Target {
+	return slices.DeleteFunc(targets.All(), func(t lower.Target) bool {
+		return targets.Arch(t) != h.Arch || h.Lacks(targets.Features(t)) != nil
 	})
 }
 
 // nearest is of the targets of a class the last that h runs: of instructions that do the same it takes those that are quickest there.
 func nearest(h timing.Host, class lower.Target) lower.Target {
-	for _, t := range slices.Backward(amd64.Targets()) {
-		if m := t.Machine(); m.Class() == class.Machine().Name && h.Lacks(amd64.FeatureNames(m.Has)) == nil {
+	for _, t := range slices.Backward(TargetsOn(h)) {
+		if t.Machine().Class() == class.Machine().Name {
 			return t
 		}
 	}
@@ -103,20 +103,14 @@ func nearest(h timing.Host, class lower.Target) lower.Target {
 // Targets are those of the lab's machine.
 func (l *Lab) Targets() []lower.Target { return slices.Clone(l.targets) }
 
-// target finds a target of this machine by its name, with or without "amd64/".
+// target finds a target of this machine by its name, with or without its architecture.
 func (l *Lab) target(name string) (lower.Target, error) {
 	for _, t := range l.targets {
-		if shortName(t) == Class(name) {
+		if targets.ShortName(t) == Class(name) {
 			return t, nil
 		}
 	}
 	return nil, fmt.Errorf("measure: this machine does not run target %q", name)
-}
-
-// shortName is the name of t without its architecture.
-func shortName(t lower.Target) string {
-	_, name, _ := strings.Cut(t.Machine().Name, "/")
-	return name
 }
 
 // assembly lowers probes for t and prints them.

@@ -76,22 +76,53 @@ func (m Mix) on(t lower.Target) Mix {
 // nibbles looks up both halves of a byte in two tables each and sums bytes as words.
 var nibbles = seq([]string{"and", "shru", "and"}, times(2, "lookup16", "add16", "shru", "add16", "lookup16", "add16"))
 
-// needed are instructions without which a target has no mix of them.
+// needed are instructions that some targets have no row of for these elements, and no mix then.
 var needed = map[string]lower.Row{
 	"lookup128": {Op: vir.OpLookupPair, Dst: vir.Type{Elem: format.U8}},
 	"lookupf32": {Op: vir.OpLookup16Mod, Dst: vir.Type{Elem: format.F32}},
+	"dot4":      {Op: vir.OpDot4, Args: []vir.Type{{Elem: format.I32}, {Elem: format.U8}}},
+	"dot4s":     {Op: vir.OpDot4, Args: []vir.Type{{Elem: format.I32}, {Elem: format.I8}}},
+	"mmla":      {Op: vir.OpMMLA},
+	"dot2sat":   {Op: vir.OpDot2Sat},
+	"dot1":      {Op: vir.OpDot1},
 }
 
 // possible says whether t has the instructions of m.
 func (m Mix) possible(t lower.Target) bool {
 	for _, op := range m.Ops {
-		r, ok := needed[op]
-		if ok && !lower.Can(t, func(x lower.Row) bool { return x.Op == r.Op && x.Dst.Elem == r.Dst.Elem }) {
+		need, ok := needed[op]
+		if ok && !lower.Can(t, func(r lower.Row) bool { return does(r, need) }) {
 			return false
 		}
 	}
 	return true
 }
+
+// does says that r is a row of the operation and, where it has some, the elements of need.
+func does(r, need lower.Row) bool {
+	if r.Op != need.Op || need.Dst.Elem != 0 && r.Dst.Elem != need.Dst.Elem {
+		return false
+	}
+	for i, a := range need.Args {
+		if r.Args[i].Elem != a.Elem {
+			return false
+		}
+	}
+	return true
+}
+
+// What a target does at most: products of bytes with 32-bit sums, and those with 16-bit sums.
+var (
+	peaks32 = []Mix{
+		{Name: "dot4", Ops: []string{"dot4"}, Vectors: 1},
+		{Name: "dot4s", Ops: []string{"dot4s"}, Vectors: 1},
+		{Name: "mmla", Ops: []string{"mmla"}, Vectors: 2},
+	}
+	peaks16 = []Mix{
+		{Name: "dot2sat", Ops: []string{"dot2sat"}, Vectors: 1},
+		{Name: "dot1", Ops: []string{"dot1", "dot1high"}, Vectors: 1},
+	}
+)
 
 // dotMixes are for machines with dot4, satMixes for those without, floatMixes for some of both.
 var (

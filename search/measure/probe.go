@@ -7,6 +7,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -14,9 +15,20 @@ import (
 var (
 	readStreams = []int{1, 2, 4}
 	readAhead   = []int{0, 4 << 10, 8 << 10}
-	clockProbes = []struct{ adds, prefetches int }{{64, 0}, {1, 0}, {2, 0}, {16, 2}, {16, 3}, {16, 4}, {1, 1}, {1, 3}}
 	dotChains   = []int{8, 10, 12, 16}
 )
+
+// clockKind is a loop of dependent additions, each followed by prefetches.
+type clockKind struct{ adds, prefetches int }
+
+// clockKinds are the clock probes of an architecture. An addition takes a cycle, or more where a core has a hazard (Zen 5 needs a second
+// one while its scheduler is full, hence the chains whose instructions arrive slowly). Cores of Arm take two or three for one of vectors
+// (Software Optimization Guides: of Cortex-A72 3, of Neoverse N1 2), but one for that of a loop's counter, for which some amd64 cores take none;
+// the loop has a prefetch, or it would be left out, so that a core that begins two instructions at a time seems slower than it is.
+var clockKinds = map[string][]clockKind{
+	"amd64": {{64, 0}, {1, 0}, {2, 0}, {16, 2}, {16, 3}, {16, 4}, {1, 1}, {1, 3}},
+	"arm64": {{0, 1}, {1, 0}},
+}
 
 // How long a Run lasts, in what it does: some tens of microseconds. Shorter ones
 // read too fast, because a core begins a call before the last one has ended; and
@@ -38,17 +50,18 @@ func probeTexts(t lower.Target, best bool) []string {
 		}
 	}
 	for _, bytes := range vectorBytes(t, 32) {
-		for _, chains := range dotChainsOf(t) {
-			m := dotMix(t)
-			text, _ := mixText(mixName(t, m, bytes, chains), m.Ops, bytes, chains)
-			texts = append(texts, text)
+		for _, m := range peaks(t) {
+			for _, chains := range dotChainsOf(t, m) {
+				text, _ := mixText(mixName(t, m, bytes, chains), m.Ops, bytes, chains)
+				texts = append(texts, text)
+			}
 		}
 	}
 	if !best {
 		return texts
 	}
-	for _, c := range clockProbes {
-		texts = append(texts, clockText(clockName(c.adds, c.prefetches), c.adds, c.prefetches))
+	for _, c := range clockKinds[targets.Arch(t)] {
+		texts = append(texts, clockText(c))
 	}
 	for _, r := range readKinds(t) {
 		texts = append(texts, readText(r.kernel(), r.bytes, r.streams, r.ahead))
@@ -56,10 +69,10 @@ func probeTexts(t lower.Target, best bool) []string {
 	return texts
 }
 
-// vectorBytes lists the vector widths of t from least up.
+// vectorBytes lists the vector widths of t from least up, or the widest if it is less.
 func vectorBytes(t lower.Target, least int) []int {
 	var widths []int
-	for n := least; 8*n <= t.Machine().VecBits; n *= 2 {
+	for n := min(least, t.Machine().VecBits/8); 8*n <= t.Machine().VecBits; n *= 2 {
 		widths = append(widths, n)
 	}
 	return widths
@@ -70,31 +83,30 @@ func hasRow(t lower.Target, op vir.Op) bool {
 	return lower.Can(t, func(r lower.Row) bool { return r.Op == op })
 }
 
-// hasDot says whether t adds products of bytes to 32-bit sums in one instruction.
-func hasDot(t lower.Target) bool { return hasRow(t, vir.OpDot4) }
-
 // mixes are the instruction mixes that t has.
 func mixes(t lower.Target) []Mix {
 	table := satMixes
-	if hasDot(t) {
+	if hasRow(t, vir.OpDot4) {
 		table = dotMixes
 	}
 	var ms []Mix
 	for _, m := range slices.Concat(table, floatMixes) {
-		if m.possible(t) {
-			ms = append(ms, m.on(t))
+		if m = m.on(t); m.possible(t) {
+			ms = append(ms, m)
 		}
 	}
 	return ms
 }
 
-// dotMix is the peak of t. Without a dot product it is that of dot2sat, the best
-// exact product of u8 and i8, although its 16-bit sums still have to be added.
-func dotMix(t lower.Target) Mix {
-	if hasDot(t) {
-		return Mix{Name: "dot4", Ops: []string{"dot4"}, Vectors: 1}
+// peaks are the products of bytes with 32-bit sums that t has. Without any they are those with 16-bit sums,
+// although these still have to be added.
+func peaks(t lower.Target) []Mix {
+	for _, table := range [][]Mix{peaks32, peaks16} {
+		if ms := slices.DeleteFunc(slices.Clone(table), func(m Mix) bool { return !m.possible(t) }); len(ms) > 0 {
+			return ms
+		}
 	}
-	return Mix{Name: "dot2sat", Ops: []string{"dot2sat"}, Vectors: 1}
+	return nil
 }
 
 // maxChains is the number of chains that m has registers for on t, for each instruction that waits for several
@@ -115,38 +127,39 @@ func maxChains(t lower.Target, m Mix) int {
 	return min(16, (t.Machine().NumVec-other)/max(chained, 1))
 }
 
-func dotChainsOf(t lower.Target) []int {
-	if !hasDot(t) {
-		return dotChains[:1] // dot2sat waits for nothing
+// dotChainsOf are the numbers of chains for each instruction of peak m that t has registers for.
+func dotChainsOf(t lower.Target, m Mix) []int {
+	if !slices.ContainsFunc(m.Ops, func(op string) bool { return forms[op].waits == cycles }) {
+		return dotChains[:1]
 	}
-	var fit []int
-	for _, n := range dotChains {
-		if n+2 <= t.Machine().NumVec {
-			fit = append(fit, n)
-		}
-	}
-	return fit
+	most := maxChains(t, m)
+	return slices.DeleteFunc(slices.Clone(dotChains), func(n int) bool { return n > most })
 }
 
 func mixName(t lower.Target, m Mix, bytes, chains int) string {
-	return fmt.Sprintf("mix_%s_%s_%d_%d", shortName(t), strings.NewReplacer("+", "_", " ", "_").Replace(m.Name), 8*bytes, chains)
+	return fmt.Sprintf("mix_%s_%s_%d_%d", targets.ShortName(t), strings.NewReplacer("+", "_", " ", "_").Replace(m.Name), 8*bytes, chains)
 }
 
-func clockName(adds, prefetches int) string { return fmt.Sprintf("clock_%d_%d", adds, prefetches) }
+func (c clockKind) kernel() string { return fmt.Sprintf("clock_%d_%d", c.adds, c.prefetches) }
 
-// Clock probes are chains of dependent 128-bit adds; their rate is in GHz. An add
-// takes a cycle, or more where a core has a hazard (Zen 5 needs a second one while
-// its scheduler is full, hence the chains whose instructions arrive slowly): the
-// largest rate is the clock.
+func (c clockKind) String() string {
+	switch {
+	case c.adds == 0:
+		return fmt.Sprintf("loop, %d prefetches each time", c.prefetches)
+	case c.prefetches == 0:
+		return fmt.Sprintf("%d adds", c.adds)
+	}
+	return fmt.Sprintf("%d adds, %d prefetches after each", c.adds, c.prefetches)
+}
+
+// Clock probes are chains of dependent 128-bit additions, or of those of a loop's counter: see clockKinds. Their rate is in
+// GHz; the largest is the clock.
 func (l *Lab) Clock() []Probe {
 	var probes []Probe
-	for _, c := range clockProbes {
-		name := fmt.Sprintf("%d adds", c.adds)
-		if c.prefetches > 0 {
-			name += fmt.Sprintf(", %d prefetches after each", c.prefetches)
-		}
-		n := max(1, runSteps/c.adds)
-		probes = append(probes, Probe{name, "GHz", float64(n * c.adds), l.loop(clockName(c.adds, c.prefetches), n)})
+	for _, c := range clockKinds[l.Host.Arch] {
+		chain := max(1, c.adds)
+		n := max(1, runSteps/chain)
+		probes = append(probes, Probe{c.String(), "GHz", float64(n * chain), l.loop(c.kernel(), n)})
 	}
 	return probes
 }
@@ -176,7 +189,7 @@ func (l *Lab) loop(kernel string, n int) func() {
 
 // Dot probes multiply int8 in registers, in 8 to 16 chains; their rate is in
 // GMAC/s. For a target without dot4 (AVX2) they are dot2sat, two products per
-// 16-bit lane, without the additions that a sum needs.
+// 16-bit lane, without the additions that a sum needs; for NEON without it dot1, one.
 func (l *Lab) Dot(target string) ([]Probe, error) {
 	t, err := l.target(target)
 	if err != nil {
@@ -184,13 +197,15 @@ func (l *Lab) Dot(target string) ([]Probe, error) {
 	}
 	var probes []Probe
 	for _, bytes := range vectorBytes(t, 32) {
-		for _, chains := range dotChainsOf(t) {
-			p := l.mix(t, dotMix(t), bytes, chains)
-			p.Unit = "GMAC/s"
-			if hasDot(t) {
-				p.Name += fmt.Sprintf(", %d chains", chains)
+		for _, m := range peaks(t) {
+			for _, chains := range dotChainsOf(t, m) {
+				p := l.mix(t, m, bytes, chains)
+				p.Unit = "GMAC/s"
+				if len(dotChainsOf(t, m)) > 1 {
+					p.Name += fmt.Sprintf(", %d chains", chains)
+				}
+				probes = append(probes, p)
 			}
-			probes = append(probes, p)
 		}
 	}
 	return probes, nil

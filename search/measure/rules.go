@@ -1,7 +1,7 @@
 package measure
 
 import (
-	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/targets"
 
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -262,7 +262,7 @@ func readFrom(c rounds, mode string) float64 {
 // zen5Mix is a mix and the vector width in bytes that its Zen5 figure was
 // measured with.
 func zen5Mix(target, name string) (Mix, int, bool) {
-	t := amd64.ByName(target)
+	t := targets.ByName(target)
 	for _, m := range mixes(t) {
 		if m.Name == name {
 			return m, t.Machine().VecBits / 8, true

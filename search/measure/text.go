@@ -47,19 +47,21 @@ func (w *writer) text() string {
 }
 
 // clockText is a chain of adds, each waiting for the one before, and prefetches of
-// one line that slow down how fast instructions arrive.
+// one line that slow down how fast instructions arrive; without adds, a loop of prefetches.
 //
 //	v0:i32x4 = add v0 v1
 //	prefetch x+0
 //	v0:i32x4 = add v0 v1
 //	prefetch x+0
-func clockText(name string, adds, prefetches int) string {
-	w := &writer{head: fmt.Sprintf("func %s(x ptr, out ptr, n int)", name)}
+func clockText(c clockKind) string {
+	w := &writer{head: fmt.Sprintf("func %s(x ptr, out ptr, n int)", c.kernel())}
 	w.variable(0, "i32x4")
 	w.constant(1, "i32x4")
-	for range adds {
-		w.step("v0:i32x4 = add v0 v1")
-		for range prefetches {
+	for i := range max(1, c.adds) {
+		if i < c.adds {
+			w.step("v0:i32x4 = add v0 v1")
+		}
+		for range c.prefetches {
 			w.step("prefetch x+0")
 		}
 	}
@@ -137,6 +139,10 @@ var forms = map[string]form{
 	"addf32":      {"f32", "add $ g", cycles},
 	"dot2sat":     {"i16", "dot2sat x b", never},
 	"dot4":        {"i32", "dot4 $ x b", cycles},
+	"dot4s":       {"i32", "dot4 $ y b", cycles},
+	"mmla":        {"i32", "mmla $ y b", cycles},
+	"dot1":        {"i16", "dot1 $ y b 0", cycles},
+	"dot1high":    {"i16", "dot1 $ y b 1", cycles},
 }
 
 // inputs are the constants that forms name, their elements, and their least size.
@@ -144,7 +150,7 @@ var inputs = []struct {
 	name, elem string
 	bytes      int
 }{
-	{"x", "u8", 0}, {"m", "u8", 0}, {"s", "u8", 16}, {"t", "u8", 64}, {"b", "i8", 0}, {"w", "u16", 0}, {"q", "i16", 0}, {"i", "u32", 0}, {"f", "f32", 64}, {"g", "f32", 0},
+	{"x", "u8", 0}, {"y", "i8", 0}, {"m", "u8", 0}, {"s", "u8", 16}, {"t", "u8", 64}, {"b", "i8", 0}, {"w", "u16", 0}, {"q", "i16", 0}, {"i", "u32", 0}, {"f", "f32", 64}, {"g", "f32", 0},
 }
 
 // Chains of instructions that wait: an instruction that takes one cycle needs as

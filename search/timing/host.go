@@ -1,17 +1,22 @@
 package timing
 
 import (
+	"cmp"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/cpuid/v2"
 )
 
 // Host is the machine a figure was measured on.
 type Host struct {
-	CPU      string   `json:"cpu"` // as the processor calls itself
+	CPU      string   `json:"cpu"` // as the processor calls itself, or the board
 	Vendor   string   `json:"vendor"`
 	Family   int      `json:"family"`
 	Model    int      `json:"model"`
@@ -26,17 +31,68 @@ type Host struct {
 	Go       string   `json:"go"`
 }
 
-// ThisHost asks the processor and the Go runtime.
-func ThisHost() Host {
+// ThisHost asks the processor, the Go runtime and, of what a processor does not say about itself, Linux.
+func ThisHost() Host { return thisHost() }
+
+var thisHost = sync.OnceValue(func() Host {
 	c := cpuid.CPU
 	features := c.FeatureSet()
 	slices.Sort(features)
-	return Host{
-		CPU: strings.Join(strings.Fields(c.BrandName), " "), Vendor: c.VendorString, Family: c.Family, Model: c.Model,
+	h := Host{
+		CPU: oneLine(c.BrandName), Vendor: c.VendorString, Family: c.Family, Model: c.Model,
 		Virtual: c.VM(), Features: features, Cores: runtime.NumCPU(),
 		L1D: max(0, c.Cache.L1D), L2: max(0, c.Cache.L2), L3: max(0, c.Cache.L3),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(),
 	}
+	if h.CPU == "" {
+		h.CPU = cmp.Or(boardName(os.DirFS("/")), partName(h), "nameless CPU")
+	}
+	if h.L1D == 0 && h.L2 == 0 && h.L3 == 0 {
+		h.L1D, h.L2, h.L3 = cacheSizes(os.DirFS("/"))
+	}
+	return h
+})
+
+func oneLine(s string) string { return strings.Join(strings.Fields(strings.Trim(s, "\x00")), " ") }
+
+// boardName is what the device tree calls the machine, which has a processor without a name: "Raspberry Pi 5 Model B Rev 1.0".
+func boardName(root fs.FS) string {
+	name, err := fs.ReadFile(root, "sys/firmware/devicetree/base/model")
+	if err != nil {
+		return ""
+	}
+	return oneLine(string(name))
+}
+
+// partName is what a processor of Arm says about itself, as /proc/cpuinfo numbers it: "Arm Limited part 0xd0c".
+func partName(h Host) string {
+	if h.Arch != "arm64" || h.Vendor == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s part %#x", h.Vendor, h.Model>>4) // the lower half of MIDR_EL1: part and revision
+}
+
+// cacheSizes are the largest data caches that Linux knows of any core, in bytes, 0 if it knows none of a level.
+func cacheSizes(root fs.FS) (l1d, l2, l3 int) {
+	caches, err := fs.Glob(root, "sys/devices/system/cpu/cpu[0-9]*/cache/index[0-9]*")
+	if err != nil {
+		return 0, 0, 0
+	}
+	sizes := map[string]int{}
+	for _, dir := range caches {
+		text := func(name string) string {
+			b, err := fs.ReadFile(root, dir+"/"+name)
+			if err != nil {
+				return ""
+			}
+			return oneLine(string(b))
+		}
+		kib, err := strconv.Atoi(strings.TrimSuffix(text("size"), "K"))
+		if level := text("level"); err == nil && text("type") != "Instruction" && kib < 1<<22 {
+			sizes[level] = max(sizes[level], kib<<10)
+		}
+	}
+	return sizes["1"], sizes["2"], sizes["3"]
 }
 
 // String is the host on one line: "Intel(R) Xeon(R) Processor (family 6 model 207,

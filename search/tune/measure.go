@@ -31,7 +31,7 @@ const hopeless = 1.5
 
 // affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
 // which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch learns late what memory
-// likes; whether that is worth the time is not shown. Figures: docs/choices.md, affordable.
+// likes. Figures: docs/choices.md, affordable.
 const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a

@@ -42,12 +42,7 @@ func (m *Machine) Host() timing.Host {
 }
 
 // maps says that processes of m map functions.
-func (m *Machine) maps() bool {
-	if m.remote == nil {
-		return jit.Supported()
-	}
-	return m.os == "linux" && m.arch == "amd64" && os.Getenv(jit.EnvJIT) != jit.Off
-}
+func (m *Machine) maps() bool { return jit.SupportedOn(m.os, m.arch) }
 
 // command starts a worker: of a program that has functions linked, or if there is none, of this one.
 func (m *Machine) command(p *program) (*exec.Cmd, error) {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/worker/loopback"
 )
@@ -100,7 +99,7 @@ func wants(t *testing.T, c *Code, name string, want func(error) bool) {
 	}
 }
 
-// A machine of another kind, here an emulated one behind a script that is called ssh, runs programs that are
+// A machine of another kind, here an emulated one behind a script that is called ssh, maps functions that it is sent, and runs programs that are
 // linked for it.
 func TestRemoteArm(t *testing.T) {
 	for _, tool := range []string{"qemu-aarch64", "go", "sh"} {
@@ -132,8 +131,12 @@ func TestRemoteArm(t *testing.T) {
 	if h := m.Host(); h.Arch != "arm64" || h.Lacks([]string{"ASIMDDP"}) != nil {
 		t.Errorf("host %v", h)
 	}
-	runs(t, load(t, Options{On: m}, Linked, lower.File{Name: "add.s", Data: []byte(header +
-		"TEXT ·Add(SB), NOSPLIT, $0-8\n\tMOVD args+0(FP), R0\n\tMOVD 0(R0), R1\n\tMOVD 8(R0), R2\n\tMOVD (R1), R3\n\tADD $40, R3\n\tMOVD R3, (R2)\n\tRET\n")}))
+	for _, how := range []How{Mapped, Linked} {
+		c := load(t, Options{On: m, Build: how == Linked}, how, brokenOn("arm64"))
+		runs(t, c)
+		wants(t, c, "UD2", func(err error) bool { x := (*Crash)(nil); return errors.As(err, &x) && x.Signal == "SIGILL" })
+		runs(t, c)
+	}
 }
 
 // What takes its process with it each time is to blame; a machine that stays away is not.

@@ -69,7 +69,7 @@ func Load(opt Options, files ...lower.File) (*Code, error) {
 		}
 		var unknown *jit.ObjectError
 		var err error
-		if c.object, err = jit.Build(files...); !errors.As(err, &unknown) {
+		if c.object, err = jit.Build(c.on.arch, files...); !errors.As(err, &unknown) {
 			return c, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,25 +21,54 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const header = "#include \"textflag.h\"\n"
+// headers give the instructions that functions of tests are made of, and their registers, the same names on all architectures.
+var headers = map[string]string{
+	"amd64": `
+#define A AX
+#define B BX
+#define C CX
+#define D DX
+#define MOV MOVQ
+#define ADD ADDQ
+#define SUBS SUBQ
+#define AND ANDQ
+#define BNE JNE
+`,
+	"arm64": `
+#define A R0
+#define B R1
+#define C R2
+#define D R3
+#define MOV MOVD
+`,
+}
 
-// function is TEXT of a function of two buffers, in AX and BX.
+// function is TEXT of a function of two buffers, in A and B.
 func function(name string, body ...string) string {
-	return fmt.Sprintf("TEXT ·%s(SB), NOSPLIT, $0-8\n\tMOVQ args+0(FP), CX\n\tMOVQ 0(CX), AX\n\tMOVQ 8(CX), BX\n\t%s\n\tRET\n\n",
+	return fmt.Sprintf("TEXT ·%s(SB), NOSPLIT, $0-8\n\tMOV args+0(FP), C\n\tMOV 0(C), A\n\tMOV 8(C), B\n\t%s\n\tRET\n\n",
 		name, strings.Join(body, "\n\t"))
 }
 
+// header is that of this machine.
+var header = headerOf(runtime.GOARCH)
+
+func headerOf(arch string) string { return "#include \"textflag.h\"\n" + headers[arch] }
+
 // broken are functions that do one thing wrong each, and one that does not.
-var broken = lower.File{Name: "broken.s", Data: []byte(header +
-	function("Add", "MOVQ (AX), DX", "ADDQ $40, DX", "MOVQ DX, (BX)") +
-	function("Slow", "MOVQ $300000000, DX", "loop:", "DECQ DX", "JNE loop", "MOVQ $42, (BX)") +
-	function("UD2", "UNDEF") +
-	function("Endless", "loop:", "JMP loop") +
-	function("WriteAfter", "MOVB $1, 8(BX)") +
-	function("WriteBefore", "MOVB $1, -1(BX)") +
-	function("ReadAfter", "MOVB 8(AX), DX") +
-	function("ReadBefore", "MOVB -1(AX), DX") +
-	function("Aligned", "MOVQ BX, DX", "ANDQ $4095, DX", "MOVQ DX, (BX)"))}
+var broken = brokenOn(runtime.GOARCH)
+
+func brokenOn(arch string) lower.File {
+	return lower.File{Name: "broken.s", Data: []byte(headerOf(arch) +
+		function("Add", "MOV (A), D", "ADD $40, D", "MOV D, (B)") +
+		function("Slow", "MOV $300000000, D", "loop:", "SUBS $1, D", "BNE loop", "MOV $42, D", "MOV D, (B)") +
+		function("UD2", "UNDEF") +
+		function("Endless", "loop:", "JMP loop") +
+		function("WriteAfter", "MOVB D, 8(B)") +
+		function("WriteBefore", "MOVB D, -1(B)") +
+		function("ReadAfter", "MOVB 8(A), D") +
+		function("ReadBefore", "MOVB -1(A), D") +
+		function("Aligned", "MOV B, D", "AND $4095, D", "MOV D, (B)"))}
+}
 
 var params = []vir.Param{{Name: "a"}, {Name: "dst"}}
 
@@ -128,7 +158,7 @@ func TestFaults(t *testing.T) {
 func TestForced(t *testing.T) {
 	t.Setenv(jit.EnvJIT, jit.Off)
 	runs(t, load(t, Options{}, Linked, broken))
-	if _, err := jit.Build(broken); !errors.Is(err, jit.ErrPlatform) {
+	if _, err := jit.Build(runtime.GOARCH, broken); !errors.Is(err, jit.ErrPlatform) {
 		t.Errorf("jit.Build: %v, want ErrPlatform", err)
 	}
 }
@@ -136,7 +166,7 @@ func TestForced(t *testing.T) {
 // A process serves one Code after another, and several at once have their own.
 func TestTurns(t *testing.T) {
 	one := load(t, Options{}, Mapped, broken)
-	two := load(t, Options{}, Mapped, lower.File{Name: "b.s", Data: []byte(header + function("Add", "MOVQ $42, (BX)"))})
+	two := load(t, Options{}, Mapped, lower.File{Name: "b.s", Data: []byte(header + function("Add", "MOV $42, D", "MOV D, (B)"))})
 	for range 2 {
 		runs(t, one)
 		runs(t, two)
@@ -189,7 +219,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("too few arguments: %v", err)
 	}
 	for _, build := range []bool{false, true} {
-		for name, text := range map[string]string{"nothing to assemble": header, "NONSENSE": header + function("A", "NONSENSE AX")} {
+		for name, text := range map[string]string{"nothing to assemble": header, "NONSENSE": header + function("A", "NONSENSE A")} {
 			if _, err := Load(Options{Build: build}, lower.File{Name: "f0.s", Data: []byte(text)}); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%q, build %v: %v", text, build, err)
 			}

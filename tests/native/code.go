@@ -33,7 +33,7 @@ func Assemble(target lower.Target, ks []*lower.Kernel) (*Code, error) {
 	if Here(target) {
 		c.worker, err = worker.Load(worker.Options{}, file)
 	} else if goruntime.GOARCH == "amd64" { // what the assembler refuses is no kernel either
-		_, err = jit.Build(file)
+		_, err = jit.Build("amd64", file)
 	}
 	return c, err
 }

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package jit
 
 import (
@@ -7,13 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const supported = true
-
 // call calls the function at entry with one argument, on a stack with room for
 // code that does not check it.
 //
 //go:noescape
 func call(entry uintptr, args unsafe.Pointer)
+
+// fetchable makes cores fetch as instructions the n bytes that were written at from.
+//
+//go:noescape
+func fetchable(from unsafe.Pointer, n int)
 
 // mapCode returns executable pages that begin with code.
 func mapCode(code []byte) ([]byte, error) {
@@ -26,6 +31,7 @@ func mapCode(code []byte) ([]byte, error) {
 		unix.Munmap(mem)
 		return nil, fmt.Errorf("jit: mprotect: %w", err)
 	}
+	fetchable(unsafe.Pointer(&mem[0]), len(mem))
 	return mem, nil
 }
 

@@ -1,0 +1,60 @@
+// Package targets lists the targets of all architectures.
+package targets
+
+import (
+	"strings"
+
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/arm64"
+)
+
+// architectures are those that there are targets of, as GOARCH has them.
+var architectures = []struct {
+	name     string
+	targets  func() []lower.Target
+	features func(lower.Features) []string
+}{
+	{"amd64", amd64.Targets, amd64.FeatureNames},
+	{"arm64", arm64.Targets, arm64.FeatureNames},
+}
+
+// All lists the targets there are, each architecture's from the fewest CPU features to the most.
+func All() (out []lower.Target) {
+	for _, a := range architectures {
+		out = append(out, a.targets()...)
+	}
+	return out
+}
+
+// ByName returns the target of a name, with or without its architecture, or nil.
+func ByName(name string) lower.Target {
+	for _, t := range All() {
+		if t.Machine().Name == name || ShortName(t) == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// Arch is the architecture of t, as GOARCH has it.
+func Arch(t lower.Target) string {
+	arch, _, _ := strings.Cut(t.Machine().Name, "/")
+	return arch
+}
+
+// ShortName is the name of t without its architecture.
+func ShortName(t lower.Target) string {
+	_, name, _ := strings.Cut(t.Machine().Name, "/")
+	return name
+}
+
+// Features names the CPU features that t needs, as klauspost/cpuid/v2 does, "": none.
+func Features(t lower.Target) []string {
+	for _, a := range architectures {
+		if a.name == Arch(t) {
+			return a.features(t.Machine().Has)
+		}
+	}
+	return nil
+}
