@@ -34,7 +34,11 @@ func newGauge(opt timing.Options) (*gauge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gauge{lab: lab, opt: opt, reads: map[int][]measure.Probe{}, dots: map[string][]measure.Probe{}}, nil
+	return gaugeOf(lab, opt), nil
+}
+
+func gaugeOf(lab *measure.Lab, opt timing.Options) *gauge {
+	return &gauge{lab: lab, opt: opt, reads: map[int][]measure.Probe{}, dots: map[string][]measure.Probe{}}
 }
 
 func (g *gauge) close() error { return g.lab.Close() }
@@ -81,8 +85,8 @@ func (g *gauge) read(mode string, matrix int) ([]measure.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.reads[bytes] = measure.Pick(look, all, readPicks)
-	return g.reads[bytes], nil
+	g.reads[bytes], err = g.lab.Pick(look, all, readPicks)
+	return g.reads[bytes], err
 }
 
 // dot probes the peak of a target.
@@ -95,8 +99,8 @@ func (g *gauge) dot(t lower.Target) ([]measure.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.dots[name] = measure.Pick(look, all, dotPicks)
-	return g.dots[name], nil
+	g.dots[name], err = g.lab.Pick(look, all, dotPicks)
+	return g.dots[name], err
 }
 
 // subject is a product of one target to be measured.

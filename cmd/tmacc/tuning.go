@@ -330,19 +330,18 @@ func (x *tuning) measureCeilings() {
 	if x.ceilings == nil {
 		x.ceilings = make([]tune.Ceilings, len(x.product.Purposes))
 	}
-	if x.on != nil {
-		return // probes run in this process only
-	}
-	g, err := newGauge(quick)
+	lab, err := measure.NewLabOn(x.on)
 	if err != nil {
 		return
 	}
+	g := gaugeOf(lab, quick)
 	defer g.close()
 	rate := func(probes []measure.Probe, err error) float64 {
 		if err != nil {
 			return 0
 		}
-		return measure.Best(quick, probes).Rate
+		best, _ := lab.Best(quick, probes)
+		return best.Rate
 	}
 	clock, dots := rate(g.lab.Clock(), nil), rate(g.dot(x.product.Target))
 	reads := map[string]float64{}

@@ -91,9 +91,12 @@ func (l *Lab) bestRead(opt timing.Options, bytes int) (Ceiling, error) {
 	if err != nil {
 		return Ceiling{}, err
 	}
-	defer l.Release(bytes)
+	defer l.free(bytes)
 	look := timing.Options{Rounds: 3, MinSample: 200 * time.Microsecond, Cores: opt.Cores}
-	return Best(opt, Pick(look, probes, picked)), nil
+	if probes, err = l.Pick(look, probes, picked); err != nil {
+		return Ceiling{}, err
+	}
+	return l.Best(opt, probes)
 }
 
 // group is probes of one kind and where their ceiling goes.
@@ -117,7 +120,10 @@ func (l *Lab) compute(opt timing.Options, c *Ceilings) error {
 	for _, g := range groups {
 		all = append(all, g.probes...)
 	}
-	samples := timing.Time(opt, runs(all)...)
+	samples, err := l.time(opt, all)
+	if err != nil {
+		return err
+	}
 	clock := RatesByRound(groups[0].probes, samples)
 	for _, g := range groups {
 		g.into(fastest(g.probes, samples, clock))

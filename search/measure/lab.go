@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,62 +11,134 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/rig"
 	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
-// Lab makes probes: it holds their kernels and buffers until Close.
+// Lab makes probes, and times them here or on another machine. It holds their kernels and, here, what they read until Close.
 type Lab struct {
 	Host    timing.Host
 	targets []lower.Target
-	img     *jit.Image
-	in, out timing.Memory // registers are loaded from in, results stored to out
-	buffers map[bufferKey]*buffer
+	img     *jit.Image   // nil: of code
+	rig     *rig.Rig     // of img
+	code    *worker.Code // in a worker, if img is nil
 }
 
 // ErrNoTarget is returned where no target's kernels run.
 var ErrNoTarget = errors.New("measure: this machine runs the kernels of no target")
 
-// The registers of a probe are loaded from and stored to a line each.
-const scratchBytes = 64 * timing.LineBytes
-
-// NewLab lowers and assembles the probes of every target that this machine runs.
+// NewLab lowers and assembles the probes of every target that this machine runs, and maps them in this process.
 func NewLab() (*Lab, error) {
-	l := &Lab{Host: timing.ThisHost(), targets: Targets(), buffers: map[bufferKey]*buffer{}}
-	if len(l.targets) == 0 {
-		return nil, ErrNoTarget
+	l, files, err := lowered(timing.ThisHost())
+	if err != nil {
+		return nil, err
 	}
-	var files []lower.File
-	for i, t := range l.targets {
-		f, err := assembly(nearest(l.Host, t), probeTexts(t, i == len(l.targets)-1))
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, f)
-	}
-	var err error
 	if l.img, err = jit.Assemble(files...); err != nil {
 		return nil, err
 	}
-	if l.in, err = timing.Allocate(scratchBytes, false); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	if l.out, err = timing.Allocate(scratchBytes, false); err != nil {
-		return nil, errors.Join(err, l.Close())
+	l.rig, err = rig.New(func(name string) (func([]uint64), error) { f, err := l.img.Func(name); return f.Call, err })
+	if err != nil {
+		return nil, errors.Join(err, l.img.Close())
 	}
 	return l, nil
 }
 
-// Close frees kernels and buffers; no probe of the lab may run afterwards.
+// NewLabOn is a lab of probes that a worker calls on a machine, nil: this one. They have no Run.
+func NewLabOn(m *worker.Machine) (*Lab, error) {
+	l, files, err := lowered(m.Host())
+	if err != nil {
+		return nil, err
+	}
+	l.code, err = worker.Load(worker.Options{On: m}, files...)
+	return l, err
+}
+
+// lowered is a lab without kernels, and these, for each target that h runs.
+func lowered(h timing.Host) (*Lab, []lower.File, error) {
+	l := &Lab{Host: h, targets: classesOn(h)}
+	if len(l.targets) == 0 {
+		return nil, nil, ErrNoTarget
+	}
+	var files []lower.File
+	for i, t := range l.targets {
+		f, err := assembly(nearest(h, t), probeTexts(t, i == len(l.targets)-1))
+		if err != nil {
+			return nil, nil, err
+		}
+		files = append(files, f)
+	}
+	return l, files, nil
+}
+
+// Close frees kernels and memory; no probe of the lab may run afterwards.
 func (l *Lab) Close() error {
-	errs := []error{l.in.Close(), l.out.Close()}
-	if l.img != nil {
-		errs = append(errs, l.img.Close())
+	if l.code != nil {
+		return l.code.Close()
 	}
-	for _, b := range l.buffers {
-		errs = append(errs, b.mem.Close())
+	return errors.Join(l.rig.Close(), l.img.Close())
+}
+
+// probe is one that calls c.
+func (l *Lab) probe(name, unit string, amount float64, c rig.Call) (Probe, error) {
+	p := Probe{Name: name, Unit: unit, Amount: amount, call: c}
+	if l.rig == nil {
+		return p, nil
 	}
-	clear(l.buffers)
-	return errors.Join(errs...)
+	var err error
+	p.Run, err = l.rig.Func(c)
+	return p, err
+}
+
+// inRegisters is a probe of a kernel of the lab that reads nothing, with n iterations.
+func (l *Lab) inRegisters(name, unit string, amount float64, kernel string, n int) Probe {
+	p, err := l.probe(name, unit, amount, rig.Call{Func: kernel, Steps: n})
+	if err != nil {
+		panic("BUG: measure: " + err.Error())
+	}
+	return p
+}
+
+// time times probes in interleaved rounds, where they run.
+func (l *Lab) time(opt timing.Options, probes []Probe) ([]timing.Sample, error) {
+	if l.rig != nil {
+		return timing.Time(opt, runs(probes)...), nil
+	}
+	var calls []rig.Call
+	for _, p := range probes {
+		calls = append(calls, p.call)
+	}
+	return l.code.Probe(opt, calls...)
+}
+
+// Best times probes in interleaved rounds and returns what the fastest reached.
+// Without probes it is the zero Ceiling.
+func (l *Lab) Best(opt timing.Options, probes []Probe) (Ceiling, error) {
+	samples, err := l.time(opt, probes)
+	if err != nil {
+		return Ceiling{}, err
+	}
+	return fastest(probes, samples, nil), nil
+}
+
+// Pick times probes briefly and returns the n fastest, the best first: few enough
+// to be timed between the samples of a kernel.
+func (l *Lab) Pick(opt timing.Options, probes []Probe, n int) ([]Probe, error) {
+	samples, err := l.time(opt, probes)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(probes))
+	for i := range order {
+		order[i] = i
+	}
+	rate := func(i int) float64 { return probes[i].Rate(samples[i].Min) }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rate(b), rate(a)) })
+	var best []Probe
+	for _, i := range order[:min(n, len(order))] {
+		best = append(best, probes[i])
+	}
+	return best, nil
 }
 
 // Class is the name, without architecture, of the target that has the instructions of the one called name on
@@ -79,8 +152,10 @@ func Class(name string) string {
 
 // Targets lists the classes of targets whose kernels this machine runs, from the fewest CPU
 // features to the most.
-func Targets() []lower.Target {
-	return slices.DeleteFunc(TargetsOn(timing.ThisHost()), func(t lower.Target) bool { return t.Machine().Like != "" })
+func Targets() []lower.Target { return classesOn(timing.ThisHost()) }
+
+func classesOn(h timing.Host) []lower.Target {
+	return slices.DeleteFunc(TargetsOn(h), func(t lower.Target) bool { return t.Machine().Like != "" })
 }
 
 // TargetsOn lists the targets that h runs, the best last.
@@ -157,51 +232,11 @@ func work(f *vir.Func) map[vir.Op]int {
 	return n
 }
 
-type bufferKey struct {
-	bytes int
-	huge  bool
-}
-
-// buffer is a working set. All probes of it take turns, so that none finds in a
-// cache what another has just read.
-type buffer struct {
-	mem  timing.Memory
-	next int
-}
-
-// take returns the next n bytes.
-func (b *buffer) take(n int) []byte {
-	if b.next+n > len(b.mem.Bytes) {
-		b.next = 0
-	}
-	part := b.mem.Bytes[b.next : b.next+n]
-	b.next += n
-	return part
-}
-
-func (l *Lab) buffer(key bufferKey) (*buffer, error) {
-	if b := l.buffers[key]; b != nil {
-		return b, nil
-	}
-	mem, err := timing.Allocate(key.bytes, key.huge)
-	if err != nil {
-		return nil, err
-	}
-	b := &buffer{mem: mem}
-	l.buffers[key] = b
-	return b, nil
-}
-
-// Release frees the working sets of so many bytes; probes that read them may not
+// free frees the working sets of so many bytes; probes that read them may not
 // run again.
-func (l *Lab) Release(bytes int) error {
-	var errs []error
-	for _, huge := range []bool{true, false} {
-		key := bufferKey{bytes, huge}
-		if b := l.buffers[key]; b != nil {
-			errs = append(errs, b.mem.Close())
-			delete(l.buffers, key)
-		}
+func (l *Lab) free(bytes int) error {
+	if l.rig == nil {
+		return nil // a worker keeps none
 	}
-	return errors.Join(errs...)
+	return errors.Join(l.rig.Free(rig.Set{Bytes: bytes, Huge: true}), l.rig.Free(rig.Set{Bytes: bytes}))
 }

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -14,8 +15,15 @@ import (
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/rig"
 	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/worker"
 )
+
+func TestMain(m *testing.M) {
+	worker.Main()
+	os.Exit(m.Run())
+}
 
 // brief is as short as a measurement can be: it says nothing about speed.
 var brief = timing.Options{Rounds: 1, MinSample: time.Nanosecond}
@@ -92,8 +100,43 @@ func TestCompute(t *testing.T) {
 		}
 	}
 	best, err := l.bestRead(brief, 1<<20)
-	if err != nil || best.Rate <= 0 || len(l.buffers) > 0 {
-		t.Errorf("best read %v, error %v, %d buffers left", best, err, len(l.buffers))
+	if err != nil || best.Rate <= 0 || l.rig.Sets() > 0 {
+		t.Errorf("best read %v, error %v, %d working sets left", best, err, l.rig.Sets())
+	}
+}
+
+// TestLabOn times probes in a worker, which frees what they read.
+func TestLabOn(t *testing.T) {
+	here := openLab(t)
+	l, err := NewLabOn(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	reads, err := l.Read(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	picked, err := l.Pick(brief, append(l.Clock(), reads...), 3)
+	if err != nil || len(picked) != 3 {
+		t.Fatalf("picked %v, error %v", picked, err)
+	}
+	best, err := l.Best(brief, reads)
+	if err != nil || best.Rate <= 0 || best.Unit != "GB/s" {
+		t.Errorf("best read %+v, error %v", best, err)
+	}
+	for _, target := range here.Targets() {
+		name := target.Machine().Name
+		probes, err := l.Dot(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if best, err := l.Best(brief, probes); err != nil || best.Rate <= 0 {
+			t.Errorf("%s: best peak %+v, error %v", name, best, err)
+		}
+	}
+	if _, err := l.Best(brief, []Probe{{Name: "nothing", call: rig.Call{Func: "nothing"}}}); err == nil || !strings.Contains(err.Error(), "no function nothing") {
+		t.Errorf("a probe that is not there: %v", err)
 	}
 }
 

@@ -3,17 +3,15 @@
 // holds measured kernels against that and against the limits of docs/limits.json.
 //
 // Probes are vector IR like any kernel: they are parsed, lowered and run in this
-// process. Where package jit cannot run kernels, neither can this package; the
+// process, beside what they are the ceiling of, or in a worker, on any machine. The
 // formulas and the check work everywhere.
 package measure
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 
-	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/rig"
 )
 
 // Probe is a piece of work of known size that shows what the machine can do. The
@@ -22,7 +20,8 @@ type Probe struct {
 	Name   string
 	Unit   string  // of the rate: GB/s, GMAC/s, GHz or Gweights/s
 	Amount float64 // of one Run: bytes, multiply-accumulates, cycles or weights
-	Run    func()
+	Run    func()  // nil of a lab of another process
+	call   rig.Call
 }
 
 // Rate is in units of Unit when a Run takes ns nanoseconds.
@@ -62,31 +61,6 @@ type Ceiling struct {
 	Unit     string  `json:"unit"`
 	Rate     float64 `json:"rate"`
 	PerCycle float64 `json:"per_cycle,omitempty"` // by the clock beside it, where that was measured
-}
-
-// Best times probes in interleaved rounds and returns what the fastest reached.
-// Without probes it is the zero Ceiling.
-func Best(opt timing.Options, probes []Probe) Ceiling {
-	return fastest(probes, timing.Time(opt, runs(probes)...), nil)
-}
-
-// Pick times probes briefly and returns the n fastest, the best first: few enough
-// to be timed between the samples of a kernel.
-func Pick(opt timing.Options, probes []Probe, n int) []Probe {
-	type timed struct {
-		probe Probe
-		rate  float64
-	}
-	var all []timed
-	for i, s := range timing.Time(opt, runs(probes)...) {
-		all = append(all, timed{probes[i], probes[i].Rate(s.Min)})
-	}
-	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(b.rate, a.rate) })
-	var best []Probe
-	for _, t := range all[:min(n, len(all))] {
-		best = append(best, t.probe)
-	}
-	return best
 }
 
 func runs(probes []Probe) []func() {

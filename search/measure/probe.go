@@ -8,6 +8,7 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/rig"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -159,7 +160,7 @@ func (l *Lab) Clock() []Probe {
 	for _, c := range clockKinds[l.Host.Arch] {
 		chain := max(1, c.adds)
 		n := max(1, runSteps/chain)
-		probes = append(probes, Probe{c.String(), "GHz", float64(n * chain), l.loop(c.kernel(), n)})
+		probes = append(probes, l.inRegisters(c.String(), "GHz", float64(n*chain), c.kernel(), n))
 	}
 	return probes
 }
@@ -175,16 +176,6 @@ func RatesByRound(probes []Probe, samples []timing.Sample) []float64 {
 		}
 	}
 	return rates
-}
-
-// loop calls a kernel of one input buffer with n iterations.
-func (l *Lab) loop(kernel string, n int) func() {
-	f, err := l.img.Func(kernel)
-	if err != nil {
-		panic("BUG: measure: " + err.Error())
-	}
-	words := []uint64{timing.Address(l.in.Bytes), timing.Address(l.out.Bytes), uint64(n)}
-	return func() { f.Call(words) }
 }
 
 // Dot probes multiply int8 in registers, in 8 to 16 chains; their rate is in
@@ -245,7 +236,7 @@ func (l *Lab) mix(t lower.Target, m Mix, bytes, chains int) Probe {
 	_, rounds := mixText(kernel, m.Ops, bytes, chains)
 	n := max(1, runSteps/(rounds*len(m.Ops)))
 	weights := n * rounds * m.Vectors * bytes
-	return Probe{fmt.Sprintf("%s of %d bits", m.Name, 8*bytes), "Gweights/s", float64(weights), l.loop(kernel, n)}
+	return l.inRegisters(fmt.Sprintf("%s of %d bits", m.Name, 8*bytes), "Gweights/s", float64(weights), kernel, n)
 }
 
 // readKind is a way to read memory.
@@ -280,7 +271,7 @@ func (r readKind) String() string {
 
 // Read probes read a working set of so many bytes over and over, in all vector
 // widths, 1 to 4 streams, with and without prefetch and huge pages; their rate is
-// in GB/s. For DRAM, bytes is DRAMBytes; for a kernel, its footprint. The working
+// in GB/s. For DRAM, bytes is DRAMBytes; for a kernel, its footprint. Here the working
 // sets exist (twice: in huge pages and without) until the lab is closed.
 func (l *Lab) Read(bytes int) ([]Probe, error) {
 	const least = readLoads * timing.LineBytes
@@ -290,37 +281,18 @@ func (l *Lab) Read(bytes int) ([]Probe, error) {
 	chunk := bytes / ((bytes + readChunk - 1) / readChunk) / least * least
 	var probes []Probe
 	for _, huge := range []bool{true, false} {
-		b, err := l.buffer(bufferKey{bytes, huge})
-		if err != nil {
-			return nil, err
-		}
 		for _, r := range readKinds(l.targets[len(l.targets)-1]) {
-			p := Probe{r.String(), "GB/s", float64(chunk), l.reader(r, b, chunk)}
+			name := r.String()
 			if huge {
-				p.Name += ", huge pages"
+				name += ", huge pages"
+			}
+			read := rig.Read{Set: rig.Set{Bytes: bytes, Huge: huge}, Chunk: chunk, Streams: r.streams}
+			p, err := l.probe(name, "GB/s", float64(chunk), rig.Call{Func: r.kernel(), Steps: chunk / (readLoads * r.bytes), Read: read})
+			if err != nil {
+				return nil, err
 			}
 			probes = append(probes, p)
 		}
 	}
 	return probes, nil
-}
-
-// reader reads the next chunk of b, in as many parts as there are streams.
-func (l *Lab) reader(r readKind, b *buffer, chunk int) func() {
-	f, err := l.img.Func(r.kernel())
-	if err != nil {
-		panic("BUG: measure: " + err.Error())
-	}
-	part := chunk / r.streams
-	words := make([]uint64, r.streams+3)
-	words[0] = timing.Address(l.in.Bytes)
-	words[r.streams+1] = timing.Address(l.out.Bytes)
-	words[r.streams+2] = uint64(chunk / (readLoads * r.bytes))
-	return func() {
-		at := timing.Address(b.take(chunk))
-		for s := range r.streams {
-			words[1+s] = at + uint64(s*part)
-		}
-		f.Call(words)
-	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/rig"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -21,6 +22,7 @@ type request struct {
 	Call  *callRequest
 	Test  *testRequest
 	Time  *timeRequest
+	Probe *probeRequest
 }
 
 // callRequest calls a function with each of several lists of arguments, between
@@ -52,6 +54,12 @@ type timeRequest struct {
 	Most            float64 // 0: once is all
 }
 
+// probeRequest times calls of functions, which read and write memory of their own that is freed again.
+type probeRequest struct {
+	Calls   []rig.Call
+	Options timing.Options
+}
+
 // change is an argument after a call that changed its bytes.
 type change struct {
 	Call, Arg int
@@ -62,6 +70,6 @@ type change struct {
 // Wrong one of the code.
 type reply struct {
 	Problem, Wrong string
-	Changed        []change // by a Call
-	Samples        []timing.Sample
+	Changed        []change        // by a Call
+	Samples        []timing.Sample // by a Time or a Probe
 }

@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/rig"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -133,6 +134,8 @@ func (s *server) answer(q *request) *reply {
 		err = s.test(q.Test, r)
 	case q.Time != nil:
 		err = s.time(q.Time, r)
+	case q.Probe != nil:
+		err = s.probe(q.Probe, r)
 	}
 	if err != nil {
 		r.Problem = err.Error()
@@ -173,6 +176,24 @@ func (s *server) call(q *callRequest, r *reply) error {
 			return err
 		}
 	}
+	return nil
+}
+
+func (s *server) probe(q *probeRequest, r *reply) error {
+	on, err := rig.New(s.function)
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	var calls []func()
+	for _, c := range q.Calls {
+		f, err := on.Func(c)
+		if err != nil {
+			return err
+		}
+		calls = append(calls, f)
+	}
+	r.Samples = timing.Time(q.Options, calls...)
 	return nil
 }
 

@@ -35,6 +35,8 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/rig"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Options say how functions are run. The zero value is usual.
@@ -188,6 +190,15 @@ func (f Func) RunAll(params []vir.Param, calls [][]vir.Arg) error {
 		copy(calls[c.Call][c.Arg].Buf, c.Buf)
 	}
 	return nil
+}
+
+// Probe times calls of functions in interleaved rounds.
+func (c *Code) Probe(opt timing.Options, calls ...rig.Call) ([]timing.Sample, error) {
+	r, err := c.ask("a probe", request{Probe: &probeRequest{calls, opt}})
+	if err != nil {
+		return nil, err
+	}
+	return r.Samples, nil
 }
 
 // buffer identifies the memory of an argument.
