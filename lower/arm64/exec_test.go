@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/qemu"
 )
 
@@ -34,7 +37,7 @@ func TestRowsRun(t *testing.T) {
 // batch is kernels and the calls of them, each with what Eval says.
 type batch struct {
 	kernels []*lower.Kernel
-	calls   []qemu.Call
+	calls   [][]vir.Arg
 	funcs   []*vir.Func // by call, as they were before lowering
 	want    [][]vir.Arg
 }
@@ -43,7 +46,7 @@ type batch struct {
 // that k was made from.
 func (b *batch) call(t *testing.T, f *vir.Func, args []vir.Arg) {
 	t.Helper()
-	b.calls = append(b.calls, qemu.Call{Kernel: f.Name, Args: args})
+	b.calls = append(b.calls, args)
 	b.funcs = append(b.funcs, f)
 	want := make([]vir.Arg, len(args))
 	for i, a := range args {
@@ -57,17 +60,28 @@ func (b *batch) call(t *testing.T, f *vir.Func, args []vir.Arg) {
 
 func (b *batch) run(t *testing.T, target lower.Target) {
 	t.Helper()
-	qemu.Need(t, "arm64")
+	machine := qemu.Start(t, target)
 	file, err := target.Emit("p", b.kernels)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := qemu.Run(qemu.ArmCPU(target), file, b.calls); err != nil {
+	code, err := worker.Load(worker.Options{On: machine}, file)
+	if err != nil {
 		t.Fatal(err)
+	}
+	defer code.Close()
+	for i, f := range b.funcs {
+		fn, err := code.Func(f.Name, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fn.Run(f.Params, b.calls[i]); err != nil {
+			t.Fatalf("%v\n%v", err, f)
+		}
 	}
 	bad := 0
 	for i, c := range b.calls {
-		for j, a := range c.Args {
+		for j, a := range c {
 			if a.Buf != nil && !equal(b.funcs[i], a.Buf, b.want[i][j].Buf) && bad < 10 {
 				bad++
 				t.Errorf("%vparameter %d is\n% x, should be\n% x", b.funcs[i], j, a.Buf, b.want[i][j].Buf)
@@ -295,9 +309,15 @@ func TestVet(t *testing.T) {
 		t.Fatal(err)
 	}
 	vet := exec.Command("go", "vet", ".")
-	vet.Dir, vet.Env = t.TempDir(), qemu.Env(file)
-	if err := qemu.Module(vet.Dir, file, b.calls); err != nil {
-		t.Fatal(err)
+	vet.Dir, vet.Env = t.TempDir(), append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "GOWORK=off", "GOFLAGS=")
+	stubs := "package p\n"
+	for _, f := range b.funcs {
+		stubs += fmt.Sprintf("\nfunc %s(args *byte)\n", f.Name)
+	}
+	for name, data := range map[string][]byte{"go.mod": []byte("module p\n\ngo 1.26.0\n"), "stubs.go": []byte(stubs), file.Name: file.Data} {
+		if err := os.WriteFile(filepath.Join(vet.Dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	out, err := vet.CombinedOutput()
 	if err != nil {

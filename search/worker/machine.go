@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,16 +15,40 @@ import (
 	"github.com/tmacc/tmacc/search/timing"
 )
 
-// Machine runs worker processes: this one, or one that Dial has found.
+// Machine runs worker processes: this one, one that Dial has found, or one that is emulated here.
 type Machine struct {
 	os, arch string
 	host     timing.Host
-	remote   *remote // nil: this machine
+	remote   *remote  // nil: here
+	emulator []string // command that runs programs, nil: none
+	own      *program // a worker without functions, nil: this program is one
 	mu       sync.Mutex
 	idle     []*process // of a worker without functions, that wait for some
 }
 
 var here = &Machine{os: runtime.GOOS, arch: runtime.GOARCH}
+
+// Emulated is a machine that a command emulates, which runs programs for Linux and an architecture: qemu-aarch64 -cpu max.
+func Emulated(arch string, command ...string) (*Machine, error) {
+	m := &Machine{os: "linux", arch: arch, emulator: command}
+	var err error
+	if m.own, err = build(m, nil); err != nil {
+		return nil, err
+	}
+	return m.greeted()
+}
+
+// greeted is m when a worker there has said what m is.
+func (m *Machine) greeted() (*Machine, error) {
+	p, err := m.start(nil)
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	m.host = p.host
+	m.keep(p)
+	return m, nil
+}
 
 // on is m, or this machine.
 func (m *Machine) on() *Machine {
@@ -35,7 +60,7 @@ func (m *Machine) on() *Machine {
 
 // Host is what the machine is.
 func (m *Machine) Host() timing.Host {
-	if m.on().remote == nil {
+	if m.on() == here {
 		return timing.ThisHost()
 	}
 	return m.host
@@ -46,6 +71,9 @@ func (m *Machine) maps() bool { return jit.SupportedOn(m.os, m.arch) }
 
 // command starts a worker: of a program that has functions linked, or if there is none, of this one.
 func (m *Machine) command(p *program) (*exec.Cmd, error) {
+	if p == nil {
+		p = m.own
+	}
 	if m.remote != nil {
 		return m.remote.command(p)
 	}
@@ -58,7 +86,8 @@ func (m *Machine) command(p *program) (*exec.Cmd, error) {
 			return nil, fmt.Errorf("worker: %w", err)
 		}
 	}
-	cmd := exec.Command(path)
+	words := append(slices.Clone(m.emulator), path)
+	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append(os.Environ(), envWorker+"=1")
 	return cmd, nil
 }
@@ -71,8 +100,8 @@ func (m *Machine) remove(p *program) error {
 	return p.remove()
 }
 
-// own is a process without functions.
-func (m *Machine) own() (*process, error) {
+// ready is a process without functions.
+func (m *Machine) ready() (*process, error) {
 	m.mu.Lock()
 	if n := len(m.idle); n > 0 {
 		p := m.idle[n-1]
@@ -107,7 +136,9 @@ func (m *Machine) Close() error {
 	m.idle = nil
 	if m.remote != nil {
 		m.remote.end()
-		return m.remote.own.remove()
+	}
+	if m.own != nil {
+		return m.own.remove()
 	}
 	return nil
 }

@@ -25,7 +25,6 @@ type remote struct {
 	args     []string        // of ssh
 	prefix   string          // of commands that start a worker
 	patience time.Duration
-	own      *program // a worker without functions
 	mu       sync.Mutex
 	sent     map[string]bool // programs that are there, by name
 }
@@ -64,17 +63,13 @@ func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	if m.os, m.arch, err = r.platform(); err != nil {
 		return nil, fmt.Errorf("%s: %w", x.URL, err)
 	}
-	if r.own, err = build(m, nil); err != nil {
+	if m.own, err = build(m, nil); err != nil {
 		return nil, err
 	}
 	r.later, r.end = outliving(ctx, x.Grace)
-	p, err := m.start(nil)
-	if err != nil {
-		m.Close()
+	if m, err = m.greeted(); err != nil {
 		return nil, fmt.Errorf("%s: %w", x.URL, err)
 	}
-	m.host = p.host
-	m.keep(p)
 	return m, nil
 }
 
@@ -148,12 +143,9 @@ func (r *remote) platform() (system, arch string, err error) {
 	return systems[f[0]], arches[f[1]], nil
 }
 
-// command starts a program over there, after it has been sent, or with nil a worker without functions. The
+// command starts a program over there, after it has been sent. The
 // shell stays, to say how the program ended.
 func (r *remote) command(p *program) (*exec.Cmd, error) {
-	if p == nil {
-		p = r.own
-	}
 	name, err := r.send(p)
 	if err != nil {
 		return nil, err

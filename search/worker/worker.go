@@ -66,7 +66,7 @@ type Code struct {
 func Load(opt Options, files ...lower.File) (*Code, error) {
 	c := &Code{limit: cmp.Or(opt.Limit, DefaultLimit), on: opt.On.on()}
 	if !opt.Build && c.on.maps() {
-		if c.on.remote == nil && !hooked.Load() {
+		if c.on == here && !hooked.Load() {
 			return nil, ErrNoMain
 		}
 		var unknown *jit.ObjectError
@@ -102,7 +102,7 @@ func (c *Code) Close() error {
 // Map maps c's functions in this process: those that Test has found to be right. The
 // error is jit.ErrPlatform if they are linked in a program of their own.
 func (c *Code) Map() (*jit.Image, error) {
-	if c.built != nil || c.on.remote != nil {
+	if c.built != nil || c.on != here {
 		return nil, jit.ErrPlatform
 	}
 	return jit.Map(c.object)
@@ -265,7 +265,7 @@ func (c *Code) process() (*process, error) {
 		c.p = p
 		return p, err
 	}
-	p, err := c.on.own()
+	p, err := c.on.ready()
 	if err != nil {
 		return nil, err
 	}

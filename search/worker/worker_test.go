@@ -154,6 +154,30 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// An emulated machine maps functions of its own architecture, and faults there are told apart.
+func TestEmulated(t *testing.T) {
+	qemu, err := exec.LookPath("qemu-aarch64")
+	if err != nil {
+		t.Skip("needs qemu-aarch64")
+	}
+	m, err := Emulated("arm64", qemu, "-cpu", "neoverse-n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if h := m.Host(); h.Arch != "arm64" || h.Lacks([]string{"ASIMDDP"}) != nil || h.Lacks([]string{"I8MM"}) == nil {
+		t.Errorf("host %+v", h)
+	}
+	c := load(t, Options{On: m, Limit: 5 * time.Second}, Mapped, brokenOn("arm64"))
+	runs(t, c)
+	for name, signal := range map[string]string{"UD2": "SIGILL", "WriteAfter": "SIGSEGV", "WriteBefore": "SIGSEGV", "ReadAfter": "SIGSEGV", "ReadBefore": "SIGSEGV"} {
+		wants(t, c, name, func(err error) bool { x := (*Crash)(nil); return errors.As(err, &x) && x.Signal == signal })
+		runs(t, c)
+	}
+	wants(t, c, "Endless", func(err error) bool { x := (*Timeout)(nil); return errors.As(err, &x) })
+	runs(t, c)
+}
+
 // With TMACC_JIT=off nothing is mapped: go build links the functions.
 func TestForced(t *testing.T) {
 	t.Setenv(jit.EnvJIT, jit.Off)

@@ -11,7 +11,6 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
-	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/qemu"
@@ -88,9 +87,9 @@ func (m *memo[V]) get(key string, make func() V) V {
 // after that. coverage.json holds their number; -update rewrites it.
 func TestCoverage(t *testing.T) {
 	targets := append(native.Targets(t), pureGo{amd64.ByName("avx512vbmi")})
-	_, missing := qemu.Find("arm64")
+	_, missing := qemu.Find()
 	if missing == nil {
-		targets = append(targets, arm64.Targets()...)
+		targets = append(targets, native.Arms(t)...)
 	}
 	all := cells(t, targets)
 	if testing.Short() {
@@ -165,11 +164,7 @@ func (r *runner) run(batch []*cell) {
 			compiled = append(compiled, c)
 		}
 	}
-	switch {
-	case len(compiled) == 0:
-	case arm64.ByName(target.Machine().Name) != nil:
-		r.emulate(target, compiled)
-	default:
+	if len(compiled) > 0 {
 		r.native(target, compiled)
 	}
 	for _, c := range compiled {
@@ -177,7 +172,7 @@ func (r *runner) run(batch []*cell) {
 	}
 }
 
-// native runs cells on this CPU.
+// native runs cells on this CPU, or on one that is emulated.
 func (r *runner) native(target lower.Target, batch []*cell) {
 	var ks []*native.Kernel
 	for _, c := range batch {
@@ -200,17 +195,6 @@ func (r *runner) native(target lower.Target, batch []*cell) {
 			}
 		}
 	}
-}
-
-// emulate runs cells under the emulator.
-func (r *runner) emulate(target lower.Target, batch []*cell) {
-	arm := native.Emulate(target)
-	for _, c := range batch {
-		for i, x := range r.casesOf(c) {
-			arm.Add(c.k, x.Case, x.want, func(err error) { c.result(r.t, i, x.Case, err) })
-		}
-	}
-	arm.Run()
 }
 
 // result is what became of product number i of c.

@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/machine"
+	"github.com/tmacc/tmacc/tests/qemu"
 )
 
 // Code is kernels of one target that can be called: machine code in a worker process, or if
@@ -31,7 +32,7 @@ func Assemble(target lower.Target, ks []*lower.Kernel) (*Code, error) {
 	}
 	c := &Code{kernels: ks}
 	if Here(target) {
-		c.worker, err = worker.Load(worker.Options{}, file)
+		c.worker, err = worker.Load(worker.Options{On: qemu.On(target)}, file)
 	} else if goruntime.GOARCH == "amd64" { // what the assembler refuses is no kernel either
 		_, err = jit.Build("amd64", file)
 	}

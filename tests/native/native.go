@@ -11,9 +11,11 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/qemu"
 )
 
 // Target is the amd64 target called name, or the stand-in of it that this CPU runs. If it runs
@@ -42,8 +44,8 @@ func lacks(target lower.Target) string {
 	return fmt.Sprintf("this CPU lacks %s", strings.Join(timing.ThisHost().Lacks(amd64.FeatureNames(target.Machine().Has)), " "))
 }
 
-// Here says that this CPU runs a target that Target returned.
-func Here(target lower.Target) bool { return standIn(target) != nil }
+// Here says that this CPU runs a target that Target returned, or that one is emulated that does.
+func Here(target lower.Target) bool { return qemu.On(target) != nil || standIn(target) != nil }
 
 // Targets are all amd64 targets, by the rule of Target.
 func Targets(t testing.TB) []lower.Target {
@@ -53,6 +55,15 @@ func Targets(t testing.TB) []lower.Target {
 		out = append(out, Target(t, x.Machine().Name))
 	}
 	return out
+}
+
+// Arms are all arm64 targets, whose kernels are emulated until the test ends. It skips the test without an emulator.
+func Arms(t testing.TB) []lower.Target {
+	t.Helper()
+	for _, target := range arm64.Targets() {
+		qemu.Start(t, target)
+	}
+	return arm64.Targets()
 }
 
 // TargetsHere are those that this CPU runs. It skips the test if there are none.

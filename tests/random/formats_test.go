@@ -22,15 +22,19 @@ import (
 // TestRandomFormats runs the default schedules, for all widths of column blocks,
 // of formats that no table has, on two targets each. TMACC_SEED replays a run,
 // TMACC_FORMATS says how many formats to try.
-func TestRandomFormats(t *testing.T) {
-	targets := native.Targets(t)
-	n := 50
+func TestRandomFormats(t *testing.T) { testFormats(t, native.Targets(t), 50) }
+
+// TestRandomFormatsArm does the same on emulated CPUs.
+func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 10) }
+
+// testFormats tries so many formats, or as many as TMACC_FORMATS says.
+func testFormats(t *testing.T, targets []lower.Target, n int) {
 	if testing.Short() {
-		n = 5
+		n /= 10
 	}
 	n = check.Env(t, "TMACC_FORMATS", n)
 	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
-	fmt.Fprintf(os.Stderr, "TestRandomFormats: TMACC_SEED=%d TMACC_FORMATS=%d\n", seed, n)
+	fmt.Fprintf(os.Stderr, "%s: TMACC_SEED=%d TMACC_FORMATS=%d\n", t.Name(), seed, n)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	type work struct {
 		p       ir.Problem

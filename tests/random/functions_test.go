@@ -10,10 +10,8 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
-	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/tests/machine"
 	"github.com/tmacc/tmacc/tests/native"
-	"github.com/tmacc/tmacc/tests/qemu"
 	"github.com/tmacc/tmacc/tests/virgen"
 )
 
@@ -68,51 +66,40 @@ func TestRandomNative(t *testing.T) {
 			tg := native.Target(t, tg.Machine().Name)
 			funcs, kernels := randomKernels(t, tg, 200)
 			f, k := machine.Sums(t, tg)
-			funcs, kernels = append(funcs, f), append(kernels, k)
-			code, err := native.Assemble(tg, kernels)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer code.Close()
-			for i, f := range funcs {
-				var got, want [][]vir.Arg
-				for n := range virgen.MaxTrips + 1 {
-					args := virgen.Args(rand.New(rand.NewSource(int64(n))), f, n)
-					got, want = append(got, args), append(want, evaluated(t, f, args))
-				}
-				if err := code.Func(i, f.Name)(got); err != nil {
-					t.Fatal(err)
-				}
-				for n := range got {
-					compareArgs(t, kernels[i], f, got[n], want[n])
-				}
-			}
+			runFunctions(t, tg, append(funcs, f), append(kernels, k))
 		})
 	}
 }
 
-// Random functions mean the same to vir.Eval and, compiled, to qemu's Arm CPU.
+// Random functions mean the same to vir.Eval and, compiled, to emulated CPUs.
 func TestRandomArm(t *testing.T) {
-	qemu.Need(t, "arm64")
-	for _, tg := range arm64.Targets() {
+	for _, tg := range native.Arms(t) {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
 			funcs, kernels := randomKernels(t, tg, 100)
-			file, err := tg.Emit("main", kernels)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var calls []qemu.Call
-			var want [][]vir.Arg
-			for i, f := range funcs {
-				args := virgen.Args(rand.New(rand.NewSource(int64(i))), f, i%(virgen.MaxTrips+1))
-				calls, want = append(calls, qemu.Call{Kernel: f.Name, Args: args}), append(want, evaluated(t, f, args))
-			}
-			if err := qemu.Run(qemu.ArmCPU(tg), file, calls); err != nil {
-				t.Fatal(err)
-			}
-			for i, f := range funcs {
-				compareArgs(t, kernels[i], f, calls[i].Args, want[i])
-			}
+			runFunctions(t, tg, funcs, kernels)
 		})
+	}
+}
+
+// runFunctions compares what kernels of tg do with what Eval says of the functions that they were made from.
+func runFunctions(t *testing.T, tg lower.Target, funcs []*vir.Func, kernels []*lower.Kernel) {
+	t.Helper()
+	code, err := native.Assemble(tg, kernels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer code.Close()
+	for i, f := range funcs {
+		var got, want [][]vir.Arg
+		for n := range virgen.MaxTrips + 1 {
+			args := virgen.Args(rand.New(rand.NewSource(int64(n))), f, n)
+			got, want = append(got, args), append(want, evaluated(t, f, args))
+		}
+		if err := code.Func(i, f.Name)(got); err != nil {
+			t.Fatal(err)
+		}
+		for n := range got {
+			compareArgs(t, kernels[i], f, got[n], want[n])
+		}
 	}
 }

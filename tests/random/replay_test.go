@@ -7,20 +7,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
 // TestReplay runs each trace of fixedbugs, which once gave a wrong result, a refusal or a
-// panic, as TestRandomTraces does, on every target.
-func TestReplay(t *testing.T) {
+// panic, as TestRandomTraces does, on every amd64 target.
+func TestReplay(t *testing.T) { replay(t, native.Targets(t)) }
+
+// TestReplayArm does the same on emulated CPUs.
+func TestReplayArm(t *testing.T) { replay(t, native.Arms(t)) }
+
+func replay(t *testing.T, targets []lower.Target) {
 	files, err := filepath.Glob("fixedbugs/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
 		r := check.ReadReplay(t, file)
-		for _, target := range native.Targets(t) {
+		for _, target := range targets {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".json")+"/"+target.Machine().Name, func(t *testing.T) {
 				rng := rand.New(rand.NewSource(1))
 				a := &attempt{Replay: r, target: target, seed: 1}

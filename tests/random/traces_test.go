@@ -36,15 +36,19 @@ const leastShare = 0.30
 // samples and half mutations of samples. Each is refused for a typed reason, or
 // lowered, run, and equal to the definition; of a part, every stage in between is
 // evaluated too. TMACC_SEED replays a run, TMACC_TRACES says how many to try.
-func TestRandomTraces(t *testing.T) {
-	targets := native.Targets(t)
-	n := 2000
+func TestRandomTraces(t *testing.T) { testTraces(t, native.Targets(t), 2000) }
+
+// TestRandomTracesArm does the same on emulated CPUs.
+func TestRandomTracesArm(t *testing.T) { testTraces(t, native.Arms(t), 600) }
+
+// testTraces tries so many traces, or as many as TMACC_TRACES says.
+func testTraces(t *testing.T, targets []lower.Target, n int) {
 	if testing.Short() {
-		n = 200
+		n /= 10
 	}
 	n = check.Env(t, "TMACC_TRACES", n)
 	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
-	fmt.Fprintf(os.Stderr, "TestRandomTraces: TMACC_SEED=%d TMACC_TRACES=%d; a trace whose kernel ends the process is left in %s\n", seed, n, os.TempDir())
+	fmt.Fprintf(os.Stderr, "%s: TMACC_SEED=%d TMACC_TRACES=%d; a trace whose kernel ends the process is left in %s\n", t.Name(), seed, n, os.TempDir())
 	rng := rand.New(rand.NewSource(int64(seed)))
 	batches := make(chan []*attempt)
 	var bad failures
