@@ -234,9 +234,6 @@ func (s *suite) close() {
 
 // add compiles a product for a target that this machine runs.
 func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lower.Target) error {
-	if missing := lacks(t); missing != "" {
-		return fmt.Errorf("target %s: this machine lacks %s: measure another", t.Machine().Name, missing)
-	}
 	weight, act := b.act.of(name)
 	w, err := c.benchWeight(weight)
 	if err != nil {
@@ -356,12 +353,9 @@ func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each
 }
 
 func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
-	ts, err := targetList(b.target)
+	ts, err := targetsHere(b.target)
 	if err != nil {
 		return err
-	}
-	if b.target == "all" {
-		ts = hostTargets()
 	}
 	if len(b.formats) == 0 {
 		b.formats = benchFormats
@@ -378,6 +372,7 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 			}
 		}
 	}
+	bar.step("assembling what shows what this machine can do")
 	g, err := newGauge(timing.Options{})
 	if err != nil {
 		return err
@@ -442,7 +437,7 @@ func benchTable(records []measure.Record) *table {
 	usual := map[measurement]float64{}
 	for _, r := range records {
 		of, unit := r.CeilingGBS, "GB/s"
-		if r.N > maxSmall {
+		if r.Share != r.ReadShare {
 			of, unit = r.CeilingGMACS, "GMAC/s"
 		}
 		id, ratio := measurementOf(r), ""

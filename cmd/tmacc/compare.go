@@ -100,7 +100,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	if err != nil {
 		return err
 	}
-	ts, err := targetsOf(nil, []string{f.target})
+	ts, err := targetsHere(f.target)
 	if err != nil {
 		return err
 	}

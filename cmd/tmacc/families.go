@@ -99,20 +99,18 @@ type entrant struct {
 }
 
 func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
-	ts := hostTargets()
-	if x.target != "all" {
-		var err error
-		if ts, err = targetList(x.target); err != nil {
-			return err
-		}
+	ts, err := targetsHere(x.target)
+	if err != nil {
+		return err
 	}
+	bar := newProgress(c.err, x.quiet)
+	defer bar.done()
+	bar.step("assembling what shows what this machine can do")
 	g, err := newGauge(timing.Options{Rounds: 5})
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	bar := newProgress(c.err, x.quiet)
-	defer bar.done()
 	var all []*contest
 	var skipped []string
 	for _, name := range x.formats {

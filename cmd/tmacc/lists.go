@@ -171,14 +171,14 @@ func (c *cli) host() *cobra.Command {
 		for _, t := range hostTargets() {
 			report.Runs = append(report.Runs, t.Machine().Name)
 		}
-		if *ceilings {
-			best, err := c.ceilings()
-			if err != nil {
-				return err
-			}
-			report.Ceilings = &best
-		}
 		if *js {
+			if *ceilings {
+				best, err := c.ceilings()
+				if err != nil {
+					return err
+				}
+				report.Ceilings = &best
+			}
 			return printJSON(c.out, report)
 		}
 		fmt.Fprintln(c.out, report.Host)
@@ -188,10 +188,14 @@ func (c *cli) host() *cobra.Command {
 			best = report.Runs[n-1] + " (of " + strings.Join(report.Runs, ", ") + ")"
 		}
 		fmt.Fprintf(c.out, "target host: %s\n", best)
-		if report.Ceilings == nil {
+		if !*ceilings {
 			return nil
 		}
-		fmt.Fprint(c.out, report.Ceilings)
+		found, err := c.ceilings()
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(c.out, found)
 		return nil
 	}
 	return cmd
@@ -220,6 +224,9 @@ func listed(words []string) string {
 }
 
 func (c *cli) ceilings() (measure.Ceilings, error) {
+	bar := newProgress(c.err, false)
+	defer bar.done()
+	bar.step("measuring what this machine can do")
 	lab, err := measure.NewLab()
 	if err != nil {
 		return measure.Ceilings{}, err

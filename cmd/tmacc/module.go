@@ -69,6 +69,9 @@ func checkout() string {
 
 // required is what to do about a module that does not require tmacc, as the go command said, else "".
 func required(said []byte) string {
+	if bytes.Contains(said, []byte("provides package "+modulePath)) && bytes.Contains(said, []byte("replaced but not required")) {
+		return ", whose module replaces " + modulePath + " and does not require it: go mod tidy"
+	}
 	if !bytes.Contains(said, []byte("no required module provides package "+modulePath)) {
 		return ""
 	}

@@ -165,12 +165,9 @@ func (c *cli) peerLimits(path string) ([]measure.PeerLimit, error) {
 // addTypes compiles the formats that types of blocks hold, all of them for each
 // target.
 func (s *suite) addTypes(ctx context.Context, c *cli, b benchFlags, bar *progress) error {
-	ts, err := targetList(b.target)
+	ts, err := targetsHere(b.target)
 	if err != nil {
 		return err
-	}
-	if b.target == "all" {
-		ts = hostTargets()
 	}
 	for _, t := range ts {
 		for _, typ := range b.formats {

@@ -11,14 +11,16 @@ import (
 )
 
 // progress tells a person what takes so long: on a terminal in one line that is
-// rewritten, elsewhere in a line for every step that begins later than patience
-// after the last one shown.
+// rewritten, elsewhere in a line for every step that is still the last one, or begins, patience
+// after what was shown last.
 type progress struct {
 	w        io.Writer // nil: silent
 	terminal bool
 	mu       sync.Mutex
 	last     time.Time
 	shown    bool
+	pending  string      // a step that is shown when patience is over
+	over     *time.Timer // then; nil: there was none yet
 }
 
 const patience = 2 * time.Second
@@ -41,15 +43,43 @@ func (p *progress) step(format string, args ...any) {
 		fmt.Fprintf(p.w, "\r\x1b[K%s", shorten(text, widthOf(p.w)-1))
 		p.shown = true
 	case time.Since(p.last) > patience:
-		fmt.Fprintln(p.w, text)
-		p.last = time.Now()
+		p.line(text)
+	default:
+		p.wait(text)
 	}
+}
+
+// line shows a step elsewhere than on a terminal.
+func (p *progress) line(text string) {
+	fmt.Fprintln(p.w, text)
+	p.last, p.pending = time.Now(), ""
+}
+
+// wait shows a step when patience is over, unless another has begun or all is done. Only files can be written to at any time.
+func (p *progress) wait(text string) {
+	if _, ok := p.w.(*os.File); !ok {
+		return
+	}
+	p.pending = text
+	rest := patience - time.Since(p.last)
+	if p.over != nil {
+		p.over.Reset(rest)
+		return
+	}
+	p.over = time.AfterFunc(rest, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.pending != "" {
+			p.line(p.pending)
+		}
+	})
 }
 
 // done clears the line.
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.pending = ""
 	if p.shown {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false

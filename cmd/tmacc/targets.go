@@ -52,6 +52,33 @@ func oneTarget(name string) (lower.Target, error) {
 	return nil, fmt.Errorf("unknown target %q: have host, %s", name, targetNames())
 }
 
+// targetsHere are those that -target names, separated by commas, if this machine runs them; all are those that it runs.
+func targetsHere(names string) ([]lower.Target, error) {
+	return targetsOf(timing.ThisHost(), strings.Split(names, ","))
+}
+
+// targetsOf are the targets of names, if machine h runs them.
+func targetsOf(h timing.Host, names []string) (out []lower.Target, err error) {
+	all := measure.TargetsOn(h)
+	for _, name := range names {
+		switch t, err := oneTarget(name); {
+		case len(all) == 0:
+			return nil, fmt.Errorf("target %s: %s runs none of %s", name, h.CPU, targetNames())
+		case name == "all":
+			out = append(out, all...)
+		case name == "host":
+			out = append(out, all[len(all)-1])
+		case err != nil:
+			return nil, err
+		case lacksOn(t, h) != "":
+			return nil, fmt.Errorf("target %s: the machine lacks %s: it runs %s", t.Machine().Name, lacksOn(t, h), fullNames(all))
+		default:
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
 // targetList is what -target names: a list separated by commas, or "all".
 func targetList(names string) ([]lower.Target, error) {
 	if names == "all" {
@@ -70,9 +97,11 @@ func targetList(names string) ([]lower.Target, error) {
 	return ts, nil
 }
 
-func targetNames() string {
+func targetNames() string { return fullNames(targets.All()) }
+
+func fullNames(ts []lower.Target) string {
 	var names []string
-	for _, t := range targets.All() {
+	for _, t := range ts {
 		names = append(names, t.Machine().Name)
 	}
 	return strings.Join(names, ", ")

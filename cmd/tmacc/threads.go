@@ -146,14 +146,11 @@ func (c *cli) threadsProduct(ctx context.Context, x threadsFlags) (*runtime.Prod
 	if err != nil {
 		return nil, nil, err
 	}
-	target, err := oneTarget(x.target)
+	ts, err := targetsHere(x.target)
 	if err != nil {
 		return nil, nil, err
 	}
-	if missing := lacks(target); missing != "" {
-		return nil, nil, fmt.Errorf("-target %s: this machine lacks %s", x.target, missing)
-	}
-	built, err := buildTarget(ctx, problem, target, nil, problem.Name())
+	built, err := buildTarget(ctx, problem, ts[len(ts)-1], nil, problem.Name())
 	if err != nil {
 		return nil, nil, err
 	}

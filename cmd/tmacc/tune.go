@@ -14,7 +14,6 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -160,7 +159,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if on != nil {
 		defer on.Close()
 	}
-	ts, err := targetsOf(on, f.targets)
+	ts, err := targetsOf(on.Host(), f.targets)
 	if err != nil {
 		return err
 	}
@@ -209,29 +208,6 @@ func dial(ctx context.Context, f tuneFlags, bar *progress) (*worker.Machine, err
 	}
 	bar.step("building a worker for %s", f.runner)
 	return worker.Dial(ctx, worker.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
-}
-
-// targetsOf are the targets of names, if the machine runs them.
-func targetsOf(on *worker.Machine, names []string) (out []lower.Target, err error) {
-	host := on.Host()
-	all := measure.TargetsOn(host)
-	for _, name := range names {
-		switch t, err := oneTarget(name); {
-		case len(all) == 0:
-			return nil, fmt.Errorf("target %s: %s runs none of %s", name, host.CPU, targetNames())
-		case name == "all":
-			out = append(out, all...)
-		case name == "host":
-			out = append(out, all[len(all)-1])
-		case err != nil:
-			return nil, err
-		case lacksOn(t, host) != "":
-			return nil, fmt.Errorf("target %s: the machine lacks %s: tune another", t.Machine().Name, lacksOn(t, host))
-		default:
-			out = append(out, t)
-		}
-	}
-	return out, nil
 }
 
 // purposes are what to tune a format of a unit along K for.

@@ -64,12 +64,24 @@ func boardName(root fs.FS) string {
 	return oneLine(string(name))
 }
 
-// partName is what a processor of Arm says about itself, as /proc/cpuinfo numbers it: "Arm Limited part 0xd0c".
+// armParts are processors of Arm Limited by their part numbers, MIDR_EL1 of each one's Technical Reference Manual.
+var armParts = map[int]string{
+	0xd03: "Cortex-A53", 0xd04: "Cortex-A35", 0xd05: "Cortex-A55", 0xd07: "Cortex-A57", 0xd08: "Cortex-A72", 0xd09: "Cortex-A73",
+	0xd0a: "Cortex-A75", 0xd0b: "Cortex-A76", 0xd0d: "Cortex-A77", 0xd41: "Cortex-A78", 0xd44: "Cortex-X1", 0xd46: "Cortex-A510",
+	0xd47: "Cortex-A710", 0xd48: "Cortex-X2", 0xd4d: "Cortex-A715", 0xd4e: "Cortex-X3",
+	0xd0c: "Neoverse N1", 0xd40: "Neoverse V1", 0xd49: "Neoverse N2", 0xd4f: "Neoverse V2",
+}
+
+// partName is what a processor of Arm's architecture says about itself: "Arm Limited Neoverse N1", or by its number "Arm Limited part 0xd99".
 func partName(h Host) string {
 	if h.Arch != "arm64" || h.Vendor == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s part %#x", h.Vendor, h.Model>>4) // the lower half of MIDR_EL1: part and revision
+	part := h.Model >> 4 // of the lower half of MIDR_EL1, which ends with the revision
+	if name := armParts[part]; name != "" && h.Vendor == "Arm Limited" {
+		return h.Vendor + " " + name
+	}
+	return fmt.Sprintf("%s part %#x", h.Vendor, part)
 }
 
 // cacheSizes are the largest data caches that Linux knows of any core, in bytes, 0 if it knows none of a level.
@@ -99,6 +111,9 @@ func cacheSizes(root fs.FS) (l1d, l2, l3 int) {
 // virtual), 2 cores, L1d 48 KiB, L2 2048 KiB, L3 260 MiB, linux/amd64, go1.26.0".
 func (h Host) String() string {
 	id := fmt.Sprintf("family %d model %d", h.Family, h.Model)
+	if h.Arch == "arm64" {
+		id = fmt.Sprintf("part %#x", h.Model>>4)
+	}
 	if h.Virtual {
 		id += ", virtual"
 	}

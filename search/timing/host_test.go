@@ -34,7 +34,9 @@ func TestPartName(t *testing.T) {
 		h    Host
 		want string
 	}{
-		{Host{Arch: "arm64", Vendor: "Arm Limited", Model: 0xd0c1}, "Arm Limited part 0xd0c"},
+		{Host{Arch: "arm64", Vendor: "Arm Limited", Model: 0xd0c1}, "Arm Limited Neoverse N1"},
+		{Host{Arch: "arm64", Vendor: "Arm Limited", Model: 0xd991}, "Arm Limited part 0xd99"},
+		{Host{Arch: "arm64", Vendor: "Ampere Computing", Model: 0xd0c1}, "Ampere Computing part 0xd0c"},
 		{Host{Arch: "arm64"}, ""},
 		{Host{Arch: "amd64", Vendor: "GenuineIntel", Model: 207}, ""},
 	} {
