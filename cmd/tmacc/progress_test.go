@@ -16,7 +16,11 @@ func TestProgressLines(t *testing.T) {
 	}
 	defer r.Close()
 	p := newProgress(w, false)
-	almost := func() { p.last = time.Now().Add(50*time.Millisecond - patience) }
+	almost := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.last = time.Now().Add(50*time.Millisecond - patience)
+	}
 	almost()
 	p.step("short")
 	p.step("long")
