@@ -85,8 +85,11 @@ func (g *gauge) read(mode string, matrix int) ([]measure.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.reads[bytes], err = g.lab.Pick(look, all, readPicks)
-	return g.reads[bytes], err
+	picked, err := g.lab.Pick(look, all, readPicks)
+	if err == nil {
+		g.reads[bytes] = picked
+	}
+	return picked, err
 }
 
 // dot probes the peak of a target.
@@ -99,8 +102,11 @@ func (g *gauge) dot(t lower.Target) ([]measure.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.dots[name], err = g.lab.Pick(look, all, dotPicks)
-	return g.dots[name], err
+	picked, err := g.lab.Pick(look, all, dotPicks)
+	if err == nil {
+		g.dots[name] = picked
+	}
+	return picked, err
 }
 
 // subject is a product of one target to be measured.

@@ -330,28 +330,45 @@ func (x *tuning) measureCeilings() {
 	if x.ceilings == nil {
 		x.ceilings = make([]tune.Ceilings, len(x.product.Purposes))
 	}
+	if err := x.addCeilings(); err != nil {
+		x.note("shares of ceilings are not known: %s", oneLine(err))
+	}
+}
+
+// addCeilings is measureCeilings until the first error: a machine that has gone is not waited for again.
+func (x *tuning) addCeilings() error {
 	lab, err := measure.NewLabOn(x.on)
 	if err != nil {
-		return
+		return err
 	}
 	g := gaugeOf(lab, quick)
 	defer g.close()
-	rate := func(probes []measure.Probe, err error) float64 {
+	rate := func(probes []measure.Probe, err error) (float64, error) {
 		if err != nil {
-			return 0
+			return 0, err
 		}
-		best, _ := lab.Best(quick, probes)
-		return best.Rate
+		best, err := lab.Best(quick, probes)
+		return best.Rate, err
 	}
-	clock, dots := rate(g.lab.Clock(), nil), rate(g.dot(x.product.Target))
+	clock, err := rate(lab.Clock(), nil)
+	if err != nil {
+		return err
+	}
+	dots, err := rate(g.dot(x.product.Target))
+	if err != nil {
+		return err
+	}
 	reads := map[string]float64{}
 	for i, p := range x.product.Purposes {
 		if _, ok := reads[p.Mode]; !ok {
-			reads[p.Mode] = rate(g.read(p.Mode, p.M*p.K*x.product.Problem.Weight.Bits/8))
+			if reads[p.Mode], err = rate(g.read(p.Mode, p.M*p.K*x.product.Problem.Weight.Bits/8)); err != nil {
+				return err
+			}
 		}
 		c := &x.ceilings[i]
 		*c = tune.Ceilings{ReadGBS: max(c.ReadGBS, reads[p.Mode]), DotGMACS: max(c.DotGMACS, dots), ClockGHz: max(c.ClockGHz, clock)}
 	}
+	return nil
 }
 
 // record is the measurement of a purpose that took ns.

@@ -8,14 +8,15 @@ TEXT ·call(SB), 0, $61440-16
 	MOVD entry+0(FP), R1
 	MOVD args+8(FP), R0
 	MOVD R0, 8(RSP)
+	ISB $15 // another core may have made the code fetchable
 	CALL (R1)
 	RET
 
 // func fetchable(from unsafe.Pointer, n int)
 //
 // Cleans data caches to where instructions are fetched from, line by line, and then
-// drops what instruction caches have (Arm Architecture Reference Manual, B2.4.4, "Ordering of cache
-// maintenance instructions"). CTR_EL0 has the logarithms of the lines' sizes, in words.
+// drops what instruction caches have, as the Arm Architecture Reference Manual has it
+// for self-modifying code (B2, "Concurrent modification and execution of instructions"). CTR_EL0 has the logarithms of the lines' sizes, in words.
 TEXT ·fetchable(SB), NOSPLIT, $0-16
 	MOVD from+0(FP), R0
 	MOVD n+8(FP), R1

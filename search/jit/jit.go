@@ -105,8 +105,11 @@ func Build(arch string, files ...lower.File) (*Object, error) {
 
 // Map maps the functions of o in this process.
 func Map(o *Object) (*Image, error) {
-	if !Supported() || o.Arch != runtime.GOARCH {
+	if !Supported() {
 		return nil, ErrPlatform
+	}
+	if o.Arch != runtime.GOARCH {
+		return nil, fmt.Errorf("jit: functions for %s cannot be mapped on %s", o.Arch, runtime.GOARCH)
 	}
 	mem, err := mapCode(o.Code)
 	if err != nil {

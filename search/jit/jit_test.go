@@ -1,8 +1,10 @@
 package jit
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand"
 	"os"
 	"os/exec"
 	"runtime"
@@ -167,5 +169,34 @@ func child(t *testing.T, what string, env ...string) {
 	cmd.Env = append(append(os.Environ(), "TMACC_JIT_TEST="+what), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// ADRP and ADD find what lies in any page before and behind them.
+func TestRelocateARM64(t *testing.T) {
+	const adrp, add = 0x90000003, 0x91000063 // to and from X3
+	rng := rand.New(rand.NewSource(1))
+	for range 100000 {
+		p, to := rng.Intn(1<<30)&^3, rng.Intn(1<<30)
+		if rng.Intn(2) == 0 {
+			p = p&^0xfff | 0xffc // ADD lies in the next page
+		}
+		img := binary.LittleEndian.AppendUint32(nil, adrp)
+		img = binary.LittleEndian.AppendUint32(img, add)
+		relocateARM64(img, p, to)
+		first, second := binary.LittleEndian.Uint32(img), binary.LittleEndian.Uint32(img[4:])
+		pages := int32(first>>5&0x7ffff<<2|first>>29&3) << 11 >> 11
+		if have := p&^0xfff + int(pages)<<12 + int(second>>10&0xfff); have != to || first&0x9f00001f != adrp || second&0xffc003ff != add {
+			t.Fatalf("at %#x to %#x: %#08x %#08x find %#x", p, to, first, second, have)
+		}
+	}
+}
+
+func TestMapRefuses(t *testing.T) {
+	if !Supported() {
+		t.Skip(ErrPlatform)
+	}
+	if _, err := Map(&Object{Arch: "other", Code: []byte{0}}); err == nil || !strings.Contains(err.Error(), "functions for other cannot be mapped") {
+		t.Errorf("an object of another architecture: %v", err)
 	}
 }

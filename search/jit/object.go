@@ -137,8 +137,8 @@ const align = 64
 type linker struct {
 	pad   byte // between symbols: no instruction, or one that faults
 	kinds []int
-	// relocate writes in the instruction of img at p, of one of kinds, where to lies. Images begin at the start of a page.
-	relocate func(img []byte, p, to int)
+	// relocate writes in the instruction that code begins with, which is at p of an image and of one of kinds, where to lies. Images begin at the start of a page.
+	relocate func(code []byte, p, to int)
 }
 
 // linkers are of the architectures whose functions can be mapped.
@@ -148,20 +148,20 @@ var linkers = map[string]linker{
 }
 
 // relocateAMD64 writes a distance from after its 4 bytes.
-func relocateAMD64(img []byte, p, to int) {
-	binary.LittleEndian.PutUint32(img[p:], uint32(to-p-4))
+func relocateAMD64(code []byte, p, to int) {
+	binary.LittleEndian.PutUint32(code, uint32(to-p-4))
 }
 
 // relocateARM64 writes a distance in pages in ADRP, and the rest in the ADD behind it
 // (Arm Architecture Reference Manual, C6.2.11 and C6.2.5).
-func relocateARM64(img []byte, p, to int) {
+func relocateARM64(code []byte, p, to int) {
 	const page = 1 << 12
-	adrp, add := binary.LittleEndian.Uint32(img[p:]), binary.LittleEndian.Uint32(img[p+4:])
+	adrp, add := binary.LittleEndian.Uint32(code), binary.LittleEndian.Uint32(code[4:])
 	pages := uint32(to/page - p/page)
 	adrp |= pages&3<<29 | pages>>2&(1<<19-1)<<5
 	add |= uint32(to%page) << 10
-	binary.LittleEndian.PutUint32(img[p:], adrp)
-	binary.LittleEndian.PutUint32(img[p+4:], add)
+	binary.LittleEndian.PutUint32(code, adrp)
+	binary.LittleEndian.PutUint32(code[4:], add)
 }
 
 // link appends the functions of syms, and the data they refer to, to an image
@@ -203,7 +203,8 @@ func (l linker) link(img []byte, text map[string]Span, syms []symbol) ([]byte, e
 				placed[r.sym] = true
 				place(r.sym)
 			}
-			l.relocate(img, at[i]+r.off, at[r.sym]+int(r.add))
+			p := at[i] + r.off
+			l.relocate(img[p:], p, at[r.sym]+int(r.add))
 		}
 	}
 	return img, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/jit"
@@ -105,7 +106,7 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// TestLabOn times probes in a worker, which frees what they read.
+// TestLabOn times probes in a worker.
 func TestLabOn(t *testing.T) {
 	here := openLab(t)
 	l, err := NewLabOn(nil)
@@ -181,6 +182,53 @@ func TestProbeTexts(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// The rate of a peak is in products that its instructions make, that of a clock in additions that wait for each other.
+func TestAmounts(t *testing.T) {
+	products := map[string]int{"dot1": 1, "dot4": 4, "dot4s": 4, "mmla": 8, "dot2sat": 2} // for each lane of the result, of 16 or 32 bits
+	lane := map[string]int{"dot1": 2, "dot4": 4, "dot4s": 4, "mmla": 4, "dot2sat": 2}
+	kinds := map[string][]string{"neon": {"dot1"}, "dotprod": {"dot4s"}, "i8mm": {"dot4s", "mmla"}, "avx2": {"dot2sat"}, "avxvnni": {"dot4"}, "zen5": {"dot4"}}
+	for name, want := range kinds {
+		target := targets.ByName(name)
+		l := &Lab{Host: timing.Host{Arch: targets.Arch(target)}, targets: []lower.Target{target}}
+		probes := l.Clock()
+		for _, p := range probes {
+			if adds := max(1, strings.Count(clockTextOf(t, l, p), " = add ")); p.Amount != float64(p.call.Steps*adds) {
+				t.Errorf("%s: %s is %v in %d steps of %d", name, p.Name, p.Amount, p.call.Steps, adds)
+			}
+		}
+		var have []string
+		for _, bytes := range vectorBytes(target, 32) {
+			for _, m := range peaks(target) {
+				kernel := mixName(target, m, bytes, 8)
+				text, _ := mixText(kernel, m.Ops, bytes, 8)
+				op, _, _ := strings.Cut(forms[m.Ops[0]].rhs, " ")
+				p := l.mix(target, m, bytes, 8)
+				if want := p.call.Steps * strings.Count(text, " = "+op+" ") * bytes / lane[m.Name] * products[m.Name]; p.Amount != float64(want) {
+					t.Errorf("%s: %s is %v products, want %d", name, p.Name, p.Amount, want)
+				}
+				if !slices.Contains(have, m.Name) {
+					have = append(have, m.Name)
+				}
+			}
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("%s: peaks %v, want %v", name, have, want)
+		}
+	}
+}
+
+// clockTextOf is the kernel of a clock probe.
+func clockTextOf(t *testing.T, l *Lab, p Probe) string {
+	t.Helper()
+	for _, c := range clockKinds[l.Host.Arch] {
+		if c.kernel() == p.call.Func {
+			return clockText(c)
+		}
+	}
+	t.Fatalf("no kernel %s", p.call.Func)
+	return ""
 }
 
 func TestThisHost(t *testing.T) {

@@ -272,7 +272,8 @@ func (r readKind) String() string {
 // Read probes read a working set of so many bytes over and over, in all vector
 // widths, 1 to 4 streams, with and without prefetch and huge pages; their rate is
 // in GB/s. For DRAM, bytes is DRAMBytes; for a kernel, its footprint. Here the working
-// sets exist (twice: in huge pages and without) until the lab is closed.
+// sets exist (twice: in huge pages and without) until the lab is closed. A worker has one at a time, in huge pages as weights that it
+// measures: the other machine may have little memory.
 func (l *Lab) Read(bytes int) ([]Probe, error) {
 	const least = readLoads * timing.LineBytes
 	if bytes < least {
@@ -280,7 +281,11 @@ func (l *Lab) Read(bytes int) ([]Probe, error) {
 	}
 	chunk := bytes / ((bytes + readChunk - 1) / readChunk) / least * least
 	var probes []Probe
-	for _, huge := range []bool{true, false} {
+	pages := []bool{true, false}
+	if l.rig == nil {
+		pages = pages[:1]
+	}
+	for _, huge := range pages {
 		for _, r := range readKinds(l.targets[len(l.targets)-1]) {
 			name := r.String()
 			if huge {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand"
 	"regexp"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,10 @@ type fault struct{ body, reason string }
 var faults = []fault{
 	{"UNDEF", "crashed SIGILL"},
 	{"endless:\n\tJMP endless", "timed out"},
-	{fmt.Sprintf("MOVQ args+0(FP), AX\n\tMOVQ %d(AX), BX\n\tMOVB $1, -1(BX)", unsafe.Offsetof(runtime.GemmArgs{}.Out)), "crashed SIGSEGV"},
+	{fmt.Sprintf(map[string]string{
+		"amd64": "MOVQ args+0(FP), AX\n\tMOVQ %d(AX), BX\n\tMOVB BX, -1(BX)",
+		"arm64": "MOVD args+0(FP), R0\n\tMOVD %d(R0), R1\n\tMOVB R1, -1(R1)",
+	}[goruntime.GOARCH], unsafe.Offsetof(runtime.GemmArgs{}.Out)), "crashed SIGSEGV"},
 	{"RET", "wrong"},
 }
 

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -25,7 +26,11 @@ func TestNear(t *testing.T) {
 			t.Errorf("%s: default, or of another packed matrix", name)
 		}
 	}
-	for _, want := range []string{"1 columns: prefetch 4096 8192 true", "4 columns: stage w u"} {
+	wants := []string{"1 columns: prefetch 4096 8192 true"}
+	if runtime.GOARCH == "amd64" { // whose least target has a kernel for four columns that keeps nothing
+		wants = append(wants, "4 columns: stage w u")
+	}
+	for _, want := range wants {
 		if !seen[want] {
 			t.Errorf("nothing near is %q: %d are", want, len(near))
 		}
