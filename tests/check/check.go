@@ -226,19 +226,19 @@ func (c *Case) Run(k *schedule.Kernel, call Call) ([]float32, error) {
 }
 
 // RunAll is Run with all calls at once.
-func (c *Case) RunAll(k *schedule.Kernel, calls func([][]vir.Arg) error) ([]float32, error) {
-	all, err := c.Calls(k)
+func (c *Case) RunAll(k *schedule.Kernel, run func([][]vir.Arg) error) ([]float32, error) {
+	all, err := c.calls(k)
 	if err != nil {
 		return nil, err
 	}
-	if err := calls(all); err != nil {
+	if err := run(all); err != nil {
 		return nil, err
 	}
-	return c.Result(k, all)
+	return c.result(k, all)
 }
 
-// Calls are the calls of kernel k that compute the product: of each column block some tiles each.
-func (c *Case) Calls(k *schedule.Kernel) ([][]vir.Arg, error) {
+// calls are those of kernel k that compute the product: of each column block some tiles each.
+func (c *Case) calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 	packed, err := format.Pack(c.Problem.Weight, k.Weights, c.M, c.K, c.Source)
 	if err != nil {
 		return nil, err
@@ -281,9 +281,9 @@ func (c *Case) rows(k *schedule.Kernel, m0 int) int {
 	return k.Rows * c.tiles(k, m0)
 }
 
-// Result is the product that calls of kernel k have stored. If k is not exact, it must be within
+// result is the product that calls of kernel k have stored. If k is not exact, it must be within
 // its bound.
-func (c *Case) Result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) {
+func (c *Case) result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) {
 	out := make([]float32, c.N*c.M)
 	for n0 := 0; n0 < c.N; n0 += k.Cols {
 		for m0, rows := 0, 0; m0 < c.M; m0 += rows {
