@@ -50,11 +50,7 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 			if x.codes[t] == nil {
 				continue
 			}
-			if ctx.Err() != nil {
-				return speeds, ctx.Err()
-			}
-			x.bar.step("measuring %s on %s", w.problem.Name(), t.Target.Machine().Name)
-			if err := x.measure(g, w, t, speeds); err != nil {
+			if err := x.measure(ctx, g, w, t, speeds); err != nil {
 				return speeds, err
 			}
 		}
@@ -65,7 +61,7 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 }
 
 // measure adds the speeds of the kernels of one target.
-func (x *compilation) measure(g *gauge, w *wanted, t *gen.Target, speeds map[string]speed) error {
+func (x *compilation) measure(ctx context.Context, g *gauge, w *wanted, t *gen.Target, speeds map[string]speed) error {
 	product, err := x.codes[t].Product()
 	if err != nil {
 		return err
@@ -76,17 +72,26 @@ func (x *compilation) measure(g *gauge, w *wanted, t *gen.Target, speeds map[str
 	for _, k := range t.Kernels {
 		ns = append(ns, k.Schedule.Cols)
 	}
-	var probe *measure.ProbeError // noise, in so short a time
-	records, err := g.measure(s, place{mode: measure.ModeDRAM, m: m, k: k, ns: ns})
-	if err != nil && !errors.As(err, &probe) {
+	at := func(mode string, ns ...int) ([]measure.Record, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		x.bar.step("measuring %s on %s, %d activations", w.problem.Name(), t.Target.Machine().Name, ns[len(ns)-1])
+		records, err := g.measure(s, place{mode: mode, m: m, k: k, ns: ns})
+		if noise := (*measure.ProbeError)(nil); errors.As(err, &noise) { // in so short a time
+			err = nil
+		}
+		return records, err
+	}
+	records, err := at(measure.ModeDRAM, ns...)
+	if err != nil {
 		return err
 	}
 	for i, k := range t.Kernels {
 		r := records[i]
 		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
 	}
-	records, err = g.measure(s, place{mode: measure.ModeL3, m: m, k: k, ns: []int{gemmN}})
-	if err != nil && !errors.As(err, &probe) {
+	if records, err = at(measure.ModeL3, gemmN); err != nil {
 		return err
 	}
 	last := t.Kernels[len(t.Kernels)-1].Code.Func.Name
