@@ -88,12 +88,13 @@ func testTraces(t *testing.T, targets []lower.Target, n int) {
 // attempt is one trace and what became of it.
 type attempt struct {
 	check.Replay
-	target lower.Target
-	sample bool  // not mutated
-	seed   int64 // of problem, trace and inputs
-	k      *native.Kernel
-	stages []stage // what was evaluated on the way, if it is to be checked
-	reason string  // of its refusal
+	target  lower.Target
+	sample  bool  // not mutated
+	seed    int64 // of problem, trace and inputs
+	k       *native.Kernel
+	stages  []stage // what was evaluated on the way, if it is to be checked
+	checked bool    // they were
+	reason  string  // of its refusal
 }
 
 // stage is a kernel between trace and machine code.
@@ -228,8 +229,10 @@ func runBatch(t complainer, b []*attempt) {
 		}
 		if err := a.run(); err != nil {
 			t.Errorf("%v\n%s\n%s", err, a.target.Machine().Name, a)
-			a.k = nil
+		} else {
+			a.checked = a.stages != nil
 		}
+		a.k, a.stages = nil, nil // all of them would be gigabytes
 	}
 }
 
@@ -364,7 +367,7 @@ func counts(all []*attempt, target lower.Target) (samples, lowered, checked int)
 				lowered++
 			}
 		}
-		if a.stages != nil && a.k != nil {
+		if a.checked {
 			checked++
 		}
 	}
