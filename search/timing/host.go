@@ -64,7 +64,7 @@ func boardName(root fs.FS) string {
 	return oneLine(string(name))
 }
 
-// armParts are processors of Arm Limited by their part numbers, MIDR_EL1 of each one's Technical Reference Manual.
+// armParts are processors of Arm Limited by their part numbers, as Linux has them (arch/arm64/include/asm/cputype.h).
 var armParts = map[int]string{
 	0xd03: "Cortex-A53", 0xd04: "Cortex-A35", 0xd05: "Cortex-A55", 0xd07: "Cortex-A57", 0xd08: "Cortex-A72", 0xd09: "Cortex-A73",
 	0xd0a: "Cortex-A75", 0xd0b: "Cortex-A76", 0xd0d: "Cortex-A77", 0xd41: "Cortex-A78", 0xd44: "Cortex-X1", 0xd46: "Cortex-A510",
