@@ -313,7 +313,7 @@ func (w *writer) product(p Product) (product, error) {
 		q.spec.Variants = append(q.spec.Variants, v)
 	}
 	if len(p.Targets) == 0 {
-		q.spec.Layouts = []*format.Layout{PlainLayout(p.Problem.Weight)}
+		q.spec.Layouts = []*format.Layout{format.PlainLayout(p.Problem.Weight)}
 	}
 	if err := q.spec.Validate(); err != nil {
 		return q, errorf(thing, "%v", err)
@@ -364,41 +364,4 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 		p.spec.Layouts = append(p.spec.Layouts, weights)
 	}
 	return v, nil
-}
-
-// PlainLayout is a packed layout for products without kernels: tiles of 16 rows,
-// records of 64 elements of K, one group or one super-block, 8 elements of a row to a cell.
-func PlainLayout(w format.Weight) *format.Layout {
-	const rows, cell = 16, 8
-	bits, words, err := format.DenseMap(w.Bits, cell)
-	if err != nil {
-		panic("BUG: gen: " + err.Error())
-	}
-	l := &format.Layout{TileM: rows, RecordK: 64}
-	if w.Unit() > 1 {
-		l.RecordK = w.Unit()
-	}
-	row := func(stride int) format.Digit { return format.Digit{Axis: "m", Div: 1, Mod: rows, Stride: stride} }
-	codes := format.Part{
-		Name: format.Codes, Map: bits, WordStride: 1,
-		Digits: []format.Digit{row(words), {Axis: "k", Div: cell, Mod: l.RecordK / cell, Stride: rows * words}},
-		Fields: []format.Digit{{Axis: "k", Div: 1, Mod: cell, Stride: 1}},
-	}
-	l.RecordBytes = rows * words * l.RecordK / cell
-	for _, x := range w.Shared() {
-		p := format.Part{Name: x.Name, Elem: x.Elem, Base: l.HeaderBytes + l.RecordBytes, Digits: []format.Digit{row(x.Elem.Bytes())}}
-		size := rows * x.Elem.Bytes()
-		if x.Span == 0 {
-			p.Header, p.Base = true, 0
-			l.HeaderBytes, codes.Base = size, size
-		} else {
-			if n := l.RecordK / x.Span; n > 1 {
-				p.Digits = append(p.Digits, format.Digit{Axis: "k", Div: x.Span, Mod: n, Stride: size})
-			}
-			l.RecordBytes += size * (l.RecordK / x.Span)
-		}
-		l.Parts = append(l.Parts, p)
-	}
-	l.Parts = append([]format.Part{codes}, l.Parts...)
-	return l
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	tformat "github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime"
@@ -93,7 +92,7 @@ func weights(w tformat.Weight, m, k int, rng *rand.Rand) (map[string]*ir.Array, 
 // multiply is the product as package runtime computes it in pure Go.
 func multiply(t *testing.T, p ir.Problem, src tformat.Source, x []float32, m, n, k int) []float32 {
 	t.Helper()
-	q := runtime.New(runtime.Spec{Name: "p", Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(), Layouts: []*tformat.Layout{gen.PlainLayout(p.Weight)}})
+	q := runtime.New(runtime.Spec{Name: "p", Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(), Layouts: []*tformat.Layout{tformat.PlainLayout(p.Weight)}})
 	size, err := q.PackedSize(m, k)
 	if err != nil {
 		t.Fatal(err)

@@ -7,10 +7,15 @@ package ir
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
+
+// The compiler counts in int: bounds of sums and numbers of bits would overflow 32 bits. It compiles for 64-bit machines
+// only; what generated packages import, runtime and ir/format, for all.
+const _ = uint(math.MaxInt - math.MaxInt64)
 
 // Expr is a scalar expression: Const, Axis, Read, Unary, Binary, Cast, Lookup, Join or Choose.
 type Expr interface {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +39,11 @@ func TestNewBuffer(t *testing.T) {
 			t.Errorf("%d bytes: closed with %v", size, err)
 		}
 	}
-	for _, size := range []int{-1, -1 << 31, int(^uint(0) >> 1), int(^uint(0)>>1) - hugePage} {
+	tooLarge := []int{-1, math.MinInt, math.MaxInt, math.MaxInt - hugePage + 1}
+	if strconv.IntSize == 64 { // with 32 bits, the system may have as much
+		tooLarge = append(tooLarge, math.MaxInt-hugePage)
+	}
+	for _, size := range tooLarge {
 		if _, err := NewBuffer(size); err == nil || !strings.HasPrefix(err.Error(), "NewBuffer: argument size: ") {
 			t.Errorf("%d bytes: %v", size, err)
 		}

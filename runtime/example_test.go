@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime"
 )
@@ -18,7 +17,7 @@ func w4() *runtime.Product {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return runtime.New(runtime.Spec{Name: "W4", Weight: w, LimitK: 1 << 17, Layouts: []*format.Layout{gen.PlainLayout(w)}})
+	return runtime.New(runtime.Spec{Name: "W4", Weight: w, LimitK: 1 << 17, Layouts: []*format.Layout{format.PlainLayout(w)}})
 }
 
 // identity is a matrix of 4 by 4: codes 9 and 8 are the levels 1 and 0.

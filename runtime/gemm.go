@@ -42,7 +42,7 @@ const (
 // together is how many of so many tiles of each side a call multiplies, each of so many bytes.
 func (k *placed) together(tiles, bytes int) int {
 	each := k.sides * min(k.Cols, fewColumns) * bytes
-	if tiles*each <= callBytes { // as most do: divisions count in small products
+	if int64(tiles)*int64(each) <= callBytes { // as most do: divisions count in small products
 		return tiles
 	}
 	return max(1, callBytes/each)

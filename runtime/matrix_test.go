@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,7 +74,7 @@ func TestMatrixTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := New(*fakeSpec(t, b.Weight, 0, 16, 32, []int{1, 4}))
-	const m, n, k, huge = 32, 2, 64, 1 << 44
+	const m, n, k, huge, tooLarge = 32, 2, 64, math.MaxInt >> 12, math.MaxInt/2 + 1
 	data := make([]byte, m*k/32*b.Bytes)
 	x, err := p.NewMatrixOfBlocks("Q4_0", data, m, k)
 	if err != nil {
@@ -81,12 +83,12 @@ func TestMatrixTooLarge(t *testing.T) {
 	defer x.Close()
 	in, dst := make([]float32, n*k), make([]float32, n*m)
 	for want, err := range map[string]error{
-		"argument x: has 128 elements; 17592186044416 rows of 64 have 1125899906842624": x.Multiply(dst, in, huge, Options{}),
-		"argument dst: has 63 elements; 2 rows of 32 are needed":                        x.Multiply(dst[1:], in, n, Options{}),
-		"argument n: is -1; it must be at least 1":                                      x.Multiply(dst, in, -1, Options{}),
-		"argument n: 4611686018427387904 rows of 64 activations are too large":          x.Multiply(dst, in, 1<<62, Options{}),
-		"argument codes: has 2048 elements; a 17592186044416 by 64 matrix has":          second(p.NewMatrix(format.Source{Codes: make([]byte, m*k)}, huge, k)),
-		"argument data: has 1152 bytes; a Q4_0 matrix of 17592186044416 rows":           second(p.NewMatrixOfBlocks("Q4_0", data, huge, k)),
+		fmt.Sprintf("argument x: has 128 elements; %d rows of 64 have %d", huge, huge*k): x.Multiply(dst, in, huge, Options{}),
+		"argument dst: has 63 elements; 2 rows of 32 are needed":                         x.Multiply(dst[1:], in, n, Options{}),
+		"argument n: is -1; it must be at least 1":                                       x.Multiply(dst, in, -1, Options{}),
+		fmt.Sprintf("argument n: %d rows of 64 activations are too large", tooLarge):     x.Multiply(dst, in, tooLarge, Options{}),
+		fmt.Sprintf("argument codes: has 2048 elements; a %d by 64 matrix has", huge):    second(p.NewMatrix(format.Source{Codes: make([]byte, m*k)}, huge, k)),
+		fmt.Sprintf("argument data: has 1152 bytes; a Q4_0 matrix of %d rows", huge):     second(p.NewMatrixOfBlocks("Q4_0", data, huge, k)),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
@@ -313,7 +312,7 @@ func (f *files) multiply(l blocks.Block, b []byte, m, k int) error {
 			return err
 		}
 		act := format.Act{Group: usualActGroup(w)}
-		p = runtime.New(runtime.Spec{Name: l.Type, Weight: w, Act: act, LimitK: 1 << 17, Layouts: []*format.Layout{gen.PlainLayout(w)}})
+		p = runtime.New(runtime.Spec{Name: l.Type, Weight: w, Act: act, LimitK: 1 << 17, Layouts: []*format.Layout{format.PlainLayout(w)}})
 		f.products[l.Weight] = p
 	}
 	if size, err := l.Size(m, k); err != nil || size > len(b) {

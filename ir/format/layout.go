@@ -273,3 +273,40 @@ func PlaneMap(bits, fields int) [][]BitPos {
 	}
 	return m
 }
+
+// PlainLayout is a packed layout for products without kernels: tiles of 16 rows,
+// records of 64 elements of K, one group or one super-block, 8 elements of a row to a cell.
+func PlainLayout(w Weight) *Layout {
+	const rows, cell = 16, 8
+	bits, words, err := DenseMap(w.Bits, cell)
+	if err != nil {
+		panic("BUG: format: " + err.Error())
+	}
+	l := &Layout{TileM: rows, RecordK: 64}
+	if w.Unit() > 1 {
+		l.RecordK = w.Unit()
+	}
+	row := func(stride int) Digit { return Digit{Axis: "m", Div: 1, Mod: rows, Stride: stride} }
+	codes := Part{
+		Name: Codes, Map: bits, WordStride: 1,
+		Digits: []Digit{row(words), {Axis: "k", Div: cell, Mod: l.RecordK / cell, Stride: rows * words}},
+		Fields: []Digit{{Axis: "k", Div: 1, Mod: cell, Stride: 1}},
+	}
+	l.RecordBytes = rows * words * l.RecordK / cell
+	for _, x := range w.Shared() {
+		p := Part{Name: x.Name, Elem: x.Elem, Base: l.HeaderBytes + l.RecordBytes, Digits: []Digit{row(x.Elem.Bytes())}}
+		size := rows * x.Elem.Bytes()
+		if x.Span == 0 {
+			p.Header, p.Base = true, 0
+			l.HeaderBytes, codes.Base = size, size
+		} else {
+			if n := l.RecordK / x.Span; n > 1 {
+				p.Digits = append(p.Digits, Digit{Axis: "k", Div: x.Span, Mod: n, Stride: size})
+			}
+			l.RecordBytes += size * (l.RecordK / x.Span)
+		}
+		l.Parts = append(l.Parts, p)
+	}
+	l.Parts = append([]Part{codes}, l.Parts...)
+	return l
+}

@@ -332,7 +332,12 @@ func (p *parser) tensor(f *File) bool {
 	}
 	t := Tensor{Name: name, file: f}
 	for range dims {
-		t.Shape = append(t.Shape, int(min(p.u64(what), math.MaxInt)))
+		extent := p.u64(what)
+		if extent > math.MaxInt {
+			p.fail(errorf(what, "extent %d is too large", extent))
+			return false
+		}
+		t.Shape = append(t.Shape, int(extent))
 	}
 	t.Type = Type(p.u32(what))
 	t.Offset = int64(min(p.u64(what), math.MaxInt64))
