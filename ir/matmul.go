@@ -112,6 +112,12 @@ func (p Problem) Block() int {
 // shared by whole units.
 func (p Problem) Unit() int { return p.Act.Unit(p.Weight) }
 
+// WholeK is the least K of whole units that is at least k.
+func (p Problem) WholeK(k int) int {
+	unit := p.Unit()
+	return (k + unit - 1) / unit * unit
+}
+
 // SpanK is how many elements of K have everything in common, scales and the index of
 // a book, 0 for all. It divides GroupK.
 func (p Problem) SpanK() int {

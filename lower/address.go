@@ -141,7 +141,6 @@ type addresser struct {
 }
 
 type addressLoop struct {
-	begin   int
 	gp      int
 	own     []int // registers of its own pointers and its list
 	drifted []int // of live pointers, at its begin
@@ -298,7 +297,7 @@ func (a *addresser) drop(at int) {
 
 func (a *addresser) begin(at int) {
 	l := a.steps[at].loop
-	o := &addressLoop{begin: at, gp: a.take(at)}
+	o := &addressLoop{gp: a.take(at)}
 	op := MOp{Kind: MLoopBegin, Loop: l.ID, GP: o.gp, Count: l.Count}
 	for _, x := range a.live {
 		o.drifted = append(o.drifted, x.drift)

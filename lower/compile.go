@@ -112,7 +112,7 @@ type plan struct {
 func (t *table) back(p plan) []Pass {
 	// Constants move to where they are needed before any pass looks at how long
 	// registers live.
-	passes := []Pass{{"place", func(f *vir.Func) (*vir.Func, error) { return t.place(f, p.place) }}}
+	passes := []Pass{{"place", func(f *vir.Func) (*vir.Func, error) { return placeConstants(f, p.place) }}}
 	// Before fold, which then finds fewer stores between a load and its use, and
 	// fewer uses.
 	switch p.sink {

@@ -7,7 +7,7 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// place loads each constant once, before the first outermost loop (or
+// placeConstants loads each constant once, before the first outermost loop (or
 // instruction) that uses it, and again only after a loop that does not: no
 // register holds it there. The last constants that loops use least are instead
 // loaded right before every instruction that uses them, which costs a load there
@@ -17,8 +17,8 @@ import (
 //	v0:u8x16 = load x+0     ->   v1:u8x16 = splat 15
 //	loop l0 n                    loop l0 n
 //	    v2 = and v0 v1               v2 = and v0 v1
-func (t *table) place(f *vir.Func, reload int) (*vir.Func, error) {
-	p := &placer{t: t, b: &Builder{F: clone(f)}, def: map[vir.Reg]*vir.Instr{}, reload: map[vir.Reg]bool{}, held: map[string]*held{}}
+func placeConstants(f *vir.Func, reload int) (*vir.Func, error) {
+	p := &placer{b: &Builder{F: clone(f)}, def: map[vir.Reg]*vir.Instr{}, reload: map[vir.Reg]bool{}, held: map[string]*held{}}
 	p.collect(f)
 	for _, r := range p.byUse(f)[:min(reload, len(p.def))] {
 		p.reload[r] = true
@@ -30,7 +30,7 @@ func (t *table) place(f *vir.Func, reload int) (*vir.Func, error) {
 	return p.b.F, nil
 }
 
-// numConstants counts what place may reload.
+// numConstants counts what placeConstants may reload.
 func numConstants(f *vir.Func) int {
 	p := &placer{def: map[vir.Reg]*vir.Instr{}}
 	p.collect(f)
@@ -38,7 +38,6 @@ func numConstants(f *vir.Func) int {
 }
 
 type placer struct {
-	t      *table
 	b      *Builder
 	def    map[vir.Reg]*vir.Instr // the constants
 	reload map[vir.Reg]bool

@@ -154,7 +154,7 @@ func (t *toy) addOther(d vir.Type) {
 	}
 }
 
-// withFeatures returns toys with all combinations of capabilities that matter to
+// toys are those with all combinations of capabilities that matter to
 // expansions.
 func toys() []toy {
 	var all []toy

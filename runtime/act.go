@@ -259,7 +259,10 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 	if err := p.checkInput(x, n, k); err != nil {
 		return err
 	}
-	if lo < 0 || hi < lo || hi > n || lo%step != 0 && lo != n || hi%step != 0 && hi != n {
+	if hi > n {
+		return p.spec.errorf("argument hi", "is %d; there are %d rows", hi, n)
+	}
+	if lo < 0 || hi < lo || lo%step != 0 && lo != n || hi%step != 0 && hi != n {
 		return p.spec.errorf("argument lo", "rows %d to %d of %d; both must be multiples of ActStep, %d, or the end", lo, hi, n, step)
 	}
 	if lo == 0 {

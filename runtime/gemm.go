@@ -247,7 +247,10 @@ func (t *task) cutRows(lo, hi int) error {
 	if lo == 0 && hi == m {
 		return nil // as open left it
 	}
-	if lo < 0 || hi < lo || hi > m || lo%step != 0 && lo != m || hi%step != 0 && hi != m {
+	if hi > m {
+		return t.p.spec.errorf("argument hi", "is %d; there are %d rows", hi, m)
+	}
+	if lo < 0 || hi < lo || lo%step != 0 && lo != m || hi%step != 0 && hi != m {
 		return t.p.spec.errorf("argument lo", "rows %d to %d of %d; both must be multiples of Step, %d, or the end", lo, hi, m, step)
 	}
 	t.lo, t.hi = lo, hi

@@ -100,7 +100,7 @@ func (p *Product) checkK(k int) error {
 	case k > p.spec.LimitK:
 		return p.spec.errorf("argument k", "is %d; the kernels are proven exact up to %d: compile them with a larger max-k", k, p.spec.LimitK)
 	case k%g != 0:
-		return p.spec.errorf("argument k", "is %d; it must be a multiple of the group of %d", k, g)
+		return p.spec.errorf("argument k", "is %d; it must be a multiple of the group of %d, of weights or activations", k, g)
 	}
 	return nil
 }

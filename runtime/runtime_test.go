@@ -373,7 +373,7 @@ func TestErrors(t *testing.T) {
 		{gemm(dst, packed, act, 0, m, Options{Bias: x[:5]}), "argument opt: the bias has 5 elements"},
 		{gemm(dst, packed, act, 1, m, Options{}), "argument lo: rows 1 to 6 of 6; both must be multiples of Step, 4, or the end"},
 		{gemm(dst, packed, act, -4, m, Options{}), "argument lo"},
-		{gemm(dst, packed, act, 0, m+2, Options{}), "argument lo"},
+		{gemm(dst, packed, act, 0, m+2, Options{}), "argument hi: is 8; there are 6 rows"},
 		{gemm(dst, packed, act, 4, 0, Options{}), "argument lo"},
 		{p.Verify(edit(packed, len(packed)-1)), "argument packed: is damaged"},
 		{second(p.On("avx9")), "target avx9: is not in this binary; it has [fake/a purego]"},

@@ -176,7 +176,7 @@ func (x Pack) codes(s *State) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.weights, c.packed = lay, x
+	c.weights = lay
 	return c, nil
 }
 

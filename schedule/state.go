@@ -18,7 +18,6 @@ type State struct {
 	prepare bool           // the graph is ir.PrepareAct
 	fill    *fill          // of groups, which those of Problem are then; nil: none
 	weights *format.Layout // nil until packed
-	packed  Pack           // the step that packed them
 	chunk   int            // activation elements of a column that lie together; 0: not chosen
 	streams nest.Streams   // prefetch distances
 	nextIn  string         // loop of a preparation in which the next row is prefetched

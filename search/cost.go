@@ -41,9 +41,7 @@ type work struct {
 	total           float64 // by loop the longest of these, and a tenth of arithmetic, reading, issue and what sums that begin in it wait
 }
 
-// costPerProduct estimates the time of one call, per product.
-func costPerProduct(k *schedule.Kernel, m *lower.Kernel) float64 { return workOf(k, m).total }
-
+// workOf estimates the time of one call, per product.
 func workOf(k *schedule.Kernel, m *lower.Kernel) work {
 	t := tally{kernel: k, machine: m.Machine, times: 1, chain: map[vir.Reg]float64{}, fresh: map[vir.Reg]float64{}}
 	for i := range m.Ops {
@@ -155,7 +153,7 @@ func bytesPerWeight(k *schedule.Kernel) float64 {
 // kernel, in tenths of a cycle: arithmetic, or where weights come from memory, the
 // time to read them if that is longer.
 func Estimate(k *schedule.Kernel, m *lower.Kernel, memory bool) float64 {
-	cost := costPerProduct(k, m)
+	cost := workOf(k, m).total
 	if memory {
 		cost = max(cost, reading(bytesPerWeight(k))/float64(k.Cols))
 	}

@@ -118,9 +118,10 @@ type defaults struct {
 
 // built is what a product by a kernel costs, and the bytes of a weight, or why there is no kernel, once that was found out.
 type built struct {
-	once        sync.Once
-	cost, bytes float64
-	err         error
+	once  sync.Once
+	work  work
+	bytes float64
+	err   error
 }
 
 func newDefaults(p ir.Problem, t lower.Target) *defaults {
@@ -571,6 +572,7 @@ type scheduled struct {
 	trace  schedule.Trace
 	choice Choice
 	cost   float64 // of a product, tenths of a cycle
+	issue  float64 // of which its instructions, however simple, take at least so much
 	bytes  float64 // of a weight, scales and padding included
 
 	beside *scheduled // of sideBySide, once it was asked for
@@ -769,6 +771,20 @@ func (d *defaults) fitting(c Choice) (*scheduled, error) {
 	return s, err
 }
 
+// sparing is u, or without registers for super-scales if that makes fewer instructions: where registers are few, constants are read over and over for want of
+// others, which seems to cost nothing beside arithmetic. Figures: docs/choices.md, sparing.
+func (d *defaults) sparing(u *scheduled) *scheduled {
+	c := u.choice
+	if !c.Super || d.m.NumVec >= 32 {
+		return u
+	}
+	c.Super = false
+	if x, err := d.build(c); err == nil && x.issue < u.issue {
+		return x
+	}
+	return u
+}
+
 // telling is the error that tells more, next if both tell as much.
 func telling(err, next error) error {
 	if tells(next) < tells(err) {
@@ -808,31 +824,31 @@ func (d *defaults) build(c Choice) (*scheduled, error) {
 		d.known[key] = b
 	}
 	d.mu.Unlock()
-	if b.once.Do(func() { b.cost, b.bytes, b.err = d.lower(trace, c.Again) }); b.err != nil {
+	if b.once.Do(func() { b.work, b.bytes, b.err = d.lower(trace, c.Again) }); b.err != nil {
 		return nil, b.err
 	}
-	return &scheduled{trace: trace, choice: c, cost: b.cost, bytes: b.bytes}, nil
+	return &scheduled{trace: trace, choice: c, cost: b.work.total, issue: b.work.issue, bytes: b.bytes}, nil
 }
 
 // lowering has room for as many kernels as there are cores: more at once would only take memory.
 var lowering = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // lower is what a product costs by the kernel of a trace, and the bytes of a weight.
-func (d *defaults) lower(trace schedule.Trace, again bool) (cost, bytes float64, err error) {
+func (d *defaults) lower(trace schedule.Trace, again bool) (w work, bytes float64, err error) {
 	lowering <- struct{}{}
 	defer func() { <-lowering }()
 	k, err := schedule.Compile(d.p, trace)
 	if err != nil {
-		return 0, 0, err
+		return w, 0, err
 	}
 	m, err := Lower(d.t, k.Nest, "k", again)
 	if err != nil {
-		return 0, 0, err
+		return w, 0, err
 	}
 	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !d.m.Indexes {
-		return 0, 0, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", d.m.Name)
+		return w, 0, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", d.m.Name)
 	}
-	return costPerProduct(k, m), bytesPerWeight(k), nil
+	return workOf(k, m), bytesPerWeight(k), nil
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.

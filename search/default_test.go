@@ -373,7 +373,7 @@ func TestKnownTraces(t *testing.T) {
 	}
 	const mark = 12345 // which no kernel costs: what was lowered again would have its own
 	for _, b := range d.known {
-		b.cost = mark
+		b.work.total = mark
 	}
 	if s, err := d.build(other); err != nil || s.cost != mark || s.choice != other {
 		t.Errorf("lowered again, or told of another choice: %+v, %v", s, err)

@@ -246,6 +246,9 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 	if err != nil {
 		return err
 	}
+	if err := checkK(b.k, p, name); err != nil {
+		return err
+	}
 	var trace schedule.Trace
 	if b.trace != "" {
 		if trace, err = c.trace(b.trace); err != nil {

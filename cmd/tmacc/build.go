@@ -22,8 +22,11 @@ import (
 func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace, prefix string) (gen.Target, error) {
 	uses := []search.Use{{Trace: trace}}
 	if trace == nil {
-		var err error
-		if uses, err = search.Default(p, t); err != nil {
+		err := heeding(ctx, func() (err error) {
+			uses, err = search.Default(p, t)
+			return err
+		})
+		if err != nil {
 			return gen.Target{}, err
 		}
 	}
@@ -53,6 +56,18 @@ func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 	}
 	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
 	return v, addPrepare(p, &v, prefix)
+}
+
+// heeding is f, or interrupted, at once, the error of ctx: f may still run, and what it writes is not read.
+func heeding(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // onAllCores calls f for 0 to n-1, several at once. Interrupted, it returns at

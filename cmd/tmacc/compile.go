@@ -204,8 +204,11 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	return x.leftStatus()
 }
 
-// leftStatus is the exit code of a compilation that left something out.
+// leftStatus is the exit code of a compilation that left something out, or all of it.
 func (x *compilation) leftStatus() error {
+	if len(x.products) == 0 {
+		return &status{exitUnsupported, errors.New("compile: nothing of this can be compiled")}
+	}
 	rest := "the package has the rest"
 	if x.dryRun {
 		rest = "the package would have the rest"
@@ -429,7 +432,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	x.products = slices.DeleteFunc(x.products, func(w *wanted) bool { return len(w.product.Targets) == 0 })
 	if len(x.products) == 0 {
 		x.printLeft()
-		return &status{exitUnsupported, errors.New("compile: nothing of this can be compiled")}
+		return x.leftStatus()
 	}
 	return nil
 }

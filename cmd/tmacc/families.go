@@ -173,11 +173,14 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	tables, err := search.TableUses(p, t, n)
-	if err != nil {
-		return nil, nil, err
-	}
-	dots, err := search.DotUses(p, t)
+	var tables [][]search.Use
+	var dots []search.Use
+	err = heeding(ctx, func() (err error) {
+		if tables, err = search.TableUses(p, t, n); err == nil {
+			dots, err = search.DotUses(p, t)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -217,7 +220,11 @@ func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 		return subject{}, nil, err
 	}
 	product, err := code.Product()
-	return subject{problem: p, target: v, product: product}, code, err
+	if err != nil {
+		code.Close()
+		return subject{}, nil, err
+	}
+	return subject{problem: p, target: v, product: product}, code, nil
 }
 
 // run measures all entrants at every place.

@@ -248,3 +248,11 @@ func (s *sizeFlags) check(f *pflag.FlagSet) error {
 	}
 	return nil
 }
+
+// checkK refuses a -k, 0: none, that is not whole units of p, which is called name.
+func checkK(k int, p ir.Problem, name string) error {
+	if unit := p.Unit(); k%unit != 0 {
+		return fmt.Errorf("-k %d: %s wants a multiple of %d", k, name, unit)
+	}
+	return nil
+}

@@ -18,7 +18,7 @@ type kernelOrder struct {
 	text                string // as it was written
 	name, format, trace string
 	target              string // that the trace is for, "" for the only one
-	act, maxK           int
+	act, maxK           *int   // nil: of all
 }
 
 // kernelList is the flag -kernel.
@@ -36,7 +36,7 @@ func (l *kernelList) String() string {
 
 // Set adds "name=Q4,format=w4-g32": keys and values.
 func (l *kernelList) Set(text string) error {
-	k := kernelOrder{text: text, act: inherit, maxK: inherit}
+	k := kernelOrder{text: text}
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(word, "=")
@@ -55,9 +55,9 @@ func (l *kernelList) Set(text string) error {
 		case "target":
 			k.target = value
 		case "act-group":
-			k.act, err = strconv.Atoi(value)
+			k.act, err = number(value)
 		case "max-k":
-			k.maxK, err = strconv.Atoi(value)
+			k.maxK, err = number(value)
 		}
 		if err != nil {
 			return fmt.Errorf("%q: want a number", word)
@@ -75,8 +75,10 @@ func (l *kernelList) Set(text string) error {
 	return nil
 }
 
-// inherit is the act-group and max-k of kernels that have none of their own.
-const inherit = -2
+func number(text string) (*int, error) {
+	n, err := strconv.Atoi(text)
+	return &n, err
+}
 
 // wantKernel adds a -kernel: a product, or a trace for another target of one that an earlier entry made.
 func (x *compilation) wantKernel(k kernelOrder) error {
@@ -96,11 +98,11 @@ func (x *compilation) wantKernel(k kernelOrder) error {
 // kernelProblem is the product of a -kernel.
 func (x *compilation) kernelProblem(k kernelOrder) (ir.Problem, error) {
 	act, maxK := x.order.act, x.order.maxK
-	if k.act != inherit {
-		act.group = k.act
+	if k.act != nil {
+		act.group = *k.act
 	}
-	if k.maxK != inherit {
-		maxK = k.maxK
+	if k.maxK != nil {
+		maxK = *k.maxK
 	}
 	p, err := x.product(k.format, act)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,7 +160,7 @@ func (c *cli) host() *cobra.Command {
 	}
 	js := asJSON(cmd)
 	ceilings := cmd.Flags().Bool("ceilings", false, "also measure read bandwidth and dot-product peaks (seconds, and 1.1 GB of memory)")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		report := struct {
 			timing.Host
 			Has      []string          `json:"has"` // of the features that targets of its architecture need
@@ -173,7 +174,7 @@ func (c *cli) host() *cobra.Command {
 		}
 		if *js {
 			if *ceilings {
-				best, err := c.ceilings()
+				best, err := c.ceilings(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -191,7 +192,7 @@ func (c *cli) host() *cobra.Command {
 		if !*ceilings {
 			return nil
 		}
-		found, err := c.ceilings()
+		found, err := c.ceilings(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -223,14 +224,23 @@ func listed(words []string) string {
 	return strings.Join(words, " ")
 }
 
-func (c *cli) ceilings() (measure.Ceilings, error) {
+// ceilings are what this machine can do.
+func (c *cli) ceilings(ctx context.Context) (measure.Ceilings, error) {
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("measuring what this machine can do")
-	lab, err := measure.NewLab()
+	var found measure.Ceilings
+	err := heeding(ctx, func() error {
+		lab, err := measure.NewLab()
+		if err != nil {
+			return err
+		}
+		defer lab.Close()
+		found, err = lab.Ceilings(timing.Options{})
+		return err
+	})
 	if err != nil {
 		return measure.Ceilings{}, err
 	}
-	defer lab.Close()
-	return lab.Ceilings(timing.Options{})
+	return found, nil
 }

@@ -32,6 +32,10 @@ func (x *compilation) plan() error {
 		}
 		return x.leftStatus()
 	}
+	if len(x.products) == 0 {
+		x.printLeft()
+		return x.leftStatus()
+	}
 	fmt.Fprintf(x.out, "would write package %s in %s for %s\n\n", p.Package, p.Dir, strings.Join(p.Targets, ", "))
 	t := table{head: []string{"product", "format", "act group", "max K", "matrices", "rows", "columns", "tensors"}, wide: 7}
 	for _, w := range x.products {

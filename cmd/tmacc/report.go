@@ -113,8 +113,7 @@ func (w *wanted) largest() (m, k int) {
 	}
 	if m*k == 0 {
 		m, k = measure.Shape(measure.ModeDRAM)
-		unit := w.problem.Weight.Unit()
-		k = (k + unit - 1) / unit * unit
+		k = w.problem.WholeK(k)
 	}
 	return m, k
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 )
@@ -60,7 +61,7 @@ func (c *cli) show() *cobra.Command {
 	trace := f.String("trace", "", "JSON `file` with the schedule to show instead of the default")
 	stage := f.String("stage", "all", "what to print, separated by commas")
 	prepare := f.Bool("prepare", false, "show the kernel that prepares activations for the schedule")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *name == "" {
 			return fmt.Errorf("show: no format: give one with -format, see tmacc formats")
 		}
@@ -75,18 +76,25 @@ func (c *cli) show() *cobra.Command {
 		if s.stages, err = stageList(*stage); err != nil {
 			return err
 		}
-		if *trace != "" {
-			s.trace, err = c.trace(*trace)
-		} else {
-			s.trace, err = s.choose(*cols)
-		}
-		if err == nil && s.prepare {
-			err = s.preparation(*trace != "")
-		}
+		bar := newProgress(c.err, false)
+		defer bar.done()
+		bar.step("scheduling %s for %s", *name, targets.ShortName(s.t))
+		err = heeding(cmd.Context(), func() (err error) {
+			if *trace != "" {
+				s.trace, err = c.trace(*trace)
+			} else {
+				s.trace, err = s.choose(*cols)
+			}
+			if err == nil && s.prepare {
+				err = s.preparation(*trace != "")
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		return s.print()
+		bar.done()
+		return heeding(cmd.Context(), s.print)
 	}
 	return cmd
 }

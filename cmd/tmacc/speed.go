@@ -151,10 +151,11 @@ var minSample = map[string]time.Duration{
 // followed the probes took 4 % longer than those after it.
 const minCalls = 4
 
-// measure times a product at one place: a record for each number of activations.
+// measure times a product at one place, K rounded up to whole units: a record for each number of activations.
 // The error may be a *measure.ProbeError of one of the records, which are
 // complete then.
 func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
+	at.k = x.problem.WholeK(at.k)
 	rng := rand.New(rand.NewPCG(uint64(at.m), uint64(at.k)))
 	packed, err := timing.PackRandom(x.product, at.m, at.k, rng)
 	if err != nil {

@@ -182,7 +182,7 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 		return err
 	}
 	r.M, r.K = measure.Shape(measure.ModeL2)
-	r.N, r.K = 1, (r.K+w.Unit()-1)/w.Unit()*w.Unit()
+	r.N, r.K = 1, p.WholeK(r.K)
 	r.Target, r.CPU = t.Machine().Name, timing.ThisHost().CPU
 	tuner, err := tune.New(tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
 	if err != nil {
@@ -195,7 +195,10 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 		ctx, opt.Trials = limited, 1<<20
 	}
 	start := time.Now()
-	out := tune.Evolve(ctx, tuner.Space(ctx), opt)
+	out, err := tuner.Search(ctx, opt)
+	if err != nil {
+		return err
+	}
 	r.Seconds, r.Dropped = time.Since(start).Seconds(), out.Dropped
 	for _, t := range out.Tried {
 		r.Costs = append(r.Costs, t.Cost)

@@ -195,10 +195,11 @@ func (c *cli) tunedProduct(name string, act actFlags, k int) (ir.Problem, error)
 	if err != nil {
 		return ir.Problem{}, err
 	}
-	if unit := w.Unit(); k%unit != 0 {
-		return ir.Problem{}, fmt.Errorf("-k %d: %s wants a multiple of %d", k, name, unit)
+	p, err := act.problem(w)
+	if err != nil {
+		return p, err
 	}
-	return act.problem(w)
+	return p, checkK(k, p, name)
 }
 
 // dial is the machine that measures, nil for this one.
@@ -210,14 +211,13 @@ func dial(ctx context.Context, f tuneFlags, bar *progress) (*worker.Machine, err
 	return worker.Dial(ctx, worker.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
 }
 
-// purposes are what to tune a format of a unit along K for.
-func (f *tuneFlags) purposes(unit int, host timing.Host) []tune.Purpose {
+// purposes are what to tune p for.
+func (f *tuneFlags) purposes(p ir.Problem, host timing.Host) []tune.Purpose {
 	b := benchFlags{modes: f.modes, ns: f.ns, sizeFlags: f.sizeFlags}
 	var out []tune.Purpose
 	for _, at := range b.places() {
 		for _, n := range at.ns {
-			k := (at.k + unit - 1) / unit * unit
-			out = append(out, tune.Purpose{Mode: at.mode, M: at.m, N: n, K: k, Total: copies(at.mode, host)})
+			out = append(out, tune.Purpose{Mode: at.mode, M: at.m, N: n, K: p.WholeK(at.k), Total: copies(at.mode, host)})
 		}
 	}
 	return out
@@ -227,7 +227,7 @@ func (f *tuneFlags) purposes(unit int, host timing.Host) []tune.Purpose {
 func (c *cli) tuning(f tuneFlags, p ir.Problem, t lower.Target, on *worker.Machine) *tuning {
 	host := on.Host()
 	return &tuning{cli: c, tuneFlags: f, on: on, host: host,
-		product: tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: f.purposes(p.Weight.Unit(), host)}}
+		product: tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: f.purposes(p, host)}}
 }
 
 // lockPath is where the module that a package in dir belongs to has its lock: at its

@@ -137,7 +137,7 @@ func (p *Part) CodeBits() float64 {
 }
 
 // Unjoined is the bit map of the codes themselves: Map, or, of codewords, the
-// words into which a decoder takes them apart, WordsOf of each, one after the
+// words into which a decoder takes them apart, those of each one after the
 // other. Whole codes fill a word from bit 0 up.
 //
 //	3 levels, join 5:   word 0   3.1 3.0  2.1 2.0  1.1 1.0  0.1 0.0     field.bit, bit 7 first

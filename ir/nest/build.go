@@ -72,10 +72,9 @@ func refuse(what, reason string, args ...any) error {
 
 // builder turns one plan into statements.
 type builder struct {
-	p      *Plan
-	pos    map[string]int
-	index  map[string][]ir.Expr // of every temp, by name, filled when it is set
-	staged map[string][]string  // loops that index a staged value
+	p     *Plan
+	pos   map[string]int
+	index map[string][]ir.Expr // of staged temps, by name, filled when they are set
 }
 
 // Build makes the statements of p.

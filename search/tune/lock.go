@@ -114,7 +114,7 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 		return nil, &LockError{path, fmt.Sprintf("has version %d, this tmacc reads %d", l.Version, lockVersion)}
 	}
 	for i, e := range l.Entries {
-		if problem := e.incomplete(); problem != "" {
+		if problem := e.wrong(); problem != "" {
 			return nil, &LockError{path, fmt.Sprintf("entry %d (%s on %s) %s", i, e.Product, e.Target, problem)}
 		}
 		if i > 0 && l.Entries[i-1].key() >= e.key() {
@@ -126,10 +126,20 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 
 func (e *Entry) key() string { return fmt.Sprintf("%s\x00%06d\x00%s", e.Product, e.ActGroup, e.Target) }
 
-// incomplete says what an entry lacks, "" if nothing.
-func (e *Entry) incomplete() string {
-	if len(e.Kernels) == 0 || e.Problem == "" {
+// wrong says what an entry lacks or cannot have, "" if nothing.
+func (e *Entry) wrong() string {
+	switch {
+	case e.Product == "" || e.Target == "":
+		return "lacks a product or a target"
+	case len(e.Kernels) == 0 || e.Problem == "":
 		return "lacks a kernel or the hash of its problem"
+	case e.ActGroup < 0:
+		return fmt.Sprintf("has an act_group of %d", e.ActGroup)
+	}
+	for _, f := range e.Figures {
+		if f.Mode == "" || min(f.M, f.N, f.K) < 1 || min(f.Ns, f.DefaultNs, f.Share, f.ReadGBS, f.DotGMACS, f.ClockGHz) < 0 {
+			return fmt.Sprintf("has figures that nothing measures: %+v", f)
+		}
 	}
 	for i, k := range e.Kernels {
 		if k.Cols < 1 || len(k.Trace) == 0 {

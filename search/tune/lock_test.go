@@ -27,7 +27,7 @@ func entry(t testing.TB, name, target string) (Entry, ir.Problem) {
 	p := ir.Problem{Weight: w}
 	c := search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
 		Value: "affine", Hoist: "flush", Dot: 4, Cols: 1, Scale: "end"}
-	return Entry{Product: name, Target: target, Problem: ProblemHash(p), Figures: []Figures{{N: 1, Ceilings: Ceilings{ClockGHz: 3}}, {N: 4}},
+	return Entry{Product: name, Target: target, Problem: ProblemHash(p), Figures: []Figures{{Mode: "l2", M: 512, N: 1, K: 2048, Ns: 3, DefaultNs: 4, Ceilings: Ceilings{ClockGHz: 3}}, {Mode: "l2", M: 512, N: 4, K: 2048, Ns: 0, DefaultNs: 9}},
 		Kernels: []Kernel{{1, "12", c.Trace(p)}, {2, "34", c.Trace(p)}}}, p
 }
 
@@ -165,7 +165,9 @@ func TestLockSlept(t *testing.T) {
 
 func TestLockRefuses(t *testing.T) {
 	e, _ := entry(t, "w2", "amd64/avx2")
-	none, twice, nameless := e, e, e
+	none, twice, nameless, negative, unmeasured := e, e, e, e, e
+	negative.ActGroup = -3
+	unmeasured.Figures = []Figures{{Mode: "l2", M: 512, N: 1, K: 2048, Ns: -5, DefaultNs: 7}}
 	none.Kernels = nil
 	twice.Kernels = []Kernel{e.Kernels[1], e.Kernels[0]}
 	nameless.Problem = ""
@@ -177,6 +179,8 @@ func TestLockRefuses(t *testing.T) {
 		{"twice", "there twice", Lock{1, []Entry{e, e}}},
 		{"no kernel", "lacks a kernel", Lock{1, []Entry{none}}},
 		{"no problem", "lacks a kernel or the hash", Lock{1, []Entry{nameless}}},
+		{"activations", "act_group of -3", Lock{1, []Entry{negative}}},
+		{"figures", "figures that nothing measures: {Mode:l2", Lock{1, []Entry{unmeasured}}},
 		{"widths", "1 columns behind one of 2", Lock{1, []Entry{twice}}},
 	} {
 		data, err := json.Marshal(c.l)

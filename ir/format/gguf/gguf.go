@@ -74,16 +74,15 @@ type Tensor struct {
 
 // Open opens a file by its path. The caller closes it.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errorf(quote("file", path), "is not a regular file")
+	if !info.Mode().IsRegular() { // which opening might wait for
+		return nil, errorf(quote("file", path), "is not a regular file")
 	}
+	f, err := os.Open(path)
 	if err != nil {
-		f.Close()
 		return nil, err
 	}
 	file, err := New(f, info.Size())
