@@ -430,7 +430,7 @@ func (w *writer) assembly() ([]lower.File, error) {
 			if kernels[name] == nil {
 				order = append(order, t.Target)
 			}
-			kernels[name] = append(kernels[name], t.kernels()...)
+			kernels[name] = append(kernels[name], t.Code()...)
 		}
 	}
 	var files []lower.File

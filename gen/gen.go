@@ -200,7 +200,7 @@ func (p *product) claim(names map[string]string) error {
 		declared = append(declared, p.Name+f.name)
 	}
 	for _, t := range p.Targets {
-		for _, k := range t.kernels() {
+		for _, k := range t.Code() {
 			declared = append(declared, k.Func.Name)
 		}
 	}
@@ -213,8 +213,8 @@ func (p *product) claim(names map[string]string) error {
 	return nil
 }
 
-// kernels lists all machine code of t.
-func (t *Target) kernels() []*lower.Kernel {
+// Code is all machine code of t.
+func (t *Target) Code() []*lower.Kernel {
 	var ks []*lower.Kernel
 	for _, k := range t.Kernels {
 		ks = append(ks, k.Code)
@@ -223,6 +223,16 @@ func (t *Target) kernels() []*lower.Kernel {
 		ks = append(ks, t.Prepare.Code)
 	}
 	return ks
+}
+
+// Variant describes t to the runtime, but for functions and the number of its layout.
+func (t *Target) Variant() runtime.Variant {
+	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need, Fill: t.Kernels[0].Schedule.Fill, Prepare: RuntimePrepare(t.Prepare)}
+	for _, k := range t.Kernels {
+		v.Kernels = append(v.Kernels, RuntimeKernel(k))
+	}
+	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
+	return v
 }
 
 // Tables are those that t's kernels read, nil if there are none.
@@ -322,19 +332,18 @@ func (w *writer) product(p Product) (product, error) {
 }
 
 // variant describes t and adds its layout to those of the product.
-func (p *product) variant(t Target) (runtime.Variant, error) {
+func (p *product) variant(t Target) (v runtime.Variant, _ error) {
 	arch, name := archOf(t)
 	thing := "product " + p.id + ", target " + t.Target.Machine().Name
-	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need}
 	switch {
 	case arch != "amd64" && arch != "arm64" || !packageName.MatchString(name):
 		return v, errorf(thing, "is not one that Go packages are written for")
 	case len(t.Kernels) == 0:
 		return v, errorf(thing, "has no kernel")
-	case slices.ContainsFunc(p.spec.Variants, func(o runtime.Variant) bool { return o.Target == v.Target }):
+	case slices.ContainsFunc(p.spec.Variants, func(o runtime.Variant) bool { return o.Target == t.Target.Machine().Name }):
 		return v, errorf(thing, "is there twice")
 	}
-	for _, k := range t.kernels() {
+	for _, k := range t.Code() {
 		if !kernelName.MatchString(k.Func.Name) || token.IsKeyword(k.Func.Name) {
 			return v, errorf(thing, "a kernel is called %q; the name must be letters, digits and '_' and begin with a small letter", k.Func.Name)
 		}
@@ -354,10 +363,8 @@ func (p *product) variant(t Target) (runtime.Variant, error) {
 		case !reflect.DeepEqual(s.Problem, p.Problem):
 			return v, errorf(thing, "kernel %s was compiled for another problem", k.Code.Func.Name)
 		}
-		v.Kernels = append(v.Kernels, RuntimeKernel(k))
 	}
-	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
-	v.Fill, v.Prepare = t.Kernels[0].Schedule.Fill, RuntimePrepare(t.Prepare)
+	v = t.Variant()
 	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
 	if v.Layout < 0 {
 		v.Layout = len(p.spec.Layouts)

@@ -5,12 +5,10 @@ package live
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/worker"
@@ -19,28 +17,15 @@ import (
 // Spec is the product as a generated package describes it, with the kernels of one
 // target, all or those of the given indices. They have names, and call nothing.
 func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
-	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need, Fill: t.Kernels[0].Schedule.Fill}
-	for i, k := range t.Kernels {
-		if len(kernels) > 0 && !slices.Contains(kernels, i) {
-			continue
+	if len(kernels) > 0 {
+		all := t.Kernels
+		t.Kernels = nil
+		for _, i := range kernels {
+			t.Kernels = append(t.Kernels, all[i])
 		}
-		v.Kernels = append(v.Kernels, gen.RuntimeKernel(k))
 	}
-	v.Prepare = gen.RuntimePrepare(t.Prepare)
 	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),
-		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []runtime.Variant{v}}
-}
-
-// Kernels is all machine code of t.
-func Kernels(t gen.Target) []*lower.Kernel {
-	var ks []*lower.Kernel
-	for _, k := range t.Kernels {
-		ks = append(ks, k.Code)
-	}
-	if t.Prepare != nil {
-		ks = append(ks, t.Prepare.Code)
-	}
-	return ks
+		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []runtime.Variant{t.Variant()}}
 }
 
 // Code is what one target runs of a product, mapped, until Close.
@@ -56,7 +41,7 @@ type Code struct {
 // jit.ErrPlatform if they are right but cannot be mapped. An error about a kernel
 // names its schedule.
 func Assemble(p ir.Problem, t gen.Target) (*Code, error) {
-	f, err := t.Target.Emit("main", Kernels(t))
+	f, err := t.Target.Emit("main", t.Code())
 	if err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func TestLinked(t *testing.T) {
 	}
 	p := ir.Problem{Weight: w}
 	v := build(t, p, least(t))
-	f, err := v.Target.Emit("main", Kernels(v))
+	f, err := v.Target.Emit("main", v.Code())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestSabotage(t *testing.T) {
 	try := func(p ir.Problem, first string) error {
 		v := v
 		v.Target = saboteur{target, first}
-		f, err := v.Target.Emit("main", Kernels(v))
+		f, err := v.Target.Emit("main", v.Code())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -194,10 +194,10 @@ func isFault(err error) bool {
 
 // load assembles the default and candidates, with names by their indices.
 func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) {
-	ks := live.Kernels(gen.Target{Kernels: t.reference.Kernels})
+	ks := (&gen.Target{Kernels: t.reference.Kernels}).Code()
 	prepares := []*gen.Prepare{t.reference.Prepare}
 	for i, c := range cs {
-		ks = append(ks, live.Kernels(gen.Target{Kernels: t.target(c, i).Kernels})...)
+		ks = append(ks, (&gen.Target{Kernels: t.target(c, i).Kernels}).Code()...)
 		if !slices.Contains(prepares, c.prepare) {
 			prepares = append(prepares, c.prepare)
 		}

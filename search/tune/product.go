@@ -12,7 +12,6 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -91,7 +90,7 @@ func New(p Product) (*Tuner, error) {
 	if t.reference.Prepare, err = t.prepare(t.reference.Kernels); err != nil {
 		return nil, err
 	}
-	f, err := p.Target.Emit("main", live.Kernels(t.reference))
+	f, err := p.Target.Emit("main", t.reference.Code())
 	if err != nil {
 		return nil, err
 	}
