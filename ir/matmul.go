@@ -10,9 +10,6 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// MostK is the largest Problem.MaxK.
-const MostK = 1 << 24
-
 // DefaultMaxK is the largest K that kernels are proven for unless told otherwise.
 const DefaultMaxK = 131072
 
@@ -63,8 +60,8 @@ func (p Problem) Validate() error {
 	if err := p.Act.Fits(p.Weight); err != nil {
 		return err
 	}
-	if p.MaxK < 0 || p.MaxK > MostK {
-		return fmt.Errorf("max_k %d: want at most %d", p.MaxK, MostK)
+	if p.MaxK < 0 || p.MaxK > format.MostK {
+		return fmt.Errorf("max_k %d: want at most %d", p.MaxK, format.MostK)
 	}
 	return nil
 }
@@ -99,14 +96,8 @@ func (p Problem) Filled(to int) (Problem, error) {
 	return p, nil
 }
 
-// Block is how many groups, neighbours along K, are one integer when floats scale it: with
-// two levels of scales sub-scales multiply the sums of groups.
-func (p Problem) Block() int {
-	if g := p.GroupK(); g > 0 {
-		return p.Act.BlockGroup(p.Weight) / g
-	}
-	return 1
-}
+// Block is that of the activations.
+func (p Problem) Block() int { return p.Act.Block(p.Weight) }
 
 // Unit is what K is a multiple of: all that is shared along K is whole units, or is
 // shared by whole units.

@@ -43,7 +43,7 @@ func (t *Tables) Residue(entry int) (low, residual int) {
 // MostResidual is the largest residual there is.
 func (t *Tables) MostResidual() int {
 	least, most := t.spread()
-	return max(0, (most-least)*127*t.Digits()-mostByte)
+	return max(0, (most-least)*ActMax*t.Digits()-mostByte)
 }
 
 // checkResidual reports tables that have no residuals in bytes, or that PrepareTables does

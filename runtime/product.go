@@ -89,8 +89,8 @@ func (s *Spec) check() error {
 	switch {
 	case len(s.Layouts) == 0:
 		return s.errorf("spec", "has no layout")
-	case s.LimitK < 1 || s.LimitK > 1<<24:
-		return s.errorf("spec", "limit K is %d; it must be 1 to %d", s.LimitK, 1<<24)
+	case s.LimitK < 1 || s.LimitK > format.MostK:
+		return s.errorf("spec", "limit K is %d; it must be 1 to %d", s.LimitK, format.MostK)
 	}
 	if err := s.Act.Fits(s.Weight); err != nil {
 		return s.errorf("spec", "%v", err)
@@ -171,12 +171,7 @@ func (s *Spec) groupK() int {
 }
 
 // block is how many groups are one integer when floats scale it.
-func (s *Spec) block() int {
-	if g := s.groupK(); g > 0 {
-		return s.Act.BlockGroup(s.Weight) / g
-	}
-	return 1
-}
+func (s *Spec) block() int { return s.Act.Block(s.Weight) }
 
 // Product multiplies matrices of one format on this CPU. Its methods may be
 // called concurrently; they allocate nothing unless their comment says so.

@@ -632,9 +632,6 @@ const (
 // mapped, keeps them to be measured.
 func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
 	code, err := live.Assemble(w.problem, *t)
-	var wrong *worker.Wrong
-	var crash *worker.Crash
-	var endless *worker.Timeout
 	switch {
 	case err == nil:
 		x.codes[t] = code
@@ -643,7 +640,7 @@ func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
 		return w.checked(), nil
 	case errors.Is(err, jit.ErrNoGo), errors.Is(err, worker.ErrNoSource):
 		return notHere, nil // unless go test runs them
-	case errors.As(err, &wrong), errors.As(err, &crash), errors.As(err, &endless):
+	case worker.IsFault(err):
 		return "", failed("%v on %s: %v; nothing was written; please report it with this trace", w.problem.Weight, t.Target.Machine().Name, err)
 	}
 	return "", err

@@ -120,8 +120,8 @@ func setMaxK(p *ir.Problem, k int) error {
 
 // goodMaxK refuses what is no largest K; 0 stands for the usual one.
 func goodMaxK(k int) error {
-	if k < 0 || k > ir.MostK {
-		return fmt.Errorf("-max-k %d: want 1 to %d, or 0: the usual", k, ir.MostK)
+	if k < 0 || k > format.MostK {
+		return fmt.Errorf("-max-k %d: want 1 to %d, or 0: the usual", k, format.MostK)
 	}
 	return nil
 }

@@ -119,6 +119,9 @@ func (a Act) SumGroup(w Weight) int {
 // ActMax is the largest magnitude of an int8 activation: quantization never makes -128.
 const ActMax = 127
 
+// MostK is the largest K that kernels are proven exact for.
+const MostK = 1 << 24
+
 // BlockGroup is how many elements of K are one integer when floats scale it, 0 for all: those
 // of SumGroup or, as sub-scales are integers too, what of a super-block shares a scale
 // of the activations. If its sums may not fit 32 bits, or are f32, it is those of SumGroup.
@@ -132,6 +135,15 @@ func (a Act) BlockGroup(w Weight) int {
 		return group
 	}
 	return block
+}
+
+// Block is how many groups of SumGroup, neighbours along K, are one integer when floats scale it: with two levels of scales
+// sub-scales multiply the sums of groups.
+func (a Act) Block(w Weight) int {
+	if g := a.SumGroup(w); g > 0 {
+		return a.BlockGroup(w) / g
+	}
+	return 1
 }
 
 // Unit is what the elements of K of products with w are a multiple of.

@@ -177,19 +177,11 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	x := Trial{Genes: c.Genes, Hash: c.Hash, Cost: r.Cost, Ns: c.ns, Ratios: c.ratios}
 	if r.Err != nil {
 		x.Error, x.Cost = Reason(r.Err), 0
-		if isFault(r.Err) {
+		if worker.IsFault(r.Err) {
 			x.Fault = r.Err.Error()
 		}
 	}
 	t.Log(x)
-}
-
-// isFault says that a candidate did what no schedule may do: tmacc has a bug.
-func isFault(err error) bool {
-	var crash *worker.Crash
-	var timeout *worker.Timeout
-	var wrong *worker.Wrong
-	return errors.As(err, &crash) || errors.As(err, &timeout) || errors.As(err, &wrong)
 }
 
 // load assembles the default and candidates, with names by their indices.

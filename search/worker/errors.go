@@ -1,9 +1,18 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
+
+// IsFault says that err is of code that did what no kernel may do: a *Crash, a *Timeout or a *Wrong.
+func IsFault(err error) bool {
+	var crash *Crash
+	var timeout *Timeout
+	var wrong *Wrong
+	return errors.As(err, &crash) || errors.As(err, &timeout) || errors.As(err, &wrong)
+}
 
 // Crash reports code that ended its process.
 type Crash struct {
