@@ -532,6 +532,20 @@ func TestDefaultWidens(t *testing.T) {
 	}
 }
 
+// With 16 registers super-scales have some of their own if that does not make more instructions; with 32 always.
+func TestDefaultSpares(t *testing.T) {
+	for _, c := range []struct {
+		format, target string
+		own            bool
+	}{{"q3_k", "zen2", false}, {"q4_k", "zen2", true}, {"q3_k", "zen5", true}} {
+		_, uses := defaultUses(t, c.format, c.target)
+		own := slices.ContainsFunc(uses[0].Trace, func(s schedule.Step) bool { x, ok := s.(schedule.Stage); return ok && x.Value == "super" })
+		if own != c.own || own != uses[0].Choice.Super {
+			t.Errorf("%s on %s: registers for super-scales: %v, want %v", c.format, c.target, own, c.own)
+		}
+	}
+}
+
 // What no schedule can sum is said to overflow, not what the last of those tried left out.
 func TestDefaultOverflows(t *testing.T) {
 	for _, name := range []string{"w2", "w3", "w4"} {
