@@ -12,7 +12,6 @@ import (
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
 	tformat "github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -70,8 +69,8 @@ func joinedLayout(t testing.TB, w tformat.Weight) *tformat.Layout {
 // are in codewords, one of its own levels without kernels.
 func toySpec(t testing.TB) gen.Spec {
 	p := problem(t, "w4-g32", 32)
-	l := format.PlainLayout(p.Weight)
-	other := format.PlainLayout(p.Weight)
+	l := tformat.PlainLayout(p.Weight)
+	other := tformat.PlainLayout(p.Weight)
 	other.HeaderBytes, other.Parts[0].Base, other.Parts[1].Base = 64, other.Parts[0].Base+64, other.Parts[1].Base+64
 	prepare := &gen.Prepare{Schedule: &schedule.PrepareKernel{Problem: p, CountDiv: []int{32, 16}, Pads: []int{16, 32}}, Code: code("q4_big_prepare")}
 	three := problem(t, "ternary", 0)

@@ -41,11 +41,11 @@ const (
 
 // together is how many of so many tiles of each side a call multiplies, each of so many bytes.
 func (k *placed) together(tiles, bytes int) int {
-	each := k.sides * min(k.Cols, fewColumns) * bytes
-	if int64(tiles)*int64(each) <= callBytes { // as most do: divisions count in small products
+	each := int64(k.sides*min(k.Cols, fewColumns)) * int64(bytes)
+	if int64(tiles)*each <= callBytes { // as most do: divisions count in small products
 		return tiles
 	}
-	return max(1, callBytes/each)
+	return max(1, int(callBytes/each))
 }
 
 // task is rows of a product, checked.

@@ -7,10 +7,10 @@ import "github.com/tmacc/tmacc/ir/nest"
 // sideBySide is u, or if it is for fewer columns than a small block what takes as many tiles at once as the machine wants and costs little
 // more. Row vector after row vector, or without accumulators of fields, they may fit the registers better; but what costs more than one tile, which more streams are to
 // make up for, is only taken in the order of one tile: the other reads activations once for each tile, which the estimate takes too lightly. That is not so of super-blocks,
-// but of two columns of those with Lead two tiles gain nothing. In the end registers are spared. Figures: docs/choices.md, sideBySide.
+// but of two columns of those with Lead two tiles gain nothing. Figures: docs/choices.md, sideBySide.
 func (u *scheduled) sideBySide(d *defaults) *scheduled {
 	if u.beside == nil {
-		u.beside = d.sparing(u.findBeside(d))
+		u.beside = u.findBeside(d)
 	}
 	return u.beside
 }

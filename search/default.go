@@ -78,7 +78,7 @@ func (l *candidate) uses() []Use {
 	least := math.Inf(1)
 	for _, cols := range Widths {
 		if u, err := l.use(cols); err == nil {
-			both := u.sideBySide(l.defaults) // which changes nothing of what is chosen by cost
+			both := l.withoutSuper(u.sideBySide(l.defaults)) // which changes nothing of what is chosen by cost
 			waiting = append(waiting, Use{cols, both.trace, both.choice})
 			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
@@ -771,15 +771,18 @@ func (d *defaults) fitting(c Choice) (*scheduled, error) {
 	return s, err
 }
 
-// sparing is u, or without registers for super-scales if that makes fewer instructions: where registers are few, constants are read over and over for want of
-// others, which seems to cost nothing beside arithmetic. Figures: docs/choices.md, sparing.
-func (d *defaults) sparing(u *scheduled) *scheduled {
+// worthSparing is the most that instructions alone may take without registers for super-scales, of what they take with them.
+const worthSparing = 0.97
+
+// withoutSuper is u, or what has no registers for super-scales if that is fewer instructions by worthSparing: where registers are few, constants are read over and
+// over for want of others, which seems to cost nothing beside arithmetic. Figures: docs/choices.md, withoutSuper.
+func (d *defaults) withoutSuper(u *scheduled) *scheduled {
 	c := u.choice
 	if !c.Super || d.m.NumVec >= 32 {
 		return u
 	}
 	c.Super = false
-	if x, err := d.build(c); err == nil && x.issue < u.issue {
+	if x, err := d.build(c); err == nil && x.issue < worthSparing*u.issue {
 		return x
 	}
 	return u

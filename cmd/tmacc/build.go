@@ -22,11 +22,8 @@ import (
 func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace, prefix string) (gen.Target, error) {
 	uses := []search.Use{{Trace: trace}}
 	if trace == nil {
-		err := heeding(ctx, func() (err error) {
-			uses, err = search.Default(p, t)
-			return err
-		})
-		if err != nil {
+		var err error
+		if uses, err = heeding(ctx, func() ([]search.Use, error) { return search.Default(p, t) }); err != nil {
 			return gen.Target{}, err
 		}
 	}
@@ -58,15 +55,23 @@ func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.
 	return v, addPrepare(p, &v, prefix)
 }
 
-// heeding is f, or interrupted, at once, the error of ctx: f may still run, and what it writes is not read.
-func heeding(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
+// heeding is what f makes or, interrupted, at once, the error of ctx: f may still run, and shares nothing that is used afterwards.
+func heeding[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type made struct {
+		v   T
+		err error
+	}
+	done := make(chan made, 1)
+	go func() {
+		v, err := f()
+		done <- made{v, err}
+	}()
 	select {
-	case err := <-done:
-		return err
+	case x := <-done:
+		return x.v, x.err
 	case <-ctx.Done():
-		return ctx.Err()
+		var none T
+		return none, ctx.Err()
 	}
 }
 

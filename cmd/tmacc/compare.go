@@ -105,7 +105,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 		return err
 	}
 	bar.step("compiling the default schedules")
-	t, err := tune.New(c.tuning(f.tuneFlags, p, ts[0], nil).product)
+	t, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(c.tuning(f.tuneFlags, p, ts[0], nil).product) })
 	if err != nil {
 		return err
 	}

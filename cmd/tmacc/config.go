@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -125,6 +126,9 @@ func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (origins,
 func wants(f *pflag.Flag, value string, err error) string {
 	switch f.Value.Type() {
 	case "int", "int64":
+		if strings.HasSuffix(err.Error(), strconv.ErrRange.Error()) { // pflag does not wrap it
+			return fmt.Sprintf("%q: is too large", value)
+		}
 		return fmt.Sprintf("%q: want a number", value)
 	case "intSlice":
 		return fmt.Sprintf("%q: want numbers, separated by commas", value)

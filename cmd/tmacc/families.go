@@ -173,14 +173,11 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	var tables [][]search.Use
-	var dots []search.Use
-	err = heeding(ctx, func() (err error) {
-		if tables, err = search.TableUses(p, t, n); err == nil {
-			dots, err = search.DotUses(p, t)
-		}
-		return err
-	})
+	tables, err := heeding(ctx, func() ([][]search.Use, error) { return search.TableUses(p, t, n) })
+	if err != nil {
+		return nil, nil, err
+	}
+	dots, err := heeding(ctx, func() ([]search.Use, error) { return search.DotUses(p, t) })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -229,18 +229,12 @@ func (c *cli) ceilings(ctx context.Context) (measure.Ceilings, error) {
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("measuring what this machine can do")
-	var found measure.Ceilings
-	err := heeding(ctx, func() error {
+	return heeding(ctx, func() (found measure.Ceilings, _ error) {
 		lab, err := measure.NewLab()
 		if err != nil {
-			return err
+			return found, err
 		}
 		defer lab.Close()
-		found, err = lab.Ceilings(timing.Options{})
-		return err
+		return lab.Ceilings(timing.Options{})
 	})
-	if err != nil {
-		return measure.Ceilings{}, err
-	}
-	return found, nil
 }

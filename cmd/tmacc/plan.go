@@ -33,6 +33,7 @@ func (x *compilation) plan() error {
 		return x.leftStatus()
 	}
 	if len(x.products) == 0 {
+		x.printOthers()
 		x.printLeft()
 		return x.leftStatus()
 	}
@@ -56,11 +57,16 @@ func (x *compilation) plan() error {
 			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.goName(), strings.Join(on, ", "))
 		}
 	}
+	x.printOthers()
+	x.printLeft()
+	return x.leftStatus()
+}
+
+// printOthers says which tensors of files are no matrices.
+func (x *compilation) printOthers() {
 	if len(x.others) > 0 {
 		fmt.Fprintf(x.out, "\nnot matrices: %s\n", strings.Join(rolesOf(x.others), " "))
 	}
-	x.printLeft()
-	return x.leftStatus()
 }
 
 // traced names the targets that w has a given trace for.

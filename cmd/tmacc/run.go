@@ -130,7 +130,10 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 			text = "-" + bad.GetFlag().Name + ": " + wants(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
 		}
-		return fmt.Errorf("%s: %s; see %s -h", cmd.Name(), text, cmd.CommandPath())
+		if cmd.HasParent() {
+			text = cmd.Name() + ": " + text
+		}
+		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
 	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host(), c.version())
 	root.SetHelpCommand(help())

@@ -131,6 +131,8 @@ func TestRefusals(t *testing.T) {
 		{2, `-trace is for one format`, "bench -trace t.json"},
 		{2, `bench: -n: "x": want numbers, separated by commas; see tmacc bench -h`, "bench -n x"},
 		{2, `bench: -rounds: "x": want a number`, "bench -rounds x"},
+		{2, `bench: -rounds: "99999999999999999999": is too large`, "bench -rounds 99999999999999999999"},
+		{2, `tmacc: unknown shorthand flag: 'x' in -x; see tmacc -h`, "-x"},
 		{2, `-k 50: w4-g32 wants a multiple of 32`, "tune -format w4-g32 -k 50"},
 		{2, `-k 96: w4-g32 wants a multiple of 64`, "tune -format w4-g32 -act-group 64 -k 96"},
 		{2, `-k 2048: w3-g48 wants a multiple of 48`, "bench -q -format w3-g48 -k 2048 -target avx2"},

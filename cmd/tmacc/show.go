@@ -65,7 +65,7 @@ func (c *cli) show() *cobra.Command {
 		if *name == "" {
 			return fmt.Errorf("show: no format: give one with -format, see tmacc formats")
 		}
-		s := showing{out: c.out, prepare: *prepare}
+		s := showing{prepare: *prepare}
 		var err error
 		if s.p, err = c.product(*name, act); err != nil {
 			return err
@@ -76,27 +76,37 @@ func (c *cli) show() *cobra.Command {
 		if s.stages, err = stageList(*stage); err != nil {
 			return err
 		}
+		if *trace != "" {
+			if s.trace, err = c.trace(*trace); err != nil {
+				return err
+			}
+		}
 		bar := newProgress(c.err, false)
 		defer bar.done()
-		bar.step("scheduling %s for %s", *name, targets.ShortName(s.t))
-		err = heeding(cmd.Context(), func() (err error) {
-			if *trace != "" {
-				s.trace, err = c.trace(*trace)
-			} else {
-				s.trace, err = s.choose(*cols)
-			}
-			if err == nil && s.prepare {
-				err = s.preparation(*trace != "")
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
+		bar.step("compiling %s for %s", *name, targets.ShortName(s.t))
+		text, err := heeding(cmd.Context(), func() (string, error) { return s.show(*cols) })
 		bar.done()
-		return heeding(cmd.Context(), s.print)
+		fmt.Fprint(c.out, text)
+		return err
 	}
 	return cmd
+}
+
+// show is the stages as text, or those before the one that failed: of the trace that was given or the default schedule of so many columns.
+func (s showing) show(cols int) (string, error) {
+	var text strings.Builder
+	s.out = &text
+	given, err := s.trace != nil, error(nil)
+	if !given {
+		s.trace, err = s.choose(cols)
+	}
+	if err == nil && s.prepare {
+		err = s.preparation(given)
+	}
+	if err == nil {
+		err = s.print()
+	}
+	return text.String(), err
 }
 
 func stageList(arg string) ([]string, error) {

@@ -184,7 +184,8 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	r.M, r.K = measure.Shape(measure.ModeL2)
 	r.N, r.K = 1, p.WholeK(r.K)
 	r.Target, r.CPU = t.Machine().Name, timing.ThisHost().CPU
-	tuner, err := tune.New(tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
+	product := tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}}
+	tuner, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(product) })
 	if err != nil {
 		return err
 	}

@@ -72,9 +72,11 @@ type tuning struct {
 // tune searches and locks what it finds.
 func (x *tuning) tune(ctx context.Context) (err error) {
 	x.bar.step("measuring what the machine can do")
-	x.measureCeilings()
+	if err := x.measureCeilings(ctx); err != nil {
+		return err
+	}
 	x.bar.step("compiling the default schedules")
-	if x.tuner, err = tune.New(x.product); err != nil {
+	if x.tuner, err = heeding(ctx, func() (*tune.Tuner, error) { return tune.New(x.product) }); err != nil {
 		return err
 	}
 	x.tuner.On = x.on
@@ -83,7 +85,9 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	}
 	var seeds []*tune.Candidate
 	if !x.scratch {
-		seeds = x.tuner.Seeds()
+		if seeds, err = heeding(ctx, func() ([]*tune.Candidate, error) { return x.tuner.Seeds(), nil }); err != nil {
+			return err
+		}
 	}
 	before, err := x.begin()
 	switch {
@@ -171,7 +175,7 @@ func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged bool) error {
 	}
 	if x.beyond(all[0]) { // something else ran when what the machine can do was measured
 		x.bar.step("measuring what the machine can do again")
-		x.measureCeilings()
+		_ = x.measureCeilings(context.Background()) // after Ctrl-C, too, like what it is compared with
 	}
 	x.bar.done()
 	return x.settle(all, locked, same)
@@ -325,21 +329,30 @@ func (x *tuning) entry(c tune.Confirmed) (*tune.Entry, error) {
 	return e, nil
 }
 
-// measureCeilings finds out what binds; of several times the most counts. Without probes the shares stay unknown.
-func (x *tuning) measureCeilings() {
+// measureCeilings finds out what binds; of several times the most counts. Without probes the shares stay unknown. The error is that of ctx.
+func (x *tuning) measureCeilings(ctx context.Context) error {
 	if x.ceilings == nil {
 		x.ceilings = make([]tune.Ceilings, len(x.product.Purposes))
 	}
-	if err := x.addCeilings(); err != nil {
+	now, err := heeding(ctx, x.machineCeilings)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for i, n := range now {
+		c := &x.ceilings[i]
+		*c = tune.Ceilings{ReadGBS: max(c.ReadGBS, n.ReadGBS), DotGMACS: max(c.DotGMACS, n.DotGMACS), ClockGHz: max(c.ClockGHz, n.ClockGHz)}
+	}
+	if err != nil {
 		x.note("shares of ceilings are not known: %s", oneLine(err))
 	}
+	return nil
 }
 
-// addCeilings is measureCeilings until the first error: a machine that has gone is not waited for again.
-func (x *tuning) addCeilings() error {
+// machineCeilings are those of the first purposes, of all but for an error, which ends it: a machine that has gone is not waited for again.
+func (x *tuning) machineCeilings() (found []tune.Ceilings, _ error) {
 	lab, err := measure.NewLabOn(x.on)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	g := gaugeOf(lab, quick)
 	defer g.close()
@@ -352,23 +365,22 @@ func (x *tuning) addCeilings() error {
 	}
 	clock, err := rate(lab.Clock(), nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	dots, err := rate(g.dot(x.product.Target))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	reads := map[string]float64{}
-	for i, p := range x.product.Purposes {
+	for _, p := range x.product.Purposes {
 		if _, ok := reads[p.Mode]; !ok {
 			if reads[p.Mode], err = rate(g.read(p.Mode, p.M*p.K*x.product.Problem.Weight.Bits/8)); err != nil {
-				return err
+				return found, err
 			}
 		}
-		c := &x.ceilings[i]
-		*c = tune.Ceilings{ReadGBS: max(c.ReadGBS, reads[p.Mode]), DotGMACS: max(c.DotGMACS, dots), ClockGHz: max(c.ClockGHz, clock)}
+		found = append(found, tune.Ceilings{ReadGBS: reads[p.Mode], DotGMACS: dots, ClockGHz: clock})
 	}
-	return nil
+	return found, nil
 }
 
 // record is the measurement of a purpose that took ns.

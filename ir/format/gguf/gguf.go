@@ -85,6 +85,10 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err = f.Stat(); err != nil {
+		f.Close()
+		return nil, err
+	}
 	file, err := New(f, info.Size())
 	if err != nil {
 		f.Close()
