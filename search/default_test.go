@@ -532,7 +532,7 @@ func TestDefaultWidens(t *testing.T) {
 	}
 }
 
-// With 16 registers super-scales have some of their own if that does not make more instructions; with 32 always.
+// With 16 registers super-scales have some of their own unless that makes more instructions; with 32 always.
 func TestDefaultSpares(t *testing.T) {
 	for _, c := range []struct {
 		format, target string

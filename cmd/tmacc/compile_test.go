@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
 )
@@ -428,5 +430,30 @@ func TestNoteBusy(t *testing.T) {
 		if (c.said == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), c.said) {
 			t.Errorf("%+v: %q", c.samples, &stderr)
 		}
+	}
+}
+
+// K of what is measured is whole groups.
+func TestBenchWholeGroups(t *testing.T) {
+	needMeasuring(t)
+	var r measure.Record
+	out := ok(t, "bench", "-json", "-q", "-format", "w3-g48", "-mode", "l2", "-m", "64", "-n", "1")
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.K != 2064 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Who is interrupted does not wait for what runs aside.
+func TestHeeding(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	endless := make(chan int)
+	time.AfterFunc(10*time.Millisecond, stop)
+	if v, err := heeding(ctx, func() (int, error) { return <-endless, nil }); v != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %d, %v", v, err)
+	}
+	close(endless)
+	failure := errors.New("it fails")
+	if v, err := heeding(t.Context(), func() (int, error) { return 3, failure }); v != 3 || err != failure {
+		t.Errorf("not interrupted: %d, %v", v, err)
 	}
 }

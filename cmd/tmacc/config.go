@@ -122,14 +122,19 @@ func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (origins,
 	return from, nil
 }
 
+// badNumber says why text, of which strconv says err, is no number.
+func badNumber(text string, err error) string {
+	if errors.Is(err, strconv.ErrRange) {
+		return fmt.Sprintf("%q: is too large", text)
+	}
+	return fmt.Sprintf("%q: want a number", text)
+}
+
 // wants says what is wrong with a value of a flag.
 func wants(f *pflag.Flag, value string, err error) string {
 	switch f.Value.Type() {
 	case "int", "int64":
-		if strings.HasSuffix(err.Error(), strconv.ErrRange.Error()) { // pflag does not wrap it
-			return fmt.Sprintf("%q: is too large", value)
-		}
-		return fmt.Sprintf("%q: want a number", value)
+		return badNumber(value, err)
 	case "intSlice":
 		return fmt.Sprintf("%q: want numbers, separated by commas", value)
 	case "bool":

@@ -60,7 +60,7 @@ func (l *kernelList) Set(text string) error {
 			k.maxK, err = number(value)
 		}
 		if err != nil {
-			return fmt.Errorf("%q: want a number", word)
+			return errors.New(badNumber(word, err))
 		}
 	}
 	switch {
