@@ -3,7 +3,6 @@ package gen_test
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"go/format"
 	"os"
 	"os/exec"
@@ -18,9 +17,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
-	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -44,36 +42,14 @@ func compile(t testing.TB, name string, p ir.Problem, ts ...lower.Target) gen.Pr
 	for _, target := range ts {
 		_, short, _ := strings.Cut(target.Machine().Name, "/")
 		prefix := strings.ToLower(name) + "_" + short
-		g := gen.Target{Target: target, Need: targets.Features(target)}
 		uses, err := search.Default(p, target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, u := range uses {
-			k, err := schedule.Compile(p, u.Trace)
-			if err != nil {
-				t.Fatal(err)
-			}
-			code, err := lower.Build(target, k.Nest, fmt.Sprintf("%s_n%d", prefix, u.Cols))
-			if err != nil {
-				t.Fatal(err)
-			}
-			g.Kernels = append(g.Kernels, gen.Kernel{Schedule: k, Code: code})
-		}
-		first := g.Kernels[0].Schedule
-		trace, err := search.DefaultPrepare(p, first.Tables, first.Chunk, target)
+		g, err := build.Target(t.Context(), p, target, uses, func(what string) string { return prefix + "_" + what })
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := schedule.CompilePrepare(p, first.Tables, trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code, err := lower.Build(target, k.Nest, prefix+"_prepare")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.Prepare = &gen.Prepare{Schedule: k, Code: code}
 		product.Targets = append(product.Targets, g)
 	}
 	return product

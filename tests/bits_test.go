@@ -6,15 +6,14 @@ import (
 	"math/rand"
 	"testing"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
@@ -169,24 +168,10 @@ func TestSameBits(t *testing.T) {
 // product is p with one kernel, and activations prepared by default, on target.
 func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Trace) *runtime.Product {
 	t.Helper()
-	k, err := native.Compile(target, p, trace)
-	if err != nil {
-		t.Fatalf("%s: %v", target.Machine().Name, err)
-	}
-	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has), Kernels: []gen.Kernel{{Schedule: k.Kernel, Code: k.Machine}}}
-	prepare, err := search.DefaultPrepare(p, k.Tables, k.Chunk, target)
+	v, err := build.Target(t.Context(), p, target, []search.Use{{Trace: trace}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := schedule.CompilePrepare(p, k.Tables, prepare)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := lower.Build(target, s.Nest, "prepare")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.Prepare = &gen.Prepare{Schedule: s, Code: code}
 	live, err := live.Assemble(p, v)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -13,16 +14,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/amd64"
 	tmacc "github.com/tmacc/tmacc/runtime"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/tests/check"
@@ -355,23 +354,12 @@ func productOf(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 }
 
 func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
-	v := gen.Target{Target: target, Need: amd64.FeatureNames(target.Machine().Has)}
 	uses, err := search.Default(p, target)
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range uses {
-		k, err := schedule.Compile(p, u.Trace)
-		if err != nil {
-			return nil, err
-		}
-		code, err := lower.Build(target, k.Nest, fmt.Sprintf("k%d", u.Cols))
-		if err != nil {
-			return nil, err
-		}
-		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
-	}
-	if v.Prepare, err = preparation(p, target); err != nil {
+	v, err := build.Target(context.Background(), p, target, uses, nil)
+	if err != nil {
 		return nil, err
 	}
 	code, err := live.Assemble(p, v)
@@ -379,19 +367,6 @@ func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 		return nil, err
 	}
 	return code.Product()
-}
-
-func preparation(p ir.Problem, target lower.Target) (*gen.Prepare, error) {
-	trace, err := search.DefaultPrepare(p, nil, 0, target)
-	if err != nil {
-		return nil, err
-	}
-	k, err := schedule.CompilePrepare(p, nil, trace)
-	if err != nil {
-		return nil, err
-	}
-	code, err := lower.Build(target, k.Nest, "prepare")
-	return &gen.Prepare{Schedule: k, Code: code}, err
 }
 
 func openGGUF(t *testing.T, name string) *gguf.File {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -15,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
 )
 
 // buildTarget compiles the kernels of p for t: of the default schedules, or of
@@ -33,26 +31,7 @@ func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedu
 // buildUses compiles kernels by their schedules, and the preparation of their
 // activations.
 func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, prefix string) (gen.Target, error) {
-	v := gen.Target{Target: t, Need: targets.Features(t)}
-	for _, u := range uses {
-		if ctx.Err() != nil {
-			return v, ctx.Err()
-		}
-		k, err := schedule.Compile(p, u.Trace)
-		if err != nil {
-			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
-		}
-		if u.Cols != 0 && u.Cols != k.Cols {
-			return v, fmt.Errorf("%s on %s: a schedule for %s is said to be for %d", p.Name(), t.Machine().Name, counted(k.Cols, "column"), u.Cols)
-		}
-		code, err := lower.Build(t, k.Nest, kernelName(prefix, t, fmt.Sprintf("n%d", k.Cols)))
-		if err != nil {
-			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
-		}
-		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
-	}
-	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
-	return v, addPrepare(p, &v, prefix)
+	return build.Target(ctx, p, t, uses, func(what string) string { return kernelName(prefix, t, what) })
 }
 
 // heeding is what f makes or, interrupted, at once, the error of ctx: f may still run, and shares nothing that is used afterwards.
@@ -97,25 +76,6 @@ func onAllCores(ctx context.Context, n int, f func(int)) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// addPrepare compiles the activation kernel of v, by its default schedule.
-func addPrepare(p ir.Problem, v *gen.Target, prefix string) error {
-	tables := v.Tables()
-	trace, err := search.DefaultPrepare(p, tables, v.TableChunk(), v.Target)
-	if err != nil {
-		return fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
-	}
-	k, err := schedule.CompilePrepare(p, tables, trace)
-	if err != nil {
-		return fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
-	}
-	code, err := lower.Build(v.Target, k.Nest, kernelName(prefix, v.Target, "prepare"))
-	if err != nil {
-		return fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
-	}
-	v.Prepare = &gen.Prepare{Schedule: k, Code: code}
-	return nil
 }
 
 // kernelName is an identifier of Go: "w4_g32_avx2_n8".

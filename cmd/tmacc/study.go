@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -184,7 +183,7 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	r.M, r.K = measure.Shape(measure.ModeL2)
 	r.N, r.K = 1, p.WholeK(r.K)
 	r.Target, r.CPU = t.Machine().Name, timing.ThisHost().CPU
-	product := tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}}
+	product := tune.Product{Problem: p, Target: t, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}}
 	tuner, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(product) })
 	if err != nil {
 		return err

@@ -227,7 +227,7 @@ func (f *tuneFlags) purposes(p ir.Problem, host timing.Host) []tune.Purpose {
 func (c *cli) tuning(f tuneFlags, p ir.Problem, t lower.Target, on *worker.Machine) *tuning {
 	host := on.Host()
 	return &tuning{cli: c, tuneFlags: f, on: on, host: host,
-		product: tune.Product{Problem: p, Target: t, Need: targets.Features(t), Purposes: f.purposes(p, host)}}
+		product: tune.Product{Problem: p, Target: t, Purposes: f.purposes(p, host)}}
 }
 
 // lockPath is where the module that a package in dir belongs to has its lock: at its

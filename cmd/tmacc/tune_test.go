@@ -678,7 +678,7 @@ func TestLockReplays(t *testing.T) {
 	refused("another problem", filepath.Base(files[0]), "w2 on amd64/avx2 has other levels", "or remove the entry")
 	e.Problem, e.Kernels[0].Cols = tune.ProblemHash(p), 3
 	lock()
-	if code, _, stderr := tmacc(check...); code != exitUsage || !strings.Contains(stderr, "a schedule for 2 columns is said to be for 3") {
+	if code, _, stderr := tmacc(check...); code != exitUsage || !strings.Contains(stderr, "a schedule for n = 2 is said to be for 3") {
 		t.Errorf("other columns: exit code %d: %s", code, stderr)
 	}
 	if err := os.WriteFile(filepath.Join(dir, tune.LockName), []byte("{"), 0o666); err != nil {

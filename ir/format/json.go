@@ -14,6 +14,19 @@ import (
 // exactly that name, those that are there twice, and null in a list: encoding/json takes "Bits" for
 // "bits", the last of several, and null for 0. What has an UnmarshalJSON of its own judges its own fields.
 func UnmarshalStrict(data []byte, to any) error {
+	err := unmarshalStrict(data, to)
+	var typ *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &typ):
+		return fmt.Errorf("json: line %d: %s", lineOf(data, typ.Offset), mistyped(typ))
+	case errors.As(err, &syntax):
+		return fmt.Errorf("json: line %d: %w", lineOf(data, syntax.Offset), err)
+	}
+	return err
+}
+
+func unmarshalStrict(data []byte, to any) error {
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil { // syntax, and how deep it is
 		return err
 	}
@@ -21,6 +34,28 @@ func UnmarshalStrict(data []byte, to any) error {
 		return err
 	}
 	return json.Unmarshal(data, to)
+}
+
+// lineOf is the line that ends at an offset, or has it; the first is 1.
+func lineOf(data []byte, offset int64) int {
+	return 1 + bytes.Count(data[:min(max(int(offset)-1, 0), len(data))], []byte("\n"))
+}
+
+// mistyped says what is where something else must be, as JSON calls it and not as Go does.
+func mistyped(e *json.UnmarshalTypeError) string {
+	field := e.Field
+	if field == "" {
+		field = "the value"
+	}
+	want := map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "an array", reflect.Array: "an array",
+		reflect.Struct: "an object", reflect.Map: "an object", reflect.Float32: "a number", reflect.Float64: "a number"}[e.Type.Kind()]
+	if want == "" {
+		want = "a whole number"
+	}
+	if number, ok := strings.CutPrefix(e.Value, "number "); ok {
+		return fmt.Sprintf("%s is %s; it must be %s that %d bits hold", field, number, want, e.Type.Bits())
+	}
+	return fmt.Sprintf("%s: %s where %s must be", field, e.Value, want)
 }
 
 // unknownField is the name of a field that is not there.

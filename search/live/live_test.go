@@ -18,8 +18,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/worker"
@@ -41,43 +41,22 @@ func least(t testing.TB) lower.Target {
 	return here[0]
 }
 
-func build(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
+func usual(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
 	t.Helper()
 	uses, err := search.Default(p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return buildUses(t, p, target, uses)
+	return builtOf(t, p, target, uses)
 }
 
-// buildUses makes kernels of all uses, and one that prepares their activations.
-func buildUses(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use) gen.Target {
+// builtOf makes kernels of all uses, and one that prepares their activations.
+func builtOf(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use) gen.Target {
 	t.Helper()
-	v := gen.Target{Target: target, Need: targets.Features(target)}
-	for _, u := range uses {
-		k, err := schedule.Compile(p, u.Trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code, err := lower.Build(target, k.Nest, fmt.Sprintf("k%d", u.Cols))
-		if err != nil {
-			t.Fatal(err)
-		}
-		v.Kernels = append(v.Kernels, gen.Kernel{Schedule: k, Code: code})
-	}
-	trace, err := search.DefaultPrepare(p, v.Tables(), v.TableChunk(), target)
+	v, err := build.Target(t.Context(), p, target, uses, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := schedule.CompilePrepare(p, v.Tables(), trace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := lower.Build(target, k.Nest, "prepare")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.Prepare = &gen.Prepare{Schedule: k, Code: code}
 	return v
 }
 
@@ -101,7 +80,7 @@ func TestSelfTest(t *testing.T) {
 			if c.act > 0 {
 				p.Act.Group = c.act
 			}
-			v := build(t, p, target)
+			v := usual(t, p, target)
 			code, err := Assemble(p, v)
 			if errors.Is(err, jit.ErrPlatform) {
 				t.Skip(err)
@@ -139,7 +118,7 @@ func TestLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	v := build(t, p, least(t))
+	v := usual(t, p, least(t))
 	f, err := v.Target.Emit("main", v.Code())
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +164,7 @@ func TestSabotage(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, target := ir.Problem{Weight: w}, least(t)
-	v := build(t, p, target)
+	v := usual(t, p, target)
 	v.Kernels = v.Kernels[:1]
 	out := 4 * v.Kernels[0].Schedule.Rows * v.Kernels[0].Schedule.Cols
 	try := func(p ir.Problem, first string) error {
@@ -260,7 +239,7 @@ func TestBounded(t *testing.T) {
 			p := ir.Problem{Weight: w, Act: format.Act{Group: c.act}}
 			c.table.Low, c.table.Round, c.table.Along, c.table.Narrow = 2, true, 1, true
 			x := search.Choice{Lanes: 16, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Hoist: "flush", Cols: 1, Scale: "end", Table: &c.table}
-			v := buildUses(t, p, target, []search.Use{{Cols: 1, Trace: x.Trace(p)}})
+			v := builtOf(t, p, target, []search.Use{{Cols: 1, Trace: x.Trace(p)}})
 			code, err := Assemble(p, v)
 			if errors.Is(err, jit.ErrPlatform) || errors.Is(err, exec.ErrNotFound) {
 				t.Skip(err)

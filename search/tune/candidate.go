@@ -446,7 +446,7 @@ func (t *Tuner) named(c *Candidate, i, j int) gen.Kernel {
 
 // target is c with names by its index in a batch.
 func (t *Tuner) target(c *Candidate, i int) gen.Target {
-	out := gen.Target{Target: t.Target, Need: t.Need, Prepare: c.prepare}
+	out := gen.Target{Target: t.Target, Need: t.reference.Need, Prepare: c.prepare}
 	for j := range c.Kernels {
 		out.Kernels = append(out.Kernels, t.named(c, i, j))
 	}

@@ -38,7 +38,7 @@ var candidateText = regexp.MustCompile(`TEXT ·k(\d+)_0\(SB\).*\n`)
 
 func (f faulty) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
 	file, err := f.Target.Emit(pkg, ks)
-	if err != nil || !bytes.Contains(file.Data, []byte("reference0")) { // only to be hashed
+	if err != nil || !bytes.Contains(file.Data, []byte("reference_n1")) { // only to be hashed
 		return file, err
 	}
 	n := 0

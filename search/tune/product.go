@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -20,7 +22,6 @@ import (
 type Product struct {
 	Problem  ir.Problem
 	Target   lower.Target
-	Need     []string // CPU features of the target
 	Purposes []Purpose
 }
 
@@ -79,17 +80,11 @@ func New(p Product) (*Tuner, error) {
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err
 	}
-	t.reference = gen.Target{Target: p.Target, Need: p.Need}
-	for i, u := range t.Default {
-		k, err := t.compile(u.Trace, fmt.Sprintf("reference%d", i), u.Choice.Again)
-		if err != nil {
-			return nil, err
-		}
-		t.reference.Kernels = append(t.reference.Kernels, k)
-	}
-	if t.reference.Prepare, err = t.prepare(t.reference.Kernels); err != nil {
+	t.reference, err = build.Target(context.Background(), p.Problem, p.Target, t.Default, func(what string) string { return "reference_" + what })
+	if err != nil {
 		return nil, err
 	}
+	t.prepares[preparation(t.reference)] = t.reference.Prepare
 	f, err := p.Target.Emit("main", t.reference.Code())
 	if err != nil {
 		return nil, err
@@ -119,27 +114,18 @@ func preparation(x gen.Target) string {
 
 // prepare is what prepares activations for kernels, one for all candidates whose tables are the same.
 func (t *Tuner) prepare(kernels []gen.Kernel) (*gen.Prepare, error) {
-	of := gen.Target{Kernels: kernels}
-	tables, chunk, id := of.Tables(), of.TableChunk(), preparation(of)
+	of := gen.Target{Target: t.Target, Kernels: kernels}
+	id := preparation(of)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.prepares[id]; p != nil {
 		return p, nil
 	}
-	trace, err := search.DefaultPrepare(t.Problem, tables, chunk, t.Target)
-	if err != nil {
-		return nil, err
+	p, err := build.Prepare(t.Problem, of, fmt.Sprintf("prepare%d", len(t.prepares)))
+	if err == nil {
+		t.prepares[id] = p
 	}
-	k, err := schedule.CompilePrepare(t.Problem, tables, trace)
-	if err != nil {
-		return nil, err
-	}
-	code, err := lower.Build(t.Target, k.Nest, fmt.Sprintf("prepare%d", len(t.prepares)))
-	if err != nil {
-		return nil, err
-	}
-	t.prepares[id] = &gen.Prepare{Schedule: k, Code: code}
-	return t.prepares[id], nil
+	return p, err
 }
 
 // Uses are the schedules of c, and for its packed matrix and its tables those of other widths,

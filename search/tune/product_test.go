@@ -17,7 +17,6 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
@@ -48,7 +47,7 @@ func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
 		t.Skip(measure.ErrNoTarget)
 	}
 	target := here[0]
-	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Need: targets.Features(target), Purposes: ps})
+	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: ps})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,80 @@
+// Package build makes what a target runs of a product from its schedules: the
+// kernels and the preparation of their activations, for package gen to write and
+// for package live to map.
+package build
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+)
+
+// Target compiles the kernels of p for t, the narrowest first, and what prepares their
+// activations. name makes names of assembly functions of what they are, "n4" or "prepare"; if it
+// is nil they are these. Interrupted, it returns the error of ctx after the kernel that it is at.
+func Target(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, name func(what string) string) (gen.Target, error) {
+	if name == nil {
+		name = func(what string) string { return what }
+	}
+	v := gen.Target{Target: t, Need: targets.Features(t)}
+	for _, u := range uses {
+		if err := ctx.Err(); err != nil {
+			return v, err
+		}
+		k, err := kernel(p, t, u, name)
+		if err != nil {
+			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
+		}
+		v.Kernels = append(v.Kernels, k)
+	}
+	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
+	var err error
+	v.Prepare, err = Prepare(p, v, name("prepare"))
+	return v, err
+}
+
+func kernel(p ir.Problem, t lower.Target, u search.Use, name func(what string) string) (k gen.Kernel, err error) {
+	if k.Schedule, err = schedule.Compile(p, u.Trace); err != nil {
+		return k, err
+	}
+	cols := k.Schedule.Cols
+	if u.Cols != 0 && u.Cols != cols {
+		return k, fmt.Errorf("a schedule for n = %d is said to be for %d", cols, u.Cols)
+	}
+	k.Code, err = lower.Build(t, k.Schedule.Nest, name(fmt.Sprintf("n%d", cols)))
+	return k, err
+}
+
+// Prepare compiles what prepares activations for the kernels of v, by its default schedule.
+func Prepare(p ir.Problem, v gen.Target, name string) (*gen.Prepare, error) {
+	x, err := prepare(p, v, name)
+	if err != nil {
+		return nil, fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
+	}
+	return x, nil
+}
+
+func prepare(p ir.Problem, v gen.Target, name string) (*gen.Prepare, error) {
+	tables := v.Tables()
+	trace, err := search.DefaultPrepare(p, tables, v.TableChunk(), v.Target)
+	if err != nil {
+		return nil, err
+	}
+	k, err := schedule.CompilePrepare(p, tables, trace)
+	if err != nil {
+		return nil, err
+	}
+	code, err := lower.Build(v.Target, k.Nest, name)
+	if err != nil {
+		return nil, err
+	}
+	return &gen.Prepare{Schedule: k, Code: code}, nil
+}
