@@ -32,7 +32,7 @@ func FuzzGemm(f *testing.F) {
 			if p.Gemm(dst, packed, act, int(lo), int(hi), Options{}) != nil {
 				continue
 			}
-			if bit != 0 && (damage%headerBytes < 60 || damage>>8%headerBytes < 60) {
+			if bit != 0 {
 				t.Fatal("a damaged header is accepted")
 			}
 			want := make([]float32, n*m)

@@ -68,7 +68,7 @@ func putHeader(to []byte, magic string, numbers [5]uint64, stream uint32) {
 // getHeader reads the numbers of an intact header of that magic.
 func getHeader(from []byte, magic string) (numbers [5]uint64, ok bool) {
 	if len(from) < headerBytes || string(from[:8]) != magic ||
-		binary.LittleEndian.Uint32(from[56:]) != crc32.Checksum(from[:56], castagnoli) {
+		binary.LittleEndian.Uint32(from[56:]) != crc32.Checksum(from[:56], castagnoli) || binary.LittleEndian.Uint32(from[60:]) != 0 {
 		return numbers, false
 	}
 	for i := range numbers {

@@ -147,7 +147,7 @@ func testDamagedHeader(t *testing.T, p *Product, m, n, k int) {
 	packed := mustPack(t, p, randomWeights(p.Weight(), m, k, newRand()), m, k)
 	act := mustPrepare(t, p, testActivations(n, k, newRand())[0], n, k)
 	dst := make([]float32, n*m)
-	for bit := range 8 * 60 { // the last four bytes are unused
+	for bit := range 8 * headerBytes {
 		for _, b := range [][]byte{packed, act} {
 			if err := p.Gemm(dst, packed, act, 0, m, Options{}); err != nil {
 				t.Fatal(err)

@@ -410,7 +410,7 @@ func TestBadJSON(t *testing.T) {
 		{`[{"prefetch":{"bytes":64}},{"tile":{}}]`, `trace: step 1: no transform "tile" (have ` + strings.Join(StepNames(), ", ") + `)`},
 		{`[{}]`, `trace: step 0 names 0 transforms, want 1`},
 		{`[{"bind":{},"fuse":{}}]`, `trace: step 0 names 2 transforms, want 1`},
-		{`[{"split":{"loop":"m","by":"2"}}]`, `trace: step 0: split: json: cannot unmarshal string into Go struct field Split.by of type int`},
+		{`[{"split":{"loop":"m","by":"2"}}]`, `trace: step 0: split: by is JSON string; want an integer`},
 		{`[{"split":{"into":["a","b","c"]}}]`, `trace: step 0: split: 3 loop names, want 2`},
 		{`[{"split":{"into":["a"]}}]`, `trace: step 0: split: 1 loop names, want 2`},
 		{`[` + strings.Repeat(`{"bind":{}},`, 200) + `{"bind":{}}]`, `trace: 201 steps, at most 200`},

@@ -500,9 +500,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// misfits says of the entries of the lock which are for other products of the same names, for smaller K or for other
-// kernels, and what to do about it.
+// misfits says of the entries of the lock which are for targets that there are not, for other products of the same names, for
+// smaller K or for other kernels, and what to do about it.
 func (x *compilation) misfits() (out []string) {
+	for _, e := range x.lock.Entries {
+		if targets.ByName(e.Target) == nil {
+			out = append(out, fmt.Sprintf("%s: %s on %s is not used: this tmacc has no such target, see tmacc targets", tune.LockName, e.Product, e.Target))
+		}
+	}
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
 			e := x.named(w, t.Target)

@@ -110,12 +110,10 @@ func (c *cli) given(path string) (given, error) {
 
 // lined is an error of a file of JSON, with the line if it is one of syntax.
 func lined(path string, data []byte, err error) error {
-	var bad *json.SyntaxError
-	if !errors.As(err, &bad) {
-		return fmt.Errorf("%s: %w", path, err)
+	if line := format.ErrorLine(data, err); line > 0 {
+		return fmt.Errorf("%s:%d: %w", path, line, err)
 	}
-	before := data[:max(0, min(int(bad.Offset), len(data))-1)] // of the last byte that was read
-	return fmt.Errorf("%s:%d: %w", path, 1+bytes.Count(before, []byte("\n")), err)
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // usualGroup is the -act-group that chooses by format; nobody asks for it by its number.

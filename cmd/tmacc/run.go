@@ -137,6 +137,10 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 	})
 	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host(), c.version())
 	root.SetHelpCommand(help())
+	root.InitDefaultCompletionCmd()
+	if shells, _, err := root.Find([]string{"completion"}); err == nil { // without Run, any argument is ignored
+		shells.Args, shells.RunE = root.Args, root.RunE
+	}
 	return root
 }
 

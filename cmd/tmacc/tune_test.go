@@ -376,7 +376,8 @@ func TestTuneSettles(t *testing.T) {
 		{"first", 0, 0.8, found, "locked in", 8, "", ""},
 		{"better", 0.9, 0.8, found, "locked in", 8, "", ""},
 		{"no better", 0.7, 0.8, found, "figures are renewed", 7, "", ""},
-		{"as fast as the default", 0, 1, found, "not locked: the default", 0, "", ""},
+		{"as fast as the default", 0, 1, found, "not locked: the default is as fast", 0, "", ""},
+		{"slower than the default", 0, 1.16, found, "not locked: the default is faster", 0, "", ""},
 		{"the default itself", 0, 0.9, usual, "not locked: the default", 0, "", ""},
 		{"all as fast", 1, 0.995, found, "figures are renewed", 10, "", ""},
 		{"the default is the best", 1.1, 0.98, usual, "what was locked takes 1.10 of the default's time", 0, "", ""},
@@ -581,6 +582,10 @@ func TestLockReplays(t *testing.T) {
 	if err := json.Unmarshal([]byte(json1(t, ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace"))), &trace); err != nil {
 		t.Fatal(err)
 	}
+	var wide schedule.Trace // for a matrix packed otherwise
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(json1(t, ok(t, "show", "-format", "w2", "-cols", "4", "-target", "avx2", "-stage", "trace")), `"k","by":64`, `"k","by":128`)), &wide); err != nil {
+		t.Fatal(err)
+	}
 	v, err := buildTarget(t.Context(), p, target, trace, "x")
 	if err != nil {
 		t.Fatal(err)
@@ -681,6 +686,18 @@ func TestLockReplays(t *testing.T) {
 	if code, _, stderr := tmacc(check...); code != exitUsage || !strings.Contains(stderr, "a schedule for n = 2 is said to be for 3") {
 		t.Errorf("other columns: exit code %d: %s", code, stderr)
 	}
+	e.Kernels[0].Cols = 2
+	e.Kernels = append(e.Kernels, tune.Kernel{Cols: 4, Trace: wide})
+	lock()
+	if code, _, stderr := tmacc(check...); code != exitUsage || !strings.Contains(stderr, tune.LockName+": ") || !strings.Contains(stderr, "the schedules for n = 2 and 4 are not for one packed matrix") {
+		t.Errorf("another layout: exit code %d: %s", code, stderr)
+	}
+	e.Kernels = e.Kernels[:1]
+	lock()
+	ok(t, check...)
+	e.Target = "amd64/none"
+	lock()
+	refused("an unknown target", "tmacc.lock: w2 on amd64/none is not used: this tmacc has no such target")
 	if err := os.WriteFile(filepath.Join(dir, tune.LockName), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}

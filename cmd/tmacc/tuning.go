@@ -208,7 +208,11 @@ func (x *tuning) settle(all []tune.Confirmed, locked *tune.Candidate, same bool)
 		fmt.Fprintf(x.out, "\nwhat is locked is as fast: its figures are renewed\n")
 		return x.lock(all[before])
 	case usual:
-		fmt.Fprintf(x.out, "\nnot locked: the default is as fast\n")
+		than := "as fast"
+		if best.Cost > 1/gain {
+			than = "faster"
+		}
+		fmt.Fprintf(x.out, "\nnot locked: the default is %s\n", than)
 		return nil
 	}
 	return x.lock(best)

@@ -14,48 +14,47 @@ import (
 // exactly that name, those that are there twice, and null in a list: encoding/json takes "Bits" for
 // "bits", the last of several, and null for 0. What has an UnmarshalJSON of its own judges its own fields.
 func UnmarshalStrict(data []byte, to any) error {
-	err := unmarshalStrict(data, to)
-	var typ *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &typ):
-		return fmt.Errorf("json: line %d: %s", lineOf(data, typ.Offset), mistyped(typ))
-	case errors.As(err, &syntax):
-		return fmt.Errorf("json: line %d: %w", lineOf(data, syntax.Offset), err)
+	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil { // syntax, and how deep it is
+		return err
+	}
+	names := json.NewDecoder(bytes.NewReader(data))
+	names.UseNumber() // what is too large is for what comes next to say, by its name
+	if err := checkFields(names, reflect.TypeOf(to).Elem()); err != nil && err != errNull {
+		return err
+	}
+	err := json.Unmarshal(data, to)
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) { // without the names of types in Go
+		return errors.New(strings.TrimPrefix(fmt.Sprintf("%s is JSON %s; want %s", kind.Field, kind.Value, wanted(kind.Type)), " is "))
 	}
 	return err
 }
 
-func unmarshalStrict(data []byte, to any) error {
-	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil { // syntax, and how deep it is
-		return err
+// ErrorLine is the line of data, from 1, in which err, of reading it as JSON, found its syntax broken; 0 if err is another.
+func ErrorLine(data []byte, err error) int {
+	var bad *json.SyntaxError
+	if !errors.As(err, &bad) {
+		return 0
 	}
-	if err := checkFields(json.NewDecoder(bytes.NewReader(data)), reflect.TypeOf(to).Elem()); err != nil && err != errNull {
-		return err
-	}
-	return json.Unmarshal(data, to)
+	before := data[:max(0, min(int(bad.Offset), len(data))-1)] // of the last byte that was read
+	return 1 + bytes.Count(before, []byte("\n"))
 }
 
-// lineOf is the line that ends at an offset, or has it; the first is 1.
-func lineOf(data []byte, offset int64) int {
-	return 1 + bytes.Count(data[:min(max(int(offset)-1, 0), len(data))], []byte("\n"))
-}
-
-// mistyped says what is where something else must be, as JSON calls it and not as Go does.
-func mistyped(e *json.UnmarshalTypeError) string {
-	field := e.Field
-	if field == "" {
-		field = "the value"
+// wanted is what JSON must have for a type.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "an integer"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return fmt.Sprintf("a number that %d bits hold", t.Bits())
+	case reflect.Struct, reflect.Map:
+		return "an object"
 	}
-	want := map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "an array", reflect.Array: "an array",
-		reflect.Struct: "an object", reflect.Map: "an object", reflect.Float32: "a number", reflect.Float64: "a number"}[e.Type.Kind()]
-	if want == "" {
-		want = "a whole number"
-	}
-	if number, ok := strings.CutPrefix(e.Value, "number "); ok {
-		return fmt.Sprintf("%s is %s; it must be %s that %d bits hold", field, number, want, e.Type.Bits())
-	}
-	return fmt.Sprintf("%s: %s where %s must be", field, e.Value, want)
+	return "a text"
 }
 
 // unknownField is the name of a field that is not there.

@@ -125,15 +125,9 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	f := fields{Per: perUnknown}
 	err := UnmarshalStrict(data, &f)
 	names := strings.Join(fieldNames(reflect.TypeFor[Weight]()), ", ")
-	var kind *json.UnmarshalTypeError
 	var unknown unknownField
 	var field *Error
 	switch {
-	case errors.As(err, &kind): // without the names of types in Go
-		if kind.Field == "" {
-			return errorf("weight", "JSON %s; want an object with the fields %s, or a name", kind.Value, names)
-		}
-		return errorf("weight", "%s is JSON %s; want %s", kind.Field, kind.Value, wanted(kind.Type))
 	case errors.As(err, &unknown):
 		return errorf("weight", "unknown field %q; there are %s", string(unknown), names)
 	case errors.As(err, &field): // its prefix is that of what is returned
@@ -146,21 +140,6 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	}
 	*w = Weight(f)
 	return nil
-}
-
-// wanted is what JSON must have for a type.
-func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Int:
-		return "an integer"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Float64:
-		return "a number"
-	}
-	return "a text"
 }
 
 // Affine reports the base and the step, at least 1, for which Levels[c] ==

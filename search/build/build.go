@@ -33,6 +33,9 @@ func Target(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use
 		if err != nil {
 			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 		}
+		if len(v.Kernels) > 0 && !k.Schedule.SharesBuffers(v.Kernels[0].Schedule) {
+			return v, fmt.Errorf("%s on %s: the schedules for n = %d and %d are not for one packed matrix", p.Name(), t.Machine().Name, v.Kernels[0].Schedule.Cols, k.Schedule.Cols)
+		}
 		v.Kernels = append(v.Kernels, k)
 	}
 	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })

@@ -108,7 +108,11 @@ func ReadLock(path string) (*Lock, error) {
 func ParseLock(path string, data []byte) (*Lock, error) {
 	var l Lock
 	if err := format.UnmarshalStrict(data, &l); err != nil {
-		return nil, &LockError{path, err.Error()}
+		problem := err.Error()
+		if line := format.ErrorLine(data, err); line > 0 {
+			problem = fmt.Sprintf("line %d: %s", line, problem)
+		}
+		return nil, &LockError{path, problem}
 	}
 	if l.Version != lockVersion {
 		return nil, &LockError{path, fmt.Sprintf("has version %d, this tmacc reads %d", l.Version, lockVersion)}

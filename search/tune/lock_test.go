@@ -199,7 +199,7 @@ func TestLockRefuses(t *testing.T) {
 	if _, err := ReadLock(path); err == nil || !strings.Contains(err.Error(), "more") {
 		t.Errorf("unknown field: %v", err)
 	}
-	if _, err := ParseLock("x", []byte("{\"version\":1,\"entries\":[]}\n<<<<<<< HEAD\n")); err == nil || !strings.Contains(err.Error(), "after top-level value") {
+	if _, err := ParseLock("x", []byte("{\"version\":1,\"entries\":[]}\n<<<<<<< HEAD\n")); err == nil || !strings.Contains(err.Error(), "line 2: invalid character '<' after top-level value") {
 		t.Errorf("a conflict behind the end: %v", err)
 	}
 }
@@ -220,6 +220,8 @@ func TestLockFields(t *testing.T) {
 		{`"act_group"`, `"Act_group"`, `unknown field "Act_group"`},
 		{`"mode"`, `"modes"`, `unknown field "modes"`},
 		{`"ns":0`, `"ns":0,"NS":1`, `unknown field "NS"`},
+		{`"ns":0`, `"ns":1e400`, `entries.figures.ns is JSON number 1e400; want a number that 64 bits hold`},
+		{`"ns":0`, `"ns":"0"`, `entries.figures.ns is JSON string; want a number`},
 		{`"clock_ghz":3`, `"clock_ghz":3,"clock_ghz":4`, `field "clock_ghz" is there twice`},
 		{`"read_gb_s"`, `"Read_GB_s"`, `unknown field "Read_GB_s"`},
 		{`"ns":0`, `"ns":0,"Ceilings":{}`, `unknown field "Ceilings"`},
