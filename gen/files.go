@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"reflect"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
 
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
@@ -55,55 +55,7 @@ func lines(g *jen.Group, text ...string) {
 
 func doc(f *jen.File, text ...string) { lines(f.Group, text...) }
 
-// fields is a composite literal's body, a field per line: name, value, ...
-func fields(pairs ...any) *jen.Statement {
-	var items []jen.Code
-	for i := 0; i < len(pairs); i += 2 {
-		items = append(items, jen.Id(pairs[i].(string)).Op(":").Add(value(pairs[i+1])))
-	}
-	return list(items...)
-}
-
-// row is a composite literal's body on one line.
-func row(pairs ...any) *jen.Statement {
-	var items []jen.Code
-	for i := 0; i < len(pairs); i += 2 {
-		items = append(items, jen.Id(pairs[i].(string)).Op(":").Add(value(pairs[i+1])))
-	}
-	return jen.Values(items...)
-}
-
-func value(v any) *jen.Statement {
-	if s, ok := v.(*jen.Statement); ok {
-		return s
-	}
-	return jen.Lit(v)
-}
-
-// list is a composite literal's body, an element per line.
-func list(items ...jen.Code) *jen.Statement {
-	return jen.Custom(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, items...)
-}
-
 func rt(name string) *jen.Statement { return jen.Qual(runtimePath, name) }
-
-func ft(name string) *jen.Statement { return jen.Qual(formatPath, name) }
-
-func ints(v []int) *jen.Statement {
-	return jen.Index().Int().ValuesFunc(func(g *jen.Group) {
-		for _, x := range v {
-			g.Lit(x)
-		}
-	})
-}
-
-func texts(v []string) *jen.Statement {
-	return jen.Index().String().ValuesFunc(func(g *jen.Group) {
-		for _, x := range v {
-			g.Lit(x)
-		}
-	})
-}
 
 // api is the file of products and functions.
 func (w *writer) api() lower.File {
@@ -135,22 +87,13 @@ func (p *product) summary() string {
 
 func (w *writer) apiOf(f *jen.File, p product) {
 	doc(f, fmt.Sprintf("%s is the product of %s.", p.id, p.summary()), "", "problem: "+p.problem)
-	spec := []any{"Name", p.spec.Name, "Weight", weight(p.spec.Weight)}
-	switch a := p.spec.Act; {
-	case a.Floats():
-		spec = append(spec, "Act", ft("Act").Add(row("Float", a.Float)))
-	case a.Group > 0:
-		spec = append(spec, "Act", ft("Act").Add(row("Group", a.Group)))
-	}
-	var layouts []jen.Code
-	for _, l := range p.spec.Layouts {
-		layouts = append(layouts, layout(l))
-	}
-	spec = append(spec, "LimitK", p.spec.LimitK, "Layouts", jen.Index().Op("*").Add(ft("Layout")).Add(list(layouts...)))
+	spec := p.spec
+	spec.Variants = nil // they depend on the architecture
+	var more []jen.Code
 	if len(w.arches) > 0 {
-		spec = append(spec, "Variants", jen.Id(p.variants))
+		more = append(more, field("Variants", jen.Id(p.variants)))
 	}
-	f.Var().Id(p.id).Op("=").Add(rt("New")).Call(rt("Spec").Add(fields(spec...)))
+	f.Var().Id(p.id).Op("=").Add(rt("New")).Call(rt("Spec").Add(body(reflect.ValueOf(spec), more...)))
 	for _, fn := range functions {
 		f.Line()
 		doc(f, fn.docOf(p)...)
@@ -211,106 +154,19 @@ var functions = []function{
 		"says which kernels run on this CPU and why; the environment variable\nTMACC_CPU changes it. With TMACC_LOG=1, standard error says what was called."},
 }
 
-func weight(w format.Weight) *jen.Statement {
-	pairs := []any{"Name", w.Name, "Bits", w.Bits, "Levels", ints(w.Levels)}
-	if w.Bound != 0 {
-		pairs = append(pairs, "Bound", w.Bound)
-	}
-	per := map[format.Per]string{format.PerTensor: "PerTensor", format.PerRow: "PerRow", format.PerGroup: "PerGroup"}[w.Per]
-	pairs = append(pairs, "Per", ft(per), "Scale", dtype(w.Scale))
-	if w.Group > 0 {
-		pairs = append(pairs, "Group", w.Group)
-	}
-	if w.Super > 0 {
-		pairs = append(pairs, "Super", w.Super)
-	}
-	if w.Zero {
-		pairs = append(pairs, "Zero", true)
-	}
-	if w.Min {
-		pairs = append(pairs, "Min", true)
-	}
-	if w.Books > 0 {
-		pairs = append(pairs, "Books", w.Books, "BookGroup", w.BookGroup)
-	}
-	return ft("Weight").Add(fields(pairs...))
-}
-
-func dtype(d format.DType) *jen.Statement { return ft(strings.ToUpper(d.String())) }
-
-// layout is a layout without its type.
-func layout(l *format.Layout) *jen.Statement {
-	pairs := []any{"TileM", l.TileM, "RecordK", l.RecordK}
-	if l.HeaderBytes > 0 {
-		pairs = append(pairs, "HeaderBytes", l.HeaderBytes)
-	}
-	var parts []jen.Code
-	for i := range l.Parts {
-		parts = append(parts, part(&l.Parts[i]))
-	}
-	return fields(append(pairs, "RecordBytes", l.RecordBytes, "Parts", jen.Index().Add(ft("Part")).Add(list(parts...)))...)
-}
-
-func part(p *format.Part) *jen.Statement {
-	pairs := []any{"Name", p.Name}
-	add := func(there bool, name string, v any) {
-		if there {
-			pairs = append(pairs, name, v)
-		}
-	}
-	if p.Elem != format.Invalid {
-		pairs = append(pairs, "Elem", dtype(p.Elem))
-	}
-	add(p.Header, "Header", true)
-	add(p.Base != 0, "Base", p.Base)
-	add(len(p.Digits) > 0, "Digits", digits(p.Digits))
-	add(len(p.Fields) > 0, "Fields", digits(p.Fields))
-	add(len(p.Map) > 0, "Map", bitMap(p.Map))
-	add(p.WordStride != 0, "WordStride", p.WordStride)
-	if c := p.Codewords; c != nil {
-		table := jen.Index().Byte().Parens(jen.Lit(string(c.Table)))
-		add(true, "Codewords", jen.Op("&").Add(ft("Codewords")).Add(fields("Join", c.Join, "Levels", c.Levels, "Table", table)))
-	}
-	return fields(pairs...)
-}
-
-func digits(ds []format.Digit) *jen.Statement {
-	var items []jen.Code
-	for _, d := range ds {
-		pairs := []any{"Axis", d.Axis}
-		if d.In > 0 {
-			pairs = append(pairs, "In", d.In)
-		}
-		items = append(items, row(append(pairs, "Div", d.Div, "Mod", d.Mod, "Stride", d.Stride)...))
-	}
-	return jen.Index().Add(ft("Digit")).Add(list(items...))
-}
-
-func bitMap(m [][]format.BitPos) *jen.Statement {
-	var items []jen.Code
-	for _, code := range m {
-		var bits []jen.Code
-		for _, b := range code {
-			bits = append(bits, row("Word", b.Word, "Bit", b.Bit))
-		}
-		items = append(items, jen.Values(bits...))
-	}
-	return jen.Index().Index().Add(ft("BitPos")).Add(list(items...))
-}
-
 // dispatch is the file of an architecture's variants.
 func (w *writer) dispatch(arch string) lower.File {
 	f := w.file()
 	for _, p := range w.products {
-		var variants []jen.Code
+		var variants []runtime.Variant
 		for _, i := range p.on(arch) {
-			variants = append(variants, variant(p.spec.Variants[i]))
+			variants = append(variants, p.spec.Variants[i])
 		}
 		if len(variants) == 0 {
 			noVariants(f, p)
 			continue
 		}
-		f.Var().Id(p.variants).Op("=").Index().Add(rt("Variant")).Add(list(variants...))
+		f.Var().Id(p.variants).Op("=").Add(literal(reflect.ValueOf(variants)))
 		f.Line()
 	}
 	return w.render(f, "_dispatch_"+arch+".go", arch+" && !purego")
@@ -319,44 +175,6 @@ func (w *writer) dispatch(arch string) lower.File {
 func noVariants(f *jen.File, p product) {
 	f.Var().Id(p.variants).Index().Add(rt("Variant")).Comment("pure Go")
 	f.Line()
-}
-
-func variant(v runtime.Variant) *jen.Statement {
-	var kernels []jen.Code
-	for _, k := range v.Kernels {
-		pairs := []any{"Name", k.Name, "Rows", k.Rows, "Cols", k.Cols, "StepK", k.StepK, "Chunk", k.Chunk}
-		if k.Tables {
-			pairs = append(pairs, "Tables", true)
-		}
-		if k.ErrorMost > 0 {
-			pairs = append(pairs, "ErrorStep", k.ErrorStep, "ErrorMost", k.ErrorMost)
-		}
-		if k.ScaledSums {
-			pairs = append(pairs, "ScaledSums", true)
-		}
-		kernels = append(kernels, row(append(pairs, "SumBy", k.SumBy, "Fn", jen.Id(k.Name))...))
-	}
-	pairs := []any{"Target", v.Target, "ABI", v.ABI, "Need", texts(v.Need), "Layout", v.Layout}
-	if v.Fill > 0 {
-		pairs = append(pairs, "Fill", v.Fill)
-	}
-	pairs = append(pairs, "Kernels", jen.Index().Add(rt("Kernel")).Add(list(kernels...)))
-	if p := v.Prepare; p != nil {
-		of := []any{"Name", p.Name, "CountDiv", ints(p.CountDiv), "Pads", ints(p.Pads)}
-		if t := p.Tables; t.K > 0 {
-			what := []any{"K", t.K, "Bytes", t.Bytes, "ID", t.ID}
-			if t.Residual {
-				what = append(what, "Residual", true)
-				of = append(of, "Residuals", p.Residuals)
-			}
-			if p.Chunk > 0 {
-				of = append(of, "Chunk", p.Chunk)
-			}
-			of = append(of, "Tables", rt("Tables").Add(row(what...)))
-		}
-		pairs = append(pairs, "Prepare", jen.Op("&").Add(rt("Prepare")).Add(row(append(of, "Fn", jen.Id(p.Name))...)))
-	}
-	return fields(pairs...)
 }
 
 // stubs is the file of the declarations of an architecture's kernels, each with

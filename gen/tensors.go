@@ -109,9 +109,10 @@ func (w *writer) tensors() lower.File {
 	doc(f, "Tensors are the matrices of the model that this package was compiled for.")
 	var rows []jen.Code
 	for _, t := range w.Tensors {
-		rows = append(rows, row("Name", t.Name, "Type", t.Type, "Product", jen.Id(w.products[t.Product].id), "M", t.M, "K", t.K, "Count", t.Count))
+		rows = append(rows, braces(true, []jen.Code{field("Name", jen.Lit(t.Name)), field("Type", jen.Lit(t.Type)),
+			field("Product", jen.Id(w.products[t.Product].id)), field("M", jen.Lit(t.M)), field("K", jen.Lit(t.K)), field("Count", jen.Lit(t.Count))}))
 	}
-	f.Var().Id("Tensors").Op("=").Add(rt("Tensors")).Add(list(rows...))
+	f.Var().Id("Tensors").Op("=").Add(rt("Tensors")).Add(braces(false, rows))
 	for _, r := range w.roles {
 		w.roleOf(f, r)
 	}

@@ -159,26 +159,9 @@ func (c *numbering) encode(in *vir.Instr) []byte {
 	}
 	if in.Op.HasMem() {
 		k = binary.AppendVarint(k, c.stores[in.Mem.Buf])
-		k = appendMem(k, in.Mem)
+		k = in.Mem.AppendKey(k)
 	}
 	c.key = k
-	return k
-}
-
-func appendMem(k []byte, m vir.Mem) []byte {
-	k = binary.AppendVarint(k, int64(m.Buf))
-	k = binary.AppendVarint(k, int64(m.Off))
-	for _, s := range m.Stride {
-		k = binary.AppendVarint(k, int64(s.Loop))
-		k = binary.AppendVarint(k, int64(s.Bytes))
-		k = binary.AppendVarint(k, int64(s.Times))
-		k = binary.AppendVarint(k, int64(s.By))
-	}
-	for _, x := range m.Plus {
-		k = binary.AppendVarint(k, -1) // no loop
-		k = binary.AppendVarint(k, int64(x.Times))
-		k = binary.AppendVarint(k, int64(x.By))
-	}
 	return k
 }
 

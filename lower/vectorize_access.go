@@ -1,7 +1,7 @@
 package lower
 
 import (
-	"fmt"
+	"encoding/binary"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -410,7 +410,7 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	if n == 0 {
 		return v.loadSpread(b, pos, mem, t)
 	}
-	key := string(appendInts(memKey(mem), int(t.Elem), t.Lanes, n))
+	key := readKey("load", mem, int(t.Elem), t.Lanes, n)
 	if r, ok := v.loads[key]; ok {
 		return r, nil
 	}
@@ -427,23 +427,13 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	return r, nil
 }
 
-// memKey tells addresses apart.
-func memKey(m vir.Mem) []byte {
-	key := appendInts(nil, m.Buf, m.Off)
-	for _, s := range m.Stride {
-		key = appendInts(append(key, '*'), s.Loop, s.Bytes, s.Times, s.By)
+// readKey names what of a kind is read at m: by its address and by numbers.
+func readKey(kind string, m vir.Mem, numbers ...int) string {
+	key := m.AppendKey([]byte(kind))
+	for _, x := range numbers {
+		key = binary.AppendVarint(key, int64(x))
 	}
-	for _, x := range m.Plus {
-		key = appendInts(append(key, '+'), x.Times, x.By)
-	}
-	return key
-}
-
-func appendInts(key []byte, xs ...int) []byte {
-	for _, x := range xs {
-		key = append(strconv.AppendInt(key, int64(x), 10), ' ')
-	}
-	return key
+	return string(key)
 }
 
 // permuted reads bytes in any order from the smallest aligned window that has them all:
@@ -500,13 +490,13 @@ func (v *vectorizer) loadSpread(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, t v
 	if t.Elem.Bytes() != 1 || bits.OnesCount(uint(n)) != 1 || op == vir.OpInvalid {
 		return 0, refuse(b.Tensor.Name, "lanes read bytes that are neither consecutive nor repeated")
 	}
-	key := fmt.Sprint("spread ", mem, pos)
-	if r, ok := v.loads[key]; ok {
-		return r, nil
-	}
 	index := make([]byte, len(pos))
 	for i, p := range pos {
 		index[i] = byte(p.Byte - low)
+	}
+	key := readKey("spread", mem) + string(index)
+	if r, ok := v.loads[key]; ok {
+		return r, nil
 	}
 	mem.Off += low - pos[0].Byte
 	table := v.loadPeriod(vir.Type{Elem: t.Elem, Lanes: max(t.Lanes, n, leastTable)}, n, mem)
@@ -585,7 +575,7 @@ func (v *vectorizer) codeBits(r ir.Read, s int) (x vir.Reg, have int64, err erro
 		return v.gather(b.Part.Map[f], s, stored)
 	}
 	return v.gather(b.Part.Unjoined()[f], s, func(word int) (vir.Reg, error) {
-		key := fmt.Sprint("unjoined ", mem, v.width(), period(pos, 1), word)
+		key := readKey("unjoined", mem, v.width(), period(pos, 1), word)
 		if r, ok := v.loads[key]; ok {
 			return r, nil
 		}

@@ -2,7 +2,6 @@ package lower
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 	"slices"
 
@@ -373,7 +372,7 @@ func (v *vectorizer) lookupIn(e ir.Read, mod bool, x vir.Reg, size int, mem vir.
 // prefetches what lies so many bytes further.
 func (v *vectorizer) tableAt(mem vir.Mem, t vir.Type, size, ahead int) vir.Reg {
 	t.Lanes = max(t.Lanes, size)
-	key := fmt.Sprint("table ", mem, t, size)
+	key := readKey("table", mem, int(t.Elem), t.Lanes, size)
 	table, ok := v.loads[key]
 	if !ok {
 		table = v.loadPeriod(t, size, mem)

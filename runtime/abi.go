@@ -19,7 +19,7 @@ const ABI = 6
 //
 // Out receives the tile, f32: each column's rows one after the other, OutStep bytes behind
 // those of the column before. Weights point at the first of
-// the rows in each of the parts of the packed matrix that PartNames lists, nil if
+// the rows in each of the parts of the packed matrix that format.PartNames lists, nil if
 // there is no such part; Act, Sums (as the Kernel says) and ActScale at the column block in the
 // activation buffer. So do Residual and Offsets (int32, one per column) for tables with residuals;
 // List holds the numbers (uint32) of those iterations that look up residuals, ListCount of
@@ -40,10 +40,7 @@ type GemmArgs struct {
 	Count                   int64
 }
 
-const numParts = 7
-
-// PartNames are the parts that a packed matrix may have.
-var PartNames = [numParts]string{format.Codes, format.Scales, format.Zeros, format.Mins, format.Supers, format.SuperMins, format.Books}
+const numParts = len(format.PartNames)
 
 // PrepareArgs are the parameters of every activation kernel. X is one row of K
 // float32, padded with zeros up to a multiple of each of the kernel's Pads, and Next another one that is asked for from memory. Act (int8),

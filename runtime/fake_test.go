@@ -82,14 +82,14 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 				acc, block, blockLeast := float32(0), int32(0), int32(0)
 				for g := range all / filled {
 					shared := [numParts]float32{}
-					for i, name := range PartNames {
-						if p := l.Part(name); p != nil && i > 0 {
+					for i, name := range format.PartNames {
+						if p := l.Part(name); p != nil && i != format.CodesPart {
 							shared[i] = p.Elem.Get(unsafe.Slice(at[byte](a.Weights[i], rel(p, r, g*group)), p.Elem.Bytes()))
 						}
 					}
-					ws, zero, least := shared[1], shared[2], shared[3]
+					ws, zero, least := shared[format.ScalesPart], shared[format.ZerosPart], shared[format.MinsPart]
 					if s.block() == 1 && s.Weight.Super > 0 {
-						ws, least = float32(ws*shared[4]), float32(least*shared[5])
+						ws, least = float32(ws*shared[format.SupersPart]), float32(least*shared[format.SuperMinsPart])
 					}
 					sum, actSum := int32(0), int32(0)
 					for i := range filled {
@@ -104,11 +104,11 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 						e := g*group + i
 						code, p := 0, places[r*l.RecordK+e%l.RecordK]
 						for i, b := range codes.Map[p.field] {
-							code |= int(*at[byte](a.Weights[0], e/l.RecordK*l.RecordBytes+p.at+b.Word*codes.WordStride)>>b.Bit&1) << i
+							code |= int(*at[byte](a.Weights[format.CodesPart], e/l.RecordK*l.RecordBytes+p.at+b.Word*codes.WordStride)>>b.Bit&1) << i
 						}
 						book := 0
 						if p := l.Part(format.Books); p != nil {
-							book = int(*at[byte](a.Weights[6], rel(p, r, e)))
+							book = int(*at[byte](a.Weights[format.BooksPart], rel(p, r, e)))
 						}
 						if code < s.Weight.Codes() {
 							sum += int32(s.Weight.Level(byte(book), byte(code))) * act
@@ -133,7 +133,7 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 							continue
 						}
 						sum, actSum, block, blockLeast = block, blockLeast, 0, 0
-						ws, least = shared[4], shared[5]
+						ws, least = shared[format.SupersPart], shared[format.SuperMinsPart]
 					}
 					term := float32(float32(sum) * float32(ws*as))
 					if s.Weight.Min {
@@ -150,7 +150,7 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 	}
 	move := func(a *GemmArgs, out, weights int64) {
 		a.Out = unsafe.Add(a.Out, out)
-		for i, name := range PartNames {
+		for i, name := range format.PartNames {
 			if l.Part(name) != nil {
 				a.Weights[i] = unsafe.Add(a.Weights[i], weights)
 			}

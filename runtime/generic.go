@@ -146,13 +146,13 @@ func dot(w []int8, a []byte) int32 {
 func (p *Product) scaling(w matrix, row, k int) format.Scaling {
 	var v [numParts]float32
 	for i, part := range &p.parts {
-		if i > 0 && part != nil {
+		if i != format.CodesPart && part != nil {
 			v[i] = part.Elem.Get(w.data[p.layout.Address(part, row, k, w.tileBytes):])
 		}
 	}
-	x := format.Scaling{Scale: v[1], Zero: int8(v[2]), Min: v[3]}
+	x := format.Scaling{Scale: v[format.ScalesPart], Zero: int8(v[format.ZerosPart]), Min: v[format.MinsPart]}
 	if p.spec.Weight.Super > 0 {
-		return x.Times(v[4], v[5])
+		return x.Times(v[format.SupersPart], v[format.SuperMinsPart])
 	}
 	return x
 }

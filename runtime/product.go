@@ -273,7 +273,7 @@ func newProduct(s Spec, variant int, why string, m mask) *Product {
 	}
 	p.hash, p.weight = layoutHash(p.layout), weightHash(s.Weight)
 	p.cut = newCut(&s, p.variant, p.layout.RecordK)
-	for i, name := range PartNames {
+	for i, name := range format.PartNames {
 		if p.parts[i] = p.layout.Part(name); p.parts[i] != nil {
 			p.has = append(p.has, i)
 		}

@@ -55,8 +55,8 @@ func (e Error) Of(n int) int {
 func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
 
 // matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
-var matmulParams = []string{"out", nest.StepParam("out"), "codes", "scales", "zeros", "mins", "supers", "supermins", "books", "act", "sums", "ascale",
-	"residual", "offsets", nest.ListParam, nest.ListCountParam, tilesParam, tileStep, rowsStep, sideStep, sideRows}
+var matmulParams = slices.Concat([]string{"out", nest.StepParam("out")}, format.PartNames[:], []string{"act", "sums", "ascale",
+	"residual", "offsets", nest.ListParam, nest.ListCountParam, tilesParam, tileStep, rowsStep, sideStep, sideRows})
 
 // A kernel goes on as often as tilesParam says, if all rows of its tiles are its own: tiles
 // are tileStep bytes apart, its rows of the product move by rowsStep. Those that it has side by side are sideStep

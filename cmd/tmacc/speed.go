@@ -117,6 +117,21 @@ type subject struct {
 	tuned   bool // by a lock
 }
 
+// record is what a record says of x before it is measured, and what it does not say. Of a product without kernels weights
+// are stored with all their bits.
+func (x subject) record(mode string, m, n, k int) (measure.Record, measure.Weights) {
+	w := x.problem.Weight
+	r := measure.Record{Format: x.problem.Name(), BitsPerWeight: float64(w.Bits), Group: w.Group, M: m, K: k, N: n, Target: targets.ShortName(x.target.Target),
+		Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: mode}
+	weights := measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, m, k)}
+	if len(x.target.Kernels) > 0 {
+		s := x.target.Kernels[0].Schedule
+		r.Family, r.BitsPerWeight = family(s.Trace), s.Weights.Part(format.Codes).CodeBits()
+		weights.NominalBits = min(weights.NominalBits, r.BitsPerWeight)
+	}
+	return r, weights
+}
+
 // residual says that kernels read residuals of tables where activations have some.
 func (s subject) residual() bool {
 	t := s.target.Kernels[0].Schedule.Tables
@@ -213,16 +228,15 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 // records are the figures of kernels, products and preparations in turn, with the clock of each round, and the
 // best clock, read bandwidth and dot product peak.
 func (g *gauge) records(x subject, at place, kernels []timing.Sample, clock, best []float64) ([]measure.Record, error) {
-	w, codes := x.problem.Weight, x.target.Kernels[0].Schedule.Weights.Part(format.Codes)
 	var out []measure.Record
 	var errs []error
 	for i, n := range at.ns {
-		r, err := measure.Record{
-			Format: x.problem.Name(), BitsPerWeight: codes.CodeBits(), Group: w.Group, M: at.m, K: at.k, N: n,
-			Target: targets.ShortName(x.target.Target), Family: family(x.target.Kernels[0].Schedule.Trace), Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: at.mode, Extreme: at.extreme, Tuned: x.tuned,
-			Ns: kernels[2*i].Min, Cycles: kernels[2*i].Cycles(clock), PrepareNs: kernels[2*i+1].Min, PrepareCycles: kernels[2*i+1].Cycles(clock),
-			ClockGHz: best[0], CeilingGBS: best[1], CeilingGMACS: best[2],
-		}.Complete(measure.Weights{NominalBits: min(nominalBits(w), codes.CodeBits()), ScaleBits: scaleBits(w, at.m, at.k)})
+		r, weights := x.record(at.mode, at.m, n, at.k)
+		r.Extreme, r.Tuned = at.extreme, x.tuned
+		r.Ns, r.Cycles = kernels[2*i].Min, kernels[2*i].Cycles(clock)
+		r.PrepareNs, r.PrepareCycles = kernels[2*i+1].Min, kernels[2*i+1].Cycles(clock)
+		r.ClockGHz, r.CeilingGBS, r.CeilingGMACS = best[0], best[1], best[2]
+		r, err := r.Complete(weights)
 		out, errs = append(out, r), append(errs, err)
 	}
 	return out, errors.Join(errs...)

@@ -184,7 +184,7 @@ func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged bool) error {
 // beyond says that c is faster than the machine was when its ceilings were measured.
 func (x *tuning) beyond(c tune.Confirmed) bool {
 	for i, ns := range c.Ns {
-		if _, err := x.complete(i, ns, family(c.Kernels[0].Schedule.Trace)); err != nil {
+		if _, err := x.complete(i, ns, c.Kernels); err != nil {
 			return true
 		}
 	}
@@ -260,7 +260,7 @@ func (x *tuning) printBest(best tune.Confirmed) {
 	fmt.Fprintf(x.out, "\nbest: %.2f of the default's time\n", best.Cost)
 	t := table{head: []string{"mode", "m", "k", "n", "us", "weights/ns", "of the ceiling", "default us", "of the default"}, wide: -1}
 	for i, p := range x.product.Purposes {
-		r := x.record(i, best.Ns[i])
+		r := x.record(i, best.Ns[i], best.Kernels)
 		t.add(p.Mode, p.M, p.K, p.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS), fmt.Sprintf("%.2f", r.Share),
 			fmt.Sprintf("%.1f", best.DefaultNs[i]/1e3), fmt.Sprintf("%.2f", best.Ns[i]/best.DefaultNs[i]))
 	}
@@ -317,7 +317,7 @@ func (x *tuning) entry(c tune.Confirmed) (*tune.Entry, error) {
 		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: compiler()}
 	for i, at := range p.Purposes {
 		e.Figures = append(e.Figures, tune.Figures{Mode: at.Mode, M: at.M, N: at.N, K: at.K, Ns: c.Ns[i], DefaultNs: c.DefaultNs[i],
-			Share: x.record(i, c.Ns[i]).Share, Ceilings: x.ceilings[i]})
+			Share: x.record(i, c.Ns[i], c.Kernels).Share, Ceilings: x.ceilings[i]})
 	}
 	v, err := buildUses(context.Background(), p.Problem, p.Target, x.tuner.Uses(c.Candidate), "k")
 	if err != nil {
@@ -387,26 +387,25 @@ func (x *tuning) machineCeilings() (found []tune.Ceilings, _ error) {
 	return found, nil
 }
 
-// record is the measurement of a purpose that took ns.
-func (x *tuning) record(i int, ns float64) measure.Record {
-	r, _ := x.complete(i, ns, "") // an error is noise here
+// record is the measurement of a purpose that took ns by these kernels, or by others.
+func (x *tuning) record(i int, ns float64, kernels []gen.Kernel) measure.Record {
+	r, _ := x.complete(i, ns, kernels) // an error is noise here
 	return r
 }
 
-// complete is record by a kernel of a family. The error is a *measure.ProbeError.
-func (x *tuning) complete(i int, ns float64, family string) (measure.Record, error) {
-	w, p, c := x.product.Problem.Weight, x.product.Purposes[i], x.ceilings[i]
-	return measure.Record{
-		Format: w.Name, BitsPerWeight: float64(w.Bits), Group: w.Group, M: p.M, K: p.K, N: p.N, Target: targets.ShortName(x.product.Target), Family: family, Exact: true, Threads: 1,
-		Mode: p.Mode, Ns: ns, ClockGHz: c.ClockGHz, CeilingGBS: c.ReadGBS, CeilingGMACS: c.DotGMACS,
-	}.Complete(measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, p.M, p.K)})
+// complete is record; the error is a *measure.ProbeError.
+func (x *tuning) complete(i int, ns float64, kernels []gen.Kernel) (measure.Record, error) {
+	p, c := x.product.Purposes[i], x.ceilings[i]
+	r, weights := subject{problem: x.product.Problem, target: gen.Target{Target: x.product.Target, Kernels: kernels}}.record(p.Mode, p.M, p.N, p.K)
+	r.Ns, r.ClockGHz, r.CeilingGBS, r.CeilingGMACS = ns, c.ClockGHz, c.ReadGBS, c.DotGMACS
+	return r.Complete(weights)
 }
 
 // line is the progress: of the first purpose, and the best of all.
 func (x *tuning) line(p tune.Progress, took time.Duration) string {
 	best := ""
 	if x.tuner.ReferenceNs[0] > 0 { // all else was measured by an earlier search
-		r := x.record(0, p.Best*x.tuner.ReferenceNs[0])
+		r := x.record(0, p.Best*x.tuner.ReferenceNs[0], nil)
 		best = fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
 	}
 	return fmt.Sprintf("%s on %s: %d of %d measured in %s of %s, %d dropped; best %s%.2f of the default's time",

@@ -53,7 +53,7 @@ func (s *Source) CheckSizes(w Weight, m, k int) error {
 	for _, x := range w.Shared() {
 		want[x.Name] = w.Count(x, m, k)
 	}
-	for _, name := range kinds {
+	for _, name := range PartNames[ScalesPart:] {
 		if have := s.numbers(name).count(); have != want[name] {
 			return errorf("argument "+name, "has %d elements; a %d by %d matrix of %s has %d", have, m, k, w, want[name])
 		}

@@ -182,8 +182,19 @@ func (l list[T]) unfit(limit int, elem DType) int {
 	return -1
 }
 
-// kinds are the names of all numbers that a Source may hold.
-var kinds = []string{Scales, Zeros, Mins, Supers, SuperMins, Books}
+// The parts that a packed matrix may have by their numbers, in the order of kernels' arguments.
+const (
+	CodesPart = iota
+	ScalesPart
+	ZerosPart
+	MinsPart
+	SupersPart
+	SuperMinsPart
+	BooksPart
+)
+
+// PartNames are the names of those parts.
+var PartNames = [...]string{CodesPart: Codes, ScalesPart: Scales, ZerosPart: Zeros, MinsPart: Mins, SupersPart: Supers, SuperMinsPart: SuperMins, BooksPart: Books}
 
 // numbers is those of one kind, by the name of its part.
 func (s *Source) numbers(name string) numbers {
@@ -210,7 +221,7 @@ func (s *Source) Number(x Shared, i int) float32 { return s.numbers(x.Name).at(i
 // Equal reports whether s and o hold the same bits.
 func (s Source) Equal(o Source) bool {
 	same := slices.Equal(s.Codes, o.Codes)
-	for _, name := range kinds {
+	for _, name := range PartNames[ScalesPart:] {
 		a, b := s.numbers(name), o.numbers(name)
 		same = same && a.count() == b.count()
 		for i := 0; same && i < a.count(); i++ {

@@ -275,7 +275,7 @@ func (l *Layout) Fits(w Weight) error {
 // else of that kind.
 func (l *Layout) fitsShared(w Weight) error {
 	shared := w.Shared()
-	for _, name := range kinds[1:] {
+	for _, name := range PartNames[ZerosPart:] {
 		has := slices.ContainsFunc(shared, func(x Shared) bool { return x.Name == name })
 		if has != (l.Part(name) != nil) {
 			return errorf("layout", "part %q and weight %s: one is there without the other", name, w)

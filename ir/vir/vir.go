@@ -5,6 +5,7 @@
 package vir
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -80,6 +81,23 @@ type Multiple struct{ Times, By int }
 // Stepped says that an address depends on integer parameters.
 func (m Mem) Stepped() bool {
 	return m.Plus[0].Times != 0 || slices.ContainsFunc(m.Stride, func(s Stride) bool { return s.Times != 0 })
+}
+
+// AppendKey appends bytes that tell m from every other address of the same function, also if more follow.
+func (m Mem) AppendKey(key []byte) []byte {
+	numbers := func(xs ...int) {
+		for _, x := range xs {
+			key = binary.AppendVarint(key, int64(x))
+		}
+	}
+	numbers(m.Buf, m.Off)
+	for _, s := range m.Stride {
+		numbers(s.Loop, s.Bytes, s.Times, s.By)
+	}
+	for _, x := range m.Plus {
+		numbers(-1, x.Times, x.By) // -1 is no loop
+	}
+	return key
 }
 
 // Node is an *Instr or a *Loop.

@@ -13,7 +13,6 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
-	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -314,7 +313,7 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 	count := (k.FilledK(c.K) + k.StepK - 1) / k.StepK
 	tileOut := bytes.Repeat([]byte{untouched}, (k.Cols-1)*step+4*k.Rows*tiles)
 	args := []vir.Arg{{Buf: tileOut}, {Int: int64(step)}}
-	for _, name := range runtime.PartNames {
+	for _, name := range format.PartNames {
 		args = append(args, part(name))
 	}
 	for _, buf := range [][]byte{b.act, b.sums, b.scales, b.residuals, b.offsets, b.list} {
