@@ -26,25 +26,6 @@ import (
 // benchFormats are measured if -format names none.
 var benchFormats = []string{"w1", "w1-f32act", "ternary", "w2", "w3", "w4", "w8", "iq4nl", "w2-g128", "w4-g128", "w4-g32"}
 
-// benchRows are formats that only measurements know: random levels, to see that
-// speed does not depend on a row of the table.
-var benchRows = []format.Weight{
-	{Name: measure.FormatCodebook6, Bits: 3, Levels: []int{-97, -41, -6, 13, 52, 118}, Per: format.PerRow, Scale: format.F32},
-	{Name: measure.FormatW5, Bits: 5, Levels: upFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
-}
-
-// checkActs are the groups of activations that limits were measured with, other
-// than the usual ones: int8_per_32.
-var checkActs = map[string]int{"w4-g32": 32}
-
-func upFrom(base, n int) []int {
-	levels := make([]int, n)
-	for i := range levels {
-		levels[i] = base + i
-	}
-	return levels
-}
-
 // maxSmall is the largest number of activations that are measured in every mode;
 // for more it does not matter where the weights are.
 const maxSmall = 8
@@ -209,9 +190,9 @@ func (b *benchFlags) extreme() place {
 	return place{mode: measure.ModeL2, m: m, k: k, ns: []int{1}, extreme: true}
 }
 
-// benchWeight is the format of a name, those of benchRows included.
+// benchWeight is the format of a name, those of measure.Formats included.
 func (c *cli) benchWeight(name string) (format.Weight, error) {
-	for _, w := range benchRows {
+	for _, w := range measure.Formats {
 		if w.Name == name {
 			return w, nil
 		}
@@ -239,7 +220,7 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 	if err != nil {
 		return err
 	}
-	if g, ok := checkActs[name]; ok && b.check != "" && act.group == usualGroup {
+	if g, ok := measure.ActGroups[name]; ok && b.check != "" && act.group == usualGroup {
 		act.group = g
 	}
 	p, err := act.problem(w)
@@ -478,10 +459,8 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	if err != nil {
 		return err
 	}
-	b.modes, b.ns, b.m, b.k, b.trace = []string{measure.ModeDRAM, measure.ModeL2}, []int{1, 4, gemmN}, 0, 0, ""
-	if b.tuned != nil {
-		b.modes = append(b.modes, measure.ModeL3)
-	}
+	b.modes, b.ns = measure.Asked(b.tuned != nil)
+	b.m, b.k, b.trace = 0, 0, ""
 	s := &suite{places: append(b.places(), b.extreme())}
 	defer s.close()
 	asked := func(records []measure.Record) []measure.Verdict {

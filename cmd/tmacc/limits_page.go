@@ -135,7 +135,7 @@ func (x limitCheck) how() string {
 *GEMM*: N = %[10]d, 4096 x 4096, share of the int8 peak of the row's target; activations are prepared before.`, "`", rounds, x.about.Host, x.about.Date, x.about.Commit,
 		span("%.0f", func(r measure.Record) (float64, bool) { return r.CeilingGBS, r.Mode == measure.ModeDRAM }),
 		span("%.0f", func(r measure.Record) (float64, bool) { return r.CeilingGMACS, r.Target == best }), best,
-		span("%.1f", func(r measure.Record) (float64, bool) { return r.ClockGHz, true }), gemmN)
+		span("%.1f", func(r measure.Record) (float64, bool) { return r.ClockGHz, true }), measure.ManyColumns)
 }
 
 // table has a line for each format and target of the records that are wanted.
@@ -160,7 +160,7 @@ func (x limitCheck) table(want func(measure.Record) bool) string {
 			c[0] = fmt.Sprintf("%.4g | %.0f | %.2f", r.BitsPerWeight, r.GWeightsS, r.Share)
 		case r.N == 1 && r.Mode == measure.ModeL2:
 			c[1] = fmt.Sprintf("%.0f", r.WeightsPerCycle)
-		case r.N == gemmN:
+		case r.N == measure.ManyColumns:
 			c[2] = fmt.Sprintf("%.0f | %.2f", r.GWeightsS, r.Share)
 		}
 		cells[id] = c

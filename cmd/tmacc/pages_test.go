@@ -78,7 +78,7 @@ func TestLimitPage(t *testing.T) {
 	record := measure.Record{Format: "w2", Target: "best", Mode: measure.ModeDRAM, N: 1, BitsPerWeight: 2, Ns: 1, GWeightsS: 150, Share: 0.9, CeilingGBS: 40, CeilingGMACS: 500, ClockGHz: 4}
 	cached, gemm, other := record, record, record
 	cached.Mode, cached.WeightsPerCycle, cached.CeilingGBS = measure.ModeL2, 110, 400
-	gemm.N, gemm.GWeightsS, gemm.Share, gemm.CeilingGMACS = gemmN, 480, 0.95, 510
+	gemm.N, gemm.GWeightsS, gemm.Share, gemm.CeilingGMACS = measure.ManyColumns, 480, 0.95, 510
 	other.Format, other.Target, other.ClockGHz = "w3", "other", 3.5
 	near := cached
 	near.Format, near.Target, near.BitsPerWeight = "w5", "other", 5

@@ -50,7 +50,7 @@ func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
 		b.modes = []string{measure.ModeDRAM, measure.ModeL3}
 	}
 	if !cmd.Flags().Changed("n") {
-		b.ns = []int{1, gemmN}
+		b.ns = []int{1, measure.ManyColumns}
 	}
 	return nil
 }

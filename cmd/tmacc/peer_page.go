@@ -265,7 +265,7 @@ func peerSummary(records []measure.PeerRecord, limits []measure.PeerLimit) strin
 				cells[0] = cell
 			case r.N == 1 && r.Mode == measure.ModeL3:
 				cells[1] = cell
-			case r.N == gemmN:
+			case r.N == measure.ManyColumns:
 				cells[2] = cell
 			}
 		}

@@ -30,8 +30,6 @@ type speed struct {
 // quick measures in a few seconds.
 var quick = timing.Options{Rounds: 9, MinSample: time.Millisecond}
 
-const gemmN = 256
-
 // measureAll is the speed of each kernel that was checked, by its name.
 func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) {
 	speeds := map[string]speed{}
@@ -91,7 +89,7 @@ func (x *compilation) measure(ctx context.Context, g *gauge, w *wanted, t *gen.T
 		r := records[i]
 		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
 	}
-	if records, err = at(measure.ModeL3, gemmN); err != nil {
+	if records, err = at(measure.ModeL3, measure.ManyColumns); err != nil {
 		return err
 	}
 	last := t.Kernels[len(t.Kernels)-1].Code.Func.Name
@@ -237,7 +235,7 @@ func (x *compilation) report(files []lower.File, speeds map[string]speed) error 
 	if len(speeds) > 0 {
 		fmt.Fprintf(w, "\nbits/w: stored bits per weight, scales included. GEMV: weights per ns out of DRAM, all columns\n"+
 			"of the kernel, one thread. GEMM: %d activations. Shares: of measured read bandwidth (nominal bits\n"+
-			"of the format) and of the peak of int8 dot products.\n", gemmN)
+			"of the format) and of the peak of int8 dot products.\n", measure.ManyColumns)
 	}
 	if n := len(x.others); n > 0 {
 		fmt.Fprintf(w, "\n%d tensors are no matrices (norms, biases): %s\n", n, shorten(strings.Join(x.others, " "), 100))

@@ -26,7 +26,7 @@ import (
 // The usual purposes: products with few activations out of a cache and of memory, and with many.
 var (
 	usualModes = []string{measure.ModeL2, measure.ModeDRAM}
-	usualNs    = []int{1, 4, gemmN}
+	usualNs    = []int{1, 4, measure.ManyColumns}
 )
 
 // The usual ends of a search.

@@ -179,7 +179,7 @@ func TestWeightRefusals(t *testing.T) {
 		"book_group is 24; it must be a multiple":    func(w *Weight) { w.Books, w.BookGroup = 2, 24 },
 		"book_group is 32; it must divide the group": func(w *Weight) { w.Books, w.BookGroup = 2, 32 },
 		"w4 is a built-in format with other levels":  func(w *Weight) { w.Name = "w4-own" },
-		"those of the built-in format w3-g48-z; use": func(w *Weight) { w.Name, w.Bits, w.Levels, w.Bound = "w3-own", 3, upFrom(-4, 8), 3 },
+		"those of the built-in format w3-g48-z; use": func(w *Weight) { w.Name, w.Bits, w.Levels, w.Bound = "w3-own", 3, UpFrom(-4, 8), 3 },
 	} {
 		w := good
 		edit(&w)

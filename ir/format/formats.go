@@ -17,25 +17,25 @@ import (
 var rows = []Weight{
 	{Name: "w1", Bits: 1, Levels: []int{-1, 1}, Bound: 1, Per: PerRow, Scale: F32},
 	{Name: "ternary", Bits: 2, Levels: []int{-1, 0, 1}, Bound: 1.6, Per: PerRow, Scale: F32},
-	{Name: "w2", Bits: 2, Levels: upFrom(-2, 4), Bound: 2, Per: PerRow, Scale: F32},
-	{Name: "w3", Bits: 3, Levels: upFrom(-4, 8), Bound: 3, Per: PerRow, Scale: F32},
-	{Name: "w4", Bits: 4, Levels: upFrom(-8, 16), Bound: 4, Per: PerRow, Scale: F32},
-	{Name: "w8", Bits: 8, Levels: upFrom(-128, 256), Bound: 8, Per: PerRow, Scale: F32},
+	{Name: "w2", Bits: 2, Levels: UpFrom(-2, 4), Bound: 2, Per: PerRow, Scale: F32},
+	{Name: "w3", Bits: 3, Levels: UpFrom(-4, 8), Bound: 3, Per: PerRow, Scale: F32},
+	{Name: "w4", Bits: 4, Levels: UpFrom(-8, 16), Bound: 4, Per: PerRow, Scale: F32},
+	{Name: "w8", Bits: 8, Levels: UpFrom(-128, 256), Bound: 8, Per: PerRow, Scale: F32},
 	{Name: "iq4nl", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerRow, Scale: F32},
-	{Name: "q4_0", Bits: 4, Levels: upFrom(-8, 16), Bound: 4, Per: PerGroup, Scale: F16, Group: 32},
-	{Name: "q4_1", Bits: 4, Levels: upFrom(0, 16), Bound: 4, Per: PerGroup, Scale: F16, Group: 32, Min: true},
-	{Name: "q5_0", Bits: 5, Levels: upFrom(-16, 32), Bound: 5, Per: PerGroup, Scale: F16, Group: 32},
-	{Name: "q5_1", Bits: 5, Levels: upFrom(0, 32), Bound: 5, Per: PerGroup, Scale: F16, Group: 32, Min: true},
-	{Name: "q8_0", Bits: 8, Levels: upFrom(-128, 256), Bound: 8, Per: PerGroup, Scale: F16, Group: 32},
+	{Name: "q4_0", Bits: 4, Levels: UpFrom(-8, 16), Bound: 4, Per: PerGroup, Scale: F16, Group: 32},
+	{Name: "q4_1", Bits: 4, Levels: UpFrom(0, 16), Bound: 4, Per: PerGroup, Scale: F16, Group: 32, Min: true},
+	{Name: "q5_0", Bits: 5, Levels: UpFrom(-16, 32), Bound: 5, Per: PerGroup, Scale: F16, Group: 32},
+	{Name: "q5_1", Bits: 5, Levels: UpFrom(0, 32), Bound: 5, Per: PerGroup, Scale: F16, Group: 32, Min: true},
+	{Name: "q8_0", Bits: 8, Levels: UpFrom(-128, 256), Bound: 8, Per: PerGroup, Scale: F16, Group: 32},
 	{Name: "iq4_nl", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerGroup, Scale: F16, Group: 32},
 	{Name: "tq2_0", Bits: 2, Levels: []int{-1, 0, 1}, Bound: 1.6, Per: PerGroup, Scale: F16, Group: 256},
-	{Name: "q2_0", Bits: 2, Levels: upFrom(-1, 4), Bound: 2, Per: PerGroup, Scale: F16, Group: 64},
+	{Name: "q2_0", Bits: 2, Levels: UpFrom(-1, 4), Bound: 2, Per: PerGroup, Scale: F16, Group: 64},
 	{Name: "q1_0", Bits: 1, Levels: []int{-1, 1}, Bound: 1, Per: PerGroup, Scale: F16, Group: 128},
-	{Name: "q2_k", Bits: 2, Levels: upFrom(0, 4), Bound: 2, Per: PerGroup, Scale: U8, Group: 16, Super: 256, Min: true},
-	{Name: "q3_k", Bits: 3, Levels: upFrom(-4, 8), Bound: 3, Per: PerGroup, Scale: I8, Group: 16, Super: 256},
-	{Name: "q4_k", Bits: 4, Levels: upFrom(0, 16), Bound: 4, Per: PerGroup, Scale: U8, Group: 32, Super: 256, Min: true},
-	{Name: "q5_k", Bits: 5, Levels: upFrom(0, 32), Bound: 5, Per: PerGroup, Scale: U8, Group: 32, Super: 256, Min: true},
-	{Name: "q6_k", Bits: 6, Levels: upFrom(-32, 64), Bound: 6, Per: PerGroup, Scale: I8, Group: 16, Super: 256},
+	{Name: "q2_k", Bits: 2, Levels: UpFrom(0, 4), Bound: 2, Per: PerGroup, Scale: U8, Group: 16, Super: 256, Min: true},
+	{Name: "q3_k", Bits: 3, Levels: UpFrom(-4, 8), Bound: 3, Per: PerGroup, Scale: I8, Group: 16, Super: 256},
+	{Name: "q4_k", Bits: 4, Levels: UpFrom(0, 16), Bound: 4, Per: PerGroup, Scale: U8, Group: 32, Super: 256, Min: true},
+	{Name: "q5_k", Bits: 5, Levels: UpFrom(0, 32), Bound: 5, Per: PerGroup, Scale: U8, Group: 32, Super: 256, Min: true},
+	{Name: "q6_k", Bits: 6, Levels: UpFrom(-32, 64), Bound: 6, Per: PerGroup, Scale: I8, Group: 16, Super: 256},
 	{Name: "iq4_xs", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerGroup, Scale: I8, Group: 32, Super: 256},
 	{Name: "mxfp4", Bits: 4, Levels: fp4, Bound: 4, Per: PerGroup, Scale: BF16, Group: 32},
 	{Name: "nvfp4", Bits: 4, Levels: fp4, Bound: 4, Per: PerGroup, Scale: F16, Group: 16},
@@ -74,7 +74,8 @@ func books(n, levels int) (all []int) {
 	return all
 }
 
-func upFrom(base, n int) []int {
+// UpFrom is n levels, one apart, from base.
+func UpFrom(base, n int) []int {
 	levels := make([]int, n)
 	for c := range levels {
 		levels[c] = base + c

@@ -141,7 +141,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	}
 	fields := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {
-		if name := nameOf(f); !f.Anonymous && name != "-" {
+		if name := nameOf(f); !f.Anonymous && name != "-" && f.IsExported() {
 			fields[name] = f.Type
 		}
 	}
@@ -152,7 +152,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 func fieldNames(t reflect.Type) []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(t) {
-		if name := nameOf(f); !f.Anonymous && name != "-" {
+		if name := nameOf(f); !f.Anonymous && name != "-" && f.IsExported() {
 			names = append(names, name)
 		}
 	}

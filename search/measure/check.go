@@ -25,6 +25,8 @@ type Verdict struct {
 	Pass    bool    `json:"pass"`
 	Skipped bool    `json:"skipped,omitempty"` // the host does not run the target: neither passed nor failed
 	Problem string  `json:"problem,omitempty"` // why there is nothing to compare
+
+	scaling *scaling // CheckPeer has judged it
 }
 
 // Failed says that something was measured and is too slow, or was to be measured

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/search/timing"
@@ -136,23 +135,23 @@ func (l PeerLimit) Asked(r PeerRecord) float64 {
 	return l.Ratio
 }
 
-// scalingRule begins the rule of a limit of a gain by threads.
-func scalingRule(mode string, n, threads int) string {
-	return fmt.Sprintf("%s n=%d, threads %d to 1, gain over that of reading", mode, n, threads)
+// scaling is what a limit of a gain by threads is of.
+type scaling struct {
+	code
+	typ, mode  string
+	n, threads int
 }
 
 // Scaling is the verdict about what the threads of r gain, nil if there is none.
 func Scaling(verdicts []Verdict, r PeerRecord) *Verdict {
+	of := scaling{code{r.Target, r.Tuned}, r.Type, r.Mode, r.N, r.Threads}
 	for i, v := range verdicts {
-		if v.Format == r.Type && v.Target == r.Target && strings.HasPrefix(v.Rule, scalingRule(r.Mode, r.N, r.Threads)) && strings.HasSuffix(v.Rule, tunedRule) == r.Tuned {
+		if v.scaling != nil && *v.scaling == of {
 			return &verdicts[i]
 		}
 	}
 	return nil
 }
-
-// tunedRule ends the rules of records of a lock.
-const tunedRule = ", tuned"
 
 func (l PeerLimit) check(typ string, of code, records []PeerRecord) (Verdict, bool) {
 	var figures, alone []float64
@@ -182,14 +181,15 @@ func (l PeerLimit) check(typ string, of code, records []PeerRecord) (Verdict, bo
 	v := Verdict{Target: of.target, Format: typ, Factor: 1, Limit: asked, Have: timing.Median(figures), Rounds: len(figures)}
 	v.Rule = fmt.Sprintf("%s n=%d, threads %d, times as fast", mode, l.N, l.Threads)
 	if l.Scaling > 0 {
-		v.Rule = scalingRule(mode, l.N, l.Threads)
+		v.scaling = &scaling{of, typ, mode, l.N, l.Threads}
+		v.Rule = fmt.Sprintf("%s n=%d, threads %d to 1, gain over that of reading", mode, l.N, l.Threads)
 		if byRounds {
 			v.Rule += " by rounds"
 		}
 		v.Limit, v.Have, v.Rounds = l.Scaling, over(v.Have, timing.Median(alone)), min(len(figures), len(alone))
 	}
 	if of.tuned {
-		v.Rule += tunedRule
+		v.Rule += ", tuned"
 	}
 	v.Pass = v.Have >= v.Limit
 	return v, v.Rounds > 0

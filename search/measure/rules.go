@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/targets"
 
 	"github.com/tmacc/tmacc/search/timing"
@@ -12,6 +13,29 @@ const (
 	FormatCodebook6 = "codebook6" // 6 random levels in 3 bits
 	FormatW5        = "w5"        // 32 levels in 5 bits
 )
+
+// Formats defines those formats.
+var Formats = []format.Weight{
+	{Name: FormatCodebook6, Bits: 3, Levels: []int{-97, -41, -6, 13, 52, 118}, Per: format.PerRow, Scale: format.F32},
+	{Name: FormatW5, Bits: 5, Levels: format.UpFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
+}
+
+// ActGroups are the groups of activations of formats that limits were measured with, other than the usual ones:
+// those of int8_per_32.
+var ActGroups = map[string]int{"w4-g32": 32}
+
+// ManyColumns is the number of activations of what the field calls GEMM.
+const ManyColumns = 256
+
+// Asked is where the weights are, and how many activations there are, in what the rules judge: those of default schedules, or those
+// of tuned ones.
+func Asked(tuned bool) (modes []string, ns []int) {
+	modes = []string{ModeDRAM, ModeL2}
+	if tuned {
+		modes = append(modes, ModeL3)
+	}
+	return modes, []int{1, 4, ManyColumns}
+}
 
 // rule is one kind of comparison and the rows it holds for.
 type rule struct {
@@ -123,7 +147,7 @@ var rules = []rule{
 	},
 	{
 		name: "gemm share", share: true,
-		have:  func(c rounds) []float64 { return c.of("", 256, Record.share) },
+		have:  func(c rounds) []float64 { return c.of("", ManyColumns, Record.share) },
 		limit: whole,
 		rows: []ruleRow{
 			{vbmi, "w2", 0.80, 0, "", ""},
@@ -135,14 +159,14 @@ var rules = []rule{
 	{
 		// Tables of bits need fewer instructions than products of bytes; preparing them is part of the time.
 		name:  "gemm over the int8 peak, prepared",
-		have:  func(c rounds) []float64 { return c.of("", 256, Record.preparedShare) },
+		have:  func(c rounds) []float64 { return c.of("", ManyColumns, Record.preparedShare) },
 		limit: whole,
 		rows:  []ruleRow{{vbmi, "w1", 1.3, 1.75, "", ""}},
 	},
 	{
 		// The limits have the preparation of the activations in them.
 		name: "gemm weights/cycle, prepared", tuned: true,
-		have:   func(c rounds) []float64 { return c.of("", 256, Record.preparedPerCycle) },
+		have:   func(c rounds) []float64 { return c.of("", ManyColumns, Record.preparedPerCycle) },
 		limit:  func(c rounds) float64 { return c.inLimits().GEMM },
 		scaled: scaledByMix, // decoding is shared by all columns
 		rows: []ruleRow{
