@@ -199,18 +199,15 @@ func TestAmounts(t *testing.T) {
 			}
 		}
 		var have []string
-		for _, bytes := range vectorBytes(target, 32) {
-			for _, m := range peaks(target) {
-				kernel := mixName(target, m, bytes, 8)
-				text, _ := mixText(kernel, m.Ops, bytes, 8)
-				op, _, _ := strings.Cut(forms[m.Ops[0]].rhs, " ")
-				p := l.mix(target, m, bytes, 8)
-				if want := p.call.Steps * strings.Count(text, " = "+op+" ") * bytes / lane[m.Name] * products[m.Name]; p.Amount != float64(want) {
-					t.Errorf("%s: %s is %v products, want %d", name, p.Name, p.Amount, want)
-				}
-				if !slices.Contains(have, m.Name) {
-					have = append(have, m.Name)
-				}
+		for _, x := range peakKinds(target) {
+			text, _ := mixText(x.kernel(target), x.Ops, x.bytes, x.chains)
+			op, _, _ := strings.Cut(forms[x.Ops[0]].rhs, " ")
+			p := l.mix(target, x)
+			if want := p.call.Steps * strings.Count(text, " = "+op+" ") * x.bytes / lane[x.Name] * products[x.Name]; p.Amount != float64(want) {
+				t.Errorf("%s: %s is %v products, want %d", name, p.Name, p.Amount, want)
+			}
+			if !slices.Contains(have, x.Name) {
+				have = append(have, x.Name)
 			}
 		}
 		if !slices.Equal(have, want) {

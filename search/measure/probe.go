@@ -42,21 +42,14 @@ const (
 // probeTexts are the probes of t in vir text. Clock and reads are a matter of the
 // machine, not of a target: the best target has them.
 func probeTexts(t lower.Target, best bool) []string {
-	var texts []string
+	kinds := peakKinds(t)
 	for _, m := range mixes(t) {
-		for _, bytes := range vectorBytes(t, 32) {
-			chains := maxChains(t, m)
-			text, _ := mixText(mixName(t, m, bytes, chains), m.Ops, bytes, chains)
-			texts = append(texts, text)
-		}
+		kinds = append(kinds, mixKinds(t, m)...)
 	}
-	for _, bytes := range vectorBytes(t, 32) {
-		for _, m := range peaks(t) {
-			for _, chains := range dotChainsOf(t, m) {
-				text, _ := mixText(mixName(t, m, bytes, chains), m.Ops, bytes, chains)
-				texts = append(texts, text)
-			}
-		}
+	var texts []string
+	for _, x := range kinds {
+		text, _ := mixText(x.kernel(t), x.Ops, x.bytes, x.chains)
+		texts = append(texts, text)
 	}
 	if !best {
 		return texts
@@ -137,8 +130,34 @@ func dotChainsOf(t lower.Target, m Mix) []int {
 	return slices.DeleteFunc(slices.Clone(dotChains), func(n int) bool { return n > most })
 }
 
-func mixName(t lower.Target, m Mix, bytes, chains int) string {
-	return fmt.Sprintf("mix_%s_%s_%d_%d", targets.ShortName(t), strings.NewReplacer("+", "_", " ", "_").Replace(m.Name), 8*bytes, chains)
+// mixKind is a mix in vectors of so many bytes, in so many chains.
+type mixKind struct {
+	Mix
+	bytes, chains int
+}
+
+func (x mixKind) kernel(t lower.Target) string {
+	return fmt.Sprintf("mix_%s_%s_%d_%d", targets.ShortName(t), strings.NewReplacer("+", "_", " ", "_").Replace(x.Name), 8*x.bytes, x.chains)
+}
+
+// mixKinds are m in each vector width of t.
+func mixKinds(t lower.Target, m Mix) (kinds []mixKind) {
+	for _, bytes := range vectorBytes(t, 32) {
+		kinds = append(kinds, mixKind{m, bytes, maxChains(t, m)})
+	}
+	return kinds
+}
+
+// peakKinds are the peaks of t in each vector width and number of chains.
+func peakKinds(t lower.Target) (kinds []mixKind) {
+	for _, bytes := range vectorBytes(t, 32) {
+		for _, m := range peaks(t) {
+			for _, chains := range dotChainsOf(t, m) {
+				kinds = append(kinds, mixKind{m, bytes, chains})
+			}
+		}
+	}
+	return kinds
 }
 
 func (c clockKind) kernel() string { return fmt.Sprintf("clock_%d_%d", c.adds, c.prefetches) }
@@ -187,17 +206,13 @@ func (l *Lab) Dot(target string) ([]Probe, error) {
 		return nil, err
 	}
 	var probes []Probe
-	for _, bytes := range vectorBytes(t, 32) {
-		for _, m := range peaks(t) {
-			for _, chains := range dotChainsOf(t, m) {
-				p := l.mix(t, m, bytes, chains)
-				p.Unit = "GMAC/s"
-				if len(dotChainsOf(t, m)) > 1 {
-					p.Name += fmt.Sprintf(", %d chains", chains)
-				}
-				probes = append(probes, p)
-			}
+	for _, x := range peakKinds(t) {
+		p := l.mix(t, x)
+		p.Unit = "GMAC/s"
+		if len(dotChainsOf(t, x.Mix)) > 1 {
+			p.Name += fmt.Sprintf(", %d chains", x.chains)
 		}
+		probes = append(probes, p)
 	}
 	return probes, nil
 }
@@ -214,8 +229,8 @@ func (l *Lab) Mix(target, mix string) ([]Probe, error) {
 			continue
 		}
 		var probes []Probe
-		for _, bytes := range vectorBytes(t, 32) {
-			probes = append(probes, l.mix(t, m, bytes, maxChains(t, m)))
+		for _, x := range mixKinds(t, m) {
+			probes = append(probes, l.mix(t, x))
 		}
 		return probes, nil
 	}
@@ -231,12 +246,12 @@ func (l *Lab) Mixes(target string) []Mix {
 	return mixes(t)
 }
 
-func (l *Lab) mix(t lower.Target, m Mix, bytes, chains int) Probe {
-	kernel := mixName(t, m, bytes, chains)
-	_, rounds := mixText(kernel, m.Ops, bytes, chains)
-	n := max(1, runSteps/(rounds*len(m.Ops)))
-	weights := n * rounds * m.Vectors * bytes
-	return l.inRegisters(fmt.Sprintf("%s of %d bits", m.Name, 8*bytes), "Gweights/s", float64(weights), kernel, n)
+func (l *Lab) mix(t lower.Target, x mixKind) Probe {
+	kernel := x.kernel(t)
+	_, rounds := mixText(kernel, x.Ops, x.bytes, x.chains)
+	n := max(1, runSteps/(rounds*len(x.Ops)))
+	weights := n * rounds * x.Vectors * x.bytes
+	return l.inRegisters(fmt.Sprintf("%s of %d bits", x.Name, 8*x.bytes), "Gweights/s", float64(weights), kernel, n)
 }
 
 // readKind is a way to read memory.
