@@ -2,7 +2,7 @@
 // a line for each package, the output of each failed test, and each skipped test
 // with its message; at the end, where it is seen, what failed once more in short. It
 // exits 1 if a test failed, or was skipped and is neither named by -allow nor in want of
-// CPU features that /proc/cpuinfo does not have either.
+// CPU features that /proc/cpuinfo does not have either, or if one that -run names, ^(TestA|TestB)$, is not there.
 package main
 
 import (
@@ -28,6 +28,11 @@ func main() {
 		allowed = append(allowed, name)
 		return nil
 	})
+	var named []string // by -run, and not seen yet
+	flag.Func("run", "`pattern` that tests were chosen by", func(pattern string) error {
+		named = namesIn(pattern)
+		return nil
+	})
 	flag.Parse()
 	bad, tests, elsewhere := 0, 0, 0
 	have := cpuFlags()
@@ -43,6 +48,7 @@ func main() {
 			continue
 		}
 		id := e.Package + e.ImportPath + " " + e.Test
+		named = slices.DeleteFunc(named, func(name string) bool { return name == e.Test })
 		switch e.Action {
 		case "output", "build-output":
 			output[id] = append(output[id], e.Output)
@@ -94,9 +100,23 @@ func main() {
 		bad++
 		fmt.Println("no test ran")
 	}
+	if len(named) > 0 {
+		bad++
+		fmt.Println("no such test:", strings.Join(named, ", "))
+	}
 	if bad > 0 {
 		os.Exit(1)
 	}
+}
+
+// namesIn are the names that a pattern like ^(TestA|TestB)$ is of, of others none.
+func namesIn(pattern string) []string {
+	list, begins := strings.CutPrefix(pattern, "^(")
+	list, ends := strings.CutSuffix(list, ")$")
+	if !begins || !ends {
+		return nil
+	}
+	return strings.Split(list, "|")
 }
 
 // cpuFlags are the features that Linux says this CPU has, without underscores. They are nil if it does not say.

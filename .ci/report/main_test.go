@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // A test is skipped for its CPU only if that is what it said last, and true.
 func TestNeedsOther(t *testing.T) {
@@ -21,6 +24,14 @@ func TestNeedsOther(t *testing.T) {
 	} {
 		if got := needsOther(c.output, c.have); got != c.want {
 			t.Errorf("%q on %v: %v, want %v", c.output, c.have, got, c.want)
+		}
+	}
+}
+
+func TestNamesIn(t *testing.T) {
+	for pattern, want := range map[string][]string{"^(TestA|TestB)$": {"TestA", "TestB"}, "^(TestA)$": {"TestA"}, "^TestA$": nil, "TestA|TestB": nil, "^$": nil} {
+		if got := namesIn(pattern); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", pattern, got, want)
 		}
 	}
 }
