@@ -230,11 +230,7 @@ func (d *defaults) chooseLayout() (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	win := tablesWin
-	if d.p.GroupK() > 0 {
-		win = tablesWinGroups
-	}
-	if l := d.chooseTables(); l != nil && l.blocks() < win*dots.blocks() {
+	if l := d.chooseTables(); l != nil && l.blocks() < d.tablesWin()*dots.blocks() {
 		return l, nil
 	}
 	return dots, nil

@@ -43,3 +43,29 @@ func TestTableUses(t *testing.T) {
 		t.Error("tables of 8 bits")
 	}
 }
+
+// Products are by tables where that was measured to be worth it, in groups above all without dot4.
+func TestTablesWin(t *testing.T) {
+	for _, c := range []struct {
+		format   string
+		actGroup int
+		target   string
+		want     bool
+	}{
+		{"w1", 0, "avxvnni", true}, {"w2", 0, "zen5", false}, {"w1-g128", 0, "zen5", true}, {"q1_0", 32, "zen5", false},
+		{"w1-g32", 0, "zen2", true}, {"q1_0", 32, "zen2", true}, {"w1-g16", 0, "zen2", false}, {"tq2_0", 256, "zen2", false},
+	} {
+		p, err := ir.Named(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Act.Group = c.actGroup
+		l, err := newDefaults(p, amd64.ByName(c.target)).chooseLayout()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.base.Table != nil; got != c.want {
+			t.Errorf("%s with activations in groups of %d on %s: by tables %v, want %v", c.format, c.actGroup, c.target, got, c.want)
+		}
+	}
+}

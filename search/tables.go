@@ -358,12 +358,23 @@ func (c *Choice) fitGroups(p ir.Problem, m lower.Machine) {
 }
 
 // Tables are chosen where a product by them is estimated to take less than this share
-// of one by dot products: they take several times as long to prepare. Both are fits between the nearest cases; many columns of groups are worse by tables than
-// estimated. Figures: docs/choices.md, tablesWin.
+// of one by dot products: they take several times as long to prepare. All are fits between the nearest cases; many columns of groups are worse by tables than
+// estimated, or, on a machine without dot4, by dot products. Figures: docs/choices.md, tablesWin.
 const (
-	tablesWin       = 0.97
-	tablesWinGroups = 0.9
+	tablesWin           = 0.97
+	tablesWinGroups     = 0.9
+	tablesWinGroupsDot2 = 1.05
 )
+
+func (d *defaults) tablesWin() float64 {
+	switch {
+	case d.p.GroupK() == 0:
+		return tablesWin
+	case hasDot4(d.t):
+		return tablesWinGroups
+	}
+	return tablesWinGroupsDot2
+}
 
 // mostTriedBits is the widest code that default schedules try tables for. With each bit
 // more, an index stands for fewer codes; TableUses looks at more.
