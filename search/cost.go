@@ -93,7 +93,7 @@ func (t *tally) add(in *vir.Instr, sum vir.Reg) {
 	switch {
 	case in.Dst == sum:
 		t.chain[sum] += accumulates
-	case in.Op == vir.OpDot4 || in.Op == vir.OpDot2:
+	case in.Op.IsDot():
 		t.fresh[in.Dst] = t.fresh[sum] + float64(t.machine.Fresh)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -323,8 +322,7 @@ func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each
 				}
 				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Name(), targets.ShortName(x.target.Target), at.mode)
 				records, err := g.measure(x, at)
-				var probe *measure.ProbeError
-				if err != nil && !errors.As(err, &probe) {
+				if err != nil {
 					return err
 				}
 				for _, r := range records {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,6 +25,7 @@ import (
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
 // familyFormats are compared if -format names none: those whose codes make an index.
@@ -146,6 +146,9 @@ func (c *cli) compareTargets(ctx context.Context, name string, ts []lower.Target
 		for _, code := range codes {
 			defer code.Close()
 		}
+		if ctx.Err() != nil || worker.IsFault(err) { // a wrong kernel is not one that there is not
+			return nil, nil, err
+		}
 		if err != nil {
 			skipped = append(skipped, err.Error())
 			continue
@@ -233,8 +236,7 @@ func (k *contest) run(ctx context.Context, g *gauge) error {
 				return ctx.Err()
 			}
 			records, err := g.measure(e.subject, at)
-			var probe *measure.ProbeError
-			if err != nil && !errors.As(err, &probe) {
+			if err != nil {
 				return err
 			}
 			for _, r := range records {

@@ -58,6 +58,8 @@ func (l *kernelList) Set(text string) error {
 			k.act, err = number(value)
 		case "max-k":
 			k.maxK, err = number(value)
+		default:
+			panic("BUG: a key that nothing reads: " + key)
 		}
 		if err != nil {
 			return errors.New(badNumber(word, err))

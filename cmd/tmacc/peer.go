@@ -35,8 +35,10 @@ func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
 	if name, dir, ok := strings.Cut(b.peer, "="); !ok || name != "ggml" || dir == "" {
 		return fmt.Errorf("-peer %s: want ggml=FOLDER, with the folder of its libraries", b.peer)
 	}
-	if b.trace != "" || b.act.group != usualGroup || b.act.elem != actInt8 {
-		return fmt.Errorf("-trace and -act-group are not for -peer, which measures what PackBlocks, and the default schedules or a -lock, make of GGUF's types")
+	for _, name := range []string{"trace", "act", "act-group"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("-%s is not for -peer, which measures what PackBlocks, and the default schedules or a -lock, make of GGUF's types", name)
+		}
 	}
 	for _, n := range b.threads {
 		if n < 1 || n > goruntime.NumCPU() {

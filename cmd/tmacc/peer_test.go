@@ -22,7 +22,8 @@ func TestPeerRefusals(t *testing.T) {
 		{2, `-peer mkl=/tmp: want ggml=FOLDER`, "bench -peer mkl=/tmp"},
 		{2, `-threads is for -peer`, "bench -threads 2"},
 		{2, `-threads 0: this process may use 1 to`, "bench -peer ggml=x -threads 0"},
-		{2, `-trace and -act-group are not for -peer`, "bench -peer ggml=x -act-group 32"},
+		{2, `-act-group is not for -peer`, "bench -peer ggml=x -act-group 32"},
+		{2, `-act is not for -peer`, "bench -peer ggml=x -act f32"},
 		{2, `ratios: limit 0: wants types`, "bench -peer ggml=x -check " + file(t, "ratios.json", `[{"n": 1}]`)},
 	} {
 		refused(t, r)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -75,11 +74,7 @@ func (x *compilation) measure(ctx context.Context, g *gauge, w *wanted, t *gen.T
 			return nil, ctx.Err()
 		}
 		x.bar.step("measuring %s on %s, %d activations", w.problem.Name(), t.Target.Machine().Name, ns[len(ns)-1])
-		records, err := g.measure(s, place{mode: mode, m: m, k: k, ns: ns})
-		if noise := (*measure.ProbeError)(nil); errors.As(err, &noise) { // in so short a time
-			err = nil
-		}
-		return records, err
+		return g.measure(s, place{mode: mode, m: m, k: k, ns: ns})
 	}
 	records, err := at(measure.ModeDRAM, ns...)
 	if err != nil {

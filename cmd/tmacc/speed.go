@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -21,12 +20,13 @@ import (
 
 // gauge measures products against what the machine can do, in the same rounds.
 type gauge struct {
-	lab   *measure.Lab
-	opt   timing.Options
-	reads map[int][]measure.Probe    // the fastest, by bytes
-	dots  map[string][]measure.Probe // the fastest, by target
-	taken int                        // samples of products
-	lost  int                        // of these, those during which the core did something else
+	lab    *measure.Lab
+	opt    timing.Options
+	reads  map[int][]measure.Probe    // the fastest, by bytes
+	dots   map[string][]measure.Probe // the fastest, by target
+	taken  int                        // samples of products
+	lost   int                        // of these, those during which the core did something else
+	beyond int                        // figures that are above what the machine did at best, as probes have it
 }
 
 func newGauge(opt timing.Options) (*gauge, error) {
@@ -60,10 +60,13 @@ func (g *gauge) count(samples []timing.Sample) {
 // mostLost is the share of samples from which on figures are not to be trusted. (Beside a busy process on the core 17 of 39 samples were lost.)
 const mostLost = 0.2
 
-// noteBusy says if the core did something else during many samples.
+// noteBusy says if the core did something else during many samples, or while the probes ran.
 func (c *cli) noteBusy(g *gauge) {
 	if float64(g.lost) > mostLost*float64(g.taken) {
 		fmt.Fprintf(c.err, "tmacc: this machine is busy: during %d of %d samples the core did something else, figures may be too low\n", g.lost, g.taken)
+	}
+	if g.beyond > 0 {
+		fmt.Fprintf(c.err, "tmacc: %d figures are above what this machine did at best: it was busy meanwhile, measure again\n", g.beyond)
 	}
 }
 
@@ -167,8 +170,6 @@ var minSample = map[string]time.Duration{
 const minCalls = 4
 
 // measure times a product at one place, K rounded up to whole units: a record for each number of activations.
-// The error may be a *measure.ProbeError of one of the records, which are
-// complete then.
 func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 	at.k = x.problem.WholeK(at.k)
 	rng := rand.New(rand.NewPCG(uint64(at.m), uint64(at.k)))
@@ -222,14 +223,12 @@ func (g *gauge) measure(x subject, at place) ([]measure.Record, error) {
 		}
 		rest = rest[len(list):]
 	}
-	return g.records(x, at, kernels, clock, best)
+	return g.records(x, at, kernels, clock, best), nil
 }
 
 // records are the figures of kernels, products and preparations in turn, with the clock of each round, and the
 // best clock, read bandwidth and dot product peak.
-func (g *gauge) records(x subject, at place, kernels []timing.Sample, clock, best []float64) ([]measure.Record, error) {
-	var out []measure.Record
-	var errs []error
+func (g *gauge) records(x subject, at place, kernels []timing.Sample, clock, best []float64) (out []measure.Record) {
 	for i, n := range at.ns {
 		r, weights := x.record(at.mode, at.m, n, at.k)
 		r.Extreme, r.Tuned = at.extreme, x.tuned
@@ -237,9 +236,12 @@ func (g *gauge) records(x subject, at place, kernels []timing.Sample, clock, bes
 		r.PrepareNs, r.PrepareCycles = kernels[2*i+1].Min, kernels[2*i+1].Cycles(clock)
 		r.ClockGHz, r.CeilingGBS, r.CeilingGMACS = best[0], best[1], best[2]
 		r, err := r.Complete(weights)
-		out, errs = append(out, r), append(errs, err)
+		if err != nil {
+			g.beyond++
+		}
+		out = append(out, r)
 	}
-	return out, errors.Join(errs...)
+	return out
 }
 
 // nominalBits per weight: what the best packing stores, of formats that do not

@@ -26,7 +26,7 @@ import (
 // three that it was not.
 var studyFormats = []format.Weight{
 	builtIn("w2"), builtIn("ternary"), builtIn("w4-g48"),
-	{Name: "w5", Bits: 5, Levels: levelRange(-16, 15), Per: format.PerRow, Scale: format.F32},
+	{Name: "w5", Bits: 5, Levels: format.UpFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
 	{Name: "cb6", Bits: 3, Levels: []int{-97, -41, -12, 9, 38, 110}, Per: format.PerRow, Scale: format.F32}, // arbitrary
 }
 
@@ -48,13 +48,6 @@ func builtIn(name string) format.Weight {
 		panic("BUG: " + err.Error())
 	}
 	return w
-}
-
-func levelRange(from, to int) (out []int) {
-	for x := from; x <= to; x++ {
-		out = append(out, x)
-	}
-	return out
 }
 
 // Methods of a study: the two that are compared, with as many trials, and evolution that goes on.

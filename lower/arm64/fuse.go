@@ -1,6 +1,7 @@
 package arm64
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -79,8 +80,12 @@ func (p *printer) fusedHalf(ops []lower.MOp) int {
 		if size(half.Row.Args[0]) != 16 {
 			return 0
 		}
+		text, ok := upper[c.text]
+		if !ok {
+			panic("BUG: arm64: nothing reads the upper half as " + c.text)
+		}
 		c.word |= 1 << 30
-		c.text = upper[c.text]
+		c.text = text
 	}
 	op.Args = half.Args
 	p.comment(half)
@@ -123,6 +128,8 @@ func (p *printer) fusedSum(ops []lower.MOp) int {
 		c.word |= 0x4000
 		c.asm = "smull"
 		p.ofHalf(&op, c)
+	default:
+		panic(fmt.Sprintf("BUG: arm64: %v adds to 0 by a %T", op.In.Op, c))
 	}
 	return 2
 }

@@ -92,7 +92,7 @@ func (l *Lab) bestRead(opt timing.Options, bytes int) (Ceiling, error) {
 		return Ceiling{}, err
 	}
 	defer l.free(bytes)
-	look := timing.Options{Rounds: 3, MinSample: 200 * time.Microsecond, Cores: opt.Cores}
+	look := timing.Options{Rounds: 3, MinSample: 200 * time.Microsecond}
 	if probes, err = l.Pick(look, probes, picked); err != nil {
 		return Ceiling{}, err
 	}

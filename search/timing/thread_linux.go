@@ -20,19 +20,6 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// pin keeps this thread on cores until the returned function is called. Cores
-// that the process may not use are no error: the thread stays where it was.
-func pin(cores []int) (unpin func()) {
-	var before, set unix.CPUSet
-	for _, c := range cores {
-		set.Set(c)
-	}
-	if len(cores) == 0 || unix.SchedGetaffinity(0, &before) != nil || unix.SchedSetaffinity(0, &set) != nil {
-		return func() {}
-	}
-	return func() { unix.SchedSetaffinity(0, &before) }
-}
-
 // Spread keeps this thread on the last of the CPUs that it may use and all other
 // threads of the process off it, until the returned function is called: else the
 // system may leave threads that work together on one CPU while others are busy. With

@@ -8,7 +8,5 @@ const hasThreadTime = false
 
 func threadTime() time.Duration { return 0 }
 
-func pin([]int) (unpin func()) { return func() {} }
-
 // Spread leaves threads where the system puts them.
 func Spread() (restore func()) { return func() {} }

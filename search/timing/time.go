@@ -15,34 +15,25 @@ type Options struct {
 	Rounds    int           // samples of each function; 0: 11
 	MinSample time.Duration // least length of a sample; 0: 20 µs
 	MinCalls  int           // least calls of a sample; 0: one
-	Cores     []int         // the thread runs on these cores only; nil: where it likes (linux)
 }
 
 // Sample is the time of one function over all rounds.
 type Sample struct {
-	Min, Median float64   // nanoseconds per call
-	Calls       int       // per round
-	Kept        int       // rounds that count
-	Dropped     int       // rounds during which the core did something else
-	Rounds      []float64 // nanoseconds per call of each round, dropped or not, NaN where it took no sample
-	Alone       []bool    // whether the thread kept its core in each round
+	Min    float64   // nanoseconds per call
+	Rounds []float64 // nanoseconds per call of each round, dropped or not, NaN where it took no sample
+	Alone  []bool    // whether the thread kept its core in each round
 }
 
 // extra bounds how many rounds replace dropped ones: there are at most so many
 // times Options.Rounds.
 const extra = 3
 
-// spoiled is how many times slower than the fastest round of its function a round
-// is that cannot have had the core for itself.
-const spoiled = 3
-
 // Time measures functions in interleaved rounds, each function once per round, so
 // that a change of clock or load hits all alike. A sample is as many calls as it
 // takes to last Options.MinSample, if that is several after one that brings into the caches what other functions have displaced.
 //
-// A sample is dropped, and taken again, if the thread lost its core meanwhile (its
-// CPU time is less than the time that passed) or if it is three times slower than
-// the fastest. Functions that wait for other threads never use the whole time:
+// A sample is dropped, and taken again, if the thread lost its core meanwhile: its
+// CPU time is less than the time that passed. Functions that wait for other threads never use the whole time:
 // if every sample is dropped for that reason, all count.
 func Time(opt Options, fns ...func()) []Sample {
 	works := make([]Work, len(fns))
@@ -67,7 +58,6 @@ func TimeWork(opt Options, works ...Work) []Sample {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer pin(opt.Cores)()
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 
@@ -154,14 +144,11 @@ func (s *series) add(ns float64, kept bool) {
 }
 
 func (s *series) result() Sample {
-	good, dropped := s.kept, len(s.stolen)
+	good := s.kept
 	if len(good) == 0 {
-		good, dropped = s.stolen, 0
+		good = s.stolen
 	}
-	best := slices.Min(good)
-	n := len(good)
-	good = slices.DeleteFunc(good, func(ns float64) bool { return ns > spoiled*best })
-	return Sample{Min: best, Median: Median(good), Calls: s.calls, Kept: len(good), Dropped: dropped + n - len(good), Rounds: s.rounds, Alone: s.alone}
+	return Sample{Min: slices.Min(good), Rounds: s.rounds, Alone: s.alone}
 }
 
 // believed is the least share of the fastest clock that a slower one has: less is a core that did something else.

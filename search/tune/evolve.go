@@ -56,11 +56,13 @@ type Options struct {
 	Batch    int  // measured at once, 0: 8
 	Propose  int  // new proposals that are lowered for each one measured, 0: 2
 	Patience int  // trials without a better one before it ends, 0: Trials
-	Keep     int  // how many of the best are returned, 0: 8
 	Random   bool // measure samples as they come, for comparison
 	Rng      *rand.Rand
 	Progress func(Progress)
 }
+
+// keep is how many of the best are returned.
+const keep = 8
 
 // Progress is where a search stands.
 type Progress struct {
@@ -123,7 +125,7 @@ type proposal[G any] struct {
 // Equal seeds of Rng and equal results of Measure give equal outcomes.
 func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Outcome[G] {
 	opt.Batch, opt.Propose = cmp.Or(opt.Batch, 8), cmp.Or(opt.Propose, 2)
-	opt.Patience, opt.Keep = cmp.Or(opt.Patience, opt.Trials), cmp.Or(opt.Keep, 8)
+	opt.Patience = cmp.Or(opt.Patience, opt.Trials)
 	e := &evolution[G]{Space: s, Options: opt, seen: map[string]bool{}, tried: map[string]int{}}
 	e.out.Dropped = map[string]int{}
 	for {
@@ -151,7 +153,7 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 		}
 		e.measure(batch)
 	}
-	e.out.Best = e.measured[:min(len(e.measured), e.Keep)]
+	e.out.Best = e.measured[:min(len(e.measured), keep)]
 	return e.out
 }
 

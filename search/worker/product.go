@@ -205,9 +205,7 @@ func (s *server) time(q *timeRequest, r *reply) error {
 		}
 	}
 	for i, p := range timing.Time(q.Options, prepares...) {
-		share := min(1, float64(q.Products[i].M)/preparedRows)
-		r.Samples[i].Min += share * p.Min
-		r.Samples[i].Median += share * p.Median
+		r.Samples[i].Min += min(1, float64(q.Products[i].M)/preparedRows) * p.Min
 	}
 	return nil
 }

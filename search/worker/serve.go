@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -136,6 +137,8 @@ func (s *server) answer(q *request) *reply {
 		err = s.time(q.Time, r)
 	case q.Probe != nil:
 		err = s.probe(q.Probe, r)
+	default: // an empty reply would say that a test was passed
+		err = errors.New("BUG: worker: a request for nothing")
 	}
 	if err != nil {
 		r.Problem = err.Error()
