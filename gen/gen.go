@@ -185,7 +185,7 @@ func newWriter(s Spec) (*writer, error) {
 	if w.roles, err = rolesOf(s.Tensors, len(s.Products), names); err != nil {
 		return nil, err
 	}
-	for _, arch := range []string{"amd64", "arm64"} {
+	for _, arch := range arches {
 		if slices.ContainsFunc(w.products, func(p product) bool { return len(p.on(arch)) > 0 }) {
 			w.arches = append(w.arches, arch)
 		}
@@ -272,6 +272,9 @@ func RuntimePrepare(p *Prepare) *runtime.Prepare {
 	return &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, Pads: s.Pads, Chunk: s.Chunk, Tables: RuntimeTables(s.Tables)}
 }
 
+// arches are the architectures that Go packages are written for.
+var arches = []string{"amd64", "arm64"}
+
 // RuntimeTables is what the runtime has to know of tables.
 func RuntimeTables(t *ir.Tables) runtime.Tables {
 	if t == nil {
@@ -280,17 +283,11 @@ func RuntimeTables(t *ir.Tables) runtime.Tables {
 	return runtime.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID(), Residual: t.Residual}
 }
 
-// archOf cuts "amd64/avx2" in two.
-func archOf(t Target) (arch, name string) {
-	arch, name, _ = strings.Cut(t.Target.Machine().Name, "/")
-	return arch, name
-}
-
 // on lists the indices of the targets of an architecture.
 func (p *product) on(arch string) []int {
 	var is []int
 	for i, t := range p.Targets {
-		if a, _ := archOf(t); a == arch {
+		if t.Target.Machine().Arch() == arch {
 			is = append(is, i)
 		}
 	}
@@ -333,14 +330,14 @@ func (w *writer) product(p Product) (product, error) {
 
 // variant describes t and adds its layout to those of the product.
 func (p *product) variant(t Target) (v runtime.Variant, _ error) {
-	arch, name := archOf(t)
-	thing := "product " + p.id + ", target " + t.Target.Machine().Name
+	m := t.Target.Machine()
+	thing := "product " + p.id + ", target " + m.Name
 	switch {
-	case arch != "amd64" && arch != "arm64" || !packageName.MatchString(name):
+	case !slices.Contains(arches, m.Arch()) || !packageName.MatchString(m.ShortName()):
 		return v, errorf(thing, "is not one that Go packages are written for")
 	case len(t.Kernels) == 0:
 		return v, errorf(thing, "has no kernel")
-	case slices.ContainsFunc(p.spec.Variants, func(o runtime.Variant) bool { return o.Target == t.Target.Machine().Name }):
+	case slices.ContainsFunc(p.spec.Variants, func(o runtime.Variant) bool { return o.Target == m.Name }):
 		return v, errorf(thing, "is there twice")
 	}
 	for _, k := range t.Code() {

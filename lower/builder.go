@@ -3,7 +3,6 @@ package lower
 import (
 	"slices"
 
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
@@ -29,12 +28,7 @@ func (b *Builder) Range(r vir.Reg) vir.Range {
 	if x, ok := b.ranges[r]; ok {
 		return x
 	}
-	e := b.TypeOf(r).Elem
-	switch e {
-	case format.I8, format.I16, format.I32:
-		return vir.Range{Lo: -1 << (e.Bits() - 1), Hi: 1<<(e.Bits()-1) - 1}
-	}
-	return vir.Range{Lo: 0, Hi: 1<<e.Bits() - 1}
+	return vir.FullRange(b.TypeOf(r).Elem)
 }
 
 func (b *Builder) setRange(r vir.Reg, x vir.Range) {

@@ -186,7 +186,7 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 		return plan{}, k, err
 	}
 	n := numConstants(f)
-	if c.t.m.NumVec <= fewVec {
+	if c.t.m.FewVectors() { // order is what a core finds work by, even if constants are then loaded at each use. Figures: docs/choices.md, fewVec
 		plans := []plan{{sink: sinkLeaves}}
 		if n > 0 {
 			plans = append(plans, plan{sink: sinkLeaves, place: n})
@@ -212,11 +212,6 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 	}
 	return c.keepConstants(f, last, enough, lastErr)
 }
-
-// fewVec is the most vector registers with which loads and constants alone are moved
-// first, even if constants are then loaded at each use: order is what a core finds work by.
-// Figures: docs/choices.md, fewVec.
-const fewVec = 16
 
 // mostRepeated is the most instructions that are repeated for one use.
 const mostRepeated = 32

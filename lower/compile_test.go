@@ -411,7 +411,7 @@ func TestLeavesFirst(t *testing.T) {
 	for _, c := range []struct {
 		registers int
 		together  bool
-	}{{fewVec, true}, {fewVec + 1, false}} {
+	}{{16, true}, {17, false}} {
 		target := newToy(toyAll)
 		target.m.NumVec = c.registers
 		k, err := Compile(target, f)

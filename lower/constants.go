@@ -138,8 +138,7 @@ func splatValue(e format.DType, data []byte) (int64, bool) {
 	for i := n - 1; i >= 0; i-- {
 		x = x<<8 | int64(data[i])
 	}
-	switch e {
-	case format.I8, format.I16, format.I32:
+	if e.IsSigned() {
 		x = x << (64 - 8*n) >> (64 - 8*n)
 	}
 	return x, true

@@ -118,20 +118,10 @@ func (x *expansion) cast(r vir.Reg, e format.DType) vir.Reg {
 	return c
 }
 
-// unsigned is the integer type without a sign of the size of e, signedOf the one
-// with.
-func unsigned(e format.DType) format.DType {
-	return map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[e.Bits()]
-}
-
-func signedOf(e format.DType) format.DType {
-	return map[int]format.DType{8: format.I8, 16: format.I16, 32: format.I32}[e.Bits()]
-}
-
 // alike lists the element types among which an operation makes no difference, and
 // the first argument that has one of them.
 func alike(op vir.Op, e format.DType) (elems []format.DType, first int) {
-	byWidth := []format.DType{unsigned(e), signedOf(e)}
+	byWidth := []format.DType{e.Unsigned(), e.Signed()}
 	if op.IsLookup() {
 		return byWidth, 1
 	}
@@ -340,7 +330,7 @@ func (x *expansion) avgS() []*vir.Instr {
 // as well.
 func (x *expansion) selMSB() []*vir.Instr {
 	a, b, c := x.in.Args[0], x.in.Args[1], x.in.Args[2]
-	t := as(x.dst, signedOf(x.dst.Elem))
+	t := as(x.dst, x.dst.Elem.Signed())
 	bytes := as(x.dst, format.U8)
 	if t.Elem == format.I8 || !x.hasSelMSB(bytes) {
 		mask := x.Op(vir.OpCmpGtS, t, x.Splat(t, 0), x.Bitcast(t, a))

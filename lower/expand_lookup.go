@@ -127,7 +127,7 @@ func (x *expansion) narrowerLookup() bool {
 // index's highest bit, shifted to the top; what is shifted in from another lane
 // does not matter.
 func (x *expansion) lookupHalvesByTop() []*vir.Instr {
-	t := as(x.dst, unsigned(x.dst.Elem))
+	t := as(x.dst, x.dst.Elem.Unsigned())
 	if !x.hasSelMSB(t) || !x.narrowerLookup() {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (x *expansion) lookupByCompare() []*vir.Instr {
 		return nil
 	}
 	index := x.in.Args[0]
-	signed := as(x.dst, signedOf(x.dst.Elem))
+	signed := as(x.dst, x.dst.Elem.Signed())
 	upper := x.Op(vir.OpCmpGtS, signed, x.Bitcast(signed, index), x.Splat(signed, int64(x.in.Op.Entries()/2-1)))
 	lo, hi := x.lookupHalves(index)
 	return x.end(vir.OpBitSel, x.Bitcast(x.dst, upper), hi, lo)

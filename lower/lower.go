@@ -5,6 +5,7 @@ package lower
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -85,6 +86,44 @@ func (m Machine) Class() string {
 		return m.Like
 	}
 	return m.Name
+}
+
+// FewVectors says that m has as few vector registers as the oldest machines that there are targets of, 16: half as many as others.
+func (m Machine) FewVectors() bool { return m.NumVec <= 16 }
+
+// Arch is the architecture of m, as GOARCH has it: what its name begins with.
+func (m Machine) Arch() string {
+	arch, _, _ := strings.Cut(m.Name, "/")
+	return arch
+}
+
+// ShortName is the name of m without its architecture.
+func (m Machine) ShortName() string {
+	_, name, _ := strings.Cut(m.Name, "/")
+	return name
+}
+
+// Find is the target of a name, with or without its architecture, or nil.
+func Find(ts []Target, name string) Target {
+	for _, t := range ts {
+		if m := t.Machine(); m.Name == name || m.ShortName() == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// Assembly is the file of kernels for m, whose text emit makes. Two of one name are an error.
+func (m Machine) Assembly(ks []*Kernel, emit func() ([]byte, error)) (File, error) {
+	seen := map[string]bool{}
+	for _, k := range ks {
+		if seen[k.Func.Name] {
+			return File{}, fmt.Errorf("%s: two kernels are called %s", m.Name, k.Func.Name)
+		}
+		seen[k.Func.Name] = true
+	}
+	data, err := emit()
+	return File{Name: m.ShortName() + "_" + m.Arch() + ".s", Data: data}, err
 }
 
 // Target is a back end.

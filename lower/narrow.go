@@ -99,7 +99,7 @@ func (n *truncater) lowConst(s *Seq, r vir.Reg, t vir.Type) vir.Reg {
 // lowBits is x as a number of type e, as splats have it.
 func lowBits(x int64, e format.DType) int64 {
 	by := 64 - e.Bits()
-	if unsigned(e) == e {
+	if e.Unsigned() == e {
 		return int64(uint64(x) << by >> by)
 	}
 	return x << by >> by

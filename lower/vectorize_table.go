@@ -116,7 +116,7 @@ func (v *vectorizer) upperIn(e ir.Expr, elem format.DType) (vir.Reg, error) {
 			continue
 		case ir.Join:
 			if c.Of == ir.Upper {
-				x, err := v.upper(c, map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[elem.Bits()])
+				x, err := v.upper(c, elem.Unsigned())
 				return v.cast(x, t), err
 			}
 		}

@@ -502,7 +502,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	} else if step == 1 {
 		c.Hoist = "init"
 	}
-	if m.NumVec < 32 {
+	if m.FewVectors() {
 		c.Rows = 2
 	}
 	if w.Bits >= 8 && c.Ahead > 0 {
@@ -601,12 +601,12 @@ func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) 
 			c.Hoist = "none" // the weights as they are fit the only dot products there are
 			some = append(some, c)
 		}
-		if cols > 1 && d.m.NumVec < 32 && leastOfBlocks(d.p) {
+		if cols > 1 && d.m.FewVectors() && leastOfBlocks(d.p) {
 			some = append(some, fissioned(some)...)
 		}
 		switch {
 		case !hasDot4(d.t):
-		case cols <= 2 && d.m.NumVec < 32:
+		case cols <= 2 && d.m.FewVectors():
 			some = append(some, apart(some)...)
 		case cols == 1 && d.p.SpanK() == 0 && (c.Head > 0 || c.Value == "lookup"):
 			if best, err = d.cheapest([]Choice{c.fieldsApart()}); err == nil {
@@ -774,7 +774,7 @@ const worthSparing = 0.97
 // over for want of others, which seems to cost nothing beside arithmetic. Figures: docs/choices.md, withoutSuper.
 func (d *defaults) withoutSuper(u *scheduled) *scheduled {
 	c := u.choice
-	if !c.Super || d.m.NumVec >= 32 {
+	if !c.Super || !d.m.FewVectors() {
 		return u
 	}
 	c.Super = false

@@ -14,7 +14,7 @@ import (
 // neighbouring rows share it.
 func FloatLayout(p ir.Problem, m lower.Machine) Choice {
 	c := Choice{Lanes: m.VecBits / 32, Rows: 8, RowFields: 1, Cells: 1, Flush: 1, Hoist: "none", Order: 1, Scale: "end", Streams: m.Streams, Serial: true}
-	if m.NumVec < 32 {
+	if m.FewVectors() {
 		c.Rows = 4
 	}
 	c.Table = floatTable(p, 1)

@@ -14,7 +14,6 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
@@ -300,7 +299,7 @@ func (c *cli) noteUnlocked(b benchFlags, s *suite) {
 	var names []string
 	for _, x := range s.subjects {
 		if !x.tuned {
-			names = append(names, x.problem.Name()+" on "+targets.ShortName(x.target.Target))
+			names = append(names, x.problem.Name()+" on "+x.target.Target.Machine().ShortName())
 		}
 	}
 	if b.tuned != nil && len(names) > 0 {
@@ -320,7 +319,7 @@ func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each
 				if at.extreme && !x.residual() {
 					continue // takes as long as any
 				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Name(), targets.ShortName(x.target.Target), at.mode)
+				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Name(), x.target.Target.Machine().ShortName(), at.mode)
 				records, err := g.measure(x, at)
 				if err != nil {
 					return err

@@ -9,7 +9,6 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -80,7 +79,7 @@ func onAllCores(ctx context.Context, n int, f func(int)) error {
 
 // kernelName is an identifier of Go: "w4_g32_avx2_n8".
 func kernelName(prefix string, t lower.Target, what string) string {
-	return identifier(prefix) + "_" + identifier(targets.ShortName(t)) + "_" + what
+	return identifier(prefix) + "_" + identifier(t.Machine().ShortName()) + "_" + what
 }
 
 // identifier is s in small letters with '_' for what may not stand in a name.

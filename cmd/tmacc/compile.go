@@ -770,7 +770,7 @@ func (x *compilation) testsPassed() {
 func (x *compilation) otherArches() []string {
 	var out []string
 	for _, t := range x.targets {
-		if a := targets.Arch(t); a != runtime.GOARCH && !slices.Contains(out, a) {
+		if a := t.Machine().Arch(); a != runtime.GOARCH && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 	}

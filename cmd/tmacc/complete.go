@@ -40,7 +40,7 @@ func completeCompile(cmd *cobra.Command) {
 func shortNames() []string {
 	var names []string
 	for _, t := range targets.All() {
-		names = append(names, targets.ShortName(t))
+		names = append(names, t.Machine().ShortName())
 	}
 	return names
 }

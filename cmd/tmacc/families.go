@@ -19,7 +19,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/live"
@@ -141,7 +140,7 @@ func (c *cli) compareTargets(ctx context.Context, name string, ts []lower.Target
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		bar.step("compiling %s for %s", name, targets.ShortName(t))
+		bar.step("compiling %s for %s", name, t.Machine().ShortName())
 		k, codes, err := c.contest(ctx, name, t, x.tables)
 		for _, code := range codes {
 			defer code.Close()
@@ -184,7 +183,7 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	k := &contest{format: name, target: targets.ShortName(t)}
+	k := &contest{format: name, target: t.Machine().ShortName()}
 	var codes []*live.Code
 	for i, uses := range append([][]search.Use{dots}, tables...) {
 		s, code, err := subjectOf(ctx, p, t, uses)

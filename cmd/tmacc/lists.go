@@ -207,7 +207,7 @@ func neededOn(h timing.Host) (has, missing []string) {
 	var needed []string
 	for _, t := range targets.All() {
 		for _, f := range targets.Features(t) {
-			if targets.Arch(t) == h.Arch && !slices.Contains(needed, f) {
+			if t.Machine().Arch() == h.Arch && !slices.Contains(needed, f) {
 				needed = append(needed, f)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/measure/ggml"
@@ -64,7 +63,7 @@ func (x *race) rounds(ctx context.Context, s *suite, bar *progress, tell func(me
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, x.flags.rounds, typ, targets.ShortName(subject.target.Target), at.mode)
+				bar.step("round %d of %d: %s on %s, %s", round+1, x.flags.rounds, typ, subject.target.Target.Machine().ShortName(), at.mode)
 				records, err := x.measure(typ, subject, at)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", typ, err)
@@ -259,7 +258,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 	var all []measure.PeerRecord
 	for i, threads := range x.flags.threads {
 		r := measure.PeerRecord{
-			Type: c.typ, Format: c.subject.problem.Weight.Name, Target: targets.ShortName(c.subject.target.Target), Mode: c.at.mode,
+			Type: c.typ, Format: c.subject.problem.Weight.Name, Target: c.subject.target.Target.Machine().ShortName(), Mode: c.at.mode,
 			M: c.at.m, K: c.at.k, N: c.n, Threads: threads, Tuned: c.subject.tuned, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
 			Host: x.host, Date: x.date, Commit: commit(),
 		}

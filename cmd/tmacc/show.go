@@ -14,7 +14,6 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 )
@@ -83,7 +82,7 @@ func (c *cli) show() *cobra.Command {
 		}
 		bar := newProgress(c.err, false)
 		defer bar.done()
-		bar.step("compiling %s for %s", *name, targets.ShortName(s.t))
+		bar.step("compiling %s for %s", *name, s.t.Machine().ShortName())
 		text, err := heeding(cmd.Context(), func() (string, error) { return s.show(*cols) })
 		bar.done()
 		fmt.Fprint(c.out, text)

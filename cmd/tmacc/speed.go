@@ -11,7 +11,6 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
@@ -97,7 +96,7 @@ func (g *gauge) read(mode string, matrix int) ([]measure.Probe, error) {
 
 // dot probes the peak of a target.
 func (g *gauge) dot(t lower.Target) ([]measure.Probe, error) {
-	name := targets.ShortName(t)
+	name := t.Machine().ShortName()
 	if p, ok := g.dots[name]; ok {
 		return p, nil
 	}
@@ -124,7 +123,7 @@ type subject struct {
 // are stored with all their bits.
 func (x subject) record(mode string, m, n, k int) (measure.Record, measure.Weights) {
 	w := x.problem.Weight
-	r := measure.Record{Format: x.problem.Name(), BitsPerWeight: float64(w.Bits), Group: w.Group, M: m, K: k, N: n, Target: targets.ShortName(x.target.Target),
+	r := measure.Record{Format: x.problem.Name(), BitsPerWeight: float64(w.Bits), Group: w.Group, M: m, K: k, N: n, Target: x.target.Target.Machine().ShortName(),
 		Exact: !x.problem.Act.Floats() && exact(x.target.Kernels), Threads: 1, Mode: mode}
 	weights := measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, m, k)}
 	if len(x.target.Kernels) > 0 {

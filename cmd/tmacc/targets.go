@@ -17,8 +17,8 @@ func lacks(t lower.Target) string { return lacksOn(t, timing.ThisHost()) }
 
 // lacksOn says what a machine lacks to run t, "" if nothing.
 func lacksOn(t lower.Target, h timing.Host) string {
-	if targets.Arch(t) != h.Arch {
-		return "an " + targets.Arch(t) + " CPU"
+	if t.Machine().Arch() != h.Arch {
+		return "an " + t.Machine().Arch() + " CPU"
 	}
 	return strings.Join(h.Lacks(targets.Features(t)), " and ")
 }
@@ -29,7 +29,7 @@ func hostTargets() []lower.Target { return measure.TargetsOn(timing.ThisHost()) 
 // bestOf is the best target of a class that this machine runs.
 func bestOf(class string) (lower.Target, error) {
 	for _, t := range slices.Backward(hostTargets()) {
-		if measure.Class(targets.ShortName(t)) == class {
+		if measure.Class(t.Machine().ShortName()) == class {
 			return t, nil
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -185,7 +184,7 @@ func plotOf(plot string, p tune.Product) string {
 		return ""
 	}
 	end := filepath.Ext(plot)
-	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + targets.ShortName(p.Target) + end
+	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + p.Target.Machine().ShortName() + end
 }
 
 // tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know, for matrices of k columns, 0: of the mode.

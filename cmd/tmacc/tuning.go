@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/gen"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -409,7 +408,7 @@ func (x *tuning) line(p tune.Progress, took time.Duration) string {
 		best = fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
 	}
 	return fmt.Sprintf("%s on %s: %d of %d measured in %s of %s, %d dropped; best %s%.2f of the default's time",
-		x.product.Problem.Weight, targets.ShortName(x.product.Target), p.Trials, x.trials, took.Round(time.Second), x.limit, p.Dropped, best, p.Best)
+		x.product.Problem.Weight, x.product.Target.Machine().ShortName(), p.Trials, x.trials, took.Round(time.Second), x.limit, p.Dropped, best, p.Best)
 }
 
 // print prints what became of how many candidates.

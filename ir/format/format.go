@@ -37,6 +37,15 @@ func (d DType) Bits() int { return dtypes[d].bits }
 // Bytes is the width of d in bytes.
 func (d DType) Bytes() int { return dtypes[d].bits / 8 }
 
+// Unsigned is the type of unsigned integers as wide as d, Invalid if there is none.
+func (d DType) Unsigned() DType { return map[int]DType{8: U8, 16: U16, 32: U32}[d.Bits()] }
+
+// Signed is the type of signed integers as wide as d, Invalid if there is none.
+func (d DType) Signed() DType { return map[int]DType{8: I8, 16: I16, 32: I32}[d.Bits()] }
+
+// IsSigned says that d is of signed integers.
+func (d DType) IsSigned() bool { return d == I8 || d == I16 || d == I32 }
+
 // Per says which weights share one scale.
 type Per uint8
 

@@ -69,8 +69,7 @@ func unpack(d format.DType, v []int64, b []byte) {
 			v[i] = int64(binary.LittleEndian.Uint32(b[4*i:]))
 		}
 	}
-	switch d {
-	case i8, i16, i32: // the others are already zero-extended
+	if d.IsSigned() { // the others are already zero-extended
 		wrap(d, v)
 	}
 }

@@ -15,10 +15,9 @@ func (r Range) in(s Range) bool { return s.Lo <= r.Lo && r.Hi <= s.Hi }
 
 func (r Range) union(s Range) Range { return Range{min(r.Lo, s.Lo), max(r.Hi, s.Hi)} }
 
-// fullRange is what fits in d: for a float its bits, as lanes hold them.
-func fullRange(d format.DType) Range {
-	switch d {
-	case i8, i16, i32:
+// FullRange is what fits in d: for a float its bits, as lanes hold them.
+func FullRange(d format.DType) Range {
+	if d.IsSigned() {
 		return Range{-1 << (d.Bits() - 1), 1<<(d.Bits()-1) - 1}
 	}
 	return Range{0, 1<<d.Bits() - 1}
@@ -56,7 +55,7 @@ func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
 	if !in.Op.HasResult() {
 		return
 	}
-	full := fullRange(a.f.Regs[in.Dst].Elem)
+	full := FullRange(a.f.Regs[in.Dst].Elem)
 	a.known[in.Dst] = full
 	if a.defs[in.Dst] > 1 {
 		return
@@ -143,13 +142,13 @@ func (a *rangeAnalysis) bound(in *Instr) Range {
 	dst := a.f.Regs[in.Dst]
 	rule := ops[in.Op].bound
 	if rule == nil || !isInt(dst.Elem) {
-		return fullRange(dst.Elem)
+		return FullRange(dst.Elem)
 	}
 	c := &boundCall{in: in, dst: dst}
 	for i, r := range in.Args {
 		c.typ[i] = a.f.ArgType(in, i)
 		if i == in.Fold-1 {
-			c.arg[i] = fullRange(c.typ[i].Elem)
+			c.arg[i] = FullRange(c.typ[i].Elem)
 			if in.FoldConst > 0 {
 				continue
 			}
@@ -238,28 +237,20 @@ func boundShl(c *boundCall) Range {
 }
 
 func boundShrU(c *boundCall) Range {
-	r := reinterpret(c.arg[0], unsignedOf(c.dst.Elem))
+	r := reinterpret(c.arg[0], c.dst.Elem.Unsigned())
 	return reinterpret(Range{r.Lo >> c.in.Imm, r.Hi >> c.in.Imm}, c.dst.Elem)
 }
 
 func boundShrS(c *boundCall) Range {
-	s := signedOf(c.dst.Elem)
+	s := c.dst.Elem.Signed()
 	r := reinterpret(c.arg[0], s)
 	r = Range{r.Lo >> c.in.Imm, r.Hi >> c.in.Imm}
 	return reinterpret(r, c.dst.Elem)
 }
 
-func unsignedOf(d format.DType) format.DType {
-	return map[int]format.DType{8: u8, 16: u16, 32: u32}[d.Bits()]
-}
-
-func signedOf(d format.DType) format.DType {
-	return map[int]format.DType{8: i8, 16: i16, 32: i32}[d.Bits()]
-}
-
 // reinterpret is the range of the low bits of r as values of d.
 func reinterpret(r Range, d format.DType) Range {
-	full, turn := fullRange(d), int64(1)<<d.Bits()
+	full, turn := FullRange(d), int64(1)<<d.Bits()
 	for _, shift := range []int64{0, turn, -turn} {
 		if s := (Range{r.Lo + shift, r.Hi + shift}); s.in(full) {
 			return s
@@ -336,7 +327,7 @@ func boundDot2Wrap(c *boundCall) Range {
 }
 
 func boundDot2Sat(c *boundCall) Range {
-	p, full := c.arg[0].mul(c.arg[1]), fullRange(i16)
+	p, full := c.arg[0].mul(c.arg[1]), FullRange(i16)
 	return Range{max(2*p.Lo, full.Lo), min(2*p.Hi, full.Hi)}
 }
 

@@ -154,7 +154,7 @@ func TestRangesHold(t *testing.T) {
 			lanes := make([]int64, typ.Lanes)
 			unpack(typ.Elem, lanes, args[in.Mem.Buf].Buf[in.Mem.Off:])
 			checked++
-			if r != fullRange(typ.Elem) {
+			if r != FullRange(typ.Elem) {
 				narrow++
 			}
 			if !rangeOf(lanes).in(r) {

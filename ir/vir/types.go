@@ -166,12 +166,12 @@ func converted(dst, arg format.DType) rule {
 func lookup(n int) rule {
 	sig := strings.ReplaceAll("TxN <- UxN, TxM; T any, U unsigned of its size; M = max(N, #)", "#", strconv.Itoa(n))
 	return rule{sig, func(dst Type, a []Type) bool {
-		return a[0] == Type{unsignedOf(dst.Elem), dst.Lanes} && a[1] == Type{dst.Elem, max(n, dst.Lanes)}
+		return a[0] == Type{dst.Elem.Unsigned(), dst.Lanes} && a[1] == Type{dst.Elem, max(n, dst.Lanes)}
 	}}
 }
 
 // pairLookup is the rule of one table of 8 to 128 entries in two registers.
 var pairLookup = rule{"TxN <- UxN, TxM, TxM; T any, U unsigned of its size; N <= M; 4 <= M <= 64", func(dst Type, a []Type) bool {
-	return a[0] == Type{unsignedOf(dst.Elem), dst.Lanes} && a[1] == a[2] && a[1].Elem == dst.Elem &&
+	return a[0] == Type{dst.Elem.Unsigned(), dst.Lanes} && a[1] == a[2] && a[1].Elem == dst.Elem &&
 		dst.Lanes <= a[1].Lanes && 4 <= a[1].Lanes && a[1].Lanes <= 64
 }}

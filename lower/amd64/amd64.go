@@ -8,7 +8,6 @@ package amd64
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/mmcloughlin/avo/reg"
@@ -226,14 +225,7 @@ func StandIn(t lower.Target, has func(feature string) bool) lower.Target {
 func Targets() []lower.Target { return append([]lower.Target(nil), targets...) }
 
 // ByName returns the target called "amd64/avx2" (or just "avx2"), or nil.
-func ByName(name string) lower.Target {
-	for _, t := range targets {
-		if n := t.Machine().Name; n == name || strings.TrimPrefix(n, "amd64/") == name {
-			return t
-		}
-	}
-	return nil
-}
+func ByName(name string) lower.Target { return lower.Find(Targets(), name) }
 
 func (t target) Machine() lower.Machine { return t.m }
 

@@ -30,13 +30,13 @@ var checks = pass.Concat(
 // Emit prints kernels as func name(args *byte): args points at consecutive
 // 8-byte words, the parameters. The file's name is that of the target.
 func (t target) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
-	f, err := t.file(ks)
-	if err != nil {
-		return lower.File{}, err
-	}
-	data, err := avoprinter.NewGoAsm(avoprinter.Config{Name: "tmacc", Pkg: pkg}).Print(f)
-	name := strings.TrimPrefix(t.m.Name, "amd64/") + "_amd64.s"
-	return lower.File{Name: name, Data: data}, err
+	return t.m.Assembly(ks, func() ([]byte, error) {
+		f, err := t.file(ks)
+		if err != nil {
+			return nil, err
+		}
+		return avoprinter.NewGoAsm(avoprinter.Config{Name: "tmacc", Pkg: pkg}).Print(f)
+	})
 }
 
 // file is the avo form of kernels, checked and commented.
@@ -45,12 +45,7 @@ func (t target) file(ks []*lower.Kernel) (*avo.File, error) {
 	f.Constraints = buildtags.And(buildtags.Opt("amd64"), buildtags.Opt("!purego"))
 	pool := &pool{}
 	notes := map[*avo.Instruction]string{}
-	seen := map[string]bool{}
 	for _, k := range ks {
-		if seen[k.Func.Name] {
-			return nil, fmt.Errorf("%s: two kernels are called %s", t.m.Name, k.Func.Name)
-		}
-		seen[k.Func.Name] = true
 		f.AddSection((&function{t: t, k: k, pool: pool, notes: notes}).build())
 	}
 	for _, g := range pool.globals {

@@ -549,7 +549,7 @@ func (s *rowSet) lookups() {
 		}
 	}
 	for _, l := range permuting {
-		index := map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[l.elems[0].Bits()]
+		index := l.elems[0].Unsigned()
 		one, _ := s.choose(l.one)
 		for _, e := range l.elems {
 			for _, table := range s.types(e) {

@@ -8,7 +8,6 @@ package arm64
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
@@ -66,14 +65,7 @@ func Targets() []lower.Target {
 }
 
 // ByName returns the target called "arm64/dotprod" (or just "dotprod"), or nil.
-func ByName(name string) lower.Target {
-	for _, t := range Targets() {
-		if n := t.Machine().Name; n == name || strings.TrimPrefix(n, "arm64/") == name {
-			return t
-		}
-	}
-	return nil
-}
+func ByName(name string) lower.Target { return lower.Find(Targets(), name) }
 
 func (t target) Machine() lower.Machine { return t.m }
 func (t target) Rows() []lower.Row      { return rows() }

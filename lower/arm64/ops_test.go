@@ -108,11 +108,11 @@ func signatures(op vir.Op) [][]vir.Type {
 		case vir.OpLookupPair:
 			for m := 4; m <= 64; m *= 2 {
 				table := of(t.Elem, m)
-				out = append(out, []vir.Type{t, of(unsigned(t.Elem), t.Lanes), table, table})
+				out = append(out, []vir.Type{t, of(t.Elem.Unsigned(), t.Lanes), table, table})
 			}
 		default:
 			if n := op.Entries(); n > 0 {
-				out = append(out, []vir.Type{t, of(unsigned(t.Elem), t.Lanes), of(t.Elem, max(n, t.Lanes))})
+				out = append(out, []vir.Type{t, of(t.Elem.Unsigned(), t.Lanes), of(t.Elem, max(n, t.Lanes))})
 				continue
 			}
 			switch op.NumArgs() {
@@ -128,9 +128,4 @@ func signatures(op vir.Op) [][]vir.Type {
 		}
 	}
 	return out
-}
-
-// unsigned is the integer type of the size of e that indexes its tables.
-func unsigned(e format.DType) format.DType {
-	return map[int]format.DType{8: format.U8, 16: format.U16, 32: format.U32}[e.Bits()]
 }

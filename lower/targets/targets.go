@@ -2,8 +2,6 @@
 package targets
 
 import (
-	"strings"
-
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
@@ -28,31 +26,12 @@ func All() (out []lower.Target) {
 }
 
 // ByName returns the target of a name, with or without its architecture, or nil.
-func ByName(name string) lower.Target {
-	for _, t := range All() {
-		if t.Machine().Name == name || ShortName(t) == name {
-			return t
-		}
-	}
-	return nil
-}
-
-// Arch is the architecture of t, as GOARCH has it.
-func Arch(t lower.Target) string {
-	arch, _, _ := strings.Cut(t.Machine().Name, "/")
-	return arch
-}
-
-// ShortName is the name of t without its architecture.
-func ShortName(t lower.Target) string {
-	_, name, _ := strings.Cut(t.Machine().Name, "/")
-	return name
-}
+func ByName(name string) lower.Target { return lower.Find(All(), name) }
 
 // Features names the CPU features that t needs, as klauspost/cpuid/v2 does, "": none.
 func Features(t lower.Target) []string {
 	for _, a := range architectures {
-		if a.name == Arch(t) {
+		if a.name == t.Machine().Arch() {
 			return a.features(t.Machine().Has)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -184,7 +183,7 @@ func TestSabotage(t *testing.T) {
 	write := map[string]string{
 		"amd64": "\tMOVQ args+0(FP), AX\n\tMOVQ (AX), AX\n\tMOVB AX, %d(AX)\n",
 		"arm64": "\tMOVD args+0(FP), R0\n\tMOVD (R0), R0\n\tMOVB R0, %d(R0)\n",
-	}[targets.Arch(target)]
+	}[target.Machine().Arch()]
 	reversed := p
 	reversed.Weight.Name, reversed.Weight.Levels = "reversed", []int{1, 0, -1, -2}
 	trace := fmt.Sprint(v.Kernels[0].Schedule.Trace)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -110,7 +109,7 @@ type group struct {
 func (l *Lab) compute(opt timing.Options, c *Ceilings) error {
 	groups := []group{{l.Clock(), func(best Ceiling) { c.ClockGHz = best.Rate }}}
 	for _, t := range l.targets {
-		of, err := l.computeGroups(targets.ShortName(t), c)
+		of, err := l.computeGroups(t.Machine().ShortName(), c)
 		if err != nil {
 			return err
 		}

@@ -161,7 +161,7 @@ func classesOn(h timing.Host) []lower.Target {
 // TargetsOn lists the targets that h runs, the best last.
 func TargetsOn(h timing.Host) []lower.Target {
 	return slices.DeleteFunc(targets.All(), func(t lower.Target) bool {
-		return targets.Arch(t) != h.Arch || h.Lacks(targets.Features(t)) != nil
+		return t.Machine().Arch() != h.Arch || h.Lacks(targets.Features(t)) != nil
 	})
 }
 
@@ -181,7 +181,7 @@ func (l *Lab) Targets() []lower.Target { return slices.Clone(l.targets) }
 // target finds a target of this machine by its name, with or without its architecture.
 func (l *Lab) target(name string) (lower.Target, error) {
 	for _, t := range l.targets {
-		if targets.ShortName(t) == Class(name) {
+		if t.Machine().ShortName() == Class(name) {
 			return t, nil
 		}
 	}

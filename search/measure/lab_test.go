@@ -90,7 +90,7 @@ func TestCompute(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, target := range l.Targets() {
-		name := targets.ShortName(target)
+		name := target.Machine().ShortName()
 		if c.ClockGHz <= 0 || c.Dot[name].Rate <= 0 {
 			t.Errorf("%s: clock %v, peak %v", name, c.ClockGHz, c.Dot[name])
 		}
@@ -147,7 +147,7 @@ func TestLabRefuses(t *testing.T) {
 	if _, err := l.Dot(other); err == nil {
 		t.Errorf("%s has a peak here", other)
 	}
-	if _, err := l.Mix(targets.ShortName(l.targets[0]), "and+or"); err == nil {
+	if _, err := l.Mix(l.targets[0].Machine().ShortName(), "and+or"); err == nil {
 		t.Error("there is no mix and+or")
 	}
 	if _, err := l.Read(1000); err == nil {
@@ -191,7 +191,7 @@ func TestAmounts(t *testing.T) {
 	kinds := map[string][]string{"neon": {"dot1"}, "dotprod": {"dot4s"}, "i8mm": {"dot4s", "mmla"}, "avx2": {"dot2sat"}, "avxvnni": {"dot4"}, "zen5": {"dot4"}}
 	for name, want := range kinds {
 		target := targets.ByName(name)
-		l := &Lab{Host: timing.Host{Arch: targets.Arch(target)}, targets: []lower.Target{target}}
+		l := &Lab{Host: timing.Host{Arch: target.Machine().Arch()}, targets: []lower.Target{target}}
 		probes := l.Clock()
 		for _, p := range probes {
 			if adds := max(1, strings.Count(clockTextOf(t, l, p), " = add ")); p.Amount != float64(p.call.Steps*adds) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/rig"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -54,7 +53,7 @@ func probeTexts(t lower.Target, best bool) []string {
 	if !best {
 		return texts
 	}
-	for _, c := range clockKinds[targets.Arch(t)] {
+	for _, c := range clockKinds[t.Machine().Arch()] {
 		texts = append(texts, clockText(c))
 	}
 	for _, r := range readKinds(t) {
@@ -137,7 +136,7 @@ type mixKind struct {
 }
 
 func (x mixKind) kernel(t lower.Target) string {
-	return fmt.Sprintf("mix_%s_%s_%d_%d", targets.ShortName(t), strings.NewReplacer("+", "_", " ", "_").Replace(x.Name), 8*x.bytes, x.chains)
+	return fmt.Sprintf("mix_%s_%s_%d_%d", t.Machine().ShortName(), strings.NewReplacer("+", "_", " ", "_").Replace(x.Name), 8*x.bytes, x.chains)
 }
 
 // mixKinds are m in each vector width of t.
