@@ -82,9 +82,10 @@ func stage(dir string, files []lower.File) (temp string, err error) {
 	if temp, err = os.MkdirTemp(dir, temporary+"*"); err != nil {
 		return "", err
 	}
+	made := temp // an error returns none
 	defer func() {
 		if err != nil {
-			os.RemoveAll(temp)
+			os.RemoveAll(made)
 		}
 	}()
 	if err := os.Chmod(temp, 0o755); err != nil {

@@ -72,7 +72,7 @@ func (x Split) Apply(s *State) (*State, error) {
 	case l.Kind != nest.Serial:
 		return nil, illegal(x, x.Loop, "it is bound %s; split first", l.Kind)
 	case !loopName.MatchString(x.Into[0]) || !loopName.MatchString(x.Into[1]) || x.Into[0] == x.Into[1]:
-		return nil, illegal(x, x.Loop, "want two different loop names, have %q and %q", x.Into[0], x.Into[1])
+		return nil, illegal(x, x.Loop, "want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have %q and %q", x.Into[0], x.Into[1])
 	}
 	for _, n := range x.Into {
 		if other, _ := c.find(n); n != x.Loop && other != nil || reserved[n] && n != x.Loop {

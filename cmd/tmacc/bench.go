@@ -298,7 +298,10 @@ func (s *suite) addBoth(ctx context.Context, c *cli, b benchFlags, name string, 
 func (c *cli) noteUnlocked(b benchFlags, s *suite) {
 	var names []string
 	for _, x := range s.subjects {
-		if !x.tuned {
+		tuned := slices.ContainsFunc(s.subjects, func(o subject) bool {
+			return o.tuned && o.problem.Name() == x.problem.Name() && o.target.Target == x.target.Target
+		})
+		if !tuned {
 			names = append(names, x.problem.Name()+" on "+x.target.Target.Machine().ShortName())
 		}
 	}
@@ -465,8 +468,12 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 			return len(b.formats) > 0 && !slices.Contains(b.formats, v.Format)
 		})
 	}
+	wanted := asked(nil)
+	if len(wanted) == 0 {
+		return fmt.Errorf("-check %s: has no limit for %s", b.check, strings.Join(b.formats, ", "))
+	}
 	seen := map[[2]string]bool{}
-	for _, v := range asked(nil) {
+	for _, v := range wanted {
 		if id := [2]string{v.Target, v.Format}; !v.Skipped && !seen[id] {
 			seen[id] = true
 			t, err := bestOf(v.Target)

@@ -289,7 +289,7 @@ func (x *compilation) read() error {
 	if x.lock, err = tune.ReadLock(path); err != nil {
 		return err
 	}
-	if err := gen.Vacant(x.dir, x.pkg); err != nil { // now, not after a search
+	if err := gen.Vacant(x.dir, x.pkg); err != nil && !x.current { // now, not after a search
 		return err
 	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
@@ -504,7 +504,7 @@ func exists(path string) bool {
 // smaller K or for other kernels, and what to do about it.
 func (x *compilation) misfits() (out []string) {
 	for _, e := range x.lock.Entries {
-		if targets.ByName(e.Target) == nil {
+		if t := targets.ByName(e.Target); t == nil || t.Machine().Name != e.Target {
 			out = append(out, fmt.Sprintf("%s: %s on %s is not used: this tmacc has no such target, see tmacc targets", tune.LockName, e.Product, e.Target))
 		}
 	}

@@ -38,7 +38,7 @@ searches that began longer ago.`,
 	f.StringVar(&x.path, "log", "", "`file` of the log (default: tmacc/tuning.db in the user's cache directory)")
 	f.BoolVar(&x.json, "json", false, "print one JSON object per line, for each schedule")
 	f.DurationVar(&x.prune, "prune", 0, "remove searches that began so long ago")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := tuningLog(x.path)
 		if err == nil && x.path != "" { // the user's may not have begun
 			_, err = os.Stat(x.path)
@@ -47,8 +47,10 @@ searches that began longer ago.`,
 			return plain(err)
 		}
 		switch {
-		case x.prune < 0:
+		case cmd.Flags().Changed("prune") && x.prune <= 0:
 			return fmt.Errorf("-prune %v: want a time that has passed", x.prune)
+		case x.prune > 0 && x.json:
+			return errors.New("-prune and -json: want one of them")
 		case x.prune > 0:
 			n, err := l.Prune(time.Now().Add(-x.prune))
 			if err = c.noteUnread(err); err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tmacc/tmacc/search/jit"
 )
 
 // Exit codes.
@@ -45,6 +46,8 @@ type cli struct {
 	ctx      context.Context // of the whole run, nil in tests of parts: for what cannot be given one
 }
 
+var errInterrupted = errors.New("interrupted")
+
 // run executes the command and returns its exit code. An error is one line on
 // stderr. Output that is lost is one, whatever the command makes of it.
 func run(args []string, stdout, stderr io.Writer) int {
@@ -56,8 +59,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root := c.root()
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = failed("interrupted")
+	if ctx.Err() != nil {
+		jit.Leave() // what runs aside is not waited for
+		if err != nil && !errors.Is(err, errInterrupted) {
+			err = failed("%w", errInterrupted)
+		}
 	}
 	code := say(stderr, err)
 	if out.err == nil {

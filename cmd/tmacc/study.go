@@ -99,6 +99,9 @@ func (c *cli) runStudy(ctx context.Context, x studyFlags) error {
 		}
 	}
 	path := filepath.Join(x.out, "search.jsonl")
+	if err := noFolder(path); err != nil { // now, not after a search
+		return err
+	}
 	runs, err := readStudy(path)
 	if err != nil {
 		return err

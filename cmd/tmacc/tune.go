@@ -51,7 +51,8 @@ the default schedules; more if one of the purposes would lose by it.
 What is faster than the default, and than what was locked before, goes to ` + tune.LockName + ` in the
 module of the output directory, with kernels of other widths for the same packed matrices.
 tmacc compile uses it, and never searches. Interrupted, the search ends with what it has found,
-which is measured again; a second Ctrl-C ends all at once.
+which is measured again; further searches are not begun, for which the exit code is 1; a second
+Ctrl-C ends all at once.
 -resume begins with what searches for the same purposes on such a machine have measured,
 -from-scratch without the default schedules, which the search begins with otherwise.
 
@@ -162,20 +163,44 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if err != nil {
 		return err
 	}
-	for i := range len(problems) * len(ts) {
-		x := c.tuning(f, problems[i/len(ts)], ts[i%len(ts)], on)
+	var searches []*tuning
+	for _, p := range problems {
+		for _, t := range ts {
+			searches = append(searches, c.tuning(f, p, t, on))
+		}
+	}
+	var failure error // of the last search that found nothing: the others go on
+	for i, x := range searches {
+		if ctx.Err() != nil {
+			bar.done()
+			return failed("%w: not searched: %s", errInterrupted, strings.Join(names(searches[i:]), ", "))
+		}
 		x.bar = bar
-		if len(problems)*len(ts) > 1 {
+		if len(searches) > 1 {
 			x.plot = plotOf(f.plot, x.product)
 		}
 		if i > 0 {
 			fmt.Fprintln(c.out)
 		}
-		if err := x.tune(ctx); err != nil || ctx.Err() != nil {
+		if failure != nil {
+			say(c.err, failure)
+			failure = nil
+		}
+		if err := x.tune(ctx); errors.As(err, new(*status)) && ctx.Err() == nil {
+			failure = err
+		} else if err != nil {
 			return err
 		}
 	}
-	return nil
+	return failure
+}
+
+// names are the products of searches.
+func names(searches []*tuning) (out []string) {
+	for _, x := range searches {
+		out = append(out, x.product.Problem.Name()+" on "+x.product.Target.Machine().ShortName())
+	}
+	return out
 }
 
 // plotOf is the name of the picture of one of several products: "a.svg" is "a-w2-avx2.svg".

@@ -82,6 +82,11 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	if _, _, err := x.locked(); err != nil { // now, not after the search
 		return err
 	}
+	if path, err := lockPath(x.dir); err == nil {
+		if err := tune.Writable(path); err != nil {
+			x.note("%s: what is found will be printed, and not locked", oneLine(plain(err)))
+		}
+	}
 	var seeds []*tune.Candidate
 	if !x.scratch {
 		if seeds, err = heeding(ctx, func() ([]*tune.Candidate, error) { return x.tuner.Seeds(), nil }); err != nil {
@@ -114,14 +119,16 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 		return x.broken(out, broken, logged)
 	}
 	if len(out.Best) == 0 {
-		return failed("tune: none of %d candidates could be measured: %v", out.Trials, out.Dropped)
+		x.bar.done()
+		x.print(out, time.Since(start))
+		return failed("tune: %s on %s: nothing was measured: give more -time, and -from-scratch only with much of it", x.product.Problem.Name(), x.product.Target.Machine().Name)
 	}
 	x.bar.done()
 	x.print(out, time.Since(start))
 	if err := x.draw(out.Tried); err != nil {
 		x.note("no picture: %s", oneLine(err))
 	}
-	return x.confirm(out, logged)
+	return x.confirm(out, logged, ctx.Err() != nil)
 }
 
 // broken is the error of a search that could not go on. What it has found until then is printed.
@@ -158,7 +165,7 @@ func (x *tuning) note(format string, args ...any) {
 }
 
 // confirm measures the best and what is locked again, and locks the better.
-func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged bool) error {
+func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged, interrupted bool) error {
 	x.bar.step("measuring the best again")
 	locked, same, err := x.locked()
 	if err != nil {
@@ -177,7 +184,7 @@ func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged bool) error {
 		_ = x.measureCeilings(context.Background()) // after Ctrl-C, too, like what it is compared with
 	}
 	x.bar.done()
-	return x.settle(all, locked, same)
+	return x.settle(all, locked, same, interrupted)
 }
 
 // beyond says that c is faster than the machine was when its ceilings were measured.
@@ -190,10 +197,10 @@ func (x *tuning) beyond(c tune.Confirmed) bool {
 	return false
 }
 
-// settle locks the best of all, unless that is the default: then what is locked goes if it is slower than that. If it
-// stays, it has the figures of today. But what was not locked for the same purposes on such a machine stays as it is, if it
-// is not beaten.
-func (x *tuning) settle(all []tune.Confirmed, locked *tune.Candidate, same bool) error {
+// settle locks the best of all, unless that is the default: then what is locked goes if it is slower than that, and the search was not
+// interrupted. If it stays, it has the figures of today. But what was not locked for the same purposes on such a machine stays as it is,
+// if it is not beaten.
+func (x *tuning) settle(all []tune.Confirmed, locked *tune.Candidate, same, interrupted bool) error {
 	best := all[0]
 	x.printBest(best)
 	before := slices.IndexFunc(all, func(c tune.Confirmed) bool { return c.Candidate == locked })
@@ -201,7 +208,7 @@ func (x *tuning) settle(all []tune.Confirmed, locked *tune.Candidate, same bool)
 	case before >= 0 && !same && (usual || best.Candidate == locked):
 		fmt.Fprintf(x.out, "\nwhat is locked, for other purposes or on another machine, stays: %.2f of the default's time for these\n", all[before].Cost)
 		return nil
-	case usual && before >= 0 && all[before].Cost > 1/gain:
+	case usual && before >= 0 && all[before].Cost > loss && !interrupted:
 		return x.unlock(all[before].Cost)
 	case before >= 0 && (usual || best.Candidate == locked):
 		fmt.Fprintf(x.out, "\nwhat is locked is as fast: its figures are renewed\n")
@@ -224,10 +231,11 @@ func (x *tuning) unlock(cost float64) error {
 		return err
 	}
 	err = tune.ChangeLock(path, func(l *tune.Lock) error { l.Remove(x.product.Problem, x.product.Target); return nil })
-	if err == nil {
-		fmt.Fprintf(x.out, "\nremoved from %s: what was locked takes %.2f of the default's time\n", path, cost)
+	if err != nil {
+		return fmt.Errorf("%w: the lock is as it was", plain(err))
 	}
-	return plain(err)
+	fmt.Fprintf(x.out, "\nremoved from %s: what was locked takes %.2f of the default's time\n", path, cost)
+	return nil
 }
 
 // locked is what the lock has for the product, nil if nothing that still is of use, and whether it is for
@@ -269,8 +277,12 @@ func (x *tuning) printBest(best tune.Confirmed) {
 	}
 }
 
-// gain is how much faster than the default a candidate must be to be locked.
-const gain = 0.99
+// gain is how much faster than the default a candidate must be to be locked, loss how much slower what is locked must be to
+// go: the same kernels measure a few hundredths apart from one search to the next.
+const (
+	gain = 0.99
+	loss = 1.05
+)
 
 // lock puts c into the lock. If that cannot be written, its traces are printed.
 func (x *tuning) lock(c tune.Confirmed) error {

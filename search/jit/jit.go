@@ -131,6 +131,17 @@ var toolchain = sync.OnceValues(func() (goroot string, err error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
+// folders are those that assembly is in now.
+var folders sync.Map
+
+// Leave removes what is written to disk while assembly goes on, for a process that ends without waiting for that.
+func Leave() {
+	folders.Range(func(dir, _ any) bool {
+		os.RemoveAll(dir.(string))
+		return true
+	})
+}
+
 // assemble returns the object of each file: symbols that are private to a file
 // would clash if one run assembled all.
 func assemble(arch string, files []lower.File) ([][]byte, error) {
@@ -142,7 +153,11 @@ func assemble(arch string, files []lower.File) ([][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jit: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	folders.Store(dir, true)
+	defer func() {
+		os.RemoveAll(dir)
+		folders.Delete(dir)
+	}()
 	objects := make([][]byte, len(files))
 	errs := make([]error, len(files))
 	var wg sync.WaitGroup

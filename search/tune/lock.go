@@ -1,6 +1,8 @@
 package tune
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -76,10 +78,10 @@ type Ceilings struct {
 }
 
 // LockError reports a lock file that cannot be used.
-type LockError struct{ Path, Problem string }
+type LockError struct{ Path, Problem, Remedy string } // no Remedy is the usual one
 
 func (e *LockError) Error() string {
-	return fmt.Sprintf("%s: %s: mend it, or remove it and run tmacc tune", e.Path, e.Problem)
+	return fmt.Sprintf("%s: %s: %s", e.Path, e.Problem, cmp.Or(e.Remedy, "mend it, or remove it and run tmacc tune"))
 }
 
 // ReadLock reads the lock at path; a file that is not there is an empty one.
@@ -88,13 +90,13 @@ func ReadLock(path string) (*Lock, error) {
 	_, link := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && link == nil:
-		return nil, &LockError{path, "is a link to nothing"}
+		return nil, &LockError{Path: path, Problem: "is a link to nothing"}
 	case errors.Is(err, fs.ErrNotExist):
 		return &Lock{Version: lockVersion}, nil
 	case err == nil && !info.Mode().IsRegular(): // which may have no end, or wait for a writer
-		return nil, &LockError{path, "is no regular file"}
+		return nil, &LockError{Path: path, Problem: "is no regular file"}
 	case err == nil && info.Size() > maxLock:
-		return nil, &LockError{path, fmt.Sprintf("has %d bytes, at most %d", info.Size(), maxLock)}
+		return nil, &LockError{Path: path, Problem: fmt.Sprintf("has %d bytes, at most %d", info.Size(), maxLock)}
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -107,25 +109,44 @@ func ReadLock(path string) (*Lock, error) {
 // twice are errors.
 func ParseLock(path string, data []byte) (*Lock, error) {
 	var l Lock
+	if problem := unreadable(data); problem != "" {
+		return nil, &LockError{Path: path, Problem: problem}
+	}
 	if err := format.UnmarshalStrict(data, &l); err != nil {
 		problem := err.Error()
 		if line := format.ErrorLine(data, err); line > 0 {
 			problem = fmt.Sprintf("line %d: %s", line, problem)
 		}
-		return nil, &LockError{path, problem}
+		return nil, &LockError{Path: path, Problem: problem}
 	}
-	if l.Version != lockVersion {
-		return nil, &LockError{path, fmt.Sprintf("has version %d, this tmacc reads %d", l.Version, lockVersion)}
+	switch {
+	case l.Version > lockVersion:
+		return nil, &LockError{path, fmt.Sprintf("was written by a newer tmacc: it has version %d of the format, this tmacc reads %d", l.Version, lockVersion), "use the newer one"}
+	case l.Version < lockVersion:
+		return nil, &LockError{Path: path, Problem: fmt.Sprintf("has no version that there is: this tmacc reads %d", lockVersion)}
 	}
 	for i, e := range l.Entries {
 		if problem := e.wrong(); problem != "" {
-			return nil, &LockError{path, fmt.Sprintf("entry %d (%s on %s) %s", i, e.Product, e.Target, problem)}
+			return nil, &LockError{Path: path, Problem: fmt.Sprintf("entry %d (%s on %s) %s", i, e.Product, e.Target, problem)}
 		}
 		if i > 0 && l.Entries[i-1].key() >= e.key() {
-			return nil, &LockError{path, fmt.Sprintf("entry %d (%s on %s) is out of order or there twice", i, e.Product, e.Target)}
+			return nil, &LockError{Path: path, Problem: fmt.Sprintf("entry %d (%s on %s) is out of order or there twice", i, e.Product, e.Target)}
 		}
 	}
 	return &l, nil
+}
+
+// unreadable says what data is instead of JSON, "" if that is for the reader to say.
+func unreadable(data []byte) string {
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return "is empty"
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) || bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return "begins with a byte order mark: save it as UTF-8 without one"
+	case bytes.HasPrefix(data, []byte("<<<<<<< ")) || bytes.Contains(data, []byte("\n<<<<<<< ")):
+		return "has the marks of a merge conflict"
+	}
+	return ""
 }
 
 func (e *Entry) key() string { return fmt.Sprintf("%s\x00%06d\x00%s", e.Product, e.ActGroup, e.Target) }
@@ -137,12 +158,13 @@ func (e *Entry) wrong() string {
 		return "lacks a product or a target"
 	case len(e.Kernels) == 0 || e.Problem == "":
 		return "lacks a kernel or the hash of its problem"
-	case e.ActGroup < 0:
-		return fmt.Sprintf("has an act_group of %d", e.ActGroup)
 	}
-	for _, f := range e.Figures {
-		if f.Mode == "" || min(f.M, f.N, f.K) < 1 || min(f.Ns, f.DefaultNs, f.Share, f.ReadGBS, f.DotGMACS, f.ClockGHz) < 0 {
-			return fmt.Sprintf("has figures that nothing measures: %+v", f)
+	if err := (format.Act{Group: e.ActGroup}).ValidGroup(); err != nil {
+		return fmt.Sprintf("has an act_group of %d: %v", e.ActGroup, err)
+	}
+	for i, f := range e.Figures {
+		if problem := f.wrong(); problem != "" {
+			return fmt.Sprintf("has figures %d that nothing measures: %s", i, problem)
 		}
 	}
 	for i, k := range e.Kernels {
@@ -151,6 +173,24 @@ func (e *Entry) wrong() string {
 		}
 		if i > 0 && k.Cols <= e.Kernels[i-1].Cols {
 			return fmt.Sprintf("has a kernel of %d columns behind one of %d", k.Cols, e.Kernels[i-1].Cols)
+		}
+	}
+	return ""
+}
+
+// wrong says what cannot have been measured, "" if nothing.
+func (f Figures) wrong() string {
+	if f.Mode == "" {
+		return "mode is missing"
+	}
+	for name, n := range map[string]int{"m": f.M, "n": f.N, "k": f.K} {
+		if n < 1 {
+			return fmt.Sprintf("%s is %d", name, n)
+		}
+	}
+	for name, x := range map[string]float64{"ns": f.Ns, "default_ns": f.DefaultNs, "share": f.Share, "read_gb_s": f.ReadGBS, "dot_gmac_s": f.DotGMACS, "clock_ghz": f.ClockGHz} {
+		if x < 0 {
+			return fmt.Sprintf("%s is %v", name, x)
 		}
 	}
 	return ""
@@ -308,6 +348,22 @@ func ChangeLock(path string, f func(*Lock) error) error {
 		return err
 	}
 	return gen.WriteFile(path, data)
+}
+
+// Writable is why the lock at path cannot be changed, nil if it can, or if its folder is still to be made.
+func Writable(path string) error {
+	path, err := gen.Followed(path)
+	if err != nil {
+		return err
+	}
+	err = createAlone(path + ".new")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(path + ".new")
+	}
+	return err
 }
 
 // changed is the text of the lock at path after f.

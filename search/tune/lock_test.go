@@ -180,7 +180,7 @@ func TestLockRefuses(t *testing.T) {
 		{"no kernel", "lacks a kernel", Lock{1, []Entry{none}}},
 		{"no problem", "lacks a kernel or the hash", Lock{1, []Entry{nameless}}},
 		{"activations", "act_group of -3", Lock{1, []Entry{negative}}},
-		{"figures", "figures that nothing measures: {Mode:l2", Lock{1, []Entry{unmeasured}}},
+		{"figures", "figures 0 that nothing measures: ns is -5", Lock{1, []Entry{unmeasured}}},
 		{"widths", "1 columns behind one of 2", Lock{1, []Entry{twice}}},
 	} {
 		data, err := json.Marshal(c.l)
@@ -199,7 +199,7 @@ func TestLockRefuses(t *testing.T) {
 	if _, err := ReadLock(path); err == nil || !strings.Contains(err.Error(), "more") {
 		t.Errorf("unknown field: %v", err)
 	}
-	if _, err := ParseLock("x", []byte("{\"version\":1,\"entries\":[]}\n<<<<<<< HEAD\n")); err == nil || !strings.Contains(err.Error(), "line 2: invalid character '<' after top-level value") {
+	if _, err := ParseLock("x", []byte("{\"version\":1,\"entries\":[]}\n<<<<<<< HEAD\n")); err == nil || !strings.Contains(err.Error(), "has the marks of a merge conflict") {
 		t.Errorf("a conflict behind the end: %v", err)
 	}
 }
@@ -222,6 +222,8 @@ func TestLockFields(t *testing.T) {
 		{`"ns":0`, `"ns":0,"NS":1`, `unknown field "NS"`},
 		{`"ns":0`, `"ns":1e400`, `entries.figures.ns is JSON number 1e400; want a number that 64 bits hold`},
 		{`"ns":0`, `"ns":"0"`, `entries.figures.ns is JSON string; want a number`},
+		{`"ns":0`, `"ns":-5`, `has figures 1 that nothing measures: ns is -5`},
+		{`"version": 1`, `"version": 2`, `was written by a newer tmacc: it has version 2 of the format`},
 		{`"clock_ghz":3`, `"clock_ghz":3,"clock_ghz":4`, `field "clock_ghz" is there twice`},
 		{`"read_gb_s"`, `"Read_GB_s"`, `unknown field "Read_GB_s"`},
 		{`"ns":0`, `"ns":0,"Ceilings":{}`, `unknown field "Ceilings"`},

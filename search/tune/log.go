@@ -27,7 +27,7 @@ type Log struct{ Path string }
 func DefaultLog() (Log, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return Log{}, fmt.Errorf("tuning log: %w", err)
+		return Log{}, fmt.Errorf("tuning log: %w: name a file with -log", err)
 	}
 	return Log{filepath.Join(dir, "tmacc", "tuning.db")}, nil
 }
@@ -95,6 +95,9 @@ func (l Log) open(readOnly bool) (*bbolt.DB, error) {
 	}
 	if errors.Is(missing, fs.ErrNotExist) {
 		os.Remove(l.Path) // a beginning, that fills the disk, is no log
+	}
+	if errors.Is(err, bbolt.ErrInvalid) || errors.Is(err, bbolt.ErrVersionMismatch) || errors.Is(err, bbolt.ErrChecksum) {
+		return nil, fmt.Errorf("tuning log %s: %w: it is no log, or damaged: remove it, or name another with -log", l.Path, err)
 	}
 	return nil, fmt.Errorf("tuning log %s: %w", l.Path, err)
 }
