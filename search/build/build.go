@@ -30,6 +30,9 @@ func Target(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use
 			return v, err
 		}
 		k, err := kernel(p, t, u, name)
+		if err != nil && u.Cols > 0 {
+			err = fmt.Errorf("n = %d: %w", u.Cols, err)
+		}
 		if err != nil {
 			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 		}

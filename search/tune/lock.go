@@ -113,7 +113,7 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 		return nil, &LockError{Path: path, Problem: problem}
 	}
 	if err := format.UnmarshalStrict(data, &l); err != nil {
-		problem := err.Error()
+		problem := place(data) + err.Error()
 		if line := format.ErrorLine(data, err); line > 0 {
 			problem = fmt.Sprintf("line %d: %s", line, problem)
 		}
@@ -134,6 +134,32 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 		}
 	}
 	return &l, nil
+}
+
+// place names the first entry of a lock, and its kernel, that cannot be read; "" if none is to blame.
+func place(data []byte) string {
+	var l struct {
+		Entries []json.RawMessage `json:"entries"`
+	}
+	_ = json.Unmarshal(data, &l) // what has no entries has none to blame
+	for i, text := range l.Entries {
+		if format.UnmarshalStrict(text, new(Entry)) == nil {
+			continue
+		}
+		var e struct {
+			Product string            `json:"product"`
+			Target  string            `json:"target"`
+			Kernels []json.RawMessage `json:"kernels"`
+		}
+		_ = json.Unmarshal(text, &e) // as far as it can be read
+		for j, k := range e.Kernels {
+			if format.UnmarshalStrict(k, new(Kernel)) != nil {
+				return fmt.Sprintf("entry %d (%s on %s), kernel %d: ", i, e.Product, e.Target, j)
+			}
+		}
+		return fmt.Sprintf("entry %d (%s on %s): ", i, e.Product, e.Target)
+	}
+	return ""
 }
 
 // unreadable says what data is instead of JSON, "" if that is for the reader to say.

@@ -231,7 +231,8 @@ func TestLockFields(t *testing.T) {
 		{`"l2":0`, `"l2":0,"l2":1`, `field "l2" is there twice`},
 		{`"cols":1`, `"cols":1,"cols":4`, `field "cols" is there twice`},
 		{`"trace"`, `"Trace"`, `unknown field "Trace"`},
-		{`"by":`, `"By":`, `trace: step 2: split: json: unknown field "By"`},
+		{`"cols":1`, `"cols":"1"`, `entry 0 (w2 on amd64/avx2), kernel 0: `},
+		{`"by":`, `"By":`, `entry 0 (w2 on amd64/avx2), kernel 0: trace: step 2: split: json: unknown field "By"`},
 		{`"by":`, `"by":8,"by":`, `trace: step 2: split: json: field "by" is there twice`},
 	} {
 		if !strings.Contains(string(data), c.what) {
