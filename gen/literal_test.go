@@ -1,7 +1,9 @@
 package gen
 
 import (
+	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,59 +13,78 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 )
 
-// No field of what is written is left out.
+// Every field is written with its value: each is another number, or the text of one.
 func TestLiteral(t *testing.T) {
 	var spec runtime.Spec
-	names := map[string]bool{}
-	fill(t, reflect.ValueOf(&spec).Elem(), names)
+	w := filler{t: t}
+	w.fill(reflect.ValueOf(&spec).Elem(), "")
 	f := jen.NewFile("x")
 	f.Var().Id("X").Op("=").Add(literal(reflect.ValueOf(&spec)))
 	var b strings.Builder
 	if err := f.Render(&b); err != nil {
 		t.Fatal(err)
 	}
-	for name := range names {
-		if !strings.Contains(b.String(), name+":") {
-			t.Errorf("no %s", name)
+	for _, pattern := range w.want {
+		if !regexp.MustCompile(pattern).MatchString(b.String()) {
+			t.Errorf("no %s", pattern)
 		}
 	}
-	if len(names) < 50 {
-		t.Errorf("only %d fields", len(names))
+	if len(w.want) < 50 {
+		t.Errorf("only %d fields", len(w.want))
 	}
 	if t.Failed() {
 		t.Log(b.String())
 	}
 }
 
-// fill sets all of v to something else than zero, and collects the names of fields.
-func fill(t *testing.T, v reflect.Value, names map[string]bool) {
+// filler sets all of a value to something else than zero, and says what is to be read.
+type filler struct {
+	t    *testing.T
+	n    int64
+	want []string
+}
+
+func (w *filler) fill(v reflect.Value, field string) {
+	w.n++
+	text := ""
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			names[v.Type().Field(i).Name] = true
-			fill(t, v.Field(i), names)
+			w.fill(v.Field(i), v.Type().Field(i).Name)
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(t, v.Index(0), names)
+		w.fill(v.Index(0), field)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(t, v.Elem(), names)
+		w.fill(v.Elem(), field)
 	case reflect.Int:
-		v.SetInt(1)
+		v.SetInt(-w.n)
+		text = fmt.Sprintf(`(\[\]int\{)?-%d\b`, w.n)
 	case reflect.Uint8:
-		v.SetUint(1)
+		v.SetUint(uint64(128 + w.n%64)) // no UTF-8
+		text = fmt.Sprintf(`\[\]byte\("\\x%02x"\)`, v.Uint())
 	case reflect.Float64:
-		v.SetFloat(1)
+		v.SetFloat(float64(w.n) + 0.5)
+		text = fmt.Sprintf(`%d\.5\b`, w.n)
 	case reflect.Bool:
 		v.SetBool(true)
+		text = "true"
 	case reflect.String:
-		v.SetString("name")
+		v.SetString(fmt.Sprintf("name%d", w.n))
+		text = fmt.Sprintf(`(\[\]string\{)?"name%d"`, w.n)
 	case reflect.Func: // has the name of its struct
+		text = "name"
 	default:
-		t.Fatalf("a %v", v.Type())
+		w.t.Fatalf("a %v", v.Type())
 	}
-	if d, ok := v.Addr().Interface().(*format.DType); ok {
-		*d = format.F16
+	switch x := v.Addr().Interface().(type) {
+	case *format.DType:
+		*x, text = format.F16, "format.F16"
+	case *format.Per:
+		*x, text = format.PerGroup, "format.PerGroup"
+	}
+	if text != "" {
+		w.want = append(w.want, `\b`+field+`:\s+`+text)
 	}
 }

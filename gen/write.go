@@ -13,6 +13,9 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
+// Temporary is a pattern of os.CreateTemp: files of such names that are left behind go with the next that is written.
+const Temporary = temporary + "*"
+
 // Names in the directory of a package, which the go command does not look at.
 const (
 	temporary = ".tmacc-writing-" // before a number: a package, or a file, that is being written
@@ -79,7 +82,7 @@ func stage(dir string, files []lower.File) (temp string, err error) {
 		return "", err
 	}
 	step()
-	if temp, err = os.MkdirTemp(dir, temporary+"*"); err != nil {
+	if temp, err = os.MkdirTemp(dir, Temporary); err != nil {
 		return "", err
 	}
 	made := temp // an error returns none
@@ -262,7 +265,7 @@ func writeTo(path string, data []byte) error {
 func replace(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	removeAbandoned(dir)
-	temp, err := os.CreateTemp(dir, temporary+"*")
+	temp, err := os.CreateTemp(dir, Temporary)
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		return &fs.PathError{Op: inner.Op, Path: path, Err: inner.Err} // whose name the user knows
 	}

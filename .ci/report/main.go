@@ -8,6 +8,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -30,7 +31,9 @@ func main() {
 	})
 	var named []string // by -run, and not seen yet
 	flag.Func("run", "`pattern` that tests were chosen by", func(pattern string) error {
-		named = namesIn(pattern)
+		if named = namesIn(pattern); named == nil {
+			return errors.New("want ^(TestA|TestB)$")
+		}
 		return nil
 	})
 	flag.Parse()
@@ -100,7 +103,7 @@ func main() {
 		bad++
 		fmt.Println("no test ran")
 	}
-	if len(named) > 0 {
+	if len(named) > 0 && bad == 0 {
 		bad++
 		fmt.Println("no such test:", strings.Join(named, ", "))
 	}

@@ -145,7 +145,10 @@ func (c *cli) compareTargets(ctx context.Context, name string, ts []lower.Target
 		for _, code := range codes {
 			defer code.Close()
 		}
-		if ctx.Err() != nil || worker.IsFault(err) { // a wrong kernel is not one that there is not
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if worker.IsFault(err) { // a wrong kernel is not one that there is not
 			return nil, nil, err
 		}
 		if err != nil {

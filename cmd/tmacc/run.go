@@ -81,7 +81,7 @@ func (c *cli) blocking() (end func() bool) {
 	if c.ctx == nil {
 		return func() bool { return true }
 	}
-	return context.AfterFunc(c.ctx, func() { os.Exit(say(c.err, failed("interrupted"))) })
+	return context.AfterFunc(c.ctx, func() { os.Exit(say(c.err, failed("%w", errInterrupted))) })
 }
 
 // say says what err is, if nobody has, and returns its exit code.

@@ -169,7 +169,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 			searches = append(searches, c.tuning(f, p, t, on))
 		}
 	}
-	var failure error // of the last search that found nothing: the others go on
+	var failure error // of a search that found nothing: the others go on
 	for i, x := range searches {
 		if ctx.Err() != nil {
 			bar.done()
@@ -182,12 +182,9 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		if i > 0 {
 			fmt.Fprintln(c.out)
 		}
-		if failure != nil {
-			say(c.err, failure)
-			failure = nil
-		}
 		if err := x.tune(ctx); errors.As(err, new(*status)) && ctx.Err() == nil {
-			failure = err
+			bar.done()
+			failure = &status{code: say(c.err, err)}
 		} else if err != nil {
 			return err
 		}

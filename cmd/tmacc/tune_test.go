@@ -388,8 +388,8 @@ func TestTuneSettles(t *testing.T) {
 		{"for another purpose, slower", 1.1, 0.98, usual, "stays: 1.10 of the default's time", 1, "", "dram", false},
 		{"for another purpose, as fast", 0.7, 0.8, found, "stays: 0.70 of the default's time", 1, "", "dram", false},
 		{"for another purpose, beaten", 0.9, 0.8, found, "locked in", 8, "", "dram", false},
-		{"slower by noise", 1.03, 0.98, usual, "figures are renewed", 10.3, "", "", false},
-		{"the default is the best, interrupted", 1.1, 0.98, usual, "figures are renewed", 11, "", "", true},
+		{"slower by noise", 1.03, 0.98, usual, "stays, 1.03 of the default's time: its figures are renewed", 10.3, "", "", false},
+		{"the default is the best, interrupted", 1.1, 0.98, usual, "stays, 1.10 of the default's time: its figures are renewed", 11, "", "", true},
 	} {
 		var out bytes.Buffer
 		x.out, x.dir = &out, filepath.Join(t.TempDir(), "new")

@@ -211,7 +211,11 @@ func (x *tuning) settle(all []tune.Confirmed, locked *tune.Candidate, same, inte
 	case usual && before >= 0 && all[before].Cost > loss && !interrupted:
 		return x.unlock(all[before].Cost)
 	case before >= 0 && (usual || best.Candidate == locked):
-		fmt.Fprintf(x.out, "\nwhat is locked is as fast: its figures are renewed\n")
+		if cost := all[before].Cost; cost > 1 {
+			fmt.Fprintf(x.out, "\nwhat is locked stays, %.2f of the default's time: its figures are renewed\n", cost)
+		} else {
+			fmt.Fprintf(x.out, "\nwhat is locked is as fast: its figures are renewed\n")
+		}
 		return x.lock(all[before])
 	case usual:
 		than := "as fast"

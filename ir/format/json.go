@@ -24,11 +24,26 @@ func UnmarshalStrict(data []byte, to any) error {
 	}
 	err := json.Unmarshal(data, to)
 	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) { // without the names of types in Go
-		return errors.New(strings.TrimPrefix(fmt.Sprintf("%s is JSON %s; want %s", kind.Field, kind.Value, wanted(kind.Type)), " is "))
+	if !errors.As(err, &kind) {
+		return err
 	}
-	return err
+	// Without the names of types in Go, which are those of structs that others embed, too.
+	path := slices.DeleteFunc(strings.Split(kind.Field, "."), func(name string) bool { return name != strings.ToLower(name) })
+	want := wanted(kind.Type)
+	if strings.HasPrefix(kind.Value, "number ") && want == "a number" {
+		want = fmt.Sprintf("a number that %d bits hold", kind.Type.Bits())
+	}
+	if text := fmt.Sprintf("JSON %s; want %s", kind.Value, want); kind.Field == "" {
+		return mistyped(text)
+	} else {
+		return fmt.Errorf("%s is %s", strings.Join(path, "."), text)
+	}
 }
+
+// mistyped says what the whole value is instead of what it must be.
+type mistyped string
+
+func (m mistyped) Error() string { return string(m) }
 
 // ErrorLine is the line of data, from 1, in which err, of reading it as JSON, found its syntax broken; 0 if err is another.
 func ErrorLine(data []byte, err error) int {
@@ -50,7 +65,7 @@ func wanted(t reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Float32, reflect.Float64:
-		return fmt.Sprintf("a number that %d bits hold", t.Bits())
+		return "a number"
 	case reflect.Struct, reflect.Map:
 		return "an object"
 	}

@@ -125,9 +125,12 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	f := fields{Per: perUnknown}
 	err := UnmarshalStrict(data, &f)
 	names := strings.Join(fieldNames(reflect.TypeFor[Weight]()), ", ")
+	var whole mistyped
 	var unknown unknownField
 	var field *Error
 	switch {
+	case errors.As(err, &whole):
+		return errorf("weight", "%s with the fields %s, or a name", whole, names)
 	case errors.As(err, &unknown):
 		return errorf("weight", "unknown field %q; there are %s", string(unknown), names)
 	case errors.As(err, &field): // its prefix is that of what is returned

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -112,6 +113,12 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 	if problem := unreadable(data); problem != "" {
 		return nil, &LockError{Path: path, Problem: problem}
 	}
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err == nil && head.Version > lockVersion { // whose fields may be others
+		return nil, &LockError{path, fmt.Sprintf("was written by a newer tmacc: it has version %d of the format, this tmacc reads %d", head.Version, lockVersion), "use the newer one"}
+	}
 	if err := format.UnmarshalStrict(data, &l); err != nil {
 		problem := place(data) + err.Error()
 		if line := format.ErrorLine(data, err); line > 0 {
@@ -119,11 +126,8 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 		}
 		return nil, &LockError{Path: path, Problem: problem}
 	}
-	switch {
-	case l.Version > lockVersion:
-		return nil, &LockError{path, fmt.Sprintf("was written by a newer tmacc: it has version %d of the format, this tmacc reads %d", l.Version, lockVersion), "use the newer one"}
-	case l.Version < lockVersion:
-		return nil, &LockError{Path: path, Problem: fmt.Sprintf("has no version that there is: this tmacc reads %d", lockVersion)}
+	if l.Version != lockVersion {
+		return nil, &LockError{Path: path, Problem: fmt.Sprintf("has version %d or none, this tmacc reads %d", l.Version, lockVersion)}
 	}
 	for i, e := range l.Entries {
 		if problem := e.wrong(); problem != "" {
@@ -209,14 +213,20 @@ func (f Figures) wrong() string {
 	if f.Mode == "" {
 		return "mode is missing"
 	}
-	for name, n := range map[string]int{"m": f.M, "n": f.N, "k": f.K} {
-		if n < 1 {
-			return fmt.Sprintf("%s is %d", name, n)
+	for _, size := range []struct {
+		name string
+		n    int
+	}{{"m", f.M}, {"n", f.N}, {"k", f.K}} {
+		if size.n < 1 {
+			return fmt.Sprintf("%s is %d", size.name, size.n)
 		}
 	}
-	for name, x := range map[string]float64{"ns": f.Ns, "default_ns": f.DefaultNs, "share": f.Share, "read_gb_s": f.ReadGBS, "dot_gmac_s": f.DotGMACS, "clock_ghz": f.ClockGHz} {
-		if x < 0 {
-			return fmt.Sprintf("%s is %v", name, x)
+	for _, figure := range []struct {
+		name string
+		x    float64
+	}{{"ns", f.Ns}, {"default_ns", f.DefaultNs}, {"share", f.Share}, {"read_gb_s", f.ReadGBS}, {"dot_gmac_s", f.DotGMACS}, {"clock_ghz", f.ClockGHz}} {
+		if figure.x < 0 {
+			return fmt.Sprintf("%s is %v", figure.name, figure.x)
 		}
 	}
 	return ""
@@ -382,14 +392,14 @@ func Writable(path string) error {
 	if err != nil {
 		return err
 	}
-	err = createAlone(path + ".new")
+	f, err := os.CreateTemp(filepath.Dir(path), gen.Temporary)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		err = os.Remove(path + ".new")
+	if err != nil {
+		return err
 	}
-	return err
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // changed is the text of the lock at path after f.

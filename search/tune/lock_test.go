@@ -223,7 +223,7 @@ func TestLockFields(t *testing.T) {
 		{`"ns":0`, `"ns":1e400`, `entries.figures.ns is JSON number 1e400; want a number that 64 bits hold`},
 		{`"ns":0`, `"ns":"0"`, `entries.figures.ns is JSON string; want a number`},
 		{`"ns":0`, `"ns":-5`, `has figures 1 that nothing measures: ns is -5`},
-		{`"version": 1`, `"version": 2`, `was written by a newer tmacc: it has version 2 of the format`},
+		{`"version": 1`, `"version": 2, "more": 1`, `was written by a newer tmacc: it has version 2 of the format`},
 		{`"clock_ghz":3`, `"clock_ghz":3,"clock_ghz":4`, `field "clock_ghz" is there twice`},
 		{`"read_gb_s"`, `"Read_GB_s"`, `unknown field "Read_GB_s"`},
 		{`"ns":0`, `"ns":0,"Ceilings":{}`, `unknown field "Ceilings"`},
