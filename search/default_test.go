@@ -336,7 +336,7 @@ func TestTilesOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Act.Group = c.group
-		uses, err := Default(p, amd64.ByName("zen2"))
+		uses, err := DotUses(p, amd64.ByName("zen2")) // q1_0's default is by tables
 		if err != nil {
 			t.Fatal(err)
 		}
