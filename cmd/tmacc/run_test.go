@@ -146,7 +146,7 @@ func TestRefusals(t *testing.T) {
 		{2, `-n 65536 -m 16 -k 131072: at most 1073741824 activations`, "bench -format w2 -n 65536 -m 16 -k 131072"},
 		{2, `/nonexistent/x.svg: /nonexistent: no such file`, "tune -format w2 -plot /nonexistent/x.svg"},
 		{2, `-n 4096 -m 16777216 -k 64: at most 1073741824 activations`, "tune -format w2 -n 4096 -m 16777216 -k 64"},
-		{2, `: unexpected end of JSON input`, "bench -format w2 -lock " + os.DevNull},
+		{2, `: is empty: mend it`, "bench -format w2 -lock " + os.DevNull},
 		{2, `-threads 0: want 1 to 1024`, "threads -threads 0"},
 		{2, `-busy -1: want 0 to 1024`, "threads -busy -1"},
 		{2, `-k 16777217: want 1 to 16777216`, "threads -k 16777217"},
