@@ -27,17 +27,17 @@ func UnmarshalStrict(data []byte, to any) error {
 	if !errors.As(err, &kind) {
 		return err
 	}
-	// Without the names of types in Go, which are those of structs that others embed, too.
-	path := slices.DeleteFunc(strings.Split(kind.Field, "."), func(name string) bool { return name != strings.ToLower(name) })
 	want := wanted(kind.Type)
 	if strings.HasPrefix(kind.Value, "number ") && want == "a number" {
 		want = fmt.Sprintf("a number that %d bits hold", kind.Type.Bits())
 	}
-	if text := fmt.Sprintf("JSON %s; want %s", kind.Value, want); kind.Field == "" {
+	text := fmt.Sprintf("JSON %s; want %s", kind.Value, want)
+	if kind.Field == "" {
 		return mistyped(text)
-	} else {
-		return fmt.Errorf("%s is %s", strings.Join(path, "."), text)
 	}
+	// Without the names of types in Go, which are those of structs that others embed, too.
+	path := slices.DeleteFunc(strings.Split(kind.Field, "."), func(name string) bool { return name != strings.ToLower(name) })
+	return fmt.Errorf("%s is %s", strings.Join(path, "."), text)
 }
 
 // mistyped says what the whole value is instead of what it must be.
@@ -57,6 +57,9 @@ func ErrorLine(data []byte, err error) int {
 
 // wanted is what JSON must have for a type.
 func wanted(t reflect.Type) string {
+	if t == reflect.TypeFor[[]byte]() { // in base64
+		return "a text"
+	}
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return "an integer"
