@@ -228,11 +228,16 @@ func (p *Product) ActSize(n, k int) (int, error) {
 }
 
 // ActStep is what divides the row ranges of PrepareActRows.
-func (p *Product) ActStep() int { return p.cut.widths[len(p.cut.widths)-1].cols }
+func (p *Product) ActStep() int {
+	widths := p.orNone().cut.widths
+	return widths[len(widths)-1].cols
+}
 
 // SharesAct reports whether p and q accept each other's activation buffers: their
 // groups are the same, and so are the widths and chunks of their kernels.
-func (p *Product) SharesAct(q *Product) bool { return p.cut.id == q.cut.id }
+func (p *Product) SharesAct(q *Product) bool {
+	return p.ready() == nil && q.ready() == nil && p.cut.id == q.cut.id
+}
 
 // PrepareAct quantizes n rows of k activations, x[n][k], into act, which has
 // ActSize(n, k) bytes: per row, or per group if the product has an activation
@@ -246,6 +251,9 @@ func (p *Product) PrepareAct(act []byte, x []float32, n, k int) error {
 // goroutines to share the work: lo and hi must be multiples of ActStep, or n.
 // The one that does row 0 also writes the header.
 func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) error {
+	if err := p.ready(); err != nil {
+		return err
+	}
 	w := p.pool.Get().(*scratch)
 	defer p.release(w)
 	s, err := p.known(w, n, k)

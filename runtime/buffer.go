@@ -34,11 +34,19 @@ func NewBuffer(size int) (*Buffer, error) {
 	return b, nil
 }
 
-// Bytes is the memory. That of Load is read-only.
-func (b *Buffer) Bytes() []byte { return b.data }
+// Bytes is the memory, nil after Close. That of Load is read-only.
+func (b *Buffer) Bytes() []byte {
+	if b == nil {
+		return nil
+	}
+	return b.data
+}
 
-// Close frees the memory. No call may be using it.
+// Close frees the memory. No call may be using it. Closing again does nothing.
 func (b *Buffer) Close() error {
+	if b == nil {
+		return nil
+	}
 	free := b.free
 	b.data, b.free = nil, nil
 	if free == nil {
@@ -108,6 +116,9 @@ func removeAbandoned(dir, begin string) {
 // Verify, which reads them all, finds out that weights are damaged, as a power failure or a bad
 // disk leaves them. The file must not be changed until Close.
 func (p *Product) Load(path string) (*Buffer, error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, p.fileError(path, err)
@@ -119,14 +130,14 @@ func (p *Product) Load(path string) (*Buffer, error) {
 		return nil, p.fileError(path, err)
 	case !info.Mode().IsRegular():
 		return nil, p.fileError(path, errors.New("is not a regular file"))
-	case info.Size() < headerBytes || info.Size() > math.MaxInt-hugePage:
-		return nil, p.fileError(path, fmt.Errorf("has %d bytes; it is no packed matrix", info.Size()))
+	case info.Size() > math.MaxInt-hugePage:
+		return nil, p.fileError(path, fmt.Errorf("has %d bytes, more than this system can address", info.Size()))
 	}
-	var head [headerBytes]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil {
+	head := make([]byte, min(info.Size(), headerBytes))
+	if _, err := io.ReadFull(f, head); err != nil {
 		return nil, p.fileError(path, err)
 	}
-	if _, err := p.openHeader(head[:], int(info.Size())); err != nil {
+	if _, err := p.openHeader(head, int(info.Size())); err != nil {
 		return nil, p.fileError(path, err)
 	}
 	b, err := mapFile(f, int(info.Size()))

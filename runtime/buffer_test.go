@@ -92,8 +92,8 @@ func TestSaveLoad(t *testing.T) {
 	}{
 		{loads(other, packed), "w2-g32: file " + path + ": holds weights of another format than w2-g32; use the product that packed it"},
 		{loads(otherLayout, packed), "file " + path + ": was packed in layout"},
-		{loads(p, nil), "has 0 bytes; it is no packed matrix"},
-		{loads(p, packed[:63]), "has 63 bytes; it is no packed matrix"},
+		{loads(p, nil), "file " + path + ": is empty: pack the matrix"},
+		{loads(p, packed[:63]), "is a packed matrix whose header is damaged or cut off: pack it again"},
 		{loads(p, packed[:64]), "has 64 bytes; its header says 37 rows and 320 columns in"},
 		{loads(p, packed[:len(packed)-1]), "its header says 37 rows"},
 		{loads(p, append(bytes.Clone(packed), 0)), "its header says 37 rows"},

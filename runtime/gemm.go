@@ -8,9 +8,9 @@ import (
 
 // Options says what Gemm does with the product besides storing it.
 type Options struct {
-	// Scale multiplies the product before anything is added: that of a whole tensor,
-	// which NVFP4 files have besides those of its groups (gguf.File.Scales). 0 means that
-	// there is none, as 1 does; for products that are 0, clear dst.
+	// Scale multiplies the product of this call before anything is added, after the scale
+	// that the matrix itself has (Matrix.SetScale). 0 means that there is none, as 1 does;
+	// for products that are 0, clear dst.
 	Scale float32
 	// Accumulate adds to what dst holds instead of overwriting it.
 	Accumulate bool
@@ -57,7 +57,7 @@ type task struct {
 	act    []byte // blocks
 	lo, hi int
 	opt    Options
-	plain  bool // store the product as it is
+	plain  bool // opt does nothing to the product, which the scale of the matrix may multiply
 	// The chunks that threads take of it: rows rows each, the first is number first.
 	rows, first int
 	*scratch
@@ -67,6 +67,7 @@ type task struct {
 // buffer: for rows r from lo up to hi,
 //
 //	v = product of row r and activations j, the canonical result
+//	v = v * scale          if the matrix has one: SetScale
 //	v = v * Scale          unless Scale is 0
 //	v = v + Bias[r]        if there is a bias
 //	v = dst[j*m+r] + v     if Accumulate
@@ -76,6 +77,9 @@ type task struct {
 // n*m elements; lo and hi must be multiples of Step, or m. Calls on different rows
 // may run at once. The result does not depend on the number of threads.
 func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Options) error {
+	if err := p.ready(); err != nil {
+		return err
+	}
 	if opt.Threads == 0 || opt.Threads == 1 {
 		return p.gemmAlone(dst, packed, act, lo, hi, &opt)
 	}
@@ -168,6 +172,9 @@ func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
 	}
 	a.Out = unsafe.Pointer(&dst[0])
 	k.Fn(a)
+	if scale := s.matrix.scale; scale != 0 {
+		scaleAll(dst, scale)
+	}
 }
 
 // add adds a product to r, to be opened.
@@ -417,6 +424,9 @@ func (t *task) runTiles(k *placed, lo, hi, apart, first, cols int) {
 			t.point(&k.at[0], tile)
 			a.Out, a.Tiles = unsafe.Pointer(&t.dst[first*m+lo]), int64(tiles)
 			k.Fn(a)
+			if t.w.scale != 0 {
+				t.scaleTiles(k, lo, tiles, apart, first, cols)
+			}
 			lo, tile, whole = lo+tiles*k.rows, tile+tiles*t.w.tileBytes, whole-tiles
 		}
 	}
@@ -427,11 +437,33 @@ func (t *task) runTiles(k *placed, lo, hi, apart, first, cols int) {
 			if direct && hi-lo >= k.rows {
 				a.Out = unsafe.Pointer(&t.dst[first*m+lo])
 				k.Fn(a)
+				if t.w.scale != 0 {
+					t.scaleTiles(k, lo, 1, 0, first, cols)
+				}
 			} else {
 				t.runAside(k, lo, apart, first, cols)
 			}
 			lo += k.rows
 		}
+	}
+}
+
+// scaleTiles multiplies what a call of a kernel has stored where it belongs: tiles from row lo, of each side those apart tiles farther.
+func (t *task) scaleTiles(k *placed, lo, tiles, apart, first, cols int) {
+	for side := range k.sides {
+		for c := range cols {
+			scaleAll(t.dst[(first+c)*t.w.m+lo+side*apart*k.rows:][:tiles*k.rows], t.w.scale)
+		}
+		if apart == 0 {
+			break
+		}
+	}
+}
+
+// scaleAll multiplies products by the scale of their matrix.
+func scaleAll(v []float32, by float32) {
+	for i, x := range v {
+		v[i] = canonical(float32(x * by))
 	}
 }
 
@@ -463,6 +495,9 @@ func (t *task) store(first, cols, r, rows, step, at int) {
 	n := min(rows, t.w.m-r)
 	for c := range cols {
 		dst, v := t.dst[(first+c)*t.w.m+r:][:n], t.out[at+c*step:][:n]
+		if t.w.scale != 0 {
+			scaleAll(v, t.w.scale)
+		}
 		if t.plain {
 			copy(dst, v)
 		} else {

@@ -2,13 +2,13 @@ package runtime
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Matrix is a packed matrix and the product that multiplies it. Its methods may be
-// called concurrently, but for Close.
+// called concurrently, except Close and SetScale. A nil or zero Matrix, and one that is
+// closed, has no memory: its methods that return an error return one that says so.
 type Matrix struct {
 	p      *Product
 	buffer *Buffer
@@ -51,39 +51,113 @@ func (p *Product) LoadMatrix(path string) (*Matrix, error) {
 		return nil, err
 	}
 	m, k, err := p.Shape(b.Bytes())
-	return &Matrix{p, b, m, k}, err
+	if err != nil {
+		return nil, cmp.Or(b.Close(), err)
+	}
+	return &Matrix{p, b, m, k}, nil
 }
 
-// Product is the product that multiplies x.
-func (x *Matrix) Product() *Product { return x.p }
+// usable is an error unless x has its memory.
+func (x *Matrix) usable() error {
+	switch {
+	case x == nil || x.p == nil:
+		return errNoMatrix
+	case x.buffer.Bytes() == nil:
+		return x.p.spec.errorf("matrix", "is closed: call Close after the last use")
+	}
+	return nil
+}
 
-// Packed is the packed matrix, for Gemm of its product.
-func (x *Matrix) Packed() []byte { return x.buffer.Bytes() }
+var errNoMatrix = &Error{"runtime", "matrix", "is nil or a zero value: make it by a constructor of the package that tmacc compile wrote, or by NewMatrix or LoadMatrix of a product"}
+
+// Product is the product that multiplies x.
+func (x *Matrix) Product() *Product {
+	if x == nil {
+		return nil
+	}
+	return x.p
+}
+
+// Packed is the packed matrix, for Gemm of its product; nil once x is closed. It must not be used after Close.
+func (x *Matrix) Packed() []byte {
+	if x == nil {
+		return nil
+	}
+	return x.buffer.Bytes()
+}
 
 // Shape is the number of rows and of columns.
-func (x *Matrix) Shape() (m, k int) { return x.m, x.k }
+func (x *Matrix) Shape() (m, k int) {
+	if x == nil {
+		return 0, 0
+	}
+	return x.m, x.k
+}
+
+// SetScale makes scale a factor of all products of x and of its rows: see Product.SetScale. No call may be using x, and
+// one that LoadMatrix mapped keeps the scale that it was saved with.
+func (x *Matrix) SetScale(scale float32) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
+	return x.p.SetScale(x.Packed(), scale)
+}
+
+// Scale is what SetScale set, 1 before, 0 of a matrix that is closed.
+func (x *Matrix) Scale() float32 {
+	if x.usable() != nil {
+		return 0
+	}
+	scale, _ := x.p.Scale(x.Packed())
+	return scale
+}
+
+// Row writes the weights of row r to dst, one for each column: the float32 that the format defines, times the
+// scale of x.
+func (x *Matrix) Row(dst []float32, r int) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
+	return x.p.Row(dst, x.Packed(), r)
+}
 
 // Save writes x to a file, for LoadMatrix.
-func (x *Matrix) Save(path string) error { return x.p.Save(path, x.Packed()) }
+func (x *Matrix) Save(path string) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
+	return x.p.Save(path, x.Packed())
+}
 
-// Close frees the memory of x. No call may be using it.
-func (x *Matrix) Close() error { return x.buffer.Close() }
+// Close frees the memory of x. No call may be using it. Closing again does nothing.
+func (x *Matrix) Close() error {
+	if x == nil {
+		return nil
+	}
+	return x.buffer.Close()
+}
 
 // Gemm multiplies x by the n rows of an activation buffer: dst[j*m+r] is row r times
 // activations j. It is Gemm of the product for all rows.
 func (x *Matrix) Gemm(dst []float32, act []byte, opt Options) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
 	return x.p.Gemm(dst, x.Packed(), act, 0, x.m, opt)
 }
 
-// Call is Gemm as a call of GemmAll.
+// Call is Gemm as a call of GemmAll, which refuses x if it is closed by then.
 func (x *Matrix) Call(dst []float32, act []byte) Call {
-	return Call{Product: x.p, Dst: dst, Packed: x.Packed(), Act: act}
+	return Call{Product: x.Product(), Dst: dst, Packed: x.Packed(), Act: act, matrix: x}
 }
 
 // Multiply multiplies x by n rows of activations, in[n][k]: PrepareAct and Gemm with
 // a buffer that is kept for the next call. Where several matrices share activations,
 // prepare them once and call Gemm.
 func (x *Matrix) Multiply(dst, in []float32, n int, opt Options) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
 	size, err := x.p.ActSize(n, x.k)
 	if err != nil {
 		return err
@@ -101,48 +175,4 @@ func (x *Matrix) Multiply(dst, in []float32, n int, opt Options) error {
 		return err
 	}
 	return x.Gemm(dst, *act, opt)
-}
-
-// Tensor is a matrix of a model: its name and type in a GGUF file, "" if it has none, and the
-// product that multiplies it. A tensor of Count matrices has them one after the other.
-type Tensor struct {
-	Name, Type  string
-	Product     *Product
-	M, K, Count int
-}
-
-// Tensors are the matrices of a model.
-type Tensors []Tensor
-
-// Find is the tensor of that name.
-func (ts Tensors) Find(name string) (Tensor, bool) {
-	for _, t := range ts {
-		if t.Name == name {
-			return t, true
-		}
-	}
-	return Tensor{}, false
-}
-
-// New packs the bytes of the tensor of that name, or, of a tensor of several
-// matrices, those of one of them.
-func (ts Tensors) New(name string, data []byte) (*Matrix, error) {
-	return ts.pack(name, func(t Tensor) (*Matrix, error) { return t.Product.NewMatrixOfBlocks(t.Type, data, t.M, t.K) })
-}
-
-// Pack is New of codes and scales, in the format of the tensor's product.
-func (ts Tensors) Pack(name string, src format.Source) (*Matrix, error) {
-	return ts.pack(name, func(t Tensor) (*Matrix, error) { return t.Product.NewMatrix(src, t.M, t.K) })
-}
-
-func (ts Tensors) pack(name string, pack func(Tensor) (*Matrix, error)) (*Matrix, error) {
-	t, ok := ts.Find(name)
-	if !ok {
-		return nil, &Error{"New", "tensor " + name, "is not one that this package was compiled for: compile it for your file"}
-	}
-	x, err := pack(t)
-	if err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", name, err)
-	}
-	return x, nil
 }

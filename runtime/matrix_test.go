@@ -101,7 +101,7 @@ func TestTensors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts := Tensors{{"blk.0.x", "Q4_0", New(*fakeSpec(t, b.Weight, 0, 16, 32)), 32, 64, 1}}
+	ts := Tensors{{Name: "blk.0.x", Type: "Q4_0", Product: New(*fakeSpec(t, b.Weight, 0, 16, 32)), M: 32, K: 64, Count: 1}}
 	data := make([]byte, 32*2*b.Bytes)
 	x, err := ts.New("blk.0.x", data)
 	if err != nil {

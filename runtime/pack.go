@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
+	"math"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,11 +22,15 @@ import (
 // defines. All numbers are little endian, so it can be saved and loaded anywhere:
 //
 //	0 magic   8 layout hash   16 format hash   24 m   32 k   40 bytes of the stream
-//	48 CRC-32C of the stream   52 0   56 CRC-32C of bytes 0 to 55   60 0
+//	48 CRC-32C of the stream   52 the scale   56 CRC-32C of bytes 0 to 55   60 0
+//
+// The scale is a float32. A matrix without one has 0 there and packedMagic; a matrix with one has scaledMagic, so that
+// versions of tmacc that know no scales refuse it.
 const headerBytes = 64
 
 const (
 	packedMagic = "tmaccW\x00\x01"
+	scaledMagic = "tmaccW\x00\x02"
 	actMagic    = "tmaccA\x00\x01"
 )
 
@@ -51,8 +57,11 @@ func weightHash(w format.Weight) uint64 {
 	return h.Sum64()
 }
 
-// streamAt is where a header has the CRC of its stream, behind its numbers.
-const streamAt = 8 + 8*5
+// streamAt is where a header has the CRC of its stream, behind its numbers; scaleAt is where that of a matrix has its scale.
+const (
+	streamAt = 8 + 8*5
+	scaleAt  = streamAt + 4
+)
 
 // putHeader writes a header: its magic, five numbers and the CRC of the stream.
 func putHeader(to []byte, magic string, numbers [5]uint64, stream uint32) {
@@ -62,6 +71,11 @@ func putHeader(to []byte, magic string, numbers [5]uint64, stream uint32) {
 		binary.LittleEndian.PutUint64(to[8+8*i:], n)
 	}
 	binary.LittleEndian.PutUint32(to[streamAt:], stream)
+	sealHeader(to)
+}
+
+// sealHeader writes the CRC of a header.
+func sealHeader(to []byte) {
 	binary.LittleEndian.PutUint32(to[56:], crc32.Checksum(to[:56], castagnoli))
 }
 
@@ -77,28 +91,48 @@ func getHeader(from []byte, magic string) (numbers [5]uint64, ok bool) {
 	return numbers, true
 }
 
+// getPackedHeader is getHeader of a packed matrix, and its scale: 0 if it has none.
+func getPackedHeader(from []byte) (numbers [5]uint64, scale float32, ok bool) {
+	if numbers, ok = getHeader(from, packedMagic); ok {
+		return numbers, 0, binary.LittleEndian.Uint32(from[scaleAt:]) == 0
+	}
+	if numbers, ok = getHeader(from, scaledMagic); ok {
+		scale = float32At(from, scaleAt)
+	}
+	return numbers, scale, ok && isScale(scale)
+}
+
+// isScale says that x can be the scale of a matrix: products that are all 0 or NaN have none.
+func isScale(x float32) bool { return x != 0 && x-x == 0 }
+
 // matrix is a packed matrix whose header holds.
 type matrix struct {
 	m, k      int
 	tileBytes int
+	scale     float32 // of all products; 0: none
 	data      []byte
 }
 
 // checkShape holds m and k to what the product can multiply.
 func (p *Product) checkShape(m, k int) error {
-	if m < 1 {
+	if p.ready() == nil && m < 1 {
 		return p.spec.errorf("argument m", "is %d; it must be at least 1", m)
 	}
 	return p.checkK(k)
 }
 
 func (p *Product) checkK(k int) error {
+	if err := p.ready(); err != nil {
+		return err
+	}
 	g := p.spec.Act.Unit(p.spec.Weight)
 	switch {
 	case k < 1:
 		return p.spec.errorf("argument k", "is %d; it must be at least 1", k)
+	case k > format.MostK:
+		return p.spec.errorf("argument k", "is %d; no package can be compiled for more than %d: multiply parts of K and add their products", k, format.MostK)
 	case k > p.spec.LimitK:
-		return p.spec.errorf("argument k", "is %d; the kernels are proven exact up to %d: compile them with a larger max-k", k, p.spec.LimitK)
+		return p.spec.errorf("argument k", "is %d; the package was compiled for K up to %d: compile it again with -max-k %d (or max-k in tmacc.yaml)", k, p.spec.LimitK, k)
 	case k%g != 0:
 		return p.spec.errorf("argument k", "is %d; it must be a multiple of the group of %d, of weights or activations", k, g)
 	}
@@ -137,6 +171,9 @@ func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
 
 // checkSource is the part of checking src that looks at no element.
 func (p *Product) checkSource(src format.Source, m, k int) error {
+	if err := p.ready(); err != nil {
+		return err
+	}
 	return p.spec.wrap(src.CheckSizes(p.spec.Weight, m, k))
 }
 
@@ -296,13 +333,16 @@ func (p *Product) open(packed []byte) (matrix, error) {
 // openHeader is open of a packed matrix of size bytes that begins with head, without
 // its data.
 func (p *Product) openHeader(head []byte, have int) (matrix, error) {
+	if err := p.ready(); err != nil {
+		return matrix{}, err
+	}
 	bad := func(problem string, args ...any) (matrix, error) {
 		return matrix{}, p.spec.errorf("argument packed", problem, args...)
 	}
-	h, ok := getHeader(head, packedMagic)
+	h, scale, ok := getPackedHeader(head)
 	switch {
 	case !ok:
-		return bad("has no intact header of a packed matrix; fill it with Pack")
+		return bad("%s", foreign(head))
 	case h[1] != p.weight:
 		return bad("holds weights of another format than %s; use the product that packed it", p.spec.Weight)
 	case h[0] != p.hash:
@@ -313,11 +353,11 @@ func (p *Product) openHeader(head []byte, have int) (matrix, error) {
 	if err != nil || uint64(size) != h[4]+headerBytes || size != have {
 		return bad("has %d bytes; its header says %d rows and %d columns in %d bytes", have, h[2], h[3], h[4]+headerBytes)
 	}
-	return matrix{m: m, k: k, tileBytes: p.layout.TileBytes(k)}, nil
+	return matrix{m: m, k: k, tileBytes: p.layout.TileBytes(k), scale: scale}, nil
 }
 
-// accepts says whether packed has a header like the last one that s has accepted, but for its checksums, of which the header's own
-// is right: other layers of a model have the same shape.
+// accepts says whether packed has a header like the last one that s has accepted, but for its checksums and its scale; its
+// own checksum is right. Other layers of a model have the same shape. s.matrix then has the scale of packed.
 func (s *scratch) accepts(packed []byte) bool {
 	if s.packed == 0 || len(packed) != s.packed {
 		return false
@@ -326,9 +366,9 @@ func (s *scratch) accepts(packed []byte) bool {
 	if all || !numbers {
 		return all
 	}
-	_, ok := getHeader(packed, packedMagic)
+	_, scale, ok := getPackedHeader(packed)
 	if ok {
-		s.packedHeader = [headerBytes]byte(packed)
+		s.packedHeader, s.matrix.scale = [headerBytes]byte(packed), scale
 	}
 	return ok
 }
@@ -367,6 +407,70 @@ func (p *Product) Verify(packed []byte) error {
 	}
 	if crc32.Checksum(w.data, castagnoli) != binary.LittleEndian.Uint32(packed[48:]) {
 		return p.spec.errorf("argument packed", "is damaged: its checksum is wrong; pack it again")
+	}
+	return nil
+}
+
+// SetScale makes scale a factor of all products of a packed matrix, and of its Row: what a file has besides the weights of
+// the matrix, such as gguf.File.Scale. Products are multiplied by it, rounded once, before Options do anything. It is
+// finite and not 0; 1 is none. It is part of packed: Save keeps it, Unpack leaves it out.
+func (p *Product) SetScale(packed []byte, scale float32) (err error) {
+	if _, err := p.open(packed); err != nil {
+		return err
+	}
+	if !isScale(scale) {
+		return p.spec.errorf("argument scale", "is %v; the scale of a matrix is finite and not 0", scale)
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			err = p.spec.errorf("argument packed", "is in memory that cannot be written, as Load maps it: set the scale before Save")
+		}
+	}()
+	magic := scaledMagic
+	if scale == 1 {
+		magic, scale = packedMagic, 0
+	}
+	copy(packed, magic)
+	binary.LittleEndian.PutUint32(packed[scaleAt:], math.Float32bits(scale))
+	sealHeader(packed)
+	return nil
+}
+
+// Scale is what SetScale set, 1 before.
+func (p *Product) Scale(packed []byte) (float32, error) {
+	w, err := p.open(packed)
+	if err == nil && w.scale == 0 {
+		w.scale = 1
+	}
+	return w.scale, err
+}
+
+// Row writes the weights of row r of a packed matrix of k columns to dst, which has k elements: the float32 that
+// format.Weight defines, times the scale of the matrix if it has one. It does not look for damage, as Verify does.
+func (p *Product) Row(dst []float32, packed []byte, r int) error {
+	w, err := p.open(packed)
+	switch {
+	case err != nil:
+		return err
+	case r < 0 || r >= w.m:
+		return p.spec.errorf("argument r", "is %d; the matrix has rows 0 to %d", r, w.m-1)
+	case len(dst) != w.k:
+		return p.spec.errorf("argument dst", "has %d elements; a row of the matrix has %d", len(dst), w.k)
+	}
+	s := p.pool.Get().(*scratch)
+	defer p.release(s)
+	s.weights = grow(s.weights, w.k)
+	p.decode().row(s.weights, w, r)
+	group := cmp.Or(p.spec.Weight.Group, w.k)
+	for from := 0; from < w.k; from += group {
+		x := p.scaling(w, r, from)
+		for i, level := range s.weights[from:][:group] {
+			dst[from+i] = x.Value(int(level))
+		}
+	}
+	if w.scale != 0 {
+		scaleAll(dst, w.scale)
 	}
 	return nil
 }

@@ -217,6 +217,9 @@ func New(s Spec) *Product {
 // pure Go. It is an error if this binary or this CPU cannot run it. Buffers of
 // one may not fit the other.
 func (p *Product) On(target string) (*Product, error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
 	for i, v := range p.spec.Variants {
 		if !names(target, v.Target) {
 			continue
@@ -234,6 +237,9 @@ func (p *Product) On(target string) (*Product, error) {
 
 // Targets lists what this CPU can run, the preferred ones first: arguments for On.
 func (p *Product) Targets() []string {
+	if p.ready() != nil {
+		return nil
+	}
 	var names []string
 	for _, v := range p.spec.Variants {
 		if lacks(v.Need, hostHas) == "" {
@@ -245,22 +251,48 @@ func (p *Product) Targets() []string {
 
 // Target is the one that runs.
 func (p *Product) Target() string {
-	if p.variant == nil {
+	if p = p.orNone(); p.variant == nil {
 		return pureGo
 	}
 	return p.variant.Target
 }
 
+// Name is what the generated package calls the product, and what its errors begin with.
+func (p *Product) Name() string { return p.orNone().spec.Name }
+
 // Info says which kernels run and why: a line for the product, then a line for
 // every kernel in the binary.
-func (p *Product) Info() string { return p.info }
+func (p *Product) Info() string { return p.orNone().info }
 
 // Step is what divides the row ranges of Gemm: the rows of a packed tile. Kernels for few columns may take several
 // tiles at once, and for one that is alone as long: ranges of many tiles are faster.
-func (p *Product) Step() int { return p.layout.TileM }
+func (p *Product) Step() int { return p.orNone().layout.TileM }
 
 // Weight is the format of the weights.
-func (p *Product) Weight() format.Weight { return p.spec.Weight }
+func (p *Product) Weight() format.Weight { return p.orNone().spec.Weight }
+
+// Act is how activations are prepared.
+func (p *Product) Act() format.Act { return p.orNone().spec.Act }
+
+// ready is an error if p is nil or a zero Product.
+func (p *Product) ready() error {
+	if p == nil || p.layout == nil {
+		return errNoProduct
+	}
+	return nil
+}
+
+var errNoProduct = &Error{"runtime", "product", "is nil or a zero Product: use a variable of the package that tmacc compile wrote"}
+
+// orNone is p, or instead of nil and a zero Product one that has no name, no target and nothing else.
+func (p *Product) orNone() *Product {
+	if p.ready() != nil {
+		return none
+	}
+	return p
+}
+
+var none = &Product{layout: &format.Layout{}, variant: &Variant{}, cut: cut{widths: []width{{}}}}
 
 func newProduct(s Spec, variant int, why string, m mask) *Product {
 	if err := s.check(); err != nil {

@@ -13,8 +13,8 @@ import (
 
 // SelfTest compares every target of p that this CPU runs with the definition of
 // the product, bit for bit, or if its kernels are not exact within their bounds, on matrices of odd shapes: whole and in row ranges,
-// stored, accumulated and with a bias, for random and for extreme activations. It
-// also checks that Unpack undoes Pack.
+// stored, accumulated and with a bias, with a scale of the matrix and without one, for random and for extreme activations. It
+// also checks that Unpack undoes Pack, and that Row gives the weights.
 func SelfTest(p *Product, rng *rand.Rand) error {
 	return SelfTestIn(p, rng, func(n int) []byte { return make([]byte, n) })
 }
@@ -23,6 +23,9 @@ func SelfTest(p *Product, rng *rand.Rand) error {
 // float32, for packed matrices, activations and results: it may lie beside memory that
 // cannot be touched. All of it must last until the end.
 func SelfTestIn(p *Product, rng *rand.Rand, alloc func(bytes int) []byte) error {
+	if err := p.ready(); err != nil {
+		return err
+	}
 	for _, target := range p.Targets() {
 		q, err := p.On(target)
 		if err != nil {
@@ -82,7 +85,11 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand, alloc func(int) []byte)
 	for i := range bias {
 		bias[i] = float32(rng.NormFloat64())
 	}
+	scale := float32(rng.NormFloat64())
 	for _, x := range testActivations(n, k, rng) {
+		if err := p.SetScale(packed, 1); err != nil {
+			return err
+		}
 		if err := p.PrepareAct(act, x, n, k); err != nil {
 			return err
 		}
@@ -103,6 +110,21 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand, alloc func(int) []byte)
 				return fmt.Errorf("%d rows at once: %w", min(step, m), err)
 			}
 		}
+		if err := p.SetScale(packed, scale); err != nil {
+			return err
+		}
+		if err := p.Gemm(dst, packed, act, 0, m, Options{}); err != nil {
+			return err
+		}
+		for i, v := range want {
+			want[i] = canonical(float32(v * scale))
+			if slack != nil {
+				slack[i] = slack[i]*math.Abs(float64(scale)) + 0x1p-22*math.Abs(float64(want[i]))
+			}
+		}
+		if err := near(dst, want, slack, m); err != nil {
+			return fmt.Errorf("with a scale: %w", err)
+		}
 		if err := p.Gemm(dst, packed, act, 0, m, Options{Accumulate: true, Bias: bias}); err != nil {
 			return err
 		}
@@ -113,7 +135,7 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand, alloc func(int) []byte)
 			}
 		}
 		if err := near(dst, want, slack, m); err != nil {
-			return fmt.Errorf("accumulated, with a bias: %w", err)
+			return fmt.Errorf("accumulated, with a scale and a bias: %w", err)
 		}
 	}
 	return nil
@@ -135,7 +157,26 @@ func (p *Product) testPack(src format.Source, m, k int, alloc func(int) []byte) 
 	if !back.Equal(src) {
 		return nil, fmt.Errorf("Unpack does not give back what Pack was given")
 	}
+	if err := p.testRows(packed, src, m, k); err != nil {
+		return nil, err
+	}
 	return packed, p.Verify(packed)
+}
+
+// testRows compares the weights that Row gives with their definition.
+func (p *Product) testRows(packed []byte, src format.Source, m, k int) error {
+	row := make([]float32, k)
+	for r := range m {
+		if err := p.Row(row, packed, r); err != nil {
+			return err
+		}
+		for i, v := range row {
+			if want := src.Value(p.spec.Weight, r, i, k); math.Float32bits(v) != math.Float32bits(want) {
+				return fmt.Errorf("Row: weight %d of row %d is %v, not %v", i, r, v, want)
+			}
+		}
+	}
+	return nil
 }
 
 // randomWeights is a random matrix; its first row has the largest levels, its

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,15 @@ type Call struct {
 	Dst         []float32
 	Packed, Act []byte
 	Options     Options // Threads does not count here
+	matrix      *Matrix // whose Call made it, nil if none did
+}
+
+// ready is an error if c has no product, or a matrix that is closed.
+func (c *Call) ready() error {
+	if c.matrix != nil {
+		return c.matrix.usable()
+	}
+	return c.Product.ready()
 }
 
 // GemmAll multiplies several matrices under one fork and join, of up to threads
@@ -28,11 +38,12 @@ func GemmAll(threads int, calls ...Call) error {
 	defer r.release()
 	for i := range calls {
 		c := &calls[i]
-		if c.Product == nil {
-			return &Error{"GemmAll", "argument calls", "a call has no Product"}
+		err := c.ready()
+		if err == nil {
+			err = r.add(c.Product).open(c.Dst, c.Packed, c.Act, &c.Options)
 		}
-		if err := r.add(c.Product).open(c.Dst, c.Packed, c.Act, &c.Options); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("GemmAll: call %d of %d: %w", i+1, len(calls), err)
 		}
 	}
 	r.run(threads)
@@ -130,7 +141,7 @@ const leastPrepared = 16 << 10
 // PrepareActThreads is PrepareAct by up to so many threads, as Options.Threads counts
 // them, for many rows. The result does not depend on their number.
 func (p *Product) PrepareActThreads(act []byte, x []float32, n, k, threads int) error {
-	if threads == 0 || threads == 1 || n <= p.ActStep() {
+	if p.ready() != nil || threads == 0 || threads == 1 || n <= p.ActStep() {
 		return p.PrepareAct(act, x, n, k)
 	}
 	if err := p.PrepareActRows(act, x, n, k, 0, 0); err != nil { // checks all, writes the header

@@ -296,7 +296,7 @@ func TestGemmAllRefusals(t *testing.T) {
 	for _, c := range []struct {
 		call Call
 		want string
-	}{{short, "argument dst: has"}, {none, "GemmAll: argument calls: a call has no Product"}} {
+	}{{short, "GemmAll: call 2 of 2: w4-g32: argument dst: has"}, {none, "GemmAll: call 2 of 2: runtime: product: is nil or a zero Product"}} {
 		if err := GemmAll(2, good, c.call); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want %s", err, c.want)
 		}

@@ -108,6 +108,12 @@ func (x Scaling) Times(super, superMin float32) Scaling {
 	return x
 }
 
+// Value is a weight of that level: scale*(level-zero) - min, each rounded once.
+func (x Scaling) Value(level int) float32 {
+	v := float32(x.Scale * float32(level-int(x.Zero))) // the conversions forbid fusing
+	return float32(v - x.Min)
+}
+
 // Scaling is what applies to weight (row, col) of a matrix of format w with k columns.
 func (s *Source) Scaling(w Weight, row, col, k int) Scaling {
 	i := w.ScaleIndex(row, col, k)
@@ -245,9 +251,7 @@ func (s *Source) Level(w Weight, row, col, k int) int {
 
 // Value is weight (row, col): scale*(level-zero) - min, each rounded once.
 func (s *Source) Value(w Weight, row, col, k int) float32 {
-	x := s.Scaling(w, row, col, k)
-	v := float32(x.Scale * float32(s.Level(w, row, col, k)-int(x.Zero))) // the conversions forbid fusing
-	return float32(v - x.Min)
+	return s.Scaling(w, row, col, k).Value(s.Level(w, row, col, k))
 }
 
 // Dequantize writes the values of one row, a matrix of 1 by len(dst).
