@@ -204,7 +204,7 @@ func (s *shape) at(i int) (b *block, offset int) {
 }
 
 func (p *Product) actShape(n, k int) (shape, error) {
-	if n < 1 {
+	if p.ready() == nil && n < 1 {
 		return shape{}, p.spec.errorf("argument n", "is %d; it must be at least 1", n)
 	}
 	if err := p.checkK(k); err != nil {
@@ -224,7 +224,10 @@ func (p *Product) actShape(n, k int) (shape, error) {
 // ActSize is the number of bytes of an activation buffer for n rows of k.
 func (p *Product) ActSize(n, k int) (int, error) {
 	s, err := p.actShape(n, k)
-	return headerBytes + s.bytes, err
+	if err != nil {
+		return 0, err
+	}
+	return headerBytes + s.bytes, nil
 }
 
 // ActStep is what divides the row ranges of PrepareActRows.
