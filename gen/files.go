@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -19,6 +20,7 @@ const (
 	modulePath  = "github.com/tmacc/tmacc"
 	runtimePath = modulePath + "/runtime"
 	formatPath  = modulePath + "/ir/format"
+	ggufPath    = formatPath + "/gguf"
 )
 
 // file starts a Go file.
@@ -60,18 +62,47 @@ func rt(name string) *jen.Statement { return jen.Qual(runtimePath, name) }
 // api is the file of products and functions.
 func (w *writer) api() lower.File {
 	f := w.file()
-	f.PackageComment(fmt.Sprintf("// Package %s multiplies matrices of low-bit weights by activations:", w.Package))
-	f.PackageComment("//")
-	for _, p := range w.products {
-		f.PackageComment(fmt.Sprintf("//\t%s\t%s", p.id, p.summary()))
+	for _, line := range w.overview() {
+		f.PackageComment(strings.TrimRight("// "+line, " "))
 	}
-	f.PackageComment("//")
-	f.PackageComment("// The functions may be called concurrently and allocate nothing unless they say so.")
-	f.PackageComment("// An error names the argument and the remedy, on one line.")
 	for _, p := range w.products {
 		w.apiOf(f, p)
 	}
 	return w.render(f, ".go", "")
+}
+
+// overview is the package's comment: its products, and how they are used.
+func (w *writer) overview() []string {
+	first := w.Package + "." + w.products[0].id
+	text := []string{fmt.Sprintf("Package %s multiplies matrices of low-bit weights by activations, on this CPU's best kernels. Its products:", w.Package), ""}
+	for _, p := range w.products {
+		text = append(text, fmt.Sprintf("\t%s\t%s", p.id, p.summary()))
+	}
+	text = append(text, "", "A matrix is packed once and multiplied by as many rows of activations as come:", "")
+	if i := slices.IndexFunc(w.roles, func(r role) bool { return r.typed() && r.numbers <= len(numberNames) }); i >= 0 {
+		text = append(text, "\tf, err := gguf.Open(\"model.gguf\")", fmt.Sprintf("\tw, err := %s.Open%s(f%s)", w.Package, w.roles[i].name, w.roles[i].zeros()))
+	} else {
+		text = append(text, "\tw, err := "+first+".NewMatrix(src, m, k) // src: a format.Source of codes and scales")
+	}
+	text = append(text, "\terr = w.Multiply(y, x, n, runtime.Options{Threads: runtime.AllThreads}) // x[n][k], y[n][m] float32", "")
+	if len(w.Tensors) > 0 {
+		text = append(text, "Tensors lists the matrices of the model, by which Tensors.Open and Tensors.New make one by its name. Other matrices",
+			"are made by NewMatrix, of codes and scales, and NewMatrixOfBlocks, of a tensor's bytes, of a product.")
+	} else {
+		text = append(text, "NewMatrixOfBlocks takes the bytes of a tensor of a GGUF file.")
+	}
+	return append(text, "Where several matrices share activations, PrepareAct of their product and runtime.GemmAll do what Multiply does.", "",
+		"The functions of this package do the same on slices that the caller owns. They may be called concurrently and allocate",
+		"nothing unless they say so. An error names the argument and the remedy, on one line.")
+}
+
+// zeros are arguments for the numbers of a role.
+func (r *role) zeros() string {
+	n := r.numbers
+	if r.stacked() {
+		n++
+	}
+	return strings.Repeat(", 0", n)
 }
 
 func (p *product) summary() string {
@@ -133,7 +164,7 @@ var functions = []function{
 	{"Pack", []string{"dst", "src", "m", "k"}, params(jen.Id("dst").Index().Byte(), jen.Id("src").Qual(formatPath, "Source"), mk), onlyE,
 		"packs the m by k matrix src into dst, which has %PackedSize(m, k) bytes, with\nas many threads as GOMAXPROCS allows. A forbidden code or a scale that is not\nfinite is an error that names the row. It allocates."},
 	{"PackBlocks", []string{"dst", "typeName", "data", "m", "k"}, params(jen.Id("dst").Index().Byte(), jen.Id("typeName").String(), jen.Id("data").Index().Byte(), mk), onlyE,
-		"is %Pack of a matrix in the blocks of a GGUF type, such as \"Q4_0\". It\nallocates."},
+		"is %Pack of a matrix in the blocks of a GGUF type, such as \"Q4_0\". It\nallocates. A scale that the file has for the matrix besides is set by SetScale."},
 	{"Unpack", []string{"packed"}, params(jen.Id("packed").Index().Byte()), params(jen.Qual(formatPath, "Source"), jen.Error()),
 		"is the matrix that %Pack packed. It allocates."},
 	{"Save", []string{"path", "packed"}, params(jen.Id("path").String(), jen.Id("packed").Index().Byte()), onlyE,
@@ -226,6 +257,7 @@ func (w *writer) noasm() lower.File {
 func (w *writer) tests() lower.File {
 	f := w.file()
 	f.ImportName("math/rand/v2", "rand")
+	w.products[0].example(f)
 	for _, p := range w.products {
 		doc(f, fmt.Sprintf("Test%s compares every target with the definition of the product, bit for bit.", p.id))
 		f.Func().Id("Test"+p.id).Params(jen.Id("t").Op("*").Qual("testing", "T")).Block(
@@ -236,6 +268,27 @@ func (w *writer) tests() lower.File {
 		)
 	}
 	return w.render(f, "_test.go", "")
+}
+
+// example is the use of p that go doc shows and go test runs: of a matrix whose codes are 0, times zeros.
+func (p *product) example(f *jen.File) {
+	f.ImportName("fmt", "fmt")
+	fail := jen.If(jen.Err().Op("!=").Nil()).Block(jen.Panic(jen.Err()))
+	floats := func(n ...string) jen.Code { return jen.Make(jen.Index().Float32(), jen.Id(n[0]).Op("*").Id(n[1])) }
+	one := jen.Func().Params(jen.Qual(formatPath, "Shared"), jen.Int()).Float32().Block(jen.Return(jen.Lit(1)))
+	f.Func().Id("Example" + p.id).Params().Block(
+		jen.Const().List(jen.Id("m"), jen.Id("n"), jen.Id("k")).Op("=").List(jen.Lit(2), jen.Lit(1), jen.Lit(p.Problem.Act.Unit(p.Problem.Weight))),
+		jen.Comment("One byte a code, row by row; here 0, and 1 for each scale that weights share."),
+		jen.Id("src").Op(":=").Id(p.id).Dot("Weight").Call().Dot("NewSource").Call(jen.Make(jen.Index().Byte(), jen.Id("m").Op("*").Id("k")), jen.Id("m"), jen.Id("k"), one),
+		jen.List(jen.Id("w"), jen.Err()).Op(":=").Id(p.id).Dot("NewMatrix").Call(jen.Id("src"), jen.Id("m"), jen.Id("k")),
+		fail,
+		jen.Defer().Id("w").Dot("Close").Call(),
+		jen.List(jen.Id("x"), jen.Id("y")).Op(":=").List(floats("n", "k"), floats("n", "m")),
+		jen.If(jen.Err().Op(":=").Id("w").Dot("Multiply").Call(jen.Id("y"), jen.Id("x"), jen.Id("n"), rt("Options").Values(jen.Id("Threads").Op(":").Add(rt("AllThreads")))), jen.Err().Op("!=").Nil()).Block(jen.Panic(jen.Err())),
+		jen.Qual("fmt", "Println").Call(jen.Id("y")),
+		jen.Comment("Output: [0 0]"),
+	)
+	f.Line()
 }
 
 // assembly prints the kernels of all products, a file per target.

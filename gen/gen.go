@@ -195,7 +195,7 @@ func newWriter(s Spec) (*writer, error) {
 
 // claim takes the names that p declares in the package.
 func (p *product) claim(names map[string]string) error {
-	declared := []string{p.id, p.variants, "Test" + p.id}
+	declared := []string{p.id, p.variants, "Test" + p.id, "Example" + p.id}
 	for _, f := range functions {
 		declared = append(declared, p.Name+f.name)
 	}

@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -15,6 +16,7 @@ type Tensor struct {
 	Name, Type  string // as in the GGUF file; without a type, matrices are codes and scales
 	Product     int    // index into Spec.Products
 	M, K, Count int
+	Scaled      bool // each matrix has a scale that is not part of its bytes
 }
 
 // role is what tensors are called but for the numbers of layers and experts:
@@ -74,12 +76,27 @@ func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, e
 	for i := range roles {
 		r := &roles[i]
 		r.name = roleName(r.tensors[0].Name)
-		for taken[r.name] != "" || taken["New"+r.name] != "" {
+		for taken[r.name] != "" || taken["New"+r.name] != "" || taken["Open"+r.name] != "" {
 			r.name += "Matrix"
 		}
-		taken[r.name], taken["New"+r.name] = "role "+r.verb, "role "+r.verb
+		for _, name := range []string{r.name, "New" + r.name, "Open" + r.name} {
+			taken[name] = "role " + r.verb
+		}
 	}
 	return roles, nil
+}
+
+// typed says that the tensors are of a GGUF type, not codes and scales.
+func (r *role) typed() bool { return r.tensors[0].Type != "" }
+
+// stacked says that some of the tensors are several matrices.
+func (r *role) stacked() bool {
+	return slices.ContainsFunc(r.tensors, func(t Tensor) bool { return t.Count > 1 })
+}
+
+// scaled says that some of the matrices have a scale.
+func (r *role) scaled() bool {
+	return slices.ContainsFunc(r.tensors, func(t Tensor) bool { return t.Scaled })
 }
 
 // roleName is the name in Go of a tensor's role: of blk.0.attn_q.weight AttnQ.
@@ -106,11 +123,16 @@ func letter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 func (w *writer) tensors() lower.File {
 	f := w.file()
 	f.ImportName("fmt", "fmt")
+	f.ImportName(ggufPath, "gguf")
 	doc(f, "Tensors are the matrices of the model that this package was compiled for.")
 	var rows []jen.Code
 	for _, t := range w.Tensors {
-		rows = append(rows, braces(true, []jen.Code{field("Name", jen.Lit(t.Name)), field("Type", jen.Lit(t.Type)),
-			field("Product", jen.Id(w.products[t.Product].id)), field("M", jen.Lit(t.M)), field("K", jen.Lit(t.K)), field("Count", jen.Lit(t.Count))}))
+		row := []jen.Code{field("Name", jen.Lit(t.Name)), field("Type", jen.Lit(t.Type)),
+			field("Product", jen.Id(w.products[t.Product].id)), field("M", jen.Lit(t.M)), field("K", jen.Lit(t.K)), field("Count", jen.Lit(t.Count))}
+		if t.Scaled {
+			row = append(row, field("Scaled", jen.True()))
+		}
+		rows = append(rows, braces(true, row))
 	}
 	f.Var().Id("Tensors").Op("=").Add(rt("Tensors")).Add(braces(false, rows))
 	for _, r := range w.roles {
@@ -123,7 +145,7 @@ func (w *writer) tensors() lower.File {
 var numberNames = []string{"layer", "index", "third", "fourth"}
 
 // roleOf writes a role's type and, unless its names have too many numbers, its
-// constructor.
+// constructors.
 func (w *writer) roleOf(f *jen.File, r role) {
 	f.Line()
 	doc(f, fmt.Sprintf("%s is %s: %s.", r.name, r.like(), strings.Join(w.sizes(r), "; ")))
@@ -131,27 +153,67 @@ func (w *writer) roleOf(f *jen.File, r role) {
 	if r.numbers > len(numberNames) {
 		return
 	}
+	if r.typed() {
+		r.open(f)
+	}
+	r.new(f)
+}
+
+// open writes the constructor that reads a matrix and its scale from a file.
+func (r *role) open(f *jen.File) {
+	what, index := "", jen.Lit(0)
+	params := []jen.Code{jen.Id("f").Op("*").Qual(ggufPath, "File")}
+	numbers := numberNames[:r.numbers]
+	if r.stacked() {
+		what, index = "one of the matrices of ", jen.Id("expert")
+		numbers = append(numbers[:len(numbers):len(numbers)], "expert")
+	}
+	for _, n := range numbers {
+		params = append(params, jen.Id(n).Int())
+	}
 	f.Line()
+	doc(f, fmt.Sprintf("Open%s reads %s%s from a GGUF file, with its scale if it has one, and packs it.", r.name, what, r.like()))
+	f.Func().Id("Open"+r.name).Params(params...).Params(jen.Id(r.name), jen.Error()).Block(
+		jen.List(jen.Id("m"), jen.Err()).Op(":=").Id("Tensors").Dot("Open").Call(jen.Id("f"), r.tensor(), index),
+		jen.Return(jen.Id(r.name).Values(jen.Id("m")), jen.Err()))
+}
+
+// new writes the constructor that packs what its caller has: bytes or codes and scales, and the scale of the matrix.
+func (r *role) new(f *jen.File) {
 	what, method, content := "the bytes of ", "New", jen.Id("data").Index().Byte()
-	if r.tensors[0].Type == "" {
+	if !r.typed() {
 		what, method, content = "codes and scales of ", "Pack", jen.Id("data").Qual(formatPath, "Source")
 	}
-	if r.tensors[0].Count > 1 {
+	if r.stacked() {
 		what += "one of the matrices of "
 	}
-	what = "packs " + what + r.like()
-	doc(f, fmt.Sprintf("New%s %s.", r.name, what))
-	var params, args []jen.Code
+	var params []jen.Code
 	for _, n := range numberNames[:r.numbers] {
-		params, args = append(params, jen.Id(n).Int()), append(args, jen.Id(n))
+		params = append(params, jen.Id(n).Int())
 	}
-	name := jen.Lit(r.tensors[0].Name)
-	if r.numbers > 0 {
-		name = jen.Qual("fmt", "Sprintf").Call(append([]jen.Code{jen.Lit(r.verb)}, args...)...)
+	params, args := append(params, content), []jen.Code{r.tensor(), jen.Id("data")}
+	text := []string{fmt.Sprintf("New%s packs %s%s.", r.name, what, r.like())}
+	if r.scaled() {
+		text = append(text, "All products are multiplied by scale, which the file has beside the bytes: gguf.File.Scales reads it. 1 is none.")
+		method, params, args = method+"Scaled", append(params, jen.Id("scale").Float32()), append(args, jen.Id("scale"))
 	}
-	f.Func().Id("New"+r.name).Params(append(params, content)...).Params(jen.Id(r.name), jen.Error()).Block(
-		jen.List(jen.Id("m"), jen.Err()).Op(":=").Id("Tensors").Dot(method).Call(name, jen.Id("data")),
+	f.Line()
+	doc(f, text...)
+	f.Func().Id("New"+r.name).Params(params...).Params(jen.Id(r.name), jen.Error()).Block(
+		jen.List(jen.Id("m"), jen.Err()).Op(":=").Id("Tensors").Dot(method).Call(args...),
 		jen.Return(jen.Id(r.name).Values(jen.Id("m")), jen.Err()))
+}
+
+// tensor is the name of the tensor, of its numbers if it has any.
+func (r *role) tensor() *jen.Statement {
+	if r.numbers == 0 {
+		return jen.Lit(r.tensors[0].Name)
+	}
+	args := []jen.Code{jen.Lit(r.verb)}
+	for _, n := range numberNames[:r.numbers] {
+		args = append(args, jen.Id(n))
+	}
+	return jen.Qual("fmt", "Sprintf").Call(args...)
 }
 
 // like is the name of a role's tensors, with their numbers' names.
@@ -182,6 +244,9 @@ func (w *writer) sizes(r role) []string {
 		}
 		if t.Count > 1 {
 			kind = fmt.Sprintf("%d times %s", t.Count, kind)
+		}
+		if t.Scaled {
+			kind += ", with a scale"
 		}
 		if count[kind]++; count[kind] == 1 {
 			kinds = append(kinds, kind)

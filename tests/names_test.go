@@ -23,6 +23,9 @@ var exceptions = []struct {
 	names []string // nil: any
 }{
 	{"gen/files.go", []string{"gguf", "q4_0"}}, // an example in what it writes for users
+	{"gen/tensors.go", []string{"gguf"}},       // writes constructors that read such files
+	{"runtime/tensors.go", []string{"gguf"}},   // reads such files
+	{"runtime/foreign.go", []string{"gguf"}},   // tells such files from its own
 	{"search/measure/rules.go", nil},           // limits are of formats
 	{"search/measure/ggml/", nil},              // binds a system and says so
 }

@@ -229,7 +229,7 @@ func (o *order) wantTensor(t *gguf.Tensor) error {
 		if err != nil {
 			return err
 		}
-		o.tensors = append(o.tensors, tensor{p.Name(), false, gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count}})
+		o.tensors = append(o.tensors, tensor{p.Name(), false, gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count, Scaled: scaled}})
 		return nil
 	}
 	return err
