@@ -73,25 +73,23 @@ func (w *writer) api() lower.File {
 
 // overview is the package's comment: its products, and how they are used.
 func (w *writer) overview() []string {
-	first := w.Package + "." + w.products[0].id
-	text := []string{fmt.Sprintf("Package %s multiplies matrices of low-bit weights by activations, on this CPU's best kernels. Its products:", w.Package), ""}
+	first := w.products[0].id
+	text := []string{fmt.Sprintf("Package %s multiplies matrices of low-bit weights by activations. It has a product for each format:", w.Package), ""}
 	for _, p := range w.products {
 		text = append(text, fmt.Sprintf("\t%s\t%s", p.id, p.summary()))
 	}
-	text = append(text, "", "A matrix is packed once and multiplied by as many rows of activations as come:", "")
+	text = append(text, "", "Pack a matrix once, then multiply it by any number of rows of activations:", "")
 	if i := slices.IndexFunc(w.roles, func(r role) bool { return r.typed() && r.numbers <= len(numberNames) }); i >= 0 {
 		text = append(text, "\tf, err := gguf.Open(\"model.gguf\")", fmt.Sprintf("\tw, err := %s.Open%s(f%s)", w.Package, w.roles[i].name, w.roles[i].zeros()))
 	} else {
-		text = append(text, "\tw, err := "+first+".NewMatrix(src, m, k) // src: a format.Source of codes and scales")
+		text = append(text, fmt.Sprintf("\tw, err := %s.%s.NewMatrix(src, m, k) // src: a format.Source of codes and scales", w.Package, first))
 	}
 	text = append(text, "\terr = w.Multiply(y, x, n, runtime.Options{Threads: runtime.AllThreads}) // x[n][k], y[n][m] float32", "")
 	if len(w.Tensors) > 0 {
-		text = append(text, "Tensors lists the matrices of the model, by which Tensors.Open and Tensors.New make one by its name. Other matrices",
-			"are made by NewMatrix, of codes and scales, and NewMatrixOfBlocks, of a tensor's bytes, of a product.")
-	} else {
-		text = append(text, "NewMatrixOfBlocks takes the bytes of a tensor of a GGUF file.")
+		text = append(text, "Tensors lists the matrices of the model. Tensors.Open and Tensors.New make one of them by its name.")
 	}
-	return append(text, "Where several matrices share activations, PrepareAct of their product and runtime.GemmAll do what Multiply does.", "",
+	return append(text, fmt.Sprintf("%s.NewMatrix takes the codes and scales of any matrix, and %[1]s.NewMatrixOfBlocks the bytes of a tensor of a GGUF file.", first),
+		fmt.Sprintf("When several matrices share activations, prepare them once (%s.PrepareAct) and multiply with runtime.GemmAll.", first), "",
 		"The functions of this package do the same on slices that the caller owns. They may be called concurrently and allocate",
 		"nothing unless they say so. An error names the argument and the remedy, on one line.")
 }

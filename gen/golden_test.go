@@ -90,6 +90,8 @@ func toySpec(t testing.TB) gen.Spec {
 		{Name: "blk.0.attn_q.weight", Type: "Q4_0", Product: 0, M: 64, K: 96, Count: 1},
 		{Name: "blk.1.attn_q.weight", Type: "Q4_0", Product: 0, M: 64, K: 96, Count: 1},
 		{Name: "output.weight", Product: 1, M: 100, K: 96, Count: 2},
+		{Name: "blk.0.ffn_up_exps.weight", Type: "Q4_0", Product: 0, M: 64, K: 96, Count: 4, Scaled: true},
+		{Name: "blk.1.ffn_up_exps.weight", Type: "Q4_0", Product: 0, M: 64, K: 96, Count: 4},
 	}}
 }
 

@@ -246,7 +246,7 @@ func (w *writer) sizes(r role) []string {
 			kind = fmt.Sprintf("%d times %s", t.Count, kind)
 		}
 		if t.Scaled {
-			kind += ", with a scale"
+			kind += ", each with a scale of its own"
 		}
 		if count[kind]++; count[kind] == 1 {
 			kinds = append(kinds, kind)

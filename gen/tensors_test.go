@@ -7,12 +7,12 @@ import (
 
 func TestRoles(t *testing.T) {
 	tensors := []Tensor{
-		{"blk.0.attn_q.weight", "Q4_K", 0, 64, 256, 1},
-		{"blk.1.attn_q.weight", "Q6_K", 1, 64, 256, 1},
-		{"blk.0.ffn_gate.7.weight", "Q4_K", 0, 64, 256, 1},
-		{"output.weight", "Q6_K", 1, 64, 256, 8},
-		{"model.layers.3.self_attn.q_proj.weight", "Q4_K", 0, 64, 256, 1},
-		{"Q4_0.100%.weight", "Q4_K", 0, 64, 256, 1},
+		{Name: "blk.0.attn_q.weight", Type: "Q4_K", Product: 0, M: 64, K: 256, Count: 1},
+		{Name: "blk.1.attn_q.weight", Type: "Q6_K", Product: 1, M: 64, K: 256, Count: 1},
+		{Name: "blk.0.ffn_gate.7.weight", Type: "Q4_K", Product: 0, M: 64, K: 256, Count: 1},
+		{Name: "output.weight", Type: "Q6_K", Product: 1, M: 64, K: 256, Count: 8},
+		{Name: "model.layers.3.self_attn.q_proj.weight", Type: "Q4_K", Product: 0, M: 64, K: 256, Count: 1},
+		{Name: "Q4_0.100%.weight", Type: "Q4_K", Product: 0, M: 64, K: 256, Count: 1},
 	}
 	taken := map[string]string{"Output": "product"}
 	roles, err := rolesOf(tensors, 2, taken)
@@ -36,7 +36,7 @@ Q40100 Q4_0.%d%%.weight Q4_0.LAYER%.weight
 	if got := strings.Join(w.sizes(roles[0]), "; "); got != "64 rows of 256 in Q4_K, by A (1); 64 rows of 256 in Q6_K, by B (1)" {
 		t.Error(got)
 	}
-	for _, bad := range []Tensor{tensors[0], {"x", "Q4_K", 2, 1, 1, 1}, {"x", "Q4_K", 0, 0, 1, 1}, {"x\nfunc init() {}\n//", "Q4_K", 0, 1, 1, 1}, {"x", "Q4_K\n", 0, 1, 1, 1}, {"x\xff", "", 0, 1, 1, 1}} {
+	for _, bad := range []Tensor{tensors[0], {Name: "x", Type: "Q4_K", Product: 2, M: 1, K: 1, Count: 1}, {Name: "x", Type: "Q4_K", Product: 0, M: 0, K: 1, Count: 1}, {Name: "x\nfunc init() {}\n//", Type: "Q4_K", Product: 0, M: 1, K: 1, Count: 1}, {Name: "x", Type: "Q4_K\n", Product: 0, M: 1, K: 1, Count: 1}, {Name: "x\xff", Type: "", Product: 0, M: 1, K: 1, Count: 1}} {
 		if _, err := rolesOf(append(tensors[:6:6], bad), 2, map[string]string{}); err == nil {
 			t.Errorf("%v is taken", bad)
 		}

@@ -129,6 +129,8 @@ func (t Tensor) fits(f *gguf.File, x *gguf.Tensor) error {
 	switch {
 	case x == nil:
 		return &Error{"Open", "file", "has no such tensor" + remedy}
+	case x.Err != nil:
+		return x.Err
 	case t.Type == "":
 		return &Error{"Open", "type", "is none: the package was compiled for codes and scales, which Pack takes"}
 	case x.TypeName() != name || len(x.Shape) < 2 || x.Shape[0] != t.K || x.Shape[1] != t.M || x.Matrices() != t.Count:

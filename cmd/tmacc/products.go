@@ -198,7 +198,7 @@ func (o *order) wantFile(path string) error {
 			o.others = append(o.others, t.Name)
 			continue
 		}
-		if err := o.wantTensor(t); err != nil {
+		if err := o.wantTensor(t, f.ScaleTensor(t.Name) != nil); err != nil {
 			o.left = append(o.left, leftOut{t.Name, t.TypeName(), oneLine(err)})
 		}
 	}
@@ -208,7 +208,8 @@ func (o *order) wantFile(path string) error {
 // errNoBlocks is why a tensor of a type such as F16 is left out.
 var errNoBlocks = errors.New("not a type of low-bit weights; tmacc formats lists those that are")
 
-func (o *order) wantTensor(t *gguf.Tensor) error {
+// wantTensor adds the matrices of a tensor, which are scaled if the file has scales for them.
+func (o *order) wantTensor(t *gguf.Tensor, scaled bool) error {
 	k, m, count := t.Shape[0], t.Shape[1], 1
 	for _, n := range t.Shape[2:] { // a stack of matrices
 		count *= n
