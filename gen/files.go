@@ -12,13 +12,14 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/schedule"
 )
 
 const (
 	modulePath  = "github.com/tmacc/tmacc"
 	runtimePath = modulePath + "/runtime"
+	abiPath     = runtimePath + "/abi"
 	formatPath  = modulePath + "/ir/format"
 	ggufPath    = formatPath + "/gguf"
 )
@@ -27,6 +28,7 @@ const (
 func (w *writer) file() *jen.File {
 	f := jen.NewFile(w.Package)
 	f.ImportName(runtimePath, "runtime")
+	f.ImportName(abiPath, "abi")
 	f.ImportName(formatPath, "format")
 	return f
 }
@@ -187,7 +189,7 @@ var functions = []function{
 func (w *writer) dispatch(arch string) lower.File {
 	f := w.file()
 	for _, p := range w.products {
-		var variants []runtime.Variant
+		var variants []abi.Variant
 		for _, i := range p.on(arch) {
 			variants = append(variants, p.spec.Variants[i])
 		}
@@ -202,7 +204,7 @@ func (w *writer) dispatch(arch string) lower.File {
 }
 
 func noVariants(f *jen.File, p product) {
-	f.Var().Id(p.variants).Index().Add(rt("Variant")).Comment("pure Go")
+	f.Var().Id(p.variants).Index().Qual(abiPath, "Variant").Comment("pure Go")
 	f.Line()
 }
 
@@ -235,7 +237,7 @@ func stub(f *jen.File, name, args, what string, trace schedule.Trace) {
 	}
 	doc(f, what, "", "trace: "+string(text), "")
 	f.Comment("//go:noescape")
-	f.Func().Id(name).Params(jen.Id("args").Op("*").Add(rt(args)))
+	f.Func().Id(name).Params(jen.Id("args").Op("*").Qual(abiPath, args))
 	f.Line()
 }
 
@@ -274,7 +276,7 @@ func (p *product) example(f *jen.File) {
 	fail := jen.If(jen.Err().Op("!=").Nil()).Block(jen.Panic(jen.Err()))
 	floats := func(n ...string) jen.Code { return jen.Make(jen.Index().Float32(), jen.Id(n[0]).Op("*").Id(n[1])) }
 	one := jen.Func().Params(jen.Qual(formatPath, "Shared"), jen.Int()).Float32().Block(jen.Return(jen.Lit(1)))
-	f.Func().Id("Example" + p.id).Params().Block(
+	f.Func().Id("Example"+p.id).Params().Block(
 		jen.Const().List(jen.Id("m"), jen.Id("n"), jen.Id("k")).Op("=").List(jen.Lit(2), jen.Lit(1), jen.Lit(p.Problem.Act.Unit(p.Problem.Weight))),
 		jen.Comment("One byte a code, row by row; here 0, and 1 for each scale that weights share."),
 		jen.Id("src").Op(":=").Id(p.id).Dot("Weight").Call().Dot("NewSource").Call(jen.Make(jen.Index().Byte(), jen.Id("m").Op("*").Id("k")), jen.Id("m"), jen.Id("k"), one),

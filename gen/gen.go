@@ -26,6 +26,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -226,12 +227,12 @@ func (t *Target) Code() []*lower.Kernel {
 }
 
 // Variant describes t to the runtime, but for functions and the number of its layout.
-func (t *Target) Variant() runtime.Variant {
-	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need, Fill: t.Kernels[0].Schedule.Fill, Prepare: RuntimePrepare(t.Prepare)}
+func (t *Target) Variant() abi.Variant {
+	v := abi.Variant{Target: t.Target.Machine().Name, ABI: abi.Version, Need: t.Need, Fill: t.Kernels[0].Schedule.Fill, Prepare: RuntimePrepare(t.Prepare)}
 	for _, k := range t.Kernels {
 		v.Kernels = append(v.Kernels, RuntimeKernel(k))
 	}
-	slices.SortFunc(v.Kernels, func(a, b runtime.Kernel) int { return a.Cols - b.Cols })
+	slices.SortFunc(v.Kernels, func(a, b abi.Kernel) int { return a.Cols - b.Cols })
 	return v
 }
 
@@ -257,30 +258,30 @@ func (t *Target) TableChunk() int {
 }
 
 // RuntimeKernel is what the runtime has to know of k, without its function.
-func RuntimeKernel(k Kernel) runtime.Kernel {
+func RuntimeKernel(k Kernel) abi.Kernel {
 	s := k.Schedule
-	return runtime.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
+	return abi.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
 		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most}
 }
 
 // RuntimePrepare is what the runtime has to know of p, without its function.
-func RuntimePrepare(p *Prepare) *runtime.Prepare {
+func RuntimePrepare(p *Prepare) *abi.Prepare {
 	if p == nil {
 		return nil
 	}
 	s := p.Schedule
-	return &runtime.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, Pads: s.Pads, Chunk: s.Chunk, Tables: RuntimeTables(s.Tables)}
+	return &abi.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, Pads: s.Pads, Chunk: s.Chunk, Tables: RuntimeTables(s.Tables)}
 }
 
 // arches are the architectures that Go packages are written for.
 var arches = []string{"amd64", "arm64"}
 
 // RuntimeTables is what the runtime has to know of tables.
-func RuntimeTables(t *ir.Tables) runtime.Tables {
+func RuntimeTables(t *ir.Tables) abi.Tables {
 	if t == nil {
-		return runtime.Tables{}
+		return abi.Tables{}
 	}
-	return runtime.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID(), Residual: t.Residual}
+	return abi.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID(), Residual: t.Residual}
 }
 
 // on lists the indices of the targets of an architecture.
@@ -329,7 +330,7 @@ func (w *writer) product(p Product) (product, error) {
 }
 
 // variant describes t and adds its layout to those of the product.
-func (p *product) variant(t Target) (v runtime.Variant, _ error) {
+func (p *product) variant(t Target) (v abi.Variant, _ error) {
 	m := t.Target.Machine()
 	thing := "product " + p.id + ", target " + m.Name
 	switch {
@@ -337,7 +338,7 @@ func (p *product) variant(t Target) (v runtime.Variant, _ error) {
 		return v, errorf(thing, "is not one that Go packages are written for")
 	case len(t.Kernels) == 0:
 		return v, errorf(thing, "has no kernel")
-	case slices.ContainsFunc(p.spec.Variants, func(o runtime.Variant) bool { return o.Target == m.Name }):
+	case slices.ContainsFunc(p.spec.Variants, func(o abi.Variant) bool { return o.Target == m.Name }):
 		return v, errorf(thing, "is there twice")
 	}
 	for _, k := range t.Code() {

@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"math"
 	"unsafe"
+
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // An activation buffer is a header of 64 bytes (that of a packed matrix, with
@@ -32,7 +34,7 @@ type cut struct {
 	pad                int
 	actGroup, sumGroup int // elements of K as kernels count them, 0: all
 	floats             bool
-	tables             Tables
+	tables             abi.Tables
 }
 
 // fill is how kernels count elements of K: for every group of them to, of which the others are 0. Without a
@@ -66,7 +68,7 @@ type width struct {
 // weights needs another: formats whose records differ can share a buffer.
 const usualPad = 256
 
-func newCut(s *Spec, v *Variant, recordK int) cut {
+func newCut(s *Spec, v *abi.Variant, recordK int) cut {
 	f := s.fill(v)
 	c := cut{fill: f, pad: usualPad, actGroup: f.of(s.Act.Group), sumGroup: f.of(s.groupK()), floats: s.Act.Floats()}
 	if recordK = f.of(recordK); c.pad%recordK != 0 {
@@ -145,7 +147,7 @@ func (c *cut) shape(n, k int) shape {
 	s.padK = roundUp(s.filled, c.pad)
 	s.groups, s.scales = c.groupsOf(s.padK)
 	s.wide = c.block(len(c.widths)-1, &s)
-	full, tail := Blocks(len(c.widths), func(i int) int { return c.widths[i].cols }, n)
+	full, tail := abi.Blocks(len(c.widths), func(i int) int { return c.widths[i].cols }, n)
 	if s.full = full; tail >= 0 {
 		s.tail = c.block(tail, &s)
 	}
@@ -154,19 +156,6 @@ func (c *cut) shape(n, k int) shape {
 		s.bytes = s.full*s.wide.bytes + s.tail.bytes
 	}
 	return s
-}
-
-// Blocks is how n activations are cut for kernels of ascending numbers of columns, cols(0) to cols(kernels-1): the widest
-// multiplies them full times, and the rest is for the narrowest that covers it, kernel tail, -1 if there is none.
-func Blocks(kernels int, cols func(int) int, n int) (full, tail int) {
-	widest := cols(kernels - 1)
-	full, tail = n/widest, -1
-	if rest := n % widest; rest > 0 {
-		for tail = 0; cols(tail) < rest; {
-			tail++
-		}
-	}
-	return full, tail
 }
 
 func (c *cut) block(i int, s *shape) block {
@@ -331,7 +320,7 @@ func (p *Product) known(w *scratch, n, k int) (*shape, error) {
 
 // planArgs sets those parameters of the assembly that all rows of a shape share.
 func (p *Product) planArgs(w *scratch) {
-	w.prep = PrepareArgs{}
+	w.prep = abi.PrepareArgs{}
 	if p.variant == nil || p.variant.Prepare == nil {
 		return
 	}
@@ -586,7 +575,7 @@ func (p *Product) runPrepare(w *scratch, x []float32, table []byte, codes, sums,
 	if t := p.cut.tables; t.K > 0 {
 		a.Table = unsafe.Pointer(&table[0])
 		if t.Residual {
-			clear(w.pair[w.shape.k/t.digits()*pairBytes:])
+			clear(w.pair[w.shape.k/digits(t)*pairBytes:])
 		} else {
 			clear(w.wide[w.shape.k:])
 		}

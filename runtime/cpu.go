@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // pureGo is the name of the target that every CPU has.
@@ -124,7 +126,7 @@ func warn(text string) {
 }
 
 // excludes says that v would not run even if the CPU had all features.
-func (m mask) excludes(v *Variant) bool {
+func (m mask) excludes(v *abi.Variant) bool {
 	all := func(string) bool { return true }
 	return !m.allows(v.Target) || lacks(v.Need, m.filter(all)) != ""
 }
@@ -149,7 +151,7 @@ func (p *Product) describe(why string, m mask) string {
 		v := &p.spec.Variants[i]
 		state := p.state(v, m)
 		for _, k := range v.Kernels {
-			fmt.Fprintf(&b, "%s %s, %d rows by %d columns%s: %s\n", v.Target, k.Name, k.Rows, k.Cols, k.exactness(), state)
+			fmt.Fprintf(&b, "%s %s, %d rows by %d columns%s: %s\n", v.Target, k.Name, k.Rows, k.Cols, exactness(&k), state)
 		}
 		if v.Prepare != nil {
 			fmt.Fprintf(&b, "%s %s, activations: %s\n", v.Target, v.Prepare.Name, state)
@@ -162,14 +164,14 @@ func (p *Product) describe(why string, m mask) string {
 }
 
 // exactness says that a kernel is bounded.
-func (k *Kernel) exactness() string {
+func exactness(k *abi.Kernel) string {
 	if k.ErrorMost == 0 {
 		return ""
 	}
 	return fmt.Sprintf(", exact:false, integer sums within %d for each %d of K", k.ErrorMost, k.ErrorStep)
 }
 
-func (p *Product) state(v *Variant, m mask) string {
+func (p *Product) state(v *abi.Variant, m mask) string {
 	missing := lacks(v.Need, hostHas)
 	switch {
 	case p.Target() == v.Target:

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // lookup is a built-in weight format.
@@ -56,7 +57,7 @@ func testLayout(t testing.TB, w format.Weight, rows, recordK int) *format.Layout
 func at[T any](p unsafe.Pointer, off int) *T { return (*T)(unsafe.Add(p, off)) }
 
 // fakeKernel does what the assembly for s and k must do, from GemmArgs alone.
-func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
+func fakeKernel(s *Spec, v abi.Variant, k abi.Kernel) func(*abi.GemmArgs) {
 	l := s.Layouts[v.Layout]
 	codes := l.Part(format.Codes)
 	rel := func(p *format.Part, row, e int) int { return l.Address(p, row, e, 0) - p.Offset(0, 0) }
@@ -67,7 +68,7 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 		r, e := i/l.RecordK, i%l.RecordK
 		places[i] = place{rel(codes, r, e), codes.Field(r, e)}
 	}
-	one := func(a *GemmArgs) {
+	one := func(a *abi.GemmArgs) {
 		all := int(a.Count) * k.StepK
 		group := s.groupK()
 		if group == 0 {
@@ -148,7 +149,7 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 			}
 		}
 	}
-	move := func(a *GemmArgs, out, weights int64) {
+	move := func(a *abi.GemmArgs, out, weights int64) {
 		a.Out = unsafe.Add(a.Out, out)
 		for i, name := range format.PartNames {
 			if l.Part(name) != nil {
@@ -157,14 +158,14 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 		}
 	}
 	tiles := int64(k.Rows / rows)
-	all := func(a *GemmArgs) {
+	all := func(a *abi.GemmArgs) {
 		for i := range tiles { // side by side
 			b := *a
 			move(&b, i*a.SideOut, i*a.SideBytes)
 			one(&b)
 		}
 	}
-	return func(a *GemmArgs) {
+	return func(a *abi.GemmArgs) {
 		for all(a); a.Tiles > 1; all(a) {
 			a.Tiles--
 			move(a, a.OutBytes, a.TileBytes)
@@ -174,8 +175,8 @@ func fakeKernel(s *Spec, v Variant, k Kernel) func(*GemmArgs) {
 
 // fakePrepare does what the assembly for s and f must do, and writes over all the
 // room it is given. Its last count is K.
-func fakePrepare(s *Spec, f Prepare) func(*PrepareArgs) {
-	return func(a *PrepareArgs) {
+func fakePrepare(s *Spec, f abi.Prepare) func(*abi.PrepareArgs) {
+	return func(a *abi.PrepareArgs) {
 		n, extra := int(a.Count[0])*f.CountDiv[0], room
 		if n == int(a.Count[1]) {
 			extra = 0
@@ -213,19 +214,19 @@ func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) 
 		cuts = nil // there is no kernel for such a CPU
 	}
 	for i, cut := range cuts {
-		v := Variant{Target: "fake/" + string(rune('a'+i)), ABI: ABI}
+		v := abi.Variant{Target: "fake/" + string(rune('a'+i)), ABI: abi.Version}
 		if g := s.groupK(); i >= 2 && g > 0 && recordK%g == 0 {
 			v.Fill = g + 8
 		}
 		filled := s.fill(&v).of(recordK)
 		for j, cols := range cut {
-			k := Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: filled, Chunk: []int{4, filled, 8}[(i+j)%3], SumBy: []int{1, -8}[j%2]}
+			k := abi.Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: filled, Chunk: []int{4, filled, 8}[(i+j)%3], SumBy: []int{1, -8}[j%2]}
 			k.ScaledSums = w.Min && s.block() == 1 && k.SumBy == 1
 			k.Fn = fakeKernel(s, v, k)
 			v.Kernels = append(v.Kernels, k)
 		}
 		if i%2 == 0 {
-			v.Prepare = &Prepare{Name: "prep", Pads: []int{3 * recordK}, CountDiv: []int{3 * recordK, 1}}
+			v.Prepare = &abi.Prepare{Name: "prep", Pads: []int{3 * recordK}, CountDiv: []int{3 * recordK, 1}}
 			v.Prepare.Fn = fakePrepare(s, *v.Prepare)
 		}
 		s.Variants = append(s.Variants, v)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"unsafe"
+
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // Options says what Gemm does with the product besides storing it.
@@ -124,7 +126,7 @@ func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt *
 type once struct {
 	m, k, n int
 	kernel  *placed
-	args    GemmArgs // numbers only
+	args    abi.GemmArgs // numbers only
 }
 
 // once is what t, which has run, came to.
@@ -138,7 +140,7 @@ func (t *task) once() once {
 	if b.cols != t.a.n || len(k.at) > 1 || t.w.m != tiles*k.sides*k.rows || k.together(tiles, t.w.tileBytes) < tiles {
 		return once{}
 	}
-	return once{t.w.m, t.w.k, t.a.n, k, GemmArgs{OutStep: a.OutStep, Tiles: int64(tiles), TileBytes: a.TileBytes,
+	return once{t.w.m, t.w.k, t.a.n, k, abi.GemmArgs{OutStep: a.OutStep, Tiles: int64(tiles), TileBytes: a.TileBytes,
 		OutBytes: a.OutBytes, SideBytes: a.SideBytes, SideOut: a.SideOut, Count: a.Count}}
 }
 
@@ -294,7 +296,7 @@ func (p *Product) run(t *task) {
 // want them. A thread that does several chunks of a product multiplies them once.
 type multiplied struct {
 	act      *byte
-	by       *Variant
+	by       *abi.Variant
 	from, to int
 }
 
@@ -390,7 +392,7 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 }
 
 // give points a kernel at block b of activations, which act begins with.
-func (s *shape) give(a *GemmArgs, b *block, act []byte) {
+func (s *shape) give(a *abi.GemmArgs, b *block, act []byte) {
 	a.Act = unsafe.Pointer(&act[0])
 	if s.groups > 0 {
 		a.ActScale = unsafe.Pointer(&act[b.scales])

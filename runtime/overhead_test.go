@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // BenchmarkCall is what a product costs besides its kernels, which do nothing here: one row of 2048 activations by 512
@@ -13,7 +14,7 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			const m, k, rows = 512, 2048, 32
 			s := fakeSpec(b, name, 0, rows, 128, []int{1})
-			s.Variants[0].Kernels[0].Fn = func(*GemmArgs) {}
+			s.Variants[0].Kernels[0].Fn = func(*abi.GemmArgs) {}
 			p, err := New(*s).On("fake/a")
 			if err != nil {
 				b.Fatal(err)

@@ -7,10 +7,11 @@ import (
 	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
-// Spec is a product, C[n][m] = sum over k of A[n][k]*W[m][k], in one weight
-// format, as generated code describes it.
+// Spec is for generated code: it describes a product, C[n][m] = sum over k of A[n][k]*W[m][k], in one weight
+// format, to New.
 type Spec struct {
 	Name    string // in messages
 	Weight  format.Weight
@@ -19,56 +20,7 @@ type Spec struct {
 	Layouts []*format.Layout // of packed matrices; pure Go packs in the first
 	// Variants are the kernels in this binary, the preferred ones first. The
 	// first whose CPU features are there runs; pure Go if there is none.
-	Variants []Variant
-}
-
-// Variant is what one target runs: kernels of one packed layout.
-type Variant struct {
-	Target  string   // "amd64/avx2"
-	ABI     int      // that its assembly is for
-	Need    []string // CPU features, as klauspost/cpuid/v2 names them
-	Layout  int      // index into Spec.Layouts
-	Fill    int      // elements of K that kernels count for each group, of which those that it does not have are 0; 0: as many as it has
-	Kernels []Kernel // of different Cols, ascending
-	Prepare *Prepare // nil: activations are prepared in pure Go
-}
-
-// Kernel is an assembly function that multiplies Rows rows by Cols rows of
-// activations over all of K. The codes of its activations lie in chunks: Chunk
-// elements of one row, then the same elements of the next.
-type Kernel struct {
-	Name       string
-	Rows, Cols int
-	StepK      int // elements of K per iteration, as Variant.Fill counts them
-	Chunk      int
-	Tables     bool // it reads tables instead of codes
-	SumBy      int  // what the activation sums that it is given are multiplied by, not 0
-	ScaledSums bool // they come as the f32 that minimums are multiplied with: times the scale of their group, if it has one
-	// How far its integer sum of a group may be from the definition: ErrorMost for each
-	// ErrorStep elements of K that are begun. ErrorMost is 0 if sums are exact.
-	ErrorStep, ErrorMost int
-	Fn                   func(*GemmArgs)
-}
-
-// Prepare is an assembly function that quantizes one row of activations.
-// Pads, CountDiv and Chunk are explained at PrepareArgs.
-type Prepare struct {
-	Name      string
-	CountDiv  []int
-	Residuals int // which count is that of residuals, of tables that have any
-	Pads      []int
-	Chunk     int
-	Tables    Tables
-	Fn        func(*PrepareArgs)
-}
-
-// Tables are what kernels look up: for every K activations of a row a block of
-// Bytes. ID says what is in it; no tables have K 0. With Residual, another block of Bytes holds
-// what the first leaves out, which kernels look up where it is not all 0.
-type Tables struct {
-	K, Bytes int
-	ID       string
-	Residual bool
+	Variants []abi.Variant
 }
 
 // Validate reports what makes s unusable. Generators call it; New checks only
@@ -103,12 +55,12 @@ func (s *Spec) check() error {
 	return nil
 }
 
-func (s *Spec) checkVariant(v Variant) error {
+func (s *Spec) checkVariant(v abi.Variant) error {
 	if v.Layout < 0 || v.Layout >= len(s.Layouts) || len(v.Kernels) == 0 {
 		return s.errorf(v.Target, "layout %d and %d kernels; it needs a layout and a kernel", v.Layout, len(v.Kernels))
 	}
-	if v.ABI != ABI {
-		return s.errorf(v.Target, "the package was generated for version %d of the runtime's interface, this is version %d: run the tmacc of github.com/tmacc/tmacc as go.mod has it again (go generate)", v.ABI, ABI)
+	if v.ABI != abi.Version {
+		return s.errorf(v.Target, "the package was generated for version %d of the runtime's interface, this is version %d: run the tmacc of github.com/tmacc/tmacc as go.mod has it again (go generate)", v.ABI, abi.Version)
 	}
 	l, cols, group := s.Layouts[v.Layout], 0, s.groupK()
 	if v.Fill != 0 && (group == 0 || s.Act.Floats() || v.Fill <= group || v.Fill > 2*group || v.Fill%4 != 0 || l.RecordK%group != 0) {
@@ -144,8 +96,8 @@ func (s *Spec) checkVariant(v Variant) error {
 		if t := p.Tables; t.K < 0 || t.K > 1<<16 || t.Bytes < 0 || t.Bytes > 1<<24 || (t.K == 0) != (t.Bytes == 0) {
 			return s.errorf(v.Target+" "+p.Name, "tables of %d bytes for every %d activations", t.Bytes, t.K)
 		}
-		if len(p.CountDiv) > len(PrepareArgs{}.Count) || slices.ContainsFunc(append(p.CountDiv[:len(p.CountDiv):len(p.CountDiv)], p.Pads...), func(d int) bool { return d < 1 }) {
-			return s.errorf(v.Target+" "+p.Name, "pads to %v and counts by %v; they must be positive, with at most %d counts", p.Pads, p.CountDiv, len(PrepareArgs{}.Count))
+		if len(p.CountDiv) > len(abi.PrepareArgs{}.Count) || slices.ContainsFunc(append(p.CountDiv[:len(p.CountDiv):len(p.CountDiv)], p.Pads...), func(d int) bool { return d < 1 }) {
+			return s.errorf(v.Target+" "+p.Name, "pads to %v and counts by %v; they must be positive, with at most %d counts", p.Pads, p.CountDiv, len(abi.PrepareArgs{}.Count))
 		}
 		if t := p.Tables; p.Chunk < 0 || p.Chunk > 0 && (t.K == 0 || p.Chunk%t.K != 0 || !slices.Contains(p.CountDiv, p.Chunk)) {
 			return s.errorf(v.Target+" "+p.Name, "makes tables of %d activations in chunks of %d, counting by %v; chunks must be whole tables, and counted", t.K, p.Chunk, p.CountDiv)
@@ -158,7 +110,7 @@ func (s *Spec) checkVariant(v Variant) error {
 }
 
 // fill is how kernels of v count elements of K.
-func (s *Spec) fill(v *Variant) fill {
+func (s *Spec) fill(v *abi.Variant) fill {
 	if v == nil || v.Fill == 0 {
 		return fill{}
 	}
@@ -177,7 +129,7 @@ func (s *Spec) block() int { return s.Act.Block(s.Weight) }
 // called concurrently; they allocate nothing unless their comment says so.
 type Product struct {
 	spec    Spec
-	variant *Variant // nil: pure Go
+	variant *abi.Variant // nil: pure Go
 	info    string
 	layout  *format.Layout
 	hash    uint64 // of the layout
@@ -193,6 +145,9 @@ type Product struct {
 	acts    sync.Pool // of *[]byte, activation buffers
 }
 
+// numParts is how many parts a packed matrix may have.
+const numParts = len(format.PartNames)
+
 // offsets are the places of a row's parts in its tile.
 type offsets [numParts]int
 
@@ -202,7 +157,7 @@ type offsets [numParts]int
 // the CPU lacked a feature. New says on standard error, once for each product, which words mean nothing for it, and what runs.
 const EnvCPU = "TMACC_CPU"
 
-// New makes a product ready for this CPU. It panics if s is not what tmacc
+// New is for generated code: it makes a product ready for this CPU. It panics if s is not what tmacc
 // generates.
 func New(s Spec) *Product {
 	m := parseMask(os.Getenv(EnvCPU))
@@ -292,7 +247,7 @@ func (p *Product) orNone() *Product {
 	return p
 }
 
-var none = &Product{layout: &format.Layout{}, variant: &Variant{}, cut: cut{widths: []width{{}}}}
+var none = &Product{layout: &format.Layout{}, variant: &abi.Variant{}, cut: cut{widths: []width{{}}}}
 
 func newProduct(s Spec, variant int, why string, m mask) *Product {
 	if err := s.check(); err != nil {
@@ -329,7 +284,7 @@ func newProduct(s Spec, variant int, why string, m mask) *Product {
 
 // placed is a kernel and where its rows are in tiles of a layout.
 type placed struct {
-	*Kernel
+	*abi.Kernel
 	at    []offsets // where they begin in a tile, by row/Rows
 	sides int       // how many tiles a call has side by side
 	rows  int       // of each
@@ -362,11 +317,11 @@ type scratch struct {
 	packed            int               // bytes of the last packed matrix, 0 before
 	packedHeader      [headerBytes]byte // of such matrices
 	matrix            matrix            // likewise, without its data
-	gemm              GemmArgs
-	prep              PrepareArgs
-	rest              PrepareArgs // of a second call for residuals
-	out               []float32   // a kernel's tile
-	x                 []float32   // a padded row of activations
+	gemm              abi.GemmArgs
+	prep              abi.PrepareArgs
+	rest              abi.PrepareArgs // of a second call for residuals
+	out               []float32       // a kernel's tile
+	x                 []float32       // a padded row of activations
 	codes, table      []byte
 	rows, residuals   []byte // of a block, one after the other
 	pair, excess      []byte
@@ -393,7 +348,7 @@ func (p *Product) release(s *scratch) {
 }
 
 // forget leaves nothing of products in s that the next ones must not find.
-func (s *scratch) forget() { s.gemm, s.multiplied = GemmArgs{}, multiplied{} }
+func (s *scratch) forget() { s.gemm, s.multiplied = abi.GemmArgs{}, multiplied{} }
 
 // grow makes a slice of n elements of s, with old contents or none.
 func grow[T any](s []T, n int) []T {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unsafe"
+
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // Tables of bytes leave out what is above 255. Their residuals follow the rest of a block of
@@ -29,7 +31,7 @@ func (b *block) read() int {
 const unitBytes, pairBytes = 16, 8
 
 // digits is how many activations a unit has.
-func (t *Tables) digits() int { return t.K / (t.Bytes / unitBytes) }
+func digits(t abi.Tables) int { return t.K / (t.Bytes / unitBytes) }
 
 // planResiduals sets the parameters of the second call of the assembly, which makes residuals.
 func (p *Product) planResiduals(w *scratch) {
@@ -63,7 +65,7 @@ func (w *scratch) beginList(b *block) {
 func (p *Product) list(w *scratch, b *block, to []byte, j int) {
 	binary.LittleEndian.PutUint32(to[b.offsets+4*j:], uint32(w.offsets[0]))
 	units := b.row / b.steps / unitBytes // of a step
-	excess := w.excess[:ceilDiv(w.shape.k, p.cut.tables.digits())]
+	excess := w.excess[:ceilDiv(w.shape.k, digits(p.cut.tables))]
 	for i := notZero(excess, 0); i < len(excess); {
 		first := i / units
 		end := first
@@ -79,7 +81,7 @@ func (p *Product) list(w *scratch, b *block, to []byte, j int) {
 func (p *Product) makeResiduals(w *scratch, residual []byte, lo, hi int) {
 	f, a, t := p.variant.Prepare, &w.rest, p.cut.tables
 	clear(residual[lo*unitBytes : hi*unitBytes])
-	digits, div := t.digits(), f.CountDiv[f.Residuals]
+	digits, div := digits(t), f.CountDiv[f.Residuals]
 	from := lo * digits / div * div // whole iterations, no further beyond K than those of all units
 	at := from / digits
 	a.Pair, a.Residual = unsafe.Pointer(&w.pair[at*pairBytes]), unsafe.Pointer(&residual[at*unitBytes])
@@ -152,7 +154,7 @@ func (s *shape) listsFit(act []byte) bool {
 }
 
 // residualArgs are the parameters of a kernel that reads the residuals of a block.
-func (b *block) residualArgs(a *GemmArgs, act []byte) {
+func (b *block) residualArgs(a *abi.GemmArgs, act []byte) {
 	n, list := b.listed(act)
 	a.Residual, a.Offsets = unsafe.Pointer(&act[b.residuals]), unsafe.Pointer(&act[b.offsets])
 	a.List, a.ListCount = unsafe.Pointer(&list[0]), int64(n)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // residualSpec has kernels of 1 and 3 columns that check what they are given: tables of two bytes for an
@@ -18,10 +20,10 @@ func residualSpec(t *testing.T, x [][]int8) *Spec {
 	for i := range v.Kernels {
 		k := &v.Kernels[i]
 		k.StepK, k.Chunk, k.Tables, k.SumBy = 16, 8, true, 1
-		k.Fn = func(a *GemmArgs) { checkResiduals(t, k, a, x) }
+		k.Fn = func(a *abi.GemmArgs) { checkResiduals(t, k, a, x) }
 	}
-	v.Prepare = &Prepare{Name: "prep", Pads: []int{8, 24}, CountDiv: []int{8, 24}, Residuals: 1, Tables: Tables{K: 8, Bytes: unitBytes, ID: "magnitudes", Residual: true}}
-	v.Prepare.Fn = func(a *PrepareArgs) {
+	v.Prepare = &abi.Prepare{Name: "prep", Pads: []int{8, 24}, CountDiv: []int{8, 24}, Residuals: 1, Tables: abi.Tables{K: 8, Bytes: unitBytes, ID: "magnitudes", Residual: true}}
+	v.Prepare.Fn = func(a *abi.PrepareArgs) {
 		n := 8 * int(a.Count[0])
 		codes, table, pair, excess := unsafe.Slice((*byte)(a.Act), n), unsafe.Slice((*byte)(a.Table), 2*n), unsafe.Slice((*byte)(a.Pair), n), unsafe.Slice((*byte)(a.Excess), n/8)
 		clear(excess)
@@ -51,7 +53,7 @@ func residualSpec(t *testing.T, x [][]int8) *Spec {
 
 // checkResiduals compares tables, residuals, offsets and the list of a block with the activations
 // of the first rows, whose codes are x.
-func checkResiduals(t *testing.T, k *Kernel, a *GemmArgs, x [][]int8) {
+func checkResiduals(t *testing.T, k *abi.Kernel, a *abi.GemmArgs, x [][]int8) {
 	steps, listed := int(a.Count), []uint32{}
 	for i := range int(a.ListCount) {
 		listed = append(listed, *at[uint32](a.List, 4*i))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
@@ -74,7 +75,7 @@ func TestSelfTestFinds(t *testing.T) {
 	for i := range s.Variants[0].Kernels {
 		k := &s.Variants[0].Kernels[i]
 		right := k.Fn
-		k.Fn = func(a *GemmArgs) {
+		k.Fn = func(a *abi.GemmArgs) {
 			right(a)
 			*at[float32](a.Out, (k.Cols-1)*int(a.OutStep)+4*(k.Rows-1)) += 1
 		}
@@ -422,7 +423,7 @@ func TestSharedActivations(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	s := Spec{Variants: []Variant{
+	s := Spec{Variants: []abi.Variant{
 		{Target: "amd64/avx512vbmi", Need: []string{"AVX512F", "AVX512VBMI"}},
 		{Target: "amd64/avx2", Need: []string{"AVX2"}},
 	}}
@@ -456,7 +457,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestUnknownCPU(t *testing.T) {
-	s := Spec{Name: "W4", Variants: []Variant{{Target: "amd64/avx2", Need: []string{"AVX2", "FMA3"}}}}
+	s := Spec{Name: "W4", Variants: []abi.Variant{{Target: "amd64/avx2", Need: []string{"AVX2", "FMA3"}}}}
 	for env, want := range map[string]string{
 		"":                              "",
 		"avx2,amd64/AVX2,purego,":       "",
@@ -527,8 +528,8 @@ purego: not needed
 }
 
 // fillTables has the kernels of v look up in tables, of groups that are filled up.
-func fillTables(v *Variant) {
-	v.Fill, v.Prepare.Tables = 40, Tables{K: 4, Bytes: 16}
+func fillTables(v *abi.Variant) {
+	v.Fill, v.Prepare.Tables = 40, abi.Tables{K: 4, Bytes: 16}
 	for i := range v.Kernels {
 		v.Kernels[i].StepK, v.Kernels[i].Chunk, v.Kernels[i].Tables = 40, 40, true
 	}
@@ -566,9 +567,9 @@ func TestSpecRefusals(t *testing.T) {
 }
 
 // count appends how many times a call of k goes on to calls.
-func count(k *Kernel, calls *[]int64) {
+func count(k *abi.Kernel, calls *[]int64) {
 	fn := k.Fn
-	k.Fn = func(a *GemmArgs) {
+	k.Fn = func(a *abi.GemmArgs) {
 		*calls = append(*calls, a.Tiles)
 		fn(a)
 	}
@@ -638,7 +639,7 @@ func TestTogether(t *testing.T) {
 		{1, 1, 16 << 10, 64}, {2, 1, 16 << 10, 32}, {4, 1, 16 << 10, 16}, {8, 1, 16 << 10, 16}, {1, 2, 16 << 10, 32}, {2, 2, 16 << 10, 16}, {4, 2, 16 << 10, 8},
 		{1, 1, 16<<10 + 1, 63}, {1, 1, 1 << 20, 1}, {1, 1, 2 << 20, 1}, {8, 2, 2 << 20, 1},
 	} {
-		k := &placed{Kernel: &Kernel{Cols: c.cols}, sides: c.sides}
+		k := &placed{Kernel: &abi.Kernel{Cols: c.cols}, sides: c.sides}
 		for _, tiles := range []int{1, c.most, c.most + 1, 1000} {
 			if n := k.together(tiles, c.bytes); n != min(tiles, c.most) {
 				t.Errorf("%+v: %d of %d tiles", c, n, tiles)

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // threadTest is two products that several threads can share, with their results.
@@ -198,7 +200,7 @@ func TestThreadsShare(t *testing.T) {
 	x := newThreadTest(t, "fake/a")
 	var inside, most atomic.Int32
 	fn := x.p.variant.Kernels[1].Fn
-	x.p.variant.Kernels[1].Fn = func(a *GemmArgs) {
+	x.p.variant.Kernels[1].Fn = func(a *abi.GemmArgs) {
 		most.Store(max(most.Load(), inside.Add(1)))
 		time.Sleep(time.Millisecond)
 		fn(a)

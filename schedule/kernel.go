@@ -54,7 +54,7 @@ func (e Error) Of(n int) int {
 // Exact says that k gives the bits of the definition.
 func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
 
-// matmulParams are the kernel's parameters, as runtime.GemmArgs has them.
+// matmulParams are the kernel's parameters, as abi.GemmArgs has them.
 var matmulParams = slices.Concat([]string{"out", nest.StepParam("out")}, format.PartNames[:], []string{"act", "sums", "ascale",
 	"residual", "offsets", nest.ListParam, nest.ListCountParam, tilesParam, tileStep, rowsStep, sideStep, sideRows})
 

@@ -24,10 +24,10 @@ type PrepareKernel struct {
 	Chunk     int   // tables of so many elements of K lie together, the next ones a step behind; 0: all
 }
 
-// prepareParams are the kernel's parameters, as runtime.PrepareArgs has them.
+// prepareParams are the kernel's parameters, as abi.PrepareArgs has them.
 var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "span", "excess", "next", nest.StepParam("table")}
 
-// groupRoom is the room that runtime.PrepareArgs promises beyond the last group of
+// groupRoom is the room that abi.PrepareArgs promises beyond the last group of
 // an array of one element per group.
 const groupRoom = 64
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/worker"
 )
@@ -25,7 +26,7 @@ func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
 		}
 	}
 	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),
-		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []runtime.Variant{t.Variant()}}
+		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []abi.Variant{t.Variant()}}
 }
 
 // Code is what one target runs of a product, mapped, until Close.

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // faulty makes the first candidates of every batch do what no schedule may do.
@@ -30,7 +30,7 @@ var faults = []fault{
 	{fmt.Sprintf(map[string]string{
 		"amd64": "MOVQ args+0(FP), AX\n\tMOVQ %d(AX), BX\n\tMOVB BX, -1(BX)",
 		"arm64": "MOVD args+0(FP), R0\n\tMOVD %d(R0), R1\n\tMOVB R1, -1(R1)",
-	}[goruntime.GOARCH], unsafe.Offsetof(runtime.GemmArgs{}.Out)), "crashed SIGSEGV"},
+	}[goruntime.GOARCH], unsafe.Offsetof(abi.GemmArgs{}.Out)), "crashed SIGSEGV"},
 	{"RET", "wrong"},
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/gen"
-	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
@@ -276,7 +276,7 @@ func (t *Tuner) uses(x gen.Target, p int) string {
 
 // used are the kernels, of those of ascending width, by which the runtime multiplies n activations.
 func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
-	full, tail := runtime.Blocks(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
+	full, tail := abi.Blocks(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
 	if full > 0 {
 		out = append(out, kernels[len(kernels)-1])
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -69,9 +70,9 @@ func (c *Code) time(what string, q timeRequest) ([]timing.Sample, error) {
 
 // withoutFuncs is spec as it can be sent: its kernels are found by their names.
 func withoutFuncs(spec runtime.Spec) runtime.Spec {
-	vs := make([]runtime.Variant, len(spec.Variants))
+	vs := make([]abi.Variant, len(spec.Variants))
 	for i, v := range spec.Variants {
-		v.Kernels = append([]runtime.Kernel(nil), v.Kernels...)
+		v.Kernels = append([]abi.Kernel(nil), v.Kernels...)
 		for j := range v.Kernels {
 			v.Kernels[j].Fn = nil
 		}
@@ -88,7 +89,7 @@ func withoutFuncs(spec runtime.Spec) runtime.Spec {
 
 // product is the product of a spec whose one variant runs functions of s; kernels
 // are wrapped by wrap.
-func (s *server) product(spec *runtime.Spec, wrap func(*runtime.Kernel)) (*runtime.Product, error) {
+func (s *server) product(spec *runtime.Spec, wrap func(*abi.Kernel)) (*runtime.Product, error) {
 	if len(spec.Variants) != 1 {
 		return nil, fmt.Errorf("a product of %d variants, want one", len(spec.Variants))
 	}
@@ -123,7 +124,7 @@ func (s *server) test(q *testRequest, r *reply) error {
 		held = append(held, g)
 		return g.buf
 	}
-	p, err := s.product(&q.Spec, func(k *runtime.Kernel) { guardOut(k, q.Spec.Layouts[q.Spec.Variants[0].Layout].TileM, alloc, &r.Wrong) })
+	p, err := s.product(&q.Spec, func(k *abi.Kernel) { guardOut(k, q.Spec.Layouts[q.Spec.Variants[0].Layout].TileM, alloc, &r.Wrong) })
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ const untouched = 0xa5
 
 // guardOut makes k write between guard pages, columns apart: in turn to memory that begins and that
 // ends at one. What it stores between columns is wrong.
-func guardOut(k *runtime.Kernel, tileM int, alloc func(n int, low bool) []byte, wrong *string) {
+func guardOut(k *abi.Kernel, tileM int, alloc func(n int, low bool) []byte, wrong *string) {
 	const most = 3 // tiles a call
 	room := func(tiles int) (column, step, size int) {
 		column = 4 * k.Rows * tiles
@@ -152,7 +153,7 @@ func guardOut(k *runtime.Kernel, tileM int, alloc func(n int, low bool) []byte, 
 	}
 	rows, sides := min(k.Rows, tileM), max(k.Rows/tileM, 1) // rows of a side
 	fn, next := k.Fn, 0
-	call := func(a *runtime.GemmArgs, tiles int) {
+	call := func(a *abi.GemmArgs, tiles int) {
 		b, buf := *a, bufs[next][tiles]
 		column, step, _ := room(tiles)
 		for i := range buf {
@@ -172,7 +173,7 @@ func guardOut(k *runtime.Kernel, tileM int, alloc func(n int, low bool) []byte, 
 		}
 		next = 1 - next
 	}
-	k.Fn = func(a *runtime.GemmArgs) {
+	k.Fn = func(a *abi.GemmArgs) {
 		left := int(a.Tiles)
 		for ; left > most; left -= most { // nothing is moved behind its end
 			call(a, most)
@@ -255,7 +256,7 @@ type weights struct {
 // request has, which differs in N, or that were kept. They outlive the functions of the product, which
 // are loaded again and again.
 func (s *server) timed(t *Timed) (call, prepare func(), err error) {
-	p, err := s.product(&t.Spec, func(*runtime.Kernel) {})
+	p, err := s.product(&t.Spec, func(*abi.Kernel) {})
 	if err != nil {
 		return nil, nil, err
 	}

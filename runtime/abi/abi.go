@@ -1,7 +1,6 @@
-// Package runtime is what generated packages and applications import: packed
-// matrices, activation buffers, CPU dispatch and the loops around kernels. It
-// imports none of the compiler.
-package runtime
+// Package abi is what assembly of a generated package and package runtime know of each other: which kernels there are and what
+// they are called with. Generated code and the compiler use it; applications need package runtime only.
+package abi
 
 import (
 	"unsafe"
@@ -9,10 +8,72 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// ABI is the version of what assembly of a generated package and this package know of each other: GemmArgs, PrepareArgs,
-// where things lie in buffers, and the definition of the product. It goes up with each change of these, and New does
-// not take assembly of another one.
-const ABI = 6
+// Version is the version of what assembly of a generated package and package runtime know of each other: GemmArgs,
+// PrepareArgs, where things lie in buffers, and the definition of the product. It goes up with each change of these, and
+// runtime.New does not take assembly of another one.
+const Version = 7
+
+// Variant is what one target runs: kernels of one packed layout.
+type Variant struct {
+	Target  string   // "amd64/avx2"
+	ABI     int      // that its assembly is for
+	Need    []string // CPU features, as klauspost/cpuid/v2 names them
+	Layout  int      // index into Spec.Layouts
+	Fill    int      // elements of K that kernels count for each group, of which those that it does not have are 0; 0: as many as it has
+	Kernels []Kernel // of different Cols, ascending
+	Prepare *Prepare // nil: activations are prepared in pure Go
+}
+
+// Kernel is an assembly function that multiplies Rows rows by Cols rows of
+// activations over all of K. The codes of its activations lie in chunks: Chunk
+// elements of one row, then the same elements of the next.
+type Kernel struct {
+	Name       string
+	Rows, Cols int
+	StepK      int // elements of K per iteration, as Variant.Fill counts them
+	Chunk      int
+	Tables     bool // it reads tables instead of codes
+	SumBy      int  // what the activation sums that it is given are multiplied by, not 0
+	ScaledSums bool // they come as the f32 that minimums are multiplied with: times the scale of their group, if it has one
+	// How far its integer sum of a group may be from the definition: ErrorMost for each
+	// ErrorStep elements of K that are begun. ErrorMost is 0 if sums are exact.
+	ErrorStep, ErrorMost int
+	Fn                   func(*GemmArgs)
+}
+
+// Prepare is an assembly function that quantizes one row of activations.
+// Pads, CountDiv and Chunk are explained at PrepareArgs.
+type Prepare struct {
+	Name      string
+	CountDiv  []int
+	Residuals int // which count is that of residuals, of tables that have any
+	Pads      []int
+	Chunk     int
+	Tables    Tables
+	Fn        func(*PrepareArgs)
+}
+
+// Tables are what kernels look up: for every K activations of a row a block of
+// Bytes. ID says what is in it; no tables have K 0. With Residual, another block of Bytes holds
+// what the first leaves out, which kernels look up where it is not all 0.
+type Tables struct {
+	K, Bytes int
+	ID       string
+	Residual bool
+}
+
+// Blocks is how n activations are cut for kernels of ascending numbers of columns, cols(0) to cols(kernels-1): the widest
+// multiplies them full times, and the rest is for the narrowest that covers it, kernel tail, -1 if there is none.
+func Blocks(kernels int, cols func(int) int, n int) (full, tail int) {
+	widest := cols(kernels - 1)
+	full, tail = n/widest, -1
+	if rest := n % widest; rest > 0 {
+		for tail = 0; cols(tail) < rest; {
+			tail++
+		}
+	}
+	return full, tail
+}
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir
 // parameters: Rows rows times Cols columns over all of K.
