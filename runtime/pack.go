@@ -132,11 +132,16 @@ func (p *Product) checkK(k int) error {
 	case k > format.MostK:
 		return p.spec.errorf("argument k", "is %d; no package can be compiled for more than %d: multiply parts of K and add their products", k, format.MostK)
 	case k > p.spec.LimitK:
-		return p.spec.errorf("argument k", "is %d; the package was compiled for K up to %d: compile it again with -max-k %d (or max-k in tmacc.yaml)", k, p.spec.LimitK, k)
+		return p.spec.errorf("argument k", "is %d; %s", k, p.spec.beyond(k))
 	case k%g != 0:
 		return p.spec.errorf("argument k", "is %d; it must be a multiple of the group of %d, of weights or activations", k, g)
 	}
 	return nil
+}
+
+// beyond says what to do about a k above LimitK.
+func (s *Spec) beyond(k int) string {
+	return fmt.Sprintf("the package was compiled for K up to %d: compile it again with -max-k %d (or max-k in tmacc.yaml)", s.LimitK, k)
 }
 
 // PackedSize is the number of bytes of a packed matrix of m rows and k columns.
@@ -349,6 +354,9 @@ func (p *Product) openHeader(head []byte, have int) (matrix, error) {
 		return bad("was packed in layout %016x; %s runs layout %016x: pack it again here", h[0], p.Target(), p.hash)
 	}
 	m, k := int(h[2]), int(h[3])
+	if k > p.spec.LimitK && k <= format.MostK {
+		return bad("has %d columns; %s", k, p.spec.beyond(k))
+	}
 	size, err := p.PackedSize(m, k)
 	if err != nil || uint64(size) != h[4]+headerBytes || size != have {
 		return bad("has %d bytes; its header says %d rows and %d columns in %d bytes", have, h[2], h[3], h[4]+headerBytes)

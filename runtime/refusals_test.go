@@ -108,6 +108,24 @@ func TestNoProduct(t *testing.T) {
 	refused(t, "no tensors", err, "tensor x: is not one that this package was compiled for")
 }
 
+// A matrix of more columns than the package was compiled for is refused as its K is, not as damage.
+func TestTooManyColumns(t *testing.T) {
+	s := fakeSpec(t, "w4-g32", 0, 16, 32)
+	packed := mustPack(t, New(*s), randomWeights(s.Weight, 16, 320, newRand()), 16, 320)
+	s.LimitK = 256
+	p := New(*s)
+	path := filepath.Join(t.TempDir(), "w")
+	if err := os.WriteFile(path, packed, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const want = "320 columns; the package was compiled for K up to 256: compile it again with -max-k 320 (or max-k in tmacc.yaml)"
+	_, err := p.LoadMatrix(path)
+	refused(t, "LoadMatrix", err, "w4-g32: file "+path+": has "+want)
+	refused(t, "Verify", p.Verify(packed), "w4-g32: argument packed: has "+want)
+	_, err = p.ActSize(1, 320)
+	refused(t, "ActSize", err, "w4-g32: argument k: is 320; the package was compiled for K up to 256: compile it again with -max-k 320")
+}
+
 // A file that is no packed matrix is refused by what it is instead.
 func TestForeignFiles(t *testing.T) {
 	p := New(*fakeSpec(t, "w4-g32", 0, 16, 32))

@@ -129,8 +129,8 @@ func TestTensorRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f2 := func(name string, typ uint32, shape ...uint64) *gguf.File {
-		f, err := gguf.Read(ggufgen.Header(1, 0).Tensor(name, typ, 0, shape...).Pad(4 * q4Bytes).Bytes())
+	f2 := func(name string, typ uint32, size int, shape ...uint64) *gguf.File {
+		f, err := gguf.Read(ggufgen.Header(1, 0).Tensor(name, typ, 0, shape...).Pad(size).Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,12 +156,13 @@ func TestTensorRefusals(t *testing.T) {
 		{second(ts.Open(f, "plain.weight", -1)), "argument index: is -1; the tensor has 1 matrices, 0 to 0"},
 		{second(ts.Open(nil, "plain.weight", 0)), "tensor plain.weight: Open: argument f: is nil: open the file with gguf.Open"},
 		{second(ts.Open(f, "none", 0)), "tensor none: is not one that this package was compiled for"},
-		{second(ts.Open(f2("x", q4, 64, 32), "plain.weight", 0)), "tensor plain.weight: Open: file: has no such tensor: compile the package for your file"},
-		{second(ts.Open(f2("plain.weight", q4, 64, 64), "plain.weight", 0)), "Open: file: has Q4_0 of shape [64 64], the package Q4_0 of shape [64 32]: compile the package for your file"},
-		{second(ts.Open(f2("plain.weight", 3, 64, 32), "plain.weight", 0)), "has Q4_1 of shape [64 32], the package Q4_0 of shape [64 32]"},
-		{second(ts.Open(f2("exps.weight", q4, 64, 32), "exps.weight", 0)), "has Q4_0 of shape [64 32], the package Q4_0 of shape [64 32 3]"},
-		{second(ts.Open(f2("one.weight", q4, 64, 32), "one.weight", 0)), "tensor one.weight: Open: file: has no scale for it, as the file had that the package was compiled for"},
-		{second(ts.Open(f2("codes", q4, 64, 32), "codes", 0)), "tensor codes: Open: type: is none: the package was compiled for codes and scales, which Pack takes"},
+		{second(ts.Open(f2("x", q4, q4Bytes, 64, 32), "plain.weight", 0)), "tensor plain.weight: Open: file: has no such tensor: compile the package for your file"},
+		{second(ts.Open(f2("plain.weight", q4, 2*q4Bytes, 64, 64), "plain.weight", 0)), "Open: file: has Q4_0 of shape [64 64], the package Q4_0 of shape [64 32]: compile the package for your file"},
+		{second(ts.Open(f2("plain.weight", 3, 32*2*20, 64, 32), "plain.weight", 0)), "has Q4_1 of shape [64 32], the package Q4_0 of shape [64 32]"},
+		{second(ts.Open(f2("exps.weight", q4, q4Bytes, 64, 32), "exps.weight", 0)), "has Q4_0 of shape [64 32], the package Q4_0 of shape [64 32 3]"},
+		{second(ts.Open(f2("one.weight", q4, q4Bytes, 64, 32), "one.weight", 0)), "tensor one.weight: Open: file: has no scale for it, as the file had that the package was compiled for"},
+		{second(ts.Open(f2("plain.weight", q4, 3*q4Bytes, 64, 32), "plain.weight", 0)), `tensor plain.weight: gguf: tensor "plain.weight": type id 2 (Q4_0) of shape [64 32] takes 1152 bytes, but 3456 lie before the end`},
+		{second(ts.Open(f2("codes", q4, q4Bytes, 64, 32), "codes", 0)), "tensor codes: Open: type: is none: the package was compiled for codes and scales, which Pack takes"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) || strings.Contains(c.err.Error(), "\n") {
 			t.Errorf("%v; want %s", c.err, c.want)

@@ -47,23 +47,15 @@ type attention struct {
 }
 
 func newAttention(f *gguf.File, layer int) (*attention, error) {
-	data := func(name string) []byte {
-		tensor := fmt.Sprintf("blk.%d.%s.weight", layer, name)
-		b, err := f.Tensor(tensor).Bytes()
-		if err != nil {
-			log.Fatalf("%s: %v", tensor, err)
-		}
-		return b
-	}
 	a := &attention{}
 	var err error
-	if a.wq, err = kernels.NewAttnQ(layer, data("attn_q")); err != nil {
+	if a.wq, err = kernels.OpenAttnQ(f, layer); err != nil {
 		return nil, err
 	}
-	if a.wk, err = kernels.NewAttnK(layer, data("attn_k")); err != nil {
+	if a.wk, err = kernels.OpenAttnK(f, layer); err != nil {
 		return nil, err
 	}
-	if a.wv, err = kernels.NewAttnV(layer, data("attn_v")); err != nil {
+	if a.wv, err = kernels.OpenAttnV(f, layer); err != nil {
 		return nil, err
 	}
 	rows, columns := a.wq.Shape()
