@@ -9,7 +9,7 @@ import (
 // Options says what Gemm does with the product besides storing it.
 type Options struct {
 	// Scale multiplies the product before anything is added: that of a whole tensor,
-	// which NVFP4 files have besides those of its groups (gguf.File.Scale). 0 means that
+	// which NVFP4 files have besides those of its groups (gguf.File.Scales). 0 means that
 	// there is none, as 1 does; for products that are 0, clear dst.
 	Scale float32
 	// Accumulate adds to what dst holds instead of overwriting it.

@@ -286,7 +286,7 @@ func (f *files) try(data []byte) error {
 	defer file.Close()
 	for i := range file.Tensors {
 		x := &file.Tensors[i]
-		_, _ = file.Scale(x.Name)
+		_, _ = file.Scales(x.Name)
 		if len(x.Shape) < 2 || x.Size > int64(len(data)) {
 			continue
 		}

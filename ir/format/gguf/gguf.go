@@ -7,11 +7,11 @@ package gguf
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -130,27 +130,49 @@ func (f *File) Tensor(name string) *Tensor {
 	return nil
 }
 
-// Scale is what the product of a matrix is multiplied with, besides what its blocks say:
-// the only number of the tensor that is called like the matrix with ".scale" instead of
-// ".weight" (llama.cpp, for NVFP4), 1 without one.
-func (f *File) Scale(matrix string) (float32, error) {
+// ScaleTensor is the tensor with the scales of a matrix, or nil: it is called like the
+// matrix, with ".scale" instead of ".weight" (llama.cpp writes it for NVFP4).
+func (f *File) ScaleTensor(matrix string) *Tensor {
 	base, ok := strings.CutSuffix(matrix, ".weight")
-	t := f.Tensor(base + ".scale")
-	if !ok || t == nil {
-		return 1, nil
+	if !ok {
+		return nil
 	}
-	if t.Type != 0 || t.Elements() != 1 {
-		return 0, errorf(quote("tensor", t.Name), "has %d values of %s; the scale of a matrix is one of F32", t.Elements(), t.TypeName())
+	return f.Tensor(base + ".scale")
+}
+
+// Scales are the numbers that the products with a tensor are multiplied with, besides the scales in its
+// blocks: one for each matrix of the tensor, which is a stack of Matrices. It is nil if the file has no
+// ScaleTensor for it. A scale tensor of one value is for every matrix of the stack. Each scale is finite and not 0.
+func (f *File) Scales(matrix string) ([]float32, error) {
+	t := f.ScaleTensor(matrix)
+	if t == nil {
+		return nil, nil
+	}
+	of := f.Tensor(matrix)
+	if of == nil {
+		return nil, errorf(quote("tensor", matrix), "is not in the file, which has %s for it", quote("tensor", t.Name))
+	}
+	what, count := quote("tensor", t.Name), of.Matrices()
+	if n := t.Elements(); t.Type != 0 || n != 1 && n != count {
+		return nil, errorf(what, "has %d values of %s; %s of %d matrices takes 1 or %[4]d of F32", n, t.TypeName(), quote("tensor", matrix), count)
 	}
 	b, err := t.Bytes()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	s := math.Float32frombits(binary.LittleEndian.Uint32(b))
-	if s == 0 || s-s != 0 { // a product that is 0 or NaN whatever the weights is none
-		return 0, errorf(quote("tensor", t.Name), "is %v: a scale is finite and not 0", s)
+	given := list(len(b)/4, func(i int) float32 { return math.Float32frombits(u32(b[4*i:])) })
+	for i, s := range given {
+		if s == 0 || s-s != 0 { // a product that is 0 or NaN whatever the weights are is a fault
+			return nil, errorf(what, "value %d is %v: a scale is finite and not 0", i, s)
+		}
 	}
-	return s, nil
+	if len(given) == count {
+		return given, nil
+	}
+	if int64(count) > of.Size { // only a tensor of unknown type has matrices of less than a byte
+		return nil, errorf(quote("tensor", matrix), "has %d matrices in %d bytes", count, of.Size)
+	}
+	return slices.Repeat(given, count), nil
 }
 
 // TypeName is the name of t's type: TypeName(t.Type), or "I2_S" for the id
@@ -167,6 +189,17 @@ func (t *Tensor) Elements() int {
 	n := 1
 	for _, e := range t.Shape {
 		n *= e
+	}
+	return n
+}
+
+// Matrices is the number of matrices of Shape[0] columns and Shape[1] rows that t is a stack of.
+func (t *Tensor) Matrices() int {
+	n := 1
+	for i, e := range t.Shape {
+		if i >= 2 {
+			n *= e
+		}
 	}
 	return n
 }

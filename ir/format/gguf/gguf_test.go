@@ -198,32 +198,6 @@ func TestSmall(t *testing.T) {
 	wantError(t, err, "gguf: tensor: no such tensor")
 }
 
-func TestScale(t *testing.T) {
-	b := ggufgen.Header(4, 0).Tensor("q.weight", 40, 0, 64).Tensor("q.scale", 0, 64, 1).Tensor("k.weight", 40, 96, 64).Tensor("k.scale", 0, 160, 2)
-	b.Add(make([]byte, (32-b.Len()%32)%32+64)).Add(float32(0.375)).Pad(168 - 96)
-	f, err := Read(b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for matrix, want := range map[string]float32{"q.weight": 0.375, "v.weight": 1, "q.scale": 1} {
-		if got, err := f.Scale(matrix); got != want || err != nil {
-			t.Errorf("%s: %v, %v; want %v", matrix, got, err, want)
-		}
-	}
-	_, err = f.Scale("k.weight")
-	wantError(t, err, `tensor "k.scale": has 2 values of F32`)
-	for _, bad := range []float32{0, float32(math.Inf(-1)), float32(math.NaN())} {
-		b := ggufgen.Header(1, 0).Tensor("q.scale", 0, 0, 1)
-		b.Add(make([]byte, (32-b.Len()%32)%32)).Add(bad).Pad(32)
-		f, err := Read(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = f.Scale("q.weight")
-		wantError(t, err, `a scale is finite and not 0`)
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	const huge = math.MaxUint64
 	kv := func(values ...any) *ggufgen.File { return ggufgen.Header(0, 1).Add(values...) }
