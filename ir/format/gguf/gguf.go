@@ -2,11 +2,15 @@
 // tensors' names, types, shapes and bytes. It trusts nothing in a file: every
 // count, length and offset is held against the file's size before it is used.
 //
+// A fault belongs to the smallest thing that it makes doubtful. A tensor or a key with a fault has an Err
+// and the others can be used; a file is refused only if its other things are doubtful, too, or are missing.
+//
 // The format is described in docs/gguf.md of ggml.
 package gguf
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -36,44 +40,83 @@ func quote(what, name string) string {
 	return fmt.Sprintf("%s %q", what, name)
 }
 
-// File is an open GGUF file.
+// File is an open GGUF file, or the parts of a model that was split into several.
 type File struct {
 	Version   int
 	Alignment int      // of the tensors' data, in bytes
-	Meta      []KV     // in the order of the file; keys are unique
-	Tensors   []Tensor // in the order of the file; names are unique
+	Meta      []KV     // in the order of the file; of a split model that of the first part
+	Tensors   []Tensor // in the order of the file and of the parts
+	// Paths are the files that were opened: one, or the parts of a split model in their order.
+	// What was Read has none.
+	Paths []string
 
-	r      io.ReaderAt
-	data   []byte // the whole file, if it was Read
-	close  func() error
+	from   *source
+	close  []func() error
 	keys   map[string]int
 	byName map[string]int
+}
+
+// source is where the bytes of one file are.
+type source struct {
+	r    io.ReaderAt
+	data []byte // the whole file, if it was Read
 }
 
 // KV is one metadata value: uint8, int8, uint16, int16, uint32, int32, uint64,
 // int64, float32, float64, bool, string, or an array: a slice of one of these
 // ([]uint8, []string ...), or []any for an array of arrays.
 type KV struct {
-	Key   string
-	Value any
+	Key   string // not unique and possibly shortened if there is an Err
+	Value any    // nil if it takes more than 256 bytes: File.Value and File.Get read it
+	Err   error  // why the value cannot be used, or nil
+
+	kind kind
+	at   int64 // where the value is in the file
+	size int64 // what it takes there, in bytes
 }
 
 // Tensor is one tensor of a file.
 type Tensor struct {
-	Name  string
+	Name  string // not unique and possibly shortened if there is an Err
 	Type  Type
-	Shape []int // 1 to 4 extents, the fastest first: Shape[0] is K of a weight matrix, Shape[1] its rows
-	// Offset of the first byte in the file.
+	Shape []int // up to 4 extents, the fastest first: Shape[0] is K of a weight matrix, Shape[1] its rows; nil if they make no sense
+	// Offset of the first byte in the file, or part, that has the tensor.
 	Offset int64
-	// Size in bytes. For a type that the format does not define it is what
+	// Size in bytes. For a type of unknown size, and with an Err, it is what
 	// lies before the next tensor or the end of the file, padding included.
 	Size int64
+	// Err is why the tensor cannot be used, or nil. Bytes returns it.
+	Err error
 
-	file *File
+	shapeless bool      // there is no Shape because it makes no sense, which is not the shape of one value
+	known     *typeInfo // what its type means in this file; nil if that is unknown or in doubt
+	from      *source
 }
 
-// Open opens a file by its path. The caller closes it.
+// Open opens a file by its path. The path of any part of a split model opens all its parts, which must lie in
+// one directory under the names that llama.cpp gives them, such as NAME-00001-of-00003.gguf. The caller closes it.
 func Open(path string) (*File, error) {
+	f, err := openOne(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := f.split()
+	if err == nil && s.count > 1 {
+		f.Close()
+		return openParts(path, s)
+	}
+	if err == nil {
+		err = f.complete(s)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// openOne opens one file, which may be a part of a model.
+func openOne(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -89,37 +132,49 @@ func Open(path string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	file, err := New(f, info.Size())
+	file, err := parse(&source{r: f}, info.Size())
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	file.close = f.Close
+	file.Paths, file.close = []string{path}, []func() error{f.Close}
 	return file, nil
 }
 
-// Read reads a file held in memory; the tensors' Bytes are parts of data.
+// Read reads a file held in memory; the tensors' Bytes are parts of data. A part of a split model is refused.
 func Read(data []byte) (*File, error) {
-	f, err := New(bytes.NewReader(data), int64(len(data)))
+	return readWhole(&source{bytes.NewReader(data), data}, int64(len(data)))
+}
+
+// New reads a file of the given size in bytes. It reads the header now, and large
+// metadata values and tensors when asked for them. A part of a split model is refused.
+func New(r io.ReaderAt, size int64) (*File, error) {
+	return readWhole(&source{r: r}, size)
+}
+
+func readWhole(from *source, size int64) (*File, error) {
+	f, err := parse(from, size)
 	if err != nil {
 		return nil, err
 	}
-	f.data = data
-	return f, nil
-}
-
-// New reads a file of the given size in bytes. It reads the header now and
-// tensors when asked for their Bytes.
-func New(r io.ReaderAt, size int64) (*File, error) {
-	return parse(r, size)
-}
-
-// Close closes a file that was Opened; it does nothing to others.
-func (f *File) Close() error {
-	if f.close == nil {
-		return nil
+	s, err := f.split()
+	if err != nil {
+		return nil, err
 	}
-	return f.close()
+	if s.count > 1 {
+		return nil, errorf(quote("key", keyCount), "is %d: this is part %d of a model; Open finds the other parts by the path of one", s.count, s.no+1)
+	}
+	return f, f.complete(s)
+}
+
+// Close closes what was Opened; it does nothing to other files. After it neither tensors nor large values can be read.
+func (f *File) Close() error {
+	var errs []error
+	for _, c := range f.close {
+		errs = append(errs, c())
+	}
+	f.close = nil
+	return errors.Join(errs...)
 }
 
 // Tensor is the tensor of that name, or nil.
@@ -160,7 +215,10 @@ func (f *File) Scales(matrix string) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	given := list(len(b)/4, func(i int) float32 { return math.Float32frombits(u32(b[4*i:])) })
+	given := make([]float32, len(b)/4)
+	for i := range given {
+		given[i] = math.Float32frombits(u32(b[4*i:]))
+	}
 	for i, s := range given {
 		if s == 0 || s-s != 0 { // a product that is 0 or NaN whatever the weights are is a fault
 			return nil, errorf(what, "value %d is %v: a scale is finite and not 0", i, s)
@@ -175,11 +233,11 @@ func (f *File) Scales(matrix string) ([]float32, error) {
 	return slices.Repeat(given, count), nil
 }
 
-// TypeName is the name of t's type: TypeName(t.Type), or "I2_S" for the id
-// that bitnet.cpp uses, if the tensor has the bytes of one.
+// TypeName is the name of t's type: TypeName(t.Type), or for an id that the format does not define
+// the type that has such ids in other programs, if the tensor has the size of one, such as "I2_S".
 func (t *Tensor) TypeName() string {
-	if t.Type == i2s && t.Size == i2sBytes(t.Elements()) {
-		return "I2_S"
+	if t.known != nil {
+		return t.known.name
 	}
 	return t.Type.String()
 }
@@ -210,28 +268,68 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	if t == nil {
 		return nil, errorf("tensor", "no such tensor")
 	}
-	if t.file.data != nil {
-		return t.file.data[t.Offset : t.Offset+t.Size : t.Offset+t.Size], nil
+	if t.Err != nil {
+		return nil, t.Err
+	}
+	if t.Size == 0 {
+		return []byte{}, nil // wherever that would be
+	}
+	if t.from.data != nil {
+		return t.from.data[t.Offset : t.Offset+t.Size : t.Offset+t.Size], nil
 	}
 	b := make([]byte, t.Size)
-	if _, err := t.file.r.ReadAt(b, t.Offset); err != nil && !(err == io.EOF && t.Size == 0) {
+	if n, err := t.from.r.ReadAt(b, t.Offset); n < len(b) {
 		return nil, errorf(quote("tensor", t.Name), "reading %d bytes at %d: %v", t.Size, t.Offset, err)
 	}
 	return b, nil
 }
 
-// Get is the metadata value of a key, or nil.
-func (f *File) Get(key string) any {
-	if i, ok := f.keys[key]; ok {
-		return f.Meta[i].Value
+// fail gives t its first Err.
+func (t *Tensor) fail(problem string, args ...any) {
+	if t.Err == nil {
+		t.Err = errorf(quote("tensor", t.Name), problem, args...)
 	}
-	return nil
+}
+
+// Get is the metadata value of a key, or nil: if there is none, and if it cannot be read. Value says which.
+func (f *File) Get(key string) any {
+	v, err := f.Value(key)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// Value is the metadata value of a key, or nil if there is none. A large value is read now, each time it is asked for.
+func (f *File) Value(key string) (any, error) {
+	i, ok := f.keys[key]
+	if !ok {
+		return nil, nil
+	}
+	kv := &f.Meta[i]
+	if kv.Value != nil || kv.Err != nil {
+		return kv.Value, kv.Err
+	}
+	what := quote("key", key)
+	if kv.size > maxValue {
+		return nil, errorf(what, "takes %d bytes; this reader reads values of at most %d", kv.size, maxValue)
+	}
+	p := newReader(f.from.r, kv.at, kv.at+kv.size, buffered)
+	v := p.value(kv.kind, what)
+	if p.err != nil {
+		return nil, p.err
+	}
+	return v, nil
 }
 
 // Int is the metadata value of a key that holds an integer of any kind.
 func (f *File) Int(key string) (int, error) {
+	value, err := f.typed(key, "an integer", kindU8, kindI8, kindU16, kindI16, kindU32, kindI32, kindU64, kindI64)
+	if err != nil {
+		return 0, err
+	}
 	var v int64
-	switch x := f.Get(key).(type) {
+	switch x := value.(type) {
 	case uint8:
 		v = int64(x)
 	case int8:
@@ -251,8 +349,6 @@ func (f *File) Int(key string) (int, error) {
 			return 0, errorf(quote("key", key), "%d is too large", x)
 		}
 		v = int64(x)
-	default:
-		return 0, f.wrongKind(key, "an integer")
 	}
 	if int64(int(v)) != v {
 		return 0, errorf(quote("key", key), "%d is too large", v)
@@ -262,27 +358,29 @@ func (f *File) Int(key string) (int, error) {
 
 // Float is the metadata value of a key that holds a float32 or float64.
 func (f *File) Float(key string) (float64, error) {
-	switch x := f.Get(key).(type) {
-	case float32:
-		return float64(x), nil
-	case float64:
-		return x, nil
+	value, err := f.typed(key, "a float", kindF32, kindF64)
+	if x, ok := value.(float32); ok {
+		return float64(x), err
 	}
-	return 0, f.wrongKind(key, "a float")
+	x, _ := value.(float64)
+	return x, err
 }
 
 // Text is the metadata value of a key that holds a string.
 func (f *File) Text(key string) (string, error) {
-	if s, ok := f.Get(key).(string); ok {
-		return s, nil
-	}
-	return "", f.wrongKind(key, "a string")
+	value, err := f.typed(key, "a string", kindString)
+	s, _ := value.(string)
+	return s, err
 }
 
-func (f *File) wrongKind(key, want string) error {
-	v := f.Get(key)
-	if v == nil {
-		return errorf(quote("key", key), "is missing; it should hold %s", want)
+// typed is the Value of a key that has to be there and of one of the kinds. Values of other kinds are not read.
+func (f *File) typed(key, want string, kinds ...kind) (any, error) {
+	i, ok := f.keys[key]
+	if !ok {
+		return nil, errorf(quote("key", key), "is missing; it should hold %s", want)
 	}
-	return errorf(quote("key", key), "holds a %T; it should hold %s", v, want)
+	if kv := &f.Meta[i]; kv.Err == nil && !slices.Contains(kinds, kv.kind) {
+		return nil, errorf(quote("key", key), "holds %s; it should hold %s", kv.kind, want)
+	}
+	return f.Value(key)
 }

@@ -1,76 +1,97 @@
 package gguf
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
 
 // Type is the type id of a tensor (enum ggml_type).
 type Type uint32
 
+// typeInfo says what a tensor of a type takes: so many bytes for so many values of a row, and once
+// for the tensor a tail. Rows of types with a tail need not be whole blocks, only the tensor.
 type typeInfo struct {
-	name  string
-	block int // values per block
-	bytes int // bytes per block
+	id                  Type
+	name                string
+	values, bytes, tail int
 }
 
-// types is enum ggml_type of ggml.h with the block sizes of ggml-common.h. An
+// types are enum ggml_type of ggml.h with the block sizes of ggml-common.h. An
 // id without a row is unknown or was removed from the format: 4 and 5 (Q4_2,
 // Q4_3), 31 to 33 (Q4_0_4_4 and so on), 36 to 38 (IQ4_NL_4_4 and so on).
-var types = map[Type]typeInfo{
-	0:  {"F32", 1, 4},
-	1:  {"F16", 1, 2},
-	2:  {"Q4_0", 32, 18},
-	3:  {"Q4_1", 32, 20},
-	6:  {"Q5_0", 32, 22},
-	7:  {"Q5_1", 32, 24},
-	8:  {"Q8_0", 32, 34},
-	9:  {"Q8_1", 32, 36},
-	10: {"Q2_K", 256, 84},
-	11: {"Q3_K", 256, 110},
-	12: {"Q4_K", 256, 144},
-	13: {"Q5_K", 256, 176},
-	14: {"Q6_K", 256, 210},
-	15: {"Q8_K", 256, 292},
-	16: {"IQ2_XXS", 256, 66},
-	17: {"IQ2_XS", 256, 74},
-	18: {"IQ3_XXS", 256, 98},
-	19: {"IQ1_S", 256, 50},
-	20: {"IQ4_NL", 32, 18},
-	21: {"IQ3_S", 256, 110},
-	22: {"IQ2_S", 256, 82},
-	23: {"IQ4_XS", 256, 136},
-	24: {"I8", 1, 1},
-	25: {"I16", 1, 2},
-	26: {"I32", 1, 4},
-	27: {"I64", 1, 8},
-	28: {"F64", 1, 8},
-	29: {"IQ1_M", 256, 56},
-	30: {"BF16", 1, 2},
-	34: {"TQ1_0", 256, 54},
-	35: {"TQ2_0", 256, 66},
-	39: {"MXFP4", 32, 17},
-	40: {"NVFP4", 64, 36},
-	41: {"Q1_0", 128, 18},
-	42: {"Q2_0", 64, 18},
+var types = byID([]typeInfo{
+	{0, "F32", 1, 4, 0},
+	{1, "F16", 1, 2, 0},
+	{2, "Q4_0", 32, 18, 0},
+	{3, "Q4_1", 32, 20, 0},
+	{6, "Q5_0", 32, 22, 0},
+	{7, "Q5_1", 32, 24, 0},
+	{8, "Q8_0", 32, 34, 0},
+	{9, "Q8_1", 32, 36, 0},
+	{10, "Q2_K", 256, 84, 0},
+	{11, "Q3_K", 256, 110, 0},
+	{12, "Q4_K", 256, 144, 0},
+	{13, "Q5_K", 256, 176, 0},
+	{14, "Q6_K", 256, 210, 0},
+	{15, "Q8_K", 256, 292, 0},
+	{16, "IQ2_XXS", 256, 66, 0},
+	{17, "IQ2_XS", 256, 74, 0},
+	{18, "IQ3_XXS", 256, 98, 0},
+	{19, "IQ1_S", 256, 50, 0},
+	{20, "IQ4_NL", 32, 18, 0},
+	{21, "IQ3_S", 256, 110, 0},
+	{22, "IQ2_S", 256, 82, 0},
+	{23, "IQ4_XS", 256, 136, 0},
+	{24, "I8", 1, 1, 0},
+	{25, "I16", 1, 2, 0},
+	{26, "I32", 1, 4, 0},
+	{27, "I64", 1, 8, 0},
+	{28, "F64", 1, 8, 0},
+	{29, "IQ1_M", 256, 56, 0},
+	{30, "BF16", 1, 2, 0},
+	{34, "TQ1_0", 256, 54, 0},
+	{35, "TQ2_0", 256, 66, 0},
+	{39, "MXFP4", 32, 17, 0},
+	{40, "NVFP4", 64, 36, 0},
+	{41, "Q1_0", 128, 18, 0},
+	{42, "Q2_0", 64, 18, 0},
+})
+
+// forks are the types that other programs write by ids that the format does not define, or defines otherwise.
+// Which one a file means is told by what its tensors take.
+var forks = byID([]typeInfo{
+	{36, "I2_S", 4, 1, 32}, // bitnet.cpp, ik_llama.cpp: codes, then 32 bytes that begin with the f32 scale
+	{38, "TL1", 4, 1, 0},   // bitnet.cpp
+	{40, "Q2_0C", 512, 130, 0},
+	{41, "Q2_0C", 512, 130, 0}, // SEQ of Tencent
+	{42, "PQ2_0", 128, 34, 0},  // Q2_0 of Prism before version 7
+	{42, "STQ1_0", 256, 42, 0},
+	{43, "STQ1_0", 256, 42, 0},
+	{142, "PQ2_0", 128, 34, 0},
+	{143, "PTQ1_0", 128, 28, 0},
+})
+
+func byID(rows []typeInfo) map[Type][]*typeInfo {
+	m := map[Type][]*typeInfo{}
+	for i := range rows {
+		m[rows[i].id] = append(m[rows[i].id], &rows[i])
+	}
+	return m
 }
 
-// i2s is the id of bitnet.cpp's I2_S in the forks of llama.cpp that write it
-// (Eddie-Wang1120, ik_llama.cpp); the main line once used it for IQ4_NL_4_4,
-// which takes more than twice the bytes. n values, a multiple of 4, take n/4
-// bytes, then come 32 bytes that begin with the f32 scale of the tensor
-// (quantize_i2_s of microsoft/BitNet).
-const i2s Type = 36
-
-// i2sBytes is the size of a tensor of n I2_S values, -1 if n is not possible.
-func i2sBytes(n int) int64 {
-	if n%4 != 0 {
-		return -1
+// defined is the row of a type that the format defines, or nil.
+func (t Type) defined() *typeInfo {
+	if rows := types[t]; rows != nil {
+		return rows[0]
 	}
-	return int64(n)/4 + 32
+	return nil
 }
 
 // TypeName is the name of a type, such as "Q4_0", or "type36" for an id that
 // the format does not define.
 func TypeName(id Type) string {
-	if t, ok := types[id]; ok {
+	if t := id.defined(); t != nil {
 		return t.name
 	}
 	return fmt.Sprintf("type%d", uint32(id))
@@ -81,8 +102,27 @@ func (t Type) String() string { return TypeName(t) }
 // Block is the number of values and of bytes of a block of t; ok is false for
 // an id that the format does not define.
 func (t Type) Block() (values, bytes int, ok bool) {
-	info, ok := types[t]
-	return info.block, info.bytes, ok
+	row := t.defined()
+	if row == nil {
+		return 0, 0, false
+	}
+	return row.values, row.bytes, true
+}
+
+// size is what a tensor of n values in rows of row takes in bytes, or a problem: it has no whole blocks, or
+// more bytes than an int can count.
+func (i *typeInfo) size(n, row int) (size int64, problem string) {
+	if i.tail > 0 {
+		row = n
+	}
+	if row%i.values != 0 {
+		return 0, fmt.Sprintf("rows of %d values are not whole %s blocks of %d", row, i.name, i.values)
+	}
+	hi, lo := bits.Mul64(uint64(n/i.values), uint64(i.bytes))
+	if hi != 0 || lo > uint64(math.MaxInt-i.tail) {
+		return 0, fmt.Sprintf("%d values of %s are too many", n, i.name)
+	}
+	return int64(lo) + int64(i.tail), ""
 }
 
 // kind is the type id of a metadata value (enum gguf_type).
@@ -105,8 +145,15 @@ const (
 	kindEnd
 )
 
-// kindBytes is the size of a value, or the least it can have.
-var kindBytes = [kindEnd]int64{
-	kindU8: 1, kindI8: 1, kindU16: 2, kindI16: 2, kindU32: 4, kindI32: 4, kindF32: 4,
-	kindBool: 1, kindString: 8, kindArray: 12, kindU64: 8, kindI64: 8, kindF64: 8,
+// kinds are the kinds by their ids: the size of a value, or the least that it can have, and its type in Go.
+var kinds = [kindEnd]struct {
+	bytes int64
+	name  string
+}{
+	kindU8: {1, "a uint8"}, kindI8: {1, "an int8"}, kindU16: {2, "a uint16"}, kindI16: {2, "an int16"},
+	kindU32: {4, "a uint32"}, kindI32: {4, "an int32"}, kindF32: {4, "a float32"}, kindBool: {1, "a bool"},
+	kindString: {8, "a string"}, kindArray: {12, "an array"},
+	kindU64: {8, "a uint64"}, kindI64: {8, "an int64"}, kindF64: {8, "a float64"},
 }
+
+func (k kind) String() string { return kinds[k].name }
