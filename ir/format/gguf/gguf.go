@@ -164,7 +164,10 @@ func readWhole(from *source, size int64) (*File, error) {
 	if s.count > 1 {
 		return nil, errorf(quote("key", keyCount), "is %d: this is part %d of a model; Open finds the other parts by the path of one", s.count, s.no+1)
 	}
-	return f, f.complete(s)
+	if err := f.complete(s); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Close closes what was Opened; it does nothing to other files. After it neither tensors nor large values can be read.

@@ -37,7 +37,7 @@ type reader struct {
 }
 
 func newReader(r io.ReaderAt, pos, end, buffer int64) *reader {
-	return &reader{r: r, pos: pos, end: end, window: make([]byte, 0, min(buffer, end-pos))}
+	return &reader{r: r, pos: pos, end: end, window: make([]byte, 0, max(0, min(buffer, end-pos)))}
 }
 
 // within reads from bytes that are at an offset of the file.

@@ -106,7 +106,7 @@ func openPart(prefix string, want split) (*File, error) {
 func (f *File) add(part *File) error {
 	f.close, f.Paths = append(f.close, part.close...), append(f.Paths, part.Paths...)
 	if len(f.Tensors)+len(part.Tensors) > maxTensors {
-		return errorf("number of tensors", "is more than %d in all parts, the limit of this reader", maxTensors)
+		return errorf("number of tensors", "is %d in all parts; the limit of this reader is %d", len(f.Tensors)+len(part.Tensors), maxTensors)
 	}
 	for _, t := range part.Tensors {
 		_, known := part.byName[t.Name]
