@@ -49,6 +49,7 @@ func hostileFiles() map[string]struct {
 	const (
 		huge   = math.MaxUint64
 		sparse = 1 << 38
+		most   = 100_000 // tensors
 		kindU8 = uint32(0)
 		text   = uint32(8)
 		array  = uint32(9)
@@ -81,12 +82,13 @@ func hostileFiles() map[string]struct {
 		"tensors without end":   {ggufgen.Header(huge, 0), sparse},
 		"values without end":    {ggufgen.Header(0, huge), sparse},
 		"text without end":      {ggufgen.Header(0, 1).Add("a", text, uint64(huge)), sparse},
-		"text of all bytes":     {ggufgen.Header(0, 1).Add("a", text, uint64(32<<20-64)), sparse},
+		"text of all bytes":     {ggufgen.Header(0, 1).Add("a", text, uint64(sparse-64)), sparse},
 		"texts without end":     {nested(0, text, huge/16), sparse},
-		"empty texts":           {nested(0, text, 4<<20-64), sparse},
-		"numbers":               {nested(0, 0, 31<<20), sparse},
-		"truth values":          {nested(0, 7, 31<<20), sparse},
-		"large numbers":         {nested(0, 12, 31<<17), sparse},
+		"empty texts":           {nested(0, text, 1<<22), sparse},
+		"more empty texts":      {nested(0, text, 1<<35), sparse},
+		"numbers":               {nested(0, 0, 1<<37), sparse},
+		"truth values":          {nested(0, 7, 1<<37), sparse},
+		"large numbers":         {nested(0, 12, 1<<34), sparse},
 		"empty arrays":          {nested(0, array, 4<<20-64), sparse},
 		"most empty arrays":     {nested(0, array, 1<<16), sparse},
 		"arrays of arrays":      {nested(1, array, 1<<16-1), sparse},
@@ -98,14 +100,21 @@ func hostileFiles() map[string]struct {
 		"a large matrix":        {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{1 << 20, 1 << 17} }, "t%d"), sparse},
 		"an unknown large type": {many(1, func(int) (uint32, uint64, []uint64) { return 99, 0, []uint64{1 << 20, 1 << 42} }, "t%d"), sparse},
 		"overlapping tensors":   {many(1000, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{32, 1 << 10} }, "t%d"), sparse},
-		"tensors of all shapes": {many(1<<13, func(i int) (uint32, uint64, []uint64) {
-			m, k := uint64(i/256+1), uint64(i%256+1)*32
+		"tensors of all shapes": {many(most, func(i int) (uint32, uint64, []uint64) {
+			m, k := uint64(i/4096+1), uint64(i%4096+1)*32
 			return 8, m * k / 32 * 34, []uint64{k, m}
 		}, "t%d.weight"), sparse},
-		"tensors of all names": {many(1<<13, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
-		"names of numbers":     {many(1<<13, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("1.", 60)+"%x"), sparse},
-		"tensors left out":     {many(1<<13, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
-		"vectors":              {many(1<<13, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"tensors of all names": {many(most, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"names of numbers":     {many(most, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("1.", 60)+"%x"), sparse},
+		"tensors left out":     {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"scalars":              {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, nil }, "%d"), sparse},
+		"empty tensors":        {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 0, []uint64{0} }, "%d"), sparse},
+		"names to be escaped":  {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1} }, strings.Repeat("\x1b", 120)+"%x"), sparse},
+		"tensors with gaps":    {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 64, []uint64{1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"shapes too large":     {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{huge, huge, huge, uint64(i)} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"names of zeros":       {ggufgen.Header(most, 0), sparse},
+		"keys of zeros":        {ggufgen.Header(0, 1<<16), sparse},
+		"vectors":              {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1} }, strings.Repeat("x", 120)+"%x"), sparse},
 		"a long name":          {many(700, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("1.", 1<<15)+"%d"), sparse},
 		"a stack of matrices":  {many(1, func(i int) (uint32, uint64, []uint64) { return 41, 0, []uint64{128, 1, 1 << 16, 1 << 14} }, "t%d"), sparse},
 	}
