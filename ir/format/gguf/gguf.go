@@ -223,6 +223,9 @@ func (f *File) Scales(matrix string) ([]float32, error) {
 	if of == nil {
 		return nil, errorf(quote("tensor", matrix), "is not in the file, which has %s for it", quote("tensor", t.Name))
 	}
+	if of.Err != nil {
+		return nil, of.Err
+	}
 	what, count := quote("tensor", t.Name), of.Matrices()
 	if n := t.Elements(); t.Type != 0 || n != 1 && n != count {
 		return nil, errorf(what, "has %d values of %s; %s of %d matrices takes 1 or %[4]d of F32", n, t.TypeName(), quote("tensor", matrix), count)
@@ -292,6 +295,9 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	}
 	if t.from.data != nil {
 		return t.from.data[t.Offset : t.Offset+t.Size : t.Offset+t.Size], nil
+	}
+	if int64(int(t.Size)) != t.Size {
+		return nil, errorf(quote("tensor", t.Name), "takes %d bytes, which do not fit the memory of this machine", t.Size)
 	}
 	b := make([]byte, t.Size)
 	if n, err := t.from.r.ReadAt(b, t.Offset); n < len(b) {
