@@ -129,21 +129,30 @@ func forkOf(id Type, group []spot, align int64) (fork *typeInfo) {
 	return fork
 }
 
-// stands is whether tensors have the sizes of a type: the largest of them, or one of several, which tells best,
-// because a small one with its padding may fit two types. The last tensor of the file has no say if there are
-// others, because more than padding may follow it. witness is one of the largest, nil if the shapes fit none.
+// telling is how many times the alignment a tensor takes at least whose padding cannot hide that it is of another type.
+const telling = 64
+
+// stands is whether tensors have the sizes of a type. One that is telling and fits is enough. Without one the largest decide,
+// of which one must fit: a small one with its padding may fit two types. Only the last tensor of the file does not speak against
+// a type if there are others, because more than padding may follow it. witness is one of the largest, nil if the shapes fit none.
 func stands(i *typeInfo, group []spot, align int64) (ok bool, witness *spot) {
 	most := int64(-1)
 	for n := range group {
 		s := &group[n]
 		size, problem := s.takes(i)
-		if s.shapeless || problem != "" || s.next == nil && len(group) > 1 || size < most {
+		if s.shapeless || problem != "" {
 			continue
 		}
-		if size > most {
-			most, ok, witness = size, false, s
+		fits, large := s.fits(size, align), min(size, s.room)
+		switch {
+		case fits && size >= telling*align:
+			return true, s
+		case s.next == nil && len(group) > 1 || large < most:
+			continue
+		case large > most:
+			most, ok, witness = large, false, s
 		}
-		ok = ok || s.fits(size, align)
+		ok = ok || fits
 	}
 	return ok, witness
 }
