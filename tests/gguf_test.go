@@ -259,8 +259,16 @@ func checkDequantized(t *testing.T, p *tmacc.Product, packed []byte, ref []float
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := p.Weight()
+	w, row := p.Weight(), make([]float32, k)
 	for i := range src.Codes {
+		if i%k == 0 {
+			if err := p.Row(row, packed, i/k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v := row[i%k]; math.Float32bits(v) != math.Float32bits(ref[i]) {
+			t.Fatalf("%d by %d: Row: row %d column %d is %v, ggml has %v", m, k, i/k, i%k, v, ref[i])
+		}
 		got := src.Value(w, i/k, i%k, k)
 		if math.Float32bits(got) != math.Float32bits(ref[i]) {
 			t.Fatalf("%d by %d: row %d column %d is %v (%08x), ggml has %v (%08x)", m, k, i/k, i%k,
