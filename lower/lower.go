@@ -38,22 +38,33 @@ type Row struct {
 // MostBusy is how many sets of units rows tell apart.
 const MostBusy = 4
 
-// Machine describes a target to the shared passes.
-type Machine struct {
-	Name        string
-	VecBits     int  // widest vector register
-	NumVec      int  // allocatable vector registers
-	NumGP       int  // allocatable general registers
-	Narrow      int  // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
-	Octets      bool // an instruction multiplies two rows by two columns, eight elements of K of each
-	Indexed     bool // an address may be the sum of two of them
-	Has         Features
-	Core        string // whose costs rows have; "": those of most machines of the target
+// ISA is an instruction set, as the passes see it.
+type ISA struct {
+	Name    string // "amd64/avx512vbmi"
+	VecBits int    // widest vector register
+	NumVec  int    // allocatable vector registers
+	NumGP   int    // allocatable general registers
+	Narrow  int    // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
+	Octets  bool   // an instruction multiplies two rows by two columns, eight elements of K of each
+	Indexed bool   // an address may be the sum of two registers
+	Has     Features
+}
+
+// Core is a processor core as schedules see it. What instructions take on it is in the rows of its target.
+type Core struct {
+	Name        string // "zen4"
 	Halves      bool   // a whole register takes two loads
 	Fresh       int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
 	DecodeFirst bool   // default kernels of one column decode fields of all row vectors before they multiply them
-	Like        string // the name of the target with the same instructions whose memory is read otherwise and whose costs may be others, if this is another
 	Memory
+}
+
+// Machine is what a target is for: an instruction set on a core.
+type Machine struct {
+	Name string   // that of the instruction set on the ordinary core of its CPUs, else "amd64/zen4"
+	Tell Features // by which CPUs with this core are told from others; no instruction needs them
+	ISA
+	Core
 }
 
 // Memory is how kernels ask for what they read. docs/choices.md has what the values were chosen by.
@@ -80,13 +91,11 @@ type Memory struct {
 	Tables      int          // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 
-// Class is the name of the target with the same instructions that CPUs of several makers run.
-func (m Machine) Class() string {
-	if m.Like != "" {
-		return m.Like
-	}
-	return m.Name
-}
+// Class is the name of the target with the same instructions on the ordinary core.
+func (m Machine) Class() string { return m.ISA.Name }
+
+// Ordinary says that m is for CPUs without a core of their own.
+func (m Machine) Ordinary() bool { return m.Name == m.ISA.Name }
 
 // FewVectors says that m has as few vector registers as the oldest machines that there are targets of, 16: half as many as others.
 func (m Machine) FewVectors() bool { return m.NumVec <= 16 }

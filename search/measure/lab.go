@@ -155,7 +155,7 @@ func Class(name string) string {
 func Targets() []lower.Target { return classesOn(timing.ThisHost()) }
 
 func classesOn(h timing.Host) []lower.Target {
-	return slices.DeleteFunc(TargetsOn(h), func(t lower.Target) bool { return t.Machine().Like != "" })
+	return slices.DeleteFunc(TargetsOn(h), func(t lower.Target) bool { return !t.Machine().Ordinary() })
 }
 
 // TargetsOn lists the targets that h runs, the best last.
