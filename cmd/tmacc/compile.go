@@ -27,18 +27,19 @@ import (
 )
 
 type compileFlags struct {
-	config                   string
-	from                     origins  // of what config set
-	names, gguf              []string // of formats, of files
-	kernels                  kernelList
-	model, target, traceFile string
-	act                      actFlags
-	maxK                     int
-	dir, pkg, module         string
-	json, quiet              bool
-	noCheck, noMeasure       bool
-	tune                     time.Duration // for each product on each target of this machine
-	current, dryRun          bool
+	config             string
+	from               origins  // of what config set
+	names, gguf        []string // of formats, of files
+	kernels            kernelList
+	on                 []string // words of -target
+	model, traceFile   string
+	act                actFlags
+	maxK               int
+	dir, pkg, module   string
+	json, quiet        bool
+	noCheck, noMeasure bool
+	tune               time.Duration // for each product on each target of this machine
+	current, dryRun    bool
 }
 
 func (c *cli) compile() *cobra.Command {
@@ -94,7 +95,7 @@ out for all that, because sums could overflow for so large a -max-k.`,
 	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: "+keyNames(kernelKeys)+"; may be repeated, also with one name, for traces of several targets")
 	s.StringVar(&f.model, "model", "", "built-in model: "+strings.Join(modelNames(), ", "))
 	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the argument; may be repeated")
-	s.StringVar(&f.target, "target", "host", "targets separated by commas, or all; see tmacc targets")
+	s.StringSliceVar(&f.on, "target", []string{hostWord}, "targets, or all; see tmacc targets; their order means nothing; may be repeated")
 	s.StringVar(&f.traceFile, "trace", "", "JSON `file` with the schedule of the one format, instead of the default ones")
 	actVar(s, &f.act)
 	s.IntVar(&f.maxK, "max-k", 0, "largest K that kernels are proven exact for (default 131072)")
@@ -122,7 +123,7 @@ out for all that, because sums could overflow for so large a -max-k.`,
 		}
 		unsaid := func(key string) bool { return !s.Changed(key) && !f.from.set(key) }
 		if f.from != nil && unsaid("target") {
-			f.target = "all"
+			f.on = []string{allWord}
 		}
 		f.noMeasure = f.noMeasure || f.from != nil && unsaid("no-measure")
 		f.gguf = append(args, f.gguf...)
@@ -136,7 +137,7 @@ type compilation struct {
 	*cli
 	compileFlags
 	order
-	targets []lower.Target // the best first
+	targets []lower.Target // as programs try them
 	lock    *tune.Lock     // of the output's module
 	bar     *progress
 	codes   map[*gen.Target]*live.Code // of targets that this machine runs
@@ -260,10 +261,9 @@ func (x *compilation) read() error {
 		}
 	}
 	var err error
-	if x.targets, err = targetList(x.target); err != nil {
-		return x.from.at("target", x.target, err)
+	if x.targets, err = x.targetList(); err != nil {
+		return err
 	}
-	slices.Reverse(x.targets)
 	for _, k := range x.kernels {
 		if err := x.wantKernel(k); err != nil {
 			return x.from.at("kernel", k.text, err)
@@ -294,6 +294,16 @@ func (x *compilation) read() error {
 	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
 	return x.from.at("module", x.module, err)
+}
+
+// targetList is what -target, or the file, names.
+func (x *compilation) targetList() ([]lower.Target, error) {
+	for _, word := range x.on {
+		if _, err := targetList([]string{word}); err != nil {
+			return nil, x.from.at("target", word, err)
+		}
+	}
+	return targetList(x.on)
 }
 
 // readTrace reads the schedule of -trace.
