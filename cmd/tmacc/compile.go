@@ -137,13 +137,14 @@ type compilation struct {
 	*cli
 	compileFlags
 	order
-	targets []lower.Target // as programs try them
-	lock    *tune.Lock     // of the output's module
-	bar     *progress
-	codes   map[*gen.Target]*live.Code // of targets that this machine runs
-	exact   map[string]exactness       // by name of the kernel
-	tested  bool                       // the package passed its tests
-	mod     *gen.Module
+	targets  []lower.Target // as programs try them
+	lock     *tune.Lock     // of the output's module
+	bar      *progress
+	codes    map[*gen.Target]*live.Code // of targets that this machine runs
+	unmapped error                      // why kernels that this machine runs have no code
+	exact    map[string]exactness       // by name of the kernel
+	tested   bool                       // the package passed its tests
+	mod      *gen.Module
 }
 
 func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
@@ -159,6 +160,9 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	}
 	if x.dryRun {
 		return x.plan()
+	}
+	if err := x.canCheck(); err != nil {
+		return err
 	}
 	if err := x.tuneAll(ctx); err != nil {
 		return err
@@ -189,7 +193,11 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 		return err
 	}
 	speeds := map[string]speed{}
-	if !x.noMeasure {
+	switch {
+	case x.noMeasure || x.noCheck:
+	case len(x.codes) == 0 && x.unmapped != nil:
+		err = x.unmapped
+	default:
 		speeds, err = x.measureAll(ctx)
 	}
 	x.bar.done()
@@ -203,6 +211,25 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 		return err
 	}
 	return x.leftStatus()
+}
+
+// canCheck is an error if the package is to be checked and the go command, which does it, is not there.
+func (x *compilation) canCheck() error {
+	if x.noCheck || x.current || hasGo() {
+		return nil
+	}
+	return errors.New("compile: the go command is not in PATH, and nothing can be compared, built or tested without it: install Go, or give -no-check for a package that is not checked")
+}
+
+// hasGo says that the go command is in PATH.
+func hasGo() bool {
+	_, err := exec.LookPath("go")
+	return err == nil
+}
+
+// runsHere says that this machine runs a target of the package.
+func (x *compilation) runsHere() bool {
+	return slices.ContainsFunc(x.targets, func(t lower.Target) bool { return lacks(t) == "" })
 }
 
 // leftStatus is the exit code of a compilation that left something out, or all of it.
@@ -652,8 +679,10 @@ func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
 		x.codes[t] = code
 		return w.checked(), nil
 	case errors.Is(err, jit.ErrPlatform):
+		x.unmapped = err
 		return w.checked(), nil
-	case errors.Is(err, jit.ErrNoGo), errors.Is(err, worker.ErrNoSource):
+	case errors.Is(err, worker.ErrNoSource):
+		x.unmapped = err
 		return notHere, nil // unless go test runs them
 	case worker.IsFault(err):
 		return "", failed("%v on %s: %v; nothing was written; please report it with this trace", w.problem.Weight, t.Target.Machine().Name, err)
@@ -718,7 +747,11 @@ func (x *compilation) compare() error {
 
 // test builds, vets and tests the package with the go command.
 func (x *compilation) test(ctx context.Context) error {
-	if _, err := exec.LookPath("go"); err != nil {
+	if !hasGo() { // and canCheck has let it pass
+		if x.mod != nil {
+			x.bar.done()
+			fmt.Fprintf(x.err, "tmacc: the go command is not in PATH: %s is not complete: run go mod tidy there\n", filepath.Join(x.dir, "go.mod"))
+		}
 		return nil
 	}
 	for _, step := range x.steps(ctx) {
@@ -733,18 +766,36 @@ func (x *compilation) test(ctx context.Context) error {
 			return err
 		}
 	}
-	if !x.noCheck {
+	if x.noCheck {
+		return nil
+	}
+	x.tested = true
+	assembly, err := toolchain{dir: x.dir, env: x.goEnv()}.output(ctx, "list", "-f", "{{.SFiles}}", ".")
+	switch {
+	case err != nil:
+		return err
+	case strings.Contains(string(assembly), x.pkg+"_"):
 		x.testsPassed()
+	case x.runsHere():
+		x.bar.done()
+		fmt.Fprintln(x.err, "tmacc: go test ran the package in pure Go: build tags, of GOFLAGS perhaps, leave out the assembly")
 	}
 	return nil
 }
 
+// goEnv is what the environment of the go command has besides, in the directory of the package.
+func (x *compilation) goEnv() []string {
+	if x.mod == nil {
+		return nil
+	}
+	return []string{"GOWORK=off"}
+}
+
 // steps are what test runs: with -no-check, only what completes a new module.
 func (x *compilation) steps(ctx context.Context) []func() error {
-	t := toolchain{dir: x.dir}
+	t := toolchain{dir: x.dir, env: x.goEnv()}
 	var steps []func() error
 	if x.mod != nil {
-		t.env = []string{"GOWORK=off"}
 		steps = append(steps, func() error { return t.prepareModule(ctx, x.mod) })
 	}
 	if x.noCheck {
@@ -764,7 +815,6 @@ func (x *compilation) steps(ctx context.Context) []func() error {
 
 // testsPassed notes that the tests of the package ran all kernels that run here.
 func (x *compilation) testsPassed() {
-	x.tested = true
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
 			for _, k := range t.Kernels {
