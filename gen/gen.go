@@ -44,7 +44,7 @@ type Product struct {
 	// be empty if the package has no other product.
 	Name    string
 	Problem ir.Problem
-	Targets []Target // preferred ones first; none: pure Go only
+	Targets []Target // in any order: programs try them as lower.Preferred says; none: pure Go only
 }
 
 // Target is what one target runs of a product. Its kernels have one layout of the
@@ -295,6 +295,9 @@ func (p *product) on(arch string) []int {
 }
 
 func (w *writer) product(p Product) (product, error) {
+	p.Targets = slices.SortedStableFunc(slices.Values(p.Targets), func(a, b Target) int {
+		return lower.Prefer(a.Target.Machine(), b.Target.Machine())
+	})
 	q := product{Product: p, id: p.Name, spec: runtime.Spec{Name: p.Name, Weight: p.Problem.Weight, Act: p.Problem.Act, LimitK: p.Problem.LimitK()}}
 	if p.Name == "" {
 		q.id, q.spec.Name = "Product", w.Package

@@ -4,7 +4,10 @@
 package lower
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/nest"
@@ -110,6 +113,19 @@ func (m Machine) Arch() string {
 func (m Machine) ShortName() string {
 	_, name, _ := strings.Cut(m.Name, "/")
 	return name
+}
+
+// Preferred lists targets in the order in which programs try them, whatever order they come in: of one architecture,
+// those that need more CPU features come first, so that no target hides another that can do more. Of as many features,
+// what is Like another target comes behind what has instructions of its own. The order of architectures decides nothing.
+func Preferred(ts []Target) []Target {
+	return slices.SortedStableFunc(slices.Values(ts), func(a, b Target) int { return Prefer(a.Machine(), b.Machine()) })
+}
+
+// Prefer is negative if programs try a before b, as Preferred says.
+func Prefer(a, b Machine) int {
+	features := func(m Machine) int { return bits.OnesCount64(uint64(m.Has)) }
+	return cmp.Or(cmp.Compare(b.Arch(), a.Arch()), cmp.Compare(features(b), features(a)), cmp.Compare(a.Like, b.Like), cmp.Compare(a.Name, b.Name))
 }
 
 // Find is the target of a name, with or without its architecture, or nil.

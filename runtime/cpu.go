@@ -97,6 +97,28 @@ func (m mask) unknown(s *Spec, i int) (out []string) {
 	return out
 }
 
+// unmet says why no target runs that m names, where the product has some of them: what their kernels need and this CPU,
+// or m itself, does not have. It is "" if one runs, and if m names pure Go.
+func (m mask) unmet(s *Spec, chosen int, has func(string) bool) string {
+	if chosen >= 0 || slices.Contains(m.targets, pureGo) {
+		return ""
+	}
+	var why []string
+	for _, v := range s.Variants {
+		switch missing := lacks(v.Need, has); {
+		case len(m.targets) == 0 || !m.allows(v.Target):
+		case missing != "":
+			why = append(why, fmt.Sprintf("%s needs %s, which this CPU lacks", v.Target, missing))
+		default:
+			why = append(why, fmt.Sprintf("%s needs %s, which it excludes", v.Target, lacks(v.Need, m.filter(has))))
+		}
+	}
+	if why == nil {
+		return ""
+	}
+	return strings.Join(why, "; ") + ": products run in pure Go"
+}
+
 // needs names the features that variants of s need, each once.
 func (s *Spec) needs() string {
 	var all []string

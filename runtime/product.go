@@ -199,7 +199,8 @@ type offsets [numParts]int
 // EnvCPU is the environment variable that narrows which kernels may run. It is
 // a list of words separated by commas: "purego" for pure Go; a target such as
 // "avx2" or "amd64/avx2" for that one or else pure Go; "-avx512vbmi" to do as if
-// the CPU lacked a feature. New says on standard error, once for each product, which words mean nothing for it, and what runs.
+// the CPU lacked a feature. New says on standard error, once for each product, which words
+// mean nothing for it, and what runs; and once, why none of the targets runs that the list names.
 const EnvCPU = "TMACC_CPU"
 
 // New makes a product ready for this CPU. It panics if s is not what tmacc
@@ -209,6 +210,9 @@ func New(s Spec) *Product {
 	i, why := s.choose(hostHas, m)
 	for _, word := range m.unknown(&s, i) {
 		warn(EnvCPU + ": " + word)
+	}
+	if why := m.unmet(&s, i, hostHas); why != "" {
+		warn(fmt.Sprintf("%s=%s: %s", EnvCPU, m.env, why))
 	}
 	return newProduct(s, i, why, m)
 }
