@@ -227,7 +227,7 @@ func (t *Target) Code() []*lower.Kernel {
 
 // Variant describes t to the runtime, but for functions and the number of its layout.
 func (t *Target) Variant() runtime.Variant {
-	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need, Fill: t.Kernels[0].Schedule.Fill, Prepare: RuntimePrepare(t.Prepare)}
+	v := runtime.Variant{Target: t.Target.Machine().Name, ABI: runtime.ABI, Need: t.Need, CPUs: t.Target.Machine().CPUs, Fill: t.Kernels[0].Schedule.Fill, Prepare: RuntimePrepare(t.Prepare)}
 	for _, k := range t.Kernels {
 		v.Kernels = append(v.Kernels, RuntimeKernel(k))
 	}

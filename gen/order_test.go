@@ -15,7 +15,9 @@ type featured struct {
 	has lower.Features
 }
 
-func (t featured) Machine() lower.Machine { return lower.Machine{Name: t.name, Has: t.has} }
+func (t featured) Machine() lower.Machine {
+	return lower.Machine{Name: t.name, ISA: lower.ISA{Name: t.name, Has: t.has}}
+}
 
 // permuted are the orders of n things.
 func permuted(n int) [][]int {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // Features is a set of CPU capabilities; each target names its bits.
@@ -55,17 +56,17 @@ type ISA struct {
 
 // Core is a processor core as schedules see it. What instructions take on it is in the rows of its target.
 type Core struct {
-	Name        string // "zen4"
-	Halves      bool   // a whole register takes two loads
-	Fresh       int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
-	DecodeFirst bool   // default kernels of one column decode fields of all row vectors before they multiply them
+	Name        string    // "zen4"
+	CPUs        []cpu.Set // that have the core; none: all that run the instruction set
+	Halves      bool      // a whole register takes two loads
+	Fresh       int       // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
+	DecodeFirst bool      // default kernels of one column decode fields of all row vectors before they multiply them
 	Memory
 }
 
 // Machine is what a target is for: an instruction set on a core.
 type Machine struct {
-	Name string   // that of the instruction set on the ordinary core of its CPUs, else "amd64/zen4"
-	Tell Features // by which CPUs with this core are told from others; no instruction needs them
+	Name string // that of the instruction set on the ordinary core of its CPUs, else "amd64/zen4"
 	ISA
 	Core
 }
@@ -100,6 +101,9 @@ func (m Machine) Class() string { return m.ISA.Name }
 // Ordinary says that m is for CPUs without a core of their own.
 func (m Machine) Ordinary() bool { return m.Name == m.ISA.Name }
 
+// For says that the core of m is that of a CPU, or is not told from it.
+func (m Machine) For(id cpu.ID) bool { return len(m.CPUs) == 0 || cpu.Among(m.CPUs, id) }
+
 // FewVectors says that m has as few vector registers as the oldest machines that there are targets of, 16: half as many as others.
 func (m Machine) FewVectors() bool { return m.NumVec <= 16 }
 
@@ -116,8 +120,8 @@ func (m Machine) ShortName() string {
 }
 
 // Preferred lists targets in the order in which programs try them, whatever order they come in: of one architecture,
-// those that need more CPU features come first, so that no target hides another that can do more. Of as many features,
-// what is Like another target comes behind what has instructions of its own. The order of architectures decides nothing.
+// those that need more CPU features come first, so that no target hides another that can do more. Of one
+// instruction set, targets for some CPUs come before the one for all. The order of architectures decides nothing.
 func Preferred(ts []Target) []Target {
 	return slices.SortedStableFunc(slices.Values(ts), func(a, b Target) int { return Prefer(a.Machine(), b.Machine()) })
 }
@@ -125,7 +129,18 @@ func Preferred(ts []Target) []Target {
 // Prefer is negative if programs try a before b, as Preferred says.
 func Prefer(a, b Machine) int {
 	features := func(m Machine) int { return bits.OnesCount64(uint64(m.Has)) }
-	return cmp.Or(cmp.Compare(b.Arch(), a.Arch()), cmp.Compare(features(b), features(a)), cmp.Compare(a.Like, b.Like), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(b.Arch(), a.Arch()), cmp.Compare(features(b), features(a)), compareBool(a.Ordinary(), b.Ordinary()), cmp.Compare(a.Name, b.Name))
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // Find is the target of a name, with or without its architecture, or nil.

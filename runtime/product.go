@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // Spec is a product, C[n][m] = sum over k of A[n][k]*W[m][k], in one weight
@@ -24,9 +25,12 @@ type Spec struct {
 
 // Variant is what one target runs: kernels of one packed layout.
 type Variant struct {
-	Target  string   // "amd64/avx2"
-	ABI     int      // that its assembly is for
-	Need    []string // CPU features, as klauspost/cpuid/v2 names them
+	Target string   // "amd64/avx2"
+	ABI    int      // that its assembly is for
+	Need   []string // CPU features, as klauspost/cpuid/v2 names them
+	// CPUs are those whose core the schedules are for; none: all with the features. It only decides which variant
+	// is chosen.
+	CPUs    []cpu.Set
 	Layout  int      // index into Spec.Layouts
 	Fill    int      // elements of K that kernels count for each group, of which those that it does not have are 0; 0: as many as it has
 	Kernels []Kernel // of different Cols, ascending
@@ -207,7 +211,7 @@ const EnvCPU = "TMACC_CPU"
 // generates.
 func New(s Spec) *Product {
 	m := parseMask(os.Getenv(EnvCPU))
-	i, why := s.choose(hostHas, m)
+	i, why := s.choose(thisCPU(), m)
 	for _, word := range m.unknown(&s, i) {
 		warn(EnvCPU + ": " + word)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -20,7 +21,22 @@ func lacksOn(t lower.Target, h timing.Host) string {
 	if t.Machine().Arch() != h.Arch {
 		return "an " + t.Machine().Arch() + " CPU"
 	}
-	return strings.Join(h.Lacks(targets.Features(t)), " and ")
+	if missing := h.Lacks(targets.Features(t)); missing != nil {
+		return strings.Join(missing, " and ")
+	}
+	if m := t.Machine(); !m.For(h.ID()) {
+		return "that core: it is for CPUs of " + setNames(m.CPUs)
+	}
+	return ""
+}
+
+// setNames names CPUs.
+func setNames(sets []cpu.Set) string {
+	var names []string
+	for _, s := range sets {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, " or ")
 }
 
 // hostTargets lists the targets that this machine runs, the best last.

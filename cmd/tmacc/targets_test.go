@@ -35,7 +35,7 @@ func TestTargetsOrder(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", words, fullNames(ts), err, want)
 		}
 	}
-	if _, err := targetsOn(intel(), []string{"zen2"}); err == nil || err.Error() != "target amd64/zen2: the machine lacks SSE4A: it runs amd64/avx2, amd64/avx512" {
+	if _, err := targetsOn(intel(), []string{"zen2"}); err == nil || err.Error() != "target amd64/zen2: the machine lacks that core: it is for CPUs of AuthenticAMD or HygonGenuine: it runs amd64/avx2, amd64/avx512" {
 		t.Error(err)
 	}
 	if _, err := targetsOn(timing.Host{Arch: "riscv64", CPU: "a board"}, []string{allWord}); err == nil || !strings.HasPrefix(err.Error(), "target all: a board runs none of amd64/avx2") {

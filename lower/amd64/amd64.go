@@ -26,13 +26,12 @@ const (
 	AVX512VL
 	AVX512VNNI
 	AVX512VBMI
-	SSE4A // no instruction of ours: CPUs of AMD (and Hygon) have it, Intel's do not; of them with AVX-512, AVX-VNNI tells Zen 5 from Zen 4
 )
 
 // featureNames are the features in the order of their bits, as
 // klauspost/cpuid/v2, avo and Intel's manual name them.
 var featureNames = [...]string{
-	"AVX2", "F16C", "AVXVNNI", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI", "AVX512VBMI", "SSE4A",
+	"AVX2", "F16C", "AVXVNNI", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI", "AVX512VBMI",
 }
 
 // FeatureNames lists the names of the features in f: "AVX2", "F16C".
@@ -97,7 +96,7 @@ func makeTargets() []lower.Target {
 }
 
 func newTarget(name string, s lower.ISA, c core) target {
-	m := lower.Machine{Name: name, Tell: c.tell, ISA: s, Core: c.Core}
+	m := lower.Machine{Name: name, ISA: s, Core: c.Core}
 	return target{m, sync.OnceValue(func() []lower.Row { return makeRows(s, c) })}
 }
 
@@ -105,16 +104,15 @@ func newTarget(name string, s lower.ISA, c core) target {
 var evexVNNI = newTarget("amd64/avxvnni", isa("avxvnni", AVX2|F16C|AVX512VL|AVX512VNNI), ordinary)
 
 // StandIn is a target whose kernels compute as those of t do, on a CPU that has only the features of
-// has: any core's on a CPU of another, and avxvnni's on one that has AVX-512 VNNI but not AVX-VNNI (Zen 4). It
-// is nil if there is none. Tests run kernels by it; how avxvnni itself encodes them is compared with other assemblers.
+// has: avxvnni's on one that has AVX-512 VNNI but not AVX-VNNI (Zen 4). It is t itself if the CPU has all that it needs, and
+// nil if there is none. Tests run kernels by it; how avxvnni itself encodes them is compared with other assemblers.
 func StandIn(t lower.Target, has func(feature string) bool) lower.Target {
 	runs := func(t lower.Target) bool {
 		return !slices.ContainsFunc(FeatureNames(t.Machine().Has), func(n string) bool { return !has(n) })
 	}
-	switch x, ok := t.(target); {
-	case ok && runs(t):
-		x.m.Tell = 0
-		return x
+	switch {
+	case runs(t):
+		return t
 	case t.Machine().Name == evexVNNI.m.Name && runs(evexVNNI):
 		return evexVNNI
 	}

@@ -5,8 +5,7 @@ import "github.com/tmacc/tmacc/lower"
 // core is a processor core. Each has a file of its own, named after it, and a line in cores.
 type core struct {
 	lower.Core
-	isa  string         // whose instructions default kernels for it have: "avx512vbmi"
-	tell lower.Features // by which its CPUs are told from others that run isa
+	isa string // whose instructions kernels for it have: "avx512vbmi"
 	// cost is what an instruction of a class takes at so many bits, in tenths of a cycle, and how
 	// long it keeps sets of units busy (lower.Row.Busy); nil if the core does not tell.
 	cost func(c class, bits int) (tenths int, busy []int)
@@ -16,7 +15,7 @@ type core struct {
 var ordinary = goldenCove
 
 // cores are the other ones, in the order in which their targets are listed.
-var cores = []core{zen2, zen4, zen5}
+var cores = []core{zen2, zen5, zen4}
 
 // class is a kind of instructions that take equally long. Cores have a cost for each.
 type class int

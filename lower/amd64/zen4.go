@@ -3,6 +3,7 @@ package amd64
 import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // zen4 is AMD's Zen 4. Registers of 512 bits are computed on, and loaded, by half. Where an instruction that
@@ -13,7 +14,8 @@ import (
 // defaults are for models that no cache holds. Figures: docs/choices.md, SlowLine, SlowOne, Act, Tiles, TilesCost.
 var zen4 = core{
 	Core: lower.Core{
-		Name: "zen4", Halves: true, DecodeFirst: true,
+		Name: "zen4", CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
+		Halves: true, DecodeFirst: true,
 		Memory: lower.Memory{
 			Streams: near, Slow: far, SlowLine: 4.5, SlowOne: 6.5, Tiles: 2, TilesCost: 1, Indexes: true,
 			// What searches found. Figures: docs/choices.md, SlowFew, RowFields.
@@ -27,7 +29,7 @@ var zen4 = core{
 			Stride: 1 << 10, Skipping: 1.5,
 		},
 	},
-	isa: "avx512vbmi", tell: SSE4A,
+	isa:  "avx512vbmi",
 	cost: zen4Cost,
 }
 

@@ -3,6 +3,7 @@ package amd64
 import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // zen5 is AMD's Zen 5. Sums that begin in an iteration wait for half of what one dot product waits for the one
@@ -12,7 +13,7 @@ import (
 // by itself. Figures: docs/choices.md, Streams, SlowLine.
 var zen5 = core{
 	Core: lower.Core{
-		Name: "zen5", Fresh: 25,
+		Name: "zen5", CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
 		Memory: lower.Memory{
 			Streams: nest.Streams{Act: 128}, Slow: early, SlowLine: 1.52,
 			// Several columns of super-blocks are asked for by far, one by early. Figures: docs/choices.md, Scattered, Alone.
@@ -24,7 +25,7 @@ var zen5 = core{
 			Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
 		},
 	},
-	isa: "avx512vbmi", tell: SSE4A | AVXVNNI,
+	isa:  "avx512vbmi",
 	cost: zen5Cost,
 }
 

@@ -32,7 +32,7 @@ func ByName(name string) lower.Target { return lower.Find(All(), name) }
 func Features(t lower.Target) []string {
 	for _, a := range architectures {
 		if a.name == t.Machine().Arch() {
-			return a.features(t.Machine().Has | t.Machine().Tell)
+			return a.features(t.Machine().Has)
 		}
 	}
 	return nil

@@ -161,7 +161,8 @@ func classesOn(h timing.Host) []lower.Target {
 // TargetsOn lists the targets that h runs, the best last.
 func TargetsOn(h timing.Host) []lower.Target {
 	return slices.DeleteFunc(targets.All(), func(t lower.Target) bool {
-		return t.Machine().Arch() != h.Arch || h.Lacks(targets.Features(t)) != nil
+		m := t.Machine()
+		return m.Arch() != h.Arch || h.Lacks(targets.Features(t)) != nil || !m.For(h.ID())
 	})
 }
 
