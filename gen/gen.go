@@ -45,7 +45,7 @@ type Product struct {
 	// be empty if the package has no other product.
 	Name    string
 	Problem ir.Problem
-	Targets []Target // preferred ones first; none: pure Go only
+	Targets []Target // in any order: programs try them as lower.Preferred says; none: pure Go only
 }
 
 // Target is what one target runs of a product. Its kernels have one layout of the
@@ -228,7 +228,7 @@ func (t *Target) Code() []*lower.Kernel {
 
 // Variant describes t to the runtime, but for functions and the number of its layout.
 func (t *Target) Variant() abi.Variant {
-	v := abi.Variant{Target: t.Target.Machine().Name, ABI: abi.Version, Need: t.Need, Fill: t.Kernels[0].Schedule.Fill, Prepare: RuntimePrepare(t.Prepare)}
+	v := abi.Variant{Target: t.Target.Machine().Name, ABI: abi.Version, Need: t.Need, CPUs: t.Target.Machine().CPUs, Fill: t.Kernels[0].Schedule.Fill, Prepare: RuntimePrepare(t.Prepare)}
 	for _, k := range t.Kernels {
 		v.Kernels = append(v.Kernels, RuntimeKernel(k))
 	}
@@ -296,6 +296,9 @@ func (p *product) on(arch string) []int {
 }
 
 func (w *writer) product(p Product) (product, error) {
+	p.Targets = slices.SortedStableFunc(slices.Values(p.Targets), func(a, b Target) int {
+		return lower.Prefer(a.Target.Machine(), b.Target.Machine())
+	})
 	q := product{Product: p, id: p.Name, spec: runtime.Spec{Name: p.Name, Weight: p.Problem.Weight, Act: p.Problem.Act, LimitK: p.Problem.LimitK()}}
 	if p.Name == "" {
 		q.id, q.spec.Name = "Product", w.Package

@@ -107,21 +107,27 @@ func stage(dir string, files []lower.File) (temp string, err error) {
 	return temp, nil
 }
 
-// changes are the files that are not in dir as they are. It is an error if one cannot
-// take its place.
+// changes are the files whose lines are not those in dir. Line ends do not count: version control may write "\r\n" for
+// the "\n" of tmacc, which Go reads alike, and such a file stays as it is. It is an error if one cannot take its place.
 func changes(dir string, files []lower.File) ([]lower.File, error) {
 	var changed []lower.File
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
 		old, err := os.ReadFile(path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), err == nil && f.Name != "go.mod" && !bytes.Equal(old, f.Data):
+		case errors.Is(err, fs.ErrNotExist), err == nil && f.Name != "go.mod" && !sameLines(old, f.Data):
 			changed = append(changed, f)
 		case err != nil:
 			return nil, err
 		}
 	}
 	return changed, nil
+}
+
+// sameLines says that two texts have the same lines, whether these end in "\n" or in "\r\n".
+func sameLines(a, b []byte) bool {
+	unix := func(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
+	return bytes.Equal(unix(a), unix(b))
 }
 
 // Vacant is an error if a file in dir, that is not by tmacc, has the name of one that a package of that name has in any case.
@@ -299,7 +305,7 @@ func removeAbandoned(dir string) {
 }
 
 // Differences lists the names of the files that Write would change or remove,
-// sorted. go.mod may have been tidied since and does not count.
+// sorted: those with other lines, however the lines end. go.mod may have been tidied since and does not count.
 func Differences(dir string, files []lower.File) ([]string, error) {
 	names, err := leftovers(dir, files)
 	if err != nil {

@@ -48,7 +48,7 @@ var later = map[[2]vir.Op]string{
 // machines with and without rows, uses earlier operations, narrower vectors, rows,
 // or is in the list. The list has no more than is needed.
 func TestExpansionsEnd(t *testing.T) {
-	machines := []*table{newTable(toy{m: Machine{Name: "bare", VecBits: 128}})}
+	machines := []*table{newTable(toy{m: Machine{Name: "bare", ISA: ISA{VecBits: 128}}})}
 	for _, x := range toys() {
 		machines = append(machines, newTable(x))
 	}

@@ -4,11 +4,15 @@
 package lower
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // Features is a set of CPU capabilities; each target names its bits.
@@ -38,22 +42,33 @@ type Row struct {
 // MostBusy is how many sets of units rows tell apart.
 const MostBusy = 4
 
-// Machine describes a target to the shared passes.
-type Machine struct {
-	Name        string
-	VecBits     int  // widest vector register
-	NumVec      int  // allocatable vector registers
-	NumGP       int  // allocatable general registers
-	Narrow      int  // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
-	Octets      bool // an instruction multiplies two rows by two columns, eight elements of K of each
-	Indexed     bool // an address may be the sum of two of them
-	Has         Features
-	Core        string // whose costs rows have; "": those of most machines of the target
-	Halves      bool   // a whole register takes two loads
-	Fresh       int    // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
-	DecodeFirst bool   // default kernels of one column decode fields of all row vectors before they multiply them
-	Like        string // the name of the target with the same instructions whose memory is read otherwise and whose costs may be others, if this is another
+// ISA is an instruction set, as the passes see it.
+type ISA struct {
+	Name    string // "amd64/avx512vbmi"
+	VecBits int    // widest vector register
+	NumVec  int    // allocatable vector registers
+	NumGP   int    // allocatable general registers
+	Narrow  int    // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
+	Octets  bool   // an instruction multiplies two rows by two columns, eight elements of K of each
+	Indexed bool   // an address may be the sum of two registers
+	Has     Features
+}
+
+// Core is a processor core as schedules see it. What instructions take on it is in the rows of its target.
+type Core struct {
+	Name        string    // "zen4"
+	CPUs        []cpu.Set // that have the core; none: all that run the instruction set
+	Halves      bool      // a whole register takes two loads
+	Fresh       int       // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
+	DecodeFirst bool      // default kernels of one column decode fields of all row vectors before they multiply them
 	Memory
+}
+
+// Machine is what a target is for: an instruction set on a core.
+type Machine struct {
+	Name string // that of the instruction set on the ordinary core of its CPUs, else "amd64/zen4"
+	ISA
+	Core
 }
 
 // Memory is how kernels ask for what they read. docs/choices.md has what the values were chosen by.
@@ -80,13 +95,14 @@ type Memory struct {
 	Tables      int          // how far tables of several columns are asked for ahead, in bytes, 0: not
 }
 
-// Class is the name of the target with the same instructions that CPUs of several makers run.
-func (m Machine) Class() string {
-	if m.Like != "" {
-		return m.Like
-	}
-	return m.Name
-}
+// Class is the name of the target with the same instructions on the ordinary core.
+func (m Machine) Class() string { return m.ISA.Name }
+
+// Ordinary says that m is for CPUs without a core of their own.
+func (m Machine) Ordinary() bool { return m.Name == m.ISA.Name }
+
+// For says that the core of m is that of a CPU, or is not told from it.
+func (m Machine) For(id cpu.ID) bool { return len(m.CPUs) == 0 || cpu.Among(m.CPUs, id) }
 
 // FewVectors says that m has as few vector registers as the oldest machines that there are targets of, 16: half as many as others.
 func (m Machine) FewVectors() bool { return m.NumVec <= 16 }
@@ -101,6 +117,30 @@ func (m Machine) Arch() string {
 func (m Machine) ShortName() string {
 	_, name, _ := strings.Cut(m.Name, "/")
 	return name
+}
+
+// Preferred lists targets in the order in which programs try them, whatever order they come in: of one architecture,
+// those that need more CPU features come first, so that no target hides another that can do more. Of one
+// instruction set, targets for some CPUs come before the one for all. The order of architectures decides nothing.
+func Preferred(ts []Target) []Target {
+	return slices.SortedStableFunc(slices.Values(ts), func(a, b Target) int { return Prefer(a.Machine(), b.Machine()) })
+}
+
+// Prefer is negative if programs try a before b, as Preferred says.
+func Prefer(a, b Machine) int {
+	features := func(m Machine) int { return bits.OnesCount64(uint64(m.Has)) }
+	return cmp.Or(cmp.Compare(b.Arch(), a.Arch()), cmp.Compare(features(b), features(a)), compareBool(a.Ordinary(), b.Ordinary()), cmp.Compare(a.Name, b.Name))
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // Find is the target of a name, with or without its architecture, or nil.

@@ -28,7 +28,7 @@ type toy struct {
 }
 
 func newToy(has Features) toy {
-	t := toy{m: Machine{Name: "toy", VecBits: 128, NumVec: 8, NumGP: 6, Narrow: 2, Has: has}}
+	t := toy{m: Machine{Name: "toy", ISA: ISA{VecBits: 128, NumVec: 8, NumGP: 6, Narrow: 2, Has: has}}}
 	t.op(vir.OpPrefetch, vir.Type{})
 	for _, e := range []format.DType{format.U8, format.I8, format.U16, format.I16, format.U32, format.I32, format.F32, format.F16} {
 		for n := 1; n*e.Bits() <= 128; n *= 2 {

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // pureGo is the name of the target that every CPU has.
@@ -33,10 +34,24 @@ func lacks(need []string, has func(string) bool) string {
 	return strings.Join(missing, " and ")
 }
 
-// choose is the variant to run of those that m allows, -1 for pure Go, and why.
-func (s *Spec) choose(has func(string) bool, m mask) (int, string) {
+// host is the CPU that a variant is chosen for.
+type host struct {
+	has func(feature string) bool
+	id  cpu.ID
+}
+
+// thisCPU is the one that runs this program.
+func thisCPU() host {
+	c := cpuid.CPU
+	return host{hostHas, cpu.ID{Vendor: c.VendorString, Family: c.Family, Model: c.Model}}
+}
+
+// choose is the variant to run of those that m allows, -1 for pure Go, and why: the first whose features and core h
+// has. A variant that m names runs on other cores, too.
+func (s *Spec) choose(h host, m mask) (int, string) {
 	for i, v := range s.Variants {
-		if m.allows(v.Target) && lacks(v.Need, m.filter(has)) == "" {
+		fits := len(v.CPUs) == 0 || cpu.Among(v.CPUs, h.id) || len(m.targets) > 0
+		if fits && m.allows(v.Target) && lacks(v.Need, m.filter(h.has)) == "" {
 			return i, m.why("the first that this CPU runs")
 		}
 	}
@@ -97,6 +112,28 @@ func (m mask) unknown(s *Spec, i int) (out []string) {
 		}
 	}
 	return out
+}
+
+// unmet says why no target runs that m names, where the product has some of them: what their kernels need and this CPU,
+// or m itself, does not have. It is "" if one runs, and if m names pure Go.
+func (m mask) unmet(s *Spec, chosen int, has func(string) bool) string {
+	if chosen >= 0 || slices.Contains(m.targets, pureGo) {
+		return ""
+	}
+	var why []string
+	for _, v := range s.Variants {
+		switch missing := lacks(v.Need, has); {
+		case len(m.targets) == 0 || !m.allows(v.Target):
+		case missing != "":
+			why = append(why, fmt.Sprintf("%s needs %s, which this CPU lacks", v.Target, missing))
+		default:
+			why = append(why, fmt.Sprintf("%s needs %s, which it excludes", v.Target, lacks(v.Need, m.filter(has))))
+		}
+	}
+	if why == nil {
+		return ""
+	}
+	return strings.Join(why, "; ") + ": products run in pure Go"
 }
 
 // needs names the features that variants of s need, each once.
@@ -180,6 +217,8 @@ func (p *Product) state(v *abi.Variant, m mask) string {
 		return "skipped, this CPU lacks " + missing
 	case m.excludes(v):
 		return fmt.Sprintf("skipped, %s=%s excludes it", EnvCPU, m.env)
+	case len(v.CPUs) > 0 && !cpu.Among(v.CPUs, thisCPU().id):
+		return "skipped, it is for the core of other CPUs"
 	}
 	return "skipped, " + p.Target() + " was chosen"
 }

@@ -179,12 +179,6 @@ func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
 	}
 }
 
-// add adds a product to r, to be opened.
-func (r *region) add(p *Product) *task {
-	r.tasks = append(r.tasks, task{p: p, scratch: p.pool.Get().(*scratch)})
-	return &r.tasks[len(r.tasks)-1]
-}
-
 // open checks a product of all rows of a matrix and sets t to it.
 func (t *task) open(dst []float32, packed, act []byte, opt *Options) (err error) {
 	p := t.p

@@ -154,16 +154,20 @@ type offsets [numParts]int
 // EnvCPU is the environment variable that narrows which kernels may run. It is
 // a list of words separated by commas: "purego" for pure Go; a target such as
 // "avx2" or "amd64/avx2" for that one or else pure Go; "-avx512vbmi" to do as if
-// the CPU lacked a feature. New says on standard error, once for each product, which words mean nothing for it, and what runs.
+// the CPU lacked a feature. New says on standard error, once for each product, which words
+// mean nothing for it, and what runs; and once, why none of the targets runs that the list names.
 const EnvCPU = "TMACC_CPU"
 
 // New is for generated code: it makes a product ready for this CPU. It panics if s is not what tmacc
 // generates.
 func New(s Spec) *Product {
 	m := parseMask(os.Getenv(EnvCPU))
-	i, why := s.choose(hostHas, m)
+	i, why := s.choose(thisCPU(), m)
 	for _, word := range m.unknown(&s, i) {
 		warn(EnvCPU + ": " + word)
+	}
+	if why := m.unmet(&s, i, hostHas); why != "" {
+		warn(fmt.Sprintf("%s=%s: %s", EnvCPU, m.env, why))
 	}
 	return newProduct(s, i, why, m)
 }

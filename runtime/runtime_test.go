@@ -446,12 +446,12 @@ func TestChoose(t *testing.T) {
 		{all, ",", 0, ""},
 	} {
 		has := func(f string) bool { return strings.Contains(" "+c.cpu+" ", " "+f+" ") }
-		got, why := s.choose(has, parseMask(c.env))
+		got, why := s.choose(host{has: has}, parseMask(c.env))
 		if got != c.want || !strings.HasPrefix(why, c.why) {
 			t.Errorf("%q on %q: %d, %q; want %d, %q", c.env, c.cpu, got, why, c.want, c.why)
 		}
 	}
-	if i, why := (&Spec{}).choose(func(string) bool { return true }, mask{}); i != -1 || why != "this binary has no other" {
+	if i, why := (&Spec{}).choose(host{has: func(string) bool { return true }}, mask{}); i != -1 || why != "this binary has no other" {
 		t.Error(i, why)
 	}
 }
@@ -470,7 +470,7 @@ func TestUnknownCPU(t *testing.T) {
 		"vx2":                           `unknown "vx2": W4 has purego, amd64/avx2, and runs in pure Go`,
 	} {
 		m := parseMask(env)
-		i, _ := s.choose(func(string) bool { return true }, m)
+		i, _ := s.choose(host{has: func(string) bool { return true }}, m)
 		if got := strings.Join(m.unknown(&s, i), "; "); got != want {
 			t.Errorf("%q: %s\nwant %s", env, got, want)
 		}

@@ -32,15 +32,16 @@ type benchFlags struct {
 	formats, modes []string
 	ns             []int
 	sizeFlags
-	act           actFlags
-	target, trace string
-	lock          string
-	tuned         *tune.Lock // of lock, nil: none
-	check         string
-	peer, page    string
-	threads       []int
-	rounds        int
-	json, quiet   bool
+	act         actFlags
+	targets     []string
+	trace       string
+	lock        string
+	tuned       *tune.Lock // of lock, nil: none
+	check       string
+	peer, page  string
+	threads     []int
+	rounds      int
+	json, quiet bool
 }
 
 func (c *cli) bench() *cobra.Command {
@@ -80,7 +81,7 @@ schedules here too.`,
 	f.IntSliceVarP(&b.ns, "n", "n", []int{1, 4, 256}, "activations per product; more than 8 are measured in one mode only")
 	b.sizeFlags.add(f, 0, 0)
 	actVar(f, &b.act)
-	f.StringVar(&b.target, "target", "host", "targets separated by commas, or all")
+	f.StringSliceVar(&b.targets, "target", []string{hostWord}, "targets, or all that this machine runs; may be repeated")
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
 	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured beside the default ones, with -check and -peer in their place")
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
@@ -337,7 +338,7 @@ func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each
 }
 
 func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
-	ts, err := targetsHere(b.target)
+	ts, err := targetsHere(b.targets)
 	if err != nil {
 		return err
 	}

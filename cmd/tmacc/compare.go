@@ -65,8 +65,6 @@ func (x *compareFlags) validate(f *pflag.FlagSet) error {
 	switch {
 	case x.format == "":
 		return errors.New("compare: give a -format")
-	case x.target == "all":
-		return errors.New("-target all: compares on one target")
 	case len(x.traces) == 0 && !x.near:
 		return errors.New("compare: nothing to compare: give a -trace, or -near")
 	}
@@ -100,12 +98,12 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	if err != nil {
 		return err
 	}
-	ts, err := targetsHere(f.target)
+	on, err := targetHere(f.target)
 	if err != nil {
 		return err
 	}
 	bar.step("compiling the default schedules")
-	t, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(c.tuning(f.tuneFlags, p, ts[0], nil).product) })
+	t, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(c.tuning(f.tuneFlags, p, on, nil).product) })
 	if err != nil {
 		return err
 	}

@@ -27,18 +27,19 @@ import (
 )
 
 type compileFlags struct {
-	config                   string
-	from                     origins  // of what config set
-	names, gguf              []string // of formats, of files
-	kernels                  kernelList
-	model, target, traceFile string
-	act                      actFlags
-	maxK                     int
-	dir, pkg, module         string
-	json, quiet              bool
-	noCheck, noMeasure       bool
-	tune                     time.Duration // for each product on each target of this machine
-	current, dryRun          bool
+	config             string
+	from               origins  // of what config set
+	names, gguf        []string // of formats, of files
+	kernels            kernelList
+	on                 []string // words of -target
+	model, traceFile   string
+	act                actFlags
+	maxK               int
+	dir, pkg, module   string
+	json, quiet        bool
+	noCheck, noMeasure bool
+	tune               time.Duration // for each product on each target of this machine
+	current, dryRun    bool
 }
 
 func (c *cli) compile() *cobra.Command {
@@ -95,7 +96,7 @@ out for all that, because sums could overflow for so large a -max-k.`,
 	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: "+keyNames(kernelKeys)+"; may be repeated, also with one name, for traces of several targets")
 	s.StringVar(&f.model, "model", "", "built-in model: "+strings.Join(modelNames(), ", "))
 	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the arguments; may be repeated")
-	s.StringVar(&f.target, "target", "host", "targets separated by commas, or all; see tmacc targets")
+	s.StringSliceVar(&f.on, "target", []string{hostWord}, "targets, or all; see tmacc targets; their order means nothing; may be repeated")
 	s.StringVar(&f.traceFile, "trace", "", "JSON `file` with the schedule of the one format, instead of the default ones")
 	actVar(s, &f.act)
 	s.IntVar(&f.maxK, "max-k", 0, "largest K that kernels are proven exact for (default 131072)")
@@ -123,7 +124,7 @@ out for all that, because sums could overflow for so large a -max-k.`,
 		}
 		unsaid := func(key string) bool { return !s.Changed(key) && !f.from.set(key) }
 		if f.from != nil && unsaid("target") {
-			f.target = "all"
+			f.on = []string{allWord}
 		}
 		f.noMeasure = f.noMeasure || f.from != nil && unsaid("no-measure")
 		f.gguf = append(args, f.gguf...)
@@ -137,13 +138,14 @@ type compilation struct {
 	*cli
 	compileFlags
 	order
-	targets []lower.Target // the best first
-	lock    *tune.Lock     // of the output's module
-	bar     *progress
-	codes   map[*gen.Target]*live.Code // of targets that this machine runs
-	exact   map[string]exactness       // by name of the kernel
-	tested  bool                       // the package passed its tests
-	mod     *gen.Module
+	targets  []lower.Target // as programs try them
+	lock     *tune.Lock     // of the output's module
+	bar      *progress
+	codes    map[*gen.Target]*live.Code // of targets that this machine runs
+	unmapped error                      // why kernels that this machine runs have no code
+	exact    map[string]exactness       // by name of the kernel
+	tested   bool                       // the package passed its tests
+	mod      *gen.Module
 }
 
 func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
@@ -159,6 +161,9 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	}
 	if x.dryRun {
 		return x.plan()
+	}
+	if err := x.canCheck(); err != nil {
+		return err
 	}
 	if err := x.tuneAll(ctx); err != nil {
 		return err
@@ -189,7 +194,11 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 		return err
 	}
 	speeds := map[string]speed{}
-	if !x.noMeasure {
+	switch {
+	case x.noMeasure || x.noCheck:
+	case len(x.codes) == 0 && x.unmapped != nil:
+		err = x.unmapped
+	default:
 		speeds, err = x.measureAll(ctx)
 	}
 	x.bar.done()
@@ -203,6 +212,25 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 		return err
 	}
 	return x.leftStatus()
+}
+
+// canCheck is an error if the package is to be checked and the go command, which does it, is not there.
+func (x *compilation) canCheck() error {
+	if x.noCheck || x.current || hasGo() {
+		return nil
+	}
+	return errors.New("compile: the go command is not in PATH, and nothing can be compared, built or tested without it: install Go, or give -no-check for a package that is not checked")
+}
+
+// hasGo says that the go command is in PATH.
+func hasGo() bool {
+	_, err := exec.LookPath("go")
+	return err == nil
+}
+
+// runsHere says that this machine runs a target of the package.
+func (x *compilation) runsHere() bool {
+	return slices.ContainsFunc(x.targets, func(t lower.Target) bool { return lacks(t) == "" })
 }
 
 // leftStatus is the exit code of a compilation that left something out, or all of it.
@@ -261,10 +289,9 @@ func (x *compilation) read() error {
 		}
 	}
 	var err error
-	if x.targets, err = targetList(x.target); err != nil {
-		return x.from.at("target", x.target, err)
+	if x.targets, err = x.targetList(); err != nil {
+		return err
 	}
-	slices.Reverse(x.targets)
 	for _, k := range x.kernels {
 		if err := x.wantKernel(k); err != nil {
 			return x.from.at("kernel", k.text, err)
@@ -295,6 +322,16 @@ func (x *compilation) read() error {
 	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
 	return x.from.at("module", x.module, err)
+}
+
+// targetList is what -target, or the file, names.
+func (x *compilation) targetList() ([]lower.Target, error) {
+	for _, word := range x.on {
+		if _, err := targetList([]string{word}); err != nil {
+			return nil, x.from.at("target", word, err)
+		}
+	}
+	return targetList(x.on)
 }
 
 // readTrace reads the schedule of -trace.
@@ -643,8 +680,10 @@ func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
 		x.codes[t] = code
 		return w.checked(), nil
 	case errors.Is(err, jit.ErrPlatform):
+		x.unmapped = err
 		return w.checked(), nil
-	case errors.Is(err, jit.ErrNoGo), errors.Is(err, worker.ErrNoSource):
+	case errors.Is(err, worker.ErrNoSource):
+		x.unmapped = err
 		return notHere, nil // unless go test runs them
 	case worker.IsFault(err):
 		return "", failed("%v on %s: %v; nothing was written; please report it with this trace", w.problem.Weight, t.Target.Machine().Name, err)
@@ -709,7 +748,11 @@ func (x *compilation) compare() error {
 
 // test builds, vets and tests the package with the go command.
 func (x *compilation) test(ctx context.Context) error {
-	if _, err := exec.LookPath("go"); err != nil {
+	if !hasGo() { // and canCheck has let it pass
+		if x.mod != nil {
+			x.bar.done()
+			fmt.Fprintf(x.err, "tmacc: the go command is not in PATH: %s is not complete: run go mod tidy there\n", filepath.Join(x.dir, "go.mod"))
+		}
 		return nil
 	}
 	for _, step := range x.steps(ctx) {
@@ -724,18 +767,36 @@ func (x *compilation) test(ctx context.Context) error {
 			return err
 		}
 	}
-	if !x.noCheck {
+	if x.noCheck {
+		return nil
+	}
+	x.tested = true
+	assembly, err := toolchain{dir: x.dir, env: x.goEnv()}.output(ctx, "list", "-f", "{{.SFiles}}", ".")
+	switch {
+	case err != nil:
+		return err
+	case strings.Contains(string(assembly), x.pkg+"_"):
 		x.testsPassed()
+	case x.runsHere():
+		x.bar.done()
+		fmt.Fprintln(x.err, "tmacc: go test ran the package in pure Go: build tags, of GOFLAGS perhaps, leave out the assembly")
 	}
 	return nil
 }
 
+// goEnv is what the environment of the go command has besides, in the directory of the package.
+func (x *compilation) goEnv() []string {
+	if x.mod == nil {
+		return nil
+	}
+	return []string{"GOWORK=off"}
+}
+
 // steps are what test runs: with -no-check, only what completes a new module.
 func (x *compilation) steps(ctx context.Context) []func() error {
-	t := toolchain{dir: x.dir}
+	t := toolchain{dir: x.dir, env: x.goEnv()}
 	var steps []func() error
 	if x.mod != nil {
-		t.env = []string{"GOWORK=off"}
 		steps = append(steps, func() error { return t.prepareModule(ctx, x.mod) })
 	}
 	if x.noCheck {
@@ -755,7 +816,6 @@ func (x *compilation) steps(ctx context.Context) []func() error {
 
 // testsPassed notes that the tests of the package ran all kernels that run here.
 func (x *compilation) testsPassed() {
-	x.tested = true
 	for _, w := range x.products {
 		for _, t := range w.product.Targets {
 			for _, k := range t.Kernels {

@@ -22,7 +22,7 @@ const configName = "tmacc.yaml"
 // configKeys are what may stand in it: flags of tmacc compile, with what they take.
 var configKeys = map[string]keyKind{
 	"package": {}, "output": {path: always}, "module": {}, "act": {}, "act-group": {}, "max-k": {}, "model": {},
-	"target": {list: true}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
+	"target": {list: true, commas: true}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
 	"no-check": {}, "no-measure": {},
 }
 
@@ -30,10 +30,11 @@ var configKeys = map[string]keyKind{
 var subjects = []string{"format", "kernel", "model", "gguf"}
 
 // keyKind is what a key takes: a text, number or truth value; or a list of texts; or
-// of pairs of keys and texts. Relative paths are those of the file.
+// of pairs of keys and texts. A text may be several, separated by commas, or may have none. Relative paths are those
+// of the file.
 type keyKind struct {
-	list, pairs bool
-	path        func(string) bool
+	list, pairs, commas bool
+	path                func(string) bool
 }
 
 func always(string) bool { return true }
@@ -62,15 +63,19 @@ func (o origins) at(key, value string, err error) error {
 	return err
 }
 
-// set says that the file has set a key, which takes one value.
+// set says that the file has set a key.
 func (o origins) set(key string) bool {
-	_, ok := o[origin(key, "")]
-	return ok
+	for place := range o {
+		if place[0] == key {
+			return true
+		}
+	}
+	return false
 }
 
 // origin is the key of a value in origins.
 func origin(key, value string) [2]string {
-	if !configKeys[key].list || key == "target" { // all of which is one value
+	if !configKeys[key].list {
 		value = ""
 	}
 	return [2]string{key, value}
@@ -132,6 +137,9 @@ func badNumber(text string, err error) string {
 
 // wants says what is wrong with a value of a flag.
 func wants(f *pflag.Flag, value string, err error) string {
+	if twice := (errTwice{}); errors.As(err, &twice) {
+		return twice.Error()
+	}
 	switch f.Value.Type() {
 	case "int", "int64":
 		return badNumber(value, err)
@@ -240,13 +248,16 @@ func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (se
 		if err != nil {
 			return s, err
 		}
-		s.values, s.lines = append(s.values, v), append(s.lines, nodeLine(item))
+		texts := []string{v}
+		if kind.commas {
+			texts = strings.Split(v, ",")
+		}
+		for _, text := range texts {
+			s.values, s.lines = append(s.values, text), append(s.lines, nodeLine(item))
+		}
 	}
 	if len(s.values) == 0 {
 		return s, fmt.Errorf("%d: %s: is an empty list", s.line, key)
-	}
-	if key == "target" {
-		s.values, s.lines = []string{strings.Join(s.values, ",")}, []int{s.line}
 	}
 	return s, nil
 }
@@ -257,6 +268,14 @@ func ofKernel(key string) string {
 		return ""
 	}
 	return fmt.Sprintf("; %s belongs to an entry of kernel", key)
+}
+
+// forbidden are the characters that a text of a list has none of.
+func (k keyKind) forbidden() string {
+	if k.commas {
+		return "\"\n"
+	}
+	return ",\"\n"
 }
 
 // valueOf is a value as its flag takes it.
@@ -273,7 +292,7 @@ func valueOf(n ast.Node, s setting, kind keyKind, dir string) (string, error) {
 		return "", fmt.Errorf("%d: %s: want a text or a list of texts", s.line, s.key)
 	case !ok:
 		return "", fmt.Errorf("%d: %s: want one value", s.line, s.key)
-	case kind.list && s.key != "target" && strings.ContainsAny(v, ",\"\n"):
+	case kind.list && strings.ContainsAny(v, kind.forbidden()):
 		return "", fmt.Errorf("%d: %s: %q: want no comma and no quote in it", nodeLine(n), s.key, v)
 	}
 	return v, nil

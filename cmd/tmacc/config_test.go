@@ -181,7 +181,7 @@ func TestConfigRefusals(t *testing.T) {
 		"kernel: [{name: A, format: w2, target: avx2}]":                                                                                 `tmacc.yaml:1: kernel: "name=A,format=w2,target=avx2": the target is that of a trace: add trace=FILE`,
 		"kernel: [{name: A, format: w2, target: [avx2], trace: t.json}]":                                                                "tmacc.yaml:1: target: want one value",
 		"kernel: [{name: A, format: w2, target: sse, trace: t.json}]":                                                                   `kernel A: unknown target "sse": have host`,
-		"target: [avx2, dotprod]\nkernel: [{name: A, format: w2, target: avx512, trace: t.json}]":                                       "kernel A: nothing is compiled for target amd64/avx512: add it to the targets (avx2,dotprod)",
+		"target: [avx2, dotprod]\nkernel: [{name: A, format: w2, target: avx512, trace: t.json}]":                                       "kernel A: nothing is compiled for target amd64/avx512: add it to the targets (avx2, dotprod)",
 		"kernel: [{name: A, format: w2}, {name: A, format: w2}]":                                                                        "kernel A: there are two of that name: rename one, or give each the target that its trace is for",
 		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w2}]":                                           "kernel A: there are two of that name",
 		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w2, target: amd64/avx2, trace: t.json}]":        "kernel A: there are two traces for amd64/avx2: leave one out",

@@ -39,12 +39,13 @@ var familyPlaces = []place{
 }
 
 type familiesFlags struct {
-	formats     []string
-	target, out string
-	rounds      int
-	tables      int
-	quiet       bool
-	command     string // with the flags that were given
+	formats []string
+	targets []string
+	out     string
+	rounds  int
+	tables  int
+	quiet   bool
+	command string // with the flags that were given
 }
 
 func (c *cli) families() *cobra.Command {
@@ -60,7 +61,7 @@ turn; the files are written after each format: a run that is stopped leaves thos
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&x.formats, "format", familyFormats, "weight formats, separated by commas")
-	f.StringVar(&x.target, "target", "all", "targets separated by commas, or all that this machine runs")
+	f.StringSliceVar(&x.targets, "target", []string{allWord}, "targets, or all that this machine runs; may be repeated")
 	f.StringVarP(&x.out, "out", "o", ".", "`folder` of families.md and families.svg")
 	f.IntVar(&x.rounds, "rounds", 3, "rounds of which the median counts")
 	f.IntVar(&x.tables, "tables", 3, "schedules by tables to measure, of which the quickest counts at each place")
@@ -98,7 +99,7 @@ type entrant struct {
 }
 
 func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
-	ts, err := targetsHere(x.target)
+	ts, err := targetsHere(x.targets)
 	if err != nil {
 		return err
 	}

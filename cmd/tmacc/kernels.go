@@ -165,7 +165,7 @@ func (x *compilation) traceTarget(k kernelOrder) (string, error) {
 		return "", err
 	}
 	if !slices.ContainsFunc(x.targets, func(o lower.Target) bool { return o.Machine().Name == t.Machine().Name }) {
-		return "", fmt.Errorf("nothing is compiled for target %s: add it to the targets (%s)", t.Machine().Name, x.target)
+		return "", fmt.Errorf("nothing is compiled for target %s: add it to the targets (%s)", t.Machine().Name, strings.Join(x.on, ", "))
 	}
 	return t.Machine().Name, nil
 }

@@ -174,21 +174,48 @@ type toolchain struct {
 
 // run is an error with the command's output unless it succeeds.
 func (t toolchain) run(ctx context.Context, env string, args ...string) error {
+	cmd, done, err := t.command(ctx, env, args)
+	if err != nil {
+		return err
+	}
+	defer done()
+	out, err := cmd.CombinedOutput()
+	return failure(args, out, err)
+}
+
+// output is what the command prints on standard output, or an error.
+func (t toolchain) output(ctx context.Context, args ...string) ([]byte, error) {
+	cmd, done, err := t.command(ctx, "", args)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	return out, failure(args, stderr.Bytes(), err)
+}
+
+// failure is the error of a command that said out, nil if err is.
+func failure(args []string, out []byte, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &commandError{"go " + strings.Join(args, " "), err, bytes.TrimSpace(out)}
+}
+
+// command is a call of the go command, whose temporary files done removes.
+func (t toolchain) command(ctx context.Context, env string, args []string) (_ *exec.Cmd, done func(), _ error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = t.dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	temp, err := os.MkdirTemp("", "tmacc-go-") // interrupted, the go command may leave its own behind
 	if err != nil {
-		return plain(err)
+		return nil, nil, plain(err)
 	}
-	defer os.RemoveAll(temp)
 	cmd.Env = append(append(os.Environ(), "GOTMPDIR="+temp, "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH), append(t.env, strings.Fields(env)...)...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return &commandError{"go " + strings.Join(args, " "), err, bytes.TrimSpace(out)}
-	}
-	return nil
+	return cmd, func() { os.RemoveAll(temp) }, nil
 }
 
 // commandError is a command that failed.

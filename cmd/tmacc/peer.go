@@ -167,7 +167,7 @@ func (c *cli) peerLimits(path string) ([]measure.PeerLimit, error) {
 // addTypes compiles the formats that types of blocks hold, all of them for each
 // target.
 func (s *suite) addTypes(ctx context.Context, c *cli, b benchFlags, bar *progress) error {
-	ts, err := targetsHere(b.target)
+	ts, err := targetsHere(b.targets)
 	if err != nil {
 		return err
 	}

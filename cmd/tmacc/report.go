@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -249,7 +248,7 @@ func (x *compilation) summary(r jsonReport) string {
 	if x.tested {
 		b.WriteString(": builds, vets and passes its tests")
 		var elsewhere []string
-		for _, t := range slices.Backward(x.targets) {
+		for _, t := range x.targets {
 			if lacks(t) != "" {
 				elsewhere = append(elsewhere, t.Machine().Name)
 			}

@@ -142,6 +142,9 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
 	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.host(), c.version())
+	for _, cmd := range root.Commands() {
+		singles(cmd)
+	}
 	root.SetHelpCommand(help())
 	root.InitDefaultCompletionCmd()
 	if shells, _, err := root.Find([]string{"completion"}); err == nil { // without Run, any argument is ignored

@@ -58,7 +58,7 @@ func (c *cli) show() *cobra.Command {
 	cols := f.Int("cols", 1, "columns of activations per call of the kernel")
 	target := f.String("target", "host", "target, see tmacc targets")
 	trace := f.String("trace", "", "JSON `file` with the schedule to show instead of the default")
-	stage := f.String("stage", "all", "what to print, separated by commas")
+	stage := f.StringSlice("stage", []string{allWord}, "what to print; may be repeated")
 	prepare := f.Bool("prepare", false, "show the kernel that prepares activations for the schedule")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *name == "" {
@@ -108,17 +108,20 @@ func (s showing) show(cols int) (string, error) {
 	return text.String(), err
 }
 
-func stageList(arg string) ([]string, error) {
-	if arg == "all" {
-		return stages, nil
+// stageList are the stages that words name, "all" among them.
+func stageList(words []string) ([]string, error) {
+	if len(words) == 0 {
+		return nil, fmt.Errorf("-stage: names no stage: have %s, %s", strings.Join(stages, ", "), allWord)
 	}
-	list := strings.Split(arg, ",")
-	for _, s := range list {
-		if !slices.Contains(stages, s) {
-			return nil, fmt.Errorf("unknown stage %q: have %s, all", s, strings.Join(stages, ", "))
+	for _, word := range words {
+		if word != allWord && !slices.Contains(stages, word) {
+			return nil, fmt.Errorf("unknown stage %q: have %s, %s", word, strings.Join(stages, ", "), allWord)
 		}
 	}
-	return list, nil
+	if slices.Contains(words, allWord) {
+		return stages, nil
+	}
+	return words, nil
 }
 
 // preparation turns the schedule of a product into that of what prepares activations for it. One that

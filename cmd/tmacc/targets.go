@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -20,7 +21,22 @@ func lacksOn(t lower.Target, h timing.Host) string {
 	if t.Machine().Arch() != h.Arch {
 		return "an " + t.Machine().Arch() + " CPU"
 	}
-	return strings.Join(h.Lacks(targets.Features(t)), " and ")
+	if missing := h.Lacks(targets.Features(t)); missing != nil {
+		return strings.Join(missing, " and ")
+	}
+	if m := t.Machine(); !m.For(h.ID()) {
+		return "that core: it is for CPUs of " + setNames(m.CPUs)
+	}
+	return ""
+}
+
+// setNames names CPUs.
+func setNames(sets []cpu.Set) string {
+	var names []string
+	for _, s := range sets {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, " or ")
 }
 
 // hostTargets lists the targets that this machine runs, the best last.
@@ -36,10 +52,9 @@ func bestOf(class string) (lower.Target, error) {
 	return nil, fmt.Errorf("this machine runs no target like %s", class)
 }
 
-// oneTarget is the target of a name, with or without its architecture; "host" is
-// the best that this machine runs.
+// oneTarget is the target of a word: a name, with or without its architecture, or "host".
 func oneTarget(name string) (lower.Target, error) {
-	if name == "host" {
+	if name == hostWord {
 		ts := hostTargets()
 		if len(ts) == 0 {
 			return nil, fmt.Errorf("target host: this %s CPU runs none of %s: name one of them", runtime.GOARCH, targetNames())
@@ -49,52 +64,73 @@ func oneTarget(name string) (lower.Target, error) {
 	if t := targets.ByName(name); t != nil {
 		return t, nil
 	}
-	return nil, fmt.Errorf("unknown target %q: have host, %s", name, targetNames())
-}
-
-// targetsHere are those that -target names, separated by commas, if this machine runs them; all are those that it runs.
-func targetsHere(names string) ([]lower.Target, error) {
-	return targetsOf(timing.ThisHost(), strings.Split(names, ","))
-}
-
-// targetsOf are the targets of names, if machine h runs them.
-func targetsOf(h timing.Host, names []string) (out []lower.Target, err error) {
-	all := measure.TargetsOn(h)
-	for _, name := range names {
-		switch t, err := oneTarget(name); {
-		case len(all) == 0:
-			return nil, fmt.Errorf("target %s: %s runs none of %s", name, h.CPU, targetNames())
-		case name == "all":
-			out = append(out, all...)
-		case name == "host":
-			out = append(out, all[len(all)-1])
-		case err != nil:
-			return nil, err
-		case lacksOn(t, h) != "":
-			return nil, fmt.Errorf("target %s: the machine lacks %s: it runs %s", t.Machine().Name, lacksOn(t, h), fullNames(all))
-		default:
-			out = append(out, t)
-		}
+	if name == allWord || strings.Contains(name, ",") {
+		return nil, fmt.Errorf("-target %s: want one target", name)
 	}
-	return out, nil
+	return nil, fmt.Errorf("unknown target %q: have %s, %s", name, hostWord, targetNames())
 }
 
-// targetList is what -target names: a list separated by commas, or "all".
-func targetList(names string) ([]lower.Target, error) {
-	if names == "all" {
-		return targets.All(), nil
+// The words of -target that are no names of targets.
+const (
+	hostWord = "host" // the best that this machine runs
+	allWord  = "all"
+)
+
+// targetList is what the words of -target name: of all targets there are.
+func targetList(words []string) ([]lower.Target, error) {
+	return targetsNamed(words, targets.All(), oneTarget)
+}
+
+// targetsHere is what the words of -target name, of the targets that this machine runs: others are errors.
+func targetsHere(words []string) ([]lower.Target, error) { return targetsOn(timing.ThisHost(), words) }
+
+// targetsOn is targetsHere for machine h.
+func targetsOn(h timing.Host, words []string) ([]lower.Target, error) {
+	return targetsNamed(words, measure.TargetsOn(h), func(word string) (lower.Target, error) { return targetOn(h, word) })
+}
+
+// targetsNamed are the targets that words name, each once, the ones that programs try first in front, whatever the order
+// of the words. "all" stands for all, find is the target of any other word.
+func targetsNamed(words []string, all []lower.Target, find func(word string) (lower.Target, error)) ([]lower.Target, error) {
+	if len(words) == 0 {
+		return nil, fmt.Errorf("-target: names no target: have %s, %s, %s", hostWord, allWord, targetNames())
 	}
 	var ts []lower.Target
-	for name := range strings.SplitSeq(names, ",") {
-		t, err := oneTarget(name)
+	for _, word := range words {
+		if word == allWord && len(all) > 0 {
+			ts = append(ts, all...)
+			continue
+		}
+		t, err := find(word)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(ts, func(x lower.Target) bool { return x.Machine().Name == t.Machine().Name }) {
-			ts = append(ts, t)
-		}
+		ts = append(ts, t)
 	}
-	return ts, nil
+	same := func(a, b lower.Target) bool { return a.Machine().Name == b.Machine().Name }
+	return slices.CompactFunc(lower.Preferred(ts), same), nil
+}
+
+// targetHere is the one target of a word, which this machine runs.
+func targetHere(word string) (lower.Target, error) { return targetOn(timing.ThisHost(), word) }
+
+// targetOn is targetHere for machine h.
+func targetOn(h timing.Host, word string) (lower.Target, error) {
+	all := measure.TargetsOn(h)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("target %s: %s runs none of %s", word, h.CPU, targetNames())
+	}
+	if word == hostWord {
+		return all[len(all)-1], nil
+	}
+	t, err := oneTarget(word)
+	if err != nil {
+		return nil, err
+	}
+	if missing := lacksOn(t, h); missing != "" {
+		return nil, fmt.Errorf("target %s: the machine lacks %s: it runs %s", t.Machine().Name, missing, fullNames(all))
+	}
+	return t, nil
 }
 
 func targetNames() string { return fullNames(targets.All()) }

@@ -146,11 +146,11 @@ func (c *cli) threadsProduct(ctx context.Context, x threadsFlags) (*runtime.Prod
 	if err != nil {
 		return nil, nil, err
 	}
-	ts, err := targetsHere(x.target)
+	t, err := targetHere(x.target)
 	if err != nil {
 		return nil, nil, err
 	}
-	built, err := buildTarget(ctx, problem, ts[len(ts)-1], nil, problem.Name())
+	built, err := buildTarget(ctx, problem, t, nil, problem.Name())
 	if err != nil {
 		return nil, nil, err
 	}

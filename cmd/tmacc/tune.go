@@ -66,7 +66,7 @@ that are cut, and a machine that starts again, are waited for.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&x.formats, "format", nil, "weight formats or JSON files with one, one after the other")
-	f.StringSliceVar(&x.targets, "target", []string{"host"}, "targets that the machine runs, each for each format, or all of those")
+	f.StringSliceVar(&x.targets, "target", []string{hostWord}, "targets that the machine runs, each for each format, or all of those; may be repeated")
 	actVar(f, &x.act)
 	x.purposeFlags(f)
 	f.IntVar(&x.trials, "trials", usualTrials, "candidates to measure at most")
@@ -159,7 +159,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if on != nil {
 		defer on.Close()
 	}
-	ts, err := targetsOf(on.Host(), f.targets)
+	ts, err := targetsOn(on.Host(), f.targets)
 	if err != nil {
 		return err
 	}

@@ -26,93 +26,6 @@ var (
 	f32Only  = []format.DType{format.F32}
 )
 
-// cost is a reciprocal throughput in tenths of a cycle: up to 256 bits and at
-// 512, as measured on Emerald Rapids (Golden Cove cores); at 512 bits on Zen 4, of which
-// narrower ones take half; and on Zen 5 at any width.
-type cost struct {
-	narrow, wide int
-	zen4, zen5   figure
-}
-
-// figure is a cost and the units that an instruction runs on.
-type figure struct {
-	tenths int
-	on     units
-}
-
-// units are some of the four of a Zen 4 or 5 that compute on vectors. Those for permutations are one of the two for products and one
-// of the two for shifts. On a Zen 4 they are of 256 bits: of 512 bits, 2 instructions a cycle run on any, 1 on two, and 1.5 of products and permutations
-// in turns, as if each unit always did what it can. On a Zen 5 3.6 a cycle run on any, two on two, and of products and permutations in turns 2.45.
-type units int
-
-const (
-	anyUnit units = iota
-	products
-	shifts
-	permutations
-)
-
-// busy is how long each of some sets of units is busy with an instruction: all, those for products, for shifts, and for
-// permutations. One on two units keeps all busy for as long as an instruction that runs on any does, and
-// one for permutations takes shared of what others want too.
-func (f figure) busy(one, shared int) []int {
-	all := min(f.tenths, one)
-	switch f.on {
-	case products:
-		return []int{all, f.tenths, 0, 0}
-	case shifts:
-		return []int{all, 0, f.tenths, 0}
-	case permutations:
-		return []int{all, shared, shared, f.tenths}
-	}
-	return []int{f.tenths, 0, 0, 0}
-}
-
-// The costs of Zen 4 are of loops of one instruction and of two in turns, but for what has three operands and runs on any unit (VPTERNLOG and a
-// dot product take 13, two and a dot product 22; with AND instead 12 and 15), for VPERMI2B, which takes 10 alone, but 17 more than two ANDs of what it finds and
-// two dot products of these do (VPERMB 7 more, VPERMI2W in loops of lookups and additions as little), and for masks.
-var (
-	none       = cost{}
-	alu        = cost{3, 5, figure{5, anyUnit}, figure{3, anyUnit}}
-	select3    = cost{3, 5, figure{8, anyUnit}, figure{3, anyUnit}}  // of three operands
-	compare    = cost{5, 10, figure{5, anyUnit}, figure{3, anyUnit}} // minimum, absolute value and comparison too
-	shift      = cost{5, 10, figure{10, shifts}, figure{5, shifts}}
-	multi      = cost{5, 5, figure{10, products}, figure{5, products}} // multiply, dot product
-	mul32      = cost{10, 10, figure{10, products}, figure{10, products}}
-	shuffle    = cost{5, 10, figure{10, permutations}, figure{5, permutations}} // within 128 bits
-	permute    = cost{10, 10, figure{10, permutations}, figure{5, permutations}}
-	permutes   = cost{20, 20, figure{11, permutations}, figure{7, permutations}} // two registers, of which the index must be copied first
-	bytePairs  = cost{20, 20, figure{17, anyUnit}, figure{7, permutations}}      // the same of bytes, which are multiplied
-	toFloat    = cost{10, 10, figure{13, shifts}, figure{8, shifts}}             // from 16 bits
-	floatAdd   = cost{5, 5, figure{10, shifts}, figure{5, shifts}}               // and conversions
-	floatMul   = cost{5, 5, figure{10, products}, figure{5, products}}
-	floatFMA   = cost{6, 6, figure{10, products}, figure{5, products}} // of an operand from memory
-	divide     = cost{50, 100, figure{60, products}, figure{50, products}}
-	load       = cost{5, 5, figure{10, anyUnit}, figure{5, anyUnit}}
-	splat      = cost{5, 5, figure{5, anyUnit}, figure{5, anyUnit}}   // load of 32 bits for all lanes
-	splatBytes = cost{10, 10, figure{5, anyUnit}, figure{5, anyUnit}} // of fewer
-	store      = cost{5, 10, figure{20, anyUnit}, figure{10, anyUnit}}
-	toMask     = cost{10, 10, figure{15, products}, figure{10, permutations}} // compare into a mask register, and the mask back
-	narrow     = cost{10, 20, figure{10, permutations}, figure{10, permutations}}
-	blend      = cost{10, 10, figure{5, anyUnit}, figure{3, anyUnit}} // by top bits
-)
-
-// of is c at so many bits on the core of m, and what it keeps busy there, nil if rows do not tell.
-func (c cost) of(m lower.Machine, bits int) (tenths int, busy []int) {
-	switch f := c.zen4; {
-	case m.Core == zen5Core:
-		return c.zen5.tenths, c.zen5.busy(alu.zen5.tenths, 3*c.zen5.tenths/5)
-	case m.Core == zen4Core && bits > 256:
-		return f.tenths, f.busy(alu.zen4.tenths, (f.tenths+2)/3)
-	case m.Core == zen4Core:
-		f.tenths = (f.tenths + 1) / 2
-		return f.tenths, f.busy((alu.zen4.tenths+1)/2, (f.tenths+2)/3)
-	case bits > 256:
-		return c.wide, nil
-	}
-	return c.narrow, nil
-}
-
 // inst is one instruction: with vector operands, VEX-encoded or EVEX-encoded,
 // and with 4 bytes broadcast from memory (EVEX only, nil if there is none).
 type inst struct{ vex, evex, bcst ctor }
@@ -129,7 +42,7 @@ var lanewise = []struct {
 	form  form
 	args  int
 	fold  []int // arguments that may be a memory operand; VEX shifts have none
-	cost  cost
+	cost  class
 }{
 	{vir.OpAnd, allElems, inst{f3(x86.VPAND), x86.VPANDD, x86.VPANDD_BCST}, commuting, 2, []int{1, 2}, alu},
 	{vir.OpOr, allElems, inst{f3(x86.VPOR), x86.VPORD, x86.VPORD_BCST}, commuting, 2, []int{1, 2}, alu},
@@ -186,18 +99,19 @@ var lanewise = []struct {
 	{vir.OpBitSel, allElems, inst{evex: x86.VPTERNLOGD, bcst: x86.VPTERNLOGD_BCST}, ternlog(0xb8), 3, []int{2}, select3},
 }
 
-// rowSet collects the rows of one machine.
+// rowSet collects the rows of one instruction set, with what they take on a core.
 type rowSet struct {
-	m    lower.Machine
+	m    lower.ISA
+	cost func(c class, bits int) (tenths int, busy []int)
 	rows []lower.Row
 }
 
 func (s *rowSet) evex() bool { return s.m.NumVec > 16 }
 
-func makeRows(m lower.Machine) []lower.Row {
-	s := &rowSet{m: m}
-	s.add(lower.Row{Op: vir.OpPrefetch}, none, func(p *printer) { p.ins(f1(x86.PREFETCHT0), p.mem) })
-	s.add(lower.Row{Op: vir.OpPrefetch2}, none, func(p *printer) { p.ins(f1(x86.PREFETCHT1), p.mem) })
+func makeRows(isa lower.ISA, c core) []lower.Row {
+	s := &rowSet{m: isa, cost: c.cost}
+	s.add(lower.Row{Op: vir.OpPrefetch}, free, func(p *printer) { p.ins(f1(x86.PREFETCHT0), p.mem) })
+	s.add(lower.Row{Op: vir.OpPrefetch2}, free, func(p *printer) { p.ins(f1(x86.PREFETCHT1), p.mem) })
 	s.lanewise()
 	s.sumsByProducts()
 	for _, e := range allElems {
@@ -215,15 +129,12 @@ func makeRows(m lower.Machine) []lower.Row {
 
 // add appends a row. Its Asm is what the printer makes of it, so that every
 // operand form is checked when the table is built.
-func (s *rowSet) add(r lower.Row, c cost, e emit) {
+func (s *rowSet) add(r lower.Row, c class, e emit) {
 	bits := r.Dst.Bits()
 	for _, a := range r.Args {
 		bits = max(bits, a.Bits())
 	}
-	tenths, busy := c.of(s.m, bits)
-	if r.Cost = tenths; busy != nil {
-		r.Busy = busy
-	}
+	r.Cost, r.Busy = s.cost(c, bits)
 	r.Need |= AVX2
 	if s.evex() {
 		r.Need |= evex
@@ -327,7 +238,7 @@ func (s *rowSet) moves(t vir.Type) {
 	s.add(lower.Row{Op: vir.OpSplatLane, Dst: t, Args: []vir.Type{one}}, permute, func(p *printer) { p.ins(repeat, p.a[0], p.dst) })
 	for _, e := range allElems {
 		if from := (vir.Type{Elem: e, Lanes: t.Bytes() / e.Bytes()}); from.Lanes > 0 {
-			s.add(lower.Row{Op: vir.OpBitcast, Dst: t, Args: []vir.Type{from}}, none, func(p *printer) { p.move(p.a[0], p.dst) })
+			s.add(lower.Row{Op: vir.OpBitcast, Dst: t, Args: []vir.Type{from}}, free, func(p *printer) { p.move(p.a[0], p.dst) })
 		}
 	}
 }
@@ -358,7 +269,7 @@ var halving = []struct {
 	high inst
 	imm  uint64
 	join inst
-	cost cost
+	cost class
 }{
 	{512, inst{evex: x86.VEXTRACTI64X4}, 1, inst{evex: x86.VINSERTI64X4}, permute},
 	{256, inst{vex: f3(x86.VEXTRACTI128), evex: x86.VEXTRACTI32X4}, 1, inst{vex: f4(x86.VINSERTI128), evex: x86.VINSERTI32X4}, permute},
@@ -439,7 +350,7 @@ var converting = []struct {
 	inst     inst
 	fold     int // least bits of a memory operand, or 0
 	need     lower.Features
-	cost     cost
+	cost     class
 }{
 	{vir.OpWiden, i16Only, i8Only, both(x86.VPMOVSXBW), 64, 0, permute},
 	{vir.OpWiden, i16Only, elems8[:1], both(x86.VPMOVZXBW), 64, 0, permute},
@@ -525,14 +436,14 @@ func (s *rowSet) dots() {
 var permuting = []struct {
 	elems     []format.DType
 	one       inst
-	oneCost   cost
+	oneCost   class
 	least     int
 	pair      ctor // EVEX only; it overwrites the index
-	pairCost  cost
+	pairCost  class
 	oneNeed   lower.Features
 	pairNeeds lower.Features
 }{
-	{elems8, inst{evex: x86.VPERMB}, permute, 256, x86.VPERMI2B, bytePairs, AVX512VBMI, AVX512VBMI},
+	{elems8, inst{evex: x86.VPERMB}, permuteByte, 256, x86.VPERMI2B, bytePairs, AVX512VBMI, AVX512VBMI},
 	{elems16, inst{evex: x86.VPERMW}, permute, 128, x86.VPERMI2W, permutes, 0, 0},
 	{ints32, both(x86.VPERMD), permute, 256, x86.VPERMI2D, permute, 0, 0},
 	{f32Only, both(x86.VPERMPS), permute, 256, x86.VPERMI2PS, permute, 0, 0},
@@ -567,19 +478,16 @@ func (s *rowSet) lookups() {
 	}
 }
 
-func (s *rowSet) permute(r lower.Row, f ctor, c cost) {
+func (s *rowSet) permute(r lower.Row, f ctor, c class) {
 	table := r.Args[1]
 	s.fold(&r, []int{2}, 128, nil)
-	if table.Elem.Bytes() == 1 && table.Bits() > 256 {
-		r.Busy = []int{c.wide / 2, c.wide} // the other one of two ports for 512 bits does dot products meanwhile
-	}
 	for _, mod := range []bool{false, true} {
 		r.Op = vir.Lookup(table.Lanes, mod)
 		s.add(r, c, func(p *printer) { p.ins(f, p.a[1], sized(p.a[0], table), sized(p.dst, table)) })
 	}
 }
 
-func (s *rowSet) permutePair(r lower.Row, f ctor, c cost) {
+func (s *rowSet) permutePair(r lower.Row, f ctor, c class) {
 	table := r.Args[1]
 	r.Op, r.Tied = vir.OpLookupPair, 1
 	s.fold(&r, []int{3}, 128, nil)

@@ -253,10 +253,10 @@ func rowCases(t lower.Target) []rowCase {
 func classes(t *testing.T) (out []lower.Target) {
 	for _, tg := range Targets() {
 		m := tg.Machine()
-		if m.Like == "" {
+		if m.Ordinary() {
 			out = append(out, tg)
-		} else if like := ByName(m.Like); like == nil || len(tg.Rows()) != len(like.Rows()) || len(newRows(tg)) > 0 {
-			t.Errorf("%s has other instructions than %s", m.Name, m.Like)
+		} else if like := ByName(m.Class()); like == nil || len(tg.Rows()) != len(like.Rows()) || len(newRows(tg)) > 0 {
+			t.Errorf("%s has other instructions than %s", m.Name, m.Class())
 		}
 	}
 	return out

@@ -9,7 +9,6 @@ package arm64
 import (
 	"fmt"
 
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 )
 
@@ -34,14 +33,9 @@ func FeatureNames(f lower.Features) []string {
 	return names
 }
 
-// streams is how far prefetches are ahead: those of amd64, not measured.
-var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
-
-// reading is how weights are asked for on every core: nobody has measured one.
-var reading = lower.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: 1.07 /* as on Emerald Rapids */}
-
 func machine(name string, has lower.Features) lower.Machine {
-	return lower.Machine{Name: "arm64/" + name, VecBits: 128, NumVec: 32, NumGP: numGP, Narrow: 1, Octets: has&I8MM != 0, Has: has, Memory: reading}
+	isa := lower.ISA{Name: "arm64/" + name, VecBits: 128, NumVec: 32, NumGP: numGP, Narrow: 1, Octets: has&I8MM != 0, Has: has}
+	return lower.Machine{Name: isa.Name, ISA: isa, Core: neoverseN1}
 }
 
 // machines has a row per target. neon is every Armv8-A core: Cortex-A53, A57 and A72. dotprod is every Armv8.2 core with

@@ -17,7 +17,7 @@ var architectures = []struct {
 	{"arm64", arm64.Targets, arm64.FeatureNames},
 }
 
-// All lists the targets there are, each architecture's from the fewest CPU features to the most.
+// All lists the targets there are, the ones that programs try first (lower.Preferred) last.
 func All() (out []lower.Target) {
 	for _, a := range architectures {
 		out = append(out, a.targets()...)

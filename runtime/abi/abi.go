@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // Version is the version of what assembly of a generated package and package runtime know of each other: GemmArgs,
@@ -15,9 +16,12 @@ const Version = 7
 
 // Variant is what one target runs: kernels of one packed layout.
 type Variant struct {
-	Target  string   // "amd64/avx2"
-	ABI     int      // that its assembly is for
-	Need    []string // CPU features, as klauspost/cpuid/v2 names them
+	Target string   // "amd64/avx2"
+	ABI    int      // that its assembly is for
+	Need   []string // CPU features, as klauspost/cpuid/v2 names them
+	// CPUs are those whose core the schedules are for; none: all with the features. It only decides which variant
+	// is chosen.
+	CPUs    []cpu.Set
 	Layout  int      // index into Spec.Layouts
 	Fill    int      // elements of K that kernels count for each group, of which those that it does not have are 0; 0: as many as it has
 	Kernels []Kernel // of different Cols, ascending

@@ -65,7 +65,7 @@ func TestSelfTest(t *testing.T) {
 		t.Skip("needs the go command")
 	}
 	for _, target := range native.TargetsHere(t) {
-		if target.Machine().Like != "" {
+		if !target.Machine().Ordinary() {
 			continue // it has the instructions of another
 		}
 		for _, c := range []struct {

@@ -155,13 +155,14 @@ func Class(name string) string {
 func Targets() []lower.Target { return classesOn(timing.ThisHost()) }
 
 func classesOn(h timing.Host) []lower.Target {
-	return slices.DeleteFunc(TargetsOn(h), func(t lower.Target) bool { return t.Machine().Like != "" })
+	return slices.DeleteFunc(TargetsOn(h), func(t lower.Target) bool { return !t.Machine().Ordinary() })
 }
 
 // TargetsOn lists the targets that h runs, the best last.
 func TargetsOn(h timing.Host) []lower.Target {
 	return slices.DeleteFunc(targets.All(), func(t lower.Target) bool {
-		return t.Machine().Arch() != h.Arch || h.Lacks(targets.Features(t)) != nil
+		m := t.Machine()
+		return m.Arch() != h.Arch || h.Lacks(targets.Features(t)) != nil || !m.For(h.ID())
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // Host is the machine a figure was measured on.
@@ -120,6 +122,9 @@ func (h Host) String() string {
 	return fmt.Sprintf("%s (%s), %d cores, L1d %d KiB, L2 %d KiB, L3 %d MiB, %s/%s, %s",
 		h.CPU, id, h.Cores, h.L1D>>10, h.L2>>10, h.L3>>20, h.OS, h.Arch, h.Go)
 }
+
+// ID is what the processor says of itself.
+func (h Host) ID() cpu.ID { return cpu.ID{Vendor: h.Vendor, Family: h.Family, Model: h.Model} }
 
 // Lacks names the features of a list that h does not have.
 func (h Host) Lacks(features []string) (missing []string) {

@@ -1,6 +1,6 @@
 //go:build !(amd64 || arm64) || purego
 
-package runtime
+package pool
 
 // pause would tell the CPU that this thread waits.
 func pause() {}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package runtime
+package pool
 
 // yield would let another thread run on this CPU.
 func yield() {}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// intel is a machine that runs some targets, of which no two are on one line of ancestry with all others.
+func intel() timing.Host {
+	return timing.Host{Arch: "amd64", CPU: "a CPU", Features: targets.Features(targets.ByName("avx512"))}
+}
+
+// -target is a list, whose order means nothing: the targets that programs try first are in front.
+func TestTargetsOrder(t *testing.T) {
+	const best = "amd64/zen5, amd64/avx512vbmi, amd64/avx2"
+	for _, words := range []string{"avx512vbmi,avx2,zen5", "avx2,zen5,avx512vbmi", "zen5,avx512vbmi,avx2", "avx2,amd64/avx2,avx512vbmi,zen5,avx512vbmi"} {
+		ts, err := targetList(strings.Split(words, ","))
+		if err != nil || fullNames(ts) != best {
+			t.Errorf("%s: %s, %v; want %s", words, fullNames(ts), err, best)
+		}
+	}
+	all, err := targetList([]string{"neon", allWord})
+	if err != nil || len(all) != len(targets.All()) || all[len(all)-1].Machine().Name != "amd64/avx2" {
+		t.Errorf("all: %s, %v", fullNames(all), err)
+	}
+	for words, want := range map[string]string{
+		"all": "amd64/avx512, amd64/avx2", "avx2,all": "amd64/avx512, amd64/avx2", "avx2,host": "amd64/avx512, amd64/avx2", "avx2,avx2": "amd64/avx2",
+	} {
+		if ts, err := targetsOn(intel(), strings.Split(words, ",")); err != nil || fullNames(ts) != want {
+			t.Errorf("%s: %s, %v; want %s", words, fullNames(ts), err, want)
+		}
+	}
+	if _, err := targetsOn(intel(), []string{"zen2"}); err == nil || err.Error() != "target amd64/zen2: the machine lacks that core: it is for CPUs of AuthenticAMD or HygonGenuine: it runs amd64/avx2, amd64/avx512" {
+		t.Error(err)
+	}
+	if _, err := targetsOn(timing.Host{Arch: "riscv64", CPU: "a board"}, []string{allWord}); err == nil || !strings.HasPrefix(err.Error(), "target all: a board runs none of amd64/avx2") {
+		t.Error(err)
+	}
+}
+
+// A package has the same bytes in whatever order its targets are named, in one list, in several flags or in a file.
+func TestTargetsPermuted(t *testing.T) {
+	var first map[string]string
+	same := func(dir, how string) {
+		files := read(t, dir)
+		delete(files, configName)
+		if first == nil {
+			first = files
+		}
+		if !maps.Equal(files, first) {
+			t.Errorf("%s: other files than by another order", how)
+		}
+	}
+	for _, order := range [][]string{{"zen5", "avx512vbmi", "avx2", "dotprod"}, {"dotprod", "avx2", "avx512vbmi", "zen5"}, {"avx2", "zen5", "dotprod", "avx512vbmi"}} {
+		var repeated []string
+		for _, name := range order {
+			repeated = append(repeated, "-target", name)
+		}
+		for _, args := range [][]string{{"-target", strings.Join(order, ",")}, repeated} {
+			dir := t.TempDir()
+			ok(t, append([]string{"compile", "-q", "-no-check", "-format", "w2", "-package", "low", "-module", "none", "-o", dir}, args...)...)
+			same(dir, strings.Join(args, " "))
+		}
+		config(t, "format: w2\npackage: low\nmodule: none\nno-check: true\ntarget: ["+strings.Join(order, ", ")+"]\n")
+		ok(t, "compile", "-q")
+		same(".", configName)
+	}
+	text := first["low_dispatch_amd64.go"]
+	at := []int{strings.Index(text, `"amd64/zen5"`), strings.Index(text, `"amd64/avx512vbmi"`), strings.Index(text, `"amd64/avx2"`)}
+	if at[0] < 0 || !slices.IsSorted(at) {
+		t.Errorf("targets are at %v of the dispatch", at)
+	}
+}
+
+// A flag that takes one value is not given two, and says so; one that takes several takes those of every time.
+func TestRepeatedFlags(t *testing.T) {
+	for _, r := range []refusal{
+		{2, `compile: -model: takes one value, and is given two: "llama-2-7b" and "gpt"; see tmacc compile -h`, "compile -model llama-2-7b -model gpt"},
+		{2, `compile: -output: takes one value, and is given two: "a" and "b"`, "compile -o a --output b"},
+		{2, `compile: -max-k: takes one value, and is given two: "64" and "128"`, "compile -max-k 64 -max-k 128"},
+		{2, `show: -target: takes one value, and is given two: "avx2" and "neon"`, "show -format w2 -target avx2 -target neon"},
+		{2, `tune: -time: takes one value, and is given two: "1s" and "2s"`, "tune -time 1s -time 2s"},
+		{2, `-target avx2,neon: want one target`, "show -format w2 -target avx2,neon"},
+		{2, `-target all: want one target`, "compare -format w2 -near -target all"},
+		{2, `-target avx2,zen5: want one target`, "threads -target avx2,zen5"},
+		{2, `-target: names no target: have host, all, amd64/avx2`, "compile -format w2 -target="},
+		{2, `-target: names no target`, "bench -format w2 -target="},
+	} {
+		refused(t, r)
+	}
+	ok(t, "show", "-format", "w2", "-target", "avx2", "-target", "avx2", "-stage", "problem")
+	out := ok(t, "compile", "-dry-run", "-format", "w2", "-target", "avx2", "-target", "neon")
+	if !strings.Contains(out, " for arm64/neon, amd64/avx2\n") {
+		t.Error(out)
+	}
+	out = ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "problem", "-stage", "expr")
+	if !strings.Contains(out, "== problem") || !strings.Contains(out, "== expr") {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,36 @@
+package amd64
+
+import (
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime/cpu"
+)
+
+// zen2 is AMD's cores with AVX2 only, Zen to Zen 3, whose memory was measured on Zen 2 and Zen 3. Their
+// instructions were not: they have the costs of Golden Cove.
+//
+// Every line is asked for into the first-level cache, by steady, or 1 KiB ahead where two tiles lie side by
+// side, which is worth a little more arithmetic. Figures: docs/choices.md, Streams, Tiles, TilesCost.
+var zen2 = core{
+	Core: lower.Core{
+		Name: "zen2", CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
+		Memory: lower.Memory{
+			Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,
+			// Super-blocks, also by two tiles. What has a line for few weights is not for sparse. Figures: docs/choices.md, Scattered, SuperTiles.
+			Scattered: sparse, SuperTiles: sparse,
+		},
+	},
+	isa:  "avx2",
+	cost: goldenCoveCost,
+}
+
+// The vendors of Zen cores, as CPUID has them.
+const (
+	amd   = "AuthenticAMD"
+	hygon = "HygonGenuine"
+)
+
+var steady = nest.Streams{Ahead: 3 << 10, Act: 128}
+
+// sparse is far of two lines in four: what lies between, the CPU foresees.
+var sparse = nest.Streams{Far: 8 << 10, Act: 128}

@@ -1,0 +1,67 @@
+package amd64
+
+import (
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime/cpu"
+)
+
+// zen4 is AMD's Zen 4. Registers of 512 bits are computed on, and loaded, by half. Where an instruction that
+// decodes and a dot product take turns, it runs fewer of them than where several of a kind follow each other.
+// Figures: docs/choices.md, DecodeFirst.
+//
+// It asks by near, and by far where that gains from memory: from the third-level cache far is often faster, but
+// defaults are for models that no cache holds. Figures: docs/choices.md, SlowLine, SlowOne, Act, Tiles, TilesCost.
+var zen4 = core{
+	Core: lower.Core{
+		Name: "zen4", CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
+		Halves: true, DecodeFirst: true,
+		Memory: lower.Memory{
+			Streams: near, Slow: far, SlowLine: 4.5, SlowOne: 6.5, Tiles: 2, TilesCost: 1, Indexes: true,
+			// What searches found. Figures: docs/choices.md, SlowFew, RowFields.
+			SlowFew: nest.Streams{Ahead: 2 << 10, Far: 8 << 10, Every: true, Act: 128}, RowFields: true,
+			// What the CPU foresees is a stream: of super-blocks it needs to find what groups share where kernels read it. Figures: docs/choices.md, Lead.
+			Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true,
+			// Weights of one column that looks up in tables come more slowly than others, whatever is asked for. Two such tiles in groups have to be asked for
+			// earlier than 4 KiB ahead of each, and into the first-level cache besides. Figures: docs/choices.md, TablesRead, GroupLookups.
+			TablesRead: 1.3, GroupLookups: nest.Streams{Ahead: 128, Far: 32 << 10, Every: true, Act: 128},
+			// Row vectors that lie 1 or 2 KiB apart, read in turns, it foresees badly, from the third-level cache too. Figures: docs/choices.md, Stride, Skipping.
+			Stride: 1 << 10, Skipping: 1.5,
+		},
+	},
+	isa:  "avx512vbmi",
+	cost: zen4Cost,
+}
+
+// near and far are how CPUs of AMD up to Zen 4 ask for what takes little work and much of it. 24 lines are all that a first-level cache of
+// Zen 4 waits for, so nothing is asked for into it but lines nearby; what the hardware foresees suffices up to the end of a
+// page, if it gets there in time. Figures: docs/choices.md, Streams.
+var (
+	near = nest.Streams{Ahead: 128, Act: 128}
+	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
+)
+
+// zen4Costs are those of 512 bits; narrower instructions take half. The units are of 256 bits: of 512 bits, 2
+// instructions a cycle run on any, 1 on two, and 1.5 of products and permutations in turns, as if each unit
+// always did what it can.
+//
+// The figures are of loops of one instruction and of two in turns, but for what has three operands and runs on any unit (VPTERNLOG and a
+// dot product take 13, two and a dot product 22; with AND instead 12 and 15), for VPERMI2B, which takes 10 alone, but 17 more than two ANDs of what it finds and
+// two dot products of these do (VPERMB 7 more, VPERMI2W in loops of lookups and additions as little), and for masks.
+var zen4Costs = [numClasses]figure{
+	alu: {5, anyUnit}, select3: {8, anyUnit}, compare: {5, anyUnit}, shift: {10, shifts}, blend: {5, anyUnit}, toMask: {15, products},
+	multi: {10, products}, mul32: {10, products}, divide: {60, products},
+	floatAdd: {10, shifts}, floatMul: {10, products}, floatFMA: {10, products}, toFloat: {13, shifts},
+	shuffle: {10, permutations}, permute: {10, permutations}, permuteByte: {10, permutations}, permutes: {11, permutations},
+	bytePairs: {17, anyUnit}, // which are multiplied
+	narrow:    {10, permutations},
+	load:      {10, anyUnit}, splat: {5, anyUnit}, splatBytes: {5, anyUnit}, store: {20, anyUnit},
+}
+
+func zen4Cost(c class, bits int) (int, []int) {
+	f, one := zen4Costs[c], zen4Costs[alu].tenths
+	if bits <= 256 {
+		f.tenths, one = (f.tenths+1)/2, (one+1)/2
+	}
+	return f.tenths, f.busy(one, (f.tenths+2)/3)
+}
