@@ -130,9 +130,13 @@ func sameLines(a, b []byte) bool {
 	return bytes.Equal(unix(a), unix(b))
 }
 
-// Vacant is an error if a file in dir, that is not by tmacc, has the name of one that a package of that name has in any case.
-func Vacant(dir, pkg string) error {
-	return noneForeign(dir, []lower.File{{Name: pkg + ".go"}, {Name: pkg + "_test.go"}})
+// Vacant is an error if a file in dir that is not by tmacc has one of the names, such as those of FileNames.
+func Vacant(dir string, names ...string) error {
+	var files []lower.File
+	for _, n := range names {
+		files = append(files, lower.File{Name: n})
+	}
+	return noneForeign(dir, files)
 }
 
 // noneForeign is an error if one of files is in dir and not by tmacc: somebody wrote it.

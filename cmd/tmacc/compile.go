@@ -273,10 +273,8 @@ func (x *compilation) read() error {
 			return x.from.at("model", x.model, err)
 		}
 	}
-	for _, path := range x.gguf {
-		if err := x.wantFile(path); err != nil {
-			return x.from.at("gguf", path, err)
-		}
+	if err := x.readFiles(); err != nil {
+		return err
 	}
 	for _, name := range x.names {
 		p, err := x.product(name, x.order.act)
@@ -299,11 +297,8 @@ func (x *compilation) read() error {
 	if err := x.readTrace(); err != nil {
 		return err
 	}
-	if x.dir == "" {
-		return errors.New("-o: names no directory: . is this one")
-	}
-	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
-		return fmt.Errorf("-o %s: is not a directory", x.dir)
+	if err := canBeFolder(x.dir); err != nil {
+		return x.from.at("output", "", err)
 	}
 	asked := x.pkg
 	if x.pkg, err = packageFor(x.dir, asked); err != nil {
@@ -316,11 +311,13 @@ func (x *compilation) read() error {
 	if x.lock, err = tune.ReadLock(path); err != nil {
 		return err
 	}
-	if err := gen.Vacant(x.dir, x.pkg); err != nil && !x.current { // now, not after a search
-		return err
+	if x.mod, err = moduleFor(x.dir, x.module, x.pkg); err != nil {
+		return x.from.at("module", x.module, err)
 	}
-	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
-	return x.from.at("module", x.module, err)
+	if x.mod == nil && !x.noCheck && !x.current && !inModule(x.dir) {
+		return x.from.at("module", x.module, fmt.Errorf("-module %s: %s is in no module, where the go command builds nothing: leave -module out, or give -no-check", x.module, x.dir))
+	}
+	return x.checkNames()
 }
 
 // targetList is what -target, or the file, names.
@@ -439,7 +436,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	}
 	var jobs []*job
 	for _, w := range x.products {
-		w.product = gen.Product{Name: w.goName(), Problem: w.problem}
+		w.product = w.uncompiled()
 		for _, t := range x.targets {
 			jobs = append(jobs, &job{w: w, on: t})
 		}
@@ -700,11 +697,16 @@ func (w *wanted) checked() exactness {
 
 // files makes the files of the package.
 func (x *compilation) files() ([]lower.File, error) {
-	s := gen.Spec{Package: x.pkg, Version: version(), Module: x.mod, Tensors: x.modelTensors()}
+	s := x.spec()
 	for _, w := range x.products {
 		s.Products = append(s.Products, w.product)
 	}
 	return gen.Package(s)
+}
+
+// spec is the package without its products.
+func (x *compilation) spec() gen.Spec {
+	return gen.Spec{Package: x.pkg, Version: version(), Module: x.mod, Tensors: x.modelTensors()}
 }
 
 // write writes the package and returns its files.

@@ -46,6 +46,9 @@ func (c *cli) drawReport(x reportFlags) error {
 	if err := validPicture("picture." + x.kind); err != nil {
 		return fmt.Errorf("-type %s: want svg or png", x.kind)
 	}
+	if err := canBeFolder(x.out); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(x.out, 0o777); err != nil {
 		return plain(err)
 	}

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // output is standard output: it writes nothing more after an error, which it remembers.
@@ -132,4 +135,23 @@ func widthOf(w io.Writer) int {
 		}
 	}
 	return fallbackWidth
+}
+
+// most is how many bytes of a text from outside a message repeats.
+const most = 80
+
+// quotedIfOdd is text as a message repeats it: as it is, or quoted if it cannot be printed on one line, or has spaces,
+// and cut if it is long.
+func quotedIfOdd(text string) string {
+	short := text
+	if len(short) > most {
+		short = short[:most]
+	}
+	if !format.OneLine(short) || strings.ContainsAny(short, " \"") {
+		short = strconv.Quote(short)
+	}
+	if len(text) > most {
+		return fmt.Sprintf("%s… (%d bytes)", short, len(text))
+	}
+	return short
 }

@@ -165,7 +165,7 @@ func (o *order) wantModel(name string) error {
 			if !r.once {
 				name = fmt.Sprintf("blk.%d.%s", layer, name)
 			}
-			o.tensors = append(o.tensors, tensor{p.Name(), true, gen.Tensor{Name: name, Type: blockType(w), M: r.m, K: r.k, Count: 1}})
+			o.tensors = append(o.tensors, tensor{p.Name(), true, "", gen.Tensor{Name: name, Type: blockType(w), M: r.m, K: r.k, Count: 1}})
 		}
 	}
 	return nil
@@ -229,7 +229,7 @@ func (o *order) wantTensor(t *gguf.Tensor) error {
 		if err != nil {
 			return err
 		}
-		o.tensors = append(o.tensors, tensor{p.Name(), false, gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count}})
+		o.tensors = append(o.tensors, tensor{p.Name(), false, "", gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count}})
 		return nil
 	}
 	return err
@@ -239,6 +239,7 @@ func (o *order) wantTensor(t *gguf.Tensor) error {
 type tensor struct {
 	format  string
 	builtIn bool
+	file    string // that has it, if it is not builtIn
 	gen.Tensor
 }
 
