@@ -56,10 +56,15 @@ func CheckKernel(name string) error {
 	switch {
 	case !kernelName.MatchString(name):
 		return errors.New("the name must be letters, digits and '_' and begin with a small letter")
-	case token.IsKeyword(name) || godoc.IsPredeclared(name) || name == "init" || name == "main" || slices.Contains(imported, name):
+	case Meant(name) || slices.Contains(imported, name):
 		return errors.New("the name has a meaning of its own in Go")
 	}
 	return nil
+}
+
+// Meant says that a name means something in Go, so that no function can be declared by it without harm.
+func Meant(name string) bool {
+	return token.IsKeyword(name) || godoc.IsPredeclared(name) || name == "init" || name == "main" || name == "_"
 }
 
 // devices are names that Windows takes for devices, whatever comes behind a dot in them.

@@ -265,7 +265,7 @@ func (x *compilation) read() error {
 	if err := x.from.at("act-group", "", x.order.act.goodGroup()); err != nil {
 		return err
 	}
-	if err := x.from.at("max-k", "", goodMaxK(x.order.maxK)); err != nil {
+	if err := x.from.at("max-k", "", goodMaxK("-max-k", x.order.maxK)); err != nil {
 		return err
 	}
 	if x.model != "" {
@@ -352,7 +352,7 @@ func (x *compilation) tryTraces(ctx context.Context) error {
 				continue
 			}
 			if _, err := buildTarget(ctx, w.problem, t, g.Trace, w.prefix()); err != nil {
-				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), err)
+				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), w.blamed(err))
 			}
 		}
 	}
@@ -448,6 +448,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 		j := jobs[i]
 		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Name(), j.on.Machine().Name, i+1, len(jobs))
 		j.built, j.err = x.buildTarget(ctx, j.w, j.on)
+		j.err = j.w.blamed(j.err)
 	})
 	if err != nil {
 		return err

@@ -133,7 +133,7 @@ func familyOf(t *tune.Trial) string {
 
 // benchRecords reads what tmacc bench -json printed.
 func (c *cli) benchRecords(path string) (out []measure.Record, err error) {
-	data, err := c.readText(path)
+	data, err := c.readJSON(path, "what tmacc bench -json printed")
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 )
@@ -84,8 +85,8 @@ func number(text string) (*int, error) {
 
 // wantKernel adds a -kernel: a product, or a trace for another target of one that an earlier entry made.
 func (x *compilation) wantKernel(k kernelOrder) error {
-	if !goName.MatchString(k.name) {
-		return fmt.Errorf("kernel %s: want a name of letters and digits that begins with a capital", k.name)
+	if gen.CheckProduct(k.name) != nil {
+		return fmt.Errorf("kernel %s: want a name of letters and digits that begins with a capital", quotedIfOdd(k.name))
 	}
 	p, err := x.kernelProblem(k)
 	if err == nil {
@@ -106,6 +107,9 @@ func (x *compilation) kernelProblem(k kernelOrder) (ir.Problem, error) {
 	if k.maxK != nil {
 		maxK = *k.maxK
 	}
+	if err := goodMaxK("max-k", maxK); err != nil {
+		return ir.Problem{}, err
+	}
 	p, err := x.product(k.format, act)
 	if err != nil {
 		return p, err
@@ -119,7 +123,11 @@ func (x *compilation) addKernel(k kernelOrder, p ir.Problem) error {
 		return err
 	}
 	if w == nil {
-		w = &wanted{name: k.name, problem: p, traces: map[string]given{}, targeted: k.target != ""}
+		asks := "-max-k asks"
+		if k.maxK != nil {
+			asks = "max-k of -kernel asks"
+		}
+		w = &wanted{name: k.name, problem: p, asks: asks, traces: map[string]given{}, targeted: k.target != ""}
 		x.products = append(x.products, w)
 	}
 	if k.trace == "" {

@@ -142,3 +142,17 @@ func TestForeignFiles(t *testing.T) {
 	}
 	ok(t, "compile", "-dry-run", "-format", "w2", "-target", "avx2,neon", "-o", ".", "-package", "low")
 }
+
+// tmacc lower refuses names that its declaration in Go, or the comment with the package, cannot have.
+func TestLowerNames(t *testing.T) {
+	vir := func(name, param string) string {
+		return file(t, "f.vir", "func "+name+"("+param+" ptr)\n\tv0:u8x32 = load "+param+"+0\n\tstore "+param+"+0 v0\n")
+	}
+	for _, name := range []string{"init", "main", "int64", "nil", "unsafe", "type", "_"} {
+		refused(t, refusal{exitUsage, "vir: line 1: " + name + " is a word or a name of Go", "lower -target avx2"}, vir(name, "a"))
+	}
+	ok(t, "lower", "-target", "avx2", "-package", "main", vir("Dot", "int64"))
+	for pkg, want := range map[string]string{"a\nb": `-package "a\nb": want the name of a Go package`, "": `-package "": want the name of a Go package`, "func": "-package func: want"} {
+		refused(t, refusal{exitUsage, want, "lower -target avx2"}, "-package", pkg, vir("f", "a"))
+	}
+}

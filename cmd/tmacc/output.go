@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -147,11 +148,32 @@ func quotedIfOdd(text string) string {
 	if len(short) > most {
 		short = short[:most]
 	}
-	if !format.OneLine(short) || strings.ContainsAny(short, " \"") {
+	if short == "" || !format.OneLine(short) || strings.ContainsAny(short, " \"") {
 		short = strconv.Quote(short)
 	}
 	if len(text) > most {
 		return fmt.Sprintf("%s… (%d bytes)", short, len(text))
 	}
 	return short
+}
+
+// printable is text with escapes for what a terminal does not print, but acts on: a name that a user gave may have any bytes.
+func printable(text string) string {
+	if format.OneLine(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+		text = text[size:]
+	}
+	return b.String()
 }

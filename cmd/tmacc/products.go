@@ -22,6 +22,7 @@ import (
 type wanted struct {
 	name     string // that -kernel gave it, or ""
 	problem  ir.Problem
+	asks     string           // who asks for the largest K of problem
 	traces   map[string]given // by target; others have default ones
 	targeted bool             // each trace was given with its target
 	shapes   []shape
@@ -62,10 +63,15 @@ type order struct {
 
 // want adds count matrices of m rows and k columns, 0 for none in particular.
 func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
+	if k > format.MostK {
+		return fmt.Errorf("has K %d; products take K up to %d", k, format.MostK)
+	}
+	asks := "-max-k asks"
 	if err := setMaxK(&p, o.maxK); err != nil {
 		return err
 	}
 	if k > p.LimitK() {
+		asks = "tensor " + tensor + " asks"
 		if err := setMaxK(&p, k); err != nil {
 			return err
 		}
@@ -80,7 +86,9 @@ func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 		o.products = append(o.products, &wanted{problem: p, traces: map[string]given{}, sizes: map[[2]int]int{}})
 	}
 	x := o.products[i]
-	x.problem.MaxK = max(x.problem.MaxK, p.MaxK)
+	if p.MaxK >= x.problem.MaxK {
+		x.problem.MaxK, x.asks = p.MaxK, asks
+	}
 	if m == 0 {
 		return nil
 	}
@@ -111,19 +119,24 @@ func setMaxK(p *ir.Problem, k int) error {
 	if k == 0 {
 		return nil
 	}
-	if err := goodMaxK(k); err != nil {
-		return err
-	}
 	p.MaxK = k
 	return p.Validate()
 }
 
-// goodMaxK refuses what is no largest K; 0 stands for the usual one.
-func goodMaxK(k int) error {
+// goodMaxK refuses what is no largest K, as a flag or a key of that name says it; 0 stands for the usual one.
+func goodMaxK(name string, k int) error {
 	if k < 0 || k > format.MostK {
-		return fmt.Errorf("-max-k %d: want 1 to %d, or 0: the usual", k, format.MostK)
+		return fmt.Errorf("%s %d: want 1 to %d, or 0: the usual", name, k, format.MostK)
 	}
 	return nil
+}
+
+// blamed is err, of compiling w, with who asks for so large a K, if that is why sums could overflow.
+func (w *wanted) blamed(err error) error {
+	if k := w.problem.LimitK(); k > ir.DefaultMaxK && errors.As(err, new(*schedule.Overflow)) {
+		return fmt.Errorf("%w (%s for K up to %d)", err, w.asks, k)
+	}
+	return err
 }
 
 // trace is the schedule that was given for t, nil if none was.
@@ -134,9 +147,6 @@ func (w *wanted) prefix() string { return cmp.Or(w.name, w.problem.Name()) }
 
 // goName is the name of a product in Go.
 func (w *wanted) goName() string { return cmp.Or(w.name, productName(w.problem.Name())) }
-
-// goName is what gen takes for one that is not empty.
-var goName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
 // wantModel adds the matrices of a built-in model.
 func (o *order) wantModel(name string) error {

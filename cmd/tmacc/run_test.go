@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 		{2, `formats: 1 arguments, want none`, "formats w2"},
 		{2, `nothing to compile`, "compile"},
 		{2, `2 arguments, want one file`, "compile a.gguf b.gguf"},
-		{2, `unknown format "w44"; there are w1 ternary`, "compile -format w44"},
+		{2, `tmacc: format: unknown format "w44": there are w1 ternary`, "compile -format w44"},
 		{2, `unknown format "w44"`, "show -format w44"},
 		{2, `groups are written -g32; did you mean w4-g32?`, "compile -format w4g32"},
 		{2, `unknown format "w44"`, "bench -format w44"},
