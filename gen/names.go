@@ -23,12 +23,17 @@ var (
 // command leaves out.
 var reserved = []string{"main", "init", "documentation"}
 
+// longestPackage leaves room for the ends of files' names, which may have 255 bytes.
+const longestPackage = 200
+
 // CheckPackage is an error if Go cannot build, or import, a package of kernels of that name, or its files cannot be
 // called so.
 func CheckPackage(name string) error {
 	switch {
 	case !packageName.MatchString(name):
 		return errors.New("the name must be lower-case letters and digits")
+	case len(name) > longestPackage:
+		return fmt.Errorf("the name must have at most %d letters: files are called by it", longestPackage)
 	case token.IsKeyword(name):
 		return errors.New("the name must be no keyword of Go")
 	case slices.Contains(reserved, name):

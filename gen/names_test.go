@@ -57,7 +57,7 @@ func TestCheckPackageIsGos(t *testing.T) {
 			t.Errorf("%s: %v, and the go command says %v %s", name, problem, err, out)
 		}
 	}
-	for _, name := range []string{"", "My", "my-pkg", "my_pkg", "1", "é", "nul", "com1"} {
+	for _, name := range []string{"", "My", "my-pkg", "my_pkg", "1", "é", "nul", "com1", strings.Repeat("a", 201)} {
 		if gen.CheckPackage(name) == nil {
 			t.Errorf("%q is taken", name)
 		}

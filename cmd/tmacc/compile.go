@@ -71,9 +71,11 @@ that differ in target and trace only are one product, with default schedules on 
 
 Every kernel that this machine runs is compared with the definition of the product, the
 package is built, vetted and tested, and its speed is measured; the table at the end says
-what each kernel does. Unless its directory lies in a Go module (other than tmacc's), it
-becomes one. Schedules that tmacc tune has locked in that module are used, for others the
-default ones; nothing is searched, but for -tune: it does what tmacc tune does first.
+what each kernel does. That takes the go command: without it, only -no-check writes a package.
+
+Unless its directory lies in a Go module (other than tmacc's), it becomes one. Schedules
+that tmacc tune has locked in that module are used, for others the default ones; nothing is
+searched, but for -tune: it does what tmacc tune does first.
 
 Tensors of a file that cannot be compiled are listed; then the exit code is 3. A trace that
 does not compile is an error, and nothing is written. Of all this -dry-run does only what
@@ -158,11 +160,15 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	if err := x.tryTraces(ctx); err != nil {
 		return err
 	}
+	unable := x.canCheck()
 	if x.dryRun {
+		if unable != nil {
+			fmt.Fprintf(x.err, "tmacc: %s\n", oneLine(unable))
+		}
 		return x.plan()
 	}
-	if err := x.canCheck(); err != nil {
-		return err
+	if unable != nil {
+		return unable
 	}
 	if err := x.tuneAll(ctx); err != nil {
 		return err
@@ -716,7 +722,7 @@ func (x *compilation) write() ([]lower.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return files, gen.Write(x.dir, files)
+	return files, plain(gen.Write(x.dir, files))
 }
 
 // compare is an error unless the files in the directory are those of the package, and

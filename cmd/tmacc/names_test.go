@@ -118,7 +118,7 @@ func TestNamesTaken(t *testing.T) {
 	goToModule(t)
 	taken := filepath.Join("_x", ".y", "testdata", "x_windows", "a+b~c", "internal", "k_test")
 	ok(t, "compile", "-q", "-no-measure", "-target", "avx2", "-o", taken, "-package", "runtime",
-		"-format", namedFormat(t, "main"), "-format", namedFormat(t, "tensors"), "-kernel", "name=TestW2,format=w2")
+		"-format", namedFormat(t, "main"), "-format", namedFormat(t, "tensors"), "-format", namedFormat(t, "-_."), "-kernel", "name=TestW2,format=w2")
 	own := filepath.Join("a b", "é@:'#", "-x")
 	ok(t, "compile", "-q", "-no-measure", "-target", "avx2", "-o", own, "-package", "nil", "-module", "example.com/.k/x.go", "-format", "w2")
 }
@@ -155,4 +155,20 @@ func TestLowerNames(t *testing.T) {
 	for pkg, want := range map[string]string{"a\nb": `-package "a\nb": want the name of a Go package`, "": `-package "": want the name of a Go package`, "func": "-package func: want"} {
 		refused(t, refusal{exitUsage, want, "lower -target avx2"}, "-package", pkg, vir("f", "a"))
 	}
+}
+
+// A -kernel that is wrong says which of the things that it may be wrong in it is.
+func TestKernelCauses(t *testing.T) {
+	for kernel, want := range map[string]string{
+		"name=A,format":            `-kernel: "format": want key=value, with a key of act-group, format, max-k, name, target, trace`,
+		"name=A,format=":           `-kernel: "format=": want key=value, with a key of act-group`,
+		"name=A,fromat=w2":         `-kernel: "fromat=w2": unknown key "fromat": have act-group, format, max-k, name, target, trace`,
+		"name=A,name=B,format=w2":  `-kernel: "name=A,name=B,format=w2": name is there twice`,
+		"name=A,format=w2,max-k=x": `-kernel: "max-k=x": want a number`,
+	} {
+		refused(t, refusal{exitUsage, want, "compile -dry-run -kernel " + kernel})
+	}
+	const first = "compile -dry-run -target avx2,neon -kernel name=A,format=w2,target=avx2,trace="
+	trace := file(t, "t.json", json1(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "trace")))
+	refused(t, refusal{exitUsage, "kernel A: entries of one name are one product: these differ in act-group (0, 64)", first + trace + " -kernel name=A,format=w2,act-group=64,target=neon,trace=" + trace})
 }
