@@ -105,6 +105,17 @@ func TestNamesRefused(t *testing.T) {
 	}
 }
 
+// A directory that is a link to nothing is said to be one.
+func TestWriteToDanglingLink(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Skip(err) // of Windows
+	}
+	if err := gen.Write(link, nil); err == nil || err.Error() != "gen: "+link+": is a link to nothing" {
+		t.Error(err)
+	}
+}
+
 // FileNames are those of the files of a package.
 func TestFileNames(t *testing.T) {
 	s := toySpec(t)

@@ -39,6 +39,9 @@ var step = func() {}
 // then the files are those of two packages, which do not build together (bind).
 func Write(dir string, files []lower.File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
+		if toNothing(dir) {
+			return errorf(dir, "is a link to nothing")
+		}
 		return err
 	}
 	if err := Complete(dir); err != nil {
@@ -230,7 +233,7 @@ func WriteFile(path string, data []byte) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Lstat(path); err == nil {
+		if toNothing(path) {
 			return errorf(path, "is a link to nothing")
 		}
 		return replace(path, data)
@@ -252,6 +255,13 @@ func WriteFile(path string, data []byte) error {
 		return err
 	}
 	return replace(path, data)
+}
+
+// toNothing says that path is a link to what is not there.
+func toNothing(path string) bool {
+	_, stat := os.Stat(path)
+	_, lstat := os.Lstat(path)
+	return errors.Is(stat, fs.ErrNotExist) && lstat == nil
 }
 
 // Followed is the file that a link leads to, and path if it is none.

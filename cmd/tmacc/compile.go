@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -259,29 +260,40 @@ func (x *compilation) closeCodes() {
 	}
 }
 
-// read finds out what to compile, and for what.
+// read finds out what to compile, for what, and where the package goes.
 func (x *compilation) read() error {
 	x.order.act, x.order.maxK = x.compileFlags.act, x.compileFlags.maxK
+	for _, step := range []func() error{x.checkFlags, x.readModels, x.readFormats, x.readTargets, x.readTrace, x.readPlace, x.checkNames} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFlags refuses flags that no product can be made by.
+func (x *compilation) checkFlags() error {
 	if x.model == "" && len(x.names)+len(x.gguf)+len(x.kernels) == 0 {
 		return errors.New("compile: nothing to compile: give a GGUF file, a -model, a -format or a tmacc.yaml")
 	}
-	if err := x.from.at("act", "", x.order.act.known()); err != nil {
-		return err
-	}
-	if err := x.from.at("act-group", "", x.order.act.goodGroup()); err != nil {
-		return err
-	}
-	if err := x.from.at("max-k", "", goodMaxK("-max-k", x.order.maxK)); err != nil {
-		return err
-	}
+	return cmp.Or(
+		x.from.at("act", "", x.order.act.known()),
+		x.from.at("act-group", "", x.order.act.goodGroup()),
+		x.from.at("max-k", "", goodMaxK("-max-k", x.order.maxK)))
+}
+
+// readModels reads what the built-in model and the GGUF files have.
+func (x *compilation) readModels() error {
 	if x.model != "" {
 		if err := x.wantModel(x.model); err != nil {
 			return x.from.at("model", x.model, err)
 		}
 	}
-	if err := x.readFiles(); err != nil {
-		return err
-	}
+	return x.readFiles()
+}
+
+// readFormats adds the products of -format.
+func (x *compilation) readFormats() error {
 	for _, name := range x.names {
 		p, err := x.product(name, x.order.act)
 		if err == nil {
@@ -291,7 +303,11 @@ func (x *compilation) read() error {
 			return x.from.at("format", name, err)
 		}
 	}
-	var err error
+	return nil
+}
+
+// readTargets reads what -target names, and the kernels with names of their own, whose traces are for targets.
+func (x *compilation) readTargets() (err error) {
 	if x.targets, err = x.targetList(); err != nil {
 		return err
 	}
@@ -300,13 +316,16 @@ func (x *compilation) read() error {
 			return x.from.at("kernel", k.text, err)
 		}
 	}
-	if err := x.readTrace(); err != nil {
-		return err
-	}
+	return nil
+}
+
+// readPlace finds out about the directory of the package: its name there, the lock, and the module.
+func (x *compilation) readPlace() error {
 	if err := canBeFolder(x.dir); err != nil {
 		return x.from.at("output", "", err)
 	}
 	asked := x.pkg
+	var err error
 	if x.pkg, err = packageFor(x.dir, asked); err != nil {
 		return x.from.at("package", asked, err)
 	}
@@ -317,13 +336,15 @@ func (x *compilation) read() error {
 	if x.lock, err = tune.ReadLock(path); err != nil {
 		return err
 	}
-	if x.mod, err = moduleFor(x.dir, x.module, x.pkg); err != nil {
-		return x.from.at("module", x.module, err)
+	key := "output"
+	if x.module != "" {
+		key = "module"
 	}
-	if x.mod == nil && !x.noCheck && !x.current && !inModule(x.dir) {
-		return x.from.at("module", x.module, fmt.Errorf("-module %s: %s is in no module, where the go command builds nothing: leave -module out, or give -no-check", x.module, x.dir))
+	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
+	if err == nil && x.mod == nil && !x.noCheck && !x.current && !inModule(x.dir) {
+		err = fmt.Errorf("-module %s: %s is in no module, where the go command builds nothing: leave -module out, or give -no-check", x.module, x.dir)
 	}
-	return x.checkNames()
+	return x.from.at(key, "", err)
 }
 
 // targetList is what -target, or the file, names.
