@@ -188,6 +188,8 @@ func TestConfigRefusals(t *testing.T) {
 		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w4, target: avx512, trace: t.json}]":            "kernel A: entries of one name are one product: these differ in format (w2, w4)",
 		"kernel: [{name: A, format: w2, target: avx2, trace: t.json}, {name: A, format: w2, max-k: 64, target: avx512, trace: t.json}]": "these differ in max-k (131072, 64)",
 		"format: w4\ntarget: [avx2, sse]":                                                                                               `tmacc.yaml:2: unknown target "sse"`,
+		"format: w4\ntarget:\n- avx2\n- neon, sse":                                                                                      `tmacc.yaml:4: unknown target "sse"`,
+		"format: w4\noutput: tmacc.yaml":                                                                                                "tmacc.yaml:2: -o tmacc.yaml: is not a directory",
 		"format: w4\npackage: my-pkg":                                                                                                   "tmacc.yaml:2: -package my-pkg: the name must be lower-case letters and digits",
 		"format: w4\nmodule: 'a:b'":                                                                                                     `tmacc.yaml:2: -module "a:b": want a path`,
 		"format: w4\nact: i4":                                                                                                           "tmacc.yaml:2: -act i4: want int8 or f32",
