@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
@@ -74,11 +75,15 @@ func (c *cli) readJSON(path, what string) ([]byte, error) {
 	return data, err
 }
 
-// plain is an error of the file system without the name of the system call.
+// plain is an error of the file system without the name of the system call, and one of gen without that of the package.
 func plain(err error) error {
 	var p *fs.PathError
-	if errors.As(err, &p) {
+	var g *gen.Error
+	switch {
+	case errors.As(err, &p):
 		return fmt.Errorf("%s: %w", p.Path, p.Err)
+	case errors.As(err, &g):
+		return fmt.Errorf("%s: %s", g.Thing, g.Problem)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/tmacc/tmacc/gen"
 )
@@ -72,19 +73,16 @@ func (x *compilation) checkNames() error {
 		s.Products = append(s.Products, w.uncompiled())
 	}
 	var bad *gen.Error
-	if err := gen.Check(s); errors.As(err, &bad) {
-		return fmt.Errorf("%s: %s (-kernel name=NAME,format=FORMAT renames a product)", bad.Thing, bad.Problem)
-	} else if err != nil {
-		return err
+	switch err := gen.Check(s); {
+	case errors.As(err, &bad) && strings.HasPrefix(bad.Thing, "product "):
+		return fmt.Errorf("%w (-kernel name=NAME,format=FORMAT renames a product)", plain(err))
+	case err != nil:
+		return plain(err)
 	}
 	if x.current {
 		return nil // whose files are compared
 	}
-	err := gen.Vacant(x.dir, gen.FileNames(x.pkg, x.targets, len(s.Tensors) > 0)...)
-	if errors.As(err, &bad) {
-		return fmt.Errorf("%s: %s", bad.Thing, bad.Problem)
-	}
-	return plain(err)
+	return plain(gen.Vacant(x.dir, gen.FileNames(x.pkg, x.targets, len(s.Tensors) > 0)...))
 }
 
 // uncompiled is the product of w without what is compiled for targets.
