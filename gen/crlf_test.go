@@ -33,6 +33,7 @@ func TestCheckoutWithCRLF(t *testing.T) {
 	}
 	tool(t, dir, nil, "vet", ".")
 	tool(t, dir, nil, "test", ".")
+	tool(t, dir, []string{"GOARCH=arm64"}, "build", ".")
 	if err := gen.Write(dir, files); err != nil {
 		t.Fatal(err)
 	}

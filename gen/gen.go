@@ -14,10 +14,8 @@ package gen
 import (
 	"encoding/json"
 	"fmt"
-	"go/token"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,23 +153,26 @@ type product struct {
 	problem  string // JSON
 }
 
-var (
-	packageName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
-	productName = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*)?$`)
-	kernelName  = regexp.MustCompile(`^[a-z][A-Za-z0-9_]*$`)
-)
-
 func newWriter(s Spec) (*writer, error) {
 	w := &writer{Spec: s}
+	if err := CheckPackage(s.Package); err != nil {
+		return nil, errorf("package "+s.Package, "%v", err)
+	}
+	if m := s.Module; m != nil {
+		if err := CheckPath(m.Path); err != nil {
+			return nil, errorf(fmt.Sprintf("module %q", m.Path), "the go command does not take the path: %v", err)
+		}
+	}
 	switch {
-	case !packageName.MatchString(s.Package) || token.IsKeyword(s.Package) || s.Package == "main":
-		return nil, errorf("package "+s.Package, "the name must be lower-case letters and digits, not a keyword and not main")
 	case len(s.Products) == 0:
 		return nil, errorf("package "+s.Package, "has no product")
 	case strings.ContainsAny(s.Version, "\r\n"):
 		return nil, errorf("version", "has more than one line")
 	}
 	names := map[string]string{}
+	if len(s.Tensors) > 0 {
+		names["Tensors"] = "the list of the model's tensors"
+	}
 	var err error
 	for _, p := range s.Products {
 		q, err := w.product(p)
@@ -207,9 +208,9 @@ func (p *product) claim(names map[string]string) error {
 	}
 	for _, n := range declared {
 		if other, taken := names[n]; taken {
-			return errorf("product "+p.id, "declares %s, and so does product %s: rename one", n, other)
+			return errorf("product "+p.id, "declares %s, and so does %s: rename one", n, other)
 		}
-		names[n] = p.id
+		names[n] = "product " + p.id
 	}
 	return nil
 }
@@ -304,8 +305,8 @@ func (w *writer) product(p Product) (product, error) {
 		q.id, q.spec.Name = "Product", w.Package
 	}
 	thing := "product " + q.id
-	if !productName.MatchString(p.Name) || p.Name == "" && len(w.Products) > 1 {
-		return q, errorf(thing, "the name must be letters and digits and begin with a capital")
+	if err := CheckProduct(p.Name); err != nil && (p.Name != "" || len(w.Products) > 1) {
+		return q, errorf(thing, "%v", err)
 	}
 	if err := p.Problem.Validate(); err != nil {
 		return q, errorf(thing, "%v", err)
@@ -345,8 +346,8 @@ func (p *product) variant(t Target) (v abi.Variant, _ error) {
 		return v, errorf(thing, "is there twice")
 	}
 	for _, k := range t.Code() {
-		if !kernelName.MatchString(k.Func.Name) || token.IsKeyword(k.Func.Name) {
-			return v, errorf(thing, "a kernel is called %q; the name must be letters, digits and '_' and begin with a small letter", k.Func.Name)
+		if err := CheckKernel(k.Func.Name); err != nil {
+			return v, errorf(thing, "a kernel is called %q; %v", k.Func.Name, err)
 		}
 	}
 	weights := t.Kernels[0].Schedule.Weights

@@ -196,10 +196,10 @@ func TestWriteSparesOthers(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != "package p\n" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if err := gen.Vacant(dir, "p"); !errors.As(err, &refused) {
+	if err := gen.Vacant(dir, "p.go"); !errors.As(err, &refused) {
 		t.Errorf("vacant: %v", err)
 	}
-	if err := gen.Vacant(dir, "q"); err != nil {
+	if err := gen.Vacant(dir, "q.go"); err != nil {
 		t.Error(err)
 	}
 	if names, err := gen.Differences(dir, files); err != nil || len(names) != 2 {

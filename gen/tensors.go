@@ -55,8 +55,13 @@ func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, e
 		if !format.OneLine(t.Name + t.Type) {
 			return nil, errorf(fmt.Sprintf("tensor %q of type %q", t.Name, t.Type), "cannot be printed on one line, as in a comment")
 		}
-		if t.Product < 0 || t.Product >= products || t.M < 1 || t.K < 1 || t.Count < 1 || seen[t.Name] {
-			return nil, errorf("tensor "+t.Name, "is there twice, has no product, or no elements")
+		switch thing := "tensor " + t.Name; {
+		case seen[t.Name]:
+			return nil, errorf(thing, "is there twice")
+		case t.Product < 0 || t.Product >= products:
+			return nil, errorf(thing, "is for product %d; there are products 0 to %d", t.Product, products-1)
+		case t.M < 1 || t.K < 1 || t.Count < 1:
+			return nil, errorf(thing, "has %d matrices of %d rows of %d elements; each number must be at least 1", t.Count, t.M, t.K)
 		}
 		seen[t.Name] = true
 		parts, numbers := numbersOf(t.Name)
@@ -72,7 +77,6 @@ func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, e
 		}
 		roles[i].tensors = append(roles[i].tensors, t)
 	}
-	taken["Tensors"] = "tensors"
 	for i := range roles {
 		r := &roles[i]
 		r.name = roleName(r.tensors[0].Name)

@@ -39,6 +39,9 @@ var step = func() {}
 // then the files are those of two packages, which do not build together (bind).
 func Write(dir string, files []lower.File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
+		if toNothing(dir) {
+			return errorf(dir, "is a link to nothing")
+		}
 		return err
 	}
 	if err := Complete(dir); err != nil {
@@ -130,9 +133,13 @@ func sameLines(a, b []byte) bool {
 	return bytes.Equal(unix(a), unix(b))
 }
 
-// Vacant is an error if a file in dir, that is not by tmacc, has the name of one that a package of that name has in any case.
-func Vacant(dir, pkg string) error {
-	return noneForeign(dir, []lower.File{{Name: pkg + ".go"}, {Name: pkg + "_test.go"}})
+// Vacant is an error if a file in dir that is not by tmacc has one of the names, such as those of FileNames.
+func Vacant(dir string, names ...string) error {
+	var files []lower.File
+	for _, n := range names {
+		files = append(files, lower.File{Name: n})
+	}
+	return noneForeign(dir, files)
 }
 
 // noneForeign is an error if one of files is in dir and not by tmacc: somebody wrote it.
@@ -226,7 +233,7 @@ func WriteFile(path string, data []byte) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Lstat(path); err == nil {
+		if toNothing(path) {
 			return errorf(path, "is a link to nothing")
 		}
 		return replace(path, data)
@@ -248,6 +255,13 @@ func WriteFile(path string, data []byte) error {
 		return err
 	}
 	return replace(path, data)
+}
+
+// toNothing says that path is a link to what is not there.
+func toNothing(path string) bool {
+	_, stat := os.Stat(path)
+	_, lstat := os.Lstat(path)
+	return errors.Is(stat, fs.ErrNotExist) && lstat == nil
 }
 
 // Followed is the file that a link leads to, and path if it is none.

@@ -121,7 +121,8 @@ func (m Machine) ShortName() string {
 
 // Preferred lists targets in the order in which programs try them, whatever order they come in: of one architecture,
 // those that need more CPU features come first, so that no target hides another that can do more. Of one
-// instruction set, targets for some CPUs come before the one for all. The order of architectures decides nothing.
+// instruction set, targets for some CPUs come before the one for all. The order of architectures only decides
+// for whose layout pure Go packs.
 func Preferred(ts []Target) []Target {
 	return slices.SortedStableFunc(slices.Values(ts), func(a, b Target) int { return Prefer(a.Machine(), b.Machine()) })
 }

@@ -105,7 +105,7 @@ func (t *Trace) UnmarshalJSON(data []byte) error {
 		}
 		kind, ok := steps[name]
 		if !ok {
-			return fmt.Errorf("trace: step %d: no transform %q (have %s)", i, name, strings.Join(StepNames(), ", "))
+			return fmt.Errorf("trace: step %d: no transform %.80q (have %s)", i, name, strings.Join(StepNames(), ", "))
 		}
 		p := reflect.New(reflect.TypeOf(kind))
 		if err := format.UnmarshalStrict(arg, p.Interface()); err != nil {

@@ -440,7 +440,7 @@ func benchTable(records []measure.Record) *table {
 
 // check holds the measurements that the limits ask for against them.
 func (c *cli) check(ctx context.Context, b benchFlags) error {
-	data, err := c.readText(b.check)
+	data, err := c.readJSON(b.check, "limits, such as docs/limits.json")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,11 @@ that differ in target and trace only are one product, with default schedules on 
 
 Every kernel that this machine runs is compared with the definition of the product, the
 package is built, vetted and tested, and its speed is measured; the table at the end says
-what each kernel does. Unless its directory lies in a Go module (other than tmacc's), it
-becomes one. Schedules that tmacc tune has locked in that module are used, for others the
-default ones; nothing is searched, but for -tune: it does what tmacc tune does first.
+what each kernel does. That takes the go command: without it, only -no-check writes a package.
+
+Unless its directory lies in a Go module (other than tmacc's), it becomes one. Schedules
+that tmacc tune has locked in that module are used, for others the default ones; nothing is
+searched, but for -tune: it does what tmacc tune does first.
 
 Any part of a split model, such as NAME-00001-of-00003.gguf, stands for all its parts. Tensors of
 a file that cannot be compiled are listed; then the exit code is 3. A trace that
@@ -159,11 +162,15 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	if err := x.tryTraces(ctx); err != nil {
 		return err
 	}
+	unable := x.canCheck()
 	if x.dryRun {
+		if unable != nil {
+			fmt.Fprintf(x.err, "tmacc: %s\n", oneLine(unable))
+		}
 		return x.plan()
 	}
-	if err := x.canCheck(); err != nil {
-		return err
+	if unable != nil {
+		return unable
 	}
 	if err := x.tuneAll(ctx); err != nil {
 		return err
@@ -254,21 +261,30 @@ func (x *compilation) closeCodes() {
 	}
 }
 
-// read finds out what to compile, and for what.
+// read finds out what to compile, for what, and where the package goes.
 func (x *compilation) read() error {
 	x.order.act, x.order.maxK = x.compileFlags.act, x.compileFlags.maxK
+	for _, step := range []func() error{x.checkFlags, x.readModels, x.readFormats, x.readTargets, x.readTrace, x.readPlace, x.checkNames} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFlags refuses flags that no product can be made by.
+func (x *compilation) checkFlags() error {
 	if x.model == "" && len(x.names)+len(x.gguf)+len(x.kernels) == 0 {
 		return errors.New("compile: nothing to compile: give a GGUF file, a -model, a -format or a tmacc.yaml")
 	}
-	if err := x.from.at("act", "", x.order.act.known()); err != nil {
-		return err
-	}
-	if err := x.from.at("act-group", "", x.order.act.goodGroup()); err != nil {
-		return err
-	}
-	if err := x.from.at("max-k", "", goodMaxK(x.order.maxK)); err != nil {
-		return err
-	}
+	return cmp.Or(
+		x.from.at("act", "", x.order.act.known()),
+		x.from.at("act-group", "", x.order.act.goodGroup()),
+		x.from.at("max-k", "", goodMaxK("-max-k", x.order.maxK)))
+}
+
+// readModels reads what the built-in model and the GGUF files have.
+func (x *compilation) readModels() error {
 	if x.model != "" {
 		if err := x.wantModel(x.model); err != nil {
 			return x.from.at("model", x.model, err)
@@ -279,6 +295,11 @@ func (x *compilation) read() error {
 			return x.from.at("gguf", path, err)
 		}
 	}
+	return nil
+}
+
+// readFormats adds the products of -format.
+func (x *compilation) readFormats() error {
 	for _, name := range x.names {
 		p, err := x.product(name, x.order.act)
 		if err == nil {
@@ -288,7 +309,11 @@ func (x *compilation) read() error {
 			return x.from.at("format", name, err)
 		}
 	}
-	var err error
+	return nil
+}
+
+// readTargets reads what -target names, and the kernels with names of their own, whose traces are for targets.
+func (x *compilation) readTargets() (err error) {
 	if x.targets, err = x.targetList(); err != nil {
 		return err
 	}
@@ -297,16 +322,16 @@ func (x *compilation) read() error {
 			return x.from.at("kernel", k.text, err)
 		}
 	}
-	if err := x.readTrace(); err != nil {
-		return err
-	}
-	if x.dir == "" {
-		return errors.New("-o: names no directory: . is this one")
-	}
-	if info, err := os.Stat(x.dir); err == nil && !info.IsDir() {
-		return fmt.Errorf("-o %s: is not a directory", x.dir)
+	return nil
+}
+
+// readPlace finds out about the directory of the package: its name there, the lock, and the module.
+func (x *compilation) readPlace() error {
+	if err := canBeFolder(x.dir); err != nil {
+		return x.from.at("output", "", err)
 	}
 	asked := x.pkg
+	var err error
 	if x.pkg, err = packageFor(x.dir, asked); err != nil {
 		return x.from.at("package", asked, err)
 	}
@@ -317,11 +342,15 @@ func (x *compilation) read() error {
 	if x.lock, err = tune.ReadLock(path); err != nil {
 		return err
 	}
-	if err := gen.Vacant(x.dir, x.pkg); err != nil && !x.current { // now, not after a search
-		return err
+	key := "output"
+	if x.module != "" {
+		key = "module"
 	}
 	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
-	return x.from.at("module", x.module, err)
+	if err == nil && x.mod == nil && !x.noCheck && !x.current && !inModule(x.dir) {
+		err = fmt.Errorf("-module %s: %s is in no module, where the go command builds nothing: leave -module out, or give -no-check", x.module, x.dir)
+	}
+	return x.from.at(key, "", err)
 }
 
 // targetList is what -target, or the file, names.
@@ -356,7 +385,7 @@ func (x *compilation) tryTraces(ctx context.Context) error {
 				continue
 			}
 			if _, err := buildTarget(ctx, w.problem, t, g.Trace, w.prefix()); err != nil {
-				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), err)
+				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), w.blamed(err))
 			}
 		}
 	}
@@ -440,7 +469,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	}
 	var jobs []*job
 	for _, w := range x.products {
-		w.product = gen.Product{Name: w.goName(), Problem: w.problem}
+		w.product = w.uncompiled()
 		for _, t := range x.targets {
 			jobs = append(jobs, &job{w: w, on: t})
 		}
@@ -452,6 +481,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 		j := jobs[i]
 		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Name(), j.on.Machine().Name, i+1, len(jobs))
 		j.built, j.err = x.buildTarget(ctx, j.w, j.on)
+		j.err = j.w.blamed(j.err)
 	})
 	if err != nil {
 		return err
@@ -701,11 +731,16 @@ func (w *wanted) checked() exactness {
 
 // files makes the files of the package.
 func (x *compilation) files() ([]lower.File, error) {
-	s := gen.Spec{Package: x.pkg, Version: version(), Module: x.mod, Tensors: x.modelTensors()}
+	s := x.spec()
 	for _, w := range x.products {
 		s.Products = append(s.Products, w.product)
 	}
 	return gen.Package(s)
+}
+
+// spec is the package without its products.
+func (x *compilation) spec() gen.Spec {
+	return gen.Spec{Package: x.pkg, Version: version(), Module: x.mod, Tensors: x.modelTensors()}
 }
 
 // write writes the package and returns its files.
@@ -714,7 +749,7 @@ func (x *compilation) write() ([]lower.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return files, gen.Write(x.dir, files)
+	return files, plain(gen.Write(x.dir, files))
 }
 
 // compare is an error unless the files in the directory are those of the package, and

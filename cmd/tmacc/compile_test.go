@@ -100,7 +100,8 @@ func TestCompileStandard(t *testing.T) {
 		t.Errorf("there are %v, %v", files, err)
 	}
 	ok(t, "compile", "-dry-run", "-format", "w2", "-target", "avx2", "-o", "math", "-module", "example.com/math")
-	ok(t, "compile", "-dry-run", "-format", "w2", "-target", "avx2", "-o", "math", "-module", "none")
+	ok(t, "compile", "-dry-run", "-no-check", "-format", "w2", "-target", "avx2", "-o", "math", "-module", "none")
+	refused(t, refusal{exitUsage, "tmacc: -module none: math is in no module, where the go command builds nothing: leave -module out, or give -no-check", "compile -dry-run -format w2 -target avx2 -o math -module none"})
 }
 
 // The package is tested for this machine, whatever the environment says to compile programs for.

@@ -248,11 +248,7 @@ func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (se
 		if err != nil {
 			return s, err
 		}
-		texts := []string{v}
-		if kind.commas {
-			texts = strings.Split(v, ",")
-		}
-		for _, text := range texts {
+		for _, text := range kind.texts(v) {
 			s.values, s.lines = append(s.values, text), append(s.lines, nodeLine(item))
 		}
 	}
@@ -270,12 +266,16 @@ func ofKernel(key string) string {
 	return fmt.Sprintf("; %s belongs to an entry of kernel", key)
 }
 
-// forbidden are the characters that a text of a list has none of.
-func (k keyKind) forbidden() string {
-	if k.commas {
-		return "\"\n"
+// texts are those that v is: several, if commas separate them.
+func (k keyKind) texts(v string) []string {
+	if !k.commas {
+		return []string{v}
 	}
-	return ",\"\n"
+	words := strings.Split(v, ",")
+	for i, w := range words {
+		words[i] = strings.TrimSpace(w)
+	}
+	return words
 }
 
 // valueOf is a value as its flag takes it.
@@ -292,7 +292,7 @@ func valueOf(n ast.Node, s setting, kind keyKind, dir string) (string, error) {
 		return "", fmt.Errorf("%d: %s: want a text or a list of texts", s.line, s.key)
 	case !ok:
 		return "", fmt.Errorf("%d: %s: want one value", s.line, s.key)
-	case kind.list && strings.ContainsAny(v, kind.forbidden()):
+	case kind.list && (strings.ContainsAny(v, "\"\n") || !kind.commas && strings.Contains(v, ",")):
 		return "", fmt.Errorf("%d: %s: %q: want no comma and no quote in it", nodeLine(n), s.key, v)
 	}
 	return v, nil

@@ -46,6 +46,9 @@ func (c *cli) drawReport(x reportFlags) error {
 	if err := validPicture("picture." + x.kind); err != nil {
 		return fmt.Errorf("-type %s: want svg or png", x.kind)
 	}
+	if err := canBeFolder(x.out); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(x.out, 0o777); err != nil {
 		return plain(err)
 	}
@@ -130,7 +133,7 @@ func familyOf(t *tune.Trial) string {
 
 // benchRecords reads what tmacc bench -json printed.
 func (c *cli) benchRecords(path string) (out []measure.Record, err error) {
-	data, err := c.readText(path)
+	data, err := c.readJSON(path, "what tmacc bench -json printed")
 	if err != nil {
 		return nil, err
 	}

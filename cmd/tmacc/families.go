@@ -99,6 +99,9 @@ type entrant struct {
 }
 
 func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
+	if err := canBeFolder(x.out); err != nil { // now, not when all is measured
+		return err
+	}
 	ts, err := targetsHere(x.targets)
 	if err != nil {
 		return err

@@ -189,7 +189,7 @@ func TestSeveralFiles(t *testing.T) {
 			t.Errorf("%v: %s", args, matrices(p))
 		}
 	}
-	refused(t, refusal{2, `c.gguf: tensor both.weight is 1 of 2 x 32 in Q8_0, but in another file 1 of 2 x 32 in Q4_0: make a package for each file`, "compile"}, a, other)
+	refused(t, refusal{2, `c.gguf: tensor both.weight is 1 of 2 x 32 in Q8_0, but 1 of 2 x 32 in Q4_0 in ` + a + `: make a package for each file`, "compile"}, a, other)
 	ok(t, "compile", a, b, "-no-check", "-q", "-target", "avx2", "-o", filepath.Join(dir, "out"), "-package", "both")
 }
 

@@ -11,9 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
@@ -24,8 +26,8 @@ import (
 // maxText bounds the size of JSON and vir files, in bytes.
 const maxText = 16 << 20
 
-// readText reads a small file; "-" is standard input. Its error names the file
-// once.
+// readText reads a small file of text in UTF-8, with or without a byte-order mark; "-" is standard input. Its error
+// names the file once, and repeats nothing of it.
 func (c *cli) readText(path string) ([]byte, error) {
 	defer c.blocking()()
 	var r io.Reader = c.in
@@ -41,17 +43,47 @@ func (c *cli) readText(path string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, plain(err)
+	case bytes.HasPrefix(data, []byte("GGUF")):
+		return nil, fmt.Errorf("%s: is a GGUF file, which tmacc compile takes as its argument or by -gguf; want a text", path)
 	case len(data) > maxText:
 		return nil, fmt.Errorf("%s: larger than %d MiB: this is no such file", path, maxText>>20)
 	}
-	return bytes.TrimPrefix(data, []byte("\ufeff")), nil // a byte-order mark, as editors on Windows write it
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // as editors on Windows write it
+	if what := notText(data); what != "" {
+		return nil, fmt.Errorf("%s: %s", path, what)
+	}
+	return data, nil
 }
 
-// plain is an error of the file system without the name of the system call.
+// notText says what data is, if it is no text in UTF-8, and what to do about it; "" if it is.
+func notText(data []byte) string {
+	switch {
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return "is text in UTF-16: save it as UTF-8"
+	case !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0:
+		return "is no text in UTF-8"
+	}
+	return ""
+}
+
+// readJSON is readText of a file of JSON that has what it says.
+func (c *cli) readJSON(path, what string) ([]byte, error) {
+	data, err := c.readText(path)
+	if err == nil && len(bytes.TrimSpace(data)) == 0 {
+		err = fmt.Errorf("%s: is empty: want %s", path, what)
+	}
+	return data, err
+}
+
+// plain is an error of the file system without the name of the system call, and one of gen without that of the package.
 func plain(err error) error {
 	var p *fs.PathError
-	if errors.As(err, &p) {
+	var g *gen.Error
+	switch {
+	case errors.As(err, &p):
 		return fmt.Errorf("%s: %w", p.Path, p.Err)
+	case errors.As(err, &g):
+		return fmt.Errorf("%s: %s", g.Thing, g.Problem)
 	}
 	return err
 }
@@ -70,7 +102,7 @@ func (c *cli) weight(arg string) (format.Weight, error) {
 	if !strings.HasSuffix(arg, ".json") && !strings.ContainsRune(arg, filepath.Separator) {
 		return format.Lookup(arg)
 	}
-	data, err := c.readText(arg)
+	data, err := c.readJSON(arg, "a format, as tmacc formats -json prints them")
 	if err != nil {
 		return format.Weight{}, err
 	}
@@ -86,7 +118,7 @@ func (c *cli) weight(arg string) (format.Weight, error) {
 
 // trace is the schedule in a JSON file.
 func (c *cli) trace(path string) (schedule.Trace, error) {
-	data, err := c.readText(path)
+	data, err := c.readJSON(path, "a list of steps, as tmacc show -stage trace prints below its first line")
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 )
@@ -40,8 +41,13 @@ func (l *kernelList) Set(text string) error {
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(word, "=")
-		if _, known := kernelKeys[key]; !ok || !known || seen[key] || value == "" {
-			return fmt.Errorf("%q: want key=value, each key once: %s", word, keyNames(kernelKeys))
+		switch _, known := kernelKeys[key]; {
+		case !ok || value == "":
+			return fmt.Errorf("%q: want key=value, with a key of %s", word, keyNames(kernelKeys))
+		case !known:
+			return fmt.Errorf("%q: unknown key %q: have %s", word, key, keyNames(kernelKeys))
+		case seen[key]:
+			return fmt.Errorf("%q: %s is there twice", text, key)
 		}
 		seen[key] = true
 		var err error
@@ -84,8 +90,8 @@ func number(text string) (*int, error) {
 
 // wantKernel adds a -kernel: a product, or a trace for another target of one that an earlier entry made.
 func (x *compilation) wantKernel(k kernelOrder) error {
-	if !goName.MatchString(k.name) {
-		return fmt.Errorf("kernel %s: want a name of letters and digits that begins with a capital", k.name)
+	if gen.CheckProduct(k.name) != nil {
+		return fmt.Errorf("kernel %s: want a name of letters and digits that begins with a capital", quotedIfOdd(k.name))
 	}
 	p, err := x.kernelProblem(k)
 	if err == nil {
@@ -106,6 +112,9 @@ func (x *compilation) kernelProblem(k kernelOrder) (ir.Problem, error) {
 	if k.maxK != nil {
 		maxK = *k.maxK
 	}
+	if err := goodMaxK("max-k", maxK); err != nil {
+		return ir.Problem{}, err
+	}
 	p, err := x.product(k.format, act)
 	if err != nil {
 		return p, err
@@ -119,7 +128,11 @@ func (x *compilation) addKernel(k kernelOrder, p ir.Problem) error {
 		return err
 	}
 	if w == nil {
-		w = &wanted{name: k.name, problem: p, traces: map[string]given{}, targeted: k.target != ""}
+		asks := "-max-k asks"
+		if k.maxK != nil {
+			asks = "max-k of -kernel asks"
+		}
+		w = &wanted{name: k.name, problem: p, asks: asks, traces: map[string]given{}, targeted: k.target != ""}
 		x.products = append(x.products, w)
 	}
 	if k.trace == "" {
@@ -147,9 +160,22 @@ func (x *compilation) sameKernel(k kernelOrder, p ir.Problem) (*wanted, error) {
 	case k.target == "" || !w.targeted:
 		return nil, errors.New("there are two of that name: rename one, or give each the target that its trace is for")
 	case !reflect.DeepEqual(p, w.problem):
-		return nil, fmt.Errorf("entries of one name are one product: these differ in format (%s, %s), act-group or max-k", w.problem.Name(), p.Name())
+		return nil, fmt.Errorf("entries of one name are one product: these differ in %s", differing(w.problem, p))
 	}
 	return w, nil
+}
+
+// differing says in what two products differ that are not the same.
+func differing(p, q ir.Problem) string {
+	switch {
+	case p.Name() != q.Name():
+		return fmt.Sprintf("format (%s, %s)", p.Name(), q.Name())
+	case p.Act.Group != q.Act.Group:
+		return fmt.Sprintf("act-group (%d, %d)", p.Act.Group, q.Act.Group)
+	case p.LimitK() != q.LimitK():
+		return fmt.Sprintf("max-k (%d, %d)", p.LimitK(), q.LimitK())
+	}
+	return "what format " + p.Name() + " is"
 }
 
 // traceTarget is the name of the target that the trace of a -kernel is for.

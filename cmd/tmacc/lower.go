@@ -27,6 +27,9 @@ declaration stands at the end as a comment.`,
 	out := f.StringP("output", "o", "", "`file` to write instead of standard output")
 	pkg := f.String("package", "kernels", "name of the Go package in the assembly's comment")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if !token.IsIdentifier(*pkg) {
+			return fmt.Errorf("-package %s: want the name of a Go package", quotedIfOdd(*pkg))
+		}
 		t, err := oneTarget(*target)
 		if err != nil {
 			return err
@@ -58,7 +61,7 @@ func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
 		return nil, &vir.SyntaxError{Line: lineOf(text), Problem: strings.TrimPrefix(err.Error(), "vir: ")}
 	}
 	for i, name := range goNames(f) {
-		if token.IsKeyword(name) || i == 0 && name == "init" {
+		if token.IsKeyword(name) || i == 0 && (gen.Meant(name) || name == "unsafe") { // which the declaration imports
 			return nil, &vir.SyntaxError{Line: 1, Problem: fmt.Sprintf("%s is a word or a name of Go's own, which would not take its declaration: choose another name", name)}
 		}
 	}

@@ -51,6 +51,12 @@ func above(dir string, want func(module string) bool) string {
 	}
 }
 
+// inModule says that a directory is in a module.
+func inModule(dir string) bool {
+	abs, err := filepath.Abs(dir)
+	return err == nil && above(abs, func(string) bool { return true }) != ""
+}
+
 // checkout is the root of the sources of tmacc that this command was built from,
 // or in which it runs, or "".
 func checkout() string {
@@ -116,8 +122,6 @@ func recorded(info *debug.BuildInfo) string {
 	return ""
 }
 
-var goodModule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~/-]*$`)
-
 // noModule is the -module that makes none.
 const noModule = "none"
 
@@ -128,17 +132,19 @@ func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	if path == "" {
-		if root := above(abs, func(string) bool { return true }); root != "" && moduleAt(root) != modulePath {
-			return nil, nil
-		}
-		path = pkg
+	root := above(abs, func(string) bool { return true })
+	own := path != noModule && (path != "" || root == "" || moduleAt(root) == modulePath)
+	if err := checkPlace(abs, root, own); err != nil {
+		return nil, fmt.Errorf("-o %s: %w", quotedIfOdd(dir), err)
 	}
-	if path == noModule {
+	if !own {
 		return nil, nil
 	}
-	if !goodModule.MatchString(path) {
-		return nil, fmt.Errorf("-module %q: want a path of letters, digits and . _ ~ / -", path)
+	if path == "" {
+		path = pkg
+	}
+	if err := gen.CheckPath(path); err != nil {
+		return nil, fmt.Errorf("-module %q: want a path that the go command takes: %w", path, err)
 	}
 	if standard(path) || slices.Contains(goWords, path) {
 		return nil, fmt.Errorf("-o %s: a module %s would have a name that means something else to the go command: give another with -module, such as -module example.com/%s", dir, path, path)
@@ -153,8 +159,8 @@ func moduleFor(dir, path, pkg string) (*gen.Module, error) {
 	return m, nil
 }
 
-// goWords are what the go command takes for several packages (go help packages).
-var goWords = []string{"all", "cmd", "std", "tool", "work"}
+// goWords are what the go command takes for several packages (go help packages), for itself, for a program, and for cgo.
+var goWords = []string{"all", "cmd", "std", "tool", "work", "go", "toolchain", "main", "C"}
 
 // standard says that the go command takes a path for that of a package of its own, which it does before it looks
 // at modules. Without a go command none is.

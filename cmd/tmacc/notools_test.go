@@ -25,7 +25,9 @@ func TestCompileWithoutGo(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Errorf("%s was made", dir)
 	}
-	ok(t, "compile", "-dry-run", "-format", "w2", "-target", "avx2", "-o", dir)
+	if code, out, stderr := tmacc("compile", "-dry-run", "-format", "w2", "-target", "avx2", "-o", dir); code != 0 || !strings.HasPrefix(out, "would write") || stderr != said+"\n" {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
 	code, out, stderr := tmacc("compile", "-q", "-no-check", "-format", "w2", "-target", "avx2", "-o", dir)
 	if want := "tmacc: the go command is not in PATH: " + filepath.Join(dir, "go.mod") + " is not complete: run go mod tidy there\n"; code != 0 || stderr != want {
 		t.Errorf("exit code %d, %q, want %q", code, stderr, want)

@@ -9,30 +9,25 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/tmacc/tmacc/gen"
 )
-
-// packageName is what gen takes for one.
-var packageName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
-
-// goodPackage says that a package of kernels can have a name.
-func goodPackage(name string) bool {
-	return packageName.MatchString(name) && !token.IsKeyword(name) && name != "main"
-}
 
 // packageFor is the name of the package in dir: what -package says, else what go generate says of
 // the directory it runs in, else that of the directory. Files there must be of it.
 func packageFor(dir, asked string) (string, error) {
-	if asked != "" && !goodPackage(asked) {
-		return "", fmt.Errorf("-package %s: want small letters and digits, no keyword and not main", asked)
+	if asked != "" {
+		if err := gen.CheckPackage(asked); err != nil {
+			return "", fmt.Errorf("-package %s: %w", quotedIfOdd(asked), err)
+		}
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
 	for _, name := range []string{asked, generated(abs), filepath.Base(abs), "kernels"} {
-		if goodPackage(name) {
+		if gen.CheckPackage(name) == nil {
 			return name, onePackage(dir, name)
 		}
 	}
@@ -76,7 +71,7 @@ func onePackage(dir, name string) error {
 
 // remedy is what to do for kernels to lie beside files of a package.
 func remedy(other string) string {
-	if goodPackage(other) {
+	if gen.CheckPackage(other) == nil {
 		return fmt.Sprintf("give -package %s (in tmacc.yaml package: %s), or another directory with -o", other, other)
 	}
 	return fmt.Sprintf("kernels cannot be of %s: give another directory with -o, or rename that package and give -package", other)

@@ -47,7 +47,7 @@ const pageRounds = `* What several threads gain is compared with what reading ga
 
 // printPage prints the records of a file as Markdown, with what is asked of them.
 func (c *cli) printPage(path, limitsPath string) error {
-	data, err := c.readText(path)
+	data, err := c.readJSON(path, "what tmacc bench -json printed")
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func TestPeerPage(t *testing.T) {
 	for _, r := range []refusal{
 		{2, `nofile: no such file`, "bench -md nofile"},
 		{2, `-md prints records of earlier runs: give it without -peer`, "bench -md x -peer ggml=x"},
-		{2, `no records`, "bench -md " + file(t, "empty.jsonl", "")},
+		{2, `is empty: want what tmacc bench -json printed`, "bench -md " + file(t, "empty.jsonl", "")},
 		{2, `record 1: `, "bench -md " + file(t, "other.jsonl", `{"format":"w4"}`)},
 		{2, `record 1: not one of bench -peer -json`, "bench -md " + file(t, "none.jsonl", `{"type":"A"}`)},
 	} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +22,7 @@ import (
 type wanted struct {
 	name     string // that -kernel gave it, or ""
 	problem  ir.Problem
+	asks     string           // who asks for the largest K of problem
 	traces   map[string]given // by target; others have default ones
 	targeted bool             // each trace was given with its target
 	shapes   []shape
@@ -66,10 +66,15 @@ type order struct {
 
 // want adds count matrices of m rows and k columns, 0 for none in particular.
 func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
+	if k > format.MostK {
+		return fmt.Errorf("has K %d; products take K up to %d", k, format.MostK)
+	}
+	asks := "-max-k asks"
 	if err := setMaxK(&p, o.maxK); err != nil {
 		return err
 	}
 	if k > p.LimitK() {
+		asks = "tensor " + tensor + " asks"
 		if err := setMaxK(&p, k); err != nil {
 			return err
 		}
@@ -84,7 +89,9 @@ func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 		o.products = append(o.products, &wanted{problem: p, traces: map[string]given{}, sizes: map[[2]int]int{}})
 	}
 	x := o.products[i]
-	x.problem.MaxK = max(x.problem.MaxK, p.MaxK)
+	if p.MaxK >= x.problem.MaxK {
+		x.problem.MaxK, x.asks = p.MaxK, asks
+	}
 	if m == 0 {
 		return nil
 	}
@@ -115,19 +122,24 @@ func setMaxK(p *ir.Problem, k int) error {
 	if k == 0 {
 		return nil
 	}
-	if err := goodMaxK(k); err != nil {
-		return err
-	}
 	p.MaxK = k
 	return p.Validate()
 }
 
-// goodMaxK refuses what is no largest K; 0 stands for the usual one.
-func goodMaxK(k int) error {
+// goodMaxK refuses what is no largest K, as a flag or a key of that name says it; 0 stands for the usual one.
+func goodMaxK(name string, k int) error {
 	if k < 0 || k > format.MostK {
-		return fmt.Errorf("-max-k %d: want 1 to %d, or 0: the usual", k, format.MostK)
+		return fmt.Errorf("%s %d: want 1 to %d, or 0: the usual", name, k, format.MostK)
 	}
 	return nil
+}
+
+// blamed is err, of compiling w, with who asks for so large a K, if that is why sums could overflow.
+func (w *wanted) blamed(err error) error {
+	if k := w.problem.LimitK(); k > ir.DefaultMaxK && errors.As(err, new(*schedule.Overflow)) {
+		return fmt.Errorf("%w (%s for K up to %d)", err, w.asks, k)
+	}
+	return err
 }
 
 // trace is the schedule that was given for t, nil if none was.
@@ -138,9 +150,6 @@ func (w *wanted) prefix() string { return cmp.Or(w.name, w.problem.Name()) }
 
 // goName is the name of a product in Go.
 func (w *wanted) goName() string { return cmp.Or(w.name, productName(w.problem.Name())) }
-
-// goName is what gen takes for one that is not empty.
-var goName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
 // wantModel adds the matrices of a built-in model.
 func (o *order) wantModel(name string) error {
@@ -169,7 +178,7 @@ func (o *order) wantModel(name string) error {
 			if !r.once {
 				name = fmt.Sprintf("blk.%d.%s", layer, name)
 			}
-			o.tensors = append(o.tensors, tensor{p.Name(), true, gen.Tensor{Name: name, Type: blockType(w), M: r.m, K: r.k, Count: 1}})
+			o.tensors = append(o.tensors, tensor{p.Name(), true, "", gen.Tensor{Name: name, Type: blockType(w), M: r.m, K: r.k, Count: 1}})
 		}
 	}
 	return nil
@@ -206,7 +215,7 @@ func (o *order) wantFile(path string) error {
 		return fmt.Errorf("%s: has no tensors", path)
 	}
 	for i := range f.Tensors {
-		if err := o.wantTensor(f, &f.Tensors[i]); err != nil {
+		if err := o.wantTensor(path, f, &f.Tensors[i]); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -226,7 +235,7 @@ func realPath(path string) string {
 
 // wantTensor adds a tensor to what it is: a matrix to compile, left out, no matrix, or the scales of a matrix,
 // which belong to it.
-func (o *order) wantTensor(f *gguf.File, t *gguf.Tensor) error {
+func (o *order) wantTensor(path string, f *gguf.File, t *gguf.Tensor) error {
 	base, scale := strings.CutSuffix(t.Name, ".scale")
 	var fault *gguf.Error
 	switch {
@@ -240,6 +249,7 @@ func (o *order) wantTensor(f *gguf.File, t *gguf.Tensor) error {
 		return nil
 	}
 	x, p, err := o.matrix(f, t)
+	x.file = path
 	if err == nil {
 		if known, err := o.known(x); known || err != nil {
 			return err
@@ -255,19 +265,25 @@ func (o *order) wantTensor(f *gguf.File, t *gguf.Tensor) error {
 	return nil
 }
 
-// known is whether another file has the same tensor, for which it is compiled already. One of the same name that differs is an error.
+// known is whether another file has a tensor of that name, type and shape, for which it is compiled already. One of the same
+// name that differs is an error.
 func (o *order) known(x tensor) (bool, error) {
 	i, twice := o.inFiles[x.Name]
-	if !twice || o.tensors[i] == x {
-		return twice, nil
+	if !twice {
+		return false, nil
 	}
 	y := o.tensors[i]
-	if x.Scaled != y.Scaled {
-		return false, fmt.Errorf("tensor %s has scales in one file and none in another: make a package for each file", x.Name)
+	switch {
+	case x.Tensor == y.Tensor && x.format == y.format:
+		return true, nil
+	case x.Scaled != y.Scaled:
+		return false, fmt.Errorf("tensor %s has scales in one of %s and %s only: make a package for each file", x.Name, y.file, x.file)
 	}
-	return false, fmt.Errorf("tensor %s is %d of %d x %d in %s, but in another file %d of %d x %d in %s: make a package for each file",
-		x.Name, x.Count, x.M, x.K, x.Type, y.Count, y.M, y.K, y.Type)
+	return false, fmt.Errorf("tensor %s is %s, but %s in %s: make a package for each file", x.Name, x.size(), y.size(), y.file)
 }
+
+// size is the number of x's matrices, their size and type.
+func (x tensor) size() string { return fmt.Sprintf("%d of %d x %d in %s", x.Count, x.M, x.K, x.Type) }
 
 // errNoBlocks is why a tensor of a type such as F16 is left out.
 var errNoBlocks = errors.New("not a type of low-bit weights that tmacc reads; tmacc formats lists those")
@@ -284,7 +300,7 @@ func (o *order) matrix(f *gguf.File, t *gguf.Tensor) (tensor, ir.Problem, error)
 			return tensor{}, ir.Problem{}, err
 		}
 		p, err := o.problemOf(b)
-		x := tensor{p.Name(), false, gen.Tensor{Name: t.Name, Type: t.TypeName(), M: t.Shape[1], K: t.Shape[0], Count: t.Matrices(), Scaled: scales != nil}}
+		x := tensor{p.Name(), false, "", gen.Tensor{Name: t.Name, Type: t.TypeName(), M: t.Shape[1], K: t.Shape[0], Count: t.Matrices(), Scaled: scales != nil}}
 		return x, p, err
 	}
 	return tensor{}, ir.Problem{}, err
@@ -310,6 +326,7 @@ func (o *order) problemOf(b blocks.Block) (ir.Problem, error) {
 type tensor struct {
 	format  string
 	builtIn bool
+	file    string // that has it, if it is not builtIn
 	gen.Tensor
 }
 

@@ -265,13 +265,20 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// oneLine is the text of an error without line breaks.
+// longest is how many bytes of an error are said: one may repeat a name that has millions.
+const longest = 8 << 10
+
+// oneLine is the text of an error without line breaks, and without what a terminal would act on.
 func oneLine(err error) string {
+	text, end := err.Error(), ""
+	if len(text) > longest {
+		text, end = strings.ToValidUTF8(text[:longest], ""), "…"
+	}
 	var lines []string
-	for line := range strings.Lines(err.Error()) {
+	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
+			lines = append(lines, printable(strings.ReplaceAll(line, "\t", " ")))
 		}
 	}
-	return strings.Join(lines, "; ")
+	return strings.Join(lines, "; ") + end
 }

@@ -98,6 +98,9 @@ func (c *cli) runStudy(ctx context.Context, x studyFlags) error {
 			return fmt.Errorf("study: no format %s: have %s", name, strings.Join(namesOf(studyFormats), ", "))
 		}
 	}
+	if err := canBeFolder(x.out); err != nil {
+		return err
+	}
 	path := filepath.Join(x.out, "search.jsonl")
 	if err := noFolder(path); err != nil { // now, not after a search
 		return err

@@ -94,6 +94,9 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 	if err := x.validatePurposes(f); err != nil {
 		return err
 	}
+	if err := canBeFolder(x.dir); err != nil { // now, not after the search
+		return err
+	}
 	switch {
 	case len(x.formats) == 0 || len(x.targets) == 0:
 		return errors.New("tune: nothing to tune: give a -format")

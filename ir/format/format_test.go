@@ -61,8 +61,8 @@ func TestLookup(t *testing.T) {
 
 func TestLookupRefusals(t *testing.T) {
 	for name, want := range map[string]string{
-		"":                         `format: weight "": unknown format ""; there are ` + strings.Join(Names(), " "),
-		"w9":                       `unknown format "w9"; there are ` + strings.Join(Names(), " ") + `; groups are written -g32`,
+		"":                         `format: unknown format "": there are ` + strings.Join(Names(), " "),
+		"w9":                       `format: unknown format "w9": there are ` + strings.Join(Names(), " ") + `; groups are written -g32`,
 		"w4g32":                    `; did you mean w4-g32?`,
 		"W2G64-z":                  `; did you mean w2-g64-z?`,
 		"Q4_0":                     `; did you mean q4_0?`,

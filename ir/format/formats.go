@@ -122,7 +122,7 @@ func Lookup(name string) (Weight, error) {
 	pieces := strings.Split(name, "-")
 	w, ok := row(pieces[0])
 	if !ok {
-		return Weight{}, errorf(fmt.Sprintf("weight %q", name), "unknown format %q; there are %s; groups are written -g32%s", pieces[0], strings.Join(Names(), " "), meant(name))
+		return Weight{}, unknown(name, pieces[0])
 	}
 	var per, super, scale, zero, least, book bool // which kinds of piece have been seen
 	for _, p := range pieces[1:] {
@@ -163,6 +163,15 @@ func Lookup(name string) (Weight, error) {
 		return Weight{}, err
 	}
 	return w, nil
+}
+
+// unknown is the error of a name that begins with no built-in format, which names the beginning, and the whole if that is more.
+func unknown(name, base string) error {
+	have := fmt.Sprintf("there are %s; groups are written -g32%s", strings.Join(Names(), " "), meant(name))
+	if name == base {
+		return errorf(fmt.Sprintf("unknown format %.64q", name), "%s", have)
+	}
+	return errorf(fmt.Sprintf("weight %.64q", name), "unknown format %.64q; %s", base, have)
 }
 
 // meant asks whether an unknown name was to be one that it becomes in small letters and with a dash

@@ -78,7 +78,9 @@ func wanted(t reflect.Type) string {
 // unknownField is the name of a field that is not there.
 type unknownField string
 
-func (name unknownField) Error() string { return fmt.Sprintf("json: unknown field %q", string(name)) }
+func (name unknownField) Error() string {
+	return fmt.Sprintf("json: unknown field %.80q", string(name))
+}
 
 // errNull is what checkFields finds null to be; whether that is an error depends on where it is.
 var errNull = errors.New("json: null")
@@ -119,7 +121,7 @@ func checkFields(d *json.Decoder, t reflect.Type) error {
 			}
 			switch {
 			case seen[name]:
-				return fmt.Errorf("json: field %q is there twice", name)
+				return fmt.Errorf("json: field %.80q is there twice", name)
 			case fields != nil && !known:
 				return unknownField(name)
 			}

@@ -19,7 +19,7 @@ const MaxBooks = 16
 
 // Validate reports what is wrong with w, or nil.
 func (w Weight) Validate() error {
-	thing := fmt.Sprintf("weight %q", w.Name)
+	thing := fmt.Sprintf("weight %.80q", w.Name)
 	bad := func(problem string, args ...any) error { return errorf(thing, problem, args...) }
 	switch {
 	case w.Name == "":
@@ -132,7 +132,7 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	case errors.As(err, &whole):
 		return errorf("weight", "%s with the fields %s, or a name", whole, names)
 	case errors.As(err, &unknown):
-		return errorf("weight", "unknown field %q; there are %s", string(unknown), names)
+		return errorf("weight", "unknown field %.80q; there are %s", string(unknown), names)
 	case errors.As(err, &field): // its prefix is that of what is returned
 		return errorf("weight", "%s: %s", field.Thing, field.Problem)
 	case err != nil:

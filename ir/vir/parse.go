@@ -65,7 +65,7 @@ func (p *parser) line(words []string, line string) error {
 	p.words = words
 	err := p.statement()
 	if err == nil && len(p.words) > 0 {
-		return fmt.Errorf("%q is too much", p.words[0])
+		return fmt.Errorf("%.80q is too much", p.words[0])
 	}
 	return err
 }
@@ -108,10 +108,10 @@ func (p *parser) header(line string) error {
 	name, params, paren := strings.Cut(rest, "(")
 	params, closed := strings.CutSuffix(params, ")")
 	if !ok || !paren || !closed {
-		return fmt.Errorf("want func name(param ptr, ...), have %q", strings.TrimSpace(line))
+		return fmt.Errorf("want func name(param ptr, ...), have %.80q", strings.TrimSpace(line))
 	}
 	if name = strings.TrimSpace(name); !isIdent(name) {
-		return fmt.Errorf("%q is no identifier", name)
+		return fmt.Errorf("%.80q is no identifier", name)
 	}
 	p.f.Name = name
 	if strings.TrimSpace(params) == "" {
@@ -128,7 +128,7 @@ func (p *parser) header(line string) error {
 func (p *parser) param(words []string) error {
 	all := strings.Join(words, " ")
 	if len(words) < 2 || !isIdent(words[0]) || words[1] != "ptr" && words[1] != "int" {
-		return fmt.Errorf("parameter %q: want name ptr or name int", all)
+		return fmt.Errorf("parameter %.80q: want name ptr or name int", all)
 	}
 	if p.paramIndex(words[0]) >= 0 {
 		return fmt.Errorf("two parameters %s", words[0])
@@ -138,7 +138,7 @@ func (p *parser) param(words []string) error {
 		q.Words = len(words) == 4 && words[3] == "words"
 		n, err := strconv.Atoi(words[2])
 		if err != nil || n < 1 || n > q.limit() || q.Int || len(words) > 3 && !q.Words {
-			return fmt.Errorf("parameter %q: a ptr may say how large its bytes are, 1 to %d, or with words how large those are", all, Param{}.limit())
+			return fmt.Errorf("parameter %.80q: a ptr may say how large its bytes are, 1 to %d, or with words how large those are", all, Param{}.limit())
 		}
 		q.Most = n
 	}
@@ -180,7 +180,7 @@ func (p *parser) repeat() error {
 	name := func(w string) (int, error) {
 		i := p.paramIndex(w)
 		if i < 0 {
-			return 0, fmt.Errorf("repeat: no parameter %q", w)
+			return 0, fmt.Errorf("repeat: no parameter %.80q", w)
 		}
 		return i, nil
 	}
@@ -237,7 +237,7 @@ func (p *parser) loop() error {
 
 func (p *parser) carried() ([]Reg, error) {
 	if w := p.next(); w != "carry" || len(p.words) == 0 {
-		return nil, fmt.Errorf("%q: want carry and registers", w)
+		return nil, fmt.Errorf("%.80q: want carry and registers", w)
 	}
 	var regs []Reg
 	for len(p.words) > 0 {
@@ -256,7 +256,7 @@ func (p *parser) extent(w string) (Extent, error) {
 	}
 	i := p.paramIndex(w)
 	if i < 0 {
-		return Extent{}, fmt.Errorf("trip count %q is neither a number nor a parameter", w)
+		return Extent{}, fmt.Errorf("trip count %.80q is neither a number nor a parameter", w)
 	}
 	return Extent{Param: i}, nil
 }
@@ -273,7 +273,7 @@ func (p *parser) instr() (*Instr, error) {
 		w = p.next()
 	}
 	if in.Op = opByName(w); in.Op == OpInvalid {
-		return nil, fmt.Errorf("unknown operation %q", w)
+		return nil, fmt.Errorf("unknown operation %.80q", w)
 	}
 	if hasDst != in.Op.HasResult() {
 		return nil, fmt.Errorf("%v %s", in.Op, map[bool]string{true: "has a result", false: "has no result"}[in.Op.HasResult()])
@@ -314,7 +314,7 @@ func (p *parser) dst(in *Instr, reg, typ string) error {
 		return fmt.Errorf("%v is %v here and %v above", r, t, have)
 	}
 	if w := p.next(); w != "=" {
-		return fmt.Errorf("%q: want = after %v:%v", w, r, t)
+		return fmt.Errorf("%.80q: want = after %v:%v", w, r, t)
 	}
 	p.f.Regs[r] = t
 	in.Dst = r
@@ -357,7 +357,7 @@ func (p *parser) imm(in *Instr) (err error) {
 		return err
 	}
 	if in.Imm, err = strconv.ParseInt(w, 10, 64); err != nil {
-		return fmt.Errorf("immediate %q is no number", w)
+		return fmt.Errorf("immediate %.80q is no number", w)
 	}
 	return nil
 }
@@ -385,14 +385,14 @@ func (p *parser) fold(in *Instr) (err error) {
 	}
 	if len(p.words) > 0 && in.FoldConst == 0 {
 		if w := p.next(); w != "splat" {
-			return fmt.Errorf("%q: want splat", w)
+			return fmt.Errorf("%.80q: want splat", w)
 		}
 		if in.FoldUnit, err = number(p.next(), ""); err != nil {
 			return err
 		}
 	}
 	if len(p.words) > 0 {
-		return fmt.Errorf("%q is too much", p.words[0])
+		return fmt.Errorf("%.80q is too much", p.words[0])
 	}
 	p.words = after
 	return nil
@@ -403,15 +403,15 @@ func (p *parser) mem() (Mem, error) {
 	w := p.next()
 	i := strings.IndexAny(w, "+-")
 	if i < 0 {
-		return Mem{}, fmt.Errorf("address %q: want buffer+offset", w)
+		return Mem{}, fmt.Errorf("address %.80q: want buffer+offset", w)
 	}
 	m := Mem{Buf: p.paramIndex(w[:i])}
 	if m.Buf < 0 {
-		return Mem{}, fmt.Errorf("address %q: no parameter %s", w, w[:i])
+		return Mem{}, fmt.Errorf("address %.80q: no parameter %s", w, w[:i])
 	}
 	var err error
 	if m.Off, err = strconv.Atoi(w[i:]); err != nil {
-		return Mem{}, fmt.Errorf("address %q: want buffer+offset", w)
+		return Mem{}, fmt.Errorf("address %.80q: want buffer+offset", w)
 	}
 	for len(p.words) > 0 && strings.Contains(p.words[0], "*") {
 		if err := p.moves(&m, p.next()); err != nil {
@@ -434,7 +434,7 @@ func (p *parser) moves(m *Mem, w string) error {
 		s := Stride{Loop: loop}
 		bytes, multiple, stepped := strings.Cut(by, "+")
 		if s.Bytes, err = strconv.Atoi(bytes); err != nil {
-			return fmt.Errorf("stride %q: want loop*bytes, loop*bytes+times*parameter or parameter*times", w)
+			return fmt.Errorf("stride %.80q: want loop*bytes, loop*bytes+times*parameter or parameter*times", w)
 		}
 		m.Stride = append(m.Stride, s)
 		if !stepped {
@@ -446,11 +446,11 @@ func (p *parser) moves(m *Mem, w string) error {
 	param := p.paramIndex(of)
 	switch {
 	case err != nil:
-		return fmt.Errorf("stride %q: want loop*bytes, loop*bytes+times*parameter or parameter*times", w)
+		return fmt.Errorf("stride %.80q: want loop*bytes, loop*bytes+times*parameter or parameter*times", w)
 	case param < 0:
-		return fmt.Errorf("stride %q: no parameter %s", w, of)
+		return fmt.Errorf("stride %.80q: no parameter %s", w, of)
 	case n == 0 || own && m.Plus[1].Times != 0:
-		return fmt.Errorf("stride %q: want at most %d parameters, times a number that is not 0", w, len(m.Plus))
+		return fmt.Errorf("stride %.80q: want at most %d parameters, times a number that is not 0", w, len(m.Plus))
 	}
 	x := Multiple{Times: n, By: param}
 	switch {
@@ -485,7 +485,7 @@ func number(w, prefix string) (int, error) {
 	n, err := strconv.ParseUint(digits, 10, 62)
 	if !ok || err != nil {
 		kind := map[string]string{"v": "a register", "l": "a loop", "c": "a constant", "": "a number"}[prefix]
-		return 0, fmt.Errorf("%q: want %s", w, kind)
+		return 0, fmt.Errorf("%.80q: want %s", w, kind)
 	}
 	return int(n), nil
 }
@@ -495,7 +495,7 @@ func parseType(w string) (Type, error) {
 	n, err := number(lanes, "")
 	var d format.DType
 	if err != nil || d.UnmarshalText([]byte(elem)) != nil {
-		return Type{}, fmt.Errorf("%q: want a type such as u8x64", w)
+		return Type{}, fmt.Errorf("%.80q: want a type such as u8x64", w)
 	}
 	return Type{d, n}, nil
 }
