@@ -65,19 +65,24 @@ type Code struct {
 // object files of this Go are not known, it builds a program with them.
 func Load(opt Options, files ...lower.File) (*Code, error) {
 	c := &Code{limit: cmp.Or(opt.Limit, DefaultLimit), on: opt.On.on()}
-	if !opt.Build && c.on.maps() {
+	if !opt.Build && c.on.Unmapped() == "" {
 		if c.on == here && !hooked.Load() {
 			return nil, ErrNoMain
 		}
 		var unknown *jit.ObjectError
 		var err error
-		if c.object, err = jit.Build(c.on.arch, files...); !errors.As(err, &unknown) {
-			return c, err
+		if c.object, err = jit.Build(c.on.arch, files...); err == nil {
+			return c, nil
+		}
+		if !errors.As(err, &unknown) {
+			return nil, withRemedy(err)
 		}
 	}
 	var err error
-	c.built, err = build(c.on, files)
-	return c, err
+	if c.built, err = build(c.on, files); err != nil {
+		return nil, withRemedy(err)
+	}
+	return c, nil
 }
 
 // ErrNoMain is what a program gets that does not call Main.
@@ -249,10 +254,19 @@ func (c *Code) askOnce(what string, q request) (*reply, error) {
 		return nil, p.cause(what, c.limit, err)
 	case r.Wrong != "":
 		return nil, &Wrong{what, r.Wrong}
-	case r.Problem != "":
-		return nil, fmt.Errorf("worker: %s: %s", what, r.Problem)
 	}
-	return r, nil
+	return r, r.problem(what)
+}
+
+// problem is the error of what is no fault of the code, nil if there is none.
+func (r *reply) problem(what string) error {
+	switch {
+	case r.Remedy != "":
+		return &Unable{r.Problem, r.Remedy}
+	case r.Problem != "":
+		return fmt.Errorf("worker: %s: %s", what, r.Problem)
+	}
+	return nil
 }
 
 // process is one that has c's functions.
@@ -271,11 +285,11 @@ func (c *Code) process() (*process, error) {
 	}
 	r, err := p.ask(request{Load: c.object}, c.limit)
 	if err != nil {
-		return nil, p.cause("loading functions", c.limit, err)
+		return nil, blameless("loading functions", p.cause("loading functions", c.limit, err))
 	}
-	if r.Problem != "" {
+	if err := r.problem("loading functions"); err != nil {
 		p.end()
-		return nil, fmt.Errorf("worker: %s", r.Problem)
+		return nil, err
 	}
 	c.p = p
 	return p, nil
