@@ -2,6 +2,7 @@ package tune
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand"
 	"regexp"
@@ -132,7 +133,58 @@ func TestUnmeasured(t *testing.T) {
 	x.Log = func(r Trial) { t.Errorf("logged %q", r.Error) }
 	t.Setenv("TMPDIR", t.TempDir()+"/gone") // where the assembler would write
 	out, err := x.Search(t.Context(), Options{Trials: 100, Rng: rand.New(rand.NewSource(1))})
-	if err == nil || !strings.Contains(err.Error(), "gone") || out.Trials > 16 || out.Ended != "interrupted" {
+	if err == nil || !strings.Contains(err.Error(), "gone") || out.Trials > 0 || len(out.Tried) > 0 || out.Ended != "interrupted" {
 		t.Errorf("%v, %d trials, ended by %s", err, out.Trials, out.Ended)
+	}
+	for reason := range out.Dropped {
+		if strings.HasPrefix(reason, "other") {
+			t.Errorf("dropped because %s", reason)
+		}
+	}
+}
+
+// killed makes kernels whose names match end their process as the system does when memory runs out.
+type killed struct {
+	lower.Target
+	names *regexp.Regexp
+}
+
+var kill = map[string]string{
+	"amd64": "MOVQ $39, AX\n\tSYSCALL\n\tMOVQ AX, DI\n\tMOVQ $9, SI\n\tMOVQ $62, AX\n\tSYSCALL",
+	"arm64": "MOVD $172, R8\n\tSVC\n\tMOVD $9, R1\n\tMOVD $129, R8\n\tSVC",
+}[goruntime.GOARCH]
+
+func (k killed) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
+	file, err := k.Target.Emit(pkg, ks)
+	if err != nil || !bytes.Contains(file.Data, []byte("reference_n1")) { // only to be hashed
+		return file, err
+	}
+	file.Data = k.names.ReplaceAllFunc(file.Data, func(text []byte) []byte { return fmt.Appendf(nil, "%s\t%s\n", text, kill) })
+	return file, nil
+}
+
+// A candidate whose process is killed each time is to blame if that of the default is not; else nothing is, and nothing is logged.
+func TestKilled(t *testing.T) {
+	for _, c := range []struct{ names, want string }{
+		{`TEXT ·k(\d+)_0\(SB\).*\n`, "crashed"},
+		{`TEXT ·(k\d+_0|reference_n1)\(SB\).*\n`, "other: cannot measure: worker: the default schedules: the process was ended: signal: killed, 3 times: " +
+			"free memory or raise its limit, or measure smaller matrices (-m, -k)"},
+	} {
+		x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+		x.Target = killed{x.Target, regexp.MustCompile(c.names)}
+		var log []Trial
+		x.Log = func(r Trial) { log = append(log, r) }
+		blamed := c.want == "crashed"
+		seeds := x.Seeds()[:1]
+		if _, err := x.point(seeds[0]); err != nil {
+			t.Fatal(err)
+		}
+		r := x.measure(t.Context(), seeds)[0]
+		if r.Err == nil || Reason(r.Err) != c.want || (len(log) > 0) != blamed {
+			t.Errorf("%s: %v, want %q; logged %d", c.names, r.Err, c.want, len(log))
+		}
+		if broken := (*Unmeasured)(nil); errors.As(r.Err, &broken) == blamed {
+			t.Errorf("%s: %v", c.names, r.Err)
+		}
 	}
 }
