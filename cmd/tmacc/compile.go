@@ -586,6 +586,9 @@ func (x *compilation) narrow() (out []string) {
 
 // verifyAll compares all kernels that this machine runs with the definition.
 func (x *compilation) verifyAll(ctx context.Context) error {
+	if !x.noCheck {
+		x.noteDenied()
+	}
 	for _, w := range x.products {
 		for i := range w.product.Targets {
 			if ctx.Err() != nil {

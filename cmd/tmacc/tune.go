@@ -163,6 +163,8 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if err != nil {
 		return err
 	}
+	bar.done()
+	c.noteLinked(on)
 	var searches []*tuning
 	for _, p := range problems {
 		for _, t := range ts {

@@ -348,7 +348,8 @@ func (x *tuning) entry(c tune.Confirmed) (*tune.Entry, error) {
 	return e, nil
 }
 
-// measureCeilings finds out what binds; of several times the most counts. Without probes the shares stay unknown. The error is that of ctx.
+// measureCeilings finds out what binds; of several times the most counts. Without probes the shares stay unknown. The error is that of ctx, or
+// one of the machine, which measures nothing.
 func (x *tuning) measureCeilings(ctx context.Context) error {
 	if x.ceilings == nil {
 		x.ceilings = make([]tune.Ceilings, len(x.product.Purposes))
@@ -360,6 +361,9 @@ func (x *tuning) measureCeilings(ctx context.Context) error {
 	for i, n := range now {
 		c := &x.ceilings[i]
 		*c = tune.Ceilings{ReadGBS: max(c.ReadGBS, n.ReadGBS), DotGMACS: max(c.DotGMACS, n.DotGMACS), ClockGHz: max(c.ClockGHz, n.ClockGHz)}
+	}
+	if worker.IsEnvironment(err) { // nor can candidates be measured
+		return err
 	}
 	if err != nil {
 		x.note("shares of ceilings are not known: %s", oneLine(err))

@@ -439,7 +439,7 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 			c := &out[i%len(out)]
 			s, err := code.Time("the best", confirm, reference, t.timed(t.target(c.Candidate, i%len(out)), false)[p])
 			if err != nil {
-				return nil, err
+				return nil, t.blame(code, err)
 			}
 			c.DefaultNs[p] += s[0].Min / confirmations
 			c.Ns[p] += s[1].Min / confirmations

@@ -18,13 +18,17 @@ import (
 // denying, as the first argument of this program, makes it run the others where memory may not become executable.
 const denying = "denying"
 
-func init() {
+var _ = denied()
+
+// denied does not return in a process that is to run something else.
+func denied() bool {
 	if len(os.Args) > 2 && os.Args[1] == denying {
 		if unix.Prctl(unix.PR_SET_MDWE, unix.PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) != nil {
 			os.Exit(cannotDeny)
 		}
 		panic(syscall.Exec(os.Args[2], os.Args[2:], os.Environ()))
 	}
+	return false
 }
 
 // cannotDeny is the status of a process that this system cannot deny anything.
