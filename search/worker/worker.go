@@ -59,6 +59,7 @@ type Code struct {
 	built  *program    // or what has them linked
 	mu     sync.Mutex
 	p      *process // nil before the first call and after one that ended the process
+	fresh  bool     // the next process is to be a new one
 }
 
 // Load makes functions of files callable. Where they cannot be mapped, or the
@@ -102,6 +103,16 @@ func (c *Code) Close() error {
 		return nil
 	}
 	return c.on.remove(c.built)
+}
+
+// Renew makes the next call start a process of its own: one that keeps nothing, neither weights nor the place where they lay.
+func (c *Code) Renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.p != nil {
+		c.p.end()
+	}
+	c.p, c.fresh = nil, true
 }
 
 // Map maps c's functions in this process: those that Test has found to be right. The
@@ -279,10 +290,15 @@ func (c *Code) process() (*process, error) {
 		c.p = p
 		return p, err
 	}
-	p, err := c.on.ready()
+	start := c.on.ready
+	if c.fresh {
+		start = func() (*process, error) { return c.on.start(nil) }
+	}
+	p, err := start()
 	if err != nil {
 		return nil, err
 	}
+	c.fresh = false
 	r, err := p.ask(request{Load: c.object}, c.limit)
 	if err != nil {
 		return nil, blameless("loading functions", p.cause("loading functions", c.limit, err))
