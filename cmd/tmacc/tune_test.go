@@ -29,7 +29,7 @@ func TestTune(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()
 	log := filepath.Join(dir, "tuning.db")
-	out := ok(t, "tune", "-q", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
+	out := ok(t, "tune", "-q", "-only", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
 	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", "20 candidates measured", "ended by trials", "because", "best: ", "locked"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
@@ -84,7 +84,7 @@ func tuneProcess(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, std
 // tuneCommand is tmacc tune as a process of its own, not started.
 func tuneCommand(env []string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	cmd = exec.Command(os.Args[0], append([]string{"tune", "-q", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256"}, args...)...)
+	cmd = exec.Command(os.Args[0], append([]string{"tune", "-q", "-only", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256"}, args...)...)
 	cmd.Env = append(append(os.Environ(), "TMACC_TEST_MAIN=1"), env...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	return cmd, stdout, stderr
@@ -116,7 +116,7 @@ func TestTuneKilled(t *testing.T) {
 	if before = logged(t, log); len(before) < 20 {
 		t.Fatalf("%d candidates are left", len(before))
 	}
-	out := ok(t, "tune", "-q", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-format", "w2", "-trials", "10", "-o", dir, "-log", log, "-resume")
+	out := ok(t, "tune", "-q", "-only", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-format", "w2", "-trials", "10", "-o", dir, "-log", log, "-resume")
 	if !strings.Contains(out, ": 10 candidates measured") {
 		t.Error(out)
 	}

@@ -1,6 +1,8 @@
 package tune
 
 import (
+	"slices"
+
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
 )
@@ -23,21 +25,17 @@ func (t *Tuner) Complete(c *Candidate) (*Candidate, error) {
 
 // Beside measures c for purposes beside base, nil: the default schedules. Both must be complete. How fast a kernel reads weights out of a cache depends on
 // where they lie, for as long as the process lives: so each time a new process measures them, and the order changes. Out of memory the copies of
-// both lie between each other, so one process does. An error for which c is not to blame is an *Unmeasured.
+// both lie between each other, so one process does, which takes long to set up. An error for which c is not to blame is an *Unmeasured.
 func (t *Tuner) Beside(base, c *Candidate, purposes []Purpose) ([]Beside, error) {
-	cs := []*Candidate{c}
+	cs, to := []*Candidate{c}, t.reference
 	if base != nil {
-		cs = append(cs, base)
+		cs, to = append(cs, base), t.target(base, 1)
 	}
 	code, err := t.load(cs)
 	if err != nil {
 		return nil, t.unassembled(c, err)
 	}
 	defer code.Close()
-	to := t.reference
-	if base != nil {
-		to = t.target(base, 1)
-	}
 	own, theirs := live.Spec(t.Problem, t.target(c, 0)), live.Spec(t.Problem, to)
 	out := make([]Beside, len(purposes))
 	for _, slow := range []bool{false, true} {
@@ -49,32 +47,31 @@ func (t *Tuner) Beside(base, c *Candidate, purposes []Purpose) ([]Beside, error)
 				if x.Total > 0 != slow {
 					continue
 				}
-				at := worker.Timed{M: x.M, N: x.N, K: x.K, Total: x.Total}
-				a, b := at, at
-				a.Spec, a.Keep, b.Spec = theirs, true, own
 				out[p].Purpose = x
-				ns, baseNs, err := inTurn(code, a, b, i%2 > 0)
-				if err != nil {
+				at := worker.Timed{M: x.M, N: x.N, K: x.K, Total: x.Total}
+				in := [2]worker.Timed{at, at}
+				in[0].Spec, in[0].Keep, in[1].Spec = theirs, true, own
+				if err := out[p].measure(code, in, i%2 > 0); err != nil {
 					return nil, t.blame(code, err)
 				}
-				out[p].Ns, out[p].BaseNs = append(out[p].Ns, ns), append(out[p].BaseNs, baseNs)
 			}
 		}
 	}
 	return out, nil
 }
 
-// inTurn is how long b takes, and a, the first in each round unless swapped.
-func inTurn(code *worker.Code, a, b worker.Timed, swapped bool) (ns, baseNs float64, err error) {
+// measure adds a time of the base and of the candidate, the first in each round unless swapped.
+func (x *Beside) measure(code *worker.Code, in [2]worker.Timed, swapped bool) error {
 	if swapped {
-		a, b = b, a
+		slices.Reverse(in[:])
 	}
-	s, err := code.Time("the best", confirm, a, b)
+	s, err := code.Time("the best", confirm, in[:]...)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	if swapped {
-		return s[0].Min, s[1].Min, nil
+		slices.Reverse(s)
 	}
-	return s[1].Min, s[0].Min, nil
+	x.BaseNs, x.Ns = append(x.BaseNs, s[0].Min), append(x.Ns, s[1].Min)
+	return nil
 }

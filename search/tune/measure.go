@@ -199,7 +199,9 @@ func (t *Tuner) blame(code *worker.Code, err error) error {
 	case worker.IsFault(err) && !errors.As(err, &timeout):
 		return err
 	}
-	if _, alone := code.Time("the default schedules", glance, t.timed(t.reference, true)...); alone != nil {
+	if _, alone := code.Time("the default schedules", glance, t.timed(t.reference, true)...); errors.As(alone, &timeout) {
+		return &Unmeasured{fmt.Errorf("%w: the machine is too busy", alone)}
+	} else if alone != nil {
 		return &Unmeasured{alone}
 	}
 	if errors.As(err, &killed) {
