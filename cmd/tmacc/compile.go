@@ -333,6 +333,7 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	}
 	aside := *x.cli
 	aside.out = x.err
+	x.noteLinked(nil)
 	for _, note := range x.notTuned() {
 		x.bar.done()
 		fmt.Fprintf(x.err, "tmacc: %s\n", note)

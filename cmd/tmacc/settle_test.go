@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"math/rand"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -297,6 +299,29 @@ func TestTuneNothing(t *testing.T) {
 		if s.scratch = scratch; s.nothing().Error() != want {
 			t.Errorf("%v, want %s", s.nothing(), want)
 		}
+	}
+}
+
+// A log in a folder that is not there is refused before the search, and no folder is made.
+func TestTuneRefusesLog(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	for _, log := range []string{filepath.Join(dir, "x"), filepath.Join(dir, "deep", "x")} {
+		code, out, stderr := tmacc("tune", "-format", "w2", "-log", log)
+		if code != exitUsage || out != "" || stderr != "tmacc: -log "+log+": "+filepath.Dir(log)+": no such file or directory\n" {
+			t.Errorf("exit code %d: %s%s", code, out, stderr)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder was made: %v", err)
+	}
+}
+
+// A search that cannot go on where another ended says so, and what became of the lock.
+func TestTuneNotResumed(t *testing.T) {
+	needMeasuring(t)
+	code, _, stderr := tmacc("tune", "-q", "-resume", "-log", file(t, "log", "no log"), "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-o", t.TempDir())
+	if code != exitUsage || !strings.HasPrefix(stderr, "tmacc: tune -resume: tuning log ") || !strings.HasSuffix(stderr, ": nothing was searched, and the lock is as it was\n") {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 

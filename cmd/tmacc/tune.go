@@ -76,7 +76,7 @@ that are cut, and a machine that starts again, are waited for.`,
 	x.purposeFlags(f)
 	f.IntVar(&x.trials, "trials", usualTrials, "candidates to measure at most")
 	f.IntVar(&x.patience, "patience", usualPatience, "end after so many in a row that are no better")
-	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long; measuring the machine before, and the best again afterwards, takes some 15 s more for -mode l2 -n 1, longer for more")
+	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more")
 	f.Int64Var(&x.seed, "seed", 1, "of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
 	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+noLog+" (default: see tmacc log)")
