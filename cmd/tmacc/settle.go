@@ -152,6 +152,7 @@ const (
 	outcomeStays   = "stays"   // what was locked stays as it was
 	outcomeRemoved = "removed"
 	outcomeNone    = "not locked"
+	outcomeFailed  = "failed" // an error says why
 )
 
 // decision is what becomes of the lock, and why.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/tune"
@@ -299,6 +300,25 @@ func TestTuneNothing(t *testing.T) {
 		if s.scratch = scratch; s.nothing().Error() != want {
 			t.Errorf("%v, want %s", s.nothing(), want)
 		}
+	}
+}
+
+// What -json prints of a search has what was decided, with the figures of all purposes, or why it failed.
+func TestTuned(t *testing.T) {
+	s := newSettler(t)
+	var r tuned
+	r.search(s.product, tune.Outcome[*tune.Candidate]{Trials: 7, Ended: "time"}, 2*time.Second)
+	if r.Outcome != outcomeFailed || r.Measured != 7 || r.Seconds != 2 || r.Product != "w2" || r.Target != "amd64/avx2" {
+		t.Errorf("%+v", r)
+	}
+	all := s.purposes(nil)
+	r.conclude(decision{outcomeNone, &judged{s.found, besides(all, 0.9, 0.8), 1}, "it loses"})
+	if r.Outcome != outcomeNone || r.Why != "it loses" || len(r.Figures) != len(all) || len(r.Traces) != len(s.found.Kernels) || *r.Ratio != (tune.Ratio{Median: r.Ratio.Median, Low: 0.8, High: 0.9}) ||
+		r.Figures[4].Purpose != all[4] || r.Figures[4].Ns != 8.5 || r.Figures[4].DefaultNs != 10 {
+		t.Errorf("%+v", r)
+	}
+	if r.failed(errors.New("the disk\nis full")); r.Outcome != outcomeFailed || r.Why != "the disk; is full" {
+		t.Errorf("%+v", r)
 	}
 }
 

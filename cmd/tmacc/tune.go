@@ -203,6 +203,9 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		}
 		err := x.tune(ctx)
 		if f.json && x.result.Outcome != "" {
+			if err != nil {
+				x.result.failed(err)
+			}
 			err = errors.Join(json.NewEncoder(out).Encode(x.result), err)
 		}
 		if errors.As(err, new(*status)) && ctx.Err() == nil {

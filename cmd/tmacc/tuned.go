@@ -17,7 +17,7 @@ type tuned struct {
 	Seconds  float64          `json:"seconds"`
 	Ended    string           `json:"ended"`
 	Dropped  map[string]int   `json:"dropped"` // by reason
-	Outcome  string           `json:"outcome"` // locked, renewed, stays, removed, not locked, or nothing measured
+	Outcome  string           `json:"outcome"` // locked, renewed, stays, removed, not locked, or failed
 	Why      string           `json:"why,omitempty"`
 	Lock     string           `json:"lock,omitempty"` // the file, if it was changed
 	Ratio    *tune.Ratio      `json:"ratio"`          // of the times for the purposes of the search to the default's; null: nothing was found
@@ -36,8 +36,11 @@ type tunedFigures struct {
 // search notes what a search has measured.
 func (r *tuned) search(p tune.Product, out tune.Outcome[*tune.Candidate], took time.Duration) {
 	*r = tuned{Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
-		Measured: out.Trials, Seconds: took.Seconds(), Ended: out.Ended, Dropped: out.Dropped, Outcome: "nothing measured", Figures: []tunedFigures{}, Traces: []schedule.Trace{}}
+		Measured: out.Trials, Seconds: took.Seconds(), Ended: out.Ended, Dropped: out.Dropped, Outcome: outcomeFailed, Figures: []tunedFigures{}, Traces: []schedule.Trace{}}
 }
+
+// failed notes why nothing was decided, or not done.
+func (r *tuned) failed(err error) { r.Outcome, r.Why = outcomeFailed, oneLine(err) }
 
 // conclude notes what was decided.
 func (r *tuned) conclude(d decision) {

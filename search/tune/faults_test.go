@@ -143,48 +143,56 @@ func TestUnmeasured(t *testing.T) {
 	}
 }
 
-// killed makes kernels whose names match end their process as the system does when memory runs out.
-type killed struct {
+// sabotaged makes kernels whose names match begin with something else.
+type sabotaged struct {
 	lower.Target
 	names *regexp.Regexp
+	body  string
 }
 
+// kill ends the process as the system does when memory runs out.
 var kill = map[string]string{
 	"amd64": "MOVQ $39, AX\n\tSYSCALL\n\tMOVQ AX, DI\n\tMOVQ $9, SI\n\tMOVQ $62, AX\n\tSYSCALL",
 	"arm64": "MOVD $172, R8\n\tSVC\n\tMOVD $9, R1\n\tMOVD $129, R8\n\tSVC",
 }[goruntime.GOARCH]
 
-func (k killed) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
-	file, err := k.Target.Emit(pkg, ks)
+func (s sabotaged) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
+	file, err := s.Target.Emit(pkg, ks)
 	if err != nil || !bytes.Contains(file.Data, []byte("reference_n1")) { // only to be hashed
 		return file, err
 	}
-	file.Data = k.names.ReplaceAllFunc(file.Data, func(text []byte) []byte { return fmt.Appendf(nil, "%s\t%s\n", text, kill) })
+	file.Data = s.names.ReplaceAllFunc(file.Data, func(text []byte) []byte { return fmt.Appendf(nil, "%s\t%s\n", text, s.body) })
 	return file, nil
 }
 
-// A candidate whose process is killed each time is to blame if that of the default is not; else nothing is, and nothing is logged.
-func TestKilled(t *testing.T) {
-	for _, c := range []struct{ names, want string }{
-		{`TEXT ·k(\d+)_0\(SB\).*\n`, "crashed"},
-		{`TEXT ·(k\d+_0|reference_n1)\(SB\).*\n`, "other: cannot measure: worker: the default schedules: the process was ended: signal: killed, 3 times: " +
+// A candidate whose process is killed each time, or that does not end in time, is to blame if the default schedules do not fare the same; else nothing is, and nothing
+// is logged.
+func TestBlame(t *testing.T) {
+	const itself, both = `TEXT ·k(\d+)_0\(SB\).*\n`, `TEXT ·(k\d+_0|reference_n1)\(SB\).*\n`
+	for _, c := range []struct{ names, body, want string }{
+		{itself, kill, "crashed"},
+		{both, kill, "other: cannot measure: worker: the default schedules: the process was ended: signal: killed, 3 times: " +
 			"free memory or raise its limit, or measure smaller matrices (-m, -k)"},
+		{itself, "endless:\n\tJMP endless", "timed out"},
+		{both, "endless:\n\tJMP endless", "other: cannot measure: worker: the default schedules: did not return in 2s: the machine is too busy"},
 	} {
 		x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
-		x.Target = killed{x.Target, regexp.MustCompile(c.names)}
+		x.Limit = 2 * time.Second
+		x.Target = sabotaged{x.Target, regexp.MustCompile(c.names), c.body}
 		var log []Trial
 		x.Log = func(r Trial) { log = append(log, r) }
-		blamed := c.want == "crashed"
 		seeds := x.Seeds()[:1]
 		if _, err := x.point(seeds[0]); err != nil {
 			t.Fatal(err)
 		}
 		r := x.measure(t.Context(), seeds)[0]
-		if r.Err == nil || Reason(r.Err) != c.want || (len(log) > 0) != blamed {
-			t.Errorf("%s: %v, want %q; logged %d", c.names, r.Err, c.want, len(log))
+		reason, broken := "", (*Unmeasured)(nil)
+		blamed := !errors.As(r.Err, &broken)
+		if reason = Reason(r.Err); !blamed {
+			reason = "other: " + r.Err.Error()
 		}
-		if broken := (*Unmeasured)(nil); errors.As(r.Err, &broken) == blamed {
-			t.Errorf("%s: %v", c.names, r.Err)
+		if reason != c.want || blamed == strings.HasPrefix(c.want, "other") || (len(log) > 0) != blamed {
+			t.Errorf("%s: %v, want %q; logged %d", c.names, r.Err, c.want, len(log))
 		}
 	}
 }
