@@ -50,11 +50,11 @@ All purposes count: each -n in each -mode, as for tmacc bench. A candidate has o
 and a kernel for each -n, and its figure is the geometric mean of its times by those of
 the default schedules; more if one of the purposes would lose by it.
 
-The best is then measured in turn with the default schedules, and with what was locked before, 8 times.
-What is faster beyond the noise of these measurements goes to ` + tune.LockName + ` in the
-module of the output directory, with kernels of other widths for the same packed matrices, if it is slower
-for no purpose: the packed matrices serve the usual ones (l2 and dram, 1, 4 and 256 activations) too, whatever -mode and -n
-name. -only leaves these out.
+The best is then measured in turn with the default schedules, and with what was locked before,
+8 times. It goes to ` + tune.LockName + ` in the module of the output directory, with kernels of other widths
+for the same packed matrices, if it is faster beyond the noise of these measurements, and slower for no
+purpose. As packed matrices serve all products, the usual purposes count here too (l2 and dram, 1, 4 and
+256 activations), whatever -mode and -n name: -only leaves these out.
 tmacc compile uses it, and never searches. Interrupted, the search ends with what it has found,
 which is measured again; further searches are not begun, for which the exit code is 1; a second
 Ctrl-C ends all at once.

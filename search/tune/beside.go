@@ -31,7 +31,7 @@ func (t *Tuner) Beside(base, c *Candidate, purposes []Purpose) ([]Beside, error)
 	if base != nil {
 		cs, to = append(cs, base), t.target(base, 1)
 	}
-	code, err := t.load(cs)
+	code, err := t.loadFor(settled*t.Limit, cs)
 	if err != nil {
 		return nil, t.unassembled(c, err)
 	}

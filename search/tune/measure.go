@@ -226,8 +226,14 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	t.Log(x)
 }
 
+// settled is how many times as long a request may take whose kernels were all measured before: they end, and only a busy machine takes so long.
+const settled = 10
+
 // load assembles the default and candidates, with names by their indices.
-func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) {
+func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) { return t.loadFor(t.Limit, cs) }
+
+// loadFor is load for requests of at most so long.
+func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, error) {
 	ks := (&gen.Target{Kernels: t.reference.Kernels}).Code()
 	prepares := []*gen.Prepare{t.reference.Prepare}
 	for i, c := range cs {
@@ -243,7 +249,7 @@ func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) {
 	if err != nil {
 		return nil, err
 	}
-	return worker.Load(worker.Options{Limit: t.Limit, On: t.On}, f)
+	return worker.Load(worker.Options{Limit: limit, On: t.On}, f)
 }
 
 // timed are the products of a target for each purpose.
@@ -430,7 +436,7 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 		cs = append(cs, f.G)
 		out = append(out, Confirmed{Candidate: f.G, Ns: make([]float64, len(t.Purposes)), DefaultNs: make([]float64, len(t.Purposes))})
 	}
-	code, err := t.load(cs)
+	code, err := t.loadFor(settled*t.Limit, cs)
 	if err != nil {
 		return nil, err
 	}
