@@ -101,6 +101,9 @@ schedules here too.`,
 		if b.page != "" {
 			return c.printPage(b.page, b.check)
 		}
+		if err := mapping("bench"); err != nil {
+			return err
+		}
 		if b.peer != "" {
 			return c.comparePeer(cmd.Context(), b)
 		}

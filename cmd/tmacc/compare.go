@@ -102,6 +102,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	if err != nil {
 		return err
 	}
+	c.noteLinked(nil)
 	bar.step("compiling the default schedules")
 	t, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(c.tuning(f.tuneFlags, p, on, nil).product) })
 	if err != nil {
@@ -119,6 +120,9 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 		}
 		bar.step("%d of %d: %s", i+1, len(all), x.name)
 		r, err := compareOne(t, x)
+		if broken := (*tune.Unmeasured)(nil); errors.As(err, &broken) {
+			return err // nor can the others be
+		}
 		if err != nil {
 			failures++
 			bar.done()

@@ -400,6 +400,7 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	}
 	aside := *x.cli
 	aside.out = x.err
+	x.noteLinked(nil)
 	for _, note := range x.notTuned() {
 		x.bar.done()
 		fmt.Fprintf(x.err, "tmacc: %s\n", note)
@@ -654,6 +655,9 @@ func (x *compilation) narrow() (out []string) {
 
 // verifyAll compares all kernels that this machine runs with the definition.
 func (x *compilation) verifyAll(ctx context.Context) error {
+	if !x.noCheck {
+		x.noteDenied()
+	}
 	for _, w := range x.products {
 		for i := range w.product.Targets {
 			if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +25,6 @@ import (
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
-	"github.com/tmacc/tmacc/search/worker"
 )
 
 // familyFormats are compared if -format names none: those whose codes make an index.
@@ -106,6 +106,9 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := mapping("families"); err != nil {
+		return err
+	}
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
 	bar.step("assembling what shows what this machine can do")
@@ -152,12 +155,12 @@ func (c *cli) compareTargets(ctx context.Context, name string, ts []lower.Target
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		if worker.IsFault(err) { // a wrong kernel is not one that there is not
-			return nil, nil, err
-		}
-		if err != nil {
+		if none := (*noSchedule)(nil); errors.As(err, &none) {
 			skipped = append(skipped, err.Error())
 			continue
+		}
+		if err != nil { // a wrong kernel is not one that there is not, nor is one that this machine cannot run now
+			return nil, nil, err
 		}
 		all = append(all, k)
 	}
@@ -172,7 +175,12 @@ func (c *cli) compareTargets(ctx context.Context, name string, ts []lower.Target
 	return all, skipped, nil
 }
 
-// contest compiles both families, up to n schedules by tables.
+// noSchedule says that a family has no schedule for a product: there is nothing to compare.
+type noSchedule struct{ error }
+
+func (e *noSchedule) Unwrap() error { return e.error }
+
+// contest compiles both families, up to n schedules by tables. The error is a *noSchedule if one of them has none.
 func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (*contest, []*live.Code, error) {
 	w, err := c.benchWeight(name)
 	if err != nil {
@@ -184,11 +192,11 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (
 	}
 	tables, err := heeding(ctx, func() ([][]search.Use, error) { return search.TableUses(p, t, n) })
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &noSchedule{err}
 	}
 	dots, err := heeding(ctx, func() ([]search.Use, error) { return search.DotUses(p, t) })
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &noSchedule{err}
 	}
 	k := &contest{format: name, target: t.Machine().ShortName()}
 	var codes []*live.Code
@@ -218,6 +226,9 @@ func tableName(t schedule.Trace) string {
 
 func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (subject, *live.Code, error) {
 	v, err := buildUses(ctx, p, t, uses, p.Weight.Name)
+	if _, refused := search.Refusal(err); refused {
+		return subject{}, nil, &noSchedule{err}
+	}
 	if err != nil {
 		return subject{}, nil, err
 	}

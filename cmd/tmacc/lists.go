@@ -226,6 +226,9 @@ func listed(words []string) string {
 
 // ceilings are what this machine can do.
 func (c *cli) ceilings(ctx context.Context) (measure.Ceilings, error) {
+	if err := mapping("host"); err != nil {
+		return measure.Ceilings{}, err
+	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("measuring what this machine can do")

@@ -92,6 +92,9 @@ func (c *cli) measureThreads(ctx context.Context, x threadsFlags) error {
 	if x.busy < 0 || x.busy > 1<<10 {
 		return fmt.Errorf("-busy %d: want 0 to %d", x.busy, 1<<10)
 	}
+	if err := mapping("threads"); err != nil {
+		return err
+	}
 	p, done, err := c.threadsProduct(ctx, x)
 	if err != nil {
 		return err

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -29,7 +31,7 @@ type tuneFlags struct {
 	seed                 int64
 	dir, log             string
 	resume, quiet        bool
-	scratch              bool
+	scratch, only, json  bool
 	plot                 string
 	runner, runnerPrefix string
 }
@@ -48,8 +50,11 @@ All purposes count: each -n in each -mode, as for tmacc bench. A candidate has o
 and a kernel for each -n, and its figure is the geometric mean of its times by those of
 the default schedules; more if one of the purposes would lose by it.
 
-What is faster than the default, and than what was locked before, goes to ` + tune.LockName + ` in the
-module of the output directory, with kernels of other widths for the same packed matrices.
+The best is then measured in turn with the default schedules, and with what was locked before,
+8 times. It goes to ` + tune.LockName + ` in the module of the output directory, with kernels of other widths
+for the same packed matrices, if it is faster beyond the noise of these measurements, and slower for no
+purpose. As packed matrices serve all products, the usual purposes count here too (l2 and dram, 1, 4 and
+256 activations), whatever -mode and -n name: -only leaves these out.
 tmacc compile uses it, and never searches. Interrupted, the search ends with what it has found,
 which is measured again; further searches are not begun, for which the exit code is 1; a second
 Ctrl-C ends all at once.
@@ -71,7 +76,7 @@ that are cut, and a machine that starts again, are waited for.`,
 	x.purposeFlags(f)
 	f.IntVar(&x.trials, "trials", usualTrials, "candidates to measure at most")
 	f.IntVar(&x.patience, "patience", usualPatience, "end after so many in a row that are no better")
-	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long; measuring the machine before, and the best again afterwards, takes some 15 s more for -mode l2 -n 1, longer for more")
+	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more")
 	f.Int64Var(&x.seed, "seed", 1, "of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
 	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+noLog+" (default: see tmacc log)")
@@ -79,6 +84,8 @@ that are cut, and a machine that starts again, are waited for.`,
 	f.StringVar(&x.runner, "runner", "", "`ssh://user@host:port` of the machine that measures, instead of this one")
 	f.StringVar(&x.runnerPrefix, "runner-exec", "", "`command` over there that starts the worker, such as \"taskset -c 3\"")
 	f.BoolVar(&x.scratch, "from-scratch", false, "begin without the default schedules")
+	f.BoolVar(&x.only, "only", false, "lock what is faster for the purposes of the search, whatever it does to others")
+	f.BoolVar(&x.json, "json", false, "print one JSON object per search at its end, and all else on standard error")
 	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -110,6 +117,8 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return validPicture(x.plot)
 	case x.plot != "" && noFolder(x.plot) != nil: // now, not after the search
 		return noFolder(x.plot)
+	case x.log != "" && x.log != noLog && noFolder(x.log) != nil:
+		return fmt.Errorf("-log %w", noFolder(x.log))
 	case x.resume && x.log == noLog:
 		return errors.New("-resume: begins with what the log has: want none of -log none")
 	case x.runner == "" && x.runnerPrefix != "":
@@ -145,6 +154,14 @@ func (x *tuneFlags) validatePurposes(f *pflag.FlagSet) error {
 const maxTuned = 1 << 12
 
 func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
+	out := c.out
+	if f.json {
+		aside := *c
+		if aside.out = c.err; f.quiet {
+			aside.out = io.Discard
+		}
+		c = &aside
+	}
 	bar := newProgress(c.err, f.quiet)
 	defer bar.done()
 	var problems []ir.Problem
@@ -166,6 +183,8 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if err != nil {
 		return err
 	}
+	bar.done()
+	c.noteLinked(on)
 	var searches []*tuning
 	for _, p := range problems {
 		for _, t := range ts {
@@ -185,7 +204,14 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		if i > 0 {
 			fmt.Fprintln(c.out)
 		}
-		if err := x.tune(ctx); errors.As(err, new(*status)) && ctx.Err() == nil {
+		err := x.tune(ctx)
+		if f.json && x.result.Outcome != "" {
+			if err != nil {
+				x.result.failed(err)
+			}
+			err = errors.Join(json.NewEncoder(out).Encode(x.result), err)
+		}
+		if errors.As(err, new(*status)) && ctx.Err() == nil {
 			bar.done()
 			failure = &status{code: say(c.err, err)}
 		} else if err != nil {

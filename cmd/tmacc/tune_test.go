@@ -2,11 +2,8 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
-	"math/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +29,7 @@ func TestTune(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()
 	log := filepath.Join(dir, "tuning.db")
-	out := ok(t, "tune", "-q", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
+	out := ok(t, "tune", "-q", "-only", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
 	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", "20 candidates measured", "ended by trials", "because", "best: ", "locked"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
@@ -87,7 +84,7 @@ func tuneProcess(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, std
 // tuneCommand is tmacc tune as a process of its own, not started.
 func tuneCommand(env []string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	cmd = exec.Command(os.Args[0], append([]string{"tune", "-q", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256"}, args...)...)
+	cmd = exec.Command(os.Args[0], append([]string{"tune", "-q", "-only", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256"}, args...)...)
 	cmd.Env = append(append(os.Environ(), "TMACC_TEST_MAIN=1"), env...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	return cmd, stdout, stderr
@@ -119,7 +116,7 @@ func TestTuneKilled(t *testing.T) {
 	if before = logged(t, log); len(before) < 20 {
 		t.Fatalf("%d candidates are left", len(before))
 	}
-	out := ok(t, "tune", "-q", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-format", "w2", "-trials", "10", "-o", dir, "-log", log, "-resume")
+	out := ok(t, "tune", "-q", "-only", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-format", "w2", "-trials", "10", "-o", dir, "-log", log, "-resume")
 	if !strings.Contains(out, ": 10 candidates measured") {
 		t.Error(out)
 	}
@@ -329,7 +326,7 @@ func TestTuneNotLocked(t *testing.T) {
 	if _, err := x.tuner.Space(t.Context()).Point(c); err != nil {
 		t.Fatal(err)
 	}
-	err = x.lock(tune.Confirmed{Candidate: c, Ns: []float64{1}, DefaultNs: []float64{2}})
+	err = x.lock(&judged{c, besides(x.product.Purposes, 0.5), 1})
 	if err == nil || !strings.Contains(err.Error(), tune.LockName) || !strings.Contains(err.Error(), "compile -trace") {
 		t.Errorf("error %v", err)
 	}
@@ -337,96 +334,6 @@ func TestTuneNotLocked(t *testing.T) {
 	var trace schedule.Trace
 	if err := json.Unmarshal([]byte(line), &trace); err != nil || trace.String() != c.Genes[0].Trace.String() {
 		t.Errorf("%v: %s", err, line)
-	}
-}
-
-// Of what is measured again at the end, the best is locked, if it is better than the default; what was locked stays
-// with the figures of today if nothing is better, and goes if today's default is.
-func TestTuneSettles(t *testing.T) {
-	p, target := w2OnAVX2(t)
-	x := &tuning{cli: &cli{err: io.Discard}, ceilings: make([]tune.Ceilings, 1),
-		product: tune.Product{Problem: p, Target: target, Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}}}
-	var err error
-	if x.tuner, err = tune.New(x.product); err != nil {
-		t.Fatal(err)
-	}
-	space, rng := x.tuner.Space(t.Context()), rand.New(rand.NewSource(1))
-	sample := func() *tune.Candidate {
-		for range 10000 {
-			c := space.Sample(rng)
-			if _, err := space.Point(c); err == nil && !x.tuner.IsDefault(c) {
-				return c
-			}
-		}
-		t.Fatal("no sample compiles")
-		return nil
-	}
-	old, found, usual := sample(), sample(), x.tuner.Seeds()[0]
-	if _, err := space.Point(usual); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name          string
-		locked, found float64 // their costs, 0: none
-		g             *tune.Candidate
-		says          string
-		ns            float64 // that the lock has afterwards, 0: no entry
-		cpu           string  // that was locked on, "": this one
-		mode          string  // that was locked for, "": the same
-		interrupted   bool
-	}{
-		{"first", 0, 0.8, found, "locked in", 8, "", "", false},
-		{"better", 0.9, 0.8, found, "locked in", 8, "", "", false},
-		{"no better", 0.7, 0.8, found, "figures are renewed", 7, "", "", false},
-		{"as fast as the default", 0, 1, found, "not locked: the default is as fast", 0, "", "", false},
-		{"slower than the default", 0, 1.16, found, "not locked: the default is faster", 0, "", "", false},
-		{"the default itself", 0, 0.9, usual, "not locked: the default", 0, "", "", false},
-		{"all as fast", 1, 0.995, found, "figures are renewed", 10, "", "", false},
-		{"the default is the best", 1.1, 0.98, usual, "what was locked takes 1.10 of the default's time", 0, "", "", false},
-		{"nothing is better", 1.1, 1.2, found, "what was locked takes 1.10 of the default's time", 0, "", "", false},
-		{"another machine's, slower", 1.1, 1.2, found, "stays: 1.10 of the default's time", 1, "another", "", false},
-		{"for another purpose, slower", 1.1, 0.98, usual, "stays: 1.10 of the default's time", 1, "", "dram", false},
-		{"for another purpose, as fast", 0.7, 0.8, found, "stays: 0.70 of the default's time", 1, "", "dram", false},
-		{"for another purpose, beaten", 0.9, 0.8, found, "locked in", 8, "", "dram", false},
-		{"slower by noise", 1.03, 0.98, usual, "stays, 1.03 of the default's time: its figures are renewed", 10.3, "", "", false},
-		{"the default is the best, interrupted", 1.1, 0.98, usual, "stays, 1.10 of the default's time: its figures are renewed", 11, "", "", true},
-	} {
-		var out bytes.Buffer
-		x.out, x.dir = &out, filepath.Join(t.TempDir(), "new")
-		path := filepath.Join(x.dir, tune.LockName)
-		all := []tune.Confirmed{{Candidate: c.g, Cost: c.found, Ns: []float64{10 * c.found}, DefaultNs: []float64{10}}}
-		var locked *tune.Candidate
-		var same bool
-		if c.locked > 0 {
-			if err := x.lock(tune.Confirmed{Candidate: old, Ns: []float64{1}, DefaultNs: []float64{1}}); err != nil {
-				t.Fatal(err)
-			}
-			err := tune.ChangeLock(path, func(l *tune.Lock) error {
-				e := &l.Entries[0]
-				e.Host.CPU, e.Figures[0].Mode = cmp.Or(c.cpu, e.Host.CPU), cmp.Or(c.mode, e.Figures[0].Mode)
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if locked, same, err = x.locked(); err != nil || locked == nil || same != (c.cpu == "" && c.mode == "") {
-				t.Fatalf("%v, %v, %v", locked, same, err)
-			}
-			all = append(all, tune.Confirmed{Candidate: locked, Cost: c.locked, Ns: []float64{10 * c.locked}, DefaultNs: []float64{10}})
-			slices.SortFunc(all, func(a, b tune.Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
-		}
-		out.Reset()
-		if err := x.settle(all, locked, same, c.interrupted); err != nil || !strings.Contains(out.String(), c.says) {
-			t.Errorf("%s: %v\n%s", c.name, err, &out)
-		}
-		l, err := tune.ReadLock(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := l.Find(p, target)
-		if (e != nil) != (c.ns > 0) || e != nil && e.Figures[0].Ns != c.ns {
-			t.Errorf("%s: the lock has %+v", c.name, e)
-		}
 	}
 }
 

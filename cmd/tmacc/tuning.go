@@ -3,13 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -66,6 +63,10 @@ type tuning struct {
 	tuner    *tune.Tuner
 	ceilings []tune.Ceilings // of each purpose, zeros if they cannot be measured
 	journal  journal
+	result   tuned
+	// beside and completed are those of the tuner.
+	beside    func(base, c *tune.Candidate, purposes []tune.Purpose) ([]tune.Beside, error)
+	completed func(c *tune.Candidate) (*tune.Candidate, error)
 }
 
 // tune searches and locks what it finds.
@@ -79,7 +80,8 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 		return err
 	}
 	x.tuner.On = x.on
-	if _, _, err := x.locked(); err != nil { // now, not after the search
+	x.beside, x.completed = x.tuner.Beside, x.tuner.Complete
+	if _, err := x.locked(); err != nil { // now, not after the search
 		return err
 	}
 	if path, err := lockPath(x.dir); err == nil {
@@ -96,7 +98,7 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	before, err := x.begin()
 	switch {
 	case err != nil && x.resume:
-		return fmt.Errorf("tune -resume: %w", err)
+		return fmt.Errorf("tune -resume: %w: nothing was searched, and the lock is as it was", err)
 	case err != nil:
 		x.note("not logged: %s", oneLine(err))
 	}
@@ -121,14 +123,25 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	if len(out.Best) == 0 {
 		x.bar.done()
 		x.print(out, time.Since(start))
-		return failed("tune: %s on %s: nothing was measured: give more -time, and -from-scratch only with much of it", x.product.Problem.Name(), x.product.Target.Machine().Name)
+		x.result.search(x.product, out, time.Since(start))
+		return x.nothing()
 	}
 	x.bar.done()
 	x.print(out, time.Since(start))
+	x.result.search(x.product, out, time.Since(start))
 	if err := x.draw(out.Tried); err != nil {
 		x.note("no picture: %s", oneLine(err))
 	}
 	return x.confirm(out, logged, ctx.Err() != nil)
+}
+
+// nothing is the error of a search that measured no schedule.
+func (x *tuning) nothing() error {
+	remedy := "give more -time"
+	if x.scratch {
+		remedy += ", or leave -from-scratch out"
+	}
+	return failed("tune: %s on %s: nothing was measured: %s", x.product.Problem.Name(), x.product.Target.Machine().Name, remedy)
 }
 
 // broken is the error of a search that could not go on. What it has found until then is printed.
@@ -139,7 +152,7 @@ func (x *tuning) broken(out tune.Outcome[*tune.Candidate], why error, logged boo
 		fmt.Fprintf(x.out, "best so far, not measured again: %.2f of the default's time, for tmacc compile -trace\n", best.Cost)
 		x.printTraces(best.G.Kernels)
 	}
-	err := fmt.Errorf("tune: after %d candidates: %w", out.Trials, why)
+	err := fmt.Errorf("tune: after %d candidates: %w; the lock is as it was", out.Trials, why)
 	if logged {
 		err = fmt.Errorf("%w; what was measured is logged: tmacc tune -resume goes on", err)
 	}
@@ -164,191 +177,8 @@ func (x *tuning) note(format string, args ...any) {
 	fmt.Fprintf(x.err, "tmacc: "+format+"\n", args...)
 }
 
-// confirm measures the best and what is locked again, and locks the better.
-func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged, interrupted bool) error {
-	x.bar.step("measuring the best again")
-	locked, same, err := x.locked()
-	if err != nil {
-		return x.broken(out, err, logged)
-	}
-	found := slices.Clone(out.Best)
-	if locked != nil {
-		found = append(found, tune.Found[*tune.Candidate]{G: locked})
-	}
-	all, err := x.tuner.Confirm(found)
-	if err != nil {
-		return x.broken(out, err, logged)
-	}
-	if x.beyond(all[0]) { // something else ran when what the machine can do was measured
-		x.bar.step("measuring what the machine can do again")
-		_ = x.measureCeilings(context.Background()) // after Ctrl-C, too, like what it is compared with
-	}
-	x.bar.done()
-	return x.settle(all, locked, same, interrupted)
-}
-
-// beyond says that c is faster than the machine was when its ceilings were measured.
-func (x *tuning) beyond(c tune.Confirmed) bool {
-	for i, ns := range c.Ns {
-		if _, err := x.complete(i, ns, c.Kernels); err != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// settle locks the best of all, unless that is the default: then what is locked goes if it is slower than that, and the search was not
-// interrupted. If it stays, it has the figures of today. But what was not locked for the same purposes on such a machine stays as it is,
-// if it is not beaten.
-func (x *tuning) settle(all []tune.Confirmed, locked *tune.Candidate, same, interrupted bool) error {
-	best := all[0]
-	x.printBest(best)
-	before := slices.IndexFunc(all, func(c tune.Confirmed) bool { return c.Candidate == locked })
-	switch usual := best.Cost > gain || x.tuner.IsDefault(best.Candidate); {
-	case before >= 0 && !same && (usual || best.Candidate == locked):
-		fmt.Fprintf(x.out, "\nwhat is locked, for other purposes or on another machine, stays: %.2f of the default's time for these\n", all[before].Cost)
-		return nil
-	case usual && before >= 0 && all[before].Cost > loss && !interrupted:
-		return x.unlock(all[before].Cost)
-	case before >= 0 && (usual || best.Candidate == locked):
-		if cost := all[before].Cost; cost > 1 {
-			fmt.Fprintf(x.out, "\nwhat is locked stays, %.2f of the default's time: its figures are renewed\n", cost)
-		} else {
-			fmt.Fprintf(x.out, "\nwhat is locked is as fast: its figures are renewed\n")
-		}
-		return x.lock(all[before])
-	case usual:
-		than := "as fast"
-		if best.Cost > 1/gain {
-			than = "faster"
-		}
-		fmt.Fprintf(x.out, "\nnot locked: the default is %s\n", than)
-		return nil
-	}
-	return x.lock(best)
-}
-
-// unlock removes the product from the lock: today's default schedules are faster.
-func (x *tuning) unlock(cost float64) error {
-	path, err := lockPath(x.dir)
-	if err != nil {
-		return err
-	}
-	err = tune.ChangeLock(path, func(l *tune.Lock) error { l.Remove(x.product.Problem, x.product.Target); return nil })
-	if err != nil {
-		return fmt.Errorf("%w: the lock is as it was", plain(err))
-	}
-	fmt.Fprintf(x.out, "\nremoved from %s: what was locked takes %.2f of the default's time\n", path, cost)
-	return nil
-}
-
-// locked is what the lock has for the product, nil if nothing that still is of use, and whether it is for
-// the same purposes, on such a machine.
-func (x *tuning) locked() (c *tune.Candidate, same bool, err error) {
-	path, err := lockPath(x.dir)
-	if err != nil {
-		return nil, false, err
-	}
-	lock, err := tune.ReadLock(path)
-	if err != nil {
-		return nil, false, err
-	}
-	e := lock.Find(x.product.Problem, x.product.Target)
-	if e == nil || !e.For(x.product.Problem) {
-		return nil, false, nil
-	}
-	if c, err = x.tuner.Locked(e); err != nil {
-		return nil, false, nil // this compiler cannot make it any more
-	}
-	same = e.Host.CPU == x.host.CPU && slices.EqualFunc(e.Figures, x.product.Purposes, func(f tune.Figures, p tune.Purpose) bool {
-		return f.Mode == p.Mode && f.M == p.M && f.N == p.N && f.K == p.K
-	})
-	return c, same, nil
-}
-
-// printBest prints the figures and the schedules of the best.
-func (x *tuning) printBest(best tune.Confirmed) {
-	fmt.Fprintf(x.out, "\nbest: %.2f of the default's time\n", best.Cost)
-	t := table{head: []string{"mode", "m", "k", "n", "us", "weights/ns", "of the ceiling", "default us", "of the default"}, wide: -1}
-	for i, p := range x.product.Purposes {
-		r := x.record(i, best.Ns[i], best.Kernels)
-		t.add(p.Mode, p.M, p.K, p.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS), fmt.Sprintf("%.2f", r.Share),
-			fmt.Sprintf("%.1f", best.DefaultNs[i]/1e3), fmt.Sprintf("%.2f", best.Ns[i]/best.DefaultNs[i]))
-	}
-	t.print(x.out, widthOf(x.out))
-	for _, k := range best.Kernels {
-		fmt.Fprintf(x.out, "%s: %v\n", counted(k.Schedule.Cols, "column"), k.Schedule.Trace)
-	}
-}
-
-// gain is how much faster than the default a candidate must be to be locked, loss how much slower what is locked must be to
-// go: the same kernels measure a few hundredths apart from one search to the next.
-const (
-	gain = 0.99
-	loss = 1.05
-)
-
-// lock puts c into the lock. If that cannot be written, its traces are printed.
-func (x *tuning) lock(c tune.Confirmed) error {
-	e, err := x.entry(c)
-	if err != nil {
-		return err
-	}
-	path, err := lockPath(x.dir)
-	if err != nil {
-		return err
-	}
-	if err = os.MkdirAll(filepath.Dir(path), 0o777); err == nil {
-		err = tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(*e); return nil })
-	}
-	if err != nil {
-		x.printTraces(c.Kernels)
-		return fmt.Errorf("%w: not locked: the traces above are for tmacc compile -trace", plain(err))
-	}
-	fmt.Fprintf(x.out, "\nlocked in %s, %d widths\n", path, len(e.Kernels))
-	widest, usual := e.Widest(), x.tuner.Default[len(x.tuner.Default)-1].Cols
-	larger := func(p tune.Purpose) bool { return p.N > widest }
-	if widest < usual && !slices.ContainsFunc(x.product.Purposes, larger) {
-		fmt.Fprintf(x.out, "none is for more than %s, the default has some for %d: if there are larger products, tune for them too, with -n\n", counted(widest, "column"), usual)
-	}
-	return nil
-}
-
-// printTraces prints schedules as files of traces have them.
-func (x *tuning) printTraces(kernels []gen.Kernel) {
-	for _, k := range kernels {
-		data, err := json.Marshal(k.Schedule.Trace)
-		if err != nil {
-			panic("BUG: " + err.Error())
-		}
-		fmt.Fprintf(x.out, "%s\n", data)
-	}
-}
-
-// entry is c for the lock, with kernels of other widths.
-func (x *tuning) entry(c tune.Confirmed) (*tune.Entry, error) {
-	p := x.product
-	e := &tune.Entry{Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
-		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: compiler()}
-	for i, at := range p.Purposes {
-		e.Figures = append(e.Figures, tune.Figures{Mode: at.Mode, M: at.M, N: at.N, K: at.K, Ns: c.Ns[i], DefaultNs: c.DefaultNs[i],
-			Share: x.record(i, c.Ns[i], c.Kernels).Share, Ceilings: x.ceilings[i]})
-	}
-	v, err := buildUses(context.Background(), p.Problem, p.Target, x.tuner.Uses(c.Candidate), "k")
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range v.Kernels {
-		hash, err := tune.KernelHash(p.Target, k.Code)
-		if err != nil {
-			return nil, err
-		}
-		e.Kernels = append(e.Kernels, tune.Kernel{Cols: k.Schedule.Cols, Hash: hash, Trace: k.Schedule.Trace})
-	}
-	return e, nil
-}
-
-// measureCeilings finds out what binds; of several times the most counts. Without probes the shares stay unknown. The error is that of ctx.
+// measureCeilings finds out what binds; of several times the most counts. Without probes the shares stay unknown. The error is that of ctx, or
+// one of the machine, which measures nothing.
 func (x *tuning) measureCeilings(ctx context.Context) error {
 	if x.ceilings == nil {
 		x.ceilings = make([]tune.Ceilings, len(x.product.Purposes))
@@ -360,6 +190,9 @@ func (x *tuning) measureCeilings(ctx context.Context) error {
 	for i, n := range now {
 		c := &x.ceilings[i]
 		*c = tune.Ceilings{ReadGBS: max(c.ReadGBS, n.ReadGBS), DotGMACS: max(c.DotGMACS, n.DotGMACS), ClockGHz: max(c.ClockGHz, n.ClockGHz)}
+	}
+	if worker.IsEnvironment(err) { // nor can candidates be measured
+		return err
 	}
 	if err != nil {
 		x.note("shares of ceilings are not known: %s", oneLine(err))
@@ -402,15 +235,26 @@ func (x *tuning) machineCeilings() (found []tune.Ceilings, _ error) {
 	return found, nil
 }
 
+// ceilingsOf are those of a purpose. What memory can do is known for the modes of those that the search is for.
+func (x *tuning) ceilingsOf(p tune.Purpose) tune.Ceilings {
+	i := slices.IndexFunc(x.product.Purposes, func(o tune.Purpose) bool { return o.Mode == p.Mode })
+	if i < 0 {
+		c := x.ceilings[0]
+		c.ReadGBS = 0
+		return c
+	}
+	return x.ceilings[i]
+}
+
 // record is the measurement of a purpose that took ns by these kernels, or by others.
-func (x *tuning) record(i int, ns float64, kernels []gen.Kernel) measure.Record {
-	r, _ := x.complete(i, ns, kernels) // an error is noise here
+func (x *tuning) record(p tune.Purpose, ns float64, kernels []gen.Kernel) measure.Record {
+	r, _ := x.complete(p, ns, kernels) // an error is noise here
 	return r
 }
 
 // complete is record; the error is a *measure.ProbeError.
-func (x *tuning) complete(i int, ns float64, kernels []gen.Kernel) (measure.Record, error) {
-	p, c := x.product.Purposes[i], x.ceilings[i]
+func (x *tuning) complete(p tune.Purpose, ns float64, kernels []gen.Kernel) (measure.Record, error) {
+	c := x.ceilingsOf(p)
 	r, weights := subject{problem: x.product.Problem, target: gen.Target{Target: x.product.Target, Kernels: kernels}}.record(p.Mode, p.M, p.N, p.K)
 	r.Ns, r.ClockGHz, r.CeilingGBS, r.CeilingGMACS = ns, c.ClockGHz, c.ReadGBS, c.DotGMACS
 	return r.Complete(weights)
@@ -420,7 +264,7 @@ func (x *tuning) complete(i int, ns float64, kernels []gen.Kernel) (measure.Reco
 func (x *tuning) line(p tune.Progress, took time.Duration) string {
 	best := ""
 	if x.tuner.ReferenceNs[0] > 0 { // all else was measured by an earlier search
-		r := x.record(0, p.Best*x.tuner.ReferenceNs[0], nil)
+		r := x.record(x.product.Purposes[0], p.Best*x.tuner.ReferenceNs[0], nil)
 		best = fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
 	}
 	return fmt.Sprintf("%s on %s: %d of %d measured in %s of %s, %d dropped; best %s%.2f of the default's time",

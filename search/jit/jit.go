@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,9 +22,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// ErrPlatform is returned where kernels cannot be mapped executable: everywhere
-// but on linux/amd64 and linux/arm64, and there with EnvJIT off.
-var ErrPlatform = errors.New("jit: only linux/amd64 and linux/arm64 map kernels, unless " + EnvJIT + " is " + Off)
+// ErrPlatform is wrapped by what says why kernels cannot be mapped executable in this process.
+var ErrPlatform = errors.New("machine code cannot be mapped executable here")
 
 // EnvJIT is the environment variable that, if it is Off, makes this package refuse
 // everything with ErrPlatform: what else there is then has to do.
@@ -32,17 +32,76 @@ const (
 	Off    = "off"
 )
 
-// Supported reports whether kernels can be mapped here.
-func Supported() bool { return SupportedOn(runtime.GOOS, runtime.GOARCH) }
+// Denied is why a system that maps kernels elsewhere does not let this process do so. It is an ErrPlatform.
+type Denied struct{ Err error }
 
-// SupportedOn reports whether kernels can be mapped on a system and an architecture.
-func SupportedOn(system, arch string) bool {
-	_, known := linkers[arch]
-	return system == "linux" && known && os.Getenv(EnvJIT) != Off
+func (e *Denied) Error() string {
+	return fmt.Sprintf("%v: %v: a policy may forbid it, such as systemd's MemoryDenyWriteExecute, SELinux or seccomp", ErrPlatform, e.Err)
+}
+
+func (e *Denied) Unwrap() []error { return []error{ErrPlatform, e.Err} }
+
+// Mappable is nil if this process can map kernels, else an ErrPlatform that says why not. It has tried, once.
+func Mappable() error {
+	if err := switchedOff(); err != nil {
+		return err
+	}
+	return tried()
+}
+
+// tried is the error of mapping the instruction of one return.
+var tried = onceTried()
+
+func onceTried() func() error {
+	return sync.OnceValue(func() error {
+		l, known := linkers[runtime.GOARCH]
+		if !known {
+			return errUnknown
+		}
+		mem, err := mapCode(l.ret)
+		if err != nil {
+			return err
+		}
+		return (&Image{mem: mem}).Close()
+	})
+}
+
+var errUnknown = fmt.Errorf("%w: only linux/amd64 and linux/arm64 do", ErrPlatform)
+
+// switchedOff is an ErrPlatform if EnvJIT is Off.
+func switchedOff() error {
+	if os.Getenv(EnvJIT) == Off {
+		return fmt.Errorf("%w: %s is %s", ErrPlatform, EnvJIT, Off)
+	}
+	return nil
+}
+
+// Supported reports whether kernels can be mapped here.
+func Supported() bool { return Mappable() == nil }
+
+// Builds is nil if Build makes functions for a system and an architecture, which a process there may still not be allowed to map.
+func Builds(system, arch string) error {
+	if _, known := linkers[arch]; system != "linux" || !known {
+		return errUnknown
+	}
+	return switchedOff()
 }
 
 // ErrNoGo is wrapped by the errors of a machine without the go command.
 var ErrNoGo = errors.New("jit: the go command is needed to assemble kernels, and is not in PATH")
+
+// ErrTool is wrapped by the errors of a go command that failed for no fault of the kernels: it names no line of them.
+var ErrTool = errors.New("the go command cannot work here")
+
+// ToolError is the error of a go command that printed out, about kernels unless it names no line of a file.
+func ToolError(what string, err error, out string) error {
+	if atLine.MatchString(out) {
+		return fmt.Errorf("%s: %w\n%s", what, err, out)
+	}
+	return fmt.Errorf("%s: %w: %w\n%s", what, ErrTool, err, out)
+}
+
+var atLine = regexp.MustCompile(`(?m)\.(s|go):\d+`)
 
 // Object is assembled functions, to be mapped by any process on Linux and of its architecture.
 type Object struct {
@@ -69,6 +128,9 @@ type Func struct {
 
 // Assemble is Build for this machine and Map.
 func Assemble(files ...lower.File) (*Image, error) {
+	if err := Mappable(); err != nil { // now, not after the assembler
+		return nil, err
+	}
 	o, err := Build(runtime.GOARCH, files...)
 	if err != nil {
 		return nil, err
@@ -79,8 +141,8 @@ func Assemble(files ...lower.File) (*Image, error) {
 // Build assembles files for Linux on an architecture, on any machine, in parallel. Function names must differ
 // between files; read-only data may share names.
 func Build(arch string, files ...lower.File) (*Object, error) {
-	if !SupportedOn("linux", arch) {
-		return nil, ErrPlatform
+	if err := Builds("linux", arch); err != nil {
+		return nil, err
 	}
 	objects, err := assemble(arch, files)
 	if err != nil {
@@ -105,8 +167,8 @@ func Build(arch string, files ...lower.File) (*Object, error) {
 
 // Map maps the functions of o in this process.
 func Map(o *Object) (*Image, error) {
-	if !Supported() {
-		return nil, ErrPlatform
+	if err := Mappable(); err != nil {
+		return nil, err
 	}
 	if o.Arch != runtime.GOARCH {
 		return nil, fmt.Errorf("jit: functions for %s cannot be mapped on %s", o.Arch, runtime.GOARCH)
@@ -126,10 +188,18 @@ var toolchain = sync.OnceValues(func() (goroot string, err error) {
 	}
 	out, err := exec.Command(path, "env", "GOROOT").Output()
 	if err != nil {
-		return "", fmt.Errorf("jit: go env GOROOT: %w", err)
+		return "", ToolError("jit: go env GOROOT", err, stderrOf(err))
 	}
 	return strings.TrimSpace(string(out)), nil
 })
+
+// stderrOf is what a command said whose output only was asked for.
+func stderrOf(err error) string {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return string(exit.Stderr)
+	}
+	return ""
+}
 
 // folders are those that assembly is in now.
 var folders sync.Map
@@ -180,7 +250,7 @@ func assembleFile(goroot, arch, path string, f lower.File) ([]byte, error) {
 	cmd := exec.Command("go", "tool", "asm", "-p", "main", "-I", filepath.Join(goroot, "pkg", "include"), "-o", path+".o", path+".s")
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("jit: go tool asm %s: %w\n%s", f.Name, err, strings.ReplaceAll(string(out), path+".s", f.Name))
+		return nil, ToolError("jit: go tool asm "+f.Name, err, strings.ReplaceAll(string(out), path+".s", f.Name))
 	}
 	object, err := os.ReadFile(path + ".o")
 	if err != nil {

@@ -3,6 +3,7 @@
 package jit
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -20,7 +21,7 @@ func call(entry uintptr, args unsafe.Pointer)
 //go:noescape
 func fetchable(from unsafe.Pointer, n int)
 
-// mapCode returns executable pages that begin with code.
+// mapCode returns executable pages that begin with code. An error that the system does not let memory become executable is a *Denied.
 func mapCode(code []byte) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, len(code), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -29,7 +30,10 @@ func mapCode(code []byte) ([]byte, error) {
 	copy(mem, code)
 	if err := unix.Mprotect(mem, unix.PROT_READ|unix.PROT_EXEC); err != nil {
 		unix.Munmap(mem)
-		return nil, fmt.Errorf("jit: mprotect: %w", err)
+		if errors.Is(err, unix.ENOMEM) {
+			return nil, fmt.Errorf("jit: mprotect of %d bytes: %w", len(code), err)
+		}
+		return nil, &Denied{fmt.Errorf("mprotect: %w", err)}
 	}
 	fetchable(unsafe.Pointer(&mem[0]), len(mem))
 	return mem, nil

@@ -2,7 +2,7 @@
 
 package jit
 
-func mapCode([]byte) ([]byte, error) { return nil, ErrPlatform }
+func mapCode([]byte) ([]byte, error) { return nil, errUnknown }
 
 // Call panics: no Func can exist here.
 func (f Func) Call(words []uint64) { panic(ErrPlatform) }

@@ -135,7 +135,8 @@ const align = 64
 
 // linker knows the relocations of an architecture.
 type linker struct {
-	pad   byte // between symbols: no instruction, or one that faults
+	ret   []byte // the instruction of a return
+	pad   byte   // between symbols: no instruction, or one that faults
 	kinds []int
 	// relocate writes in the instruction that code begins with, which is at p of an image and of one of kinds, where to lies. Images begin at the start of a page.
 	relocate func(code []byte, p, to int)
@@ -143,8 +144,8 @@ type linker struct {
 
 // linkers are of the architectures whose functions can be mapped.
 var linkers = map[string]linker{
-	"amd64": {0xcc /* INT3 */, []int{relocPCRel, relocCall}, relocateAMD64},
-	"arm64": {0 /* UDF */, []int{relocAddrARM64}, relocateARM64},
+	"amd64": {[]byte{0xc3} /* RET */, 0xcc /* INT3 */, []int{relocPCRel, relocCall}, relocateAMD64},
+	"arm64": {[]byte{0xc0, 0x03, 0x5f, 0xd6} /* RET */, 0 /* UDF */, []int{relocAddrARM64}, relocateARM64},
 }
 
 // relocateAMD64 writes a distance from after its 4 bytes.

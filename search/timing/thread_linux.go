@@ -9,15 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const hasThreadTime = true
-
-// threadTime is the CPU time this thread has used.
-func threadTime() time.Duration {
+// threadTime is the CPU time this thread has used, unless the system does not say.
+func threadTime() (used time.Duration, known bool) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0
+		return 0, false
 	}
-	return time.Duration(t.Nano())
+	return time.Duration(t.Nano()), true
 }
 
 // Spread keeps this thread on the last of the CPUs that it may use and all other

@@ -4,9 +4,7 @@ package timing
 
 import "time"
 
-const hasThreadTime = false
-
-func threadTime() time.Duration { return 0 }
+func threadTime() (used time.Duration, known bool) { return 0, false }
 
 // Spread leaves threads where the system puts them.
 func Spread() (restore func()) { return func() {} }

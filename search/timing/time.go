@@ -122,17 +122,18 @@ func (s *series) sample() (ns float64, kept bool) {
 	if s.calls > 1 {
 		s.Run()
 	}
-	cpu := threadTime()
+	before, _ := threadTime()
 	start := time.Now()
 	for range s.calls {
 		s.Run()
 	}
 	wall := time.Since(start)
-	cpu = threadTime() - cpu
+	after, known := threadTime()
+	cpu := after - before
 	if s.After != nil {
 		s.After()
 	}
-	return float64(wall) / float64(s.calls), !hasThreadTime || wall <= cpu+cpu/20
+	return float64(wall) / float64(s.calls), !known || wall <= cpu+cpu/20
 }
 
 func (s *series) add(ns float64, kept bool) {

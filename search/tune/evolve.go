@@ -334,7 +334,7 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 	}
 	var good []G
 	for i, r := range e.Measure(gs) {
-		if errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
+		if broken := (*Unmeasured)(nil); errors.As(r.Err, &broken) || errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
 			continue // no trial
 		}
 		e.out.Tried = append(e.out.Tried, Tried{batch[i].p.Family, r.Cost})

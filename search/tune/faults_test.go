@@ -2,6 +2,7 @@ package tune
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand"
 	"regexp"
@@ -132,7 +133,66 @@ func TestUnmeasured(t *testing.T) {
 	x.Log = func(r Trial) { t.Errorf("logged %q", r.Error) }
 	t.Setenv("TMPDIR", t.TempDir()+"/gone") // where the assembler would write
 	out, err := x.Search(t.Context(), Options{Trials: 100, Rng: rand.New(rand.NewSource(1))})
-	if err == nil || !strings.Contains(err.Error(), "gone") || out.Trials > 16 || out.Ended != "interrupted" {
+	if err == nil || !strings.Contains(err.Error(), "gone") || out.Trials > 0 || len(out.Tried) > 0 || out.Ended != "interrupted" {
 		t.Errorf("%v, %d trials, ended by %s", err, out.Trials, out.Ended)
+	}
+	for reason := range out.Dropped {
+		if strings.HasPrefix(reason, "other") {
+			t.Errorf("dropped because %s", reason)
+		}
+	}
+}
+
+// sabotaged makes kernels whose names match begin with something else.
+type sabotaged struct {
+	lower.Target
+	names *regexp.Regexp
+	body  string
+}
+
+// kill ends the process as the system does when memory runs out.
+var kill = map[string]string{
+	"amd64": "MOVQ $39, AX\n\tSYSCALL\n\tMOVQ AX, DI\n\tMOVQ $9, SI\n\tMOVQ $62, AX\n\tSYSCALL",
+	"arm64": "MOVD $172, R8\n\tSVC\n\tMOVD $9, R1\n\tMOVD $129, R8\n\tSVC",
+}[goruntime.GOARCH]
+
+func (s sabotaged) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
+	file, err := s.Target.Emit(pkg, ks)
+	if err != nil || !bytes.Contains(file.Data, []byte("reference_n1")) { // only to be hashed
+		return file, err
+	}
+	file.Data = s.names.ReplaceAllFunc(file.Data, func(text []byte) []byte { return fmt.Appendf(nil, "%s\t%s\n", text, s.body) })
+	return file, nil
+}
+
+// A candidate whose process is killed each time, or that does not end in time, is to blame if the default schedules do not fare the same; else nothing is, and nothing
+// is logged.
+func TestBlame(t *testing.T) {
+	const itself, both = `TEXT ·k(\d+)_0\(SB\).*\n`, `TEXT ·(k\d+_0|reference_n1)\(SB\).*\n`
+	for _, c := range []struct{ names, body, want string }{
+		{itself, kill, "crashed"},
+		{both, kill, "other: cannot measure: worker: the default schedules: the process was ended: signal: killed, 3 times: " +
+			"free memory or raise its limit, or measure smaller matrices (-m, -k)"},
+		{itself, "endless:\n\tJMP endless", "timed out"},
+		{both, "endless:\n\tJMP endless", "other: cannot measure: worker: the default schedules: did not return in 2s: the machine is too busy"},
+	} {
+		x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
+		x.Limit = 2 * time.Second
+		x.Target = sabotaged{x.Target, regexp.MustCompile(c.names), c.body}
+		var log []Trial
+		x.Log = func(r Trial) { log = append(log, r) }
+		seeds := x.Seeds()[:1]
+		if _, err := x.point(seeds[0]); err != nil {
+			t.Fatal(err)
+		}
+		r := x.measure(t.Context(), seeds)[0]
+		reason, broken := "", (*Unmeasured)(nil)
+		blamed := !errors.As(r.Err, &broken)
+		if reason = Reason(r.Err); !blamed {
+			reason = "other: " + r.Err.Error()
+		}
+		if reason != c.want || blamed == strings.HasPrefix(c.want, "other") || (len(log) > 0) != blamed {
+			t.Errorf("%s: %v, want %q; logged %d", c.names, r.Err, c.want, len(log))
+		}
 	}
 }

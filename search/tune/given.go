@@ -90,7 +90,7 @@ func differs(a, b schedule.Trace) string {
 	return "steps in another order"
 }
 
-// Verify compares the kernels of c with the definition, in a process of their own.
+// Verify compares the kernels of c with the definition, in a process of their own. An error for which c is not to blame is an *Unmeasured.
 func (t *Tuner) Verify(c *Candidate) error {
 	code, err := t.load([]*Candidate{c})
 	if err != nil {
@@ -99,7 +99,7 @@ func (t *Tuner) Verify(c *Candidate) error {
 	defer code.Close()
 	x := t.target(c, 0)
 	for j := range x.Kernels {
-		if err := t.verify(code, x, j); err != nil {
+		if err := t.blame(code, t.verify(code, x, j)); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ const hopeless = 1.5
 const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
-// disk is full, a machine is gone.
+// disk is full, a machine is gone, or the default schedules end as the candidate did.
 type Unmeasured struct{ Err error }
 
 func (e *Unmeasured) Error() string { return "cannot measure: " + e.Err.Error() }
@@ -51,11 +51,8 @@ func (t *Tuner) Search(ctx context.Context, opt Options, seeds ...*Candidate) (O
 	measure := s.Measure
 	s.Measure = func(cs []*Candidate) []Result {
 		results := measure(cs)
-		var broken *Unmeasured
-		for _, r := range results {
-			if errors.As(r.Err, &broken) {
-				stop(broken)
-			}
+		if broken := unmeasured(results); broken != nil {
+			stop(broken)
 		}
 		return results
 	}
@@ -129,8 +126,24 @@ func (t *Tuner) measureNew(ctx context.Context, cs []*Candidate) []Result {
 	var out []Result
 	for batch := range slices.Chunk(cs, atOnceLoaded) {
 		out = append(out, t.measureBatch(ctx, batch)...)
+		if broken := unmeasured(out); broken != nil { // nor can the others be
+			for len(out) < len(cs) {
+				out = append(out, Result{Err: broken})
+			}
+			return out
+		}
 	}
 	return out
+}
+
+// unmeasured is the first error of results for which no candidate is to blame, nil if there is none.
+func unmeasured(results []Result) error {
+	for _, r := range results {
+		if broken := (*Unmeasured)(nil); errors.As(r.Err, &broken) {
+			return broken
+		}
+	}
+	return nil
 }
 
 func (t *Tuner) measureBatch(ctx context.Context, cs []*Candidate) []Result {
@@ -139,7 +152,9 @@ func (t *Tuner) measureBatch(ctx context.Context, cs []*Candidate) []Result {
 	switch {
 	case err != nil && len(cs) > 1: // one may be what cannot be assembled
 		for i := range cs {
-			out[i] = t.measureBatch(ctx, cs[i:i+1])[0]
+			if out[i].Err = unmeasured(out[:i]); out[i].Err == nil {
+				out[i] = t.measureBatch(ctx, cs[i:i+1])[0]
+			}
 		}
 		return out
 	case err != nil:
@@ -149,7 +164,7 @@ func (t *Tuner) measureBatch(ctx context.Context, cs []*Candidate) []Result {
 	}
 	defer code.Close()
 	for i, c := range cs {
-		if out[i].Err = ctx.Err(); out[i].Err == nil {
+		if out[i].Err = cmp.Or(unmeasured(out[:i]), ctx.Err()); out[i].Err == nil {
 			out[i].Cost, out[i].Err = t.cost(code, c, i)
 			out[i].Ratios = c.ratios
 			t.log(c, out[i])
@@ -160,12 +175,39 @@ func (t *Tuner) measureBatch(ctx context.Context, cs []*Candidate) []Result {
 
 // unassembled blames c for err only if the default can be loaded alone.
 func (t *Tuner) unassembled(c *Candidate, err error) error {
+	if worker.IsEnvironment(err) {
+		return &Unmeasured{err}
+	}
 	code, alone := t.load(nil)
 	if alone != nil {
 		return &Unmeasured{alone}
 	}
 	code.Close()
 	return &worker.Wrong{What: c.what(), Difference: "it cannot be assembled: " + err.Error()}
+}
+
+// blame is err if a candidate of code is to blame for it, else an *Unmeasured. What may be of either is tried with the default alone: what
+// ends that too is not of the candidate.
+func (t *Tuner) blame(code *worker.Code, err error) error {
+	var killed *worker.Killed
+	var timeout *worker.Timeout
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case worker.IsEnvironment(err):
+		return &Unmeasured{err}
+	case worker.IsFault(err) && !errors.As(err, &timeout):
+		return err
+	}
+	if _, alone := code.Time("the default schedules", glance, t.timed(t.reference, true)...); errors.As(alone, &timeout) {
+		return &Unmeasured{fmt.Errorf("%w: the machine is too busy", alone)}
+	} else if alone != nil {
+		return &Unmeasured{alone}
+	}
+	if errors.As(err, &killed) {
+		return &worker.Crash{What: killed.What, Output: killed.Why}
+	}
+	return err
 }
 
 // log passes on what was measured.
@@ -184,8 +226,14 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	t.Log(x)
 }
 
+// settled is how many times as long a request may take whose kernels were all measured before: they end, and only a busy machine takes so long.
+const settled = 10
+
 // load assembles the default and candidates, with names by their indices.
-func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) {
+func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) { return t.loadFor(t.Limit, cs) }
+
+// loadFor is load for requests of at most so long.
+func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, error) {
 	ks := (&gen.Target{Kernels: t.reference.Kernels}).Code()
 	prepares := []*gen.Prepare{t.reference.Prepare}
 	for i, c := range cs {
@@ -201,7 +249,7 @@ func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) {
 	if err != nil {
 		return nil, err
 	}
-	return worker.Load(worker.Options{Limit: t.Limit, On: t.On}, f)
+	return worker.Load(worker.Options{Limit: limit, On: t.On}, f)
 }
 
 // timed are the products of a target for each purpose.
@@ -225,10 +273,7 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 	if err == nil {
 		cost, err = t.believed(func(times int) (float64, error) { return t.compare(code, c, x, times) })
 	}
-	if lost := (*worker.Lost)(nil); errors.As(err, &lost) {
-		return 0, &Unmeasured{err}
-	}
-	return cost, err
+	return cost, t.blame(code, err)
 }
 
 // verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
@@ -391,7 +436,7 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 		cs = append(cs, f.G)
 		out = append(out, Confirmed{Candidate: f.G, Ns: make([]float64, len(t.Purposes)), DefaultNs: make([]float64, len(t.Purposes))})
 	}
-	code, err := t.load(cs)
+	code, err := t.loadFor(settled*t.Limit, cs)
 	if err != nil {
 		return nil, err
 	}
@@ -402,7 +447,7 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 			c := &out[i%len(out)]
 			s, err := code.Time("the best", confirm, reference, t.timed(t.target(c.Candidate, i%len(out)), false)[p])
 			if err != nil {
-				return nil, err
+				return nil, t.blame(code, err)
 			}
 			c.DefaultNs[p] += s[0].Min / confirmations
 			c.Ns[p] += s[1].Min / confirmations

@@ -60,7 +60,7 @@ func (p *program) make(m *Machine, root string, files []lower.File) error {
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS="+m.os, "GOARCH="+m.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("worker: go build: %w\n%s", err, out)
+		return jit.ToolError("worker: go build", err, string(out))
 	}
 	return nil
 }

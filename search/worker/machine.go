@@ -22,6 +22,7 @@ type Machine struct {
 	remote   *remote  // nil: here
 	emulator []string // command that runs programs, nil: none
 	own      *program // a worker without functions, nil: this program is one
+	unmapped string   // why a worker over there cannot map functions, "": it can; here jit.Mappable knows
 	mu       sync.Mutex
 	idle     []*process // of a worker without functions, that wait for some
 }
@@ -45,7 +46,7 @@ func (m *Machine) greeted() (*Machine, error) {
 		m.Close()
 		return nil, err
 	}
-	m.host = p.host
+	m.host, m.unmapped = p.host, p.unmapped
 	m.keep(p)
 	return m, nil
 }
@@ -66,8 +67,18 @@ func (m *Machine) Host() timing.Host {
 	return m.host
 }
 
-// maps says that processes of m map functions.
-func (m *Machine) maps() bool { return jit.SupportedOn(m.os, m.arch) }
+// Unmapped is why processes of m cannot map functions, which a program of go build then has linked; "" if they can.
+func (m *Machine) Unmapped() string {
+	m = m.on()
+	err := jit.Builds(m.os, m.arch)
+	if err == nil && m == here {
+		err = jit.Mappable()
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return m.unmapped
+}
 
 // command starts a worker: of a program that has functions linked, or if there is none, of this one.
 func (m *Machine) command(p *program) (*exec.Cmd, error) {
@@ -164,7 +175,7 @@ func (m *Machine) persist(what string, f func() error) error {
 		}
 		switch {
 		case killed == mostKilled:
-			return &Crash{What: what, Output: lost.Why}
+			return &Killed{what, lost.Why}
 		case m.remote == nil && lost.unreachable, m.remote != nil && time.Since(began) > m.remote.patience:
 			return err
 		}

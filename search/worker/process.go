@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -30,7 +31,9 @@ type process struct {
 	how    How
 	host   timing.Host
 	far    bool // cmd is a connection to the process
-	killed atomic.Bool
+	// unmapped is why the process cannot map functions, "" if it can, or has them linked.
+	unmapped string
+	killed   atomic.Bool
 }
 
 // head keeps the first bytes written to it.
@@ -73,7 +76,7 @@ func (m *Machine) start(of *program) (*process, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, &Lost{"starting " + cmd.Path + ": " + err.Error(), true}
+		return nil, &Lost{"starting " + cmd.Path + ": " + withRemedy(err).Error(), true}
 	}
 	p.w = bufio.NewWriterSize(p.in, 1<<16)
 	p.enc, p.dec = gob.NewEncoder(p.w), gob.NewDecoder(bufio.NewReaderSize(out, 1<<16))
@@ -81,7 +84,7 @@ func (m *Machine) start(of *program) (*process, error) {
 	if err := p.limited(startLimit, func() error { return p.dec.Decode(&g) }); err != nil {
 		return nil, p.notStarted(err)
 	}
-	p.how, p.host = g.How, g.Host
+	p.how, p.host, p.unmapped = g.How, g.Host, g.Unmapped
 	return p, nil
 }
 
@@ -91,9 +94,17 @@ func (p *process) notStarted(err error) error {
 	if p.cmd.ProcessState.ExitCode() == noProgram {
 		return &Lost{"the worker is not there any more", true}
 	}
+	return blameless("starting a worker", err)
+}
+
+// blameless makes a *Lost of the fault of a process that ran no code of others yet.
+func blameless(what string, err error) error {
 	var crash *Crash
 	if errors.As(err, &crash) {
-		return &Lost{"starting a worker: " + firstLine(crash.Output), true}
+		return &Lost{what + ": " + cmp.Or(crash.Signal, firstLine(crash.Output)), true}
+	}
+	if timeout := (*Timeout)(nil); errors.As(err, &timeout) {
+		return &Lost{fmt.Sprintf("%s: no answer in %v", what, timeout.Limit), true}
 	}
 	return err
 }
@@ -144,6 +155,9 @@ func (p *process) cause(what string, limit time.Duration, err error) error {
 	text := string(p.stderr.buf)
 	if late || p.cmd.ProcessState.ExitCode() == exitLate {
 		return &Timeout{what, limit}
+	}
+	if m := exhausted.FindStringSubmatch(text); m != nil {
+		return &Lost{"the process got no more from the system: " + m[1] + ": free memory, or raise the limits of memory and processes", true}
 	}
 	if m := signalName.FindStringSubmatch(text); m != nil {
 		return &Crash{what, m[1], text}

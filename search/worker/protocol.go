@@ -11,8 +11,9 @@ import (
 
 // greeting is the first message of a process.
 type greeting struct {
-	How  How
-	Host timing.Host
+	How      How
+	Host     timing.Host
+	Unmapped string // why the process cannot map functions, "" if it can, or has them linked
 }
 
 // request has one member set but for Limit, after which the process ends itself.
@@ -66,10 +67,11 @@ type change struct {
 	Buf       []byte
 }
 
-// reply answers a request. Problem is a fault of the request or of this machine,
-// Wrong one of the code.
+// reply answers a request. Problem is a fault of the request, or of this machine if there is a Remedy for it;
+// Wrong is one of the code.
 type reply struct {
 	Problem, Wrong string
+	Remedy         string
 	Changed        []change        // by a Call
 	Samples        []timing.Sample // by a Time or a Probe
 }

@@ -118,7 +118,7 @@ func (r *remote) run(script string, in io.Reader) (string, error) {
 	case err == nil:
 		return out.String(), nil
 	case errors.As(err, &exit) && exit.ExitCode() != cutBySSH:
-		return "", fmt.Errorf("over there: %s", lastLine(exit.String()+"\n"+stderr.String()))
+		return "", &Unable{Why: "over there: " + lastLine(exit.String()+"\n"+stderr.String())}
 	case errors.As(err, &exit):
 		return "", &Lost{"the connection is lost: " + lastLine(stderr.String()), true}
 	}
@@ -176,7 +176,8 @@ func (r *remote) send(p *program) (name string, err error) {
 		return name, nil
 	}
 	// A connection that is cut looks like the end of the file: so its size is compared.
-	script := fmt.Sprintf(`[ -x "$d/%[1]s" ] && exit 0; f="$d/%[1]s.$$"; mkdir -p "$d" && cat >"$f" && [ $(wc -c <"$f") -eq %[2]d ] && chmod 700 "$f" && mv -f "$f" "$d/%[1]s" && exit 0; rm -f "$f"; exit 1`, name, len(data))
+	script := fmt.Sprintf(`[ -x "$d/%[1]s" ] && exit 0; f="$d/%[1]s.$$"; mkdir -p "$d" && cat >"$f" && [ $(wc -c <"$f") -eq %[2]d ] && chmod 700 "$f" && mv -f "$f" "$d/%[1]s" || { rm -f "$f"; exit 1; }; `+
+		`[ -x "$d/%[1]s" ] || { rm -f "$d/%[1]s"; echo "no program may run in $d: set XDG_CACHE_HOME there to a folder where programs may" >&2; exit 1; }`, name, len(data))
 	if _, err := r.run(script, bytes.NewReader(data)); err != nil {
 		return "", err
 	}

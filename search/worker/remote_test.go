@@ -139,12 +139,12 @@ func TestRemoteArm(t *testing.T) {
 	}
 }
 
-// What takes its process with it each time is to blame; a machine that stays away is not.
+// What is killed with its process each time is said to be, for others to find out whether it is to blame; a machine that stays away is not.
 func TestPersist(t *testing.T) {
 	n := 0
 	killed := func() error { n++; return &Lost{Why: "killed"} }
-	var crash *Crash
-	if err := here.persist("a trace", killed); !errors.As(err, &crash) || n != mostKilled || crash.What != "a trace" {
+	var each *Killed
+	if err := here.persist("a trace", killed); !errors.As(err, &each) || n != mostKilled || each.What != "a trace" || !strings.Contains(err.Error(), "killed, 3 times: free memory") {
 		t.Errorf("after %d: %v", n, err)
 	}
 	m := &Machine{remote: &remote{ctx: t.Context(), later: t.Context(), say: func(string) {}, patience: 300 * time.Millisecond}}

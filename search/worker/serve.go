@@ -77,7 +77,11 @@ func (s *server) serve(in io.Reader, out io.Writer) error {
 		}
 		return w.Flush()
 	}
-	if err := send(greeting{s.how, timing.ThisHost()}); err != nil {
+	hello := greeting{How: s.how, Host: timing.ThisHost()}
+	if err := jit.Mappable(); err != nil && s.linked == nil {
+		hello.Unmapped = err.Error()
+	}
+	if err := send(hello); err != nil {
 		return err
 	}
 	for q := range requests(in) {
@@ -141,7 +145,7 @@ func (s *server) answer(q *request) *reply {
 		err = errors.New("BUG: worker: a request for nothing")
 	}
 	if err != nil {
-		r.Problem = err.Error()
+		r.Problem, r.Remedy = err.Error(), remedy(err)
 	}
 	return r
 }

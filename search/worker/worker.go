@@ -59,25 +59,31 @@ type Code struct {
 	built  *program    // or what has them linked
 	mu     sync.Mutex
 	p      *process // nil before the first call and after one that ended the process
+	fresh  bool     // the next process is to be a new one
 }
 
 // Load makes functions of files callable. Where they cannot be mapped, or the
 // object files of this Go are not known, it builds a program with them.
 func Load(opt Options, files ...lower.File) (*Code, error) {
 	c := &Code{limit: cmp.Or(opt.Limit, DefaultLimit), on: opt.On.on()}
-	if !opt.Build && c.on.maps() {
+	if !opt.Build && c.on.Unmapped() == "" {
 		if c.on == here && !hooked.Load() {
 			return nil, ErrNoMain
 		}
 		var unknown *jit.ObjectError
 		var err error
-		if c.object, err = jit.Build(c.on.arch, files...); !errors.As(err, &unknown) {
-			return c, err
+		if c.object, err = jit.Build(c.on.arch, files...); err == nil {
+			return c, nil
+		}
+		if !errors.As(err, &unknown) {
+			return nil, withRemedy(err)
 		}
 	}
 	var err error
-	c.built, err = build(c.on, files)
-	return c, err
+	if c.built, err = build(c.on, files); err != nil {
+		return nil, withRemedy(err)
+	}
+	return c, nil
 }
 
 // ErrNoMain is what a program gets that does not call Main.
@@ -97,6 +103,16 @@ func (c *Code) Close() error {
 		return nil
 	}
 	return c.on.remove(c.built)
+}
+
+// Renew makes the next call start a process of its own: one that keeps nothing, neither weights nor the place where they lay.
+func (c *Code) Renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.p != nil {
+		c.p.end()
+	}
+	c.p, c.fresh = nil, true
 }
 
 // Map maps c's functions in this process: those that Test has found to be right. The
@@ -249,10 +265,19 @@ func (c *Code) askOnce(what string, q request) (*reply, error) {
 		return nil, p.cause(what, c.limit, err)
 	case r.Wrong != "":
 		return nil, &Wrong{what, r.Wrong}
-	case r.Problem != "":
-		return nil, fmt.Errorf("worker: %s: %s", what, r.Problem)
 	}
-	return r, nil
+	return r, r.problem(what)
+}
+
+// problem is the error of what is no fault of the code, nil if there is none.
+func (r *reply) problem(what string) error {
+	switch {
+	case r.Remedy != "":
+		return &Unable{r.Problem, r.Remedy}
+	case r.Problem != "":
+		return fmt.Errorf("worker: %s: %s", what, r.Problem)
+	}
+	return nil
 }
 
 // process is one that has c's functions.
@@ -265,17 +290,22 @@ func (c *Code) process() (*process, error) {
 		c.p = p
 		return p, err
 	}
-	p, err := c.on.ready()
+	start := c.on.ready
+	if c.fresh {
+		start = func() (*process, error) { return c.on.start(nil) }
+	}
+	p, err := start()
 	if err != nil {
 		return nil, err
 	}
+	c.fresh = false
 	r, err := p.ask(request{Load: c.object}, c.limit)
 	if err != nil {
-		return nil, p.cause("loading functions", c.limit, err)
+		return nil, blameless("loading functions", p.cause("loading functions", c.limit, err))
 	}
-	if r.Problem != "" {
+	if err := r.problem("loading functions"); err != nil {
 		p.end()
-		return nil, fmt.Errorf("worker: %s", r.Problem)
+		return nil, err
 	}
 	c.p = p
 	return p, nil

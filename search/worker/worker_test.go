@@ -204,6 +204,13 @@ func TestTurns(t *testing.T) {
 	}
 	three := load(t, Options{}, Mapped, broken)
 	runs(t, three)
+	first := three.p.cmd.Process.Pid
+	three.Renew()
+	if runs(t, three); three.p.cmd.Process.Pid == first || three.p.cmd.Process.Pid == pid {
+		t.Error("a process is no new one after Renew")
+	}
+	three = load(t, Options{}, Mapped, broken)
+	runs(t, three)
 	four := load(t, Options{}, Mapped, broken)
 	runs(t, four)
 	if three.p.cmd.Process.Pid != pid && four.p.cmd.Process.Pid != pid {

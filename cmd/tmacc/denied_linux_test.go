@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tmacc/tmacc/lower"
+)
+
+// denying, as the first argument of this program, makes it run the others where memory may not become executable, as systemd's
+// MemoryDenyWriteExecute does.
+const denying = "denying"
+
+var _ = denied()
+
+// denied does not return in a process that is to run something else.
+func denied() bool {
+	if len(os.Args) > 2 && os.Args[1] == denying {
+		if unix.Prctl(unix.PR_SET_MDWE, unix.PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) != nil {
+			os.Exit(cannotDeny)
+		}
+		panic(syscall.Exec(os.Args[2], os.Args[2:], os.Environ()))
+	}
+	return false
+}
+
+// cannotDeny is the status of a process that this system cannot deny anything.
+const cannotDeny = 77
+
+// tmaccDenied runs the command where memory may not become executable.
+func tmaccDenied(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{denying, os.Args[0]}, args...)...)
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1")
+	var out, err bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &err
+	cmd.Run()
+	if code = cmd.ProcessState.ExitCode(); code == cannotDeny {
+		t.Skip("needs Linux 6.3: PR_SET_MDWE")
+	}
+	return code, out.String(), err.String()
+}
+
+const why = "machine code cannot be mapped executable here: mprotect: permission denied: a policy may forbid it"
+
+// Where memory may not become executable, compile checks kernels in a program that go build links, tune and compare measure them in one, all of
+// which say so; what measures in its own process ends at once with the reason and what helps.
+func TestDenied(t *testing.T) {
+	needMeasuring(t)
+	dir := t.TempDir()
+	code, out, stderr := tmaccDenied(t, "compile", "-q", "-json", "-format", "w2", "-target", "avx2", "-o", filepath.Join(dir, "k"))
+	var r jsonReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || strings.Count(stderr, "\n") != 1 ||
+		!strings.HasPrefix(stderr, "tmacc: kernels are checked in a program that go build links, and not measured: "+why) {
+		t.Fatalf("compile: exit code %d, %v: %s%s", code, err, out, stderr)
+	}
+	for _, k := range r.Products[0].Kernels {
+		if k.Exact != checked || k.Speed != nil {
+			t.Errorf("compile: %+v", k)
+		}
+	}
+	small := []string{"-q", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256"}
+	log := filepath.Join(dir, "tuning.db")
+	code, out, stderr = tmaccDenied(t, append([]string{"tune", "-only", "-trials", "8", "-o", dir, "-log", log}, small...)...)
+	if code != 0 || !strings.Contains(out, ": 8 candidates measured") || strings.Contains(out, "other: ") || stderr != "tmacc: kernels are linked by go build, which takes longer: "+why+", such as systemd's MemoryDenyWriteExecute, SELinux or seccomp\n" {
+		t.Errorf("tune: exit code %d\n%s%s", code, out, stderr)
+	}
+	if n := len(logged(t, log)); n != 8 {
+		t.Errorf("tune: %d candidates are logged", n)
+	}
+	trace := traceFile(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "trace"))
+	code, out, stderr = tmaccDenied(t, append([]string{"compare", "-trace", trace}, small...)...)
+	if code != 0 || !strings.Contains(out, "  "+trace+"\n") || !strings.Contains(stderr, why) {
+		t.Errorf("compare: exit code %d\n%s%s", code, out, stderr)
+	}
+	for _, args := range [][]string{{"bench", "-format", "w2"}, {"families", "-o", dir}, {"threads"}, {"host", "-ceilings"}} {
+		code, _, stderr := tmaccDenied(t, args...)
+		if code != exitUsage || !strings.Contains(stderr, "tmacc: "+args[0]+": "+why) || !strings.HasSuffix(stderr, ": it measures kernels in its own process, so allow that; compile, tune and compare do without\n") {
+			t.Errorf("%s: exit code %d, %s", args[0], code, stderr)
+		}
+	}
+}
+
+// compare ends at the first schedule that this machine cannot measure, instead of saying of each that it failed.
+func TestCompareUnmeasured(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
+	code, out, stderr := tmacc("compare", "-q", "-format", "w2", "-target", "avx2", "-mode", "l2", "-m", "64", "-k", "256", "-near")
+	if code != exitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "tmacc: cannot measure: ") || !strings.Contains(stderr, "gone") {
+		t.Errorf("exit code %d\n%s%s", code, out, stderr)
+	}
+}
+
+// tune ends before it searches if this machine cannot measure, and says so once.
+func TestTuneUnmeasured(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
+	code, out, stderr := tmacc("tune", "-q", "-format", "w2,w4", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-log", noLog, "-o", t.TempDir())
+	if code != exitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "gone") {
+		t.Errorf("exit code %d\n%s%s", code, out, stderr)
+	}
+}
+
+// families leaves out products for which a family has no schedule, and says so; that this machine cannot run any is an error.
+func TestFamiliesUnmeasured(t *testing.T) {
+	needMeasuring(t)
+	c, bar := &cli{}, newProgress(io.Discard, true)
+	target, err := oneTarget("avx2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare := func(format string) ([]string, error) {
+		_, skipped, err := c.compareTargets(t.Context(), format, []lower.Target{target}, familiesFlags{tables: 1}, nil, bar)
+		return skipped, err
+	}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
+	if skipped, err := compare("w8"); err != nil || len(skipped) != 1 || !strings.Contains(skipped[0], "no schedule by tables") {
+		t.Errorf("w8: %q, %v", skipped, err)
+	}
+	if skipped, err := compare("w2"); err == nil || len(skipped) > 0 || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("w2: %q, %v", skipped, err)
+	}
+}

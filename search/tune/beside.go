@@ -1,0 +1,77 @@
+package tune
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// repeats is how often Beside measures: of 8 ratios one may be chance in either direction.
+const repeats = 8
+
+// Complete is c as a lock has it, with kernels of all widths (see Uses), each of which equals the definition.
+func (t *Tuner) Complete(c *Candidate) (*Candidate, error) {
+	e := Entry{}
+	for _, u := range t.Uses(c) {
+		e.Kernels = append(e.Kernels, Kernel{Cols: u.Cols, Trace: u.Trace})
+	}
+	whole, err := t.Locked(&e)
+	if err != nil {
+		return nil, err
+	}
+	return whole, t.Verify(whole)
+}
+
+// Beside measures c for purposes beside base, nil: the default schedules. Both must be complete. How fast a kernel reads weights out of a cache depends on
+// where they lie, for as long as the process lives: so each time a new process measures them, and the order changes. Out of memory the copies of
+// both lie between each other, so one process does, which takes long to set up. An error for which c is not to blame is an *Unmeasured.
+func (t *Tuner) Beside(base, c *Candidate, purposes []Purpose) ([]Beside, error) {
+	cs, to := []*Candidate{c}, t.reference
+	if base != nil {
+		cs, to = append(cs, base), t.target(base, 1)
+	}
+	code, err := t.loadFor(settled*t.Limit, cs)
+	if err != nil {
+		return nil, t.unassembled(c, err)
+	}
+	defer code.Close()
+	own, theirs := live.Spec(t.Problem, t.target(c, 0)), live.Spec(t.Problem, to)
+	out := make([]Beside, len(purposes))
+	for _, slow := range []bool{false, true} {
+		for i := range repeats {
+			if i == 0 || !slow {
+				code.Renew()
+			}
+			for p, x := range purposes {
+				if x.Total > 0 != slow {
+					continue
+				}
+				out[p].Purpose = x
+				at := worker.Timed{M: x.M, N: x.N, K: x.K, Total: x.Total}
+				in := [2]worker.Timed{at, at}
+				in[0].Spec, in[0].Keep, in[1].Spec = theirs, true, own
+				if err := out[p].measure(code, in, i%2 > 0); err != nil {
+					return nil, t.blame(code, err)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// measure adds a time of the base and of the candidate, the first in each round unless swapped.
+func (x *Beside) measure(code *worker.Code, in [2]worker.Timed, swapped bool) error {
+	if swapped {
+		slices.Reverse(in[:])
+	}
+	s, err := code.Time("the best", confirm, in[:]...)
+	if err != nil {
+		return err
+	}
+	if swapped {
+		slices.Reverse(s)
+	}
+	x.BaseNs, x.Ns = append(x.BaseNs, s[0].Min), append(x.Ns, s[1].Min)
+	return nil
+}
