@@ -27,7 +27,9 @@ func (c *cli) report() *cobra.Command {
 		Long: `Draw pictures. For each search of tmacc tune in the log, search-FORMAT-TARGET-RUN: the best time
 so far over the trials, of each family of schedules. From records of tmacc bench -json, roofline: the
 bandwidth that kernels of one column use over that which is available, both in bytes per
-cycle of one core, and the bound of each: what is available, or what it consumes at most.`,
+cycle of one core, and the bound of each: what is available, or what it consumes at most.
+Each picture says on which machine, when and by which tmacc its figures were measured, as far as
+the log and the records say so.`,
 		Example: `  tmacc report -o pictures
   tmacc bench -format w1,w2,w4 -mode dram,l3,l2 -n 1 -json > bench.jsonl
   tmacc report -o pictures -bench bench.jsonl -type png`,
@@ -67,7 +69,10 @@ func (c *cli) drawReport(x reportFlags) error {
 			return err
 		}
 		p, err := plotRoofline(records)
-		if err := save("roofline", p, err); err != nil {
+		if err != nil {
+			return fmt.Errorf("%s: %w", x.bench, err)
+		}
+		if err := save("roofline", p, nil); err != nil {
 			return err
 		}
 	}

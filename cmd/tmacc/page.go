@@ -207,10 +207,10 @@ func (p *picture) encode(kind string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// printable is s without characters that XML has no way to say.
+// printable is s on one line, without characters that XML has no way to say.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || r < ' ' && r != '\n' || r == 0x7f || r == 0xfffe || r == 0xffff {
+		if r == utf8.RuneError || r < ' ' || r == 0x7f || r == 0xfffe || r == 0xffff {
 			return '\ufffd'
 		}
 		return r

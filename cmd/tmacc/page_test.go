@@ -257,5 +257,85 @@ func TestHostilePicturesAreLegible(t *testing.T) {
 			l.holds(t, name, "machine: AMD <EPYC> & \"others\"", "date: 2026-01-01 to 2026-01-24", "tmacc: c0ffee0, c0ffee1, c0ffee2, 21 more")
 		}
 	}
+	for _, r := range []refusal{
+		{2, "bad.jsonl: plotter: infinite data point", "report -log none -bench " + file(t, "bad.jsonl", `{"n":1,"clock_ghz":1e-300,"ceiling_gb_s":1e300,"gb_s":1}`)},
+		{2, "negative.jsonl: no records of products with one column", "report -log none -bench " + file(t, "negative.jsonl", `{"n":1,"clock_ghz":1,"ceiling_gb_s":1,"gb_s":-1}`)},
+	} {
+		refused(t, r)
+	}
 	refused(t, refusal{2, "products for one picture: want at most 24", "report -log none -bench " + file(t, "more.jsonl", bench+strings.ReplaceAll(bench, "avx512vbmi", "avx2"))})
+}
+
+// Whatever a search begins with, its axis ends near the curves, and has ticks that tell their values.
+func TestSearchAxis(t *testing.T) {
+	for _, x := range []struct {
+		name      string
+		samples   []float64
+		low, high float64 // margins aside
+		ticks     string
+	}{
+		{"a bad beginning", append(slices.Repeat([]float64{0.8, 0.75}, 50), 20, 10, 5), 0.75, 1, "0.75 0.8 0.85 0.9 0.95 1"},
+		{"much worse than the default", slices.Repeat([]float64{4, 3}, 50), 1, 4, "1 1.5 2 3 4"},
+		{"all alike", slices.Repeat([]float64{1}, 50), 1, 1, "0.99 1 1.01 1.02"},
+		{"near the default", slices.Repeat([]float64{1.01, 0.97}, 50), 0.97, 1.01, "0.96 0.98 1 1.02"},
+		{"few trials", []float64{3, 2, 0.5}, 0.5, 3, "0.5 0.6 0.8 1 1.5 2 3"},
+		{"a wide range", slices.Repeat([]float64{0.05, 30}, 50), 0.05, 30, "0.05 0.1 0.2 0.5 1 2 5 10 20"},
+	} {
+		low, high := view(x.samples)
+		if low > x.low || high < x.high || low < x.low*0.7 || high > x.high*1.4 {
+			t.Errorf("%s: %g to %g, want %g to %g and a margin", x.name, low, high, x.low, x.high)
+		}
+		var ticks []string
+		for _, tick := range (shares{}).Ticks(low, high) {
+			ticks = append(ticks, tick.Label)
+		}
+		if got := strings.Join(ticks, " "); got != x.ticks {
+			t.Errorf("%s: ticks of %g to %g: %s, want %s", x.name, low, high, got, x.ticks)
+		}
+	}
+}
+
+// Lines and marks of a picture are told apart by their colours, and without them.
+func TestStyles(t *testing.T) {
+	seen := map[string]int{}
+	for i := range maxStyles {
+		s := styleOf(i)
+		look := fmt.Sprint(s.color, s.dashes)
+		if j, ok := seen[look]; ok {
+			t.Errorf("lines %d and %d look alike", j, i)
+		}
+		seen[look] = i
+	}
+	for i := range 4 {
+		for j := range i {
+			if a, b := styleOf(i), styleOf(j); slices.Equal(a.dashes, b.dashes) || fmt.Sprintf("%T", a.shape) == fmt.Sprintf("%T", b.shape) {
+				t.Errorf("without colours lines %d and %d look alike", i, j)
+			}
+		}
+	}
+}
+
+// A picture that cannot be written is one line that names the file.
+func TestUnwritablePicture(t *testing.T) {
+	bench := file(t, "bench.jsonl", `{"format":"w1","target":"avx2","mode":"l2","n":1,"clock_ghz":1,"ceiling_gb_s":2,"gb_s":1}`)
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "roofline.svg", "x"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, refusal{2, filepath.Join(dir, "roofline.svg") + ": ", "report -log none -bench " + bench + " -o " + dir})
+	refused(t, refusal{2, bench + ": not a directory", "report -log none -bench " + bench + " -o " + bench})
+}
+
+// Records say themselves where they were measured, or the first line of those of bench -check -json does.
+func TestRecordsSaySource(t *testing.T) {
+	const record = `{"format":"w1","target":"avx2","mode":"l2","n":1,"clock_ghz":1,"ceiling_gb_s":2,"gb_s":1`
+	for name, text := range map[string]string{
+		"own":  record + `,"host":"here","date":"2026-01-02","commit":"c0ffee"}`,
+		"head": `{"limits":"limits.json","host":"here","date":"2026-01-02","commit":"c0ffee"}` + "\n" + record + `}` + "\n" + `{"rule":"share","target":"avx2"}`,
+	} {
+		dir := t.TempDir()
+		ok(t, "report", "-o", dir, "-log", "none", "-bench", file(t, "bench.jsonl", text))
+		l := layout(t, readPage(t, filepath.Join(dir, "roofline.svg")))
+		l.holds(t, name, "machine: here; date: 2026-01-02; tmacc: c0ffee")
+	}
 }

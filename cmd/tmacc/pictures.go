@@ -103,7 +103,7 @@ func styleOf(i int) style {
 // are below, with 1, and a margin. What a search began with, and left behind at once, does not squash the rest.
 func view(samples []float64) (low, high float64) {
 	samples = slices.Sorted(slices.Values(samples))
-	low, high = min(1, samples[0]), max(1, samples[(len(samples)-1)*95/100])
+	low, high = min(1, samples[0]), max(1, samples[(len(samples)*95+99)/100-1])
 	margin := max(1.02, math.Pow(high/low, 0.05))
 	return low / margin, high * margin
 }
@@ -225,7 +225,7 @@ type roof struct {
 
 // onRoof says that r has what the roofline draws: a product of one column by one thread.
 func onRoof(r measure.Record) bool {
-	return r.N == 1 && r.Threads <= 1 && r.ClockGHz > 0 && r.CeilingGBS > 0
+	return r.N == 1 && r.Threads <= 1 && r.ClockGHz > 0 && r.CeilingGBS > 0 && r.GBS > 0
 }
 
 // roofs are the products of records that the roofline draws, by format and target, those of a lock apart.
@@ -305,7 +305,7 @@ func addModes(p *plot.Plot, records []measure.Record) error {
 		if err != nil {
 			return err
 		}
-		name, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: at(mode), Y: p.Y.Max}}, Labels: []string{mode}})
+		name, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: at(mode), Y: p.Y.Max}}, Labels: []string{printable(mode)}})
 		if err != nil {
 			return err
 		}
