@@ -353,13 +353,13 @@ or bytes with residuals (u8).
 	return b.String()
 }
 
-// familyRow is a line of the page: the ratios of a format on a target, of each column, with the digits that the page has.
+// familyRow is a row of the page's table: a format, a target and a ratio for each column, rounded as on the page.
 type familyRow struct {
 	format, target string
 	ratios         []float64
 }
 
-// familyRows are the lines of the page.
+// familyRows returns the rows of the page's table.
 func familyRows(all []*contest) (out []familyRow) {
 	for _, k := range all {
 		row := familyRow{format: k.format, target: k.target}
@@ -410,7 +410,7 @@ func familiesPicture(columns []string, rows []familyRow, from source) (*picture,
 	return out, nil
 }
 
-// familyPlot is the plot of a format.
+// familyPlot draws the rows of one format.
 func familyPlot(name string, rows []familyRow, columns []string, bar vg.Length) (*plot.Plot, error) {
 	p := newPlot(name, "", "ratio of speeds")
 	for i := range columns {

@@ -57,8 +57,8 @@ const leastWide = 20
 
 // print writes the table, its lines at most width wide if t.wide allows (0: any).
 // Columns of numbers are right-aligned. If the lines are too wide, lists in the wide column
-// say how they differ from the row above. If they still are, the column is
-// wrapped, or its cells go below their rows if the others leave it less than leastWide.
+// say only how they differ from the row above. If the lines are still too wide, the column is
+// wrapped. If the other columns leave it less than leastWide, its cells go below their rows.
 func (t *table) print(w io.Writer, width int) {
 	if t.wide < 0 || width <= 0 || t.excess(width) <= 0 {
 		t.align(w, nil)
@@ -95,7 +95,7 @@ func (t *table) excess(width int) int {
 	return total - width
 }
 
-// align writes rows in columns, and below each the lines that belong to it; those of the head are the first.
+// align writes the rows in columns. below has the lines to write below the head, and below each row; nil: none.
 func (t *table) align(w io.Writer, below [][]string) {
 	widths, number := t.measure()
 	for i, row := range append([][]string{t.head}, t.rows...) {
@@ -118,7 +118,7 @@ func (t *table) align(w io.Writer, below [][]string) {
 	}
 }
 
-// folded is the table with its wide column wrapped: a row for each line.
+// folded returns the table with its wide column wrapped: each line is a row.
 func (t *table) folded(width int) *table {
 	out := &table{head: t.head, wide: t.wide}
 	for _, row := range t.rows {
@@ -134,7 +134,7 @@ func (t *table) folded(width int) *table {
 	return out
 }
 
-// split is the table without its wide column, and the lines of that, indented: of the head and of each row.
+// split returns the table without its wide column, and the cells of that column as indented lines: of the head, then of each row.
 func (t *table) split(width int) (others *table, below [][]string) {
 	const indent = "    "
 	without := func(row []string) []string {
@@ -152,7 +152,7 @@ func (t *table) split(width int) (others *table, below [][]string) {
 	return others, below
 }
 
-// differences is the table with lists in the wide column that say how they differ from the row above.
+// differences returns the table with lists in the wide column that say how they differ from the row above.
 func (t *table) differences() *table {
 	out := &table{head: t.head, wide: t.wide}
 	for i, row := range t.rows {
@@ -166,8 +166,8 @@ func (t *table) differences() *table {
 	return out
 }
 
-// changes is a list with an ellipsis for each run of items that the list before it has in the same order. Between these
-// an item stands for one of the list before that begins with the same word. Those that nothing stands for are named.
+// changes returns a list with an ellipsis for each run of items that the list before has too, in the same order. Between
+// ellipses, an item replaces one of the list before that begins with the same word. Items that nothing replaces are named as left out.
 func changes(before, list []string) (out []string) {
 	same := common(before, list)
 	for i := 0; ; i++ {
@@ -188,7 +188,7 @@ func changes(before, list []string) (out []string) {
 	}
 }
 
-// unmatched are the items for which others has none that begins with the same word, each for one.
+// unmatched returns the items that have no partner in others: one that begins with the same word.
 func unmatched(items, others []string) (out []string) {
 	first := func(item string) string { word, _, _ := strings.Cut(item, " "); return word }
 	others = slices.Clone(others)
@@ -203,7 +203,7 @@ func unmatched(items, others []string) (out []string) {
 	return out
 }
 
-// common is a longest list of items that a and b both have in that order.
+// common returns a longest list of items that a and b both have, in that order.
 func common(a, b []string) (out []string) {
 	length := make([][]int, len(a)+1) // of those of a[i:] and b[j:]
 	for i := range length {

@@ -109,13 +109,13 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// room is how wide a line of text may be in a font that the viewer has instead: 0.65 em for each character, as in the widest fonts for screens, and no
-// less than in ours.
+// room is the width to leave for a line of text. A viewer without our font draws it in another one, which may be wider: 0.65 em for each
+// character is enough for the common screen fonts.
 func room(s text.Style, line string) vg.Length {
 	return max(s.Width(line), 0.65*s.Font.Size*vg.Length(utf8.RuneCountInString(line)))
 }
 
-// wrapped is text in lines that have room in a width: it is broken at spaces, and inside of longer words.
+// wrapped breaks text into lines whose room is at most width: at spaces, and inside of longer words.
 func wrapped(s text.Style, words string, width vg.Length) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(words) {
@@ -135,7 +135,7 @@ func wrapped(s text.Style, words string, width vg.Length) (lines []string) {
 	return append(lines, line)
 }
 
-// block is lines of text at the top of c. It returns what is left of c below them.
+// block draws lines of text at the top of c. It returns the part of c below them.
 func block(c draw.Canvas, s text.Style, lines []string) draw.Canvas {
 	for _, line := range lines {
 		c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y}, line)
@@ -146,10 +146,10 @@ func block(c draw.Canvas, s text.Style, lines []string) draw.Canvas {
 
 func lineHeight(s text.Style) vg.Length { return s.Font.Size * 1.3 }
 
-// width is that of the page inside of its margins.
+// width is the width of the page inside its margins.
 func (p *picture) width() vg.Length { return vg.Length(p.columns)*(p.size.X+2*gap) - 2*gap }
 
-// legendGrid is how wide an entry is, and how many are beside each other.
+// legendGrid returns the width of an entry and the number of entries in a row.
 func (p *picture) legendGrid() (width vg.Length, columns int) {
 	for _, e := range p.legend {
 		width = max(width, sampleLong+gap+room(labelStyle, e.name)+2*gap)
@@ -157,7 +157,7 @@ func (p *picture) legendGrid() (width vg.Length, columns int) {
 	return width, max(1, int((p.width()+2*gap)/max(width, 1)))
 }
 
-// drawLegend draws the entries in rows at the top of c, each sample left of its name. It returns what is left of c below them.
+// drawLegend draws the entries in rows at the top of c, each sample left of its name. It returns the part of c below them.
 func (p *picture) drawLegend(c draw.Canvas) draw.Canvas {
 	width, columns := p.legendGrid()
 	height := lineHeight(labelStyle)
@@ -173,9 +173,9 @@ func (p *picture) drawLegend(c draw.Canvas) draw.Canvas {
 	return c
 }
 
-// encode is the file of the page, of the kind of a name's end.
+// encode returns the page as a file; kind is ".svg" or ".png".
 func (p *picture) encode(kind string) ([]byte, error) {
-	for i := range p.legend { // longer than the page is wide
+	for i := range p.legend { // a name must fit the page
 		e := &p.legend[i]
 		e.name = shorten(printable(e.name), int((p.width()-sampleLong-gap)/(0.65*labelStyle.Font.Size)))
 	}
@@ -264,8 +264,8 @@ func svgOf(c vg.Canvas) *svgPage {
 	}
 }
 
-// svgPage is a page of SVG whose texts stay where they are whatever font draws them. Each is anchored at the side, or the middle, that it is aligned by.
-// Each says how wide it is, so that most viewers stretch or squeeze another font to that.
+// svgPage is a page of SVG. Its texts stay in place in every font: each is anchored at the side, or the middle, that it is aligned by.
+// Each states its width, and viewers such as browsers fit other fonts to it.
 type svgPage struct {
 	*vgsvg.Canvas
 	title string
@@ -293,7 +293,7 @@ var (
 	svgAnchors   = map[draw.XAlignment]string{draw.XLeft: "start", draw.XCenter: "middle", draw.XRight: "end"}
 )
 
-// svgFonts are metrically alike but for the last, which is what the viewer has.
+// svgFonts are the fonts of all texts. The first three have the same widths; the last one is the viewer's own.
 const svgFonts = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 // WriteTo implements io.WriterTo.

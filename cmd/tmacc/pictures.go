@@ -76,7 +76,7 @@ func falls(trials []int, best []float64) (out plotter.XYs) {
 	return out
 }
 
-// style tells the i-th of several lines and marks from the others: by colours that colour-blind people tell apart, and without colours by dashes and shapes.
+// style is how a line and its marks look. Styles differ by colours that colour-blind people can tell apart, and also by dashes and shapes.
 type style struct {
 	color  color.Color
 	dashes []vg.Length
@@ -91,16 +91,16 @@ var (
 	styleShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}}
 )
 
-// maxStyles is how many different styles there are: after as many as both colours and dashes divide, dashes move on by one.
+// maxStyles is the number of different styles: every colour with every dash.
 var maxStyles = len(styleColors) * len(styleDashes)
 
 func styleOf(i int) style {
-	both := maxStyles / 2 // 6 and 4 have 12 in common
+	both := maxStyles / 2 // after 12 styles 6 colours and 4 dashes would repeat: dashes move on by one
 	return style{styleColors[i%len(styleColors)], styleDashes[(i+i/both)%len(styleDashes)], styleShapes[i%len(styleShapes)]}
 }
 
-// view is the range of a logarithmic axis for values of which the curves take each as long as it is among the samples: from the least to what 95 of 100
-// are below, with 1, and a margin. What a search began with, and left behind at once, does not squash the rest.
+// view is the range of a logarithmic axis. The samples are the values of all curves at each of their trials. The range has a margin and contains 1, the
+// least sample and 95 of 100 samples, so the bad first trials of a search do not squash the rest.
 func view(samples []float64) (low, high float64) {
 	samples = slices.Sorted(slices.Values(samples))
 	low, high = min(1, samples[0]), max(1, samples[(len(samples)*95+99)/100-1])
@@ -159,12 +159,12 @@ func plotSearch(title string, from source, tried []tune.Tried) (*picture, error)
 // pictureSize is that of the plot of a picture that has one.
 var pictureSize = vg.Point{X: 560, Y: 320}
 
-// finite are the values that are no infinities.
+// finite returns the values without infinities.
 func finite(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsInf(v, 0) })
 }
 
-// helper is the style of lines that help to read others.
+// helper is the style of grey lines that mark a value.
 var helper = style{color: color.Gray{128}, dashes: []vg.Length{2, 3}}
 
 // horizontal is a thin line at y.
