@@ -101,6 +101,9 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(x.out, 0o777); err != nil { // now, not after the first format
+		return plain(err)
+	}
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
 	bar.step("assembling what shows what this machine can do")
@@ -295,21 +298,17 @@ func (k *contest) tables() (text string, number map[*entrant]int) {
 }
 
 func writeFamilies(x familiesFlags, all []*contest, skipped []string, g *gauge) error {
-	dir := x.out
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
 	var from source
 	from.add(g.lab.Host.CPU, today(), commit())
 	page := familiesPage(x.command, all, skipped, from)
-	if err := writeFile(filepath.Join(dir, "families.md"), []byte(page)); err != nil {
+	if err := writeFile(filepath.Join(x.out, "families.md"), []byte(page)); err != nil {
 		return err
 	}
 	picture, err := familiesPicture(columns(), familyRows(all), from)
 	if err != nil {
 		return err
 	}
-	return picture.save(filepath.Join(dir, "families.svg"))
+	return picture.save(filepath.Join(x.out, "families.svg"))
 }
 
 func familiesPage(command string, all []*contest, skipped []string, from source) string {

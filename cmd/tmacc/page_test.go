@@ -323,6 +323,8 @@ func TestUnwritablePicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, refusal{2, filepath.Join(dir, "roofline.svg") + ": ", "report -log none -bench " + bench + " -o " + dir})
+	refused(t, refusal{2, filepath.Join(dir, "roofline.svg") + ": is a folder: want a file", "tune -format w2 -plot " + filepath.Join(dir, "roofline.svg")})
+	refused(t, refusal{2, bench + ": not a directory", "families -o " + bench})
 	refused(t, refusal{2, bench + ": not a directory", "report -log none -bench " + bench + " -o " + bench})
 }
 

@@ -32,8 +32,11 @@ func validPicture(path string) error {
 	return nil
 }
 
-// noFolder says why there is no folder for a file.
+// noFolder says why there is no folder for a file, or that the file is a folder itself.
 func noFolder(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s: is a folder: want a file", path)
+	}
 	info, err := os.Stat(filepath.Dir(path))
 	if err == nil && !info.IsDir() {
 		err = errors.New("is no folder")
