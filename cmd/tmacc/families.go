@@ -402,7 +402,7 @@ func familiesPicture(columns []string, rows []familyRow, from source) (*picture,
 		out.legend = append(out.legend, legendEntry{name, []plot.Thumbnailer{sample}})
 	}
 	group := max(bar*vg.Length(len(columns)), longest) + gap
-	out.size, out.columns = vg.Point{X: max(group*vg.Length(most)+60, 150), Y: 170}, 1
+	out.size, out.columns = vg.Point{X: max(group*vg.Length(most)+60, 260), Y: 170}, 1
 	if len(formats) > 1 && out.size.X < 400 {
 		out.columns = 2
 	}
