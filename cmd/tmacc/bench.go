@@ -370,6 +370,7 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	err = s.rounds(ctx, b.rounds, g, bar, func(r measure.Record) {
 		all = append(all, r)
 		if b.json {
+			r.Host, r.Date, r.Commit = g.lab.Host.String(), today(), commit()
 			json.NewEncoder(c.out).Encode(r)
 		}
 	})

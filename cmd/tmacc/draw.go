@@ -9,10 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	"gonum.org/v1/plot"
-
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/tune"
@@ -28,7 +27,9 @@ func (c *cli) report() *cobra.Command {
 		Long: `Draw pictures. For each search of tmacc tune in the log, search-FORMAT-TARGET-RUN: the best time
 so far over the trials, of each family of schedules. From records of tmacc bench -json, roofline: the
 bandwidth that kernels of one column use over that which is available, both in bytes per
-cycle of one core, and the bound of each: what is available, or what it consumes at most.`,
+cycle of one core, and the bound of each: what is available, or what it consumes at most.
+Each picture says on which machine, when and by which tmacc its figures were measured, as far as
+the log and the records say so.`,
 		Example: `  tmacc report -o pictures
   tmacc bench -format w1,w2,w4 -mode dram,l3,l2 -n 1 -json > bench.jsonl
   tmacc report -o pictures -bench bench.jsonl -type png`,
@@ -53,12 +54,12 @@ func (c *cli) drawReport(x reportFlags) error {
 		return plain(err)
 	}
 	n := 0
-	save := func(name string, p *plot.Plot, err error) error {
+	save := func(name string, p *picture, err error) error {
 		if err != nil {
 			return err
 		}
 		path := filepath.Join(x.out, name+"."+x.kind)
-		if err := savePicture(p, path); err != nil {
+		if err := p.save(path); err != nil {
 			return err
 		}
 		n++
@@ -71,7 +72,10 @@ func (c *cli) drawReport(x reportFlags) error {
 			return err
 		}
 		p, err := plotRoofline(records)
-		if err := save("roofline", p, err); err != nil {
+		if err != nil {
+			return fmt.Errorf("%s: %w", x.bench, err)
+		}
+		if err := save("roofline", p, nil); err != nil {
 			return err
 		}
 	}
@@ -84,7 +88,7 @@ func (c *cli) drawReport(x reportFlags) error {
 			return plain(err)
 		}
 		err = eachSearch(l, func(r tune.Run, tried []tune.Tried) error {
-			p, err := plotSearch(r.Product+" on "+r.Target+", "+purposesText(r.Purposes), tried)
+			p, err := plotSearch(searchTitle(r), searchSource(r), tried)
 			return save(strings.ReplaceAll(fmt.Sprintf("search-%s-%s-%s", r.Product, r.Target, r.ID), "/", "-"), p, err)
 		})
 		if err := c.noteUnread(err); err != nil {
@@ -95,6 +99,17 @@ func (c *cli) drawReport(x reportFlags) error {
 		return errors.New("report: nothing to draw: the log has no search, and there is no -bench")
 	}
 	return nil
+}
+
+// searchTitle says what a search was for.
+func searchTitle(r tune.Run) string {
+	return r.Product + " on " + r.Target + ", " + purposesText(r.Purposes)
+}
+
+// searchSource says where a search ran, when it began, and of which tmacc.
+func searchSource(r tune.Run) (s source) {
+	s.add(r.CPU, r.Start.UTC().Format(time.DateOnly), r.Compiler)
+	return s
 }
 
 // eachSearch calls f with the searches in a log that have measured something.
@@ -131,18 +146,25 @@ func familyOf(t *tune.Trial) string {
 	return search.Family(t.Genes[0].Trace)
 }
 
-// benchRecords reads what tmacc bench -json printed.
+// benchRecords reads what tmacc bench -json printed. With -check its first line says where and when all of its records were measured.
 func (c *cli) benchRecords(path string) (out []measure.Record, err error) {
 	data, err := c.readJSON(path, "what tmacc bench -json printed")
 	if err != nil {
 		return nil, err
 	}
+	var head measure.Record
 	for d := json.NewDecoder(strings.NewReader(string(data))); ; {
 		var r measure.Record
 		if err := d.Decode(&r); errors.Is(err, io.EOF) {
 			return out, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: record %d: %w", path, len(out)+1, err)
+		}
+		switch {
+		case r.Format == "" && r.Host != "":
+			head = r
+		case r.Host == "":
+			r.Host, r.Date, r.Commit = head.Host, head.Date, head.Commit
 		}
 		out = append(out, r)
 	}

@@ -5,17 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 
 	"github.com/tmacc/tmacc/ir"
@@ -108,6 +107,9 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 	}
 	if err := mapping("families"); err != nil {
 		return err
+	}
+	if err := os.MkdirAll(x.out, 0o777); err != nil { // now, not after the first format
+		return plain(err)
 	}
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
@@ -311,18 +313,20 @@ func (k *contest) tables() (text string, number map[*entrant]int) {
 }
 
 func writeFamilies(x familiesFlags, all []*contest, skipped []string, g *gauge) error {
-	dir := x.out
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	var from source
+	from.add(g.lab.Host.CPU, today(), commit())
+	page := familiesPage(x.command, all, skipped, from)
+	if err := writeFile(filepath.Join(x.out, "families.md"), []byte(page)); err != nil {
 		return err
 	}
-	page := familiesPage(x.command, all, skipped, g.lab.Host.CPU)
-	if err := writeFile(filepath.Join(dir, "families.md"), []byte(page)); err != nil {
+	picture, err := familiesPicture(columns(), familyRows(all), from)
+	if err != nil {
 		return err
 	}
-	return plotFamilies(filepath.Join(dir, "families.svg"), all)
+	return picture.save(filepath.Join(x.out, "families.svg"))
 }
 
-func familiesPage(command string, all []*contest, skipped []string, cpu string) string {
+func familiesPage(command string, all []*contest, skipped []string, from source) string {
 	var b strings.Builder
 	tables, rounds := 0, len(all[0].entrants[0].speeds)
 	for _, k := range all {
@@ -335,13 +339,13 @@ sums. Which is faster depends on the format, the instruction set, and on where t
 
     %s
 
-on %s, one thread, %s. Each cell is the speed of the quickest of the %d schedules by tables that are estimated best over that of the default one
+by one thread; %s. Each cell is the speed of the quickest of the %d schedules by tables that are estimated best over that of the default one
 by dot products, and in parentheses the speed by tables in weights (multiply-accumulates) per ns, the median of %d interleaved
 rounds, without the preparation of activations, and behind it which tables. *Tables* says how their index is made: of which digits (each
 bit as -1 or +1: signs), how many for each part; and what entries are: of 16 bits (i16), bytes of a lower and an upper half (split),
 or bytes with residuals (u8).
 
-`, command, cpu, time.Now().UTC().Format("2006-01-02"), tables, rounds)
+`, command, from, tables, rounds)
 	fmt.Fprintf(&b, "| format | target | tables | %s |\n|---|---|---|%s\n", strings.Join(columns(), " | "), strings.Repeat("---:|", len(columns())))
 	for _, k := range all {
 		names, number := k.tables()
@@ -363,35 +367,85 @@ or bytes with residuals (u8).
 	return b.String()
 }
 
-// plotFamilies draws the ratios: a group of bars for each format and target, a bar
-// for each place.
-func plotFamilies(path string, all []*contest) error {
-	p := plot.New()
-	p.Title.Text = "tables over dot products"
-	p.Y.Label.Text = "ratio of speeds"
-	p.Y.Min = 0
-	const width = 5
-	for i, name := range columns() {
-		var values plotter.Values
-		for _, k := range all {
-			values = append(values, k.ratio(i))
-		}
-		bars, err := plotter.NewBarChart(values, vg.Points(width))
-		if err != nil {
-			return err
-		}
-		bars.Color, bars.LineStyle.Width = plotutil.Color(i), 0
-		bars.Offset = vg.Points(float64(width * (i - len(columns())/2)))
-		p.Add(bars)
-		p.Legend.Add(name, bars)
-	}
-	p.Legend.Top = true
-	even := plotter.NewFunction(func(float64) float64 { return 1 })
-	p.Add(even)
-	var names []string
+// familyRow is a row of the page's table: a format, a target and a ratio for each column, rounded as on the page.
+type familyRow struct {
+	format, target string
+	ratios         []float64
+}
+
+// familyRows returns the rows of the page's table.
+func familyRows(all []*contest) (out []familyRow) {
 	for _, k := range all {
-		names = append(names, k.format+"\n"+k.target)
+		row := familyRow{format: k.format, target: k.target}
+		for i := range columns() {
+			row.ratios = append(row.ratios, math.Round(k.ratio(i)*100)/100)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// familiesPicture draws the ratios: a plot for each format, in it a group of bars for each target and a bar
+// for each place. All plots have the same axis.
+func familiesPicture(columns []string, rows []familyRow, from source) (*picture, error) {
+	out := &picture{title: "Speed by tables over that by dot products, bars in this order", source: from}
+	const bar = 9
+	byFormat, longest, most, highest := map[string][]familyRow{}, vg.Length(0), 0, 1.0
+	var formats []string
+	for _, r := range rows {
+		if byFormat[r.format] == nil {
+			formats = append(formats, r.format)
+		}
+		byFormat[r.format] = append(byFormat[r.format], r)
+		longest, most = max(longest, room(tickStyle, r.target)), max(most, len(byFormat[r.format]))
+		highest = max(highest, slices.Max(r.ratios))
+	}
+	for _, name := range formats {
+		p, err := familyPlot(name, byFormat[name], columns, bar)
+		if err != nil {
+			return nil, err
+		}
+		p.Y.Min, p.Y.Max = 0, 1.05*highest
+		out.plots = append(out.plots, p)
+	}
+	for i, name := range columns {
+		sample, err := plotter.NewBarChart(plotter.Values{1}, bar)
+		if err != nil {
+			return nil, err
+		}
+		sample.Color = styleOf(i).color
+		out.legend = append(out.legend, legendEntry{name, []plot.Thumbnailer{sample}})
+	}
+	group := max(bar*vg.Length(len(columns)), longest) + gap
+	out.size, out.columns = vg.Point{X: max(group*vg.Length(most)+60, 260), Y: 170}, 1
+	if len(formats) > 1 && out.size.X < 400 {
+		out.columns = 2
+	}
+	return out, nil
+}
+
+// familyPlot draws the rows of one format.
+func familyPlot(name string, rows []familyRow, columns []string, bar vg.Length) (*plot.Plot, error) {
+	p := newPlot(name, "", "ratio of speeds")
+	for i := range columns {
+		var values plotter.Values
+		for _, r := range rows {
+			values = append(values, r.ratios[i])
+		}
+		bars, err := plotter.NewBarChart(values, bar)
+		if err != nil {
+			return nil, err
+		}
+		bars.Color, bars.LineStyle.Width = styleOf(i).color, 0
+		bars.Offset = bar * (vg.Length(i) - vg.Length(len(columns)-1)/2)
+		p.Add(bars)
+	}
+	p.Add(horizontal(1))
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.target)
 	}
 	p.NominalX(names...)
-	return p.Save(vg.Length(len(all))*vg.Points(60)+vg.Points(80), vg.Points(300), path)
+	p.X.Min, p.X.Max, p.X.Padding = -0.5, float64(len(rows))-0.5, 3
+	return p, nil
 }

@@ -121,12 +121,12 @@ var someTried = []tune.Tried{{Family: "dot affine", Cost: 3}, {Family: "table bi
 // The picture of a search has a line of all trials and one of each family that was measured, with
 // their data.
 func TestPlotSearch(t *testing.T) {
-	p, err := plotSearch("w2", someTried)
+	p, err := plotSearch("w2", source{}, someTried)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "a.svg")
-	if err := savePicture(p, path); err != nil {
+	if err := p.save(path); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -134,7 +134,7 @@ func TestPlotSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	picture := parseSVG(t, data)
-	picture.holds(t, "w2", "trials", "all: 0.90 of 8", "dot affine: 0.90 of 4", "table bits: 1.80 of 3")
+	picture.holds(t, "w2", "trials", "all: 0.90, 8 trials", "dot affine: 0.90, 4 trials", "table bits: 1.80, 3 trials")
 	if strings.Contains(string(data), "table codes") {
 		t.Error("a family without a figure is named")
 	}
@@ -180,7 +180,7 @@ func TestPlotRoofline(t *testing.T) {
 				lines++
 			}
 		}
-		if strings.Contains(x.style, "fill:#") && len(x.points) == 1 {
+		if strings.Contains(x.style, "fill:#") && !strings.Contains(x.style, "fill:#FFFFFF") {
 			marks++
 		}
 		if n := len(x.points); n >= 2 && strings.Contains(x.style, "stroke:#808080") && x.points[0].X == x.points[n-1].X {
@@ -242,7 +242,7 @@ func TestReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		picture := parseSVG(t, data)
-		picture.holds(t, "dot affine: 0.50 of 2", "w1 on amd64/avx2, l2 1x1x1")
+		picture.holds(t, "dot affine: 0.50, 2 trials", "date: 1970-01-01", "w1 on amd64/avx2, l2 1x1x1")
 	}
 	empty := filepath.Join(t.TempDir(), "no.db")
 	for _, r := range []refusal{

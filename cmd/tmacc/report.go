@@ -211,7 +211,7 @@ func (x *compilation) report(files []lower.File, speeds map[string]speed) error 
 		return nil
 	}
 	w := x.out
-	t := table{head: []string{"kernel", "trace", "bits/w", "exact", "GEMV Gw/s", "of DRAM", "GEMM GMAC/s", "of peak"}, wide: 1}
+	t := table{head: []string{"kernel", "trace", "bits/w", "exact", "GEMV Gw/s", "of DRAM", "GEMM GMAC/s", "of peak"}, wide: 1, parts: "; "}
 	for _, p := range r.Products {
 		for _, k := range p.Kernels {
 			row := []any{k.Name, k.Trace, fmt.Sprintf("%.2f", k.Stored), k.Exact, "-", "-", "-", "-"}
@@ -231,9 +231,7 @@ func (x *compilation) report(files []lower.File, speeds map[string]speed) error 
 			"of the kernel, one thread. GEMM: %d activations. Shares: of measured read bandwidth (nominal bits\n"+
 			"of the format) and of the peak of int8 dot products.\n", measure.ManyColumns)
 	}
-	if n := len(x.others); n > 0 {
-		fmt.Fprintf(w, "\n%d tensors are no matrices (norms, biases): %s\n", n, shorten(strings.Join(x.others, " "), 100))
-	}
+	x.printOthers()
 	x.printLeft()
 	return nil
 }

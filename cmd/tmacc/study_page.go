@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"image/color"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -169,43 +166,47 @@ func formatsOf(runs []tune.StudyRun) (out []string) {
 
 // studyPicture draws for each format the best so far of every search, and the medians.
 func studyPicture(runs []tune.StudyRun) ([]byte, error) {
-	var plots []*plot.Plot
+	out := picture{title: "Best time so far by the default's: each search thin, their median thick", columns: 3, size: vg.Point{X: 215, Y: 200}}
+	methods := []string{methodRandom, methodEvolution}
+	for _, r := range runs {
+		if slices.Contains(methods, r.Method) {
+			out.source.add(r.CPU, r.Date, r.Commit)
+		}
+	}
+	for i, method := range methods {
+		l, err := stairs(plotter.XYs{{}}, styleOf(i), studyThick)
+		if err != nil {
+			return nil, err
+		}
+		out.legend = append(out.legend, legendEntry{method, []plot.Thumbnailer{l}})
+	}
 	for _, name := range formatsOf(runs) {
-		p := plot.New()
-		p.Title.Text, p.X.Label.Text, p.Y.Label.Text = name, "trials", "best time so far / default's time"
+		p := newPlot(name, "trials", "time / default's")
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, shares{}
-		p.Legend.Top = true
-		for _, m := range []struct {
-			method string
-			c      color.Color
-		}{{methodRandom, plotutil.Color(0)}, {methodEvolution, plotutil.Color(2)}} {
-			if err := addMethod(p, runs, name, m.method, m.c); err != nil {
+		var samples []float64
+		for i, method := range methods {
+			shown, err := addMethod(p, runs, name, method, styleOf(i))
+			if err != nil {
 				return nil, err
 			}
+			samples = append(samples, shown...)
 		}
-		p.Y.Max = min(p.Y.Max, 2) // lines are cut off there
+		if len(samples) == 0 {
+			continue
+		}
+		p.X.Min = 0
+		p.Y.Min, p.Y.Max = view(samples)
 		p.Add(horizontal(1))
-		plots = append(plots, p)
+		out.plots = append(out.plots, p)
 	}
-	const columns = 3
-	rows := (len(plots) + columns - 1) / columns
-	w, h := vg.Length(columns)*9*vg.Centimeter, vg.Length(rows)*8*vg.Centimeter
-	canvas, err := draw.NewFormattedCanvas(w, h, "svg")
-	if err != nil {
-		return nil, err
-	}
-	dc := draw.New(canvas)
-	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: vg.Points(12), PadY: vg.Points(12)}
-	for i, p := range plots {
-		p.Draw(tiles.At(dc, i%columns, i/columns))
-	}
-	var out bytes.Buffer
-	_, err = canvas.WriteTo(&out)
-	return out.Bytes(), err
+	return out.encode(".svg")
 }
 
-// addMethod adds the searches of a format by a method, and their median.
-func addMethod(p *plot.Plot, runs []tune.StudyRun, name, method string, c color.Color) error {
+// How wide the lines of a study are.
+const studyThin, studyThick = 0.5, 2.5
+
+// addMethod adds the searches of a format by a method, and their median. It returns the values of all lines at each trial.
+func addMethod(p *plot.Plot, runs []tune.StudyRun, name, method string, s style) (samples []float64, _ error) {
 	var all [][]float64 // the best so far, of each seed
 	shortest := math.MaxInt
 	for _, r := range runs {
@@ -214,7 +215,7 @@ func addMethod(p *plot.Plot, runs []tune.StudyRun, name, method string, c color.
 		}
 	}
 	if len(all) == 0 {
-		return nil
+		return nil, nil
 	}
 	var trials []int
 	var middle []float64
@@ -226,18 +227,20 @@ func addMethod(p *plot.Plot, runs []tune.StudyRun, name, method string, c color.
 		trials, middle = append(trials, i+1), append(middle, timing.Median(costs))
 	}
 	for i, best := range append(all, middle) {
-		width := 0.5
-		if i == len(all) {
-			width = 2.5
+		points := falls(trials, best[:shortest])
+		if len(points) == 0 {
+			continue
 		}
-		l, err := stairs(falls(trials, best[:shortest]), c, width)
+		width, drawn := studyThin, style{color: s.color}
+		if i == len(all) {
+			width, drawn = studyThick, s
+		}
+		l, err := stairs(points, drawn, width)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		p.Add(l)
-		if i == len(all) {
-			p.Legend.Add(method, l)
-		}
+		samples = append(samples, finite(best[:shortest])...)
 	}
-	return nil
+	return samples, nil
 }

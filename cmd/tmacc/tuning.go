@@ -164,11 +164,11 @@ func (x *tuning) draw(tried []tune.Tried) error {
 	if x.plot == "" {
 		return nil
 	}
-	p, err := plotSearch(x.product.Problem.Name()+" on "+x.product.Target.Machine().Name+", "+purposesText(x.product.Purposes), tried)
+	p, err := plotSearch(searchTitle(x.journal.run), searchSource(x.journal.run), tried)
 	if err != nil {
 		return err
 	}
-	return savePicture(p, x.plot)
+	return p.save(x.plot)
 }
 
 // note tells a person about something that does not end the search.

@@ -29,6 +29,9 @@ type Record struct {
 	ReadShare       float64 `json:"-"`                 // of the read bandwidth, whatever binds
 	PrepareNs       float64 `json:"prepare_ns"`        // of the activations of all N rows
 	PrepareCycles   float64 `json:"prepare_cycles,omitempty"`
+	Host            string  `json:"host,omitempty"`   // of tmacc bench -json: where it was measured,
+	Date            string  `json:"date,omitempty"`   // when: 2026-11-21,
+	Commit          string  `json:"commit,omitempty"` // and what tmacc was built from, "" if it is not known
 }
 
 // cycles are those of one product.

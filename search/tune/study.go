@@ -12,6 +12,8 @@ type StudyRun struct {
 	Seed    int64          `json:"seed"`
 	Target  string         `json:"target"`
 	CPU     string         `json:"cpu"`
+	Date    string         `json:"date,omitempty"`   // of its beginning: 2026-11-21; "" if it was not recorded
+	Commit  string         `json:"commit,omitempty"` // that tmacc was built from, "" if it is not known
 	M       int            `json:"m"`
 	N       int            `json:"n"`
 	K       int            `json:"k"`
