@@ -34,6 +34,8 @@ func TestVerifyLimits(t *testing.T) {
 		{"loop l0 512\nloop l1 512\nprefetch a+0 l0*1048576 l1*1048576\nend\nend", "loop l0 512\nloop l1 513\nprefetch a+0 l0*1048576 l1*1048576\nend\nend", "reaches 1074790400 bytes from a"},
 		{"loop l0 n\nprefetch a-536870912 l0*536870912\nend", "loop l0 n\nprefetch a-536870913 l0*536870912\nend", "reaches 1073741825 bytes from a"},
 
+		{"loop l0 1\nloop l1 2\nprefetch a+0 l0*1073741823 l1*0+1*n\nend\nend", "loop l0 1\nloop l1 2\nprefetch a+0 l0*1073741824 l1*1\nend\nend", "reaches 1073741826 bytes from a"},
+
 		{"v0:u8x1 = splat 0\nv1:u8x1 = shl v0 7", "v0:u8x1 = splat 0\nv1:u8x1 = shl v0 8", "a shift by 8 is not in 0..7"},
 		{"v0:i32x1 = splat 0\nv1:i32x1 = shrs v0 0", "v0:i32x1 = splat 0\nv1:i32x1 = shrs v0 -1", "a shift by -1 is not in 0..31"},
 		{"v0:i16x1 = splat 0\nv1:i16x1 = shru v0 15", "v0:i16x1 = splat 0\nv1:i16x1 = shru v0 16", "a shift by 16 is not in 0..15"},
@@ -51,6 +53,7 @@ func TestVerifyLimits(t *testing.T) {
 		{"v0:i8x4 = abs [a+0 i8x4 splat 2]", "v0:i8x4 = abs [a+0 i8x4 splat 3]", "no unit of 3 bytes in i8x4"},
 		{"loop l0 2 list a\nend", "loop l0 2 list n\nend", "n is an integer, not a list"},
 		{"loop l0 m\nend", "loop l0 a\nend", "a is a pointer, not a count"},
+		{"loop l0 n\nprefetch a+0 l0*64+1*m\nend", "loop l0 n list a\nprefetch a+0 l0*0+1*m\nend", "loop l0 is over a list: no stride of a parameter"},
 		{"loop l0 n list a\nprefetch a+0 l0*64\nend", "loop l0 n list a\nprefetch a+0 l0*64+1*m\nend", "loop l0 is over a list: no stride of a parameter"},
 	} {
 		for text, want := range map[string]string{row.good: "", row.bad: row.want} {
@@ -88,6 +91,11 @@ func TestVerifyStructureLimits(t *testing.T) {
 		in := &Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 1, FoldConst: 1, FoldType: Type{i8, 4}}
 		edit(in)
 		return instr(in)
+	}
+	// moved is an access in a loop that is counted by the first parameter, of which one iteration counts.
+	moved := func(stride, off int) *Func {
+		in := &Instr{Op: OpPrefetch, Dst: NoReg, Mem: Mem{Buf: 1, Off: off, Stride: []Stride{{Loop: 0, Bytes: stride}}}}
+		return &Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{0, 0}, Body: []Node{in}}}}
 	}
 	const place = "a constant is neither repeated nor at an address"
 	for _, row := range []struct {
@@ -153,6 +161,22 @@ func TestVerifyStructureLimits(t *testing.T) {
 		{&Func{Name: "f", Params: ints[:3], Body: []Node{&Loop{Count: Extent{0, 0}, List: 4}}}, "no parameter 3"},
 		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{0, 0}, List: -1}}}, "no parameter -2"},
 		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{0, 4}}}}, "no parameter 4"},
+		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{1 << 40, 0}}}}, ""}, // the constant does not count
+		{&Func{Name: "f", Params: ints, Repeat: &Repeat{Count: 0}, Body: []Node{&Loop{Count: Extent{0, 0}}}}, "n counts how often the body runs"},
+		{&Func{Name: "f", Params: ints, Repeat: &Repeat{Count: 0}, Body: []Node{&Loop{Count: Extent{0, 3}}}}, ""},
+		{moved(1<<30, 0), ""},
+		{moved(1<<30, 1), "reaches 1073741825 bytes from a: out of range, at most 1073741824"},
+
+		{&Func{Name: "azAZ_09"}, ""},
+		{&Func{Name: "_"}, ""},
+		{&Func{Name: "0"}, `"0" is no identifier`},
+		{&Func{Name: "a@"}, `"a@" is no identifier`},
+		{&Func{Name: "a["}, `"a[" is no identifier`},
+		{&Func{Name: "a`"}, "\"a`\" is no identifier"},
+		{&Func{Name: "a{"}, `"a{" is no identifier`},
+		{&Func{Name: "a/"}, `"a/" is no identifier`},
+		{&Func{Name: "a:"}, `"a:" is no identifier`},
+		{&Func{Name: "aä"}, `"aä" is no identifier`},
 	} {
 		if err := Verify(row.f); row.want == "" && err != nil || row.want != "" && (err == nil || !strings.HasSuffix(err.Error(), row.want)) {
 			t.Errorf("have %v\nwant %s", err, row.want)

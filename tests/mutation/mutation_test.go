@@ -38,6 +38,9 @@ func TestSample(t *testing.T) {
 27 Box.Name: !(len(b.of) == 0) => (len(b.of) == 0): noticed
 27 Box.Name: len(b.of) == 0 => len(b.of) != 0: noticed
 28 Box.Name: "box " + text[0] => "box " - text[0]: does not compile
+38 Twice: x < 100 => x <= 100: noticed
+38 Twice: x < 100 => x > 100: noticed
+39 Twice: x *= 2 => x /= 2: noticed by the time it takes
 `
 	if have.String() != want[1:] {
 		t.Errorf("have\n%swant%s", &have, want)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -27,6 +28,7 @@ const (
 const (
 	variable = "TMACC_MUTANT"
 	most     = 4 << 20 // KiB of address space: mutants loop for ever
+	patience = 10      // how many times as long as without a change tests may take
 )
 
 // Run is what becomes of each mutant of a file, in the order of File.Mutants, under the tests of
@@ -57,7 +59,8 @@ type runner struct {
 	f          *File
 	name, temp string
 	fates      []Fate
-	limit      time.Duration // of the tests of a mutant
+	limit      limit  // of the tests of a mutant
+	slow       string // a pattern of the tests that take most of the time, which run last
 }
 
 // functions runs the mutants of functions.
@@ -67,16 +70,19 @@ func (r *runner) functions() error {
 		return err
 	}
 	began := time.Now()
-	if fate, out := r.test(bin, 0, time.Hour); fate != Unnoticed {
+	r.limit = limit{time.Hour, time.Hour}
+	fate, cpu, out := r.run(bin, 0, "-test.v")
+	if fate != Unnoticed {
 		return fmt.Errorf("the tests fail without a change:\n%s", out)
 	}
-	r.limit = 5*time.Since(began) + 5*time.Second
+	r.limit = limit{patience*time.Since(began) + time.Minute, patience*cpu + time.Second}
+	r.slow = slowest(out)
 	var wait sync.WaitGroup
 	next := make(chan *Mutant)
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
 			for m := range next {
-				r.fates[m.N-1], _ = r.test(bin, m.N, r.limit)
+				r.fates[m.N-1] = r.test(bin, m.N)
 			}
 		})
 	}
@@ -123,7 +129,7 @@ func (r *runner) alone(m *Mutant) error {
 		r.fates[m.N-1] = Refused
 		return nil
 	}
-	r.fates[m.N-1], _ = r.test(bin, 0, r.limit)
+	r.fates[m.N-1] = r.test(bin, 0)
 	return nil
 }
 
@@ -148,19 +154,53 @@ func (r *runner) build(bin, text string) (out []byte, err error) {
 	return cmd.CombinedOutput()
 }
 
-// test runs a test binary with the mutant of a number, or none for 0.
-func (r *runner) test(bin string, n int, limit time.Duration) (Fate, []byte) {
-	cmd := exec.Command("sh", "-c", fmt.Sprintf(`ulimit -v %d && exec "$@"`, most), "sh", bin, "-test.failfast", "-test.timeout", limit.String())
+// limit is how long tests may take by the clock, and on CPUs, which does not depend on what else runs.
+type limit struct{ wall, cpu time.Duration }
+
+var passed = regexp.MustCompile(`(?m)^--- PASS: (\w+) \(([0-9.]+)s\)$`)
+
+// slowest is a pattern of the tests that took a tenth of all the time each, by what go test -v printed.
+func slowest(out []byte) string {
+	all := passed.FindAllSubmatch(out, -1)
+	seconds, sum := make([]float64, len(all)), 0.0
+	for i, m := range all {
+		seconds[i], _ = strconv.ParseFloat(string(m[2]), 64)
+		sum += seconds[i]
+	}
+	var names []string
+	for i, m := range all {
+		if seconds[i] > sum/10 {
+			names = append(names, string(m[1]))
+		}
+	}
+	return "^(" + strings.Join(names, "|") + ")$"
+}
+
+// test is what becomes of the mutant of a number, of 0 for none, in a test binary: first under the quick tests,
+// then under the slow ones.
+func (r *runner) test(bin string, n int) Fate {
+	fate, _, _ := r.run(bin, n, "-test.skip", r.slow)
+	if fate == Unnoticed {
+		fate, _, _ = r.run(bin, n, "-test.run", r.slow)
+	}
+	return fate
+}
+
+// run runs tests of a binary.
+func (r *runner) run(bin string, n int, args ...string) (fate Fate, cpu time.Duration, out []byte) {
+	limits := fmt.Sprintf(`ulimit -v %d && ulimit -t %d && exec "$@"`, most, int(r.limit.cpu.Seconds()))
+	cmd := exec.Command("sh", "-c", limits, "sh", bin, "-test.failfast", "-test.timeout", r.limit.wall.String())
+	cmd.Args = append(cmd.Args, args...)
 	cmd.Dir = filepath.Dir(r.name)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, n))
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err == nil:
-		return Unnoticed, nil
-	case bytes.Contains(out, []byte("panic: test timed out")):
-		return TimedOut, out
+		return Unnoticed, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), out
+	case cmd.ProcessState.ExitCode() < 0 || bytes.Contains(out, []byte("panic: test timed out")): // killed, at the limit of CPU time
+		return TimedOut, 0, out
 	}
-	return Noticed, out
+	return Noticed, 0, out
 }
 
 func (f Fate) String() string {

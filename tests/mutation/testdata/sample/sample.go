@@ -32,3 +32,11 @@ func (b *Box[T]) Name(_ int, text ...string) string {
 
 // None has nothing to exchange.
 func (*Box[T]) None(int) {}
+
+// Twice doubles x until it is at least 100.
+func Twice(x int) int {
+	for x < 100 {
+		x *= 2
+	}
+	return x
+}

@@ -27,3 +27,9 @@ func TestName(t *testing.T) {
 		t.Error(name)
 	}
 }
+
+func TestTwice(t *testing.T) {
+	if x := Twice(25); x != 100 {
+		t.Error(x)
+	}
+}
