@@ -77,6 +77,9 @@ func (r *runner) functions() error {
 	}
 	r.limit = limit{patience*time.Since(began) + time.Minute, patience*cpu + time.Second}
 	r.slow = slowest(out)
+	if r.test(bin, 0) != Unnoticed {
+		return fmt.Errorf("tests fail without the others")
+	}
 	var wait sync.WaitGroup
 	next := make(chan *Mutant)
 	for range runtime.GOMAXPROCS(0) {
