@@ -132,3 +132,37 @@ func TestNarrowerScales(t *testing.T) {
 		}
 	}
 }
+
+// TestBitRuns: bits of a code that are neighbours in one byte, in their order, are moved together.
+func TestBitRuns(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		code []BitPos
+		want []bitRun
+	}{
+		{"one bit", []BitPos{{2, 5}}, []bitRun{{20, 0, 5, 1}}},
+		{"3 neighbours", []BitPos{{1, 4}, {1, 5}, {1, 6}}, []bitRun{{10, 0, 4, 7}}},
+		{"a byte", run(0, 0, 8), []bitRun{{0, 0, 0, 255}}},
+		{"downward", []BitPos{{0, 2}, {0, 1}}, []bitRun{{0, 0, 2, 1}, {0, 1, 1, 1}}},
+		{"a gap", []BitPos{{0, 1}, {0, 3}}, []bitRun{{0, 0, 1, 1}, {0, 1, 3, 1}}},
+		{"another word", []BitPos{{0, 1}, {1, 2}}, []bitRun{{0, 0, 1, 1}, {10, 1, 2, 1}}},
+		{"2 and 2", []BitPos{{0, 6}, {0, 7}, {1, 0}, {1, 1}}, []bitRun{{0, 0, 6, 3}, {10, 2, 0, 3}}},
+	} {
+		if have := bitRuns(c.code, 10); !slices.Equal(have, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, have, c.want)
+		}
+	}
+}
+
+// TestBookLimit: the number of books is the first index that is too large, and there is one message for all of them.
+func TestBookLimit(t *testing.T) {
+	w := lookup(t, "cb2x4-g32")
+	for index, want := range map[byte]string{3: "", 4: "book index 4; there are 4 books", 255: "book index 255; there are 4 books"} {
+		_, err := Pack(w, groups(t, w, F16), 1, 32, Source{Codes: make([]byte, 32), Scales: []float32{1}, Books: []byte{index}})
+		if want != "" {
+			wantError(t, want, want)(nil, err)
+		} else if err != nil {
+			t.Errorf("%d: %v", index, err)
+		}
+	}
+}

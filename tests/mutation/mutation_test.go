@@ -15,6 +15,7 @@ var mutate = flag.String("mutate", "", "run the mutants of these files, named fr
 var proven = []string{
 	"ir/format/gguf/parse.go",
 	"ir/format/layout.go",
+	"ir/format/pack.go",
 	"ir/format/packer.go",
 	"ir/vir/ranges.go",
 	"ir/vir/verify.go",
