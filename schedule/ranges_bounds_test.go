@@ -181,6 +181,13 @@ func TestTerms(t *testing.T) {
 			}
 		}
 	}
+	// Of fields 1 and 4, in class 1, no two have the same a or the same b.
+	lv.classOf = []int{0, 1, 0, 0, 1, 0}
+	for _, l := range []loops{{"b": 2}, {"a": 3}} {
+		if class0, class1 := lv.terms(0, l), lv.terms(1, l); class0 != 2 || class1 != 1 {
+			t.Errorf("classes 0 and 1 over %v: %d and %d, want 2 and 1", l, class0, class1)
+		}
+	}
 }
 
 // TestLevelBound has the largest of classes, first, last, and between.
