@@ -1,6 +1,7 @@
 package format
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -137,6 +138,122 @@ func TestValidateLimits(t *testing.T) {
 		}
 		if c.bad != nil {
 			wantError(t, c.want, c.want)(nil, c.bad.Validate())
+		}
+	}
+}
+
+// TestOverlaps: of two elements, or bits, at one place the second is refused, wherever it lies.
+func TestOverlaps(t *testing.T) {
+	with := func(edit func(l *Layout, p *Part)) *Layout {
+		l := bits1(4, 8)
+		edit(l, &l.Parts[0])
+		return l
+	}
+	// scales of two groups of 4 columns, behind the codes
+	scales := func(elem DType, row, group int) *Layout {
+		return with(func(l *Layout, _ *Part) {
+			digits := []Digit{{Axis: "m", Div: 1, Mod: 4, Stride: row}, {Axis: "k", Div: 4, Mod: 2, Stride: group}}
+			l.Parts = append(l.Parts, Part{Name: Scales, Elem: elem, Base: l.RecordBytes, Digits: digits})
+			l.RecordBytes += 32
+		})
+	}
+	// codes of 2 bits of which one is another code's
+	shared := func(code int, b BitPos) *Layout {
+		return with(func(l *Layout, p *Part) {
+			p.Map, p.Digits[0].Stride, l.RecordBytes = PlaneMap(2, 8), 2, 8
+			p.Map[code][1] = b
+		})
+	}
+	for _, c := range []struct {
+		l    *Layout
+		want string
+	}{
+		{scales(F16, 4, 2), ""},
+		{scales(F16, 2, 8), ""},
+		{scales(F16, 0, 2), ""}, // all rows have one
+		{scales(F16, 2, 2), ""}, // and so may rows and groups, as far as Validate goes
+		{scales(F16, 8, 1), `layout part "scales": row 0, k 4 shares byte 5 with part "scales"`},
+		{scales(F16, 1, 8), `layout part "scales": row 1, k 0 shares byte 5 with part "scales"`},
+		{scales(F16, 2, -2), `layout part "scales": row 0, k 4 shares byte 2 with part "codes"`},
+		{scales(U8, 1, -1), `layout part "scales": row 0, k 4 shares byte 3 with part "codes"`},
+		{scales(F16, 8, 64), `layout part "scales": row 0, k 4 lies at byte 68, outside bytes 0 to 36`},
+
+		{shared(0, BitPos{1, 0}), ""},
+		{shared(1, BitPos{0, 0}), `row 0, k 1 shares bit 0 of byte 0 with part "codes"`},
+		{shared(4, BitPos{0, 3}), `row 0, k 4 shares bit 3 of byte 0 with part "codes"`},
+		{shared(0, BitPos{0, 7}), `row 0, k 7 shares bit 7 of byte 0 with part "codes"`},
+
+		{with(func(l *Layout, p *Part) { l.TileM, l.RecordK = 1<<62, 4 }), "tile_m 4611686018427387904 by record_k 4; both must be at least 1, their product at most"},
+		{with(func(l *Layout, p *Part) { l.TileM, l.RecordK = 4, 1<<62 }), "tile_m 4 by record_k 4611686018427387904"},
+		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: DType(len(dtypes))} }), "unknown elem "},
+		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: DType(len(dtypes) - 1)} }), ""},
+		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: U8, Fields: p.Fields} }), "has whole elements (elem u8) and also fields"},
+		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: U8, Map: p.Map} }), "has whole elements (elem u8) and also fields"},
+		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: U8, WordStride: 1} }), "has whole elements (elem u8) and also fields"},
+		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: U8, WordStride: -1} }), "has whole elements (elem u8) and also fields"},
+		// Codes in the header, which has no columns, would be those of all columns.
+		{with(func(l *Layout, p *Part) {
+			l.HeaderBytes, p.Header, p.Digits, p.Fields = 4, true, p.Digits[:1], nil
+		}), `row 0, k 1 shares bit 0 of byte 0 with part "codes"`},
+	} {
+		if err := c.l.Validate(); c.want != "" {
+			wantError(t, c.want, c.want)(nil, err)
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSharedCodewords: two elements that are the same code of a codeword are refused, whichever code it is.
+func TestSharedCodewords(t *testing.T) {
+	for code := range 4 {
+		l := joined(t, 3, 5, 4, 1)
+		p := l.Part(Codes)
+		// A record of one column more than the codewords have codes: the last one is code again.
+		l.TileM, l.RecordK, p.Digits = 1, 6, nil
+		p.Fields = []Digit{{Axis: "k", In: 6, Div: 1, Mod: 5, Stride: 1}, {Axis: "k", In: 6, Div: 5, Mod: 2, Stride: code}} // 0 1 2 3 4 code
+		l.Parts[0].Digits = nil
+		want := fmt.Sprintf("row 0, k 5 shares code %d of the codeword at byte 64 with another element", code)
+		wantError(t, want, want)(nil, l.Validate())
+	}
+}
+
+// TestFitsNumbers: scales of two groups, or rows, at one place do not fit, wherever it is.
+func TestFitsNumbers(t *testing.T) {
+	w := lookup(t, "w4-g16")
+	two := func(row, group int) *Layout {
+		l := PlainLayout(w)
+		l.RecordK = 32
+		codes := l.Part(Codes)
+		codes.Digits[1].Mod, l.RecordBytes = 4, 256+96
+		p := l.Part(Scales)
+		p.Base, p.Digits = 256, []Digit{{Axis: "m", Div: 1, Mod: 16, Stride: row}, {Axis: "k", Div: 16, Mod: 2, Stride: group}}
+		return l
+	}
+	for _, c := range []struct {
+		l    *Layout
+		want string
+	}{
+		{two(2, 32), ""},
+		{two(4, 2), ""},
+		{two(2, 0), `layout part "scales": row 0, k 16 lies at byte 256, and so does another scale of weight w4-g16`},
+		{two(0, 2), `layout part "scales": row 1, k 0 lies at byte 256, and so does another scale of weight w4-g16`},
+		{two(2, 2), `layout part "scales": row 1, k 0 lies at byte 258, and so does another scale of weight w4-g16`},
+		{func() *Layout {
+			l := two(2, 32)
+			l.Parts[0] = Part{Name: Codes, Elem: U8}
+			return l
+		}(), `has no part "codes" with a bit map in its records`},
+		{func() *Layout {
+			l := two(2, 32)
+			l.Parts[0].Name = "x"
+			return l
+		}(), `has no part "codes" with a bit map in its records`},
+	} {
+		if err := c.l.Fits(w); c.want != "" {
+			wantError(t, c.want, c.want)(nil, err)
+		} else if err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ var proven = []string{
 	"ir/format/layout.go",
 	"ir/format/pack.go",
 	"ir/format/packer.go",
+	"ir/format/validate.go",
 	"ir/vir/ranges.go",
 	"ir/vir/verify.go",
 	"schedule/ranges.go",
