@@ -199,6 +199,8 @@ func (r *runner) run(bin string, n int, args ...string) (fate Fate, cpu time.Dur
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, n))
 	out, err := cmd.CombinedOutput()
 	switch {
+	case cmd.ProcessState == nil: // tests that do not run notice nothing
+		return Unnoticed, 0, []byte(err.Error())
 	case err == nil:
 		return Unnoticed, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), out
 	case cmd.ProcessState.ExitCode() < 0 || bytes.Contains(out, []byte("panic: test timed out")): // killed, at the limit of CPU time
