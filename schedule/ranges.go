@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -178,8 +179,8 @@ func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms 
 		l, h := int64(least), int64(most)
 		if loops[partLoop] > 0 {
 			lo, hi, terms = lo+l, hi+h, terms+n
-		} else if lo, hi = min(lo, l), max(hi, h); n > terms {
-			terms = n
+		} else {
+			lo, hi, terms = min(lo, l), max(hi, h), max(terms, n)
 		}
 	}
 	return lo * int64(times), hi * int64(times), terms * times
@@ -232,10 +233,10 @@ func (s *State) error() Error {
 	if entry == 0 {
 		return Error{}
 	}
-	step := s.Problem.GroupK()
+	step := cmp.Or(s.Problem.GroupK(), math.MaxInt) // a sum of all of K has a run-time loop
 	for _, l := range s.main().loops {
-		if l.N == 0 && s.main().reduce[l.Root] && (step == 0 || s.fullCoef(l) < step) {
-			step = s.fullCoef(l)
+		if l.N == 0 && s.main().reduce[l.Root] {
+			step = min(step, s.fullCoef(l))
 		}
 	}
 	most := 0
@@ -254,12 +255,9 @@ func (s *State) checkSum() error {
 	if terms == 0 {
 		terms = s.Problem.LimitK()
 	}
-	bound := int64(terms) * int64(peak) * ir.ActMax
-	if e := s.error(); e.Most > 0 {
-		bound += int64(e.Of(terms))
-		if n := s.Problem.Block(); n > 1 && bound*int64(n*w.MostScale()) > math.MaxInt32 {
-			return &Overflow{"the sum of a block of groups", "i32", bound * int64(n*w.MostScale()), math.MaxInt32, n * terms, peak * w.MostScale(), 0, ir.ActMax}
-		}
+	bound := int64(terms)*int64(peak)*ir.ActMax + int64(s.error().Of(terms))
+	if n := s.Problem.Block(); n > 1 && bound*int64(n*w.MostScale()) > math.MaxInt32 {
+		return &Overflow{"the sum of a block of groups", "i32", bound * int64(n*w.MostScale()), math.MaxInt32, n * terms, peak * w.MostScale(), 0, ir.ActMax}
 	}
 	if s.tables != nil {
 		bound *= int64(s.tables.HalfOf)

@@ -439,7 +439,8 @@ func TestPreparing(t *testing.T) {
 	if err == nil || err.Error() != "pack table: chunk 16: want a multiple of 10 up to 4096" {
 		t.Error(err)
 	}
-	for at, want := range map[string]string{"act.k": "stage act.k: is not the innermost loop over tables", "table.x": "stage table.x: is not the innermost loop over tables", "table.u": "<nil>"} {
+	for at, want := range map[string]string{"act.k": "stage act.k: is not the innermost loop over tables", "table.x": "stage table.x: is not the innermost loop over tables",
+		"q": "stage q: is not the innermost loop over tables", "table.u": "<nil>"} {
 		if c, err := (Stage{"wide", at}).Apply(s); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
 		} else if err == nil {

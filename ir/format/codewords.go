@@ -33,7 +33,7 @@ const maxJoin = 8
 //	levels 3, join 3, mirror 0                       bits 4 to 0: c0 + 3*c1 + 9*c2
 func JoinCodes(levels, join, mirror int) (c *Codewords, width int, err error) {
 	thing := fmt.Sprintf("codewords of %d codes of %d levels", join, levels)
-	if join < 2 || join > maxJoin || levels < 2 || levels > 256 || power(levels, join) > 256 {
+	if join < 2 || levels < 2 || power(levels, join) > 256 {
 		return nil, 0, errorf(thing, "there must be 2 to %d codes, and at most 256 ways to choose them", maxJoin)
 	}
 	if mirror < 0 || mirror > join {
@@ -90,10 +90,10 @@ func HeadCodes(levels, join, head int) (*Codewords, error) {
 	return c, nil
 }
 
-// power is base^n, or 257 if that is more.
+// power is base^n, or 257 if that is more, for any base of at least 2.
 func power(base, n int) int {
 	p := 1
-	for range n {
+	for ; n > 0 && p < 257; n-- { // the product of 257 might overflow
 		p = min(p*base, 257)
 	}
 	return p
@@ -246,7 +246,11 @@ func (p *Packer) codewords(codes *Part) []codeword {
 		if !known {
 			n = len(words)
 			index[id] = n
-			words = append(words, codeword{at: c.at, word: int32(word), cells: [maxJoin]int32{-1, -1, -1, -1, -1, -1, -1, -1}})
+			w := codeword{at: c.at, word: int32(word)}
+			for j := range w.cells {
+				w.cells[j] = -1
+			}
+			words = append(words, w)
 		}
 		words[n].cells[code] = int32(i)
 	}

@@ -140,12 +140,12 @@ func (p *packer) putCodes(packed, codes []byte) {
 	p.records(func(i, record, at int) {
 		rows := min(p.l.TileM, p.m-i*p.l.TileM)
 		cols := min(p.l.RecordK, p.k-record*p.l.RecordK)
-		if rows < p.l.TileM || cols < p.l.RecordK {
-			clear(tile)
-		}
 		for r := range rows {
-			copy(tile[r*p.l.RecordK:], codes[(i*p.l.TileM+r)*p.k+record*p.l.RecordK:][:cols])
+			row := tile[r*p.l.RecordK:][:p.l.RecordK]
+			n := copy(row, codes[(i*p.l.TileM+r)*p.k+record*p.l.RecordK:][:cols])
+			clear(row[n:])
 		}
+		clear(tile[rows*p.l.RecordK:])
 		if p.words != nil {
 			p.putWords(packed[at:], tile)
 		} else {

@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -154,10 +155,10 @@ func (l *Layout) occupy(used *occupancy, i int) error {
 		return used.codes(i, offset, tabulate(p.Fields, l.TileM, columns), lo, hi)
 	}
 	for row := range l.TileM {
-		last := 0
+		last := math.MinInt
 		for k := range columns {
 			at := p.Base + offset.sum(row, k)
-			if k > 0 && at == last {
+			if at == last {
 				continue // the same element
 			}
 			if err := used.element(i, at, lo, hi, row, k); err != nil {

@@ -68,11 +68,10 @@ func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
 	if r := a.bound(in); r.in(full) {
 		a.known[in.Dst] = r
 	}
-	if p := a.mostOf(in); p.Most > 0 {
-		a.most[in.Dst] = p
-		if p.bounded(a.f.Regs[in.Dst].Elem) {
-			a.known[in.Dst] = Range{-int64(p.Most), int64(p.Most)}
-		}
+	p := a.mostOf(in)
+	a.most[in.Dst] = p
+	if p.bounded(a.f.Regs[in.Dst].Elem) {
+		a.known[in.Dst] = Range{-int64(p.Most), int64(p.Most)}
 	}
 }
 
@@ -103,7 +102,7 @@ func (a *rangeAnalysis) movedFrom(in *Instr) Param {
 
 // constant is the result of in, if it depends on constants only.
 func (a *rangeAnalysis) constant(in *Instr) []int64 {
-	if !in.Op.Pure() || in.Fold > 0 {
+	if !in.Op.Pure() {
 		return nil
 	}
 	c := &call{in: in, dst: a.f.Regs[in.Dst]}
@@ -115,7 +114,7 @@ func (a *rangeAnalysis) constant(in *Instr) []int64 {
 	}
 	for i, r := range in.Args {
 		if c.arg[i] = a.lanes[r]; c.arg[i] == nil {
-			return nil
+			return nil // not constant, or folded (NoReg)
 		}
 		c.typ[i] = a.f.Regs[r]
 	}
@@ -190,7 +189,7 @@ func (r Range) add(s Range) Range { return Range{r.Lo + s.Lo, r.Hi + s.Hi} }
 
 // mul is the range of products; r and s fit in 32 bits.
 func (r Range) mul(s Range) Range {
-	if r.Hi > math.MaxInt32 || s.Hi > math.MaxInt32 {
+	if r.Hi > math.MaxInt32 && s.Hi > math.MaxInt32 {
 		return anything // may not fit in 64 bits
 	}
 	a, b, c, d := r.Lo*s.Lo, r.Lo*s.Hi, r.Hi*s.Lo, r.Hi*s.Hi
@@ -215,7 +214,7 @@ func (r Range) and(s Range) Range {
 	return anything
 }
 
-func (r Range) andNot() Range { return r.and(Range{-1, -1}) }
+func (r Range) andNot() Range { return r.and(anything) }
 
 // or also bounds an exclusive or.
 func (r Range) or(s Range) Range {
@@ -268,10 +267,8 @@ func boundBitcast(c *boundCall) Range {
 		return reinterpret(r, c.dst.Elem)
 	case r.Lo < 0:
 		return anything
-	case from > to:
-		return Range{0, r.Hi}
 	}
-	var hi int64
+	var hi int64 // of the first lane that becomes part of the result, or of all of them
 	for shift := 0; shift < to; shift += from {
 		hi |= r.Hi << shift
 	}

@@ -24,7 +24,7 @@ const (
 // the comments of Func, Loop, Instr and the operations state them. The error
 // names the function and the instruction.
 func Verify(f *Func) error {
-	v := &verifier{f: f, regs: make([]regState, min(len(f.Regs), MaxRegs)), ids: map[int]bool{}}
+	v := &verifier{f: f, regs: make([]regState, len(f.Regs)), ids: map[int]bool{}}
 	err := v.header()
 	if err == nil && f.Repeat != nil {
 		err = v.repeat(f.Repeat)
@@ -186,7 +186,7 @@ func (v *verifier) instr(in *Instr) error {
 	if n := in.Op.NumArgs(); len(in.Args) != n {
 		return fmt.Errorf("%d arguments, want %d", len(in.Args), n)
 	}
-	for _, check := range []func(*Instr) error{v.args, v.address, v.types, v.imm} {
+	for _, check := range []func(*Instr) error{v.args, v.types, v.address, v.imm} {
 		if err := check(in); err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (v *verifier) args(in *Instr) error {
 }
 
 func (v *verifier) fold(in *Instr) error {
-	if in.Fold < 0 || in.Fold > len(in.Args) {
+	if in.Fold < 1 || in.Fold > len(in.Args) {
 		return fmt.Errorf("no argument %d to fold", in.Fold)
 	}
 	if in.Op.HasMem() {
@@ -337,26 +337,23 @@ func (v *verifier) reach(in *Instr) error {
 	return nil
 }
 
-// accessed is how many bytes in reads or writes, 0 of what it only asks for.
+// accessed is how many bytes in, whose types are right, reads or writes: 0 of what it only asks for.
 func (v *verifier) accessed(in *Instr) int {
-	t := Type{}
-	switch {
-	case in.Fold > 0 && in.FoldUnit > 0:
-		return in.FoldUnit
-	case in.Fold > 0:
-		t = in.FoldType
-	case in.Op == OpStore:
-		t = v.f.Regs[in.Args[0]]
-	case in.Op.HasResult() && in.Dst >= 0 && int(in.Dst) < len(v.f.Regs):
-		t = v.f.Regs[in.Dst]
+	if in.Fold > 0 {
+		if in.FoldUnit > 0 {
+			return in.FoldUnit
+		}
+		return in.FoldType.Bytes()
 	}
-	switch {
-	case t.Elem == format.Invalid || t.Lanes < 1 || t.Lanes > MaxLanes:
-		return 0 // which types refuses
-	case in.Op == OpLoadSplat:
-		return t.Elem.Bytes()
+	switch in.Op {
+	case OpStore:
+		return v.f.Regs[in.Args[0]].Bytes()
+	case OpLoad:
+		return v.f.Regs[in.Dst].Bytes()
+	case OpLoadSplat:
+		return v.f.Regs[in.Dst].Elem.Bytes()
 	}
-	return t.Bytes()
+	return 0
 }
 
 func (v *verifier) multiple(x Multiple) error {
