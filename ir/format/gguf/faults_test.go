@@ -112,6 +112,7 @@ func TestKeyFaults(t *testing.T) {
 		{`key "a": a bool is 0 or 1, not 2`, "a", 1, []any{"a", uint32(7), []byte{2}}},
 		{`key "a": a bool is 0 or 1, not 9`, "a", 1, []any{"a", uint32(9), uint32(7), uint64(2), []byte{1, 9}}},
 		{`key "": a key has at least 1 byte`, "", 1, []any{"", uint32(0), []byte{1}}},
+		{`key "": a key has at least 1 byte`, "", 2, []any{make([]byte, 26)}},
 		{`key "a": is there twice`, "a", 2, []any{"a", uint32(0), []byte{1}, "a", uint32(8), "x"}},
 		{`is a key of 1025 bytes; the limit of this reader is 1024`, "", 1, []any{strings.Repeat("a", 1025), uint32(0), []byte{1}}},
 		{`is a key of 100000 bytes; the limit`, "", 1, []any{strings.Repeat("a", 100000), uint32(0), []byte{1}}},

@@ -105,13 +105,13 @@ func meaningOf(id Type, group []spot, align int64) meaning {
 		}
 	}
 	fork := forkOf(id, group, align)
-	switch {
-	case defined == nil:
+	if defined == nil {
 		return meaning{known: fork}
-	case fork == nil && witness.next == nil && witness.cut(defined):
-		return meaning{known: defined}
 	}
 	size, _ := witness.takes(defined)
+	if fork == nil && witness.next == nil && size > witness.room { // the file was cut off
+		return meaning{known: defined}
+	}
 	return meaning{doubt: fmt.Sprintf("type id %d is not %s in this file: %s %s", id, defined.name, quote("tensor", witness.Name), witness.misfit(defined, fork, size))}
 }
 
@@ -157,12 +157,6 @@ func stands(i *typeInfo, group []spot, align int64) (ok bool, witness *spot) {
 	return ok, witness
 }
 
-// cut is whether the file ends within s.
-func (s *spot) cut(i *typeInfo) bool {
-	size, problem := s.takes(i)
-	return problem == "" && size > s.room
-}
-
 // settle gives s its Size, or an Err. data are the bytes that the file has of tensors.
 func (s *spot) settle(m meaning, align, data int64) error {
 	if s.Offset%align != 0 {
@@ -177,13 +171,13 @@ func (s *spot) settle(m meaning, align, data int64) error {
 		return nil
 	}
 	size, problem := s.takes(m.known)
-	switch fits := s.fits(size, align); {
+	switch {
 	case problem != "":
 		s.fail("%s", problem)
 		s.apart(1)
-	case s.next == nil && size > s.room, fits && size > data-s.Offset:
+	case s.next == nil && size > s.room:
 		return s.outside(fmt.Sprintf("%d bytes", size), data)
-	case !fits:
+	case !s.fits(size, align):
 		s.fail("%s", s.misfit(m.known, nil, size))
 		s.apart(size)
 	default:
