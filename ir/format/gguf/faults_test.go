@@ -56,6 +56,9 @@ func TestTensorFaults(t *testing.T) {
 		if data, err := bad.Bytes(); data != nil || err != bad.Err {
 			t.Errorf("%s: %d bytes, %v", c.want, len(data), err)
 		}
+		if len(bad.Name) == maxName && f.Tensor(bad.Name) != nil {
+			t.Errorf("%s: it is found by its first bytes", c.want)
+		}
 		if bad.Size != int64(c.bytes) || len(bad.Name) > maxName {
 			t.Errorf("%s: %d bytes, a name of %d", c.want, bad.Size, len(bad.Name))
 		}
@@ -127,6 +130,9 @@ func TestKeyFaults(t *testing.T) {
 			if kv.Value != nil || len(kv.Key) > maxKey {
 				t.Errorf("%s: has a value, %v, and a key of %d bytes", c.want, kv.Value, len(kv.Key))
 			}
+		}
+		if v, err := f.Value(f.Meta[1].Key); c.key == "" && len(f.Meta[1].Key) == maxKey && (v != nil || err != nil) {
+			t.Errorf("%s: it is found by its first bytes: %v, %v", c.want, v, err)
 		}
 		if v := f.Get(c.key); v != nil {
 			t.Errorf("%s: Get: %v", c.want, v)
