@@ -120,11 +120,10 @@ func (i *typeInfo) size(n, row int) (size int64, problem string) {
 		return 0, fmt.Sprintf("rows of %d values are not whole %s blocks of %d", row, i.name, i.values)
 	}
 	hi, lo := bits.Mul64(uint64(n/i.values), uint64(i.bytes))
-	lo, carry := bits.Add64(lo, uint64(i.tail), 0)
-	if hi != 0 || carry != 0 || lo > math.MaxInt {
+	if hi != 0 || lo > uint64(math.MaxInt-i.tail) {
 		return 0, fmt.Sprintf("%d values of %s are too many", n, i.name)
 	}
-	return int64(lo), ""
+	return int64(lo) + int64(i.tail), ""
 }
 
 // kind is the type id of a metadata value (enum gguf_type).
