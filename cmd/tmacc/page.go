@@ -177,10 +177,10 @@ func (p *picture) drawLegend(c draw.Canvas) draw.Canvas {
 func (p *picture) encode(kind string) ([]byte, error) {
 	for i := range p.legend { // a name must fit the page
 		e := &p.legend[i]
-		e.name = shorten(printable(e.name), int((p.width()-sampleLong-gap)/(0.65*labelStyle.Font.Size)))
+		e.name = shorten(drawable(e.name), int((p.width()-sampleLong-gap)/(0.65*labelStyle.Font.Size)))
 	}
 	_, inRow := p.legendGrid()
-	title, about := wrapped(titleStyle, printable(p.title), p.width()), wrapped(sourceStyle, printable(p.source.String()), p.width())
+	title, about := wrapped(titleStyle, drawable(p.title), p.width()), wrapped(sourceStyle, drawable(p.source.String()), p.width())
 	rows, legendRows := (len(p.plots)+p.columns-1)/p.columns, (len(p.legend)+inRow-1)/inRow
 	plots := vg.Length(rows)*(p.size.Y+gap) - gap
 	head := vg.Length(len(title))*lineHeight(titleStyle) + gap/2
@@ -207,8 +207,8 @@ func (p *picture) encode(kind string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// printable is s on one line, without characters that XML has no way to say.
-func printable(s string) string {
+// drawable is s on one line, without characters that XML has no way to say.
+func drawable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || r < ' ' || r == 0x7f || r == 0xfffe || r == 0xffff {
 			return '\ufffd'
@@ -281,7 +281,7 @@ type svgText struct {
 
 // FillString implements vg.Canvas.
 func (p *svgPage) FillString(f font.Face, at vg.Point, words string) {
-	words = printable(words)
+	words = drawable(words)
 	width := f.Width(words)
 	p.texts = append(p.texts, svgText{at.X - vg.Length(p.align)*width, width, p.align})
 	p.Canvas.FillString(f, at, words)

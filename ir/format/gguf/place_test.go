@@ -176,8 +176,8 @@ func TestTelling(t *testing.T) {
 // Behind the last tensor may be its padding or nothing. More makes it doubtful, but no other tensor of its type.
 func TestTrailing(t *testing.T) {
 	for after, ok := range map[int]bool{0: true, 1: true, 28: true, 31: true, 32: false, 4096: false} {
-		b := good(ggufgen.Header(3, 0)).Tensor("first", 0, 96, 9).Tensor("last", 0, 160, 8)
-		f := mustRead(t, b.Pad(160+32+after))
+		b := good(ggufgen.Header(3, 0)).Tensor("first", 0, 96, 7).Tensor("last", 0, 128, 8)
+		f := mustRead(t, b.Pad(128+32+after))
 		if f.Tensor("first").Err != nil || f.Tensor("good.weight").Err != nil {
 			t.Error(f.Tensor("first").Err)
 		}
@@ -240,6 +240,11 @@ func TestOffsets(t *testing.T) {
 	wantError(t, f.Tensor("a").Err, `tensor "a": overlaps tensor "b"`)
 	wantError(t, f.Tensor("b").Err, `tensor "b": overlaps tensor "a"`)
 	if x := f.Tensor("c"); x.Err != nil || x.Size != 32 {
+		t.Error(x.Size, x.Err)
+	}
+	f = mustRead(t, ggufgen.Header(2, 0).Tensor("a", 99, 0, 32).Tensor("b", 99, 1, 32).Pad(32))
+	wantError(t, f.Tensor("b").Err, "offset 1 is not a multiple of the alignment of 32")
+	if x := f.Tensor("a"); x.Err != nil || x.Size != 1 {
 		t.Error(x.Size, x.Err)
 	}
 }
