@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/sparing"
 )
 
 // TestMain makes this binary the command for tests that need a process of it, and its own worker.
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("TMACC_TEST_MAIN") != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	sparing.Run(m)
 }
 
 // read is the content of all files in dir, by name.
