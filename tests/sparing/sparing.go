@@ -1,4 +1,4 @@
-// Package sparing runs tests that compile kernels in two thirds of the CPU time that they take otherwise.
+// Package sparing runs tests that compile kernels in two thirds of the CPU time that Go's defaults take.
 package sparing
 
 import (
@@ -9,15 +9,20 @@ import (
 	"testing"
 )
 
-// percent is the GOGC of tests. A kernel that is compiled is garbage soon, and little memory stays in use.
-const percent = 400
+// Kernels that are compiled are garbage soon: collecting it five times as rarely costs little memory. Above the limit, which
+// tests that measure large matrices reach, it is collected as it is needed.
+const (
+	percent = 400
+	limit   = 2 << 30
+)
 
-// Run runs the tests of a package and ends the process. It collects garbage more rarely than Go does by default, unless
-// the environment sets GOGC, and samples no allocations unless -memprofile asks for them.
+// Run runs the tests of a package and ends the process. GOGC and GOMEMLIMIT of the environment count, if they are set. No
+// allocations are sampled unless -memprofile asks for them.
 func Run(m *testing.M) {
 	flag.Parse()
-	if os.Getenv("GOGC") == "" {
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
 	}
 	if flag.Lookup("test.memprofile").Value.String() == "" {
 		runtime.MemProfileRate = 0
