@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,30 +15,50 @@ import (
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/native"
 )
+
+// known are the default schedules that tests have asked for, by problem and target.
+var known sync.Map
+
+// defaultOf is Default, which is asked once for each problem and target.
+func defaultOf(p ir.Problem, on lower.Target) ([]Use, error) {
+	key := fmt.Sprintf("%#v on %s", p, on.Machine().Name)
+	once, _ := known.LoadOrStore(key, sync.OnceValues(func() ([]Use, error) { return Default(p, on) }))
+	return once.(func() ([]Use, error))()
+}
 
 // Every built-in format has default schedules on the amd64 targets with the fewest
 // and the most features, one of each kind of format on those between, and all
-// widths share one layout.
+// widths share one layout. One case in three runs, drawn by TMACC_SEED, or all with TMACC_LONG=1.
 func TestDefault(t *testing.T) {
 	all := append(format.Names(), "w2-g32", "w2-g128", "w4-g32", "w4-g128", "w1-g16", "w3-g48", "w4-g32-z",
 		"w1-f32act", "ternary-f32act", "w1-g16-f32act", "w3-g48-f32act", "iq4nl-f32act")
 	some := []string{"w1", "w3", "w8", "iq4nl", "w2-g128", "w4-g32-z"}
+	type onTarget struct {
+		name string
+		tg   lower.Target
+	}
+	var cases []onTarget
 	for i, tg := range amd64.Targets() {
 		names := all
 		if i > 0 && i < len(amd64.Targets())-1 {
 			names = some
 		}
 		for _, name := range names {
-			t.Run(tg.Machine().Name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				p, err := ir.Named(name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				checkDefault(t, p, tg)
-			})
+			cases = append(cases, onTarget{name, tg})
 		}
+	}
+	for _, c := range check.Some(check.NewDraw(t), 3, cases) {
+		t.Run(c.tg.Machine().Name+"/"+c.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := ir.Named(c.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkDefault(t, p, c.tg)
+		})
 	}
 }
 
@@ -45,7 +66,7 @@ func TestDefault(t *testing.T) {
 func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) []Use {
 	t.Helper()
 	start := time.Now()
-	uses, err := Default(p, tg)
+	uses, err := defaultOf(p, tg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +118,7 @@ func TestDefaultJoins(t *testing.T) {
 		bits   float64
 	}{{three, "avx512vbmi", 1.6}, {three, "avx2", 2}, {grouped, "avx512vbmi", 1.6}, {short, "avx512vbmi", 2}, {five, "avx512vbmi", 8.0 / 3}, {full, "avx512vbmi", 2}} {
 		p := ir.Problem{Weight: c.weight}
-		uses, err := Default(p, amd64.ByName(c.target))
+		uses, err := defaultOf(p, amd64.ByName(c.target))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +138,7 @@ func TestDefaultOfLargestGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Default(ir.Problem{Weight: w}, amd64.ByName("avx512vbmi")); err != nil {
+	if _, err := defaultOf(ir.Problem{Weight: w}, amd64.ByName("avx512vbmi")); err != nil {
 		t.Error(err)
 	}
 }
@@ -130,7 +151,7 @@ func defaultUses(t *testing.T, name, target string) (ir.Problem, []Use) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w, Act: format.Act{Group: w.Group}}
-	uses, err := Default(p, amd64.ByName(target))
+	uses, err := defaultOf(p, amd64.ByName(target))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +193,7 @@ func TestDefaultStride(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		uses, err := Default(p, tg)
+		uses, err := defaultOf(p, tg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,8 +238,8 @@ func TestDefaultOfWideTables(t *testing.T) {
 	scaled := w
 	scaled.Scale, scaled.Per, scaled.Group, scaled.Super, scaled.Min = format.I8, format.PerGroup, 48, 48, true
 	for _, p := range []ir.Problem{{Weight: w, Act: format.Act{Group: 48}}, {Weight: scaled, Act: format.Act{Group: 16}}} {
-		for _, tg := range amd64.Targets() {
-			if _, err := Default(p, tg); err != nil {
+		for _, tg := range native.Targets(t) {
+			if _, err := defaultOf(p, tg); err != nil {
 				t.Error(err)
 			}
 		}
@@ -308,7 +329,7 @@ func TestDefaultFamily(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := ir.Problem{Weight: w}
-		uses, err := Default(p, amd64.ByName(c.target))
+		uses, err := defaultOf(p, amd64.ByName(c.target))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func TestTableUses(t *testing.T) {
 			seen[kind] = true
 			checkOneLayout(t, p, uses)
 		}
-		uses, err := Default(p, target)
+		uses, err := defaultOf(p, target)
 		if err != nil || name == "w1" && !seen[fmt.Sprint(uses[0].Trace[:2])] {
 			t.Errorf("the default of %s is by %v, %v", name, uses[0].Trace[:2], err)
 		}

@@ -208,7 +208,7 @@ func TestNear(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	uses, err := Default(p, amd64.ByName("zen5"))
+	uses, err := defaultOf(p, amd64.ByName("zen5"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestNear(t *testing.T) {
 // Orders are the other orders of the loops inside a cell and the other loops at which weights are kept, for the same packed matrix, and most have a kernel.
 func TestOrders(t *testing.T) {
 	p, target := ir.Problem{Weight: lookup(t, "w4-g128")}, amd64.ByName("zen4")
-	uses, err := Default(p, target)
+	uses, err := defaultOf(p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestRowFields(t *testing.T) {
 		if have := uses[0].Choice.RowFields; have != x.fields {
 			t.Errorf("%s on %s: a search begins with %d rows in a byte, want %d", x.format, x.target, have, x.fields)
 		}
-		if uses, err = Default(p, target); err != nil {
+		if uses, err = defaultOf(p, target); err != nil {
 			t.Fatal(err)
 		}
 		if c := uses[0].Choice; c.RowFields != x.byDefault || c.Stage != x.stage || c.RowFields > 1 && c.Serial {

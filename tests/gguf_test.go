@@ -45,17 +45,17 @@ func actGroups(w format.Weight) []int {
 	return []int{min(32, w.Group)}
 }
 
-// TestGGUFBlocks packs the blocks of every type that can be read, on every target
+// TestGGUFBlocks packs the blocks of every type that can be read, on targets that onEach draws
 // and in pure Go: unpacked, they are what ggml dequantizes them to; their product
 // is that of the definition, and as near to the one of exact activations as
 // llama.cpp's own.
 func TestGGUFBlocks(t *testing.T) {
-	near := tolerances(t)
+	near, d := tolerances(t), check.NewDraw(t)
 	for _, typ := range blocks.Types() {
 		if strings.Contains(typ, ":") {
 			continue // a layout of which there is no file: blocks.TestLayouts
 		}
-		onEach(t, typ, func(t *testing.T, p *tmacc.Product, act int) {
+		onEach(t, d, typ, func(t *testing.T, p *tmacc.Product, act int) {
 			file := openGGUF(t, blocksFile(typ))
 			x := floats(t, file.Tensor(typ+".x"))
 			got := checkTensor(t, p, act, file.Tensor(typ), file.Tensor(typ+".ref"), x)
@@ -148,11 +148,12 @@ func relativeRMS(got, want []float32) float64 {
 
 // TestGGUFModels multiplies the matrices of two models.
 func TestGGUFModels(t *testing.T) {
+	d := check.NewDraw(t)
 	for _, c := range []struct {
 		file, typ string
 		matrices  int
 	}{{"llama-q4_0.gguf", "Q4_0", 22}, {"bitnet-tq2_0.gguf", "TQ2_0", 21}} {
-		onEach(t, c.typ, func(t *testing.T, p *tmacc.Product, act int) {
+		onEach(t, d, c.typ, func(t *testing.T, p *tmacc.Product, act int) {
 			rng := rand.New(rand.NewSource(1))
 			all := matricesOf(openGGUF(t, c.file), c.typ)
 			if len(all) != c.matrices {
@@ -189,7 +190,7 @@ func normal(rng *rand.Rand, n int) []float32 {
 // nothing.
 func TestGGUFForbiddenCode(t *testing.T) {
 	const row, block, bytes = 3, 1, 66
-	onEach(t, "TQ2_0", func(t *testing.T, p *tmacc.Product, _ int) {
+	onEach(t, check.NewDraw(t), "TQ2_0", func(t *testing.T, p *tmacc.Product, _ int) {
 		tensor := openGGUF(t, "blocks.gguf").Tensor("TQ2_0")
 		data := slices.Clone(content(t, tensor))
 		data[(2*row+block)*bytes+7] |= 3 << 4 // element 7 + 2*32
@@ -314,8 +315,9 @@ func quantize(x []float32, group int) (codes []int8, scales []float32) {
 
 // onEach runs a test with the products of a block type's format: for every way to
 // share activation scales, on the targets that this CPU runs with the fewest and the
-// most features, for one way on the others, and in pure Go on the layout of each.
-func onEach(t *testing.T, typ string, test func(t *testing.T, p *tmacc.Product, act int)) {
+// most features, for one way on the others, and in pure Go on the layout of each. One in three of these runs, or all with
+// TMACC_LONG=1: compiling takes long.
+func onEach(t *testing.T, d *check.Draw, typ string, test func(t *testing.T, p *tmacc.Product, act int)) {
 	targets := measure.Targets()
 	if len(targets) == 0 {
 		t.Skip("this machine runs no target's kernels")
@@ -328,25 +330,33 @@ func onEach(t *testing.T, typ string, test func(t *testing.T, p *tmacc.Product, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	type way struct {
+		target lower.Target
+		act    int
+	}
+	var ways []way
 	for i, target := range targets {
 		groups := actGroups(w)
 		if i > 0 && i < len(targets)-1 {
 			groups = groups[:1]
 		}
 		for _, act := range groups {
-			t.Run(fmt.Sprintf("%s-a%d-%s", typ, act, strings.TrimPrefix(target.Machine().Name, "amd64/")), func(t *testing.T) {
-				t.Parallel()
-				p, err := productOf(ir.Problem{Weight: w, Act: format.Act{Group: act}}, target)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Run("native", func(t *testing.T) { test(t, p, act) })
-				if p, err = p.On("purego"); err != nil {
-					t.Fatal(err)
-				}
-				t.Run("purego", func(t *testing.T) { test(t, p, act) })
-			})
+			ways = append(ways, way{target, act})
 		}
+	}
+	for _, x := range check.Some(d, 3, ways) {
+		t.Run(fmt.Sprintf("%s-a%d-%s", typ, x.act, strings.TrimPrefix(x.target.Machine().Name, "amd64/")), func(t *testing.T) {
+			t.Parallel()
+			p, err := productOf(ir.Problem{Weight: w, Act: format.Act{Group: x.act}}, x.target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Run("native", func(t *testing.T) { test(t, p, x.act) })
+			if p, err = p.On("purego"); err != nil {
+				t.Fatal(err)
+			}
+			t.Run("purego", func(t *testing.T) { test(t, p, x.act) })
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func main() {
 		allowed = append(allowed, name)
 		return nil
 	})
-	var named []string // by -run, and not seen yet
+	var named []string
 	flag.Func("run", "`pattern` that tests were chosen by", func(pattern string) error {
 		if named = namesIn(pattern); named == nil {
 			return errors.New("want ^(TestA|TestB)$")
@@ -37,17 +38,31 @@ func main() {
 		return nil
 	})
 	flag.Parse()
+	if !report(os.Stdin, os.Stdout, rules{allowed, named, cpuFlags()}) {
+		os.Exit(1)
+	}
+}
+
+// rules say which tests may be skipped and which must run.
+type rules struct {
+	allowed []string        // tests that may be skipped for any reason
+	named   []string        // tests that must be there
+	have    map[string]bool // features of this CPU, nil if they are not known
+}
+
+// report prints what became of the tests whose events it reads, and reports whether all is well.
+func report(from io.Reader, to io.Writer, r rules) bool {
 	bad, tests, elsewhere := 0, 0, 0
-	have := cpuFlags()
+	named := slices.Clone(r.named)  // those not seen yet
 	var failed []string             // the ends of what failed tests printed
 	output := map[string][]string{} // by package or build, and test
-	in := bufio.NewScanner(os.Stdin)
+	in := bufio.NewScanner(from)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
 		var e event
 		if err := json.Unmarshal(in.Bytes(), &e); err != nil {
 			bad++
-			fmt.Println(in.Text()) // not an event: a complaint of the go command
+			fmt.Fprintln(to, in.Text()) // not an event: a complaint of the go command
 			continue
 		}
 		id := e.Package + e.ImportPath + " " + e.Test
@@ -57,18 +72,18 @@ func main() {
 			output[id] = append(output[id], e.Output)
 		case "build-fail":
 			bad++
-			fmt.Print(strings.Join(output[id], ""))
+			fmt.Fprint(to, strings.Join(output[id], ""))
 		case "fail":
 			bad++
-			fmt.Print(strings.Join(output[id], ""))
+			fmt.Fprint(to, strings.Join(output[id], ""))
 			if e.Test == "" {
-				fmt.Printf("FAIL  %s  %.1f s\n", e.Package, e.Elapsed)
+				fmt.Fprintf(to, "FAIL  %s  %.1f s\n", e.Package, e.Elapsed)
 			} else {
 				failed = append(failed, fmt.Sprintf("FAIL  %s %s\n%s", e.Package, e.Test, end(output[id])))
 			}
 		case "pass":
 			if e.Test == "" {
-				fmt.Printf("ok    %s  %.1f s\n", e.Package, e.Elapsed)
+				fmt.Fprintf(to, "ok    %s  %.1f s\n", e.Package, e.Elapsed)
 			} else {
 				tests++
 			}
@@ -79,37 +94,35 @@ func main() {
 			}
 			verdict := "not allowed"
 			switch {
-			case slices.Contains(allowed, e.Test):
+			case slices.Contains(r.allowed, e.Test):
 				verdict = "allowed"
-			case needsOther(output[id], have):
+			case needsOther(output[id], r.have):
 				verdict = "another CPU's"
 				elsewhere++
 			default:
 				bad++
 			}
-			fmt.Printf("SKIP  %s %s (%s)\n%s", e.Package, e.Test, verdict, strings.Join(output[id], ""))
+			fmt.Fprintf(to, "SKIP  %s %s (%s)\n%s", e.Package, e.Test, verdict, strings.Join(output[id], ""))
 		}
 	}
 	if err := in.Err(); err != nil {
 		bad++
-		fmt.Println(err)
+		fmt.Fprintln(to, err)
 	}
-	fmt.Print(strings.Join(failed, ""))
-	fmt.Printf("%d tests passed\n", tests)
+	fmt.Fprint(to, strings.Join(failed, ""))
+	fmt.Fprintf(to, "%d tests passed\n", tests)
 	if elsewhere > 0 {
-		fmt.Printf("%d tests need a CPU with features that this one lacks\n", elsewhere)
+		fmt.Fprintf(to, "%d tests need a CPU with features that this one lacks\n", elsewhere)
 	}
 	if tests == 0 {
 		bad++
-		fmt.Println("no test ran")
+		fmt.Fprintln(to, "no test ran")
 	}
 	if len(named) > 0 && bad == 0 {
 		bad++
-		fmt.Println("no such test:", strings.Join(named, ", "))
+		fmt.Fprintln(to, "no such test:", strings.Join(named, ", "))
 	}
-	if bad > 0 {
-		os.Exit(1)
-	}
+	return bad == 0
 }
 
 // namesIn are the names that a pattern like ^(TestA|TestB)$ is of, of others none.

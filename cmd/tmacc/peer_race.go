@@ -122,7 +122,7 @@ func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, e
 // total is how many bytes of copies a place cycles through.
 func (x *race) total(at place) int {
 	if at.mode == measure.ModeDRAM {
-		return measure.DRAMBytes(x.gauges[0].lab.Host)
+		return dramBytes(x.gauges[0].lab.Host)
 	}
 	return 0
 }

@@ -189,7 +189,7 @@ func newThreadsBench(p *runtime.Product, x threadsFlags) (*threadsBench, error) 
 	if err != nil {
 		return nil, err
 	}
-	for range max(2, measure.WorkingSet(timing.ThisHost(), measure.ModeDRAM, size)/size) {
+	for range max(2, measure.WorkingSet(dramBytes(timing.ThisHost()), measure.ModeDRAM, size)/size) {
 		buffer, err := runtime.NewBuffer(size)
 		if err != nil {
 			return nil, err

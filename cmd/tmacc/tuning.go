@@ -47,7 +47,7 @@ func (x *tuneFlags) purposeFlags(f *pflag.FlagSet) {
 // copies is how many bytes of weights a mode goes through.
 func copies(mode string, h timing.Host) int {
 	if mode == measure.ModeDRAM {
-		return measure.DRAMBytes(h)
+		return dramBytes(h)
 	}
 	return 0
 }

@@ -1,14 +1,14 @@
 package amd64
 
 import (
-	"os"
 	"testing"
 
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/sparing"
 )
 
 // TestMain lets the test be its own worker, in which kernels run.
 func TestMain(m *testing.M) {
 	worker.Main()
-	os.Exit(m.Run())
+	sparing.Run(m)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -23,11 +22,12 @@ import (
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/native"
+	"github.com/tmacc/tmacc/tests/sparing"
 )
 
 func TestMain(m *testing.M) {
 	worker.Main()
-	os.Exit(m.Run())
+	sparing.Run(m)
 }
 
 // least is the target with the fewest features that this machine runs.

@@ -33,11 +33,11 @@ const MinDRAM = 544 << 20
 // twice the last-level cache where that is more.
 func DRAMBytes(h timing.Host) int { return max(MinDRAM, 2*h.L3) }
 
-// WorkingSet is how many bytes of memory the weights of a mode occupy on h, in
-// copies of bytes: that of one matrix.
-func WorkingSet(h timing.Host, mode string, matrix int) int {
+// WorkingSet is how many bytes of memory the weights of a mode occupy: one matrix of so many bytes, or in mode dram as many
+// copies as fill dram bytes.
+func WorkingSet(dram int, mode string, matrix int) int {
 	if mode == ModeDRAM {
-		return max(matrix, DRAMBytes(h))
+		return max(matrix, dram)
 	}
 	return matrix
 }
@@ -75,7 +75,7 @@ func (l *Lab) Ceilings(opt timing.Options) (Ceilings, error) {
 	c := Ceilings{Read: map[string]Ceiling{}, Dot: map[string]Ceiling{}, Mix: map[string]map[string]Ceiling{}}
 	for _, mode := range []string{ModeL2, ModeL3, ModeDRAM} {
 		m, k := Shape(mode)
-		bytes := WorkingSet(l.Host, mode, m*k*readBits/8)
+		bytes := WorkingSet(DRAMBytes(l.Host), mode, m*k*readBits/8)
 		best, err := l.bestRead(opt, bytes)
 		if err != nil {
 			return Ceilings{}, err

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -19,11 +18,12 @@ import (
 	"github.com/tmacc/tmacc/search/rig"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/sparing"
 )
 
 func TestMain(m *testing.M) {
 	worker.Main()
-	os.Exit(m.Run())
+	sparing.Run(m)
 }
 
 // brief is as short as a measurement can be: it says nothing about speed.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"math/rand"
-	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -22,11 +21,12 @@ import (
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/sparing"
 )
 
 func TestMain(m *testing.M) {
 	worker.Main()
-	os.Exit(m.Run())
+	sparing.Run(m)
 }
 
 // tuner is one of a format on AVX2.

@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -23,6 +24,17 @@ var update = flag.Bool("update", false, "rewrite coverage.json")
 // manifest holds how many cells there are of each format, family, target and use. A
 // cell that disappears is a change to it.
 const manifest = "coverage.json"
+
+// coverEvery is how many cells there are for each one that runs. All of them take minutes.
+const coverEvery = 4
+
+// sampled are the cells that run.
+func sampled(t *testing.T, all []*cell) []*cell {
+	if *update {
+		return all
+	}
+	return check.Some(check.NewDraw(t), coverEvery, all)
+}
 
 // variants are formats besides the built-in ones: what a name can add to a format.
 var variants = []string{"w2-tensor-f16", "w2-g32", "w3-g48-f32-m", "w4-g128-bf16", "w4-g32-z", "w4-g32-i8-s256-m", "ternary-g160-f16",

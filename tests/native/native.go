@@ -47,14 +47,29 @@ func lacks(target lower.Target) string {
 // Here says that this CPU runs a target that Target returned, or that one is emulated that does.
 func Here(target lower.Target) bool { return qemu.On(target) != nil || standIn(target) != nil }
 
-// Targets are all amd64 targets, by the rule of Target.
-func Targets(t testing.TB) []lower.Target {
+// All are all amd64 targets, by the rule of Target.
+func All(t testing.TB) []lower.Target {
 	t.Helper()
 	var out []lower.Target
 	for _, x := range amd64.Targets() {
 		out = append(out, Target(t, x.Machine().Name))
 	}
 	return out
+}
+
+// Targets are the amd64 targets that have instructions of their own, by the rule of Target, and one in three of the others,
+// which make nearly the same machine code of a trace. TMACC_SEED draws these; with TMACC_LONG=1 it is All.
+func Targets(t testing.TB) []lower.Target {
+	t.Helper()
+	var own, others []lower.Target
+	for _, x := range All(t) {
+		if x.Machine().Like == "" {
+			own = append(own, x)
+		} else {
+			others = append(others, x)
+		}
+	}
+	return append(own, check.Some(check.NewDraw(t), 3, others)...)
 }
 
 // Arms are all arm64 targets, whose kernels are emulated until the test ends. It skips the test without an emulator.

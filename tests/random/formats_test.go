@@ -22,10 +22,10 @@ import (
 // TestRandomFormats runs the default schedules, for all widths of column blocks,
 // of formats that no table has, on two targets each. TMACC_SEED replays a run,
 // TMACC_FORMATS says how many formats to try.
-func TestRandomFormats(t *testing.T) { testFormats(t, native.Targets(t), 50) }
+func TestRandomFormats(t *testing.T) { testFormats(t, native.All(t), 25) }
 
 // TestRandomFormatsArm does the same on emulated CPUs.
-func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 10) }
+func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 6) }
 
 // testFormats tries so many formats, or as many as TMACC_FORMATS says.
 func testFormats(t *testing.T, targets []lower.Target, n int) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/tests/machine"
 	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/virgen"
@@ -61,9 +60,8 @@ func compareArgs(t *testing.T, k *lower.Kernel, f *vir.Func, got, want []vir.Arg
 
 // Random functions mean the same to vir.Eval and, compiled, to this CPU.
 func TestRandomNative(t *testing.T) {
-	for _, tg := range amd64.Targets() {
+	for _, tg := range native.Targets(t) {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
-			tg := native.Target(t, tg.Machine().Name)
 			funcs, kernels := randomKernels(t, tg, 200)
 			f, k := machine.Sums(t, tg)
 			runFunctions(t, tg, append(funcs, f), append(kernels, k))

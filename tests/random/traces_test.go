@@ -36,10 +36,10 @@ const leastShare = 0.30
 // samples and half mutations of samples. Each is refused for a typed reason, or
 // lowered, run, and equal to the definition; of a part, every stage in between is
 // evaluated too. TMACC_SEED replays a run, TMACC_TRACES says how many to try.
-func TestRandomTraces(t *testing.T) { testTraces(t, native.Targets(t), 2000) }
+func TestRandomTraces(t *testing.T) { testTraces(t, native.All(t), 1000) }
 
 // TestRandomTracesArm does the same on emulated CPUs.
-func TestRandomTracesArm(t *testing.T) { testTraces(t, native.Arms(t), 600) }
+func TestRandomTracesArm(t *testing.T) { testTraces(t, native.Arms(t), 300) }
 
 // testTraces tries so many traces, or as many as TMACC_TRACES says.
 func testTraces(t *testing.T, targets []lower.Target, n int) {

@@ -1,0 +1,31 @@
+// Package sparing runs tests that compile kernels in two thirds of the CPU time that Go's defaults take.
+package sparing
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// Kernels that are compiled are garbage soon: collecting it five times as rarely costs little memory. Above the limit, which
+// tests that measure large matrices reach, it is collected as it is needed.
+const (
+	percent = 400
+	limit   = 2 << 30
+)
+
+// Run runs the tests of a package and ends the process. GOGC and GOMEMLIMIT of the environment count, if they are set. No
+// allocations are sampled unless -memprofile asks for them.
+func Run(m *testing.M) {
+	flag.Parse()
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}
+	if flag.Lookup("test.memprofile").Value.String() == "" {
+		runtime.MemProfileRate = 0
+	}
+	os.Exit(m.Run())
+}
