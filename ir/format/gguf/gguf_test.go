@@ -83,6 +83,9 @@ func TestTyped(t *testing.T) {
 			t.Errorf("%s: %v, %v", key, got, err)
 		}
 	}
+	if n, err := mustRead(t, ggufgen.Header(0, 1).Add("n", uint32(10), uint64(math.MaxInt))).Int("n"); n != math.MaxInt || err != nil {
+		t.Error(n, err)
+	}
 	_, err = f.Int("test.u64")
 	wantError(t, err, `key "test.u64": 18446744073709551615 is too large`)
 	_, err = f.Int("test.str")
