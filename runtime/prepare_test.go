@@ -3,6 +3,8 @@ package runtime
 import (
 	"testing"
 	"unsafe"
+
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // TestPrepareTaken: rows are quantized by the assembly of a variant that has some, once each, and a row of whole steps is
@@ -26,11 +28,11 @@ func TestPrepareTaken(t *testing.T) {
 		{"no assembly", false, 3, 192, 0, false},
 	} {
 		s := fakeSpec(t, "w4", 0, 16, 64, []int{1, 2, 4})
-		var calls []PrepareArgs
+		var calls []abi.PrepareArgs
 		v := &s.Variants[0]
 		if c.prepare {
 			right := v.Prepare.Fn
-			v.Prepare.Fn = func(a *PrepareArgs) { calls = append(calls, *a); right(a) }
+			v.Prepare.Fn = func(a *abi.PrepareArgs) { calls = append(calls, *a); right(a) }
 		} else {
 			v.Prepare = nil
 		}

@@ -77,19 +77,19 @@ func TestChangesAreWhole(t *testing.T) {
 		before, list := some(), some()
 		same := common(before, list)
 		for _, all := range [][]string{before, list} {
-			if rest := without(all, same); len(rest) != len(all)-len(same) {
+			if rest := withoutAll(all, same); len(rest) != len(all)-len(same) {
 				t.Fatalf("%v is not in %v in that order", same, all)
 			}
 		}
 		shown := slices.DeleteFunc(changes(before, list), func(s string) bool { return s == "…" || strings.HasPrefix(s, "without ") })
-		if !slices.Equal(shown, without(list, same)) {
+		if !slices.Equal(shown, withoutAll(list, same)) {
 			t.Fatalf("%v after %v shows %v", list, before, shown)
 		}
 	}
 }
 
 // without is a list but for the items of another, in order.
-func without(list, items []string) []string {
+func withoutAll(list, items []string) []string {
 	out := []string{}
 	for _, x := range list {
 		if len(items) > 0 && x == items[0] {

@@ -308,7 +308,7 @@ func addModes(p *plot.Plot, records []measure.Record) error {
 		if err != nil {
 			return err
 		}
-		name, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: at(mode), Y: p.Y.Max}}, Labels: []string{printable(mode)}})
+		name, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: at(mode), Y: p.Y.Max}}, Labels: []string{drawable(mode)}})
 		if err != nil {
 			return err
 		}

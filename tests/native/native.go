@@ -63,7 +63,7 @@ func Targets(t testing.TB) []lower.Target {
 	t.Helper()
 	var own, others []lower.Target
 	for _, x := range All(t) {
-		if x.Machine().Like == "" {
+		if x.Machine().Ordinary() {
 			own = append(own, x)
 		} else {
 			others = append(others, x)
