@@ -28,8 +28,8 @@ case "${1-} $#" in
 	;;
 "renew 1") examples -trials 1 ;;
 "limits 2")
-	narrow=$("$scratch/tmacc" targets | sed -nE 's,^amd64/(avx2|zen2|avxvnni) .* runs .*,\1,p' | paste -sd,)
-	narrow=${narrow/avx2,zen2/zen2} # where bench measures zen2's for the limits of avx2
+	narrow=$("$scratch/tmacc" host -json | sed -nE 's,^ *"amd64/(avx2|avx2\+[a-z0-9]+|avxvnni)".*,\1,p' | paste -sd,)
+	narrow=${narrow/#avx2,avx2+/avx2+} # where bench measures those of this core for the limits of avx2
 	for_limits() { tune -mode l2,l3,dram -n 1,4 -o "$@"; } # what limits are of; wide kernels follow by their costs
 	for_limits "$2" -format w1,ternary,w2,w3,w4 -target "host,$narrow"
 	for_limits "$2" -format w8,iq4nl,w2-g128,w2-g64,w2-g32,w4-g128,w4-g64

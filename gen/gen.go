@@ -338,7 +338,7 @@ func (p *product) variant(t Target) (v abi.Variant, _ error) {
 	m := t.Target.Machine()
 	thing := "product " + p.id + ", target " + m.Name
 	switch {
-	case !slices.Contains(arches, m.Arch()) || !packageName.MatchString(m.ShortName()):
+	case !slices.Contains(arches, m.Arch()) || !targetName.MatchString(m.ShortName()):
 		return v, errorf(thing, "is not one that Go packages are written for")
 	case len(t.Kernels) == 0:
 		return v, errorf(thing, "has no kernel")

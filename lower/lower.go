@@ -66,7 +66,7 @@ type Core struct {
 
 // Machine is what a target is for: an instruction set on a core.
 type Machine struct {
-	Name string // that of the instruction set on the ordinary core of its CPUs, else "amd64/zen4"
+	Name string // that of the instruction set for its ordinary core, else with the core: "amd64/avx512vbmi+zen4"
 	ISA
 	Core
 }
@@ -144,15 +144,21 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// Find is the target of a name, with or without its architecture, or nil.
+// Find is the target of a name, with or without its architecture, or nil. The name of a core alone, which is not an
+// ordinary one, is that of its target: "zen4", or "amd64/zen4" as locks of earlier versions have it.
 func Find(ts []Target, name string) Target {
 	for _, t := range ts {
-		if m := t.Machine(); m.Name == name || m.ShortName() == name {
+		m := t.Machine()
+		alone := !m.Ordinary() && (name == m.Core.Name || name == m.Arch()+"/"+m.Core.Name)
+		if m.Name == name || m.ShortName() == name || alone {
 			return t
 		}
 	}
 	return nil
 }
+
+// Identifier is the short name of m as names in assembly and of files have it: "avx512vbmi_zen4".
+func (m Machine) Identifier() string { return strings.ReplaceAll(m.ShortName(), "+", "_") }
 
 // Assembly is the file of kernels for m, whose text emit makes. Two of one name are an error.
 func (m Machine) Assembly(ks []*Kernel, emit func() ([]byte, error)) (File, error) {
@@ -164,7 +170,7 @@ func (m Machine) Assembly(ks []*Kernel, emit func() ([]byte, error)) (File, erro
 		seen[k.Func.Name] = true
 	}
 	data, err := emit()
-	return File{Name: m.ShortName() + "_" + m.Arch() + ".s", Data: data}, err
+	return File{Name: m.Identifier() + "_" + m.Arch() + ".s", Data: data}, err
 }
 
 // Target is a back end.

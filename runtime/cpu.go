@@ -46,19 +46,41 @@ func thisCPU() host {
 	return host{hostHas, cpu.ID{Vendor: c.VendorString, Family: c.Family, Model: c.Model}}
 }
 
-// choose is the variant to run of those that m allows, -1 for pure Go, and why: the first whose features and core h
-// has. A variant that m names runs on other cores, too.
+// choose is the variant to run of those that m allows, -1 for pure Go, and why: of the first instruction set that h
+// has, the variant for its core, else the one for all CPUs, else any.
 func (s *Spec) choose(h host, m mask) (int, string) {
+	best, why := -1, "this CPU runs no other"
+	if len(s.Variants) == 0 {
+		why = "this binary has no other"
+	}
 	for i, v := range s.Variants {
-		fits := len(v.CPUs) == 0 || cpu.Among(v.CPUs, h.id) || len(m.targets) > 0
-		if fits && m.allows(v.Target) && lacks(v.Need, m.filter(h.has)) == "" {
-			return i, m.why("the first that this CPU runs")
+		if !m.allows(v.Target) || lacks(v.Need, m.filter(h.has)) != "" {
+			continue
+		}
+		if best < 0 || isa(v.Target) == isa(s.Variants[best].Target) && s.fit(i, h, m) > s.fit(best, h, m) {
+			best, why = i, "the first that this CPU runs"
 		}
 	}
-	if len(s.Variants) == 0 {
-		return -1, m.why("this binary has no other")
+	return best, m.why(why)
+}
+
+// fit is how well a variant suits the core of h: more is better.
+func (s *Spec) fit(i int, h host, m mask) int {
+	switch v := &s.Variants[i]; {
+	case m.names(v.Target):
+		return 3
+	case cpu.Among(v.CPUs, h.id):
+		return 2
+	case len(v.CPUs) == 0:
+		return 1
 	}
-	return -1, m.why("this CPU runs no other")
+	return 0
+}
+
+// isa is the instruction set of a target: "amd64/avx2" of "amd64/avx2+zen2".
+func isa(target string) string {
+	name, _, _ := strings.Cut(target, "+")
+	return name
 }
 
 // mask is EnvCPU taken apart; the zero one excludes nothing.
@@ -81,14 +103,22 @@ func parseMask(env string) mask {
 	return m
 }
 
+// allows says that m names no target, or this one, or its instruction set.
 func (m mask) allows(target string) bool {
-	named := func(word string) bool { return names(word, target) }
-	return len(m.targets) == 0 || slices.ContainsFunc(m.targets, named)
+	return len(m.targets) == 0 || m.names(target) || m.names(isa(target))
 }
 
-// names says that a word is a target, with or without its architecture.
+// names says that m names that very target.
+func (m mask) names(target string) bool {
+	return slices.ContainsFunc(m.targets, func(word string) bool { return names(word, target) })
+}
+
+// names says that a word is a target, with or without its architecture, or the core that it is for: avx512vbmi+zen4 is zen4, too.
 func names(word, target string) bool {
-	return word == target || word != "" && strings.HasSuffix(target, "/"+word)
+	arch, short, _ := strings.Cut(target, "/")
+	_, core, _ := strings.Cut(short, "+")
+	word = strings.TrimPrefix(word, arch+"/")
+	return word != "" && (word == short || word == core || word == target)
 }
 
 // unknown says of each word of m that it means nothing for s, and what runs, which variant i is.
@@ -102,7 +132,7 @@ func (m mask) unknown(s *Spec, i int) (out []string) {
 		have = append(have, v.Target)
 	}
 	for _, t := range m.targets {
-		if !slices.ContainsFunc(have, func(target string) bool { return names(t, target) }) {
+		if !slices.ContainsFunc(have, mask{targets: []string{t}}.allows) {
 			out = append(out, fmt.Sprintf("unknown %q: %s has %s, and runs %s", t, s.Name, strings.Join(have, ", "), runs))
 		}
 	}

@@ -79,7 +79,7 @@ func onAllCores(ctx context.Context, n int, f func(int)) error {
 
 // kernelName is an identifier of Go: "w4_g32_avx2_n8".
 func kernelName(prefix string, t lower.Target, what string) string {
-	return identifier(prefix) + "_" + identifier(t.Machine().ShortName()) + "_" + what
+	return identifier(prefix) + "_" + t.Machine().Identifier() + "_" + what
 }
 
 // identifier is s in small letters with '_' for what may not stand in a name.

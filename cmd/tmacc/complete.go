@@ -16,6 +16,7 @@ func completeCompile(cmd *cobra.Command) {
 	values := map[string]func() []string{
 		"format":    format.Names,
 		"model":     modelNames,
+		"core":      func() []string { return append([]string{"all"}, coreNames()...) },
 		"target":    func() []string { return append([]string{"host", "all"}, shortNames()...) },
 		"act-group": func() []string { return []string{"0", "32", "64", "128", "256"} },
 	}

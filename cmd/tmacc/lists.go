@@ -11,6 +11,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -106,7 +107,7 @@ func levels(w format.Weight) string {
 	return strings.Trim(fmt.Sprint(w.Levels), "[]")
 }
 
-// targetInfo is a target as -json prints it.
+// targetInfo is an instruction set as -json prints it.
 type targetInfo struct {
 	Name     string   `json:"name"`
 	Bits     int      `json:"vector_bits"`
@@ -118,7 +119,7 @@ type targetInfo struct {
 
 func targetInfos() []targetInfo {
 	var all []targetInfo
-	for _, t := range targets.All() {
+	for _, t := range targets.Ordinary() {
 		m, missing := t.Machine(), lacks(t)
 		all = append(all, targetInfo{m.Name, m.VecBits, m.NumVec, targets.Features(t), missing == "", missing})
 	}
@@ -131,7 +132,8 @@ func (c *cli) targets() *cobra.Command {
 		Short: "list the targets and which of them run here",
 		Long: `List the targets: instruction sets that kernels are compiled for, and the features
 beyond those of all CPUs of the architecture. Every generated package also has pure Go
-for all other CPUs.`,
+for all other CPUs. A target with a core, such as avx512vbmi+zen4, has the same instructions
+and is tuned for that core: see tmacc cores.`,
 	}
 	js := asJSON(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -147,6 +149,62 @@ for all other CPUs.`,
 			t.add(i.Name, fmt.Sprintf("%d x %d bits", i.Vectors, i.Bits), here, listed(i.Features))
 		}
 		t.print(c.out, 0)
+		return nil
+	}
+	return cmd
+}
+
+// coreInfo is a processor core as -json prints it.
+type coreInfo struct {
+	Name    string    `json:"name"`
+	Targets []string  `json:"targets"`
+	CPUs    []cpu.Set `json:"cpus"` // none: all without a core of their own
+	Here    bool      `json:"here"` // this machine has it, or what stands for it
+}
+
+// coreInfos lists the cores that kernels can be tuned for.
+func coreInfos() (all []coreInfo) {
+	here := ""
+	if ts := hostTargets(); len(ts) > 0 {
+		here = ts[len(ts)-1].Machine().Core.Name
+	}
+	for _, t := range targets.All() {
+		m := t.Machine()
+		i := slices.IndexFunc(all, func(c coreInfo) bool { return c.Name == m.Core.Name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, coreInfo{Name: m.Core.Name, CPUs: append([]cpu.Set{}, m.CPUs...), Here: m.Core.Name == here})
+		}
+		all[i].Targets = append(all[i].Targets, m.Name)
+	}
+	return all
+}
+
+func (c *cli) cores() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cores", Args: between(0, 0),
+		Short: "list the processor cores that kernels can be tuned for",
+		Long: `List the processor cores that are described: what instructions take there, and how they
+read memory. Schedules are chosen for a core; the results are the same bits on all. CPUs that no core names
+run the kernels for the most ordinary one of their instruction set.`,
+	}
+	js := asJSON(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if *js {
+			return printJSON(c.out, coreInfos())
+		}
+		t := table{head: []string{"core", "here", "CPUs", "targets"}, wide: 3}
+		for _, i := range coreInfos() {
+			here, cpus := "", "all others"
+			if i.Here {
+				here = "yes"
+			}
+			if len(i.CPUs) > 0 {
+				cpus = setNames(i.CPUs)
+			}
+			t.add(i.Name, here, cpus, strings.Join(i.Targets, " "))
+		}
+		t.print(c.out, widthOf(c.out))
 		return nil
 	}
 	return cmd

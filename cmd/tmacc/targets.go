@@ -76,9 +76,52 @@ const (
 	allWord  = "all"
 )
 
-// targetList is what the words of -target name: of all targets there are.
-func targetList(words []string) ([]lower.Target, error) {
-	return targetsNamed(words, targets.All(), oneTarget)
+// targetList is what the words of -target name, and of -core: all are the instruction sets for their ordinary cores, to
+// which cores are added.
+func targetList(words, cores []string) ([]lower.Target, error) {
+	ts, err := targetsNamed(words, targets.Ordinary(), oneTarget)
+	if err != nil {
+		return nil, err
+	}
+	for _, word := range cores {
+		more, err := forCore(ts, word)
+		if err != nil {
+			return nil, err
+		}
+		ts = append(ts, more...)
+	}
+	return eachOnce(ts), nil
+}
+
+// forCore are the targets for a core, or for all, that have the instruction set of one of ts.
+func forCore(ts []lower.Target, word string) (out []lower.Target, err error) {
+	var isas []string
+	for _, t := range targets.All() {
+		m := t.Machine()
+		if word != allWord && word != m.Core.Name {
+			continue
+		}
+		isas = append(isas, m.ISA.Name)
+		if slices.ContainsFunc(ts, func(x lower.Target) bool { return x.Machine().ISA.Name == m.ISA.Name }) {
+			out = append(out, t)
+		}
+	}
+	switch {
+	case isas == nil:
+		return nil, fmt.Errorf("-core %s: there is no such core: have %s, %s", word, allWord, strings.Join(coreNames(), ", "))
+	case out == nil:
+		return nil, fmt.Errorf("-core %s: is a core for %s, which -target does not name", word, strings.Join(isas, ", "))
+	}
+	return out, nil
+}
+
+// coreNames names the cores.
+func coreNames() []string {
+	var names []string
+	for _, c := range coreInfos() {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // targetsHere is what the words of -target name, of the targets that this machine runs: others are errors.
@@ -107,8 +150,13 @@ func targetsNamed(words []string, all []lower.Target, find func(word string) (lo
 		}
 		ts = append(ts, t)
 	}
+	return eachOnce(ts), nil
+}
+
+// eachOnce is ts, each once, the ones that programs try first in front.
+func eachOnce(ts []lower.Target) []lower.Target {
 	same := func(a, b lower.Target) bool { return a.Machine().Name == b.Machine().Name }
-	return slices.CompactFunc(lower.Preferred(ts), same), nil
+	return slices.CompactFunc(lower.Preferred(ts), same)
 }
 
 // targetHere is the one target of a word, which this machine runs.

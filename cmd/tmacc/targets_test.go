@@ -16,14 +16,14 @@ func intel() timing.Host {
 
 // -target is a list, whose order means nothing: the targets that programs try first are in front.
 func TestTargetsOrder(t *testing.T) {
-	const best = "amd64/zen5, amd64/avx512vbmi, amd64/avx2"
+	const best = "amd64/avx512vbmi+zen5, amd64/avx512vbmi, amd64/avx2"
 	for _, words := range []string{"avx512vbmi,avx2,zen5", "avx2,zen5,avx512vbmi", "zen5,avx512vbmi,avx2", "avx2,amd64/avx2,avx512vbmi,zen5,avx512vbmi"} {
-		ts, err := targetList(strings.Split(words, ","))
+		ts, err := targetList(strings.Split(words, ","), nil)
 		if err != nil || fullNames(ts) != best {
 			t.Errorf("%s: %s, %v; want %s", words, fullNames(ts), err, best)
 		}
 	}
-	all, err := targetList([]string{"neon", allWord})
+	all, err := targetList([]string{"neon", allWord}, []string{allWord})
 	if err != nil || len(all) != len(targets.All()) || all[len(all)-1].Machine().Name != "amd64/avx2" {
 		t.Errorf("all: %s, %v", fullNames(all), err)
 	}
@@ -34,7 +34,7 @@ func TestTargetsOrder(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", words, fullNames(ts), err, want)
 		}
 	}
-	if _, err := targetsOn(intel(), []string{"zen2"}); err == nil || err.Error() != "target amd64/zen2: the machine lacks that core: it is for CPUs of AuthenticAMD or HygonGenuine: it runs amd64/avx2, amd64/avx512" {
+	if _, err := targetsOn(intel(), []string{"zen2"}); err == nil || err.Error() != "target amd64/avx2+zen2: the machine lacks that core: it is for CPUs of AuthenticAMD or HygonGenuine: it runs amd64/avx2, amd64/avx512" {
 		t.Error(err)
 	}
 	if _, err := targetsOn(timing.Host{Arch: "riscv64", CPU: "a board"}, []string{allWord}); err == nil || !strings.HasPrefix(err.Error(), "target all: a board runs none of amd64/avx2") {

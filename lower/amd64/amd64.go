@@ -88,7 +88,7 @@ func makeTargets() []lower.Target {
 		ts = append(ts, newTarget(s.Name, s, ordinary))
 		for _, c := range cores {
 			if "amd64/"+c.isa == s.Name {
-				ts = append(ts, newTarget("amd64/"+c.Name, s, c))
+				ts = append(ts, newTarget(s.Name+"+"+c.Name, s, c))
 			}
 		}
 	}

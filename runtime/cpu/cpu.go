@@ -11,9 +11,11 @@ type ID struct {
 
 // Set is CPUs of one vendor: those from the first to the last family and model. A last one of 0 is no limit.
 type Set struct {
-	Vendor                  string
-	FirstFamily, LastFamily int
-	FirstModel, LastModel   int
+	Vendor      string `json:"vendor"`
+	FirstFamily int    `json:"first_family,omitempty"`
+	LastFamily  int    `json:"last_family,omitempty"`
+	FirstModel  int    `json:"first_model,omitempty"`
+	LastModel   int    `json:"last_model,omitempty"`
 }
 
 // Has says that id is one of s.

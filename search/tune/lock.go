@@ -19,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/timing"
@@ -135,6 +136,15 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 		}
 		if i > 0 && l.Entries[i-1].key() >= e.key() {
 			return nil, &LockError{Path: path, Problem: fmt.Sprintf("entry %d (%s on %s) is out of order or there twice", i, e.Product, e.Target)}
+		}
+	}
+	for i := range l.Entries { // earlier versions called targets by their cores alone
+		l.Entries[i].Target = targets.Canonical(l.Entries[i].Target)
+	}
+	slices.SortFunc(l.Entries, func(a, b Entry) int { return cmp.Compare(a.key(), b.key()) })
+	for i := 1; i < len(l.Entries); i++ {
+		if a, b := l.Entries[i-1], l.Entries[i]; a.key() == b.key() {
+			return nil, &LockError{Path: path, Problem: fmt.Sprintf("has two entries of %s on %s, one by an old name of the target", b.Product, b.Target)}
 		}
 	}
 	return &l, nil

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/tmacc/tmacc/lower/targets"
 )
 
 // Log is the database of all measurements of all searches, a file. It is open only
@@ -187,7 +189,7 @@ func (e *Unread) Error() string {
 // f was called with all else.
 func (l Log) Each(trials bool, f func(Run, *Trial) error) error {
 	unread := &Unread{Path: l.Path}
-	runs, err := read[Run](l, runsBucket, nil, unread)
+	runs, err := l.runs(unread)
 	if err != nil {
 		return err
 	}
@@ -197,6 +199,15 @@ func (l Log) Each(trials bool, f func(Run, *Trial) error) error {
 		}
 	}
 	return unread.error()
+}
+
+// runs are the runs of l. Earlier versions called targets by their cores alone.
+func (l Log) runs(unread *Unread) ([]Run, error) {
+	runs, err := read[Run](l, runsBucket, nil, unread)
+	for i := range runs {
+		runs[i].Target = targets.Canonical(runs[i].Target)
+	}
+	return runs, err
 }
 
 func (l Log) eachOf(r Run, trials bool, unread *Unread, f func(Run, *Trial) error) error {
@@ -218,7 +229,7 @@ func (l Log) eachOf(r Run, trials bool, unread *Unread, f func(Run, *Trial) erro
 // Before is what runs have measured that are the same as r. With an *Unread that is all that can be read.
 func (l Log) Before(r *Run) (out []Trial, err error) {
 	unread := &Unread{Path: l.Path}
-	runs, err := read[Run](l, runsBucket, nil, unread)
+	runs, err := l.runs(unread)
 	if err != nil {
 		return nil, err
 	}
