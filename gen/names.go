@@ -130,7 +130,7 @@ func FileNames(pkg string, ts []lower.Target, tensors bool) []string {
 	}
 	for _, t := range ts {
 		m := t.Machine()
-		names = append(names, pkg+"_dispatch_"+m.Arch()+".go", pkg+"_stubs_"+m.Arch()+".go", pkg+"_"+m.ShortName()+"_"+m.Arch()+".s")
+		names = append(names, pkg+"_dispatch_"+m.Arch()+".go", pkg+"_stubs_"+m.Arch()+".go", pkg+"_"+m.Identifier()+"_"+m.Arch()+".s")
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
