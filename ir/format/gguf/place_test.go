@@ -85,6 +85,10 @@ func TestLoneTypeID(t *testing.T) {
 	wantError(t, x.Err, `takes 4608 bytes as Q1_0 of shape [512 64], but 8320 lie before the end of the file: 0.2539 bytes per value, as in Q2_0C`)
 	x = lay(t, laid{"a", 42, shape, 8704}).Tensor("a")
 	wantError(t, x.Err, `takes 9216 bytes as Q2_0 of shape [512 64], but 8704 lie before the end of the file: 0.2656 bytes per value, as in PQ2_0`)
+	// Rows of I2_S need not be whole blocks.
+	if x := lay(t, laid{"a", 36, []uint64{6, 64}, 128}).Tensor("a"); x.TypeName() != "I2_S" || x.Size != 128 {
+		t.Error(x.TypeName(), x.Size, x.Err)
+	}
 	if x := lay(t, laid{"a", 142, shape, 8704}).Tensor("a"); x.TypeName() != "PQ2_0" || x.Err != nil {
 		t.Error(x.TypeName(), x.Err)
 	}
