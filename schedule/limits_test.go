@@ -130,3 +130,16 @@ func TestPadLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestStageAtFirst: a value can be staged at the outermost loop.
+func TestStageAtFirst(t *testing.T) {
+	s := start(t, "w2", trace(dot))
+	first := s.main().loops[0].Name
+	c, err := Stage{"w", first}.Apply(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if staged := c.main().staged; len(staged) != 1 || staged[0].At != first {
+		t.Errorf("%+v", staged)
+	}
+}

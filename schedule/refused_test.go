@@ -418,6 +418,10 @@ func TestPreparing(t *testing.T) {
 		{again, ahead, "already prefetched"},
 		{s, Prefetch{In: "act.q"}, "no such loop"},
 		{s, Prefetch{Bytes: 64, In: "act.k"}, "asks for the next row, at no distance"},
+		{s, Prefetch{Far: 64, In: "act.k"}, "asks for the next row, at no distance"},
+		{s, Prefetch{Every: true, In: "act.k"}, "asks for the next row, at no distance"},
+		{s, Prefetch{Rest: true, In: "act.k"}, "asks for the next row, at no distance"},
+		{s, Prefetch{Act: 64, In: "act.k"}, "asks for the next row, at no distance"},
 		{bound, ahead, "is no serial loop"},
 	} {
 		if _, err := c.x.Apply(c.s); err == nil || err.Error() != "prefetch "+c.x.In+": "+c.want {

@@ -13,6 +13,7 @@ var mutate = flag.String("mutate", "", "run the mutants of these files, named fr
 
 // proven are the files of which every mutant is noticed or listed: proofs, and what checks or places data.
 var proven = []string{
+	"ir/format/codewords.go",
 	"ir/format/gguf/parse.go",
 	"ir/format/layout.go",
 	"ir/format/pack.go",
