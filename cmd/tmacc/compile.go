@@ -44,9 +44,9 @@ type compileFlags struct {
 func (c *cli) compile() *cobra.Command {
 	var f compileFlags
 	cmd := &cobra.Command{
-		Use:   "compile [FILE.gguf]",
-		Short: "write a Go package with kernels for a model, a GGUF file or formats",
-		Long: `Compile products for the matrices of a built-in model, of a GGUF file, or for weight
+		Use:   "compile [FILE.gguf ...]",
+		Short: "write a Go package with kernels for a model, GGUF files or formats",
+		Long: `Compile products for the matrices of a built-in model, of GGUF files, or for weight
 formats, and write them as a Go package: kernels, pure Go, dispatch and tests. The
 kernels work for any number of rows, columns and activations.
 
@@ -74,7 +74,8 @@ what each kernel does. Unless its directory lies in a Go module (other than tmac
 becomes one. Schedules that tmacc tune has locked in that module are used, for others the
 default ones; nothing is searched, but for -tune: it does what tmacc tune does first.
 
-Tensors of a file that cannot be compiled are listed; then the exit code is 3. A trace that
+Any part of a split model, such as NAME-00001-of-00003.gguf, stands for all its parts. Tensors of
+a file that cannot be compiled are listed; then the exit code is 3. A trace that
 does not compile is an error, and nothing is written. Of all this -dry-run does only what
 takes no time: it compiles no schedule but given traces, so that what it lists may be left
 out for all that, because sums could overflow for so large a -max-k.`,
@@ -86,14 +87,14 @@ out for all that, because sums could overflow for so large a -max-k.`,
   tmacc compile -kernel name=Q4,format=w4-g32,act-group=32 -o kernels
   tmacc compile -format w2 -tune 1m -o kernels
   tmacc compile -check                        # in CI: is what tmacc.yaml makes up to date?`,
-		Args: between(0, 1),
+		Args: cobra.ArbitraryArgs,
 	}
 	s := cmd.Flags()
 	s.StringVar(&f.config, "config", "", "YAML `file` with what the other flags say (default tmacc.yaml, if nothing names what to compile)")
 	s.StringSliceVar(&f.names, "format", nil, "weight format, or a JSON file with one; may be repeated")
 	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: "+keyNames(kernelKeys)+"; may be repeated, also with one name, for traces of several targets")
 	s.StringVar(&f.model, "model", "", "built-in model: "+strings.Join(modelNames(), ", "))
-	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the argument; may be repeated")
+	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the arguments; may be repeated")
 	s.StringVar(&f.target, "target", "host", "targets separated by commas, or all; see tmacc targets")
 	s.StringVar(&f.traceFile, "trace", "", "JSON `file` with the schedule of the one format, instead of the default ones")
 	actVar(s, &f.act)

@@ -49,6 +49,7 @@ func hostileFiles() map[string]struct {
 	const (
 		huge   = math.MaxUint64
 		sparse = 1 << 38
+		most   = 100_000 - 1 // tensors, and one for the rest of the file
 		kindU8 = uint32(0)
 		text   = uint32(8)
 		array  = uint32(9)
@@ -65,13 +66,13 @@ func hostileFiles() map[string]struct {
 		return f.Add(of, n)
 	}
 	many := func(n int, shape func(i int) (typ uint32, size uint64, shape []uint64), name string) *ggufgen.File {
-		f, offset := ggufgen.Header(uint64(n), 0), uint64(0)
+		f, offset := ggufgen.Header(uint64(n)+1, 0), uint64(0)
 		for i := range n {
 			typ, size, extents := shape(i)
 			f.Tensor(fmt.Sprintf(name, i), typ, offset, extents...)
 			offset += (size + 31) / 32 * 32
 		}
-		return f
+		return f.Tensor("rest", 99, offset, 1)
 	}
 	values := ggufgen.Header(0, 1<<16)
 	for i := range 1 << 16 {
@@ -81,12 +82,13 @@ func hostileFiles() map[string]struct {
 		"tensors without end":   {ggufgen.Header(huge, 0), sparse},
 		"values without end":    {ggufgen.Header(0, huge), sparse},
 		"text without end":      {ggufgen.Header(0, 1).Add("a", text, uint64(huge)), sparse},
-		"text of all bytes":     {ggufgen.Header(0, 1).Add("a", text, uint64(32<<20-64)), sparse},
+		"text of all bytes":     {ggufgen.Header(0, 1).Add("a", text, uint64(sparse-64)), sparse},
 		"texts without end":     {nested(0, text, huge/16), sparse},
-		"empty texts":           {nested(0, text, 4<<20-64), sparse},
-		"numbers":               {nested(0, 0, 31<<20), sparse},
-		"truth values":          {nested(0, 7, 31<<20), sparse},
-		"large numbers":         {nested(0, 12, 31<<17), sparse},
+		"empty texts":           {nested(0, text, 1<<22), sparse},
+		"more empty texts":      {nested(0, text, 1<<35), sparse},
+		"numbers":               {nested(0, 0, 1<<37), sparse},
+		"truth values":          {nested(0, 7, 1<<37), sparse},
+		"large numbers":         {nested(0, 12, 1<<34), sparse},
 		"empty arrays":          {nested(0, array, 4<<20-64), sparse},
 		"most empty arrays":     {nested(0, array, 1<<16), sparse},
 		"arrays of arrays":      {nested(1, array, 1<<16-1), sparse},
@@ -95,19 +97,26 @@ func hostileFiles() map[string]struct {
 		"more values":           {ggufgen.Header(0, 1<<20), sparse},
 		"a tensor of all rows":  {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{1 << 32, 1 << 32} }, "t%d"), sparse},
 		"a size that overflows": {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{32, 1 << 62} }, "t%d"), sparse},
-		"a large matrix":        {many(1, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{1 << 20, 1 << 17} }, "t%d"), sparse},
+		"a large matrix":        {many(1, func(int) (uint32, uint64, []uint64) { return 8, 34 << 32, []uint64{1 << 20, 1 << 17} }, "t%d"), sparse},
 		"an unknown large type": {many(1, func(int) (uint32, uint64, []uint64) { return 99, 0, []uint64{1 << 20, 1 << 42} }, "t%d"), sparse},
 		"overlapping tensors":   {many(1000, func(int) (uint32, uint64, []uint64) { return 8, 0, []uint64{32, 1 << 10} }, "t%d"), sparse},
-		"tensors of all shapes": {many(1<<13, func(i int) (uint32, uint64, []uint64) {
-			m, k := uint64(i/256+1), uint64(i%256+1)*32
+		"tensors of all shapes": {many(most, func(i int) (uint32, uint64, []uint64) {
+			m, k := uint64(i/4096+1), uint64(i%4096+1)*32
 			return 8, m * k / 32 * 34, []uint64{k, m}
 		}, "t%d.weight"), sparse},
-		"tensors of all names": {many(1<<13, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
-		"names of numbers":     {many(1<<13, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("1.", 60)+"%x"), sparse},
-		"tensors left out":     {many(1<<13, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
-		"vectors":              {many(1<<13, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"tensors of all names": {many(most, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"names of numbers":     {many(most, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("1.", 60)+"%x"), sparse},
+		"tensors left out":     {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1, 1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"scalars":              {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, nil }, "%d"), sparse},
+		"empty tensors":        {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 0, []uint64{0} }, "%d"), sparse},
+		"names to be escaped":  {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1} }, strings.Repeat("\x1b", 120)+"%x"), sparse},
+		"tensors with gaps":    {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 64, []uint64{1} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"shapes too large":     {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{huge, huge, huge, uint64(i)} }, strings.Repeat("x", 120)+"%x"), sparse},
+		"names of zeros":       {ggufgen.Header(most+1, 0), sparse},
+		"keys of zeros":        {ggufgen.Header(0, 1<<16), sparse},
+		"vectors":              {many(most, func(i int) (uint32, uint64, []uint64) { return 0, 4, []uint64{1} }, strings.Repeat("x", 120)+"%x"), sparse},
 		"a long name":          {many(700, func(i int) (uint32, uint64, []uint64) { return 2, 18, []uint64{32, 1} }, strings.Repeat("1.", 1<<15)+"%d"), sparse},
-		"a stack of matrices":  {many(1, func(i int) (uint32, uint64, []uint64) { return 41, 0, []uint64{128, 1, 1 << 16, 1 << 14} }, "t%d"), sparse},
+		"a stack of matrices":  {many(1, func(i int) (uint32, uint64, []uint64) { return 41, 18 << 30, []uint64{128, 1, 1 << 16, 1 << 14} }, "t%d"), sparse},
 	}
 }
 
@@ -209,7 +218,7 @@ func seedFiles(t *testing.T) [][]byte {
 	i2s := ggufgen.Header(1, 0)
 	i2s.Tensor("I2_S.weight", 36, 0, 128, 4)
 	i2s.Write(make([]byte, -i2s.Len()&31+128*4/4+32))
-	seeds := [][]byte{all.Bytes(), i2s.Bytes()}
+	seeds := [][]byte{all.Bytes(), i2s.Bytes(), halfModel(0, "blk.0.ffn_up.weight").Bytes()}
 	for _, name := range []string{"llama-q4_0.gguf", "bitnet-tq2_0.gguf"} {
 		whole, err := os.ReadFile("../../testdata/gguf/" + name)
 		if err != nil {
@@ -219,6 +228,19 @@ func seedFiles(t *testing.T) [][]byte {
 	}
 	return seeds
 }
+
+// halfModel is one of the two parts of a model with three tensors.
+func halfModel(no uint16, matrix string) *ggufgen.File {
+	f := ggufgen.Header(uint64(2-no), 3).Add("split.no", uint32(2), no, "split.count", uint32(2), uint16(2), "split.tensors.count", uint32(5), int32(3))
+	f.Tensor(matrix, 2, 0, 32, 2)
+	if no == 0 {
+		f.Tensor("output_norm.weight", 0, 64, 2)
+	}
+	return f.Pad(64 + 8*int(1-no))
+}
+
+// otherHalf is the name of the part that is no mutant.
+const otherHalf = "mutant-00002-of-00002.gguf"
 
 // odd are numbers that hurt.
 var odd = []uint64{0, 1, 2, 3, 7, 8, 31, 32, 33, 36, 64, 127, 128, 255, 256, 1 << 15, 1<<16 - 1, 1 << 20, 1 << 24, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32,
@@ -272,7 +294,7 @@ type files struct {
 
 // try lets tmacc plan, and packs and multiplies every tensor that can be read.
 func (f *files) try(data []byte) error {
-	path := filepath.Join(f.dir, "mutant.gguf")
+	path := filepath.Join(f.dir, "mutant-00001-of-00002.gguf")
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return err
 	}
@@ -287,7 +309,7 @@ func (f *files) try(data []byte) error {
 	for i := range file.Tensors {
 		x := &file.Tensors[i]
 		_, _ = file.Scales(x.Name)
-		if len(x.Shape) < 2 || x.Size > int64(len(data)) {
+		if x.Err != nil || len(x.Shape) < 2 || x.Size > int64(len(data)) {
 			continue
 		}
 		b, err := x.Bytes()
@@ -333,12 +355,15 @@ func TestMutatedFiles(t *testing.T) {
 	mutants, timed := campaign()
 	seeds := seedFiles(t)
 	f := &files{dir: t.TempDir(), products: map[string]*runtime.Product{}}
-	for _, s := range seeds[:2] {
+	if err := os.WriteFile(filepath.Join(f.dir, otherHalf), halfModel(1, "blk.1.ffn_up.weight").Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range seeds[:3] {
 		if err := f.try(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if f.read < 24 {
+	if f.read < 26 {
 		t.Fatalf("%d tensors of the seeds are read", f.read)
 	}
 	seed := uint64(check.Env(t, "TMACC_SEED", int(time.Now().UnixNano())))
@@ -355,9 +380,9 @@ func TestMutatedFiles(t *testing.T) {
 		s := seeds[0]
 		switch n := rng.IntN(200); {
 		case n == 0:
-			s = seeds[2+rng.IntN(len(seeds)-2)]
-		case n < 20:
-			s = seeds[1]
+			s = seeds[3+rng.IntN(len(seeds)-3)]
+		case n < 40:
+			s = seeds[1+n%2]
 		}
 		data = mutate(rng, s, 1<<12)
 		bytes, began := allocated(), cpuTime()

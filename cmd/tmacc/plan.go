@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // jsonPlan is what -dry-run -json prints.
@@ -48,7 +50,7 @@ func (x *compilation) plan() error {
 			t.add(name, w.problem.Weight, act, w.problem.LimitK(), "any", "any", "any", "")
 		}
 		for _, s := range w.shapes {
-			t.add(name, w.problem.Weight, act, w.problem.LimitK(), s.Count, s.M, s.K, strings.Join(rolesOf(s.Tensors), " "))
+			t.add(name, w.problem.Weight, act, w.problem.LimitK(), s.Count, s.M, s.K, rolesOf(s.Tensors))
 		}
 	}
 	t.print(x.out, widthOf(x.out))
@@ -65,7 +67,7 @@ func (x *compilation) plan() error {
 // printOthers says which tensors of files are no matrices.
 func (x *compilation) printOthers() {
 	if len(x.others) > 0 {
-		fmt.Fprintf(x.out, "\nnot matrices: %s\n", strings.Join(rolesOf(x.others), " "))
+		fmt.Fprintf(x.out, "\nnot matrices: %s\n", rolesOf(x.others))
 	}
 }
 
@@ -79,15 +81,27 @@ func (x *compilation) traced(w *wanted) (names []string) {
 	return names
 }
 
-// rolesOf are the roles of tensors, each once, in the order of the first.
-func rolesOf(tensors []string) []string {
+// mostRoles is how many roles of tensors are named in one place.
+const mostRoles = 40
+
+// rolesOf are the roles of tensors, each once, in the order of the first; of many only some. What cannot be printed is quoted.
+func rolesOf(tensors []string) string {
 	var roles []string
 	seen := map[string]bool{}
 	for _, t := range tensors {
-		if r := gen.Role(t); !seen[r] {
-			seen[r] = true
-			roles = append(roles, r)
+		r := gen.Role(t)
+		if seen[r] {
+			continue
 		}
+		if len(roles) == mostRoles {
+			roles = append(roles, "and others")
+			break
+		}
+		seen[r] = true
+		if !format.OneLine(r) || r == "" {
+			r = strconv.Quote(r)
+		}
+		roles = append(roles, shorten(r, 80))
 	}
-	return roles
+	return strings.Join(roles, " ")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -55,9 +56,12 @@ type order struct {
 	act      actFlags
 	maxK     int // -max-k, 0: as large as usual and the matrices need
 	products []*wanted
-	left     []leftOut // unsupported
-	others   []string  // tensors that are no matrices
-	tensors  []tensor  // of files and models, that are compiled
+	left     []leftOut             // unsupported
+	others   []string              // tensors that are no matrices
+	tensors  []tensor              // of files and models, that are compiled
+	files    map[string]bool       // that were read, by their real paths
+	inFiles  map[string]int        // index into tensors, by name
+	problems map[string]ir.Problem // of the files' tensors, by format
 }
 
 // want adds count matrices of m rows and k columns, 0 for none in particular.
@@ -181,58 +185,121 @@ func blockType(w format.Weight) string {
 	return ""
 }
 
-// wantFile adds the matrices of a GGUF file. Those of types that cannot be read
-// are left out.
+// wantFile adds the matrices of a GGUF file, or of all files of the split model that it is a part of. Those
+// of types that cannot be read are left out. A file that was added before is not added again.
 func (o *order) wantFile(path string) error {
+	if o.files == nil {
+		o.files, o.inFiles, o.problems = map[string]bool{}, map[string]int{}, map[string]ir.Problem{}
+	}
+	if o.files[realPath(path)] {
+		return nil
+	}
 	f, err := gguf.Open(path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, inner(err, path))
 	}
 	defer f.Close()
+	for _, part := range f.Paths {
+		o.files[realPath(part)] = true
+	}
 	if len(f.Tensors) == 0 {
 		return fmt.Errorf("%s: has no tensors", path)
 	}
 	for i := range f.Tensors {
-		t := &f.Tensors[i]
-		if len(t.Shape) < 2 {
-			o.others = append(o.others, t.Name)
-			continue
-		}
-		if err := o.wantTensor(t); err != nil {
-			o.left = append(o.left, leftOut{t.Name, t.TypeName(), oneLine(err)})
+		if err := o.wantTensor(f, &f.Tensors[i]); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return nil
 }
 
-// errNoBlocks is why a tensor of a type such as F16 is left out.
-var errNoBlocks = errors.New("not a type of low-bit weights; tmacc formats lists those that are")
-
-func (o *order) wantTensor(t *gguf.Tensor) error {
-	k, m, count := t.Shape[0], t.Shape[1], 1
-	for _, n := range t.Shape[2:] { // a stack of matrices
-		count *= n
+// realPath is a path of a file that all its links lead to.
+func realPath(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
 	}
-	err := errNoBlocks
-	for _, b := range blocks.Layouts(t.TypeName()) { // whichever it is, the product is the same
-		if _, err = b.Size(m, k); err != nil {
-			continue
-		}
-		w, err := format.Lookup(b.Weight)
-		if err != nil {
-			panic("BUG: blocks: " + err.Error())
-		}
-		p, err := o.act.problem(w)
-		if err == nil {
-			err = o.want(p, t.Name, m, k, count)
-		}
-		if err != nil {
-			return err
-		}
-		o.tensors = append(o.tensors, tensor{p.Name(), false, gen.Tensor{Name: t.Name, Type: t.TypeName(), M: m, K: k, Count: count}})
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
+
+// wantTensor adds a tensor to what it is: a matrix to compile, left out, no matrix, or the scales of a matrix,
+// which belong to it.
+func (o *order) wantTensor(f *gguf.File, t *gguf.Tensor) error {
+	base, scale := strings.CutSuffix(t.Name, ".scale")
+	var fault *gguf.Error
+	switch {
+	case errors.As(t.Err, &fault):
+		o.left = append(o.left, leftOut{t.Name, t.TypeName(), fault.Problem})
+		return nil
+	case scale && f.Tensor(base+".weight") != nil:
+		return nil
+	case len(t.Shape) < 2:
+		o.others = append(o.others, t.Name)
 		return nil
 	}
-	return err
+	x, p, err := o.matrix(f, t)
+	if err == nil {
+		if known, err := o.known(x); known || err != nil {
+			return err
+		}
+		err = o.want(p, x.Name, x.M, x.K, x.Count)
+	}
+	if err != nil {
+		o.left = append(o.left, leftOut{t.Name, t.TypeName(), oneLine(err)})
+		return nil
+	}
+	o.inFiles[x.Name] = len(o.tensors)
+	o.tensors = append(o.tensors, x)
+	return nil
+}
+
+// known is whether another file has the same tensor, for which it is compiled already. One of the same name that differs is an error.
+func (o *order) known(x tensor) (bool, error) {
+	i, twice := o.inFiles[x.Name]
+	if !twice || o.tensors[i] == x {
+		return twice, nil
+	}
+	y := o.tensors[i]
+	return false, fmt.Errorf("tensor %s is %d of %d x %d in %s, but in another file %d of %d x %d in %s: make a package for each file",
+		x.Name, x.Count, x.M, x.K, x.Type, y.Count, y.M, y.K, y.Type)
+}
+
+// errNoBlocks is why a tensor of a type such as F16 is left out.
+var errNoBlocks = errors.New("not a type of low-bit weights that tmacc reads; tmacc formats lists those")
+
+// matrix is t and the product that multiplies it.
+func (o *order) matrix(f *gguf.File, t *gguf.Tensor) (tensor, ir.Problem, error) {
+	err := errNoBlocks
+	for _, b := range blocks.Layouts(t.TypeName()) { // whichever it is, the product is the same
+		if _, err = b.Size(t.Shape[1], t.Shape[0]); err != nil {
+			continue
+		}
+		if _, err := f.Scales(t.Name); err != nil {
+			return tensor{}, ir.Problem{}, err
+		}
+		p, err := o.problemOf(b)
+		x := tensor{p.Name(), false, gen.Tensor{Name: t.Name, Type: t.TypeName(), M: t.Shape[1], K: t.Shape[0], Count: t.Matrices()}}
+		return x, p, err
+	}
+	return tensor{}, ir.Problem{}, err
+}
+
+// problemOf is the product of weights in such blocks with activations. It is made once: a file has many tensors of few types.
+func (o *order) problemOf(b blocks.Block) (ir.Problem, error) {
+	if p, ok := o.problems[b.Weight]; ok {
+		return p, nil
+	}
+	w, err := format.Lookup(b.Weight)
+	if err != nil {
+		panic("BUG: blocks: " + err.Error())
+	}
+	p, err := o.act.problem(w)
+	if err == nil {
+		o.problems[b.Weight] = p
+	}
+	return p, err
 }
 
 // tensor is a tensor of a file or model, and the format whose product multiplies it.
@@ -269,7 +336,7 @@ func productName(format string) string {
 	for word := range strings.FieldsFuncSeq(format, func(r rune) bool { return r == '-' || r == '_' || r == '.' }) {
 		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
-	if name := b.String(); regexp.MustCompile(`^[A-Z]`).MatchString(name) {
+	if name := b.String(); name != "" && 'A' <= name[0] && name[0] <= 'Z' {
 		return name
 	}
 	return "F" + b.String()

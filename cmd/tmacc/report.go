@@ -304,15 +304,41 @@ func (p jsonProduct) stored() string {
 	return fmt.Sprintf("%.2f to %.2f", least, most)
 }
 
-// printLeft lists what was left out, each with all of its reason, however wide the line.
+// mostLeft is how many lines say what was left out.
+const mostLeft = 100
+
+// printLeft lists what was left out, a line for each type and reason, with all of the reason, however wide the line.
 func (x *compilation) printLeft() {
 	if len(x.left) == 0 || x.json {
 		return
 	}
-	t := table{head: []string{"left out", "type", "reason"}, wide: -1}
-	for _, l := range x.left {
-		t.add(l.Name, l.Type, l.Reason)
+	groups := grouped(x.left)
+	t := table{head: []string{"left out", "number", "type", "reason"}, wide: -1}
+	for _, group := range groups[:min(mostLeft, len(groups))] {
+		var names []string
+		for _, l := range group {
+			names = append(names, l.Name)
+		}
+		t.add(rolesOf(names), len(group), group[0].Type, group[0].Reason)
 	}
 	fmt.Fprintln(x.out)
 	t.print(x.out, 0)
+	if more := len(groups) - mostLeft; more > 0 {
+		fmt.Fprintf(x.out, "and what has %d other reasons: -json lists all\n", more)
+	}
+}
+
+// grouped is what was left out by type and reason, in the order of the first of each.
+func grouped(left []leftOut) (groups [][]leftOut) {
+	at := map[leftOut]int{}
+	for _, l := range left {
+		key := leftOut{Type: l.Type, Reason: l.Reason}
+		i, ok := at[key]
+		if !ok {
+			i = len(groups)
+			at[key], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], l)
+	}
+	return groups
 }

@@ -17,12 +17,20 @@ func Header(tensors, values uint64) *File {
 // Add adds numbers and slices of them, little endian, and strings with their length first.
 func (f *File) Add(values ...any) *File {
 	for _, v := range values {
-		if s, ok := v.(string); ok {
-			f.Add(uint64(len(s)), []byte(s))
-			continue
-		}
-		if err := binary.Write(f, binary.LittleEndian, v); err != nil {
-			panic(err)
+		switch x := v.(type) {
+		case string:
+			f.Add(uint64(len(x)))
+			f.WriteString(x)
+		case []byte:
+			f.Write(x)
+		case uint32:
+			f.Write(binary.LittleEndian.AppendUint32(f.AvailableBuffer(), x))
+		case uint64:
+			f.Write(binary.LittleEndian.AppendUint64(f.AvailableBuffer(), x))
+		default:
+			if err := binary.Write(f, binary.LittleEndian, v); err != nil {
+				panic(err)
+			}
 		}
 	}
 	return f

@@ -28,16 +28,29 @@ type Error struct {
 
 func (e *Error) Error() string { return "gguf: " + e.Thing + ": " + e.Problem }
 
-func errorf(thing, problem string, args ...any) error {
-	return &Error{thing, fmt.Sprintf(problem, args...)}
+func errorf(what thing, problem string, args ...any) error {
+	return &Error{what.String(), fmt.Sprintf(problem, args...)}
 }
 
-// quote is a name from a file, made printable and not too long.
-func quote(what, name string) string {
-	if len(name) > 80 {
-		name = name[:80] + "..."
+// thing is what an error is about: a part of the file, or what has a name in it.
+type thing struct {
+	what, name string
+	named      bool
+}
+
+func section(what string) thing { return thing{what: what} }
+
+func quote(what, name string) thing { return thing{what, name, true} }
+
+// String has the name printable and not too long.
+func (t thing) String() string {
+	switch {
+	case !t.named:
+		return t.what
+	case len(t.name) > 80:
+		return fmt.Sprintf("%s %q", t.what, t.name[:80]+"...")
 	}
-	return fmt.Sprintf("%s %q", what, name)
+	return fmt.Sprintf("%s %q", t.what, t.name)
 }
 
 // File is an open GGUF file, or the parts of a model that was split into several.
@@ -210,6 +223,9 @@ func (f *File) Scales(matrix string) ([]float32, error) {
 	if of == nil {
 		return nil, errorf(quote("tensor", matrix), "is not in the file, which has %s for it", quote("tensor", t.Name))
 	}
+	if of.Err != nil {
+		return nil, of.Err
+	}
 	what, count := quote("tensor", t.Name), of.Matrices()
 	if n := t.Elements(); t.Type != 0 || n != 1 && n != count {
 		return nil, errorf(what, "has %d values of %s; %s of %d matrices takes 1 or %[4]d of F32", n, t.TypeName(), quote("tensor", matrix), count)
@@ -269,7 +285,7 @@ func (t *Tensor) Matrices() int {
 // was Read. Of nil, which is what a file has for other names, it is an error.
 func (t *Tensor) Bytes() ([]byte, error) {
 	if t == nil {
-		return nil, errorf("tensor", "no such tensor")
+		return nil, errorf(section("tensor"), "no such tensor")
 	}
 	if t.Err != nil {
 		return nil, t.Err
@@ -279,6 +295,9 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	}
 	if t.from.data != nil {
 		return t.from.data[t.Offset : t.Offset+t.Size : t.Offset+t.Size], nil
+	}
+	if int64(int(t.Size)) != t.Size {
+		return nil, errorf(quote("tensor", t.Name), "takes %d bytes, which do not fit the memory of this machine", t.Size)
 	}
 	b := make([]byte, t.Size)
 	if n, err := t.from.r.ReadAt(b, t.Offset); n < len(b) {

@@ -14,27 +14,27 @@ const maxDims = 4
 func parse(from *source, size int64) (*File, error) {
 	p := newReader(from.r, 0, size, buffered)
 	f := &File{Alignment: 32, from: from, keys: map[string]int{}, byName: map[string]int{}}
-	if magic := p.next(4, "header"); p.err == nil && string(magic) != "GGUF" {
-		return nil, errorf("header", "starts with %q; a GGUF file starts with \"GGUF\"", magic)
+	if magic := p.next(4, section("header")); p.err == nil && string(magic) != "GGUF" {
+		return nil, errorf(section("header"), "starts with %q; a GGUF file starts with \"GGUF\"", magic)
 	}
-	version := p.u32("header")
+	version := p.u32(section("header"))
 	switch {
 	case p.err != nil:
 		return nil, p.err
 	case version == 2 || version == 3:
 		f.Version = int(version)
 	case version != 0 && version&0xffff == 0:
-		return nil, errorf("header", "is big-endian; only little-endian files are read")
+		return nil, errorf(section("header"), "is big-endian; only little-endian files are read")
 	default:
-		return nil, errorf("header", "version is %d; versions 2 and 3 are read", version)
+		return nil, errorf(section("header"), "version is %d; versions 2 and 3 are read", version)
 	}
-	tensors := p.count(8+4+4+8, "number of tensors")
-	values := p.count(8+4+1, "number of metadata values")
+	tensors := p.count(8+4+4+8, section("number of tensors"))
+	values := p.count(8+4+1, section("number of metadata values"))
 	switch {
 	case tensors > maxTensors:
-		return nil, errorf("number of tensors", "is %d; the limit of this reader is %d", tensors, maxTensors)
+		return nil, errorf(section("number of tensors"), "is %d; the limit of this reader is %d", tensors, maxTensors)
 	case values > maxValues:
-		return nil, errorf("number of metadata values", "is %d; the limit of this reader is %d", values, maxValues)
+		return nil, errorf(section("number of metadata values"), "is %d; the limit of this reader is %d", values, maxValues)
 	}
 	f.Tensors = make([]Tensor, 0, tensors) // which the file has the bytes for
 	for range values {
@@ -57,7 +57,7 @@ func parse(from *source, size int64) (*File, error) {
 }
 
 // name reads a name, of which it keeps the first most bytes, and says how long it is.
-func (p *reader) name(most int64, what string) (name string, length int64) {
+func (p *reader) name(most int64, what thing) (name string, length int64) {
 	n := p.count(1, what)
 	name = p.chars(min(n, most), what)
 	p.skip(n-int64(len(name)), what)
@@ -66,7 +66,7 @@ func (p *reader) name(most int64, what string) (name string, length int64) {
 
 // metadata reads one metadata value into f.
 func (p *reader) metadata(f *File) {
-	key, n := p.name(maxKey, "metadata key")
+	key, n := p.name(maxKey, section("metadata key"))
 	what := quote("key", key)
 	kv := KV{Key: key, kind: kind(p.u32(what)), at: p.pos}
 	head := p.peek(small, what)
@@ -119,7 +119,7 @@ func (f *File) setAlignment() error {
 // tensor reads the description of one tensor into f. Its Offset stays relative
 // to the data, which begins after the last description.
 func (p *reader) tensor(f *File) {
-	name, n := p.name(maxName, "tensor name")
+	name, n := p.name(maxName, section("tensor name"))
 	t := Tensor{Name: name, from: f.from}
 	what := quote("tensor", name)
 	first, twice := f.byName[name]
@@ -144,7 +144,7 @@ func (p *reader) tensor(f *File) {
 }
 
 // shape reads the extents of t. Those that make no sense are its Err.
-func (p *reader) shape(t *Tensor, what string) {
+func (p *reader) shape(t *Tensor, what thing) {
 	dims := p.u32(what)
 	if dims > maxDims {
 		t.fail("has %d dimensions; it must have at most %d", dims, maxDims)

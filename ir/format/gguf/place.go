@@ -90,10 +90,8 @@ func (s *spot) takes(i *typeInfo) (size int64, problem string) {
 
 // meaning is what the tensors of a file mean by a type id.
 type meaning struct {
-	known   *typeInfo // nil if it is unknown or in doubt
-	doubted *typeInfo // what the format defines the id as, if the tensors do not have its sizes
-	perhaps *typeInfo // what other programs write by the id, if the tensors have its sizes, or nil
-	witness *spot     // a tensor that does not have the size
+	known *typeInfo // nil if it is unknown or in doubt
+	doubt string    // why it is in doubt, or ""
 }
 
 // meaningOf holds a type to the room of its tensors.
@@ -113,7 +111,8 @@ func meaningOf(id Type, group []spot, align int64) meaning {
 	case fork == nil && witness.next == nil && witness.cut(defined):
 		return meaning{known: defined}
 	}
-	return meaning{doubted: defined, perhaps: fork, witness: witness}
+	size, _ := witness.takes(defined)
+	return meaning{doubt: fmt.Sprintf("type id %d is not %s in this file: %s %s", id, defined.name, quote("tensor", witness.Name), witness.misfit(defined, fork, size))}
 }
 
 // forkOf is the only type of other programs that the tensors can have, or nil.
@@ -161,31 +160,25 @@ func (s *spot) settle(m meaning, align, data int64) error {
 		s.fail("offset %d is not a multiple of the alignment of %d", s.Offset, align)
 	}
 	s.Size = s.room
-	row := m.known
-	if row == nil {
-		row = m.doubted
+	if m.doubt != "" {
+		s.fail("%s", m.doubt)
 	}
-	if row == nil || s.shapeless {
+	if m.known == nil || s.shapeless {
 		s.apart(1)
 		return nil
 	}
-	size, problem := s.takes(row)
+	size, problem := s.takes(m.known)
 	switch fits := s.fits(size, align); {
 	case problem != "":
 		s.fail("%s", problem)
 		s.apart(1)
-	case m.known == nil && fits:
-		s.fail("type id %d does not mean %s in this file, as %s shows", s.Type, row.name, quote("tensor", m.witness.Name))
-	case m.known == nil:
-		s.fail("%s", s.misfit(row, m.perhaps, size))
-		s.apart(1)
 	case s.next == nil && size > s.room, fits && size > data-s.Offset:
 		return s.outside(fmt.Sprintf("%d bytes", size), data)
 	case !fits:
-		s.fail("%s", s.misfit(row, nil, size))
+		s.fail("%s", s.misfit(m.known, nil, size))
 		s.apart(size)
 	default:
-		s.known, s.Size = row, size
+		s.known, s.Size = m.known, size
 	}
 	return nil
 }
@@ -199,16 +192,16 @@ func (s *spot) apart(size int64) {
 	}
 }
 
-// misfit says that s takes another number of bytes than it has.
-func (s *spot) misfit(row, perhaps *typeInfo, size int64) string {
+// misfit says that s takes another number of bytes by a type than it has, perhaps by that of another program.
+func (s *spot) misfit(i, perhaps *typeInfo, size int64) string {
 	before := "the end of the file"
 	if s.next != nil {
-		before = quote("tensor", s.next.Name)
+		before = quote("tensor", s.next.Name).String()
 	}
-	means := "so it is something else, or the file is damaged"
+	so := "so it is something else, or the file is damaged"
 	if perhaps != nil {
-		means = fmt.Sprintf("as in %s, for which other programs use this id", perhaps.name)
+		so = fmt.Sprintf("as in %s, for which other programs use this id", perhaps.name)
 	}
-	return fmt.Sprintf("type id %d (%s) of shape %v takes %d bytes, but %d lie before %s: %.4g bytes per value, %s",
-		s.Type, row.name, s.Shape, size, s.room, before, float64(s.room)/float64(s.Elements()), means)
+	return fmt.Sprintf("takes %d bytes as %s of shape %v, but %d lie before %s: %.4g bytes per value, %s",
+		size, i.name, s.Shape, s.room, before, float64(s.room)/float64(s.Elements()), so)
 }

@@ -37,14 +37,14 @@ func TestTypeIDs(t *testing.T) {
 		err  string // or ""
 	}{
 		{39, 17408, "MXFP4", ""},
-		{39, 15040, "MXFP4", `tensor "a.weight": type id 39 (MXFP4) of shape [512 64] takes 17408 bytes, but 15040 lie before tensor "b.weight": 0.459 bytes per value, so it is something else, or the file is damaged`},
+		{39, 15040, "MXFP4", `tensor "a.weight": type id 39 is not MXFP4 in this file: tensor "a.weight" takes 17408 bytes as MXFP4 of shape [512 64], but 15040 lie before tensor "b.weight": 0.459 bytes per value, so it is something else, or the file is damaged`},
 		{40, 18432, "NVFP4", ""},
-		{40, 8320, "NVFP4", `type id 40 (NVFP4) of shape [512 64] takes 18432 bytes, but 8320 lie before tensor "b.weight": 0.2539 bytes per value, as in Q2_0C, for which other programs use this id`},
+		{40, 8320, "NVFP4", `type id 40 is not NVFP4 in this file: tensor "a.weight" takes 18432 bytes as NVFP4 of shape [512 64], but 8320 lie before tensor "b.weight": 0.2539 bytes per value, as in Q2_0C, for which other programs use this id`},
 		{41, 4608, "Q1_0", ""},
-		{41, 8320, "Q1_0", `type id 41 (Q1_0) of shape [512 64] takes 4608 bytes, but 8320 lie before tensor "b.weight": 0.2539 bytes per value, as in Q2_0C, for which`},
+		{41, 8320, "Q1_0", `type id 41 is not Q1_0 in this file: tensor "a.weight" takes 4608 bytes as Q1_0 of shape [512 64], but 8320 lie before tensor "b.weight": 0.2539 bytes per value, as in Q2_0C, for which`},
 		{42, 9216, "Q2_0", ""},
-		{42, 8704, "Q2_0", `takes 9216 bytes, but 8704 lie before tensor "b.weight": 0.2656 bytes per value, as in PQ2_0, for which`},
-		{42, 5376, "Q2_0", `takes 9216 bytes, but 5376 lie before tensor "b.weight": 0.1641 bytes per value, as in STQ1_0, for which`},
+		{42, 8704, "Q2_0", `takes 9216 bytes as Q2_0 of shape [512 64], but 8704 lie before tensor "b.weight": 0.2656 bytes per value, as in PQ2_0, for which`},
+		{42, 5376, "Q2_0", `takes 9216 bytes as Q2_0 of shape [512 64], but 5376 lie before tensor "b.weight": 0.1641 bytes per value, as in STQ1_0, for which`},
 		{43, 5376, "STQ1_0", ""},
 		{43, 5408, "type43", ""},
 		{142, 8704, "PQ2_0", ""},
@@ -55,8 +55,8 @@ func TestTypeIDs(t *testing.T) {
 		{38, 8192, "TL1", ""},
 		{99, 1, "type99", ""},
 		{2, 18432, "Q4_0", ""},
-		{2, 18400, "Q4_0", `takes 18432 bytes, but 18400 lie before tensor "b.weight"`},
-		{2, 18464, "Q4_0", `takes 18432 bytes, but 18464 lie before tensor "b.weight"`},
+		{2, 18400, "Q4_0", `takes 18432 bytes as Q4_0 of shape [512 64], but 18400 lie before tensor "b.weight"`},
+		{2, 18464, "Q4_0", `takes 18432 bytes as Q4_0 of shape [512 64], but 18464 lie before tensor "b.weight"`},
 	} {
 		f := lay(t, laid{"a.weight", c.typ, shape, c.room}, laid{"b.weight", c.typ, shape, c.room}, laid{"norm.weight", 0, []uint64{8}, 32})
 		for _, name := range []string{"a.weight", "b.weight"} {
@@ -70,7 +70,7 @@ func TestTypeIDs(t *testing.T) {
 		}
 		if c.err != "" {
 			wantError(t, f.Tensor("a.weight").Err, c.err)
-			wantError(t, f.Tensor("b.weight").Err, `lie before tensor "norm.weight"`)
+			wantError(t, f.Tensor("b.weight").Err, strings.Replace(c.err, `tensor "a.weight": `, `tensor "b.weight": `, 1)) // the same reason
 		}
 		if x := f.Tensor("norm.weight"); x.Err != nil || x.Size != 32 {
 			t.Errorf("id %d: the norm has %d bytes, %v", c.typ, x.Size, x.Err)
@@ -82,9 +82,9 @@ func TestTypeIDs(t *testing.T) {
 func TestLoneTypeID(t *testing.T) {
 	shape := []uint64{512, 64}
 	x := lay(t, laid{"a", 41, shape, 8320}).Tensor("a")
-	wantError(t, x.Err, `takes 4608 bytes, but 8320 lie before the end of the file: 0.2539 bytes per value, as in Q2_0C`)
+	wantError(t, x.Err, `takes 4608 bytes as Q1_0 of shape [512 64], but 8320 lie before the end of the file: 0.2539 bytes per value, as in Q2_0C`)
 	x = lay(t, laid{"a", 42, shape, 8704}).Tensor("a")
-	wantError(t, x.Err, `takes 9216 bytes, but 8704 lie before the end of the file: 0.2656 bytes per value, as in PQ2_0`)
+	wantError(t, x.Err, `takes 9216 bytes as Q2_0 of shape [512 64], but 8704 lie before the end of the file: 0.2656 bytes per value, as in PQ2_0`)
 	if x := lay(t, laid{"a", 142, shape, 8704}).Tensor("a"); x.TypeName() != "PQ2_0" || x.Err != nil {
 		t.Error(x.TypeName(), x.Err)
 	}
@@ -95,8 +95,8 @@ func TestLoneTypeID(t *testing.T) {
 // The padding of a small tensor hides which type it has; a large one of the same id tells for it.
 func TestSmallTypeID(t *testing.T) {
 	f := lay(t, laid{"small", 42, []uint64{512}, 136}, laid{"large", 42, []uint64{512, 64}, 8704}, laid{"norm", 0, []uint64{8}, 32})
-	wantError(t, f.Tensor("large").Err, `takes 9216 bytes, but 8704 lie before tensor "norm"`)
-	wantError(t, f.Tensor("small").Err, `tensor "small": type id 42 does not mean Q2_0 in this file, as tensor "large" shows`)
+	wantError(t, f.Tensor("large").Err, `takes 9216 bytes as Q2_0 of shape [512 64], but 8704 lie before tensor "norm"`)
+	wantError(t, f.Tensor("small").Err, `tensor "small": type id 42 is not Q2_0 in this file: tensor "large" takes`)
 	if x := lay(t, laid{"small", 42, []uint64{512}, 144}, laid{"norm", 0, []uint64{8}, 32}).Tensor("small"); x.Err != nil || x.Size != 144 {
 		t.Errorf("small and alone: %d bytes, %v", x.Size, x.Err)
 	}
@@ -130,7 +130,7 @@ func TestGap(t *testing.T) {
 		for _, x := range f.Tensors {
 			if x.Err != nil {
 				bad += x.Name
-				wantError(t, x.Err, "takes 1152 bytes, but")
+				wantError(t, x.Err, "takes 1152 bytes as Q4_0 of shape [32 64], but")
 			}
 		}
 		if bad != c.bad {
@@ -139,9 +139,9 @@ func TestGap(t *testing.T) {
 	}
 	// The largest decides, not the first or the most.
 	f := lay(t, laid{"a", 2, []uint64{32}, 32}, laid{"b", 2, []uint64{32}, 32}, laid{"large", 2, shape, 1216}, laid{"norm", 0, []uint64{8}, 32})
-	wantError(t, f.Tensor("a").Err, `type id 2 does not mean Q4_0 in this file, as tensor "large" shows`)
+	wantError(t, f.Tensor("a").Err, `type id 2 is not Q4_0 in this file: tensor "large" takes`)
 	f = lay(t, laid{"a", 2, []uint64{32}, 64}, laid{"large", 2, shape, 1152}, laid{"norm", 0, []uint64{8}, 32})
-	wantError(t, f.Tensor("a").Err, `takes 18 bytes, but 64 lie before tensor "large"`)
+	wantError(t, f.Tensor("a").Err, `takes 18 bytes as Q4_0 of shape [32], but 64 lie before tensor "large"`)
 	if x := f.Tensor("large"); x.Err != nil {
 		t.Error(x.Err)
 	}
@@ -160,7 +160,7 @@ func TestTrailing(t *testing.T) {
 			t.Errorf("%d bytes behind: %v, %d", after, last.Err, last.Size)
 		}
 		if !ok {
-			wantError(t, last.Err, fmt.Sprintf(`type id 0 (F32) of shape [8] takes 32 bytes, but %d lie before the end of the file`, 32+after))
+			wantError(t, last.Err, fmt.Sprintf(`tensor "last": takes 32 bytes as F32 of shape [8], but %d lie before the end of the file`, 32+after))
 		}
 	}
 	_, err := Read(good(ggufgen.Header(2, 0)).Tensor("last", 0, 96, 8).Pad(96 + 31).Bytes())
@@ -183,12 +183,12 @@ func TestOffsets(t *testing.T) {
 	}{
 		{[]uint64{0, 32, 64, 96}, "", ""},
 		{[]uint64{96, 0, 64, 32}, "", ""},
-		{[]uint64{0, 0, 64, 96}, "01", `tensor "0": type id 24 (I8) of shape [32] takes 32 bytes, but 0 lie before tensor "1"`},
-		{[]uint64{0, 32, 0, 96}, "012", `takes 32 bytes, but 0 lie before tensor "2"`},
+		{[]uint64{0, 0, 64, 96}, "01", `tensor "0": takes 32 bytes as I8 of shape [32], but 0 lie before tensor "1"`},
+		{[]uint64{0, 32, 0, 96}, "012", `takes 32 bytes as I8 of shape [32], but 0 lie before tensor "2"`},
 		{[]uint64{0, 32, 64, 64}, "23", ""},
-		{[]uint64{0, 32, 40, 96}, "12", `takes 32 bytes, but 8 lie before tensor "2"`},
+		{[]uint64{0, 32, 40, 96}, "12", `takes 32 bytes as I8 of shape [32], but 8 lie before tensor "2"`},
 		{[]uint64{0, 33, 64, 96}, "12", `tensor "1": offset 33 is not a multiple of the alignment of 32`},
-		{[]uint64{64, 32, 64, 96}, "02", `takes 32 bytes, but 0 lie before tensor "2"`},
+		{[]uint64{64, 32, 64, 96}, "02", `takes 32 bytes as I8 of shape [32], but 0 lie before tensor "2"`},
 		{[]uint64{8, 32, 64, 96}, "01", `tensor "0": offset 8 is not a multiple of the alignment of 32`},
 	} {
 		b := ggufgen.Header(4, 0)

@@ -11,7 +11,7 @@ import (
 // or counted without being read, such as a long text or an array of numbers, needs none.
 const (
 	maxValues    = 1 << 16
-	maxTensors   = 1 << 18
+	maxTensors   = 100_000
 	maxTexts     = 1 << 22 // in the arrays of a file
 	maxArrays    = 1 << 16 // in the arrays of a file
 	maxDepth     = 4       // of arrays of arrays
@@ -45,15 +45,15 @@ func within(b []byte, at int64) *reader {
 	return &reader{pos: at, end: at + int64(len(b)), window: b, from: at}
 }
 
-func (p *reader) fail(thing, problem string, args ...any) {
+func (p *reader) fail(what thing, problem string, args ...any) {
 	if p.err == nil {
-		p.err = errorf(thing, problem, args...)
+		p.err = errorf(what, problem, args...)
 	}
 	p.pos = p.end
 }
 
 // need is whether n more bytes can come; if not, reading has failed.
-func (p *reader) need(n int64, what string) bool {
+func (p *reader) need(n int64, what thing) bool {
 	if p.err == nil && n > p.end-p.pos {
 		p.fail(what, "the file ends within it")
 	}
@@ -61,14 +61,14 @@ func (p *reader) need(n int64, what string) bool {
 }
 
 // skip passes over n bytes.
-func (p *reader) skip(n int64, what string) {
+func (p *reader) skip(n int64, what thing) {
 	if p.need(n, what) {
 		p.pos += n
 	}
 }
 
 // peek is the next n bytes, at most a buffer of them, or fewer at the end. They hold until the next call.
-func (p *reader) peek(n int64, what string) []byte {
+func (p *reader) peek(n int64, what thing) []byte {
 	n = min(n, p.end-p.pos)
 	if p.pos < p.from || p.pos+n > p.from+int64(len(p.window)) {
 		b := p.window[:min(int64(cap(p.window)), p.end-p.pos)]
@@ -84,7 +84,7 @@ func (p *reader) peek(n int64, what string) []byte {
 var zeros [8]byte
 
 // next reads n bytes, at most 8. They hold until the next call.
-func (p *reader) next(n int64, what string) []byte {
+func (p *reader) next(n int64, what thing) []byte {
 	if !p.need(n, what) {
 		return zeros[:n]
 	}
@@ -98,11 +98,11 @@ func (p *reader) next(n int64, what string) []byte {
 
 var u16, u32, u64 = binary.LittleEndian.Uint16, binary.LittleEndian.Uint32, binary.LittleEndian.Uint64
 
-func (p *reader) u32(what string) uint32 { return u32(p.next(4, what)) }
-func (p *reader) u64(what string) uint64 { return u64(p.next(8, what)) }
+func (p *reader) u32(what thing) uint32 { return u32(p.next(4, what)) }
+func (p *reader) u64(what thing) uint64 { return u64(p.next(8, what)) }
 
 // count reads the number of things of which each takes at least size bytes.
-func (p *reader) count(size int64, what string) int64 {
+func (p *reader) count(size int64, what thing) int64 {
 	n := p.u64(what)
 	if left := p.end - p.pos; p.err == nil && n > uint64(left/size) {
 		p.fail(what, "claims %d of at least %d bytes each, but only %d bytes follow", n, size, left)
@@ -114,13 +114,13 @@ func (p *reader) count(size int64, what string) int64 {
 }
 
 // text reads a string.
-func (p *reader) text(what string) string {
+func (p *reader) text(what thing) string {
 	n := p.count(1, what)
 	return p.chars(n, what)
 }
 
 // chars reads n bytes of a string.
-func (p *reader) chars(n int64, what string) string {
+func (p *reader) chars(n int64, what thing) string {
 	var s strings.Builder
 	s.Grow(int(n))
 	for n > 0 && p.err == nil {
@@ -133,7 +133,7 @@ func (p *reader) chars(n int64, what string) string {
 }
 
 // pass skips a value of kind k and holds it to the limits. depth is the number of arrays around it.
-func (p *reader) pass(k kind, what string, depth int) {
+func (p *reader) pass(k kind, what thing, depth int) {
 	switch {
 	case k >= kindEnd:
 		p.fail(what, "has unknown value type %d", uint32(k))
@@ -148,7 +148,7 @@ func (p *reader) pass(k kind, what string, depth int) {
 	}
 }
 
-func (p *reader) passArray(what string, depth int) {
+func (p *reader) passArray(what thing, depth int) {
 	k := p.elements(what)
 	if p.err != nil {
 		return
@@ -171,7 +171,7 @@ func (p *reader) passArray(what string, depth int) {
 }
 
 // limited adds n to what a file has of things in arrays, of which it may have most.
-func limited(p *reader, have, n, most int64, things, what string) int64 {
+func limited(p *reader, have, n, most int64, things string, what thing) int64 {
 	if n > most-have {
 		p.fail(what, "its %d %s make more in arrays than %d, the limit of this reader", n, things, most)
 		return have
@@ -180,7 +180,7 @@ func limited(p *reader, have, n, most int64, things, what string) int64 {
 }
 
 // elements reads the kind of an array's elements.
-func (p *reader) elements(what string) kind {
+func (p *reader) elements(what thing) kind {
 	k := kind(p.u32(what))
 	if p.err == nil && k >= kindEnd {
 		p.fail(what, "is an array of unknown value type %d", uint32(k))
@@ -189,7 +189,7 @@ func (p *reader) elements(what string) kind {
 }
 
 // value reads a value of kind k that pass has skipped before.
-func (p *reader) value(k kind, what string) any {
+func (p *reader) value(k kind, what thing) any {
 	switch k {
 	case kindString:
 		return p.text(what)
@@ -224,14 +224,14 @@ func (p *reader) value(k kind, what string) any {
 	panic("BUG: gguf: value type without a case")
 }
 
-func (p *reader) boolean(b []byte, what string) bool {
+func (p *reader) boolean(b []byte, what thing) bool {
 	if b[0] > 1 {
 		p.fail(what, "a bool is 0 or 1, not %d", b[0])
 	}
 	return b[0] == 1
 }
 
-func (p *reader) array(what string) any {
+func (p *reader) array(what thing) any {
 	k := p.elements(what)
 	if p.err != nil {
 		return nil

@@ -73,6 +73,12 @@ func TestScaleRefusals(t *testing.T) {
 	}
 	_, err = half.Scales("x.weight")
 	wantError(t, err, `tensor "x.scale": has 1 values of F16; tensor "x.weight" of 1 matrices takes 1 or 1 of F32`)
+	bad, err := Read(ggufgen.Header(2, 0).Tensor("x.weight", 2, 0, 33, 1).Tensor("x.scale", 0, 32, 1).Pad(36).Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = bad.Scales("x.weight")
+	wantError(t, err, `tensor "x.weight": rows of 33 values are not whole Q4_0 blocks of 32`)
 	orphan, err := Read(ggufgen.Header(1, 0).Tensor("x.scale", 0, 0, 1).Pad(4).Bytes())
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +89,7 @@ func TestScaleRefusals(t *testing.T) {
 
 // One value for a stack takes memory for each matrix, which a tensor of unknown type could claim without having them.
 func TestScalesOfClaims(t *testing.T) {
-	for matrices, fits := range map[uint64]bool{32: true, 33: false, 1 << 60: false} {
+	for matrices, fits := range map[uint64]bool{32: true, 33: false, 1 << 30: false} {
 		b := ggufgen.Header(2, 0).Tensor("x.weight", 99, 0, 1, 1, matrices).Tensor("x.scale", 0, 32, 1).Pad(32)
 		if err := binary.Write(&b.Buffer, binary.LittleEndian, float32(2)); err != nil {
 			t.Fatal(err)

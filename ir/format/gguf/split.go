@@ -93,7 +93,7 @@ func openPart(prefix string, want split) (*File, error) {
 	}
 	s, err := f.split()
 	if err == nil && s != want {
-		err = errorf("metadata", "is of part %d of %d, with %d tensors in all; want part %d of %d, with %d", s.no+1, s.count, s.tensors, want.no+1, want.count, want.tensors)
+		err = errorf(section("metadata"), "is of part %d of %d, with %d tensors in all; want part %d of %d, with %d", s.no+1, s.count, s.tensors, want.no+1, want.count, want.tensors)
 	}
 	if err != nil {
 		f.Close()
@@ -106,7 +106,7 @@ func openPart(prefix string, want split) (*File, error) {
 func (f *File) add(part *File) error {
 	f.close, f.Paths = append(f.close, part.close...), append(f.Paths, part.Paths...)
 	if len(f.Tensors)+len(part.Tensors) > maxTensors {
-		return errorf("number of tensors", "is %d in all parts; the limit of this reader is %d", len(f.Tensors)+len(part.Tensors), maxTensors)
+		return errorf(section("number of tensors"), "is %d in all parts; the limit of this reader is %d", len(f.Tensors)+len(part.Tensors), maxTensors)
 	}
 	for _, t := range part.Tensors {
 		_, known := part.byName[t.Name]
@@ -130,7 +130,7 @@ func ofPart(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return errorf(what, "is missing; all parts of a model must be in one directory")
 	case errors.As(err, &e):
-		return &Error{what + ": " + e.Thing, e.Problem}
+		return &Error{what.String() + ": " + e.Thing, e.Problem}
 	case errors.As(err, &p):
 		return errorf(what, "%v", p.Err)
 	}
