@@ -213,7 +213,7 @@ func (o *order) wantFile(path string) error {
 	return nil
 }
 
-// realPath is a path of a file that all its links lead to.
+// realPath is the absolute path of a file, with all links followed.
 func realPath(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -224,8 +224,8 @@ func realPath(path string) string {
 	return path
 }
 
-// wantTensor adds a tensor to what it is: a matrix to compile, left out, no matrix, or the scales of a matrix,
-// which belong to it.
+// wantTensor adds a tensor to the matrices to compile, to those left out or to the tensors that are no matrices. The
+// scales of a matrix belong to it and are listed nowhere.
 func (o *order) wantTensor(f *gguf.File, t *gguf.Tensor) error {
 	base, scale := strings.CutSuffix(t.Name, ".scale")
 	var fault *gguf.Error
@@ -255,7 +255,8 @@ func (o *order) wantTensor(f *gguf.File, t *gguf.Tensor) error {
 	return nil
 }
 
-// known is whether another file has the same tensor, for which it is compiled already. One of the same name that differs is an error.
+// known reports whether another file had the same tensor, whose product is compiled already. A tensor of the same name that
+// differs is an error.
 func (o *order) known(x tensor) (bool, error) {
 	i, twice := o.inFiles[x.Name]
 	if !twice || o.tensors[i] == x {
@@ -286,7 +287,7 @@ func (o *order) matrix(f *gguf.File, t *gguf.Tensor) (tensor, ir.Problem, error)
 	return tensor{}, ir.Problem{}, err
 }
 
-// problemOf is the product of weights in such blocks with activations. It is made once: a file has many tensors of few types.
+// problemOf is the product for matrices in blocks of b. It is made once for each format, because a file has many tensors of few types.
 func (o *order) problemOf(b blocks.Block) (ir.Problem, error) {
 	if p, ok := o.problems[b.Weight]; ok {
 		return p, nil

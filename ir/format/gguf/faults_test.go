@@ -45,6 +45,7 @@ func TestTensorFaults(t *testing.T) {
 		{fmt.Sprintf(`tensor "t": shape [%d 2] is too large`, math.MaxInt/2+1), 4, func(f *ggufgen.File) { f.Tensor("t", 0, goodAfter, math.MaxInt/2+1, 2) }},
 		{fmt.Sprintf(`tensor "t": shape [%d %[1]d 4] is too large`, uint64(1<<62)), 4, func(f *ggufgen.File) { f.Tensor("t", 0, goodAfter, 1<<62, 1<<62, 4) }},
 		{fmt.Sprintf(`tensor "t": %d values of F32 are too many`, math.MaxInt/4+1), 4, func(f *ggufgen.File) { f.Tensor("t", 0, goodAfter, math.MaxInt/4+1) }},
+		{fmt.Sprintf(`tensor "t": %d values of F32 are too many`, math.MaxInt), 4, func(f *ggufgen.File) { f.Tensor("t", 0, goodAfter, math.MaxInt) }},
 		{`tensor "t": rows of 48 values are not whole Q4_0 blocks of 32`, 4, func(f *ggufgen.File) { f.Tensor("t", 2, goodAfter, 48, 2) }},
 		{`tensor "t": rows of 1 values are not whole Q4_0 blocks of 32`, 4, func(f *ggufgen.File) { f.Tensor("t", 2, goodAfter) }},
 	} {
@@ -55,6 +56,9 @@ func TestTensorFaults(t *testing.T) {
 		wantError(t, bad.Err, c.want)
 		if data, err := bad.Bytes(); data != nil || err != bad.Err {
 			t.Errorf("%s: %d bytes, %v", c.want, len(data), err)
+		}
+		if len(bad.Name) == maxName && f.Tensor(bad.Name) != nil {
+			t.Errorf("%s: it is found by its first bytes", c.want)
 		}
 		if bad.Size != int64(c.bytes) || len(bad.Name) > maxName {
 			t.Errorf("%s: %d bytes, a name of %d", c.want, bad.Size, len(bad.Name))
@@ -112,6 +116,7 @@ func TestKeyFaults(t *testing.T) {
 		{`key "a": a bool is 0 or 1, not 2`, "a", 1, []any{"a", uint32(7), []byte{2}}},
 		{`key "a": a bool is 0 or 1, not 9`, "a", 1, []any{"a", uint32(9), uint32(7), uint64(2), []byte{1, 9}}},
 		{`key "": a key has at least 1 byte`, "", 1, []any{"", uint32(0), []byte{1}}},
+		{`key "": a key has at least 1 byte`, "", 2, []any{make([]byte, 26)}},
 		{`key "a": is there twice`, "a", 2, []any{"a", uint32(0), []byte{1}, "a", uint32(8), "x"}},
 		{`is a key of 1025 bytes; the limit of this reader is 1024`, "", 1, []any{strings.Repeat("a", 1025), uint32(0), []byte{1}}},
 		{`is a key of 100000 bytes; the limit`, "", 1, []any{strings.Repeat("a", 100000), uint32(0), []byte{1}}},
@@ -126,6 +131,9 @@ func TestKeyFaults(t *testing.T) {
 			if kv.Value != nil || len(kv.Key) > maxKey {
 				t.Errorf("%s: has a value, %v, and a key of %d bytes", c.want, kv.Value, len(kv.Key))
 			}
+		}
+		if v, err := f.Value(f.Meta[1].Key); c.key == "" && len(f.Meta[1].Key) == maxKey && (v != nil || err != nil) {
+			t.Errorf("%s: it is found by its first bytes: %v, %v", c.want, v, err)
 		}
 		if v := f.Get(c.key); v != nil {
 			t.Errorf("%s: Get: %v", c.want, v)

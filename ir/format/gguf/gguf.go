@@ -57,7 +57,7 @@ func (t thing) String() string {
 type File struct {
 	Version   int
 	Alignment int      // of the tensors' data, in bytes
-	Meta      []KV     // in the order of the file; of a split model that of the first part
+	Meta      []KV     // in the order of the file; a split model has the values of its first part
 	Tensors   []Tensor // in the order of the file and of the parts
 	// Paths are the files that were opened: one, or the parts of a split model in their order.
 	// What was Read has none.

@@ -220,7 +220,9 @@ func TestRefusals(t *testing.T) {
 		{"number of tensors: claims 18446744073709551615 of at least 24 bytes each, but only 8 bytes follow", ggufgen.Header(huge, 0)},
 		{"number of tensors: the file ends within it", new(ggufgen.File).Add([]byte("GGUF"), uint32(3), make([]byte, 7))},
 		{"number of metadata values: the file ends within it", new(ggufgen.File).Add([]byte("GGUF"), uint32(3), make([]byte, 15))},
-		{"number of metadata values: claims 1000", ggufgen.Header(0, 1000)},
+		{"number of tensors: claims 2 of at least 24 bytes each, but only 47 bytes follow", ggufgen.Header(2, 0).Add(make([]byte, 39))},
+		{`tensor "": the file ends within it`, ggufgen.Header(2, 0).Add(make([]byte, 40))}, // of the second one
+		{"number of metadata values: claims 2 of at least 13 bytes each, but only 25 bytes follow", ggufgen.Header(0, 2).Add(make([]byte, 25))},
 		{"metadata key: claims 18446744073709551615 of at least 1 bytes each, but only 20", kv(uint64(huge), make([]byte, 20))},
 		{`key "a": has unknown value type 13`, kv("a", uint32(13), uint64(0))},
 		{`key "a": the file ends within it`, kv("a", uint32(10), uint32(0))},

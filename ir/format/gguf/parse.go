@@ -56,7 +56,7 @@ func parse(from *source, size int64) (*File, error) {
 	return f, f.place(p.pos, size)
 }
 
-// name reads a name, of which it keeps the first most bytes, and says how long it is.
+// name reads a name. It keeps only the first most bytes, and returns the length that the name has in the file.
 func (p *reader) name(most int64, what thing) (name string, length int64) {
 	n := p.count(1, what)
 	name = p.chars(min(n, most), what)

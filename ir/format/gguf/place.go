@@ -16,9 +16,9 @@ type spot struct {
 // place makes the tensors' offsets absolute and gives each its size. header is what comes before the data.
 //
 //	| tensor | padding | tensor | padding | ...
-//	 <----- room -----> a type and a shape that take other than this are doubtful
+//	 <----- room -----> a tensor whose type and shape take more or less than this is doubtful
 //
-// Tensors without values are nowhere, whatever their offset is.
+// Tensors without values take no place, whatever their offsets are.
 func (f *File) place(header, size int64) error {
 	align := int64(f.Alignment)
 	start := header + min((align-header%align)%align, size-header)
@@ -71,15 +71,15 @@ func (f *File) spots(data int64) ([]spot, error) {
 	return spots, nil
 }
 
-// outside says that a file ends too early: its header cannot be believed, or the rest of it is missing.
+// outside is the error of a file that ends before its tensors do.
 func (t *Tensor) outside(what string, data int64) error {
 	return errorf(quote("tensor", t.Name), "%s at offset %d of the data lie outside the file, which has %d bytes of data: it was cut off or is damaged", what, t.Offset, data)
 }
 
-// fits is whether so many bytes with their padding fill the room of s.
+// fits reports whether size bytes and their padding fill the room of s.
 func (s *spot) fits(size, align int64) bool { return size <= s.room && s.room-size < align }
 
-// takes is what s takes by a type, or a problem.
+// takes is the size that a type gives s, or the problem that it gives none.
 func (s *spot) takes(i *typeInfo) (size int64, problem string) {
 	row := 1
 	if len(s.Shape) > 0 {
@@ -88,13 +88,13 @@ func (s *spot) takes(i *typeInfo) (size int64, problem string) {
 	return i.size(s.Elements(), row)
 }
 
-// meaning is what the tensors of a file mean by a type id.
+// meaning is what a type id means in one file.
 type meaning struct {
-	known *typeInfo // nil if it is unknown or in doubt
+	known *typeInfo // nil if the type is unknown or in doubt
 	doubt string    // why it is in doubt, or ""
 }
 
-// meaningOf holds a type to the room of its tensors.
+// meaningOf compares the sizes that a type gives its tensors with their room.
 func meaningOf(id Type, group []spot, align int64) meaning {
 	defined := id.defined()
 	var witness *spot
@@ -105,13 +105,13 @@ func meaningOf(id Type, group []spot, align int64) meaning {
 		}
 	}
 	fork := forkOf(id, group, align)
-	switch {
-	case defined == nil:
+	if defined == nil {
 		return meaning{known: fork}
-	case fork == nil && witness.next == nil && witness.cut(defined):
-		return meaning{known: defined}
 	}
 	size, _ := witness.takes(defined)
+	if fork == nil && witness.next == nil && size > witness.room { // the file was cut off
+		return meaning{known: defined}
+	}
 	return meaning{doubt: fmt.Sprintf("type id %d is not %s in this file: %s %s", id, defined.name, quote("tensor", witness.Name), witness.misfit(defined, fork, size))}
 }
 
@@ -129,29 +129,32 @@ func forkOf(id Type, group []spot, align int64) (fork *typeInfo) {
 	return fork
 }
 
-// stands is whether tensors have the sizes of a type: the largest of them, or one of several, which tells best,
-// because a small one with its padding may fit two types. The last tensor of the file has no say if there are
-// others, because more than padding may follow it. witness is one of the largest, nil if the shapes fit none.
+// A tensor of at least telling times the alignment cannot hide in its padding that it is of another type.
+const telling = 64
+
+// stands reports whether tensors have the sizes of a type. One telling tensor that fits is enough. Without one, one of the largest
+// must fit, because a small tensor with its padding may fit two types. The last tensor of the file does not speak against a type
+// if there are others, because more than padding may follow it. witness is one of the largest, or nil if no shape suits the type.
 func stands(i *typeInfo, group []spot, align int64) (ok bool, witness *spot) {
 	most := int64(-1)
 	for n := range group {
 		s := &group[n]
 		size, problem := s.takes(i)
-		if s.shapeless || problem != "" || s.next == nil && len(group) > 1 || size < most {
+		if s.shapeless || problem != "" {
 			continue
 		}
-		if size > most {
-			most, ok, witness = size, false, s
+		fits, large := s.fits(size, align), min(size, s.room)
+		switch {
+		case fits && size >= telling*align:
+			return true, s
+		case s.next == nil && len(group) > 1 || large < most:
+			continue
+		case large > most:
+			most, ok, witness = large, false, s
 		}
-		ok = ok || s.fits(size, align)
+		ok = ok || fits
 	}
 	return ok, witness
-}
-
-// cut is whether the file ends within s.
-func (s *spot) cut(i *typeInfo) bool {
-	size, problem := s.takes(i)
-	return problem == "" && size > s.room
 }
 
 // settle gives s its Size, or an Err. data are the bytes that the file has of tensors.
@@ -168,13 +171,13 @@ func (s *spot) settle(m meaning, align, data int64) error {
 		return nil
 	}
 	size, problem := s.takes(m.known)
-	switch fits := s.fits(size, align); {
+	switch {
 	case problem != "":
 		s.fail("%s", problem)
 		s.apart(1)
-	case s.next == nil && size > s.room, fits && size > data-s.Offset:
+	case s.next == nil && size > s.room:
 		return s.outside(fmt.Sprintf("%d bytes", size), data)
-	case !fits:
+	case !s.fits(size, align):
 		s.fail("%s", s.misfit(m.known, nil, size))
 		s.apart(size)
 	default:
@@ -192,7 +195,7 @@ func (s *spot) apart(size int64) {
 	}
 }
 
-// misfit says that s takes another number of bytes by a type than it has, perhaps by that of another program.
+// misfit says that s does not have the size that a type gives it, and that perhaps it is of another program's type.
 func (s *spot) misfit(i, perhaps *typeInfo, size int64) string {
 	before := "the end of the file"
 	if s.next != nil {

@@ -137,7 +137,7 @@ func TestGap(t *testing.T) {
 			t.Errorf("%v: faults of %q, want of %q", c.rooms, bad, c.bad)
 		}
 	}
-	// The largest decides, not the first or the most.
+	// The largest decide, not the first or the most.
 	f := lay(t, laid{"a", 2, []uint64{32}, 32}, laid{"b", 2, []uint64{32}, 32}, laid{"large", 2, shape, 1216}, laid{"norm", 0, []uint64{8}, 32})
 	wantError(t, f.Tensor("a").Err, `type id 2 is not Q4_0 in this file: tensor "large" takes`)
 	f = lay(t, laid{"a", 2, []uint64{32}, 64}, laid{"large", 2, shape, 1152}, laid{"norm", 0, []uint64{8}, 32})
@@ -145,13 +145,39 @@ func TestGap(t *testing.T) {
 	if x := f.Tensor("large"); x.Err != nil {
 		t.Error(x.Err)
 	}
+	// Nor what claims to be large and is as large as another one.
+	f = lay(t, laid{"claims", 2, []uint64{32, 640}, 1152}, laid{"fits", 2, shape, 1152}, laid{"other", 2, shape, 1152}, laid{"norm", 0, []uint64{8}, 32})
+	wantError(t, f.Tensor("claims").Err, `takes 11520 bytes as Q4_0 of shape [32 640], but 1152 lie before tensor "fits"`)
+	wantError(t, f.Tensor("fits").Err, `overlaps tensor "claims"`)
+	if x := f.Tensor("other"); x.Err != nil {
+		t.Error(x.Err)
+	}
+}
+
+// Of 2048 bytes the padding is no more than a 64th: a tensor of them that fits shows the type, also the last one of the file.
+func TestTelling(t *testing.T) {
+	for _, c := range []struct {
+		size     uint64 // values, and bytes
+		last, ok bool
+	}{{2047, false, false}, {2048, false, true}, {2047, true, false}, {2048, true, true}} {
+		norm := laid{"norm", 0, []uint64{8}, 32}
+		tensors := []laid{{"gap", 24, []uint64{9000}, 10000}, norm, {"fits", 24, []uint64{c.size}, int(c.size)}}
+		if !c.last {
+			tensors[1], tensors[2] = tensors[2], tensors[1]
+		}
+		f := lay(t, tensors...)
+		if err := f.Tensor("fits").Err; (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+		wantError(t, f.Tensor("gap").Err, "takes 9000 bytes as I8 of shape [9000], but 10016 lie before tensor")
+	}
 }
 
 // Behind the last tensor may be its padding or nothing. More makes it doubtful, but no other tensor of its type.
 func TestTrailing(t *testing.T) {
 	for after, ok := range map[int]bool{0: true, 1: true, 28: true, 31: true, 32: false, 4096: false} {
-		b := good(ggufgen.Header(3, 0)).Tensor("first", 0, 96, 9).Tensor("last", 0, 160, 8)
-		f := mustRead(t, b.Pad(160+32+after))
+		b := good(ggufgen.Header(3, 0)).Tensor("first", 0, 96, 7).Tensor("last", 0, 128, 8)
+		f := mustRead(t, b.Pad(128+32+after))
 		if f.Tensor("first").Err != nil || f.Tensor("good.weight").Err != nil {
 			t.Error(f.Tensor("first").Err)
 		}
@@ -214,6 +240,11 @@ func TestOffsets(t *testing.T) {
 	wantError(t, f.Tensor("a").Err, `tensor "a": overlaps tensor "b"`)
 	wantError(t, f.Tensor("b").Err, `tensor "b": overlaps tensor "a"`)
 	if x := f.Tensor("c"); x.Err != nil || x.Size != 32 {
+		t.Error(x.Size, x.Err)
+	}
+	f = mustRead(t, ggufgen.Header(2, 0).Tensor("a", 99, 0, 32).Tensor("b", 99, 1, 32).Pad(32))
+	wantError(t, f.Tensor("b").Err, "offset 1 is not a multiple of the alignment of 32")
+	if x := f.Tensor("a"); x.Err != nil || x.Size != 1 {
 		t.Error(x.Size, x.Err)
 	}
 }

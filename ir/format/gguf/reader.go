@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Limits of this reader, not of the format: they bound time and memory whatever a file says. What is skipped
-// or counted without being read, such as a long text or an array of numbers, needs none.
+// Limits of this reader, not of the format: they bound time and memory whatever a file says. A long string and an
+// array of numbers need no limit, because they are skipped without being read.
 const (
 	maxValues    = 1 << 16
 	maxTensors   = 100_000
@@ -101,7 +101,7 @@ var u16, u32, u64 = binary.LittleEndian.Uint16, binary.LittleEndian.Uint32, bina
 func (p *reader) u32(what thing) uint32 { return u32(p.next(4, what)) }
 func (p *reader) u64(what thing) uint64 { return u64(p.next(8, what)) }
 
-// count reads the number of things of which each takes at least size bytes.
+// count reads a number of things. Each takes at least size bytes, so that the bytes that follow bound the number.
 func (p *reader) count(size int64, what thing) int64 {
 	n := p.u64(what)
 	if left := p.end - p.pos; p.err == nil && n > uint64(left/size) {
@@ -170,7 +170,7 @@ func (p *reader) passArray(what thing, depth int) {
 	}
 }
 
-// limited adds n to what a file has of things in arrays, of which it may have most.
+// limited adds n things to the have things that arrays had before, and refuses more than most.
 func limited(p *reader, have, n, most int64, things string, what thing) int64 {
 	if n > most-have {
 		p.fail(what, "its %d %s make more in arrays than %d, the limit of this reader", n, things, most)

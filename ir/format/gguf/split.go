@@ -55,7 +55,7 @@ func (f *File) complete(s split) error {
 	return nil
 }
 
-// openParts opens all parts of the model of which s and path are one.
+// openParts opens all parts of a model by one of them, which is called path and says s of itself.
 func openParts(path string, s split) (*File, error) {
 	prefix, ok := strings.CutSuffix(path, partSuffix(s.no, s.count))
 	if !ok {

@@ -9,12 +9,13 @@ import (
 // Type is the type id of a tensor (enum ggml_type).
 type Type uint32
 
-// typeInfo says what a tensor of a type takes: so many bytes for so many values of a row, and once
-// for the tensor a tail. Rows of types with a tail need not be whole blocks, only the tensor.
+// typeInfo says how many bytes a tensor of a type takes. Rows are whole blocks. With a tail, only the whole tensor need be.
 type typeInfo struct {
-	id                  Type
-	name                string
-	values, bytes, tail int
+	id     Type
+	name   string
+	values int // of a block
+	bytes  int // of a block
+	tail   int // bytes behind the last block of a tensor
 }
 
 // types are enum ggml_type of ggml.h with the block sizes of ggml-common.h. An
@@ -58,8 +59,8 @@ var types = byID([]typeInfo{
 	{42, "Q2_0", 64, 18, 0},
 })
 
-// forks are the types that other programs write by ids that the format does not define, or defines otherwise.
-// Which one a file means is told by what its tensors take.
+// forks are types of other programs, by ids that the format does not define or gives to other types.
+// The sizes of a file's tensors tell which type it means.
 var forks = byID([]typeInfo{
 	{36, "I2_S", 4, 1, 32}, // bitnet.cpp, ik_llama.cpp: codes, then 32 bytes that begin with the f32 scale
 	{38, "TL1", 4, 1, 0},   // bitnet.cpp
