@@ -46,6 +46,7 @@ func TestTensorFaults(t *testing.T) {
 		{fmt.Sprintf(`tensor "t": shape [%d %[1]d 4] is too large`, uint64(1<<62)), 4, func(f *ggufgen.File) { f.Tensor("t", 0, goodAfter, 1<<62, 1<<62, 4) }},
 		{fmt.Sprintf(`tensor "t": %d values of F32 are too many`, math.MaxInt/4+1), 4, func(f *ggufgen.File) { f.Tensor("t", 0, goodAfter, math.MaxInt/4+1) }},
 		{fmt.Sprintf(`tensor "t": %d values of F32 are too many`, math.MaxInt), 4, func(f *ggufgen.File) { f.Tensor("t", 0, goodAfter, math.MaxInt) }},
+		{fmt.Sprintf(`tensor "t": %d values of I64 are too many`, math.MaxInt/4+1), 4, func(f *ggufgen.File) { f.Tensor("t", 27, goodAfter, math.MaxInt/4+1) }},
 		{`tensor "t": rows of 48 values are not whole Q4_0 blocks of 32`, 4, func(f *ggufgen.File) { f.Tensor("t", 2, goodAfter, 48, 2) }},
 		{`tensor "t": rows of 1 values are not whole Q4_0 blocks of 32`, 4, func(f *ggufgen.File) { f.Tensor("t", 2, goodAfter) }},
 	} {

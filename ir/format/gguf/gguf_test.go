@@ -83,6 +83,9 @@ func TestTyped(t *testing.T) {
 			t.Errorf("%s: %v, %v", key, got, err)
 		}
 	}
+	if n, err := mustRead(t, ggufgen.Header(0, 1).Add("n", uint32(10), uint64(math.MaxInt))).Int("n"); n != math.MaxInt || err != nil {
+		t.Error(n, err)
+	}
 	_, err = f.Int("test.u64")
 	wantError(t, err, `key "test.u64": 18446744073709551615 is too large`)
 	_, err = f.Int("test.str")
@@ -240,8 +243,10 @@ func TestRefusals(t *testing.T) {
 		{`tensor "t": bytes at offset 9223372036854775776 of the data lie outside the file`, ggufgen.Header(1, 0).Tensor("t", 0, math.MaxInt64&^31, 1).Pad(64)},
 		{`tensor "t": bytes at offset 9223372036854775807 of the data lie outside the file`, ggufgen.Header(1, 0).Tensor("t", 0, huge, 1).Pad(64)},
 		{`tensor "t": bytes at offset 0 of the data lie outside the file, which has 0 bytes of data`, ggufgen.Header(1, 0).Tensor("t", 0, 0, 1)},
+		{fmt.Sprintf(`tensor "t": %d bytes at offset 0 of the data lie outside the file`, math.MaxInt), ggufgen.Header(1, 0).Tensor("t", 24, 0, math.MaxInt).Pad(64)},
 		{`tensor "t": bytes at offset 64 of the data lie outside`, ggufgen.Header(1, 0).Tensor("t", 99, 64, 1).Pad(64)},
 		{`key "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...": has unknown`, kv(strings.Repeat("a", 1000), uint32(13))},
+		{`key "` + strings.Repeat("a", 80) + `": has unknown`, kv(strings.Repeat("a", 80), uint32(13))},
 		{`key "a\nb": has unknown`, kv("a\nb", uint32(13))},
 	} {
 		f, err := Read(c.f.Bytes())

@@ -109,6 +109,8 @@ func TestSplitRefusals(t *testing.T) {
 			f[first] = ggufgen.Header(0, 2).Add("split.count", uint32(2), uint16(3), "split.no", uint32(2), uint16(0))
 		}, first},
 		{`gguf: key "split.no": is 3; the 3 parts of a model count from 0`, func(f map[string]*ggufgen.File) { f[first] = aPart(3, 3, 3) }, first},
+		{`gguf: key "split.no": is 2; the 2 parts of a model count from 0`, func(f map[string]*ggufgen.File) { f[first] = aPart(2, 2, 0) }, first},
+		{`gguf: file "m-00001-of-00003.gguf": is part 1 of 65535 of a model; to find the others, its name must end in -00001-of-65535.gguf`, func(f map[string]*ggufgen.File) { f[first] = aPart(0, 65535, 0) }, first},
 		{`gguf: key "split.count": holds a string; it should hold an integer`, func(f map[string]*ggufgen.File) { f[first] = ggufgen.Header(0, 1).Add("split.count", uint32(8), "3") }, first},
 		{`gguf: key "split.count": is 65536; a model has at most 65535 parts`, func(f map[string]*ggufgen.File) {
 			f[first] = ggufgen.Header(0, 3).Add("split.count", uint32(4), uint32(65536), "split.no", uint32(2), uint16(0), "split.tensors.count", uint32(5), int32(0))
