@@ -83,8 +83,9 @@ func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, e
 		for taken[r.name] != "" || taken["New"+r.name] != "" || taken["Open"+r.name] != "" {
 			r.name += "Matrix"
 		}
+		what := "role " + r.verb
 		for _, name := range []string{r.name, "New" + r.name, "Open" + r.name} {
-			taken[name] = "role " + r.verb
+			taken[name] = what
 		}
 	}
 	return roles, nil

@@ -208,7 +208,9 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	switch {
 	case x.noMeasure || x.noCheck:
 	case len(x.codes) == 0 && x.unmapped != nil:
-		err = x.unmapped
+		if forbidden() == nil { // which noteDenied has said
+			err = x.unmapped
+		}
 	default:
 		speeds, err = x.measureAll(ctx)
 	}

@@ -138,7 +138,7 @@ func TestHostileSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(os.Args[0], "-test.run=^TestHostileSet$")
-		cmd.Env = append(os.Environ(), "TMACC_HOSTILE="+path)
+		cmd.Env = append(os.Environ(), "TMACC_HOSTILE="+path, "GOGC=100") // as a user's process has it
 		out, err := cmd.CombinedOutput()
 		said, cost, _ := strings.Cut(string(out), "\ncost ")
 		var code, memory int

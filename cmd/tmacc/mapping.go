@@ -25,7 +25,14 @@ func (c *cli) noteLinked(m *worker.Machine) {
 
 // noteDenied says why kernels are checked but not measured, if it is a policy of this machine.
 func (c *cli) noteDenied() {
-	if denied := (*jit.Denied)(nil); errors.As(jit.Mappable(), &denied) {
-		fmt.Fprintf(c.err, "tmacc: kernels are checked in a program that go build links, and not measured: %v\n", denied)
+	if why := forbidden(); why != nil {
+		fmt.Fprintf(c.err, "tmacc: kernels are checked in a program that go build links, and not measured: %v\n", why)
 	}
+}
+
+// forbidden is why a policy of this machine lets no kernel be mapped, or nil.
+func forbidden() *jit.Denied {
+	var why *jit.Denied
+	errors.As(jit.Mappable(), &why)
+	return why
 }

@@ -11,12 +11,13 @@ import (
 
 // A K that is too large is blamed on what has it: a tensor, which is left out, a flag, or an entry of kernel.
 func TestTooLargeK(t *testing.T) {
-	path := file(t, "x.gguf", header("blk.0.wide.weight", 2, 1<<25, 1))
-	if err := os.Truncate(path, 1<<25/32*18+4096); err != nil { // nothing of it is read
+	head := header("blk.0.wide.weight", 2, 1<<25, 1)
+	path := file(t, "x.gguf", head)
+	if err := os.Truncate(path, int64(len(head)-8192+1<<25/32*18)); err != nil { // nothing of it is read
 		t.Fatal(err)
 	}
 	code, out, stderr := tmacc("compile", "-dry-run", "-target", "avx2", "-format", "w2", path)
-	if want := "blk.0.wide.weight  Q4_0  has K 33554432; products take K up to 16777216\n"; code != exitUnsupported || !strings.Contains(out, want) {
+	if want := "blk.LAYER.wide.weight       1  Q4_0  has K 33554432; products take K up to 16777216\n"; code != exitUnsupported || !strings.Contains(out, want) {
 		t.Errorf("exit code %d, %s%s; want %s", code, out, stderr, want)
 	}
 	refused(t, refusal{exitUsage, "tmacc: -max-k 16777217: want 1 to 16777216, or 0: the usual", "compile -dry-run -format w2 -max-k 16777217"})

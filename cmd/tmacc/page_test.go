@@ -324,8 +324,8 @@ func TestUnwritablePicture(t *testing.T) {
 	}
 	refused(t, refusal{2, filepath.Join(dir, "roofline.svg") + ": ", "report -log none -bench " + bench + " -o " + dir})
 	refused(t, refusal{2, filepath.Join(dir, "roofline.svg") + ": is a folder: want a file", "tune -format w2 -plot " + filepath.Join(dir, "roofline.svg")})
-	refused(t, refusal{2, bench + ": not a directory", "families -o " + bench})
-	refused(t, refusal{2, bench + ": not a directory", "report -log none -bench " + bench + " -o " + bench})
+	refused(t, refusal{2, "-o " + bench + ": is not a directory", "families -o " + bench})
+	refused(t, refusal{2, "-o " + bench + ": is not a directory", "report -log none -bench " + bench + " -o " + bench})
 }
 
 // Records say themselves where they were measured, or the first line of those of bench -check -json does.

@@ -136,7 +136,7 @@ type mixKind struct {
 }
 
 func (x mixKind) kernel(t lower.Target) string {
-	return fmt.Sprintf("mix_%s_%s_%d_%d", t.Machine().ShortName(), strings.NewReplacer("+", "_", " ", "_").Replace(x.Name), 8*x.bytes, x.chains)
+	return fmt.Sprintf("mix_%s_%s_%d_%d", t.Machine().Identifier(), strings.NewReplacer("+", "_", " ", "_").Replace(x.Name), 8*x.bytes, x.chains)
 }
 
 // mixKinds are m in each vector width of t.
