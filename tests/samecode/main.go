@@ -145,12 +145,15 @@ func renamed(kernels map[key]code, names map[string]string) map[key]code {
 	return out
 }
 
-// command is a built tmacc and a folder for the packages that it writes.
-type command struct{ path, scratch string }
+// command is a built tmacc, a folder for the packages that it writes, and the flags that name all targets.
+type command struct {
+	path, scratch string
+	all           []string
+}
 
 // build builds the command of a checkout in scratch.
 func build(checkout, scratch string) (command, error) {
-	c := command{filepath.Join(scratch, "tmacc"), scratch}
+	c := command{path: filepath.Join(scratch, "tmacc"), scratch: scratch, all: []string{"-target", "all"}}
 	if err := os.MkdirAll(scratch, 0o755); err != nil {
 		return c, err
 	}
@@ -158,6 +161,9 @@ func build(checkout, scratch string) (command, error) {
 	cmd.Dir = checkout
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return c, fmt.Errorf("%s: go build: %w\n%s", checkout, err, out)
+	}
+	if exec.Command(c.path, "cores").Run() == nil { // earlier ones have a target for each core
+		c.all = append(c.all, "-core", "all")
 	}
 	return c, nil
 }
@@ -201,7 +207,8 @@ func (c command) kernels(format string) (map[key]code, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(c.path, "compile", "-format", format, "-target", "all", "-no-check", "-no-measure", "-module", "kern", "-o", dir)
+	args := []string{"compile", "-format", format, "-no-check", "-no-measure", "-module", "kern", "-o", dir}
+	cmd := exec.Command(c.path, append(args, c.all...)...)
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off")
 	out, err := cmd.CombinedOutput()
 	files, _ := filepath.Glob(filepath.Join(dir, "*.s"))
