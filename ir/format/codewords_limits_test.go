@@ -1,13 +1,15 @@
 package format
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 )
 
 // TestCodewordLimits has the most codewords that there are, and numbers of levels that overflow.
 func TestCodewordLimits(t *testing.T) {
-	const wraps = 9187483429707480961 // 257 times it is 129, modulo 2^64
+	large := int64(9187483429707480961)
+	wraps := int(large) // 257 times it is 129, modulo 2^64 and, where an int has 32 bits, 2^32
 	ways := "there must be 2 to 8 codes, and at most 256 ways to choose them"
 	for _, c := range []struct {
 		levels, join, mirror int
@@ -15,7 +17,7 @@ func TestCodewordLimits(t *testing.T) {
 	}{
 		{2, 8, 0, ""}, {16, 2, 0, ""}, {2, 2, 0, ""}, {2, 2, 2, ""}, {2, 8, 8, ""},
 		{17, 2, 0, ways}, {2, 9, 0, ways}, {2, 1, 0, ways}, {1, 2, 0, ways}, {0, 2, 0, ways}, {-3, 2, 0, ways},
-		{257, 2, 0, ways}, {wraps, 2, 0, ways}, {wraps, 8, 0, ways}, {2, 1 << 40, 0, ways},
+		{257, 2, 0, ways}, {wraps, 2, 0, ways}, {wraps, 8, 0, ways}, {2, 1 << 30, 0, ways},
 		{2, 2, -1, "-1 codes to mirror; they must be some of the codes"},
 		{2, 2, 3, "3 codes to mirror; they must be some of the codes"},
 	} {
@@ -54,7 +56,7 @@ func TestCodewordLimits(t *testing.T) {
 		{edited(func(c *Codewords) { c.Join = 1 }), "joins 1 codes; it must be 2 to 8"},
 		{edited(func(c *Codewords) { c.Levels = 1 }), "joins 8 codes of 1 levels; there must be 4 to 256 ways"},
 		{edited(func(c *Codewords) { c.Levels = 3 }), "joins 8 codes of 3 levels; there must be 4 to 256 ways"},
-		{edited(func(c *Codewords) { c.Join, c.Levels, c.Table = 2, wraps, c.Table[:129] }), "joins 2 codes of 9187483429707480961 levels; there must be"},
+		{edited(func(c *Codewords) { c.Join, c.Levels, c.Table = 2, wraps, c.Table[:129] }), fmt.Sprintf("joins 2 codes of %d levels; there must be", wraps)},
 	} {
 		if err := c.p.Codewords.valid(c.p); c.want != "" {
 			wantError(t, c.want, c.want)(nil, err)

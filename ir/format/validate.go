@@ -12,7 +12,7 @@ import (
 // in a codeword; codewords are different and fit their bits.
 func (l *Layout) Validate() error {
 	switch {
-	case l.TileM < 1 || l.RecordK < 1 || l.TileM > maxRecordElems || l.RecordK > maxRecordElems || l.TileM*l.RecordK > maxRecordElems:
+	case l.TileM < 1 || l.RecordK < 1 || l.TileM > maxRecordElems/l.RecordK:
 		return errorf("layout", "tile_m %d by record_k %d; both must be at least 1, their product at most %d", l.TileM, l.RecordK, maxRecordElems)
 	case l.HeaderBytes < 0 || l.HeaderBytes > maxTileBytes:
 		return errorf("layout", "header_bytes is %d; it must be 0 to %d", l.HeaderBytes, maxTileBytes)

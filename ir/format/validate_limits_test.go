@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -183,8 +184,8 @@ func TestOverlaps(t *testing.T) {
 		{shared(4, BitPos{0, 3}), `row 0, k 4 shares bit 3 of byte 0 with part "codes"`},
 		{shared(0, BitPos{0, 7}), `row 0, k 7 shares bit 7 of byte 0 with part "codes"`},
 
-		{with(func(l *Layout, p *Part) { l.TileM, l.RecordK = 1<<62, 4 }), "tile_m 4611686018427387904 by record_k 4; both must be at least 1, their product at most"},
-		{with(func(l *Layout, p *Part) { l.TileM, l.RecordK = 4, 1<<62 }), "tile_m 4 by record_k 4611686018427387904"},
+		{with(func(l *Layout, p *Part) { l.TileM, l.RecordK = math.MaxInt/2+1, 4 }), fmt.Sprint("tile_m ", math.MaxInt/2+1, " by record_k 4; both must be at least 1, their product at most")},
+		{with(func(l *Layout, p *Part) { l.TileM, l.RecordK = 4, math.MaxInt/2+1 }), fmt.Sprint("tile_m 4 by record_k ", math.MaxInt/2+1)},
 		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: DType(len(dtypes))} }), "unknown elem "},
 		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: DType(len(dtypes) - 1)} }), ""},
 		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: U8, Fields: p.Fields} }), "has whole elements (elem u8) and also fields"},
