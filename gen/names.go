@@ -54,7 +54,7 @@ func CheckProduct(name string) error {
 }
 
 // imported are the packages that files of a package import, by the names that they have there.
-var imported = []string{"runtime", "format", "fmt", "rand", "testing"}
+var imported = []string{"runtime", "abi", "cpu", "format", "gguf", "fmt", "rand", "testing"}
 
 // CheckKernel is an error if no function in assembly can have a name: in the file that declares it, types of Go and
 // imported packages have theirs.

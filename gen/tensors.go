@@ -251,7 +251,7 @@ func (w *writer) sizes(r role) []string {
 			kind = fmt.Sprintf("%d times %s", t.Count, kind)
 		}
 		if t.Scaled {
-			kind += ", each with a scale of its own"
+			kind += ", with scales"
 		}
 		if count[kind]++; count[kind] == 1 {
 			kinds = append(kinds, kind)

@@ -109,3 +109,20 @@ func TestChooseOtherCore(t *testing.T) {
 		t.Errorf("variant %d runs, want 0", i)
 	}
 }
+
+// On takes the name of a target, of its core, and of its instruction set where that has no other target.
+func TestOnCore(t *testing.T) {
+	s := fakeSpec(t, "w2", 0, 4, 8, []int{1})
+	s.Variants[0].Target, s.Variants[0].CPUs = "fake/a+zen9", []cpu.Set{{Vendor: "nobody"}}
+	p := New(*s)
+	for _, name := range []string{"fake/a+zen9", "a+zen9", "zen9", "a", "fake/a"} {
+		if q, err := p.On(name); err != nil || q.Target() != "fake/a+zen9" {
+			t.Errorf("%s: %v, %v", name, q, err)
+		}
+	}
+	for _, name := range []string{"", "b", "zen", "fake", "fake/", "+zen9"} {
+		if q, err := p.On(name); err == nil {
+			t.Errorf("%q is %s", name, q.Target())
+		}
+	}
+}

@@ -420,7 +420,7 @@ func (p *Product) Verify(packed []byte) error {
 }
 
 // SetScale makes scale a factor of all products of a packed matrix, and of its Row: what a file has besides the weights of
-// the matrix, such as gguf.File.Scale. Products are multiplied by it, rounded once, before Options do anything. It is
+// the matrix, such as those of gguf.File.Scales. Products are multiplied by it, rounded once, before Options do anything. It is
 // finite and not 0; 1 is none. It is part of packed: Save keeps it, Unpack leaves it out.
 func (p *Product) SetScale(packed []byte, scale float32) (err error) {
 	if _, err := p.open(packed); err != nil {

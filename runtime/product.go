@@ -172,17 +172,16 @@ func New(s Spec) *Product {
 	return newProduct(s, i, why, m)
 }
 
-// On is the product as the given target runs it: "amd64/avx2" or "avx2", or "purego" for
+// On is the product as the given target runs it: "amd64/avx2" or "avx2", also where it is tuned for another core only, or "purego" for
 // pure Go. It is an error if this binary or this CPU cannot run it. Buffers of
 // one may not fit the other.
 func (p *Product) On(target string) (*Product, error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
-	for i, v := range p.spec.Variants {
-		if !names(target, v.Target) {
-			continue
-		}
+	all := func(string) bool { return true }
+	if i, _ := p.spec.choose(host{all, thisCPU().id}, mask{targets: []string{target}}); i >= 0 {
+		v := &p.spec.Variants[i]
 		if missing := lacks(v.Need, hostHas); missing != "" {
 			return nil, p.spec.errorf("target "+v.Target, "this CPU lacks %s; it runs %v", missing, p.Targets())
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
 )
@@ -190,7 +191,7 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	if x.current {
 		return x.compare()
 	}
-	for _, warning := range slices.Concat(x.astray(), x.misfits(), x.narrow()) {
+	for _, warning := range slices.Concat(x.astray(), x.misfits(), x.otherCores(), x.narrow()) {
 		x.bar.done()
 		fmt.Fprintf(x.err, "tmacc: %s\n", warning)
 	}
@@ -455,7 +456,7 @@ func (x *compilation) notTuned() (out []string) {
 // untunable says why no schedule of w is searched for t, "" if one is.
 func (x *compilation) untunable(w *wanted, t lower.Target) string {
 	e := x.lock.Find(w.problem, t)
-	switch missing := lacks(t); {
+	switch missing := lacksOn(t, timing.ThisHost()); {
 	case w.trace(t) != nil:
 		return "a trace is given"
 	case missing != "":
@@ -600,6 +601,22 @@ func (x *compilation) misfits() (out []string) {
 			}
 			if why := misfit(e, w.problem, t); why != "" {
 				out = append(out, fmt.Sprintf("%s: %s on %s has %s: %s, or remove the entry", tune.LockName, e.Product, e.Target, why, remedy))
+			}
+		}
+	}
+	return out
+}
+
+// otherCores names the entries of the lock that are for a product and an instruction set of the package, but for a core that it
+// has no kernels for.
+func (x *compilation) otherCores() (out []string) {
+	for _, w := range x.products {
+		for _, t := range targets.All() {
+			m, e := t.Machine(), x.lock.Find(w.problem, t)
+			is := func(o lower.Target) bool { return o.Machine().Name == m.Name }
+			has := func(o lower.Target) bool { return o.Machine().ISA.Name == m.ISA.Name }
+			if e != nil && e.For(w.problem) && !slices.ContainsFunc(x.targets, is) && slices.ContainsFunc(x.targets, has) {
+				out = append(out, fmt.Sprintf("%s: %s on %s is not used: the package has no kernels for that core: add -core %s", tune.LockName, e.Product, m.Name, m.Core.Name))
 			}
 		}
 	}

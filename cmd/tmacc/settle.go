@@ -65,7 +65,7 @@ func (x *tuning) nearest(all []tune.Confirmed) string {
 type lockedBefore struct {
 	*tune.Candidate
 	figures []tune.Figures
-	same    bool // it was locked on such a machine, for all purposes of this search
+	same    bool // it was locked on such a machine, for all purposes of this search, and all that it was locked for are measured
 }
 
 // locked is what the lock has for the product, nil if nothing that still is of use.
@@ -90,7 +90,16 @@ func (x *tuning) locked() (*lockedBefore, error) {
 	for _, p := range x.product.Purposes {
 		same = same && slices.ContainsFunc(e.Figures, func(f tune.Figures) bool { return f.Mode == p.Mode && f.M == p.M && f.N == p.N && f.K == p.K })
 	}
-	return &lockedBefore{c, e.Figures, same}, nil
+	l := &lockedBefore{c, e.Figures, same}
+	for _, f := range e.Figures {
+		l.same = l.same && slices.Contains(x.purposes(l), l.purpose(x, f))
+	}
+	return l, nil
+}
+
+// purpose is what a figure was measured for.
+func (l *lockedBefore) purpose(x *tuning, f tune.Figures) tune.Purpose {
+	return tune.Purpose{Mode: f.Mode, M: f.M, N: f.N, K: f.K, Total: copies(f.Mode, x.host)}
 }
 
 // purposes are all that a packed matrix serves which is locked: those of the search first, then, unless with -only, the usual ones and those that
@@ -105,7 +114,7 @@ func (x *tuning) purposes(locked *lockedBefore) []tune.Purpose {
 	others := usual.purposes(x.product.Problem, x.host)
 	if locked != nil {
 		for _, f := range locked.figures {
-			others = append(others, tune.Purpose{Mode: f.Mode, M: f.M, N: f.N, K: f.K, Total: copies(f.Mode, x.host)})
+			others = append(others, locked.purpose(x, f))
 		}
 	}
 	for _, p := range others {

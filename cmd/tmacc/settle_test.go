@@ -190,6 +190,39 @@ func TestTuneSettles(t *testing.T) {
 	}
 }
 
+// With -only, what is locked for more purposes than those of the search neither goes nor loses the figures of the others.
+func TestTuneSettlesOnly(t *testing.T) {
+	for ratio, says := range map[float64]string{1.1: "stays: nothing was found", 0.9: "stays: nothing was found"} {
+		s := newSettler(t)
+		s.dir, s.only, s.result = filepath.Join(t.TempDir(), "new"), true, tuned{}
+		s.path = filepath.Join(s.dir, tune.LockName)
+		s.takes = map[*tune.Candidate]map[string][]float64{s.old: {"l2": {ratio}, "dram": {0.7}}}
+		s.only = false
+		all := s.purposes(nil)
+		s.only = true
+		if err := s.lock(&judged{s.old, besides(all, 0.1), 1}); err != nil {
+			t.Fatal(err)
+		}
+		locked, err := s.locked()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.beside = s.measures(locked.Candidate)
+		s.out.Reset()
+		d, err := s.decide(nil, locked, false)
+		if err == nil {
+			err = s.settle(d)
+		}
+		if err != nil || d.outcome != outcomeStays || !strings.Contains(s.out.String(), says) {
+			t.Errorf("%v of the default's time: %q, %v:\n%s", ratio, d.outcome, err, &s.out)
+		}
+		l, err := tune.ReadLock(s.path)
+		if err != nil || len(l.Entries) != 1 || len(l.Entries[0].Figures) != len(all) {
+			t.Errorf("the lock has %+v, %v; want one entry with figures of %d purposes", l, err, len(all))
+		}
+	}
+}
+
 // locks locks the old candidate, on a CPU and for a mode, "": those of today.
 func (s *settler) locks(t *testing.T, cpu, mode string) *lockedBefore {
 	t.Helper()

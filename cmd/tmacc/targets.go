@@ -13,21 +13,24 @@ import (
 	"github.com/tmacc/tmacc/search/timing"
 )
 
-// lacks says what this machine lacks to run t, "" if nothing.
-func lacks(t lower.Target) string { return lacksOn(t, timing.ThisHost()) }
+// lacks says what this machine lacks to run t, "" if nothing. The kernels for another core run, if not as well.
+func lacks(t lower.Target) string { return lacksFeatures(t, timing.ThisHost()) }
 
-// lacksOn says what a machine lacks to run t, "" if nothing.
-func lacksOn(t lower.Target, h timing.Host) string {
+// lacksFeatures says what a machine lacks to run t, "" if nothing.
+func lacksFeatures(t lower.Target, h timing.Host) string {
 	if t.Machine().Arch() != h.Arch {
 		return "an " + t.Machine().Arch() + " CPU"
 	}
-	if missing := h.Lacks(targets.Features(t)); missing != nil {
-		return strings.Join(missing, " and ")
-	}
-	if m := t.Machine(); !m.For(h.ID()) {
+	return strings.Join(h.Lacks(targets.Features(t)), " and ")
+}
+
+// lacksOn says what a machine lacks for t to be measured there, "" if nothing: features, or the core that t is for.
+func lacksOn(t lower.Target, h timing.Host) string {
+	missing := lacksFeatures(t, h)
+	if m := t.Machine(); missing == "" && !m.For(h.ID()) {
 		return "that core: it is for CPUs of " + setNames(m.CPUs)
 	}
-	return ""
+	return missing
 }
 
 // setNames names CPUs.

@@ -270,8 +270,11 @@ func (t *Tensor) Elements() int {
 	return n
 }
 
-// Matrices is the number of matrices of Shape[0] columns and Shape[1] rows that t is a stack of.
+// Matrices is the number of matrices of Shape[0] columns and Shape[1] rows that t is a stack of, 0 if it has no values.
 func (t *Tensor) Matrices() int {
+	if t.Elements() == 0 {
+		return 0 // the other extents may be as large as they like
+	}
 	n := 1
 	for i, e := range t.Shape {
 		if i >= 2 {

@@ -68,7 +68,8 @@ func (p *reader) name(most int64, what thing) (name string, length int64) {
 func (p *reader) metadata(f *File) {
 	key, n := p.name(maxKey, section("metadata key"))
 	what := quote("key", key)
-	kv := KV{Key: key, kind: kind(p.u32(what)), at: p.pos}
+	kv := KV{Key: key, kind: kind(p.u32(what))}
+	kv.at = p.pos
 	head := p.peek(small, what)
 	p.pass(kv.kind, what, 0)
 	if p.err != nil {

@@ -107,3 +107,20 @@ func TestScalesOfClaims(t *testing.T) {
 		}
 	}
 }
+
+// A tensor without values is a stack of no matrices, whatever its other extents are.
+func TestScalesOfNothing(t *testing.T) {
+	for _, shape := range [][]uint64{{0, 1, 1 << 62, 2}, {0, 1, 1 << 32, 1 << 32}, {1 << 62, 2, 0, 2}} {
+		b := ggufgen.Header(2, 0).Tensor("x.weight", 0, 0, shape...).Tensor("x.scale", 0, 0, 1)
+		if err := binary.Write(&b.Pad(0).Buffer, binary.LittleEndian, float32(2)); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Read(bytes.Clone(b.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := f.Scales("x.weight"); f.Tensor("x.weight").Matrices() != 0 || len(s) != 0 || err != nil {
+			t.Errorf("%v: %d matrices, %d scales, %v", shape, f.Tensor("x.weight").Matrices(), len(s), err)
+		}
+	}
+}

@@ -102,21 +102,23 @@ func openPart(prefix string, want split) (*File, error) {
 	return f, nil
 }
 
-// add adds the tensors of the next part.
+// add adds the tensors of the next part. A tensor that is in two parts is doubtful in both.
 func (f *File) add(part *File) error {
 	f.close, f.Paths = append(f.close, part.close...), append(f.Paths, part.Paths...)
 	if len(f.Tensors)+len(part.Tensors) > maxTensors {
 		return errorf(section("number of tensors"), "is %d in all parts; the limit of this reader is %d", len(f.Tensors)+len(part.Tensors), maxTensors)
 	}
-	for _, t := range part.Tensors {
-		_, known := part.byName[t.Name]
-		if _, twice := f.byName[t.Name]; twice && known {
-			return ofPart(part.Paths[0], errorf(quote("tensor", t.Name), "is in another part, too"))
+	before := len(f.Tensors)
+	f.Tensors = append(f.Tensors, part.Tensors...)
+	for name, i := range part.byName {
+		first, twice := f.byName[name]
+		switch {
+		case !twice:
+			f.byName[name] = before + i
+		case name != "": // as tensors without a name may be
+			f.Tensors[first].fail("is in another part, too")
+			f.Tensors[before+i].fail("is in another part, too")
 		}
-		if known {
-			f.byName[t.Name] = len(f.Tensors)
-		}
-		f.Tensors = append(f.Tensors, t)
 	}
 	return nil
 }

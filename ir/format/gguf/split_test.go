@@ -100,7 +100,6 @@ func TestSplitRefusals(t *testing.T) {
 		{`gguf: part "m-00002-of-00003.gguf": metadata: is of part 1 of 0, with 1 tensors in all; want part 2 of 3, with 3`, func(f map[string]*ggufgen.File) { f[second] = ggufgen.Header(1, 0).Tensor("a", 24, 0, 32).Pad(32) }, first},
 		{`gguf: key "split.tensors.count": is 3, but there are 2 tensors`, func(f map[string]*ggufgen.File) { f[third] = aPart(2, 3, 3) }, first},
 		{`gguf: key "split.tensors.count": is 3, but there are 4 tensors`, func(f map[string]*ggufgen.File) { f[third] = aPart(2, 3, 3, "c", "d") }, third},
-		{`gguf: part "m-00003-of-00003.gguf": tensor "a": is in another part, too`, func(f map[string]*ggufgen.File) { f[third] = aPart(2, 3, 3, "a") }, first},
 		{`gguf: part "m-00002-of-00003.gguf": header: starts with "no! "; a GGUF`, func(f map[string]*ggufgen.File) { f[second] = new(ggufgen.File).Add([]byte("no! such file")) }, first},
 		{`gguf: key "split.no": is missing; it should hold an integer`, func(f map[string]*ggufgen.File) {
 			f[first] = ggufgen.Header(0, 1).Add("split.count", uint32(2), uint16(2))
@@ -187,5 +186,28 @@ func TestSplitTensors(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
+	}
+}
+
+// A tensor that is in two parts is doubtful in both, as one that is twice in one part; the rest of the model is read.
+func TestSplitTwice(t *testing.T) {
+	dir := t.TempDir()
+	part := func(no uint16, names ...string) {
+		path := filepath.Join(dir, fmt.Sprintf("m-%05d-of-00002.gguf", no+1))
+		if err := os.WriteFile(path, aPart(no, 2, 5, names...).Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part(0, "a", "both")
+	part(1, "twice", "both", "twice")
+	f, err := Open(filepath.Join(dir, "m-00002-of-00002.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i, want := range []string{"", `gguf: tensor "both": is in another part, too`, `gguf: tensor "twice": is there twice`, `gguf: tensor "both": is in another part, too`, `gguf: tensor "twice": is there twice`} {
+		if got := f.Tensors[i].Err; (got == nil) != (want == "") || got != nil && got.Error() != want {
+			t.Errorf("tensor %d: %v, want %q", i, got, want)
+		}
 	}
 }
