@@ -14,7 +14,12 @@ var mutate = flag.String("mutate", "", "run the mutants of these files, named fr
 // proven are the files of which every mutant is noticed or listed: proofs, and what checks or places data.
 var proven = []string{
 	"ir/format/codewords.go",
+	"ir/format/gguf/gguf.go",
 	"ir/format/gguf/parse.go",
+	"ir/format/gguf/place.go",
+	"ir/format/gguf/reader.go",
+	"ir/format/gguf/split.go",
+	"ir/format/gguf/types.go",
 	"ir/format/layout.go",
 	"ir/format/pack.go",
 	"ir/format/packer.go",

@@ -136,7 +136,7 @@ const telling = 64
 // must fit, because a small tensor with its padding may fit two types. The last tensor of the file does not speak against a type
 // if there are others, because more than padding may follow it. witness is one of the largest, or nil if no shape suits the type.
 func stands(i *typeInfo, group []spot, align int64) (ok bool, witness *spot) {
-	most := int64(-1)
+	most := int64(0)
 	for n := range group {
 		s := &group[n]
 		size, problem := s.takes(i)
@@ -149,7 +149,7 @@ func stands(i *typeInfo, group []spot, align int64) (ok bool, witness *spot) {
 			return true, s
 		case s.next == nil && len(group) > 1 || large < most:
 			continue
-		case large > most:
+		case witness == nil || large > most:
 			most, ok, witness = large, false, s
 		}
 		ok = ok || fits
