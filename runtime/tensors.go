@@ -89,7 +89,7 @@ func (ts Tensors) PackScaled(name string, src format.Source, scale float32) (*Ma
 func (ts Tensors) pack(name string, make func(Tensor) (*Matrix, error)) (*Matrix, error) {
 	t, ok := ts.Find(name)
 	if !ok {
-		return nil, &Error{"New", "tensor " + name, "is not one that this package was compiled for: compile it for your file"}
+		return nil, &Error{"Tensors", "tensor " + name, "is not one that this package was compiled for: compile it for your file"}
 	}
 	x, err := make(t)
 	if err != nil {

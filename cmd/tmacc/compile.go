@@ -110,7 +110,7 @@ out for all that, because sums could overflow for so large a -max-k.`,
 	s.IntVar(&f.maxK, "max-k", 0, "largest K that kernels are proven exact for (default 131072)")
 	s.Lookup("max-k").DefValue = "0" // said above
 	s.StringVarP(&f.dir, "output", "o", "kernels", "`directory` of the package")
-	s.StringVar(&f.pkg, "package", "", "name of the package (default: that of the file with go:generate beside it, or of the directory, if it can be one, or kernels)")
+	s.StringVar(&f.pkg, "package", "", "name of the package (default: that of the Go files beside it, or of the directory, if it can be one, or kernels)")
 	s.StringVar(&f.module, "module", "", "`path` of a module of the package's own, or none (default: the package's name if the directory is in no module)")
 	s.BoolVar(&f.json, "json", false, "print JSON instead of the table")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")

@@ -218,7 +218,7 @@ func TestCompileModel(t *testing.T) {
 	ok(t, "compile", "-model", "llama-3-8b", "-gguf", "../../testdata/gguf/llama-q4_0.gguf", "-no-check", "-q", "-target", "avx2", "-o", t.TempDir(), "-package", "both")
 }
 
-// The package is that of the files beside it: as go generate says, or -package; another one is refused.
+// The package is that of the files beside it, as go generate or they say, or -package; another one is refused.
 func TestPackageBeside(t *testing.T) {
 	for _, c := range []struct {
 		files   map[string]string
@@ -236,8 +236,9 @@ func TestPackageBeside(t *testing.T) {
 		{env: "my_kernels", want: "m"},
 		{files: map[string]string{"generate.go": "package kernels"}, env: "kernels", want: "kernels"},
 		{files: map[string]string{"generate.go": "package kernels"}, args: "-package kernels", want: "kernels"},
-		{files: map[string]string{"generate.go": "package kernels"}, refusal: "generate.go is of package kernels, the kernels beside it would be of m: give -package kernels"},
-		{files: map[string]string{"generate.go": "package kernels"}, args: "-check", refusal: "generate.go is of package kernels"},
+		{files: map[string]string{"generate.go": "package kernels"}, want: "kernels"},
+		{files: map[string]string{"generate.go": "package kernels"}, args: "-package m", refusal: "generate.go is of package kernels, the kernels beside it would be of m: give -package kernels"},
+		{files: map[string]string{"a.go": "package a", "b.go": "package b"}, refusal: "b.go is of package b, the kernels beside it would be of a"},
 		{files: map[string]string{"main.go": "package main"}, env: "main", refusal: "main.go is of package main, the kernels beside it would be of m: kernels cannot be of main: give another directory"},
 		{files: map[string]string{"my_test.go": "package other", "ignored.go": "//go:build ignore\n\npackage main", "bad.go": "pakage x", "x.txt": ""}, want: "m"},
 	} {

@@ -182,3 +182,27 @@ func TestKernelCauses(t *testing.T) {
 	trace := file(t, "t.json", json1(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "trace")))
 	refused(t, refusal{exitUsage, "kernel A: entries of one name are one product: these differ in act-group (0, 64)", first + trace + " -kernel name=A,format=w2,act-group=64,target=neon,trace=" + trace})
 }
+
+// The package of the Go file with go:generate is that of the kernels, for go generate and for -check without it.
+func TestPackageOfNeighbour(t *testing.T) {
+	goToModule(t)
+	if err := os.Mkdir("gen", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"gen.go":      "// Package mine is.\npackage mine\n",
+		"gen_test.go": "package gen_test\n",
+		configName:    "format: w2\ntarget: avx2\nno-check: true\n",
+	} {
+		if err := os.WriteFile(filepath.Join("gen", name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := filepath.Join("gen", configName)
+	ok(t, "compile", "-q", "-config", config)
+	out := ok(t, "compile", "-check", "-config", config)
+	if !strings.Contains(out, "package mine in gen is up to date") {
+		t.Error(out)
+	}
+	refused(t, refusal{exitUsage, "is of package mine, the kernels beside it would be of other", "compile -dry-run -package other -config " + config})
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/build"
@@ -14,8 +15,8 @@ import (
 	"github.com/tmacc/tmacc/gen"
 )
 
-// packageFor is the name of the package in dir: what -package says, else what go generate says of
-// the directory it runs in, else that of the directory. Files there must be of it.
+// packageFor is the name of the package in dir: what -package says, else what go generate says of the directory it runs in, else
+// that of the Go files that lie there, else that of the directory. Files there must be of it.
 func packageFor(dir, asked string) (string, error) {
 	if asked != "" {
 		if err := gen.CheckPackage(asked); err != nil {
@@ -26,7 +27,7 @@ func packageFor(dir, asked string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range []string{asked, generated(abs), filepath.Base(abs), "kernels"} {
+	for _, name := range []string{asked, generated(abs), packageIn(abs), filepath.Base(abs), "kernels"} {
 		if gen.CheckPackage(name) == nil {
 			return name, onePackage(dir, name)
 		}
@@ -42,9 +43,29 @@ func generated(dir string) string {
 	return os.Getenv("GOPACKAGE")
 }
 
-// onePackage refuses a directory with Go files of another package. Tests, and what go build leaves out,
-// may be of any.
+// packageIn is the package of the Go files in dir, "" if there are none.
+func packageIn(dir string) string {
+	name := ""
+	_ = eachPackage(dir, func(_, of string) error { // what cannot be read, onePackage says
+		name = cmp.Or(name, of)
+		return nil
+	})
+	return name
+}
+
+// onePackage refuses a directory with Go files of another package.
 func onePackage(dir, name string) error {
+	return eachPackage(dir, func(path, of string) error {
+		if of == name {
+			return nil
+		}
+		return fmt.Errorf("%s is of package %s, the kernels beside it would be of %s: %s", path, of, name, remedy(of))
+	})
+}
+
+// eachPackage calls f with each Go file in dir and its package. Tests, and what go build leaves out, may be of any package; of a file
+// that is no Go the go command says what is wrong with it.
+func eachPackage(dir string, f func(path, of string) error) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -61,10 +82,12 @@ func onePackage(dir, name string) error {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly)
-		if err != nil || file.Name.Name == name { // the go command says what is wrong with it
+		if err != nil {
 			continue
 		}
-		return fmt.Errorf("%s is of package %s, the kernels beside it would be of %s: %s", path, file.Name.Name, name, remedy(file.Name.Name))
+		if err := f(path, file.Name.Name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -311,7 +311,11 @@ func (x *tuning) printBest(d decision) {
 	t := table{head: []string{"mode", "m", "k", "n", "us", "weights/ns", "of the ceiling", "default us", "of the default"}, wide: -1}
 	for _, b := range d.figures {
 		r := x.record(b.Purpose, timing.Median(b.Ns), d.Kernels)
-		t.add(b.Mode, b.M, b.K, b.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS), fmt.Sprintf("%.2f", r.Share),
+		share := "-" // what the machine can do is measured for the purposes of the search only
+		if r.Share > 0 {
+			share = fmt.Sprintf("%.2f", r.Share)
+		}
+		t.add(b.Mode, b.M, b.K, b.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS), share,
 			fmt.Sprintf("%.1f", timing.Median(b.BaseNs)/1e3), b.Ratio())
 	}
 	t.print(x.out, widthOf(x.out))

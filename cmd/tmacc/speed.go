@@ -65,7 +65,11 @@ func (c *cli) noteBusy(g *gauge) {
 		fmt.Fprintf(c.err, "tmacc: this machine is busy: during %d of %d samples the core did something else, figures may be too low\n", g.lost, g.taken)
 	}
 	if g.beyond > 0 {
-		fmt.Fprintf(c.err, "tmacc: %d figures are above what this machine did at best: it was busy meanwhile, or the probes are wrong if that comes again\n", g.beyond)
+		are := "are"
+		if g.beyond == 1 {
+			are = "is"
+		}
+		fmt.Fprintf(c.err, "tmacc: %s %s above what this machine did at best: it was busy meanwhile, or the probes are wrong if that comes again\n", counted(g.beyond, "figure"), are)
 	}
 }
 

@@ -143,6 +143,7 @@ func targetsNamed(words []string, all []lower.Target, find func(word string) (lo
 	}
 	var ts []lower.Target
 	for _, word := range words {
+		word = strings.TrimSpace(word)
 		if word == allWord && len(all) > 0 {
 			ts = append(ts, all...)
 			continue
