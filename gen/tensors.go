@@ -44,6 +44,27 @@ func numbersOf(name string) (parts, numbers []string) {
 	return append(parts, name[from:]), numbers
 }
 
+// verbOf is a name with a verb of fmt for each of its numbers: "blk.%d.ffn_up.weight", 1. A model may have many names.
+func verbOf(name string) (verb string, numbers int) {
+	var b strings.Builder
+	b.Grow(len(name) + 8)
+	from := 0
+	for i := 0; i < len(name); i++ {
+		j, digits := i, true
+		for ; j < len(name) && wordByte(name[j]); j++ {
+			digits = digits && name[j] >= '0' && name[j] <= '9'
+		}
+		if j > i && digits {
+			b.WriteString(strings.ReplaceAll(name[from:i], "%", "%%"))
+			b.WriteString("%d")
+			numbers, from = numbers+1, j
+		}
+		i = j
+	}
+	b.WriteString(strings.ReplaceAll(name[from:], "%", "%%"))
+	return b.String(), numbers
+}
+
 func wordByte(c byte) bool { return c == '_' || c >= '0' && c <= '9' || letter(rune(c)) }
 
 // rolesOf are the roles of tensors in the order of the first of each. A role whose
@@ -64,16 +85,12 @@ func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, e
 			return nil, errorf(thing, "has %d matrices of %d rows of %d elements; each number must be at least 1", t.Count, t.M, t.K)
 		}
 		seen[t.Name] = true
-		parts, numbers := numbersOf(t.Name)
-		for i, p := range parts {
-			parts[i] = strings.ReplaceAll(p, "%", "%%")
-		}
-		verb := strings.Join(parts, "%d")
+		verb, numbers := verbOf(t.Name)
 		i, known := index[verb]
 		if !known {
 			i = len(roles)
 			index[verb] = i
-			roles = append(roles, role{verb: verb, numbers: len(numbers)})
+			roles = append(roles, role{verb: verb, numbers: numbers})
 		}
 		roles[i].tensors = append(roles[i].tensors, t)
 	}
