@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
@@ -238,7 +238,7 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 			return err
 		}
 	}
-	var v gen.Target
+	var v variant.Variant
 	e := b.locked(p, t)
 	if e != nil {
 		v, err = buildUses(ctx, p, t, e.Uses(), p.Name())

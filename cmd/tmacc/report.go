@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -41,8 +41,8 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 	}
 	defer g.close()
 	for _, w := range x.products {
-		for i := range w.product.Targets {
-			t := &w.product.Targets[i]
+		for i := range w.product.Variants {
+			t := &w.product.Variants[i]
 			if x.codes[t] == nil {
 				continue
 			}
@@ -57,7 +57,7 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 }
 
 // measure adds the speeds of the kernels of one target.
-func (x *compilation) measure(ctx context.Context, g *gauge, w *wanted, t *gen.Target, speeds map[string]speed) error {
+func (x *compilation) measure(ctx context.Context, g *gauge, w *wanted, t *variant.Variant, speeds map[string]speed) error {
 	product, err := x.codes[t].Product()
 	if err != nil {
 		return err
@@ -178,12 +178,12 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 	for _, w := range x.products {
 		p := jsonProduct{Name: w.product.Name, Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes, Traced: x.traced(w)}
 		_, atK := w.largest()
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			if x.locked(w, t.Target) != nil {
 				p.Tuned = append(p.Tuned, t.Target.Machine().Name)
 			}
 		}
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			for _, k := range t.Kernels {
 				s, name := k.Schedule, k.Code.Func.Name
 				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),

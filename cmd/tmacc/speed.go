@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
@@ -121,7 +121,7 @@ func (g *gauge) dot(t lower.Target) ([]measure.Probe, error) {
 // subject is a product of one target to be measured.
 type subject struct {
 	problem ir.Problem
-	target  gen.Target
+	target  variant.Variant
 	product *runtime.Product
 	tuned   bool // by a lock
 }
@@ -274,8 +274,8 @@ func storedBits(l *format.Layout, k int) float64 {
 }
 
 // exact says that all kernels give the bits of the definition.
-func exact(kernels []gen.Kernel) bool {
-	return !slices.ContainsFunc(kernels, func(k gen.Kernel) bool { return !k.Schedule.Exact() })
+func exact(kernels []variant.Kernel) bool {
+	return !slices.ContainsFunc(kernels, func(k variant.Kernel) bool { return !k.Schedule.Exact() })
 }
 
 // family is the decomposition that a trace begins with.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -247,15 +247,15 @@ func (x *tuning) ceilingsOf(p tune.Purpose) tune.Ceilings {
 }
 
 // record is the measurement of a purpose that took ns by these kernels, or by others.
-func (x *tuning) record(p tune.Purpose, ns float64, kernels []gen.Kernel) measure.Record {
+func (x *tuning) record(p tune.Purpose, ns float64, kernels []variant.Kernel) measure.Record {
 	r, _ := x.complete(p, ns, kernels) // an error is noise here
 	return r
 }
 
 // complete is record; the error is a *measure.ProbeError.
-func (x *tuning) complete(p tune.Purpose, ns float64, kernels []gen.Kernel) (measure.Record, error) {
+func (x *tuning) complete(p tune.Purpose, ns float64, kernels []variant.Kernel) (measure.Record, error) {
 	c := x.ceilingsOf(p)
-	r, weights := subject{problem: x.product.Problem, target: gen.Target{Target: x.product.Target, Kernels: kernels}}.record(p.Mode, p.M, p.N, p.K)
+	r, weights := subject{problem: x.product.Problem, target: variant.Variant{Target: x.product.Target, Kernels: kernels}}.record(p.Mode, p.M, p.N, p.K)
 	r.Ns, r.ClockGHz, r.CeilingGBS, r.CeilingGMACS = ns, c.ClockGHz, c.ReadGBS, c.DotGMACS
 	return r.Complete(weights)
 }

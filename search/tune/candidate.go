@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/worker"
@@ -28,10 +28,10 @@ type Gene struct {
 
 // Candidate is schedules of a product for one packed matrix.
 type Candidate struct {
-	Genes   []Gene       // of each width, none of what was locked
-	Kernels []gen.Kernel // of those genes that have one, the narrowest first
-	Hash    string       // of their assembly
-	prepare *gen.Prepare
+	Genes   []Gene           // of each width, none of what was locked
+	Kernels []variant.Kernel // of those genes that have one, the narrowest first
+	Hash    string           // of their assembly
+	prepare *variant.Prepare
 	ns      []float64 // the least that was measured, of each purpose
 	ratios  []float64 // to the default's, 0: not measured
 }
@@ -327,7 +327,7 @@ type (
 		err error
 	}
 	lowered struct {
-		k   gen.Kernel
+		k   variant.Kernel
 		err error
 	}
 )
@@ -366,14 +366,14 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 		if err == nil && i > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
 			err = errLayout
 		}
-		switch known := func(o gen.Kernel) bool { return o.Schedule.Cols == k.Schedule.Cols }; {
+		switch known := func(o variant.Kernel) bool { return o.Schedule.Cols == k.Schedule.Cols }; {
 		case err != nil && i == 0:
 			return Point{}, err
 		case err == nil && !slices.ContainsFunc(c.Kernels, known):
 			c.Kernels = append(c.Kernels, k)
 		}
 	}
-	slices.SortFunc(c.Kernels, func(a, b gen.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
+	slices.SortFunc(c.Kernels, func(a, b variant.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
 	var err error
 	if c.prepare, err = t.prepare(c.Kernels); err != nil {
 		return Point{}, err
@@ -401,7 +401,7 @@ func (t *Tuner) Locked(e *Entry) (*Candidate, error) {
 }
 
 // compileGene makes the kernel of a gene, if it can be one for its width.
-func (t *Tuner) compileGene(g Gene, width int) (gen.Kernel, error) {
+func (t *Tuner) compileGene(g Gene, width int) (variant.Kernel, error) {
 	k, err := t.compile(g.Trace, "k", t.again())
 	if err != nil {
 		return k, err
@@ -436,17 +436,17 @@ func (t *Tuner) describe(c *Candidate) Point {
 }
 
 // named is a kernel of c with a name by the index of c in a batch.
-func (t *Tuner) named(c *Candidate, i, j int) gen.Kernel {
+func (t *Tuner) named(c *Candidate, i, j int) variant.Kernel {
 	k := c.Kernels[j]
 	f, m := *k.Code.Func, *k.Code
 	f.Name = fmt.Sprintf("k%d_%d", i, j)
 	m.Func = &f
-	return gen.Kernel{Schedule: k.Schedule, Code: &m}
+	return variant.Kernel{Schedule: k.Schedule, Code: &m}
 }
 
 // target is c with names by its index in a batch.
-func (t *Tuner) target(c *Candidate, i int) gen.Target {
-	out := gen.Target{Target: t.Target, Need: t.reference.Need, Prepare: c.prepare}
+func (t *Tuner) target(c *Candidate, i int) variant.Variant {
+	out := variant.Variant{Target: t.Target, Need: t.reference.Need, Prepare: c.prepare}
 	for j := range c.Kernels {
 		out.Kernels = append(out.Kernels, t.named(c, i, j))
 	}

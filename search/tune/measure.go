@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
@@ -234,10 +234,10 @@ func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) { return t.loadFor(t
 
 // loadFor is load for requests of at most so long.
 func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, error) {
-	ks := (&gen.Target{Kernels: t.reference.Kernels}).Code()
-	prepares := []*gen.Prepare{t.reference.Prepare}
+	ks := (&variant.Variant{Kernels: t.reference.Kernels}).Code()
+	prepares := []*variant.Prepare{t.reference.Prepare}
 	for i, c := range cs {
-		ks = append(ks, (&gen.Target{Kernels: t.target(c, i).Kernels}).Code()...)
+		ks = append(ks, (&variant.Variant{Kernels: t.target(c, i).Kernels}).Code()...)
 		if !slices.Contains(prepares, c.prepare) {
 			prepares = append(prepares, c.prepare)
 		}
@@ -253,7 +253,7 @@ func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, err
 }
 
 // timed are the products of a target for each purpose.
-func (t *Tuner) timed(x gen.Target, keep bool) []worker.Timed {
+func (t *Tuner) timed(x variant.Variant, keep bool) []worker.Timed {
 	s := live.Spec(t.Problem, x)
 	var out []worker.Timed
 	for _, p := range t.Purposes {
@@ -277,7 +277,7 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 }
 
 // verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
-func (t *Tuner) verify(code *worker.Code, x gen.Target, j int) error {
+func (t *Tuner) verify(code *worker.Code, x variant.Variant, j int) error {
 	trace := fmt.Sprint(x.Kernels[j].Schedule.Trace)
 	key := trace + preparation(x)
 	if t.verified[key] {
@@ -311,7 +311,7 @@ type took struct {
 }
 
 // uses names the kernels of x that purpose p uses, and what prepares their activations.
-func (t *Tuner) uses(x gen.Target, p int) string {
+func (t *Tuner) uses(x variant.Variant, p int) string {
 	key := fmt.Sprint(p, " ", preparation(x))
 	for _, k := range used(x.Kernels, t.Purposes[p].N) {
 		key += "\n" + k.Schedule.Trace.String()
@@ -320,7 +320,7 @@ func (t *Tuner) uses(x gen.Target, p int) string {
 }
 
 // used are the kernels, of those of ascending width, by which the runtime multiplies n activations.
-func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
+func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
 	full, tail := abi.Blocks(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
 	if full > 0 {
 		out = append(out, kernels[len(kernels)-1])
@@ -334,7 +334,7 @@ func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
 // compare measures a candidate, whose target is x, beside the default, so that each purpose was measured a number of times with the
 // kernels that it uses: most offspring differ from their parents in one kernel. The purposes out of memory are measured only of
 // candidates that can afford it.
-func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int) (float64, error) {
+func (t *Tuner) compare(code *worker.Code, c *Candidate, x variant.Variant, times int) (float64, error) {
 	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
@@ -359,7 +359,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int
 }
 
 // time measures purposes of a candidate, whose target is x, and notes what they took unless it had no more than a glance.
-func (t *Tuner) time(code *worker.Code, c *Candidate, x gen.Target, purposes []int) (map[int]took, error) {
+func (t *Tuner) time(code *worker.Code, c *Candidate, x variant.Variant, purposes []int) (map[int]took, error) {
 	if len(purposes) == 0 {
 		return nil, nil
 	}

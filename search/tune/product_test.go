@@ -11,11 +11,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
@@ -236,9 +236,9 @@ func TestJoin(t *testing.T) {
 
 // What multiplies so many activations are the widest kernel and the narrowest for the rest, as the runtime cuts them.
 func TestUsed(t *testing.T) {
-	var kernels []gen.Kernel
+	var kernels []variant.Kernel
 	for _, cols := range []int{1, 2, 4, 8} {
-		kernels = append(kernels, gen.Kernel{Schedule: &schedule.Kernel{Cols: cols}})
+		kernels = append(kernels, variant.Kernel{Schedule: &schedule.Kernel{Cols: cols}})
 	}
 	for n, want := range map[int][]int{1: {1}, 2: {2}, 3: {4}, 4: {4}, 5: {8}, 8: {8}, 9: {8, 1}, 11: {8, 4}, 16: {8}} {
 		var cols []int
@@ -266,8 +266,8 @@ func TestBeside(t *testing.T) {
 		for _, n := range c.ns {
 			x.Purposes = append(x.Purposes, Purpose{N: n})
 		}
-		kernel := func(cols int) gen.Kernel { return gen.Kernel{Schedule: &schedule.Kernel{Cols: cols}} }
-		var kernels []gen.Kernel
+		kernel := func(cols int) variant.Kernel { return variant.Kernel{Schedule: &schedule.Kernel{Cols: cols}} }
+		var kernels []variant.Kernel
 		for _, cols := range c.have {
 			kernels = append(kernels, kernel(cols))
 		}
@@ -353,7 +353,7 @@ func TestTunerRefuses(t *testing.T) {
 	}
 	target := amd64.ByName("avx2")
 	p := ir.Problem{Weight: w}
-	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*gen.Prepare{}}
+	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*variant.Prepare{}}
 	rng := rand.New(rand.NewSource(1))
 	found := map[error]bool{}
 	for range 5000 {
