@@ -258,7 +258,7 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 	if err != nil {
 		return err
 	}
-	s.subjects = append(s.subjects, bench.Subject{p, v, product, e != nil})
+	s.subjects = append(s.subjects, bench.Subject{Problem: p, Variant: v, Product: product, Tuned: e != nil})
 	return nil
 }
 
