@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -411,35 +410,6 @@ func TestCompileNowhere(t *testing.T) {
 	for _, target := range []string{"amd64/avx2", "arm64/dotprod"} {
 		if !strings.Contains(out, target+" ") {
 			t.Errorf("%s is not listed in\n%s", target, out)
-		}
-	}
-}
-
-// Figures of a core that did something else during many samples are not to be trusted, which is said.
-func TestNoteBusy(t *testing.T) {
-	sample := func(alone ...bool) timing.Sample {
-		return timing.Sample{Rounds: append(make([]float64, len(alone)), math.NaN()), Alone: append(alone, false)} // the last took none
-	}
-	for _, c := range []struct {
-		samples []timing.Sample
-		beyond  int
-		said    string
-	}{
-		{nil, 0, ""},
-		{[]timing.Sample{sample(true, true, true), sample(true, false)}, 0, ""},
-		{[]timing.Sample{sample(true, true), sample(false, false)}, 0, "during 2 of 4 samples"},
-		{nil, 2, "2 figures are above what this machine did at best"},
-		{timing.TimeWork(timing.Options{Rounds: 3}, timing.Work{Run: func() { time.Sleep(time.Millisecond) }}), 0, "during 9 of 9 samples"},
-	} {
-		if len(c.samples) == 1 && runtime.GOOS != "linux" {
-			continue // nobody knows there how long a thread had its core
-		}
-		var stderr bytes.Buffer
-		g := &bench.Gauge{Beyond: c.beyond}
-		g.Count(c.samples)
-		(&cli{err: &stderr}).noteBusy(g)
-		if (c.said == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), c.said) {
-			t.Errorf("%+v: %q", c.samples, &stderr)
 		}
 	}
 }

@@ -341,19 +341,9 @@ func grouped(left []leftOut) (groups [][]leftOut) {
 	return groups
 }
 
-// mostLost is the share of samples from which on figures are not to be trusted. (Beside a busy process on the core 17 of 39 samples were lost.)
-const mostLost = 0.2
-
-// noteBusy says if the core did something else during many samples, or while the probes ran.
+// noteBusy says why the figures of g may be wrong.
 func (c *cli) noteBusy(g *bench.Gauge) {
-	if float64(g.Lost) > mostLost*float64(g.Taken) {
-		fmt.Fprintf(c.err, "tmacc: this machine is busy: during %d of %d samples the core did something else, figures may be too low\n", g.Lost, g.Taken)
-	}
-	if g.Beyond > 0 {
-		are := "are"
-		if g.Beyond == 1 {
-			are = "is"
-		}
-		fmt.Fprintf(c.err, "tmacc: %s %s above what this machine did at best: it was busy meanwhile, or the probes are wrong if that comes again\n", counted(g.Beyond, "figure"), are)
+	for _, line := range g.Doubts() {
+		fmt.Fprintf(c.err, "tmacc: %s\n", line)
 	}
 }

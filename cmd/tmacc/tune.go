@@ -15,6 +15,8 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -113,8 +115,8 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return fmt.Errorf("-patience %d: want at least 1", x.patience)
 	case x.limit <= 0:
 		return fmt.Errorf("-time %v: want more than nothing", x.limit)
-	case x.plot != "" && validPicture(x.plot) != nil:
-		return validPicture(x.plot)
+	case x.plot != "" && picture.Check(x.plot) != nil:
+		return picture.Check(x.plot)
 	case x.plot != "" && noFolder(x.plot) != nil: // now, not after the search
 		return noFolder(x.plot)
 	case x.log != "" && x.log != noLog && noFolder(x.log) != nil:
@@ -263,9 +265,8 @@ func dial(ctx context.Context, f tuneFlags, bar *progress) (*worker.Machine, err
 
 // purposes are what to tune p for.
 func (f *tuneFlags) purposes(p ir.Problem, host timing.Host) []tune.Purpose {
-	b := benchFlags{modes: f.modes, ns: f.ns, sizeFlags: f.sizeFlags}
 	var out []tune.Purpose
-	for _, at := range b.places() {
+	for _, at := range bench.Places(f.modes, f.ns, f.m, f.k) {
 		for _, n := range at.Ns {
 			out = append(out, tune.Purpose{Mode: at.Mode, M: at.M, N: n, K: p.WholeK(at.K), Total: copies(at.Mode, host)})
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker/loopback"
@@ -474,7 +475,7 @@ func TestBenchTable(t *testing.T) {
 		all = append(all, measure.Record{Format: "w2", Ns: ns}, measure.Record{Format: "w4", Ns: ns}, measure.Record{Format: "w2", Ns: ns / 2, Tuned: true})
 	}
 	var ratios []string
-	for _, row := range benchTable(medians(all)).rows {
+	for _, row := range benchTable(bench.Medians(all)).rows {
 		ratios = append(ratios, row[0]+" "+row[len(row)-1])
 	}
 	if want := []string{"w2 ", "w4 ", "w2 0.50"}; !slices.Equal(ratios, want) {

@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -165,11 +166,11 @@ func (x *tuning) draw(tried []tune.Tried) error {
 	if x.plot == "" {
 		return nil
 	}
-	p, err := plotSearch(searchTitle(x.journal.run), searchSource(x.journal.run), tried)
+	p, err := picture.Search(searchTitle(x.journal.run), searchSource(x.journal.run), tried)
 	if err != nil {
 		return err
 	}
-	return p.save(x.plot)
+	return savePicture(x.plot, p)
 }
 
 // note tells a person about something that does not end the search.
