@@ -116,7 +116,7 @@ func TestWriteToDanglingLink(t *testing.T) {
 	}
 }
 
-// FileNames are those of the files of a package.
+// FileNames lists exactly the files of a package.
 func TestFileNames(t *testing.T) {
 	s := toySpec(t)
 	ts := map[string]lower.Target{}

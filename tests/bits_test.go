@@ -57,7 +57,7 @@ var sameBits = []struct {
 	{"w2", 0, func(c *search.Choice) { c.Octets, c.Cols, c.Below, c.Rows, c.Block = true, 2, 0, 1, 1 }, true},
 }
 
-// byFloats looks up sums of f32 activations, so many at once.
+// byFloats looks up sums of `by` f32 activations at once.
 func byFloats(digits string, by int) func(c *search.Choice) {
 	return func(c *search.Choice) {
 		c.Hoist, c.Below, c.Table = "none", 0, &search.TableChoice{Digits: digits, Parts: []int{by}, Float: true, Along: 1}

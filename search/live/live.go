@@ -16,7 +16,7 @@ import (
 )
 
 // Spec is the product as a generated package describes it, with the kernels of one
-// target, all or those of the given indices. They have names, and call nothing.
+// target: all of them, or the kernels with the given indices. Kernels have names, and no functions yet.
 func Spec(p ir.Problem, t variant.Variant, kernels ...int) runtime.Spec {
 	if len(kernels) > 0 {
 		all := t.Kernels
@@ -77,7 +77,7 @@ func test(code *worker.Code, p ir.Problem, t variant.Variant) error {
 // Close unmaps the kernels: no product of c may be used afterwards.
 func (c *Code) Close() error { return c.img.Close() }
 
-// Product is the product with all kernels, or with only those of the given
+// Product is the product with all kernels, or with only the kernels of the given
 // indices. It is an error if this CPU cannot run them.
 func (c *Code) Product(kernels ...int) (*runtime.Product, error) {
 	s := Spec(c.problem, c.target, kernels...)

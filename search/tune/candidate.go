@@ -127,7 +127,7 @@ func (t *Tuner) gene(c search.Choice, width int) Gene {
 	return Gene{c, c.Trace(t.Problem)}
 }
 
-// mutate changes one gene of a: it varies decisions, crosses them with those of b, or edits steps
+// mutate changes one gene of a: it varies decisions, crosses them with b's, or edits steps
 // of the trace. One of the others or all of them then take its layout, or it takes theirs.
 func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 	c := &Candidate{Genes: slices.Clone(a.Genes)}
@@ -209,8 +209,8 @@ func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 	return out
 }
 
-// improve makes genes of c that did better, for all that others did, the best of bs. The best of all widths are better if that changed them, and hoped with genes
-// of which not all is known; nil if there is none.
+// improve makes genes of c that did better, for all that others did, the best of bs. The result better is the best of all widths if that changed; hoped also has genes
+// that are not measured for every purpose. Both are nil if there is none.
 func (t *Tuner) improve(bs []widthBest, c *Candidate) (better, hoped []Gene) {
 	changed, hopes := false, map[int]Gene{}
 	for i, n := range t.widths() {
@@ -250,7 +250,7 @@ const (
 	promising                // better for what both were measured for, which is not all
 )
 
-// meet compares g, of so many ratios, with the best, and makes it the best if it is.
+// meet compares g, by its ratios, with the best, and replaces the best if g is better.
 func (b *widthBest) meet(g Gene, ratios []float64) verdict {
 	if b.ratios == nil {
 		b.gene, b.ratios = g, ratios
@@ -282,7 +282,7 @@ func (b *widthBest) meet(g Gene, ratios []float64) verdict {
 	return promising
 }
 
-// ratiosFor are those of c for the purposes of n activations.
+// ratiosFor returns the ratios of c for the purposes of n activations.
 func (t *Tuner) ratiosFor(c *Candidate, n int) (out []float64) {
 	for p, x := range t.Purposes {
 		if x.N == n {
@@ -301,7 +301,7 @@ type memory[T any] struct {
 // mostKnown is how many are kept: kernels take memory.
 const mostKnown = 2000
 
-// get is what is known by key, or what find finds out.
+// get returns the value known by key, else the value that find finds out.
 func (m *memory[T]) get(key string, find func() T) T {
 	m.mu.Lock()
 	x, ok := m.known[key]
@@ -319,7 +319,7 @@ func (m *memory[T]) get(key string, find func() T) T {
 	return x
 }
 
-// pointed and lowered are what is remembered of a candidate and of a gene.
+// pointed and lowered are the memories of a candidate and of a gene.
 type (
 	pointed struct {
 		c   *Candidate

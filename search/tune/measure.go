@@ -16,9 +16,9 @@ import (
 	"github.com/tmacc/tmacc/search/worker"
 )
 
-// How long candidates are measured: all for a moment, and those that are not much
-// slower than the default for longer. At the end the best are measured again. The longer samples of what is read from the third-level cache are several
-// calls: one alone, after those of others, finds there what they left of its weights. Figures: docs/choices.md, look.
+// How long candidates are measured: all for a moment, and longer if they are not much
+// slower than the default. At the end the best are measured again. If weights come from the third-level cache, a longer sample is several
+// calls: a single call would find its weights displaced by the calls of others. Figures: docs/choices.md, look.
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
 	look    = timing.Options{Rounds: 11, MinSample: 300 * time.Microsecond}
@@ -96,7 +96,7 @@ func (t *Tuner) Resume(trials []Trial) []*Candidate {
 	return cs
 }
 
-// measure is what is known of candidates, and measures others.
+// measure returns known results of candidates, and measures the others.
 func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 	out := make([]Result, len(cs))
 	var unknown []*Candidate
@@ -262,7 +262,7 @@ func (t *Tuner) timed(x variant.Variant, keep bool) []worker.Timed {
 	return out
 }
 
-// cost verifies and measures candidate i of code. What is wrong with the worker is an *Unmeasured.
+// cost verifies and measures candidate i of code. A fault of the worker is an *Unmeasured.
 func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err error) {
 	x := t.target(c, i)
 	for j := range x.Kernels {
@@ -303,8 +303,8 @@ func (t *Tuner) believed(measure func(times int) (float64, error)) (cost float64
 	return cost, nil
 }
 
-// took is what was measured of kernels for a purpose: their time and its ratio to the default's in the same rounds, the larger ratio
-// of so many measurements.
+// took is a measurement of kernels for a purpose: their time and its ratio to the default's in the same rounds. Of
+// several measurements (times) it has the largest ratio.
 type took struct {
 	ns, ratio float64
 	times     int
@@ -319,7 +319,7 @@ func (t *Tuner) uses(x variant.Variant, p int) string {
 	return key
 }
 
-// used are the kernels, of those of ascending width, by which the runtime multiplies n activations.
+// used returns the kernels by which the runtime multiplies n activations, out of kernels in ascending width.
 func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
 	full, tail := abi.Blocks(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
 	if full > 0 {
@@ -338,7 +338,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x variant.Variant, time
 	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
-		if len(ratios) > 0 && costOf(ratios) > affordable { // what is known counts
+		if len(ratios) > 0 && costOf(ratios) > affordable { // known results count
 			some = slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times == 0 })
 		}
 		less := slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times >= times })
@@ -392,8 +392,8 @@ func (t *Tuner) time(code *worker.Code, c *Candidate, x variant.Variant, purpose
 // tolerated is how much longer than by default a purpose may take, a logarithm.
 const tolerated = 0.03
 
-// costOf is the geometric mean of the ratios of a candidate's times to those of the default, one for each purpose. If
-// the worst of them is more than tolerated, that is added as if all were so much worse, up to the worst:
+// costOf is the geometric mean of the ratios of a candidate's times to the default's, one for each purpose. If
+// the worst ratio is above tolerated, its excess is added as if all ratios were worse by it, up to the worst:
 // who tunes does not want to trade products with one column for those with many.
 func costOf(ratios []float64) float64 {
 	n, mean, worst := float64(len(ratios)), 0.0, math.Inf(-1)
@@ -427,7 +427,7 @@ type Confirmed struct {
 const confirmations = 4
 
 // Confirm measures candidates and the default again, each in rounds with the default: several would displace each other from
-// the third-level cache, and out of memory only one has its weights between those of the default. What a purpose took is the mean of several
+// the third-level cache, and out of memory only one has its weights between the default's. What a purpose took is the mean of several
 // measurements. From a cache the default counts as beside the candidate where it was fastest, so that none
 // wins because the default was slow beside it. It returns them, the best first.
 func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) {

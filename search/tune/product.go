@@ -35,7 +35,7 @@ type Purpose struct {
 }
 
 // widths are the numbers of activations of p's purposes, ascending: a candidate has at most
-// so many kernels.
+// one kernel for each.
 func (p *Product) widths() []int {
 	var ns []int
 	for _, x := range p.Purposes {
@@ -128,9 +128,9 @@ func (t *Tuner) prepare(kernels []variant.Kernel) (*variant.Prepare, error) {
 	return p, err
 }
 
-// Uses are the schedules of c, and for its packed matrix and its tables those of other widths,
-// but of none that would take over a product that was measured with those of c. What was locked
-// has them all.
+// Uses are the schedules of c, and companions of other widths for its packed matrix and tables. It
+// leaves out companions that would take over a product that was measured with c's own kernels. A locked
+// candidate already has all of them.
 func (t *Tuner) Uses(c *Candidate) []search.Use {
 	kernels := slices.Clone(c.Kernels)
 	if len(c.Genes) > 0 {
