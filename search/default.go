@@ -840,7 +840,7 @@ func (d *defaults) lower(trace schedule.Trace, again bool) (w work, bytes float6
 	if err != nil {
 		return w, 0, err
 	}
-	m, err := Lower(d.t, k.Nest, "k", again)
+	m, err := Lower(d.t, k.Nest, again)
 	if err != nil {
 		return w, 0, err
 	}
@@ -851,9 +851,9 @@ func (d *defaults) lower(trace schedule.Trace, again bool) (w work, bytes float6
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.
-func Lower(t lower.Target, n *nest.Nest, name string, again bool) (*lower.Kernel, error) {
+func Lower(t lower.Target, n *nest.Nest, again bool) (*lower.Kernel, error) {
 	if again {
-		return lower.Build(t, n, name)
+		return lower.Build(t, n)
 	}
-	return lower.BuildOnce(t, n, name)
+	return lower.BuildOnce(t, n)
 }

@@ -207,7 +207,7 @@ func TestDefaultStride(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := lower.Build(tg, k.Nest, "k")
+			m, err := lower.Build(tg, k.Nest)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -593,7 +593,7 @@ func TestFeaturesOfDots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := lower.Build(target, k.Nest, "k")
+		m, err := lower.Build(target, k.Nest)
 		if err != nil {
 			t.Fatal(err)
 		}

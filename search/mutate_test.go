@@ -134,7 +134,7 @@ func TestRestOfTiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		code, err := lower.BuildOnce(target, k.Nest, "k")
+		code, err := lower.BuildOnce(target, k.Nest)
 		if err != nil {
 			t.Fatal(err)
 		}

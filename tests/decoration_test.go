@@ -236,7 +236,7 @@ func (p prepared) run(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := lower.Build(target, k.Nest, "prepare")
+			c, err := lower.Build(target, k.Nest)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -376,7 +376,7 @@ func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := build.Variant(context.Background(), p, target, uses, nil)
+	v, err := build.Variant(context.Background(), p, target, uses)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // buildTarget compiles the kernels of p for t: of the default schedules, or of
-// the given one alone. Their names begin with prefix.
-func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace, prefix string) (variant.Variant, error) {
+// the given one alone.
+func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace) (variant.Variant, error) {
 	uses := []search.Use{{Trace: trace}}
 	if trace == nil {
 		var err error
@@ -24,13 +24,7 @@ func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedu
 			return variant.Variant{}, err
 		}
 	}
-	return buildUses(ctx, p, t, uses, prefix)
-}
-
-// buildUses compiles kernels by their schedules, and the preparation of their
-// activations.
-func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, prefix string) (variant.Variant, error) {
-	return build.Variant(ctx, p, t, uses, func(what string) string { return kernelName(prefix, t, what) })
+	return build.Variant(ctx, p, t, uses)
 }
 
 // heeding is what f makes or, interrupted, at once, the error of ctx: f may still run, and shares nothing that is used afterwards.
@@ -75,11 +69,6 @@ func onAllCores(ctx context.Context, n int, f func(int)) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// kernelName is an identifier of Go: "w4_g32_avx2_n8".
-func kernelName(prefix string, t lower.Target, what string) string {
-	return identifier(prefix) + "_" + t.Machine().Identifier() + "_" + what
 }
 
 // identifier is s in small letters with '_' for what may not stand in a name.

@@ -20,6 +20,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
@@ -395,7 +396,7 @@ func (x *compilation) tryTraces(ctx context.Context) error {
 			if !ok {
 				continue
 			}
-			if _, err := buildTarget(ctx, w.problem, t, g.Trace, w.prefix()); err != nil {
+			if _, err := buildTarget(ctx, w.problem, t, g.Trace); err != nil {
 				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), w.blamed(err))
 			}
 		}
@@ -522,9 +523,9 @@ func (x *compilation) compileAll(ctx context.Context) error {
 func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target) (variant.Variant, error) {
 	e := x.locked(w, t)
 	if e == nil {
-		return buildTarget(ctx, w.problem, t, w.trace(t), w.prefix())
+		return buildTarget(ctx, w.problem, t, w.trace(t))
 	}
-	v, err := buildUses(ctx, w.problem, t, e.Uses(), w.prefix())
+	v, err := build.Variant(ctx, w.problem, t, e.Uses())
 	if err != nil {
 		return v, &tune.LockError{Path: tune.LockName, Problem: oneLine(err)}
 	}
@@ -555,7 +556,7 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 				}
 			}
 			for _, k := range t.Kernels {
-				x.exact[k.Code.Func.Name] = state.of(k.Schedule)
+				x.exact[w.product.KernelName(t, k.Name())] = state.of(k.Schedule)
 			}
 		}
 	}
@@ -737,7 +738,7 @@ func (x *compilation) testsPassed() {
 		for _, t := range w.product.Variants {
 			for _, k := range t.Kernels {
 				if lacks(t.Target) == "" {
-					x.exact[k.Code.Func.Name] = w.checked().of(k.Schedule)
+					x.exact[w.product.KernelName(&t, k.Name())] = w.checked().of(k.Schedule)
 				}
 			}
 		}

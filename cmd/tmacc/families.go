@@ -22,6 +22,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -228,7 +229,7 @@ func tableName(t schedule.Trace) string {
 }
 
 func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (bench.Subject, *live.Code, error) {
-	v, err := buildUses(ctx, p, t, uses, p.Weight.Name)
+	v, err := build.Variant(ctx, p, t, uses)
 	if _, refused := search.Refusal(err); refused {
 		return bench.Subject{}, nil, &noSchedule{err}
 	}

@@ -181,7 +181,7 @@ func (s *showing) print() error {
 	if err != nil {
 		return err
 	}
-	asm, err := s.t.Emit("kernels", []*lower.Kernel{k})
+	asm, err := lower.Emit(s.t, "kernels", k)
 	if err != nil {
 		return err
 	}

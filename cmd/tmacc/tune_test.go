@@ -495,11 +495,11 @@ func TestLockReplays(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(json1(t, ok(t, "show", "-format", "w2", "-cols", "4", "-target", "avx2", "-stage", "trace")), `"k","by":64`, `"k","by":128`)), &wide); err != nil {
 		t.Fatal(err)
 	}
-	v, err := buildTarget(t.Context(), p, target, trace, "x")
+	v, err := buildTarget(t.Context(), p, target, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := tune.KernelHash(target, v.Kernels[0].Code)
+	hash, err := tune.KernelHash(target, v.Kernels[0].Text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,19 +16,16 @@ import (
 	"github.com/tmacc/tmacc/search"
 )
 
-// Variant compiles the kernels of p for t, the narrowest first, and what prepares their
-// activations. name makes names of assembly functions of what they are, "n4" or "prepare"; if it
-// is nil they are these. Interrupted, it returns the error of ctx after the kernel that it is at.
-func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, name func(what string) string) (variant.Variant, error) {
-	if name == nil {
-		name = func(what string) string { return what }
-	}
+// Variant compiles and prints the kernels of p for t, the narrowest first, and the
+// preparation of their activations. Interrupted, it returns the error of ctx after the
+// kernel that it is at.
+func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (variant.Variant, error) {
 	v := variant.Variant{Target: t, Need: targets.Features(t)}
 	for _, u := range uses {
 		if err := ctx.Err(); err != nil {
 			return v, err
 		}
-		k, err := kernel(p, t, u, name)
+		k, err := kernel(p, t, u)
 		if err != nil && u.Cols > 0 {
 			err = fmt.Errorf("n = %d: %w", u.Cols, err)
 		}
@@ -42,11 +39,11 @@ func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Us
 	}
 	slices.SortFunc(v.Kernels, func(a, b variant.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
 	var err error
-	v.Prepare, err = Prepare(p, v, name("prepare"))
+	v.Prepare, err = Prepare(p, v)
 	return v, err
 }
 
-func kernel(p ir.Problem, t lower.Target, u search.Use, name func(what string) string) (k variant.Kernel, err error) {
+func kernel(p ir.Problem, t lower.Target, u search.Use) (k variant.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(p, u.Trace); err != nil {
 		return k, err
 	}
@@ -54,20 +51,24 @@ func kernel(p ir.Problem, t lower.Target, u search.Use, name func(what string) s
 	if u.Cols != 0 && u.Cols != cols {
 		return k, fmt.Errorf("a schedule for n = %d is said to be for %d", cols, u.Cols)
 	}
-	k.Code, err = lower.Build(t, k.Schedule.Nest, name(fmt.Sprintf("n%d", cols)))
-	return k, err
+	if k.Code, err = lower.Build(t, k.Schedule.Nest); err != nil {
+		return k, err
+	}
+	k.Text = t.Print(k.Code)
+	return k, nil
 }
 
-// Prepare compiles what prepares activations for the kernels of v, by its default schedule.
-func Prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, error) {
-	x, err := prepare(p, v, name)
+// Prepare compiles and prints the preparation of activations for the kernels of v, by its default
+// schedule.
+func Prepare(p ir.Problem, v variant.Variant) (*variant.Prepare, error) {
+	x, err := prepare(p, v)
 	if err != nil {
 		return nil, fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
 	}
 	return x, nil
 }
 
-func prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, error) {
+func prepare(p ir.Problem, v variant.Variant) (*variant.Prepare, error) {
 	tables := v.Tables()
 	trace, err := search.DefaultPrepare(p, tables, v.TableChunk(), v.Target)
 	if err != nil {
@@ -77,9 +78,9 @@ func prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, er
 	if err != nil {
 		return nil, err
 	}
-	code, err := lower.Build(v.Target, k.Nest, name)
+	code, err := lower.Build(v.Target, k.Nest)
 	if err != nil {
 		return nil, err
 	}
-	return &variant.Prepare{Schedule: k, Code: code}, nil
+	return &variant.Prepare{Schedule: k, Code: code, Text: v.Target.Print(code)}, nil
 }

@@ -3,7 +3,6 @@ package tune
 import (
 	"slices"
 
-	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -36,7 +35,7 @@ func (t *Tuner) Beside(base, c *Candidate, purposes []Purpose) ([]Beside, error)
 		return nil, t.unassembled(c, err)
 	}
 	defer code.Close()
-	own, theirs := live.Spec(t.Problem, t.target(c, 0)), live.Spec(t.Problem, to)
+	own, theirs := t.target(c, 0).spec(t.Problem), to.spec(t.Problem)
 	out := make([]Beside, len(purposes))
 	for _, slow := range []bool{false, true} {
 		for i := range repeats {

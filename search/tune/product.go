@@ -54,9 +54,9 @@ type Tuner struct {
 	DefaultHash string          // of the default's assembly
 	ReferenceNs []float64       // the least times of the default so far, of each purpose
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
-	reference   variant.Variant
-	prepares    map[string]*variant.Prepare // by tables
-	mu          sync.Mutex                  // of prepares
+	reference   member
+	prepares    map[string]*prepared // by tables
+	mu          sync.Mutex           // of prepares
 	points      memory[pointed]
 	genes       memory[lowered]
 	known       map[string]Result
@@ -75,17 +75,19 @@ func New(p Product) (*Tuner, error) {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
-		prepares: map[string]*variant.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
+		prepares: map[string]*prepared{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
 	var err error
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err
 	}
-	t.reference, err = build.Variant(context.Background(), p.Problem, p.Target, t.Default, func(what string) string { return "reference_" + what })
+	v, err := build.Variant(context.Background(), p.Problem, p.Target, t.Default)
 	if err != nil {
 		return nil, err
 	}
-	t.prepares[preparation(t.reference)] = t.reference.Prepare
-	f, err := p.Target.Emit("main", t.reference.Code())
+	const prefix = "reference_"
+	t.reference = member{v, prefix, &prepared{v.Prepare, prefix + variant.PrepareName}}
+	t.prepares[preparation(v)] = t.reference.prepare
+	f, err := p.Target.File("main", v.Functions(prefix)...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +96,11 @@ func New(p Product) (*Tuner, error) {
 }
 
 // compile makes the kernel of a trace, which may compute values again if again says so.
-func (t *Tuner) compile(trace schedule.Trace, name string, again bool) (k variant.Kernel, err error) {
+func (t *Tuner) compile(trace schedule.Trace, again bool) (k variant.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(t.Problem, trace); err != nil {
 		return k, err
 	}
-	k.Code, err = search.Lower(t.Target, k.Schedule.Nest, name, again)
+	k.Code, err = search.Lower(t.Target, k.Schedule.Nest, again)
 	return k, err
 }
 
@@ -112,8 +114,15 @@ func preparation(x variant.Variant) string {
 	return fmt.Sprint(variant.TablesABI(x.Tables()).ID, " ", x.TableChunk())
 }
 
-// prepare is what prepares activations for kernels, one for all candidates whose tables are the same.
-func (t *Tuner) prepare(kernels []variant.Kernel) (*variant.Prepare, error) {
+// prepared is a preparation of activations and its name in all files. Candidates
+// whose tables are the same share one.
+type prepared struct {
+	*variant.Prepare
+	name string
+}
+
+// prepare is the preparation of activations for kernels.
+func (t *Tuner) prepare(kernels []variant.Kernel) (*prepared, error) {
 	of := variant.Variant{Target: t.Target, Kernels: kernels}
 	id := preparation(of)
 	t.mu.Lock()
@@ -121,11 +130,12 @@ func (t *Tuner) prepare(kernels []variant.Kernel) (*variant.Prepare, error) {
 	if p := t.prepares[id]; p != nil {
 		return p, nil
 	}
-	p, err := build.Prepare(t.Problem, of, fmt.Sprintf("prepare%d", len(t.prepares)))
-	if err == nil {
-		t.prepares[id] = p
+	p, err := build.Prepare(t.Problem, of)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	t.prepares[id] = &prepared{p, fmt.Sprint(variant.PrepareName, len(t.prepares))}
+	return t.prepares[id], nil
 }
 
 // Uses are the schedules of c, and for its packed matrix and its tables those of other widths,

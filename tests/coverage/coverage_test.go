@@ -368,7 +368,7 @@ func (c *cell) kernel(x search.Choice) (*native.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := lower.BuildOnce(c.target, k.Nest, "k")
+	m, err := lower.BuildOnce(c.target, k.Nest)
 	if err != nil {
 		return nil, err
 	}
