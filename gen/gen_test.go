@@ -41,7 +41,7 @@ func compile(t testing.TB, name string, p ir.Problem, ts ...lower.Target) gen.Pr
 	t.Helper()
 	product := gen.Product{Name: name, Problem: p}
 	for _, target := range ts {
-		uses, err := search.Default(p, target)
+		uses, err := search.Default(t.Context(), p, target)
 		if err != nil {
 			t.Fatal(err)
 		}

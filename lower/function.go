@@ -10,8 +10,14 @@ import (
 // func(args *byte). It has no name until a File gives it one, so that what was
 // printed once can stand in several files.
 type Function struct {
-	Text      string     // NameMark stands for the name
-	Constants []Constant // in the order in which the text reads them
+	text      string     // NameMark stands for the name
+	constants []Constant // in the order in which the text reads them
+}
+
+// NewFunction is a function of an assembly text and the constants that it reads.
+func NewFunction(text string, constants []Constant) *Function {
+	printed.Add(1)
+	return &Function{text, constants}
 }
 
 // NameMark stands for the function's name in its text.
@@ -79,10 +85,10 @@ type pool struct {
 // spell is the text of f with its name and the file's symbols.
 func (p *pool) spell(f Named) string {
 	names := []string{NameMark, f.Name}
-	for _, c := range f.Constants {
+	for _, c := range f.constants {
 		names = append(names, c.Symbol+"<>", p.symbol(c.Data)+"<>")
 	}
-	return strings.NewReplacer(names...).Replace(f.Text)
+	return strings.NewReplacer(names...).Replace(f.text)
 }
 
 // symbol is that of data in the file.

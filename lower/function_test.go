@@ -13,8 +13,8 @@ func TestAssembly(t *testing.T) {
 	for _, data := range [][]byte{{0xc1, 0, 0, 0}, {0, 0, 0xc0, 0}, a, b} {
 		constants = append(constants, NewConstant(data, constants))
 	}
-	first := &Function{Text: "\n// func {name}(args *byte)\nx000000c1<> x00c00000<> c0<> c1<>\n", Constants: constants}
-	second := &Function{Text: "\nTEXT ·{name}(SB)\nc0<>\n", Constants: []Constant{NewConstant(b, nil)}}
+	first := NewFunction("\n// func {name}(args *byte)\nx000000c1<> x00c00000<> c0<> c1<>\n", constants)
+	second := NewFunction("\nTEXT ·{name}(SB)\nc0<>\n", []Constant{NewConstant(b, nil)})
 	m := Machine{Name: "amd64/avx2+zen"}
 	f, err := m.Assembly("// a note\n\n", []Named{{"one", first}, {"two", second}, {"three", second}})
 	if err != nil {

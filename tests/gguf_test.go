@@ -372,7 +372,7 @@ func productOf(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 }
 
 func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(context.Background(), p, target)
 	if err != nil {
 		return nil, err
 	}

@@ -462,7 +462,7 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	}
 	defer g.Close()
 	bar.step("measuring what this machine can do")
-	host, err := g.Lab.Ceilings(timing.Options{})
+	host, err := g.Lab.Ceilings(ctx, timing.Options{})
 	if err != nil {
 		return err
 	}

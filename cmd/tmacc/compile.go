@@ -396,9 +396,12 @@ func (x *compilation) tryTraces(ctx context.Context) error {
 			if !ok {
 				continue
 			}
-			if _, err := buildTarget(ctx, w.problem, t, g.Trace); err != nil {
+			v, err := buildTarget(ctx, w.problem, t, g.Trace)
+			if err != nil {
 				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), w.blamed(err))
 			}
+			g.built = &v
+			w.traces[t.Machine().Name] = g
 		}
 	}
 	return nil
@@ -521,9 +524,12 @@ func (x *compilation) compileAll(ctx context.Context) error {
 // buildTarget compiles w for t: by the trace that was given, else by the lock, else by
 // the default schedules. It never searches.
 func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target) (variant.Variant, error) {
+	if v := w.traces[t.Machine().Name].built; v != nil {
+		return *v, nil
+	}
 	e := x.locked(w, t)
 	if e == nil {
-		return buildTarget(ctx, w.problem, t, w.trace(t))
+		return buildTarget(ctx, w.problem, t, nil)
 	}
 	v, err := build.Variant(ctx, w.problem, t, e.Uses())
 	if err != nil {

@@ -194,11 +194,11 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	tables, err := heeding(ctx, func() ([][]search.Use, error) { return search.TableUses(p, t, n) })
+	tables, err := search.TableUses(ctx, p, t, n)
 	if err != nil {
 		return nil, nil, &noSchedule{err}
 	}
-	dots, err := heeding(ctx, func() ([]search.Use, error) { return search.DotUses(p, t) })
+	dots, err := search.DotUses(ctx, p, t)
 	if err != nil {
 		return nil, nil, &noSchedule{err}
 	}

@@ -373,7 +373,11 @@ func (x *tuning) entry(c *judged) (*tune.Entry, error) {
 		e.Figures = append(e.Figures, tune.Figures{Mode: b.Mode, M: b.M, N: b.N, K: b.K, Ns: ns, DefaultNs: timing.Median(b.BaseNs),
 			Share: x.record(b.Purpose, ns, c.Kernels).Share, Ceilings: x.ceilingsOf(b.Purpose)})
 	}
-	v, err := build.Variant(context.Background(), p.Problem, p.Target, x.tuner.Uses(c.Candidate))
+	uses, err := x.tuner.Uses(context.Background(), c.Candidate)
+	if err != nil {
+		return nil, err
+	}
+	v, err := build.Variant(context.Background(), p.Problem, p.Target, uses)
 	if err != nil {
 		return nil, err
 	}

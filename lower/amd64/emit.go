@@ -34,7 +34,7 @@ func (t target) Print(k *lower.Kernel) *lower.Function {
 		panic(fmt.Sprintf("BUG: %s: %v", t.m.Name, err))
 	}
 	_, body, _ := strings.Cut(string(text), "\n") // the first line is for a file
-	return &lower.Function{Text: body, Constants: constants}
+	return lower.NewFunction(body, constants)
 }
 
 // File puts printed functions together. Its name is that of the target.

@@ -17,7 +17,7 @@ import (
 func (t target) Print(k *lower.Kernel) *lower.Function {
 	p := &printer{k: k}
 	p.kernel()
-	return &lower.Function{Text: p.out.String()}
+	return lower.NewFunction(p.out.String(), nil)
 }
 
 // File puts printed functions together. Its name is that of the target.

@@ -42,7 +42,7 @@ func least(t testing.TB) lower.Target {
 
 func usual(t testing.TB, p ir.Problem, target lower.Target) variant.Variant {
 	t.Helper()
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"context"
 	"slices"
 
 	"github.com/tmacc/tmacc/search/worker"
@@ -9,10 +10,15 @@ import (
 // repeats is how often Beside measures: of 8 ratios one may be chance in either direction.
 const repeats = 8
 
-// Complete is c as a lock has it, with kernels of all widths (see Uses), each of which equals the definition.
+// Complete is c as a lock has it, with kernels of all widths (see Uses), each of which equals the definition. It is not interrupted: what
+// was found is to be locked.
 func (t *Tuner) Complete(c *Candidate) (*Candidate, error) {
+	uses, err := t.Uses(context.Background(), c)
+	if err != nil {
+		return nil, err
+	}
 	e := Entry{}
-	for _, u := range t.Uses(c) {
+	for _, u := range uses {
 		e.Kernels = append(e.Kernels, Kernel{Cols: u.Cols, Trace: u.Trace})
 	}
 	whole, err := t.Locked(&e)

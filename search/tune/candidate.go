@@ -45,11 +45,12 @@ var (
 	errBounds = errors.New("bounded, not exact")
 )
 
-// Seeds are the default schedules, and the best ones estimated by dot products, also with rows that share bytes.
-func (t *Tuner) Seeds() []*Candidate {
+// Seeds are the default schedules, and the best ones estimated by dot products, also with rows that share bytes. Interrupted, it
+// leaves out what it has not found yet.
+func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	all := [][]search.Use{t.Default}
-	for _, find := range []func(ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
-		if more, err := find(t.Problem, t.Target); err == nil {
+	for _, find := range []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
+		if more, err := find(ctx, t.Problem, t.Target); err == nil {
 			all = append(all, more)
 		}
 	}

@@ -95,7 +95,7 @@ func TestFaults(t *testing.T) {
 func TestUnassembled(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 	x.Target = faulty{x.Target, []fault{{"NONSENSE AX", ""}}}
-	for _, c := range x.Seeds()[:1] {
+	for _, c := range x.Seeds(t.Context())[:1] {
 		p, err := x.point(c)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestUnassembled(t *testing.T) {
 // A kernel is verified until it was right once.
 func TestVerified(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
-	c, right := x.Seeds()[0], x.Target
+	c, right := x.Seeds(t.Context())[0], x.Target
 	if _, err := x.point(c); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestBlame(t *testing.T) {
 		x.Target = sabotaged{x.Target, regexp.MustCompile(c.names), c.body}
 		var log []Trial
 		x.Log = func(r Trial) { log = append(log, r) }
-		seeds := x.Seeds()[:1]
+		seeds := x.Seeds(t.Context())[:1]
 		if _, err := x.point(seeds[0]); err != nil {
 			t.Fatal(err)
 		}

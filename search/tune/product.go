@@ -69,18 +69,19 @@ type Tuner struct {
 // limit is the usual one.
 const limit = 20 * time.Second
 
-// New compiles the default schedules of p, which must be exact, which everything is compared with.
-func New(p Product) (*Tuner, error) {
+// New compiles the default schedules of p, which must be exact, which everything is compared with. Interrupted, it returns
+// the error of ctx.
+func New(ctx context.Context, p Product) (*Tuner, error) {
 	if len(p.Purposes) == 0 {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
 		prepares: map[string]*prepared{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
 	var err error
-	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
+	if t.Default, err = search.Default(ctx, p.Problem, p.Target); err != nil {
 		return nil, err
 	}
-	v, err := build.Variant(context.Background(), p.Problem, p.Target, t.Default)
+	v, err := build.Variant(ctx, p.Problem, p.Target, t.Default)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +96,13 @@ func New(p Product) (*Tuner, error) {
 	return t, nil
 }
 
-// compile makes the kernel of a trace, which may compute values again if again says so.
+// compile makes the kernel of a trace, which may compute values again if again says so. It takes some milliseconds, and is not interrupted: what it
+// finds is remembered.
 func (t *Tuner) compile(trace schedule.Trace, again bool) (k variant.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(t.Problem, trace); err != nil {
 		return k, err
 	}
-	k.Code, err = search.Lower(t.Target, k.Schedule.Nest, again)
+	k.Code, err = search.Lower(context.Background(), t.Target, k.Schedule.Nest, again)
 	return k, err
 }
 
@@ -130,7 +132,7 @@ func (t *Tuner) prepare(kernels []variant.Kernel) (*prepared, error) {
 	if p := t.prepares[id]; p != nil {
 		return p, nil
 	}
-	p, err := build.Prepare(t.Problem, of)
+	p, err := build.Prepare(context.Background(), t.Problem, of)
 	if err != nil {
 		return nil, err
 	}
@@ -140,22 +142,26 @@ func (t *Tuner) prepare(kernels []variant.Kernel) (*prepared, error) {
 
 // Uses are the schedules of c, and for its packed matrix and its tables those of other widths,
 // but of none that would take over a product that was measured with those of c. What was locked
-// has them all.
-func (t *Tuner) Uses(c *Candidate) []search.Use {
+// has them all. The error is that of ctx.
+func (t *Tuner) Uses(ctx context.Context, c *Candidate) ([]search.Use, error) {
 	kernels := slices.Clone(c.Kernels)
 	if len(c.Genes) > 0 {
-		for _, u := range search.Companions(t.Problem, t.Target, c.Genes[0].Choice) {
-			k, err := schedule.Compile(t.Problem, u.Trace)
-			if err == nil && k.SharesBuffers(c.Kernels[0].Schedule) {
-				kernels = t.beside(kernels, variant.Kernel{Schedule: k})
+		others, err := search.Companions(ctx, t.Problem, t.Target, c.Genes[0].Choice)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range others {
+			if u.Kernel.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
+				kernels = t.beside(kernels, *u.Kernel)
 			}
 		}
 	}
 	var out []search.Use
-	for _, k := range kernels {
-		out = append(out, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace})
+	for i := range kernels {
+		k := &kernels[i]
+		out = append(out, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace, Kernel: k})
 	}
-	return out
+	return out, nil
 }
 
 // beside adds k to kernels, the narrowest first, unless one of that width is there or k would be used for a purpose.

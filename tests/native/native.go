@@ -3,6 +3,7 @@
 package native
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func Compile(t lower.Target, p ir.Problem, trace schedule.Trace, watch ...lower.
 	if err != nil {
 		return nil, err
 	}
-	m, err := lower.Build(t, k.Nest, watch...)
+	m, err := lower.Build(context.Background(), t, k.Nest, watch...)
 	if err != nil {
 		return nil, err
 	}
