@@ -207,7 +207,7 @@ func (c *cli) addTo(ctx context.Context, s *bench.Suite, b benchFlags, name stri
 		}
 		return s.Add(ctx, p, t, []search.Use{{Trace: trace}}, false)
 	}
-	uses, err := heeding(ctx, func() ([]search.Use, error) { return search.Default(p, t) })
+	uses, err := search.Default(ctx, p, t)
 	if err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	}
 	defer g.Close()
 	bar.step("measuring what this machine can do")
-	host, err := g.Lab.Ceilings(timing.Options{})
+	host, err := g.Lab.Ceilings(ctx, timing.Options{})
 	if err != nil {
 		return err
 	}

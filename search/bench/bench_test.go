@@ -175,7 +175,7 @@ func TestSuite(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	uses, err := search.Default(p, here[0])
+	uses, err := search.Default(t.Context(), p, here[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,11 +172,17 @@ func newContest(ctx context.Context, s *bench.Suite, name string, t targets.Targ
 	if err != nil {
 		return nil, err
 	}
-	tables, err := search.TableUses(p, t, n)
+	tables, err := search.TableUses(ctx, p, t, n)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, &noSchedule{err}
 	}
-	dots, err := search.DotUses(p, t)
+	dots, err := search.DotUses(ctx, p, t)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, &noSchedule{err}
 	}

@@ -165,7 +165,7 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	r.M, r.K = measure.Shape(measure.ModeL2)
 	r.N, r.K = 1, p.WholeK(r.K)
 	r.Target, r.CPU, r.Date, r.Commit = t.Machine().Name, timing.ThisHost().CPU, bench.Today(), bench.Commit()
-	tuner, err := tune.New(tune.Product{Problem: p, Target: t, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
+	tuner, err := tune.New(ctx, tune.Product{Problem: p, Target: t, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
 	if err != nil {
 		return err
 	}

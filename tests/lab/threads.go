@@ -140,7 +140,7 @@ func addThreadsProduct(ctx context.Context, s *bench.Suite, o threadsFlags) (*ru
 	if err != nil {
 		return nil, err
 	}
-	uses, err := search.Default(p, t)
+	uses, err := search.Default(ctx, p, t)
 	if err != nil {
 		return nil, err
 	}
