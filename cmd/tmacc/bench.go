@@ -179,8 +179,8 @@ func (c *cli) benchProblem(b benchFlags, name string) (ir.Problem, error) {
 	return p, checkK(b.k, p, name)
 }
 
-// addTo compiles the product of a name for a target: by -trace, or by what the suite's lock has, or by the default schedules. With both,
-// the default schedules are measured beside those of the lock.
+// addTo compiles the product of a name for a target: by -trace, by the suite's lock, or by the default schedules. With both,
+// a lock's schedules and the default ones are measured.
 func (c *cli) addTo(ctx context.Context, s *bench.Suite, b benchFlags, name string, t targets.Target, both bool) error {
 	p, err := c.benchProblem(b, name)
 	switch {
@@ -256,7 +256,7 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags, lock *tune.Lock) err
 	return nil
 }
 
-// benchTable is a table of records. Tuned records come behind those of the default schedules, whose times divide theirs.
+// benchTable is a table of records. The times of tuned records are divided by the times of the default schedules, which come first.
 func benchTable(records []measure.Record) *table {
 	t := &table{head: []string{"format", "target", "mode", "m", "k", "n", "us", "Gw/s", "w/cycle", "GB/s", "of", "share", "prepare us", "of the default"}, wide: -1}
 	usual := map[bench.Measurement]float64{}

@@ -60,7 +60,7 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// Small products are measured in every mode, large ones in one; what is asked for twice is measured once.
+// Small products are measured in every mode, large ones in one. A mode or a number that was given twice is measured once.
 func TestPlaces(t *testing.T) {
 	const dram, l3, l2 = measure.ModeDRAM, measure.ModeL3, measure.ModeL2
 	for _, c := range []struct {
@@ -110,7 +110,7 @@ func TestParseRecords(t *testing.T) {
 	}
 }
 
-// A check asks for each product once, and for those of its formats only.
+// A check asks for each product once, and only for its formats.
 func TestCheckAsks(t *testing.T) {
 	limits := measure.Limits{AVX2: map[string]measure.Limit{"w2": {Bits: 2, L2: 1, DRAMShare: 1}}}
 	c := Check{Limits: limits, Host: measure.Ceilings{Dot: map[string]measure.Ceiling{"avx2": {Rate: 1}}}}

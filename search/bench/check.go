@@ -56,8 +56,8 @@ func (c Check) Places() []Place {
 	return append(Places(modes, ns, 0, 0), extreme())
 }
 
-// Run measures a suite and returns the outcome. s should have the products and places that c asks for. Rounds
-// below measure.Rounds count as that. The callback and the errors are those of Suite.Run.
+// Run measures a suite and returns the outcome. s should have the products and places that c asks for. There are at
+// least measure.Rounds rounds. Callback and errors are as in Suite.Run.
 func (c Check) Run(ctx context.Context, s *Suite, g *Gauge, rounds int, begin func(Step)) (Checked, error) {
 	var all []measure.Record
 	err := s.Run(ctx, g, max(rounds, measure.Rounds), begin, func(r measure.Record) { all = append(all, r) })
