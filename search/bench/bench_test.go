@@ -257,3 +257,35 @@ func TestSuite(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
+
+// A check runs at least the rounds that rules want, and says what it was measured with.
+func TestCheckRun(t *testing.T) {
+	p, target, uses := w2Here(t)
+	s := &Suite{Places: []Place{{Mode: measure.ModeL2, M: 64, K: 256, Ns: []int{1}}}}
+	defer s.Close()
+	if err := s.Add(t.Context(), p, target, uses[:1], false); err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGauge(timing.Options{Rounds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	class := measure.Class(target.Machine().Name)
+	limit := map[string]measure.Limit{"w2": {Bits: 2, L2: 1e-6, DRAMShare: 1}}
+	c := Check{Name: "limits.json", Formats: []string{"w2"}, Limits: measure.Limits{AVX2: limit, AVXVNNI: limit, AVX512VBMI: limit},
+		Host: measure.Ceilings{Dot: map[string]measure.Ceiling{class: {Rate: 1}}}}
+	rounds := 0
+	out, err := c.Run(t.Context(), s, g, 1, func(Step) { rounds++ })
+	if err != nil || rounds != measure.Rounds || len(out.Records) != 1 || out.About.Limits != "limits.json" || out.About.Host == "" || out.About.Date == "" {
+		t.Errorf("%d rounds, %+v, %v", rounds, out, err)
+	}
+	for _, v := range out.Verdicts {
+		if v.Rule == "l2 weights/cycle" && v.Target == class && (v.Rounds != measure.Rounds || !v.Pass) {
+			t.Errorf("%+v", v)
+		}
+	}
+	if measure.Missed(out.Verdicts) == len(out.Verdicts) {
+		t.Errorf("all are missed: %v", out.Verdicts)
+	}
+}
