@@ -139,7 +139,7 @@ func TestFormatFields(t *testing.T) {
 
 // TestChoices: comments name sections of choices.md that are there, and each section is named by one.
 func TestChoices(t *testing.T) {
-	text, err := os.ReadFile("../docs/choices.md")
+	text, err := os.ReadFile("../docs/lab/choices.md")
 	if err != nil {
 		t.Fatal(err)
 	}

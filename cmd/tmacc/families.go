@@ -56,7 +56,7 @@ func (c *cli) families() *cobra.Command {
 best of every format on every target of this machine, and write a page of the ratios of
 their speeds, families.md, and a plot, families.svg. Rounds take the targets of a format in
 turn; the files are written after each format: a run that is stopped leaves those it has.`,
-		Example: "  tmacc families -o docs",
+		Example: "  tmacc families -o docs/lab",
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&x.formats, "format", familyFormats, "weight formats, separated by commas")

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestFamiliesPicture holds docs/families.svg, and that of another machine, against the tables of their pages.
+// TestFamiliesPicture holds docs/lab/families.svg, and that of another machine, against the tables of their pages.
 func TestFamiliesPicture(t *testing.T) {
-	for _, dir := range []string{"../../docs", "../../docs/emerald"} {
+	for _, dir := range []string{"../../docs/lab", "../../docs/lab/emerald"} {
 		columns, rows, from := familiesTable(t, string(readPage(t, filepath.Join(dir, "families.md"))))
 		picture, err := familiesPicture(columns, rows, from)
 		if err != nil {

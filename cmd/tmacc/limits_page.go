@@ -72,18 +72,18 @@ func parseLimitCheck(data []byte) (x limitCheck, ok bool, err error) {
 	return x, true, nil
 }
 
-// page is docs/limits.md.
+// page is docs/lab/limits.md.
 func (x limitCheck) page() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# What %[6]s reach
 
-Written by %[1]stmacc bench -md limits.jsonl%[1]s from the file of that name beside this page, which is what %[1]stmacc bench -json -check docs/%[2]s%[1]s printed.
+Written by %[1]stmacc bench -md limits.jsonl%[1]s from the file of that name beside this page, which is what %[1]stmacc bench -json -check docs/lab/%[2]s%[1]s printed.
 %[3]s
 
 %[4]s
 ## What is asked
 
-Limits are those of hand-written kernels (docs/%[2]s); figures in cycles are scaled to other machines by what the mix of their instructions reaches there and its caches send, and the one easier to keep
+Limits are those of hand-written kernels (docs/lab/%[2]s); figures in cycles are scaled to other machines by what the mix of their instructions reaches there and its caches send, and the one easier to keep
 counts. %[5]s
 
 `, "`", x.about.Limits, x.how(), x.table(func(measure.Record) bool { return true }), x.holding(), x.schedules())
@@ -103,7 +103,7 @@ func (x limitCheck) schedules() string {
 	return "default schedules"
 }
 
-// summary is the table of the README: all of the target of the first record, which is the best one here, and of others
+// summary is the table of docs/benchmarks.md: all of the target of the first record, which is the best one here, and of others
 // what every target is compared by.
 func (x limitCheck) summary() string {
 	return x.how() + "\n\n" + x.table(func(r measure.Record) bool {

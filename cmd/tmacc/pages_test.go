@@ -11,10 +11,10 @@ import (
 	"github.com/tmacc/tmacc/search/measure"
 )
 
-// TestPages holds docs/limits.md, docs/performance.md, those of other machines and the tables of README.md against the records that they
+// TestPages holds docs/lab/limits.md, docs/lab/performance.md, those of other machines and the tables of docs/benchmarks.md against the records that they
 // are written from.
 func TestPages(t *testing.T) {
-	const docs, readme = "../../docs", "../../README.md"
+	const docs, tables = "../../docs/lab", "../../docs/benchmarks.md"
 	ratios := filepath.Join(docs, "ratios.json")
 	want := map[string]string{}
 	for _, dir := range []string{docs, filepath.Join(docs, "tuned"), filepath.Join(docs, "zen4"), filepath.Join(docs, "zen3")} {
@@ -35,9 +35,9 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(readPage(t, readme))
+	text := string(readPage(t, tables))
 	text = marked(t, text, "<!-- limits: go test ./cmd/tmacc -run TestPages -update -->\n", checked.summary(), "<!-- /limits -->\n")
-	want[readme] = marked(t, text, "<!-- peers: go test ./cmd/tmacc -run TestPages -update -->\n", peerSummary(peers, limits), "<!-- /peers -->\n")
+	want[tables] = marked(t, text, "<!-- peers: go test ./cmd/tmacc -run TestPages -update -->\n", peerSummary(peers, limits), "<!-- /peers -->\n")
 	for path, want := range want {
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -50,7 +50,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the pages that tests hold against records and the tables of README.md between their marks")
+var update = flag.Bool("update", false, "write the pages that tests hold against records and the tables of docs/benchmarks.md between their marks")
 
 func readPage(t *testing.T, path string) []byte {
 	t.Helper()
@@ -67,7 +67,7 @@ func marked(t *testing.T, text, begin, middle, end string) string {
 	before, rest, begins := strings.Cut(text, begin)
 	_, after, ends := strings.Cut(rest, end)
 	if !begins || !ends {
-		t.Fatalf("README.md has no marks %s and %s", begin, end)
+		t.Fatalf("docs/benchmarks.md has no marks %s and %s", begin, end)
 	}
 	return before + begin + middle + end + after
 }
@@ -108,7 +108,7 @@ func TestLimitPage(t *testing.T) {
 		}
 	}
 	if summary := x.summary(); strings.Contains(summary, "w3") || !strings.Contains(summary, "| w2 | best |") {
-		t.Errorf("the table of README.md should have w2 only:\n%s", summary)
+		t.Errorf("the summary should have w2 only:\n%s", summary)
 	}
 	head, _, _ := strings.Cut(b.String(), "\n")
 	for _, r := range []refusal{

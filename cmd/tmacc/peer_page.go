@@ -17,7 +17,7 @@ import (
 
 // pageAbout is what the page of records says before its tables.
 const pageAbout = `
-Written by ` + "`tmacc bench -md performance.jsonl -check docs/ratios.json`" + ` from the file of that name beside this page, records of
+Written by ` + "`tmacc bench -md performance.jsonl -check docs/lab/ratios.json`" + ` from the file of that name beside this page, records of
 
 ` + "```" + `
 tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -threads 1,2 -json >> performance.jsonl
@@ -114,7 +114,7 @@ func peerRecords(data []byte) ([]measure.PeerRecord, error) {
 	return all, nil
 }
 
-// peerPage is docs/performance.md; threads is docs/threads.md, byHand docs/by-hand.md, of which it has all but the title.
+// peerPage is docs/lab/performance.md; threads is docs/lab/threads.md, byHand docs/lab/by-hand.md, of which it has all but the title.
 func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads, byHand string) string {
 	verdicts := measure.CheckPeer(limits, records)
 	var b strings.Builder
@@ -155,7 +155,7 @@ func holding(verdicts []measure.Verdict) string {
 			missed++
 		}
 	}
-	return fmt.Sprintf("%d of %d ratios that are asked hold (docs/ratios.json).", len(verdicts)-missed, len(verdicts))
+	return fmt.Sprintf("%d of %d ratios that are asked hold (docs/lab/ratios.json).", len(verdicts)-missed, len(verdicts))
 }
 
 func distinct(records []measure.PeerRecord, of func(measure.PeerRecord) string) []string {
@@ -245,7 +245,7 @@ func peerScaling(b *strings.Builder, records []measure.PeerRecord, verdicts []me
 	}
 }
 
-// peerSummary is the table of the README: of one thread, a line for each type; and
+// peerSummary is the table of docs/benchmarks.md: of one thread, a line for each type; and
 // how much of what is asked holds.
 func peerSummary(records []measure.PeerRecord, limits []measure.PeerLimit) string {
 	var b strings.Builder

@@ -92,7 +92,7 @@ with the definition before they time it beside the default one, in the same roun
 For w5 (levels -16 to 15), w4 in groups of 48 and cb6 (six arbitrary levels: %s) nobody has made schedules or limits. The settings of the cost model (how many trees,
 how fast they learn) were chosen by how well they order some 300 random samples of each of these five formats. Written by
 
-    go run ./cmd/tmacc study -o docs
+    go run ./cmd/tmacc study -o docs/lab
 
 from [search.jsonl](search.jsonl), one line for each search with the cost of each trial; searches that are not there yet are made first (%d seconds each, on one core).
 

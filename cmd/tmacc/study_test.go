@@ -9,10 +9,10 @@ import (
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// TestSearchPage holds docs/search.md and its picture against the searches that they are written from, and
-// docs/roofline.svg against its records.
+// TestSearchPage holds docs/lab/search.md and its picture against the searches that they are written from, and
+// docs/lab/roofline.svg against its records.
 func TestSearchPage(t *testing.T) {
-	const dir = "../../docs"
+	const dir = "../../docs/lab"
 	runs, err := readStudy(filepath.Join(dir, "search.jsonl"))
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ func (r PeerRecord) Fastest() Timed {
 	return slices.MinFunc(r.Theirs, func(a, b Timed) int { return cmp.Compare(a.Ns, b.Ns) })
 }
 
-// PeerLimit is what is asked of the records of some types: docs/ratios.json is a
+// PeerLimit is what is asked of the records of some types: docs/lab/ratios.json is a
 // list of them.
 type PeerLimit struct {
 	Types   []string `json:"types"`
