@@ -93,7 +93,7 @@ func (b *prepareTrace) quantize(p ir.Problem) {
 	if p.Act.Group > 0 {
 		in = "act.g"
 	}
-	// While a row is rounded nothing else comes from memory. Figures: docs/choices.md, DefaultPrepare.
+	// While a row is rounded nothing else comes from memory. Figures: docs/lab/choices.md, DefaultPrepare.
 	b.t = append(b.t, schedule.Prefetch{In: in})
 	b.reduction("sums", p.GroupK(), 4)
 }
@@ -120,7 +120,7 @@ func (b *prepareTrace) unrolled(stage string, n int) {
 
 // One iteration of a loop over ungrouped K handles as many elements as stretch vectors
 // of 32 bits hold: the trips of 4096 elements are so few that a core foresees the last.
-// Sums go into unroll accumulators in turn. Figures: docs/choices.md, DefaultPrepare.
+// Sums go into unroll accumulators in turn. Figures: docs/lab/choices.md, DefaultPrepare.
 const (
 	stretch = 16
 	unroll  = 4
