@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // TestReadme follows the first screen of README.md: its two commands in a new module, then its program. The program is
@@ -135,4 +138,22 @@ func hasAnchor(t *testing.T, page, anchor string) bool {
 		}
 	}
 	return false
+}
+
+// TestFormatNames: the names that docs/formats.md explains are formats.
+func TestFormatNames(t *testing.T) {
+	text, err := os.ReadFile("../docs/formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("(?m)^\\| `([^`]*)` \\|").FindAllStringSubmatch(string(text), -1)
+	for _, m := range names {
+		name := strings.TrimSuffix(m[1], ir.FloatSuffix)
+		if w, err := format.Lookup(name); err != nil || w.String() != name {
+			t.Errorf("docs/formats.md explains %s: %v", m[1], err)
+		}
+	}
+	if len(names) < 5 {
+		t.Errorf("only %d names found", len(names))
+	}
 }
