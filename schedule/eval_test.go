@@ -523,11 +523,11 @@ func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
 	for _, s := range k.Graph.Stages {
 		name := s.Out.Name
 		b := k.Nest.Buffers[name]
-		elem, buf := s.Out.Elem, args[slices.Index(k.Nest.Params, b.Param)].Buf
+		elem, buf := s.Out.Elem, args[slices.Index(k.Nest.Params, b.Base().Param)].Buf
 		for i := range want[name].Shape[1] {
 			at := i * elem.Bytes()
-			if b.Output {
-				p := b.Pos([]int{0, i})
+			if made, ok := b.(*nest.MadeTables); ok {
+				p := made.Pos([]int{0, i})
 				at = p.Byte + p.Steps*step
 			}
 			raw := int64(0)

@@ -415,44 +415,55 @@ func mostSum(group, by int) int {
 	return 0
 }
 
-func (s *State) buffers(k *Kernel) map[string]*nest.Buffer {
+// buffers says where the tensors that k reads and writes lie.
+func (s *State) buffers(k *Kernel) map[string]nest.Buffer {
 	t := s.Problem.Tensors()
+	b := map[string]nest.Buffer{}
+	add := func(x nest.Buffer) { b[x.Name()] = x }
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
-	b := map[string]*nest.Buffer{
-		"out":   {Tensor: out, Strides: []int{0, 4}, Step: nest.StepParam("out")},
-		"codes": {Tensor: t.Codes, Layout: s.weights, Part: s.weights.Part("codes"), Side: sideStep, Streams: s.streams},
-	}
-	if k.Rows > s.weights.TileM {
-		b["out"].Side, b["out"].TileM = sideRows, s.weights.TileM
+	add(&nest.Rows{Memory: nest.Memory{Tensor: out, Param: "out"}, Stride: 4, Step: nest.StepParam("out"), Side: sideRows, Tile: s.weights.TileM})
+	codes := s.packed(t.Codes)
+	codes.Streams = s.streams
+	add(&nest.Codes{Packed: codes})
+	for _, x := range t.Shared() {
+		shared := s.packed(x)
+		if s.streams.Every {
+			shared.Streams = s.streams
+		}
+		add(&shared)
 	}
 	if !s.Problem.Act.Floats() {
 		if t.Sums.Most = mostSum(s.Problem.GroupK(), k.SumBy); k.ScaledSums {
 			t.Sums = t.ScaledSums()
 		}
-		b["sums"] = &nest.Buffer{Tensor: t.Sums, Strides: []int{4, 4 * k.Cols}}
-		b["ascale"] = &nest.Buffer{Tensor: t.ActScale, Strides: []int{4, 4 * k.Cols}}
-	}
-	for _, x := range t.Shared() {
-		b[x.Name] = &nest.Buffer{Tensor: x, Layout: s.weights, Part: s.weights.Part(x.Name), Side: sideStep}
-		if s.streams.Every {
-			b[x.Name].Streams = s.streams
-		}
-	}
-	for name, x := range b {
-		x.Param = name
+		add(perGroup(t.Sums, "sums", k.Cols))
+		add(perGroup(t.ActScale, "ascale", k.Cols))
 	}
 	ahead := nest.Streams{Ahead: s.streams.Act}
 	if s.tables == nil {
 		lay := actLayout(k.Cols, k.Chunk)
-		b["act"] = &nest.Buffer{Tensor: t.Act, Param: "act", Layout: lay, Part: lay.Part("act"), Streams: ahead}
+		add(&nest.Packed{Memory: nest.Memory{Tensor: t.Act, Param: "act", Streams: ahead}, Layout: lay, Part: lay.Part("act")})
 		return b
 	}
-	for _, tensor := range tableTensors(s.tables) {
-		b[tensor.Name] = &nest.Buffer{Tensor: tensor, Param: "act", Tables: s.tables, Cols: k.Cols, Chunk: k.Chunk, Streams: ahead}
+	for _, x := range tableTensors(s.tables) {
+		param := "act"
+		if s.tables.Residual && x.Name == "residual" {
+			param = "residual"
+		}
+		add(&nest.Tables{Memory: nest.Memory{Tensor: x, Param: param, Streams: ahead}, Of: s.tables, Cols: k.Cols, Chunk: k.Chunk})
 	}
 	if s.tables.Residual {
-		b["residual"].Param = "residual"
-		b["offsets"] = &nest.Buffer{Tensor: offsetsTensor(), Param: "offsets", Strides: []int{4, 4 * k.Cols}}
+		add(perGroup(offsetsTensor(), "offsets", k.Cols))
 	}
 	return b
+}
+
+// packed is where the part of the packed matrix lies that is called as x.
+func (s *State) packed(x *ir.Tensor) nest.Packed {
+	return nest.Packed{Memory: nest.Memory{Tensor: x, Param: x.Name}, Layout: s.weights, Part: s.weights.Part(x.Name), Side: sideStep}
+}
+
+// perGroup is an array of four bytes for each group and column: all columns of the first group come first.
+func perGroup(x *ir.Tensor, param string, cols int) *nest.Array {
+	return &nest.Array{Memory: nest.Memory{Tensor: x, Param: param}, Strides: []int{4, 4 * cols}}
 }

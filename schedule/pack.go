@@ -165,7 +165,7 @@ func (x Pack) codes(s *State) (*State, error) {
 	if c.weights != nil {
 		return nil, illegal(x, x.Tensor, "already packed")
 	}
-	p := &packing{x: x, s: c, fields: []format.Digit{}} // not nil, even for a single field: codes are bits
+	p := &packing{x: x, s: c}
 	if err := p.cell(); err != nil {
 		return nil, err
 	}

@@ -106,14 +106,12 @@ func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, e
 	}
 	slices.Sort(k.Pads)
 	k.Pads = slices.Compact(k.Pads)
-	k.Nest.Buffers = prepareBuffers(s.Graph, tables, s.chunk)
 	if s.nextIn != "" {
 		if st, i := s.find(s.nextIn); st == nil || st.loops[i].Kind != nest.Serial {
 			return nil, &Unfinished{"prefetch in " + s.nextIn, "the loop is no serial loop any more"}
 		}
-		x := k.Nest.Buffers["x"]
-		x.Next, x.NextIn = "next", s.nextIn
 	}
+	k.Nest.Buffers = prepareBuffers(s.Graph, tables, s.chunk, s.nextIn)
 	return k, nil
 }
 
@@ -162,17 +160,24 @@ func gcd(a, b int) int {
 	return a
 }
 
-// prepareBuffers: every array is linear in K or in the group; tables lie as they say.
-func prepareBuffers(g *ir.Graph, tables *ir.Tables, chunk int) map[string]*nest.Buffer {
-	out := map[string]*nest.Buffer{"x": {Tensor: g.Inputs[0], Strides: []int{0, 4}}}
+// prepareBuffers: every array is linear in K or in the group; tables lie as they say. A serial loop nextIn, if there is
+// one, asks for the next row of x.
+func prepareBuffers(g *ir.Graph, tables *ir.Tables, chunk int, nextIn string) map[string]nest.Buffer {
+	x := prepareArray(g.Inputs[0], "x")
+	if nextIn != "" {
+		x.Next, x.NextIn = "next", nextIn
+	}
+	out := map[string]nest.Buffer{"x": x}
 	for _, s := range g.Stages {
-		out[s.Out.Name] = &nest.Buffer{Tensor: s.Out, Strides: []int{0, s.Out.Elem.Bytes()}}
-	}
-	for name, b := range out {
-		b.Param, b.Whole = name, true
-	}
-	if b := out["table"]; b != nil {
-		b.Tables, b.Output, b.Chunk, b.Step = tables, true, chunk, nest.StepParam("table")
+		name := s.Out.Name
+		out[name] = prepareArray(s.Out, name)
+		if name == "table" {
+			out[name] = &nest.MadeTables{Memory: nest.Memory{Tensor: s.Out, Param: name}, Of: tables, Chunk: chunk, Step: nest.StepParam(name)}
+		}
 	}
 	return out
+}
+
+func prepareArray(t *ir.Tensor, param string) *nest.Array {
+	return &nest.Array{Memory: nest.Memory{Tensor: t, Param: param}, Strides: []int{0, t.Elem.Bytes()}, Whole: true}
 }

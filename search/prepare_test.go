@@ -209,11 +209,11 @@ func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.Prepar
 	}
 	for _, s := range k.Graph.Stages {
 		b, w := k.Nest.Buffers[s.Out.Name], want[s.Out.Name]
-		buf := args[slices.Index(k.Nest.Params, b.Param)].Buf
+		buf := args[slices.Index(k.Nest.Params, b.Base().Param)].Buf
 		for i := range w.Shape[1] {
 			at := i * s.Out.Elem.Bytes()
-			if b.Output {
-				p := b.Pos([]int{0, i})
+			if made, ok := b.(*nest.MadeTables); ok {
+				p := made.Pos([]int{0, i})
 				at = p.Byte + p.Steps*step
 			}
 			raw := int64(0)

@@ -71,10 +71,10 @@ func nestOf(t *testing.T, p *Plan, columns int) *Nest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Nest{Name: p.Name, Loops: p.Loops, Params: []string{"w", "a", "out"}, Body: body, Buffers: map[string]*Buffer{
-		"w":   {Tensor: tw, Param: "w", Strides: []int{columns, 1}},
-		"a":   {Tensor: ta, Param: "a", Strides: []int{1}},
-		"out": {Tensor: tout, Param: "out", Strides: []int{4}},
+	n := &Nest{Name: p.Name, Loops: p.Loops, Params: []string{"w", "a", "out"}, Body: body, Buffers: map[string]Buffer{
+		"w":   &Array{Memory: Memory{Tensor: tw, Param: "w"}, Strides: []int{columns, 1}},
+		"a":   &Array{Memory: Memory{Tensor: ta, Param: "a"}, Strides: []int{1}},
+		"out": &Array{Memory: Memory{Tensor: tout, Param: "out"}, Strides: []int{4}},
 	}}
 	for _, l := range p.Loops {
 		if l.N == 0 {
@@ -311,7 +311,7 @@ func TestBuildGroups(t *testing.T) {
 	p.Out, p.Final = fout, ir.Unary{Op: ir.CanonNaN, X: ir.Read{T: facc}}
 	p.Loops[0], p.Loops[1] = p.Loops[1], p.Loops[0]
 	n := nestOf(t, p, 6)
-	n.Buffers["fout"] = &Buffer{Tensor: fout, Param: "out", Strides: []int{4}}
+	n.Buffers["fout"] = &Array{Memory: Memory{Tensor: fout, Param: "out"}, Strides: []int{4}}
 	const want = `
 nest out(w, a, out)
   vector m 2
@@ -510,7 +510,7 @@ func TestEvalCodes(t *testing.T) {
 	}
 	p := dot("k", m(2, Unrolled), k(4, Serial))
 	n := nestOf(t, p, 4)
-	n.Buffers["w"] = &Buffer{Tensor: tw, Param: "w", Layout: layout, Part: &layout.Parts[0]}
+	n.Buffers["w"] = &Codes{Packed{Memory: Memory{Tensor: tw, Param: "w"}, Layout: layout, Part: &layout.Parts[0]}}
 	out := make([]byte, 8)
 	if err := Eval(n, []Arg{{Buf: []byte{0b1010_0110, 0b0001_1111}}, {Buf: []byte{1, 10, 100, 3}}, {Buf: out}}); err != nil {
 		t.Fatal(err)
