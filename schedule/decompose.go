@@ -44,10 +44,8 @@ type Decompose struct {
 }
 
 // Apply implements Step.
-func (x Decompose) Apply(s *State) (*State, error) {
+func (x Decompose) Apply(s *Product) (*Product, error) {
 	switch {
-	case s.prepare:
-		return nil, s.decomposed(x, x.Family)
 	case len(s.stages) > 0:
 		return nil, illegal(x, x.Family, "already decomposed")
 	case s.fill != nil && x.Family != "dot":
@@ -70,7 +68,7 @@ func (x Decompose) Apply(s *State) (*State, error) {
 }
 
 // dot makes the stage of the product by dot products.
-func (x Decompose) dot(s *State) error {
+func (x Decompose) dot(s *Product) error {
 	w := s.Problem.Weight
 	switch {
 	case s.Problem.Act.Floats():
@@ -102,13 +100,13 @@ func (x Decompose) dot(s *State) error {
 }
 
 // element is the index of the element at the point of axis and the loops over K.
-func (s *State) element(axis string) []ir.Expr {
+func (s *Product) element(axis string) []ir.Expr {
 	return []ir.Expr{ir.Axis{Name: axis}, s.Problem.AllK()}
 }
 
 // product is the stage of the whole product with its plain loops; those over K
 // count units of so many elements. Values and body are left to the family.
-func (s *State) product(unit int) *stage {
+func (s *Product) product(unit int) *stage {
 	p := s.Problem
 	st := &stage{name: "out", reduce: map[string]bool{"k": true, "g": true}, values: map[string]ir.Expr{}}
 	st.loops = []nest.Loop{{Name: "n", Root: "n", Coef: 1}, {Name: "m", Root: "m", Coef: 1}}
@@ -132,7 +130,7 @@ func (s *State) product(unit int) *stage {
 }
 
 // blockLevel is the accumulator of a block of groups, beside it that of its minimums.
-func (s *State) blockLevel() level {
+func (s *Product) blockLevel() level {
 	block := &ir.Tensor{Name: "block", Elem: format.I32}
 	lv := nest.Level{Temp: block, Op: ir.Add, Flush: s.scaled(ir.Read{T: block})}
 	if each := s.Problem.SubLeast(); each != nil {
@@ -158,7 +156,7 @@ func lookup(levels []int, t format.DType, code ir.Expr) ir.Expr {
 }
 
 // scalings are the values that a group's sum is scaled by.
-func (s *State) scalings(st *stage) {
+func (s *Product) scalings(st *stage) {
 	p := s.Problem
 	st.superSpan, st.block = max(p.Weight.Super/max(p.GroupK(), 1), 1), p.Block()
 	named(st.values, "scale", p.Scale(named(st.values, "super", p.Super())))
@@ -179,7 +177,7 @@ func named(values map[string]ir.Expr, name string, e ir.Expr) ir.Expr {
 }
 
 // flushed is what a group's sum adds to the sum of all, or to its block.
-func (s *State) flushed(sum ir.Expr) ir.Expr {
+func (s *Product) flushed(sum ir.Expr) ir.Expr {
 	if s.Problem.Block() > 1 {
 		return s.Problem.SubScaled(sum)
 	}
@@ -187,6 +185,6 @@ func (s *State) flushed(sum ir.Expr) ir.Expr {
 }
 
 // scaled is what a group's sum, or the integer of a block, adds to the sum of all.
-func (s *State) scaled(sum ir.Expr) ir.Expr {
+func (s *Product) scaled(sum ir.Expr) ir.Expr {
 	return s.Problem.Scaled(sum, value("scale", format.F32), value("least", format.F32))
 }

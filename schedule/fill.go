@@ -17,10 +17,8 @@ type FillGroups struct {
 }
 
 // Apply implements Step.
-func (x FillGroups) Apply(s *State) (*State, error) {
+func (x FillGroups) Apply(s *Product) (*Product, error) {
 	switch {
-	case s.prepare:
-		return nil, s.decomposed(x, "groups")
 	case len(s.stages) > 0:
 		return nil, illegal(x, "groups", "fill them before decompose")
 	case s.fill != nil:

@@ -214,9 +214,9 @@ var examples = []example{
 	{"prefetch_every", "w4-g32-z", trace(grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}), Prefetch{Far: 8192, Every: true}},
 }
 
-func start(t testing.TB, weight string, tr Trace) *State {
+func start(t testing.TB, weight string, tr Trace) *Product {
 	t.Helper()
-	s, err := NewMatmul(productOf(t, weight))
+	s, err := NewProduct(productOf(t, weight))
 	if err == nil {
 		s, err = tr.Replay(s)
 	}
@@ -276,7 +276,7 @@ func compare(t *testing.T, path, text string) {
 }
 
 // picture is all that steps decide.
-func picture(s *State) string {
+func picture(s *Product) string {
 	var b strings.Builder
 	if s.fill != nil {
 		fmt.Fprintf(&b, "groups of %d elements of K are filled up to %d\n", s.fill.group, s.fill.to)

@@ -21,7 +21,7 @@ type HalvingAdd struct {
 }
 
 // Apply implements Step.
-func (x HalvingAdd) Apply(s *State) (*State, error) {
+func (x HalvingAdd) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, x.Loop); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (x HalvingAdd) Apply(s *State) (*State, error) {
 const mostAveraged = 64
 
 // averages is how many averages there are on the way from a lookup to what is added up.
-func (s *State) averages() int {
+func (s *Product) averages() int {
 	n := 0
 	for _, l := range s.main().loops {
 		if l.Kind == nest.Averaged {

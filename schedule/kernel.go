@@ -80,7 +80,7 @@ func (e *Unfinished) Error() string { return e.Thing + ": " + e.Remedy }
 
 // Compile replays t on p's product and builds its loops.
 func Compile(p ir.Problem, t Trace) (*Kernel, error) {
-	s, err := NewMatmul(p)
+	s, err := NewProduct(p)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func Compile(p ir.Problem, t Trace) (*Kernel, error) {
 }
 
 // Kernel checks that s is complete and proven exact, and builds its loops.
-func (s *State) Kernel() (*Kernel, error) {
+func (s *Product) Kernel() (*Kernel, error) {
 	if err := s.complete(); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *State) Kernel() (*Kernel, error) {
 
 // scaledSums is s with minimums times what the caller makes of the activation sums, once for all rows; false
 // if the sums themselves are needed too.
-func (s *State) scaledSums() (*State, bool) {
+func (s *Product) scaledSums() (*Product, bool) {
 	p := s.Problem
 	if !p.Weight.Min || p.Block() > 1 || s.main().readsSums() {
 		return s, false
@@ -223,7 +223,7 @@ func keepLoops(p *nest.Plan) []nest.Loop {
 	return out
 }
 
-func (s *State) complete() error {
+func (s *Product) complete() error {
 	switch {
 	case len(s.stages) == 0:
 		return &Unfinished{"trace", "has no decompose"}
@@ -285,7 +285,7 @@ func (st *stage) repeated(names ...string) error {
 }
 
 // completeDot checks a product by dot products of n bytes.
-func (s *State) completeDot(dot int) error {
+func (s *Product) completeDot(dot int) error {
 	if dot == 0 {
 		return &Unfinished{"trace", "has no tensorize"}
 	}
@@ -308,7 +308,7 @@ func (s *State) completeDot(dot int) error {
 }
 
 // groupOrder: the float sum runs over groups in ascending order, each complete.
-func (s *State) groupOrder() error {
+func (s *Product) groupOrder() error {
 	coef, inner := 0, false
 	for _, l := range s.main().loops {
 		switch {
@@ -348,7 +348,7 @@ func (st *stage) inOrder() error {
 }
 
 // contiguous: one call makes Rows consecutive rows and Cols consecutive columns.
-func (s *State) contiguous(k *Kernel) error {
+func (s *Product) contiguous(k *Kernel) error {
 	for _, l := range s.main().loops {
 		size := map[string]int{"m": k.Rows, "n": k.Cols}[l.Root]
 		if size > 0 && l.N != 1 && (l.Kind == nest.Outer) != (l.Coef >= size) {
@@ -364,7 +364,7 @@ func (s *State) contiguous(k *Kernel) error {
 }
 
 // actChunk is how many elements of one column lie together.
-func (s *State) actChunk() (int, error) {
+func (s *Product) actChunk() (int, error) {
 	chunk := s.chunk
 	if chunk == 0 {
 		chunk = s.usualChunk()
@@ -389,7 +389,7 @@ func actLayout(cols, chunk int) *format.Layout {
 // usualChunk is the largest number up to a cache line that divides what every
 // serial loop over K advances by, and is a multiple of every power of two that does;
 // of tables, all that every such loop advances by.
-func (s *State) usualChunk() int {
+func (s *Product) usualChunk() int {
 	advance := s.weights.RecordK
 	for _, l := range s.main().loops {
 		if overMatrix(l) && s.main().reduce[l.Root] && l.Kind == nest.Serial && l.N != 1 {
@@ -416,7 +416,7 @@ func mostSum(group, by int) int {
 }
 
 // buffers says where the tensors that k reads and writes lie.
-func (s *State) buffers(k *Kernel) map[string]nest.Buffer {
+func (s *Product) buffers(k *Kernel) map[string]nest.Buffer {
 	t := s.Problem.Tensors()
 	b := map[string]nest.Buffer{}
 	add := func(x nest.Buffer) { b[x.Name()] = x }
@@ -459,7 +459,7 @@ func (s *State) buffers(k *Kernel) map[string]nest.Buffer {
 }
 
 // packed is where the part of the packed matrix lies that is called as x.
-func (s *State) packed(x *ir.Tensor) nest.Packed {
+func (s *Product) packed(x *ir.Tensor) nest.Packed {
 	return nest.Packed{Memory: nest.Memory{Tensor: x, Param: x.Name}, Layout: s.weights, Part: s.weights.Part(x.Name), Side: sideStep}
 }
 

@@ -67,10 +67,7 @@ type Pack struct {
 }
 
 // Apply implements Step.
-func (x Pack) Apply(s *State) (*State, error) {
-	if s.prepare && x.Tensor == "table" {
-		return x.tables(s)
-	}
+func (x Pack) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, x.Tensor); err != nil {
 		return nil, err
 	}
@@ -81,36 +78,48 @@ func (x Pack) Apply(s *State) (*State, error) {
 		}
 		return x.codes(s)
 	case "act":
-		return x.chunks(s, 4)
+		if err := x.chunks(s.chunk, 4); err != nil {
+			return nil, err
+		}
+		c := s.clone()
+		c.chunk = x.Chunk
+		return c, nil
 	}
 	return nil, illegal(x, x.Tensor, "no such tensor; have codes, act")
 }
 
-// MostChunk bounds the elements of a chunk.
-const MostChunk = 4096
-
-// chunks is a step that says no more than what lies together: whole units of so many elements.
-func (x Pack) chunks(s *State, unit int) (*State, error) {
-	if s.chunk != 0 {
-		return nil, illegal(x, x.Tensor, "already packed")
+// ApplyPreparation implements PreparationStep: it packs the tables that a preparation makes.
+func (x Pack) ApplyPreparation(s *Preparation) (*Preparation, error) {
+	if x.Tensor != "table" {
+		return nil, forProducts(x)
 	}
-	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
-		return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
+	if s.tables == nil {
+		return nil, illegal(x, x.Tensor, "this preparation makes no tables")
 	}
-	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 {
-		return nil, illegal(x, x.Tensor, "takes a chunk only")
+	if err := x.chunks(s.chunk, s.tables.Digits()*s.tables.Together); err != nil {
+		return nil, err
 	}
 	c := s.clone()
 	c.chunk = x.Chunk
 	return c, nil
 }
 
-// tables packs the tables that a preparation makes.
-func (x Pack) tables(s *State) (*State, error) {
-	if s.tables == nil {
-		return nil, illegal(x, x.Tensor, "this preparation makes no tables")
+// MostChunk bounds the elements of a chunk.
+const MostChunk = 4096
+
+// chunks checks a step that says nothing but a chunk: whole units, each of unit elements. The chunk chosen before is
+// old, 0 if there is none.
+func (x Pack) chunks(old, unit int) error {
+	if old != 0 {
+		return illegal(x, x.Tensor, "already packed")
 	}
-	return x.chunks(s, s.tables.Digits()*s.tables.Together)
+	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
+		return illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
+	}
+	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 {
+		return illegal(x, x.Tensor, "takes a chunk only")
+	}
+	return nil
 }
 
 // cell is what Map makes of a cell of fields codes of w.
@@ -160,7 +169,7 @@ func (x Pack) codewords(w format.Weight) (c *format.Codewords, bits int, err err
 	return format.JoinCodes(w.Codes(), x.Join, x.Mirror)
 }
 
-func (x Pack) codes(s *State) (*State, error) {
+func (x Pack) codes(s *Product) (*Product, error) {
 	c := s.clone()
 	if c.weights != nil {
 		return nil, illegal(x, x.Tensor, "already packed")
@@ -183,7 +192,7 @@ func (x Pack) codes(s *State) (*State, error) {
 // packing is a layout in the making.
 type packing struct {
 	x      Pack
-	s      *State
+	s      *Product
 	used   []string // loops and words named so far
 	fields []format.Digit
 	bitmap [][]format.BitPos
@@ -210,7 +219,7 @@ func (p *packing) loop(name string) (nest.Loop, error) {
 func overMatrix(l nest.Loop) bool { return l.Root == "m" || l.Root == "k" || l.Root == "g" }
 
 // digits is the loop over the codes of an index, which only layouts see.
-func (s *State) digits() nest.Loop {
+func (s *Product) digits() nest.Loop {
 	return nest.Loop{Name: digitLoop, Root: "k", Coef: 1, N: s.tables.Digits()}
 }
 
@@ -453,7 +462,7 @@ func merge(digits []format.Digit) []format.Digit {
 }
 
 // digit is the digit of the logical index that l counts.
-func (s *State) digit(l nest.Loop, stride int) format.Digit {
+func (s *Product) digit(l nest.Loop, stride int) format.Digit {
 	axis := "k"
 	if l.Root == "m" {
 		axis = "m"
@@ -462,7 +471,7 @@ func (s *State) digit(l nest.Loop, stride int) format.Digit {
 }
 
 // loopOf is the loop that counts a digit: after pack, loops stay as they are.
-func (s *State) loopOf(d format.Digit) nest.Loop {
+func (s *Product) loopOf(d format.Digit) nest.Loop {
 	loops := s.main().loops
 	if s.tables != nil {
 		loops = append(slices.Clip(loops), s.digits())
@@ -480,7 +489,7 @@ func (s *State) loopOf(d format.Digit) nest.Loop {
 
 // place gives the loops of a part strides of elem bytes and up, innermost
 // first, and returns the size.
-func (s *State) place(p *format.Part, loops []nest.Loop, elem int) int {
+func (s *Product) place(p *format.Part, loops []nest.Loop, elem int) int {
 	size := elem
 	for _, l := range slices.Backward(loops) {
 		if l.Name == "words" {

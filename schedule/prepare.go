@@ -31,14 +31,14 @@ var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "in
 // an array of one element per group.
 const groupRoom = 64
 
-// NewPrepare is the state of p's activation preparation before any step: one
+// NewPreparation is the state of p's activation preparation before any step: one
 // loop nest for each stage of ir.PrepareAct, or with tables of ir.PrepareTables, with
 // loops named after the stage. Without tables, f32 activations need no preparation.
-func NewPrepare(p ir.Problem, tables *ir.Tables) (*State, error) {
+func NewPreparation(p ir.Problem, tables *ir.Tables) (*Preparation, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	s := &State{Problem: p, Graph: ir.PrepareAct(p), prepare: true, tables: tables}
+	s := &Preparation{nests: nests{Graph: ir.PrepareAct(p)}, Problem: p, tables: tables}
 	if tables != nil {
 		s.Graph = ir.PrepareTables(p, tables)
 	}
@@ -90,11 +90,11 @@ func ownStage(gs ir.Stage) *stage {
 
 // CompilePrepare replays t on p's activation preparation and builds its loops.
 func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, error) {
-	s, err := NewPrepare(p, tables)
+	s, err := NewPreparation(p, tables)
 	if err != nil {
 		return nil, err
 	}
-	if s, err = t.Replay(s); err != nil {
+	if s, err = t.ReplayPreparation(s); err != nil {
 		return nil, err
 	}
 	k := &PrepareKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, Chunk: s.chunk}

@@ -46,7 +46,7 @@ type QuantizeTable struct {
 }
 
 // Apply implements Step.
-func (x QuantizeTable) Apply(s *State) (*State, error) {
+func (x QuantizeTable) Apply(s *Product) (*Product, error) {
 	if !slices.Contains([]string{"i16", "split", "u8", "q8", "f32"}, x.Kind) {
 		return nil, illegal(x, x.Kind, "want i16, split, u8, q8 or f32")
 	}
@@ -82,7 +82,7 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	return s, nil
 }
 
-func (x QuantizeTable) split(s *State) (*State, error) {
+func (x QuantizeTable) split(s *Product) (*Product, error) {
 	if x.Low < 0 || x.Low > 8 {
 		return nil, illegal(x, x.Kind, "a lower half of %d bits: want 1 to 8", x.Low)
 	}
@@ -97,7 +97,7 @@ func (x QuantizeTable) split(s *State) (*State, error) {
 	return x.bytes(s, &t, 2)
 }
 
-func (x QuantizeTable) residual(s *State) (*State, error) {
+func (x QuantizeTable) residual(s *Product) (*Product, error) {
 	switch {
 	case s.Problem.GroupK() > 0:
 		return nil, illegal(x, x.Kind, "offsets and residuals are of whole rows: sums of groups are scaled, and rounded, before residuals would be added; use split")
@@ -124,7 +124,7 @@ func offsetsTensor() *ir.Tensor {
 	return &ir.Tensor{Name: "offsets", Elem: format.I32, Dims: []string{"n", "k"}, Block: -1}
 }
 
-func (x QuantizeTable) rounded(s *State) (*State, error) {
+func (x QuantizeTable) rounded(s *Product) (*Product, error) {
 	if x.Low < 0 || x.Low > 8 {
 		return nil, illegal(x, x.Kind, "entries without their lowest %d bits: want at most 8", x.Low)
 	}
@@ -137,7 +137,7 @@ func (x QuantizeTable) rounded(s *State) (*State, error) {
 }
 
 // bytes makes tables t, whose entries are so many bytes.
-func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error) {
+func (x QuantizeTable) bytes(s *Product, t *ir.Tables, halves int) (*Product, error) {
 	for q := range t.Parts {
 		if n := t.Stored(q); n > 256 {
 			return nil, illegal(x, x.Kind, "part %d has %d entries: an index must be a byte", q, n)
@@ -163,7 +163,7 @@ func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error)
 
 // grown says that there are accumulators or staged values besides those that
 // decompose made.
-func (s *State) grown() bool {
+func (s *Product) grown() bool {
 	st := s.main()
 	_, half := s.find(halfLoop)
 	return s.added() || len(st.staged) > 0 || st.loops[half].Kind != nest.Serial
@@ -171,7 +171,7 @@ func (s *State) grown() bool {
 
 // added says that there are accumulators besides those that decompose made, or that theirs
 // have loops or types of their own.
-func (s *State) added() bool {
+func (s *Product) added() bool {
 	made := s.main().made
 	if s.recombined() {
 		made++

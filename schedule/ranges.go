@@ -18,7 +18,7 @@ import (
 // partial sum. Other 32-bit accumulators may wrap: sums modulo 2^32 are exact
 // when the group's true sum fits, which is checked last. Sums of f32 are what
 // ir.Matmul defines, rounding and all.
-func (s *State) CheckRanges() error {
+func (s *Product) CheckRanges() error {
 	if s.Problem.Act.Floats() {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *State) CheckRanges() error {
 
 // peak is the largest magnitude of what the dot product multiplies activations with,
 // or of what an entry of a table counts an activation.
-func (s *State) peak() int {
+func (s *Product) peak() int {
 	if t := s.tables; t != nil {
 		return max(-slices.Min(t.Alphabet), slices.Max(t.Alphabet))
 	}
@@ -63,7 +63,7 @@ func (s *State) peak() int {
 
 // valueRange is the range of what the dot product multiplies activations with,
 // before any field scaling. Packing refuses codes without a level.
-func (s *State) valueRange() (lo, hi int) {
+func (s *Product) valueRange() (lo, hi int) {
 	w := s.Problem.Weight
 	lo, hi = w.MinLevel(), w.MaxLevel()
 	if !s.hoisted {
@@ -77,7 +77,7 @@ func (s *State) valueRange() (lo, hi int) {
 
 // summed gives, by name, the trip counts of the loops whose products one element
 // of accumulator i adds up.
-func (s *State) summed(p *nest.Plan, i int) map[string]int {
+func (s *Product) summed(p *nest.Plan, i int) map[string]int {
 	kept := map[string]bool{}
 	for _, lv := range p.Levels[:i+1] {
 		for _, k := range lv.Keep {
@@ -100,7 +100,7 @@ func (s *State) summed(p *nest.Plan, i int) map[string]int {
 
 // levelBound is the largest magnitude of accumulator i, and how many products of
 // which scale (a power of two) reach it.
-func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
+func (s *Product) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
 	loops := s.summed(p, i)
 	var classes *level
 	for j := 1; j <= i; j++ {
@@ -126,7 +126,7 @@ func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms
 
 // checkEntries: a narrow accumulator holds every sum of entries over loops. Bytes of
 // lower halves are read without a sign, as are those of entries with residuals.
-func (s *State) checkEntries(lv level, loops map[string]int) error {
+func (s *Product) checkEntries(lv level, loops map[string]int) error {
 	if lv.Temp.Elem == format.I32 || lv.Temp.Elem == format.F32 {
 		return nil
 	}
@@ -148,14 +148,14 @@ func (s *State) checkEntries(lv level, loops map[string]int) error {
 }
 
 // unsigned says that bytes of a half of entries, and their sums in bytes, have no sign.
-func (s *State) unsigned(half int) bool {
+func (s *Product) unsigned(half int) bool {
 	return s.tables.Residual || s.tables.Split() && !s.tables.Mirror && half == 0
 }
 
 // entryRange is the range of a sum of entries, or halves of them, over loops, and how
 // many activations reach it. Lower halves reach their largest value for any number of
 // activations.
-func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms int) {
+func (s *Product) entryRange(half int, loops map[string]int) (lo, hi int64, terms int) {
 	t, times := s.tables, 1
 	for name, n := range loops {
 		if name != partLoop && name != halfLoop {
@@ -224,7 +224,7 @@ func (lv *level) terms(class int, loops map[string]int) int {
 // of 2^low:
 //
 //	most = lookups of a step * sum |coef| * (1 + d) * 2^(low-1) / halfOf, rounded up, and 1 if halfOf is 2
-func (s *State) error() Error {
+func (s *Product) error() Error {
 	t := s.tables
 	if t == nil {
 		return Error{}
@@ -248,7 +248,7 @@ func (s *State) error() Error {
 }
 
 // checkSum: the true sum of a group, and how far it may be off, must fit 32 bits.
-func (s *State) checkSum() error {
+func (s *Product) checkSum() error {
 	w := s.Problem.Weight
 	peak := w.Peak()
 	terms := s.Problem.GroupK()
@@ -269,7 +269,7 @@ func (s *State) checkSum() error {
 }
 
 // checkPairs: dot2 adds two products with saturation to 16 bits.
-func (s *State) checkPairs() error {
+func (s *Product) checkPairs() error {
 	_, hi := s.valueRange()
 	shift := 0
 	for _, lv := range s.main().levels {

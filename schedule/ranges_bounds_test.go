@@ -63,7 +63,7 @@ func TestEntryRange(t *testing.T) {
 		{"residuals", tablesWith(signsOf(4), residual), 1, loops{"u": 2}, 0, 506, 8},
 		{"both", tablesWith(signsOf(4), residual), 0, loops{"u": 2, halfLoop: 2}, 0, 1016, 8},
 	} {
-		lo, hi, terms := (&State{tables: c.tables}).entryRange(c.half, c.loops)
+		lo, hi, terms := (&Product{tables: c.tables}).entryRange(c.half, c.loops)
 		if lo != c.lo || hi != c.hi || terms != c.terms {
 			t.Errorf("%s: %d to %d by %d activations, want %d to %d by %d", c.name, lo, hi, terms, c.lo, c.hi, c.terms)
 		}
@@ -99,7 +99,7 @@ func TestCheckEntries(t *testing.T) {
 		{kind{"32 bits hold anything", format.I32, one(0)}, 1 << 40, 0, 0, 0},
 		{kind{"so do floats", format.F32, one(0)}, 1 << 40, 0, 0, 0},
 	} {
-		s := &State{tables: c.t}
+		s := &Product{tables: c.t}
 		lv := level{Level: nest.Level{Temp: &ir.Tensor{Name: "acc", Elem: c.elem}}}
 		if err := s.checkEntries(lv, map[string]int{"u": c.most}); err != nil {
 			t.Errorf("%s: %d lookups: %v", c.name, c.most, err)
@@ -125,7 +125,7 @@ func TestPeak(t *testing.T) {
 		alphabet []int
 		want     int
 	}{{[]int{-3, 1}, 3}, {[]int{-1, 2}, 2}, {[]int{2, -5, 4}, 5}} {
-		s := &State{tables: tablesWith(signsOf(4), func(t *ir.Tables) { t.Alphabet = c.alphabet })}
+		s := &Product{tables: tablesWith(signsOf(4), func(t *ir.Tables) { t.Alphabet = c.alphabet })}
 		if have := s.peak(); have != c.want {
 			t.Errorf("digits %v: %d, want %d", c.alphabet, have, c.want)
 		}
@@ -148,7 +148,7 @@ func TestPeak(t *testing.T) {
 		if c.table {
 			st.values["w"] = ir.Lookup{}
 		}
-		s := &State{Problem: c.p, hoisted: c.hoisted, stages: []*stage{st}}
+		s := &Product{Problem: c.p, hoisted: c.hoisted, nests: nests{stages: []*stage{st}}}
 		if lo, hi := s.valueRange(); lo != c.lo || hi != c.hi || s.peak() != c.peak {
 			t.Errorf("%s, hoisted %v: %d to %d and %d, want %d to %d and %d", c.p.Weight, c.hoisted, lo, hi, s.peak(), c.lo, c.hi, c.peak)
 		}
@@ -192,9 +192,9 @@ func TestTerms(t *testing.T) {
 
 // TestLevelBound has the largest of classes, first, last, and between.
 func TestLevelBound(t *testing.T) {
-	over := func(classOf []int, shift ...int) *State {
+	over := func(classOf []int, shift ...int) *Product {
 		lv := level{shift: shift, classOf: classOf, fields: []fieldLoop{{"f", len(classOf), 1}}}
-		return &State{stages: []*stage{{levels: []level{{}, lv, {}}, reduce: map[string]bool{"k": true}}}}
+		return &Product{nests: nests{stages: []*stage{{levels: []level{{}, lv, {}}, reduce: map[string]bool{"k": true}}}}}
 	}
 	plan := func(fields int) *nest.Plan {
 		return &nest.Plan{
@@ -205,7 +205,7 @@ func TestLevelBound(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name         string
-		s            *State
+		s            *Product
 		fields       int
 		bound        int64
 		shift, terms int
@@ -251,7 +251,7 @@ func TestSummed(t *testing.T) {
 		{2, 96, map[string]int{"u": 3, "j": 2}},
 		{3, 96, map[string]int{"u": 3}}, // f is kept above
 	} {
-		have := (&State{Problem: ir.Problem{MaxK: c.k}}).summed(p, c.level)
+		have := (&Product{Problem: ir.Problem{MaxK: c.k}}).summed(p, c.level)
 		if !maps.Equal(have, c.want) {
 			t.Errorf("accumulator %d, K of %d: %v, want %v", c.level, c.k, have, c.want)
 		}
@@ -259,8 +259,8 @@ func TestSummed(t *testing.T) {
 }
 
 // byteTables is a product by rounded tables of 4 digits, 4 elements of K to a step, whose planes count coef.
-func byteTables(low int, coef ...int) *State {
-	s := &State{tables: tablesWith(signsOf(4), func(t *ir.Tables) { t.Elem, t.Low, t.Coef = format.I8, low, coef })}
+func byteTables(low int, coef ...int) *Product {
+	s := &Product{tables: tablesWith(signsOf(4), func(t *ir.Tables) { t.Elem, t.Low, t.Coef = format.I8, low, coef })}
 	s.stages = []*stage{{
 		loops:  []nest.Loop{{Name: "mt", Root: "m", Coef: 1}, {Name: "ks", Root: "k", Coef: 4}, {Name: "plane", Root: planeLoop, N: len(coef)}},
 		reduce: map[string]bool{"k": true, planeLoop: true},
@@ -271,34 +271,34 @@ func byteTables(low int, coef ...int) *State {
 
 // TestErrorBound: each lookup is off by half of 2^low at most, and each average of two on the way by as much again.
 func TestErrorBound(t *testing.T) {
-	step := func(k int, more ...nest.Loop) func(*State) {
-		return func(s *State) {
+	step := func(k int, more ...nest.Loop) func(*Product) {
+		return func(s *Product) {
 			s.main().loops[1].Coef = k
 			s.main().loops = append(s.main().loops, more...)
 		}
 	}
 	averaged := func(n int) nest.Loop { return nest.Loop{Name: "u", Root: "k", N: n, Coef: 4, Kind: nest.Averaged} }
-	group := func(g int) func(*State) {
-		return func(s *State) {
+	group := func(g int) func(*Product) {
+		return func(s *Product) {
 			w := &s.Problem.Weight
 			w.Per, w.Group = format.PerGroup, g
 			s.Problem.Act.Group = g
 		}
 	}
-	both := func(edits ...func(*State)) func(*State) {
-		return func(s *State) {
+	both := func(edits ...func(*Product)) func(*Product) {
+		return func(s *Product) {
 			for _, e := range edits {
 				e(s)
 			}
 		}
 	}
-	half := func(s *State) { s.tables.HalfOf = 2 }
-	parts := func(n ...int) func(*State) { return func(s *State) { s.tables.Parts = n } }
+	half := func(s *Product) { s.tables.HalfOf = 2 }
+	parts := func(n ...int) func(*Product) { return func(s *Product) { s.tables.Parts = n } }
 	for _, c := range []struct {
 		name string
 		low  int
 		coef []int
-		edit func(*State)
+		edit func(*Product)
 		want Error
 	}{
 		{"a lookup", 3, []int{1}, step(4), Error{4, 4}},
@@ -324,17 +324,17 @@ func TestErrorBound(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, have, c.want)
 		}
 	}
-	if e := (&State{}).error(); e != (Error{}) {
+	if e := (&Product{}).error(); e != (Error{}) {
 		t.Errorf("without tables: %+v", e)
 	}
 }
 
 // TestCheckSum has the longest sums that fit 32 bits, and those of one element more.
 func TestCheckSum(t *testing.T) {
-	plain := func(levels ...int) *State {
-		return &State{Problem: ir.Problem{Weight: format.Weight{Name: "x", Bits: 8, Levels: levels, Per: format.PerRow, Scale: format.F32}}}
+	plain := func(levels ...int) *Product {
+		return &Product{Problem: ir.Problem{Weight: format.Weight{Name: "x", Bits: 8, Levels: levels, Per: format.PerRow, Scale: format.F32}}}
 	}
-	tables := func(halfOf int) *State {
+	tables := func(halfOf int) *Product {
 		s := plain(-1, 1)
 		s.tables = tablesWith(signsOf(4), func(t *ir.Tables) { t.HalfOf = halfOf })
 		s.stages = []*stage{{}}
@@ -342,7 +342,7 @@ func TestCheckSum(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		s     *State
+		s     *Product
 		most  int // elements
 		bound int64
 		peak  int
@@ -372,7 +372,7 @@ func TestCheckSum(t *testing.T) {
 func TestCheckBlocks(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		s            *State
+		s            *Product
 		group, super int
 		scale        format.DType
 		blocks       int
@@ -410,16 +410,16 @@ func TestCheckBlocks(t *testing.T) {
 
 // TestCheckPairs: two products of one field are 2 * 127 * code at 2^shift.
 func TestCheckPairs(t *testing.T) {
-	with := func(hi int, shifts ...int) *State {
+	with := func(hi int, shifts ...int) *Product {
 		levels := []level{{}}
 		for _, sh := range shifts {
 			levels = append(levels, level{shift: []int{0, sh, 1}})
 		}
 		p := ir.Problem{Weight: format.Weight{Name: "x", Bits: 8, Levels: []int{0, hi}, Per: format.PerRow, Scale: format.F32}}
-		return &State{Problem: p, stages: []*stage{{levels: levels}}}
+		return &Product{Problem: p, nests: nests{stages: []*stage{{levels: levels}}}}
 	}
 	for _, c := range []struct {
-		s     *State
+		s     *Product
 		bound int64
 		hi    int
 		shift int

@@ -385,25 +385,25 @@ const gone = "prefetch in act.k: the loop is no serial loop any more"
 
 // TestPreparing: steps for products refuse to prepare activations.
 func TestPreparing(t *testing.T) {
-	s, err := NewPrepare(productOf(t, "w2"), nil)
+	s, err := NewPreparation(productOf(t, "w2"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{"w", "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}} {
-		_, err := step.Apply(s)
+	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{"w", "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}, WidenEvery{"amax.k"}, Fission{"amax.k"}, HalvingAdd{"amax.k"}, FillGroups{64}, QuantizeTable{Kind: "i16"}} {
+		_, err := Trace{step}.ReplayPreparation(s)
 		var illegal *Illegal
 		if !errors.As(err, &illegal) || illegal.Reason != "is for products; activations are prepared by loops alone" {
 			t.Errorf("%s: %v", Trace{step}, err)
 		}
 	}
 	ahead := Prefetch{In: "act.k"}
-	again, err := ahead.Apply(s)
+	again, err := ahead.ApplyPreparation(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	bound := s
-	for _, x := range []Step{Split{"act.k", 4, Pair{"act.o", "act.k"}}, Bind{"act.k", "unrolled"}} {
-		if bound, err = x.Apply(bound); err != nil {
+	for _, x := range []PreparationStep{Split{"act.k", 4, Pair{"act.o", "act.k"}}, Bind{"act.k", "unrolled"}} {
+		if bound, err = x.ApplyPreparation(bound); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -411,7 +411,7 @@ func TestPreparing(t *testing.T) {
 		t.Errorf("%v, want %s", err, gone)
 	}
 	for _, c := range []struct {
-		s    *State
+		s    *Preparation
 		x    Prefetch
 		want string
 	}{
@@ -424,11 +424,11 @@ func TestPreparing(t *testing.T) {
 		{s, Prefetch{Act: 64, In: "act.k"}, "asks for the next row, at no distance"},
 		{bound, ahead, "is no serial loop"},
 	} {
-		if _, err := c.x.Apply(c.s); err == nil || err.Error() != "prefetch "+c.x.In+": "+c.want {
+		if _, err := c.x.ApplyPreparation(c.s); err == nil || err.Error() != "prefetch "+c.x.In+": "+c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	_, err = Pack{Tensor: "table", Chunk: 4}.Apply(s)
+	_, err = Pack{Tensor: "table", Chunk: 4}.ApplyPreparation(s)
 	if err == nil || err.Error() != `pack table: this preparation makes no tables` {
 		t.Error(err)
 	}
@@ -436,34 +436,30 @@ func TestPreparing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = NewPrepare(productOf(t, "w2"), &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Together: 2}); err != nil {
+	if s, err = NewPreparation(productOf(t, "w2"), &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Together: 2}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Pack{Tensor: "table", Chunk: 16}.Apply(s)
+	_, err = Pack{Tensor: "table", Chunk: 16}.ApplyPreparation(s)
 	if err == nil || err.Error() != "pack table: chunk 16: want a multiple of 10 up to 4096" {
 		t.Error(err)
 	}
 	for at, want := range map[string]string{"act.k": "stage act.k: is not the innermost loop over tables", "table.x": "stage table.x: is not the innermost loop over tables",
 		"q": "stage q: is not the innermost loop over tables", "table.u": "<nil>"} {
-		if c, err := (Stage{"wide", at}).Apply(s); fmt.Sprint(err) != want {
+		if c, err := (Stage{"wide", at}).ApplyPreparation(s); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
 		} else if err == nil {
-			_, err = Stage{"wide", at}.Apply(c)
+			_, err = Stage{"wide", at}.ApplyPreparation(c)
 			if err == nil || err.Error() != "stage wide: no table is made of wide activations here" {
 				t.Error(err)
 			}
 		}
-	}
-	_, err = WidenEvery{"amax.k"}.Apply(s)
-	if err == nil || err.Error() != "widen_every amax.k: is not a loop over the elements of a group" {
-		t.Error(err)
 	}
 }
 
 // TestNothingToPrepare: f32 activations are no work without tables.
 func TestNothingToPrepare(t *testing.T) {
 	const want = "activations: are f32 and read as they are, unless kernels have tables"
-	if _, err := NewPrepare(productOf(t, "w1-f32act"), nil); fmt.Sprint(err) != want {
+	if _, err := NewPreparation(productOf(t, "w1-f32act"), nil); fmt.Sprint(err) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -25,26 +25,33 @@ type Stage struct {
 }
 
 // Apply implements Step.
-func (x Stage) Apply(s *State) (*State, error) {
+func (x Stage) Apply(s *Product) (*Product, error) {
 	switch x.Value {
 	case "w", "a", "x":
-		if len(s.stages) > 0 && !s.prepare && s.main().values[x.Value] == nil {
+		if len(s.stages) > 0 && s.main().values[x.Value] == nil {
 			return nil, illegal(x, x.Value, "is no value of this decomposition")
 		}
 		return stageAt(x, s, x.Value, x.At)
 	case "super":
 		return x.super(s)
 	case "wide":
-		return x.wide(s)
+		return nil, x.noWide()
 	}
 	return nil, illegal(x, x.Value, "no such value; have w, a, x, super, wide")
 }
 
-// wide is s with the activations of tables read as they are.
-func (x Stage) wide(s *State) (*State, error) {
-	i := slices.IndexFunc(s.stages, func(st *stage) bool { return s.prepare && st.name == "wide" })
+func (x Stage) noWide() error {
+	return illegal(x, x.Value, "no table is made of wide activations here")
+}
+
+// ApplyPreparation implements PreparationStep: tables are then made of activations as they are.
+func (x Stage) ApplyPreparation(s *Preparation) (*Preparation, error) {
+	if x.Value != "wide" {
+		return nil, forProducts(x)
+	}
+	i := slices.IndexFunc(s.stages, func(st *stage) bool { return st.name == "wide" })
 	if i < 0 {
-		return nil, illegal(x, x.Value, "no table is made of wide activations here")
+		return nil, x.noWide()
 	}
 	st, l := s.find(x.At)
 	overTables := func(l nest.Loop) bool { return l.Root == "table.u" }
@@ -86,7 +93,7 @@ func (x Stage) wide(s *State) (*State, error) {
 	return c, nil
 }
 
-func (x Stage) super(s *State) (*State, error) {
+func (x Stage) super(s *Product) (*Product, error) {
 	if s.Problem.Weight.Super == 0 {
 		return nil, illegal(x, x.Value, "the scales have one level")
 	}
@@ -116,7 +123,7 @@ type ScaleAt struct {
 }
 
 // Apply implements Step.
-func (x ScaleAt) Apply(s *State) (*State, error) {
+func (x ScaleAt) Apply(s *Product) (*Product, error) {
 	if x.Where != "begin" && x.Where != "end" {
 		return nil, illegal(x, x.Where, "want begin or end")
 	}
@@ -153,7 +160,7 @@ type Fission struct {
 }
 
 // Apply implements Step.
-func (x Fission) Apply(s *State) (*State, error) {
+func (x Fission) Apply(s *Product) (*Product, error) {
 	c, st, i, err := edit(x, s, x.Loop)
 	if err != nil {
 		return nil, err
@@ -173,7 +180,7 @@ func (x Fission) Apply(s *State) (*State, error) {
 	return c, nil
 }
 
-func stageAt(x Step, s *State, name, at string) (*State, error) {
+func stageAt(x Step, s *Product, name, at string) (*Product, error) {
 	if err := s.decomposed(x, name); err != nil {
 		return nil, err
 	}
@@ -235,10 +242,7 @@ type Prefetch struct {
 }
 
 // Apply implements Step.
-func (x Prefetch) Apply(s *State) (*State, error) {
-	if s.prepare && x.In != "" {
-		return x.in(s)
-	}
+func (x Prefetch) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, "codes"); err != nil {
 		return nil, err
 	}
@@ -263,9 +267,13 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 	return c, nil
 }
 
-// in asks for the activations that a loop of a preparation reads.
-func (x Prefetch) in(s *State) (*State, error) {
-	c, st, i, err := edit(x, s, x.In)
+// ApplyPreparation implements PreparationStep: it asks for the activations that a loop reads.
+func (x Prefetch) ApplyPreparation(s *Preparation) (*Preparation, error) {
+	if x.In == "" {
+		return nil, forProducts(x)
+	}
+	c := s.clone()
+	st, i, err := c.loop(x, x.In)
 	switch {
 	case err != nil:
 		return nil, err

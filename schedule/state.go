@@ -9,21 +9,33 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// State is what steps rewrite: a graph, and for each of its stages that has a
-// loop nest of its own, the decisions made so far.
-type State struct {
-	Problem ir.Problem // with groups that are filled up
-	Graph   *ir.Graph
-	stages  []*stage
-	prepare bool           // the graph is ir.PrepareAct
-	fill    *fill          // of groups, which those of Problem are then; nil: none
-	weights *format.Layout // nil until packed
+// nests is what products and preparations have in common: a graph, and a loop nest for each of its stages.
+type nests struct {
+	Graph  *ir.Graph
+	stages []*stage
+}
+
+// Product is what steps rewrite when a product is scheduled: the decisions made so far. It has one stage, after Decompose.
+type Product struct {
+	nests
+	Problem ir.Problem     // with filled groups, if a step fills them
+	fill    *fill          // how groups are filled; nil: they are not
+	weights *format.Layout // of the packed matrix; nil until packed
 	chunk   int            // activation elements of a column that lie together; 0: not chosen
 	streams nest.Streams   // prefetch distances
-	nextIn  string         // loop of a preparation in which the next row is prefetched
 	hoisted bool
-	tables  *ir.Tables // of activations, if the product is by tables
-	sumBy   int        // what the caller multiplies activation sums by, 0: nothing
+	tables  *ir.Tables // of activations; nil if the product has none
+	sumBy   int        // factor that the caller multiplies activation sums by; 0: the caller does not
+}
+
+// Preparation is what steps rewrite when the preparation of activations is scheduled: the decisions made so far. It
+// has a stage for each one of its graph.
+type Preparation struct {
+	nests
+	Problem ir.Problem
+	tables  *ir.Tables // that it makes; nil: none
+	chunk   int        // elements of K whose tables lie together; 0: all
+	nextIn  string     // loop in which the next row is prefetched; "": none
 }
 
 // stage is one loop nest: loops, accumulators from the last to the first, and
@@ -64,30 +76,66 @@ type fieldLoop struct {
 	n, stride int
 }
 
-// NewMatmul is the state of a product before any step.
-func NewMatmul(p ir.Problem) (*State, error) {
+// NewProduct is the state of a product before any step.
+func NewProduct(p ir.Problem) (*Product, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return &State{Problem: p, Graph: ir.Matmul(p)}, nil
+	return &Product{nests: nests{Graph: ir.Matmul(p)}, Problem: p}, nil
 }
 
-// decomposed says why x, a step of products, does not apply yet or ever.
-func (s *State) decomposed(x Step, thing string) error {
-	switch {
-	case s.prepare:
-		return illegal(x, thing, "is for products; activations are prepared by loops alone")
-	case len(s.stages) == 0:
+// decomposed says why x, which edits the stage of the product, does not apply yet.
+func (s *Product) decomposed(x Step, thing string) error {
+	if len(s.stages) == 0 {
 		return illegal(x, thing, "decompose first")
 	}
 	return nil
 }
 
 // clone copies s deeply enough for a step to edit.
-func (s *State) clone() *State {
+func (s *Product) clone() *Product {
 	c := *s
+	c.nests = s.nests.clone()
+	return &c
+}
+
+// clone copies s deeply enough for a step to edit.
+func (s *Preparation) clone() *Preparation {
+	c := *s
+	c.nests = s.nests.clone()
+	return &c
+}
+
+// loopEdit is a step that treats the loops of products and of preparations alike.
+type loopEdit interface {
+	Step
+	// edit rewrites the stages of n, whose innermost loops advance by unit elements of K.
+	edit(n *nests, unit int) error
+}
+
+// edited is a copy of s with x applied.
+func (s *Product) edited(x loopEdit) (*Product, error) {
+	c := s.clone()
+	if err := x.edit(&c.nests, s.unit()); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// edited is a copy of s with x applied.
+func (s *Preparation) edited(x loopEdit) (*Preparation, error) {
+	c := s.clone()
+	if err := x.edit(&c.nests, 1); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// clone copies n deeply enough for a step to edit.
+func (n nests) clone() nests {
+	c := n
 	c.stages = nil
-	for _, st := range s.stages {
+	for _, st := range n.stages {
 		d := *st
 		d.loops = slices.Clone(st.loops)
 		d.levels = slices.Clone(st.levels)
@@ -98,12 +146,12 @@ func (s *State) clone() *State {
 		}
 		c.stages = append(c.stages, &d)
 	}
-	return &c
+	return c
 }
 
 // find returns the stage and position of the loop called name.
-func (s *State) find(name string) (*stage, int) {
-	for _, st := range s.stages {
+func (n *nests) find(name string) (*stage, int) {
+	for _, st := range n.stages {
 		for i, l := range st.loops {
 			if l.Name == name {
 				return st, i
@@ -113,20 +161,28 @@ func (s *State) find(name string) (*stage, int) {
 	return nil, -1
 }
 
+// loop finds the loop called name for the step x.
+func (n *nests) loop(x Step, name string) (st *stage, i int, err error) {
+	if st, i = n.find(name); st == nil {
+		return nil, 0, illegal(x, name, "no such loop")
+	}
+	return st, i, nil
+}
+
 // Loops lists the loops of all stages, outermost first.
-func (s *State) Loops() []nest.Loop {
+func (n *nests) Loops() []nest.Loop {
 	var out []nest.Loop
-	for _, st := range s.stages {
+	for _, st := range n.stages {
 		out = append(out, st.loops...)
 	}
 	return out
 }
 
-// main is the stage of a product.
-func (s *State) main() *stage { return s.stages[0] }
+// main is the only stage of a product.
+func (s *Product) main() *stage { return s.stages[0] }
 
 // fullCoef is how many elements of K one iteration of l advances.
-func (s *State) fullCoef(l nest.Loop) int {
+func (s *Product) fullCoef(l nest.Loop) int {
 	if l.Root == "g" {
 		return l.Coef * max(s.Problem.GroupK(), 1)
 	}
