@@ -292,7 +292,7 @@ func (p *parser) instr() (*Instr, error) {
 }
 
 func opByName(name string) Op {
-	for op := OpInvalid + 1; op < opEnd; op++ {
+	for op := OpInvalid + 1; op.valid(); op++ {
 		if ops[op].name == name {
 			return op
 		}
