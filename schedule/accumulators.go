@@ -35,7 +35,7 @@ func (x Rfactor) edit(n *nests, _ int) error {
 	}
 	l := st.loops[i]
 	switch {
-	case len(st.levels) == 0 || !st.reduce[l.Root]:
+	case len(st.accumulators) == 0 || !st.reduce[l.Root]:
 		return illegal(x, x.Loop, "is not a loop of a reduction")
 	case l.Kind != nest.Unrolled && l.Kind != nest.Vector:
 		return illegal(x, x.Loop, "is %s; only unrolled or vector loops can have an accumulator each", l.Kind)
@@ -71,7 +71,7 @@ func (x WidenEvery) Apply(s *Product) (*Product, error) {
 	}
 	l := st.loops[i]
 	switch {
-	case len(st.levels) == 0 || l.Root != "k":
+	case len(st.accumulators) == 0 || l.Root != "k":
 		return nil, illegal(x, x.Loop, "is not a loop over the elements of a group")
 	case l.Kind == nest.Vector || l.Kind == nest.Dot:
 		return nil, illegal(x, x.Loop, "is %s: there is nothing to flush inside an instruction", l.Kind)
@@ -109,13 +109,13 @@ func (x Accumulate) Apply(s *Product) (*Product, error) {
 	c := s.clone()
 	st := c.main()
 	low := st.lowest()
-	if len(st.levels) == st.made {
-		return nil, illegal(x, x.Type, "the group's own sum is %s; add a level with rfactor, read_scaled or widen_every", low.Temp.Elem)
+	if len(st.accumulators) == st.made {
+		return nil, illegal(x, x.Type, "the group's own sum is %s; add an accumulator with rfactor, read_scaled or widen_every", low.Temp.Elem)
 	}
 	if low.Temp.Elem == t {
 		return nil, illegal(x, x.Type, "it is %s already", t)
 	}
-	above := st.levels[len(st.levels)-2].Temp
+	above := st.accumulators[len(st.accumulators)-2].Temp
 	if above.Elem.Bits() < t.Bits() || above.Elem == t && t != format.I32 {
 		return nil, illegal(x, x.Type, "%s above it is %s", above.Name, above.Elem)
 	}

@@ -116,27 +116,27 @@ func (s *Product) product(unit int) *stage {
 	st.loops = append(st.loops, nest.Loop{Name: "k", Root: "k", Coef: unit, N: p.GroupK() / unit})
 
 	s.scalings(st)
-	st.levels = []level{{Level: nest.Level{Temp: &ir.Tensor{Name: "acc", Elem: format.F32}, Op: ir.Add}}}
+	st.accumulators = []accumulator{{Accumulator: nest.Accumulator{Temp: &ir.Tensor{Name: "acc", Elem: format.F32}, Op: ir.Add}}}
 	if p.Block() > 1 {
-		st.levels = append(st.levels, s.blockLevel())
+		st.accumulators = append(st.accumulators, s.blockAccumulator())
 	}
 	sum := &ir.Tensor{Name: "sum", Elem: p.SumType()}
-	st.levels = append(st.levels, level{Level: nest.Level{Temp: sum, Op: ir.Add, Flush: s.flushed(ir.Read{T: sum})}, root: "k"})
-	st.made = len(st.levels)
+	st.accumulators = append(st.accumulators, accumulator{Accumulator: nest.Accumulator{Temp: sum, Op: ir.Add, Flush: s.flushed(ir.Read{T: sum})}, root: "k"})
+	st.made = len(st.accumulators)
 	st.out = &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	st.index = []ir.Expr{ir.Axis{Name: "n"}, ir.Axis{Name: "m"}}
-	st.final = p.Result(ir.Read{T: st.levels[0].Temp})
+	st.final = p.Result(ir.Read{T: st.accumulators[0].Temp})
 	return st
 }
 
-// blockLevel is the accumulator of a block of groups, beside it that of its minimums.
-func (s *Product) blockLevel() level {
+// blockAccumulator is the accumulator of a block of groups, beside it that of its minimums.
+func (s *Product) blockAccumulator() accumulator {
 	block := &ir.Tensor{Name: "block", Elem: format.I32}
-	lv := nest.Level{Temp: block, Op: ir.Add, Flush: s.scaled(ir.Read{T: block})}
+	acc := nest.Accumulator{Temp: block, Op: ir.Add, Flush: s.scaled(ir.Read{T: block})}
 	if each := s.Problem.SubLeast(); each != nil {
-		lv.Beside = &nest.Beside{Temp: leastTemp, Each: each}
+		acc.Beside = &nest.Beside{Temp: leastTemp, Each: each}
 	}
-	return level{Level: lv, root: "g"}
+	return accumulator{Accumulator: acc, root: "g"}
 }
 
 // leastTemp is the sum of the minimums of a block.

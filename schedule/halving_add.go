@@ -45,7 +45,7 @@ func (x HalvingAdd) Apply(s *Product) (*Product, error) {
 		return nil, illegal(x, x.Loop, "must come before steps that add accumulators, set their type or stage values")
 	}
 	l.Kind = nest.Averaged
-	st.levels = st.levels[:st.made]
+	st.accumulators = st.accumulators[:st.made]
 	c.recombine()
 	return c, nil
 }

@@ -137,5 +137,5 @@ func (s *Product) correction(base int) ir.Expr {
 }
 
 func (s *Product) scaledClasses() bool {
-	return slices.ContainsFunc(s.main().levels, func(l level) bool { return l.shift != nil })
+	return slices.ContainsFunc(s.main().accumulators, func(l accumulator) bool { return l.shift != nil })
 }

@@ -174,8 +174,8 @@ func (s *Product) scaledSums() (*Product, bool) {
 
 // readsSums says that what a group adds up makes up for the base of levels by activation sums.
 func (st *stage) readsSums() (reads bool) {
-	for _, lv := range st.levels {
-		for _, e := range []ir.Expr{lv.Init, lv.Flush} {
+	for _, acc := range st.accumulators {
+		for _, e := range []ir.Expr{acc.Init, acc.Flush} {
 			if e == nil {
 				continue
 			}
@@ -213,8 +213,8 @@ func (st *stage) list() {
 // keepLoops are the loops over classes that flushes open.
 func keepLoops(p *nest.Plan) []nest.Loop {
 	var out []nest.Loop
-	for _, lv := range p.Levels {
-		for _, kp := range lv.Keep {
+	for _, acc := range p.Accumulators {
+		for _, kp := range acc.Keep {
 			if kp.Value != nil {
 				out = append(out, nest.Loop{Name: kp.Name, N: kp.N, Kind: nest.Unrolled})
 			}
@@ -269,8 +269,8 @@ func (s *Product) complete() error {
 
 // halves says that the lowest accumulator is half as wide as the one above.
 func (st *stage) halves() bool {
-	n := len(st.levels)
-	return n > 1 && 2*st.levels[n-1].Temp.Elem.Bits() == st.levels[n-2].Temp.Elem.Bits()
+	n := len(st.accumulators)
+	return n > 1 && 2*st.accumulators[n-1].Temp.Elem.Bits() == st.accumulators[n-2].Temp.Elem.Bits()
 }
 
 // repeated: what loops over planes and parts stand for differs from one iteration to

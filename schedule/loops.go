@@ -107,12 +107,12 @@ func (st *stage) usedBy(loop string) string {
 	if acc := st.keptBy(loop); acc != "" {
 		return acc
 	}
-	for _, lv := range st.levels {
-		if lv.At == loop || slices.ContainsFunc(lv.fields, func(f fieldLoop) bool { return f.loop == loop }) {
-			return "accumulator " + lv.Temp.Name
+	for _, acc := range st.accumulators {
+		if acc.At == loop || slices.ContainsFunc(acc.fields, func(f fieldLoop) bool { return f.loop == loop }) {
+			return "accumulator " + acc.Temp.Name
 		}
-		if lv.Beside != nil && lv.Beside.Apart == loop {
-			return "accumulator " + lv.Beside.Temp.Name
+		if acc.Beside != nil && acc.Beside.Apart == loop {
+			return "accumulator " + acc.Beside.Temp.Name
 		}
 	}
 	for _, sg := range st.staged {
@@ -125,9 +125,9 @@ func (st *stage) usedBy(loop string) string {
 
 // keptBy names the accumulator that keeps the values of a loop apart.
 func (st *stage) keptBy(loop string) string {
-	for _, lv := range st.levels {
-		if slices.ContainsFunc(lv.Keep, func(k nest.Keep) bool { return k.Name == loop }) {
-			return "accumulator " + lv.Temp.Name
+	for _, acc := range st.accumulators {
+		if slices.ContainsFunc(acc.Keep, func(k nest.Keep) bool { return k.Name == loop }) {
+			return "accumulator " + acc.Temp.Name
 		}
 	}
 	return ""

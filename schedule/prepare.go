@@ -83,7 +83,7 @@ func ownStage(gs ir.Stage) *stage {
 		return st
 	}
 	temp := &ir.Tensor{Name: gs.Out.Name + ".0", Elem: gs.Out.Elem}
-	st.levels = []level{{Level: nest.Level{Temp: temp, Op: gs.Combine}}}
+	st.accumulators = []accumulator{{Accumulator: nest.Accumulator{Temp: temp, Op: gs.Combine}}}
 	st.body, st.final = body, ir.Read{T: temp}
 	return st
 }

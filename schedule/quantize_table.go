@@ -154,7 +154,7 @@ func (x QuantizeTable) bytes(s *Product, t *ir.Tables, halves int) (*Product, er
 			st.loops[i].N = halves
 		}
 	}
-	st.levels = st.levels[:st.made]
+	st.accumulators = st.accumulators[:st.made]
 	c.indices()
 	c.entries(st.lowest().Temp.Elem)
 	c.recombine()
@@ -176,6 +176,6 @@ func (s *Product) added() bool {
 	if s.recombined() {
 		made++
 	}
-	levels, low := s.main().levels, s.main().lowest()
+	levels, low := s.main().accumulators, s.main().lowest()
 	return len(levels) != made || low.At != "" || low.Temp.Elem != s.main().sum().Temp.Elem
 }

@@ -28,24 +28,24 @@ func (s *Product) CheckRanges() error {
 	if err != nil {
 		return err
 	}
-	for i := 1; i < len(st.levels); i++ {
-		lv := st.levels[i]
+	for i := 1; i < len(st.accumulators); i++ {
+		acc := st.accumulators[i]
 		if s.tables != nil {
-			if err := s.checkEntries(lv, s.summed(plan, i)); err != nil {
+			if err := s.checkEntries(acc, s.summed(plan, i)); err != nil {
 				return err
 			}
 			continue
 		}
-		bound, shift, terms := s.levelBound(plan, i, peak)
+		bound, shift, terms := s.sumBound(plan, i, peak)
 		limit := int64(math.MaxInt32)
 		switch {
-		case lv.Temp.Elem == format.I16:
+		case acc.Temp.Elem == format.I16:
 			limit = math.MaxInt16
-		case lv.shift == nil || lv.shift[len(lv.shift)-1] == 0:
+		case acc.shift == nil || acc.shift[len(acc.shift)-1] == 0:
 			continue
 		}
 		if bound > limit {
-			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), bound, limit, terms, peak, shift, ir.ActMax}
+			return &Overflow{"accumulator " + acc.Temp.Name, acc.Temp.Elem.String(), bound, limit, terms, peak, shift, ir.ActMax}
 		}
 	}
 	return s.checkSum()
@@ -79,14 +79,14 @@ func (s *Product) valueRange() (lo, hi int) {
 // of accumulator i adds up.
 func (s *Product) summed(p *nest.Plan, i int) map[string]int {
 	kept := map[string]bool{}
-	for _, lv := range p.Levels[:i+1] {
-		for _, k := range lv.Keep {
+	for _, acc := range p.Accumulators[:i+1] {
+		for _, k := range acc.Keep {
 			kept[k.Name] = true
 		}
 	}
 	loops, inside := map[string]int{}, false
 	for _, l := range p.Loops {
-		inside = inside || l.Name == p.Levels[i].At
+		inside = inside || l.Name == p.Accumulators[i].At
 		if !inside || l.Root == "g" || l.Kind == nest.Averaged || !p.Reduce[l.Root] || kept[l.Name] {
 			continue
 		}
@@ -98,14 +98,14 @@ func (s *Product) summed(p *nest.Plan, i int) map[string]int {
 	return loops
 }
 
-// levelBound is the largest magnitude of accumulator i, and how many products of
+// sumBound is the largest magnitude of accumulator i, and how many products of
 // which scale (a power of two) reach it.
-func (s *Product) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
+func (s *Product) sumBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
 	loops := s.summed(p, i)
-	var classes *level
+	var classes *accumulator
 	for j := 1; j <= i; j++ {
-		if s.main().levels[j].shift != nil {
-			classes = &s.main().levels[j]
+		if s.main().accumulators[j].shift != nil {
+			classes = &s.main().accumulators[j]
 		}
 	}
 	if classes == nil {
@@ -126,8 +126,8 @@ func (s *Product) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, ter
 
 // checkEntries: a narrow accumulator holds every sum of entries over loops. Bytes of
 // lower halves are read without a sign, as are those of entries with residuals.
-func (s *Product) checkEntries(lv level, loops map[string]int) error {
-	if lv.Temp.Elem == format.I32 || lv.Temp.Elem == format.F32 {
+func (s *Product) checkEntries(acc accumulator, loops map[string]int) error {
+	if acc.Temp.Elem == format.I32 || acc.Temp.Elem == format.F32 {
 		return nil
 	}
 	halves := 1
@@ -136,12 +136,12 @@ func (s *Product) checkEntries(lv level, loops map[string]int) error {
 	}
 	for half := range halves {
 		lo, hi, terms := s.entryRange(half, loops)
-		least, most := int64(-1)<<(lv.Temp.Elem.Bits()-1), int64(1)<<(lv.Temp.Elem.Bits()-1)-1
-		if s.unsigned(half) && lv.Temp.Elem == format.I8 {
+		least, most := int64(-1)<<(acc.Temp.Elem.Bits()-1), int64(1)<<(acc.Temp.Elem.Bits()-1)-1
+		if s.unsigned(half) && acc.Temp.Elem == format.I8 {
 			least, most = 0, math.MaxUint8
 		}
 		if lo < least || hi > most {
-			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), max(hi, -lo), most, terms, s.peak(), 0, ir.ActMax}
+			return &Overflow{"accumulator " + acc.Temp.Name, acc.Temp.Elem.String(), max(hi, -lo), most, terms, s.peak(), 0, ir.ActMax}
 		}
 	}
 	return nil
@@ -189,9 +189,9 @@ func (s *Product) entryRange(half int, loops map[string]int) (lo, hi int64, term
 // terms is how many products an accumulator of one class adds over loops: over
 // those that do not count fields all, of the fields the most that are in the
 // class for any position of the field loops that are not summed.
-func (lv *level) terms(class int, loops map[string]int) int {
+func (acc *accumulator) terms(class int, loops map[string]int) int {
 	terms, isField := 1, map[string]bool{}
-	for _, d := range lv.fields {
+	for _, d := range acc.fields {
 		isField[d.loop] = true
 	}
 	for name, n := range loops {
@@ -200,9 +200,9 @@ func (lv *level) terms(class int, loops map[string]int) int {
 		}
 	}
 	at := map[int]int{} // by the part of the field number that stands still
-	for f, c := range lv.classOf {
+	for f, c := range acc.classOf {
 		still := 0
-		for _, d := range lv.fields {
+		for _, d := range acc.fields {
 			if loops[d.loop] == 0 {
 				still += f / d.stride % d.n * d.stride
 			}
@@ -272,8 +272,8 @@ func (s *Product) checkSum() error {
 func (s *Product) checkPairs() error {
 	_, hi := s.valueRange()
 	shift := 0
-	for _, lv := range s.main().levels {
-		for _, sh := range lv.shift {
+	for _, acc := range s.main().accumulators {
+		for _, sh := range acc.shift {
 			shift = max(shift, sh)
 		}
 	}

@@ -100,12 +100,12 @@ func TestCheckEntries(t *testing.T) {
 		{kind{"so do floats", format.F32, one(0)}, 1 << 40, 0, 0, 0},
 	} {
 		s := &Product{tables: c.t}
-		lv := level{Level: nest.Level{Temp: &ir.Tensor{Name: "acc", Elem: c.elem}}}
-		if err := s.checkEntries(lv, map[string]int{"u": c.most}); err != nil {
+		acc := accumulator{Accumulator: nest.Accumulator{Temp: &ir.Tensor{Name: "acc", Elem: c.elem}}}
+		if err := s.checkEntries(acc, map[string]int{"u": c.most}); err != nil {
 			t.Errorf("%s: %d lookups: %v", c.name, c.most, err)
 		}
 		var have *Overflow
-		err := s.checkEntries(lv, map[string]int{"u": c.most + 1})
+		err := s.checkEntries(acc, map[string]int{"u": c.most + 1})
 		if c.bound == 0 {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
@@ -158,7 +158,7 @@ func TestPeak(t *testing.T) {
 // TestTerms counts products of a class of fields by hand. Six fields are 3 iterations of loop a times 2 of loop b,
 // field number 2a+b; those of class 0 are 0, 3, 4 and 5, those of class 1 are 1 and 2.
 func TestTerms(t *testing.T) {
-	lv := &level{classOf: []int{0, 1, 1, 0, 0, 0}, fields: []fieldLoop{{"a", 3, 2}, {"b", 2, 1}}}
+	acc := &accumulator{classOf: []int{0, 1, 1, 0, 0, 0}, fields: []fieldLoop{{"a", 3, 2}, {"b", 2, 1}}}
 	type loops = map[string]int
 	for _, c := range []struct {
 		loops loops
@@ -176,15 +176,15 @@ func TestTerms(t *testing.T) {
 		{loops{"ks": 7}, [2]int{7, 7}},
 	} {
 		for class, want := range c.want {
-			if have := lv.terms(class, c.loops); have != want {
+			if have := acc.terms(class, c.loops); have != want {
 				t.Errorf("class %d over %v: %d, want %d", class, c.loops, have, want)
 			}
 		}
 	}
 	// Of fields 1 and 4, in class 1, no two have the same a or the same b.
-	lv.classOf = []int{0, 1, 0, 0, 1, 0}
+	acc.classOf = []int{0, 1, 0, 0, 1, 0}
 	for _, l := range []loops{{"b": 2}, {"a": 3}} {
-		if class0, class1 := lv.terms(0, l), lv.terms(1, l); class0 != 2 || class1 != 1 {
+		if class0, class1 := acc.terms(0, l), acc.terms(1, l); class0 != 2 || class1 != 1 {
 			t.Errorf("classes 0 and 1 over %v: %d and %d, want 2 and 1", l, class0, class1)
 		}
 	}
@@ -193,14 +193,14 @@ func TestTerms(t *testing.T) {
 // TestLevelBound has the largest of classes, first, last, and between.
 func TestLevelBound(t *testing.T) {
 	over := func(classOf []int, shift ...int) *Product {
-		lv := level{shift: shift, classOf: classOf, fields: []fieldLoop{{"f", len(classOf), 1}}}
-		return &Product{nests: nests{stages: []*stage{{levels: []level{{}, lv, {}}, reduce: map[string]bool{"k": true}}}}}
+		acc := accumulator{shift: shift, classOf: classOf, fields: []fieldLoop{{"f", len(classOf), 1}}}
+		return &Product{nests: nests{stages: []*stage{{accumulators: []accumulator{{}, acc, {}}, reduce: map[string]bool{"k": true}}}}}
 	}
 	plan := func(fields int) *nest.Plan {
 		return &nest.Plan{
-			Loops:  []nest.Loop{{Name: "ks", Root: "k", N: 10}, {Name: "f", Root: "k", N: fields}},
-			Reduce: map[string]bool{"k": true},
-			Levels: []nest.Level{{At: "ks"}, {At: "ks"}, {At: "ks"}},
+			Loops:        []nest.Loop{{Name: "ks", Root: "k", N: 10}, {Name: "f", Root: "k", N: fields}},
+			Reduce:       map[string]bool{"k": true},
+			Accumulators: []nest.Accumulator{{At: "ks"}, {At: "ks"}, {At: "ks"}},
 		}
 	}
 	for _, c := range []struct {
@@ -216,12 +216,12 @@ func TestLevelBound(t *testing.T) {
 		{"equal ones: the first", over([]int{0, 0, 1}, 1, 2), 3, 20 * 3 * 127 << 1, 1, 20},
 	} {
 		for i := 1; i <= 2; i++ { // the level that has classes, and one below it
-			bound, shift, terms := c.s.levelBound(plan(c.fields), i, 3)
+			bound, shift, terms := c.s.sumBound(plan(c.fields), i, 3)
 			if bound != c.bound || shift != c.shift || terms != c.terms {
 				t.Errorf("%s: %d by %d at 2^%d, want %d by %d at 2^%d", c.name, bound, terms, shift, c.bound, c.terms, c.shift)
 			}
 		}
-		if bound, shift, terms := c.s.levelBound(plan(c.fields), 0, 3); bound != int64(10*c.fields*3*127) || shift != 0 || terms != 10*c.fields {
+		if bound, shift, terms := c.s.sumBound(plan(c.fields), 0, 3); bound != int64(10*c.fields*3*127) || shift != 0 || terms != 10*c.fields {
 			t.Errorf("%s, above: %d by %d at 2^%d", c.name, bound, terms, shift)
 		}
 	}
@@ -235,8 +235,8 @@ func TestSummed(t *testing.T) {
 			{Name: "mt", Root: "m", Coef: 16}, {Name: "gt", Root: "g"}, {Name: "ks", Root: "k", Coef: 48}, {Name: "gi", Root: "g", N: 2},
 			{Name: "u", Root: "k", N: 3}, {Name: "f", Root: "k", N: 4}, {Name: "avg", Root: "k", N: 8, Kind: nest.Averaged}, {Name: "l", Root: "m", N: 16}, {Name: "j", Root: "k", N: 2},
 		},
-		Reduce: map[string]bool{"k": true, "g": true},
-		Levels: []nest.Level{{At: "gt"}, {At: "ks"}, {At: "u", Keep: []nest.Keep{{Name: "f"}}}, {At: "u", Keep: []nest.Keep{{Name: "j"}}}},
+		Reduce:       map[string]bool{"k": true, "g": true},
+		Accumulators: []nest.Accumulator{{At: "gt"}, {At: "ks"}, {At: "u", Keep: []nest.Keep{{Name: "f"}}}, {At: "u", Keep: []nest.Keep{{Name: "j"}}}},
 	}
 	all := func(ks int) map[string]int { return map[string]int{"ks": ks, "u": 3, "f": 4, "j": 2} }
 	for _, c := range []struct {
@@ -411,12 +411,12 @@ func TestCheckBlocks(t *testing.T) {
 // TestCheckPairs: two products of one field are 2 * 127 * code at 2^shift.
 func TestCheckPairs(t *testing.T) {
 	with := func(hi int, shifts ...int) *Product {
-		levels := []level{{}}
+		levels := []accumulator{{}}
 		for _, sh := range shifts {
-			levels = append(levels, level{shift: []int{0, sh, 1}})
+			levels = append(levels, accumulator{shift: []int{0, sh, 1}})
 		}
 		p := ir.Problem{Weight: format.Weight{Name: "x", Bits: 8, Levels: []int{0, hi}, Per: format.PerRow, Scale: format.F32}}
-		return &Product{Problem: p, nests: nests{stages: []*stage{{levels: levels}}}}
+		return &Product{Problem: p, nests: nests{stages: []*stage{{accumulators: levels}}}}
 	}
 	for _, c := range []struct {
 		s     *Product

@@ -93,7 +93,7 @@ var refused = []struct {
 	{"w1-f32act", trace(byFloats), QuantizeTable{Kind: "f32", Low: 8}, `quantize_table f32: is not split into halves`},
 	{"w1-f32act", floats(), WidenEvery{"u"}, `widen_every u: would change the order of a float sum`},
 	{"w1-f32act", floats(), Rfactor{"u"}, `rfactor u: would change the order of a float sum`},
-	{"w1-f32act", floats(), Accumulate{"i16"}, `accumulate i16: the group's own sum is f32; add a level with rfactor, read_scaled or widen_every`},
+	{"w1-f32act", floats(), Accumulate{"i16"}, `accumulate i16: the group's own sum is f32; add an accumulator with rfactor, read_scaled or widen_every`},
 
 	{"w2", trace(byTable), QuantizeTable{Kind: "f32"}, `quantize_table f32: the activations are int8: want i16, split, u8 or q8`},
 	{"w2", trace(dot), QuantizeTable{Kind: "q4"}, `quantize_table q4: want i16, split, u8, q8 or f32`},
@@ -203,7 +203,7 @@ var refused = []struct {
 
 	{"w2", nil, Accumulate{"i16"}, `accumulate i16: decompose first`},
 	{"w2", ready(), Accumulate{"f32"}, `accumulate f32: want i8, i16 or i32`},
-	{"w2", ready(), Accumulate{"i16"}, `accumulate i16: the group's own sum is i32; add a level with rfactor, read_scaled or widen_every`},
+	{"w2", ready(), Accumulate{"i16"}, `accumulate i16: the group's own sum is i32; add an accumulator with rfactor, read_scaled or widen_every`},
 	{"w2", trace(ready(), Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: it is i32 already`},
 	{"w2", trace(readyPairs(), Rfactor{"jo"}, Accumulate{"i16"}, Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: acc2 above it is i16`},
 
@@ -498,7 +498,7 @@ func TestTableChunks(t *testing.T) {
 // would not be split up.
 func TestFloatSum(t *testing.T) {
 	s := start(t, "w2", ready())
-	s.main().levels = s.main().levels[:1]
+	s.main().accumulators = s.main().accumulators[:1]
 	_, err := Rfactor{"f"}.Apply(s)
 	if err == nil || err.Error() != "rfactor f: would change the order of a float sum" {
 		t.Error(err)

@@ -165,18 +165,18 @@ func (x Fission) Apply(s *Product) (*Product, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := slices.IndexFunc(st.levels, func(lv level) bool { return lv.Beside != nil })
+	n := slices.IndexFunc(st.accumulators, func(acc accumulator) bool { return acc.Beside != nil })
 	switch {
 	case n < 0:
 		return nil, illegal(x, x.Loop, "has nothing to divide: no minimums are summed by blocks of groups that are one integer")
 	case !st.inBlock(st.loops[i]):
 		return nil, illegal(x, x.Loop, "is not a loop over the groups of a block")
-	case st.levels[n].Beside.Apart != "":
+	case st.accumulators[n].Beside.Apart != "":
 		return nil, illegal(x, x.Loop, "minimums are summed in a loop of their own already")
 	}
-	least := *st.levels[n].Beside
+	least := *st.accumulators[n].Beside
 	least.Apart = x.Loop
-	st.levels[n].Beside = &least
+	st.accumulators[n].Beside = &least
 	return c, nil
 }
 

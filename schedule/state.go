@@ -41,16 +41,16 @@ type Preparation struct {
 // stage is one loop nest: loops, accumulators from the last to the first, and
 // named values that the body reads (inlined unless staged).
 type stage struct {
-	name   string
-	loops  []nest.Loop
-	reduce map[string]bool
-	levels []level
-	values map[string]ir.Expr
-	staged []nest.Staged
-	body   ir.Expr
-	out    *ir.Tensor
-	index  []ir.Expr
-	div    map[string]int // elements of K per unit of a run-time stage axis
+	name         string
+	loops        []nest.Loop
+	reduce       map[string]bool
+	accumulators []accumulator
+	values       map[string]ir.Expr
+	staged       []nest.Staged
+	body         ir.Expr
+	out          *ir.Tensor
+	index        []ir.Expr
+	div          map[string]int // elements of K per unit of a run-time stage axis
 
 	superSpan int // groups of a super-block, at least 1
 	block     int // groups that are one integer when floats scale it, at least 1
@@ -58,11 +58,11 @@ type stage struct {
 	final     ir.Expr
 }
 
-// level is an accumulator whose loop is At, or, while At is empty, the
+// accumulator is an accumulator of a stage. Its loop is At, or, while At is empty, the
 // outermost loop of the reduction that Root says ("k": within a group, "g": within a block
 // of groups, "": of any).
-type level struct {
-	nest.Level
+type accumulator struct {
+	nest.Accumulator
 	root string
 	// Set by read_scaled, which makes classes of fields:
 	shift   []int // of each class
@@ -138,7 +138,7 @@ func (n nests) clone() nests {
 	for _, st := range n.stages {
 		d := *st
 		d.loops = slices.Clone(st.loops)
-		d.levels = slices.Clone(st.levels)
+		d.accumulators = slices.Clone(st.accumulators)
 		d.staged = slices.Clone(st.staged)
 		d.values = map[string]ir.Expr{}
 		for k, v := range st.values {
@@ -190,19 +190,19 @@ func (s *Product) fullCoef(l nest.Loop) int {
 }
 
 // lowest is the innermost accumulator of st.
-func (st *stage) lowest() *level { return &st.levels[len(st.levels)-1] }
+func (st *stage) lowest() *accumulator { return &st.accumulators[len(st.accumulators)-1] }
 
 // sum is the accumulator of a group.
-func (st *stage) sum() *level { return &st.levels[st.made-1] }
+func (st *stage) sum() *accumulator { return &st.accumulators[st.made-1] }
 
 // insert adds an accumulator below the lowest, of the same type and extent.
-func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *level {
+func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *accumulator {
 	low := *st.lowest()
-	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.levels[0].Temp.Name, len(st.levels)), Elem: low.Temp.Elem}
+	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.accumulators[0].Temp.Name, len(st.accumulators)), Elem: low.Temp.Elem}
 	low.Temp, low.Keep, low.Init = t, keep, nil
 	low.shift, low.classOf, low.fields = nil, nil, nil
 	low.Flush = flush(ir.Read{T: t})
-	st.levels = append(st.levels, low)
+	st.accumulators = append(st.accumulators, low)
 	return st.lowest()
 }
 
@@ -214,22 +214,22 @@ func (st *stage) plan() (*nest.Plan, error) {
 	if err := st.wholeBlocks(); err != nil {
 		return nil, err
 	}
-	for _, lv := range st.levels {
-		n := lv.Level
+	for _, acc := range st.accumulators {
+		n := acc.Accumulator
 		if n.At == "" {
-			n.At = st.outermost(lv.root)
+			n.At = st.outermost(acc.root)
 		}
 		if n.Flush != nil {
 			n.Flush = inline(n.Flush)
 		}
-		if lv.root == "g" { // when the loops in it have ended
+		if acc.root == "g" { // when the loops in it have ended
 			n.Flush = st.ofFirst(n.Flush)
 		}
 		if n.Init != nil {
 			n.Init = inline(n.Init)
 		}
 		n.Keep = st.within(n.At, n.Keep)
-		p.Levels = append(p.Levels, n)
+		p.Accumulators = append(p.Accumulators, n)
 	}
 	for _, sg := range st.staged {
 		sg.Value = inline(st.values[sg.Temp.Name])
