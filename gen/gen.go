@@ -64,7 +64,7 @@ type Kernel struct {
 
 // Prepare is a scheduled preparation of activations and its machine code.
 type Prepare struct {
-	Schedule *schedule.PrepareKernel
+	Schedule *schedule.PreparationKernel
 	Code     *lower.Kernel
 }
 
@@ -262,7 +262,7 @@ func (t *Target) TableChunk() int {
 func RuntimeKernel(k Kernel) abi.Kernel {
 	s := k.Schedule
 	return abi.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
-		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most}
+		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Deviation.Span, ErrorMost: s.Deviation.Most}
 }
 
 // RuntimePrepare is what the runtime has to know of p, without its function.

@@ -424,7 +424,7 @@ func TestPrepare(t *testing.T) {
 	} {
 		p := problem(t, c.weight)
 		p.Act.Group = c.group
-		k, err := schedule.CompilePrepare(p, c.tables, parse(t, c.trace))
+		k, err := schedule.CompilePreparation(p, c.tables, parse(t, c.trace))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -496,7 +496,7 @@ func inOneByte(t *ir.Tables) *ir.Tables {
 }
 
 // prepared compares all that k makes of one row with the definition.
-func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
+func prepared(p ir.Problem, k *schedule.PreparationKernel, x *ir.Array) error {
 	size := x.Shape[1]
 	want, err := ir.Eval(k.Graph, map[string]int{"N": 1, "K": size}, map[string]*ir.Array{"x": x})
 	if err != nil {

@@ -24,7 +24,7 @@ type Kernel struct {
 	SumBy      int            // what the caller multiplies the activation sums by that it passes
 	ScaledSums bool           // it passes what ir.Problem.ScaledSum makes of them instead
 	StepK      int            // elements of K per iteration of the run-time loop: the trip count is ceil(FilledK(K)/StepK)
-	Error      Error          // of the integer sum of a group
+	Deviation  Deviation      // of the integer sum of a group
 }
 
 // Buffers names the packed matrices and prepared activations that k reads: kernels for products of one problem share
@@ -39,20 +39,20 @@ func (k *Kernel) Buffers() string {
 // SharesBuffers says that k and x read the same packed matrices and prepared activations.
 func (k *Kernel) SharesBuffers(x *Kernel) bool { return k.Buffers() == x.Buffers() }
 
-// Error bounds how far an integer sum may be from the definition: Most for each Step
-// elements of K that are begun. Most is 0 if sums are exact.
-type Error struct{ Step, Most int }
+// Deviation bounds how far an integer sum may be from the definition: Most for each Span elements of K that are begun.
+// Most is 0 if sums are exact.
+type Deviation struct{ Span, Most int }
 
-// Of is how far a sum over n elements of K may be off.
-func (e Error) Of(n int) int {
-	if e.Most == 0 {
+// Of is the largest distance of a sum over n elements of K from the definition.
+func (d Deviation) Of(n int) int {
+	if d.Most == 0 {
 		return 0
 	}
-	return (n + e.Step - 1) / e.Step * e.Most
+	return (n + d.Span - 1) / d.Span * d.Most
 }
 
 // Exact says that k gives the bits of the definition.
-func (k *Kernel) Exact() bool { return k.Error.Most == 0 }
+func (k *Kernel) Exact() bool { return k.Deviation.Most == 0 }
 
 // matmulParams are the kernel's parameters, as abi.GemmArgs has them.
 var matmulParams = slices.Concat([]string{"out", nest.StepParam("out")}, format.PartNames[:], []string{"act", "sums", "ascale",
@@ -155,7 +155,7 @@ func (s *Product) Kernel() (*Kernel, error) {
 	}
 	n.Loops = append(slices.Clone(st.loops), keepLoops(plan)...)
 	n.Buffers = s.buffers(k)
-	k.Nest, k.Error = n, s.error()
+	k.Nest, k.Deviation = n, s.deviation()
 	return k, nil
 }
 

@@ -218,20 +218,20 @@ func (acc *accumulator) terms(class int, loops map[string]int) int {
 	return terms * most
 }
 
-// error bounds the integer sum of a group, by steps of the run-time loop or, if that is
+// deviation bounds the integer sum of a group, by steps of the run-time loop or, if that is
 // shorter, of the group. An entry of a rounded table is half of 2^low at most away from what
 // it stands for (if low is 0 nothing); on the way into a sum, each of d averages adds up to half
 // of 2^low:
 //
 //	most = lookups of a step * sum |coef| * (1 + d) * 2^(low-1) / halfOf, rounded up, and 1 if halfOf is 2
-func (s *Product) error() Error {
+func (s *Product) deviation() Deviation {
 	t := s.tables
 	if t == nil {
-		return Error{}
+		return Deviation{}
 	}
 	entry := t.Deviation() + s.averages()<<t.Low // in halves
 	if entry == 0 {
-		return Error{}
+		return Deviation{}
 	}
 	step := cmp.Or(s.Problem.GroupK(), math.MaxInt) // a sum of all of K has a run-time loop
 	for _, l := range s.main().loops {
@@ -244,7 +244,7 @@ func (s *Product) error() Error {
 		most += max(c, -c)
 	}
 	most *= (step + t.Digits() - 1) / t.Digits() * len(t.Parts) * entry
-	return Error{step, (most+2*t.HalfOf-1)/(2*t.HalfOf) + t.HalfOf - 1}
+	return Deviation{step, (most+2*t.HalfOf-1)/(2*t.HalfOf) + t.HalfOf - 1}
 }
 
 // checkSum: the true sum of a group, and how far it may be off, must fit 32 bits.
@@ -255,7 +255,7 @@ func (s *Product) checkSum() error {
 	if terms == 0 {
 		terms = s.Problem.LimitK()
 	}
-	bound := int64(terms)*int64(peak)*ir.ActMax + int64(s.error().Of(terms))
+	bound := int64(terms)*int64(peak)*ir.ActMax + int64(s.deviation().Of(terms))
 	if n := s.Problem.Block(); n > 1 && bound*int64(n*w.MostScale()) > math.MaxInt32 {
 		return &Overflow{"the sum of a block of groups", "i32", bound * int64(n*w.MostScale()), math.MaxInt32, n * terms, peak * w.MostScale(), 0, ir.ActMax}
 	}

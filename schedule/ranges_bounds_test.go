@@ -299,32 +299,32 @@ func TestErrorBound(t *testing.T) {
 		low  int
 		coef []int
 		edit func(*Product)
-		want Error
+		want Deviation
 	}{
-		{"a lookup", 3, []int{1}, step(4), Error{4, 4}},
-		{"a lookup in a step of 3", 3, []int{1}, step(3), Error{3, 4}},
-		{"two lookups", 3, []int{1}, step(8), Error{8, 8}},
-		{"two lookups in a step of 5", 3, []int{1}, step(5), Error{5, 8}},
-		{"planes", 3, []int{1, -2}, step(4), Error{4, 12}},
-		{"planes of the other sign", 3, []int{-3, 2}, step(4), Error{4, 20}},
-		{"planes, halved", 3, []int{1, 2}, both(step(4), half), Error{4, 7}},               // 12/2, and 1
-		{"an odd number of halves, halved", 1, []int{1}, both(step(4), half), Error{4, 2}}, // 1/2 rounded up, and 1
-		{"two parts", 3, []int{1}, both(step(8), parts(4, 4)), Error{8, 8}},
-		{"averages of four", 3, []int{1}, step(16, averaged(4)), Error{16, 4 * (1 + 2) * 4}},
-		{"averages of two, nothing rounded", 0, []int{1}, step(4, averaged(2)), Error{4, 1}}, // 1/2, rounded up
-		{"exact", 0, []int{1}, step(4), Error{}},
-		{"a group that is shorter than a step", 3, []int{1}, both(step(64), group(32)), Error{32, 8 * 4}},
-		{"a step that is shorter than a group", 3, []int{1}, both(step(16), group(32)), Error{16, 4 * 4}},
-		{"the shorter of two loops", 3, []int{1}, step(16, nest.Loop{Name: "kt", Root: "k", Coef: 8}), Error{8, 2 * 4}},
-		{"the first of two loops", 3, []int{1}, step(8, nest.Loop{Name: "kt", Root: "k", Coef: 16}), Error{8, 2 * 4}},
+		{"a lookup", 3, []int{1}, step(4), Deviation{4, 4}},
+		{"a lookup in a step of 3", 3, []int{1}, step(3), Deviation{3, 4}},
+		{"two lookups", 3, []int{1}, step(8), Deviation{8, 8}},
+		{"two lookups in a step of 5", 3, []int{1}, step(5), Deviation{5, 8}},
+		{"planes", 3, []int{1, -2}, step(4), Deviation{4, 12}},
+		{"planes of the other sign", 3, []int{-3, 2}, step(4), Deviation{4, 20}},
+		{"planes, halved", 3, []int{1, 2}, both(step(4), half), Deviation{4, 7}},               // 12/2, and 1
+		{"an odd number of halves, halved", 1, []int{1}, both(step(4), half), Deviation{4, 2}}, // 1/2 rounded up, and 1
+		{"two parts", 3, []int{1}, both(step(8), parts(4, 4)), Deviation{8, 8}},
+		{"averages of four", 3, []int{1}, step(16, averaged(4)), Deviation{16, 4 * (1 + 2) * 4}},
+		{"averages of two, nothing rounded", 0, []int{1}, step(4, averaged(2)), Deviation{4, 1}}, // 1/2, rounded up
+		{"exact", 0, []int{1}, step(4), Deviation{}},
+		{"a group that is shorter than a step", 3, []int{1}, both(step(64), group(32)), Deviation{32, 8 * 4}},
+		{"a step that is shorter than a group", 3, []int{1}, both(step(16), group(32)), Deviation{16, 4 * 4}},
+		{"the shorter of two loops", 3, []int{1}, step(16, nest.Loop{Name: "kt", Root: "k", Coef: 8}), Deviation{8, 2 * 4}},
+		{"the first of two loops", 3, []int{1}, step(8, nest.Loop{Name: "kt", Root: "k", Coef: 16}), Deviation{8, 2 * 4}},
 	} {
 		s := byteTables(c.low, c.coef...)
 		c.edit(s)
-		if have := s.error(); have != c.want {
+		if have := s.deviation(); have != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, have, c.want)
 		}
 	}
-	if e := (&Product{}).error(); e != (Error{}) {
+	if e := (&Product{}).deviation(); e != (Deviation{}) {
 		t.Errorf("without tables: %+v", e)
 	}
 }

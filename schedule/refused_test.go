@@ -380,7 +380,7 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// gone is what CompilePrepare says where a loop that was named later is split.
+// gone is what CompilePreparation says where a loop that was named later is split.
 const gone = "prefetch in act.k: the loop is no serial loop any more"
 
 // TestPreparing: steps for products refuse to prepare activations.
@@ -407,7 +407,7 @@ func TestPreparing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := CompilePrepare(productOf(t, "w2"), nil, Trace{ahead, Split{"act.k", 4, Pair{"act.o", "act.i"}}}); fmt.Sprint(err) != gone {
+	if _, err := CompilePreparation(productOf(t, "w2"), nil, Trace{ahead, Split{"act.k", 4, Pair{"act.o", "act.i"}}}); fmt.Sprint(err) != gone {
 		t.Errorf("%v, want %s", err, gone)
 	}
 	for _, c := range []struct {
@@ -469,7 +469,7 @@ func TestGroupRoom(t *testing.T) {
 	p := productOf(t, "w4-g32")
 	p.Act.Group = 32
 	for by, want := range map[int]string{64: "<nil>", 128: "stage inv: loop gt: makes more groups at once than callers have room for"} {
-		_, err := CompilePrepare(p, nil, Trace{Split{"inv.g", by, Pair{"gt", "gi"}}})
+		_, err := CompilePreparation(p, nil, Trace{Split{"inv.g", by, Pair{"gt", "gi"}}})
 		if fmt.Sprint(err) != want {
 			t.Errorf("by %d: %v, want %s", by, err, want)
 		}
@@ -488,7 +488,7 @@ func TestTableChunks(t *testing.T) {
 		"stage table: loop c: pads rows to a multiple of more than 1048576":                {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
 		"stage table: loop a: makes tables of more elements at once than those of a chunk": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
 	} {
-		if _, err := CompilePrepare(p, tables, trace); fmt.Sprint(err) != want {
+		if _, err := CompilePreparation(p, tables, trace); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -585,7 +585,7 @@ func TestReplayNamesTheStep(t *testing.T) {
 	if !errors.As(err, &illegal) || illegal.Step != "pack" || illegal.Thing != "codes" {
 		t.Errorf("%#v", illegal)
 	}
-	_, err = CompilePrepare(productOf(t, "w2"), nil, trace(Bind{"amax.k", "vector"}))
+	_, err = CompilePreparation(productOf(t, "w2"), nil, trace(Bind{"amax.k", "vector"}))
 	if want := "step 0: bind amax.k: its trip count is known at run time only"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -74,7 +74,7 @@ func prepare(p ir.Problem, v gen.Target, name string) (*gen.Prepare, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := schedule.CompilePrepare(p, tables, trace)
+	k, err := schedule.CompilePreparation(p, tables, trace)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// PrepareKernel is a scheduled activation kernel: one row of x.
-type PrepareKernel struct {
+// PreparationKernel is a scheduled activation kernel: one row of x.
+type PreparationKernel struct {
 	Problem  ir.Problem
 	Tables   *ir.Tables // that it makes, or nil
 	Trace    Trace
@@ -88,8 +88,8 @@ func ownStage(gs ir.Stage) *stage {
 	return st
 }
 
-// CompilePrepare replays t on p's activation preparation and builds its loops.
-func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, error) {
+// CompilePreparation replays t on p's activation preparation and builds its loops.
+func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationKernel, error) {
 	s, err := NewPreparation(p, tables)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, e
 	if s, err = t.ReplayPreparation(s); err != nil {
 		return nil, err
 	}
-	k := &PrepareKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, Chunk: s.chunk}
+	k := &PreparationKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, Chunk: s.chunk}
 	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
@@ -116,7 +116,7 @@ func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, e
 }
 
 // add appends the loops of one stage.
-func (k *PrepareKernel) add(st *stage) error {
+func (k *PreparationKernel) add(st *stage) error {
 	for _, l := range st.loops {
 		if l.N != 0 {
 			continue
