@@ -214,7 +214,7 @@ func (w *writer) stubs(arch string) lower.File {
 	f := w.file()
 	for _, p := range w.products {
 		for _, i := range p.on(arch) {
-			t := p.Targets[i]
+			t := p.Variants[i]
 			name := t.Target.Machine().Name
 			for _, k := range t.Kernels {
 				s := k.Schedule
@@ -296,7 +296,7 @@ func (w *writer) assembly() ([]lower.File, error) {
 	var order []lower.Target
 	kernels := map[string][]*lower.Kernel{}
 	for _, p := range w.products {
-		for _, t := range p.Targets {
+		for _, t := range p.Variants {
 			name := t.Target.Machine().Name
 			if kernels[name] == nil {
 				order = append(order, t.Target)

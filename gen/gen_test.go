@@ -47,11 +47,11 @@ func compile(t testing.TB, name string, p ir.Problem, ts ...lower.Target) gen.Pr
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := build.Target(t.Context(), p, target, uses, func(what string) string { return prefix + "_" + what })
+		g, err := build.Variant(t.Context(), p, target, uses, func(what string) string { return prefix + "_" + what })
 		if err != nil {
 			t.Fatal(err)
 		}
-		product.Targets = append(product.Targets, g)
+		product.Variants = append(product.Variants, g)
 	}
 	return product
 }

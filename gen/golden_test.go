@@ -15,6 +15,7 @@ import (
 	tformat "github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -36,9 +37,9 @@ func (t toy) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
 }
 
 // toyKernel is a kernel of cols columns that nothing has compiled.
-func toyKernel(p ir.Problem, l *tformat.Layout, name string, cols int) gen.Kernel {
+func toyKernel(p ir.Problem, l *tformat.Layout, name string, cols int) variant.Kernel {
 	const chunk = 4
-	return gen.Kernel{
+	return variant.Kernel{
 		Schedule: &schedule.Kernel{
 			Problem: p, Trace: schedule.Trace{schedule.Decompose{Family: "dot", Value: "affine"}, schedule.Pack{Tensor: "act", Chunk: chunk}},
 			Weights: l, Rows: 8, Cols: cols, StepK: l.RecordK, SumBy: -8,
@@ -72,18 +73,18 @@ func toySpec(t testing.TB) gen.Spec {
 	l := tformat.PlainLayout(p.Weight)
 	other := tformat.PlainLayout(p.Weight)
 	other.HeaderBytes, other.Parts[0].Base, other.Parts[1].Base = 64, other.Parts[0].Base+64, other.Parts[1].Base+64
-	prepare := &gen.Prepare{Schedule: &schedule.PreparationKernel{Problem: p, CountDiv: []int{32, 16}, Pads: []int{16, 32}}, Code: code("q4_big_prepare")}
+	prepare := &variant.Prepare{Schedule: &schedule.PreparationKernel{Problem: p, CountDiv: []int{32, 16}, Pads: []int{16, 32}}, Code: code("q4_big_prepare")}
 	three := problem(t, "ternary", 0)
 	joined := joinedLayout(t, three.Weight)
 	mine := tformat.Weight{Name: "mine", Bits: 2, Levels: []int{-3, -1, 1, 3}, Bound: 2, Per: tformat.PerRow, Scale: tformat.F16}
 	return gen.Spec{Package: "toy", Version: "v1.2.3", Products: []gen.Product{
-		{Name: "Q4", Problem: p, Targets: []gen.Target{
-			{Target: toy{name: "amd64/big"}, Need: []string{"AVX2", "F16C"}, Kernels: []gen.Kernel{toyKernel(p, l, "q4_big_n4", 4), toyKernel(p, l, "q4_big_n1", 1)}, Prepare: prepare},
-			{Target: toy{name: "amd64/small"}, Need: []string{"AVX2"}, Kernels: []gen.Kernel{toyKernel(p, other, "q4_small_n2", 2)}},
-			{Target: toy{name: "arm64/arm"}, Need: []string{"ASIMDDP"}, Kernels: []gen.Kernel{toyKernel(p, l, "q4_arm_n1", 1)}},
+		{Name: "Q4", Problem: p, Variants: []variant.Variant{
+			{Target: toy{name: "amd64/big"}, Need: []string{"AVX2", "F16C"}, Kernels: []variant.Kernel{toyKernel(p, l, "q4_big_n4", 4), toyKernel(p, l, "q4_big_n1", 1)}, Prepare: prepare},
+			{Target: toy{name: "amd64/small"}, Need: []string{"AVX2"}, Kernels: []variant.Kernel{toyKernel(p, other, "q4_small_n2", 2)}},
+			{Target: toy{name: "arm64/arm"}, Need: []string{"ASIMDDP"}, Kernels: []variant.Kernel{toyKernel(p, l, "q4_arm_n1", 1)}},
 		}},
-		{Name: "Three", Problem: three, Targets: []gen.Target{
-			{Target: toy{name: "amd64/big"}, Need: []string{"AVX2", "F16C"}, Kernels: []gen.Kernel{toyKernel(three, joined, "three_big_n1", 1)}},
+		{Name: "Three", Problem: three, Variants: []variant.Variant{
+			{Target: toy{name: "amd64/big"}, Need: []string{"AVX2", "F16C"}, Kernels: []variant.Kernel{toyKernel(three, joined, "three_big_n1", 1)}},
 		}},
 		{Name: "Mine", Problem: ir.Problem{Weight: mine, MaxK: 4096}},
 	}, Tensors: []gen.Tensor{
@@ -151,22 +152,22 @@ func TestRefusals(t *testing.T) {
 		"gen: product Product: the name must be":          func(s *gen.Spec) { s.Products[0].Name = "" },
 		"product Q4: declares Q4, and so does product Q4": func(s *gen.Spec) { s.Products[2].Name = "Q4" },
 		"product Mine: format: activation group 7":        func(s *gen.Spec) { s.Products[2].Problem.Act.Group = 7 },
-		"target amd64/small: has no kernel":               func(s *gen.Spec) { s.Products[0].Targets[1].Kernels = nil },
-		"target vulkan/big: is not one that Go packages":  func(s *gen.Spec) { s.Products[0].Targets[1].Target = toy{name: "vulkan/big"} },
-		"target amd64/big: is there twice":                func(s *gen.Spec) { s.Products[0].Targets[1].Target = toy{name: "amd64/big"} },
-		"a kernel is called \"Q4\"":                       func(s *gen.Spec) { s.Products[0].Targets[1].Kernels[0].Code = code("Q4") },
-		"declares q4_big_n1, and so does product Q4":      func(s *gen.Spec) { s.Products[0].Targets[1].Kernels[0].Code = code("q4_big_n1") },
+		"target amd64/small: has no kernel":               func(s *gen.Spec) { s.Products[0].Variants[1].Kernels = nil },
+		"target vulkan/big: is not one that Go packages":  func(s *gen.Spec) { s.Products[0].Variants[1].Target = toy{name: "vulkan/big"} },
+		"target amd64/big: is there twice":                func(s *gen.Spec) { s.Products[0].Variants[1].Target = toy{name: "amd64/big"} },
+		"a kernel is called \"Q4\"":                       func(s *gen.Spec) { s.Products[0].Variants[1].Kernels[0].Code = code("Q4") },
+		"declares q4_big_n1, and so does product Q4":      func(s *gen.Spec) { s.Products[0].Variants[1].Kernels[0].Code = code("q4_big_n1") },
 		"kernel q4_big_n1 reads another packed layout than q4_b": func(s *gen.Spec) {
-			s.Products[0].Targets[0].Kernels[1].Schedule.Weights = s.Products[0].Targets[1].Kernels[0].Schedule.Weights
+			s.Products[0].Variants[0].Kernels[1].Schedule.Weights = s.Products[0].Variants[1].Kernels[0].Schedule.Weights
 		},
-		"kernel q4_big_n1 was compiled for another problem": func(s *gen.Spec) { s.Products[0].Targets[0].Kernels[1].Schedule.Problem.MaxK = 64 },
+		"kernel q4_big_n1 was compiled for another problem": func(s *gen.Spec) { s.Products[0].Variants[0].Kernels[1].Schedule.Problem.MaxK = 64 },
 		"kernel q4_big_n1 reads tables that no kernel prepares": func(s *gen.Spec) {
-			s.Products[0].Targets[0].Kernels[1].Schedule.Tables = &ir.Tables{}
+			s.Products[0].Variants[0].Kernels[1].Schedule.Tables = &ir.Tables{}
 		},
 		"kernels must be of ascending width": func(s *gen.Spec) {
-			s.Products[0].Targets[0].Kernels[1].Schedule.Cols = 4
+			s.Products[0].Variants[0].Kernels[1].Schedule.Cols = 4
 		},
-		"7 rows do not divide the tile of 16": func(s *gen.Spec) { s.Products[0].Targets[0].Kernels[0].Schedule.Rows = 7 },
+		"7 rows do not divide the tile of 16": func(s *gen.Spec) { s.Products[0].Variants[0].Kernels[0].Schedule.Rows = 7 },
 	} {
 		s := toySpec(t)
 		edit(&s)

@@ -97,7 +97,7 @@ func TestPages(t *testing.T) {
 				case f.language == "text" && len(want) > 0:
 					want[len(want)-1] = f.text
 				default:
-					t.Fatalf("what is to be done with this block?\n%s", f.text)
+					t.Fatalf("this block has no known kind\n%s", f.text)
 				}
 			}
 			out := strings.Split(inShell(t, t.TempDir(), script.String()), "== block ended\n")

@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -155,8 +156,8 @@ func (b *benchFlags) validatePlaces() error {
 
 // places are what to measure of a format: small products in every mode, large
 // ones in one.
-func (b *benchFlags) places() []place {
-	var out []place
+func (b *benchFlags) places() []bench.Place {
+	var out []bench.Place
 	large := b.modes[0]
 	if slices.Contains(b.modes, measure.ModeL3) {
 		large = measure.ModeL3
@@ -165,20 +166,20 @@ func (b *benchFlags) places() []place {
 		if slices.Contains(b.modes[:i], mode) {
 			continue
 		}
-		p := place{mode: mode}
-		p.m, p.k = measure.Shape(mode)
+		p := bench.Place{Mode: mode}
+		p.M, p.K = measure.Shape(mode)
 		if b.m > 0 {
-			p.m = b.m
+			p.M = b.m
 		}
 		if b.k > 0 {
-			p.k = b.k
+			p.K = b.k
 		}
 		for j, n := range b.ns {
 			if (n <= maxSmall || mode == large) && !slices.Contains(b.ns[:j], n) {
-				p.ns = append(p.ns, n)
+				p.Ns = append(p.Ns, n)
 			}
 		}
-		if p.ns != nil {
+		if p.Ns != nil {
 			out = append(out, p)
 		}
 	}
@@ -187,9 +188,9 @@ func (b *benchFlags) places() []place {
 
 // extreme is where products that depend on activations are measured with the worst: one column
 // from the second-level cache.
-func (b *benchFlags) extreme() place {
+func (b *benchFlags) extreme() bench.Place {
 	m, k := measure.Shape(measure.ModeL2)
-	return place{mode: measure.ModeL2, m: m, k: k, ns: []int{1}, extreme: true}
+	return bench.Place{Mode: measure.ModeL2, M: m, K: k, Ns: []int{1}, Extreme: true}
 }
 
 // benchWeight is the format of a name, those of measure.Formats included.
@@ -204,8 +205,8 @@ func (c *cli) benchWeight(name string) (format.Weight, error) {
 
 // suite is products whose kernels are assembled.
 type suite struct {
-	subjects []subject
-	places   []place
+	subjects []bench.Subject
+	places   []bench.Place
 	codes    []*live.Code
 }
 
@@ -238,7 +239,7 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 			return err
 		}
 	}
-	var v gen.Target
+	var v variant.Variant
 	e := b.locked(p, t)
 	if e != nil {
 		v, err = buildUses(ctx, p, t, e.Uses(), p.Name())
@@ -257,7 +258,7 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 	if err != nil {
 		return err
 	}
-	s.subjects = append(s.subjects, subject{p, v, product, e != nil})
+	s.subjects = append(s.subjects, bench.Subject{Problem: p, Variant: v, Product: product, Tuned: e != nil})
 	return nil
 }
 
@@ -292,7 +293,7 @@ func (s *suite) addBoth(ctx context.Context, c *cli, b benchFlags, name string, 
 	if err := s.add(ctx, c, usual, name, t); err != nil {
 		return err
 	}
-	if b.locked(s.subjects[len(s.subjects)-1].problem, t) == nil {
+	if b.locked(s.subjects[len(s.subjects)-1].Problem, t) == nil {
 		return nil
 	}
 	return s.add(ctx, c, b, name, t)
@@ -302,11 +303,11 @@ func (s *suite) addBoth(ctx context.Context, c *cli, b benchFlags, name string, 
 func (c *cli) noteUnlocked(b benchFlags, s *suite) {
 	var names []string
 	for _, x := range s.subjects {
-		tuned := slices.ContainsFunc(s.subjects, func(o subject) bool {
-			return o.tuned && o.problem.Name() == x.problem.Name() && o.target.Target == x.target.Target
+		tuned := slices.ContainsFunc(s.subjects, func(o bench.Subject) bool {
+			return o.Tuned && o.Problem.Name() == x.Problem.Name() && o.Variant.Target == x.Variant.Target
 		})
 		if !tuned {
-			names = append(names, x.problem.Name()+" on "+x.target.Target.Machine().ShortName())
+			names = append(names, x.Problem.Name()+" on "+x.Variant.Target.Machine().ShortName())
 		}
 	}
 	if b.tuned != nil && len(names) > 0 {
@@ -316,18 +317,18 @@ func (c *cli) noteUnlocked(b benchFlags, s *suite) {
 
 // rounds measures all subjects over and over, so that what disturbs the machine
 // for a while hits all alike.
-func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each func(measure.Record)) error {
+func (s *suite) rounds(ctx context.Context, n int, g *bench.Gauge, bar *progress, each func(measure.Record)) error {
 	for round := range n {
 		for _, x := range s.subjects {
 			for _, at := range s.places {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if at.extreme && !x.residual() {
+				if at.Extreme && !x.Residual() {
 					continue // takes as long as any
 				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Name(), x.target.Target.Machine().ShortName(), at.mode)
-				records, err := g.measure(x, at)
+				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.Problem.Name(), x.Variant.Target.Machine().ShortName(), at.Mode)
+				records, err := g.Measure(x, at)
 				if err != nil {
 					return err
 				}
@@ -361,16 +362,16 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 		}
 	}
 	bar.step("assembling what shows what this machine can do")
-	g, err := newGauge(timing.Options{})
+	g, err := bench.NewGauge(timing.Options{})
 	if err != nil {
 		return err
 	}
-	defer g.close()
+	defer g.Close()
 	var all []measure.Record
 	err = s.rounds(ctx, b.rounds, g, bar, func(r measure.Record) {
 		all = append(all, r)
 		if b.json {
-			r.Host, r.Date, r.Commit = g.lab.Host.String(), today(), commit()
+			r.Host, r.Date, r.Commit = g.Lab.Host.String(), today(), commit()
 			json.NewEncoder(c.out).Encode(r)
 		}
 	})
@@ -454,13 +455,13 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	g, err := newGauge(timing.Options{})
+	g, err := bench.NewGauge(timing.Options{})
 	if err != nil {
 		return err
 	}
-	defer g.close()
+	defer g.Close()
 	bar.step("measuring what this machine can do")
-	host, err := g.lab.Ceilings(timing.Options{})
+	host, err := g.Lab.Ceilings(timing.Options{})
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -16,12 +16,12 @@ import (
 
 // buildTarget compiles the kernels of p for t: of the default schedules, or of
 // the given one alone. Their names begin with prefix.
-func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace, prefix string) (gen.Target, error) {
+func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace, prefix string) (variant.Variant, error) {
 	uses := []search.Use{{Trace: trace}}
 	if trace == nil {
 		var err error
 		if uses, err = heeding(ctx, func() ([]search.Use, error) { return search.Default(p, t) }); err != nil {
-			return gen.Target{}, err
+			return variant.Variant{}, err
 		}
 	}
 	return buildUses(ctx, p, t, uses, prefix)
@@ -29,8 +29,8 @@ func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedu
 
 // buildUses compiles kernels by their schedules, and the preparation of their
 // activations.
-func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, prefix string) (gen.Target, error) {
-	return build.Target(ctx, p, t, uses, func(what string) string { return kernelName(prefix, t, what) })
+func buildUses(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, prefix string) (variant.Variant, error) {
+	return build.Variant(ctx, p, t, uses, func(what string) string { return kernelName(prefix, t, what) })
 }
 
 // heeding is what f makes or, interrupted, at once, the error of ctx: f may still run, and shares nothing that is used afterwards.

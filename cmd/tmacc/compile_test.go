@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -24,8 +25,8 @@ import (
 // TestMain makes this binary the command for tests that need a process of it, and its own worker.
 func TestMain(m *testing.M) {
 	worker.Main()
-	quick, look = timing.Options{Rounds: 1}, timing.Options{Rounds: 1} // no test wants figures to be good
-	dramBytes = func(timing.Host) int { return 32 << 20 }
+	quick = timing.Options{Rounds: 1} // no test wants figures to be good
+	bench.Brief()
 	if os.Getenv("TMACC_TEST_MAIN") != "" {
 		main()
 	}
@@ -434,8 +435,8 @@ func TestNoteBusy(t *testing.T) {
 			continue // nobody knows there how long a thread had its core
 		}
 		var stderr bytes.Buffer
-		g := &gauge{beyond: c.beyond}
-		g.count(c.samples)
+		g := &bench.Gauge{Beyond: c.beyond}
+		g.Count(c.samples)
 		(&cli{err: &stderr}).noteBusy(g)
 		if (c.said == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), c.said) {
 			t.Errorf("%+v: %q", c.samples, &stderr)

@@ -21,6 +21,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -30,11 +31,11 @@ import (
 var familyFormats = []string{"w1", "ternary", "w2", "w3", "w4", "iq4nl"}
 
 // familyPlaces are what families are compared at.
-var familyPlaces = []place{
-	{mode: measure.ModeL2, m: 512, k: 2048, ns: []int{1}},
-	{mode: measure.ModeL3, m: 4096, k: 4096, ns: []int{1}},
-	{mode: measure.ModeDRAM, m: 4096, k: 4096, ns: []int{1, 4}},
-	{mode: measure.ModeL2, m: 512, k: 2048, ns: []int{64}},
+var familyPlaces = []bench.Place{
+	{Mode: measure.ModeL2, M: 512, K: 2048, Ns: []int{1}},
+	{Mode: measure.ModeL3, M: 4096, K: 4096, Ns: []int{1}},
+	{Mode: measure.ModeDRAM, M: 4096, K: 4096, Ns: []int{1, 4}},
+	{Mode: measure.ModeL2, M: 512, K: 2048, Ns: []int{64}},
 }
 
 type familiesFlags struct {
@@ -92,7 +93,7 @@ type contest struct {
 
 // entrant is one schedule in a contest.
 type entrant struct {
-	subject
+	bench.Subject
 	tables string      // what its tables are
 	speeds [][]float64 // by round and place
 }
@@ -114,11 +115,11 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
 	bar.step("assembling what shows what this machine can do")
-	g, err := newGauge(timing.Options{Rounds: 5})
+	g, err := bench.NewGauge(timing.Options{Rounds: 5})
 	if err != nil {
 		return err
 	}
-	defer g.close()
+	defer g.Close()
 	var all []*contest
 	var skipped []string
 	for _, name := range x.formats {
@@ -144,7 +145,7 @@ func (c *cli) compareFamilies(ctx context.Context, x familiesFlags) error {
 
 // compareTargets measures one format on all targets, interleaved, and says of which
 // there is nothing to compare.
-func (c *cli) compareTargets(ctx context.Context, name string, ts []lower.Target, x familiesFlags, g *gauge, bar *progress) (all []*contest, skipped []string, _ error) {
+func (c *cli) compareTargets(ctx context.Context, name string, ts []lower.Target, x familiesFlags, g *bench.Gauge, bar *progress) (all []*contest, skipped []string, _ error) {
 	for _, t := range ts {
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
@@ -207,7 +208,7 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (
 		if err != nil {
 			return nil, codes, err
 		}
-		e := &entrant{subject: s}
+		e := &entrant{Subject: s}
 		if i > 0 {
 			e.tables = tableName(uses[0].Trace)
 		}
@@ -226,35 +227,35 @@ func tableName(t schedule.Trace) string {
 	return text
 }
 
-func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (subject, *live.Code, error) {
+func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (bench.Subject, *live.Code, error) {
 	v, err := buildUses(ctx, p, t, uses, p.Weight.Name)
 	if _, refused := search.Refusal(err); refused {
-		return subject{}, nil, &noSchedule{err}
+		return bench.Subject{}, nil, &noSchedule{err}
 	}
 	if err != nil {
-		return subject{}, nil, err
+		return bench.Subject{}, nil, err
 	}
 	code, err := live.Assemble(p, v)
 	if err != nil {
-		return subject{}, nil, err
+		return bench.Subject{}, nil, err
 	}
 	product, err := code.Product()
 	if err != nil {
 		code.Close()
-		return subject{}, nil, err
+		return bench.Subject{}, nil, err
 	}
-	return subject{problem: p, target: v, product: product}, code, nil
+	return bench.Subject{Problem: p, Variant: v, Product: product}, code, nil
 }
 
 // run measures all entrants at every place.
-func (k *contest) run(ctx context.Context, g *gauge) error {
+func (k *contest) run(ctx context.Context, g *bench.Gauge) error {
 	for _, e := range k.entrants {
 		var row []float64
 		for _, at := range familyPlaces {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			records, err := g.measure(e.subject, at)
+			records, err := g.Measure(e.Subject, at)
 			if err != nil {
 				return err
 			}
@@ -271,8 +272,8 @@ func (k *contest) run(ctx context.Context, g *gauge) error {
 func columns() []string {
 	var out []string
 	for _, at := range familyPlaces {
-		for _, n := range at.ns {
-			name := fmt.Sprintf("%s N=%d", at.mode, n)
+		for _, n := range at.Ns {
+			name := fmt.Sprintf("%s N=%d", at.Mode, n)
 			if n > 8 {
 				name = fmt.Sprintf("GEMM N=%d", n)
 			}
@@ -312,9 +313,9 @@ func (k *contest) tables() (text string, number map[*entrant]int) {
 	return strings.Join(names, "<br>"), number
 }
 
-func writeFamilies(x familiesFlags, all []*contest, skipped []string, g *gauge) error {
+func writeFamilies(x familiesFlags, all []*contest, skipped []string, g *bench.Gauge) error {
 	var from source
-	from.add(g.lab.Host.CPU, today(), commit())
+	from.add(g.Lab.Host.CPU, today(), commit())
 	page := familiesPage(x.command, all, skipped, from)
 	if err := writeFile(filepath.Join(x.out, "families.md"), []byte(page)); err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -75,7 +75,7 @@ func (x *compilation) misfits() (out []string) {
 		}
 	}
 	for _, w := range x.products {
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			e := x.named(w, t.Target)
 			if e == nil {
 				continue
@@ -109,7 +109,7 @@ func (x *compilation) otherCores() (out []string) {
 }
 
 // misfit says what p has on t that e was not tuned for, "" if nothing.
-func misfit(e *tune.Entry, p ir.Problem, t gen.Target) string {
+func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 	if !e.For(p) {
 		return "other levels, scales or activations than when it was tuned, so the entry is not used"
 	}
@@ -145,7 +145,7 @@ func (x *compilation) tuneCommand(e *tune.Entry, p ir.Problem) string {
 // though they were tuned for nothing wider.
 func (x *compilation) narrow() (out []string) {
 	for _, w := range x.products {
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			var source string
 			widest := t.Kernels[len(t.Kernels)-1].Schedule.Cols
 			switch e := x.locked(w, t.Target); {

@@ -11,6 +11,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/measure/ggml"
 	"github.com/tmacc/tmacc/search/timing"
@@ -19,7 +20,7 @@ import (
 // race is this compiler's products and ggml's in the same rounds.
 type race struct {
 	lib    *ggml.Library
-	gauges []*gauge // as many as threads that read at once
+	gauges []*bench.Gauge // as many as threads that read at once
 	flags  benchFlags
 	host   string
 	date   string
@@ -29,20 +30,20 @@ type race struct {
 func newRace(lib *ggml.Library, b benchFlags) (*race, error) {
 	x := &race{lib: lib, flags: b, date: today()}
 	for range max(1, maxOf(b.threads)) {
-		g, err := newGauge(timing.Options{})
+		g, err := bench.NewGauge(timing.Options{})
 		if err != nil {
 			x.close()
 			return nil, err
 		}
 		x.gauges = append(x.gauges, g)
 	}
-	x.host = x.gauges[0].lab.Host.String()
+	x.host = x.gauges[0].Lab.Host.String()
 	return x, nil
 }
 
 func (x *race) close() {
 	for _, g := range x.gauges {
-		g.close()
+		g.Close()
 	}
 }
 
@@ -63,7 +64,7 @@ func (x *race) rounds(ctx context.Context, s *suite, bar *progress, tell func(me
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, x.flags.rounds, typ, subject.target.Target.Machine().ShortName(), at.mode)
+				bar.step("round %d of %d: %s on %s, %s", round+1, x.flags.rounds, typ, subject.Variant.Target.Machine().ShortName(), at.Mode)
 				records, err := x.measure(typ, subject, at)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", typ, err)
@@ -80,24 +81,24 @@ func (x *race) rounds(ctx context.Context, s *suite, bar *progress, tell func(me
 
 // measure times a type of blocks at one place: a record for each number of
 // activations and of threads.
-func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, error) {
-	if at.m > timing.MaxMatrix/at.k {
-		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", at.m, at.k, timing.MaxMatrix)
+func (x *race) measure(typ string, s bench.Subject, at bench.Place) ([]measure.PeerRecord, error) {
+	if at.M > timing.MaxMatrix/at.K {
+		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", at.M, at.K, timing.MaxMatrix)
 	}
-	data, err := blocks.Random(rand.New(rand.NewPCG(uint64(at.m), uint64(at.k))), typ, at.m, at.k)
+	data, err := blocks.Random(rand.New(rand.NewPCG(uint64(at.M), uint64(at.K))), typ, at.M, at.K)
 	if err != nil {
 		return nil, err
 	}
-	weight, src, err := blocks.Read(typ, data, at.m, at.k)
+	weight, src, err := blocks.Read(typ, data, at.M, at.K)
 	if err != nil {
 		return nil, err
 	}
-	size, err := s.product.PackedSize(at.m, at.k)
+	size, err := s.Product.PackedSize(at.M, at.K)
 	if err != nil {
 		return nil, err
 	}
 	packed := make([]byte, size)
-	if err := s.product.PackBlocks(packed, typ, data, at.m, at.k); err != nil {
+	if err := s.Product.PackBlocks(packed, typ, data, at.M, at.K); err != nil {
 		return nil, err
 	}
 	copies, err := timing.NewCopies(packed, x.total(at), nil)
@@ -106,13 +107,13 @@ func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, e
 	}
 	defer copies.Close()
 	var all []measure.PeerRecord
-	for _, n := range at.ns {
+	for _, n := range at.Ns {
 		records, err := x.cell(cell{typ: typ, subject: s, at: at, n: n, blocks: data, weight: weight, src: src, packed: copies})
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range records {
-			r.Bits = 8 * float64(size) / float64(at.m) / float64(at.k)
+			r.Bits = 8 * float64(size) / float64(at.M) / float64(at.K)
 			all = append(all, r)
 		}
 	}
@@ -120,9 +121,9 @@ func (x *race) measure(typ string, s subject, at place) ([]measure.PeerRecord, e
 }
 
 // total is how many bytes of copies a place cycles through.
-func (x *race) total(at place) int {
-	if at.mode == measure.ModeDRAM {
-		return dramBytes(x.gauges[0].lab.Host)
+func (x *race) total(at bench.Place) int {
+	if at.Mode == measure.ModeDRAM {
+		return bench.DRAMBytes(x.gauges[0].Lab.Host)
 	}
 	return 0
 }
@@ -130,8 +131,8 @@ func (x *race) total(at place) int {
 // cell is a product of n activations at a place.
 type cell struct {
 	typ     string
-	subject subject
-	at      place
+	subject bench.Subject
+	at      bench.Place
 	n       int
 	blocks  []byte
 	weight  format.Weight // what the blocks hold
@@ -141,8 +142,8 @@ type cell struct {
 
 // cell checks that all compute the same product, then times them.
 func (x *race) cell(c cell) ([]measure.PeerRecord, error) {
-	rng := rand.New(rand.NewPCG(uint64(c.n), uint64(c.at.k)))
-	act := make([]float32, c.n*c.at.k)
+	rng := rand.New(rand.NewPCG(uint64(c.n), uint64(c.at.K)))
+	act := make([]float32, c.n*c.at.K)
 	for i := range act {
 		act[i] = float32(rng.NormFloat64())
 	}
@@ -153,7 +154,7 @@ func (x *race) cell(c cell) ([]measure.PeerRecord, error) {
 	entries := []*entry{ours}
 	for _, buffer := range x.lib.Buffers() {
 		copies := x.total(c.at)/len(c.blocks) + 1
-		p, err := x.lib.NewProduct(ggml.Matrix{Type: c.typ, Blocks: c.blocks, X: act, M: c.at.m, K: c.at.k, N: c.n, Copies: copies}, buffer)
+		p, err := x.lib.NewProduct(ggml.Matrix{Type: c.typ, Blocks: c.blocks, X: act, M: c.at.M, K: c.at.K, N: c.n, Copies: copies}, buffer)
 		if errors.Is(err, ggml.ErrUnsupported) {
 			continue
 		}
@@ -174,16 +175,16 @@ func (x *race) cell(c cell) ([]measure.PeerRecord, error) {
 
 // ours prepares activations and multiplies with the next copy.
 func (c cell) ours(x []float32) (*entry, error) {
-	p, at := c.subject.product, c.at
-	size, err := p.ActSize(c.n, at.k)
+	p, at := c.subject.Product, c.at
+	size, err := p.ActSize(c.n, at.K)
 	if err != nil {
 		return nil, err
 	}
-	act, out := make([]byte, size), make([]float32, c.n*at.m)
-	e := &entry{out: out, timed: measure.Timed{ActGroup: c.subject.problem.Act.Group}}
+	act, out := make([]byte, size), make([]float32, c.n*at.M)
+	e := &entry{out: out, timed: measure.Timed{ActGroup: c.subject.Problem.Act.Group}}
 	e.run = func(threads int) (timing.Work, error) {
 		run := func() {
-			if err := errors.Join(p.PrepareActThreads(act, x, c.n, at.k, threads), p.Gemm(out, c.packed.Next(), act, 0, at.m, runtime.Options{Threads: threads})); err != nil {
+			if err := errors.Join(p.PrepareActThreads(act, x, c.n, at.K, threads), p.Gemm(out, c.packed.Next(), act, 0, at.M, runtime.Options{Threads: threads})); err != nil {
 				panic("BUG: " + err.Error())
 			}
 		}
@@ -211,7 +212,7 @@ func (c cell) agree(x []float32, entries []*entry) error {
 	for _, e := range entries {
 		groups = append(groups, e.timed.ActGroup)
 	}
-	ref := measure.NewReference(c.weight, c.src, x, c.at.m, c.at.k, c.n, groups...)
+	ref := measure.NewReference(c.weight, c.src, x, c.at.M, c.at.K, c.n, groups...)
 	for _, e := range entries {
 		w, err := e.run(1)
 		if err != nil {
@@ -226,7 +227,7 @@ func (c cell) agree(x []float32, entries []*entry) error {
 			if e.timed.Buffer != "" {
 				who = "ggml, buffer type " + e.timed.Buffer
 			}
-			return failed("%s, %d x %d, %d activations: %v", who, c.at.m, c.at.k, c.n, err)
+			return failed("%s, %d x %d, %d activations: %v", who, c.at.M, c.at.K, c.n, err)
 		}
 	}
 	return nil
@@ -244,7 +245,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 			}
 			works = append(works, ready(w, c.n))
 		}
-		if c.at.mode == measure.ModeDRAM && c.n <= maxSmall {
+		if c.at.Mode == measure.ModeDRAM && c.n <= maxSmall {
 			var err error
 			if reads[i], err = x.reads(threads); err != nil {
 				return nil, err
@@ -254,12 +255,12 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 			}
 		}
 	}
-	samples := timing.TimeWork(timing.Options{MinSample: minSample[c.at.mode]}, works...)
+	samples := timing.TimeWork(timing.Options{MinSample: bench.MinSample[c.at.Mode]}, works...)
 	var all []measure.PeerRecord
 	for i, threads := range x.flags.threads {
 		r := measure.PeerRecord{
-			Type: c.typ, Format: c.subject.problem.Weight.Name, Target: c.subject.target.Target.Machine().ShortName(), Mode: c.at.mode,
-			M: c.at.m, K: c.at.k, N: c.n, Threads: threads, Tuned: c.subject.tuned, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
+			Type: c.typ, Format: c.subject.Problem.Weight.Name, Target: c.subject.Variant.Target.Machine().ShortName(), Mode: c.at.Mode,
+			M: c.at.M, K: c.at.K, N: c.n, Threads: threads, Tuned: c.subject.Tuned, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
 			Host: x.host, Date: x.date, Commit: commit(),
 		}
 		for j, e := range entries {
@@ -274,7 +275,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 		ours := samples[0].Rounds
 		samples = samples[len(entries):]
 		if len(reads[i]) > 0 {
-			r.ReadGBS, r.PerByte = beside(float64(c.at.m*c.at.k*c.n), ours, reads[i], samples)
+			r.ReadGBS, r.PerByte = beside(float64(c.at.M*c.at.K*c.n), ours, reads[i], samples)
 		}
 		samples = samples[len(reads[i]):]
 		all = append(all, r.Complete())
@@ -346,7 +347,7 @@ func commit() string {
 func (x *race) reads(threads int) ([]measure.Probe, error) {
 	var each [][]measure.Probe
 	for _, g := range x.gauges[:threads] {
-		p, err := g.read(measure.ModeDRAM, 0)
+		p, err := g.Read(measure.ModeDRAM, 0)
 		if err != nil {
 			return nil, err
 		}

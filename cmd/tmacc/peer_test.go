@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -131,7 +132,7 @@ func TestPeerDisagrees(t *testing.T) {
 	for i := range x {
 		x[i] = float32(i%13) - 6
 	}
-	c := cell{typ: "Q4_0", at: place{m: m, k: k}, n: 1, weight: w, src: src}
+	c := cell{typ: "Q4_0", at: bench.Place{M: m, K: k}, n: 1, weight: w, src: src}
 	for off, want := range map[float64]string{0: "", 0.02: "ggml, buffer type CPU, 32 x 256, 1 activations: measure: the product is another"} {
 		e := &entry{out: make([]float32, m), timed: measure.Timed{Buffer: "CPU", ActGroup: 32}}
 		e.run = func(int) (timing.Work, error) {

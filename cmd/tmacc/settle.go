@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -352,7 +352,7 @@ func (x *tuning) lock(c *judged) error {
 }
 
 // printTraces prints schedules as files of traces have them.
-func (x *tuning) printTraces(kernels []gen.Kernel) {
+func (x *tuning) printTraces(kernels []variant.Kernel) {
 	for _, k := range kernels {
 		data, err := json.Marshal(k.Schedule.Trace)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -189,7 +190,7 @@ func newThreadsBench(p *runtime.Product, x threadsFlags) (*threadsBench, error) 
 	if err != nil {
 		return nil, err
 	}
-	for range max(2, measure.WorkingSet(dramBytes(timing.ThisHost()), measure.ModeDRAM, size)/size) {
+	for range max(2, measure.WorkingSet(bench.DRAMBytes(timing.ThisHost()), measure.ModeDRAM, size)/size) {
 		buffer, err := runtime.NewBuffer(size)
 		if err != nil {
 			return nil, err

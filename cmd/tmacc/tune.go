@@ -266,8 +266,8 @@ func (f *tuneFlags) purposes(p ir.Problem, host timing.Host) []tune.Purpose {
 	b := benchFlags{modes: f.modes, ns: f.ns, sizeFlags: f.sizeFlags}
 	var out []tune.Purpose
 	for _, at := range b.places() {
-		for _, n := range at.ns {
-			out = append(out, tune.Purpose{Mode: at.mode, M: at.m, N: n, K: p.WholeK(at.k), Total: copies(at.mode, host)})
+		for _, n := range at.Ns {
+			out = append(out, tune.Purpose{Mode: at.Mode, M: at.M, N: n, K: p.WholeK(at.K), Total: copies(at.Mode, host)})
 		}
 	}
 	return out

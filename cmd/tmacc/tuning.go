@@ -12,7 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -47,7 +48,7 @@ func (x *tuneFlags) purposeFlags(f *pflag.FlagSet) {
 // copies is how many bytes of weights a mode goes through.
 func copies(mode string, h timing.Host) int {
 	if mode == measure.ModeDRAM {
-		return dramBytes(h)
+		return bench.DRAMBytes(h)
 	}
 	return 0
 }
@@ -206,8 +207,8 @@ func (x *tuning) machineCeilings() (found []tune.Ceilings, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	g := gaugeOf(lab, quick)
-	defer g.close()
+	g := bench.NewGaugeOn(lab, quick)
+	defer g.Close()
 	rate := func(probes []measure.Probe, err error) (float64, error) {
 		if err != nil {
 			return 0, err
@@ -219,14 +220,14 @@ func (x *tuning) machineCeilings() (found []tune.Ceilings, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	dots, err := rate(g.dot(x.product.Target))
+	dots, err := rate(g.Dot(x.product.Target))
 	if err != nil {
 		return nil, err
 	}
 	reads := map[string]float64{}
 	for _, p := range x.product.Purposes {
 		if _, ok := reads[p.Mode]; !ok {
-			if reads[p.Mode], err = rate(g.read(p.Mode, p.M*p.K*x.product.Problem.Weight.Bits/8)); err != nil {
+			if reads[p.Mode], err = rate(g.Read(p.Mode, p.M*p.K*x.product.Problem.Weight.Bits/8)); err != nil {
 				return found, err
 			}
 		}
@@ -247,15 +248,15 @@ func (x *tuning) ceilingsOf(p tune.Purpose) tune.Ceilings {
 }
 
 // record is the measurement of a purpose that took ns by these kernels, or by others.
-func (x *tuning) record(p tune.Purpose, ns float64, kernels []gen.Kernel) measure.Record {
+func (x *tuning) record(p tune.Purpose, ns float64, kernels []variant.Kernel) measure.Record {
 	r, _ := x.complete(p, ns, kernels) // an error is noise here
 	return r
 }
 
 // complete is record; the error is a *measure.ProbeError.
-func (x *tuning) complete(p tune.Purpose, ns float64, kernels []gen.Kernel) (measure.Record, error) {
+func (x *tuning) complete(p tune.Purpose, ns float64, kernels []variant.Kernel) (measure.Record, error) {
 	c := x.ceilingsOf(p)
-	r, weights := subject{problem: x.product.Problem, target: gen.Target{Target: x.product.Target, Kernels: kernels}}.record(p.Mode, p.M, p.N, p.K)
+	r, weights := bench.Subject{Problem: x.product.Problem, Variant: variant.Variant{Target: x.product.Target, Kernels: kernels}}.Record(p.Mode, p.M, p.N, p.K)
 	r.Ns, r.ClockGHz, r.CeilingGBS, r.CeilingGMACS = ns, c.ClockGHz, c.ReadGBS, c.DotGMACS
 	return r.Complete(weights)
 }

@@ -103,7 +103,7 @@ func newTarget(name string, s lower.ISA, c core) target {
 // evexVNNI is avxvnni with the EVEX-encoded twins of its instructions.
 var evexVNNI = newTarget("amd64/avxvnni", isa("avxvnni", AVX2|F16C|AVX512VL|AVX512VNNI), ordinary)
 
-// StandIn is a target whose kernels compute as those of t do, on a CPU that has only the features of
+// StandIn is a target whose kernels compute as t's do, on a CPU that has only the features of
 // has: avxvnni's on one that has AVX-512 VNNI but not AVX-VNNI (Zen 4). It is t itself if the CPU has all that it needs, and
 // nil if there is none. Tests run kernels by it; how avxvnni itself encodes them is compared with other assemblers.
 func StandIn(t lower.Target, has func(feature string) bool) lower.Target {
@@ -127,6 +127,6 @@ func ByName(name string) lower.Target { return lower.Find(Targets(), name) }
 
 func (t target) Machine() lower.Machine { return t.m }
 
-// Rows are those of the machine alone: the same vir operation has other rows
+// Rows lists the rows of this machine alone: the same vir operation has other rows
 // with and without EVEX.
 func (t target) Rows() []lower.Row { return t.rows() }

@@ -83,7 +83,7 @@ func (p *printer) move(from, dst operand.Op) {
 	}
 }
 
-// form is how operands of an operation become those of an instruction; b is its
+// form is how operands of an operation become operands of an instruction; b is its
 // broadcast instruction or nil.
 type form func(f, b ctor) emit
 
@@ -103,7 +103,7 @@ func forward(f, b ctor) emit {
 	return func(p *printer) { p.op(f, b, p.a[0], p.a[1], p.dst) }
 }
 
-// commuting is reverse for two arguments of which either may be in memory.
+// commuting is reverse for two arguments, either of them in memory.
 func commuting(f, b ctor) emit {
 	return func(p *printer) {
 		if operand.IsMem(p.a[0]) {
@@ -215,7 +215,7 @@ func splatImm(t vir.Type, evex bool) emit {
 	}
 }
 
-// replicate fills 4 bytes with the low bits of x, as many as an element of t has.
+// replicate fills 4 bytes with the low bits of x, repeated at the width of an element of t.
 func replicate(t vir.Type, x int64) uint32 {
 	switch t.Elem.Bytes() {
 	case 1:
@@ -226,8 +226,8 @@ func replicate(t vir.Type, x int64) uint32 {
 	return uint32(x)
 }
 
-// truncate gathers the low bytes of every lane within 128 bits, then what is in
-// the halves.
+// truncate gathers the low bytes of every lane within 128 bits, then the
+// halves.
 //
 //	i32x8 -> i8x8    abcd efgh         bytes of dst, from the low end
 //	VPSHUFB          abcd.... efgh....

@@ -35,7 +35,7 @@ type printer struct {
 	consts []int // offset of each constant in the kernel's table
 	inTemp bool  // whether the temporary holds the table's address
 	uses   map[vir.Reg]int
-	zero   map[vir.Reg]bool // what is 0 wherever it is read
+	zero   map[vir.Reg]bool // registers that are 0 wherever they are read
 }
 
 func (p *printer) line(format string, args ...any) {

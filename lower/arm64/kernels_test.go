@@ -184,7 +184,7 @@ var kernels = []struct {
 			return []vir.Arg{raw(r, 256*n), raw(r, 16), zeros(32 * max(1, n)), {Int: int64(n)}}
 		},
 	},
-	{ // what is set to 0 last is not 0 at first
+	{ // a register set to 0 last is not 0 at first
 		`func last(a ptr, out ptr, n int)
 			v0:i32x4 = load a+0
 			loop l0 n carry v0

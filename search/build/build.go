@@ -1,6 +1,5 @@
-// Package build makes what a target runs of a product from its schedules: the
-// kernels and the preparation of their activations, for package gen to write and
-// for package live to map.
+// Package build compiles the schedules of a product into a variant: its kernels for one
+// target, and the preparation of their activations.
 package build
 
 import (
@@ -9,22 +8,22 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 )
 
-// Target compiles the kernels of p for t, the narrowest first, and what prepares their
+// Variant compiles the kernels of p for t, the narrowest first, and what prepares their
 // activations. name makes names of assembly functions of what they are, "n4" or "prepare"; if it
 // is nil they are these. Interrupted, it returns the error of ctx after the kernel that it is at.
-func Target(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, name func(what string) string) (gen.Target, error) {
+func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, name func(what string) string) (variant.Variant, error) {
 	if name == nil {
 		name = func(what string) string { return what }
 	}
-	v := gen.Target{Target: t, Need: targets.Features(t)}
+	v := variant.Variant{Target: t, Need: targets.Features(t)}
 	for _, u := range uses {
 		if err := ctx.Err(); err != nil {
 			return v, err
@@ -41,13 +40,13 @@ func Target(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use
 		}
 		v.Kernels = append(v.Kernels, k)
 	}
-	slices.SortFunc(v.Kernels, func(a, b gen.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
+	slices.SortFunc(v.Kernels, func(a, b variant.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
 	var err error
 	v.Prepare, err = Prepare(p, v, name("prepare"))
 	return v, err
 }
 
-func kernel(p ir.Problem, t lower.Target, u search.Use, name func(what string) string) (k gen.Kernel, err error) {
+func kernel(p ir.Problem, t lower.Target, u search.Use, name func(what string) string) (k variant.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(p, u.Trace); err != nil {
 		return k, err
 	}
@@ -60,7 +59,7 @@ func kernel(p ir.Problem, t lower.Target, u search.Use, name func(what string) s
 }
 
 // Prepare compiles what prepares activations for the kernels of v, by its default schedule.
-func Prepare(p ir.Problem, v gen.Target, name string) (*gen.Prepare, error) {
+func Prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, error) {
 	x, err := prepare(p, v, name)
 	if err != nil {
 		return nil, fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
@@ -68,7 +67,7 @@ func Prepare(p ir.Problem, v gen.Target, name string) (*gen.Prepare, error) {
 	return x, nil
 }
 
-func prepare(p ir.Problem, v gen.Target, name string) (*gen.Prepare, error) {
+func prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, error) {
 	tables := v.Tables()
 	trace, err := search.DefaultPrepare(p, tables, v.TableChunk(), v.Target)
 	if err != nil {
@@ -82,5 +81,5 @@ func prepare(p ir.Problem, v gen.Target, name string) (*gen.Prepare, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gen.Prepare{Schedule: k, Code: code}, nil
+	return &variant.Prepare{Schedule: k, Code: code}, nil
 }

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -40,7 +40,7 @@ func least(t testing.TB) lower.Target {
 	return here[0]
 }
 
-func usual(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
+func usual(t testing.TB, p ir.Problem, target lower.Target) variant.Variant {
 	t.Helper()
 	uses, err := search.Default(p, target)
 	if err != nil {
@@ -50,9 +50,9 @@ func usual(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
 }
 
 // builtOf makes kernels of all uses, and one that prepares their activations.
-func builtOf(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use) gen.Target {
+func builtOf(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use) variant.Variant {
 	t.Helper()
-	v, err := build.Target(t.Context(), p, target, uses, nil)
+	v, err := build.Variant(t.Context(), p, target, uses, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,8 +33,8 @@ const MinDRAM = 544 << 20
 // twice the last-level cache where that is more.
 func DRAMBytes(h timing.Host) int { return max(MinDRAM, 2*h.L3) }
 
-// WorkingSet is how many bytes of memory the weights of a mode occupy: one matrix of so many bytes, or in mode dram as many
-// copies as fill dram bytes.
+// WorkingSet is how many bytes of memory the weights of a mode occupy: one matrix of `matrix` bytes, or in mode dram
+// enough copies to fill `dram` bytes.
 func WorkingSet(dram int, mode string, matrix int) int {
 	if mode == ModeDRAM {
 		return max(matrix, dram)

@@ -13,7 +13,7 @@ const Rounds = 5
 
 // Verdict is the outcome of one rule.
 type Verdict struct {
-	Rule    string  `json:"rule"`              // what is compared, with its unit
+	Rule    string  `json:"rule"`              // the quantity compared, with its unit
 	Target  string  `json:"target"`            // avx512vbmi
 	Format  string  `json:"format"`            // w4-g128
 	Have    float64 `json:"have"`              // median over the rounds
@@ -66,8 +66,8 @@ func (v Verdict) String() string {
 	return s.String()
 }
 
-// Check holds records against the rules, in the order of the rules: those of default schedules,
-// or those of tuned ones. Records of the same format, target, mode and N are rounds of one
+// Check holds records against the rules for default schedules, or for tuned ones, in the order
+// of the rules. Records of the same format, target, mode and N are rounds of one
 // measurement. A rule whose target is not among the ceilings of the host is skipped.
 func Check(limits Limits, records []Record, host Ceilings, tuned bool) []Verdict {
 	var out []Verdict

@@ -163,7 +163,7 @@ func tunedRecords(l Limits) []Record {
 	return out
 }
 
-// What is asked of tuned schedules is more than of default ones, and what is not asked anew is asked of both.
+// Tuned schedules have stricter limits than default ones; a limit without a tuned value holds for both.
 func TestCheckTuned(t *testing.T) {
 	l, host := readLimits(t), fullHost()
 	if f := failed(Check(l, tunedRecords(l), host, true)); len(f) > 0 {

@@ -129,7 +129,7 @@ func dotChainsOf(t lower.Target, m Mix) []int {
 	return slices.DeleteFunc(slices.Clone(dotChains), func(n int) bool { return n > most })
 }
 
-// mixKind is a mix in vectors of so many bytes, in so many chains.
+// mixKind is a mix with a vector size in bytes and a number of chains.
 type mixKind struct {
 	Mix
 	bytes, chains int
@@ -171,7 +171,7 @@ func (c clockKind) String() string {
 	return fmt.Sprintf("%d adds, %d prefetches after each", c.adds, c.prefetches)
 }
 
-// Clock probes are chains of dependent 128-bit additions, or of those of a loop's counter: see clockKinds. Their rate is in
+// Clock probes are chains of dependent 128-bit additions, or of additions to a loop's counter: see clockKinds. Their rate is in
 // GHz; the largest is the clock.
 func (l *Lab) Clock() []Probe {
 	var probes []Probe
@@ -283,7 +283,7 @@ func (r readKind) String() string {
 	return s
 }
 
-// Read probes read a working set of so many bytes over and over, in all vector
+// Read probes read a working set of `bytes` bytes over and over, in all vector
 // widths, 1 to 4 streams, with and without prefetch and huge pages; their rate is
 // in GB/s. For DRAM, bytes is DRAMBytes; for a kernel, its footprint. Here the working
 // sets exist (twice: in huge pages and without) until the lab is closed. A worker has one at a time, in huge pages as weights that it

@@ -34,7 +34,7 @@ type Record struct {
 	Commit          string  `json:"commit,omitempty"` // and what tmacc was built from, "" if it is not known
 }
 
-// cycles are those of one product.
+// cycles of one product.
 func (r Record) cycles() float64 {
 	if r.Cycles > 0 {
 		return r.Cycles
@@ -42,7 +42,7 @@ func (r Record) cycles() float64 {
 	return r.Ns * r.ClockGHz
 }
 
-// prepareCycles are those of preparing the activations.
+// prepareCycles is the time of preparing the activations, in cycles.
 func (r Record) prepareCycles() float64 {
 	if r.PrepareCycles > 0 {
 		return r.PrepareCycles

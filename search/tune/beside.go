@@ -10,7 +10,7 @@ import (
 // repeats is how often Beside measures: of 8 ratios one may be chance in either direction.
 const repeats = 8
 
-// Complete is c as a lock has it, with kernels of all widths (see Uses), each of which equals the definition.
+// Complete is c as a lock has it, with kernels of all widths (see Uses); each was verified against the definition.
 func (t *Tuner) Complete(c *Candidate) (*Candidate, error) {
 	e := Entry{}
 	for _, u := range t.Uses(c) {

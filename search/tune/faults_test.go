@@ -22,7 +22,7 @@ type faulty struct {
 	faults []fault
 }
 
-// fault is what a candidate does instead, and what is said of it.
+// fault is a wrong body of a candidate, and the reason reported for it.
 type fault struct{ body, reason string }
 
 var faults = []fault{

@@ -9,16 +9,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
-// How long candidates are measured: all for a moment, and those that are not much
-// slower than the default for longer. At the end the best are measured again. The longer samples of what is read from the third-level cache are several
-// calls: one alone, after those of others, finds there what they left of its weights. Figures: docs/choices.md, look.
+// How long candidates are measured: all for a moment, and longer if they are not much
+// slower than the default. At the end the best are measured again. If weights come from the third-level cache, a longer sample is several
+// calls: a single call would find its weights displaced by the calls of others. Figures: docs/choices.md, look.
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
 	look    = timing.Options{Rounds: 11, MinSample: 300 * time.Microsecond}
@@ -96,7 +96,7 @@ func (t *Tuner) Resume(trials []Trial) []*Candidate {
 	return cs
 }
 
-// measure is what is known of candidates, and measures others.
+// measure returns known results of candidates, and measures the others.
 func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 	out := make([]Result, len(cs))
 	var unknown []*Candidate
@@ -234,10 +234,10 @@ func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) { return t.loadFor(t
 
 // loadFor is load for requests of at most so long.
 func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, error) {
-	ks := (&gen.Target{Kernels: t.reference.Kernels}).Code()
-	prepares := []*gen.Prepare{t.reference.Prepare}
+	ks := (&variant.Variant{Kernels: t.reference.Kernels}).Code()
+	prepares := []*variant.Prepare{t.reference.Prepare}
 	for i, c := range cs {
-		ks = append(ks, (&gen.Target{Kernels: t.target(c, i).Kernels}).Code()...)
+		ks = append(ks, (&variant.Variant{Kernels: t.target(c, i).Kernels}).Code()...)
 		if !slices.Contains(prepares, c.prepare) {
 			prepares = append(prepares, c.prepare)
 		}
@@ -253,7 +253,7 @@ func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, err
 }
 
 // timed are the products of a target for each purpose.
-func (t *Tuner) timed(x gen.Target, keep bool) []worker.Timed {
+func (t *Tuner) timed(x variant.Variant, keep bool) []worker.Timed {
 	s := live.Spec(t.Problem, x)
 	var out []worker.Timed
 	for _, p := range t.Purposes {
@@ -262,7 +262,7 @@ func (t *Tuner) timed(x gen.Target, keep bool) []worker.Timed {
 	return out
 }
 
-// cost verifies and measures candidate i of code. What is wrong with the worker is an *Unmeasured.
+// cost verifies and measures candidate i of code. A fault of the worker is an *Unmeasured.
 func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err error) {
 	x := t.target(c, i)
 	for j := range x.Kernels {
@@ -277,7 +277,7 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 }
 
 // verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
-func (t *Tuner) verify(code *worker.Code, x gen.Target, j int) error {
+func (t *Tuner) verify(code *worker.Code, x variant.Variant, j int) error {
 	trace := fmt.Sprint(x.Kernels[j].Schedule.Trace)
 	key := trace + preparation(x)
 	if t.verified[key] {
@@ -303,15 +303,15 @@ func (t *Tuner) believed(measure func(times int) (float64, error)) (cost float64
 	return cost, nil
 }
 
-// took is what was measured of kernels for a purpose: their time and its ratio to the default's in the same rounds, the larger ratio
-// of so many measurements.
+// took is a measurement of kernels for a purpose: their time and its ratio to the default's in the same rounds. Of
+// several measurements (times) it has the largest ratio.
 type took struct {
 	ns, ratio float64
 	times     int
 }
 
 // uses names the kernels of x that purpose p uses, and what prepares their activations.
-func (t *Tuner) uses(x gen.Target, p int) string {
+func (t *Tuner) uses(x variant.Variant, p int) string {
 	key := fmt.Sprint(p, " ", preparation(x))
 	for _, k := range used(x.Kernels, t.Purposes[p].N) {
 		key += "\n" + k.Schedule.Trace.String()
@@ -319,8 +319,8 @@ func (t *Tuner) uses(x gen.Target, p int) string {
 	return key
 }
 
-// used are the kernels, of those of ascending width, by which the runtime multiplies n activations.
-func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
+// used returns the kernels by which the runtime multiplies n activations, out of kernels in ascending width.
+func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
 	full, tail := abi.Blocks(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
 	if full > 0 {
 		out = append(out, kernels[len(kernels)-1])
@@ -334,11 +334,11 @@ func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
 // compare measures a candidate, whose target is x, beside the default, so that each purpose was measured a number of times with the
 // kernels that it uses: most offspring differ from their parents in one kernel. The purposes out of memory are measured only of
 // candidates that can afford it.
-func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int) (float64, error) {
+func (t *Tuner) compare(code *worker.Code, c *Candidate, x variant.Variant, times int) (float64, error) {
 	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
-		if len(ratios) > 0 && costOf(ratios) > affordable { // what is known counts
+		if len(ratios) > 0 && costOf(ratios) > affordable { // known results count
 			some = slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times == 0 })
 		}
 		less := slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times >= times })
@@ -359,7 +359,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int
 }
 
 // time measures purposes of a candidate, whose target is x, and notes what they took unless it had no more than a glance.
-func (t *Tuner) time(code *worker.Code, c *Candidate, x gen.Target, purposes []int) (map[int]took, error) {
+func (t *Tuner) time(code *worker.Code, c *Candidate, x variant.Variant, purposes []int) (map[int]took, error) {
 	if len(purposes) == 0 {
 		return nil, nil
 	}
@@ -392,8 +392,8 @@ func (t *Tuner) time(code *worker.Code, c *Candidate, x gen.Target, purposes []i
 // tolerated is how much longer than by default a purpose may take, a logarithm.
 const tolerated = 0.03
 
-// costOf is the geometric mean of the ratios of a candidate's times to those of the default, one for each purpose. If
-// the worst of them is more than tolerated, that is added as if all were so much worse, up to the worst:
+// costOf is the geometric mean of the ratios of a candidate's times to the default's, one for each purpose. If
+// the worst ratio is above tolerated, its excess is added as if all ratios were worse by it, up to the worst:
 // who tunes does not want to trade products with one column for those with many.
 func costOf(ratios []float64) float64 {
 	n, mean, worst := float64(len(ratios)), 0.0, math.Inf(-1)
@@ -427,7 +427,7 @@ type Confirmed struct {
 const confirmations = 4
 
 // Confirm measures candidates and the default again, each in rounds with the default: several would displace each other from
-// the third-level cache, and out of memory only one has its weights between those of the default. What a purpose took is the mean of several
+// the third-level cache, and out of memory only one has its weights between the default's. What a purpose took is the mean of several
 // measurements. From a cache the default counts as beside the candidate where it was fastest, so that none
 // wins because the default was slow beside it. It returns them, the best first.
 func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) {

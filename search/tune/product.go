@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -35,7 +35,7 @@ type Purpose struct {
 }
 
 // widths are the numbers of activations of p's purposes, ascending: a candidate has at most
-// so many kernels.
+// one kernel for each.
 func (p *Product) widths() []int {
 	var ns []int
 	for _, x := range p.Purposes {
@@ -54,9 +54,9 @@ type Tuner struct {
 	DefaultHash string          // of the default's assembly
 	ReferenceNs []float64       // the least times of the default so far, of each purpose
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
-	reference   gen.Target
-	prepares    map[string]*gen.Prepare // by tables
-	mu          sync.Mutex              // of prepares
+	reference   variant.Variant
+	prepares    map[string]*variant.Prepare // by tables
+	mu          sync.Mutex                  // of prepares
 	points      memory[pointed]
 	genes       memory[lowered]
 	known       map[string]Result
@@ -75,12 +75,12 @@ func New(p Product) (*Tuner, error) {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
-		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
+		prepares: map[string]*variant.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
 	var err error
 	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
 		return nil, err
 	}
-	t.reference, err = build.Target(context.Background(), p.Problem, p.Target, t.Default, func(what string) string { return "reference_" + what })
+	t.reference, err = build.Variant(context.Background(), p.Problem, p.Target, t.Default, func(what string) string { return "reference_" + what })
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func New(p Product) (*Tuner, error) {
 }
 
 // compile makes the kernel of a trace, which may compute values again if again says so.
-func (t *Tuner) compile(trace schedule.Trace, name string, again bool) (k gen.Kernel, err error) {
+func (t *Tuner) compile(trace schedule.Trace, name string, again bool) (k variant.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(t.Problem, trace); err != nil {
 		return k, err
 	}
@@ -108,13 +108,13 @@ func (t *Tuner) again() bool {
 }
 
 // preparation names what prepares activations for x.
-func preparation(x gen.Target) string {
-	return fmt.Sprint(gen.RuntimeTables(x.Tables()).ID, " ", x.TableChunk())
+func preparation(x variant.Variant) string {
+	return fmt.Sprint(variant.TablesABI(x.Tables()).ID, " ", x.TableChunk())
 }
 
 // prepare is what prepares activations for kernels, one for all candidates whose tables are the same.
-func (t *Tuner) prepare(kernels []gen.Kernel) (*gen.Prepare, error) {
-	of := gen.Target{Target: t.Target, Kernels: kernels}
+func (t *Tuner) prepare(kernels []variant.Kernel) (*variant.Prepare, error) {
+	of := variant.Variant{Target: t.Target, Kernels: kernels}
 	id := preparation(of)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,16 +128,16 @@ func (t *Tuner) prepare(kernels []gen.Kernel) (*gen.Prepare, error) {
 	return p, err
 }
 
-// Uses are the schedules of c, and for its packed matrix and its tables those of other widths,
-// but of none that would take over a product that was measured with those of c. What was locked
-// has them all.
+// Uses are the schedules of c, and companions of other widths for its packed matrix and tables. It
+// leaves out companions that would take over a product that was measured with c's own kernels. A locked
+// candidate already has all of them.
 func (t *Tuner) Uses(c *Candidate) []search.Use {
 	kernels := slices.Clone(c.Kernels)
 	if len(c.Genes) > 0 {
 		for _, u := range search.Companions(t.Problem, t.Target, c.Genes[0].Choice) {
 			k, err := schedule.Compile(t.Problem, u.Trace)
 			if err == nil && k.SharesBuffers(c.Kernels[0].Schedule) {
-				kernels = t.beside(kernels, gen.Kernel{Schedule: k})
+				kernels = t.beside(kernels, variant.Kernel{Schedule: k})
 			}
 		}
 	}
@@ -149,14 +149,14 @@ func (t *Tuner) Uses(c *Candidate) []search.Use {
 }
 
 // beside adds k to kernels, the narrowest first, unless one of that width is there or k would be used for a purpose.
-func (t *Tuner) beside(kernels []gen.Kernel, k gen.Kernel) []gen.Kernel {
-	i, found := slices.BinarySearchFunc(kernels, k, func(a, b gen.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
+func (t *Tuner) beside(kernels []variant.Kernel, k variant.Kernel) []variant.Kernel {
+	i, found := slices.BinarySearchFunc(kernels, k, func(a, b variant.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
 	if found {
 		return kernels
 	}
 	all := slices.Insert(slices.Clone(kernels), i, k)
 	for _, n := range t.widths() {
-		if slices.ContainsFunc(used(all, n), func(x gen.Kernel) bool { return x.Schedule == k.Schedule }) {
+		if slices.ContainsFunc(used(all, n), func(x variant.Kernel) bool { return x.Schedule == k.Schedule }) {
 			return kernels
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
@@ -83,7 +83,7 @@ func TestTuner(t *testing.T) {
 	}
 }
 
-// What is near a candidate does the same in other orders, unless its trace was edited, which that would undo.
+// Neighbours of a candidate do the same in other orders, unless its trace was edited, which that would undo.
 func TestNearOrders(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 	orders := func(c *Candidate) (n int) {
@@ -209,7 +209,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%v joined to %d, want %v", step.c.ratios, len(out), step.want)
 		}
 	}
-	x.widthBests = map[string][]widthBest{} // what is not measured from memory at first may be bad there
+	x.widthBests = map[string][]widthBest{} // a schedule not measured from memory at first may be bad there
 	for _, step := range []struct {
 		c    *Candidate
 		want bool
@@ -234,11 +234,11 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// What multiplies so many activations are the widest kernel and the narrowest for the rest, as the runtime cuts them.
+// Activations are multiplied by the widest kernel, and the rest by the narrowest that fits, as the runtime cuts them.
 func TestUsed(t *testing.T) {
-	var kernels []gen.Kernel
+	var kernels []variant.Kernel
 	for _, cols := range []int{1, 2, 4, 8} {
-		kernels = append(kernels, gen.Kernel{Schedule: &schedule.Kernel{Cols: cols}})
+		kernels = append(kernels, variant.Kernel{Schedule: &schedule.Kernel{Cols: cols}})
 	}
 	for n, want := range map[int][]int{1: {1}, 2: {2}, 3: {4}, 4: {4}, 5: {8}, 8: {8}, 9: {8, 1}, 11: {8, 4}, 16: {8}} {
 		var cols []int
@@ -259,15 +259,15 @@ func TestBeside(t *testing.T) {
 		{[]int{1, 8}, []int{1, 4}, []int{1, 2, 8}},   // 4 would do four
 		{[]int{1, 2}, []int{1, 4}, []int{1, 2}},      // and so would 8
 		{[]int{1, 4}, []int{1, 256}, []int{1, 2, 4}}, // 8 would do 256
-		{[]int{1, 8}, []int{1, 11}, []int{1, 2, 8}},  // of which 8 and 3, now by 8, would be by 4
+		{[]int{1, 8}, []int{1, 11}, []int{1, 2, 8}},  // 8 and 3: now by the kernel of 8, which would otherwise be by 4
 		{[]int{4}, []int{3}, []int{1, 2, 4, 8}},
 	} {
 		x := &Tuner{}
 		for _, n := range c.ns {
 			x.Purposes = append(x.Purposes, Purpose{N: n})
 		}
-		kernel := func(cols int) gen.Kernel { return gen.Kernel{Schedule: &schedule.Kernel{Cols: cols}} }
-		var kernels []gen.Kernel
+		kernel := func(cols int) variant.Kernel { return variant.Kernel{Schedule: &schedule.Kernel{Cols: cols}} }
+		var kernels []variant.Kernel
 		for _, cols := range c.have {
 			kernels = append(kernels, kernel(cols))
 		}
@@ -353,7 +353,7 @@ func TestTunerRefuses(t *testing.T) {
 	}
 	target := amd64.ByName("avx2")
 	p := ir.Problem{Weight: w}
-	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*gen.Prepare{}}
+	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*variant.Prepare{}}
 	rng := rand.New(rand.NewSource(1))
 	found := map[error]bool{}
 	for range 5000 {

@@ -269,7 +269,7 @@ func (c *Code) askOnce(what string, q request) (*reply, error) {
 	return r, r.problem(what)
 }
 
-// problem is the error of what is no fault of the code, nil if there is none.
+// problem is the error of a mishap that is no fault of the code, or nil.
 func (r *reply) problem(what string) error {
 	switch {
 	case r.Remedy != "":

@@ -27,7 +27,7 @@ func TestRandomFormats(t *testing.T) { testFormats(t, native.All(t), 25) }
 // TestRandomFormatsArm does the same on emulated CPUs.
 func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 6) }
 
-// testFormats tries so many formats, or as many as TMACC_FORMATS says.
+// testFormats tries n formats, or the number in TMACC_FORMATS.
 func testFormats(t *testing.T, targets []lower.Target, n int) {
 	if testing.Short() {
 		n /= 10

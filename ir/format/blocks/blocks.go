@@ -82,8 +82,8 @@ func UsualAct(w format.Weight) format.Act {
 	return format.Act{Group: min(32, w.Group)}
 }
 
-// Layouts are the block types of a GGUF type name: as a rule one, but I2_S, which
-// has other layouts too, of which a file does not say.
+// Layouts are the block types of a GGUF type name: as a rule one. I2_S
+// has several, and a file does not say which it uses.
 func Layouts(typeName string) []Block {
 	var all []Block
 	for _, b := range table {
@@ -156,7 +156,7 @@ func ReadRows(typeName string, data []byte, m, k, lo, hi int) (format.Weight, fo
 	if lo < 0 || lo >= hi || hi > m || lo%rows != 0 || hi%rows != 0 {
 		return format.Weight{}, format.Source{}, errorf("argument lo", "rows %d to %d of %d; both must be multiples of %d", lo, hi, m, rows)
 	}
-	line := k / b.Values * b.Bytes // of as many rows as a block has
+	line := k / b.Values * b.Bytes // in bytes, of the rows that share a block
 	r := reader{Block: b, w: b.weight(), k: k, lo: lo, data: data[lo/rows*line : hi/rows*line], tail: data[len(data)-b.Tail:]}
 	r.src.Codes = make([]byte, (hi-lo)*k)
 	if err := r.codes(); err != nil {
@@ -233,7 +233,7 @@ func (r *reader) decoder() func(codes, block []byte) {
 	return func(codes, block []byte) { at.codes(codes, block, r.Flip) }
 }
 
-// rowPlaces are the places of the codes of whole rows in the blocks of so many of them.
+// rowPlaces lists where the codes of `rows` whole rows lie in their blocks.
 func (r *reader) rowPlaces(rows, perRow int) places {
 	one, all := r.Codes.places(r.Values*rows), places{}
 	for _, x := range one.pieces {

@@ -1,0 +1,103 @@
+// Package variant holds a compiled product: its kernels for one target and the
+// kernel that prepares their activations. The compiler makes variants, a search
+// measures them, and package gen writes them into Go packages.
+package variant
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Variant is a product compiled for one target. Its kernels read one packed layout
+// of the weights and differ in how many columns they compute at once.
+type Variant struct {
+	Target  lower.Target
+	Need    []string // CPU features, named as in klauspost/cpuid/v2
+	Kernels []Kernel
+	Prepare *Prepare // nil: pure Go prepares activations
+}
+
+// Kernel is a scheduled product and its machine code.
+type Kernel struct {
+	Schedule *schedule.Kernel
+	Code     *lower.Kernel
+}
+
+// Prepare is a scheduled preparation of activations and its machine code.
+type Prepare struct {
+	Schedule *schedule.PreparationKernel
+	Code     *lower.Kernel
+}
+
+// Code lists the machine code of all kernels, the preparation last.
+func (v *Variant) Code() []*lower.Kernel {
+	var ks []*lower.Kernel
+	for _, k := range v.Kernels {
+		ks = append(ks, k.Code)
+	}
+	if v.Prepare != nil {
+		ks = append(ks, v.Prepare.Code)
+	}
+	return ks
+}
+
+// Tables describes the lookup tables that the kernels read; nil without tables.
+func (v *Variant) Tables() *ir.Tables {
+	for _, k := range v.Kernels {
+		if k.Schedule.Tables != nil {
+			return k.Schedule.Tables
+		}
+	}
+	return nil
+}
+
+// TableChunk is the number of elements of K whose tables lie together, as the
+// widest kernel with tables wants it.
+func (v *Variant) TableChunk() int {
+	cols, chunk := 0, 0
+	for _, k := range v.Kernels {
+		if s := k.Schedule; s.Tables != nil && s.Cols > cols {
+			cols, chunk = s.Cols, s.Chunk
+		}
+	}
+	return chunk
+}
+
+// ABI describes v to the runtime, without functions and with layout number 0.
+func (v *Variant) ABI() abi.Variant {
+	m := v.Target.Machine()
+	out := abi.Variant{Target: m.Name, ABI: abi.Version, Need: v.Need, CPUs: m.CPUs, Fill: v.Kernels[0].Schedule.Fill, Prepare: v.Prepare.ABI()}
+	for _, k := range v.Kernels {
+		out.Kernels = append(out.Kernels, k.ABI())
+	}
+	slices.SortFunc(out.Kernels, func(a, b abi.Kernel) int { return a.Cols - b.Cols })
+	return out
+}
+
+// ABI describes k to the runtime, without its function.
+func (k Kernel) ABI() abi.Kernel {
+	s := k.Schedule
+	return abi.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
+		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Deviation.Span, ErrorMost: s.Deviation.Most}
+}
+
+// ABI describes p to the runtime, without its function; nil for nil.
+func (p *Prepare) ABI() *abi.Prepare {
+	if p == nil {
+		return nil
+	}
+	s := p.Schedule
+	return &abi.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, Pads: s.Pads, Chunk: s.Chunk, Tables: TablesABI(s.Tables)}
+}
+
+// TablesABI describes lookup tables to the runtime; nil is the zero value.
+func TablesABI(t *ir.Tables) abi.Tables {
+	if t == nil {
+		return abi.Tables{}
+	}
+	return abi.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID(), Residual: t.Residual}
+}
