@@ -25,8 +25,7 @@ import (
 // them). Parts says how many codes make an index, one table for each part;
 // the loop k then counts whole sets of parts, and there are loops over the bits of
 // a code (plane), the parts (part), and the bytes of an entry (half). Of f32
-// activations, each part has as many codes as are summed first (act.float), and their
-// digits are the levels.
+// activations, each part has act.float codes, the ones that are summed first, and the digits are the levels.
 //
 //	sum += levels[codes[m,k]] * act[n,k]   ->   x = digits of codes[m, k..]
 //	                                            sum += coef[plane] * table[n,k,part][x]
@@ -104,8 +103,8 @@ func (s *Product) element(axis string) []ir.Expr {
 	return []ir.Expr{ir.Axis{Name: axis}, s.Problem.AllK()}
 }
 
-// product is the stage of the whole product with its plain loops; those over K
-// count units of so many elements. Values and body are left to the family.
+// product is the stage of the whole product with its plain loops. Loops over K
+// count units of unit elements. Values and body are left to the family.
 func (s *Product) product(unit int) *stage {
 	p := s.Problem
 	st := &stage{name: "out", reduce: map[string]bool{"k": true, "g": true}, values: map[string]ir.Expr{}}

@@ -53,7 +53,7 @@ func (x HalvingAdd) Apply(s *Product) (*Product, error) {
 // mostAveraged bounds the lookups of an average.
 const mostAveraged = 64
 
-// averages is how many averages there are on the way from a lookup to what is added up.
+// averages is the number of averages between a lookup and the sum.
 func (s *Product) averages() int {
 	n := 0
 	for _, l := range s.main().loops {

@@ -57,7 +57,7 @@ func (x HoistZero) Apply(s *Product) (*Product, error) {
 	return c, nil
 }
 
-// plus is x + y, either of which may be nil.
+// plus is x + y. Either may be nil.
 func plus(x, y ir.Expr) ir.Expr {
 	switch {
 	case x == nil:

@@ -246,7 +246,7 @@ type Bind struct {
 
 var bindings = map[string]nest.Kind{"outer": nest.Outer, "unrolled": nest.Unrolled, "vector": nest.Vector, "pair": nest.Pair}
 
-// MostUnrolled bounds the iterations of an unrolled loop, MostLanes those of a vector one.
+// MostUnrolled bounds the iterations of an unrolled loop. MostLanes bounds the iterations of a vector loop.
 const (
 	MostUnrolled = 64
 	MostLanes    = 64

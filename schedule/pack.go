@@ -9,17 +9,16 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// Pack lays the weights out as one linear stream in the order of the given
-// loops, outermost first: a run-time loop over rows (a tile), a run-time loop
-// over K (a record), then constant loops. Constant loops between the first two count tiles that a
-// call reads side by side. Fields are the loops inside one byte
-// (or, if codes do not fill bytes, one cell of several words), outermost first.
-// The word "words" in Order says where the words of a cell go. What the weights
-// of a group or a super-block share (scales, zero points, minimums, indices of
-// codebooks) follows the codes of their record, scales of whole rows lead their tile. The word
-// "shared" behind some of the constant loops makes a piece of each of their iterations: what
-// groups that are whole in it share follows its codes, and what others do the pieces of the record. With
-// Lead it comes before all of them, as kernels read it.
+// Pack lays the weights out as one linear stream. Order lists loops, outermost first: a run-time loop over rows (a
+// tile), a run-time loop over K (a record), then constant loops. Constant loops between the first two count the tiles
+// that a call reads side by side. Fields are the loops inside one byte, outermost first. If codes do not fill bytes,
+// they are the loops inside one cell of several words, and the word "words" in Order says where these words go.
+//
+// Groups and super-blocks share scales, zero points, minimums or indices of codebooks. These shared values follow the
+// codes of their record; scales of whole rows lead their tile. The word "shared" in Order, after some of the constant
+// loops, divides a record into pieces, one for each iteration of these loops. Then the shared values of groups that lie
+// whole in a piece follow the codes of the piece, and the other shared values follow all pieces. With Lead, all shared
+// values come before the pieces, in the order in which kernels read them.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -29,30 +28,30 @@ import (
 // Map places the bits of a cell: "dense" (whole fields from bit 0 up, left-over
 // bits strung together), "planes" (bit i of every field in word i) or "words":
 // Join neighbouring fields, the innermost loops of Fields, are one codeword
-// (format.JoinCodes, Mirror of them mirrored by its highest bit), and codewords are
+// (format.JoinCodes; its highest bit mirrors Mirror of them), and codewords are
 // strung together. Of 3 levels, in the order mt ks l j with 5 fields f joined, where
 // k = 20*ks + 4*f + j:
 //
 //	codes[m, 20*ks + 4*f + j], f 0 to 4    ->    tile mt, record ks, byte 4*l + j
 //
-// "signs" is "words" with the highest bits of mirrored codewords together, in words
-// behind the others: of 8 codewords of 3 trits, indices of 4 bits in 4 bytes, then 8 signs.
+// "signs" is "words" with the highest bits of mirrored codewords in words of their own after the others: 8 codewords of
+// 3 trits are 4 bytes with indices of 4 bits, then a byte with 8 signs.
 //
 // Head instead of Mirror numbers codewords of 8 bits so that lookups of 64 entries find
 // each code (format.HeadCodes): without its two lowest bits a codeword tells the first Head
 // codes, and which two more bits the others depend on.
 //
-// Word bytes of a cell lie together whatever the order, as lanes of so many bytes read
-// them; "words" counts such words.
+// Word neighbouring bytes of a cell stay together, whatever the order, so that lanes of Word bytes can read them. Then
+// "words" counts words of this size.
 //
 // With tables, the loop digit over the codes of an index is one of the fields, the
-// innermost. Planes of more than 8 fields have several words for a bit: "planes" in
-// Order says where the bits go, "words" where the words of one.
+// innermost. Planes of more than 8 fields have several words for each bit: "planes" in
+// Order says where the planes go, and "words" where the words of one plane go.
 //
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
-// column lie together, columns of a block beside each other. For a preparation of
-// activations, "table" says that the tables of Chunk elements lie together, and the next ones as many bytes behind
-// them as the caller says: those of a column of such a block are made in place.
+// column lie together, with the columns of a block side by side. In a preparation of
+// activations, "table" says that the tables of Chunk elements lie together. The tables of the next Chunk elements are a
+// number of bytes behind them that the caller chooses, so that tables are made where products with several columns read them.
 type Pack struct {
 	Tensor string   `json:"tensor"`
 	Order  []string `json:"order,omitempty"`
@@ -199,7 +198,7 @@ type packing struct {
 	words  int
 	joined *format.Codewords // nil: codes are stored one by one
 	loops  []nest.Loop       // of Order: tile (the innermost loop that counts some), record, then constant ones
-	pieces int               // how many of loops lie around what is shared: tile and record at least
+	pieces int               // how many of loops lie around the shared values: at least tile and record
 }
 
 // loop is the loop over rows or K called name, which may be named once.
@@ -312,7 +311,7 @@ func (p *packing) order() error {
 	case record.N != 0 || record.Root == "m" || record.Root == "":
 		return illegal(p.x, record.Name, "the second loop must be the run-time loop over K: one linear stream")
 	case slices.ContainsFunc(p.loops[:p.pieces], func(l nest.Loop) bool { return !overMatrix(l) }):
-		return illegal(p.x, sharedWord, "what is shared lies between cells, not between their words")
+		return illegal(p.x, sharedWord, "shared values lie between cells, not between their words")
 	case p.wordCount() > 1 && !slices.Contains(p.x.Order, "words"):
 		return illegal(p.x, p.x.Tensor, "a cell has %d words: say where they go in the order", p.wordCount())
 	}
@@ -350,7 +349,7 @@ func (p *packing) inPlanes() bool {
 // sharedWord stands in Order where what groups share does.
 const sharedWord = "shared"
 
-// layout places codes and what weights share: pieces, then what is shared by more.
+// layout places the pieces with codes and shared values, then the values that several pieces share.
 func (p *packing) layout() (*format.Layout, error) {
 	lay := &format.Layout{TileM: p.loops[0].Coef, RecordK: p.s.fullCoef(p.loops[1])}
 	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1, Codewords: p.joined}

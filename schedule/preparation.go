@@ -17,11 +17,11 @@ type PreparationKernel struct {
 	Graph    *ir.Graph
 	Nest     *nest.Nest
 	CountDiv []int // run-time trip count i is ceil(K / CountDiv[i])
-	// Residuals is the one that counts residuals, of tables that have any: callers leave it
-	// out (0) and have those of some activations made in another call, without the others.
+	// Residuals is the number of the trip count of residuals, if tables have any. Callers set that count to 0, and
+	// have the residuals of some activations made by another call in which all other counts are 0.
 	Residuals int
 	Pads      []int // x is padded with zeros, and act written, up to a multiple of each
-	Chunk     int   // tables of so many elements of K lie together, the next ones a step behind; 0: all
+	Chunk     int   // elements of K whose tables lie together, the next ones a step behind; 0: all
 }
 
 // prepareParams are the kernel's parameters, as abi.PrepareArgs has them.
@@ -138,7 +138,7 @@ func (k *PreparationKernel) add(st *stage) error {
 			k.Pads = append(k.Pads, div)
 		}
 		if st.name == "table" && k.Chunk > 0 && div > k.Chunk {
-			return &Unfinished{"loop " + l.Name, "makes tables of more elements at once than those of a chunk"}
+			return &Unfinished{"loop " + l.Name, "makes tables of more elements at once than a chunk has"}
 		}
 	}
 	plan, err := st.plan()

@@ -8,20 +8,18 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// QuantizeTable says in what type tables of activations are stored: "i16", as they
-// are without it, or "split", the lowest Low bits (as many as fit if it is 0: 8, or 7 of
-// mirrored tables) and what is above them as two tables of bytes, looked up one after
-// the other. Those of f32 activations are "f32". Low is for "split" and "q8".
+// QuantizeTable says in what type tables of activations are stored. "i16" is the type without this step. Tables of f32
+// activations are "f32". "split" stores the lowest Low bits and the bits above them as two tables of bytes, which are
+// looked up one after the other. Low is for "split" and "q8". With "split", 0 means 8 bits, or 7 of mirrored tables.
 //
 //	for part                                   for part
 //	    sum1 += table[n, k, part][x]    ->         for half 2
 //	                                                   sum1[half] += table[n, k, part, half][x]
 //	                                           sum += sum1[half] << low*half
 //
-// "u8" are bytes that lose nothing: entries are counted from the least of their unit, half 0
-// is up to 255 of them, half 1 what is above, their residual. The loop half is around the run-time
-// loop over K, which for half 1 takes only those of its values where there are residuals, from
-// a list that the caller makes.
+// "u8" are bytes that lose nothing. Entries are counted from the least of their unit. Half 0 is an entry up to 255, and
+// half 1 is the rest, its residual. The loop half is around the run-time loop over K. For half 1, that loop takes only
+// the values where there are residuals, from a list that the caller makes.
 //
 //	sum = 0                                    sum = -offsets[n]
 //	for k                                      for half 2
@@ -136,7 +134,7 @@ func (x QuantizeTable) rounded(s *Product) (*Product, error) {
 	return x.bytes(s, &t, 1)
 }
 
-// bytes makes tables t, whose entries are so many bytes.
+// bytes makes tables t, whose entries have one byte in each of the halves.
 func (x QuantizeTable) bytes(s *Product, t *ir.Tables, halves int) (*Product, error) {
 	for q := range t.Parts {
 		if n := t.Stored(q); n > 256 {

@@ -125,7 +125,7 @@ func (s *Product) sumBound(p *nest.Plan, i, peak int) (bound int64, shift, terms
 }
 
 // checkEntries: a narrow accumulator holds every sum of entries over loops. Bytes of
-// lower halves are read without a sign, as are those of entries with residuals.
+// lower halves are read without a sign, as are entries with residuals.
 func (s *Product) checkEntries(acc accumulator, loops map[string]int) error {
 	if acc.Temp.Elem == format.I32 || acc.Temp.Elem == format.F32 {
 		return nil

@@ -61,13 +61,13 @@ var refused = []struct {
 	{"w2", trace(dot, unsign, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, fields), pack("mt l ks side j", "f"), `pack l: the second loop must be the run-time loop over K: one linear stream`},
 	{"w4-g32", trace(dot), FillGroups{40}, `fill_groups groups: fill them before decompose`},
 	{"w4-g32", trace(FillGroups{40}), FillGroups{60}, `fill_groups groups: already filled`},
-	{"w4-g32", nil, FillGroups{32}, `fill_groups groups: 32 of a group of 32: want a multiple of 4 above that, up to twice as many`},
-	{"w4-g32", nil, FillGroups{68}, `fill_groups groups: 68 of a group of 32: want a multiple of 4 above that, up to twice as many`},
-	{"w4-g32", nil, FillGroups{38}, `fill_groups groups: 38 of a group of 32: want a multiple of 4 above that, up to twice as many`},
+	{"w4-g32", nil, FillGroups{32}, `fill_groups groups: 32 of a group of 32: want a multiple of 4 above that, up to its double`},
+	{"w4-g32", nil, FillGroups{68}, `fill_groups groups: 68 of a group of 32: want a multiple of 4 above that, up to its double`},
+	{"w4-g32", nil, FillGroups{38}, `fill_groups groups: 38 of a group of 32: want a multiple of 4 above that, up to its double`},
 	{"w4-g1024-s16384-i8", nil, FillGroups{1040}, `fill_groups groups: blocks of 16 groups would be too long for one integer`},
 	{"w2", nil, FillGroups{40}, `fill_groups groups: there are none to fill`},
 	{"cb4x16-g32-b16", nil, FillGroups{40}, `fill_groups groups: parts of a group, of 16 elements, share something`},
-	{"w1-g64-f32act", nil, FillGroups{80}, `fill_groups groups: sums of f32 are of as many elements as there are`},
+	{"w1-g64-f32act", nil, FillGroups{80}, `fill_groups groups: sums of f32 take the elements as they are`},
 	{"w1-g32", trace(FillGroups{40}), byTable, `decompose table: groups are filled up for dot products`},
 	{"w2", nil, Decompose{Family: "lut", Value: "affine"}, `decompose lut: no such family; have dot, table`},
 	{"w2", nil, Decompose{Family: "dot", Value: "table"}, `decompose table: want affine or lookup`},
@@ -119,7 +119,7 @@ var refused = []struct {
 	{"w2", trace(byTable, HoistZero{"flush"}), QuantizeTable{Kind: "u8"}, `quantize_table u8: must come before hoist_zero`},
 	{"w2-g32", trace(byTable), QuantizeTable{Kind: "u8"}, `quantize_table u8: offsets and residuals are of whole rows: sums of groups are scaled, and rounded, before residuals would be added; use split`},
 	{"w1", trace(Decompose{Family: "table", Value: "signs", Parts: []int{4}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: entries reach 1016, beyond a byte and a residual; use fewer digits`},
-	{"w2", trace(Decompose{Family: "table", Value: "codes", Parts: []int{2}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: digits of -2 to 1: those of entries with residuals are -1, 0 and 1`},
+	{"w2", trace(Decompose{Family: "table", Value: "codes", Parts: []int{2}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: digits of -2 to 1: entries with residuals have digits of -1, 0 and 1`},
 	{"w1", trace(Decompose{Family: "table", Value: "signs", Parts: []int{2}, Mirror: true}), QuantizeTable{Kind: "u8"}, `quantize_table u8: entries with residuals have no signs, mirrored ones have`},
 	{"w1", trace(Decompose{Family: "table", Value: "bits", Parts: []int{4, 4}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: entries with residuals want an index of one part, not 2`},
 	{"w1", trace(Decompose{Family: "table", Value: "bits", Parts: []int{3}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: 3 digits of 2 values: entries with residuals have two halves of 4 values`},
@@ -265,7 +265,7 @@ var refused = []struct {
 	{"w2", unpacked(), Pack{Tensor: "codes", Chunk: 8}, `pack codes: takes no chunk`},
 	{"w2", unpacked(), pack("mt shared ks l j", "f"), `pack shared: pieces are iterations of loops within a record: name it behind one of them`},
 	{"w2", unpacked(), pack("mt ks shared l j", "f"), `pack shared: pieces are iterations of loops within a record: name it behind one of them`},
-	{"w2", unpacked(), pack("mt ks words shared l j", "f"), `pack shared: what is shared lies between cells, not between their words`},
+	{"w2", unpacked(), pack("mt ks words shared l j", "f"), `pack shared: shared values lie between cells, not between their words`},
 	{"w2", unpacked(), pack("mt ks l shared j", "f"), `pack shared: nothing that is shared is whole in an iteration of l`},
 	{"w2", unpacked(), leading("mt ks l j", "f"), `pack codes: nothing that groups share leads a record`},
 	{"w2", unpacked(), pack("mt ks l shared shared j", "f"), `pack shared: named twice`},
@@ -338,7 +338,7 @@ var unfinished = []struct {
 		`loop mi: the rows and columns of one call must be consecutive`},
 	{"w4-g32-s64", trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gx"}}, Split{"gx", 2, Pair{"gb", "gi"}}, Stage{"super", "gt"},
 		Reorder{strings.Fields("n mt gt gb gi u f l j")}, pack("mt gt gb gi u l j", "f")), `loop gb: leaves the super-block: stage super in it`},
-	{"w4-g16-s64/32", fourGroups("n mt gt gi u f l j"), `loop gi: leaves a block of groups that are one integer: split it into whole blocks and what is in them`},
+	{"w4-g16-s64/32", fourGroups("n mt gt gi u f l j"), `loop gi: leaves a block of groups that are one integer: split it into whole blocks and the groups in them`},
 	{"w4-g32-s128", fourGroups("n mt gt gi u f l j", Stage{"super", "gi"}), `stage super: is needed when all groups of a block are summed: stage it outside the loops over them`},
 	{"w2", with(byNibbles(), "hoist_zero"), `digits: leave a bias to the activation sums: hoist_zero`},
 	{"w2", trace(byPairs()[:len(byPairs())-1], Bind{"e", "pair"}), `loop e: a pair becomes two registers of twice the width: accumulate in half the bits of the accumulator above`},
@@ -485,8 +485,8 @@ func TestTableChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, trace := range map[string]Trace{
-		"stage table: loop c: pads rows to a multiple of more than 1048576":                {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
-		"stage table: loop a: makes tables of more elements at once than those of a chunk": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
+		"stage table: loop c: pads rows to a multiple of more than 1048576":           {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
+		"stage table: loop a: makes tables of more elements at once than a chunk has": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
 	} {
 		if _, err := CompilePreparation(p, tables, trace); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
@@ -516,7 +516,7 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than those of a chunk", "this preparation makes no tables",
+		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "this preparation makes no tables",
 		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, reason := range reasons(t) {
 		if reason == "%v" {

@@ -219,19 +219,22 @@ func typeOf(st *stage, name string) format.DType {
 	return st.values[name].Type()
 }
 
-// Prefetch asks for each line of the packed weights Bytes ahead of its use, unless that is 0. Unless Far
-// is 0, it also asks for a stream into the second-level cache, where more lines can
-// be on their way, Far bytes ahead: for two lines of every four that codes lie in, or with Every for each, of all parts. Unless Act is 0, it asks for the
-// lines of activations or of their tables, too, Act bytes ahead: weights may have displaced them to the second-level cache. With Rest
-// it leaves the first of tiles side by side to what the hardware foresees.
+// Prefetch asks for lines before they are used. A distance of 0 asks for none.
+//
+//   - Bytes is the distance of the packed weights, into the nearest cache.
+//   - Far is the distance of a second stream, into the second-level cache, where more lines can be on their way. It asks
+//     for two lines of every four that codes lie in, or with Every for each line of all parts.
+//   - Act is the distance of the activations or of their tables. Weights may have displaced them to the second-level cache.
+//
+// With Rest, the first of tiles side by side is left to the prefetcher of the hardware.
 //
 //	for ks                            for ks
 //	    x = load codes+64*ks    ->        prefetch codes+64*ks+2048
 //	                                      prefetch2 codes+64*ks+16384
 //	                                      x = load codes+64*ks
 //
-// In a preparation of activations, In is a serial loop that reads them, and what is asked for are those of the next
-// row in the same places, while this one is worked on.
+// In a preparation of activations, In is a serial loop that reads them. It asks for the activations of the next row in
+// the same places.
 type Prefetch struct {
 	Bytes int    `json:"bytes,omitempty"`
 	Far   int    `json:"far,omitempty"`

@@ -304,7 +304,7 @@ func (st *stage) wholeBlocks() error {
 	inside := false
 	for _, l := range st.loops {
 		if st.block > 1 && l.Root == "g" && l.Coef < st.block && !st.inBlock(l) {
-			return &Unfinished{"loop " + l.Name, "leaves a block of groups that are one integer: split it into whole blocks and what is in them"}
+			return &Unfinished{"loop " + l.Name, "leaves a block of groups that are one integer: split it into whole blocks and the groups in them"}
 		}
 		inside = inside || st.inBlock(l)
 		within[l.Name] = inside

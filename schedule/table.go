@@ -94,8 +94,8 @@ func (s *Product) neighbours() int {
 	return n
 }
 
-// indices sets the values x, the index into the table of the current part, and of
-// mirrored tables side, 1 if the entry is the negative of what is there.
+// indices sets the value x, the index into the table of the current part. With mirrored tables it also sets side, 1 if
+// the entry is the negative of the stored one.
 func (s *Product) indices() {
 	values := s.main().values
 	if !s.tables.Mirror {
@@ -205,7 +205,7 @@ func (s *Product) recombined() bool {
 	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Low+s.averages() > 0
 }
 
-// halved is the sum of a group, of which there may be twice.
+// halved is the sum of a group. What was added up may be its double.
 func (s *Product) halved(sum ir.Expr) ir.Expr {
 	if s.tables != nil && s.tables.HalfOf == 2 {
 		return ir.Binary{Op: ir.ShrS, X: sum, Y: ir.I32(1)}

@@ -43,8 +43,8 @@ type Streams struct {
 	Act   int  // distance of prefetches of activations, which weights may have displaced from the nearest cache
 }
 
-// Pos is the place of one element: a byte offset from the buffer's pointer, how many steps between rows and how many
-// steps between tiles side by side come on top, and for codes the number of the field in its cell.
+// Pos is the place of one element: a byte offset from the buffer's pointer, the number of steps between rows and of
+// steps between tiles side by side to add, and for codes the number of the field in its cell.
 type Pos struct{ Byte, Steps, Sides, Field int }
 
 // Term adds Times the integer parameter Param, in bytes, to an address.
@@ -205,7 +205,7 @@ func (b *Codes) String() string {
 }
 
 // Tables are tables of activations as products read them, indexed (column, k, part, half, entry): the tables of Chunk
-// elements of K of one column, then those of the next of Cols columns.
+// elements of K of one column, then the tables of the next column, up to Cols columns.
 type Tables struct {
 	Memory
 	Of          *ir.Tables

@@ -30,7 +30,7 @@ type Accumulator struct {
 	Op    ir.Op
 	At    string
 	Init  ir.Expr // nil: zero
-	Flush ir.Expr // in terms of Read{Temp}, and of what is Beside it; absent on the first accumulator
+	Flush ir.Expr // in terms of Read{Temp}, and of the sum Beside it; absent on the first accumulator
 	Keep  []Keep
 	// Beside is a sum that lives as long as Temp: of Each, which is added whenever the accumulator
 	// below is flushed. nil: none.
@@ -365,7 +365,7 @@ func (b *builder) initBeside(n int) Stmt {
 	return wrap(apart(loops), &Assign{s.Temp, b.indexOf(n, open), Set, 0, ir.Const{T: s.Temp.Elem}})
 }
 
-// copied sums what is Beside accumulator n in copies of the loop Apart and of those in it that the accumulator adds up.
+// copied computes the sum Beside accumulator n in copies of the loop Apart and of the loops in it that the accumulator adds up.
 func (b *builder) copied(n int) (out []Stmt) {
 	acc, s := b.p.Accumulators[n], b.p.Accumulators[n].Beside
 	if s.Apart == acc.At {
@@ -382,7 +382,7 @@ func (b *builder) copied(n int) (out []Stmt) {
 	return append(out, wrap(append(over, apart(loops)...), &Assign{s.Temp, b.indexOf(n, open), Accumulate, ir.Add, b.resolve(s.Each)}))
 }
 
-// flush adds accumulator n to the one above, and to what is beside that, or stores the final value.
+// flush adds accumulator n to the one above, and to the sum beside that, or stores the final value.
 func (b *builder) flush(n int) []Stmt {
 	acc := b.p.Accumulators[n]
 	loops, open := b.domain(n)

@@ -46,7 +46,7 @@ func Eval(n *Nest, args []Arg) error {
 	return err
 }
 
-// move does what is between two runs of the body.
+// move moves the pointers between two runs of the body.
 func (m *machine) move() error {
 	for _, v := range m.n.Repeat.Moves {
 		a, by := m.args[v.Param], m.args[v.By].Int

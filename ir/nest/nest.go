@@ -30,9 +30,9 @@ var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "
 func (k Kind) String() string { return kindNames[k] }
 
 // Loop is one loop. The value of the stage axis Root is the sum over its loops
-// of Coef times the loop variable. N is the trip count, 0 at run time. While the loop
-// ListedBy, which is around it, is not at 0, a loop of run-time trip count takes the
-// values of a list instead: those of ListParam, as many as ListCountParam says.
+// of Coef times the loop variable. N is the trip count; 0 means that it is known at run time. Such a loop can have a
+// loop ListedBy around it. While that one is not at 0, the loop takes the values of the list ListParam instead, which
+// has ListCountParam values.
 type Loop struct {
 	Name, Root string
 	Coef, N    int
@@ -69,7 +69,7 @@ const (
 	Accumulate
 )
 
-// Assign stores Value to Dst[Index], or combines it with what is there.
+// Assign stores Value to Dst[Index], or combines it with the old value.
 type Assign struct {
 	Dst   *ir.Tensor
 	Index []ir.Expr

@@ -14,7 +14,7 @@ const (
 	OpSplat                  // imm in every lane, wrapped; for f32 and f16 its bits
 	OpBitcast                // the bytes of a
 	OpHalf                   // lanes of half imm of a: 0 low, 1 high
-	OpJoin                   // the lanes of a, then those of b
+	OpJoin                   // the lanes of a, then the lanes of b
 	OpSplatLane              // the only lane of a in every lane
 	OpTile                   // the lanes of a over and over
 	OpUnzip                  // every second lane of a, from lane imm, then of b
@@ -35,8 +35,8 @@ const (
 	OpMaxS                   // the larger, signed
 	OpAbs                    // absolute value; the minimum stays
 	OpSign                   // a where b is positive, -a, wrapping, where it is negative, else 0
-	OpAvgU                   // (a + b + 1) >> 1, the sum in as many bits as it takes
-	OpAvgS                   // (a + b + 1) >> 1 of signed numbers, the sum in as many bits as it takes
+	OpAvgU                   // (a + b + 1) >> 1, without overflow of the sum
+	OpAvgS                   // (a + b + 1) >> 1 of signed numbers, without overflow of the sum
 	OpCmpGtS                 // all ones where a > b, signed, else 0
 	OpSelMSB                 // b where the top bit of a is set, else c
 	OpSubMSB                 // b - c, wrapping, where the top bit of a is set, else c
@@ -51,7 +51,7 @@ const (
 	OpDot2Sat                // a[2i] * b[2i] + a[2i+1] * b[2i+1], saturated to i16
 	OpMulWide                // a[i] * b[i], i a lane of half imm (0 low, 1 high) of a and b; imm is 0 if they have no more lanes than the result
 	OpDot1                   // c[i] + a[i] * b[i], wrapping, i a lane of half imm (0 low, 1 high) of a and b; imm is 0 if they have no more lanes than the result
-	OpAddPairs               // sums of lanes 2i and 2i+1, wrapping: those of a, then those of b
+	OpAddPairs               // sums of lanes 2i and 2i+1, wrapping: first of a, then of b
 	OpSum2                   // c[i] + a[2i] + a[2i+1], wrapping
 	OpCvtF32                 // the nearest f32, ties to even
 	OpCvtI32                 // the nearest integer, ties to even; outside i32, or NaN, is an error
@@ -70,5 +70,5 @@ const (
 	OpLookup64Mod            // lookup64 by the low 6 bits of the index
 	OpLookup128              // b[i/128*128 + a[i]]: a table of 128 entries per 128 lanes; an index of 128 or more is an error
 	OpLookup128Mod           // lookup128 by the low 7 bits of the index
-	OpLookupPair             // the lanes of b, then those of c, at a[i] modulo 2M: one table for all lanes
+	OpLookupPair             // the lanes of b, then the lanes of c, at a[i] modulo 2M: one table for all lanes
 )

@@ -67,7 +67,7 @@ var ops = named([]opInfo{
 	{id: "Half", args: "a", result: true, imm: "imm", typ: halfLanes, eval: evalHalf, bound: boundArg0,
 		means: "lanes of half imm of a: 0 low, 1 high"},
 	{id: "Join", args: "a b", result: true, typ: twiceLanes, eval: evalJoin, bound: boundUnion,
-		means: "the lanes of a, then those of b"},
+		means: "the lanes of a, then the lanes of b"},
 	{id: "SplatLane", args: "a", result: true, typ: fromLane, eval: evalSplatLane, bound: boundArg0,
 		means: "the only lane of a in every lane"},
 	{id: "Tile", args: "a", result: true, typ: tiled, eval: evalTile, bound: boundArg0,
@@ -109,9 +109,9 @@ var ops = named([]opInfo{
 	{id: "Sign", args: "a b", result: true, typ: same(2, []format.DType{i8}), eval: lanes2(signInt), bound: boundSign,
 		means: "a where b is positive, -a, wrapping, where it is negative, else 0"},
 	{id: "AvgU", args: "a b", result: true, typ: same(2, []format.DType{u8, u16}), eval: lanes2(average), bound: boundAverage,
-		means: "(a + b + 1) >> 1, the sum in as many bits as it takes"},
+		means: "(a + b + 1) >> 1, without overflow of the sum"},
 	{id: "AvgS", args: "a b", result: true, typ: same(2, []format.DType{i8, i16}), eval: lanes2(average), bound: boundAverage,
-		means: "(a + b + 1) >> 1 of signed numbers, the sum in as many bits as it takes"},
+		means: "(a + b + 1) >> 1 of signed numbers, without overflow of the sum"},
 	{id: "CmpGtS", args: "a b", result: true, typ: same(2, signed), eval: lanes2(cmpGt), bound: boundCmp,
 		means: "all ones where a > b, signed, else 0"},
 	{id: "SelMSB", args: "a b c", result: true, typ: anyType(3), eval: lanes3(selMSB), bound: boundArgs12,
@@ -141,7 +141,7 @@ var ops = named([]opInfo{
 	{id: "Dot1", args: "c a b", result: true, imm: "imm", typ: dot1, eval: evalDot1, bound: boundDot(1), dot: true,
 		means: "c[i] + a[i] * b[i], wrapping, i a lane of half imm (0 low, 1 high) of a and b; imm is 0 if they have no more lanes than the result"},
 	{id: "AddPairs", args: "a b", result: true, typ: pairs, eval: evalAddPairs, bound: boundAddPairs,
-		means: "sums of lanes 2i and 2i+1, wrapping: those of a, then those of b"},
+		means: "sums of lanes 2i and 2i+1, wrapping: first of a, then of b"},
 	{id: "Sum2", args: "c a", result: true, typ: sum2, eval: evalSum2, bound: boundSum2,
 		means: "c[i] + a[2i] + a[2i+1], wrapping"},
 	{id: "CvtF32", args: "a", result: true, typ: converted(f32, i32), eval: evalCvtF32,
@@ -169,7 +169,7 @@ var ops = named([]opInfo{
 	lookupInfo(128, false),
 	lookupInfo(128, true),
 	{id: "LookupPair", args: "a b c", result: true, typ: pairLookup, eval: evalLookupPair, bound: boundArgs12,
-		means: "the lanes of b, then those of c, at a[i] modulo 2M: one table for all lanes"},
+		means: "the lanes of b, then the lanes of c, at a[i] modulo 2M: one table for all lanes"},
 })
 
 // named gives rows their names in text.
