@@ -17,8 +17,8 @@ import (
 // Groups and super-blocks share scales, zero points, minimums or indices of codebooks. These shared values follow the
 // codes of their record; scales of whole rows lead their tile. The word "shared" in Order, after some of the constant
 // loops, divides a record into pieces, one for each iteration of these loops. Then the shared values of groups that lie
-// whole in a piece follow the codes of the piece, and the other shared values follow all pieces. With Lead, all shared
-// values come before the pieces, in the order in which kernels read them.
+// whole in a piece follow the codes of the piece, and the other shared values follow all pieces. With Lead, these other
+// values come before the codes of their record, in the order in which kernels read them.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -346,7 +346,7 @@ func (p *packing) inPlanes() bool {
 	return p.x.Map == "planes" && slices.Contains(p.x.Order, "planes")
 }
 
-// sharedWord stands in Order where what groups share does.
+// sharedWord stands in Order where the shared values of groups lie.
 const sharedWord = "shared"
 
 // layout places the pieces with codes and shared values, then the values that several pieces share.
@@ -377,7 +377,7 @@ func (p *packing) layout() (*format.Layout, error) {
 	return lay, nil
 }
 
-// inPieces adds the parts for what groups share that are whole in a piece, behind its codes.
+// inPieces adds, behind the codes of a piece, the values that groups share which lie whole in it.
 func (p *packing) inPieces(lay *format.Layout, size *int) error {
 	if p.pieces == 2 {
 		return nil
@@ -403,7 +403,7 @@ func (p *packing) inPieces(lay *format.Layout, size *int) error {
 	return nil
 }
 
-// inPiece says that what x is shared by lies in one piece.
+// inPiece says that the weights that share x lie in one piece.
 func (p *packing) inPiece(x format.Shared) bool {
 	return p.pieces > 2 && x.Span > 0 && !slices.ContainsFunc(p.loops[2:p.pieces], func(l nest.Loop) bool {
 		return l.Root != "m" && p.s.fullCoef(l)%x.Span != 0
