@@ -9,27 +9,15 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// PreparationKernel is a scheduled activation kernel: one row of x.
-type PreparationKernel struct {
-	Problem  ir.Problem
-	Tables   *ir.Tables // that it makes, or nil
-	Trace    Trace
-	Graph    *ir.Graph
-	Nest     *nest.Nest
-	CountDiv []int // run-time trip count i is ceil(K / CountDiv[i])
-	// Residuals is the number of the trip count of residuals, if tables have any. Callers set that count to 0, and
-	// have the residuals of some activations made by another call in which all other counts are 0.
-	Residuals int
-	Pads      []int // x is padded with zeros, and act written, up to a multiple of each
-	Chunk     int   // elements of K whose tables lie together, the next ones a step behind; 0: all
+// Preparation is what steps rewrite when the preparation of activations is scheduled: the decisions made so far. It
+// has a stage for each one of its graph.
+type Preparation struct {
+	nests
+	Problem ir.Problem
+	tables  *ir.Tables // that it makes; nil: none
+	chunk   int        // elements of K whose tables lie together; 0: all
+	nextIn  string     // loop in which the next row is prefetched; "": none
 }
-
-// prepareParams are the kernel's parameters, as abi.PrepareArgs has them.
-var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "span", "excess", "next", nest.StepParam("table")}
-
-// groupRoom is the room that abi.PrepareArgs promises beyond the last group of
-// an array of one element per group.
-const groupRoom = 64
 
 // NewPreparation is the state of p's activation preparation before any step: one
 // loop nest for each stage of ir.PrepareAct, or with tables of ir.PrepareTables, with
@@ -49,6 +37,22 @@ func NewPreparation(p ir.Problem, tables *ir.Tables) (*Preparation, error) {
 		s.stages = append(s.stages, ownStage(gs))
 	}
 	return s, nil
+}
+
+// clone copies s deeply enough for a step to edit.
+func (s *Preparation) clone() *Preparation {
+	c := *s
+	c.nests = s.nests.clone()
+	return &c
+}
+
+// edited is a copy of s with x applied.
+func (s *Preparation) edited(x loopEdit) (*Preparation, error) {
+	c := s.clone()
+	if err := x.edit(&c.nests, 1); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // ownStage is a stage of a graph as a nest of its own. The axis n is the
@@ -87,6 +91,24 @@ func ownStage(gs ir.Stage) *stage {
 	st.body, st.final = body, ir.Read{T: temp}
 	return st
 }
+
+// PreparationKernel is a scheduled activation kernel: one row of x.
+type PreparationKernel struct {
+	Problem  ir.Problem
+	Tables   *ir.Tables // that it makes, or nil
+	Trace    Trace
+	Graph    *ir.Graph
+	Nest     *nest.Nest
+	CountDiv []int // run-time trip count i is ceil(K / CountDiv[i])
+	// Residuals is the number of the trip count of residuals, if tables have any. Callers set that count to 0, and
+	// have the residuals of some activations made by another call in which all other counts are 0.
+	Residuals int
+	Pads      []int // x is padded with zeros, and act written, up to a multiple of each
+	Chunk     int   // elements of K whose tables lie together, the next ones a step behind; 0: all
+}
+
+// prepareParams are the kernel's parameters, as abi.PrepareArgs has them.
+var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "span", "excess", "next", nest.StepParam("table")}
 
 // CompilePreparation replays t on p's activation preparation and builds its loops.
 func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationKernel, error) {
@@ -150,15 +172,12 @@ func (k *PreparationKernel) add(st *stage) error {
 	return err
 }
 
+// groupRoom is the room that abi.PrepareArgs promises beyond the last group of
+// an array of one element per group.
+const groupRoom = 64
+
 // maxPad bounds what callers must pad rows to: whole groups of any size, in any vectors.
 const maxPad = 16 * format.MaxGroup
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
 
 // prepareBuffers: every array is linear in K or in the group; tables lie as they say. A serial loop nextIn, if there is
 // one, asks for the next row of x.
@@ -180,4 +199,11 @@ func prepareBuffers(g *ir.Graph, tables *ir.Tables, chunk int, nextIn string) ma
 
 func prepareArray(t *ir.Tensor, param string) *nest.Array {
 	return &nest.Array{Memory: nest.Memory{Tensor: t, Param: param}, Strides: []int{0, t.Elem.Bytes()}, Whole: true}
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }

@@ -15,122 +15,6 @@ type nests struct {
 	stages []*stage
 }
 
-// Product is what steps rewrite when a product is scheduled: the decisions made so far. It has one stage, after Decompose.
-type Product struct {
-	nests
-	Problem ir.Problem     // with filled groups, if a step fills them
-	fill    *fill          // how groups are filled; nil: they are not
-	weights *format.Layout // of the packed matrix; nil until packed
-	chunk   int            // activation elements of a column that lie together; 0: not chosen
-	streams nest.Streams   // prefetch distances
-	hoisted bool
-	tables  *ir.Tables // of activations; nil if the product has none
-	sumBy   int        // factor that the caller multiplies activation sums by; 0: the caller does not
-}
-
-// Preparation is what steps rewrite when the preparation of activations is scheduled: the decisions made so far. It
-// has a stage for each one of its graph.
-type Preparation struct {
-	nests
-	Problem ir.Problem
-	tables  *ir.Tables // that it makes; nil: none
-	chunk   int        // elements of K whose tables lie together; 0: all
-	nextIn  string     // loop in which the next row is prefetched; "": none
-}
-
-// stage is one loop nest: loops, accumulators from the last to the first, and
-// named values that the body reads (inlined unless staged).
-type stage struct {
-	name         string
-	loops        []nest.Loop
-	reduce       map[string]bool
-	accumulators []accumulator
-	values       map[string]ir.Expr
-	staged       []nest.Staged
-	body         ir.Expr
-	out          *ir.Tensor
-	index        []ir.Expr
-	div          map[string]int // elements of K per unit of a run-time stage axis
-
-	superSpan int // groups of a super-block, at least 1
-	block     int // groups that are one integer when floats scale it, at least 1
-	made      int // accumulators that decompose made, the last one of a group
-	final     ir.Expr
-}
-
-// accumulator is an accumulator of a stage. Its loop is At, or, while At is empty, the
-// outermost loop of the reduction that Root says ("k": within a group, "g": within a block
-// of groups, "": of any).
-type accumulator struct {
-	nest.Accumulator
-	root string
-	// Set by read_scaled, which makes classes of fields:
-	shift   []int // of each class
-	classOf []int // of each field number
-	fields  []fieldLoop
-}
-
-// fieldLoop counts a digit of the field number.
-type fieldLoop struct {
-	loop      string
-	n, stride int
-}
-
-// NewProduct is the state of a product before any step.
-func NewProduct(p ir.Problem) (*Product, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	return &Product{nests: nests{Graph: ir.Matmul(p)}, Problem: p}, nil
-}
-
-// decomposed says why x, which edits the stage of the product, does not apply yet.
-func (s *Product) decomposed(x Step, thing string) error {
-	if len(s.stages) == 0 {
-		return illegal(x, thing, "decompose first")
-	}
-	return nil
-}
-
-// clone copies s deeply enough for a step to edit.
-func (s *Product) clone() *Product {
-	c := *s
-	c.nests = s.nests.clone()
-	return &c
-}
-
-// clone copies s deeply enough for a step to edit.
-func (s *Preparation) clone() *Preparation {
-	c := *s
-	c.nests = s.nests.clone()
-	return &c
-}
-
-// loopEdit is a step that treats the loops of products and of preparations alike.
-type loopEdit interface {
-	Step
-	// edit rewrites the stages of n, whose innermost loops advance by unit elements of K.
-	edit(n *nests, unit int) error
-}
-
-// edited is a copy of s with x applied.
-func (s *Product) edited(x loopEdit) (*Product, error) {
-	c := s.clone()
-	if err := x.edit(&c.nests, s.unit()); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// edited is a copy of s with x applied.
-func (s *Preparation) edited(x loopEdit) (*Preparation, error) {
-	c := s.clone()
-	if err := x.edit(&c.nests, 1); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
 // clone copies n deeply enough for a step to edit.
 func (n nests) clone() nests {
 	c := n
@@ -178,15 +62,49 @@ func (n *nests) Loops() []nest.Loop {
 	return out
 }
 
-// main is the only stage of a product.
-func (s *Product) main() *stage { return s.stages[0] }
+// loopEdit is a step that treats the loops of products and of preparations alike.
+type loopEdit interface {
+	Step
+	// edit rewrites the stages of n, whose innermost loops advance by unit elements of K.
+	edit(n *nests, unit int) error
+}
 
-// fullCoef is how many elements of K one iteration of l advances.
-func (s *Product) fullCoef(l nest.Loop) int {
-	if l.Root == "g" {
-		return l.Coef * max(s.Problem.GroupK(), 1)
-	}
-	return l.Coef
+// stage is one loop nest: loops, accumulators from the last to the first, and
+// named values that the body reads (inlined unless staged).
+type stage struct {
+	name         string
+	loops        []nest.Loop
+	reduce       map[string]bool
+	accumulators []accumulator
+	values       map[string]ir.Expr
+	staged       []nest.Staged
+	body         ir.Expr
+	out          *ir.Tensor
+	index        []ir.Expr
+	div          map[string]int // elements of K per unit of a run-time stage axis
+
+	superSpan int // groups of a super-block, at least 1
+	block     int // groups that are one integer when floats scale it, at least 1
+	made      int // accumulators that decompose made, the last one of a group
+	final     ir.Expr
+}
+
+// accumulator is an accumulator of a stage. Its loop is At, or, while At is empty, the
+// outermost loop of the reduction that Root says ("k": within a group, "g": within a block
+// of groups, "": of any).
+type accumulator struct {
+	nest.Accumulator
+	root string
+	// Set by read_scaled, which makes classes of fields:
+	shift   []int // of each class
+	classOf []int // of each field number
+	fields  []fieldLoop
+}
+
+// fieldLoop counts a digit of the field number.
+type fieldLoop struct {
+	loop      string
+	n, stride int
 }
 
 // lowest is the innermost accumulator of st.
