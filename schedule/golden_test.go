@@ -79,7 +79,7 @@ func floats() Trace {
 // byTrits looks up the sum of three trits among 14.
 var byTrits = Decompose{Family: "table", Value: "levels", Parts: []int{3}, Mirror: true}
 
-// byTritsOf is a product by tables of bytes, with so many indices in a cell. Their signs
+// byTritsOf is a product by tables of bytes, with cell indices in a cell. Their signs
 // are apart.
 func byTritsOf(cell int) Trace {
 	return trace(byTrits, QuantizeTable{"split", 7}, columns, lanes, Split{"k", cell, Pair{"ks", "f"}},
@@ -87,7 +87,7 @@ func byTritsOf(cell int) Trace {
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"f", "digit"}, Map: "signs", Join: 3, Mirror: 3})
 }
 
-// byNibbles is a product by tables, four of which a vector reads.
+// byNibbles is a product by tables. A vector reads four of them.
 func byNibbles() Trace {
 	return trace(byTable, Bind{"plane", "unrolled"}, unsign, columns, lanes, Split{"k", 8, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "q"}},
 		Bind{"f", "unrolled"}, Tensorize{"q", "dot4"}, Reorder{[]string{"n", "mt", "ks", "f", "plane", "part", "half", "l", "q"}},

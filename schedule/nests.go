@@ -16,8 +16,8 @@ type nests struct {
 }
 
 // clone copies n deeply enough for a step to edit.
-func (n nests) clone() nests {
-	c := n
+func (n *nests) clone() nests {
+	c := *n
 	c.stages = nil
 	for _, st := range n.stages {
 		d := *st

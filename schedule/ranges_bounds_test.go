@@ -156,7 +156,7 @@ func TestPeak(t *testing.T) {
 }
 
 // TestTerms counts products of a class of fields by hand. Six fields are 3 iterations of loop a times 2 of loop b,
-// field number 2a+b; those of class 0 are 0, 3, 4 and 5, those of class 1 are 1 and 2.
+// field number 2a+b. Class 0 has the fields 0, 3, 4 and 5; class 1 has 1 and 2.
 func TestTerms(t *testing.T) {
 	acc := &accumulator{classOf: []int{0, 1, 1, 0, 0, 0}, fields: []fieldLoop{{"a", 3, 2}, {"b", 2, 1}}}
 	type loops = map[string]int
@@ -227,8 +227,8 @@ func TestLevelBound(t *testing.T) {
 	}
 }
 
-// TestSummed: what an element of an accumulator adds up are the iterations of the loops of a reduction from where it
-// begins, but for those that it or one above it keeps apart, those over groups and those of averages.
+// TestSummed: an element of an accumulator adds up the iterations of the loops of its reduction, from the loop where it
+// begins. Loops that it or one above it keeps apart, loops over groups and loops of averages do not count.
 func TestSummed(t *testing.T) {
 	p := &nest.Plan{
 		Loops: []nest.Loop{
@@ -329,7 +329,7 @@ func TestErrorBound(t *testing.T) {
 	}
 }
 
-// TestCheckSum has the longest sums that fit 32 bits, and those of one element more.
+// TestCheckSum has the longest sums that fit 32 bits, and sums of one element more.
 func TestCheckSum(t *testing.T) {
 	plain := func(levels ...int) *Product {
 		return &Product{Problem: ir.Problem{Weight: format.Weight{Name: "x", Bits: 8, Levels: levels, Per: format.PerRow, Scale: format.F32}}}

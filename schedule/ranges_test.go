@@ -122,7 +122,7 @@ func joined(t testing.TB, step, join, mirror int, more string) schedule.Trace {
 {"pack":{"tensor":"codes","order":["mt","ks","words","l","j"],"fields":["f"],"map":"words","join":%d,"mirror":%d}}%s]`, step, join, mirror, more))
 }
 
-// headed is joined by 5, of which 2 are the head.
+// headed is joined by 5. The first 2 are the head.
 func headed(t testing.TB, more string) schedule.Trace {
 	tr := joined(t, 20, 5, 0, more)
 	for i, step := range tr {

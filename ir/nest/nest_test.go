@@ -43,7 +43,7 @@ func (p *Plan) below(at string, keep ...Keep) *Plan {
 }
 
 // beside counts the flushes into the first accumulator in another one, and adds the count
-// times 0 to what is stored.
+// times 0 to the result.
 func (p *Plan) beside() *Plan {
 	count := &ir.Tensor{Name: "count", Elem: format.I32}
 	p.Accumulators[0].Beside = &Beside{Temp: count, Each: ir.I32(1)}

@@ -167,7 +167,7 @@ func TestRangesHold(t *testing.T) {
 
 // randomFunc is a straight function of random operations on registers of at most
 // 64 bytes. It stores every register at a place of its own in "out".
-// What is known of parameters does not bound constants.
+// Bounds of parameters do not bound constants.
 func TestRangesConstants(t *testing.T) {
 	for _, text := range []string{
 		"func f()\nconst c0 7f\nv0:i8x1 = bitcast [c0 u8x1]",
