@@ -44,7 +44,7 @@ func DefaultPrepare(p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) 
 	default:
 		b.tables(tables)
 	}
-	_, err := schedule.CompilePrepare(p, tables, b.t)
+	_, err := schedule.CompilePreparation(p, tables, b.t)
 	return b.t, err
 }
 

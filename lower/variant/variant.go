@@ -29,7 +29,7 @@ type Kernel struct {
 
 // Prepare is a scheduled preparation of activations and its machine code.
 type Prepare struct {
-	Schedule *schedule.PrepareKernel
+	Schedule *schedule.PreparationKernel
 	Code     *lower.Kernel
 }
 
@@ -82,7 +82,7 @@ func (v *Variant) ABI() abi.Variant {
 func (k Kernel) ABI() abi.Kernel {
 	s := k.Schedule
 	return abi.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
-		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most}
+		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Deviation.Span, ErrorMost: s.Deviation.Most}
 }
 
 // ABI describes p to the runtime, without its function; nil for nil.

@@ -73,7 +73,7 @@ func prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, er
 	if err != nil {
 		return nil, err
 	}
-	k, err := schedule.CompilePrepare(p, tables, trace)
+	k, err := schedule.CompilePreparation(p, tables, trace)
 	if err != nil {
 		return nil, err
 	}
