@@ -69,7 +69,7 @@ func toySpec(t testing.TB) gen.Spec {
 	l := tformat.PlainLayout(p.Weight)
 	other := tformat.PlainLayout(p.Weight)
 	other.HeaderBytes, other.Parts[0].Base, other.Parts[1].Base = 64, other.Parts[0].Base+64, other.Parts[1].Base+64
-	prepare := &variant.Prepare{Schedule: &schedule.PrepareKernel{Problem: p, CountDiv: []int{32, 16}, Pads: []int{16, 32}}}
+	prepare := &variant.Prepare{Schedule: &schedule.PreparationKernel{Problem: p, CountDiv: []int{32, 16}, Pads: []int{16, 32}}}
 	three := problem(t, "ternary", 0)
 	joined := joinedLayout(t, three.Weight)
 	mine := tformat.Weight{Name: "mine", Bits: 2, Levels: []int{-3, -1, 1, 3}, Bound: 2, Per: tformat.PerRow, Scale: tformat.F16}

@@ -197,7 +197,7 @@ func (c *compiler) fit(f *vir.Func) (plan, *Kernel, error) {
 		return plan{}, k, err
 	}
 	n := numConstants(f)
-	if c.t.m.FewVectors() { // order is what a core finds work by, even if constants are then loaded at each use. Figures: docs/choices.md, fewVec
+	if c.t.m.FewVectors() { // order is what a core finds work by, even if constants are then loaded at each use. Figures: docs/lab/choices.md, fewVec
 		plans := []plan{{sink: sinkLeaves}}
 		if n > 0 {
 			plans = append(plans, plan{sink: sinkLeaves, place: n})

@@ -71,7 +71,7 @@ type Machine struct {
 	Core
 }
 
-// Memory is how kernels ask for what they read. docs/choices.md has what the values were chosen by.
+// Memory is how kernels ask for what they read. docs/lab/choices.md has what the values were chosen by.
 type Memory struct {
 	// What comes from memory, where the work on a line of weights takes SlowLine cycles or looks up in tables, and where
 	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.

@@ -23,7 +23,7 @@ import (
 // the cheapest of Wider if its products cost less than those of all Widths: it
 // decodes a weight for more columns. More columns than these leave too few registers
 // to formats with groups. Those without groups that take long to decode may have a
-// kernel of Widest besides. Figures: docs/choices.md, Widths.
+// kernel of Widest besides. Figures: docs/lab/choices.md, Widths.
 var (
 	Widths = []int{1, 2, 4, 8}
 	Wider  = []int{12, 14}
@@ -119,7 +119,7 @@ func (l *candidate) uses() []Use {
 func (u *scheduled) as(cols int) Use { return Use{cols, u.trace, u.choice, u.kernel} }
 
 // worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
-// without: less is not worth the code. Figures: docs/choices.md, worthWidest.
+// without: less is not worth the code. Figures: docs/lab/choices.md, worthWidest.
 const worthWidest = 0.985
 
 // defaults chooses the schedules of p on t, and lowers each trace once: ways to choose that begin apart come to the same ones (of the kernels of q3_k on amd64/avx2 that
@@ -301,7 +301,7 @@ func (d *defaults) quickest(all []coding) (best coding, cost float64) {
 // tightest lists the codings of the fewest bits per code, with those that fill groups up to whole cells
 // of them. In each the codes of whole decoded bytes are mirrored, or all, or none:
 // a byte of both kinds has no symmetry that helps to decode it. Codewords of rows would do for any group, but take so many
-// sums that all but one and two columns lose. Figures: docs/choices.md, tightest.
+// sums that all but one and two columns lose. Figures: docs/lab/choices.md, tightest.
 func tightest(p ir.Problem) (out []coding) {
 	least := float64(p.Weight.Bits)
 	for _, x := range codings(p.Weight) {
@@ -325,7 +325,7 @@ func tightest(p ir.Problem) (out []coding) {
 }
 
 // worthFilling is the most bits that codewords may have, of those of codes as they are, where groups are filled up for them. They take longer
-// to decode, and what fills groups is multiplied too. Figures: docs/choices.md, worthFilling.
+// to decode, and what fills groups is multiplied too. Figures: docs/lab/choices.md, worthFilling.
 const worthFilling = 0.85
 
 // bytesPerCycle is about what one core reads from memory (Emerald Rapids: 5.2, Zen 5: 10).
@@ -381,11 +381,11 @@ func (d *defaults) chooseTile(base Choice, rowFields bool) (*candidate, error) {
 }
 
 // dearSkipping is the Memory.Skipping from which on tiles of a quarter of the row vectors are tried: all columns take them whole. Where skipping costs
-// less nobody has tried them. Figures: docs/choices.md, Skipping.
+// less nobody has tried them. Figures: docs/lab/choices.md, Skipping.
 const dearSkipping = 1.5
 
 // rowFields is c with tiles of as many rows, two of which share a byte where neighbours along K did, and groups spelled out: sums of a group then need not be put together of those of two fields, and
-// an activation that is read is for twice as many rows. It gains with what DecodeFirst does only. Figures: docs/choices.md, RowFields.
+// an activation that is read is for twice as many rows. It gains with what DecodeFirst does only. Figures: docs/lab/choices.md, RowFields.
 // Codes that are looked up, of other sizes or in super-blocks were not measured.
 func (c Choice) rowFields(p ir.Problem) (Choice, bool) {
 	w, g := p.Weight, p.GroupK()
@@ -485,7 +485,7 @@ func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 }
 
 // longGroup is how many bytes of codes a group of a tile has at least whose scales may lie elsewhere, so that Memory.Alone is how to ask for it.
-// Figures: docs/choices.md, Alone.
+// Figures: docs/lab/choices.md, Alone.
 const longGroup = 256
 
 // groupBytes are those of the codes of a group in a tile.
@@ -524,7 +524,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 		c.Rows = 2
 	}
 	if w.Bits >= 8 && c.Ahead > 0 {
-		c.Far = 0 // no room for a second one; figures: docs/choices.md, Streams
+		c.Far = 0 // no room for a second one; figures: docs/lab/choices.md, Streams
 	}
 	if x.join > 0 {
 		x.use(&c)
@@ -546,7 +546,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 }
 
 // wholeShares says that what a group within a record shares is whole vectors of bytes, so that the codes of the next
-// lie in as many lines as they would without. Then all is read in the order in which it lies. Figures: docs/choices.md, wholeShares.
+// lie in as many lines as they would without. Then all is read in the order in which it lies. Figures: docs/lab/choices.md, wholeShares.
 func (c Choice) wholeShares(p ir.Problem) bool {
 	p = c.filled(p)
 	bytes := 0
@@ -650,7 +650,7 @@ func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) 
 	return d.cheapest(all)
 }
 
-// fissioned is choices with minimums in loops of their own, which leaves room for more columns in few registers. Figures: docs/choices.md, fissioned.
+// fissioned is choices with minimums in loops of their own, which leaves room for more columns in few registers. Figures: docs/lab/choices.md, fissioned.
 func fissioned(choices []Choice) (out []Choice) {
 	for _, c := range choices {
 		c.Fission = true
@@ -677,7 +677,7 @@ func apart(choices []Choice) []Choice {
 
 // fieldsApart is c with an accumulator for each field, all of which are looked up: few of
 // them would wait for each other, which the estimate does not see where an instruction that has one port on Intel's CPUs
-// counts twice (of zen5's own costs it was not tried). Without groups and books they cost nothing. Figures: docs/choices.md, fieldsApart.
+// counts twice (of zen5's own costs it was not tried). Without groups and books they cost nothing. Figures: docs/lab/choices.md, fieldsApart.
 func (c Choice) fieldsApart() Choice {
 	c.Below, c.Factor = 0, "f"
 	return c
@@ -741,7 +741,7 @@ func hasUnsigned(t lower.Target) bool {
 	})
 }
 
-// narrow is how many products d.t sums in 16 bits at once, 0 where a 4-way dot product is better. Figures: docs/choices.md, narrow.
+// narrow is how many products d.t sums in 16 bits at once, 0 where a 4-way dot product is better. Figures: docs/lab/choices.md, narrow.
 func (d *defaults) narrow() int {
 	if hasDot4(d.t) {
 		return 0
@@ -793,7 +793,7 @@ func (d *defaults) fitting(c Choice) (*scheduled, error) {
 const worthSparing = 0.97
 
 // withoutSuper is u, or what has no registers for super-scales if that is fewer instructions by worthSparing: where registers are few, constants are read over and
-// over for want of others, which seems to cost nothing beside arithmetic. Figures: docs/choices.md, withoutSuper.
+// over for want of others, which seems to cost nothing beside arithmetic. Figures: docs/lab/choices.md, withoutSuper.
 func (d *defaults) withoutSuper(u *scheduled) *scheduled {
 	c := u.choice
 	if !c.Super || !d.m.FewVectors() {

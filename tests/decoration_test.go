@@ -232,7 +232,7 @@ func (p prepared) run(t *testing.T) {
 			}
 			at := slices.IndexFunc(trace, func(s schedule.Step) bool { return schedule.NameOf(s) == "prefetch" })
 			trace[at] = schedule.Prefetch{In: p.in[i]}
-			k, err := schedule.CompilePrepare(problem, tables, trace)
+			k, err := schedule.CompilePreparation(problem, tables, trace)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -139,7 +139,7 @@ func TestFormatFields(t *testing.T) {
 
 // TestChoices: comments name sections of choices.md that are there, and each section is named by one.
 func TestChoices(t *testing.T) {
-	text, err := os.ReadFile("../docs/choices.md")
+	text, err := os.ReadFile("../docs/lab/choices.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestChoices(t *testing.T) {
 		}
 		named[m[1]] = false
 	}
-	names := regexp.MustCompile(`docs/choices\.md, (\w+(?:, \w+)*)`)
+	names := regexp.MustCompile(`docs/lab/choices\.md, (\w+(?:, \w+)*)`)
 	for _, dir := range []string{"cmd", "lower", "runtime", "search"} {
 		sources(t, dir, func(file *ast.File, at func(ast.Node) string) {
 			for _, c := range file.Comments {

@@ -62,9 +62,9 @@ product is first compared with that of exact activations: an error that int8 doe
 ends the command. -check then reads ratios. A -lock replaces the default schedules here too.`,
 		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
   tmacc bench -json > bench.jsonl
-  tmacc bench -check docs/limits.json
+  tmacc bench -check docs/lab/limits.json
   tmacc bench -lock tmacc.lock -format w2 -rounds 5
-  tmacc bench -lock tmacc.lock -check docs/limits.json
+  tmacc bench -lock tmacc.lock -check docs/lab/limits.json
   tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -format Q4_0,Q4_K`,
 	}
 	f := cmd.Flags()
@@ -280,7 +280,7 @@ func benchTable(records []measure.Record) *table {
 
 // check measures the products that limits ask for, and holds them against the limits.
 func (c *cli) check(ctx context.Context, b benchFlags, lock *tune.Lock) error {
-	data, err := c.readJSON(b.check, "limits, such as docs/limits.json")
+	data, err := c.readJSON(b.check, "limits, such as docs/lab/limits.json")
 	if err != nil {
 		return err
 	}

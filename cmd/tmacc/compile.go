@@ -578,7 +578,7 @@ func (e exactness) of(k *schedule.Kernel) exactness {
 	case k.Exact():
 		return e
 	case e == checked:
-		return exactness(fmt.Sprintf("no: within %d for each %d of K", k.Error.Most, k.Error.Step))
+		return exactness(fmt.Sprintf("no: within %d for each %d of K", k.Deviation.Most, k.Deviation.Span))
 	}
 	return "no, " + e
 }

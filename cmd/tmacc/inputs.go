@@ -200,7 +200,7 @@ func (a actFlags) problem(w format.Weight) (ir.Problem, error) {
 	case a.elem == actFloat:
 		return ir.Floats(w)
 	case a.group == usualGroup:
-		a.group = usualActGroup(w)
+		a.group = blocks.UsualAct(w).Group
 	}
 	p := ir.Problem{Weight: w, Act: format.Act{Group: a.group}}
 	return p, p.Validate()
@@ -224,8 +224,6 @@ func (c *cli) product(name string, a actFlags) (ir.Problem, error) {
 	}
 	return a.problem(w)
 }
-
-func usualActGroup(w format.Weight) int { return blocks.UsualActGroup(w) }
 
 // sizeFlags are what -m and -k say of a matrix to measure.
 type sizeFlags struct{ m, k int }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/lower/variant"
@@ -134,7 +135,7 @@ func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 // tuneCommand is what tunes the product of an entry.
 func (x *compilation) tuneCommand(e *tune.Entry, p ir.Problem) string {
 	group := ""
-	if p.Act.Group != usualActGroup(p.Weight) {
+	if p.Act.Group != blocks.UsualAct(p.Weight).Group {
 		group = fmt.Sprintf(" -act-group %d", p.Act.Group)
 	}
 	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, e.Target, x.dir)

@@ -141,7 +141,7 @@ func (c *cli) peerLimits(path string) ([]measure.PeerLimit, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := c.readJSON(path, "ratios, such as docs/ratios.json")
+	data, err := c.readJSON(path, "ratios, such as docs/lab/ratios.json")
 	if err != nil {
 		return nil, err
 	}

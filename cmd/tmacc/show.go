@@ -161,7 +161,7 @@ func (s *showing) print() error {
 	var loops *nest.Nest
 	var layout *format.Layout
 	if s.prepare {
-		k, err := schedule.CompilePrepare(s.p, s.tables, s.trace)
+		k, err := schedule.CompilePreparation(s.p, s.tables, s.trace)
 		if err != nil {
 			return err
 		}

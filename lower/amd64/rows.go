@@ -202,7 +202,7 @@ func (s *rowSet) lanewise() {
 
 // sumsByProducts adds floats as x*1 + sum, which has the bits of x + sum, except that of two NaNs it may keep the other. It is for cores where VADDPS shares its units
 // with shifts and half of the permutations, as on Zen 5. The ones are broadcast from memory, so that no register holds
-// them. Where activations are int8 in groups, all units are busy. Figures: docs/choices.md, sumsByProducts.
+// them. Where activations are int8 in groups, all units are busy. Figures: docs/lab/choices.md, sumsByProducts.
 func (s *rowSet) sumsByProducts() {
 	if !s.evex() {
 		return

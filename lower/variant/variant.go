@@ -32,7 +32,7 @@ type Kernel struct {
 // Prepare is a scheduled preparation of activations, its machine code and, once
 // printed, its assembly.
 type Prepare struct {
-	Schedule *schedule.PrepareKernel
+	Schedule *schedule.PreparationKernel
 	Code     *lower.Kernel
 	Text     *lower.Function // nil: not printed yet
 }
@@ -93,7 +93,7 @@ func (v *Variant) ABI(prefix string) abi.Variant {
 func (k Kernel) abi(prefix string) abi.Kernel {
 	s := k.Schedule
 	return abi.Kernel{Name: prefix + k.Name(), Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
-		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most}
+		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Deviation.Span, ErrorMost: s.Deviation.Most}
 }
 
 // abi is nil for nil.

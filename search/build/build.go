@@ -89,7 +89,7 @@ func prepare(ctx context.Context, p ir.Problem, v variant.Variant) (*variant.Pre
 	if err != nil {
 		return nil, err
 	}
-	k, err := schedule.CompilePrepare(p, tables, trace)
+	k, err := schedule.CompilePreparation(p, tables, trace)
 	if err != nil {
 		return nil, err
 	}

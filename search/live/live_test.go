@@ -248,12 +248,12 @@ func TestBounded(t *testing.T) {
 			}
 			code.Close()
 			exact := *v.Kernels[0].Schedule
-			for _, most := range []int{exact.Error.Most / 4, 0} {
-				exact.Error.Most = most
+			for _, most := range []int{exact.Deviation.Most / 4, 0} {
+				exact.Deviation.Most = most
 				v.Kernels[0].Schedule = &exact
 				var wrong *worker.Wrong
 				if _, err := Assemble(p, v); !errors.As(err, &wrong) {
-					t.Errorf("%s on %s, which is off by more than %d for each %d of K: %v", c.format, target.Machine().Name, most, exact.Error.Step, err)
+					t.Errorf("%s on %s, which is off by more than %d for each %d of K: %v", c.format, target.Machine().Name, most, exact.Deviation.Span, err)
 				}
 			}
 		}

@@ -17,7 +17,7 @@ type Verdict struct {
 	Target  string  `json:"target"`            // avx512vbmi
 	Format  string  `json:"format"`            // w4-g128
 	Have    float64 `json:"have"`              // median over the rounds
-	Limit   float64 `json:"limit"`             // what docs/limits.json or the rule names, before Factor
+	Limit   float64 `json:"limit"`             // what docs/lab/limits.json or the rule names, before Factor
 	Scaled  float64 `json:"scaled,omitempty"`  // Limit on this host, 0 if it is the same everywhere
 	Factor  float64 `json:"factor"`            // how much of the limit is required (or, with AtMost, allowed)
 	AtMost  bool    `json:"at_most,omitempty"` // Have must not be larger; otherwise not smaller

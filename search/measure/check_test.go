@@ -11,7 +11,7 @@ import (
 
 func readLimits(t *testing.T) Limits {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/limits.json")
+	data, err := os.ReadFile("../../docs/lab/limits.json")
 	if err != nil {
 		t.Fatal(err)
 	}

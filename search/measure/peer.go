@@ -85,7 +85,7 @@ func (r PeerRecord) TheirSpeeds() (plain, repacked float64) {
 	return plain, repacked
 }
 
-// PeerLimit is a limit for the records of some types: docs/ratios.json is a
+// PeerLimit is a limit for the records of some types: docs/lab/ratios.json is a
 // list of them.
 type PeerLimit struct {
 	Types   []string `json:"types"`

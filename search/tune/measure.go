@@ -18,7 +18,7 @@ import (
 
 // How long candidates are measured: all for a moment, and longer if they are not much
 // slower than the default. At the end the best are measured again. If weights come from the third-level cache, a longer sample is several
-// calls: a single call would find its weights displaced by the calls of others. Figures: docs/choices.md, look.
+// calls: a single call would find its weights displaced by the calls of others. Figures: docs/lab/choices.md, look.
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
 	look    = timing.Options{Rounds: 11, MinSample: 300 * time.Microsecond}
@@ -31,7 +31,7 @@ const hopeless = 1.5
 
 // affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
 // which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch learns late what memory
-// likes. Figures: docs/choices.md, affordable.
+// likes. Figures: docs/lab/choices.md, affordable.
 const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a

@@ -294,7 +294,7 @@ func (c *Case) result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) 
 		}
 	}
 	if !k.Exact() {
-		return out, c.within(k.Error, out)
+		return out, c.within(k.Deviation, out)
 	}
 	return out, nil
 }

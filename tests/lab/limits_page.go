@@ -52,7 +52,7 @@ instructions there, and by what the caches there send. The limit or its scaled v
 
 `
 
-// page is docs/limits.md, from records in a file of that name.
+// page is docs/lab/limits.md, from records in a file of that name.
 func (x checked) page(records string) string {
 	limits := home + "/" + x.About.Limits
 	var b strings.Builder
@@ -75,7 +75,7 @@ func (x checked) schedules() string {
 	return "default schedules"
 }
 
-// summary is the table of the README: all formats of the first record's target, which is the best one of its machine, and of other targets the
+// summary is the table of docs/benchmarks.md: all formats of the first record's target, which is the best one of its machine, and of other targets the
 // formats that all targets are compared by.
 func (x checked) summary() string {
 	return x.how() + "\n\n" + x.table(func(r measure.Record) bool {

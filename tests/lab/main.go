@@ -1,7 +1,7 @@
 // Command lab makes the measurements and the pages of docs that only maintainers of tmacc need.
 //
-//	go run ./tests/lab study -o docs                    compare the search with random search
-//	go run ./tests/lab families -o docs                 compare lookups in tables with dot products
+//	go run ./tests/lab study -o docs/lab                  compare the search with random search
+//	go run ./tests/lab families -o docs/lab              compare lookups in tables with dot products
 //	go run ./tests/lab threads -format w2               measure how threads share products
 //	go run ./tests/lab limits RECORDS                   print the page of tmacc bench -check -json
 //	go run ./tests/lab peer -check RATIOS RECORDS       print the page of tmacc bench -peer -json
@@ -34,7 +34,7 @@ import (
 )
 
 // home is the folder of the pages and their records, from the root of the checkout.
-const home = "docs"
+const home = "docs/lab"
 
 func main() {
 	worker.Main()
@@ -159,7 +159,7 @@ func problem(name string) (ir.Problem, error) {
 }
 
 func problemOf(w format.Weight) (ir.Problem, error) {
-	p := ir.Problem{Weight: w, Act: format.Act{Group: blocks.UsualActGroup(w)}}
+	p := ir.Problem{Weight: w, Act: blocks.UsualAct(w)}
 	return p, p.Validate()
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // pages is the folder of the pages and their records, and tables is the page that has the summaries of both between marks.
-const pages, tables = "../../" + home, "../../README.md"
+const pages, tables = "../../" + home, "../../docs/benchmarks.md"
 
 var update = flag.Bool("update", false, "write the pages that tests hold against records, and the tables between their marks")
 

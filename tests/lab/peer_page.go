@@ -107,7 +107,7 @@ func besideBusy(page string) string {
 		head[strings.LastIndex(head, "\n")+1:], table)
 }
 
-// peerPage is docs/performance.md. threads is docs/threads.md, and byHand is docs/by-hand.md, which the page has without its title.
+// peerPage is docs/lab/performance.md. threads is docs/lab/threads.md, and byHand is docs/lab/by-hand.md, which the page has without its title.
 func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads, byHand string) string {
 	verdicts := measure.CheckPeer(limits, records)
 	var b strings.Builder
@@ -224,7 +224,7 @@ func peerScaling(b *strings.Builder, records []measure.PeerRecord, verdicts []me
 	}
 }
 
-// peerSummary is the table of the README: a line for each type on one thread, and below it how many ratios hold.
+// peerSummary is the table of docs/benchmarks.md: a line for each type on one thread, and below it how many ratios hold.
 func peerSummary(records []measure.PeerRecord, limits []measure.PeerLimit) string {
 	var b strings.Builder
 	b.WriteString("| type | bits/weight | GEMV dram Gweights/s | times ggml | GEMV cache Gweights/s | times ggml | GEMM GMAC/s | times ggml |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")

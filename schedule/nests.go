@@ -9,36 +9,79 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// State is what steps rewrite: a graph, and for each of its stages that has a
-// loop nest of its own, the decisions made so far.
-type State struct {
-	Problem ir.Problem // with groups that are filled up
-	Graph   *ir.Graph
-	stages  []*stage
-	prepare bool           // the graph is ir.PrepareAct
-	fill    *fill          // of groups, which those of Problem are then; nil: none
-	weights *format.Layout // nil until packed
-	chunk   int            // activation elements of a column that lie together; 0: not chosen
-	streams nest.Streams   // prefetch distances
-	nextIn  string         // loop of a preparation in which the next row is prefetched
-	hoisted bool
-	tables  *ir.Tables // of activations, if the product is by tables
-	sumBy   int        // what the caller multiplies activation sums by, 0: nothing
+// nests is what products and preparations have in common: a graph, and a loop nest for each of its stages.
+type nests struct {
+	Graph  *ir.Graph
+	stages []*stage
+}
+
+// clone copies n deeply enough for a step to edit.
+func (n *nests) clone() nests {
+	c := *n
+	c.stages = nil
+	for _, st := range n.stages {
+		d := *st
+		d.loops = slices.Clone(st.loops)
+		d.accumulators = slices.Clone(st.accumulators)
+		d.staged = slices.Clone(st.staged)
+		d.values = map[string]ir.Expr{}
+		for k, v := range st.values {
+			d.values[k] = v
+		}
+		c.stages = append(c.stages, &d)
+	}
+	return c
+}
+
+// find returns the stage and position of the loop called name.
+func (n *nests) find(name string) (*stage, int) {
+	for _, st := range n.stages {
+		for i, l := range st.loops {
+			if l.Name == name {
+				return st, i
+			}
+		}
+	}
+	return nil, -1
+}
+
+// loop finds the loop called name for the step x.
+func (n *nests) loop(x Step, name string) (st *stage, i int, err error) {
+	if st, i = n.find(name); st == nil {
+		return nil, 0, illegal(x, name, "no such loop")
+	}
+	return st, i, nil
+}
+
+// Loops lists the loops of all stages, outermost first.
+func (n *nests) Loops() []nest.Loop {
+	var out []nest.Loop
+	for _, st := range n.stages {
+		out = append(out, st.loops...)
+	}
+	return out
+}
+
+// loopEdit is a step that treats the loops of products and of preparations alike.
+type loopEdit interface {
+	Step
+	// edit rewrites the stages of n, whose innermost loops advance by unit elements of K.
+	edit(n *nests, unit int) error
 }
 
 // stage is one loop nest: loops, accumulators from the last to the first, and
 // named values that the body reads (inlined unless staged).
 type stage struct {
-	name   string
-	loops  []nest.Loop
-	reduce map[string]bool
-	levels []level
-	values map[string]ir.Expr
-	staged []nest.Staged
-	body   ir.Expr
-	out    *ir.Tensor
-	index  []ir.Expr
-	div    map[string]int // elements of K per unit of a run-time stage axis
+	name         string
+	loops        []nest.Loop
+	reduce       map[string]bool
+	accumulators []accumulator
+	values       map[string]ir.Expr
+	staged       []nest.Staged
+	body         ir.Expr
+	out          *ir.Tensor
+	index        []ir.Expr
+	div          map[string]int // elements of K per unit of a run-time stage axis
 
 	superSpan int // groups of a super-block, at least 1
 	block     int // groups that are one integer when floats scale it, at least 1
@@ -46,11 +89,11 @@ type stage struct {
 	final     ir.Expr
 }
 
-// level is an accumulator whose loop is At, or, while At is empty, the
+// accumulator is an accumulator of a stage. Its loop is At, or, while At is empty, the
 // outermost loop of the reduction that Root says ("k": within a group, "g": within a block
 // of groups, "": of any).
-type level struct {
-	nest.Level
+type accumulator struct {
+	nest.Accumulator
 	root string
 	// Set by read_scaled, which makes classes of fields:
 	shift   []int // of each class
@@ -64,89 +107,20 @@ type fieldLoop struct {
 	n, stride int
 }
 
-// NewMatmul is the state of a product before any step.
-func NewMatmul(p ir.Problem) (*State, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	return &State{Problem: p, Graph: ir.Matmul(p)}, nil
-}
-
-// decomposed says why x, a step of products, does not apply yet or ever.
-func (s *State) decomposed(x Step, thing string) error {
-	switch {
-	case s.prepare:
-		return illegal(x, thing, "is for products; activations are prepared by loops alone")
-	case len(s.stages) == 0:
-		return illegal(x, thing, "decompose first")
-	}
-	return nil
-}
-
-// clone copies s deeply enough for a step to edit.
-func (s *State) clone() *State {
-	c := *s
-	c.stages = nil
-	for _, st := range s.stages {
-		d := *st
-		d.loops = slices.Clone(st.loops)
-		d.levels = slices.Clone(st.levels)
-		d.staged = slices.Clone(st.staged)
-		d.values = map[string]ir.Expr{}
-		for k, v := range st.values {
-			d.values[k] = v
-		}
-		c.stages = append(c.stages, &d)
-	}
-	return &c
-}
-
-// find returns the stage and position of the loop called name.
-func (s *State) find(name string) (*stage, int) {
-	for _, st := range s.stages {
-		for i, l := range st.loops {
-			if l.Name == name {
-				return st, i
-			}
-		}
-	}
-	return nil, -1
-}
-
-// Loops lists the loops of all stages, outermost first.
-func (s *State) Loops() []nest.Loop {
-	var out []nest.Loop
-	for _, st := range s.stages {
-		out = append(out, st.loops...)
-	}
-	return out
-}
-
-// main is the stage of a product.
-func (s *State) main() *stage { return s.stages[0] }
-
-// fullCoef is how many elements of K one iteration of l advances.
-func (s *State) fullCoef(l nest.Loop) int {
-	if l.Root == "g" {
-		return l.Coef * max(s.Problem.GroupK(), 1)
-	}
-	return l.Coef
-}
-
 // lowest is the innermost accumulator of st.
-func (st *stage) lowest() *level { return &st.levels[len(st.levels)-1] }
+func (st *stage) lowest() *accumulator { return &st.accumulators[len(st.accumulators)-1] }
 
 // sum is the accumulator of a group.
-func (st *stage) sum() *level { return &st.levels[st.made-1] }
+func (st *stage) sum() *accumulator { return &st.accumulators[st.made-1] }
 
 // insert adds an accumulator below the lowest, of the same type and extent.
-func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *level {
+func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *accumulator {
 	low := *st.lowest()
-	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.levels[0].Temp.Name, len(st.levels)), Elem: low.Temp.Elem}
+	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.accumulators[0].Temp.Name, len(st.accumulators)), Elem: low.Temp.Elem}
 	low.Temp, low.Keep, low.Init = t, keep, nil
 	low.shift, low.classOf, low.fields = nil, nil, nil
 	low.Flush = flush(ir.Read{T: t})
-	st.levels = append(st.levels, low)
+	st.accumulators = append(st.accumulators, low)
 	return st.lowest()
 }
 
@@ -158,22 +132,22 @@ func (st *stage) plan() (*nest.Plan, error) {
 	if err := st.wholeBlocks(); err != nil {
 		return nil, err
 	}
-	for _, lv := range st.levels {
-		n := lv.Level
+	for _, acc := range st.accumulators {
+		n := acc.Accumulator
 		if n.At == "" {
-			n.At = st.outermost(lv.root)
+			n.At = st.outermost(acc.root)
 		}
 		if n.Flush != nil {
 			n.Flush = inline(n.Flush)
 		}
-		if lv.root == "g" { // when the loops in it have ended
+		if acc.root == "g" { // when the loops in it have ended
 			n.Flush = st.ofFirst(n.Flush)
 		}
 		if n.Init != nil {
 			n.Init = inline(n.Init)
 		}
 		n.Keep = st.within(n.At, n.Keep)
-		p.Levels = append(p.Levels, n)
+		p.Accumulators = append(p.Accumulators, n)
 	}
 	for _, sg := range st.staged {
 		sg.Value = inline(st.values[sg.Temp.Name])
@@ -248,7 +222,7 @@ func (st *stage) wholeBlocks() error {
 	inside := false
 	for _, l := range st.loops {
 		if st.block > 1 && l.Root == "g" && l.Coef < st.block && !st.inBlock(l) {
-			return &Unfinished{"loop " + l.Name, "leaves a block of groups that are one integer: split it into whole blocks and what is in them"}
+			return &Unfinished{"loop " + l.Name, "leaves a block of groups that are one integer: split it into whole blocks and the groups in them"}
 		}
 		inside = inside || st.inBlock(l)
 		within[l.Name] = inside

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # What docs/tuning.md says under "Again", at the root of a checkout, on a machine that does nothing else:
 #
-#   bash docs/tuning.sh examples              examples/tuned/tmacc.lock
-#   bash docs/tuning.sh renew                 what it has, measured again, of kernels as this compiler makes them
-#   bash docs/tuning.sh limits FOLDER         a lock of what docs/limits.json has rows of, and bench -check
-#   bash docs/tuning.sh peers FOLDER LIBS     one of what ggml's types hold, and bench -peer beside its libraries in LIBS
+#   bash docs/lab/tuning.sh examples              examples/tuned/tmacc.lock
+#   bash docs/lab/tuning.sh renew                 what it has, measured again, of kernels as this compiler makes them
+#   bash docs/lab/tuning.sh limits FOLDER         a lock of what docs/lab/limits.json has rows of, and bench -check
+#   bash docs/lab/tuning.sh peers FOLDER LIBS     one of what ggml's types hold, and bench -peer beside its libraries in LIBS
 #
 # TIME=30s makes each search shorter than a minute.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 go build -buildvcs=true -o "$scratch/tmacc" ./cmd/tmacc # the lock says which commit that is
@@ -34,11 +34,11 @@ case "${1-} $#" in
 	for_limits "$2" -format w1,ternary,w2,w3,w4 -target "host,$narrow"
 	for_limits "$2" -format w8,iq4nl,w2-g128,w2-g64,w2-g32,w4-g128,w4-g64
 	for_limits "$2" -format w4-g32 -act-group 32 # as its limits were measured
-	bench "$2" -check docs/limits.json
+	bench "$2" -check docs/lab/limits.json
 	;;
 "peers 3")
 	tune -format q4_0,q4_k,iq4_nl,mxfp4,q8_0,q2_k,q3_k,tq2_0,q1_0,q2_0 -o "$2"
-	bench "$2" -peer "ggml=$3" -rounds 3 -check docs/ratios.json
+	bench "$2" -peer "ggml=$3" -rounds 3 -check docs/lab/ratios.json
 	;;
 *)
 	sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2

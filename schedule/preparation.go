@@ -9,36 +9,24 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// PrepareKernel is a scheduled activation kernel: one row of x.
-type PrepareKernel struct {
-	Problem  ir.Problem
-	Tables   *ir.Tables // that it makes, or nil
-	Trace    Trace
-	Graph    *ir.Graph
-	Nest     *nest.Nest
-	CountDiv []int // run-time trip count i is ceil(K / CountDiv[i])
-	// Residuals is the one that counts residuals, of tables that have any: callers leave it
-	// out (0) and have those of some activations made in another call, without the others.
-	Residuals int
-	Pads      []int // x is padded with zeros, and act written, up to a multiple of each
-	Chunk     int   // tables of so many elements of K lie together, the next ones a step behind; 0: all
+// Preparation is what steps rewrite when the preparation of activations is scheduled: the decisions made so far. It
+// has a stage for each one of its graph.
+type Preparation struct {
+	nests
+	Problem ir.Problem
+	tables  *ir.Tables // that it makes; nil: none
+	chunk   int        // elements of K whose tables lie together; 0: all
+	nextIn  string     // loop in which the next row is prefetched; "": none
 }
 
-// prepareParams are the kernel's parameters, as abi.PrepareArgs has them.
-var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "span", "excess", "next", nest.StepParam("table")}
-
-// groupRoom is the room that abi.PrepareArgs promises beyond the last group of
-// an array of one element per group.
-const groupRoom = 64
-
-// NewPrepare is the state of p's activation preparation before any step: one
+// NewPreparation is the state of p's activation preparation before any step: one
 // loop nest for each stage of ir.PrepareAct, or with tables of ir.PrepareTables, with
 // loops named after the stage. Without tables, f32 activations need no preparation.
-func NewPrepare(p ir.Problem, tables *ir.Tables) (*State, error) {
+func NewPreparation(p ir.Problem, tables *ir.Tables) (*Preparation, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	s := &State{Problem: p, Graph: ir.PrepareAct(p), prepare: true, tables: tables}
+	s := &Preparation{nests: nests{Graph: ir.PrepareAct(p)}, Problem: p, tables: tables}
 	if tables != nil {
 		s.Graph = ir.PrepareTables(p, tables)
 	}
@@ -49,6 +37,22 @@ func NewPrepare(p ir.Problem, tables *ir.Tables) (*State, error) {
 		s.stages = append(s.stages, ownStage(gs))
 	}
 	return s, nil
+}
+
+// clone copies s deeply enough for a step to edit.
+func (s *Preparation) clone() *Preparation {
+	c := *s
+	c.nests = s.nests.clone()
+	return &c
+}
+
+// edited is a copy of s with x applied.
+func (s *Preparation) edited(x loopEdit) (*Preparation, error) {
+	c := s.clone()
+	if err := x.edit(&c.nests, 1); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // ownStage is a stage of a graph as a nest of its own. The axis n is the
@@ -83,21 +87,39 @@ func ownStage(gs ir.Stage) *stage {
 		return st
 	}
 	temp := &ir.Tensor{Name: gs.Out.Name + ".0", Elem: gs.Out.Elem}
-	st.levels = []level{{Level: nest.Level{Temp: temp, Op: gs.Combine}}}
+	st.accumulators = []accumulator{{Accumulator: nest.Accumulator{Temp: temp, Op: gs.Combine}}}
 	st.body, st.final = body, ir.Read{T: temp}
 	return st
 }
 
-// CompilePrepare replays t on p's activation preparation and builds its loops.
-func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, error) {
-	s, err := NewPrepare(p, tables)
+// PreparationKernel is a scheduled activation kernel: one row of x.
+type PreparationKernel struct {
+	Problem  ir.Problem
+	Tables   *ir.Tables // that it makes, or nil
+	Trace    Trace
+	Graph    *ir.Graph
+	Nest     *nest.Nest
+	CountDiv []int // run-time trip count i is ceil(K / CountDiv[i])
+	// Residuals is the number of the trip count of residuals, if tables have any. Callers set that count to 0, and
+	// have the residuals of some activations made by another call in which all other counts are 0.
+	Residuals int
+	Pads      []int // x is padded with zeros, and act written, up to a multiple of each
+	Chunk     int   // elements of K whose tables lie together, the next ones a step behind; 0: all
+}
+
+// prepareParams are the kernel's parameters, as abi.PrepareArgs has them.
+var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "inv", "wide", "table", "pair", "residual", "offsets", "span", "excess", "next", nest.StepParam("table")}
+
+// CompilePreparation replays t on p's activation preparation and builds its loops.
+func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationKernel, error) {
+	s, err := NewPreparation(p, tables)
 	if err != nil {
 		return nil, err
 	}
-	if s, err = t.Replay(s); err != nil {
+	if s, err = t.ReplayPreparation(s); err != nil {
 		return nil, err
 	}
-	k := &PrepareKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, Chunk: s.chunk}
+	k := &PreparationKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, Chunk: s.chunk}
 	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
@@ -106,19 +128,17 @@ func CompilePrepare(p ir.Problem, tables *ir.Tables, t Trace) (*PrepareKernel, e
 	}
 	slices.Sort(k.Pads)
 	k.Pads = slices.Compact(k.Pads)
-	k.Nest.Buffers = prepareBuffers(s.Graph, tables, s.chunk)
 	if s.nextIn != "" {
 		if st, i := s.find(s.nextIn); st == nil || st.loops[i].Kind != nest.Serial {
 			return nil, &Unfinished{"prefetch in " + s.nextIn, "the loop is no serial loop any more"}
 		}
-		x := k.Nest.Buffers["x"]
-		x.Next, x.NextIn = "next", s.nextIn
 	}
+	k.Nest.Buffers = prepareBuffers(s.Graph, tables, s.chunk, s.nextIn)
 	return k, nil
 }
 
 // add appends the loops of one stage.
-func (k *PrepareKernel) add(st *stage) error {
+func (k *PreparationKernel) add(st *stage) error {
 	for _, l := range st.loops {
 		if l.N != 0 {
 			continue
@@ -140,7 +160,7 @@ func (k *PrepareKernel) add(st *stage) error {
 			k.Pads = append(k.Pads, div)
 		}
 		if st.name == "table" && k.Chunk > 0 && div > k.Chunk {
-			return &Unfinished{"loop " + l.Name, "makes tables of more elements at once than those of a chunk"}
+			return &Unfinished{"loop " + l.Name, "makes tables of more elements at once than a chunk has"}
 		}
 	}
 	plan, err := st.plan()
@@ -152,27 +172,38 @@ func (k *PrepareKernel) add(st *stage) error {
 	return err
 }
 
+// groupRoom is the room that abi.PrepareArgs promises beyond the last group of
+// an array of one element per group.
+const groupRoom = 64
+
 // maxPad bounds what callers must pad rows to: whole groups of any size, in any vectors.
 const maxPad = 16 * format.MaxGroup
+
+// prepareBuffers: every array is linear in K or in the group; tables lie as they say. A serial loop nextIn, if there is
+// one, asks for the next row of x.
+func prepareBuffers(g *ir.Graph, tables *ir.Tables, chunk int, nextIn string) map[string]nest.Buffer {
+	x := prepareArray(g.Inputs[0], "x")
+	if nextIn != "" {
+		x.Next, x.NextIn = "next", nextIn
+	}
+	out := map[string]nest.Buffer{"x": x}
+	for _, s := range g.Stages {
+		name := s.Out.Name
+		out[name] = prepareArray(s.Out, name)
+		if name == "table" {
+			out[name] = &nest.MadeTables{Memory: nest.Memory{Tensor: s.Out, Param: name}, Of: tables, Chunk: chunk, Step: nest.StepParam(name)}
+		}
+	}
+	return out
+}
+
+func prepareArray(t *ir.Tensor, param string) *nest.Array {
+	return &nest.Array{Memory: nest.Memory{Tensor: t, Param: param}, Strides: []int{0, t.Elem.Bytes()}, Whole: true}
+}
 
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
 	}
 	return a
-}
-
-// prepareBuffers: every array is linear in K or in the group; tables lie as they say.
-func prepareBuffers(g *ir.Graph, tables *ir.Tables, chunk int) map[string]*nest.Buffer {
-	out := map[string]*nest.Buffer{"x": {Tensor: g.Inputs[0], Strides: []int{0, 4}}}
-	for _, s := range g.Stages {
-		out[s.Out.Name] = &nest.Buffer{Tensor: s.Out, Strides: []int{0, s.Out.Elem.Bytes()}}
-	}
-	for name, b := range out {
-		b.Param, b.Whole = name, true
-	}
-	if b := out["table"]; b != nil {
-		b.Tables, b.Output, b.Chunk, b.Step = tables, true, chunk, nest.StepParam("table")
-	}
-	return out
 }
