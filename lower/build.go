@@ -5,18 +5,18 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// Build takes a loop nest all the way to a kernel of target t called name.
+// Build makes a kernel called name of a loop nest, for target t. The error wraps a *nest.Refused, an *Unsupported
+// or a *Pressure.
 func Build(t Target, n *nest.Nest, name string, watch ...Watch) (*Kernel, error) {
-	return (&compiler{t: newTable(t), repeat: true}).build(n, name, watch)
+	return build(t, n, name, Allocate, watch)
 }
 
-// BuildOnce is Build of kernels in which nothing is computed again because registers
-// run short: what fits only so takes longer to compile and computes more, and is a *Pressure here.
+// BuildOnce is Build with AllocateOnce instead of Allocate.
 func BuildOnce(t Target, n *nest.Nest, name string, watch ...Watch) (*Kernel, error) {
-	return (&compiler{t: newTable(t)}).build(n, name, watch)
+	return build(t, n, name, AllocateOnce, watch)
 }
 
-func (c *compiler) build(n *nest.Nest, name string, watch []Watch) (*Kernel, error) {
+func build(t Target, n *nest.Nest, name string, allocate func(*Selected, ...Watch) (*Kernel, error), watch []Watch) (*Kernel, error) {
 	f, err := Vectorize(n, name)
 	if err != nil {
 		return nil, err
@@ -24,9 +24,22 @@ func (c *compiler) build(n *nest.Nest, name string, watch []Watch) (*Kernel, err
 	if err := vir.Verify(f); err != nil {
 		panic("BUG: vectorize: " + err.Error())
 	}
-	// What does not fit whatever the order of instructions need not be legalized.
-	if n, m := wideAtOnce(f, c.t.m.VecBits), c.t.m.NumVec; n > m {
-		return nil, &Pressure{Kind: "vector", Need: n, Have: m, At: "the sums of " + name}
+	// A function whose sums alone do not fit the registers need not be legalized.
+	if need, have := wideAtOnce(f, t.Machine().VecBits), t.Machine().NumVec; need > have {
+		return nil, &Pressure{Kind: "vector", Need: need, Have: have, At: "the sums of " + name}
 	}
-	return c.compile(f, watch)
+	s, err := newTable(t).selected(f, watch)
+	if err != nil {
+		return nil, err
+	}
+	return allocate(s, watch...)
+}
+
+// Compile makes a kernel of f for t: Select, then Allocate.
+func Compile(t Target, f *vir.Func, watch ...Watch) (*Kernel, error) {
+	s, err := Select(t, f, watch...)
+	if err != nil {
+		return nil, err
+	}
+	return Allocate(s, watch...)
 }

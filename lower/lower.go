@@ -173,8 +173,8 @@ func (m Machine) Assembly(ks []*Kernel, emit func() ([]byte, error)) (File, erro
 	return File{Name: m.Identifier() + "_" + m.Arch() + ".s", Data: data}, err
 }
 
-// Target is a back end.
-type Target interface {
+// Selector is what Select asks of a back end: which instructions there are.
+type Selector interface {
 	Machine() Machine
 	// Rows lists the instructions; only those whose Need the machine has apply.
 	Rows() []Row
@@ -184,6 +184,11 @@ type Target interface {
 	// the expansions all targets share. The last instruction, and no other, defines
 	// in.Dst, which may be an argument as well.
 	Expand(b *Builder, in *vir.Instr) []*vir.Instr
+}
+
+// Target is a back end for a machine with a fixed number of registers: it prints what Allocate returns.
+type Target interface {
+	Selector
 	// Emit prints kernels as one assembly file of package pkg, without the Go stubs.
 	Emit(pkg string, ks []*Kernel) (File, error)
 }
