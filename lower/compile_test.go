@@ -60,13 +60,13 @@ func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 		before = g
 	}
 	x := newTable(target)
-	legal, err := x.run(x.front(), f, []Watch{same})
+	legal, err := x.run(t.Context(), x.front(), f, []Watch{same})
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	for _, p := range []plan{{}, {sink: sinkLeaves}, {sink: sinkLeaves, place: 2}, {sink: sinkAll, foldAll: true, place: 2}, {sink: sinkAll, reload: true}, {sink: sinkAll, reload: true, repeat: 3, place: 100}} {
 		before = legal
-		g, err := x.run(x.back(p), legal, []Watch{same})
+		g, err := x.run(t.Context(), x.back(p), legal, []Watch{same})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

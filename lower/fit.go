@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"context"
 	"errors"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -14,18 +15,19 @@ import (
 // other machines, all values move to their uses; then broadcasts become operands; then constants, and then all values are
 // loaded at their uses; at last values are computed again at their uses. As few constants as possible are loaded at
 // their uses. watch sees only the run that is kept.
-func Allocate(s *Selected, watch ...Watch) (*Kernel, error) {
-	return (&fitter{t: s.table, f: s.Func, again: true}).allocate(watch)
+func Allocate(ctx context.Context, s *Selected, watch ...Watch) (*Kernel, error) {
+	return (&fitter{ctx: ctx, t: s.table, f: s.Func, again: true}).allocate(watch)
 }
 
 // AllocateOnce is Allocate of kernels that compute nothing again where registers run short. A kernel that fits only by
 // computing values again takes longer to compile and does more work; here it is a *Pressure.
-func AllocateOnce(s *Selected, watch ...Watch) (*Kernel, error) {
-	return (&fitter{t: s.table, f: s.Func}).allocate(watch)
+func AllocateOnce(ctx context.Context, s *Selected, watch ...Watch) (*Kernel, error) {
+	return (&fitter{ctx: ctx, t: s.table, f: s.Func}).allocate(watch)
 }
 
 // fitter looks for a plan by which a function fits the registers of the machine.
 type fitter struct {
+	ctx   context.Context // of one call
 	t     *table
 	f     *vir.Func
 	again bool // values that registers do not hold may be computed again
@@ -34,7 +36,13 @@ type fitter struct {
 func (c *fitter) allocate(watch []Watch) (*Kernel, error) {
 	p, k, err := c.fit()
 	if len(watch) > 0 {
-		c.t.run(c.t.back(p), c.f, watch)
+		c.t.run(c.ctx, c.t.back(p), c.f, watch)
+	}
+	if err := c.ctx.Err(); err != nil { // an interrupted fit has not tried all plans
+		return nil, err
+	}
+	if err == nil {
+		lowered.Add(1)
 	}
 	return k, err
 }
@@ -156,7 +164,7 @@ func isPressure(err error) bool {
 
 // finish is the kernel of a plan.
 func (c *fitter) finish(p plan) (*Kernel, error) {
-	f, err := c.t.run(c.t.back(p), c.f, nil)
+	f, err := c.t.run(c.ctx, c.t.back(p), c.f, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -43,10 +44,13 @@ type Watch func(pass string, f *vir.Func)
 // maxRegs limits the virtual registers of a function after expansions. A function with more takes seconds to compile.
 const maxRegs = vir.MaxRegs / 2
 
-// run applies passes one after the other. It verifies the last function, and if somebody watches, the function after each pass.
-func (t *table) run(passes []pass, f *vir.Func, watch []Watch) (*vir.Func, error) {
+// run applies passes one after the other. Interrupted, it returns the error of ctx. It verifies the last function, and if somebody watches, the function after each pass.
+func (t *table) run(ctx context.Context, passes []pass, f *vir.Func, watch []Watch) (*vir.Func, error) {
 	out := f
 	for _, p := range passes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		g, err := p.run(out)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
@@ -63,7 +67,7 @@ func (t *table) run(passes []pass, f *vir.Func, watch []Watch) (*vir.Func, error
 		out = g
 	}
 	if len(watch) == 0 && vir.Verify(out) != nil {
-		t.run(passes, f, []Watch{func(string, *vir.Func) {}}) // again, to name the pass
+		t.run(ctx, passes, f, []Watch{func(string, *vir.Func) {}}) // again, to name the pass
 		panic(fmt.Sprintf("BUG: %s: %s fails to verify only after all passes", t.m.Name, f.Name))
 	}
 	return out, nil

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -20,16 +21,16 @@ type Selected struct {
 // Select makes every operation of f one that the target has an instruction for, and chooses the cheapest instruction.
 // Nothing here depends on how many registers there are. The error wraps an *Unsupported or a *nest.Refused, or it is that
 // of vir.Verify for f.
-func Select(t Selector, f *vir.Func, watch ...Watch) (*Selected, error) {
+func Select(ctx context.Context, t Selector, f *vir.Func, watch ...Watch) (*Selected, error) {
 	if err := vir.Verify(f); err != nil {
 		return nil, err
 	}
-	return newTable(t).selected(f, watch)
+	return newTable(t).selected(ctx, f, watch)
 }
 
 // selected is Select of a function that has been verified.
-func (t *table) selected(f *vir.Func, watch []Watch) (*Selected, error) {
-	f, err := t.run(t.front(), f, watch)
+func (t *table) selected(ctx context.Context, f *vir.Func, watch []Watch) (*Selected, error) {
+	f, err := t.run(ctx, t.front(), f, watch)
 	if err != nil {
 		return nil, err
 	}

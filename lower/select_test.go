@@ -33,7 +33,7 @@ func TestSelect(t *testing.T) {
 	for seed := range int64(100) {
 		f := virgen.Func(rand.New(rand.NewSource(seed)), 10+int(seed)%40)
 		target := machines[seed%int64(len(machines))]
-		s, err := Select(unlimited{target}, f)
+		s, err := Select(t.Context(), unlimited{target}, f)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -52,7 +52,7 @@ func TestSelect(t *testing.T) {
 		if len(instrs) != len(s.Rows) {
 			t.Fatalf("seed %d: %d instructions, %d rows", seed, len(instrs), len(s.Rows))
 		}
-		other, err := Select(target, f)
+		other, err := Select(t.Context(), target, f)
 		if err != nil || other.Func.String() != s.Func.String() {
 			t.Fatalf("seed %d: with registers, another selection: %v", seed, err)
 		}
@@ -95,7 +95,7 @@ func TestAllocate(t *testing.T) {
 		f := virgen.Func(rand.New(rand.NewSource(seed)), 40)
 		target := newToy(toyAll)
 		target.m.NumVec, target.m.NumGP = 200, 50
-		s, err := Select(target, f)
+		s, err := Select(t.Context(), target, f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,8 +104,8 @@ func TestAllocate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, allocate := range []func(*Selected, ...Watch) (*Kernel, error){Allocate, Allocate, AllocateOnce} {
-			if k, err := allocate(s); err != nil || Dump(k) != Dump(want) {
+		for _, allocate := range []allocation{Allocate, Allocate, AllocateOnce} {
+			if k, err := allocate(t.Context(), s); err != nil || Dump(k) != Dump(want) {
 				t.Fatalf("seed %d: another kernel: %v", seed, err)
 			}
 		}

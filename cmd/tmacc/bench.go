@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -242,9 +243,9 @@ func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lo
 	var v variant.Variant
 	e := b.locked(p, t)
 	if e != nil {
-		v, err = buildUses(ctx, p, t, e.Uses(), p.Name())
+		v, err = build.Variant(ctx, p, t, e.Uses())
 	} else {
-		v, err = buildTarget(ctx, p, t, trace, p.Name())
+		v, err = buildTarget(ctx, p, t, trace)
 	}
 	if err != nil {
 		return err
@@ -461,7 +462,7 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	}
 	defer g.Close()
 	bar.step("measuring what this machine can do")
-	host, err := g.Lab.Ceilings(timing.Options{})
+	host, err := g.Lab.Ceilings(ctx, timing.Options{})
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	}
 	c.noteLinked(nil)
 	bar.step("compiling the default schedules")
-	t, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(c.tuning(f.tuneFlags, p, on, nil).product) })
+	t, err := tune.New(ctx, c.tuning(f.tuneFlags, p, on, nil).product)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -454,17 +455,23 @@ func TestBenchWholeGroups(t *testing.T) {
 	}
 }
 
-// Who is interrupted does not wait for what runs aside.
-func TestHeeding(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	endless := make(chan int)
-	time.AfterFunc(10*time.Millisecond, stop)
-	if v, err := heeding(ctx, func() (int, error) { return <-endless, nil }); v != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %d, %v", v, err)
+// Who is interrupted begins nothing more, and waits for what runs.
+func TestOnAllCores(t *testing.T) {
+	const n = 1000
+	var began, ended atomic.Int64
+	if err := onAllCores(t.Context(), n, func(int) { ended.Add(1) }); err != nil || ended.Load() != n {
+		t.Errorf("%d calls of %d, %v", ended.Load(), n, err)
 	}
-	close(endless)
-	failure := errors.New("it fails")
-	if v, err := heeding(t.Context(), func() (int, error) { return 3, failure }); v != 3 || err != failure {
-		t.Errorf("not interrupted: %d, %v", v, err)
+	ended.Store(0)
+	ctx, stop := context.WithCancel(t.Context())
+	err := onAllCores(ctx, n, func(int) {
+		began.Add(1)
+		stop()
+		time.Sleep(10 * time.Millisecond)
+		ended.Add(1)
+	})
+	most := int64(runtime.GOMAXPROCS(0))
+	if b, e := began.Load(), ended.Load(); !errors.Is(err, context.Canceled) || b == 0 || b > most || e != b {
+		t.Errorf("interrupted: %v, %d calls began, at most %d may, and %d ended", err, b, most, e)
 	}
 }

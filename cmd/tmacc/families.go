@@ -22,6 +22,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -193,11 +194,11 @@ func (c *cli) contest(ctx context.Context, name string, t lower.Target, n int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	tables, err := heeding(ctx, func() ([][]search.Use, error) { return search.TableUses(p, t, n) })
+	tables, err := search.TableUses(ctx, p, t, n)
 	if err != nil {
 		return nil, nil, &noSchedule{err}
 	}
-	dots, err := heeding(ctx, func() ([]search.Use, error) { return search.DotUses(p, t) })
+	dots, err := search.DotUses(ctx, p, t)
 	if err != nil {
 		return nil, nil, &noSchedule{err}
 	}
@@ -228,7 +229,7 @@ func tableName(t schedule.Trace) string {
 }
 
 func subjectOf(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (bench.Subject, *live.Code, error) {
-	v, err := buildUses(ctx, p, t, uses, p.Weight.Name)
+	v, err := build.Variant(ctx, p, t, uses)
 	if _, refused := search.Refusal(err); refused {
 		return bench.Subject{}, nil, &noSchedule{err}
 	}

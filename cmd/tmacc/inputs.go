@@ -137,7 +137,7 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 // given is the schedule in a JSON file that stands for the default one.
 func (c *cli) given(path string) (given, error) {
 	t, err := c.trace(path)
-	return given{path, t}, err
+	return given{path: path, Trace: t}, err
 }
 
 // lined is an error of a file of JSON, with the line if it is one of syntax.

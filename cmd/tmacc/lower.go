@@ -69,7 +69,7 @@ func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	asm, err := t.Emit(pkg, []*lower.Kernel{k})
+	asm, err := lower.Emit(t, pkg, k)
 	if err != nil {
 		return nil, err
 	}

@@ -82,12 +82,12 @@ func (x *compilation) measure(ctx context.Context, g *bench.Gauge, w *wanted, t 
 	}
 	for i, k := range t.Kernels {
 		r := records[i]
-		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
+		speeds[w.product.KernelName(t, k.Name())] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
 	}
 	if records, err = at(measure.ModeL3, measure.ManyColumns); err != nil {
 		return err
 	}
-	last := t.Kernels[len(t.Kernels)-1].Code.Func.Name
+	last := w.product.KernelName(t, t.Kernels[len(t.Kernels)-1].Name())
 	widest := speeds[last]
 	widest.GEMM, widest.DotShare = records[0].GWeightsS, records[0].Share
 	speeds[last] = widest
@@ -186,7 +186,7 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 		}
 		for _, t := range w.product.Variants {
 			for _, k := range t.Kernels {
-				s, name := k.Schedule, k.Code.Func.Name
+				s, name := k.Schedule, w.product.KernelName(&t, k.Name())
 				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),
 					Stored: bench.StoredBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace}
 				if v, ok := speeds[name]; ok {

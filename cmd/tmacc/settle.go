@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -372,12 +373,16 @@ func (x *tuning) entry(c *judged) (*tune.Entry, error) {
 		e.Figures = append(e.Figures, tune.Figures{Mode: b.Mode, M: b.M, N: b.N, K: b.K, Ns: ns, DefaultNs: timing.Median(b.BaseNs),
 			Share: x.record(b.Purpose, ns, c.Kernels).Share, Ceilings: x.ceilingsOf(b.Purpose)})
 	}
-	v, err := buildUses(context.Background(), p.Problem, p.Target, x.tuner.Uses(c.Candidate), "k")
+	uses, err := x.tuner.Uses(context.Background(), c.Candidate)
+	if err != nil {
+		return nil, err
+	}
+	v, err := build.Variant(context.Background(), p.Problem, p.Target, uses)
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range v.Kernels {
-		hash, err := tune.KernelHash(p.Target, k.Code)
+		hash, err := tune.KernelHash(p.Target, k.Text)
 		if err != nil {
 			return nil, err
 		}

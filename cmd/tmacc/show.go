@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -83,7 +84,7 @@ func (c *cli) show() *cobra.Command {
 		bar := newProgress(c.err, false)
 		defer bar.done()
 		bar.step("compiling %s for %s", *name, s.t.Machine().ShortName())
-		text, err := heeding(cmd.Context(), func() (string, error) { return s.show(*cols) })
+		text, err := s.show(cmd.Context(), *cols)
 		bar.done()
 		fmt.Fprint(c.out, text)
 		return err
@@ -92,15 +93,15 @@ func (c *cli) show() *cobra.Command {
 }
 
 // show is the stages as text, or those before the one that failed: of the trace that was given or the default schedule of so many columns.
-func (s showing) show(cols int) (string, error) {
+func (s showing) show(ctx context.Context, cols int) (string, error) {
 	var text strings.Builder
 	s.out = &text
 	given, err := s.trace != nil, error(nil)
 	if !given {
-		s.trace, err = s.choose(cols)
+		s.trace, err = s.choose(ctx, cols)
 	}
 	if err == nil && s.prepare {
-		err = s.preparation(given)
+		err = s.preparation(ctx, given)
 	}
 	if err == nil {
 		err = s.print()
@@ -126,7 +127,7 @@ func stageList(words []string) ([]string, error) {
 
 // preparation turns the schedule of a product into that of what prepares activations for it. One that
 // is given may be of the preparation itself, for the tables of the default schedules.
-func (s *showing) preparation(given bool) (err error) {
+func (s *showing) preparation(ctx context.Context, given bool) (err error) {
 	if k, err := schedule.Compile(s.p, s.trace); err == nil {
 		s.tables = k.Tables
 		s.trace, err = search.DefaultPrepare(s.p, k.Tables, k.Chunk, s.t)
@@ -134,13 +135,13 @@ func (s *showing) preparation(given bool) (err error) {
 	} else if !given {
 		return err
 	}
-	s.tables, _, err = search.DefaultTables(s.p, s.t)
+	s.tables, _, err = search.DefaultTables(ctx, s.p, s.t)
 	return err
 }
 
 // choose is the default schedule.
-func (s *showing) choose(cols int) (schedule.Trace, error) {
-	uses, err := search.Default(s.p, s.t)
+func (s *showing) choose(ctx context.Context, cols int) (schedule.Trace, error) {
+	uses, err := search.Default(ctx, s.p, s.t)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (s *showing) print() error {
 	if err != nil {
 		return err
 	}
-	asm, err := s.t.Emit("kernels", []*lower.Kernel{k})
+	asm, err := lower.Emit(s.t, "kernels", k)
 	if err != nil {
 		return err
 	}

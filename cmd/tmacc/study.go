@@ -183,7 +183,7 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	r.N, r.K = 1, p.WholeK(r.K)
 	r.Target, r.CPU, r.Date, r.Commit = t.Machine().Name, timing.ThisHost().CPU, today(), commit()
 	product := tune.Product{Problem: p, Target: t, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}}
-	tuner, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(product) })
+	tuner, err := tune.New(ctx, product)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func (c *cli) threadsProduct(ctx context.Context, x threadsFlags) (*runtime.Prod
 	if err != nil {
 		return nil, nil, err
 	}
-	built, err := buildTarget(ctx, problem, t, nil, problem.Name())
+	built, err := buildTarget(ctx, problem, t, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -317,10 +317,10 @@ func TestTuneNotLocked(t *testing.T) {
 	}
 	x := &tuning{cli: &cli{out: &out, err: &stderr}, tuneFlags: tuneFlags{dir: unwritable(t)}, ceilings: make([]tune.Ceilings, 1),
 		product: tune.Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}}}
-	if x.tuner, err = tune.New(x.product); err != nil {
+	if x.tuner, err = tune.New(t.Context(), x.product); err != nil {
 		t.Fatal(err)
 	}
-	c := x.tuner.Seeds()[0]
+	c := x.tuner.Seeds(t.Context())[0]
 	if _, err := x.tuner.Space(t.Context()).Point(c); err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +375,7 @@ func TestBenchLock(t *testing.T) {
 		t.Errorf("no lock: exit code %d: %s", code, stderr)
 	}
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func TestBenchLock(t *testing.T) {
 // A lock that has a kernel for one column only, tuned for no other, is warned about.
 func TestLockNarrow(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,7 +434,7 @@ func TestLockNarrow(t *testing.T) {
 // A lock beside a package that is a module of its own is not its lock, which is said as long as it has none.
 func TestLockAstray(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -495,11 +495,11 @@ func TestLockReplays(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(json1(t, ok(t, "show", "-format", "w2", "-cols", "4", "-target", "avx2", "-stage", "trace")), `"k","by":64`, `"k","by":128`)), &wide); err != nil {
 		t.Fatal(err)
 	}
-	v, err := buildTarget(t.Context(), p, target, trace, "x")
+	v, err := buildTarget(t.Context(), p, target, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := tune.KernelHash(target, v.Kernels[0].Code)
+	hash, err := tune.KernelHash(target, v.Kernels[0].Text)
 	if err != nil {
 		t.Fatal(err)
 	}

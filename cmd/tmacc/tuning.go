@@ -77,7 +77,7 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 		return err
 	}
 	x.bar.step("compiling the default schedules")
-	if x.tuner, err = heeding(ctx, func() (*tune.Tuner, error) { return tune.New(x.product) }); err != nil {
+	if x.tuner, err = tune.New(ctx, x.product); err != nil {
 		return err
 	}
 	x.tuner.On = x.on
@@ -92,8 +92,8 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 	}
 	var seeds []*tune.Candidate
 	if !x.scratch {
-		if seeds, err = heeding(ctx, func() ([]*tune.Candidate, error) { return x.tuner.Seeds(), nil }); err != nil {
-			return err
+		if seeds = x.tuner.Seeds(ctx); ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 	before, err := x.begin()
@@ -184,7 +184,7 @@ func (x *tuning) measureCeilings(ctx context.Context) error {
 	if x.ceilings == nil {
 		x.ceilings = make([]tune.Ceilings, len(x.product.Purposes))
 	}
-	now, err := heeding(ctx, x.machineCeilings)
+	now, err := x.machineCeilings(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -202,7 +202,7 @@ func (x *tuning) measureCeilings(ctx context.Context) error {
 }
 
 // machineCeilings are those of the first purposes, of all but for an error, which ends it: a machine that has gone is not waited for again.
-func (x *tuning) machineCeilings() (found []tune.Ceilings, _ error) {
+func (x *tuning) machineCeilings(ctx context.Context) (found []tune.Ceilings, _ error) {
 	lab, err := measure.NewLabOn(x.on)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (x *tuning) machineCeilings() (found []tune.Ceilings, _ error) {
 	g := bench.NewGaugeOn(lab, quick)
 	defer g.Close()
 	rate := func(probes []measure.Probe, err error) (float64, error) {
-		if err != nil {
+		if err := cmp.Or(ctx.Err(), err); err != nil {
 			return 0, err
 		}
 		best, err := lab.Best(quick, probes)
