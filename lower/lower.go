@@ -160,8 +160,8 @@ func Find(ts []Target, name string) Target {
 // Identifier is the short name of m as names in assembly and of files have it: "avx512vbmi_zen4".
 func (m Machine) Identifier() string { return strings.ReplaceAll(m.ShortName(), "+", "_") }
 
-// Target is a back end.
-type Target interface {
+// Selector is what Select asks of a back end: which instructions there are.
+type Selector interface {
 	Machine() Machine
 	// Rows lists the instructions; only those whose Need the machine has apply.
 	Rows() []Row
@@ -171,6 +171,11 @@ type Target interface {
 	// the expansions all targets share. The last instruction, and no other, defines
 	// in.Dst, which may be an argument as well.
 	Expand(b *Builder, in *vir.Instr) []*vir.Instr
+}
+
+// Target is a back end for a machine with a fixed number of registers: it prints what Allocate returns.
+type Target interface {
+	Selector
 	// Print makes assembly of a kernel that was built for the target.
 	Print(k *Kernel) *Function
 	// File is the assembly file of package pkg with printed functions, without their
