@@ -22,19 +22,18 @@ type Variant struct {
 	Prepare *Prepare // nil: pure Go prepares activations
 }
 
-// Kernel is a scheduled product, its machine code and, once printed, its assembly.
+// Kernel is a scheduled product and its machine code: operations, which a search
+// estimates, until it is printed, and then assembly.
 type Kernel struct {
 	Schedule *schedule.Kernel
-	Code     *lower.Kernel
+	Code     *lower.Kernel   // nil: printed
 	Text     *lower.Function // nil: not printed yet
 }
 
-// Prepare is a scheduled preparation of activations, its machine code and, once
-// printed, its assembly.
+// Prepare is a scheduled preparation of activations and its assembly.
 type Prepare struct {
 	Schedule *schedule.PreparationKernel
-	Code     *lower.Kernel
-	Text     *lower.Function // nil: not printed yet
+	Text     *lower.Function
 }
 
 // PrepareName is the name of a preparation among the functions of its variant.
@@ -42,6 +41,14 @@ const PrepareName = "prepare"
 
 // Name is the name of k among the functions of its variant: "n4" for 4 columns.
 func (k Kernel) Name() string { return fmt.Sprintf("n%d", k.Schedule.Cols) }
+
+// Printed is k with its assembly instead of operations, which take more memory.
+func (k Kernel) Printed(t lower.Target) Kernel {
+	if k.Text == nil {
+		k.Code, k.Text = nil, t.Print(k.Code)
+	}
+	return k
+}
 
 // Functions lists the printed kernels, the preparation last. Their names begin with
 // prefix, which is for a file with other functions.

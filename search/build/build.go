@@ -49,12 +49,12 @@ func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Us
 // kernel is the printed kernel of u.
 func kernel(ctx context.Context, p ir.Problem, t lower.Target, u search.Use) (k variant.Kernel, err error) {
 	if u.Kernel != nil {
-		k = *u.Kernel
-	} else if k, err = lowered(ctx, p, t, u); err != nil {
+		return u.Kernel.Printed(t), nil
+	}
+	if k, err = lowered(ctx, p, t, u); err != nil {
 		return k, err
 	}
-	k.Text = t.Print(k.Code)
-	return k, nil
+	return k.Printed(t), nil
 }
 
 // lowered compiles the trace of u.
@@ -97,5 +97,5 @@ func prepare(ctx context.Context, p ir.Problem, v variant.Variant) (*variant.Pre
 	if err != nil {
 		return nil, err
 	}
-	return &variant.Prepare{Schedule: k, Code: code, Text: v.Target.Print(code)}, nil
+	return &variant.Prepare{Schedule: k, Text: v.Target.Print(code)}, nil
 }

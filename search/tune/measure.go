@@ -250,11 +250,7 @@ func functions(members []member) (fs []lower.Named) {
 	var prepares []*prepared
 	for _, m := range members {
 		for _, k := range m.Kernels {
-			text := k.Text
-			if text == nil { // of candidates it is not kept: most are never measured
-				text = m.Target.Print(k.Code)
-			}
-			fs = append(fs, lower.Named{Name: m.prefix + k.Name(), Function: text})
+			fs = append(fs, lower.Named{Name: m.prefix + k.Name(), Function: k.Printed(m.Target).Text})
 		}
 		if !slices.Contains(prepares, m.prepare) {
 			prepares = append(prepares, m.prepare)
