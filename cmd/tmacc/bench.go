@@ -25,10 +25,6 @@ import (
 // benchFormats are measured if -format names none.
 var benchFormats = []string{"w1", "w1-f32act", "ternary", "w2", "w3", "w4", "w8", "iq4nl", "w2-g128", "w4-g128", "w4-g32"}
 
-// maxSmall is the largest number of activations that are measured in every mode;
-// for more it does not matter where the weights are.
-const maxSmall = 8
-
 type benchFlags struct {
 	formats, modes []string
 	ns             []int
@@ -157,33 +153,7 @@ func (b *benchFlags) validatePlaces() error {
 // places are what to measure of a format: small products in every mode, large
 // ones in one.
 func (b *benchFlags) places() []bench.Place {
-	var out []bench.Place
-	large := b.modes[0]
-	if slices.Contains(b.modes, measure.ModeL3) {
-		large = measure.ModeL3
-	}
-	for i, mode := range b.modes {
-		if slices.Contains(b.modes[:i], mode) {
-			continue
-		}
-		p := bench.Place{Mode: mode}
-		p.M, p.K = measure.Shape(mode)
-		if b.m > 0 {
-			p.M = b.m
-		}
-		if b.k > 0 {
-			p.K = b.k
-		}
-		for j, n := range b.ns {
-			if (n <= maxSmall || mode == large) && !slices.Contains(b.ns[:j], n) {
-				p.Ns = append(p.Ns, n)
-			}
-		}
-		if p.Ns != nil {
-			out = append(out, p)
-		}
-	}
-	return out
+	return bench.Places(b.modes, b.ns, b.m, b.k)
 }
 
 // extreme is where products that depend on activations are measured with the worst: one column

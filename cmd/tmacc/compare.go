@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -71,26 +71,6 @@ func (x *compareFlags) validate(f *pflag.FlagSet) error {
 	return x.validatePurposes(f)
 }
 
-// compared is a schedule, what it takes, and the same of the default beside it.
-type compared struct {
-	Schedule string            `json:"schedule"` // its file, or what differs
-	Cost     float64           `json:"cost"`
-	Figures  []comparedFigures `json:"figures"`
-	Traces   []schedule.Trace  `json:"traces"`
-}
-
-type comparedFigures struct {
-	tune.Purpose
-	Ns        float64 `json:"ns"`
-	DefaultNs float64 `json:"default_ns"`
-}
-
-// contender is a candidate and what to call it.
-type contender struct {
-	*tune.Candidate
-	name string
-}
-
 func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	bar := newProgress(c.err, f.quiet)
 	defer bar.done()
@@ -103,30 +83,32 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 		return err
 	}
 	c.noteLinked(nil)
-	bar.step("compiling the default schedules")
-	t, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(c.tuning(f.tuneFlags, p, on, nil).product) })
+	o := session.Options{Problem: p, Target: on, Log: session.NoLog, Events: func(e session.Event) { bar.step("%s", e) }}
+	o.Purposes = session.Purposes(p, o.On.Host(), f.modes, f.ns, f.m, f.k)
+	s, err := session.Open(ctx, o)
 	if err != nil {
 		return err
 	}
-	all, err := c.candidates(t, f)
+	defer s.Close()
+	all, err := c.contenders(s, f)
 	if err != nil {
 		return err
 	}
-	var out []compared
+	var out []session.Tried
 	failures := 0
 	for i, x := range all {
 		if ctx.Err() != nil {
 			break
 		}
-		bar.step("%d of %d: %s", i+1, len(all), x.name)
-		r, err := compareOne(t, x)
+		bar.step("%d of %d: %s", i+1, len(all), x.Name)
+		r, err := s.Measure(x)
 		if broken := (*tune.Unmeasured)(nil); errors.As(err, &broken) {
 			return err // nor can the others be
 		}
 		if err != nil {
 			failures++
 			bar.done()
-			fmt.Fprintf(c.err, "tmacc: %s: %s\n", x.name, oneLine(err))
+			fmt.Fprintf(c.err, "tmacc: %s: %s\n", x.Name, oneLine(err))
 			continue
 		}
 		if out = append(out, r); f.json {
@@ -135,7 +117,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	}
 	bar.done()
 	if !f.json {
-		compareTable(t.Purposes, out).print(c.out, widthOf(c.out))
+		compareTable(s.Purposes, out).print(c.out, widthOf(c.out))
 	}
 	if ctx.Err() == nil && failures > 0 {
 		return failed("compare: %d of %d schedules failed", failures, len(all))
@@ -143,70 +125,42 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	return ctx.Err()
 }
 
-// candidates are the default schedules, those of files, and those that are near.
-func (c *cli) candidates(t *tune.Tuner, f compareFlags) ([]contender, error) {
-	var usual []schedule.Trace
-	for _, u := range t.Default {
-		usual = append(usual, u.Trace)
-	}
-	same, err := t.Given(usual...)
+// contenders are the default schedules, those of files, and those that are near.
+func (c *cli) contenders(s *session.Session, f compareFlags) ([]session.Contender, error) {
+	usual, err := s.Usual()
 	if err != nil {
 		return nil, err
 	}
-	all := []contender{{same, "default"}}
+	all := []session.Contender{usual}
 	for _, path := range f.traces {
 		trace, err := c.trace(path)
 		if err != nil {
 			return nil, err
 		}
-		x, err := t.Given(trace)
-		if err == nil {
-			err = t.Fits(x)
-		}
+		x, err := s.Contender(path, trace)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		all = append(all, contender{x, path})
+		all = append(all, x)
 	}
 	if f.near {
-		near, err := t.Near()
+		near, err := s.Near()
 		if err != nil {
 			return nil, err
 		}
-		for _, x := range near {
-			all = append(all, contender{x, t.Differs(x)})
-		}
+		all = append(all, near...)
 	}
 	return all, nil
 }
 
-// compareOne verifies a candidate, and measures it beside the default.
-func compareOne(t *tune.Tuner, x contender) (compared, error) {
-	if err := t.Verify(x.Candidate); err != nil {
-		return compared{}, err
-	}
-	found, err := t.Confirm([]tune.Found[*tune.Candidate]{{G: x.Candidate}})
-	if err != nil {
-		return compared{}, err
-	}
-	r := compared{Schedule: x.name, Cost: found[0].Cost}
-	for i, p := range t.Purposes {
-		r.Figures = append(r.Figures, comparedFigures{p, found[0].Ns[i], found[0].DefaultNs[i]})
-	}
-	for _, k := range x.Kernels {
-		r.Traces = append(r.Traces, k.Schedule.Trace)
-	}
-	return r, nil
-}
-
 // compareTable is the default and what it was compared with, the fastest first.
-func compareTable(purposes []tune.Purpose, all []compared) *table {
+func compareTable(purposes []tune.Purpose, all []session.Tried) *table {
 	t := &table{head: []string{"of the default"}, wide: len(purposes) + 1}
 	for _, p := range purposes {
 		t.head = append(t.head, fmt.Sprintf("%s n=%d", p.Mode, p.N))
 	}
 	t.head = append(t.head, "schedule")
-	slices.SortStableFunc(all, func(a, b compared) int { return cmp.Compare(a.Cost, b.Cost) })
+	slices.SortStableFunc(all, func(a, b session.Tried) int { return cmp.Compare(a.Cost, b.Cost) })
 	for _, r := range all {
 		row := []any{fmt.Sprintf("%.3f", r.Cost)}
 		for _, f := range r.Figures {

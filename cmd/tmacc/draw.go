@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -36,7 +37,7 @@ the log and the records say so.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&x.out, "out", "o", ".", "`folder` of the pictures")
-	f.StringVar(&x.log, "log", "", "`file` of the log, or "+noLog+" (default: see tmacc log)")
+	f.StringVar(&x.log, "log", "", "`file` of the log, or "+session.NoLog+" (default: see tmacc log)")
 	f.StringVar(&x.bench, "bench", "", "`file` of records of tmacc bench -json")
 	f.StringVar(&x.kind, "type", "svg", "of the pictures: svg or png")
 	cmd.RunE = func(*cobra.Command, []string) error { return c.drawReport(x) }
@@ -79,8 +80,8 @@ func (c *cli) drawReport(x reportFlags) error {
 			return err
 		}
 	}
-	if x.log != noLog {
-		l, err := tuningLog(x.log)
+	if x.log != session.NoLog {
+		l, err := session.LogAt(x.log)
 		if err == nil && x.log != "" { // the user's may not have begun
 			_, err = os.Stat(x.log)
 		}
@@ -103,7 +104,7 @@ func (c *cli) drawReport(x reportFlags) error {
 
 // searchTitle says what a search was for.
 func searchTitle(r tune.Run) string {
-	return r.Product + " on " + r.Target + ", " + purposesText(r.Purposes)
+	return r.Product + " on " + r.Target + ", " + tune.PurposesText(r.Purposes...)
 }
 
 // searchSource says where a search ran, when it began, and of which tmacc.

@@ -245,7 +245,7 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 			}
 			works = append(works, ready(w, c.n))
 		}
-		if c.at.Mode == measure.ModeDRAM && c.n <= maxSmall {
+		if c.at.Mode == measure.ModeDRAM && c.n <= bench.MaxSmall {
 			var err error
 			if reads[i], err = x.reads(threads); err != nil {
 				return nil, err
@@ -309,7 +309,7 @@ func ready(w timing.Work, n int) timing.Work {
 	sleep, restore := w.After, func() {}
 	w.Before = func() {
 		restore = timing.Spread()
-		if n <= maxSmall {
+		if n <= bench.MaxSmall {
 			w.Run()
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/live"
 )
 
 // Exit codes.
@@ -60,7 +60,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
 	if ctx.Err() != nil {
-		jit.Leave() // what runs aside is not waited for
+		live.Leave() // what runs aside is not waited for
 		if err != nil && !errors.Is(err, errInterrupted) {
 			err = failed("%w", errInterrupted)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -21,7 +22,7 @@ func TestSearchPage(t *testing.T) {
 	if err := writeStudy(temp, runs); err != nil {
 		t.Fatal(err)
 	}
-	ok(t, "report", "-log", noLog, "-o", temp, "-bench", filepath.Join(dir, "roofline.jsonl"))
+	ok(t, "report", "-log", session.NoLog, "-o", temp, "-bench", filepath.Join(dir, "roofline.jsonl"))
 	for _, name := range []string{"search.md", "search.svg", "roofline.svg"} {
 		want, err := os.ReadFile(filepath.Join(temp, name))
 		if err != nil {

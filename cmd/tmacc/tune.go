@@ -14,10 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
-	"github.com/tmacc/tmacc/search/worker"
 )
 
 type tuneFlags struct {
@@ -74,12 +72,12 @@ that are cut, and a machine that starts again, are waited for.`,
 	f.StringSliceVar(&x.targets, "target", []string{hostWord}, "targets that the machine runs, each for each format, or all of those; may be repeated")
 	actVar(f, &x.act)
 	x.purposeFlags(f)
-	f.IntVar(&x.trials, "trials", usualTrials, "candidates to measure at most")
-	f.IntVar(&x.patience, "patience", usualPatience, "end after so many in a row that are no better")
-	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more")
+	f.IntVar(&x.trials, "trials", session.UsualTrials, "candidates to measure at most")
+	f.IntVar(&x.patience, "patience", session.UsualPatience, "end after so many in a row that are no better")
+	f.DurationVar(&x.limit, "time", session.UsualLimit, "end each search after so long; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more")
 	f.Int64Var(&x.seed, "seed", 1, "of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
-	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+noLog+" (default: see tmacc log)")
+	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+session.NoLog+" (default: see tmacc log)")
 	f.BoolVar(&x.resume, "resume", false, "begin with what the log has of earlier searches")
 	f.StringVar(&x.runner, "runner", "", "`ssh://user@host:port` of the machine that measures, instead of this one")
 	f.StringVar(&x.runnerPrefix, "runner-exec", "", "`command` over there that starts the worker, such as \"taskset -c 3\"")
@@ -117,9 +115,9 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return validPicture(x.plot)
 	case x.plot != "" && noFolder(x.plot) != nil: // now, not after the search
 		return noFolder(x.plot)
-	case x.log != "" && x.log != noLog && noFolder(x.log) != nil:
+	case x.log != "" && x.log != session.NoLog && noFolder(x.log) != nil:
 		return fmt.Errorf("-log %w", noFolder(x.log))
-	case x.resume && x.log == noLog:
+	case x.resume && x.log == session.NoLog:
 		return errors.New("-resume: begins with what the log has: want none of -log none")
 	case x.runner == "" && x.runnerPrefix != "":
 		return errors.New("-runner-exec: is for a -runner")
@@ -188,7 +186,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	var searches []*tuning
 	for _, p := range problems {
 		for _, t := range ts {
-			searches = append(searches, c.tuning(f, p, t, on))
+			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on}))
 		}
 	}
 	var failure error // of a search that found nothing: the others go on
@@ -199,7 +197,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		}
 		x.bar = bar
 		if len(searches) > 1 {
-			x.plot = plotOf(f.plot, x.product)
+			x.plot = plotOf(f.plot, x.Options)
 		}
 		if i > 0 {
 			fmt.Fprintln(c.out)
@@ -207,7 +205,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		err := x.tune(ctx)
 		if f.json && x.result.Outcome != "" {
 			if err != nil {
-				x.result.failed(err)
+				x.result.Outcome, x.result.Why = session.Failed, oneLine(err)
 			}
 			err = errors.Join(json.NewEncoder(out).Encode(x.result), err)
 		}
@@ -224,18 +222,18 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 // names are the products of searches.
 func names(searches []*tuning) (out []string) {
 	for _, x := range searches {
-		out = append(out, x.product.Problem.Name()+" on "+x.product.Target.Machine().ShortName())
+		out = append(out, x.Problem.Name()+" on "+x.Target.Machine().ShortName())
 	}
 	return out
 }
 
 // plotOf is the name of the picture of one of several products: "a.svg" is "a-w2-avx2.svg".
-func plotOf(plot string, p tune.Product) string {
+func plotOf(plot string, x session.Options) string {
 	if plot == "" {
 		return ""
 	}
 	end := filepath.Ext(plot)
-	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + p.Target.Machine().ShortName() + end
+	return strings.TrimSuffix(plot, end) + "-" + x.Problem.Name() + "-" + x.Target.Machine().ShortName() + end
 }
 
 // tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know, for matrices of k columns, 0: of the mode.
@@ -253,31 +251,12 @@ func (c *cli) tunedProduct(name string, act actFlags, k int) (ir.Problem, error)
 }
 
 // dial is the machine that measures, nil for this one.
-func dial(ctx context.Context, f tuneFlags, bar *progress) (*worker.Machine, error) {
+func dial(ctx context.Context, f tuneFlags, bar *progress) (*session.Machine, error) {
 	if f.runner == "" {
 		return nil, nil
 	}
 	bar.step("building a worker for %s", f.runner)
-	return worker.Dial(ctx, worker.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
-}
-
-// purposes are what to tune p for.
-func (f *tuneFlags) purposes(p ir.Problem, host timing.Host) []tune.Purpose {
-	b := benchFlags{modes: f.modes, ns: f.ns, sizeFlags: f.sizeFlags}
-	var out []tune.Purpose
-	for _, at := range b.places() {
-		for _, n := range at.Ns {
-			out = append(out, tune.Purpose{Mode: at.Mode, M: at.M, N: n, K: p.WholeK(at.K), Total: copies(at.Mode, host)})
-		}
-	}
-	return out
-}
-
-// tuning is a search for the schedules of a product.
-func (c *cli) tuning(f tuneFlags, p ir.Problem, t lower.Target, on *worker.Machine) *tuning {
-	host := on.Host()
-	return &tuning{cli: c, tuneFlags: f, on: on, host: host,
-		product: tune.Product{Problem: p, Target: t, Purposes: f.purposes(p, host)}}
+	return session.Dial(ctx, session.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
 }
 
 // lockPath is where the module that a package in dir belongs to has its lock: at its

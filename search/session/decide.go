@@ -1,120 +1,243 @@
-package main
+package session
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// confirm measures the best again, and what is locked, and locks the better.
-func (x *tuning) confirm(out tune.Outcome[*tune.Candidate], logged, interrupted bool) error {
-	x.bar.step("measuring the best again")
-	locked, err := x.locked()
-	if err != nil {
-		return x.broken(out, err, logged)
+// Confirm measures the best of a search again, each beside the default schedules. No context ends it: who interrupts
+// a search wants its result. The error is a *Broken.
+func (s *Session) Confirm(f *Found) (err error) {
+	s.say(Step("measuring the best again"))
+	if f.locked, err = s.locked(); err != nil {
+		return &Broken{f, err}
 	}
-	all, err := x.tuner.Confirm(out.Best)
-	if err != nil {
-		return x.broken(out, err, logged)
+	if f.again, err = s.tuner.Confirm(f.Best); err != nil {
+		return &Broken{f, err}
 	}
-	best := x.hopeful(all)
-	d, err := x.decide(best, locked, interrupted)
-	if err != nil {
-		return x.broken(out, err, logged)
-	}
-	if d.judged != nil && x.beyond(d.figures) { // something else ran when what the machine can do was measured
-		x.bar.step("measuring what the machine can do again")
-		_ = x.measureCeilings(context.Background()) // after Ctrl-C, too, like what it is compared with
-	}
-	x.bar.done()
-	if best == nil {
-		fmt.Fprintf(x.out, "\nbest: none is faster than the default schedules%s\n", x.nearest(all))
-	}
-	return x.settle(d)
+	f.best = s.hopeful(f.again)
+	return nil
 }
 
-// hopeful is the best of those that were measured again which is not the default and not slower than that, nil: there is none.
-func (x *tuning) hopeful(all []tune.Confirmed) *tune.Candidate {
+// hopeful is the fastest candidate that is neither the default nor slower; nil if there is none.
+func (s *Session) hopeful(all []tune.Confirmed) *tune.Candidate {
 	for _, c := range all {
-		if c.Cost < 1 && !x.tuner.IsDefault(c.Candidate) {
+		if c.Cost < 1 && !s.tuner.IsDefault(c.Candidate) {
 			return c.Candidate
 		}
 	}
 	return nil
 }
 
-// nearest says how long the fastest of others than the default takes, "" if there is none.
-func (x *tuning) nearest(all []tune.Confirmed) string {
+// nearest says how long the fastest candidate takes that is not the default; "" if there is none.
+func (s *Session) nearest(all []tune.Confirmed) string {
 	for _, c := range all {
-		if !x.tuner.IsDefault(c.Candidate) {
+		if !s.tuner.IsDefault(c.Candidate) {
 			return fmt.Sprintf(": the fastest of the others takes %.2f of their time", c.Cost)
 		}
 	}
 	return ""
 }
 
+// Outcome is what becomes of the lock.
+type Outcome string
+
+// Outcomes.
+const (
+	Locked  Outcome = "locked"
+	Renewed Outcome = "renewed" // the entry stays, with the figures of today
+	Stays   Outcome = "stays"   // the entry stays as it was
+	Removed Outcome = "removed"
+	None    Outcome = "not locked"
+	Failed  Outcome = "failed" // an error says why
+)
+
+// Decision is what becomes of the lock, why, and the measurements that say so.
+type Decision struct {
+	Outcome Outcome
+	Why     string  // a sentence without its end; "" if something is locked
+	judged  *judged // what is locked, renewed or removed, or else the best that was found; nil: nothing was found
+	none    string  // says that nothing was hopeful, if so
+}
+
+// Found says that there are schedules and figures: the following methods are for that only.
+func (d *Decision) Found() bool { return d.judged != nil }
+
+// Ratio is the ratio of the times for the purposes of the search to those of the default schedules.
+func (d *Decision) Ratio() tune.Ratio { return d.judged.ratio() }
+
+// Traces are the schedules, the narrowest first.
+func (d *Decision) Traces() []schedule.Trace { return traces(d.judged.Kernels) }
+
+// Cols are the columns of the schedules.
+func (d *Decision) Cols() (out []int) {
+	for _, k := range d.judged.Kernels {
+		out = append(out, k.Schedule.Cols)
+	}
+	return out
+}
+
+// String is the line that stands above the figures: whose they are and their ratio. Without figures it is "".
+func (d *Decision) String() string {
+	var lines []string
+	if d.none != "" {
+		lines = append(lines, d.none)
+	}
+	if d.judged != nil {
+		name := "best"
+		if d.Outcome == Renewed || d.Outcome == Stays || d.Outcome == Removed {
+			name = "locked"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %v of the default's time", name, d.Ratio()))
+	}
+	return strings.Join(lines, "\n\n")
+}
+
+// Decide measures the best of a confirmed search, and what is locked, each beside the default schedules as a lock would
+// have it, and then the one beside the other. Faster and slower means beyond the noise of these measurements.
+//
+// What was found is locked if, for the purposes of the search, it is faster than the default and than what is locked, and
+// slower for no purpose. What is locked is removed if it is slower than the default for all purposes together, unless
+// the search was interrupted, or the entry is for other purposes or of another machine. The error is a *Broken.
+func (s *Session) Decide(f *Found) (*Decision, error) {
+	d, err := s.decide(f.best, f.locked, f.Interrupted)
+	if err != nil {
+		return nil, &Broken{f, err}
+	}
+	if d.judged != nil && s.beyond(d.judged.figures) { // something else ran while the machine was measured
+		s.say(Step("measuring what the machine can do again"))
+		_ = s.measureCeilings(context.Background()) // also after an interrupt, like what it is compared with
+	}
+	if f.best == nil {
+		d.none = "best: none is faster than the default schedules" + s.nearest(f.again)
+	}
+	return &d, nil
+}
+
+// decide is Decide for the best that was found, nil: nothing, and for what is locked.
+func (s *Session) decide(best *tune.Candidate, locked *lockedBefore, interrupted bool) (d Decision, err error) {
+	all := s.purposes(locked)
+	var found, before *judged
+	if best != nil {
+		s.say(Step("measuring the best and the default in turn"))
+		if best, err = s.completed(best); err != nil {
+			return d, err
+		}
+		if found, err = s.judge(nil, best, all, false); err != nil {
+			return d, err
+		}
+	}
+	if locked != nil {
+		s.say(Step("measuring what is locked and the default in turn"))
+		if before, err = s.judge(nil, locked.Candidate, all, true); err != nil {
+			return d, err
+		}
+	}
+	slower := before != nil && tune.Together(before.figures).Greater()
+	goes := slower && locked.same && !interrupted
+	d = Decision{Outcome: None, judged: found, Why: s.refusal(found)}
+	if d.Why == "" && before != nil && !goes {
+		s.say(Step("measuring the best and what is locked in turn"))
+		beside, err := s.judge(locked.Candidate, best, all, false)
+		if err != nil {
+			return d, err
+		}
+		if !beside.better() {
+			d.Why = "what was found takes " + beside.describe("the locked one's")
+		}
+	}
+	switch {
+	case d.Why == "":
+		d.Outcome = Locked
+	case goes:
+		d = Decision{Outcome: Removed, judged: before, Why: "what was locked takes " + before.describe("the default's")}
+	case before != nil && locked.same:
+		d = Decision{Outcome: Renewed, judged: before, Why: d.Why}
+	case before != nil:
+		d = Decision{Outcome: Stays, judged: before, Why: d.Why}
+	}
+	return d, nil
+}
+
+// refusal is why what was found is not locked beside the default; "" if it is.
+func (s *Session) refusal(found *judged) string {
+	if found == nil {
+		return "nothing was found that is faster than the default: more -time may find something"
+	}
+	r, losses := found.ratio(), tune.Losses(found.figures)
+	switch {
+	case r.Greater():
+		return fmt.Sprintf("what was found takes %v of the default's time: more -time may find something faster", r)
+	case !r.Less():
+		return fmt.Sprintf("what was found takes %v of the default's time, which is within the noise: more -time may find something faster, and a quieter machine tells more", r)
+	case len(losses) == 0:
+		return ""
+	}
+	why := "what was found takes " + found.describe("the default's")
+	if slices.ContainsFunc(losses, func(b tune.Beside) bool { return !slices.Contains(s.Purposes, b.Purpose) }) {
+		why += ": -only locks what is good for the purposes of the search alone"
+	}
+	return why
+}
+
 // lockedBefore is what the lock has for a product.
 type lockedBefore struct {
 	*tune.Candidate
 	figures []tune.Figures
-	same    bool // it was locked on such a machine, for all purposes of this search, and all that it was locked for are measured
+	same    bool // locked on such a machine, for all purposes of this search, and this session measures all that it was locked for
 }
 
-// locked is what the lock has for the product, nil if nothing that still is of use.
-func (x *tuning) locked() (*lockedBefore, error) {
-	path, err := lockPath(x.dir)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := tune.ReadLock(path)
-	if err != nil {
-		return nil, err
-	}
-	e := lock.Find(x.product.Problem, x.product.Target)
-	if e == nil || !e.For(x.product.Problem) {
+// locked is what the lock has for the product; nil if it has nothing that this compiler can still make.
+func (s *Session) locked() (*lockedBefore, error) {
+	if s.Lock == "" {
 		return nil, nil
 	}
-	c, err := x.tuner.Locked(e)
+	lock, err := tune.ReadLock(s.Lock)
+	if err != nil {
+		return nil, err
+	}
+	e := lock.Find(s.Problem, s.Target)
+	if e == nil || !e.For(s.Problem) {
+		return nil, nil
+	}
+	c, err := s.tuner.Locked(e)
 	if err != nil {
 		return nil, nil // this compiler cannot make it any more
 	}
-	same := e.Host.CPU == x.host.CPU
-	for _, p := range x.product.Purposes {
+	same := e.Host.CPU == s.Host.CPU
+	for _, p := range s.Purposes {
 		same = same && slices.ContainsFunc(e.Figures, func(f tune.Figures) bool { return f.Mode == p.Mode && f.M == p.M && f.N == p.N && f.K == p.K })
 	}
 	l := &lockedBefore{c, e.Figures, same}
 	for _, f := range e.Figures {
-		l.same = l.same && slices.Contains(x.purposes(l), l.purpose(x, f))
+		l.same = l.same && slices.Contains(s.purposes(l), s.purposeOf(f))
 	}
 	return l, nil
 }
 
-// purpose is what a figure was measured for.
-func (l *lockedBefore) purpose(x *tuning, f tune.Figures) tune.Purpose {
-	return tune.Purpose{Mode: f.Mode, M: f.M, N: f.N, K: f.K, Total: copies(f.Mode, x.host)}
+// purposeOf is the purpose that a figure was measured for.
+func (s *Session) purposeOf(f tune.Figures) tune.Purpose {
+	return purpose(s.Host, f.Mode, f.M, f.N, f.K)
 }
 
-// purposes are all that a packed matrix serves which is locked: those of the search first, then, unless with -only, the usual ones and those that
-// are locked.
-func (x *tuning) purposes(locked *lockedBefore) []tune.Purpose {
-	all := slices.Clone(x.product.Purposes)
-	if x.only {
+// purposes are all purposes of a packed matrix: those of the search first and then, unless Only is set, the others and
+// those that are locked.
+func (s *Session) purposes(locked *lockedBefore) []tune.Purpose {
+	all := slices.Clone(s.Purposes)
+	if s.Only {
 		return all
 	}
-	usual := usualTuning("", 0)
-	usual.sizeFlags = x.sizeFlags
-	others := usual.purposes(x.product.Problem, x.host)
+	others := slices.Clone(s.Others)
 	if locked != nil {
 		for _, f := range locked.figures {
-			others = append(others, locked.purpose(x, f))
+			others = append(others, s.purposeOf(f))
 		}
 	}
 	for _, p := range others {
@@ -129,19 +252,14 @@ func (x *tuning) purposes(locked *lockedBefore) []tune.Purpose {
 type judged struct {
 	*tune.Candidate
 	figures []tune.Beside // of the purposes of the search, then of others
-	asked   int           // of the search
+	asked   int           // purposes of the search
 }
 
-// ratio is that of the times for the purposes of the search.
-func (j *judged) ratio() tune.Ratio { return tune.Together(j.figures[:j.asked]) }
-
-// better says that j is faster for the purposes of the search, and slower for none of all, beyond the noise.
-func (j *judged) better() bool { return j.ratio().Less() && len(tune.Losses(j.figures)) == 0 }
-
-// judge measures c beside base, nil: the default. Unless whole is set, what is not faster for the purposes of the search is not measured for others.
-func (x *tuning) judge(base, c *tune.Candidate, all []tune.Purpose, whole bool) (*judged, error) {
-	asked := len(x.product.Purposes)
-	figures, err := x.beside(base, c, all[:asked])
+// judge measures c beside base; a nil base is the default. Unless whole is set, a candidate that is not faster for the purposes of the
+// search is not measured for others.
+func (s *Session) judge(base, c *tune.Candidate, all []tune.Purpose, whole bool) (*judged, error) {
+	asked := len(s.Purposes)
+	figures, err := s.beside(base, c, all[:asked])
 	if err != nil {
 		return nil, err
 	}
@@ -149,99 +267,28 @@ func (x *tuning) judge(base, c *tune.Candidate, all []tune.Purpose, whole bool) 
 	if asked == len(all) || !whole && !j.ratio().Less() {
 		return j, nil
 	}
-	others, err := x.beside(base, c, all[asked:])
+	others, err := s.beside(base, c, all[asked:])
 	j.figures = append(j.figures, others...)
 	return j, err
 }
 
-// What becomes of the lock, as -json has it.
-const (
-	outcomeLocked  = "locked"
-	outcomeRenewed = "renewed" // what was locked stays, with the figures of today
-	outcomeStays   = "stays"   // what was locked stays as it was
-	outcomeRemoved = "removed"
-	outcomeNone    = "not locked"
-	outcomeFailed  = "failed" // an error says why
-)
+// ratio is the ratio of the times for the purposes of the search to those of the base.
+func (j *judged) ratio() tune.Ratio { return tune.Together(j.figures[:j.asked]) }
 
-// decision is what becomes of the lock, and why.
-type decision struct {
-	outcome string
-	*judged // what is locked, renewed or removed, or the best that was found; nil: nothing was found
-	why     string
+// traces are the schedules of kernels.
+func traces(kernels []variant.Kernel) (out []schedule.Trace) {
+	for _, k := range kernels {
+		out = append(out, k.Schedule.Trace)
+	}
+	return out
 }
 
-// decide measures the best that was found, nil: nothing, and what is locked, each beside the default as a lock would have it, and the one beside the other. Faster
-// and slower is what is so beyond the noise of these measurements. What was found is locked if it is faster than the default, and than what is locked, for the purposes
-// of the search, and slower for none. What is locked is removed if it is slower than the default for all purposes together, unless the search was
-// interrupted, or was for others, or on another machine.
-func (x *tuning) decide(best *tune.Candidate, locked *lockedBefore, interrupted bool) (d decision, err error) {
-	all := x.purposes(locked)
-	var found, before *judged
-	if best != nil {
-		x.bar.step("measuring the best and the default in turn")
-		if best, err = x.completed(best); err != nil {
-			return d, err
-		}
-		if found, err = x.judge(nil, best, all, false); err != nil {
-			return d, err
-		}
-	}
-	if locked != nil {
-		x.bar.step("measuring what is locked and the default in turn")
-		if before, err = x.judge(nil, locked.Candidate, all, true); err != nil {
-			return d, err
-		}
-	}
-	slower := before != nil && tune.Together(before.figures).Greater()
-	goes := slower && locked.same && !interrupted
-	d = decision{outcomeNone, found, x.refusal(found)}
-	if d.why == "" && before != nil && !goes {
-		x.bar.step("measuring the best and what is locked in turn")
-		beside, err := x.judge(locked.Candidate, best, all, false)
-		if err != nil {
-			return d, err
-		}
-		if !beside.better() {
-			d.why = "what was found takes " + describe(beside, "the locked one's")
-		}
-	}
-	switch {
-	case d.why == "":
-		d.outcome = outcomeLocked
-	case goes:
-		d = decision{outcomeRemoved, before, "what was locked takes " + describe(before, "the default's")}
-	case before != nil && locked.same:
-		d = decision{outcomeRenewed, before, d.why}
-	case before != nil:
-		d = decision{outcomeStays, before, d.why}
-	}
-	return d, nil
-}
+// better says that j is faster for the purposes of the search, and slower for none of all, beyond the noise.
+func (j *judged) better() bool { return j.ratio().Less() && len(tune.Losses(j.figures)) == 0 }
 
-// refusal is why what was found is not locked beside the default, "" if it is.
-func (x *tuning) refusal(found *judged) string {
-	if found == nil {
-		return "nothing was found that is faster than the default: more -time may find something"
-	}
-	r, losses := found.ratio(), tune.Losses(found.figures)
-	switch {
-	case r.Greater():
-		return fmt.Sprintf("what was found takes %v of the default's time: more -time may find something faster", r)
-	case !r.Less():
-		return fmt.Sprintf("what was found takes %v of the default's time, which is within the noise: more -time may find something faster, and a quieter machine tells more", r)
-	case len(losses) == 0:
-		return ""
-	}
-	why := "what was found takes " + describe(found, "the default's")
-	if slices.ContainsFunc(losses, func(b tune.Beside) bool { return !slices.Contains(x.product.Purposes, b.Purpose) }) {
-		why += ": -only locks what is good for the purposes of the search alone"
-	}
-	return why
-}
-
-// describe is how long j takes of the time of what it was measured beside: for the purposes of the search, and for those for which it takes longer.
-func describe(j *judged, whose string) string {
+// describe is the share of the time of what j was measured beside that j takes: for the purposes of the search together, and for
+// each purpose for which j takes longer.
+func (j *judged) describe(whose string) string {
 	text := fmt.Sprintf("%v of %s time", j.ratio(), whose)
 	losses := tune.Losses(j.figures)
 	if len(losses) == 0 {
@@ -249,139 +296,30 @@ func describe(j *judged, whose string) string {
 	}
 	var all []string
 	for _, b := range losses {
-		all = append(all, fmt.Sprintf("%v for %s", b.Ratio(), purposesText([]tune.Purpose{b.Purpose})))
+		all = append(all, fmt.Sprintf("%v for %s", b.Ratio(), tune.PurposesText(b.Purpose)))
 	}
 	return text + ", but " + strings.Join(all, ", ")
 }
 
-// settle does what was decided, and says so.
-func (x *tuning) settle(d decision) (err error) {
-	if d.judged != nil {
-		x.printBest(d)
-	}
-	x.result.conclude(d)
-	switch d.outcome {
-	case outcomeLocked:
-		return x.lock(d.judged)
-	case outcomeRemoved:
-		return x.unlock(d.why)
-	case outcomeRenewed:
-		fmt.Fprintf(x.out, "\nwhat is locked stays, its figures are renewed: %s\n", d.why)
-		return x.lock(d.judged)
-	case outcomeStays:
-		fmt.Fprintf(x.out, "\nwhat is locked, for other purposes or on another machine, stays: %s\n", d.why)
+// Figure is what a purpose takes.
+type Figure struct {
+	tune.Purpose
+	Ns        float64    `json:"ns"` // the median
+	DefaultNs float64    `json:"default_ns"`
+	Ratio     tune.Ratio `json:"ratio"`
+	GWeightsS float64    `json:"-"` // weights per nanosecond
+	Share     float64    `json:"-"` // of the ceiling that binds; 0 if that is not known
+}
+
+// Figures are the figures of a decision, first of the purposes of the search, then of others; none if nothing was found.
+func (s *Session) Figures(d *Decision) (out []Figure) {
+	if d.judged == nil {
 		return nil
 	}
-	fmt.Fprintf(x.out, "\nnot locked: %s\n", d.why)
-	return nil
-}
-
-// unlock removes the product from the lock: today's default schedules are faster.
-func (x *tuning) unlock(why string) error {
-	path, err := lockPath(x.dir)
-	if err != nil {
-		return err
-	}
-	err = tune.ChangeLock(path, func(l *tune.Lock) error { l.Remove(x.product.Problem, x.product.Target); return nil })
-	if err != nil {
-		return fmt.Errorf("%w: the lock is as it was", plain(err))
-	}
-	x.result.Lock = path
-	fmt.Fprintf(x.out, "\nremoved from %s: %s\n", path, why)
-	return nil
-}
-
-// beyond says that a purpose took less time than the machine needs by its ceilings.
-func (x *tuning) beyond(figures []tune.Beside) bool {
-	for _, b := range figures {
-		if _, err := x.complete(b.Purpose, timing.Median(b.Ns), nil); err != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// printBest prints the figures and the schedules of what was decided about.
-func (x *tuning) printBest(d decision) {
-	name := "best"
-	if d.outcome == outcomeRenewed || d.outcome == outcomeStays || d.outcome == outcomeRemoved {
-		name = "locked"
-	}
-	fmt.Fprintf(x.out, "\n%s: %v of the default's time\n", name, d.ratio())
-	t := table{head: []string{"mode", "m", "k", "n", "us", "weights/ns", "of the ceiling", "default us", "of the default"}, wide: -1}
-	for _, b := range d.figures {
-		r := x.record(b.Purpose, timing.Median(b.Ns), d.Kernels)
-		share := "-" // what the machine can do is measured for the purposes of the search only
-		if r.Share > 0 {
-			share = fmt.Sprintf("%.2f", r.Share)
-		}
-		t.add(b.Mode, b.M, b.K, b.N, fmt.Sprintf("%.1f", r.Ns/1e3), fmt.Sprintf("%.1f", r.GWeightsS), share,
-			fmt.Sprintf("%.1f", timing.Median(b.BaseNs)/1e3), b.Ratio())
-	}
-	t.print(x.out, widthOf(x.out))
-	for _, k := range d.Kernels {
-		fmt.Fprintf(x.out, "%s: %v\n", counted(k.Schedule.Cols, "column"), k.Schedule.Trace)
-	}
-}
-
-// lock puts c into the lock. If that cannot be written, its traces are printed.
-func (x *tuning) lock(c *judged) error {
-	e, err := x.entry(c)
-	if err != nil {
-		return err
-	}
-	path, err := lockPath(x.dir)
-	if err != nil {
-		return err
-	}
-	if err = os.MkdirAll(filepath.Dir(path), 0o777); err == nil {
-		err = tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(*e); return nil })
-	}
-	if err != nil {
-		x.printTraces(c.Kernels)
-		return fmt.Errorf("%w: not locked: the traces above are for tmacc compile -trace", plain(err))
-	}
-	x.result.Lock = path
-	fmt.Fprintf(x.out, "\nlocked in %s, %d widths\n", path, len(e.Kernels))
-	widest, usual := e.Widest(), x.tuner.Default[len(x.tuner.Default)-1].Cols
-	larger := func(f tune.Figures) bool { return f.N > widest }
-	if widest < usual && !slices.ContainsFunc(e.Figures, larger) {
-		fmt.Fprintf(x.out, "none is for more than %s, the default has some for %d: if there are larger products, tune for them too, with -n\n", counted(widest, "column"), usual)
-	}
-	return nil
-}
-
-// printTraces prints schedules as files of traces have them.
-func (x *tuning) printTraces(kernels []variant.Kernel) {
-	for _, k := range kernels {
-		data, err := json.Marshal(k.Schedule.Trace)
-		if err != nil {
-			panic("BUG: " + err.Error())
-		}
-		fmt.Fprintf(x.out, "%s\n", data)
-	}
-}
-
-// entry is c for the lock: its figures are the medians.
-func (x *tuning) entry(c *judged) (*tune.Entry, error) {
-	p := x.product
-	e := &tune.Entry{Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
-		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: compiler()}
-	for _, b := range c.figures {
+	for _, b := range d.judged.figures {
 		ns := timing.Median(b.Ns)
-		e.Figures = append(e.Figures, tune.Figures{Mode: b.Mode, M: b.M, N: b.N, K: b.K, Ns: ns, DefaultNs: timing.Median(b.BaseNs),
-			Share: x.record(b.Purpose, ns, c.Kernels).Share, Ceilings: x.ceilingsOf(b.Purpose)})
+		r := s.record(b.Purpose, ns, d.judged.Kernels)
+		out = append(out, Figure{b.Purpose, ns, timing.Median(b.BaseNs), b.Ratio(), r.GWeightsS, r.Share})
 	}
-	v, err := buildUses(context.Background(), p.Problem, p.Target, x.tuner.Uses(c.Candidate), "k")
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range v.Kernels {
-		hash, err := tune.KernelHash(p.Target, k.Code)
-		if err != nil {
-			return nil, err
-		}
-		e.Kernels = append(e.Kernels, tune.Kernel{Cols: k.Schedule.Cols, Hash: hash, Trace: k.Schedule.Trace})
-	}
-	return e, nil
+	return out
 }

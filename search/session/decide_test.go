@@ -1,20 +1,19 @@
-package main
+package session
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
-	"io"
-	"io/fs"
+	"fmt"
 	"math/rand"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -31,30 +30,44 @@ func besides(purposes []tune.Purpose, ratios ...float64) (out []tune.Beside) {
 	return out
 }
 
-// settler is a search that has ended, whose candidates take what a test says.
+// settler is a session whose search has ended, and whose candidates take what a test says.
 type settler struct {
-	*tuning
-	out  bytes.Buffer
-	path string // of the lock
+	*Session
 	// old is locked, found is the best; both are complete.
 	old, found *tune.Candidate
-	// takes is what a candidate takes of the default's time, versus what the one that was found takes of that of the locked one: in turn, for the purposes of the
+	// takes is what a candidate takes of the default's time, over what the one that was found takes of that of the locked one: in turn, for the purposes of the
 	// search, and for others, by mode.
 	takes map[*tune.Candidate]map[string][]float64
 	over  map[string][]float64
 	asked [][]tune.Purpose // what was measured
 }
 
+// w2OnAVX2 is what the tests tune.
+func w2OnAVX2(t *testing.T) (ir.Problem, lower.Target) {
+	t.Helper()
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, targets.ByName("amd64/avx2")
+}
+
+// unmeasured is a session whose ceilings are not known.
+func unmeasured(t *testing.T, o Options) *Session {
+	t.Helper()
+	o.Problem, o.Target = w2OnAVX2(t)
+	s := newSession(o)
+	s.ceilings = make([]tune.Ceilings, len(s.Purposes))
+	return s
+}
+
 // newSettler is for one purpose, one activation and weights in the second-level cache.
 func newSettler(t *testing.T) *settler {
 	t.Helper()
-	p, target := w2OnAVX2(t)
 	m, k := measure.Shape(measure.ModeL2)
-	s := &settler{tuning: &tuning{cli: &cli{err: io.Discard}, ceilings: make([]tune.Ceilings, 1), bar: newProgress(io.Discard, true),
-		product: tune.Product{Problem: p, Target: target, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: m, N: 1, K: k}}}}}
-	s.cli.out = &s.out
+	s := &settler{Session: unmeasured(t, Options{Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: m, N: 1, K: k}}})}
 	var err error
-	if s.tuner, err = tune.New(s.product); err != nil {
+	if s.tuner, err = tune.New(s.product()); err != nil {
 		t.Fatal(err)
 	}
 	space, rng := s.tuner.Space(t.Context()), rand.New(rand.NewSource(1))
@@ -113,7 +126,7 @@ func with(m map[string][]float64, mode string, ratios ...float64) map[string][]f
 
 // What is found is locked if it is faster than the default beyond the noise, and than what is locked, and slower for no purpose, also none of the usual ones
 // that were not asked for. What was locked stays with the figures of today if nothing is better, and goes if today's default is, beyond the noise.
-func TestTuneSettles(t *testing.T) {
+func TestSettles(t *testing.T) {
 	s := newSettler(t)
 	noisy := []float64{0.9, 0.98, 1.02, 0.95, 0.99, 1.03, 0.97, 0.96} // 0.975, between the second lowest and the second highest 0.95 to 1.02
 	const from = "takes 0.800 ± 0.000 of the default's time"
@@ -122,7 +135,7 @@ func TestTuneSettles(t *testing.T) {
 		locked      map[string][]float64 // what it takes of the default's time, nil: nothing is locked
 		found       map[string][]float64 // nil: nothing was found
 		over        map[string][]float64 // what is found takes of the locked one's time
-		outcome     string
+		outcome     Outcome
 		says        string
 		ns          float64 // that the lock has afterwards for the first purpose, 0: no entry
 		cpu         string  // that was locked on, "": this one
@@ -130,39 +143,37 @@ func TestTuneSettles(t *testing.T) {
 		interrupted bool
 		only        bool
 	}{
-		{"first", nil, only(0.8), nil, outcomeLocked, "best: 0.800 ± 0.000 of the default's time", 8, "", "", false, false},
-		{"a little, and sure", nil, only(0.995), nil, outcomeLocked, "locked in", 9.95, "", "", false, false},
-		{"one measurement went wrong", nil, only(0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 1.6), nil, outcomeLocked, "locked in", 8, "", "", false, false},
-		{"within the noise", nil, only(noisy...), nil, outcomeNone, "not locked: what was found takes 0.98 ± 0.04 of the default's time, which is within the noise: more -time may find something faster, and a quieter machine tells more", 0, "", "", false, false},
-		{"as fast as the default", nil, only(1), nil, outcomeNone, "not locked: what was found takes 1.000 ± 0.000 of the default's time, which is within the noise", 0, "", "", false, false},
-		{"slower than the default", nil, only(1.16), nil, outcomeNone, "not locked: what was found takes 1.160 ± 0.000 of the default's time: more -time may find something faster", 0, "", "", false, false},
-		{"nothing was found", nil, nil, nil, outcomeNone, "not locked: nothing was found that is faster than the default: more -time may find something", 0, "", "", false, false},
-		{"slower from memory", nil, with(only(0.8), "dram", 1.11, 1.1, 1.12), nil, outcomeNone,
+		{"first", nil, only(0.8), nil, Locked, "best: 0.800 ± 0.000 of the default's time", 8, "", "", false, false},
+		{"a little, and sure", nil, only(0.995), nil, Locked, "locked in", 9.95, "", "", false, false},
+		{"one measurement went wrong", nil, only(0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 1.6), nil, Locked, "locked in", 8, "", "", false, false},
+		{"within the noise", nil, only(noisy...), nil, None, "not locked: what was found takes 0.98 ± 0.04 of the default's time, which is within the noise: more -time may find something faster, and a quieter machine tells more", 0, "", "", false, false},
+		{"as fast as the default", nil, only(1), nil, None, "not locked: what was found takes 1.000 ± 0.000 of the default's time, which is within the noise", 0, "", "", false, false},
+		{"slower than the default", nil, only(1.16), nil, None, "not locked: what was found takes 1.160 ± 0.000 of the default's time: more -time may find something faster", 0, "", "", false, false},
+		{"nothing was found", nil, nil, nil, None, "not locked: nothing was found that is faster than the default: more -time may find something", 0, "", "", false, false},
+		{"slower from memory", nil, with(only(0.8), "dram", 1.11, 1.1, 1.12), nil, None,
 			"not locked: what was found " + from + ", but 1.11 ± 0.01 for dram 4096x4096x1, 1.11 ± 0.01 for dram 4096x4096x4: -only locks what is good for the purposes of the search alone", 0, "", "", false, false},
-		{"slower for more columns", nil, with(only(0.8), "l2 wide", 3), nil, outcomeNone, from + ", but 3.000 ± 0.000 for l2 512x2048x4, 3.000 ± 0.000 for l2 512x2048x256: -only", 0, "", "", false, false},
-		{"slower from memory by noise", nil, with(only(0.8), "dram", 1.1, 0.99, 1.05, 0.98), nil, outcomeLocked, "locked in", 8, "", "", false, false},
-		{"slower from memory, of no account", nil, with(only(0.8), "dram", 1.11), nil, outcomeLocked, "locked in", 8, "", "", false, true},
-		{"better than what is locked", only(0.9), only(0.8), only(0.89), outcomeLocked, "locked in", 8, "", "", false, false},
-		{"better by noise", only(0.9), only(0.8), only(noisy...), outcomeRenewed, "what is locked stays, its figures are renewed: what was found takes 0.98 ± 0.04 of the locked one's time", 9, "", "", false, false},
-		{"better, but slower from memory than what is locked", with(only(0.9), "dram", 0.7), only(0.8), with(only(0.89), "dram", 1.4), outcomeRenewed,
+		{"slower for more columns", nil, with(only(0.8), "l2 wide", 3), nil, None, from + ", but 3.000 ± 0.000 for l2 512x2048x4, 3.000 ± 0.000 for l2 512x2048x256: -only", 0, "", "", false, false},
+		{"slower from memory by noise", nil, with(only(0.8), "dram", 1.1, 0.99, 1.05, 0.98), nil, Locked, "locked in", 8, "", "", false, false},
+		{"slower from memory, of no account", nil, with(only(0.8), "dram", 1.11), nil, Locked, "locked in", 8, "", "", false, true},
+		{"better than what is locked", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "", "", false, false},
+		{"better by noise", only(0.9), only(0.8), only(noisy...), Renewed, "what is locked stays, its figures are renewed: what was found takes 0.98 ± 0.04 of the locked one's time", 9, "", "", false, false},
+		{"better, but slower from memory than what is locked", with(only(0.9), "dram", 0.7), only(0.8), with(only(0.89), "dram", 1.4), Renewed,
 			"what was found takes 0.890 ± 0.000 of the locked one's time, but 1.400 ± 0.000 for dram 4096x4096x1, 1.400 ± 0.000 for dram 4096x4096x4\n", 9, "", "", false, false},
-		{"no better", only(0.7), only(0.8), only(1.14), outcomeRenewed, "its figures are renewed: what was found takes 1.140 ± 0.000 of the locked one's time", 7, "", "", false, false},
-		{"nothing else was found", only(0.7), nil, nil, outcomeRenewed, "locked: 0.700 ± 0.000 of the default's time", 7, "", "", false, false},
-		{"locked is slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, outcomeRemoved, ": what was locked takes 1.100 ± 0.000 of the default's time, but 1.100 ± 0.000 for l2 512x2048x1, ", 0, "", "", false, false},
-		{"locked is slower by noise", map[string][]float64{"l2": {1.1, 0.99, 1.05, 0.98}, "dram": {1.1, 0.99, 1.05, 0.98}}, nil, nil, outcomeRenewed, "its figures are renewed", 10.2, "", "", false, false},
-		{"locked is slower, what is found is not", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, only(0.8), nil, outcomeLocked, "locked in", 8, "", "", false, false},
-		{"locked is slower here, and faster elsewhere", with(only(1.05), "dram", 0.7), nil, nil, outcomeRenewed, "its figures are renewed", 10.5, "", "", false, false},
-		{"locked is slower, interrupted", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, outcomeRenewed, "its figures are renewed", 11, "", "", true, false},
-		{"another machine's, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, outcomeStays, "what is locked, for other purposes or on another machine, stays: nothing was found", 1, "another", "", false, false},
-		{"another machine's, as fast", only(0.8), only(0.8), only(1), outcomeStays, "stays: what was found takes 1.000 ± 0.000 of the locked one's time", 1, "another", "", false, false},
-		{"another machine's, beaten", only(0.9), only(0.8), only(0.89), outcomeLocked, "locked in", 8, "another", "", false, false},
-		{"for another purpose, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, outcomeStays, "stays: nothing was found", 1, "", "l3", false, false},
-		{"for another purpose, beaten", only(0.9), only(0.8), only(0.89), outcomeLocked, "locked in", 8, "", "l3", false, false},
-		{"for another purpose, beaten, which loses by it", with(only(0.9), "l3", 0.8), only(0.8), with(only(0.89), "l3", 1.25), outcomeStays, "but 1.250 ± 0.000 for l3 512x2048x1", 1, "", "l3", false, false},
+		{"no better", only(0.7), only(0.8), only(1.14), Renewed, "its figures are renewed: what was found takes 1.140 ± 0.000 of the locked one's time", 7, "", "", false, false},
+		{"nothing else was found", only(0.7), nil, nil, Renewed, "locked: 0.700 ± 0.000 of the default's time", 7, "", "", false, false},
+		{"locked is slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Removed, ": what was locked takes 1.100 ± 0.000 of the default's time, but 1.100 ± 0.000 for l2 512x2048x1, ", 0, "", "", false, false},
+		{"locked is slower by noise", map[string][]float64{"l2": {1.1, 0.99, 1.05, 0.98}, "dram": {1.1, 0.99, 1.05, 0.98}}, nil, nil, Renewed, "its figures are renewed", 10.2, "", "", false, false},
+		{"locked is slower, what is found is not", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, only(0.8), nil, Locked, "locked in", 8, "", "", false, false},
+		{"locked is slower here, and faster elsewhere", with(only(1.05), "dram", 0.7), nil, nil, Renewed, "its figures are renewed", 10.5, "", "", false, false},
+		{"locked is slower, interrupted", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Renewed, "its figures are renewed", 11, "", "", true, false},
+		{"another machine's, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Stays, "what is locked, for other purposes or on another machine, stays: nothing was found", 1, "another", "", false, false},
+		{"another machine's, as fast", only(0.8), only(0.8), only(1), Stays, "stays: what was found takes 1.000 ± 0.000 of the locked one's time", 1, "another", "", false, false},
+		{"another machine's, beaten", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "another", "", false, false},
+		{"for another purpose, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Stays, "stays: nothing was found", 1, "", "l3", false, false},
+		{"for another purpose, beaten", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "", "l3", false, false},
+		{"for another purpose, beaten, which loses by it", with(only(0.9), "l3", 0.8), only(0.8), with(only(0.89), "l3", 1.25), Stays, "but 1.250 ± 0.000 for l3 512x2048x1", 1, "", "l3", false, false},
 	} {
-		s.out.Reset()
-		s.dir, s.only, s.asked, s.result = filepath.Join(t.TempDir(), "new"), c.only, nil, tuned{}
-		s.path = filepath.Join(s.dir, tune.LockName)
+		s.Lock, s.Only, s.asked = filepath.Join(t.TempDir(), "new", tune.LockName), c.only, nil
 		s.takes, s.over = map[*tune.Candidate]map[string][]float64{s.old: c.locked, s.found: c.found}, c.over
 		var locked *lockedBefore
 		if c.locked != nil {
@@ -175,32 +186,35 @@ func TestTuneSettles(t *testing.T) {
 		if c.found == nil {
 			best = nil
 		}
-		s.out.Reset()
 		d, err := s.decide(best, locked, c.interrupted)
+		var saved Saved
 		if err == nil {
-			err = s.settle(d)
+			saved, err = s.Save(&d)
 		}
-		if err != nil || d.outcome != c.outcome || !strings.Contains(s.out.String(), c.says) || s.result.Outcome != c.outcome || s.result.Why != d.why {
-			t.Errorf("%s: %q, %v, want %q and %q:\n%s", c.name, d.outcome, err, c.outcome, c.says, &s.out)
+		r, says := s.Summary(&Found{}), fmt.Sprintf("%v\n%v\n", &d, saved)
+		s.Conclude(&r, &d)
+		if err != nil || d.Outcome != c.outcome || !strings.Contains(says, c.says) || r.Outcome != c.outcome || r.Why != d.Why {
+			t.Errorf("%s: %q, %v, want %q and %q:\n%s", c.name, d.Outcome, err, c.outcome, c.says, says)
+		}
+		if changed := d.Outcome == Locked || d.Outcome == Renewed || d.Outcome == Removed; (saved.Lock != "") != changed {
+			t.Errorf("%s: changed %q", c.name, saved.Lock)
 		}
 		s.holds(t, c.name, c.ns)
-		if c.only && slices.ContainsFunc(s.asked, func(ps []tune.Purpose) bool { return !slices.Equal(ps, s.product.Purposes) }) {
+		if c.only && slices.ContainsFunc(s.asked, func(ps []tune.Purpose) bool { return !slices.Equal(ps, s.Purposes) }) {
 			t.Errorf("%s: measured %v", c.name, s.asked)
 		}
 	}
 }
 
 // With -only, what is locked for more purposes than those of the search neither goes nor loses the figures of the others.
-func TestTuneSettlesOnly(t *testing.T) {
+func TestSettlesOnly(t *testing.T) {
 	for ratio, says := range map[float64]string{1.1: "stays: nothing was found", 0.9: "stays: nothing was found"} {
 		s := newSettler(t)
-		s.dir, s.only, s.result = filepath.Join(t.TempDir(), "new"), true, tuned{}
-		s.path = filepath.Join(s.dir, tune.LockName)
+		s.Lock = filepath.Join(t.TempDir(), "new", tune.LockName)
 		s.takes = map[*tune.Candidate]map[string][]float64{s.old: {"l2": {ratio}, "dram": {0.7}}}
-		s.only = false
 		all := s.purposes(nil)
-		s.only = true
-		if err := s.lock(&judged{s.old, besides(all, 0.1), 1}); err != nil {
+		s.Only = true
+		if _, err := s.put(&judged{s.old, besides(all, 0.1), 1}); err != nil {
 			t.Fatal(err)
 		}
 		locked, err := s.locked()
@@ -208,15 +222,15 @@ func TestTuneSettlesOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.beside = s.measures(locked.Candidate)
-		s.out.Reset()
 		d, err := s.decide(nil, locked, false)
+		var saved Saved
 		if err == nil {
-			err = s.settle(d)
+			saved, err = s.Save(&d)
 		}
-		if err != nil || d.outcome != outcomeStays || !strings.Contains(s.out.String(), says) {
-			t.Errorf("%v of the default's time: %q, %v:\n%s", ratio, d.outcome, err, &s.out)
+		if err != nil || d.Outcome != Stays || !strings.Contains(saved.String(), says) {
+			t.Errorf("%v of the default's time: %q, %v:\n%v", ratio, d.Outcome, err, saved)
 		}
-		l, err := tune.ReadLock(s.path)
+		l, err := tune.ReadLock(s.Lock)
 		if err != nil || len(l.Entries) != 1 || len(l.Entries[0].Figures) != len(all) {
 			t.Errorf("the lock has %+v, %v; want one entry with figures of %d purposes", l, err, len(all))
 		}
@@ -226,10 +240,10 @@ func TestTuneSettlesOnly(t *testing.T) {
 // locks locks the old candidate, on a CPU and for a mode, "": those of today.
 func (s *settler) locks(t *testing.T, cpu, mode string) *lockedBefore {
 	t.Helper()
-	if err := s.lock(&judged{s.old, besides(s.product.Purposes, 0.1), 1}); err != nil {
+	if _, err := s.put(&judged{s.old, besides(s.Purposes, 0.1), 1}); err != nil {
 		t.Fatal(err)
 	}
-	err := tune.ChangeLock(s.path, func(l *tune.Lock) error {
+	err := tune.ChangeLock(s.Lock, func(l *tune.Lock) error {
 		e := &l.Entries[0]
 		e.Host.CPU, e.Figures[0].Mode = cmp.Or(cpu, e.Host.CPU), cmp.Or(mode, e.Figures[0].Mode)
 		return nil
@@ -247,24 +261,23 @@ func (s *settler) locks(t *testing.T, cpu, mode string) *lockedBefore {
 // holds checks what the lock has of the first purpose, 0: no entry; and that it names all purposes that it was measured for.
 func (s *settler) holds(t *testing.T, name string, ns float64) {
 	t.Helper()
-	l, err := tune.ReadLock(s.path)
+	l, err := tune.ReadLock(s.Lock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := l.Find(s.product.Problem, s.product.Target)
+	e := l.Find(s.Problem, s.Target)
 	if (e != nil) != (ns > 0) || e != nil && e.Figures[0].Ns != ns {
 		t.Errorf("%s: the lock has %+v, want %v ns", name, e, ns)
 	}
-	if e != nil && ns != 1 && !s.only && len(e.Figures) < 5 {
+	if e != nil && ns != 1 && !s.Only && len(e.Figures) < 5 {
 		t.Errorf("%s: the lock has figures of %d purposes, want all: %+v", name, len(e.Figures), e.Figures)
 	}
 }
 
 // An error of the machine while the best is measured again changes no lock.
-func TestTuneUndecided(t *testing.T) {
+func TestUndecided(t *testing.T) {
 	s := newSettler(t)
-	s.dir = t.TempDir()
-	s.path = filepath.Join(s.dir, tune.LockName)
+	s.Lock = filepath.Join(t.TempDir(), tune.LockName)
 	locked := s.locks(t, "", "")
 	broken := &tune.Unmeasured{Err: errors.New("no memory")}
 	s.beside = func(_, _ *tune.Candidate, _ []tune.Purpose) ([]tune.Beside, error) { return nil, broken }
@@ -273,14 +286,16 @@ func TestTuneUndecided(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := s.broken(tune.Outcome[*tune.Candidate]{Trials: 7}, broken, true); err.Error() != "tune: after 7 candidates: cannot measure: no memory; the lock is as it was; what was measured is logged: tmacc tune -resume goes on" {
+	f := &Found{Logged: true}
+	f.Trials = 7
+	if err := (&Broken{f, broken}); err.Error() != "after 7 candidates: cannot measure: no memory; the lock is as it was; what was measured is logged: tmacc tune -resume goes on" {
 		t.Error(err)
 	}
 	s.holds(t, "undecided", 1)
 }
 
 // Of those that were measured again the fastest is hoped for that is not the default, if it is no slower; else what it takes is said.
-func TestTuneHopeful(t *testing.T) {
+func TestHopeful(t *testing.T) {
 	s := newSettler(t)
 	usual := s.tuner.Seeds()[0]
 	if _, err := s.tuner.Space(t.Context()).Point(usual); err != nil {
@@ -303,18 +318,18 @@ func TestTuneHopeful(t *testing.T) {
 }
 
 // All purposes of a packed matrix are those of the search, the usual ones and those that are locked, each once; with -only those of the search.
-func TestTunePurposes(t *testing.T) {
+func TestPurposes(t *testing.T) {
 	s := newSettler(t)
 	locked := &lockedBefore{figures: []tune.Figures{{Mode: "l3", M: 4096, N: 1, K: 4096}, {Mode: "dram", M: 4096, N: 4, K: 4096}}}
 	const usual = "l2 512x2048x1, l2 512x2048x4, l2 512x2048x256, dram 4096x4096x1, dram 4096x4096x4"
-	if have := purposesText(s.purposes(nil)); have != usual {
+	if have := tune.PurposesText(s.purposes(nil)...); have != usual {
 		t.Errorf("have %s, want %s", have, usual)
 	}
-	if have := purposesText(s.purposes(locked)); have != usual+", l3 4096x4096x1" {
+	if have := tune.PurposesText(s.purposes(locked)...); have != usual+", l3 4096x4096x1" {
 		t.Errorf("have %s, want %s, and l3", have, usual)
 	}
-	if s.only = true; purposesText(s.purposes(locked)) != "l2 512x2048x1" {
-		t.Errorf("with -only %s", purposesText(s.purposes(locked)))
+	if s.Only = true; tune.PurposesText(s.purposes(locked)...) != "l2 512x2048x1" {
+		t.Errorf("with -only %s", tune.PurposesText(s.purposes(locked)...))
 	}
 	for _, p := range s.purposes(nil) {
 		if (p.Total > 0) != (p.Mode == measure.ModeDRAM) {
@@ -323,75 +338,19 @@ func TestTunePurposes(t *testing.T) {
 	}
 }
 
-// A search without a result says what helps, of -from-scratch only to who gave it.
-func TestTuneNothing(t *testing.T) {
-	s := newSettler(t)
-	for scratch, want := range map[bool]string{
-		false: "tune: w2 on amd64/avx2: nothing was measured: give more -time",
-		true:  "tune: w2 on amd64/avx2: nothing was measured: give more -time, or leave -from-scratch out",
-	} {
-		if s.scratch = scratch; s.nothing().Error() != want {
-			t.Errorf("%v, want %s", s.nothing(), want)
-		}
-	}
-}
-
 // What -json prints of a search has what was decided, with the figures of all purposes, or why it failed.
-func TestTuned(t *testing.T) {
+func TestSummary(t *testing.T) {
 	s := newSettler(t)
-	var r tuned
-	r.search(s.product, tune.Outcome[*tune.Candidate]{Trials: 7, Ended: "time"}, 2*time.Second)
-	if r.Outcome != outcomeFailed || r.Measured != 7 || r.Seconds != 2 || r.Product != "w2" || r.Target != "amd64/avx2" {
+	f := &Found{Took: 2 * time.Second}
+	f.Trials, f.Ended = 7, "time"
+	r := s.Summary(f)
+	if r.Outcome != Failed || r.Measured != 7 || r.Seconds != 2 || r.Product != "w2" || r.Target != "amd64/avx2" {
 		t.Errorf("%+v", r)
 	}
 	all := s.purposes(nil)
-	r.conclude(decision{outcomeNone, &judged{s.found, besides(all, 0.9, 0.8), 1}, "it loses"})
-	if r.Outcome != outcomeNone || r.Why != "it loses" || len(r.Figures) != len(all) || len(r.Traces) != len(s.found.Kernels) || *r.Ratio != (tune.Ratio{Median: r.Ratio.Median, Low: 0.8, High: 0.9}) ||
+	s.Conclude(&r, &Decision{Outcome: None, judged: &judged{s.found, besides(all, 0.9, 0.8), 1}, Why: "it loses"})
+	if r.Outcome != None || r.Why != "it loses" || len(r.Figures) != len(all) || len(r.Traces) != len(s.found.Kernels) || *r.Ratio != (tune.Ratio{Median: r.Ratio.Median, Low: 0.8, High: 0.9}) ||
 		r.Figures[4].Purpose != all[4] || r.Figures[4].Ns != 8.5 || r.Figures[4].DefaultNs != 10 {
 		t.Errorf("%+v", r)
-	}
-	if r.failed(errors.New("the disk\nis full")); r.Outcome != outcomeFailed || r.Why != "the disk; is full" {
-		t.Errorf("%+v", r)
-	}
-}
-
-// A log in a folder that is not there is refused before the search, and no folder is made.
-func TestTuneRefusesLog(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "gone")
-	for _, log := range []string{filepath.Join(dir, "x"), filepath.Join(dir, "deep", "x")} {
-		code, out, stderr := tmacc("tune", "-format", "w2", "-log", log)
-		if code != exitUsage || out != "" || stderr != "tmacc: -log "+log+": "+filepath.Dir(log)+": no such file or directory\n" {
-			t.Errorf("exit code %d: %s%s", code, out, stderr)
-		}
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a folder was made: %v", err)
-	}
-}
-
-// A search that cannot go on where another ended says so, and what became of the lock.
-func TestTuneNotResumed(t *testing.T) {
-	needMeasuring(t)
-	code, _, stderr := tmacc("tune", "-q", "-resume", "-log", file(t, "log", "no log"), "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-o", t.TempDir())
-	if code != exitUsage || !strings.HasPrefix(stderr, "tmacc: tune -resume: tuning log ") || !strings.HasSuffix(stderr, ": nothing was searched, and the lock is as it was\n") {
-		t.Errorf("exit code %d: %s", code, stderr)
-	}
-}
-
-// -json is one object per search, and nothing else on standard output.
-func TestTuneJSON(t *testing.T) {
-	needMeasuring(t)
-	dir := t.TempDir()
-	code, out, stderr := tmacc("tune", "-json", "-only", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-trials", "8", "-o", dir, "-log", noLog)
-	var r tuned
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(stderr, "8 candidates measured") {
-		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, stderr)
-	}
-	outcomes := []string{outcomeLocked, outcomeNone}
-	if r.Product != "w2" || r.Target != "amd64/avx2" || r.Measured != 8 || r.Ended != "trials" || !slices.Contains(outcomes, r.Outcome) || (r.Lock != "") != (r.Outcome == outcomeLocked) || (r.Why == "") != (r.Outcome == outcomeLocked) {
-		t.Errorf("%s", out)
-	}
-	if r.Ratio != nil && (len(r.Figures) != 1 || len(r.Traces) == 0 || r.Ratio.Low > r.Ratio.Median || r.Ratio.Median > r.Ratio.High || r.Ratio.Low <= 0) {
-		t.Errorf("%s", out)
 	}
 }

@@ -1,370 +1,147 @@
-package main
+package session
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand"
-	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
-
-	"github.com/tmacc/tmacc/lower/variant"
-	"github.com/tmacc/tmacc/search/bench"
-	"github.com/tmacc/tmacc/search/measure"
-	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/tune"
-	"github.com/tmacc/tmacc/search/worker"
 )
 
-// The usual purposes: products with few activations out of a cache and of memory, and with many.
-var (
-	usualModes = []string{measure.ModeL2, measure.ModeDRAM}
-	usualNs    = []int{1, 4, measure.ManyColumns}
-)
-
-// The usual ends of a search.
-const (
-	usualTrials   = 10000
-	usualPatience = 1000
-	usualTime     = 5 * time.Minute
-)
-
-// usualTuning is what tmacc tune does without flags, for so long.
-func usualTuning(dir string, limit time.Duration) tuneFlags {
-	return tuneFlags{modes: usualModes, ns: usualNs, trials: usualTrials, patience: usualPatience, limit: limit, seed: 1, dir: dir}
+// Found is what a search has found. Best is empty if nothing was measured.
+type Found struct {
+	tune.Outcome[*tune.Candidate]
+	Took        time.Duration
+	Run         tune.Run // as the log has it
+	Logged      bool     // everything is in the log
+	Interrupted bool     // the context ended before a limit was reached
+	best        *tune.Candidate
+	again       []tune.Confirmed // the best, measured again
+	locked      *lockedBefore    // nil: nothing
 }
 
-// purposeFlags adds the flags that say what schedules are tuned for.
-func (x *tuneFlags) purposeFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&x.modes, "mode", usualModes, "where weights are: dram, l3 or l2, as for tmacc bench; more than one all count")
-	f.IntSliceVarP(&x.ns, "n", "n", usualNs, "activations per product; more than one all count, those above 8 in one mode")
-	x.sizeFlags.add(f, 0, 0)
+// Traces are the schedules of the best candidate, the narrowest first; none if nothing was measured.
+func (f *Found) Traces() []schedule.Trace {
+	if len(f.Best) == 0 {
+		return nil
+	}
+	return traces(f.Best[0].G.Kernels)
 }
 
-// copies is how many bytes of weights a mode goes through.
-func copies(mode string, h timing.Host) int {
-	if mode == measure.ModeDRAM {
-		return bench.DRAMBytes(h)
+// Search measures candidates until a limit is reached or ctx ends, which is no error: what was found until then is the
+// result. It measures first what the machine can do. The error is a *ResumeError, a *Broken, or that of a machine that can measure nothing,
+// or of ctx if that ends before the first candidate.
+func (s *Session) Search(ctx context.Context) (*Found, error) {
+	s.say(Step("measuring what the machine can do"))
+	if err := s.measureCeilings(ctx); err != nil {
+		return nil, err
 	}
-	return 0
-}
-
-// tuning is one search.
-type tuning struct {
-	*cli
-	tuneFlags
-	on       *worker.Machine // that measures, nil: this one
-	host     timing.Host
-	product  tune.Product
-	bar      *progress
-	tuner    *tune.Tuner
-	ceilings []tune.Ceilings // of each purpose, zeros if they cannot be measured
-	journal  journal
-	result   tuned
-	// beside and completed are those of the tuner.
-	beside    func(base, c *tune.Candidate, purposes []tune.Purpose) ([]tune.Beside, error)
-	completed func(c *tune.Candidate) (*tune.Candidate, error)
-}
-
-// tune searches and locks what it finds.
-func (x *tuning) tune(ctx context.Context) (err error) {
-	x.bar.step("measuring what the machine can do")
-	if err := x.measureCeilings(ctx); err != nil {
-		return err
-	}
-	x.bar.step("compiling the default schedules")
-	if x.tuner, err = heeding(ctx, func() (*tune.Tuner, error) { return tune.New(x.product) }); err != nil {
-		return err
-	}
-	x.tuner.On = x.on
-	x.beside, x.completed = x.tuner.Beside, x.tuner.Complete
-	if _, err := x.locked(); err != nil { // now, not after the search
-		return err
-	}
-	if path, err := lockPath(x.dir); err == nil {
-		if err := tune.Writable(path); err != nil {
-			x.note("%s: what is found will be printed, and not locked", oneLine(plain(err)))
+	if s.Lock != "" {
+		if err := tune.Writable(s.Lock); err != nil {
+			s.say(Note{NotLockable, err})
 		}
 	}
-	var seeds []*tune.Candidate
-	if !x.scratch {
-		if seeds, err = heeding(ctx, func() ([]*tune.Candidate, error) { return x.tuner.Seeds(), nil }); err != nil {
-			return err
+	seeds, err := s.seeds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.evolve(ctx, seeds)
+	if unlogged := s.journal.end(f.Ended, f.Dropped); unlogged != nil {
+		s.say(Note{NotLogged, unlogged})
+	} else {
+		f.Logged = s.journal.on
+	}
+	f.Run, f.Interrupted = s.journal.run, ctx.Err() != nil
+	if err != nil {
+		return f, &Broken{f, err}
+	}
+	return f, nil
+}
+
+// seeds are the candidates that a search begins with: of the log, then the default schedules.
+func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
+	var usual []*tune.Candidate
+	var err error
+	if !s.Scratch {
+		if usual, err = heed(ctx, func() ([]*tune.Candidate, error) { return s.tuner.Seeds(), nil }); err != nil {
+			return nil, err
 		}
 	}
-	before, err := x.begin()
-	switch {
-	case err != nil && x.resume:
-		return fmt.Errorf("tune -resume: %w: nothing was searched, and the lock is as it was", err)
-	case err != nil:
-		x.note("not logged: %s", oneLine(err))
+	before, err := s.begin()
+	if err != nil && s.Resume {
+		return nil, &ResumeError{err}
 	}
-	limited, stop := context.WithTimeout(ctx, x.limit)
+	if err != nil {
+		s.say(Note{NotLogged, err})
+	}
+	return append(before, usual...), nil
+}
+
+// evolve searches from seeds. The error says why nothing can be measured any more.
+func (s *Session) evolve(ctx context.Context, seeds []*tune.Candidate) (*Found, error) {
+	limited, stop := context.WithTimeout(ctx, s.Limit)
 	defer stop()
 	start := time.Now()
-	out, broken := x.tuner.Search(limited, tune.Options{
-		Trials: x.trials, Patience: x.patience, Rng: rand.New(rand.NewSource(x.seed)),
-		Progress: func(p tune.Progress) { x.bar.step("%s", x.line(p, time.Since(start))) },
-	}, append(before, seeds...)...)
+	out, err := s.tuner.Search(limited, tune.Options{
+		Trials: s.Trials, Patience: s.Patience, Rng: rand.New(rand.NewSource(s.Seed)),
+		Progress: func(p tune.Progress) { s.say(s.progress(p, time.Since(start))) },
+	}, seeds...)
 	if limited.Err() != nil && ctx.Err() == nil {
 		out.Ended = "time"
 	}
-	unlogged := x.journal.end(out.Ended, out.Dropped)
-	if unlogged != nil {
-		x.note("not logged: %s", oneLine(unlogged))
-	}
-	logged := x.journal.on && unlogged == nil
-	if broken != nil {
-		return x.broken(out, broken, logged)
-	}
-	if len(out.Best) == 0 {
-		x.bar.done()
-		x.print(out, time.Since(start))
-		x.result.search(x.product, out, time.Since(start))
-		return x.nothing()
-	}
-	x.bar.done()
-	x.print(out, time.Since(start))
-	x.result.search(x.product, out, time.Since(start))
-	if err := x.draw(out.Tried); err != nil {
-		x.note("no picture: %s", oneLine(err))
-	}
-	return x.confirm(out, logged, ctx.Err() != nil)
+	return &Found{Outcome: out, Took: time.Since(start)}, err
 }
 
-// nothing is the error of a search that measured no schedule.
-func (x *tuning) nothing() error {
-	remedy := "give more -time"
-	if x.scratch {
-		remedy += ", or leave -from-scratch out"
+// progress is the event of p.
+func (s *Session) progress(p tune.Progress, took time.Duration) Progress {
+	e := Progress{Product: fmt.Sprintf("%s on %s", s.Problem.Weight, s.Target.Machine().ShortName()),
+		Measured: p.Trials, Trials: s.Trials, Dropped: p.Dropped, Took: took, Limit: s.Limit, Best: p.Best}
+	if ns := s.tuner.ReferenceNs[0]; ns > 0 { // else an earlier search has measured everything
+		e.First = s.record(s.Purposes[0], p.Best*ns, nil)
 	}
-	return failed("tune: %s on %s: nothing was measured: %s", x.product.Problem.Name(), x.product.Target.Machine().Name, remedy)
+	return e
 }
 
-// broken is the error of a search that could not go on. What it has found until then is printed.
-func (x *tuning) broken(out tune.Outcome[*tune.Candidate], why error, logged bool) error {
-	x.bar.done()
-	if len(out.Best) > 0 {
-		best := out.Best[0]
-		fmt.Fprintf(x.out, "best so far, not measured again: %.2f of the default's time, for tmacc compile -trace\n", best.Cost)
-		x.printTraces(best.G.Kernels)
-	}
-	err := fmt.Errorf("tune: after %d candidates: %w; the lock is as it was", out.Trials, why)
-	if logged {
-		err = fmt.Errorf("%w; what was measured is logged: tmacc tune -resume goes on", err)
-	}
-	return err
+// ResumeError says that the log of earlier searches could not be read or continued. Nothing was searched.
+type ResumeError struct{ Err error }
+
+func (e *ResumeError) Error() string {
+	return e.Err.Error() + ": nothing was searched, and the lock is as it was"
 }
 
-// draw writes the picture of -plot.
-func (x *tuning) draw(tried []tune.Tried) error {
-	if x.plot == "" {
-		return nil
-	}
-	p, err := plotSearch(searchTitle(x.journal.run), searchSource(x.journal.run), tried)
-	if err != nil {
-		return err
-	}
-	return p.save(x.plot)
+func (e *ResumeError) Unwrap() error { return e.Err }
+
+// Broken says why a search could not go on, or its best not be measured again. The lock is as it was.
+type Broken struct {
+	Found *Found // until then
+	Err   error
 }
 
-// note tells a person about something that does not end the search.
-func (x *tuning) note(format string, args ...any) {
-	x.bar.done()
-	fmt.Fprintf(x.err, "tmacc: "+format+"\n", args...)
+func (e *Broken) Error() string {
+	text := fmt.Sprintf("after %d candidates: %v; the lock is as it was", e.Found.Trials, e.Err)
+	if e.Found.Logged {
+		text += "; what was measured is logged: tmacc tune -resume goes on"
+	}
+	return text
 }
 
-// measureCeilings finds out what binds; of several times the most counts. Without probes the shares stay unknown. The error is that of ctx, or
-// one of the machine, which measures nothing.
-func (x *tuning) measureCeilings(ctx context.Context) error {
-	if x.ceilings == nil {
-		x.ceilings = make([]tune.Ceilings, len(x.product.Purposes))
-	}
-	now, err := heeding(ctx, x.machineCeilings)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	for i, n := range now {
-		c := &x.ceilings[i]
-		*c = tune.Ceilings{ReadGBS: max(c.ReadGBS, n.ReadGBS), DotGMACS: max(c.DotGMACS, n.DotGMACS), ClockGHz: max(c.ClockGHz, n.ClockGHz)}
-	}
-	if worker.IsEnvironment(err) { // nor can candidates be measured
-		return err
-	}
-	if err != nil {
-		x.note("shares of ceilings are not known: %s", oneLine(err))
-	}
-	return nil
-}
+func (e *Broken) Unwrap() error { return e.Err }
 
-// machineCeilings are those of the first purposes, of all but for an error, which ends it: a machine that has gone is not waited for again.
-func (x *tuning) machineCeilings() (found []tune.Ceilings, _ error) {
-	lab, err := measure.NewLabOn(x.on)
+// Tune is Search, Confirm, Decide and Save.
+func (s *Session) Tune(ctx context.Context) (*Decision, error) {
+	f, err := s.Search(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := bench.NewGaugeOn(lab, quick)
-	defer g.Close()
-	rate := func(probes []measure.Probe, err error) (float64, error) {
-		if err != nil {
-			return 0, err
-		}
-		best, err := lab.Best(quick, probes)
-		return best.Rate, err
+	if err := s.Confirm(f); err != nil {
+		return nil, err
 	}
-	clock, err := rate(lab.Clock(), nil)
+	d, err := s.Decide(f)
 	if err != nil {
 		return nil, err
 	}
-	dots, err := rate(g.Dot(x.product.Target))
-	if err != nil {
-		return nil, err
-	}
-	reads := map[string]float64{}
-	for _, p := range x.product.Purposes {
-		if _, ok := reads[p.Mode]; !ok {
-			if reads[p.Mode], err = rate(g.Read(p.Mode, p.M*p.K*x.product.Problem.Weight.Bits/8)); err != nil {
-				return found, err
-			}
-		}
-		found = append(found, tune.Ceilings{ReadGBS: reads[p.Mode], DotGMACS: dots, ClockGHz: clock})
-	}
-	return found, nil
-}
-
-// ceilingsOf are those of a purpose. What memory can do is known for the modes of those that the search is for.
-func (x *tuning) ceilingsOf(p tune.Purpose) tune.Ceilings {
-	i := slices.IndexFunc(x.product.Purposes, func(o tune.Purpose) bool { return o.Mode == p.Mode })
-	if i < 0 {
-		c := x.ceilings[0]
-		c.ReadGBS = 0
-		return c
-	}
-	return x.ceilings[i]
-}
-
-// record is the measurement of a purpose that took ns by these kernels, or by others.
-func (x *tuning) record(p tune.Purpose, ns float64, kernels []variant.Kernel) measure.Record {
-	r, _ := x.complete(p, ns, kernels) // an error is noise here
-	return r
-}
-
-// complete is record; the error is a *measure.ProbeError.
-func (x *tuning) complete(p tune.Purpose, ns float64, kernels []variant.Kernel) (measure.Record, error) {
-	c := x.ceilingsOf(p)
-	r, weights := bench.Subject{Problem: x.product.Problem, Variant: variant.Variant{Target: x.product.Target, Kernels: kernels}}.Record(p.Mode, p.M, p.N, p.K)
-	r.Ns, r.ClockGHz, r.CeilingGBS, r.CeilingGMACS = ns, c.ClockGHz, c.ReadGBS, c.DotGMACS
-	return r.Complete(weights)
-}
-
-// line is the progress: of the first purpose, and the best of all.
-func (x *tuning) line(p tune.Progress, took time.Duration) string {
-	best := ""
-	if x.tuner.ReferenceNs[0] > 0 { // all else was measured by an earlier search
-		r := x.record(x.product.Purposes[0], p.Best*x.tuner.ReferenceNs[0], nil)
-		best = fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
-	}
-	return fmt.Sprintf("%s on %s: %d of %d measured in %s of %s, %d dropped; best %s%.2f of the default's time",
-		x.product.Problem.Weight, x.product.Target.Machine().ShortName(), p.Trials, x.trials, took.Round(time.Second), x.limit, p.Dropped, best, p.Best)
-}
-
-// print prints what became of how many candidates.
-func (x *tuning) print(out tune.Outcome[*tune.Candidate], took time.Duration) {
-	fmt.Fprintf(x.out, "%s on %s", x.product.Problem.Weight, x.product.Target.Machine().Name)
-	for _, p := range x.product.Purposes {
-		fmt.Fprintf(x.out, ", %d x %d times %d, weights in %s", p.M, p.K, p.N, p.Mode)
-	}
-	fmt.Fprintf(x.out, ": %d candidates measured in %s (%.0f a minute), ended by %s\n",
-		out.Trials, took.Round(time.Second), float64(out.Trials)/took.Minutes(), out.Ended)
-	t := table{head: []string{"dropped", "because"}, wide: -1}
-	for _, reason := range slices.SortedFunc(maps.Keys(out.Dropped), func(a, b string) int {
-		return cmp.Or(out.Dropped[b]-out.Dropped[a], cmp.Compare(a, b))
-	}) {
-		t.add(out.Dropped[reason], reason)
-	}
-	t.print(x.out, widthOf(x.out))
-}
-
-// journal adds what a search measures to the log. Without one, and after an error, the search goes on: its
-// result does not depend on the log.
-type journal struct {
-	log     tune.Log
-	run     tune.Run
-	on      bool
-	pending []tune.Trial // that could not be added yet
-	failed  error        // the last time
-	writing chan bool    // closed after what has been added last was written
-}
-
-// begin makes the tuner log. With -resume it returns what the log has, to begin with.
-func (x *tuning) begin() (before []*tune.Candidate, err error) {
-	p, j := x.product, &x.journal
-	j.run = tune.Run{Start: time.Now(), Cost: tune.CostVersion, Default: x.tuner.DefaultHash, Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
-		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: compiler()}
-	x.tuner.Log = func(t tune.Trial) {
-		if t.Fault != "" {
-			x.note("BUG, please report: %s", oneLine(errors.New(t.Fault)))
-		}
-		j.add(t)
-	}
-	if x.tuneFlags.log == noLog {
-		return nil, nil
-	}
-	if j.log, err = tuningLog(x.tuneFlags.log); err != nil {
-		return nil, err
-	}
-	if x.resume {
-		trials, err := j.log.Before(&j.run)
-		x.bar.done()
-		if err = x.noteUnread(err); err != nil {
-			return nil, err
-		}
-		before = x.tuner.Resume(trials)
-	}
-	if err = j.log.Begin(&j.run); err != nil {
-		return nil, err
-	}
-	j.on = true
-	return before, nil
-}
-
-// add adds trials, and those that could not be added before, while the next one is measured: it waits for
-// the writing before only.
-func (j *journal) add(ts ...tune.Trial) {
-	if !j.on {
-		return
-	}
-	j.wait()
-	j.pending = append(j.pending, ts...)
-	done := make(chan bool)
-	j.writing = done
-	go func() {
-		defer close(done)
-		if j.failed = j.log.Add(&j.run, j.pending...); j.failed == nil {
-			j.pending = nil
-		}
-	}()
-}
-
-// wait waits until everything is written, or cannot be.
-func (j *journal) wait() {
-	if j.writing != nil {
-		<-j.writing
-	}
-}
-
-// end says why the search ended. The error is of the last writing.
-func (j *journal) end(reason string, dropped map[string]int) error {
-	j.wait()
-	j.run.Ended, j.run.Dropped = reason, dropped
-	j.add()
-	j.wait()
-	if len(j.pending) > 0 {
-		return fmt.Errorf("%d candidates: %w", len(j.pending), j.failed)
-	}
-	return j.failed
+	_, err = s.Save(d)
+	return d, err
 }
