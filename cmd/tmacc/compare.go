@@ -28,14 +28,14 @@ func (c *cli) compare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "compare", Args: between(0, 0),
 		Short: "measure schedules in turn with the default ones",
-		Long: `Measure schedules beside the default ones, in turn, in one process: what separate runs of
-tmacc bench say of two kernels may differ by more than the kernels do. Each is compared with the definition
-first. Figures are of the default's time in the same rounds, for each -n in each -mode, and their
-geometric mean, or more if one of them is slower, as for tmacc tune. The default is measured beside
-itself, too: what that is from 1 is noise.
+		Long: `Measure schedules beside the default ones, in turn, in one process: separate runs of
+tmacc bench may differ by more than two kernels do. Each schedule is first compared with the definition.
+Figures are ratios to the default's time in the same rounds, for each -n in each -mode, and their
+geometric mean. As for tmacc tune, the mean is larger if one of them is slower. The default is also measured
+beside itself: how far that ratio is from 1 is noise.
 
 -trace files are schedules of your own, such as tmacc show -stage trace prints them below its first
-line. -near adds those that differ from the default ones in what they ask for ahead, or do the same
+line. -near adds schedules that differ from the default ones in what they ask for ahead, or do the same
 in another order, for each -n: some tens, each of which takes about half a second per -mode.`,
 		Example: `  tmacc show -format w2 -stage trace | sed 1d > my.json
   tmacc compare -format w2 -trace my.json
@@ -45,7 +45,7 @@ in another order, for each -n: some tens, each of which takes about half a secon
 	f.StringVar(&x.format, "format", "", "weight format, or a JSON file with one (required)")
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
 	f.StringSliceVar(&x.traces, "trace", nil, "JSON `files` with a schedule each")
-	f.BoolVar(&x.near, "near", false, "measure what is near the default schedules")
+	f.BoolVar(&x.near, "near", false, "measure schedules near the default ones")
 	actVar(f, &x.act)
 	f.StringSliceVar(&x.modes, "mode", []string{measure.ModeL2, measure.ModeL3}, "where weights are: dram, l3 or l2, as for tmacc bench")
 	f.IntSliceVarP(&x.ns, "n", "n", []int{1}, "activations per product, those above 8 in one mode")

@@ -39,29 +39,30 @@ func (c *cli) tune() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tune", Args: between(0, 0),
 		Short: "search for a faster schedule by measuring, and lock it",
-		Long: `Search for the schedules that multiply matrices of a format fastest on this machine:
-schedules are drawn, varied and crossed; what a cost model, fitted to this run's own
-measurements, likes best is compared with the definition and measured, in a process of
-its own, beside the default schedules. The best are measured again at the end.
+		Long: `Search for the schedules that multiply matrices of a format fastest on this machine.
+Candidates are drawn, varied and crossed. A cost model, fitted to the measurements of this
+run, picks the most promising ones. A process of its own compares these with the definition,
+and measures them beside the default schedules. The best are measured again at the end.
 
 All purposes count: each -n in each -mode, as for tmacc bench. A candidate has one packed matrix
-and a kernel for each -n, and its figure is the geometric mean of its times by those of
-the default schedules; more if one of the purposes would lose by it.
+and a kernel for each -n. Its figure is the geometric mean of its times divided by those of
+the default schedules. The figure is larger if one of the purposes would lose.
 
-The best is then measured in turn with the default schedules, and with what was locked before,
-8 times. It goes to ` + tune.LockName + ` in the module of the output directory, with kernels of other widths
-for the same packed matrices, if it is faster beyond the noise of these measurements, and slower for no
-purpose. As packed matrices serve all products, the usual purposes count here too (l2 and dram, 1, 4 and
-256 activations), whatever -mode and -n name: -only leaves these out.
-tmacc compile uses it, and never searches. Interrupted, the search ends with what it has found,
-which is measured again; further searches are not begun, for which the exit code is 1; a second
-Ctrl-C ends all at once.
--resume begins with what searches for the same purposes on such a machine have measured,
--from-scratch without the default schedules, which the search begins with otherwise.
+At last the best candidate, the default schedules and the schedules locked before are measured in turn,
+8 times. The best goes to ` + tune.LockName + ` in the module of the output directory, with kernels of other
+widths for the same packed matrices, if it is faster beyond the noise of these measurements and
+slower for no purpose. Packed matrices serve all products, so the usual purposes count here too (l2 and dram; 1, 4 and
+256 activations), whatever -mode and -n name. With -only they do not count.
+tmacc compile uses the lock, and never searches.
+
+Ctrl-C ends the search; what it has found is measured again. Further searches do not begin, and
+then the exit code is 1. A second Ctrl-C ends the program at once.
+-resume begins with the measurements of earlier searches for the same purposes on such a machine.
+-from-scratch begins without the default schedules, which a search otherwise begins with.
 
 -runner measures on another machine that ssh reaches without asking: a board, from a
-laptop. The worker is built here and sent; nothing but a shell has to be there. Connections
-that are cut, and a machine that starts again, are waited for.`,
+laptop. The worker is built here and sent; the machine needs nothing but a shell. The search waits for
+connections that are cut, and for a machine that starts again.`,
 		Example: `  tmacc tune -format w2 -o internal/kernels
   tmacc tune -format w4-g32 -mode l2 -n 1 -time 1m -plot search.svg
   tmacc tune -format ternary,w2 -target all -trials 2000 -seed 1
@@ -69,13 +70,13 @@ that are cut, and a machine that starts again, are waited for.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&x.formats, "format", nil, "weight formats or JSON files with one, one after the other")
-	f.StringSliceVar(&x.targets, "target", []string{hostWord}, "targets that the machine runs, each for each format, or all of those; may be repeated")
+	f.StringSliceVar(&x.targets, "target", []string{hostWord}, "targets that the machine runs, or all of them: each is searched for each format; may be repeated")
 	actVar(f, &x.act)
 	x.purposeFlags(f)
 	f.IntVar(&x.trials, "trials", session.UsualTrials, "candidates to measure at most")
-	f.IntVar(&x.patience, "patience", session.UsualPatience, "end after so many in a row that are no better")
-	f.DurationVar(&x.limit, "time", session.UsualLimit, "end each search after so long; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more")
-	f.Int64Var(&x.seed, "seed", 1, "of the random numbers")
+	f.IntVar(&x.patience, "patience", session.UsualPatience, "end after this number of candidates in a row that are no better")
+	f.DurationVar(&x.limit, "time", session.UsualLimit, "length of each search; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more purposes")
+	f.Int64Var(&x.seed, "seed", 1, "seed of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
 	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+session.NoLog+" (default: see tmacc log)")
 	f.BoolVar(&x.resume, "resume", false, "begin with what the log has of earlier searches")
@@ -148,7 +149,7 @@ func (x *tuneFlags) validatePurposes(f *pflag.FlagSet) error {
 	return nil
 }
 
-// maxTuned is the most activations of a purpose: more behave like these.
+// maxTuned is the largest number of activations of a purpose: more behave like these.
 const maxTuned = 1 << 12
 
 func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
@@ -189,7 +190,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on}))
 		}
 	}
-	var failure error // of a search that found nothing: the others go on
+	var failure error // of a search that found nothing; the others go on
 	for i, x := range searches {
 		if ctx.Err() != nil {
 			bar.done()
@@ -227,7 +228,7 @@ func names(searches []*tuning) (out []string) {
 	return out
 }
 
-// plotOf is the name of the picture of one of several products: "a.svg" is "a-w2-avx2.svg".
+// plotOf names the picture of one of several products: for "a.svg" it is "a-w2-avx2.svg".
 func plotOf(plot string, x session.Options) string {
 	if plot == "" {
 		return ""
@@ -236,7 +237,8 @@ func plotOf(plot string, x session.Options) string {
 	return strings.TrimSuffix(plot, end) + "-" + x.Problem.Name() + "-" + x.Target.Machine().ShortName() + end
 }
 
-// tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know, for matrices of k columns, 0: of the mode.
+// tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know. The matrices have k columns; 0 is
+// the mode's own number.
 func (c *cli) tunedProduct(name string, act actFlags, k int) (ir.Problem, error) {
 	weight, act := act.of(name)
 	w, err := c.benchWeight(weight)
@@ -259,8 +261,8 @@ func dial(ctx context.Context, f tuneFlags, bar *progress) (*session.Machine, er
 	return session.Dial(ctx, session.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
 }
 
-// lockPath is where the module that a package in dir belongs to has its lock: at its
-// root, or in dir if that is in no module but perhaps that of tmacc.
+// lockPath is the lock file of the module that a package in dir belongs to: at the root of the module, or in dir if
+// dir is in no module, or in that of tmacc.
 func lockPath(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
