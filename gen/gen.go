@@ -12,6 +12,7 @@
 package gen
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -41,9 +42,22 @@ type Spec struct {
 type Product struct {
 	// Name begins the names of the product's functions: "Q4" makes Q4Pack. It may
 	// be empty if the package has no other product.
-	Name     string
+	Name string
+	// Prefix begins the names of its kernels in assembly: "q4" those of q4_avx2_n8. If it
+	// is empty, the name in small letters does.
+	Prefix   string
 	Problem  ir.Problem
 	Variants []variant.Variant // in any order: programs try them as lower.Preferred says; none: pure Go only
+}
+
+// KernelName is the name in assembly of the function that v calls what: "n8" or
+// "prepare".
+func (p Product) KernelName(v *variant.Variant, what string) string { return p.kernels(v) + what }
+
+// kernels begins the names of the kernels of v.
+func (p Product) kernels(v *variant.Variant) string {
+	prefix := cmp.Or(p.Prefix, strings.ToLower(p.Name), "product")
+	return prefix + "_" + v.Target.Machine().Identifier() + "_"
 }
 
 // Module is a go.mod of the package's own. Run go mod tidy in it once.
@@ -179,10 +193,8 @@ func (p *product) claim(names map[string]string) error {
 	for _, f := range functions {
 		declared = append(declared, p.Name+f.name)
 	}
-	for _, t := range p.Variants {
-		for _, k := range t.Code() {
-			declared = append(declared, k.Func.Name)
-		}
+	for _, v := range p.spec.Variants {
+		declared = append(declared, kernelNames(v)...)
 	}
 	for _, n := range declared {
 		if other, taken := names[n]; taken {
@@ -191,6 +203,17 @@ func (p *product) claim(names map[string]string) error {
 		names[n] = "product " + p.id
 	}
 	return nil
+}
+
+// kernelNames are those of the kernels of v and of the preparation.
+func kernelNames(v abi.Variant) (names []string) {
+	for _, k := range v.Kernels {
+		names = append(names, k.Name)
+	}
+	if v.Prepare != nil {
+		names = append(names, v.Prepare.Name)
+	}
+	return names
 }
 
 // arches are the architectures that Go packages are written for.
@@ -256,28 +279,29 @@ func (p *product) variant(t variant.Variant) (v abi.Variant, _ error) {
 	case slices.ContainsFunc(p.spec.Variants, func(o abi.Variant) bool { return o.Target == m.Name }):
 		return v, errorf(thing, "is there twice")
 	}
-	for _, k := range t.Code() {
-		if err := CheckKernel(k.Func.Name); err != nil {
-			return v, errorf(thing, "a kernel is called %q; %v", k.Func.Name, err)
+	v = t.ABI(p.kernels(&t))
+	for _, name := range kernelNames(v) {
+		if err := CheckKernel(name); err != nil {
+			return v, errorf(thing, "a kernel is called %q; %v", name, err)
 		}
 	}
 	weights := t.Kernels[0].Schedule.Weights
+	first := p.KernelName(&t, t.Kernels[0].Name())
 	for _, k := range t.Kernels {
-		s := k.Schedule
+		s, name := k.Schedule, p.KernelName(&t, k.Name())
 		switch {
 		case s.Weights.Hash() != weights.Hash():
-			return v, errorf(thing, "kernel %s reads another packed layout than %s: schedule all widths for one", k.Code.Func.Name, t.Kernels[0].Code.Func.Name)
+			return v, errorf(thing, "kernel %s reads another packed layout than %s: schedule all widths for one", name, first)
 		case s.Fill != t.Kernels[0].Schedule.Fill:
-			return v, errorf(thing, "groups are filled up to %d for kernel %s and %d for %s: schedule all widths for one", s.Fill, k.Code.Func.Name, t.Kernels[0].Schedule.Fill, t.Kernels[0].Code.Func.Name)
+			return v, errorf(thing, "groups are filled up to %d for kernel %s and %d for %s: schedule all widths for one", s.Fill, name, t.Kernels[0].Schedule.Fill, first)
 		case s.Tables != nil && !reflect.DeepEqual(s.Tables, t.Tables()):
-			return v, errorf(thing, "kernel %s reads other tables than another kernel: they share one preparation", k.Code.Func.Name)
+			return v, errorf(thing, "kernel %s reads other tables than another kernel: they share one preparation", name)
 		case s.Tables != nil && (t.Prepare == nil || !reflect.DeepEqual(s.Tables, t.Prepare.Schedule.Tables)):
-			return v, errorf(thing, "kernel %s reads tables that no kernel prepares", k.Code.Func.Name)
+			return v, errorf(thing, "kernel %s reads tables that no kernel prepares", name)
 		case !reflect.DeepEqual(s.Problem, p.Problem):
-			return v, errorf(thing, "kernel %s was compiled for another problem", k.Code.Func.Name)
+			return v, errorf(thing, "kernel %s was compiled for another problem", name)
 		}
 	}
-	v = t.ABI()
 	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
 	if v.Layout < 0 {
 		v.Layout = len(p.spec.Layouts)

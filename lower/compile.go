@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -30,7 +31,7 @@ func Compile(t Target, f *vir.Func, watch ...Watch) (*Kernel, error) {
 	if err := vir.Verify(f); err != nil {
 		return nil, err
 	}
-	return (&compiler{t: newTable(t), repeat: true}).compile(f, watch)
+	return (&compiler{ctx: context.Background(), t: newTable(t), repeat: true}).compile(f, watch)
 }
 
 func (c *compiler) compile(f *vir.Func, watch []Watch) (*Kernel, error) {
@@ -42,6 +43,12 @@ func (c *compiler) compile(f *vir.Func, watch []Watch) (*Kernel, error) {
 	p, k, err := c.fit(f)
 	if len(watch) > 0 {
 		c.run(c.t.back(p), f, watch)
+	}
+	if err := c.ctx.Err(); err != nil { // what there is may not be the best
+		return nil, err
+	}
+	if err == nil {
+		lowered.Add(1)
 	}
 	return k, err
 }
@@ -136,6 +143,7 @@ func (t *table) back(p plan) []Pass {
 }
 
 type compiler struct {
+	ctx    context.Context // of one call
 	t      *table
 	repeat bool // what registers do not hold may be computed again
 }
@@ -148,6 +156,9 @@ const maxRegs = vir.MaxRegs / 2
 func (c *compiler) run(passes []Pass, f *vir.Func, watch []Watch) (*vir.Func, error) {
 	out := f
 	for _, p := range passes {
+		if err := c.ctx.Err(); err != nil {
+			return nil, err
+		}
 		g, err := p.Run(out)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -33,6 +35,9 @@ type Use struct {
 	Cols   int
 	Trace  schedule.Trace
 	Choice Choice
+	// Kernel is the kernel of the trace, not printed, by whose cost the trace was chosen.
+	// It is nil for a trace of another origin.
+	Kernel *variant.Kernel
 }
 
 // Default chooses schedules for p on a machine without measuring: one for each
@@ -42,34 +47,42 @@ type Use struct {
 // accumulators fit the registers, the kernel whose instructions cost least per
 // product, by the costs in the target's rows. A width that no choice fits, or
 // whose products cost more than those of a narrower one and that no wider one follows, is left out; width 1 is
-// always there.
-func Default(p ir.Problem, t lower.Target) ([]Use, error) {
+// always there. Interrupted, it returns the error of ctx.
+func Default(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	l, err := newDefaults(p, t).chooseLayout()
-	if err != nil {
-		return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
-	}
-	return l.uses(), nil
+	return newDefaults(ctx, p, t).usesOf("no default schedule", (*defaults).chooseLayout)
 }
 
 // DotUses is Default among schedules by dot products.
-func DotUses(p ir.Problem, t lower.Target) ([]Use, error) {
-	l, err := newDefaults(p, t).chooseDots()
-	if err != nil {
-		return nil, fmt.Errorf("%v on %s: no schedule by dot products: %w", p.Weight, t.Machine().Name, err)
-	}
-	return l.uses(), nil
+func DotUses(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
+	return newDefaults(ctx, p, t).usesOf(noDots, (*defaults).chooseDots)
 }
 
+const noDots = "no schedule by dot products"
+
 // RowFieldUses is DotUses of codes as they are, on a machine with Memory.RowFields: default schedules have rows in a byte only where that was measured.
-func RowFieldUses(p ir.Problem, t lower.Target) ([]Use, error) {
-	l, err := newDefaults(p, t).chooseTile(layoutChoice(p, t.Machine(), coding{}), true)
-	if err != nil {
-		return nil, fmt.Errorf("%v on %s: no schedule by dot products: %w", p.Weight, t.Machine().Name, err)
+func RowFieldUses(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
+	return newDefaults(ctx, p, t).usesOf(noDots, func(d *defaults) (*candidate, error) {
+		return d.chooseTile(layoutChoice(p, d.m, coding{}), true)
+	})
+}
+
+// usesOf are the schedules of the layout that choose finds. Without one the error says
+// that there is none. What is found after an interruption is not worth having.
+func (d *defaults) usesOf(none string, choose func(*defaults) (*candidate, error)) (uses []Use, err error) {
+	l, err := choose(d)
+	if err == nil {
+		uses = l.uses()
 	}
-	return l.uses(), nil
+	switch {
+	case d.ctx.Err() != nil:
+		return nil, d.ctx.Err()
+	case err != nil:
+		return nil, fmt.Errorf("%v on %s: %s: %w", d.p.Weight, d.m.Name, none, err)
+	}
+	return uses, nil
 }
 
 // uses are the schedules of all widths.
@@ -79,7 +92,7 @@ func (l *candidate) uses() []Use {
 	for _, cols := range Widths {
 		if u, err := l.use(cols); err == nil {
 			both := l.withoutSuper(u.sideBySide(l.defaults)) // which changes nothing of what is chosen by cost
-			waiting = append(waiting, Use{cols, both.trace, both.choice})
+			waiting = append(waiting, both.as(cols))
 			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
 			}
@@ -88,7 +101,7 @@ func (l *candidate) uses() []Use {
 	}
 	for _, cols := range Wider {
 		if u, err := l.use(cols); err == nil && u.cost < least {
-			wide, least = []Use{{cols, u.trace, u.choice}}, u.cost
+			wide, least = []Use{u.as(cols)}, u.cost
 		}
 	}
 	if len(wide) > 0 { // so few columns would be done by a wider one
@@ -96,11 +109,14 @@ func (l *candidate) uses() []Use {
 	}
 	if len(wide) > 0 && l.p.GroupK() == 0 {
 		if u, err := l.use(Widest); err == nil && u.cost < worthWidest*least {
-			out = append(out, Use{Widest, u.trace, u.choice})
+			out = append(out, u.as(Widest))
 		}
 	}
 	return out
 }
+
+// as is u for cols columns.
+func (u *scheduled) as(cols int) Use { return Use{cols, u.trace, u.choice, u.kernel} }
 
 // worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
 // without: less is not worth the code. Figures: docs/choices.md, worthWidest.
@@ -109,6 +125,7 @@ const worthWidest = 0.985
 // defaults chooses the schedules of p on t, and lowers each trace once: ways to choose that begin apart come to the same ones (of the kernels of q3_k on amd64/avx2 that
 // are tried, two in five), and most kernels that are tried take too many registers.
 type defaults struct {
+	ctx   context.Context // of one call
 	p     ir.Problem
 	t     lower.Target
 	m     lower.Machine     // t's
@@ -116,16 +133,17 @@ type defaults struct {
 	known map[string]*built // by trace, and whether values are computed again
 }
 
-// built is what a product by a kernel costs, and the bytes of a weight, or why there is no kernel, once that was found out.
+// built is a kernel, what a product by it costs, and the bytes of a weight, or why there is no kernel, once that was found out.
 type built struct {
-	once  sync.Once
-	work  work
-	bytes float64
-	err   error
+	once   sync.Once
+	kernel variant.Kernel
+	work   work
+	bytes  float64
+	err    error
 }
 
-func newDefaults(p ir.Problem, t lower.Target) *defaults {
-	return &defaults{p: p, t: t, m: t.Machine(), known: map[string]*built{}}
+func newDefaults(ctx context.Context, p ir.Problem, t lower.Target) *defaults {
+	return &defaults{ctx: ctx, p: p, t: t, m: t.Machine(), known: map[string]*built{}}
 }
 
 // candidate is a packed layout and the best schedules for it that were asked for,
@@ -570,6 +588,7 @@ type scheduled struct {
 	cost   float64 // of a product, tenths of a cycle
 	issue  float64 // of which its instructions, however simple, take at least so much
 	bytes  float64 // of a weight, scales and padding included
+	kernel *variant.Kernel
 
 	beside *scheduled // of sideBySide, once it was asked for
 }
@@ -579,6 +598,9 @@ type scheduled struct {
 func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) {
 	var all []Choice
 	for block := base.Rows; block >= 1; block /= 2 {
+		if err := d.ctx.Err(); err != nil {
+			return nil, err
+		}
 		c := base
 		c.Cols, c.Block = cols, block
 		if cols > small {
@@ -823,37 +845,42 @@ func (d *defaults) build(c Choice) (*scheduled, error) {
 		d.known[key] = b
 	}
 	d.mu.Unlock()
-	if b.once.Do(func() { b.work, b.bytes, b.err = d.lower(trace, c.Again) }); b.err != nil {
+	if b.once.Do(func() { b.err = d.lower(b, trace, c.Again) }); b.err != nil {
 		return nil, b.err
 	}
-	return &scheduled{trace: trace, choice: c, cost: b.work.total, issue: b.work.issue, bytes: b.bytes}, nil
+	return &scheduled{trace: trace, choice: c, cost: b.work.total, issue: b.work.issue, bytes: b.bytes, kernel: &b.kernel}, nil
 }
 
 // lowering has room for as many kernels as there are cores: more at once would only take memory.
 var lowering = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// lower is what a product costs by the kernel of a trace, and the bytes of a weight.
-func (d *defaults) lower(trace schedule.Trace, again bool) (w work, bytes float64, err error) {
-	lowering <- struct{}{}
-	defer func() { <-lowering }()
+// lower makes b the kernel of a trace.
+func (d *defaults) lower(b *built, trace schedule.Trace, again bool) error {
+	select {
+	case lowering <- struct{}{}:
+		defer func() { <-lowering }()
+	case <-d.ctx.Done():
+		return d.ctx.Err()
+	}
 	k, err := schedule.Compile(d.p, trace)
 	if err != nil {
-		return w, 0, err
+		return err
 	}
-	m, err := Lower(d.t, k.Nest, "k", again)
+	m, err := Lower(d.ctx, d.t, k.Nest, again)
 	if err != nil {
-		return w, 0, err
+		return err
 	}
 	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !d.m.Indexes {
-		return w, 0, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", d.m.Name)
+		return fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", d.m.Name)
 	}
-	return workOf(k, m), bytesPerWeight(k), nil
+	b.kernel, b.work, b.bytes = variant.Kernel{Schedule: k, Code: m}, workOf(k, m), bytesPerWeight(k)
+	return nil
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.
-func Lower(t lower.Target, n *nest.Nest, name string, again bool) (*lower.Kernel, error) {
+func Lower(ctx context.Context, t lower.Target, n *nest.Nest, again bool) (*lower.Kernel, error) {
 	if again {
-		return lower.Build(t, n, name)
+		return lower.Build(ctx, t, n)
 	}
-	return lower.BuildOnce(t, n, name)
+	return lower.BuildOnce(ctx, t, n)
 }

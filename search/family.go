@@ -2,29 +2,33 @@ package search
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/schedule"
 )
 
 // TableUses are up to n ways to make products of p by tables, those that are estimated to
 // cost least first, each with the schedules of all widths as Default has them. Default tries
 // a few of them for codes of at most two bits. It is an error if p has none on the machine.
-func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
+// Interrupted, it returns the error of ctx.
+func TableUses(ctx context.Context, p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 	type costed struct {
 		*candidate
 		cost float64
 	}
 	var all []costed
 	fail := fmt.Errorf("more than %d bits", mostTableBits)
-	d := newDefaults(p, t)
+	d := newDefaults(ctx, p, t)
 	for _, base := range allTables(p, t) {
 		l := d.candidate(base)
 		one, err := l.use(1)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err != nil {
 			fail = err
 			continue
@@ -53,15 +57,14 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 	keep(n)
 	var out [][]Use
 	for _, l := range all {
-		first, err := schedule.Compile(p, l.best[1].trace)
-		if err != nil {
-			return nil, err // it compiled before
-		}
+		first := l.best[1].kernel.Schedule
 		out = append(out, slices.DeleteFunc(l.uses(), func(u Use) bool {
 			// Of several bit planes, those of a block of rows lie together: other blocks have other layouts.
-			k, err := schedule.Compile(p, u.Trace)
-			return err != nil || !k.SharesBuffers(first)
+			return !u.Kernel.Schedule.SharesBuffers(first)
 		}))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -1,6 +1,8 @@
 package search
 
 import (
+	"context"
+
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -10,17 +12,13 @@ import (
 
 // DefaultTables are the tables that the default schedules of p on a machine read, nil
 // if they read none, and how many elements of K of them lie together in the widest kernel's blocks.
-func DefaultTables(p ir.Problem, t lower.Target) (tables *ir.Tables, chunk int, err error) {
-	uses, err := Default(p, t)
+func DefaultTables(ctx context.Context, p ir.Problem, t lower.Target) (tables *ir.Tables, chunk int, err error) {
+	uses, err := Default(ctx, p, t)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, u := range uses { // in ascending order of columns
-		k, err := schedule.Compile(p, u.Trace)
-		if err != nil {
-			return nil, 0, err
-		}
-		if k.Tables != nil {
+		if k := u.Kernel.Schedule; k.Tables != nil {
 			tables, chunk = k.Tables, k.Chunk
 		}
 	}

@@ -177,7 +177,7 @@ func TestSameBits(t *testing.T) {
 // product is p with one kernel, and activations prepared by default, on target.
 func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Trace) *runtime.Product {
 	t.Helper()
-	v, err := build.Variant(t.Context(), p, target, []search.Use{{Trace: trace}}, nil)
+	v, err := build.Variant(t.Context(), p, target, []search.Use{{Trace: trace}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -217,7 +217,7 @@ func (p prepared) run(t *testing.T) {
 	}
 	compared := false
 	for _, target := range native.Targets(t) {
-		tables, _, err := search.DefaultTables(problem, target)
+		tables, _, err := search.DefaultTables(t.Context(), problem, target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func (p prepared) run(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := lower.Build(target, k.Nest, "prepare")
+			c, err := lower.Build(t.Context(), target, k.Nest)
 			if err != nil {
 				t.Fatal(err)
 			}

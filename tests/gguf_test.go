@@ -372,11 +372,11 @@ func productOf(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 }
 
 func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(context.Background(), p, target)
 	if err != nil {
 		return nil, err
 	}
-	v, err := build.Variant(context.Background(), p, target, uses, nil)
+	v, err := build.Variant(context.Background(), p, target, uses)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ var exceptions = []struct {
 	{"runtime/foreign.go", []string{"gguf"}},   // tells such files from its own
 	{"search/measure/rules.go", nil},           // limits are of formats
 	{"search/measure/ggml/", nil},              // binds a system and says so
+	{"search/bench/peer/", []string{"ggml"}},   // measures products beside it
+	{"search/picture/svg.go", []string{"w3"}},  // the maker of the standard
 }
 
 // excepted says that a place may name what it does.

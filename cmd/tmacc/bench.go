@@ -1,22 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/variant"
-	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
-	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -35,7 +32,7 @@ type benchFlags struct {
 	lock        string
 	tuned       *tune.Lock // of lock, nil: none
 	check       string
-	peer, page  string
+	peer        string
 	threads     []int
 	rounds      int
 	json, quiet bool
@@ -46,25 +43,24 @@ func (c *cli) bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Args: between(0, 0),
 		Short: "measure kernels against what the machine can do",
-		Long: `Measure products with the default schedules, on one thread, as a generated package
-runs them, and in the same rounds what the machine can do: clock, read bandwidth, dot
-products. -json prints one object per line. With a -lock, what it has is measured beside them.
+		Long: `Measure products with the default schedules, on one thread, as a generated package runs them.
+The same rounds measure the machine: its clock, read bandwidth and dot products. -json prints
+one object per line. -lock measures the schedules of a lock beside the default ones.
 
-Modes say where the weights come from: dram cycles copies of a 4096 x 4096 matrix that
-total over 512 MiB, l3 reads one, l2 a 512 x 2048 tile. The share is of the read
-bandwidth in dram (counting the nominal bits of the format), of the peak of int8 dot
-products for more than 8 activations, else of the nearer of both. Cycles are by the clock
-beside the fastest sample: it falls under load.
+Modes say where the weights come from. dram cycles through copies of a 4096 x 4096 matrix that
+total over 512 MiB, l3 reads one copy, l2 a 512 x 2048 tile. The share is the used part of what
+the machine can do: of the read bandwidth in dram (counting the nominal bits of the format), of
+the peak of int8 dot products for more than 8 activations, else of the nearer one. Cycles are
+counted by the clock beside the fastest sample, since the clock falls under load.
 
--check compares the medians of 5 interleaved rounds with a file of limits and exits 1
-if one is missed. With a -lock that is measured instead of the default schedules, and held
-against the stricter rules of tuned kernels.
+-check compares the medians of 5 interleaved rounds with a file of limits and exits 1 if a limit
+is missed. With a -lock, its schedules are measured instead of the default ones, and held against
+the stricter rules of tuned kernels.
 
--peer ggml=FOLDER measures ggml's libraries of that folder too, in the same rounds, on the
-bytes of the same blocks: -format names types of GGUF. Both begin with float activations.
-Each product is compared with that of exact activations first; errors that int8 does not
-explain are an error. -check is of ratios then; a -lock takes the place of the default
-schedules here too.`,
+-peer ggml=FOLDER also measures ggml's libraries in that folder, in the same rounds and on the
+bytes of the same blocks; -format names types of GGUF. Both begin with float activations. Each
+product is first compared with that of exact activations: an error that int8 does not explain
+ends the command. -check then reads ratios. A -lock replaces the default schedules here too.`,
 		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
   tmacc bench -json > bench.jsonl
   tmacc bench -check docs/limits.json
@@ -84,7 +80,6 @@ schedules here too.`,
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
-	f.StringVar(&b.page, "md", "", "print the page of a `file` that -json wrote with -peer or -check, measure nothing")
 	f.IntVar(&b.rounds, "rounds", 1, "rounds over everything, with -check at least 5")
 	f.BoolVar(&b.json, "json", false, "print one JSON object per line; with -check where it was measured, the median round of each measurement, and what holds")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
@@ -94,9 +89,6 @@ schedules here too.`,
 		}
 		if err := c.readLock(&b); err != nil {
 			return err
-		}
-		if b.page != "" {
-			return c.printPage(b.page, b.check)
 		}
 		if err := mapping("bench"); err != nil {
 			return err
@@ -150,88 +142,6 @@ func (b *benchFlags) validatePlaces() error {
 	return nil
 }
 
-// places are what to measure of a format: small products in every mode, large
-// ones in one.
-func (b *benchFlags) places() []bench.Place {
-	return bench.Places(b.modes, b.ns, b.m, b.k)
-}
-
-// extreme is where products that depend on activations are measured with the worst: one column
-// from the second-level cache.
-func (b *benchFlags) extreme() bench.Place {
-	m, k := measure.Shape(measure.ModeL2)
-	return bench.Place{Mode: measure.ModeL2, M: m, K: k, Ns: []int{1}, Extreme: true}
-}
-
-// benchWeight is the format of a name, those of measure.Formats included.
-func (c *cli) benchWeight(name string) (format.Weight, error) {
-	for _, w := range measure.Formats {
-		if w.Name == name {
-			return w, nil
-		}
-	}
-	return c.weight(name)
-}
-
-// suite is products whose kernels are assembled.
-type suite struct {
-	subjects []bench.Subject
-	places   []bench.Place
-	codes    []*live.Code
-}
-
-func (s *suite) close() {
-	for _, code := range s.codes {
-		code.Close()
-	}
-}
-
-// add compiles a product for a target that this machine runs.
-func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lower.Target) error {
-	weight, act := b.act.of(name)
-	w, err := c.benchWeight(weight)
-	if err != nil {
-		return err
-	}
-	if g, ok := measure.ActGroups[name]; ok && b.check != "" && act.group == usualGroup {
-		act.group = g
-	}
-	p, err := act.problem(w)
-	if err != nil {
-		return err
-	}
-	if err := checkK(b.k, p, name); err != nil {
-		return err
-	}
-	var trace schedule.Trace
-	if b.trace != "" {
-		if trace, err = c.trace(b.trace); err != nil {
-			return err
-		}
-	}
-	var v variant.Variant
-	e := b.locked(p, t)
-	if e != nil {
-		v, err = buildUses(ctx, p, t, e.Uses(), p.Name())
-	} else {
-		v, err = buildTarget(ctx, p, t, trace, p.Name())
-	}
-	if err != nil {
-		return err
-	}
-	code, err := live.Assemble(p, v)
-	if err != nil {
-		return err
-	}
-	s.codes = append(s.codes, code)
-	product, err := code.Product()
-	if err != nil {
-		return err
-	}
-	s.subjects = append(s.subjects, bench.Subject{Problem: p, Variant: v, Product: product, Tuned: e != nil})
-	return nil
-}
-
 // readLock reads the lock of -lock, which must be there.
 func (c *cli) readLock(b *benchFlags) error {
 	if b.lock == "" {
@@ -245,8 +155,8 @@ func (c *cli) readLock(b *benchFlags) error {
 	return err
 }
 
-// locked is the entry of -lock for a product, nil if it has none.
-func (b *benchFlags) locked(p ir.Problem, t lower.Target) *tune.Entry {
+// locked returns the lock's entry for a product, or nil.
+func (b *benchFlags) locked(p ir.Problem, t targets.Target) *tune.Entry {
 	if b.tuned == nil {
 		return nil
 	}
@@ -256,60 +166,80 @@ func (b *benchFlags) locked(p ir.Problem, t lower.Target) *tune.Entry {
 	return nil
 }
 
-// addBoth is add of the default schedules, and of those of the lock, if it has some.
-func (s *suite) addBoth(ctx context.Context, c *cli, b benchFlags, name string, t lower.Target) error {
-	usual := b
-	usual.tuned = nil
-	if err := s.add(ctx, c, usual, name, t); err != nil {
+// benchWeight returns the format of a name, of the formats that limits name too, or of a JSON file.
+func (c *cli) benchWeight(name string) (format.Weight, error) {
+	if w, err := measure.Lookup(name); err == nil {
+		return w, nil
+	}
+	return c.weight(name)
+}
+
+// benchProblem returns the product of a name.
+func (c *cli) benchProblem(b benchFlags, name string) (ir.Problem, error) {
+	weight, act := b.act.of(name)
+	w, err := c.benchWeight(weight)
+	if err != nil {
+		return ir.Problem{}, err
+	}
+	if g, ok := measure.ActGroups[name]; ok && b.check != "" && act.group == usualGroup {
+		act.group = g
+	}
+	p, err := act.problem(w)
+	if err != nil {
+		return p, err
+	}
+	return p, checkK(b.k, p, name)
+}
+
+// addTo compiles the product of a name for a target, by its schedules of the lock, of -trace, or by the default ones.
+func (c *cli) addTo(ctx context.Context, s *bench.Suite, b benchFlags, name string, t targets.Target) error {
+	p, err := c.benchProblem(b, name)
+	if err != nil {
 		return err
 	}
-	if b.locked(s.subjects[len(s.subjects)-1].Problem, t) == nil {
+	if e := b.locked(p, t); e != nil {
+		return s.Add(ctx, p, t, e.Uses(), true)
+	}
+	if b.trace != "" {
+		trace, err := c.trace(b.trace)
+		if err != nil {
+			return err
+		}
+		return s.Add(ctx, p, t, []search.Use{{Trace: trace}}, false)
+	}
+	uses, err := search.Default(ctx, p, t)
+	if err != nil {
+		return err
+	}
+	return s.Add(ctx, p, t, uses, false)
+}
+
+// addBoth compiles the product of a name by the default schedules, and by those of the lock if it has some.
+func (c *cli) addBoth(ctx context.Context, s *bench.Suite, b benchFlags, name string, t targets.Target) error {
+	usual := b
+	usual.tuned = nil
+	if err := c.addTo(ctx, s, usual, name, t); err != nil {
+		return err
+	}
+	if b.locked(s.Subjects[len(s.Subjects)-1].Problem, t) == nil {
 		return nil
 	}
-	return s.add(ctx, c, b, name, t)
+	return c.addTo(ctx, s, b, name, t)
 }
 
 // noteUnlocked says which products are measured by their default schedules although there is a lock.
-func (c *cli) noteUnlocked(b benchFlags, s *suite) {
+func (c *cli) noteUnlocked(b benchFlags, s *bench.Suite) {
 	var names []string
-	for _, x := range s.subjects {
-		tuned := slices.ContainsFunc(s.subjects, func(o bench.Subject) bool {
-			return o.Tuned && o.Problem.Name() == x.Problem.Name() && o.Variant.Target == x.Variant.Target
-		})
-		if !tuned {
-			names = append(names, x.Problem.Name()+" on "+x.Variant.Target.Machine().ShortName())
-		}
+	for _, x := range s.Untuned() {
+		names = append(names, x.Problem.Name()+" on "+x.Target())
 	}
 	if b.tuned != nil && len(names) > 0 {
 		fmt.Fprintf(c.err, "tmacc: %s has nothing for these, default schedules: %s\n", b.lock, strings.Join(names, ", "))
 	}
 }
 
-// rounds measures all subjects over and over, so that what disturbs the machine
-// for a while hits all alike.
-func (s *suite) rounds(ctx context.Context, n int, g *bench.Gauge, bar *progress, each func(measure.Record)) error {
-	for round := range n {
-		for _, x := range s.subjects {
-			for _, at := range s.places {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				if at.Extreme && !x.Residual() {
-					continue // takes as long as any
-				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.Problem.Name(), x.Variant.Target.Machine().ShortName(), at.Mode)
-				records, err := g.Measure(x, at)
-				if err != nil {
-					return err
-				}
-				for _, r := range records {
-					each(r)
-				}
-			}
-		}
-	}
-	return nil
-}
+// begins shows a step of a measurement.
+func (p *progress) begins(s bench.Step) { p.step("%s", s) }
 
 func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	ts, err := targetsHere(b.targets)
@@ -321,27 +251,27 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	s := &suite{places: b.places()}
-	defer s.close()
+	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k)}
+	defer s.Close()
 	for _, t := range ts {
 		for _, name := range b.formats {
 			bar.step("compiling %s for %s", name, t.Machine().Name)
-			if err := s.addBoth(ctx, c, b, name, t); err != nil {
+			if err := c.addBoth(ctx, s, b, name, t); err != nil {
 				return err
 			}
 		}
 	}
-	bar.step("assembling what shows what this machine can do")
+	bar.step("assembling the probes of this machine")
 	g, err := bench.NewGauge(timing.Options{})
 	if err != nil {
 		return err
 	}
 	defer g.Close()
 	var all []measure.Record
-	err = s.rounds(ctx, b.rounds, g, bar, func(r measure.Record) {
+	err = s.Run(ctx, g, b.rounds, bar.begins, func(r measure.Record) {
 		all = append(all, r)
 		if b.json {
-			r.Host, r.Date, r.Commit = g.Lab.Host.String(), today(), commit()
+			r.Host, r.Date, r.Commit = g.Lab.Host.String(), bench.Today(), bench.Commit()
 			json.NewEncoder(c.out).Encode(r)
 		}
 	})
@@ -350,58 +280,21 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	if err != nil || b.json {
 		return err
 	}
-	benchTable(medians(all)).print(c.out, widthOf(c.out))
+	benchTable(bench.Medians(all)).print(c.out, widthOf(c.out))
 	return nil
 }
 
-// measurement is what records are of.
-type measurement struct {
-	format, target, mode string
-	n                    int
-	tuned, extreme       bool
-}
-
-func measurementOf(r measure.Record) measurement {
-	return measurement{r.Format, r.Target, r.Mode, r.N, r.Tuned, r.Extreme}
-}
-
-// medians joins the rounds of each measurement.
-func medians(records []measure.Record) []measure.Record {
-	return medianOf(records, measurementOf, func(r measure.Record) float64 { return r.Ns })
-}
-
-// medianOf is of the records of each key, in the order of their first, the one
-// whose figure is the median.
-func medianOf[R any, K comparable](records []R, key func(R) K, figure func(R) float64) []R {
-	var order []K
-	rounds := map[K][]R{}
-	for _, r := range records {
-		k := key(r)
-		if rounds[k] == nil {
-			order = append(order, k)
-		}
-		rounds[k] = append(rounds[k], r)
-	}
-	var out []R
-	for _, k := range order {
-		list := rounds[k]
-		slices.SortFunc(list, func(a, b R) int { return cmp.Compare(figure(a), figure(b)) })
-		out = append(out, list[len(list)/2])
-	}
-	return out
-}
-
-// benchTable is records as text; tuned ones come behind those of the default schedules, by whose times theirs are divided.
+// benchTable is a table of records. Tuned records come behind those of the default schedules, whose times divide theirs.
 func benchTable(records []measure.Record) *table {
 	t := &table{head: []string{"format", "target", "mode", "m", "k", "n", "us", "Gw/s", "w/cycle", "GB/s", "of", "share", "prepare us", "of the default"}, wide: -1}
-	usual := map[measurement]float64{}
+	usual := map[bench.Measurement]float64{}
 	for _, r := range records {
 		of, unit := r.CeilingGBS, "GB/s"
 		if r.Share != r.ReadShare {
 			of, unit = r.CeilingGMACS, "GMAC/s"
 		}
-		id, ratio := measurementOf(r), ""
-		if id.tuned = false; r.Tuned {
+		id, ratio := bench.MeasurementOf(r), ""
+		if id.Tuned = false; r.Tuned {
 			ratio = fmt.Sprintf("%.2f", r.Ns/usual[id])
 		} else {
 			usual[id] = r.Ns
@@ -413,7 +306,7 @@ func benchTable(records []measure.Record) *table {
 	return t
 }
 
-// check holds the measurements that the limits ask for against them.
+// check measures the products that limits ask for, and holds them against the limits.
 func (c *cli) check(ctx context.Context, b benchFlags) error {
 	data, err := c.readJSON(b.check, "limits, such as docs/limits.json")
 	if err != nil {
@@ -431,58 +324,61 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	}
 	defer g.Close()
 	bar.step("measuring what this machine can do")
-	host, err := g.Lab.Ceilings(timing.Options{})
+	host, err := g.Lab.Ceilings(ctx, timing.Options{})
 	if err != nil {
 		return err
 	}
-	b.modes, b.ns = measure.Asked(b.tuned != nil)
+	x := bench.Check{Limits: limits, Host: host, Tuned: b.tuned != nil, Formats: b.formats}
+	s := &bench.Suite{Places: x.Places()}
+	defer s.Close()
 	b.m, b.k, b.trace = 0, 0, ""
-	s := &suite{places: append(b.places(), b.extreme())}
-	defer s.close()
-	asked := func(records []measure.Record) []measure.Verdict {
-		return slices.DeleteFunc(measure.Check(limits, records, host, b.tuned != nil), func(v measure.Verdict) bool {
-			return len(b.formats) > 0 && !slices.Contains(b.formats, v.Format)
-		})
-	}
-	wanted := asked(nil)
-	if len(wanted) == 0 {
-		return fmt.Errorf("-check %s: has no limit for %s", b.check, strings.Join(b.formats, ", "))
-	}
-	seen := map[[2]string]bool{}
-	for _, v := range wanted {
-		if id := [2]string{v.Target, v.Format}; !v.Skipped && !seen[id] {
-			seen[id] = true
-			t, err := bestOf(v.Target)
-			if err != nil {
-				return err
-			}
-			bar.step("compiling %s for %s", v.Format, v.Target)
-			if err := s.add(ctx, c, b, v.Format, t); err != nil {
-				return err
-			}
-		}
+	if err := c.addAsked(ctx, s, b, x, bar); err != nil {
+		return err
 	}
 	bar.done()
 	c.noteUnlocked(b, s)
 	var all []measure.Record
-	err = s.rounds(ctx, max(b.rounds, measure.Rounds), g, bar, func(r measure.Record) { all = append(all, r) })
+	err = s.Run(ctx, g, max(b.rounds, measure.Rounds), bar.begins, func(r measure.Record) { all = append(all, r) })
 	if err != nil {
 		return err
 	}
 	bar.done()
 	c.noteBusy(g)
-	x := limitCheck{about: aboutHere(b.check), records: medians(all), verdicts: asked(all)}
+	out := bench.Checked{About: bench.AboutHere(filepath.Base(b.check)), Records: bench.Medians(all), Verdicts: x.Verdicts(all)}
 	if b.json {
-		x.encode(c.out)
+		out.Encode(c.out)
 	} else {
-		for _, v := range x.verdicts {
-			fmt.Fprintln(c.out, v)
-		}
+		c.printVerdicts(out.Verdicts)
 	}
-	return missed(x.verdicts)
+	return missed(out.Verdicts)
 }
 
-// missed is an error if rules are.
+// addAsked compiles the products that limits ask for, each for the best target of its class here.
+func (c *cli) addAsked(ctx context.Context, s *bench.Suite, b benchFlags, x bench.Check, bar *progress) error {
+	asked, err := x.Products()
+	if err != nil {
+		return fmt.Errorf("-check %s: %w", b.check, err)
+	}
+	for _, p := range asked {
+		t, err := bestOf(p.Class)
+		if err != nil {
+			return err
+		}
+		bar.step("compiling %s for %s", p.Format, p.Class)
+		if err := c.addTo(ctx, s, b, p.Format, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) printVerdicts(verdicts []measure.Verdict) {
+	for _, v := range verdicts {
+		fmt.Fprintln(c.out, v)
+	}
+}
+
+// missed is an error if a limit is missed.
 func missed(verdicts []measure.Verdict) error {
 	misses := 0
 	for _, v := range verdicts {

@@ -42,7 +42,7 @@ func TestCompare(t *testing.T) {
 // The table has ratios to the default's time beside each, the best first.
 func TestCompareTable(t *testing.T) {
 	figures := func(ns, usual float64) session.TriedFigure {
-		return session.TriedFigure{tune.Purpose{Mode: "l2", N: 4}, ns, usual}
+		return session.TriedFigure{Purpose: tune.Purpose{Mode: "l2", N: 4}, Ns: ns, DefaultNs: usual}
 	}
 	var b strings.Builder
 	compareTable([]tune.Purpose{{Mode: "l2", N: 4}}, []session.Tried{

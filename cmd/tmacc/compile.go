@@ -20,6 +20,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/session"
@@ -396,9 +397,12 @@ func (x *compilation) tryTraces(ctx context.Context) error {
 			if !ok {
 				continue
 			}
-			if _, err := buildTarget(ctx, w.problem, t, g.Trace, w.prefix()); err != nil {
+			v, err := buildTarget(ctx, w.problem, t, g.Trace)
+			if err != nil {
 				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), w.blamed(err))
 			}
+			g.built = &v
+			w.traces[t.Machine().Name] = g
 		}
 	}
 	return nil
@@ -521,11 +525,14 @@ func (x *compilation) compileAll(ctx context.Context) error {
 // buildTarget compiles w for t: by the trace that was given, else by the lock, else by
 // the default schedules. It never searches.
 func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target) (variant.Variant, error) {
+	if v := w.traces[t.Machine().Name].built; v != nil {
+		return *v, nil
+	}
 	e := x.locked(w, t)
 	if e == nil {
-		return buildTarget(ctx, w.problem, t, w.trace(t), w.prefix())
+		return buildTarget(ctx, w.problem, t, nil)
 	}
-	v, err := buildUses(ctx, w.problem, t, e.Uses(), w.prefix())
+	v, err := build.Variant(ctx, w.problem, t, e.Uses())
 	if err != nil {
 		return v, &tune.LockError{Path: tune.LockName, Problem: oneLine(err)}
 	}
@@ -556,7 +563,7 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 				}
 			}
 			for _, k := range t.Kernels {
-				x.exact[k.Code.Func.Name] = state.of(k.Schedule)
+				x.exact[w.product.KernelName(t, k.Name())] = state.of(k.Schedule)
 			}
 		}
 	}
@@ -738,7 +745,7 @@ func (x *compilation) testsPassed() {
 		for _, t := range w.product.Variants {
 			for _, k := range t.Kernels {
 				if lacks(t.Target) == "" {
-					x.exact[k.Code.Func.Name] = w.checked().of(k.Schedule)
+					x.exact[w.product.KernelName(&t, k.Name())] = w.checked().of(k.Schedule)
 				}
 			}
 		}

@@ -117,7 +117,7 @@ func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 	}
 	var widths []string
 	for i, k := range t.Kernels { // by columns, as in the lock
-		if hash, err := tune.KernelHash(t.Target, k.Code); err != nil || hash != e.Kernels[i].Hash {
+		if hash, err := tune.KernelHash(t.Target, k.Text); err != nil || hash != e.Kernels[i].Hash {
 			widths = append(widths, counted(k.Schedule.Cols, "column"))
 		}
 	}

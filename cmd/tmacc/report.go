@@ -82,12 +82,12 @@ func (x *compilation) measure(ctx context.Context, g *bench.Gauge, w *wanted, t 
 	}
 	for i, k := range t.Kernels {
 		r := records[i]
-		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
+		speeds[w.product.KernelName(t, k.Name())] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
 	}
 	if records, err = at(measure.ModeL3, measure.ManyColumns); err != nil {
 		return err
 	}
-	last := t.Kernels[len(t.Kernels)-1].Code.Func.Name
+	last := w.product.KernelName(t, t.Kernels[len(t.Kernels)-1].Name())
 	widest := speeds[last]
 	widest.GEMM, widest.DotShare = records[0].GWeightsS, records[0].Share
 	speeds[last] = widest
@@ -186,7 +186,7 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 		}
 		for _, t := range w.product.Variants {
 			for _, k := range t.Kernels {
-				s, name := k.Schedule, k.Code.Func.Name
+				s, name := k.Schedule, w.product.KernelName(&t, k.Name())
 				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),
 					Stored: bench.StoredBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace}
 				if v, ok := speeds[name]; ok {
@@ -341,19 +341,9 @@ func grouped(left []leftOut) (groups [][]leftOut) {
 	return groups
 }
 
-// mostLost is the share of samples from which on figures are not to be trusted. (Beside a busy process on the core 17 of 39 samples were lost.)
-const mostLost = 0.2
-
-// noteBusy says if the core did something else during many samples, or while the probes ran.
+// noteBusy says why the figures of g may be wrong.
 func (c *cli) noteBusy(g *bench.Gauge) {
-	if float64(g.Lost) > mostLost*float64(g.Taken) {
-		fmt.Fprintf(c.err, "tmacc: this machine is busy: during %d of %d samples the core did something else, figures may be too low\n", g.Lost, g.Taken)
-	}
-	if g.Beyond > 0 {
-		are := "are"
-		if g.Beyond == 1 {
-			are = "is"
-		}
-		fmt.Fprintf(c.err, "tmacc: %s %s above what this machine did at best: it was busy meanwhile, or the probes are wrong if that comes again\n", counted(g.Beyond, "figure"), are)
+	for _, line := range g.Doubts() {
+		fmt.Fprintf(c.err, "tmacc: %s\n", line)
 	}
 }

@@ -141,7 +141,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		}
 		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
-	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
+	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 	}

@@ -79,23 +79,18 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("compiling %s for %s", x.format, t.Machine().ShortName())
-	all, err := heeding(ctx, func() (all []build.Stage, err error) {
-		if use.Trace == nil {
-			use.Trace, err = build.DefaultTrace(p, t, use.Cols)
+	if use.Trace == nil {
+		if use.Trace, err = build.DefaultTrace(ctx, p, t, use.Cols); err != nil {
+			return err
 		}
-		switch {
-		case err != nil:
-		case x.prepare:
-			all = build.PrepareStages(p, use.Trace, t)
-		default:
-			all = build.Stages(p, use.Trace, t)
-		}
-		return all, err
-	})
-	bar.done()
-	if err != nil {
-		return err
 	}
+	var all []build.Stage
+	if x.prepare {
+		all = build.PrepareStages(ctx, p, use.Trace, t)
+	} else {
+		all = build.Stages(p, use.Trace, t)
+	}
+	bar.done()
 	return printStages(c.out, all, names)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -112,8 +113,8 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return fmt.Errorf("-patience %d: want at least 1", x.patience)
 	case x.limit <= 0:
 		return fmt.Errorf("-time %v: want more than nothing", x.limit)
-	case x.plot != "" && validPicture(x.plot) != nil:
-		return validPicture(x.plot)
+	case x.plot != "" && picture.Check(x.plot) != nil:
+		return picture.Check(x.plot)
 	case x.plot != "" && noFolder(x.plot) != nil: // now, not after the search
 		return noFolder(x.plot)
 	case x.log != "" && x.log != session.NoLog && noFolder(x.log) != nil:

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
@@ -307,7 +308,7 @@ func TestTuneBroken(t *testing.T) {
 // A result that cannot be locked is printed, so that tmacc compile -trace can read it.
 func TestTuneNotLocked(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +379,7 @@ func TestBenchLock(t *testing.T) {
 		t.Errorf("no lock: exit code %d: %s", code, stderr)
 	}
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +414,7 @@ func TestBenchLock(t *testing.T) {
 // A lock that has a kernel for one column only, tuned for no other, is warned about.
 func TestLockNarrow(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +438,7 @@ func TestLockNarrow(t *testing.T) {
 // A lock beside a package that is a module of its own is not its lock, which is said as long as it has none.
 func TestLockAstray(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +478,7 @@ func TestBenchTable(t *testing.T) {
 		all = append(all, measure.Record{Format: "w2", Ns: ns}, measure.Record{Format: "w4", Ns: ns}, measure.Record{Format: "w2", Ns: ns / 2, Tuned: true})
 	}
 	var ratios []string
-	for _, row := range benchTable(medians(all)).rows {
+	for _, row := range benchTable(bench.Medians(all)).rows {
 		ratios = append(ratios, row[0]+" "+row[len(row)-1])
 	}
 	if want := []string{"w2 ", "w4 ", "w2 0.50"}; !slices.Equal(ratios, want) {
@@ -498,11 +499,11 @@ func TestLockReplays(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(json1(t, ok(t, "show", "-format", "w2", "-cols", "4", "-target", "avx2", "-stage", "trace")), `"k","by":64`, `"k","by":128`)), &wide); err != nil {
 		t.Fatal(err)
 	}
-	v, err := buildTarget(t.Context(), p, target, trace, "x")
+	v, err := buildTarget(t.Context(), p, target, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := tune.KernelHash(target, v.Kernels[0].Code)
+	hash, err := tune.KernelHash(target, v.Kernels[0].Text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
 )
 
@@ -134,11 +135,11 @@ func (x *tuning) draw(f *session.Found) error {
 	if x.plot == "" {
 		return nil
 	}
-	p, err := plotSearch(searchTitle(f.Run), searchSource(f.Run), f.Tried)
+	p, err := picture.Search(searchTitle(f.Run), searchSource(f.Run), f.Tried)
 	if err != nil {
 		return err
 	}
-	return p.save(x.plot)
+	return savePicture(x.plot, p)
 }
 
 // printFound prints how many candidates were measured, and why others were dropped.

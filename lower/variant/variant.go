@@ -4,6 +4,7 @@
 package variant
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -21,28 +22,38 @@ type Variant struct {
 	Prepare *Prepare // nil: pure Go prepares activations
 }
 
-// Kernel is a scheduled product and its machine code.
+// Kernel is a scheduled product, its machine code and, once printed, its assembly.
 type Kernel struct {
 	Schedule *schedule.Kernel
 	Code     *lower.Kernel
+	Text     *lower.Function // nil: not printed yet
 }
 
-// Prepare is a scheduled preparation of activations and its machine code.
+// Prepare is a scheduled preparation of activations, its machine code and, once
+// printed, its assembly.
 type Prepare struct {
 	Schedule *schedule.PrepareKernel
 	Code     *lower.Kernel
+	Text     *lower.Function // nil: not printed yet
 }
 
-// Code lists the machine code of all kernels, the preparation last.
-func (v *Variant) Code() []*lower.Kernel {
-	var ks []*lower.Kernel
+// PrepareName is the name of a preparation among the functions of its variant.
+const PrepareName = "prepare"
+
+// Name is the name of k among the functions of its variant: "n4" for 4 columns.
+func (k Kernel) Name() string { return fmt.Sprintf("n%d", k.Schedule.Cols) }
+
+// Functions lists the printed kernels, the preparation last. Their names begin with
+// prefix, which is for a file with other functions.
+func (v *Variant) Functions(prefix string) []lower.Named {
+	var fs []lower.Named
 	for _, k := range v.Kernels {
-		ks = append(ks, k.Code)
+		fs = append(fs, lower.Named{Name: prefix + k.Name(), Function: k.Text})
 	}
 	if v.Prepare != nil {
-		ks = append(ks, v.Prepare.Code)
+		fs = append(fs, lower.Named{Name: prefix + PrepareName, Function: v.Prepare.Text})
 	}
-	return ks
+	return fs
 }
 
 // Tables describes the lookup tables that the kernels read; nil without tables.
@@ -67,31 +78,31 @@ func (v *Variant) TableChunk() int {
 	return chunk
 }
 
-// ABI describes v to the runtime, without functions and with layout number 0.
-func (v *Variant) ABI() abi.Variant {
+// ABI describes v to the runtime, without functions and with layout number 0. Names
+// are those of Functions.
+func (v *Variant) ABI(prefix string) abi.Variant {
 	m := v.Target.Machine()
-	out := abi.Variant{Target: m.Name, ABI: abi.Version, Need: v.Need, CPUs: m.CPUs, Fill: v.Kernels[0].Schedule.Fill, Prepare: v.Prepare.ABI()}
+	out := abi.Variant{Target: m.Name, ABI: abi.Version, Need: v.Need, CPUs: m.CPUs, Fill: v.Kernels[0].Schedule.Fill, Prepare: v.Prepare.abi(prefix)}
 	for _, k := range v.Kernels {
-		out.Kernels = append(out.Kernels, k.ABI())
+		out.Kernels = append(out.Kernels, k.abi(prefix))
 	}
 	slices.SortFunc(out.Kernels, func(a, b abi.Kernel) int { return a.Cols - b.Cols })
 	return out
 }
 
-// ABI describes k to the runtime, without its function.
-func (k Kernel) ABI() abi.Kernel {
+func (k Kernel) abi(prefix string) abi.Kernel {
 	s := k.Schedule
-	return abi.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
+	return abi.Kernel{Name: prefix + k.Name(), Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
 		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most}
 }
 
-// ABI describes p to the runtime, without its function; nil for nil.
-func (p *Prepare) ABI() *abi.Prepare {
+// abi is nil for nil.
+func (p *Prepare) abi(prefix string) *abi.Prepare {
 	if p == nil {
 		return nil
 	}
 	s := p.Schedule
-	return &abi.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, Pads: s.Pads, Chunk: s.Chunk, Tables: TablesABI(s.Tables)}
+	return &abi.Prepare{Name: prefix + PrepareName, CountDiv: s.CountDiv, Residuals: s.Residuals, Pads: s.Pads, Chunk: s.Chunk, Tables: TablesABI(s.Tables)}
 }
 
 // TablesABI describes lookup tables to the runtime; nil is the zero value.

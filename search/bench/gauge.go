@@ -1,34 +1,30 @@
-// Package bench measures products beside what the machine can do, in the same rounds.
+// Package bench measures products beside what the machine can do, in the same rounds: one product at one place (Gauge), a suite
+// of products round after round (Suite), and a suite against limits (Check). Package peer below it does the same beside ggml.
 package bench
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
-	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/variant"
-	"github.com/tmacc/tmacc/runtime"
-	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
-// Gauge measures products against what the machine can do, in the same rounds.
+// Gauge measures products, and in the same rounds the clock, the read bandwidth and the dot product peak of the machine.
 type Gauge struct {
 	Lab    *measure.Lab
 	opt    timing.Options
-	reads  map[int][]measure.Probe    // the fastest, by bytes
-	dots   map[string][]measure.Probe // the fastest, by target
+	reads  map[int][]measure.Probe    // the fastest probes, by bytes
+	dots   map[string][]measure.Probe // the fastest probes, by target
 	Taken  int                        // samples of products
-	Lost   int                        // of these, those during which the core did something else
-	Beyond int                        // figures that are above what the machine did at best, as probes have it
+	Lost   int                        // samples of products during which the core did something else
+	Beyond int                        // figures above the machine's best, as its probes show it
 }
 
-// NewGauge makes a gauge of this machine.
+// NewGauge makes a gauge of this machine. A zero MinSample in opt stands for MinSample's time of the mode.
 func NewGauge(opt timing.Options) (*Gauge, error) {
 	lab, err := measure.NewLab()
 	if err != nil {
@@ -37,7 +33,7 @@ func NewGauge(opt timing.Options) (*Gauge, error) {
 	return NewGaugeOn(lab, opt), nil
 }
 
-// NewGaugeOn makes a gauge that measures with a lab, which it closes in the end.
+// NewGaugeOn makes a gauge that measures with a lab. Close closes the lab too.
 func NewGaugeOn(lab *measure.Lab, opt timing.Options) *Gauge {
 	return &Gauge{Lab: lab, opt: opt, reads: map[int][]measure.Probe{}, dots: map[string][]measure.Probe{}}
 }
@@ -45,12 +41,12 @@ func NewGaugeOn(lab *measure.Lab, opt timing.Options) *Gauge {
 // Close ends the gauge and its lab.
 func (g *Gauge) Close() error { return g.Lab.Close() }
 
-// Count counts samples of products, and those that something else disturbed.
+// Count adds samples of products to Taken and Lost.
 func (g *Gauge) Count(samples []timing.Sample) {
 	for _, s := range samples {
 		for i, ns := range s.Rounds {
 			if math.IsNaN(ns) {
-				continue // it took no sample
+				continue // there was no sample in this round
 			}
 			if g.Taken++; !s.Alone[i] {
 				g.Lost++
@@ -59,18 +55,46 @@ func (g *Gauge) Count(samples []timing.Sample) {
 	}
 }
 
-// How probes are chosen: by a short look at all.
+// mostLost is the share of lost samples from which on figures are not to be trusted. Beside a busy process on the same core,
+// 17 of 39 samples were lost.
+const mostLost = 0.2
+
+// Doubts says why the figures that the gauge measured may be wrong, a line for each reason: none of a quiet machine.
+func (g *Gauge) Doubts() (lines []string) {
+	if float64(g.Lost) > mostLost*float64(g.Taken) {
+		lines = append(lines, fmt.Sprintf("this machine is busy: during %d of %d samples the core did something else, figures may be too low", g.Lost, g.Taken))
+	}
+	const remedy = "above what this machine did at best: it was busy meanwhile, or the probes are wrong if that comes again"
+	switch {
+	case g.Beyond == 1:
+		lines = append(lines, "1 figure is "+remedy)
+	case g.Beyond > 1:
+		lines = append(lines, fmt.Sprintf("%d figures are %s", g.Beyond, remedy))
+	}
+	return lines
+}
+
+// How the fastest probes are found: by a short look at all of them.
 var look = timing.Options{Rounds: 3, MinSample: 200 * time.Microsecond}
 
+// The numbers of fast probes that are timed beside products.
 const (
 	readPicks = 3
 	dotPicks  = 2
 )
 
-// DRAMBytes is how many bytes of weights mode dram cycles through on a host.
-var DRAMBytes = measure.DRAMBytes
+var dramBytes = measure.DRAMBytes
 
-// Read probes the bandwidth of the memory that a mode reads a matrix from.
+// DRAMBytes is the number of bytes of weights that mode dram cycles through on h.
+func DRAMBytes(h timing.Host) int { return dramBytes(h) }
+
+// Brief makes all measurements of this process short and their figures worthless. It is for tests that look at everything else.
+func Brief() {
+	look = timing.Options{Rounds: 1}
+	dramBytes = func(timing.Host) int { return 32 << 20 }
+}
+
+// Read returns the fastest probes of the bandwidth of the memory that a mode reads a matrix of so many bytes from.
 func (g *Gauge) Read(mode string, matrix int) ([]measure.Probe, error) {
 	bytes := max(measure.WorkingSet(DRAMBytes(g.Lab.Host), mode, matrix), 4096)
 	if p, ok := g.reads[bytes]; ok {
@@ -87,8 +111,8 @@ func (g *Gauge) Read(mode string, matrix int) ([]measure.Probe, error) {
 	return picked, err
 }
 
-// Dot probes the peak of a target.
-func (g *Gauge) Dot(t lower.Target) ([]measure.Probe, error) {
+// Dot returns the fastest probes of the dot product peak of a target.
+func (g *Gauge) Dot(t targets.Target) ([]measure.Probe, error) {
 	name := t.Machine().ShortName()
 	if p, ok := g.dots[name]; ok {
 		return p, nil
@@ -104,64 +128,18 @@ func (g *Gauge) Dot(t lower.Target) ([]measure.Probe, error) {
 	return picked, err
 }
 
-// Subject is a product of one target to be measured.
-type Subject struct {
-	Problem ir.Problem
-	Variant variant.Variant
-	Product *runtime.Product
-	Tuned   bool // by a lock
-}
-
-// Record fills in what a record says of x before x is measured. A product without kernels
-// counts as storing every bit of its weights.
-func (x Subject) Record(mode string, m, n, k int) (measure.Record, measure.Weights) {
-	w := x.Problem.Weight
-	r := measure.Record{Format: x.Problem.Name(), BitsPerWeight: float64(w.Bits), Group: w.Group, M: m, K: k, N: n, Target: x.Variant.Target.Machine().ShortName(),
-		Exact: !x.Problem.Act.Floats() && Exact(x.Variant.Kernels), Threads: 1, Mode: mode}
-	weights := measure.Weights{NominalBits: nominalBits(w), ScaleBits: scaleBits(w, m, k)}
-	if len(x.Variant.Kernels) > 0 {
-		s := x.Variant.Kernels[0].Schedule
-		r.Family, r.BitsPerWeight = Family(s.Trace), s.Weights.Part(format.Codes).CodeBits()
-		weights.NominalBits = min(weights.NominalBits, r.BitsPerWeight)
-	}
-	return r, weights
-}
-
-// Residual says that kernels read residuals of tables where activations have some.
-func (s Subject) Residual() bool {
-	t := s.Variant.Kernels[0].Schedule.Tables
-	return t != nil && t.Residual
-}
-
-// Place is what to measure of a product: where its weights are, their shape, and
-// how many activations each of the calls multiplies.
-type Place struct {
-	Mode    string
-	M, K    int
-	Ns      []int
-	Extreme bool // activations are as large as the largest
-}
-
-// Draw makes an activation.
-func (p Place) Draw() func(*rand.Rand) float32 {
-	if p.Extreme {
-		return timing.Extreme
-	}
-	return timing.Normal
-}
-
-// MinSample is the least time of one sample, by mode: so long that what the probes left in the caches does not count. The fastest of short ones out of memory is
-// faster than memory is for long, which shows in what waits for memory only: w1 for one column, 4096 x 4096, took 131 us in
-// the best of 11 samples of 2 ms and 139 of 10 ms, for four columns 163 in both.
+// MinSample is the least time of one sample, by mode. It is so long that what the probes left in the caches does not count: short
+// samples out of memory are faster than memory is for long. That shows in products that wait for memory only: w1 for one column,
+// 4096 x 4096, took 131 us in the best of 11 samples of 2 ms and 139 us of 10 ms; for four columns it took 163 us in both.
 var MinSample = map[string]time.Duration{
 	measure.ModeDRAM: 10 * time.Millisecond, measure.ModeL3: 5 * time.Millisecond, measure.ModeL2: time.Millisecond,
 }
 
-// minCalls is how many calls of a product a sample has at least, for the same reason: of 256 columns, 8 ms, one call that
-// followed the probes took 4 % longer than those after it.
+// minCalls is the least number of calls of a product in a sample, for the same reason: for 256 columns (8 ms), a call that
+// followed the probes took 4 % longer than the calls after it.
 const minCalls = 4
 
-// Measure times a product at one place, K rounded up to whole units: a record for each number of activations.
+// Measure times a product at one place and returns a record for each number of activations. It rounds K up to whole units.
 func (g *Gauge) Measure(x Subject, at Place) ([]measure.Record, error) {
 	at.K = x.Problem.WholeK(at.K)
 	rng := rand.New(rand.NewPCG(uint64(at.M), uint64(at.K)))
@@ -169,21 +147,16 @@ func (g *Gauge) Measure(x Subject, at Place) ([]measure.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := 0
-	if at.Mode == measure.ModeDRAM {
-		total = DRAMBytes(g.Lab.Host)
-	}
-	weights, err := timing.NewCopies(packed, total, nil)
+	weights, err := timing.NewCopies(packed, at.Cycled(g.Lab.Host), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer weights.Close()
-	reads, err := g.Read(at.Mode, len(packed))
-	if err != nil {
+	probes := [][]measure.Probe{g.Lab.Clock(), nil, nil}
+	if probes[1], err = g.Read(at.Mode, len(packed)); err != nil {
 		return nil, err
 	}
-	dots, err := g.Dot(x.Variant.Target)
-	if err != nil {
+	if probes[2], err = g.Dot(x.Variant.Target); err != nil {
 		return nil, err
 	}
 	var fns []func()
@@ -194,18 +167,7 @@ func (g *Gauge) Measure(x Subject, at Place) ([]measure.Record, error) {
 		}
 		fns = append(fns, product, prepare)
 	}
-	probes := [][]measure.Probe{g.Lab.Clock(), reads, dots}
-	for _, list := range probes {
-		for _, probe := range list {
-			fns = append(fns, probe.Run)
-		}
-	}
-	opt := g.opt
-	if opt.MinSample == 0 {
-		opt.MinSample, opt.MinCalls = MinSample[at.Mode], minCalls
-	}
-	samples := timing.Time(opt, fns...)
-	kernels, rest := samples[:2*len(at.Ns)], samples[2*len(at.Ns):]
+	kernels, rest := g.time(at.Mode, fns, probes)
 	g.Count(kernels)
 	clock := measure.RatesByRound(probes[0], rest)
 	best := make([]float64, len(probes))
@@ -218,8 +180,24 @@ func (g *Gauge) Measure(x Subject, at Place) ([]measure.Record, error) {
 	return g.records(x, at, kernels, clock, best), nil
 }
 
-// records are the figures of kernels, products and preparations in turn, with the clock of each round, and the
-// best clock, read bandwidth and dot product peak.
+// time times calls of products and probes in the same rounds.
+func (g *Gauge) time(mode string, calls []func(), probes [][]measure.Probe) (products, rest []timing.Sample) {
+	all := calls
+	for _, list := range probes {
+		for _, probe := range list {
+			all = append(all, probe.Run)
+		}
+	}
+	opt := g.opt
+	if opt.MinSample == 0 {
+		opt.MinSample, opt.MinCalls = MinSample[mode], minCalls
+	}
+	samples := timing.Time(opt, all...)
+	return samples[:len(calls)], samples[len(calls):]
+}
+
+// records returns the figures of the samples of products and preparations, which alternate. clock has the clock of each
+// round in GHz; best has the best clock, read bandwidth and dot product peak.
 func (g *Gauge) records(x Subject, at Place, kernels []timing.Sample, clock, best []float64) (out []measure.Record) {
 	for i, n := range at.Ns {
 		r, weights := x.Record(at.Mode, at.M, n, at.K)
@@ -234,48 +212,4 @@ func (g *Gauge) records(x Subject, at Place, kernels []timing.Sample, clock, bes
 		out = append(out, r)
 	}
 	return out
-}
-
-// nominalBits per weight: what the best packing stores, of formats that do not
-// say their own bits. Codewords may take less: six levels 2.67 bits instead of 3.
-func nominalBits(w format.Weight) float64 {
-	if w.Bound > 0 {
-		return w.Bound
-	}
-	return float64(w.Bits)
-}
-
-// scaleBits are those of all that weights share: scales, zero points, minimums.
-func scaleBits(w format.Weight, m, k int) float64 {
-	bits := 0.0
-	for _, x := range w.Shared() {
-		bits += float64(x.Elem.Bits()) * float64(w.Count(x, m, k))
-	}
-	return bits
-}
-
-// StoredBits per weight of a matrix of many rows and k columns, scales included.
-func StoredBits(l *format.Layout, k int) float64 {
-	return 8 * float64(l.TileBytes(k)) / float64(l.TileM) / float64(k)
-}
-
-// Exact says that all kernels give the bits of the definition.
-func Exact(kernels []variant.Kernel) bool {
-	return !slices.ContainsFunc(kernels, func(k variant.Kernel) bool { return !k.Schedule.Exact() })
-}
-
-// Family is the decomposition that a trace begins with.
-func Family(t schedule.Trace) string {
-	for _, step := range t {
-		if d, ok := step.(schedule.Decompose); ok {
-			return d.Family
-		}
-	}
-	return ""
-}
-
-// Brief makes all measurements of this process short, for tests, whose figures need not be good.
-func Brief() {
-	look = timing.Options{Rounds: 1}
-	DRAMBytes = func(timing.Host) int { return 32 << 20 }
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/tmacc/tmacc/search"
 )
 
-// Variant compiles the kernels of p for t, the narrowest first, and what prepares their
-// activations. name makes names of assembly functions of what they are, "n4" or "prepare"; if it
-// is nil they are these. Interrupted, it returns the error of ctx after the kernel that it is at.
-func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use, name func(what string) string) (variant.Variant, error) {
-	if name == nil {
-		name = func(what string) string { return what }
-	}
+// Variant compiles and prints the kernels of p for t, the narrowest first, and the
+// preparation of their activations. A use that was chosen by its kernel on t has it
+// already. Interrupted, Variant returns the error of ctx.
+func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (variant.Variant, error) {
 	v := variant.Variant{Target: t, Need: targets.Features(t)}
 	for _, u := range uses {
 		if err := ctx.Err(); err != nil {
 			return v, err
 		}
-		k, err := kernel(p, t, u, name)
+		k, err := kernel(ctx, p, t, u)
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
 		if err != nil && u.Cols > 0 {
 			err = fmt.Errorf("n = %d: %w", u.Cols, err)
 		}
@@ -42,11 +42,23 @@ func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Us
 	}
 	slices.SortFunc(v.Kernels, func(a, b variant.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
 	var err error
-	v.Prepare, err = Prepare(p, v, name("prepare"))
+	v.Prepare, err = Prepare(ctx, p, v)
 	return v, err
 }
 
-func kernel(p ir.Problem, t lower.Target, u search.Use, name func(what string) string) (k variant.Kernel, err error) {
+// kernel is the printed kernel of u.
+func kernel(ctx context.Context, p ir.Problem, t lower.Target, u search.Use) (k variant.Kernel, err error) {
+	if u.Kernel != nil {
+		k = *u.Kernel
+	} else if k, err = lowered(ctx, p, t, u); err != nil {
+		return k, err
+	}
+	k.Text = t.Print(k.Code)
+	return k, nil
+}
+
+// lowered compiles the trace of u.
+func lowered(ctx context.Context, p ir.Problem, t lower.Target, u search.Use) (k variant.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(p, u.Trace); err != nil {
 		return k, err
 	}
@@ -54,20 +66,24 @@ func kernel(p ir.Problem, t lower.Target, u search.Use, name func(what string) s
 	if u.Cols != 0 && u.Cols != cols {
 		return k, fmt.Errorf("a schedule for n = %d is said to be for %d", cols, u.Cols)
 	}
-	k.Code, err = lower.Build(t, k.Schedule.Nest, name(fmt.Sprintf("n%d", cols)))
+	k.Code, err = lower.Build(ctx, t, k.Schedule.Nest)
 	return k, err
 }
 
-// Prepare compiles what prepares activations for the kernels of v, by its default schedule.
-func Prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, error) {
-	x, err := prepare(p, v, name)
+// Prepare compiles and prints the preparation of activations for the kernels of v, by its default
+// schedule.
+func Prepare(ctx context.Context, p ir.Problem, v variant.Variant) (*variant.Prepare, error) {
+	x, err := prepare(ctx, p, v)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("activations for %s on %s: %w", p.Name(), v.Target.Machine().Name, err)
 	}
 	return x, nil
 }
 
-func prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, error) {
+func prepare(ctx context.Context, p ir.Problem, v variant.Variant) (*variant.Prepare, error) {
 	tables := v.Tables()
 	trace, err := search.DefaultPrepare(p, tables, v.TableChunk(), v.Target)
 	if err != nil {
@@ -77,9 +93,9 @@ func prepare(p ir.Problem, v variant.Variant, name string) (*variant.Prepare, er
 	if err != nil {
 		return nil, err
 	}
-	code, err := lower.Build(v.Target, k.Nest, name)
+	code, err := lower.Build(ctx, v.Target, k.Nest)
 	if err != nil {
 		return nil, err
 	}
-	return &variant.Prepare{Schedule: k, Code: code}, nil
+	return &variant.Prepare{Schedule: k, Code: code, Text: v.Target.Print(code)}, nil
 }

@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -16,7 +17,7 @@ func ExampleStages() {
 		log.Fatal(err)
 	}
 	target := targets.ByName("amd64/avx2")
-	trace, err := build.DefaultTrace(p, target, 1)
+	trace, err := build.DefaultTrace(context.Background(), p, target, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

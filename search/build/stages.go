@@ -1,6 +1,7 @@
 package build
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -79,8 +80,8 @@ func Stages(p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
 
 // PrepareStages compile what prepares activations of p on a target. The trace is that of a product, whose preparation has the default
 // schedule, or that of a preparation for the tables of the default schedules.
-func PrepareStages(p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
-	trace, tables, err := preparation(p, trace, t)
+func PrepareStages(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
+	trace, tables, err := preparation(ctx, p, trace, t)
 	if err != nil {
 		return stages{}.fail(TraceStage, err)
 	}
@@ -100,19 +101,19 @@ func PrepareStages(p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
 }
 
 // preparation is the schedule of a preparation and the tables that it fills.
-func preparation(p ir.Problem, trace schedule.Trace, t lower.Target) (schedule.Trace, *ir.Tables, error) {
+func preparation(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target) (schedule.Trace, *ir.Tables, error) {
 	if k, err := schedule.Compile(p, trace); err == nil {
 		trace, err = search.DefaultPrepare(p, k.Tables, k.Chunk, t)
 		return trace, k.Tables, err
 	}
-	tables, _, err := search.DefaultTables(p, t)
+	tables, _, err := search.DefaultTables(ctx, p, t)
 	return trace, tables, err
 }
 
 // DefaultTrace is the default schedule of a product on a target for a number of columns. The error names the columns that
-// default schedules have.
-func DefaultTrace(p ir.Problem, t lower.Target, cols int) (schedule.Trace, error) {
-	uses, err := search.Default(p, t)
+// default schedules have, or is that of ctx.
+func DefaultTrace(ctx context.Context, p ir.Problem, t lower.Target, cols int) (schedule.Trace, error) {
+	uses, err := search.Default(ctx, p, t)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (s *stages) lower(f *vir.Func, pkg string, t lower.Target) (*lower.Kernel, 
 	}
 	s.add(PassesStage, w.passes, w.out.String())
 	s.add(MachineStage, k, lower.Dump(k))
-	asm, err := t.Emit(pkg, []*lower.Kernel{k})
+	asm, err := lower.Emit(t, pkg, k)
 	if err != nil {
 		*s = s.fail(AssemblyStage, err)
 		return nil, false

@@ -33,7 +33,7 @@ func names(all []Stage) (out []string) {
 // A product goes through all stages: each has a value and a text, and the cost is what search estimates.
 func TestStages(t *testing.T) {
 	p, target := w2(t)
-	trace, err := DefaultTrace(p, target, 4)
+	trace, err := DefaultTrace(t.Context(), p, target, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestStages(t *testing.T) {
 // What fails is the last stage; those before it are there.
 func TestStagesStop(t *testing.T) {
 	p, target := w2(t)
-	trace, err := DefaultTrace(p, target, 1)
+	trace, err := DefaultTrace(t.Context(), p, target, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestStagesStop(t *testing.T) {
 			}
 		}
 	}
-	if _, err := DefaultTrace(p, target, 77); err == nil || !strings.HasPrefix(err.Error(), "no default schedule of w2 on amd64/avx2 has 77 columns: have 1, 2") {
+	if _, err := DefaultTrace(t.Context(), p, target, 77); err == nil || !strings.HasPrefix(err.Error(), "no default schedule of w2 on amd64/avx2 has 77 columns: have 1, 2") {
 		t.Error(err)
 	}
 }
@@ -96,21 +96,21 @@ func TestStagesStop(t *testing.T) {
 // A preparation goes through the stages too: by the schedule of a product, or by one of its own.
 func TestPrepareStages(t *testing.T) {
 	p, target := w2(t)
-	trace, err := DefaultTrace(p, target, 1)
+	trace, err := DefaultTrace(t.Context(), p, target, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := PrepareStages(p, trace, target)
+	all := PrepareStages(t.Context(), p, trace, target)
 	if !slices.Equal(names(all), StageNames()) || !strings.Contains(all[8].Text, "TEXT ·prepare(SB)") {
 		t.Fatalf("stages %v", names(all))
 	}
-	again := PrepareStages(p, all[2].Value.(schedule.Trace), target)
+	again := PrepareStages(t.Context(), p, all[2].Value.(schedule.Trace), target)
 	for i, s := range again {
 		if s.Err != nil || s.Text != all[i].Text {
 			t.Errorf("%s: %v\n%s\nwant\n%s", s.Name, s.Err, s.Text, all[i].Text)
 		}
 	}
-	for _, s := range PrepareStages(p, trace[:1], target) {
+	for _, s := range PrepareStages(t.Context(), p, trace[:1], target) {
 		if (s.Err != nil) != (s.Name == NestStage) {
 			t.Errorf("%s: %v", s.Name, s.Err)
 		}
@@ -120,7 +120,7 @@ func TestPrepareStages(t *testing.T) {
 // Vector IR goes through the stages from its own on; the assembly is that of the product.
 func TestTextStages(t *testing.T) {
 	p, target := w2(t)
-	trace, err := DefaultTrace(p, target, 1)
+	trace, err := DefaultTrace(t.Context(), p, target, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Spec is the product as a generated package describes it, with the kernels of one
-// target: all of them, or the kernels with the given indices. Kernels have names, and no functions yet.
+// target: all of them, or the kernels with the given indices. Kernels have their names in the variant, and no functions yet.
 func Spec(p ir.Problem, t variant.Variant, kernels ...int) runtime.Spec {
 	if len(kernels) > 0 {
 		all := t.Kernels
@@ -26,7 +26,7 @@ func Spec(p ir.Problem, t variant.Variant, kernels ...int) runtime.Spec {
 		}
 	}
 	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),
-		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []abi.Variant{t.ABI()}}
+		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []abi.Variant{t.ABI("")}}
 }
 
 // Code is what one target runs of a product, mapped, until Close.
@@ -42,7 +42,7 @@ type Code struct {
 // jit.ErrPlatform if they are right but cannot be mapped. An error about a kernel
 // names its schedule.
 func Assemble(p ir.Problem, t variant.Variant) (*Code, error) {
-	f, err := t.Target.Emit("main", t.Code())
+	f, err := t.Target.File("main", t.Functions("")...)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func Assemble(p ir.Problem, t variant.Variant) (*Code, error) {
 
 func test(code *worker.Code, p ir.Problem, t variant.Variant) error {
 	for i, k := range t.Kernels {
-		what := fmt.Sprintf("kernel %s by the schedule %v", k.Code.Func.Name, k.Schedule.Trace)
+		what := fmt.Sprintf("kernel %s by the schedule %v", k.Name(), k.Schedule.Trace)
 		if err := code.Test(what, Spec(p, t, i), uint64(i)); err != nil {
 			return err
 		}

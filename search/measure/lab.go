@@ -199,7 +199,7 @@ func assembly(t lower.Target, texts []string) (lower.File, error) {
 		}
 		ks = append(ks, k)
 	}
-	return t.Emit("main", ks)
+	return lower.Emit(t, "main", ks...)
 }
 
 // compile lowers a probe. One that lost instructions on the way would show a rate

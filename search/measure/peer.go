@@ -64,6 +64,27 @@ func (r PeerRecord) Fastest() Timed {
 	return slices.MinFunc(r.Theirs, func(a, b Timed) int { return cmp.Compare(a.Ns, b.Ns) })
 }
 
+// Name is the type of the record, and says if its schedules are those of a lock.
+func (r PeerRecord) Name() string {
+	if r.Tuned {
+		return r.Type + " tuned"
+	}
+	return r.Type
+}
+
+// TheirSpeeds returns the peer's speeds in Gweights/s: with weights as they are in the file, and the best one with
+// repacked weights. A speed is 0 if there is none.
+func (r PeerRecord) TheirSpeeds() (plain, repacked float64) {
+	for i, t := range r.Theirs {
+		if i == 0 {
+			plain = t.GWeightsS
+		} else {
+			repacked = max(repacked, t.GWeightsS)
+		}
+	}
+	return plain, repacked
+}
+
 // PeerLimit is a limit for the records of some types: docs/ratios.json is a
 // list of them.
 type PeerLimit struct {

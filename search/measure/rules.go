@@ -20,6 +20,16 @@ var Formats = []format.Weight{
 	{Name: FormatW5, Bits: 5, Levels: format.UpFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
 }
 
+// Lookup returns the format of a name: one of Formats, or a built-in one.
+func Lookup(name string) (format.Weight, error) {
+	for _, w := range Formats {
+		if w.Name == name {
+			return w, nil
+		}
+	}
+	return format.Lookup(name)
+}
+
 // ActGroups are the groups of activations of formats that limits were measured with, other than the usual ones:
 // int8_per_32.
 var ActGroups = map[string]int{"w4-g32": 32}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -18,7 +19,7 @@ func (s *Session) measureCeilings(ctx context.Context) error {
 	if s.ceilings == nil {
 		s.ceilings = make([]tune.Ceilings, len(s.Purposes))
 	}
-	now, err := heed(ctx, s.machineCeilings)
+	now, err := s.machineCeilings(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -37,7 +38,7 @@ func (s *Session) measureCeilings(ctx context.Context) error {
 
 // machineCeilings returns the ceilings of all purposes. An error ends it, so that a machine that has gone is not waited for
 // again: then it returns those of the first purposes.
-func (s *Session) machineCeilings() (found []tune.Ceilings, _ error) {
+func (s *Session) machineCeilings(ctx context.Context) (found []tune.Ceilings, _ error) {
 	lab, err := measure.NewLabOn(s.On)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (s *Session) machineCeilings() (found []tune.Ceilings, _ error) {
 	g := bench.NewGaugeOn(lab, s.Probing)
 	defer g.Close()
 	rate := func(probes []measure.Probe, err error) (float64, error) {
-		if err != nil {
+		if err := cmp.Or(ctx.Err(), err); err != nil {
 			return 0, err
 		}
 		best, err := lab.Best(s.Probing, probes)

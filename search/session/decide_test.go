@@ -67,7 +67,7 @@ func newSettler(t *testing.T) *settler {
 	m, k := measure.Shape(measure.ModeL2)
 	s := &settler{Session: unmeasured(t, Options{Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: m, N: 1, K: k}}})}
 	var err error
-	if s.tuner, err = tune.New(s.product()); err != nil {
+	if s.tuner, err = tune.New(t.Context(), s.product()); err != nil {
 		t.Fatal(err)
 	}
 	space, rng := s.tuner.Space(t.Context()), rand.New(rand.NewSource(1))
@@ -297,7 +297,7 @@ func TestUndecided(t *testing.T) {
 // Of those that were measured again the fastest is hoped for that is not the default, if it is no slower; else what it takes is said.
 func TestHopeful(t *testing.T) {
 	s := newSettler(t)
-	usual := s.tuner.Seeds()[0]
+	usual := s.tuner.Seeds(t.Context())[0]
 	if _, err := s.tuner.Space(t.Context()).Point(usual); err != nil {
 		t.Fatal(err)
 	}

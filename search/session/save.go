@@ -114,7 +114,11 @@ func (s *Session) entry(j *judged) (*tune.Entry, error) {
 		e.Figures = append(e.Figures, tune.Figures{Mode: b.Mode, M: b.M, N: b.N, K: b.K, Ns: ns, DefaultNs: timing.Median(b.BaseNs),
 			Share: s.record(b.Purpose, ns, j.Kernels).Share, Ceilings: s.ceilingsOf(b.Purpose)})
 	}
-	v, err := build.Variant(context.Background(), s.Problem, s.Target, s.tuner.Uses(j.Candidate), nil)
+	uses, err := s.tuner.Uses(context.Background(), j.Candidate)
+	if err != nil {
+		return nil, err
+	}
+	v, err := build.Variant(context.Background(), s.Problem, s.Target, uses)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +129,7 @@ func (s *Session) entry(j *judged) (*tune.Entry, error) {
 // kernels are compiled kernels as a lock has them.
 func (s *Session) kernels(all []variant.Kernel) (out []tune.Kernel, err error) {
 	for _, k := range all {
-		hash, err := tune.KernelHash(s.Target, k.Code)
+		hash, err := tune.KernelHash(s.Target, k.Text)
 		if err != nil {
 			return nil, err
 		}

@@ -63,10 +63,9 @@ func (s *Session) Search(ctx context.Context) (*Found, error) {
 // seeds are the candidates that a search begins with: of the log, then the default schedules.
 func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	var usual []*tune.Candidate
-	var err error
 	if !s.Scratch {
-		if usual, err = heed(ctx, func() ([]*tune.Candidate, error) { return s.tuner.Seeds(), nil }); err != nil {
-			return nil, err
+		if usual = s.tuner.Seeds(ctx); ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 	}
 	before, err := s.begin()

@@ -107,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	}
 	s := newSession(o)
 	s.say(Step("compiling the default schedules"))
-	t, err := heed(ctx, func() (*tune.Tuner, error) { return tune.New(s.product()) })
+	t, err := tune.New(ctx, s.product())
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +151,16 @@ func (s *Session) Product(ctx context.Context, f *Found) (gen.Product, error) {
 	if len(f.Best) == 0 {
 		return gen.Product{}, errors.New("session: the search has found no schedule")
 	}
-	v, err := build.Variant(ctx, s.Problem, s.Target, s.tuner.Uses(f.Best[0].G), nil)
+	uses, err := s.tuner.Uses(ctx, f.Best[0].G)
+	if err != nil {
+		return gen.Product{}, err
+	}
+	v, err := build.Variant(ctx, s.Problem, s.Target, uses)
 	return gen.Product{Problem: s.Problem, Variants: []variant.Variant{v}}, err
 }
 
 // Purposes are products in which modes of reading weights meet numbers of activations ns, each once: numbers
-// above bench.MaxSmall in one mode only. The matrix has m rows and k columns; 0 is the mode's own size, and k is rounded up to whole units of p.
+// above measure.MaxGEMV in one mode only. The matrix has m rows and k columns; 0 is the mode's own size, and k is rounded up to whole units of p.
 func Purposes(p ir.Problem, h timing.Host, modes []string, ns []int, m, k int) []Purpose {
 	var out []Purpose
 	for _, at := range bench.Places(modes, ns, m, k) {
@@ -179,24 +183,4 @@ func purpose(h timing.Host, mode string, m, n, k int) Purpose {
 // product is what the tuner works on.
 func (s *Session) product() tune.Product {
 	return tune.Product{Problem: s.Problem, Target: s.Target, Purposes: s.Purposes}
-}
-
-// heed returns what f makes. If ctx ends first it returns the error of ctx at once; f may still run then, and shares nothing that is used afterwards.
-func heed[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type made struct {
-		v   T
-		err error
-	}
-	done := make(chan made, 1)
-	go func() {
-		v, err := f()
-		done <- made{v, err}
-	}()
-	select {
-	case x := <-done:
-		return x.v, x.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
 }

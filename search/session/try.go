@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -90,8 +91,8 @@ func (s *Session) Measure(x Contender) (Tried, error) {
 // Try compiles, verifies and measures schedules for one packed matrix: Contender and Measure. It returns the error of ctx if that has
 // ended before it measures.
 func (s *Session) Try(ctx context.Context, traces ...schedule.Trace) (Tried, error) {
-	c, err := heed(ctx, func() (Contender, error) { return s.Contender("given", traces...) })
-	if err != nil {
+	c, err := s.Contender("given", traces...)
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return Tried{}, err
 	}
 	return s.Measure(c)

@@ -15,8 +15,10 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -31,7 +33,7 @@ type Candidate struct {
 	Genes   []Gene           // of each width, none of what was locked
 	Kernels []variant.Kernel // of those genes that have one, the narrowest first
 	Hash    string           // of their assembly
-	prepare *variant.Prepare
+	prepare *prepared
 	ns      []float64 // the least that was measured, of each purpose
 	ratios  []float64 // to the default's, 0: not measured
 }
@@ -43,11 +45,12 @@ var (
 	errBounds = errors.New("bounded, not exact")
 )
 
-// Seeds are the default schedules, and the best ones estimated by dot products, also with rows that share bytes.
-func (t *Tuner) Seeds() []*Candidate {
+// Seeds are the default schedules, and the best ones estimated by dot products, also with rows that share bytes. Interrupted, it
+// leaves out what it has not found yet.
+func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	all := [][]search.Use{t.Default}
-	for _, find := range []func(ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
-		if more, err := find(t.Problem, t.Target); err == nil {
+	for _, find := range []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
+		if more, err := find(ctx, t.Problem, t.Target); err == nil {
 			all = append(all, more)
 		}
 	}
@@ -378,11 +381,11 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 	if c.prepare, err = t.prepare(c.Kernels); err != nil {
 		return Point{}, err
 	}
-	var ks []*lower.Kernel
-	for j := range c.Kernels {
-		ks = append(ks, t.named(c, 0, j).Code)
+	var fs []lower.Named
+	for j, k := range c.Kernels {
+		fs = append(fs, lower.Named{Name: fmt.Sprintf("k0_%d", j), Function: t.Target.Print(k.Code)})
 	}
-	f, err := t.Target.Emit("main", ks)
+	f, err := t.Target.File("main", fs...)
 	if err != nil {
 		return Point{}, err
 	}
@@ -402,7 +405,7 @@ func (t *Tuner) Locked(e *Entry) (*Candidate, error) {
 
 // compileGene makes the kernel of a gene, if it can be one for its width.
 func (t *Tuner) compileGene(g Gene, width int) (variant.Kernel, error) {
-	k, err := t.compile(g.Trace, "k", t.again())
+	k, err := t.compile(g.Trace, t.again())
 	if err != nil {
 		return k, err
 	}
@@ -435,22 +438,29 @@ func (t *Tuner) describe(c *Candidate) Point {
 	return p
 }
 
-// named is a kernel of c with a name by the index of c in a batch.
-func (t *Tuner) named(c *Candidate, i, j int) variant.Kernel {
-	k := c.Kernels[j]
-	f, m := *k.Code.Func, *k.Code
-	f.Name = fmt.Sprintf("k%d_%d", i, j)
-	m.Func = &f
-	return variant.Kernel{Schedule: k.Schedule, Code: &m}
+// member is a variant in a file with others. The names of its kernels begin with its
+// prefix, its preparation has a name that others know too.
+type member struct {
+	variant.Variant
+	prefix  string
+	prepare *prepared
 }
 
-// target is c with names by its index in a batch.
-func (t *Tuner) target(c *Candidate, i int) variant.Variant {
-	out := variant.Variant{Target: t.Target, Need: t.reference.Need, Prepare: c.prepare}
-	for j := range c.Kernels {
-		out.Kernels = append(out.Kernels, t.named(c, i, j))
+// target is c as number i of a batch.
+func (t *Tuner) target(c *Candidate, i int) member {
+	v := variant.Variant{Target: t.Target, Need: t.reference.Need, Kernels: c.Kernels, Prepare: c.prepare.Prepare}
+	return member{v, fmt.Sprintf("k%d_", i), c.prepare}
+}
+
+// spec describes m to the runtime, with all kernels or those of the given indices.
+func (m member) spec(p ir.Problem, kernels ...int) runtime.Spec {
+	s := live.Spec(p, m.Variant, kernels...)
+	v := &s.Variants[0]
+	for i := range v.Kernels {
+		v.Kernels[i].Name = m.prefix + v.Kernels[i].Name
 	}
-	return out
+	v.Prepare.Name = m.prepare.name
+	return s
 }
 
 // what names c in errors: by its traces.

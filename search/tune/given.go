@@ -13,7 +13,7 @@ import (
 func (t *Tuner) Given(traces ...schedule.Trace) (*Candidate, error) {
 	c := &Candidate{}
 	for _, trace := range traces {
-		k, err := t.compile(trace, "k", true)
+		k, err := t.compile(trace, true)
 		if err != nil {
 			return nil, err
 		}

@@ -449,12 +449,9 @@ func createAlone(path string) error {
 	}
 }
 
-// KernelHash identifies the machine code of a kernel, whatever it is called.
-func KernelHash(t lower.Target, k *lower.Kernel) (string, error) {
-	f, m := *k.Func, *k
-	f.Name = "k"
-	m.Func = &f
-	file, err := t.Emit("main", []*lower.Kernel{&m})
+// KernelHash identifies the machine code of a printed kernel, whatever it is called.
+func KernelHash(t lower.Target, text *lower.Function) (string, error) {
+	file, err := t.File("main", lower.Named{Name: "k", Function: text})
 	if err != nil {
 		return "", err
 	}

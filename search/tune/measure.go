@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime/abi"
-	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
 )
@@ -234,27 +234,41 @@ func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) { return t.loadFor(t
 
 // loadFor is load for requests of at most so long.
 func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, error) {
-	ks := (&variant.Variant{Kernels: t.reference.Kernels}).Code()
-	prepares := []*variant.Prepare{t.reference.Prepare}
+	members := []member{t.reference}
 	for i, c := range cs {
-		ks = append(ks, (&variant.Variant{Kernels: t.target(c, i).Kernels}).Code()...)
-		if !slices.Contains(prepares, c.prepare) {
-			prepares = append(prepares, c.prepare)
-		}
+		members = append(members, t.target(c, i))
 	}
-	for _, p := range prepares {
-		ks = append(ks, p.Code)
-	}
-	f, err := t.Target.Emit("main", ks)
+	f, err := t.Target.File("main", functions(members)...)
 	if err != nil {
 		return nil, err
 	}
 	return worker.Load(worker.Options{Limit: limit, On: t.On}, f)
 }
 
+// functions prints what members need: the kernels of all, then each preparation once.
+func functions(members []member) (fs []lower.Named) {
+	var prepares []*prepared
+	for _, m := range members {
+		for _, k := range m.Kernels {
+			text := k.Text
+			if text == nil { // of candidates it is not kept: most are never measured
+				text = m.Target.Print(k.Code)
+			}
+			fs = append(fs, lower.Named{Name: m.prefix + k.Name(), Function: text})
+		}
+		if !slices.Contains(prepares, m.prepare) {
+			prepares = append(prepares, m.prepare)
+		}
+	}
+	for _, p := range prepares {
+		fs = append(fs, lower.Named{Name: p.name, Function: p.Text})
+	}
+	return fs
+}
+
 // timed are the products of a target for each purpose.
-func (t *Tuner) timed(x variant.Variant, keep bool) []worker.Timed {
-	s := live.Spec(t.Problem, x)
+func (t *Tuner) timed(x member, keep bool) []worker.Timed {
+	s := x.spec(t.Problem)
 	var out []worker.Timed
 	for _, p := range t.Purposes {
 		out = append(out, worker.Timed{Spec: s, M: p.M, N: p.N, K: p.K, Total: p.Total, Keep: keep})
@@ -277,13 +291,13 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 }
 
 // verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
-func (t *Tuner) verify(code *worker.Code, x variant.Variant, j int) error {
+func (t *Tuner) verify(code *worker.Code, x member, j int) error {
 	trace := fmt.Sprint(x.Kernels[j].Schedule.Trace)
-	key := trace + preparation(x)
+	key := trace + preparation(x.Variant)
 	if t.verified[key] {
 		return nil
 	}
-	err := code.Test(trace, live.Spec(t.Problem, x, j), 1)
+	err := code.Test(trace, x.spec(t.Problem, j), 1)
 	t.verified[key] = err == nil
 	return err
 }
@@ -311,8 +325,8 @@ type took struct {
 }
 
 // uses names the kernels of x that purpose p uses, and what prepares their activations.
-func (t *Tuner) uses(x variant.Variant, p int) string {
-	key := fmt.Sprint(p, " ", preparation(x))
+func (t *Tuner) uses(x member, p int) string {
+	key := fmt.Sprint(p, " ", preparation(x.Variant))
 	for _, k := range used(x.Kernels, t.Purposes[p].N) {
 		key += "\n" + k.Schedule.Trace.String()
 	}
@@ -334,7 +348,7 @@ func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
 // compare measures a candidate, whose target is x, beside the default, so that each purpose was measured a number of times with the
 // kernels that it uses: most offspring differ from their parents in one kernel. The purposes out of memory are measured only of
 // candidates that can afford it.
-func (t *Tuner) compare(code *worker.Code, c *Candidate, x variant.Variant, times int) (float64, error) {
+func (t *Tuner) compare(code *worker.Code, c *Candidate, x member, times int) (float64, error) {
 	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
@@ -359,7 +373,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x variant.Variant, time
 }
 
 // time measures purposes of a candidate, whose target is x, and notes what they took unless it had no more than a glance.
-func (t *Tuner) time(code *worker.Code, c *Candidate, x variant.Variant, purposes []int) (map[int]took, error) {
+func (t *Tuner) time(code *worker.Code, c *Candidate, x member, purposes []int) (map[int]took, error) {
 	if len(purposes) == 0 {
 		return nil, nil
 	}

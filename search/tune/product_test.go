@@ -47,7 +47,7 @@ func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
 		t.Skip(measure.ErrNoTarget)
 	}
 	target := here[0]
-	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: ps})
+	x, err := New(t.Context(), Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: ps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
 // what it returns has kernels of other widths for the same packed matrix.
 func TestTuner(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
-	out := Evolve(context.Background(), x.Space(context.Background()), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds()...)
+	out := Evolve(context.Background(), x.Space(context.Background()), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds(t.Context())...)
 	if len(out.Best) == 0 || out.Trials < 24 || x.ReferenceNs[0] == 0 {
 		t.Fatalf("%+v", out)
 	}
@@ -72,12 +72,16 @@ func TestTuner(t *testing.T) {
 	if err != nil || len(best) != len(out.Best) || best[0].DefaultNs[0] <= 0 || best[0].Ns[0] <= 0 || best[0].Cost > best[len(best)-1].Cost {
 		t.Fatalf("confirmed %d of %d, %v", len(best), len(out.Best), err)
 	}
-	usual := x.Seeds()[0]
+	usual := x.Seeds(t.Context())[0]
 	if _, err := x.point(usual); err != nil || !x.IsDefault(usual) {
 		t.Fatalf("the default is not the default, %v", err)
 	}
 	for least, c := range []*Candidate{best[0].Candidate, usual} {
-		if uses := x.Uses(c); uses[0].Cols != 1 || len(uses) < 1+least {
+		uses, err := x.Uses(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uses[0].Cols != 1 || len(uses) < 1+least {
 			t.Errorf("%d widths, the first %d", len(uses), uses[0].Cols)
 		}
 	}
@@ -94,7 +98,7 @@ func TestNearOrders(t *testing.T) {
 		}
 		return n
 	}
-	c := x.Seeds()[0]
+	c := x.Seeds(t.Context())[0]
 	if _, err := x.point(c); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +117,7 @@ func TestTunerPurposes(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 1, K: 256, Total: 1 << 20}, Purpose{M: 128, N: 9, K: 512})
 	var log []Trial
 	x.Log = func(r Trial) { log = append(log, r) }
-	out, err := x.Search(t.Context(), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds()...)
+	out, err := x.Search(t.Context(), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds(t.Context())...)
 	if err != nil || len(out.Best) == 0 {
 		t.Fatalf("%v, %+v", err, out)
 	}
@@ -171,7 +175,7 @@ func TestTunerPurposes(t *testing.T) {
 // measured from memory it has to be measured first.
 func TestJoin(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 1, K: 256, Total: 1 << 20}, Purpose{M: 64, N: 4, K: 256})
-	usual := x.Seeds()[0]
+	usual := x.Seeds(t.Context())[0]
 	made := func(ahead, cols [2]int, ratios ...float64) *Candidate {
 		c := &Candidate{}
 		for i, g := range usual.Genes {
@@ -291,7 +295,7 @@ func TestResume(t *testing.T) {
 		x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 		log = nil
 		x.Log = func(r Trial) { log = append(log, r) }
-		out, err := x.Search(t.Context(), Options{Trials: trials, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, append(x.Resume(before), x.Seeds()...)...)
+		out, err := x.Search(t.Context(), Options{Trials: trials, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, append(x.Resume(before), x.Seeds(t.Context())...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +357,7 @@ func TestTunerRefuses(t *testing.T) {
 	}
 	target := amd64.ByName("avx2")
 	p := ir.Problem{Weight: w}
-	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*variant.Prepare{}}
+	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*prepared{}}
 	rng := rand.New(rand.NewSource(1))
 	found := map[error]bool{}
 	for range 5000 {

@@ -225,7 +225,7 @@ type buffer struct {
 
 // Run emits k for t and runs it once on args, as vir.Eval runs its function.
 func Run(t lower.Target, k *lower.Kernel, args []vir.Arg) error {
-	file, err := t.Emit("main", []*lower.Kernel{k})
+	file, err := lower.Emit(t, "main", k)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -368,7 +369,7 @@ func (c *cell) kernel(x search.Choice) (*native.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := lower.BuildOnce(c.target, k.Nest, "k")
+	m, err := lower.BuildOnce(context.Background(), c.target, k.Nest)
 	if err != nil {
 		return nil, err
 	}

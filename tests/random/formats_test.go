@@ -1,6 +1,7 @@
 package random
 
 import (
+	"context"
 	"fmt"
 	"math/rand"
 	"os"
@@ -156,7 +157,7 @@ func addBooks(rng *rand.Rand, w *format.Weight, actGroup int) {
 
 // runDefault runs the default schedules of p on one packed buffer's layout.
 func runDefault(target lower.Target, p ir.Problem) error {
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(context.Background(), p, target)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,6 @@
-package main
+// Package peer measures products beside ggml's, in the same rounds and on the bytes of the same blocks. Both begin with float
+// activations and end with float products.
+package peer
 
 import (
 	"context"
@@ -6,7 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime/debug"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
@@ -17,23 +19,22 @@ import (
 	"github.com/tmacc/tmacc/search/timing"
 )
 
-// race is this compiler's products and ggml's in the same rounds.
-type race struct {
-	lib    *ggml.Library
-	gauges []*bench.Gauge // as many as threads that read at once
-	flags  benchFlags
-	host   string
-	date   string
+// Race measures products of this compiler and of ggml in the same rounds.
+type Race struct {
+	lib     *ggml.Library
+	threads []int
+	gauges  []*bench.Gauge // one for each thread that reads at the same time
+	host    string
+	date    string
 }
 
-// newRace is a race that the flags ask for, with a gauge for each thread.
-func newRace(lib *ggml.Library, b benchFlags) (*race, error) {
-	x := &race{lib: lib, flags: b, date: today()}
-	for range max(1, maxOf(b.threads)) {
+// New prepares a race with each of these numbers of threads.
+func New(lib *ggml.Library, threads []int) (*Race, error) {
+	x := &Race{lib: lib, threads: threads, date: bench.Today()}
+	for range max(1, slices.Max(threads)) {
 		g, err := bench.NewGauge(timing.Options{})
 		if err != nil {
-			x.close()
-			return nil, err
+			return nil, errors.Join(err, x.Close())
 		}
 		x.gauges = append(x.gauges, g)
 	}
@@ -41,33 +42,29 @@ func newRace(lib *ggml.Library, b benchFlags) (*race, error) {
 	return x, nil
 }
 
-func (x *race) close() {
+// Close ends the race's gauges. The library stays loaded.
+func (x *Race) Close() error {
+	var all error
 	for _, g := range x.gauges {
-		g.Close()
+		all = errors.Join(all, g.Close())
 	}
+	return all
 }
 
-// entry is one product on its way to be timed.
-type entry struct {
-	timed measure.Timed
-	out   []float32
-	run   func(threads int) (timing.Work, error)
-}
-
-// rounds measures all types at all places, round after round, and tells each record as it comes. The subjects of s are
-// the types of the flags, for one target after the other.
-func (x *race) rounds(ctx context.Context, s *suite, bar *progress, tell func(measure.PeerRecord)) (all []measure.PeerRecord, err error) {
-	for round := range x.flags.rounds {
-		for i, subject := range s.subjects {
-			typ := x.flags.formats[i%len(x.flags.formats)]
-			for _, at := range s.places {
+// Run measures all subjects of s at all places, round after round. Subject i multiplies blocks of a type of GGUF: types[i]. It
+// calls begin before each measurement and tell with each record. Before they are timed, products are compared with the definition:
+// the error is a *Disagreement if one differs. When ctx ends, Run returns the error of ctx after the measurement that it is at.
+func (x *Race) Run(ctx context.Context, s *bench.Suite, types []string, rounds int, begin func(bench.Step), tell func(measure.PeerRecord)) (all []measure.PeerRecord, err error) {
+	for round := range rounds {
+		for i, subject := range s.Subjects {
+			for _, at := range s.Places {
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, x.flags.rounds, typ, subject.Variant.Target.Machine().ShortName(), at.Mode)
-				records, err := x.measure(typ, subject, at)
+				begin(bench.Step{Round: round + 1, Rounds: rounds, Product: types[i], Target: subject.Target(), Mode: at.Mode})
+				records, err := x.measure(types[i], subject, at)
 				if err != nil {
-					return nil, fmt.Errorf("%s: %w", typ, err)
+					return nil, fmt.Errorf("%s: %w", types[i], err)
 				}
 				for _, r := range records {
 					tell(r)
@@ -79,9 +76,8 @@ func (x *race) rounds(ctx context.Context, s *suite, bar *progress, tell func(me
 	return all, nil
 }
 
-// measure times a type of blocks at one place: a record for each number of
-// activations and of threads.
-func (x *race) measure(typ string, s bench.Subject, at bench.Place) ([]measure.PeerRecord, error) {
+// measure times a type of blocks at one place. It returns a record for each number of activations and of threads.
+func (x *Race) measure(typ string, s bench.Subject, at bench.Place) (all []measure.PeerRecord, err error) {
 	if at.M > timing.MaxMatrix/at.K {
 		return nil, fmt.Errorf("a matrix of %d rows and %d columns is too large to measure: at most %d weights", at.M, at.K, timing.MaxMatrix)
 	}
@@ -101,12 +97,11 @@ func (x *race) measure(typ string, s bench.Subject, at bench.Place) ([]measure.P
 	if err := s.Product.PackBlocks(packed, typ, data, at.M, at.K); err != nil {
 		return nil, err
 	}
-	copies, err := timing.NewCopies(packed, x.total(at), nil)
+	copies, err := timing.NewCopies(packed, x.cycled(at), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer copies.Close()
-	var all []measure.PeerRecord
 	for _, n := range at.Ns {
 		records, err := x.cell(cell{typ: typ, subject: s, at: at, n: n, blocks: data, weight: weight, src: src, packed: copies})
 		if err != nil {
@@ -120,13 +115,8 @@ func (x *race) measure(typ string, s bench.Subject, at bench.Place) ([]measure.P
 	return all, nil
 }
 
-// total is how many bytes of copies a place cycles through.
-func (x *race) total(at bench.Place) int {
-	if at.Mode == measure.ModeDRAM {
-		return bench.DRAMBytes(x.gauges[0].Lab.Host)
-	}
-	return 0
-}
+// cycled returns the bytes of copies that a place cycles through.
+func (x *Race) cycled(at bench.Place) int { return at.Cycled(x.gauges[0].Lab.Host) }
 
 // cell is a product of n activations at a place.
 type cell struct {
@@ -135,13 +125,20 @@ type cell struct {
 	at      bench.Place
 	n       int
 	blocks  []byte
-	weight  format.Weight // what the blocks hold
+	weight  format.Weight // of the blocks
 	src     format.Source
 	packed  *timing.Copies
 }
 
-// cell checks that all compute the same product, then times them.
-func (x *race) cell(c cell) ([]measure.PeerRecord, error) {
+// entry is one product on its way to be timed.
+type entry struct {
+	timed measure.Timed
+	out   []float32
+	run   func(threads int) (timing.Work, error)
+}
+
+// cell checks that all products of a cell are the same, then times them.
+func (x *Race) cell(c cell) ([]measure.PeerRecord, error) {
 	rng := rand.New(rand.NewPCG(uint64(c.n), uint64(c.at.K)))
 	act := make([]float32, c.n*c.at.K)
 	for i := range act {
@@ -153,7 +150,7 @@ func (x *race) cell(c cell) ([]measure.PeerRecord, error) {
 	}
 	entries := []*entry{ours}
 	for _, buffer := range x.lib.Buffers() {
-		copies := x.total(c.at)/len(c.blocks) + 1
+		copies := x.cycled(c.at)/len(c.blocks) + 1
 		p, err := x.lib.NewProduct(ggml.Matrix{Type: c.typ, Blocks: c.blocks, X: act, M: c.at.M, K: c.at.K, N: c.n, Copies: copies}, buffer)
 		if errors.Is(err, ggml.ErrUnsupported) {
 			continue
@@ -173,7 +170,7 @@ func (x *race) cell(c cell) ([]measure.PeerRecord, error) {
 	return x.time(c, entries)
 }
 
-// ours prepares activations and multiplies with the next copy.
+// ours returns this compiler's product: it prepares activations and multiplies with the next copy.
 func (c cell) ours(x []float32) (*entry, error) {
 	p, at := c.subject.Product, c.at
 	size, err := p.ActSize(c.n, at.K)
@@ -193,7 +190,7 @@ func (c cell) ours(x []float32) (*entry, error) {
 	return e, nil
 }
 
-// theirs computes a graph of one product with the next copy.
+// theirs returns ggml's product: it computes a graph of one product with the next copy.
 func theirs(p *ggml.Product, buffer string) *entry {
 	e := &entry{out: p.Out, timed: measure.Timed{Buffer: buffer, ActGroup: p.ActGroup}}
 	e.run = func(threads int) (timing.Work, error) {
@@ -206,7 +203,21 @@ func theirs(p *ggml.Product, buffer string) *entry {
 	return e
 }
 
-// agree runs each entry once and compares it with the definition.
+// Disagreement is the error of a product that differs from the definition by more than rounding activations explains.
+type Disagreement struct {
+	Who     string // "tmacc", or ggml's type of buffer
+	M, K, N int
+	Err     error
+}
+
+func (e *Disagreement) Error() string {
+	return fmt.Sprintf("%s, %d x %d, %d activations: %v", e.Who, e.M, e.K, e.N, e.Err)
+}
+
+// Unwrap returns what measure says of the product.
+func (e *Disagreement) Unwrap() error { return e.Err }
+
+// agree runs each entry once and compares it with the definition. The error is a *Disagreement if one differs.
 func (c cell) agree(x []float32, entries []*entry) error {
 	var groups []int
 	for _, e := range entries {
@@ -227,17 +238,17 @@ func (c cell) agree(x []float32, entries []*entry) error {
 			if e.timed.Buffer != "" {
 				who = "ggml, buffer type " + e.timed.Buffer
 			}
-			return failed("%s, %d x %d, %d activations: %v", who, c.at.M, c.at.K, c.n, err)
+			return &Disagreement{who, c.at.M, c.at.K, c.n, err}
 		}
 	}
 	return nil
 }
 
-// time times entries with each number of threads, and reading beside them.
-func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
+// time times entries with each number of threads. Where weights come from memory, it times reading beside them.
+func (x *Race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 	var works []timing.Work
-	reads := make([][]measure.Probe, len(x.flags.threads))
-	for i, threads := range x.flags.threads {
+	reads := make([][]measure.Probe, len(x.threads))
+	for i, threads := range x.threads {
 		for _, e := range entries {
 			w, err := e.run(threads)
 			if err != nil {
@@ -245,33 +256,21 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 			}
 			works = append(works, ready(w, c.n))
 		}
-		if c.at.Mode == measure.ModeDRAM && c.n <= bench.MaxSmall {
-			var err error
-			if reads[i], err = x.reads(threads); err != nil {
-				return nil, err
-			}
-			for _, p := range reads[i] {
-				works = append(works, ready(timing.Work{Run: p.Run}, c.n))
-			}
+		if c.at.Mode != measure.ModeDRAM || c.n > measure.MaxGEMV {
+			continue
+		}
+		var err error
+		if reads[i], err = x.reads(threads); err != nil {
+			return nil, err
+		}
+		for _, p := range reads[i] {
+			works = append(works, ready(timing.Work{Run: p.Run}, c.n))
 		}
 	}
 	samples := timing.TimeWork(timing.Options{MinSample: bench.MinSample[c.at.Mode]}, works...)
 	var all []measure.PeerRecord
-	for i, threads := range x.flags.threads {
-		r := measure.PeerRecord{
-			Type: c.typ, Format: c.subject.Problem.Weight.Name, Target: c.subject.Variant.Target.Machine().ShortName(), Mode: c.at.Mode,
-			M: c.at.M, K: c.at.K, N: c.n, Threads: threads, Tuned: c.subject.Tuned, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
-			Host: x.host, Date: x.date, Commit: commit(),
-		}
-		for j, e := range entries {
-			t := e.timed
-			t.Ns = samples[j].Min
-			if j == 0 {
-				r.Ours = t
-			} else {
-				r.Theirs = append(r.Theirs, t)
-			}
-		}
+	for i, threads := range x.threads {
+		r := x.record(c, threads, entries, samples)
 		ours := samples[0].Rounds
 		samples = samples[len(entries):]
 		if len(reads[i]) > 0 {
@@ -283,8 +282,28 @@ func (x *race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 	return all, nil
 }
 
-// beside is what the quickest probe reads at best, in GB/s, and how many of the weights that our product multiplied in each round, which
-// took so long, there are for each byte that it read in the same time of the same round: the median of the rounds of both, 0 if there is none.
+// record returns the record of entries, whose samples are the first ones.
+func (x *Race) record(c cell, threads int, entries []*entry, samples []timing.Sample) measure.PeerRecord {
+	r := measure.PeerRecord{
+		Type: c.typ, Format: c.subject.Problem.Weight.Name, Target: c.subject.Target(), Mode: c.at.Mode,
+		M: c.at.M, K: c.at.K, N: c.n, Threads: threads, Tuned: c.subject.Tuned, Peer: "ggml " + x.lib.Version, Library: filepath.Base(x.lib.Path),
+		Host: x.host, Date: x.date, Commit: bench.Commit(),
+	}
+	for j, e := range entries {
+		t := e.timed
+		t.Ns = samples[j].Min
+		if j == 0 {
+			r.Ours = t
+		} else {
+			r.Theirs = append(r.Theirs, t)
+		}
+	}
+	return r
+}
+
+// beside compares our product with reading. It returns the best rate of the quickest probe in GB/s, and the weights that our
+// product multiplied for each byte that the probe read in the same time: the median of the rounds that have both times,
+// or 0 if no round has both. ours has the time of each round in ns.
 func beside(weights float64, ours []float64, probes []measure.Probe, samples []timing.Sample) (best, perByte float64) {
 	quickest := 0
 	for j, p := range probes {
@@ -304,12 +323,12 @@ func beside(weights float64, ours []float64, probes []measure.Probe, samples []t
 	return best, timing.Median(ratios)
 }
 
-// ready has threads on CPUs of their own and awake when samples of w begin.
+// ready makes work whose threads are awake, and on CPUs of their own, when its samples begin.
 func ready(w timing.Work, n int) timing.Work {
 	sleep, restore := w.After, func() {}
 	w.Before = func() {
 		restore = timing.Spread()
-		if n <= bench.MaxSmall {
+		if n <= measure.MaxGEMV {
 			w.Run()
 		}
 	}
@@ -322,29 +341,8 @@ func ready(w timing.Work, n int) timing.Work {
 	return w
 }
 
-// commit is what this program was built from, short, with a + if files had changed;
-// "" if Go did not record it.
-func commit() string {
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return ""
-	}
-	id, changed := "", ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			id = s.Value[:min(len(s.Value), 10)]
-		case "vcs.modified":
-			if s.Value == "true" {
-				changed = "+"
-			}
-		}
-	}
-	return id + changed
-}
-
-// reads are probes of the bandwidth that so many threads read memory with.
-func (x *race) reads(threads int) ([]measure.Probe, error) {
+// reads returns probes of the bandwidth that a number of threads read memory with.
+func (x *Race) reads(threads int) ([]measure.Probe, error) {
 	var each [][]measure.Probe
 	for _, g := range x.gauges[:threads] {
 		p, err := g.Read(measure.ModeDRAM, 0)

@@ -11,11 +11,9 @@ import (
 // The ways to share a product are measured alone and beside a busy process, which
 // ends with the command.
 func TestThreads(t *testing.T) {
-	if len(hostTargets()) == 0 {
-		t.Skip("no target runs here")
-	}
-	t.Setenv("TMACC_TEST_MAIN", "1")
-	out := ok(t, "threads", "-format", "w2", "-m", "256", "-k", "256", "-threads", "2", "-rounds", "1", "-busy", "1", "-q", "-markdown")
+	needMeasuring(t)
+	t.Setenv("LAB_TEST_MAIN", "1")
+	out := ok(t, "threads", "-format", "w2", "-m", "256", "-k", "256", "-threads", "2", "-rounds", "1", "-busy", "1", "-q")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) != 8 || !strings.HasPrefix(lines[0], "| busy processes | sharing") || !strings.HasPrefix(lines[2], "| 0 | none | 1 |") || !strings.HasPrefix(lines[6], "| 1 | runtime | 2 |") {
 		t.Error(out)
@@ -24,15 +22,13 @@ func TestThreads(t *testing.T) {
 
 // Formats with several codebooks are measured too.
 func TestThreadsBooks(t *testing.T) {
-	if len(hostTargets()) == 0 {
-		t.Skip("no target runs here")
-	}
+	needMeasuring(t)
 	ok(t, "threads", "-format", "cb2x4", "-m", "256", "-k", "256", "-threads", "1", "-rounds", "1", "-busy", "0", "-q")
 }
 
 // A busy process is busy until its input ends.
 func TestBusyProcess(t *testing.T) {
-	t.Setenv("TMACC_TEST_MAIN", "1")
+	t.Setenv("LAB_TEST_MAIN", "1")
 	stop, err := startBusy(2)
 	if err != nil {
 		t.Fatal(err)

@@ -1,30 +1,19 @@
-package main
+package picture
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/png"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/lower/amd64"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
-	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -121,16 +110,12 @@ var someTried = []tune.Tried{{Family: "dot affine", Cost: 3}, {Family: "table bi
 
 // The picture of a search has a line of all trials and one of each family that was measured, with
 // their data.
-func TestPlotSearch(t *testing.T) {
-	p, err := plotSearch("w2", source{}, someTried)
+func TestSearch(t *testing.T) {
+	p, err := Search("w2", Source{}, someTried)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "a.svg")
-	if err := p.save(path); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
+	data, err := p.Encode(".svg")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,22 +138,16 @@ func TestPlotSearch(t *testing.T) {
 
 // The roofline has the bound of each product, min(available, what it consumes), and a mark for
 // each measurement.
-func TestPlotRoofline(t *testing.T) {
+func TestRoofline(t *testing.T) {
 	record := func(format, mode string, read, used float64) measure.Record {
 		return measure.Record{Format: format, Target: "avx2", Mode: mode, N: 1, Threads: 1, ClockGHz: 2, CeilingGBS: 2 * read, GBS: 2 * used}
 	}
 	records := []measure.Record{record("w1", "dram", 5, 4), record("w1", "l2", 40, 10), record("w4", "dram", 5, 4.9), record("w4", "l2", 40, 20), {Format: "w4", N: 4, ClockGHz: 1, CeilingGBS: 1}}
-	bench := ""
-	for _, r := range records {
-		data, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		bench += string(data) + "\n"
+	p, err := Roofline(records)
+	if err != nil {
+		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	out := ok(t, "report", "-o", dir, "-log", "none", "-bench", file(t, "bench.jsonl", bench))
-	data, err := os.ReadFile(strings.TrimSpace(out))
+	data, err := p.Encode(".svg")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,67 +172,21 @@ func TestPlotRoofline(t *testing.T) {
 	}
 }
 
-// Pictures of several products do not take each other's names.
-func TestPlotOf(t *testing.T) {
-	p := session.Options{Problem: ir.Problem{Weight: format.Weight{Name: "w2"}}, Target: amd64.ByName("avx2")}
-	for plot, want := range map[string]string{"": "", "a/b.svg": "a/b-w2-avx2.svg"} {
-		if got := plotOf(plot, p); got != want {
-			t.Errorf("%q: %q, want %q", plot, got, want)
-		}
+// A search of which no trial was measured has no picture.
+func TestSearchRefuses(t *testing.T) {
+	if _, err := Search("w2", Source{}, []tune.Tried{{Family: "dot"}}); err == nil || err.Error() != "w2: nothing to draw: no trial was measured" {
+		t.Error(err)
 	}
 }
 
-// The report has a picture of each search of the log that has measured something.
-func TestReport(t *testing.T) {
-	l := tune.Log{Path: filepath.Join(t.TempDir(), "tuning.db")}
-	for i, costs := range [][]float64{{2, 0.5}, {0}, {3}} {
-		r := &tune.Run{Start: time.Unix(int64(i), 0), Product: fmt.Sprint("w", i+1), Target: "amd64/avx2", Purposes: []tune.Purpose{{Mode: "l2", M: 1, N: 1, K: 1}}}
-		if err := l.Begin(r); err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range costs {
-			x := tune.Trial{Genes: []tune.Gene{{Trace: schedule.Trace{schedule.Decompose{Family: "dot", Value: "affine"}}}}, Cost: c}
-			if c == 0 {
-				x.Error = "crashed"
-			}
-			if err := l.Add(r, x); err != nil {
-				t.Fatal(err)
-			}
+// Files of pictures are named by their kinds.
+func TestCheck(t *testing.T) {
+	for _, path := range []string{"a.svg", "b/c.png"} {
+		if err := Check(path); err != nil {
+			t.Error(err)
 		}
 	}
-	for _, kind := range pictureTypes {
-		dir := t.TempDir()
-		paths := strings.Fields(ok(t, "report", "-log", l.Path, "-o", dir, "-type", kind[1:]))
-		if len(paths) != 2 || !strings.Contains(paths[0], "search-w1-amd64-avx2-") || !strings.Contains(paths[1], "search-w3-") {
-			t.Fatalf("pictures %v", paths)
-		}
-		f, err := os.Open(paths[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if kind == ".png" {
-			if _, name, err := image.DecodeConfig(f); err != nil || name != "png" {
-				t.Errorf("%s: %v", name, err)
-			}
-			continue
-		}
-		data, err := io.ReadAll(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		picture := parseSVG(t, data)
-		picture.holds(t, "dot affine: 0.50, 2 trials", "date: 1970-01-01", "w1 on amd64/avx2, l2 1x1x1")
-	}
-	empty := filepath.Join(t.TempDir(), "no.db")
-	for _, r := range []refusal{
-		{2, `want svg or png`, "report -type gif"},
-		{2, `no such file`, "report -log " + empty},
-		{2, `nothing to draw`, "report -log none"},
-		{2, `record 1: `, "report -log none -bench " + file(t, "bad.jsonl", "[]")},
-		{2, `no records of products with one column`, "report -log none -bench " + file(t, "none.jsonl", "{}")},
-		{2, `search.pdf: a picture is an .svg or a .png`, "tune -format w2 -plot search.pdf"},
-	} {
-		refused(t, r)
+	if err := Check("a.pdf"); err == nil || err.Error() != "a.pdf: a picture is an .svg or a .png" {
+		t.Error(err)
 	}
 }

@@ -14,23 +14,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// studyFormats are what searches are compared on: two that the compiler was made with, and
-// three that it was not.
+// studyFormats are the formats of a study: the compiler was made with the first two, and not with the other three.
 var studyFormats = []format.Weight{
 	builtIn("w2"), builtIn("ternary"), builtIn("w4-g48"),
 	{Name: "w5", Bits: 5, Levels: format.UpFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
 	{Name: "cb6", Bits: 3, Levels: []int{-97, -41, -12, 9, 38, 110}, Per: format.PerRow, Scale: format.F32}, // arbitrary
 }
 
-// studyFormat is that of a name.
+// studyFormat returns the format of a name.
 func studyFormat(name string) format.Weight {
 	return studyFormats[slices.IndexFunc(studyFormats, func(w format.Weight) bool { return w.Name == name })]
 }
@@ -50,7 +48,7 @@ func builtIn(name string) format.Weight {
 	return w
 }
 
-// Methods of a study: the two that are compared, with as many trials, and evolution that goes on.
+// Methods of a study: the two that are compared, with the same number of trials, and evolution that goes on.
 const (
 	methodRandom    = "random"
 	methodEvolution = "evolution"
@@ -58,66 +56,53 @@ const (
 )
 
 type studyFlags struct {
-	out          string
-	formats      []string
-	seeds        int
-	trials       int
-	budget, long time.Duration
-	quiet        bool
+	out           string
+	formats       list
+	seeds, trials int
+	budget, long  time.Duration
 }
 
-func (c *cli) study() *cobra.Command {
-	var x studyFlags
-	cmd := &cobra.Command{
-		Use: "study", Args: between(0, 0), Hidden: true,
-		Short: "compare tmacc tune's search with random search",
-		Long: `Search for schedules of several formats from scratch, without default schedules or others
-to begin with: by evolution with the cost model, and by measuring random schedules. The
-searches go to search.jsonl, those that are there are not repeated, and what they show
-to search.md and search.svg.`,
-		Example: "  tmacc study -o docs\n  tmacc study -o docs -time 2m # some of the searches; the next call does others",
+// study searches for schedules of several formats from scratch: by evolution with the cost model, and by measuring random schedules.
+// It appends each search to search.jsonl, does not repeat the searches that are there, and writes search.md and search.svg.
+func (x *lab) study(ctx context.Context, args []string) error {
+	o := studyFlags{formats: namesOf(studyFormats)}
+	f := x.flags("study")
+	f.StringVar(&o.out, "o", ".", "`folder` of search.jsonl, search.md and search.svg")
+	f.Var(&o.formats, "format", "formats of the study, separated by commas")
+	f.IntVar(&o.seeds, "seeds", 5, "searches of each format and method")
+	f.IntVar(&o.trials, "trials", 150, "schedules that a search measures")
+	f.DurationVar(&o.long, "long", time.Minute, "how long a further search of each format goes on, 0: none")
+	f.DurationVar(&o.budget, "time", 0, "begin no search that would end later, 0: do them all")
+	if err := x.parse(f, args, 0); err != nil {
+		return err
 	}
-	f := cmd.Flags()
-	f.StringVarP(&x.out, "out", "o", ".", "`folder` of search.jsonl, search.md and search.svg")
-	f.StringSliceVar(&x.formats, "format", namesOf(studyFormats), "formats of the study, separated by commas")
-	f.IntVar(&x.seeds, "seeds", 5, "searches of each format and method")
-	f.IntVar(&x.trials, "trials", 150, "schedules that a search measures")
-	f.DurationVar(&x.long, "long", time.Minute, "how long a further search of each format goes on, 0: none")
-	f.DurationVar(&x.budget, "time", 0, "begin no search that would end later, 0: do them all")
-	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.runStudy(cmd.Context(), x) }
-	return cmd
-}
-
-func (c *cli) runStudy(ctx context.Context, x studyFlags) error {
-	if x.seeds < 1 || x.trials < 1 || x.long < 0 {
-		return fmt.Errorf("-seeds %d -trials %d -long %v: want 1 or more, and no less than nothing", x.seeds, x.trials, x.long)
+	if o.seeds < 1 || o.trials < 1 || o.long < 0 {
+		return fmt.Errorf("-seeds %d -trials %d -long %v: want 1 or more, and no negative time", o.seeds, o.trials, o.long)
 	}
-	for _, name := range x.formats {
+	for _, name := range o.formats {
 		if !slices.Contains(namesOf(studyFormats), name) {
 			return fmt.Errorf("study: no format %s: have %s", name, strings.Join(namesOf(studyFormats), ", "))
 		}
 	}
-	if err := canBeFolder(x.out); err != nil {
+	if err := folder(o.out); err != nil {
 		return err
 	}
-	path := filepath.Join(x.out, "search.jsonl")
-	if err := noFolder(path); err != nil { // now, not after a search
-		return err
-	}
+	return x.runStudy(ctx, o)
+}
+
+func (x *lab) runStudy(ctx context.Context, o studyFlags) error {
+	path := filepath.Join(o.out, "search.jsonl")
 	runs, err := readStudy(path)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(c.err, x.quiet)
-	defer bar.done()
-	deadline := time.Now().Add(x.budget)
-	for _, r := range x.missing(runs) {
-		if x.budget > 0 && time.Until(deadline) < x.expected(runs, r) {
+	deadline := time.Now().Add(o.budget)
+	for _, r := range o.missing(runs) {
+		if o.budget > 0 && time.Until(deadline) < o.expected(runs, r) {
 			continue
 		}
-		bar.step("%s by %s, seed %d", r.Format, r.Method, r.Seed)
-		if err := x.search(ctx, &r); err != nil {
+		x.step("%s by %s, seed %d", r.Format, r.Method, r.Seed)
+		if err := o.search(ctx, &r); err != nil {
 			return err
 		}
 		runs = append(runs, r)
@@ -125,26 +110,25 @@ func (c *cli) runStudy(ctx context.Context, x studyFlags) error {
 			return err
 		}
 	}
-	bar.done()
-	fmt.Fprintf(c.out, "%d searches, %d missing\n", len(runs), len(x.missing(runs)))
-	return writeStudy(x.out, runs)
+	fmt.Fprintf(x.out, "%d searches, %d missing\n", len(runs), len(o.missing(runs)))
+	return writeStudy(o.out, runs)
 }
 
-// expected is how long a search takes: as long as the longest like it, or a guess.
+// expected is how long a search will take: the time of an earlier one of the same format and method, or a guess.
 func (x *studyFlags) expected(runs []tune.StudyRun, r tune.StudyRun) time.Duration {
 	if r.Method == methodLong {
 		return x.long + 5*time.Second
 	}
-	longest := 25.0
+	seconds := 25.0
 	for _, o := range runs {
 		if o.Format == r.Format && o.Method == r.Method {
-			longest = o.Seconds
+			seconds = o.Seconds
 		}
 	}
-	return time.Duration(longest * float64(time.Second))
+	return time.Duration(seconds * float64(time.Second))
 }
 
-// missing are the searches that are not among runs, seed by seed.
+// missing returns the searches that are not among runs, seed by seed.
 func (x *studyFlags) missing(runs []tune.StudyRun) (out []tune.StudyRun) {
 	add := func(name, method string, seed int64) {
 		r := tune.StudyRun{Format: name, Method: method, Seed: seed}
@@ -168,22 +152,20 @@ func (x *studyFlags) missing(runs []tune.StudyRun) (out []tune.StudyRun) {
 	return out
 }
 
-// search does one.
+// search does one search and completes its record.
 func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
-	w := studyFormat(r.Format)
-	p, err := actFlags{actInt8, usualGroup}.problem(w)
+	p, err := problemOf(studyFormat(r.Format))
 	if err != nil {
 		return err
 	}
-	t, err := oneTarget("host")
+	t, err := targetHere("host")
 	if err != nil {
 		return err
 	}
 	r.M, r.K = measure.Shape(measure.ModeL2)
 	r.N, r.K = 1, p.WholeK(r.K)
-	r.Target, r.CPU, r.Date, r.Commit = t.Machine().Name, timing.ThisHost().CPU, today(), commit()
-	product := tune.Product{Problem: p, Target: t, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}}
-	tuner, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(product) })
+	r.Target, r.CPU, r.Date, r.Commit = t.Machine().Name, timing.ThisHost().CPU, bench.Today(), bench.Commit()
+	tuner, err := tune.New(ctx, tune.Product{Problem: p, Target: t, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
 	if err != nil {
 		return err
 	}
@@ -213,11 +195,11 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	return nil
 }
 
-// readStudy reads the lines of a file, none if it is not there.
+// readStudy reads the searches of a file, one a line. A file that is not there has none.
 func readStudy(path string) (runs []tune.StudyRun, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, plain(err)
+		return nil, err
 	}
 	for line := range strings.Lines(string(data)) {
 		var r tune.StudyRun
@@ -239,7 +221,7 @@ func appendStudy(path string, r tune.StudyRun) error {
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
-		return plain(err)
+		return err
 	}
 	_, err = f.Write(line.Bytes())
 	return errors.Join(err, f.Close())

@@ -1,7 +1,6 @@
-package main
+package picture
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -205,51 +204,54 @@ func (l *laidOut) holds(t *testing.T, name string, texts ...string) {
 func TestPicturesAreLegible(t *testing.T) {
 	for path, about := range map[string]string{"roofline.svg": "machine: Emerald Rapids VM;", "search.svg": "machine: AMD EPYC;", "families.svg": "machine: AMD EPYC; date: 2026-11-22; tmacc: not recorded",
 		"emerald/families.svg": "machine: Intel(R) Xeon(R) Processor; date: 2026-11-21;"} {
-		l := layout(t, readPage(t, filepath.Join("../../docs", path)))
+		data, err := os.ReadFile(filepath.Join("../../docs", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := layout(t, data)
 		l.legible(t, path)
 		l.holds(t, path, about)
 	}
 }
 
-// hostile is a name as long as those of formats, with all that XML must escape, and what it cannot say.
+// hostile is a name as long as those of formats may be, with all that XML must escape, and bytes that it cannot express.
 const hostile = "W<&\"'>\x01\xff-" + "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm"
+
+// hostileRecords are records of as many products as a picture has styles.
+func hostileRecords() (out []measure.Record) {
+	for i := range maxStyles {
+		for at, mode := range []string{"dram", "l3", "l2", "near l2"} {
+			out = append(out, measure.Record{Format: fmt.Sprint(hostile, i), Target: "avx512vbmi", Mode: mode, N: 1, Threads: 1, ClockGHz: 2, CeilingGBS: []float64{1, 1.1, 80, 82}[at], GBS: 1 + float64(i*at), Tuned: i%2 > 0,
+				Host: "AMD <EPYC> & \"others\" (family 26 model 2, virtual), 128 cores, L1d 48 KiB, L2 1024 KiB, L3 32 MiB, linux/amd64, go1.26.8", Date: fmt.Sprintf("2026-01-%02d", i+1), Commit: fmt.Sprint("c0ffee", i)})
+		}
+	}
+	return out
+}
 
 // Pictures of many things with long and strange names can be read in any font, too.
 func TestHostilePicturesAreLegible(t *testing.T) {
-	bench := ""
-	for i := range maxStyles {
-		for at, mode := range []string{"dram", "l3", "l2", "near l2"} {
-			r := measure.Record{Format: fmt.Sprint(hostile, i), Target: "avx512vbmi", Mode: mode, N: 1, Threads: 1, ClockGHz: 2, CeilingGBS: []float64{1, 1.1, 80, 82}[at], GBS: 1 + float64(i*at), Tuned: i%2 > 0,
-				Host: "AMD <EPYC> & \"others\" (family 26 model 2, virtual), 128 cores, L1d 48 KiB, L2 1024 KiB, L3 32 MiB, linux/amd64, go1.26.8", Date: fmt.Sprintf("2026-01-%02d", i+1), Commit: fmt.Sprint("c0ffee", i)}
-			data, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			bench += string(data) + "\n"
+	pictures := map[string]*Picture{}
+	add := func(name string, p *Picture, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(name, err)
 		}
+		pictures[name] = p
 	}
-	p, err := plotSearch(strings.Repeat(hostile+" on amd64/avx512vbmi, dram 4096x4096x256 ", 3), source{machines: []string{hostile}}, slices.Concat(someTried, []tune.Tried{{Family: hostile, Cost: 1}, {Family: "far", Cost: 1e6}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	search, err := p.encode(".svg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := []familyRow{{"w2", hostile, []float64{2, 0.5}}, {"w2", "avx2", []float64{1, 1}}, {hostile, "avx2", []float64{0, 20}}}
-	f, err := familiesPicture([]string{"l2 N=1", hostile}, rows, source{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	families, err := f.encode(".svg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	roofline, err := os.ReadFile(strings.TrimSpace(ok(t, "report", "-o", t.TempDir(), "-log", "none", "-bench", file(t, "bench.jsonl", bench))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{"search": search, "families": families, "roofline": roofline} {
+	p, err := Search(strings.Repeat(hostile+" on amd64/avx512vbmi, dram 4096x4096x256 ", 3), Source{machines: []string{hostile}}, slices.Concat(someTried, []tune.Tried{{Family: hostile, Cost: 1}, {Family: "far", Cost: 1e6}}))
+	add("search", p, err)
+	groups := []Group{{"w2", hostile, []float64{2, 0.5}}, {"w2", "avx2", []float64{1, 1}}, {hostile, "avx2", []float64{0, 20}}}
+	p, err = Bars("ratios", "ratio", Source{}, []string{"l2 N=1", hostile}, groups)
+	add("bars", p, err)
+	p, err = Searches("searches", Source{machines: []string{hostile}}, []string{"random", hostile}, []Panel{{"w2", [][][]float64{{{3, 2}, {2, 0, 1}}, nil}}, {"none", [][][]float64{nil, {{0}}}}})
+	add("searches", p, err)
+	p, err = Roofline(hostileRecords())
+	add("roofline", p, err)
+	for name, p := range pictures {
+		data, err := p.Encode(".svg")
+		if err != nil {
+			t.Fatal(name, err)
+		}
 		l := layout(t, data)
 		l.legible(t, name)
 		l.holds(t, name, "W<&\"'>\ufffd\ufffd-mm")
@@ -257,13 +259,24 @@ func TestHostilePicturesAreLegible(t *testing.T) {
 			l.holds(t, name, "machine: AMD <EPYC> & \"others\"", "date: 2026-01-01 to 2026-01-24", "tmacc: c0ffee0, c0ffee1, c0ffee2, 21 more")
 		}
 	}
-	for _, r := range []refusal{
-		{2, "bad.jsonl: plotter: infinite data point", "report -log none -bench " + file(t, "bad.jsonl", `{"n":1,"clock_ghz":1e-300,"ceiling_gb_s":1e300,"gb_s":1}`)},
-		{2, "negative.jsonl: no records of products with one column", "report -log none -bench " + file(t, "negative.jsonl", `{"n":1,"clock_ghz":1,"ceiling_gb_s":1,"gb_s":-1}`)},
-	} {
-		refused(t, r)
+}
+
+// Records that no roofline can show are errors.
+func TestRooflineRefuses(t *testing.T) {
+	more := hostileRecords()
+	for _, r := range hostileRecords() {
+		r.Target = "avx2"
+		more = append(more, r)
 	}
-	refused(t, refusal{2, "products for one picture: want at most 24", "report -log none -bench " + file(t, "more.jsonl", bench+strings.ReplaceAll(bench, "avx512vbmi", "avx2"))})
+	for want, records := range map[string][]measure.Record{
+		"plotter: infinite data point":              {{N: 1, ClockGHz: 1e-300, CeilingGBS: 1e300, GBS: 1}},
+		"no records of products with one column":    {{N: 1, ClockGHz: 1, CeilingGBS: 1, GBS: -1}},
+		"products for one picture: want at most 24": more,
+	} {
+		if _, err := Roofline(records); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
 }
 
 // Whatever a search begins with, its axis ends near the curves, and has ticks that tell their values.
@@ -312,32 +325,5 @@ func TestStyles(t *testing.T) {
 				t.Errorf("without colours lines %d and %d look alike", i, j)
 			}
 		}
-	}
-}
-
-// A picture that cannot be written is one line that names the file.
-func TestUnwritablePicture(t *testing.T) {
-	bench := file(t, "bench.jsonl", `{"format":"w1","target":"avx2","mode":"l2","n":1,"clock_ghz":1,"ceiling_gb_s":2,"gb_s":1}`)
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "roofline.svg", "x"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, refusal{2, filepath.Join(dir, "roofline.svg") + ": ", "report -log none -bench " + bench + " -o " + dir})
-	refused(t, refusal{2, filepath.Join(dir, "roofline.svg") + ": is a folder: want a file", "tune -format w2 -plot " + filepath.Join(dir, "roofline.svg")})
-	refused(t, refusal{2, "-o " + bench + ": is not a directory", "families -o " + bench})
-	refused(t, refusal{2, "-o " + bench + ": is not a directory", "report -log none -bench " + bench + " -o " + bench})
-}
-
-// Records say themselves where they were measured, or the first line of those of bench -check -json does.
-func TestRecordsSaySource(t *testing.T) {
-	const record = `{"format":"w1","target":"avx2","mode":"l2","n":1,"clock_ghz":1,"ceiling_gb_s":2,"gb_s":1`
-	for name, text := range map[string]string{
-		"own":  record + `,"host":"here","date":"2026-01-02","commit":"c0ffee"}`,
-		"head": `{"limits":"limits.json","host":"here","date":"2026-01-02","commit":"c0ffee"}` + "\n" + record + `}` + "\n" + `{"rule":"share","target":"avx2"}`,
-	} {
-		dir := t.TempDir()
-		ok(t, "report", "-o", dir, "-log", "none", "-bench", file(t, "bench.jsonl", text))
-		l := layout(t, readPage(t, filepath.Join(dir, "roofline.svg")))
-		l.holds(t, name, "machine: here; date: 2026-01-02; tmacc: c0ffee")
 	}
 }
