@@ -125,7 +125,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	return ctx.Err()
 }
 
-// contenders are the default schedules, those of files, and those that are near.
+// contenders are the default schedules, schedules of files, and schedules near the default ones.
 func (c *cli) contenders(s *session.Session, f compareFlags) ([]session.Contender, error) {
 	usual, err := s.Usual()
 	if err != nil {

@@ -46,7 +46,7 @@ run, picks the most promising ones. A process of its own compares these with the
 and measures them beside the default schedules. The best are measured again at the end.
 
 All purposes count: each -n in each -mode, as for tmacc bench. A candidate has one packed matrix
-and a kernel for each -n. Its figure is the geometric mean of its times divided by those of
+and a kernel for each -n. Its figure is the geometric mean of its times divided by the times of
 the default schedules. The figure is larger if one of the purposes would lose.
 
 At last the best candidate, the default schedules and the schedules locked before are measured in turn,

@@ -37,7 +37,7 @@ func (s *Session) measureCeilings(ctx context.Context) error {
 }
 
 // machineCeilings returns the ceilings of all purposes. An error ends it, so that a machine that has gone is not waited for
-// again: then it returns those of the first purposes.
+// again: then it returns the ceilings of the first purposes.
 func (s *Session) machineCeilings(ctx context.Context) (found []tune.Ceilings, _ error) {
 	lab, err := measure.NewLabOn(s.On)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Session) machineCeilings(ctx context.Context) (found []tune.Ceilings, _
 	return found, nil
 }
 
-// ceilingsOf are those of a purpose. What memory can do is known only for the modes of the purposes of the search.
+// ceilingsOf are the ceilings of a purpose. What memory can do is known only for the modes of the purposes of the search.
 func (s *Session) ceilingsOf(p tune.Purpose) tune.Ceilings {
 	i := slices.IndexFunc(s.Purposes, func(o tune.Purpose) bool { return o.Mode == p.Mode })
 	if i < 0 {

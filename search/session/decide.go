@@ -63,14 +63,14 @@ const (
 type Decision struct {
 	Outcome Outcome
 	Why     string  // a sentence without its end; "" if something is locked
-	judged  *judged // what is locked, renewed or removed, or else the best that was found; nil: nothing was found
+	judged  *judged // the locked, renewed or removed schedules, or else the best of the search; nil: nothing was found
 	none    string  // says that nothing was hopeful, if so
 }
 
 // Found says that there are schedules and figures: the following methods are for that only.
 func (d *Decision) Found() bool { return d.judged != nil }
 
-// Ratio is the ratio of the times for the purposes of the search to those of the default schedules.
+// Ratio is the ratio of the times for the purposes of the search to the times of the default schedules.
 func (d *Decision) Ratio() tune.Ratio { return d.judged.ratio() }
 
 // Traces are the schedules, the narrowest first.
@@ -100,12 +100,12 @@ func (d *Decision) String() string {
 	return strings.Join(lines, "\n\n")
 }
 
-// Decide measures the best of a confirmed search, and what is locked, each beside the default schedules as a lock would
-// have it, and then the one beside the other. Faster and slower means beyond the noise of these measurements.
+// Decide measures the best of a confirmed search, and the locked schedules, each beside the default schedules as a lock would
+// have them, and then the one beside the other. Faster and slower means beyond the noise of these measurements.
 //
-// What was found is locked if, for the purposes of the search, it is faster than the default and than what is locked, and
-// slower for no purpose. What is locked is removed if it is slower than the default for all purposes together, unless
-// the search was interrupted, or the entry is for other purposes or of another machine. The error is a *Broken.
+// The best is locked if, for the purposes of the search, it is faster than the default and than the locked schedules, and
+// slower for no purpose. The locked schedules are removed if they are slower than the default for all purposes together, unless
+// the search was interrupted, or their entry is for other purposes or of another machine. The error is a *Broken.
 func (s *Session) Decide(f *Found) (*Decision, error) {
 	d, err := s.decide(f.best, f.locked, f.Interrupted)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Session) Decide(f *Found) (*Decision, error) {
 	return &d, nil
 }
 
-// decide is Decide for the best that was found, nil: nothing, and for what is locked.
+// decide is Decide for the best of a search and for the locked schedules. Either may be nil.
 func (s *Session) decide(best *tune.Candidate, locked *lockedBefore, interrupted bool) (d Decision, err error) {
 	all := s.purposes(locked)
 	var found, before *judged
@@ -135,7 +135,7 @@ func (s *Session) decide(best *tune.Candidate, locked *lockedBefore, interrupted
 		}
 	}
 	if locked != nil {
-		s.say(Step("measuring what is locked and the default in turn"))
+		s.say(Step("measuring the locked schedules and the default in turn"))
 		if before, err = s.judge(nil, locked.Candidate, all, true); err != nil {
 			return d, err
 		}
@@ -144,7 +144,7 @@ func (s *Session) decide(best *tune.Candidate, locked *lockedBefore, interrupted
 	goes := slower && locked.same && !interrupted
 	d = Decision{Outcome: None, judged: found, Why: s.refusal(found)}
 	if d.Why == "" && before != nil && !goes {
-		s.say(Step("measuring the best and what is locked in turn"))
+		s.say(Step("measuring the best and the locked schedules in turn"))
 		beside, err := s.judge(locked.Candidate, best, all, false)
 		if err != nil {
 			return d, err
@@ -227,8 +227,8 @@ func (s *Session) purposeOf(f tune.Figures) tune.Purpose {
 	return purpose(s.Host, f.Mode, f.M, f.N, f.K)
 }
 
-// purposes are all purposes of a packed matrix: those of the search first and then, unless Only is set, the others and
-// those that are locked.
+// purposes are all purposes of a packed matrix: first the purposes of the search and then, unless Only is set, the others and
+// the purposes of the lock's entry.
 func (s *Session) purposes(locked *lockedBefore) []tune.Purpose {
 	all := slices.Clone(s.Purposes)
 	if s.Only {
@@ -272,7 +272,7 @@ func (s *Session) judge(base, c *tune.Candidate, all []tune.Purpose, whole bool)
 	return j, err
 }
 
-// ratio is the ratio of the times for the purposes of the search to those of the base.
+// ratio is the ratio of the times for the purposes of the search to the times of the base.
 func (j *judged) ratio() tune.Ratio { return tune.Together(j.figures[:j.asked]) }
 
 // traces are the schedules of kernels.

@@ -95,7 +95,7 @@ func (s *settler) measures(locked *tune.Candidate) func(base, c *tune.Candidate,
 		case base != nil && base == locked && c == s.found:
 			takes = s.over
 		case base != nil:
-			return nil, errors.New("something else is measured beside what is locked")
+			return nil, errors.New("something else is measured beside the locked schedules")
 		case c == locked:
 			takes = s.takes[s.old]
 		}
@@ -124,7 +124,7 @@ func with(m map[string][]float64, mode string, ratios ...float64) map[string][]f
 	return m
 }
 
-// What is found is locked if it is faster than the default beyond the noise, and than what is locked, and slower for no purpose, also none of the usual ones
+// The best is locked if it is faster than the default beyond the noise, and than the locked schedules, and slower for no purpose, also none of the usual ones
 // that were not asked for. What was locked stays with the figures of today if nothing is better, and goes if today's default is, beyond the noise.
 func TestSettles(t *testing.T) {
 	s := newSettler(t)
@@ -156,20 +156,20 @@ func TestSettles(t *testing.T) {
 		{"slower from memory by noise", nil, with(only(0.8), "dram", 1.1, 0.99, 1.05, 0.98), nil, Locked, "locked in", 8, "", "", false, false},
 		{"slower from memory, of no account", nil, with(only(0.8), "dram", 1.11), nil, Locked, "locked in", 8, "", "", false, true},
 		{"better than what is locked", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "", "", false, false},
-		{"better by noise", only(0.9), only(0.8), only(noisy...), Renewed, "what is locked stays, its figures are renewed: what was found takes 0.98 ± 0.04 of the locked one's time", 9, "", "", false, false},
+		{"better by noise", only(0.9), only(0.8), only(noisy...), Renewed, "the locked schedules stay, with the figures of today: what was found takes 0.98 ± 0.04 of the locked one's time", 9, "", "", false, false},
 		{"better, but slower from memory than what is locked", with(only(0.9), "dram", 0.7), only(0.8), with(only(0.89), "dram", 1.4), Renewed,
 			"what was found takes 0.890 ± 0.000 of the locked one's time, but 1.400 ± 0.000 for dram 4096x4096x1, 1.400 ± 0.000 for dram 4096x4096x4\n", 9, "", "", false, false},
-		{"no better", only(0.7), only(0.8), only(1.14), Renewed, "its figures are renewed: what was found takes 1.140 ± 0.000 of the locked one's time", 7, "", "", false, false},
+		{"no better", only(0.7), only(0.8), only(1.14), Renewed, "with the figures of today: what was found takes 1.140 ± 0.000 of the locked one's time", 7, "", "", false, false},
 		{"nothing else was found", only(0.7), nil, nil, Renewed, "locked: 0.700 ± 0.000 of the default's time", 7, "", "", false, false},
 		{"locked is slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Removed, ": what was locked takes 1.100 ± 0.000 of the default's time, but 1.100 ± 0.000 for l2 512x2048x1, ", 0, "", "", false, false},
-		{"locked is slower by noise", map[string][]float64{"l2": {1.1, 0.99, 1.05, 0.98}, "dram": {1.1, 0.99, 1.05, 0.98}}, nil, nil, Renewed, "its figures are renewed", 10.2, "", "", false, false},
+		{"locked is slower by noise", map[string][]float64{"l2": {1.1, 0.99, 1.05, 0.98}, "dram": {1.1, 0.99, 1.05, 0.98}}, nil, nil, Renewed, "with the figures of today", 10.2, "", "", false, false},
 		{"locked is slower, what is found is not", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, only(0.8), nil, Locked, "locked in", 8, "", "", false, false},
-		{"locked is slower here, and faster elsewhere", with(only(1.05), "dram", 0.7), nil, nil, Renewed, "its figures are renewed", 10.5, "", "", false, false},
-		{"locked is slower, interrupted", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Renewed, "its figures are renewed", 11, "", "", true, false},
-		{"another machine's, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Stays, "what is locked, for other purposes or on another machine, stays: nothing was found", 1, "another", "", false, false},
-		{"another machine's, as fast", only(0.8), only(0.8), only(1), Stays, "stays: what was found takes 1.000 ± 0.000 of the locked one's time", 1, "another", "", false, false},
+		{"locked is slower here, and faster elsewhere", with(only(1.05), "dram", 0.7), nil, nil, Renewed, "with the figures of today", 10.5, "", "", false, false},
+		{"locked is slower, interrupted", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Renewed, "with the figures of today", 11, "", "", true, false},
+		{"another machine's, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Stays, "the locked schedules, for other purposes or of another machine, stay: nothing was found", 1, "another", "", false, false},
+		{"another machine's, as fast", only(0.8), only(0.8), only(1), Stays, "stay: what was found takes 1.000 ± 0.000 of the locked one's time", 1, "another", "", false, false},
 		{"another machine's, beaten", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "another", "", false, false},
-		{"for another purpose, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Stays, "stays: nothing was found", 1, "", "l3", false, false},
+		{"for another purpose, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Stays, "stay: nothing was found", 1, "", "l3", false, false},
 		{"for another purpose, beaten", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "", "l3", false, false},
 		{"for another purpose, beaten, which loses by it", with(only(0.9), "l3", 0.8), only(0.8), with(only(0.89), "l3", 1.25), Stays, "but 1.250 ± 0.000 for l3 512x2048x1", 1, "", "l3", false, false},
 	} {
@@ -208,7 +208,7 @@ func TestSettles(t *testing.T) {
 
 // With -only, what is locked for more purposes than those of the search neither goes nor loses the figures of the others.
 func TestSettlesOnly(t *testing.T) {
-	for ratio, says := range map[float64]string{1.1: "stays: nothing was found", 0.9: "stays: nothing was found"} {
+	for ratio, says := range map[float64]string{1.1: "stay: nothing was found", 0.9: "stay: nothing was found"} {
 		s := newSettler(t)
 		s.Lock = filepath.Join(t.TempDir(), "new", tune.LockName)
 		s.takes = map[*tune.Candidate]map[string][]float64{s.old: {"l2": {ratio}, "dram": {0.7}}}
@@ -335,6 +335,17 @@ func TestPurposes(t *testing.T) {
 		if (p.Total > 0) != (p.Mode == measure.ModeDRAM) {
 			t.Errorf("%+v", p)
 		}
+	}
+}
+
+// Purposes of a caller get whole units of K and the bytes that their mode cycles through; without any, the usual ones count.
+func TestWholePurposes(t *testing.T) {
+	s := unmeasured(t, Options{Purposes: []Purpose{{Mode: measure.ModeDRAM, M: 8, N: 1, K: 1}, {Mode: measure.ModeL2, M: 8, N: 1, K: 1, Total: 5}}})
+	if p := s.Purposes; p[0].Total == 0 || p[1].Total != 0 || p[0].K != s.Problem.WholeK(1) {
+		t.Errorf("%+v", p)
+	}
+	if s := unmeasured(t, Options{}); tune.PurposesText(s.Purposes...) != tune.PurposesText(s.Others...) || len(s.Purposes) != 5 {
+		t.Errorf("%+v", s.Purposes)
 	}
 }
 

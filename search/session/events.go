@@ -50,7 +50,7 @@ type Dropped struct{ Reason string }
 
 // Better reports a candidate that is faster than all before it.
 type Better struct {
-	Cost   float64          // ratio of its times to those of the default schedules, with an extra if one purpose is slower
+	Cost   float64          // ratio of its times to the default schedules' times, with an extra if one purpose is slower
 	Traces []schedule.Trace // of its kernels, the narrowest first
 }
 

@@ -49,10 +49,10 @@ func (s *Session) Save(d *Decision) (Saved, error) {
 		return s.remove(d.Why)
 	case Renewed:
 		x, err := s.put(d.judged)
-		x.text = fmt.Sprintf("what is locked stays, its figures are renewed: %s\n\n%s", d.Why, x.text)
+		x.text = fmt.Sprintf("the locked schedules stay, with the figures of today: %s\n\n%s", d.Why, x.text)
 		return x, err
 	case Stays:
-		return Saved{text: "what is locked, for other purposes or on another machine, stays: " + d.Why}, nil
+		return Saved{text: "the locked schedules, for other purposes or of another machine, stay: " + d.Why}, nil
 	}
 	return Saved{text: "not locked: " + d.Why}, nil
 }

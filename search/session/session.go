@@ -36,7 +36,7 @@ type Machine = worker.Machine
 type Runner = worker.Runner
 
 // Purpose is a size at which the product is used: M rows and K columns of weights times N activations. Mode says where the weights
-// are: measure.ModeL2, ModeL3 or ModeDRAM. For the last, Total is bench.DRAMBytes.
+// are: measure.ModeL2, ModeL3 or ModeDRAM. Open rounds K up to whole units of the format, and sets Total by the mode.
 type Purpose = tune.Purpose
 
 // Dial connects to another machine, builds a worker for it and sends it. Close ends the connection.
@@ -61,7 +61,7 @@ var probing = timing.Options{Rounds: 9, MinSample: time.Millisecond}
 // Options describe a session. Only Problem is required.
 type Options struct {
 	Problem  ir.Problem
-	Target   lower.Target // the machine that measures must run it; nil: the one that suits this machine best
+	Target   lower.Target // the machine that measures must run it; nil: the one that suits that machine best
 	Purposes []Purpose    // what the search is for; none: Others
 	// Others are further products that use the same packed matrices. A schedule that slows one of them down is
 	// not saved. None: the usual purposes.
@@ -128,12 +128,21 @@ func newSession(o Options) *Session {
 	if len(s.Purposes) == 0 {
 		s.Purposes = s.Others
 	}
+	s.Purposes, s.Others = s.whole(s.Purposes), s.whole(s.Others)
 	s.Trials, s.Patience = cmp.Or(o.Trials, UsualTrials), cmp.Or(o.Patience, UsualPatience)
 	s.Limit = cmp.Or(o.Limit, UsualLimit)
 	if s.Probing == (timing.Options{}) {
 		s.Probing = probing
 	}
 	return s
+}
+
+// whole are purposes with whole units of K, and with the Total of their modes.
+func (s *Session) whole(ps []Purpose) (out []Purpose) {
+	for _, p := range ps {
+		out = append(out, purpose(s.Host, p.Mode, p.M, p.N, s.Problem.WholeK(p.K)))
+	}
+	return out
 }
 
 // Close ends the session. It leaves the machine of Options.On connected.
