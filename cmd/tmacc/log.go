@@ -23,10 +23,10 @@ func (c *cli) log() *cobra.Command {
 	var x logFlags
 	cmd := &cobra.Command{
 		Use: "log", Args: between(0, 0),
-		Short: "list, export or prune what tmacc tune has measured",
+		Short: "list, export or prune the measurements of tmacc tune",
 		Long: `List the searches of tmacc tune, the oldest first. -json prints every schedule that was
 measured, one object per line, with the search that it belongs to. -prune removes
-searches that began longer ago.`,
+searches that began longer ago than the given time.`,
 		Example: `  tmacc log
   tmacc log -json > trials.jsonl
   tmacc log -prune 720h`,
@@ -34,7 +34,7 @@ searches that began longer ago.`,
 	f := cmd.Flags()
 	f.StringVar(&x.path, "log", "", "`file` of the log (default: tmacc/tuning.db in the user's cache directory)")
 	f.BoolVar(&x.json, "json", false, "print one JSON object per line, for each schedule")
-	f.DurationVar(&x.prune, "prune", 0, "remove searches that began so long ago")
+	f.DurationVar(&x.prune, "prune", 0, "remove searches that began longer ago than this")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := session.LogAt(x.path)
 		if err == nil && x.path != "" { // the user's may not have begun
@@ -72,7 +72,7 @@ func (c *cli) exportLog(l tune.Log) error {
 	}))
 }
 
-// noteUnread tells what of a log was left out, if err is that, which is no failure.
+// noteUnread prints an error that says which part of a log could not be read, and returns every other error.
 func (c *cli) noteUnread(err error) error {
 	if unread := (*tune.Unread)(nil); errors.As(err, &unread) {
 		fmt.Fprintf(c.err, "tmacc: %s\n", oneLine(err))
