@@ -54,9 +54,10 @@ func (u *scheduled) findBeside(d *defaults) *scheduled {
 			}
 		}
 	}
+	alike, fail := d.cheapest(same)
 	both, err := d.cheapest(all)
 	if err == nil && both.cost > u.cost && d.p.Weight.Super == 0 {
-		both, err = d.cheapest(same)
+		both, err = alike, fail
 	}
 	if err != nil || both.cost > worth*u.cost {
 		return u

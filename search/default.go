@@ -116,7 +116,7 @@ func (l *candidate) uses() []Use {
 }
 
 // as is u for cols columns.
-func (u *scheduled) as(cols int) Use { return Use{cols, u.trace, u.choice, u.kernel} }
+func (u *scheduled) as(cols int) Use { return Use{cols, u.trace, u.choice, u.built.kernel} }
 
 // worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
 // without: less is not worth the code. Figures: docs/choices.md, worthWidest.
@@ -133,10 +133,12 @@ type defaults struct {
 	known map[string]*built // by trace, and whether values are computed again
 }
 
-// built is a kernel, what a product by it costs, and the bytes of a weight, or why there is no kernel, once that was found out.
+// built is a kernel, what a product by it costs, and the bytes of a weight, or why there is no kernel, once that was found out. Of a hundred
+// kernels five are chosen: one that was not the cheapest of any choices is dropped. Of 1264 default kernels none was chosen afterwards.
 type built struct {
 	once   sync.Once
-	kernel variant.Kernel
+	kernel *variant.Kernel // nil: dropped
+	won    bool            // it was the cheapest of some choices, or of a width
 	work   work
 	bytes  float64
 	err    error
@@ -163,6 +165,9 @@ func (d *defaults) candidate(base Choice) *candidate {
 func (l *candidate) use(cols int) (*scheduled, error) {
 	if _, asked := l.best[cols]; !asked {
 		l.best[cols], l.none[cols] = l.find(cols)
+		if u := l.best[cols]; u != nil {
+			u.built.won = true
+		}
 	}
 	return l.best[cols], l.none[cols]
 }
@@ -588,7 +593,7 @@ type scheduled struct {
 	cost   float64 // of a product, tenths of a cycle
 	issue  float64 // of which its instructions, however simple, take at least so much
 	bytes  float64 // of a weight, scales and padding included
-	kernel *variant.Kernel
+	built  *built
 
 	beside *scheduled // of sideBySide, once it was asked for
 }
@@ -773,6 +778,12 @@ func (d *defaults) cheapest(choices []Choice) (best *scheduled, err error) {
 	if best == nil {
 		return nil, err
 	}
+	best.built.won = true
+	for _, s := range all {
+		if s != nil && !s.built.won {
+			s.built.kernel = nil
+		}
+	}
 	return best, nil
 }
 
@@ -848,7 +859,7 @@ func (d *defaults) build(c Choice) (*scheduled, error) {
 	if b.once.Do(func() { b.err = d.lower(b, trace, c.Again) }); b.err != nil {
 		return nil, b.err
 	}
-	return &scheduled{trace: trace, choice: c, cost: b.work.total, issue: b.work.issue, bytes: b.bytes, kernel: &b.kernel}, nil
+	return &scheduled{trace: trace, choice: c, cost: b.work.total, issue: b.work.issue, bytes: b.bytes, built: b}, nil
 }
 
 // lowering has room for as many kernels as there are cores: more at once would only take memory.
@@ -873,7 +884,7 @@ func (d *defaults) lower(b *built, trace schedule.Trace, again bool) error {
 	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !d.m.Indexes {
 		return fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", d.m.Name)
 	}
-	b.kernel, b.work, b.bytes = variant.Kernel{Schedule: k, Code: m}, workOf(k, m), bytesPerWeight(k)
+	b.kernel, b.work, b.bytes = &variant.Kernel{Schedule: k, Code: m}, workOf(k, m), bytesPerWeight(k)
 	return nil
 }
 

@@ -63,7 +63,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// checkDefault checks the layout: that the kernels can be lowered Default has tried.
+// checkDefault checks the layout, and that each schedule has the kernel by which it was chosen: it need not be lowered again.
 func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) []Use {
 	t.Helper()
 	start := time.Now()
@@ -74,6 +74,11 @@ func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) []Use {
 	checkOneLayout(t, p, uses)
 	if uses[0].Cols != 1 {
 		t.Errorf("the first schedule is for %d columns", uses[0].Cols)
+	}
+	for _, u := range uses {
+		if k := u.Kernel; k == nil || k.Code == nil || k.Schedule.Cols != u.Cols || k.Schedule.Trace.String() != u.Trace.String() {
+			t.Errorf("the schedule for %d columns has not kept its kernel", u.Cols)
+		}
 	}
 	t.Logf("%d schedules in %v", len(uses), time.Since(start))
 	return uses

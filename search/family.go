@@ -9,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
 )
 
 // TableUses are up to n ways to make products of p by tables, those that are estimated to
@@ -57,10 +58,14 @@ func TableUses(ctx context.Context, p ir.Problem, t lower.Target, n int) ([][]Us
 	keep(n)
 	var out [][]Use
 	for _, l := range all {
-		first := l.best[1].kernel.Schedule
+		first, err := schedule.Compile(p, l.best[1].trace)
+		if err != nil {
+			return nil, err // it compiled before
+		}
 		out = append(out, slices.DeleteFunc(l.uses(), func(u Use) bool {
 			// Of several bit planes, those of a block of rows lie together: other blocks have other layouts.
-			return !u.Kernel.Schedule.SharesBuffers(first)
+			k, err := schedule.Compile(p, u.Trace)
+			return err != nil || !k.SharesBuffers(first)
 		}))
 	}
 	if err := ctx.Err(); err != nil {

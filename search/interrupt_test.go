@@ -30,11 +30,13 @@ func TestInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loops := uses[len(uses)-1].Kernel.Schedule.Nest
+	loops := uses[0].Kernel.Schedule.Nest
 	choices := map[string]func(context.Context) (found int, err error){
-		"Default":      func(ctx context.Context) (int, error) { return counted(Default(ctx, p, target)) },
-		"DotUses":      func(ctx context.Context) (int, error) { return counted(DotUses(ctx, p, target)) },
-		"RowFieldUses": func(ctx context.Context) (int, error) { return counted(RowFieldUses(ctx, ir.Problem{Weight: two}, target)) },
+		"Default": func(ctx context.Context) (int, error) { return counted(Default(ctx, p, target)) },
+		"DotUses": func(ctx context.Context) (int, error) { return counted(DotUses(ctx, p, target)) },
+		"RowFieldUses": func(ctx context.Context) (int, error) {
+			return counted(RowFieldUses(ctx, ir.Problem{Weight: two}, target))
+		},
 		"TableUses": func(ctx context.Context) (int, error) {
 			uses, err := TableUses(ctx, ir.Problem{Weight: two}, target, 1)
 			return len(uses), err

@@ -18,7 +18,11 @@ func DefaultTables(ctx context.Context, p ir.Problem, t lower.Target) (tables *i
 		return nil, 0, err
 	}
 	for _, u := range uses { // in ascending order of columns
-		if k := u.Kernel.Schedule; k.Tables != nil {
+		k, err := schedule.Compile(p, u.Trace)
+		if err != nil {
+			return nil, 0, err
+		}
+		if k.Tables != nil {
 			tables, chunk = k.Tables, k.Chunk
 		}
 	}

@@ -161,15 +161,15 @@ func (t *Tuner) Uses(ctx context.Context, c *Candidate) ([]search.Use, error) {
 			return nil, err
 		}
 		for _, u := range others {
-			if u.Kernel.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
-				kernels = t.beside(kernels, *u.Kernel)
+			k, err := schedule.Compile(t.Problem, u.Trace)
+			if err == nil && k.SharesBuffers(c.Kernels[0].Schedule) {
+				kernels = t.beside(kernels, variant.Kernel{Schedule: k})
 			}
 		}
 	}
 	var out []search.Use
-	for i := range kernels {
-		k := &kernels[i]
-		out = append(out, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace, Kernel: k})
+	for _, k := range kernels {
+		out = append(out, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace})
 	}
 	return out, nil
 }
