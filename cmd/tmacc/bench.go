@@ -30,7 +30,6 @@ type benchFlags struct {
 	targets     []string
 	trace       string
 	lock        string
-	tuned       *tune.Lock // of lock, nil: none
 	check       string
 	peer        string
 	threads     []int
@@ -87,19 +86,20 @@ ends the command. -check then reads ratios. A -lock replaces the default schedul
 		if err := b.validate(cmd); err != nil {
 			return err
 		}
-		if err := c.readLock(&b); err != nil {
+		lock, err := c.readLock(b.lock)
+		if err != nil {
 			return err
 		}
 		if err := mapping("bench"); err != nil {
 			return err
 		}
 		if b.peer != "" {
-			return c.comparePeer(cmd.Context(), b)
+			return c.comparePeer(cmd.Context(), b, lock)
 		}
 		if b.check != "" {
-			return c.check(cmd.Context(), b)
+			return c.check(cmd.Context(), b, lock)
 		}
-		return c.measureAll(cmd.Context(), b)
+		return c.measureAll(cmd.Context(), b, lock)
 	}
 	return cmd
 }
@@ -142,28 +142,16 @@ func (b *benchFlags) validatePlaces() error {
 	return nil
 }
 
-// readLock reads the lock of -lock, which must be there.
-func (c *cli) readLock(b *benchFlags) error {
-	if b.lock == "" {
-		return nil
+// readLock reads the lock of -lock, which must be there. It is nil without one.
+func (c *cli) readLock(path string) (*tune.Lock, error) {
+	if path == "" {
+		return nil, nil
 	}
-	data, err := c.readText(b.lock)
+	data, err := c.readText(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b.tuned, err = tune.ParseLock(b.lock, data)
-	return err
-}
-
-// locked returns the lock's entry for a product, or nil.
-func (b *benchFlags) locked(p ir.Problem, t targets.Target) *tune.Entry {
-	if b.tuned == nil {
-		return nil
-	}
-	if e := b.tuned.Find(p, t); e != nil && e.For(p) {
-		return e
-	}
-	return nil
+	return tune.ParseLock(path, data)
 }
 
 // benchWeight returns the format of a name, of the formats that limits name too, or of a JSON file.
@@ -191,40 +179,23 @@ func (c *cli) benchProblem(b benchFlags, name string) (ir.Problem, error) {
 	return p, checkK(b.k, p, name)
 }
 
-// addTo compiles the product of a name for a target, by its schedules of the lock, of -trace, or by the default ones.
-func (c *cli) addTo(ctx context.Context, s *bench.Suite, b benchFlags, name string, t targets.Target) error {
+// addTo compiles the product of a name for a target: by -trace, by the suite's lock, or by the default schedules. With both,
+// a lock's schedules and the default ones are measured.
+func (c *cli) addTo(ctx context.Context, s *bench.Suite, b benchFlags, name string, t targets.Target, both bool) error {
 	p, err := c.benchProblem(b, name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if e := b.locked(p, t); e != nil {
-		return s.Add(ctx, p, t, e.Uses(), true)
-	}
-	if b.trace != "" {
+	case b.trace != "":
 		trace, err := c.trace(b.trace)
 		if err != nil {
 			return err
 		}
 		return s.Add(ctx, p, t, []search.Use{{Trace: trace}}, false)
+	case both:
+		return s.AddBoth(ctx, p, t)
 	}
-	uses, err := search.Default(ctx, p, t)
-	if err != nil {
-		return err
-	}
-	return s.Add(ctx, p, t, uses, false)
-}
-
-// addBoth compiles the product of a name by the default schedules, and by those of the lock if it has some.
-func (c *cli) addBoth(ctx context.Context, s *bench.Suite, b benchFlags, name string, t targets.Target) error {
-	usual := b
-	usual.tuned = nil
-	if err := c.addTo(ctx, s, usual, name, t); err != nil {
-		return err
-	}
-	if b.locked(s.Subjects[len(s.Subjects)-1].Problem, t) == nil {
-		return nil
-	}
-	return c.addTo(ctx, s, b, name, t)
+	return s.AddUsual(ctx, p, t)
 }
 
 // noteUnlocked says which products are measured by their default schedules although there is a lock.
@@ -233,7 +204,7 @@ func (c *cli) noteUnlocked(b benchFlags, s *bench.Suite) {
 	for _, x := range s.Untuned() {
 		names = append(names, x.Problem.Name()+" on "+x.Target())
 	}
-	if b.tuned != nil && len(names) > 0 {
+	if s.Lock != nil && len(names) > 0 {
 		fmt.Fprintf(c.err, "tmacc: %s has nothing for these, default schedules: %s\n", b.lock, strings.Join(names, ", "))
 	}
 }
@@ -241,7 +212,8 @@ func (c *cli) noteUnlocked(b benchFlags, s *bench.Suite) {
 // begins shows a step of a measurement.
 func (p *progress) begins(s bench.Step) { p.step("%s", s) }
 
-func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
+// measureAll measures all formats on all targets.
+func (c *cli) measureAll(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 	ts, err := targetsHere(b.targets)
 	if err != nil {
 		return err
@@ -251,12 +223,12 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k)}
+	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k), Lock: lock}
 	defer s.Close()
 	for _, t := range ts {
 		for _, name := range b.formats {
 			bar.step("compiling %s for %s", name, t.Machine().Name)
-			if err := c.addBoth(ctx, s, b, name, t); err != nil {
+			if err := c.addTo(ctx, s, b, name, t, true); err != nil {
 				return err
 			}
 		}
@@ -284,7 +256,7 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	return nil
 }
 
-// benchTable is a table of records. Tuned records come behind those of the default schedules, whose times divide theirs.
+// benchTable is a table of records. The times of tuned records are divided by the times of the default schedules, which come first.
 func benchTable(records []measure.Record) *table {
 	t := &table{head: []string{"format", "target", "mode", "m", "k", "n", "us", "Gw/s", "w/cycle", "GB/s", "of", "share", "prepare us", "of the default"}, wide: -1}
 	usual := map[bench.Measurement]float64{}
@@ -307,7 +279,7 @@ func benchTable(records []measure.Record) *table {
 }
 
 // check measures the products that limits ask for, and holds them against the limits.
-func (c *cli) check(ctx context.Context, b benchFlags) error {
+func (c *cli) check(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 	data, err := c.readJSON(b.check, "limits, such as docs/limits.json")
 	if err != nil {
 		return err
@@ -328,23 +300,20 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	if err != nil {
 		return err
 	}
-	x := bench.Check{Limits: limits, Host: host, Tuned: b.tuned != nil, Formats: b.formats}
-	s := &bench.Suite{Places: x.Places()}
+	x := bench.Check{Name: filepath.Base(b.check), Limits: limits, Host: host, Tuned: lock != nil, Formats: b.formats}
+	s := &bench.Suite{Places: x.Places(), Lock: lock}
 	defer s.Close()
-	b.m, b.k, b.trace = 0, 0, ""
 	if err := c.addAsked(ctx, s, b, x, bar); err != nil {
 		return err
 	}
 	bar.done()
 	c.noteUnlocked(b, s)
-	var all []measure.Record
-	err = s.Run(ctx, g, max(b.rounds, measure.Rounds), bar.begins, func(r measure.Record) { all = append(all, r) })
+	out, err := x.Run(ctx, s, g, b.rounds, bar.begins)
 	if err != nil {
 		return err
 	}
 	bar.done()
 	c.noteBusy(g)
-	out := bench.Checked{About: bench.AboutHere(filepath.Base(b.check)), Records: bench.Medians(all), Verdicts: x.Verdicts(all)}
 	if b.json {
 		out.Encode(c.out)
 	} else {
@@ -359,13 +328,14 @@ func (c *cli) addAsked(ctx context.Context, s *bench.Suite, b benchFlags, x benc
 	if err != nil {
 		return fmt.Errorf("-check %s: %w", b.check, err)
 	}
+	b.k, b.trace = 0, ""
 	for _, p := range asked {
 		t, err := bestOf(p.Class)
 		if err != nil {
 			return err
 		}
 		bar.step("compiling %s for %s", p.Format, p.Class)
-		if err := c.addTo(ctx, s, b, p.Format, t); err != nil {
+		if err := c.addTo(ctx, s, b, p.Format, t, false); err != nil {
 			return err
 		}
 	}
@@ -380,14 +350,8 @@ func (c *cli) printVerdicts(verdicts []measure.Verdict) {
 
 // missed is an error if a limit is missed.
 func missed(verdicts []measure.Verdict) error {
-	misses := 0
-	for _, v := range verdicts {
-		if v.Failed() {
-			misses++
-		}
-	}
-	if misses > 0 {
-		return failed("bench: %d of %d limits are missed", misses, len(verdicts))
+	if n := measure.Missed(verdicts); n > 0 {
+		return failed("bench: %d of %d limits are missed", n, len(verdicts))
 	}
 	return nil
 }

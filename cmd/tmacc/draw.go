@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
@@ -114,7 +112,7 @@ func (c *cli) drawSearches(path string, save func(name string, p *picture.Pictur
 	if err != nil {
 		return plain(err)
 	}
-	return c.noteUnread(eachSearch(l, func(r tune.Run, tried []tune.Tried) error {
+	return c.noteUnread(l.Searches(func(r tune.Run, tried []tune.Tried) error {
 		p, err := picture.Search(searchTitle(r), searchSource(r), tried)
 		if err != nil {
 			return err
@@ -144,38 +142,4 @@ func searchTitle(r tune.Run) string {
 func searchSource(r tune.Run) (s picture.Source) {
 	s.Add(r.CPU, r.Start.UTC().Format(time.DateOnly), r.Compiler)
 	return s
-}
-
-// eachSearch calls f with each search in a log that has measured something.
-func eachSearch(l tune.Log, f func(tune.Run, []tune.Tried) error) error {
-	var last tune.Run
-	var tried []tune.Tried
-	end := func() error {
-		if last.Best == 0 || len(tried) == 0 {
-			return nil
-		}
-		return f(last, tried)
-	}
-	err := l.Each(true, func(r tune.Run, t *tune.Trial) error {
-		if r.ID != last.ID {
-			if err := end(); err != nil {
-				return err
-			}
-			tried = nil
-		}
-		last, tried = r, append(tried, tune.Tried{Family: familyOf(t), Cost: t.Cost})
-		return nil
-	})
-	if unread := (*tune.Unread)(nil); err != nil && !errors.As(err, &unread) {
-		return err
-	}
-	return cmp.Or(end(), err)
-}
-
-// familyOf is the family of the kernel for the fewest activations.
-func familyOf(t *tune.Trial) string {
-	if len(t.Genes) == 0 {
-		return "unknown"
-	}
-	return search.Family(t.Genes[0].Trace)
 }

@@ -100,7 +100,7 @@ func TestUnwritablePicture(t *testing.T) {
 	refused(t, refusal{2, "-o " + bench + ": is not a directory", "report -log none -bench " + bench + " -o " + bench})
 }
 
-// Records say themselves where they were measured, or the first line of those of bench -check -json does.
+// Records say where they were measured, or their first line does if bench -check -json printed them.
 func TestRecordsSaySource(t *testing.T) {
 	const record = `{"format":"w1","target":"avx2","mode":"l2","n":1,"clock_ghz":1,"ceiling_gb_s":2,"gb_s":1`
 	for name, text := range map[string]string{

@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/search/bench/peer"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/measure/ggml"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // peerTypes are the types of blocks that are measured if -format names none.
@@ -87,7 +88,7 @@ func (c *cli) loading(ctx context.Context, quiet bool) error {
 }
 
 // comparePeer measures all types of blocks at all places, round after round, beside ggml.
-func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
+func (c *cli) comparePeer(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 	limits, err := c.peerLimits(b.check)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
 		return err
 	}
 	defer x.Close()
-	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k)}
+	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k), Lock: lock}
 	defer s.Close()
 	types, err := c.addTypes(ctx, s, b, bar)
 	if err != nil {
@@ -164,7 +165,7 @@ func (c *cli) addTypes(ctx context.Context, s *bench.Suite, b benchFlags, bar *p
 				return nil, err
 			}
 			bar.step("compiling %s for %s", block.Weight, t.Machine().Name)
-			if err := c.addTo(ctx, s, b, block.Weight, t); err != nil {
+			if err := c.addTo(ctx, s, b, block.Weight, t, false); err != nil {
 				return nil, err
 			}
 			types = append(types, typ)

@@ -14,10 +14,12 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
@@ -58,7 +60,7 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// Small products are measured in every mode, large ones in one; what is asked for twice is measured once.
+// Small products are measured in every mode, large ones in one. A mode or a number that was given twice is measured once.
 func TestPlaces(t *testing.T) {
 	const dram, l3, l2 = measure.ModeDRAM, measure.ModeL3, measure.ModeL2
 	for _, c := range []struct {
@@ -108,7 +110,7 @@ func TestParseRecords(t *testing.T) {
 	}
 }
 
-// A check asks for each product once, and for those of its formats only.
+// A check asks for each product once, and only for its formats.
 func TestCheckAsks(t *testing.T) {
 	limits := measure.Limits{AVX2: map[string]measure.Limit{"w2": {Bits: 2, L2: 1, DRAMShare: 1}}}
 	c := Check{Limits: limits, Host: measure.Ceilings{Dot: map[string]measure.Ceiling{"avx2": {Rate: 1}}}}
@@ -164,8 +166,42 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// A suite measures its products at its places, round after round, and says so; interrupted, it ends.
-func TestSuite(t *testing.T) {
+// The schedules of a lock are measured beside the default ones, or in their place; a lock without the product changes nothing.
+func TestSuiteLock(t *testing.T) {
+	p, target, uses := w2Here(t)
+	lock := &tune.Lock{}
+	lock.Put(tune.Entry{Product: "w2", Target: target.Machine().Name, Problem: tune.ProblemHash(p), Kernels: []tune.Kernel{{Cols: uses[0].Cols, Trace: uses[0].Trace}}})
+	s := &Suite{Lock: lock}
+	defer s.Close()
+	other := p
+	other.Act.Group = 64
+	if err := errors.Join(s.AddUsual(t.Context(), p, target), s.AddUsual(t.Context(), other, target)); err != nil {
+		t.Fatal(err)
+	}
+	s.Lock = nil
+	if err := s.AddBoth(t.Context(), p, target); err != nil {
+		t.Fatal(err)
+	}
+	s.Lock = lock
+	if err := s.AddBoth(t.Context(), p, target); err != nil {
+		t.Fatal(err)
+	}
+	var tuned []bool
+	for _, x := range s.Subjects {
+		tuned = append(tuned, x.Tuned)
+	}
+	if want := []bool{true, false, false, false, true}; !slices.Equal(tuned, want) {
+		t.Errorf("tuned %v, want %v", tuned, want)
+	}
+	s.Subjects = s.Subjects[1:4]
+	if u := s.Untuned(); len(u) != 3 {
+		t.Errorf("untuned %v", u)
+	}
+}
+
+// w2Here returns a product and its default schedules for the least target of this machine.
+func w2Here(t *testing.T) (ir.Problem, targets.Target, []search.Use) {
+	t.Helper()
 	here := measure.TargetsOn(timing.ThisHost())
 	if len(here) == 0 || jit.Mappable() != nil {
 		t.Skip("needs a CPU with a target, and executable memory")
@@ -179,10 +215,16 @@ func TestSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p, here[0], uses
+}
+
+// A suite measures its products at its places, round after round, and says so; interrupted, it ends.
+func TestSuite(t *testing.T) {
+	p, target, uses := w2Here(t)
 	s := &Suite{Places: []Place{{Mode: measure.ModeL2, M: 64, K: 256, Ns: []int{1, 2}}, {Mode: measure.ModeL2, M: 64, K: 256, Ns: []int{1}, Extreme: true}}}
 	defer s.Close()
 	for _, tuned := range []bool{false, true} {
-		if err := s.Add(t.Context(), p, here[0], uses[:1], tuned); err != nil {
+		if err := s.Add(t.Context(), p, target, uses[:1], tuned); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +242,7 @@ func TestSuite(t *testing.T) {
 	if err := s.Run(t.Context(), g, 2, func(s Step) { steps = append(steps, s.String()) }, tell); err != nil {
 		t.Fatal(err)
 	}
-	if len(steps) != 4 || steps[2] != "round 2 of 2: w2 on "+here[0].Machine().ShortName()+", l2" {
+	if len(steps) != 4 || steps[2] != "round 2 of 2: w2 on "+target.Machine().ShortName()+", l2" {
 		t.Errorf("steps %q", steps)
 	}
 	if len(records) != 8 || records[1].N != 2 || records[2].Tuned != true || records[7].Ns <= 0 || records[7].GWeightsS <= 0 {
@@ -211,7 +253,7 @@ func TestSuite(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || len(records) != 10 {
 		t.Errorf("interrupted: %v, %d records", err, len(records))
 	}
-	if err := s.Add(ctx, p, here[0], uses, false); !errors.Is(err, context.Canceled) || len(s.Subjects) != 2 {
+	if err := s.Add(ctx, p, target, uses, false); !errors.Is(err, context.Canceled) || len(s.Subjects) != 2 {
 		t.Errorf("interrupted: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +12,11 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/search/measure"
-	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Check holds measurements of one machine against limits.
 type Check struct {
+	Name    string // of the limits
 	Limits  measure.Limits
 	Host    measure.Ceilings
 	Tuned   bool     // against the stricter rules of tuned schedules
@@ -55,6 +56,18 @@ func (c Check) Places() []Place {
 	return append(Places(modes, ns, 0, 0), extreme())
 }
 
+// Run measures a suite and returns the outcome. s should have the products and places that c asks for. There are at
+// least measure.Rounds rounds. Callback and errors are as in Suite.Run.
+func (c Check) Run(ctx context.Context, s *Suite, g *Gauge, rounds int, begin func(Step)) (Checked, error) {
+	var all []measure.Record
+	err := s.Run(ctx, g, max(rounds, measure.Rounds), begin, func(r measure.Record) { all = append(all, r) })
+	if err != nil {
+		return Checked{}, err
+	}
+	about := About{c.Name, g.Lab.Host.String(), Today(), Commit()}
+	return Checked{about, Medians(all), c.Verdicts(all)}, nil
+}
+
 // Checked is the outcome of a check: the median round of each measurement, and what the rules say of all rounds.
 type Checked struct {
 	About    About
@@ -68,11 +81,6 @@ type About struct {
 	Host   string `json:"host"`
 	Date   string `json:"date"`
 	Commit string `json:"commit"` // of tmacc
-}
-
-// AboutHere is About of this machine, today.
-func AboutHere(limits string) About {
-	return About{limits, timing.ThisHost().String(), Today(), Commit()}
 }
 
 // Encode writes x as lines of JSON, which ParseChecked reads: About, then the records, then the verdicts.

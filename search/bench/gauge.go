@@ -94,7 +94,7 @@ func Brief() {
 	dramBytes = func(timing.Host) int { return 32 << 20 }
 }
 
-// Read returns the fastest probes of the bandwidth of the memory that a mode reads a matrix of so many bytes from.
+// Read returns the fastest probes of read bandwidth, from the memory that a mode reads a matrix from. The size of the matrix is in bytes.
 func (g *Gauge) Read(mode string, matrix int) ([]measure.Probe, error) {
 	bytes := max(measure.WorkingSet(DRAMBytes(g.Lab.Host), mode, matrix), 4096)
 	if p, ok := g.reads[bytes]; ok {

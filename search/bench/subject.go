@@ -22,7 +22,7 @@ type Subject struct {
 // Target is the target's name without its architecture: "avx2".
 func (x Subject) Target() string { return x.Variant.Target.Machine().ShortName() }
 
-// Record returns what is known of a record of x before x is measured. A product without kernels
+// Record returns a record of x with everything that is known before x is measured. A product without kernels
 // counts as storing every bit of its weights.
 func (x Subject) Record(mode string, m, n, k int) (measure.Record, measure.Weights) {
 	w := x.Problem.Weight

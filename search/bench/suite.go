@@ -11,12 +11,14 @@ import (
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // Suite is a set of products whose kernels are mapped into this process, and the places to measure them at.
 type Suite struct {
 	Subjects []Subject
 	Places   []Place
+	Lock     *tune.Lock // of the schedules that AddUsual prefers, nil: none
 	codes    []*live.Code
 }
 
@@ -46,6 +48,41 @@ func (s *Suite) Add(ctx context.Context, p ir.Problem, t targets.Target, uses []
 		return err
 	}
 	s.Subjects = append(s.Subjects, Subject{Problem: p, Variant: v, Product: product, Tuned: tuned})
+	return nil
+}
+
+// AddUsual is Add by the schedules that the lock has for the product, or else by the default ones.
+func (s *Suite) AddUsual(ctx context.Context, p ir.Problem, t targets.Target) error {
+	if e := s.locked(p, t); e != nil {
+		return s.Add(ctx, p, t, e.Uses(), true)
+	}
+	uses, err := search.Default(ctx, p, t)
+	if err != nil {
+		return err
+	}
+	return s.Add(ctx, p, t, uses, false)
+}
+
+// AddBoth is Add by the default schedules, and once more by the schedules that the lock has for the product.
+func (s *Suite) AddBoth(ctx context.Context, p ir.Problem, t targets.Target) error {
+	uses, err := search.Default(ctx, p, t)
+	if err == nil {
+		err = s.Add(ctx, p, t, uses, false)
+	}
+	if e := s.locked(p, t); err == nil && e != nil {
+		err = s.Add(ctx, p, t, e.Uses(), true)
+	}
+	return err
+}
+
+// locked returns the lock's entry for a product, or nil. An entry for another product of that name does not count.
+func (s *Suite) locked(p ir.Problem, t targets.Target) *tune.Entry {
+	if s.Lock == nil {
+		return nil
+	}
+	if e := s.Lock.Find(p, t); e != nil && e.For(p) {
+		return e
+	}
 	return nil
 }
 

@@ -33,6 +33,16 @@ type Verdict struct {
 // and is not there.
 func (v Verdict) Failed() bool { return !v.Pass && !v.Skipped }
 
+// Missed counts the verdicts that failed.
+func Missed(verdicts []Verdict) (n int) {
+	for _, v := range verdicts {
+		if v.Failed() {
+			n++
+		}
+	}
+	return n
+}
+
 // Bound is what Have is compared with: of a limit and its scaled value the one
 // easier to keep.
 func (v Verdict) Bound() float64 {

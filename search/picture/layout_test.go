@@ -214,10 +214,10 @@ func TestPicturesAreLegible(t *testing.T) {
 	}
 }
 
-// hostile is a name as long as those of formats may be, with all that XML must escape, and bytes that it cannot express.
+// hostile is a name of the greatest length that formats may have, with all that XML must escape, and bytes that it cannot express.
 const hostile = "W<&\"'>\x01\xff-" + "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm"
 
-// hostileRecords are records of as many products as a picture has styles.
+// hostileRecords returns records of one product for each style of a picture.
 func hostileRecords() (out []measure.Record) {
 	for i := range maxStyles {
 		for at, mode := range []string{"dram", "l3", "l2", "near l2"} {

@@ -94,7 +94,7 @@ func isLine(got, want plotter.XYs) error {
 	return nil
 }
 
-// corners are those of stairs through points: before each but the first, on the level before it.
+// corners returns the corners of stairs through points. Each point but the first has one before it, on the level of the point before.
 func corners(points plotter.XYs) (out plotter.XYs) {
 	for i, p := range points {
 		if i > 0 {
@@ -172,7 +172,7 @@ func TestRoofline(t *testing.T) {
 	}
 }
 
-// A search of which no trial was measured has no picture.
+// A search without a measured trial has no picture.
 func TestSearchRefuses(t *testing.T) {
 	if _, err := Search("w2", Source{}, []tune.Tried{{Family: "dot"}}); err == nil || err.Error() != "w2: nothing to draw: no trial was measured" {
 		t.Error(err)

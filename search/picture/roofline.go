@@ -55,7 +55,7 @@ func roofs(records []measure.Record) (out []roof) {
 func Roofline(records []measure.Record) (*Picture, error) {
 	all := roofs(records)
 	if len(all) == 0 {
-		return nil, errors.New("no records of products with one column by one thread that have ceilings: want those of tmacc bench -json -n 1")
+		return nil, errors.New("no records of products with one column by one thread that have ceilings: want the records of tmacc bench -json -n 1")
 	}
 	if len(all) > maxStyles {
 		return nil, fmt.Errorf("%d products for one picture: want at most %d: give records of fewer to each", len(all), maxStyles)

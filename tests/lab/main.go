@@ -100,7 +100,7 @@ func (x *lab) usage() {
 // flags returns the flags of a subcommand, with the one that all have. Parse them with parse.
 func (x *lab) flags(name string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
-	f.SetOutput(io.Discard) // run says what is wrong
+	f.SetOutput(io.Discard) // run prints the error
 	f.BoolVar(&x.quiet, "q", false, "no progress on standard error")
 	return f
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/tmacc/tmacc/search/measure"
 )
 
-// TestPages holds the pages of limits and of ratios, those of other machines too, and the tables of the README against the records that they
-// are written from.
+// TestPages holds the pages of limits and of ratios, of all machines, and the tables of the README against their records.
 func TestPages(t *testing.T) {
 	ratios := filepath.Join(pages, "ratios.json")
 	for _, dir := range []string{"", "tuned", "zen4", "zen3"} {

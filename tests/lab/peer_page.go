@@ -142,13 +142,7 @@ func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads,
 
 // holding counts the ratios that hold.
 func holding(verdicts []measure.Verdict) string {
-	missed := 0
-	for _, v := range verdicts {
-		if v.Failed() {
-			missed++
-		}
-	}
-	return fmt.Sprintf("%s (%s/ratios.json).", hold(len(verdicts)-missed, len(verdicts), "ratios"), home)
+	return fmt.Sprintf("%s (%s/ratios.json).", hold(len(verdicts)-measure.Missed(verdicts), len(verdicts), "ratios"), home)
 }
 
 // distinct returns the different values of a function of records.

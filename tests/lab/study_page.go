@@ -13,7 +13,7 @@ import (
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// writeStudy writes search.md and search.svg of what is in search.jsonl.
+// writeStudy writes search.md and search.svg from the runs in search.jsonl.
 func writeStudy(dir string, runs []tune.StudyRun) error {
 	if len(pairs(runs, "")) == 0 {
 		return nil
@@ -79,7 +79,7 @@ Does the search of tmacc tune do better than luck? Two methods begin from scratc
 
 * *random* measures the same kind of samples that the search begins with, in the order in which they come.
 * *evolution* mutates and crosses the best measured schedules. A cost model, fitted to this run's own measurements, chooses
-  what is measured next.
+  the schedules to measure next.
 
 A trial is a measured schedule. Illegal schedules and known kernels do not count as trials. Both methods compare each kernel with the definition first. They
 time it beside the default one, in the same rounds, and measure their best schedules again at the end.

@@ -37,7 +37,7 @@ func TestSearchPage(t *testing.T) {
 	}
 }
 
-// Of three pairs of searches, what is written follows from their costs; a line that is no search is an error.
+// The page of three pairs of searches follows from their costs. A line that is no search is an error.
 func TestStudyPage(t *testing.T) {
 	run := func(method string, seed int64, best float64, costs ...float64) tune.StudyRun {
 		return tune.StudyRun{Format: "w2", Method: method, Seed: seed, Target: "t", CPU: "c", M: 1, K: 2, N: 1, Costs: costs, Best: best, Seconds: 3}
@@ -61,7 +61,7 @@ func TestStudyPage(t *testing.T) {
 	refused(t, "invalid character", "study", "-o", filepath.Dir(file(t, "search.jsonl", "x\n")))
 }
 
-// A study does what is missing, once.
+// A study does the missing searches, once.
 func TestStudy(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()

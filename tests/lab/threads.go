@@ -30,7 +30,7 @@ type threadsFlags struct {
 // threads measures three ways to share a product, and prints a table: one thread; several threads, among which runtime.Options.Threads
 // shares rows; and the same number of equal parts of the rows, each on a thread that spins until all are done. It measures them alone, on
 // CPUs of their own, then beside processes that keep CPUs busy. Weights come out of memory. The ways take short turns. Times
-// are those of single products.
+// are of single products.
 func (x *lab) threads(ctx context.Context, args []string) error {
 	var o threadsFlags
 	f := x.flags("threads")
