@@ -23,6 +23,7 @@ import (
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -425,7 +426,7 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 			if x.untunable(w, t) != "" {
 				continue
 			}
-			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), w.problem, t, nil)
+			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), session.Options{Problem: w.problem, Target: t})
 			s.bar = x.bar
 			if err := errors.Join(s.tune(ctx), ctx.Err()); err != nil {
 				return err

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tmacc/tmacc/search/session"
 )
 
 // denying, as the first argument of this program, makes it run the others where memory may not become executable, as systemd's
@@ -101,7 +103,7 @@ func TestCompareUnmeasured(t *testing.T) {
 func TestTuneUnmeasured(t *testing.T) {
 	needMeasuring(t)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
-	code, out, stderr := tmacc("tune", "-q", "-format", "w2,w4", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-log", noLog, "-o", t.TempDir())
+	code, out, stderr := tmacc("tune", "-q", "-format", "w2,w4", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-log", session.NoLog, "-o", t.TempDir())
 	if code != exitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "gone") {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/picture"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -39,7 +40,7 @@ name them.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&x.out, "out", "o", ".", "`folder` of the pictures")
-	f.StringVar(&x.log, "log", "", "`file` of the log, or "+noLog+" (default: see tmacc log)")
+	f.StringVar(&x.log, "log", "", "`file` of the log, or "+session.NoLog+" (default: see tmacc log)")
 	f.StringVar(&x.bench, "bench", "", "`file` of records of tmacc bench -json")
 	f.StringVar(&x.kind, "type", "svg", "of the pictures: svg or png")
 	cmd.RunE = func(*cobra.Command, []string) error { return c.drawReport(x) }
@@ -75,7 +76,7 @@ func (c *cli) drawReport(x reportFlags) error {
 			return err
 		}
 	}
-	if x.log != noLog {
+	if x.log != session.NoLog {
 		if err := c.drawSearches(x.log, save); err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func (c *cli) roofline(path string) (*picture.Picture, error) {
 
 // drawSearches saves a picture of each search in a log, "" for the user's, that has measured something.
 func (c *cli) drawSearches(path string, save func(name string, p *picture.Picture) error) error {
-	l, err := tuningLog(path)
+	l, err := session.LogAt(path)
 	if err == nil && path != "" { // the user's may not have begun
 		_, err = os.Stat(path)
 	}
@@ -134,7 +135,7 @@ func savePicture(path string, p *picture.Picture) error {
 
 // searchTitle says for which product and purposes a search was.
 func searchTitle(r tune.Run) string {
-	return r.Product + " on " + r.Target + ", " + purposesText(r.Purposes)
+	return r.Product + " on " + r.Target + ", " + tune.PurposesText(r.Purposes...)
 }
 
 // searchSource says on which machine a search ran, when it began, and which tmacc it was of.

@@ -16,12 +16,13 @@ import (
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/picture"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
 // Pictures of several products do not take each other's names.
 func TestPlotOf(t *testing.T) {
-	p := tune.Product{Problem: ir.Problem{Weight: format.Weight{Name: "w2"}}, Target: amd64.ByName("avx2")}
+	p := session.Options{Problem: ir.Problem{Weight: format.Weight{Name: "w2"}}, Target: amd64.ByName("avx2")}
 	for plot, want := range map[string]string{"": "", "a/b.svg": "a/b-w2-avx2.svg"} {
 		if got := plotOf(plot, p); got != want {
 			t.Errorf("%q: %q, want %q", plot, got, want)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,15 @@ type Purpose struct {
 	N     int    `json:"n"`
 	K     int    `json:"k"`
 	Total int    `json:"total,omitempty"` // bytes of copies of the weights, used in turn: more than the caches hold, or 0
+}
+
+// PurposesText is purposes on one line: "dram 4096x4096x1, l2 512x2048x1".
+func PurposesText(ps ...Purpose) string {
+	var all []string
+	for _, p := range ps {
+		all = append(all, fmt.Sprintf("%s %dx%dx%d", p.Mode, p.M, p.K, p.N))
+	}
+	return strings.Join(all, ", ")
 }
 
 // widths are the numbers of activations of p's purposes, ascending: a candidate has at most
