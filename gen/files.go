@@ -11,16 +11,16 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/schedule"
 )
 
 const (
-	modulePath  = "github.com/tmacc/tmacc"
-	runtimePath = modulePath + "/runtime"
+	runtimePath = gomod.Path + "/runtime"
 	abiPath     = runtimePath + "/abi"
-	formatPath  = modulePath + "/ir/format"
+	formatPath  = gomod.Path + "/ir/format"
 	ggufPath    = formatPath + "/gguf"
 )
 

@@ -20,6 +20,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/tmacc/tmacc/gen/gomod"
 )
 
 // picture is one page: a title, a legend below it, plots in rows, and at the bottom where the figures come from.
@@ -53,7 +55,7 @@ func (s *source) add(machine, date, commit string) {
 		list *[]string
 		text string
 	}{{&s.machines, machine}, {&s.dates, date}, {&s.commits, commit}} {
-		if x.text != "" && x.text != unknown && !slices.Contains(*x.list, x.text) {
+		if x.text != "" && x.text != gomod.Unknown && !slices.Contains(*x.list, x.text) {
 			*x.list = append(*x.list, x.text)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -366,7 +367,7 @@ func (x *tuning) printTraces(kernels []variant.Kernel) {
 func (x *tuning) entry(c *judged) (*tune.Entry, error) {
 	p := x.product
 	e := &tune.Entry{Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
-		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: compiler()}
+		Problem: tune.ProblemHash(p.Problem), Host: x.host, Compiler: gomod.Compiler()}
 	for _, b := range c.figures {
 		ns := timing.Median(b.Ns)
 		e.Figures = append(e.Figures, tune.Figures{Mode: b.Mode, M: b.M, N: b.N, K: b.K, Ns: ns, DefaultNs: timing.Median(b.BaseNs),

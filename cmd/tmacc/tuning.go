@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
@@ -304,7 +305,7 @@ type journal struct {
 func (x *tuning) begin() (before []*tune.Candidate, err error) {
 	p, j := x.product, &x.journal
 	j.run = tune.Run{Start: time.Now(), Cost: tune.CostVersion, Default: x.tuner.DefaultHash, Product: p.Problem.Name(), ActGroup: p.Problem.Act.Group, Target: p.Target.Machine().Name,
-		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: compiler()}
+		Problem: tune.ProblemHash(p.Problem), Purposes: p.Purposes, Seed: x.seed, CPU: x.host.CPU, Compiler: gomod.Compiler()}
 	x.tuner.Log = func(t tune.Trial) {
 		if t.Fault != "" {
 			x.note("BUG, please report: %s", oneLine(errors.New(t.Fault)))
