@@ -117,10 +117,11 @@ type Buffer struct {
 // how far those of activations are, which what is read once may have displaced from the nearest cache. With Rest the first of
 // tiles side by side is left to what the hardware foresees.
 type Streams struct {
-	Ahead, Far int
-	Every      bool
-	Rest       bool
-	Act        int
+	Ahead int  `json:"ahead"`
+	Far   int  `json:"far"`
+	Every bool `json:"every"`
+	Rest  bool `json:"rest"`
+	Act   int  `json:"act"`
 }
 
 // Pos is the place of one element: a byte offset from the buffer's pointer, how often

@@ -11,12 +11,12 @@ import (
 
 // architectures are those that there are targets of, as GOARCH has them.
 var architectures = []struct {
-	name     string
+	*lower.Backend
 	targets  func() []lower.Target
 	features func(lower.Features) []string
 }{
-	{"amd64", amd64.Targets, amd64.FeatureNames},
-	{"arm64", arm64.Targets, arm64.FeatureNames},
+	{amd64.Backend, amd64.Targets, amd64.FeatureNames},
+	{arm64.Backend, arm64.Targets, arm64.FeatureNames},
 }
 
 // All lists the targets there are, the ones that programs try first (lower.Preferred) last.
@@ -47,7 +47,7 @@ func Canonical(name string) string {
 // Features names the CPU features that t needs, as klauspost/cpuid/v2 does, "": none.
 func Features(t lower.Target) []string {
 	for _, a := range architectures {
-		if a.name == t.Machine().Arch() {
+		if a.Arch == t.Machine().Arch() {
 			return a.features(t.Machine().Has)
 		}
 	}
