@@ -144,6 +144,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
 		singles(cmd)
+		renames(cmd, c.err)
 	}
 	root.SetHelpCommand(help())
 	root.InitDefaultCompletionCmd()

@@ -45,8 +45,22 @@ func (c Core) JSON() ([]byte, error) {
 	for class, cost := range c.Costs {
 		f.Costs[class] = fileCost(cost)
 	}
-	return json.MarshalIndent(f, "", "  ")
+	data, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	for _, short := range []*regexp.Regexp{shortList, shortObject} {
+		data = short.ReplaceAllFunc(data, func(text []byte) []byte { return lineBreak.ReplaceAll(text, []byte(" ")) })
+	}
+	return data, nil
 }
+
+// What JSON has on one line. Texts in it have no line breaks.
+var (
+	shortList   = regexp.MustCompile(`\[[0-9,\s]*\]`)
+	shortObject = regexp.MustCompile(`\{[^{}]*\}`)
+	lineBreak   = regexp.MustCompile(`\n\s*`)
+)
 
 // Parse reads a core of the user's own. Its errors are of one line, and name the field and what it wants. Whether
 // there are such instruction sets and classes only their architecture knows.

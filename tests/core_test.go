@@ -1,0 +1,85 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
+)
+
+// A core that was printed and read again has the default kernels of the built-in one, under its own name.
+func TestOwnCoreSameCode(t *testing.T) {
+	for _, c := range targets.Cores() {
+		name := c.Name
+		c.Name = "my-core"
+		data, err := c.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := core.Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts, err := targets.Tuned(own)
+		if err != nil || len(ts) != len(c.ISAs) {
+			t.Fatalf("%s: %d targets, %v", name, len(ts), err)
+		}
+		for _, tg := range ts {
+			like := builtIn(t, tg.Machine().ISA.Name, name)
+			for _, format := range []string{"w2", "w4-g32"} {
+				if got, want := codeOf(t, format, tg), codeOf(t, format, like); got != want {
+					t.Errorf("%s on %s is not what it is on %s", format, tg.Machine().Name, like.Machine().Name)
+				}
+			}
+			if want := tg.Machine().ISA.Name + "+my-core"; tg.Machine().Name != want {
+				t.Errorf("the target is called %s, want %s", tg.Machine().Name, want)
+			}
+		}
+	}
+}
+
+// builtIn is the target of an instruction set for a built-in core.
+func builtIn(t *testing.T, isa, core string) lower.Target {
+	for _, tg := range targets.All() {
+		if m := tg.Machine(); m.ISA.Name == isa && m.Core.Name == core {
+			return tg
+		}
+	}
+	t.Fatalf("no target of %s for %s", isa, core)
+	return nil
+}
+
+// codeOf is the assembly of the default kernels of a format.
+func codeOf(t *testing.T, name string, tg lower.Target) (code string) {
+	w, err := format.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ir.Problem{Weight: w}
+	uses, err := search.Default(p, tg)
+	if err != nil {
+		t.Fatalf("%s on %s: %v", name, tg.Machine().Name, err)
+	}
+	built, err := build.Target(t.Context(), p, tg, uses, func(what string) string { return what })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range built.Kernels {
+		file, err := tg.Emit("kernels", []*lower.Kernel{k.Code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(file.Data)) {
+			if !strings.HasPrefix(line, "//") { // one of which names the target
+				code += line
+			}
+		}
+	}
+	return code
+}
