@@ -88,21 +88,24 @@ func newTarget(m lower.Machine) lower.Target {
 	return target{m, sync.OnceValue(func() []lower.Row { return makeRows(m.ISA, m.Costs) })}
 }
 
-// evexVNNI is avxvnni with the EVEX-encoded twins of its instructions.
-var evexVNNI = newTarget(lower.Machine{Name: "amd64/avxvnni", ISA: isa("avxvnni", AVX2|F16C|AVX512VL|AVX512VNNI), Core: ordinary})
-
-// StandIn is a target whose kernels compute as those of t do, on a CPU that has only the features of
-// has: avxvnni's on one that has AVX-512 VNNI but not AVX-VNNI (Zen 4). It is t itself if the CPU has all that it needs, and
-// nil if there is none. Tests run kernels by it; how avxvnni itself encodes them is compared with other assemblers.
+// StandIn is a target whose kernels compute as those of t do, on a CPU that has only the features of has. It is t itself
+// if the CPU has all that t needs, and nil if there is none. Kernels of avxvnni run on a CPU with AVX-512 VNNI but
+// without AVX-VNNI by the EVEX-encoded twins of their instructions. Tests run kernels by it; how avxvnni itself encodes
+// them is compared with other assemblers.
 func StandIn(t lower.Target, has func(feature string) bool) lower.Target {
 	runs := func(t lower.Target) bool {
 		return !slices.ContainsFunc(FeatureNames(t.Machine().Has), func(n string) bool { return !has(n) })
 	}
-	switch {
-	case runs(t):
+	if runs(t) {
 		return t
-	case t.Machine().Name == evexVNNI.Machine().Name && runs(evexVNNI):
-		return evexVNNI
+	}
+	m := t.Machine()
+	if m.ISA.Name != "amd64/avxvnni" {
+		return nil
+	}
+	m.ISA = isa("avxvnni", AVX2|F16C|AVX512VL|AVX512VNNI)
+	if twin := newTarget(m); runs(twin) {
+		return twin
 	}
 	return nil
 }
