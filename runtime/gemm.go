@@ -26,16 +26,15 @@ type Options struct {
 
 // A block of activations is multiplied by a panel of weights before the next block,
 // and all blocks of a part by all rows before the next part: a panel and a part should
-// stay in a second-level cache. (Emerald Rapids, 2 MiB; 4 MiB of tables of 256 columns, w1:
-// 1.30 of the int8 peak in one part, 1.35 in four.) Memory for sums grows with the part.
+// stay in a second-level cache. Memory for sums grows with the part. Figures: docs/choices.md, partBytes.
 const (
 	panelBytes = 512 << 10  // of weights
 	partBytes  = 1280 << 10 // of activations
 )
 
 // A call of a kernel multiplies tiles of at most so many bytes of weights, divided by its columns or by fewColumns of
-// them, or one of each side: assembly cannot be preempted, so that longer calls would delay collections of garbage. (Of a cache of Zen 5, of 512 KiB,
-// one column by AVX2: w1 18 us, w2, q2_k, q3_k 20, w1 of f32 activations 72.)
+// them, or one of each side: assembly cannot be preempted, so that longer calls would delay collections of garbage.
+// Figures: docs/choices.md, callBytes.
 const (
 	callBytes  = 1 << 20
 	fewColumns = 4

@@ -228,7 +228,7 @@ func (c *cli) product(name string, a actFlags) (ir.Problem, error) {
 // usualActGroup is 0, a scale per row of activations, but for GGUF's block
 // formats what ggml multiplies them with: Q8_K's 256 or Q8_0's 32, or less if groups of weights
 // are smaller. Scales and minimums of groups under 32 would take longer than their dot products
-// (q2_k, 256 columns on Emerald Rapids: 107 GMAC/s with activations in groups of 16, 180 with 256).
+// (Figures: docs/choices.md, usualActGroup).
 func usualActGroup(w format.Weight) int {
 	for _, t := range blocks.Types() {
 		switch b, err := blocks.Lookup(t); {

@@ -135,8 +135,8 @@ func (c *cli) targets() *cobra.Command {
 		Short: "list the targets and which of them run here",
 		Long: `List the targets: instruction sets that kernels are compiled for, and the features
 beyond those of all CPUs of the architecture. Every generated package also has pure Go
-for all other CPUs. A target with a core, such as avx512vbmi+zen4, has the same instructions
-and is tuned for that core: see tmacc cores.`,
+for all other CPUs. A target with a core, TARGET+CORE, has the same instructions and is tuned
+for that core: see tmacc cores.`,
 	}
 	js := asJSON(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -206,7 +206,7 @@ built-in core that is most like it, and change its name and what differs. Costs 
 if it is empty, all CPUs have it that no other core of a package names. tmacc compile -core FILE.json
 uses the file; tmacc cores FILE.json checks it.`,
 		Example: `  tmacc cores
-  tmacc cores -json golden-cove > my-core.json
+  tmacc cores -json NAME > my-core.json
   tmacc cores my-core.json
   tmacc compile -format w2 -target host -core my-core.json -o kernels`,
 	}

@@ -214,7 +214,7 @@ func (s *rowSet) lanewise() {
 }
 
 // sumsByProducts adds floats as x*1 + sum, which has the bits of x + sum but for which of two NaNs is left, for where the units of VADDPS are
-// busiest on a Zen 5: those of shifts, which do half of the permutations too. The ones are broadcast from memory, so that no register holds
+// busiest: on some cores they are those of shifts, which do half of the permutations too. The ones are broadcast from memory, so that no register holds
 // them. Where activations are int8 in groups, all units are busy. Figures: docs/choices.md, sumsByProducts.
 func (s *rowSet) sumsByProducts() {
 	if !s.evex() {

@@ -38,7 +38,7 @@ func Ordinary() []lower.Target {
 // ByName returns the target of a name, with or without its architecture, or nil.
 func ByName(name string) lower.Target { return lower.Find(All(), name) }
 
-// Canonical is the name of the target that a name stands for: "amd64/avx512vbmi+zen4" of "zen4". Names that
+// Canonical is the name of the target that a name stands for: "amd64/avx2+my-core" of "my-core". Names that
 // stand for none stay as they are.
 func Canonical(name string) string {
 	if t := ByName(name); t != nil {
