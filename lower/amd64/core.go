@@ -7,6 +7,7 @@ var ordinary = goldenCove
 
 // cores are the other ones. Each has a file of its own that is named after it.
 var cores = []core.Core{
+	lionCove,
 	zen2,
 	zen4,
 	zen5,
