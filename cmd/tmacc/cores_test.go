@@ -161,15 +161,18 @@ func TestTargetsWithCores(t *testing.T) {
 func TestOldTargetNames(t *testing.T) {
 	const note = `note: target "zen4" is now "avx512vbmi+zen4": -target avx512vbmi -core zen4` + "\n"
 	for args, want := range map[string]string{
-		"compile -format w2 -dry-run -target zen4,avx2 -target zen4":                     note,
-		"show -format w2 -stage problem -target zen4":                                    note,
-		"show -format w2 -stage problem -target avx512vbmi+zen4":                         "",
-		"compile -format w2 -dry-run -target avx512vbmi -core zen4":                      "",
-		"show -format w2 -stage problem -target amd64/zen4":                              strings.Replace(note, `"zen4"`, `"amd64/zen4"`, 1),
-		"compile -dry-run -target avx512vbmi+zen4 -kernel name=A,format=w2,target=avx2x": "",
+		"compile -format w2 -dry-run -target zen4,avx2 -target zen4": note,
+		"show -format w2 -stage problem -target zen4":                note,
+		"show -format w2 -stage problem -target avx512vbmi+zen4":     "",
+		"compile -format w2 -dry-run -target avx512vbmi -core zen4":  "",
+		"show -format w2 -stage problem -target amd64/zen4":          strings.Replace(note, `"zen4"`, `"amd64/zen4"`, 1),
 	} {
 		if _, _, stderr := tmacc(strings.Fields(args)...); stderr != want && !(want == "" && !strings.Contains(stderr, "note:")) {
 			t.Errorf("%s: %q, want %q", args, stderr, want)
 		}
+	}
+	kernel := "name=A,format=w2,target=zen4,trace=" + file(t, "trace.json", "[]")
+	if _, _, stderr := tmacc("compile", "-dry-run", "-target", "avx512vbmi+zen4", "-kernel", kernel); !strings.HasPrefix(stderr, note) {
+		t.Errorf("-kernel %s: %q, want %q first", kernel, stderr, note)
 	}
 }
