@@ -1,5 +1,5 @@
 package gen
 
-// OnStep sets what is called before each change that Write and Complete make to the
+// OnStep sets a function that is called before each change that Write and Complete make to the
 // file system.
 func OnStep(f func()) { step = f }

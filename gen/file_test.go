@@ -10,7 +10,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// WriteFile replaces files, also behind links, which stay links, and writes to what is no file.
+// WriteFile replaces files, also behind links, which stay links, and writes to devices.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

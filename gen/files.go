@@ -12,6 +12,7 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -214,16 +215,17 @@ func (w *writer) stubs(arch string) lower.File {
 	f := w.file()
 	for _, p := range w.products {
 		for _, i := range p.on(arch) {
-			t := p.Targets[i]
+			t := p.Variants[i]
 			name := t.Target.Machine().Name
 			for _, k := range t.Kernels {
-				s := k.Schedule
-				what := fmt.Sprintf("%s is %s on %s, a tile of %d by %d.", k.Code.Func.Name, p.id, name, s.Rows, s.Cols)
-				stub(f, k.Code.Func.Name, "GemmArgs", what, s.Trace)
+				s, fn := k.Schedule, p.KernelName(&t, k.Name())
+				what := fmt.Sprintf("%s is %s on %s, a tile of %d by %d.", fn, p.id, name, s.Rows, s.Cols)
+				stub(f, fn, "GemmArgs", what, s.Trace)
 			}
 			if r := t.Prepare; r != nil {
-				what := fmt.Sprintf("%s prepares activations of %s on %s.", r.Code.Func.Name, p.id, name)
-				stub(f, r.Code.Func.Name, "PrepareArgs", what, r.Schedule.Trace)
+				fn := p.KernelName(&t, variant.PrepareName)
+				what := fmt.Sprintf("%s prepares activations of %s on %s.", fn, p.id, name)
+				stub(f, fn, "PrepareArgs", what, r.Schedule.Trace)
 			}
 		}
 	}
@@ -291,23 +293,23 @@ func (p *product) example(f *jen.File) {
 	f.Line()
 }
 
-// assembly prints the kernels of all products, a file per target.
+// assembly is the printed kernels of all products, a file per target.
 func (w *writer) assembly() ([]lower.File, error) {
 	var order []lower.Target
-	kernels := map[string][]*lower.Kernel{}
+	kernels := map[string][]lower.Named{}
 	for _, p := range w.products {
-		for _, t := range p.Targets {
+		for _, t := range p.Variants {
 			name := t.Target.Machine().Name
 			if kernels[name] == nil {
 				order = append(order, t.Target)
 			}
-			kernels[name] = append(kernels[name], t.Code()...)
+			kernels[name] = append(kernels[name], t.Functions(p.kernels(&t))...)
 		}
 	}
 	var files []lower.File
 	for _, t := range order {
 		name := t.Machine().Name
-		f, err := t.Emit(w.Package, kernels[name])
+		f, err := t.File(w.Package, kernels[name]...)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@
 package gen
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -23,9 +24,9 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
-	"github.com/tmacc/tmacc/schedule"
 )
 
 // Spec is a package to write.
@@ -41,31 +42,22 @@ type Spec struct {
 type Product struct {
 	// Name begins the names of the product's functions: "Q4" makes Q4Pack. It may
 	// be empty if the package has no other product.
-	Name    string
-	Problem ir.Problem
-	Targets []Target // in any order: programs try them as lower.Preferred says; none: pure Go only
+	Name string
+	// Prefix begins the names of its kernels in assembly: "q4" those of q4_avx2_n8. If it
+	// is empty, the name in small letters does.
+	Prefix   string
+	Problem  ir.Problem
+	Variants []variant.Variant // in any order: programs try them as lower.Preferred says; none: pure Go only
 }
 
-// Target is what one target runs of a product. Its kernels have one layout of the
-// weights and different widths.
-type Target struct {
-	Target  lower.Target
-	Need    []string // CPU features, as klauspost/cpuid/v2 names them
-	Kernels []Kernel
-	Prepare *Prepare // nil: pure Go prepares activations
-}
+// KernelName is the name in assembly of the function that v calls what: "n8" or
+// "prepare".
+func (p Product) KernelName(v *variant.Variant, what string) string { return p.kernels(v) + what }
 
-// Kernel is a scheduled product and its machine code, whose name is that of the
-// assembly function.
-type Kernel struct {
-	Schedule *schedule.Kernel
-	Code     *lower.Kernel
-}
-
-// Prepare is a scheduled preparation of activations and its machine code.
-type Prepare struct {
-	Schedule *schedule.PrepareKernel
-	Code     *lower.Kernel
+// kernels begins the names of the kernels of v.
+func (p Product) kernels(v *variant.Variant) string {
+	prefix := cmp.Or(p.Prefix, strings.ToLower(p.Name), "product")
+	return prefix + "_" + v.Target.Machine().Identifier() + "_"
 }
 
 // Module is a go.mod of the package's own. Run go mod tidy in it once.
@@ -201,10 +193,8 @@ func (p *product) claim(names map[string]string) error {
 	for _, f := range functions {
 		declared = append(declared, p.Name+f.name)
 	}
-	for _, t := range p.Targets {
-		for _, k := range t.Code() {
-			declared = append(declared, k.Func.Name)
-		}
+	for _, v := range p.spec.Variants {
+		declared = append(declared, kernelNames(v)...)
 	}
 	for _, n := range declared {
 		if other, taken := names[n]; taken {
@@ -215,80 +205,24 @@ func (p *product) claim(names map[string]string) error {
 	return nil
 }
 
-// Code is all machine code of t.
-func (t *Target) Code() []*lower.Kernel {
-	var ks []*lower.Kernel
-	for _, k := range t.Kernels {
-		ks = append(ks, k.Code)
+// kernelNames are those of the kernels of v and of the preparation.
+func kernelNames(v abi.Variant) (names []string) {
+	for _, k := range v.Kernels {
+		names = append(names, k.Name)
 	}
-	if t.Prepare != nil {
-		ks = append(ks, t.Prepare.Code)
+	if v.Prepare != nil {
+		names = append(names, v.Prepare.Name)
 	}
-	return ks
-}
-
-// Variant describes t to the runtime, but for functions and the number of its layout.
-func (t *Target) Variant() abi.Variant {
-	v := abi.Variant{Target: t.Target.Machine().Name, ABI: abi.Version, Need: t.Need, CPUs: t.Target.Machine().CPUs, Fill: t.Kernels[0].Schedule.Fill, Prepare: RuntimePrepare(t.Prepare)}
-	for _, k := range t.Kernels {
-		v.Kernels = append(v.Kernels, RuntimeKernel(k))
-	}
-	slices.SortFunc(v.Kernels, func(a, b abi.Kernel) int { return a.Cols - b.Cols })
-	return v
-}
-
-// Tables are those that t's kernels read, nil if there are none.
-func (t *Target) Tables() *ir.Tables {
-	for _, k := range t.Kernels {
-		if k.Schedule.Tables != nil {
-			return k.Schedule.Tables
-		}
-	}
-	return nil
-}
-
-// TableChunk is how many elements of K of tables lie together in the blocks of t's widest kernel with tables.
-func (t *Target) TableChunk() int {
-	cols, chunk := 0, 0
-	for _, k := range t.Kernels {
-		if s := k.Schedule; s.Tables != nil && s.Cols > cols {
-			cols, chunk = s.Cols, s.Chunk
-		}
-	}
-	return chunk
-}
-
-// RuntimeKernel is what the runtime has to know of k, without its function.
-func RuntimeKernel(k Kernel) abi.Kernel {
-	s := k.Schedule
-	return abi.Kernel{Name: k.Code.Func.Name, Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
-		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Error.Step, ErrorMost: s.Error.Most}
-}
-
-// RuntimePrepare is what the runtime has to know of p, without its function.
-func RuntimePrepare(p *Prepare) *abi.Prepare {
-	if p == nil {
-		return nil
-	}
-	s := p.Schedule
-	return &abi.Prepare{Name: p.Code.Func.Name, CountDiv: s.CountDiv, Residuals: s.Residuals, Pads: s.Pads, Chunk: s.Chunk, Tables: RuntimeTables(s.Tables)}
+	return names
 }
 
 // arches are the architectures that Go packages are written for.
 var arches = []string{"amd64", "arm64"}
 
-// RuntimeTables is what the runtime has to know of tables.
-func RuntimeTables(t *ir.Tables) abi.Tables {
-	if t == nil {
-		return abi.Tables{}
-	}
-	return abi.Tables{K: t.Digits() * t.Together, Bytes: t.UnitBytes() * t.Together, ID: t.ID(), Residual: t.Residual}
-}
-
 // on lists the indices of the targets of an architecture.
 func (p *product) on(arch string) []int {
 	var is []int
-	for i, t := range p.Targets {
+	for i, t := range p.Variants {
 		if t.Target.Machine().Arch() == arch {
 			is = append(is, i)
 		}
@@ -297,7 +231,7 @@ func (p *product) on(arch string) []int {
 }
 
 func (w *writer) product(p Product) (product, error) {
-	p.Targets = slices.SortedStableFunc(slices.Values(p.Targets), func(a, b Target) int {
+	p.Variants = slices.SortedStableFunc(slices.Values(p.Variants), func(a, b variant.Variant) int {
 		return lower.Prefer(a.Target.Machine(), b.Target.Machine())
 	})
 	q := product{Product: p, id: p.Name, spec: runtime.Spec{Name: p.Name, Weight: p.Problem.Weight, Act: p.Problem.Act, LimitK: p.Problem.LimitK()}}
@@ -317,14 +251,14 @@ func (w *writer) product(p Product) (product, error) {
 	}
 	q.problem = string(text)
 	q.variants = strings.ToLower(q.id[:1]) + q.id[1:] + "Variants"
-	for _, t := range p.Targets {
+	for _, t := range p.Variants {
 		v, err := q.variant(t)
 		if err != nil {
 			return q, err
 		}
 		q.spec.Variants = append(q.spec.Variants, v)
 	}
-	if len(p.Targets) == 0 {
+	if len(p.Variants) == 0 {
 		q.spec.Layouts = []*format.Layout{format.PlainLayout(p.Problem.Weight)}
 	}
 	if err := q.spec.Validate(); err != nil {
@@ -334,7 +268,7 @@ func (w *writer) product(p Product) (product, error) {
 }
 
 // variant describes t and adds its layout to those of the product.
-func (p *product) variant(t Target) (v abi.Variant, _ error) {
+func (p *product) variant(t variant.Variant) (v abi.Variant, _ error) {
 	m := t.Target.Machine()
 	thing := "product " + p.id + ", target " + m.Name
 	switch {
@@ -345,28 +279,29 @@ func (p *product) variant(t Target) (v abi.Variant, _ error) {
 	case slices.ContainsFunc(p.spec.Variants, func(o abi.Variant) bool { return o.Target == m.Name }):
 		return v, errorf(thing, "is there twice")
 	}
-	for _, k := range t.Code() {
-		if err := CheckKernel(k.Func.Name); err != nil {
-			return v, errorf(thing, "a kernel is called %q; %v", k.Func.Name, err)
+	v = t.ABI(p.kernels(&t))
+	for _, name := range kernelNames(v) {
+		if err := CheckKernel(name); err != nil {
+			return v, errorf(thing, "a kernel is called %q; %v", name, err)
 		}
 	}
 	weights := t.Kernels[0].Schedule.Weights
+	first := p.KernelName(&t, t.Kernels[0].Name())
 	for _, k := range t.Kernels {
-		s := k.Schedule
+		s, name := k.Schedule, p.KernelName(&t, k.Name())
 		switch {
 		case s.Weights.Hash() != weights.Hash():
-			return v, errorf(thing, "kernel %s reads another packed layout than %s: schedule all widths for one", k.Code.Func.Name, t.Kernels[0].Code.Func.Name)
+			return v, errorf(thing, "kernel %s reads another packed layout than %s: schedule all widths for one", name, first)
 		case s.Fill != t.Kernels[0].Schedule.Fill:
-			return v, errorf(thing, "groups are filled up to %d for kernel %s and %d for %s: schedule all widths for one", s.Fill, k.Code.Func.Name, t.Kernels[0].Schedule.Fill, t.Kernels[0].Code.Func.Name)
+			return v, errorf(thing, "groups are filled up to %d for kernel %s and %d for %s: schedule all widths for one", s.Fill, name, t.Kernels[0].Schedule.Fill, first)
 		case s.Tables != nil && !reflect.DeepEqual(s.Tables, t.Tables()):
-			return v, errorf(thing, "kernel %s reads other tables than another kernel: they share one preparation", k.Code.Func.Name)
+			return v, errorf(thing, "kernel %s reads other tables than another kernel: they share one preparation", name)
 		case s.Tables != nil && (t.Prepare == nil || !reflect.DeepEqual(s.Tables, t.Prepare.Schedule.Tables)):
-			return v, errorf(thing, "kernel %s reads tables that no kernel prepares", k.Code.Func.Name)
+			return v, errorf(thing, "kernel %s reads tables that no kernel prepares", name)
 		case !reflect.DeepEqual(s.Problem, p.Problem):
-			return v, errorf(thing, "kernel %s was compiled for another problem", k.Code.Func.Name)
+			return v, errorf(thing, "kernel %s was compiled for another problem", name)
 		}
 	}
-	v = t.Variant()
 	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
 	if v.Layout < 0 {
 		v.Layout = len(p.spec.Layouts)

@@ -41,17 +41,15 @@ func compile(t testing.TB, name string, p ir.Problem, ts ...lower.Target) gen.Pr
 	t.Helper()
 	product := gen.Product{Name: name, Problem: p}
 	for _, target := range ts {
-		_, short, _ := strings.Cut(target.Machine().Name, "/")
-		prefix := strings.ToLower(name) + "_" + short
-		uses, err := search.Default(p, target)
+		uses, err := search.Default(t.Context(), p, target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := build.Target(t.Context(), p, target, uses, func(what string) string { return prefix + "_" + what })
+		g, err := build.Variant(t.Context(), p, target, uses)
 		if err != nil {
 			t.Fatal(err)
 		}
-		product.Targets = append(product.Targets, g)
+		product.Variants = append(product.Variants, g)
 	}
 	return product
 }

@@ -73,7 +73,7 @@ func TestWriteKilled(t *testing.T) {
 	}
 	// A directory, 3 files and a list of removals; the commit; 3 files, 2 removals, the directory.
 	if steps != 13 || mixed != 3 {
-		t.Errorf("%d steps, after %d of which files are mixed", steps, mixed)
+		t.Errorf("%d steps; after %d steps files are mixed", steps, mixed)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// filler sets all of a value to something else than zero, and says what is to be read.
+// filler sets all of a value to something else than zero, and returns the expected text.
 type filler struct {
 	t    *testing.T
 	n    int64

@@ -80,8 +80,8 @@ var devices = []string{"con", "prn", "aux", "nul", "com1", "com2", "com3", "com4
 // shortened ends what Windows makes of long names: "PROGRA~1".
 var shortened = regexp.MustCompile(`~[0-9]+$`)
 
-// CheckPath is an error if the go command takes no package, or module, of that import path: its rules are those of
-// golang.org/x/mod/module.CheckImportPath, and that no argument of a command may look like a flag.
+// CheckPath is an error if the go command takes no package, or module, of that import path: it has the rules of
+// golang.org/x/mod/module.CheckImportPath, and no argument of a command may look like a flag.
 func CheckPath(path string) error {
 	elements := strings.Split(path, "/")
 	for _, e := range elements {
@@ -119,7 +119,7 @@ func checkElement(e string) error {
 	return nil
 }
 
-// FileNames are the names of the files of a package with targets, but for go.mod: whether it has tensors is said.
+// FileNames lists the files of a package with targets, without go.mod. tensors says whether the package has tensors.
 func FileNames(pkg string, ts []lower.Target, tensors bool) []string {
 	names := []string{pkg + ".go", pkg + "_test.go"}
 	if tensors {

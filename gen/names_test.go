@@ -90,7 +90,7 @@ func TestNamesRefused(t *testing.T) {
 		edit(&s)
 		_, err := gen.Package(s)
 		for i := range s.Products {
-			s.Products[i].Targets = nil
+			s.Products[i].Variants = nil
 		}
 		for how, err := range map[string]error{"Package": err, "Check": gen.Check(s)} {
 			if err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -116,12 +116,12 @@ func TestWriteToDanglingLink(t *testing.T) {
 	}
 }
 
-// FileNames are those of the files of a package.
+// FileNames lists exactly the files of a package.
 func TestFileNames(t *testing.T) {
 	s := toySpec(t)
 	ts := map[string]lower.Target{}
 	for _, p := range s.Products {
-		for _, target := range p.Targets {
+		for _, target := range p.Variants {
 			ts[target.Target.Machine().Name] = target.Target
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 )
 
 // featured is a toy that needs CPU features.
@@ -36,17 +37,17 @@ func permuted(n int) [][]int {
 // Programs try targets with more features first, and a package has the same bytes, in whatever order a caller gives them.
 func TestOrderOfTargets(t *testing.T) {
 	s := toySpec(t)
-	given := s.Products[0].Targets
+	given := s.Products[0].Variants
 	for i, target := range []featured{{toy{name: "amd64/few"}, 1}, {toy{name: "amd64/more"}, 1 | 4}, {toy{name: "arm64/arm"}, 2}} {
 		given[i].Target = target
 	}
 	var first []lower.File
 	for _, order := range permuted(len(given)) {
-		targets := make([]gen.Target, len(given))
+		targets := make([]variant.Variant, len(given))
 		for i, from := range order {
 			targets[i] = given[from]
 		}
-		s.Products[0].Targets = targets
+		s.Products[0].Variants = targets
 		files, err := gen.Package(s)
 		if err != nil {
 			t.Fatal(err)

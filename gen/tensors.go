@@ -19,7 +19,7 @@ type Tensor struct {
 	Scaled      bool // each matrix has a scale that is not part of its bytes
 }
 
-// role is what tensors are called but for the numbers of layers and experts:
+// role is a tensor's name without the numbers of layer and expert:
 // blk.N.attn_q.weight. It is a type of Go.
 type role struct {
 	name, verb string // "AttnQ"; the tensors' names, for fmt
@@ -27,7 +27,7 @@ type role struct {
 	tensors    []Tensor
 }
 
-// numbersOf splits a name at its numbers, of which there is one between each two
+// numbersOf splits a name at its numbers; there is one number between each two
 // parts: "blk.", "7", ".ffn_up.weight". A digit of a word is not one: "q4", "w_2".
 func numbersOf(name string) (parts, numbers []string) {
 	from := 0
@@ -241,7 +241,7 @@ func (r *role) tensor() *jen.Statement {
 // like is the name of a role's tensors, with their numbers' names.
 func (r *role) like() string { return Role(r.tensors[0].Name) }
 
-// Role is what a tensor is called but for the numbers of its layer and such:
+// Role is a tensor's name without the numbers of its layer and expert:
 // blk.LAYER.attn_q.weight.
 func Role(tensor string) string {
 	parts, numbers := numbersOf(tensor)

@@ -30,13 +30,13 @@ var step = func() {}
 // tmacc wrote for the package before and that are no longer part of it are removed; a
 // go.mod that is there stays as it is, and a file by somebody else whose name is needed is an error.
 //
-//	dir/.tmacc-writing-123/  all that is new, and what is to be removed
+//	dir/.tmacc-writing-123/  all new files, and the list of files to remove
 //	dir/.tmacc-commit/       the same: one rename, after which the package is the new one
 //	dir/                     each file renamed to its place: Complete
 //
 // Killed before that rename, or with a full disk, it leaves the old package. Killed
-// after it, it leaves to the next call of Complete or Write what is left to do; until
-// then the files are those of two packages, which do not build together (bind).
+// after it, the next call of Complete or Write does the rest; until
+// then the files belong to two packages, which do not build together (bind).
 func Write(dir string, files []lower.File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		if toNothing(dir) {
@@ -71,7 +71,7 @@ func Write(dir string, files []lower.File) error {
 	return nil
 }
 
-// stage writes what is new into a directory of its own in dir. There is none if nothing is.
+// stage writes new files into a directory of its own in dir. Without new files it makes none.
 func stage(dir string, files []lower.File) (temp string, err error) {
 	stale, err := leftovers(dir, files)
 	if err != nil {
@@ -133,7 +133,7 @@ func sameLines(a, b []byte) bool {
 	return bytes.Equal(unix(a), unix(b))
 }
 
-// Vacant is an error if a file in dir that is not by tmacc has one of the names, such as those of FileNames.
+// Vacant is an error if a file in dir that is not by tmacc has one of the names, such as FileNames returns.
 func Vacant(dir string, names ...string) error {
 	var files []lower.File
 	for _, n := range names {
@@ -227,8 +227,8 @@ func removeListed(dir, list string) error {
 }
 
 // WriteFile replaces a file at once: who reads it sees the old one or the new one. What it leaves beside it if it is
-// killed, a later call in that directory removes. Of a link it replaces the file that it leads to; to what is no
-// file, such as /dev/stdout, it writes.
+// killed, a later call in that directory removes. Of a link it replaces the file that it leads to; to a device, such as
+// /dev/stdout, it writes.
 func WriteFile(path string, data []byte) error {
 	info, err := os.Stat(path)
 	switch {
@@ -243,7 +243,7 @@ func WriteFile(path string, data []byte) error {
 		return errorf(path, "is a directory: name a file")
 	}
 	for _, f := range []*os.File{os.Stdout, os.Stderr} {
-		if open, err := f.Stat(); err == nil && os.SameFile(open, info) { // what is written to it must not go elsewhere
+		if open, err := f.Stat(); err == nil && os.SameFile(open, info) { // its output must not go elsewhere
 			_, err = f.Write(data)
 			return err
 		}
@@ -257,7 +257,7 @@ func WriteFile(path string, data []byte) error {
 	return replace(path, data)
 }
 
-// toNothing says that path is a link to what is not there.
+// toNothing says that path is a dangling link.
 func toNothing(path string) bool {
 	_, stat := os.Stat(path)
 	_, lstat := os.Lstat(path)

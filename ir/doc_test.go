@@ -64,7 +64,7 @@ func TestDocLists(t *testing.T) {
 	}
 }
 
-// The graphs of the document are what is printed.
+// The graphs of the document are the text that graphs print.
 func TestDocGraphs(t *testing.T) {
 	ternary := Problem{Weight: weight(t, "ternary")}
 	d, err := ElementLUT(ternary.Weight, 2)

@@ -1,4 +1,4 @@
-// Package ir is the tensor-expression IR: what is computed, with no word on
+// Package ir is the tensor-expression IR: it says which values are computed, and nothing about
 // how. A Graph is a list of stages over named axes; Eval is its meaning.
 //
 // Integers are evaluated in 64 bits and wrapped to their type at every node;
@@ -123,7 +123,7 @@ type Join struct {
 // for every digit d.
 type JoinOf uint8
 
-// What Joins are.
+// The results of Join.
 const (
 	Whole JoinOf = iota // the number
 	Lower               // the lower one of the number and its mirror image

@@ -91,7 +91,7 @@ func TestFloatRefused(t *testing.T) {
 }
 
 // floatActs are rows of activations: ordinary ones, sums that cancel, subnormal
-// numbers, and what is not finite.
+// numbers, infinities and NaNs.
 func floatActs(rng *rand.Rand, k int) map[string][]float32 {
 	fill := func(f func(i int) float64) []float32 {
 		x := make([]float32, k)

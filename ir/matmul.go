@@ -71,17 +71,16 @@ func (p Problem) GroupK() int {
 	return p.Act.SumGroup(p.Weight)
 }
 
-// Filled is p with groups of to elements instead of GroupK: of as many as it has, and others that are 0. It is for
-// kernels alone: its sizes need not be what Validate takes.
+// Filled pads every group of p with zeros to `to` elements. It is for kernels alone: Validate may refuse its sizes.
 func (p Problem) Filled(to int) (Problem, error) {
 	group, block := p.GroupK(), p.Block()
 	switch {
 	case group == 0:
 		return p, errors.New("there are none to fill")
 	case p.Act.Floats():
-		return p, errors.New("sums of f32 are of as many elements as there are")
+		return p, errors.New("sums of f32 take the elements as they are")
 	case to <= group || to > 2*group || to%4 != 0:
-		return p, fmt.Errorf("%d of a group of %d: want a multiple of 4 above that, up to twice as many", to, group)
+		return p, fmt.Errorf("%d of a group of %d: want a multiple of 4 above that, up to its double", to, group)
 	}
 	for _, n := range []*int{&p.Weight.Group, &p.Weight.Super, &p.Weight.BookGroup, &p.Act.Group} {
 		if *n%group != 0 {
@@ -143,7 +142,7 @@ type Tensors struct {
 	Books                                  *Tensor // indices, nil with one book
 }
 
-// Tensors declares the inputs of p's product. What weights share is indexed by
+// Tensors declares the inputs of p's product. Values that weights share are indexed by
 // the element (m, k) it applies to, as are the activation's sums and scales. A
 // scale of the whole tensor is given once per row, as one per row is. A bf16 is
 // read as the u16 of its bits.
@@ -348,9 +347,9 @@ func (p Problem) product(k Expr) Expr {
 	return Binary{Mul, w, Cast{format.I32, act}}
 }
 
-// Level is the table of levels and what is looked up in it for element mk: the code,
-// above which with several books stands the index of the book. The table then has
-// 2^bits entries for each; those of codes that do not exist repeat the book's first.
+// Level is the table of levels, and the index of element mk in it. The index is the code. With several books, the
+// number of the book stands above the code, and the table has 2^bits entries for each book. Entries of codes that do
+// not exist repeat the first entry of their book.
 //
 //	codes[m, k]    codes[m, k] | books[m, k] << bits
 func (p Problem) Level(mk []Expr) (table []int, code Expr) {

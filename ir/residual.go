@@ -9,12 +9,12 @@ import (
 )
 
 // Tables of bytes that lose nothing. The entries of a unit are counted from the least
-// that its digits can sum up to, so that none is negative; a byte holds up to 255 of each, and
-// what is above is its residual, in tables that are 0 almost everywhere:
+// that its digits can sum up to, so that none is negative. A byte holds up to 255 of each entry. The rest is its
+// residual, which is stored in tables of residuals. They are 0 almost everywhere:
 //
 //	entry = table[entry] + residual[entry] - offset of the unit
 //
-// Few units have any: of 4096 activations of a normal distribution two or so of 1024.
+// Few units have residuals: about two of the 1024 units of 4096 normally distributed activations.
 
 // mostByte is the largest entry that needs no residual.
 const mostByte = math.MaxUint8
@@ -24,7 +24,7 @@ func (t *Tables) spread() (least, most int) {
 	return min(0, slices.Min(t.Alphabet)), max(0, slices.Max(t.Alphabet))
 }
 
-// Offset is what a unit's entries are counted from, negated.
+// Offset is the number that a unit's entries are counted from, negated.
 func (t *Tables) Offset(act func(digit int) int) int {
 	least, most := t.spread()
 	sum := 0
@@ -60,7 +60,7 @@ func (t *Tables) checkResidual() error {
 	case len(t.Parts) != 1:
 		return fmt.Errorf("entries with residuals want an index of one part, not %d", len(t.Parts))
 	case least < -1 || most > 1:
-		return fmt.Errorf("digits of %d to %d: those of entries with residuals are -1, 0 and 1", least, most)
+		return fmt.Errorf("digits of %d to %d: entries with residuals have digits of -1, 0 and 1", least, most)
 	case t.MostResidual() > mostByte:
 		return fmt.Errorf("entries reach %d, beyond a byte and a residual; use fewer digits", t.MostResidual()+mostByte)
 	case t.Digits()%2 != 0 || entries != halfEntries:
@@ -77,7 +77,7 @@ const halfEntries = 4
 //
 //	pair[n, 8u + 4h + y]  u8 = offset and sum over the digits of half h of y
 //	table[n, 16u + x]     u8 = the lower of 255 and pair[n, 8u + x%4] + pair[n, 8u + 4 + x/4]
-//	residual[n, 16u + x]  u8 = what is above
+//	residual[n, 16u + x]  u8 = the rest
 //	offsets[n]           i32 = sum over k of the offsets
 //	span[n, u]           i32 = sum of the magnitudes of the activations
 //	excess[n, u]          u8 = the largest residual: what the span times that of a digit is above 255
@@ -104,7 +104,7 @@ func (t *Tables) residualStages(p Problem) []Stage {
 	table, low, high := entry("table")
 	table.Out, table.Body = row("table", format.U8, 0), Binary{AddSat, low, high}
 	above, low, high := entry("residual")
-	room := Binary{Sub, Const{format.U8, mostByte}, high} // what is left of a byte
+	room := Binary{Sub, Const{format.U8, mostByte}, high} // the room that is left in a byte
 	above.Out, above.Body = residual, Binary{SubSat, low, room}
 
 	k := Dim{Name: "offsets.k", Run: "K", Div: 1}

@@ -53,10 +53,10 @@ func (d Decomposition) counting(w format.Weight) Decomposition {
 
 // Tables is how the tables of a decomposition lie in memory. A unit is what belongs
 // to one index, Digits elements of K. Together units are a block: all tables of
-// the first part, unit by unit, then those of the next part. A table is stored as
+// the first part, unit by unit, then all tables of the next part. A table is stored as
 // entries of Elem. If Low is not 0, an entry is split into two bytes, its lowest Low bits
-// and what is above them: the block has those of all entries of a part (u8) before
-// these (i8). Entries of f32 are sums of f32 activations, rounded. Those of i8 are
+// and the bits above them: the block has the lower bytes of all entries of a part (u8) before
+// the upper ones (i8). Entries of f32 are sums of f32 activations, rounded. Those of i8 are
 // rounded to multiples of 2^Low: products by them are bounded, not exact (Deviation).
 //
 // Of mirrored tables only the lower half of the entries is stored: the entry of a
@@ -144,15 +144,14 @@ func (t *Tables) Deviation() int {
 	return 0
 }
 
-// Halves are the bytes of a split entry, entry = low + high*2^Low, of which a rounded
-// one has the upper one only.
+// Halves are the bytes of a split entry: entry = low + high*2^Low. A rounded entry has the upper byte only.
 func (t *Tables) Halves(entry int) (low, high int) {
 	high = (entry + t.round()) >> t.Low
 	return entry - high<<t.Low, high
 }
 
-// round is what is added to an entry before its upper half is taken: half of what that
-// counts, if lower halves have signs, or none.
+// round is added to an entry before its upper half is taken. It is half of the unit of the upper half if lower halves
+// have signs, else 0.
 func (t *Tables) round() int {
 	if t.Mirror || t.Rounded() {
 		return 1 << t.Low / 2
@@ -186,14 +185,14 @@ func (t *Tables) Value(part, i, entry int) int {
 	return t.Alphabet[entry%len(t.Alphabet)]
 }
 
-// PrepareTables is PrepareAct with two stages for the tables behind it. A unit u is
-// Digits elements of K, all entries x of its tables lie together, those of the first
-// part first, of split tables those of the lower halves first:
+// PrepareTables is PrepareAct followed by two stages for the tables. A unit u is
+// Digits elements of K. All entries x of its tables lie together, first the entries of the first
+// part. Split tables have the lower halves first:
 //
 //	wide[n, k]          i16 = act
 //	table[n, u size + x]    = sum over digits i of the part of x of value[i][x] * wide[n, u Digits + start + i]
 //
-// Of split tables, an element is the low bits of that sum or what is above. f32
+// An element of split tables is the low bits of that sum, or the bits above them. f32
 // activations are added as they are, in ascending order, each product and sum rounded,
 // and every NaN is made canonical:
 //
@@ -242,7 +241,7 @@ func (t *Tables) halves() int {
 	return 1
 }
 
-// half is what is stored of an entry.
+// half is the stored half of an entry, or all of it.
 func (t *Tables) half(half int, entry Expr) Expr {
 	number := func(v int) Expr { return Const{format.I16, int64(v)} }
 	if !t.Split() && !t.Rounded() {

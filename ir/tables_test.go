@@ -7,8 +7,8 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// TestMirror: an index and the side it is on find every entry of a table of which half is
-// stored, whole or by its halves.
+// TestMirror: an index and the side it is on find every entry of a table that is stored by half,
+// whole or by its bytes.
 func TestMirror(t *testing.T) {
 	for _, c := range []struct {
 		weight, digits string

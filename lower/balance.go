@@ -28,7 +28,7 @@ func (t *table) balanced(f *vir.Func) *table {
 	if len(choices) == 0 {
 		return t
 	}
-	b := &table{Target: t.Target, m: t.m, rows: maps.Clone(t.rows)}
+	b := &table{Selector: t.Selector, m: t.m, rows: maps.Clone(t.rows)}
 	for _, row := range choices {
 		best, without := row, load.With(row, -used[row])
 		for _, other := range t.equals(row) {

@@ -21,7 +21,7 @@ import (
 //	v15:i32x4 = addpairs v12 v13
 //
 // v3 has eight elements of K of two rows, v4 of two others, v1 and v2 of a column. All sums begin with 0, and wrap.
-// Figures: docs/choices.md, columns.
+// Figures: docs/lab/choices.md, columns.
 func (t *table) columns(f *vir.Func) (*vir.Func, error) {
 	if bytes := as(quad, format.I8); !t.has(vir.OpMMLA, quad, quad, bytes, bytes) {
 		return f, nil

@@ -59,18 +59,18 @@ func checkCompile(t *testing.T, target toy, f *vir.Func, seed int64) {
 		}
 		before = g
 	}
-	c := &compiler{t: newTable(target)}
-	legal, err := c.run(c.t.front(), f, []Watch{same})
+	x := newTable(target)
+	legal, err := x.run(t.Context(), x.front(), f, []Watch{same})
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	for _, p := range []plan{{}, {sink: sinkLeaves}, {sink: sinkLeaves, place: 2}, {sink: sinkAll, foldAll: true, place: 2}, {sink: sinkAll, reload: true}, {sink: sinkAll, reload: true, repeat: 3, place: 100}} {
 		before = legal
-		g, err := c.run(c.t.back(p), legal, []Watch{same})
+		g, err := x.run(t.Context(), x.back(p), legal, []Watch{same})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		k, err := c.t.kernel(g)
+		k, err := x.kernel(g)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

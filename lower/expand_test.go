@@ -216,7 +216,7 @@ func TestPasses(t *testing.T) {
 	}
 	x := newTable(target)
 	for _, p := range append(x.front(), x.back(plan{})...) {
-		want = append(want, p.Name)
+		want = append(want, p.name)
 	}
 	if fmt.Sprint(ran) != fmt.Sprint(want) {
 		t.Errorf("ran %v, want %v", ran, want)

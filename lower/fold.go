@@ -22,14 +22,14 @@ import (
 //	v3:i16x16 = widen v2        ->   v3:i16x16 = widen [x+16 i8x16]
 //
 // In loops, constants are loads like others, though of whole vectors: outside, one that fills a register from fewer bytes takes less room. Figures:
-// docs/choices.md, fold.
+// docs/lab/choices.md, fold.
 //
 //	v1:u8x32 = splat 3
 //	v2:u8x32 = and v0 v1        ->   v2:u8x32 = and v0 [c0 u8x32]
 func (t *table) fold(f *vir.Func, all bool) (*vir.Func, error) {
 	p := &folder{t: t, b: &Builder{F: clone(f)}, all: all, mut: mutable(f), uses: useCounts(f), halves: halfCounts(f)}
 	p.b.F.Body = p.body(f.Body)
-	return dce(p.b.F)
+	return p.b.F, nil
 }
 
 type folder struct {

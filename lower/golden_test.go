@@ -20,7 +20,7 @@ var toyNames = map[string]Features{
 
 // Each file of testdata is a case of the pass its name begins with: comments, the
 // machine ("toy NAME", with "place 1", "repeat 2" or "foldall" for a plan), the function
-// before, "-->", the function after. A case of "kernel" ends in machine operations.
+// before, "-->", the function after, without the unused code that the pass leaves. A case of "kernel" ends in machine operations.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -101,12 +101,17 @@ func goldenRun(t *testing.T, target toy, p plan, pass string, f *vir.Func) strin
 		p.sink = sinkLeaves
 	}
 	for _, ps := range append(x.front(), x.back(p)...) {
-		if ps.Name != pass {
+		if ps.name != pass {
 			continue
 		}
-		g, err := ps.Run(f)
+		g, err := ps.run(f)
 		if err != nil {
 			return err.Error() + "\n"
+		}
+		if ps.leaves&unusedCode != 0 {
+			if g, err = dce(g); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := vir.Verify(g); err != nil {
 			t.Fatal(err)

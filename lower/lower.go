@@ -130,21 +130,8 @@ func (m Machine) Identifier() string {
 	return strings.NewReplacer("+", "_", "-", "_").Replace(m.ShortName())
 }
 
-// Assembly is the file of kernels for m, whose text emit makes. Two of one name are an error.
-func (m Machine) Assembly(ks []*Kernel, emit func() ([]byte, error)) (File, error) {
-	seen := map[string]bool{}
-	for _, k := range ks {
-		if seen[k.Func.Name] {
-			return File{}, fmt.Errorf("%s: two kernels are called %s", m.Name, k.Func.Name)
-		}
-		seen[k.Func.Name] = true
-	}
-	data, err := emit()
-	return File{Name: m.Identifier() + "_" + m.Arch() + ".s", Data: data}, err
-}
-
-// Target is a back end.
-type Target interface {
+// Selector is what Select asks of a back end: which instructions there are.
+type Selector interface {
 	Machine() Machine
 	// Rows lists the instructions; only those whose Need the machine has apply.
 	Rows() []Row
@@ -154,8 +141,16 @@ type Target interface {
 	// the expansions all targets share. The last instruction, and no other, defines
 	// in.Dst, which may be an argument as well.
 	Expand(b *Builder, in *vir.Instr) []*vir.Instr
-	// Emit prints kernels as one assembly file of package pkg, without the Go stubs.
-	Emit(pkg string, ks []*Kernel) (File, error)
+}
+
+// Target is a back end for a machine with a fixed number of registers: it prints what Allocate returns.
+type Target interface {
+	Selector
+	// Print makes assembly of a kernel that was built for the target.
+	Print(k *Kernel) *Function
+	// File is the assembly file of package pkg with printed functions, without their
+	// declarations in Go. Two functions of one name are an error.
+	File(pkg string, fs ...Named) (File, error)
 }
 
 // File is one generated file.

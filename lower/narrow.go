@@ -106,7 +106,7 @@ func lowBits(x int64, e format.DType) int64 {
 }
 
 // byteShifts shifts bytes where a target can, instead of wider lanes and then masking what came from their neighbours.
-// Figures: docs/choices.md, byteShifts.
+// Figures: docs/lab/choices.md, byteShifts.
 //
 //	v2:u16x8 = shru v1 4
 //	v3:u8x16 = bitcast v2         v5:u8x16 = bitcast v1

@@ -16,7 +16,7 @@ import (
 //	                             v0:i32x16 = dot2 v0 v4 v5      v2: 0 to 32767
 //
 // What multiplies sums of pairs of the same body, several of them or such that need more bits, is in both halves of its lanes where that is a lookup, and each
-// sum a product less. Figures: docs/choices.md, products.
+// sum a product less. Figures: docs/lab/choices.md, products.
 //
 //	v3:i32x8 = dot2 0 v1 1             v6:u8x32 = lookup16 c(0 1 0 1 4 5 4 5...) v2
 //	v4:i32x8 = mul v3 v2        ->     v4:i32x8 = dot2wrap v1 v6

@@ -8,11 +8,11 @@ import (
 
 // FindRow returns the cheapest row of t for in, the first of equal ones, or nil.
 // A bitcast fits every row between registers of its size, whatever the lanes.
-func FindRow(t Target, f *vir.Func, in *vir.Instr) *Row { return newTable(t).find(f, in) }
+func FindRow(t Selector, f *vir.Func, in *vir.Instr) *Row { return newTable(t).find(f, in) }
 
-// table is a target and its usable rows by operation and result.
+// table is a back end and its usable rows by operation and result.
 type table struct {
-	Target
+	Selector
 	m    Machine
 	rows map[rowKey][]*Row
 }
@@ -28,14 +28,14 @@ func keyOf(op vir.Op, dst vir.Type) rowKey {
 }
 
 // Can reports whether the machine of t has an instruction that ok accepts.
-func Can(t Target, ok func(Row) bool) bool {
+func Can(t Selector, ok func(Row) bool) bool {
 	has := t.Machine().Has
 	return slices.ContainsFunc(t.Rows(), func(r Row) bool { return r.Need&^has == 0 && ok(r) })
 }
 
-func newTable(t Target) *table {
+func newTable(t Selector) *table {
 	rows := t.Rows()
-	x := &table{Target: t, m: t.Machine(), rows: make(map[rowKey][]*Row, len(rows)/2)}
+	x := &table{Selector: t, m: t.Machine(), rows: make(map[rowKey][]*Row, len(rows)/2)}
 	for i := range rows {
 		r := &rows[i]
 		if r.Need&x.m.Has == r.Need {

@@ -41,7 +41,8 @@ func newToy(has Features) toy {
 func (t toy) Machine() Machine                             { return t.m }
 func (t toy) Rows() []Row                                  { return t.rows }
 func (t toy) Expand(_ *Builder, _ *vir.Instr) []*vir.Instr { return nil }
-func (t toy) Emit(pkg string, ks []*Kernel) (File, error) {
+func (t toy) Print(k *Kernel) *Function                    { return &Function{} }
+func (t toy) File(pkg string, fs ...Named) (File, error) {
 	return File{}, errors.New("toy prints nothing")
 }
 func (t *toy) add(r Row) { t.rows = append(t.rows, r) }

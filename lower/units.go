@@ -9,7 +9,7 @@ import (
 )
 
 // units reads four neighbouring words that are repeated in vectors each, in one load, and dot products repeat them
-// where a target has such. Repeating what a register has takes no address and no load. Figures: docs/choices.md, units.
+// where a target has such. Repeating what a register has takes no address and no load. Figures: docs/lab/choices.md, units.
 //
 //	v1:i32x4 = loadsplat x+0           v6:i32x4 = load x+0
 //	v2:i8x16 = bitcast v1              v7:i8x16 = bitcast v6

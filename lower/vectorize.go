@@ -26,9 +26,8 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: nest.IntParam(p)})
 	}
 	for _, b := range n.Buffers {
-		if p := &v.f.Params[v.params[b.Param]]; !b.Output && b.Tensor != nil {
-			p.Most, p.Words = b.Tensor.Most, b.Tensor.Most > 0 && b.Tensor.Elem == format.I32
-		}
+		p, t := &v.f.Params[v.params[b.Base().Param]], b.Base().Tensor
+		p.Most, p.Words = t.Most, t.Most > 0 && t.Elem == format.I32
 	}
 	for _, l := range n.Loops {
 		if l.Root != "" {
@@ -476,7 +475,7 @@ func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error 
 }
 
 // store writes a value to a buffer.
-func (v *vectorizer) store(b *nest.Buffer, s *nest.Assign) error {
+func (v *vectorizer) store(b nest.Buffer, s *nest.Assign) error {
 	r, err := v.vec(s.Value)
 	if err != nil {
 		return err
@@ -485,7 +484,7 @@ func (v *vectorizer) store(b *nest.Buffer, s *nest.Assign) error {
 	if err != nil {
 		return err
 	}
-	if p := period(pos, b.Tensor.Elem.Bytes()); p != len(pos) {
+	if p := period(pos, b.Base().Tensor.Elem.Bytes()); p != len(pos) {
 		return refuse(s.Dst.Name, "lanes are not stored to neighbouring elements")
 	}
 	v.put(vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{r}, Mem: mem})

@@ -24,7 +24,7 @@ type accessed struct {
 // accesses are repeated by unrolled loops that do not matter to them: indices
 // are sums of multiples of loop variables, so their values in the first and the
 // last lane tell them apart.
-func (v *vectorizer) access(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
+func (v *vectorizer) access(b nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
 	key, err := v.accessKey(b, index)
 	if err != nil {
 		return nil, vir.Mem{}, err
@@ -38,7 +38,7 @@ func (v *vectorizer) access(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Me
 }
 
 // findAccess looks at the lanes that index depends on, and gives all others the places of those.
-func (v *vectorizer) findAccess(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
+func (v *vectorizer) findAccess(b nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
 	all := v.lanes
 	v.lanes = slices.DeleteFunc(slices.Clone(all), func(l nest.Loop) bool { return !mentions(index, l) })
 	some := v.lanes
@@ -74,8 +74,8 @@ func mentions(index []ir.Expr, l nest.Loop) bool {
 	return found
 }
 
-func (v *vectorizer) accessKey(b *nest.Buffer, index []ir.Expr) (string, error) {
-	key := []byte(b.Param)
+func (v *vectorizer) accessKey(b nest.Buffer, index []ir.Expr) (string, error) {
+	key := []byte(b.Base().Param)
 	for _, l := range v.lanes {
 		key = append(append(key, ' '), l.Name...)
 	}
@@ -97,7 +97,7 @@ func (v *vectorizer) accessKey(b *nest.Buffer, index []ir.Expr) (string, error) 
 }
 
 // findPlaces is access of lanes that all matter.
-func (v *vectorizer) findPlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
+func (v *vectorizer) findPlaces(b nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
 	at, err := v.laneIndices(index)
 	if err != nil {
 		return nil, vir.Mem{}, err
@@ -106,9 +106,9 @@ func (v *vectorizer) findPlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 	if err := v.lanePlaces(b, at, pos); err != nil {
 		return nil, vir.Mem{}, err
 	}
-	mem := vir.Mem{Buf: v.params[b.Param], Off: pos[0].Byte}
+	mem := vir.Mem{Buf: v.params[b.Base().Param], Off: pos[0].Byte}
 	if slices.ContainsFunc(pos, func(p nest.Pos) bool { return p.Steps != pos[0].Steps || p.Sides != pos[0].Sides }) {
-		return nil, mem, refuse(b.Tensor.Name, "lanes are steps apart that are known at run time")
+		return nil, mem, refuse(b.Name(), "lanes are steps apart that are known at run time")
 	}
 	mem.Plus = v.multiples(b, pos[0])
 	var strides []nest.Pos // of each serial loop
@@ -120,9 +120,9 @@ func (v *vectorizer) findPlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 		moves := v.multiples(b, stride)
 		switch {
 		case moves[1].Times != 0:
-			return nil, mem, refuse(b.Tensor.Name, "iterations of loop %s are two steps apart that are known at run time", o.loop.Name)
+			return nil, mem, refuse(b.Name(), "iterations of loop %s are two steps apart that are known at run time", o.loop.Name)
 		case moves[0].Times != 0 && o.node.List > 0:
-			return nil, mem, refuse(b.Tensor.Name, "iterations of a list are steps apart that are known at run time")
+			return nil, mem, refuse(b.Name(), "iterations of a list are steps apart that are known at run time")
 		case stride.Byte != 0 || moves[0].Times != 0:
 			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: stride.Byte, Multiple: moves[0]})
 		}
@@ -135,14 +135,11 @@ func (v *vectorizer) findPlaces(b *nest.Buffer, index []ir.Expr) ([]nest.Pos, vi
 	return pos, mem, v.callers(b, at, pos)
 }
 
-// multiples are those that p has of the steps of b.
-func (v *vectorizer) multiples(b *nest.Buffer, p nest.Pos) (m [2]vir.Multiple) {
+// multiples are the terms of an address at p that are known at run time only.
+func (v *vectorizer) multiples(b nest.Buffer, p nest.Pos) (m [2]vir.Multiple) {
 	var all []vir.Multiple
-	if p.Steps != 0 {
-		all = append(all, vir.Multiple{Times: p.Steps, By: v.params[b.Step]})
-	}
-	if p.Sides != 0 {
-		all = append(all, vir.Multiple{Times: p.Sides, By: v.params[b.Side]})
+	for _, t := range b.Terms(p) {
+		all = append(all, vir.Multiple{Times: t.Times, By: v.params[t.Param]})
 	}
 	slices.SortFunc(all, func(a, b vir.Multiple) int { return a.By - b.By })
 	copy(m[:], all)
@@ -160,7 +157,7 @@ func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 // together checks that the strides of the serial loops, one of each, add up. Loops that are
 // affine one by one may carry into a digit of the layout together: first where
 // all are in their last iteration, as the digits below one only grow.
-func (v *vectorizer) together(b *nest.Buffer, at []laneIndex, at0, strides []nest.Pos) error {
+func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest.Pos) error {
 	var sum nest.Pos
 	for i, o := range v.serial {
 		last, err := v.lastTried(b, at, o.loop)
@@ -177,7 +174,7 @@ func (v *vectorizer) together(b *nest.Buffer, at []laneIndex, at0, strides []nes
 	}
 	for i := range pos {
 		if pos[i] != plus(at0[i], 1, sum) {
-			return refuse(b.Tensor.Name, "the address is not affine in the serial loops together")
+			return refuse(b.Name(), "the address is not affine in the serial loops together")
 		}
 	}
 	return nil
@@ -188,7 +185,7 @@ func (v *vectorizer) together(b *nest.Buffer, at []laneIndex, at0, strides []nes
 // whatever the record; but several iterations may share an element that b has once
 // per block. It is looked at until an iteration begins a block as the first one does:
 // all before it have one stride each only if that one is where they lead to.
-func (v *vectorizer) lastTried(b *nest.Buffer, index []laneIndex, l nest.Loop) (int, error) {
+func (v *vectorizer) lastTried(b nest.Buffer, index []laneIndex, l nest.Loop) (int, error) {
 	if l.N > 0 {
 		return l.N - 1, nil
 	}
@@ -229,7 +226,7 @@ func (v *vectorizer) laneIndices(index []ir.Expr) ([]laneIndex, error) {
 
 // lanePlaces evaluates the place of every lane. Away from where the loops begin, an affine index has
 // moved as far in all lanes as in the first.
-func (v *vectorizer) lanePlaces(b *nest.Buffer, index []laneIndex, out []nest.Pos) error {
+func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos) error {
 	moved, values := make([]int, len(index)), make([][]int, len(index))
 	for j, x := range index {
 		if values[j] = x.values; x.affine {
@@ -315,7 +312,7 @@ func (v *vectorizer) setLanes(i int) {
 }
 
 // stride is what one iteration of a serial loop adds to every lane's place.
-func (v *vectorizer) stride(b *nest.Buffer, at []laneIndex, at0 []nest.Pos, l nest.Loop) (step nest.Pos, err error) {
+func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nest.Loop) (step nest.Pos, err error) {
 	defer func() { v.vars[l.Name] = 0 }()
 	last, err := v.lastTried(b, at, l)
 	if err != nil {
@@ -332,7 +329,7 @@ func (v *vectorizer) stride(b *nest.Buffer, at []laneIndex, at0 []nest.Pos, l ne
 		}
 		for i := range pos {
 			if pos[i] != plus(at0[i], it, step) {
-				return step, refuse(b.Tensor.Name, "the address is not affine in the serial loop %s", l.Name)
+				return step, refuse(b.Name(), "the address is not affine in the serial loop %s", l.Name)
 			}
 		}
 		if it == 4 && last > 8 {
@@ -344,7 +341,7 @@ func (v *vectorizer) stride(b *nest.Buffer, at []laneIndex, at0 []nest.Pos, l ne
 
 // callers checks that the offsets within a call do not depend on which rows of
 // a tile the caller asks for.
-func (v *vectorizer) callers(b *nest.Buffer, at []laneIndex, at0 []nest.Pos) error {
+func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) error {
 	pos := make([]nest.Pos, len(at0))
 	for _, l := range v.n.Loops {
 		if l.Kind != nest.Outer {
@@ -359,7 +356,7 @@ func (v *vectorizer) callers(b *nest.Buffer, at []laneIndex, at0 []nest.Pos) err
 			base := v.origin(b, l, it)
 			for i := range pos {
 				if pos[i] != plus(at0[i], 1, base) {
-					return refuse(b.Tensor.Name, "the layout within a call depends on %s", l.Name)
+					return refuse(b.Name(), "the layout within a call depends on %s", l.Name)
 				}
 			}
 		}
@@ -369,9 +366,10 @@ func (v *vectorizer) callers(b *nest.Buffer, at []laneIndex, at0 []nest.Pos) err
 }
 
 // origin is where the caller's pointer stands at iteration it of outer loop l.
-func (v *vectorizer) origin(b *nest.Buffer, l nest.Loop, it int) nest.Pos {
-	idx := make([]int, len(b.Tensor.Dims))
-	for i, d := range b.Tensor.Dims {
+func (v *vectorizer) origin(b nest.Buffer, l nest.Loop, it int) nest.Pos {
+	dims := b.Base().Tensor.Dims
+	idx := make([]int, len(dims))
+	for i, d := range dims {
 		if d == l.Root {
 			idx[i] = l.Coef * it
 		}
@@ -399,10 +397,11 @@ func period(pos []nest.Pos, elem int) int {
 }
 
 // load reads elements at pos; mem is the address of the first.
-func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem format.DType) (vir.Reg, error) {
+func (v *vectorizer) load(b nest.Buffer, pos []nest.Pos, mem vir.Mem, elem format.DType) (vir.Reg, error) {
 	t := vir.Type{Elem: elem, Lanes: len(pos)}
 	n := period(pos, elem.Bytes())
-	if n == 0 && b.Whole && elem.Bits() == 8 {
+	array, isArray := b.(*nest.Array)
+	if n == 0 && isArray && array.Whole && elem.Bits() == 8 {
 		if r, ok := v.permuted(pos, mem, t); ok {
 			return r, nil
 		}
@@ -416,13 +415,13 @@ func (v *vectorizer) load(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, elem form
 	}
 	r := v.loadPeriod(t, n, mem)
 	v.loads[key] = r
-	if n == len(pos) && b.Next != "" && v.inside(b.NextIn) {
+	if n == len(pos) && isArray && array.Next != "" && v.inside(array.NextIn) {
 		other := mem
-		other.Buf = v.params[b.Next]
+		other.Buf = v.params[array.Next]
 		v.prefetch(vir.OpPrefetch, other, t.Bits()/8, 0, true)
 	}
 	if !v.listed() {
-		v.stream(b.Streams, mem, n*elem.Bytes())
+		v.stream(b.Base().Streams, mem, n*elem.Bytes())
 	}
 	return r, nil
 }
@@ -480,7 +479,7 @@ func (v *vectorizer) listed() bool {
 //	                                             v1:u8x64 = tile v0
 //	                                             v2:u8x64 = const: 0 0 0 0 1 1 1 1 ...
 //	                                             v3:u8x64 = lookup16 v2 v1
-func (v *vectorizer) loadSpread(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, t vir.Type) (vir.Reg, error) {
+func (v *vectorizer) loadSpread(b nest.Buffer, pos []nest.Pos, mem vir.Mem, t vir.Type) (vir.Reg, error) {
 	low, high := pos[0].Byte, pos[0].Byte
 	for _, p := range pos {
 		low, high = min(low, p.Byte), max(high, p.Byte)
@@ -488,7 +487,7 @@ func (v *vectorizer) loadSpread(b *nest.Buffer, pos []nest.Pos, mem vir.Mem, t v
 	n := high - low + 1
 	op := vir.Lookup(max(n, leastTable), false)
 	if t.Elem.Bytes() != 1 || bits.OnesCount(uint(n)) != 1 || op == vir.OpInvalid {
-		return 0, refuse(b.Tensor.Name, "lanes read bytes that are neither consecutive nor repeated")
+		return 0, refuse(b.Name(), "lanes read bytes that are neither consecutive nor repeated")
 	}
 	index := make([]byte, len(pos))
 	for i, p := range pos {
@@ -554,8 +553,7 @@ func (v *vectorizer) prefetch(op vir.Op, mem vir.Mem, bytes, ahead int, every bo
 
 // codeBits reads codes: the bits of each lane's field, moved to bit s. Bits that are
 // not in have are anything.
-func (v *vectorizer) codeBits(r ir.Read, s int) (x vir.Reg, have int64, err error) {
-	b := v.n.Buffers[r.T.Name]
+func (v *vectorizer) codeBits(b *nest.Codes, r ir.Read, s int) (x vir.Reg, have int64, err error) {
 	pos, mem, err := v.access(b, r.Index)
 	if err != nil {
 		return 0, 0, err

@@ -119,21 +119,20 @@ func (v *vectorizer) lanesConst(t vir.Type, data []byte) vir.Reg {
 }
 
 func (v *vectorizer) read(e ir.Read) (vir.Reg, error) {
-	b := v.n.Buffers[e.T.Name]
-	if b == nil {
+	switch b := v.n.Buffers[e.T.Name].(type) {
+	case nil:
 		return v.temp(e)
-	}
-	if b.Tables != nil {
+	case *nest.Tables:
 		return v.entry(e, b)
+	case *nest.Codes:
+		return v.masked(v.codeBits(b, e, 0))
+	default:
+		pos, mem, err := v.access(b, e.Index)
+		if err != nil {
+			return 0, err
+		}
+		return v.load(b, pos, mem, e.T.Elem)
 	}
-	if b.Part != nil && b.Part.Fields != nil {
-		return v.masked(v.codeBits(e, 0))
-	}
-	pos, mem, err := v.access(b, e.Index)
-	if err != nil {
-		return 0, err
-	}
-	return v.load(b, pos, mem, e.T.Elem)
 }
 
 func (v *vectorizer) temp(e ir.Read) (vir.Reg, error) {
@@ -335,8 +334,8 @@ func (v *vectorizer) fields(e ir.Expr) (x vir.Reg, have int64, err error) {
 		by, shifted = int(y), b.X
 	}
 	all := int64(1)<<e.Type().Bits() - 1
-	if r, ok := shifted.(ir.Read); ok && v.isCodes(r) {
-		return v.codeBits(r, by)
+	if b, r, ok := v.codes(shifted); ok {
+		return v.codeBits(b, r, by)
 	}
 	if b, ok := e.(ir.Binary); ok && b.Op == ir.Or {
 		return v.united(b)
@@ -370,8 +369,8 @@ func (v *vectorizer) united(e ir.Binary) (vir.Reg, int64, error) {
 
 // byConstant is x op y for an integer y that is known.
 func (v *vectorizer) byConstant(e ir.Binary, y int64) (vir.Reg, error) {
-	if r, codes := e.X.(ir.Read); codes && e.Op == ir.Shl && v.isCodes(r) {
-		return v.masked(v.codeBits(r, int(y)))
+	if b, r, ok := v.codes(e.X); ok && e.Op == ir.Shl {
+		return v.masked(v.codeBits(b, r, int(y)))
 	}
 	x, err := v.vec(e.X)
 	if err != nil {
@@ -394,9 +393,12 @@ func (v *vectorizer) byConstant(e ir.Binary, y int64) (vir.Reg, error) {
 	return v.op(t, binaryOps[e.Op], 0, x, v.splat(t, y)), nil
 }
 
-func (v *vectorizer) isCodes(r ir.Read) bool {
-	b := v.n.Buffers[r.T.Name]
-	return b != nil && b.Part != nil && b.Part.Fields != nil
+// codes finds the buffer of e if e reads codes.
+func (v *vectorizer) codes(e ir.Expr) (b *nest.Codes, r ir.Read, ok bool) {
+	if r, ok = e.(ir.Read); ok {
+		b, ok = v.n.Buffers[r.T.Name].(*nest.Codes)
+	}
+	return b, r, ok
 }
 
 // times multiplies integer lanes by a constant, by shifts where that is enough.

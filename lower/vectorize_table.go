@@ -137,7 +137,7 @@ func (v *vectorizer) bitsOf(n located, some []format.BitPos, s int, elem format.
 		first = min(first, at.Word)
 	}
 	if !v.aligned(n.buf, n.mem, size) {
-		return 0, 0, refuse(n.buf.Tensor.Name, "words of %d bytes are not %d bytes apart", size, size)
+		return 0, 0, refuse(n.buf.Name(), "words of %d bytes are not %d bytes apart", size, size)
 	}
 	first -= (n.mem.Off + first) & (size - 1) // the last one ends in the buffer
 	var bits []format.BitPos
@@ -156,7 +156,7 @@ func (v *vectorizer) bitsOf(n located, some []format.BitPos, s int, elem format.
 // bits are those of the lower one of it and its mirror image, and the last one says
 // whether that is the image.
 type located struct {
-	buf      *nest.Buffer
+	buf      *nest.Codes
 	pos      []nest.Pos
 	mem      vir.Mem
 	bits     []format.BitPos
@@ -165,7 +165,7 @@ type located struct {
 
 // aligned says that what serial loops, records, tiles and callers add to an address is
 // a multiple of size.
-func (v *vectorizer) aligned(b *nest.Buffer, mem vir.Mem, size int) bool {
+func (v *vectorizer) aligned(b *nest.Codes, mem vir.Mem, size int) bool {
 	all := b.Layout.HeaderBytes | b.Layout.RecordBytes | b.Part.Base
 	for _, s := range mem.Stride {
 		all |= s.Bytes
@@ -180,7 +180,7 @@ func (v *vectorizer) aligned(b *nest.Buffer, mem vir.Mem, size int) bool {
 
 // locate finds the number that j is, or is part of.
 func (v *vectorizer) locate(j ir.Join) (located, error) {
-	n := located{buf: v.n.Buffers[j.T.Name]}
+	n := located{buf: v.n.Buffers[j.T.Name].(*nest.Codes)}
 	plane := int64(-1)
 	if j.Plane != nil {
 		var known bool
@@ -257,7 +257,7 @@ func together(p, q []nest.Pos) bool {
 //	one table for all lanes        a lookup in it
 //	neighbouring tables            their distance is added to the index of a lane, and
 //	                               all are one larger table
-func (v *vectorizer) entry(e ir.Read, b *nest.Buffer) (vir.Reg, error) {
+func (v *vectorizer) entry(e ir.Read, b *nest.Tables) (vir.Reg, error) {
 	index, last := slices.Clone(e.Index), len(e.Index)-1
 	part, ok, err := v.number(index[2])
 	if err != nil || !ok {
@@ -272,7 +272,7 @@ func (v *vectorizer) entry(e ir.Read, b *nest.Buffer) (vir.Reg, error) {
 	if err != nil {
 		return 0, err
 	}
-	size, offsets := b.Tables.Stored(int(part)), make([]int, len(pos))
+	size, offsets := b.Of.Stored(int(part)), make([]int, len(pos))
 	low := pos[0].Byte
 	for _, p := range pos {
 		low = min(low, p.Byte)
@@ -294,7 +294,7 @@ func (v *vectorizer) entry(e ir.Read, b *nest.Buffer) (vir.Reg, error) {
 		x = v.op(v.typeOf(x), vir.OpAnd, 0, x, v.splat(v.typeOf(x), have))
 	}
 	mem.Off += low - pos[0].Byte
-	return v.lookupIn(e, mod, x, size, mem)
+	return v.lookupIn(e, mod, x, size, mem, b.Ahead)
 }
 
 // indexBits is an index whose bits outside have are anything; have is -1 if it is
@@ -346,8 +346,8 @@ func (v *vectorizer) oneTable(e ir.Read, x vir.Reg, have int64, entries int, off
 //	v3 = lookup128mod v0 table+128
 //	v4 = shl v0 8                    of 16 bits: bit 7 goes to the top
 //	v5 = selmsb v4 v3 v2
-func (v *vectorizer) lookupIn(e ir.Read, mod bool, x vir.Reg, size int, mem vir.Mem) (vir.Reg, error) {
-	t, ahead := vir.Type{Elem: e.T.Elem, Lanes: v.width()}, v.n.Buffers[e.T.Name].Ahead
+func (v *vectorizer) lookupIn(e ir.Read, mod bool, x vir.Reg, size int, mem vir.Mem, ahead int) (vir.Reg, error) {
+	t := vir.Type{Elem: e.T.Elem, Lanes: v.width()}
 	index := v.typeOf(x)
 	if index.Elem.Bits() != t.Elem.Bits() {
 		return 0, refuse(e.T.Name, "no lookup of entries of %v by %v", t.Elem, index.Elem)

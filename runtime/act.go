@@ -15,7 +15,7 @@ import (
 // kernel's rows, then one of the narrowest kernel that covers the rest, padded
 // with rows of zeros. A block is
 //
-//	codes   int8  [padK/chunk][width][chunk], or the tables of as many elements
+//	codes   int8  [padK/chunk][width][chunk], or the tables of that many elements
 //	sums    int32 [groups][width]
 //	scales  f32   [scales][width]
 //
@@ -37,7 +37,7 @@ type cut struct {
 	tables             abi.Tables
 }
 
-// fill is how kernels count elements of K: for every group of them to, of which the others are 0. Without a
+// fill is how kernels count elements of K: `to` for every group, padded with zeros. Without a
 // group they count as callers do.
 type fill struct{ group, to int }
 
@@ -441,8 +441,8 @@ func (p *Product) chunk() int {
 	return p.variant.Prepare.Chunk
 }
 
-// tableOf is where the tables of row j of a block begin. What the assembly does not write behind those of its
-// elements is cleared before; what it does write is of zeros.
+// tableOf is where the tables of row j of a block begin. The room behind the last element's tables
+// that the assembly does not write is cleared before; the assembly itself writes tables of zeros.
 func (p *Product) tableOf(w *scratch, b *block, to []byte, j int) []byte {
 	if !p.inChunks(w, b) {
 		return p.oneTable(w, w.rowOf(b, to, j))
@@ -513,7 +513,7 @@ func interleave(to, rows []byte, cols, n, room, chunk int) {
 		for j := range n {
 			d, s := to[j*chunk:][:chunk], rows[j*room+at:][:chunk]
 			switch {
-			case chunk == 4: // as many copies as words: not worth a call each
+			case chunk == 4: // one copy per word: not worth a call each
 				binary.LittleEndian.PutUint32(d, binary.LittleEndian.Uint32(s))
 			case chunk%lineBytes == 0:
 				for ; len(d) >= lineBytes && len(s) >= lineBytes; d, s = d[lineBytes:], s[lineBytes:] {

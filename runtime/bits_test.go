@@ -31,7 +31,7 @@ func TestBits(t *testing.T) {
 		{"w4-g32-s64", format.Act{Float: 8}, 0x3ca8b7fc},
 	} {
 		w, rng := lookup(t, c.name), rand.New(rand.NewPCG(1, 2))
-		// Sums of integers and powers of two: logarithms and roots, of which NormFloat64 makes numbers, differ by CPU.
+		// Sums of integers and powers of two: NormFloat64 uses logarithms and roots, which differ by CPU.
 		number := func() float32 { return float32(rng.IntN(1<<24)-1<<23) * 0x1p-22 }
 		src := w.NewSource(make([]byte, m*k), m, k, func(x format.Shared, _ int) float32 {
 			if x.Limit > 0 {

@@ -55,7 +55,7 @@ func TestUnmetCPUIsSaid(t *testing.T) {
 	}
 }
 
-// Features decide first, then the core; an unknown core runs what is for all CPUs, and a target that is named runs on any core.
+// Features decide first, then the core; an unknown core runs the variant for all CPUs, and a target that is named runs on any core.
 func TestChooseByCore(t *testing.T) {
 	const amd, intel = "AuthenticAMD", "GenuineIntel"
 	s := Spec{Name: "W4", Variants: []abi.Variant{

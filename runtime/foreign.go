@@ -24,7 +24,7 @@ func foreign(head []byte) string {
 	return "has no intact header of a packed matrix: " + remedy
 }
 
-// kinds are what is mistaken for a packed matrix, by its first bytes.
+// kinds lists files that people mistake for a packed matrix, by their first bytes.
 var kinds = []struct{ magic, what string }{
 	{packedMagic, "is a packed matrix whose header is damaged or cut off: pack it again"},
 	{scaledMagic, "is a packed matrix whose header is damaged or cut off: pack it again"},

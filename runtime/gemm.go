@@ -26,21 +26,21 @@ type Options struct {
 
 // A block of activations is multiplied by a panel of weights before the next block,
 // and all blocks of a part by all rows before the next part: a panel and a part should
-// stay in a second-level cache. Memory for sums grows with the part. Figures: docs/choices.md, partBytes.
+// stay in a second-level cache. Memory for sums grows with the part. Figures: docs/lab/choices.md, partBytes.
 const (
 	panelBytes = 512 << 10  // of weights
 	partBytes  = 1280 << 10 // of activations
 )
 
-// A call of a kernel multiplies tiles of at most so many bytes of weights, divided by its columns or by fewColumns of
-// them, or one of each side: assembly cannot be preempted, so that longer calls would delay collections of garbage.
-// Figures: docs/choices.md, callBytes.
+// callBytes bounds the weights, in bytes, that one call of a kernel multiplies, divided by its columns or by
+// fewColumns; a call takes at least one tile of each side. Assembly cannot be preempted: longer calls would delay garbage
+// collections. Figures: docs/lab/choices.md, callBytes.
 const (
 	callBytes  = 1 << 20
 	fewColumns = 4
 )
 
-// together is how many of so many tiles of each side a call multiplies, each of so many bytes.
+// together is how many tiles of each side one call multiplies: at most `tiles`, each of `bytes` bytes.
 func (k *placed) together(tiles, bytes int) int {
 	each := int64(k.sides*min(k.Cols, fewColumns)) * int64(bytes)
 	if int64(tiles)*each <= callBytes { // as most do: divisions count in small products
@@ -285,7 +285,7 @@ func (p *Product) run(t *task) {
 	}
 }
 
-// multiplied says what the sums of a scratch are: those of blocks of activations as kernels
+// multiplied identifies the sums in a scratch: the activations whose sums they are, multiplied as kernels
 // want them. A thread that does several chunks of a product multiplies them once.
 type multiplied struct {
 	act      *byte
@@ -318,7 +318,7 @@ func (p *Product) multiplyBlock(out []int32, b *block, act []byte) {
 	}
 }
 
-// multiplyWords multiplies words, four at a time while there are so many: most of what a small product of many groups does in Go.
+// multiplyWords multiplies words, four at a time while four are left: most of what a small product of many groups does in Go.
 func multiplyWords(words []int32, by int32) {
 	for len(words) >= 4 {
 		four := (*[4]int32)(words)
@@ -375,7 +375,7 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	}
 	a.Count = b.count
 	a.TileBytes, a.OutBytes = int64(t.w.tileBytes), int64(4*k.rows)
-	if k.sides > 1 { // each takes as many neighbours, what is left over comes alone
+	if k.sides > 1 { // each side takes `apart` neighbouring tiles; the rest comes tile by tile
 		apart := (hi - lo) / p.layout.TileM / k.sides
 		end := lo + apart*p.layout.TileM
 		t.runTiles(k, lo, end, apart, first, cols)
@@ -396,7 +396,7 @@ func (s *shape) give(a *abi.GemmArgs, b *block, act []byte) {
 }
 
 // runTiles multiplies the rows from lo, the first of a tile, up to hi by cols activations from first; a kernel of tiles
-// side by side also does those so many tiles farther, again and again, or if that is 0 the same ones.
+// side by side also does the tiles `apart` farther, side after side; with apart 0, the same tiles.
 func (t *task) runTiles(k *placed, lo, hi, apart, first, cols int) {
 	if lo >= hi {
 		return

@@ -93,7 +93,8 @@ func (p *Product) product(t *task, j, group, block int) float32 {
 	return p.dot(t, j, group, block)
 }
 
-// dot is the product of the decoded row and activations j: of so many groups at once.
+// dot is the product of the decoded row and activations j. It sums integers over `block` groups of
+// `group` elements at a time.
 func (p *Product) dot(t *task, j, group, block int) float32 {
 	b, offset := t.a.at(j)
 	act := t.act[offset:][:b.bytes]
@@ -165,7 +166,7 @@ type decoder struct {
 	per    int     // the most pieces that one has; others are padded
 	number []uint8 // [TileM][RecordK]: which code of its codeword; nil unless codes are joined
 	levels [][256]int8
-	join   int          // places of a codeword: each book has as many of levels
+	join   int          // places of a codeword: each book has one entry of levels per place
 	books  *format.Part // nil: one book
 	span   int          // elements of K that have one book
 }
@@ -209,7 +210,7 @@ func newDecoder(l *format.Layout, w format.Weight) *decoder {
 }
 
 // levelsOf is, for each place in a codeword (one if codes are not joined), the
-// level by what is stored.
+// level of each stored value.
 func levelsOf(p *format.Part, w format.Weight, book byte) [][256]int8 {
 	if p.Codewords == nil {
 		levels := make([][256]int8, 1)

@@ -27,7 +27,7 @@ func (p *Product) NewMatrixOfBlocks(typeName string, data []byte, m, k int) (*Ma
 	return p.newMatrix(m, k, unfit, func(dst []byte) error { return p.PackBlocks(dst, typeName, data, m, k) })
 }
 
-// newMatrix packs what is not unfit for m rows and k columns: only of that so much memory is asked for.
+// newMatrix packs a source that fits m rows and k columns. It asks for memory only if unfit is nil.
 func (p *Product) newMatrix(m, k int, unfit error, pack func([]byte) error) (*Matrix, error) {
 	size, err := p.PackedSize(m, k)
 	if err = cmp.Or(err, unfit); err != nil {

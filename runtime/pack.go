@@ -157,7 +157,7 @@ func (p *Product) PackedSize(m, k int) (int, error) {
 }
 
 // Pack packs a matrix of m rows and k columns into dst, which has PackedSize(m, k)
-// bytes, with as many threads as GOMAXPROCS allows. It allocates little. A forbidden
+// bytes, with GOMAXPROCS threads. It allocates little. A forbidden
 // code and a scale that is not finite or not exact in the layout's type are errors
 // that name the row; dst is then no packed matrix.
 func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
@@ -183,8 +183,8 @@ func (p *Product) checkSource(src format.Source, m, k int) error {
 }
 
 // PackBlocks is Pack of a matrix in the blocks of a GGUF type: "Q4_0", or of one
-// with several layouts, which: "I2_S:rows4" (docs/gguf.md). The levels of the type
-// must be those of the product's format; its scales may be for larger groups. It
+// with several layouts, which: "I2_S:rows4" (docs/gguf.md). The type must have
+// the levels of the product's format; its scales may be for larger groups. It
 // reads a few rows at a time.
 func (p *Product) PackBlocks(dst []byte, typeName string, data []byte, m, k int) error {
 	align, read, err := p.blockReader(typeName, data, m, k)
@@ -271,8 +271,8 @@ func (p *Product) packRows(dst []byte, m, k, align int, read func(lo, hi int) (f
 	return nil
 }
 
-// inParallel calls f for 0 to n-1 in as many threads as GOMAXPROCS allows and
-// returns the error of the lowest that fails. Those above one that failed may not
+// inParallel calls f for 0 to n-1 in GOMAXPROCS threads and
+// returns the error of the lowest that fails. Calls above one that failed may not
 // be called.
 func inParallel(n int, f func(i int) error) error {
 	var next, failed atomic.Int64
@@ -364,7 +364,7 @@ func (p *Product) openHeader(head []byte, have int) (matrix, error) {
 	return matrix{m: m, k: k, tileBytes: p.layout.TileBytes(k), scale: scale}, nil
 }
 
-// accepts says whether packed has a header like the last one that s has accepted, but for its checksums and its scale; its
+// accepts says whether packed has a header like the last one that s has accepted, apart from its checksums and its scale; its
 // own checksum is right. Other layers of a model have the same shape. s.matrix then has the scale of packed.
 func (s *scratch) accepts(packed []byte) bool {
 	if s.packed == 0 || len(packed) != s.packed {
@@ -419,8 +419,8 @@ func (p *Product) Verify(packed []byte) error {
 	return nil
 }
 
-// SetScale makes scale a factor of all products of a packed matrix, and of its Row: what a file has besides the weights of
-// the matrix, such as those of gguf.File.Scales. Products are multiplied by it, rounded once, before Options do anything. It is
+// SetScale makes scale a factor of all products of a packed matrix, and of its Row: a number that a file stores beside
+// the matrix, as gguf.File.Scales returns them. Products are multiplied by it, rounded once, before Options do anything. It is
 // finite and not 0; 1 is none. It is part of packed: Save keeps it, Unpack leaves it out.
 func (p *Product) SetScale(packed []byte, scale float32) (err error) {
 	if _, err := p.open(packed); err != nil {

@@ -48,7 +48,7 @@ func TestPackInPieces(t *testing.T) {
 	}
 }
 
-// TestPackBlocksInPieces does likewise for blocks, those of several rows among them.
+// TestPackBlocksInPieces does likewise for blocks, also for blocks of several rows.
 func TestPackBlocksInPieces(t *testing.T) {
 	const m, k = 600, 4096
 	for _, typeName := range []string{"Q4_0", "Q4_K", "I2_S", "I2_S:rows4"} {

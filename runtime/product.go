@@ -64,7 +64,7 @@ func (s *Spec) checkVariant(v abi.Variant) error {
 	}
 	l, cols, group := s.Layouts[v.Layout], 0, s.groupK()
 	if v.Fill != 0 && (group == 0 || s.Act.Floats() || v.Fill <= group || v.Fill > 2*group || v.Fill%4 != 0 || l.RecordK%group != 0) {
-		return s.errorf(v.Target, "groups of %d in records of %d are filled up to %d; there must be groups of int8 activations, in records whole ones, and a multiple of 4 elements, at most twice as many", group, l.RecordK, v.Fill)
+		return s.errorf(v.Target, "groups of %d in records of %d are filled up to %d; int8 activations must have groups, records must hold whole groups, and Fill must be a multiple of 4, at most twice the group", group, l.RecordK, v.Fill)
 	}
 	recordK := s.fill(&v).of(l.RecordK)
 	for _, k := range v.Kernels {

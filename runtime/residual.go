@@ -8,10 +8,10 @@ import (
 	"github.com/tmacc/tmacc/runtime/abi"
 )
 
-// Tables of bytes leave out what is above 255. Their residuals follow the rest of a block of
-// activations, with a list of those steps along K that have any, of any row of the block: as a rule none.
+// A table of bytes leaves out the part of an entry above 255. These residuals follow the rest of a block of
+// activations, with a list of the steps along K where any row of the block has one: as a rule none.
 
-// withResiduals adds residuals of so many steps to a block.
+// withResiduals adds residuals of the given number of steps to a block.
 func (b *block) withResiduals(steps int) {
 	b.steps, b.residuals = steps, b.bytes
 	b.offsets = b.residuals + b.sums
@@ -82,7 +82,7 @@ func (p *Product) makeResiduals(w *scratch, residual []byte, lo, hi int) {
 	f, a, t := p.variant.Prepare, &w.rest, p.cut.tables
 	clear(residual[lo*unitBytes : hi*unitBytes])
 	digits, div := digits(t), f.CountDiv[f.Residuals]
-	from := lo * digits / div * div // whole iterations, no further beyond K than those of all units
+	from := lo * digits / div * div // whole iterations, no further beyond K than the iterations of all units
 	at := from / digits
 	a.Pair, a.Residual = unsafe.Pointer(&w.pair[at*pairBytes]), unsafe.Pointer(&residual[at*unitBytes])
 	a.Count[f.Residuals] = int64(ceilDiv(min(hi*digits, w.shape.k)-from, div))

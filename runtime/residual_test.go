@@ -12,7 +12,7 @@ import (
 )
 
 // residualSpec has kernels of 1 and 3 columns that check what they are given: tables of two bytes for an
-// activation (both its magnitude, at most 100) and residuals (what is above), listed by steps of 16.
+// activation (both its magnitude, at most 100) and residuals (the rest), listed by steps of 16.
 func residualSpec(t *testing.T, x [][]int8) *Spec {
 	s := fakeSpec(t, "w1", 0, 8, 64, []int{1, 3})
 	s.Layouts[0] = testLayout(t, s.Weight, 8, 16)

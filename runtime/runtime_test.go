@@ -240,7 +240,7 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// TestOptions: what is done to a product besides storing it, step by step, on kernels
+// TestOptions: each step that Options add to a product, on kernels
 // and in pure Go.
 func TestOptions(t *testing.T) {
 	const m, n, k = 21, 5, 64
@@ -408,7 +408,7 @@ func TestSharedActivations(t *testing.T) {
 	v := &filled.Variants[0]
 	v.Fill, v.Kernels[0].StepK, v.Kernels[0].Chunk = 48, 48, longer.variant.Kernels[0].Chunk
 	if New(*filled).SharesAct(longer) { // which have the same blocks
-		t.Error("groups of 32 filled up to 48 share activations with those of 48")
+		t.Error("groups of 32 filled up to 48 share activations with groups of 48")
 	}
 	const m, n, k = 5, 3, 160
 	src, x := randomWeights(b.Weight(), m, k, newRand()), testActivations(n, k, newRand())[2]
@@ -603,7 +603,7 @@ func TestTilesSideBySide(t *testing.T) {
 			{0, m, Options{}, end},
 			{rows, (side + 1) * rows, Options{}, []int64{1}},
 			{rows, (side + 2) * rows, Options{}, []int64{1, 1}},
-			{rows, 3 * side * rows, Options{}, []int64{2, int64(side - 1)}}, // what is left over goes on too
+			{rows, 3 * side * rows, Options{}, []int64{2, int64(side - 1)}}, // the remaining tiles go on too
 			{2 * rows, 3 * rows, Options{}, []int64{1}},
 			{rows, 3 * side * rows, Options{Accumulate: true}, slices.Repeat([]int64{1}, 2+side-1)},
 		} {
@@ -648,8 +648,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A call of a kernel multiplies the tiles that lie together, as many as callBytes holds, and those that are
-// not whole, or not stored as they are, one by one.
+// A call of a kernel multiplies neighbouring tiles, up to callBytes. Tiles that are
+// not whole, or not stored as they are, are multiplied one by one.
 func TestTilesTogether(t *testing.T) {
 	const rows, n, k = 4, 2, 4096
 	s := fakeSpec(t, "w8", 0, rows, 32, []int{2})

@@ -118,7 +118,7 @@ func (s *scaledTest) checkOptions(t *testing.T) {
 	}
 }
 
-// Kernels with tiles side by side, some of which are left over, and products of more activations than a block holds.
+// Kernels with tiles side by side and some tiles left over, and products of more activations than a block holds.
 func TestScaledSideBySide(t *testing.T) {
 	const rows = 4
 	s := fakeSpec(t, "w8", 0, rows, 8, []int{1, 8})

@@ -44,7 +44,7 @@ func (ts Tensors) Open(f *gguf.File, name string, index int) (*Matrix, error) {
 	})
 }
 
-// New packs the bytes of the tensor of that name, or, of a tensor of several matrices, those of one of them:
+// New packs the bytes of the tensor of that name, or, if the tensor holds several matrices, the bytes of one matrix:
 // gguf.Tensor.Matrix reads them. It refuses a tensor that has a scale, for Open or NewScaled.
 func (ts Tensors) New(name string, data []byte) (*Matrix, error) {
 	return ts.pack(name, func(t Tensor) (*Matrix, error) {

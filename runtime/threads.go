@@ -7,7 +7,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/pool"
 )
 
-// AllThreads, for Options.Threads, is as many threads as GOMAXPROCS allows, which
+// AllThreads, for Options.Threads, is GOMAXPROCS threads, which
 // Go sets to the CPUs that the process may use and to the limit of its cgroup.
 const AllThreads = -1
 
@@ -29,7 +29,7 @@ func (c *Call) ready() error {
 }
 
 // GemmAll multiplies several matrices under one fork and join, of up to threads
-// threads as Options.Threads counts them: say, those of queries, keys and values,
+// threads as Options.Threads counts them: say, the products of queries, keys and values,
 // which share their activations. It checks all calls before it begins the first.
 // No two of them may write the same element.
 func GemmAll(threads int, calls ...Call) error {
@@ -49,7 +49,7 @@ func GemmAll(threads int, calls ...Call) error {
 	return nil
 }
 
-// A region is cut into so many chunks per thread, so that a thread that does not
+// chunksPerThread is into how many chunks per thread a region is cut, so that a thread that does not
 // get on leaves the others little to wait for, but none of less than leastChunk
 // bytes of weights, which take a microsecond or two.
 const (
@@ -82,7 +82,7 @@ func (r *region) add(p *Product) *task {
 	return &r.tasks[len(r.tasks)-1]
 }
 
-// run does all of r with up to so many threads, this one among them.
+// run does all of r with up to `threads` threads, including this one.
 func (r *region) run(threads int) {
 	if threads = pool.Threads(threads); threads > 1 {
 		if chunks := r.cut(threads); chunks > 1 {
@@ -164,7 +164,7 @@ func (t *preparation) Do(_, first, end int) {
 // leastPrepared is how many activations a chunk has at least: some microseconds of work.
 const leastPrepared = 16 << 10
 
-// PrepareActThreads is PrepareAct by up to so many threads, as Options.Threads counts
+// PrepareActThreads is PrepareAct by up to `threads` threads, as Options.Threads counts
 // them, for many rows. The result does not depend on their number.
 func (p *Product) PrepareActThreads(act []byte, x []float32, n, k, threads int) error {
 	if p.ready() != nil || threads == 0 || threads == 1 || n <= p.ActStep() {

@@ -23,26 +23,31 @@ type Rfactor struct {
 }
 
 // Apply implements Step.
-func (x Rfactor) Apply(s *State) (*State, error) {
-	c, st, i, err := edit(x, s, x.Loop)
+func (x Rfactor) Apply(s *Product) (*Product, error) { return s.edited(x) }
+
+// ApplyPreparation implements PreparationStep.
+func (x Rfactor) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
+
+func (x Rfactor) edit(n *nests, _ int) error {
+	st, i, err := n.loop(x, x.Loop)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	l := st.loops[i]
 	switch {
-	case len(st.levels) == 0 || !st.reduce[l.Root]:
-		return nil, illegal(x, x.Loop, "is not a loop of a reduction")
+	case len(st.accumulators) == 0 || !st.reduce[l.Root]:
+		return illegal(x, x.Loop, "is not a loop of a reduction")
 	case l.Kind != nest.Unrolled && l.Kind != nest.Vector:
-		return nil, illegal(x, x.Loop, "is %s; only unrolled or vector loops can have an accumulator each", l.Kind)
+		return illegal(x, x.Loop, "is %s; only unrolled or vector loops can have an accumulator each", l.Kind)
 	case st.lowest().Temp.Elem == format.F32:
-		return nil, illegal(x, x.Loop, "would change the order of a float sum")
+		return illegal(x, x.Loop, "would change the order of a float sum")
 	case l.Root == "g":
-		return nil, illegal(x, x.Loop, "groups have different scales")
+		return illegal(x, x.Loop, "groups have different scales")
 	case st.keptBy(x.Loop) != "":
-		return nil, illegal(x, x.Loop, "%s keeps it apart already", st.keptBy(x.Loop))
+		return illegal(x, x.Loop, "%s keeps it apart already", st.keptBy(x.Loop))
 	}
 	st.insert([]nest.Keep{{Name: x.Loop}}, func(t ir.Expr) ir.Expr { return t })
-	return c, nil
+	return nil
 }
 
 // WidenEvery flushes the lowest accumulator after every run of loop Loop. If
@@ -59,14 +64,14 @@ type WidenEvery struct {
 }
 
 // Apply implements Step.
-func (x WidenEvery) Apply(s *State) (*State, error) {
+func (x WidenEvery) Apply(s *Product) (*Product, error) {
 	c, st, i, err := edit(x, s, x.Loop)
 	if err != nil {
 		return nil, err
 	}
 	l := st.loops[i]
 	switch {
-	case len(st.levels) == 0 || l.Root != "k":
+	case len(st.accumulators) == 0 || l.Root != "k":
 		return nil, illegal(x, x.Loop, "is not a loop over the elements of a group")
 	case l.Kind == nest.Vector || l.Kind == nest.Dot:
 		return nil, illegal(x, x.Loop, "is %s: there is nothing to flush inside an instruction", l.Kind)
@@ -93,7 +98,7 @@ type Accumulate struct {
 }
 
 // Apply implements Step.
-func (x Accumulate) Apply(s *State) (*State, error) {
+func (x Accumulate) Apply(s *Product) (*Product, error) {
 	t, ok := map[string]format.DType{"i8": format.I8, "i16": format.I16, "i32": format.I32}[x.Type]
 	if !ok {
 		return nil, illegal(x, x.Type, "want i8, i16 or i32")
@@ -104,13 +109,13 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 	c := s.clone()
 	st := c.main()
 	low := st.lowest()
-	if len(st.levels) == st.made {
-		return nil, illegal(x, x.Type, "the group's own sum is %s; add a level with rfactor, read_scaled or widen_every", low.Temp.Elem)
+	if len(st.accumulators) == st.made {
+		return nil, illegal(x, x.Type, "the group's own sum is %s; add an accumulator with rfactor, read_scaled or widen_every", low.Temp.Elem)
 	}
 	if low.Temp.Elem == t {
 		return nil, illegal(x, x.Type, "it is %s already", t)
 	}
-	above := st.levels[len(st.levels)-2].Temp
+	above := st.accumulators[len(st.accumulators)-2].Temp
 	if above.Elem.Bits() < t.Bits() || above.Elem == t && t != format.I32 {
 		return nil, illegal(x, x.Type, "%s above it is %s", above.Name, above.Elem)
 	}
@@ -142,7 +147,7 @@ func (x Accumulate) Apply(s *State) (*State, error) {
 
 // widened is a narrow accumulator as a number of type t. Bytes that sum lower halves of
 // entries, or entries with residuals, have no sign.
-func (s *State) widened(sum ir.Read, t format.DType) ir.Expr {
+func (s *Product) widened(sum ir.Read, t format.DType) ir.Expr {
 	signed := ir.Cast{T: t, X: sum}
 	if s.tables == nil || !s.unsigned(0) || sum.T.Elem != format.I8 {
 		return signed
@@ -167,7 +172,7 @@ type ReadScaled struct {
 }
 
 // Apply implements Step.
-func (x ReadScaled) Apply(s *State) (*State, error) {
+func (x ReadScaled) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, "codes"); err != nil {
 		return nil, err
 	}
@@ -210,7 +215,7 @@ func (x ReadScaled) Apply(s *State) (*State, error) {
 }
 
 // fieldOf is the field number of the current point in terms of loops.
-func (s *State) fieldOf(part *format.Part) (ir.Expr, []fieldLoop) {
+func (s *Product) fieldOf(part *format.Part) (ir.Expr, []fieldLoop) {
 	var field ir.Expr = ir.I32(0)
 	var loops []fieldLoop
 	for _, d := range part.Fields {

@@ -25,8 +25,7 @@ import (
 // them). Parts says how many codes make an index, one table for each part;
 // the loop k then counts whole sets of parts, and there are loops over the bits of
 // a code (plane), the parts (part), and the bytes of an entry (half). Of f32
-// activations, each part has as many codes as are summed first (act.float), and their
-// digits are the levels.
+// activations, each part has act.float codes, the ones that are summed first, and the digits are the levels.
 //
 //	sum += levels[codes[m,k]] * act[n,k]   ->   x = digits of codes[m, k..]
 //	                                            sum += coef[plane] * table[n,k,part][x]
@@ -44,10 +43,8 @@ type Decompose struct {
 }
 
 // Apply implements Step.
-func (x Decompose) Apply(s *State) (*State, error) {
+func (x Decompose) Apply(s *Product) (*Product, error) {
 	switch {
-	case s.prepare:
-		return nil, s.decomposed(x, x.Family)
 	case len(s.stages) > 0:
 		return nil, illegal(x, x.Family, "already decomposed")
 	case s.fill != nil && x.Family != "dot":
@@ -70,7 +67,7 @@ func (x Decompose) Apply(s *State) (*State, error) {
 }
 
 // dot makes the stage of the product by dot products.
-func (x Decompose) dot(s *State) error {
+func (x Decompose) dot(s *Product) error {
 	w := s.Problem.Weight
 	switch {
 	case s.Problem.Act.Floats():
@@ -102,13 +99,13 @@ func (x Decompose) dot(s *State) error {
 }
 
 // element is the index of the element at the point of axis and the loops over K.
-func (s *State) element(axis string) []ir.Expr {
+func (s *Product) element(axis string) []ir.Expr {
 	return []ir.Expr{ir.Axis{Name: axis}, s.Problem.AllK()}
 }
 
-// product is the stage of the whole product with its plain loops; those over K
-// count units of so many elements. Values and body are left to the family.
-func (s *State) product(unit int) *stage {
+// product is the stage of the whole product with its plain loops. Loops over K
+// count units of unit elements. Values and body are left to the family.
+func (s *Product) product(unit int) *stage {
 	p := s.Problem
 	st := &stage{name: "out", reduce: map[string]bool{"k": true, "g": true}, values: map[string]ir.Expr{}}
 	st.loops = []nest.Loop{{Name: "n", Root: "n", Coef: 1}, {Name: "m", Root: "m", Coef: 1}}
@@ -118,27 +115,27 @@ func (s *State) product(unit int) *stage {
 	st.loops = append(st.loops, nest.Loop{Name: "k", Root: "k", Coef: unit, N: p.GroupK() / unit})
 
 	s.scalings(st)
-	st.levels = []level{{Level: nest.Level{Temp: &ir.Tensor{Name: "acc", Elem: format.F32}, Op: ir.Add}}}
+	st.accumulators = []accumulator{{Accumulator: nest.Accumulator{Temp: &ir.Tensor{Name: "acc", Elem: format.F32}, Op: ir.Add}}}
 	if p.Block() > 1 {
-		st.levels = append(st.levels, s.blockLevel())
+		st.accumulators = append(st.accumulators, s.blockAccumulator())
 	}
 	sum := &ir.Tensor{Name: "sum", Elem: p.SumType()}
-	st.levels = append(st.levels, level{Level: nest.Level{Temp: sum, Op: ir.Add, Flush: s.flushed(ir.Read{T: sum})}, root: "k"})
-	st.made = len(st.levels)
+	st.accumulators = append(st.accumulators, accumulator{Accumulator: nest.Accumulator{Temp: sum, Op: ir.Add, Flush: s.flushed(ir.Read{T: sum})}, root: "k"})
+	st.made = len(st.accumulators)
 	st.out = &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	st.index = []ir.Expr{ir.Axis{Name: "n"}, ir.Axis{Name: "m"}}
-	st.final = p.Result(ir.Read{T: st.levels[0].Temp})
+	st.final = p.Result(ir.Read{T: st.accumulators[0].Temp})
 	return st
 }
 
-// blockLevel is the accumulator of a block of groups, beside it that of its minimums.
-func (s *State) blockLevel() level {
+// blockAccumulator is the accumulator of a block of groups, beside it that of its minimums.
+func (s *Product) blockAccumulator() accumulator {
 	block := &ir.Tensor{Name: "block", Elem: format.I32}
-	lv := nest.Level{Temp: block, Op: ir.Add, Flush: s.scaled(ir.Read{T: block})}
+	acc := nest.Accumulator{Temp: block, Op: ir.Add, Flush: s.scaled(ir.Read{T: block})}
 	if each := s.Problem.SubLeast(); each != nil {
-		lv.Beside = &nest.Beside{Temp: leastTemp, Each: each}
+		acc.Beside = &nest.Beside{Temp: leastTemp, Each: each}
 	}
-	return level{Level: lv, root: "g"}
+	return accumulator{Accumulator: acc, root: "g"}
 }
 
 // leastTemp is the sum of the minimums of a block.
@@ -158,7 +155,7 @@ func lookup(levels []int, t format.DType, code ir.Expr) ir.Expr {
 }
 
 // scalings are the values that a group's sum is scaled by.
-func (s *State) scalings(st *stage) {
+func (s *Product) scalings(st *stage) {
 	p := s.Problem
 	st.superSpan, st.block = max(p.Weight.Super/max(p.GroupK(), 1), 1), p.Block()
 	named(st.values, "scale", p.Scale(named(st.values, "super", p.Super())))
@@ -179,7 +176,7 @@ func named(values map[string]ir.Expr, name string, e ir.Expr) ir.Expr {
 }
 
 // flushed is what a group's sum adds to the sum of all, or to its block.
-func (s *State) flushed(sum ir.Expr) ir.Expr {
+func (s *Product) flushed(sum ir.Expr) ir.Expr {
 	if s.Problem.Block() > 1 {
 		return s.Problem.SubScaled(sum)
 	}
@@ -187,6 +184,6 @@ func (s *State) flushed(sum ir.Expr) ir.Expr {
 }
 
 // scaled is what a group's sum, or the integer of a block, adds to the sum of all.
-func (s *State) scaled(sum ir.Expr) ir.Expr {
+func (s *Product) scaled(sum ir.Expr) ir.Expr {
 	return s.Problem.Scaled(sum, value("scale", format.F32), value("least", format.F32))
 }

@@ -49,7 +49,7 @@ func sideBySide(t *testing.T, at string) schedule.Trace {
 	return parse(t, text)
 }
 
-// inTwo is grouped with two loops over the four groups of a super-block, the outer one serial, of which one is divided.
+// inTwo is grouped with two loops over the four groups of a super-block, the outer one serial. One of them is divided.
 func inTwo(t *testing.T, loop string) schedule.Trace {
 	text := strings.ReplaceAll(fmt.Sprintf(grouped, "affine", 4), `"mt","gt","gi",`, `"mt","gt","go","gi",`)
 	text = strings.Replace(text, `"into":["gt","gi"]}}`, `"into":["gt","go"]}},{"split":{"loop":"go","by":2,"into":["go","gi"]}}`, 1)
@@ -80,8 +80,8 @@ func groupedWords(t *testing.T) schedule.Trace {
 	return parse(t, text)
 }
 
-// tables is a product by tables: digits of value, parts of so many codes, packed by
-// bit map, with what extra steps do.
+// tables is a product by tables: digits of value, parts of parts codes, packed by
+// bit map, with extra steps.
 func tables(t *testing.T, value, parts, packed, extra string) schedule.Trace {
 	return parse(t, fmt.Sprintf(`[{"decompose":{"family":"table","value":%q,"parts":[%s]}},{"hoist_zero":{"at":"flush"}},
 {"split":{"loop":"n","by":2,"into":["nt","nc"]}},{"bind":{"loop":"nt","to":"outer"}},{"bind":{"loop":"nc","to":"unrolled"}},
@@ -159,8 +159,8 @@ const (
 	narrow  = `,{"widen_every":{"loop":"u"}},{"accumulate":{"type":"i16"}}`
 )
 
-// byteSums is a product by split tables with sums of 2*units units in bytes of pairs of
-// rows, of bytes times as many in 16 bits, and all in 32 bits.
+// byteSums is a product by split tables. Bytes of pairs of rows hold sums of 2*units units, 16 bits hold bytes times
+// that, and 32 bits hold all.
 func byteSums(t *testing.T, low, units, bytes int) schedule.Trace {
 	return sumsOf(t, "bits", low, units, bytes)
 }
@@ -424,7 +424,7 @@ func TestPrepare(t *testing.T) {
 	} {
 		p := problem(t, c.weight)
 		p.Act.Group = c.group
-		k, err := schedule.CompilePrepare(p, c.tables, parse(t, c.trace))
+		k, err := schedule.CompilePreparation(p, c.tables, parse(t, c.trace))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -496,7 +496,7 @@ func inOneByte(t *ir.Tables) *ir.Tables {
 }
 
 // prepared compares all that k makes of one row with the definition.
-func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
+func prepared(p ir.Problem, k *schedule.PreparationKernel, x *ir.Array) error {
 	size := x.Shape[1]
 	want, err := ir.Eval(k.Graph, map[string]int{"N": 1, "K": size}, map[string]*ir.Array{"x": x})
 	if err != nil {
@@ -523,11 +523,11 @@ func prepared(p ir.Problem, k *schedule.PrepareKernel, x *ir.Array) error {
 	for _, s := range k.Graph.Stages {
 		name := s.Out.Name
 		b := k.Nest.Buffers[name]
-		elem, buf := s.Out.Elem, args[slices.Index(k.Nest.Params, b.Param)].Buf
+		elem, buf := s.Out.Elem, args[slices.Index(k.Nest.Params, b.Base().Param)].Buf
 		for i := range want[name].Shape[1] {
 			at := i * elem.Bytes()
-			if b.Output {
-				p := b.Pos([]int{0, i})
+			if made, ok := b.(*nest.MadeTables); ok {
+				p := made.Pos([]int{0, i})
 				at = p.Byte + p.Steps*step
 			}
 			raw := int64(0)

@@ -17,10 +17,8 @@ type FillGroups struct {
 }
 
 // Apply implements Step.
-func (x FillGroups) Apply(s *State) (*State, error) {
+func (x FillGroups) Apply(s *Product) (*Product, error) {
 	switch {
-	case s.prepare:
-		return nil, s.decomposed(x, "groups")
 	case len(s.stages) > 0:
 		return nil, illegal(x, "groups", "fill them before decompose")
 	case s.fill != nil:
@@ -65,11 +63,9 @@ func (f *fill) stored(of *format.Layout) *format.Layout {
 	return &l
 }
 
-// digits are those of an index that counts elements without what fills groups: within a group, and of groups.
+// digits are the digits of an index that does not count the elements that fill groups: digits within a group, and
+// digits of the number of the group.
 func (f *fill) digits(filled []format.Digit) (out []format.Digit) {
-	if filled != nil {
-		out = []format.Digit{}
-	}
 	for _, d := range filled {
 		switch size := d.Div * d.Mod; {
 		case d.Axis != "k" || size <= f.to && f.group%size == 0:

@@ -85,7 +85,7 @@ func replay(t *testing.T, problems []ir.Problem, tr schedule.Trace) int {
 			kernels++
 			small(t, k)
 		}
-		if _, err := schedule.CompilePrepare(p, nil, tr); !typed(err) {
+		if _, err := schedule.CompilePreparation(p, nil, tr); !typed(err) {
 			t.Fatalf("%T: %v\n%s", err, err, tr)
 		} else if err == nil {
 			kernels++

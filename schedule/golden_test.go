@@ -79,7 +79,7 @@ func floats() Trace {
 // byTrits looks up the sum of three trits among 14.
 var byTrits = Decompose{Family: "table", Value: "levels", Parts: []int{3}, Mirror: true}
 
-// byTritsOf is a product by tables of bytes, with so many indices in a cell. Their signs
+// byTritsOf is a product by tables of bytes, with cell indices in a cell. Their signs
 // are apart.
 func byTritsOf(cell int) Trace {
 	return trace(byTrits, QuantizeTable{"split", 7}, columns, lanes, Split{"k", cell, Pair{"ks", "f"}},
@@ -87,7 +87,7 @@ func byTritsOf(cell int) Trace {
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"f", "digit"}, Map: "signs", Join: 3, Mirror: 3})
 }
 
-// byNibbles is a product by tables, four of which a vector reads.
+// byNibbles is a product by tables. A vector reads four of them.
 func byNibbles() Trace {
 	return trace(byTable, Bind{"plane", "unrolled"}, unsign, columns, lanes, Split{"k", 8, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "q"}},
 		Bind{"f", "unrolled"}, Tensorize{"q", "dot4"}, Reorder{[]string{"n", "mt", "ks", "f", "plane", "part", "half", "l", "q"}},
@@ -214,9 +214,9 @@ var examples = []example{
 	{"prefetch_every", "w4-g32-z", trace(grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}), Prefetch{Far: 8192, Every: true}},
 }
 
-func start(t testing.TB, weight string, tr Trace) *State {
+func start(t testing.TB, weight string, tr Trace) *Product {
 	t.Helper()
-	s, err := NewMatmul(productOf(t, weight))
+	s, err := NewProduct(productOf(t, weight))
 	if err == nil {
 		s, err = tr.Replay(s)
 	}
@@ -276,7 +276,7 @@ func compare(t *testing.T, path, text string) {
 }
 
 // picture is all that steps decide.
-func picture(s *State) string {
+func picture(s *Product) string {
 	var b strings.Builder
 	if s.fill != nil {
 		fmt.Fprintf(&b, "groups of %d elements of K are filled up to %d\n", s.fill.group, s.fill.to)

@@ -21,7 +21,7 @@ type HalvingAdd struct {
 }
 
 // Apply implements Step.
-func (x HalvingAdd) Apply(s *State) (*State, error) {
+func (x HalvingAdd) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, x.Loop); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (x HalvingAdd) Apply(s *State) (*State, error) {
 		return nil, illegal(x, x.Loop, "must come before steps that add accumulators, set their type or stage values")
 	}
 	l.Kind = nest.Averaged
-	st.levels = st.levels[:st.made]
+	st.accumulators = st.accumulators[:st.made]
 	c.recombine()
 	return c, nil
 }
@@ -53,8 +53,8 @@ func (x HalvingAdd) Apply(s *State) (*State, error) {
 // mostAveraged bounds the lookups of an average.
 const mostAveraged = 64
 
-// averages is how many averages there are on the way from a lookup to what is added up.
-func (s *State) averages() int {
+// averages is the number of averages between a lookup and the sum.
+func (s *Product) averages() int {
 	n := 0
 	for _, l := range s.main().loops {
 		if l.Kind == nest.Averaged {

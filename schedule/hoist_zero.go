@@ -21,7 +21,7 @@ type HoistZero struct {
 }
 
 // Apply implements Step.
-func (x HoistZero) Apply(s *State) (*State, error) {
+func (x HoistZero) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, x.At); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (x HoistZero) Apply(s *State) (*State, error) {
 	return c, nil
 }
 
-// plus is x + y, either of which may be nil.
+// plus is x + y. Either may be nil.
 func plus(x, y ir.Expr) ir.Expr {
 	switch {
 	case x == nil:
@@ -69,7 +69,7 @@ func plus(x, y ir.Expr) ir.Expr {
 }
 
 // bias is what tables leave to the activation sums.
-func (s *State) bias() int {
+func (s *Product) bias() int {
 	if s.tables == nil {
 		return 0
 	}
@@ -77,7 +77,7 @@ func (s *State) bias() int {
 }
 
 // unsign makes the weight value unsigned and returns level = base + step*value.
-func (s *State) unsign(st *stage) (base, step int) {
+func (s *Product) unsign(st *stage) (base, step int) {
 	w := s.Problem.Weight
 	if _, table := st.values["w"].(ir.Lookup); !table {
 		base, step, _ = w.Affine()
@@ -108,7 +108,7 @@ func codesOf(e ir.Expr) ir.Read {
 // correction is base*sums - zeros*sums, nil if that is 0. Without zero points
 // and minimums, which need the sums themselves, the caller of the kernel provides
 // base*sums.
-func (s *State) correction(base int) ir.Expr {
+func (s *Product) correction(base int) ir.Expr {
 	p := s.Problem
 	sums := p.OfAct(p.Tensors().Sums)
 	t := p.Tensors().Zeros
@@ -136,6 +136,6 @@ func (s *State) correction(base int) ir.Expr {
 	return ir.Binary{Op: ir.Sub, X: e, Y: zero}
 }
 
-func (s *State) scaledClasses() bool {
-	return slices.ContainsFunc(s.main().levels, func(l level) bool { return l.shift != nil })
+func (s *Product) scaledClasses() bool {
+	return slices.ContainsFunc(s.main().accumulators, func(l accumulator) bool { return l.shift != nil })
 }

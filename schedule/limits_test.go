@@ -124,7 +124,7 @@ func TestPadLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for by, want := range map[int]string{64: "<nil>", 128: "stage table: loop b: pads rows to a multiple of more than 1048576"} {
-		_, err := CompilePrepare(p, tables, Trace{Split{"table.u", 4096, Pair{"a", "c"}}, Split{"a", by, Pair{"b", "d"}}})
+		_, err := CompilePreparation(p, tables, Trace{Split{"table.u", 4096, Pair{"a", "c"}}, Split{"a", by, Pair{"b", "d"}}})
 		if fmt.Sprint(err) != want {
 			t.Errorf("%d times 4096: %v, want %s", by, err, want)
 		}

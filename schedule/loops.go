@@ -14,15 +14,12 @@ const maxCoef = 1 << 20
 
 var loopName = regexp.MustCompile(`^[a-z][a-z0-9_.]{0,15}$`)
 
-// edit finds a loop and returns a copy of the state to edit, with the loop's
+// edit finds a loop and returns a copy of the product to edit, with the loop's
 // stage and position.
-func edit(x Step, s *State, loop string) (*State, *stage, int, error) {
+func edit(x Step, s *Product, loop string) (*Product, *stage, int, error) {
 	c := s.clone()
-	st, i := c.find(loop)
-	if st == nil {
-		return nil, nil, 0, illegal(x, loop, "no such loop")
-	}
-	return c, st, i, nil
+	st, i, err := c.loop(x, loop)
+	return c, st, i, err
 }
 
 // Split divides a loop in two, the inner one running By times. By must divide a
@@ -54,33 +51,41 @@ func (p *Pair) UnmarshalJSON(data []byte) error {
 }
 
 // Apply implements Step.
-func (x Split) Apply(s *State) (*State, error) {
-	c, st, i, err := edit(x, s, x.Loop)
+func (x Split) Apply(s *Product) (*Product, error) {
+	if s.weights != nil {
+		return nil, illegal(x, x.Loop, "split before pack: the layout is made of the loops")
+	}
+	return s.edited(x)
+}
+
+// ApplyPreparation implements PreparationStep.
+func (x Split) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
+
+func (x Split) edit(n *nests, _ int) error {
+	st, i, err := n.loop(x, x.Loop)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	l := st.loops[i]
 	switch {
 	case x.By < 1 || x.By > 4096:
-		return nil, illegal(x, x.Loop, "%d is not between 1 and 4096", x.By)
+		return illegal(x, x.Loop, "%d is not between 1 and 4096", x.By)
 	case l.N > 0 && l.N%x.By != 0:
-		return nil, illegal(x, x.Loop, "%d does not divide its extent %d", x.By, l.N)
+		return illegal(x, x.Loop, "%d does not divide its extent %d", x.By, l.N)
 	case l.Coef*x.By > maxCoef:
-		return nil, illegal(x, x.Loop, "an iteration would advance by %d, at most %d", l.Coef*x.By, maxCoef)
-	case c.weights != nil:
-		return nil, illegal(x, x.Loop, "split before pack: the layout is made of the loops")
+		return illegal(x, x.Loop, "an iteration would advance by %d, at most %d", l.Coef*x.By, maxCoef)
 	case l.Kind != nest.Serial:
-		return nil, illegal(x, x.Loop, "it is bound %s; split first", l.Kind)
+		return illegal(x, x.Loop, "it is bound %s; split first", l.Kind)
 	case !loopName.MatchString(x.Into[0]) || !loopName.MatchString(x.Into[1]) || x.Into[0] == x.Into[1]:
-		return nil, illegal(x, x.Loop, "want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have %q and %q", x.Into[0], x.Into[1])
+		return illegal(x, x.Loop, "want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have %q and %q", x.Into[0], x.Into[1])
 	}
-	for _, n := range x.Into {
-		if other, _ := c.find(n); n != x.Loop && other != nil || reserved[n] && n != x.Loop {
-			return nil, illegal(x, x.Loop, "there is a loop or axis %s already", n)
+	for _, name := range x.Into {
+		if other, _ := n.find(name); name != x.Loop && (other != nil || reserved[name]) {
+			return illegal(x, x.Loop, "there is a loop or axis %s already", name)
 		}
 	}
 	if used := st.usedBy(x.Loop); used != "" {
-		return nil, illegal(x, x.Loop, "%s refers to it; split first", used)
+		return illegal(x, x.Loop, "%s refers to it; split first", used)
 	}
 	outer, inner := l, l
 	outer.Name, inner.Name = x.Into[0], x.Into[1]
@@ -89,7 +94,7 @@ func (x Split) Apply(s *State) (*State, error) {
 		outer.N = l.N / x.By
 	}
 	st.loops = slices.Replace(st.loops, i, i+1, outer, inner)
-	return c, nil
+	return nil
 }
 
 // reserved are names that loops must not take: the stage axes, the classes of
@@ -102,12 +107,12 @@ func (st *stage) usedBy(loop string) string {
 	if acc := st.keptBy(loop); acc != "" {
 		return acc
 	}
-	for _, lv := range st.levels {
-		if lv.At == loop || slices.ContainsFunc(lv.fields, func(f fieldLoop) bool { return f.loop == loop }) {
-			return "accumulator " + lv.Temp.Name
+	for _, acc := range st.accumulators {
+		if acc.At == loop || slices.ContainsFunc(acc.fields, func(f fieldLoop) bool { return f.loop == loop }) {
+			return "accumulator " + acc.Temp.Name
 		}
-		if lv.Beside != nil && lv.Beside.Apart == loop {
-			return "accumulator " + lv.Beside.Temp.Name
+		if acc.Beside != nil && acc.Beside.Apart == loop {
+			return "accumulator " + acc.Beside.Temp.Name
 		}
 	}
 	for _, sg := range st.staged {
@@ -120,9 +125,9 @@ func (st *stage) usedBy(loop string) string {
 
 // keptBy names the accumulator that keeps the values of a loop apart.
 func (st *stage) keptBy(loop string) string {
-	for _, lv := range st.levels {
-		if slices.ContainsFunc(lv.Keep, func(k nest.Keep) bool { return k.Name == loop }) {
-			return "accumulator " + lv.Temp.Name
+	for _, acc := range st.accumulators {
+		if slices.ContainsFunc(acc.Keep, func(k nest.Keep) bool { return k.Name == loop }) {
+			return "accumulator " + acc.Temp.Name
 		}
 	}
 	return ""
@@ -141,35 +146,43 @@ type Fuse struct {
 }
 
 // Apply implements Step.
-func (x Fuse) Apply(s *State) (*State, error) {
-	c, st, i, err := edit(x, s, x.Outer)
+func (x Fuse) Apply(s *Product) (*Product, error) {
+	if s.weights != nil {
+		return nil, illegal(x, x.Outer, "fuse before pack: the layout is made of the loops")
+	}
+	return s.edited(x)
+}
+
+// ApplyPreparation implements PreparationStep.
+func (x Fuse) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
+
+func (x Fuse) edit(n *nests, _ int) error {
+	st, i, err := n.loop(x, x.Outer)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if i+1 >= len(st.loops) || st.loops[i+1].Name != x.Inner {
-		return nil, illegal(x, x.Outer, "loop %s is not right inside it", x.Inner)
+		return illegal(x, x.Outer, "loop %s is not right inside it", x.Inner)
 	}
 	a, b := st.loops[i], st.loops[i+1]
 	switch {
 	case a.Root != b.Root || b.N == 0 || a.Coef != b.Coef*b.N:
-		return nil, illegal(x, x.Outer, "%s does not continue it", x.Inner)
+		return illegal(x, x.Outer, "%s does not continue it", x.Inner)
 	case a.Kind != nest.Serial || b.Kind != nest.Serial:
-		return nil, illegal(x, x.Outer, "a bound loop cannot be fused")
-	case c.weights != nil:
-		return nil, illegal(x, x.Outer, "fuse before pack: the layout is made of the loops")
+		return illegal(x, x.Outer, "a bound loop cannot be fused")
 	case st.usedBy(x.Outer) != "":
-		return nil, illegal(x, x.Outer, "%s refers to it", st.usedBy(x.Outer))
+		return illegal(x, x.Outer, "%s refers to it", st.usedBy(x.Outer))
 	case st.usedBy(x.Inner) != "":
-		return nil, illegal(x, x.Inner, "%s refers to it", st.usedBy(x.Inner))
+		return illegal(x, x.Inner, "%s refers to it", st.usedBy(x.Inner))
 	case !loopName.MatchString(x.Into):
-		return nil, illegal(x, x.Outer, "%q is not a loop name", x.Into)
+		return illegal(x, x.Outer, "%q is not a loop name", x.Into)
 	}
-	if other, _ := c.find(x.Into); other != nil && x.Into != x.Outer && x.Into != x.Inner || reserved[x.Into] && x.Into != a.Root {
-		return nil, illegal(x, x.Outer, "there is a loop or axis %s already", x.Into)
+	if other, _ := n.find(x.Into); other != nil && x.Into != x.Outer && x.Into != x.Inner || reserved[x.Into] && x.Into != a.Root {
+		return illegal(x, x.Outer, "there is a loop or axis %s already", x.Into)
 	}
 	f := nest.Loop{Name: x.Into, Root: a.Root, Coef: b.Coef, N: a.N * b.N}
 	st.loops = slices.Replace(st.loops, i, i+2, f)
-	return c, nil
+	return nil
 }
 
 // Reorder puts the loops of a stage in the given order, outermost first. All of
@@ -184,32 +197,37 @@ type Reorder struct {
 }
 
 // Apply implements Step.
-func (x Reorder) Apply(s *State) (*State, error) {
+func (x Reorder) Apply(s *Product) (*Product, error) { return s.edited(x) }
+
+// ApplyPreparation implements PreparationStep.
+func (x Reorder) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
+
+func (x Reorder) edit(n *nests, _ int) error {
 	if len(x.Order) == 0 {
-		return nil, illegal(x, "order", "is empty")
+		return illegal(x, "order", "is empty")
 	}
-	c, st, _, err := edit(x, s, x.Order[0])
+	st, _, err := n.loop(x, x.Order[0])
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var loops []nest.Loop
 	for _, name := range x.Order {
 		i := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return l.Name == name })
 		if i < 0 {
-			return nil, illegal(x, name, "no such loop in this stage")
+			return illegal(x, name, "no such loop in this stage")
 		}
 		if slices.ContainsFunc(loops, func(l nest.Loop) bool { return l.Name == name }) {
-			return nil, illegal(x, name, "named twice")
+			return illegal(x, name, "named twice")
 		}
 		loops = append(loops, st.loops[i])
 	}
 	for _, l := range st.loops {
 		if !slices.Contains(x.Order, l.Name) {
-			return nil, illegal(x, l.Name, "is not in the order")
+			return illegal(x, l.Name, "is not in the order")
 		}
 	}
 	st.loops = loops
-	return c, nil
+	return nil
 }
 
 // Bind says how a loop runs: "outer" (by the caller, one kernel call each, or tiles of rows one after the other by a call),
@@ -228,38 +246,43 @@ type Bind struct {
 
 var bindings = map[string]nest.Kind{"outer": nest.Outer, "unrolled": nest.Unrolled, "vector": nest.Vector, "pair": nest.Pair}
 
-// MostUnrolled bounds the iterations of an unrolled loop, MostLanes those of a vector one.
+// MostUnrolled bounds the iterations of an unrolled loop. MostLanes bounds the iterations of a vector loop.
 const (
 	MostUnrolled = 64
 	MostLanes    = 64
 )
 
 // Apply implements Step.
-func (x Bind) Apply(s *State) (*State, error) {
-	c, st, i, err := edit(x, s, x.Loop)
+func (x Bind) Apply(s *Product) (*Product, error) { return s.edited(x) }
+
+// ApplyPreparation implements PreparationStep.
+func (x Bind) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
+
+func (x Bind) edit(n *nests, _ int) error {
+	st, i, err := n.loop(x, x.Loop)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	l := &st.loops[i]
 	kind, ok := bindings[x.To]
 	switch {
 	case !ok:
-		return nil, illegal(x, x.Loop, "cannot be bound to %q; have outer, unrolled, vector, pair", x.To)
+		return illegal(x, x.Loop, "cannot be bound to %q; have outer, unrolled, vector, pair", x.To)
 	case l.Kind != nest.Serial:
-		return nil, illegal(x, x.Loop, "is bound %s already", l.Kind)
+		return illegal(x, x.Loop, "is bound %s already", l.Kind)
 	case l.N == 0 && kind != nest.Outer:
-		return nil, illegal(x, x.Loop, "its trip count is known at run time only")
+		return illegal(x, x.Loop, "its trip count is known at run time only")
 	case kind == nest.Outer && st.reduce[l.Root]:
-		return nil, illegal(x, x.Loop, "a reduction cannot be spread over calls")
+		return illegal(x, x.Loop, "a reduction cannot be spread over calls")
 	case kind == nest.Unrolled && l.N > MostUnrolled:
-		return nil, illegal(x, x.Loop, "%d iterations are too many to unroll", l.N)
+		return illegal(x, x.Loop, "%d iterations are too many to unroll", l.N)
 	case kind == nest.Pair && (l.N != 2 || st.reduce[l.Root]):
-		return nil, illegal(x, x.Loop, "a pair is two rows or columns")
+		return illegal(x, x.Loop, "a pair is two rows or columns")
 	case kind == nest.Vector && (l.N > MostLanes || l.N&(l.N-1) != 0):
-		return nil, illegal(x, x.Loop, "%d is not a power of two of at most %d lanes", l.N, MostLanes)
+		return illegal(x, x.Loop, "%d is not a power of two of at most %d lanes", l.N, MostLanes)
 	}
 	l.Kind = kind
-	return c, nil
+	return nil
 }
 
 // Tensorize makes the innermost lanes one dot-product instruction: "dot4" sums
@@ -274,21 +297,26 @@ type Tensorize struct {
 }
 
 // Apply implements Step.
-func (x Tensorize) Apply(s *State) (*State, error) {
-	c, st, i, err := edit(x, s, x.Loop)
+func (x Tensorize) Apply(s *Product) (*Product, error) { return s.edited(x) }
+
+// ApplyPreparation implements PreparationStep.
+func (x Tensorize) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
+
+func (x Tensorize) edit(n *nests, unit int) error {
+	st, i, err := n.loop(x, x.Loop)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	l := &st.loops[i]
 	want := map[string]int{"dot4": 4, "dot2": 2, "dot1": 1}[x.To]
 	switch {
 	case want == 0:
-		return nil, illegal(x, x.Loop, "no instruction %q; have dot4, dot2, dot1", x.To)
+		return illegal(x, x.Loop, "no instruction %q; have dot4, dot2, dot1", x.To)
 	case l.Kind != nest.Serial:
-		return nil, illegal(x, x.Loop, "is bound %s already", l.Kind)
-	case !st.reduce[l.Root] || l.Root == "g" || l.Coef != s.unit() || l.N != want:
-		return nil, illegal(x, x.Loop, "%s wants the innermost %d steps of %d along K, this is %d of %s with stride %d", x.To, want, s.unit(), l.N, l.Root, l.Coef)
+		return illegal(x, x.Loop, "is bound %s already", l.Kind)
+	case !st.reduce[l.Root] || l.Root == "g" || l.Coef != unit || l.N != want:
+		return illegal(x, x.Loop, "%s wants the innermost %d steps of %d along K, this is %d of %s with stride %d", x.To, want, unit, l.N, l.Root, l.Coef)
 	}
 	l.Kind = nest.Dot
-	return c, nil
+	return nil
 }

@@ -9,17 +9,16 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// Pack lays the weights out as one linear stream in the order of the given
-// loops, outermost first: a run-time loop over rows (a tile), a run-time loop
-// over K (a record), then constant loops. Constant loops between the first two count tiles that a
-// call reads side by side. Fields are the loops inside one byte
-// (or, if codes do not fill bytes, one cell of several words), outermost first.
-// The word "words" in Order says where the words of a cell go. What the weights
-// of a group or a super-block share (scales, zero points, minimums, indices of
-// codebooks) follows the codes of their record, scales of whole rows lead their tile. The word
-// "shared" behind some of the constant loops makes a piece of each of their iterations: what
-// groups that are whole in it share follows its codes, and what others do the pieces of the record. With
-// Lead it comes before all of them, as kernels read it.
+// Pack lays the weights out as one linear stream. Order lists loops, outermost first: a run-time loop over rows (a
+// tile), a run-time loop over K (a record), then constant loops. Constant loops between the first two count the tiles
+// that a call reads side by side. Fields are the loops inside one byte, outermost first. If codes do not fill bytes,
+// they are the loops inside one cell of several words, and the word "words" in Order says where these words go.
+//
+// Groups and super-blocks share scales, zero points, minimums or indices of codebooks. These shared values follow the
+// codes of their record; scales of whole rows lead their tile. The word "shared" in Order, after some of the constant
+// loops, divides a record into pieces, one for each iteration of these loops. Then the shared values of groups that lie
+// whole in a piece follow the codes of the piece, and the other shared values follow all pieces. With Lead, these other
+// values come before the codes of their record, in the order in which kernels read them.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -29,30 +28,30 @@ import (
 // Map places the bits of a cell: "dense" (whole fields from bit 0 up, left-over
 // bits strung together), "planes" (bit i of every field in word i) or "words":
 // Join neighbouring fields, the innermost loops of Fields, are one codeword
-// (format.JoinCodes, Mirror of them mirrored by its highest bit), and codewords are
+// (format.JoinCodes; its highest bit mirrors Mirror of them), and codewords are
 // strung together. Of 3 levels, in the order mt ks l j with 5 fields f joined, where
 // k = 20*ks + 4*f + j:
 //
 //	codes[m, 20*ks + 4*f + j], f 0 to 4    ->    tile mt, record ks, byte 4*l + j
 //
-// "signs" is "words" with the highest bits of mirrored codewords together, in words
-// behind the others: of 8 codewords of 3 trits, indices of 4 bits in 4 bytes, then 8 signs.
+// "signs" is "words" with the highest bits of mirrored codewords in words of their own after the others: 8 codewords of
+// 3 trits are 4 bytes with indices of 4 bits, then a byte with 8 signs.
 //
 // Head instead of Mirror numbers codewords of 8 bits so that lookups of 64 entries find
 // each code (format.HeadCodes): without its two lowest bits a codeword tells the first Head
 // codes, and which two more bits the others depend on.
 //
-// Word bytes of a cell lie together whatever the order, as lanes of so many bytes read
-// them; "words" counts such words.
+// Word neighbouring bytes of a cell stay together, whatever the order, so that lanes of Word bytes can read them. Then
+// "words" counts words of this size.
 //
 // With tables, the loop digit over the codes of an index is one of the fields, the
-// innermost. Planes of more than 8 fields have several words for a bit: "planes" in
-// Order says where the bits go, "words" where the words of one.
+// innermost. Planes of more than 8 fields have several words for each bit: "planes" in
+// Order says where the planes go, and "words" where the words of one plane go.
 //
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
-// column lie together, columns of a block beside each other. For a preparation of
-// activations, "table" says that the tables of Chunk elements lie together, and the next ones as many bytes behind
-// them as the caller says: those of a column of such a block are made in place.
+// column lie together, with the columns of a block side by side. In a preparation of
+// activations, "table" says that the tables of Chunk elements lie together. The tables of the next Chunk elements are a
+// number of bytes behind them that the caller chooses, so that tables are made where products with several columns read them.
 type Pack struct {
 	Tensor string   `json:"tensor"`
 	Order  []string `json:"order,omitempty"`
@@ -67,10 +66,7 @@ type Pack struct {
 }
 
 // Apply implements Step.
-func (x Pack) Apply(s *State) (*State, error) {
-	if s.prepare && x.Tensor == "table" {
-		return x.tables(s)
-	}
+func (x Pack) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, x.Tensor); err != nil {
 		return nil, err
 	}
@@ -81,36 +77,48 @@ func (x Pack) Apply(s *State) (*State, error) {
 		}
 		return x.codes(s)
 	case "act":
-		return x.chunks(s, 4)
+		if err := x.chunks(s.chunk, 4); err != nil {
+			return nil, err
+		}
+		c := s.clone()
+		c.chunk = x.Chunk
+		return c, nil
 	}
 	return nil, illegal(x, x.Tensor, "no such tensor; have codes, act")
 }
 
-// MostChunk bounds the elements of a chunk.
-const MostChunk = 4096
-
-// chunks is a step that says no more than what lies together: whole units of so many elements.
-func (x Pack) chunks(s *State, unit int) (*State, error) {
-	if s.chunk != 0 {
-		return nil, illegal(x, x.Tensor, "already packed")
+// ApplyPreparation implements PreparationStep: it packs the tables that a preparation makes.
+func (x Pack) ApplyPreparation(s *Preparation) (*Preparation, error) {
+	if x.Tensor != "table" {
+		return nil, forProducts(x)
 	}
-	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
-		return nil, illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
+	if s.tables == nil {
+		return nil, illegal(x, x.Tensor, "this preparation makes no tables")
 	}
-	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 {
-		return nil, illegal(x, x.Tensor, "takes a chunk only")
+	if err := x.chunks(s.chunk, s.tables.Digits()*s.tables.Together); err != nil {
+		return nil, err
 	}
 	c := s.clone()
 	c.chunk = x.Chunk
 	return c, nil
 }
 
-// tables packs the tables that a preparation makes.
-func (x Pack) tables(s *State) (*State, error) {
-	if s.tables == nil {
-		return nil, illegal(x, x.Tensor, "this preparation makes no tables")
+// MostChunk bounds the elements of a chunk.
+const MostChunk = 4096
+
+// chunks checks a step that says nothing but a chunk: whole units, each of unit elements. The chunk chosen before is
+// old, 0 if there is none.
+func (x Pack) chunks(old, unit int) error {
+	if old != 0 {
+		return illegal(x, x.Tensor, "already packed")
 	}
-	return x.chunks(s, s.tables.Digits()*s.tables.Together)
+	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
+		return illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
+	}
+	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 {
+		return illegal(x, x.Tensor, "takes a chunk only")
+	}
+	return nil
 }
 
 // cell is what Map makes of a cell of fields codes of w.
@@ -160,12 +168,12 @@ func (x Pack) codewords(w format.Weight) (c *format.Codewords, bits int, err err
 	return format.JoinCodes(w.Codes(), x.Join, x.Mirror)
 }
 
-func (x Pack) codes(s *State) (*State, error) {
+func (x Pack) codes(s *Product) (*Product, error) {
 	c := s.clone()
 	if c.weights != nil {
 		return nil, illegal(x, x.Tensor, "already packed")
 	}
-	p := &packing{x: x, s: c, fields: []format.Digit{}} // not nil, even for a single field: codes are bits
+	p := &packing{x: x, s: c}
 	if err := p.cell(); err != nil {
 		return nil, err
 	}
@@ -183,14 +191,14 @@ func (x Pack) codes(s *State) (*State, error) {
 // packing is a layout in the making.
 type packing struct {
 	x      Pack
-	s      *State
+	s      *Product
 	used   []string // loops and words named so far
 	fields []format.Digit
 	bitmap [][]format.BitPos
 	words  int
 	joined *format.Codewords // nil: codes are stored one by one
 	loops  []nest.Loop       // of Order: tile (the innermost loop that counts some), record, then constant ones
-	pieces int               // how many of loops lie around what is shared: tile and record at least
+	pieces int               // how many of loops lie around the shared values: at least tile and record
 }
 
 // loop is the loop over rows or K called name, which may be named once.
@@ -210,7 +218,7 @@ func (p *packing) loop(name string) (nest.Loop, error) {
 func overMatrix(l nest.Loop) bool { return l.Root == "m" || l.Root == "k" || l.Root == "g" }
 
 // digits is the loop over the codes of an index, which only layouts see.
-func (s *State) digits() nest.Loop {
+func (s *Product) digits() nest.Loop {
 	return nest.Loop{Name: digitLoop, Root: "k", Coef: 1, N: s.tables.Digits()}
 }
 
@@ -303,7 +311,7 @@ func (p *packing) order() error {
 	case record.N != 0 || record.Root == "m" || record.Root == "":
 		return illegal(p.x, record.Name, "the second loop must be the run-time loop over K: one linear stream")
 	case slices.ContainsFunc(p.loops[:p.pieces], func(l nest.Loop) bool { return !overMatrix(l) }):
-		return illegal(p.x, sharedWord, "what is shared lies between cells, not between their words")
+		return illegal(p.x, sharedWord, "shared values lie between cells, not between their words")
 	case p.wordCount() > 1 && !slices.Contains(p.x.Order, "words"):
 		return illegal(p.x, p.x.Tensor, "a cell has %d words: say where they go in the order", p.wordCount())
 	}
@@ -338,10 +346,10 @@ func (p *packing) inPlanes() bool {
 	return p.x.Map == "planes" && slices.Contains(p.x.Order, "planes")
 }
 
-// sharedWord stands in Order where what groups share does.
+// sharedWord stands in Order where the shared values of groups lie.
 const sharedWord = "shared"
 
-// layout places codes and what weights share: pieces, then what is shared by more.
+// layout places the pieces with codes and shared values, then the values that several pieces share.
 func (p *packing) layout() (*format.Layout, error) {
 	lay := &format.Layout{TileM: p.loops[0].Coef, RecordK: p.s.fullCoef(p.loops[1])}
 	codes := format.Part{Name: "codes", Map: p.bitmap, Fields: p.fields, WordStride: 1, Codewords: p.joined}
@@ -369,7 +377,7 @@ func (p *packing) layout() (*format.Layout, error) {
 	return lay, nil
 }
 
-// inPieces adds the parts for what groups share that are whole in a piece, behind its codes.
+// inPieces adds, behind the codes of a piece, the values that groups share which lie whole in it.
 func (p *packing) inPieces(lay *format.Layout, size *int) error {
 	if p.pieces == 2 {
 		return nil
@@ -395,7 +403,7 @@ func (p *packing) inPieces(lay *format.Layout, size *int) error {
 	return nil
 }
 
-// inPiece says that what x is shared by lies in one piece.
+// inPiece says that the weights that share x lie in one piece.
 func (p *packing) inPiece(x format.Shared) bool {
 	return p.pieces > 2 && x.Span > 0 && !slices.ContainsFunc(p.loops[2:p.pieces], func(l nest.Loop) bool {
 		return l.Root != "m" && p.s.fullCoef(l)%x.Span != 0
@@ -453,7 +461,7 @@ func merge(digits []format.Digit) []format.Digit {
 }
 
 // digit is the digit of the logical index that l counts.
-func (s *State) digit(l nest.Loop, stride int) format.Digit {
+func (s *Product) digit(l nest.Loop, stride int) format.Digit {
 	axis := "k"
 	if l.Root == "m" {
 		axis = "m"
@@ -462,7 +470,7 @@ func (s *State) digit(l nest.Loop, stride int) format.Digit {
 }
 
 // loopOf is the loop that counts a digit: after pack, loops stay as they are.
-func (s *State) loopOf(d format.Digit) nest.Loop {
+func (s *Product) loopOf(d format.Digit) nest.Loop {
 	loops := s.main().loops
 	if s.tables != nil {
 		loops = append(slices.Clip(loops), s.digits())
@@ -480,7 +488,7 @@ func (s *State) loopOf(d format.Digit) nest.Loop {
 
 // place gives the loops of a part strides of elem bytes and up, innermost
 // first, and returns the size.
-func (s *State) place(p *format.Part, loops []nest.Loop, elem int) int {
+func (s *Product) place(p *format.Part, loops []nest.Loop, elem int) int {
 	size := elem
 	for _, l := range slices.Backward(loops) {
 		if l.Name == "words" {

@@ -8,20 +8,18 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// QuantizeTable says in what type tables of activations are stored: "i16", as they
-// are without it, or "split", the lowest Low bits (as many as fit if it is 0: 8, or 7 of
-// mirrored tables) and what is above them as two tables of bytes, looked up one after
-// the other. Those of f32 activations are "f32". Low is for "split" and "q8".
+// QuantizeTable says in what type tables of activations are stored. "i16" is the type without this step. Tables of f32
+// activations are "f32". "split" stores the lowest Low bits and the bits above them as two tables of bytes, which are
+// looked up one after the other. Low is for "split" and "q8". With "split", 0 means 8 bits, or 7 of mirrored tables.
 //
 //	for part                                   for part
 //	    sum1 += table[n, k, part][x]    ->         for half 2
 //	                                                   sum1[half] += table[n, k, part, half][x]
 //	                                           sum += sum1[half] << low*half
 //
-// "u8" are bytes that lose nothing: entries are counted from the least of their unit, half 0
-// is up to 255 of them, half 1 what is above, their residual. The loop half is around the run-time
-// loop over K, which for half 1 takes only those of its values where there are residuals, from
-// a list that the caller makes.
+// "u8" are bytes that lose nothing. Entries are counted from the least of their unit. Half 0 is an entry up to 255, and
+// half 1 is the rest, its residual. The loop half is around the run-time loop over K. For half 1, that loop takes only
+// the values where there are residuals, from a list that the caller makes.
 //
 //	sum = 0                                    sum = -offsets[n]
 //	for k                                      for half 2
@@ -46,7 +44,7 @@ type QuantizeTable struct {
 }
 
 // Apply implements Step.
-func (x QuantizeTable) Apply(s *State) (*State, error) {
+func (x QuantizeTable) Apply(s *Product) (*Product, error) {
 	if !slices.Contains([]string{"i16", "split", "u8", "q8", "f32"}, x.Kind) {
 		return nil, illegal(x, x.Kind, "want i16, split, u8, q8 or f32")
 	}
@@ -82,7 +80,7 @@ func (x QuantizeTable) Apply(s *State) (*State, error) {
 	return s, nil
 }
 
-func (x QuantizeTable) split(s *State) (*State, error) {
+func (x QuantizeTable) split(s *Product) (*Product, error) {
 	if x.Low < 0 || x.Low > 8 {
 		return nil, illegal(x, x.Kind, "a lower half of %d bits: want 1 to 8", x.Low)
 	}
@@ -97,7 +95,7 @@ func (x QuantizeTable) split(s *State) (*State, error) {
 	return x.bytes(s, &t, 2)
 }
 
-func (x QuantizeTable) residual(s *State) (*State, error) {
+func (x QuantizeTable) residual(s *Product) (*Product, error) {
 	switch {
 	case s.Problem.GroupK() > 0:
 		return nil, illegal(x, x.Kind, "offsets and residuals are of whole rows: sums of groups are scaled, and rounded, before residuals would be added; use split")
@@ -124,7 +122,7 @@ func offsetsTensor() *ir.Tensor {
 	return &ir.Tensor{Name: "offsets", Elem: format.I32, Dims: []string{"n", "k"}, Block: -1}
 }
 
-func (x QuantizeTable) rounded(s *State) (*State, error) {
+func (x QuantizeTable) rounded(s *Product) (*Product, error) {
 	if x.Low < 0 || x.Low > 8 {
 		return nil, illegal(x, x.Kind, "entries without their lowest %d bits: want at most 8", x.Low)
 	}
@@ -136,8 +134,8 @@ func (x QuantizeTable) rounded(s *State) (*State, error) {
 	return x.bytes(s, &t, 1)
 }
 
-// bytes makes tables t, whose entries are so many bytes.
-func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error) {
+// bytes makes tables t, whose entries have one byte in each of the halves.
+func (x QuantizeTable) bytes(s *Product, t *ir.Tables, halves int) (*Product, error) {
 	for q := range t.Parts {
 		if n := t.Stored(q); n > 256 {
 			return nil, illegal(x, x.Kind, "part %d has %d entries: an index must be a byte", q, n)
@@ -154,7 +152,7 @@ func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error)
 			st.loops[i].N = halves
 		}
 	}
-	st.levels = st.levels[:st.made]
+	st.accumulators = st.accumulators[:st.made]
 	c.indices()
 	c.entries(st.lowest().Temp.Elem)
 	c.recombine()
@@ -163,7 +161,7 @@ func (x QuantizeTable) bytes(s *State, t *ir.Tables, halves int) (*State, error)
 
 // grown says that there are accumulators or staged values besides those that
 // decompose made.
-func (s *State) grown() bool {
+func (s *Product) grown() bool {
 	st := s.main()
 	_, half := s.find(halfLoop)
 	return s.added() || len(st.staged) > 0 || st.loops[half].Kind != nest.Serial
@@ -171,11 +169,11 @@ func (s *State) grown() bool {
 
 // added says that there are accumulators besides those that decompose made, or that theirs
 // have loops or types of their own.
-func (s *State) added() bool {
+func (s *Product) added() bool {
 	made := s.main().made
 	if s.recombined() {
 		made++
 	}
-	levels, low := s.main().levels, s.main().lowest()
+	levels, low := s.main().accumulators, s.main().lowest()
 	return len(levels) != made || low.At != "" || low.Temp.Elem != s.main().sum().Temp.Elem
 }

@@ -18,7 +18,7 @@ import (
 // partial sum. Other 32-bit accumulators may wrap: sums modulo 2^32 are exact
 // when the group's true sum fits, which is checked last. Sums of f32 are what
 // ir.Matmul defines, rounding and all.
-func (s *State) CheckRanges() error {
+func (s *Product) CheckRanges() error {
 	if s.Problem.Act.Floats() {
 		return nil
 	}
@@ -28,24 +28,24 @@ func (s *State) CheckRanges() error {
 	if err != nil {
 		return err
 	}
-	for i := 1; i < len(st.levels); i++ {
-		lv := st.levels[i]
+	for i := 1; i < len(st.accumulators); i++ {
+		acc := st.accumulators[i]
 		if s.tables != nil {
-			if err := s.checkEntries(lv, s.summed(plan, i)); err != nil {
+			if err := s.checkEntries(acc, s.summed(plan, i)); err != nil {
 				return err
 			}
 			continue
 		}
-		bound, shift, terms := s.levelBound(plan, i, peak)
+		bound, shift, terms := s.sumBound(plan, i, peak)
 		limit := int64(math.MaxInt32)
 		switch {
-		case lv.Temp.Elem == format.I16:
+		case acc.Temp.Elem == format.I16:
 			limit = math.MaxInt16
-		case lv.shift == nil || lv.shift[len(lv.shift)-1] == 0:
+		case acc.shift == nil || acc.shift[len(acc.shift)-1] == 0:
 			continue
 		}
 		if bound > limit {
-			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), bound, limit, terms, peak, shift, ir.ActMax}
+			return &Overflow{"accumulator " + acc.Temp.Name, acc.Temp.Elem.String(), bound, limit, terms, peak, shift, ir.ActMax}
 		}
 	}
 	return s.checkSum()
@@ -53,7 +53,7 @@ func (s *State) CheckRanges() error {
 
 // peak is the largest magnitude of what the dot product multiplies activations with,
 // or of what an entry of a table counts an activation.
-func (s *State) peak() int {
+func (s *Product) peak() int {
 	if t := s.tables; t != nil {
 		return max(-slices.Min(t.Alphabet), slices.Max(t.Alphabet))
 	}
@@ -63,7 +63,7 @@ func (s *State) peak() int {
 
 // valueRange is the range of what the dot product multiplies activations with,
 // before any field scaling. Packing refuses codes without a level.
-func (s *State) valueRange() (lo, hi int) {
+func (s *Product) valueRange() (lo, hi int) {
 	w := s.Problem.Weight
 	lo, hi = w.MinLevel(), w.MaxLevel()
 	if !s.hoisted {
@@ -77,16 +77,16 @@ func (s *State) valueRange() (lo, hi int) {
 
 // summed gives, by name, the trip counts of the loops whose products one element
 // of accumulator i adds up.
-func (s *State) summed(p *nest.Plan, i int) map[string]int {
+func (s *Product) summed(p *nest.Plan, i int) map[string]int {
 	kept := map[string]bool{}
-	for _, lv := range p.Levels[:i+1] {
-		for _, k := range lv.Keep {
+	for _, acc := range p.Accumulators[:i+1] {
+		for _, k := range acc.Keep {
 			kept[k.Name] = true
 		}
 	}
 	loops, inside := map[string]int{}, false
 	for _, l := range p.Loops {
-		inside = inside || l.Name == p.Levels[i].At
+		inside = inside || l.Name == p.Accumulators[i].At
 		if !inside || l.Root == "g" || l.Kind == nest.Averaged || !p.Reduce[l.Root] || kept[l.Name] {
 			continue
 		}
@@ -98,14 +98,14 @@ func (s *State) summed(p *nest.Plan, i int) map[string]int {
 	return loops
 }
 
-// levelBound is the largest magnitude of accumulator i, and how many products of
+// sumBound is the largest magnitude of accumulator i, and how many products of
 // which scale (a power of two) reach it.
-func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
+func (s *Product) sumBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
 	loops := s.summed(p, i)
-	var classes *level
+	var classes *accumulator
 	for j := 1; j <= i; j++ {
-		if s.main().levels[j].shift != nil {
-			classes = &s.main().levels[j]
+		if s.main().accumulators[j].shift != nil {
+			classes = &s.main().accumulators[j]
 		}
 	}
 	if classes == nil {
@@ -125,9 +125,9 @@ func (s *State) levelBound(p *nest.Plan, i, peak int) (bound int64, shift, terms
 }
 
 // checkEntries: a narrow accumulator holds every sum of entries over loops. Bytes of
-// lower halves are read without a sign, as are those of entries with residuals.
-func (s *State) checkEntries(lv level, loops map[string]int) error {
-	if lv.Temp.Elem == format.I32 || lv.Temp.Elem == format.F32 {
+// lower halves are read without a sign, as are entries with residuals.
+func (s *Product) checkEntries(acc accumulator, loops map[string]int) error {
+	if acc.Temp.Elem == format.I32 || acc.Temp.Elem == format.F32 {
 		return nil
 	}
 	halves := 1
@@ -136,26 +136,26 @@ func (s *State) checkEntries(lv level, loops map[string]int) error {
 	}
 	for half := range halves {
 		lo, hi, terms := s.entryRange(half, loops)
-		least, most := int64(-1)<<(lv.Temp.Elem.Bits()-1), int64(1)<<(lv.Temp.Elem.Bits()-1)-1
-		if s.unsigned(half) && lv.Temp.Elem == format.I8 {
+		least, most := int64(-1)<<(acc.Temp.Elem.Bits()-1), int64(1)<<(acc.Temp.Elem.Bits()-1)-1
+		if s.unsigned(half) && acc.Temp.Elem == format.I8 {
 			least, most = 0, math.MaxUint8
 		}
 		if lo < least || hi > most {
-			return &Overflow{"accumulator " + lv.Temp.Name, lv.Temp.Elem.String(), max(hi, -lo), most, terms, s.peak(), 0, ir.ActMax}
+			return &Overflow{"accumulator " + acc.Temp.Name, acc.Temp.Elem.String(), max(hi, -lo), most, terms, s.peak(), 0, ir.ActMax}
 		}
 	}
 	return nil
 }
 
 // unsigned says that bytes of a half of entries, and their sums in bytes, have no sign.
-func (s *State) unsigned(half int) bool {
+func (s *Product) unsigned(half int) bool {
 	return s.tables.Residual || s.tables.Split() && !s.tables.Mirror && half == 0
 }
 
 // entryRange is the range of a sum of entries, or halves of them, over loops, and how
 // many activations reach it. Lower halves reach their largest value for any number of
 // activations.
-func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms int) {
+func (s *Product) entryRange(half int, loops map[string]int) (lo, hi int64, terms int) {
 	t, times := s.tables, 1
 	for name, n := range loops {
 		if name != partLoop && name != halfLoop {
@@ -189,9 +189,9 @@ func (s *State) entryRange(half int, loops map[string]int) (lo, hi int64, terms 
 // terms is how many products an accumulator of one class adds over loops: over
 // those that do not count fields all, of the fields the most that are in the
 // class for any position of the field loops that are not summed.
-func (lv *level) terms(class int, loops map[string]int) int {
+func (acc *accumulator) terms(class int, loops map[string]int) int {
 	terms, isField := 1, map[string]bool{}
-	for _, d := range lv.fields {
+	for _, d := range acc.fields {
 		isField[d.loop] = true
 	}
 	for name, n := range loops {
@@ -200,9 +200,9 @@ func (lv *level) terms(class int, loops map[string]int) int {
 		}
 	}
 	at := map[int]int{} // by the part of the field number that stands still
-	for f, c := range lv.classOf {
+	for f, c := range acc.classOf {
 		still := 0
-		for _, d := range lv.fields {
+		for _, d := range acc.fields {
 			if loops[d.loop] == 0 {
 				still += f / d.stride % d.n * d.stride
 			}
@@ -218,20 +218,20 @@ func (lv *level) terms(class int, loops map[string]int) int {
 	return terms * most
 }
 
-// error bounds the integer sum of a group, by steps of the run-time loop or, if that is
+// deviation bounds the integer sum of a group, by steps of the run-time loop or, if that is
 // shorter, of the group. An entry of a rounded table is half of 2^low at most away from what
 // it stands for (if low is 0 nothing); on the way into a sum, each of d averages adds up to half
 // of 2^low:
 //
 //	most = lookups of a step * sum |coef| * (1 + d) * 2^(low-1) / halfOf, rounded up, and 1 if halfOf is 2
-func (s *State) error() Error {
+func (s *Product) deviation() Deviation {
 	t := s.tables
 	if t == nil {
-		return Error{}
+		return Deviation{}
 	}
 	entry := t.Deviation() + s.averages()<<t.Low // in halves
 	if entry == 0 {
-		return Error{}
+		return Deviation{}
 	}
 	step := cmp.Or(s.Problem.GroupK(), math.MaxInt) // a sum of all of K has a run-time loop
 	for _, l := range s.main().loops {
@@ -244,18 +244,18 @@ func (s *State) error() Error {
 		most += max(c, -c)
 	}
 	most *= (step + t.Digits() - 1) / t.Digits() * len(t.Parts) * entry
-	return Error{step, (most+2*t.HalfOf-1)/(2*t.HalfOf) + t.HalfOf - 1}
+	return Deviation{step, (most+2*t.HalfOf-1)/(2*t.HalfOf) + t.HalfOf - 1}
 }
 
 // checkSum: the true sum of a group, and how far it may be off, must fit 32 bits.
-func (s *State) checkSum() error {
+func (s *Product) checkSum() error {
 	w := s.Problem.Weight
 	peak := w.Peak()
 	terms := s.Problem.GroupK()
 	if terms == 0 {
 		terms = s.Problem.LimitK()
 	}
-	bound := int64(terms)*int64(peak)*ir.ActMax + int64(s.error().Of(terms))
+	bound := int64(terms)*int64(peak)*ir.ActMax + int64(s.deviation().Of(terms))
 	if n := s.Problem.Block(); n > 1 && bound*int64(n*w.MostScale()) > math.MaxInt32 {
 		return &Overflow{"the sum of a block of groups", "i32", bound * int64(n*w.MostScale()), math.MaxInt32, n * terms, peak * w.MostScale(), 0, ir.ActMax}
 	}
@@ -269,11 +269,11 @@ func (s *State) checkSum() error {
 }
 
 // checkPairs: dot2 adds two products with saturation to 16 bits.
-func (s *State) checkPairs() error {
+func (s *Product) checkPairs() error {
 	_, hi := s.valueRange()
 	shift := 0
-	for _, lv := range s.main().levels {
-		for _, sh := range lv.shift {
+	for _, acc := range s.main().accumulators {
+		for _, sh := range acc.shift {
 			shift = max(shift, sh)
 		}
 	}

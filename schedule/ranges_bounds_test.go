@@ -63,7 +63,7 @@ func TestEntryRange(t *testing.T) {
 		{"residuals", tablesWith(signsOf(4), residual), 1, loops{"u": 2}, 0, 506, 8},
 		{"both", tablesWith(signsOf(4), residual), 0, loops{"u": 2, halfLoop: 2}, 0, 1016, 8},
 	} {
-		lo, hi, terms := (&State{tables: c.tables}).entryRange(c.half, c.loops)
+		lo, hi, terms := (&Product{tables: c.tables}).entryRange(c.half, c.loops)
 		if lo != c.lo || hi != c.hi || terms != c.terms {
 			t.Errorf("%s: %d to %d by %d activations, want %d to %d by %d", c.name, lo, hi, terms, c.lo, c.hi, c.terms)
 		}
@@ -99,13 +99,13 @@ func TestCheckEntries(t *testing.T) {
 		{kind{"32 bits hold anything", format.I32, one(0)}, 1 << 40, 0, 0, 0},
 		{kind{"so do floats", format.F32, one(0)}, 1 << 40, 0, 0, 0},
 	} {
-		s := &State{tables: c.t}
-		lv := level{Level: nest.Level{Temp: &ir.Tensor{Name: "acc", Elem: c.elem}}}
-		if err := s.checkEntries(lv, map[string]int{"u": c.most}); err != nil {
+		s := &Product{tables: c.t}
+		acc := accumulator{Accumulator: nest.Accumulator{Temp: &ir.Tensor{Name: "acc", Elem: c.elem}}}
+		if err := s.checkEntries(acc, map[string]int{"u": c.most}); err != nil {
 			t.Errorf("%s: %d lookups: %v", c.name, c.most, err)
 		}
 		var have *Overflow
-		err := s.checkEntries(lv, map[string]int{"u": c.most + 1})
+		err := s.checkEntries(acc, map[string]int{"u": c.most + 1})
 		if c.bound == 0 {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
@@ -125,7 +125,7 @@ func TestPeak(t *testing.T) {
 		alphabet []int
 		want     int
 	}{{[]int{-3, 1}, 3}, {[]int{-1, 2}, 2}, {[]int{2, -5, 4}, 5}} {
-		s := &State{tables: tablesWith(signsOf(4), func(t *ir.Tables) { t.Alphabet = c.alphabet })}
+		s := &Product{tables: tablesWith(signsOf(4), func(t *ir.Tables) { t.Alphabet = c.alphabet })}
 		if have := s.peak(); have != c.want {
 			t.Errorf("digits %v: %d, want %d", c.alphabet, have, c.want)
 		}
@@ -148,7 +148,7 @@ func TestPeak(t *testing.T) {
 		if c.table {
 			st.values["w"] = ir.Lookup{}
 		}
-		s := &State{Problem: c.p, hoisted: c.hoisted, stages: []*stage{st}}
+		s := &Product{Problem: c.p, hoisted: c.hoisted, nests: nests{stages: []*stage{st}}}
 		if lo, hi := s.valueRange(); lo != c.lo || hi != c.hi || s.peak() != c.peak {
 			t.Errorf("%s, hoisted %v: %d to %d and %d, want %d to %d and %d", c.p.Weight, c.hoisted, lo, hi, s.peak(), c.lo, c.hi, c.peak)
 		}
@@ -156,9 +156,9 @@ func TestPeak(t *testing.T) {
 }
 
 // TestTerms counts products of a class of fields by hand. Six fields are 3 iterations of loop a times 2 of loop b,
-// field number 2a+b; those of class 0 are 0, 3, 4 and 5, those of class 1 are 1 and 2.
+// field number 2a+b. Class 0 has the fields 0, 3, 4 and 5; class 1 has 1 and 2.
 func TestTerms(t *testing.T) {
-	lv := &level{classOf: []int{0, 1, 1, 0, 0, 0}, fields: []fieldLoop{{"a", 3, 2}, {"b", 2, 1}}}
+	acc := &accumulator{classOf: []int{0, 1, 1, 0, 0, 0}, fields: []fieldLoop{{"a", 3, 2}, {"b", 2, 1}}}
 	type loops = map[string]int
 	for _, c := range []struct {
 		loops loops
@@ -176,15 +176,15 @@ func TestTerms(t *testing.T) {
 		{loops{"ks": 7}, [2]int{7, 7}},
 	} {
 		for class, want := range c.want {
-			if have := lv.terms(class, c.loops); have != want {
+			if have := acc.terms(class, c.loops); have != want {
 				t.Errorf("class %d over %v: %d, want %d", class, c.loops, have, want)
 			}
 		}
 	}
 	// Of fields 1 and 4, in class 1, no two have the same a or the same b.
-	lv.classOf = []int{0, 1, 0, 0, 1, 0}
+	acc.classOf = []int{0, 1, 0, 0, 1, 0}
 	for _, l := range []loops{{"b": 2}, {"a": 3}} {
-		if class0, class1 := lv.terms(0, l), lv.terms(1, l); class0 != 2 || class1 != 1 {
+		if class0, class1 := acc.terms(0, l), acc.terms(1, l); class0 != 2 || class1 != 1 {
 			t.Errorf("classes 0 and 1 over %v: %d and %d, want 2 and 1", l, class0, class1)
 		}
 	}
@@ -192,20 +192,20 @@ func TestTerms(t *testing.T) {
 
 // TestLevelBound has the largest of classes, first, last, and between.
 func TestLevelBound(t *testing.T) {
-	over := func(classOf []int, shift ...int) *State {
-		lv := level{shift: shift, classOf: classOf, fields: []fieldLoop{{"f", len(classOf), 1}}}
-		return &State{stages: []*stage{{levels: []level{{}, lv, {}}, reduce: map[string]bool{"k": true}}}}
+	over := func(classOf []int, shift ...int) *Product {
+		acc := accumulator{shift: shift, classOf: classOf, fields: []fieldLoop{{"f", len(classOf), 1}}}
+		return &Product{nests: nests{stages: []*stage{{accumulators: []accumulator{{}, acc, {}}, reduce: map[string]bool{"k": true}}}}}
 	}
 	plan := func(fields int) *nest.Plan {
 		return &nest.Plan{
-			Loops:  []nest.Loop{{Name: "ks", Root: "k", N: 10}, {Name: "f", Root: "k", N: fields}},
-			Reduce: map[string]bool{"k": true},
-			Levels: []nest.Level{{At: "ks"}, {At: "ks"}, {At: "ks"}},
+			Loops:        []nest.Loop{{Name: "ks", Root: "k", N: 10}, {Name: "f", Root: "k", N: fields}},
+			Reduce:       map[string]bool{"k": true},
+			Accumulators: []nest.Accumulator{{At: "ks"}, {At: "ks"}, {At: "ks"}},
 		}
 	}
 	for _, c := range []struct {
 		name         string
-		s            *State
+		s            *Product
 		fields       int
 		bound        int64
 		shift, terms int
@@ -216,27 +216,27 @@ func TestLevelBound(t *testing.T) {
 		{"equal ones: the first", over([]int{0, 0, 1}, 1, 2), 3, 20 * 3 * 127 << 1, 1, 20},
 	} {
 		for i := 1; i <= 2; i++ { // the level that has classes, and one below it
-			bound, shift, terms := c.s.levelBound(plan(c.fields), i, 3)
+			bound, shift, terms := c.s.sumBound(plan(c.fields), i, 3)
 			if bound != c.bound || shift != c.shift || terms != c.terms {
 				t.Errorf("%s: %d by %d at 2^%d, want %d by %d at 2^%d", c.name, bound, terms, shift, c.bound, c.terms, c.shift)
 			}
 		}
-		if bound, shift, terms := c.s.levelBound(plan(c.fields), 0, 3); bound != int64(10*c.fields*3*127) || shift != 0 || terms != 10*c.fields {
+		if bound, shift, terms := c.s.sumBound(plan(c.fields), 0, 3); bound != int64(10*c.fields*3*127) || shift != 0 || terms != 10*c.fields {
 			t.Errorf("%s, above: %d by %d at 2^%d", c.name, bound, terms, shift)
 		}
 	}
 }
 
-// TestSummed: what an element of an accumulator adds up are the iterations of the loops of a reduction from where it
-// begins, but for those that it or one above it keeps apart, those over groups and those of averages.
+// TestSummed: an element of an accumulator adds up the iterations of the loops of its reduction, from the loop where it
+// begins. Loops that it or one above it keeps apart, loops over groups and loops of averages do not count.
 func TestSummed(t *testing.T) {
 	p := &nest.Plan{
 		Loops: []nest.Loop{
 			{Name: "mt", Root: "m", Coef: 16}, {Name: "gt", Root: "g"}, {Name: "ks", Root: "k", Coef: 48}, {Name: "gi", Root: "g", N: 2},
 			{Name: "u", Root: "k", N: 3}, {Name: "f", Root: "k", N: 4}, {Name: "avg", Root: "k", N: 8, Kind: nest.Averaged}, {Name: "l", Root: "m", N: 16}, {Name: "j", Root: "k", N: 2},
 		},
-		Reduce: map[string]bool{"k": true, "g": true},
-		Levels: []nest.Level{{At: "gt"}, {At: "ks"}, {At: "u", Keep: []nest.Keep{{Name: "f"}}}, {At: "u", Keep: []nest.Keep{{Name: "j"}}}},
+		Reduce:       map[string]bool{"k": true, "g": true},
+		Accumulators: []nest.Accumulator{{At: "gt"}, {At: "ks"}, {At: "u", Keep: []nest.Keep{{Name: "f"}}}, {At: "u", Keep: []nest.Keep{{Name: "j"}}}},
 	}
 	all := func(ks int) map[string]int { return map[string]int{"ks": ks, "u": 3, "f": 4, "j": 2} }
 	for _, c := range []struct {
@@ -251,7 +251,7 @@ func TestSummed(t *testing.T) {
 		{2, 96, map[string]int{"u": 3, "j": 2}},
 		{3, 96, map[string]int{"u": 3}}, // f is kept above
 	} {
-		have := (&State{Problem: ir.Problem{MaxK: c.k}}).summed(p, c.level)
+		have := (&Product{Problem: ir.Problem{MaxK: c.k}}).summed(p, c.level)
 		if !maps.Equal(have, c.want) {
 			t.Errorf("accumulator %d, K of %d: %v, want %v", c.level, c.k, have, c.want)
 		}
@@ -259,8 +259,8 @@ func TestSummed(t *testing.T) {
 }
 
 // byteTables is a product by rounded tables of 4 digits, 4 elements of K to a step, whose planes count coef.
-func byteTables(low int, coef ...int) *State {
-	s := &State{tables: tablesWith(signsOf(4), func(t *ir.Tables) { t.Elem, t.Low, t.Coef = format.I8, low, coef })}
+func byteTables(low int, coef ...int) *Product {
+	s := &Product{tables: tablesWith(signsOf(4), func(t *ir.Tables) { t.Elem, t.Low, t.Coef = format.I8, low, coef })}
 	s.stages = []*stage{{
 		loops:  []nest.Loop{{Name: "mt", Root: "m", Coef: 1}, {Name: "ks", Root: "k", Coef: 4}, {Name: "plane", Root: planeLoop, N: len(coef)}},
 		reduce: map[string]bool{"k": true, planeLoop: true},
@@ -271,70 +271,70 @@ func byteTables(low int, coef ...int) *State {
 
 // TestErrorBound: each lookup is off by half of 2^low at most, and each average of two on the way by as much again.
 func TestErrorBound(t *testing.T) {
-	step := func(k int, more ...nest.Loop) func(*State) {
-		return func(s *State) {
+	step := func(k int, more ...nest.Loop) func(*Product) {
+		return func(s *Product) {
 			s.main().loops[1].Coef = k
 			s.main().loops = append(s.main().loops, more...)
 		}
 	}
 	averaged := func(n int) nest.Loop { return nest.Loop{Name: "u", Root: "k", N: n, Coef: 4, Kind: nest.Averaged} }
-	group := func(g int) func(*State) {
-		return func(s *State) {
+	group := func(g int) func(*Product) {
+		return func(s *Product) {
 			w := &s.Problem.Weight
 			w.Per, w.Group = format.PerGroup, g
 			s.Problem.Act.Group = g
 		}
 	}
-	both := func(edits ...func(*State)) func(*State) {
-		return func(s *State) {
+	both := func(edits ...func(*Product)) func(*Product) {
+		return func(s *Product) {
 			for _, e := range edits {
 				e(s)
 			}
 		}
 	}
-	half := func(s *State) { s.tables.HalfOf = 2 }
-	parts := func(n ...int) func(*State) { return func(s *State) { s.tables.Parts = n } }
+	half := func(s *Product) { s.tables.HalfOf = 2 }
+	parts := func(n ...int) func(*Product) { return func(s *Product) { s.tables.Parts = n } }
 	for _, c := range []struct {
 		name string
 		low  int
 		coef []int
-		edit func(*State)
-		want Error
+		edit func(*Product)
+		want Deviation
 	}{
-		{"a lookup", 3, []int{1}, step(4), Error{4, 4}},
-		{"a lookup in a step of 3", 3, []int{1}, step(3), Error{3, 4}},
-		{"two lookups", 3, []int{1}, step(8), Error{8, 8}},
-		{"two lookups in a step of 5", 3, []int{1}, step(5), Error{5, 8}},
-		{"planes", 3, []int{1, -2}, step(4), Error{4, 12}},
-		{"planes of the other sign", 3, []int{-3, 2}, step(4), Error{4, 20}},
-		{"planes, halved", 3, []int{1, 2}, both(step(4), half), Error{4, 7}},               // 12/2, and 1
-		{"an odd number of halves, halved", 1, []int{1}, both(step(4), half), Error{4, 2}}, // 1/2 rounded up, and 1
-		{"two parts", 3, []int{1}, both(step(8), parts(4, 4)), Error{8, 8}},
-		{"averages of four", 3, []int{1}, step(16, averaged(4)), Error{16, 4 * (1 + 2) * 4}},
-		{"averages of two, nothing rounded", 0, []int{1}, step(4, averaged(2)), Error{4, 1}}, // 1/2, rounded up
-		{"exact", 0, []int{1}, step(4), Error{}},
-		{"a group that is shorter than a step", 3, []int{1}, both(step(64), group(32)), Error{32, 8 * 4}},
-		{"a step that is shorter than a group", 3, []int{1}, both(step(16), group(32)), Error{16, 4 * 4}},
-		{"the shorter of two loops", 3, []int{1}, step(16, nest.Loop{Name: "kt", Root: "k", Coef: 8}), Error{8, 2 * 4}},
-		{"the first of two loops", 3, []int{1}, step(8, nest.Loop{Name: "kt", Root: "k", Coef: 16}), Error{8, 2 * 4}},
+		{"a lookup", 3, []int{1}, step(4), Deviation{4, 4}},
+		{"a lookup in a step of 3", 3, []int{1}, step(3), Deviation{3, 4}},
+		{"two lookups", 3, []int{1}, step(8), Deviation{8, 8}},
+		{"two lookups in a step of 5", 3, []int{1}, step(5), Deviation{5, 8}},
+		{"planes", 3, []int{1, -2}, step(4), Deviation{4, 12}},
+		{"planes of the other sign", 3, []int{-3, 2}, step(4), Deviation{4, 20}},
+		{"planes, halved", 3, []int{1, 2}, both(step(4), half), Deviation{4, 7}},               // 12/2, and 1
+		{"an odd number of halves, halved", 1, []int{1}, both(step(4), half), Deviation{4, 2}}, // 1/2 rounded up, and 1
+		{"two parts", 3, []int{1}, both(step(8), parts(4, 4)), Deviation{8, 8}},
+		{"averages of four", 3, []int{1}, step(16, averaged(4)), Deviation{16, 4 * (1 + 2) * 4}},
+		{"averages of two, nothing rounded", 0, []int{1}, step(4, averaged(2)), Deviation{4, 1}}, // 1/2, rounded up
+		{"exact", 0, []int{1}, step(4), Deviation{}},
+		{"a group that is shorter than a step", 3, []int{1}, both(step(64), group(32)), Deviation{32, 8 * 4}},
+		{"a step that is shorter than a group", 3, []int{1}, both(step(16), group(32)), Deviation{16, 4 * 4}},
+		{"the shorter of two loops", 3, []int{1}, step(16, nest.Loop{Name: "kt", Root: "k", Coef: 8}), Deviation{8, 2 * 4}},
+		{"the first of two loops", 3, []int{1}, step(8, nest.Loop{Name: "kt", Root: "k", Coef: 16}), Deviation{8, 2 * 4}},
 	} {
 		s := byteTables(c.low, c.coef...)
 		c.edit(s)
-		if have := s.error(); have != c.want {
+		if have := s.deviation(); have != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, have, c.want)
 		}
 	}
-	if e := (&State{}).error(); e != (Error{}) {
+	if e := (&Product{}).deviation(); e != (Deviation{}) {
 		t.Errorf("without tables: %+v", e)
 	}
 }
 
-// TestCheckSum has the longest sums that fit 32 bits, and those of one element more.
+// TestCheckSum has the longest sums that fit 32 bits, and sums of one element more.
 func TestCheckSum(t *testing.T) {
-	plain := func(levels ...int) *State {
-		return &State{Problem: ir.Problem{Weight: format.Weight{Name: "x", Bits: 8, Levels: levels, Per: format.PerRow, Scale: format.F32}}}
+	plain := func(levels ...int) *Product {
+		return &Product{Problem: ir.Problem{Weight: format.Weight{Name: "x", Bits: 8, Levels: levels, Per: format.PerRow, Scale: format.F32}}}
 	}
-	tables := func(halfOf int) *State {
+	tables := func(halfOf int) *Product {
 		s := plain(-1, 1)
 		s.tables = tablesWith(signsOf(4), func(t *ir.Tables) { t.HalfOf = halfOf })
 		s.stages = []*stage{{}}
@@ -342,7 +342,7 @@ func TestCheckSum(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		s     *State
+		s     *Product
 		most  int // elements
 		bound int64
 		peak  int
@@ -372,7 +372,7 @@ func TestCheckSum(t *testing.T) {
 func TestCheckBlocks(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		s            *State
+		s            *Product
 		group, super int
 		scale        format.DType
 		blocks       int
@@ -410,16 +410,16 @@ func TestCheckBlocks(t *testing.T) {
 
 // TestCheckPairs: two products of one field are 2 * 127 * code at 2^shift.
 func TestCheckPairs(t *testing.T) {
-	with := func(hi int, shifts ...int) *State {
-		levels := []level{{}}
+	with := func(hi int, shifts ...int) *Product {
+		levels := []accumulator{{}}
 		for _, sh := range shifts {
-			levels = append(levels, level{shift: []int{0, sh, 1}})
+			levels = append(levels, accumulator{shift: []int{0, sh, 1}})
 		}
 		p := ir.Problem{Weight: format.Weight{Name: "x", Bits: 8, Levels: []int{0, hi}, Per: format.PerRow, Scale: format.F32}}
-		return &State{Problem: p, stages: []*stage{{levels: levels}}}
+		return &Product{Problem: p, nests: nests{stages: []*stage{{accumulators: levels}}}}
 	}
 	for _, c := range []struct {
-		s     *State
+		s     *Product
 		bound int64
 		hi    int
 		shift int

@@ -122,7 +122,7 @@ func joined(t testing.TB, step, join, mirror int, more string) schedule.Trace {
 {"pack":{"tensor":"codes","order":["mt","ks","words","l","j"],"fields":["f"],"map":"words","join":%d,"mirror":%d}}%s]`, step, join, mirror, more))
 }
 
-// headed is joined by 5, of which 2 are the head.
+// headed is joined by 5. The first 2 are the head.
 func headed(t testing.TB, more string) schedule.Trace {
 	tr := joined(t, 20, 5, 0, more)
 	for i, step := range tr {
@@ -399,23 +399,23 @@ func TestError(t *testing.T) {
 	for _, c := range []struct {
 		name, weight string
 		trace        schedule.Trace
-		want         schedule.Error
+		want         schedule.Deviation
 	}{
-		{"exact", "w2", tables(t, "signs", "4", inBytes, ""), schedule.Error{}},
-		{"a lookup of 4 for 4", "w1", rounded(tables(t, "signs", "4", inBytes, ""), 0), schedule.Error{Step: 8, Most: 2 * 2}},           // 2 lookups, 2^2/2
-		{"planes that count 1 and 2, halved", "w2", rounded(tables(t, "signs", "4", inBytes, ""), 0), schedule.Error{Step: 8, Most: 7}}, // 2 * (1+2) * 2 / 2, 1 more
-		{"planes that count 1 to 8", "w4", rounded(tables(t, "bits", "4", inBytes, ""), 3), schedule.Error{Step: 8, Most: 2 * 15 * 4}},
-		{"two parts", "w1", rounded(tables(t, "signs", "4,4", inWords, ""), 0), schedule.Error{Step: 16, Most: 2 * 2 * 2}},
-		{"a group of 8 lookups", "w1-g32", inGroups(rounded(tables(t, "signs", "4", inBytes, ""), 4)), schedule.Error{Step: 32, Most: 8 * 8}},
-		{"averages of two", "w1", averaged(rounded(tables(t, "signs", "4", inBytes, ""), 0), "u"), schedule.Error{Step: 8, Most: 2 * 2 * 2}},             // (1 + 1) * 2
-		{"averages of four", "w1", averaged(rounded(tables(t, "signs", "4,4", inWords, ""), 0), "part", "u"), schedule.Error{Step: 16, Most: 4 * 3 * 2}}, // (1 + 2) * 2
+		{"exact", "w2", tables(t, "signs", "4", inBytes, ""), schedule.Deviation{}},
+		{"a lookup of 4 for 4", "w1", rounded(tables(t, "signs", "4", inBytes, ""), 0), schedule.Deviation{Span: 8, Most: 2 * 2}},           // 2 lookups, 2^2/2
+		{"planes that count 1 and 2, halved", "w2", rounded(tables(t, "signs", "4", inBytes, ""), 0), schedule.Deviation{Span: 8, Most: 7}}, // 2 * (1+2) * 2 / 2, 1 more
+		{"planes that count 1 to 8", "w4", rounded(tables(t, "bits", "4", inBytes, ""), 3), schedule.Deviation{Span: 8, Most: 2 * 15 * 4}},
+		{"two parts", "w1", rounded(tables(t, "signs", "4,4", inWords, ""), 0), schedule.Deviation{Span: 16, Most: 2 * 2 * 2}},
+		{"a group of 8 lookups", "w1-g32", inGroups(rounded(tables(t, "signs", "4", inBytes, ""), 4)), schedule.Deviation{Span: 32, Most: 8 * 8}},
+		{"averages of two", "w1", averaged(rounded(tables(t, "signs", "4", inBytes, ""), 0), "u"), schedule.Deviation{Span: 8, Most: 2 * 2 * 2}},             // (1 + 1) * 2
+		{"averages of four", "w1", averaged(rounded(tables(t, "signs", "4,4", inWords, ""), 0), "part", "u"), schedule.Deviation{Span: 16, Most: 4 * 3 * 2}}, // (1 + 2) * 2
 	} {
 		k, err := schedule.Compile(problem(t, c.weight), c.trace)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if k.Error != c.want || k.Exact() != (c.want == schedule.Error{}) {
-			t.Errorf("%s: %+v, want %+v", c.name, k.Error, c.want)
+		if k.Deviation != c.want || k.Exact() != (c.want == schedule.Deviation{}) {
+			t.Errorf("%s: %+v, want %+v", c.name, k.Deviation, c.want)
 		}
 	}
 	p := problem(t, "w1")
@@ -432,10 +432,10 @@ func TestError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := x.Naive()[0]; float64(got[0]-want) != float64(k.Error.Of(64)) || k.Error.Of(64) != 32 || k.Error.Of(65) != 36 {
-		t.Errorf("%v instead of %v: the bound is %d", got[0], want, k.Error.Of(64))
+	if want := x.Naive()[0]; float64(got[0]-want) != float64(k.Deviation.Of(64)) || k.Deviation.Of(64) != 32 || k.Deviation.Of(65) != 36 {
+		t.Errorf("%v instead of %v: the bound is %d", got[0], want, k.Deviation.Of(64))
 	}
-	k.Error.Most--
+	k.Deviation.Most--
 	if _, err := evaluate(x, k); err == nil || !strings.Contains(err.Error(), "is 32 away from 32; at most 24.0") {
 		t.Errorf("off by more than the bound: %v", err)
 	}

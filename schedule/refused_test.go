@@ -61,13 +61,13 @@ var refused = []struct {
 	{"w2", trace(dot, unsign, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, fields), pack("mt l ks side j", "f"), `pack l: the second loop must be the run-time loop over K: one linear stream`},
 	{"w4-g32", trace(dot), FillGroups{40}, `fill_groups groups: fill them before decompose`},
 	{"w4-g32", trace(FillGroups{40}), FillGroups{60}, `fill_groups groups: already filled`},
-	{"w4-g32", nil, FillGroups{32}, `fill_groups groups: 32 of a group of 32: want a multiple of 4 above that, up to twice as many`},
-	{"w4-g32", nil, FillGroups{68}, `fill_groups groups: 68 of a group of 32: want a multiple of 4 above that, up to twice as many`},
-	{"w4-g32", nil, FillGroups{38}, `fill_groups groups: 38 of a group of 32: want a multiple of 4 above that, up to twice as many`},
+	{"w4-g32", nil, FillGroups{32}, `fill_groups groups: 32 of a group of 32: want a multiple of 4 above that, up to its double`},
+	{"w4-g32", nil, FillGroups{68}, `fill_groups groups: 68 of a group of 32: want a multiple of 4 above that, up to its double`},
+	{"w4-g32", nil, FillGroups{38}, `fill_groups groups: 38 of a group of 32: want a multiple of 4 above that, up to its double`},
 	{"w4-g1024-s16384-i8", nil, FillGroups{1040}, `fill_groups groups: blocks of 16 groups would be too long for one integer`},
 	{"w2", nil, FillGroups{40}, `fill_groups groups: there are none to fill`},
 	{"cb4x16-g32-b16", nil, FillGroups{40}, `fill_groups groups: parts of a group, of 16 elements, share something`},
-	{"w1-g64-f32act", nil, FillGroups{80}, `fill_groups groups: sums of f32 are of as many elements as there are`},
+	{"w1-g64-f32act", nil, FillGroups{80}, `fill_groups groups: sums of f32 take the elements as they are`},
 	{"w1-g32", trace(FillGroups{40}), byTable, `decompose table: groups are filled up for dot products`},
 	{"w2", nil, Decompose{Family: "lut", Value: "affine"}, `decompose lut: no such family; have dot, table`},
 	{"w2", nil, Decompose{Family: "dot", Value: "table"}, `decompose table: want affine or lookup`},
@@ -93,7 +93,7 @@ var refused = []struct {
 	{"w1-f32act", trace(byFloats), QuantizeTable{Kind: "f32", Low: 8}, `quantize_table f32: is not split into halves`},
 	{"w1-f32act", floats(), WidenEvery{"u"}, `widen_every u: would change the order of a float sum`},
 	{"w1-f32act", floats(), Rfactor{"u"}, `rfactor u: would change the order of a float sum`},
-	{"w1-f32act", floats(), Accumulate{"i16"}, `accumulate i16: the group's own sum is f32; add a level with rfactor, read_scaled or widen_every`},
+	{"w1-f32act", floats(), Accumulate{"i16"}, `accumulate i16: the group's own sum is f32; add an accumulator with rfactor, read_scaled or widen_every`},
 
 	{"w2", trace(byTable), QuantizeTable{Kind: "f32"}, `quantize_table f32: the activations are int8: want i16, split, u8 or q8`},
 	{"w2", trace(dot), QuantizeTable{Kind: "q4"}, `quantize_table q4: want i16, split, u8, q8 or f32`},
@@ -119,7 +119,7 @@ var refused = []struct {
 	{"w2", trace(byTable, HoistZero{"flush"}), QuantizeTable{Kind: "u8"}, `quantize_table u8: must come before hoist_zero`},
 	{"w2-g32", trace(byTable), QuantizeTable{Kind: "u8"}, `quantize_table u8: offsets and residuals are of whole rows: sums of groups are scaled, and rounded, before residuals would be added; use split`},
 	{"w1", trace(Decompose{Family: "table", Value: "signs", Parts: []int{4}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: entries reach 1016, beyond a byte and a residual; use fewer digits`},
-	{"w2", trace(Decompose{Family: "table", Value: "codes", Parts: []int{2}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: digits of -2 to 1: those of entries with residuals are -1, 0 and 1`},
+	{"w2", trace(Decompose{Family: "table", Value: "codes", Parts: []int{2}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: digits of -2 to 1: entries with residuals have digits of -1, 0 and 1`},
 	{"w1", trace(Decompose{Family: "table", Value: "signs", Parts: []int{2}, Mirror: true}), QuantizeTable{Kind: "u8"}, `quantize_table u8: entries with residuals have no signs, mirrored ones have`},
 	{"w1", trace(Decompose{Family: "table", Value: "bits", Parts: []int{4, 4}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: entries with residuals want an index of one part, not 2`},
 	{"w1", trace(Decompose{Family: "table", Value: "bits", Parts: []int{3}}), QuantizeTable{Kind: "u8"}, `quantize_table u8: 3 digits of 2 values: entries with residuals have two halves of 4 values`},
@@ -203,7 +203,7 @@ var refused = []struct {
 
 	{"w2", nil, Accumulate{"i16"}, `accumulate i16: decompose first`},
 	{"w2", ready(), Accumulate{"f32"}, `accumulate f32: want i8, i16 or i32`},
-	{"w2", ready(), Accumulate{"i16"}, `accumulate i16: the group's own sum is i32; add a level with rfactor, read_scaled or widen_every`},
+	{"w2", ready(), Accumulate{"i16"}, `accumulate i16: the group's own sum is i32; add an accumulator with rfactor, read_scaled or widen_every`},
 	{"w2", trace(ready(), Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: it is i32 already`},
 	{"w2", trace(readyPairs(), Rfactor{"jo"}, Accumulate{"i16"}, Rfactor{"f"}), Accumulate{"i32"}, `accumulate i32: acc2 above it is i16`},
 
@@ -265,7 +265,7 @@ var refused = []struct {
 	{"w2", unpacked(), Pack{Tensor: "codes", Chunk: 8}, `pack codes: takes no chunk`},
 	{"w2", unpacked(), pack("mt shared ks l j", "f"), `pack shared: pieces are iterations of loops within a record: name it behind one of them`},
 	{"w2", unpacked(), pack("mt ks shared l j", "f"), `pack shared: pieces are iterations of loops within a record: name it behind one of them`},
-	{"w2", unpacked(), pack("mt ks words shared l j", "f"), `pack shared: what is shared lies between cells, not between their words`},
+	{"w2", unpacked(), pack("mt ks words shared l j", "f"), `pack shared: shared values lie between cells, not between their words`},
 	{"w2", unpacked(), pack("mt ks l shared j", "f"), `pack shared: nothing that is shared is whole in an iteration of l`},
 	{"w2", unpacked(), leading("mt ks l j", "f"), `pack codes: nothing that groups share leads a record`},
 	{"w2", unpacked(), pack("mt ks l shared shared j", "f"), `pack shared: named twice`},
@@ -338,7 +338,7 @@ var unfinished = []struct {
 		`loop mi: the rows and columns of one call must be consecutive`},
 	{"w4-g32-s64", trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gx"}}, Split{"gx", 2, Pair{"gb", "gi"}}, Stage{"super", "gt"},
 		Reorder{strings.Fields("n mt gt gb gi u f l j")}, pack("mt gt gb gi u l j", "f")), `loop gb: leaves the super-block: stage super in it`},
-	{"w4-g16-s64/32", fourGroups("n mt gt gi u f l j"), `loop gi: leaves a block of groups that are one integer: split it into whole blocks and what is in them`},
+	{"w4-g16-s64/32", fourGroups("n mt gt gi u f l j"), `loop gi: leaves a block of groups that are one integer: split it into whole blocks and the groups in them`},
 	{"w4-g32-s128", fourGroups("n mt gt gi u f l j", Stage{"super", "gi"}), `stage super: is needed when all groups of a block are summed: stage it outside the loops over them`},
 	{"w2", with(byNibbles(), "hoist_zero"), `digits: leave a bias to the activation sums: hoist_zero`},
 	{"w2", trace(byPairs()[:len(byPairs())-1], Bind{"e", "pair"}), `loop e: a pair becomes two registers of twice the width: accumulate in half the bits of the accumulator above`},
@@ -380,38 +380,38 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// gone is what CompilePrepare says where a loop that was named later is split.
+// gone is what CompilePreparation says where a loop that was named later is split.
 const gone = "prefetch in act.k: the loop is no serial loop any more"
 
 // TestPreparing: steps for products refuse to prepare activations.
 func TestPreparing(t *testing.T) {
-	s, err := NewPrepare(productOf(t, "w2"), nil)
+	s, err := NewPreparation(productOf(t, "w2"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{"w", "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}} {
-		_, err := step.Apply(s)
+	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{"w", "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}, WidenEvery{"amax.k"}, Fission{"amax.k"}, HalvingAdd{"amax.k"}, FillGroups{64}, QuantizeTable{Kind: "i16"}} {
+		_, err := Trace{step}.ReplayPreparation(s)
 		var illegal *Illegal
 		if !errors.As(err, &illegal) || illegal.Reason != "is for products; activations are prepared by loops alone" {
 			t.Errorf("%s: %v", Trace{step}, err)
 		}
 	}
 	ahead := Prefetch{In: "act.k"}
-	again, err := ahead.Apply(s)
+	again, err := ahead.ApplyPreparation(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	bound := s
-	for _, x := range []Step{Split{"act.k", 4, Pair{"act.o", "act.k"}}, Bind{"act.k", "unrolled"}} {
-		if bound, err = x.Apply(bound); err != nil {
+	for _, x := range []PreparationStep{Split{"act.k", 4, Pair{"act.o", "act.k"}}, Bind{"act.k", "unrolled"}} {
+		if bound, err = x.ApplyPreparation(bound); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := CompilePrepare(productOf(t, "w2"), nil, Trace{ahead, Split{"act.k", 4, Pair{"act.o", "act.i"}}}); fmt.Sprint(err) != gone {
+	if _, err := CompilePreparation(productOf(t, "w2"), nil, Trace{ahead, Split{"act.k", 4, Pair{"act.o", "act.i"}}}); fmt.Sprint(err) != gone {
 		t.Errorf("%v, want %s", err, gone)
 	}
 	for _, c := range []struct {
-		s    *State
+		s    *Preparation
 		x    Prefetch
 		want string
 	}{
@@ -424,11 +424,11 @@ func TestPreparing(t *testing.T) {
 		{s, Prefetch{Act: 64, In: "act.k"}, "asks for the next row, at no distance"},
 		{bound, ahead, "is no serial loop"},
 	} {
-		if _, err := c.x.Apply(c.s); err == nil || err.Error() != "prefetch "+c.x.In+": "+c.want {
+		if _, err := c.x.ApplyPreparation(c.s); err == nil || err.Error() != "prefetch "+c.x.In+": "+c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	_, err = Pack{Tensor: "table", Chunk: 4}.Apply(s)
+	_, err = Pack{Tensor: "table", Chunk: 4}.ApplyPreparation(s)
 	if err == nil || err.Error() != `pack table: this preparation makes no tables` {
 		t.Error(err)
 	}
@@ -436,34 +436,30 @@ func TestPreparing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = NewPrepare(productOf(t, "w2"), &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Together: 2}); err != nil {
+	if s, err = NewPreparation(productOf(t, "w2"), &ir.Tables{Decomposition: d, ByBit: true, Elem: format.I16, Together: 2}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Pack{Tensor: "table", Chunk: 16}.Apply(s)
+	_, err = Pack{Tensor: "table", Chunk: 16}.ApplyPreparation(s)
 	if err == nil || err.Error() != "pack table: chunk 16: want a multiple of 10 up to 4096" {
 		t.Error(err)
 	}
 	for at, want := range map[string]string{"act.k": "stage act.k: is not the innermost loop over tables", "table.x": "stage table.x: is not the innermost loop over tables",
 		"q": "stage q: is not the innermost loop over tables", "table.u": "<nil>"} {
-		if c, err := (Stage{"wide", at}).Apply(s); fmt.Sprint(err) != want {
+		if c, err := (Stage{"wide", at}).ApplyPreparation(s); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
 		} else if err == nil {
-			_, err = Stage{"wide", at}.Apply(c)
+			_, err = Stage{"wide", at}.ApplyPreparation(c)
 			if err == nil || err.Error() != "stage wide: no table is made of wide activations here" {
 				t.Error(err)
 			}
 		}
-	}
-	_, err = WidenEvery{"amax.k"}.Apply(s)
-	if err == nil || err.Error() != "widen_every amax.k: is not a loop over the elements of a group" {
-		t.Error(err)
 	}
 }
 
 // TestNothingToPrepare: f32 activations are no work without tables.
 func TestNothingToPrepare(t *testing.T) {
 	const want = "activations: are f32 and read as they are, unless kernels have tables"
-	if _, err := NewPrepare(productOf(t, "w1-f32act"), nil); fmt.Sprint(err) != want {
+	if _, err := NewPreparation(productOf(t, "w1-f32act"), nil); fmt.Sprint(err) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -473,7 +469,7 @@ func TestGroupRoom(t *testing.T) {
 	p := productOf(t, "w4-g32")
 	p.Act.Group = 32
 	for by, want := range map[int]string{64: "<nil>", 128: "stage inv: loop gt: makes more groups at once than callers have room for"} {
-		_, err := CompilePrepare(p, nil, Trace{Split{"inv.g", by, Pair{"gt", "gi"}}})
+		_, err := CompilePreparation(p, nil, Trace{Split{"inv.g", by, Pair{"gt", "gi"}}})
 		if fmt.Sprint(err) != want {
 			t.Errorf("by %d: %v, want %s", by, err, want)
 		}
@@ -489,10 +485,10 @@ func TestTableChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, trace := range map[string]Trace{
-		"stage table: loop c: pads rows to a multiple of more than 1048576":                {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
-		"stage table: loop a: makes tables of more elements at once than those of a chunk": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
+		"stage table: loop c: pads rows to a multiple of more than 1048576":           {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
+		"stage table: loop a: makes tables of more elements at once than a chunk has": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
 	} {
-		if _, err := CompilePrepare(p, tables, trace); fmt.Sprint(err) != want {
+		if _, err := CompilePreparation(p, tables, trace); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -502,7 +498,7 @@ func TestTableChunks(t *testing.T) {
 // would not be split up.
 func TestFloatSum(t *testing.T) {
 	s := start(t, "w2", ready())
-	s.main().levels = s.main().levels[:1]
+	s.main().accumulators = s.main().accumulators[:1]
 	_, err := Rfactor{"f"}.Apply(s)
 	if err == nil || err.Error() != "rfactor f: would change the order of a float sum" {
 		t.Error(err)
@@ -520,7 +516,7 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than those of a chunk", "this preparation makes no tables",
+		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "this preparation makes no tables",
 		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
@@ -589,7 +585,7 @@ func TestReplayNamesTheStep(t *testing.T) {
 	if !errors.As(err, &illegal) || illegal.Step != "pack" || illegal.Thing != "codes" {
 		t.Errorf("%#v", illegal)
 	}
-	_, err = CompilePrepare(productOf(t, "w2"), nil, trace(Bind{"amax.k", "vector"}))
+	_, err = CompilePreparation(productOf(t, "w2"), nil, trace(Bind{"amax.k", "vector"}))
 	if want := "step 0: bind amax.k: its trip count is known at run time only"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -25,26 +25,33 @@ type Stage struct {
 }
 
 // Apply implements Step.
-func (x Stage) Apply(s *State) (*State, error) {
+func (x Stage) Apply(s *Product) (*Product, error) {
 	switch x.Value {
 	case "w", "a", "x":
-		if len(s.stages) > 0 && !s.prepare && s.main().values[x.Value] == nil {
+		if len(s.stages) > 0 && s.main().values[x.Value] == nil {
 			return nil, illegal(x, x.Value, "is no value of this decomposition")
 		}
 		return stageAt(x, s, x.Value, x.At)
 	case "super":
 		return x.super(s)
 	case "wide":
-		return x.wide(s)
+		return nil, x.noWide()
 	}
 	return nil, illegal(x, x.Value, "no such value; have w, a, x, super, wide")
 }
 
-// wide is s with the activations of tables read as they are.
-func (x Stage) wide(s *State) (*State, error) {
-	i := slices.IndexFunc(s.stages, func(st *stage) bool { return s.prepare && st.name == "wide" })
+func (x Stage) noWide() error {
+	return illegal(x, x.Value, "no table is made of wide activations here")
+}
+
+// ApplyPreparation implements PreparationStep: tables are then made of activations as they are.
+func (x Stage) ApplyPreparation(s *Preparation) (*Preparation, error) {
+	if x.Value != "wide" {
+		return nil, forProducts(x)
+	}
+	i := slices.IndexFunc(s.stages, func(st *stage) bool { return st.name == "wide" })
 	if i < 0 {
-		return nil, illegal(x, x.Value, "no table is made of wide activations here")
+		return nil, x.noWide()
 	}
 	st, l := s.find(x.At)
 	overTables := func(l nest.Loop) bool { return l.Root == "table.u" }
@@ -86,7 +93,7 @@ func (x Stage) wide(s *State) (*State, error) {
 	return c, nil
 }
 
-func (x Stage) super(s *State) (*State, error) {
+func (x Stage) super(s *Product) (*Product, error) {
 	if s.Problem.Weight.Super == 0 {
 		return nil, illegal(x, x.Value, "the scales have one level")
 	}
@@ -116,7 +123,7 @@ type ScaleAt struct {
 }
 
 // Apply implements Step.
-func (x ScaleAt) Apply(s *State) (*State, error) {
+func (x ScaleAt) Apply(s *Product) (*Product, error) {
 	if x.Where != "begin" && x.Where != "end" {
 		return nil, illegal(x, x.Where, "want begin or end")
 	}
@@ -153,27 +160,27 @@ type Fission struct {
 }
 
 // Apply implements Step.
-func (x Fission) Apply(s *State) (*State, error) {
+func (x Fission) Apply(s *Product) (*Product, error) {
 	c, st, i, err := edit(x, s, x.Loop)
 	if err != nil {
 		return nil, err
 	}
-	n := slices.IndexFunc(st.levels, func(lv level) bool { return lv.Beside != nil })
+	n := slices.IndexFunc(st.accumulators, func(acc accumulator) bool { return acc.Beside != nil })
 	switch {
 	case n < 0:
 		return nil, illegal(x, x.Loop, "has nothing to divide: no minimums are summed by blocks of groups that are one integer")
 	case !st.inBlock(st.loops[i]):
 		return nil, illegal(x, x.Loop, "is not a loop over the groups of a block")
-	case st.levels[n].Beside.Apart != "":
+	case st.accumulators[n].Beside.Apart != "":
 		return nil, illegal(x, x.Loop, "minimums are summed in a loop of their own already")
 	}
-	least := *st.levels[n].Beside
+	least := *st.accumulators[n].Beside
 	least.Apart = x.Loop
-	st.levels[n].Beside = &least
+	st.accumulators[n].Beside = &least
 	return c, nil
 }
 
-func stageAt(x Step, s *State, name, at string) (*State, error) {
+func stageAt(x Step, s *Product, name, at string) (*Product, error) {
 	if err := s.decomposed(x, name); err != nil {
 		return nil, err
 	}
@@ -212,19 +219,22 @@ func typeOf(st *stage, name string) format.DType {
 	return st.values[name].Type()
 }
 
-// Prefetch asks for each line of the packed weights Bytes ahead of its use, unless that is 0. Unless Far
-// is 0, it also asks for a stream into the second-level cache, where more lines can
-// be on their way, Far bytes ahead: for two lines of every four that codes lie in, or with Every for each, of all parts. Unless Act is 0, it asks for the
-// lines of activations or of their tables, too, Act bytes ahead: weights may have displaced them to the second-level cache. With Rest
-// it leaves the first of tiles side by side to what the hardware foresees.
+// Prefetch asks for lines before they are used. A distance of 0 asks for none.
+//
+//   - Bytes is the distance of the packed weights, into the nearest cache.
+//   - Far is the distance of a second stream, into the second-level cache, where more lines can be on their way. It asks
+//     for two lines of every four that codes lie in, or with Every for each line of all parts.
+//   - Act is the distance of the activations or of their tables. Weights may have displaced them to the second-level cache.
+//
+// With Rest, the first of tiles side by side is left to the prefetcher of the hardware.
 //
 //	for ks                            for ks
 //	    x = load codes+64*ks    ->        prefetch codes+64*ks+2048
 //	                                      prefetch2 codes+64*ks+16384
 //	                                      x = load codes+64*ks
 //
-// In a preparation of activations, In is a serial loop that reads them, and what is asked for are those of the next
-// row in the same places, while this one is worked on.
+// In a preparation of activations, In is a serial loop that reads them. It asks for the activations of the next row in
+// the same places.
 type Prefetch struct {
 	Bytes int    `json:"bytes,omitempty"`
 	Far   int    `json:"far,omitempty"`
@@ -235,10 +245,7 @@ type Prefetch struct {
 }
 
 // Apply implements Step.
-func (x Prefetch) Apply(s *State) (*State, error) {
-	if s.prepare && x.In != "" {
-		return x.in(s)
-	}
+func (x Prefetch) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, "codes"); err != nil {
 		return nil, err
 	}
@@ -263,9 +270,13 @@ func (x Prefetch) Apply(s *State) (*State, error) {
 	return c, nil
 }
 
-// in asks for the activations that a loop of a preparation reads.
-func (x Prefetch) in(s *State) (*State, error) {
-	c, st, i, err := edit(x, s, x.In)
+// ApplyPreparation implements PreparationStep: it asks for the activations that a loop reads.
+func (x Prefetch) ApplyPreparation(s *Preparation) (*Preparation, error) {
+	if x.In == "" {
+		return nil, forProducts(x)
+	}
+	c := s.clone()
+	st, i, err := c.loop(x, x.In)
 	switch {
 	case err != nil:
 		return nil, err

@@ -18,7 +18,14 @@ import (
 // Step is one schedule transform. It never changes the state it is given.
 type Step interface {
 	// Apply returns s transformed, or an *Illegal.
-	Apply(s *State) (*State, error)
+	Apply(s *Product) (*Product, error)
+}
+
+// PreparationStep is a step that preparations of activations have too.
+type PreparationStep interface {
+	Step
+	// ApplyPreparation returns s transformed, or an *Illegal.
+	ApplyPreparation(s *Preparation) (*Preparation, error)
 }
 
 // Trace is a schedule as data.
@@ -140,8 +147,8 @@ func member(data []byte) (name string, arg json.RawMessage, err error) {
 	return name, arg, nil
 }
 
-// Replay applies t to s.
-func (t Trace) Replay(s *State) (*State, error) {
+// Replay applies t to a product.
+func (t Trace) Replay(s *Product) (*Product, error) {
 	for i, step := range t {
 		var err error
 		if s, err = step.Apply(s); err != nil {
@@ -149,6 +156,26 @@ func (t Trace) Replay(s *State) (*State, error) {
 		}
 	}
 	return s, nil
+}
+
+// ReplayPreparation applies t to a preparation of activations.
+func (t Trace) ReplayPreparation(s *Preparation) (*Preparation, error) {
+	for i, step := range t {
+		x, ok := step.(PreparationStep)
+		if !ok {
+			return nil, fmt.Errorf("step %d: %w", i, forProducts(step))
+		}
+		var err error
+		if s, err = x.ApplyPreparation(s); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return s, nil
+}
+
+// forProducts refuses to prepare activations by x.
+func forProducts(x Step) error {
+	return illegal(x, "in a preparation", "is for products; activations are prepared by loops alone")
 }
 
 // String is the trace on one line, for tables: "split m 16; bind l vector; ...". Parameters that are zero are left out, but

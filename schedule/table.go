@@ -24,7 +24,7 @@ const mostUnit = 64
 //
 //	sum1[plane, half] += table[n, k, part, half][x]      x: the digits of a part
 //	sum += sum1[plane, half] * coef[plane] << low*half
-func (x Decompose) table(s *State) error {
+func (x Decompose) table(s *Product) error {
 	p := s.Problem
 	d, err := ir.Decompose(p.Weight, x.Value, x.Parts...)
 	if err != nil {
@@ -75,16 +75,16 @@ func (x Decompose) floats(by int, d ir.Decomposition) error {
 	return nil
 }
 
-// unit is how many elements of K the innermost loops advance by.
-func (s *State) unit() int {
-	if s.tables == nil || s.prepare {
+// unit is the number of elements of K that the innermost loops advance by.
+func (s *Product) unit() int {
+	if s.tables == nil {
 		return 1
 	}
 	return s.tables.Digits()
 }
 
 // neighbours are the tables that one vector reads: of the lanes along K.
-func (s *State) neighbours() int {
+func (s *Product) neighbours() int {
 	n := 1
 	for _, l := range s.main().loops {
 		if l.Root == "k" && (l.Kind == nest.Vector || l.Kind == nest.Dot) {
@@ -94,9 +94,9 @@ func (s *State) neighbours() int {
 	return n
 }
 
-// indices sets the values x, the index into the table of the current part, and of
-// mirrored tables side, 1 if the entry is the negative of what is there.
-func (s *State) indices() {
+// indices sets the value x, the index into the table of the current part. With mirrored tables it also sets side, 1 if
+// the entry is the negative of the stored one.
+func (s *Product) indices() {
 	values := s.main().values
 	if !s.tables.Mirror {
 		values["x"] = s.number(ir.Whole)
@@ -106,7 +106,7 @@ func (s *State) indices() {
 }
 
 // number is the number that the digits of the current part make, or part of it.
-func (s *State) number(of ir.JoinOf) ir.Expr {
+func (s *Product) number(of ir.JoinOf) ir.Expr {
 	t := s.tables
 	var parts []ir.Expr
 	for q, n := range t.Parts {
@@ -122,7 +122,7 @@ func (s *State) number(of ir.JoinOf) ir.Expr {
 }
 
 // indexType holds every index and is as wide as what it finds.
-func (s *State) indexType() format.DType {
+func (s *Product) indexType() format.DType {
 	switch {
 	case s.tables.Split(), s.tables.Residual, s.tables.Rounded():
 		return format.U8
@@ -133,7 +133,7 @@ func (s *State) indexType() format.DType {
 }
 
 // entries sets the body: an entry of the current table, as a number of type t.
-func (s *State) entries(t format.DType) {
+func (s *Product) entries(t format.DType) {
 	st := s.main()
 	at := []ir.Expr{ir.Axis{Name: "n"}, s.Problem.AllK(), ir.Axis{Name: partLoop}, nil, value("x", s.indexType())}
 	var halves []ir.Expr
@@ -176,7 +176,7 @@ func tableTensors(t *ir.Tables) []*ir.Tensor {
 }
 
 // recombine keeps planes and halves apart until the end of the group.
-func (s *State) recombine() {
+func (s *Product) recombine() {
 	d := s.tables
 	if !s.recombined() {
 		return
@@ -201,12 +201,12 @@ func (s *State) recombine() {
 }
 
 // recombined says that planes or halves have to be put together, or counted in more than 1.
-func (s *State) recombined() bool {
+func (s *Product) recombined() bool {
 	return len(s.tables.Coef) > 1 || s.tables.Coef[0] != 1 || s.tables.Low+s.averages() > 0
 }
 
-// halved is the sum of a group, of which there may be twice.
-func (s *State) halved(sum ir.Expr) ir.Expr {
+// halved is the sum of a group. What was added up may be its double.
+func (s *Product) halved(sum ir.Expr) ir.Expr {
 	if s.tables != nil && s.tables.HalfOf == 2 {
 		return ir.Binary{Op: ir.ShrS, X: sum, Y: ir.I32(1)}
 	}

@@ -7,7 +7,7 @@ import "github.com/tmacc/tmacc/ir/nest"
 // sideBySide is u, or if it is for fewer columns than a small block what takes as many tiles at once as the machine wants and costs little
 // more. Row vector after row vector, or without accumulators of fields, they may fit the registers better; but what costs more than one tile, which more streams are to
 // make up for, is only taken in the order of one tile: the other reads activations once for each tile, which the estimate takes too lightly. That is not so of super-blocks,
-// but of two columns of those with Lead two tiles gain nothing. Figures: docs/choices.md, sideBySide.
+// but of two columns of those with Lead two tiles gain nothing. Figures: docs/lab/choices.md, sideBySide.
 func (u *scheduled) sideBySide(d *defaults) *scheduled {
 	if u.beside == nil {
 		u.beside = u.findBeside(d)
@@ -54,9 +54,10 @@ func (u *scheduled) findBeside(d *defaults) *scheduled {
 			}
 		}
 	}
+	alike, fail := d.cheapest(same)
 	both, err := d.cheapest(all)
 	if err == nil && both.cost > u.cost && d.p.Weight.Super == 0 {
-		both, err = d.cheapest(same)
+		both, err = alike, fail
 	}
 	if err != nil || both.cost > worth*u.cost {
 		return u
@@ -65,7 +66,7 @@ func (u *scheduled) findBeside(d *defaults) *scheduled {
 }
 
 // ofEach is how each of several tiles side by side is asked for where one would be by s. As early would be Ahead/tiles; two thirds of that lose little from
-// the second-level cache and gain from the third-level one and from memory. Figures: docs/choices.md, ofEach.
+// the second-level cache and gain from the third-level one and from memory. Figures: docs/lab/choices.md, ofEach.
 func ofEach(s nest.Streams, tiles int) nest.Streams {
 	s.Far = s.Far / tiles / line * line
 	if s.Ahead > nearby {
@@ -75,16 +76,16 @@ func ofEach(s nest.Streams, tiles int) nest.Streams {
 }
 
 // mostArithmetic is how many times as long as reading arithmetic may be estimated to take for more streams to be worth more of it.
-// Figures: docs/choices.md, mostArithmetic.
+// Figures: docs/lab/choices.md, mostArithmetic.
 const mostArithmetic = 4
 
 // worthTilesMore is the most that a product of several columns by tiles side by side may cost, of what it costs by one: reading matters less than for
-// one column (Memory.TilesCost). Figures: docs/choices.md, worthTilesMore.
+// one column (Memory.TilesCost). Figures: docs/lab/choices.md, worthTilesMore.
 const worthTilesMore = 0.99
 
 // halved is l or, where the machine wants that and one column does not read several of its tiles side by side, mostly for want of registers, tiles as many times smaller, of which
 // kernels for few columns read as many side by side: they decode and sum what those of one tile do, in as many streams more.
-// Figures: docs/choices.md, HalvesTiles.
+// Figures: docs/lab/choices.md, HalvesTiles.
 func (l *candidate) halved() *candidate {
 	m, one := l.m, l.best[1]
 	if !m.HalvesTiles || l.base.Rows%m.Tiles != 0 || l.p.Weight.Super > 0 || one.choice.Block != one.choice.Rows || one.sideBySide(l.defaults) != one {

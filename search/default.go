@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -21,7 +23,7 @@ import (
 // the cheapest of Wider if its products cost less than those of all Widths: it
 // decodes a weight for more columns. More columns than these leave too few registers
 // to formats with groups. Those without groups that take long to decode may have a
-// kernel of Widest besides. Figures: docs/choices.md, Widths.
+// kernel of Widest besides. Figures: docs/lab/choices.md, Widths.
 var (
 	Widths = []int{1, 2, 4, 8}
 	Wider  = []int{12, 14}
@@ -33,6 +35,9 @@ type Use struct {
 	Cols   int
 	Trace  schedule.Trace
 	Choice Choice
+	// Kernel is the kernel of the trace, not printed, by whose cost the trace was chosen.
+	// It is nil for a trace of another origin.
+	Kernel *variant.Kernel
 }
 
 // Default chooses schedules for p on a machine without measuring: one for each
@@ -42,34 +47,42 @@ type Use struct {
 // accumulators fit the registers, the kernel whose instructions cost least per
 // product, by the costs in the target's rows. A width that no choice fits, or
 // whose products cost more than those of a narrower one and that no wider one follows, is left out; width 1 is
-// always there.
-func Default(p ir.Problem, t lower.Target) ([]Use, error) {
+// always there. Interrupted, it returns the error of ctx.
+func Default(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	l, err := newDefaults(p, t).chooseLayout()
-	if err != nil {
-		return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
-	}
-	return l.uses(), nil
+	return newDefaults(ctx, p, t).usesOf("no default schedule", (*defaults).chooseLayout)
 }
 
 // DotUses is Default among schedules by dot products.
-func DotUses(p ir.Problem, t lower.Target) ([]Use, error) {
-	l, err := newDefaults(p, t).chooseDots()
-	if err != nil {
-		return nil, fmt.Errorf("%v on %s: no schedule by dot products: %w", p.Weight, t.Machine().Name, err)
-	}
-	return l.uses(), nil
+func DotUses(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
+	return newDefaults(ctx, p, t).usesOf(noDots, (*defaults).chooseDots)
 }
 
+const noDots = "no schedule by dot products"
+
 // RowFieldUses is DotUses of codes as they are, on a machine with Memory.RowFields: default schedules have rows in a byte only where that was measured.
-func RowFieldUses(p ir.Problem, t lower.Target) ([]Use, error) {
-	l, err := newDefaults(p, t).chooseTile(layoutChoice(p, t.Machine(), coding{}), true)
-	if err != nil {
-		return nil, fmt.Errorf("%v on %s: no schedule by dot products: %w", p.Weight, t.Machine().Name, err)
+func RowFieldUses(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
+	return newDefaults(ctx, p, t).usesOf(noDots, func(d *defaults) (*candidate, error) {
+		return d.chooseTile(layoutChoice(p, d.m, coding{}), true)
+	})
+}
+
+// usesOf are the schedules of the layout that choose finds. Without one the error says
+// that there is none. What is found after an interruption is not worth having.
+func (d *defaults) usesOf(none string, choose func(*defaults) (*candidate, error)) (uses []Use, err error) {
+	l, err := choose(d)
+	if err == nil {
+		uses = l.uses()
 	}
-	return l.uses(), nil
+	switch {
+	case d.ctx.Err() != nil:
+		return nil, d.ctx.Err()
+	case err != nil:
+		return nil, fmt.Errorf("%v on %s: %s: %w", d.p.Weight, d.m.Name, none, err)
+	}
+	return uses, nil
 }
 
 // uses are the schedules of all widths.
@@ -79,7 +92,7 @@ func (l *candidate) uses() []Use {
 	for _, cols := range Widths {
 		if u, err := l.use(cols); err == nil {
 			both := l.withoutSuper(u.sideBySide(l.defaults)) // which changes nothing of what is chosen by cost
-			waiting = append(waiting, Use{cols, both.trace, both.choice})
+			waiting = append(waiting, both.as(cols))
 			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
 			}
@@ -88,7 +101,7 @@ func (l *candidate) uses() []Use {
 	}
 	for _, cols := range Wider {
 		if u, err := l.use(cols); err == nil && u.cost < least {
-			wide, least = []Use{{cols, u.trace, u.choice}}, u.cost
+			wide, least = []Use{u.as(cols)}, u.cost
 		}
 	}
 	if len(wide) > 0 { // so few columns would be done by a wider one
@@ -96,19 +109,23 @@ func (l *candidate) uses() []Use {
 	}
 	if len(wide) > 0 && l.p.GroupK() == 0 {
 		if u, err := l.use(Widest); err == nil && u.cost < worthWidest*least {
-			out = append(out, Use{Widest, u.trace, u.choice})
+			out = append(out, u.as(Widest))
 		}
 	}
 	return out
 }
 
+// as is u for cols columns.
+func (u *scheduled) as(cols int) Use { return Use{cols, u.trace, u.choice, u.built.kernel} }
+
 // worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
-// without: less is not worth the code. Figures: docs/choices.md, worthWidest.
+// without: less is not worth the code. Figures: docs/lab/choices.md, worthWidest.
 const worthWidest = 0.985
 
 // defaults chooses the schedules of p on t, and lowers each trace once: ways to choose that begin apart come to the same ones (of the kernels of q3_k on amd64/avx2 that
 // are tried, two in five), and most kernels that are tried take too many registers.
 type defaults struct {
+	ctx   context.Context // of one call
 	p     ir.Problem
 	t     lower.Target
 	m     lower.Machine     // t's
@@ -116,16 +133,19 @@ type defaults struct {
 	known map[string]*built // by trace, and whether values are computed again
 }
 
-// built is what a product by a kernel costs, and the bytes of a weight, or why there is no kernel, once that was found out.
+// built is a kernel, what a product by it costs, and the bytes of a weight, or why there is no kernel, once that was found out. Of a hundred
+// kernels five are chosen: one that was not the cheapest of any choices is dropped. Of 1264 default kernels none was chosen afterwards.
 type built struct {
-	once  sync.Once
-	work  work
-	bytes float64
-	err   error
+	once   sync.Once
+	kernel *variant.Kernel // nil: dropped
+	won    bool            // it was the cheapest of some choices, or of a width
+	work   work
+	bytes  float64
+	err    error
 }
 
-func newDefaults(p ir.Problem, t lower.Target) *defaults {
-	return &defaults{p: p, t: t, m: t.Machine(), known: map[string]*built{}}
+func newDefaults(ctx context.Context, p ir.Problem, t lower.Target) *defaults {
+	return &defaults{ctx: ctx, p: p, t: t, m: t.Machine(), known: map[string]*built{}}
 }
 
 // candidate is a packed layout and the best schedules for it that were asked for,
@@ -145,6 +165,9 @@ func (d *defaults) candidate(base Choice) *candidate {
 func (l *candidate) use(cols int) (*scheduled, error) {
 	if _, asked := l.best[cols]; !asked {
 		l.best[cols], l.none[cols] = l.find(cols)
+		if u := l.best[cols]; u != nil {
+			u.built.won = true
+		}
 	}
 	return l.best[cols], l.none[cols]
 }
@@ -283,7 +306,7 @@ func (d *defaults) quickest(all []coding) (best coding, cost float64) {
 // tightest lists the codings of the fewest bits per code, with those that fill groups up to whole cells
 // of them. In each the codes of whole decoded bytes are mirrored, or all, or none:
 // a byte of both kinds has no symmetry that helps to decode it. Codewords of rows would do for any group, but take so many
-// sums that all but one and two columns lose. Figures: docs/choices.md, tightest.
+// sums that all but one and two columns lose. Figures: docs/lab/choices.md, tightest.
 func tightest(p ir.Problem) (out []coding) {
 	least := float64(p.Weight.Bits)
 	for _, x := range codings(p.Weight) {
@@ -307,10 +330,10 @@ func tightest(p ir.Problem) (out []coding) {
 }
 
 // worthFilling is the most bits that codewords may have, of those of codes as they are, where groups are filled up for them. They take longer
-// to decode, and what fills groups is multiplied too. Figures: docs/choices.md, worthFilling.
+// to decode, and what fills groups is multiplied too. Figures: docs/lab/choices.md, worthFilling.
 const worthFilling = 0.85
 
-// bytesPerCycle is about what one core reads from memory. Figures: docs/choices.md, bytesPerCycle.
+// bytesPerCycle is about what one core reads from memory. Figures: docs/lab/choices.md, bytesPerCycle.
 const bytesPerCycle = 6.0
 
 // reading is about how long that takes, in tenths of a cycle.
@@ -363,11 +386,11 @@ func (d *defaults) chooseTile(base Choice, rowFields bool) (*candidate, error) {
 }
 
 // dearSkipping is the Memory.Skipping from which on tiles of a quarter of the row vectors are tried: all columns take them whole. Where skipping costs
-// less nobody has tried them. Figures: docs/choices.md, Skipping.
+// less nobody has tried them. Figures: docs/lab/choices.md, Skipping.
 const dearSkipping = 1.5
 
 // rowFields is c with tiles of as many rows, two of which share a byte where neighbours along K did, and groups spelled out: sums of a group then need not be put together of those of two fields, and
-// an activation that is read is for twice as many rows. It gains with what DecodeFirst does only. Figures: docs/choices.md, RowFields.
+// an activation that is read is for twice as many rows. It gains with what DecodeFirst does only. Figures: docs/lab/choices.md, RowFields.
 // Codes that are looked up, of other sizes or in super-blocks were not measured.
 func (c Choice) rowFields(p ir.Problem) (Choice, bool) {
 	w, g := p.Weight, p.GroupK()
@@ -467,7 +490,7 @@ func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 }
 
 // longGroup is how many bytes of codes a group of a tile has at least whose scales may lie elsewhere, so that Memory.Alone is how to ask for it.
-// Figures: docs/choices.md, Alone.
+// Figures: docs/lab/choices.md, Alone.
 const longGroup = 256
 
 // groupBytes are those of the codes of a group in a tile.
@@ -506,7 +529,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 		c.Rows = 2
 	}
 	if w.Bits >= 8 && c.Ahead > 0 {
-		c.Far = 0 // no room for a second one; figures: docs/choices.md, Streams
+		c.Far = 0 // no room for a second one; figures: docs/lab/choices.md, Streams
 	}
 	if x.join > 0 {
 		x.use(&c)
@@ -528,7 +551,7 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 }
 
 // wholeShares says that what a group within a record shares is whole vectors of bytes, so that the codes of the next
-// lie in as many lines as they would without. Then all is read in the order in which it lies. Figures: docs/choices.md, wholeShares.
+// lie in as many lines as they would without. Then all is read in the order in which it lies. Figures: docs/lab/choices.md, wholeShares.
 func (c Choice) wholeShares(p ir.Problem) bool {
 	p = c.filled(p)
 	bytes := 0
@@ -570,6 +593,7 @@ type scheduled struct {
 	cost   float64 // of a product, tenths of a cycle
 	issue  float64 // of which its instructions, however simple, take at least so much
 	bytes  float64 // of a weight, scales and padding included
+	built  *built
 
 	beside *scheduled // of sideBySide, once it was asked for
 }
@@ -579,6 +603,9 @@ type scheduled struct {
 func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) {
 	var all []Choice
 	for block := base.Rows; block >= 1; block /= 2 {
+		if err := d.ctx.Err(); err != nil {
+			return nil, err
+		}
 		c := base
 		c.Cols, c.Block = cols, block
 		if cols > small {
@@ -628,7 +655,7 @@ func (d *defaults) widthUse(base Choice, cols int) (best *scheduled, err error) 
 	return d.cheapest(all)
 }
 
-// fissioned is choices with minimums in loops of their own, which leaves room for more columns in few registers. Figures: docs/choices.md, fissioned.
+// fissioned is choices with minimums in loops of their own, which leaves room for more columns in few registers. Figures: docs/lab/choices.md, fissioned.
 func fissioned(choices []Choice) (out []Choice) {
 	for _, c := range choices {
 		c.Fission = true
@@ -655,7 +682,7 @@ func apart(choices []Choice) []Choice {
 
 // fieldsApart is c with an accumulator for each field, all of which are looked up: few of
 // them would wait for each other, which the estimate does not see where an instruction that has one port
-// counts twice (it was tried with the costs of the ordinary core only). Without groups and books they cost nothing. Figures: docs/choices.md, fieldsApart.
+// counts twice (it was tried with the costs of the ordinary core only). Without groups and books they cost nothing. Figures: docs/lab/choices.md, fieldsApart.
 func (c Choice) fieldsApart() Choice {
 	c.Below, c.Factor = 0, "f"
 	return c
@@ -719,7 +746,7 @@ func hasUnsigned(t lower.Target) bool {
 	})
 }
 
-// narrow is how many products d.t sums in 16 bits at once, 0 where a 4-way dot product is better. Figures: docs/choices.md, narrow.
+// narrow is how many products d.t sums in 16 bits at once, 0 where a 4-way dot product is better. Figures: docs/lab/choices.md, narrow.
 func (d *defaults) narrow() int {
 	if hasDot4(d.t) {
 		return 0
@@ -751,6 +778,12 @@ func (d *defaults) cheapest(choices []Choice) (best *scheduled, err error) {
 	if best == nil {
 		return nil, err
 	}
+	best.built.won = true
+	for _, s := range all {
+		if s != nil && !s.built.won {
+			s.built.kernel = nil
+		}
+	}
 	return best, nil
 }
 
@@ -771,7 +804,7 @@ func (d *defaults) fitting(c Choice) (*scheduled, error) {
 const worthSparing = 0.97
 
 // withoutSuper is u, or what has no registers for super-scales if that is fewer instructions by worthSparing: where registers are few, constants are read over and
-// over for want of others, which seems to cost nothing beside arithmetic. Figures: docs/choices.md, withoutSuper.
+// over for want of others, which seems to cost nothing beside arithmetic. Figures: docs/lab/choices.md, withoutSuper.
 func (d *defaults) withoutSuper(u *scheduled) *scheduled {
 	c := u.choice
 	if !c.Super || !d.m.FewVectors() {
@@ -823,37 +856,42 @@ func (d *defaults) build(c Choice) (*scheduled, error) {
 		d.known[key] = b
 	}
 	d.mu.Unlock()
-	if b.once.Do(func() { b.work, b.bytes, b.err = d.lower(trace, c.Again) }); b.err != nil {
+	if b.once.Do(func() { b.err = d.lower(b, trace, c.Again) }); b.err != nil {
 		return nil, b.err
 	}
-	return &scheduled{trace: trace, choice: c, cost: b.work.total, issue: b.work.issue, bytes: b.bytes}, nil
+	return &scheduled{trace: trace, choice: c, cost: b.work.total, issue: b.work.issue, bytes: b.bytes, built: b}, nil
 }
 
 // lowering has room for as many kernels as there are cores: more at once would only take memory.
 var lowering = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// lower is what a product costs by the kernel of a trace, and the bytes of a weight.
-func (d *defaults) lower(trace schedule.Trace, again bool) (w work, bytes float64, err error) {
-	lowering <- struct{}{}
-	defer func() { <-lowering }()
+// lower makes b the kernel of a trace.
+func (d *defaults) lower(b *built, trace schedule.Trace, again bool) error {
+	select {
+	case lowering <- struct{}{}:
+		defer func() { <-lowering }()
+	case <-d.ctx.Done():
+		return d.ctx.Err()
+	}
 	k, err := schedule.Compile(d.p, trace)
 	if err != nil {
-		return w, 0, err
+		return err
 	}
-	m, err := Lower(d.t, k.Nest, "k", again)
+	m, err := Lower(d.ctx, d.t, k.Nest, again)
 	if err != nil {
-		return w, 0, err
+		return err
 	}
 	if indexed := slices.ContainsFunc(m.Ops, func(o lower.MOp) bool { return o.Plus > 0 }); indexed && !d.m.Indexes {
-		return w, 0, fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", d.m.Name)
+		return fmt.Errorf("%s: by too few general registers, addresses are sums of two, which no default has here", d.m.Name)
 	}
-	return workOf(k, m), bytesPerWeight(k), nil
+	b.kernel, b.work, b.bytes = &variant.Kernel{Schedule: k, Code: m}, workOf(k, m), bytesPerWeight(k)
+	return nil
 }
 
 // Lower is lower.Build if what registers do not hold may be computed again, else lower.BuildOnce.
-func Lower(t lower.Target, n *nest.Nest, name string, again bool) (*lower.Kernel, error) {
+func Lower(ctx context.Context, t lower.Target, n *nest.Nest, again bool) (*lower.Kernel, error) {
 	if again {
-		return lower.Build(t, n, name)
+		return lower.Build(ctx, t, n)
 	}
-	return lower.BuildOnce(t, n, name)
+	return lower.BuildOnce(ctx, t, n)
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,7 @@ var known sync.Map
 // defaultOf is Default, which is asked once for each problem and target.
 func defaultOf(p ir.Problem, on lower.Target) ([]Use, error) {
 	key := fmt.Sprintf("%#v on %s", p, on.Machine().Name)
-	once, _ := known.LoadOrStore(key, sync.OnceValues(func() ([]Use, error) { return Default(p, on) }))
+	once, _ := known.LoadOrStore(key, sync.OnceValues(func() ([]Use, error) { return Default(context.Background(), p, on) }))
 	return once.(func() ([]Use, error))()
 }
 
@@ -62,7 +63,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// checkDefault checks the layout: that the kernels can be lowered Default has tried.
+// checkDefault checks the layout, and that each schedule has the kernel by which it was chosen: it need not be lowered again.
 func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) []Use {
 	t.Helper()
 	start := time.Now()
@@ -73,6 +74,11 @@ func checkDefault(t *testing.T, p ir.Problem, tg lower.Target) []Use {
 	checkOneLayout(t, p, uses)
 	if uses[0].Cols != 1 {
 		t.Errorf("the first schedule is for %d columns", uses[0].Cols)
+	}
+	for _, u := range uses {
+		if k := u.Kernel; k == nil || k.Code == nil || k.Schedule.Cols != u.Cols || k.Schedule.Trace.String() != u.Trace.String() {
+			t.Errorf("the schedule for %d columns has not kept its kernel", u.Cols)
+		}
 	}
 	t.Logf("%d schedules in %v", len(uses), time.Since(start))
 	return uses
@@ -207,7 +213,7 @@ func TestDefaultStride(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := lower.Build(tg, k.Nest, "k")
+			m, err := lower.Build(t.Context(), tg, k.Nest)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -357,7 +363,7 @@ func TestTilesOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Act.Group = c.group
-		uses, err := DotUses(p, amd64.ByName("zen2")) // q1_0's default is by tables
+		uses, err := DotUses(t.Context(), p, amd64.ByName("zen2")) // q1_0's default is by tables
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +385,7 @@ func TestKnownTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := amd64.ByName("avx2")
-	d := newDefaults(p, target)
+	d := newDefaults(t.Context(), p, target)
 	c := layoutChoice(p, target.Machine(), coding{})
 	c.Cols, c.Block, c.Dot, c.Flush = 1, c.Rows, 2, c.Cells
 	other := c
@@ -516,7 +522,10 @@ func TestCompanionsOfTiles(t *testing.T) {
 	if c.Tiles != 2 {
 		t.Fatalf("one column has %d tiles", c.Tiles)
 	}
-	have := Companions(p, amd64.ByName("zen5"), c)
+	have, err := Companions(t.Context(), p, amd64.ByName("zen5"), c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(have) != len(uses) {
 		t.Errorf("%d widths, want %d", len(have), len(uses))
 	}
@@ -571,7 +580,7 @@ func TestDefaultSpares(t *testing.T) {
 func TestDefaultOverflows(t *testing.T) {
 	for _, name := range []string{"w2", "w3", "w4"} {
 		for _, target := range []string{"avx2", "avx512"} {
-			_, err := Default(ir.Problem{Weight: lookup(t, name), MaxK: 1 << 24}, amd64.ByName(target))
+			_, err := Default(t.Context(), ir.Problem{Weight: lookup(t, name), MaxK: 1 << 24}, amd64.ByName(target))
 			var overflow *schedule.Overflow
 			if !errors.As(err, &overflow) || overflow.Type != "i32" || overflow.Terms != 1<<24 {
 				t.Errorf("%s on %s: %v", name, target, err)
@@ -585,7 +594,7 @@ func TestFeaturesOfDots(t *testing.T) {
 	const dots = 12
 	for _, name := range []string{"avx2", "avxvnni"} {
 		p, target := ir.Problem{Weight: lookup(t, "w2")}, amd64.ByName(name)
-		uses, err := DotUses(p, target)
+		uses, err := DotUses(t.Context(), p, target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -593,7 +602,7 @@ func TestFeaturesOfDots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := lower.Build(target, k.Nest, "k")
+		m, err := lower.Build(t.Context(), target, k.Nest)
 		if err != nil {
 			t.Fatal(err)
 		}

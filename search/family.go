@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -14,17 +15,21 @@ import (
 // TableUses are up to n ways to make products of p by tables, those that are estimated to
 // cost least first, each with the schedules of all widths as Default has them. Default tries
 // a few of them for codes of at most two bits. It is an error if p has none on the machine.
-func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
+// Interrupted, it returns the error of ctx.
+func TableUses(ctx context.Context, p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 	type costed struct {
 		*candidate
 		cost float64
 	}
 	var all []costed
 	fail := fmt.Errorf("more than %d bits", mostTableBits)
-	d := newDefaults(p, t)
+	d := newDefaults(ctx, p, t)
 	for _, base := range allTables(p, t) {
 		l := d.candidate(base)
 		one, err := l.use(1)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err != nil {
 			fail = err
 			continue
@@ -62,6 +67,9 @@ func TableUses(p ir.Problem, t lower.Target, n int) ([][]Use, error) {
 			k, err := schedule.Compile(p, u.Trace)
 			return err != nil || !k.SharesBuffers(first)
 		}))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

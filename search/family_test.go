@@ -17,7 +17,7 @@ func TestTableUses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := TableUses(p, target, 3)
+		all, err := TableUses(t.Context(), p, target, 3)
 		if err != nil || len(all) != 3 {
 			t.Fatalf("%s: %d schedules, %v", name, len(all), err)
 		}
@@ -39,7 +39,7 @@ func TestTableUses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := TableUses(wide, target, 3); err == nil {
+	if _, err := TableUses(t.Context(), wide, target, 3); err == nil {
 		t.Error("tables of 8 bits")
 	}
 }
@@ -60,7 +60,7 @@ func TestTablesWin(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Act.Group = c.actGroup
-		l, err := newDefaults(p, amd64.ByName(c.target)).chooseLayout()
+		l, err := newDefaults(t.Context(), p, amd64.ByName(c.target)).chooseLayout()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -134,7 +134,7 @@ func TestRestOfTiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		code, err := lower.BuildOnce(target, k.Nest, "k")
+		code, err := lower.BuildOnce(t.Context(), target, k.Nest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestOrders(t *testing.T) {
 		} else {
 			seen[trace] = true
 		}
-		if _, err := newDefaults(p, target).build(x); err == nil {
+		if _, err := newDefaults(t.Context(), p, target).build(x); err == nil {
 			kernels++
 		}
 	}
@@ -270,7 +270,7 @@ func TestRowFields(t *testing.T) {
 		{"w4-g128", "zen5", 2, 1, ""}, {"w4-g128", "avx512vbmi", 2, 1, ""}, {"w2-g64", "avxvnni", 1, 1, ""},
 	} {
 		p, target := ir.Problem{Weight: lookup(t, x.format)}, amd64.ByName(x.target)
-		uses, err := RowFieldUses(p, target)
+		uses, err := RowFieldUses(t.Context(), p, target)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,8 @@
 package search
 
 import (
+	"context"
+
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -10,8 +12,8 @@ import (
 
 // DefaultTables are the tables that the default schedules of p on a machine read, nil
 // if they read none, and how many elements of K of them lie together in the widest kernel's blocks.
-func DefaultTables(p ir.Problem, t lower.Target) (tables *ir.Tables, chunk int, err error) {
-	uses, err := Default(p, t)
+func DefaultTables(ctx context.Context, p ir.Problem, t lower.Target) (tables *ir.Tables, chunk int, err error) {
+	uses, err := Default(ctx, p, t)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -44,7 +46,7 @@ func DefaultPrepare(p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) 
 	default:
 		b.tables(tables)
 	}
-	_, err := schedule.CompilePrepare(p, tables, b.t)
+	_, err := schedule.CompilePreparation(p, tables, b.t)
 	return b.t, err
 }
 
@@ -93,7 +95,7 @@ func (b *prepareTrace) quantize(p ir.Problem) {
 	if p.Act.Group > 0 {
 		in = "act.g"
 	}
-	// While a row is rounded nothing else comes from memory. Figures: docs/choices.md, DefaultPrepare.
+	// While a row is rounded nothing else comes from memory. Figures: docs/lab/choices.md, DefaultPrepare.
 	b.t = append(b.t, schedule.Prefetch{In: in})
 	b.reduction("sums", p.GroupK(), 4)
 }
@@ -120,7 +122,7 @@ func (b *prepareTrace) unrolled(stage string, n int) {
 
 // One iteration of a loop over ungrouped K handles as many elements as stretch vectors
 // of 32 bits hold: the trips of 4096 elements are so few that a core foresees the last.
-// Sums go into unroll accumulators in turn. Figures: docs/choices.md, DefaultPrepare.
+// Sums go into unroll accumulators in turn. Figures: docs/lab/choices.md, DefaultPrepare.
 const (
 	stretch = 16
 	unroll  = 4

@@ -50,7 +50,7 @@ func TestDefaultPrepare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k, err := schedule.CompilePrepare(p, tables, tr)
+			k, err := schedule.CompilePreparation(p, tables, tr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestSerialEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	trace := schedule.Trace{schedule.Bind{Loop: "table.x", To: "unrolled"}, schedule.Bind{Loop: "residual.x", To: "unrolled"}}
-	k, err := schedule.CompilePrepare(p, tablesOf(t, p.Weight, []int{2}), trace)
+	k, err := schedule.CompilePreparation(p, tablesOf(t, p.Weight, []int{2}), trace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestPartsOfChunks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := schedule.CompilePrepare(p, tables, append(tr, schedule.Pack{Tensor: "table", Chunk: chunk}))
+		k, err := schedule.CompilePreparation(p, tables, append(tr, schedule.Pack{Tensor: "table", Chunk: chunk}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func floatTables(t *testing.T, w format.Weight, parts []int) *ir.Tables {
 	return &ir.Tables{Decomposition: d, Elem: format.F32, Together: 1}
 }
 
-func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.PrepareKernel, kind, size int, run func([]vir.Arg) error) {
+func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.PreparationKernel, kind, size int, run func([]vir.Arg) error) {
 	t.Helper()
 	x := ir.NewArray(1, size)
 	for i := range x.V {
@@ -209,11 +209,11 @@ func checkPrepare(t *testing.T, rng *rand.Rand, p ir.Problem, k *schedule.Prepar
 	}
 	for _, s := range k.Graph.Stages {
 		b, w := k.Nest.Buffers[s.Out.Name], want[s.Out.Name]
-		buf := args[slices.Index(k.Nest.Params, b.Param)].Buf
+		buf := args[slices.Index(k.Nest.Params, b.Base().Param)].Buf
 		for i := range w.Shape[1] {
 			at := i * s.Out.Elem.Bytes()
-			if b.Output {
-				p := b.Pos([]int{0, i})
+			if made, ok := b.(*nest.MadeTables); ok {
+				p := made.Pos([]int{0, i})
 				at = p.Byte + p.Steps*step
 			}
 			raw := int64(0)

@@ -359,7 +359,7 @@ func (c *Choice) fitGroups(p ir.Problem, m lower.Machine) {
 
 // Tables are chosen where a product by them is estimated to take less than this share
 // of one by dot products: they take several times as long to prepare. All are fits between the nearest cases; many columns of groups are worse by tables than
-// estimated, or, on a machine without dot4, by dot products. Figures: docs/choices.md, tablesWin.
+// estimated, or, on a machine without dot4, by dot products. Figures: docs/lab/choices.md, tablesWin.
 const (
 	tablesWin           = 0.97
 	tablesWinGroups     = 0.9
@@ -433,7 +433,7 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 		out = append(out, form(4, 32, 1, false, TableChoice{Exact: true, Along: 4}))
 	default:
 		c := form(1, 8, 2, true, TableChoice{Exact: true, Along: 1, Bytes: true, Pairs: true})
-		// Additions to one row vector wait for each other, two cycles each: two tiles. Figures: docs/choices.md, tableForms.
+		// Additions to one row vector wait for each other, two cycles each: two tiles. Figures: docs/lab/choices.md, tableForms.
 		c.Tiles, c.Far = 2, 0
 		out = append(out, c)
 	}
@@ -442,7 +442,7 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 
 // usualTables are the layouts that default schedules try: each form by vectors of rows, and
 // bytes with residuals, with the largest tables that fit its registers.
-// Tables stored by half are not among them: they gain too little for what they take to prepare. Neither are bounded ones. Figures: docs/choices.md, usualTables.
+// Tables stored by half are not among them: they gain too little for what they take to prepare. Neither are bounded ones. Figures: docs/lab/choices.md, usualTables.
 func usualTables(p ir.Problem, t lower.Target) (out []Choice) {
 	digits, narrow, wide := ir.DigitBits, []int{4}, []int{5, 5, 6}
 	if p.Weight.Bits > 1 {
@@ -505,7 +505,7 @@ func (l *candidate) tableUse(cols int) (*scheduled, error) {
 	c := l.base
 	least := 1 // rows of vectors
 	if c.Table.Exact && c.Table.Along > 1 {
-		least = c.Rows // fewer read as many bytes of tables for fewer products; figures: docs/choices.md, tableUse
+		least = c.Rows // fewer read as many bytes of tables for fewer products; figures: docs/lab/choices.md, tableUse
 	}
 	if c.Cols, c.Block = cols, c.Rows; cols == 1 && c.Table.Exact && c.Table.Bytes { // whole tiles, whatever they cost: see tableForms
 		return l.build(c)

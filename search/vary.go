@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"math/rand"
 	"reflect"
 	"slices"
@@ -170,9 +171,10 @@ func Relayout(c, from Choice) Choice {
 }
 
 // Companions are schedules of all widths for the packed layout of c, which is one tile's whatever c reads side by side.
-func Companions(p ir.Problem, t lower.Target, c Choice) []Use {
+// The error is that of ctx.
+func Companions(ctx context.Context, p ir.Problem, t lower.Target, c Choice) ([]Use, error) {
 	c.Tiles = 0
-	return newDefaults(p, t).candidate(c).uses()
+	return newDefaults(ctx, p, t).usesOf("", func(d *defaults) (*candidate, error) { return d.candidate(c), nil })
 }
 
 // Family names what kind of schedule t is: what it decomposes weights to, and the

@@ -57,7 +57,7 @@ var sameBits = []struct {
 	{"w2", 0, func(c *search.Choice) { c.Octets, c.Cols, c.Below, c.Rows, c.Block = true, 2, 0, 1, 1 }, true},
 }
 
-// byFloats looks up sums of f32 activations, so many at once.
+// byFloats looks up sums of `by` f32 activations at once.
 func byFloats(digits string, by int) func(c *search.Choice) {
 	return func(c *search.Choice) {
 		c.Hoist, c.Below, c.Table = "none", 0, &search.TableChoice{Digits: digits, Parts: []int{by}, Float: true, Along: 1}
@@ -177,7 +177,7 @@ func TestSameBits(t *testing.T) {
 // product is p with one kernel, and activations prepared by default, on target.
 func product(t *testing.T, target lower.Target, p ir.Problem, trace schedule.Trace) *runtime.Product {
 	t.Helper()
-	v, err := build.Target(t.Context(), p, target, []search.Use{{Trace: trace}}, nil)
+	v, err := build.Variant(t.Context(), p, target, []search.Use{{Trace: trace}})
 	if err != nil {
 		t.Fatal(err)
 	}

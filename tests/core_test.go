@@ -53,30 +53,28 @@ func builtIn(t *testing.T, isa, core string) lower.Target {
 	return nil
 }
 
-// codeOf is the assembly of the default kernels of a format with groups.
+// codeOf is the assembly of the default kernels of a format with groups, and of the preparation of activations for them.
 func codeOf(t *testing.T, tg lower.Target) (code string) {
 	w, err := format.Lookup("w4-g32")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	uses, err := search.Default(p, tg)
+	uses, err := search.Default(t.Context(), p, tg)
 	if err != nil {
 		t.Fatalf("%s: %v", tg.Machine().Name, err)
 	}
-	built, err := build.Target(t.Context(), p, tg, uses, func(what string) string { return what })
+	v, err := build.Variant(t.Context(), p, tg, uses)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range built.Kernels {
-		file, err := tg.Emit("kernels", []*lower.Kernel{k.Code})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(file.Data)) {
-			if !strings.HasPrefix(line, "//") { // one of which names the target
-				code += line
-			}
+	file, err := tg.File("kernels", v.Functions("")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(file.Data)) {
+		if !strings.HasPrefix(line, "//") { // a comment names the target
+			code += line
 		}
 	}
 	return code

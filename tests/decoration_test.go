@@ -84,14 +84,14 @@ func bySigns(mirror bool) func(c *search.Choice) {
 // splitK is how the trace of cells8 splits a record.
 var splitK = schedule.Split{Loop: "kc", By: 32, Into: [2]string{"ks", "kk"}}
 
-// thrice splits a record in three, of which fuse makes two again.
+// thrice splits a record in three; fuse makes two of them again.
 func thrice(f schedule.Fuse) []replacement {
 	return []replacement{{splitK, schedule.Trace{
 		schedule.Split{Loop: "kc", By: 64, Into: [2]string{"ks", "x2"}},
 		schedule.Split{Loop: "x2", By: 32, Into: [2]string{"y", "kk"}}, f}}}
 }
 
-// divided has two loops over the groups of a super-block, of which one is divided.
+// divided has two loops over the groups of a super-block; one of them is divided.
 func divided(loop string) variant {
 	return variant{func(c *search.Choice) { c.Fission = true }, []replacement{
 		{schedule.Split{Loop: "g", By: 4, Into: [2]string{"gt", "gi"}}, schedule.Trace{
@@ -217,7 +217,7 @@ func (p prepared) run(t *testing.T) {
 	}
 	compared := false
 	for _, target := range native.Targets(t) {
-		tables, _, err := search.DefaultTables(problem, target)
+		tables, _, err := search.DefaultTables(t.Context(), problem, target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,11 +232,11 @@ func (p prepared) run(t *testing.T) {
 			}
 			at := slices.IndexFunc(trace, func(s schedule.Step) bool { return schedule.NameOf(s) == "prefetch" })
 			trace[at] = schedule.Prefetch{In: p.in[i]}
-			k, err := schedule.CompilePrepare(problem, tables, trace)
+			k, err := schedule.CompilePreparation(problem, tables, trace)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := lower.Build(target, k.Nest, "prepare")
+			c, err := lower.Build(t.Context(), target, k.Nest)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -307,7 +307,7 @@ func (v variant) trace(t *testing.T, p ir.Problem) schedule.Trace {
 	return trace
 }
 
-// values are those of one parameter in all steps of a trace.
+// values lists the values of one parameter in all steps of a trace.
 func values(trace schedule.Trace, param string) []string {
 	var out []string
 	for _, s := range trace {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
@@ -97,7 +99,7 @@ func TestPages(t *testing.T) {
 				case f.language == "text" && len(want) > 0:
 					want[len(want)-1] = f.text
 				default:
-					t.Fatalf("what is to be done with this block?\n%s", f.text)
+					t.Fatalf("this block has no known kind\n%s", f.text)
 				}
 			}
 			out := strings.Split(inShell(t, t.TempDir(), script.String()), "== block ended\n")
@@ -139,7 +141,7 @@ func TestFormatFields(t *testing.T) {
 
 // TestChoices: comments name sections of choices.md that are there, and each section is named by one.
 func TestChoices(t *testing.T) {
-	text, err := os.ReadFile("../docs/choices.md")
+	text, err := os.ReadFile("../docs/lab/choices.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +152,7 @@ func TestChoices(t *testing.T) {
 		}
 		named[m[1]] = false
 	}
-	names := regexp.MustCompile(`docs/choices\.md, (\w+(?:, \w+)*)`)
+	names := regexp.MustCompile(`docs/lab/choices\.md, (\w+(?:, \w+)*)`)
 	for _, dir := range []string{"cmd", "lower", "runtime", "search"} {
 		sources(t, dir, func(file *ast.File, at func(ast.Node) string) {
 			for _, c := range file.Comments {
@@ -252,5 +254,37 @@ go list -deps ./kernels
 	}
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("needs gcc for the race detector; all else was tested")
+	}
+}
+
+// TestExampleEmbed runs examples/embed, which has at most 40 lines, with a short search: it prints each stage, what a trace takes and events,
+// and writes a package that builds.
+func TestExampleEmbed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	if len(measure.Targets()) == 0 {
+		t.Skip(measure.ErrNoTarget)
+	}
+	example := filepath.Join(t.TempDir(), "embed")
+	if err := os.CopyFS(example, os.DirFS("../examples/embed")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(example, "main.go"))
+	if n := strings.Count(string(text), "\n"); err != nil || n > 40 {
+		t.Errorf("%v: the example has %d lines, want at most 40", err, n)
+	}
+	out := inShell(t, example, `rm -rf go.sum kernels
+export GOCACHE="$(go env GOCACHE)" XDG_CACHE_HOME="$PWD/cache"
+go mod edit -replace github.com/tmacc/tmacc="$TMACC_ROOT"
+go mod tidy
+go run . -time 1s
+go vet ./...
+go test ./kernels
+`)
+	for _, want := range append(build.StageNames(), "given: l2 512x2048x1 ", "measuring what the machine can do", " measured in ", "ok  \texample.com/embed/kernels") {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
 }

@@ -34,7 +34,7 @@ const ggufDir = "../testdata/gguf"
 const tensorI2S = "I2_S"
 
 // actGroups are the numbers of activations that may share a scale in products of
-// a format: those of ggml's Q8_0 and, where ggml has them, Q8_K.
+// a format: as in ggml's Q8_0 and, where ggml has it, Q8_K.
 func actGroups(w format.Weight) []int {
 	switch {
 	case w.Per == format.PerTensor:
@@ -53,7 +53,7 @@ func TestGGUFBlocks(t *testing.T) {
 	near, d := tolerances(t), check.NewDraw(t)
 	for _, typ := range blocks.Types() {
 		if strings.Contains(typ, ":") {
-			continue // a layout of which there is no file: blocks.TestLayouts
+			continue // a layout without a file: blocks.TestLayouts
 		}
 		onEach(t, d, typ, func(t *testing.T, p *tmacc.Product, act int) {
 			file := openGGUF(t, blocksFile(typ))
@@ -372,11 +372,11 @@ func productOf(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 }
 
 func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(context.Background(), p, target)
 	if err != nil {
 		return nil, err
 	}
-	v, err := build.Target(context.Background(), p, target, uses, nil)
+	v, err := build.Variant(context.Background(), p, target, uses)
 	if err != nil {
 		return nil, err
 	}

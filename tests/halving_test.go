@@ -48,7 +48,7 @@ func TestX86NeverAveragesSignedBytesAsUnsigned(t *testing.T) {
 	}
 }
 
-// averageUnsigned makes averages of bytes with signs those of the same bytes without, and says how many.
+// averageUnsigned replaces averages of signed bytes by averages of the same bytes without sign, and returns how many.
 //
 //	d = avgs a b    ->    d = bitcast avgu (bitcast a) (bitcast b)
 func averageUnsigned(f *vir.Func) int {

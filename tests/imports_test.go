@@ -3,6 +3,8 @@ package tests
 import (
 	"encoding/json"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -98,4 +100,31 @@ func mayImport(lines []importLine, line int, dep string) bool {
 		return covers(l.only, dep)
 	}
 	return slices.ContainsFunc(lines[:line], func(l importLine) bool { return covers(l.names, dep) })
+}
+
+// TestCommandImports holds the command to flags, tables and progress: it imports nothing of how kernels are made, or of
+// the processes that run them. Packages such as search/session and search/build do that for every program.
+func TestCommandImports(t *testing.T) {
+	below := []string{"ir/nest", "ir/vir", "lower", "schedule", "search/jit", "search/worker"}
+	// Files that still do. None is to be added.
+	left := []string{"build.go", "compile.go", "inputs.go", "kernels.go", "locked.go", "products.go", "report.go", "targets.go"}
+	files, err := filepath.Glob("../cmd/tmacc/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, path := range files {
+		name := filepath.Base(path)
+		if strings.HasSuffix(name, "_test.go") || slices.Contains(left, name) {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			if dep, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "github.com/tmacc/tmacc/"); ours && slices.Contains(below, dep) {
+				t.Errorf("cmd/tmacc/%s imports %s", name, dep)
+			}
+		}
+	}
 }

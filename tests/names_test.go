@@ -19,10 +19,10 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 )
 
-// nameless are the folders that know no format and no family by name, but for exceptions.
+// nameless are the folders that know no format and no family by name, apart from exceptions.
 var nameless = []string{"ir/nest", "ir/vir", "schedule", "lower", "search", "gen", "runtime"}
 
-// exceptions are what files of those folders name all the same, or those of a folder.
+// exceptions lists names that files of these folders, or whole folders, use all the same.
 var exceptions = []struct {
 	path  string
 	names []string // nil: any
@@ -34,6 +34,8 @@ var exceptions = []struct {
 	{"runtime/foreign.go", []string{"gguf"}},   // tells such files from its own
 	{"search/measure/rules.go", nil},           // limits are of formats
 	{"search/measure/ggml/", nil},              // binds a system and says so
+	{"search/bench/peer/", []string{"ggml"}},   // measures products beside it
+	{"search/picture/svg.go", []string{"w3"}},  // the maker of the standard
 }
 
 // excepted says that a place may name what it does.
@@ -46,7 +48,7 @@ func excepted(at, name string) bool {
 	return false
 }
 
-// families are names of systems, families and formats besides those of the table.
+// families are names of systems, families and formats beyond the table's.
 var families = []string{
 	"bitserial", "tmac", "ggml", "gguf", "bitnet", "bitblas", "ladder", "lut", "iq4", "iq4nl", "nf4", "ternary",
 	"tl1", "tl2", "i2s", "i2_s", "tq1_0", "tq2_0", "q1_0", "q4_0", "q4_1", "q8_0", "mxfp4",

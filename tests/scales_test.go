@@ -137,7 +137,7 @@ func check(t *testing.T, f *gguf.File, w *runtime.Matrix, name string, index int
 			diff, all = diff+(float64(v)-exact)*(float64(v)-exact), all+exact*exact
 		}
 		if !(math.Sqrt(diff/all) < 0.02) {
-			t.Errorf("%s %d: products are %v of their size away from those of real numbers", name, index, math.Sqrt(diff/all))
+			t.Errorf("%s %d: products are %v of their size away from products of real numbers", name, index, math.Sqrt(diff/all))
 		}
 	}
 	for r := range m {

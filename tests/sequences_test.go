@@ -73,7 +73,7 @@ func TestSequences(t *testing.T) {
 
 // instructionLimits are instructions per 1000 weights by sequence.
 func instructionLimits(t *testing.T) map[string]float64 {
-	data, err := os.ReadFile("../docs/limits.json")
+	data, err := os.ReadFile("../docs/lab/limits.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestTuned(t *testing.T) {
 			}
 		}
 		if out, ok := x.compile(p, "-check"); !ok || !strings.Contains(out, "is up to date") {
-			t.Errorf("generated twice, %s is not the same (after a change of the compiler: bash docs/tuning.sh renew):\n%s", p, out)
+			t.Errorf("generated twice, %s is not the same (after a change of the compiler: bash docs/lab/tuning.sh renew):\n%s", p, out)
 		}
 	}
 	inShell(t, x.root, "go vet ./"+strings.Join(packages, " ./")+"\n")

@@ -1,21 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -23,10 +21,6 @@ import (
 
 // benchFormats are measured if -format names none.
 var benchFormats = []string{"w1", "w1-f32act", "ternary", "w2", "w3", "w4", "w8", "iq4nl", "w2-g128", "w4-g128", "w4-g32"}
-
-// maxSmall is the largest number of activations that are measured in every mode;
-// for more it does not matter where the weights are.
-const maxSmall = 8
 
 type benchFlags struct {
 	formats, modes []string
@@ -36,9 +30,8 @@ type benchFlags struct {
 	targets     []string
 	trace       string
 	lock        string
-	tuned       *tune.Lock // of lock, nil: none
 	check       string
-	peer, page  string
+	peer        string
 	threads     []int
 	rounds      int
 	json, quiet bool
@@ -49,30 +42,29 @@ func (c *cli) bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Args: between(0, 0),
 		Short: "measure kernels against what the machine can do",
-		Long: `Measure products with the default schedules, on one thread, as a generated package
-runs them, and in the same rounds what the machine can do: clock, read bandwidth, dot
-products. -json prints one object per line. With a -lock, what it has is measured beside them.
+		Long: `Measure products with the default schedules, on one thread, as a generated package runs them.
+The same rounds measure the machine: its clock, read bandwidth and dot products. -json prints
+one object per line. -lock measures the schedules of a lock beside the default ones.
 
-Modes say where the weights come from: dram cycles copies of a 4096 x 4096 matrix that
-total over 512 MiB, l3 reads one, l2 a 512 x 2048 tile. The share is of the read
-bandwidth in dram (counting the nominal bits of the format), of the peak of int8 dot
-products for more than 8 activations, else of the nearer of both. Cycles are by the clock
-beside the fastest sample: it falls under load.
+Modes say where the weights come from. dram cycles through copies of a 4096 x 4096 matrix that
+total over 512 MiB, l3 reads one copy, l2 a 512 x 2048 tile. The share is the used part of what
+the machine can do: of the read bandwidth in dram (counting the nominal bits of the format), of
+the peak of int8 dot products for more than 8 activations, else of the nearer one. Cycles are
+counted by the clock beside the fastest sample, since the clock falls under load.
 
--check compares the medians of 5 interleaved rounds with a file of limits and exits 1
-if one is missed. With a -lock that is measured instead of the default schedules, and held
-against the stricter rules of tuned kernels.
+-check compares the medians of 5 interleaved rounds with a file of limits and exits 1 if a limit
+is missed. With a -lock, its schedules are measured instead of the default ones, and held against
+the stricter rules of tuned kernels.
 
--peer ggml=FOLDER measures ggml's libraries of that folder too, in the same rounds, on the
-bytes of the same blocks: -format names types of GGUF. Both begin with float activations.
-Each product is compared with that of exact activations first; errors that int8 does not
-explain are an error. -check is of ratios then; a -lock takes the place of the default
-schedules here too.`,
+-peer ggml=FOLDER also measures ggml's libraries in that folder, in the same rounds and on the
+bytes of the same blocks; -format names types of GGUF. Both begin with float activations. Each
+product is first compared with that of exact activations: an error that int8 does not explain
+ends the command. -check then reads ratios. A -lock replaces the default schedules here too.`,
 		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
   tmacc bench -json > bench.jsonl
-  tmacc bench -check docs/limits.json
+  tmacc bench -check docs/lab/limits.json
   tmacc bench -lock tmacc.lock -format w2 -rounds 5
-  tmacc bench -lock tmacc.lock -check docs/limits.json
+  tmacc bench -lock tmacc.lock -check docs/lab/limits.json
   tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -format Q4_0,Q4_K`,
 	}
 	f := cmd.Flags()
@@ -87,7 +79,6 @@ schedules here too.`,
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
-	f.StringVar(&b.page, "md", "", "print the page of a `file` that -json wrote with -peer or -check, measure nothing")
 	f.IntVar(&b.rounds, "rounds", 1, "rounds over everything, with -check at least 5")
 	f.BoolVar(&b.json, "json", false, "print one JSON object per line; with -check where it was measured, the median round of each measurement, and what holds")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
@@ -95,22 +86,20 @@ schedules here too.`,
 		if err := b.validate(cmd); err != nil {
 			return err
 		}
-		if err := c.readLock(&b); err != nil {
+		lock, err := c.readLock(b.lock)
+		if err != nil {
 			return err
-		}
-		if b.page != "" {
-			return c.printPage(b.page, b.check)
 		}
 		if err := mapping("bench"); err != nil {
 			return err
 		}
 		if b.peer != "" {
-			return c.comparePeer(cmd.Context(), b)
+			return c.comparePeer(cmd.Context(), b, lock)
 		}
 		if b.check != "" {
-			return c.check(cmd.Context(), b)
+			return c.check(cmd.Context(), b, lock)
 		}
-		return c.measureAll(cmd.Context(), b)
+		return c.measureAll(cmd.Context(), b, lock)
 	}
 	return cmd
 }
@@ -153,194 +142,78 @@ func (b *benchFlags) validatePlaces() error {
 	return nil
 }
 
-// places are what to measure of a format: small products in every mode, large
-// ones in one.
-func (b *benchFlags) places() []place {
-	var out []place
-	large := b.modes[0]
-	if slices.Contains(b.modes, measure.ModeL3) {
-		large = measure.ModeL3
+// readLock reads the lock of -lock, which must be there. It is nil without one.
+func (c *cli) readLock(path string) (*tune.Lock, error) {
+	if path == "" {
+		return nil, nil
 	}
-	for i, mode := range b.modes {
-		if slices.Contains(b.modes[:i], mode) {
-			continue
-		}
-		p := place{mode: mode}
-		p.m, p.k = measure.Shape(mode)
-		if b.m > 0 {
-			p.m = b.m
-		}
-		if b.k > 0 {
-			p.k = b.k
-		}
-		for j, n := range b.ns {
-			if (n <= maxSmall || mode == large) && !slices.Contains(b.ns[:j], n) {
-				p.ns = append(p.ns, n)
-			}
-		}
-		if p.ns != nil {
-			out = append(out, p)
-		}
+	data, err := c.readText(path)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	return tune.ParseLock(path, data)
 }
 
-// extreme is where products that depend on activations are measured with the worst: one column
-// from the second-level cache.
-func (b *benchFlags) extreme() place {
-	m, k := measure.Shape(measure.ModeL2)
-	return place{mode: measure.ModeL2, m: m, k: k, ns: []int{1}, extreme: true}
-}
-
-// benchWeight is the format of a name, those of measure.Formats included.
+// benchWeight returns the format of a name, of the formats that limits name too, or of a JSON file.
 func (c *cli) benchWeight(name string) (format.Weight, error) {
-	for _, w := range measure.Formats {
-		if w.Name == name {
-			return w, nil
-		}
+	if w, err := measure.Lookup(name); err == nil {
+		return w, nil
 	}
 	return c.weight(name)
 }
 
-// suite is products whose kernels are assembled.
-type suite struct {
-	subjects []subject
-	places   []place
-	codes    []*live.Code
-}
-
-func (s *suite) close() {
-	for _, code := range s.codes {
-		code.Close()
-	}
-}
-
-// add compiles a product for a target that this machine runs.
-func (s *suite) add(ctx context.Context, c *cli, b benchFlags, name string, t lower.Target) error {
+// benchProblem returns the product of a name.
+func (c *cli) benchProblem(b benchFlags, name string) (ir.Problem, error) {
 	weight, act := b.act.of(name)
 	w, err := c.benchWeight(weight)
 	if err != nil {
-		return err
+		return ir.Problem{}, err
 	}
 	if g, ok := measure.ActGroups[name]; ok && b.check != "" && act.group == usualGroup {
 		act.group = g
 	}
 	p, err := act.problem(w)
 	if err != nil {
-		return err
+		return p, err
 	}
-	if err := checkK(b.k, p, name); err != nil {
+	return p, checkK(b.k, p, name)
+}
+
+// addTo compiles the product of a name for a target: by -trace, by the suite's lock, or by the default schedules. With both,
+// a lock's schedules and the default ones are measured.
+func (c *cli) addTo(ctx context.Context, s *bench.Suite, b benchFlags, name string, t targets.Target, both bool) error {
+	p, err := c.benchProblem(b, name)
+	switch {
+	case err != nil:
 		return err
-	}
-	var trace schedule.Trace
-	if b.trace != "" {
-		if trace, err = c.trace(b.trace); err != nil {
+	case b.trace != "":
+		trace, err := c.trace(b.trace)
+		if err != nil {
 			return err
 		}
+		return s.Add(ctx, p, t, []search.Use{{Trace: trace}}, false)
+	case both:
+		return s.AddBoth(ctx, p, t)
 	}
-	var v gen.Target
-	e := b.locked(p, t)
-	if e != nil {
-		v, err = buildUses(ctx, p, t, e.Uses(), p.Name())
-	} else {
-		v, err = buildTarget(ctx, p, t, trace, p.Name())
-	}
-	if err != nil {
-		return err
-	}
-	code, err := live.Assemble(p, v)
-	if err != nil {
-		return err
-	}
-	s.codes = append(s.codes, code)
-	product, err := code.Product()
-	if err != nil {
-		return err
-	}
-	s.subjects = append(s.subjects, subject{p, v, product, e != nil})
-	return nil
-}
-
-// readLock reads the lock of -lock, which must be there.
-func (c *cli) readLock(b *benchFlags) error {
-	if b.lock == "" {
-		return nil
-	}
-	data, err := c.readText(b.lock)
-	if err != nil {
-		return err
-	}
-	b.tuned, err = tune.ParseLock(b.lock, data)
-	return err
-}
-
-// locked is the entry of -lock for a product, nil if it has none.
-func (b *benchFlags) locked(p ir.Problem, t lower.Target) *tune.Entry {
-	if b.tuned == nil {
-		return nil
-	}
-	if e := b.tuned.Find(p, t); e != nil && e.For(p) {
-		return e
-	}
-	return nil
-}
-
-// addBoth is add of the default schedules, and of those of the lock, if it has some.
-func (s *suite) addBoth(ctx context.Context, c *cli, b benchFlags, name string, t lower.Target) error {
-	usual := b
-	usual.tuned = nil
-	if err := s.add(ctx, c, usual, name, t); err != nil {
-		return err
-	}
-	if b.locked(s.subjects[len(s.subjects)-1].problem, t) == nil {
-		return nil
-	}
-	return s.add(ctx, c, b, name, t)
+	return s.AddUsual(ctx, p, t)
 }
 
 // noteUnlocked says which products are measured by their default schedules although there is a lock.
-func (c *cli) noteUnlocked(b benchFlags, s *suite) {
+func (c *cli) noteUnlocked(b benchFlags, s *bench.Suite) {
 	var names []string
-	for _, x := range s.subjects {
-		tuned := slices.ContainsFunc(s.subjects, func(o subject) bool {
-			return o.tuned && o.problem.Name() == x.problem.Name() && o.target.Target == x.target.Target
-		})
-		if !tuned {
-			names = append(names, x.problem.Name()+" on "+x.target.Target.Machine().ShortName())
-		}
+	for _, x := range s.Untuned() {
+		names = append(names, x.Problem.Name()+" on "+x.Target())
 	}
-	if b.tuned != nil && len(names) > 0 {
+	if s.Lock != nil && len(names) > 0 {
 		fmt.Fprintf(c.err, "tmacc: %s has nothing for these, default schedules: %s\n", b.lock, strings.Join(names, ", "))
 	}
 }
 
-// rounds measures all subjects over and over, so that what disturbs the machine
-// for a while hits all alike.
-func (s *suite) rounds(ctx context.Context, n int, g *gauge, bar *progress, each func(measure.Record)) error {
-	for round := range n {
-		for _, x := range s.subjects {
-			for _, at := range s.places {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				if at.extreme && !x.residual() {
-					continue // takes as long as any
-				}
-				bar.step("round %d of %d: %s on %s, %s", round+1, n, x.problem.Name(), x.target.Target.Machine().ShortName(), at.mode)
-				records, err := g.measure(x, at)
-				if err != nil {
-					return err
-				}
-				for _, r := range records {
-					each(r)
-				}
-			}
-		}
-	}
-	return nil
-}
+// begins shows a step of a measurement.
+func (p *progress) begins(s bench.Step) { p.step("%s", s) }
 
-func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
+// measureAll measures all formats on all targets.
+func (c *cli) measureAll(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 	ts, err := targetsHere(b.targets)
 	if err != nil {
 		return err
@@ -350,27 +223,27 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	s := &suite{places: b.places()}
-	defer s.close()
+	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k), Lock: lock}
+	defer s.Close()
 	for _, t := range ts {
 		for _, name := range b.formats {
 			bar.step("compiling %s for %s", name, t.Machine().Name)
-			if err := s.addBoth(ctx, c, b, name, t); err != nil {
+			if err := c.addTo(ctx, s, b, name, t, true); err != nil {
 				return err
 			}
 		}
 	}
-	bar.step("assembling what shows what this machine can do")
-	g, err := newGauge(timing.Options{})
+	bar.step("assembling the probes of this machine")
+	g, err := bench.NewGauge(timing.Options{})
 	if err != nil {
 		return err
 	}
-	defer g.close()
+	defer g.Close()
 	var all []measure.Record
-	err = s.rounds(ctx, b.rounds, g, bar, func(r measure.Record) {
+	err = s.Run(ctx, g, b.rounds, bar.begins, func(r measure.Record) {
 		all = append(all, r)
 		if b.json {
-			r.Host, r.Date, r.Commit = g.lab.Host.String(), today(), commit()
+			r.Host, r.Date, r.Commit = g.Lab.Host.String(), bench.Today(), bench.Commit()
 			json.NewEncoder(c.out).Encode(r)
 		}
 	})
@@ -379,58 +252,21 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags) error {
 	if err != nil || b.json {
 		return err
 	}
-	benchTable(medians(all)).print(c.out, widthOf(c.out))
+	benchTable(bench.Medians(all)).print(c.out, widthOf(c.out))
 	return nil
 }
 
-// measurement is what records are of.
-type measurement struct {
-	format, target, mode string
-	n                    int
-	tuned, extreme       bool
-}
-
-func measurementOf(r measure.Record) measurement {
-	return measurement{r.Format, r.Target, r.Mode, r.N, r.Tuned, r.Extreme}
-}
-
-// medians joins the rounds of each measurement.
-func medians(records []measure.Record) []measure.Record {
-	return medianOf(records, measurementOf, func(r measure.Record) float64 { return r.Ns })
-}
-
-// medianOf is of the records of each key, in the order of their first, the one
-// whose figure is the median.
-func medianOf[R any, K comparable](records []R, key func(R) K, figure func(R) float64) []R {
-	var order []K
-	rounds := map[K][]R{}
-	for _, r := range records {
-		k := key(r)
-		if rounds[k] == nil {
-			order = append(order, k)
-		}
-		rounds[k] = append(rounds[k], r)
-	}
-	var out []R
-	for _, k := range order {
-		list := rounds[k]
-		slices.SortFunc(list, func(a, b R) int { return cmp.Compare(figure(a), figure(b)) })
-		out = append(out, list[len(list)/2])
-	}
-	return out
-}
-
-// benchTable is records as text; tuned ones come behind those of the default schedules, by whose times theirs are divided.
+// benchTable is a table of records. The times of tuned records are divided by the times of the default schedules, which come first.
 func benchTable(records []measure.Record) *table {
 	t := &table{head: []string{"format", "target", "mode", "m", "k", "n", "us", "Gw/s", "w/cycle", "GB/s", "of", "share", "prepare us", "of the default"}, wide: -1}
-	usual := map[measurement]float64{}
+	usual := map[bench.Measurement]float64{}
 	for _, r := range records {
 		of, unit := r.CeilingGBS, "GB/s"
 		if r.Share != r.ReadShare {
 			of, unit = r.CeilingGMACS, "GMAC/s"
 		}
-		id, ratio := measurementOf(r), ""
-		if id.tuned = false; r.Tuned {
+		id, ratio := bench.MeasurementOf(r), ""
+		if id.Tuned = false; r.Tuned {
 			ratio = fmt.Sprintf("%.2f", r.Ns/usual[id])
 		} else {
 			usual[id] = r.Ns
@@ -442,9 +278,9 @@ func benchTable(records []measure.Record) *table {
 	return t
 }
 
-// check holds the measurements that the limits ask for against them.
-func (c *cli) check(ctx context.Context, b benchFlags) error {
-	data, err := c.readJSON(b.check, "limits, such as docs/limits.json")
+// check measures the products that limits ask for, and holds them against the limits.
+func (c *cli) check(ctx context.Context, b benchFlags, lock *tune.Lock) error {
+	data, err := c.readJSON(b.check, "limits, such as docs/lab/limits.json")
 	if err != nil {
 		return err
 	}
@@ -454,73 +290,68 @@ func (c *cli) check(ctx context.Context, b benchFlags) error {
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	g, err := newGauge(timing.Options{})
+	g, err := bench.NewGauge(timing.Options{})
 	if err != nil {
 		return err
 	}
-	defer g.close()
+	defer g.Close()
 	bar.step("measuring what this machine can do")
-	host, err := g.lab.Ceilings(timing.Options{})
+	host, err := g.Lab.Ceilings(ctx, timing.Options{})
 	if err != nil {
 		return err
 	}
-	b.modes, b.ns = measure.Asked(b.tuned != nil)
-	b.m, b.k, b.trace = 0, 0, ""
-	s := &suite{places: append(b.places(), b.extreme())}
-	defer s.close()
-	asked := func(records []measure.Record) []measure.Verdict {
-		return slices.DeleteFunc(measure.Check(limits, records, host, b.tuned != nil), func(v measure.Verdict) bool {
-			return len(b.formats) > 0 && !slices.Contains(b.formats, v.Format)
-		})
-	}
-	wanted := asked(nil)
-	if len(wanted) == 0 {
-		return fmt.Errorf("-check %s: has no limit for %s", b.check, strings.Join(b.formats, ", "))
-	}
-	seen := map[[2]string]bool{}
-	for _, v := range wanted {
-		if id := [2]string{v.Target, v.Format}; !v.Skipped && !seen[id] {
-			seen[id] = true
-			t, err := bestOf(v.Target)
-			if err != nil {
-				return err
-			}
-			bar.step("compiling %s for %s", v.Format, v.Target)
-			if err := s.add(ctx, c, b, v.Format, t); err != nil {
-				return err
-			}
-		}
+	x := bench.Check{Name: filepath.Base(b.check), Limits: limits, Host: host, Tuned: lock != nil, Formats: b.formats}
+	s := &bench.Suite{Places: x.Places(), Lock: lock}
+	defer s.Close()
+	if err := c.addAsked(ctx, s, b, x, bar); err != nil {
+		return err
 	}
 	bar.done()
 	c.noteUnlocked(b, s)
-	var all []measure.Record
-	err = s.rounds(ctx, max(b.rounds, measure.Rounds), g, bar, func(r measure.Record) { all = append(all, r) })
+	out, err := x.Run(ctx, s, g, b.rounds, bar.begins)
 	if err != nil {
 		return err
 	}
 	bar.done()
 	c.noteBusy(g)
-	x := limitCheck{about: aboutHere(b.check), records: medians(all), verdicts: asked(all)}
 	if b.json {
-		x.encode(c.out)
+		out.Encode(c.out)
 	} else {
-		for _, v := range x.verdicts {
-			fmt.Fprintln(c.out, v)
-		}
+		c.printVerdicts(out.Verdicts)
 	}
-	return missed(x.verdicts)
+	return missed(out.Verdicts)
 }
 
-// missed is an error if rules are.
-func missed(verdicts []measure.Verdict) error {
-	misses := 0
-	for _, v := range verdicts {
-		if v.Failed() {
-			misses++
+// addAsked compiles the products that limits ask for, each for the best target of its class here.
+func (c *cli) addAsked(ctx context.Context, s *bench.Suite, b benchFlags, x bench.Check, bar *progress) error {
+	asked, err := x.Products()
+	if err != nil {
+		return fmt.Errorf("-check %s: %w", b.check, err)
+	}
+	b.k, b.trace = 0, ""
+	for _, p := range asked {
+		t, err := bestOf(p.Class)
+		if err != nil {
+			return err
+		}
+		bar.step("compiling %s for %s", p.Format, p.Class)
+		if err := c.addTo(ctx, s, b, p.Format, t, false); err != nil {
+			return err
 		}
 	}
-	if misses > 0 {
-		return failed("bench: %d of %d limits are missed", misses, len(verdicts))
+	return nil
+}
+
+func (c *cli) printVerdicts(verdicts []measure.Verdict) {
+	for _, v := range verdicts {
+		fmt.Fprintln(c.out, v)
+	}
+}
+
+// missed is an error if a limit is missed.
+func missed(verdicts []measure.Verdict) error {
+	if n := measure.Missed(verdicts); n > 0 {
+		return failed("bench: %d of %d limits are missed", n, len(verdicts))
 	}
 	return nil
 }

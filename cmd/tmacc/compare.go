@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -28,14 +28,14 @@ func (c *cli) compare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "compare", Args: between(0, 0),
 		Short: "measure schedules in turn with the default ones",
-		Long: `Measure schedules beside the default ones, in turn, in one process: what separate runs of
-tmacc bench say of two kernels may differ by more than the kernels do. Each is compared with the definition
-first. Figures are of the default's time in the same rounds, for each -n in each -mode, and their
-geometric mean, or more if one of them is slower, as for tmacc tune. The default is measured beside
-itself, too: what that is from 1 is noise.
+		Long: `Measure schedules beside the default ones, in turn, in one process: separate runs of
+tmacc bench may differ by more than two kernels do. Each schedule is first compared with the definition.
+Figures are ratios to the default's time in the same rounds, for each -n in each -mode, and their
+geometric mean. As for tmacc tune, the mean is larger if one of them is slower. The default is also measured
+beside itself: how far that ratio is from 1 is noise.
 
 -trace files are schedules of your own, such as tmacc show -stage trace prints them below its first
-line. -near adds those that differ from the default ones in what they ask for ahead, or do the same
+line. -near adds schedules that differ from the default ones in what they ask for ahead, or do the same
 in another order, for each -n: some tens, each of which takes about half a second per -mode.`,
 		Example: `  tmacc show -format w2 -stage trace | sed 1d > my.json
   tmacc compare -format w2 -trace my.json
@@ -45,7 +45,7 @@ in another order, for each -n: some tens, each of which takes about half a secon
 	f.StringVar(&x.format, "format", "", "weight format, or a JSON file with one (required)")
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
 	f.StringSliceVar(&x.traces, "trace", nil, "JSON `files` with a schedule each")
-	f.BoolVar(&x.near, "near", false, "measure what is near the default schedules")
+	f.BoolVar(&x.near, "near", false, "measure schedules near the default ones")
 	actVar(f, &x.act)
 	f.StringSliceVar(&x.modes, "mode", []string{measure.ModeL2, measure.ModeL3}, "where weights are: dram, l3 or l2, as for tmacc bench")
 	f.IntSliceVarP(&x.ns, "n", "n", []int{1}, "activations per product, those above 8 in one mode")
@@ -71,26 +71,6 @@ func (x *compareFlags) validate(f *pflag.FlagSet) error {
 	return x.validatePurposes(f)
 }
 
-// compared is a schedule, what it takes, and the same of the default beside it.
-type compared struct {
-	Schedule string            `json:"schedule"` // its file, or what differs
-	Cost     float64           `json:"cost"`
-	Figures  []comparedFigures `json:"figures"`
-	Traces   []schedule.Trace  `json:"traces"`
-}
-
-type comparedFigures struct {
-	tune.Purpose
-	Ns        float64 `json:"ns"`
-	DefaultNs float64 `json:"default_ns"`
-}
-
-// contender is a candidate and what to call it.
-type contender struct {
-	*tune.Candidate
-	name string
-}
-
 func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	bar := newProgress(c.err, f.quiet)
 	defer bar.done()
@@ -103,30 +83,32 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 		return err
 	}
 	c.noteLinked(nil)
-	bar.step("compiling the default schedules")
-	t, err := heeding(ctx, func() (*tune.Tuner, error) { return tune.New(c.tuning(f.tuneFlags, p, on, nil).product) })
+	o := session.Options{Problem: p, Target: on, Log: session.NoLog, Events: func(e session.Event) { bar.step("%s", e) }}
+	o.Purposes = session.Purposes(p, o.On.Host(), f.modes, f.ns, f.m, f.k)
+	s, err := session.Open(ctx, o)
 	if err != nil {
 		return err
 	}
-	all, err := c.candidates(t, f)
+	defer s.Close()
+	all, err := c.contenders(s, f)
 	if err != nil {
 		return err
 	}
-	var out []compared
+	var out []session.Tried
 	failures := 0
 	for i, x := range all {
 		if ctx.Err() != nil {
 			break
 		}
-		bar.step("%d of %d: %s", i+1, len(all), x.name)
-		r, err := compareOne(t, x)
+		bar.step("%d of %d: %s", i+1, len(all), x.Name)
+		r, err := s.Measure(x)
 		if broken := (*tune.Unmeasured)(nil); errors.As(err, &broken) {
 			return err // nor can the others be
 		}
 		if err != nil {
 			failures++
 			bar.done()
-			fmt.Fprintf(c.err, "tmacc: %s: %s\n", x.name, oneLine(err))
+			fmt.Fprintf(c.err, "tmacc: %s: %s\n", x.Name, oneLine(err))
 			continue
 		}
 		if out = append(out, r); f.json {
@@ -135,7 +117,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	}
 	bar.done()
 	if !f.json {
-		compareTable(t.Purposes, out).print(c.out, widthOf(c.out))
+		compareTable(s.Purposes, out).print(c.out, widthOf(c.out))
 	}
 	if ctx.Err() == nil && failures > 0 {
 		return failed("compare: %d of %d schedules failed", failures, len(all))
@@ -143,70 +125,42 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	return ctx.Err()
 }
 
-// candidates are the default schedules, those of files, and those that are near.
-func (c *cli) candidates(t *tune.Tuner, f compareFlags) ([]contender, error) {
-	var usual []schedule.Trace
-	for _, u := range t.Default {
-		usual = append(usual, u.Trace)
-	}
-	same, err := t.Given(usual...)
+// contenders are the default schedules, schedules of files, and schedules near the default ones.
+func (c *cli) contenders(s *session.Session, f compareFlags) ([]session.Contender, error) {
+	usual, err := s.Usual()
 	if err != nil {
 		return nil, err
 	}
-	all := []contender{{same, "default"}}
+	all := []session.Contender{usual}
 	for _, path := range f.traces {
 		trace, err := c.trace(path)
 		if err != nil {
 			return nil, err
 		}
-		x, err := t.Given(trace)
-		if err == nil {
-			err = t.Fits(x)
-		}
+		x, err := s.Contender(path, trace)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		all = append(all, contender{x, path})
+		all = append(all, x)
 	}
 	if f.near {
-		near, err := t.Near()
+		near, err := s.Near()
 		if err != nil {
 			return nil, err
 		}
-		for _, x := range near {
-			all = append(all, contender{x, t.Differs(x)})
-		}
+		all = append(all, near...)
 	}
 	return all, nil
 }
 
-// compareOne verifies a candidate, and measures it beside the default.
-func compareOne(t *tune.Tuner, x contender) (compared, error) {
-	if err := t.Verify(x.Candidate); err != nil {
-		return compared{}, err
-	}
-	found, err := t.Confirm([]tune.Found[*tune.Candidate]{{G: x.Candidate}})
-	if err != nil {
-		return compared{}, err
-	}
-	r := compared{Schedule: x.name, Cost: found[0].Cost}
-	for i, p := range t.Purposes {
-		r.Figures = append(r.Figures, comparedFigures{p, found[0].Ns[i], found[0].DefaultNs[i]})
-	}
-	for _, k := range x.Kernels {
-		r.Traces = append(r.Traces, k.Schedule.Trace)
-	}
-	return r, nil
-}
-
 // compareTable is the default and what it was compared with, the fastest first.
-func compareTable(purposes []tune.Purpose, all []compared) *table {
+func compareTable(purposes []tune.Purpose, all []session.Tried) *table {
 	t := &table{head: []string{"of the default"}, wide: len(purposes) + 1}
 	for _, p := range purposes {
 		t.head = append(t.head, fmt.Sprintf("%s n=%d", p.Mode, p.N))
 	}
 	t.head = append(t.head, "schedule")
-	slices.SortStableFunc(all, func(a, b compared) int { return cmp.Compare(a.Cost, b.Cost) })
+	slices.SortStableFunc(all, func(a, b session.Tried) int { return cmp.Compare(a.Cost, b.Cost) })
 	for _, r := range all {
 		row := []any{fmt.Sprintf("%.3f", r.Cost)}
 		for _, f := range r.Figures {

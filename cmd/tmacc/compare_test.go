@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -24,7 +25,7 @@ func TestCompare(t *testing.T) {
 	}
 	lines := 0
 	for line := range strings.Lines(ok(t, append(args, "-trace", trace, "-n", "1,4", "-json")...)) {
-		var r compared
+		var r session.Tried
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
@@ -40,13 +41,13 @@ func TestCompare(t *testing.T) {
 
 // The table has ratios to the default's time beside each, the best first.
 func TestCompareTable(t *testing.T) {
-	figures := func(ns, usual float64) comparedFigures {
-		return comparedFigures{tune.Purpose{Mode: "l2", N: 4}, ns, usual}
+	figures := func(ns, usual float64) session.TriedFigure {
+		return session.TriedFigure{Purpose: tune.Purpose{Mode: "l2", N: 4}, Ns: ns, DefaultNs: usual}
 	}
 	var b strings.Builder
-	compareTable([]tune.Purpose{{Mode: "l2", N: 4}}, []compared{
-		{Schedule: "slow", Cost: 1.5, Figures: []comparedFigures{figures(30, 20)}},
-		{Schedule: "quick", Cost: 0.5, Figures: []comparedFigures{figures(20, 40)}},
+	compareTable([]tune.Purpose{{Mode: "l2", N: 4}}, []session.Tried{
+		{Schedule: "slow", Cost: 1.5, Figures: []session.TriedFigure{figures(30, 20)}},
+		{Schedule: "quick", Cost: 0.5, Figures: []session.TriedFigure{figures(20, 40)}},
 	}).print(&b, 0)
 	const want = "of the default  l2 n=4  schedule\n         0.500   0.500  quick\n         1.500   1.500  slow\n"
 	if b.String() != want {

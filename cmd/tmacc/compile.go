@@ -18,9 +18,12 @@ import (
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -148,15 +151,15 @@ type compilation struct {
 	targets  []lower.Target // as programs try them
 	lock     *tune.Lock     // of the output's module
 	bar      *progress
-	codes    map[*gen.Target]*live.Code // of targets that this machine runs
-	unmapped error                      // why kernels that this machine runs have no code
-	exact    map[string]exactness       // by name of the kernel
-	tested   bool                       // the package passed its tests
+	codes    map[*variant.Variant]*live.Code // of targets that this machine runs
+	unmapped error                           // why kernels that this machine runs have no code
+	exact    map[string]exactness            // by name of the kernel
+	tested   bool                            // the package passed its tests
 	mod      *gen.Module
 }
 
 func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
-	x := &compilation{cli: c, compileFlags: f, codes: map[*gen.Target]*live.Code{}, exact: map[string]exactness{}}
+	x := &compilation{cli: c, compileFlags: f, codes: map[*variant.Variant]*live.Code{}, exact: map[string]exactness{}}
 	x.bar = newProgress(c.err, f.quiet)
 	defer x.bar.done()
 	defer x.closeCodes()
@@ -395,9 +398,12 @@ func (x *compilation) tryTraces(ctx context.Context) error {
 			if !ok {
 				continue
 			}
-			if _, err := buildTarget(ctx, w.problem, t, g.Trace, w.prefix()); err != nil {
+			v, err := buildTarget(ctx, w.problem, t, g.Trace)
+			if err != nil {
 				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), w.blamed(err))
 			}
+			g.built = &v
+			w.traces[t.Machine().Name] = g
 		}
 	}
 	return nil
@@ -421,7 +427,7 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 			if x.untunable(w, t) != "" {
 				continue
 			}
-			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), w.problem, t, nil)
+			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), session.Options{Problem: w.problem, Target: t})
 			s.bar = x.bar
 			if err := errors.Join(s.tune(ctx), ctx.Err()); err != nil {
 				return err
@@ -476,7 +482,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	type job struct {
 		w     *wanted
 		on    lower.Target
-		built gen.Target
+		built variant.Variant
 		err   error
 	}
 	var jobs []*job
@@ -500,7 +506,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	}
 	for _, j := range jobs {
 		if j.err == nil {
-			j.w.product.Targets = append(j.w.product.Targets, j.built)
+			j.w.product.Variants = append(j.w.product.Variants, j.built)
 			continue
 		}
 		var bad *tune.LockError
@@ -509,7 +515,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 		}
 		x.left = append(x.left, leftOut{j.w.prefix(), j.on.Machine().Name, oneLine(j.err)})
 	}
-	x.products = slices.DeleteFunc(x.products, func(w *wanted) bool { return len(w.product.Targets) == 0 })
+	x.products = slices.DeleteFunc(x.products, func(w *wanted) bool { return len(w.product.Variants) == 0 })
 	if len(x.products) == 0 {
 		x.printLeft()
 		return x.leftStatus()
@@ -519,12 +525,15 @@ func (x *compilation) compileAll(ctx context.Context) error {
 
 // buildTarget compiles w for t: by the trace that was given, else by the lock, else by
 // the default schedules. It never searches.
-func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target) (gen.Target, error) {
+func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target) (variant.Variant, error) {
+	if v := w.traces[t.Machine().Name].built; v != nil {
+		return *v, nil
+	}
 	e := x.locked(w, t)
 	if e == nil {
-		return buildTarget(ctx, w.problem, t, w.trace(t), w.prefix())
+		return buildTarget(ctx, w.problem, t, nil)
 	}
-	v, err := buildUses(ctx, w.problem, t, e.Uses(), w.prefix())
+	v, err := build.Variant(ctx, w.problem, t, e.Uses())
 	if err != nil {
 		return v, &tune.LockError{Path: tune.LockName, Problem: oneLine(err)}
 	}
@@ -537,11 +546,11 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 		x.noteDenied()
 	}
 	for _, w := range x.products {
-		for i := range w.product.Targets {
+		for i := range w.product.Variants {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			t := &w.product.Targets[i]
+			t := &w.product.Variants[i]
 			state := notRun
 			switch {
 			case x.noCheck:
@@ -555,7 +564,7 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 				}
 			}
 			for _, k := range t.Kernels {
-				x.exact[k.Code.Func.Name] = state.of(k.Schedule)
+				x.exact[w.product.KernelName(t, k.Name())] = state.of(k.Schedule)
 			}
 		}
 	}
@@ -571,7 +580,7 @@ func (e exactness) of(k *schedule.Kernel) exactness {
 	case k.Exact():
 		return e
 	case e == checked:
-		return exactness(fmt.Sprintf("no: within %d for each %d of K", k.Error.Most, k.Error.Step))
+		return exactness(fmt.Sprintf("no: within %d for each %d of K", k.Deviation.Most, k.Deviation.Span))
 	}
 	return "no, " + e
 }
@@ -585,7 +594,7 @@ const (
 
 // verify compares the kernels of a target with the definition and, where they can be
 // mapped, keeps them to be measured.
-func (x *compilation) verify(w *wanted, t *gen.Target) (exactness, error) {
+func (x *compilation) verify(w *wanted, t *variant.Variant) (exactness, error) {
 	code, err := live.Assemble(w.problem, *t)
 	switch {
 	case err == nil:
@@ -734,10 +743,10 @@ func (x *compilation) steps(ctx context.Context) []func() error {
 // testsPassed notes that the tests of the package ran all kernels that run here.
 func (x *compilation) testsPassed() {
 	for _, w := range x.products {
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			for _, k := range t.Kernels {
 				if lacks(t.Target) == "" {
-					x.exact[k.Code.Func.Name] = w.checked().of(k.Schedule)
+					x.exact[w.product.KernelName(&t, k.Name())] = w.checked().of(k.Schedule)
 				}
 			}
 		}

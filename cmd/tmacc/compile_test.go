@@ -5,15 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -24,8 +25,8 @@ import (
 // TestMain makes this binary the command for tests that need a process of it, and its own worker.
 func TestMain(m *testing.M) {
 	worker.Main()
-	quick, look = timing.Options{Rounds: 1}, timing.Options{Rounds: 1} // no test wants figures to be good
-	dramBytes = func(timing.Host) int { return 32 << 20 }
+	quick = timing.Options{Rounds: 1} // no test wants figures to be good
+	bench.Brief()
 	if os.Getenv("TMACC_TEST_MAIN") != "" {
 		main()
 	}
@@ -414,35 +415,6 @@ func TestCompileNowhere(t *testing.T) {
 	}
 }
 
-// Figures of a core that did something else during many samples are not to be trusted, which is said.
-func TestNoteBusy(t *testing.T) {
-	sample := func(alone ...bool) timing.Sample {
-		return timing.Sample{Rounds: append(make([]float64, len(alone)), math.NaN()), Alone: append(alone, false)} // the last took none
-	}
-	for _, c := range []struct {
-		samples []timing.Sample
-		beyond  int
-		said    string
-	}{
-		{nil, 0, ""},
-		{[]timing.Sample{sample(true, true, true), sample(true, false)}, 0, ""},
-		{[]timing.Sample{sample(true, true), sample(false, false)}, 0, "during 2 of 4 samples"},
-		{nil, 2, "2 figures are above what this machine did at best"},
-		{timing.TimeWork(timing.Options{Rounds: 3}, timing.Work{Run: func() { time.Sleep(time.Millisecond) }}), 0, "during 9 of 9 samples"},
-	} {
-		if len(c.samples) == 1 && runtime.GOOS != "linux" {
-			continue // nobody knows there how long a thread had its core
-		}
-		var stderr bytes.Buffer
-		g := &gauge{beyond: c.beyond}
-		g.count(c.samples)
-		(&cli{err: &stderr}).noteBusy(g)
-		if (c.said == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), c.said) {
-			t.Errorf("%+v: %q", c.samples, &stderr)
-		}
-	}
-}
-
 // K of what is measured is whole groups.
 func TestBenchWholeGroups(t *testing.T) {
 	needMeasuring(t)
@@ -453,17 +425,23 @@ func TestBenchWholeGroups(t *testing.T) {
 	}
 }
 
-// Who is interrupted does not wait for what runs aside.
-func TestHeeding(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	endless := make(chan int)
-	time.AfterFunc(10*time.Millisecond, stop)
-	if v, err := heeding(ctx, func() (int, error) { return <-endless, nil }); v != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %d, %v", v, err)
+// Who is interrupted begins nothing more, and waits for what runs.
+func TestOnAllCores(t *testing.T) {
+	const n = 1000
+	var began, ended atomic.Int64
+	if err := onAllCores(t.Context(), n, func(int) { ended.Add(1) }); err != nil || ended.Load() != n {
+		t.Errorf("%d calls of %d, %v", ended.Load(), n, err)
 	}
-	close(endless)
-	failure := errors.New("it fails")
-	if v, err := heeding(t.Context(), func() (int, error) { return 3, failure }); v != 3 || err != failure {
-		t.Errorf("not interrupted: %d, %v", v, err)
+	ended.Store(0)
+	ctx, stop := context.WithCancel(t.Context())
+	err := onAllCores(ctx, n, func(int) {
+		began.Add(1)
+		stop()
+		time.Sleep(10 * time.Millisecond)
+		ended.Add(1)
+	})
+	most := int64(runtime.GOMAXPROCS(0))
+	if b, e := began.Load(), ended.Load(); !errors.Is(err, context.Canceled) || b == 0 || b > most || e != b {
+		t.Errorf("interrupted: %v, %d calls began, at most %d may, and %d ended", err, b, most, e)
 	}
 }

@@ -132,12 +132,12 @@ func TestConfigMeasures(t *testing.T) {
 	}
 }
 
-// The README lists the keys.
-func TestKeysInReadme(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// docs/command.md lists the keys.
+func TestKeysInDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/command.md")
 	for _, keys := range []map[string]keyKind{configKeys, kernelKeys} {
 		if !strings.Contains(string(text), ": "+keyNames(keys)+".") {
-			t.Errorf("README.md does not list %s: %v", keyNames(keys), err)
+			t.Errorf("docs/command.md does not list %s: %v", keyNames(keys), err)
 		}
 	}
 }

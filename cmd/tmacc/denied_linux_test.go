@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search/session"
 )
 
 // denying, as the first argument of this program, makes it run the others where memory may not become executable, as systemd's
@@ -82,7 +81,7 @@ func TestDenied(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "  "+trace+"\n") || !strings.Contains(stderr, why) {
 		t.Errorf("compare: exit code %d\n%s%s", code, out, stderr)
 	}
-	for _, args := range [][]string{{"bench", "-format", "w2"}, {"families", "-o", dir}, {"threads"}, {"host", "-ceilings"}} {
+	for _, args := range [][]string{{"bench", "-format", "w2"}, {"host", "-ceilings"}} {
 		code, _, stderr := tmaccDenied(t, args...)
 		if code != exitUsage || !strings.Contains(stderr, "tmacc: "+args[0]+": "+why) || !strings.HasSuffix(stderr, ": it measures kernels in its own process, so allow that; compile, tune and compare do without\n") {
 			t.Errorf("%s: exit code %d, %s", args[0], code, stderr)
@@ -104,29 +103,8 @@ func TestCompareUnmeasured(t *testing.T) {
 func TestTuneUnmeasured(t *testing.T) {
 	needMeasuring(t)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
-	code, out, stderr := tmacc("tune", "-q", "-format", "w2,w4", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-log", noLog, "-o", t.TempDir())
+	code, out, stderr := tmacc("tune", "-q", "-format", "w2,w4", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-log", session.NoLog, "-o", t.TempDir())
 	if code != exitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "gone") {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
-	}
-}
-
-// families leaves out products for which a family has no schedule, and says so; that this machine cannot run any is an error.
-func TestFamiliesUnmeasured(t *testing.T) {
-	needMeasuring(t)
-	c, bar := &cli{}, newProgress(io.Discard, true)
-	target, err := oneTarget("avx2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	compare := func(format string) ([]string, error) {
-		_, skipped, err := c.compareTargets(t.Context(), format, []lower.Target{target}, familiesFlags{tables: 1}, nil, bar)
-		return skipped, err
-	}
-	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
-	if skipped, err := compare("w8"); err != nil || len(skipped) != 1 || !strings.Contains(skipped[0], "no schedule by tables") {
-		t.Errorf("w8: %q, %v", skipped, err)
-	}
-	if skipped, err := compare("w2"); err == nil || len(skipped) > 0 || !strings.Contains(err.Error(), "gone") {
-		t.Errorf("w2: %q, %v", skipped, err)
 	}
 }

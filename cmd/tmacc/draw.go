@@ -1,19 +1,18 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/measure"
+
+	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/picture"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -24,19 +23,24 @@ func (c *cli) report() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "report", Args: between(0, 0),
 		Short: "draw what searches have found and what kernels reach",
-		Long: `Draw pictures. For each search of tmacc tune in the log, search-FORMAT-TARGET-RUN: the best time
-so far over the trials, of each family of schedules. From records of tmacc bench -json, roofline: the
-bandwidth that kernels of one column use over that which is available, both in bytes per
-cycle of one core, and the bound of each: what is available, or what it consumes at most.
-Each picture says on which machine, when and by which tmacc its figures were measured, as far as
-the log and the records say so.`,
+		Long: `Draw two kinds of pictures.
+
+search-FORMAT-TARGET-RUN, for each search of tmacc tune in the log: the best time so far over the
+trials, for each family of schedules.
+
+roofline, from records of tmacc bench -json: the bandwidth that kernels of one column use over the
+bandwidth that is available, both in bytes per cycle of one core. A line shows each kernel's bound:
+the available bandwidth, or the most that the kernel consumes.
+
+Each picture names the machine, the date and the tmacc of its figures, if the log and the records
+name them.`,
 		Example: `  tmacc report -o pictures
   tmacc bench -format w1,w2,w4 -mode dram,l3,l2 -n 1 -json > bench.jsonl
   tmacc report -o pictures -bench bench.jsonl -type png`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&x.out, "out", "o", ".", "`folder` of the pictures")
-	f.StringVar(&x.log, "log", "", "`file` of the log, or "+noLog+" (default: see tmacc log)")
+	f.StringVar(&x.log, "log", "", "`file` of the log, or "+session.NoLog+" (default: see tmacc log)")
 	f.StringVar(&x.bench, "bench", "", "`file` of records of tmacc bench -json")
 	f.StringVar(&x.kind, "type", "svg", "of the pictures: svg or png")
 	cmd.RunE = func(*cobra.Command, []string) error { return c.drawReport(x) }
@@ -44,7 +48,7 @@ the log and the records say so.`,
 }
 
 func (c *cli) drawReport(x reportFlags) error {
-	if err := validPicture("picture." + x.kind); err != nil {
+	if picture.Check("picture."+x.kind) != nil {
 		return fmt.Errorf("-type %s: want svg or png", x.kind)
 	}
 	if err := canBeFolder(x.out); err != nil {
@@ -54,12 +58,9 @@ func (c *cli) drawReport(x reportFlags) error {
 		return plain(err)
 	}
 	n := 0
-	save := func(name string, p *picture, err error) error {
-		if err != nil {
-			return err
-		}
+	save := func(name string, p *picture.Picture) error {
 		path := filepath.Join(x.out, name+"."+x.kind)
-		if err := p.save(path); err != nil {
+		if err := savePicture(path, p); err != nil {
 			return err
 		}
 		n++
@@ -67,31 +68,16 @@ func (c *cli) drawReport(x reportFlags) error {
 		return nil
 	}
 	if x.bench != "" {
-		records, err := c.benchRecords(x.bench)
+		p, err := c.roofline(x.bench)
 		if err != nil {
 			return err
 		}
-		p, err := plotRoofline(records)
-		if err != nil {
-			return fmt.Errorf("%s: %w", x.bench, err)
-		}
-		if err := save("roofline", p, nil); err != nil {
+		if err := save("roofline", p); err != nil {
 			return err
 		}
 	}
-	if x.log != noLog {
-		l, err := tuningLog(x.log)
-		if err == nil && x.log != "" { // the user's may not have begun
-			_, err = os.Stat(x.log)
-		}
-		if err != nil {
-			return plain(err)
-		}
-		err = eachSearch(l, func(r tune.Run, tried []tune.Tried) error {
-			p, err := plotSearch(searchTitle(r), searchSource(r), tried)
-			return save(strings.ReplaceAll(fmt.Sprintf("search-%s-%s-%s", r.Product, r.Target, r.ID), "/", "-"), p, err)
-		})
-		if err := c.noteUnread(err); err != nil {
+	if x.log != session.NoLog {
+		if err := c.drawSearches(x.log, save); err != nil {
 			return err
 		}
 	}
@@ -101,71 +87,59 @@ func (c *cli) drawReport(x reportFlags) error {
 	return nil
 }
 
-// searchTitle says what a search was for.
-func searchTitle(r tune.Run) string {
-	return r.Product + " on " + r.Target + ", " + purposesText(r.Purposes)
-}
-
-// searchSource says where a search ran, when it began, and of which tmacc.
-func searchSource(r tune.Run) (s source) {
-	s.add(r.CPU, r.Start.UTC().Format(time.DateOnly), r.Compiler)
-	return s
-}
-
-// eachSearch calls f with the searches in a log that have measured something.
-func eachSearch(l tune.Log, f func(tune.Run, []tune.Tried) error) error {
-	var last tune.Run
-	var tried []tune.Tried
-	end := func() error {
-		if last.Best == 0 || len(tried) == 0 {
-			return nil
-		}
-		return f(last, tried)
-	}
-	err := l.Each(true, func(r tune.Run, t *tune.Trial) error {
-		if r.ID != last.ID {
-			if err := end(); err != nil {
-				return err
-			}
-			tried = nil
-		}
-		last, tried = r, append(tried, tune.Tried{Family: familyOf(t), Cost: t.Cost})
-		return nil
-	})
-	if unread := (*tune.Unread)(nil); err != nil && !errors.As(err, &unread) {
-		return err
-	}
-	return cmp.Or(end(), err)
-}
-
-// familyOf is the family of the kernel for the fewest activations.
-func familyOf(t *tune.Trial) string {
-	if len(t.Genes) == 0 {
-		return "unknown"
-	}
-	return search.Family(t.Genes[0].Trace)
-}
-
-// benchRecords reads what tmacc bench -json printed. With -check its first line says where and when all of its records were measured.
-func (c *cli) benchRecords(path string) (out []measure.Record, err error) {
+// roofline draws the records of a file.
+func (c *cli) roofline(path string) (*picture.Picture, error) {
 	data, err := c.readJSON(path, "what tmacc bench -json printed")
 	if err != nil {
 		return nil, err
 	}
-	var head measure.Record
-	for d := json.NewDecoder(strings.NewReader(string(data))); ; {
-		var r measure.Record
-		if err := d.Decode(&r); errors.Is(err, io.EOF) {
-			return out, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("%s: record %d: %w", path, len(out)+1, err)
+	records, err := bench.ParseRecords(data)
+	if err == nil {
+		var p *picture.Picture
+		if p, err = picture.Roofline(records); err == nil {
+			return p, nil
 		}
-		switch {
-		case r.Format == "" && r.Host != "":
-			head = r
-		case r.Host == "":
-			r.Host, r.Date, r.Commit = head.Host, head.Date, head.Commit
-		}
-		out = append(out, r)
 	}
+	return nil, fmt.Errorf("%s: %w", path, err)
+}
+
+// drawSearches saves a picture of each search in a log, "" for the user's, that has measured something.
+func (c *cli) drawSearches(path string, save func(name string, p *picture.Picture) error) error {
+	l, err := session.LogAt(path)
+	if err == nil && path != "" { // the user's may not have begun
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return plain(err)
+	}
+	return c.noteUnread(l.Searches(func(r tune.Run, tried []tune.Tried) error {
+		p, err := picture.Search(searchTitle(r), searchSource(r), tried)
+		if err != nil {
+			return err
+		}
+		return save(strings.ReplaceAll(fmt.Sprintf("search-%s-%s-%s", r.Product, r.Target, r.ID), "/", "-"), p)
+	}))
+}
+
+// savePicture writes a picture of the kind that the end of path names.
+func savePicture(path string, p *picture.Picture) error {
+	if err := picture.Check(path); err != nil {
+		return err
+	}
+	data, err := p.Encode(filepath.Ext(path))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return writeFile(path, data)
+}
+
+// searchTitle says for which product and purposes a search was.
+func searchTitle(r tune.Run) string {
+	return r.Product + " on " + r.Target + ", " + tune.PurposesText(r.Purposes...)
+}
+
+// searchSource says on which machine a search ran, when it began, and which tmacc it was of.
+func searchSource(r tune.Run) (s picture.Source) {
+	s.Add(r.CPU, r.Start.UTC().Format(time.DateOnly), r.Compiler)
+	return s
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 )
 
@@ -71,9 +70,6 @@ func (r *renamed) Set(text string) error {
 	}
 	return nil
 }
-
-// isaName is the instruction set of m as -target has it.
-func isaName(m lower.Machine) string { return strings.TrimPrefix(m.ISA.Name, m.Arch()+"/") }
 
 // renames makes the flags of cmd that name targets say what old names are called now.
 func renames(cmd *cobra.Command, to io.Writer) {

@@ -333,7 +333,7 @@ func (f *files) multiply(l blocks.Block, b []byte, m, k int) error {
 		if err != nil {
 			return err
 		}
-		act := format.Act{Group: usualActGroup(w)}
+		act := blocks.UsualAct(w)
 		p = runtime.New(runtime.Spec{Name: l.Type, Weight: w, Act: act, LimitK: 1 << 17, Layouts: []*format.Layout{format.PlainLayout(w)}})
 		f.products[l.Weight] = p
 	}

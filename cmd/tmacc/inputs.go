@@ -137,7 +137,7 @@ func (c *cli) trace(path string) (schedule.Trace, error) {
 // given is the schedule in a JSON file that stands for the default one.
 func (c *cli) given(path string) (given, error) {
 	t, err := c.trace(path)
-	return given{path, t}, err
+	return given{path: path, Trace: t}, err
 }
 
 // lined is an error of a file of JSON, with the line if it is one of syntax.
@@ -200,7 +200,7 @@ func (a actFlags) problem(w format.Weight) (ir.Problem, error) {
 	case a.elem == actFloat:
 		return ir.Floats(w)
 	case a.group == usualGroup:
-		a.group = usualActGroup(w)
+		a.group = blocks.UsualAct(w).Group
 	}
 	p := ir.Problem{Weight: w, Act: format.Act{Group: a.group}}
 	return p, p.Validate()
@@ -223,23 +223,6 @@ func (c *cli) product(name string, a actFlags) (ir.Problem, error) {
 		return ir.Problem{}, err
 	}
 	return a.problem(w)
-}
-
-// usualActGroup is 0, a scale per row of activations, but for GGUF's block
-// formats what ggml multiplies them with: Q8_K's 256 or Q8_0's 32, or less if groups of weights
-// are smaller. Scales and minimums of groups under 32 would take longer than their dot products
-// (Figures: docs/choices.md, usualActGroup).
-func usualActGroup(w format.Weight) int {
-	for _, t := range blocks.Types() {
-		switch b, err := blocks.Lookup(t); {
-		case err != nil || b.Weight != w.Name || w.Per != format.PerGroup:
-		case w.Group%256 == 0, w.Group < 32 && w.Min && w.Super%256 == 0:
-			return 256
-		default:
-			return min(32, w.Group)
-		}
-	}
-	return 0
 }
 
 // sizeFlags are what -m and -k say of a matrix to measure.

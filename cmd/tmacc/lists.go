@@ -11,7 +11,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime/cpu"
@@ -174,7 +173,7 @@ func coreInfos() (all []coreInfo) {
 }
 
 // infoOf is a core with those of the targets ts that are for it.
-func infoOf(c core.Core, ts []lower.Target) coreInfo {
+func infoOf(c core.Core, ts []targets.Target) coreInfo {
 	info := coreInfo{Name: c.Name, CPUs: append([]cpu.Set{}, c.CPUs...)}
 	here := ""
 	if ts := hostTargets(); len(ts) > 0 {
@@ -244,7 +243,7 @@ uses the file; tmacc cores FILE.json checks it.`,
 }
 
 // coreOf is the core of a name or in a JSON file, and its targets.
-func (c *cli) coreOf(word string) (core.Core, []lower.Target, error) {
+func (c *cli) coreOf(word string) (core.Core, []targets.Target, error) {
 	if isFile(word) {
 		own, err := c.ownCore(word)
 		return own.Core, own.targets, err
@@ -347,12 +346,10 @@ func (c *cli) ceilings(ctx context.Context) (measure.Ceilings, error) {
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("measuring what this machine can do")
-	return heeding(ctx, func() (found measure.Ceilings, _ error) {
-		lab, err := measure.NewLab()
-		if err != nil {
-			return found, err
-		}
-		defer lab.Close()
-		return lab.Ceilings(timing.Options{})
-	})
+	lab, err := measure.NewLab()
+	if err != nil {
+		return measure.Ceilings{}, err
+	}
+	defer lab.Close()
+	return lab.Ceilings(ctx, timing.Options{})
 }

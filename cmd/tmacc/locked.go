@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -74,7 +75,7 @@ func (x *compilation) misfits() (out []string) {
 		}
 	}
 	for _, w := range x.products {
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			e := x.named(w, t.Target)
 			if e == nil {
 				continue
@@ -119,7 +120,7 @@ func (x *compilation) otherCores() (out []string) {
 }
 
 // misfit says what p has on t that e was not tuned for, "" if nothing.
-func misfit(e *tune.Entry, p ir.Problem, t gen.Target) string {
+func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 	if !e.For(p) {
 		return "other levels, scales or activations than when it was tuned, so the entry is not used"
 	}
@@ -128,7 +129,7 @@ func misfit(e *tune.Entry, p ir.Problem, t gen.Target) string {
 	}
 	var widths []string
 	for i, k := range t.Kernels { // by columns, as in the lock
-		if hash, err := tune.KernelHash(t.Target, k.Code); err != nil || hash != e.Kernels[i].Hash {
+		if hash, err := tune.KernelHash(t.Target, k.Text); err != nil || hash != e.Kernels[i].Hash {
 			widths = append(widths, counted(k.Schedule.Cols, "column"))
 		}
 	}
@@ -145,7 +146,7 @@ func misfit(e *tune.Entry, p ir.Problem, t gen.Target) string {
 // tuneCommand is what tunes the product of an entry.
 func (x *compilation) tuneCommand(e *tune.Entry, p ir.Problem) string {
 	group := ""
-	if p.Act.Group != usualActGroup(p.Weight) {
+	if p.Act.Group != blocks.UsualAct(p.Weight).Group {
 		group = fmt.Sprintf(" -act-group %d", p.Act.Group)
 	}
 	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, e.Target, x.dir)
@@ -155,7 +156,7 @@ func (x *compilation) tuneCommand(e *tune.Entry, p ir.Problem) string {
 // though they were tuned for nothing wider.
 func (x *compilation) narrow() (out []string) {
 	for _, w := range x.products {
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			var source string
 			widest := t.Kernels[len(t.Kernels)-1].Schedule.Cols
 			switch e := x.locked(w, t.Target); {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -19,17 +19,14 @@ type logFlags struct {
 	prune time.Duration
 }
 
-// noLog is the -log that writes none.
-const noLog = "none"
-
 func (c *cli) log() *cobra.Command {
 	var x logFlags
 	cmd := &cobra.Command{
 		Use: "log", Args: between(0, 0),
-		Short: "list, export or prune what tmacc tune has measured",
+		Short: "list, export or prune the measurements of tmacc tune",
 		Long: `List the searches of tmacc tune, the oldest first. -json prints every schedule that was
 measured, one object per line, with the search that it belongs to. -prune removes
-searches that began longer ago.`,
+searches that began longer ago than the given time.`,
 		Example: `  tmacc log
   tmacc log -json > trials.jsonl
   tmacc log -prune 720h`,
@@ -37,9 +34,9 @@ searches that began longer ago.`,
 	f := cmd.Flags()
 	f.StringVar(&x.path, "log", "", "`file` of the log (default: tmacc/tuning.db in the user's cache directory)")
 	f.BoolVar(&x.json, "json", false, "print one JSON object per line, for each schedule")
-	f.DurationVar(&x.prune, "prune", 0, "remove searches that began so long ago")
+	f.DurationVar(&x.prune, "prune", 0, "remove searches that began longer ago than this")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		l, err := tuningLog(x.path)
+		l, err := session.LogAt(x.path)
 		if err == nil && x.path != "" { // the user's may not have begun
 			_, err = os.Stat(x.path)
 		}
@@ -65,14 +62,6 @@ searches that began longer ago.`,
 	return cmd
 }
 
-// tuningLog is the log at path, or the user's.
-func tuningLog(path string) (tune.Log, error) {
-	if path != "" {
-		return tune.Log{Path: path}, nil
-	}
-	return tune.DefaultLog()
-}
-
 func (c *cli) exportLog(l tune.Log) error {
 	enc := json.NewEncoder(c.out)
 	return c.noteUnread(l.Each(true, func(r tune.Run, t *tune.Trial) error {
@@ -83,7 +72,7 @@ func (c *cli) exportLog(l tune.Log) error {
 	}))
 }
 
-// noteUnread tells what of a log was left out, if err is that, which is no failure.
+// noteUnread prints an error that says which part of a log could not be read, and returns every other error.
 func (c *cli) noteUnread(err error) error {
 	if unread := (*tune.Unread)(nil); errors.As(err, &unread) {
 		fmt.Fprintf(c.err, "tmacc: %s\n", oneLine(err))
@@ -99,7 +88,7 @@ func (c *cli) listLog(l tune.Log) error {
 		if r.Best > 0 {
 			best = fmt.Sprintf("%.3f", r.Best)
 		}
-		t.add(r.Start.Local().Format("2006-01-02 15:04:05"), r.Product, r.Target, purposesText(r.Purposes), r.Trials, best, r.Ended)
+		t.add(r.Start.Local().Format("2006-01-02 15:04:05"), r.Product, r.Target, tune.PurposesText(r.Purposes...), r.Trials, best, r.Ended)
 		return nil
 	})
 	if err := c.noteUnread(err); err != nil {
@@ -108,13 +97,4 @@ func (c *cli) listLog(l tune.Log) error {
 	fmt.Fprintln(c.out, l.Path)
 	t.print(c.out, widthOf(c.out))
 	return nil
-}
-
-// purposesText is each purpose on one line: "dram 4096x4096x1, l2 512x2048x1".
-func purposesText(ps []tune.Purpose) string {
-	var all []string
-	for _, p := range ps {
-		all = append(all, fmt.Sprintf("%s %dx%dx%d", p.Mode, p.M, p.K, p.N))
-	}
-	return strings.Join(all, ", ")
 }

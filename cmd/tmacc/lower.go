@@ -3,14 +3,11 @@ package main
 import (
 	"fmt"
 	"go/token"
-	"sort"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen"
-	"github.com/tmacc/tmacc/ir/vir"
-	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search/build"
 )
 
 func (c *cli) lower() *cobra.Command {
@@ -38,99 +35,22 @@ declaration stands at the end as a comment.`,
 		if err != nil {
 			return err
 		}
-		asm, err := lowerText(t, *pkg, string(text))
-		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
+		var asm string
+		for _, s := range build.TextStages(string(text), *pkg, t) {
+			if s.Err != nil {
+				return fmt.Errorf("%s: %w", args[0], s.Err)
+			}
+			if s.Name == build.AssemblyStage || s.Name == build.GoStage {
+				asm += s.Text
+			}
 		}
 		if *out == "" {
-			_, err = c.out.Write(asm)
+			_, err = fmt.Fprint(c.out, asm)
 			return err
 		}
-		return writeFile(*out, asm)
+		return writeFile(*out, []byte(asm))
 	}
 	return cmd
-}
-
-// lowerText is the assembly of a function of vector IR.
-func lowerText(t lower.Target, pkg, text string) ([]byte, error) {
-	f, err := vir.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if err := vir.Verify(f); err != nil {
-		return nil, &vir.SyntaxError{Line: lineOf(text), Problem: strings.TrimPrefix(err.Error(), "vir: ")}
-	}
-	for i, name := range goNames(f) {
-		if token.IsKeyword(name) || i == 0 && (gen.Meant(name) || name == "unsafe") { // which the declaration imports
-			return nil, &vir.SyntaxError{Line: 1, Problem: fmt.Sprintf("%s is a word or a name of Go's own, which would not take its declaration: choose another name", name)}
-		}
-	}
-	k, err := lower.Compile(t, f)
-	if err != nil {
-		return nil, err
-	}
-	asm, err := t.Emit(pkg, []*lower.Kernel{k})
-	if err != nil {
-		return nil, err
-	}
-	return append(asm.Data, stub(f)...), nil
-}
-
-// goNames are the names in the declaration of f, its own first.
-func goNames(f *vir.Func) []string {
-	names := []string{f.Name}
-	for _, p := range f.Params {
-		names = append(names, p.Name)
-	}
-	return names
-}
-
-// lineOf is the number of the line at which text, which parses, stops to verify:
-// the last one of the shortest beginning that does not.
-func lineOf(text string) int {
-	lines := strings.Split(text, "\n")
-	return 1 + sort.Search(len(lines)-1, func(n int) bool {
-		f, err := vir.Parse(closed(lines[:n+1]))
-		return err == nil && vir.Verify(f) != nil
-	})
-}
-
-// closed ends the loops that are open after some lines of a function.
-func closed(lines []string) string {
-	open := 0
-	for _, line := range lines {
-		line, _, _ = strings.Cut(line, "//")
-		switch words := strings.Fields(line); {
-		case len(words) > 0 && words[0] == "loop":
-			open++
-		case len(words) > 0 && words[0] == "end":
-			open--
-		}
-	}
-	return strings.Join(lines, "\n") + strings.Repeat("\nend", max(open, 0))
-}
-
-// stub is the Go declaration of f, as a comment.
-//
-//	// type dotArgs struct {
-//	// 	x, out unsafe.Pointer
-//	// 	n      int64
-//	// }
-//	//
-//	// //go:noescape
-//	// func dot(args *dotArgs)
-func stub(f *vir.Func) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n// The declaration in Go:\n//\n// type %sArgs struct {\n", f.Name)
-	for _, p := range f.Params {
-		typ := "unsafe.Pointer"
-		if p.Int {
-			typ = "int64"
-		}
-		fmt.Fprintf(&b, "// \t%s %s\n", p.Name, typ)
-	}
-	fmt.Fprintf(&b, "// }\n//\n// //go:noescape\n// func %s(args *%[1]sArgs)\n", f.Name)
-	return b.String()
 }
 
 // writeFile replaces a file at once, so that nobody sees a part of it.

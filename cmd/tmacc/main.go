@@ -4,10 +4,10 @@ package main
 import (
 	"os"
 
-	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/search/session"
 )
 
 func main() {
-	worker.Main()
+	session.Main()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

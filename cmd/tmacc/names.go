@@ -38,4 +38,6 @@ func (x *compilation) checkNames() error {
 }
 
 // uncompiled is the product of w without what is compiled for targets.
-func (w *wanted) uncompiled() gen.Product { return gen.Product{Name: w.goName(), Problem: w.problem} }
+func (w *wanted) uncompiled() gen.Product {
+	return gen.Product{Name: w.goName(), Prefix: identifier(w.prefix()), Problem: w.problem}
+}

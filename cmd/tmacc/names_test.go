@@ -161,7 +161,7 @@ func TestDanglingLinks(t *testing.T) {
 		t.Skip(err) // of Windows
 	}
 	const said = "tmacc: -o link: is a link to nothing: make the directory that it leads to, or remove it"
-	for _, args := range []string{"compile -format w2 -target avx2 -o link", "tune -format w2 -o link", "report -log none -o link", "families -o link", "study -o link"} {
+	for _, args := range []string{"compile -format w2 -target avx2 -o link", "tune -format w2 -o link", "report -log none -o link"} {
 		refused(t, refusal{exitUsage, said, args})
 	}
 	refused(t, refusal{exitUsage, "tmacc: link: is a link to nothing", "lower -target avx2 -o link"}, file(t, "f.vir", "func f(a ptr)\n\tv0:u8x32 = load a+0\n\tstore a+0 v0\n"))

@@ -252,20 +252,6 @@ func wrap(s string, width int) (lines []string) {
 	return append(lines, string(line))
 }
 
-// markdown writes the table for a page.
-func (t *table) markdown(w io.Writer) {
-	_, number := t.measure()
-	rule := make([]string, len(t.head))
-	for i := range rule {
-		if rule[i] = "---"; number[i] {
-			rule[i] = "---:"
-		}
-	}
-	for _, row := range append([][]string{t.head, rule}, t.rows...) {
-		fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
-	}
-}
-
 // measure is the width of each column and whether it holds numbers.
 func (t *table) measure() (widths []int, number []bool) {
 	widths, number = make([]int, len(t.head)), make([]bool, len(t.head))

@@ -14,18 +14,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/bench/peer"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/measure/ggml"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
-// peerTypes are the types of blocks that are compared if -format names none.
+// peerTypes are the types of blocks that are measured if -format names none.
 var peerTypes = []string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4", "Q8_0", "Q2_K", "Q3_K", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0"}
 
 // validatePeer checks the flags of -peer and sets its defaults.
 func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
-	if b.page != "" && b.peer != "" {
-		return fmt.Errorf("-md prints records of earlier runs: give it without -peer")
-	}
 	if b.peer == "" {
 		if cmd.Flags().Changed("threads") {
 			return fmt.Errorf("-threads is for -peer: everything else is measured on one thread")
@@ -57,8 +57,7 @@ func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
 	return nil
 }
 
-// loading runs this command again by a program that loads libraries, which it builds: this
-// one is static.
+// loading builds a tmacc that loads libraries, which this static one cannot, and runs this command again with it.
 func (c *cli) loading(ctx context.Context, quiet bool) error {
 	dir, err := os.MkdirTemp("", "tmacc-peer-")
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *cli) loading(ctx context.Context, quiet bool) error {
 	defer bar.done()
 	bar.step("building a tmacc that loads libraries: this one is static")
 	args := []string{"build", "-tags", ggml.Tag, "-o", exe}
-	if commit() != "" { // records name the commit then, whatever GOFLAGS says
+	if bench.Commit() != "" { // records name the commit then, whatever GOFLAGS says
 		args = append(args, "-buildvcs=true")
 	}
 	if err := (toolchain{dir: checkout()}).run(ctx, "CGO_ENABLED=0", append(args, modulePath+"/cmd/tmacc")...); err != nil {
@@ -88,8 +87,8 @@ func (c *cli) loading(ctx context.Context, quiet bool) error {
 	return err
 }
 
-// comparePeer measures all types at all places, round after round.
-func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
+// comparePeer measures all types of blocks at all places, round after round, beside ggml.
+func (c *cli) comparePeer(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 	limits, err := c.peerLimits(b.check)
 	if err != nil {
 		return err
@@ -104,56 +103,45 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags) error {
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	x, err := newRace(lib, b)
+	x, err := peer.New(lib, b.threads)
 	if err != nil {
 		return err
 	}
-	defer x.close()
-	s := &suite{places: b.places()}
-	defer s.close()
-	if err := s.addTypes(ctx, c, b, bar); err != nil {
+	defer x.Close()
+	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k), Lock: lock}
+	defer s.Close()
+	types, err := c.addTypes(ctx, s, b, bar)
+	if err != nil {
 		return err
 	}
 	bar.done()
 	c.noteUnlocked(b, s)
-	records, err := x.rounds(ctx, s, bar, func(r measure.PeerRecord) {
+	records, err := x.Run(ctx, s, types, b.rounds, bar.begins, func(r measure.PeerRecord) {
 		if b.json {
 			json.NewEncoder(c.out).Encode(r)
 		}
 	})
+	if wrong := (*peer.Disagreement)(nil); errors.As(err, &wrong) {
+		return &status{exitFailed, err}
+	}
 	if err != nil {
 		return err
 	}
 	bar.done()
 	verdicts := measure.CheckPeer(limits, records)
 	if !b.json {
-		c.printPeer(lib, records, verdicts)
+		fmt.Fprintf(c.out, "ggml %s, %s\n", lib.Version, filepath.Base(lib.Path))
+		peerTable(peer.Medians(records)).print(c.out, widthOf(c.out))
+		c.printVerdicts(verdicts)
 	}
 	return missed(verdicts)
-}
-
-// printPeer prints what was measured beside lib, and what was asked of it.
-func (c *cli) printPeer(lib *ggml.Library, records []measure.PeerRecord, verdicts []measure.Verdict) {
-	fmt.Fprintf(c.out, "ggml %s, %s\n", lib.Version, filepath.Base(lib.Path))
-	peerTable(peerMedians(records)).print(c.out, widthOf(c.out))
-	for _, v := range verdicts {
-		fmt.Fprintln(c.out, v)
-	}
-}
-
-func maxOf(ns []int) int {
-	most := 0
-	for _, n := range ns {
-		most = max(most, n)
-	}
-	return most
 }
 
 func (c *cli) peerLimits(path string) ([]measure.PeerLimit, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := c.readJSON(path, "ratios, such as docs/ratios.json")
+	data, err := c.readJSON(path, "ratios, such as docs/lab/ratios.json")
 	if err != nil {
 		return nil, err
 	}
@@ -164,65 +152,41 @@ func (c *cli) peerLimits(path string) ([]measure.PeerLimit, error) {
 	return limits, nil
 }
 
-// addTypes compiles the formats that types of blocks hold, all of them for each
-// target.
-func (s *suite) addTypes(ctx context.Context, c *cli, b benchFlags, bar *progress) error {
+// addTypes compiles the formats of the types of blocks, all of them for each target. It returns the type of each subject.
+func (c *cli) addTypes(ctx context.Context, s *bench.Suite, b benchFlags, bar *progress) (types []string, err error) {
 	ts, err := targetsHere(b.targets)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, t := range ts {
 		for _, typ := range b.formats {
 			block, err := blocks.Lookup(typ)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			bar.step("compiling %s for %s", block.Weight, t.Machine().Name)
-			if err := s.add(ctx, c, b, block.Weight, t); err != nil {
-				return err
+			if err := c.addTo(ctx, s, b, block.Weight, t, false); err != nil {
+				return nil, err
 			}
+			types = append(types, typ)
 		}
 	}
-	return nil
+	return types, nil
 }
 
-// peerMedians joins the rounds of each measurement: the one whose ratio is the
-// median stands for all.
-func peerMedians(records []measure.PeerRecord) []measure.PeerRecord {
-	type key struct {
-		typ, target, mode string
-		n, threads        int
-	}
-	return medianOf(records, func(r measure.PeerRecord) key { return key{named(r), r.Target, r.Mode, r.N, r.Threads} },
-		func(r measure.PeerRecord) float64 { return r.Ratio })
-}
-
-// peerTable is records as text.
+// peerTable is a table of records.
 func peerTable(records []measure.PeerRecord) *table {
 	t := &table{head: []string{"type", "target", "mode", "n", "threads", "us", "Gw/s", "ggml Gw/s", "repacked", "times ggml", "read GB/s", "error", "ggml's"}, wide: -1}
 	for _, r := range records {
-		plain, repacked := theirSpeeds(r)
+		plain, repacked := r.TheirSpeeds()
 		best := r.Fastest()
-		t.add(named(r), r.Target, r.Mode, r.N, r.Threads, fmt.Sprintf("%.1f", r.Ours.Ns/1e3), fmt.Sprintf("%.1f", r.Ours.GWeightsS), plain, repacked,
+		t.add(r.Name(), r.Target, r.Mode, r.N, r.Threads, fmt.Sprintf("%.1f", r.Ours.Ns/1e3), fmt.Sprintf("%.1f", r.Ours.GWeightsS), blank(plain), blank(repacked),
 			fmt.Sprintf("%.2f", r.Ratio), blank(r.ReadGBS), fmt.Sprintf("%.2g", r.Ours.Error), fmt.Sprintf("%.2g", best.Error))
 	}
 	return t
 }
 
-// theirSpeeds are ggml's with weights as they are in the file and, at best, repacked.
-func theirSpeeds(r measure.PeerRecord) (plain, repacked string) {
-	best := 0.0
-	for i, t := range r.Theirs {
-		if i == 0 {
-			plain = blank(t.GWeightsS)
-		} else {
-			best = max(best, t.GWeightsS)
-		}
-	}
-	return plain, blank(best)
-}
-
-// blank is a figure with a decimal, nothing if it is 0.
+// blank prints a figure with one decimal, and nothing for 0.
 func blank(f float64) string {
 	if f == 0 {
 		return ""

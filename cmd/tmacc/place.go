@@ -35,6 +35,21 @@ func canBeFolder(dir string) error {
 	}
 }
 
+// noFolder is an error if path cannot be a file: it is a folder itself, or there is no folder for it.
+func noFolder(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s: is a folder: want a file", path)
+	}
+	info, err := os.Stat(filepath.Dir(path))
+	if err == nil && !info.IsDir() {
+		err = errors.New("is no folder")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, plain(err))
+	}
+	return nil
+}
+
 // other names at, if it is not dir.
 func other(at, dir string) string {
 	if at == filepath.Clean(dir) {

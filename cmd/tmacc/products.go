@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -34,6 +35,7 @@ type wanted struct {
 type given struct {
 	path string
 	schedule.Trace
+	built *variant.Variant // its kernel on the target that it is for, once it was tried
 }
 
 // shape is matrices of one size.

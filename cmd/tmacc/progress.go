@@ -10,9 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells a person what takes so long: on a terminal in one line that is
-// rewritten, elsewhere in a line for every step that is still the last one, or begins, patience
-// after what was shown last.
+// progress shows a person which step takes long. On a terminal it rewrites one line. Elsewhere it prints a line for a step
+// that begins, or still goes on, patience after the line before.
 type progress struct {
 	w        io.Writer // nil: silent
 	terminal bool
@@ -20,7 +19,7 @@ type progress struct {
 	last     time.Time
 	shown    bool
 	pending  string      // a step that is shown when patience is over
-	over     *time.Timer // then; nil: there was none yet
+	over     *time.Timer // runs until then; nil before the first such step
 }
 
 const patience = 2 * time.Second

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -35,14 +36,14 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 		return speeds, nil
 	}
 	x.bar.step("measuring what this machine can do")
-	g, err := newGauge(quick)
+	g, err := bench.NewGauge(quick)
 	if err != nil {
 		return speeds, err
 	}
-	defer g.close()
+	defer g.Close()
 	for _, w := range x.products {
-		for i := range w.product.Targets {
-			t := &w.product.Targets[i]
+		for i := range w.product.Variants {
+			t := &w.product.Variants[i]
 			if x.codes[t] == nil {
 				continue
 			}
@@ -57,12 +58,12 @@ func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) 
 }
 
 // measure adds the speeds of the kernels of one target.
-func (x *compilation) measure(ctx context.Context, g *gauge, w *wanted, t *gen.Target, speeds map[string]speed) error {
+func (x *compilation) measure(ctx context.Context, g *bench.Gauge, w *wanted, t *variant.Variant, speeds map[string]speed) error {
 	product, err := x.codes[t].Product()
 	if err != nil {
 		return err
 	}
-	s := subject{problem: w.problem, target: *t, product: product}
+	s := bench.Subject{Problem: w.problem, Variant: *t, Product: product}
 	m, k := w.largest()
 	var ns []int
 	for _, k := range t.Kernels {
@@ -73,7 +74,7 @@ func (x *compilation) measure(ctx context.Context, g *gauge, w *wanted, t *gen.T
 			return nil, ctx.Err()
 		}
 		x.bar.step("measuring %s on %s, %d activations", w.problem.Name(), t.Target.Machine().Name, ns[len(ns)-1])
-		return g.measure(s, place{mode: mode, m: m, k: k, ns: ns})
+		return g.Measure(s, bench.Place{Mode: mode, M: m, K: k, Ns: ns})
 	}
 	records, err := at(measure.ModeDRAM, ns...)
 	if err != nil {
@@ -81,12 +82,12 @@ func (x *compilation) measure(ctx context.Context, g *gauge, w *wanted, t *gen.T
 	}
 	for i, k := range t.Kernels {
 		r := records[i]
-		speeds[k.Code.Func.Name] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
+		speeds[w.product.KernelName(t, k.Name())] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
 	}
 	if records, err = at(measure.ModeL3, measure.ManyColumns); err != nil {
 		return err
 	}
-	last := t.Kernels[len(t.Kernels)-1].Code.Func.Name
+	last := w.product.KernelName(t, t.Kernels[len(t.Kernels)-1].Name())
 	widest := speeds[last]
 	widest.GEMM, widest.DotShare = records[0].GWeightsS, records[0].Share
 	speeds[last] = widest
@@ -178,16 +179,16 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 	for _, w := range x.products {
 		p := jsonProduct{Name: w.product.Name, Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes, Traced: x.traced(w)}
 		_, atK := w.largest()
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			if x.locked(w, t.Target) != nil {
 				p.Tuned = append(p.Tuned, t.Target.Machine().Name)
 			}
 		}
-		for _, t := range w.product.Targets {
+		for _, t := range w.product.Variants {
 			for _, k := range t.Kernels {
-				s, name := k.Schedule, k.Code.Func.Name
+				s, name := k.Schedule, w.product.KernelName(&t, k.Name())
 				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),
-					Stored: storedBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace}
+					Stored: bench.StoredBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace}
 				if v, ok := speeds[name]; ok {
 					j.Speed = &v
 				}
@@ -338,4 +339,11 @@ func grouped(left []leftOut) (groups [][]leftOut) {
 		groups[i] = append(groups[i], l)
 	}
 	return groups
+}
+
+// noteBusy says why the figures of g may be wrong.
+func (c *cli) noteBusy(g *bench.Gauge) {
+	for _, line := range g.Doubts() {
+		fmt.Fprintf(c.err, "tmacc: %s\n", line)
+	}
 }

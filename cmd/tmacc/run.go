@@ -14,18 +14,18 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/live"
 )
 
 // Exit codes.
 const (
 	exitFailed      = 1 // a check failed
 	exitUsage       = 2 // usage or bad input
-	exitUnsupported = 3 // done, but for some tensors
+	exitUnsupported = 3 // done, except for some tensors
 )
 
-// status is an error with an exit code of its own; others are exitUsage. If error is
-// nil, somebody else has said what is wrong.
+// status is an error with an exit code of its own; every other error is exitUsage. A nil
+// error inside it was already printed.
 type status struct {
 	code int
 	error
@@ -49,7 +49,7 @@ type cli struct {
 var errInterrupted = errors.New("interrupted")
 
 // run executes the command and returns its exit code. An error is one line on
-// stderr. Output that is lost is one, whatever the command makes of it.
+// stderr. Output that cannot be written is an error, even if the command ignores it.
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -60,7 +60,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
 	if ctx.Err() != nil {
-		jit.Leave() // what runs aside is not waited for
+		live.Leave() // the process does not wait for other goroutines
 		if err != nil && !errors.Is(err, errInterrupted) {
 			err = failed("%w", errInterrupted)
 		}
@@ -75,8 +75,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// blocking lets an interrupt end the process at once, until what it returns is called: to open or read a pipe
-// waits for somebody else, and nothing was written yet.
+// blocking lets an interrupt end the process at once until end is called. It is for opening and reading pipes, which may
+// wait for another program, before anything is written.
 func (c *cli) blocking() (end func() bool) {
 	if c.ctx == nil {
 		return func() bool { return true }
@@ -84,7 +84,7 @@ func (c *cli) blocking() (end func() bool) {
 	return context.AfterFunc(c.ctx, func() { os.Exit(say(c.err, failed("%w", errInterrupted))) })
 }
 
-// say says what err is, if nobody has, and returns its exit code.
+// say prints err, unless that was done, and returns its exit code.
 func say(stderr io.Writer, err error) int {
 	if err == nil {
 		return 0
@@ -141,7 +141,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		}
 		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
-	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.families(), c.report(), c.study(), c.threads(), c.busyProcess(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
+	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 		renames(cmd, c.err)
@@ -184,7 +184,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q: have %s", name, commandNames(root))
 }
 
-// between wants so many arguments.
+// between accepts a number of arguments from least to most.
 func between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		want := "none"
@@ -235,7 +235,7 @@ func usage(cmd *cobra.Command) error {
 	return nil
 }
 
-// subcommand is what follows the name of a command that has others.
+// subcommand stands behind the name of a command that has subcommands.
 func subcommand(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
 		return " COMMAND"
@@ -243,7 +243,7 @@ func subcommand(cmd *cobra.Command) string {
 	return ""
 }
 
-// word is what can only be the name of a flag, not a short one and its value.
+// word matches what can only be the name of a flag, not a short flag with its value.
 var word = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 // doubleDashes writes flags the way cobra wants them: -model as --model.
@@ -266,10 +266,10 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// longest is how many bytes of an error are said: one may repeat a name that has millions.
+// longest is the number of bytes of an error that are printed: an error may repeat a name of millions of bytes.
 const longest = 8 << 10
 
-// oneLine is the text of an error without line breaks, and without what a terminal would act on.
+// oneLine is the text of an error without line breaks, and without control characters that a terminal would act on.
 func oneLine(err error) string {
 	text, end := err.Error(), ""
 	if len(text) > longest {

@@ -148,10 +148,6 @@ func TestRefusals(t *testing.T) {
 		{2, `/nonexistent/x.svg: /nonexistent: no such file`, "tune -format w2 -plot /nonexistent/x.svg"},
 		{2, `-n 4096 -m 16777216 -k 64: at most 1073741824 activations`, "tune -format w2 -n 4096 -m 16777216 -k 64"},
 		{2, `: is empty: mend it`, "bench -format w2 -lock " + os.DevNull},
-		{2, `-threads 0: want 1 to 1024`, "threads -threads 0"},
-		{2, `-busy -1: want 0 to 1024`, "threads -busy -1"},
-		{2, `-k 16777217: want 1 to 16777216`, "threads -k 16777217"},
-		{2, `-m 1048576 -k 4096: at most 1073741824 weights are measured`, "threads -m 1048576"},
 	} {
 		refused(t, r)
 	}

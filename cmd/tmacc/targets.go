@@ -247,6 +247,9 @@ type ownCore struct {
 	targets []lower.Target
 }
 
+// isaName is the instruction set of m as -target has it.
+func isaName(m lower.Machine) string { return strings.TrimPrefix(m.ISA.Name, m.Arch()+"/") }
+
 // coreNames names the built-in cores.
 func coreNames() []string {
 	var names []string

@@ -11,7 +11,7 @@ import (
 // readers are commands that read a file of text: %s is its name.
 var readers = []string{
 	"lower -target avx2 %s", "show -format %s", "show -format w2 -trace %s", "compile -config %s", "compile -format %s",
-	"bench -check %s", "bench -peer ggml=. -check %s", "bench -md %s", "bench -format w2 -trace %s", "bench -lock %s", "report -log none -bench %s",
+	"bench -check %s", "bench -peer ggml=. -check %s", "bench -format w2 -trace %s", "bench -lock %s", "report -log none -bench %s",
 	"compile -kernel name=A,format=%s", "compile -target avx2 -kernel name=A,format=w2,trace=%s",
 }
 
@@ -51,9 +51,8 @@ func TestEmptyFiles(t *testing.T) {
 			"show -format x.json":                                    "x.json: is empty: want a format, as tmacc formats -json prints them",
 			"show -format w2 -trace x.json":                          "x.json: is empty: want a list of steps, as tmacc show -stage trace prints below its first line",
 			"compile -target avx2 -format w2 -dry-run -trace x.json": "x.json: is empty: want a list of steps",
-			"bench -check x.json":                                    "x.json: is empty: want limits, such as docs/limits.json",
-			"bench -peer ggml=. -check x.json":                       "x.json: is empty: want ratios, such as docs/ratios.json",
-			"bench -md x.json":                                       "x.json: is empty: want what tmacc bench -json printed",
+			"bench -check x.json":                                    "x.json: is empty: want limits, such as docs/lab/limits.json",
+			"bench -peer ggml=. -check x.json":                       "x.json: is empty: want ratios, such as docs/lab/ratios.json",
 			"report -log none -bench x.json":                         "x.json: is empty: want what tmacc bench -json printed",
 			"compile -config x.json":                                 "x.json:1: is empty: it needs one of format",
 			"lower -target avx2 x.json":                              "vir: line ",

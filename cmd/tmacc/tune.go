@@ -14,10 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/picture"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
-	"github.com/tmacc/tmacc/search/worker"
 )
 
 type tuneFlags struct {
@@ -41,29 +40,30 @@ func (c *cli) tune() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tune", Args: between(0, 0),
 		Short: "search for a faster schedule by measuring, and lock it",
-		Long: `Search for the schedules that multiply matrices of a format fastest on this machine:
-schedules are drawn, varied and crossed; what a cost model, fitted to this run's own
-measurements, likes best is compared with the definition and measured, in a process of
-its own, beside the default schedules. The best are measured again at the end.
+		Long: `Search for the schedules that multiply matrices of a format fastest on this machine.
+Candidates are drawn, varied and crossed. A cost model, fitted to the measurements of this
+run, picks the most promising ones. A process of its own compares these with the definition,
+and measures them beside the default schedules. The best are measured again at the end.
 
 All purposes count: each -n in each -mode, as for tmacc bench. A candidate has one packed matrix
-and a kernel for each -n, and its figure is the geometric mean of its times by those of
-the default schedules; more if one of the purposes would lose by it.
+and a kernel for each -n. Its figure is the geometric mean of its times divided by the times of
+the default schedules. The figure is larger if one of the purposes would lose.
 
-The best is then measured in turn with the default schedules, and with what was locked before,
-8 times. It goes to ` + tune.LockName + ` in the module of the output directory, with kernels of other widths
-for the same packed matrices, if it is faster beyond the noise of these measurements, and slower for no
-purpose. As packed matrices serve all products, the usual purposes count here too (l2 and dram, 1, 4 and
-256 activations), whatever -mode and -n name: -only leaves these out.
-tmacc compile uses it, and never searches. Interrupted, the search ends with what it has found,
-which is measured again; further searches are not begun, for which the exit code is 1; a second
-Ctrl-C ends all at once.
--resume begins with what searches for the same purposes on such a machine have measured,
--from-scratch without the default schedules, which the search begins with otherwise.
+At last the best candidate, the default schedules and the schedules locked before are measured in turn,
+8 times. The best goes to ` + tune.LockName + ` in the module of the output directory, with kernels of other
+widths for the same packed matrices, if it is faster beyond the noise of these measurements and
+slower for no purpose. Packed matrices serve all products, so the usual purposes count here too (l2 and dram; 1, 4 and
+256 activations), whatever -mode and -n name. With -only they do not count.
+tmacc compile uses the lock, and never searches.
+
+Ctrl-C ends the search; what it has found is measured again. Further searches do not begin, and
+then the exit code is 1. A second Ctrl-C ends the program at once.
+-resume begins with the measurements of earlier searches for the same purposes on such a machine.
+-from-scratch begins without the default schedules, which a search otherwise begins with.
 
 -runner measures on another machine that ssh reaches without asking: a board, from a
-laptop. The worker is built here and sent; nothing but a shell has to be there. Connections
-that are cut, and a machine that starts again, are waited for.`,
+laptop. The worker is built here and sent; the machine needs nothing but a shell. The search waits for
+connections that are cut, and for a machine that starts again.`,
 		Example: `  tmacc tune -format w2 -o internal/kernels
   tmacc tune -format w4-g32 -mode l2 -n 1 -time 1m -plot search.svg
   tmacc tune -format ternary,w2 -target all -trials 2000 -seed 1
@@ -71,15 +71,15 @@ that are cut, and a machine that starts again, are waited for.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&x.formats, "format", nil, "weight formats or JSON files with one, one after the other")
-	f.StringSliceVar(&x.targets, "target", []string{hostWord}, "targets that the machine runs, each for each format, or all of those; may be repeated")
+	f.StringSliceVar(&x.targets, "target", []string{hostWord}, "targets that the machine runs, or all of them: each is searched for each format; may be repeated")
 	actVar(f, &x.act)
 	x.purposeFlags(f)
-	f.IntVar(&x.trials, "trials", usualTrials, "candidates to measure at most")
-	f.IntVar(&x.patience, "patience", usualPatience, "end after so many in a row that are no better")
-	f.DurationVar(&x.limit, "time", usualTime, "end each search after so long; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more")
-	f.Int64Var(&x.seed, "seed", 1, "of the random numbers")
+	f.IntVar(&x.trials, "trials", session.UsualTrials, "candidates to measure at most")
+	f.IntVar(&x.patience, "patience", session.UsualPatience, "end after this number of candidates in a row that are no better")
+	f.DurationVar(&x.limit, "time", session.UsualLimit, "length of each search; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more purposes")
+	f.Int64Var(&x.seed, "seed", 1, "seed of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
-	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+noLog+" (default: see tmacc log)")
+	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+session.NoLog+" (default: see tmacc log)")
 	f.BoolVar(&x.resume, "resume", false, "begin with what the log has of earlier searches")
 	f.StringVar(&x.runner, "runner", "", "`ssh://user@host:port` of the machine that measures, instead of this one")
 	f.StringVar(&x.runnerPrefix, "runner-exec", "", "`command` over there that starts the worker, such as \"taskset -c 3\"")
@@ -113,13 +113,13 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return fmt.Errorf("-patience %d: want at least 1", x.patience)
 	case x.limit <= 0:
 		return fmt.Errorf("-time %v: want more than nothing", x.limit)
-	case x.plot != "" && validPicture(x.plot) != nil:
-		return validPicture(x.plot)
+	case x.plot != "" && picture.Check(x.plot) != nil:
+		return picture.Check(x.plot)
 	case x.plot != "" && noFolder(x.plot) != nil: // now, not after the search
 		return noFolder(x.plot)
-	case x.log != "" && x.log != noLog && noFolder(x.log) != nil:
+	case x.log != "" && x.log != session.NoLog && noFolder(x.log) != nil:
 		return fmt.Errorf("-log %w", noFolder(x.log))
-	case x.resume && x.log == noLog:
+	case x.resume && x.log == session.NoLog:
 		return errors.New("-resume: begins with what the log has: want none of -log none")
 	case x.runner == "" && x.runnerPrefix != "":
 		return errors.New("-runner-exec: is for a -runner")
@@ -150,7 +150,7 @@ func (x *tuneFlags) validatePurposes(f *pflag.FlagSet) error {
 	return nil
 }
 
-// maxTuned is the most activations of a purpose: more behave like these.
+// maxTuned is the largest number of activations of a purpose: more behave like these.
 const maxTuned = 1 << 12
 
 func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
@@ -188,10 +188,10 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	var searches []*tuning
 	for _, p := range problems {
 		for _, t := range ts {
-			searches = append(searches, c.tuning(f, p, t, on))
+			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on}))
 		}
 	}
-	var failure error // of a search that found nothing: the others go on
+	var failure error // of a search that found nothing; the others go on
 	for i, x := range searches {
 		if ctx.Err() != nil {
 			bar.done()
@@ -199,7 +199,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		}
 		x.bar = bar
 		if len(searches) > 1 {
-			x.plot = plotOf(f.plot, x.product)
+			x.plot = plotOf(f.plot, x.Options)
 		}
 		if i > 0 {
 			fmt.Fprintln(c.out)
@@ -207,7 +207,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		err := x.tune(ctx)
 		if f.json && x.result.Outcome != "" {
 			if err != nil {
-				x.result.failed(err)
+				x.result.Outcome, x.result.Why = session.Failed, oneLine(err)
 			}
 			err = errors.Join(json.NewEncoder(out).Encode(x.result), err)
 		}
@@ -224,21 +224,22 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 // names are the products of searches.
 func names(searches []*tuning) (out []string) {
 	for _, x := range searches {
-		out = append(out, x.product.Problem.Name()+" on "+x.product.Target.Machine().ShortName())
+		out = append(out, x.Problem.Name()+" on "+x.Target.Machine().ShortName())
 	}
 	return out
 }
 
-// plotOf is the name of the picture of one of several products: "a.svg" is "a-w2-avx2.svg".
-func plotOf(plot string, p tune.Product) string {
+// plotOf names the picture of one of several products: for "a.svg" it is "a-w2-avx2.svg".
+func plotOf(plot string, x session.Options) string {
 	if plot == "" {
 		return ""
 	}
 	end := filepath.Ext(plot)
-	return strings.TrimSuffix(plot, end) + "-" + p.Problem.Name() + "-" + p.Target.Machine().ShortName() + end
+	return strings.TrimSuffix(plot, end) + "-" + x.Problem.Name() + "-" + x.Target.Machine().ShortName() + end
 }
 
-// tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know, for matrices of k columns, 0: of the mode.
+// tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know. The matrices have k columns; 0 is
+// the mode's own number.
 func (c *cli) tunedProduct(name string, act actFlags, k int) (ir.Problem, error) {
 	weight, act := act.of(name)
 	w, err := c.benchWeight(weight)
@@ -253,35 +254,16 @@ func (c *cli) tunedProduct(name string, act actFlags, k int) (ir.Problem, error)
 }
 
 // dial is the machine that measures, nil for this one.
-func dial(ctx context.Context, f tuneFlags, bar *progress) (*worker.Machine, error) {
+func dial(ctx context.Context, f tuneFlags, bar *progress) (*session.Machine, error) {
 	if f.runner == "" {
 		return nil, nil
 	}
 	bar.step("building a worker for %s", f.runner)
-	return worker.Dial(ctx, worker.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
+	return session.Dial(ctx, session.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
 }
 
-// purposes are what to tune p for.
-func (f *tuneFlags) purposes(p ir.Problem, host timing.Host) []tune.Purpose {
-	b := benchFlags{modes: f.modes, ns: f.ns, sizeFlags: f.sizeFlags}
-	var out []tune.Purpose
-	for _, at := range b.places() {
-		for _, n := range at.ns {
-			out = append(out, tune.Purpose{Mode: at.mode, M: at.m, N: n, K: p.WholeK(at.k), Total: copies(at.mode, host)})
-		}
-	}
-	return out
-}
-
-// tuning is a search for the schedules of a product.
-func (c *cli) tuning(f tuneFlags, p ir.Problem, t lower.Target, on *worker.Machine) *tuning {
-	host := on.Host()
-	return &tuning{cli: c, tuneFlags: f, on: on, host: host,
-		product: tune.Product{Problem: p, Target: t, Purposes: f.purposes(p, host)}}
-}
-
-// lockPath is where the module that a package in dir belongs to has its lock: at its
-// root, or in dir if that is in no module but perhaps that of tmacc.
+// lockPath is the lock file of the module that a package in dir belongs to: at the root of the module, or in dir if
+// dir is in no module, or in that of tmacc.
 func lockPath(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

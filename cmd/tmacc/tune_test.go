@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker/loopback"
 )
@@ -306,48 +307,51 @@ func TestTuneBroken(t *testing.T) {
 
 // A result that cannot be locked is printed, so that tmacc compile -trace can read it.
 func TestTuneNotLocked(t *testing.T) {
-	var out, stderr bytes.Buffer
-	w, err := format.Lookup("w2")
+	p, target := w2OnAVX2(t)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := oneTarget("avx2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := &tuning{cli: &cli{out: &out, err: &stderr}, tuneFlags: tuneFlags{dir: unwritable(t)}, ceilings: make([]tune.Ceilings, 1),
-		product: tune.Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}}}
-	if x.tuner, err = tune.New(x.product); err != nil {
-		t.Fatal(err)
-	}
-	c := x.tuner.Seeds()[0]
-	if _, err := x.tuner.Space(t.Context()).Point(c); err != nil {
-		t.Fatal(err)
-	}
-	err = x.lock(&judged{c, besides(x.product.Purposes, 0.5), 1})
-	if err == nil || !strings.Contains(err.Error(), tune.LockName) || !strings.Contains(err.Error(), "compile -trace") {
+	var out bytes.Buffer
+	x := &tuning{cli: &cli{out: &out}}
+	full := errors.New("tmacc.lock: no space left")
+	err = x.unsaved(&session.SaveError{Traces: []schedule.Trace{uses[0].Trace}, Err: full})
+	if err == nil || err.Error() != "tmacc.lock: no space left: not locked: the traces above are for tmacc compile -trace" {
 		t.Errorf("error %v", err)
 	}
 	line, _, _ := strings.Cut(out.String(), "\n")
 	var trace schedule.Trace
-	if err := json.Unmarshal([]byte(line), &trace); err != nil || trace.String() != c.Genes[0].Trace.String() {
+	if err := json.Unmarshal([]byte(line), &trace); err != nil || trace.String() != uses[0].Trace.String() {
 		t.Errorf("%v: %s", err, line)
+	}
+	if err := x.unsaved(&session.SaveError{Err: full}); err.Error() != "tmacc.lock: no space left: the lock is as it was" {
+		t.Errorf("error %v", err)
 	}
 }
 
-// Progress is of candidates and of time; reasons are not cut.
-func TestTuneProgress(t *testing.T) {
+// Reasons are not cut.
+func TestTunePrints(t *testing.T) {
 	p, target := w2OnAVX2(t)
 	var out bytes.Buffer
-	x := &tuning{cli: &cli{out: &out}, tuneFlags: tuneFlags{trials: 60, limit: 20 * time.Second}, ceilings: make([]tune.Ceilings, 1), tuner: &tune.Tuner{ReferenceNs: []float64{100}},
-		product: tune.Product{Problem: p, Target: target, Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}}}
-	if line := x.line(tune.Progress{Trials: 7, Best: 0.5, Dropped: 3}, 5*time.Second); !strings.Contains(line, "avx2: 7 of 60 measured in 5s of 20s, 3 dropped") {
-		t.Error(line)
-	}
+	x := &tuning{cli: &cli{out: &out}, Options: session.Options{Problem: p, Target: target}}
 	reason := strings.Repeat("because ", 40) + "of that"
-	x.print(tune.Outcome[*tune.Candidate]{Trials: 7, Ended: "time", Dropped: map[string]int{reason: 1}}, time.Second)
+	x.printFound(&session.Found{Outcome: tune.Outcome[*tune.Candidate]{Trials: 7, Ended: "time", Dropped: map[string]int{reason: 1}}, Took: time.Second})
 	if !strings.Contains(out.String(), reason+"\n") {
 		t.Error(&out)
+	}
+}
+
+// A search without a result says what helps, of -from-scratch only to who gave it.
+func TestTuneNothing(t *testing.T) {
+	p, target := w2OnAVX2(t)
+	x := &tuning{Options: session.Options{Problem: p, Target: target}}
+	for scratch, want := range map[bool]string{
+		false: "tune: w2 on amd64/avx2: nothing was measured: give more -time",
+		true:  "tune: w2 on amd64/avx2: nothing was measured: give more -time, or leave -from-scratch out",
+	} {
+		if x.Scratch = scratch; x.nothing().Error() != want {
+			t.Errorf("%v, want %s", x.nothing(), want)
+		}
 	}
 }
 
@@ -375,7 +379,7 @@ func TestBenchLock(t *testing.T) {
 		t.Errorf("no lock: exit code %d: %s", code, stderr)
 	}
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +414,7 @@ func TestBenchLock(t *testing.T) {
 // A lock that has a kernel for one column only, tuned for no other, is warned about.
 func TestLockNarrow(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,7 +438,7 @@ func TestLockNarrow(t *testing.T) {
 // A lock beside a package that is a module of its own is not its lock, which is said as long as it has none.
 func TestLockAstray(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,7 +478,7 @@ func TestBenchTable(t *testing.T) {
 		all = append(all, measure.Record{Format: "w2", Ns: ns}, measure.Record{Format: "w4", Ns: ns}, measure.Record{Format: "w2", Ns: ns / 2, Tuned: true})
 	}
 	var ratios []string
-	for _, row := range benchTable(medians(all)).rows {
+	for _, row := range benchTable(bench.Medians(all)).rows {
 		ratios = append(ratios, row[0]+" "+row[len(row)-1])
 	}
 	if want := []string{"w2 ", "w4 ", "w2 0.50"}; !slices.Equal(ratios, want) {
@@ -495,11 +499,11 @@ func TestLockReplays(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(json1(t, ok(t, "show", "-format", "w2", "-cols", "4", "-target", "avx2", "-stage", "trace")), `"k","by":64`, `"k","by":128`)), &wide); err != nil {
 		t.Fatal(err)
 	}
-	v, err := buildTarget(t.Context(), p, target, trace, "x")
+	v, err := buildTarget(t.Context(), p, target, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := tune.KernelHash(target, v.Kernels[0].Code)
+	hash, err := tune.KernelHash(target, v.Kernels[0].Text)
 	if err != nil {
 		t.Fatal(err)
 	}

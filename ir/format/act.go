@@ -31,8 +31,8 @@ const (
 )
 
 // FloatAct is how f32 activations are summed for w unless somebody wants it otherwise:
-// as many at once as tables of 16 entries have codes, or without groups of 32 if codes
-// joined to numbers take fewer bits than one by one. It refuses weights whose products with f32
+// as many codes at once as a table of 16 entries can index; or without groups of 32, if codes
+// joined to numbers take fewer bits than codes stored one by one. It refuses weights whose products with f32
 // activations are not defined or have no such tables.
 func (w Weight) FloatAct() (Act, error) {
 	if err := w.floats(); err != nil {
@@ -52,8 +52,8 @@ func (w Weight) joinsFloats(g int) bool {
 	return err == nil && bits <= floatLevelBits && bits < g*w.Bits
 }
 
-// floats refuses weights that need sums of activations, which are integers, and those of
-// several codebooks.
+// floats refuses weights that need sums of activations, which are integers, and
+// weights with several codebooks.
 func (w Weight) floats() error {
 	thing := fmt.Sprintf("weight %q", w.Name)
 	switch {
@@ -124,7 +124,7 @@ const MostK = 1 << 24
 
 // BlockGroup is how many elements of K are one integer when floats scale it, 0 for all: those
 // of SumGroup or, as sub-scales are integers too, what of a super-block shares a scale
-// of the activations. If its sums may not fit 32 bits, or are f32, it is those of SumGroup.
+// of the activations. If its sums may not fit 32 bits, or are f32, the block is SumGroup itself.
 func (a Act) BlockGroup(w Weight) int {
 	block := w.Super
 	if a.Group > 0 {
@@ -155,7 +155,7 @@ func (a Act) Unit(w Weight) int { return max(a.Group, w.Unit()) }
 //	relative * (sum of |weight * activation|) + absolute
 //
 // of the sum of weight * activation in real numbers. A product of weight and activation
-// goes through c roundings, of relative error u = 2^-24 each: those of level *
+// goes through c roundings, of relative error u = 2^-24 each: the roundings of level *
 // activation, of at most F-1 additions to its neighbours, n/F - 1 to the sum of a group of n,
 // one by the scale and G-1 to the sum of G groups. Together they are at most c u / (1 - c
 // u) (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). Only scaling

@@ -14,7 +14,7 @@ type Codewords struct {
 	Join   int    `json:"join"`
 	Levels int    `json:"levels"`
 	Table  []byte `json:"table"`
-	// Apart says that each code decodes to a word of its own, not as many as fit to one:
+	// Apart says that each code decodes to a word of its own, instead of several codes to one word:
 	// looking a code up takes no longer than moving it out of a word.
 	Apart bool `json:"apart,omitempty"`
 }
@@ -62,7 +62,7 @@ func JoinCodes(levels, join, mirror int) (c *Codewords, width int, err error) {
 	return c, width, nil
 }
 
-// HeadCodes makes codewords of 8 bits of which tables of 64 entries find each code. The
+// HeadCodes makes codewords of 8 bits from which tables of 64 entries find each code. The
 // first head codes make a number h of base levels, the others a number t, whose count is
 // rounded up to a multiple of 4. So a codeword without its two lowest bits says what h is
 // and in which four t lies, and that four with those two bits says what t is.
@@ -136,8 +136,8 @@ func (p *Part) CodeBits() float64 {
 	return float64(8*len(words)) / float64(p.NumFields())
 }
 
-// Unjoined is the bit map of the codes themselves: Map, or, of codewords, the
-// words into which a decoder takes them apart, those of each one after the
+// Unjoined is the bit map of the codes themselves: Map, or, for codewords, the
+// words into which a decoder takes them apart, one codeword after the
 // other. Whole codes fill a word from bit 0 up.
 //
 //	3 levels, join 5:   word 0   3.1 3.0  2.1 2.0  1.1 1.0  0.1 0.0     field.bit, bit 7 first
@@ -194,7 +194,7 @@ func StringMap(bits, fields int) (m [][]BitPos, words int) {
 	return m, (fields*bits + 7) / 8
 }
 
-// SignMap is StringMap but for the last bit of each code: those lie together, in words
+// SignMap is StringMap without the last bit of each code: the last bits lie together, in words
 // behind the others. Fields must be a multiple of 8.
 func SignMap(bits, fields int) (m [][]BitPos, words int) {
 	m, words = StringMap(bits-1, fields)
@@ -204,7 +204,7 @@ func SignMap(bits, fields int) (m [][]BitPos, words int) {
 	return m, words + fields/8
 }
 
-// valid reports what is wrong with the codewords of part p, or nil.
+// valid returns an error that names the fault of the codewords of part p, or nil.
 func (c *Codewords) valid(p *Part) error {
 	bad := func(problem string, args ...any) error { return errorf(partName(p), problem, args...) }
 	switch {
@@ -320,8 +320,8 @@ func (p *packer) noCodes(w codeword, word byte, tile, record int) error {
 	return errorf(fmt.Sprintf("row %d, columns %v", row, cols), "no codes of weight %s have codeword %d; pack the matrix again", p.w, word)
 }
 
-// Mirrors says that codewords are those that JoinCodes makes of which mirror codes
-// are mirrored: if none are, the numbers of their codes.
+// Mirrors says that JoinCodes made these codewords with mirrored codes. If no code is
+// mirrored, a codeword is the number of its codes.
 func (c *Codewords) Mirrors(mirror int) bool {
 	made, _, err := JoinCodes(c.Levels, c.Join, mirror)
 	return err == nil && bytes.Equal(made.Table, c.Table)

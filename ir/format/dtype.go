@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Error is a caller's fault: the thing that is wrong, what is wrong with it and,
+// Error is a caller's fault: the thing that is wrong, the problem and,
 // where there is one, the remedy. It prints on one line.
 type Error struct {
 	Thing   string // "weight w9", "row 3, block 7", "argument scales"

@@ -150,36 +150,36 @@ func TestWeightRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, edit := range map[string]func(*Weight){
-		"has no name":                                func(w *Weight) { w.Name = "" },
-		"its name must be letters":                   func(w *Weight) { w.Name = "a\nb" },
-		"bits is 0; it must be 1 to 8":               func(w *Weight) { w.Bits = 0 },
-		"bits is 9":                                  func(w *Weight) { w.Bits = 9 },
-		"has 1 levels; 2 bits hold 2 to 4":           func(w *Weight) { w.Levels = w.Levels[:1] },
-		"has 5 levels; 2 bits hold 2 to 4":           func(w *Weight) { w.Levels = make([]int, 5) },
-		"level of code 1 is 128; it must be -128":    func(w *Weight) { w.Levels = []int{0, 128} },
-		"nominal is NaN":                             func(w *Weight) { w.Bound = math.NaN() },
-		"nominal is 3;":                              func(w *Weight) { w.Bound = 3 },
-		"scale is i8; it must be f16, bf16 or f32":   func(w *Weight) { w.Scale = I8 },
-		"group is 24; it must be a multiple of 16":   func(w *Weight) { w.Group = 24 },
-		"has no group; of a scale per group it says": func(w *Weight) { w.Group = 0 },
-		"set per to group or leave group out":        func(w *Weight) { w.Per, w.Zero = PerRow, false },
-		"zero points need a scale per group":         func(w *Weight) { w.Per, w.Group = PerRow, 0 },
-		"has both zero points and minimums":          func(w *Weight) { w.Min = true },
-		"minimums need a scale per group":            func(w *Weight) { w.Per, w.Group, w.Zero, w.Min = PerRow, 0, false, true },
-		"with super it must be i8 or u8":             func(w *Weight) { w.Super = 96 },
-		"super is 64; it must be a multiple of":      func(w *Weight) { w.Super, w.Scale = 64, U8 },
-		"super is -48":                               func(w *Weight) { w.Super, w.Scale = -48, U8 },
-		"per is 7":                                   func(w *Weight) { w.Per = 7 },
-		"books is 1; it must be 2 to 16":             func(w *Weight) { w.Books, w.BookGroup = 1, 16 },
-		"books is 17":                                func(w *Weight) { w.Books, w.BookGroup = 17, 16 },
-		"bits is 5; with several books it must be":   func(w *Weight) { w.Bits, w.Books, w.BookGroup = 5, 2, 16 },
-		"has 4 levels, which are not 3 books of":     func(w *Weight) { w.Books, w.BookGroup = 3, 16 },
-		"level of code 1 of book 1 is 300":           func(w *Weight) { w.Levels, w.Books, w.BookGroup = []int{0, 1, 2, 300}, 2, 16 },
-		"book_group is 16, but there is one book":    func(w *Weight) { w.BookGroup = 16 },
-		"book_group is 24; it must be a multiple":    func(w *Weight) { w.Books, w.BookGroup = 2, 24 },
-		"book_group is 32; it must divide the group": func(w *Weight) { w.Books, w.BookGroup = 2, 32 },
-		"w4 is a built-in format with other levels":  func(w *Weight) { w.Name = "w4-own" },
-		"those of the built-in format w3-g48-z; use": func(w *Weight) { w.Name, w.Bits, w.Levels, w.Bound = "w3-own", 3, UpFrom(-4, 8), 3 },
+		"has no name":                                         func(w *Weight) { w.Name = "" },
+		"its name must be letters":                            func(w *Weight) { w.Name = "a\nb" },
+		"bits is 0; it must be 1 to 8":                        func(w *Weight) { w.Bits = 0 },
+		"bits is 9":                                           func(w *Weight) { w.Bits = 9 },
+		"has 1 levels; 2 bits hold 2 to 4":                    func(w *Weight) { w.Levels = w.Levels[:1] },
+		"has 5 levels; 2 bits hold 2 to 4":                    func(w *Weight) { w.Levels = make([]int, 5) },
+		"level of code 1 is 128; it must be -128":             func(w *Weight) { w.Levels = []int{0, 128} },
+		"nominal is NaN":                                      func(w *Weight) { w.Bound = math.NaN() },
+		"nominal is 3;":                                       func(w *Weight) { w.Bound = 3 },
+		"scale is i8; it must be f16, bf16 or f32":            func(w *Weight) { w.Scale = I8 },
+		"group is 24; it must be a multiple of 16":            func(w *Weight) { w.Group = 24 },
+		"has no group; of a scale per group it says":          func(w *Weight) { w.Group = 0 },
+		"set per to group or leave group out":                 func(w *Weight) { w.Per, w.Zero = PerRow, false },
+		"zero points need a scale per group":                  func(w *Weight) { w.Per, w.Group = PerRow, 0 },
+		"has both zero points and minimums":                   func(w *Weight) { w.Min = true },
+		"minimums need a scale per group":                     func(w *Weight) { w.Per, w.Group, w.Zero, w.Min = PerRow, 0, false, true },
+		"with super it must be i8 or u8":                      func(w *Weight) { w.Super = 96 },
+		"super is 64; it must be a multiple of":               func(w *Weight) { w.Super, w.Scale = 64, U8 },
+		"super is -48":                                        func(w *Weight) { w.Super, w.Scale = -48, U8 },
+		"per is 7":                                            func(w *Weight) { w.Per = 7 },
+		"books is 1; it must be 2 to 16":                      func(w *Weight) { w.Books, w.BookGroup = 1, 16 },
+		"books is 17":                                         func(w *Weight) { w.Books, w.BookGroup = 17, 16 },
+		"bits is 5; with several books it must be":            func(w *Weight) { w.Bits, w.Books, w.BookGroup = 5, 2, 16 },
+		"has 4 levels, which are not 3 books of":              func(w *Weight) { w.Books, w.BookGroup = 3, 16 },
+		"level of code 1 of book 1 is 300":                    func(w *Weight) { w.Levels, w.Books, w.BookGroup = []int{0, 1, 2, 300}, 2, 16 },
+		"book_group is 16, but there is one book":             func(w *Weight) { w.BookGroup = 16 },
+		"book_group is 24; it must be a multiple":             func(w *Weight) { w.Books, w.BookGroup = 2, 24 },
+		"book_group is 32; it must divide the group":          func(w *Weight) { w.Books, w.BookGroup = 2, 32 },
+		"w4 is a built-in format with other levels":           func(w *Weight) { w.Name = "w4-own" },
+		"has the fields of the built-in format w3-g48-z; use": func(w *Weight) { w.Name, w.Bits, w.Levels, w.Bound = "w3-own", 3, UpFrom(-4, 8), 3 },
 	} {
 		w := good
 		edit(&w)
@@ -312,7 +312,7 @@ func TestDequantize(t *testing.T) {
 	wantError(t, "dst", "argument codes: has 64 elements; a 1 by 32 matrix has 32")(nil, w.Dequantize(dst[:32], row))
 }
 
-// The values of formats with minimums and two levels are those of ggml: products
+// Formats with minimums and two levels have ggml's values: products
 // and differences of f32.
 func TestScaling(t *testing.T) {
 	for _, c := range []struct {

@@ -39,8 +39,8 @@ var rows = []Weight{
 	{Name: "iq4_xs", Bits: 4, Levels: iq4nl, Bound: 4, Per: PerGroup, Scale: I8, Group: 32, Super: 256},
 	{Name: "mxfp4", Bits: 4, Levels: fp4, Bound: 4, Per: PerGroup, Scale: BF16, Group: 32},
 	{Name: "nvfp4", Bits: 4, Levels: fp4, Bound: 4, Per: PerGroup, Scale: F16, Group: 16},
-	// ggml's IQ1, IQ2 and IQ3: what the entries of their grids can be, with the sign.
-	// Nominal bits are those of indices and signs in a file.
+	// ggml's IQ1, IQ2 and IQ3: the levels that their grids use, with the sign.
+	// Nominal bits count the indices and signs in a file.
 	{Name: "iq1", Bits: 3, Levels: []int{-9, -7, -1, 1, 7, 9}, Bound: 1.5, Per: PerGroup, Scale: F32, Group: 32},
 	{Name: "iq2", Bits: 3, Levels: []int{-43, -25, -8, 8, 25, 43}, Bound: 2, Per: PerGroup, Scale: F32, Group: 32},
 	{Name: "iq3_xxs", Bits: 4, Levels: iq3xxs, Bound: 2.875, Per: PerGroup, Scale: F32, Group: 32},
@@ -61,8 +61,8 @@ var iq3xxs = []int{-62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44,
 // fp4 is twice the numbers of E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
 var fp4 = []int{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
-// books are n books of so many levels from -120 to 120, one after the other. With u
-// from -1 to 1, those of book b are 120 times (1-t)*u + t*u^3 with t = b/n.
+// books returns n codebooks, one after the other, each with `levels` levels from -120 to 120. With u
+// from -1 to 1, the levels of book b are 120 times (1-t)*u + t*u^3 with t = b/n.
 func books(n, levels int) (all []int) {
 	for b := range n {
 		d := levels - 1

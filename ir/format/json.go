@@ -18,7 +18,7 @@ func UnmarshalStrict(data []byte, to any) error {
 		return err
 	}
 	names := json.NewDecoder(bytes.NewReader(data))
-	names.UseNumber() // what is too large is for what comes next to say, by its name
+	names.UseNumber() // a number that is too large is reported by the decoder below, with its name
 	if err := checkFields(names, reflect.TypeOf(to).Elem()); err != nil && err != errNull {
 		return err
 	}
@@ -35,7 +35,7 @@ func UnmarshalStrict(data []byte, to any) error {
 	if kind.Field == "" {
 		return mistyped(text)
 	}
-	// Without the names of types in Go, which are those of structs that others embed, too.
+	// Leave out the names of Go types, which stand for embedded structs.
 	path := slices.DeleteFunc(strings.Split(kind.Field, "."), func(name string) bool { return name != strings.ToLower(name) })
 	return fmt.Errorf("%s is %s", strings.Join(path, "."), text)
 }
@@ -168,7 +168,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// fieldNames are the names in JSON of a type's fields, those of structs that it embeds among them.
+// fieldNames lists the JSON names of a type's fields, embedded structs included.
 func fieldNames(t reflect.Type) []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(t) {

@@ -18,7 +18,7 @@ func TestPlainLayout(t *testing.T) {
 		}
 		return m
 	}
-	// codes are cells of 8 codes of some bits, a cell in as many bytes: 16 rows side by side, then the next cell.
+	// codes are cells of 8 codes of a few bits, a cell in that number of bytes: 16 rows side by side, then the next cell.
 	codes := func(base, bits, cells int) Part {
 		return Part{Name: Codes, Base: base, Map: dense(bits), WordStride: 1, Digits: []Digit{row(bits), k(8, cells, 16*bits)}, Fields: []Digit{k(1, 8, 1)}}
 	}
@@ -50,7 +50,7 @@ func TestPlainLayout(t *testing.T) {
 	}
 }
 
-// TestPlainLayouts: those of all formats hold them, leave no byte free and pack as any other.
+// TestPlainLayouts: the plain layouts of all formats hold them, leave no byte free and pack as any other.
 func TestPlainLayouts(t *testing.T) {
 	rng := rand.New(rand.NewSource(2))
 	for _, name := range append(Names(), "w2-tensor", "w3-g16-s64-m", "w4-g32-s64-i8-z", "w4-g32-bf16-m", "cb4x16-g64-b16", "ternary-g32") {

@@ -13,11 +13,11 @@ import (
 type Source struct {
 	Codes  []byte    // one code per weight: m*k
 	Scales []float32 // Weight.ScaleCount(m, k); with Super the integers of the groups
-	Zeros  []int8    // as many as Scales if the format has zero points, else none
-	Mins   []float32 // as many as Scales if the format has minimums, else none; with Super integers
+	Zeros  []int8    // one per scale if the format has zero points, else none
+	Mins   []float32 // one per scale if the format has minimums, else none; with Super integers
 
 	Supers    []float32 // m*k/Super super-scales if the format has two levels, else none
-	SuperMins []float32 // as many as Supers if it has minimums too, else none
+	SuperMins []float32 // one per super-scale if it has minimums too, else none
 
 	Books []byte // m*k/BookGroup indices if the format has several books, else none
 }
@@ -40,8 +40,8 @@ func (s Source) Check(w Weight, m, k int) error {
 	return nil
 }
 
-// CheckSizes is the part of Check that looks at no element: s holds as many of
-// everything as an m by k matrix of w has, and nothing else.
+// CheckSizes is the part of Check that looks at no element: each slice of s has
+// the length that an m by k matrix of w asks for.
 func (s *Source) CheckSizes(w Weight, m, k int) error {
 	if err := checkShape(w, m, k); err != nil {
 		return err

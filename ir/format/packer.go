@@ -20,7 +20,7 @@ type Packer struct {
 type target struct{ at, first, end int32 }
 
 // move is a piece of a byte: bits of the code of cell from. The next bytes of a group
-// have those of the next cells.
+// have the bits of the next cells.
 type move struct {
 	from     int32
 	down, up uint8 // lowest bit in the code, in the byte

@@ -67,7 +67,7 @@ func TestGrouped(t *testing.T) {
 func TestPackerGroups(t *testing.T) {
 	w4 := lookup(t, "w4")
 	rows := rowLanes(t, 4, 8)
-	// 4 rows of 2 codes: 4 bytes, each with the codes of 2 cells that are not those of its neighbour's neighbours.
+	// 4 rows of 2 codes: 4 bytes, each with the codes of 2 cells, never the cells next to its neighbour.
 	few := PlainLayout(w4)
 	few.TileM, few.RecordK = 4, 2
 	few.HeaderBytes, few.RecordBytes = 16, 4
@@ -95,7 +95,7 @@ func TestPackerGroups(t *testing.T) {
 }
 
 // TestNarrowerScales: numbers that the layout stores in a smaller type than the format's are checked
-// against that type, and those of a larger type are stored as they are.
+// against that type, and numbers that it stores in a larger type stay as they are.
 func TestNarrowerScales(t *testing.T) {
 	for _, c := range []struct {
 		weight string

@@ -101,7 +101,7 @@ type Scaling struct {
 	Sub, SubMin     int32
 }
 
-// Times is a scaling by a sub-scale and a sub-minimum with those of its super-block.
+// Times combines a sub-scale and a sub-minimum with the scale and minimum of their super-block.
 func (x Scaling) Times(super, superMin float32) Scaling {
 	x.Super, x.SuperMin, x.Sub, x.SubMin = super, superMin, int32(x.Scale), int32(x.Min)
 	x.Scale, x.Min = float32(super*x.Scale), float32(superMin*x.Min)
@@ -202,7 +202,7 @@ const (
 // PartNames are the names of those parts.
 var PartNames = [...]string{CodesPart: Codes, ScalesPart: Scales, ZerosPart: Zeros, MinsPart: Mins, SupersPart: Supers, SuperMinsPart: SuperMins, BooksPart: Books}
 
-// numbers is those of one kind, by the name of its part.
+// numbers returns all numbers of one kind, by the name of its part.
 func (s *Source) numbers(name string) numbers {
 	switch name {
 	case Scales:
@@ -221,7 +221,7 @@ func (s *Source) numbers(name string) numbers {
 	panic("BUG: format: no numbers called " + name)
 }
 
-// Number is number i of those of kind x.
+// Number is number i of kind x.
 func (s *Source) Number(x Shared, i int) float32 { return s.numbers(x.Name).at(i) }
 
 // Equal reports whether s and o hold the same bits.

@@ -8,7 +8,7 @@ import (
 )
 
 // bits1 is a layout of 1-bit codes in tiles of some rows and records of some columns, 8 columns to a byte if
-// there are as many.
+// there are 8.
 func bits1(rows, columns int) *Layout {
 	cell := min(columns, 8)
 	p := Part{
@@ -158,7 +158,7 @@ func TestOverlaps(t *testing.T) {
 			l.RecordBytes += 32
 		})
 	}
-	// codes of 2 bits of which one is another code's
+	// codes of 2 bits, one bit shared with another code
 	shared := func(code int, b BitPos) *Layout {
 		return with(func(l *Layout, p *Part) {
 			p.Map, p.Digits[0].Stride, l.RecordBytes = PlaneMap(2, 8), 2, 8
@@ -192,7 +192,7 @@ func TestOverlaps(t *testing.T) {
 		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: U8, Map: p.Map} }), "has whole elements (elem u8) and also fields"},
 		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: U8, WordStride: 1} }), "has whole elements (elem u8) and also fields"},
 		{with(func(l *Layout, p *Part) { *p = Part{Name: "x", Elem: U8, WordStride: -1} }), "has whole elements (elem u8) and also fields"},
-		// Codes in the header, which has no columns, would be those of all columns.
+		// Codes in the header, which has no columns, would belong to all columns.
 		{with(func(l *Layout, p *Part) {
 			l.HeaderBytes, p.Header, p.Digits, p.Fields = 4, true, p.Digits[:1], nil
 		}), `row 0, k 1 shares bit 0 of byte 0 with part "codes"`},

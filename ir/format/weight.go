@@ -17,7 +17,7 @@ const MaxGroup = 1 << 16
 // MaxBooks is the largest Weight.Books.
 const MaxBooks = 16
 
-// Validate reports what is wrong with w, or nil.
+// Validate returns an error that names the first fault of w, or nil.
 func (w Weight) Validate() error {
 	thing := fmt.Sprintf("weight %.80q", w.Name)
 	bad := func(problem string, args ...any) error { return errorf(thing, problem, args...) }
@@ -91,7 +91,7 @@ func (w Weight) validName() error {
 		return errorf(fmt.Sprintf("weight %q", w.Name), "%s is a built-in format with other levels or a minimum; choose another name", base)
 	}
 	if canonical := w.String(); canonical != w.Name {
-		return errorf(fmt.Sprintf("weight %q", w.Name), "its fields are those of the built-in format %s; use that name, or one that does not begin with %s", canonical, base)
+		return errorf(fmt.Sprintf("weight %q", w.Name), "it has the fields of the built-in format %s; use that name, or one that does not begin with %s", canonical, base)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 		return errorf("weight", "%s with the fields %s, or a name", whole, names)
 	case errors.As(err, &unknown):
 		return errorf("weight", "unknown field %.80q; there are %s", string(unknown), names)
-	case errors.As(err, &field): // its prefix is that of what is returned
+	case errors.As(err, &field): // the error below adds the same prefix
 		return errorf("weight", "%s: %s", field.Thing, field.Problem)
 	case err != nil:
 		return errorf("weight", "%v", err)

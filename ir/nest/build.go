@@ -8,31 +8,31 @@ import (
 )
 
 // Plan is one stage with everything a schedule decided about it. A stage with
-// no reduction has no Levels and stores Final at every point of Loops.
+// no reduction has no accumulators and stores Final at every point of Loops.
 type Plan struct {
-	Name   string
-	Loops  []Loop          // outermost first
-	Reduce map[string]bool // stage axes that are summed over
-	Body   ir.Expr         // what one point adds to the lowest level
-	Levels []Level         // accumulators, the one that ends in Final first
-	Staged []Staged
-	Out    *ir.Tensor
-	Index  []ir.Expr
-	Final  ir.Expr // the stored value; reads the first level's Temp by its plain name
+	Name         string
+	Loops        []Loop          // outermost first
+	Reduce       map[string]bool // stage axes that are summed over
+	Body         ir.Expr         // what one point adds to the lowest accumulator
+	Accumulators []Accumulator   // the one that ends in Final first
+	Staged       []Staged
+	Out          *ir.Tensor
+	Index        []ir.Expr
+	Final        ir.Expr // the stored value; reads the first accumulator's Temp by its plain name
 }
 
-// Level is one accumulator of a reduction. It is set to Init just before loop
-// At starts and, when that loop has ended, Flush of it is added to the level
+// Accumulator is a sum, or a largest value, that a reduction keeps in registers. It is set to Init just before loop
+// At starts and, when that loop has ended, Flush of it is added to the accumulator
 // above (or Final stored). It is indexed by the loops of the output inside At
 // and by what it keeps apart.
-type Level struct {
+type Accumulator struct {
 	Temp  *ir.Tensor
 	Op    ir.Op
 	At    string
 	Init  ir.Expr // nil: zero
-	Flush ir.Expr // in terms of Read{Temp}, and of what is Beside it; absent on the first level
+	Flush ir.Expr // in terms of Read{Temp}, and of the sum Beside it; absent on the first accumulator
 	Keep  []Keep
-	// Beside is a sum that lives as long as Temp: of Each, which is added whenever the level
+	// Beside is a sum that lives as long as Temp: of Each, which is added whenever the accumulator
 	// below is flushed. nil: none.
 	Beside *Beside
 }
@@ -45,7 +45,7 @@ type Beside struct {
 	Apart string
 }
 
-// Keep is an index component that separates partial sums until the level's
+// Keep is an index component that separates partial sums until the accumulator's
 // flush: the loop Name itself, or, if Value is set, N classes of loop values.
 type Keep struct {
 	Name  string
@@ -101,43 +101,43 @@ func Build(p *Plan) ([]Stmt, error) {
 	return append(append(out, st...), body...), err
 }
 
-// at is the position of level i's loop.
-func (b *builder) at(i int) int { return b.pos[b.p.Levels[i].At] }
+// at is the position of accumulator i's loop.
+func (b *builder) at(i int) int { return b.pos[b.p.Accumulators[i].At] }
 
-// below is the position of the loop of the level below i, behind all loops if there is none.
+// below is the position of the loop of the accumulator below i, behind all loops if there is none.
 func (b *builder) below(i int) int {
-	if i+1 == len(b.p.Levels) {
+	if i+1 == len(b.p.Accumulators) {
 		return len(b.p.Loops)
 	}
 	return b.at(i + 1)
 }
 
 // check refuses plans whose accumulators would have to live in memory, or whose
-// levels do not nest.
+// accumulators do not nest.
 func (b *builder) check() error {
 	p := b.p
-	for i, lv := range p.Levels {
-		at, ok := b.pos[lv.At]
+	for i, acc := range p.Accumulators {
+		at, ok := b.pos[acc.At]
 		if !ok {
-			return refuse(lv.Temp.Name, "no loop %q", lv.At)
+			return refuse(acc.Temp.Name, "no loop %q", acc.At)
 		}
 		if i > 0 && at < b.at(i-1) {
-			return refuse(lv.Temp.Name, "loop %s is outside loop %s of the accumulator above", lv.At, p.Levels[i-1].At)
+			return refuse(acc.Temp.Name, "loop %s is outside loop %s of the accumulator above", acc.At, p.Accumulators[i-1].At)
 		}
 		if !p.Reduce[p.Loops[at].Root] {
-			return refuse(lv.Temp.Name, "loop %s is not a reduction", lv.At)
+			return refuse(acc.Temp.Name, "loop %s is not a reduction", acc.At)
 		}
 		if err := b.checkKeep(i); err != nil {
 			return err
 		}
-		if s := lv.Beside; s != nil && s.Apart != "" {
+		if s := acc.Beside; s != nil && s.Apart != "" {
 			pos, ok := b.pos[s.Apart]
 			if !ok || pos < at || pos >= b.below(i) || !p.Reduce[p.Loops[pos].Root] {
-				return refuse(s.Temp.Name, "%s is no loop over what %s adds up: it cannot have a copy", s.Apart, lv.Temp.Name)
+				return refuse(s.Temp.Name, "%s is no loop over what %s adds up: it cannot have a copy", s.Apart, acc.Temp.Name)
 			}
 		}
 	}
-	if len(p.Levels) == 0 {
+	if len(p.Accumulators) == 0 {
 		return b.checkPointwise()
 	}
 	if err := b.checkPairs(); err != nil {
@@ -145,7 +145,7 @@ func (b *builder) check() error {
 	}
 	for i, l := range p.Loops {
 		if p.Reduce[l.Root] && i < b.at(0) {
-			return refuse(l.Name, "this reduction loop is outside the accumulator %s", p.Levels[0].Temp.Name)
+			return refuse(l.Name, "this reduction loop is outside the accumulator %s", p.Accumulators[0].Temp.Name)
 		}
 		if p.Reduce[l.Root] && l.Kind == Outer {
 			return refuse(l.Name, "a reduction cannot be split over calls")
@@ -157,25 +157,25 @@ func (b *builder) check() error {
 	return b.checkVectors()
 }
 
-// checkKeep: what level i keeps apart must be summed before it is stored, and
-// vary while the level lives.
+// checkKeep: what accumulator i keeps apart must be summed before it is stored, and
+// vary while the accumulator lives.
 func (b *builder) checkKeep(i int) error {
-	lv := b.p.Levels[i]
-	if i > 0 && len(lv.Keep) > 0 && b.p.Levels[i-1].Beside != nil {
-		return refuse(lv.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", lv.Keep[0].Name, b.p.Levels[i-1].Beside.Temp.Name)
+	acc := b.p.Accumulators[i]
+	if i > 0 && len(acc.Keep) > 0 && b.p.Accumulators[i-1].Beside != nil {
+		return refuse(acc.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", acc.Keep[0].Name, b.p.Accumulators[i-1].Beside.Temp.Name)
 	}
-	for _, k := range lv.Keep {
+	for _, k := range acc.Keep {
 		if i == 0 {
-			return refuse(lv.Temp.Name, "the last accumulator has one sum to store; it cannot keep %s apart", k.Name)
+			return refuse(acc.Temp.Name, "the last accumulator has one sum to store; it cannot keep %s apart", k.Name)
 		}
 		if k.Value != nil {
 			continue
 		}
 		switch pos, ok := b.pos[k.Name]; {
 		case !ok:
-			return refuse(lv.Temp.Name, "no loop %q to keep apart", k.Name)
+			return refuse(acc.Temp.Name, "no loop %q to keep apart", k.Name)
 		case pos < b.at(i):
-			return refuse(lv.Temp.Name, "loop %s is outside %s: its sums are apart already", k.Name, lv.At)
+			return refuse(acc.Temp.Name, "loop %s is outside %s: its sums are apart already", k.Name, acc.At)
 		}
 	}
 	return nil
@@ -184,7 +184,7 @@ func (b *builder) checkKeep(i int) error {
 // checkPairs: the lanes that a pair loop makes of the lowest accumulator are apart in
 // the one above.
 func (b *builder) checkPairs() error {
-	low := len(b.p.Levels) - 1
+	low := len(b.p.Accumulators) - 1
 	for i, l := range b.p.Loops {
 		if l.Kind == Pair && (low == 0 || i < b.at(low)) {
 			return refuse(l.Name, "a pair needs an accumulator around it, in lanes, and another one above that")
@@ -204,14 +204,14 @@ func (b *builder) checkPointwise() error {
 }
 
 // checkVectors: a vector loop of the reduction must be kept apart by the lowest
-// level, unless the dot product sums it.
+// accumulator, unless the dot product sums it.
 func (b *builder) checkVectors() error {
 	for _, l := range b.p.Loops {
 		if l.Kind != Vector || !b.p.Reduce[l.Root] {
 			continue
 		}
-		if !slices.ContainsFunc(b.p.Levels, func(lv Level) bool {
-			return slices.ContainsFunc(lv.Keep, func(k Keep) bool { return k.Name == l.Name })
+		if !slices.ContainsFunc(b.p.Accumulators, func(acc Accumulator) bool {
+			return slices.ContainsFunc(acc.Keep, func(k Keep) bool { return k.Name == l.Name })
 		}) {
 			return refuse(l.Name, "lanes of a reduction need an accumulator each: rfactor it")
 		}
@@ -230,7 +230,7 @@ func (b *builder) walk(i int) ([]Stmt, error) {
 		return nil, err
 	}
 	if l.Kind == Averaged {
-		if inner != nil || slices.ContainsFunc(b.p.Levels, func(lv Level) bool { return lv.At == l.Name }) {
+		if inner != nil || slices.ContainsFunc(b.p.Accumulators, func(acc Accumulator) bool { return acc.At == l.Name }) {
 			return nil, refuse(l.Name, "nothing is set, added up or kept in a loop that is averaged")
 		}
 		return b.walk(i + 1)
@@ -240,14 +240,14 @@ func (b *builder) walk(i int) ([]Stmt, error) {
 		return nil, err
 	}
 	var out []Stmt
-	for n := range b.p.Levels {
+	for n := range b.p.Accumulators {
 		if b.at(n) == i {
 			out = append(out, b.init(n)...)
 		}
 	}
 	out = append(out, wrap([]Loop{l}, append(inner, body...)...))
-	for n := len(b.p.Levels) - 1; n >= 0; n-- {
-		if s := b.p.Levels[n].Beside; s != nil && s.Apart == l.Name {
+	for n := len(b.p.Accumulators) - 1; n >= 0; n-- {
+		if s := b.p.Accumulators[n].Beside; s != nil && s.Apart == l.Name {
 			out = append(out, b.copied(n)...)
 		}
 		if b.at(n) == i {
@@ -259,12 +259,12 @@ func (b *builder) walk(i int) ([]Stmt, error) {
 
 // point is the innermost statement.
 func (b *builder) point() ([]Stmt, error) {
-	n := len(b.p.Levels) - 1
+	n := len(b.p.Accumulators) - 1
 	if n < 0 {
 		return []Stmt{&Assign{b.p.Out, b.p.Index, Set, 0, b.p.Final}}, nil
 	}
-	lv := b.p.Levels[n]
-	return []Stmt{&Assign{lv.Temp, b.levelIndex(n, nil), Accumulate, lv.Op, b.resolve(b.p.Body)}}, nil
+	acc := b.p.Accumulators[n]
+	return []Stmt{&Assign{acc.Temp, b.indexOf(n, nil), Accumulate, acc.Op, b.resolve(b.p.Body)}}, nil
 }
 
 // outLoops are the loops of the output inside position at.
@@ -278,15 +278,15 @@ func (b *builder) outLoops(at int) []Loop {
 	return out
 }
 
-// levelIndex is the index of level n's accumulator. Names in open are loops
+// indexOf is the index of accumulator n. Names in open are loops
 // that the statement reopens under the name of a Keep with classes.
-func (b *builder) levelIndex(n int, open map[string]bool) []ir.Expr {
+func (b *builder) indexOf(n int, open map[string]bool) []ir.Expr {
 	var idx []ir.Expr
 	for _, l := range b.outLoops(b.at(n)) {
 		idx = append(idx, ir.Axis{Name: l.Name})
 	}
 	for i := range n + 1 {
-		for _, k := range b.p.Levels[i].Keep {
+		for _, k := range b.p.Accumulators[i].Keep {
 			if k.Value == nil || open[k.Name] {
 				idx = append(idx, ir.Axis{Name: k.Name})
 			} else {
@@ -297,14 +297,14 @@ func (b *builder) levelIndex(n int, open map[string]bool) []ir.Expr {
 	return idx
 }
 
-// domain is the loops over all elements of level n's accumulator that are alive
+// domain is the loops over all elements of accumulator n that are alive
 // where it is set and flushed: loops of the plan in their order, then loops over
 // classes that no loop determines. Loops that are open there already, though the
 // accumulator keeps them apart, stay where they are.
 func (b *builder) domain(n int) (loops []Loop, open map[string]bool) {
 	kept := map[string]bool{}
 	for i := range n + 1 {
-		for _, k := range b.p.Levels[i].Keep {
+		for _, k := range b.p.Accumulators[i].Keep {
 			if k.Value == nil {
 				kept[k.Name] = true
 			}
@@ -322,7 +322,7 @@ func (b *builder) domain(n int) (loops []Loop, open map[string]bool) {
 	}
 	open = map[string]bool{}
 	for i := range n + 1 {
-		for _, k := range b.p.Levels[i].Keep {
+		for _, k := range b.p.Accumulators[i].Keep {
 			if k.Value != nil && !determined(k.Value, have) {
 				loops = append([]Loop{{Name: k.Name, N: k.N, Kind: Unrolled}}, loops...)
 				open[k.Name] = true
@@ -343,32 +343,32 @@ func determined(e ir.Expr, have map[string]bool) bool {
 }
 
 func (b *builder) init(n int) []Stmt {
-	lv := b.p.Levels[n]
+	acc := b.p.Accumulators[n]
 	loops, open := b.domain(n)
-	v := lv.Init
+	v := acc.Init
 	if v == nil {
-		v = ir.Const{T: lv.Temp.Elem}
+		v = ir.Const{T: acc.Temp.Elem}
 	}
-	if n < len(b.p.Levels)-1 {
+	if n < len(b.p.Accumulators)-1 {
 		loops = apart(loops)
 	}
-	out := []Stmt{wrap(loops, &Assign{lv.Temp, b.levelIndex(n, open), Set, 0, b.resolve(v)})}
-	if s := lv.Beside; s != nil && s.Apart != lv.At {
+	out := []Stmt{wrap(loops, &Assign{acc.Temp, b.indexOf(n, open), Set, 0, b.resolve(v)})}
+	if s := acc.Beside; s != nil && s.Apart != acc.At {
 		out = append(out, b.initBeside(n))
 	}
 	return out
 }
 
 func (b *builder) initBeside(n int) Stmt {
-	s := b.p.Levels[n].Beside
+	s := b.p.Accumulators[n].Beside
 	loops, open := b.domain(n)
-	return wrap(apart(loops), &Assign{s.Temp, b.levelIndex(n, open), Set, 0, ir.Const{T: s.Temp.Elem}})
+	return wrap(apart(loops), &Assign{s.Temp, b.indexOf(n, open), Set, 0, ir.Const{T: s.Temp.Elem}})
 }
 
-// copied sums what is Beside level n in copies of the loop Apart and of those in it that the level adds up.
+// copied computes the sum Beside accumulator n in copies of the loop Apart and of the loops in it that the accumulator adds up.
 func (b *builder) copied(n int) (out []Stmt) {
-	lv, s := b.p.Levels[n], b.p.Levels[n].Beside
-	if s.Apart == lv.At {
+	acc, s := b.p.Accumulators[n], b.p.Accumulators[n].Beside
+	if s.Apart == acc.At {
 		out = append(out, b.initBeside(n))
 	}
 	loops, open := b.domain(n)
@@ -379,26 +379,26 @@ func (b *builder) copied(n int) (out []Stmt) {
 			over = append(over, l)
 		}
 	}
-	return append(out, wrap(append(over, apart(loops)...), &Assign{s.Temp, b.levelIndex(n, open), Accumulate, ir.Add, b.resolve(s.Each)}))
+	return append(out, wrap(append(over, apart(loops)...), &Assign{s.Temp, b.indexOf(n, open), Accumulate, ir.Add, b.resolve(s.Each)}))
 }
 
-// flush adds level n to the one above, and to what is beside that, or stores the final value.
+// flush adds accumulator n to the one above, and to the sum beside that, or stores the final value.
 func (b *builder) flush(n int) []Stmt {
-	lv := b.p.Levels[n]
+	acc := b.p.Accumulators[n]
 	loops, open := b.domain(n)
-	idx := b.levelIndex(n, open)
-	v := lv.Flush
+	idx := b.indexOf(n, open)
+	v := acc.Flush
 	if n == 0 {
 		v = b.p.Final
 	}
-	v = b.readTemp(v, lv.Temp, idx)
-	if lv.Beside != nil {
-		v = b.readTemp(v, lv.Beside.Temp, idx)
+	v = b.readTemp(v, acc.Temp, idx)
+	if acc.Beside != nil {
+		v = b.readTemp(v, acc.Beside.Temp, idx)
 	}
 	if n == 0 {
 		return []Stmt{wrap(apart(loops), &Assign{b.p.Out, b.p.Index, Set, 0, b.resolve(v)})}
 	}
-	up, above := b.p.Levels[n-1], b.levelIndex(n-1, open)
+	up, above := b.p.Accumulators[n-1], b.indexOf(n-1, open)
 	out := []Stmt{wrap(apart(loops), &Assign{up.Temp, above, Accumulate, up.Op, b.resolve(b.classes(v, n, open))})}
 	if s := up.Beside; s != nil && s.Apart == "" {
 		out = append(out, wrap(apart(loops), &Assign{s.Temp, above, Accumulate, ir.Add, b.resolve(s.Each)}))
@@ -422,7 +422,7 @@ func apart(loops []Loop) []Loop {
 func (b *builder) classes(e ir.Expr, n int, open map[string]bool) ir.Expr {
 	value := map[string]ir.Expr{}
 	for i := range n + 1 {
-		for _, k := range b.p.Levels[i].Keep {
+		for _, k := range b.p.Accumulators[i].Keep {
 			if k.Value != nil && !open[k.Name] {
 				value[k.Name] = k.Value
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestDoc compares the last section of docs/ir.md with statements, kinds of
-// loops and what is printed.
+// loops and the text of a nest.
 func TestDoc(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/ir.md")
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Arg is the value of one parameter: a buffer, or a trip count.
@@ -47,7 +46,7 @@ func Eval(n *Nest, args []Arg) error {
 	return err
 }
 
-// move does what is between two runs of the body.
+// move moves the pointers between two runs of the body.
 func (m *machine) move() error {
 	for _, v := range m.n.Repeat.Moves {
 		a, by := m.args[v.Param], m.args[v.By].Int
@@ -177,7 +176,8 @@ func (m *machine) assign(s *Assign) error {
 	}
 	v = ir.Wrap(s.Dst.Elem, v)
 	if b := m.n.Buffers[s.Dst.Name]; b != nil {
-		return m.store(b, idx, v)
+		mem, p := m.place(b, idx)
+		return b.Base().store(mem, p, v)
 	}
 	m.temps[key(s.Dst, idx)] = v
 	return nil
@@ -202,65 +202,19 @@ func (m *machine) Load(t *ir.Tensor, idx []int) (int64, error) {
 		}
 		return v, nil
 	}
-	buf, p := m.place(b, idx)
-	if b.Part != nil && b.Part.Fields != nil {
-		return loadCode(buf, b, p)
+	mem, p := m.place(b, idx)
+	v, err := b.load(mem, p, t.Elem)
+	if err != nil {
+		return 0, fmt.Errorf("%s%v: %w (%v)", t.Name, idx, err, b)
 	}
-	n := t.Elem.Bytes()
-	if p.Byte < 0 || p.Byte+n > len(buf) {
-		return 0, fmt.Errorf("%s%v: byte %d of %d", t.Name, idx, p.Byte, len(buf))
-	}
-	raw := int64(0)
-	for i := range n {
-		raw |= int64(buf[p.Byte+i]) << (8 * i)
-	}
-	return ir.Wrap(t.Elem, raw), nil
+	return v, nil
 }
 
 // place is b's memory, and where in it an element is.
-func (m *machine) place(b *Buffer, idx []int) ([]byte, Pos) {
+func (m *machine) place(b Buffer, idx []int) ([]byte, Pos) {
 	p := b.Pos(idx)
-	if b.Step != "" {
-		p.Byte += p.Steps * m.args[b.Step].Int
+	for _, t := range b.Terms(p) {
+		p.Byte += t.Times * m.args[t.Param].Int
 	}
-	if b.Side != "" {
-		p.Byte += p.Sides * m.args[b.Side].Int
-	}
-	return m.args[b.Param].Buf, p
-}
-
-func loadCode(buf []byte, b *Buffer, p Pos) (int64, error) {
-	code := byte(0)
-	word, number := b.Part.Place(p.Field)
-	for i, at := range b.Part.Map[word] {
-		j := p.Byte + at.Word*b.Part.WordStride
-		if j < 0 || j >= len(buf) {
-			return 0, fmt.Errorf("%s: byte %d of %d", b.Tensor.Name, j, len(buf))
-		}
-		code |= buf[j] >> at.Bit & 1 << i
-	}
-	if c := b.Part.Codewords; c != nil {
-		joined, ok := c.Code(code, number)
-		if !ok {
-			return 0, fmt.Errorf("%s: no codes have codeword %d", b.Tensor.Name, code)
-		}
-		code = joined
-	}
-	return int64(code), nil
-}
-
-func (m *machine) store(b *Buffer, idx []int, v int64) error {
-	buf, p := m.place(b, idx)
-	if p.Byte < 0 || p.Byte+b.Tensor.Elem.Bytes() > len(buf) {
-		return fmt.Errorf("byte %d of %d", p.Byte, len(buf))
-	}
-	switch b.Tensor.Elem {
-	case format.U8, format.I8:
-		buf[p.Byte] = byte(v)
-	case format.U16, format.I16, format.F16:
-		binary.LittleEndian.PutUint16(buf[p.Byte:], uint16(v))
-	default:
-		binary.LittleEndian.PutUint32(buf[p.Byte:], uint32(v))
-	}
-	return nil
+	return m.args[b.Base().Param].Buf, p
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Kind says how a loop runs.
@@ -31,9 +30,9 @@ var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "
 func (k Kind) String() string { return kindNames[k] }
 
 // Loop is one loop. The value of the stage axis Root is the sum over its loops
-// of Coef times the loop variable. N is the trip count, 0 at run time. While the loop
-// ListedBy, which is around it, is not at 0, a loop of run-time trip count takes the
-// values of a list instead: those of ListParam, as many as ListCountParam says.
+// of Coef times the loop variable. N is the trip count; 0 means that it is known at run time. Such a loop can have a
+// loop ListedBy around it. While that one is not at 0, the loop takes the values of the list ListParam instead, which
+// has ListCountParam values.
 type Loop struct {
 	Name, Root string
 	Coef, N    int
@@ -70,7 +69,7 @@ const (
 	Accumulate
 )
 
-// Assign stores Value to Dst[Index], or combines it with what is there.
+// Assign stores Value to Dst[Index], or combines it with the old value.
 type Assign struct {
 	Dst   *ir.Tensor
 	Index []ir.Expr
@@ -82,113 +81,14 @@ type Assign struct {
 func (*For) isStmt()    {}
 func (*Assign) isStmt() {}
 
-// Buffer says where a tensor's elements lie in a kernel's buffer.
-type Buffer struct {
-	Tensor *ir.Tensor
-	Param  string // name of the pointer parameter
-	// Tiles of a call, side by side, are as many bytes apart as the integer parameter Side says, if it names one:
-	// a packed part, indexed (row, k) ...
-	Side   string
-	Layout *format.Layout
-	Part   *format.Part
-	// ... or dense: bytes per unit of each index component, or if Step names an integer
-	// parameter, of the first one that many bytes, as known at run time; the last one counts rows of tiles of TileM ...
-	Strides []int
-	Step    string
-	TileM   int
-	// ... or tables, indexed (column, k, part, half, entry): Chunk elements of K of one
-	// column, then as many of the next of Cols columns; or as they are made, indexed
-	// (0, unit * elements + element): Chunk elements of K Step behind those before, or if it
-	// is 0 all of them together.
-	Tables      *ir.Tables
-	Cols, Chunk int
-	Output      bool
-	// Whole says that a buffer holds all bytes of iterations of run-time loops over K, so that
-	// vectors may read more of them than their lanes need.
-	Whole bool
-	// What is asked for ahead of each load or table. Next asks for a prefetch of the same place of another
-	// parameter with each load inside the serial loop NextIn.
-	Streams
-	Next, NextIn string
-}
-
-// Streams is how far prefetches of what is read once are ahead of its use, in bytes, into the nearest cache
-// and into the second-level one, 0: none; and whether the latter are of every line or of two of four. Act is
-// how far those of activations are, which what is read once may have displaced from the nearest cache. With Rest the first of
-// tiles side by side is left to what the hardware foresees.
-type Streams struct {
-	Ahead int  `json:"ahead"`
-	Far   int  `json:"far"`
-	Every bool `json:"every"`
-	Rest  bool `json:"rest"`
-	Act   int  `json:"act"`
-}
-
-// Pos is the place of one element: a byte offset from the buffer's pointer, how often
-// the buffer's Step and its Side are to be added, and, for codes, the field number within the cell.
-type Pos struct{ Byte, Steps, Sides, Field int }
-
-// Pos finds the element at index.
-func (b *Buffer) Pos(index []int) Pos {
-	if b.Output {
-		n := b.Tables.OutSize()
-		unit, chunk := index[1]/n, 0
-		if b.Chunk > 0 {
-			units := b.Chunk / b.Tables.Digits()
-			unit, chunk = unit%units, unit/units
-		}
-		return Pos{Byte: b.Tables.OutPlace(unit, index[1]%n), Steps: chunk}
-	}
-	if b.Tables != nil {
-		return Pos{Byte: b.entry(index[0], index[1], index[2], index[3], index[4])}
-	}
-	if b.Part == nil {
-		p := Pos{}
-		var room [4]int
-		for i, x := range ir.BlockIndex(b.Tensor, append(room[:0], index...)) {
-			if i == 0 && b.Step != "" {
-				p.Steps = x
-				continue
-			}
-			if i == len(b.Strides)-1 && b.Side != "" {
-				p.Sides, x = x/b.TileM, x%b.TileM
-			}
-			p.Byte += x * b.Strides[i]
-		}
-		return p
-	}
-	row, k := index[0], index[1]
-	p := Pos{Byte: b.Layout.Address(b.Part, row, k, 0) - b.Part.Base, Sides: row / b.Layout.TileM}
-	if b.Part.Fields != nil {
-		p.Field = b.Part.Field(row, k)
-	}
-	return p
-}
-
-// Period is after how many elements of the last index places of b begin again as at its first element, all
-// of them as far apart.
-func (b *Buffer) Period() int {
-	if b.Output && b.Chunk > 0 {
-		return b.Chunk / b.Tables.Digits() * b.Tables.OutSize()
-	}
-	return max(b.Tensor.Block, 1)
-}
-
-// entry is the place of an entry of a table.
-func (b *Buffer) entry(n, k, part, half, entry int) int {
-	t := b.Tables
-	chunk := b.Chunk / t.Digits() * t.UnitBytes()
-	return (k/b.Chunk*b.Cols+n)*chunk + t.Place(k%b.Chunk/t.Digits(), part, half, entry)
-}
-
 // Nest is a kernel as loops.
 type Nest struct {
 	Name    string
-	Loops   []Loop // every loop by name, also those that statements reopen
-	Buffers map[string]*Buffer
-	Params  []string // kernel parameters in order
-	Counts  []string // run-time loops, by parameter
-	Repeat  *Repeat  // nil: Body runs once
+	Loops   []Loop            // every loop by name, also those that statements reopen
+	Buffers map[string]Buffer // by the name of the tensor
+	Params  []string          // kernel parameters in order
+	Counts  []string          // run-time loops, by parameter
+	Repeat  *Repeat           // nil: Body runs once
 	Body    []Stmt
 }
 

@@ -31,29 +31,29 @@ func i32(t *ir.Tensor, index ...ir.Expr) ir.Expr {
 // dot is a plan of the product with one accumulator around loop at.
 func dot(at string, loops ...Loop) *Plan {
 	return &Plan{Name: "out", Loops: loops, Reduce: map[string]bool{"k": true},
-		Body:   ir.Binary{Op: ir.Mul, X: i32(tw, axis("m"), axis("k")), Y: i32(ta, axis("k"))},
-		Levels: []Level{{Temp: acc, Op: ir.Add, At: at}},
-		Out:    tout, Index: []ir.Expr{axis("m")}, Final: ir.Read{T: acc}}
+		Body:         ir.Binary{Op: ir.Mul, X: i32(tw, axis("m"), axis("k")), Y: i32(ta, axis("k"))},
+		Accumulators: []Accumulator{{Temp: acc, Op: ir.Add, At: at}},
+		Out:          tout, Index: []ir.Expr{axis("m")}, Final: ir.Read{T: acc}}
 }
 
 // below adds an accumulator under the lowest.
 func (p *Plan) below(at string, keep ...Keep) *Plan {
-	p.Levels = append(p.Levels, Level{Temp: part, Op: ir.Add, At: at, Flush: ir.Read{T: part}, Keep: keep})
+	p.Accumulators = append(p.Accumulators, Accumulator{Temp: part, Op: ir.Add, At: at, Flush: ir.Read{T: part}, Keep: keep})
 	return p
 }
 
 // beside counts the flushes into the first accumulator in another one, and adds the count
-// times 0 to what is stored.
+// times 0 to the result.
 func (p *Plan) beside() *Plan {
 	count := &ir.Tensor{Name: "count", Elem: format.I32}
-	p.Levels[0].Beside = &Beside{Temp: count, Each: ir.I32(1)}
+	p.Accumulators[0].Beside = &Beside{Temp: count, Each: ir.I32(1)}
 	p.Final = ir.Binary{Op: ir.Add, X: p.Final, Y: ir.Binary{Op: ir.Mul, X: ir.Read{T: count}, Y: ir.I32(0)}}
 	return p
 }
 
 // apart is beside with a copy of a loop.
 func (p *Plan) apart(loop string) *Plan {
-	p.beside().Levels[0].Beside.Apart = loop
+	p.beside().Accumulators[0].Beside.Apart = loop
 	return p
 }
 
@@ -71,10 +71,10 @@ func nestOf(t *testing.T, p *Plan, columns int) *Nest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Nest{Name: p.Name, Loops: p.Loops, Params: []string{"w", "a", "out"}, Body: body, Buffers: map[string]*Buffer{
-		"w":   {Tensor: tw, Param: "w", Strides: []int{columns, 1}},
-		"a":   {Tensor: ta, Param: "a", Strides: []int{1}},
-		"out": {Tensor: tout, Param: "out", Strides: []int{4}},
+	n := &Nest{Name: p.Name, Loops: p.Loops, Params: []string{"w", "a", "out"}, Body: body, Buffers: map[string]Buffer{
+		"w":   &Array{Memory: Memory{Tensor: tw, Param: "w"}, Strides: []int{columns, 1}},
+		"a":   &Array{Memory: Memory{Tensor: ta, Param: "a"}, Strides: []int{1}},
+		"out": &Array{Memory: Memory{Tensor: tout, Param: "out"}, Strides: []int{4}},
 	}}
 	for _, l := range p.Loops {
 		if l.N == 0 {
@@ -92,7 +92,7 @@ func TestBuild(t *testing.T) {
 	staged.Body = ir.Binary{Op: ir.Mul, X: i32(tw, axis("m"), axis("k")), Y: ir.Read{T: tmpA}}
 	staged.Staged = []Staged{{Temp: tmpA, At: "ko", Value: i32(ta, axis("k"))}}
 	largest := dot("k", m(2, Serial), k(5, Serial))
-	largest.Levels[0].Op, largest.Levels[0].Init = ir.MaxS, ir.I32(-1<<31)
+	largest.Accumulators[0].Op, largest.Accumulators[0].Init = ir.MaxS, ir.I32(-1<<31)
 
 	for _, c := range []struct {
 		name string
@@ -306,12 +306,12 @@ func TestBuildGroups(t *testing.T) {
 	p.Reduce["g"] = true
 	gk := ir.Binary{Op: ir.Add, X: ir.Binary{Op: ir.Mul, X: axis("g"), Y: ir.I32(3)}, Y: axis("k")}
 	p.Body = ir.Binary{Op: ir.Mul, X: i32(tw, axis("m"), gk), Y: i32(ta, gk)}
-	p.Levels = []Level{{Temp: facc, Op: ir.Add, At: "g"}, {Temp: part, Op: ir.Add, At: "k",
+	p.Accumulators = []Accumulator{{Temp: facc, Op: ir.Add, At: "g"}, {Temp: part, Op: ir.Add, At: "k",
 		Flush: ir.Binary{Op: ir.Mul, X: ir.Unary{Op: ir.CvtF32, X: ir.Read{T: part}}, Y: half}}}
 	p.Out, p.Final = fout, ir.Unary{Op: ir.CanonNaN, X: ir.Read{T: facc}}
 	p.Loops[0], p.Loops[1] = p.Loops[1], p.Loops[0]
 	n := nestOf(t, p, 6)
-	n.Buffers["fout"] = &Buffer{Tensor: fout, Param: "out", Strides: []int{4}}
+	n.Buffers["fout"] = &Array{Memory: Memory{Tensor: fout, Param: "out"}, Strides: []int{4}}
 	const want = `
 nest out(w, a, out)
   vector m 2
@@ -405,10 +405,10 @@ func TestBuildRefusals(t *testing.T) {
 	classes := Keep{Name: "ki"}
 	stagedOutside := dot("ko", m(2, Unrolled), ko(2, 3), ki(2, Unrolled))
 	stagedOutside.Staged = []Staged{{Temp: tmpA, Value: i32(ta, axis("k"))}}
-	noLevels := dot("k", m(2, Serial), k(5, Serial))
-	noLevels.Levels = nil
+	noAccumulators := dot("k", m(2, Serial), k(5, Serial))
+	noAccumulators.Accumulators = nil
 	keepFirst := dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector))
-	keepFirst.Levels[0].Keep = []Keep{classes}
+	keepFirst.Accumulators[0].Keep = []Keep{classes}
 	for _, c := range []struct {
 		name string
 		p    *Plan
@@ -416,13 +416,13 @@ func TestBuildRefusals(t *testing.T) {
 	}{
 		{"no loop", dot("kx", k(5, Serial)), `acc: no loop "kx"`},
 		{"not a reduction", dot("m", m(2, Serial), k(5, Serial)), "acc: loop m is not a reduction"},
-		{"level order", dot("ki", m(2, Unrolled), ko(4, 2), ki(4, Serial)).below("ko"), "part: loop ko is outside loop ki of the accumulator above"},
+		{"order", dot("ki", m(2, Unrolled), ko(4, 2), ki(4, Serial)).below("ko"), "part: loop ko is outside loop ki of the accumulator above"},
 		{"outside", dot("ki", m(2, Unrolled), ko(4, 2), ki(4, Serial)), "ko: this reduction loop is outside the accumulator acc"},
 		{"calls", dot("ko", Loop{Name: "ko", Root: "k", Coef: 4, Kind: Outer}, ki(4, Serial)), "ko: a reduction cannot be split over calls"},
 		{"serial output", dot("k", k(5, Serial), m(2, Serial)), "m: accumulators cannot be indexed by a serial loop; unroll it or move it outside k"},
 		{"lanes", dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)), "ki: lanes of a reduction need an accumulator each: rfactor it"},
 		{"staged", stagedOutside, "x: staged outside the serial loop ko it depends on"},
-		{"no levels", noLevels, "k: a reduction needs an accumulator"},
+		{"no accumulators", noAccumulators, "k: a reduction needs an accumulator"},
 		{"keep first", keepFirst, "acc: the last accumulator has one sum to store; it cannot keep ki apart"},
 		{"keep beside", dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)).below("ko", Keep{Name: "ki"}).beside(), "part: it cannot keep ki apart: count is added when it is flushed, once"},
 		{"apart, unknown", dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").apart("kz"), "count: kz is no loop over what acc adds up: it cannot have a copy"},
@@ -510,7 +510,7 @@ func TestEvalCodes(t *testing.T) {
 	}
 	p := dot("k", m(2, Unrolled), k(4, Serial))
 	n := nestOf(t, p, 4)
-	n.Buffers["w"] = &Buffer{Tensor: tw, Param: "w", Layout: layout, Part: &layout.Parts[0]}
+	n.Buffers["w"] = &Codes{Packed{Memory: Memory{Tensor: tw, Param: "w"}, Layout: layout, Part: &layout.Parts[0]}}
 	out := make([]byte, 8)
 	if err := Eval(n, []Arg{{Buf: []byte{0b1010_0110, 0b0001_1111}}, {Buf: []byte{1, 10, 100, 3}}, {Buf: out}}); err != nil {
 		t.Fatal(err)

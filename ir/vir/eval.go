@@ -58,7 +58,7 @@ func (m *machine) repeats() int64 {
 	return m.args[m.f.Repeat.Count].Int
 }
 
-// move does what is between two runs of the body.
+// move moves the pointers between two runs of the body.
 func (m *machine) move() error {
 	if m.limit--; m.limit < 0 {
 		return ErrLimit

@@ -1,114 +1,195 @@
 package vir
 
+//go:generate go test -run TestOpsAreWritten -update
+
 import (
 	"fmt"
+	"math/bits"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// opInfo is the row of an operation: everything the package knows about it.
+// Op is a vector operation. It has exactly one meaning, that of its row in ops; rounding and saturation are in the name.
+// docs/vir.md lists them all.
+type Op uint8
+
+// opInfo is the row of an operation: everything the package knows about it. The constants of op_names.go and the table
+// of docs/vir.md are written from the rows.
 type opInfo struct {
-	name   string
-	args   int
+	id     string // of the constant, without Op; in small letters it is the name in text
+	name   string // in text; named sets it
+	args   string // names of the arguments in their order: "c a b"
 	result bool
-	mem    bool // Instr.Mem is its address
-	imm    bool // Instr.Imm counts
+	mem    bool   // Instr.Mem is its address
+	imm    string // what Instr.Imm is in text: "imm", or "cK" for constant K; "": it does not count
 	typ    rule
 	eval   func(*call) error // sets call.out (a store: call.mem)
 	bound  bound             // nil: nothing is known
 	table  int               // lookups: the number of entries of a table
 	mod    bool              // lookups: only the low bits of the index count
 	dot    bool              // it sums products
+	means  string            // the meaning, lane by lane: dst[i] is ...
 }
 
 // lookupInfo is the row of the lookup in tables of n entries.
 func lookupInfo(n int, mod bool) opInfo {
-	name, eval := fmt.Sprintf("lookup%d", n), evalLookup(n)
+	info := opInfo{id: fmt.Sprintf("Lookup%d", n), args: "a b", result: true, typ: lookup(n), bound: boundArg1, table: n, mod: mod}
 	if mod {
-		name, eval = name+"mod", evalLookupMod(n)
+		info.id, info.eval = info.id+"Mod", evalLookupMod(n)
+		info.means = fmt.Sprintf("lookup%d by the low %d bits of the index", n, bits.Len(uint(n))-1)
+		return info
 	}
-	return opInfo{name: name, args: 2, result: true, typ: lookup(n), eval: eval, bound: boundArg1, table: n, mod: mod}
+	info.eval = evalLookup(n)
+	info.means = fmt.Sprintf("b[i/%[1]d*%[1]d + a[i]]: a table of %[1]d entries per %[1]d lanes; an index of %[1]d or more is an error", n)
+	return info
 }
 
-var ops = [opEnd]opInfo{
-	OpLoad:         {name: "load", result: true, mem: true, typ: anyType(0), eval: evalLoad},
-	OpLoadSplat:    {name: "loadsplat", result: true, mem: true, typ: anyType(0), eval: evalLoadSplat},
-	OpStore:        {name: "store", args: 1, mem: true, typ: stored, eval: evalStore},
-	OpPrefetch:     {name: "prefetch", mem: true, typ: noTypes, eval: evalNothing},
-	OpPrefetch2:    {name: "prefetch2", mem: true, typ: noTypes, eval: evalNothing},
-	OpConst:        {name: "const", result: true, imm: true, typ: anyType(0), eval: evalLoad},
-	OpSplat:        {name: "splat", result: true, imm: true, typ: anyType(0), eval: evalSplat},
-	OpBitcast:      {name: "bitcast", args: 1, result: true, typ: sameBits, eval: evalBitcast, bound: boundBitcast},
-	OpHalf:         {name: "half", args: 1, result: true, imm: true, typ: halfLanes, eval: evalHalf, bound: boundArg0},
-	OpJoin:         {name: "join", args: 2, result: true, typ: twiceLanes, eval: evalJoin, bound: boundUnion},
-	OpSplatLane:    {name: "splatlane", args: 1, result: true, typ: fromLane, eval: evalSplatLane, bound: boundArg0},
-	OpTile:         {name: "tile", args: 1, result: true, typ: tiled, eval: evalTile, bound: boundArg0},
-	OpUnzip:        {name: "unzip", args: 2, result: true, imm: true, typ: anyType(2), eval: evalUnzip, bound: boundUnion},
-	OpSpread:       {name: "spread", args: 1, result: true, imm: true, typ: spread, eval: evalSpread, bound: boundArg0},
-	OpAnd:          {name: "and", args: 2, result: true, typ: anyType(2), eval: lanes2(andBits), bound: boundAnd},
-	OpOr:           {name: "or", args: 2, result: true, typ: anyType(2), eval: lanes2(orBits), bound: boundOr},
-	OpXor:          {name: "xor", args: 2, result: true, typ: anyType(2), eval: lanes2(xorBits), bound: boundOr},
-	OpAndNot:       {name: "andnot", args: 2, result: true, typ: anyType(2), eval: lanes2(andNotBits), bound: boundAndNot},
-	OpBitSel:       {name: "bitsel", args: 3, result: true, typ: anyType(3), eval: evalBitSel, bound: boundBitSel},
-	OpShl:          {name: "shl", args: 1, result: true, imm: true, typ: same(1, ints), eval: lanes1(shl), bound: boundShl},
-	OpShrU:         {name: "shru", args: 1, result: true, imm: true, typ: same(1, ints), eval: lanes1(shrU), bound: boundShrU},
-	OpShrS:         {name: "shrs", args: 1, result: true, imm: true, typ: same(1, ints), eval: lanes1(shrS), bound: boundShrS},
-	OpAdd:          {name: "add", args: 2, result: true, typ: same(2, addTypes), eval: arith(addInt, addFloat), bound: boundAdd},
-	OpSub:          {name: "sub", args: 2, result: true, typ: same(2, addTypes), eval: arith(subInt, subFloat), bound: boundSub},
-	OpMul:          {name: "mul", args: 2, result: true, typ: same(2, mulTypes), eval: arith(mulInt, mulFloat), bound: boundMul},
-	OpDiv:          {name: "div", args: 2, result: true, typ: same(2, []format.DType{f32}), eval: arith(nil, divFloat)},
-	OpMinS:         {name: "mins", args: 2, result: true, typ: same(2, signed), eval: lanes2(minInt), bound: boundMin},
-	OpMaxS:         {name: "maxs", args: 2, result: true, typ: same(2, signed), eval: lanes2(maxInt), bound: boundMax},
-	OpAbs:          {name: "abs", args: 1, result: true, typ: same(1, signed), eval: lanes1(abs), bound: boundAbs},
-	OpSign:         {name: "sign", args: 2, result: true, typ: same(2, []format.DType{i8}), eval: lanes2(signInt), bound: boundSign},
-	OpAvgU:         {name: "avgu", args: 2, result: true, typ: same(2, []format.DType{u8, u16}), eval: lanes2(average), bound: boundAverage},
-	OpAvgS:         {name: "avgs", args: 2, result: true, typ: same(2, []format.DType{i8, i16}), eval: lanes2(average), bound: boundAverage},
-	OpCmpGtS:       {name: "cmpgts", args: 2, result: true, typ: same(2, signed), eval: lanes2(cmpGt), bound: boundCmp},
-	OpSelMSB:       {name: "selmsb", args: 3, result: true, typ: anyType(3), eval: lanes3(selMSB), bound: boundArgs12},
-	OpAddSat:       {name: "addsat", args: 2, result: true, typ: same(2, []format.DType{u8}), eval: lanes2(addSat), bound: boundAddSat},
-	OpSubSat:       {name: "subsat", args: 2, result: true, typ: same(2, []format.DType{u8}), eval: lanes2(subSat), bound: boundSubSat},
-	OpSubMSB:       {name: "submsb", args: 3, result: true, typ: same(3, ints), eval: lanes3(subMSB), bound: boundSubMSB},
-	OpWiden:        {name: "widen", args: 1, result: true, typ: widened, eval: lanes1(same1), bound: boundArg0},
-	OpTrunc:        {name: "trunc", args: 1, result: true, typ: truncated, eval: lanes1(same1), bound: boundArg0},
-	OpDot4:         {name: "dot4", args: 3, result: true, typ: dot4, eval: evalDot4, bound: boundDot(4), dot: true},
-	OpDot4Unit:     {name: "dot4unit", args: 3, result: true, imm: true, typ: dot4unit, eval: evalDot4Unit, bound: boundDot(4), dot: true},
-	OpDot2Wrap:     {name: "dot2wrap", args: 2, result: true, typ: dot2wrap, eval: evalDot2Wrap, bound: boundDot2Wrap, dot: true},
-	OpDot2:         {name: "dot2", args: 3, result: true, typ: dot2, eval: evalDot2, bound: boundDot(2), dot: true},
-	OpDot2Sat:      {name: "dot2sat", args: 2, result: true, typ: dot2sat, eval: evalDot2Sat, bound: boundDot2Sat, dot: true},
-	OpMulWide:      {name: "mulwide", args: 2, result: true, imm: true, typ: mulwide, eval: evalMulWide, bound: boundMul},
-	OpDot1:         {name: "dot1", args: 3, result: true, imm: true, typ: dot1, eval: evalDot1, bound: boundDot(1), dot: true},
-	OpAddPairs:     {name: "addpairs", args: 2, result: true, typ: pairs, eval: evalAddPairs, bound: boundAddPairs},
-	OpSum2:         {name: "sum2", args: 2, result: true, typ: sum2, eval: evalSum2, bound: boundSum2},
-	OpCvtF32:       {name: "cvtf32", args: 1, result: true, typ: converted(f32, i32), eval: evalCvtF32},
-	OpCvtI32:       {name: "cvti32", args: 1, result: true, typ: converted(i32, f32), eval: evalCvtI32},
-	OpCvtHalf:      {name: "cvthalf", args: 1, result: true, typ: converted(f32, f16), eval: evalCvtHalf},
-	OpCanonNaN:     {name: "canonnan", args: 1, result: true, typ: same(1, []format.DType{f32}), eval: evalCanonNaN},
-	OpRedAdd:       {name: "redadd", args: 1, result: true, typ: toLanes, eval: evalRedAdd, bound: boundRedAdd},
-	OpRedMaxS:      {name: "redmaxs", args: 1, result: true, typ: toLanes, eval: evalRedMaxS, bound: boundArg0},
-	OpMMLA:         {name: "mmla", args: 3, result: true, typ: mmla, eval: evalMMLA, bound: boundDot(8), dot: true},
-	OpLookup8:      lookupInfo(8, false),
-	OpLookup8Mod:   lookupInfo(8, true),
-	OpLookup16:     lookupInfo(16, false),
-	OpLookup16Mod:  lookupInfo(16, true),
-	OpLookup32:     lookupInfo(32, false),
-	OpLookup32Mod:  lookupInfo(32, true),
-	OpLookup64:     lookupInfo(64, false),
-	OpLookup64Mod:  lookupInfo(64, true),
-	OpLookup128:    lookupInfo(128, false),
-	OpLookup128Mod: lookupInfo(128, true),
-	OpLookupPair:   {name: "lookuppair", args: 3, result: true, typ: pairLookup, eval: evalLookupPair, bound: boundArgs12},
+// ops are all operations. An operation's expansion, if there is one, uses earlier ones.
+var ops = named([]opInfo{
+	{id: "Invalid", means: "no operation"},
+	{id: "Load", result: true, mem: true, typ: anyType(0), eval: evalLoad,
+		means: "the lanes at mem, little-endian"},
+	{id: "LoadSplat", result: true, mem: true, typ: anyType(0), eval: evalLoadSplat,
+		means: "the one element at mem in every lane"},
+	{id: "Store", args: "a", mem: true, typ: stored, eval: evalStore,
+		means: "mem = a"},
+	{id: "Prefetch", mem: true, typ: noTypes, eval: evalNothing,
+		means: "hint: the line at mem will be read soon; may lie outside the buffer"},
+	{id: "Prefetch2", mem: true, typ: noTypes, eval: evalNothing,
+		means: "hint: the line at mem will be read later than soon, so the second-level cache will do; may lie outside the buffer"},
+	{id: "Const", result: true, imm: "cK", typ: anyType(0), eval: evalLoad,
+		means: "constant K"},
+	{id: "Splat", result: true, imm: "imm", typ: anyType(0), eval: evalSplat,
+		means: "imm in every lane, wrapped; for f32 and f16 its bits"},
+	{id: "Bitcast", args: "a", result: true, typ: sameBits, eval: evalBitcast, bound: boundBitcast,
+		means: "the bytes of a"},
+	{id: "Half", args: "a", result: true, imm: "imm", typ: halfLanes, eval: evalHalf, bound: boundArg0,
+		means: "lanes of half imm of a: 0 low, 1 high"},
+	{id: "Join", args: "a b", result: true, typ: twiceLanes, eval: evalJoin, bound: boundUnion,
+		means: "the lanes of a, then the lanes of b"},
+	{id: "SplatLane", args: "a", result: true, typ: fromLane, eval: evalSplatLane, bound: boundArg0,
+		means: "the only lane of a in every lane"},
+	{id: "Tile", args: "a", result: true, typ: tiled, eval: evalTile, bound: boundArg0,
+		means: "the lanes of a over and over"},
+	{id: "Unzip", args: "a b", result: true, imm: "imm", typ: anyType(2), eval: evalUnzip, bound: boundUnion,
+		means: "every second lane of a, from lane imm, then of b"},
+	{id: "Spread", args: "a", result: true, imm: "imm", typ: spread, eval: evalSpread, bound: boundArg0,
+		means: "lane imm of a in every lane"},
+	{id: "And", args: "a b", result: true, typ: anyType(2), eval: lanes2(andBits), bound: boundAnd,
+		means: "a & b, bitwise"},
+	{id: "Or", args: "a b", result: true, typ: anyType(2), eval: lanes2(orBits), bound: boundOr,
+		means: "a | b, bitwise"},
+	{id: "Xor", args: "a b", result: true, typ: anyType(2), eval: lanes2(xorBits), bound: boundOr,
+		means: "a ^ b, bitwise"},
+	{id: "AndNot", args: "a b", result: true, typ: anyType(2), eval: lanes2(andNotBits), bound: boundAndNot,
+		means: "a &^ b, bitwise"},
+	{id: "BitSel", args: "a b c", result: true, typ: anyType(3), eval: evalBitSel, bound: boundBitSel,
+		means: "(a & b) | (c &^ a): bits of b where a has ones, else of c"},
+	{id: "Shl", args: "a", result: true, imm: "imm", typ: same(1, ints), eval: lanes1(shl), bound: boundShl,
+		means: "a << imm; 0 <= imm < bits of T"},
+	{id: "ShrU", args: "a", result: true, imm: "imm", typ: same(1, ints), eval: lanes1(shrU), bound: boundShrU,
+		means: "a >> imm, filling with zeros"},
+	{id: "ShrS", args: "a", result: true, imm: "imm", typ: same(1, ints), eval: lanes1(shrS), bound: boundShrS,
+		means: "a >> imm, filling with the top bit"},
+	{id: "Add", args: "a b", result: true, typ: same(2, addTypes), eval: arith(addInt, addFloat), bound: boundAdd,
+		means: "a + b; integers wrap, f32 rounds to nearest even"},
+	{id: "Sub", args: "a b", result: true, typ: same(2, addTypes), eval: arith(subInt, subFloat), bound: boundSub,
+		means: "a - b; integers wrap, f32 rounds to nearest even"},
+	{id: "Mul", args: "a b", result: true, typ: same(2, mulTypes), eval: arith(mulInt, mulFloat), bound: boundMul,
+		means: "a * b; the low half, f32 rounds to nearest even"},
+	{id: "Div", args: "a b", result: true, typ: same(2, []format.DType{f32}), eval: arith(nil, divFloat),
+		means: "a / b, rounded to nearest even"},
+	{id: "MinS", args: "a b", result: true, typ: same(2, signed), eval: lanes2(minInt), bound: boundMin,
+		means: "the smaller, signed"},
+	{id: "MaxS", args: "a b", result: true, typ: same(2, signed), eval: lanes2(maxInt), bound: boundMax,
+		means: "the larger, signed"},
+	{id: "Abs", args: "a", result: true, typ: same(1, signed), eval: lanes1(abs), bound: boundAbs,
+		means: "absolute value; the minimum stays"},
+	{id: "Sign", args: "a b", result: true, typ: same(2, []format.DType{i8}), eval: lanes2(signInt), bound: boundSign,
+		means: "a where b is positive, -a, wrapping, where it is negative, else 0"},
+	{id: "AvgU", args: "a b", result: true, typ: same(2, []format.DType{u8, u16}), eval: lanes2(average), bound: boundAverage,
+		means: "(a + b + 1) >> 1, without overflow of the sum"},
+	{id: "AvgS", args: "a b", result: true, typ: same(2, []format.DType{i8, i16}), eval: lanes2(average), bound: boundAverage,
+		means: "(a + b + 1) >> 1 of signed numbers, without overflow of the sum"},
+	{id: "CmpGtS", args: "a b", result: true, typ: same(2, signed), eval: lanes2(cmpGt), bound: boundCmp,
+		means: "all ones where a > b, signed, else 0"},
+	{id: "SelMSB", args: "a b c", result: true, typ: anyType(3), eval: lanes3(selMSB), bound: boundArgs12,
+		means: "b where the top bit of a is set, else c"},
+	{id: "SubMSB", args: "a b c", result: true, typ: same(3, ints), eval: lanes3(subMSB), bound: boundSubMSB,
+		means: "b - c, wrapping, where the top bit of a is set, else c"},
+	{id: "AddSat", args: "a b", result: true, typ: same(2, []format.DType{u8}), eval: lanes2(addSat), bound: boundAddSat,
+		means: "a + b, at most 255"},
+	{id: "SubSat", args: "a b", result: true, typ: same(2, []format.DType{u8}), eval: lanes2(subSat), bound: boundSubSat,
+		means: "a - b, at least 0"},
+	{id: "Widen", args: "a", result: true, typ: widened, eval: lanes1(same1), bound: boundArg0,
+		means: "the same values in more bits"},
+	{id: "Trunc", args: "a", result: true, typ: truncated, eval: lanes1(same1), bound: boundArg0,
+		means: "the low bits"},
+	{id: "Dot4", args: "c a b", result: true, typ: dot4, eval: evalDot4, bound: boundDot(4), dot: true,
+		means: "c[i] + sum of a[4i+j] * b[4i+j], j in 0..3, wrapping"},
+	{id: "Dot4Unit", args: "c a b", result: true, imm: "imm", typ: dot4unit, eval: evalDot4Unit, bound: boundDot(4), dot: true,
+		means: "c[i] + sum of a[4i+j] * b[4imm+j], j in 0..3, wrapping"},
+	{id: "Dot2Wrap", args: "a b", result: true, typ: dot2wrap, eval: evalDot2Wrap, bound: boundDot2Wrap, dot: true,
+		means: "a[2i] * b[2i] + a[2i+1] * b[2i+1], wrapping"},
+	{id: "Dot2", args: "c a b", result: true, typ: dot2, eval: evalDot2, bound: boundDot(2), dot: true,
+		means: "c[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1], wrapping"},
+	{id: "Dot2Sat", args: "a b", result: true, typ: dot2sat, eval: evalDot2Sat, bound: boundDot2Sat, dot: true,
+		means: "a[2i] * b[2i] + a[2i+1] * b[2i+1], saturated to i16"},
+	{id: "MulWide", args: "a b", result: true, imm: "imm", typ: mulwide, eval: evalMulWide, bound: boundMul,
+		means: "a[i] * b[i], i a lane of half imm (0 low, 1 high) of a and b; imm is 0 if they have no more lanes than the result"},
+	{id: "Dot1", args: "c a b", result: true, imm: "imm", typ: dot1, eval: evalDot1, bound: boundDot(1), dot: true,
+		means: "c[i] + a[i] * b[i], wrapping, i a lane of half imm (0 low, 1 high) of a and b; imm is 0 if they have no more lanes than the result"},
+	{id: "AddPairs", args: "a b", result: true, typ: pairs, eval: evalAddPairs, bound: boundAddPairs,
+		means: "sums of lanes 2i and 2i+1, wrapping: first of a, then of b"},
+	{id: "Sum2", args: "c a", result: true, typ: sum2, eval: evalSum2, bound: boundSum2,
+		means: "c[i] + a[2i] + a[2i+1], wrapping"},
+	{id: "CvtF32", args: "a", result: true, typ: converted(f32, i32), eval: evalCvtF32,
+		means: "the nearest f32, ties to even"},
+	{id: "CvtI32", args: "a", result: true, typ: converted(i32, f32), eval: evalCvtI32,
+		means: "the nearest integer, ties to even; outside i32, or NaN, is an error"},
+	{id: "CvtHalf", args: "a", result: true, typ: converted(f32, f16), eval: evalCvtHalf,
+		means: "the same value; a NaN becomes quiet"},
+	{id: "CanonNaN", args: "a", result: true, typ: same(1, []format.DType{f32}), eval: evalCanonNaN,
+		means: "every NaN becomes 0x7fc00000"},
+	{id: "RedAdd", args: "a", result: true, typ: toLanes, eval: evalRedAdd, bound: boundRedAdd,
+		means: "sum of lanes i*M/N and up to the next multiple, wrapping"},
+	{id: "RedMaxS", args: "a", result: true, typ: toLanes, eval: evalRedMaxS, bound: boundArg0,
+		means: "largest of lanes i*M/N and up to the next multiple, signed"},
+	{id: "MMLA", args: "c a b", result: true, typ: mmla, eval: evalMMLA, bound: boundDot(8), dot: true,
+		means: "at 2i + j, c + sum of a[8i+k] * b[8j+k], k in 0..7, wrapping: two rows by two columns"},
+	lookupInfo(8, false),
+	lookupInfo(8, true),
+	lookupInfo(16, false),
+	lookupInfo(16, true),
+	lookupInfo(32, false),
+	lookupInfo(32, true),
+	lookupInfo(64, false),
+	lookupInfo(64, true),
+	lookupInfo(128, false),
+	lookupInfo(128, true),
+	{id: "LookupPair", args: "a b c", result: true, typ: pairLookup, eval: evalLookupPair, bound: boundArgs12,
+		means: "the lanes of b, then the lanes of c, at a[i] modulo 2M: one table for all lanes"},
+})
+
+// named gives rows their names in text.
+func named(rows []opInfo) []opInfo {
+	for i := range rows {
+		rows[i].name = strings.ToLower(rows[i].id)
+	}
+	return rows
 }
 
 // Ops lists all operations in their order.
 func Ops() []Op {
 	var all []Op
-	for op := OpInvalid + 1; op < opEnd; op++ {
+	for op := OpInvalid + 1; op.valid(); op++ {
 		all = append(all, op)
 	}
 	return all
 }
 
-func (op Op) valid() bool { return op > OpInvalid && op < opEnd }
+func (op Op) valid() bool { return op > OpInvalid && int(op) < len(ops) }
 
 // String is the name of op in text: "lookup16".
 func (op Op) String() string {
@@ -119,7 +200,7 @@ func (op Op) String() string {
 }
 
 // NumArgs is the number of register arguments of op, folded ones included.
-func (op Op) NumArgs() int { return ops[op].args }
+func (op Op) NumArgs() int { return (len(ops[op].args) + 1) / 2 }
 
 // HasResult says whether op defines Instr.Dst.
 func (op Op) HasResult() bool { return ops[op].result }
@@ -129,7 +210,7 @@ func (op Op) HasResult() bool { return ops[op].result }
 func (op Op) HasMem() bool { return ops[op].mem }
 
 // HasImm says whether op uses Instr.Imm.
-func (op Op) HasImm() bool { return ops[op].imm }
+func (op Op) HasImm() bool { return ops[op].imm != "" }
 
 // Pure says that op neither touches memory nor has an effect but its result: two
 // instructions with equal arguments, without Fold, are interchangeable.
@@ -151,7 +232,7 @@ func (op Op) IsDot() bool { return ops[op].dot }
 // Lookup is the lookup in tables of n entries, by the low bits of the index if
 // mod is set; OpInvalid if there is none.
 func Lookup(n int, mod bool) Op {
-	for op := range opEnd {
+	for op := OpInvalid + 1; op.valid(); op++ {
 		if n > 0 && ops[op].table == n && ops[op].mod == mod {
 			return op
 		}

@@ -292,7 +292,7 @@ func (p *parser) instr() (*Instr, error) {
 }
 
 func opByName(name string) Op {
-	for op := OpInvalid + 1; op < opEnd; op++ {
+	for op := OpInvalid + 1; op.valid(); op++ {
 		if ops[op].name == name {
 			return op
 		}
@@ -398,7 +398,7 @@ func (p *parser) fold(in *Instr) (err error) {
 	return nil
 }
 
-// mem reads "codes+0 l0*64 l1*0+2*n n*3": as many strides as there are, and multiples of at most one parameter.
+// mem reads "codes+0 l0*64 l1*0+2*n n*3": any number of strides, and multiples of at most one parameter.
 func (p *parser) mem() (Mem, error) {
 	w := p.next()
 	i := strings.IndexAny(w, "+-")

@@ -48,7 +48,7 @@ type rangeAnalysis struct {
 	defs  []int           // definitions by register
 	lanes map[Reg][]int64 // registers that are constant
 	known map[Reg]Range
-	most  map[Reg]Param // registers whose bytes or words, as signed numbers, are bounded as those of a parameter
+	most  map[Reg]Param // registers whose bytes or words, as signed numbers, have the bound of a parameter
 }
 
 func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {

@@ -63,7 +63,7 @@ func TestBounds(t *testing.T) {
 		{"v8:u8x8 = half [act+0 u8x16] 1\nv9:i8x8 = bitcast v8", -100, 100},
 		{"v8:u8x8 = half [in+0 u8x16] 1\nv9:i8x8 = bitcast v8", -128, 127},
 
-		// Constants are exact, wrapped as they are, but for the payload of a NaN that was computed.
+		// Constants are exact, wrapped as they are, except the payload of a NaN that was computed.
 		{"v7:i8x1 = splat 127\nv8:i8x1 = splat 1\nv9:i8x1 = add v7 v8", -128, -128},
 		{"v7:i8x1 = splat -128\nv8:i8x1 = splat 1\nv9:i8x1 = sub v7 v8", 127, 127},
 		{"v7:f32x1 = splat 1\nv8:f32x1 = add v7 v7\nv9:i32x1 = bitcast v8", math.MinInt32, math.MaxInt32},

@@ -167,7 +167,7 @@ func TestRangesHold(t *testing.T) {
 
 // randomFunc is a straight function of random operations on registers of at most
 // 64 bytes. It stores every register at a place of its own in "out".
-// What is known of parameters does not bound constants.
+// Bounds of parameters do not bound constants.
 func TestRangesConstants(t *testing.T) {
 	for _, text := range []string{
 		"func f()\nconst c0 7f\nv0:i8x1 = bitcast [c0 u8x1]",
@@ -216,7 +216,7 @@ func randomArgs(rng *rand.Rand) []Arg {
 // randomInstr appends the result register of a random instruction to f, or
 // returns nil if the draw is not legal.
 func randomInstr(rng *rand.Rand, f *Func) *Instr {
-	op := Op(1 + rng.IntN(int(opEnd)-1))
+	op := Op(1 + rng.IntN(len(ops)-1))
 	typ := Type{elems[rng.IntN(len(elems))], 1 << rng.IntN(7)}
 	if typ.Bytes() > 64 || !op.HasResult() {
 		return nil

@@ -134,7 +134,7 @@ var dot2sat = rule{"i16xN <- u8xM, i8xM; M = 2N", func(dst Type, a []Type) bool 
 	return dst.Elem == i16 && a[0] == Type{u8, m} && a[1] == Type{i8, m}
 }}
 
-// productsOf says whether a and b are bytes for n products, or for twice as many.
+// productsOf says whether a and b are bytes for n products or 2n.
 func productsOf(n int, a, b Type) bool {
 	return (a.Elem == u8 || a.Elem == i8) && b == Type{i8, a.Lanes} && (a.Lanes == n || a.Lanes == 2*n)
 }

@@ -7,8 +7,8 @@ type Unit struct {
 	call  call
 }
 
-// Exec runs in, one of f: args are the bytes of its arguments, of which a folded one does not count,
-// dst those of its result, and mem the MemBytes that it reads or writes. All may overlap.
+// Exec runs the instruction in of f. The bytes of its arguments are args, except for a folded one. The bytes of its
+// result are dst, and mem are the MemBytes that it reads or writes. All may overlap.
 func (u *Unit) Exec(f *Func, in *Instr, dst []byte, args [][]byte, mem []byte) error {
 	u.call = call{in: in, mem: mem}
 	c := &u.call

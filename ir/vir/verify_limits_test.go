@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestVerifyLimits has the last legal value of what is limited, and the first illegal one with its refusal.
+// TestVerifyLimits has the last legal value of each limit, and the first illegal one with its refusal.
 func TestVerifyLimits(t *testing.T) {
 	for _, row := range []struct{ good, bad, want string }{
 		{"v0:u8x1024 = splat 0", "v0:u8x2048 = splat 0", "lanes are a power of two, at most 1024 and 1024 bytes"},
@@ -22,7 +22,7 @@ func TestVerifyLimits(t *testing.T) {
 		{"prefetch a+0 n*-1073741824", "prefetch a+0 n*-1073741825", "-1073741825 times n is out of range"},
 		{"prefetch a+0 n*1 m*1", "prefetch a+0 m*1 n*1", "multiples are not in the order of their parameters"},
 
-		// What an access reaches: where it begins, as many bytes, and all but one step of each loop is one too many.
+		// The reach of an access: its beginning, its bytes, and the steps of each loop except one. One more is too many.
 		{"v0:i32x16 = load a+1073741760", "v0:i32x16 = load a+1073741761", "reaches 1073741825 bytes from a: out of range, at most 1073741824"},
 		{"v0:i32x16 = load a-1073741760", "v0:i32x16 = load a-1073741761", "reaches 1073741825 bytes from a"},
 		{"v0:i32x16 = loadsplat a+1073741820", "v0:i32x16 = loadsplat a+1073741821", "reaches 1073741825 bytes from a"},
@@ -92,7 +92,7 @@ func TestVerifyStructureLimits(t *testing.T) {
 		edit(in)
 		return instr(in)
 	}
-	// moved is an access in a loop that is counted by the first parameter, of which one iteration counts.
+	// moved is an access in a loop that is counted by the first parameter. One iteration counts.
 	moved := func(stride, off int) *Func {
 		in := &Instr{Op: OpPrefetch, Dst: NoReg, Mem: Mem{Buf: 1, Off: off, Stride: []Stride{{Loop: 0, Bytes: stride}}}}
 		return &Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{0, 0}, Body: []Node{in}}}}

@@ -65,7 +65,7 @@ type Mem struct {
 	Buf    int // index into Func.Params
 	Off    int
 	Stride []Stride    // sorted by Loop, none that moves nothing
-	Plus   [2]Multiple // sorted by By; those of 0 times are behind the others, and have By 0
+	Plus   [2]Multiple // sorted by By; the ones of 0 times come last, and have By 0
 }
 
 // Stride moves an address by Bytes, and by a multiple of a parameter, times the number of
@@ -103,7 +103,7 @@ func (m Mem) AppendKey(key []byte) []byte {
 // Node is an *Instr or a *Loop.
 type Node interface{ isNode() }
 
-// Instr is one operation. Args has as many registers as Op has arguments. If
+// Instr is one operation. Args has one register for each argument of Op. If
 // Fold > 0, argument Fold-1 is not a register (Args[Fold-1] is NoReg) but a
 // vector of FoldType read from Mem: all its bytes or, with FoldUnit > 0, a unit
 // of FoldUnit bytes (one or more elements) repeated to fill the vector. With FoldConst > 0

@@ -88,7 +88,7 @@ func newTarget(m lower.Machine) lower.Target {
 	return target{m, sync.OnceValue(func() []lower.Row { return makeRows(m.ISA, m.Costs) })}
 }
 
-// StandIn is a target whose kernels compute as those of t do, on a CPU that has only the features of has. It is t itself
+// StandIn is a target whose kernels compute as t's do, on a CPU that has only the features of has. It is t itself
 // if the CPU has all that t needs, and nil if there is none. Kernels of avxvnni run on a CPU with AVX-512 VNNI but
 // without AVX-VNNI by the EVEX-encoded twins of their instructions. Tests run kernels by it; how avxvnni itself encodes
 // them is compared with other assemblers.
@@ -118,6 +118,6 @@ func ByName(name string) lower.Target { return lower.Find(Targets(), name) }
 
 func (t target) Machine() lower.Machine { return t.m }
 
-// Rows are those of the machine alone: the same vir operation has other rows
+// Rows lists the rows of this machine alone: the same vir operation has other rows
 // with and without EVEX.
 func (t target) Rows() []lower.Row { return t.rows() }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
-	"github.com/mmcloughlin/avo/buildtags"
 	"github.com/mmcloughlin/avo/gotypes"
 	avo "github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
@@ -23,43 +22,37 @@ var checks = pass.Concat(
 	pass.Verify,
 	pass.FunctionPass(pass.LabelTarget),
 	pass.FunctionPass(pass.VerifyAllocation),
-	pass.Func(pass.IncludeTextFlagHeader),
 	pass.FunctionPass(pass.RequiredISAExtensions),
 )
 
-// Emit prints kernels as func name(args *byte): args points at consecutive
-// 8-byte words, the parameters. The file's name is that of the target.
-func (t target) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
-	return t.m.Assembly(ks, func() ([]byte, error) {
-		f, err := t.file(ks)
-		if err != nil {
-			return nil, err
-		}
-		return avoprinter.NewGoAsm(avoprinter.Config{Name: "tmacc", Pkg: pkg}).Print(f)
-	})
+// Print makes assembly of k. The argument of the function points at consecutive
+// 8-byte words, the parameters.
+func (t target) Print(k *lower.Kernel) *lower.Function {
+	f, constants := t.function(k)
+	text, err := avoprinter.NewGoAsm(avoprinter.Config{Name: "tmacc"}).Print(f)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: %s: %v", t.m.Name, err))
+	}
+	_, body, _ := strings.Cut(string(text), "\n") // the first line is for a file
+	return lower.NewFunction(body, constants)
 }
 
-// file is the avo form of kernels, checked and commented.
-func (t target) file(ks []*lower.Kernel) (*avo.File, error) {
+// File puts printed functions together. Its name is that of the target.
+func (t target) File(_ string, fs ...lower.Named) (lower.File, error) {
+	return t.m.Assembly("", fs)
+}
+
+// function is the avo form of k, checked and commented, and the constants that it reads.
+func (t target) function(k *lower.Kernel) (*avo.File, []lower.Constant) {
 	f := avo.NewFile()
-	f.Constraints = buildtags.And(buildtags.Opt("amd64"), buildtags.Opt("!purego"))
-	pool := &pool{}
-	notes := map[*avo.Instruction]string{}
-	for _, k := range ks {
-		f.AddSection((&function{t: t, k: k, pool: pool, notes: notes}).build())
-	}
-	for _, g := range pool.globals {
-		g.Attributes = attr.RODATA | attr.NOPTR
-		f.AddSection(g)
-	}
+	b := &function{t: t, k: k, pool: &pool{}, notes: map[*avo.Instruction]string{}}
+	f.AddSection(b.build())
 	if err := checks.Execute(f); err != nil {
-		return nil, fmt.Errorf("BUG: %s: %w", t.m.Name, err)
+		panic(fmt.Sprintf("BUG: %s: %v", t.m.Name, err))
 	}
-	for _, fn := range f.Functions() {
-		t.spell(fn, notes)
-		annotate(fn, notes)
-	}
-	return f, nil
+	t.spell(b.fn, b.notes)
+	annotate(b.fn, b.notes)
+	return f, b.pool.constants
 }
 
 // function builds one kernel.
@@ -72,7 +65,7 @@ type function struct {
 }
 
 func (b *function) build() *avo.Function {
-	b.fn = avo.NewFunction(b.k.Func.Name)
+	b.fn = avo.NewFunction(lower.NameMark)
 	b.fn.Attributes = attr.NOSPLIT
 	sig, err := gotypes.ParseSignature("func(args *byte)")
 	if err != nil {

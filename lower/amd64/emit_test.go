@@ -30,7 +30,7 @@ func TestFarLoops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file, err := ByName("avx2").Emit("p", []*lower.Kernel{k})
+		file, err := lower.Emit(ByName("avx2"), "p", k)
 		if err != nil || bytes.Count(file.Data, []byte("$+1000000,")) != 4 {
 			t.Errorf("%v\n%s", err, file.Data)
 		}
@@ -43,16 +43,9 @@ func TestEncodings(t *testing.T) {
 	for _, tg := range likeNone(t) {
 		m := tg.Machine()
 		allowed := append(FeatureNames(m.Has), "AVX", "MMX+")
-		var ks []*lower.Kernel
 		for _, c := range rowCases(tg) {
-			ks = append(ks, c.k)
-		}
-		f, err := tg.(target).file(ks)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, fn := range f.Functions() {
-			for _, in := range fn.Instructions() {
+			f, _ := tg.(target).function(c.k)
+			for _, in := range f.Functions()[0].Instructions() {
 				for _, isa := range in.ISA {
 					if !slices.Contains(allowed, isa) {
 						t.Errorf("%s: %s needs %s", m.Name, in.Opcode, isa)
@@ -77,10 +70,7 @@ func TestRowsNeed(t *testing.T) {
 	for _, tg := range likeNone(t) {
 		for _, r := range tg.Rows() {
 			k := rowKernel(tg, &r, places(tg.Machine().NumVec, &r)[0], "k", 1, 0, 0)
-			f, err := tg.(target).file([]*lower.Kernel{k})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f, _ := tg.(target).function(k)
 			allowed := append(FeatureNames(r.Need), "AVX", "MMX+")
 			for _, isa := range f.Functions()[0].ISA {
 				if !slices.Contains(allowed, isa) {
@@ -118,11 +108,11 @@ func TestEmitAgain(t *testing.T) {
 			ks = append(ks, c.k)
 		}
 	}
-	a, err := tg.Emit("p", ks)
+	a, err := lower.Emit(tg, "p", ks...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := tg.Emit("p", ks)
+	b, err := lower.Emit(tg, "p", ks...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +173,7 @@ func TestFolds(t *testing.T) {
 func TestEmitTwins(t *testing.T) {
 	tg := ByName("avx2")
 	k := rowCases(tg)[0].k
-	if _, err := tg.Emit("p", []*lower.Kernel{k, k}); err == nil {
+	if _, err := lower.Emit(tg, "p", k, k); err == nil {
 		t.Error("two kernels of one name were emitted")
 	}
 }

@@ -83,7 +83,7 @@ func (p *printer) move(from, dst operand.Op) {
 	}
 }
 
-// form is how operands of an operation become those of an instruction; b is its
+// form is how operands of an operation become operands of an instruction; b is its
 // broadcast instruction or nil.
 type form func(f, b ctor) emit
 
@@ -103,7 +103,7 @@ func forward(f, b ctor) emit {
 	return func(p *printer) { p.op(f, b, p.a[0], p.a[1], p.dst) }
 }
 
-// commuting is reverse for two arguments of which either may be in memory.
+// commuting is reverse for two arguments, either of them in memory.
 func commuting(f, b ctor) emit {
 	return func(p *printer) {
 		if operand.IsMem(p.a[0]) {
@@ -215,7 +215,7 @@ func splatImm(t vir.Type, evex bool) emit {
 	}
 }
 
-// replicate fills 4 bytes with the low bits of x, as many as an element of t has.
+// replicate fills 4 bytes with the low bits of x, repeated at the width of an element of t.
 func replicate(t vir.Type, x int64) uint32 {
 	switch t.Elem.Bytes() {
 	case 1:
@@ -226,8 +226,8 @@ func replicate(t vir.Type, x int64) uint32 {
 	return uint32(x)
 }
 
-// truncate gathers the low bytes of every lane within 128 bits, then what is in
-// the halves.
+// truncate gathers the low bytes of every lane within 128 bits, then the
+// halves.
 //
 //	i32x8 -> i8x8    abcd efgh         bytes of dst, from the low end
 //	VPSHUFB          abcd.... efgh....
@@ -300,45 +300,27 @@ func sample(r *lower.Row) string {
 	return s
 }
 
-// pool collects the read-only data of a file.
+// pool collects the constants of a function.
 type pool struct {
-	globals []*avo.Global
-	have    map[string]operand.Mem
-	consts  int
+	constants []lower.Constant
+	have      map[string]operand.Mem // by data
 }
 
-// word is a symbol of 4 bytes, named by its value: x0f0f0f0f.
+// word is a constant of 4 bytes.
 func (l *pool) word(v uint32) operand.Mem {
-	return l.symbol(fmt.Sprintf("x%08x", v), binary.LittleEndian.AppendUint32(nil, v))
+	return l.data(binary.LittleEndian.AppendUint32(nil, v))
 }
 
-// data is a symbol of these bytes.
+// data is a constant of these bytes.
 func (l *pool) data(b []byte) operand.Mem {
 	if m, ok := l.have[string(b)]; ok {
 		return m
 	}
-	l.consts++
-	return l.symbol(fmt.Sprintf("c%d", l.consts-1), b)
-}
-
-func (l *pool) symbol(name string, b []byte) operand.Mem {
-	if m, ok := l.have[string(b)]; ok {
-		return m
-	}
-	g := avo.NewStaticGlobal(name)
-	for len(b)-g.Size >= 8 {
-		g.Append(operand.U64(binary.LittleEndian.Uint64(b[g.Size:])))
-	}
-	if len(b)-g.Size >= 4 {
-		g.Append(operand.U32(binary.LittleEndian.Uint32(b[g.Size:])))
-	}
-	for _, x := range b[g.Size:] {
-		g.Append(operand.U8(x))
-	}
-	l.globals = append(l.globals, g)
+	c := lower.NewConstant(b, l.constants)
+	l.constants = append(l.constants, c)
 	if l.have == nil {
 		l.have = map[string]operand.Mem{}
 	}
-	l.have[string(b)] = g.Base()
-	return g.Base()
+	l.have[string(b)] = avo.NewStaticGlobal(c.Symbol).Base()
+	return l.have[string(b)]
 }

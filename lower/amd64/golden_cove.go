@@ -11,18 +11,18 @@ var goldenCove = core.Core{
 	Name: "golden-cove", ISAs: []string{"amd64/avx2", "amd64/avxvnni", "amd64/avx512", "amd64/avx512vbmi"},
 	Memory: core.Memory{
 		Streams: farther, Slow: farther, Scattered: farther,
-		// Tables of several columns are more than a first-level cache has room for. Figures: docs/choices.md, Tables.
+		// Tables of several columns are more than a first-level cache has room for. Figures: docs/lab/choices.md, Tables.
 		Tables: 2 << 10, Skipping: skipping,
 	},
 	Costs: goldenCoveCosts,
 }
 
 // farther is how far prefetches are ahead. One distance is not enough: as many lines
-// as memory can send do not fit into what a first-level cache waits for. Figures: docs/choices.md, Streams.
+// as memory can send do not fit into what a first-level cache waits for. Figures: docs/lab/choices.md, Streams.
 var farther = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 
 // skipping: several columns take longer where they read half of a tile, though from a cache one
-// column gains. Figures: docs/choices.md, Skipping.
+// column gains. Figures: docs/lab/choices.md, Skipping.
 const skipping = 1.07
 
 // goldenCoveCosts: what takes as long up to 256 bits and at 512 has no Wide. While one of the two ports for 512 bits

@@ -81,7 +81,7 @@ func emitted(t *testing.T, tg lower.Target, cases []rowCase) lower.File {
 	for _, c := range cases {
 		ks = append(ks, c.k)
 	}
-	file, err := tg.Emit("main", ks)
+	file, err := lower.Emit(tg, "main", ks...)
 	if err != nil {
 		t.Fatal(err)
 	}

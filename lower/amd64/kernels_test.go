@@ -333,7 +333,7 @@ func (b *batch) add(t *testing.T, tg lower.Target, text string) {
 
 func (b *batch) run(t *testing.T, tg lower.Target) {
 	t.Helper()
-	file, err := tg.Emit("main", b.kernels)
+	file, err := lower.Emit(tg, "main", b.kernels...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// lookupInstrs are the instructions of a lookup by v0 in v1, but for loads and
+// lookupInstrs are the instructions of a lookup by v0 in v1, without loads and
 // stores.
 var lookupInstrs = []struct{ target, types, lookup, want string }{
 	{"avx512", "u16x32 i16x32", "i16x32 = lookup32mod v0 v1", "VPERMW(mem)"},
@@ -45,7 +45,7 @@ func TestLookupInstrs(t *testing.T) {
 	}
 }
 
-// instrs are the instructions of k as their rows name them, but for loads, stores
+// instrs are the instructions of k as their rows name them, without loads, stores
 // and moves.
 func instrs(k *lower.Kernel) []string {
 	var names []string

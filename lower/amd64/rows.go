@@ -175,7 +175,7 @@ func (s *rowSet) choose(i inst) (plain, broadcast ctor) {
 }
 
 // fold says which arguments of r may be memory operands: an instruction reads
-// at least so many bits, and with broadcast 32.
+// at least `least` bits, and with broadcast 32.
 func (s *rowSet) fold(r *lower.Row, args []int, least int, broadcast ctor) {
 	if len(args) == 0 {
 		return
@@ -213,9 +213,9 @@ func (s *rowSet) lanewise() {
 	}
 }
 
-// sumsByProducts adds floats as x*1 + sum, which has the bits of x + sum but for which of two NaNs is left, for where the units of VADDPS are
-// busiest: on some cores they are those of shifts, which do half of the permutations too. The ones are broadcast from memory, so that no register holds
-// them. Where activations are int8 in groups, all units are busy. Figures: docs/choices.md, sumsByProducts.
+// sumsByProducts adds floats as x*1 + sum, which has the bits of x + sum, except that of two NaNs it may keep the other. It is for cores where VADDPS shares its units
+// with shifts and half of the permutations. The ones are broadcast from memory, so that no register holds
+// them. Where activations are int8 in groups, all units are busy. Figures: docs/lab/choices.md, sumsByProducts.
 func (s *rowSet) sumsByProducts() {
 	if !s.evex() {
 		return
@@ -317,7 +317,7 @@ func (s *rowSet) halves(t vir.Type) {
 	}
 }
 
-// tiling lists how a vector of so many bits is repeated: from memory, and from a
+// tiling lists how a vector of `bits` bits is repeated: from memory, and from a
 // register, which wider ones name twice.
 var tiling = []struct {
 	bits     int
@@ -444,8 +444,8 @@ func (s *rowSet) dots() {
 	}
 }
 
-// permuting lists the lookups in the lanes of one register of at least so many
-// bits, and of two; the low bits of an index count.
+// permuting lists the lookups in the lanes of one register of at least the given bits,
+// and of two registers; the low bits of an index count.
 var permuting = []struct {
 	elems     []format.DType
 	one       inst

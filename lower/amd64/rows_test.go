@@ -206,7 +206,7 @@ type rowCase struct {
 	unit  int
 }
 
-// newRows are the rows of t that no target with fewer features and as many
+// newRows are the rows of t that no target with fewer features and equally many
 // registers has.
 func newRows(t lower.Target) []*lower.Row {
 	key := func(t lower.Target, r *lower.Row) string {

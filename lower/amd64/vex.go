@@ -10,8 +10,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// vexOpcodes are the instructions of AVX-VNNI, of which the Go assembler knows only
-// the EVEX-encoded forms, and their opcodes in VEX.66.0F38.W0. Under these names,
+// vexOpcodes are the instructions of AVX-VNNI, which the Go assembler knows only in
+// EVEX encoding, and their opcodes in VEX.66.0F38.W0. Under these names,
 // which it refuses, they stand in a function until spell makes bytes of them.
 var vexOpcodes = map[string]byte{"VPDPBUSD_VEX": 0x50, "VPDPWSSD_VEX": 0x52}
 

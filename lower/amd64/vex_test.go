@@ -55,7 +55,7 @@ func inATT(o operand.Op) string {
 	return fmt.Sprintf("%d(%%%s)", m.Disp, names[number4(m.Base)])
 }
 
-// TestEncodeVEX compares the bytes with those of two assemblers that are allowed
+// TestEncodeVEX compares the bytes with the output of two assemblers that are allowed
 // AVX-VNNI and no AVX-512.
 func TestEncodeVEX(t *testing.T) {
 	var text strings.Builder

@@ -10,12 +10,12 @@ import (
 // instructions were not: they have the costs of Golden Cove.
 //
 // Every line is asked for into the first-level cache, by steady, or 1 KiB ahead where two tiles lie side by
-// side, which is worth a little more arithmetic. Figures: docs/choices.md, Streams, Tiles, TilesCost.
+// side, which is worth a little more arithmetic. Figures: docs/lab/choices.md, Streams, Tiles, TilesCost.
 var zen2 = core.Core{
 	Name: "zen2", ISAs: []string{"amd64/avx2"}, CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
 	Memory: core.Memory{
 		Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,
-		// Super-blocks, also by two tiles. What has a line for few weights is not for sparse. Figures: docs/choices.md, Scattered, SuperTiles.
+		// Super-blocks, also by two tiles. What has a line for few weights is not for sparse. Figures: docs/lab/choices.md, Scattered, SuperTiles.
 		Scattered: sparse, SuperTiles: sparse,
 	},
 	Costs: goldenCoveCosts,

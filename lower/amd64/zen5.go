@@ -7,26 +7,26 @@ import (
 )
 
 // zen5 is AMD's Zen 5. Sums that begin in an iteration wait for half of what one dot product waits for the one
-// before it, which is a guess at how far iterations overlap. Figures: docs/choices.md, Fresh.
+// before it, which is a guess at how far iterations overlap. Figures: docs/lab/choices.md, Fresh.
 //
 // Every line is asked for into the first-level cache, by early. What takes least work on a line the CPU foresees
-// by itself. Figures: docs/choices.md, Streams, SlowLine.
+// by itself. Figures: docs/lab/choices.md, Streams, SlowLine.
 var zen5 = core.Core{
 	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
 	Memory: core.Memory{
 		Streams: nest.Streams{Act: 128}, Slow: early, SlowLine: 1.52,
-		// Several columns of super-blocks are asked for by far, one by early. Figures: docs/choices.md, Scattered, Alone.
+		// Several columns of super-blocks are asked for by far, one by early. Figures: docs/lab/choices.md, Scattered, Alone.
 		Scattered: far, Alone: early,
 		// An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache: it looks as if what the CPU foresees
-		// of 32 loads, each 2 KiB from where it was before, displaces what is needed. Figures: docs/choices.md, Stride, Skipping.
+		// of 32 loads, each 2 KiB from where it was before, displaces what is needed. Figures: docs/lab/choices.md, Stride, Skipping.
 		Stride: 1 << 10, Skipping: 1.25,
-		// One stream is not enough everywhere: of some VMs memory sends more of two. Figures: docs/choices.md, Tiles, TilesCost, HalvesTiles.
+		// One stream is not enough everywhere: of some VMs memory sends more of two. Figures: docs/lab/choices.md, Tiles, TilesCost, HalvesTiles.
 		Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
 	},
 	Costs: zen5Costs,
 }
 
-// early is every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would have the place of what is read there. Figures: docs/choices.md, Streams.
+// early is every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would have the place of what is read there. Figures: docs/lab/choices.md, Streams.
 var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 
 // zen5Costs are those of any width. 3.6 instructions a cycle run on any unit, two on two, and of products and

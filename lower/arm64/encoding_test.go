@@ -29,7 +29,7 @@ func TestEncodings(t *testing.T) {
 		if need == 0 {
 			everyFused(k, rnd)
 		}
-		file, err := ByName("i8mm").Emit("p", []*lower.Kernel{k})
+		file, err := lower.Emit(ByName("i8mm"), "p", k)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func (b *batch) call(t *testing.T, f *vir.Func, args []vir.Arg) {
 func (b *batch) run(t *testing.T, target lower.Target) {
 	t.Helper()
 	machine := qemu.Start(t, target)
-	file, err := target.Emit("p", b.kernels)
+	file, err := lower.Emit(target, "p", b.kernels...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestVet(t *testing.T) {
 	i32 := vir.Type{Elem: format.I32, Lanes: 4}
 	b.addRow(t, &lower.Row{Op: vir.OpConst, Dst: i32}, 0, 0, rnd)
 	b.addRow(t, &lower.Row{Op: vir.OpSplat, Dst: i32}, 0x12345678, 0, rnd)
-	file, err := ByName("i8mm").Emit("p", b.kernels)
+	file, err := lower.Emit(ByName("i8mm"), "p", b.kernels...)
 	if err != nil {
 		t.Fatal(err)
 	}

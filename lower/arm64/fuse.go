@@ -11,7 +11,7 @@ import (
 // Some instructions do several operations of vir at once: they take the upper half
 // of a register, narrow two registers into one. Rows cannot say so, but the operations
 // stand side by side after legalization, so the printer joins them if nothing else
-// reads what is between them.
+// reads the value between them.
 
 // fusions are tried at every operation. One prints what one instruction does and
 // returns how many operations that is, or 0.

@@ -184,7 +184,7 @@ var kernels = []struct {
 			return []vir.Arg{raw(r, 256*n), raw(r, 16), zeros(32 * max(1, n)), {Int: int64(n)}}
 		},
 	},
-	{ // what is set to 0 last is not 0 at first
+	{ // a register set to 0 last is not 0 at first
 		`func last(a ptr, out ptr, n int)
 			v0:i32x4 = load a+0
 			loop l0 n carry v0
@@ -265,7 +265,7 @@ func compile(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := ByName("i8mm").Emit("p", []*lower.Kernel{k})
+	file, err := lower.Emit(ByName("i8mm"), "p", k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func compile(t *testing.T, text string) string {
 
 func TestEmitRefusesEqualNames(t *testing.T) {
 	k := &lower.Kernel{Func: &vir.Func{Name: "twice"}}
-	_, err := ByName("i8mm").Emit("p", []*lower.Kernel{k, k})
+	_, err := lower.Emit(ByName("i8mm"), "p", k, k)
 	if err == nil || err.Error() != "arm64/i8mm: two kernels are called twice" {
 		t.Error(err)
 	}

@@ -45,7 +45,7 @@ func (c Cost) At(bits int) (tenths int, busy []int) {
 	return c.Tenths, c.Busy
 }
 
-// Memory is how kernels ask for what they read. docs/choices.md has the figures that the values were chosen by.
+// Memory is how kernels ask for what they read. docs/lab/choices.md has the figures that the values were chosen by.
 type Memory struct {
 	// Streams is how weights are asked for. Slow is for kernels that work SlowLine cycles or longer on a line of
 	// weights, or that look up in tables. Scattered is for records whose parts are not read in the order in which

@@ -12,6 +12,9 @@ import (
 	"github.com/tmacc/tmacc/lower/core"
 )
 
+// Target is a code generator for one machine, for packages that only pass targets on.
+type Target = lower.Target
+
 // architectures are those that there are targets of, as GOARCH has them.
 var architectures = []struct {
 	*lower.Backend

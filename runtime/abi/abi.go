@@ -23,7 +23,7 @@ type Variant struct {
 	// is chosen.
 	CPUs    []cpu.Set
 	Layout  int      // index into Spec.Layouts
-	Fill    int      // elements of K that kernels count for each group, of which those that it does not have are 0; 0: as many as it has
+	Fill    int      // elements of K that kernels count for each group, padded with zeros; 0: the group's own number
 	Kernels []Kernel // of different Cols, ascending
 	Prepare *Prepare // nil: activations are prepared in pure Go
 }
@@ -58,8 +58,8 @@ type Prepare struct {
 }
 
 // Tables are what kernels look up: for every K activations of a row a block of
-// Bytes. ID says what is in it; no tables have K 0. With Residual, another block of Bytes holds
-// what the first leaves out, which kernels look up where it is not all 0.
+// Bytes. ID names its contents; no tables have K 0. With Residual, another block of Bytes holds
+// the residuals of the first, which kernels look up where they are not all 0.
 type Tables struct {
 	K, Bytes int
 	ID       string
@@ -83,13 +83,13 @@ func Blocks(kernels int, cols func(int) int, n int) (full, tail int) {
 // parameters: Rows rows times Cols columns over all of K.
 //
 // Out receives the tile, f32: each column's rows one after the other, OutStep bytes behind
-// those of the column before. Weights point at the first of
+// the column before. Weights point at the first of
 // the rows in each of the parts of the packed matrix that format.PartNames lists, nil if
 // there is no such part; Act, Sums (as the Kernel says) and ActScale at the column block in the
 // activation buffer. So do Residual and Offsets (int32, one per column) for tables with residuals;
-// List holds the numbers (uint32) of those iterations that look up residuals, ListCount of
-// them. Of Rows that are several tiles, side by side, the weights of each are SideBytes behind those of the one before, its
-// rows in Out SideOut. A kernel of whole tiles goes on with the next ones, Tiles times in all, at least once:
+// List holds the numbers (uint32) of the iterations that look up residuals; ListCount is their count.
+// If Rows are several tiles side by side, the weights of each tile lie SideBytes behind the tile before, its
+// rows in Out SideOut bytes behind. A kernel of whole tiles goes on with the next ones, Tiles times in all, at least once:
 // they are TileBytes behind, their place in Out OutBytes; it moves Out and Weights, to no
 // place behind the last tile's, and counts Tiles down. Count is the trip count of the loop over K: ceil(K / StepK).
 type GemmArgs struct {
@@ -111,7 +111,7 @@ const numParts = len(format.PartNames)
 // float32, padded with zeros up to a multiple of each of the kernel's Pads, and Next another one that is asked for from memory. Act (int8),
 // Sums (int32, one per group) and ActScale (f32, one per group) are written;
 // Amax, Finite and Inv are scratch of 4 bytes per group, Wide of 2 bytes per element, which kernels that read tables' activations as bytes leave alone;
-// Table receives the tables of the row, if the kernel makes any: those of the kernel's Chunk elements of K
+// Table receives the tables of the row, if the kernel makes any: the tables of Chunk elements of K
 // together, the next ones TableStep bytes behind them, or if Chunk is 0 all together. If those have residuals,
 // Offsets receives the sum of the offsets of the row (int32) and Excess the largest residual of
 // each unit (a byte); Pair and Span are scratch of 8 and 4 bytes per unit, Span read before Pair
@@ -120,7 +120,7 @@ const numParts = len(format.PartNames)
 // which are others then. Act and Wide are zero from K up to there when the kernel is called.
 // Count[i] is ceil(K / the kernel's
 // CountDiv[i]); if one of them is rounded up, all arrays that hold one element per
-// group have room for 64 elements more, else the kernel writes none but those of K.
+// group have room for 64 elements more, else the kernel writes only the groups of K.
 type PrepareArgs struct {
 	X                   unsafe.Pointer
 	Act, Sums, ActScale unsafe.Pointer

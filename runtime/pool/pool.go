@@ -15,7 +15,7 @@ import (
 
 // Work is what the lanes of a Run share.
 type Work interface {
-	// Do does the items from first up to end. Calls of different lanes run at once; those of
+	// Do does the items from first up to end. Calls of different lanes run at once; calls of
 	// one lane follow each other.
 	Do(lane, first, end int)
 }
@@ -26,7 +26,7 @@ type Leaver interface {
 	Leave(lane int)
 }
 
-// Threads is how many lanes a caller gets that asks for so many threads: at most GOMAXPROCS,
+// Threads is how many lanes a caller gets for n threads: at most GOMAXPROCS,
 // which a negative number asks for; 0 and 1 are the caller's alone.
 func Threads(threads int) int {
 	if threads == 0 || threads == 1 {
@@ -39,7 +39,7 @@ func Threads(threads int) int {
 	return min(threads, most)
 }
 
-// Run does items 0 to n-1 of w by at most so many lanes, and returns when all are done. A lane
+// Run does items 0 to n-1 of w in at most `lanes` lanes, and returns when all are done. A lane
 // takes whole chunks of grain items; the last may be shorter. Lanes are numbered from 0 to lanes-1.
 func Run(w Work, n, grain, lanes int) {
 	chunks := (n + grain - 1) / grain
@@ -79,8 +79,8 @@ type seat struct {
 	lane int
 }
 
-// part is what is left of the chunks of one lane. The lane does them in their order: one long
-// stream is read faster than many short ones. Figures: docs/choices.md, part.
+// part holds the remaining chunks of one lane. The lane does them in their order: one long
+// stream is read faster than many short ones. Figures: docs/lab/choices.md, part.
 type part struct {
 	left atomic.Uint64 // the first chunk, and the end in the upper half
 	_    [56]byte      // the next part lies in another cache line

@@ -204,7 +204,7 @@ func stderrOf(err error) string {
 // folders are those that assembly is in now.
 var folders sync.Map
 
-// Leave removes what is written to disk while assembly goes on, for a process that ends without waiting for that.
+// Leave removes the files of assembly that is still going on, for a process that ends without waiting for it.
 func Leave() {
 	folders.Range(func(dir, _ any) bool {
 		os.RemoveAll(dir.(string))

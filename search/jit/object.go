@@ -55,7 +55,7 @@ type symbol struct {
 type reloc struct {
 	off, kind, sym int
 	add            int64
-	extern         string // if sym is -1: what is not in this file
+	extern         string // if sym is -1: a symbol outside this file
 }
 
 // object reads fields of a file whose blocks were found to lie inside it.

@@ -6,9 +6,9 @@ package live
 import (
 	"fmt"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search/jit"
@@ -16,8 +16,8 @@ import (
 )
 
 // Spec is the product as a generated package describes it, with the kernels of one
-// target, all or those of the given indices. They have names, and call nothing.
-func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
+// target: all of them, or the kernels with the given indices. Kernels have their names in the variant, and no functions yet.
+func Spec(p ir.Problem, t variant.Variant, kernels ...int) runtime.Spec {
 	if len(kernels) > 0 {
 		all := t.Kernels
 		t.Kernels = nil
@@ -26,13 +26,13 @@ func Spec(p ir.Problem, t gen.Target, kernels ...int) runtime.Spec {
 		}
 	}
 	return runtime.Spec{Name: p.Weight.Name, Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),
-		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []abi.Variant{t.Variant()}}
+		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []abi.Variant{t.ABI("")}}
 }
 
 // Code is what one target runs of a product, mapped, until Close.
 type Code struct {
 	problem ir.Problem
-	target  gen.Target
+	target  variant.Variant
 	img     *jit.Image
 }
 
@@ -41,8 +41,8 @@ type Code struct {
 // activations, and all together. Those that are right it maps here; the error is
 // jit.ErrPlatform if they are right but cannot be mapped. An error about a kernel
 // names its schedule.
-func Assemble(p ir.Problem, t gen.Target) (*Code, error) {
-	f, err := t.Target.Emit("main", t.Code())
+func Assemble(p ir.Problem, t variant.Variant) (*Code, error) {
+	f, err := t.Target.File("main", t.Functions("")...)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,9 @@ func Assemble(p ir.Problem, t gen.Target) (*Code, error) {
 	return &Code{p, t, img}, nil
 }
 
-func test(code *worker.Code, p ir.Problem, t gen.Target) error {
+func test(code *worker.Code, p ir.Problem, t variant.Variant) error {
 	for i, k := range t.Kernels {
-		what := fmt.Sprintf("kernel %s by the schedule %v", k.Code.Func.Name, k.Schedule.Trace)
+		what := fmt.Sprintf("kernel %s by the schedule %v", k.Name(), k.Schedule.Trace)
 		if err := code.Test(what, Spec(p, t, i), uint64(i)); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func test(code *worker.Code, p ir.Problem, t gen.Target) error {
 // Close unmaps the kernels: no product of c may be used afterwards.
 func (c *Code) Close() error { return c.img.Close() }
 
-// Product is the product with all kernels, or with only those of the given
+// Product is the product with all kernels, or with only the kernels of the given
 // indices. It is an error if this CPU cannot run them.
 func (c *Code) Product(kernels ...int) (*runtime.Product, error) {
 	s := Spec(c.problem, c.target, kernels...)

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -40,9 +40,9 @@ func least(t testing.TB) lower.Target {
 	return here[0]
 }
 
-func usual(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
+func usual(t testing.TB, p ir.Problem, target lower.Target) variant.Variant {
 	t.Helper()
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +50,9 @@ func usual(t testing.TB, p ir.Problem, target lower.Target) gen.Target {
 }
 
 // builtOf makes kernels of all uses, and one that prepares their activations.
-func builtOf(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use) gen.Target {
+func builtOf(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use) variant.Variant {
 	t.Helper()
-	v, err := build.Target(t.Context(), p, target, uses, nil)
+	v, err := build.Variant(t.Context(), p, target, uses)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestLinked(t *testing.T) {
 	}
 	p := ir.Problem{Weight: w}
 	v := usual(t, p, least(t))
-	f, err := v.Target.Emit("main", v.Code())
+	f, err := v.Target.File("main", v.Functions("")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +144,8 @@ type saboteur struct {
 	first string // instructions at the beginning of a function; AX and R0 are free
 }
 
-func (s saboteur) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
-	f, err := s.Target.Emit(pkg, ks)
+func (s saboteur) File(pkg string, fs ...lower.Named) (lower.File, error) {
+	f, err := s.Target.File(pkg, fs...)
 	f.Data = textLine.ReplaceAllFunc(f.Data, func(line []byte) []byte { return slices.Concat(line, []byte("\n"+s.first)) })
 	return f, err
 }
@@ -169,7 +169,7 @@ func TestSabotage(t *testing.T) {
 	try := func(p ir.Problem, first string) error {
 		v := v
 		v.Target = saboteur{target, first}
-		f, err := v.Target.Emit("main", v.Code())
+		f, err := v.Target.File("main", v.Functions("")...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,12 +248,12 @@ func TestBounded(t *testing.T) {
 			}
 			code.Close()
 			exact := *v.Kernels[0].Schedule
-			for _, most := range []int{exact.Error.Most / 4, 0} {
-				exact.Error.Most = most
+			for _, most := range []int{exact.Deviation.Most / 4, 0} {
+				exact.Deviation.Most = most
 				v.Kernels[0].Schedule = &exact
 				var wrong *worker.Wrong
 				if _, err := Assemble(p, v); !errors.As(err, &wrong) {
-					t.Errorf("%s on %s, which is off by more than %d for each %d of K: %v", c.format, target.Machine().Name, most, exact.Error.Step, err)
+					t.Errorf("%s on %s, which is off by more than %d for each %d of K: %v", c.format, target.Machine().Name, most, exact.Deviation.Span, err)
 				}
 			}
 		}

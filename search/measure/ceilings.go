@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,8 +34,8 @@ const MinDRAM = 544 << 20
 // twice the last-level cache where that is more.
 func DRAMBytes(h timing.Host) int { return max(MinDRAM, 2*h.L3) }
 
-// WorkingSet is how many bytes of memory the weights of a mode occupy: one matrix of so many bytes, or in mode dram as many
-// copies as fill dram bytes.
+// WorkingSet is how many bytes of memory the weights of a mode occupy: one matrix of `matrix` bytes, or in mode dram
+// enough copies to fill `dram` bytes.
 func WorkingSet(dram int, mode string, matrix int) int {
 	if mode == ModeDRAM {
 		return max(matrix, dram)
@@ -70,10 +71,14 @@ const picked = 4
 
 // Ceilings measures what this host reaches: clock, read bandwidth of every mode,
 // dot product peak and instruction mixes of every target. It takes a few seconds
-// and twice DRAMBytes of memory, which it frees.
-func (l *Lab) Ceilings(opt timing.Options) (Ceilings, error) {
+// and twice DRAMBytes of memory, which it frees. Interrupted, it returns the error of ctx
+// after what it is at, within a second or two.
+func (l *Lab) Ceilings(ctx context.Context, opt timing.Options) (Ceilings, error) {
 	c := Ceilings{Read: map[string]Ceiling{}, Dot: map[string]Ceiling{}, Mix: map[string]map[string]Ceiling{}}
 	for _, mode := range []string{ModeL2, ModeL3, ModeDRAM} {
+		if err := ctx.Err(); err != nil {
+			return Ceilings{}, err
+		}
 		m, k := Shape(mode)
 		bytes := WorkingSet(DRAMBytes(l.Host), mode, m*k*readBits/8)
 		best, err := l.bestRead(opt, bytes)
@@ -81,6 +86,9 @@ func (l *Lab) Ceilings(opt timing.Options) (Ceilings, error) {
 			return Ceilings{}, err
 		}
 		c.Read[mode] = best
+	}
+	if err := ctx.Err(); err != nil {
+		return Ceilings{}, err
 	}
 	return c, l.compute(opt, &c)
 }

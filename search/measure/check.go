@@ -13,11 +13,11 @@ const Rounds = 5
 
 // Verdict is the outcome of one rule.
 type Verdict struct {
-	Rule    string  `json:"rule"`              // what is compared, with its unit
+	Rule    string  `json:"rule"`              // the quantity compared, with its unit
 	Target  string  `json:"target"`            // avx512vbmi
 	Format  string  `json:"format"`            // w4-g128
 	Have    float64 `json:"have"`              // median over the rounds
-	Limit   float64 `json:"limit"`             // what docs/limits.json or the rule names, before Factor
+	Limit   float64 `json:"limit"`             // what docs/lab/limits.json or the rule names, before Factor
 	Scaled  float64 `json:"scaled,omitempty"`  // Limit on this host, 0 if it is the same everywhere
 	Factor  float64 `json:"factor"`            // how much of the limit is required (or, with AtMost, allowed)
 	AtMost  bool    `json:"at_most,omitempty"` // Have must not be larger; otherwise not smaller
@@ -32,6 +32,16 @@ type Verdict struct {
 // Failed says that something was measured and is too slow, or was to be measured
 // and is not there.
 func (v Verdict) Failed() bool { return !v.Pass && !v.Skipped }
+
+// Missed counts the verdicts that failed.
+func Missed(verdicts []Verdict) (n int) {
+	for _, v := range verdicts {
+		if v.Failed() {
+			n++
+		}
+	}
+	return n
+}
 
 // Bound is what Have is compared with: of a limit and its scaled value the one
 // easier to keep.
@@ -66,8 +76,8 @@ func (v Verdict) String() string {
 	return s.String()
 }
 
-// Check holds records against the rules, in the order of the rules: those of default schedules,
-// or those of tuned ones. Records of the same format, target, mode and N are rounds of one
+// Check holds records against the rules for default schedules, or for tuned ones, in the order
+// of the rules. Records of the same format, target, mode and N are rounds of one
 // measurement. A rule whose target is not among the ceilings of the host is skipped.
 func Check(limits Limits, records []Record, host Ceilings, tuned bool) []Verdict {
 	var out []Verdict

@@ -11,7 +11,7 @@ import (
 
 func readLimits(t *testing.T) Limits {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/limits.json")
+	data, err := os.ReadFile("../../docs/lab/limits.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func tunedRecords(l Limits) []Record {
 	return out
 }
 
-// What is asked of tuned schedules is more than of default ones, and what is not asked anew is asked of both.
+// Tuned schedules have stricter limits than default ones; a limit without a tuned value holds for both.
 func TestCheckTuned(t *testing.T) {
 	l, host := readLimits(t), fullHost()
 	if f := failed(Check(l, tunedRecords(l), host, true)); len(f) > 0 {

@@ -177,7 +177,7 @@ func nearest(h timing.Host, class lower.Target) lower.Target {
 	return class
 }
 
-// Targets are those of the lab's machine.
+// Targets are the targets that the lab's machine runs.
 func (l *Lab) Targets() []lower.Target { return slices.Clone(l.targets) }
 
 // target finds a target of this machine by its name, with or without its architecture.
@@ -200,7 +200,7 @@ func assembly(t lower.Target, texts []string) (lower.File, error) {
 		}
 		ks = append(ks, k)
 	}
-	return t.Emit("main", ks)
+	return lower.Emit(t, "main", ks...)
 }
 
 // compile lowers a probe. One that lost instructions on the way would show a rate
@@ -234,7 +234,7 @@ func work(f *vir.Func) map[vir.Op]int {
 	return n
 }
 
-// free frees the working sets of so many bytes; probes that read them may not
+// free frees the working sets of the given size in bytes; probes that read them may not
 // run again.
 func (l *Lab) free(bytes int) error {
 	if l.rig == nil {

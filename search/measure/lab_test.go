@@ -81,7 +81,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Probes of a DRAM-sized set take too long for a test; those of a small one show
+// Probes of a DRAM-sized set take too long for a test; probes of a small one show
 // that every part of Ceilings finds its probes.
 func TestCompute(t *testing.T) {
 	l := openLab(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// Limits is docs/limits.json: what hand-written kernels reached on one machine.
+// Limits is docs/lab/limits.json: what hand-written kernels reached on one machine.
 type Limits struct {
 	What          string             `json:"what"`
 	AVX512VBMI    map[string]Limit   `json:"avx512vbmi"`

@@ -1,6 +1,6 @@
 // Package measure is the basis of tmacc bench: it times functions on a machine
 // that others use too, finds out what the machine can do at best (probes), and
-// holds measured kernels against that and against the limits of docs/limits.json.
+// holds measured kernels against that and against the limits of docs/lab/limits.json.
 //
 // Probes are vector IR like any kernel: they are parsed, lowered and run in this
 // process, beside what they are the ceiling of, or in a worker, on any machine. The

@@ -25,8 +25,8 @@ type Mix struct {
 	PerCycle float64
 }
 
-// WeightsPerCycle is what a core reaches that runs ipc instructions of the mix per
-// cycle, with vectors of so many bytes.
+// WeightsPerCycle is the speed of a core that runs ipc instructions of the mix per
+// cycle, with vectors of `bytes` bytes.
 func (m Mix) WeightsPerCycle(ipc float64, bytes int) float64 {
 	return ipc * float64(m.Vectors*bytes) / float64(len(m.Ops))
 }

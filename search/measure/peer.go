@@ -26,7 +26,7 @@ type PeerRecord struct {
 	Ours    Timed   `json:"ours"`
 	Theirs  []Timed `json:"theirs"`                     // one for each type of buffer that can hold the weights
 	Ratio   float64 `json:"ratio"`                      // of the fastest of theirs to ours, in time: above 1, ours is faster
-	ReadGBS float64 `json:"read_gb_s,omitempty"`        // what so many threads read at best, in mode dram
+	ReadGBS float64 `json:"read_gb_s,omitempty"`        // the best read bandwidth of that many threads, in mode dram
 	PerByte float64 `json:"weights_per_byte,omitempty"` // by ours, of each byte that they read meanwhile, the median of the rounds
 	Peer    string  `json:"peer"`                       // ggml 0.25.1
 	Library string  `json:"library"`                    // the file of its backend
@@ -64,7 +64,28 @@ func (r PeerRecord) Fastest() Timed {
 	return slices.MinFunc(r.Theirs, func(a, b Timed) int { return cmp.Compare(a.Ns, b.Ns) })
 }
 
-// PeerLimit is what is asked of the records of some types: docs/ratios.json is a
+// Name is the type of the record, and says if its schedules are those of a lock.
+func (r PeerRecord) Name() string {
+	if r.Tuned {
+		return r.Type + " tuned"
+	}
+	return r.Type
+}
+
+// TheirSpeeds returns the peer's speeds in Gweights/s: with weights as they are in the file, and the best one with
+// repacked weights. A speed is 0 if there is none.
+func (r PeerRecord) TheirSpeeds() (plain, repacked float64) {
+	for i, t := range r.Theirs {
+		if i == 0 {
+			plain = t.GWeightsS
+		} else {
+			repacked = max(repacked, t.GWeightsS)
+		}
+	}
+	return plain, repacked
+}
+
+// PeerLimit is a limit for the records of some types: docs/lab/ratios.json is a
 // list of them.
 type PeerLimit struct {
 	Types   []string `json:"types"`
@@ -93,7 +114,7 @@ func ParsePeerLimits(data []byte) ([]PeerLimit, error) {
 
 // CheckPeer holds records against limits, in the order of the limits. Records of
 // the same type, target, mode, N and threads, tuned or not, are rounds of one measurement,
-// whose median counts. A limit of which there is no record is left out.
+// whose median counts. A limit without a record is left out.
 func CheckPeer(limits []PeerLimit, records []PeerRecord) []Verdict {
 	var out []Verdict
 	for _, l := range limits {

@@ -75,12 +75,12 @@ FAIL  t B dram n=1, threads 2 to 1, gain over that of reading: 0.8097, at least 
 }
 
 func TestParsePeerLimits(t *testing.T) {
-	data, err := os.ReadFile("../../docs/ratios.json")
+	data, err := os.ReadFile("../../docs/lab/ratios.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if limits, err := ParsePeerLimits(data); err != nil || len(limits) == 0 {
-		t.Errorf("docs/ratios.json: %v, %d limits", err, len(limits))
+		t.Errorf("docs/lab/ratios.json: %v, %d limits", err, len(limits))
 	}
 	for _, text := range []string{
 		``, `{}`, `[] []`, `[{}]`, `[{"types": ["A"], "n": 1, "threads": 1}]`, `[{"types": [], "n": 1, "threads": 1, "ratio": 1}]`,

@@ -23,7 +23,7 @@ type clockKind struct{ adds, prefetches int }
 
 // clockKinds are the clock probes of an architecture. An addition takes a cycle, or more where a core has a hazard (one needs a second
 // one while its scheduler is full, hence the chains whose instructions arrive slowly). Cores of Arm take two or three for one of vectors
-// (Figures: docs/choices.md, clockKinds), but one for that of a loop's counter, for which some amd64 cores take none;
+// (Figures: docs/lab/choices.md, clockKinds), but one for that of a loop's counter, for which some amd64 cores take none;
 // the loop has a prefetch, or it would be left out, so that a core that begins two instructions at a time seems slower than it is.
 var clockKinds = map[string][]clockKind{
 	"amd64": {{64, 0}, {1, 0}, {2, 0}, {16, 2}, {16, 3}, {16, 4}, {1, 1}, {1, 3}},
@@ -129,7 +129,7 @@ func dotChainsOf(t lower.Target, m Mix) []int {
 	return slices.DeleteFunc(slices.Clone(dotChains), func(n int) bool { return n > most })
 }
 
-// mixKind is a mix in vectors of so many bytes, in so many chains.
+// mixKind is a mix with a vector size in bytes and a number of chains.
 type mixKind struct {
 	Mix
 	bytes, chains int
@@ -171,7 +171,7 @@ func (c clockKind) String() string {
 	return fmt.Sprintf("%d adds, %d prefetches after each", c.adds, c.prefetches)
 }
 
-// Clock probes are chains of dependent 128-bit additions, or of those of a loop's counter: see clockKinds. Their rate is in
+// Clock probes are chains of dependent 128-bit additions, or of additions to a loop's counter: see clockKinds. Their rate is in
 // GHz; the largest is the clock.
 func (l *Lab) Clock() []Probe {
 	var probes []Probe
@@ -283,7 +283,7 @@ func (r readKind) String() string {
 	return s
 }
 
-// Read probes read a working set of so many bytes over and over, in all vector
+// Read probes read a working set of `bytes` bytes over and over, in all vector
 // widths, 1 to 4 streams, with and without prefetch and huge pages; their rate is
 // in GB/s. For DRAM, bytes is DRAMBytes; for a kernel, its footprint. Here the working
 // sets exist (twice: in huge pages and without) until the lab is closed. A worker has one at a time, in huge pages as weights that it

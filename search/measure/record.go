@@ -34,7 +34,7 @@ type Record struct {
 	Commit          string  `json:"commit,omitempty"` // and what tmacc was built from, "" if it is not known
 }
 
-// cycles are those of one product.
+// cycles of one product.
 func (r Record) cycles() float64 {
 	if r.Cycles > 0 {
 		return r.Cycles
@@ -42,7 +42,7 @@ func (r Record) cycles() float64 {
 	return r.Ns * r.ClockGHz
 }
 
-// prepareCycles are those of preparing the activations.
+// prepareCycles is the time of preparing the activations, in cycles.
 func (r Record) prepareCycles() float64 {
 	if r.PrepareCycles > 0 {
 		return r.PrepareCycles
@@ -56,9 +56,9 @@ type Weights struct {
 	ScaleBits   float64 // of scales and zero points of the whole matrix
 }
 
-// maxGEMV is the largest N of a product that reads its weights once and is done:
-// DRAM bounds it. A larger one is a GEMM, which the dot product peak bounds.
-const maxGEMV = 8
+// MaxGEMV is the largest N of a product that memory bounds, as the product reads its weights once and is done. A product
+// with a larger N is a GEMM, which the dot product peak bounds.
+const MaxGEMV = 8
 
 // MaxShare is the largest share of a ceiling that noise explains.
 const MaxShare = 1.02
@@ -114,7 +114,7 @@ func (r Record) Complete(w Weights) (Record, error) {
 // ceiling names what bounds r.
 func (r Record) ceiling() string {
 	switch {
-	case r.N > maxGEMV:
+	case r.N > MaxGEMV:
 		return "dot product"
 	case r.Mode == ModeDRAM:
 		return "bandwidth"

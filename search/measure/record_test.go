@@ -50,7 +50,7 @@ func TestComplete(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		read := c.want // but for what arithmetic bounds
+		read := c.want // except where arithmetic bounds
 		switch c.name {
 		case "gemm":
 			read = 0.05

@@ -20,15 +20,25 @@ var Formats = []format.Weight{
 	{Name: FormatW5, Bits: 5, Levels: format.UpFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
 }
 
+// Lookup returns the format of a name: one of Formats, or a built-in one.
+func Lookup(name string) (format.Weight, error) {
+	for _, w := range Formats {
+		if w.Name == name {
+			return w, nil
+		}
+	}
+	return format.Lookup(name)
+}
+
 // ActGroups are the groups of activations of formats that limits were measured with, other than the usual ones:
-// those of int8_per_32.
+// int8_per_32.
 var ActGroups = map[string]int{"w4-g32": 32}
 
 // ManyColumns is the number of activations of what the field calls GEMM.
 const ManyColumns = 256
 
-// Asked is where the weights are, and how many activations there are, in what the rules judge: those of default schedules, or those
-// of tuned ones.
+// Asked lists the places of weights and numbers of activations that the rules judge: the rules for default schedules,
+// or for tuned ones.
 func Asked(tuned bool) (modes []string, ns []int) {
 	modes = []string{ModeDRAM, ModeL2}
 	if tuned {

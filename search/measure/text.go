@@ -68,14 +68,14 @@ func clockText(c clockKind) string {
 	return w.text()
 }
 
-// The shape of a read probe: so many loads per iteration, shared by the streams,
-// each into one of so many accumulators.
+// The shape of a read probe: loads per iteration, shared by the streams, and
+// the number of accumulators that they are added to.
 const (
 	readLoads = 16
 	readSums  = 8
 )
 
-// readText reads streams of vectors of so many bytes. With ahead > 0 each line is
+// readText reads streams of vectors of `bytes` bytes. With ahead > 0 each line is
 // prefetched that many bytes ahead.
 //
 //	prefetch b0+8192 l0*1024
@@ -161,7 +161,7 @@ const shortChains = 4
 // two that count do not matter.
 const mixSteps = 144
 
-// mixText repeats instructions on registers of so many bytes; those that wait for several cycles are
+// mixText repeats instructions on registers of `bytes` bytes; instructions that take several cycles are
 // spread over chains. rounds is how often ops stands in the loop.
 //
 //	v3:u8x64 = and v0 v1
@@ -225,7 +225,7 @@ func width(op string, chains int) int {
 	return 1
 }
 
-// vector is the type of so many bytes of elements: "i32x16".
+// vector is the type of a vector of `bytes` bytes: "i32x16".
 func vector(elem string, bytes int) string {
 	size := map[string]int{"8": 1, "6": 2, "2": 4}[elem[len(elem)-1:]]
 	return fmt.Sprintf("%sx%d", elem, bytes/size)

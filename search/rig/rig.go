@@ -8,15 +8,15 @@ import (
 	"github.com/tmacc/tmacc/search/timing"
 )
 
-// Call is what to call, and with what. A kernel takes the address of what its registers are loaded from, those of the
-// streams it reads, that of where its results go, and the number of iterations.
+// Call is a function and its arguments. A probe takes the address from which it loads its registers, the addresses of the
+// streams it reads, the address of its results, and the number of iterations.
 type Call struct {
 	Func  string // by its name in the assembly
 	Steps int    // iterations
 	Read  Read   // Streams are 0: it reads nothing
 }
 
-// Read is memory that a call reads: the next Chunk bytes of a working set, in as many parts as there are streams.
+// Read is memory that a call reads: the next Chunk bytes of a working set, in one part for each stream.
 type Read struct {
 	Set            Set
 	Chunk, Streams int

@@ -24,13 +24,13 @@ type Sample struct {
 	Alone  []bool    // whether the thread kept its core in each round
 }
 
-// extra bounds how many rounds replace dropped ones: there are at most so many
-// times Options.Rounds.
+// extra bounds the rounds that replace dropped ones: there are at most extra
+// times Options.Rounds rounds.
 const extra = 3
 
 // Time measures functions in interleaved rounds, each function once per round, so
-// that a change of clock or load hits all alike. A sample is as many calls as it
-// takes to last Options.MinSample, if that is several after one that brings into the caches what other functions have displaced.
+// that a change of clock or load hits all alike. A sample lasts at least Options.MinSample, with as many calls as that takes.
+// If it has several, an untimed call first brings back into the caches what other functions displaced.
 //
 // A sample is dropped, and taken again, if the thread lost its core meanwhile: its
 // CPU time is less than the time that passed. Functions that wait for other threads never use the whole time:
@@ -157,7 +157,7 @@ const believed = 0.9
 
 // Cycles is how many clock cycles a call took in the fastest round that the thread kept its core, 0 if there is none, by the clock
 // of the rounds in GHz: the fastest of the round before, its own and the next. The clock falls under load, and that of another
-// round says little. Figures: docs/choices.md, Cycles.
+// round says little. Figures: docs/lab/choices.md, Cycles.
 func (s Sample) Cycles(clock []float64) float64 {
 	fastest := 0.0
 	for _, c := range clock {

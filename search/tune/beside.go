@@ -1,19 +1,24 @@
 package tune
 
 import (
+	"context"
 	"slices"
 
-	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
 // repeats is how often Beside measures: of 8 ratios one may be chance in either direction.
 const repeats = 8
 
-// Complete is c as a lock has it, with kernels of all widths (see Uses), each of which equals the definition.
+// Complete is c as a lock has it, with kernels of all widths (see Uses); each was verified against the definition. It is not
+// interrupted: what was found is to be locked.
 func (t *Tuner) Complete(c *Candidate) (*Candidate, error) {
+	uses, err := t.Uses(context.Background(), c)
+	if err != nil {
+		return nil, err
+	}
 	e := Entry{}
-	for _, u := range t.Uses(c) {
+	for _, u := range uses {
 		e.Kernels = append(e.Kernels, Kernel{Cols: u.Cols, Trace: u.Trace})
 	}
 	whole, err := t.Locked(&e)
@@ -36,7 +41,7 @@ func (t *Tuner) Beside(base, c *Candidate, purposes []Purpose) ([]Beside, error)
 		return nil, t.unassembled(c, err)
 	}
 	defer code.Close()
-	own, theirs := live.Spec(t.Problem, t.target(c, 0)), live.Spec(t.Problem, to)
+	own, theirs := t.target(c, 0).spec(t.Problem), to.spec(t.Problem)
 	out := make([]Beside, len(purposes))
 	for _, slow := range []bool{false, true} {
 		for i := range repeats {

@@ -13,7 +13,7 @@ func TestBesideMeasures(t *testing.T) {
 	wide, cycled := small, small
 	wide.N, cycled.Total = 4, 1<<22
 	x := tuner(t, "w4", small)
-	c := x.Seeds()[0]
+	c := x.Seeds(t.Context())[0]
 	if _, err := x.point(c); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestBesideMeasures(t *testing.T) {
 // What the machine refuses while a candidate is measured beside another is no fault of either.
 func TestBesideUnmeasured(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
-	c := x.Seeds()[0]
+	c := x.Seeds(t.Context())[0]
 	if _, err := x.point(c); err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -28,10 +30,10 @@ type Gene struct {
 
 // Candidate is schedules of a product for one packed matrix.
 type Candidate struct {
-	Genes   []Gene       // of each width, none of what was locked
-	Kernels []gen.Kernel // of those genes that have one, the narrowest first
-	Hash    string       // of their assembly
-	prepare *gen.Prepare
+	Genes   []Gene           // of each width, none of what was locked
+	Kernels []variant.Kernel // of those genes that have one, the narrowest first
+	Hash    string           // of their assembly
+	prepare *prepared
 	ns      []float64 // the least that was measured, of each purpose
 	ratios  []float64 // to the default's, 0: not measured
 }
@@ -43,11 +45,12 @@ var (
 	errBounds = errors.New("bounded, not exact")
 )
 
-// Seeds are the default schedules, and the best ones estimated by dot products, also with rows that share bytes.
-func (t *Tuner) Seeds() []*Candidate {
+// Seeds are the default schedules, and the best ones estimated by dot products, also with rows that share bytes. Interrupted, it
+// leaves out what it has not found yet.
+func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	all := [][]search.Use{t.Default}
-	for _, find := range []func(ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
-		if more, err := find(t.Problem, t.Target); err == nil {
+	for _, find := range []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
+		if more, err := find(ctx, t.Problem, t.Target); err == nil {
 			all = append(all, more)
 		}
 	}
@@ -127,7 +130,7 @@ func (t *Tuner) gene(c search.Choice, width int) Gene {
 	return Gene{c, c.Trace(t.Problem)}
 }
 
-// mutate changes one gene of a: it varies decisions, crosses them with those of b, or edits steps
+// mutate changes one gene of a: it varies decisions, crosses them with b's, or edits steps
 // of the trace. One of the others or all of them then take its layout, or it takes theirs.
 func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 	c := &Candidate{Genes: slices.Clone(a.Genes)}
@@ -209,8 +212,8 @@ func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 	return out
 }
 
-// improve makes genes of c that did better, for all that others did, the best of bs. The best of all widths are better if that changed them, and hoped with genes
-// of which not all is known; nil if there is none.
+// improve makes genes of c that did better, for all that others did, the best of bs. The result better is the best of all widths if that changed; hoped also has genes
+// that are not measured for every purpose. Both are nil if there is none.
 func (t *Tuner) improve(bs []widthBest, c *Candidate) (better, hoped []Gene) {
 	changed, hopes := false, map[int]Gene{}
 	for i, n := range t.widths() {
@@ -250,7 +253,7 @@ const (
 	promising                // better for what both were measured for, which is not all
 )
 
-// meet compares g, of so many ratios, with the best, and makes it the best if it is.
+// meet compares g, by its ratios, with the best, and replaces the best if g is better.
 func (b *widthBest) meet(g Gene, ratios []float64) verdict {
 	if b.ratios == nil {
 		b.gene, b.ratios = g, ratios
@@ -282,7 +285,7 @@ func (b *widthBest) meet(g Gene, ratios []float64) verdict {
 	return promising
 }
 
-// ratiosFor are those of c for the purposes of n activations.
+// ratiosFor returns the ratios of c for the purposes of n activations.
 func (t *Tuner) ratiosFor(c *Candidate, n int) (out []float64) {
 	for p, x := range t.Purposes {
 		if x.N == n {
@@ -301,7 +304,7 @@ type memory[T any] struct {
 // mostKnown is how many are kept: kernels take memory.
 const mostKnown = 2000
 
-// get is what is known by key, or what find finds out.
+// get returns the value known by key, else the value that find finds out.
 func (m *memory[T]) get(key string, find func() T) T {
 	m.mu.Lock()
 	x, ok := m.known[key]
@@ -319,7 +322,7 @@ func (m *memory[T]) get(key string, find func() T) T {
 	return x
 }
 
-// pointed and lowered are what is remembered of a candidate and of a gene.
+// pointed and lowered are the memories of a candidate and of a gene.
 type (
 	pointed struct {
 		c   *Candidate
@@ -327,7 +330,7 @@ type (
 		err error
 	}
 	lowered struct {
-		k   gen.Kernel
+		k   variant.Kernel
 		err error
 	}
 )
@@ -366,23 +369,23 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 		if err == nil && i > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
 			err = errLayout
 		}
-		switch known := func(o gen.Kernel) bool { return o.Schedule.Cols == k.Schedule.Cols }; {
+		switch known := func(o variant.Kernel) bool { return o.Schedule.Cols == k.Schedule.Cols }; {
 		case err != nil && i == 0:
 			return Point{}, err
 		case err == nil && !slices.ContainsFunc(c.Kernels, known):
 			c.Kernels = append(c.Kernels, k)
 		}
 	}
-	slices.SortFunc(c.Kernels, func(a, b gen.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
+	slices.SortFunc(c.Kernels, func(a, b variant.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
 	var err error
 	if c.prepare, err = t.prepare(c.Kernels); err != nil {
 		return Point{}, err
 	}
-	var ks []*lower.Kernel
-	for j := range c.Kernels {
-		ks = append(ks, t.named(c, 0, j).Code)
+	var fs []lower.Named
+	for j, k := range c.Kernels {
+		fs = append(fs, lower.Named{Name: fmt.Sprintf("k0_%d", j), Function: t.Target.Print(k.Code)})
 	}
-	f, err := t.Target.Emit("main", ks)
+	f, err := t.Target.File("main", fs...)
 	if err != nil {
 		return Point{}, err
 	}
@@ -401,8 +404,8 @@ func (t *Tuner) Locked(e *Entry) (*Candidate, error) {
 }
 
 // compileGene makes the kernel of a gene, if it can be one for its width.
-func (t *Tuner) compileGene(g Gene, width int) (gen.Kernel, error) {
-	k, err := t.compile(g.Trace, "k", t.again())
+func (t *Tuner) compileGene(g Gene, width int) (variant.Kernel, error) {
+	k, err := t.compile(g.Trace, t.again())
 	if err != nil {
 		return k, err
 	}
@@ -435,22 +438,29 @@ func (t *Tuner) describe(c *Candidate) Point {
 	return p
 }
 
-// named is a kernel of c with a name by the index of c in a batch.
-func (t *Tuner) named(c *Candidate, i, j int) gen.Kernel {
-	k := c.Kernels[j]
-	f, m := *k.Code.Func, *k.Code
-	f.Name = fmt.Sprintf("k%d_%d", i, j)
-	m.Func = &f
-	return gen.Kernel{Schedule: k.Schedule, Code: &m}
+// member is a variant in a file with others. The names of its kernels begin with its
+// prefix, its preparation has a name that others know too.
+type member struct {
+	variant.Variant
+	prefix  string
+	prepare *prepared
 }
 
-// target is c with names by its index in a batch.
-func (t *Tuner) target(c *Candidate, i int) gen.Target {
-	out := gen.Target{Target: t.Target, Need: t.reference.Need, Prepare: c.prepare}
-	for j := range c.Kernels {
-		out.Kernels = append(out.Kernels, t.named(c, i, j))
+// target is c as number i of a batch.
+func (t *Tuner) target(c *Candidate, i int) member {
+	v := variant.Variant{Target: t.Target, Need: t.reference.Need, Kernels: c.Kernels, Prepare: c.prepare.Prepare}
+	return member{v, fmt.Sprintf("k%d_", i), c.prepare}
+}
+
+// spec describes m to the runtime, with all kernels or those of the given indices.
+func (m member) spec(p ir.Problem, kernels ...int) runtime.Spec {
+	s := live.Spec(p, m.Variant, kernels...)
+	v := &s.Variants[0]
+	for i := range v.Kernels {
+		v.Kernels[i].Name = m.prefix + v.Kernels[i].Name
 	}
-	return out
+	v.Prepare.Name = m.prepare.name
+	return s
 }
 
 // what names c in errors: by its traces.

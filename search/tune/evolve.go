@@ -1,4 +1,4 @@
-// Package tune searches for schedules by evolution: what is measured best has the
+// Package tune searches for schedules by evolution: the fastest schedules have the
 // most offspring, and of the offspring a cost model, fitted to what this run has
 // measured, decides which are measured next.
 package tune
@@ -26,7 +26,7 @@ type Space[G any] struct {
 	// Join puts together the parts of things that were measured, now gs, that did best, nil: they have none that can be exchanged. What was
 	// not proposed before is measured next.
 	Join func(gs []G) []G
-	// Point says what is known of g before it is measured. An error drops g; Reason
+	// Point estimates g before it is measured. An error drops g; Reason
 	// classifies it. It is called for several things at once.
 	Point  func(g G) (Point, error)
 	Reason func(error) string
@@ -37,7 +37,7 @@ type Space[G any] struct {
 // Point is what a cost model knows.
 type Point struct {
 	ID       string // equal for things that cost the same
-	Family   string // of a few, of each of which some are measured early
+	Family   string // one of a few; some members of each family are measured early
 	Estimate float64
 	Features []float64
 }
@@ -45,12 +45,12 @@ type Point struct {
 // Result is a cost, lower is better, or why there is none.
 type Result struct {
 	Cost   float64
-	Ratios []float64 // to the default's times, of each purpose, of which Cost is made, 0: not known
+	Ratios []float64 // to the default's time for each purpose; Cost is made of them; 0: not known
 	Err    error
 	Known  bool // it was measured before: this is no trial
 }
 
-// Options bound a search. The zero values are sensible but for Trials and Rng.
+// Options bound a search. Zero values are sensible, except for Trials and Rng.
 type Options struct {
 	Trials   int  // measured at most
 	Batch    int  // measured at once, 0: 8
@@ -87,7 +87,7 @@ type Outcome[G any] struct {
 	Ended   string         // trials, patience, interrupted or exhausted
 }
 
-// Tried is a trial: what is known of a thing that was measured, and how that ended.
+// Tried is a trial: the estimate of a thing that was measured, and the result.
 type Tried struct {
 	Family string
 	Cost   float64 // 0: it failed
@@ -108,7 +108,7 @@ type evolution[G any] struct {
 	pool     []proposal[G]  // lowered, not measured
 	tried    map[string]int // by family
 	next     []proposal[G]  // joined, or near what was the best, not measured
-	around   bool           // what is near the best was proposed
+	around   bool           // the neighbours of the best were proposed
 	model    model
 	since    int // trials since the best was found
 }
@@ -196,10 +196,10 @@ const atOnce = 16
 // when the model knows more.
 const mostPooled = 400
 
-// stuck is after how many trials without a better one what is near the best is measured.
+// stuck is the number of trials without a better one after which the neighbours of the best are measured.
 const stuck = 32
 
-// nearest adds what is near the best to what is measured next, if the search is stuck.
+// nearest queues the neighbours of the best to be measured next, if the search is stuck.
 func (e *evolution[G]) nearest() {
 	if len(e.next) > 0 || e.Near == nil || e.Random || e.since < stuck || len(e.measured) == 0 || e.around {
 		return
@@ -239,10 +239,10 @@ func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	return batch
 }
 
-// firstGeneration is how many times as many samples the first batch is chosen from.
+// firstGeneration: the first batch is chosen from that many times its size in samples.
 const firstGeneration = 4
 
-// fill adds so many new samples and offspring to the pool, for a batch of want.
+// fill adds `fresh` new samples, and offspring, to the pool for a batch of `want`.
 func (e *evolution[G]) fill(ctx context.Context, want, fresh int) {
 	for n := 0; fresh > 0 && n < tries*want && ctx.Err() == nil; n += atOnce {
 		var gs []G
@@ -255,14 +255,14 @@ func (e *evolution[G]) fill(ctx context.Context, want, fresh int) {
 	}
 }
 
-// Of every family so many are measured, what the estimate does not see being common to a family;
+// A few members of every family are measured, as a family shares what the estimate does not see;
 // but no proposal that is predicted to take twice as long as the best (a logarithm).
 const (
 	tryFamily  = 2
 	outOfReach = 0.7
 )
 
-// rank puts what is to be measured first: three quarters of it are what the model likes best, the
+// rank puts the next batch first: three quarters of it are the model's favourites, the
 // others are the best of families that were hardly tried, or of the better half by chance.
 func (e *evolution[G]) rank(want int) {
 	for i := range e.pool {
@@ -319,7 +319,7 @@ func (e *evolution[G]) lead() {
 	}
 }
 
-// measure adds results to what is known.
+// measure measures a batch and learns from its results.
 func (e *evolution[G]) measure(batch []proposal[G]) {
 	var gs []G
 	for _, x := range batch {

@@ -16,7 +16,7 @@ type genes [8]int
 
 var errOdd = errors.New("odd")
 
-// synthetic is a space whose costs interact, as those of schedules do: there is one
+// synthetic is a space whose costs interact, as costs of schedules do: there is one
 // best point, neighbours of good points tend to be good, and the estimate knows only
 // half of it. A tenth is illegal.
 func synthetic(measured *[]genes) Space[genes] {
@@ -70,7 +70,7 @@ func synthetic(measured *[]genes) Space[genes] {
 	}
 }
 
-// Evolution finds in 300 trials what as many samples do not come near, for most
+// Evolution finds in 300 trials what 300 random samples do not come near: for most
 // seeds better by half, for none worse.
 func TestEvolveBeatsRandom(t *testing.T) {
 	half := 0
@@ -100,7 +100,7 @@ func TestEvolveBeatsRandom(t *testing.T) {
 	}
 }
 
-// What is near the best is measured when nothing better turns up, once for each best, also while nothing could be measured.
+// The neighbours of the best are measured when nothing better turns up, once for each best, also while nothing could be measured.
 func TestEvolveNear(t *testing.T) {
 	var measured []genes
 	s := synthetic(&measured)
@@ -119,7 +119,7 @@ func TestEvolveNear(t *testing.T) {
 	}
 	out := Evolve(context.Background(), s, Options{Trials: 60, Rng: rand.New(rand.NewSource(1))})
 	if asked != 1 || len(out.Best) == 0 || !slices.ContainsFunc(measured, func(g genes) bool { return g[0] == best[0] || g[2] == best[2] }) {
-		t.Errorf("asked %d times for what is near the best, measured %v", asked, measured)
+		t.Errorf("asked %d times for neighbours of the best, measured %v", asked, measured)
 	}
 	s.Measure = func(gs []genes) []Result {
 		out := make([]Result, len(gs))
@@ -133,7 +133,7 @@ func TestEvolveNear(t *testing.T) {
 	}
 }
 
-// What is best for one purpose has offspring, though by the whole cost it is among the worst; and what is joined is measured next.
+// The best for one purpose has offspring, though by the whole cost it is among the worst. Joined candidates are measured next.
 func TestEvolvePurposes(t *testing.T) {
 	var measured []genes
 	s := synthetic(&measured)
@@ -178,7 +178,7 @@ func TestEvolvePurposes(t *testing.T) {
 		t.Errorf("what was joined is not measured next, after %d of %d", parents+3, out.Trials)
 	}
 	if offspring < 10 {
-		t.Errorf("what is best by one part has %d offspring", offspring)
+		t.Errorf("the best by one part has %d offspring", offspring)
 	}
 }
 

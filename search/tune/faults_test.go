@@ -22,7 +22,7 @@ type faulty struct {
 	faults []fault
 }
 
-// fault is what a candidate does instead, and what is said of it.
+// fault is a wrong body of a candidate, and the reason reported for it.
 type fault struct{ body, reason string }
 
 var faults = []fault{
@@ -35,10 +35,10 @@ var faults = []fault{
 	{"RET", "wrong"},
 }
 
-var candidateText = regexp.MustCompile(`TEXT ·k(\d+)_0\(SB\).*\n`)
+var candidateText = regexp.MustCompile(`TEXT ·k(\d+)_n1\(SB\).*\n`)
 
-func (f faulty) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
-	file, err := f.Target.Emit(pkg, ks)
+func (f faulty) File(pkg string, fs ...lower.Named) (lower.File, error) {
+	file, err := f.Target.File(pkg, fs...)
 	if err != nil || !bytes.Contains(file.Data, []byte("reference_n1")) { // only to be hashed
 		return file, err
 	}
@@ -95,7 +95,7 @@ func TestFaults(t *testing.T) {
 func TestUnassembled(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 	x.Target = faulty{x.Target, []fault{{"NONSENSE AX", ""}}}
-	for _, c := range x.Seeds()[:1] {
+	for _, c := range x.Seeds(t.Context())[:1] {
 		p, err := x.point(c)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestUnassembled(t *testing.T) {
 // A kernel is verified until it was right once.
 func TestVerified(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
-	c, right := x.Seeds()[0], x.Target
+	c, right := x.Seeds(t.Context())[0], x.Target
 	if _, err := x.point(c); err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +156,8 @@ var kill = map[string]string{
 	"arm64": "MOVD $172, R8\n\tSVC\n\tMOVD $9, R1\n\tMOVD $129, R8\n\tSVC",
 }[goruntime.GOARCH]
 
-func (s sabotaged) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
-	file, err := s.Target.Emit(pkg, ks)
+func (s sabotaged) File(pkg string, fs ...lower.Named) (lower.File, error) {
+	file, err := s.Target.File(pkg, fs...)
 	if err != nil || !bytes.Contains(file.Data, []byte("reference_n1")) { // only to be hashed
 		return file, err
 	}
@@ -168,7 +168,7 @@ func (s sabotaged) Emit(pkg string, ks []*lower.Kernel) (lower.File, error) {
 // A candidate whose process is killed each time, or that does not end in time, is to blame if the default schedules do not fare the same; else nothing is, and nothing
 // is logged.
 func TestBlame(t *testing.T) {
-	const itself, both = `TEXT ·k(\d+)_0\(SB\).*\n`, `TEXT ·(k\d+_0|reference_n1)\(SB\).*\n`
+	const itself, both = `TEXT ·k(\d+)_n1\(SB\).*\n`, `TEXT ·(k\d+_n1|reference_n1)\(SB\).*\n`
 	for _, c := range []struct{ names, body, want string }{
 		{itself, kill, "crashed"},
 		{both, kill, "other: cannot measure: worker: the default schedules: the process was ended: signal: killed, 3 times: " +
@@ -181,7 +181,7 @@ func TestBlame(t *testing.T) {
 		x.Target = sabotaged{x.Target, regexp.MustCompile(c.names), c.body}
 		var log []Trial
 		x.Log = func(r Trial) { log = append(log, r) }
-		seeds := x.Seeds()[:1]
+		seeds := x.Seeds(t.Context())[:1]
 		if _, err := x.point(seeds[0]); err != nil {
 			t.Fatal(err)
 		}

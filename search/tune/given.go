@@ -13,7 +13,7 @@ import (
 func (t *Tuner) Given(traces ...schedule.Trace) (*Candidate, error) {
 	c := &Candidate{}
 	for _, trace := range traces {
-		k, err := t.compile(trace, "k", true)
+		k, err := t.compile(trace, true)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (t *Tuner) Near() (out []*Candidate, err error) {
 	return out, nil
 }
 
-// Differs says in which steps the kernels of c are not the default's of as many columns, and of which columns if there are several widths.
+// Differs lists the steps in which the kernels of c differ from the default's of the same width. With several widths it names the width.
 func (t *Tuner) Differs(c *Candidate) string {
 	var out []string
 	for _, k := range c.Kernels {

@@ -8,7 +8,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// What is near the default schedules differs from them, and from each other, in the kernel of one width, and has its packed matrix.
+// A neighbour of the default schedules differs from them, and from each other, in the kernel of one width, and has its packed matrix.
 func TestNear(t *testing.T) {
 	x := tuner(t, "w2", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 4, K: 256})
 	near, err := x.Near()

@@ -316,7 +316,7 @@ func (l *Lock) Text() ([]byte, error) {
 	return fmt.Appendf(nil, "{\n  \"version\": %d,\n  \"entries\": %s\n}\n", l.Version, list("    ", entries)), nil
 }
 
-// text is an entry; the names of its fields are those of its types.
+// text is an entry as JSON, with the field names of its types.
 func (e Entry) text() (string, error) {
 	figures, err := marshalAll(e.Figures)
 	if err != nil {
@@ -378,7 +378,7 @@ func list(indent string, items []string) string {
 //
 // A file beside it, which only one process can create, says that the lock is being changed: that works on every
 // system. One that a killed process left is removed when it is old; should its process only have slept, a change
-// may be lost, but what is there is one of them.
+// may be lost, but the file is whole.
 func ChangeLock(path string, f func(*Lock) error) error {
 	path, err := gen.Followed(path) // all that link to it wait for each other
 	if err != nil {
@@ -449,12 +449,9 @@ func createAlone(path string) error {
 	}
 }
 
-// KernelHash identifies the machine code of a kernel, whatever it is called.
-func KernelHash(t lower.Target, k *lower.Kernel) (string, error) {
-	f, m := *k.Func, *k
-	f.Name = "k"
-	m.Func = &f
-	file, err := t.Emit("main", []*lower.Kernel{&m})
+// KernelHash identifies the machine code of a printed kernel, whatever it is called.
+func KernelHash(t lower.Target, text *lower.Function) (string, error) {
+	file, err := t.File("main", lower.Named{Name: "k", Function: text})
 	if err != nil {
 		return "", err
 	}

@@ -31,7 +31,7 @@ func entry(t testing.TB, name, target string) (Entry, ir.Problem) {
 		Kernels: []Kernel{{1, "12", c.Trace(p)}, {2, "34", c.Trace(p)}}}, p
 }
 
-// What is written reads back, stands in one order, and one entry replaces another of
+// A written lock reads back, stands in one order, and one entry replaces another of
 // the same product and target.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), LockName)
@@ -246,7 +246,7 @@ func TestLockFields(t *testing.T) {
 	}
 	for _, deep := range []string{strings.Repeat("[", 1<<20), `{"entries":` + strings.Repeat("[", 1<<20)} {
 		if _, err := ParseLock("x", []byte(deep)); err == nil {
-			t.Error("so many brackets are a lock")
+			t.Error("deeply nested brackets are a lock")
 		}
 	}
 }
@@ -268,7 +268,7 @@ func FuzzLock(f *testing.F) {
 			t.Fatal(err)
 		}
 		if again, err := ParseLock("x", text); err != nil || len(again.Entries) != len(l.Entries) {
-			t.Fatalf("what is printed does not read back: %v\n%s", err, text)
+			t.Fatalf("the printed lock does not read back: %v\n%s", err, text)
 		}
 	})
 }

@@ -184,8 +184,8 @@ func (e *Unread) Error() string {
 }
 
 // Each calls f with every run, the oldest first, and if trials is set, with the run
-// before each of its trials. While f runs the log is not held: what is added meanwhile may be
-// among the rest. A log that is not there is empty, and so is a file without bytes. The error is an *Unread if
+// before each of its trials. While f runs the log is not held: trials added meanwhile may
+// come later in the same call. A log that is not there is empty, and so is a file without bytes. The error is an *Unread if
 // f was called with all else.
 func (l Log) Each(trials bool, f func(Run, *Trial) error) error {
 	unread := &Unread{Path: l.Path}
@@ -253,7 +253,8 @@ func (e *Unread) error() error {
 	return e
 }
 
-// read is what is in a bucket, by key, under keys that begin with prefix, but for what cannot be read, which unread counts.
+// read returns the values in a bucket whose keys begin with prefix, in order of keys. It leaves out values that
+// cannot be read; unread counts them.
 func read[T any](l Log, bucket, prefix []byte, unread *Unread) (out []T, err error) {
 	if info, err := os.Stat(l.Path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return nil, nil

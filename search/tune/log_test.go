@@ -17,7 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// What is added is there, by run, and pruning removes runs of a time with all trials.
+// Added trials are there, by run, and pruning removes runs of a time with all trials.
 func TestLog(t *testing.T) {
 	l := Log{filepath.Join(t.TempDir(), "a", "tuning.db")}
 	none := func(Run, *Trial) error { t.Error("something in an empty log"); return nil }

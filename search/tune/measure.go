@@ -9,16 +9,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime/abi"
-	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
-// How long candidates are measured: all for a moment, and those that are not much
-// slower than the default for longer. At the end the best are measured again. The longer samples of what is read from the third-level cache are several
-// calls: one alone, after those of others, finds there what they left of its weights. Figures: docs/choices.md, look.
+// How long candidates are measured: all for a moment, and longer if they are not much
+// slower than the default. At the end the best are measured again. If weights come from the third-level cache, a longer sample is several
+// calls: a single call would find its weights displaced by the calls of others. Figures: docs/lab/choices.md, look.
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
 	look    = timing.Options{Rounds: 11, MinSample: 300 * time.Microsecond}
@@ -31,7 +31,7 @@ const hopeless = 1.5
 
 // affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
 // which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch learns late what memory
-// likes. Figures: docs/choices.md, affordable.
+// likes. Figures: docs/lab/choices.md, affordable.
 const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
@@ -96,7 +96,7 @@ func (t *Tuner) Resume(trials []Trial) []*Candidate {
 	return cs
 }
 
-// measure is what is known of candidates, and measures others.
+// measure returns known results of candidates, and measures the others.
 func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 	out := make([]Result, len(cs))
 	var unknown []*Candidate
@@ -234,27 +234,37 @@ func (t *Tuner) load(cs []*Candidate) (*worker.Code, error) { return t.loadFor(t
 
 // loadFor is load for requests of at most so long.
 func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, error) {
-	ks := (&gen.Target{Kernels: t.reference.Kernels}).Code()
-	prepares := []*gen.Prepare{t.reference.Prepare}
+	members := []member{t.reference}
 	for i, c := range cs {
-		ks = append(ks, (&gen.Target{Kernels: t.target(c, i).Kernels}).Code()...)
-		if !slices.Contains(prepares, c.prepare) {
-			prepares = append(prepares, c.prepare)
-		}
+		members = append(members, t.target(c, i))
 	}
-	for _, p := range prepares {
-		ks = append(ks, p.Code)
-	}
-	f, err := t.Target.Emit("main", ks)
+	f, err := t.Target.File("main", functions(members)...)
 	if err != nil {
 		return nil, err
 	}
 	return worker.Load(worker.Options{Limit: limit, On: t.On}, f)
 }
 
+// functions prints what members need: the kernels of all, then each preparation once.
+func functions(members []member) (fs []lower.Named) {
+	var prepares []*prepared
+	for _, m := range members {
+		for _, k := range m.Kernels {
+			fs = append(fs, lower.Named{Name: m.prefix + k.Name(), Function: k.Printed(m.Target).Text})
+		}
+		if !slices.Contains(prepares, m.prepare) {
+			prepares = append(prepares, m.prepare)
+		}
+	}
+	for _, p := range prepares {
+		fs = append(fs, lower.Named{Name: p.name, Function: p.Text})
+	}
+	return fs
+}
+
 // timed are the products of a target for each purpose.
-func (t *Tuner) timed(x gen.Target, keep bool) []worker.Timed {
-	s := live.Spec(t.Problem, x)
+func (t *Tuner) timed(x member, keep bool) []worker.Timed {
+	s := x.spec(t.Problem)
 	var out []worker.Timed
 	for _, p := range t.Purposes {
 		out = append(out, worker.Timed{Spec: s, M: p.M, N: p.N, K: p.K, Total: p.Total, Keep: keep})
@@ -262,7 +272,7 @@ func (t *Tuner) timed(x gen.Target, keep bool) []worker.Timed {
 	return out
 }
 
-// cost verifies and measures candidate i of code. What is wrong with the worker is an *Unmeasured.
+// cost verifies and measures candidate i of code. A fault of the worker is an *Unmeasured.
 func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err error) {
 	x := t.target(c, i)
 	for j := range x.Kernels {
@@ -277,13 +287,13 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 }
 
 // verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
-func (t *Tuner) verify(code *worker.Code, x gen.Target, j int) error {
+func (t *Tuner) verify(code *worker.Code, x member, j int) error {
 	trace := fmt.Sprint(x.Kernels[j].Schedule.Trace)
-	key := trace + preparation(x)
+	key := trace + preparation(x.Variant)
 	if t.verified[key] {
 		return nil
 	}
-	err := code.Test(trace, live.Spec(t.Problem, x, j), 1)
+	err := code.Test(trace, x.spec(t.Problem, j), 1)
 	t.verified[key] = err == nil
 	return err
 }
@@ -303,24 +313,24 @@ func (t *Tuner) believed(measure func(times int) (float64, error)) (cost float64
 	return cost, nil
 }
 
-// took is what was measured of kernels for a purpose: their time and its ratio to the default's in the same rounds, the larger ratio
-// of so many measurements.
+// took is a measurement of kernels for a purpose: their time and its ratio to the default's in the same rounds. Of
+// several measurements (times) it has the largest ratio.
 type took struct {
 	ns, ratio float64
 	times     int
 }
 
 // uses names the kernels of x that purpose p uses, and what prepares their activations.
-func (t *Tuner) uses(x gen.Target, p int) string {
-	key := fmt.Sprint(p, " ", preparation(x))
+func (t *Tuner) uses(x member, p int) string {
+	key := fmt.Sprint(p, " ", preparation(x.Variant))
 	for _, k := range used(x.Kernels, t.Purposes[p].N) {
 		key += "\n" + k.Schedule.Trace.String()
 	}
 	return key
 }
 
-// used are the kernels, of those of ascending width, by which the runtime multiplies n activations.
-func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
+// used returns the kernels by which the runtime multiplies n activations, out of kernels in ascending width.
+func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
 	full, tail := abi.Blocks(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
 	if full > 0 {
 		out = append(out, kernels[len(kernels)-1])
@@ -334,11 +344,11 @@ func used(kernels []gen.Kernel, n int) (out []gen.Kernel) {
 // compare measures a candidate, whose target is x, beside the default, so that each purpose was measured a number of times with the
 // kernels that it uses: most offspring differ from their parents in one kernel. The purposes out of memory are measured only of
 // candidates that can afford it.
-func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int) (float64, error) {
+func (t *Tuner) compare(code *worker.Code, c *Candidate, x member, times int) (float64, error) {
 	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
-		if len(ratios) > 0 && costOf(ratios) > affordable { // what is known counts
+		if len(ratios) > 0 && costOf(ratios) > affordable { // known results count
 			some = slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times == 0 })
 		}
 		less := slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times >= times })
@@ -359,7 +369,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x gen.Target, times int
 }
 
 // time measures purposes of a candidate, whose target is x, and notes what they took unless it had no more than a glance.
-func (t *Tuner) time(code *worker.Code, c *Candidate, x gen.Target, purposes []int) (map[int]took, error) {
+func (t *Tuner) time(code *worker.Code, c *Candidate, x member, purposes []int) (map[int]took, error) {
 	if len(purposes) == 0 {
 		return nil, nil
 	}
@@ -392,8 +402,8 @@ func (t *Tuner) time(code *worker.Code, c *Candidate, x gen.Target, purposes []i
 // tolerated is how much longer than by default a purpose may take, a logarithm.
 const tolerated = 0.03
 
-// costOf is the geometric mean of the ratios of a candidate's times to those of the default, one for each purpose. If
-// the worst of them is more than tolerated, that is added as if all were so much worse, up to the worst:
+// costOf is the geometric mean of the ratios of a candidate's times to the default's, one for each purpose. If
+// the worst ratio is above tolerated, its excess is added as if all ratios were worse by it, up to the worst:
 // who tunes does not want to trade products with one column for those with many.
 func costOf(ratios []float64) float64 {
 	n, mean, worst := float64(len(ratios)), 0.0, math.Inf(-1)
@@ -427,7 +437,7 @@ type Confirmed struct {
 const confirmations = 4
 
 // Confirm measures candidates and the default again, each in rounds with the default: several would displace each other from
-// the third-level cache, and out of memory only one has its weights between those of the default. What a purpose took is the mean of several
+// the third-level cache, and out of memory only one has its weights between the default's. What a purpose took is the mean of several
 // measurements. From a cache the default counts as beside the candidate where it was fastest, so that none
 // wins because the default was slow beside it. It returns them, the best first.
 func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) {

@@ -23,8 +23,8 @@ type tree struct {
 	adds         float64
 }
 
-// Boosting: so many trees of so many decisions in a row, each of which takes so much of
-// what it finds, and has at least so many points in a leaf.
+// Boosting: the number of trees, the decisions in a row in each tree, the part of its finding that
+// each tree contributes, and the least number of points in a leaf.
 const (
 	rounds   = 80
 	decides  = 2
@@ -63,7 +63,7 @@ func (m *model) fit() {
 	if n == 0 {
 		return
 	}
-	left := make([]float64, n) // what is not explained yet
+	left := make([]float64, n) // the unexplained rest
 	for i, p := range m.points {
 		left[i] = m.costs[i] - math.Log(max(p.Estimate, 1e-9))
 		m.base += left[i] / float64(n)

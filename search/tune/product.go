@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -34,8 +35,17 @@ type Purpose struct {
 	Total int    `json:"total,omitempty"` // bytes of copies of the weights, used in turn: more than the caches hold, or 0
 }
 
+// PurposesText is purposes on one line: "dram 4096x4096x1, l2 512x2048x1".
+func PurposesText(ps ...Purpose) string {
+	var all []string
+	for _, p := range ps {
+		all = append(all, fmt.Sprintf("%s %dx%dx%d", p.Mode, p.M, p.K, p.N))
+	}
+	return strings.Join(all, ", ")
+}
+
 // widths are the numbers of activations of p's purposes, ascending: a candidate has at most
-// so many kernels.
+// one kernel for each.
 func (p *Product) widths() []int {
 	var ns []int
 	for _, x := range p.Purposes {
@@ -54,9 +64,9 @@ type Tuner struct {
 	DefaultHash string          // of the default's assembly
 	ReferenceNs []float64       // the least times of the default so far, of each purpose
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
-	reference   gen.Target
-	prepares    map[string]*gen.Prepare // by tables
-	mu          sync.Mutex              // of prepares
+	reference   member
+	prepares    map[string]*prepared // by tables
+	mu          sync.Mutex           // of prepares
 	points      memory[pointed]
 	genes       memory[lowered]
 	known       map[string]Result
@@ -69,23 +79,26 @@ type Tuner struct {
 // limit is the usual one.
 const limit = 20 * time.Second
 
-// New compiles the default schedules of p, which must be exact, which everything is compared with.
-func New(p Product) (*Tuner, error) {
+// New compiles the default schedules of p, which must be exact, which everything is compared with. Interrupted, it returns
+// the error of ctx.
+func New(ctx context.Context, p Product) (*Tuner, error) {
 	if len(p.Purposes) == 0 {
 		return nil, errors.New("tune: a product without a purpose")
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
-		prepares: map[string]*gen.Prepare{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
+		prepares: map[string]*prepared{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
 	var err error
-	if t.Default, err = search.Default(p.Problem, p.Target); err != nil {
+	if t.Default, err = search.Default(ctx, p.Problem, p.Target); err != nil {
 		return nil, err
 	}
-	t.reference, err = build.Target(context.Background(), p.Problem, p.Target, t.Default, func(what string) string { return "reference_" + what })
+	v, err := build.Variant(ctx, p.Problem, p.Target, t.Default)
 	if err != nil {
 		return nil, err
 	}
-	t.prepares[preparation(t.reference)] = t.reference.Prepare
-	f, err := p.Target.Emit("main", t.reference.Code())
+	const prefix = "reference_"
+	t.reference = member{v, prefix, &prepared{v.Prepare, prefix + variant.PrepareName}}
+	t.prepares[preparation(v)] = t.reference.prepare
+	f, err := p.Target.File("main", v.Functions(prefix)...)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +106,13 @@ func New(p Product) (*Tuner, error) {
 	return t, nil
 }
 
-// compile makes the kernel of a trace, which may compute values again if again says so.
-func (t *Tuner) compile(trace schedule.Trace, name string, again bool) (k gen.Kernel, err error) {
+// compile makes the kernel of a trace, which may compute values again if again says so. It takes some milliseconds, and is not interrupted: what it
+// finds is remembered.
+func (t *Tuner) compile(trace schedule.Trace, again bool) (k variant.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(t.Problem, trace); err != nil {
 		return k, err
 	}
-	k.Code, err = search.Lower(t.Target, k.Schedule.Nest, name, again)
+	k.Code, err = search.Lower(context.Background(), t.Target, k.Schedule.Nest, again)
 	return k, err
 }
 
@@ -108,36 +122,48 @@ func (t *Tuner) again() bool {
 }
 
 // preparation names what prepares activations for x.
-func preparation(x gen.Target) string {
-	return fmt.Sprint(gen.RuntimeTables(x.Tables()).ID, " ", x.TableChunk())
+func preparation(x variant.Variant) string {
+	return fmt.Sprint(variant.TablesABI(x.Tables()).ID, " ", x.TableChunk())
 }
 
-// prepare is what prepares activations for kernels, one for all candidates whose tables are the same.
-func (t *Tuner) prepare(kernels []gen.Kernel) (*gen.Prepare, error) {
-	of := gen.Target{Target: t.Target, Kernels: kernels}
+// prepared is a preparation of activations and its name in all files. Candidates
+// whose tables are the same share one.
+type prepared struct {
+	*variant.Prepare
+	name string
+}
+
+// prepare is the preparation of activations for kernels.
+func (t *Tuner) prepare(kernels []variant.Kernel) (*prepared, error) {
+	of := variant.Variant{Target: t.Target, Kernels: kernels}
 	id := preparation(of)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.prepares[id]; p != nil {
 		return p, nil
 	}
-	p, err := build.Prepare(t.Problem, of, fmt.Sprintf("prepare%d", len(t.prepares)))
-	if err == nil {
-		t.prepares[id] = p
+	p, err := build.Prepare(context.Background(), t.Problem, of)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	t.prepares[id] = &prepared{p, fmt.Sprint(variant.PrepareName, len(t.prepares))}
+	return t.prepares[id], nil
 }
 
-// Uses are the schedules of c, and for its packed matrix and its tables those of other widths,
-// but of none that would take over a product that was measured with those of c. What was locked
-// has them all.
-func (t *Tuner) Uses(c *Candidate) []search.Use {
+// Uses are the schedules of c, and companions of other widths for its packed matrix and tables. It
+// leaves out companions that would take over a product that was measured with c's own kernels. A locked
+// candidate already has all of them. The error is that of ctx.
+func (t *Tuner) Uses(ctx context.Context, c *Candidate) ([]search.Use, error) {
 	kernels := slices.Clone(c.Kernels)
 	if len(c.Genes) > 0 {
-		for _, u := range search.Companions(t.Problem, t.Target, c.Genes[0].Choice) {
+		others, err := search.Companions(ctx, t.Problem, t.Target, c.Genes[0].Choice)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range others {
 			k, err := schedule.Compile(t.Problem, u.Trace)
 			if err == nil && k.SharesBuffers(c.Kernels[0].Schedule) {
-				kernels = t.beside(kernels, gen.Kernel{Schedule: k})
+				kernels = t.beside(kernels, variant.Kernel{Schedule: k})
 			}
 		}
 	}
@@ -145,18 +171,18 @@ func (t *Tuner) Uses(c *Candidate) []search.Use {
 	for _, k := range kernels {
 		out = append(out, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace})
 	}
-	return out
+	return out, nil
 }
 
 // beside adds k to kernels, the narrowest first, unless one of that width is there or k would be used for a purpose.
-func (t *Tuner) beside(kernels []gen.Kernel, k gen.Kernel) []gen.Kernel {
-	i, found := slices.BinarySearchFunc(kernels, k, func(a, b gen.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
+func (t *Tuner) beside(kernels []variant.Kernel, k variant.Kernel) []variant.Kernel {
+	i, found := slices.BinarySearchFunc(kernels, k, func(a, b variant.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
 	if found {
 		return kernels
 	}
 	all := slices.Insert(slices.Clone(kernels), i, k)
 	for _, n := range t.widths() {
-		if slices.ContainsFunc(used(all, n), func(x gen.Kernel) bool { return x.Schedule == k.Schedule }) {
+		if slices.ContainsFunc(used(all, n), func(x variant.Kernel) bool { return x.Schedule == k.Schedule }) {
 			return kernels
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
@@ -47,7 +47,7 @@ func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
 		t.Skip(measure.ErrNoTarget)
 	}
 	target := here[0]
-	x, err := New(Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: ps})
+	x, err := New(t.Context(), Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: ps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
 // what it returns has kernels of other widths for the same packed matrix.
 func TestTuner(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
-	out := Evolve(context.Background(), x.Space(context.Background()), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds()...)
+	out := Evolve(context.Background(), x.Space(context.Background()), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds(t.Context())...)
 	if len(out.Best) == 0 || out.Trials < 24 || x.ReferenceNs[0] == 0 {
 		t.Fatalf("%+v", out)
 	}
@@ -72,18 +72,22 @@ func TestTuner(t *testing.T) {
 	if err != nil || len(best) != len(out.Best) || best[0].DefaultNs[0] <= 0 || best[0].Ns[0] <= 0 || best[0].Cost > best[len(best)-1].Cost {
 		t.Fatalf("confirmed %d of %d, %v", len(best), len(out.Best), err)
 	}
-	usual := x.Seeds()[0]
+	usual := x.Seeds(t.Context())[0]
 	if _, err := x.point(usual); err != nil || !x.IsDefault(usual) {
 		t.Fatalf("the default is not the default, %v", err)
 	}
 	for least, c := range []*Candidate{best[0].Candidate, usual} {
-		if uses := x.Uses(c); uses[0].Cols != 1 || len(uses) < 1+least {
+		uses, err := x.Uses(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uses[0].Cols != 1 || len(uses) < 1+least {
 			t.Errorf("%d widths, the first %d", len(uses), uses[0].Cols)
 		}
 	}
 }
 
-// What is near a candidate does the same in other orders, unless its trace was edited, which that would undo.
+// Neighbours of a candidate do the same in other orders, unless its trace was edited, which that would undo.
 func TestNearOrders(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 	orders := func(c *Candidate) (n int) {
@@ -94,7 +98,7 @@ func TestNearOrders(t *testing.T) {
 		}
 		return n
 	}
-	c := x.Seeds()[0]
+	c := x.Seeds(t.Context())[0]
 	if _, err := x.point(c); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +117,7 @@ func TestTunerPurposes(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 1, K: 256, Total: 1 << 20}, Purpose{M: 128, N: 9, K: 512})
 	var log []Trial
 	x.Log = func(r Trial) { log = append(log, r) }
-	out, err := x.Search(t.Context(), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds()...)
+	out, err := x.Search(t.Context(), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds(t.Context())...)
 	if err != nil || len(out.Best) == 0 {
 		t.Fatalf("%v, %+v", err, out)
 	}
@@ -171,7 +175,7 @@ func TestTunerPurposes(t *testing.T) {
 // measured from memory it has to be measured first.
 func TestJoin(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 1, K: 256, Total: 1 << 20}, Purpose{M: 64, N: 4, K: 256})
-	usual := x.Seeds()[0]
+	usual := x.Seeds(t.Context())[0]
 	made := func(ahead, cols [2]int, ratios ...float64) *Candidate {
 		c := &Candidate{}
 		for i, g := range usual.Genes {
@@ -209,7 +213,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%v joined to %d, want %v", step.c.ratios, len(out), step.want)
 		}
 	}
-	x.widthBests = map[string][]widthBest{} // what is not measured from memory at first may be bad there
+	x.widthBests = map[string][]widthBest{} // a schedule not measured from memory at first may be bad there
 	for _, step := range []struct {
 		c    *Candidate
 		want bool
@@ -234,11 +238,11 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// What multiplies so many activations are the widest kernel and the narrowest for the rest, as the runtime cuts them.
+// Activations are multiplied by the widest kernel, and the rest by the narrowest that fits, as the runtime cuts them.
 func TestUsed(t *testing.T) {
-	var kernels []gen.Kernel
+	var kernels []variant.Kernel
 	for _, cols := range []int{1, 2, 4, 8} {
-		kernels = append(kernels, gen.Kernel{Schedule: &schedule.Kernel{Cols: cols}})
+		kernels = append(kernels, variant.Kernel{Schedule: &schedule.Kernel{Cols: cols}})
 	}
 	for n, want := range map[int][]int{1: {1}, 2: {2}, 3: {4}, 4: {4}, 5: {8}, 8: {8}, 9: {8, 1}, 11: {8, 4}, 16: {8}} {
 		var cols []int
@@ -259,15 +263,15 @@ func TestBeside(t *testing.T) {
 		{[]int{1, 8}, []int{1, 4}, []int{1, 2, 8}},   // 4 would do four
 		{[]int{1, 2}, []int{1, 4}, []int{1, 2}},      // and so would 8
 		{[]int{1, 4}, []int{1, 256}, []int{1, 2, 4}}, // 8 would do 256
-		{[]int{1, 8}, []int{1, 11}, []int{1, 2, 8}},  // of which 8 and 3, now by 8, would be by 4
+		{[]int{1, 8}, []int{1, 11}, []int{1, 2, 8}},  // 8 and 3: now by the kernel of 8, which would otherwise be by 4
 		{[]int{4}, []int{3}, []int{1, 2, 4, 8}},
 	} {
 		x := &Tuner{}
 		for _, n := range c.ns {
 			x.Purposes = append(x.Purposes, Purpose{N: n})
 		}
-		kernel := func(cols int) gen.Kernel { return gen.Kernel{Schedule: &schedule.Kernel{Cols: cols}} }
-		var kernels []gen.Kernel
+		kernel := func(cols int) variant.Kernel { return variant.Kernel{Schedule: &schedule.Kernel{Cols: cols}} }
+		var kernels []variant.Kernel
 		for _, cols := range c.have {
 			kernels = append(kernels, kernel(cols))
 		}
@@ -291,7 +295,7 @@ func TestResume(t *testing.T) {
 		x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 		log = nil
 		x.Log = func(r Trial) { log = append(log, r) }
-		out, err := x.Search(t.Context(), Options{Trials: trials, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, append(x.Resume(before), x.Seeds()...)...)
+		out, err := x.Search(t.Context(), Options{Trials: trials, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, append(x.Resume(before), x.Seeds(t.Context())...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +357,7 @@ func TestTunerRefuses(t *testing.T) {
 	}
 	target := amd64.ByName("avx2")
 	p := ir.Problem{Weight: w}
-	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*gen.Prepare{}}
+	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*prepared{}}
 	rng := rand.New(rand.NewSource(1))
 	found := map[error]bool{}
 	for range 5000 {

@@ -29,7 +29,7 @@ func RatioOf(xs []float64) Ratio {
 // unlikely is how often a bound may be wrong by chance.
 const unlikely = 0.05
 
-// bound is the most k of which fewer than k of n measurements lie below their true median in at most 5 of 100 cases: 0 if there is none.
+// bound is the largest k such that fewer than k of n measurements lie below their true median in at most 5 of 100 cases; 0 if there is none.
 func bound(n int) (k int) {
 	chance, below := math.Pow(0.5, float64(n)), 0.0 // of exactly k, and of fewer than k + 1
 	for ; k < n; k++ {
@@ -63,7 +63,7 @@ type Beside struct {
 	Ns, BaseNs []float64 // of each time
 }
 
-// ratios are those of each time.
+// ratios returns the ratio of each measurement.
 func (b *Beside) ratios() (out []float64) {
 	for i, ns := range b.Ns {
 		out = append(out, ns/b.BaseNs[i])

@@ -76,7 +76,7 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// What is mapped in a process that got another policy since it was started is no fault of the functions.
+// A process whose policy changed after it started may be unable to map functions: that is no fault of the functions.
 func TestDeniedLater(t *testing.T) {
 	needDenying(t)
 	m, err := Emulated(runtime.GOARCH, os.Args[0], denying)

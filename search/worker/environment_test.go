@@ -14,7 +14,7 @@ import (
 	"github.com/tmacc/tmacc/search/jit"
 )
 
-// Errors of a machine are told from those of code.
+// Errors of a machine are told from errors of code.
 func TestIsEnvironment(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true: {

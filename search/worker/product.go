@@ -29,7 +29,7 @@ func (c *Code) Test(what string, spec runtime.Spec, seed uint64) error {
 }
 
 // Timed is a product to measure: M x K random weights times N random activations, the
-// weights in so many copies, used in turn, that they total more than Total bytes.
+// weights in enough copies, used in turn, to total more than Total bytes.
 type Timed struct {
 	Spec    runtime.Spec
 	M, N, K int
@@ -46,7 +46,7 @@ func (c *Code) Time(what string, opt timing.Options, products ...Timed) ([]timin
 
 // Compare is Time of as and bs in turn, by short, and unless the bs take more than most times as long as the as, in the geometric mean, which it
 // reports, then of each a and its b on their own by long: how fast one reads its weights out of a cache depends on what others read in
-// between. Figures: docs/choices.md, Compare. What activations have in common is timed by short only.
+// between. Figures: docs/lab/choices.md, Compare. What activations have in common is timed by short only.
 func (c *Code) Compare(what string, short, long timing.Options, most float64, as, bs []Timed) (samples []timing.Sample, more bool, err error) {
 	var products []Timed
 	for i := range as {
@@ -211,13 +211,13 @@ func (s *server) time(q *timeRequest, r *reply) error {
 	return nil
 }
 
-// preparedRows are those of a usual matrix: so many share the preparation of their activations.
+// preparedRows is the number of rows of a usual matrix: they share the preparation of their activations.
 const preparedRows = 4096
 
 // keepFor is for how many requests weights are kept that none of them uses.
 const keepFor = 100
 
-// forget frees weights that need not be kept, but for the memory of one.
+// forget frees weights that need not be kept. It keeps the memory of one matrix.
 func (s *server) forget() {
 	for id, w := range s.weights {
 		if w.keep && s.round-w.used <= keepFor {
@@ -235,7 +235,7 @@ func (s *server) forget() {
 	}
 }
 
-// meanRatio is the geometric mean of the times of odd samples by those of the even ones before them.
+// meanRatio is the geometric mean of the ratios of each odd sample's time to the even sample's before it.
 func meanRatio(s []timing.Sample) float64 {
 	sum := 0.0
 	for i := 0; i+1 < len(s); i += 2 {

@@ -16,7 +16,7 @@ type greeting struct {
 	Unmapped string // why the process cannot map functions, "" if it can, or has them linked
 }
 
-// request has one member set but for Limit, after which the process ends itself.
+// request has one member set besides Limit, after which the process ends itself.
 type request struct {
 	Limit time.Duration
 	Load  *jit.Object // in place of the functions loaded before

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// remote is a machine that ssh reaches: its name, user, keys and way there are those of the user's
-// settings of ssh. It needs a POSIX shell and a directory to put programs in.
+// remote is a machine that ssh reaches: its name, user, keys and route come from the user's
+// ssh settings. It needs a POSIX shell and a directory to put programs in.
 type remote struct {
 	ctx      context.Context // once it ends nothing is waited for
 	later    context.Context // that of commands
@@ -41,8 +41,8 @@ type Runner struct {
 // usualPatience is enough to start a machine again.
 const usualPatience = 5 * time.Minute
 
-// Dial makes a machine of a runner: it finds out what it is, builds a worker for it and sends it. Until
-// ctx ends, processes that are killed there and connections that are cut are replaced; what is there is used for
+// Dial makes a machine of a runner: it finds out the platform, builds a worker for it and sends it. Until
+// ctx ends, processes that are killed there and connections that are cut are replaced; existing ones are used for
 // x.Grace longer.
 func Dial(ctx context.Context, x Runner) (*Machine, error) {
 	args, err := sshArgs(x.URL)
@@ -100,7 +100,7 @@ func sshArgs(text string) ([]string, error) {
 // shell is a command for sh over there, whatever shell the user has.
 func (r *remote) shell(script string) *exec.Cmd {
 	cmd := exec.CommandContext(r.later, "ssh", append(r.args[:len(r.args):len(r.args)], "sh -c '"+folder+script+"'")...)
-	cmd.SysProcAttr = apart() // ssh would end at once, and what is to be measured again could not be
+	cmd.SysProcAttr = apart() // ssh would end at once, and the best could not be measured again
 	return cmd
 }
 

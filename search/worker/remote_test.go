@@ -24,7 +24,7 @@ func dial(t *testing.T, url string) *Machine {
 	return m
 }
 
-// Functions run over there, and faults are told apart from what is no fault of theirs: a process that is
+// Functions run over there, and their faults are told from other mishaps: a process that is
 // killed is replaced, a connection that is cut is made again, also after a while, and programs that are gone are sent again.
 func TestRemote(t *testing.T) {
 	s := loopback.Start(t)
@@ -139,7 +139,7 @@ func TestRemoteArm(t *testing.T) {
 	}
 }
 
-// What is killed with its process each time is said to be, for others to find out whether it is to blame; a machine that stays away is not.
+// A request whose process is killed each time is reported so, for callers to find out whether it is to blame. A machine that stays away is not.
 func TestPersist(t *testing.T) {
 	n := 0
 	killed := func() error { n++; return &Lost{Why: "killed"} }

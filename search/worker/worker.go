@@ -225,7 +225,7 @@ type buffer struct {
 
 // Run emits k for t and runs it once on args, as vir.Eval runs its function.
 func Run(t lower.Target, k *lower.Kernel, args []vir.Arg) error {
-	file, err := t.Emit("main", []*lower.Kernel{k})
+	file, err := lower.Emit(t, "main", k)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (c *Code) askOnce(what string, q request) (*reply, error) {
 	return r, r.problem(what)
 }
 
-// problem is the error of what is no fault of the code, nil if there is none.
+// problem is the error of a mishap that is no fault of the code, or nil.
 func (r *reply) problem(what string) error {
 	switch {
 	case r.Remedy != "":

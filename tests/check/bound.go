@@ -15,7 +15,7 @@ import (
 //	|out - exact| <= sum over groups of e*|scale*ascale| + (groups + 8) * 2^-24 * size
 //
 // size is the sum of the magnitudes of all terms, e included.
-func (c *Case) within(e schedule.Error, out []float32) error {
+func (c *Case) within(e schedule.Deviation, out []float32) error {
 	for n := range c.N {
 		for m := range c.M {
 			exact, off, size := c.real(e, n, m)
@@ -36,7 +36,7 @@ func (c *Case) within(e schedule.Error, out []float32) error {
 
 // real is element n, m in float64, how far it is off if integer sums are as e says, and
 // the size of its terms.
-func (c *Case) real(e schedule.Error, n, m int) (exact, off, size float64) {
+func (c *Case) real(e schedule.Deviation, n, m int) (exact, off, size float64) {
 	w, g := c.Problem.Weight, c.group()
 	for k0 := 0; k0 < c.K; k0 += g {
 		sum, acts := 0, 0

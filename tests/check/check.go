@@ -236,7 +236,7 @@ func (c *Case) RunAll(k *schedule.Kernel, run func([][]vir.Arg) error) ([]float3
 	return c.result(k, all)
 }
 
-// calls are those of kernel k that compute the product: of each column block some tiles each.
+// calls lists the calls of kernel k that compute the product: of each column block some tiles each.
 func (c *Case) calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 	packed, err := format.Pack(c.Problem.Weight, k.Weights, c.M, c.K, c.Source)
 	if err != nil {
@@ -272,7 +272,7 @@ func (c *Case) apart(k *schedule.Kernel, m0 int) int {
 	return c.tiles(k, m0)
 }
 
-// rows are those of the product that the call for the rows from m0 on makes.
+// rows is the number of rows of the product that the call for the rows from m0 on makes.
 func (c *Case) rows(k *schedule.Kernel, m0 int) int {
 	if c.apart(k, m0) == 0 {
 		return k.Weights.TileM
@@ -294,7 +294,7 @@ func (c *Case) result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) 
 		}
 	}
 	if !k.Exact() {
-		return out, c.within(k.Error, out)
+		return out, c.within(k.Deviation, out)
 	}
 	return out, nil
 }
@@ -332,7 +332,7 @@ type columns struct {
 	residuals, offsets, list []byte
 }
 
-// outStep is how far columns of the output of so many rows are apart: farther than they are long.
+// outStep is the distance in bytes between output columns of `rows` rows: farther than they are long.
 func outStep(rows int) int { return 4 * (rows + 3) }
 
 // untouched is in every byte of the output before a call, and between columns after it.
@@ -416,7 +416,7 @@ func (c *Case) sums(k *schedule.Kernel, n0, padK int) (sums, scales []byte) {
 	return sums, scales
 }
 
-// listed are the numbers of those of so many steps along K that have a residual.
+// listed returns the numbers of the steps along K, of `steps`, that have a residual.
 func listed(residuals []byte, steps int) (list []byte) {
 	size := len(residuals) / steps
 	for i := range steps {
@@ -432,7 +432,7 @@ func (c *Case) tables(k *schedule.Kernel, b columns, col, n0, padK int) {
 	t := k.Tables
 	units := k.Chunk / t.Digits() // of a chunk
 	offsets := 0
-	floats, acts := c.Problem.Act.Floats(), make([]int, t.Digits()) // acts are those of a unit
+	floats, acts := c.Problem.Act.Floats(), make([]int, t.Digits()) // acts: the activations of a unit
 	act := func(digit int) int { return acts[digit] }
 	for unit := range padK / t.Digits() {
 		chunk := (unit/units*k.Cols + col) * units * t.UnitBytes()

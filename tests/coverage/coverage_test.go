@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -85,7 +86,7 @@ func planeParts(_ format.Weight, bytes bool) [][]int {
 	return [][]int{{4}, {5, 5, 6}}
 }
 
-// mirrorPlaneParts are indices of one bit more than those of 16 and 32 entries.
+// mirrorPlaneParts are indices of one bit more than indices of 16 and 32 entries.
 func mirrorPlaneParts(_ format.Weight, bytes bool) [][]int {
 	if bytes {
 		return [][]int{{5}}
@@ -94,7 +95,7 @@ func mirrorPlaneParts(_ format.Weight, bytes bool) [][]int {
 }
 
 // codeParts are indices of 3 to 64 entries, or if they have bits to spare at least 16.
-// Those of tables of 16 bits fill words of 16 bits.
+// Indices of tables of 16 bits fill words of 16 bits.
 func codeParts(w format.Weight, bytes bool) (out [][]int) {
 	for g := 1; g*w.Bits <= 6; g++ {
 		n := 16/w.Bits - 2*g
@@ -110,7 +111,7 @@ func codeParts(w format.Weight, bytes bool) (out [][]int) {
 }
 
 // levelParts are indices of at most 256 entries that take fewer bits than codes.
-// Those of tables of 16 bits fill words of 16 bits but for one.
+// Indices of tables of 16 bits fill words of 16 bits, with one exception.
 func levelParts(w format.Weight, bytes bool) (out [][]int) {
 	for g := 2; g < 8; g++ {
 		_, bits, err := format.JoinCodes(w.Codes(), g, 0)
@@ -215,7 +216,7 @@ func cells(t *testing.T, targets []lower.Target) (out []*cell) {
 	return out
 }
 
-// floatCells are those of f32 activations: by codes, as signs, and as numbers to the
+// floatCells are the cells of f32 activations: by codes, as signs, and as numbers to the
 // base of the number of levels, in one part and in two.
 func floatCells(w format.Weight, targets []lower.Target) (out []*cell) {
 	p, err := ir.Floats(w)
@@ -315,7 +316,7 @@ func (c *cell) choices() (out []search.Choice) {
 	return out
 }
 
-// averages is x or, if c averages lookups, x with those of a cell averaged, or those of two cells.
+// averages is x or, if c averages lookups, x with the lookups of one cell averaged, or of two cells.
 func (c *cell) averages(x search.Choice) []search.Choice {
 	if !c.halved {
 		return []search.Choice{x}
@@ -368,7 +369,7 @@ func (c *cell) kernel(x search.Choice) (*native.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := lower.BuildOnce(c.target, k.Nest, "k")
+	m, err := lower.BuildOnce(context.Background(), c.target, k.Nest)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (r *runner) pureGo(c *cell) {
 	}
 }
 
-// layouts are those of c's schedules, by what they are, at least one. Columns do not count.
+// layouts returns the layouts of c's schedules by their text, at least one. Columns do not count.
 func (c *cell) layouts() (map[string]*format.Layout, error) {
 	out := map[string]*format.Layout{}
 	narrow := *c
@@ -85,7 +85,7 @@ type quantizedCase struct {
 	want []float32
 }
 
-// quantizedCases are those of coverCases from float32 on.
+// quantizedCases are the cases of coverCases, starting from float32.
 func quantizedCases(p ir.Problem) (out [][]quantizedCase) {
 	rng := rand.New(rand.NewSource(1))
 	for _, u := range uses {

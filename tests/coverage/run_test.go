@@ -60,7 +60,7 @@ func coverCases(p ir.Problem) (out [][]coverCase) {
 	return out
 }
 
-// memo keeps what is made for several cells.
+// memo keeps values that several cells share.
 type memo[V any] struct {
 	mu sync.Mutex
 	by map[string]func() V

@@ -9,7 +9,7 @@ import (
 // File is a file as far as it is built.
 type File struct{ bytes.Buffer }
 
-// Header begins a version 3 file that claims so many tensors and metadata values.
+// Header begins a version 3 file that claims the given numbers of tensors and metadata values.
 func Header(tensors, values uint64) *File {
 	return new(File).Add([]byte("GGUF"), uint32(3), tensors, values)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Run does what k does where it is printed: on the registers and with the addresses that it has there, in that
-// order. Each instruction does what its operation means, whatever its row prints; lanes behind those of
+// order. Each instruction does what its operation means, whatever its row prints; lanes behind
 // its result become zero. Registers hold nothing of use before something is put there. An error names the instruction that leaves its buffer or reads a
 // register that does not hold an address.
 func Run(k *lower.Kernel, args []vir.Arg) error {

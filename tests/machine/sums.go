@@ -39,7 +39,7 @@ func Sums(tb testing.TB, t lower.Target) (*vir.Func, *lower.Kernel) {
 	return f, k
 }
 
-// general is a target with so many general registers.
+// general is a target with another number of general registers.
 type general struct {
 	lower.Target
 	n int

@@ -88,7 +88,7 @@ func Parse(name string) (*File, error) {
 	return f, nil
 }
 
-// exchanged has, for every operator, what is put in its place, one after the other.
+// exchanged has, for every operator, the operators that take its place, one after the other.
 var exchanged = map[string][]string{
 	"<": {"<=", ">"}, "<=": {"<", ">="}, ">": {">=", "<"}, ">=": {">", "<="}, "==": {"!="}, "!=": {"=="},
 	"&&": {"||"}, "||": {"&&"},

@@ -11,7 +11,7 @@ import (
 
 var mutate = flag.String("mutate", "", "run the mutants of these files, named from the module's root and separated by commas, or of all")
 
-// proven are the files of which every mutant is noticed or listed: proofs, and what checks or places data.
+// proven lists the files whose mutants are all noticed or listed: proofs, and code that checks or places data.
 var proven = []string{
 	"ir/format/codewords.go",
 	"ir/format/gguf/gguf.go",

@@ -26,7 +26,7 @@ type Code struct {
 
 // Assemble makes ks, whose names differ, callable.
 func Assemble(target lower.Target, ks []*lower.Kernel) (*Code, error) {
-	file, err := target.Emit("main", ks)
+	file, err := lower.Emit(target, "main", ks...)
 	if err != nil {
 		return nil, err
 	}

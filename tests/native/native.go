@@ -3,6 +3,7 @@
 package native
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func Compile(t lower.Target, p ir.Problem, trace schedule.Trace, watch ...lower.
 	if err != nil {
 		return nil, err
 	}
-	m, err := lower.Build(t, k.Nest, "k", watch...)
+	m, err := lower.Build(context.Background(), t, k.Nest, watch...)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func (k *Kernel) Run(c *check.Case) ([]float32, error) {
 
 // Text is k's assembly.
 func (k *Kernel) Text(target lower.Target) (string, error) {
-	f, err := target.Emit("main", []*lower.Kernel{k.Machine})
+	f, err := lower.Emit(target, "main", k.Machine)
 	return string(f.Data), err
 }
 

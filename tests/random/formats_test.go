@@ -1,6 +1,7 @@
 package random
 
 import (
+	"context"
 	"fmt"
 	"math/rand"
 	"os"
@@ -27,7 +28,7 @@ func TestRandomFormats(t *testing.T) { testFormats(t, native.All(t), 25) }
 // TestRandomFormatsArm does the same on emulated CPUs.
 func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 6) }
 
-// testFormats tries so many formats, or as many as TMACC_FORMATS says.
+// testFormats tries n formats, or the number in TMACC_FORMATS.
 func testFormats(t *testing.T, targets []lower.Target, n int) {
 	if testing.Short() {
 		n /= 10
@@ -156,7 +157,7 @@ func addBooks(rng *rand.Rand, w *format.Weight, actGroup int) {
 
 // runDefault runs the default schedules of p on one packed buffer's layout.
 func runDefault(target lower.Target, p ir.Problem) error {
-	uses, err := search.Default(p, target)
+	uses, err := search.Default(context.Background(), p, target)
 	if err != nil {
 		return err
 	}

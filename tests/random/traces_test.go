@@ -41,7 +41,7 @@ func TestRandomTraces(t *testing.T) { testTraces(t, native.All(t), 1000) }
 // TestRandomTracesArm does the same on emulated CPUs.
 func TestRandomTracesArm(t *testing.T) { testTraces(t, native.Arms(t), 300) }
 
-// testTraces tries so many traces, or as many as TMACC_TRACES says.
+// testTraces tries n traces, or the number in TMACC_TRACES.
 func testTraces(t *testing.T, targets []lower.Target, n int) {
 	if testing.Short() {
 		n /= 10
@@ -104,7 +104,7 @@ type stage struct {
 }
 
 // draw chooses problem and trace: half of the attempts are samples, the others
-// mutations of samples, of which half do not take a mutation that is illegal if
+// mutations of samples. Half of the mutations avoid illegal ones if
 // they can find another.
 func (a *attempt) draw() {
 	rng := rand.New(rand.NewSource(a.seed))
@@ -173,7 +173,7 @@ func randomFloats(rng *rand.Rand, w format.Weight) (ir.Problem, bool) {
 	return p, err == nil && p.Validate() == nil
 }
 
-// complainer is told what is wrong: a testing.T, or failures.
+// complainer is told of faults: a testing.T, or failures.
 type complainer interface {
 	Errorf(format string, args ...any)
 }
@@ -207,7 +207,7 @@ func runBatch(t complainer, b []*attempt) {
 	for i, a := range b {
 		a.draw()
 		if r, err := check.ParseReplay([]byte(a.String())); err != nil || r.String() != a.String() {
-			t.Errorf("%v: what is printed reads back as\n%s\nnot\n%s", err, r, a)
+			t.Errorf("%v: the printed text reads back as\n%s\nnot\n%s", err, r, a)
 		}
 		a.compile(t, i%8 == 0)
 		if a.k != nil {

@@ -78,7 +78,7 @@ func compare(oldFolder, newFolder, alias, only string) (bool, error) {
 			return false, err
 		}
 		total.add(format, renamed(a, names), b)
-		floats := format + floatSuffix // not every format has such products; a checkout that lost some is told by what is gone
+		floats := format + floatSuffix // not every format has such products; a checkout that lost some shows it by missing kernels
 		a, _ = before.kernels(floats)
 		b, _ = after.kernels(floats)
 		total.add(floats, renamed(a, names), b)
@@ -185,7 +185,7 @@ func (c command) formats() ([]string, error) {
 	return names, nil
 }
 
-// commonFormats are those of only, or the formats that both commands have.
+// commonFormats are the formats in only, or all formats that both commands have.
 func commonFormats(a, b command, only string) ([]string, error) {
 	if only != "" {
 		return strings.Split(only, ","), nil

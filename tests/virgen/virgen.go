@@ -125,7 +125,7 @@ func (g *generator) mem() vir.Mem {
 	return m
 }
 
-// multiple is of one of the integers, at most so many words times.
+// multiple multiplies one of the integers by at most `most` words.
 func (g *generator) multiple(most int) vir.Multiple {
 	return vir.Multiple{Times: 4 * (1 + g.rng.Intn(most)), By: []int{paramTrips, paramStep}[g.rng.Intn(2)]}
 }

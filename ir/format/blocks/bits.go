@@ -270,7 +270,7 @@ func extract(block []byte, at, width int) uint32 {
 // rounded up. The first code of each byte comes first, then the second of each.
 type trits struct{ Offset, Bytes, PerByte int }
 
-// decode reads codes and returns what is left of them.
+// decode reads codes and returns the rest of the slice.
 func (t trits) decode(codes, block []byte) []byte {
 	for n, power := 0, byte(1); n < t.PerByte; n, power = n+1, power*3 {
 		for i, b := range block[t.Offset:][:t.Bytes] {

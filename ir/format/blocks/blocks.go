@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -66,8 +67,23 @@ func Lookup(typeName string) (Block, error) {
 	return Block{}, errorf("type "+typeName, "is not one that can be read as codes and scales; there are %s", strings.Join(Types(), " "))
 }
 
-// Layouts are the block types of a GGUF type name: as a rule one, but I2_S, which
-// has other layouts too, of which a file does not say.
+// UsualAct says how int8 activations of products with w are quantized unless somebody wants it otherwise. Weights that no
+// block type reads have one scale for each row of activations. Those that one reads have the groups of ggml's Q8_K, 256
+// elements of K, or of its Q8_0, 32 elements, or less if groups of weights are smaller. Where scales and minimums of
+// groups under 32 would take longer than the dot products, the groups have 256 elements, too.
+// Figures: docs/lab/choices.md, UsualAct.
+func UsualAct(w format.Weight) format.Act {
+	switch {
+	case w.Per != format.PerGroup || !slices.ContainsFunc(table, func(b Block) bool { return b.Weight == w.Name }):
+		return format.Act{}
+	case w.Group%256 == 0, w.Group < 32 && w.Min && w.Super%256 == 0:
+		return format.Act{Group: 256}
+	}
+	return format.Act{Group: min(32, w.Group)}
+}
+
+// Layouts are the block types of a GGUF type name: as a rule one. I2_S
+// has several, and a file does not say which it uses.
 func Layouts(typeName string) []Block {
 	var all []Block
 	for _, b := range table {
@@ -140,7 +156,7 @@ func ReadRows(typeName string, data []byte, m, k, lo, hi int) (format.Weight, fo
 	if lo < 0 || lo >= hi || hi > m || lo%rows != 0 || hi%rows != 0 {
 		return format.Weight{}, format.Source{}, errorf("argument lo", "rows %d to %d of %d; both must be multiples of %d", lo, hi, m, rows)
 	}
-	line := k / b.Values * b.Bytes // of as many rows as a block has
+	line := k / b.Values * b.Bytes // in bytes, of the rows that share a block
 	r := reader{Block: b, w: b.weight(), k: k, lo: lo, data: data[lo/rows*line : hi/rows*line], tail: data[len(data)-b.Tail:]}
 	r.src.Codes = make([]byte, (hi-lo)*k)
 	if err := r.codes(); err != nil {
@@ -217,7 +233,7 @@ func (r *reader) decoder() func(codes, block []byte) {
 	return func(codes, block []byte) { at.codes(codes, block, r.Flip) }
 }
 
-// rowPlaces are the places of the codes of whole rows in the blocks of so many of them.
+// rowPlaces lists where the codes of `rows` whole rows lie in their blocks.
 func (r *reader) rowPlaces(rows, perRow int) places {
 	one, all := r.Codes.places(r.Values*rows), places{}
 	for _, x := range one.pieces {

@@ -287,7 +287,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Any bytes are read or refused, and what is read is valid.
+// Any bytes are read or refused, and a matrix that was read is valid.
 func FuzzRead(f *testing.F) {
 	for i, b := range table {
 		f.Add(uint8(i), make([]byte, b.Bytes))

@@ -47,7 +47,7 @@ func TestDoc(t *testing.T) {
 	}
 }
 
-// packedBits per weight are those of codes one by one and of what groups share.
+// packedBits is bits per weight: codes stored one by one, and the numbers that groups share.
 func packedBits(w format.Weight) float64 {
 	bits := float64(w.Bits)
 	for _, x := range w.Shared() {

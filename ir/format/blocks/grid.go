@@ -88,7 +88,7 @@ func (g *grid) words(entries []uint16, sign int) []uint64 {
 	return words
 }
 
-// allSigns are the signs of 8 elements, of which width are stored.
+// allSigns returns the signs of 8 elements; the first width signs are stored, the others follow from parity.
 func allSigns(stored uint32, width int) uint32 {
 	switch width {
 	case 1:

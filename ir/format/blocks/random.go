@@ -55,8 +55,7 @@ func (b Block) allow(rng *rand.Rand, w format.Weight, block []byte) {
 	}
 }
 
-// scale makes the scales of a block usual: those of super-blocks if it has two
-// levels.
+// scale gives a block usual scales; a block with two levels of scales gets usual super-scales.
 func (b Block) scale(rng *rand.Rand, w format.Weight, block []byte) {
 	if b.Super.bits != nil {
 		b.Super.usual(rng, block, 1)

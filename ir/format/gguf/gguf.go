@@ -19,7 +19,7 @@ import (
 	"strings"
 )
 
-// Error says what is wrong with a file: the thing in it and the problem, on one
+// Error is a fault of a file: the thing in it and the problem, on one
 // line.
 type Error struct {
 	Thing   string // "header", `tensor "blk.0.attn_q.weight"`, `key "general.alignment"`

@@ -262,7 +262,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// No prefix of a file reads, but for those that end in the last padding; none panics.
+// A prefix of a file is refused unless it ends in the last padding; none panics.
 func TestTruncated(t *testing.T) {
 	data := load(t, "blocks-i2s.gguf")
 	f, err := Read(data)

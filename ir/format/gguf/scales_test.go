@@ -42,7 +42,7 @@ func TestScales(t *testing.T) {
 	}
 }
 
-// A matrix without scales has none, and so has what is not called a weight.
+// A matrix without scales has none; neither has a tensor that is not called a weight.
 func TestNoScales(t *testing.T) {
 	f := scaled(t, 40, 6*36, 1)
 	for _, name := range []string{"x.weight", "x_exps", "x_exps.scale", "x_exps.scale.weight", ""} {

@@ -131,7 +131,7 @@ func TestSplitRefusals(t *testing.T) {
 	}
 }
 
-// What is not opened by a path cannot have its other parts; a file may also be the only part, or say how many tensors it has.
+// A reader without a path cannot find the other parts; a file may also be the only part, or say how many tensors it has.
 func TestOnePart(t *testing.T) {
 	for _, c := range []struct {
 		f    *ggufgen.File

@@ -18,7 +18,7 @@ type initParams struct {
 // poolParams is ggml_threadpool_params, or more: ggml fills it in.
 type poolParams [1024]byte
 
-// functions are those of ggml that this package calls.
+// functions are the functions of ggml that this package calls.
 type functions struct {
 	version func() string
 	logTo   func(callback uintptr, data pointer)

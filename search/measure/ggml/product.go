@@ -29,7 +29,7 @@ type Threads struct {
 }
 
 // Matrix is what to multiply: M rows of K weights in blocks of a type of GGUF with N
-// rows of activations, as many copies of the weights.
+// rows of activations, and a number of copies of the weights.
 type Matrix struct {
 	Type    string
 	Blocks  []byte
@@ -144,7 +144,7 @@ func (p *Product) allocate(buft pointer, size uint64) (base pointer, err error) 
 	return base, nil
 }
 
-// shareOutput has all products stored at one place, of so many floats.
+// shareOutput makes all products write to one buffer of `floats` floats.
 func (p *Product) shareOutput(products []pointer, floats int) error {
 	f := &p.l.f
 	base, err := p.allocate(f.plainBuffer(), uint64(4*floats))

@@ -1,0 +1,7 @@
+module example.com/embed
+
+go 1.26.0
+
+require github.com/tmacc/tmacc v0.0.0
+
+replace github.com/tmacc/tmacc => ../..

@@ -1,0 +1,283 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+)
+
+// nests is what products and preparations have in common: a graph, and a loop nest for each of its stages.
+type nests struct {
+	Graph  *ir.Graph
+	stages []*stage
+}
+
+// clone copies n deeply enough for a step to edit.
+func (n *nests) clone() nests {
+	c := *n
+	c.stages = nil
+	for _, st := range n.stages {
+		d := *st
+		d.loops = slices.Clone(st.loops)
+		d.accumulators = slices.Clone(st.accumulators)
+		d.staged = slices.Clone(st.staged)
+		d.values = map[string]ir.Expr{}
+		for k, v := range st.values {
+			d.values[k] = v
+		}
+		c.stages = append(c.stages, &d)
+	}
+	return c
+}
+
+// find returns the stage and position of the loop called name.
+func (n *nests) find(name string) (*stage, int) {
+	for _, st := range n.stages {
+		for i, l := range st.loops {
+			if l.Name == name {
+				return st, i
+			}
+		}
+	}
+	return nil, -1
+}
+
+// loop finds the loop called name for the step x.
+func (n *nests) loop(x Step, name string) (st *stage, i int, err error) {
+	if st, i = n.find(name); st == nil {
+		return nil, 0, illegal(x, name, "no such loop")
+	}
+	return st, i, nil
+}
+
+// Loops lists the loops of all stages, outermost first.
+func (n *nests) Loops() []nest.Loop {
+	var out []nest.Loop
+	for _, st := range n.stages {
+		out = append(out, st.loops...)
+	}
+	return out
+}
+
+// loopEdit is a step that treats the loops of products and of preparations alike.
+type loopEdit interface {
+	Step
+	// edit rewrites the stages of n, whose innermost loops advance by unit elements of K.
+	edit(n *nests, unit int) error
+}
+
+// stage is one loop nest: loops, accumulators from the last to the first, and
+// named values that the body reads (inlined unless staged).
+type stage struct {
+	name         string
+	loops        []nest.Loop
+	reduce       map[string]bool
+	accumulators []accumulator
+	values       map[string]ir.Expr
+	staged       []nest.Staged
+	body         ir.Expr
+	out          *ir.Tensor
+	index        []ir.Expr
+	div          map[string]int // elements of K per unit of a run-time stage axis
+
+	superSpan int // groups of a super-block, at least 1
+	block     int // groups that are one integer when floats scale it, at least 1
+	made      int // accumulators that decompose made, the last one of a group
+	final     ir.Expr
+}
+
+// accumulator is an accumulator of a stage. Its loop is At, or, while At is empty, the
+// outermost loop of the reduction that Root says ("k": within a group, "g": within a block
+// of groups, "": of any).
+type accumulator struct {
+	nest.Accumulator
+	root string
+	// Set by read_scaled, which makes classes of fields:
+	shift   []int // of each class
+	classOf []int // of each field number
+	fields  []fieldLoop
+}
+
+// fieldLoop counts a digit of the field number.
+type fieldLoop struct {
+	loop      string
+	n, stride int
+}
+
+// lowest is the innermost accumulator of st.
+func (st *stage) lowest() *accumulator { return &st.accumulators[len(st.accumulators)-1] }
+
+// sum is the accumulator of a group.
+func (st *stage) sum() *accumulator { return &st.accumulators[st.made-1] }
+
+// insert adds an accumulator below the lowest, of the same type and extent.
+func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *accumulator {
+	low := *st.lowest()
+	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.accumulators[0].Temp.Name, len(st.accumulators)), Elem: low.Temp.Elem}
+	low.Temp, low.Keep, low.Init = t, keep, nil
+	low.shift, low.classOf, low.fields = nil, nil, nil
+	low.Flush = flush(ir.Read{T: t})
+	st.accumulators = append(st.accumulators, low)
+	return st.lowest()
+}
+
+// plan resolves what was left open and returns the stage for nest.Build.
+func (st *stage) plan() (*nest.Plan, error) {
+	p := &nest.Plan{Name: st.name, Loops: st.loops, Reduce: st.reduce, Staged: nil,
+		Out: st.out, Index: st.index}
+	inline := st.inliner()
+	if err := st.wholeBlocks(); err != nil {
+		return nil, err
+	}
+	for _, acc := range st.accumulators {
+		n := acc.Accumulator
+		if n.At == "" {
+			n.At = st.outermost(acc.root)
+		}
+		if n.Flush != nil {
+			n.Flush = inline(n.Flush)
+		}
+		if acc.root == "g" { // when the loops in it have ended
+			n.Flush = st.ofFirst(n.Flush)
+		}
+		if n.Init != nil {
+			n.Init = inline(n.Init)
+		}
+		n.Keep = st.within(n.At, n.Keep)
+		p.Accumulators = append(p.Accumulators, n)
+	}
+	for _, sg := range st.staged {
+		sg.Value = inline(st.values[sg.Temp.Name])
+		if sg.Temp.Name == "scale" {
+			sg.Value = st.ofFirst(sg.Value)
+		}
+		if !isSuper(sg.Temp.Name) {
+			p.Staged = append(p.Staged, sg)
+			continue
+		}
+		var err error
+		if sg.Value, err = st.ofBlock(sg.Value, sg.At); err != nil {
+			return nil, err
+		}
+		p.Staged = slices.Insert(p.Staged, 0, sg) // scale reads it
+	}
+	if st.body != nil {
+		p.Body = st.averaged(inline(st.body))
+	}
+	p.Final = inline(st.final)
+	return p, nil
+}
+
+// isSuper says whether the groups of a super-block share a value.
+func isSuper(name string) bool { return name == "super" || name == "supermin" }
+
+// ofBlock is a value that the groups of a super-block share in terms of the loops
+// over groups down to the one called at: those in it must stay in the super-block.
+func (st *stage) ofBlock(e ir.Expr, at string) (ir.Expr, error) {
+	var outer []nest.Loop
+	inside := at == ""
+	for _, l := range st.loops {
+		switch {
+		case !inside:
+			outer = append(outer, l)
+		case l.Root == "g" && (l.N == 0 || l.Coef*l.N > st.superSpan):
+			return nil, &Unfinished{"loop " + l.Name, "leaves the super-block: stage super in it"}
+		}
+		inside = inside || l.Name == at
+	}
+	return ofGroup(e, outer), nil
+}
+
+// ofFirst is e of the first group of a block.
+func (st *stage) ofFirst(e ir.Expr) ir.Expr {
+	if st.block == 1 {
+		return e
+	}
+	return ofGroup(e, slices.DeleteFunc(slices.Clone(st.loops), st.inBlock))
+}
+
+// ofGroup is e of the group at which loops stand, and those that are not among them at 0.
+func ofGroup(e ir.Expr, loops []nest.Loop) ir.Expr {
+	var g ir.Expr = ir.I32(0)
+	for _, l := range loops {
+		if l.Root == "g" {
+			g = ir.Binary{Op: ir.Add, X: g, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(l.Coef)}}
+		}
+	}
+	return ir.OfGroup(e, g)
+}
+
+// inBlock says that l counts groups of one block.
+func (st *stage) inBlock(l nest.Loop) bool {
+	return st.block > 1 && l.Root == "g" && l.N > 0 && l.Coef*l.N <= st.block
+}
+
+// wholeBlocks: loops over groups count whole blocks, or groups of a block, whose scales are
+// there when all of them are summed.
+func (st *stage) wholeBlocks() error {
+	within := map[string]bool{"": false}
+	inside := false
+	for _, l := range st.loops {
+		if st.block > 1 && l.Root == "g" && l.Coef < st.block && !st.inBlock(l) {
+			return &Unfinished{"loop " + l.Name, "leaves a block of groups that are one integer: split it into whole blocks and the groups in them"}
+		}
+		inside = inside || st.inBlock(l)
+		within[l.Name] = inside
+	}
+	for _, sg := range st.staged {
+		if name := sg.Temp.Name; within[sg.At] && (isSuper(name) || name == "scale") {
+			return &Unfinished{"stage " + name, "is needed when all groups of a block are summed: stage it outside the loops over them"}
+		}
+	}
+	return nil
+}
+
+// within is keep without loops over planes and halves that are outside loop at, where
+// their sums are apart already.
+func (st *stage) within(at string, keep []nest.Keep) []nest.Keep {
+	inside := false
+	loops := map[string]bool{}
+	for _, l := range st.loops {
+		inside = inside || l.Name == at
+		loops[l.Name] = inside
+	}
+	return slices.DeleteFunc(slices.Clone(keep), func(k nest.Keep) bool {
+		return (k.Name == planeLoop || k.Name == halfLoop) && !loops[k.Name]
+	})
+}
+
+// outermost is the first loop within a group if root is k, within a block of groups if it
+// is g, or of any reduction.
+func (st *stage) outermost(root string) string {
+	for _, l := range st.loops {
+		if st.reduce[l.Root] && (root == "" || l.Root != "g" || root == "g" && st.inBlock(l)) && l.Kind != nest.Averaged {
+			return l.Name
+		}
+	}
+	return ""
+}
+
+// inliner replaces named values that are not staged by their expressions.
+func (st *stage) inliner() func(ir.Expr) ir.Expr {
+	var inline func(e ir.Expr) ir.Expr
+	inline = func(e ir.Expr) ir.Expr {
+		return ir.Map(e, func(x ir.Expr) ir.Expr {
+			r, ok := x.(ir.Read)
+			if !ok || r.Index != nil || st.values[r.T.Name] == nil || st.isStaged(r.T.Name) {
+				return x
+			}
+			return inline(st.values[r.T.Name])
+		})
+	}
+	return inline
+}
+
+func (st *stage) isStaged(name string) bool {
+	return slices.ContainsFunc(st.staged, func(s nest.Staged) bool { return s.Temp.Name == name })
+}
+
+// value is a named value of type t, read by its name.
+func value(name string, t format.DType) ir.Read { return ir.Read{T: &ir.Tensor{Name: name, Elem: t}} }

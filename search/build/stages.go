@@ -1,0 +1,216 @@
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+)
+
+// Names of stages, in the order of the compiler.
+const (
+	ProblemStage  = "problem" // ir.Problem: weights and activations
+	ExprStage     = "expr"    // the graph of tensor expressions that defines the result
+	TraceStage    = "trace"   // schedule.Trace
+	NestStage     = "nest"    // *nest.Nest: loops
+	LayoutStage   = "layout"  // *format.Layout: where the packed weights lie; nil of a preparation
+	VirStage      = "vir"     // *vir.Func: vector operations
+	PassesStage   = "passes"  // []Pass
+	MachineStage  = "machine" // *lower.Kernel: machine operations with registers
+	AssemblyStage = "asm"     // lower.File
+	CostStage     = "cost"    // Cost; of products only
+	GoStage       = "go"      // the declaration in Go, a string; of vector IR only
+)
+
+// StageNames are the stages of products and preparations, in the order of the compiler.
+func StageNames() []string {
+	return []string{ProblemStage, ExprStage, TraceStage, NestStage, LayoutStage, VirStage, PassesStage, MachineStage, AssemblyStage, CostStage}
+}
+
+// Stage is a kernel at one stage of the compiler.
+type Stage struct {
+	Name  string
+	Value any    // of the type that the constant of the name says
+	Text  string // the same as text
+	Err   error  // why the compiler stopped here; then there is neither a value nor a text, and no later stage
+}
+
+// Pass is a function after a pass that has run.
+type Pass struct {
+	Name    string
+	Func    *vir.Func
+	Changed bool // by this pass
+}
+
+// Cost is what search expects of a kernel, in cycles for one product of one weight and one activation.
+type Cost struct {
+	Cached float64 // with the weights in a cache
+	Memory float64 // with the weights in memory
+}
+
+func (c Cost) String() string {
+	return fmt.Sprintf("%.4f cycles for a product of one weight and one activation, %.4f with weights in memory", c.Cached, c.Memory)
+}
+
+// Stages compile the schedule of a product for a target. The last stage has the error if one fails.
+func Stages(p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
+	s := begin(p, ir.Matmul(p), trace)
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		return s.fail(NestStage, err)
+	}
+	s.add(NestStage, k.Nest, k.Nest.String())
+	s.add(LayoutStage, k.Weights, layoutText(k.Weights))
+	m, ok := s.lowerNest(k.Nest, "matmul", t)
+	if !ok {
+		return s
+	}
+	cost := Cost{search.Estimate(k, m, false) / 10, search.Estimate(k, m, true) / 10} // of tenths of cycles
+	s.add(CostStage, cost, cost.String())
+	return s
+}
+
+// PrepareStages compile what prepares activations of p on a target. The trace is that of a product, whose preparation has the default
+// schedule, or that of a preparation for the tables of the default schedules.
+func PrepareStages(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
+	trace, tables, err := preparation(ctx, p, trace, t)
+	if err != nil {
+		return stages{}.fail(TraceStage, err)
+	}
+	k, err := schedule.CompilePreparation(p, tables, trace)
+	if err != nil {
+		s := stages{}
+		s.add(TraceStage, trace, traceText(trace))
+		return s.fail(NestStage, err)
+	}
+	s := begin(p, k.Graph, trace)
+	s.add(NestStage, k.Nest, k.Nest.String())
+	s.add(LayoutStage, (*format.Layout)(nil), "(rows of int8, then sums and scales)")
+	if _, ok := s.lowerNest(k.Nest, "prepare", t); ok {
+		s.add(CostStage, Cost{}, "(search estimates products only)")
+	}
+	return s
+}
+
+// preparation is the schedule of a preparation and the tables that it fills.
+func preparation(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target) (schedule.Trace, *ir.Tables, error) {
+	if k, err := schedule.Compile(p, trace); err == nil {
+		trace, err = search.DefaultPrepare(p, k.Tables, k.Chunk, t)
+		return trace, k.Tables, err
+	}
+	tables, _, err := search.DefaultTables(ctx, p, t)
+	return trace, tables, err
+}
+
+// DefaultTrace is the default schedule of a product on a target for a number of columns. The error names the columns that
+// default schedules have, or is that of ctx.
+func DefaultTrace(ctx context.Context, p ir.Problem, t lower.Target, cols int) (schedule.Trace, error) {
+	uses, err := search.Default(ctx, p, t)
+	if err != nil {
+		return nil, err
+	}
+	var have []string
+	for _, u := range uses {
+		if u.Cols == cols {
+			return u.Trace, nil
+		}
+		have = append(have, fmt.Sprint(u.Cols))
+	}
+	return nil, fmt.Errorf("no default schedule of %s on %s has %d columns: have %s", p.Name(), t.Machine().Name, cols, strings.Join(have, ", "))
+}
+
+// stages are stages in the making.
+type stages []Stage
+
+// begin are the stages that cannot fail.
+func begin(p ir.Problem, graph *ir.Graph, trace schedule.Trace) (s stages) {
+	s.add(ProblemStage, p, jsonText(p))
+	s.add(ExprStage, graph, graph.String())
+	s.add(TraceStage, trace, traceText(trace))
+	return s
+}
+
+func (s *stages) add(name string, value any, text string) {
+	*s = append(*s, Stage{name, value, text, nil})
+}
+
+// fail ends s by an error.
+func (s stages) fail(name string, err error) stages { return append(s, Stage{Name: name, Err: err}) }
+
+// lowerNest adds the stages from vector IR to assembly. It returns the kernel unless one fails.
+func (s *stages) lowerNest(n *nest.Nest, name string, t lower.Target) (*lower.Kernel, bool) {
+	f, err := lower.Vectorize(n, name)
+	if err != nil {
+		*s = s.fail(VirStage, err)
+		return nil, false
+	}
+	s.add(VirStage, f, f.String())
+	return s.lower(f, "kernels", t)
+}
+
+// lower adds the stages from passes to assembly of package pkg. It returns the kernel unless one fails.
+func (s *stages) lower(f *vir.Func, pkg string, t lower.Target) (*lower.Kernel, bool) {
+	w := passWriter{last: f.String()}
+	k, err := lower.Compile(t, f, w.watch)
+	if err != nil {
+		*s = s.fail(PassesStage, err)
+		return nil, false
+	}
+	s.add(PassesStage, w.passes, w.out.String())
+	s.add(MachineStage, k, lower.Dump(k))
+	asm, err := lower.Emit(t, pkg, k)
+	if err != nil {
+		*s = s.fail(AssemblyStage, err)
+		return nil, false
+	}
+	s.add(AssemblyStage, asm, string(asm.Data))
+	return k, true
+}
+
+// layoutText is l as JSON, a line for each part.
+func layoutText(l *format.Layout) string {
+	return strings.ReplaceAll(jsonText(l), `{"name"`, "\n {\"name\"")
+}
+
+// traceText is a trace in one line, and its JSON with a line for each step.
+func traceText(t schedule.Trace) string {
+	var lines []string
+	for i := range t {
+		lines = append(lines, strings.Trim(jsonText(t[i:i+1]), "[]"))
+	}
+	return t.String() + "\n[" + strings.Join(lines, ",\n ") + "]"
+}
+
+func jsonText(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: stages: " + err.Error())
+	}
+	return string(data)
+}
+
+// passWriter collects the function after each pass.
+type passWriter struct {
+	passes []Pass
+	out    strings.Builder
+	last   string
+}
+
+func (w *passWriter) watch(pass string, f *vir.Func) {
+	text := f.String()
+	w.passes = append(w.passes, Pass{pass, f, text != w.last})
+	if text == w.last {
+		fmt.Fprintf(&w.out, "-- %s: no change\n", pass)
+		return
+	}
+	fmt.Fprintf(&w.out, "-- %s\n%s", pass, text)
+	w.last = text
+}

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/measure"
+)
+
+// Event is what a session reports while it works: a Step, Note, Fault, Dropped, Better or Progress. Its text is one
+// line for a person.
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+// Step says what begins now and may take seconds.
+type Step string
+
+// Note reports an error that does not end the work.
+type Note struct {
+	About Topic
+	Err   error
+}
+
+// Topic is what a note is about.
+type Topic int
+
+// Topics of notes.
+const (
+	NoCeilings  Topic = iota // what the machine can do could not be measured, so shares of it are unknown
+	NotLogged                // measurements are not, or not all, in the log
+	LogUnread                // a part of the log could not be read
+	NotLockable              // the lock cannot be changed, so that Save will fail
+)
+
+var topics = [...]string{
+	NoCeilings:  "shares of ceilings are not known: %v",
+	NotLogged:   "not logged: %v",
+	LogUnread:   "%v",
+	NotLockable: "%v: what is found will be printed, and not locked",
+}
+
+// Fault reports a schedule that broke a rule that no schedule may break, such as a wrong result: an error in tmacc.
+type Fault string
+
+// Dropped reports a candidate that could not be measured.
+type Dropped struct{ Reason string }
+
+// Better reports a candidate that is faster than all before it.
+type Better struct {
+	Cost   float64          // ratio of its times to the default schedules' times, with an extra if one purpose is slower
+	Traces []schedule.Trace // of its kernels, the narrowest first
+}
+
+// Progress reports how far a search is, after each batch.
+type Progress struct {
+	Product  string // the format and the target
+	Measured int    // candidates
+	Trials   int    // the most that may be measured
+	Dropped  int    // candidates
+	Took     time.Duration
+	Limit    time.Duration
+	Best     float64        // the least cost so far: see Better
+	First    measure.Record // the best candidate's figures for the first purpose; Ns is 0 if they are unknown
+}
+
+func (e Step) String() string    { return string(e) }
+func (e Note) String() string    { return fmt.Sprintf(topics[e.About], e.Err) }
+func (e Fault) String() string   { return "BUG, please report: " + string(e) }
+func (e Dropped) String() string { return "dropped: " + e.Reason }
+func (e Better) String() string {
+	return fmt.Sprintf("the best so far takes %.3f of the default's time", e.Cost)
+}
+
+func (e Progress) String() string {
+	first := ""
+	if r := e.First; r.Ns > 0 {
+		first = fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
+	}
+	return fmt.Sprintf("%s: %d of %d measured in %s of %s, %d dropped; best %s%.2f of the default's time",
+		e.Product, e.Measured, e.Trials, e.Took.Round(time.Second), e.Limit, e.Dropped, first, e.Best)
+}
+
+func (Step) event()     {}
+func (Note) event()     {}
+func (Fault) event()    {}
+func (Dropped) event()  {}
+func (Better) event()   {}
+func (Progress) event() {}
+
+// say reports an event.
+func (s *Session) say(e Event) {
+	if s.Events != nil {
+		s.Events(e)
+	}
+}

@@ -1,0 +1,13 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/tmacc/tmacc/tests/sparing"
+)
+
+// TestMain makes this test its own worker.
+func TestMain(m *testing.M) {
+	Main()
+	sparing.Run(m)
+}

@@ -1,0 +1,146 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"time"
+
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// Found is what a search has found. Best is empty if nothing was measured.
+type Found struct {
+	tune.Outcome[*tune.Candidate]
+	Took        time.Duration
+	Run         tune.Run // as the log has it
+	Logged      bool     // everything is in the log
+	Interrupted bool     // the context ended before a limit was reached
+	best        *tune.Candidate
+	again       []tune.Confirmed // the best, measured again
+	locked      *lockedBefore    // nil: nothing
+}
+
+// Traces are the schedules of the best candidate, the narrowest first; none if nothing was measured.
+func (f *Found) Traces() []schedule.Trace {
+	if len(f.Best) == 0 {
+		return nil
+	}
+	return traces(f.Best[0].G.Kernels)
+}
+
+// Search measures candidates until a limit is reached or ctx ends, which is no error: what was found until then is the
+// result. It measures first what the machine can do. The error is a *ResumeError, a *Broken, or that of a machine that can measure nothing,
+// or of ctx if that ends before the first candidate.
+func (s *Session) Search(ctx context.Context) (*Found, error) {
+	s.say(Step("measuring what the machine can do"))
+	if err := s.measureCeilings(ctx); err != nil {
+		return nil, err
+	}
+	if s.Lock != "" {
+		if err := tune.Writable(s.Lock); err != nil {
+			s.say(Note{NotLockable, err})
+		}
+	}
+	seeds, err := s.seeds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.evolve(ctx, seeds)
+	if unlogged := s.journal.end(f.Ended, f.Dropped); unlogged != nil {
+		s.say(Note{NotLogged, unlogged})
+	} else {
+		f.Logged = s.journal.on
+	}
+	f.Run, f.Interrupted = s.journal.run, ctx.Err() != nil
+	if err != nil {
+		return f, &Broken{f, err}
+	}
+	return f, nil
+}
+
+// seeds are the candidates that a search begins with: of the log, then the default schedules.
+func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
+	var usual []*tune.Candidate
+	if !s.Scratch {
+		if usual = s.tuner.Seeds(ctx); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	before, err := s.begin()
+	if err != nil && s.Resume {
+		return nil, &ResumeError{err}
+	}
+	if err != nil {
+		s.say(Note{NotLogged, err})
+	}
+	return append(before, usual...), nil
+}
+
+// evolve searches from seeds. The error says why nothing can be measured any more.
+func (s *Session) evolve(ctx context.Context, seeds []*tune.Candidate) (*Found, error) {
+	limited, stop := context.WithTimeout(ctx, s.Limit)
+	defer stop()
+	start := time.Now()
+	out, err := s.tuner.Search(limited, tune.Options{
+		Trials: s.Trials, Patience: s.Patience, Rng: rand.New(rand.NewSource(s.Seed)),
+		Progress: func(p tune.Progress) { s.say(s.progress(p, time.Since(start))) },
+	}, seeds...)
+	if limited.Err() != nil && ctx.Err() == nil {
+		out.Ended = "time"
+	}
+	return &Found{Outcome: out, Took: time.Since(start)}, err
+}
+
+// progress is the event of p.
+func (s *Session) progress(p tune.Progress, took time.Duration) Progress {
+	e := Progress{Product: fmt.Sprintf("%s on %s", s.Problem.Weight, s.Target.Machine().ShortName()),
+		Measured: p.Trials, Trials: s.Trials, Dropped: p.Dropped, Took: took, Limit: s.Limit, Best: p.Best}
+	if ns := s.tuner.ReferenceNs[0]; ns > 0 { // else an earlier search has measured everything
+		e.First = s.record(s.Purposes[0], p.Best*ns, nil)
+	}
+	return e
+}
+
+// ResumeError says that the log of earlier searches could not be read or continued. Nothing was searched.
+type ResumeError struct{ Err error }
+
+func (e *ResumeError) Error() string {
+	return e.Err.Error() + ": nothing was searched, and the lock is as it was"
+}
+
+func (e *ResumeError) Unwrap() error { return e.Err }
+
+// Broken says why a search could not go on, or its best not be measured again. The lock is as it was.
+type Broken struct {
+	Found *Found // until then
+	Err   error
+}
+
+func (e *Broken) Error() string {
+	text := fmt.Sprintf("after %d candidates: %v; the lock is as it was", e.Found.Trials, e.Err)
+	if e.Found.Logged {
+		text += "; what was measured is logged: tmacc tune -resume goes on"
+	}
+	return text
+}
+
+func (e *Broken) Unwrap() error { return e.Err }
+
+// Tune is Search, Confirm, Decide and Save.
+func (s *Session) Tune(ctx context.Context) (*Decision, error) {
+	f, err := s.Search(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Confirm(f); err != nil {
+		return nil, err
+	}
+	d, err := s.Decide(f)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.Save(d)
+	return d, err
+}

@@ -1,0 +1,195 @@
+// Package session tunes one product on one target: it compiles the default schedules, tries schedules beside
+// them, searches for better ones, and saves what it has found in a lock. Open begins a session. Try measures
+// schedules of one's own. Search, Confirm, Decide and Save are the steps of tmacc tune, in this order; Tune does all of them.
+//
+// Kernels that nothing has verified run in copies of the program that uses this package, so its main begins with Main.
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// Main makes the program its own worker. Call it first in main, and in TestMain: kernels that nothing has verified
+// run in a copy of this process, in which Main does not return. Without it Try and Search return an error.
+func Main() { worker.Main() }
+
+// Machine is another machine that measures; nil is this one.
+type Machine = worker.Machine
+
+// Runner says where that machine is and how to start a worker there.
+type Runner = worker.Runner
+
+// Purpose is a size at which the product is used: M rows and K columns of weights times N activations. Mode says where the weights
+// are: measure.ModeL2, ModeL3 or ModeDRAM. Open rounds K up to whole units of the format, and sets Total by the mode.
+type Purpose = tune.Purpose
+
+// Dial connects to another machine, builds a worker for it and sends it. Close ends the connection.
+func Dial(ctx context.Context, r Runner) (*Machine, error) { return worker.Dial(ctx, r) }
+
+// The purposes of a usual session: products of few activations with weights in a cache and in memory, and of many.
+var (
+	UsualModes = []string{measure.ModeL2, measure.ModeDRAM}
+	UsualNs    = []int{1, 4, measure.ManyColumns}
+)
+
+// The limits of a usual search.
+const (
+	UsualTrials   = 10000
+	UsualPatience = 1000
+	UsualLimit    = 5 * time.Minute
+)
+
+// probing measures the ceilings of the machine in a few seconds.
+var probing = timing.Options{Rounds: 9, MinSample: time.Millisecond}
+
+// Options describe a session. Only Problem is required.
+type Options struct {
+	Problem  ir.Problem
+	Target   lower.Target // the machine that measures must run it; nil: the one that suits that machine best
+	Purposes []Purpose    // what the search is for; none: Others
+	// Others are further products that use the same packed matrices. A schedule that slows one of them down is
+	// not saved. None: the usual purposes.
+	Others   []Purpose
+	Only     bool           // no purpose counts but Purposes, neither one of Others nor one of the lock
+	Lock     string         // the lock file that Decide compares with and Save changes; "": Save fails
+	Log      string         // the file that gets each measurement; "": the user's log; NoLog: none
+	Resume   bool           // begin with what the log has of earlier searches on such a machine
+	Scratch  bool           // begin without the default schedules
+	Trials   int            // candidates to measure at most; 0: UsualTrials
+	Patience int            // end after this number of candidates in a row that are no better; 0: UsualPatience
+	Limit    time.Duration  // of a search, without what comes before and after it; 0: UsualLimit
+	Seed     int64          // of the random numbers
+	Version  string         // of the program, for the log and the lock
+	On       *Machine       // the machine that measures; nil: this one
+	Probing  timing.Options // how the ceilings of the machine are measured; zero: for a few seconds
+	Events   func(Event)    // hears what happens, in the goroutine of the call; nil: nobody
+}
+
+// Session is one product on one target. Its methods may be called in turn, not at once.
+type Session struct {
+	Options
+	Host     timing.Host // of the machine that measures
+	tuner    *tune.Tuner
+	ceilings []tune.Ceilings // of each purpose; zeros if they cannot be measured
+	journal  journal
+	best     float64 // the least cost that was measured, 0: none
+	// beside and completed are methods of the tuner; tests replace them.
+	beside    func(base, c *tune.Candidate, purposes []Purpose) ([]tune.Beside, error)
+	completed func(c *tune.Candidate) (*tune.Candidate, error)
+}
+
+// Open compiles the default schedules of a product, which everything is compared with. The error is that of ctx if it ends
+// meanwhile, of the lock if that cannot be read, or of a product that has no exact default schedule, or
+// measure.ErrNoTarget if Target is nil and the machine runs none.
+func Open(ctx context.Context, o Options) (*Session, error) {
+	if o.Target == nil {
+		here := measure.TargetsOn(o.On.Host()) // the best is the last
+		if len(here) == 0 {
+			return nil, measure.ErrNoTarget
+		}
+		o.Target = here[len(here)-1]
+	}
+	s := newSession(o)
+	s.say(Step("compiling the default schedules"))
+	t, err := tune.New(ctx, s.product())
+	if err != nil {
+		return nil, err
+	}
+	t.On = o.On
+	s.tuner, s.beside, s.completed = t, t.Beside, t.Complete
+	if _, err := s.locked(); err != nil { // now, not after the search
+		return nil, err
+	}
+	return s, nil
+}
+
+// newSession fills in what o leaves out.
+func newSession(o Options) *Session {
+	s := &Session{Options: o, Host: o.On.Host()}
+	if len(s.Others) == 0 {
+		s.Others = Purposes(o.Problem, s.Host, UsualModes, UsualNs, 0, 0)
+	}
+	if len(s.Purposes) == 0 {
+		s.Purposes = s.Others
+	}
+	s.Purposes, s.Others = s.whole(s.Purposes), s.whole(s.Others)
+	s.Trials, s.Patience = cmp.Or(o.Trials, UsualTrials), cmp.Or(o.Patience, UsualPatience)
+	s.Limit = cmp.Or(o.Limit, UsualLimit)
+	if s.Probing == (timing.Options{}) {
+		s.Probing = probing
+	}
+	return s
+}
+
+// whole are purposes with whole units of K, and with the Total of their modes.
+func (s *Session) whole(ps []Purpose) (out []Purpose) {
+	for _, p := range ps {
+		out = append(out, purpose(s.Host, p.Mode, p.M, p.N, s.Problem.WholeK(p.K)))
+	}
+	return out
+}
+
+// Close ends the session. It leaves the machine of Options.On connected.
+func (s *Session) Close() error {
+	s.journal.wait()
+	return nil
+}
+
+// Default returns the default schedules, the narrowest first.
+func (s *Session) Default() []search.Use { return slices.Clone(s.tuner.Default) }
+
+// Product compiles the best schedules that a search has found, with kernels of other widths for the same packed matrices, and returns
+// the product for gen.Package. The error is that of ctx, or says that nothing was found.
+func (s *Session) Product(ctx context.Context, f *Found) (gen.Product, error) {
+	if len(f.Best) == 0 {
+		return gen.Product{}, errors.New("session: the search has found no schedule")
+	}
+	uses, err := s.tuner.Uses(ctx, f.Best[0].G)
+	if err != nil {
+		return gen.Product{}, err
+	}
+	v, err := build.Variant(ctx, s.Problem, s.Target, uses)
+	return gen.Product{Problem: s.Problem, Variants: []variant.Variant{v}}, err
+}
+
+// Purposes are products in which modes of reading weights meet numbers of activations ns, each once: numbers
+// above measure.MaxGEMV in one mode only. The matrix has m rows and k columns; 0 is the mode's own size, and k is rounded up to whole units of p.
+func Purposes(p ir.Problem, h timing.Host, modes []string, ns []int, m, k int) []Purpose {
+	var out []Purpose
+	for _, at := range bench.Places(modes, ns, m, k) {
+		for _, n := range at.Ns {
+			out = append(out, purpose(h, at.Mode, at.M, n, p.WholeK(at.K)))
+		}
+	}
+	return out
+}
+
+// purpose is a product on a machine: from memory it reads more copies of the weights than caches hold.
+func purpose(h timing.Host, mode string, m, n, k int) Purpose {
+	x := Purpose{Mode: mode, M: m, N: n, K: k}
+	if mode == measure.ModeDRAM {
+		x.Total = bench.DRAMBytes(h)
+	}
+	return x
+}
+
+// product is what the tuner works on.
+func (s *Session) product() tune.Product {
+	return tune.Product{Problem: s.Problem, Target: s.Target, Purposes: s.Purposes}
+}
