@@ -186,6 +186,9 @@ func (x *compilation) traceTarget(k kernelOrder) (string, error) {
 		}
 		return x.targets[0].Machine().Name, nil
 	}
+	if t := lower.Find(x.targets, k.target); t != nil { // a user's own core is in no other list
+		return t.Machine().Name, nil
+	}
 	t, err := oneTarget(k.target)
 	if err != nil {
 		return "", err

@@ -2,11 +2,15 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/measure"
@@ -79,49 +83,177 @@ const (
 	allWord  = "all"
 )
 
+// The parts of this file that read -core are methods, as it may name a file. A command with -target and -core has
+// the flag by coreVar and its targets by one of targetList, targetsOn, oneTarget and targetOn.
+
+// coreVar adds the flag -core to those of a command, whose targets are also tuned for the cores.
+func coreVar(f *pflag.FlagSet, cores *[]string) {
+	f.StringSliceVar(cores, "core", nil, "processor cores, all, or a JSON file with one, that kernels are also tuned for; see tmacc cores; may be repeated")
+}
+
 // targetList is what the words of -target name, and of -core: all are the instruction sets for their ordinary cores, to
 // which cores are added.
-func targetList(words, cores []string) ([]lower.Target, error) {
+func (c *cli) targetList(words, cores []string) ([]lower.Target, error) {
 	ts, err := targetsNamed(words, targets.Ordinary(), oneTarget)
 	if err != nil {
 		return nil, err
 	}
+	return c.withCores(ts, cores)
+}
+
+// targetsOn is targetList for a machine that is to run the kernels: all are the targets that it runs, and what it does
+// not run is an error.
+func (c *cli) targetsOn(h timing.Host, words, cores []string) ([]lower.Target, error) {
+	ts, err := targetsOn(h, words)
+	if err != nil {
+		return nil, err
+	}
 	for _, word := range cores {
-		more, err := forCore(ts, word)
+		more, err := c.forCore(ts, word)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range more {
+			if missing := lacksOn(t, h); missing != "" && word != allWord {
+				return nil, fmt.Errorf("-core %s: the machine lacks %s", word, missing)
+			} else if missing == "" {
+				ts = append(ts, t)
+			}
+		}
+	}
+	return eachOnce(ts), sameNames(ts)
+}
+
+// oneTarget is the one target of a word of -target, tuned for a core if that names one.
+func (c *cli) oneTarget(word, core string) (lower.Target, error) {
+	t, err := oneTarget(word)
+	if err != nil || core == "" {
+		return t, err
+	}
+	if core == allWord {
+		return nil, fmt.Errorf("-core %s: want one core", core)
+	}
+	ts, err := c.forCore([]lower.Target{t}, core)
+	if err != nil {
+		return nil, err
+	}
+	return ts[0], nil
+}
+
+// targetOn is oneTarget for a machine that is to run the kernels.
+func (c *cli) targetOn(h timing.Host, word, core string) (lower.Target, error) {
+	t, err := targetOn(h, word)
+	if err != nil || core == "" {
+		return t, err
+	}
+	if t, err = c.oneTarget(t.Machine().Name, core); err != nil {
+		return nil, err
+	}
+	if missing := lacksOn(t, h); missing != "" {
+		return nil, fmt.Errorf("-core %s: the machine lacks %s", core, missing)
+	}
+	return t, nil
+}
+
+// withCores is ts and, of each instruction set in it, the targets for cores: each once, in the order that programs try.
+func (c *cli) withCores(ts []lower.Target, cores []string) ([]lower.Target, error) {
+	for _, word := range cores {
+		more, err := c.forCore(ts, word)
 		if err != nil {
 			return nil, err
 		}
 		ts = append(ts, more...)
 	}
-	return eachOnce(ts), nil
+	return eachOnce(ts), sameNames(ts)
 }
 
-// forCore are the targets for a core, or for all, that have the instruction set of one of ts.
-func forCore(ts []lower.Target, word string) (out []lower.Target, err error) {
-	var isas []string
-	for _, t := range targets.All() {
-		m := t.Machine()
-		if word != allWord && word != m.Core.Name {
-			continue
+// sameNames is an error if two different cores have one name.
+func sameNames(ts []lower.Target) error {
+	for i, t := range ts {
+		for _, o := range ts[:i] {
+			if a, b := t.Machine(), o.Machine(); a.Name == b.Name && !reflect.DeepEqual(a.Core, b.Core) {
+				return fmt.Errorf("-core: another core is called %s: change the name of one", a.Core.Name)
+			}
 		}
-		isas = append(isas, m.ISA.Name)
-		if slices.ContainsFunc(ts, func(x lower.Target) bool { return x.Machine().ISA.Name == m.ISA.Name }) {
+	}
+	return nil
+}
+
+// forCore is what a word of -core adds to ts: the targets for that core, or for all, that have the instruction set of
+// one of ts.
+func (c *cli) forCore(ts []lower.Target, word string) (out []lower.Target, err error) {
+	all, err := c.coreTargets(word)
+	if err != nil {
+		return nil, err
+	}
+	var isas []string
+	for _, t := range all {
+		isas = append(isas, t.Machine().ISA.Name)
+		if slices.ContainsFunc(ts, func(x lower.Target) bool { return x.Machine().ISA.Name == t.Machine().ISA.Name }) {
 			out = append(out, t)
 		}
 	}
-	switch {
-	case isas == nil:
-		return nil, fmt.Errorf("-core %s: there is no such core: have %s, %s", word, allWord, strings.Join(coreNames(), ", "))
-	case out == nil:
+	if out == nil {
 		return nil, fmt.Errorf("-core %s: is a core for %s, which -target does not name", word, strings.Join(isas, ", "))
 	}
 	return out, nil
 }
 
-// coreNames names the cores.
+// coreTargets are the targets for the cores of a word: the name of one, all, or a JSON file with one.
+func (c *cli) coreTargets(word string) ([]lower.Target, error) {
+	if isFile(word) {
+		own, err := c.ownCore(word)
+		return own.targets, err
+	}
+	ts := targets.All()
+	if word != allWord {
+		ts = slices.DeleteFunc(ts, func(t lower.Target) bool { return t.Machine().Core.Name != word })
+	}
+	if len(ts) == 0 {
+		return nil, fmt.Errorf("-core %s: there is no such core: have %s, %s, or a JSON file with one of your own", word, allWord, strings.Join(coreNames(), ", "))
+	}
+	return ts, nil
+}
+
+// isFile says that a word of -core is a file, not a name.
+func isFile(word string) bool {
+	return strings.HasSuffix(word, ".json") || strings.ContainsAny(word, `/\`)
+}
+
+// maxCore bounds the size of a file with a core, in bytes.
+const maxCore = 1 << 20
+
+// ownCore is the core in a JSON file, and its targets.
+func (c *cli) ownCore(path string) (own ownCore, err error) {
+	data, err := c.readJSON(path, "a core, as tmacc cores -json NAME prints one")
+	if err != nil {
+		return own, err
+	}
+	if len(data) > maxCore {
+		return own, fmt.Errorf("%s: larger than %d MiB: this is no core", path, maxCore>>20)
+	}
+	if own.Core, err = core.Parse(data); err != nil {
+		return own, lined(path, data, err)
+	}
+	if own.targets, err = targets.Tuned(own.Core); err != nil {
+		return own, fmt.Errorf("%s: %w", path, err)
+	}
+	return own, nil
+}
+
+// ownCore is a core of the user's own.
+type ownCore struct {
+	core.Core
+	targets []lower.Target
+}
+
+// isaName is the instruction set of m as -target has it.
+func isaName(m lower.Machine) string { return strings.TrimPrefix(m.ISA.Name, m.Arch()+"/") }
+
+// coreNames names the built-in cores.
 func coreNames() []string {
 	var names []string
-	for _, c := range coreInfos() {
+	for _, c := range targets.Cores() {
 		names = append(names, c.Name)
 	}
 	return names

@@ -157,7 +157,7 @@ const believed = 0.9
 
 // Cycles is how many clock cycles a call took in the fastest round that the thread kept its core, 0 if there is none, by the clock
 // of the rounds in GHz: the fastest of the round before, its own and the next. The clock falls under load, and that of another
-// round says little. (Zen 5, AVX-512: from 4.26 to 4.08 GHz in the first 40 ms.)
+// round says little. Figures: docs/lab/choices.md, Cycles.
 func (s Sample) Cycles(clock []float64) float64 {
 	fastest := 0.0
 	for _, c := range clock {
