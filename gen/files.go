@@ -11,6 +11,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -18,10 +19,9 @@ import (
 )
 
 const (
-	modulePath  = "github.com/tmacc/tmacc"
-	runtimePath = modulePath + "/runtime"
+	runtimePath = gomod.Path + "/runtime"
 	abiPath     = runtimePath + "/abi"
-	formatPath  = modulePath + "/ir/format"
+	formatPath  = gomod.Path + "/ir/format"
 	ggufPath    = formatPath + "/gguf"
 )
 

@@ -15,12 +15,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
@@ -60,17 +59,16 @@ func (p Product) kernels(v *variant.Variant) string {
 	return prefix + "_" + v.Target.Machine().Identifier() + "_"
 }
 
-// Module is a go.mod of the package's own. Run go mod tidy in it once.
-type Module struct {
-	Path    string
-	Version string // of tmacc to require; "v0.0.0" if empty
-	Replace string // a checkout of tmacc to use instead, absolute or beginning with "./" or "../"; or empty
-}
+// Module is a go.mod of the package's own.
+type Module = gomod.Module
 
 // Error is a caller's fault: the part of the Spec and what is wrong with it.
 type Error struct{ Thing, Problem string }
 
-func (e *Error) Error() string { return "gen: " + e.Thing + ": " + e.Problem }
+func (e *Error) Error() string { return "gen: " + e.Plain() }
+
+// Plain is the text of e without the name of this package.
+func (e *Error) Plain() string { return e.Thing + ": " + e.Problem }
 
 func errorf(thing, problem string, args ...any) error {
 	return &Error{thing, fmt.Sprintf(problem, args...)}
@@ -101,31 +99,10 @@ func Package(s Spec) ([]lower.File, error) {
 	slices.SortFunc(files, byName)
 	w.bind(files)
 	if s.Module != nil {
-		files = append(files, lower.File{Name: "go.mod", Data: s.Module.goMod()})
+		files = append(files, lower.File{Name: "go.mod", Data: s.Module.File()})
 		slices.SortFunc(files, byName)
 	}
 	return files, nil
-}
-
-func (m *Module) goMod() []byte {
-	version := m.Version
-	if version == "" {
-		version = "v0.0.0"
-	}
-	text := fmt.Sprintf("module %s\n\ngo 1.26.0\n\nrequire %s %s\n", m.Path, modulePath, version)
-	if m.Replace != "" {
-		text += fmt.Sprintf("\nreplace %s => %s\n", modulePath, quoted(m.Replace))
-	}
-	return []byte(text)
-}
-
-// quoted is a path as go.mod has it.
-func quoted(path string) string {
-	path = filepath.ToSlash(path)
-	if strings.ContainsAny(path, " \"'`()[]{},") {
-		return strconv.Quote(path)
-	}
-	return path
 }
 
 // writer is a Spec, checked and taken apart.
@@ -151,7 +128,7 @@ func newWriter(s Spec) (*writer, error) {
 		return nil, errorf("package "+s.Package, "%v", err)
 	}
 	if m := s.Module; m != nil {
-		if err := CheckPath(m.Path); err != nil {
+		if err := gomod.CheckPath(m.Path); err != nil {
 			return nil, errorf(fmt.Sprintf("module %q", m.Path), "the go command does not take the path: %v", err)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/lower"
 )
 
@@ -39,7 +39,7 @@ func CheckPackage(name string) error {
 		return errors.New("the name must be no keyword of Go")
 	case slices.Contains(reserved, name):
 		return errors.New("the name must not be " + strings.Join(reserved[:len(reserved)-1], ", ") + " or " + reserved[len(reserved)-1])
-	case slices.Contains(devices, name):
+	case gomod.Device(name):
 		return errors.New("Windows takes the name for a device")
 	}
 	return nil
@@ -71,52 +71,6 @@ func CheckKernel(name string) error {
 // Meant says that a name means something in Go, so that no function can be declared by it without harm.
 func Meant(name string) bool {
 	return token.IsKeyword(name) || godoc.IsPredeclared(name) || name == "init" || name == "main" || name == "_"
-}
-
-// devices are names that Windows takes for devices, whatever comes behind a dot in them.
-var devices = []string{"con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8", "com9",
-	"lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9"}
-
-// shortened ends what Windows makes of long names: "PROGRA~1".
-var shortened = regexp.MustCompile(`~[0-9]+$`)
-
-// CheckPath is an error if the go command takes no package, or module, of that import path: it has the rules of
-// golang.org/x/mod/module.CheckImportPath, and no argument of a command may look like a flag.
-func CheckPath(path string) error {
-	elements := strings.Split(path, "/")
-	for _, e := range elements {
-		if err := checkElement(e); err != nil {
-			return err
-		}
-	}
-	if last := elements[len(elements)-1]; strings.ContainsRune("-~+", rune(last[0])) {
-		return fmt.Errorf("%q begins with %q", last, last[0])
-	}
-	if path[0] == '-' {
-		return errors.New("it begins with '-'")
-	}
-	return nil
-}
-
-// checkElement checks what stands between two slashes.
-func checkElement(e string) error {
-	for _, r := range e {
-		if r >= utf8.RuneSelf || !wordByte(byte(r)) && !strings.ContainsRune("-.~+", r) {
-			return fmt.Errorf("%q has the character %q: want English letters, digits and - . _ ~ +", e, r)
-		}
-	}
-	short, _, _ := strings.Cut(e, ".")
-	switch {
-	case e == "":
-		return errors.New("a part of it is empty")
-	case strings.HasSuffix(e, "."):
-		return fmt.Errorf("%q ends in a dot", e)
-	case slices.Contains(devices, strings.ToLower(short)):
-		return fmt.Errorf("Windows takes %q for a device", e)
-	case shortened.MatchString(short):
-		return fmt.Errorf("%q looks like a name that Windows has shortened", e)
-	}
-	return nil
 }
 
 // FileNames lists the files of a package with targets, without go.mod. tensors says whether the package has tensors.

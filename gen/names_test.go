@@ -22,28 +22,6 @@ func put(t *testing.T, text string, path ...string) {
 	}
 }
 
-// CheckPath refuses what the go command refuses, and nothing else.
-func TestCheckPathIsGos(t *testing.T) {
-	dir := t.TempDir()
-	put(t, "module example.com/mine\n\ngo 1.26.0\n", dir, "go.mod")
-	for _, path := range []string{
-		"ok", "x_test", "x_windows", "testdata", "_x", ".x", "x-", "a+b", "a~b", "a.go", "v2", "main", "init", "func", "1", "a...b", "x/-y/z", "CONx", "com0",
-		"a@b", "a b", "é", "-x", "~x", "+x", "a~1", "CON", "com1", "aux.go", "a.", "...", "a'b", "a,b", "a#b", "a=b", "a%b", "a!b", "a:b", "x/a b/c", "x/nul/c", "a\tb", "a\"b",
-	} {
-		put(t, "package k\n", dir, path, "k.go")
-		out, err := try(filepath.Join(dir, path), nil, "list", "-e", "-f", "{{if .Error}}{{.Error}}{{end}}", ".")
-		refused := err != nil || strings.TrimSpace(out) != ""
-		if problem := gen.CheckPath(path); (problem != nil) != refused {
-			t.Errorf("%q: %v, and the go command says %q %v", path, problem, out, err)
-		}
-	}
-	for _, path := range []string{"", "a//b", "/a", "a/", "-a/b"} { // no folders
-		if gen.CheckPath(path) == nil {
-			t.Errorf("%q is taken", path)
-		}
-	}
-}
-
 // CheckPackage takes names of packages that build, and can be imported; names that do not are refused.
 func TestCheckPackageIsGos(t *testing.T) {
 	dir := t.TempDir()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
@@ -155,7 +155,7 @@ type compilation struct {
 	unmapped error                           // why kernels that this machine runs have no code
 	exact    map[string]exactness            // by name of the kernel
 	tested   bool                            // the package passed its tests
-	mod      *gen.Module
+	mod      *gomod.Module
 }
 
 func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
@@ -232,16 +232,10 @@ func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 
 // canCheck is an error if the package is to be checked and the go command, which does it, is not there.
 func (x *compilation) canCheck() error {
-	if x.noCheck || x.current || hasGo() {
+	if x.noCheck || x.current || gomod.Available() {
 		return nil
 	}
 	return errors.New("compile: the go command is not in PATH, and nothing can be compared, built or tested without it: install Go, or give -no-check for a package that is not checked")
-}
-
-// hasGo says that the go command is in PATH.
-func hasGo() bool {
-	_, err := exec.LookPath("go")
-	return err == nil
 }
 
 // runsHere says that this machine runs a target of the package.
@@ -355,8 +349,8 @@ func (x *compilation) readPlace() error {
 	if x.module != "" {
 		key = "module"
 	}
-	x.mod, err = moduleFor(x.dir, x.module, x.pkg)
-	if err == nil && x.mod == nil && !x.noCheck && !x.current && !inModule(x.dir) {
+	x.mod, err = gomod.New(x.dir, x.module, x.pkg)
+	if err == nil && x.mod == nil && !x.noCheck && !x.current && !gomod.Within(x.dir) {
 		err = fmt.Errorf("-module %s: %s is in no module, where the go command builds nothing: leave -module out, or give -no-check", x.module, x.dir)
 	}
 	return x.from.at(key, "", err)
@@ -631,7 +625,7 @@ func (x *compilation) files() ([]lower.File, error) {
 
 // spec is the package without its products.
 func (x *compilation) spec() gen.Spec {
-	return gen.Spec{Package: x.pkg, Version: version(), Module: x.mod, Tensors: x.modelTensors()}
+	return gen.Spec{Package: x.pkg, Version: gomod.Version(), Module: x.mod, Tensors: x.modelTensors()}
 }
 
 // write writes the package and returns its files.
@@ -674,7 +668,7 @@ func (x *compilation) compare() error {
 
 // test builds, vets and tests the package with the go command.
 func (x *compilation) test(ctx context.Context) error {
-	if !hasGo() { // and canCheck has let it pass
+	if !gomod.Available() { // and canCheck has let it pass
 		if x.mod != nil {
 			x.bar.done()
 			fmt.Fprintf(x.err, "tmacc: the go command is not in PATH: %s is not complete: run go mod tidy there\n", filepath.Join(x.dir, "go.mod"))
@@ -683,11 +677,11 @@ func (x *compilation) test(ctx context.Context) error {
 	}
 	for _, step := range x.steps(ctx) {
 		err := step()
-		var failure *commandError
+		var failure *gomod.CommandError
 		if errors.As(err, &failure) && ctx.Err() == nil {
 			x.bar.done()
-			fmt.Fprintf(x.err, "%s\n", failure.output)
-			return failed("%s: %v: its output is above, the package is in %s%s", failure.command, failure.err, x.dir, required(failure.output))
+			fmt.Fprintf(x.err, "%s\n", failure.Output)
+			return failed("%s: %v: its output is above, the package is in %s%s", failure.Command, failure.Err, x.dir, gomod.Remedy(failure.Output))
 		}
 		if err != nil {
 			return err
@@ -697,7 +691,7 @@ func (x *compilation) test(ctx context.Context) error {
 		return nil
 	}
 	x.tested = true
-	assembly, err := toolchain{dir: x.dir, env: x.goEnv()}.output(ctx, "list", "-f", "{{.SFiles}}", ".")
+	assembly, err := gomod.Toolchain{Dir: x.dir, Env: x.goEnv()}.Output(ctx, "list", "-f", "{{.SFiles}}", ".")
 	switch {
 	case err != nil:
 		return err
@@ -720,10 +714,10 @@ func (x *compilation) goEnv() []string {
 
 // steps are what test runs: with -no-check, only what completes a new module.
 func (x *compilation) steps(ctx context.Context) []func() error {
-	t := toolchain{dir: x.dir, env: x.goEnv()}
+	t := gomod.Toolchain{Dir: x.dir, Env: x.goEnv()}
 	var steps []func() error
 	if x.mod != nil {
-		steps = append(steps, func() error { return t.prepareModule(ctx, x.mod) })
+		steps = append(steps, func() error { return t.Complete(ctx, x.mod) })
 	}
 	if x.noCheck {
 		return steps
@@ -731,11 +725,11 @@ func (x *compilation) steps(ctx context.Context) []func() error {
 	for _, args := range [][]string{{"build", "."}, {"vet", "."}, {"test", "."}} {
 		steps = append(steps, func() error {
 			x.bar.step("go %s of the package in %s", args[0], x.dir)
-			return t.run(ctx, "", args...)
+			return t.Run(ctx, "", args...)
 		})
 	}
 	for _, a := range x.otherArches() {
-		steps = append(steps, func() error { return t.run(ctx, "GOARCH="+a, "vet", ".") })
+		steps = append(steps, func() error { return t.Run(ctx, "GOARCH="+a, "vet", ".") })
 	}
 	return steps
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
@@ -394,7 +395,7 @@ func TestCompileUnrequired(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, stderr := tmacc("compile", "-q", "-format", "w2", "-target", "avx2", "-no-measure", "-o", "k")
-	if code != exitFailed || !strings.Contains(stderr, "whose module does not require "+modulePath+": go mod edit -replace "+modulePath+"=") {
+	if code != exitFailed || !strings.Contains(stderr, "whose module does not require "+gomod.Path+": go mod edit -replace "+gomod.Path+"=") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
@@ -75,27 +74,11 @@ func (c *cli) readJSON(path, what string) ([]byte, error) {
 	return data, err
 }
 
-// plain is an error of the file system without the name of the system call, and one of gen without that of the package.
-func plain(err error) error {
-	var p *fs.PathError
-	var g *gen.Error
-	switch {
-	case errors.As(err, &p):
-		return fmt.Errorf("%s: %w", p.Path, p.Err)
-	case errors.As(err, &g):
-		return fmt.Errorf("%s: %s", g.Thing, g.Problem)
-	}
-	return err
-}
+// plain is message.Plain.
+func plain(err error) error { return message.Plain(err) }
 
-// inner is an error that does not repeat the path of a file.
-func inner(err error, path string) error {
-	var p *fs.PathError
-	if errors.As(err, &p) && p.Path == path {
-		return p.Err
-	}
-	return err
-}
+// inner is message.Inner.
+func inner(err error, path string) error { return message.Inner(err, path) }
 
 // weight is the format of a name or of a JSON file.
 func (c *cli) weight(arg string) (format.Weight, error) {

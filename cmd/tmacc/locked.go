@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/lower"
@@ -137,7 +138,7 @@ func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 		return ""
 	}
 	by := ""
-	if e.Compiler != "" && e.Compiler != unknown {
+	if e.Compiler != "" && e.Compiler != gomod.Unknown {
 		by = " by tmacc " + e.Compiler
 	}
 	return fmt.Sprintf("other kernels (for %s) than were measured%s: the traces were changed, or the compiler", strings.Join(widths, ", "), by)

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/gen/gomod"
 )
 
 // goToModule goes to the root of a new module that requires tmacc, and returns what is there.
 func goToModule(t *testing.T) []string {
 	t.Helper()
-	root := checkout()
+	root := gomod.Checkout()
 	t.Chdir(t.TempDir())
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	if err != nil {
@@ -19,7 +21,7 @@ func goToModule(t *testing.T) []string {
 	}
 	for name, text := range map[string]string{
 		"go.sum": string(sums),
-		"go.mod": "module example.com/mine\n\ngo 1.26.0\n\nrequire " + modulePath + " v0.0.0\n\nreplace " + modulePath + " => " + root + "\n",
+		"go.mod": "module example.com/mine\n\ngo 1.26.0\n\nrequire " + gomod.Path + " v0.0.0\n\nreplace " + gomod.Path + " => " + root + "\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -56,7 +58,7 @@ func TestNamesRefused(t *testing.T) {
 	}
 	there = append(there, "link")
 	model := "../../testdata/gguf/llama-q4_0.gguf"
-	model, err := filepath.Abs(filepath.Join(checkout(), "cmd", "tmacc", model))
+	model, err := filepath.Abs(filepath.Join(gomod.Checkout(), "cmd", "tmacc", model))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,12 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 
-	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/gen/message"
 )
 
 // output is standard output: it writes nothing more after an error, which it remembers.
@@ -265,13 +263,8 @@ func (t *table) measure() (widths []int, number []bool) {
 	return widths, number
 }
 
-// counted is a number of things: "1 column", "2 columns".
-func counted(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
+// counted is message.Count.
+func counted(n int, thing string) string { return message.Count(n, thing) }
 
 // shorten cuts s to n characters, the last an ellipsis.
 func shorten(s string, n int) string {
@@ -297,42 +290,5 @@ func widthOf(w io.Writer) int {
 	return fallbackWidth
 }
 
-// most is how many bytes of a text from outside a message repeats.
-const most = 80
-
-// quotedIfOdd is text as a message repeats it: as it is, or quoted if it cannot be printed on one line, or has spaces,
-// and cut if it is long.
-func quotedIfOdd(text string) string {
-	short := text
-	if len(short) > most {
-		short = short[:most]
-	}
-	if short == "" || !format.OneLine(short) || strings.ContainsAny(short, " \"") {
-		short = strconv.Quote(short)
-	}
-	if len(text) > most {
-		return fmt.Sprintf("%s… (%d bytes)", short, len(text))
-	}
-	return short
-}
-
-// printable is text with escapes for what a terminal does not print, but acts on: a name that a user gave may have any bytes.
-func printable(text string) string {
-	if format.OneLine(text) {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-		text = text[size:]
-	}
-	return b.String()
-}
+// quotedIfOdd is message.Quoted.
+func quotedIfOdd(text string) string { return message.Quoted(text) }

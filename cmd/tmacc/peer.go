@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/bench/peer"
@@ -72,8 +73,8 @@ func (c *cli) loading(ctx context.Context, quiet bool) error {
 	if bench.Commit() != "" { // records name the commit then, whatever GOFLAGS says
 		args = append(args, "-buildvcs=true")
 	}
-	if err := (toolchain{dir: checkout()}).run(ctx, "CGO_ENABLED=0", append(args, modulePath+"/cmd/tmacc")...); err != nil {
-		return fmt.Errorf("%w; go install -tags %s %s/cmd/tmacc@latest: %w", ggml.ErrStatic, ggml.Tag, modulePath, err)
+	if err := (gomod.Toolchain{Dir: gomod.Checkout()}).Run(ctx, "CGO_ENABLED=0", append(args, gomod.Path+"/cmd/tmacc")...); err != nil {
+		return fmt.Errorf("%w; go install -tags %s %s/cmd/tmacc@latest: %w", ggml.ErrStatic, ggml.Tag, gomod.Path, err)
 	}
 	bar.done()
 	cmd := exec.CommandContext(ctx, exe, c.args...)

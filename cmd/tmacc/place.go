@@ -6,10 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode/utf8"
-
-	"github.com/tmacc/tmacc/gen"
 )
 
 // canBeFolder is an error if dir, which -o names, is no directory and none can be made there: a file, or a link to nothing,
@@ -56,27 +52,4 @@ func other(at, dir string) string {
 		return ""
 	}
 	return at + " "
-}
-
-// checkPlace is an error if the go command cannot build a package in the directory abs, of the module whose root is
-// there or above, "" if it is in none; own says that the package becomes a module of its own.
-func checkPlace(abs, root string, own bool) error {
-	if !utf8.ValidString(abs) || strings.ContainsAny(abs, "\r\n") {
-		return errors.New("the go command builds nothing in a directory whose name has line breaks or is not UTF-8: choose another")
-	}
-	rel, err := filepath.Rel(root, abs)
-	if root == "" || err != nil || rel == "." {
-		return nil
-	}
-	path := filepath.ToSlash(rel)
-	if first, _, _ := strings.Cut(path, "/"); first == "vendor" {
-		return errors.New("in vendor the go command keeps copies of modules that this one requires, and builds it no more if other files are there: choose another directory")
-	}
-	if own {
-		return nil
-	}
-	if err := gen.CheckPath(path); err != nil {
-		return fmt.Errorf("the go command takes no package of this path: %w: choose another directory, or give it a -module of its own", err)
-	}
-	return nil
 }

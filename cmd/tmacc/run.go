@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/search/live"
 )
 
@@ -174,7 +176,7 @@ func (c *cli) version() *cobra.Command {
 		Use: "version", Args: between(0, 0),
 		Short: "print which tmacc this is, as locks record it",
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintf(c.out, "tmacc %s, %s %s/%s\n", compiler(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(c.out, "tmacc %s, %s %s/%s\n", gomod.Compiler(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		},
 	}
@@ -266,20 +268,5 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// longest is the number of bytes of an error that are printed: an error may repeat a name of millions of bytes.
-const longest = 8 << 10
-
-// oneLine is the text of an error without line breaks, and without control characters that a terminal would act on.
-func oneLine(err error) string {
-	text, end := err.Error(), ""
-	if len(text) > longest {
-		text, end = strings.ToValidUTF8(text[:longest], ""), "…"
-	}
-	var lines []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, printable(strings.ReplaceAll(line, "\t", " ")))
-		}
-	}
-	return strings.Join(lines, "; ") + end
-}
+// oneLine is message.Line.
+func oneLine(err error) string { return message.Line(err) }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -304,7 +305,7 @@ func TestLists(t *testing.T) {
 	if out := ok(t, "help", "compile"); out != ok(t, "compile", "-h") || ok(t, "help") != ok(t) {
 		t.Error(out)
 	}
-	if out := ok(t, "version"); !strings.HasPrefix(out, "tmacc "+compiler()+", go") {
+	if out := ok(t, "version"); !strings.HasPrefix(out, "tmacc "+gomod.Compiler()+", go") {
 		t.Error(out)
 	}
 	if out := ok(t); !strings.Contains(out, "compile    write a Go package") || !strings.Contains(out, "\nUsage: tmacc COMMAND\n") {

@@ -73,7 +73,7 @@ func TestRepeatedFlags(t *testing.T) {
 		{2, `tune: -time: takes one value, and is given two: "1s" and "2s"`, "tune -time 1s -time 2s"},
 		{2, `-target avx2,neon: want one target`, "show -format w2 -target avx2,neon"},
 		{2, `-target all: want one target`, "compare -format w2 -near -target all"},
-		{2, `-target avx2,avx512vbmi+zen5: want one target`, "threads -target avx2,avx512vbmi+zen5"},
+		{2, `-target avx2,avx512vbmi+zen5: want one target`, "compare -format w2 -near -target avx2,avx512vbmi+zen5"},
 		{2, `-target: names no target: have host, all, amd64/avx2`, "compile -format w2 -target="},
 		{2, `-target: names no target`, "bench -format w2 -target="},
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
@@ -269,7 +270,7 @@ func lockPath(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if root := above(abs, func(string) bool { return true }); root != "" && moduleAt(root) != modulePath {
+	if root := gomod.Root(abs); root != "" && gomod.At(root) != gomod.Path {
 		abs = root
 	}
 	return filepath.Join(abs, tune.LockName), nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
@@ -590,7 +591,7 @@ func TestLockReplays(t *testing.T) {
 	e.Compiler, e.Kernels[0].Hash = "v1.2.3", "other"
 	lock()
 	refused("a changed kernel of a release", "than were measured by tmacc v1.2.3: ")
-	e.Compiler, e.Kernels[0].Hash = unknown, hash
+	e.Compiler, e.Kernels[0].Hash = gomod.Unknown, hash
 	e.Problem = "other"
 	lock()
 	refused("another problem", filepath.Base(files[0]), "w2 on amd64/avx2 has other levels", "or remove the entry")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
 )
@@ -46,7 +47,7 @@ func (c *cli) tuning(f tuneFlags, product session.Options) *tuning {
 	x.Others = session.Purposes(p, host, session.UsualModes, session.UsualNs, f.m, f.k)
 	x.Only, x.Log, x.Resume, x.Scratch = f.only, f.log, f.resume, f.scratch
 	x.Trials, x.Patience, x.Limit, x.Seed = f.trials, f.patience, f.limit, f.seed
-	x.Version, x.Probing, x.Events = compiler(), quick, x.hear
+	x.Version, x.Probing, x.Events = gomod.Compiler(), quick, x.hear
 	return x
 }
 

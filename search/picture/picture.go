@@ -15,6 +15,8 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/tmacc/tmacc/gen/gomod"
 )
 
 // Types are the kinds of pictures: the ends of their files' names.
@@ -56,7 +58,7 @@ type Source struct{ machines, dates, commits []string }
 // Add adds what one record says. Parts that are "" or "unknown" were not recorded, and are left out.
 func (s *Source) Add(machine, date, commit string) {
 	add := func(list *[]string, text string) {
-		if text != "" && text != "unknown" && !slices.Contains(*list, text) {
+		if text != "" && text != gomod.Unknown && !slices.Contains(*list, text) {
 			*list = append(*list, text)
 		}
 	}

@@ -7,18 +7,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search/jit"
 )
 
 // ErrNoSource is returned where functions can be neither mapped nor linked.
 var ErrNoSource = errors.New("worker: kernels are linked with tmacc's own packages here: run in its checkout, or in a module that requires it")
-
-const modulePath = "github.com/tmacc/tmacc"
 
 // program is a worker that has functions linked.
 type program struct {
@@ -72,7 +70,7 @@ func (p *program) write(root string, files []lower.File) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	module := map[string][]byte{
-		"go.mod": fmt.Appendf(nil, "module worker\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %[1]s => %q\n", modulePath, filepath.ToSlash(root)),
+		"go.mod": (&gomod.Module{Path: "worker", Replace: root}).File(),
 		"go.sum": sums,
 	}
 	for i, f := range files {
@@ -100,7 +98,7 @@ func (p *program) write(root string, files []lower.File) error {
 // main is the program's Go.
 func (p *program) main() []byte {
 	if len(p.names) == 0 {
-		return fmt.Appendf(nil, "package main\n\nimport %q\n\nfunc main() { worker.Serve(nil) }\n", modulePath+"/search/worker")
+		return fmt.Appendf(nil, "package main\n\nimport %q\n\nfunc main() { worker.Serve(nil) }\n", gomod.Path+"/search/worker")
 	}
 	var decls, table strings.Builder
 	for _, n := range p.names {
@@ -108,19 +106,16 @@ func (p *program) main() []byte {
 		fmt.Fprintf(&table, "\t\t%q: %s,\n", n, n)
 	}
 	return fmt.Appendf(nil, "package main\n\nimport %q\n\n%sfunc main() {\n\tworker.Serve(map[string]func(*uint64){\n%s\t})\n}\n",
-		modulePath+"/search/worker", decls.String(), table.String())
+		gomod.Path+"/search/worker", decls.String(), table.String())
 }
 
 // source is the root of tmacc's sources: those that this program was built from, or
 // those that the module of the working directory requires.
 func source() (string, error) {
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			return root, nil
-		}
+	if root := gomod.Sources(); root != "" {
+		return root, nil
 	}
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", modulePath).Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", gomod.Path).Output()
 	if root := strings.TrimSpace(string(out)); err == nil && root != "" {
 		return root, nil
 	}

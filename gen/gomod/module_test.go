@@ -1,4 +1,4 @@
-package main
+package gomod
 
 import (
 	"runtime/debug"
@@ -8,7 +8,7 @@ import (
 // The version of tmacc is what Go has recorded of it in a program, whichever module that is of.
 func TestRecorded(t *testing.T) {
 	own := func(version string, replace *debug.Module) *debug.Module {
-		return &debug.Module{Path: modulePath, Version: version, Replace: replace}
+		return &debug.Module{Path: Path, Version: version, Replace: replace}
 	}
 	other := debug.Module{Path: "example.com/mine", Version: "v9.9.9"}
 	for _, c := range []struct {
@@ -27,7 +27,7 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", c.info, have, c.want)
 		}
 	}
-	if compiler() == "" {
+	if Compiler() == "" {
 		t.Error("an empty compiler")
 	}
 }
