@@ -82,13 +82,13 @@ func TestNoNames(t *testing.T) {
 	}
 }
 
-// machines are names of processors, and of the makers as CPUs say them, besides those of the cores that there are.
+// machines are names of processors, and of makers as CPUs report them. The names of the built-in cores come on top.
 var machines = []string{
 	`zen ?[1-9]`, `golden ?cove`, `lion ?cove`, `skymont`, `neoverse`, `cortex`, `apple m[1-9]`, `(emerald|sapphire|granite) rapids`,
 	`(ice|lunar|arrow|alder|raptor|sky|cascade) ?lake`, `haswell`, `epyc`, `ryzen`, `xeon`, `hygongenuine`, `genuineintel`,
 }
 
-// namesMachines are the files that name machines all the same, besides those of cores and the lists of cores, and why.
+// namesMachines are other files that may name machines, and the reason. The files of cores and the lists of cores come on top.
 var namesMachines = map[string]string{
 	"search/timing/host.go": "says to people what processor a number stands for",
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// ownCoreFile is a file with a core of one's own, like a built-in one, with what is replaced.
+// ownCoreFile is a file with a core of one's own. It is like a built-in one, after the replacements of old texts by new ones.
 func ownCoreFile(t *testing.T, like string, replace ...string) string {
 	t.Helper()
 	text := ok(t, "cores", "-json", like)

@@ -172,7 +172,7 @@ func coreInfos() (all []coreInfo) {
 	return all
 }
 
-// infoOf is a core with those of the targets ts that are for it.
+// infoOf describes a core and lists the targets in ts that are for it.
 func infoOf(c core.Core, ts []targets.Target) coreInfo {
 	info := coreInfo{Name: c.Name, CPUs: append([]cpu.Set{}, c.CPUs...)}
 	here := ""

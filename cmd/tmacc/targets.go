@@ -86,7 +86,7 @@ const (
 // The parts of this file that read -core are methods, as it may name a file. A command with -target and -core has
 // the flag by coreVar and its targets by one of targetList, targetsOn, oneTarget and targetOn.
 
-// coreVar adds the flag -core to those of a command, whose targets are also tuned for the cores.
+// coreVar adds the flag -core to a command. Its targets are then also tuned for the cores.
 func coreVar(f *pflag.FlagSet, cores *[]string) {
 	f.StringSliceVar(cores, "core", nil, "processor cores, all, or a JSON file with one, that kernels are also tuned for; see tmacc cores; may be repeated")
 }

@@ -25,7 +25,7 @@ const (
 	shuffle     core.Class = "shuffle"       // within 128 bits
 	permute     core.Class = "permute"       // across 128 bits
 	permuteByte core.Class = "permute_bytes" // of bytes, across 128 bits
-	permutes    core.Class = "permute2"      // of two registers, of which the index must be copied first
+	permutes    core.Class = "permute2"      // of two registers, where the index must be copied first
 	bytePairs   core.Class = "permute2_bytes"
 	toFloat     core.Class = "to_float"  // 16-bit to 32-bit floats
 	floatAdd    core.Class = "float_add" // and conversions

@@ -26,9 +26,9 @@ var lionCove = core.Core{
 // shuffles of any width and float additions on V2 and V3; three ports load and two store. A conversion from 16-bit floats
 // is one operation on each pair, a blend by top bits three operations on any port.
 //
-// The model takes the latency of products and divisions for their throughput: products are pipelined, on two ports, and
-// divide and mul32, whose figures it doubts, are those of the ordinary core. So are classes that need AVX-512 or two
-// registers of a table, which this core does not run.
+// The model takes the latency of products and divisions for their throughput: here products are pipelined, on two
+// ports. It doubts its own figures for divide and mul32, so these have the costs of the ordinary core. So have the classes
+// that need AVX-512 or two registers of a table, which this core does not run.
 var lionCoveCosts = core.Costs{
 	alu: {Tenths: 3}, blend: {Tenths: 8}, load: {Tenths: 4}, splat: {Tenths: 4}, store: {Tenths: 5},
 	compare: onV01(5), shift: onV01(5), multi: onV01(5), floatMul: onV01(5), floatFMA: onV01(6),

@@ -36,7 +36,7 @@ type Cost struct {
 	WideBusy []int
 }
 
-// At returns the reciprocal throughput of an instruction on registers of so many bits, and how long it keeps each
+// At returns the reciprocal throughput of an instruction on registers of that many bits, and how long it keeps each
 // set of execution units busy.
 func (c Cost) At(bits int) (tenths int, busy []int) {
 	if bits > 256 && c.Wide > 0 {

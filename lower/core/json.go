@@ -39,7 +39,7 @@ type fileCost struct {
 	WideBusy []int `json:"wide_busy,omitempty"`
 }
 
-// JSON returns c as Parse reads it, but for Own: what is parsed is a user's own core.
+// JSON returns c as Parse reads it, except for Own: Parse sets it, because a file describes a user's own core.
 func (c Core) JSON() ([]byte, error) {
 	f := file{Version, c.Name, c.ISAs, append([]cpu.Set{}, c.CPUs...), map[Class]fileCost{}, c.Halves, c.Fresh, c.DecodeFirst, c.Memory}
 	for class, cost := range c.Costs {
@@ -169,7 +169,7 @@ func (c Core) checkCosts() error {
 	return within("fresh", c.Fresh, 0, maxTenths)
 }
 
-// checkBusy refuses what is no time for each set of execution units.
+// checkBusy refuses a list that has no time for a set of execution units.
 func checkBusy(at string, busy []int) error {
 	if busy != nil && (len(busy) == 0 || len(busy) > maxBusy) {
 		return fmt.Errorf("%s has %d numbers: want 1 to %d, one for each set of execution units, or leave it out", at, len(busy), maxBusy)
@@ -228,7 +228,7 @@ func checkStreams(at string, s nest.Streams) error {
 	return nil
 }
 
-// lines refuses what is no number of whole lines of a cache, in bytes.
+// lines refuses a number of bytes that is not a whole number of cache lines.
 func lines(at string, n, most int) error {
 	if n < 0 || n > most || n%64 != 0 {
 		return fmt.Errorf("%s is %d: want a multiple of 64 from 0 to %d", at, n, most)
