@@ -452,7 +452,7 @@ func (t *Tuner) target(c *Candidate, i int) member {
 	return member{v, fmt.Sprintf("k%d_", i), c.prepare}
 }
 
-// spec describes m to the runtime, with all kernels or those of the given indices.
+// spec describes m to the runtime, with the kernels of the given indices, or all kernels if there are none.
 func (m member) spec(p ir.Problem, kernels ...int) runtime.Spec {
 	s := live.Spec(p, m.Variant, kernels...)
 	v := &s.Variants[0]

@@ -119,9 +119,8 @@ func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 // atOnceLoaded is how many candidates are assembled together.
 const atOnceLoaded = 16
 
-// measureNew compares each candidate with the definition, and then its times with those
-// of the default, in the same rounds: see costOf. Each result is
-// logged before the next candidate is looked at.
+// measureNew compares each candidate's results with the definition, and then its times with the default's times, in the
+// same rounds: see costOf. Each result is logged before the next candidate is looked at.
 func (t *Tuner) measureNew(ctx context.Context, cs []*Candidate) []Result {
 	var out []Result
 	for batch := range slices.Chunk(cs, atOnceLoaded) {
