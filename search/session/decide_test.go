@@ -295,7 +295,8 @@ func TestUndecided(t *testing.T) {
 	s.holds(t, "undecided", 1)
 }
 
-// Of those that were measured again the fastest is hoped for that is not the default, if it is no slower; else what it takes is said.
+// The candidate to lock is the fastest of the confirmed ones that is not the default, if it is no slower than the default.
+// If it is slower, its time is reported.
 func TestHopeful(t *testing.T) {
 	s := newSettler(t)
 	usual := s.tuner.Seeds(t.Context())[0]
