@@ -64,7 +64,7 @@ func (r PeerRecord) Fastest() Timed {
 	return slices.MinFunc(r.Theirs, func(a, b Timed) int { return cmp.Compare(a.Ns, b.Ns) })
 }
 
-// Name is the type of the record, and says if its schedules are those of a lock.
+// Name is the type of the record, with "tuned" behind it if its schedules come from a lock.
 func (r PeerRecord) Name() string {
 	if r.Tuned {
 		return r.Type + " tuned"

@@ -29,8 +29,8 @@ type Sample struct {
 const extra = 3
 
 // Time measures functions in interleaved rounds, each function once per round, so
-// that a change of clock or load hits all alike. A sample lasts at least Options.MinSample, with as many calls as that takes.
-// If it has several, an untimed call first brings back into the caches what other functions displaced.
+// that a change of clock or load hits all alike. A sample repeats the call until Options.MinSample has passed.
+// If it has several calls, an untimed call first brings the data that other functions displaced back into the caches.
 //
 // A sample is dropped, and taken again, if the thread lost its core meanwhile: its
 // CPU time is less than the time that passed. Functions that wait for other threads never use the whole time:
