@@ -24,6 +24,7 @@ import (
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -455,7 +456,7 @@ func (x *compilation) notTuned() (out []string) {
 // untunable says why no schedule of w is searched for t, "" if one is.
 func (x *compilation) untunable(w *wanted, t lower.Target) string {
 	e := x.lock.Find(w.problem, t)
-	switch missing := lacksOn(t, timing.ThisHost()); {
+	switch missing := targeting.LacksCore(t, timing.ThisHost()); {
 	case w.trace(t) != nil:
 		return "a trace is given"
 	case missing != "":

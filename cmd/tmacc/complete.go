@@ -9,6 +9,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/targeting"
 )
 
 // completeCompile says what values the flags of tmacc compile have.
@@ -16,7 +17,7 @@ func completeCompile(cmd *cobra.Command) {
 	values := map[string]func() []string{
 		"format":    format.Names,
 		"model":     modelNames,
-		"core":      func() []string { return append([]string{"all"}, coreNames()...) },
+		"core":      func() []string { return append([]string{"all"}, targeting.CoreNames()...) },
 		"target":    func() []string { return append([]string{"host", "all"}, shortNames()...) },
 		"act-group": func() []string { return []string{"0", "32", "64", "128", "256"} },
 	}

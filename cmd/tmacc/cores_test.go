@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -134,25 +135,25 @@ func TestTargetsWithCores(t *testing.T) {
 		{"all", "all", "amd64/avx512, amd64/avx2"},
 		{"avx2", "golden-cove", "amd64/avx2"},
 	} {
-		if ts, err := c.targetsOn(intel(), strings.Split(x.words, ","), []string{x.cores}); err != nil || fullNames(ts) != x.want {
-			t.Errorf("-target %s -core %s: %s, %v; want %s", x.words, x.cores, fullNames(ts), err, x.want)
+		if ts, err := c.finder().On(intel(), strings.Split(x.words, ","), []string{x.cores}); err != nil || targeting.Names(ts) != x.want {
+			t.Errorf("-target %s -core %s: %s, %v; want %s", x.words, x.cores, targeting.Names(ts), err, x.want)
 		}
 	}
-	if _, err := c.targetsOn(intel(), []string{"avx2"}, []string{"zen2"}); err == nil || err.Error() != "-core zen2: the machine lacks that core: it is for CPUs of AuthenticAMD or HygonGenuine" {
+	if _, err := c.finder().On(intel(), []string{"avx2"}, []string{"zen2"}); err == nil || err.Error() != "-core zen2: the machine lacks that core: it is for CPUs of AuthenticAMD or HygonGenuine" {
 		t.Error(err)
 	}
 	for core, want := range map[string]string{"": "amd64/avx2", "zen2": "amd64/avx2+zen2", own: "amd64/avx2+my-core", "golden-cove": "amd64/avx2"} {
-		if one, err := c.oneTarget("avx2", core); err != nil || one.Machine().Name != want {
+		if one, err := c.finder().One("avx2", core); err != nil || one.Machine().Name != want {
 			t.Errorf("-target avx2 -core %s: %v; want %s", core, err, want)
 		}
 	}
-	if _, err := c.oneTarget("avx2", "all"); err == nil || err.Error() != "-core all: want one core" {
+	if _, err := c.finder().One("avx2", "all"); err == nil || err.Error() != "-core all: want one core" {
 		t.Error(err)
 	}
-	if one, err := c.targetOn(intel(), "host", own); err != nil || one.Machine().Name != "amd64/avx512+my-core" {
+	if one, err := c.finder().OneOn(intel(), "host", own); err != nil || one.Machine().Name != "amd64/avx512+my-core" {
 		t.Error(err)
 	}
-	if _, err := c.targetOn(intel(), "avx2", "zen2"); err == nil || !strings.HasPrefix(err.Error(), "-core zen2: the machine lacks that core") {
+	if _, err := c.finder().OneOn(intel(), "avx2", "zen2"); err == nil || !strings.HasPrefix(err.Error(), "-core zen2: the machine lacks that core") {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/targeting"
 )
 
 // single is the value of a flag that takes one: a second one is an error, as it would take the place of the first.
@@ -65,7 +66,7 @@ func (r *renamed) Set(text string) error {
 		}
 		if m := t.Machine(); !m.Ordinary() && m.Name != name && m.ShortName() != name {
 			r.said[name] = true
-			fmt.Fprintf(r.to, "note: target %q is now %q: -target %s -core %s\n", name, m.ShortName(), isaName(m), m.Core.Name)
+			fmt.Fprintf(r.to, "note: target %q is now %q: -target %s -core %s\n", name, m.ShortName(), targeting.ISAName(m), m.Core.Name)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -176,7 +177,7 @@ func coreInfos() (all []coreInfo) {
 func infoOf(c core.Core, ts []targets.Target) coreInfo {
 	info := coreInfo{Name: c.Name, CPUs: append([]cpu.Set{}, c.CPUs...)}
 	here := ""
-	if ts := hostTargets(); len(ts) > 0 {
+	if ts := targeting.Here(); len(ts) > 0 {
 		here = ts[len(ts)-1].Machine().Core.Name
 	}
 	for _, t := range ts {
@@ -232,7 +233,7 @@ uses the file; tmacc cores FILE.json checks it.`,
 				here = "yes"
 			}
 			if len(i.CPUs) > 0 {
-				cpus = setNames(i.CPUs)
+				cpus = targeting.CPUs(i.CPUs)
 			}
 			t.add(i.Name, here, cpus, strings.Join(i.Targets, " "))
 		}
@@ -244,16 +245,20 @@ uses the file; tmacc cores FILE.json checks it.`,
 
 // coreOf is the core of a name or in a JSON file, and its targets.
 func (c *cli) coreOf(word string) (core.Core, []targets.Target, error) {
-	if isFile(word) {
-		own, err := c.ownCore(word)
-		return own.Core, own.targets, err
+	if targeting.IsFile(word) {
+		own, err := c.core(word)
+		if err != nil {
+			return own, nil, err
+		}
+		ts, err := c.finder().Cores(word)
+		return own, ts, err
 	}
 	for _, one := range targets.Cores() {
 		if one.Name == word {
 			return one, targets.All(), nil
 		}
 	}
-	return core.Core{}, nil, fmt.Errorf("cores %s: there is no such core: have %s", word, strings.Join(coreNames(), ", "))
+	return core.Core{}, nil, fmt.Errorf("cores %s: there is no such core: have %s", word, strings.Join(targeting.CoreNames(), ", "))
 }
 
 // printCore prints a core as -core reads it.
@@ -283,7 +288,7 @@ func (c *cli) host() *cobra.Command {
 			Ceilings *measure.Ceilings `json:"ceilings,omitempty"`
 		}{Host: timing.ThisHost()}
 		report.Has, report.Lacks = neededOn(report.Host)
-		for _, t := range hostTargets() {
+		for _, t := range targeting.Here() {
 			report.Runs = append(report.Runs, t.Machine().Name)
 		}
 		if *js {

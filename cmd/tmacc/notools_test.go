@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/tmacc/tmacc/search/targeting"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,7 +54,7 @@ func TestCompilePureGoTags(t *testing.T) {
 
 // What measures needs the go command, too, and says so.
 func TestToolsAreNamed(t *testing.T) {
-	if len(hostTargets()) == 0 {
+	if len(targeting.Here()) == 0 {
 		t.Skip("no target runs here")
 	}
 	for _, args := range []string{"bench -q -format w2 -mode l2 -n 1", "compare -q -format w2 -near -mode l2"} {

@@ -14,11 +14,11 @@ import (
 )
 
 type showFlags struct {
-	format, target, trace string
-	act                   actFlags
-	cols                  int
-	stages                []string
-	prepare               bool
+	format, target, core, trace string
+	act                         actFlags
+	cols                        int
+	stages                      []string
+	prepare                     bool
 }
 
 func (c *cli) show() *cobra.Command {
@@ -47,6 +47,7 @@ func (c *cli) show() *cobra.Command {
 	actVar(f, &x.act)
 	f.IntVar(&x.cols, "cols", 1, "columns of activations per call of the kernel")
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
+	oneCoreVar(f, &x.core)
 	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to show instead of the default")
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
@@ -62,7 +63,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if err != nil {
 		return err
 	}
-	t, err := oneTarget(x.target)
+	t, err := c.finder().One(x.target, x.core)
 	if err != nil {
 		return err
 	}
