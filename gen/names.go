@@ -16,7 +16,7 @@ import (
 var (
 	packageName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 	productName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	targetName  = regexp.MustCompile(`^[a-z][a-z0-9]*(\+[a-z][a-z0-9]*)?$`)
+	targetName  = regexp.MustCompile(`^[a-z][a-z0-9]*(\+[a-z][a-z0-9]*(-[a-z0-9]+)*)?$`)
 	kernelName  = regexp.MustCompile(`^[a-z][A-Za-z0-9_]*$`)
 )
 

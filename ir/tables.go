@@ -51,17 +51,17 @@ func (d Decomposition) counting(w format.Weight) Decomposition {
 	return d
 }
 
-// Tables is how the tables of a decomposition lie in memory. A unit is what belongs
-// to one index, Digits elements of K. Together units are a block: all tables of
+// Tables is how the tables of a decomposition lie in memory. A unit is the Digits elements of K
+// that belong to one index. Together units are a block: all tables of
 // the first part, unit by unit, then all tables of the next part. A table is stored as
 // entries of Elem. If Low is not 0, an entry is split into two bytes, its lowest Low bits
 // and the bits above them: the block has the lower bytes of all entries of a part (u8) before
-// the upper ones (i8). Entries of f32 are sums of f32 activations, rounded. Those of i8 are
-// rounded to multiples of 2^Low: products by them are bounded, not exact (Deviation).
+// the upper ones (i8). Entries of f32 are sums of f32 activations, rounded. Entries of i8 are
+// rounded to multiples of 2^Low: their products are not exact, but their error is bounded (Deviation).
 //
-// Of mirrored tables only the lower half of the entries is stored: the entry of a
-// number and that of its mirror image have the same magnitude and opposite signs, as
-// the alphabet has. Their lower bytes have a sign (i8), so that both bytes can be negated.
+// A mirrored table stores only the lower half of its entries. The entries of a number and of its
+// mirror image have the same magnitude and opposite signs, because the alphabet is symmetric.
+// The lower bytes have a sign (i8), so that both bytes can be negated.
 type Tables struct {
 	Decomposition
 	ByBit    bool         // a digit is a bit of a code, else the code

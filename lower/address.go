@@ -14,8 +14,8 @@ import "github.com/tmacc/tmacc/ir/vir"
 // Otherwise it is a copy. A loop over a list has pointers of its own, which every
 // iteration computes from those outside. Where a multiple of a parameter belongs to an
 // address, it is added to the pointer for this one access, or if that is in a loop, to a pointer of
-// its own before all loops; a stride that has one is a register,
-// computed before the loop, of which the pointer is a copy.
+// its own before all loops. A stride with a multiple of a parameter is a register that is computed before the loop. The
+// pointer is then a copy.
 //
 // That is a pointer for each buffer that is read at several such places. Where general registers do not
 // suffice, and addresses may be sums of two, the parameter is a register for all of them:
@@ -147,8 +147,8 @@ type addressLoop struct {
 	listed  *GPList
 }
 
-// address assembles the machine operations of k. instr makes those of vector
-// instructions, without address, nil for instructions that cost nothing.
+// address assembles the machine operations of k. `instr` makes the operation of a vector instruction, without its
+// address. It returns nil for an instruction that costs nothing.
 func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) error {
 	p := addressBy(m, k, steps, instr, false)
 	if p != nil && m.Indexed {

@@ -48,7 +48,7 @@ func numSteps(body []vir.Node) int {
 	return n
 }
 
-// lives says when registers hold what is still needed.
+// lives says from which step to which a register holds a value that is still needed.
 type lives struct {
 	steps []step
 	root  []vir.Reg // which register stands for each: bitcasts share their argument's
@@ -57,10 +57,9 @@ type lives struct {
 	depth []int     // by root: loops around from
 }
 
-// lifetimes finds the first definition and last use of every register. What is
-// defined outside a loop and used or redefined inside lives to the loop's end. A
-// bitcast to another type is, where possible, another name of its argument; one to
-// the same type is a copy.
+// lifetimes finds the first definition and last use of every register. A register that is defined outside a loop, and
+// used or redefined inside it, lives to the loop's end. A bitcast to another type is another name of its argument,
+// where that is possible. A bitcast to the same type is a copy.
 func lifetimes(f *vir.Func) *lives {
 	n := len(f.Regs)
 	l := &lives{steps: steps(f.Body), root: identity(n), from: make([]int, n), to: make([]int, n), depth: make([]int, n)}
@@ -125,7 +124,7 @@ func carriedAtOnce(f *vir.Func) int {
 	return wideAtOnce(f, math.MaxInt)
 }
 
-// wideAtOnce is carriedAtOnce of registers of so many bits: wider ones take several.
+// wideAtOnce is carriedAtOnce on a machine whose registers have `bits` bits: a wider register counts several times.
 func wideAtOnce(f *vir.Func, bits int) int {
 	mut := mutable(f)
 	n, _ := lifetimes(f).atOnce(func(r vir.Reg) int {
@@ -282,8 +281,8 @@ type allocator struct {
 	ending [][]vir.Reg // roots by the last step that reads them
 }
 
-// release frees the registers read for the last time at this step, so that its
-// result may have one of them, and those of results nobody read.
+// release frees the registers that are read for the last time at step `at`, so that the step's result may have one of
+// them. It also frees the registers of results that nobody reads.
 func (a *allocator) release(at int) {
 	for _, r := range a.ending[at] {
 		if a.l.from[r] < at {

@@ -57,7 +57,7 @@ func (t *table) equals(row *Row) (out []*Row) {
 // BusyTimes is how long each of the sets of units that Row.Busy tells apart is busy, in tenths of a cycle.
 type BusyTimes [MostBusy]float64
 
-// With is b and so many times row.
+// With returns b with `times` executions of `row` added.
 func (b BusyTimes) With(row *Row, times float64) BusyTimes {
 	if row.Busy == nil {
 		b[0] += times * float64(row.Cost)

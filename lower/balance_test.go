@@ -7,8 +7,8 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// TestBalanced adds floats on units that shifts leave free: only if shifts keep those of the first row busier than all are, where the loop runs often,
-// and only by rows that cost no more.
+// TestBalanced adds floats on units that shifts leave free. This happens only in a loop that runs often, only if shifts
+// keep the units of the first row busier than the average of all units, and only by rows that cost no more.
 func TestBalanced(t *testing.T) {
 	f32x4, u32x4 := vir.Type{Elem: format.F32, Lanes: 4}, vir.Type{Elem: format.U32, Lanes: 4}
 	machine := func(cost int) toy {

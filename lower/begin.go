@@ -7,9 +7,9 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// begin lets sums of products that begin with 0 begin with what is added to them at
-// the end, if that is there before, or is loaded and can be before: an addition less. 32-bit sums wrap, so their order does
-// not matter. What a loop carries is left alone: all products would wait for it.
+// begin saves an addition in sums of products that begin with 0. The value that is added at the end becomes the
+// beginning, if it is known before the products or is a load that can move before them. 32-bit sums wrap, so their
+// order does not matter. A value that a loop carries stays at the end: all products would wait for it.
 //
 //	v1:i32x4 = splat 0                v3:i32x4 = dot4 v2 v7 v8
 //	v3:i32x4 = dot4 v1 v7 v8     ->   v4:i32x4 = dot4 v3 v9 v10
@@ -30,9 +30,9 @@ type beginner struct {
 	mut   []bool
 	def   []*vir.Instr
 	uses  []int
-	to    []vir.Reg                 // sums that are no more, by what they are called instead
-	start map[*vir.Instr]vir.Reg    // what products are added to instead of 0
-	early map[*vir.Instr]*vir.Instr // loads that move, to before which product
+	to    []vir.Reg                 // the register that stands for a sum that is gone
+	start map[*vir.Instr]vir.Reg    // the register that a product is added to instead of 0
+	early map[*vir.Instr]*vir.Instr // a load that moves, and the product that it moves before
 }
 
 // body finds the sums of one body.

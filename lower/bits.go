@@ -89,7 +89,7 @@ func (m *masks) dropMarked() *vir.Func {
 	return &g
 }
 
-// constants finds what is known of the bits of constants.
+// constants finds the known bits of constants.
 func (m *masks) constants() {
 	n := len(m.f.Regs)
 	m.isConst, m.some, m.all = make([]bool, n), make([]pattern, n), make([]pattern, n)
@@ -267,8 +267,7 @@ func (m *masks) demandedSel(in *vir.Instr, i int, want pattern) pattern {
 	return want
 }
 
-// signOf is the sign bit of the lanes of which a signed right shift copies the
-// sign into want.
+// signOf returns the sign bits that a signed right shift copies into `want`.
 func (m *masks) signOf(in *vir.Instr, want pattern) pattern {
 	w := m.f.Regs[in.Dst].Elem.Bits()
 	return want.lanes(w, func(x uint64) uint64 {

@@ -10,8 +10,8 @@ import (
 type Builder struct {
 	F *vir.Func
 
-	ranges map[vir.Reg]vir.Range // what is known of the registers
-	def    []*vir.Instr          // what defines those that were there before, where that is one instruction
+	ranges map[vir.Reg]vir.Range // bounds of the registers' lanes, where they are known
+	def    []*vir.Instr          // the instruction that defines a register of the original function, where it is only one
 }
 
 // Reg returns a new register of type t.

@@ -67,17 +67,17 @@ type columnPairer struct {
 	carriers map[vir.Reg]int             // how many loops carry a register
 	at       map[*vir.Instr]int          // where instructions are
 	sets     map[vir.Reg]int             // how often registers are set
-	zero     map[vir.Reg]bool            // what begins with 0
-	sums     map[vir.Reg]*rowSums        // by either register of which pairs are added up
-	instead  map[*vir.Instr][]*vir.Instr // what becomes of products and of sums of pairs
+	zero     map[vir.Reg]bool            // registers that begin with 0
+	sums     map[vir.Reg]*rowSums        // by either of their two registers
+	instead  map[*vir.Instr][]*vir.Instr // the replacement of a product or of a sum of pairs
 }
 
 // rowSums is the sums of four rows and a column: two registers, each of two rows by two halves of the elements of K.
 type rowSums struct {
 	end     *vir.Instr      // adds up pairs
 	of      [2]vir.Reg      // the registers
-	read    [2]*vir.Instr   // what reads them: end, or a copy for it
-	dots    [2][]*vir.Instr // what is added to each register
+	read    [2]*vir.Instr   // the reader of each register: end, or a copy for it
+	dots    [2][]*vir.Instr // the products that are added to each register
 	carried bool            // by the loop around
 	paired  bool
 }

@@ -108,8 +108,7 @@ func (t *table) inRegister(v vir.Type, e format.DType) vir.Type {
 	return vir.Type{Elem: e, Lanes: min(v.Bits(), t.m.VecBits) / e.Bits()}
 }
 
-// cast is r as lanes of e of the same width; what is known of its values holds on
-// if no lane changes sign.
+// cast is r as lanes of type e of the same width. The known range of r holds for the result if no lane changes sign.
 func (x *expansion) cast(r vir.Reg, e format.DType) vir.Reg {
 	c := x.Bitcast(as(x.typeOf(r), e), r)
 	if a := x.b.Range(r); a.Lo >= 0 && a.Hi < 1<<(e.Bits()-1) {
@@ -340,8 +339,8 @@ func (x *expansion) selMSB() []*vir.Instr {
 	return x.end(vir.OpBitcast, x.Op(vir.OpSelMSB, bytes, x.Bitcast(bytes, mask), x.Bitcast(bytes, b), x.Bitcast(bytes, c)))
 }
 
-// saturate: the wrapped sum or difference, unless the top bit of what is carried or
-// borrowed is set: a&b | (a|b)&^sum, or b&^a | difference&^(a^b).
+// saturate: the wrapped sum or difference, unless its top bit carries or borrows. The top bit of
+// a&b | (a|b)&^sum is the carry, the top bit of b&^a | difference&^(a^b) the borrow.
 func (x *expansion) saturate() []*vir.Instr {
 	t, a, b := x.dst, x.in.Args[0], x.in.Args[1]
 	if x.in.Op == vir.OpAddSat {
@@ -354,7 +353,7 @@ func (x *expansion) saturate() []*vir.Instr {
 	return x.end(vir.OpSelMSB, borrow, x.Splat(t, 0), rest)
 }
 
-// subMSB: the difference or what is subtracted.
+// subMSB: selects b - c or c by the top bits of a.
 func (x *expansion) subMSB() []*vir.Instr {
 	a, b, c := x.in.Args[0], x.in.Args[1], x.in.Args[2]
 	return x.end(vir.OpSelMSB, a, x.Op(vir.OpSub, x.dst, b, c), c)
@@ -602,7 +601,7 @@ func (x *expansion) productsOfHalf() []*vir.Instr {
 	return x.end(x.in.Op, args...)
 }
 
-// productsBySign: what is known to have no values above 127 may as well have a sign.
+// productsBySign: an unsigned factor with no values above 127 may be read as a signed one.
 func (x *expansion) productsBySign() []*vir.Instr {
 	args := slices.Clone(x.in.Args)
 	a := &args[len(args)-2]
@@ -647,7 +646,7 @@ func (x *expansion) sum2() []*vir.Instr {
 	return x.end(vir.OpDot2, c, a, x.Splat(x.typeOf(a), 1))
 }
 
-// mmla: sums of four products of each row by each column, two of which are one.
+// mmla: for each row and column, two sums of four products, which one addition joins.
 func (x *expansion) mmla() []*vir.Instr {
 	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
 	bytes, sums := vir.Type{Elem: format.I8, Lanes: 32}, vir.Type{Elem: format.I32, Lanes: 8}
@@ -657,7 +656,7 @@ func (x *expansion) mmla() []*vir.Instr {
 	return x.end(vir.OpAdd, c, x.Op(vir.OpRedAdd, x.dst, dots))
 }
 
-// canonNaN: a NaN's bits without the sign are greater than those of infinity.
+// canonNaN: without the sign, a NaN's bits are a greater number than the bits of infinity.
 func (x *expansion) canonNaN() []*vir.Instr {
 	t := as(x.dst, format.I32)
 	a := x.Bitcast(t, x.in.Args[0])
@@ -691,9 +690,8 @@ func (x *expansion) halves(r vir.Reg) (lo, hi vir.Reg) {
 	return x.Imm(vir.OpHalf, h, 0, r), x.Imm(vir.OpHalf, h, 1, r)
 }
 
-// reduceGroups: groups of lanes. What is longer than a register is halved; of two
-// registers, each group's neighbours are added, or gathered, if there is an operation for that, so
-// that one combines them for all groups:
+// reduceGroups combines the lanes of each group. A vector longer than a register is halved. In two registers, the
+// neighbours of each group are added. Where an operation gathers neighbours, one operation combines them for all groups:
 //
 //	                                      even = lookuppair 0 2 4 6 v0 v1
 //	v2:i32x4 = redadd (v0 and v1: i32x4)  odd  = lookuppair 1 3 5 7 v0 v1

@@ -108,8 +108,7 @@ func (x *expansion) tableStarts(n, size int) vir.Reg {
 // hasSelMSB says whether the target selects lanes of t by top bits.
 func (x *expansion) hasSelMSB(t vir.Type) bool { return x.t.has(vir.OpSelMSB, t, t, t, t) }
 
-// narrowerLookup says whether tables of half as many entries, or fewer, are what
-// the lookup comes down to, rather than bytes.
+// narrowerLookup says whether the lookup ends in tables of at most half its entries, rather than in tables of bytes.
 func (x *expansion) narrowerLookup() bool {
 	w := x.dst.Elem.Bytes()
 	if w == 1 || vir.Lookup(w*x.in.Op.Entries(), false) == vir.OpInvalid {
@@ -123,9 +122,8 @@ func (x *expansion) narrowerLookup() bool {
 	return false
 }
 
-// lookupHalvesByTop: a lookup in each half of the tables and a select by the
-// index's highest bit, shifted to the top; what is shifted in from another lane
-// does not matter.
+// lookupHalvesByTop: a lookup in each half of the tables and a select by the index's highest bit, which is shifted to
+// the top. Bits that are shifted in from another lane do not matter.
 func (x *expansion) lookupHalvesByTop() []*vir.Instr {
 	t := as(x.dst, x.dst.Elem.Unsigned())
 	if !x.hasSelMSB(t) || !x.narrowerLookup() {

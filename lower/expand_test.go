@@ -205,7 +205,7 @@ func TestGeneralPressure(t *testing.T) {
 	}
 }
 
-// Compiling runs the passes in their order, those of a kernel that fits its registers.
+// Compiling a kernel that fits its registers runs the passes in their order.
 func TestPasses(t *testing.T) {
 	f := virgen.Func(rand.New(rand.NewSource(1)), 5)
 	target := newToy(toyAll)

@@ -171,7 +171,7 @@ func (c *fitter) finish(p plan) (*Kernel, error) {
 	return c.t.kernel(f)
 }
 
-// kernel gives out registers and addresses for f, of which every instruction has a row.
+// kernel gives out registers and addresses for f. Every instruction of f must have a row.
 func (t *table) kernel(f *vir.Func) (*Kernel, error) {
 	l := lifetimes(f)
 	rows := make([]*Row, len(l.steps))

@@ -7,10 +7,10 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// interleave computes what is truncated to bytes, if it takes more than a register, in two: one of the even
-// lanes, one of the odd ones. Then bytes are put together where they lie, without moving lanes: on
-// targets where that costs less than truncation does. Lanes may be taken apart where they come of
-// constants and of values that are equal in all of them.
+// interleave splits a value that is truncated to bytes and takes more than a register. It computes the even lanes and
+// the odd lanes apart. The bytes are then put together where they lie, without moving lanes. This is for
+// targets where that costs less than a truncation. Lanes can be taken apart where they come from
+// constants and from values that are equal in all lanes.
 //
 //	v2:i16x64 = mul v0 v1(1 2 3 4...)     v6:i16x32 = mul v4 v5(1 3...)
 //	v3:u8x64 = trunc v2              ->   v9:i16x32 = mul v7 v8(2 4...)
@@ -76,8 +76,8 @@ type interleaver struct {
 // isLeaf says of an operation that a value begins with it.
 func isLeaf(op vir.Op) bool { return op == vir.OpConst || op == vir.OpSplat || op == vir.OpLoadSplat }
 
-// splits says whether the even and the odd lanes of r follow from those of what it is made of,
-// and notes all that.
+// splits says whether the even and the odd lanes of r can be computed apart, from even and odd lanes of the arguments.
+// It notes every register that this takes in x.parts.
 func (x *interleaver) splits(r vir.Reg) bool {
 	if _, ok := x.parts[r]; ok {
 		return true
@@ -140,7 +140,7 @@ func (x *interleaver) equal(in *vir.Instr) bool {
 	return in.Op != vir.OpConst && !slices.ContainsFunc(in.Args, func(r vir.Reg) bool { return x.parts[r][0] != x.parts[r][1] })
 }
 
-// everyOther is every other one of elements of so many bytes, from the first or the second.
+// everyOther returns every other element of `data`, from number `first`, which is 0 or 1. An element has `size` bytes.
 func everyOther(data []byte, size, first int) []byte {
 	var out []byte
 	for at := first * size; at < len(data); at += 2 * size {

@@ -2,8 +2,8 @@ package lower
 
 import "github.com/tmacc/tmacc/ir/vir"
 
-// inward masks the parts of a union, where constants mask them anyway, instead of the union: what takes a code from two words
-// by a select, and the select from a target that has none, is an operation less. All of that must be in one body.
+// inward masks the parts of a union instead of the union, where constants mask the parts anyway. This saves an
+// operation where a select takes a code from two words and the target has no select. All of it must be in one body.
 //
 //	v2:u8x16 = and v0 v8             v6:u8x16 = and v9 v8
 //	v3:u8x16 = andnot v1 v8          v2:u8x16 = and v0 v6
@@ -42,13 +42,14 @@ type inwards struct {
 	home []int // the body that defines a register
 }
 
-// part is what is left of x by a mask: x & by, or x &^ by.
+// part is a masked value: x & by, or x &^ by.
 type part struct {
 	op    vir.Op
 	x, by vir.Reg
 }
 
-// instr is what in becomes; what it does not read any more is left to dce, masks of masks to constants.
+// instr returns the instructions that replace `in`. It leaves values that are no longer read to dce, and masks of masks
+// to constants.
 func (w *inwards) instr(in *vir.Instr) []*vir.Instr {
 	if in.Op != vir.OpAnd || in.Fold > 0 {
 		return []*vir.Instr{in}

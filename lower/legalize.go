@@ -7,9 +7,9 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// legalize makes every instruction one that the target has a row for: as it
-// stands, else by the target's own expansion, else by halving what is wider than
-// a register of the machine, else by an expansion that all targets share.
+// legalize makes every instruction one that the target has a row for. An instruction without a row is replaced by the
+// target's own expansion. Else, if it is wider than a register of the machine, it is halved. Else an expansion that all
+// targets share replaces it.
 //
 //	v0:u8x32 = load x+0                v0:u8x16 = load x+0
 //	v1:i8x32 = lookup16 v0 v9          v2:u8x16 = load x+16

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
@@ -54,45 +54,11 @@ type ISA struct {
 	Has     Features
 }
 
-// Core is a processor core as schedules see it. What instructions take on it is in the rows of its target.
-type Core struct {
-	Name        string    // "zen4"
-	CPUs        []cpu.Set // that have the core; none: all that run the instruction set
-	Halves      bool      // a whole register takes two loads
-	Fresh       int       // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
-	DecodeFirst bool      // default kernels of one column decode fields of all row vectors before they multiply them
-	Memory
-}
-
 // Machine is what a target is for: an instruction set on a core.
 type Machine struct {
-	Name string // that of the instruction set for its ordinary core, else with the core: "amd64/avx512vbmi+zen4"
+	Name string // that of the instruction set for its ordinary core, else with the core: "amd64/avx512vbmi+my-core"
 	ISA
-	Core
-}
-
-// Memory is how kernels ask for what they read. docs/lab/choices.md has what the values were chosen by.
-type Memory struct {
-	// What comes from memory, where the work on a line of weights takes SlowLine cycles or looks up in tables, and where
-	// the parts of a record are not read in the order in which they lie: what the CPU foresees by itself may not come in time then.
-	Streams, Slow, Scattered nest.Streams
-	SlowFew                  nest.Streams // Slow of four columns and more; none: as of one
-	GroupLookups             nest.Streams // Slow of one column by Tiles that looks up in tables of groups; none: as of others
-	Alone                    nest.Streams // Scattered of one column, of long groups or such whose scales lie behind them, with Lead of what is not slow; none: as of several
-	SlowLine, SlowOne        float64      // 0: all are slow; SlowOne is that of one column and of tiles side by side, 0: SlowLine
-	// Skipping is what a tile costs more that small blocks of columns do not take whole: a call that
-	// reads half a tile skips the lines of the other half, and from memory two such calls take longer than one.
-	Skipping    float64
-	Lead        bool         // what several groups of a record share leads it, as kernels read it
-	RowFields   bool         // in groups that are not too long to be spelled out, two fields of a byte may be rows instead of elements of K
-	Stride      int          // the most bytes of one word of all codes of a tile that an iteration over pieces of a group reads, 0: any; with it, row vectors lie side by side
-	Tiles       int          // how many tiles a kernel for few columns reads side by side, if their sums have room, 0: one
-	TilesCost   float64      // the most that one column by so many may cost, of what it costs by one; 1 of what takes much longer to compute than to read
-	HalvesTiles bool         // where registers do not suffice for Tiles of them, tiles are as many times smaller
-	SuperTiles  nest.Streams // how so many tiles of super-blocks are asked for; none: as others
-	Indexes     bool         // default schedules may have addresses that are sums of two registers, as somebody has measured
-	TablesRead  float64      // how much longer weights come from memory where one column looks up in tables, 0: not
-	Tables      int          // how far tables of several columns are asked for ahead, in bytes, 0: not
+	core.Core
 }
 
 // Class is the name of the target with the same instructions on the ordinary core.
@@ -121,8 +87,8 @@ func (m Machine) ShortName() string {
 
 // Preferred lists targets in the order in which programs try them, whatever order they come in: of one architecture,
 // those that need more CPU features come first, so that no target hides another that can do more. Of one
-// instruction set, targets for some CPUs come before the one for all. The order of architectures only decides
-// for whose layout pure Go packs.
+// instruction set, targets for a user's own cores come first, and the one for the ordinary core last. The order of
+// architectures only decides for whose layout pure Go packs.
 func Preferred(ts []Target) []Target {
 	return slices.SortedStableFunc(slices.Values(ts), func(a, b Target) int { return Prefer(a.Machine(), b.Machine()) })
 }
@@ -130,7 +96,8 @@ func Preferred(ts []Target) []Target {
 // Prefer is negative if programs try a before b, as Preferred says.
 func Prefer(a, b Machine) int {
 	features := func(m Machine) int { return bits.OnesCount64(uint64(m.Has)) }
-	return cmp.Or(cmp.Compare(b.Arch(), a.Arch()), cmp.Compare(features(b), features(a)), compareBool(a.Ordinary(), b.Ordinary()), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(b.Arch(), a.Arch()), cmp.Compare(features(b), features(a)),
+		compareBool(b.Own, a.Own), compareBool(a.Ordinary(), b.Ordinary()), cmp.Compare(a.Name, b.Name))
 }
 
 // compareBool orders false before true.
@@ -145,7 +112,7 @@ func compareBool(a, b bool) int {
 }
 
 // Find is the target of a name, with or without its architecture, or nil. The name of a core alone, which is not an
-// ordinary one, is that of its target: "zen4", or "amd64/zen4" as locks of earlier versions have it.
+// ordinary one, is that of its target: "my-core", or "amd64/my-core" as locks of earlier versions have them.
 func Find(ts []Target, name string) Target {
 	for _, t := range ts {
 		m := t.Machine()
@@ -157,8 +124,11 @@ func Find(ts []Target, name string) Target {
 	return nil
 }
 
-// Identifier is the short name of m as names in assembly and of files have it: "avx512vbmi_zen4".
-func (m Machine) Identifier() string { return strings.ReplaceAll(m.ShortName(), "+", "_") }
+// Identifier is the short name of m as names in assembly and of files have it: "avxvnni_my_core" of
+// "avxvnni+my-core".
+func (m Machine) Identifier() string {
+	return strings.NewReplacer("+", "_", "-", "_").Replace(m.ShortName())
+}
 
 // Selector is what Select asks of a back end: which instructions there are.
 type Selector interface {

@@ -5,8 +5,8 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// narrow truncates before it computes: the low bits of a sum, a difference or of bits follow from
-// those of what it is made of, and lanes of bytes are half as many registers.
+// narrow truncates before it computes. The low bits of a sum, a difference or a bitwise operation depend only on the low
+// bits of its arguments, and lanes of bytes take half the registers.
 //
 //	v2:i16x32 = and v1 127        v4:u8x32 = trunc v1
 //	v3:u8x32 = trunc v2      ->   v3:u8x32 = and v4 127
@@ -25,7 +25,7 @@ type truncater struct {
 	uses []int
 }
 
-// instr is what in becomes.
+// instr returns the instructions that replace `in`.
 func (n *truncater) instr(in *vir.Instr) []*vir.Instr {
 	if in.Op != vir.OpTrunc {
 		return []*vir.Instr{in}

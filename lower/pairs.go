@@ -250,8 +250,8 @@ func sameMem(a, b vir.Mem) bool {
 	return a.Buf == b.Buf && a.Off == b.Off && a.Plus == b.Plus && slices.Equal(a.Stride, b.Stride)
 }
 
-// sum is l as sums of pairs, which in's register holds at last; nil if they could saturate, or take as many
-// instructions as l does.
+// sum returns instructions that compute l by sums of pairs, and leave the result in the register of `in`. It returns nil
+// if a sum could saturate, or if this takes no fewer instructions than l does.
 func (p *pairing) sum(in *vir.Instr, l *linear) []*vir.Instr {
 	signed := slices.ContainsFunc(l.terms, func(t term) bool { return slices.Min(t.times) < 0 })
 	pairs := l.inPairs()
@@ -303,7 +303,7 @@ type pair struct {
 	number int64 // what the second multiplies, unless it is from memory
 }
 
-// inPairs are the terms of l, as many as can be with their neighbours, those without last.
+// inPairs returns the terms of l. A term with a neighbour in memory makes a pair with it. Terms without one come last.
 func (l *linear) inPairs() []pair {
 	slices.SortStableFunc(l.terms, func(t, u term) int { return t.from.Off - u.from.Off })
 	var pairs, single []pair

@@ -68,7 +68,7 @@ func passArgs(f *vir.Func, seed int64) []vir.Arg {
 	return args
 }
 
-// TestNarrow: what is truncated is truncated before a sum with a constant, if nothing else reads that.
+// TestNarrow: a sum with a constant that is truncated is computed from truncated terms, if nothing else reads the sum.
 func TestNarrow(t *testing.T) {
 	const head = "func f(x ptr, out ptr)\n const c0 01020304050607080900ff80aabbccdd\n v0:i16x8 = load x+0\n v1:i16x8 = const c0\n v2:i16x8 = splat -64\n "
 	for _, c := range []passCase{
@@ -149,7 +149,7 @@ func TestWhole(t *testing.T) {
 	passCase{"no subtraction", loop + load + low + high + tail, "and", "shl"}.run(t, head, newTable(without).whole)
 }
 
-// doubled runs pairs on a byte that is added to itself so many times over: 2^n terms, taken apart one by one.
+// doubled runs pairs on a byte that is doubled `n` times by adding the sum to itself: 2^n terms, taken apart one by one.
 func doubled(n int) error {
 	text := "func f(act ptr 127, out ptr)\n v0:i8x8 = loadsplat act+0\n v1:i16x8 = widen v0\n"
 	for i := range n {
@@ -200,7 +200,7 @@ func TestPairs(t *testing.T) {
 		{"saturates", "v18:i16x8 = mul v10 v9\n v20:i16x8 = add v18 v11\n store out+0 v20", "mul", "dot2sat"},
 		{"saturates by one too many", "v13:i16x8 = const c5\n v14:i16x8 = const c6\n v15:i16x8 = mul v1 v13\n v16:i16x8 = mul v3 v14\n v20:i16x8 = add v15 v16\n store out+0 v20", "mul", "dot2sat"}, // 255 * (65 + 64) is 32895
 		{"just does not saturate", "v14:i16x8 = const c6\n v15:i16x8 = mul v1 v14\n v16:i16x8 = mul v3 v14\n v20:i16x8 = add v15 v16\n store out+0 v20", "dot2sat", "mul"},
-		{"as many", "v20:i16x8 = sub v1 v5\n store out+0 v20", "widen", "dot2sat"},
+		{"no fewer instructions", "v20:i16x8 = sub v1 v5\n store out+0 v20", "widen", "dot2sat"},
 		{"stored to", "v18:i8x8 = splat 1\n store act+4 v18\n v20:i16x8 = add v10 v11\n store out+0 v20", "mul", "dot2sat"},
 		{"bytes of 128", "v13:i8x8 = loadsplat other+4095\n v14:i16x8 = widen v13\n v15:i16x8 = mul v14 v6\n v16:i8x8 = loadsplat other+4094\n v17:i16x8 = widen v16\n v18:i16x8 = mul v17 v7\n v20:i16x8 = add v15 v18\n store out+0 v20", "loadsplat other+4094", "mul"},
 		{"within a loop", "loop l0 2\n v13:i8x8 = loadsplat act+13 l0*16\n v14:i16x8 = widen v13\n v15:i16x8 = mul v14 v6\n v16:i8x8 = loadsplat act+14 l0*16\n v17:i16x8 = widen v16\n v18:i16x8 = mul v17 v7\n v20:i16x8 = add v15 v18\n store out+0 l0*16 v20\n end", "dot2sat", "v15"},

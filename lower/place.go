@@ -122,8 +122,8 @@ func (p *placer) node(n vir.Node) {
 	}
 }
 
-// uses returns body, one node of the function or what is inside it, with
-// constants in registers. What it needs before that node it appends to p.out.
+// uses returns `body` with its constants in registers. The body is one node of the function or the inside of a node.
+// Loads that must come before that node are appended to p.out.
 func (p *placer) uses(body []vir.Node) []vir.Node {
 	return vir.Map(body, func(in *vir.Instr) []*vir.Instr {
 		var loads []*vir.Instr

@@ -7,16 +7,16 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// products multiplies 32-bit numbers of which 16 bits say all as pairs of which one product is
-// 0, on targets that add pairs of products of 16 bits: that takes half as long, and the sum is added in
-// the same instruction. Of the upper halves one must be 0, if need be by a mask.
+// products multiplies 32-bit numbers whose value fits in 16 bits as pairs of 16-bit numbers. One product of each pair is
+// 0. It is for targets that add pairs of products of 16 bits. The multiplication takes half as long, and the same
+// instruction adds the sum. One of the upper halves must be 0, if need be by a mask.
 //
 //	v3:i32x16 = mul v1 v2        v4:i16x32 = bitcast v1
 //	v0:i32x16 = add v0 v3   ->   v5:i16x32 = bitcast v2
 //	                             v0:i32x16 = dot2 v0 v4 v5      v2: 0 to 32767
 //
-// What multiplies sums of pairs of the same body, several of them or such that need more bits, is in both halves of its lanes where that is a lookup, and each
-// sum a product less. Figures: docs/lab/choices.md, products.
+// A number may also multiply sums of pairs: several sums of the same body, or sums that need more bits. Where a lookup can
+// put the number in both halves of its lanes, each sum takes a product less. Figures: docs/lab/choices.md, products.
 //
 //	v3:i32x8 = dot2 0 v1 1             v6:u8x32 = lookup16 c(0 1 0 1 4 5 4 5...) v2
 //	v4:i32x8 = mul v3 v2        ->     v4:i32x8 = dot2wrap v1 v6
@@ -140,7 +140,8 @@ func (p *pairer) splat(r vir.Reg, n int64) bool {
 	return d != nil && d.Op == vir.OpSplat && d.Imm == n
 }
 
-// merged is in, the sum of the pairs of all x times y, as sums of pairs of which each is multiplied.
+// merged replaces `in`, which multiplies the sums of pairs `all` by y. In the replacement, y multiplies each element of
+// a pair before the pair is summed.
 func (p *pairer) merged(in *vir.Instr, all []vir.Reg, y vir.Reg) []*vir.Instr {
 	s, d := p.b.Seq(), p.b.TypeOf(in.Dst)
 	low := make([]byte, d.Bytes()) // of each lane, twice

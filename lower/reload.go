@@ -8,10 +8,9 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// reload loads what several instructions of a body use once for each of them, so
-// that no register holds it in between, unless a store to the buffer lies between.
-// Bitcasts, halves and tiles on the way are repeated too, and with repeat up to so many
-// other instructions, in loops inside the body as well.
+// reload repeats a load for each instruction of a body that uses it, so that no register holds the value in between. It
+// does not do so across a store to the buffer. Bitcasts, halves and tiles on the way are repeated too. If `repeat` is not
+// 0, up to `repeat` other instructions are repeated as well, also in loops inside the body.
 //
 //	v1 = load x+0                v1 = load x+0
 //	v0 = add v0 v1         ->    v0 = add v0 v1

@@ -7,8 +7,8 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// Selected is a function whose every operation is an instruction of the target. Its registers are virtual: there are as
-// many as there are values. A back end without a fixed number of registers prints it. For all others, Allocate makes a
+// Selected is a function whose every operation is an instruction of the target. Its registers are virtual: each value
+// has one of its own. A back end without a fixed number of registers prints it. For all others, Allocate makes a
 // Kernel of it. An estimate of its cost needs no more than its rows and its loops.
 type Selected struct {
 	Func    *vir.Func           // legal; vir.Eval of it is still the kernel's meaning
@@ -56,8 +56,8 @@ func (t *table) front() []pass {
 	return tidied([]pass{
 		// One form of memory access for all that follows.
 		{name: "unfold", run: unfold},
-		// Constants first: what is computed from constants is a constant. Equal constants become one
-		// register, by which the next passes compare.
+		// Constants first: a value computed from constants is a constant. Equal constants become one
+		// register, and the next passes compare registers.
 		{name: "constants", run: early, leaves: equalValues},
 		// Of two equal masks only one is left to look at.
 		{name: "masks", run: dropMasks},

@@ -89,7 +89,7 @@ func cheapest(s *Selected, rows []Row, in *vir.Instr) error {
 	return nil
 }
 
-// TestAllocate: what is allocated is what was selected, which stays as it is and can be allocated again.
+// TestAllocate: allocating uses the selected function, which stays as it is and can be allocated again.
 func TestAllocate(t *testing.T) {
 	for seed := range int64(20) {
 		f := virgen.Func(rand.New(rand.NewSource(seed)), 40)

@@ -260,7 +260,7 @@ func (c *numbering) isZero(op vir.Op, r vir.Reg) bool {
 	return !float || op != vir.OpAdd && op != vir.OpSub
 }
 
-// joined is the register of which a are the two halves.
+// joined returns the register whose two halves are a[0] and a[1], or NoReg if there is none.
 func (c *numbering) joined(a []vir.Reg) vir.Reg {
 	lo, hi := c.def[a[0]], c.def[a[1]]
 	if lo == nil || hi == nil || lo.Op != vir.OpHalf || hi.Op != vir.OpHalf || lo.Imm != 0 || hi.Imm != 1 {

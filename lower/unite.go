@@ -120,8 +120,8 @@ func (u *uniter) note(in *vir.Instr, at int, matters []bool) {
 	}
 }
 
-// unite makes one register of argument and result of bitcast in, one of which
-// must be carried, if it can.
+// unite makes one register of the argument and the result of the bitcast `in`, if it can. Exactly one of the two must
+// be carried by a loop.
 func (u *uniter) unite(in *vir.Instr, at int) bool {
 	arg, dst := u.find(in.Args[0]), u.find(in.Dst)
 	switch {

@@ -46,13 +46,13 @@ type unit struct {
 	n     int64
 }
 
-// group is what repeats neighbouring words, and the first of these in the code.
+// group is instructions that repeat neighbouring words, and the first of them in the code.
 type group struct {
 	by    [4]*vir.Instr
 	first *vir.Instr
 }
 
-// body finds what is read together: between stores and loops, which may store.
+// body finds words that can be read together. No store and no loop may lie between their reads, because a loop may store.
 func (u *unitReader) body(body []vir.Node) {
 	groups := map[string]*group{}
 	for _, n := range body {

@@ -439,8 +439,8 @@ func (v *vectorizer) reduce(s *nest.Assign, t *temp, op vir.Op) error {
 	return nil
 }
 
-// reducePairs adds up neighbouring lanes with a dot product with ones: two of
-// 16 bits, four of which are two sums, or four of 8.
+// reducePairs adds up neighbouring lanes with a dot product with ones. It adds two or four lanes of 16 bits, or four lanes
+// of 8 bits. Four lanes of 16 bits become two sums first.
 func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error {
 	c, ok := s.Value.(ir.Cast)
 	if !ok || s.Op != ir.Add {

@@ -154,30 +154,46 @@ func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 	return p
 }
 
-// together checks that the strides of the serial loops, one of each, add up. Loops that are
-// affine one by one may carry into a digit of the layout together: first where
-// all are in their last iteration, as the digits below one only grow.
+// together checks that the strides of the serial loops add up in every combination of their iterations: loops that
+// are affine one by one may carry into a digit of the layout together.
 func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest.Pos) error {
-	var sum nest.Pos
+	last := make([]int, len(v.serial))
 	for i, o := range v.serial {
-		last, err := v.lastTried(b, at, o.loop)
-		if err != nil {
+		defer func() { v.vars[o.loop.Name] = 0 }()
+		var err error
+		if last[i], err = v.lastTried(b, at, o.loop); err != nil {
 			return err
 		}
-		v.vars[o.loop.Name] = last
-		defer func() { v.vars[o.loop.Name] = 0 }()
-		sum = plus(sum, last, strides[i])
 	}
 	pos := make([]nest.Pos, len(at0))
-	if err := v.lanePlaces(b, at, pos); err != nil {
-		return err
-	}
-	for i := range pos {
-		if pos[i] != plus(at0[i], 1, sum) {
-			return refuse(b.Name(), "the address is not affine in the serial loops together")
+	for v.next(last) {
+		if err := v.lanePlaces(b, at, pos); err != nil {
+			return err
+		}
+		var moved nest.Pos
+		for i, o := range v.serial {
+			moved = plus(moved, v.vars[o.loop.Name], strides[i])
+		}
+		for i := range pos {
+			if pos[i] != plus(at0[i], 1, moved) {
+				return refuse(b.Name(), "the address is not affine in the serial loops together")
+			}
 		}
 	}
 	return nil
+}
+
+// next moves the serial loops to their next combination of iterations, up to last of each, the outermost loop first.
+// It reports false after the last combination.
+func (v *vectorizer) next(last []int) bool {
+	for i, o := range v.serial {
+		if v.vars[o.loop.Name] < last[i] {
+			v.vars[o.loop.Name]++
+			return true
+		}
+		v.vars[o.loop.Name] = 0
+	}
+	return false
 }
 
 // lastTried is the last iteration of a serial loop that addresses of b are looked at in.
@@ -311,7 +327,8 @@ func (v *vectorizer) setLanes(i int) {
 	}
 }
 
-// stride is what one iteration of a serial loop adds to every lane's place.
+// stride is what one iteration of a serial loop adds to every lane's place. It looks at every iteration: a layout may
+// leave a line and come back to it, so some iterations prove nothing about the others.
 func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nest.Loop) (step nest.Pos, err error) {
 	defer func() { v.vars[l.Name] = 0 }()
 	last, err := v.lastTried(b, at, l)
@@ -331,9 +348,6 @@ func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nes
 			if pos[i] != plus(at0[i], it, step) {
 				return step, refuse(b.Name(), "the address is not affine in the serial loop %s", l.Name)
 			}
-		}
-		if it == 4 && last > 8 {
-			it = last - 1 // the ends show it
 		}
 	}
 	return step, nil

@@ -57,8 +57,8 @@ func classes(c *format.Codewords) (class []byte) {
 	return class
 }
 
-// inSteps is a table in which entries that are not used, but for the first of a step, are
-// like the ones before them.
+// inSteps returns a copy of `table` in which an unused entry equals the entry before it. Only the first entry of a step
+// stays as it is.
 func inSteps(table []byte, used []bool) []byte {
 	table = slices.Clone(table)
 	for i := range table {

@@ -199,8 +199,8 @@ func (v *vectorizer) convert(e ir.Cast) (vir.Reg, error) {
 	}
 }
 
-// everyOther is every other lane of a register in twice the bits, where e widens one of
-// two neighbours, both of which it holds:
+// everyOther is every other lane of a register in twice the bits. The register holds pairs of neighbours, and e widens one
+// neighbour of each pair:
 //
 //	i16(v0:u8x32, 0)    ->    v1:i16x16 = and v0 255
 //	i16(v0:u8x32, 1)    ->    v1:i16x16 = shru v0 8
@@ -346,7 +346,7 @@ func (v *vectorizer) fields(e ir.Expr) (x vir.Reg, have int64, err error) {
 	return v.shiftBits(x, -by), all &^ (1<<by - 1), nil
 }
 
-// united is two fields, of which the first has all its bits unless both have some.
+// united joins two fields. The first has all its bits, unless both have only some of theirs.
 func (v *vectorizer) united(e ir.Binary) (vir.Reg, int64, error) {
 	x, haveX, err := v.fields(e.X)
 	if err != nil {

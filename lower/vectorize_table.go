@@ -55,9 +55,9 @@ func (v *vectorizer) join(j ir.Join, elem format.DType) (vir.Reg, error) {
 	return v.masked(v.joined(j, elem))
 }
 
-// joined is join, of a number or the lower one of it and its mirror image, but for bits
-// that are not in have. Of a number that is not stored so, the image has all bits the
-// other way round:
+// joined computes the join j; only the bits in `have` are right, the others are arbitrary. The join is of a
+// number, or of the lower one of a number and its mirror image. If codes are not stored mirrored, the image of a number
+// has all its bits inverted:
 //
 //	v1 = submsb upper -1 v0      -1 - v0 where the number v0 is above its image
 func (v *vectorizer) joined(j ir.Join, elem format.DType) (x vir.Reg, have int64, err error) {
@@ -151,10 +151,9 @@ func (v *vectorizer) bitsOf(n located, some []format.BitPos, s int, elem format.
 	})
 }
 
-// located is where a number is read: the places of all lanes, the address of the first,
-// and in which byte from there each bit is, the lowest first. If it is mirrored, the
-// bits are those of the lower one of it and its mirror image, and the last one says
-// whether that is the image.
+// located is where a number is read: the places of all lanes, the address of the first, and the byte from there that holds
+// each bit, the lowest bit first. If `mirrored` is set, the bits belong to the lower one of the number and its mirror
+// image. The last bit then says whether the lower one is the image.
 type located struct {
 	buf      *nest.Codes
 	pos      []nest.Pos
@@ -312,7 +311,7 @@ func (v *vectorizer) indexBits(e ir.Expr) (x vir.Reg, have int64, err error) {
 	return x, -1, err
 }
 
-// oneTable makes neighbouring tables of so many entries one.
+// oneTable makes one table of neighbouring tables with `entries` entries each.
 func (v *vectorizer) oneTable(e ir.Read, x vir.Reg, have int64, entries int, offsets []int, most int) (size int, index vir.Reg, err error) {
 	size = most + entries
 	t := v.typeOf(x)
@@ -339,8 +338,7 @@ func (v *vectorizer) oneTable(e ir.Read, x vir.Reg, have int64, entries int, off
 	return size, v.op(t, vir.OpBitSel, 0, v.splat(t, ^have), v.lanesConst(t, data), x), nil
 }
 
-// lookupIn finds x in the table of so many entries at mem. In one of 256 by its
-// halves:
+// lookupIn looks up x in the table of `size` entries at mem. A table of 256 entries is read by its halves:
 //
 //	v2 = lookup128mod v0 table+0
 //	v3 = lookup128mod v0 table+128
@@ -368,8 +366,8 @@ func (v *vectorizer) lookupIn(e ir.Read, mod bool, x vir.Reg, size int, mem vir.
 	return v.op(t, vir.OpSelMSB, 0, v.cast(x, t), high, low), nil
 }
 
-// tableAt loads the table of so many entries at mem, for lookups that make t, and unless ahead is 0
-// prefetches what lies so many bytes further.
+// tableAt loads the table of `size` entries at mem, for lookups whose result has type t. If `ahead` is not 0 it also
+// prefetches the table that lies `ahead` bytes further.
 func (v *vectorizer) tableAt(mem vir.Mem, t vir.Type, size, ahead int) vir.Reg {
 	t.Lanes = max(t.Lanes, size)
 	key := readKey("table", mem, int(t.Elem), t.Lanes, size)

@@ -7,8 +7,9 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// whole adds lanes as they are where a loop sums their lower parts and their upper ones: a mask less for each. Sums wrap, so those of
-// the lower parts are what the sums of all leave without those of the upper parts, shifted up.
+// whole saves masks where a loop sums the lower parts and the upper parts of lanes apart. It adds the whole lanes instead
+// of their lower parts. Sums wrap, so the sum of the lower parts is the sum of the whole lanes minus the sum of the upper
+// parts, shifted up.
 //
 //	v0:i16x16 = splat 0              v8:i16x16 = splat 0
 //	v1:i16x16 = splat 0              v1:i16x16 = splat 0
@@ -126,7 +127,8 @@ func (w *wholes) sumOf(r vir.Reg, body []vir.Node) (p parts, ok bool) {
 	return p, len(p.of) > 0 && reads == 0
 }
 
-// part is the lanes of which in adds a part to r.
+// part recognizes an instruction `in` that adds a part of some lanes to r. It returns the lanes, how many bits the lower
+// part has, and whether `in` adds the upper part.
 func (w *wholes) part(in *vir.Instr, r vir.Reg) (x vir.Reg, bits int64, upper, ok bool) {
 	i := slices.Index(in.Args, r)
 	if in.Op != vir.OpAdd || in.Fold > 0 || i < 0 {
@@ -161,8 +163,8 @@ func (w *wholes) once(r vir.Reg) *vir.Instr {
 	return w.def[r]
 }
 
-// rewrite has l sum all of the lanes instead of their lower parts, and returns what follows it; before is what precedes it, of
-// which it changes the 0 that the sum begins with.
+// rewrite has l sum the whole lanes instead of their lower parts, and returns the nodes that must follow l. `before` are
+// the nodes that precede l. rewrite changes one of them: the 0 that the sum begins with.
 func (w *wholes) rewrite(before []vir.Node, l *vir.Loop, lower, upper parts) []vir.Node {
 	t := w.b.TypeOf(lower.sum)
 	all := w.b.Reg(t)

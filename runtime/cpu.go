@@ -77,7 +77,7 @@ func (s *Spec) fit(i int, h host, m mask) int {
 	return 0
 }
 
-// isa is the instruction set of a target: "amd64/avx2" of "amd64/avx2+zen2".
+// isa is the instruction set of a target: "amd64/avx2" of "amd64/avx2+my-core".
 func isa(target string) string {
 	name, _, _ := strings.Cut(target, "+")
 	return name
@@ -113,7 +113,7 @@ func (m mask) names(target string) bool {
 	return slices.ContainsFunc(m.targets, func(word string) bool { return names(word, target) })
 }
 
-// names says that a word is a target, with or without its architecture, or the core that it is for: avx512vbmi+zen4 is zen4, too.
+// names says that a word is a target, with or without its architecture, or the core that it is for: avx2+my-core is my-core, too.
 func names(word, target string) bool {
 	arch, short, _ := strings.Cut(target, "/")
 	_, core, _ := strings.Cut(short, "+")

@@ -26,8 +26,7 @@ type Options struct {
 
 // A block of activations is multiplied by a panel of weights before the next block,
 // and all blocks of a part by all rows before the next part: a panel and a part should
-// stay in a second-level cache. (Emerald Rapids, 2 MiB; 4 MiB of tables of 256 columns, w1:
-// 1.30 of the int8 peak in one part, 1.35 in four.) Memory for sums grows with the part.
+// stay in a second-level cache. Memory for sums grows with the part. Figures: docs/lab/choices.md, partBytes.
 const (
 	panelBytes = 512 << 10  // of weights
 	partBytes  = 1280 << 10 // of activations
@@ -35,7 +34,7 @@ const (
 
 // callBytes bounds the weights, in bytes, that one call of a kernel multiplies, divided by its columns or by
 // fewColumns; a call takes at least one tile of each side. Assembly cannot be preempted: longer calls would delay garbage
-// collections. (512 KiB from a cache of Zen 5, one column by AVX2: w1 18 us, w2, q2_k, q3_k 20, w1 of f32 activations 72.)
+// collections. Figures: docs/lab/choices.md, callBytes.
 const (
 	callBytes  = 1 << 20
 	fewColumns = 4

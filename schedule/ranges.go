@@ -98,8 +98,7 @@ func (s *Product) summed(p *nest.Plan, i int) map[string]int {
 	return loops
 }
 
-// sumBound is the largest magnitude of accumulator i, and how many products of
-// which scale (a power of two) reach it.
+// sumBound is the largest magnitude `bound` of accumulator i. It is reached by `terms` products, scaled by 2^shift.
 func (s *Product) sumBound(p *nest.Plan, i, peak int) (bound int64, shift, terms int) {
 	loops := s.summed(p, i)
 	var classes *accumulator

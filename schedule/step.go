@@ -178,8 +178,8 @@ func forProducts(x Step) error {
 	return illegal(x, "in a preparation", "is for products; activations are prepared by loops alone")
 }
 
-// String is the trace on one line, for tables: "split m 16; bind l vector; ...". Parameters that are zero are left out, but
-// for numbers before another number.
+// String is the trace on one line, for tables: "split m 16; bind l vector; ...". Parameters that are zero are left out.
+// Only a zero before another number stays.
 func (t Trace) String() string {
 	var out []string
 	for _, s := range t {

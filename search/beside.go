@@ -2,12 +2,16 @@ package search
 
 import "github.com/tmacc/tmacc/ir/nest"
 
-// Tiles that a kernel for few columns reads side by side: memory sends more of several streams than of one.
+// Tiles side by side: a kernel for few columns may read several tiles at once. Memory delivers more data in several streams than in one.
 
-// sideBySide is u, or if it is for fewer columns than a small block what takes as many tiles at once as the machine wants and costs little
-// more. Row vector after row vector, or without accumulators of fields, they may fit the registers better; but what costs more than one tile, which more streams are to
-// make up for, is only taken in the order of one tile: the other reads activations once for each tile, which the estimate takes too lightly. That is not so of super-blocks,
-// but of two columns of those with Lead two tiles gain nothing. Figures: docs/lab/choices.md, sideBySide.
+// sideBySide returns a schedule like u that reads `Memory.Tiles` tiles at once, if that costs little more than u.
+// Else, and for kernels with a small block of columns or more, it returns u.
+//
+// It tries both loop orders, and schedules without accumulators of fields, because they may fit the registers better.
+// A schedule may cost more than u, because the additional streams make up for it. Then it must keep u's loop order:
+// the other order reads activations once for each tile, and the estimate counts those reads too low.
+// Super-blocks may change the order all the same. With `Lead` and two columns they gain nothing from two tiles.
+// Figures: docs/lab/choices.md, sideBySide.
 func (u *scheduled) sideBySide(d *defaults) *scheduled {
 	if u.beside == nil {
 		u.beside = u.findBeside(d)
@@ -65,8 +69,10 @@ func (u *scheduled) findBeside(d *defaults) *scheduled {
 	return both
 }
 
-// ofEach is how each of several tiles side by side is asked for where one would be by s. As early would be Ahead/tiles; two thirds of that lose little from
-// the second-level cache and gain from the third-level one and from memory. Figures: docs/lab/choices.md, ofEach.
+// ofEach returns the prefetches of each of `tiles` tiles side by side, where `s` are those that suit one tile alone.
+// A prefetch at Ahead/tiles would come equally early. The function asks two thirds of that distance ahead.
+// This loses little with weights in the second-level cache, and gains with weights in the third level or in memory.
+// Figures: docs/lab/choices.md, ofEach.
 func ofEach(s nest.Streams, tiles int) nest.Streams {
 	s.Far = s.Far / tiles / line * line
 	if s.Ahead > nearby {
@@ -75,17 +81,20 @@ func ofEach(s nest.Streams, tiles int) nest.Streams {
 	return s
 }
 
-// mostArithmetic is how many times as long as reading arithmetic may be estimated to take for more streams to be worth more of it.
-// Figures: docs/lab/choices.md, mostArithmetic.
+// mostArithmetic is a ratio: the estimated time of the arithmetic over the time to read the weights.
+// Above it, additional streams are not worth any additional arithmetic. Figures: docs/lab/choices.md, mostArithmetic.
 const mostArithmetic = 4
 
-// worthTilesMore is the most that a product of several columns by tiles side by side may cost, of what it costs by one: reading matters less than for
-// one column (Memory.TilesCost). Figures: docs/lab/choices.md, worthTilesMore.
+// worthTilesMore is the most that a product of several columns may cost with tiles side by side, relative to its cost
+// with one tile. Reading matters less than for one column, whose limit is `Memory.TilesCost`.
+// Figures: docs/lab/choices.md, worthTilesMore.
 const worthTilesMore = 0.99
 
-// halved is l or, where the machine wants that and one column does not read several of its tiles side by side, mostly for want of registers, tiles as many times smaller, of which
-// kernels for few columns read as many side by side: they decode and sum what those of one tile do, in as many streams more.
-// Figures: docs/lab/choices.md, HalvesTiles.
+// halved returns l with tiles that are `Memory.Tiles` times smaller, or l itself. Kernels for few columns read
+// `Memory.Tiles` small tiles side by side: they decode and sum the rows of one large tile, in more streams.
+//
+// The machine must ask for this (`HalvesTiles`). It helps only if the kernel for one column does not already read
+// several of l's tiles side by side, mostly because registers are few. Figures: docs/lab/choices.md, HalvesTiles.
 func (l *candidate) halved() *candidate {
 	m, one := l.m, l.best[1]
 	if !m.HalvesTiles || l.base.Rows%m.Tiles != 0 || l.p.Weight.Super > 0 || one.choice.Block != one.choice.Rows || one.sideBySide(l.defaults) != one {
@@ -102,5 +111,6 @@ func (l *candidate) halved() *candidate {
 	return h
 }
 
-// worthHalving is the most that a product by smaller tiles side by side may cost, of what it costs by one: the same, but for pointers.
+// worthHalving is the most that a product may cost with smaller tiles side by side, relative to its cost with one tile.
+// The arithmetic is the same; only the additional pointers cost something.
 const worthHalving = 1.02

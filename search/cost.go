@@ -144,7 +144,7 @@ func longest(waits map[vir.Reg]float64, least float64) float64 {
 	return least
 }
 
-// bytesPerWeight are those of a packed weight, scales and padding included.
+// bytesPerWeight is how many bytes a packed weight takes, with its share of scales and padding.
 func bytesPerWeight(k *schedule.Kernel) float64 {
 	return float64(k.Weights.TileBytes(typicalK)) / float64(k.Weights.TileM*typicalK)
 }

@@ -333,7 +333,7 @@ func tightest(p ir.Problem) (out []coding) {
 // to decode, and what fills groups is multiplied too. Figures: docs/lab/choices.md, worthFilling.
 const worthFilling = 0.85
 
-// bytesPerCycle is about what one core reads from memory (Emerald Rapids: 5.2, Zen 5: 10).
+// bytesPerCycle is about what one core reads from memory. Figures: docs/lab/choices.md, bytesPerCycle.
 const bytesPerCycle = 6.0
 
 // reading is about how long that takes, in tenths of a cycle.
@@ -681,8 +681,8 @@ func apart(choices []Choice) []Choice {
 }
 
 // fieldsApart is c with an accumulator for each field, all of which are looked up: few of
-// them would wait for each other, which the estimate does not see where an instruction that has one port on Intel's CPUs
-// counts twice (of zen5's own costs it was not tried). Without groups and books they cost nothing. Figures: docs/lab/choices.md, fieldsApart.
+// them would wait for each other, which the estimate does not see where an instruction that has one port
+// counts twice (it was tried with the costs of the ordinary core only). Without groups and books they cost nothing. Figures: docs/lab/choices.md, fieldsApart.
 func (c Choice) fieldsApart() Choice {
 	c.Below, c.Factor = 0, "f"
 	return c

@@ -351,7 +351,8 @@ func TestDefaultFamily(t *testing.T) {
 	}
 }
 
-// Where two tiles cost more than one they read activations once for both, though the other order is estimated to cost less; but what is for the sake of registers, of super-blocks, may not.
+// Two tiles that cost more than one tile read activations once for both, though the estimate of the other order is lower.
+// Super-blocks may take the other order, because it needs fewer registers.
 func TestTilesOrder(t *testing.T) {
 	for _, c := range []struct {
 		format       string
@@ -378,7 +379,7 @@ func TestTilesOrder(t *testing.T) {
 	}
 }
 
-// A trace is lowered once, whatever choices have it and whether it has a kernel: what is told is of the choice that asks.
+// A trace is lowered once, however many choices have it and whether it has a kernel. Each answer names the choice that asked.
 func TestKnownTraces(t *testing.T) {
 	p, err := ir.Named("w4")
 	if err != nil {
@@ -536,8 +537,8 @@ func TestCompanionsOfTiles(t *testing.T) {
 	}
 }
 
-// Without a 4-way dot product, 16-bit sums of four columns count all of a group if they hold that, else as
-// much as they hold and registers allow; those of rows without groups a record.
+// This is about four columns without a 4-way dot product. A 16-bit sum counts a whole group if it can hold that.
+// Else it counts the most that it can hold and that registers allow. Without groups it counts one record.
 func TestDefaultWidens(t *testing.T) {
 	for _, c := range []struct {
 		format string

@@ -63,7 +63,7 @@ func TableUses(ctx context.Context, p ir.Problem, t lower.Target, n int) ([][]Us
 			return nil, err // it compiled before
 		}
 		out = append(out, slices.DeleteFunc(l.uses(), func(u Use) bool {
-			// Of several bit planes, those of a block of rows lie together: other blocks have other layouts.
+			// The bit planes of a block of rows lie together, so that another size of block is another layout.
 			k, err := schedule.Compile(p, u.Trace)
 			return err != nil || !k.SharesBuffers(first)
 		}))

@@ -9,9 +9,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// FloatLayout is the usual layout of p's codes for tables of f32 activations: words of 32
-// bits of as many indices as fit, in lanes of rows. Where a group ends within a word,
-// neighbouring rows share it.
+// FloatLayout is the usual layout of p's codes for tables of f32 activations. Each lane is a row. A word has 32 bits
+// and holds all the indices that fit. Where a group ends within a word, neighbouring rows share the word.
 func FloatLayout(p ir.Problem, m lower.Machine) Choice {
 	c := Choice{Lanes: m.VecBits / 32, Rows: 8, RowFields: 1, Cells: 1, Flush: 1, Hoist: "none", Order: 1, Scale: "end", Streams: m.Streams, Serial: true}
 	if m.FewVectors() {
@@ -25,8 +24,8 @@ func FloatLayout(p ir.Problem, m lower.Machine) Choice {
 	return c
 }
 
-// shareWords puts so many rows in a word that groups end with words. Rows share words of codes:
-// numbers that join codes are whole words of a row.
+// shareWords puts several rows in each word until every group ends at the end of a word. Rows can share only words of
+// codes. A number that joins several codes fills a word of one row, so joined codes become plain codes first.
 func (c *Choice) shareWords(p ir.Problem) {
 	for g := p.GroupK(); g > 0 && g%(c.Table.unit()*max(c.Table.fields(p.Weight)/c.RowFields, 1)) != 0; {
 		if c.Table.Digits == ir.DigitLevels {
@@ -37,8 +36,8 @@ func (c *Choice) shareWords(p ir.Problem) {
 	}
 }
 
-// floatTable are tables of f32 activations, so many to an index, whose entries are found
-// by codes, or by numbers of them that take fewer bits.
+// floatTable returns tables of f32 activations with `parts` parts. One index of a part stands for `Act.Float`
+// activations. The index is made of codes, or of codes joined to one number where that takes fewer bits.
 func floatTable(p ir.Problem, parts int) *TableChoice {
 	w, by := p.Weight, p.Act.Float
 	t := &TableChoice{Digits: ir.DigitCodes, Float: true, Along: 1}

@@ -53,8 +53,8 @@ func (m *mutation) step() int {
 	return m.choose(all).step
 }
 
-// fields lists the fields of t whose type is kind; those of lists and arrays one
-// by one if elements is set.
+// fields lists the fields of t's steps whose type is `kind`. With `elements` it also lists each element of a list or an
+// array whose elements have that type.
 func fields(t schedule.Trace, kind reflect.Kind, elements bool) []field {
 	var out []field
 	for i, s := range t {
@@ -119,9 +119,9 @@ func (m *mutation) number() {
 	m.set(f, reflect.ValueOf(x))
 }
 
-// factor moves a factor between two levels of a loop whose number of iterations is known: what a split
-// takes for its inner loop becomes another number that divides it and is divided by what is split from
-// either part. The product of all levels stays.
+// factor moves a factor between two levels of a loop whose number of iterations is known. A split gets another size of
+// its inner loop. The new size divides the split loop, and later splits of either part still divide it.
+// The product of all levels stays.
 func (m *mutation) factor() {
 	var steps []int
 	var ways [][]int
@@ -207,7 +207,7 @@ func (m *mutation) same(f field) []field {
 	return out
 }
 
-// list changes the order of a list, or what is in it.
+// list changes the order or the elements of a list.
 func (m *mutation) list() {
 	all := slices.DeleteFunc(fields(m.t, reflect.Slice, false), func(f field) bool { return f.get(m.t).Len() == 0 })
 	if len(all) == 0 {

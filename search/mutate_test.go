@@ -120,7 +120,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// Prefetches of the rest of the tiles are fewer by those of the first.
+// With `Rest` all tiles except the first are prefetched, so that the first tile's prefetches are missing.
 func TestRestOfTiles(t *testing.T) {
 	p, err := ir.Named("w4")
 	if err != nil {
@@ -201,7 +201,7 @@ func TestRelayout(t *testing.T) {
 	}
 }
 
-// Near differs in nothing but what is asked for ahead, also as a step of an edited trace.
+// Near changes nothing except prefetches, also as a step of an edited trace.
 func TestNear(t *testing.T) {
 	w, err := format.Lookup("w4")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// DefaultTables are the tables that the default schedules of p on a machine read, nil
-// if they read none, and how many elements of K of them lie together in the widest kernel's blocks.
+// DefaultTables returns the tables that the default schedules of p on a machine read, nil if they read none.
+// `chunk` is the number of elements of K whose tables lie together in the widest kernel's blocks.
 func DefaultTables(ctx context.Context, p ir.Problem, t lower.Target) (tables *ir.Tables, chunk int, err error) {
 	uses, err := Default(ctx, p, t)
 	if err != nil {
@@ -29,10 +29,10 @@ func DefaultTables(ctx context.Context, p ir.Problem, t lower.Target) (tables *i
 	return tables, chunk, nil
 }
 
-// DefaultPrepare chooses the schedule of p's activation preparation on a
-// machine: every stage in full vectors, lanes over the elements of a group, or
-// over groups where a stage has one value each, and over the entries of tables. Tables of chunk
-// elements of K lie together (0: of all), as those of a column in a block of several do.
+// DefaultPrepare chooses the schedule of p's activation preparation on a machine. Every stage uses full vectors.
+// Their lanes are elements of a group; groups, where a stage has one value for each; or entries of tables.
+// The tables of `chunk` elements of K lie together, 0: of all elements. This is how a column's tables lie in a block of
+// several columns.
 func DefaultPrepare(p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (schedule.Trace, error) {
 	lanes := t.Machine().VecBits / 32
 	b := &prepareTrace{group: p.Act.Group, lanes: lanes, most: mostTogether(t), chunk: chunk, pairs: addsPairs(t)}
@@ -58,9 +58,8 @@ type prepareTrace struct {
 	t            schedule.Trace
 }
 
-// mostTogether is how many lanes of 32 bits several groups may take that are reduced
-// together: those of half the registers, if neighbours in two registers are gathered in
-// one instruction.
+// mostTogether is how many lanes of 32 bits the groups that are reduced together may take. It is the lanes of half the
+// vector registers if one instruction gathers neighbours from two registers, else 0.
 func mostTogether(t lower.Target) int {
 	m := t.Machine()
 	v := vir.Type{Elem: format.I32, Lanes: m.VecBits / 32}
@@ -70,13 +69,14 @@ func mostTogether(t lower.Target) int {
 	return min(m.NumVec/2*v.Lanes, vir.MaxBytes/4)
 }
 
-// addsPairs says that the target adds up products of bytes in pairs, of activations as they are and constants of any lanes. Others
-// multiply by constants of 16 bits, best those that are one number.
+// addsPairs says that the target has an instruction that multiplies bytes and adds the products in pairs. Activations
+// are then used as they are, and each lane may have its own constant. Other targets multiply by constants of 16 bits,
+// preferably by a constant that is the same in all lanes.
 func addsPairs(t lower.Target) bool {
 	return lower.Can(t, func(r lower.Row) bool { return r.Op == vir.OpDot2Sat })
 }
 
-// together is how many groups of so many lanes, 0 without groups, are reduced together.
+// together is how many groups of `lanes` lanes each are reduced together. Without groups `lanes` is 0.
 func (b *prepareTrace) together(lanes int) int {
 	if lanes == 0 || lanes&(lanes-1) != 0 || lanes > schedule.MostLanes {
 		return 1
@@ -108,7 +108,7 @@ func (b *prepareTrace) bind(loop, to string) {
 	b.t = append(b.t, schedule.Bind{Loop: loop, To: to})
 }
 
-// unrolled binds a stage's loop u of n iterations, of large groups a part of it.
+// unrolled unrolls a stage's loop u of `n` iterations. If the group is large, only a part of the loop is unrolled.
 func (b *prepareTrace) unrolled(stage string, n int) {
 	if n > schedule.MostUnrolled {
 		by := schedule.MostUnrolled
@@ -120,9 +120,9 @@ func (b *prepareTrace) unrolled(stage string, n int) {
 	b.bind(stage+".u", "unrolled")
 }
 
-// One iteration of a loop over ungrouped K handles as many elements as stretch vectors
-// of 32 bits hold: the trips of 4096 elements are so few that a core foresees the last.
-// Sums go into unroll accumulators in turn. Figures: docs/lab/choices.md, DefaultPrepare.
+// One iteration of a loop over ungrouped K handles the elements that `stretch` vectors of 32-bit lanes hold. The loop
+// over 4096 elements then has so few iterations that a core predicts its last branch.
+// Sums go into `unroll` accumulators in turn. Figures: docs/lab/choices.md, DefaultPrepare.
 const (
 	stretch = 16
 	unroll  = 4
@@ -242,8 +242,8 @@ func (b *prepareTrace) residuals(t *ir.Tables) {
 	b.bind("excess.v", "vector")
 }
 
-// inChunks splits a loop over tables, each iteration those of so many elements, if chunks are whole
-// iterations; else tables are made where others bring them to their places.
+// inChunks splits a loop over tables whose iteration makes the tables of `elements` elements of K. It does so only if a
+// chunk is a whole number of iterations. Else the tables are made where other code moves them to their places.
 func (b *prepareTrace) inChunks(loop string, elements int) {
 	if b.chunk == 0 || b.chunk%elements != 0 || b.chunk > schedule.MostChunk {
 		return

@@ -18,7 +18,7 @@ import (
 	"github.com/tmacc/tmacc/tests/native"
 )
 
-// Activations prepared by compiled kernels equal those of the definition.
+// Activations that compiled kernels prepare equal the activations that the definition gives.
 func TestDefaultPrepare(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for _, tg := range native.Targets(t) {
@@ -75,8 +75,8 @@ func TestDefaultPrepare(t *testing.T) {
 	}
 }
 
-// An entry's digits differ from one iteration of a serial loop over entries to the next: they are
-// not taken for those of the first.
+// The digits of an entry differ in each iteration of a serial loop over entries. The vectorizer must not use the first
+// entry's digits for all of them.
 func TestSerialEntries(t *testing.T) {
 	p, err := ir.Named("ternary")
 	if err != nil {
@@ -118,8 +118,9 @@ func TestPartsOfChunks(t *testing.T) {
 	}
 }
 
-// tablesOf are tables of sums of parts of so many activations: if there is one part, bytes, four
-// neighbours together; of rows, of whole codes if it is two of them, with residuals. Of five levels, mirrored ones of two bytes.
+// tablesOf returns tables whose parts sum `parts` activations each, nil without parts. One part gives tables of bytes,
+// four neighbours together. For weights without groups they have residuals, and whole codes as digits if the part is 2.
+// Weights of five levels get mirrored tables with entries of two bytes.
 func tablesOf(t *testing.T, w format.Weight, parts []int) *ir.Tables {
 	if parts == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// Choice is one point of the space: every decision that makes a trace. Those
-// that layout names must agree in all uses of a matrix.
+// Choice is one point of the space: every decision that makes a trace. The decisions that `layout` names must agree in
+// all uses of a matrix.
 type Choice struct {
 	// Layout.
 	AlongK    bool   // lanes are elements of K of one row, summed at the end, instead of rows
@@ -29,16 +29,16 @@ type Choice struct {
 	Mirror    int    // codes of a codeword whose mirror image differs in one bit
 	Head      int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
 	Fill      int    // elements of K that a group is filled up to, 0: its own are whole cells
-	Run       int    // row vectors of a tile whose cells take turns in a record, or in a group of one, before the next so many; 0: all of them
-	Beside    bool   // what groups within a record share lies behind the codes of each, not of all
-	Lead      bool   // what several groups of a record share, or each elsewhere than behind its codes, leads the record
+	Run       int    // row vectors of a run: their cells take turns in a record or group, then follows the next run; 0: all of a tile
+	Beside    bool   // the data that a record's groups share lies behind the codes of each group, not behind all codes
+	Lead      bool   // the data that several groups share, and group data not behind its codes, leads the record
 	// Computation.
 	Value  string // affine or lookup
 	Hoist  string // init, flush or none
 	Dot    int    // products per instruction: 4 into 32 bits, 2 or 1 into 16
 	Below  int    // read_scaled, 0: shift every field down
 	Flush  int    // cells repeated in the code; a sum of 16 bits is widened after them, unless Whole
-	Whole  bool   // a sum of 16 bits is widened after all that it counts
+	Whole  bool   // a sum of 16 bits is widened only once, at its end
 	Cols   int    // columns per call
 	Block  int    // row vectors per call, divides Rows
 	Tiles  int    // whole tiles per call, side by side; 0 is 1
@@ -52,7 +52,7 @@ type Choice struct {
 	AtGroup bool         // the loop over groups inside a record is serial, not unrolled
 	Super   bool         // with AtGroup super-scales are kept in registers, not read for each group
 	Fission bool         // minimums of blocks of groups are summed in loops of their own
-	Again   bool         // what registers do not hold may be computed again; not a step of its own: compiling does that if it must, and no groups are spelled out
+	Again   bool         // values that do not fit in registers may be computed again, and no groups are spelled out; not a step: compiling does it where it must
 	Table   *TableChoice // by tables, nil: by dot products
 }
 
@@ -102,8 +102,7 @@ func (x coding) use(c *Choice) {
 	c.Map, c.Join, c.Mirror, c.Head, c.RowFields = "words", x.join, x.mirror, x.head, 1
 }
 
-// cellFields is the number of codes in a cell of c: those of as few codewords as
-// waste at most one bit.
+// cellFields is the number of codes in a cell of c. Joined codes fill the fewest codewords that waste at most one bit.
 func (c *Choice) cellFields(w format.Weight) int {
 	if c.Join == 0 {
 		return CellFields(w)
@@ -282,7 +281,7 @@ func (b *builder) tiles() []string {
 
 // along: the loops over K. Without groups k = ks, cells u, field f, (lanes x,) j;
 // with groups the record is a weight group or a
-// super-block, and the cells are those of a group: see groups.
+// super-block, and u counts the cells of a group: see groups.
 func (b *builder) along() {
 	c := b.c
 	b.cellLoops(c.cellK(b.p.Weight))

@@ -433,7 +433,7 @@ func tableForms(p ir.Problem, t lower.Target) []Choice {
 		out = append(out, form(4, 32, 1, false, TableChoice{Exact: true, Along: 4}))
 	default:
 		c := form(1, 8, 2, true, TableChoice{Exact: true, Along: 1, Bytes: true, Pairs: true})
-		// Additions to one row vector wait for each other, two cycles each on Zen 5: two tiles. Figures: docs/lab/choices.md, tableForms.
+		// Additions to one row vector wait for each other, two cycles each: two tiles. Figures: docs/lab/choices.md, tableForms.
 		c.Tiles, c.Far = 2, 0
 		out = append(out, c)
 	}

@@ -74,8 +74,8 @@ func take(rng *rand.Rand, c, other Choice) Choice {
 	return c
 }
 
-// mend makes blocks and runs divide the tile, tiles side by side whole, and what is asked for far ahead be farther than
-// what is not.
+// mend repairs c: blocks and runs divide the tile, only whole tiles stand side by side, and the far prefetch is farther
+// ahead than the near one.
 func (c *Choice) mend() {
 	if c.Block == 0 || c.Rows%c.Block != 0 {
 		c.Block = c.Rows
@@ -91,8 +91,8 @@ func (c *Choice) mend() {
 	}
 }
 
-// Near are the choices that ask for other memory ahead than c: what that is worth depends on the machine's own prefetches, which no
-// cost tells.
+// Near returns the choices that differ from c only in their prefetches. How much a prefetch is worth depends on the
+// prefetches that the machine does by itself, and the cost estimate does not know them.
 func Near(c Choice) (out []Choice) {
 	add := func(change func(*Choice)) {
 		x := c
@@ -123,8 +123,8 @@ func Near(c Choice) (out []Choice) {
 	return out
 }
 
-// Orders are the choices that do what c does in another order, or keep decoded weights from another loop on. How many instructions a core then runs at a
-// time no cost tells either.
+// Orders returns the choices that do c's work in another order, or keep decoded weights from another loop on. The cost
+// estimate does not know how many instructions a core then runs at a time.
 func Orders(c Choice) (out []Choice) {
 	if c.Table != nil {
 		return nil
@@ -156,7 +156,7 @@ var layout = []string{"AlongK", "Lanes", "Octets", "Rows", "RowFields", "Cells",
 
 // Relayout returns c for the packed matrix and the tables of from. The result may be illegal.
 func Relayout(c, from Choice) Choice {
-	if c.Table != nil || from.Table != nil { // what sums and looks up fits only its tables
+	if c.Table != nil || from.Table != nil { // decisions about tables fit only these tables
 		cols := c.Cols
 		c = from
 		c.Cols = cols
@@ -170,8 +170,8 @@ func Relayout(c, from Choice) Choice {
 	return c
 }
 
-// Companions are schedules of all widths for the packed layout of c, which is one tile's whatever c reads side by side.
-// The error is that of ctx.
+// Companions returns schedules of all widths for the packed layout of c. The layout is that of one tile, also if c reads
+// several tiles side by side. The error is the context's.
 func Companions(ctx context.Context, p ir.Problem, t lower.Target, c Choice) ([]Use, error) {
 	c.Tiles = 0
 	return newDefaults(ctx, p, t).usesOf("", func(d *defaults) (*candidate, error) { return d.candidate(c), nil })

@@ -1,17 +1,22 @@
 package tests
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/klauspost/cpuid/v2"
+
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/targets"
 )
 
 // nameless are the folders that know no format and no family by name, apart from exceptions.
@@ -76,6 +81,72 @@ func TestNoNames(t *testing.T) {
 				return true
 			})
 		})
+	}
+}
+
+// machines are names of processors, and of makers as CPUs report them. The names of the built-in cores come on top.
+var machines = []string{
+	`zen ?[1-9]`, `golden ?cove`, `lion ?cove`, `skymont`, `neoverse`, `cortex`, `apple m[1-9]`, `(emerald|sapphire|granite) rapids`,
+	`(ice|lunar|arrow|alder|raptor|sky|cascade) ?lake`, `haswell`, `epyc`, `ryzen`, `xeon`, `hygongenuine`, `genuineintel`,
+}
+
+// namesMachines are other files that may name machines, and the reason. The files of cores and the lists of cores come on top.
+var namesMachines = map[string]string{
+	"search/timing/host.go": "says to people what processor a number stands for",
+}
+
+// TestNoMachines: a machine is named in the file of its core only, and in tests and docs.
+func TestNoMachines(t *testing.T) {
+	names := machines
+	for _, c := range targets.Cores() {
+		names = append(names, strings.ReplaceAll(c.Name, "-", "[ _-]?"))
+		at := fmt.Sprintf("lower/%s/%s.go", strings.Split(c.ISAs[0], "/")[0], strings.ReplaceAll(c.Name, "-", "_"))
+		if _, err := os.Stat("../" + at); err != nil {
+			t.Errorf("%s has no file of its own: %v", c.Name, err)
+		}
+		namesMachines[at] = "is the file of a core"
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		namesMachines["lower/"+arch+"/core.go"] = "lists the cores"
+	}
+	named := regexp.MustCompile(`(?i)(` + strings.Join(names, "|") + `)`)
+	found := map[string]bool{}
+	for _, dir := range []string{"cmd", "examples", "gen", "ir", "lower", "runtime", "schedule", "search"} {
+		err := filepath.WalkDir(filepath.Join("..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			at := strings.TrimPrefix(filepath.ToSlash(path), "../")
+			for i, line := range strings.Split(string(text), "\n") {
+				if name := named.FindString(line); name != "" {
+					if found[at] = true; namesMachines[at] == "" {
+						t.Errorf("%s:%d names %s", at, i+1, name)
+					}
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for at := range namesMachines {
+		if !found[at] && !strings.HasSuffix(at, "/core.go") {
+			t.Errorf("%s names no machine: it is no exception", at)
+		}
+	}
+}
+
+// TestFeatures: what targets need are instruction sets that CPUs of any maker may have, and that are found at run time.
+func TestFeatures(t *testing.T) {
+	ofOneMaker := []string{"SSE4A", "XOP", "FMA4", "TBM", "LWP", "CLZERO", "WBNOINVD", "SGX", "TME", "HYPERVISOR"}
+	for _, tg := range targets.All() {
+		for _, f := range targets.Features(tg) {
+			if cpuid.ParseFeature(f) == cpuid.UNKNOWN || slices.Contains(ofOneMaker, f) {
+				t.Errorf("%s needs %s", tg.Machine().Name, f)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -29,6 +30,7 @@ type benchFlags struct {
 	sizeFlags
 	act         order.Act
 	targets     []string
+	cores       []string
 	trace       string
 	lock        string
 	check       string
@@ -75,6 +77,7 @@ ends the command. -check then reads ratios. A -lock replaces the default schedul
 	b.sizeFlags.add(f, 0, 0)
 	actVar(f, &b.act)
 	f.StringSliceVar(&b.targets, "target", []string{hostWord}, "targets, or all that this machine runs; may be repeated")
+	coreVar(f, &b.cores)
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
 	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured beside the default ones, with -check and -peer in their place")
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
@@ -215,7 +218,7 @@ func (p *progress) begins(s bench.Step) { p.step("%s", s) }
 
 // measureAll measures all formats on all targets.
 func (c *cli) measureAll(ctx context.Context, b benchFlags, lock *tune.Lock) error {
-	ts, err := targetsHere(b.targets)
+	ts, err := c.targetsHere(b.targets, b.cores)
 	if err != nil {
 		return err
 	}
@@ -331,7 +334,7 @@ func (c *cli) addAsked(ctx context.Context, s *bench.Suite, b benchFlags, x benc
 	}
 	b.k, b.trace = 0, ""
 	for _, p := range asked {
-		t, err := bestOf(p.Class)
+		t, err := targeting.Best(p.Class)
 		if err != nil {
 			return err
 		}

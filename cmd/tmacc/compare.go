@@ -13,14 +13,15 @@ import (
 
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
 type compareFlags struct {
 	tuneFlags
-	format, target string
-	traces         []string
-	near, json     bool
+	format, target, core string
+	traces               []string
+	near, json           bool
 }
 
 func (c *cli) compare() *cobra.Command {
@@ -44,6 +45,7 @@ in another order, for each -n: some tens, each of which takes about half a secon
 	f := cmd.Flags()
 	f.StringVar(&x.format, "format", "", "weight format, or a JSON file with one (required)")
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
+	oneCoreVar(f, &x.core)
 	f.StringSliceVar(&x.traces, "trace", nil, "JSON `files` with a schedule each")
 	f.BoolVar(&x.near, "near", false, "measure schedules near the default ones")
 	actVar(f, &x.act)
@@ -78,7 +80,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 	if err != nil {
 		return err
 	}
-	on, err := targetHere(f.target)
+	on, err := c.finder().OneOn(timing.ThisHost(), f.target, f.core)
 	if err != nil {
 		return err
 	}

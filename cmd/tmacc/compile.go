@@ -24,6 +24,7 @@ import (
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
@@ -70,7 +71,8 @@ no-measure: false.
     - {name: Own, format: w3, target: avx512vbmi, trace: own-vbmi.json}
 
 A kernel is for an instruction set, tuned for its most ordinary core; -core adds kernels for other
-cores, which run on the CPUs that have them. -target host is for this machine's core.
+cores, which run on the CPUs that have them. -core file.json describes a core of your own, with the
+fields that tmacc cores -json NAME prints. -target host is for this machine's core.
 
 The trace of a kernel is for its target, which may be left out if there is but one; entries
 that differ in target and trace only are one product, with default schedules on other targets.
@@ -105,7 +107,7 @@ out for all that, because sums could overflow for so large a -max-k.`,
 	s.StringVar(&f.model, "model", "", "built-in model: "+strings.Join(order.Models(), ", "))
 	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the arguments; may be repeated")
 	s.StringSliceVar(&f.on, "target", []string{hostWord}, "targets, or all; see tmacc targets; their order means nothing; may be repeated")
-	s.StringSliceVar(&f.tunedFor, "core", nil, "processor cores, or all, that kernels are also tuned for; see tmacc cores; may be repeated")
+	coreVar(s, &f.tunedFor)
 	s.StringVar(&f.traceFile, "trace", "", "JSON `file` with the schedule of the one format, instead of the default ones")
 	actVar(s, &f.act)
 	s.IntVar(&f.maxK, "max-k", 0, "largest K that kernels are proven exact for (default 131072)")
@@ -366,16 +368,16 @@ func (x *compilation) readPlace() error {
 // targetList is what -target and -core, or the file, name.
 func (x *compilation) targetList() ([]lower.Target, error) {
 	for _, word := range x.on {
-		if _, err := targetList([]string{word}, nil); err != nil {
+		if _, err := x.cli.targetList([]string{word}, nil); err != nil {
 			return nil, x.from.At("target", word, err)
 		}
 	}
 	for _, word := range x.tunedFor {
-		if _, err := targetList(x.on, []string{word}); err != nil {
+		if _, err := x.cli.targetList(x.on, []string{word}); err != nil {
 			return nil, x.from.At("core", word, err)
 		}
 	}
-	return targetList(x.on, x.tunedFor)
+	return x.cli.targetList(x.on, x.tunedFor)
 }
 
 // readTrace reads the schedule of -trace.
@@ -470,7 +472,7 @@ func (x *compilation) notTuned() (out []string) {
 // untunable says why no schedule of w is searched for t, "" if one is.
 func (x *compilation) untunable(w *wanted, t lower.Target) string {
 	e := x.lock.Find(w.Problem, t)
-	switch missing := lacksOn(t, timing.ThisHost()); {
+	switch missing := targeting.LacksCore(t, timing.ThisHost()); {
 	case w.Trace(t) != nil:
 		return "a trace is given"
 	case missing != "":

@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/sparing"
@@ -286,7 +287,7 @@ func needMeasuring(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
-	if len(hostTargets()) == 0 || !jit.Supported() {
+	if len(targeting.Here()) == 0 || !jit.Supported() {
 		t.Skip(jit.ErrPlatform)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/targeting"
 )
 
 // completeCompile says what values the flags of tmacc compile have.
@@ -17,7 +18,7 @@ func completeCompile(cmd *cobra.Command) {
 	values := map[string]func() []string{
 		"format":    format.Names,
 		"model":     order.Models,
-		"core":      func() []string { return append([]string{"all"}, coreNames()...) },
+		"core":      func() []string { return append([]string{"all"}, targeting.CoreNames()...) },
 		"target":    func() []string { return append([]string{"host", "all"}, shortNames()...) },
 		"act-group": func() []string { return []string{"0", "32", "64", "128", "256"} },
 	}

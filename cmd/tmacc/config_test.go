@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/tmacc/tmacc/search/targeting"
 	"maps"
 	"os"
 	"path/filepath"
@@ -110,7 +111,7 @@ func checkReport(t *testing.T, code int) (r jsonCheck) {
 
 // The targets of a file are those that it names, also if they are what the flag has anyhow; if it names none they are all.
 func TestConfigTargets(t *testing.T) {
-	if len(hostTargets()) == 0 {
+	if len(targeting.Here()) == 0 {
 		t.Skip("no target runs here")
 	}
 	for text, flag := range map[string]string{"": "all", "target: host": "host", "target: [host]": "host", "target: [host, dotprod]": "host,dotprod"} {

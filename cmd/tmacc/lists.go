@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -10,9 +11,11 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -132,8 +135,8 @@ func (c *cli) targets() *cobra.Command {
 		Short: "list the targets and which of them run here",
 		Long: `List the targets: instruction sets that kernels are compiled for, and the features
 beyond those of all CPUs of the architecture. Every generated package also has pure Go
-for all other CPUs. A target with a core, such as avx512vbmi+zen4, has the same instructions
-and is tuned for that core: see tmacc cores.`,
+for all other CPUs. A target with a core, TARGET+CORE, has the same instructions and is tuned
+for that core: see tmacc cores.`,
 	}
 	js := asJSON(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -162,45 +165,75 @@ type coreInfo struct {
 	Here    bool      `json:"here"` // this machine has it, or what stands for it
 }
 
-// coreInfos lists the cores that kernels can be tuned for.
+// coreInfos lists the built-in cores.
 func coreInfos() (all []coreInfo) {
-	here := ""
-	if ts := hostTargets(); len(ts) > 0 {
-		here = ts[len(ts)-1].Machine().Core.Name
-	}
-	for _, t := range targets.All() {
-		m := t.Machine()
-		i := slices.IndexFunc(all, func(c coreInfo) bool { return c.Name == m.Core.Name })
-		if i < 0 {
-			i = len(all)
-			all = append(all, coreInfo{Name: m.Core.Name, CPUs: append([]cpu.Set{}, m.CPUs...), Here: m.Core.Name == here})
-		}
-		all[i].Targets = append(all[i].Targets, m.Name)
+	for _, c := range targets.Cores() {
+		all = append(all, infoOf(c, targets.All()))
 	}
 	return all
 }
 
+// infoOf describes a core and lists the targets in ts that are for it.
+func infoOf(c core.Core, ts []targets.Target) coreInfo {
+	info := coreInfo{Name: c.Name, CPUs: append([]cpu.Set{}, c.CPUs...)}
+	here := ""
+	if ts := targeting.Here(); len(ts) > 0 {
+		here = ts[len(ts)-1].Machine().Core.Name
+	}
+	for _, t := range ts {
+		if m := t.Machine(); m.Core.Name == c.Name {
+			info.Targets = append(info.Targets, m.Name)
+		}
+	}
+	info.Here = c.Name == here
+	if id := timing.ThisHost().ID(); c.Own {
+		info.Here = len(c.CPUs) == 0 || cpu.Among(c.CPUs, id)
+	}
+	return info
+}
+
 func (c *cli) cores() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "cores", Args: between(0, 0),
+		Use: "cores [NAME or FILE.json]", Args: between(0, 1),
 		Short: "list the processor cores that kernels can be tuned for",
-		Long: `List the processor cores that are described: what instructions take there, and how they
-read memory. Schedules are chosen for a core; the results are the same bits on all. CPUs that no core names
-run the kernels for the most ordinary one of their instruction set.`,
+		Long: `List the processor cores that are described: what instructions cost there, and how kernels read
+memory. Schedules are chosen for a core; the results are the same bits on all cores. CPUs that no core
+names run the kernels for the ordinary core of their instruction set.
+
+A core of your own is a JSON file with the fields that -json prints of one core. Print the
+built-in core that is most like it, and change its name and what differs. Costs are in tenths of a cycle.
+"cpus" names the CPUs that have the core, as tmacc host -json prints vendor, family and model;
+if it is empty, all CPUs have it that no other core of a package names. tmacc compile -core FILE.json
+uses the file; tmacc cores FILE.json checks it.`,
+		Example: `  tmacc cores
+  tmacc cores -json NAME > my-core.json
+  tmacc cores my-core.json
+  tmacc compile -format w2 -target host -core my-core.json -o kernels`,
 	}
 	js := asJSON(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		infos := coreInfos()
+		if len(args) == 1 {
+			one, ts, err := c.coreOf(args[0])
+			if err != nil {
+				return err
+			}
+			if *js {
+				return printCore(c.out, one)
+			}
+			infos = []coreInfo{infoOf(one, ts)}
+		}
 		if *js {
-			return printJSON(c.out, coreInfos())
+			return printJSON(c.out, infos)
 		}
 		t := table{head: []string{"core", "here", "CPUs", "targets"}, wide: 3}
-		for _, i := range coreInfos() {
+		for _, i := range infos {
 			here, cpus := "", "all others"
 			if i.Here {
 				here = "yes"
 			}
 			if len(i.CPUs) > 0 {
-				cpus = setNames(i.CPUs)
+				cpus = targeting.CPUs(i.CPUs)
 			}
 			t.add(i.Name, here, cpus, strings.Join(i.Targets, " "))
 		}
@@ -208,6 +241,34 @@ run the kernels for the most ordinary one of their instruction set.`,
 		return nil
 	}
 	return cmd
+}
+
+// coreOf is the core of a name or in a JSON file, and its targets.
+func (c *cli) coreOf(word string) (core.Core, []targets.Target, error) {
+	if targeting.IsFile(word) {
+		own, err := c.inputs().Core(word)
+		if err != nil {
+			return own, nil, err
+		}
+		ts, err := c.finder().Cores(word)
+		return own, ts, err
+	}
+	for _, one := range targets.Cores() {
+		if one.Name == word {
+			return one, targets.All(), nil
+		}
+	}
+	return core.Core{}, nil, fmt.Errorf("cores %s: there is no such core: have %s", word, strings.Join(targeting.CoreNames(), ", "))
+}
+
+// printCore prints a core as -core reads it.
+func printCore(w io.Writer, one core.Core) error {
+	data, err := one.JSON()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", data)
+	return err
 }
 
 func (c *cli) host() *cobra.Command {
@@ -227,7 +288,7 @@ func (c *cli) host() *cobra.Command {
 			Ceilings *measure.Ceilings `json:"ceilings,omitempty"`
 		}{Host: timing.ThisHost()}
 		report.Has, report.Lacks = neededOn(report.Host)
-		for _, t := range hostTargets() {
+		for _, t := range targeting.Here() {
 			report.Runs = append(report.Runs, t.Machine().Name)
 		}
 		if *js {

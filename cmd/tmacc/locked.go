@@ -71,8 +71,8 @@ func exists(path string) bool {
 // smaller K or for other kernels, and what to do about it.
 func (x *compilation) misfits() (out []string) {
 	for _, e := range x.lock.Entries {
-		if t := targets.ByName(e.Target); t == nil || t.Machine().Name != e.Target {
-			out = append(out, fmt.Sprintf("%s: %s on %s is not used: this tmacc has no such target, see tmacc targets", tune.LockName, e.Product, e.Target))
+		if why := x.noTarget(e.Target); why != "" {
+			out = append(out, fmt.Sprintf("%s: %s on %s is not used: %s", tune.LockName, e.Product, e.Target, why))
 		}
 	}
 	for _, w := range x.products {
@@ -91,6 +91,17 @@ func (x *compilation) misfits() (out []string) {
 		}
 	}
 	return out
+}
+
+// noTarget says why there is no target of a name, "" if there is one.
+func (x *compilation) noTarget(name string) string {
+	if t := targets.ByName(name); t != nil && t.Machine().Name == name || slices.ContainsFunc(x.targets, func(t lower.Target) bool { return t.Machine().Name == name }) {
+		return ""
+	}
+	if isa, core, ok := strings.Cut(name, "+"); ok && targets.ByName(isa) != nil {
+		return fmt.Sprintf("no built-in core is called %s: if it is one of yours, add -core FILE.json", core)
+	}
+	return "this tmacc has no such target, see tmacc targets"
 }
 
 // otherCores names the entries of the lock that are for a product and an instruction set of the package, but for a core that it

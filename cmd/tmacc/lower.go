@@ -21,13 +21,15 @@ declaration stands at the end as a comment.`,
 	}
 	f := cmd.Flags()
 	target := f.String("target", "host", "target, see tmacc targets")
+	var core string
+	oneCoreVar(f, &core)
 	out := f.StringP("output", "o", "", "`file` to write instead of standard output")
 	pkg := f.String("package", "kernels", "name of the Go package in the assembly's comment")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if !token.IsIdentifier(*pkg) {
 			return fmt.Errorf("-package %s: want the name of a Go package", quotedIfOdd(*pkg))
 		}
-		t, err := oneTarget(*target)
+		t, err := c.finder().One(*target, core)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/tmacc/tmacc/search/targeting"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,10 +54,10 @@ func TestCompilePureGoTags(t *testing.T) {
 
 // What measures needs the go command, too, and says so.
 func TestToolsAreNamed(t *testing.T) {
-	if len(hostTargets()) == 0 {
+	if len(targeting.Here()) == 0 {
 		t.Skip("no target runs here")
 	}
-	for _, args := range []string{"bench -q -format w2 -mode l2 -n 1", "compare -q -format w2 -near -mode l2", "threads -q -rounds 1"} {
+	for _, args := range []string{"bench -q -format w2 -mode l2 -n 1", "compare -q -format w2 -near -mode l2"} {
 		cmd := exec.Command(os.Args[0], strings.Fields(args)...) // a process that has not found it before
 		cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1", "PATH="+t.TempDir())
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "the go command is needed") {

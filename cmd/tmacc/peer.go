@@ -155,7 +155,7 @@ func (c *cli) peerLimits(path string) ([]measure.PeerLimit, error) {
 
 // addTypes compiles the formats of the types of blocks, all of them for each target. It returns the type of each subject.
 func (c *cli) addTypes(ctx context.Context, s *bench.Suite, b benchFlags, bar *progress) (types []string, err error) {
-	ts, err := targetsHere(b.targets)
+	ts, err := c.targetsHere(b.targets, b.cores)
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,11 @@ import (
 )
 
 type showFlags struct {
-	format, target, trace string
-	act                   order.Act
-	cols                  int
-	stages                []string
-	prepare               bool
+	format, target, core, trace string
+	act                         order.Act
+	cols                        int
+	stages                      []string
+	prepare                     bool
 }
 
 func (c *cli) show() *cobra.Command {
@@ -48,6 +48,7 @@ func (c *cli) show() *cobra.Command {
 	actVar(f, &x.act)
 	f.IntVar(&x.cols, "cols", 1, "columns of activations per call of the kernel")
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
+	oneCoreVar(f, &x.core)
 	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to show instead of the default")
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
@@ -63,7 +64,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if err != nil {
 		return err
 	}
-	t, err := oneTarget(x.target)
+	t, err := c.finder().One(x.target, x.core)
 	if err != nil {
 		return err
 	}

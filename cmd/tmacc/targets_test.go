@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -18,26 +19,26 @@ func intel() timing.Host {
 func TestTargetsOrder(t *testing.T) {
 	const best = "amd64/avx512vbmi+zen5, amd64/avx512vbmi, amd64/avx2"
 	for _, words := range []string{"avx512vbmi,avx2,zen5", "avx2,zen5,avx512vbmi", "zen5,avx512vbmi,avx2", "avx2,amd64/avx2,avx512vbmi,zen5,avx512vbmi"} {
-		ts, err := targetList(strings.Split(words, ","), nil)
-		if err != nil || fullNames(ts) != best {
-			t.Errorf("%s: %s, %v; want %s", words, fullNames(ts), err, best)
+		ts, err := new(cli).targetList(strings.Split(words, ","), nil)
+		if err != nil || targeting.Names(ts) != best {
+			t.Errorf("%s: %s, %v; want %s", words, targeting.Names(ts), err, best)
 		}
 	}
-	all, err := targetList([]string{"neon", allWord}, []string{allWord})
+	all, err := new(cli).targetList([]string{"neon", allWord}, []string{allWord})
 	if err != nil || len(all) != len(targets.All()) || all[len(all)-1].Machine().Name != "amd64/avx2" {
-		t.Errorf("all: %s, %v", fullNames(all), err)
+		t.Errorf("all: %s, %v", targeting.Names(all), err)
 	}
 	for words, want := range map[string]string{
 		"all": "amd64/avx512, amd64/avx2", "avx2,all": "amd64/avx512, amd64/avx2", "avx2,host": "amd64/avx512, amd64/avx2", "avx2,avx2": "amd64/avx2",
 	} {
-		if ts, err := targetsOn(intel(), strings.Split(words, ",")); err != nil || fullNames(ts) != want {
-			t.Errorf("%s: %s, %v; want %s", words, fullNames(ts), err, want)
+		if ts, err := new(cli).finder().On(intel(), strings.Split(words, ","), nil); err != nil || targeting.Names(ts) != want {
+			t.Errorf("%s: %s, %v; want %s", words, targeting.Names(ts), err, want)
 		}
 	}
-	if _, err := targetsOn(intel(), []string{"zen2"}); err == nil || err.Error() != "target amd64/avx2+zen2: the machine lacks that core: it is for CPUs of AuthenticAMD or HygonGenuine: it runs amd64/avx2, amd64/avx512" {
+	if _, err := new(cli).finder().On(intel(), []string{"zen2"}, nil); err == nil || err.Error() != "target amd64/avx2+zen2: the machine lacks that core: it is for CPUs of AuthenticAMD or HygonGenuine: it runs amd64/avx2, amd64/avx512" {
 		t.Error(err)
 	}
-	if _, err := targetsOn(timing.Host{Arch: "riscv64", CPU: "a board"}, []string{allWord}); err == nil || !strings.HasPrefix(err.Error(), "target all: a board runs none of amd64/avx2") {
+	if _, err := new(cli).finder().On(timing.Host{Arch: "riscv64", CPU: "a board"}, []string{allWord}, nil); err == nil || !strings.HasPrefix(err.Error(), "target all: a board runs none of amd64/avx2") {
 		t.Error(err)
 	}
 }
@@ -73,7 +74,7 @@ func TestRepeatedFlags(t *testing.T) {
 		{2, `tune: -time: takes one value, and is given two: "1s" and "2s"`, "tune -time 1s -time 2s"},
 		{2, `-target avx2,neon: want one target`, "show -format w2 -target avx2,neon"},
 		{2, `-target all: want one target`, "compare -format w2 -near -target all"},
-		{2, `-target avx2,zen5: want one target`, "threads -target avx2,zen5"},
+		{2, `-target avx2,avx512vbmi+zen5: want one target`, "compare -format w2 -near -target avx2,avx512vbmi+zen5"},
 		{2, `-target: names no target: have host, all, amd64/avx2`, "compile -format w2 -target="},
 		{2, `-target: names no target`, "bench -format w2 -target="},
 	} {

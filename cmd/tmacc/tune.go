@@ -22,9 +22,9 @@ import (
 )
 
 type tuneFlags struct {
-	formats, targets []string
-	modes            []string
-	ns               []int
+	formats, targets, cores []string
+	modes                   []string
+	ns                      []int
 	sizeFlags
 	act                  order.Act
 	trials, patience     int
@@ -74,6 +74,7 @@ connections that are cut, and for a machine that starts again.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&x.formats, "format", nil, "weight formats or JSON files with one, one after the other")
 	f.StringSliceVar(&x.targets, "target", []string{hostWord}, "targets that the machine runs, or all of them: each is searched for each format; may be repeated")
+	coreVar(f, &x.cores)
 	actVar(f, &x.act)
 	x.purposeFlags(f)
 	f.IntVar(&x.trials, "trials", session.UsualTrials, "candidates to measure at most")
@@ -181,7 +182,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	if on != nil {
 		defer on.Close()
 	}
-	ts, err := targetsOn(on.Host(), f.targets)
+	ts, err := c.finder().On(on.Host(), f.targets, f.cores)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ const ConfigName = "tmacc.yaml"
 // configKeys are what may stand in it: flags of tmacc compile, with what they take.
 var configKeys = map[string]keyKind{
 	"package": {}, "output": {path: always}, "module": {}, "act": {}, "act-group": {}, "max-k": {}, "model": {},
-	"target": {list: true, commas: true}, "core": {list: true, commas: true}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
+	"target": {list: true, commas: true}, "core": {list: true, commas: true, path: ifJSON}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
 	"no-check": {}, "no-measure": {},
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -125,6 +126,24 @@ func (in Inputs) Trace(path string) (schedule.Trace, error) {
 		return nil, lined(path, data, err)
 	}
 	return t, nil
+}
+
+// MaxCore bounds the size of a file with a core, in bytes.
+const MaxCore = 1 << 20
+
+// Core is the processor core in a JSON file of up to 1 MiB.
+func (in Inputs) Core(path string) (own core.Core, err error) {
+	data, err := in.JSON(path, "a core, as tmacc cores -json NAME prints one")
+	if err != nil {
+		return own, err
+	}
+	if len(data) > MaxCore {
+		return own, fmt.Errorf("%s: larger than %d MiB: this is no core", path, MaxCore>>20)
+	}
+	if own, err = core.Parse(data); err != nil {
+		return own, lined(path, data, err)
+	}
+	return own, nil
 }
 
 // lined is err, about a file of JSON, with the line if it is an error of syntax.

@@ -175,6 +175,9 @@ func (o *Order) traceTarget(k Kernel) (string, error) {
 		}
 		return ts[0].Machine().Name, nil
 	}
+	if t := lower.Find(ts, k.Target); t != nil { // a user's own core is in no other list
+		return t.Machine().Name, nil
+	}
 	found, err := o.options.Find(k.Target)
 	if err != nil {
 		return "", err

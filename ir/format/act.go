@@ -31,9 +31,9 @@ const (
 )
 
 // FloatAct is how f32 activations are summed for w unless somebody wants it otherwise:
-// as many codes at once as a table of 16 entries can index; or without groups of 32, if codes
-// joined to numbers take fewer bits than codes stored one by one. It refuses weights whose products with f32
-// activations are not defined or have no such tables.
+// by tables of at most 16 entries, with the most codes for each index. Weights without groups may have tables of
+// 32 entries, if codes joined to numbers take fewer bits than codes stored one by one. FloatAct refuses weights whose
+// products with f32 activations are not defined or have no such tables.
 func (w Weight) FloatAct() (Act, error) {
 	if err := w.floats(); err != nil {
 		return Act{}, err
@@ -122,9 +122,9 @@ const ActMax = 127
 // MostK is the largest K that kernels are proven exact for.
 const MostK = 1 << 24
 
-// BlockGroup is how many elements of K are one integer when floats scale it, 0 for all: those
-// of SumGroup or, as sub-scales are integers too, what of a super-block shares a scale
-// of the activations. If its sums may not fit 32 bits, or are f32, the block is SumGroup itself.
+// BlockGroup is how many elements of K are summed to one integer before floats scale it, 0 for all. It is at least
+// SumGroup. Sub-scales are integers too, so that it may be the part of a super-block that shares a scale of the
+// activations. If its sums may not fit 32 bits, or are f32, the block is SumGroup itself.
 func (a Act) BlockGroup(w Weight) int {
 	block := w.Super
 	if a.Group > 0 {

@@ -228,8 +228,7 @@ func (c *Codewords) valid(p *Part) error {
 	return nil
 }
 
-// codeword is the place of one codeword in the first record of tile 0, and of
-// which codes it is.
+// codeword is the place of one codeword in the first record of tile 0, and the codes that it joins.
 type codeword struct {
 	at, word int32          // address, index into Map
 	cells    [maxJoin]int32 // index of each code among the cells, -1: none, as if it were 0

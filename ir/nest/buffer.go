@@ -36,11 +36,11 @@ type Memory struct {
 
 // Streams says how many bytes ahead of their use the kernel asks for the lines of a buffer. 0 asks for none.
 type Streams struct {
-	Ahead int  // distance of prefetches into the nearest cache
-	Far   int  // distance of prefetches into the second-level cache
-	Every bool // Far asks for every line, not only for two of four
-	Rest  bool // the first of tiles side by side is left to the hardware's prefetcher
-	Act   int  // distance of prefetches of activations, which weights may have displaced from the nearest cache
+	Ahead int  `json:"ahead"` // distance of prefetches into the nearest cache
+	Far   int  `json:"far"`   // distance of prefetches into the second-level cache
+	Every bool `json:"every"` // Far asks for every line, not only for two of four
+	Rest  bool `json:"rest"`  // the first of tiles side by side is left to the hardware's prefetcher
+	Act   int  `json:"act"`   // distance of prefetches of activations, which weights may have displaced from the nearest cache
 }
 
 // Pos is the place of one element: a byte offset from the buffer's pointer, the number of steps between rows and of

@@ -79,48 +79,39 @@ type target struct {
 	rows func() []lower.Row
 }
 
-// targets are each instruction set on the ordinary core, which has its name, and on those that are told from it.
-var targets = makeTargets()
+// Backend is what the targets are made of.
+var Backend = &lower.Backend{Arch: "amd64", ISAs: isas, Classes: classes, Ordinary: ordinary, Cores: cores, New: newTarget}
 
-func makeTargets() []lower.Target {
-	var ts []lower.Target
-	for _, s := range isas {
-		ts = append(ts, newTarget(s.Name, s, ordinary))
-		for _, c := range cores {
-			if "amd64/"+c.isa == s.Name {
-				ts = append(ts, newTarget(s.Name+"+"+c.Name, s, c))
-			}
-		}
-	}
-	return ts
+var targets = Backend.Targets()
+
+func newTarget(m lower.Machine) lower.Target {
+	return target{m, sync.OnceValue(func() []lower.Row { return makeRows(m.ISA, m.Costs) })}
 }
 
-func newTarget(name string, s lower.ISA, c core) target {
-	m := lower.Machine{Name: name, ISA: s, Core: c.Core}
-	return target{m, sync.OnceValue(func() []lower.Row { return makeRows(s, c) })}
-}
-
-// evexVNNI is avxvnni with the EVEX-encoded twins of its instructions.
-var evexVNNI = newTarget("amd64/avxvnni", isa("avxvnni", AVX2|F16C|AVX512VL|AVX512VNNI), ordinary)
-
-// StandIn is a target whose kernels compute as t's do, on a CPU that has only the features of
-// has: avxvnni's on one that has AVX-512 VNNI but not AVX-VNNI (Zen 4). It is t itself if the CPU has all that it needs, and
-// nil if there is none. Tests run kernels by it; how avxvnni itself encodes them is compared with other assemblers.
+// StandIn is a target whose kernels compute as t's do, on a CPU that has only the features of has. It is t itself
+// if the CPU has all that t needs, and nil if there is none. Kernels of avxvnni run on a CPU with AVX-512 VNNI but
+// without AVX-VNNI by the EVEX-encoded twins of their instructions. Tests run kernels by it; how avxvnni itself encodes
+// them is compared with other assemblers.
 func StandIn(t lower.Target, has func(feature string) bool) lower.Target {
 	runs := func(t lower.Target) bool {
 		return !slices.ContainsFunc(FeatureNames(t.Machine().Has), func(n string) bool { return !has(n) })
 	}
-	switch {
-	case runs(t):
+	if runs(t) {
 		return t
-	case t.Machine().Name == evexVNNI.m.Name && runs(evexVNNI):
-		return evexVNNI
+	}
+	m := t.Machine()
+	if m.ISA.Name != "amd64/avxvnni" {
+		return nil
+	}
+	m.ISA = isa("avxvnni", AVX2|F16C|AVX512VL|AVX512VNNI)
+	if twin := newTarget(m); runs(twin) {
+		return twin
 	}
 	return nil
 }
 
 // Targets lists the targets, from the fewest CPU features to the most.
-func Targets() []lower.Target { return append([]lower.Target(nil), targets...) }
+func Targets() []lower.Target { return slices.Clone(targets) }
 
 // ByName returns the target called "amd64/avx2" (or just "avx2"), or nil.
 func ByName(name string) lower.Target { return lower.Find(Targets(), name) }

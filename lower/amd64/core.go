@@ -1,62 +1,60 @@
 package amd64
 
-import "github.com/tmacc/tmacc/lower"
+import "github.com/tmacc/tmacc/lower/core"
 
-// core is a processor core. Each has a file of its own, named after it, and a line in cores.
-type core struct {
-	lower.Core
-	isa string // whose instructions kernels for it have: "avx512vbmi"
-	// cost is what an instruction of a class takes at so many bits, in tenths of a cycle, and how
-	// long it keeps sets of units busy (lower.Row.Busy); nil if the core does not tell.
-	cost func(c class, bits int) (tenths int, busy []int)
-}
-
-// ordinary is the core whose costs and memory stand for CPUs that no other row describes.
+// ordinary is the core whose costs and memory stand for CPUs that no other core names.
 var ordinary = goldenCove
 
-// cores are the other ones, in the order in which their targets are listed.
-var cores = []core{zen2, zen5, zen4}
+// cores are the other ones. Each has a file of its own that is named after it.
+var cores = []core.Core{
+	lionCove,
+	zen2,
+	zen4,
+	zen5,
+}
 
-// class is a kind of instructions that take equally long. Cores have a cost for each.
-type class int
-
+// The classes of instructions. Each core has a cost for every one of them but free.
 const (
-	free        class = iota // no instruction
-	alu                      // logic and addition of integers
-	select3                  // logic of three operands
-	compare                  // minimum, absolute value and comparison
-	shift                    // by a constant
-	multi                    // products of 8 and 16 bits, dot products
-	mul32                    // products of 32-bit integers
-	shuffle                  // within 128 bits
-	permute                  // across 128 bits
-	permuteByte              // of bytes, across 128 bits
-	permutes                 // of two registers, of which the index must be copied first
-	bytePairs                // the same of bytes
-	toFloat                  // 16-bit to 32-bit floats
-	floatAdd                 // and conversions
-	floatMul
-	floatFMA // of an operand from memory
-	divide
-	load
-	splat      // load of 32 bits for all lanes
-	splatBytes // load of fewer
-	store
-	toMask // compare into a mask register, and the mask back
-	narrow // lanes of fewer bits
-	blend  // by top bits
-	numClasses
+	free        core.Class = ""              // no instruction
+	alu         core.Class = "alu"           // logic and addition of integers
+	select3     core.Class = "select3"       // logic of three operands
+	compare     core.Class = "compare"       // minimum, absolute value and comparison
+	shift       core.Class = "shift"         // by a constant
+	multi       core.Class = "multiply"      // products of 8 and 16 bits, dot products
+	mul32       core.Class = "multiply32"    // products of 32-bit integers
+	shuffle     core.Class = "shuffle"       // within 128 bits
+	permute     core.Class = "permute"       // across 128 bits
+	permuteByte core.Class = "permute_bytes" // of bytes, across 128 bits
+	permutes    core.Class = "permute2"      // of two registers, where the index must be copied first
+	bytePairs   core.Class = "permute2_bytes"
+	toFloat     core.Class = "to_float"  // 16-bit to 32-bit floats
+	floatAdd    core.Class = "float_add" // and conversions
+	floatMul    core.Class = "float_multiply"
+	floatFMA    core.Class = "float_fma" // of an operand from memory
+	divide      core.Class = "divide"
+	load        core.Class = "load"
+	splat       core.Class = "splat"       // load of 32 bits for all lanes
+	splatBytes  core.Class = "splat_bytes" // load of fewer
+	store       core.Class = "store"
+	toMask      core.Class = "mask"   // compare into a mask register, and the mask back
+	narrow      core.Class = "narrow" // lanes of fewer bits
+	blend       core.Class = "blend"  // by top bits
 )
 
-// figure is the reciprocal throughput of a class, in tenths of a cycle, and the units that it
-// runs on.
+// classes are all of them but free.
+var classes = []core.Class{
+	alu, select3, compare, shift, multi, mul32, shuffle, permute, permuteByte, permutes, bytePairs, toFloat,
+	floatAdd, floatMul, floatFMA, divide, load, splat, splatBytes, store, toMask, narrow, blend,
+}
+
+// figure is the reciprocal throughput of a class, in tenths of a cycle, and the units that it runs on.
 type figure struct {
 	tenths int
 	on     units
 }
 
-// units are some of a core's four that compute on vectors, as those of Zen 4 and 5 are: those for
-// permutations are one of the two for products and one of the two for shifts.
+// units are some of a core's four units that compute on vectors. Two of the four multiply, the other two shift. The
+// units for permutations are one of each pair.
 type units int
 
 const (
@@ -66,9 +64,9 @@ const (
 	permutations
 )
 
-// busy is how long each of some sets of units is busy with an instruction: all, those for products,
-// for shifts, and for permutations. One on two units keeps all busy for as long as an instruction
-// that runs on any does, and one for permutations takes shared of what others want too.
+// busy is how long each of some sets of units is busy with an instruction: all, those for products, for shifts, and
+// for permutations. An instruction on two units keeps all of them busy for as long as one that runs on any, which is
+// one, and a permutation takes shared of the time of the units for products and for shifts.
 func (f figure) busy(one, shared int) []int {
 	all := min(f.tenths, one)
 	switch f.on {

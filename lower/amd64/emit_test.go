@@ -40,7 +40,7 @@ func TestFarLoops(t *testing.T) {
 // TestEncodings asks avo what every row needs: nothing but what the target has,
 // and without AVX-512 nothing that only EVEX can encode.
 func TestEncodings(t *testing.T) {
-	for _, tg := range classes(t) {
+	for _, tg := range likeNone(t) {
 		m := tg.Machine()
 		allowed := append(FeatureNames(m.Has), "AVX", "MMX+")
 		for _, c := range rowCases(tg) {
@@ -67,7 +67,7 @@ func onlyEVEX(r reg.Physical) bool {
 
 // TestRowsNeed asks avo what each row needs and compares it with Row.Need.
 func TestRowsNeed(t *testing.T) {
-	for _, tg := range classes(t) {
+	for _, tg := range likeNone(t) {
 		for _, r := range tg.Rows() {
 			k := rowKernel(tg, &r, places(tg.Machine().NumVec, &r)[0], "k", 1, 0, 0)
 			f, _ := tg.(target).function(k)
@@ -83,7 +83,7 @@ func TestRowsNeed(t *testing.T) {
 
 // TestOneRow says that no two rows are the same operation, types and instruction.
 func TestOneRow(t *testing.T) {
-	for _, tg := range classes(t) {
+	for _, tg := range likeNone(t) {
 		seen := map[string]bool{}
 		for _, r := range tg.Rows() {
 			key := r.Asm + ": " + r.Op.String() + " " + r.Dst.String()

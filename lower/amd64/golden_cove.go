@@ -2,21 +2,19 @@ package amd64
 
 import (
 	"github.com/tmacc/tmacc/ir/nest"
-	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
 )
 
 // goldenCove is Intel's core of Sapphire and Emerald Rapids, measured on Emerald Rapids. It stands
 // for every CPU without a core of its own.
-var goldenCove = core{
-	Core: lower.Core{
-		Name: "golden-cove",
-		Memory: lower.Memory{
-			Streams: farther, Slow: farther, Scattered: farther,
-			// Tables of several columns are more than a first-level cache has room for. Figures: docs/lab/choices.md, Tables.
-			Tables: 2 << 10, Skipping: skipping,
-		},
+var goldenCove = core.Core{
+	Name: "golden-cove", ISAs: []string{"amd64/avx2", "amd64/avxvnni", "amd64/avx512", "amd64/avx512vbmi"},
+	Memory: core.Memory{
+		Streams: farther, Slow: farther, Scattered: farther,
+		// Tables of several columns are more than a first-level cache has room for. Figures: docs/lab/choices.md, Tables.
+		Tables: 2 << 10, Skipping: skipping,
 	},
-	cost: goldenCoveCost,
+	Costs: goldenCoveCosts,
 }
 
 // farther is how far prefetches are ahead. One distance is not enough: as many lines
@@ -27,22 +25,13 @@ var farther = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 // column gains. Figures: docs/lab/choices.md, Skipping.
 const skipping = 1.07
 
-// goldenCoveCosts are tenths of a cycle up to 256 bits, and at 512.
-var goldenCoveCosts = [numClasses]struct{ narrow, wide int }{
-	alu: {3, 5}, select3: {3, 5}, compare: {5, 10}, shift: {5, 10}, blend: {10, 10}, toMask: {10, 10},
-	multi: {5, 5}, mul32: {10, 10}, divide: {50, 100},
-	floatAdd: {5, 5}, floatMul: {5, 5}, floatFMA: {6, 6}, toFloat: {10, 10},
-	shuffle: {5, 10}, permute: {10, 10}, permuteByte: {10, 10}, permutes: {20, 20}, bytePairs: {20, 20}, narrow: {10, 20},
-	load: {5, 5}, splat: {5, 5}, splatBytes: {10, 10}, store: {5, 10},
-}
-
-func goldenCoveCost(c class, bits int) (int, []int) {
-	f := goldenCoveCosts[c]
-	switch {
-	case bits <= 256:
-		return f.narrow, nil
-	case c == permuteByte:
-		return f.wide, []int{f.wide / 2, f.wide} // the other one of two ports for 512 bits does dot products meanwhile
-	}
-	return f.wide, nil
+// goldenCoveCosts: what takes as long up to 256 bits and at 512 has no Wide. While one of the two ports for 512 bits
+// permutes bytes, the other one does dot products.
+var goldenCoveCosts = core.Costs{
+	alu: {Tenths: 3, Wide: 5}, select3: {Tenths: 3, Wide: 5}, compare: {Tenths: 5, Wide: 10}, shift: {Tenths: 5, Wide: 10},
+	blend: {Tenths: 10}, toMask: {Tenths: 10}, multi: {Tenths: 5}, mul32: {Tenths: 10}, divide: {Tenths: 50, Wide: 100},
+	floatAdd: {Tenths: 5}, floatMul: {Tenths: 5}, floatFMA: {Tenths: 6}, toFloat: {Tenths: 10},
+	shuffle: {Tenths: 5, Wide: 10}, permute: {Tenths: 10}, permuteByte: {Tenths: 10, Wide: 10, WideBusy: []int{5, 10}},
+	permutes: {Tenths: 20}, bytePairs: {Tenths: 20}, narrow: {Tenths: 10, Wide: 20},
+	load: {Tenths: 5}, splat: {Tenths: 5}, splatBytes: {Tenths: 10}, store: {Tenths: 5, Wide: 10},
 }

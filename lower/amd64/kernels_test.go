@@ -288,7 +288,7 @@ func wholeText(name, text, elem string, n int) string {
 // TestOps compiles every operation at every size from one lane to twice the
 // machine's vectors: what has no row goes through splitting and expansion.
 func TestOps(t *testing.T) {
-	for _, tg := range classes(t) {
+	for _, tg := range likeNone(t) {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
 			tg := onThisCPU(t, tg)
 			var b batch

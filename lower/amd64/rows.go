@@ -9,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
 )
 
 // Element types by width and kind.
@@ -42,7 +43,7 @@ var lanewise = []struct {
 	form  form
 	args  int
 	fold  []int // arguments that may be a memory operand; VEX shifts have none
-	cost  class
+	cost  core.Class
 }{
 	{vir.OpAnd, allElems, inst{f3(x86.VPAND), x86.VPANDD, x86.VPANDD_BCST}, commuting, 2, []int{1, 2}, alu},
 	{vir.OpOr, allElems, inst{f3(x86.VPOR), x86.VPORD, x86.VPORD_BCST}, commuting, 2, []int{1, 2}, alu},
@@ -101,15 +102,15 @@ var lanewise = []struct {
 
 // rowSet collects the rows of one instruction set, with what they take on a core.
 type rowSet struct {
-	m    lower.ISA
-	cost func(c class, bits int) (tenths int, busy []int)
-	rows []lower.Row
+	m     lower.ISA
+	costs core.Costs
+	rows  []lower.Row
 }
 
 func (s *rowSet) evex() bool { return s.m.NumVec > 16 }
 
-func makeRows(isa lower.ISA, c core) []lower.Row {
-	s := &rowSet{m: isa, cost: c.cost}
+func makeRows(isa lower.ISA, costs core.Costs) []lower.Row {
+	s := &rowSet{m: isa, costs: costs}
 	s.add(lower.Row{Op: vir.OpPrefetch}, free, func(p *printer) { p.ins(f1(x86.PREFETCHT0), p.mem) })
 	s.add(lower.Row{Op: vir.OpPrefetch2}, free, func(p *printer) { p.ins(f1(x86.PREFETCHT1), p.mem) })
 	s.lanewise()
@@ -129,7 +130,7 @@ func makeRows(isa lower.ISA, c core) []lower.Row {
 
 // add appends a row. Its Asm is what the printer makes of it, so that every
 // operand form is checked when the table is built.
-func (s *rowSet) add(r lower.Row, c class, e emit) {
+func (s *rowSet) add(r lower.Row, c core.Class, e emit) {
 	bits := r.Dst.Bits()
 	for _, a := range r.Args {
 		bits = max(bits, a.Bits())
@@ -142,6 +143,18 @@ func (s *rowSet) add(r lower.Row, c class, e emit) {
 	r.Code = e
 	r.Asm = sample(&r)
 	s.rows = append(s.rows, r)
+}
+
+// cost is what an instruction of a class takes, and how long it keeps units busy.
+func (s *rowSet) cost(c core.Class, bits int) (tenths int, busy []int) {
+	if c == free {
+		return 0, nil
+	}
+	cost, ok := s.costs[c]
+	if !ok {
+		panic("BUG: amd64: a core has no cost of " + string(c))
+	}
+	return cost.At(bits)
 }
 
 // types lists the vectors of e that one register holds, from one lane up.
@@ -201,7 +214,7 @@ func (s *rowSet) lanewise() {
 }
 
 // sumsByProducts adds floats as x*1 + sum, which has the bits of x + sum, except that of two NaNs it may keep the other. It is for cores where VADDPS shares its units
-// with shifts and half of the permutations, as on Zen 5. The ones are broadcast from memory, so that no register holds
+// with shifts and half of the permutations. The ones are broadcast from memory, so that no register holds
 // them. Where activations are int8 in groups, all units are busy. Figures: docs/lab/choices.md, sumsByProducts.
 func (s *rowSet) sumsByProducts() {
 	if !s.evex() {
@@ -269,7 +282,7 @@ var halving = []struct {
 	high inst
 	imm  uint64
 	join inst
-	cost class
+	cost core.Class
 }{
 	{512, inst{evex: x86.VEXTRACTI64X4}, 1, inst{evex: x86.VINSERTI64X4}, permute},
 	{256, inst{vex: f3(x86.VEXTRACTI128), evex: x86.VEXTRACTI32X4}, 1, inst{vex: f4(x86.VINSERTI128), evex: x86.VINSERTI32X4}, permute},
@@ -350,7 +363,7 @@ var converting = []struct {
 	inst     inst
 	fold     int // least bits of a memory operand, or 0
 	need     lower.Features
-	cost     class
+	cost     core.Class
 }{
 	{vir.OpWiden, i16Only, i8Only, both(x86.VPMOVSXBW), 64, 0, permute},
 	{vir.OpWiden, i16Only, elems8[:1], both(x86.VPMOVZXBW), 64, 0, permute},
@@ -436,10 +449,10 @@ func (s *rowSet) dots() {
 var permuting = []struct {
 	elems     []format.DType
 	one       inst
-	oneCost   class
+	oneCost   core.Class
 	least     int
 	pair      ctor // EVEX only; it overwrites the index
-	pairCost  class
+	pairCost  core.Class
 	oneNeed   lower.Features
 	pairNeeds lower.Features
 }{
@@ -478,7 +491,7 @@ func (s *rowSet) lookups() {
 	}
 }
 
-func (s *rowSet) permute(r lower.Row, f ctor, c class) {
+func (s *rowSet) permute(r lower.Row, f ctor, c core.Class) {
 	table := r.Args[1]
 	s.fold(&r, []int{2}, 128, nil)
 	for _, mod := range []bool{false, true} {
@@ -487,7 +500,7 @@ func (s *rowSet) permute(r lower.Row, f ctor, c class) {
 	}
 }
 
-func (s *rowSet) permutePair(r lower.Row, f ctor, c class) {
+func (s *rowSet) permutePair(r lower.Row, f ctor, c core.Class) {
 	table := r.Args[1]
 	r.Op, r.Tied = vir.OpLookupPair, 1
 	s.fold(&r, []int{3}, 128, nil)

@@ -249,8 +249,8 @@ func rowCases(t lower.Target) []rowCase {
 	return cases
 }
 
-// classes are the targets with instructions of their own; others are like one of these.
-func classes(t *testing.T) (out []lower.Target) {
+// likeNone are the targets with instructions of their own; others are like one of these.
+func likeNone(t *testing.T) (out []lower.Target) {
 	for _, tg := range Targets() {
 		m := tg.Machine()
 		if m.Ordinary() {
@@ -265,7 +265,7 @@ func classes(t *testing.T) (out []lower.Target) {
 // TestRows runs every row as a one-instruction kernel against vir.Eval, on the
 // first target that has it.
 func TestRows(t *testing.T) {
-	for _, tg := range classes(t) {
+	for _, tg := range likeNone(t) {
 		t.Run(tg.Machine().Name, func(t *testing.T) {
 			tg := onThisCPU(t, tg)
 			cases := rowCases(tg)

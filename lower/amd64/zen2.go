@@ -2,7 +2,7 @@ package amd64
 
 import (
 	"github.com/tmacc/tmacc/ir/nest"
-	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
@@ -11,17 +11,14 @@ import (
 //
 // Every line is asked for into the first-level cache, by steady, or 1 KiB ahead where two tiles lie side by
 // side, which is worth a little more arithmetic. Figures: docs/lab/choices.md, Streams, Tiles, TilesCost.
-var zen2 = core{
-	Core: lower.Core{
-		Name: "zen2", CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
-		Memory: lower.Memory{
-			Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,
-			// Super-blocks, also by two tiles. What has a line for few weights is not for sparse. Figures: docs/lab/choices.md, Scattered, SuperTiles.
-			Scattered: sparse, SuperTiles: sparse,
-		},
+var zen2 = core.Core{
+	Name: "zen2", ISAs: []string{"amd64/avx2"}, CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
+	Memory: core.Memory{
+		Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,
+		// Super-blocks, also by two tiles. What has a line for few weights is not for sparse. Figures: docs/lab/choices.md, Scattered, SuperTiles.
+		Scattered: sparse, SuperTiles: sparse,
 	},
-	isa:  "avx2",
-	cost: goldenCoveCost,
+	Costs: goldenCoveCosts,
 }
 
 // The vendors of Zen cores, as CPUID has them.

@@ -2,7 +2,7 @@ package amd64
 
 import (
 	"github.com/tmacc/tmacc/ir/nest"
-	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
@@ -12,25 +12,22 @@ import (
 //
 // It asks by near, and by far where that gains from memory: from the third-level cache far is often faster, but
 // defaults are for models that no cache holds. Figures: docs/lab/choices.md, SlowLine, SlowOne, Act, Tiles, TilesCost.
-var zen4 = core{
-	Core: lower.Core{
-		Name: "zen4", CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
-		Halves: true, DecodeFirst: true,
-		Memory: lower.Memory{
-			Streams: near, Slow: far, SlowLine: 4.5, SlowOne: 6.5, Tiles: 2, TilesCost: 1, Indexes: true,
-			// What searches found. Figures: docs/lab/choices.md, SlowFew, RowFields.
-			SlowFew: nest.Streams{Ahead: 2 << 10, Far: 8 << 10, Every: true, Act: 128}, RowFields: true,
-			// What the CPU foresees is a stream: of super-blocks it needs to find what groups share where kernels read it. Figures: docs/lab/choices.md, Lead.
-			Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true,
-			// Weights of one column that looks up in tables come more slowly than others, whatever is asked for. Two such tiles in groups have to be asked for
-			// earlier than 4 KiB ahead of each, and into the first-level cache besides. Figures: docs/lab/choices.md, TablesRead, GroupLookups.
-			TablesRead: 1.3, GroupLookups: nest.Streams{Ahead: 128, Far: 32 << 10, Every: true, Act: 128},
-			// Row vectors that lie 1 or 2 KiB apart, read in turns, it foresees badly, from the third-level cache too. Figures: docs/lab/choices.md, Stride, Skipping.
-			Stride: 1 << 10, Skipping: 1.5,
-		},
+var zen4 = core.Core{
+	Name: "zen4", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
+	Halves: true, DecodeFirst: true,
+	Memory: core.Memory{
+		Streams: near, Slow: far, SlowLine: 4.5, SlowOne: 6.5, Tiles: 2, TilesCost: 1, Indexes: true,
+		// What searches found. Figures: docs/lab/choices.md, SlowFew, RowFields.
+		SlowFew: nest.Streams{Ahead: 2 << 10, Far: 8 << 10, Every: true, Act: 128}, RowFields: true,
+		// What the CPU foresees is a stream: of super-blocks it needs to find what groups share where kernels read it. Figures: docs/lab/choices.md, Lead.
+		Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true,
+		// Weights of one column that looks up in tables come more slowly than others, whatever is asked for. Two such tiles in groups have to be asked for
+		// earlier than 4 KiB ahead of each, and into the first-level cache besides. Figures: docs/lab/choices.md, TablesRead, GroupLookups.
+		TablesRead: 1.3, GroupLookups: nest.Streams{Ahead: 128, Far: 32 << 10, Every: true, Act: 128},
+		// Row vectors that lie 1 or 2 KiB apart, read in turns, it foresees badly, from the third-level cache too. Figures: docs/lab/choices.md, Stride, Skipping.
+		Stride: 1 << 10, Skipping: 1.5,
 	},
-	isa:  "avx512vbmi",
-	cost: zen4Cost,
+	Costs: zen4Costs,
 }
 
 // near and far are how CPUs of AMD up to Zen 4 ask for what takes little work and much of it. 24 lines are all that a first-level cache of
@@ -48,7 +45,7 @@ var (
 // The figures are of loops of one instruction and of two in turns, but for what has three operands and runs on any unit (VPTERNLOG and a
 // dot product take 13, two and a dot product 22; with AND instead 12 and 15), for VPERMI2B, which takes 10 alone, but 17 more than two ANDs of what it finds and
 // two dot products of these do (VPERMB 7 more, VPERMI2W in loops of lookups and additions as little), and for masks.
-var zen4Costs = [numClasses]figure{
+var zen4Costs = halved(map[core.Class]figure{
 	alu: {5, anyUnit}, select3: {8, anyUnit}, compare: {5, anyUnit}, shift: {10, shifts}, blend: {5, anyUnit}, toMask: {15, products},
 	multi: {10, products}, mul32: {10, products}, divide: {60, products},
 	floatAdd: {10, shifts}, floatMul: {10, products}, floatFMA: {10, products}, toFloat: {13, shifts},
@@ -56,12 +53,17 @@ var zen4Costs = [numClasses]figure{
 	bytePairs: {17, anyUnit}, // which are multiplied
 	narrow:    {10, permutations},
 	load:      {10, anyUnit}, splat: {5, anyUnit}, splatBytes: {5, anyUnit}, store: {20, anyUnit},
-}
+})
 
-func zen4Cost(c class, bits int) (int, []int) {
-	f, one := zen4Costs[c], zen4Costs[alu].tenths
-	if bits <= 256 {
-		f.tenths, one = (f.tenths+1)/2, (one+1)/2
+// halved has the costs of figures of 512 bits on a core that computes on registers of 512 bits by half.
+func halved(figures map[core.Class]figure) core.Costs {
+	costs, any := core.Costs{}, figures[alu].tenths
+	for class, f := range figures {
+		half := figure{(f.tenths + 1) / 2, f.on}
+		costs[class] = core.Cost{
+			Tenths: half.tenths, Busy: half.busy((any+1)/2, (half.tenths+2)/3),
+			Wide: f.tenths, WideBusy: f.busy(any, (f.tenths+2)/3),
+		}
 	}
-	return f.tenths, f.busy(one, (f.tenths+2)/3)
+	return costs
 }

@@ -2,7 +2,7 @@ package amd64
 
 import (
 	"github.com/tmacc/tmacc/ir/nest"
-	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
@@ -11,22 +11,19 @@ import (
 //
 // Every line is asked for into the first-level cache, by early. What takes least work on a line the CPU foresees
 // by itself. Figures: docs/lab/choices.md, Streams, SlowLine.
-var zen5 = core{
-	Core: lower.Core{
-		Name: "zen5", CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
-		Memory: lower.Memory{
-			Streams: nest.Streams{Act: 128}, Slow: early, SlowLine: 1.52,
-			// Several columns of super-blocks are asked for by far, one by early. Figures: docs/lab/choices.md, Scattered, Alone.
-			Scattered: far, Alone: early,
-			// An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache: it looks as if what the CPU foresees
-			// of 32 loads, each 2 KiB from where it was before, displaces what is needed. Figures: docs/lab/choices.md, Stride, Skipping.
-			Stride: 1 << 10, Skipping: 1.25,
-			// One stream is not enough everywhere: of some VMs memory sends more of two. Figures: docs/lab/choices.md, Tiles, TilesCost, HalvesTiles.
-			Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
-		},
+var zen5 = core.Core{
+	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
+	Memory: core.Memory{
+		Streams: nest.Streams{Act: 128}, Slow: early, SlowLine: 1.52,
+		// Several columns of super-blocks are asked for by far, one by early. Figures: docs/lab/choices.md, Scattered, Alone.
+		Scattered: far, Alone: early,
+		// An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache: it looks as if what the CPU foresees
+		// of 32 loads, each 2 KiB from where it was before, displaces what is needed. Figures: docs/lab/choices.md, Stride, Skipping.
+		Stride: 1 << 10, Skipping: 1.25,
+		// One stream is not enough everywhere: of some VMs memory sends more of two. Figures: docs/lab/choices.md, Tiles, TilesCost, HalvesTiles.
+		Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
 	},
-	isa:  "avx512vbmi",
-	cost: zen5Cost,
+	Costs: zen5Costs,
 }
 
 // early is every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would have the place of what is read there. Figures: docs/lab/choices.md, Streams.
@@ -34,16 +31,20 @@ var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 
 // zen5Costs are those of any width. 3.6 instructions a cycle run on any unit, two on two, and of products and
 // permutations in turns 2.45.
-var zen5Costs = [numClasses]figure{
+var zen5Costs = whole(map[core.Class]figure{
 	alu: {3, anyUnit}, select3: {3, anyUnit}, compare: {3, anyUnit}, shift: {5, shifts}, blend: {3, anyUnit}, toMask: {10, permutations},
 	multi: {5, products}, mul32: {10, products}, divide: {50, products},
 	floatAdd: {5, shifts}, floatMul: {5, products}, floatFMA: {5, products}, toFloat: {8, shifts},
 	shuffle: {5, permutations}, permute: {5, permutations}, permuteByte: {5, permutations}, permutes: {7, permutations}, bytePairs: {7, permutations},
 	narrow: {10, permutations},
 	load:   {5, anyUnit}, splat: {5, anyUnit}, splatBytes: {5, anyUnit}, store: {10, anyUnit},
-}
+})
 
-func zen5Cost(c class, _ int) (int, []int) {
-	f := zen5Costs[c]
-	return f.tenths, f.busy(zen5Costs[alu].tenths, 3*f.tenths/5)
+// whole has the costs of figures of any width.
+func whole(figures map[core.Class]figure) core.Costs {
+	costs := core.Costs{}
+	for class, f := range figures {
+		costs[class] = core.Cost{Tenths: f.tenths, Busy: f.busy(figures[alu].tenths, 3*f.tenths/5)}
+	}
+	return costs
 }

@@ -8,6 +8,8 @@ package arm64
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/tmacc/tmacc/lower"
 )
@@ -33,36 +35,41 @@ func FeatureNames(f lower.Features) []string {
 	return names
 }
 
-func machine(name string, has lower.Features) lower.Machine {
-	isa := lower.ISA{Name: "arm64/" + name, VecBits: 128, NumVec: 32, NumGP: numGP, Narrow: 1, Octets: has&I8MM != 0, Has: has}
-	return lower.Machine{Name: isa.Name, ISA: isa, Core: neoverseN1}
+// isas are the instruction sets, from the fewest CPU features to the most. neon is what every core of Armv8-A has, dotprod
+// what those with FEAT_DotProd have, and i8mm what those with FEAT_I8MM have, which Armv8.6 demands.
+var isas = []lower.ISA{
+	isa("neon", 0),
+	isa("dotprod", ASIMDDP),
+	isa("i8mm", ASIMDDP|I8MM),
 }
 
-// machines has a row per target. neon is every Armv8-A core: Cortex-A53, A57 and A72. dotprod is every Armv8.2 core with
-// FEAT_DotProd: Neoverse N1, Cortex-A55 and A76, Apple M1. i8mm is every core with FEAT_I8MM too, which Armv8.6 demands:
-// Neoverse V1, N2 and V2, Cortex-A510 and A710, Apple M2, and their successors.
-var machines = []lower.Machine{
-	machine("neon", 0),
-	machine("dotprod", ASIMDDP),
-	machine("i8mm", ASIMDDP|I8MM),
+func isa(name string, has lower.Features) lower.ISA {
+	return lower.ISA{Name: "arm64/" + name, VecBits: 128, NumVec: 32, NumGP: numGP, Narrow: 1, Octets: has&I8MM != 0, Has: has}
 }
 
-type target struct{ m lower.Machine }
+// target is an instruction set on a core.
+type target struct {
+	m    lower.Machine
+	rows func() []lower.Row
+}
+
+// Backend is what the targets are made of.
+var Backend = &lower.Backend{Arch: "arm64", ISAs: isas, Classes: classes, Ordinary: ordinary, Cores: cores, New: newTarget}
+
+var targets = Backend.Targets()
+
+func newTarget(m lower.Machine) lower.Target {
+	return target{m, sync.OnceValue(func() []lower.Row { return makeRows(m.Costs) })}
+}
 
 // Targets lists the targets, from the fewest CPU features to the most.
-func Targets() []lower.Target {
-	var ts []lower.Target
-	for _, m := range machines {
-		ts = append(ts, target{m})
-	}
-	return ts
-}
+func Targets() []lower.Target { return slices.Clone(targets) }
 
 // ByName returns the target called "arm64/dotprod" (or just "dotprod"), or nil.
 func ByName(name string) lower.Target { return lower.Find(Targets(), name) }
 
 func (t target) Machine() lower.Machine { return t.m }
-func (t target) Rows() []lower.Row      { return rows() }
+func (t target) Rows() []lower.Row      { return t.rows() }
 
 // General registers: R0-R15 and R19-R24 are the allocator's. R16 holds an
 // address or a number for a moment, R25 the argument pointer throughout. R17 is

@@ -7,7 +7,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// names are those of targets.
+// names returns the names of targets.
 func names(ts []lower.Target) (out []string) {
 	for _, t := range ts {
 		out = append(out, t.Machine().Name)

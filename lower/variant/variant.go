@@ -85,8 +85,8 @@ func (v *Variant) TableChunk() int {
 	return chunk
 }
 
-// ABI describes v to the runtime, without functions and with layout number 0. Names
-// are those of Functions.
+// ABI describes v to the runtime, without functions and with layout number 0. The names are the ones that Functions
+// gives.
 func (v *Variant) ABI(prefix string) abi.Variant {
 	m := v.Target.Machine()
 	out := abi.Variant{Target: m.Name, ABI: abi.Version, Need: v.Need, CPUs: m.CPUs, Fill: v.Kernels[0].Schedule.Fill, Prepare: v.Prepare.abi(prefix)}

@@ -80,7 +80,7 @@ type seat struct {
 }
 
 // part holds the remaining chunks of one lane. The lane does them in their order: one long
-// stream is read faster than many short ones (Emerald Rapids, two threads: 3 to 5 %).
+// stream is read faster than many short ones. Figures: docs/lab/choices.md, part.
 type part struct {
 	left atomic.Uint64 // the first chunk, and the end in the upper half
 	_    [56]byte      // the next part lies in another cache line

@@ -82,8 +82,8 @@ func (w *worker) loop() {
 const spin = 50 * time.Microsecond
 
 // patience is how long a thread spins before it lets others run, goroutines and threads of its
-// CPU. Most waits are over by then. runtime.Gosched may take 20 to 90 us (beside other processes,
-// Emerald Rapids), and a background task that gets the CPU keeps it for milliseconds.
+// CPU. Most waits are over by then. runtime.Gosched may take 20 to 90 us (Figures:
+// docs/lab/choices.md, patience), and a background task that gets the CPU keeps it for milliseconds.
 const patience = 10 * time.Microsecond
 
 // spinUntil waits for a condition for about as long as spin and reports whether it holds. After its

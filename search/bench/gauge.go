@@ -128,9 +128,10 @@ func (g *Gauge) Dot(t targets.Target) ([]measure.Probe, error) {
 	return picked, err
 }
 
-// MinSample is the least time of one sample, by mode. It is so long that what the probes left in the caches does not count: short
-// samples out of memory are faster than memory is for long. That shows in products that wait for memory only: w1 for one column,
-// 4096 x 4096, took 131 us in the best of 11 samples of 2 ms and 139 us of 10 ms; for four columns it took 163 us in both.
+// MinSample is the least time of one sample, by mode. It is long enough that data left in the caches by the probes does not
+// count: short samples out of memory are faster than memory is for long. That shows in products that wait for memory only.
+// A product of w1, 4096 x 4096, with one column took 131 us in the best of 11 samples of 2 ms, and 139 us with samples of
+// 10 ms. With four columns it took 163 us in both.
 var MinSample = map[string]time.Duration{
 	measure.ModeDRAM: 10 * time.Millisecond, measure.ModeL3: 5 * time.Millisecond, measure.ModeL2: time.Millisecond,
 }

@@ -53,7 +53,7 @@ func TestRulesName(t *testing.T) {
 			if r.limit(rounds{row: row, limits: l}) == 0 {
 				t.Errorf("%s: %+v has no limit", r.name, row)
 			}
-			if _, _, ok := zen5Mix(row.target, row.mix); (row.mix != "") != ok {
+			if _, _, ok := limitMix(row.target, row.mix); (row.mix != "") != ok {
 				t.Errorf("%s: %+v has no mix", r.name, row)
 			}
 		}
@@ -67,7 +67,7 @@ func fullHost() Ceilings {
 		c.Dot[target], c.Mix[target] = Ceiling{Rate: peak}, map[string]Ceiling{}
 		t := amd64.ByName(target)
 		for _, m := range mixes(t) {
-			c.Mix[target][m.Name] = Ceiling{Rate: 4 * m.WeightsPerCycle(m.Zen5, t.Machine().VecBits/8)}
+			c.Mix[target][m.Name] = Ceiling{Rate: 4 * m.WeightsPerCycle(m.PerCycle, t.Machine().VecBits/8)}
 		}
 	}
 	return c

@@ -147,7 +147,8 @@ func Class(name string) string {
 	if t := targets.ByName(name); t != nil {
 		name = t.Machine().Class()
 	}
-	return name[strings.IndexByte(name, '/')+1:]
+	isa, _, _ := strings.Cut(name, "+") // of a user's own core, which is in no list
+	return isa[strings.IndexByte(isa, '/')+1:]
 }
 
 // Targets lists the classes of targets whose kernels this machine runs, from the fewest CPU

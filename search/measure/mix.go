@@ -12,17 +12,17 @@ import (
 // memory is never late. Ops are instructions of vir by the name of their form;
 // they make Vectors vectors of 8-bit codes into sums.
 //
-// Limits were measured on a Zen 5 core with four vector ports at 512 bits. Where
-// another core has other ports, a limit is worth what the mix is worth there.
+// Limits were measured on a core with four vector ports at 512 bits. Where another core has other ports, a limit is
+// worth what the mix is worth there.
 type Mix struct {
 	Name    string
 	Ops     []string
 	Vectors int
-	// Zen5 is how many of these instructions that core ran per cycle. Measured were
+	// PerCycle is how many of these instructions that core ran per cycle. Measured were
 	// pairs: and with dot 3.6, dot with permute 2.45 (two pairs leave room for a
 	// shift); otherwise it is what its ports allow: two dot products or dot2sat, two
 	// permutes, two shifts, four of all else, four in all.
-	Zen5 float64
+	PerCycle float64
 }
 
 // WeightsPerCycle is the speed of a core that runs ipc instructions of the mix per

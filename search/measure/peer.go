@@ -29,7 +29,7 @@ type PeerRecord struct {
 	ReadGBS float64 `json:"read_gb_s,omitempty"`        // the best read bandwidth of that many threads, in mode dram
 	PerByte float64 `json:"weights_per_byte,omitempty"` // by ours, of each byte that they read meanwhile, the median of the rounds
 	Peer    string  `json:"peer"`                       // ggml 0.25.1
-	Library string  `json:"library"`                    // libggml-cpu-zen4.so
+	Library string  `json:"library"`                    // the file of its backend
 	Host    string  `json:"host"`                       //
 	Commit  string  `json:"commit"`                     // that this compiler was built from, "" if unknown
 	Date    string  `json:"date"`                       // 2026-11-21
@@ -64,7 +64,7 @@ func (r PeerRecord) Fastest() Timed {
 	return slices.MinFunc(r.Theirs, func(a, b Timed) int { return cmp.Compare(a.Ns, b.Ns) })
 }
 
-// Name is the type of the record, and says if its schedules are those of a lock.
+// Name is the type of the record, with "tuned" behind it if its schedules come from a lock.
 func (r PeerRecord) Name() string {
 	if r.Tuned {
 		return r.Type + " tuned"

@@ -21,9 +21,9 @@ var (
 // clockKind is a loop of dependent additions, each followed by prefetches.
 type clockKind struct{ adds, prefetches int }
 
-// clockKinds are the clock probes of an architecture. An addition takes a cycle, or more where a core has a hazard (Zen 5 needs a second
+// clockKinds are the clock probes of an architecture. An addition takes a cycle, or more where a core has a hazard (one needs a second
 // one while its scheduler is full, hence the chains whose instructions arrive slowly). Cores of Arm take two or three for one of vectors
-// (Software Optimization Guides: of Cortex-A72 3, of Neoverse N1 2), but one for that of a loop's counter, for which some amd64 cores take none;
+// (Figures: docs/lab/choices.md, clockKinds), but one for that of a loop's counter, for which some amd64 cores take none;
 // the loop has a prefetch, or it would be left out, so that a core that begins two instructions at a time seems slower than it is.
 var clockKinds = map[string][]clockKind{
 	"amd64": {{64, 0}, {1, 0}, {2, 0}, {16, 2}, {16, 3}, {16, 4}, {1, 1}, {1, 3}},

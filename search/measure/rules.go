@@ -268,11 +268,11 @@ func (r Record) preparedRow() float64 {
 // all. 0 if the mix was not measured.
 func scaledByMix(c rounds, limit float64) float64 {
 	here := c.host.WeightsPerCycle(c.row.target, c.row.mix)
-	m, bytes, ok := zen5Mix(c.row.target, c.row.mix)
+	m, bytes, ok := limitMix(c.row.target, c.row.mix)
 	if !ok {
 		panic("BUG: measure: no instruction mix " + c.row.mix)
 	}
-	return limit * here / max(limit, m.WeightsPerCycle(m.Zen5, bytes))
+	return limit * here / max(limit, m.WeightsPerCycle(m.PerCycle, bytes))
 }
 
 // cachedHere scales limits of weights in a cache: this host's core multiplies no more, and its cache sends no more.
@@ -293,9 +293,9 @@ func readFrom(c rounds, mode string) float64 {
 	return timing.Median(read)
 }
 
-// zen5Mix is a mix and the vector width in bytes that its Zen5 figure was
+// limitMix is a mix and the vector width in bytes that its PerCycle was
 // measured with.
-func zen5Mix(target, name string) (Mix, int, bool) {
+func limitMix(target, name string) (Mix, int, bool) {
 	t := targets.ByName(target)
 	for _, m := range mixes(t) {
 		if m.Name == name {

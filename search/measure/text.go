@@ -153,8 +153,8 @@ var inputs = []struct {
 	{"x", "u8", 0}, {"y", "i8", 0}, {"m", "u8", 0}, {"s", "u8", 16}, {"t", "u8", 64}, {"b", "i8", 0}, {"w", "u16", 0}, {"q", "i16", 0}, {"i", "u32", 0}, {"f", "f32", 64}, {"g", "f32", 0},
 }
 
-// Chains of instructions that wait: an instruction that takes one cycle needs as
-// many as run in a cycle, one of several cycles the most there are registers for.
+// Chains of instructions that wait for each other. With instructions that take one cycle, the number of chains is the
+// number that run in a cycle. With longer ones it is the most that there are registers for.
 const shortChains = 4
 
 // mixSteps is about how many instructions the loop of a mix has: enough that the

@@ -182,7 +182,7 @@ func (s *Session) refusal(found *judged) string {
 	}
 	why := "what was found takes " + found.describe("the default's")
 	if slices.ContainsFunc(losses, func(b tune.Beside) bool { return !slices.Contains(s.Purposes, b.Purpose) }) {
-		why += ": -only locks what is good for the purposes of the search alone"
+		why += ": with -only, the purposes of the search alone decide"
 	}
 	return why
 }

@@ -124,22 +124,23 @@ func with(m map[string][]float64, mode string, ratios ...float64) map[string][]f
 	return m
 }
 
-// The best is locked if it is faster than the default beyond the noise, and than the locked schedules, and slower for no purpose, also none of the usual ones
-// that were not asked for. What was locked stays with the figures of today if nothing is better, and goes if today's default is, beyond the noise.
+// The best candidate is locked if it is faster than the default, beyond the noise, and faster than the locked schedules.
+// It must be slower for no purpose, also for none of the usual purposes that the search did not ask for. Locked schedules
+// stay, with today's figures, if nothing is better. They go if today's default is better, beyond the noise.
 func TestSettles(t *testing.T) {
 	s := newSettler(t)
 	noisy := []float64{0.9, 0.98, 1.02, 0.95, 0.99, 1.03, 0.97, 0.96} // 0.975, between the second lowest and the second highest 0.95 to 1.02
 	const from = "takes 0.800 ± 0.000 of the default's time"
 	for _, c := range []struct {
 		name        string
-		locked      map[string][]float64 // what it takes of the default's time, nil: nothing is locked
-		found       map[string][]float64 // nil: nothing was found
-		over        map[string][]float64 // what is found takes of the locked one's time
+		locked      map[string][]float64 // times of the locked schedules over the default's, nil: nothing is locked
+		found       map[string][]float64 // times of the found schedules over the default's, nil: nothing was found
+		over        map[string][]float64 // times of the found schedules over the locked ones'
 		outcome     Outcome
 		says        string
-		ns          float64 // that the lock has afterwards for the first purpose, 0: no entry
-		cpu         string  // that was locked on, "": this one
-		mode        string  // that was locked for, "": the same
+		ns          float64 // the time that the lock has afterwards for the first purpose, 0: no entry
+		cpu         string  // the CPU of the lock's entry, "": this one
+		mode        string  // the mode of the lock's entry, "": the same
 		interrupted bool
 		only        bool
 	}{
@@ -151,19 +152,19 @@ func TestSettles(t *testing.T) {
 		{"slower than the default", nil, only(1.16), nil, None, "not locked: what was found takes 1.160 ± 0.000 of the default's time: more -time may find something faster", 0, "", "", false, false},
 		{"nothing was found", nil, nil, nil, None, "not locked: nothing was found that is faster than the default: more -time may find something", 0, "", "", false, false},
 		{"slower from memory", nil, with(only(0.8), "dram", 1.11, 1.1, 1.12), nil, None,
-			"not locked: what was found " + from + ", but 1.11 ± 0.01 for dram 4096x4096x1, 1.11 ± 0.01 for dram 4096x4096x4: -only locks what is good for the purposes of the search alone", 0, "", "", false, false},
-		{"slower for more columns", nil, with(only(0.8), "l2 wide", 3), nil, None, from + ", but 3.000 ± 0.000 for l2 512x2048x4, 3.000 ± 0.000 for l2 512x2048x256: -only", 0, "", "", false, false},
+			"not locked: what was found " + from + ", but 1.11 ± 0.01 for dram 4096x4096x1, 1.11 ± 0.01 for dram 4096x4096x4: with -only, the purposes of the search alone decide", 0, "", "", false, false},
+		{"slower for more columns", nil, with(only(0.8), "l2 wide", 3), nil, None, from + ", but 3.000 ± 0.000 for l2 512x2048x4, 3.000 ± 0.000 for l2 512x2048x256: with -only,", 0, "", "", false, false},
 		{"slower from memory by noise", nil, with(only(0.8), "dram", 1.1, 0.99, 1.05, 0.98), nil, Locked, "locked in", 8, "", "", false, false},
 		{"slower from memory, of no account", nil, with(only(0.8), "dram", 1.11), nil, Locked, "locked in", 8, "", "", false, true},
-		{"better than what is locked", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "", "", false, false},
+		{"better than the locked one", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "", "", false, false},
 		{"better by noise", only(0.9), only(0.8), only(noisy...), Renewed, "the locked schedules stay, with the figures of today: what was found takes 0.98 ± 0.04 of the locked one's time", 9, "", "", false, false},
-		{"better, but slower from memory than what is locked", with(only(0.9), "dram", 0.7), only(0.8), with(only(0.89), "dram", 1.4), Renewed,
+		{"better, but slower from memory than the locked one", with(only(0.9), "dram", 0.7), only(0.8), with(only(0.89), "dram", 1.4), Renewed,
 			"what was found takes 0.890 ± 0.000 of the locked one's time, but 1.400 ± 0.000 for dram 4096x4096x1, 1.400 ± 0.000 for dram 4096x4096x4\n", 9, "", "", false, false},
 		{"no better", only(0.7), only(0.8), only(1.14), Renewed, "with the figures of today: what was found takes 1.140 ± 0.000 of the locked one's time", 7, "", "", false, false},
 		{"nothing else was found", only(0.7), nil, nil, Renewed, "locked: 0.700 ± 0.000 of the default's time", 7, "", "", false, false},
 		{"locked is slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Removed, ": what was locked takes 1.100 ± 0.000 of the default's time, but 1.100 ± 0.000 for l2 512x2048x1, ", 0, "", "", false, false},
 		{"locked is slower by noise", map[string][]float64{"l2": {1.1, 0.99, 1.05, 0.98}, "dram": {1.1, 0.99, 1.05, 0.98}}, nil, nil, Renewed, "with the figures of today", 10.2, "", "", false, false},
-		{"locked is slower, what is found is not", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, only(0.8), nil, Locked, "locked in", 8, "", "", false, false},
+		{"locked is slower, found is not", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, only(0.8), nil, Locked, "locked in", 8, "", "", false, false},
 		{"locked is slower here, and faster elsewhere", with(only(1.05), "dram", 0.7), nil, nil, Renewed, "with the figures of today", 10.5, "", "", false, false},
 		{"locked is slower, interrupted", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Renewed, "with the figures of today", 11, "", "", true, false},
 		{"another machine's, slower", map[string][]float64{"l2": {1.1}, "dram": {1.1}}, nil, nil, Stays, "the locked schedules, for other purposes or of another machine, stay: nothing was found", 1, "another", "", false, false},
@@ -206,7 +207,7 @@ func TestSettles(t *testing.T) {
 	}
 }
 
-// With -only, what is locked for more purposes than those of the search neither goes nor loses the figures of the others.
+// With -only, schedules that are locked for more purposes than the search has neither go nor lose the other figures.
 func TestSettlesOnly(t *testing.T) {
 	for ratio, says := range map[float64]string{1.1: "stay: nothing was found", 0.9: "stay: nothing was found"} {
 		s := newSettler(t)
@@ -237,7 +238,7 @@ func TestSettlesOnly(t *testing.T) {
 	}
 }
 
-// locks locks the old candidate, on a CPU and for a mode, "": those of today.
+// locks locks the old candidate, on a CPU and for a mode. "" stands for today's CPU or mode.
 func (s *settler) locks(t *testing.T, cpu, mode string) *lockedBefore {
 	t.Helper()
 	if _, err := s.put(&judged{s.old, besides(s.Purposes, 0.1), 1}); err != nil {
@@ -294,7 +295,8 @@ func TestUndecided(t *testing.T) {
 	s.holds(t, "undecided", 1)
 }
 
-// Of those that were measured again the fastest is hoped for that is not the default, if it is no slower; else what it takes is said.
+// The candidate to lock is the fastest of the confirmed ones that is not the default, if it is no slower than the default.
+// If it is slower, its time is reported.
 func TestHopeful(t *testing.T) {
 	s := newSettler(t)
 	usual := s.tuner.Seeds(t.Context())[0]
@@ -317,7 +319,8 @@ func TestHopeful(t *testing.T) {
 	}
 }
 
-// All purposes of a packed matrix are those of the search, the usual ones and those that are locked, each once; with -only those of the search.
+// The purposes of a packed matrix are the purposes of the search, the usual ones and the locked ones, each once. With
+// -only they are the purposes of the search.
 func TestPurposes(t *testing.T) {
 	s := newSettler(t)
 	locked := &lockedBefore{figures: []tune.Figures{{Mode: "l3", M: 4096, N: 1, K: 4096}, {Mode: "dram", M: 4096, N: 4, K: 4096}}}

@@ -29,7 +29,7 @@ type Topic int
 
 // Topics of notes.
 const (
-	NoCeilings  Topic = iota // what the machine can do could not be measured, so shares of it are unknown
+	NoCeilings  Topic = iota // the machine's ceilings could not be measured, so shares of them are unknown
 	NotLogged                // measurements are not, or not all, in the log
 	LogUnread                // a part of the log could not be read
 	NotLockable              // the lock cannot be changed, so that Save will fail
@@ -39,7 +39,7 @@ var topics = [...]string{
 	NoCeilings:  "shares of ceilings are not known: %v",
 	NotLogged:   "not logged: %v",
 	LogUnread:   "%v",
-	NotLockable: "%v: what is found will be printed, and not locked",
+	NotLockable: "%v: the schedules found will be printed, and not locked",
 }
 
 // Fault reports a schedule that broke a rule that no schedule may break, such as a wrong result: an error in tmacc.

@@ -42,7 +42,7 @@ func TestNotes(t *testing.T) {
 	full := errors.New("the disk is full")
 	for about, want := range map[Topic]string{
 		NoCeilings: "shares of ceilings are not known: the disk is full", NotLogged: "not logged: the disk is full",
-		LogUnread: "the disk is full", NotLockable: "the disk is full: what is found will be printed, and not locked",
+		LogUnread: "the disk is full", NotLockable: "the disk is full: the schedules found will be printed, and not locked",
 	} {
 		if have := (Note{about, full}).String(); have != want {
 			t.Errorf("%s, want %s", have, want)

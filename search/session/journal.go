@@ -87,8 +87,8 @@ type journal struct {
 	writing chan bool    // closed when the last writing has ended
 }
 
-// add adds trials, and those that could not be added before, while the next one is measured. It waits only for
-// the writing before.
+// add adds trials to the log while the next one is measured. It also adds trials that could not be added before. It waits
+// only until the previous trials are written.
 func (j *journal) add(ts ...tune.Trial) {
 	if !j.on {
 		return

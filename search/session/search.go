@@ -30,9 +30,9 @@ func (f *Found) Traces() []schedule.Trace {
 	return traces(f.Best[0].G.Kernels)
 }
 
-// Search measures candidates until a limit is reached or ctx ends, which is no error: what was found until then is the
-// result. It measures first what the machine can do. The error is a *ResumeError, a *Broken, or that of a machine that can measure nothing,
-// or of ctx if that ends before the first candidate.
+// Search measures the machine's ceilings, and then candidates until a limit is reached or ctx ends. If ctx ends, that is
+// no error: the result is what was found until then. Search returns a *ResumeError, a *Broken, the error of a machine that
+// can measure nothing, or the error of ctx if it ends before the first candidate.
 func (s *Session) Search(ctx context.Context) (*Found, error) {
 	s.say(Step("measuring what the machine can do"))
 	if err := s.measureCeilings(ctx); err != nil {

@@ -168,8 +168,9 @@ func (s *Session) Product(ctx context.Context, f *Found) (gen.Product, error) {
 	return gen.Product{Problem: s.Problem, Variants: []variant.Variant{v}}, err
 }
 
-// Purposes are products in which modes of reading weights meet numbers of activations ns, each once: numbers
-// above measure.MaxGEMV in one mode only. The matrix has m rows and k columns; 0 is the mode's own size, and k is rounded up to whole units of p.
+// Purposes combines each mode of reading weights with each number of activations in `ns`, each once. Numbers above
+// measure.MaxGEMV have one mode only. The matrix has `m` rows and `k` columns; 0 is the mode's own size. Purposes rounds k
+// up to whole units of p.
 func Purposes(p ir.Problem, h timing.Host, modes []string, ns []int, m, k int) []Purpose {
 	var out []Purpose
 	for _, at := range bench.Places(modes, ns, m, k) {

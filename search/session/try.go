@@ -60,8 +60,8 @@ func (s *Session) Contender(name string, traces ...schedule.Trace) (Contender, e
 	return Contender{name, c}, err
 }
 
-// Near are contenders that differ from the default schedules in what they ask for ahead, or do the same in another order. Their names
-// say how they differ.
+// Near returns contenders that differ from the default schedules in their prefetches, or do the same in another order.
+// Their names say how they differ.
 func (s *Session) Near() (out []Contender, err error) {
 	near, err := s.tuner.Near()
 	for _, c := range near {

@@ -80,8 +80,9 @@ func newCopies(data []byte, total, room int, old *Copies) (*Copies, error) {
 	return c, nil
 }
 
-// Beside puts copies of data between the copies of c, which must be spaced. Readers of either then wait for the same memory,
-// parts of which may be slower than others. It is nil if the copies do not fit, are much shorter, or earlier ones were not closed.
+// Beside puts copies of data between the copies of c, which must be spaced. Readers of either then wait for the same
+// memory: some parts of memory may be slower than others. It returns nil if the copies do not fit, if they are much
+// shorter, or if earlier ones were not closed.
 func (c *Copies) Beside(data []byte) *Copies {
 	slot := max(LineBytes, roundToLine(c.size))
 	if c.in != nil || c.taken || len(data) > c.stride-slot || len(data) < c.size*3/4 {

@@ -29,8 +29,8 @@ type Sample struct {
 const extra = 3
 
 // Time measures functions in interleaved rounds, each function once per round, so
-// that a change of clock or load hits all alike. A sample lasts at least Options.MinSample, with as many calls as that takes.
-// If it has several, an untimed call first brings back into the caches what other functions displaced.
+// that a change of clock or load hits all alike. A sample repeats the call until Options.MinSample has passed.
+// If it has several calls, an untimed call first brings the data that other functions displaced back into the caches.
 //
 // A sample is dropped, and taken again, if the thread lost its core meanwhile: its
 // CPU time is less than the time that passed. Functions that wait for other threads never use the whole time:
@@ -157,7 +157,7 @@ const believed = 0.9
 
 // Cycles is how many clock cycles a call took in the fastest round that the thread kept its core, 0 if there is none, by the clock
 // of the rounds in GHz: the fastest of the round before, its own and the next. The clock falls under load, and that of another
-// round says little. (Zen 5, AVX-512: from 4.26 to 4.08 GHz in the first 40 ms.)
+// round says little. Figures: docs/lab/choices.md, Cycles.
 func (s Sample) Cycles(clock []float64) float64 {
 	fastest := 0.0
 	for _, c := range clock {

@@ -28,9 +28,13 @@ func (t *Tuner) Complete(c *Candidate) (*Candidate, error) {
 	return whole, t.Verify(whole)
 }
 
-// Beside measures c for purposes beside base, nil: the default schedules. Both must be complete. How fast a kernel reads weights out of a cache depends on
-// where they lie, for as long as the process lives: so each time a new process measures them, and the order changes. Out of memory the copies of
-// both lie between each other, so one process does, which takes long to set up. An error for which c is not to blame is an *Unmeasured.
+// Beside measures c for `purposes` beside `base`; nil stands for the default schedules. Both must be complete.
+//
+// How fast a kernel reads weights out of a cache depends on where they lie, and they stay there as long as the process
+// lives. So each measurement has a new process, and the order of the two changes. For weights in memory the copies of both
+// lie between each other. One process then makes all measurements, because it takes long to set up.
+//
+// An error for which c is not to blame is an *Unmeasured.
 func (t *Tuner) Beside(base, c *Candidate, purposes []Purpose) ([]Beside, error) {
 	cs, to := []*Candidate{c}, t.reference
 	if base != nil {

@@ -45,8 +45,8 @@ var (
 	errBounds = errors.New("bounded, not exact")
 )
 
-// Seeds are the default schedules, and the best ones estimated by dot products, also with rows that share bytes. Interrupted, it
-// leaves out what it has not found yet.
+// Seeds returns the default schedules and the dot-product schedules with the best estimates, also with rows that share
+// bytes. If it is interrupted, it leaves out the schedules that it has not found yet.
 func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	all := [][]search.Use{t.Default}
 	for _, find := range []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
@@ -158,8 +158,8 @@ func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 	return c
 }
 
-// near are candidates that differ from c in the kernel of one width: it does the same in another order, unless its trace was edited, or
-// asks for other memory ahead.
+// near returns candidates that differ from c in the kernel of one width. That kernel has other prefetches, or does the
+// same in another order. The order changes only in kernels whose trace was not edited.
 func (t *Tuner) near(c *Candidate) (out []*Candidate) {
 	with := func(i int, g Gene) {
 		n := &Candidate{Genes: slices.Clone(c.Genes)}
@@ -179,15 +179,16 @@ func (t *Tuner) near(c *Candidate) (out []*Candidate) {
 	return out
 }
 
-// widthBest is the gene of a packed matrix that did best for the activations of a width, and its ratios for the purposes of that width, in turn, 0: not measured.
+// widthBest is the gene of a packed matrix that was fastest for the activations of a width. It has a ratio for each
+// purpose of that width, 0: not measured.
 type widthBest struct {
 	gene   Gene
 	ratios []float64 // nil: no gene was measured by itself
 }
 
-// join are candidates of the genes that were best, each for the activations of its width, for packed matrices and prepared activations of cs:
-// what one width takes does not depend on the others' kernels, unless it uses them. Of what was better, but not measured for all purposes, there are
-// other candidates.
+// join returns candidates made of the best gene of each width, for the packed matrices and prepared activations of cs. The
+// time of one width does not depend on the kernels of other widths, unless it uses them. Genes that were better, but were
+// not measured for all purposes, are in candidates of their own.
 func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 	if len(t.widths()) == 1 {
 		return nil
@@ -212,8 +213,9 @@ func (t *Tuner) join(cs []*Candidate) (out []*Candidate) {
 	return out
 }
 
-// improve makes genes of c that did better, for all that others did, the best of bs. The result better is the best of all widths if that changed; hoped also has genes
-// that are not measured for every purpose. Both are nil if there is none.
+// improve puts a gene of c into bs if it was better than the one there for every purpose that the latter was measured for.
+// `better` is the best genes of all widths if any changed. `hoped` also has genes that were not measured for every purpose. Each is nil if
+// there is none.
 func (t *Tuner) improve(bs []widthBest, c *Candidate) (better, hoped []Gene) {
 	changed, hopes := false, map[int]Gene{}
 	for i, n := range t.widths() {
@@ -424,8 +426,8 @@ func (t *Tuner) compileGene(g Gene, width int) (variant.Kernel, error) {
 	return k, nil
 }
 
-// describe is what a cost model knows of c: of each purpose, by the widest kernel that it uses, whose features are told once for all purposes
-// of a width.
+// describe returns the facts about c for a cost model. For each purpose they are the features of the widest kernel that
+// it uses. All purposes of a width share one set of features.
 func (t *Tuner) describe(c *Candidate) Point {
 	p := Point{ID: c.Hash, Family: search.Family(c.Kernels[0].Schedule.Trace), Estimate: 1}
 	for i, x := range t.Purposes {
@@ -452,7 +454,7 @@ func (t *Tuner) target(c *Candidate, i int) member {
 	return member{v, fmt.Sprintf("k%d_", i), c.prepare}
 }
 
-// spec describes m to the runtime, with all kernels or those of the given indices.
+// spec describes m to the runtime, with the kernels of the given indices, or all kernels if there are none.
 func (m member) spec(p ir.Problem, kernels ...int) runtime.Spec {
 	s := live.Spec(p, m.Variant, kernels...)
 	v := &s.Variants[0]

@@ -20,11 +20,11 @@ import (
 type Space[G any] struct {
 	Sample func(rng *rand.Rand) G
 	Mutate func(rng *rand.Rand, a, b G) G // a, changed; b may supply parts
-	// Near are things that differ from g by what the model cannot judge, nil: there are none. Those near the best are all
-	// measured when nothing better has turned up for a while.
+	// Near returns things that differ from g in a way that the model cannot judge, nil: there are none. When nothing
+	// better has turned up for a while, all things near the best one are measured.
 	Near func(g G) []G
-	// Join puts together the parts of things that were measured, now gs, that did best, nil: they have none that can be exchanged. What was
-	// not proposed before is measured next.
+	// Join puts together the best parts of all measured things; `gs` are the newest of them. It is nil if things have no
+	// parts that can be exchanged. Results that were not proposed before are measured next.
 	Join func(gs []G) []G
 	// Point estimates g before it is measured. An error drops g; Reason
 	// classifies it. It is called for several things at once.
@@ -157,8 +157,7 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 	return e.out
 }
 
-// points lowers things, on all cores, and drops those that cannot be, or that are
-// known.
+// points lowers things, on all cores. It drops a thing that cannot be lowered or is known.
 func (e *evolution[G]) points(gs []G) (out []proposal[G]) {
 	points, errs := make([]Point, len(gs)), make([]error, len(gs))
 	var wg sync.WaitGroup
@@ -294,7 +293,8 @@ func (e *evolution[G]) offspring() G {
 	return e.Mutate(e.Rng, e.parent(), e.parent())
 }
 
-// parent is one of the best, the better the likelier: of all, or as often by one purpose, which may lack only what others have.
+// parent picks one of the best things; a better one is likelier. Half the time it picks from the best by the cost of all
+// purposes, else from the best for one purpose: such a thing may lack only a part that others have.
 func (e *evolution[G]) parent() G {
 	best := e.measured
 	if n := len(e.leaders); n > 0 && e.Rng.Intn(2) == 0 {
@@ -306,7 +306,8 @@ func (e *evolution[G]) parent() G {
 	return best[int(x*x*float64(min(len(best), parents)))].G
 }
 
-// lead finds the best by the ratio of each of several purposes; of those that are equal, which have in common what does it, the best of all.
+// lead finds the best things by the ratio of each of several purposes. Things with equal ratios share the part that
+// matters for the purpose; of them it takes the one with the best cost of all purposes.
 func (e *evolution[G]) lead() {
 	if e.leaders = nil; e.purposes < 2 {
 		return

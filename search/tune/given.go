@@ -32,8 +32,8 @@ func (t *Tuner) Fits(c *Candidate) error {
 	return nil
 }
 
-// Near are the candidates that differ from the default schedules in the kernel of one width, which asks for other memory ahead or does the
-// same in another order, and have a kernel.
+// Near returns the candidates that differ from the default schedules in the kernel of one width and can be compiled. That
+// kernel has other prefetches or does the same in another order.
 func (t *Tuner) Near() (out []*Candidate, err error) {
 	c := seed(t.widths(), slices.DeleteFunc(slices.Clone(t.Default), func(u search.Use) bool { return u.Cols > slices.Max(t.widths()) }))
 	if _, err := t.point(c); err != nil {
@@ -70,7 +70,7 @@ func (t *Tuner) Differs(c *Candidate) string {
 	return strings.Join(out, "; ")
 }
 
-// differs names the steps of b that a does not have, or those that b lacks.
+// differs names the steps of b that a does not have, or else the steps of a that b lacks.
 func differs(a, b schedule.Trace) string {
 	lacks := func(a, b schedule.Trace) (out []string) {
 		for _, s := range b {

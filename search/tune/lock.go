@@ -34,7 +34,7 @@ const lockVersion = 1
 // maxLock bounds a lock file, in bytes.
 const maxLock = 16 << 20
 
-// Lock is what has been tuned: at most one entry for a product on a target, sorted.
+// Lock lists the tuned products: at most one entry for a product on a target, sorted.
 type Lock struct {
 	Version int     `json:"version"`
 	Entries []Entry `json:"entries"`

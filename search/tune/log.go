@@ -57,13 +57,13 @@ type Run struct {
 	Dropped  map[string]int `json:"dropped,omitempty"` // once it has ended
 }
 
-// Same says that what r measured is to be compared with what o does: the same product on
-// the same kind of machine for the same purposes, beside the same default kernels, by the same definition of cost.
+// Same says that the measurements of r and o can be compared. They are of the same product on the same kind of machine,
+// for the same purposes, beside the same default kernels, by the same definition of cost.
 func (r *Run) Same(o *Run) bool {
 	return r.Cost == o.Cost && r.Default == o.Default && r.Problem == o.Problem && r.Target == o.Target && r.CPU == o.CPU && slices.Equal(r.Purposes, o.Purposes)
 }
 
-// Trial is a candidate that was measured, or failed to be. Names in JSON are those that logs have.
+// Trial is a candidate that was measured, or failed to be. Its names in JSON are the names in existing logs.
 type Trial struct {
 	Genes  []Gene    `json:"genes"`
 	Hash   string    `json:"hash"`
@@ -226,7 +226,8 @@ func (l Log) eachOf(r Run, trials bool, unread *Unread, f func(Run, *Trial) erro
 	return nil
 }
 
-// Before is what runs have measured that are the same as r. With an *Unread that is all that can be read.
+// Before returns the trials of all runs that can be compared with r: see Same. If it returns an *Unread, the trials are
+// all that can be read.
 func (l Log) Before(r *Run) (out []Trial, err error) {
 	unread := &Unread{Path: l.Path}
 	runs, err := l.runs(unread)

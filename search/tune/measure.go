@@ -16,22 +16,22 @@ import (
 	"github.com/tmacc/tmacc/search/worker"
 )
 
-// How long candidates are measured: all for a moment, and longer if they are not much
-// slower than the default. At the end the best are measured again. If weights come from the third-level cache, a longer sample is several
-// calls: a single call would find its weights displaced by the calls of others. Figures: docs/lab/choices.md, look.
+// How long candidates are measured: each for a `glance`, and for a longer `look` if it is not much slower than the default.
+// At the end the best are measured again, to `confirm` them. With weights in the third-level cache, a longer sample has
+// several calls: a single call would find its weights displaced by other calls. Figures: docs/lab/choices.md, look.
 var (
 	glance  = timing.Options{Rounds: 3, MinSample: 20 * time.Microsecond}
 	look    = timing.Options{Rounds: 11, MinSample: 300 * time.Microsecond}
 	confirm = timing.Options{Rounds: 11, MinSample: time.Millisecond}
 )
 
-// hopeless is how much slower than the default a candidate is at a glance that is not
-// looked at again.
+// hopeless is a ratio of times, the candidate's over the default's. Above it, at a glance, a candidate is not measured
+// again.
 const hopeless = 1.5
 
-// affordable is the most that a candidate may cost with weights in a cache to be measured with weights in memory,
-// which takes long to set up: what loses more there would have to win a lot in memory. By less, a search from scratch learns late what memory
-// likes. Figures: docs/lab/choices.md, affordable.
+// affordable is a candidate's largest cost, with weights in a cache, at which it is also measured with weights in memory.
+// That takes long to set up, and a candidate that loses more in the cache would have to win a lot in memory. With a
+// smaller limit, a search from scratch learns late which schedules suit memory. Figures: docs/lab/choices.md, affordable.
 const affordable = 1.5
 
 // Unmeasured reports that nothing can be measured any more, for which no candidate is to blame: a
@@ -83,7 +83,7 @@ func (t *Tuner) Resume(trials []Trial) []*Candidate {
 			r.Err = errors.New(x.Error)
 		}
 		before, twice := t.known[x.Hash]
-		t.known[x.Hash] = r // of several the worst counts, those that failed coming first
+		t.known[x.Hash] = r // of several results the last one counts; they come in order, failures first and the worst last
 		if r.Err == nil && (!twice || before.Err != nil) {
 			out = append(out, again{&Candidate{Genes: x.Genes}, x.Hash})
 		}
@@ -119,9 +119,8 @@ func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 // atOnceLoaded is how many candidates are assembled together.
 const atOnceLoaded = 16
 
-// measureNew compares each candidate with the definition, and then its times with those
-// of the default, in the same rounds: see costOf. Each result is
-// logged before the next candidate is looked at.
+// measureNew compares each candidate's results with the definition, and then its times with the default's times, in the
+// same rounds: see costOf. Each result is logged before the next candidate is looked at.
 func (t *Tuner) measureNew(ctx context.Context, cs []*Candidate) []Result {
 	var out []Result
 	for batch := range slices.Chunk(cs, atOnceLoaded) {
@@ -186,8 +185,8 @@ func (t *Tuner) unassembled(c *Candidate, err error) error {
 	return &worker.Wrong{What: c.what(), Difference: "it cannot be assembled: " + err.Error()}
 }
 
-// blame is err if a candidate of code is to blame for it, else an *Unmeasured. What may be of either is tried with the default alone: what
-// ends that too is not of the candidate.
+// blame returns err if a candidate of `code` is to blame for it, else an *Unmeasured. If the error does not tell, it tries
+// the default alone: if that ends too, no candidate is to blame.
 func (t *Tuner) blame(code *worker.Code, err error) error {
 	var killed *worker.Killed
 	var timeout *worker.Timeout
@@ -226,7 +225,8 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	t.Log(x)
 }
 
-// settled is how many times as long a request may take whose kernels were all measured before: they end, and only a busy machine takes so long.
+// settled is a factor of the time limit of a request, for kernels that were all measured before. They are known to end, so
+// that only a busy machine takes this long.
 const settled = 10
 
 // load assembles the default and candidates, with names by their indices.
@@ -298,11 +298,12 @@ func (t *Tuner) verify(code *worker.Code, x member, j int) error {
 	return err
 }
 
-// sure is how often the best of all was measured: of hundreds that are as fast one has luck once or twice.
+// sure is how often the best of all was measured. Of hundreds of candidates that are equally fast, one is lucky once or
+// twice.
 const sure = 4
 
-// believed is the cost that measure finds when everything was measured once, or more often as long as it would be the best of all: else the
-// search would follow what was lucky.
+// believed is a candidate's cost after one measurement, or after up to `sure` measurements as long as it would be the best
+// of all. Else the search would follow candidates that were lucky once.
 func (t *Tuner) believed(measure func(times int) (float64, error)) (cost float64, err error) {
 	for times := range sure {
 		if cost, err = measure(times + 1); err != nil || t.best != 0 && cost >= t.best {
@@ -341,9 +342,9 @@ func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
 	return out
 }
 
-// compare measures a candidate, whose target is x, beside the default, so that each purpose was measured a number of times with the
-// kernels that it uses: most offspring differ from their parents in one kernel. The purposes out of memory are measured only of
-// candidates that can afford it.
+// compare measures the candidate c, described by x, beside the default. Afterwards each purpose was measured `times` times
+// with the kernels that it uses. Earlier measurements of these kernels count, because most offspring differ from their
+// parents in one kernel. Purposes out of memory are measured only if c's cost is affordable.
 func (t *Tuner) compare(code *worker.Code, c *Candidate, x member, times int) (float64, error) {
 	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
@@ -433,13 +434,16 @@ type Confirmed struct {
 	Cost          float64
 }
 
-// confirmations is how often Confirm measures each candidate for a purpose: what one measurement finds depends on what lay in the caches before.
+// confirmations is how often Confirm measures each candidate for a purpose. A single measurement depends on the data that
+// lay in the caches before.
 const confirmations = 4
 
-// Confirm measures candidates and the default again, each in rounds with the default: several would displace each other from
-// the third-level cache, and out of memory only one has its weights between the default's. What a purpose took is the mean of several
-// measurements. From a cache the default counts as beside the candidate where it was fastest, so that none
-// wins because the default was slow beside it. It returns them, the best first.
+// Confirm measures candidates again and returns them, the best first. Each is measured alone in rounds with the default:
+// several candidates would displace each other from the third-level cache. Out of memory only one candidate can have its
+// weights between the default's.
+//
+// The time for a purpose is the mean of several measurements. For weights in a cache the default's time is the fastest
+// one, beside whichever candidate. So no candidate wins because the default was slow beside it.
 func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) {
 	var cs []*Candidate
 	for _, f := range found {

@@ -106,8 +106,8 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 	return t, nil
 }
 
-// compile makes the kernel of a trace, which may compute values again if again says so. It takes some milliseconds, and is not interrupted: what it
-// finds is remembered.
+// compile makes the kernel of a trace. With `again` the kernel may compute values again. It takes some milliseconds and is
+// not interrupted, because its result is remembered.
 func (t *Tuner) compile(trace schedule.Trace, again bool) (k variant.Kernel, err error) {
 	if k.Schedule, err = schedule.Compile(t.Problem, trace); err != nil {
 		return k, err

@@ -8,15 +8,17 @@ import (
 	"github.com/tmacc/tmacc/search/timing"
 )
 
-// Ratio is what repeated measurements say of a ratio: their median, and bounds of the true one by their own spread. The true median lies below Low,
-// or above High, by chance in at most 5 of 100 cases each, however the measurements are distributed.
+// Ratio is the result of repeated measurements of a ratio: their median, and bounds of the true median by their spread.
+// The true median lies below Low in at most 5 of 100 cases, and above High in at most 5 of 100 cases. This holds however
+// the measurements are distributed.
 type Ratio struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 }
 
-// RatioOf needs 5 measurements to bound anything: of 8 the bounds are the second lowest and the second highest.
+// RatioOf returns the ratio that the measurements `xs` give. It needs at least 5 of them to find bounds. With 8, the
+// bounds are the second lowest and the second highest measurement.
 func RatioOf(xs []float64) Ratio {
 	r := Ratio{timing.Median(xs), 0, math.Inf(1)}
 	if k := bound(len(xs)); k > 0 {
@@ -29,7 +31,8 @@ func RatioOf(xs []float64) Ratio {
 // unlikely is how often a bound may be wrong by chance.
 const unlikely = 0.05
 
-// bound is the largest k such that fewer than k of n measurements lie below their true median in at most 5 of 100 cases; 0 if there is none.
+// bound is the largest k for which this holds: in at most 5 of 100 cases fewer than k of n measurements lie below their
+// true median. It is 0 if there is none.
 func bound(n int) (k int) {
 	chance, below := math.Pow(0.5, float64(n)), 0.0 // of exactly k, and of fewer than k + 1
 	for ; k < n; k++ {
@@ -57,7 +60,7 @@ func (r Ratio) String() string {
 	return fmt.Sprintf("%.2f ± %.2f", r.Median, noise)
 }
 
-// Beside is a purpose that a candidate was measured for again and again, each time in the same rounds as something else, the base.
+// Beside is a purpose with repeated measurements of a candidate and of a base, each time both in the same rounds.
 type Beside struct {
 	Purpose
 	Ns, BaseNs []float64 // of each time

@@ -7,8 +7,8 @@ import (
 	"github.com/tmacc/tmacc/search"
 )
 
-// Searches calls f with each run that has measured something, the oldest first, and the outcomes of its trials. The
-// errors are those of Each. After an *Unread it has called f with everything else.
+// Searches calls f with each run that has measured something, the oldest first, and the outcomes of its trials. It
+// returns the errors of Each and of f. If it returns an *Unread, it has called f with everything that could be read.
 func (l Log) Searches(f func(Run, []Tried) error) error {
 	var last Run
 	var tried []Tried

@@ -46,7 +46,7 @@ func (c *Code) Time(what string, opt timing.Options, products ...Timed) ([]timin
 
 // Compare is Time of as and bs in turn, by short, and unless the bs take more than most times as long as the as, in the geometric mean, which it
 // reports, then of each a and its b on their own by long: how fast one reads its weights out of a cache depends on what others read in
-// between. (Zen 5, w4 in 8 MiB, asking for nothing ahead: 70 us, or 84 us if nothing else is read.) What activations have in common is timed by short only.
+// between. Figures: docs/lab/choices.md, Compare. What activations have in common is timed by short only.
 func (c *Code) Compare(what string, short, long timing.Options, most float64, as, bs []Timed) (samples []timing.Sample, more bool, err error) {
 	var products []Timed
 	for i := range as {

@@ -43,7 +43,7 @@ Written by %[2]sgo run ./tests/lab limits %[3]s%[2]s from the file of that name 
 
 // limitsAsked is the page of limits between its table and the verdicts.
 const limitsAsked = `
-## What is asked
+## Required limits
 
 Limits are the figures of hand-written kernels (%s). A limit in cycles is scaled to another machine: by the speed of its mix of
 instructions there, and by what the caches there send. The limit or its scaled value counts, whichever is easier to keep.

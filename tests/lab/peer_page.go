@@ -27,7 +27,7 @@ tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -th
 The tables show the median round of each measurement, by its ratio. The libraries come from %[1]snpm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1%[1]s. purego loads
 them into the process of tmacc. Of the variants for different CPUs, ggml's own score chooses one.
 
-## What is compared
+## How both are measured
 
 * Both read the bytes of the same blocks: random codes, sub-scales and scales. tmacc packs them with %[1]sPackBlocks%[1]s and multiplies with the runtime's %[1]sGemm%[1]s, by its default schedules;
   rows that say *tuned* are by schedules of a lock.
@@ -132,7 +132,7 @@ func peerPage(records []measure.PeerRecord, limits []measure.PeerLimit, threads,
 	if _, text, ok := strings.Cut(byHand, "\n"); ok {
 		b.WriteString("\n## Beside kernels written by hand\n" + text)
 	}
-	fmt.Fprintf(&b, "\n## What is asked\n\n%s\n\n```\n", holding(verdicts))
+	fmt.Fprintf(&b, "\n## Required ratios\n\n%s\n\n```\n", holding(verdicts))
 	for _, v := range verdicts {
 		fmt.Fprintln(&b, v)
 	}

@@ -70,8 +70,8 @@ func Lookup(typeName string) (Block, error) {
 // UsualAct says how int8 activations of products with w are quantized unless somebody wants it otherwise. Weights that no
 // block type reads have one scale for each row of activations. Those that one reads have the groups of ggml's Q8_K, 256
 // elements of K, or of its Q8_0, 32 elements, or less if groups of weights are smaller. Where scales and minimums of
-// groups under 32 would take longer than the dot products, the groups have 256 elements, too: products with q2_k for
-// 256 columns reach 107 GMAC/s on Emerald Rapids with activations in groups of 16, and 180 with groups of 256.
+// groups under 32 would take longer than the dot products, the groups have 256 elements, too.
+// Figures: docs/lab/choices.md, UsualAct.
 func UsualAct(w format.Weight) format.Act {
 	switch {
 	case w.Per != format.PerGroup || !slices.ContainsFunc(table, func(b Block) bool { return b.Weight == w.Name }):

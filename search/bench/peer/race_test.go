@@ -53,8 +53,8 @@ func TestPeerDisagrees(t *testing.T) {
 	}
 }
 
-// What threads gain is compared round by round: of rounds with half the bandwidth, too, without those that one of both
-// did not take, by the median.
+// The gain by threads is compared round by round, by the median. Rounds with half the bandwidth count too. A round that
+// either program did not take does not count.
 func TestBeside(t *testing.T) {
 	none := math.NaN()
 	probes := []measure.Probe{{Amount: 100}, {Amount: 100}}

@@ -1,0 +1,143 @@
+package lower
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// TestStride: a serial loop has a stride only if all of its iterations are equally far apart.
+func TestStride(t *testing.T) {
+	line := []format.Digit{{Axis: "k", Div: 1, Mod: 8, Stride: 1}}
+	back := append(line, format.Digit{Axis: "k", Div: 8, Mod: 2, Stride: 16}, format.Digit{Axis: "k", Div: 16, Stride: 8})
+	for _, c := range []struct {
+		name   string
+		digits []format.Digit
+		n      int
+		stride int // -1: none
+	}{
+		{"one line", line, 8, 1},
+		{"lines that follow each other", append(line, format.Digit{Axis: "k", Div: 8, Stride: 8}), 32, 1},
+		{"a line repeated", line, 32, -1},
+		{"another line between, and back at the end", back, 32, -1},
+		{"another line at the end", back, 16, -1},
+	} {
+		if got, err := strideOver(c.digits, c.n); (err != nil) != (c.stride < 0) || err == nil && got != c.stride {
+			t.Errorf("%s: stride %d, %v, want %d", c.name, got, err, c.stride)
+		}
+	}
+}
+
+// TestRandomStrides compares with the places of all iterations.
+func TestRandomStrides(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	affine := 0
+	for range 2000 {
+		var digits []format.Digit
+		for div := 1; len(digits) < 3; {
+			mod := 1 << (1 + rng.Intn(3))
+			digits = append(digits, format.Digit{Axis: "k", Div: div, Mod: mod, Stride: 1 << rng.Intn(6)})
+			div *= mod
+		}
+		n, want := 2+rng.Intn(40), -1
+		part := format.Part{Digits: digits}
+		step := part.Offset(0, 1) - part.Offset(0, 0)
+		for it := range n {
+			if want = step; part.Offset(0, it) != it*step {
+				want = -1
+				break
+			}
+		}
+		if got, err := strideOver(digits, n); (err != nil) != (want < 0) || err == nil && got != want {
+			t.Fatalf("%v, %d iterations: stride %d, %v, want %d", digits, n, got, err, want)
+		}
+		if want >= 0 {
+			affine++
+		}
+	}
+	if affine < 100 {
+		t.Errorf("only %d layouts have a stride", affine)
+	}
+}
+
+// TestRandomStridesTogether compares two serial loops with the places of all their iterations. Each loop alone may have
+// a stride, and the last iterations of both may lie where the strides say, while others do not.
+func TestRandomStridesTogether(t *testing.T) {
+	rng := rand.New(rand.NewSource(2))
+	affine, hidden := 0, 0
+	for range 40000 {
+		var digits []format.Digit
+		for div := 1; len(digits) < 3; {
+			mod := 1 << (1 + rng.Intn(2))
+			digits = append(digits, format.Digit{Axis: "k", Div: div, Mod: mod, Stride: rng.Intn(6)})
+			div *= mod
+		}
+		base, loops := rng.Intn(8), []nest.Loop{{Name: "a", N: 2 + rng.Intn(3)}, {Name: "b", N: 2 + rng.Intn(3)}}
+		coef := []int{1 + rng.Intn(6), 1 + rng.Intn(6)}
+		part := format.Part{Digits: digits}
+		at := func(a, b int) int { return part.Offset(0, base+a*coef[0]+b*coef[1]) - part.Offset(0, base) }
+		apart, all := true, true
+		for a := range loops[0].N {
+			for b := range loops[1].N {
+				right := at(a, b) == a*at(1, 0)+b*at(0, 1)
+				all = all && right
+				apart = apart && (right || a > 0 && b > 0)
+			}
+		}
+		if err := accessOver(digits, base, loops, coef); (err == nil) != all {
+			t.Fatalf("%v, base %d, loops %v times %v: %v, affine is %v", digits, base, loops, coef, err, all)
+		}
+		switch a, b := loops[0].N-1, loops[1].N-1; {
+		case all:
+			affine++
+		case apart && at(a, b) == a*at(1, 0)+b*at(0, 1):
+			hidden++
+		}
+	}
+	if affine < 100 || hidden < 10 {
+		t.Errorf("%d layouts have strides, in %d only the last iterations of both loops lie right", affine, hidden)
+	}
+}
+
+// accessOver is the error of reading byte base + a*coef[0] + b*coef[1] of one row that digits place.
+func accessOver(digits []format.Digit, base int, loops []nest.Loop, coef []int) error {
+	b := &nest.Packed{
+		Memory: nest.Memory{Tensor: &ir.Tensor{Name: "w", Elem: format.U8, Dims: []string{"m", "k"}}, Param: "w"},
+		Layout: &format.Layout{TileM: 1, RecordK: 1 << 20}, Part: &format.Part{Digits: digits},
+	}
+	v := &vectorizer{n: &nest.Nest{Name: "f", Loops: loops}, vars: map[string]int{}, params: map[string]int{"w": 0}, places: map[string]accessed{}}
+	var k ir.Expr = ir.Const{T: format.I32, V: int64(base)}
+	for i, l := range loops {
+		v.vars[l.Name] = 0
+		v.serial = append(v.serial, &openLoop{l, &vir.Loop{}})
+		k = ir.Binary{Op: ir.Add, X: k, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.Const{T: format.I32, V: int64(coef[i])}}}
+	}
+	_, _, err := v.access(b, []ir.Expr{ir.Const{T: format.I32}, k})
+	return err
+}
+
+// strideOver is the stride of a serial loop over n bytes of one row that digits place.
+func strideOver(digits []format.Digit, n int) (int, error) {
+	loop := nest.Loop{Name: "k", Root: "k", Coef: 1, N: n}
+	b := &nest.Packed{
+		Memory: nest.Memory{Tensor: &ir.Tensor{Name: "w", Elem: format.U8, Dims: []string{"m", "k"}}, Param: "w"},
+		Layout: &format.Layout{TileM: 1, RecordK: 1 << 20}, Part: &format.Part{Digits: digits},
+	}
+	v := &vectorizer{
+		n: &nest.Nest{Name: "f", Loops: []nest.Loop{loop}}, vars: map[string]int{"k": 0}, params: map[string]int{"w": 0},
+		serial: []*openLoop{{loop, &vir.Loop{}}}, places: map[string]accessed{},
+	}
+	_, mem, err := v.access(b, []ir.Expr{ir.Const{T: format.I32}, ir.Axis{Name: "k"}})
+	if err != nil {
+		return 0, fmt.Errorf("access: %w", err)
+	}
+	if len(mem.Stride) == 0 {
+		return 0, nil
+	}
+	return mem.Stride[0].Bytes, nil
+}

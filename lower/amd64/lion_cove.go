@@ -1,0 +1,46 @@
+package amd64
+
+import (
+	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/runtime/cpu"
+)
+
+// lionCove is Intel's performance core of Lunar Lake and Arrow Lake, which has AVX-VNNI and no AVX-512. Nobody has
+// measured it: its costs are from tables, and its memory is that of the ordinary core.
+//
+// CPUs: Linux, arch/x86/include/asm/intel-family.h, names family 6 with models 0xBD (Lunar Lake), 0xC5 and 0xC6 (Arrow
+// Lake H and S) as Lion Cove with Skymont. Arrow Lake U, 0xB5, has other cores. The small cores of these CPUs say the
+// same model, so that they run these kernels too.
+var lionCove = core.Core{
+	Name: "lion-cove", ISAs: []string{"amd64/avxvnni"},
+	CPUs: []cpu.Set{
+		{Vendor: "GenuineIntel", FirstFamily: 6, LastFamily: 6, FirstModel: 0xbd, LastModel: 0xbd},
+		{Vendor: "GenuineIntel", FirstFamily: 6, LastFamily: 6, FirstModel: 0xc5, LastModel: 0xc6},
+	},
+	Memory: ordinary.Memory,
+	Costs:  lionCoveCosts,
+}
+
+// lionCoveCosts are derived from the ports in LLVM's model (llvm/lib/Target/X86/X86SchedLunarlakeP.td, commit
+// 353732b75417): logic runs on the vector ports V0 to V3; products, shifts, minimum and comparison on V0 and V1;
+// shuffles of any width and float additions on V2 and V3; three ports load and two store. A conversion from 16-bit floats
+// is one operation on each pair, a blend by top bits three operations on any port.
+//
+// The model takes the latency of products and divisions for their throughput: here products are pipelined, on two
+// ports. It doubts its own figures for divide and mul32, so these have the costs of the ordinary core. So have the classes
+// that need AVX-512 or two registers of a table, which this core does not run.
+var lionCoveCosts = core.Costs{
+	alu: {Tenths: 3}, blend: {Tenths: 8}, load: {Tenths: 4}, splat: {Tenths: 4}, store: {Tenths: 5},
+	compare: onV01(5), shift: onV01(5), multi: onV01(5), floatMul: onV01(5), floatFMA: onV01(6),
+	shuffle: onV23(5), permute: onV23(5), permuteByte: onV23(5), floatAdd: onV23(5), splatBytes: onV23(5),
+	toFloat: {Tenths: 5, Busy: []int{5, 5, 5}},
+	mul32:   goldenCoveCosts[mul32], divide: goldenCoveCosts[divide],
+	select3: goldenCoveCosts[select3], toMask: goldenCoveCosts[toMask], narrow: goldenCoveCosts[narrow],
+	permutes: goldenCoveCosts[permutes], bytePairs: goldenCoveCosts[bytePairs],
+}
+
+// onV01 is the cost of an instruction that runs on V0 and V1. The sets of units are all ports, this pair, and the other.
+func onV01(tenths int) core.Cost { return core.Cost{Tenths: tenths, Busy: []int{3, tenths, 0}} }
+
+// onV23 is the cost of an instruction that runs on V2 and V3.
+func onV23(tenths int) core.Cost { return core.Cost{Tenths: tenths, Busy: []int{3, 0, tenths}} }

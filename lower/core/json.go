@@ -1,0 +1,251 @@
+package core
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/runtime/cpu"
+)
+
+// Version is the version of the files that JSON writes and Parse reads.
+const Version = 1
+
+// file is a core in JSON.
+type file struct {
+	Version     int                `json:"version"`
+	Name        string             `json:"name"`
+	ISAs        []string           `json:"isas"`
+	CPUs        []cpu.Set          `json:"cpus"`
+	Costs       map[Class]fileCost `json:"costs"`
+	Halves      bool               `json:"halves"`
+	Fresh       int                `json:"fresh"`
+	DecodeFirst bool               `json:"decode_first"`
+	Memory      Memory             `json:"memory"`
+}
+
+// fileCost is a Cost in JSON.
+type fileCost struct {
+	Tenths   int   `json:"tenths"`
+	Busy     []int `json:"busy,omitempty"`
+	Wide     int   `json:"wide,omitempty"`
+	WideBusy []int `json:"wide_busy,omitempty"`
+}
+
+// JSON returns c as Parse reads it, except for Own: Parse sets it, because a file describes a user's own core.
+func (c Core) JSON() ([]byte, error) {
+	f := file{Version, c.Name, c.ISAs, append([]cpu.Set{}, c.CPUs...), map[Class]fileCost{}, c.Halves, c.Fresh, c.DecodeFirst, c.Memory}
+	for class, cost := range c.Costs {
+		f.Costs[class] = fileCost(cost)
+	}
+	data, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	for _, short := range []*regexp.Regexp{shortList, shortObject} {
+		data = short.ReplaceAllFunc(data, func(text []byte) []byte { return lineBreak.ReplaceAll(text, []byte(" ")) })
+	}
+	return data, nil
+}
+
+// What JSON has on one line. Texts in it have no line breaks.
+var (
+	shortList   = regexp.MustCompile(`\[[0-9,\s]*\]`)
+	shortObject = regexp.MustCompile(`\{[^{}]*\}`)
+	lineBreak   = regexp.MustCompile(`\n\s*`)
+)
+
+// Parse reads a core of the user's own. Its errors are of one line, and name the field and what it wants. Whether
+// there are such instruction sets and classes only their architecture knows.
+func Parse(data []byte) (Core, error) {
+	var head struct{ Version *int }
+	var kind *json.UnmarshalTypeError
+	switch err := json.Unmarshal(data, &head); {
+	case errors.As(err, &kind): // which UnmarshalStrict names
+	case err != nil:
+		return Core{}, err
+	case head.Version == nil:
+		return Core{}, fmt.Errorf("version is missing: want %d, with the fields that tmacc cores -json NAME prints", Version)
+	case *head.Version > Version: // whose fields may be others
+		return Core{}, fmt.Errorf("version is %d: this tmacc reads version %d: use a newer tmacc", *head.Version, Version)
+	case *head.Version != Version:
+		return Core{}, fmt.Errorf("version is %d: want %d", *head.Version, Version)
+	}
+	var f file
+	if err := format.UnmarshalStrict(data, &f); err != nil {
+		return Core{}, err
+	}
+	c := Core{Name: f.Name, ISAs: f.ISAs, CPUs: f.CPUs, Own: true, Halves: f.Halves, Fresh: f.Fresh, DecodeFirst: f.DecodeFirst, Memory: f.Memory}
+	c.Costs = Costs{}
+	for class, cost := range f.Costs {
+		c.Costs[class] = Cost(cost)
+	}
+	return c, c.Validate()
+}
+
+// goodName is what names of cores look like: they are parts of names of files, symbols and targets.
+var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+
+// systems are the values of GOOS: a file called x_linux_amd64.s is built on Linux only.
+var systems = []string{
+	"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",
+	"plan9", "solaris", "wasip1", "windows", "zos",
+}
+
+// The most that a core may have of each.
+const (
+	maxName   = 40 // bytes of its name
+	maxVendor = 64 // bytes of the name of a vendor
+	maxSets   = 64 // sets of CPUs
+	maxCPU    = 1 << 20
+	maxTenths = 10000
+	maxBusy   = 4 // sets of execution units
+	maxFactor = 100
+)
+
+// Validate returns an error that names the first field of c that has no sensible value, and what it wants.
+func (c Core) Validate() error {
+	if len(c.Name) > maxName || !goodName.MatchString(c.Name) {
+		return fmt.Errorf("name is %.60q: want up to %d small letters, digits and single dashes, a letter first", c.Name, maxName)
+	}
+	if last := c.Name[strings.LastIndexByte(c.Name, '-')+1:]; slices.Contains(systems, last) {
+		return fmt.Errorf("name is %q: want one that does not end in %q, by which Go would build its kernels on that system only", c.Name, last)
+	}
+	if len(c.ISAs) == 0 {
+		return errors.New("isas is empty: want instruction sets, see tmacc targets")
+	}
+	for _, check := range []func() error{c.checkCPUs, c.checkCosts, c.checkMemory} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Core) checkCPUs() error {
+	if len(c.CPUs) > maxSets {
+		return fmt.Errorf("cpus has %d sets: want at most %d", len(c.CPUs), maxSets)
+	}
+	for i, s := range c.CPUs {
+		at := fmt.Sprintf("cpus[%d]", i)
+		if s.Vendor == "" || len(s.Vendor) > maxVendor {
+			return fmt.Errorf("%s.vendor is %.80q: want 1 to %d bytes, as tmacc host -json prints it", at, s.Vendor, maxVendor)
+		}
+		for _, r := range []struct {
+			what        string
+			first, last int
+		}{{"family", s.FirstFamily, s.LastFamily}, {"model", s.FirstModel, s.LastModel}} {
+			switch {
+			case r.first < 0 || r.first > maxCPU:
+				return fmt.Errorf("%s.first_%s is %d: want 0 to %d", at, r.what, r.first, maxCPU)
+			case r.last != 0 && (r.last < r.first || r.last > maxCPU):
+				return fmt.Errorf("%s.last_%s is %d: want 0, for no limit, or %d to %d", at, r.what, r.last, r.first, maxCPU)
+			}
+		}
+	}
+	return nil
+}
+
+func (c Core) checkCosts() error {
+	for _, class := range slices.Sorted(maps.Keys(c.Costs)) {
+		cost, at := c.Costs[class], fmt.Sprintf("costs.%.40s", string(class))
+		err := cmp.Or(
+			within(at+".tenths", cost.Tenths, 1, maxTenths), checkBusy(at+".busy", cost.Busy),
+			within(at+".wide", cost.Wide, 0, maxTenths), checkBusy(at+".wide_busy", cost.WideBusy))
+		if err != nil {
+			return err
+		}
+		if cost.Wide == 0 && cost.WideBusy != nil {
+			return fmt.Errorf("%s.wide is missing: want it with wide_busy", at)
+		}
+	}
+	return within("fresh", c.Fresh, 0, maxTenths)
+}
+
+// checkBusy refuses a list that has no time for a set of execution units.
+func checkBusy(at string, busy []int) error {
+	if busy != nil && (len(busy) == 0 || len(busy) > maxBusy) {
+		return fmt.Errorf("%s has %d numbers: want 1 to %d, one for each set of execution units, or leave it out", at, len(busy), maxBusy)
+	}
+	for i, tenths := range busy {
+		if err := within(fmt.Sprintf("%s[%d]", at, i), tenths, 0, maxTenths); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Core) checkMemory() error {
+	m := c.Memory
+	for _, s := range []struct {
+		name string
+		nest.Streams
+	}{
+		{"streams", m.Streams}, {"slow", m.Slow}, {"scattered", m.Scattered}, {"slow_few", m.SlowFew},
+		{"group_lookups", m.GroupLookups}, {"alone", m.Alone}, {"super_tiles", m.SuperTiles},
+	} {
+		if err := checkStreams("memory."+s.name, s.Streams); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(
+		between("memory.slow_line", m.SlowLine, 0, maxFactor), between("memory.slow_one", m.SlowOne, 0, maxFactor),
+		between("memory.skipping", m.Skipping, 1, maxFactor), between("memory.tables_read", m.TablesRead, 0, maxFactor),
+		between("memory.tiles_cost", m.TilesCost, 0, maxFactor),
+		within("memory.tiles", m.Tiles, 0, maxTiles),
+		lines("memory.stride", m.Stride, maxStride), lines("memory.tables", m.Tables, maxAhead))
+}
+
+// Bounds of memory: what schedules can ask for, with all columns and tiles of default kernels.
+const (
+	maxTiles  = 4
+	maxStride = 1 << 20
+	maxAhead  = 256 << 10 // bytes
+	leastFar  = 2 << 10
+	maxAct    = 4 << 10
+)
+
+// checkStreams refuses distances that no schedule can have.
+func checkStreams(at string, s nest.Streams) error {
+	if err := cmp.Or(lines(at+".ahead", s.Ahead, maxAhead), lines(at+".far", s.Far, maxAhead), lines(at+".act", s.Act, maxAct)); err != nil {
+		return err
+	}
+	switch {
+	case s.Far != 0 && (s.Far < leastFar || s.Far <= s.Ahead):
+		return fmt.Errorf("%s.far is %d: want 0 or at least %d, and more than ahead, which is %d", at, s.Far, leastFar, s.Ahead)
+	case s.Every && s.Far == 0:
+		return fmt.Errorf("%s.every is true: want false, as far is 0", at)
+	case s.Rest && s.Ahead == 0 && s.Far == 0:
+		return fmt.Errorf("%s.rest is true: want false, as ahead and far are 0", at)
+	}
+	return nil
+}
+
+// lines refuses a number of bytes that is not a whole number of cache lines.
+func lines(at string, n, most int) error {
+	if n < 0 || n > most || n%64 != 0 {
+		return fmt.Errorf("%s is %d: want a multiple of 64 from 0 to %d", at, n, most)
+	}
+	return nil
+}
+
+func within(at string, n, least, most int) error {
+	if n < least || n > most {
+		return fmt.Errorf("%s is %d: want %d to %d", at, n, least, most)
+	}
+	return nil
+}
+
+func between(at string, x, least, most float64) error {
+	if !(x >= least && x <= most) { // NaN is not
+		return fmt.Errorf("%s is %v: want %v to %v", at, x, least, most)
+	}
+	return nil
+}

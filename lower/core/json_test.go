@@ -1,0 +1,136 @@
+package core_test
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/lower/targets"
+)
+
+// text is a core of the user's own in JSON, like a built-in one.
+func text(t testing.TB, like core.Core) string {
+	like.Name = "my-core"
+	data, err := like.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// Every built-in core is read as it was printed.
+func TestRoundTrip(t *testing.T) {
+	for _, c := range targets.Cores() {
+		got, err := core.Parse([]byte(text(t, c)))
+		if err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+		want := c
+		want.Name, want.Own = "my-core", true
+		if len(got.CPUs) == 0 {
+			got.CPUs = want.CPUs
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: read %+v\nwant %+v", c.Name, got, want)
+		}
+	}
+}
+
+// What is no core is an error of one line that names the field.
+func TestParseRefused(t *testing.T) {
+	good := text(t, targets.Cores()[0])
+	for _, c := range []struct{ old, new, want string }{
+		{`"version": 1`, `"version": 2`, "version is 2: this tmacc reads version 1: use a newer tmacc"},
+		{`"version": 1`, `"version": 0`, "version is 0: want 1"},
+		{`"version": 1`, `"version": 99, "later": 1`, "version is 99: this tmacc reads version 1"},
+		{`"version": 1,`, ``, "version is missing: want 1, with the fields that tmacc cores -json NAME prints"},
+		{`"version": 1`, `"version": "1"`, "version is JSON string; want an integer"},
+		{`"my-core"`, `"My core"`, `name is "My core": want up to 40 small letters`},
+		{`"my-core"`, `""`, `name is "": want`},
+		{`"my-core"`, `"my--core"`, `name is "my--core": want`},
+		{`"my-core"`, `"../core"`, `name is "../core": want`},
+		{`"my-core"`, `"my-linux"`, `name is "my-linux": want one that does not end in "linux"`},
+		{`"my-core"`, `"` + strings.Repeat("a", 41) + `"`, `want up to 40 small letters`},
+		{`"cpus": []`, `"cpus": [{"vendor": ""}]`, `cpus[0].vendor is "": want 1 to 64 bytes`},
+		{`"cpus": []`, `"cpus": [{"vendor": "x", "first_family": -1}]`, `cpus[0].first_family is -1: want 0 to`},
+		{`"cpus": []`, `"cpus": [{"vendor": "x", "first_model": 7, "last_model": 6}]`, `cpus[0].last_model is 6: want 0, for no limit, or 7 to`},
+		{`"cpus": []`, `"cpus": [null]`, `null in a list`},
+		{`"cpus": []`, `"cpus": [{"vendor": "x", "stepping": 1}]`, `unknown field "stepping"`},
+		{`"alu": { "tenths": 3,`, `"alu": { "tenths": -3,`, `costs.alu.tenths is -3: want 1 to 10000`},
+		{`"alu": { "tenths": 3,`, `"alu": { "tenths": 0,`, `costs.alu.tenths is 0: want 1 to 10000`},
+		{`"alu": { "tenths": 3,`, `"alu": { "tenths": 1000000,`, `costs.alu.tenths is 1000000: want`},
+		{`"alu": { "tenths": 3,`, `"alu": { "tenths": 2.5,`, `want an integer`},
+		{`"alu": { "tenths": 3,`, `"alu": { "tenths": NaN,`, `invalid character 'N'`},
+		{`"alu": { "tenths": 3,`, `"alu": { "busy": [1, 2, 3, 4, 5], "tenths": 3,`, `costs.alu.busy has 5 numbers: want 1 to 4`},
+		{`"alu": { "tenths": 3,`, `"alu": { "busy": [1, -2], "tenths": 3,`, `costs.alu.busy[1] is -2: want 0 to 10000`},
+		{`"alu": { "tenths": 3,`, `"alu": { "cycles": 1, "tenths": 3,`, `unknown field "cycles"`},
+		{`"alu": { "tenths": 3, "wide": 5 }`, `"alu": { "tenths": 3, "wide_busy": [5] }`, `costs.alu.wide is missing: want it with wide_busy`},
+		{`"fresh": 0`, `"fresh": -1`, `fresh is -1: want 0 to 10000`},
+		{`"skipping": 1.07`, `"skipping": 0.5`, `memory.skipping is 0.5: want 1 to 100`},
+		{`"skipping": 1.07`, `"skipping": 1e999`, `skipping is JSON number 1e999`},
+		{`"tiles": 0`, `"tiles": 5`, `memory.tiles is 5: want 0 to 4`},
+		{`"stride": 0`, `"stride": 100`, `memory.stride is 100: want a multiple of 64`},
+		{`"slow": { "ahead": 4096`, `"slow": { "ahead": 100`, `memory.slow.ahead is 100: want a multiple of 64 from 0 to`},
+		{`"slow": { "ahead": 4096`, `"slow": { "ahead": 65536`, `memory.slow.far is 16384: want 0 or at least 2048, and more than ahead, which is 65536`},
+		{`"alone": { "ahead": 0, "far": 0, "every": false`, `"alone": { "ahead": 0, "far": 0, "every": true`, `memory.alone.every is true: want false, as far is 0`},
+		{`"halves": false`, `"halves": 1`, `halves is JSON number; want true or false`},
+		{`"halves": false`, `"halfs": false`, `unknown field "halfs"`},
+		{`"halves": false`, `"fresh": 1`, `field "fresh" is there twice`},
+		{good, `[]`, `JSON array`},
+		{good, `{`, `unexpected end of JSON input`},
+		{good, `{"version": 1}`, `name is "": want`},
+		{good, `{"version": 1, "name": "x"}`, `isas is empty: want instruction sets, see tmacc targets`},
+	} {
+		if !strings.Contains(good, c.old) {
+			t.Fatalf("the core has no %s:\n%s", c.old, good)
+		}
+		_, err := core.Parse([]byte(strings.Replace(good, c.old, c.new, 1)))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want %s", c.new, err, c.want)
+		}
+	}
+}
+
+// A factor that is no number is refused by those who make cores in Go, too.
+func TestValidateNaN(t *testing.T) {
+	c := targets.Cores()[0]
+	c.Skipping = math.NaN()
+	if err := c.Validate(); err == nil || err.Error() != "memory.skipping is NaN: want 1 to 100" {
+		t.Error(err)
+	}
+}
+
+// Nothing that is read makes Parse or the targets of a core panic, errors have one line, and what is accepted has the
+// same text when it is printed and read again.
+func FuzzParse(f *testing.F) {
+	for _, c := range targets.Cores() {
+		f.Add([]byte(text(f, c)))
+	}
+	f.Add([]byte(`{"version": 1, "name": "x", "isas": [""], "costs": {"": {}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := core.Parse(data)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than one line: %q", err)
+			}
+			return
+		}
+		first, err := c.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := core.Parse(first)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, first)
+		}
+		if second, err := again.JSON(); err != nil || !bytes.Equal(first, second) {
+			t.Errorf("%v\n%s\nis read as\n%s", err, first, second)
+		}
+		if ts, err := targets.Tuned(c); err == nil && len(ts) != len(c.ISAs) {
+			t.Errorf("%d targets of %v", len(ts), c.ISAs)
+		}
+	})
+}
