@@ -6,43 +6,26 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
-	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// jsonPlan is what -dry-run -json prints.
-type jsonPlan struct {
-	Package  string        `json:"package"`
-	Dir      string        `json:"dir"`
-	Targets  []string      `json:"targets"`
-	Products []jsonProduct `json:"products"`
-	LeftOut  []order.Left  `json:"left_out"`
-	Others   []string      `json:"others"`
-}
-
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
-	p := jsonPlan{Package: x.pkg, Dir: x.dir, Products: []jsonProduct{}, LeftOut: append([]order.Left{}, x.Left...), Others: append([]string{}, x.Others...)}
-	for _, t := range x.targets {
-		p.Targets = append(p.Targets, t.Machine().Name)
-	}
-	for _, w := range x.products {
-		p.Products = append(p.Products, jsonProduct{Name: w.Name(), Format: w.Problem.Name(), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes, Traced: x.traced(w)})
-	}
+	p := x.Plan(x.pkg, x.dir)
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
 			return err
 		}
 		return x.leftStatus()
 	}
-	if len(x.products) == 0 {
+	if len(p.Products) == 0 {
 		x.printOthers()
 		x.printLeft()
 		return x.leftStatus()
 	}
 	fmt.Fprintf(x.out, "would write package %s in %s for %s\n\n", p.Package, p.Dir, strings.Join(p.Targets, ", "))
 	t := table{head: []string{"product", "format", "act group", "max K", "matrices", "rows", "columns", "tensors"}, wide: 7}
-	for _, w := range x.products {
+	for _, w := range x.Products {
 		name, act := w.Name(), "row"
 		if g := w.Problem.Act.Group; g > 0 {
 			act = fmt.Sprint(g)
@@ -55,9 +38,9 @@ func (x *compilation) plan() error {
 		}
 	}
 	t.print(x.out, widthOf(x.out))
-	for _, w := range x.products {
-		if on := x.traced(w); on != nil {
-			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.Name(), strings.Join(on, ", "))
+	for _, w := range p.Products {
+		if w.Traced != nil {
+			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.Name, strings.Join(w.Traced, ", "))
 		}
 	}
 	x.printOthers()
@@ -65,27 +48,18 @@ func (x *compilation) plan() error {
 	return x.leftStatus()
 }
 
-// printOthers says which tensors of files are no matrices.
+// printOthers lists the tensors of files that are no matrices.
 func (x *compilation) printOthers() {
 	if len(x.Others) > 0 {
 		fmt.Fprintf(x.out, "\nnot matrices: %s\n", rolesOf(x.Others))
 	}
 }
 
-// traced names the targets that w has a given trace for.
-func (x *compilation) traced(w *wanted) (names []string) {
-	for _, t := range x.targets {
-		if w.Trace(t) != nil {
-			names = append(names, t.Machine().Name)
-		}
-	}
-	return names
-}
-
-// mostRoles is how many roles of tensors are named in one place.
+// mostRoles is the number of roles of tensors that one cell of a table names.
 const mostRoles = 40
 
-// rolesOf are the roles of tensors, each once, in the order of the first; of many only some. What cannot be printed is quoted.
+// rolesOf lists the roles of tensors, each once, in the order of the first tensor. It leaves out all after the first 40.
+// It quotes a role that cannot be printed.
 func rolesOf(tensors []string) string {
 	var roles []string
 	seen := map[string]bool{}

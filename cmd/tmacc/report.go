@@ -178,7 +178,7 @@ func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) js
 		r.Module = x.mod.Path
 	}
 	for _, w := range x.products {
-		p := jsonProduct{Name: w.product.Name, Format: w.Problem.Name(), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes, Traced: x.traced(w)}
+		p := jsonProduct{Name: w.product.Name, Format: w.Problem.Name(), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes, Traced: w.Traced(x.targets)}
 		_, atK := w.largest()
 		for _, t := range w.product.Variants {
 			if x.locked(w, t.Target) != nil {
