@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/targets"
@@ -27,7 +28,7 @@ type benchFlags struct {
 	formats, modes []string
 	ns             []int
 	sizeFlags
-	act         actFlags
+	act         order.Act
 	targets     []string
 	cores       []string
 	trace       string
@@ -150,7 +151,7 @@ func (c *cli) readLock(path string) (*tune.Lock, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := c.readText(path)
+	data, err := c.inputs().Text(path)
 	if err != nil {
 		return nil, err
 	}
@@ -162,20 +163,20 @@ func (c *cli) benchWeight(name string) (format.Weight, error) {
 	if w, err := measure.Lookup(name); err == nil {
 		return w, nil
 	}
-	return c.weight(name)
+	return c.inputs().Weight(name)
 }
 
 // benchProblem returns the product of a name.
 func (c *cli) benchProblem(b benchFlags, name string) (ir.Problem, error) {
-	weight, act := b.act.of(name)
+	weight, act := b.act.Of(name)
 	w, err := c.benchWeight(weight)
 	if err != nil {
 		return ir.Problem{}, err
 	}
-	if g, ok := measure.ActGroups[name]; ok && b.check != "" && act.group == usualGroup {
-		act.group = g
+	if g, ok := measure.ActGroups[name]; ok && b.check != "" && act.Group == order.UsualGroup {
+		act.Group = g
 	}
-	p, err := act.problem(w)
+	p, err := act.Problem(w)
 	if err != nil {
 		return p, err
 	}
@@ -190,7 +191,7 @@ func (c *cli) addTo(ctx context.Context, s *bench.Suite, b benchFlags, name stri
 	case err != nil:
 		return err
 	case b.trace != "":
-		trace, err := c.trace(b.trace)
+		trace, err := c.inputs().Trace(b.trace)
 		if err != nil {
 			return err
 		}
@@ -283,7 +284,7 @@ func benchTable(records []measure.Record) *table {
 
 // check measures the products that limits ask for, and holds them against the limits.
 func (c *cli) check(ctx context.Context, b benchFlags, lock *tune.Lock) error {
-	data, err := c.readJSON(b.check, "limits, such as docs/lab/limits.json")
+	data, err := c.inputs().JSON(b.check, "limits, such as docs/lab/limits.json")
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -42,18 +41,4 @@ func onAllCores(ctx context.Context, n int, f func(int)) error {
 	}
 	workers.Wait()
 	return ctx.Err()
-}
-
-// identifier is s in small letters with '_' for what may not stand in a name.
-func identifier(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
-			return r
-		}
-		return '_'
-	}, strings.ToLower(s))
-	if s[0] < 'a' {
-		return "k" + s
-	}
-	return s
 }

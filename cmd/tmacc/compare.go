@@ -135,7 +135,7 @@ func (c *cli) contenders(s *session.Session, f compareFlags) ([]session.Contende
 	}
 	all := []session.Contender{usual}
 	for _, path := range f.traces {
-		trace, err := c.trace(path)
+		trace, err := c.inputs().Trace(path)
 		if err != nil {
 			return nil, err
 		}

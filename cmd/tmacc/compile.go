@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
@@ -32,12 +32,12 @@ import (
 
 type compileFlags struct {
 	config             string
-	from               origins  // of what config set
-	names, gguf        []string // of formats, of files
+	from               order.Origins // of what config set
+	names, gguf        []string      // of formats, of files
 	kernels            kernelList
 	on, tunedFor       []string // words of -target and of -core
 	model, traceFile   string
-	act                actFlags
+	act                order.Act
 	maxK               int
 	dir, pkg, module   string
 	json, quiet        bool
@@ -56,7 +56,7 @@ formats, and write them as a Go package: kernels, pure Go, dispatch and tests. T
 kernels work for any number of rows, columns and activations.
 
 If nothing names what to compile, tmacc.yaml in this directory does: its keys are those of
-the flags below that are called ` + keyNames(configKeys) + `;
+the flags below that are called ` + order.ConfigKeys() + `;
 flags on the command line count before it. Its kernels are for all
 targets unless it names some, so that every machine writes the same bytes; paths in it
 are relative to it, and the package lies beside it. Speeds are not measured then, unless it says
@@ -103,8 +103,8 @@ out for all that, because sums could overflow for so large a -max-k.`,
 	s := cmd.Flags()
 	s.StringVar(&f.config, "config", "", "YAML `file` with what the other flags say (default tmacc.yaml, if nothing names what to compile)")
 	s.StringSliceVar(&f.names, "format", nil, "weight format, or a JSON file with one; may be repeated")
-	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: "+keyNames(kernelKeys)+"; may be repeated, also with one name, for traces of several targets")
-	s.StringVar(&f.model, "model", "", "built-in model: "+strings.Join(modelNames(), ", "))
+	s.Var(&f.kernels, "kernel", "`key=value,...` of a kernel with a name of its own: "+order.KernelKeys()+"; may be repeated, also with one name, for traces of several targets")
+	s.StringVar(&f.model, "model", "", "built-in model: "+strings.Join(order.Models(), ", "))
 	s.StringSliceVar(&f.gguf, "gguf", nil, "GGUF `file`, like the arguments; may be repeated")
 	s.StringSliceVar(&f.on, "target", []string{hostWord}, "targets, or all; see tmacc targets; their order means nothing; may be repeated")
 	coreVar(s, &f.tunedFor)
@@ -133,7 +133,7 @@ out for all that, because sums could overflow for so large a -max-k.`,
 		if f.from, err = c.configure(s, f.config, asked); err != nil {
 			return err
 		}
-		unsaid := func(key string) bool { return !s.Changed(key) && !f.from.set(key) }
+		unsaid := func(key string) bool { return !s.Changed(key) && !f.from.Set(key) }
 		if f.from != nil && unsaid("target") {
 			f.on = []string{allWord}
 		}
@@ -148,7 +148,8 @@ out for all that, because sums could overflow for so large a -max-k.`,
 type compilation struct {
 	*cli
 	compileFlags
-	order
+	*order.Order
+	products []*wanted      // those of Order that are compiled
 	targets  []lower.Target // as programs try them
 	lock     *tune.Lock     // of the output's module
 	bar      *progress
@@ -157,6 +158,13 @@ type compilation struct {
 	exact    map[string]exactness            // by name of the kernel
 	tested   bool                            // the package passed its tests
 	mod      *gomod.Module
+}
+
+// wanted is a product of an order and what became of it.
+type wanted struct {
+	*order.Product
+	tried   map[string]*variant.Variant // kernels of its given traces, by the name of the target
+	product gen.Product                 // once it is compiled
 }
 
 func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
@@ -253,7 +261,7 @@ func (x *compilation) leftStatus() error {
 	if x.dryRun {
 		rest = "the package would have the rest"
 	}
-	if n := len(x.left); n > 0 {
+	if n := len(x.Left); n > 0 {
 		return &status{exitUnsupported, fmt.Errorf("%d left out, listed above: %s", n, rest)}
 	}
 	return nil
@@ -267,36 +275,43 @@ func (x *compilation) closeCodes() {
 
 // read finds out what to compile, for what, and where the package goes.
 func (x *compilation) read() error {
-	x.order.act, x.order.maxK = x.compileFlags.act, x.compileFlags.maxK
-	for _, step := range []func() error{x.checkFlags, x.readModels, x.readFormats, x.readTargets, x.readTrace, x.readPlace, x.checkNames} {
+	for _, step := range []func() error{x.begin, x.readModels, x.readFormats, x.readKernels, x.readTrace, x.readPlace} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	for _, p := range x.Products {
+		x.products = append(x.products, &wanted{Product: p, tried: map[string]*variant.Variant{}})
+	}
+	return x.checkNames()
 }
 
-// checkFlags refuses flags that no product can be made by.
-func (x *compilation) checkFlags() error {
+// begin begins an order, and refuses flags that no product can be made by.
+func (x *compilation) begin() (err error) {
 	if x.model == "" && len(x.names)+len(x.gguf)+len(x.kernels) == 0 {
 		return errors.New("compile: nothing to compile: give a GGUF file, a -model, a -format or a tmacc.yaml")
 	}
-	return cmp.Or(
-		x.from.at("act", "", x.order.act.known()),
-		x.from.at("act-group", "", x.order.act.goodGroup()),
-		x.from.at("max-k", "", goodMaxK("-max-k", x.order.maxK)))
+	if x.targets, err = x.targetList(); err != nil {
+		return err
+	}
+	x.Order, err = order.New(order.Options{Act: x.act, MaxK: x.maxK, Targets: x.targets, Find: oneTarget, Inputs: x.inputs()})
+	var bad *order.OptionError
+	if errors.As(err, &bad) {
+		return x.from.At(bad.Key, "", err)
+	}
+	return err
 }
 
 // readModels reads what the built-in model and the GGUF files have.
 func (x *compilation) readModels() error {
 	if x.model != "" {
-		if err := x.wantModel(x.model); err != nil {
-			return x.from.at("model", x.model, err)
+		if err := x.AddModel(x.model); err != nil {
+			return x.from.At("model", x.model, err)
 		}
 	}
 	for _, path := range x.gguf {
-		if err := x.wantFile(path); err != nil {
-			return x.from.at("gguf", path, err)
+		if err := x.AddFile(path); err != nil {
+			return x.from.At("gguf", path, err)
 		}
 	}
 	return nil
@@ -305,25 +320,18 @@ func (x *compilation) readModels() error {
 // readFormats adds the products of -format.
 func (x *compilation) readFormats() error {
 	for _, name := range x.names {
-		p, err := x.product(name, x.order.act)
-		if err == nil {
-			err = x.want(p, "", 0, 0, 0)
-		}
-		if err != nil {
-			return x.from.at("format", name, err)
+		if err := x.AddFormat(name); err != nil {
+			return x.from.At("format", name, err)
 		}
 	}
 	return nil
 }
 
-// readTargets reads what -target names, and the kernels with names of their own, whose traces are for targets.
-func (x *compilation) readTargets() (err error) {
-	if x.targets, err = x.targetList(); err != nil {
-		return err
-	}
+// readKernels adds the products of -kernel.
+func (x *compilation) readKernels() error {
 	for _, k := range x.kernels {
-		if err := x.wantKernel(k); err != nil {
-			return x.from.at("kernel", k.text, err)
+		if err := x.AddKernel(k); err != nil {
+			return x.from.At("kernel", k.Text, err)
 		}
 	}
 	return nil
@@ -332,12 +340,12 @@ func (x *compilation) readTargets() (err error) {
 // readPlace finds out about the directory of the package: its name there, the lock, and the module.
 func (x *compilation) readPlace() error {
 	if err := canBeFolder(x.dir); err != nil {
-		return x.from.at("output", "", err)
+		return x.from.At("output", "", err)
 	}
 	asked := x.pkg
 	var err error
 	if x.pkg, err = packageFor(x.dir, asked); err != nil {
-		return x.from.at("package", asked, err)
+		return x.from.At("package", asked, err)
 	}
 	path, err := lockPath(x.dir)
 	if err != nil {
@@ -354,34 +362,43 @@ func (x *compilation) readPlace() error {
 	if err == nil && x.mod == nil && !x.noCheck && !x.current && !gomod.Within(x.dir) {
 		err = fmt.Errorf("-module %s: %s is in no module, where the go command builds nothing: leave -module out, or give -no-check", x.module, x.dir)
 	}
-	return x.from.at(key, "", err)
+	return x.from.At(key, "", err)
 }
 
 // targetList is what -target and -core, or the file, name.
 func (x *compilation) targetList() ([]lower.Target, error) {
 	for _, word := range x.on {
 		if _, err := x.cli.targetList([]string{word}, nil); err != nil {
-			return nil, x.from.at("target", word, err)
+			return nil, x.from.At("target", word, err)
 		}
 	}
 	for _, word := range x.tunedFor {
 		if _, err := x.cli.targetList(x.on, []string{word}); err != nil {
-			return nil, x.from.at("core", word, err)
+			return nil, x.from.At("core", word, err)
 		}
 	}
 	return x.cli.targetList(x.on, x.tunedFor)
 }
 
 // readTrace reads the schedule of -trace.
-func (x *compilation) readTrace() (err error) {
+func (x *compilation) readTrace() error {
 	if x.traceFile == "" {
 		return nil
 	}
-	if len(x.products) != 1 || len(x.targets) != 1 {
-		return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets; -kernel takes a trace for each target", len(x.products), len(x.targets))
+	return x.SetTrace(x.traceFile)
+}
+
+// checkNames is an error if Go cannot build the package for the names in it, or a file by somebody else has the name of
+// one of its files.
+func (x *compilation) checkNames() error {
+	if len(x.products) == 0 {
+		return nil // leftStatus says why
 	}
-	x.products[0].traces[x.targets[0].Machine().Name], err = x.cli.given(x.traceFile)
-	return err
+	s := x.spec()
+	if err := x.Check(s); err != nil || x.current { // -check compares the files
+		return err
+	}
+	return plain(gen.Vacant(x.dir, gen.FileNames(x.pkg, x.targets, len(s.Tensors) > 0)...))
 }
 
 // tryTraces compiles each trace that was given: one that does not is the caller's fault, not a combination to leave
@@ -389,16 +406,15 @@ func (x *compilation) readTrace() (err error) {
 func (x *compilation) tryTraces(ctx context.Context) error {
 	for _, w := range x.products {
 		for _, t := range x.targets {
-			g, ok := w.traces[t.Machine().Name]
+			g, ok := w.Traces[t.Machine().Name]
 			if !ok {
 				continue
 			}
-			v, err := buildTarget(ctx, w.problem, t, g.Trace)
+			v, err := buildTarget(ctx, w.Problem, t, g.Trace)
 			if err != nil {
-				return fmt.Errorf("trace %s of %s: %w", g.path, w.goName(), w.blamed(err))
+				return fmt.Errorf("trace %s of %s: %w", g.Path, w.Name(), w.Blamed(err))
 			}
-			g.built = &v
-			w.traces[t.Machine().Name] = g
+			w.tried[t.Machine().Name] = &v
 		}
 	}
 	return nil
@@ -422,7 +438,7 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 			if x.untunable(w, t) != "" {
 				continue
 			}
-			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), session.Options{Problem: w.problem, Target: t})
+			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), session.Options{Problem: w.Problem, Target: t})
 			s.bar = x.bar
 			if err := errors.Join(s.tune(ctx), ctx.Err()); err != nil {
 				return err
@@ -447,7 +463,7 @@ func (x *compilation) notTuned() (out []string) {
 			}
 		}
 		if on != nil {
-			out = append(out, fmt.Sprintf("%s is not tuned for %s", w.prefix(), strings.Join(on, ", ")))
+			out = append(out, fmt.Sprintf("%s is not tuned for %s", w.Label(), strings.Join(on, ", ")))
 		}
 	}
 	return out
@@ -455,13 +471,13 @@ func (x *compilation) notTuned() (out []string) {
 
 // untunable says why no schedule of w is searched for t, "" if one is.
 func (x *compilation) untunable(w *wanted, t lower.Target) string {
-	e := x.lock.Find(w.problem, t)
+	e := x.lock.Find(w.Problem, t)
 	switch missing := targeting.LacksCore(t, timing.ThisHost()); {
-	case w.trace(t) != nil:
+	case w.Trace(t) != nil:
 		return "a trace is given"
 	case missing != "":
 		return "this machine lacks " + missing
-	case e != nil && e.For(w.problem) && unproven(e, w.problem) != nil:
+	case e != nil && e.For(w.Problem) && unproven(e, w.Problem) != nil:
 		return "what is locked is for smaller K, and would be lost"
 	}
 	return ""
@@ -482,7 +498,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	}
 	var jobs []*job
 	for _, w := range x.products {
-		w.product = w.uncompiled()
+		w.product = w.Uncompiled()
 		for _, t := range x.targets {
 			jobs = append(jobs, &job{w: w, on: t})
 		}
@@ -492,9 +508,9 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	}
 	err := onAllCores(ctx, len(jobs), func(i int) {
 		j := jobs[i]
-		x.bar.step("compiling %s for %s (%d of %d)", j.w.problem.Name(), j.on.Machine().Name, i+1, len(jobs))
+		x.bar.step("compiling %s for %s (%d of %d)", j.w.Problem.Name(), j.on.Machine().Name, i+1, len(jobs))
 		j.built, j.err = x.buildTarget(ctx, j.w, j.on)
-		j.err = j.w.blamed(j.err)
+		j.err = j.w.Blamed(j.err)
 	})
 	if err != nil {
 		return err
@@ -508,7 +524,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 		if len(jobs) == 1 || errors.As(j.err, &bad) {
 			return j.err
 		}
-		x.left = append(x.left, leftOut{j.w.prefix(), j.on.Machine().Name, oneLine(j.err)})
+		x.Left = append(x.Left, order.Left{Name: j.w.Label(), Type: j.on.Machine().Name, Reason: oneLine(j.err)})
 	}
 	x.products = slices.DeleteFunc(x.products, func(w *wanted) bool { return len(w.product.Variants) == 0 })
 	if len(x.products) == 0 {
@@ -521,14 +537,14 @@ func (x *compilation) compileAll(ctx context.Context) error {
 // buildTarget compiles w for t: by the trace that was given, else by the lock, else by
 // the default schedules. It never searches.
 func (x *compilation) buildTarget(ctx context.Context, w *wanted, t lower.Target) (variant.Variant, error) {
-	if v := w.traces[t.Machine().Name].built; v != nil {
+	if v := w.tried[t.Machine().Name]; v != nil {
 		return *v, nil
 	}
 	e := x.locked(w, t)
 	if e == nil {
-		return buildTarget(ctx, w.problem, t, nil)
+		return buildTarget(ctx, w.Problem, t, nil)
 	}
-	v, err := build.Variant(ctx, w.problem, t, e.Uses())
+	v, err := build.Variant(ctx, w.Problem, t, e.Uses())
 	if err != nil {
 		return v, &tune.LockError{Path: tune.LockName, Problem: oneLine(err)}
 	}
@@ -552,7 +568,7 @@ func (x *compilation) verifyAll(ctx context.Context) error {
 			case lacks(t.Target) != "":
 				state = notHere
 			default:
-				x.bar.step("checking %s on %s against the definition", w.problem.Weight, t.Target.Machine().Name)
+				x.bar.step("checking %s on %s against the definition", w.Problem.Weight, t.Target.Machine().Name)
 				var err error
 				if state, err = x.verify(w, t); err != nil {
 					return err
@@ -590,7 +606,7 @@ const (
 // verify compares the kernels of a target with the definition and, where they can be
 // mapped, keeps them to be measured.
 func (x *compilation) verify(w *wanted, t *variant.Variant) (exactness, error) {
-	code, err := live.Assemble(w.problem, *t)
+	code, err := live.Assemble(w.Problem, *t)
 	switch {
 	case err == nil:
 		x.codes[t] = code
@@ -602,14 +618,14 @@ func (x *compilation) verify(w *wanted, t *variant.Variant) (exactness, error) {
 		x.unmapped = err
 		return notHere, nil // unless go test runs them
 	case worker.IsFault(err):
-		return "", failed("%v on %s: %v; nothing was written; please report it with this trace", w.problem.Weight, t.Target.Machine().Name, err)
+		return "", failed("%v on %s: %v; nothing was written; please report it with this trace", w.Problem.Weight, t.Target.Machine().Name, err)
 	}
 	return "", err
 }
 
 // checked is what a comparison with the definition shows.
 func (w *wanted) checked() exactness {
-	if w.problem.Act.Floats() {
+	if w.Problem.Act.Floats() {
 		return bounded
 	}
 	return checked
@@ -626,7 +642,11 @@ func (x *compilation) files() ([]lower.File, error) {
 
 // spec is the package without its products.
 func (x *compilation) spec() gen.Spec {
-	return gen.Spec{Package: x.pkg, Version: gomod.Version(), Module: x.mod, Tensors: x.modelTensors()}
+	var products []*order.Product
+	for _, w := range x.products {
+		products = append(products, w.Product)
+	}
+	return gen.Spec{Package: x.pkg, Version: gomod.Version(), Module: x.mod, Tensors: x.Tensors(products)}
 }
 
 // write writes the package and returns its files.
@@ -650,7 +670,7 @@ func (x *compilation) compare() error {
 	if err != nil {
 		return plain(err)
 	}
-	r := jsonCheck{Package: x.pkg, Dir: x.dir, Files: fileNames(files), Differences: append([]string{}, names...), Misfits: append([]string{}, x.misfits()...), Left: x.left}
+	r := jsonCheck{Package: x.pkg, Dir: x.dir, Files: fileNames(files), Differences: append([]string{}, names...), Misfits: append([]string{}, x.misfits()...), Left: x.Left}
 	switch wrong := r.wrong(); {
 	case x.json:
 		if err := printJSON(x.out, r); err != nil {

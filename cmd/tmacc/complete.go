@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/targeting"
@@ -16,7 +17,7 @@ import (
 func completeCompile(cmd *cobra.Command) {
 	values := map[string]func() []string{
 		"format":    format.Names,
-		"model":     modelNames,
+		"model":     order.Models,
 		"core":      func() []string { return append([]string{"all"}, targeting.CoreNames()...) },
 		"target":    func() []string { return append([]string{"host", "all"}, shortNames()...) },
 		"act-group": func() []string { return []string{"0", "32", "64", "128", "256"} },

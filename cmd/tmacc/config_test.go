@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/gen/order"
 )
 
 // config writes tmacc.yaml into a new folder "low" and makes that the working one.
@@ -20,7 +22,7 @@ func config(t *testing.T, text string) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	if err := os.WriteFile(configName, []byte(text), 0o666); err != nil {
+	if err := os.WriteFile(order.ConfigName, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -77,7 +79,7 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, err := filepath.Abs(configName)
+	from, err := filepath.Abs(order.ConfigName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +87,11 @@ func TestConfig(t *testing.T) {
 	ok(t, "compile", "-format", "w2", "-target", "avx2", "-module", "none", "-no-check", "-o", "flags", "-package", "low",
 		"-kernel", "name=Mine,format=w2,act-group=32", "-kernel", "name=Other,max-k=8192,format="+two)
 	ok(t, "compile", "-config", from, "-o", "file", "-package", "low", "-check=false")
-	delete(files, configName)
+	delete(files, order.ConfigName)
 	delete(files, "two.json")
 	for _, dir := range []string{"flags", "file"} {
 		if got := read(t, dir); !maps.Equal(got, files) {
-			t.Errorf("%s holds other files than those beside %s", dir, configName)
+			t.Errorf("%s holds other files than those beside %s", dir, order.ConfigName)
 		}
 	}
 }
@@ -136,18 +138,10 @@ func TestConfigMeasures(t *testing.T) {
 // docs/command.md lists the keys.
 func TestKeysInDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/command.md")
-	for _, keys := range []map[string]keyKind{configKeys, kernelKeys} {
-		if !strings.Contains(string(text), ": "+keyNames(keys)+".") {
-			t.Errorf("docs/command.md does not list %s: %v", keyNames(keys), err)
+	for _, keys := range []string{order.ConfigKeys(), order.KernelKeys()} {
+		if !strings.Contains(string(text), ": "+keys+".") {
+			t.Errorf("docs/command.md does not list %s: %v", keys, err)
 		}
-	}
-}
-
-// A folder whose name has a comma is named, not two formats.
-func TestConfigInCommaFolder(t *testing.T) {
-	_, err := parseConfig([]byte("format: my.json"), "a,b")
-	if want := `1: format: "` + filepath.Join("a,b", "my.json") + `": want no comma`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v; want %s", err, want)
 	}
 }
 
@@ -201,7 +195,7 @@ func TestConfigRefusals(t *testing.T) {
 		"format: w4\nact-group: 33":                                                                                                     "tmacc.yaml:2: -act-group: format: activation group 33: want 0",
 		"format: w4\n---\nformat: w2":                                                                                                   "tmacc.yaml:3: has a second document",
 		"gguf: none.gguf":                                                                                                               "tmacc.yaml:1: none.gguf: no such file",
-		strings.Repeat("#", maxConfig) + "#":                                                                                            "tmacc.yaml:1: has 16385 bytes",
+		strings.Repeat("#", order.MaxConfig) + "#":                                                                                      "tmacc.yaml:1: has 16385 bytes",
 	} {
 		config(t, text)
 		if err := os.WriteFile("t.json", []byte(shown), 0o666); err != nil {
@@ -288,7 +282,7 @@ func TestIllegalTrace(t *testing.T) {
 	for _, args := range []string{"compile -q", "compile -dry-run", "compile -check -q"} {
 		refused(t, refusal{exitUsage, "tmacc: trace vbmi.json of Own: ternary on amd64/avx512vbmi: step ", args})
 	}
-	if files := slices.Sorted(maps.Keys(read(t, "."))); !slices.Equal(files, []string{"avx2.json", configName, "vbmi.json"}) {
+	if files := slices.Sorted(maps.Keys(read(t, "."))); !slices.Equal(files, []string{"avx2.json", order.ConfigName, "vbmi.json"}) {
 		t.Errorf("there are %v", files)
 	}
 }
@@ -312,28 +306,4 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("no script for %s", shell)
 		}
 	}
-}
-
-func FuzzConfig(f *testing.F) {
-	f.Add(manyKernels)
-	f.Add("format: [w4, \"w2\"]\n? a\n: b")
-	f.Add("a: &x [1, *x]\n<<: *x\n!!str b: |\n  c\n")
-	f.Add("---\n...\n%YAML 1.2\n--- {a: 1e999, b: ~, c: 0x10, d: .inf}")
-	f.Fuzz(func(t *testing.T, text string) {
-		settings, err := parseConfig([]byte(text), "dir")
-		if err != nil {
-			line, _, ok := strings.Cut(err.Error(), ": ")
-			if n := 0; !ok || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%q", err)
-			} else if _, err := fmt.Sscan(line, &n); err != nil || n < 1 {
-				t.Errorf("no line in front of %q", line)
-			}
-			return
-		}
-		for _, s := range settings {
-			if _, known := configKeys[s.key]; !known || len(s.values) == 0 || s.line < 1 {
-				t.Errorf("%+v", s)
-			}
-		}
-	})
 }

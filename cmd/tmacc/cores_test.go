@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -59,7 +60,7 @@ func TestCoresOfFile(t *testing.T) {
 // What is no core is refused by its file and the field.
 func TestOwnCoreRefused(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big.json")
-	if err := os.WriteFile(big, []byte(`{"version": 1}`+strings.Repeat(" ", maxCore)), 0o600); err != nil {
+	if err := os.WriteFile(big, []byte(`{"version": 1}`+strings.Repeat(" ", order.MaxCore)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ path, want string }{

@@ -89,7 +89,7 @@ func (c *cli) drawReport(x reportFlags) error {
 
 // roofline draws the records of a file.
 func (c *cli) roofline(path string) (*picture.Picture, error) {
-	data, err := c.readJSON(path, "what tmacc bench -json printed")
+	data, err := c.inputs().JSON(path, "what tmacc bench -json printed")
 	if err != nil {
 		return nil, err
 	}

@@ -246,7 +246,7 @@ uses the file; tmacc cores FILE.json checks it.`,
 // coreOf is the core of a name or in a JSON file, and its targets.
 func (c *cli) coreOf(word string) (core.Core, []targets.Target, error) {
 	if targeting.IsFile(word) {
-		own, err := c.core(word)
+		own, err := c.inputs().Core(word)
 		if err != nil {
 			return own, nil, err
 		}

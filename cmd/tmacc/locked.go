@@ -20,7 +20,7 @@ import (
 
 // locked is the entry of the lock that w is compiled by on t, nil if there is none.
 func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
-	if e := x.named(w, t); e != nil && e.For(w.problem) && unproven(e, w.problem) == nil {
+	if e := x.named(w, t); e != nil && e.For(w.Problem) && unproven(e, w.Problem) == nil {
 		return e
 	}
 	return nil
@@ -28,10 +28,10 @@ func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
 
 // named is the entry of the lock for what has the name of w.
 func (x *compilation) named(w *wanted, t lower.Target) *tune.Entry {
-	if w.trace(t) != nil {
+	if w.Trace(t) != nil {
 		return nil
 	}
-	return x.lock.Find(w.problem, t)
+	return x.lock.Find(w.Problem, t)
 }
 
 // unproven is how sums of e could overflow for K of p that are larger than usual, nil if they cannot: what is tuned is
@@ -81,11 +81,11 @@ func (x *compilation) misfits() (out []string) {
 			if e == nil {
 				continue
 			}
-			remedy := "run " + x.tuneCommand(e, w.problem)
-			if w.problem.LimitK() > ir.DefaultMaxK {
+			remedy := "run " + x.tuneCommand(e, w.Problem)
+			if w.Problem.LimitK() > ir.DefaultMaxK {
 				remedy = "compile for smaller K" // tmacc tune is for the usual ones
 			}
-			if why := misfit(e, w.problem, t); why != "" {
+			if why := misfit(e, w.Problem, t); why != "" {
 				out = append(out, fmt.Sprintf("%s: %s on %s has %s: %s, or remove the entry", tune.LockName, e.Product, e.Target, why, remedy))
 			}
 		}
@@ -109,10 +109,10 @@ func (x *compilation) noTarget(name string) string {
 func (x *compilation) otherCores() (out []string) {
 	for _, w := range x.products {
 		for _, t := range targets.All() {
-			m, e := t.Machine(), x.lock.Find(w.problem, t)
+			m, e := t.Machine(), x.lock.Find(w.Problem, t)
 			is := func(o lower.Target) bool { return o.Machine().Name == m.Name }
 			has := func(o lower.Target) bool { return o.Machine().ISA.Name == m.ISA.Name }
-			if e != nil && e.For(w.problem) && !slices.ContainsFunc(x.targets, is) && slices.ContainsFunc(x.targets, has) {
+			if e != nil && e.For(w.Problem) && !slices.ContainsFunc(x.targets, is) && slices.ContainsFunc(x.targets, has) {
 				out = append(out, fmt.Sprintf("%s: %s on %s is not used: the package has no kernels for that core: add -core %s", tune.LockName, e.Product, m.Name, m.Core.Name))
 			}
 		}
@@ -161,7 +161,7 @@ func (x *compilation) narrow() (out []string) {
 			var source string
 			widest := t.Kernels[len(t.Kernels)-1].Schedule.Cols
 			switch e := x.locked(w, t.Target); {
-			case w.trace(t.Target) != nil:
+			case w.Trace(t.Target) != nil:
 				source = "the trace is"
 			case widest == 1 && e != nil && !slices.ContainsFunc(e.Figures, func(f tune.Figures) bool { return f.N > 1 }):
 				source = "locked"
@@ -172,7 +172,7 @@ func (x *compilation) narrow() (out []string) {
 			if widest > 1 {
 				use = fmt.Sprintf("products of fewer use that kernel, padded, and take as long as those of %d", widest)
 			}
-			out = append(out, fmt.Sprintf("%s on %s: %s for %s only; %s", w.prefix(), t.Target.Machine().Name, source, counted(widest, "column"), use))
+			out = append(out, fmt.Sprintf("%s on %s: %s for %s only; %s", w.Label(), t.Target.Machine().Name, source, counted(widest, "column"), use))
 		}
 	}
 	return out

@@ -33,7 +33,7 @@ declaration stands at the end as a comment.`,
 		if err != nil {
 			return err
 		}
-		text, err := c.readText(args[0])
+		text, err := c.inputs().Text(args[0])
 		if err != nil {
 			return err
 		}

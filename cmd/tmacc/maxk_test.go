@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/tmacc/tmacc/ir"
 )
 
 // A K that is too large is blamed on what has it: a tensor, which is left out, a flag, or an entry of kernel.
@@ -34,18 +32,5 @@ func TestOverflowIsBlamed(t *testing.T) {
 		"-max-k 64 -kernel name=A,format=w8,max-k=16777216": "max-k of -kernel asks",
 	} {
 		refused(t, refusal{exitUsage, fmt.Sprintf(cause, asks), "compile -q -no-check -target avx2 -o " + t.TempDir() + " " + args})
-	}
-	o := order{}
-	p, err := ir.Named("w8")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range []int{4096, 1 << 24, 1 << 18} {
-		if err := o.want(p, fmt.Sprintf("of%d", k), 1, k, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if w := o.products[0]; w.asks != "tensor of16777216 asks" || w.problem.LimitK() != 1<<24 {
-		t.Errorf("%s, for %d", w.asks, w.problem.LimitK())
 	}
 }

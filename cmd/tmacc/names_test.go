@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/gen/order"
 )
 
 // goToModule goes to the root of a new module that requires tmacc, and returns what is there.
@@ -192,15 +193,15 @@ func TestPackageOfNeighbour(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"gen.go":      "// Package mine is.\npackage mine\n",
-		"gen_test.go": "package gen_test\n",
-		configName:    "format: w2\ntarget: avx2\nno-check: true\n",
+		"gen.go":         "// Package mine is.\npackage mine\n",
+		"gen_test.go":    "package gen_test\n",
+		order.ConfigName: "format: w2\ntarget: avx2\nno-check: true\n",
 	} {
 		if err := os.WriteFile(filepath.Join("gen", name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	config := filepath.Join("gen", configName)
+	config := filepath.Join("gen", order.ConfigName)
 	ok(t, "compile", "-q", "-config", config)
 	out := ok(t, "compile", "-check", "-config", config)
 	if !strings.Contains(out, "package mine in gen is up to date") {

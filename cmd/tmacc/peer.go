@@ -142,7 +142,7 @@ func (c *cli) peerLimits(path string) ([]measure.PeerLimit, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := c.readJSON(path, "ratios, such as docs/lab/ratios.json")
+	data, err := c.inputs().JSON(path, "ratios, such as docs/lab/ratios.json")
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
 )
 
@@ -15,18 +16,18 @@ type jsonPlan struct {
 	Dir      string        `json:"dir"`
 	Targets  []string      `json:"targets"`
 	Products []jsonProduct `json:"products"`
-	LeftOut  []leftOut     `json:"left_out"`
+	LeftOut  []order.Left  `json:"left_out"`
 	Others   []string      `json:"others"`
 }
 
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
-	p := jsonPlan{Package: x.pkg, Dir: x.dir, Products: []jsonProduct{}, LeftOut: append([]leftOut{}, x.left...), Others: append([]string{}, x.others...)}
+	p := jsonPlan{Package: x.pkg, Dir: x.dir, Products: []jsonProduct{}, LeftOut: append([]order.Left{}, x.Left...), Others: append([]string{}, x.Others...)}
 	for _, t := range x.targets {
 		p.Targets = append(p.Targets, t.Machine().Name)
 	}
 	for _, w := range x.products {
-		p.Products = append(p.Products, jsonProduct{Name: w.goName(), Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes, Traced: x.traced(w)})
+		p.Products = append(p.Products, jsonProduct{Name: w.Name(), Format: w.Problem.Name(), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes, Traced: x.traced(w)})
 	}
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
@@ -42,21 +43,21 @@ func (x *compilation) plan() error {
 	fmt.Fprintf(x.out, "would write package %s in %s for %s\n\n", p.Package, p.Dir, strings.Join(p.Targets, ", "))
 	t := table{head: []string{"product", "format", "act group", "max K", "matrices", "rows", "columns", "tensors"}, wide: 7}
 	for _, w := range x.products {
-		name, act := w.goName(), "row"
-		if g := w.problem.Act.Group; g > 0 {
+		name, act := w.Name(), "row"
+		if g := w.Problem.Act.Group; g > 0 {
 			act = fmt.Sprint(g)
 		}
-		if len(w.shapes) == 0 {
-			t.add(name, w.problem.Weight, act, w.problem.LimitK(), "any", "any", "any", "")
+		if len(w.Shapes) == 0 {
+			t.add(name, w.Problem.Weight, act, w.Problem.LimitK(), "any", "any", "any", "")
 		}
-		for _, s := range w.shapes {
-			t.add(name, w.problem.Weight, act, w.problem.LimitK(), s.Count, s.M, s.K, rolesOf(s.Tensors))
+		for _, s := range w.Shapes {
+			t.add(name, w.Problem.Weight, act, w.Problem.LimitK(), s.Count, s.M, s.K, rolesOf(s.Tensors))
 		}
 	}
 	t.print(x.out, widthOf(x.out))
 	for _, w := range x.products {
 		if on := x.traced(w); on != nil {
-			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.goName(), strings.Join(on, ", "))
+			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.Name(), strings.Join(on, ", "))
 		}
 	}
 	x.printOthers()
@@ -66,15 +67,15 @@ func (x *compilation) plan() error {
 
 // printOthers says which tensors of files are no matrices.
 func (x *compilation) printOthers() {
-	if len(x.others) > 0 {
-		fmt.Fprintf(x.out, "\nnot matrices: %s\n", rolesOf(x.others))
+	if len(x.Others) > 0 {
+		fmt.Fprintf(x.out, "\nnot matrices: %s\n", rolesOf(x.Others))
 	}
 }
 
 // traced names the targets that w has a given trace for.
 func (x *compilation) traced(w *wanted) (names []string) {
 	for _, t := range x.targets {
-		if w.trace(t) != nil {
+		if w.Trace(t) != nil {
 			names = append(names, t.Machine().Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
@@ -63,7 +64,7 @@ func (x *compilation) measure(ctx context.Context, g *bench.Gauge, w *wanted, t 
 	if err != nil {
 		return err
 	}
-	s := bench.Subject{Problem: w.problem, Variant: *t, Product: product}
+	s := bench.Subject{Problem: w.Problem, Variant: *t, Product: product}
 	m, k := w.largest()
 	var ns []int
 	for _, k := range t.Kernels {
@@ -73,7 +74,7 @@ func (x *compilation) measure(ctx context.Context, g *bench.Gauge, w *wanted, t 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		x.bar.step("measuring %s on %s, %d activations", w.problem.Name(), t.Target.Machine().Name, ns[len(ns)-1])
+		x.bar.step("measuring %s on %s, %d activations", w.Problem.Name(), t.Target.Machine().Name, ns[len(ns)-1])
 		return g.Measure(s, bench.Place{Mode: mode, M: m, K: k, Ns: ns})
 	}
 	records, err := at(measure.ModeDRAM, ns...)
@@ -99,14 +100,14 @@ const largeMatrix = 32 << 20
 
 // largest is the shape to measure w at: its largest up to largeMatrix elements.
 func (w *wanted) largest() (m, k int) {
-	for _, s := range w.shapes {
+	for _, s := range w.Shapes {
 		if s.M*s.K > m*k && s.M <= largeMatrix/s.K {
 			m, k = s.M, s.K
 		}
 	}
 	if m*k == 0 {
 		m, k = measure.Shape(measure.ModeDRAM)
-		k = w.problem.WholeK(k)
+		k = w.Problem.WholeK(k)
 	}
 	return m, k
 }
@@ -120,16 +121,16 @@ type (
 		Files    []string      `json:"files"`
 		Products []jsonProduct `json:"products"`
 		Others   []string      `json:"no_matrices,omitempty"`
-		Left     []leftOut     `json:"left_out,omitempty"`
+		Left     []order.Left  `json:"left_out,omitempty"`
 	}
 	jsonProduct struct {
-		Name     string       `json:"name"`
-		Format   string       `json:"format"`
-		Tuned    []string     `json:"tuned,omitempty"`  // targets whose schedules the lock has; others have default ones,
-		Traced   []string     `json:"traced,omitempty"` // or those of a given trace
-		ActGroup int          `json:"act_group"`
-		Shapes   []shape      `json:"shapes,omitempty"`
-		Kernels  []jsonKernel `json:"kernels,omitempty"` // once they are compiled
+		Name     string        `json:"name"`
+		Format   string        `json:"format"`
+		Tuned    []string      `json:"tuned,omitempty"`  // targets whose schedules the lock has; others have default ones,
+		Traced   []string      `json:"traced,omitempty"` // or those of a given trace
+		ActGroup int           `json:"act_group"`
+		Shapes   []order.Shape `json:"shapes,omitempty"`
+		Kernels  []jsonKernel  `json:"kernels,omitempty"` // once they are compiled
 	}
 	jsonKernel struct {
 		Name   string         `json:"name"`
@@ -146,12 +147,12 @@ type (
 
 // jsonCheck is what -check -json prints.
 type jsonCheck struct {
-	Package     string    `json:"package"`
-	Dir         string    `json:"dir"`
-	Files       []string  `json:"files"`       // that the package has
-	Differences []string  `json:"differences"` // files that are others there, are missing or should not be there
-	Misfits     []string  `json:"misfits"`     // entries of the lock that do not fit, and what to do
-	Left        []leftOut `json:"left_out,omitempty"`
+	Package     string       `json:"package"`
+	Dir         string       `json:"dir"`
+	Files       []string     `json:"files"`       // that the package has
+	Differences []string     `json:"differences"` // files that are others there, are missing or should not be there
+	Misfits     []string     `json:"misfits"`     // entries of the lock that do not fit, and what to do
+	Left        []order.Left `json:"left_out,omitempty"`
 }
 
 // wrong says what makes the check fail, a line for each.
@@ -172,12 +173,12 @@ func fileNames(files []lower.File) []string {
 }
 
 func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) jsonReport {
-	r := jsonReport{Package: x.pkg, Dir: x.dir, Files: fileNames(files), Others: x.others, Left: x.left}
+	r := jsonReport{Package: x.pkg, Dir: x.dir, Files: fileNames(files), Others: x.Others, Left: x.Left}
 	if x.mod != nil {
 		r.Module = x.mod.Path
 	}
 	for _, w := range x.products {
-		p := jsonProduct{Name: w.product.Name, Format: w.problem.Name(), ActGroup: w.problem.Act.Group, Shapes: w.shapes, Traced: x.traced(w)}
+		p := jsonProduct{Name: w.product.Name, Format: w.Problem.Name(), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes, Traced: x.traced(w)}
 		_, atK := w.largest()
 		for _, t := range w.product.Variants {
 			if x.locked(w, t.Target) != nil {
@@ -307,10 +308,10 @@ const mostLeft = 100
 
 // printLeft lists what was left out, a line for each type and reason, with all of the reason, however wide the line.
 func (x *compilation) printLeft() {
-	if len(x.left) == 0 || x.json {
+	if len(x.Left) == 0 || x.json {
 		return
 	}
-	groups := grouped(x.left)
+	groups := grouped(x.Left)
 	t := table{head: []string{"left out", "number", "type", "reason"}, wide: -1}
 	for _, group := range groups[:min(mostLeft, len(groups))] {
 		var names []string
@@ -327,10 +328,10 @@ func (x *compilation) printLeft() {
 }
 
 // grouped is what was left out by type and reason, in the order of the first of each.
-func grouped(left []leftOut) (groups [][]leftOut) {
-	at := map[leftOut]int{}
+func grouped(left []order.Left) (groups [][]order.Left) {
+	at := map[order.Left]int{}
 	for _, l := range left {
-		key := leftOut{Type: l.Type, Reason: l.Reason}
+		key := order.Left{Type: l.Type, Reason: l.Reason}
 		i, ok := at[key]
 		if !ok {
 			i = len(groups)

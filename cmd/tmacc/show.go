@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 )
 
 type showFlags struct {
 	format, target, core, trace string
-	act                         actFlags
+	act                         order.Act
 	cols                        int
 	stages                      []string
 	prepare                     bool
@@ -59,7 +60,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if x.format == "" {
 		return fmt.Errorf("show: no format: give one with -format, see tmacc formats")
 	}
-	p, err := c.product(x.format, x.act)
+	p, err := c.inputs().Problem(x.format, x.act)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	use := search.Use{Cols: x.cols}
 	if x.trace != "" {
-		if use.Trace, err = c.trace(x.trace); err != nil {
+		if use.Trace, err = c.inputs().Trace(x.trace); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
@@ -18,7 +15,7 @@ const (
 )
 
 // finder finds the targets of -target and -core, which may name files.
-func (c *cli) finder() targeting.Finder { return targeting.Finder{ReadCore: c.core} }
+func (c *cli) finder() targeting.Finder { return targeting.Finder{ReadCore: c.inputs().Core} }
 
 // coreVar adds the flag -core to a command that takes several targets.
 func coreVar(f *pflag.FlagSet, cores *[]string) {
@@ -45,21 +42,3 @@ func oneTarget(word string) (targets.Target, error) { return targeting.Finder{}.
 
 // lacks names the features that this machine lacks to run t, "" if it runs t.
 func lacks(t targets.Target) string { return targeting.Lacks(t, timing.ThisHost()) }
-
-// maxCore bounds the size of a file with a core, in bytes.
-const maxCore = 1 << 20
-
-// core reads a file with a core of the user's own.
-func (c *cli) core(path string) (own core.Core, err error) {
-	data, err := c.readJSON(path, "a core, as tmacc cores -json NAME prints one")
-	if err != nil {
-		return own, err
-	}
-	if len(data) > maxCore {
-		return own, fmt.Errorf("%s: larger than %d MiB: this is no core", path, maxCore>>20)
-	}
-	if own, err = core.Parse(data); err != nil {
-		return own, lined(path, data, err)
-	}
-	return own, nil
-}

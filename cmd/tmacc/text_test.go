@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/gen/order"
 )
 
 // readers are commands that read a file of text: %s is its name.
@@ -25,7 +27,7 @@ func TestBinaryFiles(t *testing.T) {
 	for want, text := range map[string]string{
 		"x.json: is no text in UTF-8":                 string(program[:5000]),
 		"x.json: is text in UTF-16: save it as UTF-8": "\xff\xfef\x00u\x00n\x00c\x00",
-		"x.json: is a GGUF file, which tmacc compile takes as its argument or by -gguf; want a text": "GGUF" + strings.Repeat("\x00", maxText),
+		"x.json: is a GGUF file, which tmacc compile takes as its argument or by -gguf; want a text": "GGUF" + strings.Repeat("\x00", order.MaxText),
 	} {
 		if err := os.WriteFile("x.json", []byte(text), 0o666); err != nil {
 			t.Fatal(err)

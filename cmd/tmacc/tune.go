@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
@@ -25,7 +26,7 @@ type tuneFlags struct {
 	modes                   []string
 	ns                      []int
 	sizeFlags
-	act                  actFlags
+	act                  order.Act
 	trials, patience     int
 	limit                time.Duration
 	seed                 int64
@@ -242,13 +243,13 @@ func plotOf(plot string, x session.Options) string {
 
 // tunedProduct is the problem of a name, of a JSON file, or of a format that only measurements know. The matrices have k columns; 0 is
 // the mode's own number.
-func (c *cli) tunedProduct(name string, act actFlags, k int) (ir.Problem, error) {
-	weight, act := act.of(name)
+func (c *cli) tunedProduct(name string, act order.Act, k int) (ir.Problem, error) {
+	weight, act := act.Of(name)
 	w, err := c.benchWeight(weight)
 	if err != nil {
 		return ir.Problem{}, err
 	}
-	p, err := act.problem(w)
+	p, err := act.Problem(w)
 	if err != nil {
 		return p, err
 	}

@@ -109,3 +109,11 @@ func Count(n int, thing string) string {
 	}
 	return fmt.Sprintf("%d %s", n, thing)
 }
+
+// NotNumber says why text is no number, after strconv refused it with err.
+func NotNumber(text string, err error) string {
+	if errors.Is(err, strconv.ErrRange) {
+		return fmt.Sprintf("%q: is too large", text)
+	}
+	return fmt.Sprintf("%q: want a number", text)
+}

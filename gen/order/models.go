@@ -1,4 +1,4 @@
-package main
+package order
 
 import (
 	"fmt"
@@ -73,10 +73,11 @@ func modelByName(name string) (model, error) {
 			return m, nil
 		}
 	}
-	return model{}, fmt.Errorf("unknown model %q: have %s", name, strings.Join(modelNames(), ", "))
+	return model{}, fmt.Errorf("unknown model %q: have %s", name, strings.Join(Models(), ", "))
 }
 
-func modelNames() []string {
+// Models lists the names of the built-in models.
+func Models() []string {
 	var names []string
 	for _, m := range models {
 		names = append(names, m.name)

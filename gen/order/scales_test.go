@@ -1,4 +1,4 @@
-package main
+package order
 
 import (
 	"os"
@@ -29,13 +29,13 @@ func TestScaledTensors(t *testing.T) {
 		path   string
 		scaled map[string]bool
 	}{{with, map[string]bool{"a.weight": true, "exps.weight": true}}, {without, map[string]bool{"a.weight": false}}} {
-		o := order{act: actFlags{elem: actInt8}}
-		if err := o.wantFile(c.path); err != nil {
+		o := newOrder(t, Options{Act: Act{Elem: Int8}})
+		if err := o.AddFile(c.path); err != nil {
 			t.Fatal(err)
 		}
-		tensors := o.modelTensors()
-		if len(tensors) != len(c.scaled) || len(o.left) > 0 {
-			t.Errorf("%s: %v, left out %v", c.path, tensors, o.left)
+		tensors := o.Tensors(o.Products)
+		if len(tensors) != len(c.scaled) || len(o.Left) > 0 {
+			t.Errorf("%s: %v, left out %v", c.path, tensors, o.Left)
 		}
 		for _, x := range tensors {
 			if x.Scaled != c.scaled[x.Name] {
@@ -43,11 +43,11 @@ func TestScaledTensors(t *testing.T) {
 			}
 		}
 	}
-	o := order{act: actFlags{elem: actInt8}}
-	if err := o.wantFile(with); err != nil {
+	o := newOrder(t, Options{Act: Act{Elem: Int8}})
+	if err := o.AddFile(with); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.wantFile(without); err == nil || !strings.Contains(err.Error(), "tensor a.weight has scales in one of "+with+" and "+without+" only: make a package for each file") {
+	if err := o.AddFile(without); err == nil || !strings.Contains(err.Error(), "tensor a.weight has scales in one of "+with+" and "+without+" only: make a package for each file") {
 		t.Error(err)
 	}
 }

@@ -1,23 +1,18 @@
-package main
+package order
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/spf13/pflag"
 )
 
-// configName is the file that tmacc compile reads if nothing else says what to
+// ConfigName is the file that tmacc compile reads if nothing else says what to
 // compile.
-const configName = "tmacc.yaml"
+const ConfigName = "tmacc.yaml"
 
 // configKeys are what may stand in it: flags of tmacc compile, with what they take.
 var configKeys = map[string]keyKind{
@@ -26,8 +21,8 @@ var configKeys = map[string]keyKind{
 	"no-check": {}, "no-measure": {},
 }
 
-// subjects are the keys that say what to compile.
-var subjects = []string{"format", "kernel", "model", "gguf"}
+// Subjects are the keys that say what to compile.
+var Subjects = []string{"format", "kernel", "model", "gguf"}
 
 // keyKind is what a key takes: a text, number or truth value; or a list of texts; or
 // of pairs of keys and texts. A text may be several, separated by commas, or may have none. Relative paths are those
@@ -44,27 +39,27 @@ func ifJSON(s string) bool { return strings.HasSuffix(s, ".json") }
 // kernelKeys are the keys of a -kernel.
 var kernelKeys = map[string]keyKind{"name": {}, "format": {path: ifJSON}, "act-group": {}, "max-k": {}, "target": {}, "trace": {path: always}}
 
-// setting is a key of the file and its values, as its flag takes them.
-type setting struct {
-	key    string
-	line   int
-	values []string
-	lines  []int // of each value
+// Setting is a key of the file and its values, as its flag takes them.
+type Setting struct {
+	Key    string
+	Line   int
+	Values []string
+	Lines  []int // of each value
 }
 
-// origins are the places in a file, path and line, of what it set: by key and, of a key with a list, by value.
-type origins map[[2]string]string
+// Origins are the places in a file, path and line, of what it set: by key and, of a key with a list, by value.
+type Origins map[[2]string]string
 
-// at is an error about a value, with its place in front if a file has set it.
-func (o origins) at(key, value string, err error) error {
+// At is an error about a value, with its place in front if a file has set it.
+func (o Origins) At(key, value string, err error) error {
 	if place, ok := o[origin(key, value)]; ok && err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
 	return err
 }
 
-// set says that the file has set a key.
-func (o origins) set(key string) bool {
+// Set says that the file has set a key.
+func (o Origins) Set(key string) bool {
 	for place := range o {
 		if place[0] == key {
 			return true
@@ -73,7 +68,10 @@ func (o origins) set(key string) bool {
 	return false
 }
 
-// origin is the key of a value in origins.
+// Add notes the place, path and line, of a value.
+func (o Origins) Add(key, value, place string) { o[origin(key, value)] = place }
+
+// origin is the key of a value in Origins.
 func origin(key, value string) [2]string {
 	if !configKeys[key].list {
 		value = ""
@@ -81,81 +79,14 @@ func origin(key, value string) [2]string {
 	return [2]string{key, value}
 }
 
-// maxConfig bounds the size of the file, in bytes, and with it the depth of it: parsing takes time by its square.
-const maxConfig = 16 << 10
+// MaxConfig bounds the size of the file, in bytes, and with it the depth of it: parsing takes time by its square.
+const MaxConfig = 16 << 10
 
-// configure sets the flags of tmacc compile that are not on the command line from
-// a file: path, or if that is empty and what the command line does not say what to
-// compile, the one in this directory, if it is there. It returns what the file has set, nil if there was none.
-func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (origins, error) {
-	if path == "" {
-		if _, err := os.Stat(configName); asked || errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		path = configName
-	}
-	data, err := c.readText(path)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := parseConfig(data, filepath.Dir(path))
-	if err != nil {
-		return nil, fmt.Errorf("%s:%w", path, err)
-	}
-	if !asked && !slices.ContainsFunc(settings, func(s setting) bool { return slices.Contains(subjects, s.key) }) {
-		return nil, fmt.Errorf("%s: says nothing to compile: it names none of %s", path, strings.Join(subjects, ", "))
-	}
-	if flags.Lookup("output").Changed || !slices.ContainsFunc(settings, func(s setting) bool { return s.key == "output" }) {
-		settings = slices.DeleteFunc(settings, func(s setting) bool { return s.key == "output" })
-		if !flags.Lookup("output").Changed {
-			flags.Lookup("output").Value.Set(filepath.Dir(path))
-		}
-	}
-	from := origins{}
-	for _, s := range settings {
-		f := flags.Lookup(s.key)
-		if f.Changed {
-			continue // the command line counts
-		}
-		for i, v := range s.values {
-			if err := f.Value.Set(v); err != nil {
-				return nil, fmt.Errorf("%s:%d: %s: %s", path, s.lines[i], s.key, wants(f, v, err))
-			}
-			from[origin(s.key, v)] = fmt.Sprintf("%s:%d", path, s.lines[i])
-		}
-	}
-	return from, nil
-}
-
-// badNumber says why text, of which strconv says err, is no number.
-func badNumber(text string, err error) string {
-	if errors.Is(err, strconv.ErrRange) {
-		return fmt.Sprintf("%q: is too large", text)
-	}
-	return fmt.Sprintf("%q: want a number", text)
-}
-
-// wants says what is wrong with a value of a flag.
-func wants(f *pflag.Flag, value string, err error) string {
-	if twice := (errTwice{}); errors.As(err, &twice) {
-		return twice.Error()
-	}
-	switch f.Value.Type() {
-	case "int", "int64":
-		return badNumber(value, err)
-	case "intSlice":
-		return fmt.Sprintf("%q: want numbers, separated by commas", value)
-	case "bool":
-		return fmt.Sprintf("%q: want true or false", value)
-	}
-	return err.Error()
-}
-
-// parseConfig reads settings; relative paths are those of files in dir. An error
+// ParseConfig reads Settings; relative paths are those of files in dir. An error
 // begins with the line and names the key.
-func parseConfig(data []byte, dir string) (settings []setting, err error) {
-	if len(data) > maxConfig {
-		return nil, fmt.Errorf("1: has %d bytes; it may have %d", len(data), maxConfig)
+func ParseConfig(data []byte, dir string) (settings []Setting, err error) {
+	if len(data) > MaxConfig {
+		return nil, fmt.Errorf("1: has %d bytes; it may have %d", len(data), MaxConfig)
 	}
 	defer func() {
 		if x := recover(); x != nil { // the library's, not ours
@@ -176,7 +107,7 @@ func parseConfig(data []byte, dir string) (settings []setting, err error) {
 		}
 	}
 	if body == nil {
-		return nil, fmt.Errorf("1: is empty: it needs one of %s", strings.Join(subjects, ", "))
+		return nil, fmt.Errorf("1: is empty: it needs one of %s", strings.Join(Subjects, ", "))
 	}
 	pairs, err := pairsOf(body, "the file")
 	if err != nil {
@@ -187,8 +118,8 @@ func parseConfig(data []byte, dir string) (settings []setting, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(settings, func(o setting) bool { return o.key == s.key }) {
-			return nil, fmt.Errorf("%d: %s is there twice", s.line, s.key)
+		if slices.ContainsFunc(settings, func(o Setting) bool { return o.Key == s.Key }) {
+			return nil, fmt.Errorf("%d: %s is there twice", s.Line, s.Key)
 		}
 		settings = append(settings, s)
 	}
@@ -232,12 +163,12 @@ func keyNames(keys map[string]keyKind) string {
 	return strings.Join(names, ", ")
 }
 
-func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (setting, error) {
+func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (Setting, error) {
 	key, ok := scalar(p.Key)
-	s := setting{key: key, line: nodeLine(p.Key)}
+	s := Setting{Key: key, Line: nodeLine(p.Key)}
 	kind, known := keys[key]
 	if !ok || !known {
-		return s, fmt.Errorf("%d: unknown key %q: have %s%s", s.line, key, keyNames(keys), ofKernel(key))
+		return s, fmt.Errorf("%d: unknown key %q: have %s%s", s.Line, key, keyNames(keys), ofKernel(key))
 	}
 	items := []ast.Node{p.Value}
 	if l, ok := p.Value.(*ast.SequenceNode); ok && kind.list {
@@ -249,11 +180,11 @@ func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (se
 			return s, err
 		}
 		for _, text := range kind.texts(v) {
-			s.values, s.lines = append(s.values, text), append(s.lines, nodeLine(item))
+			s.Values, s.Lines = append(s.Values, text), append(s.Lines, nodeLine(item))
 		}
 	}
-	if len(s.values) == 0 {
-		return s, fmt.Errorf("%d: %s: is an empty list", s.line, key)
+	if len(s.Values) == 0 {
+		return s, fmt.Errorf("%d: %s: is an empty list", s.Line, key)
 	}
 	return s, nil
 }
@@ -279,7 +210,7 @@ func (k keyKind) texts(v string) []string {
 }
 
 // valueOf is a value as its flag takes it.
-func valueOf(n ast.Node, s setting, kind keyKind, dir string) (string, error) {
+func valueOf(n ast.Node, s Setting, kind keyKind, dir string) (string, error) {
 	if kind.pairs {
 		return kernelText(n, s, dir)
 	}
@@ -289,20 +220,20 @@ func valueOf(n ast.Node, s setting, kind keyKind, dir string) (string, error) {
 	}
 	switch {
 	case !ok && kind.list:
-		return "", fmt.Errorf("%d: %s: want a text or a list of texts", s.line, s.key)
+		return "", fmt.Errorf("%d: %s: want a text or a list of texts", s.Line, s.Key)
 	case !ok:
-		return "", fmt.Errorf("%d: %s: want one value", s.line, s.key)
+		return "", fmt.Errorf("%d: %s: want one value", s.Line, s.Key)
 	case kind.list && (strings.ContainsAny(v, "\"\n") || !kind.commas && strings.Contains(v, ",")):
-		return "", fmt.Errorf("%d: %s: %q: want no comma and no quote in it", nodeLine(n), s.key, v)
+		return "", fmt.Errorf("%d: %s: %q: want no comma and no quote in it", nodeLine(n), s.Key, v)
 	}
 	return v, nil
 }
 
 // kernelText is an item of the key kernel as -kernel takes it.
-func kernelText(n ast.Node, s setting, dir string) (string, error) {
-	pairs, err := pairsOf(n, s.key)
+func kernelText(n ast.Node, s Setting, dir string) (string, error) {
+	pairs, err := pairsOf(n, s.Key)
 	if err != nil {
-		return "", fmt.Errorf("%d: %s: want keys and values: %s", s.line, s.key, keyNames(kernelKeys))
+		return "", fmt.Errorf("%d: %s: want keys and values: %s", s.Line, s.Key, keyNames(kernelKeys))
 	}
 	var words []string
 	for _, p := range pairs {
@@ -310,10 +241,10 @@ func kernelText(n ast.Node, s setting, dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if strings.ContainsAny(x.values[0], ",=\"\n") {
-			return "", fmt.Errorf("%d: %s: %q: want no comma, '=' or quote in it", x.line, x.key, x.values[0])
+		if strings.ContainsAny(x.Values[0], ",=\"\n") {
+			return "", fmt.Errorf("%d: %s: %q: want no comma, '=' or quote in it", x.Line, x.Key, x.Values[0])
 		}
-		words = append(words, x.key+"="+x.values[0])
+		words = append(words, x.Key+"="+x.Values[0])
 	}
 	return strings.Join(words, ","), nil
 }
@@ -328,3 +259,9 @@ func scalar(n ast.Node) (string, bool) {
 	}
 	return "", false
 }
+
+// ConfigKeys lists the keys of tmacc.yaml, sorted and separated by commas.
+func ConfigKeys() string { return keyNames(configKeys) }
+
+// KernelKeys lists the keys of an entry of kernel, sorted and separated by commas.
+func KernelKeys() string { return keyNames(kernelKeys) }

@@ -1,4 +1,4 @@
-package main
+package order
 
 import (
 	"cmp"
@@ -10,69 +10,48 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// wanted is a product to compile and the matrices that want it.
-type wanted struct {
-	name     string // that -kernel gave it, or ""
-	problem  ir.Problem
-	asks     string           // who asks for the largest K of problem
-	traces   map[string]given // by target; others have default ones
-	targeted bool             // each trace was given with its target
-	shapes   []shape
-	sizes    map[[2]int]int // rows and columns to index into shapes
-	product  gen.Product    // once it is compiled
+// Product is a product to compile, and the matrices that need it.
+type Product struct {
+	Problem ir.Problem
+	Traces  map[string]Trace // by the name of the target; others have default schedules
+	Shapes  []Shape          // of the matrices; none: of any size
+
+	name     string         // that -kernel gave it, or ""
+	asks     string         // who asks for the largest K of Problem
+	targeted bool           // each trace was given with its target
+	sizes    map[[2]int]int // rows and columns to index into Shapes
 }
 
-// given is the schedule in a file that the user named.
-type given struct {
-	path string
+// Trace is the schedule in a file that the user named.
+type Trace struct {
+	Path string
 	schedule.Trace
-	built *variant.Variant // its kernel on the target that it is for, once it was tried
 }
 
-// shape is matrices of one size.
-type shape struct {
-	M       int      `json:"m"`
-	K       int      `json:"k"`
+// Shape is matrices of one size.
+type Shape struct {
+	M       int      `json:"m"` // rows
+	K       int      `json:"k"` // columns
 	Tensors []string `json:"tensors"`
-	Count   int      `json:"count"`
-}
-
-// leftOut is a tensor, or a format on a target, that is not compiled.
-type leftOut struct {
-	Name   string `json:"name"`
-	Type   string `json:"type"`
-	Reason string `json:"reason"`
-}
-
-// order is all that a call of tmacc compile asks for.
-type order struct {
-	act      actFlags
-	maxK     int // -max-k, 0: as large as usual and the matrices need
-	products []*wanted
-	left     []leftOut             // unsupported
-	others   []string              // tensors that are no matrices
-	tensors  []tensor              // of files and models, that are compiled
-	files    map[string]bool       // that were read, by their real paths
-	inFiles  map[string]int        // index into tensors, by name
-	problems map[string]ir.Problem // of the files' tensors, by format
+	Count   int      `json:"count"` // of matrices; a tensor may hold several, and a model has most tensors in each layer
 }
 
 // want adds count matrices of m rows and k columns, 0 for none in particular.
-func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
+func (o *Order) want(p ir.Problem, tensor string, m, k, count int) error {
 	if k > format.MostK {
 		return fmt.Errorf("has K %d; products take K up to %d", k, format.MostK)
 	}
 	asks := "-max-k asks"
-	if err := setMaxK(&p, o.maxK); err != nil {
+	if err := setMaxK(&p, o.options.MaxK); err != nil {
 		return err
 	}
 	if k > p.LimitK() {
@@ -81,29 +60,29 @@ func (o *order) want(p ir.Problem, tensor string, m, k, count int) error {
 			return err
 		}
 	}
-	i := slices.IndexFunc(o.products, func(x *wanted) bool { return x.name == "" && x.goName() == productName(p.Name()) })
+	i := slices.IndexFunc(o.Products, func(x *Product) bool { return x.name == "" && x.Name() == productName(p.Name()) })
 	if i >= 0 {
-		if err := sameFormat(o.products[i].problem, p); err != nil {
+		if err := sameFormat(o.Products[i].Problem, p); err != nil {
 			return err
 		}
 	} else {
-		i = len(o.products)
-		o.products = append(o.products, &wanted{problem: p, traces: map[string]given{}, sizes: map[[2]int]int{}})
+		i = len(o.Products)
+		o.Products = append(o.Products, &Product{Problem: p, Traces: map[string]Trace{}, sizes: map[[2]int]int{}})
 	}
-	x := o.products[i]
-	if p.MaxK >= x.problem.MaxK {
-		x.problem.MaxK, x.asks = p.MaxK, asks
+	x := o.Products[i]
+	if p.MaxK >= x.Problem.MaxK {
+		x.Problem.MaxK, x.asks = p.MaxK, asks
 	}
 	if m == 0 {
 		return nil
 	}
 	if j, ok := x.sizes[[2]int{m, k}]; ok {
-		s := &x.shapes[j]
+		s := &x.Shapes[j]
 		s.Tensors, s.Count = append(s.Tensors, tensor), s.Count+count
 		return nil
 	}
-	x.sizes[[2]int{m, k}] = len(x.shapes)
-	x.shapes = append(x.shapes, shape{m, k, []string{tensor}, count})
+	x.sizes[[2]int{m, k}] = len(x.Shapes)
+	x.Shapes = append(x.Shapes, Shape{m, k, []string{tensor}, count})
 	return nil
 }
 
@@ -128,33 +107,25 @@ func setMaxK(p *ir.Problem, k int) error {
 	return p.Validate()
 }
 
-// goodMaxK refuses what is no largest K, as a flag or a key of that name says it; 0 stands for the usual one.
-func goodMaxK(name string, k int) error {
-	if k < 0 || k > format.MostK {
-		return fmt.Errorf("%s %d: want 1 to %d, or 0: the usual", name, k, format.MostK)
-	}
-	return nil
-}
-
-// blamed is err, of compiling w, with who asks for so large a K, if that is why sums could overflow.
-func (w *wanted) blamed(err error) error {
-	if k := w.problem.LimitK(); k > ir.DefaultMaxK && errors.As(err, new(*schedule.Overflow)) {
+// Blamed is err, of compiling w, with who asks for so large a K, if that is why sums could overflow.
+func (w *Product) Blamed(err error) error {
+	if k := w.Problem.LimitK(); k > ir.DefaultMaxK && errors.As(err, new(*schedule.Overflow)) {
 		return fmt.Errorf("%w (%s for K up to %d)", err, w.asks, k)
 	}
 	return err
 }
 
-// trace is the schedule that was given for t, nil if none was.
-func (w *wanted) trace(t lower.Target) schedule.Trace { return w.traces[t.Machine().Name].Trace }
+// Trace is the schedule that was given for t, nil if none was.
+func (w *Product) Trace(t lower.Target) schedule.Trace { return w.Traces[t.Machine().Name].Trace }
 
-// prefix begins the names of a product's kernels.
-func (w *wanted) prefix() string { return cmp.Or(w.name, w.problem.Name()) }
+// Label begins the names of a product's kernels.
+func (w *Product) Label() string { return cmp.Or(w.name, w.Problem.Name()) }
 
-// goName is the name of a product in Go.
-func (w *wanted) goName() string { return cmp.Or(w.name, productName(w.problem.Name())) }
+// Name is the name of a product in Go.
+func (w *Product) Name() string { return cmp.Or(w.name, productName(w.Problem.Name())) }
 
-// wantModel adds the matrices of a built-in model.
-func (o *order) wantModel(name string) error {
+// AddModel adds the matrices of a built-in model.
+func (o *Order) AddModel(name string) error {
 	m, err := modelByName(name)
 	if err != nil {
 		return err
@@ -168,7 +139,7 @@ func (o *order) wantModel(name string) error {
 		if r.once {
 			count = 1
 		}
-		p, err := o.act.problem(w)
+		p, err := o.options.Act.Problem(w)
 		if err == nil {
 			err = o.want(p, r.name, r.m, r.k, count)
 		}
@@ -196,18 +167,15 @@ func blockType(w format.Weight) string {
 	return ""
 }
 
-// wantFile adds the matrices of a GGUF file, or of all files of the split model that it is a part of. Those
+// AddFile adds the matrices of a GGUF file, or of all files of the split model that it is a part of. Those
 // of types that cannot be read are left out. A file that was added before is not added again.
-func (o *order) wantFile(path string) error {
-	if o.files == nil {
-		o.files, o.inFiles, o.problems = map[string]bool{}, map[string]int{}, map[string]ir.Problem{}
-	}
+func (o *Order) AddFile(path string) error {
 	if o.files[realPath(path)] {
 		return nil
 	}
 	f, err := gguf.Open(path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, inner(err, path))
+		return fmt.Errorf("%s: %w", path, message.Inner(err, path))
 	}
 	defer f.Close()
 	for _, part := range f.Paths {
@@ -237,17 +205,17 @@ func realPath(path string) string {
 
 // wantTensor adds a tensor to the matrices to compile, to those left out or to the tensors that are no matrices. The
 // scales of a matrix belong to it and are listed nowhere.
-func (o *order) wantTensor(path string, f *gguf.File, t *gguf.Tensor) error {
+func (o *Order) wantTensor(path string, f *gguf.File, t *gguf.Tensor) error {
 	base, scale := strings.CutSuffix(t.Name, ".scale")
 	var fault *gguf.Error
 	switch {
 	case errors.As(t.Err, &fault):
-		o.left = append(o.left, leftOut{t.Name, t.TypeName(), fault.Problem})
+		o.Left = append(o.Left, Left{t.Name, t.TypeName(), fault.Problem})
 		return nil
 	case scale && f.Tensor(base+".weight") != nil:
 		return nil
 	case len(t.Shape) < 2:
-		o.others = append(o.others, t.Name)
+		o.Others = append(o.Others, t.Name)
 		return nil
 	}
 	x, p, err := o.matrix(f, t)
@@ -259,7 +227,7 @@ func (o *order) wantTensor(path string, f *gguf.File, t *gguf.Tensor) error {
 		err = o.want(p, x.Name, x.M, x.K, x.Count)
 	}
 	if err != nil {
-		o.left = append(o.left, leftOut{t.Name, t.TypeName(), oneLine(err)})
+		o.Left = append(o.Left, Left{t.Name, t.TypeName(), message.Line(err)})
 		return nil
 	}
 	o.inFiles[x.Name] = len(o.tensors)
@@ -269,7 +237,7 @@ func (o *order) wantTensor(path string, f *gguf.File, t *gguf.Tensor) error {
 
 // known reports whether another file had a tensor of that name, type and shape, whose product is compiled already. A tensor
 // of the same name that differs is an error.
-func (o *order) known(x tensor) (bool, error) {
+func (o *Order) known(x tensor) (bool, error) {
 	i, twice := o.inFiles[x.Name]
 	if !twice {
 		return false, nil
@@ -291,7 +259,7 @@ func (x tensor) size() string { return fmt.Sprintf("%d of %d x %d in %s", x.Coun
 var errNoBlocks = errors.New("not a type of low-bit weights that tmacc reads; tmacc formats lists those")
 
 // matrix is t and the product that multiplies it.
-func (o *order) matrix(f *gguf.File, t *gguf.Tensor) (tensor, ir.Problem, error) {
+func (o *Order) matrix(f *gguf.File, t *gguf.Tensor) (tensor, ir.Problem, error) {
 	err := errNoBlocks
 	for _, b := range blocks.Layouts(t.TypeName()) { // whichever it is, the product is the same
 		if _, err = b.Size(t.Shape[1], t.Shape[0]); err != nil {
@@ -309,7 +277,7 @@ func (o *order) matrix(f *gguf.File, t *gguf.Tensor) (tensor, ir.Problem, error)
 }
 
 // problemOf is the product for matrices in blocks of b. It is made once for each format, because a file has many tensors of few types.
-func (o *order) problemOf(b blocks.Block) (ir.Problem, error) {
+func (o *Order) problemOf(b blocks.Block) (ir.Problem, error) {
 	if p, ok := o.problems[b.Weight]; ok {
 		return p, nil
 	}
@@ -317,7 +285,7 @@ func (o *order) problemOf(b blocks.Block) (ir.Problem, error) {
 	if err != nil {
 		panic("BUG: blocks: " + err.Error())
 	}
-	p, err := o.act.problem(w)
+	p, err := o.options.Act.Problem(w)
 	if err == nil {
 		o.problems[b.Weight] = p
 	}
@@ -332,9 +300,9 @@ type tensor struct {
 	gen.Tensor
 }
 
-// modelTensors are the tensors whose products are compiled. One of a built-in model that
-// a file has, too, is that of the file.
-func (o *order) modelTensors() []gen.Tensor {
+// Tensors lists the tensors that these products of o multiply, with the index of the product of each. If a
+// built-in model and a file have a tensor of one name, the file's is listed.
+func (o *Order) Tensors(products []*Product) []gen.Tensor {
 	var all []gen.Tensor
 	inFile := map[string]bool{}
 	for _, t := range o.tensors {
@@ -344,7 +312,7 @@ func (o *order) modelTensors() []gen.Tensor {
 		if t.builtIn && inFile[t.Name] {
 			continue
 		}
-		t.Product = slices.IndexFunc(o.products, func(w *wanted) bool { return w.name == "" && w.problem.Name() == t.format })
+		t.Product = slices.IndexFunc(products, func(w *Product) bool { return w.name == "" && w.Problem.Name() == t.format })
 		if t.Product >= 0 {
 			all = append(all, t.Tensor)
 		}
