@@ -75,7 +75,7 @@ func (x *compilation) measure(ctx context.Context, g *bench.Gauge, w *wanted, t 
 			return nil, ctx.Err()
 		}
 		x.bar.step("measuring %s on %s, %d activations", w.Problem.Name(), t.Target.Machine().Name, ns[len(ns)-1])
-		return g.Measure(s, bench.Place{Mode: mode, M: m, K: k, Ns: ns})
+		return g.Measure(ctx, s, bench.Place{Mode: mode, M: m, K: k, Ns: ns})
 	}
 	records, err := at(measure.ModeDRAM, ns...)
 	if err != nil {

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -141,7 +142,7 @@ var MinSample = map[string]time.Duration{
 const minCalls = 4
 
 // Measure times a product at one place and returns a record for each number of activations. It rounds K up to whole units.
-func (g *Gauge) Measure(x Subject, at Place) ([]measure.Record, error) {
+func (g *Gauge) Measure(ctx context.Context, x Subject, at Place) ([]measure.Record, error) {
 	at.K = x.Problem.WholeK(at.K)
 	rng := rand.New(rand.NewPCG(uint64(at.M), uint64(at.K)))
 	packed, err := timing.PackRandom(x.Product, at.M, at.K, rng)
@@ -154,6 +155,9 @@ func (g *Gauge) Measure(x Subject, at Place) ([]measure.Record, error) {
 	}
 	defer weights.Close()
 	probes := [][]measure.Probe{g.Lab.Clock(), nil, nil}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if probes[1], err = g.Read(at.Mode, len(packed)); err != nil {
 		return nil, err
 	}
@@ -168,7 +172,10 @@ func (g *Gauge) Measure(x Subject, at Place) ([]measure.Record, error) {
 		}
 		fns = append(fns, product, prepare)
 	}
-	kernels, rest := g.time(at.Mode, fns, probes)
+	kernels, rest := g.time(ctx, at.Mode, fns, probes)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	g.Count(kernels)
 	clock := measure.RatesByRound(probes[0], rest)
 	best := make([]float64, len(probes))
@@ -181,8 +188,8 @@ func (g *Gauge) Measure(x Subject, at Place) ([]measure.Record, error) {
 	return g.records(x, at, kernels, clock, best), nil
 }
 
-// time times calls of products and probes in the same rounds.
-func (g *Gauge) time(mode string, calls []func(), probes [][]measure.Probe) (products, rest []timing.Sample) {
+// time times calls of products and probes in the same rounds; interrupted, it returns nil.
+func (g *Gauge) time(ctx context.Context, mode string, calls []func(), probes [][]measure.Probe) (products, rest []timing.Sample) {
 	all := calls
 	for _, list := range probes {
 		for _, probe := range list {
@@ -193,7 +200,11 @@ func (g *Gauge) time(mode string, calls []func(), probes [][]measure.Probe) (pro
 	if opt.MinSample == 0 {
 		opt.MinSample, opt.MinCalls = MinSample[mode], minCalls
 	}
+	opt.Stop = ctx.Done()
 	samples := timing.Time(opt, all...)
+	if samples == nil {
+		return nil, nil
+	}
 	return samples[:len(calls)], samples[len(calls):]
 }
 

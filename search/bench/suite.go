@@ -115,7 +115,7 @@ func (s Step) String() string {
 
 // Run measures all subjects at all places, round after round, so that a disturbance of the machine hits all
 // alike. It calls begin before each measurement and tell with each record. When ctx ends, it returns the error of ctx
-// after the measurement that it is at.
+// after the sample that it takes.
 func (s *Suite) Run(ctx context.Context, g *Gauge, rounds int, begin func(Step), tell func(measure.Record)) error {
 	for round := range rounds {
 		for _, x := range s.Subjects {
@@ -127,7 +127,7 @@ func (s *Suite) Run(ctx context.Context, g *Gauge, rounds int, begin func(Step),
 					continue // it takes as long with all activations
 				}
 				begin(Step{round + 1, rounds, x.Problem.Name(), x.Target(), at.Mode})
-				records, err := g.Measure(x, at)
+				records, err := g.Measure(ctx, x, at)
 				if err != nil {
 					return err
 				}

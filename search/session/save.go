@@ -42,6 +42,9 @@ func (e *SaveError) Unwrap() error { return e.Err }
 // Save does to the lock what was decided. Other processes see the old lock or the new one. The error is a *SaveError, or that of
 // a schedule that does not compile.
 func (s *Session) Save(d *Decision) (Saved, error) {
+	if d == nil {
+		return Saved{}, errors.New("session: nothing was decided: call Decide first")
+	}
 	switch d.Outcome {
 	case Locked:
 		return s.put(d.judged)

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -106,6 +107,11 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 		o.Target = here[len(here)-1]
 	}
 	s := newSession(o)
+	for _, p := range slices.Concat(s.Purposes, s.Others) {
+		if err := s.checkPurpose(p); err != nil {
+			return nil, err
+		}
+	}
 	s.say(Step("compiling the default schedules"))
 	t, err := tune.New(ctx, s.product())
 	if err != nil {
@@ -137,6 +143,21 @@ func newSession(o Options) *Session {
 	return s
 }
 
+// checkPurpose refuses a purpose that no product has.
+func (s *Session) checkPurpose(p Purpose) error {
+	switch {
+	case !slices.Contains([]string{measure.ModeDRAM, measure.ModeL3, measure.ModeL2}, p.Mode):
+		return fmt.Errorf("session: a purpose has the mode %q: want %s, %s or %s", p.Mode, measure.ModeDRAM, measure.ModeL3, measure.ModeL2)
+	case p.M < 1 || p.N < 1 || p.K < 1:
+		return fmt.Errorf("session: a purpose has %d rows, %d columns and %d activations: want at least one of each", p.M, p.K, p.N)
+	case p.K > s.Problem.LimitK():
+		return fmt.Errorf("session: a purpose has %d columns: the product takes K up to %d", p.K, s.Problem.LimitK())
+	case p.M > timing.MaxMatrix/p.K || max(p.M, p.K) > timing.MaxMatrix/p.N:
+		return fmt.Errorf("session: a purpose of %d rows, %d columns and %d activations is too large to be measured: at most %d elements each", p.M, p.K, p.N, timing.MaxMatrix)
+	}
+	return nil
+}
+
 // whole are purposes with whole units of K, and with the Total of their modes.
 func (s *Session) whole(ps []Purpose) (out []Purpose) {
 	for _, p := range ps {
@@ -157,7 +178,7 @@ func (s *Session) Default() []search.Use { return slices.Clone(s.tuner.Default) 
 // Product compiles the best schedules that a search has found, with kernels of other widths for the same packed matrices, and returns
 // the product for gen.Package. The error is that of ctx, or says that nothing was found.
 func (s *Session) Product(ctx context.Context, f *Found) (gen.Product, error) {
-	if len(f.Best) == 0 {
+	if f == nil || len(f.Best) == 0 {
 		return gen.Product{}, errors.New("session: the search has found no schedule")
 	}
 	uses, err := s.tuner.Uses(ctx, f.Best[0].G)

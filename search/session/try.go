@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -53,6 +54,9 @@ func (s *Session) Usual() (Contender, error) {
 // Contender compiles schedules, the narrowest first. The error says which is illegal, that they do not share a packed
 // matrix, or that the narrowest has more columns than a purpose.
 func (s *Session) Contender(name string, traces ...schedule.Trace) (Contender, error) {
+	if len(traces) == 0 {
+		return Contender{}, errors.New("session: no schedule to try: give at least one trace")
+	}
 	c, err := s.tuner.Given(traces...)
 	if err == nil {
 		err = s.tuner.Fits(c)

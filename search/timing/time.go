@@ -12,9 +12,19 @@ import (
 
 // Options says how long Time measures. The zero value is sensible.
 type Options struct {
-	Rounds    int           // samples of each function; 0: 11
-	MinSample time.Duration // least length of a sample; 0: 20 µs
-	MinCalls  int           // least calls of a sample; 0: one
+	Rounds    int             // samples of each function; 0: 11
+	MinSample time.Duration   // least length of a sample; 0: 20 µs
+	MinCalls  int             // least calls of a sample; 0: one
+	Stop      <-chan struct{} // once closed, Time ends between two samples and returns nil; nil: never
+}
+
+func (o Options) stopped() bool {
+	select {
+	case <-o.Stop: // a nil channel never answers
+		return true
+	default:
+		return false
+	}
 }
 
 // Sample is the time of one function over all rounds.
@@ -63,11 +73,17 @@ func TimeWork(opt Options, works ...Work) []Sample {
 
 	series := make([]series, len(works))
 	for i, w := range works {
+		if opt.stopped() {
+			return nil
+		}
 		series[i] = calibrated(w, opt)
 	}
 	for range extra * opt.Rounds {
 		done := true
 		for i := range series {
+			if opt.stopped() {
+				return nil
+			}
 			s, took, kept := &series[i], math.NaN(), false
 			if len(s.kept) < opt.Rounds {
 				took, kept = s.sample()

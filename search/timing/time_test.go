@@ -207,3 +207,16 @@ func TestSampleWarms(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeStops: once Stop is closed, Time takes no further sample and returns nil.
+func TestTimeStops(t *testing.T) {
+	stop, calls := make(chan struct{}), 0
+	out := Time(Options{Stop: stop, MinSample: 1}, func() {
+		if calls++; calls == 3 {
+			close(stop)
+		}
+	}, func() { calls += 1000 })
+	if out != nil || calls >= 1000 {
+		t.Errorf("%v after %d calls", out, calls)
+	}
+}

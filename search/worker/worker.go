@@ -87,7 +87,7 @@ func Load(opt Options, files ...lower.File) (*Code, error) {
 }
 
 // ErrNoMain is what a program gets that does not call Main.
-var ErrNoMain = errors.New("worker: this program cannot be its own worker: call worker.Main first in main or TestMain")
+var ErrNoMain = errors.New("worker: this program cannot be its own worker: call session.Main (or worker.Main) first in main or TestMain")
 
 // Close ends the use of c's functions and, if its process was built, removes it.
 func (c *Code) Close() error {

@@ -229,7 +229,7 @@ func (k *contest) run(ctx context.Context, g *bench.Gauge) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			records, err := g.Measure(e.Subject, at)
+			records, err := g.Measure(ctx, e.Subject, at)
 			if err != nil {
 				return err
 			}

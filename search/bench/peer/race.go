@@ -73,7 +73,7 @@ func (x *Race) Run(ctx context.Context, s *bench.Suite, types []string, rounds i
 			}
 		}
 	}
-	return all, nil
+	return all, ctx.Err()
 }
 
 // measure times a type of blocks at one place. It returns a record for each number of activations and of threads.
