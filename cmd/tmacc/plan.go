@@ -8,26 +8,25 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/search/delivery"
 )
 
 // jsonPlan is what -dry-run -json prints.
 type jsonPlan struct {
-	Package  string        `json:"package"`
-	Dir      string        `json:"dir"`
-	Targets  []string      `json:"targets"`
-	Products []jsonProduct `json:"products"`
-	LeftOut  []order.Left  `json:"left_out"`
-	Others   []string      `json:"others"`
+	Package  string             `json:"package"`
+	Dir      string             `json:"dir"`
+	Targets  []string           `json:"targets"`
+	Products []delivery.Product `json:"products"`
+	LeftOut  []order.Left       `json:"left_out"`
+	Others   []string           `json:"others"`
 }
 
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
-	p := jsonPlan{Package: x.pkg, Dir: x.dir, Products: []jsonProduct{}, LeftOut: append([]order.Left{}, x.Left...), Others: append([]string{}, x.Others...)}
+	r := x.made.Report()
+	p := jsonPlan{Package: r.Package, Dir: r.Dir, Products: r.Products, LeftOut: append([]order.Left{}, x.Left...), Others: append([]string{}, x.Others...)}
 	for _, t := range x.targets {
 		p.Targets = append(p.Targets, t.Machine().Name)
-	}
-	for _, w := range x.products {
-		p.Products = append(p.Products, jsonProduct{Name: w.Name(), Format: w.Problem.Name(), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes, Traced: x.traced(w)})
 	}
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
@@ -35,14 +34,14 @@ func (x *compilation) plan() error {
 		}
 		return x.leftStatus()
 	}
-	if len(x.products) == 0 {
+	if x.made.Empty() {
 		x.printOthers()
 		x.printLeft()
 		return x.leftStatus()
 	}
 	fmt.Fprintf(x.out, "would write package %s in %s for %s\n\n", p.Package, p.Dir, strings.Join(p.Targets, ", "))
 	t := table{head: []string{"product", "format", "act group", "max K", "matrices", "rows", "columns", "tensors"}, wide: 7}
-	for _, w := range x.products {
+	for _, w := range x.Products {
 		name, act := w.Name(), "row"
 		if g := w.Problem.Act.Group; g > 0 {
 			act = fmt.Sprint(g)
@@ -55,9 +54,9 @@ func (x *compilation) plan() error {
 		}
 	}
 	t.print(x.out, widthOf(x.out))
-	for _, w := range x.products {
-		if on := x.traced(w); on != nil {
-			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.Name(), strings.Join(on, ", "))
+	for _, w := range p.Products {
+		if w.Traced != nil {
+			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.Name, strings.Join(w.Traced, ", "))
 		}
 	}
 	x.printOthers()
@@ -70,16 +69,6 @@ func (x *compilation) printOthers() {
 	if len(x.Others) > 0 {
 		fmt.Fprintf(x.out, "\nnot matrices: %s\n", rolesOf(x.Others))
 	}
-}
-
-// traced names the targets that w has a given trace for.
-func (x *compilation) traced(w *wanted) (names []string) {
-	for _, t := range x.targets {
-		if w.Trace(t) != nil {
-			names = append(names, t.Machine().Name)
-		}
-	}
-	return names
 }
 
 // mostRoles is how many roles of tensors are named in one place.
