@@ -177,7 +177,7 @@ var functions = []function{
 	{"PrepareAct", []string{"act", "x", "n", "k"}, params(jen.Id("act").Index().Byte(), jen.Id("x").Index().Float32(), nk), onlyE,
 		"prepares n rows of k activations, x[n][k], in act, which has\n%ActSize(n, k) bytes. Every matrix of the product can share it."},
 	{"PrepareActThreads", []string{"act", "x", "n", "k", "threads"}, params(jen.Id("act").Index().Byte(), jen.Id("x").Index().Float32(), jen.List(jen.Id("n"), jen.Id("k"), jen.Id("threads")).Int()), onlyE,
-		"is %PrepareAct by up to so many threads, as Options.Threads of package\nruntime counts them."},
+		"is %PrepareAct in up to threads threads, which Options.Threads of package\nruntime describes."},
 	{"Gemm", []string{"dst", "packed", "act", "lo", "hi", "opt"}, params(jen.Id("dst").Index().Float32(), jen.List(jen.Id("packed"), jen.Id("act")).Index().Byte(), jen.List(jen.Id("lo"), jen.Id("hi")).Int(), jen.Id("opt").Qual(runtimePath, "Options")), onlyE,
 		"multiplies rows lo up to hi of a packed matrix by the n rows of an activation\nbuffer: dst[j*m+r] is row r times activations j, for all m rows of the matrix.\nlo and hi must be multiples of %Step, or m. Calls on different rows may run at\nonce; opt.Threads shares the rows among threads."},
 	{"Step", nil, nil, params(jen.Int()),
@@ -319,7 +319,7 @@ func (w *writer) assembly() ([]lower.File, error) {
 	return files, nil
 }
 
-// bind makes files build only with each other, whoever has mixed those of two packages
+// bind makes files build only with each other, whoever has mixed the files of two packages
 // (a process that was killed, a merge): each demands a constant of the package whose name is
 // a hash of all of them. Assembly sees constants in a header that the go command makes.
 func (w *writer) bind(files []lower.File) {
@@ -333,7 +333,7 @@ func (w *writer) bind(files []lower.File) {
 		f.Data = append(bytes.TrimRight(f.Data, "\n"), '\n')
 		switch {
 		case f.Name == w.Package+".go":
-			f.Data = fmt.Appendf(f.Data, "\n// %s is demanded by all files, so that those of two packages do not build together.\nconst %[1]s = 0\n", id)
+			f.Data = fmt.Appendf(f.Data, "\n// %s is demanded by all files, so that files of two packages do not build together.\nconst %[1]s = 0\n", id)
 		case strings.HasSuffix(f.Name, ".go"):
 			f.Data = fmt.Appendf(f.Data, "\nconst _ = %s\n", id)
 		case strings.HasSuffix(f.Name, ".s"):

@@ -42,7 +42,7 @@ type Product struct {
 	// Name begins the names of the product's functions: "Q4" makes Q4Pack. It may
 	// be empty if the package has no other product.
 	Name string
-	// Prefix begins the names of its kernels in assembly: "q4" those of q4_avx2_n8. If it
+	// Prefix begins the names of its kernels in assembly: "q4" begins q4_avx2_n8. If it
 	// is empty, the name in small letters does.
 	Prefix   string
 	Problem  ir.Problem
@@ -62,7 +62,7 @@ func (p Product) kernels(v *variant.Variant) string {
 // Module is a go.mod of the package's own.
 type Module = gomod.Module
 
-// Error is a caller's fault: the part of the Spec and what is wrong with it.
+// Error is a caller's fault: the part of the Spec and its fault.
 type Error struct{ Thing, Problem string }
 
 func (e *Error) Error() string { return "gen: " + e.Plain() }
@@ -182,7 +182,7 @@ func (p *product) claim(names map[string]string) error {
 	return nil
 }
 
-// kernelNames are those of the kernels of v and of the preparation.
+// kernelNames lists the names of v's kernels and of its preparation.
 func kernelNames(v abi.Variant) (names []string) {
 	for _, k := range v.Kernels {
 		names = append(names, k.Name)
@@ -244,7 +244,7 @@ func (w *writer) product(p Product) (product, error) {
 	return q, nil
 }
 
-// variant describes t and adds its layout to those of the product.
+// variant describes t and adds its layout to the product's.
 func (p *product) variant(t variant.Variant) (v abi.Variant, _ error) {
 	m := t.Target.Machine()
 	thing := "product " + p.id + ", target " + m.Name

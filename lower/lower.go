@@ -67,10 +67,10 @@ func (m Machine) Class() string { return m.ISA.Name }
 // Ordinary says that m is for CPUs without a core of their own.
 func (m Machine) Ordinary() bool { return m.Name == m.ISA.Name }
 
-// For says that the core of m is that of a CPU, or is not told from it.
+// For says that a CPU has the core of m, or that m is for all CPUs.
 func (m Machine) For(id cpu.ID) bool { return len(m.CPUs) == 0 || cpu.Among(m.CPUs, id) }
 
-// FewVectors says that m has as few vector registers as the oldest machines that there are targets of, 16: half as many as others.
+// FewVectors says that m has at most 16 vector registers, like the oldest machines that have a target. Others have 32.
 func (m Machine) FewVectors() bool { return m.NumVec <= 16 }
 
 // Arch is the architecture of m, as GOARCH has it: what its name begins with.

@@ -480,14 +480,13 @@ func (v *vectorizer) inside(loop string) bool {
 	return slices.ContainsFunc(v.serial, func(o *openLoop) bool { return o.loop.Name == loop })
 }
 
-// listed says that a loop over a list is open: what is ahead of it in memory is not what
-// it reads next.
+// listed says that a loop over a list is open: it does not read the memory ahead of it next.
 func (v *vectorizer) listed() bool {
 	return slices.ContainsFunc(v.serial, func(o *openLoop) bool { return o.node.List > 0 })
 }
 
-// loadSpread reads bytes of which each is that of several lanes, as a lookup in what
-// they all read: a row's byte for the elements of it that a lane sums.
+// loadSpread reads bytes that several lanes share, as a lookup in the bytes that
+// all lanes read: a row's byte for the elements of it that a lane sums.
 //
 //	pos 0 0 0 0 1 1 1 1 ... 15 15 15 15    ->    v0:u8x16 = load
 //	                                             v1:u8x64 = tile v0

@@ -20,10 +20,10 @@ import (
 )
 
 // Widths are the column-block widths that a default schedule has kernels for, and
-// the cheapest of Wider if its products cost less than those of all Widths: it
+// the cheapest of Wider if its products cost less than at all Widths: it
 // decodes a weight for more columns. More columns than these leave too few registers
-// to formats with groups. Those without groups that take long to decode may have a
-// kernel of Widest besides. Figures: docs/lab/choices.md, Widths.
+// to formats with groups. Formats without groups that take long to decode may also have a
+// kernel of Widest columns. Figures: docs/lab/choices.md, Widths.
 var (
 	Widths = []int{1, 2, 4, 8}
 	Wider  = []int{12, 14}
@@ -46,7 +46,7 @@ type Use struct {
 // For each width it takes, among the row blocks and field scales whose
 // accumulators fit the registers, the kernel whose instructions cost least per
 // product, by the costs in the target's rows. A width that no choice fits, or
-// whose products cost more than those of a narrower one and that no wider one follows, is left out; width 1 is
+// whose products cost more than at a narrower width and that no wider one follows, is left out; width 1 is
 // always there. Interrupted, it returns the error of ctx.
 func Default(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
 	if err := p.Validate(); err != nil {
@@ -70,7 +70,7 @@ func RowFieldUses(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, err
 }
 
 // usesOf are the schedules of the layout that choose finds. Without one the error says
-// that there is none. What is found after an interruption is not worth having.
+// that there is none. Results after an interruption are dropped.
 func (d *defaults) usesOf(none string, choose func(*defaults) (*candidate, error)) (uses []Use, err error) {
 	l, err := choose(d)
 	if err == nil {
@@ -91,7 +91,7 @@ func (l *candidate) uses() []Use {
 	least := math.Inf(1)
 	for _, cols := range Widths {
 		if u, err := l.use(cols); err == nil {
-			both := l.withoutSuper(u.sideBySide(l.defaults)) // which changes nothing of what is chosen by cost
+			both := l.withoutSuper(u.sideBySide(l.defaults)) // it changes no choice made by cost
 			waiting = append(waiting, both.as(cols))
 			if u.cost >= least {
 				continue // more columns at once cost registers, and save no more than decoding
@@ -303,10 +303,10 @@ func (d *defaults) quickest(all []coding) (best coding, cost float64) {
 	return best, cost
 }
 
-// tightest lists the codings of the fewest bits per code, with those that fill groups up to whole cells
-// of them. In each the codes of whole decoded bytes are mirrored, or all, or none:
-// a byte of both kinds has no symmetry that helps to decode it. Codewords of rows would do for any group, but take so many
-// sums that all but one and two columns lose. Figures: docs/lab/choices.md, tightest.
+// tightest lists the codings of the fewest bits per code, also with groups filled up to whole cells.
+// In each coding the codes of whole decoded bytes are mirrored, or all, or none:
+// a byte of both kinds has no symmetry that helps to decode it. Codewords of rows would do for any group, but take too many
+// sums for more than two columns. Figures: docs/lab/choices.md, tightest.
 func tightest(p ir.Problem) (out []coding) {
 	least := float64(p.Weight.Bits)
 	for _, x := range codings(p.Weight) {
@@ -329,8 +329,8 @@ func tightest(p ir.Problem) (out []coding) {
 	return out
 }
 
-// worthFilling is the most bits that codewords may have, of those of codes as they are, where groups are filled up for them. They take longer
-// to decode, and what fills groups is multiplied too. Figures: docs/lab/choices.md, worthFilling.
+// worthFilling bounds the bits of codewords, as a part of the bits of plain codes, where groups are filled up for codewords. They take longer
+// to decode, and the filling is multiplied too. Figures: docs/lab/choices.md, worthFilling.
 const worthFilling = 0.85
 
 // bytesPerCycle is about what one core reads from memory. Figures: docs/lab/choices.md, bytesPerCycle.
@@ -353,8 +353,8 @@ func (l *candidate) time() float64 {
 	return total
 }
 
-// chooseTile fixes the tile: of tiles of as many row vectors as usual and of half
-// as many, the one that costs less for one column and for a small block. Where
+// chooseTile fixes the tile: the usual number of row vectors or half of it, whichever
+// costs less for one column and for a small block. Where
 // neither has a kernel, tiles of one row vector of half the lanes need the fewest
 // registers; at last, values are computed again for each use, in tiles of one row vector.
 func (d *defaults) chooseTile(base Choice, rowFields bool) (*candidate, error) {
@@ -389,8 +389,8 @@ func (d *defaults) chooseTile(base Choice, rowFields bool) (*candidate, error) {
 // less nobody has tried them. Figures: docs/lab/choices.md, Skipping.
 const dearSkipping = 1.5
 
-// rowFields is c with tiles of as many rows, two of which share a byte where neighbours along K did, and groups spelled out: sums of a group then need not be put together of those of two fields, and
-// an activation that is read is for twice as many rows. It gains with what DecodeFirst does only. Figures: docs/lab/choices.md, RowFields.
+// rowFields is c with equally large tiles in which two rows share a byte, instead of two neighbours along K, and with groups spelled out. Then a group's sum need not be put together from two fields, and
+// an activation is read for twice the rows. It gains only together with DecodeFirst. Figures: docs/lab/choices.md, RowFields.
 // Codes that are looked up, of other sizes or in super-blocks were not measured.
 func (c Choice) rowFields(p ir.Problem) (Choice, bool) {
 	w, g := p.Weight, p.GroupK()
@@ -405,7 +405,7 @@ func (c Choice) rowFields(p ir.Problem) (Choice, bool) {
 // longestSpelledOut is the most elements of K of a group whose cells of rows are spelled out: code and the time to compile it grow with them.
 const longestSpelledOut = 128
 
-// divided is c with tiles of so many times fewer row vectors.
+// divided is c with tiles of 1/by of the row vectors.
 func (c Choice) divided(p ir.Problem, m lower.Machine, by int) Choice {
 	c.Rows /= by
 	c.Serial, c.Flush, c.Beside = false, 1, c.wholeShares(p)
@@ -459,8 +459,8 @@ const recordK = 64
 // from a cache; spelled out, the code and the time to compile it grow with them.
 const mostGroups = 4
 
-// streams is how m asks for what u reads. Of several columns, as many more lines of activations
-// are read in the same time.
+// streams is how m prefetches the lines that u reads. With several columns, more lines of activations
+// are read in the same time, in proportion to the columns.
 func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 	c, s, most, super := u.choice, m.Streams, m.SlowLine, p.Weight.Super > 0
 	if m.SlowOne > 0 && (c.Cols == 1 || c.Tiles > 1) {
@@ -493,7 +493,7 @@ func (u *scheduled) streams(p ir.Problem, m lower.Machine) nest.Streams {
 // Figures: docs/lab/choices.md, Alone.
 const longGroup = 256
 
-// groupBytes are those of the codes of a group in a tile.
+// groupBytes is the number of bytes of a group's codes in a tile.
 func (c Choice) groupBytes(p ir.Problem) int {
 	p = c.filled(p)
 	return c.Rows * c.RowFields * c.Lanes * p.Weight.Group * p.Weight.Bits / 8
@@ -550,8 +550,8 @@ func layoutChoice(p ir.Problem, m lower.Machine, x coding) Choice {
 	return c.pieces(p, m)
 }
 
-// wholeShares says that what a group within a record shares is whole vectors of bytes, so that the codes of the next
-// lie in as many lines as they would without. Then all is read in the order in which it lies. Figures: docs/lab/choices.md, wholeShares.
+// wholeShares says that the shared numbers of a group within a record are whole vectors of bytes, so that the codes of the
+// next group lie in no more lines than without them. Then all is read in the order of memory. Figures: docs/lab/choices.md, wholeShares.
 func (c Choice) wholeShares(p ir.Problem) bool {
 	p = c.filled(p)
 	bytes := 0
@@ -563,9 +563,9 @@ func (c Choice) wholeShares(p ir.Problem) bool {
 	return bytes > 0 && p.Weight.Group < p.Unit() && bytes*c.Rows*c.RowFields%4 == 0
 }
 
-// pieces is c with a loop over pieces of a group that is long, or of which the row vectors of a tile are more bytes than an
-// iteration may read. (Cells of several words, w3-g128, read as often as many bytes, groups of activations within one of weights are spelled out: neither was
-// measured.)
+// pieces is c with a loop over pieces of a group that is long, or whose row vectors of a tile have more bytes than an
+// iteration may read. (Cells of several words, such as w3-g128, read that many bytes as often. Groups of activations within a group of weights are
+// spelled out. Neither was measured.)
 func (c Choice) pieces(p ir.Problem, m lower.Machine) Choice {
 	p = c.filled(p)
 	w, most := p.Weight, recordK
@@ -586,12 +586,12 @@ func (c Choice) pieces(p ir.Problem, m lower.Machine) Choice {
 // once: it takes whole tiles.
 const small = 4
 
-// scheduled is a trace and what is known of its kernel.
+// scheduled is a trace and the estimate of its kernel.
 type scheduled struct {
 	trace  schedule.Trace
 	choice Choice
 	cost   float64 // of a product, tenths of a cycle
-	issue  float64 // of which its instructions, however simple, take at least so much
+	issue  float64 // the least part of cost that issuing the instructions takes
 	bytes  float64 // of a weight, scales and padding included
 	built  *built
 
@@ -680,8 +680,8 @@ func apart(choices []Choice) []Choice {
 	return out
 }
 
-// fieldsApart is c with an accumulator for each field, all of which are looked up: few of
-// them would wait for each other, which the estimate does not see where an instruction that has one port
+// fieldsApart is c with an accumulator for each field, where all fields are looked up: a few accumulators
+// would wait for each other, which the estimate does not see where an instruction that has one port
 // counts twice (it was tried with the costs of the ordinary core only). Without groups and books they cost nothing. Figures: docs/lab/choices.md, fieldsApart.
 func (c Choice) fieldsApart() Choice {
 	c.Below, c.Factor = 0, "f"
@@ -706,8 +706,8 @@ func scales(c Choice, p ir.Problem, narrow int) []Choice {
 	return out
 }
 
-// widenings are c with 16-bit sums of narrow products each that are widened after every record, or of groups after all of one, else after
-// as many cells as are proven to fit, and after each cell, which takes fewer registers.
+// widenings are c with 16-bit sums of `narrow` products each. The sums are widened after every record or group, if a whole one fits, else
+// after the most cells that are proven to fit; and, with fewer registers, after each cell.
 func (c Choice) widenings(p ir.Problem, narrow int) []Choice {
 	c.Dot = narrow
 	if p.GroupK() == 0 {
@@ -787,7 +787,7 @@ func (d *defaults) cheapest(choices []Choice) (best *scheduled, err error) {
 	return best, nil
 }
 
-// fitting builds c, or what is left of it if registers do not suffice for all.
+// fitting builds c, or a part of it if registers do not suffice for all.
 func (d *defaults) fitting(c Choice) (*scheduled, error) {
 	if n := c.sums(d.m); c.Table == nil && n > d.m.NumVec { // not worth lowering
 		return nil, &lower.Pressure{Kind: "vector", Need: n, Have: d.m.NumVec, At: "the sums of a call"}
@@ -862,7 +862,7 @@ func (d *defaults) build(c Choice) (*scheduled, error) {
 	return &scheduled{trace: trace, choice: c, cost: b.work.total, issue: b.work.issue, bytes: b.bytes, built: b}, nil
 }
 
-// lowering has room for as many kernels as there are cores: more at once would only take memory.
+// lowering has room for one kernel per core: more at once would only take memory.
 var lowering = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // lower makes b the kernel of a trace.

@@ -408,7 +408,7 @@ func (d *defaults) cheapestTables(layouts []Choice) (best *candidate, err error)
 	return nil, err
 }
 
-// tableForms are how vectors look into tables of p, but for the digits and parts of indices:
+// tableForms lists the ways in which vectors look into tables of p, without the digits and parts of indices:
 // bytes of 16 entries, two for an entry, whose sums are bytes; bytes along K, summed by
 // dot products; entries of 16 bits, in lanes of rows or two of them by a dot product, and bytes with
 // residuals, four neighbours of K at once or, where no instruction looks up among 64 bytes, in sums of 16 bits.
@@ -467,7 +467,7 @@ func usualTables(p ir.Problem, t lower.Target) (out []Choice) {
 
 // fitTables is c with records of the usual length and sums that end with groups.
 func (c Choice) fitTables(p ir.Problem) Choice {
-	if c.Table.Exact && !c.Table.Bytes { // a record is a cell, of which there are residuals or not
+	if c.Table.Exact && !c.Table.Bytes { // a record is a cell, which has residuals or none
 		c.Cells = 1
 		return c
 	}
@@ -505,7 +505,7 @@ func (l *candidate) tableUse(cols int) (*scheduled, error) {
 	c := l.base
 	least := 1 // rows of vectors
 	if c.Table.Exact && c.Table.Along > 1 {
-		least = c.Rows // fewer read as many bytes of tables for fewer products; figures: docs/lab/choices.md, tableUse
+		least = c.Rows // fewer read the same bytes of tables for fewer products; figures: docs/lab/choices.md, tableUse
 	}
 	if c.Cols, c.Block = cols, c.Rows; cols == 1 && c.Table.Exact && c.Table.Bytes { // whole tiles, whatever they cost: see tableForms
 		return l.build(c)
@@ -526,8 +526,8 @@ func (l *candidate) tableUse(cols int) (*scheduled, error) {
 	return l.cheapest(all)
 }
 
-// blocks is the time of products of a column block of each width, those of widths
-// without a kernel in narrower ones.
+// blocks is the time of products of a column block of each width. Widths without a kernel
+// are done in narrower blocks.
 func (l *candidate) blocks() float64 {
 	total, least := 0.0, 0.0
 	for i, cols := range Widths {

@@ -153,7 +153,7 @@ func TestChoices(t *testing.T) {
 		named[m[1]] = false
 	}
 	names := regexp.MustCompile(`docs/lab/choices\.md, (\w+(?:, \w+)*)`)
-	for _, dir := range []string{"cmd", "lower", "runtime", "search"} {
+	for _, dir := range []string{"cmd", "ir", "lower", "runtime", "search"} {
 		sources(t, dir, func(file *ast.File, at func(ast.Node) string) {
 			for _, c := range file.Comments {
 				for _, m := range names.FindAllStringSubmatch(c.Text(), -1) {

@@ -15,7 +15,7 @@ const mostPhrases = 40
 
 // unwritten are files and folders whose English is still to be rewritten: their phrases do not count.
 var unwritten = []string{
-	"cmd/tmacc", "gen", "search/default.go", "search/tables.go", "lower/lower.go", "lower/amd64", "lower/arm64", "docs/lab",
+	"cmd/tmacc",
 }
 
 // phrases finds the phrases that make a sentence hard to read, because they stand where a thing or a number should be

@@ -236,7 +236,7 @@ func TestTraceForEachTarget(t *testing.T) {
 	if out := ok(t, "compile", "-dry-run"); !strings.HasSuffix(out, "\nOwn: traces for amd64/avx512vbmi, amd64/avx2\n") {
 		t.Error(out)
 	}
-	var plan jsonPlan
+	var plan order.Plan
 	text := ok(t, "compile", "-dry-run", "-json")
 	if err := json.Unmarshal([]byte(text), &plan); err != nil || strings.Contains(text, "null") || len(plan.Products) != 2 || len(plan.Products[0].Traced) != 2 || plan.Products[1].Traced != nil {
 		t.Error(text, err)

@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -15,9 +13,9 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 )
 
-// configure sets the flags of tmacc compile that are not on the command line from
-// a file: path, or if that is empty and what the command line does not say what to
-// compile, the one in this directory, if it is there. It returns what the file has set, nil if there was none.
+// configure sets the flags of tmacc compile that the command line leaves out, from the file path. Without a path it reads
+// order.ConfigName in this directory, if that is there and the command line names nothing to compile (asked). It returns
+// what the file has set, or nil if it read no file.
 func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (order.Origins, error) {
 	if path == "" {
 		if _, err := os.Stat(order.ConfigName); asked || errors.Is(err, fs.ErrNotExist) {
@@ -25,21 +23,16 @@ func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (order.Or
 		}
 		path = order.ConfigName
 	}
-	data, err := c.inputs().Text(path)
+	settings, err := c.inputs().Config(path)
 	if err != nil {
 		return nil, err
 	}
-	settings, err := order.ParseConfig(data, filepath.Dir(path))
-	if err != nil {
-		return nil, fmt.Errorf("%s:%w", path, err)
+	if err := settings.CheckSubject(); err != nil && !asked {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if !asked && !slices.ContainsFunc(settings, func(s order.Setting) bool { return slices.Contains(order.Subjects, s.Key) }) {
-		return nil, fmt.Errorf("%s: says nothing to compile: it names none of %s", path, strings.Join(order.Subjects, ", "))
-	}
-	if flags.Lookup("output").Changed || !slices.ContainsFunc(settings, func(s order.Setting) bool { return s.Key == "output" }) {
-		settings = slices.DeleteFunc(settings, func(s order.Setting) bool { return s.Key == "output" })
-		if !flags.Lookup("output").Changed {
-			flags.Lookup("output").Value.Set(filepath.Dir(path))
+	if out := flags.Lookup("output"); !out.Changed && !settings.Has("output") {
+		if err := out.Value.Set(filepath.Dir(path)); err != nil {
+			return nil, err
 		}
 	}
 	from := order.Origins{}
@@ -58,7 +51,7 @@ func (c *cli) configure(flags *pflag.FlagSet, path string, asked bool) (order.Or
 	return from, nil
 }
 
-// wants says what is wrong with a value of a flag.
+// wants says why a flag refused value with err.
 func wants(f *pflag.Flag, value string, err error) string {
 	if twice := (errTwice{}); errors.As(err, &twice) {
 		return twice.Error()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/tests/ggufgen"
 )
@@ -41,10 +42,10 @@ func ggufOf(t *testing.T, path string, values []any, tensors ...ggufTensor) stri
 	return path
 }
 
-func planOf(t *testing.T, code int, args ...string) jsonPlan {
+func planOf(t *testing.T, code int, args ...string) order.Plan {
 	t.Helper()
 	got, out, stderr := tmacc(append([]string{"compile", "-dry-run", "-json", "-target", "avx2"}, args...)...)
-	var p jsonPlan
+	var p order.Plan
 	if err := json.Unmarshal([]byte(out), &p); err != nil || got != code {
 		t.Fatalf("exit code %d, want %d; %v\n%s", got, code, err, stderr)
 	}
@@ -52,7 +53,7 @@ func planOf(t *testing.T, code int, args ...string) jsonPlan {
 }
 
 // matrices are the tensors of a plan's products, with the number of matrices.
-func matrices(p jsonPlan) string {
+func matrices(p order.Plan) string {
 	var b strings.Builder
 	for _, x := range p.Products {
 		for _, s := range x.Shapes {

@@ -6,35 +6,19 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
-	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/search/delivery"
 )
-
-// jsonPlan is what -dry-run -json prints.
-type jsonPlan struct {
-	Package  string             `json:"package"`
-	Dir      string             `json:"dir"`
-	Targets  []string           `json:"targets"`
-	Products []delivery.Product `json:"products"`
-	LeftOut  []order.Left       `json:"left_out"`
-	Others   []string           `json:"others"`
-}
 
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
-	r := x.made.Report()
-	p := jsonPlan{Package: r.Package, Dir: r.Dir, Products: r.Products, LeftOut: append([]order.Left{}, x.Left...), Others: append([]string{}, x.Others...)}
-	for _, t := range x.targets {
-		p.Targets = append(p.Targets, t.Machine().Name)
-	}
+	p := x.Plan(x.made.Name, x.dir)
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
 			return err
 		}
 		return x.leftStatus()
 	}
-	if x.made.Empty() {
+	if len(p.Products) == 0 {
 		x.printOthers()
 		x.printLeft()
 		return x.leftStatus()
@@ -64,17 +48,18 @@ func (x *compilation) plan() error {
 	return x.leftStatus()
 }
 
-// printOthers says which tensors of files are no matrices.
+// printOthers lists the tensors of files that are no matrices.
 func (x *compilation) printOthers() {
 	if len(x.Others) > 0 {
 		fmt.Fprintf(x.out, "\nnot matrices: %s\n", rolesOf(x.Others))
 	}
 }
 
-// mostRoles is how many roles of tensors are named in one place.
+// mostRoles is the number of roles of tensors that one cell of a table names.
 const mostRoles = 40
 
-// rolesOf are the roles of tensors, each once, in the order of the first; of many only some. What cannot be printed is quoted.
+// rolesOf lists the roles of tensors, each once, in the order of the first tensor. It leaves out all after the first 40.
+// It quotes a role that cannot be printed.
 func rolesOf(tensors []string) string {
 	var roles []string
 	seen := map[string]bool{}

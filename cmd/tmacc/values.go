@@ -79,7 +79,7 @@ func (l *kernelList) Set(text string) error {
 // sizeFlags are what -m and -k say of a matrix to measure.
 type sizeFlags struct{ m, k int }
 
-// add adds the flags; 0 stands for what the mode has.
+// add adds the flags with their defaults. A default of 0 stands for the sizes of the mode.
 func (s *sizeFlags) add(f *pflag.FlagSet, m, k int) {
 	of := ""
 	if m == 0 {
@@ -89,7 +89,7 @@ func (s *sizeFlags) add(f *pflag.FlagSet, m, k int) {
 	f.IntVarP(&s.k, "k", "k", k, "columns of the matrix"+of)
 }
 
-// checkCalls refuses numbers of activations that are too many for sizes that were given.
+// checkCalls refuses a number of activations that is too large for the sizes that were given.
 func (s *sizeFlags) checkCalls(ns []int) error {
 	for _, n := range ns {
 		if most := max(s.m, s.k); most > 0 && n > timing.MaxMatrix/most {
@@ -99,7 +99,7 @@ func (s *sizeFlags) checkCalls(ns []int) error {
 	return nil
 }
 
-// check refuses sizes that f was given and that cannot be measured.
+// check refuses sizes in f that cannot be measured.
 func (s *sizeFlags) check(f *pflag.FlagSet) error {
 	const most = 1 << 24
 	switch {
@@ -113,7 +113,7 @@ func (s *sizeFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// checkK refuses a -k, 0: none, that is not whole units of p, which is called name.
+// checkK refuses a -k that is not a multiple of the unit of p. The error calls p name. 0 stands for no -k.
 func checkK(k int, p ir.Problem, name string) error {
 	if unit := p.Unit(); k%unit != 0 {
 		return fmt.Errorf("-k %d: %s wants a multiple of %d", k, name, unit)

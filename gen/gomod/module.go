@@ -120,7 +120,7 @@ const None = "none"
 
 // New is the go.mod that a package pkg in dir needs, nil if it needs none. The module has the given path. If the
 // path is empty, the package becomes a module, called pkg, only where dir lies in no module or in tmacc's. Errors
-// name what is wrong as the flags -o and -module of tmacc compile.
+// blame the flags -o and -module of tmacc compile.
 func New(dir, path, pkg string) (*Module, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

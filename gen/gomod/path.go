@@ -19,8 +19,8 @@ func Device(name string) bool { return slices.Contains(devices, name) }
 // shortened ends what Windows makes of long names: "PROGRA~1".
 var shortened = regexp.MustCompile(`~[0-9]+$`)
 
-// CheckPath is an error if the go command takes no package, or module, of that import path: its rules are those of
-// golang.org/x/mod/module.CheckImportPath, and that no argument of a command may look like a flag.
+// CheckPath is an error if the go command takes no package, or module, of that import path: it has the rules of
+// golang.org/x/mod/module.CheckImportPath, and no argument of a command may look like a flag.
 func CheckPath(path string) error {
 	elements := strings.Split(path, "/")
 	for _, e := range elements {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,6 +33,15 @@ func TestPlain(t *testing.T) {
 	}
 	if message.Plain(nil) != nil {
 		t.Error("no error became one")
+	}
+}
+
+func TestNotNumber(t *testing.T) {
+	for text, want := range map[string]string{"x": `"x": want a number`, "99999999999999999999": `"99999999999999999999": is too large`} {
+		_, err := strconv.Atoi(text)
+		if got := message.NotNumber(text, err); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
 	}
 }
 

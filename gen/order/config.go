@@ -10,47 +10,73 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// ConfigName is the file that tmacc compile reads if nothing else says what to
-// compile.
+// ConfigName is the file that tmacc compile reads if its flags name nothing to compile.
 const ConfigName = "tmacc.yaml"
 
-// configKeys are what may stand in it: flags of tmacc compile, with what they take.
+// configKeys lists the keys of the file, each with the values that it takes. They are flags of tmacc compile.
 var configKeys = map[string]keyKind{
 	"package": {}, "output": {path: always}, "module": {}, "act": {}, "act-group": {}, "max-k": {}, "model": {},
 	"target": {list: true, commas: true}, "core": {list: true, commas: true, path: ifJSON}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
 	"no-check": {}, "no-measure": {},
 }
 
-// Subjects are the keys that say what to compile.
-var Subjects = []string{"format", "kernel", "model", "gguf"}
+// ConfigKeys lists the keys of tmacc.yaml, sorted and separated by commas.
+func ConfigKeys() string { return keyNames(configKeys) }
 
-// keyKind is what a key takes: a text, number or truth value; or a list of texts; or
-// of pairs of keys and texts. A text may be several, separated by commas, or may have none. Relative paths are those
-// of the file.
+// KernelKeys lists the keys of an entry of kernel, sorted and separated by commas.
+func KernelKeys() string { return keyNames(kernelKeys) }
+
+// subjects lists the keys that say what to compile.
+var subjects = []string{"format", "kernel", "model", "gguf"}
+
+// keyKind says which values a key takes. Without list, that is one text, number or truth value.
 type keyKind struct {
-	list, pairs, commas bool
-	path                func(string) bool
+	list   bool              // a list of texts, or one
+	pairs  bool              // the items are keys and values
+	commas bool              // a text may be several, separated by commas; other texts of a list have no comma
+	path   func(string) bool // whether a text is a path, which is relative to the file; nil: never
 }
 
 func always(string) bool { return true }
 
 func ifJSON(s string) bool { return strings.HasSuffix(s, ".json") }
 
-// kernelKeys are the keys of a -kernel.
+// kernelKeys lists the keys of an entry of kernel, and of -kernel.
 var kernelKeys = map[string]keyKind{"name": {}, "format": {path: ifJSON}, "act-group": {}, "max-k": {}, "target": {}, "trace": {path: always}}
 
-// Setting is a key of the file and its values, as its flag takes them.
+// Setting is a key of the file and its values.
 type Setting struct {
 	Key    string
-	Line   int
-	Values []string
-	Lines  []int // of each value
+	Line   int      // of the key; the first line is 1
+	Values []string // as the flag of that name takes them
+	Lines  []int    // of each value
 }
 
-// Origins are the places in a file, path and line, of what it set: by key and, of a key with a list, by value.
+// Settings lists the settings of a file, in its order. No key is there twice.
+type Settings []Setting
+
+// Has reports whether the file sets one of keys.
+func (s Settings) Has(keys ...string) bool {
+	return slices.ContainsFunc(s, func(x Setting) bool { return slices.Contains(keys, x.Key) })
+}
+
+// CheckSubject refuses settings that name nothing to compile.
+func (s Settings) CheckSubject() error {
+	if s.Has(subjects...) {
+		return nil
+	}
+	return fmt.Errorf("says nothing to compile: it names none of %s", strings.Join(subjects, ", "))
+}
+
+// Origins has the place, path and line, of each value that a file set. It is indexed by key and, for a key that takes
+// a list, by value.
 type Origins map[[2]string]string
 
-// At is an error about a value, with its place in front if a file has set it.
+// Add notes the place of a value.
+func (o Origins) Add(key, value, place string) { o[origin(key, value)] = place }
+
+// At puts the place of a value in front of err, which is about that value. If no file has set the value, or err is nil,
+// At returns err.
 func (o Origins) At(key, value string, err error) error {
 	if place, ok := o[origin(key, value)]; ok && err != nil {
 		return fmt.Errorf("%s: %w", place, err)
@@ -58,7 +84,7 @@ func (o Origins) At(key, value string, err error) error {
 	return err
 }
 
-// Set says that the file has set a key.
+// Set reports whether a file has set key.
 func (o Origins) Set(key string) bool {
 	for place := range o {
 		if place[0] == key {
@@ -68,10 +94,7 @@ func (o Origins) Set(key string) bool {
 	return false
 }
 
-// Add notes the place, path and line, of a value.
-func (o Origins) Add(key, value, place string) { o[origin(key, value)] = place }
-
-// origin is the key of a value in Origins.
+// origin is the index of a value in Origins.
 func origin(key, value string) [2]string {
 	if !configKeys[key].list {
 		value = ""
@@ -79,12 +102,27 @@ func origin(key, value string) [2]string {
 	return [2]string{key, value}
 }
 
-// MaxConfig bounds the size of the file, in bytes, and with it the depth of it: parsing takes time by its square.
+// MaxConfig bounds the size of the file, in bytes. That bounds the depth of its lists too: the parser takes time by the
+// square of the depth.
 const MaxConfig = 16 << 10
 
-// ParseConfig reads Settings; relative paths are those of files in dir. An error
-// begins with the line and names the key.
-func ParseConfig(data []byte, dir string) (settings []Setting, err error) {
+// Config reads the settings of a YAML file. Relative paths in it are relative to the folder of the file. An error begins
+// with the path and the line, "tmacc.yaml:3: ".
+func (in Inputs) Config(path string) (Settings, error) {
+	data, err := in.Text(path)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := ParseConfig(data, filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", path, err)
+	}
+	return settings, nil
+}
+
+// ParseConfig reads settings. It makes relative paths paths in dir. An error begins with the line, "3: ", and names the
+// key.
+func ParseConfig(data []byte, dir string) (settings Settings, err error) {
 	if len(data) > MaxConfig {
 		return nil, fmt.Errorf("1: has %d bytes; it may have %d", len(data), MaxConfig)
 	}
@@ -97,17 +135,9 @@ func ParseConfig(data []byte, dir string) (settings []Setting, err error) {
 	if err != nil {
 		return nil, yamlError(err)
 	}
-	var body ast.Node
-	for _, d := range file.Docs {
-		if d.Body != nil && body != nil {
-			return nil, fmt.Errorf("%d: has a second document", nodeLine(d.Body))
-		}
-		if d.Body != nil {
-			body = d.Body
-		}
-	}
-	if body == nil {
-		return nil, fmt.Errorf("1: is empty: it needs one of %s", strings.Join(Subjects, ", "))
+	body, err := document(file)
+	if err != nil {
+		return nil, err
 	}
 	pairs, err := pairsOf(body, "the file")
 	if err != nil {
@@ -118,7 +148,7 @@ func ParseConfig(data []byte, dir string) (settings []Setting, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(settings, func(o Setting) bool { return o.Key == s.Key }) {
+		if settings.Has(s.Key) {
 			return nil, fmt.Errorf("%d: %s is there twice", s.Line, s.Key)
 		}
 		settings = append(settings, s)
@@ -126,7 +156,23 @@ func ParseConfig(data []byte, dir string) (settings []Setting, err error) {
 	return settings, nil
 }
 
-// yamlError is one of the parser, which has the line in front, on one line.
+// document is the only document of a file.
+func document(file *ast.File) (body ast.Node, err error) {
+	for _, d := range file.Docs {
+		if d.Body != nil && body != nil {
+			return nil, fmt.Errorf("%d: has a second document", nodeLine(d.Body))
+		}
+		if d.Body != nil {
+			body = d.Body
+		}
+	}
+	if body == nil {
+		return nil, fmt.Errorf("1: is empty: it needs one of %s", strings.Join(subjects, ", "))
+	}
+	return body, nil
+}
+
+// yamlError puts an error of the parser on one line, with the number of the line in front.
 func yamlError(err error) error {
 	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 	if place, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "] "); ok {
@@ -136,6 +182,7 @@ func yamlError(err error) error {
 	return fmt.Errorf("1: %s", text)
 }
 
+// nodeLine is the line that n begins on.
 func nodeLine(n ast.Node) int {
 	if t := n.GetToken(); t != nil && t.Position != nil {
 		return t.Position.Line
@@ -143,7 +190,7 @@ func nodeLine(n ast.Node) int {
 	return 1
 }
 
-// pairsOf are the keys and values of a mapping.
+// pairsOf lists the keys and values of a mapping. The error calls it what.
 func pairsOf(n ast.Node, what string) ([]*ast.MappingValueNode, error) {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -151,9 +198,10 @@ func pairsOf(n ast.Node, what string) ([]*ast.MappingValueNode, error) {
 	case *ast.MappingValueNode:
 		return []*ast.MappingValueNode{n}, nil
 	}
-	return nil, fmt.Errorf("%d: %s: want keys and values: %s", nodeLine(n), what, keyNames(configKeys))
+	return nil, fmt.Errorf("%d: %s: want keys and values: %s", nodeLine(n), what, ConfigKeys())
 }
 
+// keyNames lists keys, sorted and separated by commas.
 func keyNames(keys map[string]keyKind) string {
 	var names []string
 	for k := range keys {
@@ -163,6 +211,7 @@ func keyNames(keys map[string]keyKind) string {
 	return strings.Join(names, ", ")
 }
 
+// settingOf reads a key, one of keys, and its values.
 func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (Setting, error) {
 	key, ok := scalar(p.Key)
 	s := Setting{Key: key, Line: nodeLine(p.Key)}
@@ -189,7 +238,7 @@ func settingOf(p *ast.MappingValueNode, keys map[string]keyKind, dir string) (Se
 	return s, nil
 }
 
-// ofKernel says of a key that is unknown in its place that a kernel has it.
+// ofKernel adds to an error about an unknown key that a kernel has such a key.
 func ofKernel(key string) string {
 	if _, known := kernelKeys[key]; !known {
 		return ""
@@ -197,7 +246,7 @@ func ofKernel(key string) string {
 	return fmt.Sprintf("; %s belongs to an entry of kernel", key)
 }
 
-// texts are those that v is: several, if commas separate them.
+// texts splits v at its commas, if the key takes several texts.
 func (k keyKind) texts(v string) []string {
 	if !k.commas {
 		return []string{v}
@@ -209,7 +258,7 @@ func (k keyKind) texts(v string) []string {
 	return words
 }
 
-// valueOf is a value as its flag takes it.
+// valueOf is a value as the flag of that name takes it.
 func valueOf(n ast.Node, s Setting, kind keyKind, dir string) (string, error) {
 	if kind.pairs {
 		return kernelText(n, s, dir)
@@ -229,11 +278,11 @@ func valueOf(n ast.Node, s Setting, kind keyKind, dir string) (string, error) {
 	return v, nil
 }
 
-// kernelText is an item of the key kernel as -kernel takes it.
+// kernelText is an item of the key kernel, as the flag -kernel takes it.
 func kernelText(n ast.Node, s Setting, dir string) (string, error) {
 	pairs, err := pairsOf(n, s.Key)
 	if err != nil {
-		return "", fmt.Errorf("%d: %s: want keys and values: %s", s.Line, s.Key, keyNames(kernelKeys))
+		return "", fmt.Errorf("%d: %s: want keys and values: %s", s.Line, s.Key, KernelKeys())
 	}
 	var words []string
 	for _, p := range pairs {
@@ -249,7 +298,7 @@ func kernelText(n ast.Node, s Setting, dir string) (string, error) {
 	return strings.Join(words, ","), nil
 }
 
-// scalar is the text of a text, number or truth value.
+// scalar is the text of n, if n is a text, a number or a truth value.
 func scalar(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -259,9 +308,3 @@ func scalar(n ast.Node) (string, bool) {
 	}
 	return "", false
 }
-
-// ConfigKeys lists the keys of tmacc.yaml, sorted and separated by commas.
-func ConfigKeys() string { return keyNames(configKeys) }
-
-// KernelKeys lists the keys of an entry of kernel, sorted and separated by commas.
-func KernelKeys() string { return keyNames(kernelKeys) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A folder whose name has a comma is named, not two formats.
+// The path of a format in a folder whose name has a comma is refused, not read as two formats.
 func TestConfigInCommaFolder(t *testing.T) {
 	_, err := ParseConfig([]byte("format: my.json"), "a,b")
 	if want := `1: format: "` + filepath.Join("a,b", "my.json") + `": want no comma`; err == nil || !strings.Contains(err.Error(), want) {

@@ -14,17 +14,18 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// Kernel is a product with a name of its own, as -kernel and the key kernel describe it.
+// Kernel describes a product with a name of its own, as -kernel and the key kernel of tmacc.yaml do.
 type Kernel struct {
-	Text      string // as it was written
+	Text      string // the description as it was written
 	Name      string // of the product in Go
 	Format    string // of the weights: its name, or a JSON file
 	Trace     string // JSON file with a schedule, or ""
-	Target    string // that the trace is for, "" for the only one
-	Act, MaxK *int   // the group of activations and the largest K; nil: those of Options
+	Target    string // that Trace is for; "" for the only target
+	Act, MaxK *int   // group of activations, and largest K; nil: as Options say
 }
 
-// ParseKernel reads keys and values, such as "name=Q4,format=w4-g32". KernelKeys lists the keys.
+// ParseKernel reads keys and values, such as "name=Q4,format=w4-g32". KernelKeys lists the keys. Errors are of
+// one line and repeat the word that is wrong.
 func ParseKernel(text string) (Kernel, error) {
 	k := Kernel{Text: text}
 	seen := map[string]bool{}
@@ -32,43 +33,42 @@ func ParseKernel(text string) (Kernel, error) {
 		key, value, ok := strings.Cut(word, "=")
 		switch _, known := kernelKeys[key]; {
 		case !ok || value == "":
-			return Kernel{}, fmt.Errorf("%q: want key=value, with a key of %s", word, keyNames(kernelKeys))
+			return k, fmt.Errorf("%q: want key=value, with a key of %s", word, KernelKeys())
 		case !known:
-			return Kernel{}, fmt.Errorf("%q: unknown key %q: have %s", word, key, keyNames(kernelKeys))
+			return k, fmt.Errorf("%q: unknown key %q: have %s", word, key, KernelKeys())
 		case seen[key]:
-			return Kernel{}, fmt.Errorf("%q: %s is there twice", text, key)
+			return k, fmt.Errorf("%q: %s is there twice", text, key)
 		}
 		seen[key] = true
-		var err error
-		switch key {
-		case "name":
-			k.Name = value
-		case "format":
-			k.Format = value
-		case "trace":
-			k.Trace = value
-		case "target":
-			k.Target = value
-		case "act-group":
-			k.Act, err = number(value)
-		case "max-k":
-			k.MaxK, err = number(value)
-		default:
-			panic("BUG: a key that nothing reads: " + key)
-		}
-		if err != nil {
-			return Kernel{}, errors.New(message.NotNumber(word, err))
+		if err := k.set(key, value); err != nil {
+			return k, errors.New(message.NotNumber(word, err))
 		}
 	}
-	switch {
-	case k.Name == "":
-		return Kernel{}, fmt.Errorf("%q: has no name: add name=NAME", text)
-	case k.Format == "":
-		return Kernel{}, fmt.Errorf("%q: has no format: add format=FORMAT", text)
-	case k.Target != "" && k.Trace == "":
-		return Kernel{}, fmt.Errorf("%q: the target is that of a trace: add trace=FILE, or leave it out", text)
+	if err := k.check(); err != nil {
+		return k, fmt.Errorf("%q: %w", text, err)
 	}
 	return k, nil
+}
+
+// set sets what key means. The error is strconv's.
+func (k *Kernel) set(key, value string) (err error) {
+	switch key {
+	case "name":
+		k.Name = value
+	case "format":
+		k.Format = value
+	case "trace":
+		k.Trace = value
+	case "target":
+		k.Target = value
+	case "act-group":
+		k.Act, err = number(value)
+	case "max-k":
+		k.MaxK, err = number(value)
+	default:
+		panic("BUG: a key that nothing reads: " + key)
+	}
+	return err
 }
 
 func number(text string) (*int, error) {
@@ -76,14 +76,28 @@ func number(text string) (*int, error) {
 	return &n, err
 }
 
-// AddKernel adds a -kernel: a product, or a trace for another target of one that an earlier entry made.
+// check refuses a kernel that lacks something.
+func (k *Kernel) check() error {
+	switch {
+	case k.Name == "":
+		return errors.New("has no name: add name=NAME")
+	case k.Format == "":
+		return errors.New("has no format: add format=FORMAT")
+	case k.Target != "" && k.Trace == "":
+		return errors.New("the target is that of a trace: add trace=FILE, or leave it out")
+	}
+	return nil
+}
+
+// AddKernel adds a product with a name of its own. If an earlier kernel of that name is the same product, k adds
+// its trace for another target. Errors name the kernel.
 func (o *Order) AddKernel(k Kernel) error {
 	if gen.CheckProduct(k.Name) != nil {
 		return fmt.Errorf("kernel %s: want a name of letters and digits that begins with a capital", message.Quoted(k.Name))
 	}
-	p, err := o.kernelProblem(k)
+	err := k.check()
 	if err == nil {
-		err = o.addKernel(k, p)
+		err = o.addKernel(k)
 	}
 	if err != nil {
 		return fmt.Errorf("kernel %s: %w", k.Name, err)
@@ -91,7 +105,7 @@ func (o *Order) AddKernel(k Kernel) error {
 	return nil
 }
 
-// kernelProblem is the product of a -kernel.
+// kernelProblem is the product that k describes.
 func (o *Order) kernelProblem(k Kernel) (ir.Problem, error) {
 	act, maxK := o.options.Act, o.options.MaxK
 	if k.Act != nil {
@@ -110,7 +124,12 @@ func (o *Order) kernelProblem(k Kernel) (ir.Problem, error) {
 	return p, setMaxK(&p, maxK)
 }
 
-func (o *Order) addKernel(k Kernel, p ir.Problem) error {
+// addKernel is AddKernel, with errors that do not name the kernel.
+func (o *Order) addKernel(k Kernel) error {
+	p, err := o.kernelProblem(k)
+	if err != nil {
+		return err
+	}
 	w, err := o.sameKernel(k, p)
 	if err != nil {
 		return err
@@ -137,7 +156,7 @@ func (o *Order) addKernel(k Kernel, p ir.Problem) error {
 	return err
 }
 
-// sameKernel is the product that an earlier -kernel of that name made, nil if none did.
+// sameKernel is the product that an earlier kernel of that name made, or nil.
 func (o *Order) sameKernel(k Kernel, p ir.Problem) (*Product, error) {
 	i := slices.IndexFunc(o.Products, func(w *Product) bool { return w.Name() == k.Name })
 	if i < 0 {
@@ -153,7 +172,7 @@ func (o *Order) sameKernel(k Kernel, p ir.Problem) (*Product, error) {
 	return w, nil
 }
 
-// differing says in what two products differ that are not the same.
+// differing names the first difference between two products.
 func differing(p, q ir.Problem) string {
 	switch {
 	case p.Name() != q.Name():
@@ -178,18 +197,18 @@ func (o *Order) traceTarget(k Kernel) (string, error) {
 	if t := lower.Find(ts, k.Target); t != nil { // a user's own core is in no other list
 		return t.Machine().Name, nil
 	}
-	found, err := o.options.Find(k.Target)
+	t, err := o.options.Find(k.Target)
 	if err != nil {
 		return "", err
+	}
+	name := t.Machine().Name
+	if lower.Find(ts, name) != nil {
+		return name, nil
 	}
 	var names []string
 	for _, t := range ts {
 		names = append(names, t.Machine().ShortName())
 	}
 	slices.Sort(names)
-	m := found.Machine()
-	if !slices.ContainsFunc(ts, func(t lower.Target) bool { return t.Machine().Name == m.Name }) {
-		return "", fmt.Errorf("nothing is compiled for target %s: add it to the targets (%s)", m.Name, strings.Join(names, ", "))
-	}
-	return m.Name, nil
+	return "", fmt.Errorf("nothing is compiled for target %s: add it to the targets (%s)", name, strings.Join(names, ", "))
 }

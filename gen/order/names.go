@@ -9,8 +9,8 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 )
 
-// Check refuses names that Go cannot build a package with: all that can be known of that before anything is
-// compiled. Of s it takes the name, version and module of the package. The products and tensors are those of o.
+// Check refuses a package that Go could not build because of the names in it. It finds every such fault before
+// anything is compiled. s has the name, version and module of the package; Check adds the products and tensors of o.
 func (o *Order) Check(s gen.Spec) error {
 	s.Tensors, s.Products = o.Tensors(o.Products), nil
 	begin := map[string]*Product{}
@@ -31,12 +31,12 @@ func (o *Order) Check(s gen.Spec) error {
 	}
 }
 
-// Uncompiled is the product as the package has it, without what is compiled for targets.
+// Uncompiled is the product of the package, without variants.
 func (w *Product) Uncompiled() gen.Product {
 	return gen.Product{Name: w.Name(), Prefix: identifier(w.Label()), Problem: w.Problem}
 }
 
-// identifier is s in small letters, with '_' for each character that may not stand in a name.
+// identifier is s in lower case, with '_' in place of each character that a name in assembly cannot have.
 func identifier(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {

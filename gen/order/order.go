@@ -1,14 +1,18 @@
-// Package order finds out what is to be compiled. Built-in models, GGUF files, formats and kernels
-// with names of their own go in. The products to compile come out, with the matrices that need each.
+// Package order lists the products to compile. Built-in models, GGUF files, formats, and kernels with
+// names of their own go in. Products come out, each with the matrices that need it.
 //
-//	flags, tmacc.yaml      ParseConfig, ParseKernel
+//	flags, tmacc.yaml      Inputs.Config, ParseKernel
 //	  -> Order             AddModel, AddFile, AddFormat, AddKernel, SetTrace
-//	  -> []*Product        an ir.Problem, its traces by target, its matrices
+//	  -> []*Product        an ir.Problem, its traces by target, the sizes of its matrices
 //	  -> gen.Spec          Check, before anything is compiled
+//
+// The package compiles nothing and measures nothing. Errors are of one line and name the file, the flag or
+// the tensor that is wrong.
 package order
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -19,10 +23,10 @@ import (
 // Options are what all products of an order share.
 type Options struct {
 	Act     Act            // of products that name no activations of their own
-	MaxK    int            // largest K that kernels are proven exact for; 0: as large as usual and the matrices need
-	Targets []lower.Target // that the products are compiled for; traces name one of them
-	// Find returns the target that a word names; nil stands for the names of targets.Named. The command
-	// adds the word "host".
+	MaxK    int            // largest K that kernels are proven exact for; 0: ir.DefaultMaxK, or more if a matrix has more
+	Targets []lower.Target // that the products are compiled for; each trace is for one of them
+	// Find returns the target that a word names. It says why a trace is for none of Targets; nil stands for
+	// targets.ByName. The command's also knows the word "host".
 	Find   func(word string) (lower.Target, error)
 	Inputs Inputs // reads formats and traces
 }
@@ -30,14 +34,14 @@ type Options struct {
 // Order is a list of products to compile.
 type Order struct {
 	Products []*Product
-	Left     []Left   // what cannot be compiled
+	Left     []Left   // tensors that cannot be compiled; who compiles the products adds the products that a target cannot have
 	Others   []string // tensors of files that are no matrices
 
 	options  Options
-	tensors  []tensor              // of files and models, that are compiled
-	files    map[string]bool       // that were read, by their real paths
-	inFiles  map[string]int        // index into tensors, by name
-	problems map[string]ir.Problem // of the files' tensors, by format
+	tensors  []tensor              // that products multiply, of files and models
+	files    map[string]bool       // files that were read, by their real paths
+	inFiles  map[string]int        // index of the files' tensors in tensors, by name
+	problems map[string]ir.Problem // products of the files' tensors, by format
 }
 
 // Left is a tensor that is left out, or a product that is left out for a target.
@@ -79,7 +83,11 @@ func named(word string) (lower.Target, error) {
 	if t := targets.ByName(word); t != nil {
 		return t, nil
 	}
-	return nil, fmt.Errorf("unknown target %q", word)
+	var names []string
+	for _, t := range targets.All() {
+		names = append(names, t.Machine().Name)
+	}
+	return nil, fmt.Errorf("unknown target %q: have %s", word, strings.Join(names, ", "))
 }
 
 // checkMaxK refuses a largest K that no product has. The error calls it name, as the flag or the key is
@@ -91,7 +99,8 @@ func checkMaxK(name string, k int) error {
 	return nil
 }
 
-// AddFormat adds the product of weights that name names, as Inputs.Problem does, for matrices of any size.
+// AddFormat adds the product that name names, as in Inputs.Problem, for matrices of any size. An unknown name, a
+// file that cannot be read, and activations that the weights cannot have are errors.
 func (o *Order) AddFormat(name string) error {
 	p, err := o.options.Inputs.Problem(name, o.options.Act)
 	if err != nil {
@@ -100,7 +109,8 @@ func (o *Order) AddFormat(name string) error {
 	return o.want(p, "", 0, 0, 0)
 }
 
-// SetTrace gives the only product on the only target the schedule in the JSON file path.
+// SetTrace gives the only product on the only target the schedule in a JSON file. Several products or targets are
+// an error.
 func (o *Order) SetTrace(path string) (err error) {
 	ts := o.options.Targets
 	if len(o.Products) != 1 || len(ts) != 1 {

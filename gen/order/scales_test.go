@@ -9,7 +9,8 @@ import (
 	"github.com/tmacc/tmacc/tests/ggufgen"
 )
 
-// Tensors are scaled if their file has scales for them, whatever their type, and one is not two things in two files.
+// A tensor is scaled if its file has scales for it, whatever its type. A tensor that is scaled in one of two files only is
+// refused.
 func TestScaledTensors(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, f *ggufgen.File) string {

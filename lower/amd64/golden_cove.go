@@ -17,8 +17,8 @@ var goldenCove = core.Core{
 	Costs: goldenCoveCosts,
 }
 
-// farther is how far prefetches are ahead. One distance is not enough: as many lines
-// as memory can send do not fit into what a first-level cache waits for. Figures: docs/lab/choices.md, Streams.
+// farther has the distances of prefetches. One distance is not enough: a first-level cache cannot wait
+// for all the lines that memory can send at once. Figures: docs/lab/choices.md, Streams.
 var farther = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 
 // skipping: several columns take longer where they read half of a tile, though from a cache one

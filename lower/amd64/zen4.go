@@ -38,13 +38,13 @@ var (
 	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
 )
 
-// zen4Costs are those of 512 bits; narrower instructions take half. The units are of 256 bits: of 512 bits, 2
-// instructions a cycle run on any, 1 on two, and 1.5 of products and permutations in turns, as if each unit
-// always did what it can.
+// zen4Costs are the costs at 512 bits; narrower instructions take half. The units are 256 bits wide. At 512 bits, 2
+// instructions a cycle run on any units, 1 on two units, and 1.5 of products and permutations in turns, as if no unit
+// were ever idle.
 //
-// The figures are of loops of one instruction and of two in turns, but for what has three operands and runs on any unit (VPTERNLOG and a
-// dot product take 13, two and a dot product 22; with AND instead 12 and 15), for VPERMI2B, which takes 10 alone, but 17 more than two ANDs of what it finds and
-// two dot products of these do (VPERMB 7 more, VPERMI2W in loops of lookups and additions as little), and for masks.
+// The figures are of loops of one instruction and of two in turns. The exceptions are instructions with three operands that run on any unit (VPTERNLOG and a
+// dot product take 13, two and a dot product 22; with AND instead 12 and 15), masks, and VPERMI2B. VPERMI2B takes 10 alone; in a loop with two ANDs of its result and
+// two dot products of these it adds 17 (VPERMB adds 7; VPERMI2W in loops of lookups and additions adds as little).
 var zen4Costs = halved(map[core.Class]figure{
 	alu: {5, anyUnit}, select3: {8, anyUnit}, compare: {5, anyUnit}, shift: {10, shifts}, blend: {5, anyUnit}, toMask: {15, products},
 	multi: {10, products}, mul32: {10, products}, divide: {60, products},

@@ -17,8 +17,8 @@ var zen5 = core.Core{
 		Streams: nest.Streams{Act: 128}, Slow: early, SlowLine: 1.52,
 		// Several columns of super-blocks are asked for by far, one by early. Figures: docs/lab/choices.md, Scattered, Alone.
 		Scattered: far, Alone: early,
-		// An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache: it looks as if what the CPU foresees
-		// of 32 loads, each 2 KiB from where it was before, displaces what is needed. Figures: docs/lab/choices.md, Stride, Skipping.
+		// An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache: it looks as if the hardware's prefetches
+		// for 32 loads, each 2 KiB from where it was before, displace lines that are still needed. Figures: docs/lab/choices.md, Stride, Skipping.
 		Stride: 1 << 10, Skipping: 1.25,
 		// One stream is not enough everywhere: of some VMs memory sends more of two. Figures: docs/lab/choices.md, Tiles, TilesCost, HalvesTiles.
 		Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
@@ -26,11 +26,11 @@ var zen5 = core.Core{
 	Costs: zen5Costs,
 }
 
-// early is every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would have the place of what is read there. Figures: docs/lab/choices.md, Streams.
+// early prefetches every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would take the place of the lines that are being read. Figures: docs/lab/choices.md, Streams.
 var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 
-// zen5Costs are those of any width. 3.6 instructions a cycle run on any unit, two on two, and of products and
-// permutations in turns 2.45.
+// zen5Costs are the costs at any width. 3.6 instructions a cycle run on any unit, 2 on two units, and 2.45 of products
+// and permutations in turns.
 var zen5Costs = whole(map[core.Class]figure{
 	alu: {3, anyUnit}, select3: {3, anyUnit}, compare: {3, anyUnit}, shift: {5, shifts}, blend: {3, anyUnit}, toMask: {10, permutations},
 	multi: {5, products}, mul32: {10, products}, divide: {50, products},

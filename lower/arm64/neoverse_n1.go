@@ -5,8 +5,8 @@ import (
 	"github.com/tmacc/tmacc/lower/core"
 )
 
-// neoverseN1 stands for every Arm core that has no file of its own. How it asks for memory was not measured: the
-// values are those of amd64's ordinary core, measured on Emerald Rapids.
+// neoverseN1 stands for every Arm core that has no file of its own. How it asks for memory was not measured: it has
+// the values of amd64's ordinary core, measured on Emerald Rapids.
 var neoverseN1 = core.Core{
 	Name: "neoverse-n1", ISAs: []string{"arm64/neon", "arm64/dotprod", "arm64/i8mm"},
 	Memory: core.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: 1.07},

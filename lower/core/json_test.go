@@ -39,7 +39,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What is no core is an error of one line that names the field.
+// A file that is no core is an error of one line that names the field.
 func TestParseRefused(t *testing.T) {
 	good := text(t, targets.Cores()[0])
 	for _, c := range []struct{ old, new, want string }{
@@ -103,7 +103,7 @@ func TestValidateNaN(t *testing.T) {
 	}
 }
 
-// Nothing that is read makes Parse or the targets of a core panic, errors have one line, and what is accepted has the
+// No input makes Parse or the targets of a core panic, errors have one line, and an accepted core has the
 // same text when it is printed and read again.
 func FuzzParse(f *testing.F) {
 	for _, c := range targets.Cores() {

@@ -66,12 +66,7 @@ func (x *Package) Report() Report {
 }
 
 func (x *Package) reportProduct(w *product) Product {
-	p := Product{Name: w.compiled.Name, Format: w.Problem.Name(), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes}
-	for _, t := range x.Targets {
-		if w.Trace(t) != nil {
-			p.Traced = append(p.Traced, t.Machine().Name)
-		}
-	}
+	p := Product{Name: w.compiled.Name, Format: w.Problem.Name(), Traced: w.Traced(x.Targets), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes}
 	for i := range w.compiled.Variants {
 		v := &w.compiled.Variants[i]
 		if x.locked(w, v.Target) != nil {
