@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -10,12 +9,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/targeting"
@@ -115,7 +114,7 @@ func TestCompileForeign(t *testing.T) {
 	t.Setenv("GOOS", "windows")
 	t.Setenv("GOARCH", "arm64")
 	for _, k := range report(t, 0, "-format", "w2", "-target", "avx2", "-no-measure", "-o", t.TempDir()).Products[0].Kernels {
-		if k.Exact != checked {
+		if k.Exact != delivery.Checked {
 			t.Errorf("%+v", k)
 		}
 	}
@@ -164,13 +163,13 @@ func TestCompileInCheckout(t *testing.T) {
 }
 
 // report compiles and returns what -json says.
-func report(t *testing.T, code int, args ...string) jsonReport {
+func report(t *testing.T, code int, args ...string) delivery.Report {
 	t.Helper()
 	got, out, stderr := tmacc(append([]string{"compile", "-json", "-q"}, args...)...)
 	if got != code {
 		t.Fatalf("exit code %d, want %d\n%s", got, code, stderr)
 	}
-	var r jsonReport
+	var r delivery.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -298,8 +297,8 @@ func TestCompileChecks(t *testing.T) {
 	needMeasuring(t)
 	for name, c := range map[string]struct {
 		target string
-		want   exactness
-	}{"ternary": {"host", checked}, "w1-f32act": {"avx2", bounded}} {
+		want   delivery.Exactness
+	}{"ternary": {"host", delivery.Checked}, "w1-f32act": {"avx2", delivery.Bounded}} {
 		for _, k := range report(t, 0, "-format", name, "-target", c.target, "-o", t.TempDir()).Products[0].Kernels {
 			if k.Exact != c.want || k.Speed == nil || k.Speed.GEMV <= 0 || k.Speed.ReadShare <= 0 {
 				t.Errorf("%s: %+v", name, k)
@@ -424,26 +423,5 @@ func TestBenchWholeGroups(t *testing.T) {
 	out := ok(t, "bench", "-json", "-q", "-format", "w3-g48", "-mode", "l2", "-m", "64", "-n", "1")
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.K != 2064 {
 		t.Errorf("%v: %s", err, out)
-	}
-}
-
-// Who is interrupted begins nothing more, and waits for what runs.
-func TestOnAllCores(t *testing.T) {
-	const n = 1000
-	var began, ended atomic.Int64
-	if err := onAllCores(t.Context(), n, func(int) { ended.Add(1) }); err != nil || ended.Load() != n {
-		t.Errorf("%d calls of %d, %v", ended.Load(), n, err)
-	}
-	ended.Store(0)
-	ctx, stop := context.WithCancel(t.Context())
-	err := onAllCores(ctx, n, func(int) {
-		began.Add(1)
-		stop()
-		time.Sleep(10 * time.Millisecond)
-		ended.Add(1)
-	})
-	most := int64(runtime.GOMAXPROCS(0))
-	if b, e := began.Load(), ended.Load(); !errors.Is(err, context.Canceled) || b == 0 || b > most || e != b {
-		t.Errorf("interrupted: %v, %d calls began, at most %d may, and %d ended", err, b, most, e)
 	}
 }

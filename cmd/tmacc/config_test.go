@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/tmacc/tmacc/search/targeting"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/search/delivery"
+	"github.com/tmacc/tmacc/search/targeting"
 )
 
 // config writes tmacc.yaml into a new folder "low" and makes that the working one.
@@ -252,7 +253,7 @@ func TestTraceForEachTarget(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stderr)
 		}
 	}
-	var r jsonReport
+	var r delivery.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Products) != 2 {
 		t.Fatal(err, out)
 	}

@@ -3,13 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/search/targeting"
-	"github.com/tmacc/tmacc/search/tune"
 )
 
 // ownCoreFile is a file with a core of one's own. It is like a built-in one, after the replacements of old texts by new ones.
@@ -86,25 +84,6 @@ func TestOwnCoreRefused(t *testing.T) {
 	refused(t, refusal{2, `: another core is called my-core`, "compile -format w2 -dry-run -target all -core " + one + " -core " + other})
 	refused(t, refusal{2, `-core zen6: there is no such core: have all, golden-cove, `, "compile -format w2 -dry-run -target avx2 -core zen6"})
 	refused(t, refusal{2, `cores zen6: there is no such core: have golden-cove, `, "cores zen6"})
-}
-
-// An entry of the lock for a core of one's own asks for its file.
-func TestOwnCoreInLock(t *testing.T) {
-	x := compilation{lock: &tune.Lock{Entries: []tune.Entry{{Product: "w2", Target: "amd64/avx2+my-core"}, {Product: "w2", Target: "amd64/avx3"}}}}
-	want := []string{
-		"tmacc.lock: w2 on amd64/avx2+my-core is not used: no built-in core is called my-core: if it is one of yours, add -core FILE.json",
-		"tmacc.lock: w2 on amd64/avx3 is not used: this tmacc has no such target, see tmacc targets",
-	}
-	if got := x.misfits(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	own, err := new(cli).targetList([]string{"avx2"}, []string{ownCoreFile(t, "zen2")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x.targets = own; len(x.misfits()) != 1 {
-		t.Errorf("with the core there are %q", x.misfits())
-	}
 }
 
 // A relative path in tmacc.yaml is that of the file.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/session"
 )
 
@@ -57,13 +58,13 @@ func TestDenied(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()
 	code, out, stderr := tmaccDenied(t, "compile", "-q", "-json", "-format", "w2", "-target", "avx2", "-o", filepath.Join(dir, "k"))
-	var r jsonReport
+	var r delivery.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || strings.Count(stderr, "\n") != 1 ||
 		!strings.HasPrefix(stderr, "tmacc: kernels are checked in a program that go build links, and not measured: "+why) {
 		t.Fatalf("compile: exit code %d, %v: %s%s", code, err, out, stderr)
 	}
 	for _, k := range r.Products[0].Kernels {
-		if k.Exact != checked || k.Speed != nil {
+		if k.Exact != delivery.Checked || k.Speed != nil {
 			t.Errorf("compile: %+v", k)
 		}
 	}

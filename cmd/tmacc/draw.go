@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
@@ -51,7 +52,7 @@ func (c *cli) drawReport(x reportFlags) error {
 	if picture.Check("picture."+x.kind) != nil {
 		return fmt.Errorf("-type %s: want svg or png", x.kind)
 	}
-	if err := canBeFolder(x.out); err != nil {
+	if err := delivery.CheckDir(x.out); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(x.out, 0o777); err != nil {

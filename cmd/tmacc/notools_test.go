@@ -1,12 +1,14 @@
 package main
 
 import (
-	"github.com/tmacc/tmacc/search/targeting"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/search/delivery"
+	"github.com/tmacc/tmacc/search/targeting"
 )
 
 // without makes PATH one where no command is.
@@ -33,7 +35,7 @@ func TestCompileWithoutGo(t *testing.T) {
 	if want := "tmacc: the go command is not in PATH: " + filepath.Join(dir, "go.mod") + " is not complete: run go mod tidy there\n"; code != 0 || stderr != want {
 		t.Errorf("exit code %d, %q, want %q", code, stderr, want)
 	}
-	if !strings.Contains(out, string(notRun)) || strings.Contains(out, string(checked)) || strings.Contains(out, "passes its tests") {
+	if !strings.Contains(out, string(delivery.NotRun)) || strings.Contains(out, string(delivery.Checked)) || strings.Contains(out, "passes its tests") {
 		t.Errorf("says more than was done:\n%s", out)
 	}
 	if out := ok(t, "compile", "-q", "-check", "-format", "w2", "-target", "avx2", "-o", dir); !strings.Contains(out, "is up to date") {

@@ -11,7 +11,7 @@ import (
 
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
-	p := x.Plan(x.pkg, x.dir)
+	p := x.Plan(x.made.Name, x.dir)
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
 			return err

@@ -1,149 +1,20 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/variant"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/measure"
-	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// speed is what a kernel reached on this machine.
-type speed struct {
-	GEMV      float64 `json:"gweights_s"` // weights per ns, as many activations as the kernel has columns, out of DRAM
-	ReadShare float64 `json:"dram_share"`
-	GEMM      float64 `json:"gmac_s,omitempty"` // 256 activations, by the widest kernel
-	DotShare  float64 `json:"peak_share,omitempty"`
-}
-
-// quick measures in a few seconds.
-var quick = timing.Options{Rounds: 9, MinSample: time.Millisecond}
-
-// measureAll is the speed of each kernel that was checked, by its name.
-func (x *compilation) measureAll(ctx context.Context) (map[string]speed, error) {
-	speeds := map[string]speed{}
-	if len(x.codes) == 0 {
-		return speeds, nil
-	}
-	x.bar.step("measuring what this machine can do")
-	g, err := bench.NewGauge(quick)
-	if err != nil {
-		return speeds, err
-	}
-	defer g.Close()
-	for _, w := range x.products {
-		for i := range w.product.Variants {
-			t := &w.product.Variants[i]
-			if x.codes[t] == nil {
-				continue
-			}
-			if err := x.measure(ctx, g, w, t, speeds); err != nil {
-				return speeds, err
-			}
-		}
-	}
-	x.bar.done()
-	x.noteBusy(g)
-	return speeds, nil
-}
-
-// measure adds the speeds of the kernels of one target.
-func (x *compilation) measure(ctx context.Context, g *bench.Gauge, w *wanted, t *variant.Variant, speeds map[string]speed) error {
-	product, err := x.codes[t].Product()
-	if err != nil {
-		return err
-	}
-	s := bench.Subject{Problem: w.Problem, Variant: *t, Product: product}
-	m, k := w.largest()
-	var ns []int
-	for _, k := range t.Kernels {
-		ns = append(ns, k.Schedule.Cols)
-	}
-	at := func(mode string, ns ...int) ([]measure.Record, error) {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		x.bar.step("measuring %s on %s, %d activations", w.Problem.Name(), t.Target.Machine().Name, ns[len(ns)-1])
-		return g.Measure(ctx, s, bench.Place{Mode: mode, M: m, K: k, Ns: ns})
-	}
-	records, err := at(measure.ModeDRAM, ns...)
-	if err != nil {
-		return err
-	}
-	for i, k := range t.Kernels {
-		r := records[i]
-		speeds[w.product.KernelName(t, k.Name())] = speed{GEMV: r.GWeightsS / float64(r.N), ReadShare: r.ReadShare}
-	}
-	if records, err = at(measure.ModeL3, measure.ManyColumns); err != nil {
-		return err
-	}
-	last := w.product.KernelName(t, t.Kernels[len(t.Kernels)-1].Name())
-	widest := speeds[last]
-	widest.GEMM, widest.DotShare = records[0].GWeightsS, records[0].Share
-	speeds[last] = widest
-	return nil
-}
-
-// Matrices of more elements are measured no better, only longer.
-const largeMatrix = 32 << 20
-
-// largest is the shape to measure w at: its largest up to largeMatrix elements.
-func (w *wanted) largest() (m, k int) {
-	for _, s := range w.Shapes {
-		if s.M*s.K > m*k && s.M <= largeMatrix/s.K {
-			m, k = s.M, s.K
-		}
-	}
-	if m*k == 0 {
-		m, k = measure.Shape(measure.ModeDRAM)
-		k = w.Problem.WholeK(k)
-	}
-	return m, k
-}
-
-// The report as JSON.
-type (
-	jsonReport struct {
-		Package  string        `json:"package"`
-		Dir      string        `json:"dir"`
-		Module   string        `json:"module,omitempty"`
-		Files    []string      `json:"files"`
-		Products []jsonProduct `json:"products"`
-		Others   []string      `json:"no_matrices,omitempty"`
-		Left     []order.Left  `json:"left_out,omitempty"`
-	}
-	jsonProduct struct {
-		Name     string        `json:"name"`
-		Format   string        `json:"format"`
-		Tuned    []string      `json:"tuned,omitempty"`  // targets whose schedules the lock has; others have default ones,
-		Traced   []string      `json:"traced,omitempty"` // or those of a given trace
-		ActGroup int           `json:"act_group"`
-		Shapes   []order.Shape `json:"shapes,omitempty"`
-		Kernels  []jsonKernel  `json:"kernels,omitempty"` // once they are compiled
-	}
-	jsonKernel struct {
-		Name   string         `json:"name"`
-		Target string         `json:"target"`
-		Rows   int            `json:"rows"`
-		Cols   int            `json:"cols"`
-		Bits   float64        `json:"bits_per_weight"`        // codes
-		Stored float64        `json:"stored_bits_per_weight"` // and scales
-		Exact  exactness      `json:"exact"`
-		Trace  schedule.Trace `json:"trace"`
-		Speed  *speed         `json:"speed,omitempty"` // on this machine
-	}
-)
+// quick measures in a few seconds; tests are quicker.
+var quick = delivery.Quick
 
 // jsonCheck is what -check -json prints.
 type jsonCheck struct {
@@ -164,60 +35,33 @@ func (r jsonCheck) wrong() []string {
 	return append([]string{files}, r.Misfits...)
 }
 
-func fileNames(files []lower.File) []string {
-	names := []string{}
-	for _, f := range files {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
-func (x *compilation) jsonReport(files []lower.File, speeds map[string]speed) jsonReport {
-	r := jsonReport{Package: x.pkg, Dir: x.dir, Files: fileNames(files), Others: x.Others, Left: x.Left}
-	if x.mod != nil {
-		r.Module = x.mod.Path
-	}
-	for _, w := range x.products {
-		p := jsonProduct{Name: w.product.Name, Format: w.Problem.Name(), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes, Traced: w.Traced(x.targets)}
-		_, atK := w.largest()
-		for _, t := range w.product.Variants {
-			if x.locked(w, t.Target) != nil {
-				p.Tuned = append(p.Tuned, t.Target.Machine().Name)
-			}
-		}
-		for _, t := range w.product.Variants {
-			for _, k := range t.Kernels {
-				s, name := k.Schedule, w.product.KernelName(&t, k.Name())
-				j := jsonKernel{Name: name, Target: t.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),
-					Stored: bench.StoredBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace}
-				if v, ok := speeds[name]; ok {
-					j.Speed = &v
-				}
-				p.Kernels = append(p.Kernels, j)
-			}
-		}
-		r.Products = append(r.Products, p)
-	}
-	return r
-}
-
-// report ends the command.
-func (x *compilation) report(files []lower.File, speeds map[string]speed) error {
-	r := x.jsonReport(files, speeds)
+// report prints what was made.
+func (x *compilation) report() error {
+	r := x.made.Report()
 	if x.json {
 		return printJSON(x.out, r)
 	}
 	if x.noMeasure {
-		fmt.Fprintln(x.out, x.summary(r))
+		fmt.Fprintln(x.out, summary(r))
 		x.printLeft()
 		return nil
 	}
-	w := x.out
+	fmt.Fprintf(x.out, "%s\n\n", summary(r))
+	x.printKernels(r)
+	x.printOthers()
+	x.printLeft()
+	return nil
+}
+
+// printKernels prints a table of all kernels, with their speeds if they were measured.
+func (x *compilation) printKernels(r delivery.Report) {
+	measured := false
 	t := table{head: []string{"kernel", "trace", "bits/w", "exact", "GEMV Gw/s", "of DRAM", "GEMM GMAC/s", "of peak"}, wide: 1, parts: "; "}
 	for _, p := range r.Products {
 		for _, k := range p.Kernels {
 			row := []any{k.Name, k.Trace, fmt.Sprintf("%.2f", k.Stored), k.Exact, "-", "-", "-", "-"}
 			if s := k.Speed; s != nil {
+				measured = true
 				row[4], row[5] = fmt.Sprintf("%.1f", s.GEMV), fmt.Sprintf("%.2f", s.ReadShare)
 				if s.GEMM > 0 {
 					row[6], row[7] = fmt.Sprintf("%.0f", s.GEMM), fmt.Sprintf("%.2f", s.DotShare)
@@ -226,35 +70,25 @@ func (x *compilation) report(files []lower.File, speeds map[string]speed) error 
 			t.add(row...)
 		}
 	}
-	fmt.Fprintf(w, "%s\n\n", x.summary(r))
-	t.print(w, widthOf(w))
-	if len(speeds) > 0 {
-		fmt.Fprintf(w, "\nbits/w: stored bits per weight, scales included. GEMV: weights per ns out of DRAM, all columns\n"+
+	t.print(x.out, widthOf(x.out))
+	if measured {
+		fmt.Fprintf(x.out, "\nbits/w: stored bits per weight, scales included. GEMV: weights per ns out of DRAM, all columns\n"+
 			"of the kernel, one thread. GEMM: %d activations. Shares: of measured read bandwidth (nominal bits\n"+
 			"of the format) and of the peak of int8 dot products.\n", measure.ManyColumns)
 	}
-	x.printOthers()
-	x.printLeft()
-	return nil
 }
 
 // summary is a line for the package and one for each product.
-func (x *compilation) summary(r jsonReport) string {
+func summary(r delivery.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "package %s in %s", r.Package, r.Dir)
 	if r.Module != "" {
 		fmt.Fprintf(&b, ", module %s", r.Module)
 	}
-	if x.tested {
+	if r.Tested {
 		b.WriteString(": builds, vets and passes its tests")
-		var elsewhere []string
-		for _, t := range x.targets {
-			if lacks(t) != "" {
-				elsewhere = append(elsewhere, t.Machine().Name)
-			}
-		}
-		if len(elsewhere) > 0 {
-			fmt.Fprintf(&b, "; not run here: %s", strings.Join(elsewhere, ", "))
+		if len(r.NotHere) > 0 {
+			fmt.Fprintf(&b, "; not run here: %s", strings.Join(r.NotHere, ", "))
 		}
 	}
 	for _, p := range r.Products {
@@ -264,7 +98,7 @@ func (x *compilation) summary(r jsonReport) string {
 		} else if p.ActGroup > 0 {
 			act = fmt.Sprintf("one scale per %d activations", p.ActGroup)
 		}
-		fmt.Fprintf(&b, "\n%s: %s weights, %s, %s, %s stored bits per weight", p.Name, p.Format, act, p.schedules(), p.stored())
+		fmt.Fprintf(&b, "\n%s: %s weights, %s, %s, %s stored bits per weight", p.Name, p.Format, act, schedules(p), stored(p))
 		for i, s := range p.Shapes {
 			sep := ", "
 			if i == 0 {
@@ -276,8 +110,8 @@ func (x *compilation) summary(r jsonReport) string {
 	return b.String()
 }
 
-// schedules says where those of p come from.
-func (p jsonProduct) schedules() string {
+// schedules says where the schedules of p come from.
+func schedules(p delivery.Product) string {
 	var from []string
 	if p.Tuned != nil {
 		from = append(from, fmt.Sprintf("schedules of %s for %s", tune.LockName, strings.Join(p.Tuned, ", ")))
@@ -291,8 +125,8 @@ func (p jsonProduct) schedules() string {
 	return strings.Join(from, ", ")
 }
 
-// stored are the bits that a weight takes with its share of scales, of the least target to the most.
-func (p jsonProduct) stored() string {
+// stored is the bits that a weight takes with its share of scales, from the target with the least to the one with the most.
+func stored(p delivery.Product) string {
 	least, most := math.Inf(1), 0.0
 	for _, k := range p.Kernels {
 		least, most = min(least, k.Stored), max(most, k.Stored)

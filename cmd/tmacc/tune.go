@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
@@ -104,7 +104,7 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 	if err := x.validatePurposes(f); err != nil {
 		return err
 	}
-	if err := canBeFolder(x.dir); err != nil { // now, not after the search
+	if err := delivery.CheckDir(x.dir); err != nil { // now, not after the search
 		return err
 	}
 	switch {
@@ -263,17 +263,4 @@ func dial(ctx context.Context, f tuneFlags, bar *progress) (*session.Machine, er
 	}
 	bar.step("building a worker for %s", f.runner)
 	return session.Dial(ctx, session.Runner{URL: f.runner, Exec: f.runnerPrefix, Grace: time.Minute, Say: func(why string) { bar.step("%s: %s", f.runner, why) }})
-}
-
-// lockPath is the lock file of the module that a package in dir belongs to: at the root of the module, or in dir if
-// dir is in no module, or in that of tmacc.
-func lockPath(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if root := gomod.Root(abs); root != "" && gomod.At(root) != gomod.Path {
-		abs = root
-	}
-	return filepath.Join(abs, tune.LockName), nil
 }

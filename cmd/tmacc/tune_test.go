@@ -19,6 +19,8 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
@@ -217,7 +219,7 @@ func TestCompileTunes(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // of the log
 	dir := t.TempDir()
 	code, out, stderr := tmacc("compile", "-json", "-q", "-no-check", "-tune", "4s", "-format", "w1-f32act", "-target", "avx2,dotprod", "-o", dir)
-	var r jsonReport
+	var r delivery.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, stderr)
 	}
@@ -500,7 +502,7 @@ func TestLockReplays(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(json1(t, ok(t, "show", "-format", "w2", "-cols", "4", "-target", "avx2", "-stage", "trace")), `"k","by":64`, `"k","by":128`)), &wide); err != nil {
 		t.Fatal(err)
 	}
-	v, err := buildTarget(t.Context(), p, target, trace)
+	v, err := build.Variant(t.Context(), p, target, []search.Use{{Trace: trace}})
 	if err != nil {
 		t.Fatal(err)
 	}

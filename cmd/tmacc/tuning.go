@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
 )
@@ -74,7 +75,7 @@ func (x *tuning) note(text string) {
 
 // tune searches and locks what it finds.
 func (x *tuning) tune(ctx context.Context) (err error) {
-	if x.Lock, err = lockPath(x.dir); err != nil {
+	if x.Lock, err = delivery.LockPath(x.dir); err != nil {
 		return err
 	}
 	s, err := session.Open(ctx, x.Options)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -115,6 +117,21 @@ func (s *sizeFlags) check(f *pflag.FlagSet) error {
 func checkK(k int, p ir.Problem, name string) error {
 	if unit := p.Unit(); k%unit != 0 {
 		return fmt.Errorf("-k %d: %s wants a multiple of %d", k, name, unit)
+	}
+	return nil
+}
+
+// noFolder is an error if path cannot be a file, because it is a folder or because there is no folder for it.
+func noFolder(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s: is a folder: want a file", path)
+	}
+	info, err := os.Stat(filepath.Dir(path))
+	if err == nil && !info.IsDir() {
+		err = errors.New("is no folder")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, plain(err))
 	}
 	return nil
 }

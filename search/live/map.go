@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/tmacc/tmacc/search/jit"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
 // Mappable is nil if this process can map kernels. Otherwise it says why not: see jit.ErrPlatform.
@@ -21,3 +22,12 @@ func Forbidden() error {
 
 // Leave removes the temporary files of work that still goes on, for a process that ends without waiting for it.
 func Leave() { jit.Leave() }
+
+// Why Assemble has no product of kernels that may well be right.
+var (
+	ErrPlatform = jit.ErrPlatform    // they equal the definition, but cannot be mapped in this process
+	ErrNoSource = worker.ErrNoSource // they can be neither mapped nor linked here, and nothing ran them
+)
+
+// IsFault reports whether an error is about a kernel that is wrong, crashed or did not end.
+func IsFault(err error) bool { return worker.IsFault(err) }

@@ -1,4 +1,4 @@
-package main
+package delivery
 
 import (
 	"errors"
@@ -9,33 +9,37 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/targeting"
+	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
 // locked is the entry of the lock that w is compiled by on t, nil if there is none.
-func (x *compilation) locked(w *wanted, t lower.Target) *tune.Entry {
+func (x *Package) locked(w *product, t lower.Target) *tune.Entry {
 	if e := x.named(w, t); e != nil && e.For(w.Problem) && unproven(e, w.Problem) == nil {
 		return e
 	}
 	return nil
 }
 
-// named is the entry of the lock for what has the name of w.
-func (x *compilation) named(w *wanted, t lower.Target) *tune.Entry {
+// named is the entry of the lock for a product with the name of w. A given trace counts before it.
+func (x *Package) named(w *product, t lower.Target) *tune.Entry {
 	if w.Trace(t) != nil {
 		return nil
 	}
 	return x.lock.Find(w.Problem, t)
 }
 
-// unproven is how sums of e could overflow for K of p that are larger than usual, nil if they cannot: what is tuned is
-// proven for the K that it was tuned with.
+// unproven says how sums of e could overflow if p allows larger K than usual, nil if they cannot: tuned schedules are
+// proven for the K that they were tuned with.
 func unproven(e *tune.Entry, p ir.Problem) (problem *schedule.Overflow) {
 	if p.LimitK() <= ir.DefaultMaxK {
 		return nil
@@ -48,35 +52,68 @@ func unproven(e *tune.Entry, p ir.Problem) (problem *schedule.Overflow) {
 	return nil
 }
 
-// astray says that a lock lies beside the package, which is a module of its own and has none: tmacc tune was told, or left to choose,
-// another directory.
-func (x *compilation) astray() []string {
-	own := filepath.Join(x.dir, tune.LockName)
-	beside := filepath.Join(filepath.Dir(filepath.Clean(x.dir)), tune.LockName)
-	path, err := lockPath(x.dir)
+// Tunable lists the targets on which a search on this machine can change the kernels of w through the lock. why says,
+// for each of the other targets, why there is nothing to search.
+func (x *Package) Tunable(w *order.Product) (on []lower.Target, why []string) {
+	for _, t := range x.Targets {
+		if reason := x.untunable(w, t); reason != "" {
+			why = append(why, fmt.Sprintf("%s (%s)", t.Machine().Name, reason))
+		} else {
+			on = append(on, t)
+		}
+	}
+	return on, why
+}
+
+// untunable says why no schedule of w is searched for t, "" if one is.
+func (x *Package) untunable(w *order.Product, t lower.Target) string {
+	e := x.lock.Find(w.Problem, t)
+	switch missing := targeting.LacksCore(t, timing.ThisHost()); {
+	case w.Trace(t) != nil:
+		return "a trace is given"
+	case missing != "":
+		return "this machine lacks " + missing
+	case e != nil && e.For(w.Problem) && unproven(e, w.Problem) != nil:
+		return "what is locked is for smaller K, and would be lost"
+	}
+	return ""
+}
+
+// Warnings say, after Compile, which locks and entries are not used or do not fit, and which products have kernels of
+// one width only. Each is one line.
+func (x *Package) Warnings() []string {
+	return slices.Concat(x.astray(), x.Misfits(), x.otherCores(), x.narrow())
+}
+
+// astray says that a lock lies beside the package, which is a module of its own without a lock. Then tmacc tune was given
+// another directory, or chose one.
+func (x *Package) astray() []string {
+	own := filepath.Join(x.Dir, tune.LockName)
+	beside := filepath.Join(filepath.Dir(filepath.Clean(x.Dir)), tune.LockName)
+	path, err := LockPath(x.Dir)
 	abs, fail := filepath.Abs(own)
 	if err != nil || fail != nil || path != abs || exists(own) || !exists(beside) {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is not used: %s is a module of its own, for which tmacc tune takes -o %s", beside, x.dir, x.dir)}
+	return []string{fmt.Sprintf("%s is not used: %s is a module of its own, for which tmacc tune takes -o %s", beside, x.Dir, x.Dir)}
 }
 
-// exists says that there is a file.
+// exists reports whether there is a file.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// misfits says of the entries of the lock which are for targets that there are not, for other products of the same names, for
-// smaller K or for other kernels, and what to do about it.
-func (x *compilation) misfits() (out []string) {
+// Misfits names, after Compile, the entries of the lock that do not fit, one line each with a remedy: entries for unknown
+// targets, for other products of the same name, for smaller K, or for other kernels than the compiler makes now.
+func (x *Package) Misfits() (out []string) {
 	for _, e := range x.lock.Entries {
 		if why := x.noTarget(e.Target); why != "" {
 			out = append(out, fmt.Sprintf("%s: %s on %s is not used: %s", tune.LockName, e.Product, e.Target, why))
 		}
 	}
 	for _, w := range x.products {
-		for _, t := range w.product.Variants {
+		for _, t := range w.compiled.Variants {
 			e := x.named(w, t.Target)
 			if e == nil {
 				continue
@@ -94,8 +131,8 @@ func (x *compilation) misfits() (out []string) {
 }
 
 // noTarget says why there is no target of a name, "" if there is one.
-func (x *compilation) noTarget(name string) string {
-	if t := targets.ByName(name); t != nil && t.Machine().Name == name || slices.ContainsFunc(x.targets, func(t lower.Target) bool { return t.Machine().Name == name }) {
+func (x *Package) noTarget(name string) string {
+	if t := targets.ByName(name); t != nil && t.Machine().Name == name || slices.ContainsFunc(x.Targets, func(t lower.Target) bool { return t.Machine().Name == name }) {
 		return ""
 	}
 	if isa, core, ok := strings.Cut(name, "+"); ok && targets.ByName(isa) != nil {
@@ -104,15 +141,15 @@ func (x *compilation) noTarget(name string) string {
 	return "this tmacc has no such target, see tmacc targets"
 }
 
-// otherCores names the entries of the lock that are for a product and an instruction set of the package, but for a core that it
-// has no kernels for.
-func (x *compilation) otherCores() (out []string) {
+// otherCores names the entries of the lock for a product and an instruction set of the package, but for a core for which the
+// package has no kernels.
+func (x *Package) otherCores() (out []string) {
 	for _, w := range x.products {
 		for _, t := range targets.All() {
 			m, e := t.Machine(), x.lock.Find(w.Problem, t)
 			is := func(o lower.Target) bool { return o.Machine().Name == m.Name }
 			has := func(o lower.Target) bool { return o.Machine().ISA.Name == m.ISA.Name }
-			if e != nil && e.For(w.Problem) && !slices.ContainsFunc(x.targets, is) && slices.ContainsFunc(x.targets, has) {
+			if e != nil && e.For(w.Problem) && !slices.ContainsFunc(x.Targets, is) && slices.ContainsFunc(x.Targets, has) {
 				out = append(out, fmt.Sprintf("%s: %s on %s is not used: the package has no kernels for that core: add -core %s", tune.LockName, e.Product, m.Name, m.Core.Name))
 			}
 		}
@@ -120,7 +157,7 @@ func (x *compilation) otherCores() (out []string) {
 	return out
 }
 
-// misfit says what p has on t that e was not tuned for, "" if nothing.
+// misfit says how p on t differs from what e was tuned for, "" if it does not.
 func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 	if !e.For(p) {
 		return "other levels, scales or activations than when it was tuned, so the entry is not used"
@@ -131,7 +168,7 @@ func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 	var widths []string
 	for i, k := range t.Kernels { // by columns, as in the lock
 		if hash, err := tune.KernelHash(t.Target, k.Text); err != nil || hash != e.Kernels[i].Hash {
-			widths = append(widths, counted(k.Schedule.Cols, "column"))
+			widths = append(widths, message.Count(k.Schedule.Cols, "column"))
 		}
 	}
 	if len(widths) == 0 {
@@ -144,20 +181,20 @@ func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 	return fmt.Sprintf("other kernels (for %s) than were measured%s: the traces were changed, or the compiler", strings.Join(widths, ", "), by)
 }
 
-// tuneCommand is what tunes the product of an entry.
-func (x *compilation) tuneCommand(e *tune.Entry, p ir.Problem) string {
+// tuneCommand is the command that tunes the product of an entry.
+func (x *Package) tuneCommand(e *tune.Entry, p ir.Problem) string {
 	group := ""
 	if p.Act.Group != blocks.UsualAct(p.Weight).Group {
 		group = fmt.Sprintf(" -act-group %d", p.Act.Group)
 	}
-	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, e.Target, x.dir)
+	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, e.Target, x.Dir)
 }
 
-// narrow names the products that have kernels of one width only: by a trace that was given, or for one column by the lock,
-// though they were tuned for nothing wider.
-func (x *compilation) narrow() (out []string) {
+// narrow names the products that have kernels of one width only. Either a trace was given, or the lock has only kernels for
+// one column, because nothing wider was tuned.
+func (x *Package) narrow() (out []string) {
 	for _, w := range x.products {
-		for _, t := range w.product.Variants {
+		for _, t := range w.compiled.Variants {
 			var source string
 			widest := t.Kernels[len(t.Kernels)-1].Schedule.Cols
 			switch e := x.locked(w, t.Target); {
@@ -172,7 +209,7 @@ func (x *compilation) narrow() (out []string) {
 			if widest > 1 {
 				use = fmt.Sprintf("products of fewer use that kernel, padded, and take as long as those of %d", widest)
 			}
-			out = append(out, fmt.Sprintf("%s on %s: %s for %s only; %s", w.Label(), t.Target.Machine().Name, source, counted(widest, "column"), use))
+			out = append(out, fmt.Sprintf("%s on %s: %s for %s only; %s", w.Label(), t.Target.Machine().Name, source, message.Count(widest, "column"), use))
 		}
 	}
 	return out

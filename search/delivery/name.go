@@ -1,4 +1,4 @@
-package main
+package delivery
 
 import (
 	"cmp"
@@ -13,14 +13,15 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/gen/message"
 )
 
-// packageFor is the name of the package in dir: what -package says, else what go generate says of the directory it runs in, else
-// that of the Go files that lie there, else that of the directory. Files there must be of it.
-func packageFor(dir, asked string) (string, error) {
+// nameFor is the name of the package in dir: the asked one, else the one that go generate says of the directory it runs
+// in, else the name of the Go files in dir, else the name of dir. Go files in dir must be of that package.
+func nameFor(dir, asked string) (string, error) {
 	if asked != "" {
 		if err := gen.CheckPackage(asked); err != nil {
-			return "", fmt.Errorf("-package %s: %w", quotedIfOdd(asked), err)
+			return "", fmt.Errorf("-package %s: %w", message.Quoted(asked), err)
 		}
 	}
 	abs, err := filepath.Abs(dir)
@@ -35,7 +36,7 @@ func packageFor(dir, asked string) (string, error) {
 	panic("BUG: kernels is no name of a package")
 }
 
-// generated is the package whose file go generate runs tmacc for, if that lies in dir.
+// generated is the package for whose file go generate runs this program, if that file lies in dir.
 func generated(dir string) string {
 	if wd, err := os.Getwd(); err != nil || wd != dir {
 		return ""
@@ -46,7 +47,7 @@ func generated(dir string) string {
 // packageIn is the package of the Go files in dir, "" if there are none.
 func packageIn(dir string) string {
 	name := ""
-	_ = eachPackage(dir, func(_, of string) error { // what cannot be read, onePackage says
+	_ = eachPackage(dir, func(_, of string) error { // onePackage reports files that cannot be read
 		name = cmp.Or(name, of)
 		return nil
 	})
@@ -63,15 +64,15 @@ func onePackage(dir, name string) error {
 	})
 }
 
-// eachPackage calls f with each Go file in dir and its package. Tests, and what go build leaves out, may be of any package; of a file
-// that is no Go the go command says what is wrong with it.
+// eachPackage calls f with each Go file in dir and its package. It leaves out tests and files that go build leaves out:
+// they may be of any package. It leaves out files that are no Go: the go command says what is wrong with them.
 func eachPackage(dir string, f func(path, of string) error) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return plain(err)
+		return message.Plain(err)
 	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
@@ -92,7 +93,7 @@ func eachPackage(dir string, f func(path, of string) error) error {
 	return nil
 }
 
-// remedy is what to do for kernels to lie beside files of a package.
+// remedy says what to do if files of another package lie in the directory.
 func remedy(other string) string {
 	if gen.CheckPackage(other) == nil {
 		return fmt.Sprintf("give -package %s (in tmacc.yaml package: %s), or another directory with -o", other, other)

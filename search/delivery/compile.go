@@ -1,0 +1,147 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// TryTraces compiles the given traces. A trace that does not compile is an error of the caller, not a product to leave
+// out, and is found before anything is written.
+func (x *Package) TryTraces(ctx context.Context) error {
+	for _, w := range x.products {
+		for _, t := range x.Targets {
+			g, ok := w.Traces[t.Machine().Name]
+			if !ok {
+				continue
+			}
+			v, err := buildTarget(ctx, w.Problem, t, g.Trace)
+			if err != nil {
+				return fmt.Errorf("trace %s of %s: %w", g.Path, w.Name(), w.Blamed(err))
+			}
+			w.tried[t.Machine().Name] = &v
+		}
+	}
+	return nil
+}
+
+// job is one product to compile for one target.
+type job struct {
+	w     *product
+	on    lower.Target
+	built variant.Variant
+	err   error
+}
+
+// Compile compiles every product for every target, on all cores. A product that does not compile for a target goes to
+// the order's Left. It is an error if there is but one product and one target, or if the lock is at fault
+// (*tune.LockError). If nothing compiles, the error is ErrNothing. Unless the package is read-only, Compile first
+// completes what a killed Write had left to do.
+func (x *Package) Compile(ctx context.Context) error {
+	if !x.ReadOnly {
+		if err := gen.Complete(x.Dir); err != nil {
+			return message.Plain(err)
+		}
+	}
+	jobs := x.jobs()
+	err := onAllCores(ctx, len(jobs), func(i int) {
+		j := jobs[i]
+		x.say(Compiling{j.w.Problem, j.on, i + 1, len(jobs)})
+		j.built, j.err = x.buildProduct(ctx, j.w, j.on)
+		j.err = j.w.Blamed(j.err)
+	})
+	if err != nil {
+		return err
+	}
+	return x.gather(jobs)
+}
+
+// jobs lists the products for each target.
+func (x *Package) jobs() (jobs []*job) {
+	for _, w := range x.products {
+		w.compiled = w.Uncompiled()
+		for _, t := range x.Targets {
+			jobs = append(jobs, &job{w: w, on: t})
+		}
+	}
+	return jobs
+}
+
+// gather gives products the kernels that jobs have built, and leaves out what did not compile.
+func (x *Package) gather(jobs []*job) error {
+	for _, j := range jobs {
+		if j.err == nil {
+			j.w.compiled.Variants = append(j.w.compiled.Variants, j.built)
+			continue
+		}
+		var bad *tune.LockError
+		if len(jobs) == 1 || errors.As(j.err, &bad) {
+			return j.err
+		}
+		x.Order.Left = append(x.Order.Left, order.Left{Name: j.w.Label(), Type: j.on.Machine().Name, Reason: message.Line(j.err)})
+	}
+	x.products = slices.DeleteFunc(x.products, func(w *product) bool { return len(w.compiled.Variants) == 0 })
+	if x.Empty() {
+		return ErrNothing
+	}
+	return nil
+}
+
+// buildProduct compiles w for t: by the given trace, else by the lock, else by the default schedules. It never searches.
+func (x *Package) buildProduct(ctx context.Context, w *product, t lower.Target) (variant.Variant, error) {
+	if v := w.tried[t.Machine().Name]; v != nil {
+		return *v, nil
+	}
+	e := x.locked(w, t)
+	if e == nil {
+		return buildTarget(ctx, w.Problem, t, nil)
+	}
+	v, err := build.Variant(ctx, w.Problem, t, e.Uses())
+	if err != nil {
+		return v, &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
+	}
+	return v, nil
+}
+
+// buildTarget compiles the kernels of p for t: the default schedules, or only the given one.
+func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace) (variant.Variant, error) {
+	uses := []search.Use{{Trace: trace}}
+	if trace == nil {
+		var err error
+		if uses, err = search.Default(ctx, p, t); err != nil {
+			return variant.Variant{}, err
+		}
+	}
+	return build.Variant(ctx, p, t, uses)
+}
+
+// onAllCores calls f for 0 to n-1, several at once. When ctx ends, it begins no other call, waits for the calls that
+// run, and returns the error of ctx.
+func onAllCores(ctx context.Context, n int, f func(int)) error {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	workers.Wait()
+	return ctx.Err()
+}
