@@ -13,11 +13,6 @@ import (
 // mostPhrases is how many of the phrases the Go files and pages may have together.
 const mostPhrases = 40
 
-// unwritten are files and folders whose English is still to be rewritten: their phrases do not count.
-var unwritten = []string{
-	"cmd/tmacc",
-}
-
 // phrases finds the phrases that make a sentence hard to read, because they stand where a thing or a number should be
 // named. A phrase may be split between two lines of a comment.
 var phrases = func() *regexp.Regexp {
@@ -39,9 +34,9 @@ func TestEnglish(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != ".." && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".")), d.IsDir() && isUnwritten(name):
+		case d.IsDir() && path != ".." && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
-		case !d.Type().IsRegular() || isUnwritten(name) || filepath.Ext(name) != ".go" && filepath.Ext(name) != ".md":
+		case !d.Type().IsRegular() || filepath.Ext(name) != ".go" && filepath.Ext(name) != ".md":
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -56,16 +51,6 @@ func TestEnglish(t *testing.T) {
 	if len(found) > mostPhrases {
 		t.Errorf("%d phrases, at most %d may be left: name the thing or the number instead\n%s", len(found), mostPhrases, strings.Join(found, "\n"))
 	}
-}
-
-// isUnwritten says that a file or folder, by its path in the checkout, is one of unwritten or inside it.
-func isUnwritten(path string) bool {
-	for _, x := range unwritten {
-		if path == x || strings.HasPrefix(path, x+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // phrasesIn lists the phrases of a text with their places, as file:line: phrase.

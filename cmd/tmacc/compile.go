@@ -43,9 +43,9 @@ func (c *cli) compile() *cobra.Command {
 formats, and write them as a Go package: kernels, pure Go, dispatch and tests. The
 kernels work for any number of rows, columns and activations.
 
-If nothing names what to compile, tmacc.yaml in this directory does: its keys are those of
-the flags below that are called ` + order.ConfigKeys() + `;
-flags on the command line count before it. Its kernels are for all
+If nothing names what to compile, tmacc.yaml in this directory does. Its keys are named like
+the flags ` + order.ConfigKeys() + `. Flags
+on the command line replace its values. Its kernels are for all
 targets unless it names some, so that every machine writes the same bytes; paths in it
 are relative to it, and the package lies beside it. Speeds are not measured then, unless it says
 no-measure: false.
@@ -62,22 +62,23 @@ A kernel is for an instruction set, tuned for its most ordinary core; -core adds
 cores, which run on the CPUs that have them. -core file.json describes a core of your own, with the
 fields that tmacc cores -json NAME prints. -target host is for this machine's core.
 
-The trace of a kernel is for its target, which may be left out if there is but one; entries
-that differ in target and trace only are one product, with default schedules on other targets.
+The trace of a kernel is for its target, which may be left out if there is only one. Entries
+that differ only in target and trace are one product, with default schedules on other targets.
 
 Every kernel that this machine runs is compared with the definition of the product, the
 package is built, vetted and tested, and its speed is measured; the table at the end says
 what each kernel does. That takes the go command: without it, only -no-check writes a package.
 
 Unless its directory lies in a Go module (other than tmacc's), it becomes one. Schedules
-that tmacc tune has locked in that module are used, for others the default ones; nothing is
-searched, but for -tune: it does what tmacc tune does first.
+that tmacc tune has locked in that module are used; other products have the default ones. Nothing
+is searched, except with -tune, which first does the work of tmacc tune.
 
 Any part of a split model, such as NAME-00001-of-00003.gguf, stands for all its parts. Tensors of
-a file that cannot be compiled are listed; then the exit code is 3. A trace that
-does not compile is an error, and nothing is written. Of all this -dry-run does only what
-takes no time: it compiles no schedule but given traces, so that what it lists may be left
-out for all that, because sums could overflow for so large a -max-k.`,
+a file that cannot be compiled are listed, and the exit code is 3. A trace that
+does not compile is an error, and nothing is written.
+
+-dry-run lists what would be compiled. It compiles only the traces you give, so a listed product
+may still turn out not to compile: sums could overflow for a large -max-k.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
   tmacc compile model.gguf -target all -o internal/kernels
   tmacc compile model.gguf -dry-run           # which tensors, in which formats
@@ -404,7 +405,7 @@ func (x *compilation) compileAll(ctx context.Context) error {
 	return x.made.Compile(ctx)
 }
 
-// compare is an error unless the files in the directory are those of the package, and the kernels those that were locked.
+// compare is an error unless the directory has the files of the package, and they have the locked kernels.
 func (x *compilation) compare() error {
 	names, err := x.made.Differences()
 	x.bar.done()

@@ -307,7 +307,7 @@ func TestCompileChecks(t *testing.T) {
 	}
 }
 
-// A line of bench -json has these fields and no others, but for the commit, which Go does not record in tests.
+// A line of bench -json has these fields and no others, except the commit, which Go does not record in tests.
 func TestBenchJSON(t *testing.T) {
 	needMeasuring(t)
 	out := ok(t, "bench", "-json", "-q", "-format", "w2,codebook6", "-mode", "l2", "-n", "1,9")
@@ -416,7 +416,7 @@ func TestCompileNowhere(t *testing.T) {
 	}
 }
 
-// K of what is measured is whole groups.
+// K of a measured product is whole groups.
 func TestBenchWholeGroups(t *testing.T) {
 	needMeasuring(t)
 	var r measure.Record

@@ -42,7 +42,7 @@ kernel:
 
 const twoLevels = `{"name": "two", "bits": 1, "levels": [-3, 5], "per": "row", "scale": "f32"}`
 
-// A file says all that flags say; what is on the command line counts before it.
+// A file says all that flags say; flags on the command line replace its values.
 func TestConfig(t *testing.T) {
 	config(t, "\ufeff"+manyKernels)
 	if err := os.WriteFile("two.json", []byte("\ufeff"+twoLevels), 0o666); err != nil { // as editors on Windows write it
@@ -247,7 +247,7 @@ func TestTraceForEachTarget(t *testing.T) {
 	}
 	for _, want := range []string{
 		"tmacc: Own on amd64/avx512vbmi: the trace is for 1 column only; larger products use that kernel column by column\n",
-		"tmacc: Own on amd64/avx2: the trace is for 2 columns only; products of fewer use that kernel, padded, and take as long as those of 2\n",
+		"tmacc: Own on amd64/avx2: the trace is for 2 columns only; narrower products use that kernel, padded, and take as long as products of 2\n",
 	} {
 		if strings.Count(stderr, " only; ") != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("no %q in\n%s", want, stderr)

@@ -55,7 +55,7 @@ func TestCoresOfFile(t *testing.T) {
 	}
 }
 
-// What is no core is refused by its file and the field.
+// A file that is no core is refused by its file and the field.
 func TestOwnCoreRefused(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big.json")
 	if err := os.WriteFile(big, []byte(`{"version": 1}`+strings.Repeat(" ", order.MaxCore)), 0o600); err != nil {

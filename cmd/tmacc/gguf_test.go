@@ -99,7 +99,7 @@ func TestIrrelevantTensors(t *testing.T) {
 	}
 }
 
-// What is left out is grouped by type and reason; the JSON has each tensor.
+// Left-out tensors are grouped by type and reason; the JSON has each tensor.
 func TestLeftOutGroups(t *testing.T) {
 	var tensors []ggufTensor
 	for layer := range 107 {

@@ -389,7 +389,7 @@ func TestMutatedFiles(t *testing.T) {
 		if err := f.try(data); err != nil {
 			t.Fatalf("mutant %d of seed %d, %s: %v", i, seed, keep(data), err)
 		}
-		// All that is allocated is more than what is held at any time.
+		// All allocations together are more than the memory held at any time.
 		bytes, used := allocated()-bytes, cpuTime()-began
 		most, slowest = max(most, bytes), max(slowest, used)
 		if bytes > mostMemory || timed && used > mostTime {

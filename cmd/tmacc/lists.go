@@ -133,8 +133,8 @@ func (c *cli) targets() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "targets", Args: between(0, 0),
 		Short: "list the targets and which of them run here",
-		Long: `List the targets: instruction sets that kernels are compiled for, and the features
-beyond those of all CPUs of the architecture. Every generated package also has pure Go
+		Long: `List the targets: instruction sets that kernels are compiled for, and the CPU
+features they need beyond the architecture's own. Every generated package also has pure Go
 for all other CPUs. A target with a core, TARGET+CORE, has the same instructions and is tuned
 for that core: see tmacc cores.`,
 	}

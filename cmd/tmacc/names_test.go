@@ -11,7 +11,7 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 )
 
-// goToModule goes to the root of a new module that requires tmacc, and returns what is there.
+// goToModule goes to the root of a new module that requires tmacc, and returns the names of its files.
 func goToModule(t *testing.T) []string {
 	t.Helper()
 	root := gomod.Checkout()

@@ -207,7 +207,7 @@ func unmatched(items, others []string) (out []string) {
 
 // common returns a longest list of items that a and b both have, in that order.
 func common(a, b []string) (out []string) {
-	length := make([][]int, len(a)+1) // of those of a[i:] and b[j:]
+	length := make([][]int, len(a)+1) // of the common parts of a[i:] and b[j:]
 	for i := range length {
 		length[i] = make([]int, len(b)+1)
 	}
@@ -274,7 +274,7 @@ func shorten(s string, n int) string {
 	return string([]rune(s)[:max(0, n-1)]) + "…"
 }
 
-// fallbackWidth is the width of what is no terminal.
+// fallbackWidth is the width of an output that is no terminal.
 const fallbackWidth = 160
 
 // widthOf is the number of columns of the terminal that w is.

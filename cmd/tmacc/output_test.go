@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// kernelTable has traces that begin and end alike, as those of the kernels of a product.
+// kernelTable has traces that begin and end alike, like the traces of a product's kernels.
 func kernelTable() *table {
 	t := &table{head: []string{"kernel", "trace", "exact", "GEMV Gw/s"}, wide: 1, parts: "; "}
 	const begin, end = "decompose dot affine; hoist_zero init; bind nt outer; bind mt outer; bind ro outer", "bind l vector; bind u unrolled"
@@ -88,7 +88,7 @@ func TestChangesAreWhole(t *testing.T) {
 	}
 }
 
-// without is a list but for the items of another, in order.
+// withoutAll is a list without the items of another, in order.
 func withoutAll(list, items []string) []string {
 	out := []string{}
 	for _, x := range list {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Where lines cannot be rewritten, a step is shown once it takes long, also if it began right after another was shown; what is over by then is not.
+// Where lines cannot be rewritten, a step is shown once it takes long, also if it began right after another was shown. A step that is over by then is not shown.
 func TestProgressLines(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

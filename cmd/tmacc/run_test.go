@@ -339,11 +339,11 @@ func TestLostOutput(t *testing.T) {
 	var stderr bytes.Buffer
 	code := run([]string{"compile", "-dry-run", "../../testdata/gguf/blocks-i2s.gguf"}, &full{}, &stderr)
 	if code != exitFailed || !strings.Contains(stderr.String(), "3 left out") || !strings.HasSuffix(stderr.String(), "tmacc: no space left\n") {
-		t.Errorf("of what is left out: exit code %d, %s", code, &stderr)
+		t.Errorf("left-out tensors: exit code %d, %s", code, &stderr)
 	}
 }
 
-// Every stage is there, and what is printed can be read again.
+// Every stage is there, and the printed text can be read again.
 func TestShow(t *testing.T) {
 	out := ok(t, "show", "-format", "w4-g32", "-target", "avx2")
 	for _, want := range []string{

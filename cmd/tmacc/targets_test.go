@@ -64,7 +64,7 @@ func TestTargetsPermuted(t *testing.T) {
 	}
 }
 
-// A flag that takes one value is not given two, and says so; one that takes several takes those of every time.
+// A flag that takes one value is not given two, and says so; one that takes several collects the values of every use.
 func TestRepeatedFlags(t *testing.T) {
 	for _, r := range []refusal{
 		{2, `compile: -model: takes one value, and is given two: "llama-2-7b" and "gpt"; see tmacc compile -h`, "compile -model llama-2-7b -model gpt"},

@@ -17,7 +17,7 @@ var readers = []string{
 	"compile -kernel name=A,format=%s", "compile -target avx2 -kernel name=A,format=w2,trace=%s",
 }
 
-// What is no text is said to be none, whichever command reads it, and none of it is repeated.
+// A file that is no text is refused as such by every command, and no part of it is printed.
 func TestBinaryFiles(t *testing.T) {
 	program, err := os.ReadFile(os.Args[0])
 	if err != nil {

@@ -87,7 +87,7 @@ connections that are cut, and for a machine that starts again.`,
 	f.StringVar(&x.runner, "runner", "", "`ssh://user@host:port` of the machine that measures, instead of this one")
 	f.StringVar(&x.runnerPrefix, "runner-exec", "", "`command` over there that starts the worker, such as \"taskset -c 3\"")
 	f.BoolVar(&x.scratch, "from-scratch", false, "begin without the default schedules")
-	f.BoolVar(&x.only, "only", false, "lock what is faster for the purposes of the search, whatever it does to others")
+	f.BoolVar(&x.only, "only", false, "lock a schedule that is faster for the purposes of the search, even if others get slower")
 	f.BoolVar(&x.json, "json", false, "print one JSON object per search at its end, and all else on standard error")
 	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")

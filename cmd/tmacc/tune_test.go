@@ -474,7 +474,7 @@ func TestLockAstray(t *testing.T) {
 	}
 }
 
-// A table of medians has the times of what is tuned by those of the default schedules.
+// A table of medians has the times of tuned schedules over the times of the default ones.
 func TestBenchTable(t *testing.T) {
 	var all []measure.Record
 	for _, ns := range []float64{100, 120, 400} {
@@ -490,7 +490,7 @@ func TestBenchTable(t *testing.T) {
 }
 
 // What a module has locked is what compile compiles, for that target only; -check
-// names kernels that are not those of the lock, and files that are not current.
+// names kernels that differ from the lock, and files that are not current.
 func TestLockReplays(t *testing.T) {
 	dir := t.TempDir()
 	p, target := w2OnAVX2(t)

@@ -50,7 +50,7 @@ func plain(err error) error { return message.Plain(err) }
 // actVar adds the flags -act and -act-group.
 func actVar(f *pflag.FlagSet, a *order.Act) {
 	f.StringVar(&a.Elem, "act", order.Int8, "activations: int8, quantized, or f32, as they are; for one format, name it FORMAT"+ir.FloatSuffix)
-	f.IntVar(&a.Group, "act-group", order.UsualGroup, "activations that share a scale along K, 0: a whole row (default 0, but for the formats of GGUF as ggml)")
+	f.IntVar(&a.Group, "act-group", order.UsualGroup, "activations that share a scale along K, 0: a whole row (default: as in ggml for GGUF's formats, else 0)")
 	f.Lookup("act-group").DefValue = "0" // said above
 }
 
@@ -83,7 +83,7 @@ type sizeFlags struct{ m, k int }
 func (s *sizeFlags) add(f *pflag.FlagSet, m, k int) {
 	of := ""
 	if m == 0 {
-		of = ", instead of those of the mode"
+		of = ", instead of the mode's own"
 	}
 	f.IntVarP(&s.m, "m", "m", m, "rows of the matrix"+of)
 	f.IntVarP(&s.k, "k", "k", k, "columns of the matrix"+of)
@@ -93,7 +93,7 @@ func (s *sizeFlags) add(f *pflag.FlagSet, m, k int) {
 func (s *sizeFlags) checkCalls(ns []int) error {
 	for _, n := range ns {
 		if most := max(s.m, s.k); most > 0 && n > timing.MaxMatrix/most {
-			return fmt.Errorf("-n %d -m %d -k %d: at most %d activations, and as many results, are measured", n, s.m, s.k, timing.MaxMatrix)
+			return fmt.Errorf("-n %d -m %d -k %d: at most %d activations and %[4]d results are measured", n, s.m, s.k, timing.MaxMatrix)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ import (
 
 // Options say what to make and where. Order, Targets and Dir are required.
 type Options struct {
-	Order     *order.Order   // what is to be compiled; Compile adds to its Left
+	Order     *order.Order   // the products to compile; Compile adds to its Left
 	Targets   []lower.Target // that products are compiled for, each once, in the order in which programs try them
 	Dir       string         // of the package; "." is the working directory
 	Name      string         // of the package; "": see New
@@ -63,7 +63,7 @@ type product struct {
 	compiled gen.Product
 }
 
-// ErrNothing is the error of an order of which no product can be compiled. The order's Left has the reasons.
+// ErrNothing is the error of an order none of whose products can be compiled. The order's Left has the reasons.
 var ErrNothing = errors.New("nothing of this can be compiled")
 
 // OptionError is an option that does not fit the directory.

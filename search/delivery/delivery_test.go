@@ -14,7 +14,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 )
 
-// options are those of an unchecked package with a product of each format for avx2, in a directory of its own.
+// options describe an unchecked package with a product of each format for avx2, in a directory of its own.
 func options(t *testing.T, formats ...string) Options {
 	t.Helper()
 	on := []lower.Target{targets.ByName("avx2")}

@@ -74,7 +74,7 @@ func (x *Package) untunable(w *order.Product, t lower.Target) string {
 	case missing != "":
 		return "this machine lacks " + missing
 	case e != nil && e.For(w.Problem) && unproven(e, w.Problem) != nil:
-		return "what is locked is for smaller K, and would be lost"
+		return "the locked schedules are for smaller K, and would be lost"
 	}
 	return ""
 }
@@ -141,8 +141,8 @@ func (x *Package) noTarget(name string) string {
 	return "this tmacc has no such target, see tmacc targets"
 }
 
-// otherCores names the entries of the lock for a product and an instruction set of the package, but for a core for which the
-// package has no kernels.
+// otherCores names the entries of the lock for a product and an instruction set of the package whose core has no
+// kernels in the package.
 func (x *Package) otherCores() (out []string) {
 	for _, w := range x.products {
 		for _, t := range targets.All() {
@@ -207,7 +207,7 @@ func (x *Package) narrow() (out []string) {
 			}
 			use := "larger products use that kernel column by column"
 			if widest > 1 {
-				use = fmt.Sprintf("products of fewer use that kernel, padded, and take as long as those of %d", widest)
+				use = fmt.Sprintf("narrower products use that kernel, padded, and take as long as products of %d", widest)
 			}
 			out = append(out, fmt.Sprintf("%s on %s: %s for %s only; %s", w.Label(), t.Target.Machine().Name, source, message.Count(widest, "column"), use))
 		}

@@ -16,7 +16,7 @@ var Quick = timing.Options{Rounds: 9, MinSample: time.Millisecond}
 
 // Speed is what a kernel reached on this machine, on one thread.
 type Speed struct {
-	GEMV      float64 `json:"gweights_s"`           // weights per ns out of DRAM, with as many activations as the kernel has columns
+	GEMV      float64 `json:"gweights_s"`           // weights per ns out of DRAM, with one activation for each column of the kernel
 	ReadShare float64 `json:"dram_share"`           // of the measured read bandwidth
 	GEMM      float64 `json:"gmac_s,omitempty"`     // multiplications per ns with 256 activations; only the widest kernel has it
 	DotShare  float64 `json:"peak_share,omitempty"` // of the peak of int8 dot products

@@ -65,7 +65,7 @@ func onePackage(dir, name string) error {
 }
 
 // eachPackage calls f with each Go file in dir and its package. It leaves out tests and files that go build leaves out:
-// they may be of any package. It leaves out files that are no Go: the go command says what is wrong with them.
+// they may be of any package. It leaves out files that are no Go: the go command reports them.
 func eachPackage(dir string, f func(path, of string) error) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

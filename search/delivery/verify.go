@@ -18,7 +18,7 @@ import (
 // text "no: " and its bound instead, or "no, " and what else is known.
 type Exactness string
 
-// What is known of a kernel. NotHere and NotRun kernels are proven, but were not run.
+// How far a kernel was checked. NotHere and NotRun kernels are proven, but were not run.
 const (
 	Checked Exactness = "yes"          // proven, and compared with the definition
 	Bounded Exactness = "no: bounded"  // compared with the definition, which rounds: format.Act.FloatError
