@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -98,8 +99,8 @@ func (x *compilation) noTarget(name string) string {
 	if t := targets.ByName(name); t != nil && t.Machine().Name == name || slices.ContainsFunc(x.targets, func(t lower.Target) bool { return t.Machine().Name == name }) {
 		return ""
 	}
-	if isa, core, ok := strings.Cut(name, "+"); ok && targets.ByName(isa) != nil {
-		return fmt.Sprintf("no built-in core is called %s: if it is one of yours, add -core FILE.json", core)
+	if _, _, ok := targeting.OtherCore(name); ok {
+		return "" // it may be somebody's own core: otherCores names it
 	}
 	return "this tmacc has no such target, see tmacc targets"
 }
@@ -115,6 +116,21 @@ func (x *compilation) otherCores() (out []string) {
 			if e != nil && e.For(w.Problem) && !slices.ContainsFunc(x.targets, is) && slices.ContainsFunc(x.targets, has) {
 				out = append(out, fmt.Sprintf("%s: %s on %s is not used: the package has no kernels for that core: add -core %s", tune.LockName, e.Product, m.Name, m.Core.Name))
 			}
+		}
+		out = append(out, x.unknownCores(w)...)
+	}
+	return out
+}
+
+// unknownCores names the entries of the lock for w and an instruction set of the package, but for a core that neither
+// tmacc nor the package has. Another package may use them.
+func (x *compilation) unknownCores(w *wanted) (out []string) {
+	for _, e := range x.lock.Entries {
+		isa, core, ok := targeting.OtherCore(e.Target)
+		is := func(o lower.Target) bool { return o.Machine().Name == e.Target }
+		has := func(o lower.Target) bool { return o.Machine().ISA.Name == isa }
+		if ok && e.Product == w.Problem.Name() && e.For(w.Problem) && !slices.ContainsFunc(x.targets, is) && slices.ContainsFunc(x.targets, has) {
+			out = append(out, fmt.Sprintf("%s: %s on %s is not used: no built-in core is called %s: if it is one of yours, add -core FILE.json", tune.LockName, e.Product, e.Target, core))
 		}
 	}
 	return out
