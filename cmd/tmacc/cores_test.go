@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -71,7 +73,7 @@ func TestOwnCoreRefused(t *testing.T) {
 		{ownCoreFile(t, "zen5", `amd64/avx512vbmi`, `dotprod`), `core.json: costs.logic is missing: arm64 needs a cost for each of logic, `},
 		{ownCoreFile(t, "zen5", `"shuffle"`, `"shuffles"`), `core.json: costs.shuffle is missing`},
 		{ownCoreFile(t, "zen5", `"version": 1,`, `"version": 1`), `core.json:3: invalid character`},
-		{ownCoreFile(t, "zen5", `"halves"`, `"quarters"`), `core.json: json: unknown field "quarters"`},
+		{ownCoreFile(t, "zen5", `"halves"`, `"quarters"`), `core.json: unknown field "quarters"; there are version, name, `},
 		{file(t, "empty.json", " "), `empty.json: is empty: want a core, as tmacc cores -json NAME prints one`},
 		{file(t, "binary.json", "\x00\xff"), `binary.json: is no text in UTF-8`},
 		{file(t, "model.json", "GGUF1234"), `model.json: is a GGUF file`},
@@ -88,22 +90,57 @@ func TestOwnCoreRefused(t *testing.T) {
 	refused(t, refusal{2, `cores zen6: there is no such core: have golden-cove, `, "cores zen6"})
 }
 
-// An entry of the lock for a core of one's own asks for its file.
+// An entry of the lock for a core of one's own asks for its file, if the package has the product and the instruction set.
+// It is no misfit: another package may use it.
 func TestOwnCoreInLock(t *testing.T) {
-	x := compilation{lock: &tune.Lock{Entries: []tune.Entry{{Product: "w2", Target: "amd64/avx2+my-core"}, {Product: "w2", Target: "amd64/avx3"}}}}
-	want := []string{
-		"tmacc.lock: w2 on amd64/avx2+my-core is not used: no built-in core is called my-core: if it is one of yours, add -core FILE.json",
-		"tmacc.lock: w2 on amd64/avx3 is not used: this tmacc has no such target, see tmacc targets",
+	w, _ := w2OnAVX2(t)
+	entry := func(product, target string) tune.Entry {
+		return tune.Entry{Product: product, Target: target, Problem: tune.ProblemHash(w)}
 	}
-	if got := x.misfits(); !slices.Equal(got, want) {
+	x := compilation{products: []*wanted{{Product: &order.Product{Problem: w}}}, lock: &tune.Lock{Entries: []tune.Entry{
+		entry("w2", "amd64/avx2+my-core"), entry("w2", "amd64/avx3"), entry("w2", "amd64/avx512+my-core"), entry("w4", "amd64/avx2+my-core"),
+	}}}
+	listed := func(words, cores string) []string {
+		ts, err := new(cli).targetList([]string{words}, strings.Fields(cores))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.targets = ts
+		return x.otherCores()
+	}
+	if got, want := x.misfits(), []string{"tmacc.lock: w2 on amd64/avx3 is not used: this tmacc has no such target, see tmacc targets"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	own, err := new(cli).targetList([]string{"avx2"}, []string{ownCoreFile(t, "zen2")})
-	if err != nil {
+	const note = "tmacc.lock: w2 on amd64/avx2+my-core is not used: no built-in core is called my-core: if it is one of yours, add -core FILE.json"
+	if got := listed("avx2", ""); !slices.Equal(got, []string{note}) {
+		t.Errorf("%q, want %q", got, note)
+	}
+	if got := append(listed("neon", ""), listed("avx2", ownCoreFile(t, "zen2"))...); got != nil {
+		t.Errorf("a package for neon and one for the core are told of %q", got)
+	}
+}
+
+// A package is up to date whatever the lock has for somebody's own core.
+func TestCheckWithOwnCoreInLock(t *testing.T) {
+	w, _ := w2OnAVX2(t)
+	var trace schedule.Trace
+	if err := json.Unmarshal([]byte(json1(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "trace"))), &trace); err != nil {
 		t.Fatal(err)
 	}
-	if x.targets = own; len(x.misfits()) != 1 {
-		t.Errorf("with the core there are %q", x.misfits())
+	dir, args := t.TempDir(), []string{"-q", "-format", "w2", "-target", "avx2", "-module", "none", "-o"}
+	if err := tune.ChangeLock(filepath.Join(dir, tune.LockName), func(l *tune.Lock) error {
+		l.Put(tune.Entry{Product: "w2", Target: "amd64/avx2+my-core", Problem: tune.ProblemHash(w), Kernels: []tune.Kernel{{Cols: 1, Hash: "measured", Trace: trace}}})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const note = "no built-in core is called my-core: if it is one of yours, add -core FILE.json"
+	code, _, stderr := tmacc(append([]string{"compile", "-no-check"}, append(args, dir)...)...)
+	if code != 0 || !strings.Contains(stderr, note) {
+		t.Errorf("compile: exit code %d, want a note: %s", code, stderr)
+	}
+	if out := ok(t, append([]string{"compile", "-check"}, append(args, dir)...)...); !strings.Contains(out, "is up to date") {
+		t.Error(out)
 	}
 }
 
