@@ -85,7 +85,7 @@ type Memory struct {
 	SuperTiles nest.Streams `json:"super_tiles"`
 	// Indexes allows default schedules to have addresses that are sums of two registers.
 	Indexes bool `json:"indexes"`
-	// TablesRead is the factor by which weights come more slowly from memory where one column looks up in tables; 0: 1.
+	// TablesRead is the factor by which weights come more slowly from memory where one column looks up in tables, 1 or more; 0: 1.
 	TablesRead float64 `json:"tables_read"`
 	// Tables is how many bytes ahead tables of several columns are asked for; 0: they are not.
 	Tables int `json:"tables"`
