@@ -1,13 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/targeting"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // ownCoreFile is a file with a core of one's own. It is like a built-in one, after the replacements of old texts by new ones.
@@ -69,7 +72,7 @@ func TestOwnCoreRefused(t *testing.T) {
 		{ownCoreFile(t, "zen5", `amd64/avx512vbmi`, `dotprod`), `core.json: costs.logic is missing: arm64 needs a cost for each of logic, `},
 		{ownCoreFile(t, "zen5", `"shuffle"`, `"shuffles"`), `core.json: costs.shuffle is missing`},
 		{ownCoreFile(t, "zen5", `"version": 1,`, `"version": 1`), `core.json:3: invalid character`},
-		{ownCoreFile(t, "zen5", `"halves"`, `"quarters"`), `core.json: json: unknown field "quarters"`},
+		{ownCoreFile(t, "zen5", `"halves"`, `"quarters"`), `core.json: unknown field "quarters"; there are version, name, `},
 		{file(t, "empty.json", " "), `empty.json: is empty: want a core, as tmacc cores -json NAME prints one`},
 		{file(t, "binary.json", "\x00\xff"), `binary.json: is no text in UTF-8`},
 		{file(t, "model.json", "GGUF1234"), `model.json: is a GGUF file`},
@@ -84,6 +87,30 @@ func TestOwnCoreRefused(t *testing.T) {
 	refused(t, refusal{2, `: another core is called my-core`, "compile -format w2 -dry-run -target all -core " + one + " -core " + other})
 	refused(t, refusal{2, `-core zen6: there is no such core: have all, golden-cove, `, "compile -format w2 -dry-run -target avx2 -core zen6"})
 	refused(t, refusal{2, `cores zen6: there is no such core: have golden-cove, `, "cores zen6"})
+}
+
+// A package is up to date whatever the lock has for somebody's own core.
+func TestCheckWithOwnCoreInLock(t *testing.T) {
+	w, _ := w2OnAVX2(t)
+	var trace schedule.Trace
+	if err := json.Unmarshal([]byte(json1(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "trace"))), &trace); err != nil {
+		t.Fatal(err)
+	}
+	dir, args := t.TempDir(), []string{"-q", "-format", "w2", "-target", "avx2", "-module", "none", "-o"}
+	if err := tune.ChangeLock(filepath.Join(dir, tune.LockName), func(l *tune.Lock) error {
+		l.Put(tune.Entry{Product: "w2", Target: "amd64/avx2+my-core", Problem: tune.ProblemHash(w), Kernels: []tune.Kernel{{Cols: 1, Hash: "measured", Trace: trace}}})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const note = "no built-in core is called my-core: if it is one of yours, add -core FILE.json"
+	code, _, stderr := tmacc(append([]string{"compile", "-no-check"}, append(args, dir)...)...)
+	if code != 0 || !strings.Contains(stderr, note) {
+		t.Errorf("compile: exit code %d, want a note: %s", code, stderr)
+	}
+	if out := ok(t, append([]string{"compile", "-check"}, append(args, dir)...)...); !strings.Contains(out, "is up to date") {
+		t.Error(out)
+	}
 }
 
 // A relative path in tmacc.yaml is that of the file.

@@ -109,7 +109,7 @@ func (m *Module) File() []byte {
 // quoted is a path as go.mod has it.
 func quoted(path string) string {
 	path = filepath.ToSlash(path)
-	if strings.ContainsAny(path, " \"'`()[]{},") {
+	if strings.ContainsAny(path, " \t\r\n\"'`()[]{},") {
 		return strconv.Quote(path)
 	}
 	return path

@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/tmacc/tmacc/lower/core"
 )
 
 // ConfigName is the file that tmacc compile reads if its flags name nothing to compile.
@@ -16,7 +18,7 @@ const ConfigName = "tmacc.yaml"
 // configKeys lists the keys of the file, each with the values that it takes. They are flags of tmacc compile.
 var configKeys = map[string]keyKind{
 	"package": {}, "output": {path: always}, "module": {}, "act": {}, "act-group": {}, "max-k": {}, "model": {},
-	"target": {list: true, commas: true}, "core": {list: true, commas: true, path: ifJSON}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
+	"target": {list: true, commas: true}, "core": {list: true, commas: true, path: core.IsFile}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
 	"no-check": {}, "no-measure": {},
 }
 

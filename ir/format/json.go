@@ -2,48 +2,57 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// UnmarshalStrict reads JSON into what to points to. It refuses fields that are not there, by
-// exactly that name, those that are there twice, and null in a list: encoding/json takes "Bits" for
-// "bits", the last of several, and null for 0. What has an UnmarshalJSON of its own judges its own fields.
-func UnmarshalStrict(data []byte, to any) error {
+// UnmarshalStrict reads JSON into what `to` points to. It refuses fields that the type lacks, by exactly that name,
+// fields that are there twice, and null in a list: encoding/json takes "Bits" for "bits", the last of several, and null
+// for 0. Errors name the path of the value, such as cpus[0].vendor. A type with an UnmarshalJSON judges its own fields.
+func UnmarshalStrict(data []byte, to any) error { return unmarshal(data, to, false) }
+
+// UnmarshalWhole is UnmarshalStrict for a value that must have all fields. It also refuses an object that lacks a field
+// of its type, and null. A field with the option omitempty may be missing.
+func UnmarshalWhole(data []byte, to any) error { return unmarshal(data, to, true) }
+
+func unmarshal(data []byte, to any, whole bool) error {
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil { // syntax, and how deep it is
 		return err
 	}
-	names := json.NewDecoder(bytes.NewReader(data))
-	names.UseNumber() // a number that is too large is reported by the decoder below, with its name
-	if err := checkFields(names, reflect.TypeOf(to).Elem()); err != nil && err != errNull {
+	c := checker{d: json.NewDecoder(bytes.NewReader(data)), whole: whole}
+	c.d.UseNumber() // so that a number that is too large is reported with its path
+	if err := c.value(reflect.TypeOf(to).Elem(), !whole); err != nil {
 		return err
+	}
+	if c.found != nil {
+		return c.found
 	}
 	err := json.Unmarshal(data, to)
 	var kind *json.UnmarshalTypeError
 	if !errors.As(err, &kind) {
 		return err
 	}
-	want := wanted(kind.Type)
-	if strings.HasPrefix(kind.Value, "number ") && want == "a number" {
-		want = fmt.Sprintf("a number that %d bits hold", kind.Type.Bits())
-	}
-	text := fmt.Sprintf("JSON %s; want %s", kind.Value, want)
-	if kind.Field == "" {
-		return mistyped(text)
-	}
-	// Leave out the names of Go types, which stand for embedded structs.
+	// It comes from an UnmarshalJSON. Leave out the names of Go types, which stand for embedded structs.
 	path := slices.DeleteFunc(strings.Split(kind.Field, "."), func(name string) bool { return name != strings.ToLower(name) })
-	return fmt.Errorf("%s is %s", strings.Join(path, "."), text)
+	return &mistyped{strings.Join(path, "."), kind.Value, wanted(kind)}
 }
 
-// mistyped says what the whole value is instead of what it must be.
-type mistyped string
+// mistyped says that JSON has another kind of value than the type wants.
+type mistyped struct {
+	path string // "" is the whole value
+	kind string // of the value in JSON: "string"
+	want string // "an integer"
+}
 
-func (m mistyped) Error() string { return string(m) }
+func (m *mistyped) Error() string { return cmp.Or(m.path, "the value") + " is " + m.text() }
+
+func (m *mistyped) text() string { return fmt.Sprintf("JSON %s; want %s", m.kind, m.want) }
 
 // ErrorLine is the line of data, from 1, in which err, of reading it as JSON, found its syntax broken; 0 if err is another.
 func ErrorLine(data []byte, err error) int {
@@ -55,8 +64,16 @@ func ErrorLine(data []byte, err error) int {
 	return 1 + bytes.Count(before, []byte("\n"))
 }
 
-// wanted is what JSON must have for a type.
-func wanted(t reflect.Type) string {
+// wanted is what JSON must have instead of the value of an error.
+func wanted(err *json.UnmarshalTypeError) string {
+	if want := wantedFor(err.Type); want != "a number" || !strings.HasPrefix(err.Value, "number ") {
+		return want
+	}
+	return fmt.Sprintf("a number that %d bits hold", err.Type.Bits())
+}
+
+// wantedFor is what JSON must have for a type.
+func wantedFor(t reflect.Type) string {
 	if t == reflect.TypeFor[[]byte]() { // in base64
 		return "a text"
 	}
@@ -75,64 +92,152 @@ func wanted(t reflect.Type) string {
 	return "a text"
 }
 
-// unknownField is the name of a field that is not there.
-type unknownField string
-
-func (name unknownField) Error() string {
-	return fmt.Sprintf("json: unknown field %.80q", string(name))
+// checker reads the tokens of a JSON value beside the type that the value is to become. Names that are wrong end it.
+// The first value of another kind, or missing field, is found, for a wrong name may explain it.
+type checker struct {
+	d     *json.Decoder
+	whole bool     // all fields without omitempty must be there
+	path  []string // of the value that is read: ".cpus", "[0]"
+	found error
 }
 
-// errNull is what checkFields finds null to be; whether that is an error depends on where it is.
-var errNull = errors.New("json: null")
-
-// checkFields checks the names of all fields of the next value, which is to become a t,
-// nil if that has no fields.
-func checkFields(d *json.Decoder, t reflect.Type) error {
+// value checks the next value, which is to become a t, nil if nothing is known about it.
+func (c *checker) value(t reflect.Type, nullable bool) error {
 	if readsItself(t) {
-		return d.Decode(new(json.RawMessage))
+		return c.d.Decode(new(json.RawMessage))
 	}
-	token, err := d.Token()
+	token, err := c.d.Token()
 	if err != nil {
 		return err
 	}
+	if t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	switch token {
 	case nil:
-		return errNull
+		if !nullable {
+			c.mistyped("null", t)
+		}
 	case json.Delim('['):
-		for d.More() {
-			if err := checkFields(d, elemOf(t)); err == errNull {
-				return errors.New("json: null in a list")
-			} else if err != nil {
-				return err
-			}
-		}
-		_, err = d.Token()
+		return c.list(c.kind(t, "array", reflect.Slice, reflect.Array))
 	case json.Delim('{'):
-		fields, seen := fieldsOf(t), map[string]bool{}
-		for d.More() {
-			token, err := d.Token()
-			if err != nil {
-				return err
-			}
-			name := token.(string) // the decoder takes nothing else
-			field, known := fields[name]
-			if fields == nil {
-				field = elemOf(t)
-			}
-			switch {
-			case seen[name]:
-				return fmt.Errorf("json: field %.80q is there twice", name)
-			case fields != nil && !known:
-				return unknownField(name)
-			}
-			seen[name] = true
-			if err := checkFields(d, field); err != nil && err != errNull {
-				return err
-			}
-		}
-		_, err = d.Token()
+		return c.object(c.kind(t, "object", reflect.Struct, reflect.Map))
+	default:
+		c.scalar(token, t)
 	}
+	return nil
+}
+
+// kind is t if it is of one of kinds, or nil. A value of that kind in JSON is found to be mistyped if t is of another.
+func (c *checker) kind(t reflect.Type, value string, kinds ...reflect.Kind) reflect.Type {
+	switch {
+	case t == nil || t.Kind() == reflect.Interface:
+		return nil
+	case !slices.Contains(kinds, t.Kind()):
+		c.mistyped(value, t)
+		return nil
+	}
+	return t
+}
+
+// mistyped notes that the value in JSON is of another kind than t wants.
+func (c *checker) mistyped(kind string, t reflect.Type) {
+	want := "a value"
+	if t != nil {
+		want = wantedFor(t)
+	}
+	c.find(&mistyped{c.at(), kind, want})
+}
+
+func (c *checker) find(err error) {
+	if c.found == nil {
+		c.found = err
+	}
+}
+
+// scalar checks a text, a number or a truth value.
+func (c *checker) scalar(token json.Token, t reflect.Type) {
+	text, err := json.Marshal(token)
+	if err != nil || t == nil {
+		return
+	}
+	var kind *json.UnmarshalTypeError
+	if errors.As(json.Unmarshal(text, reflect.New(t).Interface()), &kind) {
+		c.find(&mistyped{c.at(), kind.Value, wanted(kind)})
+	}
+}
+
+// list checks the elements of a list, which is to become a t.
+func (c *checker) list(t reflect.Type) error {
+	for i := 0; c.d.More(); i++ {
+		if err := c.inside("["+strconv.Itoa(i)+"]", elemOf(t), false); err != nil {
+			return err
+		}
+	}
+	_, err := c.d.Token()
 	return err
+}
+
+// object checks the names and the values of an object, which is to become a t.
+func (c *checker) object(t reflect.Type) error {
+	fields, seen := fieldsOf(t), map[string]bool{}
+	for c.d.More() {
+		token, err := c.d.Token()
+		if err != nil {
+			return err
+		}
+		name := token.(string) // the decoder takes nothing else
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		of := elemOf(t)
+		switch {
+		case seen[name]:
+			return fmt.Errorf("field %.80q is there twice%s", name, c.in())
+		case i >= 0:
+			of = fields[i].of
+		case fields != nil:
+			return fmt.Errorf("unknown field %.80q%s; there are %s", name, c.in(), fieldNames(fields))
+		}
+		seen[name] = true
+		if err := c.inside("."+PathName(name), of, !c.whole); err != nil {
+			return err
+		}
+	}
+	for _, f := range fields {
+		if c.whole && !f.optional && !seen[f.name] {
+			c.find(fmt.Errorf("%s is missing: want %s", strings.TrimPrefix(c.at()+"."+f.name, "."), wantedFor(f.of)))
+		}
+	}
+	_, err := c.d.Token()
+	return err
+}
+
+// inside checks the next value, one step further on the path.
+func (c *checker) inside(step string, t reflect.Type, nullable bool) error {
+	c.path = append(c.path, step)
+	err := c.value(t, nullable)
+	c.path = c.path[:len(c.path)-1]
+	return err
+}
+
+// at is the path of the value that is read, "" for the whole one.
+func (c *checker) at() string {
+	return fmt.Sprintf("%.200s", strings.TrimPrefix(strings.Join(c.path, ""), "."))
+}
+
+// in is at in a sentence about a field of the value.
+func (c *checker) in() string {
+	if len(c.path) == 0 {
+		return ""
+	}
+	return " in " + c.at()
+}
+
+// PathName is a name as paths in errors have it: in quotes if it is no plain word, and cut if it is long.
+func PathName(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` || name == "" {
+		return fmt.Sprintf("%.40q", name)
+	}
+	return fmt.Sprintf("%.40s", name)
 }
 
 // readsItself says that a t has an UnmarshalJSON.
@@ -151,36 +256,33 @@ func elemOf(t reflect.Type) reflect.Type {
 	return t.Elem()
 }
 
-// fieldsOf are the types of the fields of t, and of structs that it embeds, by their names in JSON, nil if it has none.
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
-	if t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+// field is a field of a struct in JSON.
+type field struct {
+	name     string
+	of       reflect.Type
+	optional bool // omitempty
+}
+
+// fieldsOf lists the fields of t, and of structs that it embeds. It returns nil if t is no struct.
+func fieldsOf(t reflect.Type) []field {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
 	}
-	fields := map[string]reflect.Type{}
+	fields := []field{}
 	for _, f := range reflect.VisibleFields(t) {
-		if name := nameOf(f); !f.Anonymous && name != "-" && f.IsExported() {
-			fields[name] = f.Type
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.Anonymous && name != "-" && f.IsExported() {
+			fields = append(fields, field{name, f.Type, options == "omitempty"})
 		}
 	}
 	return fields
 }
 
-// fieldNames lists the JSON names of a type's fields, embedded structs included.
-func fieldNames(t reflect.Type) []string {
+// fieldNames lists the names of fields, with commas.
+func fieldNames(fields []field) string {
 	var names []string
-	for _, f := range reflect.VisibleFields(t) {
-		if name := nameOf(f); !f.Anonymous && name != "-" && f.IsExported() {
-			names = append(names, name)
-		}
+	for _, f := range fields {
+		names = append(names, f.name)
 	}
-	return names
-}
-
-// nameOf is the name of a field in JSON.
-func nameOf(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
+	return cmp.Or(strings.Join(names, ", "), "none")
 }

@@ -124,15 +124,11 @@ func (w *Weight) UnmarshalJSON(data []byte) error {
 	type fields Weight // without methods
 	f := fields{Per: perUnknown}
 	err := UnmarshalStrict(data, &f)
-	names := strings.Join(fieldNames(reflect.TypeFor[Weight]()), ", ")
-	var whole mistyped
-	var unknown unknownField
+	var kind *mistyped
 	var field *Error
 	switch {
-	case errors.As(err, &whole):
-		return errorf("weight", "%s with the fields %s, or a name", whole, names)
-	case errors.As(err, &unknown):
-		return errorf("weight", "unknown field %.80q; there are %s", string(unknown), names)
+	case errors.As(err, &kind) && kind.path == "":
+		return errorf("weight", "%s with the fields %s, or a name", kind.text(), fieldNames(fieldsOf(reflect.TypeFor[Weight]())))
 	case errors.As(err, &field): // the error below adds the same prefix
 		return errorf("weight", "%s: %s", field.Thing, field.Problem)
 	case err != nil:

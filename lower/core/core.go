@@ -3,6 +3,8 @@
 package core
 
 import (
+	"strings"
+
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
@@ -85,8 +87,13 @@ type Memory struct {
 	SuperTiles nest.Streams `json:"super_tiles"`
 	// Indexes allows default schedules to have addresses that are sums of two registers.
 	Indexes bool `json:"indexes"`
-	// TablesRead is the factor by which weights come more slowly from memory where one column looks up in tables; 0: 1.
+	// TablesRead is the factor by which weights come more slowly from memory where one column looks up in tables, 1 or more; 0: 1.
 	TablesRead float64 `json:"tables_read"`
 	// Tables is how many bytes ahead tables of several columns are asked for; 0: they are not.
 	Tables int `json:"tables"`
+}
+
+// IsFile says that a word for a core is the path of a file with one, not a name.
+func IsFile(word string) bool {
+	return strings.HasSuffix(word, ".json") || strings.ContainsAny(word, `/\`)
 }

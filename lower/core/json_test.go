@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"reflect"
 	"strings"
@@ -57,32 +58,40 @@ func TestParseRefused(t *testing.T) {
 		{`"cpus": []`, `"cpus": [{"vendor": ""}]`, `cpus[0].vendor is "": want 1 to 64 bytes`},
 		{`"cpus": []`, `"cpus": [{"vendor": "x", "first_family": -1}]`, `cpus[0].first_family is -1: want 0 to`},
 		{`"cpus": []`, `"cpus": [{"vendor": "x", "first_model": 7, "last_model": 6}]`, `cpus[0].last_model is 6: want 0, for no limit, or 7 to`},
-		{`"cpus": []`, `"cpus": [null]`, `null in a list`},
-		{`"cpus": []`, `"cpus": [{"vendor": "x", "stepping": 1}]`, `unknown field "stepping"`},
+		{`"cpus": []`, `"cpus": [null]`, `cpus[0] is JSON null; want an object`},
+		{`"cpus": []`, `"cpus": [{"vendor": "x", "stepping": 1}]`, `unknown field "stepping" in cpus[0]; there are vendor, first_family, `},
 		{`"alu": { "tenths": 3,`, `"alu": { "tenths": -3,`, `costs.alu.tenths is -3: want 1 to 10000`},
 		{`"alu": { "tenths": 3,`, `"alu": { "tenths": 0,`, `costs.alu.tenths is 0: want 1 to 10000`},
 		{`"alu": { "tenths": 3,`, `"alu": { "tenths": 1000000,`, `costs.alu.tenths is 1000000: want`},
-		{`"alu": { "tenths": 3,`, `"alu": { "tenths": 2.5,`, `want an integer`},
+		{`"alu": { "tenths": 3,`, `"alu": { "tenths": 2.5,`, `costs.alu.tenths is JSON number 2.5; want an integer`},
 		{`"alu": { "tenths": 3,`, `"alu": { "tenths": NaN,`, `invalid character 'N'`},
 		{`"alu": { "tenths": 3,`, `"alu": { "busy": [1, 2, 3, 4, 5], "tenths": 3,`, `costs.alu.busy has 5 numbers: want 1 to 4`},
 		{`"alu": { "tenths": 3,`, `"alu": { "busy": [1, -2], "tenths": 3,`, `costs.alu.busy[1] is -2: want 0 to 10000`},
-		{`"alu": { "tenths": 3,`, `"alu": { "cycles": 1, "tenths": 3,`, `unknown field "cycles"`},
+		{`"alu": { "tenths": 3,`, `"alu": { "cycles": 1, "tenths": 3,`, `unknown field "cycles" in costs.alu; there are tenths, busy, wide, wide_busy`},
 		{`"alu": { "tenths": 3, "wide": 5 }`, `"alu": { "tenths": 3, "wide_busy": [5] }`, `costs.alu.wide is missing: want it with wide_busy`},
 		{`"fresh": 0`, `"fresh": -1`, `fresh is -1: want 0 to 10000`},
 		{`"skipping": 1.07`, `"skipping": 0.5`, `memory.skipping is 0.5: want 1 to 100`},
-		{`"skipping": 1.07`, `"skipping": 1e999`, `skipping is JSON number 1e999`},
+		{`"skipping": 1.07`, `"skipping": 1e999`, `memory.skipping is JSON number 1e999`},
+		{`"alu": { "tenths": 3,`, `"alu": { "tenths": "3",`, `costs.alu.tenths is JSON string; want an integer`},
+		{`"alu": { "tenths": 3,`, `"a\nb": { "tenths": 0,`, `costs."a\nb".tenths is 0: want 1 to 10000`},
+		{`"streams"`, `"strems"`, `unknown field "strems" in memory; there are streams, slow, scattered, `},
+		{`"memory"`, `"memry"`, `unknown field "memry"; there are version, `},
+		{`"halves": false`, `"halves": null`, `halves is JSON null; want true or false`},
+		{`"tables_read": 0`, `"tables_read": 0.5`, `memory.tables_read is 0.5: want 1 to 100, or 0 for no difference`},
+		{`"tables_read": 0`, `"tables_read": -1`, `memory.tables_read is -1: want 1 to 100, or 0`},
 		{`"tiles": 0`, `"tiles": 5`, `memory.tiles is 5: want 0 to 4`},
 		{`"stride": 0`, `"stride": 100`, `memory.stride is 100: want a multiple of 64`},
 		{`"slow": { "ahead": 4096`, `"slow": { "ahead": 100`, `memory.slow.ahead is 100: want a multiple of 64 from 0 to`},
 		{`"slow": { "ahead": 4096`, `"slow": { "ahead": 65536`, `memory.slow.far is 16384: want 0 or at least 2048, and more than ahead, which is 65536`},
 		{`"alone": { "ahead": 0, "far": 0, "every": false`, `"alone": { "ahead": 0, "far": 0, "every": true`, `memory.alone.every is true: want false, as far is 0`},
 		{`"halves": false`, `"halves": 1`, `halves is JSON number; want true or false`},
-		{`"halves": false`, `"halfs": false`, `unknown field "halfs"`},
+		{`"halves": false`, `"halfs": false`, `unknown field "halfs"; there are version, name, isas, cpus, costs, halves, `},
 		{`"halves": false`, `"fresh": 1`, `field "fresh" is there twice`},
-		{good, `[]`, `JSON array`},
+		{good, `[]`, `the value is JSON array; want an object`},
 		{good, `{`, `unexpected end of JSON input`},
-		{good, `{"version": 1}`, `name is "": want`},
-		{good, `{"version": 1, "name": "x"}`, `isas is empty: want instruction sets, see tmacc targets`},
+		{good, `{"version": 1}`, `name is missing: want a text`},
+		{good, `{"version": 1, "name": "x"}`, `isas is missing: want a list`},
+		{good[strings.Index(good, `"isas": [`) : strings.Index(good, `]`)+1], `"isas": []`, `isas is empty: want instruction sets, see tmacc targets`},
 	} {
 		if !strings.Contains(good, c.old) {
 			t.Fatalf("the core has no %s:\n%s", c.old, good)
@@ -91,6 +100,39 @@ func TestParseRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %s", c.new, err, c.want)
 		}
+	}
+}
+
+// A file that lacks one of the fields that are printed is refused, with the path of that field. A zero would be another
+// core, for all other CPUs if `cpus` is missing.
+func TestMissingFields(t *testing.T) {
+	var whole map[string]any
+	if err := json.Unmarshal([]byte(text(t, targets.Cores()[0])), &whole); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	var without func(path string, object map[string]any)
+	without = func(path string, object map[string]any) {
+		for name, value := range object {
+			at := path + name
+			if inside, ok := value.(map[string]any); ok && name != "costs" {
+				without(at+".", inside)
+			}
+			delete(object, name)
+			data, err := json.Marshal(whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := core.Parse(data); err == nil || !strings.HasPrefix(err.Error(), at+" is missing: want ") {
+				t.Errorf("without %s: %v", at, err)
+			}
+			object[name] = value
+			checked++
+		}
+	}
+	without("", whole)
+	if checked < 50 { // 9, 18 of memory, and 5 of each of 7 distances
+		t.Errorf("only %d fields were left out", checked)
 	}
 }
 

@@ -32,7 +32,7 @@ func (s *Suite) Close() error {
 }
 
 // Add compiles a product by its schedules for a target that this machine runs, compares its kernels with the definition, and
-// appends it to Subjects. It stops between kernels when ctx ends. An error of a schedule is search.Refusal's.
+// appends it to Subjects. It stops between kernels when ctx ends. search.Refusal classifies the error of a schedule.
 func (s *Suite) Add(ctx context.Context, p ir.Problem, t targets.Target, uses []search.Use, tuned bool) error {
 	v, err := build.Variant(ctx, p, t, uses)
 	if err != nil {

@@ -135,8 +135,8 @@ func (x *Package) noTarget(name string) string {
 	if t := targets.ByName(name); t != nil && t.Machine().Name == name || slices.ContainsFunc(x.Targets, func(t lower.Target) bool { return t.Machine().Name == name }) {
 		return ""
 	}
-	if isa, core, ok := strings.Cut(name, "+"); ok && targets.ByName(isa) != nil {
-		return fmt.Sprintf("no built-in core is called %s: if it is one of yours, add -core FILE.json", core)
+	if _, _, ok := targeting.OtherCore(name); ok {
+		return "" // it may be somebody's own core: otherCores names it
 	}
 	return "this tmacc has no such target, see tmacc targets"
 }
@@ -152,6 +152,21 @@ func (x *Package) otherCores() (out []string) {
 			if e != nil && e.For(w.Problem) && !slices.ContainsFunc(x.Targets, is) && slices.ContainsFunc(x.Targets, has) {
 				out = append(out, fmt.Sprintf("%s: %s on %s is not used: the package has no kernels for that core: add -core %s", tune.LockName, e.Product, m.Name, m.Core.Name))
 			}
+		}
+		out = append(out, x.unknownCores(w)...)
+	}
+	return out
+}
+
+// unknownCores names the entries of the lock for w and an instruction set of the package whose core neither
+// tmacc nor the package has. Another package may use them.
+func (x *Package) unknownCores(w *product) (out []string) {
+	for _, e := range x.lock.Entries {
+		isa, core, ok := targeting.OtherCore(e.Target)
+		is := func(o lower.Target) bool { return o.Machine().Name == e.Target }
+		has := func(o lower.Target) bool { return o.Machine().ISA.Name == isa }
+		if ok && e.Product == w.Problem.Name() && e.For(w.Problem) && !slices.ContainsFunc(x.Targets, is) && slices.ContainsFunc(x.Targets, has) {
+			out = append(out, fmt.Sprintf("%s: %s on %s is not used: no built-in core is called %s: if it is one of yours, add -core FILE.json", tune.LockName, e.Product, e.Target, core))
 		}
 	}
 	return out
@@ -187,7 +202,11 @@ func (x *Package) tuneCommand(e *tune.Entry, p ir.Problem) string {
 	if p.Act.Group != blocks.UsualAct(p.Weight).Group {
 		group = fmt.Sprintf(" -act-group %d", p.Act.Group)
 	}
-	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, e.Target, x.Dir)
+	target := e.Target
+	if isa, core, ok := targeting.OtherCore(e.Target); ok {
+		target = fmt.Sprintf("%s -core FILE.json (the core %s)", isa, core)
+	}
+	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, target, x.Dir)
 }
 
 // narrow names the products that have kernels of one width only. Either a trace was given, or the lock has only kernels for

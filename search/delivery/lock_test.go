@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/ir"
 	"slices"
 	"testing"
 
@@ -10,26 +12,40 @@ import (
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// An entry of the lock for a core of one's own asks for its file.
+// An entry of the lock for a core of one's own asks for its file, if the package has the product and the instruction set.
+// It is no misfit: another package may use it.
 func TestOwnCoreInLock(t *testing.T) {
-	x := &Package{lock: &tune.Lock{Entries: []tune.Entry{{Product: "w2", Target: "amd64/avx2+my-core"}, {Product: "w2", Target: "amd64/avx3"}}}}
-	want := []string{
-		"tmacc.lock: w2 on amd64/avx2+my-core is not used: no built-in core is called my-core: if it is one of yours, add -core FILE.json",
-		"tmacc.lock: w2 on amd64/avx3 is not used: this tmacc has no such target, see tmacc targets",
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := x.Misfits(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	entry := func(product, target string) tune.Entry {
+		return tune.Entry{Product: product, Target: target, Problem: tune.ProblemHash(p)}
 	}
+	x := &Package{products: []*product{{Product: &order.Product{Problem: p}}}, lock: &tune.Lock{Entries: []tune.Entry{
+		entry("w2", "amd64/avx2+my-core"), entry("w2", "amd64/avx3"), entry("w2", "amd64/avx512+my-core"), entry("w4", "amd64/avx2+my-core"),
+	}}}
 	finder := targeting.Finder{ReadCore: func(string) (core.Core, error) {
 		own := targets.ByName("avx2").Machine().Core
 		own.Name = "my-core"
 		return own, nil
 	}}
-	own, err := finder.List([]string{"avx2"}, []string{"core.json"})
-	if err != nil {
-		t.Fatal(err)
+	listed := func(word string, cores ...string) []string {
+		ts, err := finder.List([]string{word}, cores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Targets = ts
+		return x.otherCores()
 	}
-	if x.Targets = own; len(x.Misfits()) != 1 {
-		t.Errorf("with the core there are %q", x.Misfits())
+	if got, want := x.Misfits(), []string{"tmacc.lock: w2 on amd64/avx3 is not used: this tmacc has no such target, see tmacc targets"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	const note = "tmacc.lock: w2 on amd64/avx2+my-core is not used: no built-in core is called my-core: if it is one of yours, add -core FILE.json"
+	if got := listed("avx2"); !slices.Equal(got, []string{note}) {
+		t.Errorf("%q, want %q", got, note)
+	}
+	if got := append(listed("neon"), listed("avx2", "core.json")...); got != nil {
+		t.Errorf("a package for neon and one for the core are told of %q", got)
 	}
 }

@@ -2,6 +2,10 @@ package session_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,5 +48,26 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := s.Save(nil); err == nil || !strings.Contains(err.Error(), "nothing was decided") {
 		t.Errorf("no decision: %v", err)
+	}
+}
+
+// TestTuneNothing: a search that measured no schedule decides and saves nothing.
+func TestTuneNothing(t *testing.T) {
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := filepath.Join(t.TempDir(), "tmacc.lock")
+	s, err := session.Open(t.Context(), session.Options{Problem: p, Log: session.NoLog, Lock: lock, Scratch: true, Limit: 1,
+		Purposes: []session.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if d, err := s.Tune(t.Context()); !errors.Is(err, session.ErrNothing) || d != nil {
+		t.Errorf("%v, %v", d, err)
+	}
+	if _, err := os.Stat(lock); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the lock was written: %v", err)
 	}
 }

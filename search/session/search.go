@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand"
 	"time"
@@ -128,11 +129,17 @@ func (e *Broken) Error() string {
 
 func (e *Broken) Unwrap() error { return e.Err }
 
-// Tune is Search, Confirm, Decide and Save.
+// ErrNothing is the error of a search that measured no schedule.
+var ErrNothing = errors.New("session: nothing was measured: give the search more time")
+
+// Tune is Search, Confirm, Decide and Save. A search that measured no schedule is ErrNothing, and saves nothing.
 func (s *Session) Tune(ctx context.Context) (*Decision, error) {
 	f, err := s.Search(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if len(f.Best) == 0 {
+		return nil, ErrNothing
 	}
 	if err := s.Confirm(f); err != nil {
 		return nil, err

@@ -84,9 +84,7 @@ func CoreNames() []string {
 func ISAName(m lower.Machine) string { return strings.TrimPrefix(m.ISA.Name, m.Arch()+"/") }
 
 // IsFile says that a word for a core is the path of a file, not a name.
-func IsFile(word string) bool {
-	return strings.HasSuffix(word, ".json") || strings.ContainsAny(word, `/\`)
-}
+func IsFile(word string) bool { return core.IsFile(word) }
 
 // Finder finds targets. ReadCore reads the file of a core that a word is the path of; nil: words must be names.
 type Finder struct {
@@ -162,7 +160,18 @@ func one(word string) (lower.Target, error) {
 	if word == All || strings.Contains(word, ",") {
 		return nil, fmt.Errorf("-target %s: want one target", word)
 	}
+	if isa, core, ok := OtherCore(word); ok {
+		return nil, fmt.Errorf("unknown target %q: no built-in core is called %s: have %s; for a core of your own: -target %s -core FILE.json",
+			word, core, strings.Join(CoreNames(), ", "), isa)
+	}
 	return nil, fmt.Errorf("unknown target %q: have %s, %s", word, Host, Names(targets.All()))
+}
+
+// OtherCore splits the name of a target into its instruction set and its core. ok says that there is that instruction
+// set, and that no built-in core has that name. It may be a core of the user's own.
+func OtherCore(name string) (isa, core string, ok bool) {
+	isa, core, ok = strings.Cut(name, "+")
+	return isa, core, ok && core != "" && targets.ByName(isa) != nil && !slices.Contains(CoreNames(), core)
 }
 
 // OneOn is One for machine h: a target that it does not run is an error.

@@ -220,8 +220,8 @@ func TestLockFields(t *testing.T) {
 		{`"act_group"`, `"Act_group"`, `unknown field "Act_group"`},
 		{`"mode"`, `"modes"`, `unknown field "modes"`},
 		{`"ns":0`, `"ns":0,"NS":1`, `unknown field "NS"`},
-		{`"ns":0`, `"ns":1e400`, `entries.figures.ns is JSON number 1e400; want a number that 64 bits hold`},
-		{`"ns":0`, `"ns":"0"`, `entries.figures.ns is JSON string; want a number`},
+		{`"ns":0`, `"ns":1e400`, `entries[0].figures[1].ns is JSON number 1e400; want a number that 64 bits hold`},
+		{`"ns":0`, `"ns":"0"`, `entries[0].figures[1].ns is JSON string; want a number`},
 		{`"ns":0`, `"ns":-5`, `has figures 1 that nothing measures: ns is -5`},
 		{`"version": 1`, `"version": 2, "more": 1`, `was written by a newer tmacc: it has version 2 of the format`},
 		{`"clock_ghz":3`, `"clock_ghz":3,"clock_ghz":4`, `field "clock_ghz" is there twice`},
@@ -232,8 +232,8 @@ func TestLockFields(t *testing.T) {
 		{`"cols":1`, `"cols":1,"cols":4`, `field "cols" is there twice`},
 		{`"trace"`, `"Trace"`, `unknown field "Trace"`},
 		{`"cols":1`, `"cols":"1"`, `entry 0 (w2 on amd64/avx2), kernel 0: `},
-		{`"by":`, `"By":`, `entry 0 (w2 on amd64/avx2), kernel 0: trace: step 2: split: json: unknown field "By"`},
-		{`"by":`, `"by":8,"by":`, `trace: step 2: split: json: field "by" is there twice`},
+		{`"by":`, `"By":`, `entry 0 (w2 on amd64/avx2), kernel 0: trace: step 2: split: unknown field "By"`},
+		{`"by":`, `"by":8,"by":`, `trace: step 2: split: field "by" is there twice`},
 	} {
 		if !strings.Contains(string(data), c.what) {
 			t.Fatalf("no %s in\n%s", c.what, data)
