@@ -158,7 +158,7 @@ func TestRefusals(t *testing.T) {
 func TestRefusedTexts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, x := range []struct{ want, args, text string }{
-		{`format: weight: json: null in a list`, "show -format", `{"name":"mine","bits":2,"levels":[-1,null,1],"per":"row","scale":"f32"}`},
+		{`format: weight: levels[1] is JSON null; want an integer`, "show -format", `{"name":"mine","bits":2,"levels":[-1,null,1],"per":"row","scale":"f32"}`},
 		{`format "mine-f32act": names that end in -f32act say`, "show -format", `{"name":"mine-f32act","bits":2,"levels":[-1,0,1],"per":"row","scale":"f32"}`},
 		{`line 1: func is a word or a name of Go`, "lower", "func func(a ptr)\n"},
 		{`line 1: init is a word or a name of Go`, "lower", "func init(a ptr)\n"},
@@ -226,7 +226,7 @@ func TestBadText(t *testing.T) {
 		{refusal{2, `t.json: not a trace: want a list of steps, as tmacc show -stage trace prints`, "show -format w2 -trace"}, `{"split":{}}`},
 		{refusal{2, `t.json: not a trace: want a list of steps`, "show -format w2 -trace"}, `["split"]`},
 		{refusal{2, `t.json: not a trace: want a list of steps`, "show -format w2 -trace"}, `null`},
-		{refusal{2, `step 0: split: json: unknown field`, "show -format w2 -trace"}, `[{"split":{"lop":"m"}}]`},
+		{refusal{2, `step 0: split: unknown field`, "show -format w2 -trace"}, `[{"split":{"lop":"m"}}]`},
 		{refusal{2, `step 1: split`, "show -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}},{"split":{"loop":"q","by":4,"into":["a","b"]}}]`},
 		{refusal{2, `t.json of W2: w2 on amd64/avx2: trace: has no decompose`, "compile -format w2 -target avx2 -dry-run -trace"}, `[]`},
 		{refusal{2, `trace: has no`, "compile -format w2 -trace"}, `[{"decompose":{"family":"dot","value":"affine"}}]`},
