@@ -71,7 +71,7 @@ func wordByte(c byte) bool { return c == '_' || c >= '0' && c <= '9' || letter(r
 // name in Go is taken has "Matrix" behind it.
 func rolesOf(tensors []Tensor, products int, taken map[string]string) ([]role, error) {
 	var roles []role
-	seen, index := map[string]bool{}, map[string]int{}
+	seen, index := make(map[string]bool, len(tensors)), map[string]int{}
 	for _, t := range tensors {
 		if !format.OneLine(t.Name + t.Type) {
 			return nil, errorf(fmt.Sprintf("tensor %q of type %q", t.Name, t.Type), "cannot be printed on one line, as in a comment")

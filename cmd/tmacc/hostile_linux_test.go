@@ -49,7 +49,7 @@ func hostileFiles() map[string]struct {
 	const (
 		huge   = math.MaxUint64
 		sparse = 1 << 38
-		most   = 80_000 - 1 // tensors, and one for the rest of the file
+		most   = 72_000 - 1 // tensors, and one for the rest of the file
 		kindU8 = uint32(0)
 		text   = uint32(8)
 		array  = uint32(9)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
@@ -32,6 +33,10 @@ func (o *Order) AddFile(path string) error {
 	if len(f.Tensors) == 0 {
 		return fmt.Errorf("%s: has no tensors", path)
 	}
+	if len(o.inFiles) == 0 {
+		o.inFiles = make(map[string]int, len(f.Tensors)) // growing it would take longer than filling it
+	}
+	o.tensors = slices.Grow(o.tensors, len(f.Tensors))
 	for i := range f.Tensors {
 		if err := o.wantTensor(path, f, &f.Tensors[i]); err != nil {
 			return fmt.Errorf("%s: %w", path, err)

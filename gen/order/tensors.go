@@ -17,12 +17,8 @@ type tensor struct {
 // built-in model and a file have a tensor of one name, the file's is listed.
 func (o *Order) Tensors(products []*Product) []gen.Tensor {
 	var all []gen.Tensor
-	inFile := map[string]bool{}
 	for _, t := range o.tensors {
-		inFile[t.Name] = inFile[t.Name] || t.file != ""
-	}
-	for _, t := range o.tensors {
-		if t.file == "" && inFile[t.Name] {
+		if _, inFile := o.inFiles[t.Name]; t.file == "" && inFile {
 			continue
 		}
 		t.Product = slices.IndexFunc(products, func(w *Product) bool { return w.name == "" && w.Problem.Name() == t.format })

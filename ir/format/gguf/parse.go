@@ -13,7 +13,7 @@ const maxDims = 4
 // parse reads the header of a file of the given size in bytes.
 func parse(from *source, size int64) (*File, error) {
 	p := newReader(from.r, 0, size, buffered)
-	f := &File{Alignment: 32, from: from, keys: map[string]int{}, byName: map[string]int{}}
+	f := &File{Alignment: 32, from: from, keys: map[string]int{}}
 	if magic := p.next(4, section("header")); p.err == nil && string(magic) != "GGUF" {
 		return nil, errorf(section("header"), "starts with %q; a GGUF file starts with \"GGUF\"", magic)
 	}
@@ -37,6 +37,7 @@ func parse(from *source, size int64) (*File, error) {
 		return nil, errorf(section("number of metadata values"), "is %d; the limit of this reader is %d", values, maxValues)
 	}
 	f.Tensors = make([]Tensor, 0, tensors) // which the file has the bytes for
+	f.byName = make(map[string]int, tensors)
 	for range values {
 		if p.metadata(f); p.err != nil {
 			return nil, p.err

@@ -11,7 +11,7 @@ import (
 // array of numbers need no limit, because they are skipped without being read.
 const (
 	maxValues    = 1 << 16
-	maxTensors   = 80_000
+	maxTensors   = 72_000
 	maxTexts     = 1 << 22 // in the arrays of a file
 	maxArrays    = 1 << 16 // in the arrays of a file
 	maxDepth     = 4       // of arrays of arrays
