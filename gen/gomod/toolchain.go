@@ -85,26 +85,9 @@ type CommandError struct {
 func (e *CommandError) Error() string { return fmt.Sprintf("%s: %v", e.Command, e.Err) }
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// writeNew writes a file that is not there, at once. A link to nothing is in the way.
-func writeNew(path string, data []byte) error {
-	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%s: is a link to nothing: make the file that it leads to, or remove it", path)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmacc-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
 // Complete completes the go.mod and go.sum of a module that New described. Where m
-// replaces tmacc, the go.sum of that checkout saves looking sums up.
-func (t Toolchain) Complete(ctx context.Context, m *Module) error {
+// replaces tmacc, the go.sum of that checkout saves looking sums up; write writes it.
+func (t Toolchain) Complete(ctx context.Context, m *Module, write func(path string, data []byte) error) error {
 	sum := filepath.Join(t.Dir, "go.sum")
 	if _, err := os.Stat(sum); m.Replace != "" && errors.Is(err, fs.ErrNotExist) {
 		root := m.Replace
@@ -115,7 +98,7 @@ func (t Toolchain) Complete(ctx context.Context, m *Module) error {
 		if err != nil {
 			return message.Plain(err)
 		}
-		if err := writeNew(sum, data); err != nil {
+		if err := write(sum, data); err != nil {
 			return message.Plain(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/lower"
 )
@@ -72,7 +73,7 @@ func (x *Package) steps(ctx context.Context) []func() error {
 	t := x.toolchain()
 	var steps []func() error
 	if x.module != nil {
-		steps = append(steps, func() error { return t.Complete(ctx, x.module) })
+		steps = append(steps, func() error { return t.Complete(ctx, x.module, gen.WriteFile) })
 	}
 	if x.Unchecked {
 		return steps
