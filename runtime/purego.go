@@ -14,5 +14,5 @@ func PureGo(w format.Weight, a format.Act) (*Product, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	return New(s), nil
+	return newProduct(s, -1, "it was made without kernels", mask{}), nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // Products without kernels equal their definition.
@@ -41,5 +42,16 @@ func TestPureGoRefuses(t *testing.T) {
 	}
 	if _, err := PureGo(format.Weight{Name: "nothing"}, format.Act{}); err == nil {
 		t.Error("a format without levels is taken")
+	}
+}
+
+// Choose finds what New would run, also if TMACC_CPU says otherwise.
+func TestChooseTargets(t *testing.T) {
+	vs := []abi.Variant{{Target: "any/best", Need: []string{"NOSUCH"}}, {Target: "any/good"}, {Target: "any/less"}}
+	for env, want := range map[string]int{"": 1, "purego": -1, "less": 2, "any/good": 1, "best": -1} {
+		t.Setenv(EnvCPU, env)
+		if i, why := Choose("a", vs); i != want || why == "" {
+			t.Errorf("%q: %d (%s), want %d", env, i, why, want)
+		}
 	}
 }
