@@ -1,0 +1,74 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// Event is what a provider reports: Compiling, Verifying, Done, PureGo, NotKept or Damaged. Its text is one line for a person.
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+// Compiling begins to compile the kernels of a product, which may take seconds.
+type Compiling struct {
+	Problem ir.Problem
+	Target  lower.Target
+}
+
+// Verifying begins to compare them with the definition.
+type Verifying struct {
+	Problem ir.Problem
+	Target  lower.Target
+}
+
+// Done ends what takes long.
+type Done struct{}
+
+// PureGo says that this and perhaps other products are in pure Go, and why. It comes once.
+type PureGo struct {
+	Problem ir.Problem
+	Why     error
+}
+
+// NotKept says that kernels are made again by every process, and why.
+type NotKept struct{ Why error }
+
+// Damaged says that kernels of a product were damaged in the folder, and are compiled again.
+type Damaged struct {
+	Problem ir.Problem
+	Folder  string
+}
+
+func (e Compiling) String() string {
+	return fmt.Sprintf("compiling kernels of %s for %s", e.Problem.Name(), e.Target.Machine().Name)
+}
+
+func (e Verifying) String() string {
+	return fmt.Sprintf("checking kernels of %s on %s against the definition", e.Problem.Name(), e.Target.Machine().Name)
+}
+
+func (e Done) String() string { return "" }
+
+func (e PureGo) String() string {
+	return fmt.Sprintf("%s runs in pure Go, %s: %s", e.Problem.Name(), slower(), message.Line(e.Why))
+}
+
+func (e NotKept) String() string {
+	return "kernels are not kept, and are compiled again at each start: " + message.Line(e.Why)
+}
+
+func (e Damaged) String() string {
+	return fmt.Sprintf("kernels of %s in %s were damaged, and are compiled again", e.Problem.Name(), e.Folder)
+}
+
+func (Compiling) event() {}
+func (Verifying) event() {}
+func (Done) event()      {}
+func (PureGo) event()    {}
+func (NotKept) event()   {}
+func (Damaged) event()   {}
