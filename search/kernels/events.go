@@ -55,8 +55,11 @@ func (e Verifying) String() string {
 func (e Done) String() string { return "" }
 
 func (e PureGo) String() string {
-	return fmt.Sprintf("%s runs in pure Go, %s: %s", e.Problem.Name(), slower(), message.Line(e.Why))
+	return fmt.Sprintf("%s runs in pure Go, about %d times slower: %s", e.Problem.Name(), slower, message.Line(e.Why))
 }
+
+// slower is about how many times longer a product takes in pure Go than by kernels. Figures: docs/lab/choices.md, slower.
+const slower = 200
 
 func (e NotKept) String() string {
 	return "kernels are not kept, and are compiled again at each start: " + message.Line(e.Why)

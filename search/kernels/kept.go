@@ -15,6 +15,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/runtime"
@@ -61,16 +62,9 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// program identifies this program by its bytes: they have the compiler, all schedules that it chooses, and the runtime. It reads them
-// while others work.
-func program() func() string {
-	found := make(chan string, 1)
-	go func() { found <- executableHash() }()
-	return sync.OnceValue(func() string { return <-found })
-}
-
-// executableHash is the hash of the program file. Without one, no other process has kernels of this program.
-func executableHash() string {
+// program identifies this program by its bytes: they have the compiler, all schedules that it chooses, and the runtime. Where they
+// cannot be read, no other process has kernels of this one.
+var program = sync.OnceValue(func() string {
 	h := sha256.New()
 	f, err := os.Open(executable())
 	if err == nil {
@@ -78,10 +72,10 @@ func executableHash() string {
 		_, err = io.Copy(h, f)
 	}
 	if err != nil {
-		return fmt.Sprintf("unknown, process %d: %v", os.Getpid(), err)
+		return fmt.Sprintf("unknown, process %d at %v: %v", os.Getpid(), time.Now(), err)
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
+})
 
 // executable is the path of the program file: on Linux of the file that runs, even if another one has its name by now.
 func executable() string {

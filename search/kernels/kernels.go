@@ -10,7 +10,6 @@ package kernels
 import (
 	"context"
 	"errors"
-	"fmt"
 	goruntime "runtime"
 	"slices"
 	"sync"
@@ -45,7 +44,7 @@ type Provider struct {
 	target   lower.Target       // that kernels are for, nil: there are none
 	why      error              // there are none
 	folder   *cache.Folder      // nil: kernels are not kept
-	compiler func() (id string) // identifies this program
+	compiler func() string      // identifies this program
 
 	mu       sync.Mutex
 	products map[string]*runtime.Product // by tune.ProblemHash
@@ -87,7 +86,8 @@ func New(ctx context.Context, opt Options) (*Provider, error) {
 	if err := p.open(opt.Folder); err != nil {
 		return nil, err
 	}
-	p.compiler = program()
+	p.compiler = program
+	go program() // while the caller works
 	return p, nil
 }
 
@@ -271,9 +271,3 @@ func (p *Provider) say(e Event) {
 		p.hear(e)
 	}
 }
-
-// Slower is about how many times longer products take in pure Go than by kernels, of one and of many activations.
-// Figures: docs/lab/choices.md, PureGo.
-var Slower = [2]int{60, 200}
-
-func slower() string { return fmt.Sprintf("about %d to %d times slower", Slower[0], Slower[1]) }
