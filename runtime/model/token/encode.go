@@ -126,7 +126,7 @@ func wellFormed(s string) string {
 	for s != "" {
 		c, n := loose(s)
 		if 0xd800 <= c && c <= 0xdfff {
-			b = append(b, s[:n]...)
+			b = append(b, 0xe0|byte(c>>12), 0x80|byte(c>>6&0x3f), 0x80|byte(c&0x3f))
 		} else {
 			b = utf8.AppendRune(b, c)
 		}

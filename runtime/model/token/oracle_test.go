@@ -165,6 +165,7 @@ type vocabulary struct {
 		Text              string
 		Plain, Parsed     []int32
 		ParsedWithSpecial []int32 `json:"parsed_with_special"`
+		DetokUnparse      string  `json:"detok_unparse"`
 		DetokNoUnparse    string  `json:"detok_no_unparse"`
 	} `json:"special_texts"`
 	Invalid []struct {
@@ -258,6 +259,11 @@ func (v *vocabulary) texts(t *testing.T, tok *Tokenizer) {
 		same(t, "plain, "+x.Text, tok.Encode(x.Text, Options{BOS: BOSNever}), x.Plain)
 		same(t, "parsed, "+x.Text, tok.Encode(x.Text, Options{BOS: BOSNever, Special: true}), x.Parsed)
 		same(t, "parsed with BOS, "+x.Text, tok.Encode(x.Text, Options{Special: true}), x.ParsedWithSpecial)
+		for special, want := range map[bool]string{true: x.DetokUnparse, false: x.DetokNoUnparse} {
+			if got := tok.Decode(x.Parsed, special); got != want {
+				t.Errorf("%v, special %v: %q, want %q", x.Parsed, special, got, want)
+			}
+		}
 	}
 	for _, x := range v.Invalid {
 		b, err := hex.DecodeString(x.Hex)
