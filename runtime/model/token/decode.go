@@ -11,12 +11,12 @@ const visibleSpace = "\u2581"
 // AppendPiece appends the bytes that a token stands for, which may be a part of a character. Control tokens such as
 // BOS have none unless special is true: then they have their text. An id that is no token has none.
 func (t *Tokenizer) AppendPiece(dst []byte, id int32, special bool) []byte {
-	if id < 0 || int(id) >= len(t.texts) {
+	if !t.isToken(id) {
 		return dst
 	}
 	k, text := t.kinds[id], t.texts[id]
 	switch {
-	case k.isHidden() && !special:
+	case k.isHidden() && !special, k == unused, k == undefined:
 		return dst
 	case k != normal || t.pre != nil:
 		return append(dst, text...)

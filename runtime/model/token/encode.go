@@ -30,7 +30,7 @@ func (e *encoder) fragment(text string, afterSpecial bool) {
 func (e *encoder) word(word string) {
 	t := e.t
 	if t.pre.wholeWords {
-		if id, ok := t.ids[word]; ok && int(id) < len(t.texts) {
+		if id, ok := t.ids[word]; ok && t.isToken(id) {
 			e.out = append(e.out, id)
 			return
 		}
@@ -85,7 +85,7 @@ func (e *encoder) emit(text string) {
 	for _, s := range e.m.symbols {
 		switch {
 		case s.id == absorbed:
-		case s.id >= 0 && int(s.id) < len(e.t.texts):
+		case e.t.isToken(s.id):
 			e.out = append(e.out, s.id)
 		default:
 			e.byBytes(text[s.start:s.end])
@@ -96,7 +96,7 @@ func (e *encoder) emit(text string) {
 func (e *encoder) byBytes(s string) {
 	for i := range len(s) {
 		id := e.t.bytes[s[i]]
-		if id == None {
+		if !e.t.isToken(id) {
 			id = e.t.unk
 		}
 		e.out = append(e.out, id)

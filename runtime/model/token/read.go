@@ -295,7 +295,7 @@ func (r *reader) complete(t *Tokenizer) {
 		return
 	}
 	for c, id := range t.bytes {
-		if utf8Byte := c < 0xc0 || 0xc2 <= c && c < 0xf5; utf8Byte && (id == None || int(id) >= t.Len()) && t.unk == None {
+		if t.unk == None && !t.isToken(id) && (c < 0xc0 || 0xc2 <= c && c < 0xf5) { // others are in no UTF-8
 			r.fail(keyTokens, "has no token for byte 0x%02X, and %s names no token for such bytes", c, keyUnknown)
 			return
 		}

@@ -44,12 +44,13 @@ type merge struct{ rank, symbol int32 }
 type kind uint8
 
 const (
-	normal      kind = 1
-	unknown     kind = 2
-	control     kind = 3
-	userDefined kind = 4
-	unused      kind = 5
-	byteValue   kind = 6
+	undefined kind = iota
+	normal
+	unknown
+	control
+	userDefined
+	unused
+	byteValue
 )
 
 // inText reports whether plain text can become a token of this kind other than by a match of its whole text.
@@ -63,6 +64,8 @@ func (k kind) isHidden() bool { return k == unknown || k == control }
 
 // Len is the number of tokens. Ids go from 0 to Len - 1.
 func (t *Tokenizer) Len() int { return len(t.texts) }
+
+func (t *Tokenizer) isToken(id int32) bool { return id >= 0 && int(id) < len(t.texts) }
 
 // BOS is the token that begins a text, or None.
 func (t *Tokenizer) BOS() int32 { return t.bos }
