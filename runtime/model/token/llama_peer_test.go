@@ -108,17 +108,10 @@ func serve(path string, in io.Reader, out io.Writer) error {
 // TestLlama encodes 5,000 random texts by each vocabulary as libllama does, and 500 of bytes that are no UTF-8. libllama may
 // end the process, so it has its own.
 func TestLlama(t *testing.T) {
-	if os.Getenv("TMACC_GGML") == "" {
-		t.Skip("TMACC_GGML names no folder of prebuilt libraries; CONTRIBUTING.md says where they are")
-	}
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("TMACC_SEED"), 10, 64); err == nil {
-		seed = s
-	}
+	seed := peerSeed(t)
 	for _, name := range []string{"ggml-vocab-llama-spm", "ggml-vocab-llama-bpe", "ggml-vocab-gpt-2", "2026/qwen3-q1_0", "2026/gemma3-q8_0",
 		"2026/phi3-q4_k", "2026/llama3-rope-q4_0", "2026/qwen35-q2_0", "trained/tale-bitnet-4m-tq2_0"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			t.Logf("TMACC_SEED=%d", seed)
 			path := data(t, filepath.FromSlash(name)+".gguf")
 			tok := open(t, path)
 			rnd := rand.New(rand.NewPCG(seed, 0))
@@ -129,6 +122,39 @@ func TestLlama(t *testing.T) {
 					s = damage(rnd, s)
 				}
 				texts = append(texts, s)
+			}
+			compare(t, path, tok, texts)
+		})
+	}
+}
+
+// peerSeed skips the test without libllama, and returns the seed of its random texts.
+func peerSeed(t *testing.T) uint64 {
+	if os.Getenv("TMACC_GGML") == "" {
+		t.Skip("TMACC_GGML names no folder of prebuilt libraries; CONTRIBUTING.md says where they are")
+	}
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("TMACC_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("TMACC_SEED=%d", seed)
+	return seed
+}
+
+// TestLlamaPreTokenizers encodes random texts by every known pre-tokenizer and a small vocabulary.
+func TestLlamaPreTokenizers(t *testing.T) {
+	seed := peerSeed(t)
+	for name := range preTokenizers {
+		t.Run(name, func(t *testing.T) {
+			m := bytePairs().with(keyPre, name)
+			path := filepath.Join(t.TempDir(), "vocabulary.gguf")
+			if err := os.WriteFile(path, m.file(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			rnd, tok := rand.New(rand.NewPCG(seed, 1)), must(t, m)
+			var texts []string
+			for range 1000 {
+				texts = append(texts, randomText(rnd, tok))
 			}
 			compare(t, path, tok, texts)
 		})

@@ -159,7 +159,12 @@ func (r *reader) bytePairs(t *Tokenizer) {
 		return
 	}
 	if t.pre = preTokenizers[name]; t.pre == nil {
-		r.fail(keyPre, "is %q, which is not supported; %s are", name, strings.Join(slices.Sorted(maps.Keys(preTokenizers)), ", "))
+		known := strings.Join(slices.Sorted(maps.Keys(preTokenizers)), ", ")
+		if name == "" {
+			r.fail(keyPre, "is missing or empty; it should be one of %s", known)
+		} else {
+			r.fail(keyPre, "is %q, which is not supported; %s are", name, known)
+		}
 		return
 	}
 	t.addBOS = t.pre.bos

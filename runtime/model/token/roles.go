@@ -74,8 +74,12 @@ func (r *reader) id(t *Tokenizer, key string, otherwise int32) int32 {
 	if int(otherwise) >= t.Len() {
 		otherwise = None
 	}
-	if v, err := r.f.Value(key); r.err != nil || err == nil && v == nil {
+	v, err := r.f.Value(key)
+	switch {
+	case r.err != nil || err == nil && v == nil:
 		return otherwise
+	case v == any(uint32(math.MaxUint32)): // -1, which some files say for none
+		return None
 	}
 	id, err := r.f.Int(key)
 	switch {
@@ -83,7 +87,7 @@ func (r *reader) id(t *Tokenizer, key string, otherwise int32) int32 {
 		if r.err == nil {
 			r.err = err
 		}
-	case id == -1 || id == math.MaxUint32: // which some files say for none
+	case id == -1:
 		return None
 	case id < 0 || id >= t.Len():
 		r.fail(key, "is %d, and there are %d tokens", id, t.Len())

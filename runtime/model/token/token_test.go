@@ -285,7 +285,7 @@ func TestRefused(t *testing.T) {
 		{bpe.with(keyModel, nil), `key "tokenizer.ggml.model": is missing or empty`},
 		{bpe.with(keyModel, "bert"), `key "tokenizer.ggml.model": is "bert", which is not supported; gpt2 and llama are`},
 		{bpe.with(keyModel, uint32(1)), `key "tokenizer.ggml.model": holds uint32; it should hold string`},
-		{bpe.with(keyPre, nil), `key "tokenizer.ggml.pre": is "", which is not supported; a.x-4.0, dbrx,`},
+		{bpe.with(keyPre, nil), `key "tokenizer.ggml.pre": is missing or empty; it should be one of a.x-4.0, dbrx,`},
 		{bpe.with(keyPre, "viking"), `key "tokenizer.ggml.pre": is "viking", which is not supported`},
 		{bpe.with(keyTokens, nil), `key "tokenizer.ggml.tokens": is missing or empty`},
 		{bpe.with(keyTokens, []int32{1}), `key "tokenizer.ggml.tokens": holds []int32; it should hold []string`},
@@ -363,19 +363,31 @@ func TestAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// FuzzTokenizer reads damaged metadata. What can be read encodes any text to tokens of the vocabulary.
+// FuzzTokenizer makes vocabularies of any tokens, types, scores and merges. One that can be read encodes any text to its tokens.
 func FuzzTokenizer(f *testing.F) {
-	for _, m := range []metadata{bytePairs(), bytePairs().with(keyPre, "qwen2"), sentencePieces(), sentencePieces().with(keyName, "phi3")} {
-		for _, text := range []string{"ab abc 12345\n\n  'S <|im_end|> é", "</s>\xf0\x9f\xff x"} {
-			f.Add(m.file(), text)
-		}
+	for _, text := range []string{"ab abc 12345\n\n  'S <|im_end|> é", "</s>\xf0\x9f\xff x"} {
+		f.Add(uint8(0), "ab\nabc\n<|im_end|>\n  ", "\x01\x01\x03\x04", "a b\nab c\nc d\ncd cd", text)
+		f.Add(uint8(1), "ab\nab\n\n", "\x00", "a b\n\xff \xff", text)
+		f.Add(uint8(2), "ab\nabc\n</s>\nx\u2581", "\x01\x01\x03\x05", "", text)
+		f.Add(uint8(3), "<0x00>\n<0x41>\na", "\x06\x06\x02", "", text)
 	}
-	f.Fuzz(func(t *testing.T, file []byte, text string) {
-		g, err := gguf.Read(file)
-		if err != nil {
-			return
+	f.Fuzz(func(t *testing.T, base uint8, tokens, kinds, merges, text string) {
+		m := []metadata{bytePairs(), {keyModel: "gpt2", keyPre: "qwen2", keyKinds: []int32{}}, sentencePieces(), {keyModel: "llama", keyKinds: []int32{}}}[base%4]
+		m["general.name"] = "phi3"
+		all, _ := m[keyTokens].([]string)
+		types := m[keyKinds].([]int32)
+		for i, token := range strings.Split(tokens, "\n") {
+			all = append(all, token)
+			if len(kinds) > 0 {
+				types = append(types, int32(kinds[i%len(kinds)]))
+			}
 		}
-		tok, err := New(g)
+		m[keyTokens], m[keyKinds], m[keyMerges] = all, types, strings.Split(merges, "\n")
+		m[keyScores] = make([]float32, len(all))
+		for i := range all {
+			m[keyScores].([]float32)[i] = float32(int8(base)) * float32(i%7)
+		}
+		tok, err := m.tokenizer()
 		if err != nil {
 			return
 		}
