@@ -1,16 +1,14 @@
 // Package cache keeps files that took long to make, in a folder of the user that nobody else can write. Each file belongs to an
 // identity: a text with everything that decides what the file holds. Another identity is another file.
 //
-//	FOLDER/a1b2...-c3d4...   hash of the identity - hash of the whole file
+//	FOLDER/a1b2...-c3d4...   hash of the identity - hash of the identity and the data
 //
 // The folder is its own index: a file is what its name says, or it is as good as none. A file appears with its name and all its
 // bytes, or not at all, so processes may share the folder and may be killed at any time.
 package cache
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -54,7 +52,10 @@ type Folder struct {
 // Open opens a folder, and makes it if need be. The error is an *Unsafe if the folder does not belong to the user, or if
 // others can write in it.
 func Open(path string) (*Folder, error) {
-	err := os.MkdirAll(filepath.Dir(path), 0o777)
+	path, err := filepath.Abs(path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o777)
+	}
 	if err == nil {
 		err = os.Mkdir(path, 0o700)
 	}
@@ -93,7 +94,7 @@ func safe(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// Path is the path that f was opened by.
+// Path is the absolute path of f.
 func (f *Folder) Path() string { return f.path }
 
 // Close closes f.
@@ -102,33 +103,44 @@ func (f *Folder) Close() error { return f.root.Close() }
 // MostBytes bounds a file.
 const MostBytes = 1 << 30
 
-// magic begins every file; the lengths of the identity and its text follow.
-const magic = "tmacc cache 1\n"
-
 // Get is the data of an identity, nil if there is none. Files under its name that are damaged it removes, and says so in damaged.
 func (f *Folder) Get(identity []byte) (data []byte, damaged bool, err error) {
+	data, _, damaged, err = f.find(identity)
+	return data, damaged, err
+}
+
+// Program is the path of the program of an identity, "" if there is none. Until it is closed f vouches for that file.
+func (f *Folder) Program(identity []byte) (path string, damaged bool, err error) {
+	data, name, damaged, err := f.find(identity)
+	if data == nil || err != nil {
+		return "", damaged, err
+	}
+	return filepath.Join(f.path, name), damaged, nil
+}
+
+// find is the data of an identity and the name of its file. Damaged files are removed.
+func (f *Folder) find(identity []byte) (data []byte, name string, damaged bool, err error) {
 	names, err := f.named(keyOf(identity))
 	if err != nil {
-		return nil, false, err
+		return nil, "", false, err
 	}
 	for _, name := range names {
-		file, err := f.read(name)
-		if errors.Is(err, fs.ErrNotExist) {
+		data, err := f.read(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			continue // another process was as quick
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		if data, ok := content(file, identity, name); ok {
+		case err != nil:
+			return nil, "", false, err
+		case data != nil && nameOf(identity, data) == name:
 			f.used(name)
-			return data, damaged, nil
+			return data, name, damaged, nil
 		}
 		damaged = true
 		if err := f.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, true, fmt.Errorf("cache: %w", err)
+			return nil, "", true, fmt.Errorf("cache: %w", err)
 		}
 	}
-	return nil, damaged, nil
+	return nil, "", damaged, nil
 }
 
 // named lists the files of a key.
@@ -169,32 +181,22 @@ func (f *Folder) read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, info.Size()))
-	if err != nil {
+	data := make([]byte, info.Size())
+	switch _, err := io.ReadFull(file, data); {
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		return nil, nil // it was cut meanwhile
+	case err != nil:
 		return nil, fmt.Errorf("cache: %w", err)
 	}
 	return data, nil
 }
 
-// content is the data in a file, if its name is right and it is of the identity.
-func content(file, identity []byte, name string) (data []byte, ok bool) {
-	head := header(identity)
-	if nameOf(identity, file) != name || !bytes.HasPrefix(file, head) {
-		return nil, false
-	}
-	return file[len(head):], true
-}
-
-// header is what precedes the data of an identity.
-func header(identity []byte) []byte {
-	head := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(identity)))
-	return append(head, identity...)
-}
-
 // nameOf is the name of a file of an identity.
-func nameOf(identity, file []byte) string {
-	sum := sha256.Sum256(file)
-	return keyOf(identity) + "-" + hex.EncodeToString(sum[:])
+func nameOf(identity, data []byte) string {
+	h, id := sha256.New(), sha256.Sum256(identity)
+	h.Write(id[:])
+	h.Write(data)
+	return keyOf(identity) + "-" + hex.EncodeToString(h.Sum(nil))
 }
 
 func keyOf(identity []byte) string {
@@ -206,16 +208,20 @@ func keyOf(identity []byte) string {
 var step = func() {}
 
 // Put keeps data for an identity. It also removes what nobody has used for long, and what killed processes left.
-func (f *Folder) Put(identity, data []byte) error {
-	file := append(header(identity), data...)
-	if len(file) > MostBytes {
-		return fmt.Errorf("cache: %d bytes, at most %d", len(file), MostBytes)
+func (f *Folder) Put(identity, data []byte) error { return f.put(identity, data, 0o600) }
+
+// PutProgram is Put of a program, for Program.
+func (f *Folder) PutProgram(identity, data []byte) error { return f.put(identity, data, 0o700) }
+
+func (f *Folder) put(identity, data []byte, mode fs.FileMode) error {
+	if len(data) > MostBytes {
+		return fmt.Errorf("cache: %d bytes, at most %d", len(data), MostBytes)
 	}
 	step()
-	temp, err := f.write(file)
+	temp, err := f.write(data, mode)
 	if err == nil {
 		step()
-		err = f.root.Rename(temp, nameOf(identity, file))
+		err = f.root.Rename(temp, nameOf(identity, data))
 	}
 	if err != nil {
 		if temp != "" {
@@ -231,9 +237,9 @@ func (f *Folder) Put(identity, data []byte) error {
 const writing = ".writing-"
 
 // write writes a file of a name of its own.
-func (f *Folder) write(data []byte) (name string, err error) {
+func (f *Folder) write(data []byte, mode fs.FileMode) (name string, err error) {
 	name = fmt.Sprintf("%s%d-%016x", writing, os.Getpid(), rand.Uint64())
-	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return "", err
 	}

@@ -155,6 +155,34 @@ func TestOthersFiles(t *testing.T) {
 	}
 }
 
+// A program that was put can be run.
+func TestProgram(t *testing.T) {
+	f := open(t)
+	if path, damaged, err := f.Program(identity); path != "" || damaged || err != nil {
+		t.Errorf("%q, %t, %v", path, damaged, err)
+	}
+	program, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.PutProgram(identity, program); err != nil {
+		t.Fatal(err)
+	}
+	path, damaged, err := f.Program(identity)
+	if err != nil || damaged || filepath.Dir(path) != f.Path() {
+		t.Fatalf("%q, %t, %v", path, damaged, err)
+	}
+	if out, err := exec.Command(path, "-test.list=TestProgram").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "TestProgram") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if err := os.WriteFile(path, program[1:], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if path, damaged, err := f.Program(identity); path != "" || !damaged || err != nil {
+		t.Errorf("damaged: %q, %t, %v", path, damaged, err)
+	}
+}
+
 // A folder that others can write, or that is somebody else's, is refused.
 func TestUnsafe(t *testing.T) {
 	if !checksModes {

@@ -8,7 +8,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// Event is what a provider reports: Compiling, Verifying, Done, PureGo, NotKept or Damaged. Its text is one line for a person.
+// Event is what a provider reports: Compiling, Verifying, Done, Linking, PureGo, NotKept or Damaged. Its text is one line for a person.
 type Event interface {
 	fmt.Stringer
 	event()
@@ -38,11 +38,11 @@ type PureGo struct {
 // NotKept says that kernels are made again by every process, and why.
 type NotKept struct{ Why error }
 
-// Damaged says that kernels of a product were damaged in the folder, and are compiled again.
-type Damaged struct {
-	Problem ir.Problem
-	Folder  string
-}
+// Damaged says that something was damaged in the folder, and is made again.
+type Damaged struct{ What, Folder string }
+
+// Linking begins to build a program with the kernels of products.
+type Linking struct{ Products int }
 
 func (e Compiling) String() string {
 	return fmt.Sprintf("compiling kernels of %s for %s", e.Problem.Name(), e.Target.Machine().Name)
@@ -66,12 +66,17 @@ func (e NotKept) String() string {
 }
 
 func (e Damaged) String() string {
-	return fmt.Sprintf("kernels of %s in %s were damaged, and are compiled again", e.Problem.Name(), e.Folder)
+	return fmt.Sprintf("%s in %s: damaged, and made again", e.What, e.Folder)
+}
+
+func (e Linking) String() string {
+	return "building a program with the kernels of " + message.Count(e.Products, "product")
 }
 
 func (Compiling) event() {}
 func (Verifying) event() {}
 func (Done) event()      {}
+func (Linking) event()   {}
 func (PureGo) event()    {}
 func (NotKept) event()   {}
 func (Damaged) event()   {}

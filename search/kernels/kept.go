@@ -39,10 +39,10 @@ type identity struct {
 // byDefault is the schedule of an identity without an entry of a lock: the compiler decides it.
 const byDefault = "default"
 
-// identity is the text that the kernels of a product are kept by, made by e or, without e, by the default schedules.
-func (p *Provider) identity(problem ir.Problem, e *tune.Entry) []byte {
+// identity is the text that the kernels of a product are kept by, made by a compiler by e or, without e, by the default schedules.
+func (p *Provider) identity(compiler string, problem ir.Problem, e *tune.Entry) []byte {
 	m := p.target.Machine()
-	id := identity{"kernels", p.compiler(), m.ISA.Name, m.Core.Name, byDefault, problem, abi.Version}
+	id := identity{"kernels", compiler, m.ISA.Name, m.Core.Name, byDefault, problem, abi.Version}
 	if e != nil {
 		id.Schedule = hashOf(mustJSON(e.Kernels))
 	}
@@ -136,7 +136,7 @@ func (p *Provider) kept(problem ir.Problem, id []byte) *live.Binary {
 	}
 	data, damaged, err := p.folder.Get(id)
 	if damaged {
-		p.say(Damaged{problem, p.folder.Path()})
+		p.say(Damaged{"kernels of " + problem.Name(), p.folder.Path()})
 	}
 	if err != nil {
 		p.say(NotKept{err})

@@ -5,6 +5,8 @@
 //	Product -> in the folder, by the compiler, the target, the schedule, the format and the activations -> mapped
 //	        -> else compiled by the lock's schedule or the default one, verified, kept                  -> mapped
 //	        -> else in pure Go: the same bits, more slowly, and an event says why
+//
+// Where a system does not let kernels be mapped, Program makes a program that has them linked, and keeps it in the folder.
 package kernels
 
 import (
@@ -41,10 +43,10 @@ type Provider struct {
 	ctx      context.Context
 	lock     *tune.Lock
 	hear     func(Event)
-	target   lower.Target       // that kernels are for, nil: there are none
-	why      error              // there are none
-	folder   *cache.Folder      // nil: kernels are not kept
-	compiler func() string      // identifies this program
+	target   lower.Target  // that kernels are for, nil: there are none
+	why      error         // they are not mapped, nil if they are
+	folder   *cache.Folder // nil: kernels are not kept
+	compiler func() string // identifies this program
 
 	mu       sync.Mutex
 	products map[string]*runtime.Product // by tune.ProblemHash
@@ -68,6 +70,8 @@ const (
 	Kept     Origin = "kept"     // from the folder
 	Compiled Origin = "compiled" // in this process
 	None     Origin = "none"     // pure Go
+	// InProgram are kernels that were linked into this program.
+	InProgram Origin = "linked"
 )
 
 // Folder is the folder in which kernels are kept unless told otherwise.
@@ -80,9 +84,7 @@ func New(ctx context.Context, opt Options) (*Provider, error) {
 	if p.target, p.why = choose(); p.target == nil {
 		return p, nil
 	}
-	if p.why = live.Mappable(); p.why != nil {
-		return p, nil
-	}
+	p.why = live.Mappable()
 	if err := p.open(opt.Folder); err != nil {
 		return nil, err
 	}
@@ -139,14 +141,6 @@ func (p *Provider) Close() error {
 	return all
 }
 
-// Target is the name of the target that kernels are for, "purego" if there are none.
-func (p *Provider) Target() string {
-	if p.why != nil {
-		return "purego"
-	}
-	return p.target.Machine().Name
-}
-
 // Made lists the products that p has made, in that order.
 func (p *Provider) Made() []Made {
 	p.mu.Lock()
@@ -178,6 +172,12 @@ func (p *Provider) Product(w format.Weight, a format.Act) (*runtime.Product, err
 
 // product makes a product.
 func (p *Provider) product(problem ir.Problem) (*runtime.Product, Origin, error) {
+	if p.target == nil {
+		return p.pureGo(problem, p.why)
+	}
+	if x, err := p.own(problem); x != nil || err != nil {
+		return x, InProgram, err
+	}
 	if p.why != nil {
 		return p.pureGo(problem, p.why)
 	}
@@ -208,7 +208,7 @@ func (p *Provider) pureGo(problem ir.Problem, why error) (*runtime.Product, Orig
 // code is the kernels of a product, mapped.
 func (p *Provider) code(problem ir.Problem) (*live.Code, Origin, error) {
 	e := p.locked(problem)
-	id := p.identity(problem, e)
+	id := p.identity(p.compiler(), problem, e)
 	if b := p.kept(problem, id); b != nil {
 		code, err := b.Map()
 		return code, Kept, err
