@@ -52,6 +52,7 @@ type Provider struct {
 	products map[string]*runtime.Product // by tune.ProblemHash
 	codes    []*live.Code
 	made     []Made
+	step     Step // of Prepare
 	slow     bool // an event has said that products are in pure Go
 }
 
@@ -157,6 +158,25 @@ func (p *Provider) Product(w format.Weight, a format.Act) (*runtime.Product, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.known(problem)
+}
+
+// Prepare makes products that will be asked for, and counts them in events. Errors are Product's.
+func (p *Provider) Prepare(problems []ir.Problem) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer func() { p.step = Step{} }()
+	for i, problem := range problems {
+		p.step = Step{i + 1, len(problems)}
+		if _, err := p.known(problem); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known is a product, which is made at the first call.
+func (p *Provider) known(problem ir.Problem) (*runtime.Product, error) {
 	id := tune.ProblemHash(problem)
 	if x := p.products[id]; x != nil {
 		return x, nil
@@ -238,12 +258,12 @@ func (p *Provider) compile(problem ir.Problem, e *tune.Entry) (*live.Binary, err
 	if err := assembler(); err != nil { // now, not after the compiler
 		return nil, err
 	}
-	p.say(Compiling{problem, p.target})
+	p.say(Compiling{problem, p.target, p.step})
 	v, err := p.variant(problem, e)
 	if err != nil {
 		return nil, err
 	}
-	p.say(Verifying{problem, p.target})
+	p.say(Verifying{problem, p.target, p.step})
 	b, err := live.Verify(problem, v)
 	p.say(Done{})
 	return b, err
