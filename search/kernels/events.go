@@ -21,9 +21,9 @@ type Compiling struct {
 	Step
 }
 
-// Step counts products that Prepare was asked for.
+// Step counts the products that Expect has named.
 type Step struct {
-	Number int // from 1, 0: not asked for by Prepare
+	Number int // from 1, 0: another product
 	Of     int
 }
 

@@ -52,7 +52,7 @@ type Provider struct {
 	products map[string]*runtime.Product // by tune.ProblemHash
 	codes    []*live.Code
 	made     []Made
-	step     Step // of Prepare
+	expected []ir.Problem
 	slow     bool // an event has said that products are in pure Go
 }
 
@@ -161,18 +161,17 @@ func (p *Provider) Product(w format.Weight, a format.Act) (*runtime.Product, err
 	return p.known(problem)
 }
 
-// Prepare makes products that will be asked for, and counts them in events. Errors are Product's.
-func (p *Provider) Prepare(problems []ir.Problem) error {
+// Expect says which products will be asked for, so that events can count them.
+func (p *Provider) Expect(problems []ir.Problem) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer func() { p.step = Step{} }()
-	for i, problem := range problems {
-		p.step = Step{i + 1, len(problems)}
-		if _, err := p.known(problem); err != nil {
-			return err
-		}
-	}
-	return nil
+	p.expected = problems
+}
+
+// step is the number of a product among the expected ones.
+func (p *Provider) step(problem ir.Problem) Step {
+	is := func(x ir.Problem) bool { return tune.ProblemHash(x) == tune.ProblemHash(problem) }
+	return Step{1 + slices.IndexFunc(p.expected, is), len(p.expected)}
 }
 
 // known is a product, which is made at the first call.
@@ -258,12 +257,12 @@ func (p *Provider) compile(problem ir.Problem, e *tune.Entry) (*live.Binary, err
 	if err := assembler(); err != nil { // now, not after the compiler
 		return nil, err
 	}
-	p.say(Compiling{problem, p.target, p.step})
+	p.say(Compiling{problem, p.target, p.step(problem)})
 	v, err := p.variant(problem, e)
 	if err != nil {
 		return nil, err
 	}
-	p.say(Verifying{problem, p.target, p.step})
+	p.say(Verifying{problem, p.target, p.step(problem)})
 	b, err := live.Verify(problem, v)
 	p.say(Done{})
 	return b, err

@@ -124,8 +124,8 @@ func (p *Provider) link(main string, problems []ir.Problem) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	x := &linking{dir: dir, root: root, files: map[string]string{}}
-	for i, problem := range problems {
-		if err := p.addTo(x, problem, Step{i + 1, len(problems)}); err != nil {
+	for _, problem := range problems {
+		if err := p.addTo(x, problem); err != nil {
 			return nil, err
 		}
 	}
@@ -134,14 +134,14 @@ func (p *Provider) link(main string, problems []ir.Problem) ([]byte, error) {
 }
 
 // addTo compiles and verifies the kernels of a product, for a program.
-func (p *Provider) addTo(x *linking, problem ir.Problem, step Step) error {
+func (p *Provider) addTo(x *linking, problem ir.Problem) error {
 	e := p.locked(problem)
-	p.say(Compiling{problem, p.target, step})
+	p.say(Compiling{problem, p.target, p.step(problem)})
 	v, err := p.variant(problem, e)
 	if err != nil {
 		return err
 	}
-	p.say(Verifying{problem, p.target, step})
+	p.say(Verifying{problem, p.target, p.step(problem)})
 	if _, err := live.Verify(problem, v); err != nil && !errors.Is(err, live.ErrPlatform) {
 		return err
 	}
