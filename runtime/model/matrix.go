@@ -100,7 +100,7 @@ func (ws *workspace) prepare(x *matrix, in []float32, n int) ([]byte, error) {
 		ws.acts = append(ws.acts, nil)
 	}
 	ws.acts[i] = grow(ws.acts[i], size)
-	return ws.acts[i], p.PrepareActThreads(ws.acts[i], in, n, x.k, ws.threads)
+	return ws.acts[i], p.PrepareActThreads(ws.acts[i], in[:n*x.k], n, x.k, ws.threads)
 }
 
 // floatRows is how many rows of activations are multiplied by a panel before the next panel: they stay in a cache.

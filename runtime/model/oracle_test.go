@@ -46,6 +46,14 @@ func (p *prompt) tokens() []int32 {
 	return p.With
 }
 
+// float is the expected logits of dequantized weights.
+func (p *prompt) float() []float32 {
+	if p.LogitsF64 != nil {
+		return p.LogitsF64
+	}
+	return p.LogitsF32
+}
+
 func readJSON[T any](t *testing.T, path string) *T {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -102,13 +110,75 @@ func relativeRMS(have, want []float32) float64 {
 	return math.Sqrt(d / n)
 }
 
-func TestFirst(t *testing.T) {
+// oracles are the models with expected values, relative to the folder of data.
+var oracles = []struct {
+	name   string
+	greedy float64 // how far below the best logit an expected token may be, of the file as it is
+	logits float64 // relative RMS of logits, of the file as it is
+}{
+	{"llama-f16", 0.4, 1e-2},
+	{"llama-q4_0", 0.4, 1e-1},
+	{"bitnet-tq2_0", 0.4, 1e-1},
+	{"bitnet158-i2_s", 0.4, 1e-1},
+	{"2026/qwen3-q1_0", 0.5, 1e-1},
+	{"2026/qwen3-q2_0", 0.5, 1e-1},
+	{"2026/qwen2-q4_k", 0.5, 1e-1},
+	{"2026/llama3-rope-q4_0", 0.5, 1e-1},
+	{"trained/tale-4m-f16", 0.2, 3e-2},
+	{"trained/tale-4m-q4_0", 0.2, 3e-2},
+	{"trained/tale-bitnet-4m-tq2_0", 0.2, 3e-2},
+}
+
+// TestFloat evaluates the dequantized weights with float activations: it finds a wrong graph.
+func TestFloat(t *testing.T) {
 	dir := data(t)
-	want := readJSON[expected](t, filepath.Join(dir, "llama-f16.expected.json"))
-	m := open(t, filepath.Join(dir, "llama-f16.gguf"), Options{Cache: CacheF32})
-	for i := range want.Prompts {
-		p := &want.Prompts[i]
-		logits := feed(t, session(t, m), WantLast, p.tokens()...)
-		t.Log(p.Name, relativeRMS(logits, p.LogitsF32))
+	for _, x := range oracles {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			want := readJSON[expected](t, filepath.Join(dir, x.name+".expected.json"))
+			for _, c := range []struct {
+				cache CacheType
+				limit float64
+			}{{CacheF32, 1e-4}, {CacheF16, 1e-2}} {
+				m := open(t, filepath.Join(dir, x.name+".gguf"), Options{Float: true, Cache: c.cache})
+				for i := range want.Prompts {
+					p := &want.Prompts[i]
+					s := session(t, m)
+					logits := feed(t, s, WantLast, p.tokens()...)
+					e := relativeRMS(logits, p.float())
+					t.Logf("%s: %.2e", p.Name, e)
+					if !(e <= c.limit) {
+						t.Errorf("%s: logits are off by %.2e, more than %.0e", p.Name, e, c.limit)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestAsTheFileIs evaluates quantized weights with quantized activations.
+func TestAsTheFileIs(t *testing.T) {
+	dir := data(t)
+	for _, x := range oracles {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			want := readJSON[expected](t, filepath.Join(dir, x.name+".expected.json"))
+			m := open(t, filepath.Join(dir, x.name+".gguf"), Options{})
+			for i := range want.Prompts {
+				p := &want.Prompts[i]
+				s := session(t, m)
+				logits := feed(t, s, WantLast, p.tokens()...)
+				for _, w := range [][]float32{p.Logits, p.float()} {
+					if w == nil {
+						continue
+					}
+					e := relativeRMS(logits, w)
+					t.Logf("%s: %.2e", p.Name, e)
+					if !(e <= x.logits) {
+						t.Errorf("%s: logits are off by %.2e, more than %.0e", p.Name, e, x.logits)
+					}
+				}
+			}
+		})
 	}
 }
