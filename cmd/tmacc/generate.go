@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +13,11 @@ import (
 
 	"github.com/tmacc/tmacc/cmd/tmacc/tale"
 	"github.com/tmacc/tmacc/ir/format/gguf"
-	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/runtime/model/generation"
 	"github.com/tmacc/tmacc/runtime/model/sample"
 	"github.com/tmacc/tmacc/runtime/model/token"
 	"github.com/tmacc/tmacc/search/kernels"
-	"github.com/tmacc/tmacc/search/tune"
 )
 
 type generateFlags struct {
@@ -121,4 +120,140 @@ func (c *cli) text(x generateFlags) (string, error) {
 		return talePrompt, nil
 	}
 	return x.prompt, nil
+}
+
+// open opens the file of the model.
+func (x *generateFlags) open() (*gguf.File, error) {
+	if x.path == "" {
+		return tale.Open()
+	}
+	return gguf.Open(x.path)
+}
+
+// name is what the model is called.
+func (x *generateFlags) name() string { return cmp.Or(x.path, tale.Name) }
+
+// runModel continues the text.
+func (c *cli) runModel(ctx context.Context, x generateFlags) error {
+	text, err := c.text(x)
+	if err != nil {
+		return err
+	}
+	lock, err := c.readLock(x.lock)
+	if err != nil {
+		return err
+	}
+	f, err := x.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	bar := newProgress(c.err, x.quiet)
+	defer bar.done()
+	p, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	p.Expect(kernels.Needed(f))
+	m, t, err := x.load(f, p, bar)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	bar.done()
+	w := &writing{cli: c, flags: x, prompt: text, provider: p}
+	return w.write(ctx, m, t)
+}
+
+// load reads the model of a file, and its tokenizer.
+func (x *generateFlags) load(f *gguf.File, p *kernels.Provider, bar *progress) (*model.Model, *token.Tokenizer, error) {
+	t, err := token.New(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	opt := model.Options{Threads: x.threads, Context: x.context}
+	if x.cache == cacheFull {
+		opt.Cache = model.CacheF32
+	}
+	opt.Progress = func(done, total int64) { bar.step("reading %s: %d %%", x.name(), 100*done/max(total, 1)) }
+	m, err := model.New(f, p, opt)
+	return m, t, err
+}
+
+// heard shows the events of kernels: steps as progress, everything else as lines.
+func (c *cli) heard(bar *progress) func(kernels.Event) {
+	return func(e kernels.Event) {
+		switch e.(type) {
+		case kernels.Compiling, kernels.Verifying, kernels.Linking:
+			bar.step("%s", e)
+		case kernels.Done:
+			bar.done()
+		default:
+			bar.done()
+			fmt.Fprintf(c.err, "tmacc: %s\n", e)
+		}
+	}
+}
+
+// writing is a text that is being continued.
+type writing struct {
+	*cli
+	flags    generateFlags
+	prompt   string
+	provider *kernels.Provider
+	added    strings.Builder // with -json
+}
+
+// write continues the text, and says at the end how fast, and by what.
+func (w *writing) write(ctx context.Context, m *model.Model, t *token.Tokenizer) error {
+	s, err := m.NewSession()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	sampler, err := sample.New(w.flags.temperature, uint64(w.flags.seed))
+	if err != nil {
+		return err
+	}
+	if err := w.say([]byte(w.prompt)); err != nil {
+		return err
+	}
+	r, err := generation.Continue(ctx, m, s, t, w.prompt, generation.Options{Tokens: w.flags.tokens, Sampler: sampler, Text: w.add})
+	if err == nil {
+		err = w.end(m, r)
+	}
+	if err == nil && r.End == generation.Interrupted {
+		return failed("%w", errInterrupted)
+	}
+	return err
+}
+
+// say prints text as it comes, unless all is printed at the end.
+func (w *writing) say(text []byte) error {
+	if w.flags.json {
+		return nil
+	}
+	_, err := w.out.Write(text)
+	return err
+}
+
+// add takes text that was added.
+func (w *writing) add(text []byte) error {
+	if w.flags.json {
+		w.added.Write(text)
+	}
+	return w.say(text)
+}
+
+// end prints what was done.
+func (w *writing) end(m *model.Model, r *generation.Report) error {
+	if w.flags.json {
+		return printJSON(w.out, w.report(m, r))
+	}
+	if _, err := fmt.Fprintln(w.out); err != nil || w.flags.quiet {
+		return err
+	}
+	fmt.Fprintf(w.err, "tmacc: %s\ntmacc: %s\n", w.speed(r), w.ran(m))
+	return nil
 }

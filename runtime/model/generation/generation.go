@@ -52,17 +52,17 @@ func speed(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// Continue adds to a session the tokens of a text, of which only those of the model's file begin it, and then new ones. When ctx
-// ends, so does the text, which is no error. An error comes with what was done before.
-func Continue(ctx context.Context, s *model.Session, t *token.Tokenizer, text string, opt Options) (*Report, error) {
+// Continue adds the tokens of a text to a session of m, and then new ones. When ctx ends, so does the text, which is no
+// error. An error comes with a report of what was done before.
+func Continue(ctx context.Context, m *model.Model, s *model.Session, t *token.Tokenizer, text string, opt Options) (*Report, error) {
 	if opt.Sampler == nil {
 		opt.Sampler, _ = sample.New(0, 0)
 	}
 	prompt := t.Encode(text, token.Options{})
 	if len(prompt) == 0 {
-		return nil, errors.New("the text to continue has no tokens, and the model has none to begin with: give a text")
+		return &Report{}, errors.New("the text to continue is empty, and the model has no token to begin with: give a text")
 	}
-	g := &generator{session: s, tokenizer: t, decoder: t.Decoder(false), Options: opt}
+	g := &generator{model: m, session: s, tokenizer: t, decoder: t.Decoder(false), Options: opt}
 	g.report.Prompt = len(prompt)
 	err := g.run(ctx, prompt)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -77,15 +77,17 @@ func Continue(ctx context.Context, s *model.Session, t *token.Tokenizer, text st
 // generator is a text in the making.
 type generator struct {
 	Options
+	model     *model.Model
 	session   *model.Session
 	tokenizer *token.Tokenizer
 	decoder   *token.Decoder
+	items     [1]model.Item
 	report    Report
 }
 
 // run computes the logits of the prompt, and then those of each new token.
 func (g *generator) run(ctx context.Context, prompt []int32) error {
-	if room := g.session.Room(); len(prompt) > room {
+	if room := g.room(); len(prompt) > room {
 		return fmt.Errorf("the text has %d tokens, and the context has room for %d: give a shorter text or a longer context", len(prompt), room)
 	}
 	began := time.Now()
@@ -107,7 +109,7 @@ func (g *generator) run(ctx context.Context, prompt []int32) error {
 		case g.Tokens > 0 && g.report.Tokens >= g.Tokens:
 			g.report.End = Enough
 			return nil
-		case g.session.Room() == 0:
+		case g.room() == 0:
 			g.report.End = Full
 			return nil
 		}
@@ -121,8 +123,13 @@ func (g *generator) forward(ctx context.Context, tokens []int32) ([]float32, err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return g.session.Forward(ctx, tokens)
+	g.items[0] = model.Item{Session: g.session, Tokens: tokens}
+	err := g.model.Forward(ctx, g.items[:])
+	return g.items[0].Logits, err
 }
+
+// room is how many tokens the session can take.
+func (g *generator) room() int { return g.model.Context() - g.session.Len() }
 
 // say hands text on.
 func (g *generator) say(text []byte) error {
