@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -135,10 +137,6 @@ func (x *generateFlags) name() string { return cmp.Or(x.path, tale.Name) }
 
 // runModel continues the text.
 func (c *cli) runModel(ctx context.Context, x generateFlags) error {
-	text, err := c.text(x)
-	if err != nil {
-		return err
-	}
 	lock, err := c.readLock(x.lock)
 	if err != nil {
 		return err
@@ -156,6 +154,13 @@ func (c *cli) runModel(ctx context.Context, x generateFlags) error {
 	}
 	defer p.Close()
 	p.Expect(kernels.Needed(f))
+	if program := p.Program("./cmd/tmacc"); program != "" {
+		return c.instead(ctx, program)
+	}
+	text, err := c.text(x)
+	if err != nil {
+		return err
+	}
 	m, t, err := x.load(f, p, bar)
 	if err != nil {
 		return err
@@ -164,6 +169,18 @@ func (c *cli) runModel(ctx context.Context, x generateFlags) error {
 	bar.done()
 	w := &writing{cli: c, flags: x, prompt: text, provider: p}
 	return w.write(ctx, m, t)
+}
+
+// instead runs another program with the same arguments, and ends as it does.
+func (c *cli) instead(ctx context.Context, program string) error {
+	cmd := exec.CommandContext(ctx, program, c.args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.in, c.out, c.err
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return &status{code: max(exit.ExitCode(), exitFailed)}
+	}
+	return err
 }
 
 // load reads the model of a file, and its tokenizer.
