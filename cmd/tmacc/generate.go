@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -132,6 +133,14 @@ func (x *generateFlags) open() (*gguf.File, error) {
 	return gguf.Open(x.path)
 }
 
+// blamed is an error about the model's file, which it names.
+func (x *generateFlags) blamed(err error) error {
+	if x.path == "" || errors.As(err, new(*fs.PathError)) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", x.path, err)
+}
+
 // name is what the model is called.
 func (x *generateFlags) name() string { return cmp.Or(x.path, tale.Name) }
 
@@ -143,7 +152,7 @@ func (c *cli) runModel(ctx context.Context, x generateFlags) error {
 	}
 	f, err := x.open()
 	if err != nil {
-		return err
+		return x.blamed(err)
 	}
 	defer f.Close()
 	bar := newProgress(c.err, x.quiet)
@@ -163,7 +172,7 @@ func (c *cli) runModel(ctx context.Context, x generateFlags) error {
 	}
 	m, t, err := x.load(f, p, bar)
 	if err != nil {
-		return err
+		return x.blamed(err)
 	}
 	defer m.Close()
 	bar.done()

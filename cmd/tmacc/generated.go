@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -22,7 +24,7 @@ type generated struct {
 	End          generation.End `json:"end"`
 	Temperature  float64        `json:"temperature"`
 	Seed         int64          `json:"seed"`
-	Threads      int            `json:"threads"` // 0: all
+	Threads      int            `json:"threads"`
 	Prefill      spent          `json:"prefill"`
 	Decode       spent          `json:"decode"`
 	Kernels      []ranKernels   `json:"kernels"`
@@ -48,7 +50,7 @@ func (w *writing) report(m *model.Model, r *generation.Report) generated {
 	c := m.Config()
 	g := generated{
 		Model: w.flags.name(), Architecture: c.Architecture, Prompt: w.prompt, Text: w.added.String(), End: r.End,
-		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.flags.threads,
+		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.threads(),
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
 	}
@@ -60,16 +62,15 @@ func (w *writing) report(m *model.Model, r *generation.Report) generated {
 
 // speed says how fast the tokens came.
 func (w *writing) speed(r *generation.Report) string {
-	threads := "all threads"
-	if n := w.flags.threads; n > 0 {
-		threads = message.Count(n, "thread")
-	}
 	text := fmt.Sprintf("prefill of %s at %.1f tokens/s", message.Count(r.Prompt, "token"), r.PrefillSpeed())
 	if s := r.DecodeSpeed(); s > 0 {
 		text += fmt.Sprintf(", %d added at %.1f tokens/s", r.Tokens, s)
 	}
-	return text + ", " + threads
+	return text + ", " + message.Count(w.threads(), "thread")
 }
+
+// threads is how many threads share the work.
+func (w *writing) threads() int { return cmp.Or(w.flags.threads, runtime.GOMAXPROCS(0)) }
 
 // ran says which kernels ran: "tq2_0, q6_k on amd64/avx2 (kept); float operators run ...".
 func (w *writing) ran(m *model.Model) string {
