@@ -14,7 +14,7 @@ import (
 
 // Package is the generated files of package runtime/ops.
 func Package() []lower.File {
-	return []lower.File{pureFile()}
+	return []lower.File{pureFile(), noasmFile()}
 }
 
 // pureFile is every operator in plain Go.

@@ -28,9 +28,13 @@ type pure struct {
 	lets    int               // how many values have names
 }
 
+func newPure(o operator.Operator) *pure {
+	return &pure{op: o, tensors: tensorsOf(o), rename: map[string]string{}}
+}
+
 // pureFunction is the function of o in plain Go.
 func pureFunction(o operator.Operator) *jen.Statement {
-	p := &pure{op: o, tensors: tensorsOf(o), rename: map[string]string{}}
+	p := newPure(o)
 	var body []jen.Code
 	for _, t := range p.parameters() {
 		if t.memory == slice && len(t.extents) == 1 && t.extents[0].N == 0 {
