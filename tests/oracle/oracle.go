@@ -110,7 +110,7 @@ func File(t testing.TB, name string) string {
 	t.Helper()
 	root := os.Getenv("TMACC_DATA")
 	if root == "" {
-		t.Skip("TMACC_DATA is not set: it names the folder with " + name)
+		t.Skip(name + ": TMACC_DATA names no folder")
 	}
 	for _, pattern := range []string{name, "*/" + name} {
 		if found, _ := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern))); len(found) > 0 {
