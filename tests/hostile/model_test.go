@@ -9,15 +9,15 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/tests/ggufgen"
-	"github.com/tmacc/tmacc/tests/oracle"
+	"github.com/tmacc/tmacc/tests/expected"
 )
 
 func models(t *testing.T) (all []*ggufgen.Parts) {
-	folder, err := oracle.Folder()
+	folder, err := expected.Folder()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range oracle.Committed {
+	for _, name := range expected.Committed {
 		data, err := os.ReadFile(filepath.Join(folder, name+".gguf"))
 		if err != nil {
 			t.Fatal(err)

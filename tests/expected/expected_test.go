@@ -1,4 +1,4 @@
-package oracle
+package expected
 
 import (
 	"bytes"
@@ -66,21 +66,21 @@ func TestOrigin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want Expected
+		var want Values
 		if err := json.Unmarshal(text, &want); err != nil {
 			t.Fatal(err)
 		}
 		if *update {
 			rewrite(t, filepath.Join(folder, name), text, want)
 		}
-		if m := Open(t, name); !reflect.DeepEqual(m.Expected, want) {
+		if m := Open(t, name); !reflect.DeepEqual(m.Values, want) {
 			t.Errorf("%s has other expected values than %s: run with -update", name, os.Getenv("TMACC_DATA"))
 		}
 	}
 }
 
 // rewrite writes expected values for the repository: the logits compressed, all else as JSON on one line.
-func rewrite(t *testing.T, path string, text []byte, want Expected) {
+func rewrite(t *testing.T, path string, text []byte, want Values) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -109,16 +109,16 @@ func rewrite(t *testing.T, path string, text []byte, want Expected) {
 
 // TestPackedLogits: logits survive packing, and damage is found.
 func TestPackedLogits(t *testing.T) {
-	x := Expected{Vocabulary: 2, Prompts: []Prompt{{Name: "a", Logits: []float32{1, -2}, LogitsF32: []float32{3, 0.1}}}}
+	x := Values{Vocabulary: 2, Prompts: []Prompt{{Name: "a", Logits: []float32{1, -2}, LogitsF32: []float32{3, 0.1}}}}
 	packed, err := x.packLogits()
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := Expected{Vocabulary: 2, Prompts: []Prompt{{Name: "a"}}}
+	y := Values{Vocabulary: 2, Prompts: []Prompt{{Name: "a"}}}
 	if err := y.unpackLogits(packed); err != nil || !reflect.DeepEqual(x, y) {
 		t.Errorf("%v, %v", y, err)
 	}
-	for _, other := range []Expected{{Vocabulary: 3, Prompts: y.Prompts}, {Vocabulary: 1, Prompts: y.Prompts}} {
+	for _, other := range []Values{{Vocabulary: 3, Prompts: y.Prompts}, {Vocabulary: 1, Prompts: y.Prompts}} {
 		if err := other.unpackLogits(packed); err == nil {
 			t.Errorf("logits of 2 tokens are read as logits of %d", other.Vocabulary)
 		}

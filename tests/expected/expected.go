@@ -1,6 +1,6 @@
-// Package oracle has the values that models must give: tokens, logits and greedy continuations, mostly llama.cpp's. A few
+// Package expected has the values that models must give: tokens, logits and greedy continuations, mostly llama.cpp's. A few
 // models and their values are in the repository, in testdata/gguf. Others come from the folder that TMACC_DATA names.
-package oracle
+package expected
 
 import (
 	"bytes"
@@ -20,11 +20,11 @@ var Committed = []string{"bitnet-tq2_0", "llama-q4_0", "qwen3-q2_0"}
 // Model is a model file and its expected values.
 type Model struct {
 	Path string // of the GGUF file
-	Expected
+	Values
 }
 
-// Expected are the values that a model must give.
-type Expected struct {
+// Values are the ones that a model must give.
+type Values struct {
 	Architecture  string        `json:"architecture"`
 	Vocabulary    int           `json:"n_vocab"`
 	Tokenizer     Tokenizer     `json:"tokenizer"`
@@ -96,7 +96,7 @@ func Open(t testing.TB, name string) Model {
 	m := Model{Path: File(t, name+".gguf")}
 	text, err := os.ReadFile(File(t, name+".expected.json"))
 	if err == nil {
-		err = json.Unmarshal(text, &m.Expected)
+		err = json.Unmarshal(text, &m.Values)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func readCommitted(name string) (m Model, err error) {
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(text, &m.Expected); err != nil {
+	if err := json.Unmarshal(text, &m.Values); err != nil {
 		return m, fmt.Errorf("%s: %w", name, err)
 	}
 	packed, err := os.ReadFile(filepath.Join(folder, name+".logits.gz"))
@@ -164,7 +164,7 @@ func readCommitted(name string) (m Model, err error) {
 }
 
 // unpackLogits reads the logits of all prompts: of each the Logits, then the LogitsF32, as little-endian float32.
-func (x *Expected) unpackLogits(packed []byte) error {
+func (x *Values) unpackLogits(packed []byte) error {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (x *Expected) unpackLogits(packed []byte) error {
 }
 
 // packLogits is the inverse of unpackLogits.
-func (x *Expected) packLogits() ([]byte, error) {
+func (x *Values) packLogits() ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
