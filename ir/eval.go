@@ -90,7 +90,7 @@ func EvalExpr(e Expr, env Env) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if e.Type() == format.F32 && e.Op <= Div {
+		if e.Type() == format.F32 {
 			return evalFloat(e.Op, f32(x), f32(y)), nil
 		}
 		return Wrap(e.Type(), evalInt(e.Op, x, y)), nil
@@ -164,6 +164,8 @@ func evalUnary(op Op, v int64) (int64, error) {
 		return int64(x), nil
 	case CvtHalf:
 		return f32bits(format.HalfToFloat32(uint16(v))), nil
+	case CvtF16:
+		return int64(format.HalfFromFloat32(f32(v))), nil
 	case CanonNaN:
 		if x := f32(v); x != x {
 			return 0x7fc00000, nil
@@ -183,6 +185,16 @@ func evalFloat(op Op, x, y float32) int64 {
 		return f32bits(float32(x * y))
 	case Div:
 		return f32bits(float32(x / y))
+	case Max:
+		if x > y {
+			return f32bits(x)
+		}
+		return f32bits(y)
+	case Min:
+		if x < y {
+			return f32bits(x)
+		}
+		return f32bits(y)
 	}
 	panic("BUG: ir: float " + op.String())
 }

@@ -75,9 +75,12 @@ const (
 	CvtI32             // unary: f32 to i32, nearest even
 	CvtHalf            // unary: f16 to f32
 	CanonNaN           // unary, f32: every NaN becomes 0x7FC00000
+	Max                // f32: x if x > y, else y
+	Min                // f32: x if x < y, else y
+	CvtF16             // unary: f32 to f16, nearest even
 )
 
-var opNames = [...]string{"+", "-", "*", "/", "&", "|", "<<", ">>", "max", ">", "avg", "negif", "+|", "-|", "bits", "f32", "i32rne", "f16to32", "canonnan"}
+var opNames = [...]string{"+", "-", "*", "/", "&", "|", "<<", ">>", "max", ">", "avg", "negif", "+|", "-|", "bits", "f32", "i32rne", "f16to32", "canonnan", "fmax", "fmin", "f16rne"}
 
 func (o Op) String() string { return opNames[o] }
 
@@ -181,6 +184,8 @@ func (e Unary) Type() format.DType {
 		return format.F32
 	case CvtI32:
 		return format.I32
+	case CvtF16:
+		return format.F16
 	case Bits:
 		if e.X.Type() == format.F32 {
 			return format.I32
@@ -206,7 +211,10 @@ func (e Read) String() string {
 }
 func (e Unary) String() string { return e.Op.String() + "(" + e.X.String() + ")" }
 func (e Binary) String() string {
-	if e.Op == MaxS {
+	switch e.Op {
+	case Max, Min:
+		return e.Op.String() + "(" + e.X.String() + ", " + e.Y.String() + ")"
+	case MaxS:
 		return "max(" + e.X.String() + ", " + e.Y.String() + ")"
 	}
 	return "(" + e.X.String() + " " + e.Op.String() + " " + e.Y.String() + ")"

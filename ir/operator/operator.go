@@ -1,0 +1,236 @@
+// Package operator defines the float operators of language models as tensor expressions: norms, rotations, gates,
+// attention over a cache, products of float matrices. docs/ir.md says in which order each sum is made, and why.
+//
+// A definition says nothing about how it is computed: package schedule makes loops of it, for every target.
+package operator
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// Sizes that the definitions have, and with them the memory that operators share.
+const (
+	Panel = 32 // lanes of a panel; partial sums of a sum over one vector
+	Block = 64 // positions that have a maximum of their own in attention
+)
+
+// Operator is one float operator.
+type Operator struct {
+	Name  string
+	About string // one sentence
+	Graph *ir.Graph
+	// Outputs are the tensors that callers want. Other stages compute scratch.
+	Outputs []string
+	// Rows are the tensors, indexed (row, element), whose rows lie a run-time number of bytes apart.
+	Rows []string
+	// Stride is the distance, in elements, of neighbours along the last index: 1 for tensors that it does not name.
+	Stride map[string]int
+}
+
+// All lists every operator, in the order of docs/ir.md.
+func All() []Operator {
+	out := []Operator{RMSNorm(), Add(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
+	for _, e := range Elems {
+		out = append(out, Row(e), Column(e))
+	}
+	for _, e := range append(Elems, format.U16) {
+		for _, rows := range []int{1, 2, 4, 8} {
+			out = append(out, Matmul(e, rows))
+		}
+	}
+	return out
+}
+
+// Find is the operator of that name, or nil.
+func Find(name string) *Operator {
+	for _, o := range All() {
+		if o.Name == name {
+			return &o
+		}
+	}
+	return nil
+}
+
+// Elems are the element types of a cache.
+var Elems = []format.DType{format.F32, format.F16}
+
+// elemName is the name of an element type in names of operators: a bf16 is read as the u16 of its bits.
+func elemName(e format.DType) string {
+	if e == format.U16 {
+		return "bf16"
+	}
+	return e.String()
+}
+
+// RMSNorm is x / sqrt(mean of x^2 + eps) * w, x and w of K elements. share is 1/K, eps and share have one element.
+func RMSNorm() Operator {
+	g := &builder{}
+	x, w := g.input("x", format.F32, "k"), g.input("w", format.F32, "k")
+	share, eps := g.input("share", format.F32, "i"), g.input("eps", format.F32, "i")
+	square := func(at ir.Expr) ir.Expr { return mul(read(x, at), read(x, at)) }
+	total := g.sum("square", nil, size("K", Panel), func(b, j ir.Expr) ir.Expr { return square(plus(times(b, Panel), j)) })
+	one := g.axis("inv", "i", 1)
+	mean := mul(read(total, ir.I32(0)), read(share, ir.I32(0)))
+	inv := g.stage("inv", format.F32, []ir.Dim{one}, rsqrt(add(mean, read(eps, ir.I32(0)))))
+	k := g.run("out", "k", "K")
+	g.stage("out", format.F32, []ir.Dim{k}, canon(mul(mul(read(x, axis(k)), read(inv, ir.I32(0))), read(w, axis(k)))))
+	return Operator{Name: "rmsnorm", About: "RMS norm of one vector, times weights", Graph: g.graph(), Outputs: []string{"out"}}
+}
+
+// Add is x + y.
+func Add() Operator {
+	return pointwise("add", "sum of two vectors: residuals and biases", []string{"x", "y"}, func(in []ir.Expr) ir.Expr { return add(in[0], in[1]) })
+}
+
+// SiLUGate is gate / (1 + exp(-gate)) * up.
+func SiLUGate() Operator {
+	return pointwise("silu", "SiLU of the gate, times up", gated, func(in []ir.Expr) ir.Expr { return mul(sigmoidTimes(in[0], in[0]), in[1]) })
+}
+
+// GELUGate is the tanh form of GELU of the gate, times up.
+func GELUGate() Operator {
+	return pointwise("gelu", "GELU (tanh form) of the gate, times up", gated, func(in []ir.Expr) ir.Expr {
+		g := in[0]
+		cube := mul(mul(g, g), g)
+		y := mul(num(1.5957691216057308), add(g, mul(num(0.044715), cube))) // 2 sqrt(2/pi)
+		return mul(sigmoidTimes(g, y), in[1])
+	})
+}
+
+// ReLU2Gate is max(gate, 0)^2 * up.
+func ReLU2Gate() Operator {
+	return pointwise("relu2", "square of the ReLU of the gate, times up", gated, func(in []ir.Expr) ir.Expr {
+		r := ir.Binary{Op: ir.Max, X: num(0), Y: in[0]}
+		return mul(mul(r, r), in[1])
+	})
+}
+
+var gated = []string{"gate", "up"}
+
+// Rope rotates pairs (x, y) of H elements each, by angles whose cosines and sines are given.
+func Rope() Operator {
+	g := &builder{}
+	x, y := g.input("x", format.F32, "i"), g.input("y", format.F32, "i")
+	cos, sin := g.input("cos", format.F32, "i"), g.input("sin", format.F32, "i")
+	part := func(name string, op ir.Op, a, b *ir.Tensor) {
+		d := g.run(name, "i", "H")
+		i := axis(d)
+		g.stage(name, format.F32, []ir.Dim{d}, canon(ir.Binary{Op: op, X: mul(read(a, i), read(cos, i)), Y: mul(read(b, i), read(sin, i))}))
+	}
+	part("low", ir.Sub, x, y)
+	part("high", ir.Add, y, x)
+	return Operator{Name: "rope", About: "rotation of the two halves of a head", Graph: g.graph(), Outputs: []string{"low", "high"}}
+}
+
+// Softmax is the exponentials of R rows of Block scores, with their maximum and sum. Of row r, the first count[r]
+// positions count, at least one. scale has one element.
+func Softmax() Operator {
+	g := &builder{}
+	s, scale, count := g.input("s", format.F32, "r", "p"), g.input("scale", format.F32, "i"), g.input("count", format.I32, "r")
+	r, p := g.run("masked", "r", "R"), g.axis("masked", "p", Block)
+	valid := ir.Binary{Op: ir.CmpGtS, X: read(count, axis(r)), Y: axis(p)}
+	scaled := mul(read(s, axis(r), axis(p)), read(scale, ir.I32(0)))
+	masked := g.stage("masked", format.F32, []ir.Dim{r, p}, choose(valid, scaled, num(float32(math.Inf(-1)))))
+
+	rows := func(name string) ir.Dim { return g.run(name, "r", "R") }
+	top := g.tree("top", ir.Max, rows, g.halve("top32", ir.Max, rows, masked, Panel))
+	r, p = g.run("e", "r", "R"), g.axis("e", "p", Block)
+	e := g.stage("e", format.F32, []ir.Dim{r, p}, Exp(sub(read(masked, axis(r), axis(p)), read(top, axis(r), ir.I32(0)))))
+	g.sum("total", rows, fixed(Block/Panel), func(b, j ir.Expr) ir.Expr { return read(e, axis(rows("total32")), plus(times(b, Panel), j)) })
+	return Operator{Name: "softmax", About: "exponentials, maximum and sum of a block of scores", Graph: g.graph(), Outputs: []string{"e", "top1", "total1"}}
+}
+
+// Merge adds block 2 of attention to what the blocks before it have: maxima m, sums l and outputs o of R rows, and D
+// elements each.
+func Merge() Operator {
+	g := &builder{}
+	o, m, l := g.input("o", format.F32, "r", "d"), g.input("m", format.F32, "r"), g.input("l", format.F32, "r")
+	o2, m2, l2 := g.input("o2", format.F32, "r", "d"), g.input("m2", format.F32, "r"), g.input("l2", format.F32, "r")
+	row := func(name string, of func(r ir.Expr) ir.Expr) *ir.Tensor {
+		d := g.run(name, "r", "R")
+		return g.stage(name, format.F32, []ir.Dim{d}, of(axis(d)))
+	}
+	top := row("top", func(r ir.Expr) ir.Expr { return ir.Binary{Op: ir.Max, X: read(m, r), Y: read(m2, r)} })
+	a := row("a", func(r ir.Expr) ir.Expr { return Exp(sub(read(m, r), read(top, r))) })
+	b := row("b", func(r ir.Expr) ir.Expr { return Exp(sub(read(m2, r), read(top, r))) })
+	row("total", func(r ir.Expr) ir.Expr { return add(mul(read(l, r), read(a, r)), mul(read(l2, r), read(b, r))) })
+	r, d := g.run("out", "r", "R"), g.run("out", "d", "D")
+	g.stage("out", format.F32, []ir.Dim{r, d}, add(mul(read(o, axis(r), axis(d)), read(a, axis(r))), mul(read(o2, axis(r), axis(d)), read(b, axis(r)))))
+	return Operator{Name: "merge", About: "two blocks of attention as one", Graph: g.graph(),
+		Outputs: []string{"top", "total", "out"}, Rows: []string{"o", "o2", "out"}}
+}
+
+// Finish is o / l, of R rows of D elements.
+func Finish() Operator {
+	g := &builder{}
+	o, l := g.input("o", format.F32, "r", "d"), g.input("l", format.F32, "r")
+	r, d := g.run("out", "r", "R"), g.run("out", "d", "D")
+	g.stage("out", format.F32, []ir.Dim{r, d}, canon(div(read(o, axis(r), axis(d)), read(l, axis(r)))))
+	return Operator{Name: "finish", About: "outputs of attention over their sums", Graph: g.graph(), Outputs: []string{"out"}, Rows: []string{"o", "out"}}
+}
+
+// Row is a vector of K elements as elements of type e.
+func Row(e format.DType) Operator {
+	o := pointwise("row_"+elemName(e), "a vector as neighbouring elements of a cache", []string{"x"}, func(in []ir.Expr) ir.Expr { return stored(in[0], e) })
+	return o
+}
+
+// Column is a vector of K elements as elements of type e, one in each row of a panel.
+func Column(e format.DType) Operator {
+	o := pointwise("column_"+elemName(e), "a vector as one lane of a panel", []string{"x"}, func(in []ir.Expr) ir.Expr { return stored(in[0], e) })
+	o.Stride = map[string]int{"out": Panel}
+	return o
+}
+
+// stored is x as an element of type e.
+func stored(x ir.Expr, e format.DType) ir.Expr {
+	if e == format.F16 {
+		return ir.Unary{Op: ir.CvtF16, X: canon(x)}
+	}
+	return x
+}
+
+// Matmul is the product of `rows` rows of K elements, and of a panel of K rows of elements of type e: for each lane
+// one sum, in ascending order of K.
+func Matmul(e format.DType, rows int) Operator {
+	g := &builder{}
+	a, b := g.input("a", format.F32, "r", "k"), g.input("b", e, "k", "j")
+	r, j := g.axis("acc", "r", rows), g.axis("acc", "j", Panel)
+	k := g.run("acc", "k", "K")
+	acc := g.reduce("acc", format.F32, []ir.Dim{r, j}, k, mul(read(a, axis(r), axis(k)), loaded(read(b, axis(k), axis(j)), e)))
+	r, j = g.axis("out", "r", rows), g.axis("out", "j", Panel)
+	g.stage("out", format.F32, []ir.Dim{r, j}, canon(read(acc, axis(r), axis(j))))
+	return Operator{Name: fmt.Sprintf("matmul_%s_%d", elemName(e), rows), About: fmt.Sprintf("%d rows times a panel of %s", rows, elemName(e)),
+		Graph: g.graph(), Outputs: []string{"out"}, Rows: []string{"a", "out"}}
+}
+
+// loaded is the f32 of an element of type e.
+func loaded(x ir.Expr, e format.DType) ir.Expr {
+	switch e {
+	case format.F16:
+		return ir.Unary{Op: ir.CvtHalf, X: x}
+	case format.U16:
+		return ir.Unary{Op: ir.Bits, X: ir.Binary{Op: ir.Shl, X: ir.Cast{T: format.I32, X: x}, Y: ir.I32(16)}}
+	}
+	return x
+}
+
+// pointwise is an operator of K elements, each made of one element of every input.
+func pointwise(name, about string, inputs []string, of func([]ir.Expr) ir.Expr) Operator {
+	g := &builder{}
+	k := g.run("out", "k", "K")
+	var in []ir.Expr
+	for _, i := range inputs {
+		in = append(in, read(g.input(i, format.F32, "k"), axis(k)))
+	}
+	body := of(in)
+	if body.Type() == format.F32 {
+		body = canon(body)
+	}
+	g.stage("out", body.Type(), []ir.Dim{k}, body)
+	return Operator{Name: name, About: about, Graph: g.graph(), Outputs: []string{"out"}}
+}
