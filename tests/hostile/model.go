@@ -53,9 +53,9 @@ var changes = []struct {
 	{10, (*mutant).reshape},
 	{8, (*mutant).retype},
 	{3, (*mutant).shift},
-	{20, (*mutant).weights},
-	{10, (*mutant).notFinite},
-	{4, (*mutant).fill},
+	{40, (*mutant).weights},
+	{25, (*mutant).notFinite},
+	{8, (*mutant).fill},
 }
 
 // mutant is a model that is being changed.
