@@ -39,6 +39,7 @@ var exceptions = []struct {
 	{"search/measure/rules.go", nil},                   // limits are of formats
 	{"search/measure/ggml/", nil},                      // binds a system and says so
 	{"search/bench/peer/", []string{"ggml"}},           // measures products beside it
+	{"search/synthetic/", nil},                         // published models are stored in formats
 	{"search/picture/svg.go", []string{"w3"}},          // the maker of the standard
 }
 

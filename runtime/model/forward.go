@@ -81,7 +81,9 @@ func (ws *workspace) forwardHead() error {
 func (ws *workspace) normThen(n int, weights []float32, step func(ws *workspace, row int)) {
 	ws.weights = weights
 	ws.each(n, step)
-	ws.stage++
+	if weights != nil {
+		ws.stage++
+	}
 }
 
 // hiddenRow and normedRow are row number `row` of hidden and of normed.
