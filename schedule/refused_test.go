@@ -518,6 +518,13 @@ func TestEveryRule(t *testing.T) {
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
 		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "this preparation makes no tables",
 		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
+	for _, c := range refusedOperators {
+		tested = append(tested, c.want)
+	}
+	for _, c := range unfinishedOperators {
+		tested = append(tested, c.want)
+	}
+	tested = append(tested, "is for operators", "is read by 2 stages: a sum ends in one, which sums nothing itself", "is read elsewhere than at the element at hand") // TestRefusedOperators, TestInlineSum
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's
