@@ -81,6 +81,9 @@ func (x *Tiny) layer(at string) {
 	}
 }
 
+// AddHead adds a head of its own, where the embedding was the head.
+func (x *Tiny) AddHead() { x.matrix("output.weight", x.Embedding, x.Vocabulary) }
+
 // vector adds a tensor of numbers near 1.
 func (x *Tiny) vector(name string, n int) {
 	x.Tensors = append(x.Tensors, Tensor{name, "F32", []uint64{uint64(n)}, x.floats("F32", n, 1, 0.1)})
