@@ -84,6 +84,9 @@ func (x *Tiny) layer(at string) {
 // AddHead adds a head of its own, where the embedding was the head.
 func (x *Tiny) AddHead() { x.matrix("output.weight", x.Embedding, x.Vocabulary) }
 
+// AddVector adds a tensor that usual models do not have.
+func (x *Tiny) AddVector(name string, n int) { x.vector(name, n) }
+
 // vector adds a tensor of numbers near 1.
 func (x *Tiny) vector(name string, n int) {
 	x.Tensors = append(x.Tensors, Tensor{name, "F32", []uint64{uint64(n)}, x.floats("F32", n, 1, 0.1)})
