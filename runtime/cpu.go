@@ -64,6 +64,25 @@ func (s *Spec) choose(h host, m mask) (int, string) {
 	return best, m.why(why)
 }
 
+// Choose is the number of the variant that New would run on this CPU, by EnvCPU, and -1 for pure Go. It says why, and on standard
+// error what EnvCPU names in vain. The variants need no kernels; name stands for their product.
+func Choose(name string, vs []abi.Variant) (int, string) {
+	s, m := Spec{Name: name, Variants: vs}, parseMask(os.Getenv(EnvCPU))
+	i, why := s.choose(thisCPU(), m)
+	m.complain(&s, i)
+	return i, why
+}
+
+// complain says on standard error which words of m mean nothing for s, and why none of the targets runs that m names.
+func (m mask) complain(s *Spec, chosen int) {
+	for _, word := range m.unknown(s, chosen) {
+		warn(EnvCPU + ": " + word)
+	}
+	if why := m.unmet(s, chosen, hostHas); why != "" {
+		warn(fmt.Sprintf("%s=%s: %s", EnvCPU, m.env, why))
+	}
+}
+
 // fit is how well a variant suits the core of h: more is better.
 func (s *Spec) fit(i int, h host, m mask) int {
 	switch v := &s.Variants[i]; {

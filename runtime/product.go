@@ -163,12 +163,7 @@ const EnvCPU = "TMACC_CPU"
 func New(s Spec) *Product {
 	m := parseMask(os.Getenv(EnvCPU))
 	i, why := s.choose(thisCPU(), m)
-	for _, word := range m.unknown(&s, i) {
-		warn(EnvCPU + ": " + word)
-	}
-	if why := m.unmet(&s, i, hostHas); why != "" {
-		warn(fmt.Sprintf("%s=%s: %s", EnvCPU, m.env, why))
-	}
+	m.complain(&s, i)
 	return newProduct(s, i, why, m)
 }
 
