@@ -53,7 +53,7 @@ func (s Stage) String() string {
 	}
 	out := fmt.Sprintf("%s[%s] %s =", s.Out.Name, strings.Join(dims, " "), s.Out.Elem)
 	if len(s.Reduce) == 0 {
-		return out + " " + s.Body.String()
+		return out + " " + shared(s.Body)
 	}
 	if s.Init != nil {
 		out += " " + s.Init.String() + " +"
@@ -62,7 +62,23 @@ func (s Stage) String() string {
 	for _, d := range s.Reduce {
 		out += " " + name + " " + d.String()
 	}
-	return out + " of " + s.Body.String()
+	return out + " of " + shared(s.Body)
+}
+
+// longEnough is the number of operations from which a part of an expression that is used twice is printed once.
+const longEnough = 3
+
+// shared is the text of e, in which parts that occur twice have names.
+func shared(e Expr) string {
+	values, e := Share(e, longEnough)
+	text := e.String()
+	for _, v := range values {
+		text += fmt.Sprintf("\n  where %s = %s", v.Name, v.Value)
+	}
+	for _, v := range values {
+		text = strings.ReplaceAll(text, v.Name+"[]", v.Name)
+	}
+	return text
 }
 
 // Graph is a list of stages in order of evaluation.

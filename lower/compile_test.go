@@ -319,7 +319,7 @@ func TestSums(t *testing.T) {
 		return slices.ContainsFunc(k.Ops, func(o MOp) bool { return o.Plus > 0 })
 	}
 	fits := 0
-	for seed := range int64(200) {
+	for seed := range int64(400) {
 		f := virgen.Func(rand.New(rand.NewSource(seed)), 40)
 		target := newToy(toyAll)
 		target.m.NumVec, target.m.NumGP = 200, 1

@@ -60,6 +60,8 @@ var expansions = []struct {
 	{[]vir.Op{vir.OpAddPairs}, (*expansion).addPairs},
 	{[]vir.Op{vir.OpSum2}, (*expansion).sum2},
 	{[]vir.Op{vir.OpCanonNaN}, (*expansion).canonNaN},
+	{[]vir.Op{vir.OpCmpGtF}, (*expansion).cmpGtF},
+	{[]vir.Op{vir.OpMaxF, vir.OpMinF}, (*expansion).minMaxF},
 	{[]vir.Op{vir.OpRedAdd, vir.OpRedMaxS}, (*expansion).reduce},
 	{[]vir.Op{vir.OpMMLA}, (*expansion).mmla},
 	{lookupOps, (*expansion).lookupMasked},
@@ -663,6 +665,26 @@ func (x *expansion) canonNaN() []*vir.Instr {
 	abs := x.Op(vir.OpAnd, t, a, x.Splat(t, 0x7fffffff))
 	nan := x.Op(vir.OpCmpGtS, t, abs, x.Splat(t, 0x7f800000))
 	return x.end(vir.OpBitcast, x.Op(vir.OpBitSel, t, nan, x.Splat(t, 0x7fc00000), a))
+}
+
+// cmpGtF: a > b if a - b is a positive number. It is none if one of them is a NaN or both are the same infinity, and it is
+// not rounded to 0, as subnormal numbers are numbers.
+func (x *expansion) cmpGtF() []*vir.Instr {
+	t := x.dst
+	diff := x.Bitcast(t, x.Op(vir.OpSub, x.typeOf(x.in.Args[0]), x.in.Args...))
+	positive := x.Op(vir.OpCmpGtS, t, diff, x.Splat(t, 0))
+	return x.end(vir.OpAndNot, positive, x.Op(vir.OpCmpGtS, t, diff, x.Splat(t, 0x7f800000)))
+}
+
+// minMaxF: a comparison, then a selection.
+func (x *expansion) minMaxF() []*vir.Instr {
+	t, a, b := as(x.dst, format.I32), x.in.Args[0], x.in.Args[1]
+	more, less := a, b
+	if x.in.Op == vir.OpMinF {
+		more, less = b, a
+	}
+	mask := x.Bitcast(x.dst, x.Op(vir.OpCmpGtF, t, more, less))
+	return x.end(vir.OpBitSel, mask, a, b)
 }
 
 // reduce: half the lanes with the other half, until one is left.

@@ -111,6 +111,7 @@ func (t *toy) addArith(d vir.Type) {
 		t.op(vir.OpDiv, d, d, d)
 		t.op(vir.OpCvtF32, d, vir.Type{Elem: format.I32, Lanes: d.Lanes})
 		t.op(vir.OpCvtHalf, d, vir.Type{Elem: format.F16, Lanes: d.Lanes})
+		t.op(vir.OpCvtF16, vir.Type{Elem: format.F16, Lanes: d.Lanes}, d)
 	}
 	if t.m.Has&toySel != 0 && d.Elem == format.I8 {
 		t.op(vir.OpSelMSB, d, d, d, d)

@@ -278,7 +278,7 @@ func (v *vectorizer) unary(e ir.Unary) (vir.Reg, error) {
 		return 0, err
 	}
 	op, ok := map[ir.Op]vir.Op{ir.Bits: vir.OpBitcast, ir.CvtF32: vir.OpCvtF32, ir.CvtI32: vir.OpCvtI32,
-		ir.CvtHalf: vir.OpCvtHalf, ir.CanonNaN: vir.OpCanonNaN}[e.Op]
+		ir.CvtHalf: vir.OpCvtHalf, ir.CvtF16: vir.OpCvtF16, ir.CanonNaN: vir.OpCanonNaN}[e.Op]
 	if !ok {
 		return 0, refuse(e.String(), "no vector operation")
 	}
@@ -286,7 +286,7 @@ func (v *vectorizer) unary(e ir.Unary) (vir.Reg, error) {
 }
 
 var binaryOps = map[ir.Op]vir.Op{ir.Add: vir.OpAdd, ir.Sub: vir.OpSub, ir.Mul: vir.OpMul, ir.Div: vir.OpDiv,
-	ir.And: vir.OpAnd, ir.Or: vir.OpOr, ir.MaxS: vir.OpMaxS, ir.CmpGtS: vir.OpCmpGtS, ir.AddSat: vir.OpAddSat, ir.SubSat: vir.OpSubSat}
+	ir.And: vir.OpAnd, ir.Or: vir.OpOr, ir.Max: vir.OpMaxF, ir.Min: vir.OpMinF, ir.MaxS: vir.OpMaxS, ir.CmpGtS: vir.OpCmpGtS, ir.AddSat: vir.OpAddSat, ir.SubSat: vir.OpSubSat}
 
 var averageOps = map[format.DType]vir.Op{format.U8: vir.OpAvgU, format.U16: vir.OpAvgU, format.I8: vir.OpAvgS, format.I16: vir.OpAvgS}
 

@@ -61,6 +61,9 @@ func (x Split) Apply(s *Product) (*Product, error) {
 // ApplyPreparation implements PreparationStep.
 func (x Split) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
 
+// ApplyOperator implements OperatorStep.
+func (x Split) ApplyOperator(s *Operator) (*Operator, error) { return s.edited(x) }
+
 func (x Split) edit(n *nests, _ int) error {
 	st, i, err := n.loop(x, x.Loop)
 	if err != nil {
@@ -156,6 +159,9 @@ func (x Fuse) Apply(s *Product) (*Product, error) {
 // ApplyPreparation implements PreparationStep.
 func (x Fuse) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
 
+// ApplyOperator implements OperatorStep.
+func (x Fuse) ApplyOperator(s *Operator) (*Operator, error) { return s.edited(x) }
+
 func (x Fuse) edit(n *nests, _ int) error {
 	st, i, err := n.loop(x, x.Outer)
 	if err != nil {
@@ -201,6 +207,9 @@ func (x Reorder) Apply(s *Product) (*Product, error) { return s.edited(x) }
 
 // ApplyPreparation implements PreparationStep.
 func (x Reorder) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
+
+// ApplyOperator implements OperatorStep.
+func (x Reorder) ApplyOperator(s *Operator) (*Operator, error) { return s.edited(x) }
 
 func (x Reorder) edit(n *nests, _ int) error {
 	if len(x.Order) == 0 {
@@ -257,6 +266,9 @@ func (x Bind) Apply(s *Product) (*Product, error) { return s.edited(x) }
 
 // ApplyPreparation implements PreparationStep.
 func (x Bind) ApplyPreparation(s *Preparation) (*Preparation, error) { return s.edited(x) }
+
+// ApplyOperator implements OperatorStep.
+func (x Bind) ApplyOperator(s *Operator) (*Operator, error) { return s.edited(x) }
 
 func (x Bind) edit(n *nests, _ int) error {
 	st, i, err := n.loop(x, x.Loop)

@@ -9,7 +9,7 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
-// nests is what products and preparations have in common: a graph, and a loop nest for each of its stages.
+// nests is what products, preparations and operators have in common: a graph, and a loop nest for each of its stages.
 type nests struct {
 	Graph  *ir.Graph
 	stages []*stage
@@ -62,7 +62,7 @@ func (n *nests) Loops() []nest.Loop {
 	return out
 }
 
-// loopEdit is a step that treats the loops of products and of preparations alike.
+// loopEdit is a step that treats the loops of products, preparations and operators alike.
 type loopEdit interface {
 	Step
 	// edit rewrites the stages of n, whose innermost loops advance by unit elements of K.
@@ -81,12 +81,33 @@ type stage struct {
 	body         ir.Expr
 	out          *ir.Tensor
 	index        []ir.Expr
-	div          map[string]int // elements of K per unit of a run-time stage axis
+	dims         map[string]ir.Dim // of the graph's stage, by name
 
 	superSpan int // groups of a super-block, at least 1
 	block     int // groups that are one integer when floats scale it, at least 1
 	made      int // accumulators that decompose made, the last one of a group
 	final     ir.Expr
+}
+
+// newStage is a stage of a graph as a nest of its own, with a loop for each of axes and for each axis that it sums over. An
+// element of its tensor has this index and is made of body.
+func newStage(gs ir.Stage, axes []ir.Dim, index []ir.Expr, body ir.Expr) *stage {
+	st := &stage{name: gs.Out.Name, reduce: map[string]bool{}, values: map[string]ir.Expr{}, out: gs.Out, index: index, dims: map[string]ir.Dim{}}
+	for _, d := range slices.Concat(axes, gs.Reduce) {
+		st.loops = append(st.loops, nest.Loop{Name: d.Name, Root: d.Name, Coef: 1, N: d.N})
+		st.dims[d.Name] = d
+	}
+	for _, d := range gs.Reduce {
+		st.reduce[d.Name] = true
+	}
+	if len(gs.Reduce) == 0 {
+		st.final = body
+		return st
+	}
+	temp := &ir.Tensor{Name: gs.Out.Name + ".0", Elem: gs.Out.Elem}
+	st.accumulators = []accumulator{{Accumulator: nest.Accumulator{Temp: temp, Op: gs.Combine}}}
+	st.body, st.final = body, ir.Read{T: temp}
+	return st
 }
 
 // accumulator is an accumulator of a stage. Its loop is At, or, while At is empty, the

@@ -58,38 +58,22 @@ func (s *Preparation) edited(x loopEdit) (*Preparation, error) {
 // ownStage is a stage of a graph as a nest of its own. The axis n is the
 // caller's: a call prepares one row.
 func ownStage(gs ir.Stage) *stage {
-	st := &stage{name: gs.Out.Name, reduce: map[string]bool{}, values: map[string]ir.Expr{}, out: gs.Out, div: map[string]int{}}
 	var k ir.Expr = ir.I32(0)
-	dims := append(append([]ir.Dim{}, gs.Axes[1:]...), gs.Reduce...)
-	for _, d := range dims {
-		st.loops = append(st.loops, nest.Loop{Name: d.Name, Root: d.Name, Coef: 1, N: d.N})
-		st.div[d.Name] = d.Div
-	}
-	for _, d := range gs.Reduce {
-		st.reduce[d.Name] = true
-	}
-	for _, d := range gs.Axes[1:] { // an axis counts what all axes inside it go over together
+	axes := gs.Axes[1:]
+	for _, d := range axes { // an axis counts what all axes inside it go over together
 		k = ir.Binary{Op: ir.Mul, X: k, Y: ir.I32(max(d.N, 1))}
 		k = ir.Binary{Op: ir.Add, X: k, Y: ir.Axis{Name: d.Name}}
 	}
 	if gs.Out.Block != 0 { // one element per group: addressed by its first element of K
-		k = ir.Binary{Op: ir.Mul, X: ir.Axis{Name: dims[0].Name}, Y: ir.I32(max(dims[0].Div, 1))}
+		first := slices.Concat(axes, gs.Reduce)[0]
+		k = ir.Binary{Op: ir.Mul, X: ir.Axis{Name: first.Name}, Y: ir.I32(max(first.Div, 1))}
 	}
-	st.index = []ir.Expr{ir.I32(0), k}
-	body := ir.Map(gs.Body, func(x ir.Expr) ir.Expr {
+	return newStage(gs, axes, []ir.Expr{ir.I32(0), k}, ir.Map(gs.Body, func(x ir.Expr) ir.Expr {
 		if x == (ir.Expr)(ir.Axis{Name: gs.Axes[0].Name}) {
 			return ir.I32(0)
 		}
 		return x
-	})
-	if len(gs.Reduce) == 0 {
-		st.final = body
-		return st
-	}
-	temp := &ir.Tensor{Name: gs.Out.Name + ".0", Elem: gs.Out.Elem}
-	st.accumulators = []accumulator{{Accumulator: nest.Accumulator{Temp: temp, Op: gs.Combine}}}
-	st.body, st.final = body, ir.Read{T: temp}
-	return st
+	}))
 }
 
 // PreparationKernel is a scheduled activation kernel: one row of x.
@@ -148,7 +132,7 @@ func (k *PreparationKernel) add(st *stage) error {
 		if st.out.Block > 0 && l.Coef > groupRoom {
 			return &Unfinished{"loop " + l.Name, "makes more groups at once than callers have room for"}
 		}
-		div := st.div[l.Root] * l.Coef
+		div := st.dims[l.Root].Div * l.Coef
 		if st.name == "residual" {
 			k.Residuals = len(k.CountDiv)
 		}

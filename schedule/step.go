@@ -28,6 +28,13 @@ type PreparationStep interface {
 	ApplyPreparation(s *Preparation) (*Preparation, error)
 }
 
+// OperatorStep is a step that operators have too.
+type OperatorStep interface {
+	Step
+	// ApplyOperator returns s transformed, or an *Illegal.
+	ApplyOperator(s *Operator) (*Operator, error)
+}
+
 // Trace is a schedule as data.
 type Trace []Step
 
@@ -52,6 +59,7 @@ var steps = map[string]Step{
 	"prefetch":       Prefetch{},
 	"quantize_table": QuantizeTable{},
 	"halving_add":    HalvingAdd{},
+	"inline":         Inline{},
 }
 
 // StepNames lists all steps.
@@ -167,6 +175,21 @@ func (t Trace) ReplayPreparation(s *Preparation) (*Preparation, error) {
 		}
 		var err error
 		if s, err = x.ApplyPreparation(s); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return s, nil
+}
+
+// ReplayOperator applies t to an operator.
+func (t Trace) ReplayOperator(s *Operator) (*Operator, error) {
+	for i, step := range t {
+		x, ok := step.(OperatorStep)
+		if !ok {
+			return nil, fmt.Errorf("step %d: %w", i, illegal(step, "in an operator", "is for products and preparations"))
+		}
+		var err error
+		if s, err = x.ApplyOperator(s); err != nil {
 			return nil, fmt.Errorf("step %d: %w", i, err)
 		}
 	}

@@ -117,7 +117,7 @@ func (a *Array) Pos(index []int) (p Pos) {
 func (a *Array) String() string { return fmt.Sprintf("an array with strides %v", a.Strides) }
 
 // Rows is a matrix, indexed (row, element), whose rows are Step bytes apart. Elements of one tile lie side by side;
-// the tiles of a call are Side bytes apart.
+// the tiles of a call are Side bytes apart. If Tile is 0, a row is one tile.
 type Rows struct {
 	Memory
 	Stride int    // bytes from one element of a tile to the next
@@ -129,6 +129,9 @@ type Rows struct {
 // Pos implements Buffer.
 func (r *Rows) Pos(index []int) Pos {
 	row, x := index[0], index[1]
+	if r.Tile == 0 {
+		return Pos{Byte: x * r.Stride, Steps: row}
+	}
 	return Pos{Byte: x % r.Tile * r.Stride, Steps: row, Sides: x / r.Tile}
 }
 
@@ -144,6 +147,9 @@ func times(n int, param string) []Term {
 }
 
 func (r *Rows) String() string {
+	if r.Tile == 0 {
+		return fmt.Sprintf("rows %s bytes apart, of elements %d bytes apart", r.Step, r.Stride)
+	}
 	return fmt.Sprintf("rows %s bytes apart, of tiles of %d elements %s bytes apart", r.Step, r.Tile, r.Side)
 }
 

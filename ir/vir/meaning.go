@@ -272,6 +272,20 @@ func subFloat(a, b float32) float32 { return a - b }
 func mulFloat(a, b float32) float32 { return a * b }
 func divFloat(a, b float32) float32 { return a / b }
 
+func maxFloat(a, b float32) float32 {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+func minFloat(a, b float32) float32 {
+	if a < b {
+		return a
+	}
+	return b
+}
+
 func floatOf(lane int64) float32 { return math.Float32frombits(uint32(lane)) }
 func bitsOf(f float32) int64     { return int64(math.Float32bits(f)) }
 
@@ -422,6 +436,23 @@ func evalCanonNaN(c *call) error {
 			a = 0x7fc00000
 		}
 		c.out[i] = a
+	}
+	return nil
+}
+
+func evalCvtF16(c *call) error {
+	for i, a := range c.arg[0] {
+		c.out[i] = int64(format.HalfFromFloat32(floatOf(a)))
+	}
+	return nil
+}
+
+func evalCmpGtF(c *call) error {
+	for i, a := range c.arg[0] {
+		c.out[i] = 0
+		if floatOf(a) > floatOf(c.arg[1][i]) {
+			c.out[i] = -1
+		}
 	}
 	return nil
 }

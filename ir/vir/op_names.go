@@ -57,6 +57,10 @@ const (
 	OpCvtI32                 // the nearest integer, ties to even; outside i32, or NaN, is an error
 	OpCvtHalf                // the same value; a NaN becomes quiet
 	OpCanonNaN               // every NaN becomes 0x7fc00000
+	OpCvtF16                 // the nearest f16, ties to even; a NaN becomes quiet and keeps its sign and upper bits
+	OpCmpGtF                 // all ones where a > b, else 0, also where one of them is a NaN
+	OpMaxF                   // a where a > b, else b
+	OpMinF                   // a where a < b, else b
 	OpRedAdd                 // sum of lanes i*M/N and up to the next multiple, wrapping
 	OpRedMaxS                // largest of lanes i*M/N and up to the next multiple, signed
 	OpMMLA                   // at 2i + j, c + sum of a[8i+k] * b[8j+k], k in 0..7, wrapping: two rows by two columns

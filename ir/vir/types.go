@@ -162,6 +162,10 @@ func converted(dst, arg format.DType) rule {
 	}}
 }
 
+var compared = rule{"i32xN <- f32xN, f32xN", func(d Type, a []Type) bool {
+	return d.Elem == i32 && a[0] == Type{f32, d.Lanes} && a[1] == a[0]
+}}
+
 // lookup is the rule of tables of n entries.
 func lookup(n int) rule {
 	sig := strings.ReplaceAll("TxN <- UxN, TxM; T any, U unsigned of its size; M = max(N, #)", "#", strconv.Itoa(n))

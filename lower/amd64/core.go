@@ -27,7 +27,7 @@ const (
 	permuteByte core.Class = "permute_bytes" // of bytes, across 128 bits
 	permutes    core.Class = "permute2"      // of two registers, where the index must be copied first
 	bytePairs   core.Class = "permute2_bytes"
-	toFloat     core.Class = "to_float"  // 16-bit to 32-bit floats
+	toFloat     core.Class = "to_float"  // 16-bit to 32-bit floats, and back
 	floatAdd    core.Class = "float_add" // and conversions
 	floatMul    core.Class = "float_multiply"
 	floatFMA    core.Class = "float_fma" // of an operand from memory

@@ -87,6 +87,9 @@ var lanewise = []struct {
 	{vir.OpCmpGtS, i8Only, inst{evex: x86.VPCMPGTB}, throughMask(f2(x86.VPMOVM2B)), 2, []int{2}, toMask},
 	{vir.OpCmpGtS, i16Only, inst{evex: x86.VPCMPGTW}, throughMask(f2(x86.VPMOVM2W)), 2, []int{2}, toMask},
 	{vir.OpCmpGtS, i32Only, inst{evex: x86.VPCMPGTD, bcst: x86.VPCMPGTD_BCST}, throughMask(f2(x86.VPMOVM2D)), 2, []int{2}, toMask},
+	// Of two zeros, and if one of them is a NaN, the result is the second source, which Go writes first.
+	{vir.OpMaxF, f32Only, bcst(x86.VMAXPS, x86.VMAXPS_BCST), reverse, 2, []int{2}, floatAdd},
+	{vir.OpMinF, f32Only, bcst(x86.VMINPS, x86.VMINPS_BCST), reverse, 2, []int{2}, floatAdd},
 	{vir.OpCanonNaN, f32Only, inst{evex: x86.VCMPPS}, canonNaN, 1, nil, toMask},
 	{vir.OpSelMSB, elems8, inst{vex: f4(x86.VPBLENDVB)}, forward3, 3, []int{2}, blend},
 	{vir.OpSelMSB, elems32, inst{vex: f4(x86.VBLENDVPS)}, forward3, 3, []int{2}, blend},
@@ -380,6 +383,13 @@ var converting = []struct {
 }
 
 func (s *rowSet) converts() {
+	for _, t := range s.types(format.F32) {
+		r := lower.Row{Op: vir.OpCvtF16, Dst: vir.Type{Elem: format.F16, Lanes: t.Lanes}, Args: []vir.Type{t}, Need: F16C}
+		s.add(r, toFloat, func(p *printer) {
+			const nearest = 0
+			p.ins(x86.VCVTPS2PH, operand.U8(nearest), p.a[0], p.dst)
+		})
+	}
 	for _, l := range converting {
 		plain, broadcast := s.choose(l.inst)
 		for _, d := range l.dst {

@@ -29,7 +29,7 @@ const (
 	narrow        core.Class = "narrow"         // lanes of fewer bits
 	lookup        core.Class = "lookup"         // of bytes in a register
 	permute       core.Class = "permute"        // copies and interleaved lanes
-	toFloat       core.Class = "to_float"       // 16-bit to 32-bit floats
+	toFloat       core.Class = "to_float"       // 16-bit to 32-bit floats, and back
 	convert       core.Class = "convert"        // integers to floats, and back
 	floatAdd      core.Class = "float_add"
 	floatMul      core.Class = "float_multiply"

@@ -101,6 +101,8 @@ func signatures(op vir.Op) [][]vir.Type {
 					}
 				}
 			}
+		case vir.OpCmpGtF:
+			out = append(out, []vir.Type{t, of(format.F32, t.Lanes), of(format.F32, t.Lanes)})
 		case vir.OpSum2:
 			out = append(out, []vir.Type{t, t, of(format.I16, 2*t.Lanes)})
 		case vir.OpDot2Sat:

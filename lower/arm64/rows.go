@@ -286,6 +286,12 @@ func convertRows() []row {
 	unary(vir.OpCvtF32, format.F32, format.I32, "scvtf", "scvtf v%d.4s, v%d.4s", 0x4e21d800, convert)
 	unary(vir.OpCvtI32, format.I32, format.F32, "fcvtns", "fcvtns v%d.4s, v%d.4s", 0x4e21a800, convert)
 	unary(vir.OpCvtHalf, format.F32, format.F16, "fcvtl", "fcvtl v%d.4s, v%d.4h", 0x0e217800, toFloat)
+	unary(vir.OpCvtF16, format.F16, format.F32, "fcvtn", "fcvtn v%d.4h, v%d.4s", 0x0e216800, toFloat)
+	for _, t := range types(format.F32) {
+		a, q := arr(t)
+		rows = append(rows, row{compare, lower.Row{Op: vir.OpCmpGtF, Dst: vir.Type{Elem: format.I32, Lanes: t.Lanes}, Args: []vir.Type{t, t}, Asm: "fcmgt",
+			Code: plain{word: 0x2ea0e400 | q, text: fmt.Sprintf("fcmgt v%%d.%s, v%%d.%[1]s, v%%d.%[1]s", a), n: 1, m: 2}}})
+	}
 	return rows
 }
 

@@ -38,15 +38,6 @@ func (e Elem) load(from []byte) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(from))
 }
 
-// store rounds v to nearest, ties to even. A cache has no BF16.
-func (e Elem) store(to []byte, v float32) {
-	if e == F16 {
-		binary.LittleEndian.PutUint16(to, format.HalfFromFloat32(v))
-		return
-	}
-	binary.LittleEndian.PutUint32(to, math.Float32bits(v))
-}
-
 // LoadRow is the inverse of StoreRow: dst gets neighbouring elements.
 func LoadRow(dst []float32, src []byte, e Elem) {
 	for i := range dst {

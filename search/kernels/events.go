@@ -18,12 +18,28 @@ type Event interface {
 type Compiling struct {
 	Problem ir.Problem
 	Target  lower.Target
+	Step
+}
+
+// Step counts the products that Expect has named.
+type Step struct {
+	Number int // from 1, 0: another product
+	Of     int
+}
+
+// String is "", or " (1 of 3)".
+func (s Step) String() string {
+	if s.Number == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of %d)", s.Number, s.Of)
 }
 
 // Verifying begins to compare them with the definition.
 type Verifying struct {
 	Problem ir.Problem
 	Target  lower.Target
+	Step
 }
 
 // Done ends what takes long.
@@ -45,11 +61,11 @@ type Damaged struct{ What, Folder string }
 type Linking struct{ Products int }
 
 func (e Compiling) String() string {
-	return fmt.Sprintf("compiling kernels of %s for %s", e.Problem.Name(), e.Target.Machine().Name)
+	return fmt.Sprintf("compiling kernels of %s for %s%v", e.Problem.Name(), e.Target.Machine().Name, e.Step)
 }
 
 func (e Verifying) String() string {
-	return fmt.Sprintf("checking kernels of %s on %s against the definition", e.Problem.Name(), e.Target.Machine().Name)
+	return fmt.Sprintf("checking kernels of %s on %s against the definition%v", e.Problem.Name(), e.Target.Machine().Name, e.Step)
 }
 
 func (e Done) String() string { return "" }

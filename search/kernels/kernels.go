@@ -52,6 +52,7 @@ type Provider struct {
 	products map[string]*runtime.Product // by tune.ProblemHash
 	codes    []*live.Code
 	made     []Made
+	expected []ir.Problem
 	slow     bool // an event has said that products are in pure Go
 }
 
@@ -157,6 +158,24 @@ func (p *Provider) Product(w format.Weight, a format.Act) (*runtime.Product, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.known(problem)
+}
+
+// Expect says which products will be asked for, so that events can count them.
+func (p *Provider) Expect(problems []ir.Problem) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = problems
+}
+
+// step is the number of a product among the expected ones.
+func (p *Provider) step(problem ir.Problem) Step {
+	is := func(x ir.Problem) bool { return tune.ProblemHash(x) == tune.ProblemHash(problem) }
+	return Step{1 + slices.IndexFunc(p.expected, is), len(p.expected)}
+}
+
+// known is a product, which is made at the first call.
+func (p *Provider) known(problem ir.Problem) (*runtime.Product, error) {
 	id := tune.ProblemHash(problem)
 	if x := p.products[id]; x != nil {
 		return x, nil
@@ -238,12 +257,12 @@ func (p *Provider) compile(problem ir.Problem, e *tune.Entry) (*live.Binary, err
 	if err := assembler(); err != nil { // now, not after the compiler
 		return nil, err
 	}
-	p.say(Compiling{problem, p.target})
+	p.say(Compiling{problem, p.target, p.step(problem)})
 	v, err := p.variant(problem, e)
 	if err != nil {
 		return nil, err
 	}
-	p.say(Verifying{problem, p.target})
+	p.say(Verifying{problem, p.target, p.step(problem)})
 	b, err := live.Verify(problem, v)
 	p.say(Done{})
 	return b, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/search"
@@ -285,6 +286,32 @@ func TestOnce(t *testing.T) {
 	}
 	if want := "w2 runs in pure Go, about 200 times slower: this CPU runs no other with TMACC_CPU=purego"; len(p.said) != 1 || p.said[0] != want {
 		t.Errorf("%q, want once %s", p.said, want)
+	}
+}
+
+// Needed lists a product for each type of matrices, and events count the expected ones.
+func TestExpect(t *testing.T) {
+	f, err := gguf.Open("../../testdata/gguf/llama-q4_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	needed := Needed(f)
+	var names []string
+	for _, x := range needed {
+		names = append(names, fmt.Sprintf("%s by %d", x.Weight.Name, x.Act.Group))
+	}
+	if got, want := strings.Join(names, ", "), "q6_k by 16, q4_0 by 32"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	mapped(t)
+	p := provider(t, t.TempDir())
+	p.Expect(append(needed, ir.Problem{Weight: w2()}))
+	if _, err := p.Product(w2(), format.Act{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(p.said[0], " (3 of 3)") {
+		t.Errorf("%q", p.said)
 	}
 }
 

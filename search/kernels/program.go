@@ -27,15 +27,6 @@ type linkedProduct struct {
 // Linked reports whether this program has kernels linked: Program made it.
 func Linked() bool { return len(linked) > 0 }
 
-// Unmapped is why kernels that p could compile cannot be mapped in this process, nil if they can, or if there are none for this CPU.
-// Then a Program can have them.
-func (p *Provider) Unmapped() error {
-	if p.target == nil {
-		return nil
-	}
-	return p.why
-}
-
 // own is the product with the kernels that this program has, nil if it has none.
 func (p *Provider) own(problem ir.Problem) (*runtime.Product, error) {
 	if !Linked() {
@@ -73,14 +64,29 @@ func (l *linkedProduct) product() (*runtime.Product, error) {
 	return runtime.New(b.Spec).On(v.Target)
 }
 
-// Program is the path of a program like this one which has kernels of products linked, for a system where kernels cannot be mapped.
-// It is kept in the folder, or else built by the go command of the sources of package main. It is no error of the caller: products
-// run in pure Go without it.
-func (p *Provider) Program(main string, problems []ir.Problem) (path string, err error) {
-	if p.folder == nil {
-		return "", errors.New("there is no folder to keep a program in")
+// Program is the path of a program like this one which has kernels of the expected products linked, for a system that does not let
+// this process map them. It is "" where none is needed, and in such a program. The program is kept in the folder, or else built by the go
+// command of the sources of package main. Where that fails it is "", too, and an event says why when a product is in pure Go.
+func (p *Provider) Program(main string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.target == nil || p.why == nil || Linked() || len(p.expected) == 0 {
+		return ""
 	}
-	id := p.programIdentity(main, problems)
+	path, err := p.program(main)
+	if err != nil {
+		p.why = fmt.Errorf("%w; a program that has them linked could not be built: %w", p.why, err)
+		return ""
+	}
+	return path
+}
+
+// program finds or builds the program.
+func (p *Provider) program(main string) (path string, err error) {
+	if p.folder == nil {
+		return "", errors.New("there is no folder to keep it in")
+	}
+	id := p.programIdentity(main)
 	path, damaged, err := p.folder.Program(id)
 	if damaged {
 		p.say(Damaged{"a program", p.folder.Path()})
@@ -88,7 +94,7 @@ func (p *Provider) Program(main string, problems []ir.Problem) (path string, err
 	if path != "" || err != nil {
 		return path, err
 	}
-	data, err := p.link(main, problems)
+	data, err := p.link(main)
 	p.say(Done{})
 	if err != nil {
 		return "", err
@@ -101,16 +107,16 @@ func (p *Provider) Program(main string, problems []ir.Problem) (path string, err
 }
 
 // programIdentity is the text that a program with the kernels of products is kept by.
-func (p *Provider) programIdentity(main string, problems []ir.Problem) []byte {
+func (p *Provider) programIdentity(main string) []byte {
 	ids := []string{"program", goruntime.GOOS, goruntime.GOARCH, main}
-	for _, x := range problems {
+	for _, x := range p.expected {
 		ids = append(ids, string(p.identity(p.compiler(), x, p.locked(x))))
 	}
 	return mustJSON(ids)
 }
 
 // link builds the program.
-func (p *Provider) link(main string, problems []ir.Problem) ([]byte, error) {
+func (p *Provider) link(main string) ([]byte, error) {
 	if err := assembler(); err != nil { // now, not after the compiler
 		return nil, err
 	}
@@ -124,24 +130,24 @@ func (p *Provider) link(main string, problems []ir.Problem) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	x := &linking{dir: dir, root: root, files: map[string]string{}}
-	for _, problem := range problems {
+	for _, problem := range p.expected {
 		if err := p.addTo(x, problem); err != nil {
 			return nil, err
 		}
 	}
-	p.say(Linking{len(problems)})
+	p.say(Linking{len(p.expected)})
 	return x.build(p, main)
 }
 
 // addTo compiles and verifies the kernels of a product, for a program.
 func (p *Provider) addTo(x *linking, problem ir.Problem) error {
 	e := p.locked(problem)
-	p.say(Compiling{problem, p.target})
+	p.say(Compiling{problem, p.target, p.step(problem)})
 	v, err := p.variant(problem, e)
 	if err != nil {
 		return err
 	}
-	p.say(Verifying{problem, p.target})
+	p.say(Verifying{problem, p.target, p.step(problem)})
 	if _, err := live.Verify(problem, v); err != nil && !errors.Is(err, live.ErrPlatform) {
 		return err
 	}

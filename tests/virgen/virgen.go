@@ -318,6 +318,9 @@ func (g *generator) random() {
 		func() { g.op(vir.OpAbs, signed, 0, g.need(signed)) },
 		func() { g.op(vir.OpAdd+vir.Op(g.rng.Intn(3)), f32, 0, g.need(f32), g.need(f32)) },
 		func() { g.op(vir.OpCanonNaN, f32, 0, g.need(f32)) },
+		func() { g.op(vir.OpCmpGtF, i32, 0, g.need(f32), g.need(f32)) },
+		func() { g.op(vir.OpMaxF+vir.Op(g.rng.Intn(2)), f32, 0, g.need(f32), g.need(f32)) },
+		func() { g.op(vir.OpCvtF16, vir.Type{Elem: format.F16, Lanes: f32.Lanes}, 0, g.need(f32)) },
 		func() { g.op(vir.OpCvtI32, i32, 0, g.op(vir.OpCvtF32, f32, 0, g.op(vir.OpShrS, i32, 8, g.need(i32)))) },
 		func() {
 			to := vir.Type{Elem: format.I32, Lanes: max(i32.Lanes>>g.rng.Intn(8), 1)}

@@ -30,7 +30,7 @@ func (e *encoder) fragment(text string, afterSpecial bool) {
 func (e *encoder) word(word string) {
 	t := e.t
 	if t.pre.wholeWords {
-		if id, ok := t.ids[word]; ok && t.isToken(id) {
+		if id := t.lookUp(word); t.isToken(id) {
 			e.out = append(e.out, id)
 			return
 		}
@@ -60,19 +60,15 @@ func (e *encoder) sentencePiece(text string, afterSpecial bool) {
 	e.m.reset()
 	for at := 0; at < len(text); {
 		end := min(at+characterBytes(text[at]), len(text))
-		id, ok := t.ids[text[at:end]]
-		if !ok {
-			id = None
-		}
-		e.m.add(at, end, id)
+		e.m.add(at, end, t.lookUp(text[at:end]))
 		at = end
 	}
 	e.m.join(func(left, right *symbol) (merge, bool) {
 		if right.end-left.start > t.longest {
 			return merge{}, false
 		}
-		id, ok := t.ids[text[left.start:right.end]]
-		if !ok {
+		id := t.lookUp(text[left.start:right.end])
+		if id == None {
 			return merge{}, false
 		}
 		return merge{t.ranks[id], id}, true

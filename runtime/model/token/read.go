@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,7 +27,7 @@ const (
 	keyName        = "general.name"
 )
 
-// Limits of this reader. Published vocabularies have up to 262,144 tokens and 514,906 merges.
+// Limits of this reader. Published vocabularies have up to 262,144 tokens of up to 1,024 bytes, and 514,906 merges.
 const (
 	maxTokens     = 1 << 20
 	maxMerges     = 1 << 21
@@ -106,42 +107,41 @@ func perToken[T any](r *reader, key string, n int) []T {
 func (r *reader) vocabulary(t *Tokenizer) {
 	t.texts, _ = read[[]string](r, keyTokens)
 	n := len(t.texts)
-	switch {
-	case r.err != nil:
-		return
-	case n == 0:
+	if r.err == nil && n == 0 {
 		r.fail(keyTokens, "is missing or empty")
-		return
-	case n > maxTokens:
-		r.fail(keyTokens, "has %d tokens; the limit of this reader is %d", n, maxTokens)
-		return
 	}
+	r.limit(keyTokens, "tokens", n, maxTokens)
 	types := perToken[int32](r, keyKinds, n)
 	if r.err != nil {
 		return
 	}
-	t.kinds, r.byText = make([]kind, n), make(map[string]int32, n)
-	for i, text := range t.texts {
-		t.kinds[i] = normal
-		if types != nil {
-			if types[i] < 0 || types[i] > int32(byteValue) {
-				r.fail(keyKinds, "has type %d for token %d; types are 0 to %d", types[i], i, byteValue)
-				return
-			}
-			t.kinds[i] = kind(types[i])
+	t.kinds, r.byText = slices.Repeat([]kind{normal}, n), make(map[string]int32, n)
+	for i, x := range types {
+		if x < 0 || x > int32(byteValue) {
+			r.fail(keyKinds, "has type %d for token %d; types are 0 to %d", x, i, byteValue)
+			return
 		}
+		t.kinds[i] = kind(x)
+	}
+	for i, text := range t.texts {
 		if len(text) > maxTokenBytes {
 			r.fail(keyTokens, "token %d has %d bytes; the limit of this reader is %d", i, len(text), maxTokenBytes)
 			return
-		}
-		if text == "" {
-			continue // which nothing becomes
 		}
 		if first, twice := r.byText[text]; twice {
 			r.fail(keyTokens, "tokens %d and %d are the same, %q", first, i, shorten(text))
 			return
 		}
-		r.byText[text] = int32(i)
+		if text != "" { // nothing becomes an empty token, and there may be several
+			r.byText[text] = int32(i)
+		}
+	}
+}
+
+// limit refuses an array that is too long.
+func (r *reader) limit(key, what string, n, most int) {
+	if n > most {
+		r.fail(key, "has %d %s; the limit of this reader is %d", n, what, most)
 	}
 }
 
@@ -154,26 +154,13 @@ func shorten(s string) string {
 
 // bytePairs reads what byte-level BPE needs.
 func (r *reader) bytePairs(t *Tokenizer) {
-	name, _ := read[string](r, keyPre)
+	r.preTokenizer(t)
 	if r.err != nil {
 		return
 	}
-	if t.pre = preTokenizers[name]; t.pre == nil {
-		known := strings.Join(slices.Sorted(maps.Keys(preTokenizers)), ", ")
-		if name == "" {
-			r.fail(keyPre, "is missing or empty; it should be one of %s", known)
-		} else {
-			r.fail(keyPre, "is %q, which is not supported; %s are", name, known)
-		}
-		return
-	}
-	t.addBOS = t.pre.bos
 	t.ids = make(map[string]int32, len(t.texts))
 	var b []byte
 	for i, text := range t.texts {
-		if text == "" {
-			continue
-		}
 		decoded, ok := appendBytes(b[:0], text)
 		if b = decoded; string(decoded) != text {
 			text = string(decoded)
@@ -181,45 +168,59 @@ func (r *reader) bytePairs(t *Tokenizer) {
 		if t.kinds[i] == normal {
 			t.texts[i] = text
 		}
-		if ok && t.kinds[i].inText() {
+		if ok && text != "" && t.kinds[i].inText() {
 			t.ids[text] = int32(i)
 		}
 	}
-	r.readMerges(t)
+	r.merges(t)
 	for c := range t.bytes {
-		id, ok := t.ids[string([]byte{byte(c)})]
-		if !ok {
-			id = None
-		}
-		t.bytes[c] = id
+		t.bytes[c] = t.lookUp(string([]byte{byte(c)}))
 	}
 }
 
-// readMerges reads the merges of byte-level BPE, the first of them before the others. A merge may make something that is no
-// token, which gets an id behind the tokens' and can be merged on.
-func (r *reader) readMerges(t *Tokenizer) {
-	list, ok := read[[]string](r, keyMerges)
-	switch {
-	case r.err != nil:
-		return
-	case !ok:
-		r.fail(keyMerges, "is missing")
-		return
-	case len(list) > maxMerges:
-		r.fail(keyMerges, "has %d merges; the limit of this reader is %d", len(list), maxMerges)
+func (r *reader) preTokenizer(t *Tokenizer) {
+	name, _ := read[string](r, keyPre)
+	if t.pre = preTokenizers[name]; t.pre != nil {
+		t.addBOS = t.pre.bos
 		return
 	}
-	symbols := int32(len(t.texts))
-	symbol := func(b []byte) int32 {
-		id, ok := t.ids[string(b)]
-		if !ok {
-			id = symbols
-			t.ids[string(b)] = id
-			symbols++
-		}
+	known := strings.Join(slices.Sorted(maps.Keys(preTokenizers)), ", ")
+	if name == "" {
+		r.fail(keyPre, "is missing or empty; it should be one of %s", known)
+	} else {
+		r.fail(keyPre, "is %q, which is not supported; %s are", name, known)
+	}
+}
+
+// lookUp is the symbol of a text in ids, or None.
+func (t *Tokenizer) lookUp(text string) int32 {
+	if id, ok := t.ids[text]; ok {
 		return id
 	}
+	return None
+}
+
+// merges reads the merges of byte-level BPE, the first of them before the others. A merge may make something that is no
+// token, which gets an id behind the tokens' and can be merged on.
+func (r *reader) merges(t *Tokenizer) {
+	list, ok := read[[]string](r, keyMerges)
+	if r.err == nil && !ok {
+		r.fail(keyMerges, "is missing")
+	}
+	r.limit(keyMerges, "merges", len(list), maxMerges)
+	if r.err != nil {
+		return
+	}
 	t.merges = make(map[uint64]merge, len(list))
+	next := int32(len(t.texts))
+	symbol := func(b []byte) int32 {
+		if id, ok := t.ids[string(b)]; ok {
+			return id
+		}
+		t.ids[string(b)] = next
+		next++
+		return next - 1
+	}
 	var b []byte
 	for i, line := range list {
 		gap := strings.IndexByte(line[min(1, len(line)):], ' ') + 1
@@ -227,11 +228,10 @@ func (r *reader) readMerges(t *Tokenizer) {
 			r.fail(keyMerges, "merge %d is %q; it should be two texts with a space between them", i, shorten(line))
 			return
 		}
-		left, ok := appendBytes(b[:0], line[:gap])
-		both, ok2 := appendBytes(left, line[gap+1:])
-		b = both
-		if !ok || !ok2 || len(both) > maxTokenBytes {
-			continue // text does not contain it
+		left, inText := appendBytes(b[:0], line[:gap])
+		both, inText2 := appendBytes(left, line[gap+1:])
+		if b = both; !inText || !inText2 || len(both) > maxTokenBytes {
+			continue // no text has it
 		}
 		key := pairKey(symbol(both[:len(left)]), symbol(both[len(left):]))
 		if _, twice := t.merges[key]; !twice {
@@ -269,13 +269,26 @@ func (r *reader) sentencePieces(t *Tokenizer) {
 	for c := range t.bytes {
 		id, ok := r.byText[fmt.Sprintf("<0x%02X>", c)]
 		if !ok {
-			id, ok = t.ids[string([]byte{byte(c)})]
-		}
-		if !ok {
-			id = None
+			id = t.lookUp(string([]byte{byte(c)}))
 		}
 		t.bytes[c] = id
 	}
+}
+
+// rankByScore returns the place of each score, 0 the highest. Equal scores share a place.
+func rankByScore(scores []float32) []int32 {
+	order := make([]int32, len(scores))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(scores[b], scores[a]) })
+	ranks := make([]int32, len(scores))
+	for i, id := range order {
+		if ranks[id] = int32(i); i > 0 && scores[id] == scores[order[i-1]] {
+			ranks[id] = ranks[order[i-1]]
+		}
+	}
+	return ranks
 }
 
 // complete turns byte tokens into their bytes, lists the special tokens, and looks for tokens that are needed and missing.

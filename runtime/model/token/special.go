@@ -86,24 +86,7 @@ type match struct {
 // split finds the specials in a text, in its order. Where several overlap, the longest text wins, then the lower id, then
 // the first place. Hidden ones are found if hidden is true.
 func (s *specials) split(text string, hidden bool) []match {
-	var q queue
-	offer := func(start, i int) {
-		for i >= 0 && s.list[i].hidden && !hidden {
-			i = s.list[i].shorter
-		}
-		if i >= 0 {
-			q.push(candidate{rank: s.list[i].rank, id: int32(i), left: start})
-		}
-	}
-	begins := &s.begins[0]
-	if hidden {
-		begins = &s.begins[1]
-	}
-	for at := range len(text) {
-		if begins[text[at]] {
-			offer(at, s.longest(text[at:]))
-		}
-	}
+	q := s.candidates(text, hidden)
 	if len(q) == 0 {
 		return nil
 	}
@@ -116,7 +99,7 @@ func (s *specials) split(text string, hidden bool) []match {
 		switch {
 		case taken[c.left]:
 		case taken[end-1]: // nothing shorter was taken yet, so the ends tell
-			offer(c.left, x.shorter)
+			s.offer(&q, c.left, x.shorter, hidden)
 		default:
 			for x.eats && end < len(text) && !taken[end] && isBlank(text[end]) {
 				end++
@@ -129,6 +112,30 @@ func (s *specials) split(text string, hidden bool) []match {
 	}
 	slices.SortFunc(out, func(a, b match) int { return cmp.Compare(a.start, b.start) })
 	return out
+}
+
+// candidates are the longest special at each place of a text.
+func (s *specials) candidates(text string, hidden bool) (q queue) {
+	begins := &s.begins[0]
+	if hidden {
+		begins = &s.begins[1]
+	}
+	for at := range len(text) {
+		if begins[text[at]] {
+			s.offer(&q, at, s.longest(text[at:]), hidden)
+		}
+	}
+	return q
+}
+
+// offer adds the special at place i of the list, or the longest shorter one that may be found, where it begins in a text.
+func (s *specials) offer(q *queue, start, i int, hidden bool) {
+	for i >= 0 && s.list[i].hidden && !hidden {
+		i = s.list[i].shorter
+	}
+	if i >= 0 {
+		q.push(candidate{rank: s.list[i].rank, id: int32(i), left: start})
+	}
 }
 
 func isBlank(b byte) bool { return b == ' ' || '\t' <= b && b <= '\r' }

@@ -2,15 +2,11 @@
 // byte-level BPE (tokenizer.ggml.model is gpt2) and SentencePiece (llama).
 //
 // Tokens are equal to llama.cpp's for valid UTF-8. A text in other bytes is encoded, too: byte-level BPE takes U+FFFD for
-// each wrong byte, SentencePiece has tokens for bytes.
+// each wrong byte, SentencePiece has tokens for bytes. Pieces are llama.cpp's; its clean-up of spaces, which loses some,
+// is left out.
 package token
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/tmacc/tmacc/ir/format/gguf"
-)
+import "github.com/tmacc/tmacc/ir/format/gguf"
 
 // None is the id of a token that a vocabulary lacks.
 const None int32 = -1
@@ -82,7 +78,7 @@ func (t *Tokenizer) EndOfGeneration(id int32) bool { return t.ends[id] }
 // Special is the control or user-defined token with exactly this text, such as "<|im_start|>", or None.
 func (t *Tokenizer) Special(text string) int32 { return t.special.find(text) }
 
-// BOSMode says whether Encode puts the BOS token before the text.
+// BOSMode says whether Encode puts the BOS token before the text, also before a text that begins with it.
 type BOSMode uint8
 
 const (
@@ -100,7 +96,7 @@ type Options struct {
 }
 
 // Encode returns the tokens of a text. It takes time in proportion to n log n of the text's n bytes. A byte for which the
-// vocabulary has no token becomes the unknown token.
+// vocabulary has no token becomes the unknown token. No token is put behind the text.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	e := encoder{t: t}
 	if t.bos != None && (o.BOS == BOSAlways || o.BOS == BOSAsModel && t.addBOS) {
@@ -120,7 +116,8 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return e.out
 }
 
-// New reads the tokenizer of a model. It needs f no longer than it runs. An error is an *Error.
+// New reads the tokenizer of a model. It needs f no longer than it runs. An error names the key at fault: it is an *Error,
+// or a *gguf.Error for a value that cannot be read.
 func New(f *gguf.File) (*Tokenizer, error) {
 	r := reader{f: f}
 	t := r.tokenizer()
@@ -128,20 +125,4 @@ func New(f *gguf.File) (*Tokenizer, error) {
 		return nil, r.err
 	}
 	return t, nil
-}
-
-// rankByScore returns the place of each score, 0 the highest. Equal scores share a place.
-func rankByScore(scores []float32) []int32 {
-	order := make([]int32, len(scores))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(scores[b], scores[a]) })
-	ranks := make([]int32, len(scores))
-	for i, id := range order {
-		if ranks[id] = int32(i); i > 0 && scores[id] == scores[order[i-1]] {
-			ranks[id] = ranks[order[i-1]]
-		}
-	}
-	return ranks
 }

@@ -329,8 +329,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestLong: a megabyte takes no time that grows with its square, which would be minutes.
-func TestLong(t *testing.T) {
+// TestMegabyte: a megabyte takes no time that grows with its square, which would be minutes.
+func TestMegabyte(t *testing.T) {
 	for name, m := range map[string]metadata{"byte pairs": bytePairs(), "whole words": bytePairs().with(keyPre, "llama-bpe"), "sentence pieces": sentencePieces()} {
 		tok := must(t, m)
 		for _, s := range []string{"a", " ", "<|im_end|>"} {
