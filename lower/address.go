@@ -353,14 +353,15 @@ const mostDrift = 1<<30 - 1
 // inPlace says whether x, which moves in the loop that begins at step at, may do
 // so in the register of its parent.
 func (a *addresser) inPlace(x *pointer, at int) bool {
-	if x.parent.fixed[x.loop] || x.more.Times != 0 { // how far is not known later
+	if x.parent.fixed[x.loop] {
 		return false
 	}
 	if drift := x.parent.drift + x.bytes*x.loop.Count.Const; drift > mostDrift || drift < -mostDrift {
 		return false
 	}
+	known := x.loop.Count.Param < 0 && x.more.Times == 0 // how far it goes
 	again := x.parent.loop != nil || len(a.loops) > 1
-	return x.loop.Count.Param < 0 || !again && x.parent.last <= a.steps[at].last
+	return known || !again && x.parent.last <= a.steps[at].last
 }
 
 // end moves the loop's pointers and brings those outside back to where they were

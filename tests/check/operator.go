@@ -219,3 +219,6 @@ func (c *OperatorCase) String() string {
 	}
 	return s
 }
+
+// PanelBytes is the size of an element of the panel of a product.
+func (c *OperatorCase) PanelBytes() int { return c.Of.Graph.Inputs[1].Elem.Bytes() }

@@ -90,3 +90,23 @@ func cloned(args []vir.Arg) []vir.Arg {
 	}
 	return out
 }
+
+// TestTraces runs the schedules of testdata on all targets.
+func TestTraces(t *testing.T) {
+	for bits, targets := range map[string][]lower.Target{"256": native.All(t), "512": native.All(t)} {
+		for _, f := range traces(t, bits) {
+			t.Run(bits+"/"+f.name, func(t *testing.T) {
+				rng := rand.New(rand.NewSource(1))
+				for _, wild := range []bool{false, true} {
+					sizes := map[string]int{"K": 37 + 64*rng.Intn(3), "H": 5, "R": 3, "D": 96}
+					c, err := check.NewOperator(rng, *operator.Find(f.name), sizes, wild)
+					if err != nil {
+						t.Fatal(err)
+					}
+					stages(t, c, rng, f.Trace)
+				}
+			})
+		}
+		_ = targets
+	}
+}
