@@ -41,13 +41,13 @@ func dispatchFile(ops []*compiled, arch string, arches []string) lower.File {
 			continue
 		}
 		names = append(names, jen.Id(isaName(t)))
-		candidates = append(candidates, jen.Values(jen.Dict{jen.Id("Target"): jen.Lit(t.Machine().Name), jen.Id("Need"): texts(targets.Features(t))}))
+		candidates = append(candidates, jen.Values(jen.Id("Target").Op(":").Lit(t.Machine().Name), jen.Id("Need").Op(":").Add(texts(targets.Features(t)))))
 	}
 	f.Comment("targets are what the assembly is for, the ones that programs try first before others.")
 	if len(names) == 0 {
 		f.Var().Id("targets").Index().Qual(cpuPath, "Candidate")
 	} else {
-		f.Var().Id("targets").Op("=").Index().Qual(cpuPath, "Candidate").Add(jen.Custom(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, candidates...))
+		f.Var().Id("targets").Op("=").Index().Qual(cpuPath, "Candidate").Add(braces(candidates))
 		f.Line()
 		f.Comment("Numbers of the targets.")
 		names[0] = names[0].(*jen.Statement).Op("=").Iota()
@@ -73,6 +73,11 @@ func noasm(arches []string) string {
 		text += arch
 	}
 	return "!(" + text + ") || purego"
+}
+
+// braces is a composite literal, an element a line.
+func braces(items []jen.Code) jen.Code {
+	return jen.Custom(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, items...)
 }
 
 func texts(s []string) *jen.Statement {
@@ -187,14 +192,14 @@ func (c *compiled) callKernel(k *kernel, cut string) []jen.Code {
 		}
 		out = append(out, jen.Id("done").Op("=").Add(done))
 	}
-	fields := jen.Dict{}
+	var fields []jen.Code
 	for _, p := range k.schedule.Params {
 		if p.Role == schedule.ScratchTensor {
 			out = append(out, jen.Var().Id(p.Name).Index(jen.Lit(scratchRoom(p))).Id(elemType(p.Elem)))
 		}
-		fields[jen.Id(field(p.Name))] = c.argument(k, p, cut)
+		fields = append(fields, jen.Id(field(p.Name)).Op(":").Add(c.argument(k, p, cut)))
 	}
-	return append(out, jen.Id(k.name()).Call(jen.Op("&").Id(k.name()+"_args").Values(fields)))
+	return append(out, jen.Id(k.name()).Call(jen.Op("&").Id(k.name()+"_args").Add(braces(fields))))
 }
 
 // scratchRoom is the number of elements of scratch.

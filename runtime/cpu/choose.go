@@ -112,6 +112,15 @@ func ParseMask(text string) Mask {
 // Only is the mask that names one target.
 func Only(target string) Mask { return Mask{targets: []string{target}} }
 
+// Of is m without the words that name none of the candidates, nor pure Go.
+func (m Mask) Of(cs []Candidate) Mask {
+	m.targets = slices.DeleteFunc(slices.Clone(m.targets), func(word string) bool {
+		known := func(c Candidate) bool { return names(isa(word), c.Target) }
+		return word != PureGo && !slices.ContainsFunc(cs, known)
+	})
+	return m
+}
+
 // allows says that m names no target, or this one, or its instruction set.
 func (m Mask) allows(target string) bool {
 	return len(m.targets) == 0 || m.names(target) || m.names(isa(target))

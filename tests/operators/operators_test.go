@@ -91,7 +91,7 @@ func cloned(args []vir.Arg) []vir.Arg {
 	return out
 }
 
-// TestTraces runs the schedules of testdata on all targets.
+// TestTraces runs the schedules of runtime/ops/traces on all targets.
 func TestTraces(t *testing.T) {
 	for bits, targets := range map[string][]lower.Target{"256": native.All(t), "512": native.All(t)} {
 		for _, f := range traces(t, bits) {
