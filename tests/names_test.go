@@ -35,6 +35,7 @@ var exceptions = []struct {
 	{"runtime/tensors.go", []string{"gguf"}},           // reads such files
 	{"runtime/model/token/", []string{"gguf", "ggml"}}, // reads such files, whose keys have that name
 	{"runtime/foreign.go", []string{"gguf"}},           // tells such files from its own
+	{"runtime/model/weights/", []string{"gguf"}},       // samples such files
 	{"search/kernels/needed.go", []string{"gguf"}},     // reads such files
 	{"search/measure/rules.go", nil},                   // limits are of formats
 	{"search/measure/ggml/", nil},                      // binds a system and says so
