@@ -35,13 +35,14 @@ var exceptions = []struct {
 	{"runtime/tensors.go", []string{"gguf"}},           // reads such files
 	{"runtime/model/token/", []string{"gguf", "ggml"}}, // reads such files, whose keys have that name
 	{"runtime/foreign.go", []string{"gguf"}},           // tells such files from its own
-	{"runtime/model/weights/", []string{"gguf"}},       // samples such files
 	{"search/kernels/needed.go", []string{"gguf"}},     // reads such files
 	{"search/measure/rules.go", nil},                   // limits are of formats
 	{"search/measure/ggml/", nil},                      // binds a system and says so
 	{"search/bench/peer/", []string{"ggml"}},           // measures products beside it
 	{"search/synthetic/", nil},                         // published models are stored in formats
 	{"search/picture/svg.go", []string{"w3"}},          // the maker of the standard
+	{"runtime/model/rows.go", nil},                     // architectures are named after model families
+	{"runtime/model/", []string{"gguf", "ggml"}},       // reads such files, whose keys have that name
 }
 
 // excepted says that a place may name what it does.
