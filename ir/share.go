@@ -25,7 +25,7 @@ type sharer struct {
 
 // count counts uses of e and of its parts. Parts of a second use are no uses of their own.
 func (s *sharer) count(e Expr) {
-	if operations(e) >= s.least {
+	if Operations(e) >= s.least {
 		key := e.String()
 		s.uses[key]++
 		if s.uses[key] > 1 {
@@ -40,7 +40,7 @@ func (s *sharer) count(e Expr) {
 // rewrite is e with names for values that are used more than once, inner ones first.
 func (s *sharer) rewrite(e Expr) Expr {
 	key := ""
-	if operations(e) >= s.least {
+	if Operations(e) >= s.least {
 		key = e.String()
 		if v := s.named[key]; v != nil {
 			return v
@@ -56,8 +56,8 @@ func (s *sharer) rewrite(e Expr) Expr {
 	return s.named[key]
 }
 
-// operations counts the operations of e.
-func operations(e Expr) int {
+// Operations counts the operations of e.
+func Operations(e Expr) int {
 	n := 0
 	Walk(e, func(x Expr) {
 		switch x.(type) {

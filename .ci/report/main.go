@@ -2,7 +2,8 @@
 // a line for each package, the output of each failed test, and each skipped test
 // with its message; at the end, where it is seen, what failed once more in short. It
 // exits 1 if a test failed, or was skipped and is neither named by -allow nor in want of
-// CPU features that /proc/cpuinfo does not have either, or if one that -run names, ^(TestA|TestB)$, is not there.
+// CPU features that /proc/cpuinfo does not have either, nor of test data where TMACC_DATA names none, or if one
+// that -run names, ^(TestA|TestB)$, is not there.
 package main
 
 import (
@@ -38,7 +39,7 @@ func main() {
 		return nil
 	})
 	flag.Parse()
-	if !report(os.Stdin, os.Stdout, rules{allowed, named, cpuFlags()}) {
+	if !report(os.Stdin, os.Stdout, rules{allowed, named, cpuFlags(), os.Getenv("TMACC_DATA") != ""}) {
 		os.Exit(1)
 	}
 }
@@ -48,11 +49,12 @@ type rules struct {
 	allowed []string        // tests that may be skipped for any reason
 	named   []string        // tests that must be there
 	have    map[string]bool // features of this CPU, nil if they are not known
+	data    bool            // there are test data from outside the repository
 }
 
 // report prints what became of the tests whose events it reads, and reports whether all is well.
 func report(from io.Reader, to io.Writer, r rules) bool {
-	bad, tests, elsewhere := 0, 0, 0
+	bad, tests, elsewhere, without := 0, 0, 0, 0
 	named := slices.Clone(r.named)  // those not seen yet
 	var failed []string             // the ends of what failed tests printed
 	output := map[string][]string{} // by package or build, and test
@@ -99,6 +101,9 @@ func report(from io.Reader, to io.Writer, r rules) bool {
 			case needsOther(output[id], r.have):
 				verdict = "another CPU's"
 				elsewhere++
+			case !r.data && strings.Contains(reason(output[id]), ": TMACC_DATA names no folder"):
+				verdict = "no data"
+				without++
 			default:
 				bad++
 			}
@@ -113,6 +118,9 @@ func report(from io.Reader, to io.Writer, r rules) bool {
 	fmt.Fprintf(to, "%d tests passed\n", tests)
 	if elsewhere > 0 {
 		fmt.Fprintf(to, "%d tests need a CPU with features that this one lacks\n", elsewhere)
+	}
+	if without > 0 {
+		fmt.Fprintf(to, "%d tests need the folder of models that TMACC_DATA names\n", without)
 	}
 	if tests == 0 {
 		bad++
@@ -152,16 +160,21 @@ func cpuFlags() (flags map[string]bool) {
 	return nil
 }
 
-// needsOther says that a skipped test, by the last line that it printed, wants features that the CPU lacks, and that it lacks them all.
-func needsOther(output []string, have map[string]bool) bool {
+// reason is the last line that a skipped test printed.
+func reason(output []string) string {
 	lines := slices.DeleteFunc(strings.Split(strings.Join(output, ""), "\n"), func(line string) bool {
 		line = strings.TrimSpace(line)
 		return line == "" || strings.HasPrefix(line, "--- SKIP: ")
 	})
 	if len(lines) == 0 {
-		return false
+		return ""
 	}
-	_, list, says := strings.Cut(lines[len(lines)-1], ": this CPU lacks ")
+	return lines[len(lines)-1]
+}
+
+// needsOther says that a skipped test, by its reason, wants features that the CPU lacks, and that it lacks them all.
+func needsOther(output []string, have map[string]bool) bool {
+	_, list, says := strings.Cut(reason(output), ": this CPU lacks ")
 	names := strings.Fields(strings.ToLower(list))
 	return says && have != nil && len(names) > 0 && !slices.ContainsFunc(names, func(f string) bool { return have[f] })
 }

@@ -34,6 +34,8 @@ func TestReport(t *testing.T) {
 		{events("skip", "    x_test.go:1: this CPU lacks AVX512F\n"), rules{have: avx2}, true, "SKIP  p TestX (another CPU's)\n"},
 		{events("skip", "    x_test.go:1: this CPU lacks AVX2\n"), rules{have: avx2}, false, "SKIP  p TestX (not allowed)\n"},
 		{events("skip", "    x_test.go:1: instrumented code allocates\n"), rules{allowed: []string{"TestX"}}, true, "SKIP  p TestX (allowed)\n"},
+		{events("skip", "    x_test.go:1: TMACC_DATA names no folder of models\n"), rules{}, true, "SKIP  p TestX (no data)\n"},
+		{events("skip", "    x_test.go:1: TMACC_DATA names no folder of models\n"), rules{data: true}, false, "SKIP  p TestX (not allowed)\n"},
 		{events("fail", "    x_test.go:1: wrong\n"), rules{}, false, "FAIL  p TestX\n    x_test.go:1: wrong\n"},
 		{events("pass", ""), rules{named: []string{"TestX", "TestY"}}, false, "no such test: TestY\n"},
 		{"", rules{}, false, "no test ran\n"},

@@ -1,0 +1,342 @@
+package model
+
+import (
+	"github.com/tmacc/tmacc/runtime/ops"
+	"github.com/tmacc/tmacc/runtime/pool"
+)
+
+// attention is the mixer of layers with queries, keys and values. docs/ir.md defines it.
+type attention struct {
+	heads, kvHeads, size int // size is the elements of a head
+	positions            int // that a sequence may have
+	scale                float32
+	epsilon              float32
+	elem                 ops.Elem // of the cache
+	pages                *pages
+}
+
+// wide is the elements of a head in panels of values.
+func (a *attention) wide() int { return numPanels(a.size) * ops.Panel }
+
+// group is how many heads of queries share a head of keys and values.
+func (a *attention) group() int { return a.heads / a.kvHeads }
+
+// headBytes is the memory of one head of keys and values in a page, and keyBytes of its keys.
+func (a *attention) headBytes() int { return a.keyBytes() + ops.Block*a.wide()*a.elem.Bytes() }
+func (a *attention) keyBytes() int  { return ops.Block * a.size * a.elem.Bytes() }
+
+// pageBytes is the memory of 64 positions.
+func (a *attention) pageBytes() int { return a.kvHeads * a.headBytes() }
+
+func (a *attention) bytes(n int) int64 { return int64(numBlocks(n)) * int64(a.pageBytes()) }
+
+func (a *attention) newState() state {
+	return &cache{a: a, pages: make([]*page, 0, numBlocks(a.positions))}
+}
+
+// keys is the panel of 32 positions, the first or the second half of a page, of one head.
+func (a *attention) keys(page []byte, head, half int) []byte {
+	return page[head*a.headBytes()+half*a.keyBytes()/2:][:a.keyBytes()/2]
+}
+
+// values is panel number i of the elements of one head.
+func (a *attention) values(page []byte, head, i int) []byte {
+	size := ops.Block * ops.Panel * a.elem.Bytes()
+	return page[head*a.headBytes()+a.keyBytes()+i*size:][:size]
+}
+
+// forget clears the positions of a page from number `first` on.
+func (a *attention) forget(page []byte, first int) {
+	size := a.elem.Bytes()
+	for head := range a.kvHeads {
+		for half := range 2 {
+			panel, lane := a.keys(page, head, half), min(max(first-half*ops.Panel, 0), ops.Panel)
+			for d := range a.size {
+				clear(panel[(d*ops.Panel+lane)*size : (d+1)*ops.Panel*size])
+			}
+		}
+		for i := range a.wide() / ops.Panel {
+			clear(a.values(page, head, i)[first*ops.Panel*size:])
+		}
+	}
+}
+
+// store writes the key and the value of one head at a position of a page.
+func (a *attention) store(page []byte, head, at int, key, value []float32) {
+	ops.StoreK(a.keys(page, head, at/ops.Panel), a.elem, key, at%ops.Panel)
+	for i := 0; i*ops.Panel < a.size; i++ {
+		to := a.values(page, head, i)[at*ops.Panel*a.elem.Bytes():]
+		ops.StoreRow(to, a.elem, value[i*ops.Panel:min((i+1)*ops.Panel, a.size)])
+	}
+}
+
+// tile is neighbouring positions of one sequence whose queries are computed together. They lie in one block.
+type tile struct {
+	segment  int
+	row      int // of the batch, of the first position
+	n        int // positions
+	position int // of the first one
+	slot     int // where the results of its blocks begin, if blocks are computed apart
+}
+
+// tileRows is about how many rows of queries a tile has, for one head of keys.
+const tileRows = 64
+
+// tilePositions is how many positions a tile has at most: a divisor of a block.
+func (a *attention) tilePositions() int {
+	n := ops.Block
+	for n > 1 && n*a.group() > tileRows {
+		n /= 2
+	}
+	return n
+}
+
+// newTiles divides the rows of the segments into tiles.
+func (a *attention) newTiles(tiles []tile, segments []segment) []tile {
+	most := a.tilePositions()
+	for s, x := range segments {
+		for i := 0; i < x.n; {
+			at := x.position + i
+			n := min(most-at%most, x.n-i)
+			tiles = append(tiles, tile{segment: s, row: x.row + i, n: n, position: at})
+			i += n
+		}
+	}
+	return tiles
+}
+
+// attentionWork is attention of one layer over the rows of a batch, for threads to share.
+type attentionWork struct {
+	ws    *workspace
+	a     *attention
+	layer int
+	tiles []tile
+	// step is what the threads do now; item i is of the head i % kvHeads and of the tile, or the block of a tile, i / kvHeads.
+	step  func(w *attentionWork, lane, item int)
+	parts []part // of the tiles, when blocks are computed apart
+	lanes []attentionLane
+	// Results of blocks that are computed apart: rows of outputs, maxima and sums.
+	outputs, tops, totals []float32
+	queries               []float32 // [kvHeads][rows of the batch][group][size], rotated
+}
+
+// part is one block of one tile.
+type part struct{ tile, block int }
+
+// attentionLane is the memory of one thread: of rows of one tile and head.
+type attentionLane struct {
+	scores                   []float32 // [rows][64]
+	output, next             []float32 // [rows][wide], of the blocks so far and of one block
+	top, total, top2, total2 []float32
+	whole, diagonal          []int32 // how many positions of a block count, of each row
+}
+
+func (a *attention) mix(ws *workspace, layer int) error {
+	x, l, n := &ws.model.layers[layer], &ws.attention, ws.rows
+	q, k, v := ws.queries[:n*x.matrices[queryWeights].m], ws.keys[:n*x.matrices[keyWeights].m], ws.values[:n*x.matrices[valueWeights].m]
+	err := ws.multiply(ws.normed, n, product{x.matrices[queryWeights], q}, product{x.matrices[keyWeights], k}, product{x.matrices[valueWeights], v})
+	if err != nil {
+		return err
+	}
+	ws.clock(&ws.times.Products)
+	l.begin(ws, a, layer)
+	l.run(len(l.tiles)*a.kvHeads, (*attentionWork).rotate)
+	if l.apart() {
+		l.run(len(l.parts)*a.kvHeads, (*attentionWork).onePart)
+		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).join)
+	} else {
+		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).whole)
+	}
+	if x.vectors[mixedNorm] != nil {
+		ws.each(n, (*workspace).normMixed)
+	}
+	ws.clock(&ws.times.Attention)
+	err = ws.multiply(ws.attended, n, product{x.matrices[mixedWeights], ws.mixed[:n*ws.model.config.Embedding]})
+	ws.clock(&ws.times.Products)
+	return err
+}
+
+// begin sets w to a layer.
+func (w *attentionWork) begin(ws *workspace, a *attention, layer int) {
+	w.ws, w.a, w.layer = ws, a, layer
+	w.tiles = a.newTiles(w.tiles[:0], ws.segments)
+	w.queries = grow(w.queries, ws.rows*a.heads*a.size)
+	for len(w.lanes) < ws.lanes() {
+		w.lanes = append(w.lanes, newLane(a))
+	}
+}
+
+func newLane(a *attention) attentionLane {
+	rows := max(tileRows, a.group())
+	x := attentionLane{
+		scores: make([]float32, rows*ops.Block), output: make([]float32, rows*a.wide()), next: make([]float32, rows*a.wide()),
+		top: make([]float32, rows), total: make([]float32, rows), top2: make([]float32, rows), total2: make([]float32, rows),
+		whole: make([]int32, rows), diagonal: make([]int32, rows),
+	}
+	for i := range x.whole {
+		x.whole[i] = ops.Block
+	}
+	return x
+}
+
+// apart plans to compute blocks apart, if there are fewer tiles than threads could share, and says whether it did.
+func (w *attentionWork) apart() bool {
+	w.parts = w.parts[:0]
+	lanes := w.ws.lanes()
+	if lanes == 1 || len(w.tiles)*w.a.kvHeads >= 8*lanes {
+		return false
+	}
+	slots := 0
+	for i := range w.tiles {
+		t := &w.tiles[i]
+		t.slot = slots
+		blocks := numBlocks(t.position + t.n)
+		for b := range blocks {
+			w.parts = append(w.parts, part{i, b})
+		}
+		slots += blocks * t.n * w.a.heads
+	}
+	w.outputs, w.tops, w.totals = grow(w.outputs, slots*w.a.wide()), grow(w.tops, slots), grow(w.totals, slots)
+	return true
+}
+
+func (w *attentionWork) run(items int, step func(w *attentionWork, lane, item int)) {
+	w.step = step
+	pool.Run(w, items, 1, w.ws.lanes())
+}
+
+// Do does items of a step.
+func (w *attentionWork) Do(lane, first, end int) {
+	for i := first; i < end; i++ {
+		w.step(w, lane, i)
+	}
+}
+
+// rotate adds biases to the queries, keys and values of one tile and head, norms and rotates queries and keys, and stores keys
+// and values.
+func (w *attentionWork) rotate(_, item int) {
+	a, ws := w.a, w.ws
+	t, head := &w.tiles[item/a.kvHeads], item%a.kvHeads
+	pages := w.cache(t).pages
+	for i := range t.n {
+		row, at := t.row+i, t.position+i
+		queries := w.rowQueries(head, row, 1)
+		copy(queries, ws.queries[(row*a.heads+head*a.group())*a.size:])
+		for h := range a.group() {
+			x := queries[h*a.size:][:a.size]
+			w.bias(x, queryBias, head*a.group()+h)
+			w.turn(x, queryNorm, row)
+		}
+		key, value := ws.keys[(row*a.kvHeads+head)*a.size:][:a.size], ws.values[(row*a.kvHeads+head)*a.size:][:a.size]
+		w.bias(key, keyBias, head)
+		w.turn(key, keyNorm, row)
+		w.bias(value, valueBias, head)
+		a.store(pages[at/ops.Block].data, head, at%ops.Block, key, value)
+	}
+}
+
+// bias adds the layer's bias of a head, if it has one.
+func (w *attentionWork) bias(x []float32, r role, head int) {
+	if bias := w.ws.model.layers[w.layer].vectors[r]; bias != nil {
+		ops.Add(x, x, bias[head*w.a.size:][:w.a.size])
+	}
+}
+
+// turn norms a head of a row, if the layer has a norm for it, and rotates it.
+func (w *attentionWork) turn(x []float32, norm role, row int) {
+	if weights := w.ws.model.layers[w.layer].vectors[norm]; weights != nil {
+		ops.RMSNorm(x, x, weights, w.a.epsilon)
+	}
+	pairs := w.ws.model.angles.Pairs()
+	ops.Rope(x[:2*pairs], w.ws.cos[row*pairs:][:pairs], w.ws.sin[row*pairs:][:pairs])
+}
+
+// cache is the state of a tile's sequence.
+func (w *attentionWork) cache(t *tile) *cache {
+	return w.ws.segments[t.segment].session.states[w.layer].(*cache)
+}
+
+// rowQueries is the queries that share a head of keys, of n rows from row on.
+func (w *attentionWork) rowQueries(head, row, n int) []float32 {
+	each := w.a.group() * w.a.size
+	return w.queries[(head*w.ws.rows+row)*each:][:n*each]
+}
+
+// whole computes all blocks of one tile and head, in their order.
+func (w *attentionWork) whole(lane, item int) {
+	x, t, head := &w.lanes[lane], &w.tiles[item/w.a.kvHeads], item%w.a.kvHeads
+	rows := t.n * w.a.group()
+	w.block(x, t, head, 0, x.output, x.top, x.total)
+	for b := 1; b < numBlocks(t.position+t.n); b++ {
+		w.block(x, t, head, b, x.next, x.top2, x.total2)
+		ops.Merge(x.output, x.top, x.total, x.next, x.top2, x.total2, rows, w.a.wide())
+	}
+	w.finish(x, t, head)
+}
+
+// onePart computes one block of one tile and head, for join.
+func (w *attentionWork) onePart(lane, item int) {
+	p, head := w.parts[item/w.a.kvHeads], item%w.a.kvHeads
+	t := &w.tiles[p.tile]
+	output, top, total := w.slot(t, head, p.block)
+	w.block(&w.lanes[lane], t, head, p.block, output, top, total)
+}
+
+// slot is where the results of a block are kept.
+func (w *attentionWork) slot(t *tile, head, block int) (output, top, total []float32) {
+	rows, wide := t.n*w.a.group(), w.a.wide()
+	at := t.slot + (block*w.a.kvHeads+head)*rows
+	return w.outputs[at*wide:][:rows*wide], w.tops[at:][:rows], w.totals[at:][:rows]
+}
+
+// join merges the blocks of one tile and head in their order.
+func (w *attentionWork) join(lane, item int) {
+	x, t, head := &w.lanes[lane], &w.tiles[item/w.a.kvHeads], item%w.a.kvHeads
+	rows := t.n * w.a.group()
+	output, top, total := w.slot(t, head, 0)
+	copy(x.output, output)
+	copy(x.top, top)
+	copy(x.total, total)
+	for b := 1; b < numBlocks(t.position+t.n); b++ {
+		output, top, total = w.slot(t, head, b)
+		ops.Merge(x.output, x.top, x.total, output, top, total, rows, w.a.wide())
+	}
+	w.finish(x, t, head)
+}
+
+// block computes one block of attention for the queries of one tile and head.
+func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output, top, total []float32) {
+	a, page := w.a, w.cache(t).pages[block].data
+	rows := t.n * a.group()
+	counts, most := x.counts(t, a.group(), block)
+	queries := w.rowQueries(head, t.row, t.n)
+	for half := 0; half*ops.Panel < most; half++ {
+		ops.Matmul(x.scores[half*ops.Panel:], ops.Block, queries, a.size, rows, a.keys(page, head, half), a.elem, a.size)
+	}
+	ops.Softmax(x.scores, rows, a.scale, counts, top, total)
+	for i := range a.wide() / ops.Panel {
+		ops.Matmul(output[i*ops.Panel:], a.wide(), x.scores, ops.Block, rows, a.values(page, head, i), a.elem, most)
+	}
+}
+
+// counts is how many positions of a block count for each row of a tile, and the most of them.
+func (x *attentionLane) counts(t *tile, group, block int) (counts []int32, most int) {
+	first := block * ops.Block
+	if t.position >= first+ops.Block {
+		return x.whole, ops.Block
+	}
+	for i := range t.n * group {
+		x.diagonal[i] = int32(t.position + i/group - first + 1)
+	}
+	return x.diagonal, t.position + t.n - first
+}
+
+// finish divides the outputs of one tile and head by their sums and puts them where the other heads' are.
+func (w *attentionWork) finish(x *attentionLane, t *tile, head int) {
+	a, group := w.a, w.a.group()
+	ops.Finish(x.output, x.total, t.n*group, a.wide())
+	for i := range t.n * group {
+		row, h := t.row+i/group, head*group+i%group
+		copy(w.ws.attended[(row*a.heads+h)*a.size:][:a.size], x.output[i*a.wide():])
+	}
+}

@@ -1,0 +1,185 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/tmacc/tmacc/runtime/ops"
+)
+
+// layer is the weights of a layer, by their roles, and how its positions meet.
+type layer struct {
+	vectors  [numRoles][]float32
+	matrices [numRoles]*matrix
+	mixer    mixer
+}
+
+// forward computes the hidden states of a batch, and logits of the wanted rows. The sessions have made room.
+func (ws *workspace) forward() error {
+	m, n := ws.model, ws.rows
+	ws.bad.Store(sound)
+	ws.stage = 0
+	ws.each(n, (*workspace).begin)
+	ws.normThen(n, m.layers[0].vectors[attentionNorm], (*workspace).norm)
+	for i := range m.layers {
+		if err := ws.forwardLayer(i); err != nil {
+			return err
+		}
+	}
+	ws.clock(&ws.times.Rest)
+	if len(ws.wanted) > 0 {
+		if err := ws.forwardHead(); err != nil {
+			return err
+		}
+	}
+	return ws.finite()
+}
+
+// forwardLayer computes a layer. It ends with the first norm of the next layer.
+func (ws *workspace) forwardLayer(i int) error {
+	m, n := ws.model, ws.rows
+	l := &m.layers[i]
+	ws.layer = l
+	ws.clock(&ws.times.Rest)
+	if err := l.mixer.mix(ws, i); err != nil {
+		return err
+	}
+	ws.bias = l.vectors[mixedBias]
+	ws.normThen(n, l.vectors[feedNorm], (*workspace).residual)
+	ws.clock(&ws.times.Rest)
+	feed := n * m.config.FeedForward
+	if err := ws.multiply(ws.normed, n, product{l.matrices[gateWeights], ws.gates[:feed]}, product{l.matrices[upWeights], ws.ups[:feed]}); err != nil {
+		return err
+	}
+	ws.clock(&ws.times.Products)
+	ws.each(n, (*workspace).gate)
+	ws.clock(&ws.times.Rest)
+	if err := ws.multiply(ws.gates, n, product{l.matrices[downWeights], ws.mixed[:n*m.config.Embedding]}); err != nil {
+		return err
+	}
+	ws.clock(&ws.times.Products)
+	ws.bias = nil
+	var next []float32
+	if i+1 < len(m.layers) {
+		next = m.layers[i+1].vectors[attentionNorm]
+	}
+	ws.normThen(n, next, (*workspace).residual)
+	return nil
+}
+
+// forwardHead computes the logits of the wanted rows.
+func (ws *workspace) forwardHead() error {
+	m, n := ws.model, len(ws.wanted)
+	ws.logits = grow(ws.logits, n*m.config.Vocabulary)
+	ws.normThen(n, m.outputNorm, (*workspace).normWanted)
+	ws.clock(&ws.times.Rest)
+	err := ws.multiply(ws.normed, n, product{m.head, ws.logits})
+	ws.clock(&ws.times.Head)
+	return err
+}
+
+// normThen does a step for n rows that ends with a norm by these weights, or with none.
+func (ws *workspace) normThen(n int, weights []float32, step func(ws *workspace, row int)) {
+	ws.weights = weights
+	ws.each(n, step)
+	if weights != nil {
+		ws.stage++
+	}
+}
+
+// hiddenRow and normedRow are row number `row` of hidden and of normed.
+func (ws *workspace) hiddenRow(row int) []float32 {
+	n := ws.model.config.Embedding
+	return ws.hidden[row*n:][:n]
+}
+
+func (ws *workspace) normedRow(row int) []float32 {
+	n := ws.model.config.Embedding
+	return ws.normed[row*n:][:n]
+}
+
+// begin is the embedding of a row's token, and the angles of its position.
+func (ws *workspace) begin(row int) {
+	m := ws.model
+	if err := m.embedding.row(ws.hiddenRow(row), int(ws.tokens[row])); err != nil {
+		panic("BUG: model: " + err.Error()) // tokens have been checked
+	}
+	pairs := m.angles.Pairs()
+	m.angles.Fill(ws.cos[row*pairs:][:pairs], ws.sin[row*pairs:][:pairs], int(ws.positions[row]))
+}
+
+// residual adds what a part of a layer has computed for a row, and norms the sum.
+func (ws *workspace) residual(row int) {
+	hidden, mixed := ws.hiddenRow(row), ws.mixed[row*ws.model.config.Embedding:][:ws.model.config.Embedding]
+	if ws.bias != nil {
+		ops.Add(mixed, mixed, ws.bias)
+	}
+	ops.Add(hidden, hidden, mixed)
+	if ws.weights != nil {
+		ws.norm(row)
+	}
+}
+
+// norm norms a row.
+func (ws *workspace) norm(row int) { ws.normTo(row, row) }
+
+// normWanted norms the hidden state of wanted row i.
+func (ws *workspace) normWanted(i int) { ws.normTo(i, int(ws.wanted[i])) }
+
+func (ws *workspace) normTo(to, row int) {
+	out := ws.normedRow(to)
+	ops.RMSNorm(out, ws.hiddenRow(row), ws.weights, ws.model.config.Epsilon)
+	ws.check(out)
+}
+
+// normMixed norms what attention has computed for a row.
+func (ws *workspace) normMixed(row int) {
+	n := ws.model.config.extent(sizeQueries)
+	x := ws.attended[row*n:][:n]
+	ops.RMSNorm(x, x, ws.layer.vectors[mixedNorm], ws.model.config.Epsilon)
+}
+
+// gate computes the gated activations of a row.
+func (ws *workspace) gate(row int) {
+	n := ws.model.config.FeedForward
+	x := ws.gates[row*n:][:n]
+	ws.model.row.gate(x, x, ws.ups[row*n:][:n])
+	if weights := ws.layer.vectors[gatedNorm]; weights != nil {
+		ops.RMSNorm(x, x, weights, ws.model.config.Epsilon)
+	}
+}
+
+// sound is the stage of a batch whose norms are all finite.
+const sound = 1 << 30
+
+// check looks at the first element of a norm's result. If the norm's input has an infinity or a NaN, or the sum of its squares
+// overflows, no element of the result is finite.
+func (ws *workspace) check(normed []float32) {
+	if ops.Finite(normed[:1]) {
+		return
+	}
+	for {
+		bad := ws.bad.Load()
+		if bad <= ws.stage || ws.bad.CompareAndSwap(bad, ws.stage) {
+			return
+		}
+	}
+}
+
+// finite is an error if the batch made numbers that are not finite. It names the part of the model that did.
+func (ws *workspace) finite() error {
+	stage := int(ws.bad.Load())
+	where := ""
+	switch {
+	case stage == sound && ops.Finite(ws.logits[:len(ws.wanted)*ws.model.config.Vocabulary]):
+		return nil
+	case stage == sound:
+		where = "the head"
+	case stage == 0:
+		where = "the embedding"
+	case stage%2 == 1:
+		where = fmt.Sprintf("the attention of layer %d", stage/2)
+	default:
+		where = fmt.Sprintf("the feed-forward part of layer %d", stage/2-1)
+	}
+	return errorf(where, "computes numbers that are not finite: the weights are damaged, or their activations are too large for 32-bit floats")
+}

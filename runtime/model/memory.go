@@ -1,0 +1,64 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/tmacc/tmacc/runtime/ops"
+)
+
+// Memory is what a model takes, in bytes.
+type Memory struct {
+	Weights int64 // packed matrices, panels and vectors
+	Head    int64 // of Weights, the matrix of the head, which may be the embedding
+	Cache   int64 // keys and values of one session of Options.Context tokens
+	Buffers int64 // of one call of Forward, with Options.Chunk tokens
+}
+
+// Total is all of it with one session.
+func (m Memory) Total() int64 { return m.Weights + m.Cache + m.Buffers }
+
+// logitRows is how many rows of logits Buffers counts.
+const logitRows = 8
+
+// newAttention is the mixer of the layers, without memory for its pages.
+func (m *Model) newAttention() *attention {
+	c := &m.config
+	elem := map[CacheType]ops.Elem{CacheF16: ops.F16, CacheF32: ops.F32}[m.options.Cache]
+	a := &attention{heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context,
+		scale: float32(1 / math.Sqrt(float64(c.HeadSize))), epsilon: c.Epsilon, elem: elem}
+	a.pages = &pages{size: a.pageBytes()}
+	return a
+}
+
+// plan computes the memory of the model, refuses it if it does not suffice, and gives the rest of it to the cache.
+func (m *Model) plan(l *loader, a *attention) error {
+	for _, x := range l.plans {
+		m.memory.Weights += x.bytes
+		if x.role == headWeights || x.role == embedding && m.memory.Head == 0 {
+			m.memory.Head = x.bytes
+		}
+	}
+	m.memory.Cache = int64(m.config.Layers) * a.bytes(m.options.Context)
+	m.memory.Buffers = int64(m.options.Chunk)*m.config.rowBytes() + 4*logitRows*int64(m.config.Vocabulary)
+	limit := cmp.Or(m.options.MemoryLimit, systemMemory(), math.MaxInt)
+	if total := m.memory.Total(); total > min(limit, math.MaxInt) {
+		return errorf("memory", "the model takes %s: %s for weights, %s for a session of %d tokens, %s for buffers; there are %s. Ask for fewer tokens (option Context) or raise MemoryLimit",
+			size64(total), size64(m.memory.Weights), size64(m.memory.Cache), m.options.Context, size64(m.memory.Buffers), size64(limit))
+	}
+	a.pages.total = (limit - m.memory.Weights - m.memory.Buffers) / int64(a.pages.size)
+	a.pages.left = a.pages.total
+	return nil
+}
+
+// size64 writes a number of bytes for people.
+func size64(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 10<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,182 @@
+package model
+
+import (
+	"cmp"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/ops"
+)
+
+// Options says how a model runs. The zero value is usual.
+type Options struct {
+	// Threads is how many threads share the work of a call: AllThreads of package runtime for GOMAXPROCS, which 0 means, too.
+	Threads int
+	// Context is the most tokens of a session, up to those that the model was made for. 0 is that number, at most 4096.
+	Context int
+	// Chunk is the most tokens that one step of a call computes, of all its sessions. 0 is 512. Buffers grow with it.
+	Chunk int
+	// Cache is the type of the keys and values that sessions keep: CacheF16 or CacheF32.
+	Cache CacheType
+	// Float dequantizes all weights and keeps activations as floats. It is slow, takes much memory, and is for comparisons.
+	Float bool
+	// MemoryLimit is how many bytes weights, buffers and one session of Context tokens may take, and later all sessions together.
+	// 0 is what the system has, where that is known.
+	MemoryLimit int64
+	// Progress, unless nil, is called while weights are read, with the bytes done and in all.
+	Progress func(done, total int64)
+	// Times, unless nil, gets the time that calls of Forward take added, by part. It may be read between calls.
+	Times *Times
+}
+
+// CacheType is a type of keys and values in caches.
+type CacheType uint8
+
+// The types of caches. F16 takes half the memory and time of F32, which is for comparisons.
+const (
+	CacheF16 CacheType = iota
+	CacheF32
+)
+
+// Model is a model whose weights are in memory. Its methods may be called concurrently, except Close.
+type Model struct {
+	config     Config
+	row        *architecture
+	layers     []layer
+	embedding  *matrix
+	head       *matrix // which may be the embedding
+	outputNorm []float32
+	angles     *ops.Angles
+	pages      *pages
+	options    Options
+	memory     Memory
+	times      *Times
+	mu         sync.Mutex // of free and times
+	free       []*workspace
+	closed     atomic.Bool
+}
+
+// Open reads the GGUF file at path, or all parts of a split model. Products of its formats come from k. Before weights are read,
+// Open computes the memory that the model takes, and refuses it if there is not enough. The caller closes the model.
+func Open(path string, k Kernels, opt Options) (*Model, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return New(f, k, opt)
+}
+
+// New is Open of a file that is open already. The model does not use f after New.
+func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
+	row, err := findArchitecture(f)
+	if err != nil {
+		return nil, err
+	}
+	config, err := newConfig(f, row)
+	if err != nil {
+		return nil, err
+	}
+	l := &loader{f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, products: map[string]*runtime.Product{}}
+	if err := l.find(); err != nil {
+		return nil, err
+	}
+	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
+	opt.Chunk = cmp.Or(opt.Chunk, 512)
+	if opt.Context, err = config.positions(opt.Context); err != nil {
+		return nil, err
+	}
+	m := &Model{config: l.config, row: row, options: opt, times: opt.Times}
+	if err := m.load(l); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// load reads the weights that l has planned.
+func (m *Model) load(l *loader) error {
+	a := m.newAttention()
+	if err := m.plan(l, a); err != nil {
+		return err
+	}
+	m.layers = make([]layer, m.config.Layers)
+	for i := range m.layers {
+		m.layers[i].mixer = a
+	}
+	done := int64(0)
+	for i := range l.plans {
+		if err := m.loadOne(l, &l.plans[i]); err != nil {
+			return err
+		}
+		if done += l.plans[i].bytes; l.progress != nil {
+			l.progress(done, m.memory.Weights)
+		}
+	}
+	m.head = cmp.Or(m.head, m.embedding)
+	if err := m.config.Rope.Check(); err != nil {
+		return errorf(quoted(tensors[ropeFactors].name), "%v", err)
+	}
+	m.angles = ops.NewAngles(m.config.Rope)
+	return nil
+}
+
+// loadOne reads one tensor.
+func (m *Model) loadOne(l *loader, x *plan) error {
+	if !x.role.matrix() {
+		v, err := l.vector(x)
+		if err != nil {
+			return err
+		}
+		switch x.role {
+		case outputNorm:
+			m.outputNorm = v
+		case ropeFactors:
+			m.config.Rope.Factors = v
+		default:
+			m.layers[x.layer].vectors[x.role] = v
+		}
+		return nil
+	}
+	w, err := l.matrix(x)
+	if err != nil {
+		return err
+	}
+	switch x.role {
+	case embedding:
+		m.embedding = w
+	case headWeights:
+		m.head = w
+	default:
+		m.layers[x.layer].matrices[x.role] = w
+	}
+	return nil
+}
+
+// Config is the hyperparameters.
+func (m *Model) Config() Config { return m.config }
+
+// Context is the most tokens of a session.
+func (m *Model) Context() int { return m.options.Context }
+
+// Memory is what the model takes.
+func (m *Model) Memory() Memory { return m.memory }
+
+// Close frees the weights. No call may be using the model, and its sessions are of no more use.
+func (m *Model) Close() error {
+	if m == nil || m.closed.Swap(true) {
+		return nil
+	}
+	var errs []error
+	for i := range m.layers {
+		for _, x := range m.layers[i].matrices {
+			errs = append(errs, x.close())
+		}
+	}
+	errs = append(errs, m.embedding.close(), m.head.close())
+	m.free = nil
+	return errors.Join(errs...)
+}

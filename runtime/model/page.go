@@ -1,0 +1,144 @@
+package model
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/tmacc/tmacc/runtime/ops"
+)
+
+// pages is the memory of the caches of a model: pages of one size, which hold the keys and values of 64 positions in one layer.
+type pages struct {
+	size int // bytes of a page
+
+	mu    sync.Mutex
+	free  []*page
+	left  int64 // pages that may still be allocated
+	total int64 // that were allowed at first
+}
+
+// page is 64 positions. Several sequences may share it; then none of them writes to it.
+//
+//	[KV heads]
+//	   keys    [2][head size][32 positions]
+//	   values  [panels of a head][64 positions][32]
+type page struct {
+	data []byte
+	refs atomic.Int32
+}
+
+// take is an empty page: all of it is 0.
+func (p *pages) take() (*page, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var x *page
+	if n := len(p.free); n > 0 {
+		x, p.free[n-1] = p.free[n-1], nil
+		p.free = p.free[:n-1]
+		clear(x.data)
+	} else if p.left == 0 {
+		return nil, errorf("cache", "is full: its memory is %d bytes. Close sessions, or raise MemoryLimit", p.total*int64(p.size))
+	} else {
+		p.left--
+		x = &page{data: make([]byte, p.size)}
+	}
+	x.refs.Store(1)
+	return x, nil
+}
+
+// drop is the end of one sequence's use of x.
+func (p *pages) drop(x *page) {
+	if x.refs.Add(-1) > 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, x)
+}
+
+// cache is the state of attention: pages of ascending positions.
+type cache struct {
+	a      *attention
+	pages  []*page
+	length int // positions
+	dirty  int // positions of which something may have been written
+}
+
+// Append makes room, and copies the last page if another sequence has it, too.
+func (c *cache) Append(n int) error {
+	have, want := len(c.pages), numBlocks(c.length+n)
+	if err := c.own(); err != nil {
+		return err
+	}
+	for len(c.pages) < want {
+		x, err := c.a.pages.take()
+		if err != nil {
+			c.shrink(have)
+			return err
+		}
+		c.pages = append(c.pages, x)
+	}
+	c.length += n
+	c.dirty = c.length
+	return nil
+}
+
+// own makes the page that the next position lies in the sequence's own, if it has one, and clears what lies behind the end.
+func (c *cache) own() error {
+	last, used := c.length/ops.Block, c.length%ops.Block
+	if used == 0 {
+		return nil // the next position begins a page
+	}
+	if x := c.pages[last]; x.refs.Load() > 1 {
+		own, err := c.a.pages.take()
+		if err != nil {
+			return err
+		}
+		copy(own.data, x.data)
+		c.pages[last] = own
+		c.a.pages.drop(x)
+	}
+	if c.dirty > c.length {
+		c.a.forget(c.pages[last].data, used)
+		c.dirty = c.length
+	}
+	return nil
+}
+
+// shrink leaves the first n pages.
+func (c *cache) shrink(n int) {
+	for i := n; i < len(c.pages); i++ {
+		c.a.pages.drop(c.pages[i])
+		c.pages[i] = nil
+	}
+	c.pages = c.pages[:n]
+}
+
+// Truncate drops the positions from n on.
+func (c *cache) Truncate(n int) int {
+	if n < c.length {
+		c.length = n
+		c.shrink(numBlocks(n))
+	}
+	return n
+}
+
+// Snapshot does nothing: a cache returns to any position.
+func (c *cache) Snapshot() {}
+
+// Copy shares all pages.
+func (c *cache) Copy() state {
+	out := c.a.newState().(*cache)
+	out.length, out.dirty = c.length, c.dirty
+	for _, x := range c.pages {
+		x.refs.Add(1)
+		out.pages = append(out.pages, x)
+	}
+	return out
+}
+
+// Free drops all pages.
+func (c *cache) Free() { c.shrink(0) }
+
+// numBlocks is how many blocks of 64 hold n positions.
+func numBlocks(n int) int { return (n + ops.Block - 1) / ops.Block }

@@ -1,0 +1,116 @@
+package model
+
+import "github.com/tmacc/tmacc/runtime/ops"
+
+// architecture is one row: how models of that name compute.
+type architecture struct {
+	name string
+	// adjacent says that rope rotates neighbouring elements of a head, (0, 1), (2, 3) and so on, instead of its halves.
+	adjacent bool
+	gate     func(dst, gate, up []float32)
+	needs    []role // besides the common ones
+	may      []role // have
+}
+
+// architectures are facts about models, from the graphs of llama.cpp v0.5.0 and, for bitnet-b1.58, of its forks.
+var architectures = []architecture{
+	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}},
+	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
+	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{name: "bitnet", gate: ops.SiLUMul, needs: []role{mixedNorm, gatedNorm}},
+	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
+}
+
+// common are the tensors that every architecture needs, and headWeights the only one that every architecture may have: without it
+// the embedding is the head, too.
+var common = []role{
+	embedding, outputNorm,
+	attentionNorm, queryWeights, keyWeights, valueWeights, mixedWeights,
+	feedNorm, gateWeights, upWeights, downWeights,
+}
+
+// role is what a tensor is for.
+type role uint8
+
+const (
+	embedding role = iota
+	outputNorm
+	headWeights
+	ropeFactors
+
+	attentionNorm // the first role of tensors that each layer has
+	queryWeights
+	keyWeights
+	valueWeights
+	queryBias
+	keyBias
+	valueBias
+	queryNorm
+	keyNorm
+	mixedNorm // of the output of attention
+	mixedWeights
+	mixedBias
+	feedNorm
+	gateWeights
+	upWeights
+	gatedNorm // of the gated activations
+	downWeights
+
+	numRoles
+)
+
+// tensor is the name of a tensor in a file, and its shape: the fastest extent first, as in the file.
+type tensor struct {
+	name  string
+	shape []size
+}
+
+// size is an extent that the hyperparameters say.
+type size uint8
+
+const (
+	sizeEmbedding size = iota
+	sizeFeed
+	sizeQueries // all heads
+	sizeKeys    // all heads of keys, or of values
+	sizeHead
+	sizePairs // that rope rotates
+	sizeVocabulary
+	numSizes
+)
+
+// tensors are the names in GGUF files, of layers without "blk.N.".
+var tensors = [numRoles]tensor{
+	embedding:     {"token_embd.weight", []size{sizeEmbedding, sizeVocabulary}},
+	outputNorm:    {"output_norm.weight", []size{sizeEmbedding}},
+	headWeights:   {"output.weight", []size{sizeEmbedding, sizeVocabulary}},
+	ropeFactors:   {"rope_freqs.weight", []size{sizePairs}},
+	attentionNorm: {"attn_norm.weight", []size{sizeEmbedding}},
+	queryWeights:  {"attn_q.weight", []size{sizeEmbedding, sizeQueries}},
+	keyWeights:    {"attn_k.weight", []size{sizeEmbedding, sizeKeys}},
+	valueWeights:  {"attn_v.weight", []size{sizeEmbedding, sizeKeys}},
+	queryBias:     {"attn_q.bias", []size{sizeQueries}},
+	keyBias:       {"attn_k.bias", []size{sizeKeys}},
+	valueBias:     {"attn_v.bias", []size{sizeKeys}},
+	queryNorm:     {"attn_q_norm.weight", []size{sizeHead}},
+	keyNorm:       {"attn_k_norm.weight", []size{sizeHead}},
+	mixedNorm:     {"attn_sub_norm.weight", []size{sizeQueries}},
+	mixedWeights:  {"attn_output.weight", []size{sizeQueries, sizeEmbedding}},
+	mixedBias:     {"attn_output.bias", []size{sizeEmbedding}},
+	feedNorm:      {"ffn_norm.weight", []size{sizeEmbedding}},
+	gateWeights:   {"ffn_gate.weight", []size{sizeEmbedding, sizeFeed}},
+	upWeights:     {"ffn_up.weight", []size{sizeEmbedding, sizeFeed}},
+	gatedNorm:     {"ffn_sub_norm.weight", []size{sizeFeed}},
+	downWeights:   {"ffn_down.weight", []size{sizeFeed, sizeEmbedding}},
+}
+
+// perLayer says that every layer has a tensor of role r.
+func (r role) perLayer() bool { return r >= attentionNorm }
+
+// matrix says that a tensor of role r is multiplied with.
+func (r role) matrix() bool { return len(tensors[r].shape) == 2 }
+
+// rotated says that rope rotates what comes of a tensor of role r.
+func (r role) rotated() bool {
+	return r == queryWeights || r == keyWeights || r == queryBias || r == keyBias
+}

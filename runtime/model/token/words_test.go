@@ -1,0 +1,60 @@
+package token
+
+import (
+	"hash/crc32"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// TestClasses compares the class of every character with llama.cpp's tables, which are Unicode 15.1's. It fails when Go's
+// tables become newer: character then has to take back what they add.
+func TestClasses(t *testing.T) {
+	for marks, want := range map[bool]uint32{false: 0x65820983, true: 0x5e95a9a3} {
+		w := wordRule{marks: marks}
+		all := make([]byte, unicode.MaxRune+1)
+		for c := range rune(len(all)) {
+			s := string(c)
+			if !utf8.ValidRune(c) {
+				s = "\xed\xa0\x80"
+			}
+			_, k, n := w.character(s + "x")
+			if all[c] = byte(k); n != len(s) {
+				t.Fatalf("%U has %d bytes", c, n)
+			}
+		}
+		if sum := crc32.ChecksumIEEE(all); sum != want {
+			t.Errorf("marks %v: the classes' sum is %#x, want %#x; Go's tables are of Unicode %s", marks, sum, want, unicode.Version)
+		}
+	}
+}
+
+// TestWords splits texts by each rule. The words stand between bars.
+func TestWords(t *testing.T) {
+	for _, x := range []struct{ pre, words string }{
+		{"gpt-2", "I|'ll| say|'|S| it|'re|'"},
+		{"gpt-2", "a|  | b|   "},
+		{"gpt-2", "x|  \n| 1234567| !!|\n\n"},
+		{"gpt-2", " ümlaut|²|.|\r\n"},
+		{"llama-bpe", "I|'ll| say|'S| it|'RE|'"},
+		{"llama-bpe", "a|  | b|   "},
+		{"llama-bpe", "  \n\n|(x|  \n| |123|456|7| !!\n\n\n"},
+		{"llama-bpe", ",comma| ,,|space|\tTab|\u00a0x"},
+		{"qwen2", " |1|2|x|1| .\r\n"},
+		{"qwen2", "e|\u0301e"},
+		{"qwen35", "e\u0301e| ...\n"},
+	} {
+		want := strings.Split(x.words, "|")
+		text := strings.Join(want, "")
+		var got []string
+		for rule := &preTokenizers[x.pre].words; text != ""; {
+			n := rule.next(text)
+			got, text = append(got, text[:n]), text[n:]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", x.pre, got, want)
+		}
+	}
+}
