@@ -25,7 +25,7 @@ const envChild = "TMACC_TEST_MODELS"
 
 // request is what a child computes.
 type request struct {
-	Tasks []task
+	Task task
 	// Kernels are mapped, by tune.ProblemHash, where a child cannot start processes, as under qemu. Otherwise they are nil, and
 	// the child compiles kernels as `tmacc run` does, for the target that the environment names, and keeps them in Folder.
 	Kernels map[string]*live.Binary
@@ -34,7 +34,7 @@ type request struct {
 
 // task is a model and the ways to compute its logits. Ways that open the model alike are neighbours.
 type task struct {
-	Path    string
+	Path    string // of the file
 	Prompts [][]int32
 	Decode  int // tokens after a prompt
 	Ways    []way
@@ -63,7 +63,6 @@ type ran struct{ Product, Target string }
 
 // logits are hashes of the logits after each token of a prompt, and of the tokens that were decoded after it.
 type logits struct {
-	Path   string
 	Prompt int
 	Way    way
 	Rows   []uint64
@@ -87,12 +86,8 @@ func serve(in io.Reader, out io.Writer) error {
 		return err
 	}
 	r := reply{Operators: ops.Info()}
-	for _, x := range q.Tasks {
-		all, err := x.evaluate(p)
-		if err != nil {
-			return fmt.Errorf("%s: %w", x.Path, err)
-		}
-		r.Logits = append(r.Logits, all...)
+	if r.Logits, err = q.Task.evaluate(p); err != nil {
+		return err
 	}
 	r.Products = p.ran()
 	return gob.NewEncoder(out).Encode(r)
@@ -100,7 +95,7 @@ func serve(in io.Reader, out io.Writer) error {
 
 func (q *request) provider() (provider, error) {
 	if q.Kernels != nil {
-		return &mapped{of: q.Kernels}, nil
+		return &mapped{of: q.Kernels, products: map[string]*runtime.Product{}}, nil
 	}
 	p, err := kernels.New(context.Background(), kernels.Options{Folder: q.Folder})
 	return compiled{p}, err
@@ -118,13 +113,18 @@ func (c compiled) ran() (out []ran) {
 
 // mapped are products whose kernels came with the request.
 type mapped struct {
-	of   map[string]*live.Binary
-	made []ran
+	of       map[string]*live.Binary
+	products map[string]*runtime.Product // by tune.ProblemHash
+	made     []ran
 }
 
 func (m *mapped) Product(w format.Weight, a format.Act) (*runtime.Product, error) {
 	problem := ir.Problem{Weight: w, Act: a}
-	b := m.of[tune.ProblemHash(problem)]
+	id := tune.ProblemHash(problem)
+	if x := m.products[id]; x != nil {
+		return x, nil
+	}
+	b := m.of[id]
 	if b == nil {
 		return nil, fmt.Errorf("no kernels of %s came with the request", problem.Name())
 	}
@@ -133,10 +133,12 @@ func (m *mapped) Product(w format.Weight, a format.Act) (*runtime.Product, error
 		return nil, err
 	}
 	x, err := code.Product()
-	if err == nil {
-		m.made = append(m.made, ran{problem.Name(), x.Target()})
+	if err != nil {
+		return nil, err
 	}
-	return x, err
+	m.products[id] = x
+	m.made = append(m.made, ran{problem.Name(), x.Target()})
+	return x, nil
 }
 
 func (m *mapped) ran() []ran { return m.made }
@@ -153,7 +155,7 @@ func (x *task) evaluate(p provider) (out []logits, err error) {
 			}
 		}
 		for i, prompt := range x.Prompts {
-			l := logits{Path: x.Path, Prompt: i, Way: w}
+			l := logits{Prompt: i, Way: w}
 			if err := l.compute(m, prompt, x.Decode); err != nil {
 				return nil, err
 			}
