@@ -11,7 +11,7 @@ import (
 )
 
 // DefaultMaxK is the largest K that kernels are proven for unless told otherwise.
-const DefaultMaxK = 131072
+const DefaultMaxK = format.UsualMaxK
 
 // ActMax is the largest magnitude of an int8 activation: PrepareAct never makes -128.
 const ActMax = format.ActMax

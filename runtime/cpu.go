@@ -10,6 +10,26 @@ import (
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
+// Choose is the number of the variant that New would run on this CPU, by EnvCPU, and -1 for pure Go. It says why, and on standard
+// error what EnvCPU names in vain. The variants need no kernels; name stands for their product.
+func Choose(name string, vs []abi.Variant) (int, string) {
+	s := Spec{Variants: vs}
+	return choose(name, s.candidates(), cpu.ParseMask(os.Getenv(EnvCPU)))
+}
+
+// choose is the candidate that this CPU runs, of those that m allows. It says on standard error which words of m mean nothing
+// for the product of this name, and why none of the targets runs that m names.
+func choose(name string, cs []cpu.Candidate, m cpu.Mask) (int, string) {
+	i, why := cpu.Choose(cs, cpu.This(), m)
+	for _, word := range m.Unknown(name, cs, i) {
+		warn(EnvCPU + ": " + word)
+	}
+	if why := m.Unmet("products", cs, i, cpu.Has); why != "" {
+		warn(fmt.Sprintf("%s=%s: %s", EnvCPU, m.Text, why))
+	}
+	return i, why
+}
+
 // candidates are the variants that one is chosen of.
 func (s *Spec) candidates() (out []cpu.Candidate) {
 	for i := range s.Variants {

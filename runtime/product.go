@@ -162,14 +162,8 @@ const EnvCPU = cpu.Env
 // New is for generated code: it makes a product ready for this CPU. It panics if s is not what tmacc
 // generates.
 func New(s Spec) *Product {
-	m, cs := cpu.ParseMask(os.Getenv(EnvCPU)), s.candidates()
-	i, why := cpu.Choose(cs, cpu.This(), m)
-	for _, word := range m.Unknown(s.Name, cs, i) {
-		warn(EnvCPU + ": " + word)
-	}
-	if why := m.Unmet("products", cs, i, cpu.Has); why != "" {
-		warn(fmt.Sprintf("%s=%s: %s", EnvCPU, m.Text, why))
-	}
+	m := cpu.ParseMask(os.Getenv(EnvCPU))
+	i, why := choose(s.Name, s.candidates(), m)
 	return newProduct(s, i, why, m)
 }
 

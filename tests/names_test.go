@@ -35,9 +35,11 @@ var exceptions = []struct {
 	{"runtime/tensors.go", []string{"gguf"}},           // reads such files
 	{"runtime/model/token/", []string{"gguf", "ggml"}}, // reads such files, whose keys have that name
 	{"runtime/foreign.go", []string{"gguf"}},           // tells such files from its own
+	{"search/kernels/needed.go", []string{"gguf"}},     // reads such files
 	{"search/measure/rules.go", nil},                   // limits are of formats
 	{"search/measure/ggml/", nil},                      // binds a system and says so
 	{"search/bench/peer/", []string{"ggml"}},           // measures products beside it
+	{"search/synthetic/", nil},                         // published models are stored in formats
 	{"search/picture/svg.go", []string{"w3"}},          // the maker of the standard
 }
 

@@ -38,6 +38,7 @@ type benchFlags struct {
 	threads     []int
 	rounds      int
 	json, quiet bool
+	model       modelFlags
 }
 
 func (c *cli) bench() *cobra.Command {
@@ -62,18 +63,25 @@ the stricter rules of tuned kernels.
 -peer ggml=FOLDER also measures ggml's libraries in that folder, in the same rounds and on the
 bytes of the same blocks; -format names types of GGUF. Both begin with float activations. Each
 product is first compared with that of exact activations: an error that int8 does not explain
-ends the command. -check then reads ratios. A -lock replaces the default schedules here too.`,
+ends the command. -check then reads ratios. A -lock replaces the default schedules here too.
+
+-model measures a whole model with llama-bench's tests: pp512 evaluates a prompt of 512 tokens,
+tg128 generates 128 tokens one by one, @ d512 does so after 512 tokens. Tokens per second leave
+out tokenizing and sampling. After each prompt and each token the same run measures the model's
+products alone, and the machine's read bandwidth and int8 peak.`,
 		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
   tmacc bench -json > bench.jsonl
   tmacc bench -check docs/lab/limits.json
   tmacc bench -lock tmacc.lock -format w2 -rounds 5
   tmacc bench -lock tmacc.lock -check docs/lab/limits.json
+  tmacc bench -model model.gguf -threads 1,2
+  tmacc bench -model synthetic:bitnet-2b -p 512 -n 128 -d 0,512 -o json
   tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -format Q4_0,Q4_K`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&b.formats, "format", nil, "weight formats or JSON files with one, separated by commas (default "+strings.Join(benchFormats, ",")+")")
 	f.StringSliceVar(&b.modes, "mode", []string{measure.ModeDRAM, measure.ModeL3, measure.ModeL2}, "where weights are")
-	f.IntSliceVarP(&b.ns, "n", "n", []int{1, 4, 256}, "activations per product; more than 8 are measured in one mode only")
+	f.IntSliceVarP(&b.ns, "n", "n", []int{1, 4, 256}, "activations per product; more than 8 are measured in one mode only; with -model tokens to generate (default 128)")
 	b.sizeFlags.add(f, 0, 0)
 	actVar(f, &b.act)
 	f.StringSliceVar(&b.targets, "target", []string{hostWord}, "targets, or all that this machine runs; may be repeated")
@@ -82,10 +90,11 @@ ends the command. -check then reads ratios. A -lock replaces the default schedul
 	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured beside the default ones, with -check and -peer in their place")
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
-	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer: numbers of threads")
+	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer and -model: numbers of threads")
 	f.IntVar(&b.rounds, "rounds", 1, "rounds over everything, with -check at least 5")
 	f.BoolVar(&b.json, "json", false, "print one JSON object per line; with -check where it was measured, the median round of each measurement, and what holds")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress on standard error")
+	b.model.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := b.validate(cmd); err != nil {
 			return err
@@ -96,6 +105,9 @@ ends the command. -check then reads ratios. A -lock replaces the default schedul
 		}
 		if err := mapping("bench"); err != nil {
 			return err
+		}
+		if b.model.path != "" {
+			return c.benchModel(cmd.Context(), b, lock)
 		}
 		if b.peer != "" {
 			return c.comparePeer(cmd.Context(), b, lock)
@@ -109,6 +121,9 @@ ends the command. -check then reads ratios. A -lock replaces the default schedul
 }
 
 func (b *benchFlags) validate(cmd *cobra.Command) error {
+	if err := b.validateModel(cmd); err != nil || b.model.path != "" {
+		return err
+	}
 	if err := b.validatePlaces(); err != nil {
 		return err
 	}

@@ -90,6 +90,30 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// Where memory may not become executable, run builds a program with the kernels once and keeps it: the second time it needs no Go.
+func TestRunDenied(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	args := []string{"run", "-p", talePrompt, "-n", "8"}
+	code, first, stderr := tmaccDenied(t, args...)
+	if code != 0 || !strings.HasPrefix(first, talePrompt) || !strings.Contains(stderr, "(linked)") {
+		t.Fatalf("exit code %d\n%s%s", code, first, stderr)
+	}
+	t.Setenv("PATH", "")
+	code, again, stderr := tmaccDenied(t, args...)
+	if code != 0 || again != first || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "(linked)") {
+		t.Errorf("again: exit code %d\n%s%s", code, again, stderr)
+	}
+	if code, _, stderr := tmaccDenied(t, "run", "-context", "5000"); code != exitUsage || !strings.Contains(stderr, "tmacc: model: option Context") {
+		t.Errorf("refused: exit code %d\n%s", code, stderr)
+	}
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	code, slow, stderr := tmaccDenied(t, args...)
+	if code != 0 || slow != first || strings.Count(stderr, "runs in pure Go") != 1 || !strings.Contains(stderr, why) || !strings.Contains(stderr, "install Go") {
+		t.Errorf("without Go: exit code %d\n%s%s", code, slow, stderr)
+	}
+}
+
 // compare ends at the first schedule that this machine cannot measure, instead of saying of each that it failed.
 func TestCompareUnmeasured(t *testing.T) {
 	needMeasuring(t)

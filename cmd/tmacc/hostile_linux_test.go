@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -9,11 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/metrics"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,23 +18,8 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/ggufgen"
+	"github.com/tmacc/tmacc/tests/hostile"
 )
-
-// What a file may cost, whatever is in it. Time is that of CPUs, so that other processes
-// do not count, and is held only in a campaign.
-const (
-	mostMemory = 256 << 20
-	mostTime   = time.Second
-)
-
-// campaign is how many mutants TestMutatedFiles tries: TMACC_MUTANTS, or few.
-func campaign() (mutants int, asked bool) {
-	n, err := strconv.Atoi(os.Getenv("TMACC_MUTANTS"))
-	if err != nil {
-		return 300, false
-	}
-	return n, true
-}
 
 // The set of hostile files: each a header and the size of the file, which is zeros behind it.
 func hostileFiles() map[string]struct {
@@ -54,7 +34,7 @@ func hostileFiles() map[string]struct {
 		text   = uint32(8)
 		array  = uint32(9)
 	)
-	type hostile = struct {
+	type file = struct {
 		head *ggufgen.File
 		size int64
 	}
@@ -78,7 +58,7 @@ func hostileFiles() map[string]struct {
 	for i := range 1 << 16 {
 		values.Add(fmt.Sprint(i), kindU8, []byte{1})
 	}
-	return map[string]hostile{
+	return map[string]file{
 		"tensors without end":   {ggufgen.Header(huge, 0), sparse},
 		"values without end":    {ggufgen.Header(0, huge), sparse},
 		"text without end":      {ggufgen.Header(0, 1).Add("a", text, uint64(huge)), sparse},
@@ -125,10 +105,10 @@ func hostileFiles() map[string]struct {
 func TestHostileSet(t *testing.T) {
 	if path := os.Getenv("TMACC_HOSTILE"); path != "" {
 		code := run([]string{"compile", path, "-dry-run", "-q", "-target", "avx2"}, io.Discard, os.Stdout)
-		fmt.Printf("\ncost %d %d %d\n", code, peakMemory(t), cpuTime())
+		fmt.Printf("\ncost %d %d %d\n", code, hostile.Peak(), hostile.CPUTime())
 		return
 	}
-	_, timed := campaign()
+	_, timed := hostile.Campaign(0)
 	for name, h := range hostileFiles() {
 		path := filepath.Join(t.TempDir(), "hostile.gguf")
 		if err := os.WriteFile(path, h.head.Bytes(), 0o600); err != nil {
@@ -154,33 +134,10 @@ func TestHostileSet(t *testing.T) {
 		switch {
 		case code != 0 && code != exitUsage && code != exitUnsupported, strings.Count(said, "\n") > 1:
 			t.Errorf("%s: exit code %d%s", name, code, said)
-		case memory > mostMemory, timed && used > mostTime:
+		case memory > hostile.MostMemory, timed && used > hostile.MostTime:
 			t.Errorf("%s: %d MiB, %v", name, memory>>20, used)
 		}
 	}
-}
-
-// peakMemory is the most memory that this process had, in bytes.
-func peakMemory(t *testing.T) int {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
-	var kib int
-	if _, err := fmt.Sscan(after, &kib); err != nil {
-		t.Fatal(err)
-	}
-	return kib << 10
-}
-
-// cpuTime is what this process has used of CPUs.
-func cpuTime() time.Duration {
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		panic(err)
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
 // seedFiles are small files with a tensor of every type, and the beginnings of real ones.
@@ -241,49 +198,6 @@ func halfModel(no uint16, matrix string) *ggufgen.File {
 
 // otherHalf is the name of the part that is no mutant.
 const otherHalf = "mutant-00002-of-00002.gguf"
-
-// odd are numbers that hurt.
-var odd = []uint64{0, 1, 2, 3, 7, 8, 31, 32, 33, 36, 64, 127, 128, 255, 256, 1 << 15, 1<<16 - 1, 1 << 20, 1 << 24, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32,
-	1 << 40, 1<<48 + 1, 1 << 59, 1<<62 - 1, 1 << 62, 1<<63 - 1, 1 << 63, 1<<63 + 1, math.MaxUint64 - 31, math.MaxUint64}
-
-// mutate changes a few places, mostly of the header.
-func mutate(rng *rand.Rand, data []byte, header int) []byte {
-	data = slices.Clone(data)
-	for range 1 + rng.IntN(4) {
-		if len(data) < 16 {
-			break
-		}
-		within := min(header, len(data)-8)
-		if rng.IntN(4) == 0 {
-			within = len(data) - 8
-		}
-		at := rng.IntN(within)
-		switch rng.IntN(9) {
-		case 0:
-			data[at] ^= 1 << rng.IntN(8)
-		case 1:
-			data[at] = byte(rng.Uint32())
-		case 2:
-			binary.LittleEndian.PutUint64(data[at:], odd[rng.IntN(len(odd))])
-		case 3:
-			binary.LittleEndian.PutUint32(data[at:], uint32(odd[rng.IntN(len(odd))]))
-		case 4:
-			v := binary.LittleEndian.Uint32(data[at:])
-			binary.LittleEndian.PutUint32(data[at:], v+uint32(rng.IntN(9))-4)
-		case 5: // another number that stands there already
-			copy(data[at:][:4], data[rng.IntN(within):][:4])
-		case 6:
-			data = data[:len(data)-rng.IntN(len(data))]
-		case 7: // a piece twice
-			n := min(rng.IntN(64), len(data)-at)
-			data = slices.Insert(data, at, data[at:at+n]...)
-		case 8:
-			n := min(rng.IntN(64), len(data)-at)
-			data = slices.Delete(data, at, at+n)
-		}
-	}
-	return data
-}
 
 // files tries files on everything that reads them.
 type files struct {
@@ -352,7 +266,7 @@ func (f *files) multiply(l blocks.Block, b []byte, m, k int) error {
 // TestMutatedFiles: no mutant of a file panics, or takes long, or much memory.
 // TMACC_MUTANTS=100000 is the whole campaign.
 func TestMutatedFiles(t *testing.T) {
-	mutants, timed := campaign()
+	mutants, timed := hostile.Campaign(300)
 	seeds := seedFiles(t)
 	f := &files{dir: t.TempDir(), products: map[string]*runtime.Product{}}
 	if err := os.WriteFile(filepath.Join(f.dir, otherHalf), halfModel(1, "blk.1.ffn_up.weight").Bytes(), 0o600); err != nil {
@@ -371,7 +285,7 @@ func TestMutatedFiles(t *testing.T) {
 	var data []byte
 	defer func() {
 		if x := recover(); x != nil {
-			t.Errorf("seed %d, %s", seed, keep(data))
+			t.Errorf("seed %d, %s", seed, hostile.Keep(data))
 			panic(x)
 		}
 	}()
@@ -384,33 +298,16 @@ func TestMutatedFiles(t *testing.T) {
 		case n < 40:
 			s = seeds[1+n%2]
 		}
-		data = mutate(rng, s, 1<<12)
-		bytes, began := allocated(), cpuTime()
+		data = hostile.Mutate(rng, s, 1<<12)
+		began := hostile.Used()
 		if err := f.try(data); err != nil {
-			t.Fatalf("mutant %d of seed %d, %s: %v", i, seed, keep(data), err)
+			t.Fatalf("mutant %d of seed %d, %s: %v", i, seed, hostile.Keep(data), err)
 		}
-		// All allocations together are more than the memory held at any time.
-		bytes, used := allocated()-bytes, cpuTime()-began
-		most, slowest = max(most, bytes), max(slowest, used)
-		if bytes > mostMemory || timed && used > mostTime {
-			t.Fatalf("mutant %d of seed %d, %s: %d MiB, %v", i, seed, keep(data), bytes>>20, used)
+		cost := began.Since()
+		most, slowest = max(most, cost.Bytes), max(slowest, cost.Time)
+		if cost.Bytes > hostile.MostMemory || timed && cost.Time > hostile.MostTime {
+			t.Fatalf("mutant %d of seed %d, %s: %d MiB, %v", i, seed, hostile.Keep(data), cost.Bytes>>20, cost.Time)
 		}
 	}
 	t.Logf("%d mutants, seed %d: %d tensors multiplied; the most memory of one %.1f MiB, the most time %v", mutants, seed, f.read, float64(most)/(1<<20), slowest)
-}
-
-// keep writes a file that fails and says where.
-func keep(data []byte) string {
-	path := filepath.Join(os.TempDir(), "tmacc-hostile.gguf")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		return err.Error()
-	}
-	return path
-}
-
-// allocated is how many bytes this process has allocated so far.
-func allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
 }

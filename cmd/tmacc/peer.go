@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +28,7 @@ var peerTypes = []string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4", "Q8_0", "Q2_K", "Q3_
 func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
 	if b.peer == "" {
 		if cmd.Flags().Changed("threads") {
-			return fmt.Errorf("-threads is for -peer: everything else is measured on one thread")
+			return fmt.Errorf("-threads is for -peer and -model: everything else is measured on one thread")
 		}
 		return nil
 	}
@@ -41,10 +40,8 @@ func (b *benchFlags) validatePeer(cmd *cobra.Command) error {
 			return fmt.Errorf("-%s is not for -peer, which measures what PackBlocks, and the default schedules or a -lock, make of GGUF's types", name)
 		}
 	}
-	for _, n := range b.threads {
-		if n < 1 || n > goruntime.NumCPU() {
-			return fmt.Errorf("-threads %d: this process may use 1 to %d", n, goruntime.NumCPU())
-		}
+	if err := b.validateThreads(); err != nil {
+		return err
 	}
 	if len(b.formats) == 0 {
 		b.formats = peerTypes

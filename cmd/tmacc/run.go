@@ -143,7 +143,7 @@ assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K
 		}
 		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
-	root.AddCommand(c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
+	root.AddCommand(c.generate(), c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 		renames(cmd, c.err)

@@ -122,6 +122,10 @@ const ActMax = 127
 // MostK is the largest K that kernels are proven exact for.
 const MostK = 1 << 24
 
+// UsualMaxK is the largest K that kernels are proven exact for unless told otherwise. Sums in pure Go are exact up to
+// there, too.
+const UsualMaxK = 131072
+
 // BlockGroup is how many elements of K are summed to one integer before floats scale it, 0 for all. It is at least
 // SumGroup. Sub-scales are integers too, so that it may be the part of a super-block that shares a scale of the
 // activations. If its sums may not fit 32 bits, or are f32, the block is SumGroup itself.

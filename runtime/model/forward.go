@@ -81,7 +81,9 @@ func (ws *workspace) forwardHead() error {
 func (ws *workspace) normThen(n int, weights []float32, step func(ws *workspace, row int)) {
 	ws.weights = weights
 	ws.each(n, step)
-	ws.stage++
+	if weights != nil {
+		ws.stage++
+	}
 }
 
 // hiddenRow and normedRow are row number `row` of hidden and of normed.
@@ -165,7 +167,7 @@ func (ws *workspace) check(normed []float32) {
 
 // finite is an error if the batch made numbers that are not finite. It names the part of the model that did.
 func (ws *workspace) finite() error {
-	stage, layers := int(ws.bad.Load()), len(ws.model.layers)
+	stage := int(ws.bad.Load())
 	where := ""
 	switch {
 	case stage == sound && ops.Finite(ws.logits[:len(ws.wanted)*ws.model.config.Vocabulary]):
@@ -177,7 +179,7 @@ func (ws *workspace) finite() error {
 	case stage%2 == 1:
 		where = fmt.Sprintf("the attention of layer %d", stage/2)
 	default:
-		where = fmt.Sprintf("the feed-forward part of layer %d", min(stage/2, layers)-1)
+		where = fmt.Sprintf("the feed-forward part of layer %d", stage/2-1)
 	}
 	return errorf(where, "computes numbers that are not finite: the weights are damaged, or their activations are too large for 32-bit floats")
 }

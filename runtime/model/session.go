@@ -30,6 +30,9 @@ func (m *Model) NewSession() (*Session, error) {
 
 var errClosed = errorf("model", "is closed")
 
+// Model is the model of the session.
+func (s *Session) Model() *Model { return s.model }
+
 // Len is the number of tokens of the sequence.
 func (s *Session) Len() int { return len(s.tokens) }
 

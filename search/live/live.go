@@ -5,6 +5,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -29,19 +30,18 @@ func Spec(p ir.Problem, t variant.Variant, kernels ...int) runtime.Spec {
 		Layouts: []*format.Layout{t.Kernels[0].Schedule.Weights}, Variants: []abi.Variant{t.ABI("")}}
 }
 
-// Code is what one target runs of a product, mapped, until Close.
-type Code struct {
-	problem ir.Problem
-	target  variant.Variant
-	img     *jit.Image
+// Binary is machine code of one target for a product, which was found to equal the definition. Another process on the same CPU may
+// map it later.
+type Binary struct {
+	Spec   runtime.Spec // of one variant, whose kernels have no functions
+	Object jit.Object
 }
 
-// Assemble compares the kernels of a product for a target of this machine with its
+// Verify compares the kernels of a product for a target of this machine with its
 // definition, in a worker process: each alone, with the preparation of its
-// activations, and all together. Those that are right it maps here; the error is
-// jit.ErrPlatform if they are right but cannot be mapped. An error about a kernel
+// activations, and all together. The error is jit.ErrPlatform if they are right but cannot be mapped. An error about a kernel
 // names its schedule.
-func Assemble(p ir.Problem, t variant.Variant) (*Code, error) {
+func Verify(p ir.Problem, t variant.Variant) (*Binary, error) {
 	f, err := t.Target.File("main", t.Functions("")...)
 	if err != nil {
 		return nil, err
@@ -54,11 +54,35 @@ func Assemble(p ir.Problem, t variant.Variant) (*Code, error) {
 	if err := test(code, p, t); err != nil {
 		return nil, err
 	}
-	img, err := code.Map()
+	object, err := code.Object()
 	if err != nil {
 		return nil, err
 	}
-	return &Code{p, t, img}, nil
+	return &Binary{Spec(p, t), *object}, nil
+}
+
+// Assemble is Verify and Map.
+func Assemble(p ir.Problem, t variant.Variant) (*Code, error) {
+	b, err := Verify(p, t)
+	if err != nil {
+		return nil, err
+	}
+	return b.Map()
+}
+
+// Code is the functions of a Binary, mapped, until Close.
+type Code struct {
+	spec runtime.Spec
+	img  *jit.Image
+}
+
+// Map maps the functions in this process. It is an error if b is for another architecture, or if nothing can be mapped.
+func (b *Binary) Map() (*Code, error) {
+	img, err := jit.Map(&b.Object)
+	if err != nil {
+		return nil, err
+	}
+	return &Code{b.Spec, img}, nil
 }
 
 func test(code *worker.Code, p ir.Problem, t variant.Variant) error {
@@ -78,16 +102,28 @@ func test(code *worker.Code, p ir.Problem, t variant.Variant) error {
 func (c *Code) Close() error { return c.img.Close() }
 
 // Product is the product with all kernels, or with only the kernels of the given
-// indices. It is an error if this CPU cannot run them.
+// indices, the narrowest first. It is an error if this CPU cannot run them.
 func (c *Code) Product(kernels ...int) (*runtime.Product, error) {
-	s := Spec(c.problem, c.target, kernels...)
+	s, v := c.spec, c.spec.Variants[0]
+	v.Kernels = slices.Clone(v.Kernels)
+	if len(kernels) > 0 {
+		v.Kernels = nil
+		for _, i := range kernels {
+			v.Kernels = append(v.Kernels, c.spec.Variants[0].Kernels[i])
+		}
+	}
+	if v.Prepare != nil {
+		prepare := *v.Prepare
+		v.Prepare = &prepare
+	}
+	s.Variants = []abi.Variant{v}
 	if err := jit.Bind(&s.Variants[0], c.function); err != nil {
 		return nil, err
 	}
 	if err := s.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Variants[0].Target, err)
+		return nil, fmt.Errorf("%s: %w", v.Target, err)
 	}
-	return runtime.New(s).On(s.Variants[0].Target)
+	return runtime.New(s).On(v.Target)
 }
 
 func (c *Code) function(name string) (func([]uint64), error) {

@@ -34,7 +34,7 @@ func build(m *Machine, files []lower.File) (*program, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, fmt.Errorf("%w: %w", jit.ErrNoGo, err)
 	}
-	root, err := source()
+	root, err := Source()
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +109,9 @@ func (p *program) main() []byte {
 		gomod.Path+"/search/worker", decls.String(), table.String())
 }
 
-// source is the root of tmacc's sources: those that this program was built from, or
+// Source is the root of tmacc's sources: those that this program was built from, or
 // those that the module of the working directory requires.
-func source() (string, error) {
+func Source() (string, error) {
 	if root := gomod.Sources(); root != "" {
 		return root, nil
 	}

@@ -115,13 +115,13 @@ func (c *Code) Renew() {
 	c.p, c.fresh = nil, true
 }
 
-// Map maps c's functions in this process: those that Test has found to be right. The
+// Object is c's functions, for jit.Map in this process: those that Test has found to be right. The
 // error is jit.ErrPlatform if they are linked in a program of their own.
-func (c *Code) Map() (*jit.Image, error) {
+func (c *Code) Object() (*jit.Object, error) {
 	if c.built != nil || c.on != here {
 		return nil, jit.ErrPlatform
 	}
-	return jit.Map(c.object)
+	return c.object, nil
 }
 
 // How says how the process of c got its functions: it asks the process.

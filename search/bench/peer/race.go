@@ -31,25 +31,16 @@ type Race struct {
 // New prepares a race with each of these numbers of threads.
 func New(lib *ggml.Library, threads []int) (*Race, error) {
 	x := &Race{lib: lib, threads: threads, date: bench.Today()}
-	for range max(1, slices.Max(threads)) {
-		g, err := bench.NewGauge(timing.Options{})
-		if err != nil {
-			return nil, errors.Join(err, x.Close())
-		}
-		x.gauges = append(x.gauges, g)
+	var err error
+	if x.gauges, err = bench.NewGauges(max(1, slices.Max(threads))); err != nil {
+		return nil, err
 	}
 	x.host = x.gauges[0].Lab.Host.String()
 	return x, nil
 }
 
 // Close ends the race's gauges. The library stays loaded.
-func (x *Race) Close() error {
-	var all error
-	for _, g := range x.gauges {
-		all = errors.Join(all, g.Close())
-	}
-	return all
-}
+func (x *Race) Close() error { return bench.CloseGauges(x.gauges) }
 
 // Run measures all subjects of s at all places, round after round. Subject i multiplies blocks of a type of GGUF: types[i]. It
 // calls begin before each measurement and tell with each record. Before they are timed, products are compared with the definition:
@@ -260,7 +251,7 @@ func (x *Race) time(c cell, entries []*entry) ([]measure.PeerRecord, error) {
 			continue
 		}
 		var err error
-		if reads[i], err = x.reads(threads); err != nil {
+		if reads[i], err = bench.ReadTogether(x.gauges[:threads], measure.ModeDRAM); err != nil {
 			return nil, err
 		}
 		for _, p := range reads[i] {
@@ -339,28 +330,4 @@ func ready(w timing.Work, n int) timing.Work {
 		}
 	}
 	return w
-}
-
-// reads returns probes of the bandwidth that a number of threads read memory with.
-func (x *Race) reads(threads int) ([]measure.Probe, error) {
-	var each [][]measure.Probe
-	for _, g := range x.gauges[:threads] {
-		p, err := g.Read(measure.ModeDRAM, 0)
-		if err != nil {
-			return nil, err
-		}
-		each = append(each, p)
-	}
-	if threads == 1 {
-		return each[0], nil
-	}
-	var all []measure.Probe
-	for i := range each[0] {
-		var probes []measure.Probe
-		for _, p := range each {
-			probes = append(probes, p[i])
-		}
-		all = append(all, measure.Together(probes...))
-	}
-	return all, nil
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/runtime/model/generation"
+	"github.com/tmacc/tmacc/search/kernels"
+)
+
+// runProcess is tmacc run in a process of its own, with more in its environment.
+func runProcess(env []string, args ...string) (code int, stdout, stderr string) {
+	cmd := exec.Command(os.Args[0], append([]string{"run"}, args...)...)
+	cmd.Env = append(append(os.Environ(), "TMACC_TEST_MAIN=1"), env...)
+	var out, err bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &err
+	cmd.Run()
+	return cmd.ProcessState.ExitCode(), out.String(), err.String()
+}
+
+// The first run compiles kernels, the second maps them without Go, and pure Go writes the same.
+func TestRunModel(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	args := []string{"-p", "It was a cold morning, and", "-n", "16"}
+	code, first, stderr := runProcess(nil, args...)
+	if code != 0 || !strings.HasPrefix(first, "It was a cold morning, and the ") || !strings.HasSuffix(first, "\n") ||
+		!strings.Contains(stderr, "tokens/s") || !strings.Contains(stderr, "(compiled)") {
+		t.Fatalf("exit code %d\n%s%s", code, first, stderr)
+	}
+	for how, env := range map[string][]string{"(kept)": {"PATH="}, "on purego;": {"PATH=", "TMACC_CPU=purego"}} {
+		if code, out, stderr := runProcess(env, args...); code != 0 || out != first || !strings.Contains(stderr, how) {
+			t.Errorf("%v: exit code %d\n%s%s", env, code, out, stderr)
+		}
+	}
+	other := t.TempDir()
+	code, out, stderr := runProcess([]string{"PATH=", "TMACC_CACHE=" + other}, args...)
+	if code != 0 || out != first || strings.Count(stderr, "runs in pure Go, about ") != 1 || !strings.Contains(stderr, "install Go") {
+		t.Errorf("without Go: exit code %d\n%s%s", code, out, stderr)
+	}
+	if code, out, stderr := runProcess(nil, append(args, "-q")...); code != 0 || out != first || stderr != "" {
+		t.Errorf("-q: exit code %d\n%s%s", code, out, stderr)
+	}
+}
+
+// -json has the text and all figures. Threads and the length of the context do not change the text, a seed does.
+func TestRunJSON(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	write := func(args ...string) (g generated) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(ok(t, append([]string{"run", "-q", "-json", "-temp", "0.8"}, args...)...)), &g); err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	g := write("-n", "12")
+	if g.Prompt != talePrompt || g.Text == "" || g.End != generation.Enough || g.Decode.Tokens != 12 || g.Prefill.Speed <= 0 || g.Decode.Speed <= 0 ||
+		g.Architecture != "bitnet" || g.Threads < 1 || len(g.Kernels) != 2 || g.Kernels[0].Origin != kernels.Compiled {
+		t.Errorf("%+v", g)
+	}
+	for _, args := range [][]string{{"-threads", "1"}, {"-context", "32"}, {"-seed", "1"}} {
+		if same := write(append(args, "-n", "12")...); same.Text != g.Text || same.Kernels[0].Origin != kernels.Kept {
+			t.Errorf("%v: %q, want %q; %v", args, same.Text, g.Text, same.Kernels)
+		}
+	}
+	if other := write("-seed", "2", "-n", "12"); other.Text == g.Text {
+		t.Errorf("another seed: %q", other.Text)
+	}
+	if full := write("-n", "0", "-context", "10", "-cache", "f32"); full.End != generation.Full {
+		t.Errorf("%+v", full)
+	}
+}
+
+// A model's file writes, too, and takes its text from standard input.
+func TestRunFile(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	path, err := filepath.Abs("tale/tale-bitnet-4m-tq2_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "run", path, "-q", "-p", "-", "-n", "4")
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1")
+	cmd.Stdin = strings.NewReader(talePrompt + "\n")
+	out, err := cmd.CombinedOutput()
+	if want := ok(t, "run", "-q", "-n", "4"); err != nil || string(out) != want {
+		t.Errorf("%v, %q, want %q", err, out, want)
+	}
+}
+
+// Bad usage and bad files are one line that says what helps.
+func TestRunRefusals(t *testing.T) {
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	tale := "tale/tale-bitnet-4m-tq2_0.gguf"
+	for _, r := range []refusal{
+		{2, "run: no text to continue: give one with -p, or -p - for standard input", "run " + tale},
+		{2, "run: 2 arguments, want one file", "run a.gguf b.gguf"},
+		{2, "-n -1: want 1 or more, or 0", "run -n -1"},
+		{2, "-temp: temperature 1000: want 0, the likeliest token, or 0.01 to 100", "run -temp 1000"},
+		{2, "-temp: temperature NaN", "run -temp NaN"},
+		{2, "-seed -1: want 0 or more", "run -seed -1"},
+		{2, "-threads 5000: want 1 to 1024, or 0: all", "run -threads 5000"},
+		{2, "-cache q8: want f16 or f32", "run -cache q8"},
+		{2, "-context -1: want 1 or more", "run -context -1"},
+		{2, "nofile.gguf: no such file", "run nofile.gguf -p a"},
+		{2, "nofile.lock", "run -lock nofile.lock"},
+		{2, `generate.go: gguf: header: starts with "pack"`, "run generate.go -p a"},
+		{2, `blocks.gguf: token: key "tokenizer.ggml.model": is missing or empty: the file has no tokenizer`, "run ../../testdata/gguf/blocks.gguf -p a"},
+		{2, "give a shorter text or a longer context", "run -context 2"},
+		{2, "the model was made for 1 to 512 positions", "run -context 5000"},
+	} {
+		if strings.Contains(r.want, "shorter text") {
+			needMeasuring(t)
+		}
+		refused(t, r, "-q")
+	}
+}
+
+// A cache folder that others can write is refused.
+func TestRunUnsafe(t *testing.T) {
+	needMeasuring(t)
+	shared := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(shared, "kernels"), 0o700), os.Chmod(filepath.Join(shared, "kernels"), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMACC_CACHE", shared)
+	refused(t, refusal{2, "cache folder " + shared + "/kernels: others can write it (mode 0777): remove it, as they may have done so", "run"})
+}
+
+// A text that is interrupted ends with what there is, and with figures.
+func TestRunInterrupted(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	ok(t, "run", "-q", "-n", "1")
+	cmd := exec.Command(os.Args[0], "run", "-n", "0", "-temp", "100")
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1", "TMACC_CPU=purego") // slow enough
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text := bufio.NewReader(out)
+	if _, err := text.ReadString(','); err != nil { // of the given text
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Skip(err) // of Windows
+	}
+	for {
+		if _, err := text.ReadByte(); err != nil {
+			break
+		}
+	}
+	cmd.Wait()
+	if code, said := cmd.ProcessState.ExitCode(), stderr.String(); code != exitFailed || !strings.HasSuffix(said, "tmacc: interrupted\n") || !strings.Contains(said, "prefill of") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+}

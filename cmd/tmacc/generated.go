@@ -1,0 +1,91 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/runtime/model/generation"
+	"github.com/tmacc/tmacc/runtime/ops"
+	"github.com/tmacc/tmacc/search/kernels"
+)
+
+// generated is what tmacc run -json prints.
+type generated struct {
+	Model        string         `json:"model"`
+	Architecture string         `json:"architecture"`
+	Prompt       string         `json:"prompt"`
+	Text         string         `json:"text"` // that was added
+	End          generation.End `json:"end"`
+	Temperature  float64        `json:"temperature"`
+	Seed         int64          `json:"seed"`
+	Threads      int            `json:"threads"`
+	Prefill      spent          `json:"prefill"`
+	Decode       spent          `json:"decode"`
+	Kernels      []ranKernels   `json:"kernels"`
+}
+
+// spent is the time of some tokens.
+type spent struct {
+	Tokens  int     `json:"tokens"`
+	Seconds float64 `json:"seconds"`
+	Speed   float64 `json:"tokens_per_second"` // 0: too few tokens
+}
+
+// ranKernels are the kernels of a product.
+type ranKernels struct {
+	Format   string         `json:"format"`
+	ActGroup int            `json:"act_group"`
+	Target   string         `json:"target"`
+	Origin   kernels.Origin `json:"origin"`
+}
+
+// report is r for -json.
+func (w *writing) report(m *model.Model, r *generation.Report) generated {
+	c := m.Config()
+	g := generated{
+		Model: w.flags.name(), Architecture: c.Architecture, Prompt: w.prompt, Text: w.added.String(), End: r.End,
+		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.threads(),
+		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
+		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
+	}
+	for _, x := range w.provider.Made() {
+		g.Kernels = append(g.Kernels, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin})
+	}
+	return g
+}
+
+// speed says how fast the tokens came.
+func (w *writing) speed(r *generation.Report) string {
+	text := fmt.Sprintf("prefill of %s at %.1f tokens/s", message.Count(r.Prompt, "token"), r.PrefillSpeed())
+	if s := r.DecodeSpeed(); s > 0 {
+		text += fmt.Sprintf(", %d added at %.1f tokens/s", r.Tokens, s)
+	}
+	return text + ", " + message.Count(w.threads(), "thread")
+}
+
+// threads is how many threads share the work.
+func (w *writing) threads() int { return cmp.Or(w.flags.threads, runtime.GOMAXPROCS(0)) }
+
+// ran says which kernels ran: "tq2_0, q6_k on amd64/avx2 (kept); float operators run ...".
+func (w *writing) ran(m *model.Model) string {
+	on := map[string][]string{}
+	for _, x := range w.provider.Made() {
+		how := fmt.Sprintf("%s (%s)", x.Product.Target(), x.Origin)
+		if x.Origin == kernels.None {
+			how = x.Product.Target()
+		}
+		on[how] = append(on[how], x.Problem.Name())
+	}
+	var parts []string
+	for _, how := range slices.Sorted(maps.Keys(on)) {
+		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
+	}
+	parts = append(parts, strings.TrimSpace(ops.Info()))
+	return m.Config().Architecture + ": " + strings.Join(parts, "; ")
+}

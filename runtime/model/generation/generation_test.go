@@ -1,0 +1,153 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/runtime/model/sample"
+	"github.com/tmacc/tmacc/runtime/model/token"
+)
+
+// tale is the model of tmacc run in pure Go, for so many tokens, and its tokenizer.
+func tale(t *testing.T, positions int) (*model.Model, *token.Tokenizer) {
+	t.Helper()
+	f, err := gguf.Open("../../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tokens, err := token.New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.New(f, model.PureGo{}, model.Options{Context: positions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m, tokens
+}
+
+// goOn continues a text in a new session. It returns what was added.
+func goOn(t *testing.T, ctx context.Context, m *model.Model, tokens *token.Tokenizer, text string, opt Options) (string, *Report, error) {
+	t.Helper()
+	s, err := m.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var added strings.Builder
+	say := opt.Text
+	opt.Text = func(b []byte) error {
+		if !utf8.Valid(b) {
+			t.Errorf("half a character: %q", b)
+		}
+		added.Write(b)
+		if say != nil {
+			return say(b)
+		}
+		return nil
+	}
+	r, err := Continue(ctx, m, s, tokens, text, opt)
+	return added.String(), r, err
+}
+
+const prompt = "It was a cold morning, and"
+
+// The likeliest tokens are the same at each call, and as many as were asked for; each is the likeliest after the ones before.
+func TestGreedy(t *testing.T) {
+	m, tokens := tale(t, 0)
+	text, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 12})
+	if err != nil || r.End != Enough || r.Tokens != 12 || r.Prompt != len(tokens.Encode(prompt, token.Options{})) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if r.PrefillSpeed() <= 0 || r.DecodeSpeed() <= 0 {
+		t.Errorf("%v and %v tokens a second", r.PrefillSpeed(), r.DecodeSpeed())
+	}
+	if !strings.HasPrefix(text, " the ") {
+		t.Errorf("%q", text)
+	}
+	half, _, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 6})
+	if err != nil || !strings.HasPrefix(text, half) {
+		t.Errorf("%q, %v", half, err)
+	}
+	rest, _, err := goOn(t, t.Context(), m, tokens, prompt+half, Options{Tokens: 6})
+	if err != nil || half+rest != text {
+		t.Errorf("%q and %q, want %q", half, rest, text)
+	}
+}
+
+// The same seed gives the same text, another one another text.
+func TestSeed(t *testing.T) {
+	m, tokens := tale(t, 0)
+	text := func(seed uint64) string {
+		s, err := sample.New(0.8, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 10, Sampler: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if a, b, c := text(1), text(1), text(2); a != b || a == c {
+		t.Errorf("%q, %q, %q", a, b, c)
+	}
+}
+
+// A text ends when the context is full, when the model has nothing more to say, or when it is interrupted.
+func TestEnds(t *testing.T) {
+	const room = 12
+	m, tokens := tale(t, room)
+	_, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{})
+	if err != nil || r.End != Full || r.Prompt+r.Tokens != room+1 {
+		t.Errorf("full: %+v, %v", r, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	text, r, err := goOn(t, ctx, m, tokens, prompt, Options{Text: func([]byte) error { cancel(); return nil }})
+	if err != nil || r.End != Interrupted || r.Tokens != 1 || text == "" {
+		t.Errorf("interrupted: %+v, %q, %v", r, text, err)
+	}
+	if _, r, err = goOn(t, ctx, m, tokens, prompt, Options{}); err != nil || r.End != Interrupted || r.Tokens != 0 {
+		t.Errorf("interrupted before: %+v, %v", r, err)
+	}
+	stopped, seen := tale(t, 0)
+	chat := "<|im_start|>user\nHave you heard the news?<|im_end|>\n<|im_start|>assistant\n"
+	s, err := stopped.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ids := seen.Encode(chat, token.Options{Special: true})
+	if err := stopped.Forward(t.Context(), []model.Item{{Session: s, Tokens: ids, Want: model.WantNone}}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Continue(t.Context(), stopped, s, seen, `"`, Options{}); err != nil || r.End != Stopped {
+		t.Errorf("stopped: %+v, %v", r, err)
+	}
+}
+
+// What cannot go on is an error that says what helps; so is text that cannot be handed on.
+func TestRefuses(t *testing.T) {
+	m, tokens := tale(t, 12)
+	if _, _, err := goOn(t, t.Context(), m, tokens, "", Options{}); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Error(err)
+	}
+	long := strings.Repeat("cold morning ", 20)
+	want := fmt.Sprintf("the text has %d tokens, and the context has room for 12: give a shorter text or a longer context", len(tokens.Encode(long, token.Options{})))
+	if _, _, err := goOn(t, t.Context(), m, tokens, long, Options{}); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	broken := errors.New("broken pipe")
+	_, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Text: func([]byte) error { return broken }})
+	if !errors.Is(err, broken) || r.Tokens != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

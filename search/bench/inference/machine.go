@@ -1,0 +1,37 @@
+package inference
+
+import (
+	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/targeting"
+)
+
+// Machines makes the probes of this machine, for several numbers of threads.
+type Machines struct{ gauges []*bench.Gauge }
+
+// NewMachines prepares probes of up to a number of threads. They take about 1 GiB of memory for each.
+func NewMachines(threads int) (*Machines, error) {
+	gauges, err := bench.NewGauges(threads)
+	return &Machines{gauges}, err
+}
+
+// Close frees the probes.
+func (m *Machines) Close() error { return bench.CloseGauges(m.gauges) }
+
+// Host is the machine in words.
+func (m *Machines) Host() string { return m.gauges[0].Lab.Host.String() }
+
+// With returns the fastest probes of a number of threads.
+func (m *Machines) With(threads int) (Machine, error) {
+	some := m.gauges[:threads]
+	read, err := bench.ReadTogether(some, measure.ModeDRAM)
+	if err != nil {
+		return Machine{}, err
+	}
+	here := targeting.Here()
+	dot, err := bench.DotTogether(some, here[len(here)-1])
+	if err != nil {
+		return Machine{}, err
+	}
+	return Machine{Read: read[0], Dot: dot[0]}, nil
+}

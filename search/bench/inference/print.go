@@ -1,0 +1,151 @@
+package inference
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// Outputs are the names of the formats that Print writes.
+var Outputs = []string{"md", "json", "csv"}
+
+// Print writes records as a table in Markdown, as a JSON array, or as CSV with the fields of the JSON objects.
+func Print(w io.Writer, output string, records []Record) error {
+	switch output {
+	case "md":
+		return printTable(w, records)
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(records)
+	case "csv":
+		return printCSV(w, records)
+	}
+	return fmt.Errorf("unknown output %q: have %s", output, strings.Join(Outputs, ", "))
+}
+
+// columns are the columns of the table. The first ones are those that llama-bench prints.
+var columns = []struct {
+	head string
+	cell func(r Record) string
+}{
+	{"model", func(r Record) string { return r.Kind }},
+	{"size", func(r Record) string { return binarySize(r.Size) }},
+	{"params", func(r Record) string { return fmt.Sprintf("%.2f B", float64(r.Parameters)/1e9) }},
+	{"threads", func(r Record) string { return fmt.Sprint(r.Threads) }},
+	{"test", func(r Record) string { return r.Test().Name() }},
+	{"t/s", func(r Record) string { return fmt.Sprintf("%.2f ± %.2f", r.MeanTS, r.DeviantTS) }},
+	{"GB/s", func(r Record) string { return figure("%.1f", r.WeightGBS) }},
+	{"of read", func(r Record) string { return figure("%.0f %%", 100*r.ReadShare) }},
+	{"GMAC/s", func(r Record) string { return figure("%.0f", r.GMACS) }},
+	{"of int8", func(r Record) string { return figure("%.0f %%", 100*r.DotShare) }},
+	{"times products alone", func(r Record) string { return figure("%.3f", r.Ratio) }},
+	{"ms/token", func(r Record) string { return figure("%.3f", r.MedianNs/1e6) }},
+	{"products", func(r Record) string { return figure("%.3f", r.PartProducts/1e6) }},
+	{"attention", func(r Record) string { return figure("%.3f", r.PartAttention/1e6) }},
+	{"rest", func(r Record) string { return figure("%.3f", r.PartRest/1e6) }},
+	{"head", func(r Record) string { return figure("%.3f", r.PartHead/1e6) }},
+}
+
+// figure prints a number, and nothing for 0.
+func figure(format string, x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, x)
+}
+
+// binarySize prints a number of bytes as llama-bench does.
+func binarySize(n int64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20))
+}
+
+// printTable writes the table. Below it are the machine's own rates.
+func printTable(w io.Writer, records []Record) error {
+	rows := [][]string{{}, {}}
+	for _, c := range columns {
+		rows[0], rows[1] = append(rows[0], c.head), append(rows[1], "---:")
+	}
+	rows[1][0] = "---"
+	for _, r := range records {
+		var row []string
+		for _, c := range columns {
+			row = append(row, c.cell(r))
+		}
+		rows = append(rows, row)
+	}
+	for _, row := range rows {
+		if _, err := fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | ")); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, ceilings(records))
+	return err
+}
+
+// ceilings says what the machine did at the median beside the tests, a line for each number of threads.
+func ceilings(records []Record) string {
+	var read, dot = map[int][]float64{}, map[int][]float64{}
+	var order []int
+	for _, r := range records {
+		if read[r.Threads] == nil {
+			order = append(order, r.Threads)
+		}
+		read[r.Threads] = append(read[r.Threads], r.ReadGBS)
+		if r.DotGMACS > 0 {
+			dot[r.Threads] = append(dot[r.Threads], r.DotGMACS)
+		}
+	}
+	text := "\n"
+	for _, n := range order {
+		text += fmt.Sprintf("This machine beside it, threads %d: reads %.1f GB/s", n, median(read[n]))
+		if len(dot[n]) > 0 {
+			text += fmt.Sprintf(", multiplies %.0f GMAC/s of int8", median(dot[n]))
+		}
+		text += " (medians)\n"
+	}
+	return text
+}
+
+// printCSV writes a line of names, then a line for each record.
+func printCSV(w io.Writer, records []Record) error {
+	out := csv.NewWriter(w)
+	fields := csvFields(reflect.TypeFor[Record](), nil)
+	var names []string
+	for _, f := range fields {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	out.Write(names)
+	for _, r := range records {
+		var line []string
+		for _, f := range fields {
+			line = append(line, fmt.Sprint(reflect.ValueOf(r).FieldByIndex(f.Index)))
+		}
+		out.Write(line)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// csvFields lists the fields of a struct and of the structs in it, except the samples.
+func csvFields(t reflect.Type, index []int) (all []reflect.StructField) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		f.Index = append(append([]int(nil), index...), i)
+		switch f.Type.Kind() {
+		case reflect.Struct:
+			all = append(all, csvFields(f.Type, f.Index)...)
+		case reflect.Slice:
+		default:
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -1,0 +1,292 @@
+// Package kernels gives a model the products that it multiplies by. It compiles kernels for this CPU, compares them with the
+// definition in a worker process, maps them into this one, and keeps them in a folder of the user: the next process maps them
+// without a compiler and without the go command.
+//
+//	Product -> in the folder, by the compiler, the target, the schedule, the format and the activations -> mapped
+//	        -> else compiled by the lock's schedule or the default one, verified, kept                  -> mapped
+//	        -> else in pure Go: the same bits, more slowly, and an event says why
+//
+// Where a system does not let kernels be mapped, Program makes a program that has them linked, and keeps it in the folder.
+package kernels
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"slices"
+	"sync"
+
+	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cache"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// Options say where kernels are kept and how they are made. The zero value is usual.
+type Options struct {
+	Folder string      // where kernels are kept, "": Folder
+	Lock   *tune.Lock  // schedules that a search has found, nil: default schedules
+	Say    func(Event) // hears of what takes long and of what is not as usual, nil: nobody
+}
+
+// Provider makes products. Its methods may be called concurrently.
+type Provider struct {
+	ctx      context.Context
+	lock     *tune.Lock
+	hear     func(Event)
+	target   lower.Target  // that kernels are for, nil: there are none
+	why      error         // they are not mapped, nil if they are
+	folder   *cache.Folder // nil: kernels are not kept
+	compiler func() string // identifies this program
+
+	mu       sync.Mutex
+	products map[string]*runtime.Product // by tune.ProblemHash
+	codes    []*live.Code
+	made     []Made
+	expected []ir.Problem
+	slow     bool // an event has said that products are in pure Go
+}
+
+// Made is a product that the provider has made.
+type Made struct {
+	Problem ir.Problem
+	Product *runtime.Product
+	Origin  Origin
+}
+
+// Origin says where kernels came from.
+type Origin string
+
+// The origins of kernels.
+const (
+	Kept     Origin = "kept"     // from the folder
+	Compiled Origin = "compiled" // in this process
+	None     Origin = "none"     // pure Go
+	// InProgram are kernels that were linked into this program.
+	InProgram Origin = "linked"
+)
+
+// Folder is the folder in which kernels are kept unless told otherwise.
+func Folder() (string, error) { return cache.Path("kernels") }
+
+// New makes a provider. When ctx ends, it compiles nothing any more. The error is a *cache.Unsafe if others can write the
+// folder. A folder that cannot be made is an event, not an error.
+func New(ctx context.Context, opt Options) (*Provider, error) {
+	p := &Provider{ctx: ctx, lock: opt.Lock, hear: opt.Say, products: map[string]*runtime.Product{}}
+	if p.target, p.why = choose(); p.target == nil {
+		return p, nil
+	}
+	p.why = live.Mappable()
+	if err := p.open(opt.Folder); err != nil {
+		return nil, err
+	}
+	p.compiler = program
+	go program() // while the caller works
+	return p, nil
+}
+
+// choose is the target of this machine that TMACC_CPU allows, or why there is none.
+func choose() (lower.Target, error) {
+	all := slices.DeleteFunc(lower.Preferred(targets.All()), func(t lower.Target) bool { return t.Machine().Arch() != goruntime.GOARCH })
+	var vs []abi.Variant
+	for _, t := range all {
+		m := t.Machine()
+		vs = append(vs, abi.Variant{Target: m.Name, Need: targets.Features(t), CPUs: m.CPUs})
+	}
+	i, why := runtime.Choose("tmacc", vs)
+	if i < 0 {
+		return nil, errors.New(why)
+	}
+	return all[i], nil
+}
+
+// open opens the folder that kernels are kept in.
+func (p *Provider) open(path string) (err error) {
+	if path == "" {
+		path, err = Folder()
+	}
+	if err == nil {
+		p.folder, err = cache.Open(path)
+	}
+	if errors.As(err, new(*cache.Unsafe)) {
+		return err
+	}
+	if err != nil {
+		p.say(NotKept{err})
+	}
+	return nil
+}
+
+// Close unmaps all kernels: no product of p may be used afterwards.
+func (p *Provider) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all error
+	for _, code := range p.codes {
+		all = errors.Join(all, code.Close())
+	}
+	p.codes = nil
+	if p.folder != nil {
+		all = errors.Join(all, p.folder.Close())
+		p.folder = nil
+	}
+	return all
+}
+
+// Made lists the products that p has made, in that order.
+func (p *Provider) Made() []Made {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.made)
+}
+
+// Product is the product of weights in a format and activations. Where it cannot have kernels it is in pure Go, and an event says
+// why. It is an error if there is no such product, if the lock is at fault (*tune.LockError), or if the context has ended.
+func (p *Provider) Product(w format.Weight, a format.Act) (*runtime.Product, error) {
+	problem := ir.Problem{Weight: w, Act: a}
+	if err := problem.Validate(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known(problem)
+}
+
+// Expect says which products will be asked for, so that events can count them.
+func (p *Provider) Expect(problems []ir.Problem) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = problems
+}
+
+// step is the number of a product among the expected ones.
+func (p *Provider) step(problem ir.Problem) Step {
+	is := func(x ir.Problem) bool { return tune.ProblemHash(x) == tune.ProblemHash(problem) }
+	return Step{1 + slices.IndexFunc(p.expected, is), len(p.expected)}
+}
+
+// known is a product, which is made at the first call.
+func (p *Provider) known(problem ir.Problem) (*runtime.Product, error) {
+	id := tune.ProblemHash(problem)
+	if x := p.products[id]; x != nil {
+		return x, nil
+	}
+	x, origin, err := p.product(problem)
+	if err != nil {
+		return nil, err
+	}
+	p.products[id] = x
+	p.made = append(p.made, Made{problem, x, origin})
+	return x, nil
+}
+
+// product makes a product.
+func (p *Provider) product(problem ir.Problem) (*runtime.Product, Origin, error) {
+	if p.target == nil {
+		return p.pureGo(problem, p.why)
+	}
+	if x, err := p.own(problem); x != nil || err != nil {
+		return x, InProgram, err
+	}
+	if p.why != nil {
+		return p.pureGo(problem, p.why)
+	}
+	code, origin, err := p.code(problem)
+	switch {
+	case p.ctx.Err() != nil:
+		return nil, "", p.ctx.Err()
+	case errors.As(err, new(*tune.LockError)):
+		return nil, "", err
+	case err != nil:
+		return p.pureGo(problem, err)
+	}
+	p.codes = append(p.codes, code)
+	x, err := code.Product()
+	return x, origin, err
+}
+
+// pureGo is a product without kernels.
+func (p *Provider) pureGo(problem ir.Problem, why error) (*runtime.Product, Origin, error) {
+	x, err := runtime.PureGo(problem.Weight, problem.Act)
+	if err == nil && !p.slow {
+		p.slow = true
+		p.say(PureGo{problem, why})
+	}
+	return x, None, err
+}
+
+// code is the kernels of a product, mapped.
+func (p *Provider) code(problem ir.Problem) (*live.Code, Origin, error) {
+	e := p.locked(problem)
+	id := p.identity(p.compiler(), problem, e)
+	if b := p.kept(problem, id); b != nil {
+		code, err := b.Map()
+		return code, Kept, err
+	}
+	b, err := p.compile(problem, e)
+	if err != nil {
+		return nil, "", err
+	}
+	p.keep(id, b)
+	code, err := b.Map()
+	return code, Compiled, err
+}
+
+// locked is the entry of the lock for a product, nil if there is none.
+func (p *Provider) locked(problem ir.Problem) *tune.Entry {
+	if p.lock == nil {
+		return nil
+	}
+	if e := p.lock.Find(problem, p.target); e != nil && e.For(problem) {
+		return e
+	}
+	return nil
+}
+
+// compile compiles kernels and verifies them: e, or the default schedules without e.
+func (p *Provider) compile(problem ir.Problem, e *tune.Entry) (*live.Binary, error) {
+	if err := assembler(); err != nil { // now, not after the compiler
+		return nil, err
+	}
+	p.say(Compiling{problem, p.target, p.step(problem)})
+	v, err := p.variant(problem, e)
+	if err != nil {
+		return nil, err
+	}
+	p.say(Verifying{problem, p.target, p.step(problem)})
+	b, err := live.Verify(problem, v)
+	p.say(Done{})
+	return b, err
+}
+
+// variant compiles the kernels of e, or of the default schedules.
+func (p *Provider) variant(problem ir.Problem, e *tune.Entry) (variant.Variant, error) {
+	if e == nil {
+		uses, err := search.Default(p.ctx, problem, p.target)
+		if err != nil {
+			return variant.Variant{}, err
+		}
+		return build.Variant(p.ctx, problem, p.target, uses)
+	}
+	v, err := build.Variant(p.ctx, problem, p.target, e.Uses())
+	if err != nil && p.ctx.Err() == nil {
+		return v, &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
+	}
+	return v, err
+}
+
+// say reports an event.
+func (p *Provider) say(e Event) {
+	if p.hear != nil {
+		p.hear(e)
+	}
+}

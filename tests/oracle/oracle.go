@@ -1,0 +1,237 @@
+// Package oracle compares models with values that llama.cpp computed: logits, tokens of the largest logit, and likelihoods. The files
+// lie in the folder that TMACC_DATA names.
+package oracle
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tmacc/tmacc/runtime/model"
+)
+
+// Dir is the folder of the data. Without it the test is skipped.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("TMACC_DATA")
+	if dir == "" {
+		t.Skip("TMACC_DATA does not name the folder of models with expected values")
+	}
+	return dir
+}
+
+// Model is a model with expected values.
+type Model struct {
+	Name string // of the file, below the folder, without .gguf
+	// How far off it may be with quantized activations: relative RMS of logits, and how far below the largest logit the one of an
+	// expected token may be.
+	Logits, Token float64
+}
+
+// Models are the ones whose architectures are supported.
+var Models = []Model{
+	{"llama-f16", 1e-2, 0.4},
+	{"llama-q4_0", 1e-1, 0.4},
+	{"bitnet-tq2_0", 1e-1, 0.4},
+	{"bitnet158-i2_s", 1e-1, 0.4},
+	{"2026/qwen3-q1_0", 1e-1, 0.5},
+	{"2026/qwen3-q2_0", 1e-1, 0.5},
+	{"2026/qwen2-q4_k", 1e-1, 0.5},
+	{"2026/llama3-rope-q4_0", 1e-1, 0.5},
+	{"trained/tale-4m-f16", 3e-2, 0.2},
+	{"trained/tale-4m-q4_0", 3e-2, 0.2},
+	{"trained/tale-bitnet-4m-tq2_0", 3e-2, 0.2},
+}
+
+// Path is the model's file.
+func (x Model) Path(dir string) string { return filepath.Join(dir, filepath.FromSlash(x.Name)+".gguf") }
+
+// Precision is how a model is evaluated, and how far off it may be.
+type Precision struct {
+	Float  bool // dequantized weights, float activations
+	Cache  model.CacheType
+	Logits float64 // relative RMS
+	Token  float64 // distance of an expected token from the best
+}
+
+// FullFloat and HalfFloat are float evaluations with the two types of caches.
+var (
+	FullFloat = Precision{true, model.CacheF32, 1e-4, 1e-3}
+	HalfFloat = Precision{true, model.CacheF16, 1e-2, 0.1}
+)
+
+// AsIs evaluates the file as it is.
+func (x Model) AsIs() Precision { return Precision{false, model.CacheF16, x.Logits, x.Token} }
+
+// Options are those of an evaluation.
+func (p Precision) Options() model.Options { return model.Options{Float: p.Float, Cache: p.Cache} }
+
+// prompt is one of a model's .expected.json.
+type prompt struct {
+	Name       string    `json:"name"`
+	With       []int32   `json:"tokens_with_bos"`
+	Without    []int32   `json:"tokens_without_bos"`
+	Input      string    `json:"input_tokens"`
+	Logits     []float32 `json:"logits"`
+	LogitsF32  []float32 `json:"logits_f32"`
+	LogitsF64  []float32 `json:"logits_f64"`
+	Greedy     []int32   `json:"greedy"`
+	GreedyF32  []int32   `json:"greedy_f32"`
+	GreedyF64  []int32   `json:"greedy_f64"`
+	MeanNLL    float64   `json:"mean_nll"`
+	MeanNLLF32 float64   `json:"mean_nll_f32"`
+}
+
+// values are expected logits, tokens and a likelihood, 0 for none.
+type values struct {
+	logits  [][]float32 // each of them is right
+	tokens  []int32
+	meanNLL float64
+}
+
+// values are the ones to compare an evaluation with.
+func (x *prompt) values(float bool) values {
+	switch {
+	case x.LogitsF64 != nil && x.LogitsF32 == nil:
+		return values{[][]float32{x.LogitsF64}, x.GreedyF64, 0}
+	case float:
+		return values{[][]float32{x.LogitsF32}, x.GreedyF32, x.MeanNLLF32}
+	}
+	return values{[][]float32{x.Logits, x.LogitsF32}, x.Greedy, x.MeanNLL}
+}
+
+func (x *prompt) tokens() []int32 {
+	if x.Input == "tokens_without_bos" {
+		return x.Without
+	}
+	return x.With
+}
+
+func read[T any](t testing.TB, path string) *T {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := new(T)
+	if err := json.Unmarshal(text, out); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return out
+}
+
+// Compare evaluates all prompts of x by m, which was opened for the precision.
+func (x Model) Compare(t *testing.T, dir string, m *model.Model, p Precision) {
+	t.Helper()
+	file := read[struct{ Prompts []prompt }](t, filepath.Join(dir, filepath.FromSlash(x.Name)+".expected.json"))
+	if len(file.Prompts) < 4 {
+		t.Fatalf("%s has %d prompts", x.Name, len(file.Prompts))
+	}
+	for i := range file.Prompts {
+		in := &file.Prompts[i]
+		want := in.values(p.Float)
+		s := NewSession(t, m)
+		rows := Feed(t, s, model.WantAll, in.tokens())
+		logits := rows[len(rows)-1]
+		for _, w := range want.logits {
+			p.logits(t, in.Name, logits, w)
+		}
+		if nll := MeanNLL(rows, in.tokens()); want.meanNLL > 0 && !(math.Abs(nll-want.meanNLL) <= 0.01*want.meanNLL) {
+			t.Errorf("%s: the mean of -log p is %.5f, want %.5f", in.Name, nll, want.meanNLL)
+		}
+		if len(want.tokens) < 16 {
+			t.Errorf("%s: %d expected tokens", in.Name, len(want.tokens))
+		}
+		p.follow(t, in.Name, s, logits, want.tokens)
+	}
+}
+
+// logits compares logits with expected ones.
+func (p Precision) logits(t *testing.T, what string, have, want []float32) {
+	t.Helper()
+	if e := RelativeRMS(have, want); !(e <= p.Logits) {
+		t.Errorf("%s: logits are off by %.2e, more than %.0e", what, e, p.Logits)
+	}
+}
+
+// follow feeds the expected tokens, and compares each with the best one. It returns the logits that chose the last token.
+func (p Precision) follow(t *testing.T, what string, s *model.Session, logits []float32, tokens []int32) []float32 {
+	t.Helper()
+	for i, token := range tokens {
+		if short := slices.Max(logits) - logits[token]; !(float64(short) <= p.Token) {
+			t.Errorf("%s: the logit of expected token %d is %.3f below the largest, more than %v", what, i, short, p.Token)
+		}
+		if i+1 < len(tokens) {
+			logits = Feed(t, s, model.WantLast, []int32{token})[0]
+		}
+	}
+	return logits
+}
+
+// NewSession is a session that is closed when the test ends.
+func NewSession(t testing.TB, m *model.Model) *model.Session {
+	t.Helper()
+	s, err := m.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Feed appends tokens to a session and returns a copy of the wanted logits, a row for each token.
+func Feed(t testing.TB, s *model.Session, want model.Want, tokens []int32) [][]float32 {
+	t.Helper()
+	return FeedAll(t, []model.Item{{Session: s, Tokens: tokens, Want: want}})[0]
+}
+
+// FeedAll is Feed of several sessions in one batch.
+func FeedAll(t testing.TB, items []model.Item) [][][]float32 {
+	t.Helper()
+	m := items[0].Session.Model()
+	if err := m.Forward(context.Background(), items); err != nil {
+		t.Fatal(err)
+	}
+	out := make([][][]float32, len(items))
+	for i := range items {
+		for row := range slices.Chunk(items[i].Logits, m.Config().Vocabulary) {
+			out[i] = append(out[i], slices.Clone(row))
+		}
+	}
+	return out
+}
+
+// RelativeRMS is the length of the difference of two vectors over the length of the second.
+func RelativeRMS(have, want []float32) float64 {
+	if len(have) != len(want) || len(want) == 0 {
+		return math.Inf(1)
+	}
+	d, n := 0.0, 0.0
+	for i, w := range want {
+		d += (float64(have[i]) - float64(w)) * (float64(have[i]) - float64(w))
+		n += float64(w) * float64(w)
+	}
+	return math.Sqrt(d / n)
+}
+
+// MeanNLL is the mean of -log of the likelihoods of tokens 1, 2 and so on, by the logits of the tokens before them.
+func MeanNLL(rows [][]float32, tokens []int32) float64 {
+	sum := 0.0
+	for i, token := range tokens[1:] {
+		sum += NLL(rows[i], token)
+	}
+	return sum / float64(len(tokens)-1)
+}
+
+// NLL is -log of the likelihood of a token.
+func NLL(logits []float32, token int32) float64 {
+	top, sum := slices.Max(logits), 0.0
+	for _, x := range logits {
+		sum += math.Exp(float64(x - top))
+	}
+	return math.Log(sum) - float64(logits[token]-top)
+}
