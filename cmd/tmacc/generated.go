@@ -86,6 +86,7 @@ func (w *writing) ran(m *model.Model) string {
 	for _, how := range slices.Sorted(maps.Keys(on)) {
 		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
 	}
-	parts = append(parts, strings.TrimSpace(ops.Info()))
+	operators, _, _ := strings.Cut(ops.Info(), "\n")
+	parts = append(parts, operators)
 	return m.Config().Architecture + ": " + strings.Join(parts, "; ")
 }
