@@ -150,10 +150,6 @@ func (x *generateFlags) name() string { return cmp.Or(x.path, tale.Name) }
 
 // runModel continues the text.
 func (c *cli) runModel(ctx context.Context, x generateFlags) error {
-	lock, err := c.readLock(x.lock)
-	if err != nil {
-		return err
-	}
 	f, err := x.open()
 	if err != nil {
 		return x.blamed(err)
@@ -161,12 +157,11 @@ func (c *cli) runModel(ctx context.Context, x generateFlags) error {
 	defer f.Close()
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
-	p, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
+	p, err := c.provider(ctx, x, f, bar)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	p.Expect(kernels.Needed(f))
 	if program := p.Program("./cmd/tmacc"); program != "" {
 		return c.instead(ctx, program)
 	}
@@ -174,19 +169,27 @@ func (c *cli) runModel(ctx context.Context, x generateFlags) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.store(x, f)
+	m, t, err := c.load(x, f, p, bar)
 	if err != nil {
 		return err
 	}
-	m, t, err := x.load(f, p, store, bar)
-	if err != nil {
-		return x.blamed(err)
-	}
 	defer m.Close()
 	bar.done()
-	c.noteStored(x, store)
 	w := &writing{cli: c, flags: x, prompt: text, provider: p}
 	return w.write(ctx, m, t)
+}
+
+// provider makes the kernels that a file needs.
+func (c *cli) provider(ctx context.Context, x generateFlags, f *gguf.File, bar *progress) (*kernels.Provider, error) {
+	lock, err := c.readLock(x.lock)
+	if err != nil {
+		return nil, err
+	}
+	p, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
+	if err == nil {
+		p.Expect(kernels.Needed(f))
+	}
+	return p, err
 }
 
 // instead runs another program with the same arguments, and ends as it does.
@@ -202,21 +205,30 @@ func (c *cli) instead(ctx context.Context, program string) error {
 }
 
 // load reads the model of a file, and its tokenizer.
-func (x *generateFlags) load(f *gguf.File, p *kernels.Provider, store *weights.Store, bar *progress) (*model.Model, *token.Tokenizer, error) {
+func (c *cli) load(x generateFlags, f *gguf.File, p *kernels.Provider, bar *progress) (*model.Model, *token.Tokenizer, error) {
 	t, err := token.New(f)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, x.blamed(err)
 	}
 	opt := model.Options{Threads: x.threads, Context: x.context}
-	if store != nil {
-		opt.Packed = store
-	}
 	if x.cache == cacheFull {
 		opt.Cache = model.CacheF32
 	}
 	opt.Progress = func(done, total int64) { bar.step("reading %s: %d %%", x.name(), 100*done/max(total, 1)) }
+	store, err := c.store(x, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	if store != nil {
+		opt.Packed = store
+	}
 	m, err := model.New(f, p, opt)
-	return m, t, err
+	if err != nil {
+		return nil, nil, x.blamed(err)
+	}
+	bar.done()
+	c.noteStored(x, store)
+	return m, t, nil
 }
 
 // largeFile is from how many bytes on packing takes so long that the next start maps packed weights instead.
