@@ -443,17 +443,26 @@ TEXT ·rope_avx512(SB), NOSPLIT, $0-8
 	MOVQ    48(DI), DI
 	TESTQ   DI, DI
 	JLE     done0
+	MOVQ    AX, R8
+	MOVQ    BX, R9
+	MOVQ    CX, R10
+	MOVQ    DX, R11
 	PCALIGN $0x20
 
 loop0:
-	VMOVDQU64      (AX), Z0                 // v0:f32x16 = load cos+0
-	VMULPS         (BX), Z0, Z0             // v1:f32x16 = mul [x+0 f32x16] v0
-	VMOVDQU64      (CX), Z1                 // v2:f32x16 = load sin+0
-	VMULPS         (DX), Z1, Z1             // v3:f32x16 = mul [y+0 f32x16] v2
+	VMOVDQU64      (R8), Z0                 // v0:f32x16 = load cos+0 l0*64
+	VMULPS         (R9), Z0, Z0             // v1:f32x16 = mul [x+0 l0*64 f32x16] v0
+	VMOVDQU64      (R10), Z1                // v2:f32x16 = load sin+0 l0*64
+	VMULPS         (R11), Z1, Z1            // v3:f32x16 = mul [y+0 l0*64 f32x16] v2
 	VSUBPS         Z1, Z0, Z0               // v4:f32x16 = sub v1 v3
 	VCMPPS         $0x03, Z0, Z0, K1        // v5:f32x16 = canonnan v4
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, (SI)                 // store low+0 v5
+	VMOVDQU64      Z0, (SI)                 // store low+0 l0*64 v5
+	ADDQ           $+64, R8
+	ADDQ           $+64, R9
+	ADDQ           $+64, R10
+	ADDQ           $+64, R11
+	ADDQ           $+64, SI
 	DECQ           DI
 	JNZ            loop0
 
@@ -467,14 +476,19 @@ done0:
 	PCALIGN $0x20
 
 loop1:
-	VMOVDQU64      (AX), Z0                 // v6:f32x16 = load cos+0
-	VMULPS         (DX), Z0, Z0             // v7:f32x16 = mul [y+0 f32x16] v6
-	VMOVDQU64      (CX), Z1                 // v8:f32x16 = load sin+0
-	VMULPS         (BX), Z1, Z1             // v9:f32x16 = mul [x+0 f32x16] v8
+	VMOVDQU64      (AX), Z0                 // v6:f32x16 = load cos+0 l1*64
+	VMULPS         (DX), Z0, Z0             // v7:f32x16 = mul [y+0 l1*64 f32x16] v6
+	VMOVDQU64      (CX), Z1                 // v8:f32x16 = load sin+0 l1*64
+	VMULPS         (BX), Z1, Z1             // v9:f32x16 = mul [x+0 l1*64 f32x16] v8
 	VADDPS         Z1, Z0, Z0               // v10:f32x16 = add v7 v9
 	VCMPPS         $0x03, Z0, Z0, K1        // v11:f32x16 = canonnan v10
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, (SI)                 // store high+0 v11
+	VMOVDQU64      Z0, (SI)                 // store high+0 l1*64 v11
+	ADDQ           $+64, AX
+	ADDQ           $+64, DX
+	ADDQ           $+64, CX
+	ADDQ           $+64, BX
+	ADDQ           $+64, SI
 	DECQ           DI
 	JNZ            loop1
 
@@ -1365,7 +1379,7 @@ done0:
 	RET
 
 // func matmul_f32_1_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f32_1_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -1381,21 +1395,37 @@ TEXT ·matmul_f32_1_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*512
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*512
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*512
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*512
 	VMULPS       (BX), Z2, Z3               // v3:f32x16 = mul v2 [b+0 l0*512 f32x16]
 	VMULPS       64(BX), Z2, Z2             // v4:f32x16 = mul v2 [b+64 l0*512 f32x16]
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v3
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v4
 	VPBROADCASTD 4(AX), Z2                  // v5:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*512
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*512
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*512
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*512
 	VMULPS       128(BX), Z2, Z3            // v6:f32x16 = mul v5 [b+128 l0*512 f32x16]
 	VMULPS       192(BX), Z2, Z2            // v7:f32x16 = mul v5 [b+192 l0*512 f32x16]
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v6
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v7
 	VPBROADCASTD 8(AX), Z2                  // v8:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2304(BX)                   // prefetch b+2304 l0*512
+	PREFETCHT0   2368(BX)                   // prefetch b+2368 l0*512
+	PREFETCHT1   8448(BX)                   // prefetch2 b+8448 l0*512
+	PREFETCHT1   8512(BX)                   // prefetch2 b+8512 l0*512
 	VMULPS       256(BX), Z2, Z3            // v9:f32x16 = mul v8 [b+256 l0*512 f32x16]
 	VMULPS       320(BX), Z2, Z2            // v10:f32x16 = mul v8 [b+320 l0*512 f32x16]
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v9
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v10
 	VPBROADCASTD 12(AX), Z2                 // v11:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2432(BX)                   // prefetch b+2432 l0*512
+	PREFETCHT0   2496(BX)                   // prefetch b+2496 l0*512
+	PREFETCHT1   8576(BX)                   // prefetch2 b+8576 l0*512
+	PREFETCHT1   8640(BX)                   // prefetch2 b+8640 l0*512
 	VMULPS       384(BX), Z2, Z3            // v12:f32x16 = mul v11 [b+384 l0*512 f32x16]
 	VMULPS       448(BX), Z2, Z2            // v13:f32x16 = mul v11 [b+448 l0*512 f32x16]
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v12
@@ -1418,7 +1448,7 @@ done0:
 	RET
 
 // func matmul_f32_2_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f32_2_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -1444,6 +1474,10 @@ loop0:
 	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
 	VMOVDQU64    (BX), Z5                   // v5:f32x16 = load b+0 l0*512
 	VMOVDQU64    64(BX), Z6                 // v6:f32x16 = load b+64 l0*512
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*512
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*512
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*512
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*512
 	VMULPS       Z5, Z4, Z7                 // v7:f32x16 = mul v4 v5
 	VMULPS       Z6, Z4, Z4                 // v8:f32x16 = mul v4 v6
 	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v7
@@ -1456,6 +1490,10 @@ loop0:
 	VPBROADCASTD 4(AX), Z4                  // v12:f32x16 = loadsplat a+4 l0*16
 	VMOVDQU64    128(BX), Z5                // v13:f32x16 = load b+128 l0*512
 	VMOVDQU64    192(BX), Z6                // v14:f32x16 = load b+192 l0*512
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*512
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*512
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*512
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*512
 	VMULPS       Z5, Z4, Z7                 // v15:f32x16 = mul v12 v13
 	VMULPS       Z6, Z4, Z4                 // v16:f32x16 = mul v12 v14
 	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v15
@@ -1468,6 +1506,10 @@ loop0:
 	VPBROADCASTD 8(AX), Z4                  // v20:f32x16 = loadsplat a+8 l0*16
 	VMOVDQU64    256(BX), Z5                // v21:f32x16 = load b+256 l0*512
 	VMOVDQU64    320(BX), Z6                // v22:f32x16 = load b+320 l0*512
+	PREFETCHT0   2304(BX)                   // prefetch b+2304 l0*512
+	PREFETCHT0   2368(BX)                   // prefetch b+2368 l0*512
+	PREFETCHT1   8448(BX)                   // prefetch2 b+8448 l0*512
+	PREFETCHT1   8512(BX)                   // prefetch2 b+8512 l0*512
 	VMULPS       Z5, Z4, Z7                 // v23:f32x16 = mul v20 v21
 	VMULPS       Z6, Z4, Z4                 // v24:f32x16 = mul v20 v22
 	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v23
@@ -1480,6 +1522,10 @@ loop0:
 	VPBROADCASTD 12(AX), Z4                 // v28:f32x16 = loadsplat a+12 l0*16
 	VMOVDQU64    384(BX), Z5                // v29:f32x16 = load b+384 l0*512
 	VMOVDQU64    448(BX), Z6                // v30:f32x16 = load b+448 l0*512
+	PREFETCHT0   2432(BX)                   // prefetch b+2432 l0*512
+	PREFETCHT0   2496(BX)                   // prefetch b+2496 l0*512
+	PREFETCHT1   8576(BX)                   // prefetch2 b+8576 l0*512
+	PREFETCHT1   8640(BX)                   // prefetch2 b+8640 l0*512
 	VMULPS       Z5, Z4, Z7                 // v31:f32x16 = mul v28 v29
 	VMULPS       Z6, Z4, Z4                 // v32:f32x16 = mul v28 v30
 	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v31
@@ -1522,7 +1568,7 @@ done0:
 	RET
 
 // func matmul_f32_4_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f32_4_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -1564,6 +1610,10 @@ loop0:
 	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
 	VMOVDQU64    (BX), Z9                   // v9:f32x16 = load b+0 l0*512
 	VMOVDQU64    64(BX), Z10                // v10:f32x16 = load b+64 l0*512
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*512
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*512
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*512
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*512
 	VMULPS       Z9, Z8, Z11                // v11:f32x16 = mul v8 v9
 	VMULPS       Z10, Z8, Z8                // v12:f32x16 = mul v8 v10
 	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v11
@@ -1586,6 +1636,10 @@ loop0:
 	VPBROADCASTD 4(AX), Z8                  // v22:f32x16 = loadsplat a+4 l0*16
 	VMOVDQU64    128(BX), Z9                // v23:f32x16 = load b+128 l0*512
 	VMOVDQU64    192(BX), Z10               // v24:f32x16 = load b+192 l0*512
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*512
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*512
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*512
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*512
 	VMULPS       Z9, Z8, Z11                // v25:f32x16 = mul v22 v23
 	VMULPS       Z10, Z8, Z8                // v26:f32x16 = mul v22 v24
 	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v25
@@ -1608,6 +1662,10 @@ loop0:
 	VPBROADCASTD 8(AX), Z8                  // v36:f32x16 = loadsplat a+8 l0*16
 	VMOVDQU64    256(BX), Z9                // v37:f32x16 = load b+256 l0*512
 	VMOVDQU64    320(BX), Z10               // v38:f32x16 = load b+320 l0*512
+	PREFETCHT0   2304(BX)                   // prefetch b+2304 l0*512
+	PREFETCHT0   2368(BX)                   // prefetch b+2368 l0*512
+	PREFETCHT1   8448(BX)                   // prefetch2 b+8448 l0*512
+	PREFETCHT1   8512(BX)                   // prefetch2 b+8512 l0*512
 	VMULPS       Z9, Z8, Z11                // v39:f32x16 = mul v36 v37
 	VMULPS       Z10, Z8, Z8                // v40:f32x16 = mul v36 v38
 	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v39
@@ -1630,6 +1688,10 @@ loop0:
 	VPBROADCASTD 12(AX), Z8                 // v50:f32x16 = loadsplat a+12 l0*16
 	VMOVDQU64    384(BX), Z9                // v51:f32x16 = load b+384 l0*512
 	VMOVDQU64    448(BX), Z10               // v52:f32x16 = load b+448 l0*512
+	PREFETCHT0   2432(BX)                   // prefetch b+2432 l0*512
+	PREFETCHT0   2496(BX)                   // prefetch b+2496 l0*512
+	PREFETCHT1   8576(BX)                   // prefetch2 b+8576 l0*512
+	PREFETCHT1   8640(BX)                   // prefetch2 b+8640 l0*512
 	VMULPS       Z9, Z8, Z11                // v53:f32x16 = mul v50 v51
 	VMULPS       Z10, Z8, Z8                // v54:f32x16 = mul v50 v52
 	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v53
@@ -1712,7 +1774,7 @@ done0:
 	RET
 
 // func matmul_f32_8_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f32_8_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -1786,6 +1848,10 @@ loop0:
 	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*16
 	VMOVDQU64    (BX), Z17                  // v17:f32x16 = load b+0 l0*512
 	VMOVDQU64    64(BX), Z18                // v18:f32x16 = load b+64 l0*512
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*512
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*512
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*512
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*512
 	VMULPS       Z17, Z16, Z19              // v19:f32x16 = mul v16 v17
 	VMULPS       Z18, Z16, Z16              // v20:f32x16 = mul v16 v18
 	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v19
@@ -1828,6 +1894,10 @@ loop0:
 	VPBROADCASTD 4(AX), Z16                 // v42:f32x16 = loadsplat a+4 l0*16
 	VMOVDQU64    128(BX), Z17               // v43:f32x16 = load b+128 l0*512
 	VMOVDQU64    192(BX), Z18               // v44:f32x16 = load b+192 l0*512
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*512
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*512
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*512
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*512
 	VMULPS       Z17, Z16, Z19              // v45:f32x16 = mul v42 v43
 	VMULPS       Z18, Z16, Z16              // v46:f32x16 = mul v42 v44
 	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v45
@@ -1870,6 +1940,10 @@ loop0:
 	VPBROADCASTD 8(AX), Z16                 // v68:f32x16 = loadsplat a+8 l0*16
 	VMOVDQU64    256(BX), Z17               // v69:f32x16 = load b+256 l0*512
 	VMOVDQU64    320(BX), Z18               // v70:f32x16 = load b+320 l0*512
+	PREFETCHT0   2304(BX)                   // prefetch b+2304 l0*512
+	PREFETCHT0   2368(BX)                   // prefetch b+2368 l0*512
+	PREFETCHT1   8448(BX)                   // prefetch2 b+8448 l0*512
+	PREFETCHT1   8512(BX)                   // prefetch2 b+8512 l0*512
 	VMULPS       Z17, Z16, Z19              // v71:f32x16 = mul v68 v69
 	VMULPS       Z18, Z16, Z16              // v72:f32x16 = mul v68 v70
 	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v71
@@ -1912,6 +1986,10 @@ loop0:
 	VPBROADCASTD 12(AX), Z16                // v94:f32x16 = loadsplat a+12 l0*16
 	VMOVDQU64    384(BX), Z17               // v95:f32x16 = load b+384 l0*512
 	VMOVDQU64    448(BX), Z18               // v96:f32x16 = load b+448 l0*512
+	PREFETCHT0   2432(BX)                   // prefetch b+2432 l0*512
+	PREFETCHT0   2496(BX)                   // prefetch b+2496 l0*512
+	PREFETCHT1   8576(BX)                   // prefetch2 b+8576 l0*512
+	PREFETCHT1   8640(BX)                   // prefetch2 b+8640 l0*512
 	VMULPS       Z17, Z16, Z19              // v97:f32x16 = mul v94 v95
 	VMULPS       Z18, Z16, Z16              // v98:f32x16 = mul v94 v96
 	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v97
@@ -2074,7 +2152,7 @@ done0:
 	RET
 
 // func matmul_f16_1_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f16_1_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2090,6 +2168,8 @@ TEXT ·matmul_f16_1_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VCVTPH2PS    (BX), Z3                   // v3:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VCVTPH2PS    32(BX), Z4                 // v4:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z3, Z2, Z3                 // v5:f32x16 = mul v2 v3
@@ -2097,6 +2177,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v5
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v6
 	VPBROADCASTD 4(AX), Z2                  // v7:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VCVTPH2PS    64(BX), Z3                 // v8:f32x16 = cvthalf [b+64 l0*256 f16x16]
 	VCVTPH2PS    96(BX), Z4                 // v9:f32x16 = cvthalf [b+96 l0*256 f16x16]
 	VMULPS       Z3, Z2, Z3                 // v10:f32x16 = mul v7 v8
@@ -2104,6 +2186,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v10
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v11
 	VPBROADCASTD 8(AX), Z2                  // v12:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VCVTPH2PS    128(BX), Z3                // v13:f32x16 = cvthalf [b+128 l0*256 f16x16]
 	VCVTPH2PS    160(BX), Z4                // v14:f32x16 = cvthalf [b+160 l0*256 f16x16]
 	VMULPS       Z3, Z2, Z3                 // v15:f32x16 = mul v12 v13
@@ -2111,6 +2195,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v15
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v16
 	VPBROADCASTD 12(AX), Z2                 // v17:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VCVTPH2PS    192(BX), Z3                // v18:f32x16 = cvthalf [b+192 l0*256 f16x16]
 	VCVTPH2PS    224(BX), Z4                // v19:f32x16 = cvthalf [b+224 l0*256 f16x16]
 	VMULPS       Z3, Z2, Z3                 // v20:f32x16 = mul v17 v18
@@ -2135,7 +2221,7 @@ done0:
 	RET
 
 // func matmul_f16_2_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f16_2_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2159,6 +2245,8 @@ TEXT ·matmul_f16_2_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VCVTPH2PS    (BX), Z5                   // v5:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VCVTPH2PS    32(BX), Z6                 // v6:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z7                 // v7:f32x16 = mul v4 v5
@@ -2171,6 +2259,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v10
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v11
 	VPBROADCASTD 4(AX), Z4                  // v12:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VCVTPH2PS    64(BX), Z5                 // v13:f32x16 = cvthalf [b+64 l0*256 f16x16]
 	VCVTPH2PS    96(BX), Z6                 // v14:f32x16 = cvthalf [b+96 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z7                 // v15:f32x16 = mul v12 v13
@@ -2183,6 +2273,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v18
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v19
 	VPBROADCASTD 8(AX), Z4                  // v20:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VCVTPH2PS    128(BX), Z5                // v21:f32x16 = cvthalf [b+128 l0*256 f16x16]
 	VCVTPH2PS    160(BX), Z6                // v22:f32x16 = cvthalf [b+160 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z7                 // v23:f32x16 = mul v20 v21
@@ -2195,6 +2287,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v26
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v27
 	VPBROADCASTD 12(AX), Z4                 // v28:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VCVTPH2PS    192(BX), Z5                // v29:f32x16 = cvthalf [b+192 l0*256 f16x16]
 	VCVTPH2PS    224(BX), Z6                // v30:f32x16 = cvthalf [b+224 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z7                 // v31:f32x16 = mul v28 v29
@@ -2239,7 +2333,7 @@ done0:
 	RET
 
 // func matmul_f16_4_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f16_4_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2279,6 +2373,8 @@ TEXT ·matmul_f16_4_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VCVTPH2PS    (BX), Z9                   // v9:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VCVTPH2PS    32(BX), Z10                // v10:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z9, Z8, Z11                // v11:f32x16 = mul v8 v9
@@ -2301,6 +2397,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v20
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v21
 	VPBROADCASTD 4(AX), Z8                  // v22:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VCVTPH2PS    64(BX), Z9                 // v23:f32x16 = cvthalf [b+64 l0*256 f16x16]
 	VCVTPH2PS    96(BX), Z10                // v24:f32x16 = cvthalf [b+96 l0*256 f16x16]
 	VMULPS       Z9, Z8, Z11                // v25:f32x16 = mul v22 v23
@@ -2323,6 +2421,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v34
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v35
 	VPBROADCASTD 8(AX), Z8                  // v36:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VCVTPH2PS    128(BX), Z9                // v37:f32x16 = cvthalf [b+128 l0*256 f16x16]
 	VCVTPH2PS    160(BX), Z10               // v38:f32x16 = cvthalf [b+160 l0*256 f16x16]
 	VMULPS       Z9, Z8, Z11                // v39:f32x16 = mul v36 v37
@@ -2345,6 +2445,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v48
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v49
 	VPBROADCASTD 12(AX), Z8                 // v50:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VCVTPH2PS    192(BX), Z9                // v51:f32x16 = cvthalf [b+192 l0*256 f16x16]
 	VCVTPH2PS    224(BX), Z10               // v52:f32x16 = cvthalf [b+224 l0*256 f16x16]
 	VMULPS       Z9, Z8, Z11                // v53:f32x16 = mul v50 v51
@@ -2429,7 +2531,7 @@ done0:
 	RET
 
 // func matmul_f16_8_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f16_8_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2501,6 +2603,8 @@ TEXT ·matmul_f16_8_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VCVTPH2PS    (BX), Z17                  // v17:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VCVTPH2PS    32(BX), Z18                // v18:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z19              // v19:f32x16 = mul v16 v17
@@ -2543,6 +2647,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v40
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v41
 	VPBROADCASTD 4(AX), Z16                 // v42:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VCVTPH2PS    64(BX), Z17                // v43:f32x16 = cvthalf [b+64 l0*256 f16x16]
 	VCVTPH2PS    96(BX), Z18                // v44:f32x16 = cvthalf [b+96 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z19              // v45:f32x16 = mul v42 v43
@@ -2585,6 +2691,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v66
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v67
 	VPBROADCASTD 8(AX), Z16                 // v68:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VCVTPH2PS    128(BX), Z17               // v69:f32x16 = cvthalf [b+128 l0*256 f16x16]
 	VCVTPH2PS    160(BX), Z18               // v70:f32x16 = cvthalf [b+160 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z19              // v71:f32x16 = mul v68 v69
@@ -2627,6 +2735,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v92
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v93
 	VPBROADCASTD 12(AX), Z16                // v94:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VCVTPH2PS    192(BX), Z17               // v95:f32x16 = cvthalf [b+192 l0*256 f16x16]
 	VCVTPH2PS    224(BX), Z18               // v96:f32x16 = cvthalf [b+224 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z19              // v97:f32x16 = mul v94 v95
@@ -2791,7 +2901,7 @@ done0:
 	RET
 
 // func matmul_bf16_1_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_bf16_1_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2807,6 +2917,8 @@ TEXT ·matmul_bf16_1_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VPMOVZXWD    (BX), Z3                   // v3:i32x16 = widen [b+0 l0*256 u16x16]
 	VPMOVZXWD    32(BX), Z4                 // v4:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v5:i32x16 = shl v3 16
@@ -2816,6 +2928,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v9
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v10
 	VPBROADCASTD 4(AX), Z2                  // v11:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VPMOVZXWD    64(BX), Z3                 // v12:i32x16 = widen [b+64 l0*256 u16x16]
 	VPMOVZXWD    96(BX), Z4                 // v13:i32x16 = widen [b+96 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v14:i32x16 = shl v12 16
@@ -2825,6 +2939,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v18
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v19
 	VPBROADCASTD 8(AX), Z2                  // v20:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VPMOVZXWD    128(BX), Z3                // v21:i32x16 = widen [b+128 l0*256 u16x16]
 	VPMOVZXWD    160(BX), Z4                // v22:i32x16 = widen [b+160 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v23:i32x16 = shl v21 16
@@ -2834,6 +2950,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v27
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v28
 	VPBROADCASTD 12(AX), Z2                 // v29:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VPMOVZXWD    192(BX), Z3                // v30:i32x16 = widen [b+192 l0*256 u16x16]
 	VPMOVZXWD    224(BX), Z4                // v31:i32x16 = widen [b+224 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v32:i32x16 = shl v30 16
@@ -2860,7 +2978,7 @@ done0:
 	RET
 
 // func matmul_bf16_2_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_bf16_2_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2884,6 +3002,8 @@ TEXT ·matmul_bf16_2_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VPMOVZXWD    (BX), Z5                   // v5:i32x16 = widen [b+0 l0*256 u16x16]
 	VPMOVZXWD    32(BX), Z6                 // v6:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z5, Z5              // v7:i32x16 = shl v5 16
@@ -2898,6 +3018,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v14
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v15
 	VPBROADCASTD 4(AX), Z4                  // v16:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VPMOVZXWD    64(BX), Z5                 // v17:i32x16 = widen [b+64 l0*256 u16x16]
 	VPMOVZXWD    96(BX), Z6                 // v18:i32x16 = widen [b+96 l0*256 u16x16]
 	VPSLLD       $0x10, Z5, Z5              // v19:i32x16 = shl v17 16
@@ -2912,6 +3034,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v26
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v27
 	VPBROADCASTD 8(AX), Z4                  // v28:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VPMOVZXWD    128(BX), Z5                // v29:i32x16 = widen [b+128 l0*256 u16x16]
 	VPMOVZXWD    160(BX), Z6                // v30:i32x16 = widen [b+160 l0*256 u16x16]
 	VPSLLD       $0x10, Z5, Z5              // v31:i32x16 = shl v29 16
@@ -2926,6 +3050,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v38
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v39
 	VPBROADCASTD 12(AX), Z4                 // v40:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VPMOVZXWD    192(BX), Z5                // v41:i32x16 = widen [b+192 l0*256 u16x16]
 	VPMOVZXWD    224(BX), Z6                // v42:i32x16 = widen [b+224 l0*256 u16x16]
 	VPSLLD       $0x10, Z5, Z5              // v43:i32x16 = shl v41 16
@@ -2972,7 +3098,7 @@ done0:
 	RET
 
 // func matmul_bf16_4_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_bf16_4_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -3012,6 +3138,8 @@ TEXT ·matmul_bf16_4_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VPMOVZXWD    (BX), Z9                   // v9:i32x16 = widen [b+0 l0*256 u16x16]
 	VPMOVZXWD    32(BX), Z10                // v10:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v11:i32x16 = shl v9 16
@@ -3036,6 +3164,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v24
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v25
 	VPBROADCASTD 4(AX), Z8                  // v26:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VPMOVZXWD    64(BX), Z9                 // v27:i32x16 = widen [b+64 l0*256 u16x16]
 	VPMOVZXWD    96(BX), Z10                // v28:i32x16 = widen [b+96 l0*256 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v29:i32x16 = shl v27 16
@@ -3060,6 +3190,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v42
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v43
 	VPBROADCASTD 8(AX), Z8                  // v44:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VPMOVZXWD    128(BX), Z9                // v45:i32x16 = widen [b+128 l0*256 u16x16]
 	VPMOVZXWD    160(BX), Z10               // v46:i32x16 = widen [b+160 l0*256 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v47:i32x16 = shl v45 16
@@ -3084,6 +3216,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v60
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v61
 	VPBROADCASTD 12(AX), Z8                 // v62:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VPMOVZXWD    192(BX), Z9                // v63:i32x16 = widen [b+192 l0*256 u16x16]
 	VPMOVZXWD    224(BX), Z10               // v64:i32x16 = widen [b+224 l0*256 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v65:i32x16 = shl v63 16
@@ -3170,7 +3304,7 @@ done0:
 	RET
 
 // func matmul_bf16_8_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_bf16_8_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -3242,6 +3376,8 @@ TEXT ·matmul_bf16_8_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VPMOVZXWD    (BX), Z17                  // v17:i32x16 = widen [b+0 l0*256 u16x16]
 	VPMOVZXWD    32(BX), Z18                // v18:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v19:i32x16 = shl v17 16
@@ -3286,6 +3422,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v44
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v45
 	VPBROADCASTD 4(AX), Z16                 // v46:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VPMOVZXWD    64(BX), Z17                // v47:i32x16 = widen [b+64 l0*256 u16x16]
 	VPMOVZXWD    96(BX), Z18                // v48:i32x16 = widen [b+96 l0*256 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v49:i32x16 = shl v47 16
@@ -3330,6 +3468,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v74
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v75
 	VPBROADCASTD 8(AX), Z16                 // v76:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VPMOVZXWD    128(BX), Z17               // v77:i32x16 = widen [b+128 l0*256 u16x16]
 	VPMOVZXWD    160(BX), Z18               // v78:i32x16 = widen [b+160 l0*256 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v79:i32x16 = shl v77 16
@@ -3374,6 +3514,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v104
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v105
 	VPBROADCASTD 12(AX), Z16                // v106:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VPMOVZXWD    192(BX), Z17               // v107:i32x16 = widen [b+192 l0*256 u16x16]
 	VPMOVZXWD    224(BX), Z18               // v108:i32x16 = widen [b+224 l0*256 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v109:i32x16 = shl v107 16
