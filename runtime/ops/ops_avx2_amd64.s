@@ -542,17 +542,21 @@ TEXT ·rope_avx2(SB), NOSPLIT, $0-8
 	MOVQ         48(DI), DI
 	TESTQ        DI, DI
 	JLE          done0
+	MOVQ         AX, R8
+	MOVQ         BX, R9
+	MOVQ         CX, R10
+	MOVQ         DX, R11
 	PCALIGN      $0x20
 
 loop0:
-	VMOVDQU  (AX), Y3                       // v3:f32x8 = load cos+0
-	VMOVDQU  32(AX), Y4                     // v4:f32x8 = load cos+32
-	VMULPS   (BX), Y3, Y3                   // v5:f32x8 = mul [x+0 f32x8] v3
-	VMULPS   32(BX), Y4, Y4                 // v6:f32x8 = mul [x+32 f32x8] v4
-	VMOVDQU  (CX), Y5                       // v7:f32x8 = load sin+0
-	VMOVDQU  32(CX), Y6                     // v8:f32x8 = load sin+32
-	VMULPS   (DX), Y5, Y5                   // v9:f32x8 = mul [y+0 f32x8] v7
-	VMULPS   32(DX), Y6, Y6                 // v10:f32x8 = mul [y+32 f32x8] v8
+	VMOVDQU  (R8), Y3                       // v3:f32x8 = load cos+0 l0*64
+	VMOVDQU  32(R8), Y4                     // v4:f32x8 = load cos+32 l0*64
+	VMULPS   (R9), Y3, Y3                   // v5:f32x8 = mul [x+0 l0*64 f32x8] v3
+	VMULPS   32(R9), Y4, Y4                 // v6:f32x8 = mul [x+32 l0*64 f32x8] v4
+	VMOVDQU  (R10), Y5                      // v7:f32x8 = load sin+0 l0*64
+	VMOVDQU  32(R10), Y6                    // v8:f32x8 = load sin+32 l0*64
+	VMULPS   (R11), Y5, Y5                  // v9:f32x8 = mul [y+0 l0*64 f32x8] v7
+	VMULPS   32(R11), Y6, Y6                // v10:f32x8 = mul [y+32 l0*64 f32x8] v8
 	VSUBPS   Y5, Y3, Y3                     // v11:f32x8 = sub v5 v9
 	VSUBPS   Y6, Y4, Y4                     // v12:f32x8 = sub v6 v10
 	VPAND    Y0, Y3, Y5                     // v14:i32x8 = and v13 v0
@@ -565,8 +569,13 @@ loop0:
 	VPAND    Y2, Y5, Y6                     // v23:i32x8 = and v22 v2
 	VPANDN   Y4, Y5, Y4                     // v24:i32x8 = andnot v20 v22
 	VPOR     Y4, Y6, Y4                     // v25:i32x8 = or v23 v24
-	VMOVDQU  Y3, (SI)                       // store low+0 v19
-	VMOVDQU  Y4, 32(SI)                     // store low+32 v26
+	VMOVDQU  Y3, (SI)                       // store low+0 l0*64 v19
+	VMOVDQU  Y4, 32(SI)                     // store low+32 l0*64 v26
+	ADDQ     $+64, R8
+	ADDQ     $+64, R9
+	ADDQ     $+64, R10
+	ADDQ     $+64, R11
+	ADDQ     $+64, SI
 	DECQ     DI
 	JNZ      loop0
 
@@ -580,14 +589,14 @@ done0:
 	PCALIGN $0x20
 
 loop1:
-	VMOVDQU  (AX), Y3                       // v27:f32x8 = load cos+0
-	VMOVDQU  32(AX), Y4                     // v28:f32x8 = load cos+32
-	VMULPS   (DX), Y3, Y3                   // v29:f32x8 = mul [y+0 f32x8] v27
-	VMULPS   32(DX), Y4, Y4                 // v30:f32x8 = mul [y+32 f32x8] v28
-	VMOVDQU  (CX), Y5                       // v31:f32x8 = load sin+0
-	VMOVDQU  32(CX), Y6                     // v32:f32x8 = load sin+32
-	VMULPS   (BX), Y5, Y5                   // v33:f32x8 = mul [x+0 f32x8] v31
-	VMULPS   32(BX), Y6, Y6                 // v34:f32x8 = mul [x+32 f32x8] v32
+	VMOVDQU  (AX), Y3                       // v27:f32x8 = load cos+0 l1*64
+	VMOVDQU  32(AX), Y4                     // v28:f32x8 = load cos+32 l1*64
+	VMULPS   (DX), Y3, Y3                   // v29:f32x8 = mul [y+0 l1*64 f32x8] v27
+	VMULPS   32(DX), Y4, Y4                 // v30:f32x8 = mul [y+32 l1*64 f32x8] v28
+	VMOVDQU  (CX), Y5                       // v31:f32x8 = load sin+0 l1*64
+	VMOVDQU  32(CX), Y6                     // v32:f32x8 = load sin+32 l1*64
+	VMULPS   (BX), Y5, Y5                   // v33:f32x8 = mul [x+0 l1*64 f32x8] v31
+	VMULPS   32(BX), Y6, Y6                 // v34:f32x8 = mul [x+32 l1*64 f32x8] v32
 	VADDPS   Y5, Y3, Y3                     // v35:f32x8 = add v29 v33
 	VADDPS   Y6, Y4, Y4                     // v36:f32x8 = add v30 v34
 	VPAND    Y0, Y3, Y5                     // v38:i32x8 = and v37 v0
@@ -600,8 +609,13 @@ loop1:
 	VPAND    Y2, Y5, Y6                     // v47:i32x8 = and v46 v2
 	VPANDN   Y4, Y5, Y4                     // v48:i32x8 = andnot v44 v46
 	VPOR     Y4, Y6, Y4                     // v49:i32x8 = or v47 v48
-	VMOVDQU  Y3, (SI)                       // store high+0 v43
-	VMOVDQU  Y4, 32(SI)                     // store high+32 v50
+	VMOVDQU  Y3, (SI)                       // store high+0 l1*64 v43
+	VMOVDQU  Y4, 32(SI)                     // store high+32 l1*64 v50
+	ADDQ     $+64, AX
+	ADDQ     $+64, DX
+	ADDQ     $+64, CX
+	ADDQ     $+64, BX
+	ADDQ     $+64, SI
 	DECQ     DI
 	JNZ      loop1
 

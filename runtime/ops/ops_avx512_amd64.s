@@ -443,17 +443,26 @@ TEXT ·rope_avx512(SB), NOSPLIT, $0-8
 	MOVQ    48(DI), DI
 	TESTQ   DI, DI
 	JLE     done0
+	MOVQ    AX, R8
+	MOVQ    BX, R9
+	MOVQ    CX, R10
+	MOVQ    DX, R11
 	PCALIGN $0x20
 
 loop0:
-	VMOVDQU64      (AX), Z0                 // v0:f32x16 = load cos+0
-	VMULPS         (BX), Z0, Z0             // v1:f32x16 = mul [x+0 f32x16] v0
-	VMOVDQU64      (CX), Z1                 // v2:f32x16 = load sin+0
-	VMULPS         (DX), Z1, Z1             // v3:f32x16 = mul [y+0 f32x16] v2
+	VMOVDQU64      (R8), Z0                 // v0:f32x16 = load cos+0 l0*64
+	VMULPS         (R9), Z0, Z0             // v1:f32x16 = mul [x+0 l0*64 f32x16] v0
+	VMOVDQU64      (R10), Z1                // v2:f32x16 = load sin+0 l0*64
+	VMULPS         (R11), Z1, Z1            // v3:f32x16 = mul [y+0 l0*64 f32x16] v2
 	VSUBPS         Z1, Z0, Z0               // v4:f32x16 = sub v1 v3
 	VCMPPS         $0x03, Z0, Z0, K1        // v5:f32x16 = canonnan v4
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, (SI)                 // store low+0 v5
+	VMOVDQU64      Z0, (SI)                 // store low+0 l0*64 v5
+	ADDQ           $+64, R8
+	ADDQ           $+64, R9
+	ADDQ           $+64, R10
+	ADDQ           $+64, R11
+	ADDQ           $+64, SI
 	DECQ           DI
 	JNZ            loop0
 
@@ -467,14 +476,19 @@ done0:
 	PCALIGN $0x20
 
 loop1:
-	VMOVDQU64      (AX), Z0                 // v6:f32x16 = load cos+0
-	VMULPS         (DX), Z0, Z0             // v7:f32x16 = mul [y+0 f32x16] v6
-	VMOVDQU64      (CX), Z1                 // v8:f32x16 = load sin+0
-	VMULPS         (BX), Z1, Z1             // v9:f32x16 = mul [x+0 f32x16] v8
+	VMOVDQU64      (AX), Z0                 // v6:f32x16 = load cos+0 l1*64
+	VMULPS         (DX), Z0, Z0             // v7:f32x16 = mul [y+0 l1*64 f32x16] v6
+	VMOVDQU64      (CX), Z1                 // v8:f32x16 = load sin+0 l1*64
+	VMULPS         (BX), Z1, Z1             // v9:f32x16 = mul [x+0 l1*64 f32x16] v8
 	VADDPS         Z1, Z0, Z0               // v10:f32x16 = add v7 v9
 	VCMPPS         $0x03, Z0, Z0, K1        // v11:f32x16 = canonnan v10
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, (SI)                 // store high+0 v11
+	VMOVDQU64      Z0, (SI)                 // store high+0 l1*64 v11
+	ADDQ           $+64, AX
+	ADDQ           $+64, DX
+	ADDQ           $+64, CX
+	ADDQ           $+64, BX
+	ADDQ           $+64, SI
 	DECQ           DI
 	JNZ            loop1
 

@@ -680,28 +680,32 @@ TEXT ·rope_neon(SB), NOSPLIT, $0-8
 	MOVD 48(R25), R5 // count_low_o
 	CMP $0, R5
 	BLE done0
+	MOVD R0, R6
+	MOVD R1, R7
+	MOVD R2, R8
+	MOVD R3, R9
 	PCALIGN $32
 l0:
-	WORD $0x3dc00003 // ldr q3, [x0]                                 v3:f32x4 = load x+0
-	WORD $0x3dc00404 // ldr q4, [x0, #16]                            v4:f32x4 = load x+16
-	WORD $0x3dc00805 // ldr q5, [x0, #32]                            v5:f32x4 = load x+32
-	WORD $0x3dc00c06 // ldr q6, [x0, #48]                            v6:f32x4 = load x+48
-	WORD $0x3dc00027 // ldr q7, [x1]                                 v7:f32x4 = load cos+0
-	WORD $0x3dc00428 // ldr q8, [x1, #16]                            v8:f32x4 = load cos+16
-	WORD $0x3dc00829 // ldr q9, [x1, #32]                            v9:f32x4 = load cos+32
-	WORD $0x3dc00c2a // ldr q10, [x1, #48]                           v10:f32x4 = load cos+48
+	WORD $0x3dc000c3 // ldr q3, [x6]                                 v3:f32x4 = load x+0 l0*64
+	WORD $0x3dc004c4 // ldr q4, [x6, #16]                            v4:f32x4 = load x+16 l0*64
+	WORD $0x3dc008c5 // ldr q5, [x6, #32]                            v5:f32x4 = load x+32 l0*64
+	WORD $0x3dc00cc6 // ldr q6, [x6, #48]                            v6:f32x4 = load x+48 l0*64
+	WORD $0x3dc000e7 // ldr q7, [x7]                                 v7:f32x4 = load cos+0 l0*64
+	WORD $0x3dc004e8 // ldr q8, [x7, #16]                            v8:f32x4 = load cos+16 l0*64
+	WORD $0x3dc008e9 // ldr q9, [x7, #32]                            v9:f32x4 = load cos+32 l0*64
+	WORD $0x3dc00cea // ldr q10, [x7, #48]                           v10:f32x4 = load cos+48 l0*64
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s                     v11:f32x4 = mul v3 v7
 	WORD $0x6e28dc84 // fmul v4.4s, v4.4s, v8.4s                     v12:f32x4 = mul v4 v8
 	WORD $0x6e29dca5 // fmul v5.4s, v5.4s, v9.4s                     v13:f32x4 = mul v5 v9
 	WORD $0x6e2adcc6 // fmul v6.4s, v6.4s, v10.4s                    v14:f32x4 = mul v6 v10
-	WORD $0x3dc00047 // ldr q7, [x2]                                 v15:f32x4 = load y+0
-	WORD $0x3dc00448 // ldr q8, [x2, #16]                            v16:f32x4 = load y+16
-	WORD $0x3dc00849 // ldr q9, [x2, #32]                            v17:f32x4 = load y+32
-	WORD $0x3dc00c4a // ldr q10, [x2, #48]                           v18:f32x4 = load y+48
-	WORD $0x3dc0006b // ldr q11, [x3]                                v19:f32x4 = load sin+0
-	WORD $0x3dc0046c // ldr q12, [x3, #16]                           v20:f32x4 = load sin+16
-	WORD $0x3dc0086d // ldr q13, [x3, #32]                           v21:f32x4 = load sin+32
-	WORD $0x3dc00c6e // ldr q14, [x3, #48]                           v22:f32x4 = load sin+48
+	WORD $0x3dc00107 // ldr q7, [x8]                                 v15:f32x4 = load y+0 l0*64
+	WORD $0x3dc00508 // ldr q8, [x8, #16]                            v16:f32x4 = load y+16 l0*64
+	WORD $0x3dc00909 // ldr q9, [x8, #32]                            v17:f32x4 = load y+32 l0*64
+	WORD $0x3dc00d0a // ldr q10, [x8, #48]                           v18:f32x4 = load y+48 l0*64
+	WORD $0x3dc0012b // ldr q11, [x9]                                v19:f32x4 = load sin+0 l0*64
+	WORD $0x3dc0052c // ldr q12, [x9, #16]                           v20:f32x4 = load sin+16 l0*64
+	WORD $0x3dc0092d // ldr q13, [x9, #32]                           v21:f32x4 = load sin+32 l0*64
+	WORD $0x3dc00d2e // ldr q14, [x9, #48]                           v22:f32x4 = load sin+48 l0*64
 	WORD $0x6e2bdce7 // fmul v7.4s, v7.4s, v11.4s                    v23:f32x4 = mul v15 v19
 	WORD $0x6e2cdd08 // fmul v8.4s, v8.4s, v12.4s                    v24:f32x4 = mul v16 v20
 	WORD $0x6e2ddd29 // fmul v9.4s, v9.4s, v13.4s                    v25:f32x4 = mul v17 v21
@@ -722,10 +726,15 @@ l0:
 	WORD $0x4e201cc7 // and v7.16b, v6.16b, v0.16b                   v47:i32x4 = and v46 v0
 	WORD $0x4ea134e7 // cmgt v7.4s, v7.4s, v1.4s                     v48:i32x4 = cmpgts v47 v1
 	WORD $0x6ea71c46 // bit v6.16b, v2.16b, v7.16b                   v49:i32x4 = bitsel v48 v2 v46
-	WORD $0x3d800083 // str q3, [x4]                                 store low+0 v35
-	WORD $0x3d800484 // str q4, [x4, #16]                            store low+16 v40
-	WORD $0x3d800885 // str q5, [x4, #32]                            store low+32 v45
-	WORD $0x3d800c86 // str q6, [x4, #48]                            store low+48 v50
+	WORD $0x3d800083 // str q3, [x4]                                 store low+0 l0*64 v35
+	WORD $0x3d800484 // str q4, [x4, #16]                            store low+16 l0*64 v40
+	WORD $0x3d800885 // str q5, [x4, #32]                            store low+32 l0*64 v45
+	WORD $0x3d800c86 // str q6, [x4, #48]                            store low+48 l0*64 v50
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R4
 	SUBS $1, R5
 	BNE l0
 done0:
@@ -735,26 +744,26 @@ done0:
 	BLE done1
 	PCALIGN $32
 l1:
-	WORD $0x3dc00043 // ldr q3, [x2]                                 v51:f32x4 = load y+0
-	WORD $0x3dc00444 // ldr q4, [x2, #16]                            v52:f32x4 = load y+16
-	WORD $0x3dc00845 // ldr q5, [x2, #32]                            v53:f32x4 = load y+32
-	WORD $0x3dc00c46 // ldr q6, [x2, #48]                            v54:f32x4 = load y+48
-	WORD $0x3dc00027 // ldr q7, [x1]                                 v55:f32x4 = load cos+0
-	WORD $0x3dc00428 // ldr q8, [x1, #16]                            v56:f32x4 = load cos+16
-	WORD $0x3dc00829 // ldr q9, [x1, #32]                            v57:f32x4 = load cos+32
-	WORD $0x3dc00c2a // ldr q10, [x1, #48]                           v58:f32x4 = load cos+48
+	WORD $0x3dc00043 // ldr q3, [x2]                                 v51:f32x4 = load y+0 l1*64
+	WORD $0x3dc00444 // ldr q4, [x2, #16]                            v52:f32x4 = load y+16 l1*64
+	WORD $0x3dc00845 // ldr q5, [x2, #32]                            v53:f32x4 = load y+32 l1*64
+	WORD $0x3dc00c46 // ldr q6, [x2, #48]                            v54:f32x4 = load y+48 l1*64
+	WORD $0x3dc00027 // ldr q7, [x1]                                 v55:f32x4 = load cos+0 l1*64
+	WORD $0x3dc00428 // ldr q8, [x1, #16]                            v56:f32x4 = load cos+16 l1*64
+	WORD $0x3dc00829 // ldr q9, [x1, #32]                            v57:f32x4 = load cos+32 l1*64
+	WORD $0x3dc00c2a // ldr q10, [x1, #48]                           v58:f32x4 = load cos+48 l1*64
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s                     v59:f32x4 = mul v51 v55
 	WORD $0x6e28dc84 // fmul v4.4s, v4.4s, v8.4s                     v60:f32x4 = mul v52 v56
 	WORD $0x6e29dca5 // fmul v5.4s, v5.4s, v9.4s                     v61:f32x4 = mul v53 v57
 	WORD $0x6e2adcc6 // fmul v6.4s, v6.4s, v10.4s                    v62:f32x4 = mul v54 v58
-	WORD $0x3dc00007 // ldr q7, [x0]                                 v63:f32x4 = load x+0
-	WORD $0x3dc00408 // ldr q8, [x0, #16]                            v64:f32x4 = load x+16
-	WORD $0x3dc00809 // ldr q9, [x0, #32]                            v65:f32x4 = load x+32
-	WORD $0x3dc00c0a // ldr q10, [x0, #48]                           v66:f32x4 = load x+48
-	WORD $0x3dc0006b // ldr q11, [x3]                                v67:f32x4 = load sin+0
-	WORD $0x3dc0046c // ldr q12, [x3, #16]                           v68:f32x4 = load sin+16
-	WORD $0x3dc0086d // ldr q13, [x3, #32]                           v69:f32x4 = load sin+32
-	WORD $0x3dc00c6e // ldr q14, [x3, #48]                           v70:f32x4 = load sin+48
+	WORD $0x3dc00007 // ldr q7, [x0]                                 v63:f32x4 = load x+0 l1*64
+	WORD $0x3dc00408 // ldr q8, [x0, #16]                            v64:f32x4 = load x+16 l1*64
+	WORD $0x3dc00809 // ldr q9, [x0, #32]                            v65:f32x4 = load x+32 l1*64
+	WORD $0x3dc00c0a // ldr q10, [x0, #48]                           v66:f32x4 = load x+48 l1*64
+	WORD $0x3dc0006b // ldr q11, [x3]                                v67:f32x4 = load sin+0 l1*64
+	WORD $0x3dc0046c // ldr q12, [x3, #16]                           v68:f32x4 = load sin+16 l1*64
+	WORD $0x3dc0086d // ldr q13, [x3, #32]                           v69:f32x4 = load sin+32 l1*64
+	WORD $0x3dc00c6e // ldr q14, [x3, #48]                           v70:f32x4 = load sin+48 l1*64
 	WORD $0x6e2bdce7 // fmul v7.4s, v7.4s, v11.4s                    v71:f32x4 = mul v63 v67
 	WORD $0x6e2cdd08 // fmul v8.4s, v8.4s, v12.4s                    v72:f32x4 = mul v64 v68
 	WORD $0x6e2ddd29 // fmul v9.4s, v9.4s, v13.4s                    v73:f32x4 = mul v65 v69
@@ -775,10 +784,15 @@ l1:
 	WORD $0x4e201cc7 // and v7.16b, v6.16b, v0.16b                   v95:i32x4 = and v94 v0
 	WORD $0x4ea134e7 // cmgt v7.4s, v7.4s, v1.4s                     v96:i32x4 = cmpgts v95 v1
 	WORD $0x6ea71c46 // bit v6.16b, v2.16b, v7.16b                   v97:i32x4 = bitsel v96 v2 v94
-	WORD $0x3d800083 // str q3, [x4]                                 store high+0 v83
-	WORD $0x3d800484 // str q4, [x4, #16]                            store high+16 v88
-	WORD $0x3d800885 // str q5, [x4, #32]                            store high+32 v93
-	WORD $0x3d800c86 // str q6, [x4, #48]                            store high+48 v98
+	WORD $0x3d800083 // str q3, [x4]                                 store high+0 l1*64 v83
+	WORD $0x3d800484 // str q4, [x4, #16]                            store high+16 l1*64 v88
+	WORD $0x3d800885 // str q5, [x4, #32]                            store high+32 l1*64 v93
+	WORD $0x3d800c86 // str q6, [x4, #48]                            store high+48 l1*64 v98
+	ADD $64, R2
+	ADD $64, R1
+	ADD $64, R0
+	ADD $64, R3
+	ADD $64, R4
 	SUBS $1, R5
 	BNE l1
 done1:
