@@ -9,7 +9,6 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -58,23 +57,36 @@ func docSteps(t *testing.T) string {
 	comments, order := docComments(t)
 	var b strings.Builder
 	for _, name := range order {
-		i := slices.IndexFunc(examples, func(x example) bool { return NameOf(x.step) == name })
-		if i < 0 {
-			t.Fatalf("no example of %s", name)
-		}
-		step, err := json.Marshal(examples[i].step)
+		file, x := exampleOf(t, name)
+		step, err := json.Marshal(x)
 		if err != nil {
 			t.Fatal(err)
 		}
-		typ := fmt.Sprintf("%T", examples[i].step)
+		typ := fmt.Sprintf("%T", x)
 		doc := comments[strings.TrimPrefix(typ, "schedule.")]
 		fmt.Fprintf(&b, "### %s\n\n", name)
 		var p comment.Parser
 		var out comment.Printer
 		b.Write(out.Markdown(p.Parse(doc)))
-		fmt.Fprintf(&b, "\n`{%q:%s}` ([before and after](../schedule/testdata/%s.golden))\n\n", name, step, examples[i].name)
+		fmt.Fprintf(&b, "\n`{%q:%s}` ([before and after](../schedule/testdata/%s.golden))\n\n", name, step, file)
 	}
 	return b.String()
+}
+
+// exampleOf is the first example of a step, and its golden file.
+func exampleOf(t *testing.T, name string) (file string, x Step) {
+	for _, x := range examples {
+		if NameOf(x.step) == name {
+			return x.name, x.step
+		}
+	}
+	for _, x := range operatorExamples {
+		if NameOf(x.step) == name {
+			return x.name, x.step
+		}
+	}
+	t.Fatalf("no example of %s", name)
+	return "", nil
 }
 
 // docComments are the comments of this package's types, and the names of the

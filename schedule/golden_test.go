@@ -250,6 +250,9 @@ func TestSteps(t *testing.T) {
 			compare(t, "testdata/"+x.name+".golden", got)
 		})
 	}
+	for _, x := range operatorExamples {
+		seen[NameOf(x.step)] = true
+	}
 	for _, name := range StepNames() {
 		if !seen[name] {
 			t.Errorf("no example of %s", name)

@@ -83,7 +83,7 @@ func (x Split) edit(n *nests, _ int) error {
 		return illegal(x, x.Loop, "want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have %q and %q", x.Into[0], x.Into[1])
 	}
 	for _, name := range x.Into {
-		if other, _ := n.find(name); name != x.Loop && (other != nil || reserved[name]) {
+		if other, _ := n.find(name); name == l.Root || name != x.Loop && (other != nil || reserved[name]) {
 			return illegal(x, x.Loop, "there is a loop or axis %s already", name)
 		}
 	}
@@ -183,7 +183,8 @@ func (x Fuse) edit(n *nests, _ int) error {
 	case !loopName.MatchString(x.Into):
 		return illegal(x, x.Outer, "%q is not a loop name", x.Into)
 	}
-	if other, _ := n.find(x.Into); other != nil && x.Into != x.Outer && x.Into != x.Inner || reserved[x.Into] && x.Into != a.Root {
+	others := slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Root == a.Root && l.Name != a.Name && l.Name != b.Name })
+	if other, _ := n.find(x.Into); other != nil && x.Into != x.Outer && x.Into != x.Inner || reserved[x.Into] && x.Into != a.Root || x.Into == a.Root && others {
 		return illegal(x, x.Outer, "there is a loop or axis %s already", x.Into)
 	}
 	f := nest.Loop{Name: x.Into, Root: a.Root, Coef: b.Coef, N: a.N * b.N}

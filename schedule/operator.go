@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -14,12 +15,13 @@ import (
 // each one of its graph that no step has inlined.
 type Operator struct {
 	nests
-	Of operator.Operator
+	Of      operator.Operator
+	streams map[string]nest.Streams // prefetch distances of inputs
 }
 
 // NewOperator is the state of an operator before any step: one loop nest for each stage.
 func NewOperator(o operator.Operator) *Operator {
-	s := &Operator{nests: nests{Graph: o.Graph}, Of: o}
+	s := &Operator{nests: nests{Graph: o.Graph}, Of: o, streams: map[string]nest.Streams{}}
 	for _, gs := range o.Graph.Stages {
 		var index []ir.Expr
 		for _, d := range gs.Axes {
@@ -33,7 +35,7 @@ func NewOperator(o operator.Operator) *Operator {
 // clone copies s deeply enough for a step to edit.
 func (s *Operator) clone() *Operator {
 	c := *s
-	c.nests = s.nests.clone()
+	c.nests, c.streams = s.nests.clone(), maps.Clone(s.streams)
 	return &c
 }
 
@@ -95,7 +97,17 @@ func CompileOperator(o operator.Operator, t Trace) (*OperatorKernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &OperatorKernel{Of: o, Trace: t, Nest: &nest.Nest{Name: o.Name, Loops: s.Loops(), Buffers: map[string]nest.Buffer{}}}
+	k, err := s.kernel()
+	if err != nil {
+		return nil, err
+	}
+	k.Trace = t
+	return k, nil
+}
+
+// kernel builds the loops of s.
+func (s *Operator) kernel() (*OperatorKernel, error) {
+	k := &OperatorKernel{Of: s.Of, Nest: &nest.Nest{Name: s.Of.Name, Loops: s.Loops(), Buffers: map[string]nest.Buffer{}}}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
 			return nil, fmt.Errorf("stage %s: %w", st.name, err)
@@ -106,16 +118,11 @@ func CompileOperator(o operator.Operator, t Trace) (*OperatorKernel, error) {
 			return nil, err
 		}
 	}
-	for _, name := range o.Rows {
+	for _, name := range s.Of.Rows {
 		k.Params = append(k.Params, OperatorParam{Name: nest.StepParam(name), Role: RowStep, Tensor: name})
 	}
 	for _, st := range s.stages {
-		for _, l := range st.loops {
-			if d := st.dims[l.Root]; l.N == 0 {
-				k.Nest.Counts = append(k.Nest.Counts, l.Name)
-				k.Params = append(k.Params, OperatorParam{Name: nest.CountParam(l), Role: TripCount, Size: d.Run, Div: d.Div * l.Coef})
-			}
-		}
+		k.addCounts(st)
 	}
 	for _, p := range k.Params {
 		k.Nest.Params = append(k.Nest.Params, p.Name)
@@ -123,11 +130,21 @@ func CompileOperator(o operator.Operator, t Trace) (*OperatorKernel, error) {
 	return k, nil
 }
 
+// addCounts gives k a parameter for each run-time loop of st.
+func (k *OperatorKernel) addCounts(st *stage) {
+	for _, l := range st.loops {
+		if d := st.dims[l.Root]; l.N == 0 {
+			k.Nest.Counts = append(k.Nest.Counts, l.Name)
+			k.Params = append(k.Params, OperatorParam{Name: nest.CountParam(l), Role: TripCount, Size: d.Run, Div: d.Div * l.Coef})
+		}
+	}
+}
+
 // add appends the loops of one stage.
 func (k *OperatorKernel) add(st *stage) error {
 	for _, l := range st.loops {
 		if l.Kind == nest.Outer || l.Kind == nest.Pair {
-			return &Unfinished{"loop " + l.Name, "is " + l.Kind.String() + ": an operator is one call, and its lanes are apart"}
+			return &Unfinished{"loop " + l.Name, "must be serial, unrolled or a vector: an operator is one call, with sums of one type"}
 		}
 		if div := st.dims[l.Root].Div * l.Coef; l.N == 0 && div > maxPad {
 			return &Unfinished{"loop " + l.Name, "pads rows to a multiple of more than 1048576"}
@@ -178,7 +195,7 @@ func (s *Operator) addTensor(k *OperatorKernel, t *ir.Tensor) error {
 	if p.Dims, err = s.room(t); err != nil {
 		return fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
-	memory := nest.Memory{Tensor: t, Param: t.Name}
+	memory := nest.Memory{Tensor: t, Param: t.Name, Streams: s.streams[t.Name]}
 	k.Params = append(k.Params, p)
 	if slices.Contains(s.Of.Rows, t.Name) {
 		if len(t.Dims) != 2 {

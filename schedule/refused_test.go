@@ -69,6 +69,9 @@ var refused = []struct {
 	{"cb4x16-g32-b16", nil, FillGroups{40}, `fill_groups groups: parts of a group, of 16 elements, share something`},
 	{"w1-g64-f32act", nil, FillGroups{80}, `fill_groups groups: sums of f32 take the elements as they are`},
 	{"w1-g32", trace(FillGroups{40}), byTable, `decompose table: groups are filled up for dot products`},
+	{"w2", trace(dot), Split{"k", 16, Pair{"ks", "k"}}, `split k: there is a loop or axis k already`},
+	{"w2", trace(dot, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), Fuse{"f", "j", "k"}, `fuse f: there is a loop or axis k already`},
+	{"w2", trace(dot), Prefetch{Bytes: 64, Tensor: "codes"}, `prefetch codes: tensors are named in operators only`},
 	{"w2", nil, Decompose{Family: "lut", Value: "affine"}, `decompose lut: no such family; have dot, table`},
 	{"w2", nil, Decompose{Family: "dot", Value: "table"}, `decompose table: want affine or lookup`},
 	{"codebook", nil, dot, `decompose affine: the levels are not evenly spaced; use lookup`},
@@ -402,7 +405,7 @@ func TestPreparing(t *testing.T) {
 		t.Fatal(err)
 	}
 	bound := s
-	for _, x := range []PreparationStep{Split{"act.k", 4, Pair{"act.o", "act.k"}}, Bind{"act.k", "unrolled"}} {
+	for _, x := range []PreparationStep{Split{"act.k", 4, Pair{"act.o", "act.i"}}, Bind{"act.i", "unrolled"}} {
 		if bound, err = x.ApplyPreparation(bound); err != nil {
 			t.Fatal(err)
 		}
@@ -421,8 +424,9 @@ func TestPreparing(t *testing.T) {
 		{s, Prefetch{Far: 64, In: "act.k"}, "asks for the next row, at no distance"},
 		{s, Prefetch{Every: true, In: "act.k"}, "asks for the next row, at no distance"},
 		{s, Prefetch{Rest: true, In: "act.k"}, "asks for the next row, at no distance"},
+		{s, Prefetch{Tensor: "x", In: "act.k"}, "asks for the next row, at no distance"},
 		{s, Prefetch{Act: 64, In: "act.k"}, "asks for the next row, at no distance"},
-		{bound, ahead, "is no serial loop"},
+		{bound, Prefetch{In: "act.i"}, "is no serial loop"},
 	} {
 		if _, err := c.x.ApplyPreparation(c.s); err == nil || err.Error() != "prefetch "+c.x.In+": "+c.want {
 			t.Errorf("%v, want %s", err, c.want)
@@ -518,6 +522,13 @@ func TestEveryRule(t *testing.T) {
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
 		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "this preparation makes no tables",
 		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
+	for _, c := range refusedOperators {
+		tested = append(tested, c.want)
+	}
+	for _, c := range unfinishedOperators {
+		tested = append(tested, c.want)
+	}
+	tested = append(tested, "is for operators", "is read by 2 stages: a sum ends in one, which sums nothing itself", "is read elsewhere than at the element at hand") // TestRefusedOperators, TestInlineSum
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

@@ -70,7 +70,7 @@ func inShell(t *testing.T, dir, script string) string {
 	}
 	cmd := exec.Command("bash", "-c", prelude+script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TMACC_ROOT="+root, "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod")
+	cmd.Env = append(os.Environ(), "TMACC_ROOT="+root, "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod", "TMACC_CACHE="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -257,6 +257,10 @@ func (x *compilation) canCheck() error {
 
 // leftStatus is the exit code of a compilation that left something out, or all of it.
 func (x *compilation) leftStatus() error {
+	if x.made.Empty() && len(x.Floats) > 0 && len(x.Left) == 0 {
+		x.note("nothing to compile: all matrices are of floats, which package runtime/ops multiplies")
+		return nil
+	}
 	if x.made.Empty() {
 		return &status{exitUnsupported, fmt.Errorf("compile: %w", delivery.ErrNothing)}
 	}

@@ -99,23 +99,43 @@ func TestIrrelevantTensors(t *testing.T) {
 	}
 }
 
+// Matrices of floats need no kernels: they are listed, and change no exit code, even where a file has no others.
+func TestFloatTensors(t *testing.T) {
+	dir := t.TempDir()
+	half := ggufTensor{"half.weight", 1, 128, []uint64{32, 2}}
+	for _, c := range []struct {
+		tensors []ggufTensor
+		want    string
+	}{
+		{[]ggufTensor{w4("a.weight"), half}, "\nfloats, multiplied by package runtime/ops: half.weight\n"},
+		{[]ggufTensor{half}, "nothing to compile: all matrices are of floats"},
+	} {
+		path := ggufOf(t, filepath.Join(dir, "x.gguf"), nil, c.tensors...)
+		for _, args := range [][]string{{"-dry-run"}, {"-no-check", "-no-measure", "-o", filepath.Join(dir, "kernels")}} {
+			code, out, stderr := tmacc(append([]string{"compile", "-target", "avx2", path}, args...)...)
+			if code != 0 || args[0] == "-dry-run" && !strings.Contains(out+stderr, c.want) {
+				t.Errorf("%v: exit code %d\n%s%s", args, code, out, stderr)
+			}
+		}
+	}
+}
+
 // Left-out tensors are grouped by type and reason; the JSON has each tensor.
 func TestLeftOutGroups(t *testing.T) {
 	var tensors []ggufTensor
 	for layer := range 107 {
-		tensors = append(tensors, ggufTensor{fmt.Sprintf("blk.%d.ffn_gate_inp.weight", layer), 1, 128, []uint64{32, 2}}, ggufTensor{fmt.Sprintf("blk.%d.ssm_a.weight", layer), 1, 128, []uint64{32, 2}})
+		tensors = append(tensors, ggufTensor{fmt.Sprintf("blk.%d.ffn_gate_inp.weight", layer), 25, 128, []uint64{32, 2}}, ggufTensor{fmt.Sprintf("blk.%d.ssm_a.weight", layer), 25, 128, []uint64{32, 2}})
 	}
 	tensors = append(tensors, w4("a.weight"), ggufTensor{"token_embd.weight", 30, 128, []uint64{32, 2}}, ggufTensor{"odd.weight", 99, 32, []uint64{32, 2}})
 	path := ggufOf(t, filepath.Join(t.TempDir(), "x.gguf"), nil, tensors...)
-	if p := planOf(t, 3, path); len(p.LeftOut) != 216 || p.LeftOut[213].Name != "blk.106.ssm_a.weight" || p.LeftOut[213].Type != "F16" {
-		t.Errorf("%d left out", len(p.LeftOut))
+	if p := planOf(t, 3, path); len(p.LeftOut) != 215 || p.LeftOut[213].Name != "blk.106.ssm_a.weight" || p.LeftOut[213].Type != "I16" || fmt.Sprint(p.Floats) != "[token_embd.weight]" {
+		t.Errorf("%d left out, floats %v", len(p.LeftOut), p.Floats)
 	}
 	code, out, _ := tmacc("compile", "-dry-run", "-target", "avx2", path)
 	const reason = "not a type of low-bit weights that tmacc reads; tmacc formats lists those\n"
 	_, out, _ = strings.Cut(out, "\n\nleft out ")
 	want := "                                             number  type    reason\n" +
-		"blk.LAYER.ffn_gate_inp.weight blk.LAYER.ssm_a.weight     214  F16     " + reason +
-		"token_embd.weight                                          1  BF16    " + reason +
+		"blk.LAYER.ffn_gate_inp.weight blk.LAYER.ssm_a.weight     214  I16     " + reason +
 		"odd.weight                                                 1  type99  " + reason
 	if code != 3 || out != want {
 		t.Errorf("exit code %d\n%s\nwant\n%s", code, out, want)

@@ -105,7 +105,7 @@ func hostileFiles() map[string]struct {
 func TestHostileSet(t *testing.T) {
 	if path := os.Getenv("TMACC_HOSTILE"); path != "" {
 		code := run([]string{"compile", path, "-dry-run", "-q", "-target", "avx2"}, io.Discard, os.Stdout)
-		fmt.Printf("\ncost %d %d %d\n", code, peakMemory(t), hostile.CPUTime())
+		fmt.Printf("\ncost %d %d %d\n", code, hostile.Peak(), hostile.CPUTime())
 		return
 	}
 	_, timed := hostile.Campaign(0)
@@ -138,20 +138,6 @@ func TestHostileSet(t *testing.T) {
 			t.Errorf("%s: %d MiB, %v", name, memory>>20, used)
 		}
 	}
-}
-
-// peakMemory is the most memory that this process had, in bytes.
-func peakMemory(t *testing.T) int {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
-	var kib int
-	if _, err := fmt.Sscan(after, &kib); err != nil {
-		t.Fatal(err)
-	}
-	return kib << 10
 }
 
 // seedFiles are small files with a tensor of every type, and the beginnings of real ones.

@@ -48,8 +48,11 @@ func (x *compilation) plan() error {
 	return x.leftStatus()
 }
 
-// printOthers lists the tensors of files that are no matrices.
+// printOthers lists the tensors of files that need no product.
 func (x *compilation) printOthers() {
+	if len(x.Floats) > 0 {
+		fmt.Fprintf(x.out, "\nfloats, multiplied by package runtime/ops: %s\n", rolesOf(x.Floats))
+	}
 	if len(x.Others) > 0 {
 		fmt.Fprintf(x.out, "\nnot matrices: %s\n", rolesOf(x.Others))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/runtime/ops"
 )
 
 // AddFile adds the matrices of a GGUF file. A part of a split model stands for all its parts. Tensors of types
@@ -56,8 +57,8 @@ func realPath(path string) string {
 	return path
 }
 
-// wantTensor adds a tensor to its product, to Left, or to Others if it is no matrix. The scales of a matrix belong
-// to the matrix and are listed nowhere.
+// wantTensor adds a tensor to its product, to Left, to Floats, or to Others if it is no matrix. The scales of a matrix
+// belong to the matrix and are listed nowhere.
 func (o *Order) wantTensor(path string, f *gguf.File, t *gguf.Tensor) error {
 	base, scale := strings.CutSuffix(t.Name, ".scale")
 	var fault *gguf.Error
@@ -69,6 +70,10 @@ func (o *Order) wantTensor(path string, f *gguf.File, t *gguf.Tensor) error {
 		return nil
 	case len(t.Shape) < 2:
 		o.Others = append(o.Others, t.Name)
+		return nil
+	}
+	if _, floats := ops.ElemOf(t.TypeName()); floats {
+		o.Floats = append(o.Floats, t.Name)
 		return nil
 	}
 	x, p, err := o.matrix(f, t)
@@ -108,7 +113,7 @@ func (o *Order) known(x tensor) (bool, error) {
 // size describes the matrices of x: their number, rows, columns and type.
 func (x tensor) size() string { return fmt.Sprintf("%d of %d x %d in %s", x.Count, x.M, x.K, x.Type) }
 
-// errNoBlocks is why a tensor of a type such as F16 is left out.
+// errNoBlocks is why a tensor of a type such as I32 is left out.
 var errNoBlocks = errors.New("not a type of low-bit weights that tmacc reads; tmacc formats lists those")
 
 // matrix is the tensor t, and the product that multiplies it.

@@ -35,6 +35,7 @@ type Options struct {
 type Order struct {
 	Products []*Product
 	Left     []Left   // tensors that cannot be compiled; who compiles the products adds the products that a target cannot have
+	Floats   []string // matrices of floats in files, which package runtime/ops multiplies
 	Others   []string // tensors of files that are no matrices
 
 	options  Options

@@ -7,6 +7,7 @@ type Plan struct {
 	Targets  []string  `json:"targets"`
 	Products []Planned `json:"products"`
 	LeftOut  []Left    `json:"left_out"`
+	Floats   []string  `json:"floats"` // matrices of floats, which package runtime/ops multiplies
 	Others   []string  `json:"others"` // tensors that are no matrices
 }
 
@@ -21,7 +22,7 @@ type Planned struct {
 
 // Plan lists what o would compile into package pkg in the folder dir.
 func (o *Order) Plan(pkg, dir string) Plan {
-	p := Plan{Package: pkg, Dir: dir, Products: []Planned{}, LeftOut: append([]Left{}, o.Left...), Others: append([]string{}, o.Others...)}
+	p := Plan{Package: pkg, Dir: dir, Products: []Planned{}, LeftOut: append([]Left{}, o.Left...), Floats: append([]string{}, o.Floats...), Others: append([]string{}, o.Others...)}
 	for _, t := range o.options.Targets {
 		p.Targets = append(p.Targets, t.Machine().Name)
 	}

@@ -167,7 +167,7 @@ func (ws *workspace) check(normed []float32) {
 
 // finite is an error if the batch made numbers that are not finite. It names the part of the model that did.
 func (ws *workspace) finite() error {
-	stage, layers := int(ws.bad.Load()), len(ws.model.layers)
+	stage := int(ws.bad.Load())
 	where := ""
 	switch {
 	case stage == sound && ops.Finite(ws.logits[:len(ws.wanted)*ws.model.config.Vocabulary]):
@@ -179,7 +179,7 @@ func (ws *workspace) finite() error {
 	case stage%2 == 1:
 		where = fmt.Sprintf("the attention of layer %d", stage/2)
 	default:
-		where = fmt.Sprintf("the feed-forward part of layer %d", min(stage/2, layers)-1)
+		where = fmt.Sprintf("the feed-forward part of layer %d", stage/2-1)
 	}
 	return errorf(where, "computes numbers that are not finite: the weights are damaged, or their activations are too large for 32-bit floats")
 }

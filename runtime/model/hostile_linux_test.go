@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,8 +53,8 @@ type trial struct {
 	notFinite error // by Forward
 }
 
-// try opens a model, and evaluates a prompt and two tokens if that succeeds. The error is a fault of ours.
-func try(data []byte) (out trial, err error) {
+// tryFile opens a model, and evaluates a prompt and two tokens if that succeeds. The error is a fault of ours.
+func tryFile(data []byte) (out trial, err error) {
 	f, err := gguf.Read(data)
 	if err != nil {
 		return trial{refused: err}, sensible(err)
@@ -120,7 +122,7 @@ func TestMutatedModels(t *testing.T) {
 	var seeds []*ggufgen.Parts
 	for _, name := range expected.Committed {
 		p := small(t, name)
-		if out, err := try(p.Bytes()); err != nil || out != (trial{}) {
+		if out, err := tryFile(p.Bytes()); err != nil || out != (trial{}) {
 			t.Fatalf("%s: %+v, %v", name, out, err)
 		}
 		seeds = append(seeds, p)
@@ -138,9 +140,11 @@ func TestMutatedModels(t *testing.T) {
 	refused, ran, notFinite := 0, 0, 0
 	for i := range mutants {
 		data = hostile.MutateModel(rng, seeds[rng.IntN(len(seeds))])
-		began := hostile.Used()
-		out, err := try(data)
+		hostile.ResetPeak()
+		began, resident := hostile.Used(), hostile.Resident()
+		out, err := tryFile(data)
 		cost := began.Since()
+		cost.Bytes = max(cost.Bytes, hostile.Peak()-min(resident, hostile.Peak())) // packed weights are not on the heap
 		most.Bytes, most.Time = max(most.Bytes, cost.Bytes), max(most.Time, cost.Time)
 		if err == nil && (cost.Bytes > hostile.MostMemory || timed && cost.Time > hostile.MostTime) {
 			err = errors.New("too expensive")
@@ -161,5 +165,90 @@ func TestMutatedModels(t *testing.T) {
 		mutants, seed, refused, ran, notFinite, float64(most.Bytes)/(1<<20), most.Time)
 	if refused < mutants/10 || ran < mutants/10 || notFinite == 0 {
 		t.Errorf("mutants are too much alike: %d refused, %d ran, %d not finite", refused, ran, notFinite)
+	}
+}
+
+// counted is a file that counts the bytes that are read of it.
+type counted struct {
+	*bytes.Reader
+	read int64
+}
+
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	c.read += int64(len(p))
+	return c.Reader.ReadAt(p, off)
+}
+
+// TestHostileModels: each fault has an error that names it, and no weights are read before.
+func TestHostileModels(t *testing.T) {
+	const base = "llama-q4_0"
+	words := func(n int) func(*ggufgen.Parts) {
+		return func(p *ggufgen.Parts) {
+			all := p.Value("tokenizer.ggml.tokens").Texts()
+			p.Value("tokenizer.ggml.tokens").SetTexts(all[:n])
+		}
+	}
+	number := func(key string, n uint32) func(*ggufgen.Parts) {
+		return func(p *ggufgen.Parts) { p.Value(key).SetUint32(n) }
+	}
+	for name, c := range map[string]struct {
+		change func(*ggufgen.Parts)
+		opt    model.Options
+		want   string
+	}{
+		"no tensor": {change: func(p *ggufgen.Parts) { p.Tensor("blk.0.ffn_up.weight").Name = "x" }, want: `"blk.0.ffn_up.weight": is missing`},
+		"a tensor twice": {change: func(p *ggufgen.Parts) { p.Tensors = append(p.Tensors, *p.Tensor("blk.0.ffn_up.weight")) },
+			want: `"blk.0.ffn_up.weight": is there twice`},
+		"a shape":             {change: func(p *ggufgen.Parts) { slices.Reverse(p.Tensor("blk.0.ffn_up.weight").Shape) }, want: `"blk.0.ffn_up.weight": has the shape [768 256]; the hyperparameters say [256 768]`},
+		"a short vocabulary":  {change: words(2000), want: `"tokenizer.ggml.tokens": has 2000 tokens, and tensor "token_embd.weight" has rows for 2048`},
+		"no vocabulary":       {change: words(0), want: `"tokenizer.ggml.tokens": has 0 tokens`},
+		"a context of 2^31":   {change: number("llama.context_length", 1<<31), want: `"llama.context_length": is 2147483648`},
+		"a context of 2^31-1": {change: number("llama.context_length", 1<<31-1), opt: model.Options{Context: 1<<31 - 1}, want: "memory: the model takes"},
+		"too long a session":  {change: func(*ggufgen.Parts) {}, opt: model.Options{Context: 513}, want: "512"},
+		"too little memory":   {change: func(*ggufgen.Parts) {}, opt: model.Options{MemoryLimit: 1 << 20}, want: "memory: the model takes"},
+		"no heads":            {change: number("llama.attention.head_count", 0), want: `"llama.attention.head_count": is 0`},
+		"2^32-1 layers":       {change: number("llama.block_count", 1<<32-1), want: `"llama.block_count": is 4294967295`},
+		"a million layers":    {change: number("llama.block_count", 1<<20), want: `"blk.1.attn_norm.weight": is missing`},
+		"an architecture":     {change: func(p *ggufgen.Parts) { p.Value("general.architecture").SetText("gpt9") }, want: `"gpt9": is unknown`},
+		"an unknown tensor": {change: func(p *ggufgen.Parts) {
+			p.Tensors = append(p.Tensors, ggufgen.Tensor{Name: "blk.0.attn_gate.weight", Shape: []uint64{1}, Data: make([]byte, 4)})
+		}, want: `"blk.0.attn_gate.weight"`},
+		"a norm of NaN": {change: func(p *ggufgen.Parts) {
+			x := p.Tensor("output_norm.weight")
+			x.Data = slices.Repeat([]byte{0xff}, len(x.Data))
+		}, want: `"output_norm.weight"`},
+		"a scale of NaN": {change: func(p *ggufgen.Parts) {
+			x := p.Tensor("blk.0.attn_v.weight")
+			x.Data = slices.Repeat([]byte{0xff}, len(x.Data))
+		}, want: `"blk.0.attn_v.weight"`},
+	} {
+		p := small(t, base)
+		c.change(p)
+		file := &counted{Reader: bytes.NewReader(p.Bytes())}
+		f, err := gguf.New(file, file.Size())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		header := file.read
+		hostile.ResetPeak()
+		began, resident := hostile.Used(), hostile.Resident()
+		m, err := model.New(f, model.PureGo{}, c.opt)
+		if err == nil {
+			m.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v; want %s", name, err, c.want)
+			continue
+		}
+		if err := sensible(err); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if cost, peak := began.Since(), hostile.Peak(); cost.Time > hostile.MostTime || peak > resident+hostile.MostMemory {
+			t.Errorf("%s: %v, %d MiB", name, cost.Time, (peak-resident)>>20)
+		}
+		if read := file.read - header; !strings.Contains(name, "NaN") && read > 1<<17 {
+			t.Errorf("%s: %d bytes of weights were read before the error", name, read)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/tests/expected"
 	"github.com/tmacc/tmacc/tests/oracle"
 )
 
@@ -24,28 +25,26 @@ func precisions(x oracle.Model) map[string]oracle.Precision {
 
 // TestOracle compares models with what llama.cpp computed: in float, which finds a wrong graph, and as the files are.
 func TestOracle(t *testing.T) {
-	dir := oracle.Dir(t)
 	for _, x := range oracle.Models {
 		for name, p := range precisions(x) {
 			t.Run(x.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				x.Compare(t, dir, open(t, x.Path(dir), p.Options()), p)
+				x.Compare(t, open(t, expected.Open(t, x.Name).Path, p.Options()), p)
 			})
 		}
 	}
 }
 
-// TestCached compares batches, removed ends, shared prefixes and long sequences.
+// TestCached, of the folder that TMACC_DATA names, compares batches, removed ends, shared prefixes and long sequences.
 func TestCached(t *testing.T) {
-	dir := oracle.Dir(t)
 	for _, x := range oracle.Cached {
 		for name, p := range precisions(x) {
 			t.Run(x.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				m := open(t, x.Path(dir), p.Options())
-				x.Batch(t, dir, m, p)
-				x.Prefix(t, dir, m, p)
-				x.Long(t, dir, m, p)
+				m := open(t, expected.Open(t, x.Name).Path, p.Options())
+				x.Batch(t, m, p)
+				x.Prefix(t, m, p)
+				x.Long(t, m, p)
 			})
 		}
 	}

@@ -70,6 +70,18 @@ func TestYaRN(t *testing.T) {
 	}
 }
 
+// TestLinear: scaling by 4 rotates position 4n as position n is rotated without it.
+func TestLinear(t *testing.T) {
+	var cos, sin [2][4]float32
+	for n := range 40 {
+		NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 4}).Fill(cos[0][:], sin[0][:], 4*n)
+		NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 1}).Fill(cos[1][:], sin[1][:], n)
+		if cos[0] != cos[1] || sin[0] != sin[1] {
+			t.Errorf("position %d: %v %v, want %v %v", n, cos[0], sin[0], cos[1], sin[1])
+		}
+	}
+}
+
 func TestFactors(t *testing.T) {
 	var cos, sin [2][4]float32
 	NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 1, Factors: []float32{1, 2, 4, 8}}).Fill(cos[0][:], sin[0][:], 8)

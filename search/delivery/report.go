@@ -15,6 +15,7 @@ type Report struct {
 	Module   string       `json:"module,omitempty"` // path of the package's own module
 	Files    []string     `json:"files"`            // of the package, after Write or Differences
 	Products []Product    `json:"products"`
+	Floats   []string     `json:"floats,omitempty"`      // matrices of floats in files, which package runtime/ops multiplies
 	Others   []string     `json:"no_matrices,omitempty"` // tensors of files
 	Left     []order.Left `json:"left_out,omitempty"`
 	Tested   bool         `json:"-"` // the package builds, vets and passes its tests
@@ -47,7 +48,7 @@ type Kernel struct {
 
 // Report says what was made so far. Before Compile, products have no kernels.
 func (x *Package) Report() Report {
-	r := Report{Package: x.Name, Dir: x.Dir, Files: []string{}, Products: []Product{}, Others: x.Order.Others, Left: x.Order.Left, Tested: x.tested}
+	r := Report{Package: x.Name, Dir: x.Dir, Files: []string{}, Products: []Product{}, Floats: x.Order.Floats, Others: x.Order.Others, Left: x.Order.Left, Tested: x.tested}
 	if x.module != nil {
 		r.Module = x.module.Path
 	}

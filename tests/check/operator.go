@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/schedule"
@@ -37,7 +37,7 @@ func NewOperator(rng *rand.Rand, o operator.Operator, sizes map[string]int, wild
 		}
 		var shape []int
 		for _, d := range p.Dims {
-			shape = append(shape, cmpOr(d.N, sizes[d.Size]))
+			shape = append(shape, cmp.Or(d.N, sizes[d.Size]))
 		}
 		a := ir.NewArray(shape...)
 		for i := range a.V {
@@ -47,13 +47,6 @@ func NewOperator(rng *rand.Rand, o operator.Operator, sizes map[string]int, wild
 	}
 	c.want, err = ir.Eval(o.Graph, sizes, c.in)
 	return c, err
-}
-
-func cmpOr(n, otherwise int) int {
-	if n > 0 {
-		return n
-	}
-	return otherwise
 }
 
 // floatBits are f32 of all kinds: zeros, subnormal and huge numbers, infinities, NaNs, numbers about to be rounded.
@@ -98,14 +91,6 @@ func (c *OperatorCase) Args(rng *rand.Rand, k *schedule.OperatorKernel) []vir.Ar
 		}
 	}
 	return args
-}
-
-// NestArgs are the same parameters for a loop nest.
-func NestArgs(args []vir.Arg) (out []nest.Arg) {
-	for _, a := range args {
-		out = append(out, nest.Arg{Buf: slices.Clone(a.Buf), Int: int(a.Int)})
-	}
-	return out
 }
 
 // rowBytes is the least that rows of a tensor may be apart.

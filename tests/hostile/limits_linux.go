@@ -1,10 +1,12 @@
 package hostile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/metrics"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -24,9 +26,9 @@ func Campaign(otherwise int) (mutants int, asked bool) {
 	return n, true
 }
 
-// Cost is what a process has used up to some moment, or between two.
+// Cost is the cost of some work of a process.
 type Cost struct {
-	Bytes uint64 // allocated: all allocations together are more than the memory held at any time
+	Bytes uint64 // allocated on the heap: all allocations together are more than the memory held at any time
 	Time  time.Duration
 }
 
@@ -41,6 +43,32 @@ func Used() Cost {
 func (c Cost) Since() Cost {
 	now := Used()
 	return Cost{now.Bytes - c.Bytes, now.Time - c.Time}
+}
+
+// Resident is the memory that this process has now, in bytes, on the heap and outside it.
+func Resident() uint64 { return status("VmRSS:") }
+
+// Peak is the most memory that this process has had since its start, or since ResetPeak.
+func Peak() uint64 { return status("VmHWM:") }
+
+// ResetPeak makes Peak begin again.
+func ResetPeak() {
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		panic(err)
+	}
+}
+
+// status is a number of bytes that the kernel says of this process.
+func status(name string) (bytes uint64) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		panic(err)
+	}
+	_, after, _ := strings.Cut(string(text), name)
+	if _, err := fmt.Sscan(after, &bytes); err != nil {
+		panic(err)
+	}
+	return bytes << 10
 }
 
 // CPUTime is the time that this process has used of CPUs.

@@ -3,7 +3,6 @@ package oracle
 import (
 	"context"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,7 +13,7 @@ import (
 func find[T any](t *testing.T, x Model, list []T, name func(*T) string) *T {
 	t.Helper()
 	for i := range list {
-		if strings.TrimSuffix(name(&list[i]), ".gguf") == filepath.Base(x.Name) {
+		if strings.TrimSuffix(name(&list[i]), ".gguf") == x.Name {
 			return &list[i]
 		}
 	}
@@ -23,7 +22,7 @@ func find[T any](t *testing.T, x Model, list []T, name func(*T) string) *T {
 }
 
 // Cached are the models of batch.json, prefix.json and long.json.
-var Cached = []Model{{"2026/qwen3-q1_0", 1e-1, 0.5}, {"2026/llama3-rope-q4_0", 1e-1, 0.5}}
+var Cached = []Model{{"qwen3-q1_0", 1e-1, 0.5}, {"llama3-rope-q4_0", 1e-1, 0.5}}
 
 type batch struct {
 	Model     string
@@ -38,9 +37,9 @@ type batch struct {
 }
 
 // Batch evaluates three sequences in one batch.
-func (x Model) Batch(t *testing.T, dir string, m *model.Model, p Precision) {
+func (x Model) Batch(t *testing.T, m *model.Model, p Precision) {
 	t.Helper()
-	file := read[struct{ Models []batch }](t, filepath.Join(dir, "2026", "batch.json"))
+	file := read[struct{ Models []batch }](t, "batch.json")
 	want := find(t, x, file.Models, func(b *batch) string { return b.Model })
 	items := make([]model.Item, len(want.Sequences))
 	tokens := make([][]int32, len(items))
@@ -104,9 +103,9 @@ func (p Precision) ends(t *testing.T, what string, have []float32, want ends) {
 }
 
 // Prefix removes the end of a sequence, and continues one prefix in two ways.
-func (x Model) Prefix(t *testing.T, dir string, m *model.Model, p Precision) {
+func (x Model) Prefix(t *testing.T, m *model.Model, p Precision) {
 	t.Helper()
-	file := read[struct{ Models []prefix }](t, filepath.Join(dir, "2026", "prefix.json"))
+	file := read[struct{ Models []prefix }](t, "prefix.json")
 	want := find(t, x, file.Models, func(b *prefix) string { return b.Model })
 	s, r := NewSession(t, m), &want.RemoveTail
 	Feed(t, s, model.WantNone, r.Tokens)
@@ -140,9 +139,9 @@ type digest struct {
 }
 
 // Long feeds 256 tokens and compares projections of all logits.
-func (x Model) Long(t *testing.T, dir string, m *model.Model, p Precision) {
+func (x Model) Long(t *testing.T, m *model.Model, p Precision) {
 	t.Helper()
-	file := read[struct{ Models []long }](t, filepath.Join(dir, "2026", "long.json"))
+	file := read[struct{ Models []long }](t, "long.json")
 	want := find(t, x, file.Models, func(b *long) string { return b.Model })
 	digests := []digest{want.F32}
 	if !p.Float {

@@ -1,5 +1,4 @@
-// Package oracle compares models with values that llama.cpp computed: logits, tokens of the largest logit, and likelihoods. The files
-// lie in the folder that TMACC_DATA names.
+// Package oracle compares what models compute with the values of package expected.
 package oracle
 
 import (
@@ -7,26 +6,16 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/tests/expected"
 )
-
-// Dir is the folder of the data. Without it the test is skipped.
-func Dir(t testing.TB) string {
-	t.Helper()
-	dir := os.Getenv("TMACC_DATA")
-	if dir == "" {
-		t.Skip("TMACC_DATA does not name the folder of models with expected values")
-	}
-	return dir
-}
 
 // Model is a model with expected values.
 type Model struct {
-	Name string // of the file, below the folder, without .gguf
+	Name string // for expected.Open
 	// How far off it may be with quantized activations: relative RMS of logits, and how far below the largest logit the one of an
 	// expected token may be.
 	Logits, Token float64
@@ -38,17 +27,14 @@ var Models = []Model{
 	{"llama-q4_0", 1e-1, 0.4},
 	{"bitnet-tq2_0", 1e-1, 0.4},
 	{"bitnet158-i2_s", 1e-1, 0.4},
-	{"2026/qwen3-q1_0", 1e-1, 0.5},
-	{"2026/qwen3-q2_0", 1e-1, 0.5},
-	{"2026/qwen2-q4_k", 1e-1, 0.5},
-	{"2026/llama3-rope-q4_0", 1e-1, 0.5},
-	{"trained/tale-4m-f16", 3e-2, 0.2},
-	{"trained/tale-4m-q4_0", 3e-2, 0.2},
-	{"trained/tale-bitnet-4m-tq2_0", 3e-2, 0.2},
+	{"qwen3-q1_0", 1e-1, 0.5},
+	{"qwen3-q2_0", 1e-1, 0.5},
+	{"qwen2-q4_k", 1e-1, 0.5},
+	{"llama3-rope-q4_0", 1e-1, 0.5},
+	{"tale-4m-f16", 3e-2, 0.2},
+	{"tale-4m-q4_0", 3e-2, 0.2},
+	{"tale-bitnet-4m-tq2_0", 3e-2, 0.2},
 }
-
-// Path is the model's file.
-func (x Model) Path(dir string) string { return filepath.Join(dir, filepath.FromSlash(x.Name)+".gguf") }
 
 // Precision is how a model is evaluated, and how far off it may be.
 type Precision struct {
@@ -70,77 +56,61 @@ func (x Model) AsIs() Precision { return Precision{false, model.CacheF16, x.Logi
 // Options are those of an evaluation.
 func (p Precision) Options() model.Options { return model.Options{Float: p.Float, Cache: p.Cache} }
 
-// prompt is one of a model's .expected.json.
-type prompt struct {
-	Name       string    `json:"name"`
-	With       []int32   `json:"tokens_with_bos"`
-	Without    []int32   `json:"tokens_without_bos"`
-	Input      string    `json:"input_tokens"`
-	Logits     []float32 `json:"logits"`
-	LogitsF32  []float32 `json:"logits_f32"`
-	LogitsF64  []float32 `json:"logits_f64"`
-	Greedy     []int32   `json:"greedy"`
-	GreedyF32  []int32   `json:"greedy_f32"`
-	GreedyF64  []int32   `json:"greedy_f64"`
-	MeanNLL    float64   `json:"mean_nll"`
-	MeanNLLF32 float64   `json:"mean_nll_f32"`
-}
-
-// values are expected logits, tokens and a likelihood, 0 for none.
+// values are the ones of a prompt to compare an evaluation with.
 type values struct {
 	logits  [][]float32 // each of them is right
-	tokens  []int32
-	meanNLL float64
+	tokens  []int32     // that have the largest logit, one after the other
+	meanNLL float64     // 0: not known
 }
 
-// values are the ones to compare an evaluation with.
-func (x *prompt) values(float bool) values {
+func valuesOf(x *expected.Prompt, float bool) values {
 	switch {
-	case x.LogitsF64 != nil && x.LogitsF32 == nil:
-		return values{[][]float32{x.LogitsF64}, x.GreedyF64, 0}
+	case x.LogitsF32 == nil:
+		return values{[][]float32{x.LogitsF64}, ids(x.GreedyF64), 0}
 	case float:
-		return values{[][]float32{x.LogitsF32}, x.GreedyF32, x.MeanNLLF32}
+		return values{[][]float32{x.LogitsF32}, ids(x.GreedyF32), x.MeanNLLF32}
 	}
-	return values{[][]float32{x.Logits, x.LogitsF32}, x.Greedy, x.MeanNLL}
+	return values{[][]float32{x.Logits, x.LogitsF32}, ids(x.Greedy), x.MeanNLL}
 }
 
-func (x *prompt) tokens() []int32 {
-	if x.Input == "tokens_without_bos" {
-		return x.Without
+func ids(tokens []int) (out []int32) {
+	for _, t := range tokens {
+		out = append(out, int32(t))
 	}
-	return x.With
+	return out
 }
 
-func read[T any](t testing.TB, path string) *T {
+// read reads a file of values that are not of one model only.
+func read[T any](t testing.TB, name string) *T {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(expected.File(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := new(T)
 	if err := json.Unmarshal(text, out); err != nil {
-		t.Fatalf("%s: %v", path, err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	return out
 }
 
 // Compare evaluates all prompts of x by m, which was opened for the precision.
-func (x Model) Compare(t *testing.T, dir string, m *model.Model, p Precision) {
+func (x Model) Compare(t *testing.T, m *model.Model, p Precision) {
 	t.Helper()
-	file := read[struct{ Prompts []prompt }](t, filepath.Join(dir, filepath.FromSlash(x.Name)+".expected.json"))
-	if len(file.Prompts) < 4 {
-		t.Fatalf("%s has %d prompts", x.Name, len(file.Prompts))
+	prompts := expected.Open(t, x.Name).Prompts
+	if len(prompts) < 4 {
+		t.Fatalf("%s has %d prompts", x.Name, len(prompts))
 	}
-	for i := range file.Prompts {
-		in := &file.Prompts[i]
-		want := in.values(p.Float)
+	for i := range prompts {
+		in, tokens := &prompts[i], ids(prompts[i].Tokens())
+		want := valuesOf(in, p.Float)
 		s := NewSession(t, m)
-		rows := Feed(t, s, model.WantAll, in.tokens())
+		rows := Feed(t, s, model.WantAll, tokens)
 		logits := rows[len(rows)-1]
 		for _, w := range want.logits {
 			p.logits(t, in.Name, logits, w)
 		}
-		if nll := MeanNLL(rows, in.tokens()); want.meanNLL > 0 && !(math.Abs(nll-want.meanNLL) <= 0.01*want.meanNLL) {
+		if nll := MeanNLL(rows, tokens); want.meanNLL > 0 && !(math.Abs(nll-want.meanNLL) <= 0.01*want.meanNLL) {
 			t.Errorf("%s: the mean of -log p is %.5f, want %.5f", in.Name, nll, want.meanNLL)
 		}
 		if len(want.tokens) < 16 {
