@@ -542,17 +542,21 @@ TEXT ·rope_avx2(SB), NOSPLIT, $0-8
 	MOVQ         48(DI), DI
 	TESTQ        DI, DI
 	JLE          done0
+	MOVQ         AX, R8
+	MOVQ         BX, R9
+	MOVQ         CX, R10
+	MOVQ         DX, R11
 	PCALIGN      $0x20
 
 loop0:
-	VMOVDQU  (AX), Y3                       // v3:f32x8 = load cos+0
-	VMOVDQU  32(AX), Y4                     // v4:f32x8 = load cos+32
-	VMULPS   (BX), Y3, Y3                   // v5:f32x8 = mul [x+0 f32x8] v3
-	VMULPS   32(BX), Y4, Y4                 // v6:f32x8 = mul [x+32 f32x8] v4
-	VMOVDQU  (CX), Y5                       // v7:f32x8 = load sin+0
-	VMOVDQU  32(CX), Y6                     // v8:f32x8 = load sin+32
-	VMULPS   (DX), Y5, Y5                   // v9:f32x8 = mul [y+0 f32x8] v7
-	VMULPS   32(DX), Y6, Y6                 // v10:f32x8 = mul [y+32 f32x8] v8
+	VMOVDQU  (R8), Y3                       // v3:f32x8 = load cos+0 l0*64
+	VMOVDQU  32(R8), Y4                     // v4:f32x8 = load cos+32 l0*64
+	VMULPS   (R9), Y3, Y3                   // v5:f32x8 = mul [x+0 l0*64 f32x8] v3
+	VMULPS   32(R9), Y4, Y4                 // v6:f32x8 = mul [x+32 l0*64 f32x8] v4
+	VMOVDQU  (R10), Y5                      // v7:f32x8 = load sin+0 l0*64
+	VMOVDQU  32(R10), Y6                    // v8:f32x8 = load sin+32 l0*64
+	VMULPS   (R11), Y5, Y5                  // v9:f32x8 = mul [y+0 l0*64 f32x8] v7
+	VMULPS   32(R11), Y6, Y6                // v10:f32x8 = mul [y+32 l0*64 f32x8] v8
 	VSUBPS   Y5, Y3, Y3                     // v11:f32x8 = sub v5 v9
 	VSUBPS   Y6, Y4, Y4                     // v12:f32x8 = sub v6 v10
 	VPAND    Y0, Y3, Y5                     // v14:i32x8 = and v13 v0
@@ -565,8 +569,13 @@ loop0:
 	VPAND    Y2, Y5, Y6                     // v23:i32x8 = and v22 v2
 	VPANDN   Y4, Y5, Y4                     // v24:i32x8 = andnot v20 v22
 	VPOR     Y4, Y6, Y4                     // v25:i32x8 = or v23 v24
-	VMOVDQU  Y3, (SI)                       // store low+0 v19
-	VMOVDQU  Y4, 32(SI)                     // store low+32 v26
+	VMOVDQU  Y3, (SI)                       // store low+0 l0*64 v19
+	VMOVDQU  Y4, 32(SI)                     // store low+32 l0*64 v26
+	ADDQ     $+64, R8
+	ADDQ     $+64, R9
+	ADDQ     $+64, R10
+	ADDQ     $+64, R11
+	ADDQ     $+64, SI
 	DECQ     DI
 	JNZ      loop0
 
@@ -580,14 +589,14 @@ done0:
 	PCALIGN $0x20
 
 loop1:
-	VMOVDQU  (AX), Y3                       // v27:f32x8 = load cos+0
-	VMOVDQU  32(AX), Y4                     // v28:f32x8 = load cos+32
-	VMULPS   (DX), Y3, Y3                   // v29:f32x8 = mul [y+0 f32x8] v27
-	VMULPS   32(DX), Y4, Y4                 // v30:f32x8 = mul [y+32 f32x8] v28
-	VMOVDQU  (CX), Y5                       // v31:f32x8 = load sin+0
-	VMOVDQU  32(CX), Y6                     // v32:f32x8 = load sin+32
-	VMULPS   (BX), Y5, Y5                   // v33:f32x8 = mul [x+0 f32x8] v31
-	VMULPS   32(BX), Y6, Y6                 // v34:f32x8 = mul [x+32 f32x8] v32
+	VMOVDQU  (AX), Y3                       // v27:f32x8 = load cos+0 l1*64
+	VMOVDQU  32(AX), Y4                     // v28:f32x8 = load cos+32 l1*64
+	VMULPS   (DX), Y3, Y3                   // v29:f32x8 = mul [y+0 l1*64 f32x8] v27
+	VMULPS   32(DX), Y4, Y4                 // v30:f32x8 = mul [y+32 l1*64 f32x8] v28
+	VMOVDQU  (CX), Y5                       // v31:f32x8 = load sin+0 l1*64
+	VMOVDQU  32(CX), Y6                     // v32:f32x8 = load sin+32 l1*64
+	VMULPS   (BX), Y5, Y5                   // v33:f32x8 = mul [x+0 l1*64 f32x8] v31
+	VMULPS   32(BX), Y6, Y6                 // v34:f32x8 = mul [x+32 l1*64 f32x8] v32
 	VADDPS   Y5, Y3, Y3                     // v35:f32x8 = add v29 v33
 	VADDPS   Y6, Y4, Y4                     // v36:f32x8 = add v30 v34
 	VPAND    Y0, Y3, Y5                     // v38:i32x8 = and v37 v0
@@ -600,8 +609,13 @@ loop1:
 	VPAND    Y2, Y5, Y6                     // v47:i32x8 = and v46 v2
 	VPANDN   Y4, Y5, Y4                     // v48:i32x8 = andnot v44 v46
 	VPOR     Y4, Y6, Y4                     // v49:i32x8 = or v47 v48
-	VMOVDQU  Y3, (SI)                       // store high+0 v43
-	VMOVDQU  Y4, 32(SI)                     // store high+32 v50
+	VMOVDQU  Y3, (SI)                       // store high+0 l1*64 v43
+	VMOVDQU  Y4, 32(SI)                     // store high+32 l1*64 v50
+	ADDQ     $+64, AX
+	ADDQ     $+64, DX
+	ADDQ     $+64, CX
+	ADDQ     $+64, BX
+	ADDQ     $+64, SI
 	DECQ     DI
 	JNZ      loop1
 
@@ -1773,7 +1787,7 @@ done0:
 	RET
 
 // func matmul_f32_1_avx2(args *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·matmul_f32_1_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -1791,6 +1805,10 @@ TEXT ·matmul_f32_1_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VMULPS       (BX), Y4, Y5               // v5:f32x8 = mul v4 [b+0 l0*256 f32x8]
 	VMULPS       32(BX), Y4, Y6             // v6:f32x8 = mul v4 [b+32 l0*256 f32x8]
 	VMULPS       64(BX), Y4, Y7             // v7:f32x8 = mul v4 [b+64 l0*256 f32x8]
@@ -1800,6 +1818,10 @@ loop0:
 	VADDPS       Y7, Y2, Y2                 // v2:f32x8 = add v2 v7
 	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v8
 	VPBROADCASTD 4(AX), Y4                  // v9:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VMULPS       128(BX), Y4, Y5            // v10:f32x8 = mul v9 [b+128 l0*256 f32x8]
 	VMULPS       160(BX), Y4, Y6            // v11:f32x8 = mul v9 [b+160 l0*256 f32x8]
 	VMULPS       192(BX), Y4, Y7            // v12:f32x8 = mul v9 [b+192 l0*256 f32x8]
@@ -1847,7 +1869,7 @@ done0:
 	RET
 
 // func matmul_f32_2_avx2(args *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·matmul_f32_2_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -1879,6 +1901,10 @@ loop0:
 	VMOVDQU      32(BX), Y10                // v10:f32x8 = load b+32 l0*256
 	VMOVDQU      64(BX), Y11                // v11:f32x8 = load b+64 l0*256
 	VMOVDQU      96(BX), Y12                // v12:f32x8 = load b+96 l0*256
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VMULPS       Y9, Y8, Y13                // v13:f32x8 = mul v8 v9
 	VMULPS       Y10, Y8, Y14               // v14:f32x8 = mul v8 v10
 	VMULPS       Y11, Y8, Y15               // v15:f32x8 = mul v8 v11
@@ -1901,6 +1927,10 @@ loop0:
 	VMOVDQU      160(BX), Y10               // v24:f32x8 = load b+160 l0*256
 	VMOVDQU      192(BX), Y11               // v25:f32x8 = load b+192 l0*256
 	VMOVDQU      224(BX), Y12               // v26:f32x8 = load b+224 l0*256
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VMULPS       Y9, Y8, Y13                // v27:f32x8 = mul v22 v23
 	VMULPS       Y10, Y8, Y14               // v28:f32x8 = mul v22 v24
 	VMULPS       Y11, Y8, Y15               // v29:f32x8 = mul v22 v25
@@ -1998,7 +2028,7 @@ done0:
 	RET
 
 // func matmul_f32_4_avx2(args *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·matmul_f32_4_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -2045,6 +2075,8 @@ loop0:
 	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
 	VMOVDQU      (R9), Y9                   // v9:f32x8 = load b+0 l0*256
 	VMOVDQU      32(R9), Y10                // v10:f32x8 = load b+32 l0*256
+	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*256
 	VMULPS       Y9, Y8, Y11                // v11:f32x8 = mul v8 v9
 	VMULPS       Y10, Y8, Y8                // v12:f32x8 = mul v8 v10
 	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v11
@@ -2067,6 +2099,8 @@ loop0:
 	VPBROADCASTD 4(R8), Y8                  // v22:f32x8 = loadsplat a+4 l0*8
 	VMOVDQU      128(R9), Y9                // v23:f32x8 = load b+128 l0*256
 	VMOVDQU      160(R9), Y10               // v24:f32x8 = load b+160 l0*256
+	PREFETCHT0   2176(R9)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(R9)                   // prefetch2 b+8320 l0*256
 	VMULPS       Y9, Y8, Y11                // v25:f32x8 = mul v22 v23
 	VMULPS       Y10, Y8, Y8                // v26:f32x8 = mul v22 v24
 	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v25
@@ -2190,6 +2224,8 @@ loop1:
 	VPBROADCASTD (AX), Y8                   // v103:f32x8 = loadsplat a+0 l1*8
 	VMOVDQU      64(BX), Y9                 // v104:f32x8 = load b+64 l1*256
 	VMOVDQU      96(BX), Y10                // v105:f32x8 = load b+96 l1*256
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l1*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l1*256
 	VMULPS       Y9, Y8, Y11                // v106:f32x8 = mul v103 v104
 	VMULPS       Y10, Y8, Y8                // v107:f32x8 = mul v103 v105
 	VADDPS       Y11, Y0, Y0                // v95:f32x8 = add v95 v106
@@ -2212,6 +2248,8 @@ loop1:
 	VPBROADCASTD 4(AX), Y8                  // v117:f32x8 = loadsplat a+4 l1*8
 	VMOVDQU      192(BX), Y9                // v118:f32x8 = load b+192 l1*256
 	VMOVDQU      224(BX), Y10               // v119:f32x8 = load b+224 l1*256
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l1*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l1*256
 	VMULPS       Y9, Y8, Y11                // v120:f32x8 = mul v117 v118
 	VMULPS       Y10, Y8, Y8                // v121:f32x8 = mul v117 v119
 	VADDPS       Y11, Y0, Y0                // v95:f32x8 = add v95 v120
@@ -2319,7 +2357,7 @@ done1:
 	RET
 
 // func matmul_f32_8_avx2(args *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·matmul_f32_8_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -2366,6 +2404,8 @@ loop0:
 	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
 	VMOVDQU      (R9), Y9                   // v9:f32x8 = load b+0 l0*256
 	VMOVDQU      32(R9), Y10                // v10:f32x8 = load b+32 l0*256
+	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*256
 	VMULPS       Y9, Y8, Y11                // v11:f32x8 = mul v8 v9
 	VMULPS       Y10, Y8, Y8                // v12:f32x8 = mul v8 v10
 	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v11
@@ -2388,6 +2428,8 @@ loop0:
 	VPBROADCASTD 4(R8), Y8                  // v22:f32x8 = loadsplat a+4 l0*8
 	VMOVDQU      128(R9), Y9                // v23:f32x8 = load b+128 l0*256
 	VMOVDQU      160(R9), Y10               // v24:f32x8 = load b+160 l0*256
+	PREFETCHT0   2176(R9)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(R9)                   // prefetch2 b+8320 l0*256
 	VMULPS       Y9, Y8, Y11                // v25:f32x8 = mul v22 v23
 	VMULPS       Y10, Y8, Y8                // v26:f32x8 = mul v22 v24
 	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v25
@@ -2512,6 +2554,8 @@ loop1:
 	VPBROADCASTD (AX), Y8                   // v103:f32x8 = loadsplat a+0 l1*8
 	VMOVDQU      64(R9), Y9                 // v104:f32x8 = load b+64 l1*256
 	VMOVDQU      96(R9), Y10                // v105:f32x8 = load b+96 l1*256
+	PREFETCHT0   2112(R9)                   // prefetch b+2112 l1*256
+	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l1*256
 	VMULPS       Y9, Y8, Y11                // v106:f32x8 = mul v103 v104
 	VMULPS       Y10, Y8, Y8                // v107:f32x8 = mul v103 v105
 	VADDPS       Y11, Y0, Y0                // v95:f32x8 = add v95 v106
@@ -2534,6 +2578,8 @@ loop1:
 	VPBROADCASTD 4(AX), Y8                  // v117:f32x8 = loadsplat a+4 l1*8
 	VMOVDQU      192(R9), Y9                // v118:f32x8 = load b+192 l1*256
 	VMOVDQU      224(R9), Y10               // v119:f32x8 = load b+224 l1*256
+	PREFETCHT0   2240(R9)                   // prefetch b+2240 l1*256
+	PREFETCHT1   8384(R9)                   // prefetch2 b+8384 l1*256
 	VMULPS       Y9, Y8, Y11                // v120:f32x8 = mul v117 v118
 	VMULPS       Y10, Y8, Y8                // v121:f32x8 = mul v117 v119
 	VADDPS       Y11, Y0, Y0                // v95:f32x8 = add v95 v120
@@ -2684,6 +2730,8 @@ loop2:
 	VPBROADCASTD (R9), Y8                   // v198:f32x8 = loadsplat a+0 l2*8 step_a*4
 	VMOVDQU      (R10), Y9                  // v199:f32x8 = load b+0 l2*256
 	VMOVDQU      32(R10), Y10               // v200:f32x8 = load b+32 l2*256
+	PREFETCHT0   2048(R10)                  // prefetch b+2048 l2*256
+	PREFETCHT1   8192(R10)                  // prefetch2 b+8192 l2*256
 	VMULPS       Y9, Y8, Y11                // v201:f32x8 = mul v198 v199
 	VMULPS       Y10, Y8, Y8                // v202:f32x8 = mul v198 v200
 	VADDPS       Y11, Y0, Y0                // v190:f32x8 = add v190 v201
@@ -2706,6 +2754,8 @@ loop2:
 	VPBROADCASTD 4(R9), Y8                  // v212:f32x8 = loadsplat a+4 l2*8 step_a*4
 	VMOVDQU      128(R10), Y9               // v213:f32x8 = load b+128 l2*256
 	VMOVDQU      160(R10), Y10              // v214:f32x8 = load b+160 l2*256
+	PREFETCHT0   2176(R10)                  // prefetch b+2176 l2*256
+	PREFETCHT1   8320(R10)                  // prefetch2 b+8320 l2*256
 	VMULPS       Y9, Y8, Y11                // v215:f32x8 = mul v212 v213
 	VMULPS       Y10, Y8, Y8                // v216:f32x8 = mul v212 v214
 	VADDPS       Y11, Y0, Y0                // v190:f32x8 = add v190 v215
@@ -2835,6 +2885,8 @@ loop3:
 	VPBROADCASTD (DX), Y8                   // v293:f32x8 = loadsplat a+0 l3*8 step_a*4
 	VMOVDQU      64(BX), Y9                 // v294:f32x8 = load b+64 l3*256
 	VMOVDQU      96(BX), Y10                // v295:f32x8 = load b+96 l3*256
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l3*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l3*256
 	VMULPS       Y9, Y8, Y11                // v296:f32x8 = mul v293 v294
 	VMULPS       Y10, Y8, Y8                // v297:f32x8 = mul v293 v295
 	VADDPS       Y11, Y0, Y0                // v285:f32x8 = add v285 v296
@@ -2857,6 +2909,8 @@ loop3:
 	VPBROADCASTD 4(DX), Y8                  // v307:f32x8 = loadsplat a+4 l3*8 step_a*4
 	VMOVDQU      192(BX), Y9                // v308:f32x8 = load b+192 l3*256
 	VMOVDQU      224(BX), Y10               // v309:f32x8 = load b+224 l3*256
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l3*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l3*256
 	VMULPS       Y9, Y8, Y11                // v310:f32x8 = mul v307 v308
 	VMULPS       Y10, Y8, Y8                // v311:f32x8 = mul v307 v309
 	VADDPS       Y11, Y0, Y0                // v285:f32x8 = add v285 v310
@@ -2972,7 +3026,7 @@ done3:
 	RET
 
 // func matmul_f16_1_avx2(args *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matmul_f16_1_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -2990,6 +3044,8 @@ TEXT ·matmul_f16_1_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
 	VCVTPH2PS    (BX), Y5                   // v5:f32x8 = cvthalf [b+0 l0*128 f16x8]
 	VCVTPH2PS    16(BX), Y6                 // v6:f32x8 = cvthalf [b+16 l0*128 f16x8]
 	VCVTPH2PS    32(BX), Y7                 // v7:f32x8 = cvthalf [b+32 l0*128 f16x8]
@@ -3003,6 +3059,8 @@ loop0:
 	VADDPS       Y7, Y2, Y2                 // v2:f32x8 = add v2 v11
 	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v12
 	VPBROADCASTD 4(AX), Y4                  // v13:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
 	VCVTPH2PS    64(BX), Y5                 // v14:f32x8 = cvthalf [b+64 l0*128 f16x8]
 	VCVTPH2PS    80(BX), Y6                 // v15:f32x8 = cvthalf [b+80 l0*128 f16x8]
 	VCVTPH2PS    96(BX), Y7                 // v16:f32x8 = cvthalf [b+96 l0*128 f16x8]
@@ -3054,7 +3112,7 @@ done0:
 	RET
 
 // func matmul_f16_2_avx2(args *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matmul_f16_2_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -3082,6 +3140,8 @@ TEXT ·matmul_f16_2_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
 	VCVTPH2PS    (BX), Y9                   // v9:f32x8 = cvthalf [b+0 l0*128 f16x8]
 	VCVTPH2PS    16(BX), Y10                // v10:f32x8 = cvthalf [b+16 l0*128 f16x8]
 	VCVTPH2PS    32(BX), Y11                // v11:f32x8 = cvthalf [b+32 l0*128 f16x8]
@@ -3104,6 +3164,8 @@ loop0:
 	VADDPS       Y11, Y6, Y6                // v6:f32x8 = add v6 v20
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v21
 	VPBROADCASTD 4(AX), Y8                  // v22:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
 	VCVTPH2PS    64(BX), Y9                 // v23:f32x8 = cvthalf [b+64 l0*128 f16x8]
 	VCVTPH2PS    80(BX), Y10                // v24:f32x8 = cvthalf [b+80 l0*128 f16x8]
 	VCVTPH2PS    96(BX), Y11                // v25:f32x8 = cvthalf [b+96 l0*128 f16x8]
@@ -3205,7 +3267,7 @@ done0:
 	RET
 
 // func matmul_f16_4_avx2(args *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matmul_f16_4_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -3250,6 +3312,8 @@ TEXT ·matmul_f16_4_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*128
 	VCVTPH2PS    (R9), Y9                   // v9:f32x8 = cvthalf [b+0 l0*128 f16x8]
 	VCVTPH2PS    16(R9), Y10                // v10:f32x8 = cvthalf [b+16 l0*128 f16x8]
 	VMULPS       Y9, Y8, Y11                // v11:f32x8 = mul v8 v9
@@ -3272,6 +3336,8 @@ loop0:
 	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v20
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v21
 	VPBROADCASTD 4(R8), Y8                  // v22:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(R9)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l0*128
 	VCVTPH2PS    64(R9), Y9                 // v23:f32x8 = cvthalf [b+64 l0*128 f16x8]
 	VCVTPH2PS    80(R9), Y10                // v24:f32x8 = cvthalf [b+80 l0*128 f16x8]
 	VMULPS       Y9, Y8, Y11                // v25:f32x8 = mul v22 v23
@@ -3526,7 +3592,7 @@ done1:
 	RET
 
 // func matmul_f16_8_avx2(args *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matmul_f16_8_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -3571,6 +3637,8 @@ TEXT ·matmul_f16_8_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*128
 	VCVTPH2PS    (R9), Y9                   // v9:f32x8 = cvthalf [b+0 l0*128 f16x8]
 	VCVTPH2PS    16(R9), Y10                // v10:f32x8 = cvthalf [b+16 l0*128 f16x8]
 	VMULPS       Y9, Y8, Y11                // v11:f32x8 = mul v8 v9
@@ -3593,6 +3661,8 @@ loop0:
 	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v20
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v21
 	VPBROADCASTD 4(R8), Y8                  // v22:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(R9)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l0*128
 	VCVTPH2PS    64(R9), Y9                 // v23:f32x8 = cvthalf [b+64 l0*128 f16x8]
 	VCVTPH2PS    80(R9), Y10                // v24:f32x8 = cvthalf [b+80 l0*128 f16x8]
 	VMULPS       Y9, Y8, Y11                // v25:f32x8 = mul v22 v23
@@ -3889,6 +3959,8 @@ done1:
 
 loop2:
 	VPBROADCASTD (R9), Y8                   // v198:f32x8 = loadsplat a+0 l2*8 step_a*4
+	PREFETCHT0   2048(R10)                  // prefetch b+2048 l2*128
+	PREFETCHT1   8192(R10)                  // prefetch2 b+8192 l2*128
 	VCVTPH2PS    (R10), Y9                  // v199:f32x8 = cvthalf [b+0 l2*128 f16x8]
 	VCVTPH2PS    16(R10), Y10               // v200:f32x8 = cvthalf [b+16 l2*128 f16x8]
 	VMULPS       Y9, Y8, Y11                // v201:f32x8 = mul v198 v199
@@ -3911,6 +3983,8 @@ loop2:
 	VADDPS       Y9, Y6, Y6                 // v196:f32x8 = add v196 v210
 	VADDPS       Y8, Y7, Y7                 // v197:f32x8 = add v197 v211
 	VPBROADCASTD 4(R9), Y8                  // v212:f32x8 = loadsplat a+4 l2*8 step_a*4
+	PREFETCHT0   2112(R10)                  // prefetch b+2112 l2*128
+	PREFETCHT1   8256(R10)                  // prefetch2 b+8256 l2*128
 	VCVTPH2PS    64(R10), Y9                // v213:f32x8 = cvthalf [b+64 l2*128 f16x8]
 	VCVTPH2PS    80(R10), Y10               // v214:f32x8 = cvthalf [b+80 l2*128 f16x8]
 	VMULPS       Y9, Y8, Y11                // v215:f32x8 = mul v212 v213
@@ -4179,7 +4253,7 @@ done3:
 	RET
 
 // func matmul_bf16_1_avx2(args *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·matmul_bf16_1_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -4197,6 +4271,8 @@ TEXT ·matmul_bf16_1_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
 	VPMOVZXWD    (BX), Y5                   // v5:i32x8 = widen [b+0 l0*128 u16x8]
 	VPMOVZXWD    16(BX), Y6                 // v6:i32x8 = widen [b+16 l0*128 u16x8]
 	VPMOVZXWD    32(BX), Y7                 // v7:i32x8 = widen [b+32 l0*128 u16x8]
@@ -4214,6 +4290,8 @@ loop0:
 	VADDPS       Y7, Y2, Y2                 // v2:f32x8 = add v2 v19
 	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v20
 	VPBROADCASTD 4(AX), Y4                  // v21:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
 	VPMOVZXWD    64(BX), Y5                 // v22:i32x8 = widen [b+64 l0*128 u16x8]
 	VPMOVZXWD    80(BX), Y6                 // v23:i32x8 = widen [b+80 l0*128 u16x8]
 	VPMOVZXWD    96(BX), Y7                 // v24:i32x8 = widen [b+96 l0*128 u16x8]
@@ -4269,7 +4347,7 @@ done0:
 	RET
 
 // func matmul_bf16_2_avx2(args *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·matmul_bf16_2_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -4297,6 +4375,8 @@ TEXT ·matmul_bf16_2_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
 	VPMOVZXWD    (BX), Y9                   // v9:i32x8 = widen [b+0 l0*128 u16x8]
 	VPMOVZXWD    16(BX), Y10                // v10:i32x8 = widen [b+16 l0*128 u16x8]
 	VPMOVZXWD    32(BX), Y11                // v11:i32x8 = widen [b+32 l0*128 u16x8]
@@ -4323,6 +4403,8 @@ loop0:
 	VADDPS       Y11, Y6, Y6                // v6:f32x8 = add v6 v28
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v29
 	VPBROADCASTD 4(AX), Y8                  // v30:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
 	VPMOVZXWD    64(BX), Y9                 // v31:i32x8 = widen [b+64 l0*128 u16x8]
 	VPMOVZXWD    80(BX), Y10                // v32:i32x8 = widen [b+80 l0*128 u16x8]
 	VPMOVZXWD    96(BX), Y11                // v33:i32x8 = widen [b+96 l0*128 u16x8]
@@ -4428,7 +4510,7 @@ done0:
 	RET
 
 // func matmul_bf16_4_avx2(args *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·matmul_bf16_4_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -4473,6 +4555,8 @@ TEXT ·matmul_bf16_4_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*128
 	VPMOVZXWD    (R9), Y9                   // v9:i32x8 = widen [b+0 l0*128 u16x8]
 	VPMOVZXWD    16(R9), Y10                // v10:i32x8 = widen [b+16 l0*128 u16x8]
 	VPSLLD       $0x10, Y9, Y9              // v11:i32x8 = shl v9 16
@@ -4497,6 +4581,8 @@ loop0:
 	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v24
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v25
 	VPBROADCASTD 4(R8), Y8                  // v26:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(R9)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l0*128
 	VPMOVZXWD    64(R9), Y9                 // v27:i32x8 = widen [b+64 l0*128 u16x8]
 	VPMOVZXWD    80(R9), Y10                // v28:i32x8 = widen [b+80 l0*128 u16x8]
 	VPSLLD       $0x10, Y9, Y9              // v29:i32x8 = shl v27 16
@@ -4757,7 +4843,7 @@ done1:
 	RET
 
 // func matmul_bf16_8_avx2(args *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·matmul_bf16_8_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
@@ -4802,6 +4888,8 @@ TEXT ·matmul_bf16_8_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*128
 	VPMOVZXWD    (R9), Y9                   // v9:i32x8 = widen [b+0 l0*128 u16x8]
 	VPMOVZXWD    16(R9), Y10                // v10:i32x8 = widen [b+16 l0*128 u16x8]
 	VPSLLD       $0x10, Y9, Y9              // v11:i32x8 = shl v9 16
@@ -4826,6 +4914,8 @@ loop0:
 	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v24
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v25
 	VPBROADCASTD 4(R8), Y8                  // v26:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(R9)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l0*128
 	VPMOVZXWD    64(R9), Y9                 // v27:i32x8 = widen [b+64 l0*128 u16x8]
 	VPMOVZXWD    80(R9), Y10                // v28:i32x8 = widen [b+80 l0*128 u16x8]
 	VPSLLD       $0x10, Y9, Y9              // v29:i32x8 = shl v27 16
@@ -5128,6 +5218,8 @@ done1:
 
 loop2:
 	VPBROADCASTD (R9), Y8                   // v214:f32x8 = loadsplat a+0 l2*8 step_a*4
+	PREFETCHT0   2048(R10)                  // prefetch b+2048 l2*128
+	PREFETCHT1   8192(R10)                  // prefetch2 b+8192 l2*128
 	VPMOVZXWD    (R10), Y9                  // v215:i32x8 = widen [b+0 l2*128 u16x8]
 	VPMOVZXWD    16(R10), Y10               // v216:i32x8 = widen [b+16 l2*128 u16x8]
 	VPSLLD       $0x10, Y9, Y9              // v217:i32x8 = shl v215 16
@@ -5152,6 +5244,8 @@ loop2:
 	VADDPS       Y9, Y6, Y6                 // v212:f32x8 = add v212 v230
 	VADDPS       Y8, Y7, Y7                 // v213:f32x8 = add v213 v231
 	VPBROADCASTD 4(R9), Y8                  // v232:f32x8 = loadsplat a+4 l2*8 step_a*4
+	PREFETCHT0   2112(R10)                  // prefetch b+2112 l2*128
+	PREFETCHT1   8256(R10)                  // prefetch2 b+8256 l2*128
 	VPMOVZXWD    64(R10), Y9                // v233:i32x8 = widen [b+64 l2*128 u16x8]
 	VPMOVZXWD    80(R10), Y10               // v234:i32x8 = widen [b+80 l2*128 u16x8]
 	VPSLLD       $0x10, Y9, Y9              // v235:i32x8 = shl v233 16

@@ -443,17 +443,26 @@ TEXT ·rope_avx512(SB), NOSPLIT, $0-8
 	MOVQ    48(DI), DI
 	TESTQ   DI, DI
 	JLE     done0
+	MOVQ    AX, R8
+	MOVQ    BX, R9
+	MOVQ    CX, R10
+	MOVQ    DX, R11
 	PCALIGN $0x20
 
 loop0:
-	VMOVDQU64      (AX), Z0                 // v0:f32x16 = load cos+0
-	VMULPS         (BX), Z0, Z0             // v1:f32x16 = mul [x+0 f32x16] v0
-	VMOVDQU64      (CX), Z1                 // v2:f32x16 = load sin+0
-	VMULPS         (DX), Z1, Z1             // v3:f32x16 = mul [y+0 f32x16] v2
+	VMOVDQU64      (R8), Z0                 // v0:f32x16 = load cos+0 l0*64
+	VMULPS         (R9), Z0, Z0             // v1:f32x16 = mul [x+0 l0*64 f32x16] v0
+	VMOVDQU64      (R10), Z1                // v2:f32x16 = load sin+0 l0*64
+	VMULPS         (R11), Z1, Z1            // v3:f32x16 = mul [y+0 l0*64 f32x16] v2
 	VSUBPS         Z1, Z0, Z0               // v4:f32x16 = sub v1 v3
 	VCMPPS         $0x03, Z0, Z0, K1        // v5:f32x16 = canonnan v4
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, (SI)                 // store low+0 v5
+	VMOVDQU64      Z0, (SI)                 // store low+0 l0*64 v5
+	ADDQ           $+64, R8
+	ADDQ           $+64, R9
+	ADDQ           $+64, R10
+	ADDQ           $+64, R11
+	ADDQ           $+64, SI
 	DECQ           DI
 	JNZ            loop0
 
@@ -467,14 +476,19 @@ done0:
 	PCALIGN $0x20
 
 loop1:
-	VMOVDQU64      (AX), Z0                 // v6:f32x16 = load cos+0
-	VMULPS         (DX), Z0, Z0             // v7:f32x16 = mul [y+0 f32x16] v6
-	VMOVDQU64      (CX), Z1                 // v8:f32x16 = load sin+0
-	VMULPS         (BX), Z1, Z1             // v9:f32x16 = mul [x+0 f32x16] v8
+	VMOVDQU64      (AX), Z0                 // v6:f32x16 = load cos+0 l1*64
+	VMULPS         (DX), Z0, Z0             // v7:f32x16 = mul [y+0 l1*64 f32x16] v6
+	VMOVDQU64      (CX), Z1                 // v8:f32x16 = load sin+0 l1*64
+	VMULPS         (BX), Z1, Z1             // v9:f32x16 = mul [x+0 l1*64 f32x16] v8
 	VADDPS         Z1, Z0, Z0               // v10:f32x16 = add v7 v9
 	VCMPPS         $0x03, Z0, Z0, K1        // v11:f32x16 = canonnan v10
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, (SI)                 // store high+0 v11
+	VMOVDQU64      Z0, (SI)                 // store high+0 l1*64 v11
+	ADDQ           $+64, AX
+	ADDQ           $+64, DX
+	ADDQ           $+64, CX
+	ADDQ           $+64, BX
+	ADDQ           $+64, SI
 	DECQ           DI
 	JNZ            loop1
 
@@ -2074,7 +2088,7 @@ done0:
 	RET
 
 // func matmul_f16_1_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f16_1_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2090,6 +2104,8 @@ TEXT ·matmul_f16_1_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VCVTPH2PS    (BX), Z3                   // v3:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VCVTPH2PS    32(BX), Z4                 // v4:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z3, Z2, Z3                 // v5:f32x16 = mul v2 v3
@@ -2097,6 +2113,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v5
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v6
 	VPBROADCASTD 4(AX), Z2                  // v7:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VCVTPH2PS    64(BX), Z3                 // v8:f32x16 = cvthalf [b+64 l0*256 f16x16]
 	VCVTPH2PS    96(BX), Z4                 // v9:f32x16 = cvthalf [b+96 l0*256 f16x16]
 	VMULPS       Z3, Z2, Z3                 // v10:f32x16 = mul v7 v8
@@ -2104,6 +2122,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v10
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v11
 	VPBROADCASTD 8(AX), Z2                  // v12:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VCVTPH2PS    128(BX), Z3                // v13:f32x16 = cvthalf [b+128 l0*256 f16x16]
 	VCVTPH2PS    160(BX), Z4                // v14:f32x16 = cvthalf [b+160 l0*256 f16x16]
 	VMULPS       Z3, Z2, Z3                 // v15:f32x16 = mul v12 v13
@@ -2111,6 +2131,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v15
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v16
 	VPBROADCASTD 12(AX), Z2                 // v17:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VCVTPH2PS    192(BX), Z3                // v18:f32x16 = cvthalf [b+192 l0*256 f16x16]
 	VCVTPH2PS    224(BX), Z4                // v19:f32x16 = cvthalf [b+224 l0*256 f16x16]
 	VMULPS       Z3, Z2, Z3                 // v20:f32x16 = mul v17 v18
@@ -2135,7 +2157,7 @@ done0:
 	RET
 
 // func matmul_f16_2_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f16_2_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2159,6 +2181,8 @@ TEXT ·matmul_f16_2_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VCVTPH2PS    (BX), Z5                   // v5:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VCVTPH2PS    32(BX), Z6                 // v6:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z7                 // v7:f32x16 = mul v4 v5
@@ -2171,6 +2195,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v10
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v11
 	VPBROADCASTD 4(AX), Z4                  // v12:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VCVTPH2PS    64(BX), Z5                 // v13:f32x16 = cvthalf [b+64 l0*256 f16x16]
 	VCVTPH2PS    96(BX), Z6                 // v14:f32x16 = cvthalf [b+96 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z7                 // v15:f32x16 = mul v12 v13
@@ -2183,6 +2209,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v18
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v19
 	VPBROADCASTD 8(AX), Z4                  // v20:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VCVTPH2PS    128(BX), Z5                // v21:f32x16 = cvthalf [b+128 l0*256 f16x16]
 	VCVTPH2PS    160(BX), Z6                // v22:f32x16 = cvthalf [b+160 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z7                 // v23:f32x16 = mul v20 v21
@@ -2195,6 +2223,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v26
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v27
 	VPBROADCASTD 12(AX), Z4                 // v28:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VCVTPH2PS    192(BX), Z5                // v29:f32x16 = cvthalf [b+192 l0*256 f16x16]
 	VCVTPH2PS    224(BX), Z6                // v30:f32x16 = cvthalf [b+224 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z7                 // v31:f32x16 = mul v28 v29
@@ -2791,7 +2821,7 @@ done0:
 	RET
 
 // func matmul_bf16_1_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_bf16_1_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2807,6 +2837,8 @@ TEXT ·matmul_bf16_1_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VPMOVZXWD    (BX), Z3                   // v3:i32x16 = widen [b+0 l0*256 u16x16]
 	VPMOVZXWD    32(BX), Z4                 // v4:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v5:i32x16 = shl v3 16
@@ -2816,6 +2848,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v9
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v10
 	VPBROADCASTD 4(AX), Z2                  // v11:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VPMOVZXWD    64(BX), Z3                 // v12:i32x16 = widen [b+64 l0*256 u16x16]
 	VPMOVZXWD    96(BX), Z4                 // v13:i32x16 = widen [b+96 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v14:i32x16 = shl v12 16
@@ -2825,6 +2859,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v18
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v19
 	VPBROADCASTD 8(AX), Z2                  // v20:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VPMOVZXWD    128(BX), Z3                // v21:i32x16 = widen [b+128 l0*256 u16x16]
 	VPMOVZXWD    160(BX), Z4                // v22:i32x16 = widen [b+160 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v23:i32x16 = shl v21 16
@@ -2834,6 +2870,8 @@ loop0:
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v27
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v28
 	VPBROADCASTD 12(AX), Z2                 // v29:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VPMOVZXWD    192(BX), Z3                // v30:i32x16 = widen [b+192 l0*256 u16x16]
 	VPMOVZXWD    224(BX), Z4                // v31:i32x16 = widen [b+224 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v32:i32x16 = shl v30 16
@@ -2860,7 +2898,7 @@ done0:
 	RET
 
 // func matmul_bf16_2_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_bf16_2_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2884,6 +2922,8 @@ TEXT ·matmul_bf16_2_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VPMOVZXWD    (BX), Z5                   // v5:i32x16 = widen [b+0 l0*256 u16x16]
 	VPMOVZXWD    32(BX), Z6                 // v6:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z5, Z5              // v7:i32x16 = shl v5 16
@@ -2898,6 +2938,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v14
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v15
 	VPBROADCASTD 4(AX), Z4                  // v16:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VPMOVZXWD    64(BX), Z5                 // v17:i32x16 = widen [b+64 l0*256 u16x16]
 	VPMOVZXWD    96(BX), Z6                 // v18:i32x16 = widen [b+96 l0*256 u16x16]
 	VPSLLD       $0x10, Z5, Z5              // v19:i32x16 = shl v17 16
@@ -2912,6 +2954,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v26
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v27
 	VPBROADCASTD 8(AX), Z4                  // v28:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VPMOVZXWD    128(BX), Z5                // v29:i32x16 = widen [b+128 l0*256 u16x16]
 	VPMOVZXWD    160(BX), Z6                // v30:i32x16 = widen [b+160 l0*256 u16x16]
 	VPSLLD       $0x10, Z5, Z5              // v31:i32x16 = shl v29 16
@@ -2926,6 +2970,8 @@ loop0:
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v38
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v39
 	VPBROADCASTD 12(AX), Z4                 // v40:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VPMOVZXWD    192(BX), Z5                // v41:i32x16 = widen [b+192 l0*256 u16x16]
 	VPMOVZXWD    224(BX), Z6                // v42:i32x16 = widen [b+224 l0*256 u16x16]
 	VPSLLD       $0x10, Z5, Z5              // v43:i32x16 = shl v41 16
@@ -2972,7 +3018,7 @@ done0:
 	RET
 
 // func matmul_bf16_4_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_bf16_4_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -3012,6 +3058,8 @@ TEXT ·matmul_bf16_4_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VPMOVZXWD    (BX), Z9                   // v9:i32x16 = widen [b+0 l0*256 u16x16]
 	VPMOVZXWD    32(BX), Z10                // v10:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v11:i32x16 = shl v9 16
@@ -3036,6 +3084,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v24
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v25
 	VPBROADCASTD 4(AX), Z8                  // v26:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VPMOVZXWD    64(BX), Z9                 // v27:i32x16 = widen [b+64 l0*256 u16x16]
 	VPMOVZXWD    96(BX), Z10                // v28:i32x16 = widen [b+96 l0*256 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v29:i32x16 = shl v27 16
@@ -3060,6 +3110,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v42
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v43
 	VPBROADCASTD 8(AX), Z8                  // v44:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VPMOVZXWD    128(BX), Z9                // v45:i32x16 = widen [b+128 l0*256 u16x16]
 	VPMOVZXWD    160(BX), Z10               // v46:i32x16 = widen [b+160 l0*256 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v47:i32x16 = shl v45 16
@@ -3084,6 +3136,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v60
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v61
 	VPBROADCASTD 12(AX), Z8                 // v62:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VPMOVZXWD    192(BX), Z9                // v63:i32x16 = widen [b+192 l0*256 u16x16]
 	VPMOVZXWD    224(BX), Z10               // v64:i32x16 = widen [b+224 l0*256 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v65:i32x16 = shl v63 16
@@ -3170,7 +3224,7 @@ done0:
 	RET
 
 // func matmul_bf16_8_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_bf16_8_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -3242,6 +3296,8 @@ TEXT ·matmul_bf16_8_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VPMOVZXWD    (BX), Z17                  // v17:i32x16 = widen [b+0 l0*256 u16x16]
 	VPMOVZXWD    32(BX), Z18                // v18:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v19:i32x16 = shl v17 16
@@ -3286,6 +3342,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v44
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v45
 	VPBROADCASTD 4(AX), Z16                 // v46:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VPMOVZXWD    64(BX), Z17                // v47:i32x16 = widen [b+64 l0*256 u16x16]
 	VPMOVZXWD    96(BX), Z18                // v48:i32x16 = widen [b+96 l0*256 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v49:i32x16 = shl v47 16
@@ -3330,6 +3388,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v74
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v75
 	VPBROADCASTD 8(AX), Z16                 // v76:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VPMOVZXWD    128(BX), Z17               // v77:i32x16 = widen [b+128 l0*256 u16x16]
 	VPMOVZXWD    160(BX), Z18               // v78:i32x16 = widen [b+160 l0*256 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v79:i32x16 = shl v77 16
@@ -3374,6 +3434,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v104
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v105
 	VPBROADCASTD 12(AX), Z16                // v106:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VPMOVZXWD    192(BX), Z17               // v107:i32x16 = widen [b+192 l0*256 u16x16]
 	VPMOVZXWD    224(BX), Z18               // v108:i32x16 = widen [b+224 l0*256 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v109:i32x16 = shl v107 16

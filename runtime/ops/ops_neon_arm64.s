@@ -680,28 +680,32 @@ TEXT ·rope_neon(SB), NOSPLIT, $0-8
 	MOVD 48(R25), R5 // count_low_o
 	CMP $0, R5
 	BLE done0
+	MOVD R0, R6
+	MOVD R1, R7
+	MOVD R2, R8
+	MOVD R3, R9
 	PCALIGN $32
 l0:
-	WORD $0x3dc00003 // ldr q3, [x0]                                 v3:f32x4 = load x+0
-	WORD $0x3dc00404 // ldr q4, [x0, #16]                            v4:f32x4 = load x+16
-	WORD $0x3dc00805 // ldr q5, [x0, #32]                            v5:f32x4 = load x+32
-	WORD $0x3dc00c06 // ldr q6, [x0, #48]                            v6:f32x4 = load x+48
-	WORD $0x3dc00027 // ldr q7, [x1]                                 v7:f32x4 = load cos+0
-	WORD $0x3dc00428 // ldr q8, [x1, #16]                            v8:f32x4 = load cos+16
-	WORD $0x3dc00829 // ldr q9, [x1, #32]                            v9:f32x4 = load cos+32
-	WORD $0x3dc00c2a // ldr q10, [x1, #48]                           v10:f32x4 = load cos+48
+	WORD $0x3dc000c3 // ldr q3, [x6]                                 v3:f32x4 = load x+0 l0*64
+	WORD $0x3dc004c4 // ldr q4, [x6, #16]                            v4:f32x4 = load x+16 l0*64
+	WORD $0x3dc008c5 // ldr q5, [x6, #32]                            v5:f32x4 = load x+32 l0*64
+	WORD $0x3dc00cc6 // ldr q6, [x6, #48]                            v6:f32x4 = load x+48 l0*64
+	WORD $0x3dc000e7 // ldr q7, [x7]                                 v7:f32x4 = load cos+0 l0*64
+	WORD $0x3dc004e8 // ldr q8, [x7, #16]                            v8:f32x4 = load cos+16 l0*64
+	WORD $0x3dc008e9 // ldr q9, [x7, #32]                            v9:f32x4 = load cos+32 l0*64
+	WORD $0x3dc00cea // ldr q10, [x7, #48]                           v10:f32x4 = load cos+48 l0*64
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s                     v11:f32x4 = mul v3 v7
 	WORD $0x6e28dc84 // fmul v4.4s, v4.4s, v8.4s                     v12:f32x4 = mul v4 v8
 	WORD $0x6e29dca5 // fmul v5.4s, v5.4s, v9.4s                     v13:f32x4 = mul v5 v9
 	WORD $0x6e2adcc6 // fmul v6.4s, v6.4s, v10.4s                    v14:f32x4 = mul v6 v10
-	WORD $0x3dc00047 // ldr q7, [x2]                                 v15:f32x4 = load y+0
-	WORD $0x3dc00448 // ldr q8, [x2, #16]                            v16:f32x4 = load y+16
-	WORD $0x3dc00849 // ldr q9, [x2, #32]                            v17:f32x4 = load y+32
-	WORD $0x3dc00c4a // ldr q10, [x2, #48]                           v18:f32x4 = load y+48
-	WORD $0x3dc0006b // ldr q11, [x3]                                v19:f32x4 = load sin+0
-	WORD $0x3dc0046c // ldr q12, [x3, #16]                           v20:f32x4 = load sin+16
-	WORD $0x3dc0086d // ldr q13, [x3, #32]                           v21:f32x4 = load sin+32
-	WORD $0x3dc00c6e // ldr q14, [x3, #48]                           v22:f32x4 = load sin+48
+	WORD $0x3dc00107 // ldr q7, [x8]                                 v15:f32x4 = load y+0 l0*64
+	WORD $0x3dc00508 // ldr q8, [x8, #16]                            v16:f32x4 = load y+16 l0*64
+	WORD $0x3dc00909 // ldr q9, [x8, #32]                            v17:f32x4 = load y+32 l0*64
+	WORD $0x3dc00d0a // ldr q10, [x8, #48]                           v18:f32x4 = load y+48 l0*64
+	WORD $0x3dc0012b // ldr q11, [x9]                                v19:f32x4 = load sin+0 l0*64
+	WORD $0x3dc0052c // ldr q12, [x9, #16]                           v20:f32x4 = load sin+16 l0*64
+	WORD $0x3dc0092d // ldr q13, [x9, #32]                           v21:f32x4 = load sin+32 l0*64
+	WORD $0x3dc00d2e // ldr q14, [x9, #48]                           v22:f32x4 = load sin+48 l0*64
 	WORD $0x6e2bdce7 // fmul v7.4s, v7.4s, v11.4s                    v23:f32x4 = mul v15 v19
 	WORD $0x6e2cdd08 // fmul v8.4s, v8.4s, v12.4s                    v24:f32x4 = mul v16 v20
 	WORD $0x6e2ddd29 // fmul v9.4s, v9.4s, v13.4s                    v25:f32x4 = mul v17 v21
@@ -722,10 +726,15 @@ l0:
 	WORD $0x4e201cc7 // and v7.16b, v6.16b, v0.16b                   v47:i32x4 = and v46 v0
 	WORD $0x4ea134e7 // cmgt v7.4s, v7.4s, v1.4s                     v48:i32x4 = cmpgts v47 v1
 	WORD $0x6ea71c46 // bit v6.16b, v2.16b, v7.16b                   v49:i32x4 = bitsel v48 v2 v46
-	WORD $0x3d800083 // str q3, [x4]                                 store low+0 v35
-	WORD $0x3d800484 // str q4, [x4, #16]                            store low+16 v40
-	WORD $0x3d800885 // str q5, [x4, #32]                            store low+32 v45
-	WORD $0x3d800c86 // str q6, [x4, #48]                            store low+48 v50
+	WORD $0x3d800083 // str q3, [x4]                                 store low+0 l0*64 v35
+	WORD $0x3d800484 // str q4, [x4, #16]                            store low+16 l0*64 v40
+	WORD $0x3d800885 // str q5, [x4, #32]                            store low+32 l0*64 v45
+	WORD $0x3d800c86 // str q6, [x4, #48]                            store low+48 l0*64 v50
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R4
 	SUBS $1, R5
 	BNE l0
 done0:
@@ -735,26 +744,26 @@ done0:
 	BLE done1
 	PCALIGN $32
 l1:
-	WORD $0x3dc00043 // ldr q3, [x2]                                 v51:f32x4 = load y+0
-	WORD $0x3dc00444 // ldr q4, [x2, #16]                            v52:f32x4 = load y+16
-	WORD $0x3dc00845 // ldr q5, [x2, #32]                            v53:f32x4 = load y+32
-	WORD $0x3dc00c46 // ldr q6, [x2, #48]                            v54:f32x4 = load y+48
-	WORD $0x3dc00027 // ldr q7, [x1]                                 v55:f32x4 = load cos+0
-	WORD $0x3dc00428 // ldr q8, [x1, #16]                            v56:f32x4 = load cos+16
-	WORD $0x3dc00829 // ldr q9, [x1, #32]                            v57:f32x4 = load cos+32
-	WORD $0x3dc00c2a // ldr q10, [x1, #48]                           v58:f32x4 = load cos+48
+	WORD $0x3dc00043 // ldr q3, [x2]                                 v51:f32x4 = load y+0 l1*64
+	WORD $0x3dc00444 // ldr q4, [x2, #16]                            v52:f32x4 = load y+16 l1*64
+	WORD $0x3dc00845 // ldr q5, [x2, #32]                            v53:f32x4 = load y+32 l1*64
+	WORD $0x3dc00c46 // ldr q6, [x2, #48]                            v54:f32x4 = load y+48 l1*64
+	WORD $0x3dc00027 // ldr q7, [x1]                                 v55:f32x4 = load cos+0 l1*64
+	WORD $0x3dc00428 // ldr q8, [x1, #16]                            v56:f32x4 = load cos+16 l1*64
+	WORD $0x3dc00829 // ldr q9, [x1, #32]                            v57:f32x4 = load cos+32 l1*64
+	WORD $0x3dc00c2a // ldr q10, [x1, #48]                           v58:f32x4 = load cos+48 l1*64
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s                     v59:f32x4 = mul v51 v55
 	WORD $0x6e28dc84 // fmul v4.4s, v4.4s, v8.4s                     v60:f32x4 = mul v52 v56
 	WORD $0x6e29dca5 // fmul v5.4s, v5.4s, v9.4s                     v61:f32x4 = mul v53 v57
 	WORD $0x6e2adcc6 // fmul v6.4s, v6.4s, v10.4s                    v62:f32x4 = mul v54 v58
-	WORD $0x3dc00007 // ldr q7, [x0]                                 v63:f32x4 = load x+0
-	WORD $0x3dc00408 // ldr q8, [x0, #16]                            v64:f32x4 = load x+16
-	WORD $0x3dc00809 // ldr q9, [x0, #32]                            v65:f32x4 = load x+32
-	WORD $0x3dc00c0a // ldr q10, [x0, #48]                           v66:f32x4 = load x+48
-	WORD $0x3dc0006b // ldr q11, [x3]                                v67:f32x4 = load sin+0
-	WORD $0x3dc0046c // ldr q12, [x3, #16]                           v68:f32x4 = load sin+16
-	WORD $0x3dc0086d // ldr q13, [x3, #32]                           v69:f32x4 = load sin+32
-	WORD $0x3dc00c6e // ldr q14, [x3, #48]                           v70:f32x4 = load sin+48
+	WORD $0x3dc00007 // ldr q7, [x0]                                 v63:f32x4 = load x+0 l1*64
+	WORD $0x3dc00408 // ldr q8, [x0, #16]                            v64:f32x4 = load x+16 l1*64
+	WORD $0x3dc00809 // ldr q9, [x0, #32]                            v65:f32x4 = load x+32 l1*64
+	WORD $0x3dc00c0a // ldr q10, [x0, #48]                           v66:f32x4 = load x+48 l1*64
+	WORD $0x3dc0006b // ldr q11, [x3]                                v67:f32x4 = load sin+0 l1*64
+	WORD $0x3dc0046c // ldr q12, [x3, #16]                           v68:f32x4 = load sin+16 l1*64
+	WORD $0x3dc0086d // ldr q13, [x3, #32]                           v69:f32x4 = load sin+32 l1*64
+	WORD $0x3dc00c6e // ldr q14, [x3, #48]                           v70:f32x4 = load sin+48 l1*64
 	WORD $0x6e2bdce7 // fmul v7.4s, v7.4s, v11.4s                    v71:f32x4 = mul v63 v67
 	WORD $0x6e2cdd08 // fmul v8.4s, v8.4s, v12.4s                    v72:f32x4 = mul v64 v68
 	WORD $0x6e2ddd29 // fmul v9.4s, v9.4s, v13.4s                    v73:f32x4 = mul v65 v69
@@ -775,10 +784,15 @@ l1:
 	WORD $0x4e201cc7 // and v7.16b, v6.16b, v0.16b                   v95:i32x4 = and v94 v0
 	WORD $0x4ea134e7 // cmgt v7.4s, v7.4s, v1.4s                     v96:i32x4 = cmpgts v95 v1
 	WORD $0x6ea71c46 // bit v6.16b, v2.16b, v7.16b                   v97:i32x4 = bitsel v96 v2 v94
-	WORD $0x3d800083 // str q3, [x4]                                 store high+0 v83
-	WORD $0x3d800484 // str q4, [x4, #16]                            store high+16 v88
-	WORD $0x3d800885 // str q5, [x4, #32]                            store high+32 v93
-	WORD $0x3d800c86 // str q6, [x4, #48]                            store high+48 v98
+	WORD $0x3d800083 // str q3, [x4]                                 store high+0 l1*64 v83
+	WORD $0x3d800484 // str q4, [x4, #16]                            store high+16 l1*64 v88
+	WORD $0x3d800885 // str q5, [x4, #32]                            store high+32 l1*64 v93
+	WORD $0x3d800c86 // str q6, [x4, #48]                            store high+48 l1*64 v98
+	ADD $64, R2
+	ADD $64, R1
+	ADD $64, R0
+	ADD $64, R3
+	ADD $64, R4
 	SUBS $1, R5
 	BNE l1
 done1:
@@ -2406,6 +2420,10 @@ l0:
 	WORD $0x3dc0142f // ldr q15, [x1, #80]                           v16:f32x4 = load b+80 l0*512
 	WORD $0x3dc01830 // ldr q16, [x1, #96]                           v17:f32x4 = load b+96 l0*512
 	WORD $0x3dc01c31 // ldr q17, [x1, #112]                          v18:f32x4 = load b+112 l0*512
+	WORD $0xf9840020 // prfm pldl1keep, [x1, #2048]                  prefetch b+2048 l0*512
+	WORD $0xf9842020 // prfm pldl1keep, [x1, #2112]                  prefetch b+2112 l0*512
+	WORD $0xf9900022 // prfm pldl2keep, [x1, #8192]                  prefetch2 b+8192 l0*512
+	WORD $0xf9902022 // prfm pldl2keep, [x1, #8256]                  prefetch2 b+8256 l0*512
 	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v19:f32x4 = mul v10 v11
 	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v20:f32x4 = mul v10 v12
 	WORD $0x6e2cdd2c // fmul v12.4s, v9.4s, v12.4s                   v21:f32x4 = mul v10 v13
@@ -2431,6 +2449,10 @@ l0:
 	WORD $0x3dc0342f // ldr q15, [x1, #208]                          v33:f32x4 = load b+208 l0*512
 	WORD $0x3dc03830 // ldr q16, [x1, #224]                          v34:f32x4 = load b+224 l0*512
 	WORD $0x3dc03c31 // ldr q17, [x1, #240]                          v35:f32x4 = load b+240 l0*512
+	WORD $0xf9844020 // prfm pldl1keep, [x1, #2176]                  prefetch b+2176 l0*512
+	WORD $0xf9846020 // prfm pldl1keep, [x1, #2240]                  prefetch b+2240 l0*512
+	WORD $0xf9904022 // prfm pldl2keep, [x1, #8320]                  prefetch2 b+8320 l0*512
+	WORD $0xf9906022 // prfm pldl2keep, [x1, #8384]                  prefetch2 b+8384 l0*512
 	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v36:f32x4 = mul v27 v28
 	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v37:f32x4 = mul v27 v29
 	WORD $0x6e2cdd2c // fmul v12.4s, v9.4s, v12.4s                   v38:f32x4 = mul v27 v30
@@ -2456,6 +2478,10 @@ l0:
 	WORD $0x3dc0542f // ldr q15, [x1, #336]                          v50:f32x4 = load b+336 l0*512
 	WORD $0x3dc05830 // ldr q16, [x1, #352]                          v51:f32x4 = load b+352 l0*512
 	WORD $0x3dc05c31 // ldr q17, [x1, #368]                          v52:f32x4 = load b+368 l0*512
+	WORD $0xf9848020 // prfm pldl1keep, [x1, #2304]                  prefetch b+2304 l0*512
+	WORD $0xf984a020 // prfm pldl1keep, [x1, #2368]                  prefetch b+2368 l0*512
+	WORD $0xf9908022 // prfm pldl2keep, [x1, #8448]                  prefetch2 b+8448 l0*512
+	WORD $0xf990a022 // prfm pldl2keep, [x1, #8512]                  prefetch2 b+8512 l0*512
 	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v53:f32x4 = mul v44 v45
 	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v54:f32x4 = mul v44 v46
 	WORD $0x6e2cdd2c // fmul v12.4s, v9.4s, v12.4s                   v55:f32x4 = mul v44 v47
@@ -2481,6 +2507,10 @@ l0:
 	WORD $0x3dc0742e // ldr q14, [x1, #464]                          v67:f32x4 = load b+464 l0*512
 	WORD $0x3dc0782f // ldr q15, [x1, #480]                          v68:f32x4 = load b+480 l0*512
 	WORD $0x3dc07c30 // ldr q16, [x1, #496]                          v69:f32x4 = load b+496 l0*512
+	WORD $0xf984c020 // prfm pldl1keep, [x1, #2432]                  prefetch b+2432 l0*512
+	WORD $0xf984e020 // prfm pldl1keep, [x1, #2496]                  prefetch b+2496 l0*512
+	WORD $0xf990c022 // prfm pldl2keep, [x1, #8576]                  prefetch2 b+8576 l0*512
+	WORD $0xf990e022 // prfm pldl2keep, [x1, #8640]                  prefetch2 b+8640 l0*512
 	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v70:f32x4 = mul v61 v62
 	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v71:f32x4 = mul v61 v63
 	WORD $0x6e2bdd0b // fmul v11.4s, v8.4s, v11.4s                   v72:f32x4 = mul v61 v64
@@ -2561,8 +2591,8 @@ TEXT ·matmul_f32_2_neon(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 0(R25), R0 // a
-	MOVD 8(R25), R1 // b
+	MOVD 8(R25), R0 // b
+	MOVD 0(R25), R1 // a
 	MOVD 0(R25), R2 // a
 	MOVD 24(R25), R4 // step_a
 	MOVD $1, R3
@@ -2572,30 +2602,34 @@ TEXT ·matmul_f32_2_neon(SB), NOSPLIT, $0-8
 	BLE done0
 	PCALIGN $32
 l0:
-	WORD $0x3dc00010 // ldr q16, [x0]                                v16:i32x4 = load a+0 l0*16
+	WORD $0xf9840000 // prfm pldl1keep, [x0, #2048]                  prefetch b+2048 l0*512
+	WORD $0xf9842000 // prfm pldl1keep, [x0, #2112]                  prefetch b+2112 l0*512
+	WORD $0xf9900002 // prfm pldl2keep, [x0, #8192]                  prefetch2 b+8192 l0*512
+	WORD $0xf9902002 // prfm pldl2keep, [x0, #8256]                  prefetch2 b+8256 l0*512
+	WORD $0x3dc00030 // ldr q16, [x1]                                v16:i32x4 = load a+0 l0*16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
-	WORD $0x3dc00032 // ldr q18, [x1]                                v19:f32x4 = load b+0 l0*512
+	WORD $0x3dc00012 // ldr q18, [x0]                                v19:f32x4 = load b+0 l0*512
 	WORD $0x6e32de33 // fmul v19.4s, v17.4s, v18.4s                  v20:f32x4 = mul v18 v19
 	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s                    v0:f32x4 = add v0 v20
-	WORD $0x3dc00433 // ldr q19, [x1, #16]                           v21:f32x4 = load b+16 l0*512
+	WORD $0x3dc00413 // ldr q19, [x0, #16]                           v21:f32x4 = load b+16 l0*512
 	WORD $0x6e33de34 // fmul v20.4s, v17.4s, v19.4s                  v22:f32x4 = mul v18 v21
 	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s                    v1:f32x4 = add v1 v22
-	WORD $0x3dc00834 // ldr q20, [x1, #32]                           v23:f32x4 = load b+32 l0*512
+	WORD $0x3dc00814 // ldr q20, [x0, #32]                           v23:f32x4 = load b+32 l0*512
 	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s                  v24:f32x4 = mul v18 v23
 	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s                    v2:f32x4 = add v2 v24
-	WORD $0x3dc00c35 // ldr q21, [x1, #48]                           v25:f32x4 = load b+48 l0*512
+	WORD $0x3dc00c15 // ldr q21, [x0, #48]                           v25:f32x4 = load b+48 l0*512
 	WORD $0x6e35de36 // fmul v22.4s, v17.4s, v21.4s                  v26:f32x4 = mul v18 v25
 	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s                    v3:f32x4 = add v3 v26
-	WORD $0x3dc01036 // ldr q22, [x1, #64]                           v27:f32x4 = load b+64 l0*512
+	WORD $0x3dc01016 // ldr q22, [x0, #64]                           v27:f32x4 = load b+64 l0*512
 	WORD $0x6e36de37 // fmul v23.4s, v17.4s, v22.4s                  v28:f32x4 = mul v18 v27
 	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v4:f32x4 = add v4 v28
-	WORD $0x3dc01437 // ldr q23, [x1, #80]                           v29:f32x4 = load b+80 l0*512
+	WORD $0x3dc01417 // ldr q23, [x0, #80]                           v29:f32x4 = load b+80 l0*512
 	WORD $0x6e37de38 // fmul v24.4s, v17.4s, v23.4s                  v30:f32x4 = mul v18 v29
 	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v30
-	WORD $0x3dc01838 // ldr q24, [x1, #96]                           v31:f32x4 = load b+96 l0*512
+	WORD $0x3dc01818 // ldr q24, [x0, #96]                           v31:f32x4 = load b+96 l0*512
 	WORD $0x6e38de39 // fmul v25.4s, v17.4s, v24.4s                  v32:f32x4 = mul v18 v31
 	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v32
-	WORD $0x3dc01c39 // ldr q25, [x1, #112]                          v33:f32x4 = load b+112 l0*512
+	WORD $0x3dc01c19 // ldr q25, [x0, #112]                          v33:f32x4 = load b+112 l0*512
 	WORD $0x6e39de31 // fmul v17.4s, v17.4s, v25.4s                  v34:f32x4 = mul v18 v33
 	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s                    v7:f32x4 = add v7 v34
 	WORD $0x3dc00071 // ldr q17, [x3]                                v35:i32x4 = load a+0 l0*16 step_a*1
@@ -2616,29 +2650,33 @@ l0:
 	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s                  v14:f32x4 = add v14 v44
 	WORD $0x6e39df52 // fmul v18.4s, v26.4s, v25.4s                  v45:f32x4 = mul v37 v33
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v45
+	WORD $0xf9844000 // prfm pldl1keep, [x0, #2176]                  prefetch b+2176 l0*512
+	WORD $0xf9846000 // prfm pldl1keep, [x0, #2240]                  prefetch b+2240 l0*512
+	WORD $0xf9904002 // prfm pldl2keep, [x0, #8320]                  prefetch2 b+8320 l0*512
+	WORD $0xf9906002 // prfm pldl2keep, [x0, #8384]                  prefetch2 b+8384 l0*512
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v46:f32x4 = spread v17 1
-	WORD $0x3dc02033 // ldr q19, [x1, #128]                          v47:f32x4 = load b+128 l0*512
+	WORD $0x3dc02013 // ldr q19, [x0, #128]                          v47:f32x4 = load b+128 l0*512
 	WORD $0x6e33de54 // fmul v20.4s, v18.4s, v19.4s                  v48:f32x4 = mul v46 v47
 	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s                    v0:f32x4 = add v0 v48
-	WORD $0x3dc02434 // ldr q20, [x1, #144]                          v49:f32x4 = load b+144 l0*512
+	WORD $0x3dc02414 // ldr q20, [x0, #144]                          v49:f32x4 = load b+144 l0*512
 	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s                  v50:f32x4 = mul v46 v49
 	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v50
-	WORD $0x3dc02835 // ldr q21, [x1, #160]                          v51:f32x4 = load b+160 l0*512
+	WORD $0x3dc02815 // ldr q21, [x0, #160]                          v51:f32x4 = load b+160 l0*512
 	WORD $0x6e35de56 // fmul v22.4s, v18.4s, v21.4s                  v52:f32x4 = mul v46 v51
 	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s                    v2:f32x4 = add v2 v52
-	WORD $0x3dc02c36 // ldr q22, [x1, #176]                          v53:f32x4 = load b+176 l0*512
+	WORD $0x3dc02c16 // ldr q22, [x0, #176]                          v53:f32x4 = load b+176 l0*512
 	WORD $0x6e36de57 // fmul v23.4s, v18.4s, v22.4s                  v54:f32x4 = mul v46 v53
 	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s                    v3:f32x4 = add v3 v54
-	WORD $0x3dc03037 // ldr q23, [x1, #192]                          v55:f32x4 = load b+192 l0*512
+	WORD $0x3dc03017 // ldr q23, [x0, #192]                          v55:f32x4 = load b+192 l0*512
 	WORD $0x6e37de58 // fmul v24.4s, v18.4s, v23.4s                  v56:f32x4 = mul v46 v55
 	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s                    v4:f32x4 = add v4 v56
-	WORD $0x3dc03438 // ldr q24, [x1, #208]                          v57:f32x4 = load b+208 l0*512
+	WORD $0x3dc03418 // ldr q24, [x0, #208]                          v57:f32x4 = load b+208 l0*512
 	WORD $0x6e38de59 // fmul v25.4s, v18.4s, v24.4s                  v58:f32x4 = mul v46 v57
 	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v58
-	WORD $0x3dc03839 // ldr q25, [x1, #224]                          v59:f32x4 = load b+224 l0*512
+	WORD $0x3dc03819 // ldr q25, [x0, #224]                          v59:f32x4 = load b+224 l0*512
 	WORD $0x6e39de5a // fmul v26.4s, v18.4s, v25.4s                  v60:f32x4 = mul v46 v59
 	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s                    v6:f32x4 = add v6 v60
-	WORD $0x3dc03c3a // ldr q26, [x1, #240]                          v61:f32x4 = load b+240 l0*512
+	WORD $0x3dc03c1a // ldr q26, [x0, #240]                          v61:f32x4 = load b+240 l0*512
 	WORD $0x6e3ade52 // fmul v18.4s, v18.4s, v26.4s                  v62:f32x4 = mul v46 v61
 	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v62
 	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v63:f32x4 = spread v36 1
@@ -2658,29 +2696,33 @@ l0:
 	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v70
 	WORD $0x6e3ade52 // fmul v18.4s, v18.4s, v26.4s                  v71:f32x4 = mul v63 v61
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v71
+	WORD $0xf9848000 // prfm pldl1keep, [x0, #2304]                  prefetch b+2304 l0*512
+	WORD $0xf984a000 // prfm pldl1keep, [x0, #2368]                  prefetch b+2368 l0*512
+	WORD $0xf9908002 // prfm pldl2keep, [x0, #8448]                  prefetch2 b+8448 l0*512
+	WORD $0xf990a002 // prfm pldl2keep, [x0, #8512]                  prefetch2 b+8512 l0*512
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v72:f32x4 = spread v17 2
-	WORD $0x3dc04033 // ldr q19, [x1, #256]                          v73:f32x4 = load b+256 l0*512
+	WORD $0x3dc04013 // ldr q19, [x0, #256]                          v73:f32x4 = load b+256 l0*512
 	WORD $0x6e33de54 // fmul v20.4s, v18.4s, v19.4s                  v74:f32x4 = mul v72 v73
 	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s                    v0:f32x4 = add v0 v74
-	WORD $0x3dc04434 // ldr q20, [x1, #272]                          v75:f32x4 = load b+272 l0*512
+	WORD $0x3dc04414 // ldr q20, [x0, #272]                          v75:f32x4 = load b+272 l0*512
 	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s                  v76:f32x4 = mul v72 v75
 	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v76
-	WORD $0x3dc04835 // ldr q21, [x1, #288]                          v77:f32x4 = load b+288 l0*512
+	WORD $0x3dc04815 // ldr q21, [x0, #288]                          v77:f32x4 = load b+288 l0*512
 	WORD $0x6e35de56 // fmul v22.4s, v18.4s, v21.4s                  v78:f32x4 = mul v72 v77
 	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s                    v2:f32x4 = add v2 v78
-	WORD $0x3dc04c36 // ldr q22, [x1, #304]                          v79:f32x4 = load b+304 l0*512
+	WORD $0x3dc04c16 // ldr q22, [x0, #304]                          v79:f32x4 = load b+304 l0*512
 	WORD $0x6e36de57 // fmul v23.4s, v18.4s, v22.4s                  v80:f32x4 = mul v72 v79
 	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s                    v3:f32x4 = add v3 v80
-	WORD $0x3dc05037 // ldr q23, [x1, #320]                          v81:f32x4 = load b+320 l0*512
+	WORD $0x3dc05017 // ldr q23, [x0, #320]                          v81:f32x4 = load b+320 l0*512
 	WORD $0x6e37de58 // fmul v24.4s, v18.4s, v23.4s                  v82:f32x4 = mul v72 v81
 	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s                    v4:f32x4 = add v4 v82
-	WORD $0x3dc05438 // ldr q24, [x1, #336]                          v83:f32x4 = load b+336 l0*512
+	WORD $0x3dc05418 // ldr q24, [x0, #336]                          v83:f32x4 = load b+336 l0*512
 	WORD $0x6e38de59 // fmul v25.4s, v18.4s, v24.4s                  v84:f32x4 = mul v72 v83
 	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v84
-	WORD $0x3dc05839 // ldr q25, [x1, #352]                          v85:f32x4 = load b+352 l0*512
+	WORD $0x3dc05819 // ldr q25, [x0, #352]                          v85:f32x4 = load b+352 l0*512
 	WORD $0x6e39de5a // fmul v26.4s, v18.4s, v25.4s                  v86:f32x4 = mul v72 v85
 	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s                    v6:f32x4 = add v6 v86
-	WORD $0x3dc05c3a // ldr q26, [x1, #368]                          v87:f32x4 = load b+368 l0*512
+	WORD $0x3dc05c1a // ldr q26, [x0, #368]                          v87:f32x4 = load b+368 l0*512
 	WORD $0x6e3ade52 // fmul v18.4s, v18.4s, v26.4s                  v88:f32x4 = mul v72 v87
 	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v88
 	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v89:f32x4 = spread v36 2
@@ -2700,29 +2742,33 @@ l0:
 	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v96
 	WORD $0x6e3ade52 // fmul v18.4s, v18.4s, v26.4s                  v97:f32x4 = mul v89 v87
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v97
+	WORD $0xf984c000 // prfm pldl1keep, [x0, #2432]                  prefetch b+2432 l0*512
+	WORD $0xf984e000 // prfm pldl1keep, [x0, #2496]                  prefetch b+2496 l0*512
+	WORD $0xf990c002 // prfm pldl2keep, [x0, #8576]                  prefetch2 b+8576 l0*512
+	WORD $0xf990e002 // prfm pldl2keep, [x0, #8640]                  prefetch2 b+8640 l0*512
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v98:f32x4 = spread v17 3
-	WORD $0x3dc06032 // ldr q18, [x1, #384]                          v99:f32x4 = load b+384 l0*512
+	WORD $0x3dc06012 // ldr q18, [x0, #384]                          v99:f32x4 = load b+384 l0*512
 	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v100:f32x4 = mul v98 v99
 	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s                    v0:f32x4 = add v0 v100
-	WORD $0x3dc06433 // ldr q19, [x1, #400]                          v101:f32x4 = load b+400 l0*512
+	WORD $0x3dc06413 // ldr q19, [x0, #400]                          v101:f32x4 = load b+400 l0*512
 	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v102:f32x4 = mul v98 v101
 	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s                    v1:f32x4 = add v1 v102
-	WORD $0x3dc06834 // ldr q20, [x1, #416]                          v103:f32x4 = load b+416 l0*512
+	WORD $0x3dc06814 // ldr q20, [x0, #416]                          v103:f32x4 = load b+416 l0*512
 	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s                  v104:f32x4 = mul v98 v103
 	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s                    v2:f32x4 = add v2 v104
-	WORD $0x3dc06c35 // ldr q21, [x1, #432]                          v105:f32x4 = load b+432 l0*512
+	WORD $0x3dc06c15 // ldr q21, [x0, #432]                          v105:f32x4 = load b+432 l0*512
 	WORD $0x6e35de16 // fmul v22.4s, v16.4s, v21.4s                  v106:f32x4 = mul v98 v105
 	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s                    v3:f32x4 = add v3 v106
-	WORD $0x3dc07036 // ldr q22, [x1, #448]                          v107:f32x4 = load b+448 l0*512
+	WORD $0x3dc07016 // ldr q22, [x0, #448]                          v107:f32x4 = load b+448 l0*512
 	WORD $0x6e36de17 // fmul v23.4s, v16.4s, v22.4s                  v108:f32x4 = mul v98 v107
 	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v4:f32x4 = add v4 v108
-	WORD $0x3dc07437 // ldr q23, [x1, #464]                          v109:f32x4 = load b+464 l0*512
+	WORD $0x3dc07417 // ldr q23, [x0, #464]                          v109:f32x4 = load b+464 l0*512
 	WORD $0x6e37de18 // fmul v24.4s, v16.4s, v23.4s                  v110:f32x4 = mul v98 v109
 	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v110
-	WORD $0x3dc07838 // ldr q24, [x1, #480]                          v111:f32x4 = load b+480 l0*512
+	WORD $0x3dc07818 // ldr q24, [x0, #480]                          v111:f32x4 = load b+480 l0*512
 	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v112:f32x4 = mul v98 v111
 	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v112
-	WORD $0x3dc07c39 // ldr q25, [x1, #496]                          v113:f32x4 = load b+496 l0*512
+	WORD $0x3dc07c19 // ldr q25, [x0, #496]                          v113:f32x4 = load b+496 l0*512
 	WORD $0x6e39de10 // fmul v16.4s, v16.4s, v25.4s                  v114:f32x4 = mul v98 v113
 	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v114
 	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v115:f32x4 = spread v36 3
@@ -2742,8 +2788,8 @@ l0:
 	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v122
 	WORD $0x6e39de10 // fmul v16.4s, v16.4s, v25.4s                  v123:f32x4 = mul v115 v113
 	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v123
-	ADD $16, R0
-	ADD $512, R1
+	ADD $512, R0
+	ADD $16, R1
 	ADD $16, R3
 	SUBS $1, R2
 	BNE l0
@@ -2893,6 +2939,8 @@ l0:
 	WORD $0x3dc004f3 // ldr q19, [x7, #16]                           v20:f32x4 = load b+16 l0*512
 	WORD $0x3dc008f4 // ldr q20, [x7, #32]                           v21:f32x4 = load b+32 l0*512
 	WORD $0x3dc00cf5 // ldr q21, [x7, #48]                           v22:f32x4 = load b+48 l0*512
+	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*512
+	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*512
 	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v23:f32x4 = mul v18 v19
 	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v24:f32x4 = mul v18 v20
 	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v25:f32x4 = mul v18 v21
@@ -2936,6 +2984,8 @@ l0:
 	WORD $0x3dc024f4 // ldr q20, [x7, #144]                          v50:f32x4 = load b+144 l0*512
 	WORD $0x3dc028f5 // ldr q21, [x7, #160]                          v51:f32x4 = load b+160 l0*512
 	WORD $0x3dc02cf8 // ldr q24, [x7, #176]                          v52:f32x4 = load b+176 l0*512
+	WORD $0xf98440e0 // prfm pldl1keep, [x7, #2176]                  prefetch b+2176 l0*512
+	WORD $0xf99040e2 // prfm pldl2keep, [x7, #8320]                  prefetch2 b+8320 l0*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v53:f32x4 = mul v48 v49
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v54:f32x4 = mul v48 v50
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v55:f32x4 = mul v48 v51
@@ -2976,6 +3026,8 @@ l0:
 	WORD $0x3dc044f4 // ldr q20, [x7, #272]                          v74:f32x4 = load b+272 l0*512
 	WORD $0x3dc048f5 // ldr q21, [x7, #288]                          v75:f32x4 = load b+288 l0*512
 	WORD $0x3dc04cf8 // ldr q24, [x7, #304]                          v76:f32x4 = load b+304 l0*512
+	WORD $0xf98480e0 // prfm pldl1keep, [x7, #2304]                  prefetch b+2304 l0*512
+	WORD $0xf99080e2 // prfm pldl2keep, [x7, #8448]                  prefetch2 b+8448 l0*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v77:f32x4 = mul v72 v73
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v78:f32x4 = mul v72 v74
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v79:f32x4 = mul v72 v75
@@ -3016,6 +3068,8 @@ l0:
 	WORD $0x3dc064f3 // ldr q19, [x7, #400]                          v98:f32x4 = load b+400 l0*512
 	WORD $0x3dc068f4 // ldr q20, [x7, #416]                          v99:f32x4 = load b+416 l0*512
 	WORD $0x3dc06cf5 // ldr q21, [x7, #432]                          v100:f32x4 = load b+432 l0*512
+	WORD $0xf984c0e0 // prfm pldl1keep, [x7, #2432]                  prefetch b+2432 l0*512
+	WORD $0xf990c0e2 // prfm pldl2keep, [x7, #8576]                  prefetch2 b+8576 l0*512
 	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v101:f32x4 = mul v96 v97
 	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v102:f32x4 = mul v96 v98
 	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v103:f32x4 = mul v96 v99
@@ -3192,6 +3246,8 @@ l1:
 	WORD $0x3dc01433 // ldr q19, [x1, #80]                           v223:f32x4 = load b+80 l1*512
 	WORD $0x3dc01834 // ldr q20, [x1, #96]                           v224:f32x4 = load b+96 l1*512
 	WORD $0x3dc01c35 // ldr q21, [x1, #112]                          v225:f32x4 = load b+112 l1*512
+	WORD $0xf9842020 // prfm pldl1keep, [x1, #2112]                  prefetch b+2112 l1*512
+	WORD $0xf9902022 // prfm pldl2keep, [x1, #8256]                  prefetch2 b+8256 l1*512
 	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v226:f32x4 = mul v221 v222
 	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v227:f32x4 = mul v221 v223
 	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v228:f32x4 = mul v221 v224
@@ -3235,6 +3291,8 @@ l1:
 	WORD $0x3dc03434 // ldr q20, [x1, #208]                          v253:f32x4 = load b+208 l1*512
 	WORD $0x3dc03835 // ldr q21, [x1, #224]                          v254:f32x4 = load b+224 l1*512
 	WORD $0x3dc03c38 // ldr q24, [x1, #240]                          v255:f32x4 = load b+240 l1*512
+	WORD $0xf9846020 // prfm pldl1keep, [x1, #2240]                  prefetch b+2240 l1*512
+	WORD $0xf9906022 // prfm pldl2keep, [x1, #8384]                  prefetch2 b+8384 l1*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v256:f32x4 = mul v251 v252
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v257:f32x4 = mul v251 v253
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v258:f32x4 = mul v251 v254
@@ -3275,6 +3333,8 @@ l1:
 	WORD $0x3dc05434 // ldr q20, [x1, #336]                          v277:f32x4 = load b+336 l1*512
 	WORD $0x3dc05835 // ldr q21, [x1, #352]                          v278:f32x4 = load b+352 l1*512
 	WORD $0x3dc05c38 // ldr q24, [x1, #368]                          v279:f32x4 = load b+368 l1*512
+	WORD $0xf984a020 // prfm pldl1keep, [x1, #2368]                  prefetch b+2368 l1*512
+	WORD $0xf990a022 // prfm pldl2keep, [x1, #8512]                  prefetch2 b+8512 l1*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v280:f32x4 = mul v275 v276
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v281:f32x4 = mul v275 v277
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v282:f32x4 = mul v275 v278
@@ -3315,6 +3375,8 @@ l1:
 	WORD $0x3dc07433 // ldr q19, [x1, #464]                          v301:f32x4 = load b+464 l1*512
 	WORD $0x3dc07834 // ldr q20, [x1, #480]                          v302:f32x4 = load b+480 l1*512
 	WORD $0x3dc07c35 // ldr q21, [x1, #496]                          v303:f32x4 = load b+496 l1*512
+	WORD $0xf984e020 // prfm pldl1keep, [x1, #2496]                  prefetch b+2496 l1*512
+	WORD $0xf990e022 // prfm pldl2keep, [x1, #8640]                  prefetch2 b+8640 l1*512
 	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v304:f32x4 = mul v299 v300
 	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v305:f32x4 = mul v299 v301
 	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v306:f32x4 = mul v299 v302
@@ -3514,6 +3576,8 @@ l0:
 	WORD $0x3dc004f3 // ldr q19, [x7, #16]                           v20:f32x4 = load b+16 l0*512
 	WORD $0x3dc008f4 // ldr q20, [x7, #32]                           v21:f32x4 = load b+32 l0*512
 	WORD $0x3dc00cf5 // ldr q21, [x7, #48]                           v22:f32x4 = load b+48 l0*512
+	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*512
+	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*512
 	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v23:f32x4 = mul v18 v19
 	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v24:f32x4 = mul v18 v20
 	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v25:f32x4 = mul v18 v21
@@ -3557,6 +3621,8 @@ l0:
 	WORD $0x3dc024f4 // ldr q20, [x7, #144]                          v50:f32x4 = load b+144 l0*512
 	WORD $0x3dc028f5 // ldr q21, [x7, #160]                          v51:f32x4 = load b+160 l0*512
 	WORD $0x3dc02cf8 // ldr q24, [x7, #176]                          v52:f32x4 = load b+176 l0*512
+	WORD $0xf98440e0 // prfm pldl1keep, [x7, #2176]                  prefetch b+2176 l0*512
+	WORD $0xf99040e2 // prfm pldl2keep, [x7, #8320]                  prefetch2 b+8320 l0*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v53:f32x4 = mul v48 v49
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v54:f32x4 = mul v48 v50
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v55:f32x4 = mul v48 v51
@@ -3597,6 +3663,8 @@ l0:
 	WORD $0x3dc044f4 // ldr q20, [x7, #272]                          v74:f32x4 = load b+272 l0*512
 	WORD $0x3dc048f5 // ldr q21, [x7, #288]                          v75:f32x4 = load b+288 l0*512
 	WORD $0x3dc04cf8 // ldr q24, [x7, #304]                          v76:f32x4 = load b+304 l0*512
+	WORD $0xf98480e0 // prfm pldl1keep, [x7, #2304]                  prefetch b+2304 l0*512
+	WORD $0xf99080e2 // prfm pldl2keep, [x7, #8448]                  prefetch2 b+8448 l0*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v77:f32x4 = mul v72 v73
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v78:f32x4 = mul v72 v74
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v79:f32x4 = mul v72 v75
@@ -3637,6 +3705,8 @@ l0:
 	WORD $0x3dc064f3 // ldr q19, [x7, #400]                          v98:f32x4 = load b+400 l0*512
 	WORD $0x3dc068f4 // ldr q20, [x7, #416]                          v99:f32x4 = load b+416 l0*512
 	WORD $0x3dc06cf5 // ldr q21, [x7, #432]                          v100:f32x4 = load b+432 l0*512
+	WORD $0xf984c0e0 // prfm pldl1keep, [x7, #2432]                  prefetch b+2432 l0*512
+	WORD $0xf990c0e2 // prfm pldl2keep, [x7, #8576]                  prefetch2 b+8576 l0*512
 	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v101:f32x4 = mul v96 v97
 	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v102:f32x4 = mul v96 v98
 	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v103:f32x4 = mul v96 v99
@@ -3814,6 +3884,8 @@ l1:
 	WORD $0x3dc014f3 // ldr q19, [x7, #80]                           v223:f32x4 = load b+80 l1*512
 	WORD $0x3dc018f4 // ldr q20, [x7, #96]                           v224:f32x4 = load b+96 l1*512
 	WORD $0x3dc01cf5 // ldr q21, [x7, #112]                          v225:f32x4 = load b+112 l1*512
+	WORD $0xf98420e0 // prfm pldl1keep, [x7, #2112]                  prefetch b+2112 l1*512
+	WORD $0xf99020e2 // prfm pldl2keep, [x7, #8256]                  prefetch2 b+8256 l1*512
 	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v226:f32x4 = mul v221 v222
 	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v227:f32x4 = mul v221 v223
 	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v228:f32x4 = mul v221 v224
@@ -3857,6 +3929,8 @@ l1:
 	WORD $0x3dc034f4 // ldr q20, [x7, #208]                          v253:f32x4 = load b+208 l1*512
 	WORD $0x3dc038f5 // ldr q21, [x7, #224]                          v254:f32x4 = load b+224 l1*512
 	WORD $0x3dc03cf8 // ldr q24, [x7, #240]                          v255:f32x4 = load b+240 l1*512
+	WORD $0xf98460e0 // prfm pldl1keep, [x7, #2240]                  prefetch b+2240 l1*512
+	WORD $0xf99060e2 // prfm pldl2keep, [x7, #8384]                  prefetch2 b+8384 l1*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v256:f32x4 = mul v251 v252
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v257:f32x4 = mul v251 v253
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v258:f32x4 = mul v251 v254
@@ -3897,6 +3971,8 @@ l1:
 	WORD $0x3dc054f4 // ldr q20, [x7, #336]                          v277:f32x4 = load b+336 l1*512
 	WORD $0x3dc058f5 // ldr q21, [x7, #352]                          v278:f32x4 = load b+352 l1*512
 	WORD $0x3dc05cf8 // ldr q24, [x7, #368]                          v279:f32x4 = load b+368 l1*512
+	WORD $0xf984a0e0 // prfm pldl1keep, [x7, #2368]                  prefetch b+2368 l1*512
+	WORD $0xf990a0e2 // prfm pldl2keep, [x7, #8512]                  prefetch2 b+8512 l1*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v280:f32x4 = mul v275 v276
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v281:f32x4 = mul v275 v277
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v282:f32x4 = mul v275 v278
@@ -3937,6 +4013,8 @@ l1:
 	WORD $0x3dc074f3 // ldr q19, [x7, #464]                          v301:f32x4 = load b+464 l1*512
 	WORD $0x3dc078f4 // ldr q20, [x7, #480]                          v302:f32x4 = load b+480 l1*512
 	WORD $0x3dc07cf5 // ldr q21, [x7, #496]                          v303:f32x4 = load b+496 l1*512
+	WORD $0xf984e0e0 // prfm pldl1keep, [x7, #2496]                  prefetch b+2496 l1*512
+	WORD $0xf990e0e2 // prfm pldl2keep, [x7, #8640]                  prefetch2 b+8640 l1*512
 	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v304:f32x4 = mul v299 v300
 	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v305:f32x4 = mul v299 v301
 	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v306:f32x4 = mul v299 v302
@@ -4133,6 +4211,8 @@ l2:
 	WORD $0x3dc00513 // ldr q19, [x8, #16]                           v426:f32x4 = load b+16 l2*512
 	WORD $0x3dc00914 // ldr q20, [x8, #32]                           v427:f32x4 = load b+32 l2*512
 	WORD $0x3dc00d15 // ldr q21, [x8, #48]                           v428:f32x4 = load b+48 l2*512
+	WORD $0xf9840100 // prfm pldl1keep, [x8, #2048]                  prefetch b+2048 l2*512
+	WORD $0xf9900102 // prfm pldl2keep, [x8, #8192]                  prefetch2 b+8192 l2*512
 	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v429:f32x4 = mul v424 v425
 	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v430:f32x4 = mul v424 v426
 	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v431:f32x4 = mul v424 v427
@@ -4176,6 +4256,8 @@ l2:
 	WORD $0x3dc02514 // ldr q20, [x8, #144]                          v456:f32x4 = load b+144 l2*512
 	WORD $0x3dc02915 // ldr q21, [x8, #160]                          v457:f32x4 = load b+160 l2*512
 	WORD $0x3dc02d18 // ldr q24, [x8, #176]                          v458:f32x4 = load b+176 l2*512
+	WORD $0xf9844100 // prfm pldl1keep, [x8, #2176]                  prefetch b+2176 l2*512
+	WORD $0xf9904102 // prfm pldl2keep, [x8, #8320]                  prefetch2 b+8320 l2*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v459:f32x4 = mul v454 v455
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v460:f32x4 = mul v454 v456
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v461:f32x4 = mul v454 v457
@@ -4216,6 +4298,8 @@ l2:
 	WORD $0x3dc04514 // ldr q20, [x8, #272]                          v480:f32x4 = load b+272 l2*512
 	WORD $0x3dc04915 // ldr q21, [x8, #288]                          v481:f32x4 = load b+288 l2*512
 	WORD $0x3dc04d18 // ldr q24, [x8, #304]                          v482:f32x4 = load b+304 l2*512
+	WORD $0xf9848100 // prfm pldl1keep, [x8, #2304]                  prefetch b+2304 l2*512
+	WORD $0xf9908102 // prfm pldl2keep, [x8, #8448]                  prefetch2 b+8448 l2*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v483:f32x4 = mul v478 v479
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v484:f32x4 = mul v478 v480
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v485:f32x4 = mul v478 v481
@@ -4256,6 +4340,8 @@ l2:
 	WORD $0x3dc06513 // ldr q19, [x8, #400]                          v504:f32x4 = load b+400 l2*512
 	WORD $0x3dc06914 // ldr q20, [x8, #416]                          v505:f32x4 = load b+416 l2*512
 	WORD $0x3dc06d15 // ldr q21, [x8, #432]                          v506:f32x4 = load b+432 l2*512
+	WORD $0xf984c100 // prfm pldl1keep, [x8, #2432]                  prefetch b+2432 l2*512
+	WORD $0xf990c102 // prfm pldl2keep, [x8, #8576]                  prefetch2 b+8576 l2*512
 	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v507:f32x4 = mul v502 v503
 	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v508:f32x4 = mul v502 v504
 	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v509:f32x4 = mul v502 v505
@@ -4443,6 +4529,8 @@ l3:
 	WORD $0x3dc01433 // ldr q19, [x1, #80]                           v629:f32x4 = load b+80 l3*512
 	WORD $0x3dc01834 // ldr q20, [x1, #96]                           v630:f32x4 = load b+96 l3*512
 	WORD $0x3dc01c35 // ldr q21, [x1, #112]                          v631:f32x4 = load b+112 l3*512
+	WORD $0xf9842020 // prfm pldl1keep, [x1, #2112]                  prefetch b+2112 l3*512
+	WORD $0xf9902022 // prfm pldl2keep, [x1, #8256]                  prefetch2 b+8256 l3*512
 	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v632:f32x4 = mul v627 v628
 	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v633:f32x4 = mul v627 v629
 	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v634:f32x4 = mul v627 v630
@@ -4486,6 +4574,8 @@ l3:
 	WORD $0x3dc03434 // ldr q20, [x1, #208]                          v659:f32x4 = load b+208 l3*512
 	WORD $0x3dc03835 // ldr q21, [x1, #224]                          v660:f32x4 = load b+224 l3*512
 	WORD $0x3dc03c38 // ldr q24, [x1, #240]                          v661:f32x4 = load b+240 l3*512
+	WORD $0xf9846020 // prfm pldl1keep, [x1, #2240]                  prefetch b+2240 l3*512
+	WORD $0xf9906022 // prfm pldl2keep, [x1, #8384]                  prefetch2 b+8384 l3*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v662:f32x4 = mul v657 v658
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v663:f32x4 = mul v657 v659
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v664:f32x4 = mul v657 v660
@@ -4526,6 +4616,8 @@ l3:
 	WORD $0x3dc05434 // ldr q20, [x1, #336]                          v683:f32x4 = load b+336 l3*512
 	WORD $0x3dc05835 // ldr q21, [x1, #352]                          v684:f32x4 = load b+352 l3*512
 	WORD $0x3dc05c38 // ldr q24, [x1, #368]                          v685:f32x4 = load b+368 l3*512
+	WORD $0xf984a020 // prfm pldl1keep, [x1, #2368]                  prefetch b+2368 l3*512
+	WORD $0xf990a022 // prfm pldl2keep, [x1, #8512]                  prefetch2 b+8512 l3*512
 	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v686:f32x4 = mul v681 v682
 	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v687:f32x4 = mul v681 v683
 	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v688:f32x4 = mul v681 v684
@@ -4566,6 +4658,8 @@ l3:
 	WORD $0x3dc07433 // ldr q19, [x1, #464]                          v707:f32x4 = load b+464 l3*512
 	WORD $0x3dc07834 // ldr q20, [x1, #480]                          v708:f32x4 = load b+480 l3*512
 	WORD $0x3dc07c35 // ldr q21, [x1, #496]                          v709:f32x4 = load b+496 l3*512
+	WORD $0xf984e020 // prfm pldl1keep, [x1, #2496]                  prefetch b+2496 l3*512
+	WORD $0xf990e022 // prfm pldl2keep, [x1, #8640]                  prefetch2 b+8640 l3*512
 	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v710:f32x4 = mul v705 v706
 	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v711:f32x4 = mul v705 v707
 	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v712:f32x4 = mul v705 v708
@@ -4752,6 +4846,8 @@ l0:
 	WORD $0x3dc0042b // ldr q11, [x1, #16]                           v12:f16x8 = load b+16 l0*256
 	WORD $0x3dc0082c // ldr q12, [x1, #32]                           v13:f16x8 = load b+32 l0*256
 	WORD $0x3dc00c2d // ldr q13, [x1, #48]                           v14:f16x8 = load b+48 l0*256
+	WORD $0xf9840020 // prfm pldl1keep, [x1, #2048]                  prefetch b+2048 l0*256
+	WORD $0xf9900022 // prfm pldl2keep, [x1, #8192]                  prefetch2 b+8192 l0*256
 	// v15:f16x4 = half v11 0
 	WORD $0x0e21794e // fcvtl v14.4s, v10.4h                         v16:f32x4 = cvthalf v15
 	// v17:f16x4 = half v11 1
@@ -4789,6 +4885,8 @@ l0:
 	WORD $0x3dc0142b // ldr q11, [x1, #80]                           v41:f16x8 = load b+80 l0*256
 	WORD $0x3dc0182c // ldr q12, [x1, #96]                           v42:f16x8 = load b+96 l0*256
 	WORD $0x3dc01c2d // ldr q13, [x1, #112]                          v43:f16x8 = load b+112 l0*256
+	WORD $0xf9842020 // prfm pldl1keep, [x1, #2112]                  prefetch b+2112 l0*256
+	WORD $0xf9902022 // prfm pldl2keep, [x1, #8256]                  prefetch2 b+8256 l0*256
 	// v44:f16x4 = half v40 0
 	WORD $0x0e21794e // fcvtl v14.4s, v10.4h                         v45:f32x4 = cvthalf v44
 	// v46:f16x4 = half v40 1
@@ -4826,6 +4924,8 @@ l0:
 	WORD $0x3dc0242b // ldr q11, [x1, #144]                          v70:f16x8 = load b+144 l0*256
 	WORD $0x3dc0282c // ldr q12, [x1, #160]                          v71:f16x8 = load b+160 l0*256
 	WORD $0x3dc02c2d // ldr q13, [x1, #176]                          v72:f16x8 = load b+176 l0*256
+	WORD $0xf9844020 // prfm pldl1keep, [x1, #2176]                  prefetch b+2176 l0*256
+	WORD $0xf9904022 // prfm pldl2keep, [x1, #8320]                  prefetch2 b+8320 l0*256
 	// v73:f16x4 = half v69 0
 	WORD $0x0e21794e // fcvtl v14.4s, v10.4h                         v74:f32x4 = cvthalf v73
 	// v75:f16x4 = half v69 1
@@ -4863,6 +4963,8 @@ l0:
 	WORD $0x3dc0342a // ldr q10, [x1, #208]                          v99:f16x8 = load b+208 l0*256
 	WORD $0x3dc0382b // ldr q11, [x1, #224]                          v100:f16x8 = load b+224 l0*256
 	WORD $0x3dc03c2c // ldr q12, [x1, #240]                          v101:f16x8 = load b+240 l0*256
+	WORD $0xf9846020 // prfm pldl1keep, [x1, #2240]                  prefetch b+2240 l0*256
+	WORD $0xf9906022 // prfm pldl2keep, [x1, #8384]                  prefetch2 b+8384 l0*256
 	// v102:f16x4 = half v98 0
 	WORD $0x0e21792d // fcvtl v13.4s, v9.4h                          v103:f32x4 = cvthalf v102
 	// v104:f16x4 = half v98 1
@@ -4959,8 +5061,8 @@ TEXT ·matmul_f16_2_neon(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 0(R25), R0 // a
-	MOVD 8(R25), R1 // b
+	MOVD 8(R25), R0 // b
+	MOVD 0(R25), R1 // a
 	MOVD 0(R25), R2 // a
 	MOVD 24(R25), R4 // step_a
 	MOVD $1, R3
@@ -4970,9 +5072,11 @@ TEXT ·matmul_f16_2_neon(SB), NOSPLIT, $0-8
 	BLE done0
 	PCALIGN $32
 l0:
-	WORD $0x3dc00010 // ldr q16, [x0]                                v16:i32x4 = load a+0 l0*16
+	WORD $0xf9840000 // prfm pldl1keep, [x0, #2048]                  prefetch b+2048 l0*256
+	WORD $0xf9900002 // prfm pldl2keep, [x0, #8192]                  prefetch2 b+8192 l0*256
+	WORD $0x3dc00030 // ldr q16, [x1]                                v16:i32x4 = load a+0 l0*16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
-	WORD $0x3dc00032 // ldr q18, [x1]                                v19:f16x8 = load b+0 l0*256
+	WORD $0x3dc00012 // ldr q18, [x0]                                v19:f16x8 = load b+0 l0*256
 	// v20:f16x4 = half v19 0
 	WORD $0x0e217a53 // fcvtl v19.4s, v18.4h                         v21:f32x4 = cvthalf v20
 	WORD $0x6e33de34 // fmul v20.4s, v17.4s, v19.4s                  v22:f32x4 = mul v18 v21
@@ -4981,7 +5085,7 @@ l0:
 	WORD $0x4e217a52 // fcvtl2 v18.4s, v18.8h                        v24:f32x4 = cvthalf v23
 	WORD $0x6e32de34 // fmul v20.4s, v17.4s, v18.4s                  v25:f32x4 = mul v18 v24
 	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s                    v1:f32x4 = add v1 v25
-	WORD $0x3dc00434 // ldr q20, [x1, #16]                           v26:f16x8 = load b+16 l0*256
+	WORD $0x3dc00414 // ldr q20, [x0, #16]                           v26:f16x8 = load b+16 l0*256
 	// v27:f16x4 = half v26 0
 	WORD $0x0e217a95 // fcvtl v21.4s, v20.4h                         v28:f32x4 = cvthalf v27
 	WORD $0x6e35de36 // fmul v22.4s, v17.4s, v21.4s                  v29:f32x4 = mul v18 v28
@@ -4990,7 +5094,7 @@ l0:
 	WORD $0x4e217a94 // fcvtl2 v20.4s, v20.8h                        v31:f32x4 = cvthalf v30
 	WORD $0x6e34de36 // fmul v22.4s, v17.4s, v20.4s                  v32:f32x4 = mul v18 v31
 	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s                    v3:f32x4 = add v3 v32
-	WORD $0x3dc00836 // ldr q22, [x1, #32]                           v33:f16x8 = load b+32 l0*256
+	WORD $0x3dc00816 // ldr q22, [x0, #32]                           v33:f16x8 = load b+32 l0*256
 	// v34:f16x4 = half v33 0
 	WORD $0x0e217ad7 // fcvtl v23.4s, v22.4h                         v35:f32x4 = cvthalf v34
 	WORD $0x6e37de38 // fmul v24.4s, v17.4s, v23.4s                  v36:f32x4 = mul v18 v35
@@ -4999,7 +5103,7 @@ l0:
 	WORD $0x4e217ad6 // fcvtl2 v22.4s, v22.8h                        v38:f32x4 = cvthalf v37
 	WORD $0x6e36de38 // fmul v24.4s, v17.4s, v22.4s                  v39:f32x4 = mul v18 v38
 	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v39
-	WORD $0x3dc00c38 // ldr q24, [x1, #48]                           v40:f16x8 = load b+48 l0*256
+	WORD $0x3dc00c18 // ldr q24, [x0, #48]                           v40:f16x8 = load b+48 l0*256
 	// v41:f16x4 = half v40 0
 	WORD $0x0e217b19 // fcvtl v25.4s, v24.4h                         v42:f32x4 = cvthalf v41
 	WORD $0x6e39de3a // fmul v26.4s, v17.4s, v25.4s                  v43:f32x4 = mul v18 v42
@@ -5026,8 +5130,10 @@ l0:
 	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s                  v14:f32x4 = add v14 v56
 	WORD $0x6e38df52 // fmul v18.4s, v26.4s, v24.4s                  v57:f32x4 = mul v49 v45
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v57
+	WORD $0xf9842000 // prfm pldl1keep, [x0, #2112]                  prefetch b+2112 l0*256
+	WORD $0xf9902002 // prfm pldl2keep, [x0, #8256]                  prefetch2 b+8256 l0*256
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v58:f32x4 = spread v17 1
-	WORD $0x3dc01033 // ldr q19, [x1, #64]                           v59:f16x8 = load b+64 l0*256
+	WORD $0x3dc01013 // ldr q19, [x0, #64]                           v59:f16x8 = load b+64 l0*256
 	// v60:f16x4 = half v59 0
 	WORD $0x0e217a74 // fcvtl v20.4s, v19.4h                         v61:f32x4 = cvthalf v60
 	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s                  v62:f32x4 = mul v58 v61
@@ -5036,7 +5142,7 @@ l0:
 	WORD $0x4e217a73 // fcvtl2 v19.4s, v19.8h                        v64:f32x4 = cvthalf v63
 	WORD $0x6e33de55 // fmul v21.4s, v18.4s, v19.4s                  v65:f32x4 = mul v58 v64
 	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v65
-	WORD $0x3dc01435 // ldr q21, [x1, #80]                           v66:f16x8 = load b+80 l0*256
+	WORD $0x3dc01415 // ldr q21, [x0, #80]                           v66:f16x8 = load b+80 l0*256
 	// v67:f16x4 = half v66 0
 	WORD $0x0e217ab6 // fcvtl v22.4s, v21.4h                         v68:f32x4 = cvthalf v67
 	WORD $0x6e36de57 // fmul v23.4s, v18.4s, v22.4s                  v69:f32x4 = mul v58 v68
@@ -5045,7 +5151,7 @@ l0:
 	WORD $0x4e217ab5 // fcvtl2 v21.4s, v21.8h                        v71:f32x4 = cvthalf v70
 	WORD $0x6e35de57 // fmul v23.4s, v18.4s, v21.4s                  v72:f32x4 = mul v58 v71
 	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s                    v3:f32x4 = add v3 v72
-	WORD $0x3dc01837 // ldr q23, [x1, #96]                           v73:f16x8 = load b+96 l0*256
+	WORD $0x3dc01817 // ldr q23, [x0, #96]                           v73:f16x8 = load b+96 l0*256
 	// v74:f16x4 = half v73 0
 	WORD $0x0e217af8 // fcvtl v24.4s, v23.4h                         v75:f32x4 = cvthalf v74
 	WORD $0x6e38de59 // fmul v25.4s, v18.4s, v24.4s                  v76:f32x4 = mul v58 v75
@@ -5054,7 +5160,7 @@ l0:
 	WORD $0x4e217af7 // fcvtl2 v23.4s, v23.8h                        v78:f32x4 = cvthalf v77
 	WORD $0x6e37de59 // fmul v25.4s, v18.4s, v23.4s                  v79:f32x4 = mul v58 v78
 	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v79
-	WORD $0x3dc01c39 // ldr q25, [x1, #112]                          v80:f16x8 = load b+112 l0*256
+	WORD $0x3dc01c19 // ldr q25, [x0, #112]                          v80:f16x8 = load b+112 l0*256
 	// v81:f16x4 = half v80 0
 	WORD $0x0e217b3a // fcvtl v26.4s, v25.4h                         v82:f32x4 = cvthalf v81
 	WORD $0x6e3ade5b // fmul v27.4s, v18.4s, v26.4s                  v83:f32x4 = mul v58 v82
@@ -5080,8 +5186,10 @@ l0:
 	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v94
 	WORD $0x6e39de52 // fmul v18.4s, v18.4s, v25.4s                  v95:f32x4 = mul v87 v85
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v95
+	WORD $0xf9844000 // prfm pldl1keep, [x0, #2176]                  prefetch b+2176 l0*256
+	WORD $0xf9904002 // prfm pldl2keep, [x0, #8320]                  prefetch2 b+8320 l0*256
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v96:f32x4 = spread v17 2
-	WORD $0x3dc02033 // ldr q19, [x1, #128]                          v97:f16x8 = load b+128 l0*256
+	WORD $0x3dc02013 // ldr q19, [x0, #128]                          v97:f16x8 = load b+128 l0*256
 	// v98:f16x4 = half v97 0
 	WORD $0x0e217a74 // fcvtl v20.4s, v19.4h                         v99:f32x4 = cvthalf v98
 	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s                  v100:f32x4 = mul v96 v99
@@ -5090,7 +5198,7 @@ l0:
 	WORD $0x4e217a73 // fcvtl2 v19.4s, v19.8h                        v102:f32x4 = cvthalf v101
 	WORD $0x6e33de55 // fmul v21.4s, v18.4s, v19.4s                  v103:f32x4 = mul v96 v102
 	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v103
-	WORD $0x3dc02435 // ldr q21, [x1, #144]                          v104:f16x8 = load b+144 l0*256
+	WORD $0x3dc02415 // ldr q21, [x0, #144]                          v104:f16x8 = load b+144 l0*256
 	// v105:f16x4 = half v104 0
 	WORD $0x0e217ab6 // fcvtl v22.4s, v21.4h                         v106:f32x4 = cvthalf v105
 	WORD $0x6e36de57 // fmul v23.4s, v18.4s, v22.4s                  v107:f32x4 = mul v96 v106
@@ -5099,7 +5207,7 @@ l0:
 	WORD $0x4e217ab5 // fcvtl2 v21.4s, v21.8h                        v109:f32x4 = cvthalf v108
 	WORD $0x6e35de57 // fmul v23.4s, v18.4s, v21.4s                  v110:f32x4 = mul v96 v109
 	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s                    v3:f32x4 = add v3 v110
-	WORD $0x3dc02837 // ldr q23, [x1, #160]                          v111:f16x8 = load b+160 l0*256
+	WORD $0x3dc02817 // ldr q23, [x0, #160]                          v111:f16x8 = load b+160 l0*256
 	// v112:f16x4 = half v111 0
 	WORD $0x0e217af8 // fcvtl v24.4s, v23.4h                         v113:f32x4 = cvthalf v112
 	WORD $0x6e38de59 // fmul v25.4s, v18.4s, v24.4s                  v114:f32x4 = mul v96 v113
@@ -5108,7 +5216,7 @@ l0:
 	WORD $0x4e217af7 // fcvtl2 v23.4s, v23.8h                        v116:f32x4 = cvthalf v115
 	WORD $0x6e37de59 // fmul v25.4s, v18.4s, v23.4s                  v117:f32x4 = mul v96 v116
 	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v117
-	WORD $0x3dc02c39 // ldr q25, [x1, #176]                          v118:f16x8 = load b+176 l0*256
+	WORD $0x3dc02c19 // ldr q25, [x0, #176]                          v118:f16x8 = load b+176 l0*256
 	// v119:f16x4 = half v118 0
 	WORD $0x0e217b3a // fcvtl v26.4s, v25.4h                         v120:f32x4 = cvthalf v119
 	WORD $0x6e3ade5b // fmul v27.4s, v18.4s, v26.4s                  v121:f32x4 = mul v96 v120
@@ -5134,8 +5242,10 @@ l0:
 	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v132
 	WORD $0x6e39de52 // fmul v18.4s, v18.4s, v25.4s                  v133:f32x4 = mul v125 v123
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v133
+	WORD $0xf9846000 // prfm pldl1keep, [x0, #2240]                  prefetch b+2240 l0*256
+	WORD $0xf9906002 // prfm pldl2keep, [x0, #8384]                  prefetch2 b+8384 l0*256
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v134:f32x4 = spread v17 3
-	WORD $0x3dc03032 // ldr q18, [x1, #192]                          v135:f16x8 = load b+192 l0*256
+	WORD $0x3dc03012 // ldr q18, [x0, #192]                          v135:f16x8 = load b+192 l0*256
 	// v136:f16x4 = half v135 0
 	WORD $0x0e217a53 // fcvtl v19.4s, v18.4h                         v137:f32x4 = cvthalf v136
 	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v138:f32x4 = mul v134 v137
@@ -5144,7 +5254,7 @@ l0:
 	WORD $0x4e217a52 // fcvtl2 v18.4s, v18.8h                        v140:f32x4 = cvthalf v139
 	WORD $0x6e32de14 // fmul v20.4s, v16.4s, v18.4s                  v141:f32x4 = mul v134 v140
 	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s                    v1:f32x4 = add v1 v141
-	WORD $0x3dc03434 // ldr q20, [x1, #208]                          v142:f16x8 = load b+208 l0*256
+	WORD $0x3dc03414 // ldr q20, [x0, #208]                          v142:f16x8 = load b+208 l0*256
 	// v143:f16x4 = half v142 0
 	WORD $0x0e217a95 // fcvtl v21.4s, v20.4h                         v144:f32x4 = cvthalf v143
 	WORD $0x6e35de16 // fmul v22.4s, v16.4s, v21.4s                  v145:f32x4 = mul v134 v144
@@ -5153,7 +5263,7 @@ l0:
 	WORD $0x4e217a94 // fcvtl2 v20.4s, v20.8h                        v147:f32x4 = cvthalf v146
 	WORD $0x6e34de16 // fmul v22.4s, v16.4s, v20.4s                  v148:f32x4 = mul v134 v147
 	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s                    v3:f32x4 = add v3 v148
-	WORD $0x3dc03836 // ldr q22, [x1, #224]                          v149:f16x8 = load b+224 l0*256
+	WORD $0x3dc03816 // ldr q22, [x0, #224]                          v149:f16x8 = load b+224 l0*256
 	// v150:f16x4 = half v149 0
 	WORD $0x0e217ad7 // fcvtl v23.4s, v22.4h                         v151:f32x4 = cvthalf v150
 	WORD $0x6e37de18 // fmul v24.4s, v16.4s, v23.4s                  v152:f32x4 = mul v134 v151
@@ -5162,7 +5272,7 @@ l0:
 	WORD $0x4e217ad6 // fcvtl2 v22.4s, v22.8h                        v154:f32x4 = cvthalf v153
 	WORD $0x6e36de18 // fmul v24.4s, v16.4s, v22.4s                  v155:f32x4 = mul v134 v154
 	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v155
-	WORD $0x3dc03c38 // ldr q24, [x1, #240]                          v156:f16x8 = load b+240 l0*256
+	WORD $0x3dc03c18 // ldr q24, [x0, #240]                          v156:f16x8 = load b+240 l0*256
 	// v157:f16x4 = half v156 0
 	WORD $0x0e217b19 // fcvtl v25.4s, v24.4h                         v158:f32x4 = cvthalf v157
 	WORD $0x6e39de1a // fmul v26.4s, v16.4s, v25.4s                  v159:f32x4 = mul v134 v158
@@ -5188,8 +5298,8 @@ l0:
 	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v170
 	WORD $0x6e38de10 // fmul v16.4s, v16.4s, v24.4s                  v171:f32x4 = mul v163 v161
 	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v171
-	ADD $16, R0
-	ADD $256, R1
+	ADD $256, R0
+	ADD $16, R1
 	ADD $16, R3
 	SUBS $1, R2
 	BNE l0
@@ -5337,6 +5447,8 @@ l0:
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
 	WORD $0x3dc000f2 // ldr q18, [x7]                                v19:f16x8 = load b+0 l0*256
 	WORD $0x3dc004f3 // ldr q19, [x7, #16]                           v20:f16x8 = load b+16 l0*256
+	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*256
+	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*256
 	// v21:f16x4 = half v19 0
 	WORD $0x0e217a54 // fcvtl v20.4s, v18.4h                         v22:f32x4 = cvthalf v21
 	// v23:f16x4 = half v19 1
@@ -5386,6 +5498,8 @@ l0:
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v54:f32x4 = spread v17 1
 	WORD $0x3dc010f3 // ldr q19, [x7, #64]                           v55:f16x8 = load b+64 l0*256
 	WORD $0x3dc014f4 // ldr q20, [x7, #80]                           v56:f16x8 = load b+80 l0*256
+	WORD $0xf98420e0 // prfm pldl1keep, [x7, #2112]                  prefetch b+2112 l0*256
+	WORD $0xf99020e2 // prfm pldl2keep, [x7, #8256]                  prefetch2 b+8256 l0*256
 	// v57:f16x4 = half v55 0
 	WORD $0x0e217a75 // fcvtl v21.4s, v19.4h                         v58:f32x4 = cvthalf v57
 	// v59:f16x4 = half v55 1
@@ -5432,6 +5546,8 @@ l0:
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v84:f32x4 = spread v17 2
 	WORD $0x3dc020f3 // ldr q19, [x7, #128]                          v85:f16x8 = load b+128 l0*256
 	WORD $0x3dc024f4 // ldr q20, [x7, #144]                          v86:f16x8 = load b+144 l0*256
+	WORD $0xf98440e0 // prfm pldl1keep, [x7, #2176]                  prefetch b+2176 l0*256
+	WORD $0xf99040e2 // prfm pldl2keep, [x7, #8320]                  prefetch2 b+8320 l0*256
 	// v87:f16x4 = half v85 0
 	WORD $0x0e217a75 // fcvtl v21.4s, v19.4h                         v88:f32x4 = cvthalf v87
 	// v89:f16x4 = half v85 1
@@ -5478,6 +5594,8 @@ l0:
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v114:f32x4 = spread v17 3
 	WORD $0x3dc030f2 // ldr q18, [x7, #192]                          v115:f16x8 = load b+192 l0*256
 	WORD $0x3dc034f3 // ldr q19, [x7, #208]                          v116:f16x8 = load b+208 l0*256
+	WORD $0xf98460e0 // prfm pldl1keep, [x7, #2240]                  prefetch b+2240 l0*256
+	WORD $0xf99060e2 // prfm pldl2keep, [x7, #8384]                  prefetch2 b+8384 l0*256
 	// v117:f16x4 = half v115 0
 	WORD $0x0e217a54 // fcvtl v20.4s, v18.4h                         v118:f32x4 = cvthalf v117
 	// v119:f16x4 = half v115 1
@@ -6006,6 +6124,8 @@ l0:
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
 	WORD $0x3dc000f2 // ldr q18, [x7]                                v19:f16x8 = load b+0 l0*256
 	WORD $0x3dc004f3 // ldr q19, [x7, #16]                           v20:f16x8 = load b+16 l0*256
+	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*256
+	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*256
 	// v21:f16x4 = half v19 0
 	WORD $0x0e217a54 // fcvtl v20.4s, v18.4h                         v22:f32x4 = cvthalf v21
 	// v23:f16x4 = half v19 1
@@ -6055,6 +6175,8 @@ l0:
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v54:f32x4 = spread v17 1
 	WORD $0x3dc010f3 // ldr q19, [x7, #64]                           v55:f16x8 = load b+64 l0*256
 	WORD $0x3dc014f4 // ldr q20, [x7, #80]                           v56:f16x8 = load b+80 l0*256
+	WORD $0xf98420e0 // prfm pldl1keep, [x7, #2112]                  prefetch b+2112 l0*256
+	WORD $0xf99020e2 // prfm pldl2keep, [x7, #8256]                  prefetch2 b+8256 l0*256
 	// v57:f16x4 = half v55 0
 	WORD $0x0e217a75 // fcvtl v21.4s, v19.4h                         v58:f32x4 = cvthalf v57
 	// v59:f16x4 = half v55 1
@@ -6101,6 +6223,8 @@ l0:
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v84:f32x4 = spread v17 2
 	WORD $0x3dc020f3 // ldr q19, [x7, #128]                          v85:f16x8 = load b+128 l0*256
 	WORD $0x3dc024f4 // ldr q20, [x7, #144]                          v86:f16x8 = load b+144 l0*256
+	WORD $0xf98440e0 // prfm pldl1keep, [x7, #2176]                  prefetch b+2176 l0*256
+	WORD $0xf99040e2 // prfm pldl2keep, [x7, #8320]                  prefetch2 b+8320 l0*256
 	// v87:f16x4 = half v85 0
 	WORD $0x0e217a75 // fcvtl v21.4s, v19.4h                         v88:f32x4 = cvthalf v87
 	// v89:f16x4 = half v85 1
@@ -6147,6 +6271,8 @@ l0:
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v114:f32x4 = spread v17 3
 	WORD $0x3dc030f2 // ldr q18, [x7, #192]                          v115:f16x8 = load b+192 l0*256
 	WORD $0x3dc034f3 // ldr q19, [x7, #208]                          v116:f16x8 = load b+208 l0*256
+	WORD $0xf98460e0 // prfm pldl1keep, [x7, #2240]                  prefetch b+2240 l0*256
+	WORD $0xf99060e2 // prfm pldl2keep, [x7, #8384]                  prefetch2 b+8384 l0*256
 	// v117:f16x4 = half v115 0
 	WORD $0x0e217a54 // fcvtl v20.4s, v18.4h                         v118:f32x4 = cvthalf v117
 	// v119:f16x4 = half v115 1
@@ -6673,6 +6799,8 @@ l2:
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v472:f32x4 = spread v471 0
 	WORD $0x3dc00112 // ldr q18, [x8]                                v473:f16x8 = load b+0 l2*256
 	WORD $0x3dc00513 // ldr q19, [x8, #16]                           v474:f16x8 = load b+16 l2*256
+	WORD $0xf9840100 // prfm pldl1keep, [x8, #2048]                  prefetch b+2048 l2*256
+	WORD $0xf9900102 // prfm pldl2keep, [x8, #8192]                  prefetch2 b+8192 l2*256
 	// v475:f16x4 = half v473 0
 	WORD $0x0e217a54 // fcvtl v20.4s, v18.4h                         v476:f32x4 = cvthalf v475
 	// v477:f16x4 = half v473 1
@@ -6722,6 +6850,8 @@ l2:
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v508:f32x4 = spread v471 1
 	WORD $0x3dc01113 // ldr q19, [x8, #64]                           v509:f16x8 = load b+64 l2*256
 	WORD $0x3dc01514 // ldr q20, [x8, #80]                           v510:f16x8 = load b+80 l2*256
+	WORD $0xf9842100 // prfm pldl1keep, [x8, #2112]                  prefetch b+2112 l2*256
+	WORD $0xf9902102 // prfm pldl2keep, [x8, #8256]                  prefetch2 b+8256 l2*256
 	// v511:f16x4 = half v509 0
 	WORD $0x0e217a75 // fcvtl v21.4s, v19.4h                         v512:f32x4 = cvthalf v511
 	// v513:f16x4 = half v509 1
@@ -6768,6 +6898,8 @@ l2:
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v538:f32x4 = spread v471 2
 	WORD $0x3dc02113 // ldr q19, [x8, #128]                          v539:f16x8 = load b+128 l2*256
 	WORD $0x3dc02514 // ldr q20, [x8, #144]                          v540:f16x8 = load b+144 l2*256
+	WORD $0xf9844100 // prfm pldl1keep, [x8, #2176]                  prefetch b+2176 l2*256
+	WORD $0xf9904102 // prfm pldl2keep, [x8, #8320]                  prefetch2 b+8320 l2*256
 	// v541:f16x4 = half v539 0
 	WORD $0x0e217a75 // fcvtl v21.4s, v19.4h                         v542:f32x4 = cvthalf v541
 	// v543:f16x4 = half v539 1
@@ -6814,6 +6946,8 @@ l2:
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v568:f32x4 = spread v471 3
 	WORD $0x3dc03112 // ldr q18, [x8, #192]                          v569:f16x8 = load b+192 l2*256
 	WORD $0x3dc03513 // ldr q19, [x8, #208]                          v570:f16x8 = load b+208 l2*256
+	WORD $0xf9846100 // prfm pldl1keep, [x8, #2240]                  prefetch b+2240 l2*256
+	WORD $0xf9906102 // prfm pldl2keep, [x8, #8384]                  prefetch2 b+8384 l2*256
 	// v571:f16x4 = half v569 0
 	WORD $0x0e217a54 // fcvtl v20.4s, v18.4h                         v572:f32x4 = cvthalf v571
 	// v573:f16x4 = half v569 1
@@ -7342,6 +7476,8 @@ l0:
 	WORD $0x3dc0042b // ldr q11, [x1, #16]                           v12:u16x8 = load b+16 l0*256
 	WORD $0x3dc0082c // ldr q12, [x1, #32]                           v13:u16x8 = load b+32 l0*256
 	WORD $0x3dc00c2d // ldr q13, [x1, #48]                           v14:u16x8 = load b+48 l0*256
+	WORD $0xf9840020 // prfm pldl1keep, [x1, #2048]                  prefetch b+2048 l0*256
+	WORD $0xf9900022 // prfm pldl2keep, [x1, #8192]                  prefetch2 b+8192 l0*256
 	// v15:u16x4 = half v11 0
 	WORD $0x2f10a54e // ushll v14.4s, v10.4h, #0                     v16:i32x4 = widen v15
 	// v17:u16x4 = half v11 1
@@ -7387,6 +7523,8 @@ l0:
 	WORD $0x3dc0142b // ldr q11, [x1, #80]                           v57:u16x8 = load b+80 l0*256
 	WORD $0x3dc0182c // ldr q12, [x1, #96]                           v58:u16x8 = load b+96 l0*256
 	WORD $0x3dc01c2d // ldr q13, [x1, #112]                          v59:u16x8 = load b+112 l0*256
+	WORD $0xf9842020 // prfm pldl1keep, [x1, #2112]                  prefetch b+2112 l0*256
+	WORD $0xf9902022 // prfm pldl2keep, [x1, #8256]                  prefetch2 b+8256 l0*256
 	// v60:u16x4 = half v56 0
 	WORD $0x2f10a54e // ushll v14.4s, v10.4h, #0                     v61:i32x4 = widen v60
 	// v62:u16x4 = half v56 1
@@ -7432,6 +7570,8 @@ l0:
 	WORD $0x3dc0242b // ldr q11, [x1, #144]                          v102:u16x8 = load b+144 l0*256
 	WORD $0x3dc0282c // ldr q12, [x1, #160]                          v103:u16x8 = load b+160 l0*256
 	WORD $0x3dc02c2d // ldr q13, [x1, #176]                          v104:u16x8 = load b+176 l0*256
+	WORD $0xf9844020 // prfm pldl1keep, [x1, #2176]                  prefetch b+2176 l0*256
+	WORD $0xf9904022 // prfm pldl2keep, [x1, #8320]                  prefetch2 b+8320 l0*256
 	// v105:u16x4 = half v101 0
 	WORD $0x2f10a54e // ushll v14.4s, v10.4h, #0                     v106:i32x4 = widen v105
 	// v107:u16x4 = half v101 1
@@ -7477,6 +7617,8 @@ l0:
 	WORD $0x3dc0342a // ldr q10, [x1, #208]                          v147:u16x8 = load b+208 l0*256
 	WORD $0x3dc0382b // ldr q11, [x1, #224]                          v148:u16x8 = load b+224 l0*256
 	WORD $0x3dc03c2c // ldr q12, [x1, #240]                          v149:u16x8 = load b+240 l0*256
+	WORD $0xf9846020 // prfm pldl1keep, [x1, #2240]                  prefetch b+2240 l0*256
+	WORD $0xf9906022 // prfm pldl2keep, [x1, #8384]                  prefetch2 b+8384 l0*256
 	// v150:u16x4 = half v146 0
 	WORD $0x2f10a52d // ushll v13.4s, v9.4h, #0                      v151:i32x4 = widen v150
 	// v152:u16x4 = half v146 1
@@ -7581,8 +7723,8 @@ TEXT ·matmul_bf16_2_neon(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 0(R25), R0 // a
-	MOVD 8(R25), R1 // b
+	MOVD 8(R25), R0 // b
+	MOVD 0(R25), R1 // a
 	MOVD 0(R25), R2 // a
 	MOVD 24(R25), R4 // step_a
 	MOVD $1, R3
@@ -7592,9 +7734,11 @@ TEXT ·matmul_bf16_2_neon(SB), NOSPLIT, $0-8
 	BLE done0
 	PCALIGN $32
 l0:
-	WORD $0x3dc00010 // ldr q16, [x0]                                v16:i32x4 = load a+0 l0*16
+	WORD $0xf9840000 // prfm pldl1keep, [x0, #2048]                  prefetch b+2048 l0*256
+	WORD $0xf9900002 // prfm pldl2keep, [x0, #8192]                  prefetch2 b+8192 l0*256
+	WORD $0x3dc00030 // ldr q16, [x1]                                v16:i32x4 = load a+0 l0*16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
-	WORD $0x3dc00032 // ldr q18, [x1]                                v19:u16x8 = load b+0 l0*256
+	WORD $0x3dc00012 // ldr q18, [x0]                                v19:u16x8 = load b+0 l0*256
 	// v20:u16x4 = half v19 0
 	WORD $0x2f10a653 // ushll v19.4s, v18.4h, #0                     v21:i32x4 = widen v20
 	WORD $0x4f305673 // shl v19.4s, v19.4s, #16                      v22:i32x4 = shl v21 16
@@ -7605,7 +7749,7 @@ l0:
 	WORD $0x4f305652 // shl v18.4s, v18.4s, #16                      v27:i32x4 = shl v26 16
 	WORD $0x6e32de34 // fmul v20.4s, v17.4s, v18.4s                  v29:f32x4 = mul v18 v28
 	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s                    v1:f32x4 = add v1 v29
-	WORD $0x3dc00434 // ldr q20, [x1, #16]                           v30:u16x8 = load b+16 l0*256
+	WORD $0x3dc00414 // ldr q20, [x0, #16]                           v30:u16x8 = load b+16 l0*256
 	// v31:u16x4 = half v30 0
 	WORD $0x2f10a695 // ushll v21.4s, v20.4h, #0                     v32:i32x4 = widen v31
 	WORD $0x4f3056b5 // shl v21.4s, v21.4s, #16                      v33:i32x4 = shl v32 16
@@ -7616,7 +7760,7 @@ l0:
 	WORD $0x4f305694 // shl v20.4s, v20.4s, #16                      v38:i32x4 = shl v37 16
 	WORD $0x6e34de36 // fmul v22.4s, v17.4s, v20.4s                  v40:f32x4 = mul v18 v39
 	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s                    v3:f32x4 = add v3 v40
-	WORD $0x3dc00836 // ldr q22, [x1, #32]                           v41:u16x8 = load b+32 l0*256
+	WORD $0x3dc00816 // ldr q22, [x0, #32]                           v41:u16x8 = load b+32 l0*256
 	// v42:u16x4 = half v41 0
 	WORD $0x2f10a6d7 // ushll v23.4s, v22.4h, #0                     v43:i32x4 = widen v42
 	WORD $0x4f3056f7 // shl v23.4s, v23.4s, #16                      v44:i32x4 = shl v43 16
@@ -7627,7 +7771,7 @@ l0:
 	WORD $0x4f3056d6 // shl v22.4s, v22.4s, #16                      v49:i32x4 = shl v48 16
 	WORD $0x6e36de38 // fmul v24.4s, v17.4s, v22.4s                  v51:f32x4 = mul v18 v50
 	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v51
-	WORD $0x3dc00c38 // ldr q24, [x1, #48]                           v52:u16x8 = load b+48 l0*256
+	WORD $0x3dc00c18 // ldr q24, [x0, #48]                           v52:u16x8 = load b+48 l0*256
 	// v53:u16x4 = half v52 0
 	WORD $0x2f10a719 // ushll v25.4s, v24.4h, #0                     v54:i32x4 = widen v53
 	WORD $0x4f305739 // shl v25.4s, v25.4s, #16                      v55:i32x4 = shl v54 16
@@ -7656,8 +7800,10 @@ l0:
 	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s                  v14:f32x4 = add v14 v72
 	WORD $0x6e38df52 // fmul v18.4s, v26.4s, v24.4s                  v73:f32x4 = mul v65 v61
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v73
+	WORD $0xf9842000 // prfm pldl1keep, [x0, #2112]                  prefetch b+2112 l0*256
+	WORD $0xf9902002 // prfm pldl2keep, [x0, #8256]                  prefetch2 b+8256 l0*256
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v74:f32x4 = spread v17 1
-	WORD $0x3dc01033 // ldr q19, [x1, #64]                           v75:u16x8 = load b+64 l0*256
+	WORD $0x3dc01013 // ldr q19, [x0, #64]                           v75:u16x8 = load b+64 l0*256
 	// v76:u16x4 = half v75 0
 	WORD $0x2f10a674 // ushll v20.4s, v19.4h, #0                     v77:i32x4 = widen v76
 	WORD $0x4f305694 // shl v20.4s, v20.4s, #16                      v78:i32x4 = shl v77 16
@@ -7668,7 +7814,7 @@ l0:
 	WORD $0x4f305673 // shl v19.4s, v19.4s, #16                      v83:i32x4 = shl v82 16
 	WORD $0x6e33de55 // fmul v21.4s, v18.4s, v19.4s                  v85:f32x4 = mul v74 v84
 	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v85
-	WORD $0x3dc01435 // ldr q21, [x1, #80]                           v86:u16x8 = load b+80 l0*256
+	WORD $0x3dc01415 // ldr q21, [x0, #80]                           v86:u16x8 = load b+80 l0*256
 	// v87:u16x4 = half v86 0
 	WORD $0x2f10a6b6 // ushll v22.4s, v21.4h, #0                     v88:i32x4 = widen v87
 	WORD $0x4f3056d6 // shl v22.4s, v22.4s, #16                      v89:i32x4 = shl v88 16
@@ -7679,7 +7825,7 @@ l0:
 	WORD $0x4f3056b5 // shl v21.4s, v21.4s, #16                      v94:i32x4 = shl v93 16
 	WORD $0x6e35de57 // fmul v23.4s, v18.4s, v21.4s                  v96:f32x4 = mul v74 v95
 	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s                    v3:f32x4 = add v3 v96
-	WORD $0x3dc01837 // ldr q23, [x1, #96]                           v97:u16x8 = load b+96 l0*256
+	WORD $0x3dc01817 // ldr q23, [x0, #96]                           v97:u16x8 = load b+96 l0*256
 	// v98:u16x4 = half v97 0
 	WORD $0x2f10a6f8 // ushll v24.4s, v23.4h, #0                     v99:i32x4 = widen v98
 	WORD $0x4f305718 // shl v24.4s, v24.4s, #16                      v100:i32x4 = shl v99 16
@@ -7690,7 +7836,7 @@ l0:
 	WORD $0x4f3056f7 // shl v23.4s, v23.4s, #16                      v105:i32x4 = shl v104 16
 	WORD $0x6e37de59 // fmul v25.4s, v18.4s, v23.4s                  v107:f32x4 = mul v74 v106
 	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v107
-	WORD $0x3dc01c39 // ldr q25, [x1, #112]                          v108:u16x8 = load b+112 l0*256
+	WORD $0x3dc01c19 // ldr q25, [x0, #112]                          v108:u16x8 = load b+112 l0*256
 	// v109:u16x4 = half v108 0
 	WORD $0x2f10a73a // ushll v26.4s, v25.4h, #0                     v110:i32x4 = widen v109
 	WORD $0x4f30575a // shl v26.4s, v26.4s, #16                      v111:i32x4 = shl v110 16
@@ -7718,8 +7864,10 @@ l0:
 	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v126
 	WORD $0x6e39de52 // fmul v18.4s, v18.4s, v25.4s                  v127:f32x4 = mul v119 v117
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v127
+	WORD $0xf9844000 // prfm pldl1keep, [x0, #2176]                  prefetch b+2176 l0*256
+	WORD $0xf9904002 // prfm pldl2keep, [x0, #8320]                  prefetch2 b+8320 l0*256
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v128:f32x4 = spread v17 2
-	WORD $0x3dc02033 // ldr q19, [x1, #128]                          v129:u16x8 = load b+128 l0*256
+	WORD $0x3dc02013 // ldr q19, [x0, #128]                          v129:u16x8 = load b+128 l0*256
 	// v130:u16x4 = half v129 0
 	WORD $0x2f10a674 // ushll v20.4s, v19.4h, #0                     v131:i32x4 = widen v130
 	WORD $0x4f305694 // shl v20.4s, v20.4s, #16                      v132:i32x4 = shl v131 16
@@ -7730,7 +7878,7 @@ l0:
 	WORD $0x4f305673 // shl v19.4s, v19.4s, #16                      v137:i32x4 = shl v136 16
 	WORD $0x6e33de55 // fmul v21.4s, v18.4s, v19.4s                  v139:f32x4 = mul v128 v138
 	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v139
-	WORD $0x3dc02435 // ldr q21, [x1, #144]                          v140:u16x8 = load b+144 l0*256
+	WORD $0x3dc02415 // ldr q21, [x0, #144]                          v140:u16x8 = load b+144 l0*256
 	// v141:u16x4 = half v140 0
 	WORD $0x2f10a6b6 // ushll v22.4s, v21.4h, #0                     v142:i32x4 = widen v141
 	WORD $0x4f3056d6 // shl v22.4s, v22.4s, #16                      v143:i32x4 = shl v142 16
@@ -7741,7 +7889,7 @@ l0:
 	WORD $0x4f3056b5 // shl v21.4s, v21.4s, #16                      v148:i32x4 = shl v147 16
 	WORD $0x6e35de57 // fmul v23.4s, v18.4s, v21.4s                  v150:f32x4 = mul v128 v149
 	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s                    v3:f32x4 = add v3 v150
-	WORD $0x3dc02837 // ldr q23, [x1, #160]                          v151:u16x8 = load b+160 l0*256
+	WORD $0x3dc02817 // ldr q23, [x0, #160]                          v151:u16x8 = load b+160 l0*256
 	// v152:u16x4 = half v151 0
 	WORD $0x2f10a6f8 // ushll v24.4s, v23.4h, #0                     v153:i32x4 = widen v152
 	WORD $0x4f305718 // shl v24.4s, v24.4s, #16                      v154:i32x4 = shl v153 16
@@ -7752,7 +7900,7 @@ l0:
 	WORD $0x4f3056f7 // shl v23.4s, v23.4s, #16                      v159:i32x4 = shl v158 16
 	WORD $0x6e37de59 // fmul v25.4s, v18.4s, v23.4s                  v161:f32x4 = mul v128 v160
 	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v161
-	WORD $0x3dc02c39 // ldr q25, [x1, #176]                          v162:u16x8 = load b+176 l0*256
+	WORD $0x3dc02c19 // ldr q25, [x0, #176]                          v162:u16x8 = load b+176 l0*256
 	// v163:u16x4 = half v162 0
 	WORD $0x2f10a73a // ushll v26.4s, v25.4h, #0                     v164:i32x4 = widen v163
 	WORD $0x4f30575a // shl v26.4s, v26.4s, #16                      v165:i32x4 = shl v164 16
@@ -7780,8 +7928,10 @@ l0:
 	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v180
 	WORD $0x6e39de52 // fmul v18.4s, v18.4s, v25.4s                  v181:f32x4 = mul v173 v171
 	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v181
+	WORD $0xf9846000 // prfm pldl1keep, [x0, #2240]                  prefetch b+2240 l0*256
+	WORD $0xf9906002 // prfm pldl2keep, [x0, #8384]                  prefetch2 b+8384 l0*256
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v182:f32x4 = spread v17 3
-	WORD $0x3dc03032 // ldr q18, [x1, #192]                          v183:u16x8 = load b+192 l0*256
+	WORD $0x3dc03012 // ldr q18, [x0, #192]                          v183:u16x8 = load b+192 l0*256
 	// v184:u16x4 = half v183 0
 	WORD $0x2f10a653 // ushll v19.4s, v18.4h, #0                     v185:i32x4 = widen v184
 	WORD $0x4f305673 // shl v19.4s, v19.4s, #16                      v186:i32x4 = shl v185 16
@@ -7792,7 +7942,7 @@ l0:
 	WORD $0x4f305652 // shl v18.4s, v18.4s, #16                      v191:i32x4 = shl v190 16
 	WORD $0x6e32de14 // fmul v20.4s, v16.4s, v18.4s                  v193:f32x4 = mul v182 v192
 	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s                    v1:f32x4 = add v1 v193
-	WORD $0x3dc03434 // ldr q20, [x1, #208]                          v194:u16x8 = load b+208 l0*256
+	WORD $0x3dc03414 // ldr q20, [x0, #208]                          v194:u16x8 = load b+208 l0*256
 	// v195:u16x4 = half v194 0
 	WORD $0x2f10a695 // ushll v21.4s, v20.4h, #0                     v196:i32x4 = widen v195
 	WORD $0x4f3056b5 // shl v21.4s, v21.4s, #16                      v197:i32x4 = shl v196 16
@@ -7803,7 +7953,7 @@ l0:
 	WORD $0x4f305694 // shl v20.4s, v20.4s, #16                      v202:i32x4 = shl v201 16
 	WORD $0x6e34de16 // fmul v22.4s, v16.4s, v20.4s                  v204:f32x4 = mul v182 v203
 	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s                    v3:f32x4 = add v3 v204
-	WORD $0x3dc03836 // ldr q22, [x1, #224]                          v205:u16x8 = load b+224 l0*256
+	WORD $0x3dc03816 // ldr q22, [x0, #224]                          v205:u16x8 = load b+224 l0*256
 	// v206:u16x4 = half v205 0
 	WORD $0x2f10a6d7 // ushll v23.4s, v22.4h, #0                     v207:i32x4 = widen v206
 	WORD $0x4f3056f7 // shl v23.4s, v23.4s, #16                      v208:i32x4 = shl v207 16
@@ -7814,7 +7964,7 @@ l0:
 	WORD $0x4f3056d6 // shl v22.4s, v22.4s, #16                      v213:i32x4 = shl v212 16
 	WORD $0x6e36de18 // fmul v24.4s, v16.4s, v22.4s                  v215:f32x4 = mul v182 v214
 	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v215
-	WORD $0x3dc03c38 // ldr q24, [x1, #240]                          v216:u16x8 = load b+240 l0*256
+	WORD $0x3dc03c18 // ldr q24, [x0, #240]                          v216:u16x8 = load b+240 l0*256
 	// v217:u16x4 = half v216 0
 	WORD $0x2f10a719 // ushll v25.4s, v24.4h, #0                     v218:i32x4 = widen v217
 	WORD $0x4f305739 // shl v25.4s, v25.4s, #16                      v219:i32x4 = shl v218 16
@@ -7842,8 +7992,8 @@ l0:
 	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v234
 	WORD $0x6e38de10 // fmul v16.4s, v16.4s, v24.4s                  v235:f32x4 = mul v227 v225
 	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v235
-	ADD $16, R0
-	ADD $256, R1
+	ADD $256, R0
+	ADD $16, R1
 	ADD $16, R3
 	SUBS $1, R2
 	BNE l0
@@ -7991,6 +8141,8 @@ l0:
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
 	WORD $0x3dc000f2 // ldr q18, [x7]                                v19:u16x8 = load b+0 l0*256
 	WORD $0x3dc004f3 // ldr q19, [x7, #16]                           v20:u16x8 = load b+16 l0*256
+	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*256
+	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*256
 	// v21:u16x4 = half v19 0
 	WORD $0x2f10a654 // ushll v20.4s, v18.4h, #0                     v22:i32x4 = widen v21
 	// v23:u16x4 = half v19 1
@@ -8044,6 +8196,8 @@ l0:
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v62:f32x4 = spread v17 1
 	WORD $0x3dc010f3 // ldr q19, [x7, #64]                           v63:u16x8 = load b+64 l0*256
 	WORD $0x3dc014f4 // ldr q20, [x7, #80]                           v64:u16x8 = load b+80 l0*256
+	WORD $0xf98420e0 // prfm pldl1keep, [x7, #2112]                  prefetch b+2112 l0*256
+	WORD $0xf99020e2 // prfm pldl2keep, [x7, #8256]                  prefetch2 b+8256 l0*256
 	// v65:u16x4 = half v63 0
 	WORD $0x2f10a675 // ushll v21.4s, v19.4h, #0                     v66:i32x4 = widen v65
 	// v67:u16x4 = half v63 1
@@ -8094,6 +8248,8 @@ l0:
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v100:f32x4 = spread v17 2
 	WORD $0x3dc020f3 // ldr q19, [x7, #128]                          v101:u16x8 = load b+128 l0*256
 	WORD $0x3dc024f4 // ldr q20, [x7, #144]                          v102:u16x8 = load b+144 l0*256
+	WORD $0xf98440e0 // prfm pldl1keep, [x7, #2176]                  prefetch b+2176 l0*256
+	WORD $0xf99040e2 // prfm pldl2keep, [x7, #8320]                  prefetch2 b+8320 l0*256
 	// v103:u16x4 = half v101 0
 	WORD $0x2f10a675 // ushll v21.4s, v19.4h, #0                     v104:i32x4 = widen v103
 	// v105:u16x4 = half v101 1
@@ -8144,6 +8300,8 @@ l0:
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v138:f32x4 = spread v17 3
 	WORD $0x3dc030f2 // ldr q18, [x7, #192]                          v139:u16x8 = load b+192 l0*256
 	WORD $0x3dc034f3 // ldr q19, [x7, #208]                          v140:u16x8 = load b+208 l0*256
+	WORD $0xf98460e0 // prfm pldl1keep, [x7, #2240]                  prefetch b+2240 l0*256
+	WORD $0xf99060e2 // prfm pldl2keep, [x7, #8384]                  prefetch2 b+8384 l0*256
 	// v141:u16x4 = half v139 0
 	WORD $0x2f10a654 // ushll v20.4s, v18.4h, #0                     v142:i32x4 = widen v141
 	// v143:u16x4 = half v139 1
@@ -8692,6 +8850,8 @@ l0:
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
 	WORD $0x3dc000f2 // ldr q18, [x7]                                v19:u16x8 = load b+0 l0*256
 	WORD $0x3dc004f3 // ldr q19, [x7, #16]                           v20:u16x8 = load b+16 l0*256
+	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*256
+	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*256
 	// v21:u16x4 = half v19 0
 	WORD $0x2f10a654 // ushll v20.4s, v18.4h, #0                     v22:i32x4 = widen v21
 	// v23:u16x4 = half v19 1
@@ -8745,6 +8905,8 @@ l0:
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v62:f32x4 = spread v17 1
 	WORD $0x3dc010f3 // ldr q19, [x7, #64]                           v63:u16x8 = load b+64 l0*256
 	WORD $0x3dc014f4 // ldr q20, [x7, #80]                           v64:u16x8 = load b+80 l0*256
+	WORD $0xf98420e0 // prfm pldl1keep, [x7, #2112]                  prefetch b+2112 l0*256
+	WORD $0xf99020e2 // prfm pldl2keep, [x7, #8256]                  prefetch2 b+8256 l0*256
 	// v65:u16x4 = half v63 0
 	WORD $0x2f10a675 // ushll v21.4s, v19.4h, #0                     v66:i32x4 = widen v65
 	// v67:u16x4 = half v63 1
@@ -8795,6 +8957,8 @@ l0:
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v100:f32x4 = spread v17 2
 	WORD $0x3dc020f3 // ldr q19, [x7, #128]                          v101:u16x8 = load b+128 l0*256
 	WORD $0x3dc024f4 // ldr q20, [x7, #144]                          v102:u16x8 = load b+144 l0*256
+	WORD $0xf98440e0 // prfm pldl1keep, [x7, #2176]                  prefetch b+2176 l0*256
+	WORD $0xf99040e2 // prfm pldl2keep, [x7, #8320]                  prefetch2 b+8320 l0*256
 	// v103:u16x4 = half v101 0
 	WORD $0x2f10a675 // ushll v21.4s, v19.4h, #0                     v104:i32x4 = widen v103
 	// v105:u16x4 = half v101 1
@@ -8845,6 +9009,8 @@ l0:
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v138:f32x4 = spread v17 3
 	WORD $0x3dc030f2 // ldr q18, [x7, #192]                          v139:u16x8 = load b+192 l0*256
 	WORD $0x3dc034f3 // ldr q19, [x7, #208]                          v140:u16x8 = load b+208 l0*256
+	WORD $0xf98460e0 // prfm pldl1keep, [x7, #2240]                  prefetch b+2240 l0*256
+	WORD $0xf99060e2 // prfm pldl2keep, [x7, #8384]                  prefetch2 b+8384 l0*256
 	// v141:u16x4 = half v139 0
 	WORD $0x2f10a654 // ushll v20.4s, v18.4h, #0                     v142:i32x4 = widen v141
 	// v143:u16x4 = half v139 1
@@ -9391,6 +9557,8 @@ l2:
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v536:f32x4 = spread v535 0
 	WORD $0x3dc00112 // ldr q18, [x8]                                v537:u16x8 = load b+0 l2*256
 	WORD $0x3dc00513 // ldr q19, [x8, #16]                           v538:u16x8 = load b+16 l2*256
+	WORD $0xf9840100 // prfm pldl1keep, [x8, #2048]                  prefetch b+2048 l2*256
+	WORD $0xf9900102 // prfm pldl2keep, [x8, #8192]                  prefetch2 b+8192 l2*256
 	// v539:u16x4 = half v537 0
 	WORD $0x2f10a654 // ushll v20.4s, v18.4h, #0                     v540:i32x4 = widen v539
 	// v541:u16x4 = half v537 1
@@ -9444,6 +9612,8 @@ l2:
 	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v580:f32x4 = spread v535 1
 	WORD $0x3dc01113 // ldr q19, [x8, #64]                           v581:u16x8 = load b+64 l2*256
 	WORD $0x3dc01514 // ldr q20, [x8, #80]                           v582:u16x8 = load b+80 l2*256
+	WORD $0xf9842100 // prfm pldl1keep, [x8, #2112]                  prefetch b+2112 l2*256
+	WORD $0xf9902102 // prfm pldl2keep, [x8, #8256]                  prefetch2 b+8256 l2*256
 	// v583:u16x4 = half v581 0
 	WORD $0x2f10a675 // ushll v21.4s, v19.4h, #0                     v584:i32x4 = widen v583
 	// v585:u16x4 = half v581 1
@@ -9494,6 +9664,8 @@ l2:
 	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v618:f32x4 = spread v535 2
 	WORD $0x3dc02113 // ldr q19, [x8, #128]                          v619:u16x8 = load b+128 l2*256
 	WORD $0x3dc02514 // ldr q20, [x8, #144]                          v620:u16x8 = load b+144 l2*256
+	WORD $0xf9844100 // prfm pldl1keep, [x8, #2176]                  prefetch b+2176 l2*256
+	WORD $0xf9904102 // prfm pldl2keep, [x8, #8320]                  prefetch2 b+8320 l2*256
 	// v621:u16x4 = half v619 0
 	WORD $0x2f10a675 // ushll v21.4s, v19.4h, #0                     v622:i32x4 = widen v621
 	// v623:u16x4 = half v619 1
@@ -9544,6 +9716,8 @@ l2:
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v656:f32x4 = spread v535 3
 	WORD $0x3dc03112 // ldr q18, [x8, #192]                          v657:u16x8 = load b+192 l2*256
 	WORD $0x3dc03513 // ldr q19, [x8, #208]                          v658:u16x8 = load b+208 l2*256
+	WORD $0xf9846100 // prfm pldl1keep, [x8, #2240]                  prefetch b+2240 l2*256
+	WORD $0xf9906102 // prfm pldl2keep, [x8, #8384]                  prefetch2 b+8384 l2*256
 	// v659:u16x4 = half v657 0
 	WORD $0x2f10a654 // ushll v20.4s, v18.4h, #0                     v660:i32x4 = widen v659
 	// v661:u16x4 = half v657 1
