@@ -53,6 +53,7 @@ func (w *writing) report(m *model.Model, r *generation.Report) generated {
 		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.threads(),
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
+		Kernels: []ranKernels{}, // none for a model of floats
 	}
 	for _, x := range w.provider.Made() {
 		g.Kernels = append(g.Kernels, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin})
