@@ -387,13 +387,7 @@ func (l *loops) place(t *tensor, index []ir.Expr, inner string, size int) *jen.S
 		return jen.Id(t.name)
 	}
 	if t.memory == local {
-		out := jen.Id(t.name)
-		for i, e := range index {
-			if t.extents[i].N != 1 {
-				out.Index(l.sum(affineTerms(affineOf(e), 1, "")))
-			}
-		}
-		return out
+		return l.element(t, index, inner)
 	}
 	name, terms := t.name, t.terms(index)
 	if row, ok := l.row(t, index, inner); ok {
@@ -406,6 +400,29 @@ func (l *loops) place(t *tensor, index []ir.Expr, inner string, size int) *jen.S
 		return jen.Id(name).Index(l.sum(terms), jen.Empty())
 	}
 	return jen.Id(name).Index(l.sum(terms))
+}
+
+// element is an element of scratch. Of arrays of arrays, the one that the innermost loop goes through is found before it.
+func (l *loops) element(t *tensor, index []ir.Expr, inner string) *jen.Statement {
+	var at []jen.Code
+	for i, e := range index {
+		if t.extents[i].N != 1 {
+			at = append(at, l.sum(affineTerms(affineOf(e), 1, "")))
+		}
+	}
+	out := jen.Id(t.name)
+	if last := len(index) - 1; len(at) == 2 && inner != "" && !slices.ContainsFunc(index[:last], func(e ir.Expr) bool { return l.varies(e, inner) }) {
+		key := fmt.Sprint("row of ", t.name, index[:last])
+		if l.names[key] == "" {
+			l.names[key] = l.unused(t.name + "Row")
+			l.before = append(l.before, jen.Id(l.names[key]).Op(":=").Op("&").Id(t.name).Index(at[0]))
+		}
+		out, at = jen.Id(l.names[key]), at[1:]
+	}
+	for _, i := range at {
+		out.Index(i)
+	}
+	return out
 }
 
 // row is the name of the row of t in which the innermost loop moves by one element, and which is set before it.
