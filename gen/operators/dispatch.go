@@ -41,7 +41,8 @@ func dispatchFile(ops []*compiled, arch string, arches []string) lower.File {
 			continue
 		}
 		names = append(names, jen.Id(isaName(t)))
-		candidates = append(candidates, jen.Values(jen.Id("Target").Op(":").Lit(t.Machine().Name), jen.Id("Need").Op(":").Add(texts(targets.Features(t)))))
+		candidates = append(candidates, jen.Values(jen.Id("Target").Op(":").Lit(t.Machine().Name),
+			jen.Id("Need").Op(":").Add(texts(targets.Features(t))), jen.Id("Serves").Op(":").Add(texts(served(t)))))
 	}
 	f.Comment("targets are what the assembly is for, the ones that programs try first before others.")
 	if len(names) == 0 {
