@@ -127,10 +127,10 @@ func (c *cli) showOperator(x showFlags) error {
 		return err
 	}
 	var use search.Use // with no schedule: the one of package runtime/ops
-	if x.trace != "" {
-		if len(ops) > 1 {
-			return fmt.Errorf("show: a schedule is for one operator, and %s is %d: name one of them", x.op, len(ops))
-		}
+	switch {
+	case x.trace != "" && len(ops) > 1:
+		return fmt.Errorf("show: a schedule is for one operator, and %s is %d: name one of them", x.op, len(ops))
+	case x.trace != "":
 		if use.Trace, err = c.inputs().Trace(x.trace); err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func operatorsNamed(word string) ([]operator.Operator, error) {
 	return nil, fmt.Errorf("show: unknown operator %.80q: have %s", word, strings.Join(names, ", "))
 }
 
-// stageList are those of the stages that words name, "all" among them.
+// stageList are the stages that words name, "all" among them.
 func stageList(words, stages []string) ([]string, error) {
 	if len(words) == 0 {
 		return nil, fmt.Errorf("-stage: names no stage: have %s, %s", strings.Join(stages, ", "), allWord)

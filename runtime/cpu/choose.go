@@ -169,7 +169,8 @@ func (m Mask) why(reason string) string {
 	return fmt.Sprintf("%s with %s=%s", reason, Env, m.Text)
 }
 
-// Unknown says of each word of m that it means nothing for the candidates of what is called name, and what runs: number i.
+// Unknown names each word of m that means nothing for the candidates, with the one that runs: number i. name is that of the
+// product that they are for.
 func (m Mask) Unknown(name string, cs []Candidate, i int) (out []string) {
 	runs := "in pure Go"
 	if i >= 0 {

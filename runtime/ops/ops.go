@@ -60,7 +60,7 @@ func Rope(x, cos, sin []float32) {
 	h := len(cos)
 	same("Rope", h, sin)
 	same("Rope", 2*h, x)
-	var low [64]float32 // not in its place yet: the second half of the result reads what is there
+	var low [64]float32 // not in its place yet, which the second half of the result reads
 	for i := 0; i < h; i += len(low) {
 		n := min(len(low), h-i)
 		a, b := x[i:i+n], x[h+i:h+i+n]
