@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 func TestNewBuffer(t *testing.T) {
@@ -175,7 +176,7 @@ func TestSaveKilled(t *testing.T) {
 // TestLog: what runs is said once for each shape.
 func TestLog(t *testing.T) {
 	var out bytes.Buffer
-	for _, target := range []string{"fake/a", pureGo} {
+	for _, target := range []string{"fake/a", cpu.PureGo} {
 		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 4})).On(target)
 		if err != nil {
 			t.Fatal(err)

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // FuzzGemm calls Gemm with damaged buffers and odd arguments: it must return an
 // error or the product, and never touch what it was not given.
 func FuzzGemm(f *testing.F) {
 	p := New(*fakeSpec(f, "w2-g32", 0, 4, 32, []int{1, 2}))
-	q, err := p.On(pureGo)
+	q, err := p.On(cpu.PureGo)
 	if err != nil {
 		f.Fatal(err)
 	}

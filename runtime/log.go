@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // EnvLog is the environment variable that makes products say on standard error what
@@ -48,7 +50,7 @@ func (l *logger) say(t *task) {
 // kernels names the kernels that t runs.
 func (t *task) kernels() string {
 	if t.p.variant == nil {
-		return pureGo
+		return cpu.PureGo
 	}
 	var names []string
 	for i, b := range []*block{&t.a.wide, &t.a.tail} {

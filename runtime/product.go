@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // Spec is for generated code: it describes a product, C[n][m] = sum over k of A[n][k]*W[m][k], in one weight
@@ -156,14 +157,13 @@ type offsets [numParts]int
 // "avx2" or "amd64/avx2" for that one or else pure Go; "-avx512vbmi" to do as if
 // the CPU lacked a feature. New says on standard error, once for each product, which words
 // mean nothing for it, and what runs; and once, why none of the targets runs that the list names.
-const EnvCPU = "TMACC_CPU"
+const EnvCPU = cpu.Env
 
 // New is for generated code: it makes a product ready for this CPU. It panics if s is not what tmacc
 // generates.
 func New(s Spec) *Product {
-	m := parseMask(os.Getenv(EnvCPU))
-	i, why := s.choose(thisCPU(), m)
-	m.complain(&s, i)
+	m := cpu.ParseMask(os.Getenv(EnvCPU))
+	i, why := choose(s.Name, s.candidates(), m)
 	return newProduct(s, i, why, m)
 }
 
@@ -175,15 +175,15 @@ func (p *Product) On(target string) (*Product, error) {
 		return nil, err
 	}
 	all := func(string) bool { return true }
-	if i, _ := p.spec.choose(host{all, thisCPU().id}, mask{targets: []string{target}}); i >= 0 {
+	if i, _ := cpu.Choose(p.spec.candidates(), cpu.Host{Has: all, ID: cpu.This().ID}, cpu.Only(target)); i >= 0 {
 		v := &p.spec.Variants[i]
-		if missing := lacks(v.Need, hostHas); missing != "" {
+		if missing := cpu.Lacks(v.Need, cpu.Has); missing != "" {
 			return nil, p.spec.errorf("target "+v.Target, "this CPU lacks %s; it runs %v", missing, p.Targets())
 		}
-		return newProduct(p.spec, i, "chosen by the caller", mask{}), nil
+		return newProduct(p.spec, i, "chosen by the caller", cpu.Mask{}), nil
 	}
-	if target == pureGo {
-		return newProduct(p.spec, -1, "chosen by the caller", mask{}), nil
+	if target == cpu.PureGo {
+		return newProduct(p.spec, -1, "chosen by the caller", cpu.Mask{}), nil
 	}
 	return nil, p.spec.errorf("target "+target, "is not in this binary; it has %v", p.Targets())
 }
@@ -195,17 +195,17 @@ func (p *Product) Targets() []string {
 	}
 	var names []string
 	for _, v := range p.spec.Variants {
-		if lacks(v.Need, hostHas) == "" {
+		if cpu.Lacks(v.Need, cpu.Has) == "" {
 			names = append(names, v.Target)
 		}
 	}
-	return append(names, pureGo)
+	return append(names, cpu.PureGo)
 }
 
 // Target is the one that runs.
 func (p *Product) Target() string {
 	if p = p.orNone(); p.variant == nil {
-		return pureGo
+		return cpu.PureGo
 	}
 	return p.variant.Target
 }
@@ -247,7 +247,7 @@ func (p *Product) orNone() *Product {
 
 var none = &Product{layout: &format.Layout{}, variant: &abi.Variant{}, cut: cut{widths: []width{{}}}}
 
-func newProduct(s Spec, variant int, why string, m mask) *Product {
+func newProduct(s Spec, variant int, why string, m cpu.Mask) *Product {
 	if err := s.check(); err != nil {
 		panic("runtime: " + err.Error())
 	}

@@ -1,6 +1,9 @@
 package runtime
 
-import "github.com/tmacc/tmacc/ir/format"
+import (
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/cpu"
+)
 
 // PureGo is the product of weights in a format and activations, without kernels: pure Go computes it on every CPU. It
 // takes K up to format.UsualMaxK. It is an error if there is no such product. Results are those of kernels, bit for
@@ -14,5 +17,5 @@ func PureGo(w format.Weight, a format.Act) (*Product, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	return newProduct(s, -1, "it was made without kernels", mask{}), nil
+	return newProduct(s, -1, "it was made without kernels", cpu.Mask{}), nil
 }

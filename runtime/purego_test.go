@@ -7,6 +7,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // Products without kernels equal their definition.
@@ -23,7 +24,7 @@ func TestPureGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Target() != pureGo || p.Name() != c.name {
+		if p.Target() != cpu.PureGo || p.Name() != c.name {
 			t.Errorf("%s runs on %s", p.Name(), p.Target())
 		}
 		if err := SelfTest(p, rand.New(rand.NewPCG(1, 2))); err != nil {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // What a call works with stays in a pool: nothing in it may keep the buffers of callers alive.
@@ -20,7 +21,7 @@ func TestRelease(t *testing.T) {
 }
 
 func testRelease(t *testing.T, name string, m, n, k int) {
-	for _, target := range []string{"fake/a", "fake/c", pureGo} {
+	for _, target := range []string{"fake/a", "fake/c", cpu.PureGo} {
 		p, err := New(*fakeSpec(t, name, 0, 4, 32, []int{1, 4}, []int{1}, []int{2})).On(target)
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // residualSpec has kernels of 1 and 3 columns that check what they are given: tables of two bytes for an
@@ -113,7 +114,7 @@ func TestResiduals(t *testing.T) {
 			}
 		}
 		s := residualSpec(t, codes)
-		p := newProduct(*s, 0, "a test", mask{})
+		p := newProduct(*s, 0, "a test", cpu.Mask{})
 		size, err := p.ActSize(c.n, c.k)
 		if err != nil {
 			t.Fatal(err)

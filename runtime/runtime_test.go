@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
@@ -191,7 +192,7 @@ func TestNoAllocation(t *testing.T) {
 
 // TestConcurrent prepares and multiplies by row ranges in many goroutines.
 func TestConcurrent(t *testing.T) {
-	for _, target := range []string{"fake/a", pureGo} {
+	for _, target := range []string{"fake/a", cpu.PureGo} {
 		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 4})).On(target)
 		if err != nil {
 			t.Fatal(err)
@@ -245,7 +246,7 @@ func TestPanels(t *testing.T) {
 func TestOptions(t *testing.T) {
 	const m, n, k = 21, 5, 64
 	scale, bias := float32(1.0/3), testActivations(1, m, newRand())[0]
-	for _, target := range []string{"fake/a", pureGo} {
+	for _, target := range []string{"fake/a", cpu.PureGo} {
 		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 4})).On(target)
 		if err != nil {
 			t.Fatal(err)
@@ -419,64 +420,6 @@ func TestSharedActivations(t *testing.T) {
 	define(want, b.spec, src, x, m, n, k)
 	if err := sameBits(dst, want, m); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestChoose(t *testing.T) {
-	s := Spec{Variants: []abi.Variant{
-		{Target: "amd64/avx512vbmi", Need: []string{"AVX512F", "AVX512VBMI"}},
-		{Target: "amd64/avx2", Need: []string{"AVX2"}},
-	}}
-	all, avx2, none := "AVX512F AVX512VBMI AVX2", "AVX2", ""
-	for _, c := range []struct {
-		cpu, env string
-		want     int
-		why      string
-	}{
-		{all, "", 0, "the first that this CPU runs"},
-		{avx2, "", 1, "the first that this CPU runs"},
-		{none, "", -1, "this CPU runs no other"},
-		{all, "avx2", 1, "the first that this CPU runs with TMACC_CPU=avx2"},
-		{all, "amd64/AVX2", 1, ""},
-		{all, "-avx512vbmi", 1, ""},
-		{all, " -AVX512F , -avx2", -1, ""},
-		{all, "purego", -1, "this CPU runs no other with TMACC_CPU=purego"},
-		{avx2, "avx512vbmi", -1, ""},
-		{all, "avx2,avx512vbmi", 0, ""},
-		{all, ",", 0, ""},
-	} {
-		has := func(f string) bool { return strings.Contains(" "+c.cpu+" ", " "+f+" ") }
-		got, why := s.choose(host{has: has}, parseMask(c.env))
-		if got != c.want || !strings.HasPrefix(why, c.why) {
-			t.Errorf("%q on %q: %d, %q; want %d, %q", c.env, c.cpu, got, why, c.want, c.why)
-		}
-	}
-	if i, why := (&Spec{}).choose(host{has: func(string) bool { return true }}, mask{}); i != -1 || why != "this binary has no other" {
-		t.Error(i, why)
-	}
-}
-
-func TestUnknownCPU(t *testing.T) {
-	s := Spec{Name: "W4", Variants: []abi.Variant{{Target: "amd64/avx2", Need: []string{"AVX2", "FMA3"}}}}
-	for env, want := range map[string]string{
-		"":                              "",
-		"avx2,amd64/AVX2,purego,":       "",
-		"-avx512vbmi,-AVX2":             "",
-		"avx9":                          `unknown "avx9": W4 has purego, amd64/avx2, and runs in pure Go`,
-		"-avx9":                         `unknown "-avx9": no feature of a CPU: the kernels of W4 need AVX2, FMA3`,
-		"-z, -avx512":                   `unknown "-avx512": no feature of a CPU: the kernels of W4 need AVX2, FMA3; unknown "-z": no feature of a CPU: the kernels of W4 need AVX2, FMA3`,
-		"purego,arm64/dotprod, -x , y ": `unknown "arm64/dotprod": W4 has purego, amd64/avx2, and runs in pure Go; unknown "y": W4 has purego, amd64/avx2, and runs in pure Go; unknown "-x": no feature of a CPU: the kernels of W4 need AVX2, FMA3`,
-		"avx2,avx9":                     `unknown "avx9": W4 has purego, amd64/avx2, and runs on amd64/avx2`,
-		"vx2":                           `unknown "vx2": W4 has purego, amd64/avx2, and runs in pure Go`,
-	} {
-		m := parseMask(env)
-		i, _ := s.choose(host{has: func(string) bool { return true }}, m)
-		if got := strings.Join(m.unknown(&s, i), "; "); got != want {
-			t.Errorf("%q: %s\nwant %s", env, got, want)
-		}
-	}
-	if got := parseMask("-x").unknown(&Spec{Name: "W4"}, -1); len(got) != 1 || !strings.HasSuffix(got[0], ": the kernels of W4 need none") {
-		t.Error(got)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // scaledTest is matrices of one shape with scales, 1 for none, and what products with them are by definition.
@@ -54,7 +55,7 @@ func newScaledTest(t *testing.T, p *Product, m, n, k int) *scaledTest {
 // Products are multiplied by the scale of their matrix, and rounded once: on kernels and in pure Go, of one thread and
 // several, of shapes that are one call of a kernel and others, one after the other with different scales.
 func TestScaledProducts(t *testing.T) {
-	for _, target := range []string{"fake/a", "fake/b", pureGo} {
+	for _, target := range []string{"fake/a", "fake/b", cpu.PureGo} {
 		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 4}, []int{1, 2})).On(target)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // threadTest is two products that several threads can share, with their results.
@@ -62,9 +63,9 @@ func (x *threadTest) wantChunks(t *testing.T) {
 // Go is fast enough.
 func threadTargets() []string {
 	if raceEnabled {
-		return []string{pureGo}
+		return []string{cpu.PureGo}
 	}
-	return []string{"fake/a", pureGo}
+	return []string{"fake/a", cpu.PureGo}
 }
 
 // TestThreads: products do not depend on the number of threads, nor on how many
@@ -200,7 +201,7 @@ func TestThreadsAllocateNothing(t *testing.T) {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties pools
-	x := newThreadTest(t, pureGo)
+	x := newThreadTest(t, cpu.PureGo)
 	dst, dst2 := make([]float32, x.n*x.m), make([]float32, x.n*x.m)
 	const rows = 64
 	in := make([]float32, rows*x.k)
@@ -236,7 +237,7 @@ func TestThreadsAllocateNothing(t *testing.T) {
 
 // TestGemmAllRefusals: all calls are checked before any begins.
 func TestGemmAllRefusals(t *testing.T) {
-	x := newThreadTest(t, pureGo)
+	x := newThreadTest(t, cpu.PureGo)
 	dst := make([]float32, x.n*x.m)
 	good := Call{Product: x.p, Dst: dst, Packed: x.packed[0], Act: x.act}
 	short, none := good, good

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -14,12 +15,13 @@ import (
 // each one of its graph that no step has inlined.
 type Operator struct {
 	nests
-	Of operator.Operator
+	Of      operator.Operator
+	streams map[string]nest.Streams // prefetch distances of inputs
 }
 
 // NewOperator is the state of an operator before any step: one loop nest for each stage.
 func NewOperator(o operator.Operator) *Operator {
-	s := &Operator{nests: nests{Graph: o.Graph}, Of: o}
+	s := &Operator{nests: nests{Graph: o.Graph}, Of: o, streams: map[string]nest.Streams{}}
 	for _, gs := range o.Graph.Stages {
 		var index []ir.Expr
 		for _, d := range gs.Axes {
@@ -33,7 +35,7 @@ func NewOperator(o operator.Operator) *Operator {
 // clone copies s deeply enough for a step to edit.
 func (s *Operator) clone() *Operator {
 	c := *s
-	c.nests = s.nests.clone()
+	c.nests, c.streams = s.nests.clone(), maps.Clone(s.streams)
 	return &c
 }
 
@@ -193,7 +195,7 @@ func (s *Operator) addTensor(k *OperatorKernel, t *ir.Tensor) error {
 	if p.Dims, err = s.room(t); err != nil {
 		return fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
-	memory := nest.Memory{Tensor: t, Param: t.Name}
+	memory := nest.Memory{Tensor: t, Param: t.Name, Streams: s.streams[t.Name]}
 	k.Params = append(k.Params, p)
 	if slices.Contains(s.Of.Rows, t.Name) {
 		if len(t.Dims) != 2 {

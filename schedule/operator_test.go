@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ var operatorExamples = []struct {
 }{
 	{"inline", "rmsnorm", nil, Inline{"square16"}},
 	{"inline_sum", "matmul_f16_2", nil, Inline{"acc"}},
+	{"prefetch_panel", "matmul_f16_1", Trace{Inline{"acc"}}, Prefetch{Tensor: "b", Bytes: 4096, Far: 16384}},
 }
 
 // drawn is all that steps decide about an operator.
@@ -31,6 +33,9 @@ func drawn(s *Operator) string {
 		return err.Error() + "\n"
 	}
 	_, text, _ := strings.Cut(k.Nest.String(), "\n")
+	for _, name := range slices.Sorted(maps.Keys(s.streams)) {
+		text += fmt.Sprintf("%s is prefetched %d bytes ahead, into the second-level cache %d\n", name, s.streams[name].Ahead, s.streams[name].Far)
+	}
 	return text
 }
 
@@ -77,6 +82,10 @@ var refusedOperators = []struct {
 	{"silu", nil, Inline{"out"}, `step 0: inline out: callers want it`},
 	{"rmsnorm", nil, Inline{"square32"}, `step 0: inline square32: is read in loops that do not count what its own count`},
 	{"rmsnorm", nil, Split{"square32.j", 64, Pair{"a", "b"}}, `step 0: split square32.j: 64 does not divide its extent 32`},
+	{"silu", nil, Prefetch{Tensor: "out", Bytes: 64}, `step 0: prefetch out: is no input`},
+	{"silu", nil, Prefetch{Tensor: "up", Bytes: 63}, `step 0: prefetch up: 63 bytes: want a multiple of 64 up to 1 MiB`},
+	{"silu", nil, Prefetch{Tensor: "up", Bytes: 64, In: "out.k"}, `step 0: prefetch up: in an operator has distances only`},
+	{"silu", Trace{Prefetch{Tensor: "up", Far: 64}}, Prefetch{Tensor: "up", Bytes: 64}, `step 1: prefetch up: already prefetched`},
 	{"softmax", Trace{Inline{"masked"}, Inline{"top32"}}, Split{"masked.r", 2, Pair{"a", "b"}}, `step 2: split masked.r: no such loop`},
 }
 

@@ -71,6 +71,7 @@ var refused = []struct {
 	{"w1-g32", trace(FillGroups{40}), byTable, `decompose table: groups are filled up for dot products`},
 	{"w2", trace(dot), Split{"k", 16, Pair{"ks", "k"}}, `split k: there is a loop or axis k already`},
 	{"w2", trace(dot, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}), Fuse{"f", "j", "k"}, `fuse f: there is a loop or axis k already`},
+	{"w2", trace(dot), Prefetch{Bytes: 64, Tensor: "codes"}, `prefetch codes: tensors are named in operators only`},
 	{"w2", nil, Decompose{Family: "lut", Value: "affine"}, `decompose lut: no such family; have dot, table`},
 	{"w2", nil, Decompose{Family: "dot", Value: "table"}, `decompose table: want affine or lookup`},
 	{"codebook", nil, dot, `decompose affine: the levels are not evenly spaced; use lookup`},
@@ -423,6 +424,7 @@ func TestPreparing(t *testing.T) {
 		{s, Prefetch{Far: 64, In: "act.k"}, "asks for the next row, at no distance"},
 		{s, Prefetch{Every: true, In: "act.k"}, "asks for the next row, at no distance"},
 		{s, Prefetch{Rest: true, In: "act.k"}, "asks for the next row, at no distance"},
+		{s, Prefetch{Tensor: "x", In: "act.k"}, "asks for the next row, at no distance"},
 		{s, Prefetch{Act: 64, In: "act.k"}, "asks for the next row, at no distance"},
 		{bound, Prefetch{In: "act.i"}, "is no serial loop"},
 	} {

@@ -234,7 +234,7 @@ func typeOf(st *stage, name string) format.DType {
 //	                                      x = load codes+64*ks
 //
 // In a preparation of activations, In is a serial loop that reads them. It asks for the activations of the next row in
-// the same places.
+// the same places. In an operator, Tensor is the input that Bytes, Far and Every are of.
 type Prefetch struct {
 	Bytes int    `json:"bytes,omitempty"`
 	Far   int    `json:"far,omitempty"`
@@ -242,6 +242,8 @@ type Prefetch struct {
 	Rest  bool   `json:"rest,omitempty"`
 	Act   int    `json:"act,omitempty"`
 	In    string `json:"in,omitempty"`
+
+	Tensor string `json:"tensor,omitempty"`
 }
 
 // Apply implements Step.
@@ -249,13 +251,12 @@ func (x Prefetch) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, "codes"); err != nil {
 		return nil, err
 	}
+	if err := x.distances("codes"); err != nil {
+		return nil, err
+	}
 	switch {
-	case x.Bytes < 0 || x.Bytes == 0 && x.Far == 0 && x.Act == 0 || x.Bytes > 1<<20 || x.Bytes%64 != 0:
-		return nil, illegal(x, "codes", "%d bytes: want a multiple of 64 up to 1 MiB", x.Bytes)
-	case x.Far != 0 && (x.Far <= x.Bytes || x.Far > 1<<20 || x.Far%64 != 0):
-		return nil, illegal(x, "codes", "%d bytes into the second-level cache: want 0 or a multiple of 64 above %d up to 1 MiB", x.Far, x.Bytes)
-	case x.Every && x.Far == 0:
-		return nil, illegal(x, "codes", "every line of none into the second-level cache: want a distance")
+	case x.Tensor != "":
+		return nil, illegal(x, x.Tensor, "tensors are named in operators only")
 	case x.Rest && x.Bytes == 0 && x.Far == 0:
 		return nil, illegal(x, "codes", "no lines of the rest of the tiles: want a distance")
 	case x.Act < 0 || x.Act > 1<<20 || x.Act%64 != 0:
@@ -270,6 +271,37 @@ func (x Prefetch) Apply(s *Product) (*Product, error) {
 	return c, nil
 }
 
+// distances checks how far ahead x asks for the lines of thing.
+func (x Prefetch) distances(thing string) error {
+	switch {
+	case x.Bytes < 0 || x.Bytes == 0 && x.Far == 0 && x.Act == 0 || x.Bytes > 1<<20 || x.Bytes%64 != 0:
+		return illegal(x, thing, "%d bytes: want a multiple of 64 up to 1 MiB", x.Bytes)
+	case x.Far != 0 && (x.Far <= x.Bytes || x.Far > 1<<20 || x.Far%64 != 0):
+		return illegal(x, thing, "%d bytes into the second-level cache: want 0 or a multiple of 64 above %d up to 1 MiB", x.Far, x.Bytes)
+	case x.Every && x.Far == 0:
+		return illegal(x, thing, "every line of none into the second-level cache: want a distance")
+	}
+	return nil
+}
+
+// ApplyOperator implements OperatorStep: it asks for an input.
+func (x Prefetch) ApplyOperator(s *Operator) (*Operator, error) {
+	if err := x.distances(x.Tensor); err != nil {
+		return nil, err
+	}
+	switch isInput := slices.ContainsFunc(s.Graph.Inputs, func(t *ir.Tensor) bool { return t.Name == x.Tensor }); {
+	case !isInput:
+		return nil, illegal(x, x.Tensor, "is no input")
+	case x.In != "" || x.Rest || x.Act != 0:
+		return nil, illegal(x, x.Tensor, "in an operator has distances only")
+	case s.streams[x.Tensor] != (nest.Streams{}):
+		return nil, illegal(x, x.Tensor, "already prefetched")
+	}
+	c := s.clone()
+	c.streams[x.Tensor] = nest.Streams{Ahead: x.Bytes, Far: x.Far, Every: x.Every}
+	return c, nil
+}
+
 // ApplyPreparation implements PreparationStep: it asks for the activations that a loop reads.
 func (x Prefetch) ApplyPreparation(s *Preparation) (*Preparation, error) {
 	if x.In == "" {
@@ -280,7 +312,7 @@ func (x Prefetch) ApplyPreparation(s *Preparation) (*Preparation, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case x.Bytes != 0 || x.Far != 0 || x.Every || x.Rest || x.Act != 0:
+	case x != Prefetch{In: x.In}:
 		return nil, illegal(x, x.In, "asks for the next row, at no distance")
 	case st.loops[i].Kind != nest.Serial:
 		return nil, illegal(x, x.In, "is no serial loop")

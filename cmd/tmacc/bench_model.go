@@ -108,11 +108,12 @@ func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) err
 	defer file.Close()
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	provider, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: func(e kernels.Event) { bar.step("%s", e) }})
+	provider, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
 	if err != nil {
 		return err
 	}
 	defer provider.Close()
+	provider.Expect(kernels.Needed(file))
 	bar.step("assembling the probes of this machine")
 	machines, err := inference.NewMachines(slices.Max(b.threads))
 	if err != nil {

@@ -1,9 +1,11 @@
-// Package operators writes package runtime/ops: the float operators of package ir/operator in plain Go, made from their
-// definitions. Equal input gives equal bytes.
+// Package operators writes package runtime/ops: the float operators of package ir/operator, compiled for each target by
+// schedules that are data (runtime/ops/traces), and in plain Go made from their definitions. Equal input gives equal bytes.
 package operators
 
 import (
 	stdbytes "bytes"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -12,9 +14,62 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// Package is the generated files of package runtime/ops.
-func Package() []lower.File {
-	return []lower.File{pureFile(), noasmFile()}
+// Package is the generated files of package runtime/ops:
+//
+//	ops_purego.go           every operator in plain Go
+//	ops_dispatch_amd64.go   kernels, or plain Go            amd64 && !purego
+//	ops_stubs_amd64.go      their declarations              amd64 && !purego
+//	ops_avx2_amd64.s        assembly of each target         amd64 && !purego
+//	ops_noasm.go            plain Go                        !(amd64 || arm64) || purego
+func Package() ([]lower.File, error) {
+	if unused := unusedTraces(); len(unused) > 0 {
+		return nil, fmt.Errorf("runtime/ops/traces: no operator and target has %s", strings.Join(unused, ", "))
+	}
+	var ops []*compiled
+	for _, o := range operator.All() {
+		kernels, err := compile(o)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, &compiled{newPure(o), tensorsOf(o), kernels})
+	}
+	var arches []string
+	for _, t := range Targets() {
+		if arch := t.Machine().Arch(); !slices.Contains(arches, arch) {
+			arches = append(arches, arch)
+		}
+	}
+	slices.Sort(arches)
+	files := []lower.File{pureFile(), dispatchFile(ops, "", arches)}
+	for _, arch := range arches {
+		files = append(files, dispatchFile(ops, arch, arches), stubsFile(ops, arch))
+	}
+	asm, err := assembly(ops)
+	return append(files, asm...), err
+}
+
+// assembly is the kernels of each target.
+func assembly(ops []*compiled) (files []lower.File, err error) {
+	for _, t := range Targets() {
+		var functions []lower.Named
+		for _, c := range ops {
+			for _, k := range c.kernels {
+				if k.target.Machine().Name == t.Machine().Name {
+					functions = append(functions, lower.Named{Name: k.name(), Function: k.text})
+				}
+			}
+		}
+		if len(functions) == 0 {
+			continue
+		}
+		f, err := t.File("ops", functions...)
+		if err != nil {
+			return nil, err
+		}
+		f.Name = "ops_" + f.Name
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // pureFile is every operator in plain Go.

@@ -53,8 +53,8 @@ type trial struct {
 	notFinite error // by Forward
 }
 
-// try opens a model, and evaluates a prompt and two tokens if that succeeds. The error is a fault of ours.
-func try(data []byte) (out trial, err error) {
+// tryFile opens a model, and evaluates a prompt and two tokens if that succeeds. The error is a fault of ours.
+func tryFile(data []byte) (out trial, err error) {
 	f, err := gguf.Read(data)
 	if err != nil {
 		return trial{refused: err}, sensible(err)
@@ -122,7 +122,7 @@ func TestMutatedModels(t *testing.T) {
 	var seeds []*ggufgen.Parts
 	for _, name := range expected.Committed {
 		p := small(t, name)
-		if out, err := try(p.Bytes()); err != nil || out != (trial{}) {
+		if out, err := tryFile(p.Bytes()); err != nil || out != (trial{}) {
 			t.Fatalf("%s: %+v, %v", name, out, err)
 		}
 		seeds = append(seeds, p)
@@ -142,7 +142,7 @@ func TestMutatedModels(t *testing.T) {
 		data = hostile.MutateModel(rng, seeds[rng.IntN(len(seeds))])
 		hostile.ResetPeak()
 		began, resident := hostile.Used(), hostile.Resident()
-		out, err := try(data)
+		out, err := tryFile(data)
 		cost := began.Since()
 		cost.Bytes = max(cost.Bytes, hostile.Peak()-min(resident, hostile.Peak())) // packed weights are not on the heap
 		most.Bytes, most.Time = max(most.Bytes, cost.Bytes), max(most.Time, cost.Time)

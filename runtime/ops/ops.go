@@ -13,6 +13,9 @@ const (
 	Block = 64 // positions of a page of the cache
 )
 
+// together is how many rows one call of a kernel has at most: it has scratch for each.
+const together = 8
+
 func same(what string, n int, of ...[]float32) {
 	for _, x := range of {
 		if len(x) != n {
@@ -57,12 +60,13 @@ func Rope(x, cos, sin []float32) {
 	h := len(cos)
 	same("Rope", h, sin)
 	same("Rope", 2*h, x)
-	var low [128]float32 // as it was: what is written in its place is read once more
+	var low, high [64]float32 // as they were: both halves of the result read both
 	for i := 0; i < h; i += len(low) {
 		n := min(len(low), h-i)
 		a, b := x[i:i+n], x[h+i:h+i+n]
-		copy(low[:n], a)
-		rope(low[:n], b, cos[i:i+n], sin[i:i+n], a, b, n)
+		copy(low[:], a)
+		copy(high[:], b)
+		rope(low[:n], high[:n], cos[i:], sin[i:], a, b, n)
 	}
 }
 
@@ -115,14 +119,17 @@ func matmul(e Elem, rows int, a []float32, panel []byte, dst []float32, aStride,
 // Softmax makes exponentials of rows scores of a block, s[rows][64], in place. Of row r only the first counts[r]
 // positions, 1 to 64, count; the others become 0. max and sum get the maximum of a row, and the sum of its exponentials.
 func Softmax(s []float32, rows int, scale float32, counts []int32, max, sum []float32) {
-	softmax(s, scale, counts, s, max, sum, rows)
+	for r := 0; r < rows; r += together {
+		n := min(together, rows-r)
+		softmax(s[r*Block:], scale, counts[r:], s[r*Block:], max[r:], sum[r:], n)
+	}
 }
 
 // Merge adds a block of attention to the blocks before it: outputs o[rows][d], maxima m and sums l.
 func Merge(o, m, l []float32, o2, m2, l2 []float32, rows, d int) {
-	var top, total [16]float32
-	for r := 0; r < rows; r += len(top) {
-		n := min(len(top), rows-r)
+	var top, total [together]float32
+	for r := 0; r < rows; r += together {
+		n := min(together, rows-r)
 		merge(o[r*d:], m[r:], l[r:], o2[r*d:], m2[r:], l2[r:], top[:n], total[:n], o[r*d:], d, d, d, n, d)
 		copy(m[r:], top[:n])
 		copy(l[r:], total[:n])
@@ -149,6 +156,3 @@ func StoreRow(dst []byte, e Elem, x []float32) {
 		row_f16(x, dst, len(x))
 	}
 }
-
-// Info says what runs and why.
-func Info() string { return "float operators run in pure Go\n" }

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package ops
 
 import (
@@ -11,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // special are numbers that sums, comparisons and conversions treat in ways of their own.
@@ -63,15 +66,30 @@ func equal(t *testing.T, what string, have []float32, want *ir.Array, canonical 
 
 // cases calls f for lengths and kinds of numbers, on everything that this CPU runs.
 func cases(t *testing.T, f func(t *testing.T, rng *rand.Rand, n, rare int)) {
-	for _, target := range []string{"purego"} {
-		t.Run(target, func(t *testing.T) {
-			for _, n := range []int{1, 2, 7, 31, 32, 33, 63, 64, 65, 100, 128, 160, 257} {
-				for _, rare := range []int{0, 100, 3} {
-					f(t, rand.New(rand.NewPCG(uint64(n), uint64(rare))), n, rare)
-				}
+	each(t, func(t *testing.T) {
+		for _, n := range []int{1, 2, 7, 31, 32, 33, 63, 64, 65, 100, 128, 160, 257} {
+			for _, rare := range []int{0, 100, 3} {
+				f(t, rand.New(rand.NewPCG(uint64(n), uint64(rare))), n, rare)
 			}
-		})
+		}
+	})
+}
+
+// each calls f with every target that this CPU runs, and in plain Go.
+func each[T interface {
+	testing.TB
+	Run(string, func(T)) bool
+}](t T, f func(t T)) {
+	was := chosen
+	defer func() { chosen = was }()
+	for i, target := range targets {
+		if cpu.Lacks(target.Need, cpu.Has) == "" {
+			chosen = i
+			t.Run(target.Target, f)
+		}
 	}
+	chosen = -1
+	t.Run(cpu.PureGo, f)
 }
 
 func TestRMSNorm(t *testing.T) {
@@ -237,23 +255,25 @@ func TestStore(t *testing.T) {
 
 // TestExp bounds the error of the exponential that operators have in common, by softmax of two scores: 0 and x, at most 0.
 func TestExp(t *testing.T) {
-	worst, at := 0.0, float32(0)
-	var s [Block]float32
-	var top, sum [1]float32
-	const steps = 400000
-	for i := range steps {
-		x := float32(-87.3 * float64(i) / steps)
-		s[0], s[1] = 0, x
-		Softmax(s[:], 1, 1, []int32{2}, top[:], sum[:])
-		want := math.Exp(float64(x))
-		if off := math.Abs(float64(s[1])-want) / math.Ldexp(1, max(math.Ilogb(want), -126)-23); off > worst {
-			worst, at = off, x
+	each(t, func(t *testing.T) {
+		worst, at := 0.0, float32(0)
+		var s [Block]float32
+		var top, sum [1]float32
+		const steps = 400000
+		for i := range steps {
+			x := float32(-87.3 * float64(i) / steps)
+			s[0], s[1] = 0, x
+			Softmax(s[:], 1, 1, []int32{2}, top[:], sum[:])
+			want := math.Exp(float64(x))
+			if off := math.Abs(float64(s[1])-want) / math.Ldexp(1, max(math.Ilogb(want), -126)-23); off > worst {
+				worst, at = off, x
+			}
 		}
-	}
-	t.Logf("exp is off by at most %.3f ulp, at %v", worst, at)
-	if worst > 1.2 {
-		t.Errorf("exp(%v) is off by %.3f ulp", at, worst)
-	}
+		t.Logf("exp is off by at most %.3f ulp, at %v", worst, at)
+		if worst > 1.2 {
+			t.Errorf("exp(%v) is off by %.3f ulp", at, worst)
+		}
+	})
 }
 
 // TestNoAllocation: a call allocates nothing.
@@ -262,7 +282,7 @@ func TestNoAllocation(t *testing.T) {
 	x, y, w := floats(rng, 256, 0), floats(rng, 256, 0), floats(rng, 256, 0)
 	panel, _ := elements(rng, F16, 64*Panel, 0)
 	var top, sum [4]float32
-	for name, f := range map[string]func(){
+	calls := map[string]func(){
 		"RMSNorm":  func() { RMSNorm(x, y, w, 1e-5) },
 		"Add":      func() { Add(x, y, w) },
 		"SiLUMul":  func() { SiLUMul(x, y, w) },
@@ -275,48 +295,65 @@ func TestNoAllocation(t *testing.T) {
 		"Finish":   func() { Finish(x, sum[:], 4, 64) },
 		"StoreK":   func() { StoreK(panel, F16, x[:64], 3) },
 		"StoreRow": func() { StoreRow(panel, F16, x) },
-	} {
-		if n := testing.AllocsPerRun(10, f); n != 0 {
-			t.Errorf("%s allocates %v times", name, n)
-		}
 	}
+	each(t, func(t *testing.T) {
+		for name, f := range calls {
+			if n := testing.AllocsPerRun(10, f); n != 0 {
+				t.Errorf("%s allocates %v times", name, n)
+			}
+		}
+	})
 }
 
 func BenchmarkMatmul(b *testing.B) {
 	const k = 2048
 	rng := rand.New(rand.NewPCG(1, 1))
 	a, dst := floats(rng, 8*k, 0), make([]float32, 8*Panel)
-	for _, e := range []Elem{F32, F16, BF16} {
-		panel, _ := elements(rng, e, k*Panel, 0)
-		for _, rows := range []int{1, 8} {
-			b.Run(fmt.Sprint(e, "x", rows), func(b *testing.B) {
-				for range b.N {
-					Matmul(dst, Panel, a, k, rows, panel, e, k)
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*k*Panel*rows), "ns/mac")
-			})
+	each(b, func(b *testing.B) {
+		for _, e := range []Elem{F32, F16, BF16} {
+			panel, _ := elements(rng, e, k*Panel, 0)
+			for _, rows := range []int{1, 2, 4, 8} {
+				b.Run(fmt.Sprint(e, "x", rows), func(b *testing.B) {
+					for b.Loop() {
+						Matmul(dst, Panel, a, k, rows, panel, e, k)
+					}
+					b.ReportMetric(float64(b.N*k*Panel*rows)/float64(b.Elapsed().Nanoseconds()), "GMAC/s")
+				})
+			}
 		}
-	}
+	})
 }
 
 func BenchmarkRows(b *testing.B) {
 	const k = 2048
 	rng := rand.New(rand.NewPCG(1, 1))
-	x, y, dst := floats(rng, k, 0), floats(rng, k, 0), make([]float32, k)
+	x, y, z, dst := floats(rng, k, 0), floats(rng, k, 0), floats(rng, k, 0), make([]float32, k)
+	panel, _ := elements(rng, F16, 128*Panel, 0)
 	counts := slices.Repeat([]int32{Block}, k/Block)
-	for name, f := range map[string]func(){
-		"RMSNorm": func() { RMSNorm(dst, x, y, 1e-5) },
-		"Add":     func() { Add(dst, x, y) },
-		"SiLUMul": func() { SiLUMul(dst, x, y) },
-		"GELUMul": func() { GELUMul(dst, x, y) },
-		"Rope":    func() { Rope(dst, x[:k/2], y[:k/2]) },
-		"Softmax": func() { copy(dst, x); Softmax(dst, k/Block, 1, counts, dst[:k/Block], y[:k/Block]) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			for range b.N {
-				f()
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*k), "ns/element")
-		})
-	}
+	each(b, func(b *testing.B) {
+		for _, o := range []struct {
+			name string
+			n    int
+			f    func()
+		}{
+			{"RMSNorm", k, func() { RMSNorm(dst, x, y, 1e-5) }},
+			{"Add", k, func() { Add(dst, x, y) }},
+			{"SiLUMul", k, func() { SiLUMul(dst, x, y) }},
+			{"GELUMul", k, func() { GELUMul(dst, x, y) }},
+			{"ReLU2Mul", k, func() { ReLU2Mul(dst, x, y) }},
+			{"Rope", 128, func() { Rope(dst[:128], x[:64], y[:64]) }},
+			{"Softmax", 8 * Block, func() { Softmax(dst[:8*Block], 8, 1, counts, z[:8], z[8:16]) }},
+			{"Merge", 512, func() { Merge(dst, z[:4], z[4:8], y, z[8:12], z[12:16], 4, 128) }},
+			{"Finish", 512, func() { Finish(dst, z[:4], 4, 128) }},
+			{"StoreK", 128, func() { StoreK(panel, F16, x[:128], 3) }},
+			{"StoreRow", 128, func() { StoreRow(panel, F16, x[:128]) }},
+		} {
+			b.Run(o.name, func(b *testing.B) {
+				for b.Loop() {
+					o.f()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*o.n), "ns/element")
+			})
+		}
+	})
 }

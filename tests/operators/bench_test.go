@@ -4,22 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math/rand"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
+	optraces "github.com/tmacc/tmacc/runtime/ops/traces"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
-// traceFile is a schedule of an operator: testdata/traces/BITS/NAME.json.
+// traceFile is a schedule of an operator: runtime/ops/traces/BITS/NAME.json.
 type traceFile struct {
 	name, bits string
 	schedule.Trace
@@ -28,18 +29,18 @@ type traceFile struct {
 // traces reads the schedules for vectors of some number of bits.
 func traces(t testing.TB, bits string) (out []traceFile) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "traces", bits, "*.json"))
+	files, err := fs.Glob(optraces.Files, bits+"/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range files {
-		f := traceFile{name: strings.TrimSuffix(filepath.Base(path), ".json"), bits: filepath.Base(filepath.Dir(path))}
-		data, err := os.ReadFile(path)
+	for _, name := range files {
+		f := traceFile{name: strings.TrimSuffix(path.Base(name), ".json"), bits: bits}
+		data, err := optraces.Files.ReadFile(name)
 		if err == nil {
 			err = json.Unmarshal(data, &f.Trace)
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 		out = append(out, f)
 	}

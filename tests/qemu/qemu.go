@@ -29,10 +29,19 @@ func Find() (string, error) {
 	return path, nil
 }
 
+// Command runs a program on the emulated CPU of an Arm target: the program's path and its arguments follow.
+func Command(target lower.Target) ([]string, error) {
+	path, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	return []string{path, "-cpu", cpus[target.Machine().Name]}, nil
+}
+
 // Start emulates, until the test ends, the CPU of an Arm target, unless that was started before. It skips the test without an emulator.
 func Start(t testing.TB, target lower.Target) *worker.Machine {
 	t.Helper()
-	path, err := Find()
+	command, err := Command(target)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -40,7 +49,7 @@ func Start(t testing.TB, target lower.Target) *worker.Machine {
 		return m
 	}
 	name := target.Machine().Name
-	m, err := worker.Emulated("arm64", path, "-cpu", cpus[name])
+	m, err := worker.Emulated("arm64", command...)
 	if err != nil {
 		t.Fatal(err)
 	}

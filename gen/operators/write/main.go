@@ -14,7 +14,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: write FOLDER")
 		os.Exit(2)
 	}
-	if err := gen.Write(os.Args[1], operators.Package()); err != nil {
+	files, err := operators.Package()
+	if err == nil {
+		err = gen.Write(os.Args[1], files)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
