@@ -41,6 +41,7 @@ var exceptions = []struct {
 	{"search/measure/ggml/", nil},                  // binds a system and says so
 	{"search/bench/peer/", []string{"ggml"}},       // measures products beside it
 	{"search/synthetic/", nil},                     // published models are stored in formats
+	{"search/bench/inference/", []string{"gguf"}},  // measures the model of such a file
 	{"search/picture/svg.go", []string{"w3"}},      // the maker of the standard
 }
 
