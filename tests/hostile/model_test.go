@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
-	"github.com/tmacc/tmacc/tests/ggufgen"
 	"github.com/tmacc/tmacc/tests/expected"
+	"github.com/tmacc/tmacc/tests/ggufgen"
 )
 
 func models(t *testing.T) (all []*ggufgen.Parts) {
