@@ -43,6 +43,7 @@ var exceptions = []struct {
 	{"search/picture/svg.go", []string{"w3"}},          // the maker of the standard
 	{"runtime/model/rows.go", nil},                     // architectures are named after model families
 	{"runtime/model/", []string{"gguf", "ggml"}},       // reads such files, whose keys have that name
+	{"search/bench/inference/", []string{"gguf"}},      // measures the model of such a file
 }
 
 // excepted says that a place may name what it does.
