@@ -252,7 +252,7 @@ func (t *tensor) span(size func(string) *jen.Statement) jen.Code {
 		return t.spanOfRows(size)
 	}
 	unit, each, run := 1, t.stride, ""
-	if t.memory == bytes {
+	if t.memory == raw {
 		unit, each = t.elem.Bytes(), t.stride*t.elem.Bytes()
 	}
 	for _, d := range t.extents {
@@ -328,7 +328,7 @@ func (t *tensor) along(size string) int {
 	if size == "" || t.extents[last].Run != size {
 		return 0
 	}
-	if t.memory == bytes {
+	if t.memory == raw {
 		return t.stride * t.elem.Bytes()
 	}
 	return t.stride

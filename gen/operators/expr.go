@@ -70,7 +70,7 @@ func (l *loops) read(e ir.Read, inner string) jen.Code {
 	if t == nil {
 		return jen.Id(e.T.Name) // a shared value
 	}
-	if t.memory != bytes {
+	if t.memory != raw {
 		return l.place(t, e.Index, inner, 0)
 	}
 	bits := jen.Qual("encoding/binary", "LittleEndian").Dot(fmt.Sprintf("Uint%d", 8*t.elem.Bytes())).Call(l.place(t, e.Index, inner, t.elem.Bytes()))

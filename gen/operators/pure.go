@@ -122,7 +122,7 @@ func grouped(ts []*tensor) (out [][]*tensor) {
 // typeName is the Go type of a parameter.
 func (t *tensor) typeName() string {
 	switch t.memory {
-	case bytes:
+	case raw:
 		return "[]byte"
 	case scalar:
 		return elemType(t.elem)
@@ -367,7 +367,7 @@ func (l *loops) store(value jen.Code, inner string) jen.Code {
 	switch {
 	case t.memory == local && len(realAxes(t.extents)) == 0 && !l.add:
 		return jen.Id(t.name).Op(":=").Add(value)
-	case t.memory == bytes:
+	case t.memory == raw:
 		at := l.place(t, l.index, inner, t.elem.Bytes())
 		if t.elem == format.F32 {
 			value = jen.Qual("math", "Float32bits").Call(value)
@@ -454,7 +454,7 @@ func (l *loops) row(t *tensor, index []ir.Expr, inner string) (string, bool) {
 // behind the end.
 func (l *loops) setRow(t *tensor, name string, terms []term, dim ir.Dim, whole bool) []jen.Code {
 	size := 1
-	if t.memory == bytes {
+	if t.memory == raw {
 		size = t.elem.Bytes()
 		for i := range terms {
 			terms[i].coef *= size
