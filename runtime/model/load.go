@@ -20,6 +20,7 @@ type loader struct {
 	kernels  Kernels
 	float    bool
 	progress func(done, total int64)
+	packed   Packed                      // nil: nothing is kept
 	products map[string]*runtime.Product // by format and activations
 	plans    []plan
 }
@@ -215,6 +216,9 @@ func (l *loader) vector(x *plan) ([]float32, error) {
 
 // matrix reads a plan's matrix.
 func (l *loader) matrix(x *plan) (*matrix, error) {
+	if kept := l.kept(x); kept != nil {
+		return &matrix{m: x.m, k: x.k, packed: kept}, nil
+	}
 	data, err := x.tensor.Bytes()
 	if err != nil {
 		return nil, err
@@ -235,7 +239,26 @@ func (l *loader) matrix(x *plan) (*matrix, error) {
 	if l.float {
 		return out, out.dequantize()
 	}
+	if l.packed != nil {
+		l.packed.Save(out.packed, x.tensor.Name)
+	}
 	return out, nil
+}
+
+// kept is the packed matrix of a plan that was kept, nil if there is none.
+func (l *loader) kept(x *plan) *runtime.Matrix {
+	if l.packed == nil || l.float || x.p == nil {
+		return nil
+	}
+	kept := l.packed.Load(x.p, x.tensor.Name)
+	if kept == nil {
+		return nil
+	}
+	if m, k := kept.Shape(); m != x.m || k != x.k {
+		kept.Close()
+		return nil
+	}
+	return kept
 }
 
 // pack packs a quantized matrix, with the scale that the file has for it.
