@@ -147,7 +147,7 @@ func (a *attention) mix(ws *workspace, layer int) error {
 	} else {
 		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).whole)
 	}
-	if x.vectors[mixedNorm] != nil {
+	if n = ws.narrow(layer, ws.attended, a.heads*a.size); x.vectors[mixedNorm] != nil {
 		ws.each(n, (*workspace).normMixed)
 	}
 	ws.clock(&ws.times.Attention)

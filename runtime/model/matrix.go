@@ -35,6 +35,9 @@ type product struct {
 
 // multiply sets dst = in times each matrix, for n rows of activations, in[n][k].
 func (ws *workspace) multiply(in []float32, n int, products ...product) error {
+	if n == 0 {
+		return nil
+	}
 	ws.prepared, ws.calls = ws.prepared[:0], ws.calls[:0]
 	in = in[:n*products[0].x.k]
 	floats := false

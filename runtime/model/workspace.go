@@ -15,6 +15,7 @@ type workspace struct {
 	model    *Model
 	threads  int // as pool.Threads counts them
 	rows     int // of the present batch
+	live     int // rows that the present step still needs: all, but in the last layer
 	segments []segment
 	tokens   []int32 // of each row
 
