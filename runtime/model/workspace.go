@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/ops"
 	"github.com/tmacc/tmacc/runtime/pool"
 )
 
@@ -40,7 +41,7 @@ type workspace struct {
 	prepared  []*runtime.Product // whose activations acts holds
 	acts      [][]byte
 	calls     []runtime.Call
-	floats    floatProducts
+	floats    ops.Products
 	attention attentionWork
 	times     Times
 	since     time.Time

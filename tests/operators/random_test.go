@@ -73,6 +73,9 @@ func draw(rng *rand.Rand) attempt {
 		}
 		a.loops(rng, st)
 	}
+	if in := a.Graph.Inputs[rng.Intn(len(a.Graph.Inputs))]; rng.Intn(2) == 0 {
+		a.try(schedule.Prefetch{Tensor: in.Name, Bytes: 64 * rng.Intn(40), Far: 64 * rng.Intn(200), Every: rng.Intn(2) == 0})
+	}
 	if len(a.Trace) > 0 && rng.Intn(4) == 0 {
 		i, j := rng.Intn(len(a.Trace)), rng.Intn(len(a.Trace))
 		a.Trace[i], a.Trace[j] = a.Trace[j], a.Trace[i]
@@ -119,7 +122,8 @@ func (a *attempt) loops(rng *rand.Rand, st ir.Stage) {
 func (a *attempt) split(rng *rand.Rand, d ir.Dim) (outer, inner []string) {
 	by := 1 << rng.Intn(6)
 	o, i := fmt.Sprintf("o%d", len(a.Trace)), fmt.Sprintf("i%d", len(a.Trace))
-	if by == 1 || !a.try(schedule.Split{Loop: d.Name, By: by, Into: schedule.Pair{o, i}}) {
+	whole := rng.Intn(8) == 0 && a.try(schedule.Split{Loop: d.Name, By: by, Into: schedule.Pair{o, i}}, schedule.Fuse{Outer: o, Inner: i, Into: d.Name})
+	if by == 1 || whole || !a.try(schedule.Split{Loop: d.Name, By: by, Into: schedule.Pair{o, i}}) {
 		if d.N > 0 {
 			return nil, []string{d.Name}
 		}
