@@ -23,7 +23,10 @@ func (p *Product) NewMatrix(src format.Source, m, k int) (*Matrix, error) {
 // NewMatrixOfBlocks is NewMatrix of a matrix in the blocks of a GGUF type, as
 // PackBlocks takes it.
 func (p *Product) NewMatrixOfBlocks(typeName string, data []byte, m, k int) (*Matrix, error) {
-	_, _, unfit := p.blockReader(typeName, data, m, k)
+	b, unfit := p.blocksFor(typeName, m, k)
+	if unfit == nil {
+		unfit = p.spec.wrap(b.CheckSize(data, m, k))
+	}
 	return p.newMatrix(m, k, unfit, func(dst []byte) error { return p.PackBlocks(dst, typeName, data, m, k) })
 }
 

@@ -1,11 +1,13 @@
 package runtime
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
+	"io"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -167,7 +169,8 @@ func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
 	if err := p.checkSource(src, m, k); err != nil {
 		return err
 	}
-	err := p.packRows(dst, m, k, 1, func(lo, hi int) (format.Source, error) { return src.Rows(p.spec.Weight, lo, hi, k), nil })
+	rows := func(lo, hi int) (format.Source, error) { return src.Rows(p.spec.Weight, lo, hi, k), nil }
+	err := p.packRows(dst, m, k, 1, func() (rowReader, error) { return rows, nil })
 	if err != nil { // of a row counted from that of another
 		return p.spec.wrap(cmp.Or(src.Check(p.spec.Weight, m, k), err))
 	}
@@ -187,43 +190,68 @@ func (p *Product) checkSource(src format.Source, m, k int) error {
 // the levels of the product's format; its scales may be for larger groups. It
 // reads a few rows at a time.
 func (p *Product) PackBlocks(dst []byte, typeName string, data []byte, m, k int) error {
-	align, read, err := p.blockReader(typeName, data, m, k)
+	b, err := p.blocksFor(typeName, m, k)
+	if err != nil {
+		return err
+	}
+	if err := b.CheckSize(data, m, k); err != nil {
+		return p.spec.wrap(err)
+	}
+	return p.PackBlocksFrom(dst, typeName, bytes.NewReader(data), m, k)
+}
+
+// PackBlocksFrom is PackBlocks of a matrix that from has from its beginning on. It is read while it is packed, so that only
+// dst and about a megabyte for each thread are in memory.
+func (p *Product) PackBlocksFrom(dst []byte, typeName string, from io.ReaderAt, m, k int) error {
+	b, err := p.blocksFor(typeName, m, k)
 	if err != nil {
 		return err
 	}
 	if err := p.checkPack(dst, m, k); err != nil {
 		return err
 	}
-	return p.packRows(dst, m, k, align, read)
+	return p.packRows(dst, m, k, max(b.Rows, 1), func() (rowReader, error) { return p.blockReader(typeName, from, m, k) })
 }
 
-// blockReader reads rows of a matrix in the blocks of a GGUF type, from and to multiples of align, as weights of p. An
-// error is one of the type, or of the size of data.
-func (p *Product) blockReader(typeName string, data []byte, m, k int) (align int, read func(lo, hi int) (format.Source, error), err error) {
+// rowReader reads the rows from lo up to hi of a matrix, as weights of a product. They hold until the next call.
+type rowReader func(lo, hi int) (format.Source, error)
+
+// blocksFor is the block type of a GGUF type, which holds weights of p.
+func (p *Product) blocksFor(typeName string, m, k int) (blocks.Block, error) {
 	if err := p.checkShape(m, k); err != nil {
-		return 0, nil, err
+		return blocks.Block{}, err
 	}
 	b, err := blocks.Lookup(typeName)
 	if err != nil {
-		return 0, nil, p.spec.wrap(err)
+		return b, p.spec.wrap(err)
 	}
 	from, err := format.Lookup(b.Weight)
 	if err != nil {
-		return 0, nil, p.spec.wrap(err)
+		return b, p.spec.wrap(err)
 	}
-	same, err := p.spec.fits(from)
+	if _, err := p.spec.fits(from); err != nil {
+		return b, err
+	}
+	_, err = b.Size(m, k)
+	return b, p.spec.wrap(err)
+}
+
+// blockReader reads rows of a matrix in the blocks of a GGUF type that blocksFor has accepted.
+func (p *Product) blockReader(typeName string, from io.ReaderAt, m, k int) (rowReader, error) {
+	r, err := blocks.NewReader(typeName, from, m, k)
 	if err != nil {
-		return 0, nil, err
+		return nil, p.spec.wrap(err)
 	}
-	if err := b.CheckSize(data, m, k); err != nil {
-		return 0, nil, p.spec.wrap(err)
+	same, err := p.spec.fits(r.Weight())
+	if err != nil {
+		return nil, err
 	}
-	return max(b.Rows, 1), func(lo, hi int) (format.Source, error) {
-		_, src, err := blocks.ReadRows(typeName, data, m, k, lo, hi)
+	return func(lo, hi int) (format.Source, error) {
+		src, err := r.Rows(lo, hi)
 		if err != nil || same {
 			return src, p.spec.wrap(err)
 		}
-		return p.spec.adapt(from, src, hi-lo, k), nil
+		return p.spec.adapt(r.Weight(), src, hi-lo, k), nil
 	}, nil
 }
 
@@ -245,10 +273,10 @@ func (p *Product) checkPack(dst []byte, m, k int) error {
 // pieceBytes is about how much of a matrix a thread packs at a time, in weights.
 const pieceBytes = 1 << 20
 
-// packRows packs the rows that read gives, whole tiles of them and multiples of
-// align, several threads at once, and then writes the header. An error is that of
+// packRows packs a matrix, whole tiles of rows and multiples of align at a time,
+// several threads at once, and then writes the header. Each thread has a reader of its own. An error is that of
 // the first piece that has one.
-func (p *Product) packRows(dst []byte, m, k, align int, read func(lo, hi int) (format.Source, error)) error {
+func (p *Product) packRows(dst []byte, m, k, align int, open func() (rowReader, error)) error {
 	packer, data, tile := p.packer(), dst[headerBytes:], p.layout.TileBytes(k)
 	clear(dst[:headerBytes])
 	rows := p.layout.TileM
@@ -256,13 +284,16 @@ func (p *Product) packRows(dst []byte, m, k, align int, read func(lo, hi int) (f
 		rows += p.layout.TileM
 	}
 	rows *= max(1, pieceBytes/k/rows)
-	err := inParallel(ceilDiv(m, rows), func(i int) error {
-		lo, hi := i*rows, min((i+1)*rows, m)
-		src, err := read(lo, hi)
-		if err != nil {
-			return err
-		}
-		return packer.Pack(data[lo/p.layout.TileM*tile:ceilDiv(hi, p.layout.TileM)*tile], src, hi-lo, k)
+	err := inParallel(ceilDiv(m, rows), func() (func(i int) error, error) {
+		read, err := open()
+		return func(i int) error {
+			lo, hi := i*rows, min((i+1)*rows, m)
+			src, err := read(lo, hi)
+			if err != nil {
+				return err
+			}
+			return packer.Pack(data[lo/p.layout.TileM*tile:ceilDiv(hi, p.layout.TileM)*tile], src, hi-lo, k)
+		}, err
 	})
 	if err != nil {
 		return err
@@ -271,18 +302,22 @@ func (p *Product) packRows(dst []byte, m, k, align int, read func(lo, hi int) (f
 	return nil
 }
 
-// inParallel calls f for 0 to n-1 in GOMAXPROCS threads and
-// returns the error of the lowest that fails. Calls above one that failed may not
-// be called.
-func inParallel(n int, f func(i int) error) error {
+// inParallel does what start gives for 0 to n-1 in GOMAXPROCS threads, each of which calls start, and
+// returns the error of the lowest that fails. What is above one that failed may not
+// be done.
+func inParallel(n int, start func() (do func(i int) error, err error)) error {
 	var next, failed atomic.Int64
 	failed.Store(int64(n))
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for range min(n, runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
+			do, err := start()
 			for i := next.Add(1) - 1; i < failed.Load(); i = next.Add(1) - 1 {
-				if errs[i] = f(int(i)); errs[i] != nil {
+				if errs[i] = err; err == nil {
+					errs[i] = do(int(i))
+				}
+				if errs[i] != nil {
 					failed.Store(min(failed.Load(), i))
 				}
 			}

@@ -90,14 +90,17 @@ func TestPackBlocksInPieces(t *testing.T) {
 
 // TestInParallel: all are called unless one fails; the lowest error counts.
 func TestInParallel(t *testing.T) {
+	each := func(do func(i int) error) func() (func(i int) error, error) {
+		return func() (func(i int) error, error) { return do, nil }
+	}
 	for n := range 50 {
 		var sum atomic.Int64
-		if err := inParallel(n, func(i int) error { sum.Add(int64(i)); return nil }); err != nil || sum.Load() != int64(n*(n-1)/2) {
+		if err := inParallel(n, each(func(i int) error { sum.Add(int64(i)); return nil })); err != nil || sum.Load() != int64(n*(n-1)/2) {
 			t.Errorf("%d: sum %d, %v", n, sum.Load(), err)
 		}
 	}
 	low, high := errors.New("low"), errors.New("high")
-	err := inParallel(1000, func(i int) error {
+	err := inParallel(1000, each(func(i int) error {
 		switch {
 		case i == 100:
 			return low
@@ -105,8 +108,11 @@ func TestInParallel(t *testing.T) {
 			return high
 		}
 		return nil
-	})
+	}))
 	if err != low {
+		t.Error(err)
+	}
+	if err := inParallel(3, func() (func(i int) error, error) { return nil, high }); err != high {
 		t.Error(err)
 	}
 }

@@ -2,8 +2,11 @@ package format
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // Codewords says that the codes of a cell are stored joined, Join of them in
@@ -266,10 +269,64 @@ func (p *packer) element(cell int32, tile, record int) int {
 	return row*p.k + col
 }
 
+// words4 is 4 codewords in bytes side by side, whose codes are side by side, too: those of code i from cells[i] on.
+type words4 struct {
+	at    int32
+	cells []int32 // of the codes that there are
+	scale []uint32
+}
+
+// joined sorts codewords: by fours where they can be made so, and the others.
+func (p *Packer) joined(codes *Part, words []codeword) (fours []words4, rest []codeword) {
+	slices.SortFunc(words, func(a, b codeword) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.word, b.word)) })
+	for len(words) > 0 {
+		if !p.sideBySide(codes.Codewords, words) {
+			rest, words = append(rest, words[0]), words[1:]
+			continue
+		}
+		four, scale := words4{at: words[0].at + p.fields[words[0].word][0].word}, uint32(1)
+		for _, cell := range words[0].cells[:codes.Codewords.Join] {
+			if cell >= 0 {
+				four.cells, four.scale = append(four.cells, cell), append(four.scale, scale)
+			}
+			scale *= uint32(codes.Codewords.Levels)
+		}
+		fours, words = append(fours, four), words[4:]
+	}
+	return fours, rest
+}
+
+// sideBySide reports whether the first 4 codewords are whole bytes side by side, and their codes are.
+func (p *Packer) sideBySide(c *Codewords, words []codeword) bool {
+	if len(words) < 4 {
+		return false
+	}
+	for j, w := range words[:4] {
+		if w.at != words[0].at+int32(j) || w.word != words[0].word || len(p.fields[w.word]) != 1 || p.fields[w.word][0].mask != 255 {
+			return false
+		}
+		for i, cell := range w.cells[:c.Join] {
+			first := words[0].cells[i]
+			if first < 0 && cell >= 0 || first >= 0 && cell != first+int32(j) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // putWords makes the codewords of a record from the codes of its cells and stores
 // them into zeroed bits.
 func (p *Packer) putWords(to, tile []byte) {
 	c := p.l.Part(Codes).Codewords
+	for i := range p.fours {
+		w, n := &p.fours[i], uint32(0) // the numbers of 4 codewords, each below 256
+		for j, cell := range w.cells {
+			n += binary.LittleEndian.Uint32(tile[cell:]) * w.scale[j]
+		}
+		table, bytes := c.Table, to[w.at:][:4]
+		bytes[0], bytes[1], bytes[2], bytes[3] = table[n&255], table[n>>8&255], table[n>>16&255], table[n>>24]
+	}
 	for i := range p.words {
 		w := &p.words[i]
 		n, weight := 0, 1
@@ -288,7 +345,7 @@ func (p *Packer) putWords(to, tile []byte) {
 // getWords reads the codes of a record that are in the matrix.
 func (p *packer) getWords(codes, from []byte, tile, record int) error {
 	c := p.l.Part(Codes).Codewords
-	for _, w := range p.words {
+	for _, w := range p.joins {
 		var word byte
 		for _, r := range p.fields[w.word] {
 			word |= from[w.at+r.word] >> r.to & r.mask << r.from

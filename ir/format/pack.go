@@ -150,7 +150,7 @@ func (all *Packer) Unpack(packed []byte, m, k int) (Source, error) {
 	}
 	src := Source{Codes: make([]byte, m*k)}
 	p.records(func(tile, record, at int) {
-		if p.words != nil {
+		if p.joins != nil {
 			err = cmp.Or(err, p.getWords(src.Codes, packed[at:], tile, record))
 			return
 		}

@@ -12,7 +12,9 @@ type Packer struct {
 	words4 []target   // groups of 4 bytes of a record, that codes make in one way
 	bytes  []target   // the other bytes of codes; both are empty if codes are joined
 	moves  []move     // of all of them
-	words  []codeword // of a tile's record; nil unless codes are joined
+	joins  []codeword // of a tile's record; nil unless codes are joined
+	fours  []words4   // of them, those that are made by fours
+	words  []codeword // the others
 	shared []places
 }
 
@@ -42,7 +44,8 @@ func NewPacker(w Weight, l *Layout) (*Packer, error) {
 		p.fields = append(p.fields, bitRuns(code, codes.WordStride))
 	}
 	if codes.Codewords != nil {
-		p.words = p.codewords(codes)
+		p.joins = p.codewords(codes)
+		p.fours, p.words = p.joined(codes, p.joins)
 	} else {
 		p.plan()
 	}
@@ -146,7 +149,7 @@ func (p *packer) putCodes(packed, codes []byte) {
 			clear(row[n:])
 		}
 		clear(tile[rows*p.l.RecordK:])
-		if p.words != nil {
+		if p.joins != nil {
 			p.putWords(packed[at:], tile)
 		} else {
 			p.putBytes(packed[at:], tile)

@@ -4,8 +4,10 @@
 package blocks
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -146,26 +148,93 @@ func Read(typeName string, data []byte, m, k int) (format.Weight, format.Source,
 // multiples of the type's Rows.
 func ReadRows(typeName string, data []byte, m, k, lo, hi int) (format.Weight, format.Source, error) {
 	b, err := Lookup(typeName)
+	if err == nil {
+		err = b.CheckSize(data, m, k)
+	}
 	if err != nil {
 		return format.Weight{}, format.Source{}, err
 	}
-	if err := b.CheckSize(data, m, k); err != nil {
+	r, err := NewReader(typeName, bytes.NewReader(data), m, k)
+	if err != nil {
 		return format.Weight{}, format.Source{}, err
 	}
-	rows := max(b.Rows, 1)
-	if lo < 0 || lo >= hi || hi > m || lo%rows != 0 || hi%rows != 0 {
-		return format.Weight{}, format.Source{}, errorf("argument lo", "rows %d to %d of %d; both must be multiples of %d", lo, hi, m, rows)
-	}
-	line := k / b.Values * b.Bytes // in bytes, of the rows that share a block
-	r := reader{Block: b, w: b.weight(), k: k, lo: lo, data: data[lo/rows*line : hi/rows*line], tail: data[len(data)-b.Tail:]}
-	r.src.Codes = make([]byte, (hi-lo)*k)
-	if err := r.codes(); err != nil {
+	src, err := r.Rows(lo, hi)
+	if err != nil {
 		return format.Weight{}, format.Source{}, err
+	}
+	return r.w, src, nil
+}
+
+// Reader reads a matrix in the blocks of a GGUF type, some rows at a time. It keeps its memory from one call to the next.
+type Reader struct {
+	reader
+	from   io.ReaderAt
+	m      int
+	decode func(codes, block []byte) // of blocks of one row
+	lines  places                    // of blocks of several rows
+}
+
+// NewReader makes a Reader of the matrix of m rows of k weights that begins at offset 0 of from.
+func NewReader(typeName string, from io.ReaderAt, m, k int) (*Reader, error) {
+	b, err := Lookup(typeName)
+	if err == nil {
+		_, err = b.Size(m, k)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{reader: reader{Block: b, w: b.weight(), k: k, tail: make([]byte, b.Tail)}, from: from, m: m}
+	if b.Rows > 1 {
+		r.lines = r.rowPlaces(b.Rows, k/b.Values)
+	} else {
+		r.decode = r.decoder()
+	}
+	return r, nil
+}
+
+// Weight is the format of the weights.
+func (r *Reader) Weight() format.Weight { return r.w }
+
+// Rows is the rows from lo up to hi as ReadRows gives them. They hold until the next call.
+func (r *Reader) Rows(lo, hi int) (format.Source, error) {
+	rows := max(r.Block.Rows, 1)
+	if lo < 0 || lo >= hi || hi > r.m || lo%rows != 0 || hi%rows != 0 {
+		return format.Source{}, errorf("argument lo", "rows %d to %d of %d; both must be multiples of %d", lo, hi, r.m, rows)
+	}
+	line := r.k / r.Values * r.Bytes // in bytes, of the rows that share a block
+	r.lo, r.data, r.src.Codes = lo, grow(r.data, (hi-lo)/rows*line), grow(r.src.Codes, (hi-lo)*r.k)
+	if err := r.read(r.data, int64(lo/rows)*int64(line)); err != nil {
+		return format.Source{}, err
+	}
+	if err := r.read(r.tail, int64(r.m/rows)*int64(line)); err != nil {
+		return format.Source{}, err
+	}
+	if err := r.codes(rows); err != nil {
+		return format.Source{}, err
 	}
 	if err := r.shared(); err != nil {
-		return format.Weight{}, format.Source{}, err
+		return format.Source{}, err
 	}
-	return r.w, r.src, nil
+	return r.src, nil
+}
+
+// read fills to with what is stored at an offset.
+func (r *Reader) read(to []byte, at int64) error {
+	if len(to) == 0 {
+		return nil
+	}
+	if n, err := r.from.ReadAt(to, at); n < len(to) {
+		return errorf("data", "reading %d bytes at %d: %v", len(to), at, err)
+	}
+	return nil
+}
+
+// grow makes a slice of n elements of s, with old contents or none.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
 }
 
 // weight is the format that b holds.
@@ -186,6 +255,8 @@ type reader struct {
 	data []byte // the blocks
 	tail []byte
 	src  format.Source
+
+	supers []float32 // that fold multiplies with
 }
 
 // name names block i.
@@ -194,18 +265,16 @@ func (r *reader) name(i int) string {
 	return fmt.Sprintf("row %d, block %d", r.lo+i/perRow*max(r.Rows, 1), i%perRow)
 }
 
-// codes reads the codes of all blocks.
-func (r *reader) codes() error {
-	rows, perRow := max(r.Rows, 1), r.k/r.Values
+// codes reads the codes of all blocks, each of some rows.
+func (r *Reader) codes(rows int) error {
+	perRow := r.k / r.Values
 	if rows == 1 {
-		decode := r.decoder()
 		for i := range len(r.data) / r.Bytes {
-			decode(r.src.Codes[i*r.Values:][:r.Values], r.data[i*r.Bytes:][:r.Bytes])
+			r.decode(r.src.Codes[i*r.Values:][:r.Values], r.data[i*r.Bytes:][:r.Bytes])
 		}
 	} else { // all blocks of some rows at a time, so that neighbours of a row are
-		at := r.rowPlaces(rows, perRow)
 		for i := range len(r.data) / r.Bytes / perRow {
-			at.codes(r.src.Codes[i*rows*r.k:][:rows*r.k], r.data[i*perRow*r.Bytes:][:perRow*r.Bytes], r.Flip)
+			r.lines.codes(r.src.Codes[i*rows*r.k:][:rows*r.k], r.data[i*perRow*r.Bytes:][:perRow*r.Bytes], r.Flip)
 		}
 	}
 	if i := r.w.FirstForbidden(r.src.Codes); i >= 0 {
@@ -276,7 +345,7 @@ func (r *reader) shared() error {
 			continue
 		}
 		var err error
-		if *x.to, err = r.numbers(x.of, r.Values/x.span, x.noun); err != nil {
+		if *x.to, err = r.numbers(*x.to, x.of, r.Values/x.span, x.noun); err != nil {
 			return err
 		}
 	}
@@ -288,21 +357,21 @@ func (r *reader) fold() error {
 	if r.w.Super > 0 || r.Super.bits == nil {
 		return nil
 	}
-	supers, err := r.numbers(r.Super, 1, "scale")
-	if err != nil {
+	var err error
+	if r.supers, err = r.numbers(r.supers, r.Super, 1, "scale"); err != nil {
 		return err
 	}
 	groups := r.Values / r.w.Group
 	for i := range r.src.Scales {
-		r.src.Scales[i] *= supers[i/groups] * r.Unit
+		r.src.Scales[i] *= r.supers[i/groups] * r.Unit
 	}
 	return nil
 }
 
-// numbers reads count numbers of each block.
-func (r *reader) numbers(n number, count int, noun string) ([]float32, error) {
+// numbers reads count numbers of each block, into the memory of all if that is enough.
+func (r *reader) numbers(all []float32, n number, count int, noun string) ([]float32, error) {
 	at, blocks := n.bits.places(count), len(r.data)/r.Bytes
-	all := make([]float32, blocks*count)
+	all = grow(all, blocks*count)
 	if at.inBytes() {
 		r.small(all, n, &at, count)
 	} else {
