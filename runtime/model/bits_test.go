@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/runtime/model"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/oracle"
 )
 
@@ -86,7 +86,7 @@ var tinyModels = []struct {
 func TestSameBits(t *testing.T) {
 	threads(t, 3)
 	const n = 150 // more than two pages
-	for _, of := range check.Some(check.NewDraw(t), 2, tinyModels) {
+	for _, of := range drawn.Some(drawn.New(t), 2, tinyModels) {
 		t.Run(of.arch, func(t *testing.T) {
 			x, cache := oracle.NewTiny(of.arch, mixture), of.cache
 			want := bits(inPieces(t, tiny(t, x, model.Options{Threads: 1, Cache: cache}), text(n, 1), n))

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/runtime/model"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/expected"
 	"github.com/tmacc/tmacc/tests/oracle"
 )
@@ -32,7 +32,7 @@ func comparisons(t *testing.T, models []oracle.Model) (out []comparison) {
 	for _, x := range models {
 		out = append(out, comparison{x, "float", oracle.FullFloat}, comparison{x, "half", oracle.HalfFloat})
 	}
-	for _, x := range check.Some(check.NewDraw(t), 2, models) {
+	for _, x := range drawn.Some(drawn.New(t), 2, models) {
 		out = append(out, comparison{x, "as-is", x.AsIs()})
 	}
 	return out

@@ -14,7 +14,7 @@ import (
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -29,8 +29,8 @@ func TestRandomTraces(t *testing.T) { randomTraces(t, native.All(t), 200) }
 func TestRandomTracesArm(t *testing.T) { randomTraces(t, native.Arms(t), 60) }
 
 func randomTraces(t *testing.T, targets []lower.Target, n int) {
-	n = check.Env(t, "TMACC_TRACES", n)
-	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	n = drawn.Env(t, "TMACC_TRACES", n)
+	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "%s: TMACC_SEED=%d TMACC_TRACES=%d\n", t.Name(), seed, n)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	lowered := 0
