@@ -1,7 +1,7 @@
 // Package weights keeps the packed matrices of models in a folder of the user. The next start maps them into memory instead of
 // packing the file again.
 //
-//	FOLDER/a1b2.../   a model's file: its path, size and time, and samples of all tensors
+//	FOLDER/a1b2.../   a model's file: its path, size, time and begin, and samples of all tensors
 //	       c3d4...    a packed matrix, by the tensor's name, the product and its target
 //
 // Matrices are written by runtime.Matrix.Save and mapped by runtime.Product.LoadMatrix. These refuse a matrix in another layout, which is
@@ -75,12 +75,31 @@ func removeUnused(folder string, now time.Time) {
 // sample is how many bytes of each end of a tensor identify it.
 const sample = 4 << 10
 
+// order names the order in which package model gives rows to matrices. It changes when that order does, so that no matrix of another
+// order is used.
+const order = "heads in halves, version 1"
+
+// begin is how many bytes at the begin of a file identify it: they have its hyperparameters.
+const begin = 1 << 20
+
+// addBegin adds the begin of a file.
+func addBegin(h hash.Hash, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.Copy(h, io.LimitReader(file, begin))
+	return err
+}
+
 // keyOf identifies the contents of a model's files.
 func keyOf(f *gguf.File) (string, error) {
 	if len(f.Paths) == 0 {
 		return "", errors.New("the model lies in no file")
 	}
 	h := sha256.New()
+	fmt.Fprintln(h, order)
 	for _, path := range f.Paths {
 		abs, err := filepath.Abs(path)
 		if err != nil {
@@ -91,6 +110,9 @@ func keyOf(f *gguf.File) (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(h, "%q %d %d\n", abs, info.Size(), info.ModTime().UnixNano())
+		if err := addBegin(h, abs); err != nil {
+			return "", err
+		}
 	}
 	var buf [sample]byte
 	for i := range f.Tensors {
