@@ -163,9 +163,11 @@ func (r *reader) rope(c *Config) {
 
 // scalings are the rope types by their names in files.
 var scalings = map[string]func(*reader, *Config){
-	"none":   func(*reader, *Config) {},
-	"linear": func(r *reader, c *Config) { c.Rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1)) }, // the second key is the older one
-	"yarn":   (*reader).yarn,
+	"none": func(*reader, *Config) {},
+	"linear": func(r *reader, c *Config) {
+		c.Rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1))
+	}, // the second key is the older one
+	"yarn": (*reader).yarn,
 }
 
 func (r *reader) yarn(c *Config) {
