@@ -132,13 +132,15 @@ func Rope() Operator {
 	return Operator{Name: "rope", About: "rotation of the two halves of a head", Graph: g.graph(), Outputs: []string{"low", "high"}}
 }
 
-// Softmax is the exponentials of R rows of Block scores, with their maximum and sum. Of row r, the first count[r]
-// positions count, at least one. scale has one element.
+// Softmax is the exponentials of R rows of Block scores, with their maximum and sum. Of row r, the positions from first[r] to
+// before end[r] count, at least one. scale has one element.
 func Softmax() Operator {
 	g := &builder{}
-	s, scale, count := g.input("s", format.F32, "r", "p"), g.input("scale", format.F32, "i"), g.input("count", format.I32, "r")
+	s, scale := g.input("s", format.F32, "r", "p"), g.input("scale", format.F32, "i")
+	first, end := g.input("first", format.I32, "r"), g.input("end", format.I32, "r")
 	r, p := g.run("masked", "r", "R"), g.axis("masked", "p", Block)
-	valid := ir.Binary{Op: ir.CmpGtS, X: read(count, axis(r)), Y: axis(p)}
+	before := ir.Binary{Op: ir.CmpGtS, X: read(end, axis(r)), Y: axis(p)}
+	valid := ir.Binary{Op: ir.And, X: before, Y: ir.Binary{Op: ir.CmpGtS, X: plus(axis(p), ir.I32(1)), Y: read(first, axis(r))}}
 	scaled := mul(read(s, axis(r), axis(p)), read(scale, ir.I32(0)))
 	masked := g.stage("masked", format.F32, []ir.Dim{r, p}, choose(valid, scaled, num(float32(math.Inf(-1)))))
 

@@ -26,7 +26,7 @@ const logitRows = 8
 func (m *Model) newAttention() *attention {
 	c := &m.config
 	elem := map[CacheType]ops.Elem{CacheF16: ops.F16, CacheF32: ops.F32}[m.options.Cache]
-	a := &attention{heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context,
+	a := &attention{heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context, window: m.options.Context,
 		scale: float32(1 / math.Sqrt(float64(c.HeadSize))), epsilon: c.Epsilon, elem: elem}
 	a.pages = &pages{size: a.pageBytes()}
 	return a

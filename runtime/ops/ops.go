@@ -116,12 +116,12 @@ func matmul(e Elem, rows int, a []float32, panel []byte, dst []float32, aStride,
 	}
 }
 
-// Softmax makes exponentials of rows scores of a block, s[rows][64], in place. Of row r only the first counts[r]
-// positions, 1 to 64, count; the others become 0. max and sum get the maximum of a row, and the sum of its exponentials.
-func Softmax(s []float32, rows int, scale float32, counts []int32, max, sum []float32) {
+// Softmax makes exponentials of rows scores of a block, s[rows][64], in place. Of row r only the positions from first[r] to
+// before end[r] count, at least one; the others become 0. max and sum get the maximum of a row, and the sum of its exponentials.
+func Softmax(s []float32, rows int, scale float32, first, end []int32, max, sum []float32) {
 	for r := 0; r < rows; r += together {
 		n := min(together, rows-r)
-		softmax(s[r*Block:], scale, counts[r:], s[r*Block:], max[r:], sum[r:], n)
+		softmax(s[r*Block:], scale, first[r:], end[r:], s[r*Block:], max[r:], sum[r:], n)
 	}
 }
 

@@ -209,7 +209,7 @@ func rope(x, y, cos, sin, low, high []float32, H int) {
 	}
 }
 
-func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float32, R int) {
+func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []float32, R int) {
 	switch {
 	case chosen == avx512 && R > 0 && R <= 8:
 		var masked [512]float32
@@ -226,7 +226,8 @@ func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float3
 		softmax_avx512(&softmax_avx512_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
-			count:           unsafe.Pointer(unsafe.SliceData(count[:R])),
+			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
+			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
 			top32:           unsafe.Pointer(&top32),
 			top16:           unsafe.Pointer(&top16),
@@ -271,7 +272,8 @@ func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float3
 		softmax_avx2(&softmax_avx2_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
-			count:           unsafe.Pointer(unsafe.SliceData(count[:R])),
+			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
+			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
 			top32:           unsafe.Pointer(&top32),
 			top16:           unsafe.Pointer(&top16),
@@ -302,7 +304,7 @@ func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float3
 			count_total1_r:  int64(R),
 		})
 	default:
-		softmax_go(s, scale, count, e, top1, total1, R)
+		softmax_go(s, scale, first, end, e, top1, total1, R)
 	}
 }
 

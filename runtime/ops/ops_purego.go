@@ -176,8 +176,10 @@ func rope_go(x, y, cos, sin, low, high []float32, H int) {
 //
 //	input s[r p] f32
 //	input scale[i] f32
-//	input count[r] i32
-//	masked[masked.r:R masked.p:64] f32 = bits(((bits((s[masked.r, masked.p] * scale[0])) & (count[masked.r] > masked.p)) | ((-1 - (count[masked.r] > masked.p)) & bits(f32:0xff800000))))
+//	input first[r] i32
+//	input end[r] i32
+//	masked[masked.r:R masked.p:64] f32 = bits(((bits((s[masked.r, masked.p] * scale[0])) & v0) | ((-1 - v0) & bits(f32:0xff800000))))
+//	  where v0 = ((end[masked.r] > masked.p) & ((masked.p + 1) > first[masked.r]))
 //	top32[top32.r:R top32.j:32] f32 = fmax(masked[top32.r, top32.j], masked[top32.r, (top32.j + 32)])
 //	top16[top16.r:R top16.j:16] f32 = fmax(top32[top16.r, top16.j], top32[top16.r, (top16.j + 16)])
 //	top8[top8.r:R top8.j:8] f32 = fmax(top16[top8.r, top8.j], top16[top8.r, (top8.j + 8)])
@@ -195,14 +197,16 @@ func rope_go(x, y, cos, sin, low, high []float32, H int) {
 //	total4[total4.r:R total4.j:4] f32 = (total8[total4.r, total4.j] + total8[total4.r, (total4.j + 4)])
 //	total2[total2.r:R total2.j:2] f32 = (total4[total2.r, total2.j] + total4[total2.r, (total2.j + 2)])
 //	total1[total1.r:R total1.j:1] f32 = (total2[total1.r, total1.j] + total2[total1.r, (total1.j + 1)])
-func softmax_go(s []float32, scale float32, count []int32, e, top1, total1 []float32, R int) {
-	count = count[:R]
+func softmax_go(s []float32, scale float32, first, end []int32, e, top1, total1 []float32, R int) {
+	first = first[:R]
+	end = end[:R]
 	for r := range R {
 		var masked [64]float32
-		countValue := count[r]
+		endValue := end[r]
+		firstValue := first[r]
 		sRow := (*[64]float32)(s[64*r:])
 		for p := range 64 {
-			v0 := greater(countValue, int32(p))
+			v0 := greater(endValue, int32(p)) & greater(int32(p)+1, firstValue)
 			masked[p] = math.Float32frombits(uint32(int32(math.Float32bits(float32(sRow[p]*scale)))&v0 | (-1-v0)&-8388608))
 		}
 		var top32 [32]float32

@@ -181,7 +181,8 @@ func rope_avx2(args *rope_avx2_args)
 type softmax_avx512_args struct {
 	s               unsafe.Pointer
 	scale           unsafe.Pointer
-	count           unsafe.Pointer
+	first           unsafe.Pointer
+	end             unsafe.Pointer
 	masked          unsafe.Pointer
 	top32           unsafe.Pointer
 	top16           unsafe.Pointer
@@ -220,7 +221,8 @@ func softmax_avx512(args *softmax_avx512_args)
 type softmax_avx2_args struct {
 	s               unsafe.Pointer
 	scale           unsafe.Pointer
-	count           unsafe.Pointer
+	first           unsafe.Pointer
+	end             unsafe.Pointer
 	masked          unsafe.Pointer
 	top32           unsafe.Pointer
 	top16           unsafe.Pointer

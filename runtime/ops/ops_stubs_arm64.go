@@ -95,7 +95,8 @@ func rope_neon(args *rope_neon_args)
 type softmax_neon_args struct {
 	s               unsafe.Pointer
 	scale           unsafe.Pointer
-	count           unsafe.Pointer
+	first           unsafe.Pointer
+	end             unsafe.Pointer
 	masked          unsafe.Pointer
 	top32           unsafe.Pointer
 	top16           unsafe.Pointer
