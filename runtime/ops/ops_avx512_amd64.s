@@ -1379,7 +1379,7 @@ done0:
 	RET
 
 // func matmul_f32_1_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f32_1_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -1395,21 +1395,37 @@ TEXT ·matmul_f32_1_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*512
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*512
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*512
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*512
 	VMULPS       (BX), Z2, Z3               // v3:f32x16 = mul v2 [b+0 l0*512 f32x16]
 	VMULPS       64(BX), Z2, Z2             // v4:f32x16 = mul v2 [b+64 l0*512 f32x16]
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v3
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v4
 	VPBROADCASTD 4(AX), Z2                  // v5:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*512
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*512
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*512
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*512
 	VMULPS       128(BX), Z2, Z3            // v6:f32x16 = mul v5 [b+128 l0*512 f32x16]
 	VMULPS       192(BX), Z2, Z2            // v7:f32x16 = mul v5 [b+192 l0*512 f32x16]
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v6
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v7
 	VPBROADCASTD 8(AX), Z2                  // v8:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2304(BX)                   // prefetch b+2304 l0*512
+	PREFETCHT0   2368(BX)                   // prefetch b+2368 l0*512
+	PREFETCHT1   8448(BX)                   // prefetch2 b+8448 l0*512
+	PREFETCHT1   8512(BX)                   // prefetch2 b+8512 l0*512
 	VMULPS       256(BX), Z2, Z3            // v9:f32x16 = mul v8 [b+256 l0*512 f32x16]
 	VMULPS       320(BX), Z2, Z2            // v10:f32x16 = mul v8 [b+320 l0*512 f32x16]
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v9
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v10
 	VPBROADCASTD 12(AX), Z2                 // v11:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2432(BX)                   // prefetch b+2432 l0*512
+	PREFETCHT0   2496(BX)                   // prefetch b+2496 l0*512
+	PREFETCHT1   8576(BX)                   // prefetch2 b+8576 l0*512
+	PREFETCHT1   8640(BX)                   // prefetch2 b+8640 l0*512
 	VMULPS       384(BX), Z2, Z3            // v12:f32x16 = mul v11 [b+384 l0*512 f32x16]
 	VMULPS       448(BX), Z2, Z2            // v13:f32x16 = mul v11 [b+448 l0*512 f32x16]
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v12
@@ -1432,7 +1448,7 @@ done0:
 	RET
 
 // func matmul_f32_2_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f32_2_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -1458,6 +1474,10 @@ loop0:
 	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
 	VMOVDQU64    (BX), Z5                   // v5:f32x16 = load b+0 l0*512
 	VMOVDQU64    64(BX), Z6                 // v6:f32x16 = load b+64 l0*512
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*512
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*512
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*512
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*512
 	VMULPS       Z5, Z4, Z7                 // v7:f32x16 = mul v4 v5
 	VMULPS       Z6, Z4, Z4                 // v8:f32x16 = mul v4 v6
 	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v7
@@ -1470,6 +1490,10 @@ loop0:
 	VPBROADCASTD 4(AX), Z4                  // v12:f32x16 = loadsplat a+4 l0*16
 	VMOVDQU64    128(BX), Z5                // v13:f32x16 = load b+128 l0*512
 	VMOVDQU64    192(BX), Z6                // v14:f32x16 = load b+192 l0*512
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*512
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*512
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*512
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*512
 	VMULPS       Z5, Z4, Z7                 // v15:f32x16 = mul v12 v13
 	VMULPS       Z6, Z4, Z4                 // v16:f32x16 = mul v12 v14
 	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v15
@@ -1482,6 +1506,10 @@ loop0:
 	VPBROADCASTD 8(AX), Z4                  // v20:f32x16 = loadsplat a+8 l0*16
 	VMOVDQU64    256(BX), Z5                // v21:f32x16 = load b+256 l0*512
 	VMOVDQU64    320(BX), Z6                // v22:f32x16 = load b+320 l0*512
+	PREFETCHT0   2304(BX)                   // prefetch b+2304 l0*512
+	PREFETCHT0   2368(BX)                   // prefetch b+2368 l0*512
+	PREFETCHT1   8448(BX)                   // prefetch2 b+8448 l0*512
+	PREFETCHT1   8512(BX)                   // prefetch2 b+8512 l0*512
 	VMULPS       Z5, Z4, Z7                 // v23:f32x16 = mul v20 v21
 	VMULPS       Z6, Z4, Z4                 // v24:f32x16 = mul v20 v22
 	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v23
@@ -1494,6 +1522,10 @@ loop0:
 	VPBROADCASTD 12(AX), Z4                 // v28:f32x16 = loadsplat a+12 l0*16
 	VMOVDQU64    384(BX), Z5                // v29:f32x16 = load b+384 l0*512
 	VMOVDQU64    448(BX), Z6                // v30:f32x16 = load b+448 l0*512
+	PREFETCHT0   2432(BX)                   // prefetch b+2432 l0*512
+	PREFETCHT0   2496(BX)                   // prefetch b+2496 l0*512
+	PREFETCHT1   8576(BX)                   // prefetch2 b+8576 l0*512
+	PREFETCHT1   8640(BX)                   // prefetch2 b+8640 l0*512
 	VMULPS       Z5, Z4, Z7                 // v31:f32x16 = mul v28 v29
 	VMULPS       Z6, Z4, Z4                 // v32:f32x16 = mul v28 v30
 	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v31
@@ -1536,7 +1568,7 @@ done0:
 	RET
 
 // func matmul_f32_4_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f32_4_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -1578,6 +1610,10 @@ loop0:
 	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
 	VMOVDQU64    (BX), Z9                   // v9:f32x16 = load b+0 l0*512
 	VMOVDQU64    64(BX), Z10                // v10:f32x16 = load b+64 l0*512
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*512
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*512
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*512
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*512
 	VMULPS       Z9, Z8, Z11                // v11:f32x16 = mul v8 v9
 	VMULPS       Z10, Z8, Z8                // v12:f32x16 = mul v8 v10
 	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v11
@@ -1600,6 +1636,10 @@ loop0:
 	VPBROADCASTD 4(AX), Z8                  // v22:f32x16 = loadsplat a+4 l0*16
 	VMOVDQU64    128(BX), Z9                // v23:f32x16 = load b+128 l0*512
 	VMOVDQU64    192(BX), Z10               // v24:f32x16 = load b+192 l0*512
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*512
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*512
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*512
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*512
 	VMULPS       Z9, Z8, Z11                // v25:f32x16 = mul v22 v23
 	VMULPS       Z10, Z8, Z8                // v26:f32x16 = mul v22 v24
 	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v25
@@ -1622,6 +1662,10 @@ loop0:
 	VPBROADCASTD 8(AX), Z8                  // v36:f32x16 = loadsplat a+8 l0*16
 	VMOVDQU64    256(BX), Z9                // v37:f32x16 = load b+256 l0*512
 	VMOVDQU64    320(BX), Z10               // v38:f32x16 = load b+320 l0*512
+	PREFETCHT0   2304(BX)                   // prefetch b+2304 l0*512
+	PREFETCHT0   2368(BX)                   // prefetch b+2368 l0*512
+	PREFETCHT1   8448(BX)                   // prefetch2 b+8448 l0*512
+	PREFETCHT1   8512(BX)                   // prefetch2 b+8512 l0*512
 	VMULPS       Z9, Z8, Z11                // v39:f32x16 = mul v36 v37
 	VMULPS       Z10, Z8, Z8                // v40:f32x16 = mul v36 v38
 	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v39
@@ -1644,6 +1688,10 @@ loop0:
 	VPBROADCASTD 12(AX), Z8                 // v50:f32x16 = loadsplat a+12 l0*16
 	VMOVDQU64    384(BX), Z9                // v51:f32x16 = load b+384 l0*512
 	VMOVDQU64    448(BX), Z10               // v52:f32x16 = load b+448 l0*512
+	PREFETCHT0   2432(BX)                   // prefetch b+2432 l0*512
+	PREFETCHT0   2496(BX)                   // prefetch b+2496 l0*512
+	PREFETCHT1   8576(BX)                   // prefetch2 b+8576 l0*512
+	PREFETCHT1   8640(BX)                   // prefetch2 b+8640 l0*512
 	VMULPS       Z9, Z8, Z11                // v53:f32x16 = mul v50 v51
 	VMULPS       Z10, Z8, Z8                // v54:f32x16 = mul v50 v52
 	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v53
@@ -1726,7 +1774,7 @@ done0:
 	RET
 
 // func matmul_f32_8_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f32_8_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -1800,6 +1848,10 @@ loop0:
 	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*16
 	VMOVDQU64    (BX), Z17                  // v17:f32x16 = load b+0 l0*512
 	VMOVDQU64    64(BX), Z18                // v18:f32x16 = load b+64 l0*512
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*512
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*512
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*512
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*512
 	VMULPS       Z17, Z16, Z19              // v19:f32x16 = mul v16 v17
 	VMULPS       Z18, Z16, Z16              // v20:f32x16 = mul v16 v18
 	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v19
@@ -1842,6 +1894,10 @@ loop0:
 	VPBROADCASTD 4(AX), Z16                 // v42:f32x16 = loadsplat a+4 l0*16
 	VMOVDQU64    128(BX), Z17               // v43:f32x16 = load b+128 l0*512
 	VMOVDQU64    192(BX), Z18               // v44:f32x16 = load b+192 l0*512
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*512
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*512
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*512
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*512
 	VMULPS       Z17, Z16, Z19              // v45:f32x16 = mul v42 v43
 	VMULPS       Z18, Z16, Z16              // v46:f32x16 = mul v42 v44
 	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v45
@@ -1884,6 +1940,10 @@ loop0:
 	VPBROADCASTD 8(AX), Z16                 // v68:f32x16 = loadsplat a+8 l0*16
 	VMOVDQU64    256(BX), Z17               // v69:f32x16 = load b+256 l0*512
 	VMOVDQU64    320(BX), Z18               // v70:f32x16 = load b+320 l0*512
+	PREFETCHT0   2304(BX)                   // prefetch b+2304 l0*512
+	PREFETCHT0   2368(BX)                   // prefetch b+2368 l0*512
+	PREFETCHT1   8448(BX)                   // prefetch2 b+8448 l0*512
+	PREFETCHT1   8512(BX)                   // prefetch2 b+8512 l0*512
 	VMULPS       Z17, Z16, Z19              // v71:f32x16 = mul v68 v69
 	VMULPS       Z18, Z16, Z16              // v72:f32x16 = mul v68 v70
 	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v71
@@ -1926,6 +1986,10 @@ loop0:
 	VPBROADCASTD 12(AX), Z16                // v94:f32x16 = loadsplat a+12 l0*16
 	VMOVDQU64    384(BX), Z17               // v95:f32x16 = load b+384 l0*512
 	VMOVDQU64    448(BX), Z18               // v96:f32x16 = load b+448 l0*512
+	PREFETCHT0   2432(BX)                   // prefetch b+2432 l0*512
+	PREFETCHT0   2496(BX)                   // prefetch b+2496 l0*512
+	PREFETCHT1   8576(BX)                   // prefetch2 b+8576 l0*512
+	PREFETCHT1   8640(BX)                   // prefetch2 b+8640 l0*512
 	VMULPS       Z17, Z16, Z19              // v97:f32x16 = mul v94 v95
 	VMULPS       Z18, Z16, Z16              // v98:f32x16 = mul v94 v96
 	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v97
@@ -2269,7 +2333,7 @@ done0:
 	RET
 
 // func matmul_f16_4_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f16_4_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2309,6 +2373,8 @@ TEXT ·matmul_f16_4_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VCVTPH2PS    (BX), Z9                   // v9:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VCVTPH2PS    32(BX), Z10                // v10:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z9, Z8, Z11                // v11:f32x16 = mul v8 v9
@@ -2331,6 +2397,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v20
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v21
 	VPBROADCASTD 4(AX), Z8                  // v22:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VCVTPH2PS    64(BX), Z9                 // v23:f32x16 = cvthalf [b+64 l0*256 f16x16]
 	VCVTPH2PS    96(BX), Z10                // v24:f32x16 = cvthalf [b+96 l0*256 f16x16]
 	VMULPS       Z9, Z8, Z11                // v25:f32x16 = mul v22 v23
@@ -2353,6 +2421,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v34
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v35
 	VPBROADCASTD 8(AX), Z8                  // v36:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VCVTPH2PS    128(BX), Z9                // v37:f32x16 = cvthalf [b+128 l0*256 f16x16]
 	VCVTPH2PS    160(BX), Z10               // v38:f32x16 = cvthalf [b+160 l0*256 f16x16]
 	VMULPS       Z9, Z8, Z11                // v39:f32x16 = mul v36 v37
@@ -2375,6 +2445,8 @@ loop0:
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v48
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v49
 	VPBROADCASTD 12(AX), Z8                 // v50:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VCVTPH2PS    192(BX), Z9                // v51:f32x16 = cvthalf [b+192 l0*256 f16x16]
 	VCVTPH2PS    224(BX), Z10               // v52:f32x16 = cvthalf [b+224 l0*256 f16x16]
 	VMULPS       Z9, Z8, Z11                // v53:f32x16 = mul v50 v51
@@ -2459,7 +2531,7 @@ done0:
 	RET
 
 // func matmul_f16_8_avx512(args *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·matmul_f16_8_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
@@ -2531,6 +2603,8 @@ TEXT ·matmul_f16_8_avx512(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
 	VCVTPH2PS    (BX), Z17                  // v17:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VCVTPH2PS    32(BX), Z18                // v18:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z19              // v19:f32x16 = mul v16 v17
@@ -2573,6 +2647,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v40
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v41
 	VPBROADCASTD 4(AX), Z16                 // v42:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
 	VCVTPH2PS    64(BX), Z17                // v43:f32x16 = cvthalf [b+64 l0*256 f16x16]
 	VCVTPH2PS    96(BX), Z18                // v44:f32x16 = cvthalf [b+96 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z19              // v45:f32x16 = mul v42 v43
@@ -2615,6 +2691,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v66
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v67
 	VPBROADCASTD 8(AX), Z16                 // v68:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
 	VCVTPH2PS    128(BX), Z17               // v69:f32x16 = cvthalf [b+128 l0*256 f16x16]
 	VCVTPH2PS    160(BX), Z18               // v70:f32x16 = cvthalf [b+160 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z19              // v71:f32x16 = mul v68 v69
@@ -2657,6 +2735,8 @@ loop0:
 	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v92
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v93
 	VPBROADCASTD 12(AX), Z16                // v94:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
 	VCVTPH2PS    192(BX), Z17               // v95:f32x16 = cvthalf [b+192 l0*256 f16x16]
 	VCVTPH2PS    224(BX), Z18               // v96:f32x16 = cvthalf [b+224 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z19              // v97:f32x16 = mul v94 v95

@@ -32,12 +32,17 @@ type request struct {
 	Folder  string
 }
 
-// task is a model and the ways to compute its logits. Ways that open the model alike are neighbours.
+// task is a model and what to compute by it.
 type task struct {
-	Path    string // of the file
-	Prompts [][]int32
-	Decode  int // tokens after a prompt
-	Ways    []way
+	Path   string // of the file
+	Decode int    // tokens after a prompt
+	Parts  []part
+}
+
+// part is a prompt and the ways to compute its logits. Ways that open the model alike are neighbours.
+type part struct {
+	Prompt []int32
+	Ways   []way
 }
 
 // way is how a model is opened and how a prompt comes.
@@ -63,7 +68,7 @@ type ran struct{ Product, Target string }
 
 // logits are hashes of the logits after each token of a prompt, and of the tokens that were decoded after it.
 type logits struct {
-	Prompt int
+	Part   int
 	Way    way
 	Rows   []uint64
 	Tokens []int32
@@ -147,16 +152,16 @@ func (m *mapped) ran() []ran { return m.made }
 func (x *task) evaluate(p provider) (out []logits, err error) {
 	var m *model.Model
 	defer func() { m.Close() }()
-	for i, w := range x.Ways {
-		if i == 0 || !w.opens(x.Ways[i-1]) {
-			m.Close()
-			if m, err = model.Open(x.Path, p, model.Options{Cache: w.Cache, Threads: w.Threads}); err != nil {
-				return nil, err
+	for i, part := range x.Parts {
+		for at, w := range part.Ways {
+			if at == 0 || !w.opens(part.Ways[at-1]) {
+				m.Close()
+				if m, err = model.Open(x.Path, p, model.Options{Cache: w.Cache, Threads: w.Threads}); err != nil {
+					return nil, err
+				}
 			}
-		}
-		for i, prompt := range x.Prompts {
-			l := logits{Prompt: i, Way: w}
-			if err := l.compute(m, prompt, x.Decode); err != nil {
+			l := logits{Part: i, Way: w}
+			if err := l.compute(m, part.Prompt, x.Decode); err != nil {
 				return nil, err
 			}
 			out = append(out, l)

@@ -36,13 +36,13 @@ func compare(t *testing.T, machines []*machine, x task, folder string) {
 	all.Wait()
 	for i, m := range machines {
 		if errs[i] != nil {
-			t.Errorf("%s: %v", m.name, errs[i])
+			t.Errorf("%s: %v", m, errs[i])
 			continue
 		}
 		for _, fault := range slices.Concat(m.ranOthers(&replies[i], needed), x.differences(replies[0].Logits, replies[i].Logits)) {
-			t.Errorf("%s: %s", m.name, fault)
+			t.Errorf("%s: %s", m, fault)
 		}
-		t.Logf("%s: %s", m.name, &replies[i])
+		t.Logf("%s: %s", m, &replies[i])
 	}
 }
 
@@ -102,16 +102,20 @@ func operators(info string) (running string, have []string) {
 
 // differences compares the logits of one child with the ones that another computed first, by the same type of cache.
 func (x *task) differences(want, have []logits) (faults []string) {
-	if n := len(x.Prompts) * len(x.Ways); len(have) != n {
+	n := 0
+	for _, p := range x.Parts {
+		n += len(p.Ways)
+	}
+	if len(have) != n {
 		faults = append(faults, fmt.Sprintf("%d sequences, want %d", len(have), n))
 	}
 	for _, h := range have {
-		i := slices.IndexFunc(want, func(w logits) bool { return w.Prompt == h.Prompt && w.Way.Cache == h.Way.Cache })
+		i := slices.IndexFunc(want, func(w logits) bool { return w.Part == h.Part && w.Way.Cache == h.Way.Cache })
 		if i < 0 {
 			return append(faults, fmt.Sprintf("%s: nothing to compare it with", h))
 		}
 		w := want[i]
-		if n := len(x.Prompts[h.Prompt]) + x.Decode; distinct(h.Rows) != n {
+		if n := len(x.Parts[h.Part].Prompt) + x.Decode; distinct(h.Rows) != n {
 			faults = append(faults, fmt.Sprintf("%s: %d different rows, want %d", h, distinct(h.Rows), n))
 		}
 		if !slices.Equal(w.Rows, h.Rows) || !slices.Equal(w.Tokens, h.Tokens) {
@@ -143,15 +147,15 @@ func (l logits) String() string {
 	if l.Way.Among {
 		among = "among others"
 	}
-	return fmt.Sprintf("prompt %d, cache type %d, %d threads, pieces of %d, %s", l.Prompt, l.Way.Cache, l.Way.Threads, l.Way.Piece, among)
+	return fmt.Sprintf("prompt %d, cache type %d, %d threads, pieces of %d, %s", l.Part, l.Way.Cache, l.Way.Threads, l.Way.Piece, among)
 }
 
 // Each fault of a child is found.
 func TestFaults(t *testing.T) {
-	prompt := []int32{1, 2}
-	x := task{Prompts: [][]int32{prompt}, Decode: 1, Ways: []way{{Threads: 1}, {Threads: 2}}}
+	ways := []way{{Threads: 1}, {Threads: 2}}
+	x := task{Decode: 1, Parts: []part{{[]int32{1, 2}, ways}}}
 	sound := func() []logits {
-		return []logits{{Way: x.Ways[0], Rows: []uint64{1, 2, 3}, Tokens: []int32{7}}, {Way: x.Ways[1], Rows: []uint64{1, 2, 3}, Tokens: []int32{7}}}
+		return []logits{{Way: ways[0], Rows: []uint64{1, 2, 3}, Tokens: []int32{7}}, {Way: ways[1], Rows: []uint64{1, 2, 3}, Tokens: []int32{7}}}
 	}
 	for _, c := range []struct {
 		want   string

@@ -33,17 +33,22 @@ const threads = 3
 
 // machine is a kind of child: a target, and a program that runs its kernels.
 type machine struct {
-	name     string       // of the target, or pureGo
-	target   lower.Target // nil: pure Go
-	allowed  []string     // names of the targets that this one's CPU runs, the ones that programs try first before others
-	command  []string
-	emulated bool
+	arch    string
+	name    string       // of the target, or pureGo
+	target  lower.Target // nil: pure Go
+	allowed []string     // names of the targets that this one's CPU runs, the ones that programs try first before others
+	command []string
+}
+
+// newPureGo is a machine without kernels, on which children run by a command.
+func newPureGo(arch string, command ...string) *machine {
+	return &machine{arch: arch, name: pureGo, allowed: []string{pureGo}, command: command}
 }
 
 // newMachine is one on which children run by a command.
-func newMachine(t lower.Target, emulated bool, command ...string) *machine {
+func newMachine(t lower.Target, command ...string) *machine {
 	m := t.Machine()
-	x := &machine{name: m.Name, target: t, command: command, emulated: emulated}
+	x := &machine{arch: m.Arch(), name: m.Name, target: t, command: command}
 	for _, other := range lower.Preferred(targets.Ordinary()) {
 		if o := other.Machine(); o.Arch() == m.Arch() && m.Has&o.Has == o.Has {
 			x.allowed = append(x.allowed, o.Name)
@@ -55,7 +60,7 @@ func newMachine(t lower.Target, emulated bool, command ...string) *machine {
 // here are pure Go and all targets that this CPU runs.
 func here(t *testing.T) []*machine {
 	t.Helper()
-	out := []*machine{{name: pureGo, allowed: []string{pureGo}, command: os.Args[:1]}}
+	out := []*machine{newPureGo(goruntime.GOARCH, os.Args[0])}
 	if err := live.Mappable(); err != nil {
 		t.Skipf("only pure Go runs here: %v", err)
 	}
@@ -67,39 +72,50 @@ func here(t *testing.T) []*machine {
 			t.Logf("%s is not run: this CPU lacks %s", x.Machine().Name, strings.Join(lacks, " "))
 			continue
 		}
-		out = append(out, newMachine(x, false, os.Args[0]))
+		out = append(out, newMachine(x, os.Args[0]))
 	}
 	return out
 }
 
-// emulatedArms are the targets that qemu runs.
+// emulatedArms are pure Go compiled for Arm, where Go fuses what it may fuse, and the targets, all of which qemu runs.
 func emulatedArms(t *testing.T) (out []*machine) {
 	t.Helper()
-	if goruntime.GOARCH == arm64.Targets()[0].Machine().Arch() {
-		return nil // they run here
+	const arch = "arm64"
+	if goruntime.GOARCH == arch {
+		t.Skip("Arm's targets run here")
 	}
 	program := filepath.Join(t.TempDir(), "models.test")
-	cmd := exec.Command("go", "test", "-c", "-o", program, ".")
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go test -c: %v\n%s", err, said)
-	}
 	for _, x := range arm64.Targets() {
-		if !x.Machine().Ordinary() {
-			continue
-		}
 		command, err := qemu.Command(x)
 		if err != nil {
 			t.Skip(err)
 		}
-		out = append(out, newMachine(x, true, append(command, program)...))
+		if command = append(command, program); out == nil {
+			out = append(out, newPureGo(arch, command...))
+		}
+		if x.Machine().Ordinary() {
+			out = append(out, newMachine(x, command...))
+		}
+	}
+	cmd := exec.Command("go", "test", "-c", "-o", program, ".")
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go test -c: %v\n%s", err, said)
 	}
 	return out
 }
 
+// String is the name of the machine.
+func (x *machine) String() string {
+	if x.target == nil {
+		return fmt.Sprintf("%s on %s", x.name, x.arch)
+	}
+	return x.name
+}
+
 // compute asks a child, with kernels if it can have no others.
 func (x *machine) compute(ctx context.Context, q request, needed []ir.Problem) (r reply, err error) {
-	if x.emulated {
+	if x.target != nil && x.arch != goruntime.GOARCH {
 		if q.Kernels, err = x.kernels(ctx, needed); err != nil {
 			return r, err
 		}

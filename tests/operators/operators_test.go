@@ -38,7 +38,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestTraces runs the schedules of testdata on all targets that have such vectors.
+// TestTraces runs the schedules of runtime/ops/traces on all targets that have such vectors.
 func TestTraces(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for _, target := range slices.Concat(native.All(t), arm64.Targets()) {
