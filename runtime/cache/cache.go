@@ -2,6 +2,7 @@
 // identity: a text with everything that decides what the file holds. Another identity is another file.
 //
 //	FOLDER/a1b2...-c3d4...   hash of the identity - hash of the identity and the data
+//	FOLDER/a1b2....parts     hash of the identity: several large parts with checksums, to be mapped (Parts)
 //
 // The folder is its own index: a file is what its name says, or it is as good as none. A file appears with its name and all its
 // bytes, or not at all, so processes may share the folder and may be killed at any time.
@@ -236,10 +237,16 @@ func (f *Folder) put(identity, data []byte, mode fs.FileMode) error {
 // writing begins the names of files that are being written.
 const writing = ".writing-"
 
+// create makes a file of a name of its own.
+func (f *Folder) create(mode fs.FileMode) (name string, file *os.File, err error) {
+	name = fmt.Sprintf("%s%d-%016x", writing, os.Getpid(), rand.Uint64())
+	file, err = f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	return name, file, err
+}
+
 // write writes a file of a name of its own.
 func (f *Folder) write(data []byte, mode fs.FileMode) (name string, err error) {
-	name = fmt.Sprintf("%s%d-%016x", writing, os.Getpid(), rand.Uint64())
-	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	name, file, err := f.create(mode)
 	if err != nil {
 		return "", err
 	}
@@ -275,4 +282,25 @@ func (f *Folder) tidy() error {
 			f.root.Remove(e.Name())
 		}
 	})
+}
+
+// Size is the number of files in f, and their bytes.
+func (f *Folder) Size() (files int, bytes int64, err error) {
+	err = f.each(func(e fs.DirEntry) {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			files, bytes = files+1, bytes+info.Size()
+		}
+	})
+	return files, bytes, err
+}
+
+// Clear removes all files. A process that has mapped one keeps it until it ends.
+func (f *Folder) Clear() error {
+	var errs []error
+	err := f.each(func(e fs.DirEntry) {
+		if e.Type().IsRegular() {
+			errs = append(errs, f.root.Remove(e.Name()))
+		}
+	})
+	return errors.Join(append(errs, err)...)
 }

@@ -64,7 +64,7 @@ type File struct {
 	Paths []string
 
 	from   *source
-	close  []func() error
+	files  []*os.File // that were opened, as Paths
 	keys   map[string]int
 	byName map[string]int
 }
@@ -150,7 +150,7 @@ func openOne(path string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	file.Paths, file.close = []string{path}, []func() error{f.Close}
+	file.Paths, file.files = []string{path}, []*os.File{f}
 	return file, nil
 }
 
@@ -186,10 +186,10 @@ func readWhole(from *source, size int64) (*File, error) {
 // Close closes what was Opened; it does nothing to other files. After it neither tensors nor large values can be read.
 func (f *File) Close() error {
 	var errs []error
-	for _, c := range f.close {
-		errs = append(errs, c())
+	for _, x := range f.files {
+		errs = append(errs, x.Close())
 	}
-	f.close = nil
+	f.files = nil
 	return errors.Join(errs...)
 }
 
@@ -307,6 +307,15 @@ func (t *Tensor) Bytes() ([]byte, error) {
 		return nil, errorf(quote("tensor", t.Name), "reading %d bytes at %d: %v", t.Size, t.Offset, err)
 	}
 	return b, nil
+}
+
+// Reader reads what Bytes returns, a part of it at a time.
+func (t *Tensor) Reader() (*io.SectionReader, error) {
+	if t == nil || t.Err != nil {
+		_, err := t.Bytes()
+		return nil, err
+	}
+	return io.NewSectionReader(t.from.r, t.Offset, t.Size), nil
 }
 
 // fail gives t its first Err.

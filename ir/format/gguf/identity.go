@@ -1,0 +1,69 @@
+package gguf
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"strings"
+)
+
+// Samples of a file's tensors that Identity reads.
+const (
+	samples     = 64 // of each file
+	sampleBytes = 1 << 12
+)
+
+// Identity is a text that another file has not, and that this one has not any more after it was changed: for each file that was Opened its
+// size, its times and a hash of its header and of samples of its tensors. It is "" for files without a path, which have no times.
+//
+// On Linux and macOS, one of the times is that of the last change of any kind, which no program sets. Elsewhere, a file that is changed and then
+// given its old time back keeps its Identity if it has the same size, header and samples.
+func (f *File) Identity() (string, error) {
+	var text strings.Builder
+	for i, x := range f.files {
+		info, err := x.Stat()
+		if err != nil {
+			return "", errorf(quote("file", f.Paths[i]), "%v", err)
+		}
+		sum, err := f.sample(x, info.Size())
+		if err != nil {
+			return "", errorf(quote("file", f.Paths[i]), "%v", err)
+		}
+		fmt.Fprintf(&text, "%d bytes, %s, %x\n", info.Size(), times(info), sum)
+	}
+	return text.String(), nil
+}
+
+// sample is the hash of a file's header and of samples of the rest.
+func (f *File) sample(x io.ReaderAt, size int64) ([]byte, error) {
+	header := size
+	for i := range f.Tensors {
+		if t := &f.Tensors[i]; t.from.r == x && t.Offset > 0 {
+			header = min(header, t.Offset)
+		}
+	}
+	h := sha256.New()
+	if err := hashOf(h, x, 0, header); err != nil {
+		return nil, err
+	}
+	for i := range int64(samples) {
+		at := header + (size-header)/samples*i
+		if err := hashOf(h, x, at, min(sampleBytes, size-at)); err != nil {
+			return nil, err
+		}
+	}
+	return h.Sum(nil), nil
+}
+
+// hashOf adds n bytes of a file from an offset to a hash.
+func hashOf(h hash.Hash, x io.ReaderAt, at, n int64) error {
+	_, err := io.Copy(h, io.NewSectionReader(x, at, n))
+	return err
+}
+
+// times is when a file was changed.
+func times(info fs.FileInfo) string {
+	return fmt.Sprintf("%d %s", info.ModTime().UnixNano(), changed(info))
+}
