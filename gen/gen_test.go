@@ -19,7 +19,7 @@ import (
 	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -285,7 +285,7 @@ func qemu(t *testing.T) string {
 
 // vet checks the package for linux/amd64 and for one in three of the other kinds of systems, or all with TMACC_LONG=1.
 func vet(t *testing.T, dir string) {
-	systems := check.Some(check.NewDraw(t), 3, []string{"linux/arm64", "windows/amd64", "darwin/arm64", "linux/riscv64", "linux/386", "js/wasm"})
+	systems := drawn.Some(drawn.New(t), 3, []string{"linux/arm64", "windows/amd64", "darwin/arm64", "linux/riscv64", "linux/386", "js/wasm"})
 	for _, system := range append([]string{"linux/amd64"}, systems...) {
 		goos, arch, _ := strings.Cut(system, "/")
 		tool(t, dir, []string{"GOOS=" + goos, "GOARCH=" + arch}, "vet", "./...")

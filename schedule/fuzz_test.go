@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // fuzzed are the products that FuzzTrace replays traces on.
@@ -99,7 +100,7 @@ func replay(t *testing.T, problems []ir.Problem, tr schedule.Trace) int {
 
 // TestEdited replays traces with steps left out, exchanged, repeated and changed.
 func TestEdited(t *testing.T) {
-	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	t.Logf("TMACC_SEED=%d", seed)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	problems, all, kernels := fuzzed(t), seeds(t), 0

@@ -194,3 +194,31 @@ func TestOperatorParams(t *testing.T) {
 		t.Errorf("a column has stride %d", got)
 	}
 }
+
+// TestOperatorTensors: where elements lie is known, but for the distance of rows.
+func TestOperatorTensors(t *testing.T) {
+	runs := func(div int, index ...ir.Expr) operator.Operator {
+		x := &ir.Tensor{Name: "x", Elem: format.F32, Dims: make([]string, len(index))}
+		axes := []ir.Dim{{Name: "r", Run: "R", Div: 1}, {Name: "b", Run: "B", Div: div}, {Name: "j", N: 4}}
+		out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"r", "b", "j"}}
+		g := &ir.Graph{Inputs: []*ir.Tensor{x}, Stages: []ir.Stage{{Out: out, Axes: axes, Body: ir.Read{T: x, Index: index}}}}
+		return operator.Operator{Name: "test", Graph: g, Outputs: []string{"out"}}
+	}
+	axis := func(name string, by int) ir.Expr {
+		return ir.Binary{Op: ir.Mul, X: ir.Axis{Name: name}, Y: ir.I32(by)}
+	}
+	sum := func(x, y ir.Expr) ir.Expr { return ir.Binary{Op: ir.Add, X: x, Y: y} }
+	rows := runs(1, axis("r", 1))
+	rows.Rows = []string{"out"}
+	for want, o := range map[string]operator.Operator{
+		"tensor out: rows have two indices, this one has 3":                                      rows,
+		"tensor out: its rows have a run-time number of elements, so it must be among Rows":      runs(1, axis("r", 1)),
+		"tensor x: index ((b * 4) + (j * 2)) reaches further than the 4 elements of a step of b": runs(4, sum(axis("b", 4), axis("j", 2))),
+		"tensor x: index (b * 3) of loop b does not go in steps of 4":                            runs(4, axis("b", 3)),
+		"tensor x: its rows have a run-time number of elements, so it must be among Rows":        runs(4, axis("j", 1), axis("r", 1)),
+	} {
+		if _, err := CompileOperator(o, nil); fmt.Sprint(err) != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}

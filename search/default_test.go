@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -51,7 +51,7 @@ func TestDefault(t *testing.T) {
 			cases = append(cases, onTarget{name, tg})
 		}
 	}
-	for _, c := range check.Some(check.NewDraw(t), 3, cases) {
+	for _, c := range drawn.Some(drawn.New(t), 3, cases) {
 		t.Run(c.tg.Machine().Name+"/"+c.name, func(t *testing.T) {
 			t.Parallel()
 			p, err := ir.Named(c.name)

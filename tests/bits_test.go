@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/qemu"
 )
@@ -85,7 +86,7 @@ func TestSameBits(t *testing.T) {
 	for i := range numbers {
 		numbers[i] = i
 	}
-	largest := check.Some(check.NewDraw(t), 4, numbers)
+	largest := drawn.Some(drawn.New(t), 4, numbers)
 	for i, s := range sameBits {
 		t.Run(fmt.Sprintf("%s act %d", s.format, s.group), func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
@@ -186,6 +187,10 @@ func TestNoDecoration(t *testing.T) {
 		covered[p.param] = true
 		t.Run("preparing,"+p.param, func(t *testing.T) { p.run(t) })
 	}
+	for _, p := range operations {
+		covered[p.param] = true
+		t.Run("operating,"+p.param, func(t *testing.T) { p.run(t) })
+	}
 	for _, param := range parameters(t) {
 		if !covered[param] {
 			t.Errorf("no pair of traces shows that %s matters", param)
@@ -248,6 +253,42 @@ func (p prepared) run(t *testing.T) {
 	}
 	if !compared {
 		t.Error("no target whose tables have residuals")
+	}
+}
+
+// operated is a parameter of a step of operators, and two schedules that differ in it. That both are correct is shown by the random
+// schedules of tests/operators.
+type operated struct {
+	param, operator string
+	traces          [2]string
+}
+
+var operations = []operated{
+	{"inline.stage", "rmsnorm", [2]string{`[{"inline":{"stage":"square2"}}]`, `[{"inline":{"stage":"square4"}}]`}},
+	{"prefetch.tensor", "matmul_f32_1", [2]string{`[{"prefetch":{"bytes":2048,"tensor":"a"}}]`, `[{"prefetch":{"bytes":2048,"tensor":"b"}}]`}},
+}
+
+func (p operated) run(t *testing.T) {
+	for _, target := range native.Targets(t) {
+		var code [2]string
+		for i, text := range p.traces {
+			var trace schedule.Trace
+			if err := json.Unmarshal([]byte(text), &trace); err != nil {
+				t.Fatal(err)
+			}
+			k, err := schedule.CompileOperator(*operator.Find(p.operator), trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := lower.Build(t.Context(), target, k.Nest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code[i] = lower.Dump(c)
+		}
+		if code[0] == code[1] {
+			t.Errorf("%s: the same machine code", target.Machine().Name)
+		}
 	}
 }
 

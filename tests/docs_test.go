@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/measure"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // Pages that are followed literally, and the example whose files they give.
@@ -214,11 +214,11 @@ func TestExampleGGUF(t *testing.T) {
 	if err := os.Symlink(data, filepath.Join(dir, "testdata")); err != nil {
 		t.Fatal(err)
 	}
-	d := check.NewDraw(t)
+	d := drawn.New(t)
 	if !d.Long() { // compiling for all targets takes long
 		appendTo(t, filepath.Join(example, "kernels", "tmacc.yaml"), "target: [avx2, avx512vbmi, dotprod]\n")
 	}
-	platforms := append([]string{"linux/amd64"}, check.Some(d, 3,
+	platforms := append([]string{"linux/amd64"}, drawn.Some(d, 3,
 		[]string{"linux/arm64", "windows/amd64", "windows/arm64", "darwin/amd64", "darwin/arm64", "linux/riscv64", "js/wasm"})...)
 	out := inShell(t, example, `rm -f go.sum kernels/kernels*
 go mod edit -replace github.com/tmacc/tmacc="$TMACC_ROOT"

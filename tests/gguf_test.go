@@ -25,6 +25,7 @@ import (
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 const ggufDir = "../testdata/gguf"
@@ -50,7 +51,7 @@ func actGroups(w format.Weight) []int {
 // is that of the definition, and as near to the one of exact activations as
 // llama.cpp's own.
 func TestGGUFBlocks(t *testing.T) {
-	near, d := tolerances(t), check.NewDraw(t)
+	near, d := tolerances(t), drawn.New(t)
 	for _, typ := range blocks.Types() {
 		if strings.Contains(typ, ":") {
 			continue // a layout without a file: blocks.TestLayouts
@@ -148,7 +149,7 @@ func relativeRMS(got, want []float32) float64 {
 
 // TestGGUFModels multiplies the matrices of two models.
 func TestGGUFModels(t *testing.T) {
-	d := check.NewDraw(t)
+	d := drawn.New(t)
 	for _, c := range []struct {
 		file, typ string
 		matrices  int
@@ -190,7 +191,7 @@ func normal(rng *rand.Rand, n int) []float32 {
 // nothing.
 func TestGGUFForbiddenCode(t *testing.T) {
 	const row, block, bytes = 3, 1, 66
-	onEach(t, check.NewDraw(t), "TQ2_0", func(t *testing.T, p *tmacc.Product, _ int) {
+	onEach(t, drawn.New(t), "TQ2_0", func(t *testing.T, p *tmacc.Product, _ int) {
 		tensor := openGGUF(t, "blocks.gguf").Tensor("TQ2_0")
 		data := slices.Clone(content(t, tensor))
 		data[(2*row+block)*bytes+7] |= 3 << 4 // element 7 + 2*32
@@ -317,7 +318,7 @@ func quantize(x []float32, group int) (codes []int8, scales []float32) {
 // share activation scales, on the targets that this CPU runs with the fewest and the
 // most features, for one way on the others, and in pure Go on the layout of each. One in three of these runs, or all with
 // TMACC_LONG=1: compiling takes long.
-func onEach(t *testing.T, d *check.Draw, typ string, test func(t *testing.T, p *tmacc.Product, act int)) {
+func onEach(t *testing.T, d *drawn.Draw, typ string, test func(t *testing.T, p *tmacc.Product, act int)) {
 	targets := measure.Targets()
 	if len(targets) == 0 {
 		t.Skip("this machine runs no target's kernels")
@@ -344,7 +345,7 @@ func onEach(t *testing.T, d *check.Draw, typ string, test func(t *testing.T, p *
 			ways = append(ways, way{target, act})
 		}
 	}
-	for _, x := range check.Some(d, 3, ways) {
+	for _, x := range drawn.Some(d, 3, ways) {
 		t.Run(fmt.Sprintf("%s-a%d-%s", typ, x.act, strings.TrimPrefix(x.target.Machine().Name, "amd64/")), func(t *testing.T) {
 			t.Parallel()
 			p, err := productOf(ir.Problem{Weight: w, Act: format.Act{Group: x.act}}, x.target)

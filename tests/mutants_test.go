@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -29,7 +30,7 @@ const (
 // final vector IR is changed, and the product must change with it. It lists the
 // changes that make no difference. TMACC_SEED replays a run.
 func TestMutatedFunctions(t *testing.T) {
-	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "TestMutatedFunctions: TMACC_SEED=%d\n", seed)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	originals := mutantKernels(t, rng)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/tune"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // tuned is examples/tuned where it can be generated.
@@ -85,7 +85,7 @@ func TestTuned(t *testing.T) {
 		t.Fatal(err)
 	}
 	users := make([]string, len(l.Entries))
-	packages := check.Some(check.NewDraw(t), 4, x.packages)
+	packages := drawn.Some(drawn.New(t), 4, x.packages)
 	for _, p := range packages {
 		out, ok := x.compile(p, "-no-check")
 		if !ok || !strings.Contains(out, tune.LockName+" for ") {

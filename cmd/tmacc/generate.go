@@ -16,10 +16,12 @@ import (
 
 	"github.com/tmacc/tmacc/cmd/tmacc/tale"
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/runtime/model/generation"
 	"github.com/tmacc/tmacc/runtime/model/sample"
 	"github.com/tmacc/tmacc/runtime/model/token"
+	"github.com/tmacc/tmacc/runtime/model/weights"
 	"github.com/tmacc/tmacc/search/kernels"
 )
 
@@ -33,6 +35,7 @@ type generateFlags struct {
 	cache       string
 	context     int
 	lock        string
+	repack      bool
 	json, quiet bool
 }
 
@@ -73,6 +76,7 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
 	f.StringVar(&x.cache, "cache", cacheHalf, "floats of the attention's cache: f16, or f32, which takes twice the memory")
 	f.IntVar(&x.context, "context", 0, "most tokens of text and continuation, 0: those that the model was made for, up to 4096")
 	f.StringVar(&x.lock, "lock", "", "`file` that tmacc tune has written: its schedules are used instead of the default ones")
+	f.BoolVar(&x.repack, "repack", false, "pack the weights of a large file at each start, and keep no packed copy of them")
 	f.BoolVar(&x.json, "json", false, "print one JSON object at the end, with the text")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress and no figures on standard error")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -146,10 +150,6 @@ func (x *generateFlags) name() string { return cmp.Or(x.path, tale.Name) }
 
 // runModel continues the text.
 func (c *cli) runModel(ctx context.Context, x generateFlags) error {
-	lock, err := c.readLock(x.lock)
-	if err != nil {
-		return err
-	}
 	f, err := x.open()
 	if err != nil {
 		return x.blamed(err)
@@ -157,12 +157,11 @@ func (c *cli) runModel(ctx context.Context, x generateFlags) error {
 	defer f.Close()
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
-	p, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
+	p, err := c.provider(ctx, x, f, bar)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	p.Expect(kernels.Needed(f))
 	if program := p.Program("./cmd/tmacc"); program != "" {
 		return c.instead(ctx, program)
 	}
@@ -170,14 +169,27 @@ func (c *cli) runModel(ctx context.Context, x generateFlags) error {
 	if err != nil {
 		return err
 	}
-	m, t, err := x.load(f, p, bar)
+	m, t, err := c.load(x, f, p, bar)
 	if err != nil {
-		return x.blamed(err)
+		return err
 	}
 	defer m.Close()
 	bar.done()
 	w := &writing{cli: c, flags: x, prompt: text, provider: p}
 	return w.write(ctx, m, t)
+}
+
+// provider makes the kernels that a file needs.
+func (c *cli) provider(ctx context.Context, x generateFlags, f *gguf.File, bar *progress) (*kernels.Provider, error) {
+	lock, err := c.readLock(x.lock)
+	if err != nil {
+		return nil, err
+	}
+	p, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
+	if err == nil {
+		p.Expect(kernels.Needed(f))
+	}
+	return p, err
 }
 
 // instead runs another program with the same arguments, and ends as it does.
@@ -193,18 +205,67 @@ func (c *cli) instead(ctx context.Context, program string) error {
 }
 
 // load reads the model of a file, and its tokenizer.
-func (x *generateFlags) load(f *gguf.File, p *kernels.Provider, bar *progress) (*model.Model, *token.Tokenizer, error) {
+func (c *cli) load(x generateFlags, f *gguf.File, p *kernels.Provider, bar *progress) (*model.Model, *token.Tokenizer, error) {
 	t, err := token.New(f)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, x.blamed(err)
 	}
 	opt := model.Options{Threads: x.threads, Context: x.context}
 	if x.cache == cacheFull {
 		opt.Cache = model.CacheF32
 	}
 	opt.Progress = func(done, total int64) { bar.step("reading %s: %d %%", x.name(), 100*done/max(total, 1)) }
+	store, err := c.store(x, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	if store != nil {
+		opt.Packed = store
+	}
 	m, err := model.New(f, p, opt)
-	return m, t, err
+	if err != nil {
+		return nil, nil, x.blamed(err)
+	}
+	bar.done()
+	c.noteStored(x, store)
+	return m, t, nil
+}
+
+// largeFile is from how many bytes on packing takes so long that the next start maps packed weights instead.
+const largeFile = 64 << 20
+
+// store is where packed weights of a file are kept, nil if they are packed at each start.
+func (c *cli) store(x generateFlags, f *gguf.File) (*weights.Store, error) {
+	size := int64(0)
+	for i := range f.Tensors {
+		size += f.Tensors[i].Size
+	}
+	if x.repack || len(f.Paths) == 0 || size < largeFile {
+		return nil, nil
+	}
+	folder, err := weights.Path()
+	if err != nil {
+		return nil, nil // an event has said so
+	}
+	store, err := weights.Open(folder, f)
+	if errors.As(err, new(*cache.Unsafe)) {
+		return nil, err
+	}
+	if err != nil {
+		fmt.Fprintf(c.err, "tmacc: packed weights are not kept: %s\n", oneLine(err))
+	}
+	return store, nil
+}
+
+// noteStored says where packed weights were saved, or why they were not.
+func (c *cli) noteStored(x generateFlags, s *weights.Store) {
+	switch {
+	case s == nil:
+	case s.Err() != nil:
+		fmt.Fprintf(c.err, "tmacc: packed weights are not kept: %s\n", oneLine(s.Err()))
+	case s.Saved() > 0 && !x.quiet:
+		fmt.Fprintf(c.err, "tmacc: %.1f GB of packed weights are kept in %s; the next start maps them\n", float64(s.Saved())/1e9, s.Folder())
+	}
 }
 
 // heard shows the events of kernels: steps as progress, everything else as lines.

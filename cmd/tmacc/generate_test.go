@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/model/generation"
 	"github.com/tmacc/tmacc/search/kernels"
 )
@@ -133,6 +135,28 @@ func TestRunUnsafe(t *testing.T) {
 	}
 	t.Setenv("TMACC_CACHE", shared)
 	refused(t, refusal{2, "cache folder " + shared + "/kernels: others can write it (mode 0777): remove it, as they may have done so", "run"})
+}
+
+// Packed weights are kept of large files, unless -repack is given.
+func TestRunStore(t *testing.T) {
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	f, err := gguf.Open("tale/tale-bitnet-4m-tq2_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := &cli{err: io.Discard}
+	small, err := c.store(generateFlags{}, f)
+	if small != nil || err != nil {
+		t.Errorf("small: %v, %v", small, err)
+	}
+	f.Tensors[0].Size += largeFile // it is not read so far
+	for repack, want := range map[bool]bool{false: true, true: false} {
+		s, err := c.store(generateFlags{repack: repack}, f)
+		if (s != nil) != want || err != nil {
+			t.Errorf("-repack=%t: %v, %v", repack, s, err)
+		}
+	}
 }
 
 // A text that is interrupted ends with what there is, and with figures.

@@ -53,6 +53,7 @@ func (w *writing) report(m *model.Model, r *generation.Report) generated {
 		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.threads(),
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
+		Kernels: []ranKernels{}, // none for a model of floats
 	}
 	for _, x := range w.provider.Made() {
 		g.Kernels = append(g.Kernels, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin})
@@ -86,6 +87,7 @@ func (w *writing) ran(m *model.Model) string {
 	for _, how := range slices.Sorted(maps.Keys(on)) {
 		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
 	}
-	parts = append(parts, strings.TrimSpace(ops.Info()))
+	operators, _, _ := strings.Cut(ops.Info(), "\n")
+	parts = append(parts, operators)
 	return m.Config().Architecture + ": " + strings.Join(parts, "; ")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/ggufgen"
 	"github.com/tmacc/tmacc/tests/hostile"
 )
@@ -280,7 +280,7 @@ func TestMutatedFiles(t *testing.T) {
 	if f.read < 26 {
 		t.Fatalf("%d tensors of the seeds are read", f.read)
 	}
-	seed := uint64(check.Env(t, "TMACC_SEED", int(time.Now().UnixNano())))
+	seed := uint64(drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano())))
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var data []byte
 	defer func() {

@@ -105,10 +105,12 @@ func say(stderr io.Writer, err error) int {
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tmacc",
-		Short: "tmacc compiles low-bit matrix products to Go packages.",
+		Short: "tmacc compiles low-bit matrix products to Go packages, and runs language models.",
 		Long: `tmacc compiles matrix products of low-bit weights and int8 activations to Go packages:
-assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K.`,
-		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -o kernels
+assembly for AVX2, AVX-512 and NEON, pure Go for everything else, any M, N and K.
+It runs language models by such products.`,
+		Example: `  tmacc run -p "It was a cold morning, and"
+  tmacc compile -model bitnet-b1.58-2b-4t -o kernels
   tmacc compile model.gguf -o kernels
   tmacc show -format w2 -stage trace,asm`,
 		SilenceErrors: true, SilenceUsage: true,

@@ -10,16 +10,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 )
 
 type showFlags struct {
-	format, target, core, trace string
-	act                         order.Act
-	cols                        int
-	stages                      []string
-	prepare                     bool
+	format, op          string
+	target, core, trace string
+	act                 order.Act
+	cols                int
+	stages              []string
+	prepare             bool
 }
 
 func (c *cli) show() *cobra.Command {
@@ -38,13 +40,17 @@ func (c *cli) show() *cobra.Command {
   passes    vir after each pass that changed it
   machine   machine operations with registers
   asm       assembly
-  cost      the cycles that search expects it to take`,
+  cost      the cycles that search expects it to take
+
+A float operator of language models, -op, has no problem, no layout and no cost. Attention is several operators.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
-  tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi`,
+  tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
+  tmacc show -op softmax -target neon -stage expr,nest`,
 	}
 	f := cmd.Flags()
-	f.StringVar(&x.format, "format", "", "weight format, or a JSON file with one (required)")
+	f.StringVar(&x.format, "format", "", "weight format, or a JSON file with one (required, unless -op is given)")
+	f.StringVar(&x.op, "op", "", "float operator: attention, or one that package ir/operator defines, such as rmsnorm")
 	actVar(f, &x.act)
 	f.IntVar(&x.cols, "cols", 1, "columns of activations per call of the kernel")
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
@@ -52,7 +58,17 @@ func (c *cli) show() *cobra.Command {
 	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to show instead of the default")
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.runShow(cmd.Context(), x) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if x.op == "" {
+			return c.runShow(cmd.Context(), x)
+		}
+		for _, name := range []string{"format", "act", "act-group", "cols", "prepare"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("show: -%s is for products: leave it out with -op", name)
+			}
+		}
+		return c.showOperator(x)
+	}
 	return cmd
 }
 
@@ -68,7 +84,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if err != nil {
 		return err
 	}
-	names, err := stageList(x.stages)
+	names, err := stageList(x.stages, build.StageNames())
 	if err != nil {
 		return err
 	}
@@ -96,9 +112,60 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	return printStages(c.out, all, names)
 }
 
+// showOperator prints the stages of a float operator, or of all that attention is.
+func (c *cli) showOperator(x showFlags) error {
+	ops, err := operatorsNamed(x.op)
+	if err != nil {
+		return err
+	}
+	t, err := c.finder().One(x.target, x.core)
+	if err != nil {
+		return err
+	}
+	names, err := stageList(x.stages, build.OperatorStageNames())
+	if err != nil {
+		return err
+	}
+	var use search.Use // with no schedule: the one of package runtime/ops
+	switch {
+	case x.trace != "" && len(ops) > 1:
+		return fmt.Errorf("show: a schedule is for one operator, and %s is %d: name one of them", x.op, len(ops))
+	case x.trace != "":
+		if use.Trace, err = c.inputs().Trace(x.trace); err != nil {
+			return err
+		}
+	}
+	for i, o := range ops {
+		if len(ops) > 1 {
+			fmt.Fprintf(c.out, "%s= %s: %s\n\n", strings.Repeat("\n", min(i, 1)), o.Name, o.About)
+		}
+		if err := printStages(c.out, build.OperatorStages(o, use.Trace, t), names); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attentionWord names all operators of attention.
+const attentionWord = "attention"
+
+// operatorsNamed are the operators that a word stands for.
+func operatorsNamed(word string) ([]operator.Operator, error) {
+	if word == attentionWord {
+		return operator.Attention(), nil
+	}
+	if o := operator.Find(word); o != nil {
+		return []operator.Operator{*o}, nil
+	}
+	names := []string{attentionWord}
+	for _, o := range operator.All() {
+		names = append(names, o.Name)
+	}
+	return nil, fmt.Errorf("show: unknown operator %.80q: have %s", word, strings.Join(names, ", "))
+}
+
 // stageList are the stages that words name, "all" among them.
-func stageList(words []string) ([]string, error) {
-	stages := build.StageNames()
+func stageList(words, stages []string) ([]string, error) {
 	if len(words) == 0 {
 		return nil, fmt.Errorf("-stage: names no stage: have %s, %s", strings.Join(stages, ", "), allWord)
 	}

@@ -41,7 +41,8 @@ func dispatchFile(ops []*compiled, arch string, arches []string) lower.File {
 			continue
 		}
 		names = append(names, jen.Id(isaName(t)))
-		candidates = append(candidates, jen.Values(jen.Id("Target").Op(":").Lit(t.Machine().Name), jen.Id("Need").Op(":").Add(texts(targets.Features(t)))))
+		candidates = append(candidates, jen.Values(jen.Id("Target").Op(":").Lit(t.Machine().Name),
+			jen.Id("Need").Op(":").Add(texts(targets.Features(t))), jen.Id("Serves").Op(":").Add(texts(served(t)))))
 	}
 	f.Comment("targets are what the assembly is for, the ones that programs try first before others.")
 	if len(names) == 0 {
@@ -107,7 +108,7 @@ func (c *compiled) dispatch(kernels []*kernel) []jen.Code {
 	return append(out, jen.If(jen.Id("done").Op("==").Lit(0).Op("||").Id("done").Op("<").Id(cut)).Block(c.callPure(cut, done)))
 }
 
-// cut is the run-time size of which a kernel may compute a part, and plain Go the rest: "" if there is none.
+// cut is a run-time size that may be cut in two: a kernel computes whole vectors, and plain Go the rest. It is "" if there is none.
 func (c *compiled) cut(kernels []*kernel) string {
 	for _, size := range c.sizes() {
 		for _, k := range kernels {
@@ -119,7 +120,7 @@ func (c *compiled) cut(kernels []*kernel) string {
 	return ""
 }
 
-// divides says that elements of that size are apart in every stage: the one of a number depends only on those of that number.
+// divides says that elements along that size are apart in every stage: an element depends only on elements of its own number.
 func (c *compiled) divides(size string) bool {
 	for _, s := range c.op.Graph.Stages {
 		dims := dimsOf(s)
@@ -139,7 +140,7 @@ func (c *compiled) divides(size string) bool {
 	return true
 }
 
-// readsApart says that what r reads is of the same number as what is made of it.
+// readsApart says that r reads the element whose number along that size is that of the result.
 func (c *compiled) readsApart(r ir.Read, dims map[string]ir.Dim, size string) bool {
 	full := c.full[r.T.Name]
 	for i, e := range r.Index {
@@ -247,51 +248,52 @@ func (c *compiled) argument(k *kernel, p schedule.OperatorParam, cut string) jen
 
 // span is the number of elements, or bytes, from the first to the last element of t.
 func (t *tensor) span(size func(string) *jen.Statement) jen.Code {
-	bytesEach := 1
-	if t.memory == bytes {
-		bytesEach = t.elem.Bytes()
+	if t.rows {
+		return t.spanOfRows(size)
 	}
-	count := func(d ir.Dim) *jen.Statement {
+	unit, each, run := 1, t.stride, ""
+	if t.memory == raw {
+		unit, each = t.elem.Bytes(), t.stride*t.elem.Bytes()
+	}
+	for _, d := range t.extents {
+		switch {
+		case d.N > 0:
+			each *= d.N
+		case run != "":
+			panic("BUG: operators: more than one run-time size: " + t.name)
+		default:
+			run = d.Run
+		}
+	}
+	if run == "" {
+		return jen.Lit(each)
+	}
+	out := size(run)
+	if each > 1 {
+		out = jen.Lit(each).Op("*").Add(out)
+	}
+	if t.stride > 1 { // the last one ends before the next would begin
+		out.Op("-").Lit(each - unit)
+	}
+	return out
+}
+
+// spanOfRows is the span of rows a run-time number of elements apart.
+func (t *tensor) spanOfRows(size func(string) *jen.Statement) jen.Code {
+	row := func(d ir.Dim) *jen.Statement {
 		if d.N > 0 {
 			return jen.Lit(d.N)
 		}
 		return size(d.Run)
 	}
-	last := len(t.extents) - 1
-	if t.rows {
-		rows := t.extents[0]
-		before := jen.Parens(count(rows).Op("-").Lit(1))
-		if rows.N > 0 {
-			before = jen.Lit(rows.N - 1)
-		}
-		if rows.N == 1 {
-			return count(t.extents[last])
-		}
-		return before.Op("*").Id(t.rowStride()).Op("+").Add(count(t.extents[last]))
+	rows, last := t.extents[0], row(t.extents[1])
+	switch {
+	case rows.N == 1:
+		return last
+	case rows.N > 1:
+		return jen.Lit(rows.N - 1).Op("*").Id(t.rowStride()).Op("+").Add(last)
 	}
-	each := bytesEach * t.stride
-	var run []string
-	for _, d := range t.extents {
-		if d.N > 0 {
-			each *= d.N
-		} else {
-			run = append(run, d.Run)
-		}
-	}
-	if len(run) == 0 {
-		return jen.Lit(each)
-	}
-	if len(run) > 1 {
-		panic("BUG: operators: more than one run-time size: " + t.name)
-	}
-	out := size(run[0])
-	if each > 1 {
-		out = jen.Lit(each).Op("*").Add(out)
-	}
-	if t.stride > 1 { // the last one ends before the next would begin
-		out.Op("-").Lit(each - bytesEach)
-	}
-	return out
+	return jen.Parens(row(rows).Op("-").Lit(1)).Op("*").Id(t.rowStride()).Op("+").Add(last)
 }
 
 // callPure calls the operator in plain Go, from element `from` of a size on.
@@ -326,7 +328,7 @@ func (t *tensor) along(size string) int {
 	if size == "" || t.extents[last].Run != size {
 		return 0
 	}
-	if t.memory == bytes {
+	if t.memory == raw {
 		return t.stride * t.elem.Bytes()
 	}
 	return t.stride

@@ -26,7 +26,7 @@ type memory uint8
 const (
 	local  memory = iota // variables of the function: scratch
 	slice                // a slice of its element type
-	bytes                // a slice of bytes: panels and pages of a cache
+	raw                  // a slice of bytes: panels and pages of a cache
 	scalar               // one value
 )
 
@@ -65,7 +65,7 @@ func tensorsOf(o operator.Operator) map[string]*tensor {
 		t.stride = max(1, o.Stride[t.name])
 		t.rows = slices.Contains(o.Rows, t.name)
 		if cached(o, t.name) {
-			t.memory = bytes
+			t.memory = raw
 		}
 	}
 	return out

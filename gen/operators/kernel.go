@@ -34,6 +34,17 @@ func Targets() (out []lower.Target) {
 	return lower.Preferred(out)
 }
 
+// served are the other instruction sets of t's architecture with vectors of the same length.
+func served(t lower.Target) (out []string) {
+	for _, o := range targets.Ordinary() {
+		m := o.Machine()
+		if m.Arch() == t.Machine().Arch() && m.VecBits == t.Machine().VecBits && m.Name != t.Machine().Name {
+			out = append(out, m.Name)
+		}
+	}
+	return out
+}
+
 // Trace is the schedule of an operator for a target. ok is false if there is none.
 func Trace(o operator.Operator, t lower.Target) (trace schedule.Trace, ok bool, err error) {
 	name := traceName(o, t)

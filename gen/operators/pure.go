@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -124,7 +122,7 @@ func grouped(ts []*tensor) (out [][]*tensor) {
 // typeName is the Go type of a parameter.
 func (t *tensor) typeName() string {
 	switch t.memory {
-	case bytes:
+	case raw:
 		return "[]byte"
 	case scalar:
 		return elemType(t.elem)
@@ -266,12 +264,12 @@ type loops struct {
 	dims  map[string]ir.Dim
 	index []ir.Expr // where it stores
 	body  ir.Expr
-	add   bool // it adds to what is there
+	add   bool // it adds to an element, instead of setting it
 
 	values map[string]ir.Expr // by name: parts of the body
 	order  []string           // their names
-	before []jen.Code         // what is computed before the innermost loop
-	names  map[string]string  // of what is, by its text
+	before []jen.Code         // statements before the innermost loop
+	names  map[string]string  // of variables that they set, by the text of their values
 }
 
 // nest is the loops over axes. Parts of the body that do not change in the innermost loop stand before it.
@@ -301,8 +299,8 @@ func (l *loops) nest(axes []ir.Dim) []jen.Code {
 	return code
 }
 
-// split cuts the body into values of a few operations each, and what is left of it. A part that is used more than once is
-// a value.
+// split cuts the body into values of a few operations each, and returns the rest. A part that is used more than once is a
+// value.
 func (l *loops) split() ir.Expr {
 	shared, body := ir.Share(l.body, 1)
 	rename := map[string]ir.Expr{}
@@ -369,7 +367,7 @@ func (l *loops) store(value jen.Code, inner string) jen.Code {
 	switch {
 	case t.memory == local && len(realAxes(t.extents)) == 0 && !l.add:
 		return jen.Id(t.name).Op(":=").Add(value)
-	case t.memory == bytes:
+	case t.memory == raw:
 		at := l.place(t, l.index, inner, t.elem.Bytes())
 		if t.elem == format.F32 {
 			value = jen.Qual("math", "Float32bits").Call(value)
@@ -387,13 +385,7 @@ func (l *loops) place(t *tensor, index []ir.Expr, inner string, size int) *jen.S
 		return jen.Id(t.name)
 	}
 	if t.memory == local {
-		out := jen.Id(t.name)
-		for i, e := range index {
-			if t.extents[i].N != 1 {
-				out.Index(l.sum(affineTerms(affineOf(e), 1, "")))
-			}
-		}
-		return out
+		return l.element(t, index, inner)
 	}
 	name, terms := t.name, t.terms(index)
 	if row, ok := l.row(t, index, inner); ok {
@@ -406,6 +398,29 @@ func (l *loops) place(t *tensor, index []ir.Expr, inner string, size int) *jen.S
 		return jen.Id(name).Index(l.sum(terms), jen.Empty())
 	}
 	return jen.Id(name).Index(l.sum(terms))
+}
+
+// element is an element of scratch. Of arrays of arrays, the one that the innermost loop goes through is found before it.
+func (l *loops) element(t *tensor, index []ir.Expr, inner string) *jen.Statement {
+	var at []jen.Code
+	for i, e := range index {
+		if t.extents[i].N != 1 {
+			at = append(at, l.sum(affineTerms(affineOf(e), 1, "")))
+		}
+	}
+	out := jen.Id(t.name)
+	if last := len(index) - 1; len(at) == 2 && inner != "" && !slices.ContainsFunc(index[:last], func(e ir.Expr) bool { return l.varies(e, inner) }) {
+		key := fmt.Sprint("row of ", t.name, index[:last])
+		if l.names[key] == "" {
+			l.names[key] = l.unused(t.name + "Row")
+			l.before = append(l.before, jen.Id(l.names[key]).Op(":=").Op("&").Id(t.name).Index(at[0]))
+		}
+		out, at = jen.Id(l.names[key]), at[1:]
+	}
+	for _, i := range at {
+		out.Index(i)
+	}
+	return out
 }
 
 // row is the name of the row of t in which the innermost loop moves by one element, and which is set before it.
@@ -439,7 +454,7 @@ func (l *loops) row(t *tensor, index []ir.Expr, inner string) (string, bool) {
 // behind the end.
 func (l *loops) setRow(t *tensor, name string, terms []term, dim ir.Dim, whole bool) []jen.Code {
 	size := 1
-	if t.memory == bytes {
+	if t.memory == raw {
 		size = t.elem.Bytes()
 		for i := range terms {
 			terms[i].coef *= size
@@ -537,141 +552,4 @@ func (l *loops) sum(terms []term) *jen.Statement {
 		return jen.Lit(0)
 	}
 	return out
-}
-
-// Binding strengths of operators in Go, for parentheses.
-const (
-	additive       = 4
-	multiplicative = 5
-	unary          = 6
-)
-
-// expr is the Go of e in the loop inner, in parentheses if its operator binds less than `binding`.
-func (l *loops) expr(e ir.Expr, inner string, binding int) jen.Code {
-	if name := l.hoisted(e, inner); name != "" {
-		return jen.Id(name)
-	}
-	switch e := e.(type) {
-	case ir.Const:
-		return constant(e)
-	case ir.Axis:
-		return jen.Int32().Call(jen.Id(variable(e.Name)))
-	case ir.Read:
-		return l.read(e, inner)
-	case ir.Cast:
-		return jen.Id(elemType(e.T)).Call(l.expr(e.X, inner, 0))
-	case ir.Unary:
-		return l.unary(e, inner)
-	case ir.Binary:
-		return l.binary(e, inner, binding)
-	}
-	panic("BUG: operators: no Go of " + e.String())
-}
-
-// hoisted is the name of a value that is computed before the loop inner, "" if e is not to be.
-func (l *loops) hoisted(e ir.Expr, inner string) string {
-	if inner == "" || l.varies(e, inner) {
-		return ""
-	}
-	base := "fixed"
-	switch e := e.(type) {
-	case ir.Const, ir.Axis:
-		return ""
-	case ir.Read:
-		if t := l.tensors[e.T.Name]; t == nil || t.memory == scalar || t.memory == local {
-			return ""
-		}
-		base = e.T.Name + "Value"
-	}
-	key := e.String()
-	if l.names[key] == "" {
-		value := l.expr(e, "", 0)
-		l.names[key] = l.unused(base)
-		l.before = append(l.before, jen.Id(l.names[key]).Op(":=").Add(value))
-	}
-	return l.names[key]
-}
-
-// read is the Go of an element.
-func (l *loops) read(e ir.Read, inner string) jen.Code {
-	t := l.tensors[e.T.Name]
-	if t == nil {
-		return jen.Id(e.T.Name) // a shared value
-	}
-	if t.memory != bytes {
-		return l.place(t, e.Index, inner, 0)
-	}
-	bits := jen.Qual("encoding/binary", "LittleEndian").Dot(fmt.Sprintf("Uint%d", 8*t.elem.Bytes())).Call(l.place(t, e.Index, inner, t.elem.Bytes()))
-	if t.elem == format.F32 {
-		return jen.Qual("math", "Float32frombits").Call(bits)
-	}
-	return bits
-}
-
-// unary is the Go of an operation on one operand.
-func (l *loops) unary(e ir.Unary, inner string) jen.Code {
-	x := l.expr(e.X, inner, 0)
-	switch e.Op {
-	case ir.Bits:
-		if e.Type() == format.F32 {
-			return jen.Qual("math", "Float32frombits").Call(jen.Uint32().Call(x))
-		}
-		return jen.Int32().Call(jen.Qual("math", "Float32bits").Call(x))
-	case ir.CvtHalf:
-		return jen.Qual(formatPath, "HalfToFloat32").Call(x)
-	case ir.CvtF16:
-		return jen.Qual(formatPath, "HalfFromFloat32").Call(x)
-	case ir.CanonNaN:
-		return jen.Id("canonNaN").Call(x)
-	}
-	panic("BUG: operators: no Go of " + e.String())
-}
-
-// goOps are operators of Go with their binding strengths.
-var goOps = map[ir.Op]struct {
-	text    string
-	binding int
-}{
-	ir.Add: {"+", additive}, ir.Sub: {"-", additive}, ir.Or: {"|", additive},
-	ir.Mul: {"*", multiplicative}, ir.Div: {"/", multiplicative}, ir.And: {"&", multiplicative}, ir.Shl: {"<<", multiplicative}, ir.ShrS: {">>", multiplicative},
-}
-
-// binary is the Go of an operation on two operands. A product of floats is converted to the type that it has already: no
-// compiler may then round it together with a sum.
-func (l *loops) binary(e ir.Binary, inner string, binding int) jen.Code {
-	switch e.Op {
-	case ir.Max, ir.Min, ir.CmpGtS:
-		name := map[ir.Op]string{ir.Max: "fmax", ir.Min: "fmin", ir.CmpGtS: "greater"}[e.Op]
-		return jen.Id(name).Call(l.expr(e.X, inner, 0), l.expr(e.Y, inner, 0))
-	}
-	op, ok := goOps[e.Op]
-	if !ok {
-		panic("BUG: operators: no Go of " + e.String())
-	}
-	if _, x := e.X.(ir.Const); x {
-		if _, y := e.Y.(ir.Const); y {
-			panic("BUG: operators: Go would not round " + e.String())
-		}
-	}
-	rounded := e.Op == ir.Mul && e.Type() == format.F32
-	code := jen.Add(l.expr(e.X, inner, op.binding)).Op(op.text).Add(l.expr(e.Y, inner, op.binding+1))
-	switch {
-	case rounded:
-		return jen.Float32().Call(code)
-	case op.binding < binding:
-		return jen.Parens(code)
-	}
-	return code
-}
-
-// constant is a number; what Go has no literal for is written by its bits.
-func constant(e ir.Const) jen.Code {
-	if e.T != format.F32 {
-		return jen.Lit(int(e.V))
-	}
-	v := math.Float32frombits(uint32(e.V))
-	if v != v || math.IsInf(float64(v), 0) || v == 0 && e.V != 0 {
-		return jen.Qual("math", "Float32frombits").Call(jen.Id(fmt.Sprintf("0x%08x", uint32(e.V))))
-	}
-	return jen.Id(strconv.FormatFloat(float64(v), 'g', -1, 32))
 }

@@ -6,17 +6,14 @@ import "math"
 // is a float32. A NaN keeps its sign and payload and becomes quiet, as the
 // conversion instructions of x86 (VCVTPH2PS) and Arm (FCVT) do.
 func HalfToFloat32(h uint16) float32 {
-	sign, exp, frac := uint32(h&0x8000)<<16, uint32(h>>10&0x1f), uint32(h&0x3ff)
-	switch {
-	case exp == 0x1f && frac != 0:
-		return math.Float32frombits(sign | 0x7fc00000 | frac<<13)
-	case exp == 0x1f:
-		return math.Float32frombits(sign | 0x7f800000)
-	case exp != 0:
-		return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
+	sign, mag := uint32(h&0x8000)<<16, uint32(h&0x7fff)<<13
+	if mag < 0x7c00<<13 { // finite: 2^112 moves the exponent, which is exact, of subnormal numbers too
+		return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(mag)*0x1p112))
 	}
-	f := float32(frac) * 0x1p-24 // zero or subnormal: exact
-	return math.Float32frombits(sign | math.Float32bits(f))
+	if mag > 0x7c00<<13 {
+		sign |= 0x00400000
+	}
+	return math.Float32frombits(sign | 0x7f800000 | mag)
 }
 
 // HalfFromFloat32 rounds f to the nearest binary16 number, ties to even; what

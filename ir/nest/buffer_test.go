@@ -38,6 +38,7 @@ func TestBuffers(t *testing.T) {
 		{&Rows{Memory: of("out", format.F32, 0), Stride: 4, Step: "step.out", Side: "step.siderows", Tile: 16}, []int{3, 37},
 			Pos{Byte: 5 * 4, Steps: 3, Sides: 2}, []Term{{3, "step.out"}, {2, "step.siderows"}}, 1},
 		{&Rows{Memory: of("out", format.F32, 0), Stride: 4, Step: "step.out", Side: "step.siderows", Tile: 16}, []int{0, 15}, Pos{Byte: 60}, nil, 1},
+		{&Rows{Memory: of("out", format.F32, 0), Stride: 8, Step: "step.out"}, []int{3, 37}, Pos{Byte: 37 * 8, Steps: 3}, []Term{{3, "step.out"}}, 1},
 		{&scales, []int{6, 9}, Pos{Byte: 48 + 2*4, Sides: 1}, []Term{{1, "step.side"}}, 1},
 		{&Codes{packed(0)}, []int{2, 13}, Pos{Byte: 48 + 2*4 + 2, Field: 1}, nil, 1},
 		{&Tables{Memory: made, Of: tables, Cols: 2, Chunk: 8}, []int{1, 12, 0, 0, 5}, Pos{Byte: 3*64 + 32 + 10}, nil, 1},

@@ -55,6 +55,12 @@ func Find(name string) *Operator {
 	return nil
 }
 
+// Attention is the operators that compute attention over a cache, in order. The product is of queries and keys, and once more
+// of exponentials and values.
+func Attention() []Operator {
+	return []Operator{Matmul(format.F16, 1), Softmax(), Merge(), Finish()}
+}
+
 // Elems are the element types of a cache.
 var Elems = []format.DType{format.F32, format.F16}
 

@@ -49,6 +49,7 @@ type Candidate struct {
 	Target string   // "amd64/avx2"
 	Need   []string // CPU features
 	CPUs   []Set    // whose core the kernels are for; none: all with the features
+	Serves []string // other targets that have no kernels of their own: who names one of these gets Target
 }
 
 // Choose is the number of the candidate to run of those that m allows, -1 for pure Go, and why: of the first instruction
@@ -59,7 +60,7 @@ func Choose(cs []Candidate, h Host, m Mask) (int, string) {
 		why = "this binary has no other"
 	}
 	for i, c := range cs {
-		if !m.allows(c.Target) || Lacks(c.Need, m.filter(h.Has)) != "" {
+		if !m.permits(c) || Lacks(c.Need, m.filter(h.Has)) != "" {
 			continue
 		}
 		if best < 0 || isa(c.Target) == isa(cs[best].Target) && c.fit(h, m) > cs[best].fit(h, m) {
@@ -112,13 +113,25 @@ func ParseMask(text string) Mask {
 // Only is the mask that names one target.
 func Only(target string) Mask { return Mask{targets: []string{target}} }
 
-// Of is m without the words that name none of the candidates, nor pure Go.
+// Of is m as it is for the candidates: words that name none of them, nor pure Go, are left out, and of a core that they do not
+// know the instruction set is taken.
 func (m Mask) Of(cs []Candidate) Mask {
-	m.targets = slices.DeleteFunc(slices.Clone(m.targets), func(word string) bool {
-		known := func(c Candidate) bool { return names(isa(word), c.Target) }
-		return word != PureGo && !slices.ContainsFunc(cs, known)
-	})
+	var words []string
+	for _, word := range m.targets {
+		for _, w := range []string{word, isa(word)} {
+			if w == PureGo || slices.ContainsFunc(cs, Only(w).permits) {
+				words = append(words, w)
+				break
+			}
+		}
+	}
+	m.targets = words
 	return m
+}
+
+// permits says that m allows a candidate, or a target that it serves.
+func (m Mask) permits(c Candidate) bool {
+	return m.allows(c.Target) || slices.ContainsFunc(c.Serves, m.allows)
 }
 
 // allows says that m names no target, or this one, or its instruction set.
@@ -142,7 +155,7 @@ func names(word, target string) bool {
 // Excludes says that c would not run even if the CPU had all features.
 func (m Mask) Excludes(c Candidate) bool {
 	all := func(string) bool { return true }
-	return !m.allows(c.Target) || Lacks(c.Need, m.filter(all)) != ""
+	return !m.permits(c) || Lacks(c.Need, m.filter(all)) != ""
 }
 
 func (m Mask) filter(has func(string) bool) func(string) bool {
@@ -156,7 +169,8 @@ func (m Mask) why(reason string) string {
 	return fmt.Sprintf("%s with %s=%s", reason, Env, m.Text)
 }
 
-// Unknown says of each word of m that it means nothing for the candidates of what is called name, and what runs: number i.
+// Unknown names each word of m that means nothing for the candidates, with the one that runs: number i. name is that of the
+// product that they are for.
 func (m Mask) Unknown(name string, cs []Candidate, i int) (out []string) {
 	runs := "in pure Go"
 	if i >= 0 {

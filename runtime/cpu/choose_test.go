@@ -148,3 +148,24 @@ func TestChooseOtherCore(t *testing.T) {
 		t.Errorf("variant %d runs, want 0", i)
 	}
 }
+
+// A mask names targets that candidates serve, and cores that they do not know; words for others are left out.
+func TestMaskOf(t *testing.T) {
+	cs := []Candidate{
+		{Target: "amd64/avx512", Need: []string{"AVX512F"}, Serves: []string{"amd64/avx512vbmi", "amd64/avx512vbmi+zen5"}},
+		{Target: "amd64/avx2", Need: []string{"AVX2"}, Serves: []string{"amd64/avxvnni"}},
+	}
+	all := func(string) bool { return true }
+	for env, want := range map[string]int{
+		"": 0, "avx2": 1, "amd64/avxvnni": 1, "avx512vbmi": 0, "zen5": 0, "avx512vbmi+zen5": 0, "avxvnni+my-core": 1, "avx2+zen5": 1,
+		"my-core": 0, "neon": 0, "neon,avx2": 1, "purego": -1, "purego,my-core": -1, "-avx512f": 1, "avx512vbmi,-avx512f": -1,
+	} {
+		m := ParseMask(env).Of(cs)
+		if i, _ := Choose(cs, Host{Has: all}, m); i != want {
+			t.Errorf("%q: candidate %d, want %d", env, i, want)
+		}
+	}
+	if m := ParseMask("avxvnni").Of(cs); m.Excludes(cs[1]) || !m.Excludes(cs[0]) {
+		t.Error("avxvnni excludes what serves it, or not the others")
+	}
+}

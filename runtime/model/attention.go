@@ -16,7 +16,7 @@ type attention struct {
 }
 
 // wide is the elements of a head in panels of values.
-func (a *attention) wide() int { return numPanels(a.size) * ops.Panel }
+func (a *attention) wide() int { return (a.size + ops.Panel - 1) / ops.Panel * ops.Panel }
 
 // group is how many heads of queries share a head of keys and values.
 func (a *attention) group() int { return a.heads / a.kvHeads }
@@ -147,7 +147,7 @@ func (a *attention) mix(ws *workspace, layer int) error {
 	} else {
 		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).whole)
 	}
-	if x.vectors[mixedNorm] != nil {
+	if n = ws.narrow(layer, ws.attended, a.heads*a.size); x.vectors[mixedNorm] != nil {
 		ws.each(n, (*workspace).normMixed)
 	}
 	ws.clock(&ws.times.Attention)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/oracle"
 )
 
@@ -68,13 +69,26 @@ func inPieces(t *testing.T, m *model.Model, tokens []int32, n int) (rows [][]flo
 	return rows
 }
 
-// TestSameBits: logits do not depend on threads, on how a prompt is divided, on the batch, nor on the size of a step.
+// tinyModels are an architecture each, with a type of caches.
+var tinyModels = []struct {
+	arch  string
+	cache model.CacheType
+}{
+	{"llama", model.CacheF16},
+	{"qwen2", model.CacheF32},
+	{"qwen3", model.CacheF16},
+	{"bitnet", model.CacheF32},
+	{"bitnet-b1.58", model.CacheF16},
+}
+
+// TestSameBits: logits do not depend on threads, on how a prompt is divided, on the batch, nor on the size of a step. Of the
+// architectures some are drawn, or all with TMACC_LONG=1.
 func TestSameBits(t *testing.T) {
 	threads(t, 3)
 	const n = 150 // more than two pages
-	for i, arch := range []string{"llama", "qwen2", "qwen3", "bitnet", "bitnet-b1.58"} {
-		t.Run(arch, func(t *testing.T) {
-			x, cache := oracle.NewTiny(arch, mixture), model.CacheType(i%2)
+	for _, of := range drawn.Some(drawn.New(t), 2, tinyModels) {
+		t.Run(of.arch, func(t *testing.T) {
+			x, cache := oracle.NewTiny(of.arch, mixture), of.cache
 			want := bits(inPieces(t, tiny(t, x, model.Options{Threads: 1, Cache: cache}), text(n, 1), n))
 			for threads, piece := range map[int]int{1: 7, 2: 1, 3: n} {
 				m := tiny(t, x, model.Options{Threads: threads, Cache: cache, Chunk: 40 + threads})

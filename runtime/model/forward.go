@@ -17,6 +17,7 @@ type layer struct {
 func (ws *workspace) forward() error {
 	m, n := ws.model, ws.rows
 	ws.bad.Store(sound)
+	ws.live = n
 	ws.stage = 0
 	ws.each(n, (*workspace).begin)
 	ws.normThen(n, m.layers[0].vectors[attentionNorm], (*workspace).norm)
@@ -36,12 +37,15 @@ func (ws *workspace) forward() error {
 
 // forwardLayer computes a layer. It ends with the first norm of the next layer.
 func (ws *workspace) forwardLayer(i int) error {
-	m, n := ws.model, ws.rows
-	l := &m.layers[i]
+	m, l := ws.model, &ws.model.layers[i]
 	ws.layer = l
 	ws.clock(&ws.times.Rest)
 	if err := l.mixer.mix(ws, i); err != nil {
 		return err
+	}
+	n := ws.live
+	if n == 0 {
+		return nil
 	}
 	ws.bias = l.vectors[mixedBias]
 	ws.normThen(n, l.vectors[feedNorm], (*workspace).residual)
@@ -64,6 +68,21 @@ func (ws *workspace) forwardLayer(i int) error {
 	}
 	ws.normThen(n, next, (*workspace).residual)
 	return nil
+}
+
+// narrow leaves only the rows whose logits are wanted, if the layer is the last one: in hidden, and in x, which has rows of
+// `width` elements. It returns how many rows are left. No position needs the others any more.
+func (ws *workspace) narrow(layer int, x []float32, width int) int {
+	if layer+1 < len(ws.model.layers) {
+		return ws.live
+	}
+	for i, row := range ws.wanted { // ascending, so that no row is overwritten before it has moved
+		copy(ws.hiddenRow(i), ws.hiddenRow(int(row)))
+		copy(x[i*width:][:width], x[int(row)*width:])
+		ws.wanted[i] = int32(i)
+	}
+	ws.live = len(ws.wanted)
+	return ws.live
 }
 
 // forwardHead computes the logits of the wanted rows.

@@ -12,19 +12,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/runtime/model/token"
-	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/expected"
-	"github.com/tmacc/tmacc/tests/ggufgen"
+	"github.com/tmacc/tmacc/tests/ggufparts"
 	"github.com/tmacc/tmacc/tests/hostile"
 )
 
 // small returns a model of the repository with its first layer only, so that thousands can be tried.
-func small(t testing.TB, name string) *ggufgen.Parts {
+func small(t testing.TB, name string) *ggufparts.Parts {
 	t.Helper()
 	folder, err := expected.Folder()
 	if err != nil {
@@ -34,8 +32,8 @@ func small(t testing.TB, name string) *ggufgen.Parts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := ggufgen.Take(data)
-	var kept []ggufgen.Tensor
+	p := ggufparts.Take(data)
+	var kept []ggufparts.Tensor
 	for _, x := range p.Tensors {
 		if !strings.HasPrefix(x.Name, "blk.") || strings.HasPrefix(x.Name, "blk.0.") {
 			kept = append(kept, x)
@@ -119,7 +117,7 @@ func saysWhere(err error) error {
 // the whole campaign.
 func TestMutatedModels(t *testing.T) {
 	mutants, timed := hostile.Campaign(300)
-	var seeds []*ggufgen.Parts
+	var seeds []*ggufparts.Parts
 	for _, name := range expected.Committed {
 		p := small(t, name)
 		if out, err := tryFile(p.Bytes()); err != nil || out != (trial{}) {
@@ -127,7 +125,7 @@ func TestMutatedModels(t *testing.T) {
 		}
 		seeds = append(seeds, p)
 	}
-	seed := uint64(check.Env(t, "TMACC_SEED", int(time.Now().UnixNano())))
+	seed := hostile.Seed()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var data []byte
 	defer func() {
@@ -144,7 +142,8 @@ func TestMutatedModels(t *testing.T) {
 		began, resident := hostile.Used(), hostile.Resident()
 		out, err := tryFile(data)
 		cost := began.Since()
-		cost.Bytes = max(cost.Bytes, hostile.Peak()-min(resident, hostile.Peak())) // packed weights are not on the heap
+		peak := hostile.Peak()
+		cost.Bytes = max(cost.Bytes, peak-min(resident, peak)) // packed weights are not on the heap
 		most.Bytes, most.Time = max(most.Bytes, cost.Bytes), max(most.Time, cost.Time)
 		if err == nil && (cost.Bytes > hostile.MostMemory || timed && cost.Time > hostile.MostTime) {
 			err = errors.New("too expensive")
@@ -182,42 +181,42 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 // TestHostileModels: each fault has an error that names it, and no weights are read before.
 func TestHostileModels(t *testing.T) {
 	const base = "llama-q4_0"
-	words := func(n int) func(*ggufgen.Parts) {
-		return func(p *ggufgen.Parts) {
+	words := func(n int) func(*ggufparts.Parts) {
+		return func(p *ggufparts.Parts) {
 			all := p.Value("tokenizer.ggml.tokens").Texts()
 			p.Value("tokenizer.ggml.tokens").SetTexts(all[:n])
 		}
 	}
-	number := func(key string, n uint32) func(*ggufgen.Parts) {
-		return func(p *ggufgen.Parts) { p.Value(key).SetUint32(n) }
+	number := func(key string, n uint32) func(*ggufparts.Parts) {
+		return func(p *ggufparts.Parts) { p.Value(key).SetUint32(n) }
 	}
 	for name, c := range map[string]struct {
-		change func(*ggufgen.Parts)
+		change func(*ggufparts.Parts)
 		opt    model.Options
 		want   string
 	}{
-		"no tensor": {change: func(p *ggufgen.Parts) { p.Tensor("blk.0.ffn_up.weight").Name = "x" }, want: `"blk.0.ffn_up.weight": is missing`},
-		"a tensor twice": {change: func(p *ggufgen.Parts) { p.Tensors = append(p.Tensors, *p.Tensor("blk.0.ffn_up.weight")) },
+		"no tensor": {change: func(p *ggufparts.Parts) { p.Tensor("blk.0.ffn_up.weight").Name = "x" }, want: `"blk.0.ffn_up.weight": is missing`},
+		"a tensor twice": {change: func(p *ggufparts.Parts) { p.Tensors = append(p.Tensors, *p.Tensor("blk.0.ffn_up.weight")) },
 			want: `"blk.0.ffn_up.weight": is there twice`},
-		"a shape":             {change: func(p *ggufgen.Parts) { slices.Reverse(p.Tensor("blk.0.ffn_up.weight").Shape) }, want: `"blk.0.ffn_up.weight": has the shape [768 256]; the hyperparameters say [256 768]`},
+		"a shape":             {change: func(p *ggufparts.Parts) { slices.Reverse(p.Tensor("blk.0.ffn_up.weight").Shape) }, want: `"blk.0.ffn_up.weight": has the shape [768 256]; the hyperparameters say [256 768]`},
 		"a short vocabulary":  {change: words(2000), want: `"tokenizer.ggml.tokens": has 2000 tokens, and tensor "token_embd.weight" has rows for 2048`},
 		"no vocabulary":       {change: words(0), want: `"tokenizer.ggml.tokens": has 0 tokens`},
 		"a context of 2^31":   {change: number("llama.context_length", 1<<31), want: `"llama.context_length": is 2147483648`},
 		"a context of 2^31-1": {change: number("llama.context_length", 1<<31-1), opt: model.Options{Context: 1<<31 - 1}, want: "memory: the model takes"},
-		"too long a session":  {change: func(*ggufgen.Parts) {}, opt: model.Options{Context: 513}, want: "512"},
-		"too little memory":   {change: func(*ggufgen.Parts) {}, opt: model.Options{MemoryLimit: 1 << 20}, want: "memory: the model takes"},
+		"too long a session":  {change: func(*ggufparts.Parts) {}, opt: model.Options{Context: 513}, want: "512"},
+		"too little memory":   {change: func(*ggufparts.Parts) {}, opt: model.Options{MemoryLimit: 1 << 20}, want: "memory: the model takes"},
 		"no heads":            {change: number("llama.attention.head_count", 0), want: `"llama.attention.head_count": is 0`},
 		"2^32-1 layers":       {change: number("llama.block_count", 1<<32-1), want: `"llama.block_count": is 4294967295`},
 		"a million layers":    {change: number("llama.block_count", 1<<20), want: `"blk.1.attn_norm.weight": is missing`},
-		"an architecture":     {change: func(p *ggufgen.Parts) { p.Value("general.architecture").SetText("gpt9") }, want: `"gpt9": is unknown`},
-		"an unknown tensor": {change: func(p *ggufgen.Parts) {
-			p.Tensors = append(p.Tensors, ggufgen.Tensor{Name: "blk.0.attn_gate.weight", Shape: []uint64{1}, Data: make([]byte, 4)})
+		"an architecture":     {change: func(p *ggufparts.Parts) { p.Value("general.architecture").SetText("gpt9") }, want: `"gpt9": is unknown`},
+		"an unknown tensor": {change: func(p *ggufparts.Parts) {
+			p.Tensors = append(p.Tensors, ggufparts.Tensor{Name: "blk.0.attn_gate.weight", Shape: []uint64{1}, Data: make([]byte, 4)})
 		}, want: `"blk.0.attn_gate.weight"`},
-		"a norm of NaN": {change: func(p *ggufgen.Parts) {
+		"a norm of NaN": {change: func(p *ggufparts.Parts) {
 			x := p.Tensor("output_norm.weight")
 			x.Data = slices.Repeat([]byte{0xff}, len(x.Data))
 		}, want: `"output_norm.weight"`},
-		"a scale of NaN": {change: func(p *ggufgen.Parts) {
+		"a scale of NaN": {change: func(p *ggufparts.Parts) {
 			x := p.Tensor("blk.0.attn_v.weight")
 			x.Data = slices.Repeat([]byte{0xff}, len(x.Data))
 		}, want: `"blk.0.attn_v.weight"`},
@@ -245,7 +244,7 @@ func TestHostileModels(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if cost, peak := began.Since(), hostile.Peak(); cost.Time > hostile.MostTime || peak > resident+hostile.MostMemory {
-			t.Errorf("%s: %v, %d MiB", name, cost.Time, (peak-resident)>>20)
+			t.Errorf("%s: %v, %d MiB", name, cost.Time, (peak-min(resident, peak))>>20)
 		}
 		if read := file.read - header; !strings.Contains(name, "NaN") && read > 1<<17 {
 			t.Errorf("%s: %d bytes of weights were read before the error", name, read)

@@ -20,6 +20,7 @@ type loader struct {
 	kernels  Kernels
 	float    bool
 	progress func(done, total int64)
+	packed   Packed                      // nil: nothing is kept
 	products map[string]*runtime.Product // by format and activations
 	plans    []plan
 }
@@ -34,9 +35,6 @@ type plan struct {
 	elem   ops.Elem         // of panels
 	bytes  int64            // that it takes in memory
 }
-
-// elems are the GGUF types of floats.
-var elems = map[string]ops.Elem{"F32": ops.F32, "F16": ops.F16, "BF16": ops.BF16}
 
 // layerName is the name of a tensor in a file.
 func layerName(layer int, r role) string {
@@ -134,7 +132,7 @@ func (l *loader) findOne(layer int, r role, known map[string]bool) error {
 // plan says what becomes of a tensor.
 func (l *loader) plan(x plan) error {
 	typeName := x.tensor.TypeName()
-	elem, float := elems[typeName]
+	elem, float := ops.ElemOf(typeName)
 	x.m, x.k, x.elem = 1, x.tensor.Shape[0], elem
 	if !x.role.matrix() {
 		if !float {
@@ -148,7 +146,7 @@ func (l *loader) plan(x plan) error {
 	if float && l.f.ScaleTensor(x.tensor.Name) != nil {
 		return errorf(quoted(l.f.ScaleTensor(x.tensor.Name).Name), "is a scale for a matrix of floats: this version knows scales of quantized matrices only")
 	}
-	x.bytes = int64(numPanels(x.m)) * int64(x.k) * int64(ops.Panel*x.elem.Bytes())
+	x.bytes = ops.MatrixBytes(x.elem, x.m, x.k)
 	if !float {
 		if err := l.planProduct(&x, typeName); err != nil {
 			return err
@@ -218,6 +216,9 @@ func (l *loader) vector(x *plan) ([]float32, error) {
 
 // matrix reads a plan's matrix.
 func (l *loader) matrix(x *plan) (*matrix, error) {
+	if kept := l.kept(x); kept != nil {
+		return &matrix{m: x.m, k: x.k, packed: kept}, nil
+	}
 	data, err := x.tensor.Bytes()
 	if err != nil {
 		return nil, err
@@ -227,25 +228,37 @@ func (l *loader) matrix(x *plan) (*matrix, error) {
 			return nil, err
 		}
 	}
-	out := &matrix{m: x.m, k: x.k, elem: x.elem}
+	out := &matrix{m: x.m, k: x.k}
 	if x.p == nil {
-		out.panels = make([]byte, x.bytes)
-		line := len(data) / x.m
-		for r := range x.m {
-			out.setRow(r, data[r*line:])
-		}
-		return out, nil
+		out.floats, err = ops.NewMatrix(x.elem, data, x.m, x.k)
+		return out, err
 	}
-	packed, err := l.pack(x, data)
-	if err != nil {
+	if out.packed, err = l.pack(x, data); err != nil {
 		return nil, fmt.Errorf("model: %s: %w", quoted(x.tensor.Name), err)
 	}
 	if l.float {
-		defer packed.Close()
-		return out, dequantize(out, packed)
+		return out, out.dequantize()
 	}
-	out.packed = packed
+	if l.packed != nil {
+		l.packed.Save(out.packed, x.tensor.Name)
+	}
 	return out, nil
+}
+
+// kept is the packed matrix of a plan that was kept, nil if there is none.
+func (l *loader) kept(x *plan) *runtime.Matrix {
+	if l.packed == nil || l.float || x.p == nil {
+		return nil
+	}
+	kept := l.packed.Load(x.p, x.tensor.Name)
+	if kept == nil {
+		return nil
+	}
+	if m, k := kept.Shape(); m != x.m || k != x.k {
+		kept.Close()
+		return nil
+	}
+	return kept
 }
 
 // pack packs a quantized matrix, with the scale that the file has for it.
@@ -265,18 +278,21 @@ func (l *loader) pack(x *plan, data []byte) (*runtime.Matrix, error) {
 	return packed, nil
 }
 
-// dequantize makes panels of a packed matrix.
-func dequantize(to *matrix, packed *runtime.Matrix) error {
-	to.panels = make([]byte, numPanels(to.m)*to.panelBytes())
-	values, elements := make([]float32, to.k), make([]byte, 4*to.k)
-	for r := range to.m {
-		if err := packed.Row(values, r); err != nil {
+// dequantize makes floats of a packed matrix.
+func (x *matrix) dequantize() error {
+	data, values := make([]byte, 4*x.m*x.k), make([]float32, x.k)
+	for r := range x.m {
+		if err := x.packed.Row(values, r); err != nil {
 			return err
 		}
-		ops.StoreRow(elements, ops.F32, values)
-		to.setRow(r, elements)
+		ops.StoreRow(data[4*r*x.k:], ops.F32, values)
 	}
-	return nil
+	err := x.packed.Close()
+	if x.packed = nil; err != nil {
+		return err
+	}
+	x.floats, err = ops.NewMatrix(ops.F32, data, x.m, x.k)
+	return err
 }
 
 // reorder puts the rows of a matrix of heads into the order of inHalves.

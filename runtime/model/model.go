@@ -28,6 +28,8 @@ type Options struct {
 	MemoryLimit int64
 	// Progress, unless nil, is called while weights are read, with the bytes done and in all.
 	Progress func(done, total int64)
+	// Packed, unless nil, keeps packed matrices, so that the next Open of the same file maps them.
+	Packed Packed
 	// Times, unless nil, gets the time that calls of Forward take added, by part. It may be read between calls.
 	Times *Times
 }
@@ -59,6 +61,14 @@ type Model struct {
 	closed     atomic.Bool
 }
 
+// Packed keeps the packed matrices of one file.
+type Packed interface {
+	// Load is the matrix of a tensor for a product, nil if it is not kept.
+	Load(p *runtime.Product, tensor string) *runtime.Matrix
+	// Save keeps it, if it can.
+	Save(x *runtime.Matrix, tensor string)
+}
+
 // Open reads the GGUF file at path, or all parts of a split model. Products of its formats come from k. Before weights are read,
 // Open computes the memory that the model takes, and refuses it if there is not enough. The caller closes the model.
 func Open(path string, k Kernels, opt Options) (*Model, error) {
@@ -80,7 +90,7 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, products: map[string]*runtime.Product{}}
+	l := &loader{f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
 	if err := l.find(); err != nil {
 		return nil, err
 	}

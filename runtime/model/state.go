@@ -20,7 +20,7 @@ type state interface {
 type mixer interface {
 	// newState is the state of an empty sequence.
 	newState() state
-	// mix computes ws.mixed of ws.normed, for the rows of all segments. State number `layer` of each segment's session is the mixer's own,
+	// mix computes ws.mixed of ws.normed, for the rows of all segments, or for the ones that ws.narrow leaves. State number `layer` of each segment's session is the mixer's own,
 	// and has already been appended to.
 	mix(ws *workspace, layer int) error
 	// bytes is the memory of one sequence of n positions.

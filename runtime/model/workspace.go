@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/ops"
 	"github.com/tmacc/tmacc/runtime/pool"
 )
 
@@ -14,6 +15,7 @@ type workspace struct {
 	model    *Model
 	threads  int // as pool.Threads counts them
 	rows     int // of the present batch
+	live     int // rows that the present step still needs: all, but in the last layer
 	segments []segment
 	tokens   []int32 // of each row
 
@@ -40,7 +42,7 @@ type workspace struct {
 	prepared  []*runtime.Product // whose activations acts holds
 	acts      [][]byte
 	calls     []runtime.Call
-	floats    floatProducts
+	floats    ops.Products
 	attention attentionWork
 	times     Times
 	since     time.Time

@@ -46,6 +46,14 @@ func (x *Matrix) panelBytes() int { return x.k * Panel * x.elem.Bytes() }
 
 func (x *Matrix) panel(i int) []byte { return x.panels[i*x.panelBytes():][:x.panelBytes()] }
 
+// MatrixBytes is the memory of a matrix of m rows and k columns.
+func MatrixBytes(e Elem, m, k int) int64 {
+	return int64((m+Panel-1)/Panel) * Panel * int64(k) * int64(e.Bytes())
+}
+
+// Bytes is the memory of x.
+func (x *Matrix) Bytes() int64 { return int64(len(x.panels)) }
+
 // Shape is the number of rows and of columns.
 func (x *Matrix) Shape() (m, k int) { return x.m, x.k }
 
@@ -61,49 +69,86 @@ func (x *Matrix) Row(dst []float32, r int) error {
 // Multiply multiplies x by n rows of activations, in[n][k], on up to `threads` threads, as runtime.Options counts them:
 // dst[j*m+r] is row r times activations j. The result does not depend on the number of threads.
 func (x *Matrix) Multiply(dst, in []float32, n, threads int) error {
-	if n < 0 || len(in) != n*x.k || len(dst) != n*x.m {
-		return fmt.Errorf("ops: %d rows of activations: in has %d elements and dst %d; a matrix of %d rows and %d columns wants %d and %d",
-			n, len(in), len(dst), x.m, x.k, n*x.k, n*x.m)
+	var w Products
+	w.Add(x, dst)
+	return w.Run(in, n, threads)
+}
+
+// Products are matrices that multiply the same activations under one fork and join. The zero value has none. Its memory is
+// kept for the next Run.
+type Products struct {
+	calls []call
+	in    []float32
+	n     int
+	edges [][]float32 // of each thread: a block of rows of a last panel, which may be wider than dst
+}
+
+// call is one matrix, and what becomes of its products.
+type call struct {
+	x   *Matrix
+	dst []float32
+}
+
+// Add adds a matrix. Run sets dst, n rows of m elements.
+func (w *Products) Add(x *Matrix, dst []float32) { w.calls = append(w.calls, call{x, dst}) }
+
+// Run multiplies the matrices that have been added by n rows of activations, as Multiply does, and forgets them.
+func (w *Products) Run(in []float32, n, threads int) error {
+	defer w.forget()
+	items := 0
+	for _, c := range w.calls {
+		if x := c.x; n < 0 || len(in) != n*x.k || len(c.dst) != n*x.m {
+			return fmt.Errorf("ops: %d rows of activations: in has %d elements and dst %d; a matrix of %d rows and %d columns wants %d and %d",
+				n, len(in), len(c.dst), x.m, x.k, n*x.k, n*x.m)
+		}
+		items += c.items(n)
 	}
-	if n > 0 {
-		pool.Run(&multiplication{x, dst, in, n}, (x.m+Panel-1)/Panel*blocks(n), 1, pool.Threads(threads))
+	w.in, w.n = in, n
+	threads = pool.Threads(threads)
+	for len(w.edges) < threads {
+		w.edges = append(w.edges, make([]float32, blockRows*Panel))
 	}
+	pool.Run(w, items, 1, threads)
 	return nil
+}
+
+// forget keeps nothing of the caller's alive.
+func (w *Products) forget() {
+	clear(w.calls)
+	w.calls, w.in = w.calls[:0], nil
 }
 
 // blockRows is how many rows of activations are multiplied by a panel before the next panel: they stay in a cache.
 const blockRows = 64
 
-func blocks(n int) int { return (n + blockRows - 1) / blockRows }
-
-// multiplication is a call of Multiply. Item i is one panel and one block of rows.
-type multiplication struct {
-	x       *Matrix
-	dst, in []float32
-	n       int
+// items is how many panels and blocks of rows threads share.
+func (c call) items(n int) int {
+	return (c.x.m + Panel - 1) / Panel * ((n + blockRows - 1) / blockRows)
 }
 
-// Do implements pool.Work.
-func (w *multiplication) Do(_, first, end int) {
-	for i := first; i < end; i++ {
-		w.item(i/blocks(w.n), i%blocks(w.n)*blockRows)
+// Do implements pool.Work. Items of one matrix follow those of another.
+func (w *Products) Do(thread, first, end int) {
+	for _, c := range w.calls {
+		items, panels := c.items(w.n), (c.x.m+Panel-1)/Panel
+		for i := max(first, 0); i < min(end, items); i++ {
+			w.item(thread, c, i%panels, i/panels*blockRows)
+		}
+		first, end = first-items, end-items
 	}
 }
 
-// item multiplies a panel by the rows from row on.
-func (w *multiplication) item(panel, row int) {
-	x, at, rows := w.x, panel*Panel, min(blockRows, w.n-row)
-	in, dst := w.in[row*x.k:], w.dst[row*x.m+at:]
-	if at+Panel <= x.m {
-		Matmul(dst, x.m, in, x.k, rows, x.panel(panel), x.elem, x.k)
-		return
+// item multiplies one panel by the rows from row on.
+func (w *Products) item(thread int, c call, panel, row int) {
+	x, at, rows := c.x, panel*Panel, min(blockRows, w.n-row)
+	dst, stride := c.dst[row*x.m+at:], x.m
+	narrow := at+Panel > x.m
+	if narrow {
+		dst, stride = w.edges[thread], Panel
 	}
-	var edge [8 * Panel]float32 // the last panel may be wider than dst
-	for r := 0; r < rows; r += 8 {
-		n := min(8, rows-r)
-		Matmul(edge[:], Panel, in[r*x.k:], x.k, n, x.panel(panel), x.elem, x.k)
-		for i := range n {
-			copy(dst[(r+i)*x.m:][:x.m-at], edge[i*Panel:])
+	Matmul(dst, stride, w.in[row*x.k:], x.k, rows, x.panel(panel), x.elem, x.k)
+	if narrow {
+		for r := range rows {
+			copy(c.dst[(row+r)*x.m+at:][:x.m-at], dst[r*Panel:])
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -24,9 +25,15 @@ func TestMatrix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dst, row := make([]float32, c.n*c.m), make([]float32, c.k)
+		dst, again, row := make([]float32, c.n*c.m), make([]float32, c.n*c.m), make([]float32, c.k)
 		if err := x.Multiply(dst, in, c.n, c.threads); err != nil {
 			t.Fatal(err)
+		}
+		var all Products
+		all.Add(x, again)
+		all.Add(x, make([]float32, c.n*c.m))
+		if err := all.Run(in, c.n, c.threads); err != nil || !slices.Equal(dst, again) {
+			t.Fatalf("%v: products of two matrices: %v, or other results", c, err)
 		}
 		for r := range c.m {
 			if err := x.Row(row, r); err != nil {

@@ -60,13 +60,12 @@ func Rope(x, cos, sin []float32) {
 	h := len(cos)
 	same("Rope", h, sin)
 	same("Rope", 2*h, x)
-	var low, high [64]float32 // as they were: both halves of the result read both
+	var low [64]float32 // not in its place yet, which the second half of the result reads
 	for i := 0; i < h; i += len(low) {
 		n := min(len(low), h-i)
 		a, b := x[i:i+n], x[h+i:h+i+n]
-		copy(low[:], a)
-		copy(high[:], b)
-		rope(low[:n], high[:n], cos[i:], sin[i:], a, b, n)
+		rope(a, b, cos[i:], sin[i:], low[:n], b, n)
+		copy(a, low[:n])
 	}
 }
 

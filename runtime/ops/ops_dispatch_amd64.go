@@ -11,8 +11,8 @@ import (
 
 // targets are what the assembly is for, the ones that programs try first before others.
 var targets = []cpu.Candidate{
-	{Target: "amd64/avx512", Need: []string{"AVX2", "F16C", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI"}},
-	{Target: "amd64/avx2", Need: []string{"AVX2", "F16C"}},
+	{Target: "amd64/avx512", Need: []string{"AVX2", "F16C", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI"}, Serves: []string{"amd64/avx512vbmi"}},
+	{Target: "amd64/avx2", Need: []string{"AVX2", "F16C"}, Serves: []string{"amd64/avxvnni"}},
 }
 
 // Numbers of the targets.

@@ -11,7 +11,7 @@ import (
 
 // targets are what the assembly is for, the ones that programs try first before others.
 var targets = []cpu.Candidate{
-	{Target: "arm64/neon", Need: []string{}},
+	{Target: "arm64/neon", Need: []string{}, Serves: []string{"arm64/dotprod", "arm64/i8mm"}},
 }
 
 // Numbers of the targets.

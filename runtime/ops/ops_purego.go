@@ -417,15 +417,17 @@ func matmul_f32_2_go(a []float32, b []byte, out []float32, aStride, outStride, K
 		for r := range 2 {
 			aValue := a[r*aStride+k]
 			bRow := (*[128]byte)(b[128*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * math.Float32frombits(binary.LittleEndian.Uint32(bRow[4*j:])))
+				accRow[j] += float32(aValue * math.Float32frombits(binary.LittleEndian.Uint32(bRow[4*j:])))
 			}
 		}
 	}
 	for r := range 2 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }
@@ -442,15 +444,17 @@ func matmul_f32_4_go(a []float32, b []byte, out []float32, aStride, outStride, K
 		for r := range 4 {
 			aValue := a[r*aStride+k]
 			bRow := (*[128]byte)(b[128*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * math.Float32frombits(binary.LittleEndian.Uint32(bRow[4*j:])))
+				accRow[j] += float32(aValue * math.Float32frombits(binary.LittleEndian.Uint32(bRow[4*j:])))
 			}
 		}
 	}
 	for r := range 4 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }
@@ -467,15 +471,17 @@ func matmul_f32_8_go(a []float32, b []byte, out []float32, aStride, outStride, K
 		for r := range 8 {
 			aValue := a[r*aStride+k]
 			bRow := (*[128]byte)(b[128*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * math.Float32frombits(binary.LittleEndian.Uint32(bRow[4*j:])))
+				accRow[j] += float32(aValue * math.Float32frombits(binary.LittleEndian.Uint32(bRow[4*j:])))
 			}
 		}
 	}
 	for r := range 8 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }
@@ -513,15 +519,17 @@ func matmul_f16_2_go(a []float32, b []byte, out []float32, aStride, outStride, K
 		for r := range 2 {
 			aValue := a[r*aStride+k]
 			bRow := (*[64]byte)(b[64*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * format.HalfToFloat32(binary.LittleEndian.Uint16(bRow[2*j:])))
+				accRow[j] += float32(aValue * format.HalfToFloat32(binary.LittleEndian.Uint16(bRow[2*j:])))
 			}
 		}
 	}
 	for r := range 2 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }
@@ -538,15 +546,17 @@ func matmul_f16_4_go(a []float32, b []byte, out []float32, aStride, outStride, K
 		for r := range 4 {
 			aValue := a[r*aStride+k]
 			bRow := (*[64]byte)(b[64*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * format.HalfToFloat32(binary.LittleEndian.Uint16(bRow[2*j:])))
+				accRow[j] += float32(aValue * format.HalfToFloat32(binary.LittleEndian.Uint16(bRow[2*j:])))
 			}
 		}
 	}
 	for r := range 4 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }
@@ -563,15 +573,17 @@ func matmul_f16_8_go(a []float32, b []byte, out []float32, aStride, outStride, K
 		for r := range 8 {
 			aValue := a[r*aStride+k]
 			bRow := (*[64]byte)(b[64*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * format.HalfToFloat32(binary.LittleEndian.Uint16(bRow[2*j:])))
+				accRow[j] += float32(aValue * format.HalfToFloat32(binary.LittleEndian.Uint16(bRow[2*j:])))
 			}
 		}
 	}
 	for r := range 8 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }
@@ -609,15 +621,17 @@ func matmul_bf16_2_go(a []float32, b []byte, out []float32, aStride, outStride, 
 		for r := range 2 {
 			aValue := a[r*aStride+k]
 			bRow := (*[64]byte)(b[64*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * math.Float32frombits(uint32(int32(binary.LittleEndian.Uint16(bRow[2*j:]))<<16)))
+				accRow[j] += float32(aValue * math.Float32frombits(uint32(int32(binary.LittleEndian.Uint16(bRow[2*j:]))<<16)))
 			}
 		}
 	}
 	for r := range 2 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }
@@ -634,15 +648,17 @@ func matmul_bf16_4_go(a []float32, b []byte, out []float32, aStride, outStride, 
 		for r := range 4 {
 			aValue := a[r*aStride+k]
 			bRow := (*[64]byte)(b[64*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * math.Float32frombits(uint32(int32(binary.LittleEndian.Uint16(bRow[2*j:]))<<16)))
+				accRow[j] += float32(aValue * math.Float32frombits(uint32(int32(binary.LittleEndian.Uint16(bRow[2*j:]))<<16)))
 			}
 		}
 	}
 	for r := range 4 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }
@@ -659,15 +675,17 @@ func matmul_bf16_8_go(a []float32, b []byte, out []float32, aStride, outStride, 
 		for r := range 8 {
 			aValue := a[r*aStride+k]
 			bRow := (*[64]byte)(b[64*k:])
+			accRow := &acc[r]
 			for j := range 32 {
-				acc[r][j] += float32(aValue * math.Float32frombits(uint32(int32(binary.LittleEndian.Uint16(bRow[2*j:]))<<16)))
+				accRow[j] += float32(aValue * math.Float32frombits(uint32(int32(binary.LittleEndian.Uint16(bRow[2*j:]))<<16)))
 			}
 		}
 	}
 	for r := range 8 {
+		accRow := &acc[r]
 		outRow := (*[32]float32)(out[r*outStride:])
 		for j := range 32 {
-			outRow[j] = canonNaN(acc[r][j])
+			outRow[j] = canonNaN(accRow[j])
 		}
 	}
 }

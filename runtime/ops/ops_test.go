@@ -64,10 +64,14 @@ func equal(t *testing.T, what string, have []float32, want *ir.Array, canonical 
 	}
 }
 
-// cases calls f for lengths and kinds of numbers, on everything that this CPU runs.
+// cases calls f for lengths and kinds of numbers, on everything that this CPU runs. Short tests have fewer of them.
 func cases(t *testing.T, f func(t *testing.T, rng *rand.Rand, n, rare int)) {
+	lengths := []int{1, 2, 7, 31, 32, 33, 63, 64, 65, 100, 128, 160, 257}
+	if testing.Short() {
+		lengths = []int{7, 64, 100}
+	}
 	each(t, func(t *testing.T) {
-		for _, n := range []int{1, 2, 7, 31, 32, 33, 63, 64, 65, 100, 128, 160, 257} {
+		for _, n := range lengths {
 			for _, rare := range []int{0, 100, 3} {
 				f(t, rand.New(rand.NewPCG(uint64(n), uint64(rare))), n, rare)
 			}
@@ -224,7 +228,7 @@ func TestMatmul(t *testing.T) {
 	}
 }
 
-// TestStore: what is stored has the bits of the definition, and its neighbours are left alone.
+// TestStore: stored elements have the bits of the definition, and their neighbours are left alone.
 func TestStore(t *testing.T) {
 	for _, e := range []Elem{F32, F16} {
 		cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
@@ -255,13 +259,16 @@ func TestStore(t *testing.T) {
 
 // TestExp bounds the error of the exponential that operators have in common, by softmax of two scores: 0 and x, at most 0.
 func TestExp(t *testing.T) {
+	steps := 400000
+	if testing.Short() {
+		steps = 10000
+	}
 	each(t, func(t *testing.T) {
 		worst, at := 0.0, float32(0)
 		var s [Block]float32
 		var top, sum [1]float32
-		const steps = 400000
 		for i := range steps {
-			x := float32(-87.3 * float64(i) / steps)
+			x := float32(-87.3 * float64(i) / float64(steps))
 			s[0], s[1] = 0, x
 			Softmax(s[:], 1, 1, []int32{2}, top[:], sum[:])
 			want := math.Exp(float64(x))

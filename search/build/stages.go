@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/operators"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
@@ -97,6 +99,35 @@ func PrepareStages(ctx context.Context, p ir.Problem, trace schedule.Trace, t lo
 	if _, ok := s.lowerNest(k.Nest, "prepare", t); ok {
 		s.add(CostStage, Cost{}, "(search estimates products only)")
 	}
+	return s
+}
+
+// OperatorStageNames are the stages of float operators, in the order of the compiler.
+func OperatorStageNames() []string {
+	return []string{ExprStage, TraceStage, NestStage, VirStage, PassesStage, MachineStage, AssemblyStage}
+}
+
+// OperatorStages compile an operator for a target: by a schedule of the caller's, or nil for the one that package runtime/ops
+// has for vectors of the target's length.
+func OperatorStages(o operator.Operator, trace schedule.Trace, t lower.Target) (s stages) {
+	s.add(ExprStage, o.Graph, o.Graph.String())
+	if trace == nil {
+		var ok bool
+		var err error
+		if trace, ok, err = operators.Trace(o, t); err != nil {
+			return s.fail(TraceStage, err)
+		}
+		if !ok {
+			return s.fail(TraceStage, fmt.Errorf("%s runs in pure Go on %s: there is no schedule for it", o.Name, t.Machine().Name))
+		}
+	}
+	s.add(TraceStage, trace, traceText(trace))
+	k, err := schedule.CompileOperator(o, trace)
+	if err != nil {
+		return s.fail(NestStage, err)
+	}
+	s.add(NestStage, k.Nest, k.Nest.String())
+	s.lowerNest(k.Nest, o.Name, t)
 	return s
 }
 

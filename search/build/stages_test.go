@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
@@ -138,5 +139,26 @@ func TestTextStages(t *testing.T) {
 		if len(all) != 1 || !errors.As(all[0].Err, &bad) || bad.Line != line {
 			t.Errorf("%q: %+v", text, all)
 		}
+	}
+}
+
+// An operator goes through all of its stages on every target, by the schedule of package runtime/ops or another.
+func TestOperatorStages(t *testing.T) {
+	o := *operator.Find("rmsnorm")
+	for _, target := range targets.All() {
+		all := OperatorStages(o, nil, target)
+		if have := names(all); !slices.Equal(have, OperatorStageNames()) {
+			t.Fatalf("%s: stages %v, want %v", target.Machine().Name, have, OperatorStageNames())
+		}
+		for _, s := range all {
+			if s.Err != nil || s.Value == nil || s.Text == "" {
+				t.Errorf("%s: %s: %v, %v, %q", target.Machine().Name, s.Name, s.Err, s.Value, s.Text)
+			}
+		}
+	}
+	bad := schedule.Trace{schedule.Bind{Loop: "none"}}
+	all := OperatorStages(o, bad, targets.ByName("amd64/avx2"))
+	if last := all[len(all)-1]; last.Name != NestStage || last.Err == nil {
+		t.Errorf("a schedule of no loop stops at %s: %v", last.Name, last.Err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -34,7 +34,7 @@ func sampled(t *testing.T, all []*cell) []*cell {
 	if *update {
 		return all
 	}
-	return check.Some(check.NewDraw(t), coverEvery, all)
+	return drawn.Some(drawn.New(t), coverEvery, all)
 }
 
 // variants are formats besides the built-in ones: what a name can add to a format.

@@ -26,6 +26,14 @@ func Campaign(otherwise int) (mutants int, asked bool) {
 	return n, true
 }
 
+// Seed is the seed of a run: TMACC_SEED, which replays one, or the time.
+func Seed() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("TMACC_SEED"), 10, 64); err == nil {
+		return n
+	}
+	return uint64(time.Now().UnixNano())
+}
+
 // Cost is the cost of some work of a process.
 type Cost struct {
 	Bytes uint64 // allocated on the heap: all allocations together are more than the memory held at any time

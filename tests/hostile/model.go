@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/tmacc/tmacc/tests/ggufgen"
+	"github.com/tmacc/tmacc/tests/ggufparts"
 )
 
 // MutateModel changes a few things of a model: its metadata, the descriptions of its tensors, their weights. The file that it
 // returns is whole, unless bytes of it were changed as well.
-func MutateModel(rng *rand.Rand, model *ggufgen.Parts) []byte {
+func MutateModel(rng *rand.Rand, model *ggufparts.Parts) []byte {
 	m := &mutant{rng, model.Clone()}
 	total := 0
 	for _, c := range changes {
@@ -61,11 +61,11 @@ var changes = []struct {
 // mutant is a model that is being changed.
 type mutant struct {
 	rng *rand.Rand
-	*ggufgen.Parts
+	*ggufparts.Parts
 }
 
 // value draws a metadata value that a function accepts, nil if there is none.
-func (m *mutant) value(accept func(*ggufgen.Value) bool) *ggufgen.Value {
+func (m *mutant) value(accept func(*ggufparts.Value) bool) *ggufparts.Value {
 	for range 200 {
 		if len(m.Meta) == 0 {
 			break
@@ -78,9 +78,9 @@ func (m *mutant) value(accept func(*ggufgen.Value) bool) *ggufgen.Value {
 }
 
 // tensor draws a tensor, of a vector as often as of a matrix.
-func (m *mutant) tensor() *ggufgen.Tensor {
+func (m *mutant) tensor() *ggufparts.Tensor {
 	if len(m.Tensors) == 0 {
-		m.Tensors = append(m.Tensors, ggufgen.Tensor{Name: "alone"})
+		m.Tensors = append(m.Tensors, ggufparts.Tensor{Name: "alone"})
 	}
 	dims := 1 + m.rng.IntN(2)
 	for range 20 {
@@ -93,13 +93,13 @@ func (m *mutant) tensor() *ggufgen.Tensor {
 
 // number changes a number of the metadata.
 func (m *mutant) number() {
-	v := m.value(func(v *ggufgen.Value) bool { return v.Kind != ggufgen.Text && v.Kind != ggufgen.Array })
+	v := m.value(func(v *ggufparts.Value) bool { return v.Kind != ggufparts.Text && v.Kind != ggufparts.Array })
 	if v == nil {
 		return
 	}
 	data := slices.Clone(v.Data)
 	switch {
-	case v.Kind == ggufgen.Float:
+	case v.Kind == ggufparts.Float:
 		floats := []float64{0, -1, 1, 1e-30, 1e30, math.MaxFloat32, -1e-6, math.NaN(), math.Inf(1), math.Inf(-1), 1e5}
 		binary.LittleEndian.PutUint32(data, math.Float32bits(float32(floats[m.rng.IntN(len(floats))])))
 	case len(data) == 4 && m.rng.IntN(2) == 0:
@@ -114,7 +114,7 @@ func (m *mutant) number() {
 
 // kind gives a value another kind.
 func (m *mutant) kind() {
-	v := m.value(func(v *ggufgen.Value) bool { return true })
+	v := m.value(func(v *ggufparts.Value) bool { return true })
 	if v == nil {
 		return
 	}
@@ -136,14 +136,14 @@ func (m *mutant) dropValue() {
 }
 
 func (m *mutant) repeatValue() {
-	if v := m.value(func(v *ggufgen.Value) bool { return len(v.Data) < 1<<10 }); v != nil {
+	if v := m.value(func(v *ggufparts.Value) bool { return len(v.Data) < 1<<10 }); v != nil {
 		m.Meta = append(m.Meta, *v)
 	}
 }
 
 // text changes a text of the metadata.
 func (m *mutant) text() {
-	v := m.value(func(v *ggufgen.Value) bool { return v.Kind == ggufgen.Text })
+	v := m.value(func(v *ggufparts.Value) bool { return v.Kind == ggufparts.Text })
 	if v == nil {
 		return
 	}
@@ -153,11 +153,11 @@ func (m *mutant) text() {
 
 // list changes a list of the metadata: its length, or the bytes of its elements.
 func (m *mutant) list() {
-	v := m.value(func(v *ggufgen.Value) bool { return v.Kind == ggufgen.Array })
+	v := m.value(func(v *ggufparts.Value) bool { return v.Kind == ggufparts.Array })
 	if v == nil {
 		return
 	}
-	if v.Of == ggufgen.Text {
+	if v.Of == ggufparts.Text {
 		all := v.Texts()
 		v.SetTexts(all[:m.rng.IntN(len(all)+1)])
 		return
@@ -179,7 +179,7 @@ func (m *mutant) list() {
 
 // words changes elements of a list of texts.
 func (m *mutant) words() {
-	v := m.value(func(v *ggufgen.Value) bool { return v.Kind == ggufgen.Array && v.Of == ggufgen.Text && v.N > 0 })
+	v := m.value(func(v *ggufparts.Value) bool { return v.Kind == ggufparts.Array && v.Of == ggufparts.Text && v.N > 0 })
 	if v == nil {
 		return
 	}
@@ -262,7 +262,7 @@ func (m *mutant) retype() {
 const mostBytes = 1 << 22
 
 // provide gives a tensor bytes for its type and shape: its own first, then random ones.
-func (m *mutant) provide(t *ggufgen.Tensor) {
+func (m *mutant) provide(t *ggufparts.Tensor) {
 	size := t.Size()
 	if size > mostBytes {
 		return

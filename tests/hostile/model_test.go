@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
-	"github.com/tmacc/tmacc/tests/ggufgen"
 	"github.com/tmacc/tmacc/tests/expected"
+	"github.com/tmacc/tmacc/tests/ggufparts"
 )
 
-func models(t *testing.T) (all []*ggufgen.Parts) {
+func models(t *testing.T) (all []*ggufparts.Parts) {
 	folder, err := expected.Folder()
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +22,7 @@ func models(t *testing.T) (all []*ggufgen.Parts) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, ggufgen.Take(data))
+		all = append(all, ggufparts.Take(data))
 	}
 	return all
 }
@@ -44,7 +44,7 @@ func TestTakeAgain(t *testing.T) {
 				t.Errorf("model %d, tensor %s: %v", i, x.Name, err)
 			}
 		}
-		again := ggufgen.Take(p.Bytes())
+		again := ggufparts.Take(p.Bytes())
 		if !bytes.Equal(again.Bytes(), p.Bytes()) {
 			t.Errorf("model %d changes when it is built again", i)
 		}

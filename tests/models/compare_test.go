@@ -89,7 +89,6 @@ func (x *machine) ranOthers(r *reply, needed []ir.Problem) (faults []string) {
 
 // operators is the target that float operators ran on, and the targets that the program has them for, best first, by what ops.Info says.
 func operators(info string) (running string, have []string) {
-	running = pureGo
 	for line := range strings.Lines(info) {
 		if on, ok := strings.CutPrefix(line, "float operators run on "); ok {
 			running, _, _ = strings.Cut(on, " (")
@@ -179,7 +178,8 @@ func TestFaults(t *testing.T) {
 		want, product, operators string
 	}{
 		{"", "a/3", fmt.Sprintf(info, "a/1")},
-		{"", "a/3", "float operators run in pure Go\n"}, // a program that has no others
+		{"", "a/3", "float operators run on purego (this binary has no other)\n"},
+		{"operators ran on , want purego", "a/3", "other words\n"},
 		{"p ran on a/1", "a/1", fmt.Sprintf(info, "a/1")},
 		{"operators ran on a/2, want a/1", "a/3", fmt.Sprintf(info, "a/2")},
 		{"operators ran on purego, want a/1", "a/3", fmt.Sprintf(info, "purego")},

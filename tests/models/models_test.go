@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/runtime/model"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/expected"
 	"github.com/tmacc/tmacc/tests/oracle"
 )
@@ -79,7 +79,7 @@ func promptsOf(x expected.Model) (out [][]int32) {
 // are computed in all ways.
 func TestSameLogits(t *testing.T) {
 	machines, folder := here(t), filepath.Join(t.TempDir(), "kernels")
-	long := check.NewDraw(t).Long()
+	long := drawn.New(t).Long()
 	for _, name := range names(long) {
 		t.Run(name, func(t *testing.T) {
 			if long {
@@ -104,12 +104,12 @@ func names(long bool) (out []string) {
 
 // TestSameLogitsEmulated: pure Go and the targets of Arm give the bits of pure Go here. Half of the machines are drawn, and one of two models.
 func TestSameLogitsEmulated(t *testing.T) {
-	draw, ways := check.NewDraw(t), shortWays
+	draw, ways := drawn.New(t), shortWays
 	if draw.Long() {
 		ways = longWays()
 	}
-	machines := append(here(t)[:1], check.Some(draw, 2, emulatedArms(t))...)
-	for _, name := range check.Some(draw, 2, []string{"bitnet-tq2_0", "llama-q4_0"}) {
+	machines := append(here(t)[:1], drawn.Some(draw, 2, emulatedArms(t))...)
+	for _, name := range drawn.Some(draw, 2, []string{"bitnet-tq2_0", "llama-q4_0"}) {
 		t.Run(name, func(t *testing.T) { compare(t, machines, newTask(t, name, ways), "") })
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/qemu"
 )
 
@@ -70,7 +71,7 @@ func Targets(t testing.TB) []lower.Target {
 			others = append(others, x)
 		}
 	}
-	return append(own, check.Some(check.NewDraw(t), 3, others)...)
+	return append(own, drawn.Some(drawn.New(t), 3, others)...)
 }
 
 // Arms are all arm64 targets, whose kernels are emulated until the test ends. It skips the test without an emulator.

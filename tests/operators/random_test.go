@@ -14,7 +14,7 @@ import (
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -29,8 +29,8 @@ func TestRandomTraces(t *testing.T) { randomTraces(t, native.All(t), 200) }
 func TestRandomTracesArm(t *testing.T) { randomTraces(t, native.Arms(t), 60) }
 
 func randomTraces(t *testing.T, targets []lower.Target, n int) {
-	n = check.Env(t, "TMACC_TRACES", n)
-	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	n = drawn.Env(t, "TMACC_TRACES", n)
+	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "%s: TMACC_SEED=%d TMACC_TRACES=%d\n", t.Name(), seed, n)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	lowered := 0
@@ -72,6 +72,9 @@ func draw(rng *rand.Rand) attempt {
 			continue
 		}
 		a.loops(rng, st)
+	}
+	if in := a.Graph.Inputs[rng.Intn(len(a.Graph.Inputs))]; rng.Intn(2) == 0 {
+		a.try(schedule.Prefetch{Tensor: in.Name, Bytes: 64 * rng.Intn(40), Far: 64 * rng.Intn(200), Every: rng.Intn(2) == 0})
 	}
 	if len(a.Trace) > 0 && rng.Intn(4) == 0 {
 		i, j := rng.Intn(len(a.Trace)), rng.Intn(len(a.Trace))
@@ -119,7 +122,8 @@ func (a *attempt) loops(rng *rand.Rand, st ir.Stage) {
 func (a *attempt) split(rng *rand.Rand, d ir.Dim) (outer, inner []string) {
 	by := 1 << rng.Intn(6)
 	o, i := fmt.Sprintf("o%d", len(a.Trace)), fmt.Sprintf("i%d", len(a.Trace))
-	if by == 1 || !a.try(schedule.Split{Loop: d.Name, By: by, Into: schedule.Pair{o, i}}) {
+	whole := rng.Intn(8) == 0 && a.try(schedule.Split{Loop: d.Name, By: by, Into: schedule.Pair{o, i}}, schedule.Fuse{Outer: o, Inner: i, Into: d.Name})
+	if by == 1 || whole || !a.try(schedule.Split{Loop: d.Name, By: by, Into: schedule.Pair{o, i}}) {
 		if d.N > 0 {
 			return nil, []string{d.Name}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -33,8 +34,8 @@ func testFormats(t *testing.T, targets []lower.Target, n int) {
 	if testing.Short() {
 		n /= 10
 	}
-	n = check.Env(t, "TMACC_FORMATS", n)
-	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	n = drawn.Env(t, "TMACC_FORMATS", n)
+	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "%s: TMACC_SEED=%d TMACC_FORMATS=%d\n", t.Name(), seed, n)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	type work struct {
@@ -67,7 +68,7 @@ func testFormats(t *testing.T, targets []lower.Target, n int) {
 
 // TestRandomFloatLayouts: the layout of any format that f32 activations have a usual sum for is one.
 func TestRandomFloatLayouts(t *testing.T) {
-	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	t.Logf("TMACC_SEED=%d", seed)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	machine := amd64.ByName("avx2").Machine()

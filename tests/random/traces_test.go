@@ -23,6 +23,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
@@ -46,8 +47,8 @@ func testTraces(t *testing.T, targets []lower.Target, n int) {
 	if testing.Short() {
 		n /= 10
 	}
-	n = check.Env(t, "TMACC_TRACES", n)
-	seed := check.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
+	n = drawn.Env(t, "TMACC_TRACES", n)
+	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "%s: TMACC_SEED=%d TMACC_TRACES=%d; a trace whose kernel ends the process is left in %s\n", t.Name(), seed, n, os.TempDir())
 	rng := rand.New(rand.NewSource(int64(seed)))
 	batches := make(chan []*attempt)

@@ -309,13 +309,17 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	return b, nil
 }
 
-// Reader reads what Bytes returns, a part of it at a time.
-func (t *Tensor) Reader() (*io.SectionReader, error) {
-	if t == nil || t.Err != nil {
-		_, err := t.Bytes()
-		return nil, err
+// ReadAt reads a part of the content of t, which Bytes reads whole, as io.ReaderAt says.
+func (t *Tensor) ReadAt(p []byte, off int64) (int, error) {
+	switch {
+	case t == nil:
+		return 0, errorf(section("tensor"), "no such tensor")
+	case t.Err != nil:
+		return 0, t.Err
+	case off < 0:
+		return 0, errorf(quote("tensor", t.Name), "offset %d is negative", off)
 	}
-	return io.NewSectionReader(t.from.r, t.Offset, t.Size), nil
+	return io.NewSectionReader(t.from.r, t.Offset, t.Size).ReadAt(p, off)
 }
 
 // fail gives t its first Err.

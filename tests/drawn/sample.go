@@ -1,4 +1,5 @@
-package check
+// Package drawn draws which cases of a test run, and reads the environment variables that tests have.
+package drawn
 
 import (
 	"math/rand"
@@ -13,8 +14,8 @@ type Draw struct {
 	long bool
 }
 
-// NewDraw draws by TMACC_SEED, which replays a run, or by the time. With TMACC_LONG=1 every case runs.
-func NewDraw(t testing.TB) *Draw {
+// New draws by TMACC_SEED, which replays a run, or by the time. With TMACC_LONG=1 every case runs.
+func New(t testing.TB) *Draw {
 	t.Helper()
 	seed := Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	d := &Draw{rand.New(rand.NewSource(int64(seed))), Env(t, "TMACC_LONG", 0) != 0}
@@ -32,10 +33,10 @@ func Some[T any](d *Draw, n int, all []T) []T {
 	if d.long {
 		return all
 	}
-	drawn := d.rng.Perm(len(all))[:(len(all)+n-1)/n]
-	slices.Sort(drawn)
-	out := make([]T, len(drawn))
-	for i, at := range drawn {
+	chosen := d.rng.Perm(len(all))[:(len(all)+n-1)/n]
+	slices.Sort(chosen)
+	out := make([]T, len(chosen))
+	for i, at := range chosen {
 		out[i] = all[at]
 	}
 	return out

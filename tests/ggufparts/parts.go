@@ -1,4 +1,5 @@
-package ggufgen
+// Package ggufparts takes GGUF files apart, for tests that change them.
+package ggufparts
 
 import (
 	"encoding/binary"
@@ -6,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/tests/ggufgen"
 )
 
 // Parts is a file taken apart, to be changed and built again.
@@ -92,7 +94,7 @@ func (t *Tensor) Size() uint64 {
 
 // Bytes builds the file. Tensors lie one after the other, 32-byte aligned.
 func (p *Parts) Bytes() []byte {
-	f := Header(uint64(len(p.Tensors)), uint64(len(p.Meta)))
+	f := ggufgen.Header(uint64(len(p.Tensors)), uint64(len(p.Meta)))
 	for _, v := range p.Meta {
 		f.Add(v.Key, v.Kind)
 		if v.Kind == Array {
@@ -126,7 +128,7 @@ func (p *Parts) Clone() *Parts {
 func (p *Parts) Tensor(name string) *Tensor {
 	i := slices.IndexFunc(p.Tensors, func(t Tensor) bool { return t.Name == name })
 	if i < 0 {
-		panic("ggufgen: no tensor " + name)
+		panic("ggufparts: no tensor " + name)
 	}
 	return &p.Tensors[i]
 }
@@ -135,7 +137,7 @@ func (p *Parts) Tensor(name string) *Tensor {
 func (p *Parts) Value(key string) *Value {
 	i := slices.IndexFunc(p.Meta, func(v Value) bool { return v.Key == key })
 	if i < 0 {
-		panic("ggufgen: no value " + key)
+		panic("ggufparts: no value " + key)
 	}
 	return &p.Meta[i]
 }
@@ -147,7 +149,7 @@ func (v *Value) SetUint32(n uint32) {
 
 // SetText makes a value a text.
 func (v *Value) SetText(s string) {
-	v.Kind, v.Of, v.N, v.Data = Text, Text, 1, new(File).Add(s).Bytes()
+	v.Kind, v.Of, v.N, v.Data = Text, Text, 1, new(ggufgen.File).Add(s).Bytes()
 }
 
 // Texts are the elements of an array of texts.
@@ -160,7 +162,7 @@ func (v *Value) Texts() (all []string) {
 
 // SetTexts makes a value an array of texts.
 func (v *Value) SetTexts(all []string) {
-	f := new(File)
+	f := new(ggufgen.File)
 	for _, s := range all {
 		f.Add(s)
 	}
@@ -172,7 +174,7 @@ type taker struct{ rest []byte }
 
 func (r *taker) bytes(n uint64) (b []byte) {
 	if n > uint64(len(r.rest)) {
-		panic(fmt.Sprintf("ggufgen: %d bytes of %d", n, len(r.rest)))
+		panic(fmt.Sprintf("ggufparts: %d bytes of %d", n, len(r.rest)))
 	}
 	b, r.rest = r.rest[:n:n], r.rest[n:]
 	return b

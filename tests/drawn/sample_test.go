@@ -1,4 +1,4 @@
-package check
+package drawn
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ func TestSome(t *testing.T) {
 	draw := func(seed, long string) (first, second []int) {
 		t.Setenv("TMACC_SEED", seed)
 		t.Setenv("TMACC_LONG", long)
-		d := NewDraw(t)
+		d := New(t)
 		return Some(d, 4, all), Some(d, 4, all)
 	}
 	one, two := draw("1", "")
@@ -26,8 +26,8 @@ func TestSome(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"} {
-		drawn, _ := draw(seed, "")
-		for _, x := range drawn {
+		some, _ := draw(seed, "")
+		for _, x := range some {
 			seen[x] = true
 		}
 	}
@@ -38,10 +38,10 @@ func TestSome(t *testing.T) {
 		t.Errorf("TMACC_LONG=1 draws %v", long)
 	}
 	t.Setenv("TMACC_LONG", "")
-	if few := Some(NewDraw(t), 4, all[:1]); len(few) != 1 {
+	if few := Some(New(t), 4, all[:1]); len(few) != 1 {
 		t.Errorf("of one case %d are drawn", len(few))
 	}
-	if none := Some(NewDraw(t), 4, all[:0]); len(none) != 0 {
+	if none := Some(New(t), 4, all[:0]); len(none) != 0 {
 		t.Errorf("of no case %d are drawn", len(none))
 	}
 }
