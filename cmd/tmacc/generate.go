@@ -214,12 +214,13 @@ func (c *cli) load(x generateFlags, f *gguf.File, p *kernels.Provider, bar *prog
 	if x.cache == cacheFull {
 		opt.Cache = model.CacheF32
 	}
-	opt.Progress = func(done, total int64) { bar.step("reading %s: %d %%", x.name(), 100*done/max(total, 1)) }
+	opt.Progress = func(done, total int64) { bar.step("reading %s: %d %% of %d MB", x.name(), 100*done/max(total, 1), total/1e6) }
 	store, err := c.store(x, f)
 	if err != nil {
 		return nil, nil, err
 	}
 	if store != nil {
+		defer store.Close()
 		opt.Packed = store
 	}
 	m, err := model.New(f, p, opt)
@@ -247,7 +248,7 @@ func (c *cli) store(x generateFlags, f *gguf.File) (*weights.Store, error) {
 	if err != nil {
 		return nil, nil // an event has said so
 	}
-	store, err := weights.Open(folder, f)
+	store, err := weights.Open(folder)
 	if errors.As(err, new(*cache.Unsafe)) {
 		return nil, err
 	}
@@ -261,8 +262,10 @@ func (c *cli) store(x generateFlags, f *gguf.File) (*weights.Store, error) {
 func (c *cli) noteStored(x generateFlags, s *weights.Store) {
 	switch {
 	case s == nil:
-	case s.Err() != nil:
+	case s.Err() != nil && s.Saved() == 0:
 		fmt.Fprintf(c.err, "tmacc: packed weights are not kept: %s\n", oneLine(s.Err()))
+	case s.Err() != nil:
+		fmt.Fprintf(c.err, "tmacc: weights are packed again: %s\n", oneLine(s.Err()))
 	case s.Saved() > 0 && !x.quiet:
 		fmt.Fprintf(c.err, "tmacc: %.1f GB of packed weights are kept in %s; the next start maps them\n", float64(s.Saved())/1e9, s.Folder())
 	}
