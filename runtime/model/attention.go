@@ -179,11 +179,23 @@ func newLane(a *attention) attentionLane {
 	return x
 }
 
+// mostApart bounds the memory of blocks that are computed apart, in bytes.
+const mostApart = 32 << 20
+
+// slots is how many rows of results all blocks of all tiles have.
+func (w *attentionWork) slots() (n int) {
+	for i := range w.tiles {
+		t := &w.tiles[i]
+		n += numBlocks(t.position+t.n) * t.n * w.a.heads
+	}
+	return n
+}
+
 // apart plans to compute blocks apart, if there are fewer tiles than threads could share, and says whether it did.
 func (w *attentionWork) apart() bool {
 	w.parts = w.parts[:0]
 	lanes := w.ws.lanes()
-	if lanes == 1 || len(w.tiles)*w.a.kvHeads >= 8*lanes {
+	if lanes == 1 || len(w.tiles)*w.a.kvHeads >= 8*lanes || w.slots()*(w.a.wide()+2)*4 > mostApart {
 		return false
 	}
 	slots := 0
@@ -304,6 +316,10 @@ func (w *attentionWork) join(lane, item int) {
 	w.finish(x, t, head)
 }
 
+// evenly is a number of positions that kernels take whole. Exponentials of positions behind the query are +0, and what a page
+// has there is 0 or of a later row: adding their products changes no bit of a sum that began at +0.
+const evenly = 8
+
 // block computes one block of attention for the queries of one tile and head.
 func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output, top, total []float32) {
 	a, page := w.a, w.cache(t).pages[block].data
@@ -314,6 +330,7 @@ func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output
 		ops.Matmul(x.scores[half*ops.Panel:], ops.Block, queries, a.size, rows, a.keys(page, head, half), a.elem, a.size)
 	}
 	ops.Softmax(x.scores, rows, a.scale, counts, top, total)
+	most = (most + evenly - 1) / evenly * evenly
 	for i := range a.wide() / ops.Panel {
 		ops.Matmul(output[i*ops.Panel:], a.wide(), x.scores, ops.Block, rows, a.values(page, head, i), a.elem, most)
 	}

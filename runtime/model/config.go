@@ -147,7 +147,7 @@ func (r *reader) rope(c *Config) {
 	if r.err == nil && c.Rope.Base <= 1 {
 		r.fail("rope.freq_base", "is %v; it must be above 1", c.Rope.Base)
 	}
-	kind := "none"
+	kind := "linear" // as files without a type mean it
 	if r.has("rope.scaling.type") {
 		if kind, r.err = r.f.Text(r.key("rope.scaling.type")); r.err != nil {
 			return
@@ -163,9 +163,11 @@ func (r *reader) rope(c *Config) {
 
 // scalings are the rope types by their names in files.
 var scalings = map[string]func(*reader, *Config){
-	"none":   func(*reader, *Config) {},
-	"linear": func(r *reader, c *Config) { c.Rope.Scale = r.float("rope.scaling.factor", 1) },
-	"yarn":   (*reader).yarn,
+	"none": func(*reader, *Config) {},
+	"linear": func(r *reader, c *Config) {
+		c.Rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1))
+	}, // the second key is the older one
+	"yarn": (*reader).yarn,
 }
 
 func (r *reader) yarn(c *Config) {

@@ -145,4 +145,11 @@ func TestRopeTypes(t *testing.T) {
 	if slices.Equal(logits["none"], logits["linear"]) || slices.Equal(logits["linear"], logits["yarn"]) || slices.Equal(logits["none"], logits["yarn"]) {
 		t.Error("two rope types have the same bits")
 	}
+	// A factor without a type, and the older key, are linear.
+	for _, key := range []string{"rope.scaling.factor", "rope.scale_linear"} {
+		m := tiny(t, oracle.NewTiny("llama", oracle.Same("F32")).Set(key, float32(4)), model.Options{})
+		if have := bits(oracle.Feed(t, oracle.NewSession(t, m), model.WantLast, text(60, 1)))[0]; !slices.Equal(have, logits["linear"]) {
+			t.Errorf("%s alone is not linear", key)
+		}
+	}
 }

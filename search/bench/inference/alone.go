@@ -8,6 +8,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/ops"
 )
 
 // Alone has the packed matrices of a model and nothing else of it: the products with all of them, one after the other, are
@@ -15,20 +16,21 @@ import (
 type Alone struct {
 	matrices []alone // in the order of layers, the head last
 	threads  int
-	dst      []float32
+	dst, in  []float32
 	acts     map[string][]byte // prepared activations, by kind and number
 }
 
 // alone is a matrix, and whether only the last token needs it.
 type alone struct {
-	*runtime.Matrix
-	head bool
+	packed *runtime.Matrix // nil: floats
+	floats *ops.Matrix
+	head   bool
 }
 
 // Kernels gives the product of weights in a format and activations.
 type Kernels func(format.Weight, format.Act) (*runtime.Product, error)
 
-// NewAlone packs all matrices of a file that are in blocks, by the products that kernels gives. It leaves out an embedding that is
+// NewAlone reads all matrices of a file: those in blocks by the products that kernels gives, floats as package ops has them. It leaves out an embedding that is
 // not the output matrix too. It calls packed after each tensor. Close frees the matrices.
 func NewAlone(f *gguf.File, kernels Kernels, threads int, packed func(done, total int64)) (*Alone, error) {
 	a := &Alone{threads: threads, acts: map[string][]byte{}}
@@ -41,11 +43,11 @@ func NewAlone(f *gguf.File, kernels Kernels, threads int, packed func(done, tota
 		}
 	}
 	for _, x := range list {
-		m, err := pack(x, kernels)
-		if err != nil {
+		m := alone{head: x == head}
+		if err := m.read(x, kernels); err != nil {
 			return nil, errors.Join(fmt.Errorf("tensor %s: %w", x.Name, err), a.Close())
 		}
-		a.matrices = append(a.matrices, alone{m, x == head})
+		a.matrices = append(a.matrices, m)
 		done += x.Size
 		packed(done, total)
 	}
@@ -65,31 +67,48 @@ func isMatrix(x, head *gguf.Tensor) bool {
 	return len(x.Shape) == 2 && (x == head || x.Name != "token_embd.weight")
 }
 
-func pack(x *gguf.Tensor, kernels Kernels) (*runtime.Matrix, error) {
+// read sets m to the matrix of a tensor.
+func (m *alone) read(x *gguf.Tensor, kernels Kernels) error {
+	data, err := x.Bytes()
+	if err != nil {
+		return err
+	}
+	if e, ok := ops.ElemOf(x.TypeName()); ok {
+		m.floats, err = ops.NewMatrix(e, data, x.Shape[1], x.Shape[0])
+		return err
+	}
 	b, err := blocks.Lookup(x.TypeName())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w, err := format.Lookup(b.Weight)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p, err := kernels(w, blocks.UsualAct(w))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	data, err := x.Bytes()
-	if err != nil {
-		return nil, err
+	m.packed, err = p.NewMatrixOfBlocks(b.Type, data, x.Shape[1], x.Shape[0])
+	return err
+}
+
+// shape is the number of rows and of columns.
+func (m *alone) shape() (rows, k int) {
+	if m.packed != nil {
+		return m.packed.Shape()
 	}
-	return p.NewMatrixOfBlocks(b.Type, data, x.Shape[1], x.Shape[0])
+	return m.floats.Shape()
 }
 
 // Close frees the matrices.
 func (a *Alone) Close() error {
+	if a == nil {
+		return nil
+	}
 	var all error
 	for _, m := range a.matrices {
-		all = errors.Join(all, m.Close())
+		all = errors.Join(all, m.packed.Close())
 	}
 	return all
 }
@@ -101,19 +120,30 @@ func (a *Alone) Products(n int) error {
 		if m.head {
 			n = 1
 		}
-		act, err := a.act(m.Matrix, n)
-		if err != nil {
-			return err
-		}
-		rows, _ := m.Shape()
-		if len(a.dst) < n*rows {
-			a.dst = make([]float32, n*rows)
-		}
-		if err := m.Gemm(a.dst[:n*rows], act, runtime.Options{Threads: a.threads}); err != nil {
+		if err := a.product(&m, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// product multiplies a matrix by n activations.
+func (a *Alone) product(m *alone, n int) error {
+	rows, k := m.shape()
+	if len(a.dst) < n*rows {
+		a.dst = make([]float32, n*rows)
+	}
+	if m.packed == nil {
+		if len(a.in) < n*k {
+			a.in = make([]float32, n*k)
+		}
+		return m.floats.Multiply(a.dst[:n*rows], a.in[:n*k], n, a.threads)
+	}
+	act, err := a.act(m.packed, n)
+	if err != nil {
+		return err
+	}
+	return m.packed.Gemm(a.dst[:n*rows], act, runtime.Options{Threads: a.threads})
 }
 
 // act is n prepared activations for a matrix.

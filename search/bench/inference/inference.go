@@ -61,9 +61,9 @@ func Longest(tests []Test) (n int) {
 
 // Parts is the time of a model's parts.
 type Parts struct {
-	Products  time.Duration // of the layers' weights
+	Products  time.Duration // of the layers' weights, quantization of activations included
 	Attention time.Duration
-	Rest      time.Duration // norms, positions, activation functions, quantization of activations, rows of the embedding
+	Rest      time.Duration // norms, positions, activation functions, rows of the embedding
 	Head      time.Duration // the product with the output matrix
 }
 
