@@ -386,8 +386,8 @@ func (c *Config) source(row int64) int64 {
 //	0 1 2 3 4 5 ... -> 0 2 4 ... 1 3 5 ...
 //
 // Those that rope leaves alone keep their places. It returns a new slice.
-func inHalves(v []float32, c *Config) []float32 {
-	out := make([]float32, len(v))
+func inHalves[T any](v []T, c *Config) []T {
+	out := make([]T, len(v))
 	for i := range out {
 		out[i] = v[c.source(int64(i))]
 	}

@@ -4,12 +4,21 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+	"time"
 )
 
-// changed says which file this is on its system, and when it was last changed in any way.
-func changed(info fs.FileInfo) string {
+// lastChange is when a file was last changed in any way.
+func lastChange(info fs.FileInfo) time.Time {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return fmt.Sprintf("%d %d %d.%d", s.Dev, s.Ino, s.Ctimespec.Sec, s.Ctimespec.Nsec)
+		return time.Unix(s.Ctimespec.Unix())
+	}
+	return info.ModTime()
+}
+
+// number says which file this is on its system.
+func number(info fs.FileInfo) string {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return fmt.Sprint(s.Dev, s.Ino)
 	}
 	return ""
 }

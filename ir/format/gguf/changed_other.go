@@ -2,7 +2,13 @@
 
 package gguf
 
-import "io/fs"
+import (
+	"io/fs"
+	"time"
+)
 
-// changed is empty: this system does not say.
-func changed(fs.FileInfo) string { return "" }
+// lastChange is when a file was last written: this system does not say more.
+func lastChange(info fs.FileInfo) time.Time { return info.ModTime() }
+
+// number is empty: this system does not say which file this is.
+func number(fs.FileInfo) string { return "" }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 )
 
 // Samples of a file's tensors that Identity reads.
@@ -23,7 +24,7 @@ const (
 func (f *File) Identity() (string, error) {
 	var text strings.Builder
 	for i, x := range f.files {
-		info, err := x.Stat()
+		info, err := settled(x)
 		if err != nil {
 			return "", errorf(quote("file", f.Paths[i]), "%v", err)
 		}
@@ -34,6 +35,24 @@ func (f *File) Identity() (string, error) {
 		fmt.Fprintf(&text, "%d bytes, %s, %x\n", info.Size(), times(info), sum)
 	}
 	return text.String(), nil
+}
+
+// tick is how long a system may give all changes of a file the same time.
+const tick = 20 * time.Millisecond
+
+// settled is what a system says of a file when a change after this has another time.
+func settled(x fs.File) (info fs.FileInfo, err error) {
+	for range 10 { // a file that is written all the time is another one soon
+		if info, err = x.Stat(); err != nil {
+			return nil, err
+		}
+		age := time.Since(lastChange(info))
+		if age < 0 || age >= tick {
+			break
+		}
+		time.Sleep(tick - age)
+	}
+	return info, nil
 }
 
 // sample is the hash of a file's header and of samples of the rest.
@@ -65,5 +84,5 @@ func hashOf(h hash.Hash, x io.ReaderAt, at, n int64) error {
 
 // times is when a file was changed.
 func times(info fs.FileInfo) string {
-	return fmt.Sprintf("%d %s", info.ModTime().UnixNano(), changed(info))
+	return fmt.Sprintf("%d %d %s", info.ModTime().UnixNano(), lastChange(info).UnixNano(), number(info))
 }
