@@ -191,6 +191,9 @@ func TestCopyOnWrite(t *testing.T) {
 
 // TestAllocations: a token allocates nothing.
 func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	threads(t, 2)
 	m := tiny(t, oracle.NewTiny("bitnet", mixture), model.Options{Threads: 2})
 	items := []model.Item{{Session: oracle.NewSession(t, m), Tokens: text(130, 1)}, {Session: oracle.NewSession(t, m), Tokens: text(1, 1)}}

@@ -27,7 +27,7 @@ type Item struct {
 }
 
 // Forward appends the tokens of each item to its session and computes logits. It works in steps of at most Options.Chunk tokens,
-// of all items together. Their results do not depend on each other. If it fails, or ctx is done, the sessions have the tokens that they
+// of all items together, and looks at ctx before each layer. Their results do not depend on each other. If it fails, or ctx is done, the sessions have the tokens that they
 // had before, or fewer where layers cannot go back there.
 func (m *Model) Forward(ctx context.Context, items []Item) error {
 	if m.closed.Load() {
@@ -46,7 +46,7 @@ func (m *Model) Forward(ctx context.Context, items []Item) error {
 	for first := 0; first < len(items); {
 		first = ws.nextBatch(items, first)
 		if err = ctx.Err(); err == nil {
-			err = ws.batch(items)
+			err = ws.batch(ctx, items)
 		}
 		if err != nil {
 			break
@@ -134,7 +134,7 @@ func (ws *workspace) nextBatch(items []Item, first int) int {
 }
 
 // batch computes one batch.
-func (ws *workspace) batch(items []Item) error {
+func (ws *workspace) batch(ctx context.Context, items []Item) error {
 	ws.since = time.Now()
 	last := &ws.segments[len(ws.segments)-1]
 	ws.resize(last.row + last.n)
@@ -144,7 +144,7 @@ func (ws *workspace) batch(items []Item) error {
 			return err
 		}
 	}
-	if err := ws.forward(); err != nil {
+	if err := ws.forward(ctx); err != nil {
 		return err
 	}
 	ws.deliver(items)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/tmacc/tmacc/runtime/ops"
@@ -14,7 +15,7 @@ type layer struct {
 }
 
 // forward computes the hidden states of a batch, and logits of the wanted rows. The sessions have made room.
-func (ws *workspace) forward() error {
+func (ws *workspace) forward(ctx context.Context) error {
 	m, n := ws.model, ws.rows
 	ws.bad.Store(sound)
 	ws.live = n
@@ -22,6 +23,9 @@ func (ws *workspace) forward() error {
 	ws.each(n, (*workspace).begin)
 	ws.normThen(n, m.layers[0].vectors[attentionNorm], (*workspace).norm)
 	for i := range m.layers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := ws.forwardLayer(i); err != nil {
 			return err
 		}

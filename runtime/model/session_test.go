@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -207,4 +208,31 @@ func TestCacheIsFull(t *testing.T) {
 	}
 	first.Close()
 	oracle.Feed(t, second, model.WantNone, text(200, 1))
+}
+
+// ending is a context that ends when it has been asked so many times.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (c *ending) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestInterrupted: a prompt that is interrupted between two layers leaves the session as it was, and can be given again.
+func TestInterrupted(t *testing.T) {
+	m := tiny(t, oracle.NewTiny("llama", oracle.Same("F32")), model.Options{})
+	want := bits(oracle.Feed(t, oracle.NewSession(t, m), model.WantLast, text(20, 1)))[0]
+	s := oracle.NewSession(t, m)
+	err := m.Forward(&ending{t.Context(), 2}, []model.Item{{Session: s, Tokens: text(20, 1)}})
+	if !errors.Is(err, context.Canceled) || s.Len() != 0 {
+		t.Fatalf("%v, and the session has %d tokens", err, s.Len())
+	}
+	if have := bits(oracle.Feed(t, s, model.WantLast, text(20, 1)))[0]; !slices.Equal(have, want) {
+		t.Error("other logits after an interruption")
+	}
 }

@@ -63,7 +63,6 @@ func Continue(ctx context.Context, m *model.Model, s *model.Session, t *token.To
 		return &Report{}, errors.New("the text to continue is empty, and the model has no token to begin with: give a text")
 	}
 	g := &generator{model: m, session: s, tokenizer: t, decoder: t.Decoder(false), Options: opt}
-	g.report.Prompt = len(prompt)
 	err := g.run(ctx, prompt)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		g.report.End, err = Interrupted, nil
@@ -92,7 +91,9 @@ func (g *generator) run(ctx context.Context, prompt []int32) error {
 	}
 	began := time.Now()
 	logits, err := g.forward(ctx, prompt)
-	g.report.Prefill = time.Since(began)
+	if err == nil {
+		g.report.Prompt, g.report.Prefill = len(prompt), time.Since(began)
+	}
 	began = time.Now()
 	for err == nil {
 		id := g.Sampler.Next(logits)
