@@ -307,9 +307,8 @@ func (p *Product) packRows(dst []byte, m, k, align int, open func() (read rowRea
 	return nil
 }
 
-// inParallel does what start gives for 0 to n-1 in GOMAXPROCS threads, each of which calls start, and
-// returns the error of the lowest that fails. What is above one that failed may not
-// be done.
+// inParallel does 0 to n-1 in GOMAXPROCS threads, by the function that start gives each thread, and
+// returns the error of the lowest that fails. Numbers above one that failed may be left out.
 func inParallel(n int, start func() (do func(i int) error, err error)) error {
 	var next, failed atomic.Int64
 	failed.Store(int64(n))

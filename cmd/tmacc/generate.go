@@ -214,7 +214,9 @@ func (c *cli) load(x generateFlags, f *gguf.File, p *kernels.Provider, bar *prog
 	if x.cache == cacheFull {
 		opt.Cache = model.CacheF32
 	}
-	opt.Progress = func(done, total int64) { bar.step("reading %s: %d %% of %d MB", x.name(), 100*done/max(total, 1), total/1e6) }
+	opt.Progress = func(done, total int64) {
+		bar.step("reading %s: %d %% of %d MB", x.name(), 100*done/max(total, 1), total/1e6)
+	}
 	store, err := c.store(x, f)
 	if err != nil {
 		return nil, nil, err

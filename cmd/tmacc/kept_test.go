@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is kept is listed, and removed when that is asked for. Listing makes no folder.
+// Kept files are listed, and removed when that is asked for. Listing makes no folder.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMACC_CACHE", dir)

@@ -19,7 +19,7 @@ type Packed interface {
 	Save(identity []byte, sizes []int64, fill func(i int) ([]byte, error)) (parts [][]byte, close func() error)
 }
 
-// packing is the version of what is kept. Another one packs all models again.
+// packing is the version of kept matrices. Another one packs all models again.
 const packing = 1
 
 // identity says what the matrices of a model are made of, and how. It is nil if the file is not one that is known again.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is available is the least of the machine's memory and of what any control group around the process has left; pages of files count as free.
+// The memory of the machine counts, and the rest of each control group around the process, whichever is least. Pages of files count as free.
 func TestAvailable(t *testing.T) {
 	const machine = "MemTotal: 999 kB\nMemAvailable:    4000 kB\n"
 	for what, c := range map[string]struct {

@@ -70,7 +70,7 @@ func FillPanels(panels []byte, e Elem, from io.ReaderAt, m, k int) error {
 type filling struct {
 	to     *Matrix
 	from   io.ReaderAt
-	rows   [][]byte // of each thread: those of a panel
+	rows   [][]byte // of each thread, for the rows of a panel
 	failed atomic.Pointer[error]
 }
 

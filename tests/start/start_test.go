@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// options are those of a session of 512 tokens.
+// options are for a session of 512 tokens.
 var options = model.Options{Context: 512}
 
 // start opens a model and computes a token.

@@ -2,7 +2,7 @@
 // packing the file again. All matrices of a model are one file, which belongs to an identity: which GGUF file they are of
 // (gguf.File.Identity), and how they are packed.
 //
-// What is mapped is what was saved: all of it is read and its checksums are compared, which takes a tenth of a second for a gigabyte
+// Mapped weights are the saved ones: all bytes are read and their checksums are compared. That takes a tenth of a second for a gigabyte
 // and two threads. A file that is damaged is removed, and the model is packed again.
 package weights
 
