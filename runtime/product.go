@@ -223,7 +223,9 @@ func (p *Product) Step() int { return p.orNone().layout.TileM }
 
 // PackedID identifies how the product packs: products with the same one take each other's packed matrices.
 func (p *Product) PackedID() string {
-	p = p.orNone()
+	if p.ready() != nil {
+		return ""
+	}
 	return fmt.Sprintf("%016x-%016x", p.hash, p.weight)
 }
 
