@@ -316,10 +316,6 @@ func (w *attentionWork) join(lane, item int) {
 	w.finish(x, t, head)
 }
 
-// evenly is a number of positions that kernels take whole. Exponentials of positions behind the query are +0, and what a page
-// has there is 0 or of a later row: adding their products changes no bit of a sum that began at +0.
-const evenly = 8
-
 // block computes one block of attention for the queries of one tile and head.
 func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output, top, total []float32) {
 	a, page := w.a, w.cache(t).pages[block].data
@@ -330,7 +326,9 @@ func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output
 		ops.Matmul(x.scores[half*ops.Panel:], ops.Block, queries, a.size, rows, a.keys(page, head, half), a.elem, a.size)
 	}
 	ops.Softmax(x.scores, rows, a.scale, counts, top, total)
-	most = (most + evenly - 1) / evenly * evenly
+	// Exponentials of positions behind the query are +0, and what a page has there is 0 or of a later row: adding their
+	// products changes no bit of a sum that began at +0.
+	most = (most + ops.Whole - 1) / ops.Whole * ops.Whole
 	for i := range a.wide() / ops.Panel {
 		ops.Matmul(output[i*ops.Panel:], a.wide(), x.scores, ops.Block, rows, a.values(page, head, i), a.elem, most)
 	}

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime"
@@ -181,11 +180,7 @@ func (l *loader) product(typeName string) (*runtime.Product, error) {
 	if p := l.products[typeName]; p != nil {
 		return p, nil
 	}
-	b, err := blocks.Lookup(typeName)
-	if err != nil {
-		return nil, err
-	}
-	w, err := format.Lookup(b.Weight)
+	w, a, err := blocks.Product(typeName)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +188,7 @@ func (l *loader) product(typeName string) (*runtime.Product, error) {
 	if l.float {
 		kernels = PureGo{} // which only reads rows
 	}
-	p, err := kernels.Product(w, blocks.UsualAct(w))
+	p, err := kernels.Product(w, a)
 	if err == nil {
 		l.products[typeName] = p
 	}

@@ -11,6 +11,7 @@ package ops
 const (
 	Panel = 32 // lanes of a panel: rows of a float matrix, positions of keys, elements of values
 	Block = 64 // positions of a page of the cache
+	Whole = 4  // Matmul takes a k that is a multiple of it by kernels; of others pure Go may do all
 )
 
 // together is how many rows one call of a kernel has at most: it has scratch for each.

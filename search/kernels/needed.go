@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 )
@@ -18,15 +17,11 @@ func Needed(f *gguf.File) (problems []ir.Problem) {
 			continue
 		}
 		seen[name] = true
-		b, err := blocks.Lookup(name)
+		w, a, err := blocks.Product(name)
 		if err != nil {
 			continue // floats, or the model says what it cannot read
 		}
-		w, err := format.Lookup(b.Weight)
-		if err != nil {
-			continue
-		}
-		problems = append(problems, ir.Problem{Weight: w, Act: blocks.UsualAct(w)})
+		problems = append(problems, ir.Problem{Weight: w, Act: a})
 	}
 	return problems
 }

@@ -84,6 +84,17 @@ func UsualAct(w format.Weight) format.Act {
 	return format.Act{Group: min(32, w.Group)}
 }
 
+// Product is the format of weights in a GGUF type, and how activations of products with them are usually quantized. It is an error if
+// the type is none of blocks.
+func Product(typeName string) (format.Weight, format.Act, error) {
+	b, err := Lookup(typeName)
+	if err != nil {
+		return format.Weight{}, format.Act{}, err
+	}
+	w, err := format.Lookup(b.Weight)
+	return w, UsualAct(w), err
+}
+
 // Layouts are the block types of a GGUF type name: as a rule one. I2_S
 // has several, and a file does not say which it uses.
 func Layouts(typeName string) []Block {

@@ -77,19 +77,15 @@ func (m *alone) read(x *gguf.Tensor, kernels Kernels) error {
 		m.floats, err = ops.NewMatrix(e, data, x.Shape[1], x.Shape[0])
 		return err
 	}
-	b, err := blocks.Lookup(x.TypeName())
+	w, act, err := blocks.Product(x.TypeName())
 	if err != nil {
 		return err
 	}
-	w, err := format.Lookup(b.Weight)
+	p, err := kernels(w, act)
 	if err != nil {
 		return err
 	}
-	p, err := kernels(w, blocks.UsualAct(w))
-	if err != nil {
-		return err
-	}
-	m.packed, err = p.NewMatrixOfBlocks(b.Type, data, x.Shape[1], x.Shape[0])
+	m.packed, err = p.NewMatrixOfBlocks(x.TypeName(), data, x.Shape[1], x.Shape[0])
 	return err
 }
 
