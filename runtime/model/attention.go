@@ -7,6 +7,7 @@ import (
 
 // attention is the mixer of layers with queries, keys and values. docs/ir.md defines it.
 type attention struct {
+	kind                 int // of its layers
 	heads, kvHeads, size int // size is the elements of a head
 	positions            int // that a sequence may have
 	window               int // the latest positions that a query sees, with its own; all have `positions`
@@ -269,8 +270,8 @@ func (w *attentionWork) turn(x []float32, norm role, row int) {
 	if weights := w.ws.model.layers[w.layer].vectors[norm]; weights != nil {
 		ops.RMSNorm(x, x, weights, w.a.epsilon)
 	}
-	pairs := w.ws.model.angles.Pairs()
-	ops.Rope(x[:2*pairs], w.ws.cos[row*pairs:][:pairs], w.ws.sin[row*pairs:][:pairs])
+	cos, sin := w.ws.angles(w.a.kind, row)
+	ops.Rope(x[:2*len(cos)], cos, sin)
 }
 
 // cache is the state of a tile's sequence.

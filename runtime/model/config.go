@@ -36,7 +36,14 @@ type Config struct {
 	Vocabulary   int // tokens
 	Context      int // positions that the model was made for
 	Epsilon      float32
-	Rope         ops.Rotation
+	Kinds        []Kind  // of layers; the first is that of layers without a window, which are rotated
+	KindOf       []uint8 // the number of each layer's kind
+}
+
+// Kind is what attention is like in a kind of layers.
+type Kind struct {
+	Window int          // the latest positions that a query sees, with its own; 0: all
+	Rope   ops.Rotation // nothing is rotated if it has no Dims
 }
 
 // most bounds every extent but the vocabulary, so that products of two fit 64 bits.
@@ -78,6 +85,14 @@ func (r *reader) count(name string, otherwise, limit int) int {
 	return n
 }
 
+// some is count, but the key may be 0, which 0 stands for.
+func (r *reader) some(name string, otherwise, limit int) int {
+	if n, err := r.f.Int(r.key(name)); err == nil && n == 0 || otherwise == 0 && !r.has(name) {
+		return 0
+	}
+	return r.count(name, otherwise, limit)
+}
+
 // float is a positive number; without the key it is otherwise, unless that is 0.
 func (r *reader) float(name string, otherwise float64) float64 {
 	if r.err != nil || otherwise > 0 && !r.has(name) {
@@ -112,7 +127,7 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 	if r.err == nil && c.Heads%c.KVHeads != 0 {
 		r.fail("attention.head_count_kv", "is %d, which does not divide the %d heads", c.KVHeads, c.Heads)
 	}
-	r.rope(&c)
+	r.kinds(&c, a)
 	if r.err != nil {
 		return Config{}, r.err
 	}
@@ -137,49 +152,105 @@ func (r *reader) headSize(c *Config) int {
 	return size
 }
 
+// kinds reads what attention is like in each layer.
+func (r *reader) kinds(c *Config, a *architecture) {
+	usual := Kind{Rope: r.rope(c)}
+	if r.err != nil {
+		return
+	}
+	c.Kinds, c.KindOf = []Kind{usual}, make([]uint8, c.Layers)
+	if a.windows > 0 {
+		r.windows(c, a)
+	}
+	if a.unrotated > 0 {
+		c.Kinds = append(c.Kinds, Kind{})
+		for i := a.unrotated - 1; i < c.Layers; i += a.unrotated {
+			c.KindOf[i] = uint8(len(c.Kinds) - 1)
+		}
+	}
+}
+
+// windows reads which layers have sliding windows.
+func (r *reader) windows(c *Config, a *architecture) {
+	sliding := Kind{Window: r.some("attention.sliding_window", a.window, math.MaxInt32), Rope: c.Kinds[0].Rope}
+	if r.err != nil || sliding.Window == 0 {
+		return
+	}
+	if a.slidingBase > 0 {
+		sliding.Rope.Base, sliding.Rope.Scale, sliding.Rope.YaRN = a.slidingBase, 1, nil
+	}
+	sliding.Rope.Base = r.base("rope.freq_base_swa", sliding.Rope.Base)
+	c.Kinds = append(c.Kinds, sliding)
+	slides := r.pattern("attention.sliding_window_pattern", a.windows, c.Layers)
+	for i := range c.KindOf {
+		if r.err == nil && slides(i) {
+			c.KindOf[i] = 1
+		}
+	}
+}
+
+// pattern says of which layers a key holds: of those that an array says, or of all but the last of each so many layers.
+func (r *reader) pattern(name string, otherwise, layers int) func(layer int) bool {
+	value, _ := r.f.Value(r.key(name))
+	if v, ok := value.([]bool); ok {
+		if len(v) != layers {
+			r.fail(name, "has %d elements; there are %d layers", len(v), layers)
+		}
+		return func(layer int) bool { return v[layer] }
+	}
+	period := r.some(name, otherwise, math.MaxInt32)
+	return func(layer int) bool { return period == 0 || layer%period < period-1 }
+}
+
+// base is a base of rope.
+func (r *reader) base(name string, otherwise float64) float64 {
+	x := r.float(name, otherwise)
+	if r.err == nil && x <= 1 {
+		r.fail(name, "is %v; it must be above 1", x)
+	}
+	return x
+}
+
 // rope reads how positions rotate heads.
-func (r *reader) rope(c *Config) {
+func (r *reader) rope(c *Config) (rope ops.Rotation) {
 	dims := r.count("rope.dimension_count", max(c.HeadSize, 1), most)
 	if r.err == nil && (dims > c.HeadSize || dims%2 != 0) {
 		r.fail("rope.dimension_count", "is %d; it must be an even number up to the head's %d elements", dims, c.HeadSize)
 	}
-	c.Rope = ops.Rotation{Dims: dims, Base: r.float("rope.freq_base", 10000), Scale: 1}
-	if r.err == nil && c.Rope.Base <= 1 {
-		r.fail("rope.freq_base", "is %v; it must be above 1", c.Rope.Base)
-	}
+	rope = ops.Rotation{Dims: dims, Base: r.base("rope.freq_base", 10000), Scale: 1, Magnitude: r.float("rope.scaling.attn_factor", 1)}
 	kind := "linear" // as files without a type mean it
 	if r.has("rope.scaling.type") {
 		if kind, r.err = r.f.Text(r.key("rope.scaling.type")); r.err != nil {
-			return
+			return rope
 		}
 	}
 	scale, ok := scalings[kind]
 	if !ok {
 		r.fail("rope.scaling.type", "is %q, an unknown rope type; this version knows none, linear and yarn", shorten(kind))
-		return
+		return rope
 	}
-	scale(r, c)
+	scale(r, c, &rope)
+	return rope
 }
 
 // scalings are the rope types by their names in files.
-var scalings = map[string]func(*reader, *Config){
-	"none": func(*reader, *Config) {},
-	"linear": func(r *reader, c *Config) {
-		c.Rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1))
+var scalings = map[string]func(*reader, *Config, *ops.Rotation){
+	"none": func(*reader, *Config, *ops.Rotation) {},
+	"linear": func(r *reader, _ *Config, rope *ops.Rotation) {
+		rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1))
 	}, // the second key is the older one
 	"yarn": (*reader).yarn,
 }
 
-func (r *reader) yarn(c *Config) {
+func (r *reader) yarn(c *Config, rope *ops.Rotation) {
 	if r.has("rope.scaling.yarn_log_multiplier") {
 		r.fail("rope.scaling.yarn_log_multiplier", "is not known to this version")
 	}
-	c.Rope.Scale = r.float("rope.scaling.factor", 1)
-	c.Rope.YaRN = &ops.YaRN{
-		Original:  r.count("rope.scaling.original_context_length", max(c.Context, 1), math.MaxInt32),
-		Fast:      r.float("rope.scaling.yarn_beta_fast", 32),
-		Slow:      r.float("rope.scaling.yarn_beta_slow", 1),
-		Magnitude: r.float("rope.scaling.attn_factor", 1),
+	rope.Scale = r.float("rope.scaling.factor", 1)
+	rope.YaRN = &ops.YaRN{
+		Original: r.count("rope.scaling.original_context_length", max(c.Context, 1), math.MaxInt32),
+		Fast:     r.float("rope.scaling.yarn_beta_fast", 32),
+		Slow:     r.float("rope.scaling.yarn_beta_slow", 1),
 	}
 }
 
@@ -215,10 +286,13 @@ func (c *Config) extent(s size) int {
 		sizeQueries:    c.Heads * c.HeadSize,
 		sizeKeys:       c.KVHeads * c.HeadSize,
 		sizeHead:       c.HeadSize,
-		sizePairs:      c.Rope.Dims / 2,
+		sizePairs:      c.rotated() / 2,
 		sizeVocabulary: c.Vocabulary,
 	}[s]
 }
+
+// rotated is how many elements of a head rope rotates.
+func (c *Config) rotated() int { return c.Kinds[0].Rope.Dims }
 
 // positions is how many positions a session has by default: what the model was made for, at most 4096.
 func (c *Config) positions(asked int) (int, error) {

@@ -126,8 +126,17 @@ func (ws *workspace) begin(row int) {
 	if err := m.embedding.row(ws.hiddenRow(row), int(ws.tokens[row])); err != nil {
 		panic("BUG: model: " + err.Error()) // tokens have been checked
 	}
-	pairs := m.angles.Pairs()
-	m.angles.Fill(ws.cos[row*pairs:][:pairs], ws.sin[row*pairs:][:pairs], int(ws.positions[row]))
+	for kind, a := range m.angles {
+		cos, sin := ws.angles(kind, row)
+		a.Fill(cos, sin, int(ws.positions[row]))
+	}
+}
+
+// angles are the cosines and sines of a row in a kind of layers.
+func (ws *workspace) angles(kind, row int) (cos, sin []float32) {
+	n, most := ws.model.angles[kind].Pairs(), ws.model.config.extent(sizePairs)
+	at := (kind*ws.rows + row) * most
+	return ws.cos[at:][:n], ws.sin[at:][:n]
 }
 
 // residual adds what a part of a layer has computed for a row, and norms the sum.

@@ -366,11 +366,11 @@ func (h *halves) ReadAt(p []byte, off int64) (n int, err error) {
 // source is the row of a file that becomes a row of heads in the order of inHalves.
 func (c *Config) source(row int64) int64 {
 	in := row % int64(c.HeadSize)
-	half := int64(c.Rope.Dims+1) / 2
+	half := int64(c.rotated()+1) / 2
 	switch {
 	case in < half:
 		return row - in + 2*in
-	case in < int64(c.Rope.Dims):
+	case in < int64(c.rotated()):
 		return row - in + 2*(in-half) + 1
 	}
 	return row

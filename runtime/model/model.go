@@ -51,8 +51,8 @@ type Model struct {
 	embedding  *matrix
 	head       *matrix // which may be the embedding
 	outputNorm []float32
-	kept       func() error // frees matrices that are mapped; nil: there are none
-	angles     *ops.Angles
+	kept       func() error  // frees matrices that are mapped; nil: there are none
+	angles     []*ops.Angles // of each kind of layers
 	pages      *pages
 	options    Options
 	memory     Memory
@@ -102,13 +102,13 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 
 // load reads the weights that l has planned.
 func (m *Model) load(l *loader) error {
-	a := m.newAttention()
-	if err := m.plan(l, a); err != nil {
+	kinds := m.newAttentions()
+	if err := m.plan(l, kinds); err != nil {
 		return err
 	}
 	m.layers = make([]layer, m.config.Layers)
 	for i := range m.layers {
-		m.layers[i].mixer = a
+		m.layers[i].mixer = kinds[m.config.KindOf[i]]
 	}
 	kept, free, err := l.kept()
 	if err != nil {
@@ -127,10 +127,13 @@ func (m *Model) load(l *loader) error {
 		}
 	}
 	m.head = cmp.Or(m.head, m.embedding)
-	if err := m.config.Rope.Check(); err != nil {
-		return errorf(quoted(tensors[ropeFactors].name), "%v", err)
+	for i := range m.config.Kinds {
+		rope := m.config.Kinds[i].Rope
+		if err := rope.Check(); err != nil {
+			return errorf(quoted(tensors[ropeFactors].name), "%v", err)
+		}
+		m.angles = append(m.angles, ops.NewAngles(rope))
 	}
-	m.angles = ops.NewAngles(m.config.Rope)
 	return l.f.Unchanged()
 }
 
@@ -146,7 +149,7 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 		case outputNorm:
 			m.outputNorm = v
 		case ropeFactors:
-			m.config.Rope.Factors = v
+			m.config.Kinds[0].Rope.Factors = v
 		default:
 			m.layers[x.layer].vectors[x.role] = v
 		}

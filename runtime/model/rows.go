@@ -10,6 +10,14 @@ type architecture struct {
 	gate     func(dst, gate, up []float32)
 	needs    []role // besides the common ones
 	may      []role // have
+	// windows, unless 0, gives all layers sliding windows but the last of each `windows` layers, if there is a window.
+	windows int
+	window  int // of files that do not say it; 0: none
+	// slidingBase is the base of rope in layers with sliding windows, where no scaling counts, unless the file has one. 0: they have
+	// the rope of the others.
+	slidingBase float64
+	// unrotated, unless 0, leaves rope out of the last of each `unrotated` layers.
+	unrotated int
 }
 
 // architectures are facts about models, from the graphs of llama.cpp v0.5.0 and, for bitnet-b1.58, of its forks.
