@@ -182,6 +182,14 @@ func TestAttention(t *testing.T) {
 	}
 }
 
+func TestScale(t *testing.T) {
+	x := floats([]int{3}, func(i int) float32 { return float32(i) - 1.5 })
+	out := eval(t, Scale(), map[string]int{"K": 3}, map[string]*ir.Array{"x": x, "by": floats([]int{1}, func(int) float32 { return 4 })})["out"]
+	for i, want := range []float64{-6, -2, 2} {
+		near(t, "scaled", float(out.V[i]), want, 0)
+	}
+}
+
 func TestRope(t *testing.T) {
 	of := func(v ...float32) *ir.Array { return floats([]int{len(v)}, func(i int) float32 { return v[i] }) }
 	out := eval(t, Rope(), map[string]int{"H": 2}, map[string]*ir.Array{"x": of(1, 2), "y": of(3, 4), "cos": of(0, 1), "sin": of(1, 0)})

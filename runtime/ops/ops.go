@@ -37,6 +37,12 @@ func Add(dst, x, y []float32) {
 	add(x, y, dst, len(x))
 }
 
+// Scale is dst = x * by. dst may be x.
+func Scale(dst, x []float32, by float32) {
+	same("Scale", len(x), dst)
+	scale(x, by, dst, len(x))
+}
+
 // SiLUMul is dst = gate / (1 + exp(-gate)) * up. dst may be gate or up.
 func SiLUMul(dst, gate, up []float32) {
 	same("SiLUMul", len(gate), dst, up)

@@ -226,6 +226,63 @@ done0:
 	VZEROUPPER
 	RET
 
+// func scale_avx2(args *byte)
+// Requires: AVX, AVX2
+TEXT ·scale_avx2(SB), NOSPLIT, $0-8
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v0:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v1:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v2:i32x8 = splat 2143289344
+	MOVQ         args+0(FP), AX
+	MOVQ         8(AX), AX
+	MOVQ         args+0(FP), BX
+	MOVQ         (BX), BX
+	MOVQ         args+0(FP), CX
+	MOVQ         16(CX), CX
+	MOVQ         args+0(FP), DX
+	MOVQ         24(DX), DX
+	TESTQ        DX, DX
+	JLE          done0
+	PCALIGN      $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y3                   // v3:f32x8 = loadsplat by+0
+	VMULPS       (BX), Y3, Y4               // v4:f32x8 = mul [x+0 l0*128 f32x8] v3
+	VMULPS       32(BX), Y3, Y5             // v5:f32x8 = mul [x+32 l0*128 f32x8] v3
+	VMULPS       64(BX), Y3, Y6             // v6:f32x8 = mul [x+64 l0*128 f32x8] v3
+	VMULPS       96(BX), Y3, Y3             // v7:f32x8 = mul [x+96 l0*128 f32x8] v3
+	VPAND        Y0, Y4, Y7                 // v9:i32x8 = and v8 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v10:i32x8 = cmpgts v9 v1
+	VPAND        Y2, Y7, Y8                 // v11:i32x8 = and v10 v2
+	VPANDN       Y4, Y7, Y4                 // v12:i32x8 = andnot v8 v10
+	VPOR         Y4, Y8, Y4                 // v13:i32x8 = or v11 v12
+	VPAND        Y0, Y5, Y7                 // v16:i32x8 = and v15 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v17:i32x8 = cmpgts v16 v1
+	VPAND        Y2, Y7, Y8                 // v18:i32x8 = and v17 v2
+	VPANDN       Y5, Y7, Y5                 // v19:i32x8 = andnot v15 v17
+	VPOR         Y5, Y8, Y5                 // v20:i32x8 = or v18 v19
+	VPAND        Y0, Y6, Y7                 // v23:i32x8 = and v22 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v24:i32x8 = cmpgts v23 v1
+	VPAND        Y2, Y7, Y8                 // v25:i32x8 = and v24 v2
+	VPANDN       Y6, Y7, Y6                 // v26:i32x8 = andnot v22 v24
+	VPOR         Y6, Y8, Y6                 // v27:i32x8 = or v25 v26
+	VPAND        Y0, Y3, Y7                 // v30:i32x8 = and v29 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v31:i32x8 = cmpgts v30 v1
+	VPAND        Y2, Y7, Y8                 // v32:i32x8 = and v31 v2
+	VPANDN       Y3, Y7, Y3                 // v33:i32x8 = andnot v29 v31
+	VPOR         Y3, Y8, Y3                 // v34:i32x8 = or v32 v33
+	VMOVDQU      Y4, (CX)                   // store out+0 l0*128 v14
+	VMOVDQU      Y5, 32(CX)                 // store out+32 l0*128 v21
+	VMOVDQU      Y6, 64(CX)                 // store out+64 l0*128 v28
+	VMOVDQU      Y3, 96(CX)                 // store out+96 l0*128 v35
+	ADDQ         $+128, BX
+	ADDQ         $+128, CX
+	DECQ         DX
+	JNZ          loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func silu_avx2(args *byte)
 // Requires: AVX, AVX2
 TEXT ·silu_avx2(SB), NOSPLIT, $0-8

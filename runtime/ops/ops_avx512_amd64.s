@@ -163,6 +163,40 @@ done0:
 	VZEROUPPER
 	RET
 
+// func scale_avx512(args *byte)
+// Requires: AVX, AVX512F
+TEXT ·scale_avx512(SB), NOSPLIT, $0-8
+	MOVQ    args+0(FP), AX
+	MOVQ    8(AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    (BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    16(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    24(DX), DX
+	TESTQ   DX, DX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD   (AX), Z0                 // v0:f32x16 = loadsplat by+0
+	VMULPS         (BX), Z0, Z1             // v1:f32x16 = mul [x+0 l0*128 f32x16] v0
+	VMULPS         64(BX), Z0, Z0           // v2:f32x16 = mul [x+64 l0*128 f32x16] v0
+	VCMPPS         $0x03, Z1, Z1, K1        // v3:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
+	VCMPPS         $0x03, Z0, Z0, K1        // v4:f32x16 = canonnan v2
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z1, (CX)                 // store out+0 l0*128 v3
+	VMOVDQU64      Z0, 64(CX)               // store out+64 l0*128 v4
+	ADDQ           $+128, BX
+	ADDQ           $+128, CX
+	DECQ           DX
+	JNZ            loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func silu_avx512(args *byte)
 // Requires: AVX, AVX512F
 TEXT ·silu_avx512(SB), NOSPLIT, $0-8

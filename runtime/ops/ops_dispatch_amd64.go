@@ -101,6 +101,31 @@ func add(x, y, out []float32, K int) {
 	}
 }
 
+func scale(x []float32, by float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == avx512 && K >= 32:
+		done = K - K%32
+		scale_avx512(&scale_avx512_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:          unsafe.Pointer(&by),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	case chosen == avx2 && K >= 32:
+		done = K - K%32
+		scale_avx2(&scale_avx2_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:          unsafe.Pointer(&by),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	}
+	if done == 0 || done < K {
+		scale_go(x[done:], by, out[done:], K-done)
+	}
+}
+
 func silu(gate, up, out []float32, K int) {
 	done := 0
 	switch {

@@ -67,6 +67,23 @@ func add(x, y, out []float32, K int) {
 	}
 }
 
+func scale(x []float32, by float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == neon && K >= 32:
+		done = K - K%32
+		scale_neon(&scale_neon_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:          unsafe.Pointer(&by),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	}
+	if done == 0 || done < K {
+		scale_go(x[done:], by, out[done:], K-done)
+	}
+}
+
 func silu(gate, up, out []float32, K int) {
 	done := 0
 	switch {

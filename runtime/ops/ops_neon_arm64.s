@@ -299,6 +299,78 @@ l0:
 done0:
 	RET
 
+// func scale_neon(args *byte)
+TEXT ·scale_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v0:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v1:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v2:i32x4 = splat 2143289344
+	MOVD 0(R25), R0 // x
+	MOVD 8(R25), R1 // by
+	MOVD 16(R25), R2 // out
+	MOVD 24(R25), R3 // count_out_o
+	CMP $0, R3
+	BLE done0
+	PCALIGN $32
+l0:
+	WORD $0x3dc00003 // ldr q3, [x0]                                 v3:f32x4 = load x+0 l0*128
+	WORD $0x3dc00404 // ldr q4, [x0, #16]                            v4:f32x4 = load x+16 l0*128
+	WORD $0x3dc00805 // ldr q5, [x0, #32]                            v5:f32x4 = load x+32 l0*128
+	WORD $0x3dc00c06 // ldr q6, [x0, #48]                            v6:f32x4 = load x+48 l0*128
+	WORD $0x3dc01007 // ldr q7, [x0, #64]                            v7:f32x4 = load x+64 l0*128
+	WORD $0x3dc01408 // ldr q8, [x0, #80]                            v8:f32x4 = load x+80 l0*128
+	WORD $0x3dc01809 // ldr q9, [x0, #96]                            v9:f32x4 = load x+96 l0*128
+	WORD $0x3dc01c0a // ldr q10, [x0, #112]                          v10:f32x4 = load x+112 l0*128
+	WORD $0x4d40c82b // ld1r {v11.4s}, [x1]                          v11:f32x4 = loadsplat by+0
+	WORD $0x6e2bdc63 // fmul v3.4s, v3.4s, v11.4s                    v12:f32x4 = mul v3 v11
+	WORD $0x6e2bdc84 // fmul v4.4s, v4.4s, v11.4s                    v13:f32x4 = mul v4 v11
+	WORD $0x6e2bdca5 // fmul v5.4s, v5.4s, v11.4s                    v14:f32x4 = mul v5 v11
+	WORD $0x6e2bdcc6 // fmul v6.4s, v6.4s, v11.4s                    v15:f32x4 = mul v6 v11
+	WORD $0x6e2bdce7 // fmul v7.4s, v7.4s, v11.4s                    v16:f32x4 = mul v7 v11
+	WORD $0x6e2bdd08 // fmul v8.4s, v8.4s, v11.4s                    v17:f32x4 = mul v8 v11
+	WORD $0x6e2bdd29 // fmul v9.4s, v9.4s, v11.4s                    v18:f32x4 = mul v9 v11
+	WORD $0x6e2bdd4a // fmul v10.4s, v10.4s, v11.4s                  v19:f32x4 = mul v10 v11
+	WORD $0x4e201c6b // and v11.16b, v3.16b, v0.16b                  v21:i32x4 = and v20 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v22:i32x4 = cmpgts v21 v1
+	WORD $0x6eab1c43 // bit v3.16b, v2.16b, v11.16b                  v23:i32x4 = bitsel v22 v2 v20
+	WORD $0x4e201c8b // and v11.16b, v4.16b, v0.16b                  v26:i32x4 = and v25 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v27:i32x4 = cmpgts v26 v1
+	WORD $0x6eab1c44 // bit v4.16b, v2.16b, v11.16b                  v28:i32x4 = bitsel v27 v2 v25
+	WORD $0x4e201cab // and v11.16b, v5.16b, v0.16b                  v31:i32x4 = and v30 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v32:i32x4 = cmpgts v31 v1
+	WORD $0x6eab1c45 // bit v5.16b, v2.16b, v11.16b                  v33:i32x4 = bitsel v32 v2 v30
+	WORD $0x4e201ccb // and v11.16b, v6.16b, v0.16b                  v36:i32x4 = and v35 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v37:i32x4 = cmpgts v36 v1
+	WORD $0x6eab1c46 // bit v6.16b, v2.16b, v11.16b                  v38:i32x4 = bitsel v37 v2 v35
+	WORD $0x4e201ceb // and v11.16b, v7.16b, v0.16b                  v41:i32x4 = and v40 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v42:i32x4 = cmpgts v41 v1
+	WORD $0x6eab1c47 // bit v7.16b, v2.16b, v11.16b                  v43:i32x4 = bitsel v42 v2 v40
+	WORD $0x4e201d0b // and v11.16b, v8.16b, v0.16b                  v46:i32x4 = and v45 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v47:i32x4 = cmpgts v46 v1
+	WORD $0x6eab1c48 // bit v8.16b, v2.16b, v11.16b                  v48:i32x4 = bitsel v47 v2 v45
+	WORD $0x4e201d2b // and v11.16b, v9.16b, v0.16b                  v51:i32x4 = and v50 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v52:i32x4 = cmpgts v51 v1
+	WORD $0x6eab1c49 // bit v9.16b, v2.16b, v11.16b                  v53:i32x4 = bitsel v52 v2 v50
+	WORD $0x4e201d4b // and v11.16b, v10.16b, v0.16b                 v56:i32x4 = and v55 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v57:i32x4 = cmpgts v56 v1
+	WORD $0x6eab1c4a // bit v10.16b, v2.16b, v11.16b                 v58:i32x4 = bitsel v57 v2 v55
+	WORD $0x3d800043 // str q3, [x2]                                 store out+0 l0*128 v24
+	WORD $0x3d800444 // str q4, [x2, #16]                            store out+16 l0*128 v29
+	WORD $0x3d800845 // str q5, [x2, #32]                            store out+32 l0*128 v34
+	WORD $0x3d800c46 // str q6, [x2, #48]                            store out+48 l0*128 v39
+	WORD $0x3d801047 // str q7, [x2, #64]                            store out+64 l0*128 v44
+	WORD $0x3d801448 // str q8, [x2, #80]                            store out+80 l0*128 v49
+	WORD $0x3d801849 // str q9, [x2, #96]                            store out+96 l0*128 v54
+	WORD $0x3d801c4a // str q10, [x2, #112]                          store out+112 l0*128 v59
+	ADD $128, R0
+	ADD $128, R2
+	SUBS $1, R3
+	BNE l0
+done0:
+	RET
+
 // func silu_neon(args *byte)
 TEXT ·silu_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25

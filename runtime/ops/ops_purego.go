@@ -83,6 +83,19 @@ func add_go(x, y, out []float32, K int) {
 	}
 }
 
+// scale_go is scale: a vector times a number: embeddings.
+//
+//	input x[k] f32
+//	input by[i] f32
+//	out[out.k:K] f32 = canonnan((x[out.k] * by[0]))
+func scale_go(x []float32, by float32, out []float32, K int) {
+	x = x[:K]
+	out = out[:K]
+	for k := range K {
+		out[k] = canonNaN(float32(x[k] * by))
+	}
+}
+
 // silu_go is silu: SiLU of the gate, times up.
 //
 //	input gate[k] f32

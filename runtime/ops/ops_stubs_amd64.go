@@ -74,6 +74,30 @@ type add_avx2_args struct {
 //go:noescape
 func add_avx2(args *add_avx2_args)
 
+type scale_avx512_args struct {
+	x           unsafe.Pointer
+	by          unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// scale_avx512 is scale by the schedule traces/512/scale.json.
+//
+//go:noescape
+func scale_avx512(args *scale_avx512_args)
+
+type scale_avx2_args struct {
+	x           unsafe.Pointer
+	by          unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// scale_avx2 is scale by the schedule traces/256/scale.json.
+//
+//go:noescape
+func scale_avx2(args *scale_avx2_args)
+
 type silu_avx512_args struct {
 	gate        unsafe.Pointer
 	up          unsafe.Pointer

@@ -40,6 +40,18 @@ type add_neon_args struct {
 //go:noescape
 func add_neon(args *add_neon_args)
 
+type scale_neon_args struct {
+	x           unsafe.Pointer
+	by          unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// scale_neon is scale by the schedule traces/128/scale.json.
+//
+//go:noescape
+func scale_neon(args *scale_neon_args)
+
 type silu_neon_args struct {
 	gate        unsafe.Pointer
 	up          unsafe.Pointer

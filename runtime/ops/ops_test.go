@@ -131,6 +131,18 @@ func TestPointwise(t *testing.T) {
 	}
 }
 
+func TestScale(t *testing.T) {
+	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
+		x, by := floats(rng, n, rare), float32(rng.NormFloat64())
+		want := eval(t, "scale", map[string]int{"K": n}, map[string]*ir.Array{"x": array(x, n), "by": one(by)})["out"]
+		dst := make([]float32, n)
+		Scale(dst, x, by)
+		equal(t, fmt.Sprint("scaled ", n), dst, want, true)
+		Scale(x, x, by)
+		equal(t, fmt.Sprint("scaled in place ", n), x, want, true)
+	})
+}
+
 func TestRope(t *testing.T) {
 	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
 		x, cos, sin := floats(rng, 2*n, rare), floats(rng, n, rare), floats(rng, n, rare)
