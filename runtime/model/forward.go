@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/tmacc/tmacc/runtime/ops"
 )
@@ -51,7 +52,7 @@ func (ws *workspace) forwardLayer(i int) error {
 	if n == 0 {
 		return nil
 	}
-	ws.bias = l.vectors[mixedBias]
+	ws.bias, ws.ends = l.vectors[mixedBias], l.vectors[mixedEndNorm]
 	ws.normThen(n, l.vectors[feedNorm], (*workspace).residual)
 	ws.clock(&ws.times.Rest)
 	feed := n * m.config.FeedForward
@@ -65,7 +66,7 @@ func (ws *workspace) forwardLayer(i int) error {
 		return err
 	}
 	ws.clock(&ws.times.Products)
-	ws.bias = nil
+	ws.bias, ws.ends = nil, l.vectors[feedEndNorm]
 	var next []float32
 	if i+1 < len(m.layers) {
 		next = m.layers[i+1].vectors[attentionNorm]
@@ -126,6 +127,9 @@ func (ws *workspace) begin(row int) {
 	if err := m.embedding.row(ws.hiddenRow(row), int(ws.tokens[row])); err != nil {
 		panic("BUG: model: " + err.Error()) // tokens have been checked
 	}
+	if m.row.scaled {
+		ops.Scale(ws.hiddenRow(row), ws.hiddenRow(row), float32(math.Sqrt(float64(m.config.Embedding))))
+	}
 	for kind, a := range m.angles {
 		cos, sin := ws.angles(kind, row)
 		a.Fill(cos, sin, int(ws.positions[row]))
@@ -144,6 +148,9 @@ func (ws *workspace) residual(row int) {
 	hidden, mixed := ws.hiddenRow(row), ws.mixed[row*ws.model.config.Embedding:][:ws.model.config.Embedding]
 	if ws.bias != nil {
 		ops.Add(mixed, mixed, ws.bias)
+	}
+	if ws.ends != nil {
+		ops.RMSNorm(mixed, mixed, ws.ends, ws.model.config.Epsilon)
 	}
 	ops.Add(hidden, hidden, mixed)
 	if ws.weights != nil {

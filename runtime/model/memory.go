@@ -26,10 +26,13 @@ const logitRows = 8
 func (m *Model) newAttentions() (all []*attention) {
 	c := &m.config
 	elem := map[CacheType]ops.Elem{CacheF16: ops.F16, CacheF32: ops.F32}[m.options.Cache]
-	shared := new(pages)
+	width, shared := c.HeadSize, new(pages)
+	if m.row.width != nil {
+		width = m.row.width(c)
+	}
 	for i, kind := range c.Kinds {
 		a := &attention{kind: i, heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context, window: m.options.Context,
-			scale: float32(1 / math.Sqrt(float64(c.HeadSize))), epsilon: c.Epsilon, elem: elem, pages: shared}
+			scale: float32(1 / math.Sqrt(float64(width))), epsilon: c.Epsilon, elem: elem, pages: shared}
 		if kind.Window > 0 {
 			a.window = min(kind.Window, a.positions)
 		}

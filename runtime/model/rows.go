@@ -10,6 +10,10 @@ type architecture struct {
 	gate     func(dst, gate, up []float32)
 	needs    []role // besides the common ones
 	may      []role // have
+	fused    []fused
+	scaled   bool // embeddings are multiplied by the root of their length
+	// width, unless nil, is what scores of attention are divided by the root of, in place of the elements of a head.
+	width func(c *Config) int
 	// windows, unless 0, gives all layers sliding windows but the last of each `windows` layers, if there is a window.
 	windows int
 	window  int // of files that do not say it; 0: none
@@ -27,6 +31,12 @@ var architectures = []architecture{
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
 	{name: "bitnet", gate: ops.SiLUMul, needs: []role{mixedNorm, gatedNorm}},
 	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
+}
+
+// fused is a tensor of each layer whose rows are the matrices of several roles, one behind the other.
+type fused struct {
+	name  string
+	roles []role
 }
 
 // common are the tensors that every architecture needs, and headWeights the only one that every architecture may have: without it
@@ -58,11 +68,13 @@ const (
 	mixedNorm // of the output of attention
 	mixedWeights
 	mixedBias
+	mixedEndNorm // of what attention adds to the hidden state
 	feedNorm
 	gateWeights
 	upWeights
 	gatedNorm // of the gated activations
 	downWeights
+	feedEndNorm // of what the feed-forward part adds to the hidden state
 
 	numRoles
 )
@@ -105,11 +117,13 @@ var tensors = [numRoles]tensor{
 	mixedNorm:     {"attn_sub_norm.weight", []size{sizeQueries}},
 	mixedWeights:  {"attn_output.weight", []size{sizeQueries, sizeEmbedding}},
 	mixedBias:     {"attn_output.bias", []size{sizeEmbedding}},
+	mixedEndNorm:  {"post_attention_norm.weight", []size{sizeEmbedding}},
 	feedNorm:      {"ffn_norm.weight", []size{sizeEmbedding}},
 	gateWeights:   {"ffn_gate.weight", []size{sizeEmbedding, sizeFeed}},
 	upWeights:     {"ffn_up.weight", []size{sizeEmbedding, sizeFeed}},
 	gatedNorm:     {"ffn_sub_norm.weight", []size{sizeFeed}},
 	downWeights:   {"ffn_down.weight", []size{sizeFeed, sizeEmbedding}},
+	feedEndNorm:   {"post_ffw_norm.weight", []size{sizeEmbedding}},
 }
 
 // perLayer says that every layer has a tensor of role r.

@@ -36,6 +36,7 @@ type workspace struct {
 	layer   *layer
 	weights []float32 // of the norm that ends the step, or nil
 	bias    []float32 // of what is added to hidden, or nil
+	ends    []float32 // weights of a norm of it, or nil
 	stage   int32     // how many norms came before
 	bad     atomic.Int32
 
