@@ -35,9 +35,11 @@ type Config struct {
 	HeadSize     int
 	Vocabulary   int // tokens
 	Context      int // positions that the model was made for
+	Original     int // positions that it was trained with, before rope was scaled
 	Epsilon      float32
 	Kinds        []Kind  // of layers; the first is that of layers without a window, which are rotated
 	KindOf       []uint8 // the number of each layer's kind
+	longrope     bool    // rope has factors that depend on the context
 }
 
 // Kind is what attention is like in a kind of layers.
@@ -154,6 +156,7 @@ func (r *reader) headSize(c *Config) int {
 
 // kinds reads what attention is like in each layer.
 func (r *reader) kinds(c *Config, a *architecture) {
+	c.Original = r.count("rope.scaling.original_context_length", max(c.Context, 1), math.MaxInt32)
 	usual := Kind{Rope: r.rope(c)}
 	if r.err != nil {
 		return
@@ -226,7 +229,7 @@ func (r *reader) rope(c *Config) (rope ops.Rotation) {
 	}
 	scale, ok := scalings[kind]
 	if !ok {
-		r.fail("rope.scaling.type", "is %q, an unknown rope type; this version knows none, linear and yarn", shorten(kind))
+		r.fail("rope.scaling.type", "is %q, an unknown rope type; this version knows none, linear, longrope and yarn", shorten(kind))
 		return rope
 	}
 	scale(r, c, &rope)
@@ -235,11 +238,20 @@ func (r *reader) rope(c *Config) (rope ops.Rotation) {
 
 // scalings are the rope types by their names in files.
 var scalings = map[string]func(*reader, *Config, *ops.Rotation){
-	"none": func(*reader, *Config, *ops.Rotation) {},
-	"linear": func(r *reader, _ *Config, rope *ops.Rotation) {
-		rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1))
-	}, // the second key is the older one
-	"yarn": (*reader).yarn,
+	"none":     func(*reader, *Config, *ops.Rotation) {},
+	"linear":   (*reader).linear,
+	"longrope": (*reader).longrope,
+	"yarn":     (*reader).yarn,
+}
+
+func (r *reader) linear(_ *Config, rope *ops.Rotation) {
+	rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1)) // the second key is the older one
+}
+
+// longrope is of "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens". The factors of pairs are tensors.
+func (r *reader) longrope(c *Config, rope *ops.Rotation) {
+	c.longrope = true
+	r.linear(c, rope)
 }
 
 func (r *reader) yarn(c *Config, rope *ops.Rotation) {
@@ -248,7 +260,7 @@ func (r *reader) yarn(c *Config, rope *ops.Rotation) {
 	}
 	rope.Scale = r.float("rope.scaling.factor", 1)
 	rope.YaRN = &ops.YaRN{
-		Original: r.count("rope.scaling.original_context_length", max(c.Context, 1), math.MaxInt32),
+		Original: c.Original,
 		Fast:     r.float("rope.scaling.yarn_beta_fast", 32),
 		Slow:     r.float("rope.scaling.yarn_beta_slow", 1),
 	}

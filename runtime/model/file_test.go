@@ -43,14 +43,15 @@ func TestRefused(t *testing.T) {
 		`key "llama.attention.head_count": is 3, which does not divide the hidden state`: func(x *oracle.Tiny) {
 			x.Set("attention.key_length", nil).Set("attention.head_count", uint32(3))
 		},
-		`key "llama.attention.layer_norm_rms_epsilon": is NaN; it must be`:         func(x *oracle.Tiny) { x.Set("attention.layer_norm_rms_epsilon", float32(math.NaN())) },
-		`key "llama.attention.layer_norm_rms_epsilon": holds a string`:             func(x *oracle.Tiny) { x.Set("attention.layer_norm_rms_epsilon", "1e-5") },
-		`key "llama.context_length": is 2147483648; it must be 1 to 2147483647`:    func(x *oracle.Tiny) { x.Set("context_length", uint32(1<<31)) },
-		`key "llama.rope.scaling.type": is "longrope", an unknown rope type`:       func(x *oracle.Tiny) { x.Set("rope.scaling.type", "longrope") },
-		`key "llama.rope.freq_base": is 1; it must be above 1`:                     func(x *oracle.Tiny) { x.Set("rope.freq_base", float32(1)) },
-		`key "llama.rope.dimension_count": is 66; it must be an even number up to`: func(x *oracle.Tiny) { x.Set("rope.dimension_count", uint32(66)) },
-		`key "llama.rope.dimension_count": is 7; it must be an even number up to`:  func(x *oracle.Tiny) { x.Set("rope.dimension_count", uint32(7)) },
-		`key "llama.rope.scaling.factor": is 0; it must be`:                        func(x *oracle.Tiny) { x.Set("rope.scaling.type", "linear").Set("rope.scaling.factor", float32(0)) },
+		`key "llama.attention.layer_norm_rms_epsilon": is NaN; it must be`:                                          func(x *oracle.Tiny) { x.Set("attention.layer_norm_rms_epsilon", float32(math.NaN())) },
+		`key "llama.attention.layer_norm_rms_epsilon": holds a string`:                                              func(x *oracle.Tiny) { x.Set("attention.layer_norm_rms_epsilon", "1e-5") },
+		`key "llama.context_length": is 2147483648; it must be 1 to 2147483647`:                                     func(x *oracle.Tiny) { x.Set("context_length", uint32(1<<31)) },
+		`key "llama.rope.scaling.type": is "su", an unknown rope type`:                                              func(x *oracle.Tiny) { x.Set("rope.scaling.type", "su") },
+		`tensor "rope_factors_short.weight": is missing; a model with longrope needs it for sessions of 300 tokens`: func(x *oracle.Tiny) { x.Set("rope.scaling.type", "longrope") },
+		`key "llama.rope.freq_base": is 1; it must be above 1`:                                                      func(x *oracle.Tiny) { x.Set("rope.freq_base", float32(1)) },
+		`key "llama.rope.dimension_count": is 66; it must be an even number up to`:                                  func(x *oracle.Tiny) { x.Set("rope.dimension_count", uint32(66)) },
+		`key "llama.rope.dimension_count": is 7; it must be an even number up to`:                                   func(x *oracle.Tiny) { x.Set("rope.dimension_count", uint32(7)) },
+		`key "llama.rope.scaling.factor": is 0; it must be`:                                                         func(x *oracle.Tiny) { x.Set("rope.scaling.type", "linear").Set("rope.scaling.factor", float32(0)) },
 		`key "llama.rope.scaling.yarn_log_multiplier": is not known`: func(x *oracle.Tiny) {
 			x.Set("rope.scaling.type", "yarn").Set("rope.scaling.yarn_log_multiplier", float32(1))
 		},

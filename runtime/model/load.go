@@ -20,6 +20,7 @@ type loader struct {
 	config   Config
 	kernels  Kernels
 	float    bool
+	context  int // the most tokens of a session
 	progress func(done, total int64)
 	done     int64                       // bytes of plans
 	packed   Packed                      // nil: nothing is kept
@@ -73,6 +74,23 @@ func (l *loader) find() error {
 			return errorf(quoted(t.Name), "is unknown in models of architecture %s, which would compute something else without it", l.row.name)
 		}
 	}
+	return l.factors()
+}
+
+// factors chooses the tensor with the factors of rope, as the context of sessions needs them, and drops the others.
+func (l *loader) factors() error {
+	has := func(r role) bool { return slices.ContainsFunc(l.plans, func(x plan) bool { return x.role == r }) }
+	chosen, other := shortFactors, longFactors
+	if l.context > l.config.Original {
+		chosen, other = other, chosen
+	}
+	if !has(chosen) && (has(other) || l.config.longrope) {
+		return errorf(quoted(tensors[chosen].name), "is missing; a model with longrope needs it for sessions of %d tokens", l.context)
+	}
+	if has(ropeFactors) && has(chosen) {
+		return errorf(quoted(tensors[chosen].name), "is there besides %s: only one of them can count", quoted(tensors[ropeFactors].name))
+	}
+	l.plans = slices.DeleteFunc(l.plans, func(x plan) bool { return x.role == other })
 	return nil
 }
 

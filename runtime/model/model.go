@@ -83,15 +83,15 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
+	if opt.Context, err = config.positions(opt.Context); err != nil {
+		return nil, err
+	}
+	l := &loader{context: opt.Context, f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
 	if err := l.find(); err != nil {
 		return nil, err
 	}
 	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
 	opt.Chunk = cmp.Or(opt.Chunk, 512)
-	if opt.Context, err = config.positions(opt.Context); err != nil {
-		return nil, err
-	}
 	m := &Model{config: l.config, row: row, options: opt, times: opt.Times}
 	if err := m.load(l); err != nil {
 		m.Close()
@@ -127,12 +127,8 @@ func (m *Model) load(l *loader) error {
 		}
 	}
 	m.head = cmp.Or(m.head, m.embedding)
-	for i := range m.config.Kinds {
-		rope := m.config.Kinds[i].Rope
-		if err := rope.Check(); err != nil {
-			return errorf(quoted(tensors[ropeFactors].name), "%v", err)
-		}
-		m.angles = append(m.angles, ops.NewAngles(rope))
+	for _, kind := range m.config.Kinds {
+		m.angles = append(m.angles, ops.NewAngles(kind.Rope))
 	}
 	return l.f.Unchanged()
 }
@@ -148,8 +144,12 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 		switch x.role {
 		case outputNorm:
 			m.outputNorm = v
-		case ropeFactors:
-			m.config.Kinds[0].Rope.Factors = v
+		case ropeFactors, shortFactors, longFactors:
+			rope := &m.config.Kinds[0].Rope
+			rope.Factors = v
+			if err := rope.Check(); err != nil {
+				return errorf(quoted(x.tensor.Name), "%v", err)
+			}
 		default:
 			m.layers[x.layer].vectors[x.role] = v
 		}

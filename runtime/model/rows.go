@@ -55,6 +55,8 @@ const (
 	outputNorm
 	headWeights
 	ropeFactors
+	shortFactors // of rope, for contexts that the model was trained with first
+	longFactors  // for longer ones
 
 	attentionNorm // the first role of tensors that each layer has
 	queryWeights
@@ -105,6 +107,8 @@ var tensors = [numRoles]tensor{
 	outputNorm:    {"output_norm.weight", []size{sizeEmbedding}},
 	headWeights:   {"output.weight", []size{sizeEmbedding, sizeVocabulary}},
 	ropeFactors:   {"rope_freqs.weight", []size{sizePairs}},
+	shortFactors:  {"rope_factors_short.weight", []size{sizePairs}},
+	longFactors:   {"rope_factors_long.weight", []size{sizePairs}},
 	attentionNorm: {"attn_norm.weight", []size{sizeEmbedding}},
 	queryWeights:  {"attn_q.weight", []size{sizeEmbedding, sizeQueries}},
 	keyWeights:    {"attn_k.weight", []size{sizeEmbedding, sizeKeys}},
