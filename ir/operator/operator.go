@@ -33,7 +33,7 @@ type Operator struct {
 
 // All lists every operator, in the order of docs/ir.md.
 func All() []Operator {
-	out := []Operator{RMSNorm(), Add(), Scale(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
+	out := []Operator{RMSNorm(), Add(), Scale(), Softcap(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
 	for _, e := range Elems {
 		out = append(out, Row(e), Column(e))
 	}
@@ -99,6 +99,16 @@ func Scale() Operator {
 	x, by := g.input("x", format.F32, "k"), g.input("by", format.F32, "i")
 	g.stage("out", format.F32, []ir.Dim{k}, canon(mul(read(x, axis(k)), read(by, ir.I32(0)))))
 	return Operator{Name: "scale", About: "a vector times a number: embeddings", Graph: g.graph(), Outputs: []string{"out"}}
+}
+
+// Softcap is cap * tanh(x / cap * scale), as cap * (1 - 2 / (exp(x * twice) + 1)). cap and twice, which is 2 * scale / cap, have one element.
+func Softcap() Operator {
+	g := &builder{}
+	k := g.run("out", "k", "K")
+	x, cap, twice := g.input("x", format.F32, "k"), g.input("cap", format.F32, "i"), g.input("twice", format.F32, "i")
+	e := Exp(mul(read(x, axis(k)), read(twice, ir.I32(0))))
+	g.stage("out", format.F32, []ir.Dim{k}, canon(mul(read(cap, ir.I32(0)), sub(num(1), div(num(2), add(e, num(1)))))))
+	return Operator{Name: "softcap", About: "tanh of a vector between caps: scores and logits", Graph: g.graph(), Outputs: []string{"out"}}
 }
 
 // SiLUGate is gate / (1 + exp(-gate)) * up.

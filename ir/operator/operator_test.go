@@ -190,6 +190,16 @@ func TestScale(t *testing.T) {
 	}
 }
 
+func TestSoftcap(t *testing.T) {
+	const k, cap = 400, 30
+	x := floats([]int{k}, func(i int) float32 { return float32(i-200) / 2 })
+	one := func(v float32) *ir.Array { return floats([]int{1}, func(int) float32 { return v }) }
+	out := eval(t, Softcap(), map[string]int{"K": k}, map[string]*ir.Array{"x": x, "cap": one(cap), "twice": one(2. / cap)})["out"]
+	for i, v := range out.V {
+		near(t, "capped", float(v)/cap, math.Tanh(float(x.V[i])/cap), 2e-7)
+	}
+}
+
 func TestRope(t *testing.T) {
 	of := func(v ...float32) *ir.Array { return floats([]int{len(v)}, func(i int) float32 { return v[i] }) }
 	out := eval(t, Rope(), map[string]int{"H": 2}, map[string]*ir.Array{"x": of(1, 2), "y": of(3, 4), "cos": of(0, 1), "sin": of(1, 0)})

@@ -12,6 +12,7 @@ type attention struct {
 	positions            int // that a sequence may have
 	window               int // the latest positions that a query sees, with its own; all have `positions`
 	scale                float32
+	cap                  float32 // of scores, unless 0
 	epsilon              float32
 	elem                 ops.Elem // of the cache
 	pages                *pages
@@ -338,7 +339,12 @@ func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output
 	for half := first / ops.Panel; half*ops.Panel < end; half++ {
 		ops.Matmul(x.scores[half*ops.Panel:], ops.Block, queries, a.size, rows, a.keys(page, head, half), a.elem, a.size)
 	}
-	ops.Softmax(x.scores, rows, a.scale, x.first, x.end, top, total)
+	scale := a.scale
+	if a.cap > 0 {
+		ops.Softcap(x.scores[:rows*ops.Block], x.scores[:rows*ops.Block], scale, a.cap)
+		scale = 1
+	}
+	ops.Softmax(x.scores, rows, scale, x.first, x.end, top, total)
 	// Exponentials of positions behind the query are +0, and what a page has there is 0 or of a later row: adding their
 	// products changes no bit of a sum that began at +0. Nor do positions before the window.
 	end = (end + ops.Whole - 1) / ops.Whole * ops.Whole

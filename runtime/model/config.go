@@ -37,6 +37,8 @@ type Config struct {
 	Context      int // positions that the model was made for
 	Original     int // positions that it was trained with, before rope was scaled
 	Epsilon      float32
+	ScoreCap     float32 // soft cap of the scores of attention; 0: none
+	LogitCap     float32 // of logits
 	Kinds        []Kind  // of layers; the first is that of layers without a window, which are rotated
 	KindOf       []uint8 // the number of each layer's kind
 	longrope     bool    // rope has factors that depend on the context
@@ -123,6 +125,7 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 		Context:      r.count("context_length", 0, math.MaxInt32),
 		Epsilon:      float32(r.float("attention.layer_norm_rms_epsilon", 0)),
 	}
+	c.ScoreCap, c.LogitCap = r.cap(a, "attn_logit_softcapping"), r.cap(a, "final_logit_softcapping")
 	c.Name, _ = f.Text("general.name")
 	c.KVHeads = r.count("attention.head_count_kv", c.Heads, most)
 	c.HeadSize = r.headSize(&c)
@@ -134,6 +137,15 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 		return Config{}, r.err
 	}
 	return c, nil
+}
+
+// cap is a soft cap; 0: there is none.
+func (r *reader) cap(a *architecture, name string) float32 {
+	otherwise, known := a.caps[name]
+	if x, err := r.f.Float(r.key(name)); err == nil && x == 0 || !known || otherwise == 0 && !r.has(name) {
+		return 0
+	}
+	return float32(r.float(name, otherwise))
 }
 
 // headSize is the elements of a head: those that the file says, or an equal part of the hidden state.

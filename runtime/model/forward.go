@@ -97,8 +97,18 @@ func (ws *workspace) forwardHead() error {
 	ws.normThen(n, m.outputNorm, (*workspace).normWanted)
 	ws.clock(&ws.times.Rest)
 	err := ws.multiply(ws.normed, n, product{m.head, ws.logits})
+	if m.config.LogitCap > 0 && err == nil {
+		ws.each(n, (*workspace).capLogits)
+	}
 	ws.clock(&ws.times.Head)
 	return err
+}
+
+// capLogits caps the logits of wanted row i.
+func (ws *workspace) capLogits(i int) {
+	n := ws.model.config.Vocabulary
+	x := ws.logits[i*n:][:n]
+	ops.Softcap(x, x, 1, ws.model.config.LogitCap)
 }
 
 // normThen does a step for n rows that ends with a norm by these weights, or with none.

@@ -32,7 +32,7 @@ func (m *Model) newAttentions() (all []*attention) {
 	}
 	for i, kind := range c.Kinds {
 		a := &attention{kind: i, heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context, window: m.options.Context,
-			scale: float32(1 / math.Sqrt(float64(width))), epsilon: c.Epsilon, elem: elem, pages: shared}
+			scale: float32(1 / math.Sqrt(float64(width))), cap: c.ScoreCap, epsilon: c.Epsilon, elem: elem, pages: shared}
 		if kind.Window > 0 {
 			a.window = min(kind.Window, a.positions)
 		}

@@ -14,6 +14,8 @@ type architecture struct {
 	scaled   bool // embeddings are multiplied by the root of their length
 	// width, unless nil, is what scores of attention are divided by the root of, in place of the elements of a head.
 	width func(c *Config) int
+	// caps are the keys of soft caps that its models have, and the values for files without them; 0: none.
+	caps map[string]float64
 	// windows, unless 0, gives all layers sliding windows but the last of each `windows` layers, if there is a window.
 	windows int
 	window  int // of files that do not say it; 0: none

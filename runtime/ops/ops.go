@@ -43,6 +43,12 @@ func Scale(dst, x []float32, by float32) {
 	scale(x, by, dst, len(x))
 }
 
+// Softcap is dst = cap * tanh(scale * x / cap). dst may be x.
+func Softcap(dst, x []float32, scale, cap float32) {
+	same("Softcap", len(x), dst)
+	softcap(x, cap, 2*scale/cap, dst, len(x))
+}
+
 // SiLUMul is dst = gate / (1 + exp(-gate)) * up. dst may be gate or up.
 func SiLUMul(dst, gate, up []float32) {
 	same("SiLUMul", len(gate), dst, up)

@@ -283,6 +283,121 @@ done0:
 	VZEROUPPER
 	RET
 
+// func softcap_avx2(args *byte)
+// Requires: AVX, AVX2
+TEXT ·softcap_avx2(SB), NOSPLIT, $0-8
+	VPBROADCASTD x4b400000<>+0(SB), Y0      // v0:f32x8 = splat 1262485504
+	VPBROADCASTD x3e2aaa48<>+0(SB), Y1      // v2:f32x8 = splat 1042983496
+	VPBROADCASTD x3efffffe<>+0(SB), Y2      // v3:f32x8 = splat 1056964606
+	VPBROADCASTD x3f800000<>+0(SB), Y3      // v4:f32x8 = splat 1065353216
+	VPBROADCASTD x0000007f<>+0(SB), Y4      // v5:i32x8 = splat 127
+	VPBROADCASTD x7fffffff<>+0(SB), Y5      // v6:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y6      // v7:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y7      // v8:i32x8 = splat 2143289344
+	MOVQ         args+0(FP), AX
+	MOVQ         16(AX), AX
+	MOVQ         args+0(FP), BX
+	MOVQ         (BX), BX
+	MOVQ         args+0(FP), CX
+	MOVQ         8(CX), CX
+	MOVQ         args+0(FP), DX
+	MOVQ         24(DX), DX
+	MOVQ         args+0(FP), SI
+	MOVQ         32(SI), SI
+	TESTQ        SI, SI
+	JLE          done0
+	PCALIGN      $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y8                   // v9:f32x8 = loadsplat twice+0
+	VMULPS       (BX), Y8, Y9               // v10:f32x8 = mul [x+0 l0*64 f32x8] v9
+	VMULPS       32(BX), Y8, Y8             // v11:f32x8 = mul [x+32 l0*64 f32x8] v9
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v12:f32x8 = splat 3266314240
+	VMAXPS       Y9, Y10, Y9                // v13:f32x8 = maxf v12 v10
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v14:f32x8 = splat 3266314240
+	VMAXPS       Y8, Y10, Y8                // v15:f32x8 = maxf v14 v11
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v16:f32x8 = splat 1118961664
+	VMINPS       Y9, Y10, Y9                // v17:f32x8 = minf v16 v13
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v18:f32x8 = splat 1118961664
+	VMINPS       Y8, Y10, Y8                // v19:f32x8 = minf v18 v15
+	VMULPS       c0<>+0(SB), Y9, Y10        // v20:f32x8 = mul v17 [c0 f32x8]
+	VMULPS       c0<>+0(SB), Y8, Y11        // v21:f32x8 = mul v19 [c0 f32x8]
+	VADDPS       Y0, Y10, Y10               // v22:f32x8 = add v20 v0
+	VADDPS       Y0, Y11, Y11               // v23:f32x8 = add v21 v0
+	VSUBPS       Y0, Y10, Y12               // v24:f32x8 = sub v22 v0
+	VSUBPS       Y0, Y11, Y13               // v25:f32x8 = sub v23 v0
+	VMULPS       c1<>+0(SB), Y12, Y14       // v26:f32x8 = mul v24 [c1 f32x8]
+	VMULPS       c1<>+0(SB), Y13, Y15       // v27:f32x8 = mul v25 [c1 f32x8]
+	VSUBPS       Y14, Y9, Y9                // v28:f32x8 = sub v17 v26
+	VSUBPS       Y15, Y8, Y8                // v29:f32x8 = sub v19 v27
+	VMULPS       c2<>+0(SB), Y12, Y12       // v30:f32x8 = mul v24 [c2 f32x8]
+	VMULPS       c2<>+0(SB), Y13, Y13       // v31:f32x8 = mul v25 [c2 f32x8]
+	VSUBPS       Y12, Y9, Y9                // v32:f32x8 = sub v28 v30
+	VSUBPS       Y13, Y8, Y8                // v33:f32x8 = sub v29 v31
+	VMULPS       c3<>+0(SB), Y9, Y12        // v34:f32x8 = mul [c3 f32x8] v32
+	VMULPS       c3<>+0(SB), Y8, Y13        // v35:f32x8 = mul [c3 f32x8] v33
+	VADDPS       c4<>+0(SB), Y12, Y12       // v36:f32x8 = add v34 [c4 f32x8]
+	VADDPS       c4<>+0(SB), Y13, Y13       // v37:f32x8 = add v35 [c4 f32x8]
+	VMULPS       Y9, Y12, Y12               // v38:f32x8 = mul v36 v32
+	VMULPS       Y8, Y13, Y13               // v39:f32x8 = mul v37 v33
+	VADDPS       c5<>+0(SB), Y12, Y12       // v40:f32x8 = add v38 [c5 f32x8]
+	VADDPS       c5<>+0(SB), Y13, Y13       // v41:f32x8 = add v39 [c5 f32x8]
+	VMULPS       Y9, Y12, Y12               // v42:f32x8 = mul v40 v32
+	VMULPS       Y8, Y13, Y13               // v43:f32x8 = mul v41 v33
+	VADDPS       Y1, Y12, Y12               // v44:f32x8 = add v42 v2
+	VADDPS       Y1, Y13, Y13               // v45:f32x8 = add v43 v2
+	VMULPS       Y9, Y12, Y12               // v46:f32x8 = mul v44 v32
+	VMULPS       Y8, Y13, Y13               // v47:f32x8 = mul v45 v33
+	VADDPS       Y2, Y12, Y12               // v48:f32x8 = add v46 v3
+	VADDPS       Y2, Y13, Y13               // v49:f32x8 = add v47 v3
+	VMULPS       Y9, Y12, Y12               // v50:f32x8 = mul v48 v32
+	VMULPS       Y8, Y13, Y13               // v51:f32x8 = mul v49 v33
+	VADDPS       Y3, Y12, Y12               // v52:f32x8 = add v50 v4
+	VADDPS       Y3, Y13, Y13               // v53:f32x8 = add v51 v4
+	VMULPS       Y9, Y12, Y9                // v54:f32x8 = mul v52 v32
+	VMULPS       Y8, Y13, Y8                // v55:f32x8 = mul v53 v33
+	VADDPS       Y3, Y9, Y9                 // v56:f32x8 = add v54 v4
+	VADDPS       Y3, Y8, Y8                 // v57:f32x8 = add v55 v4
+	VPSUBD       Y0, Y10, Y10               // v60:i32x8 = sub v58 v1
+	VPSUBD       Y0, Y11, Y11               // v61:i32x8 = sub v59 v1
+	VPADDD       Y4, Y10, Y10               // v62:i32x8 = add v60 v5
+	VPADDD       Y4, Y11, Y11               // v63:i32x8 = add v61 v5
+	VPSLLD       $0x17, Y10, Y10            // v64:i32x8 = shl v62 23
+	VPSLLD       $0x17, Y11, Y11            // v65:i32x8 = shl v63 23
+	VMULPS       Y10, Y9, Y9                // v68:f32x8 = mul v56 v66
+	VMULPS       Y11, Y8, Y8                // v69:f32x8 = mul v57 v67
+	VADDPS       Y3, Y9, Y9                 // v70:f32x8 = add v68 v4
+	VADDPS       Y3, Y8, Y8                 // v71:f32x8 = add v69 v4
+	VPBROADCASTD x40000000<>+0(SB), Y10     // v72:f32x8 = splat 1073741824
+	VDIVPS       Y9, Y10, Y9                // v73:f32x8 = div v72 v70
+	VPBROADCASTD x40000000<>+0(SB), Y10     // v74:f32x8 = splat 1073741824
+	VDIVPS       Y8, Y10, Y8                // v75:f32x8 = div v74 v71
+	VSUBPS       Y9, Y3, Y9                 // v76:f32x8 = sub v4 v73
+	VSUBPS       Y8, Y3, Y8                 // v77:f32x8 = sub v4 v75
+	VPBROADCASTD (CX), Y10                  // v78:f32x8 = loadsplat cap+0
+	VMULPS       Y9, Y10, Y9                // v79:f32x8 = mul v78 v76
+	VMULPS       Y8, Y10, Y8                // v80:f32x8 = mul v78 v77
+	VPAND        Y5, Y9, Y10                // v82:i32x8 = and v81 v6
+	VPCMPGTD     Y6, Y10, Y10               // v83:i32x8 = cmpgts v82 v7
+	VPAND        Y7, Y10, Y11               // v84:i32x8 = and v83 v8
+	VPANDN       Y9, Y10, Y9                // v85:i32x8 = andnot v81 v83
+	VPOR         Y9, Y11, Y9                // v86:i32x8 = or v84 v85
+	VPAND        Y5, Y8, Y10                // v89:i32x8 = and v88 v6
+	VPCMPGTD     Y6, Y10, Y10               // v90:i32x8 = cmpgts v89 v7
+	VPAND        Y7, Y10, Y11               // v91:i32x8 = and v90 v8
+	VPANDN       Y8, Y10, Y8                // v92:i32x8 = andnot v88 v90
+	VPOR         Y8, Y11, Y8                // v93:i32x8 = or v91 v92
+	VMOVDQU      Y9, (DX)                   // store out+0 l0*64 v87
+	VMOVDQU      Y8, 32(DX)                 // store out+32 l0*64 v94
+	ADDQ         $+64, BX
+	ADDQ         $+64, DX
+	DECQ         SI
+	JNZ          loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func silu_avx2(args *byte)
 // Requires: AVX, AVX2
 TEXT ·silu_avx2(SB), NOSPLIT, $0-8
@@ -5625,6 +5740,12 @@ GLOBL x7fc00000<>(SB), RODATA|NOPTR, $4
 DATA x4b400000<>+0(SB)/4, $0x4b400000
 GLOBL x4b400000<>(SB), RODATA|NOPTR, $4
 
+DATA x3e2aaa48<>+0(SB)/4, $0x3e2aaa48
+GLOBL x3e2aaa48<>(SB), RODATA|NOPTR, $4
+
+DATA x3efffffe<>+0(SB)/4, $0x3efffffe
+GLOBL x3efffffe<>(SB), RODATA|NOPTR, $4
+
 DATA x3f800000<>+0(SB)/4, $0x3f800000
 GLOBL x3f800000<>(SB), RODATA|NOPTR, $4
 
@@ -5672,6 +5793,9 @@ DATA c5<>+8(SB)/8, $0x3d2aac7c3d2aac7c
 DATA c5<>+16(SB)/8, $0x3d2aac7c3d2aac7c
 DATA c5<>+24(SB)/8, $0x3d2aac7c3d2aac7c
 GLOBL c5<>(SB), RODATA|NOPTR, $32
+
+DATA x40000000<>+0(SB)/4, $0x40000000
+GLOBL x40000000<>(SB), RODATA|NOPTR, $4
 
 DATA c6<>+0(SB)/8, $0x3e2aaa483e2aaa48
 DATA c6<>+8(SB)/8, $0x3e2aaa483e2aaa48
@@ -5804,12 +5928,6 @@ GLOBL x3c091d81<>(SB), RODATA|NOPTR, $4
 
 DATA x3d2aac7c<>+0(SB)/4, $0x3d2aac7c
 GLOBL x3d2aac7c<>(SB), RODATA|NOPTR, $4
-
-DATA x3e2aaa48<>+0(SB)/4, $0x3e2aaa48
-GLOBL x3e2aaa48<>(SB), RODATA|NOPTR, $4
-
-DATA x3efffffe<>+0(SB)/4, $0x3efffffe
-GLOBL x3efffffe<>(SB), RODATA|NOPTR, $4
 
 DATA c27<>+0(SB)/8, $0x0000000000000000
 DATA c27<>+8(SB)/8, $0x0000000000000000

@@ -197,6 +197,115 @@ done0:
 	VZEROUPPER
 	RET
 
+// func softcap_avx512(args *byte)
+// Requires: AVX, AVX512F
+TEXT ·softcap_avx512(SB), NOSPLIT, $0-8
+	VPBROADCASTD xc2b00000<>+0(SB), Z0      // v0:f32x16 = splat 3266314240
+	VPBROADCASTD x42b20000<>+0(SB), Z1      // v1:f32x16 = splat 1118961664
+	VPBROADCASTD x3fb8aa3b<>+0(SB), Z2      // v2:f32x16 = splat 1069066811
+	VPBROADCASTD x4b400000<>+0(SB), Z3      // v3:f32x16 = splat 1262485504
+	VPBROADCASTD x3f318000<>+0(SB), Z4      // v4:f32x16 = splat 1060208640
+	VPBROADCASTD xb95e8083<>+0(SB), Z5      // v5:f32x16 = splat 3109978243
+	VPBROADCASTD x3ab5112b<>+0(SB), Z6      // v6:f32x16 = splat 984944939
+	VPBROADCASTD x3c091d81<>+0(SB), Z7      // v7:f32x16 = splat 1007230337
+	VPBROADCASTD x3d2aac7c<>+0(SB), Z8      // v8:f32x16 = splat 1026206844
+	VPBROADCASTD x3e2aaa48<>+0(SB), Z9      // v9:f32x16 = splat 1042983496
+	VPBROADCASTD x3efffffe<>+0(SB), Z10     // v10:f32x16 = splat 1056964606
+	VPBROADCASTD x3f800000<>+0(SB), Z11     // v11:f32x16 = splat 1065353216
+	VPBROADCASTD x0000007f<>+0(SB), Z12     // v13:i32x16 = splat 127
+	VPBROADCASTD x40000000<>+0(SB), Z13     // v14:f32x16 = splat 1073741824
+	MOVQ         args+0(FP), AX
+	MOVQ         8(AX), AX
+	MOVQ         args+0(FP), BX
+	MOVQ         16(BX), BX
+	MOVQ         args+0(FP), CX
+	MOVQ         (CX), CX
+	MOVQ         args+0(FP), DX
+	MOVQ         24(DX), DX
+	MOVQ         args+0(FP), SI
+	MOVQ         32(SI), SI
+	TESTQ        SI, SI
+	JLE          done0
+	PCALIGN      $0x20
+
+loop0:
+	VPBROADCASTD   (AX), Z14                // v15:f32x16 = loadsplat cap+0
+	VPBROADCASTD   (BX), Z15                // v16:f32x16 = loadsplat twice+0
+	VMULPS         (CX), Z15, Z16           // v17:f32x16 = mul [x+0 l0*128 f32x16] v16
+	VMULPS         64(CX), Z15, Z15         // v18:f32x16 = mul [x+64 l0*128 f32x16] v16
+	VMAXPS         Z16, Z0, Z16             // v19:f32x16 = maxf v0 v17
+	VMAXPS         Z15, Z0, Z15             // v20:f32x16 = maxf v0 v18
+	VMINPS         Z16, Z1, Z16             // v21:f32x16 = minf v1 v19
+	VMINPS         Z15, Z1, Z15             // v22:f32x16 = minf v1 v20
+	VMULPS         Z2, Z16, Z17             // v23:f32x16 = mul v21 v2
+	VMULPS         Z2, Z15, Z18             // v24:f32x16 = mul v22 v2
+	VADDPS         Z3, Z17, Z17             // v25:f32x16 = add v23 v3
+	VADDPS         Z3, Z18, Z18             // v26:f32x16 = add v24 v3
+	VSUBPS         Z3, Z17, Z19             // v27:f32x16 = sub v25 v3
+	VSUBPS         Z3, Z18, Z20             // v28:f32x16 = sub v26 v3
+	VMULPS         Z4, Z19, Z21             // v29:f32x16 = mul v27 v4
+	VMULPS         Z4, Z20, Z22             // v30:f32x16 = mul v28 v4
+	VSUBPS         Z21, Z16, Z16            // v31:f32x16 = sub v21 v29
+	VSUBPS         Z22, Z15, Z15            // v32:f32x16 = sub v22 v30
+	VMULPS         Z5, Z19, Z19             // v33:f32x16 = mul v27 v5
+	VMULPS         Z5, Z20, Z20             // v34:f32x16 = mul v28 v5
+	VSUBPS         Z19, Z16, Z16            // v35:f32x16 = sub v31 v33
+	VSUBPS         Z20, Z15, Z15            // v36:f32x16 = sub v32 v34
+	VMULPS         Z16, Z6, Z19             // v37:f32x16 = mul v6 v35
+	VMULPS         Z15, Z6, Z20             // v38:f32x16 = mul v6 v36
+	VADDPS         Z7, Z19, Z19             // v39:f32x16 = add v37 v7
+	VADDPS         Z7, Z20, Z20             // v40:f32x16 = add v38 v7
+	VMULPS         Z16, Z19, Z19            // v41:f32x16 = mul v39 v35
+	VMULPS         Z15, Z20, Z20            // v42:f32x16 = mul v40 v36
+	VADDPS         Z8, Z19, Z19             // v43:f32x16 = add v41 v8
+	VADDPS         Z8, Z20, Z20             // v44:f32x16 = add v42 v8
+	VMULPS         Z16, Z19, Z19            // v45:f32x16 = mul v43 v35
+	VMULPS         Z15, Z20, Z20            // v46:f32x16 = mul v44 v36
+	VADDPS         Z9, Z19, Z19             // v47:f32x16 = add v45 v9
+	VADDPS         Z9, Z20, Z20             // v48:f32x16 = add v46 v9
+	VMULPS         Z16, Z19, Z19            // v49:f32x16 = mul v47 v35
+	VMULPS         Z15, Z20, Z20            // v50:f32x16 = mul v48 v36
+	VADDPS         Z10, Z19, Z19            // v51:f32x16 = add v49 v10
+	VADDPS         Z10, Z20, Z20            // v52:f32x16 = add v50 v10
+	VMULPS         Z16, Z19, Z19            // v53:f32x16 = mul v51 v35
+	VMULPS         Z15, Z20, Z20            // v54:f32x16 = mul v52 v36
+	VADDPS         Z11, Z19, Z19            // v55:f32x16 = add v53 v11
+	VADDPS         Z11, Z20, Z20            // v56:f32x16 = add v54 v11
+	VMULPS         Z16, Z19, Z16            // v57:f32x16 = mul v55 v35
+	VMULPS         Z15, Z20, Z15            // v58:f32x16 = mul v56 v36
+	VADDPS         Z11, Z16, Z16            // v59:f32x16 = add v57 v11
+	VADDPS         Z11, Z15, Z15            // v60:f32x16 = add v58 v11
+	VPSUBD         Z3, Z17, Z17             // v63:i32x16 = sub v61 v12
+	VPSUBD         Z3, Z18, Z18             // v64:i32x16 = sub v62 v12
+	VPADDD         Z12, Z17, Z17            // v65:i32x16 = add v63 v13
+	VPADDD         Z12, Z18, Z18            // v66:i32x16 = add v64 v13
+	VPSLLD         $0x17, Z17, Z17          // v67:i32x16 = shl v65 23
+	VPSLLD         $0x17, Z18, Z18          // v68:i32x16 = shl v66 23
+	VMULPS         Z17, Z16, Z16            // v71:f32x16 = mul v59 v69
+	VMULPS         Z18, Z15, Z15            // v72:f32x16 = mul v60 v70
+	VADDPS         Z11, Z16, Z16            // v73:f32x16 = add v71 v11
+	VADDPS         Z11, Z15, Z15            // v74:f32x16 = add v72 v11
+	VDIVPS         Z16, Z13, Z16            // v75:f32x16 = div v14 v73
+	VDIVPS         Z15, Z13, Z15            // v76:f32x16 = div v14 v74
+	VSUBPS         Z16, Z11, Z16            // v77:f32x16 = sub v11 v75
+	VSUBPS         Z15, Z11, Z15            // v78:f32x16 = sub v11 v76
+	VMULPS         Z16, Z14, Z16            // v79:f32x16 = mul v15 v77
+	VMULPS         Z15, Z14, Z14            // v80:f32x16 = mul v15 v78
+	VCMPPS         $0x03, Z16, Z16, K1      // v81:f32x16 = canonnan v79
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z16, K1, Z15
+	VCMPPS         $0x03, Z14, Z14, K1      // v82:f32x16 = canonnan v80
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z14, K1, Z14
+	VMOVDQU64      Z15, (DX)                // store out+0 l0*128 v81
+	VMOVDQU64      Z14, 64(DX)              // store out+64 l0*128 v82
+	ADDQ           $+128, CX
+	ADDQ           $+128, DX
+	DECQ           SI
+	JNZ            loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func silu_avx512(args *byte)
 // Requires: AVX, AVX512F
 TEXT ·silu_avx512(SB), NOSPLIT, $0-8
@@ -3785,6 +3894,9 @@ GLOBL x3f800000<>(SB), RODATA|NOPTR, $4
 
 DATA x0000007f<>+0(SB)/4, $0x0000007f
 GLOBL x0000007f<>(SB), RODATA|NOPTR, $4
+
+DATA x40000000<>+0(SB)/4, $0x40000000
+GLOBL x40000000<>(SB), RODATA|NOPTR, $4
 
 DATA x3d372713<>+0(SB)/4, $0x3d372713
 GLOBL x3d372713<>(SB), RODATA|NOPTR, $4

@@ -126,6 +126,33 @@ func scale(x []float32, by float32, out []float32, K int) {
 	}
 }
 
+func softcap(x []float32, cap, twice float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == avx512 && K >= 32:
+		done = K - K%32
+		softcap_avx512(&softcap_avx512_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:         unsafe.Pointer(&cap),
+			twice:       unsafe.Pointer(&twice),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	case chosen == avx2 && K >= 16:
+		done = K - K%16
+		softcap_avx2(&softcap_avx2_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:         unsafe.Pointer(&cap),
+			twice:       unsafe.Pointer(&twice),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 16),
+		})
+	}
+	if done == 0 || done < K {
+		softcap_go(x[done:], cap, twice, out[done:], K-done)
+	}
+}
+
 func silu(gate, up, out []float32, K int) {
 	done := 0
 	switch {

@@ -84,6 +84,24 @@ func scale(x []float32, by float32, out []float32, K int) {
 	}
 }
 
+func softcap(x []float32, cap, twice float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == neon && K >= 8:
+		done = K - K%8
+		softcap_neon(&softcap_neon_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:         unsafe.Pointer(&cap),
+			twice:       unsafe.Pointer(&twice),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 8),
+		})
+	}
+	if done == 0 || done < K {
+		softcap_go(x[done:], cap, twice, out[done:], K-done)
+	}
+}
+
 func silu(gate, up, out []float32, K int) {
 	done := 0
 	switch {

@@ -371,6 +371,131 @@ l0:
 done0:
 	RET
 
+// func softcap_neon(args *byte)
+TEXT ·softcap_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	MOVD $0xc2b00000, R16
+	WORD $0x4e040e00 // dup v0.4s, w16                               v0:f32x4 = splat 3266314240
+	MOVD $0x42b20000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v1:f32x4 = splat 1118961664
+	MOVD $0x3fb8aa3b, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v2:f32x4 = splat 1069066811
+	MOVD $0x4b400000, R16
+	WORD $0x4e040e03 // dup v3.4s, w16                               v3:f32x4 = splat 1262485504
+	MOVD $0x3f318000, R16
+	WORD $0x4e040e04 // dup v4.4s, w16                               v4:f32x4 = splat 1060208640
+	MOVD $0xb95e8083, R16
+	WORD $0x4e040e05 // dup v5.4s, w16                               v5:f32x4 = splat 3109978243
+	MOVD $0x3ab5112b, R16
+	WORD $0x4e040e06 // dup v6.4s, w16                               v6:f32x4 = splat 984944939
+	MOVD $0x3c091d81, R16
+	WORD $0x4e040e07 // dup v7.4s, w16                               v7:f32x4 = splat 1007230337
+	MOVD $0x3d2aac7c, R16
+	WORD $0x4e040e08 // dup v8.4s, w16                               v8:f32x4 = splat 1026206844
+	MOVD $0x3e2aaa48, R16
+	WORD $0x4e040e09 // dup v9.4s, w16                               v9:f32x4 = splat 1042983496
+	MOVD $0x3efffffe, R16
+	WORD $0x4e040e0a // dup v10.4s, w16                              v10:f32x4 = splat 1056964606
+	WORD $0x4f03f60b // fmov v11.4s, #1                              v11:f32x4 = splat 1065353216
+	WORD $0x4f0307ec // movi v12.4s, #127, lsl #0                    v13:i32x4 = splat 127
+	WORD $0x4f02640d // movi v13.4s, #64, lsl #24                    v14:f32x4 = splat 1073741824
+	WORD $0x6f04640e // mvni v14.4s, #128, lsl #24                   v15:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e0f // dup v15.4s, w16                              v16:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e10 // dup v16.4s, w16                              v17:i32x4 = splat 2143289344
+	MOVD 8(R25), R0 // cap
+	MOVD 0(R25), R1 // x
+	MOVD 16(R25), R2 // twice
+	MOVD 24(R25), R3 // out
+	MOVD 32(R25), R4 // count_out_o
+	CMP $0, R4
+	BLE done0
+	PCALIGN $32
+l0:
+	WORD $0x4d40c811 // ld1r {v17.4s}, [x0]                          v18:f32x4 = loadsplat cap+0
+	WORD $0x3dc00032 // ldr q18, [x1]                                v19:f32x4 = load x+0 l0*32
+	WORD $0x3dc00433 // ldr q19, [x1, #16]                           v20:f32x4 = load x+16 l0*32
+	WORD $0x4d40c854 // ld1r {v20.4s}, [x2]                          v21:f32x4 = loadsplat twice+0
+	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v22:f32x4 = mul v19 v21
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v23:f32x4 = mul v20 v21
+	WORD $0x6eb2e414 // fcmgt v20.4s, v0.4s, v18.4s                  v24:i32x4 = cmpgtf v0 v22
+	WORD $0x6eb41c12 // bit v18.16b, v0.16b, v20.16b                 v26:f32x4 = bitsel v25 v0 v22
+	WORD $0x6eb3e414 // fcmgt v20.4s, v0.4s, v19.4s                  v27:i32x4 = cmpgtf v0 v23
+	WORD $0x6eb41c13 // bit v19.16b, v0.16b, v20.16b                 v29:f32x4 = bitsel v28 v0 v23
+	WORD $0x6ea1e654 // fcmgt v20.4s, v18.4s, v1.4s                  v30:i32x4 = cmpgtf v26 v1
+	WORD $0x6eb41c32 // bit v18.16b, v1.16b, v20.16b                 v32:f32x4 = bitsel v31 v1 v26
+	WORD $0x6ea1e674 // fcmgt v20.4s, v19.4s, v1.4s                  v33:i32x4 = cmpgtf v29 v1
+	WORD $0x6eb41c33 // bit v19.16b, v1.16b, v20.16b                 v35:f32x4 = bitsel v34 v1 v29
+	WORD $0x6e22de54 // fmul v20.4s, v18.4s, v2.4s                   v36:f32x4 = mul v32 v2
+	WORD $0x6e22de75 // fmul v21.4s, v19.4s, v2.4s                   v37:f32x4 = mul v35 v2
+	WORD $0x4e23d694 // fadd v20.4s, v20.4s, v3.4s                   v38:f32x4 = add v36 v3
+	WORD $0x4e23d6b5 // fadd v21.4s, v21.4s, v3.4s                   v39:f32x4 = add v37 v3
+	WORD $0x4ea3d696 // fsub v22.4s, v20.4s, v3.4s                   v40:f32x4 = sub v38 v3
+	WORD $0x4ea3d6b7 // fsub v23.4s, v21.4s, v3.4s                   v41:f32x4 = sub v39 v3
+	WORD $0x6e24ded8 // fmul v24.4s, v22.4s, v4.4s                   v42:f32x4 = mul v40 v4
+	WORD $0x6e24def9 // fmul v25.4s, v23.4s, v4.4s                   v43:f32x4 = mul v41 v4
+	WORD $0x4eb8d652 // fsub v18.4s, v18.4s, v24.4s                  v44:f32x4 = sub v32 v42
+	WORD $0x4eb9d673 // fsub v19.4s, v19.4s, v25.4s                  v45:f32x4 = sub v35 v43
+	WORD $0x6e25ded6 // fmul v22.4s, v22.4s, v5.4s                   v46:f32x4 = mul v40 v5
+	WORD $0x6e25def7 // fmul v23.4s, v23.4s, v5.4s                   v47:f32x4 = mul v41 v5
+	WORD $0x4eb6d652 // fsub v18.4s, v18.4s, v22.4s                  v48:f32x4 = sub v44 v46
+	WORD $0x4eb7d673 // fsub v19.4s, v19.4s, v23.4s                  v49:f32x4 = sub v45 v47
+	WORD $0x6e32dcd6 // fmul v22.4s, v6.4s, v18.4s                   v50:f32x4 = mul v6 v48
+	WORD $0x6e33dcd7 // fmul v23.4s, v6.4s, v19.4s                   v51:f32x4 = mul v6 v49
+	WORD $0x4e27d6d6 // fadd v22.4s, v22.4s, v7.4s                   v52:f32x4 = add v50 v7
+	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s                   v53:f32x4 = add v51 v7
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v54:f32x4 = mul v52 v48
+	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v55:f32x4 = mul v53 v49
+	WORD $0x4e28d6d6 // fadd v22.4s, v22.4s, v8.4s                   v56:f32x4 = add v54 v8
+	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s                   v57:f32x4 = add v55 v8
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v58:f32x4 = mul v56 v48
+	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v59:f32x4 = mul v57 v49
+	WORD $0x4e29d6d6 // fadd v22.4s, v22.4s, v9.4s                   v60:f32x4 = add v58 v9
+	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s                   v61:f32x4 = add v59 v9
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v62:f32x4 = mul v60 v48
+	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v63:f32x4 = mul v61 v49
+	WORD $0x4e2ad6d6 // fadd v22.4s, v22.4s, v10.4s                  v64:f32x4 = add v62 v10
+	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s                  v65:f32x4 = add v63 v10
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v66:f32x4 = mul v64 v48
+	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v67:f32x4 = mul v65 v49
+	WORD $0x4e2bd6d6 // fadd v22.4s, v22.4s, v11.4s                  v68:f32x4 = add v66 v11
+	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s                  v69:f32x4 = add v67 v11
+	WORD $0x6e32ded2 // fmul v18.4s, v22.4s, v18.4s                  v70:f32x4 = mul v68 v48
+	WORD $0x6e33def3 // fmul v19.4s, v23.4s, v19.4s                  v71:f32x4 = mul v69 v49
+	WORD $0x4e2bd652 // fadd v18.4s, v18.4s, v11.4s                  v72:f32x4 = add v70 v11
+	WORD $0x4e2bd673 // fadd v19.4s, v19.4s, v11.4s                  v73:f32x4 = add v71 v11
+	WORD $0x6ea38694 // sub v20.4s, v20.4s, v3.4s                    v76:i32x4 = sub v74 v12
+	WORD $0x6ea386b5 // sub v21.4s, v21.4s, v3.4s                    v77:i32x4 = sub v75 v12
+	WORD $0x4eac8694 // add v20.4s, v20.4s, v12.4s                   v78:i32x4 = add v76 v13
+	WORD $0x4eac86b5 // add v21.4s, v21.4s, v12.4s                   v79:i32x4 = add v77 v13
+	WORD $0x4f375694 // shl v20.4s, v20.4s, #23                      v80:i32x4 = shl v78 23
+	WORD $0x4f3756b5 // shl v21.4s, v21.4s, #23                      v81:i32x4 = shl v79 23
+	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v84:f32x4 = mul v72 v82
+	WORD $0x6e35de73 // fmul v19.4s, v19.4s, v21.4s                  v85:f32x4 = mul v73 v83
+	WORD $0x4e2bd652 // fadd v18.4s, v18.4s, v11.4s                  v86:f32x4 = add v84 v11
+	WORD $0x4e2bd673 // fadd v19.4s, v19.4s, v11.4s                  v87:f32x4 = add v85 v11
+	WORD $0x6e32fdb2 // fdiv v18.4s, v13.4s, v18.4s                  v88:f32x4 = div v14 v86
+	WORD $0x6e33fdb3 // fdiv v19.4s, v13.4s, v19.4s                  v89:f32x4 = div v14 v87
+	WORD $0x4eb2d572 // fsub v18.4s, v11.4s, v18.4s                  v90:f32x4 = sub v11 v88
+	WORD $0x4eb3d573 // fsub v19.4s, v11.4s, v19.4s                  v91:f32x4 = sub v11 v89
+	WORD $0x6e32de32 // fmul v18.4s, v17.4s, v18.4s                  v92:f32x4 = mul v18 v90
+	WORD $0x6e33de31 // fmul v17.4s, v17.4s, v19.4s                  v93:f32x4 = mul v18 v91
+	WORD $0x4e2e1e53 // and v19.16b, v18.16b, v14.16b                v95:i32x4 = and v94 v15
+	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v96:i32x4 = cmpgts v95 v16
+	WORD $0x6eb31e12 // bit v18.16b, v16.16b, v19.16b                v97:i32x4 = bitsel v96 v17 v94
+	WORD $0x4e2e1e33 // and v19.16b, v17.16b, v14.16b                v100:i32x4 = and v99 v15
+	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v101:i32x4 = cmpgts v100 v16
+	WORD $0x6eb31e11 // bit v17.16b, v16.16b, v19.16b                v102:i32x4 = bitsel v101 v17 v99
+	WORD $0x3d800072 // str q18, [x3]                                store out+0 l0*32 v98
+	WORD $0x3d800471 // str q17, [x3, #16]                           store out+16 l0*32 v103
+	ADD $32, R1
+	ADD $32, R3
+	SUBS $1, R4
+	BNE l0
+done0:
+	RET
+
 // func silu_neon(args *byte)
 TEXT ·silu_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25

@@ -21,6 +21,10 @@ func scale(x []float32, by float32, out []float32, K int) {
 	scale_go(x, by, out, K)
 }
 
+func softcap(x []float32, cap, twice float32, out []float32, K int) {
+	softcap_go(x, cap, twice, out, K)
+}
+
 func silu(gate, up, out []float32, K int) {
 	silu_go(gate, up, out, K)
 }

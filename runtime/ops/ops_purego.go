@@ -96,6 +96,32 @@ func scale_go(x []float32, by float32, out []float32, K int) {
 	}
 }
 
+// softcap_go is softcap: tanh of a vector between caps: scores and logits.
+//
+//	input x[k] f32
+//	input cap[i] f32
+//	input twice[i] f32
+//	out[out.k:K] f32 = canonnan((cap[0] * (f32:0x3f800000 - (f32:0x40000000 / ((((((((((((((f32:0x3ab5112b * v3) + f32:0x3c091d81) * v3) + f32:0x3d2aac7c) * v3) + f32:0x3e2aaa48) * v3) + f32:0x3efffffe) * v3) + f32:0x3f800000) * v3) + f32:0x3f800000) * bits((((bits(v1) - 1262485504) + 127) << 23))) + f32:0x3f800000)))))
+//	  where v0 = fmin(f32:0x42b20000, fmax(f32:0xc2b00000, (x[out.k] * twice[0])))
+//	  where v1 = ((v0 * f32:0x3fb8aa3b) + f32:0x4b400000)
+//	  where v2 = (v1 - f32:0x4b400000)
+//	  where v3 = ((v0 - (v2 * f32:0x3f318000)) - (v2 * f32:0xb95e8083))
+func softcap_go(x []float32, cap, twice float32, out []float32, K int) {
+	x = x[:K]
+	out = out[:K]
+	for k := range K {
+		v0 := fmin(89, fmax(-88, float32(x[k]*twice)))
+		v1 := float32(v0*1.442695) + 1.2582912e+07
+		v2 := v1 - 1.2582912e+07
+		v3 := v0 - float32(v2*0.6933594) - float32(v2*-0.00021219444)
+		v4 := float32((float32((float32(0.001381432*v3)+0.008368851)*v3) + 0.0416684) * v3)
+		v5 := float32((float32((v4+0.1666652)*v3)+0.49999994)*v3) + 1
+		v6 := math.Float32frombits(uint32((int32(math.Float32bits(v1)) - 1262485504 + 127) << 23))
+		v7 := 2 / (float32((float32(v5*v3)+1)*v6) + 1)
+		out[k] = canonNaN(float32(cap * (1 - v7)))
+	}
+}
+
 // silu_go is silu: SiLU of the gate, times up.
 //
 //	input gate[k] f32

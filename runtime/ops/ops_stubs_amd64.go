@@ -98,6 +98,32 @@ type scale_avx2_args struct {
 //go:noescape
 func scale_avx2(args *scale_avx2_args)
 
+type softcap_avx512_args struct {
+	x           unsafe.Pointer
+	cap         unsafe.Pointer
+	twice       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// softcap_avx512 is softcap by the schedule traces/512/softcap.json.
+//
+//go:noescape
+func softcap_avx512(args *softcap_avx512_args)
+
+type softcap_avx2_args struct {
+	x           unsafe.Pointer
+	cap         unsafe.Pointer
+	twice       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// softcap_avx2 is softcap by the schedule traces/256/softcap.json.
+//
+//go:noescape
+func softcap_avx2(args *softcap_avx2_args)
+
 type silu_avx512_args struct {
 	gate        unsafe.Pointer
 	up          unsafe.Pointer

@@ -52,6 +52,19 @@ type scale_neon_args struct {
 //go:noescape
 func scale_neon(args *scale_neon_args)
 
+type softcap_neon_args struct {
+	x           unsafe.Pointer
+	cap         unsafe.Pointer
+	twice       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// softcap_neon is softcap by the schedule traces/128/softcap.json.
+//
+//go:noescape
+func softcap_neon(args *softcap_neon_args)
+
 type silu_neon_args struct {
 	gate        unsafe.Pointer
 	up          unsafe.Pointer

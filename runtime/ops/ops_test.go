@@ -143,6 +143,18 @@ func TestScale(t *testing.T) {
 	})
 }
 
+func TestSoftcap(t *testing.T) {
+	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
+		x, scale, cap := floats(rng, n, rare), float32(rng.NormFloat64()), 1+50*rng.Float32()
+		want := eval(t, "softcap", map[string]int{"K": n}, map[string]*ir.Array{"x": array(x, n), "cap": one(cap), "twice": one(2 * scale / cap)})["out"]
+		dst := make([]float32, n)
+		Softcap(dst, x, scale, cap)
+		equal(t, fmt.Sprint("capped ", n), dst, want, true)
+		Softcap(x, x, scale, cap)
+		equal(t, fmt.Sprint("capped in place ", n), x, want, true)
+	})
+}
+
 func TestRope(t *testing.T) {
 	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
 		x, cos, sin := floats(rng, 2*n, rare), floats(rng, n, rare), floats(rng, n, rare)
