@@ -77,6 +77,7 @@ var tinyModels = []struct {
 	{"llama", model.CacheF16},
 	{"qwen2", model.CacheF32},
 	{"qwen3", model.CacheF16},
+	{"gemma3", model.CacheF32},
 	{"bitnet", model.CacheF32},
 	{"bitnet-b1.58", model.CacheF16},
 }

@@ -31,6 +31,17 @@ var architectures = []architecture{
 	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{
+		name: "gemma3", gate: ops.GELUMul, scaled: true, windows: 6, slidingBase: 10000,
+		caps:  map[string]float64{"final_logit_softcapping": 0},
+		needs: []role{queryNorm, keyNorm, mixedEndNorm, feedEndNorm},
+		width: func(c *Config) int {
+			if c.Layers == 62 { // of 27B
+				return c.Embedding / c.Heads
+			}
+			return c.HeadSize
+		},
+	},
 	{name: "bitnet", gate: ops.SiLUMul, needs: []role{mixedNorm, gatedNorm}},
 	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
 }

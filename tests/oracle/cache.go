@@ -22,7 +22,7 @@ func find[T any](t *testing.T, x Model, list []T, name func(*T) string) *T {
 }
 
 // Cached are the models of batch.json, prefix.json and long.json.
-var Cached = []Model{{"qwen3-q1_0", 1e-1, 0.5}, {"llama3-rope-q4_0", 1e-1, 0.5}}
+var Cached = []Model{{"qwen3-q1_0", 1e-1, 0.5}, {"llama3-rope-q4_0", 1e-1, 0.5}, {"gemma3-q8_0", 1e-1, 0.5}}
 
 type batch struct {
 	Model     string

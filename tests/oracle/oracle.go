@@ -31,6 +31,7 @@ var Models = []Model{
 	{"qwen3-q2_0", 1e-1, 0.5},
 	{"qwen2-q4_k", 1e-1, 0.5},
 	{"llama3-rope-q4_0", 1e-1, 0.5},
+	{"gemma3-q8_0", 1e-1, 0.5},
 	{"tale-4m-f16", 3e-2, 0.2},
 	{"tale-4m-q4_0", 3e-2, 0.2},
 	{"tale-bitnet-4m-tq2_0", 3e-2, 0.2},
@@ -38,7 +39,7 @@ var Models = []Model{
 
 // rounded are the models that llama.cpp evaluates with rounded functions even in float: GELU by a table of 16-bit floats. How far off its
 // values may be, relative RMS of logits.
-var rounded = map[string]float64{}
+var rounded = map[string]float64{"gemma3-q8_0": 1e-3}
 
 // roundedBy is p for values that llama.cpp has computed of x.
 func (x Model) roundedBy(p Precision) Precision {

@@ -47,6 +47,9 @@ func NewTiny(arch string, types func(name string) string) *Tiny {
 	x := &Tiny{Arch: arch, Layers: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
 	x.matrix("token_embd.weight", x.Embedding, x.Vocabulary)
 	x.vector("output_norm.weight", x.Embedding)
+	if arch == "gemma3" { // one layer with a window, one without
+		x.Set("attention.sliding_window", uint32(70)).Set("attention.sliding_window_pattern", uint32(2))
+	}
 	for i := range x.Layers {
 		x.layer(fmt.Sprintf("blk.%d.", i))
 	}
@@ -75,6 +78,11 @@ func (x *Tiny) layer(at string) {
 	case "qwen3":
 		x.vector(at+"attn_q_norm.weight", x.Size)
 		x.vector(at+"attn_k_norm.weight", x.Size)
+	case "gemma3":
+		x.vector(at+"attn_q_norm.weight", x.Size)
+		x.vector(at+"attn_k_norm.weight", x.Size)
+		x.vector(at+"post_attention_norm.weight", x.Embedding)
+		x.vector(at+"post_ffw_norm.weight", x.Embedding)
 	case "bitnet", "bitnet-b1.58":
 		x.vector(at+"attn_sub_norm.weight", queries)
 		x.vector(at+"ffn_sub_norm.weight", x.Feed)
