@@ -78,6 +78,7 @@ var tinyModels = []struct {
 	{"qwen2", model.CacheF32},
 	{"qwen3", model.CacheF16},
 	{"gemma3", model.CacheF32},
+	{"phi3", model.CacheF16},
 	{"bitnet", model.CacheF32},
 	{"bitnet-b1.58", model.CacheF16},
 }

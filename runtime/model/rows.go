@@ -42,6 +42,13 @@ var architectures = []architecture{
 			return c.HeadSize
 		},
 	},
+	{
+		name: "phi3", gate: ops.SiLUMul, may: []role{shortFactors, longFactors},
+		fused: []fused{
+			{"attn_qkv.weight", []role{queryWeights, keyWeights, valueWeights}},
+			{"ffn_up.weight", []role{gateWeights, upWeights}},
+		},
+	},
 	{name: "bitnet", gate: ops.SiLUMul, needs: []role{mixedNorm, gatedNorm}},
 	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
 }

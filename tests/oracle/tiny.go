@@ -62,13 +62,21 @@ func Same(typeName string) func(string) string { return func(string) string { re
 func (x *Tiny) layer(at string) {
 	queries, keys := x.Heads*x.Size, x.KVHeads*x.Size
 	x.vector(at+"attn_norm.weight", x.Embedding)
-	x.matrix(at+"attn_q.weight", x.Embedding, queries)
-	x.matrix(at+"attn_k.weight", x.Embedding, keys)
-	x.matrix(at+"attn_v.weight", x.Embedding, keys)
+	if x.Arch == "phi3" {
+		x.matrix(at+"attn_qkv.weight", x.Embedding, queries+2*keys)
+	} else {
+		x.matrix(at+"attn_q.weight", x.Embedding, queries)
+		x.matrix(at+"attn_k.weight", x.Embedding, keys)
+		x.matrix(at+"attn_v.weight", x.Embedding, keys)
+	}
 	x.matrix(at+"attn_output.weight", queries, x.Embedding)
 	x.vector(at+"ffn_norm.weight", x.Embedding)
-	x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
-	x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
+	if x.Arch == "phi3" {
+		x.matrix(at+"ffn_up.weight", x.Embedding, 2*x.Feed)
+	} else {
+		x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
+	}
 	x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
 	switch x.Arch {
 	case "qwen2":
