@@ -38,7 +38,7 @@ type benchFlags struct {
 	threads     []int
 	rounds      int
 	json, quiet bool
-	model       modelFlags
+	model       benchModelFlags
 }
 
 func (c *cli) bench() *cobra.Command {

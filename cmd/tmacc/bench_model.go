@@ -10,15 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/search/bench/inference"
 	"github.com/tmacc/tmacc/search/kernels"
 	"github.com/tmacc/tmacc/search/synthetic"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// modelFlags are the flags of bench for a whole model.
-type modelFlags struct {
+// benchModelFlags are the flags of bench for a whole model.
+type benchModelFlags struct {
 	path        string
 	prompts     []int
 	depths      []int
@@ -27,7 +26,7 @@ type modelFlags struct {
 	cache       string
 }
 
-func (m *modelFlags) add(cmd *cobra.Command) {
+func (m *benchModelFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&m.path, "model", "", "GGUF `file`, or synthetic:NAME with the shape of a published model: "+strings.Join(synthetic.Names(), ", "))
 	f.IntSliceVarP(&m.prompts, "prompt", "p", []int{512}, "with -model: lengths of prompts, 0 for none")
@@ -42,9 +41,6 @@ var (
 	modelOnly = []string{"prompt", "depth", "repetitions", "output", "cache"}
 	modelToo  = []string{"model", "n", "threads", "lock", "quiet"}
 )
-
-// cacheTypes are the types of -cache.
-var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32}
 
 // validateModel checks the flags of -model and sets its defaults.
 func (b *benchFlags) validateModel(cmd *cobra.Command) error {

@@ -146,13 +146,13 @@ func TestRunStore(t *testing.T) {
 	}
 	defer f.Close()
 	c := &cli{err: io.Discard}
-	small, err := c.store(generateFlags{}, f)
+	small, err := c.store(opening{}, f)
 	if small != nil || err != nil {
 		t.Errorf("small: %v, %v", small, err)
 	}
 	f.Tensors[0].Size += largeFile // it is not read so far
 	for repack, want := range map[bool]bool{false: true, true: false} {
-		s, err := c.store(generateFlags{repack: repack}, f)
+		s, err := c.store(opening{repack: repack}, f)
 		if (s != nil) != want || err != nil {
 			t.Errorf("-repack=%t: %v, %v", repack, s, err)
 		}

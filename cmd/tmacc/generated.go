@@ -1,17 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"runtime"
-	"slices"
-	"strings"
 
 	"github.com/tmacc/tmacc/gen/message"
-	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/runtime/model/generation"
-	"github.com/tmacc/tmacc/runtime/ops"
 	"github.com/tmacc/tmacc/search/kernels"
 )
 
@@ -46,11 +39,11 @@ type ranKernels struct {
 }
 
 // report is r for -json.
-func (w *writing) report(m *model.Model, r *generation.Report) generated {
-	c := m.Config()
+func (w *writing) report(r *generation.Report) generated {
+	c := w.model.Config()
 	g := generated{
 		Model: w.flags.name(), Architecture: c.Architecture, Prompt: w.prompt, Text: w.added.String(), End: r.End,
-		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.threads(),
+		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(),
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
 		Kernels: []ranKernels{}, // none for a model of floats
@@ -67,27 +60,5 @@ func (w *writing) speed(r *generation.Report) string {
 	if s := r.DecodeSpeed(); s > 0 {
 		text += fmt.Sprintf(", %d added at %.1f tokens/s", r.Tokens, s)
 	}
-	return text + ", " + message.Count(w.threads(), "thread")
-}
-
-// threads is how many threads share the work.
-func (w *writing) threads() int { return cmp.Or(w.flags.threads, runtime.GOMAXPROCS(0)) }
-
-// ran says which kernels ran: "tq2_0, q6_k on amd64/avx2 (kept); float operators run ...".
-func (w *writing) ran(m *model.Model) string {
-	on := map[string][]string{}
-	for _, x := range w.provider.Made() {
-		how := fmt.Sprintf("%s (%s)", x.Product.Target(), x.Origin)
-		if x.Origin == kernels.None {
-			how = x.Product.Target()
-		}
-		on[how] = append(on[how], x.Problem.Name())
-	}
-	var parts []string
-	for _, how := range slices.Sorted(maps.Keys(on)) {
-		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
-	}
-	operators, _, _ := strings.Cut(ops.Info(), "\n")
-	parts = append(parts, operators)
-	return m.Config().Architecture + ": " + strings.Join(parts, "; ")
+	return text + ", " + message.Count(w.flags.threadCount(), "thread")
 }

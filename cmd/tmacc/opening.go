@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tmacc/tmacc/cmd/tmacc/tale"
+	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/runtime/cache"
+	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/runtime/model/token"
+	"github.com/tmacc/tmacc/runtime/model/weights"
+	"github.com/tmacc/tmacc/runtime/ops"
+	"github.com/tmacc/tmacc/search/kernels"
+)
+
+// opening says which model a command runs, and how.
+type opening struct {
+	path    string // of the model, "": the one in this program
+	threads int
+	cache   string
+	context int
+	lock    string
+	repack  bool
+	quiet   bool
+}
+
+// cacheTypes are the words of -cache.
+var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32}
+
+// mostThreads bounds -threads.
+const mostThreads = 1 << 10
+
+func (x *opening) add(f *pflag.FlagSet) {
+	f.IntVar(&x.threads, "threads", 0, "threads, 0: all")
+	f.StringVar(&x.cache, "cache", "f16", "floats of the attention's cache: f16, or f32, which takes twice the memory")
+	f.IntVar(&x.context, "context", 0, "most tokens of a text with its continuation, 0: those that the model was made for, up to 4096")
+	f.StringVar(&x.lock, "lock", "", "`file` that tmacc tune has written: its schedules are used instead of the default ones")
+	f.BoolVar(&x.repack, "repack", false, "pack the weights of a large file at each start, and keep no packed copy of them")
+	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress and no figures on standard error")
+}
+
+func (x *opening) validate() error {
+	switch _, known := cacheTypes[x.cache]; {
+	case x.threads < 0 || x.threads > mostThreads:
+		return fmt.Errorf("-threads %d: want 1 to %d, or 0: all", x.threads, mostThreads)
+	case !known:
+		return fmt.Errorf("-cache %s: want %s", x.cache, strings.Join(slices.Sorted(maps.Keys(cacheTypes)), " or "))
+	case x.context < 0 || x.context > math.MaxInt32:
+		return fmt.Errorf("-context %d: want 1 or more, or 0: as the model was made for, up to 4096", x.context)
+	}
+	return nil
+}
+
+// name is what the model is called.
+func (x *opening) name() string { return cmp.Or(x.path, tale.Name) }
+
+// threadCount is how many threads share the work.
+func (x *opening) threadCount() int { return cmp.Or(x.threads, runtime.GOMAXPROCS(0)) }
+
+// open opens the file of the model.
+func (x *opening) open() (*gguf.File, error) {
+	if x.path == "" {
+		return tale.Open()
+	}
+	return gguf.Open(x.path)
+}
+
+// blamed is an error about the model's file, which it names.
+func (x *opening) blamed(err error) error {
+	if x.path == "" || errors.As(err, new(*fs.PathError)) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", x.path, err)
+}
+
+// opened is a model that a command runs.
+type opened struct {
+	*cli
+	how      opening
+	file     *gguf.File
+	provider *kernels.Provider
+	// program, unless "", has the kernels that this one lacks: it has to run with the same arguments instead.
+	program   string
+	model     *model.Model // since load, as the tokenizer
+	tokenizer *token.Tokenizer
+	bar       *progress
+}
+
+// begin opens the file of a model and makes the kernels that it needs. The caller closes the result.
+func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
+	f, err := x.open()
+	if err != nil {
+		return nil, x.blamed(err)
+	}
+	o := &opened{cli: c, how: x, file: f, bar: newProgress(c.err, x.quiet)}
+	if err := o.compile(ctx); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// compile makes the kernels.
+func (o *opened) compile(ctx context.Context) error {
+	lock, err := o.readLock(o.how.lock)
+	if err != nil {
+		return err
+	}
+	o.provider, err = kernels.New(ctx, kernels.Options{Lock: lock, Say: o.heard(o.bar)})
+	if err != nil {
+		return err
+	}
+	o.provider.Expect(kernels.Needed(o.file))
+	o.program = o.provider.Program("./cmd/tmacc")
+	return nil
+}
+
+func (o *opened) close() {
+	o.bar.done()
+	o.model.Close()
+	if o.provider != nil {
+		o.provider.Close()
+	}
+	o.file.Close()
+}
+
+// load reads the model and its tokenizer.
+func (o *opened) load() error {
+	var err error
+	if o.tokenizer, err = token.New(o.file); err != nil {
+		return o.how.blamed(err)
+	}
+	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache]}
+	opt.Progress = func(done, total int64) { o.bar.step("reading %s: %d %%", o.how.name(), 100*done/max(total, 1)) }
+	store, err := o.store(o.how, o.file)
+	if err != nil {
+		return err
+	}
+	if store != nil {
+		opt.Packed = store
+	}
+	if o.model, err = model.New(o.file, o.provider, opt); err != nil {
+		return o.how.blamed(err)
+	}
+	o.bar.done()
+	o.noteStored(o.how, store)
+	return nil
+}
+
+// largeFile is from how many bytes on packing takes so long that the next start maps packed weights instead.
+const largeFile = 64 << 20
+
+// store is where packed weights of a file are kept, nil if they are packed at each start.
+func (c *cli) store(x opening, f *gguf.File) (*weights.Store, error) {
+	size := int64(0)
+	for i := range f.Tensors {
+		size += f.Tensors[i].Size
+	}
+	if x.repack || len(f.Paths) == 0 || size < largeFile {
+		return nil, nil
+	}
+	folder, err := weights.Path()
+	if err != nil {
+		return nil, nil // an event has said so
+	}
+	store, err := weights.Open(folder, f)
+	if errors.As(err, new(*cache.Unsafe)) {
+		return nil, err
+	}
+	if err != nil {
+		fmt.Fprintf(c.err, "tmacc: packed weights are not kept: %s\n", oneLine(err))
+	}
+	return store, nil
+}
+
+// noteStored says where packed weights were saved, or why they were not.
+func (c *cli) noteStored(x opening, s *weights.Store) {
+	switch {
+	case s == nil:
+	case s.Err() != nil:
+		fmt.Fprintf(c.err, "tmacc: packed weights are not kept: %s\n", oneLine(s.Err()))
+	case s.Saved() > 0 && !x.quiet:
+		fmt.Fprintf(c.err, "tmacc: %.1f GB of packed weights are kept in %s; the next start maps them\n", float64(s.Saved())/1e9, s.Folder())
+	}
+}
+
+// heard shows the events of kernels: steps as progress, everything else as lines.
+func (c *cli) heard(bar *progress) func(kernels.Event) {
+	return func(e kernels.Event) {
+		switch e.(type) {
+		case kernels.Compiling, kernels.Verifying, kernels.Linking:
+			bar.step("%s", e)
+		case kernels.Done:
+			bar.done()
+		default:
+			bar.done()
+			fmt.Fprintf(c.err, "tmacc: %s\n", e)
+		}
+	}
+}
+
+// instead runs another program with the same arguments, and ends as it does.
+func (c *cli) instead(ctx context.Context, program string) error {
+	cmd := exec.CommandContext(ctx, program, c.args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.in, c.out, c.err
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return &status{code: max(exit.ExitCode(), exitFailed)}
+	}
+	return err
+}
+
+// ran says which kernels ran: "tq2_0, q6_k on amd64/avx2 (kept); float operators run ...".
+func (o *opened) ran() string {
+	on := map[string][]string{}
+	for _, x := range o.provider.Made() {
+		how := fmt.Sprintf("%s (%s)", x.Product.Target(), x.Origin)
+		if x.Origin == kernels.None {
+			how = x.Product.Target()
+		}
+		on[how] = append(on[how], x.Problem.Name())
+	}
+	var parts []string
+	for _, how := range slices.Sorted(maps.Keys(on)) {
+		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
+	}
+	operators, _, _ := strings.Cut(ops.Info(), "\n")
+	parts = append(parts, operators)
+	return o.model.Config().Architecture + ": " + strings.Join(parts, "; ")
+}
