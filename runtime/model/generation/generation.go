@@ -110,7 +110,7 @@ type generator struct {
 	report    Report
 }
 
-// run computes the logits of the tokens, and then those of each new token.
+// run computes the logits of the tokens, and then the logits after each new token.
 func (g *generator) run(ctx context.Context, ids []int32) error {
 	began := time.Now()
 	logits, err := g.prefill(ctx, ids)

@@ -22,11 +22,11 @@ const None int32 = -1
 // Options say how a token is chosen. The zero value takes the likeliest one, the first of several.
 type Options struct {
 	Temperature float64           // that logits are divided by; 0: the likeliest token
-	TopK        int               // only so many of the likeliest tokens; 0: all
+	TopK        int               // the number of likeliest tokens that may come; 0: all
 	TopP        float64           // only the likeliest tokens that have this probability together; 0 or 1: all
 	MinP        float64           // only tokens with this share of the likeliest one's probability; 0: all
 	Typical     float64           // only the most typical tokens that have this probability together; 0 or 1: all
-	RepeatLast  int               // penalties are for the last so many tokens; 0: 64, -1: all
+	RepeatLast  int               // the number of last tokens that penalties are for; 0: 64, -1: all
 	Repeat      float64           // divides positive logits of tokens that the text has, and multiplies negative ones; 0 or 1: off
 	Presence    float64           // is subtracted from the logits of tokens that the text has
 	Frequency   float64           // is subtracted from a logit for each time that the text has the token
@@ -83,7 +83,7 @@ func (s *Sampler) Reset() {
 	}
 }
 
-// Accept tells the sampler of tokens of the text that Next did not choose, such as those of a prompt.
+// Accept tells the sampler of tokens of the text that Next did not choose, such as the prompt.
 func (s *Sampler) Accept(ids ...int32) {}
 
 // Limit tells the sampler how many tokens Next may still choose, besides one that ends the text. A mask ends the text in time.
