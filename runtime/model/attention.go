@@ -10,6 +10,7 @@ type attention struct {
 	kind                 int // of its layers
 	heads, kvHeads, size int // size is the elements of a head
 	positions            int // that a sequence may have
+	chunk                int // that are computed at once, at most
 	window               int // the latest positions that a query sees, with its own; all have `positions`
 	scale                float32
 	cap                  float32 // of scores, unless 0
@@ -31,10 +32,14 @@ func (a *attention) keyBytes() int  { return ops.Block * a.size * a.elem.Bytes()
 // pageBytes is the memory of 64 positions.
 func (a *attention) pageBytes() int { return a.kvHeads * a.headBytes() }
 
-func (a *attention) bytes(n int) int64 { return int64(numBlocks(n)) * int64(a.pageBytes()) }
+// bytes counts the pages that a window needs, and those that were not given back yet.
+func (a *attention) bytes(n int) int64 {
+	blocks := min(numBlocks(n), numBlocks(a.window+behind+a.chunk)+1)
+	return int64(blocks) * int64(a.pageBytes())
+}
 
 func (a *attention) newState() state {
-	return &cache{a: a, pages: make([]*page, 0, numBlocks(a.positions))}
+	return &cache{a: a, mark: mark{pages: make([]*page, 0, numBlocks(a.positions))}}
 }
 
 // keys is the panel of 32 positions, the first or the second half of a page, of one head.

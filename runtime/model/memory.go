@@ -31,7 +31,7 @@ func (m *Model) newAttentions() (all []*attention) {
 		width = m.row.width(c)
 	}
 	for i, kind := range c.Kinds {
-		a := &attention{kind: i, heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context, window: m.options.Context,
+		a := &attention{kind: i, heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context, chunk: m.options.Chunk, window: m.options.Context,
 			scale: float32(1 / math.Sqrt(float64(width))), cap: c.ScoreCap, epsilon: c.Epsilon, elem: elem, pages: shared}
 		if kind.Window > 0 {
 			a.window = min(kind.Window, a.positions)
