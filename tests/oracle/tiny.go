@@ -43,8 +43,14 @@ var typeIDs = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K"
 
 // NewTiny is a model of an architecture, 2 layers and 256 elements, whose matrices are of the types that a function of their names
 // says.
-func NewTiny(arch string, types func(name string) string) *Tiny {
-	x := &Tiny{Arch: arch, Layers: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
+func NewTiny(arch string, types func(name string) string) *Tiny { return NewTinyLayers(arch, 2, types) }
+
+// NewTinyLayers is NewTiny of another number of layers.
+func NewTinyLayers(arch string, layers int, types func(name string) string) *Tiny {
+	x := &Tiny{Arch: arch, Layers: layers, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
+	if arch == "gemma3" { // whose heads are not equal parts of the hidden state
+		x.Heads, x.KVHeads = 2, 1
+	}
 	x.matrix("token_embd.weight", x.Embedding, x.Vocabulary)
 	x.vector("output_norm.weight", x.Embedding)
 	if arch == "gemma3" { // one layer with a window, one without
@@ -102,6 +108,15 @@ func (x *Tiny) AddHead() { x.matrix("output.weight", x.Embedding, x.Vocabulary) 
 
 // AddVector adds a tensor that usual models do not have.
 func (x *Tiny) AddVector(name string, n int) { x.vector(name, n) }
+
+// AddFactors adds a tensor of numbers of which each is a factor larger than the one before.
+func (x *Tiny) AddFactors(name string, n int, first, growth float64) {
+	x.vector(name, n)
+	data := x.Tensor(name).Data[:0]
+	for i := range n {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(first*math.Pow(1+growth, float64(i)))))
+	}
+}
 
 // vector adds a tensor of numbers near 1.
 func (x *Tiny) vector(name string, n int) {
