@@ -77,6 +77,8 @@ var tinyModels = []struct {
 	{"llama", model.CacheF16},
 	{"qwen2", model.CacheF32},
 	{"qwen3", model.CacheF16},
+	{"gemma", model.CacheF16},
+	{"gemma2", model.CacheF32},
 	{"gemma3", model.CacheF32},
 	{"phi3", model.CacheF16},
 	{"bitnet", model.CacheF32},

@@ -31,6 +31,18 @@ var architectures = []architecture{
 	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{name: "gemma", gate: ops.GELUMul, scaled: true},
+	{
+		name: "gemma2", gate: ops.GELUMul, scaled: true, windows: 2, window: 4096,
+		caps:  map[string]float64{"attn_logit_softcapping": 50, "final_logit_softcapping": 30},
+		needs: []role{mixedEndNorm, feedEndNorm},
+		width: func(c *Config) int {
+			if c.Layers == 46 { // of 27B
+				return c.Embedding / c.Heads
+			}
+			return c.HeadSize
+		},
+	},
 	{
 		name: "gemma3", gate: ops.GELUMul, scaled: true, windows: 6, slidingBase: 10000,
 		caps:  map[string]float64{"final_logit_softcapping": 0},

@@ -37,6 +37,12 @@ var cases = []struct {
 	}},
 	{"qwen2", 2, 256, func(x *oracle.Tiny) {}},
 	{"qwen3", 2, 256, func(x *oracle.Tiny) {}},
+	{"gemma", 2, 256, func(x *oracle.Tiny) {}},
+	{"gemma2", 2, 256, func(x *oracle.Tiny) {}},
+	{"gemma2 with a window and caps", 2, 256, func(x *oracle.Tiny) {
+		x.Set("attention.sliding_window", uint32(20)).Set("attn_logit_softcapping", float32(0.5)).Set("final_logit_softcapping", float32(3))
+	}},
+	{"gemma2 of 46 layers", 46, 256, func(x *oracle.Tiny) {}},
 	{"gemma3", 2, 256, func(x *oracle.Tiny) { x.Set("attention.sliding_window", uint32(20)) }},
 	{"gemma3 with scaling and caps", 7, 256, func(x *oracle.Tiny) {
 		x.Set("attention.sliding_window", uint32(20)).Set("attention.sliding_window_pattern", nil).Set("rope.freq_base", float32(1e6)).

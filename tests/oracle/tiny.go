@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
@@ -48,7 +49,7 @@ func NewTiny(arch string, types func(name string) string) *Tiny { return NewTiny
 // NewTinyLayers is NewTiny of another number of layers.
 func NewTinyLayers(arch string, layers int, types func(name string) string) *Tiny {
 	x := &Tiny{Arch: arch, Layers: layers, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
-	if arch == "gemma3" { // whose heads are not equal parts of the hidden state
+	if strings.HasPrefix(arch, "gemma") { // whose heads are not equal parts of the hidden state
 		x.Heads, x.KVHeads = 2, 1
 	}
 	x.matrix("token_embd.weight", x.Embedding, x.Vocabulary)
@@ -92,6 +93,9 @@ func (x *Tiny) layer(at string) {
 	case "qwen3":
 		x.vector(at+"attn_q_norm.weight", x.Size)
 		x.vector(at+"attn_k_norm.weight", x.Size)
+	case "gemma2":
+		x.vector(at+"post_attention_norm.weight", x.Embedding)
+		x.vector(at+"post_ffw_norm.weight", x.Embedding)
 	case "gemma3":
 		x.vector(at+"attn_q_norm.weight", x.Size)
 		x.vector(at+"attn_k_norm.weight", x.Size)
