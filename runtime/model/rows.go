@@ -31,6 +31,7 @@ var architectures = []architecture{
 	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{name: "smollm3", adjacent: true, gate: ops.SiLUMul, unrotated: 4},
 	{name: "gemma", gate: ops.GELUMul, scaled: true},
 	{
 		name: "gemma2", gate: ops.GELUMul, scaled: true, windows: 2, window: 4096,

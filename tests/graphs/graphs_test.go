@@ -37,6 +37,8 @@ var cases = []struct {
 	}},
 	{"qwen2", 2, 256, func(x *oracle.Tiny) {}},
 	{"qwen3", 2, 256, func(x *oracle.Tiny) {}},
+	{"smollm3", 2, 256, func(x *oracle.Tiny) {}},
+	{"smollm3 of 9 layers", 9, 256, func(x *oracle.Tiny) {}},
 	{"gemma", 2, 256, func(x *oracle.Tiny) {}},
 	{"gemma2", 2, 256, func(x *oracle.Tiny) {}},
 	{"gemma2 with a window and caps", 2, 256, func(x *oracle.Tiny) {
