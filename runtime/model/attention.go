@@ -255,6 +255,9 @@ func (w *attentionWork) rotate(_, item int) {
 			x := queries[h*a.size:][:a.size]
 			w.bias(x, queryBias, head*a.group()+h)
 			w.turn(x, queryNorm, row)
+			if config := &ws.model.config; config.Growth > 0 && at >= config.Original {
+				ops.Scale(x, x, ops.Growth(at, config.Original, config.Growth))
+			}
 		}
 		key, value := ws.keys[(row*a.kvHeads+head)*a.size:][:a.size], ws.values[(row*a.kvHeads+head)*a.size:][:a.size]
 		w.bias(key, keyBias, head)

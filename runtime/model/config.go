@@ -39,6 +39,7 @@ type Config struct {
 	Epsilon      float32
 	ScoreCap     float32 // soft cap of the scores of attention; 0: none
 	LogitCap     float32 // of logits
+	Growth       float64 // of queries with positions, as ops.Growth has it for Original; 0: none
 	Kinds        []Kind  // of layers; the first is that of layers without a window, which are rotated
 	KindOf       []uint8 // the number of each layer's kind
 	longrope     bool    // rope has factors that depend on the context
@@ -170,6 +171,11 @@ func (r *reader) headSize(c *Config) int {
 func (r *reader) kinds(c *Config, a *architecture) {
 	c.Original = r.count("rope.scaling.original_context_length", max(c.Context, 1), math.MaxInt32)
 	usual := Kind{Rope: r.rope(c)}
+	if a.grows {
+		r.grow(c, &usual.Rope)
+	} else if usual.Rope.YaRN != nil && r.has("rope.scaling.yarn_log_multiplier") {
+		r.fail("rope.scaling.yarn_log_multiplier", "is not known in models of architecture %s", a.name)
+	}
 	if r.err != nil {
 		return
 	}
@@ -182,6 +188,16 @@ func (r *reader) kinds(c *Config, a *architecture) {
 		for i := a.unrotated - 1; i < c.Layers; i += a.unrotated {
 			c.KindOf[i] = uint8(len(c.Kinds) - 1)
 		}
+	}
+}
+
+// grow reads how queries grow with positions.
+func (r *reader) grow(c *Config, rope *ops.Rotation) {
+	if name := "attention.temperature_scale"; r.has(name) {
+		c.Growth = r.float(name, 0)
+	}
+	if name := "rope.scaling.yarn_log_multiplier"; r.has(name) && rope.YaRN != nil {
+		rope.YaRN.Multiplier = r.float(name, 0)
 	}
 }
 
@@ -267,9 +283,6 @@ func (r *reader) longrope(c *Config, rope *ops.Rotation) {
 }
 
 func (r *reader) yarn(c *Config, rope *ops.Rotation) {
-	if r.has("rope.scaling.yarn_log_multiplier") {
-		r.fail("rope.scaling.yarn_log_multiplier", "is not known to this version")
-	}
 	rope.Scale = r.float("rope.scaling.factor", 1)
 	rope.YaRN = &ops.YaRN{
 		Original: c.Original,

@@ -22,6 +22,8 @@ type architecture struct {
 	// slidingBase is the base of rope in layers with sliding windows, where no scaling counts, unless the file has one. 0: they have
 	// the rope of the others.
 	slidingBase float64
+	// grows says that files may make queries grow with positions, and YaRN's factor of cosines smaller.
+	grows bool
 	// unrotated, unless 0, leaves rope out of the last of each `unrotated` layers.
 	unrotated int
 }

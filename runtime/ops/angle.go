@@ -22,6 +22,7 @@ type Rotation struct {
 type YaRN struct {
 	Original   int     // positions that the model was trained with
 	Fast, Slow float64 // full turns within Original from which a pair is fast, and up to which it is slow
+	Multiplier float64 // of ln(Scale) in 0.1 ln(Scale) + 1, by which cosines and sines are divided; 0 for nothing
 }
 
 // Check is an error unless angles of r are finite.
@@ -48,7 +49,7 @@ func NewAngles(r Rotation) *Angles {
 	if r.YaRN != nil {
 		slow = r.slowing
 		if r.Scale > 1 {
-			a.magnitude = float64(a.magnitude * (1 + float64(0.1*ln(r.Scale))))
+			a.magnitude = float64(a.magnitude*(1+float64(0.1*ln(r.Scale)))) / (1 + float64(float64(0.1*r.YaRN.Multiplier)*ln(r.Scale)))
 		}
 	}
 	for i := range a.turns {
@@ -60,6 +61,11 @@ func NewAngles(r Rotation) *Angles {
 		a.turns[i] = uint64(math.Ldexp(turns-math.Floor(turns), 64))
 	}
 	return a
+}
+
+// Growth is what queries at a position are multiplied by for late positions to count more: 1 + scale * ln(1 + floor(position / per)).
+func Growth(position, per int, scale float64) float32 {
+	return float32(1 + float64(scale*ln(1+float64(position/per))))
 }
 
 // slowing is what YaRN multiplies the angle of pair i by: 1 for a fast pair, 1/Scale for a slow one.

@@ -70,6 +70,25 @@ func TestYaRN(t *testing.T) {
 	}
 }
 
+// TestMultiplier: YaRN's factor of cosines is divided by another one.
+func TestMultiplier(t *testing.T) {
+	var cos, sin [1]float32
+	r := Rotation{Dims: 2, Base: 1e6, Scale: 4, Magnitude: 3, YaRN: &YaRN{Original: 128, Fast: 32, Slow: 1, Multiplier: 0.5}}
+	NewAngles(r).Fill(cos[:], sin[:], 0)
+	if have, want := float64(cos[0]), 3*(0.1*math.Log(4)+1)/(0.05*math.Log(4)+1); math.Abs(have-want) > 1e-6 {
+		t.Errorf("cos(0) is %v, want %v", have, want)
+	}
+}
+
+// TestGrowth: queries grow by a logarithm, in steps.
+func TestGrowth(t *testing.T) {
+	for position, want := range map[int]float64{0: 1, 99: 1, 100: 1 + 0.5*math.Log(2), 350: 1 + 0.5*math.Log(4)} {
+		if have := float64(Growth(position, 100, 0.5)); math.Abs(have-want) > 1e-7 {
+			t.Errorf("position %d: %v, want %v", position, have, want)
+		}
+	}
+}
+
 // TestLinear: scaling by 4 rotates position 4n as position n is rotated without it.
 func TestLinear(t *testing.T) {
 	var cos, sin [2][4]float32
