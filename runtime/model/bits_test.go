@@ -77,6 +77,7 @@ var tinyModels = []struct {
 	{"llama", model.CacheF16},
 	{"qwen2", model.CacheF32},
 	{"qwen3", model.CacheF16},
+	{"mistral3", model.CacheF16},
 	{"smollm3", model.CacheF32},
 	{"gemma", model.CacheF16},
 	{"gemma2", model.CacheF32},

@@ -33,6 +33,7 @@ var architectures = []architecture{
 	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{name: "mistral3", adjacent: true, gate: ops.SiLUMul, grows: true, may: []role{ropeFactors, mixedBias}},
 	{name: "smollm3", adjacent: true, gate: ops.SiLUMul, unrotated: 4},
 	{name: "gemma", gate: ops.GELUMul, scaled: true},
 	{

@@ -35,7 +35,7 @@ func TestWindowsSameBits(t *testing.T) {
 func TestWindowsMemory(t *testing.T) {
 	opt := model.Options{Chunk: 50}
 	m, tokens := windowed(t, opt)
-	page := int64(64 * 2 * 64 * 2) // keys and values of one head
+	page := int64(64 * 2 * 64 * 2)                                    // keys and values of one head
 	if have, want := m.Memory().Cache, page*(16+10+1); have != want { // 1000 positions; 20 + 512 + 50
 		t.Errorf("a cache of %d bytes, want %d", have, want)
 	}

@@ -37,6 +37,11 @@ var cases = []struct {
 	}},
 	{"qwen2", 2, 256, func(x *oracle.Tiny) {}},
 	{"qwen3", 2, 256, func(x *oracle.Tiny) {}},
+	{"mistral3", 2, 256, func(x *oracle.Tiny) {}},
+	{"mistral3 with yarn and queries that grow", 2, 256, func(x *oracle.Tiny) {
+		x.Set("rope.scaling.type", "yarn").Set("rope.scaling.factor", float32(16)).Set("rope.scaling.original_context_length", uint32(40)).
+			Set("rope.scaling.yarn_log_multiplier", float32(1)).Set("attention.temperature_scale", float32(0.3))
+	}},
 	{"smollm3", 2, 256, func(x *oracle.Tiny) {}},
 	{"smollm3 of 9 layers", 9, 256, func(x *oracle.Tiny) {}},
 	{"gemma", 2, 256, func(x *oracle.Tiny) {}},
