@@ -30,10 +30,10 @@ type architecture struct {
 
 // architectures are facts about models, from the graphs of llama.cpp v0.5.0 and, for bitnet-b1.58, of its forks.
 var architectures = []architecture{
-	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}},
+	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, shortFactors, longFactors, queryBias, keyBias, valueBias, mixedBias}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
-	{name: "mistral3", adjacent: true, gate: ops.SiLUMul, grows: true, may: []role{ropeFactors, mixedBias}},
+	{name: "mistral3", adjacent: true, gate: ops.SiLUMul, grows: true, may: []role{ropeFactors, shortFactors, longFactors, mixedBias}},
 	{name: "smollm3", adjacent: true, gate: ops.SiLUMul, unrotated: 4},
 	{name: "gemma", gate: ops.GELUMul, scaled: true},
 	{

@@ -35,6 +35,12 @@ var cases = []struct {
 		x.Set("rope.scaling.type", "yarn").Set("rope.scaling.factor", float32(4)).Set("rope.scaling.original_context_length", uint32(64)).
 			Set("rope.scaling.attn_factor", float32(1.25))
 	}},
+	{"llama beyond its context", 2, 512, func(x *oracle.Tiny) {
+		x.Context = 1024
+		x.Set("rope.scaling.type", "longrope").Set("rope.scaling.original_context_length", uint32(256)).Set("rope.scaling.attn_factor", float32(1.19))
+		x.AddFactors("rope_factors_short.weight", 32, 1, 0.05)
+		x.AddFactors("rope_factors_long.weight", 32, 1.5, 0.1)
+	}},
 	{"qwen2", 2, 256, func(x *oracle.Tiny) {}},
 	{"qwen3", 2, 256, func(x *oracle.Tiny) {}},
 	{"mistral3", 2, 256, func(x *oracle.Tiny) {}},

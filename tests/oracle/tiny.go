@@ -25,7 +25,7 @@ type Tiny struct {
 	rng                              *rand.Rand
 }
 
-// Key is a metadata value: a uint32, a float32, a string or an array of strings.
+// Key is a metadata value: a uint32, an int32, a float32, a string, or an array of strings or truth values.
 type Key struct {
 	Name  string
 	Value any
@@ -227,6 +227,13 @@ func (k Key) add(f *ggufgen.File) {
 		f.Add(uint32(6), v)
 	case string:
 		f.Add(uint32(8), v)
+	case int32:
+		f.Add(uint32(5), uint32(v))
+	case []bool:
+		f.Add(uint32(9), uint32(7), uint64(len(v)))
+		for _, b := range v {
+			f.Add(b)
+		}
 	case []string:
 		f.Add(uint32(9), uint32(8), uint64(len(v)))
 		for _, s := range v {
