@@ -92,7 +92,7 @@ var tinyModels = []struct {
 func TestSameBits(t *testing.T) {
 	threads(t, 3)
 	const n = 150 // more than two pages
-	for _, of := range drawn.Some(drawn.New(t), 2, tinyModels) {
+	for _, of := range drawn.Some(drawn.New(t), 4, tinyModels) {
 		t.Run(of.arch, func(t *testing.T) {
 			x, cache := oracle.NewTiny(of.arch, mixture), of.cache
 			want := bits(inPieces(t, tiny(t, x, model.Options{Threads: 1, Cache: cache}), text(n, 1), n))

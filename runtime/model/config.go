@@ -220,7 +220,7 @@ func (r *reader) windows(c *Config, a *architecture) {
 	}
 }
 
-// pattern says of which layers a key holds: of those that an array says, or of all but the last of each so many layers.
+// pattern says of which layers a key holds: of the ones that an array says, or of all but the last of each period.
 func (r *reader) pattern(name string, otherwise, layers int) func(layer int) bool {
 	value, _ := r.f.Value(r.key(name))
 	if v, ok := value.([]bool); ok {
