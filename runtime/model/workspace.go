@@ -54,6 +54,7 @@ type segment struct {
 	session  *Session
 	item     int // of the call
 	row      int // of the first
+	angles   int // row of its angles
 	n        int
 	position int // of the first
 }
