@@ -37,7 +37,7 @@ func (m *Model) plan(l *loader, a *attention) error {
 	for _, x := range l.plans {
 		m.memory.Weights += x.bytes
 		if x.role == headWeights || x.role == embedding && m.memory.Head == 0 {
-			m.memory.Head = x.bytes
+			m.memory.Head, m.headType = x.bytes, x.typeName
 		}
 	}
 	m.memory.Cache = int64(m.config.Layers) * a.bytes(m.options.Context)
