@@ -81,5 +81,7 @@ func quantizable() []rowOf {
 	add("groups of zeros", func(i int) float64 { return float64(i/16%3%2) * rnd.NormFloat64() })
 	add("groups of every size", func(i int) float64 { return math.Exp(10*math.Sin(float64(i/16))) * rnd.NormFloat64() })
 	add("outliers", func(i int) float64 { return rnd.NormFloat64() * math.Exp(5*rnd.Float64()*rnd.Float64()) })
+	rnd = rand.New(rand.NewPCG(17, 19))
+	add("of every exponent, as the test of package blocks has", func(int) float64 { return float64(rnd.IntN(1<<23)-1<<22) / float64(int(1)<<rnd.IntN(28)) })
 	return rows
 }
