@@ -9,17 +9,18 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/search/measure/library"
 )
 
 // TestQuantize: rows of floats become the blocks that ggml_quantize_chunk makes of them.
 func TestQuantize(t *testing.T) {
-	l := library(t)
-	lib, err := load(l.Path)
+	l := opened(t)
+	lib, err := library.Load(l.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var quantize func(typ int32, from *float32, to *byte, start, rows, columns int64, importance pointer) uint64
-	if err := bind(lib, "ggml_quantize_chunk", &quantize); err != nil {
+	if err := library.Bind(lib, "ggml_quantize_chunk", &quantize); err != nil {
 		t.Fatal(err)
 	}
 	for _, typ := range blocks.Quantized() {
