@@ -37,6 +37,15 @@ type Config struct {
 	Context      int // positions that the model was made for
 	Epsilon      float32
 	Rope         ops.Rotation
+	Experts      Experts
+}
+
+// Experts are the feed-forward parts of a layer among which a position chooses. A model that has one for all positions has none.
+type Experts struct {
+	Count       int
+	Used        int // that a position chooses
+	FeedForward int // elements between the matrices of one
+	Routing     ops.Routing
 }
 
 // most bounds every extent but the vocabulary, so that products of two fit 64 bits.
@@ -78,6 +87,24 @@ func (r *reader) count(name string, otherwise, limit int) int {
 	return n
 }
 
+// zero says that a key has the integer 0, as another way of not having it.
+func (r *reader) zero(name string) bool {
+	n, err := r.f.Int(r.key(name))
+	return err == nil && n == 0
+}
+
+// truth is a truth value; without the key it is otherwise.
+func (r *reader) truth(name string, otherwise bool) bool {
+	if !r.has(name) {
+		return otherwise
+	}
+	x, ok := r.f.Get(r.key(name)).(bool)
+	if !ok {
+		r.fail(name, "is not a truth value")
+	}
+	return x
+}
+
 // float is a positive number; without the key it is otherwise, unless that is 0.
 func (r *reader) float(name string, otherwise float64) float64 {
 	if r.err != nil || otherwise > 0 && !r.has(name) {
@@ -113,6 +140,9 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 		r.fail("attention.head_count_kv", "is %d, which does not divide the %d heads", c.KVHeads, c.Heads)
 	}
 	r.rope(&c)
+	if x := a.experts; x != nil && (x.always || r.has("expert_count") && !r.zero("expert_count")) {
+		r.experts(&c, x)
+	}
 	if r.err != nil {
 		return Config{}, r.err
 	}
@@ -136,6 +166,35 @@ func (r *reader) headSize(c *Config) int {
 	}
 	return size
 }
+
+// mostExperts bounds the experts of a layer.
+const mostExperts = 1 << 10
+
+// experts reads how positions choose experts.
+func (r *reader) experts(c *Config, how *routes) {
+	width := c.FeedForward // as files of architectures without experts of their own mean it
+	if how.always {
+		width = 0
+	}
+	c.Experts = Experts{
+		Count:       r.count("expert_count", 0, mostExperts),
+		Used:        r.count("expert_used_count", 0, ops.Block),
+		FeedForward: r.count("expert_feed_forward_length", width, most),
+		Routing:     ops.Routing{Normalize: r.truth("expert_weights_norm", how.normalize), Scale: float32(r.float("expert_weights_scale", 1))},
+	}
+	if r.err == nil && c.Experts.Used > c.Experts.Count {
+		r.fail("expert_used_count", "is %d; there are %d experts", c.Experts.Used, c.Experts.Count)
+	}
+	if r.count("expert_gating_func", softmaxRouting, math.MaxInt32) != softmaxRouting {
+		r.fail("expert_gating_func", "is not %d: this version knows routing by softmax only", softmaxRouting)
+	}
+	if r.count("expert_group_count", 1, mostExperts) != 1 {
+		r.fail("expert_group_count", "is not 1: this version chooses experts from one group only")
+	}
+}
+
+// softmaxRouting is the value of expert_gating_func for scores that a softmax makes weights of.
+const softmaxRouting = 1
 
 // rope reads how positions rotate heads.
 func (r *reader) rope(c *Config) {
@@ -217,6 +276,8 @@ func (c *Config) extent(s size) int {
 		sizeHead:       c.HeadSize,
 		sizePairs:      c.Rope.Dims / 2,
 		sizeVocabulary: c.Vocabulary,
+		sizeExperts:    c.Experts.Count,
+		sizeExpert:     c.Experts.FeedForward,
 	}[s]
 }
 

@@ -11,7 +11,9 @@ import (
 type layer struct {
 	vectors  [numRoles][]float32
 	matrices [numRoles]*matrix
+	stacks   [numRoles][]*matrix // of each expert
 	mixer    mixer
+	feed     feed
 }
 
 // forward computes the hidden states of a batch, and logits of the wanted rows. The sessions have made room.
@@ -54,17 +56,9 @@ func (ws *workspace) forwardLayer(i int) error {
 	ws.bias = l.vectors[mixedBias]
 	ws.normThen(n, l.vectors[feedNorm], (*workspace).residual)
 	ws.clock(&ws.times.Rest)
-	feed := n * m.config.FeedForward
-	if err := ws.multiply(ws.normed, n, product{l.matrices[gateWeights], ws.gates[:feed]}, product{l.matrices[upWeights], ws.ups[:feed]}); err != nil {
+	if err := l.feed.feed(ws, n); err != nil {
 		return err
 	}
-	ws.clock(&ws.times.Products)
-	ws.each(n, (*workspace).gate)
-	ws.clock(&ws.times.Rest)
-	if err := ws.multiply(ws.gates, n, product{l.matrices[downWeights], ws.mixed[:n*m.config.Embedding]}); err != nil {
-		return err
-	}
-	ws.clock(&ws.times.Products)
 	ws.bias = nil
 	var next []float32
 	if i+1 < len(m.layers) {
@@ -159,16 +153,6 @@ func (ws *workspace) normMixed(row int) {
 	n := ws.model.config.extent(sizeQueries)
 	x := ws.attended[row*n:][:n]
 	ops.RMSNorm(x, x, ws.layer.vectors[mixedNorm], ws.model.config.Epsilon)
-}
-
-// gate computes the gated activations of a row.
-func (ws *workspace) gate(row int) {
-	n := ws.model.config.FeedForward
-	x := ws.gates[row*n:][:n]
-	ws.model.row.gate(x, x, ws.ups[row*n:][:n])
-	if weights := ws.layer.vectors[gatedNorm]; weights != nil {
-		ops.RMSNorm(x, x, weights, ws.model.config.Epsilon)
-	}
 }
 
 // sound is the stage of a batch whose norms are all finite.

@@ -31,7 +31,7 @@ func (l *loader) identity() ([]byte, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "packed weights %d\n%s", packing, file)
 	for _, x := range l.matrices() {
-		fmt.Fprintf(&text, "%q %s %d %d %t", x.tensor.Name, x.tensor.TypeName(), x.m, x.k, x.role.rotated() && l.row.adjacent)
+		fmt.Fprintf(&text, "%q %d %s %d %d %t", x.tensor.Name, x.index, x.tensor.TypeName(), x.m, x.k, x.role.rotated() && l.row.adjacent)
 		if x.p != nil {
 			fmt.Fprintf(&text, " %s", x.p.PackedID())
 		}

@@ -32,6 +32,7 @@ type plan struct {
 	layer  int // -1: of the whole model
 	role   role
 	tensor *gguf.Tensor
+	index  int              // of the matrix in a stack
 	m, k   int              // of a vector m is 1
 	p      *runtime.Product // nil: panels, or a vector
 	elem   ops.Elem         // of panels
@@ -103,7 +104,11 @@ func (l *loader) vocabulary() error {
 
 // findOne plans a tensor, if the model has it, and adds its name to the known ones.
 func (l *loader) findOne(layer int, r role, known map[string]bool) error {
-	needed := slices.Contains(common, r) || slices.Contains(l.row.needs, r)
+	feed := denseRoles
+	if l.config.Experts.Count > 0 {
+		feed = expertRoles
+	}
+	needed := slices.Contains(common, r) || slices.Contains(feed, r) || slices.Contains(l.row.needs, r)
 	if !needed && r != headWeights && !slices.Contains(l.row.may, r) {
 		return nil
 	}
@@ -154,7 +159,9 @@ func (l *loader) plan(x plan) error {
 			return err
 		}
 	}
-	l.plans = append(l.plans, x)
+	for x.index = range max(x.tensor.Matrices(), 1) {
+		l.plans = append(l.plans, x)
+	}
 	return nil
 }
 
@@ -214,8 +221,12 @@ func (l *loader) vector(x *plan) ([]float32, error) {
 
 // source is where the bytes of a plan's matrix are read, in the order of its rows.
 func (l *loader) source(x *plan) (io.ReaderAt, error) {
-	if want, err := x.stored(); err != nil || want != x.tensor.Size {
-		return nil, cmp.Or(err, errorf(quoted(x.tensor.Name), "has %d bytes; %d rows of %d columns have %d", x.tensor.Size, x.m, x.k, want))
+	size, err := x.stored()
+	if n := int64(x.tensor.Matrices()); err != nil || n*size != x.tensor.Size {
+		return nil, cmp.Or(err, errorf(quoted(x.tensor.Name), "has %d bytes; %d rows of %d columns have %d", x.tensor.Size, n*int64(x.m), x.k, n*size))
+	}
+	if x.role.stack() {
+		return io.NewSectionReader(x.tensor, int64(x.index)*size, size), nil
 	}
 	if !x.role.rotated() || !l.row.adjacent {
 		return x.tensor, nil
@@ -237,7 +248,7 @@ func (l *loader) source(x *plan) (io.ReaderAt, error) {
 	return &halves{x.tensor, &l.config, body / int64(x.m), body}, nil
 }
 
-// stored is how many bytes a plan's matrix has in the file.
+// stored is how many bytes a plan's matrix has in the file. One of a stack lies behind the others.
 func (x *plan) stored() (int64, error) {
 	if x.p == nil {
 		return int64(x.m) * int64(x.k) * int64(x.elem.Bytes()), nil
@@ -267,7 +278,7 @@ func (l *loader) fill(x *plan, to []byte) error {
 		return err
 	}
 	if err = x.p.PackBlocksFrom(to, x.tensor.TypeName(), from, x.m, x.k); err == nil && scales != nil {
-		err = x.p.SetScale(to, scales[0])
+		err = x.p.SetScale(to, scales[x.index])
 	}
 	if err != nil {
 		return fmt.Errorf("model: %s: %w", quoted(x.tensor.Name), err)

@@ -10,13 +10,21 @@ type architecture struct {
 	gate     func(dst, gate, up []float32)
 	needs    []role // besides the common ones
 	may      []role // have
+	experts  *routes
+}
+
+// routes are how an architecture routes positions to experts.
+type routes struct {
+	always    bool // its models have experts; otherwise those whose files say so
+	normalize bool // weights, unless the file says something else
 }
 
 // architectures are facts about models, from the graphs of llama.cpp v0.5.0 and, for bitnet-b1.58, of its forks.
 var architectures = []architecture{
-	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}},
+	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}, experts: &routes{normalize: true}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{name: "qwen3moe", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}, experts: &routes{always: true, normalize: true}},
 	{name: "bitnet", gate: ops.SiLUMul, needs: []role{mixedNorm, gatedNorm}},
 	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
 }
@@ -26,8 +34,14 @@ var architectures = []architecture{
 var common = []role{
 	embedding, outputNorm,
 	attentionNorm, queryWeights, keyWeights, valueWeights, mixedWeights,
-	feedNorm, gateWeights, upWeights, downWeights,
+	feedNorm,
 }
+
+// denseRoles and expertRoles are what the two kinds of feed-forward parts need.
+var (
+	denseRoles  = []role{gateWeights, upWeights, downWeights}
+	expertRoles = []role{router, gateExperts, upExperts, downExperts}
+)
 
 // role is what a tensor is for.
 type role uint8
@@ -55,6 +69,10 @@ const (
 	upWeights
 	gatedNorm // of the gated activations
 	downWeights
+	router // scores of experts
+	gateExperts
+	upExperts
+	downExperts
 
 	numRoles
 )
@@ -76,6 +94,8 @@ const (
 	sizeHead
 	sizePairs // that rope rotates
 	sizeVocabulary
+	sizeExperts
+	sizeExpert // between the matrices of one
 	numSizes
 )
 
@@ -102,13 +122,18 @@ var tensors = [numRoles]tensor{
 	upWeights:     {"ffn_up.weight", []size{sizeEmbedding, sizeFeed}},
 	gatedNorm:     {"ffn_sub_norm.weight", []size{sizeFeed}},
 	downWeights:   {"ffn_down.weight", []size{sizeFeed, sizeEmbedding}},
+	router:        {"ffn_gate_inp.weight", []size{sizeEmbedding, sizeExperts}},
+	gateExperts:   {"ffn_gate_exps.weight", []size{sizeEmbedding, sizeExpert, sizeExperts}},
+	upExperts:     {"ffn_up_exps.weight", []size{sizeEmbedding, sizeExpert, sizeExperts}},
+	downExperts:   {"ffn_down_exps.weight", []size{sizeExpert, sizeEmbedding, sizeExperts}},
 }
 
 // perLayer says that every layer has a tensor of role r.
 func (r role) perLayer() bool { return r >= attentionNorm }
 
-// matrix says that a tensor of role r is multiplied with.
-func (r role) matrix() bool { return len(tensors[r].shape) == 2 }
+// matrix says that a tensor of role r is multiplied with, and stack that it is a matrix of each expert.
+func (r role) matrix() bool { return len(tensors[r].shape) >= 2 }
+func (r role) stack() bool  { return len(tensors[r].shape) == 3 }
 
 // rotated says that rope rotates what comes of a tensor of role r.
 func (r role) rotated() bool {

@@ -25,7 +25,7 @@ type workspace struct {
 	keys, values []float32 // [rows][KV heads][size]
 	attended     []float32 // [rows][heads][size]
 	mixed        []float32 // [rows][embedding], what is added to hidden
-	gates, ups   []float32 // [rows][feed-forward]
+	gates, ups   []float32 // [rows][elements between the matrices of the feed-forward part]
 	cos, sin     []float32 // [rows][pairs of a head]
 	positions    []int32   // of each row
 	wanted       []int32   // the rows whose logits are wanted
@@ -36,6 +36,7 @@ type workspace struct {
 	layer   *layer
 	weights []float32 // of the norm that ends the step, or nil
 	bias    []float32 // of what is added to hidden, or nil
+	width   int       // of rows of gates
 	stage   int32     // how many norms came before
 	bad     atomic.Int32
 
@@ -44,6 +45,7 @@ type workspace struct {
 	calls     []runtime.Call
 	floats    ops.Products
 	attention attentionWork
+	routed    routed
 	times     Times
 	since     time.Time
 }
@@ -71,7 +73,7 @@ func (ws *workspace) lanes() int { return pool.Threads(ws.threads) }
 // rowBytes is the memory that resize takes for a row.
 func (c *Config) rowBytes() int64 {
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
-	return 4 * int64(3*c.Embedding+3*queries+2*keys+2*c.FeedForward+c.Rope.Dims+3)
+	return 4 * int64(3*c.Embedding+3*queries+2*keys+c.Rope.Dims+3)
 }
 
 // resize makes the buffers those of n rows.
@@ -83,7 +85,6 @@ func (ws *workspace) resize(n int) {
 	ws.hidden, ws.normed, ws.mixed = grow(ws.hidden, n*c.Embedding), grow(ws.normed, n*c.Embedding), grow(ws.mixed, n*c.Embedding)
 	ws.queries, ws.attended = grow(ws.queries, n*queries), grow(ws.attended, n*queries)
 	ws.keys, ws.values = grow(ws.keys, n*keys), grow(ws.values, n*keys)
-	ws.gates, ws.ups = grow(ws.gates, n*c.FeedForward), grow(ws.ups, n*c.FeedForward)
 	ws.cos, ws.sin = grow(ws.cos, n*c.Rope.Dims/2), grow(ws.sin, n*c.Rope.Dims/2)
 }
 
