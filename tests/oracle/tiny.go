@@ -18,6 +18,7 @@ type Tiny struct {
 	Layers, Embedding, Feed          int
 	Heads, KVHeads, Size, Vocabulary int
 	Context                          int
+	Experts, Used                    int   // 0: the feed-forward part is dense
 	Keys                             []Key // besides the usual ones
 	Tensors                          []Tensor
 	types                            func(name string) string
@@ -44,7 +45,12 @@ var typeIDs = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K"
 // NewTiny is a model of an architecture, 2 layers and 256 elements, whose matrices are of the types that a function of their names
 // says.
 func NewTiny(arch string, types func(name string) string) *Tiny {
-	x := &Tiny{Arch: arch, Layers: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
+	return NewTinyExperts(arch, 0, types)
+}
+
+// NewTinyExperts is NewTiny with experts in each layer, of which a position chooses two.
+func NewTinyExperts(arch string, experts int, types func(name string) string) *Tiny {
+	x := &Tiny{Experts: experts, Used: 2, Arch: arch, Layers: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
 	x.matrix("token_embd.weight", x.Embedding, x.Vocabulary)
 	x.vector("output_norm.weight", x.Embedding)
 	for i := range x.Layers {
@@ -64,15 +70,22 @@ func (x *Tiny) layer(at string) {
 	x.matrix(at+"attn_v.weight", x.Embedding, keys)
 	x.matrix(at+"attn_output.weight", queries, x.Embedding)
 	x.vector(at+"ffn_norm.weight", x.Embedding)
-	x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
-	x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
-	x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
+	if x.Experts > 0 {
+		x.matrix(at+"ffn_gate_inp.weight", x.Embedding, x.Experts)
+		x.stack(at+"ffn_gate_exps.weight", x.Embedding, x.Feed)
+		x.stack(at+"ffn_up_exps.weight", x.Embedding, x.Feed)
+		x.stack(at+"ffn_down_exps.weight", x.Feed, x.Embedding)
+	} else {
+		x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
+	}
 	switch x.Arch {
 	case "qwen2":
 		x.vector(at+"attn_q.bias", queries)
 		x.vector(at+"attn_k.bias", keys)
 		x.vector(at+"attn_v.bias", keys)
-	case "qwen3":
+	case "qwen3", "qwen3moe":
 		x.vector(at+"attn_q_norm.weight", x.Size)
 		x.vector(at+"attn_k_norm.weight", x.Size)
 	case "bitnet", "bitnet-b1.58":
@@ -102,6 +115,12 @@ func (x *Tiny) matrix(name string, k, m int) {
 		}
 	}
 	x.Tensors = append(x.Tensors, t)
+}
+
+// stack adds a tensor of a matrix for each expert.
+func (x *Tiny) stack(name string, k, m int) {
+	x.matrix(name, k, m*x.Experts)
+	x.Tensors[len(x.Tensors)-1].Shape = []uint64{uint64(k), uint64(m), uint64(x.Experts)}
 }
 
 // floats are random numbers of a type of floats, nil of other types.
@@ -151,6 +170,10 @@ func (x *Tiny) Bytes() []byte {
 		{x.Arch + ".attention.key_length", uint32(x.Size)},
 		{x.Arch + ".attention.value_length", uint32(x.Size)},
 		{x.Arch + ".attention.layer_norm_rms_epsilon", float32(1e-5)},
+	}
+	if x.Experts > 0 {
+		keys = append(keys, Key{x.Arch + ".expert_count", uint32(x.Experts)}, Key{x.Arch + ".expert_used_count", uint32(x.Used)},
+			Key{x.Arch + ".expert_feed_forward_length", uint32(x.Feed)})
 	}
 	for _, k := range x.Keys {
 		keys = replace(keys, k)
