@@ -140,9 +140,7 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 		r.fail("attention.head_count_kv", "is %d, which does not divide the %d heads", c.KVHeads, c.Heads)
 	}
 	r.rope(&c)
-	if x := a.experts; x != nil && (x.always || r.has("expert_count") && !r.zero("expert_count")) {
-		r.experts(&c, x)
-	}
+	r.experts(&c, a.experts)
 	if r.err != nil {
 		return Config{}, r.err
 	}
@@ -170,31 +168,40 @@ func (r *reader) headSize(c *Config) int {
 // mostExperts bounds the experts of a layer.
 const mostExperts = 1 << 10
 
-// experts reads how positions choose experts.
+// experts reads how positions choose experts. how is nil if the architecture has none.
 func (r *reader) experts(c *Config, how *routes) {
-	width := c.FeedForward // as files of architectures without experts of their own mean it
-	if how.always {
+	always := how != nil && how.always
+	if !always && (!r.has("expert_count") || r.zero("expert_count")) {
+		return
+	}
+	if how == nil {
+		r.fail("expert_count", "is there, and models of architecture %s have no experts in this version", r.arch)
+		return
+	}
+	width := c.FeedForward // unless the file says something else
+	if always {
 		width = 0
 	}
-	c.Experts = Experts{
+	x := Experts{
 		Count:       r.count("expert_count", 0, mostExperts),
 		Used:        r.count("expert_used_count", 0, ops.Block),
 		FeedForward: r.count("expert_feed_forward_length", width, most),
 		Routing:     ops.Routing{Normalize: r.truth("expert_weights_norm", how.normalize), Scale: float32(r.float("expert_weights_scale", 1))},
 	}
-	if r.err == nil && c.Experts.Used > c.Experts.Count {
-		r.fail("expert_used_count", "is %d; there are %d experts", c.Experts.Used, c.Experts.Count)
+	if r.err == nil && x.Used > x.Count {
+		r.fail("expert_used_count", "is %d; there are %d experts", x.Used, x.Count)
 	}
-	if r.count("expert_gating_func", softmaxRouting, math.MaxInt32) != softmaxRouting {
-		r.fail("expert_gating_func", "is not %d: this version knows routing by softmax only", softmaxRouting)
-	}
-	if r.count("expert_group_count", 1, mostExperts) != 1 {
-		r.fail("expert_group_count", "is not 1: this version chooses experts from one group only")
-	}
+	r.only("expert_gating_func", 1, "the softmax of all scores")
+	r.only("expert_group_count", 1, "one group")
+	c.Experts = x
 }
 
-// softmaxRouting is the value of expert_gating_func for scores that a softmax makes weights of.
-const softmaxRouting = 1
+// only refuses a number that is not the one that this version knows, and that files without the key mean.
+func (r *reader) only(name string, known int, what string) {
+	if n := r.count(name, known, math.MaxInt32); n != known {
+		r.fail(name, "is %d; this version knows %d only, %s", n, known, what)
+	}
+}
 
 // rope reads how positions rotate heads.
 func (r *reader) rope(c *Config) {

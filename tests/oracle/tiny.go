@@ -25,7 +25,7 @@ type Tiny struct {
 	rng                              *rand.Rand
 }
 
-// Key is a metadata value: a uint32, a float32, a string or an array of strings.
+// Key is a metadata value: a uint32, a float32, a bool, a string or an array of strings.
 type Key struct {
 	Name  string
 	Value any
@@ -213,6 +213,12 @@ func (k Key) add(f *ggufgen.File) {
 		f.Add(uint32(4), v)
 	case float32:
 		f.Add(uint32(6), v)
+	case bool:
+		n := byte(0)
+		if v {
+			n = 1
+		}
+		f.Add(uint32(7), n)
 	case string:
 		f.Add(uint32(8), v)
 	case []string:
