@@ -202,8 +202,11 @@ func nameOf(identity, data []byte) string {
 
 func keyOf(identity []byte) string {
 	sum := sha256.Sum256(identity)
-	return hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:keyDigits/2])
 }
+
+// keyDigits is the length of a key.
+const keyDigits = 32
 
 // step is called before every change of the folder by Put; tests kill the process there.
 var step = func() {}
@@ -258,7 +261,7 @@ func (f *Folder) write(data []byte, mode fs.FileMode) (name string, err error) {
 // A file is removed when nobody has used it for unused. One that is still being written after abandoned was left behind.
 const (
 	unused    = 90 * 24 * time.Hour
-	abandoned = time.Hour
+	abandoned = 10 * time.Minute
 	fresh     = 24 * time.Hour // a use within this time of the one before is not noted
 )
 
@@ -270,11 +273,18 @@ func (f *Folder) used(name string) {
 	}
 }
 
+// ours says whether a file has a name that this package gives. Others are left alone: the user may have named a folder that is in use.
+func ours(e fs.DirEntry) bool {
+	name := e.Name()
+	key, err := hex.DecodeString(name[:min(keyDigits, len(name))])
+	return strings.HasPrefix(name, writing) || err == nil && 2*len(key) == keyDigits
+}
+
 // tidy removes what is out of use. Another process may be as quick.
 func (f *Folder) tidy() error {
 	return f.each(func(e fs.DirEntry) {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() {
+		if err != nil || !info.Mode().IsRegular() || !ours(e) {
 			return
 		}
 		age := time.Since(info.ModTime())
@@ -287,7 +297,7 @@ func (f *Folder) tidy() error {
 // Size is the number of files in f, and their bytes.
 func (f *Folder) Size() (files int, bytes int64, err error) {
 	err = f.each(func(e fs.DirEntry) {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && ours(e) {
 			files, bytes = files+1, bytes+info.Size()
 		}
 	})
@@ -298,8 +308,11 @@ func (f *Folder) Size() (files int, bytes int64, err error) {
 func (f *Folder) Clear() error {
 	var errs []error
 	err := f.each(func(e fs.DirEntry) {
-		if e.Type().IsRegular() {
-			errs = append(errs, f.root.Remove(e.Name()))
+		if !ours(e) {
+			return
+		}
+		if err := f.root.RemoveAll(e.Name()); err != nil {
+			errs = append(errs, fmt.Errorf("cache: %w", err))
 		}
 	})
 	return errors.Join(append(errs, err)...)

@@ -60,10 +60,10 @@ func (p *Parts) Path() string { return p.folder.path }
 // Close closes the folder. What was loaded stays.
 func (p *Parts) Close() error { return p.folder.Close() }
 
-// Damaged is the error of a file that is not what was saved. It has been removed.
+// Damaged is the error of a file that is not what was saved. It has been removed, unless the folder does not allow that.
 type Damaged struct{ Path string }
 
-func (e *Damaged) Error() string { return e.Path + ": is damaged, and was removed" }
+func (e *Damaged) Error() string { return e.Path + ": is damaged" }
 
 // plan is where the parts of a file are.
 type plan struct {
@@ -167,7 +167,7 @@ func (x *plan) cut(data []byte) [][]byte {
 // verify says that data is what was saved.
 func (x *plan) verify(data []byte) (ok bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as on a bad disk
-	defer func() { ok = ok && recover() == nil }()
+	defer func() { ok = recover() == nil && ok }()
 	sums := data[x.crcs:][:4*len(x.pieces)]
 	end := x.crcs + len(sums)
 	if !bytes.Equal(data[:x.crcs], x.head) || crc32.Checksum(data[:end], castagnoli) != binary.LittleEndian.Uint32(data[end:]) {
@@ -296,7 +296,7 @@ func (p *Parts) room(size int64, name string) error {
 	}
 	var files []fs.FileInfo
 	err := p.folder.each(func(e fs.DirEntry) {
-		if info, err := e.Info(); err == nil && e.Name() != name {
+		if info, err := e.Info(); err == nil && ours(e) && e.Name() != name {
 			files, size = append(files, info), size+info.Size()
 		}
 	})

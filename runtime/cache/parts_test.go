@@ -125,6 +125,65 @@ func TestDamagedParts(t *testing.T) {
 	}
 }
 
+// A file that is cut while it is compared is damaged, and ends no process.
+func TestCutParts(t *testing.T) {
+	p := openParts(t, MostParts)
+	sizes := sizesOf(threeParts)
+	_, free, err := p.Save(identity, sizes, giving(threeParts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free()
+	plan, err := newPlan(identity, sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{plan.parts[2].at, 0} { // without the last part, and without a head
+		data, unmap, err := p.mapped(fileName(identity), plan.size)
+		if err != nil || !plan.verify(data) {
+			t.Fatalf("before: %v", err)
+		}
+		path := filepath.Join(p.Path(), fileName(identity))
+		whole := bytes.Clone(data)
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		if plan.verify(data) && !bytes.Equal(data, whole) { // memory that does not follow the file may be right
+			t.Errorf("%d bytes are all", size)
+		}
+		if err := errors.Join(unmap(), os.WriteFile(path, whole, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Files with names of others stay, whatever their age and however little room there is.
+func TestFilesOfTheUser(t *testing.T) {
+	one := [][]byte{make([]byte, pageBytes)}
+	p := openParts(t, 3*pageBytes)
+	old := time.Now().Add(-2 * unused)
+	for _, name := range []string{"model.gguf", "0123456789abcdef", strings.Repeat("x", 40)} {
+		path := filepath.Join(p.Path(), name)
+		if err := errors.Join(os.WriteFile(path, make([]byte, 2*pageBytes), 0o600), os.Chtimes(path, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, free, err := p.Save(identity, sizesOf(one), giving(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free()
+	if n, _, err := p.folder.Size(); n != 1 || err != nil {
+		t.Errorf("%d files of ours, %v", n, err)
+	}
+	if err := p.folder.Clear(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(p.Path()); len(left) != 3 || err != nil {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
 // What fill says is the error, and nothing is left.
 func TestSaveRefuses(t *testing.T) {
 	p := openParts(t, 1<<20)

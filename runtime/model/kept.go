@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/ops"
 )
 
 // Packed keeps the matrices of models as products want them, so that later processes map them. It identifies them by a text that says
@@ -19,8 +20,8 @@ type Packed interface {
 	Save(identity []byte, sizes []int64, fill func(i int) ([]byte, error)) (parts [][]byte, close func() error)
 }
 
-// packing is the version of kept matrices. Another one packs all models again.
-const packing = 1
+// packing is the version of kept matrices: it has to grow when other bytes are made of the same file for products with the same PackedID.
+const packing = 2
 
 // identity says what the matrices of a model are made of, and how. It is nil if the file is not one that is known again.
 func (l *loader) identity() ([]byte, error) {
@@ -29,9 +30,9 @@ func (l *loader) identity() ([]byte, error) {
 		return nil, err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "packed weights %d\n%s", packing, file)
+	fmt.Fprintf(&text, "packed weights %d, panels of %d\n%s", packing, ops.Panel, file)
 	for _, x := range l.matrices() {
-		fmt.Fprintf(&text, "%q %d %s %d %d %t", x.tensor.Name, x.index, x.tensor.TypeName(), x.m, x.k, x.role.rotated() && l.row.adjacent)
+		fmt.Fprintf(&text, "%s of %q, number %d, %s %d %d %t", layerName(x.layer, x.role), x.tensor.Name, x.index, x.tensor.TypeName(), x.m, x.k, x.role.rotated() && l.row.adjacent)
 		if x.p != nil {
 			fmt.Fprintf(&text, " %s", x.p.PackedID())
 		}
@@ -100,6 +101,9 @@ func (l *loader) save(identity []byte, all []*plan, sizes []int64) ([]*matrix, f
 		if failed = l.fill(all[i], to); failed == nil {
 			l.advance(sizes[i])
 		}
+		if failed == nil && i == len(all)-1 {
+			failed = l.f.Unchanged()
+		}
 		return to, failed
 	})
 	if parts == nil {
@@ -107,22 +111,10 @@ func (l *loader) save(identity []byte, all []*plan, sizes []int64) ([]*matrix, f
 		return nil, nil, failed
 	}
 	out, err := wrapAll(all, parts)
-	if err == nil {
-		err = l.unchanged(identity)
-	}
 	if err != nil {
 		free()
 	}
 	return out, free, err
-}
-
-// unchanged is an error if the file is another one than at first: what was packed may be of both.
-func (l *loader) unchanged(identity []byte) error {
-	now, err := l.identity()
-	if err == nil && !slices.Equal(now, identity) {
-		err = errorf("file", "was changed while it was read: run again")
-	}
-	return err
 }
 
 // total is the bytes of all plans.

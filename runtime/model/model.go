@@ -133,7 +133,7 @@ func (m *Model) load(l *loader) error {
 		return errorf(quoted(tensors[ropeFactors].name), "%v", err)
 	}
 	m.angles = ops.NewAngles(m.config.Rope)
-	return nil
+	return l.f.Unchanged()
 }
 
 // loadOne reads one tensor.

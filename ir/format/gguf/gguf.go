@@ -64,7 +64,7 @@ type File struct {
 	Paths []string
 
 	from   *source
-	files  []*os.File // that were opened, as Paths
+	files  []opened // as Paths
 	keys   map[string]int
 	byName map[string]int
 }
@@ -141,7 +141,7 @@ func openOne(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err = f.Stat(); err != nil {
+	if info, err = settled(f); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func openOne(path string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	file.Paths, file.files = []string{path}, []*os.File{f}
+	file.Paths, file.files = []string{path}, []opened{{f, info}}
 	return file, nil
 }
 

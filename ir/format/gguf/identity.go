@@ -6,6 +6,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 )
@@ -16,25 +17,42 @@ const (
 	sampleBytes = 1 << 12
 )
 
+// opened is a file and what the system said of it before it was read.
+type opened struct {
+	*os.File
+	info fs.FileInfo
+}
+
 // Identity is a text that another file has not, and that this one has not any more after it was changed: for each file that was Opened its
 // size, its times and a hash of its header and of samples of its tensors. It is "" for files without a path, which have no times.
+// It is an error if a file has changed since it was opened.
 //
 // On Linux and macOS, one of the times is that of the last change of any kind, which no program sets. Elsewhere, a file that is changed and then
 // given its old time back keeps its Identity if it has the same size, header and samples.
 func (f *File) Identity() (string, error) {
 	var text strings.Builder
 	for i, x := range f.files {
-		info, err := settled(x)
+		sum, err := f.sample(x.File, x.info.Size())
 		if err != nil {
 			return "", errorf(quote("file", f.Paths[i]), "%v", err)
 		}
-		sum, err := f.sample(x, info.Size())
-		if err != nil {
-			return "", errorf(quote("file", f.Paths[i]), "%v", err)
-		}
-		fmt.Fprintf(&text, "%d bytes, %s, %x\n", info.Size(), times(info), sum)
+		fmt.Fprintf(&text, "%s, %x\n", state(x.info), sum)
 	}
-	return text.String(), nil
+	return text.String(), f.Unchanged()
+}
+
+// Unchanged is an error if a file that was Opened has changed since: what was read may be partly of the old and partly of the new one.
+func (f *File) Unchanged() error {
+	for i, x := range f.files {
+		now, err := x.Stat()
+		if err != nil {
+			return errorf(quote("file", f.Paths[i]), "%v", err)
+		}
+		if state(now) != state(x.info) {
+			return errorf(quote("file", f.Paths[i]), "was changed while it was read: open it again")
+		}
+	}
+	return nil
 }
 
 // tick is how long a system may give all changes of a file the same time.
@@ -82,7 +100,7 @@ func hashOf(h hash.Hash, x io.ReaderAt, at, n int64) error {
 	return err
 }
 
-// times is when a file was changed.
-func times(info fs.FileInfo) string {
-	return fmt.Sprintf("%d %d %s", info.ModTime().UnixNano(), lastChange(info).UnixNano(), number(info))
+// state is the size of a file, when it was changed and which one it is.
+func state(info fs.FileInfo) string {
+	return fmt.Sprintf("%d bytes, %d %d %s", info.Size(), info.ModTime().UnixNano(), lastChange(info).UnixNano(), number(info))
 }

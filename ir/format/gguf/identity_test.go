@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -67,6 +68,35 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%s: the identity of %s", c.what, before)
 		}
 		seen[id] = c.what
+	}
+}
+
+// A file that changes after it was opened has no identity any more.
+func TestUnchanged(t *testing.T) {
+	data, err := os.ReadFile("../../../testdata/gguf/llama-q4_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Unchanged(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil { // at once: Open has waited until a change has another time
+		t.Fatal(err)
+	}
+	if err := f.Unchanged(); err == nil || !strings.Contains(err.Error(), "was changed while it was read") {
+		t.Errorf("%v of a file that was written again", err)
+	}
+	if id, err := f.Identity(); err == nil {
+		t.Errorf("it has the identity %s", id)
 	}
 }
 

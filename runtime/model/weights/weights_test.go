@@ -170,7 +170,7 @@ func (s meddling) Save(identity []byte, sizes []int64, fill func(i int) ([]byte,
 	return s.Store.Save(identity, sizes, func(i int) ([]byte, error) { s.before(i); return fill(i) })
 }
 
-// A file that changes while it is packed is no model.
+// A file that changes while it is packed is no model, and nothing of it is kept.
 func TestChangedMeanwhile(t *testing.T) {
 	folder, path := filepath.Join(t.TempDir(), "weights"), copied(t, models[0])
 	s := meddling{store(t, folder), func(part int) {
@@ -181,6 +181,23 @@ func TestChangedMeanwhile(t *testing.T) {
 	if m, err := model.Open(path, model.PureGo{}, model.Options{Packed: s}); err == nil || !strings.Contains(err.Error(), "was changed while it was read") {
 		m.Close()
 		t.Errorf("%v", err)
+	}
+	if all := files(t, folder); len(all) != 0 {
+		t.Errorf("kept %v", all)
+	}
+}
+
+// A file that changes while the rest of a kept model is read, or while one that is not kept is, is no model either.
+func TestChangedLater(t *testing.T) {
+	for what, packed := range map[string]model.Packed{"kept": store(t, filepath.Join(t.TempDir(), "weights")), "not kept": nil} {
+		path := copied(t, models[0])
+		logits(t, path, packed)
+		change := func(int64, int64) { os.Chtimes(path, time.Now(), time.Now().Add(time.Hour)) }
+		m, err := model.Open(path, model.PureGo{}, model.Options{Packed: packed, Progress: change})
+		if err == nil || !strings.Contains(err.Error(), "was changed while it was read") {
+			m.Close()
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
