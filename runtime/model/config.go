@@ -38,6 +38,7 @@ type Config struct {
 	Epsilon      float32
 	Rope         ops.Rotation
 	Experts      Experts
+	Pooling      Pooling // of embeddings, as the file says; PoolNone if it says nothing
 }
 
 // Experts are the feed-forward parts of a layer among which a position chooses. A model that has one for all positions has none.
@@ -141,6 +142,7 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 	}
 	r.rope(&c)
 	r.experts(&c, a.experts)
+	r.pooling(&c)
 	if r.err != nil {
 		return Config{}, r.err
 	}
@@ -194,6 +196,17 @@ func (r *reader) experts(c *Config, how *routes) {
 	r.only("expert_gating_func", 1, "the softmax of all scores")
 	r.only("expert_group_count", 1, "one group")
 	c.Experts = x
+}
+
+// pooling reads what embeddings are made of. The numbers in files are those of Pooling.
+func (r *reader) pooling(c *Config) {
+	const key = "pooling_type"
+	if !r.has(key) || r.zero(key) {
+		return
+	}
+	if c.Pooling = Pooling(r.count(key, 0, math.MaxUint8)); c.Pooling >= numPoolings {
+		r.fail(key, "is %d; this version knows 0 to %d: %s", c.Pooling, numPoolings-1, strings.Join(poolings[:], ", "))
+	}
 }
 
 // only refuses a number that is not the one that this version knows, and that files without the key mean.

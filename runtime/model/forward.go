@@ -16,7 +16,7 @@ type layer struct {
 	feed     feed
 }
 
-// forward computes the hidden states of a batch, and logits of the wanted rows. The sessions have made room.
+// forward computes the hidden states of a batch, and what is wanted of rows. The sessions have made room.
 func (ws *workspace) forward(ctx context.Context) error {
 	m, n := ws.model, ws.rows
 	ws.bad.Store(sound)
@@ -33,7 +33,7 @@ func (ws *workspace) forward(ctx context.Context) error {
 		}
 	}
 	ws.clock(&ws.times.Rest)
-	if len(ws.wanted) > 0 {
+	if ws.logits = ws.logits[:0]; len(ws.wanted) > 0 {
 		if err := ws.forwardHead(); err != nil {
 			return err
 		}
@@ -83,12 +83,15 @@ func (ws *workspace) narrow(layer int, x []float32, width int) int {
 	return ws.live
 }
 
-// forwardHead computes the logits of the wanted rows.
+// forwardHead norms the wanted rows and computes their logits, if any are wanted.
 func (ws *workspace) forwardHead() error {
 	m, n := ws.model, len(ws.wanted)
-	ws.logits = grow(ws.logits, n*m.config.Vocabulary)
 	ws.normThen(n, m.outputNorm, (*workspace).normWanted)
 	ws.clock(&ws.times.Rest)
+	if ws.noHead {
+		return nil
+	}
+	ws.logits = grow(ws.logits, n*m.config.Vocabulary)
 	err := ws.multiply(ws.normed, n, product{m.head, ws.logits})
 	ws.clock(&ws.times.Head)
 	return err
@@ -177,7 +180,7 @@ func (ws *workspace) finite() error {
 	stage := int(ws.bad.Load())
 	where := ""
 	switch {
-	case stage == sound && ops.Finite(ws.logits[:len(ws.wanted)*ws.model.config.Vocabulary]):
+	case stage == sound && ops.Finite(ws.logits):
 		return nil
 	case stage == sound:
 		where = "the head"

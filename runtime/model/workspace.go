@@ -28,7 +28,8 @@ type workspace struct {
 	gates, ups   []float32 // [rows][elements between the matrices of the feed-forward part]
 	cos, sin     []float32 // [rows][pairs of a head]
 	positions    []int32   // of each row
-	wanted       []int32   // the rows whose logits are wanted
+	wanted       []int32   // the rows whose logits or hidden states are wanted
+	noHead       bool      // no logits are
 	logits       []float32 // [wanted][vocabulary]
 
 	// Of the present step over rows, and of the layer that it belongs to:
