@@ -95,7 +95,12 @@ func (x *Item) check(m *Model) error {
 	case len(x.Tokens) > m.options.Context-len(s.tokens):
 		return errorf("argument Tokens", "has %d tokens and the session %d; they would be more than the %d of option Context", len(x.Tokens), len(s.tokens), m.options.Context)
 	}
-	for i, t := range x.Tokens {
+	return m.known(x.Tokens)
+}
+
+// known refuses tokens that the vocabulary does not have.
+func (m *Model) known(tokens []int32) error {
+	for i, t := range tokens {
 		if t < 0 || int(t) >= m.config.Vocabulary {
 			return errorf("argument Tokens", "token %d is %d; the vocabulary has ids 0 to %d", i, t, m.config.Vocabulary-1)
 		}

@@ -53,6 +53,9 @@ func (m *Model) Embed(ctx context.Context, texts [][]int32, p Pooling) ([][]floa
 		if len(text) == 0 || len(text) > m.options.Context {
 			return nil, errorf(fmt.Sprintf("text %d", i), "has %d tokens; it must have 1 to the %d of option Context", len(text), m.options.Context)
 		}
+		if err := m.known(text); err != nil {
+			return nil, fmt.Errorf("text %d: %w", i, err)
+		}
 	}
 	var out [][]float32
 	for len(texts) > 0 {
