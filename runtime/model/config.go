@@ -198,7 +198,7 @@ func (r *reader) experts(c *Config, how *routes) {
 	c.Experts = x
 }
 
-// pooling reads what embeddings are made of. The numbers in files are those of Pooling.
+// pooling reads what embeddings are made of. Files have the numbers of Pooling.
 func (r *reader) pooling(c *Config) {
 	const key = "pooling_type"
 	if !r.has(key) || r.zero(key) {

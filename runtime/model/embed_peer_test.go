@@ -238,7 +238,7 @@ func rowsOf(x *ggufparts.Tensor) int {
 	return int(n)
 }
 
-// TestEmbedLlama compares embeddings, in each way of pooling, with those of libllama: of the models in the repository, whose
+// TestEmbedLlama compares embeddings, in each way of pooling, with the ones of libllama, of the models in the repository. Their
 // weights are floats here.
 func TestEmbedLlama(t *testing.T) {
 	if os.Getenv("TMACC_GGML") == "" {

@@ -37,7 +37,7 @@ type routed struct {
 	prepared int          // of acts
 }
 
-// group is neighbouring rows of sorted: those of one expert.
+// group is neighbouring rows of sorted, of one expert.
 type group struct{ expert, first, n int }
 
 // groupActs is the activations of each group as a product wants them.
@@ -86,7 +86,7 @@ func (x *experts) feed(ws *workspace, n int) error {
 	return nil
 }
 
-// begin makes the buffers those of n rows.
+// begin makes room for n rows.
 func (r *routed) begin(x *experts, n int) {
 	r.experts = x
 	r.scores, r.ends = grow(r.scores, n*x.Count), grow(r.ends, x.Count)

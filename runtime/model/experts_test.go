@@ -108,6 +108,6 @@ func TestMemoryOfExperts(t *testing.T) {
 		t.Errorf("6 experts more take %d bytes, want %d", have, want)
 	}
 	if have := many.Buffers - few.Buffers; have != 512*6*4 {
-		t.Errorf("buffers of 6 experts more take %d bytes, want those of 512 rows of scores", have)
+		t.Errorf("buffers of 6 experts more take %d bytes, want what 512 rows of scores take", have)
 	}
 }

@@ -37,7 +37,7 @@ func (d *dense) feed(ws *workspace, n int) error {
 	return err
 }
 
-// openGates makes gates and ups those of n rows of a width.
+// openGates makes room for n rows of a width in gates and ups.
 func (ws *workspace) openGates(n, width int) {
 	ws.width = width
 	ws.gates, ws.ups = grow(ws.gates, n*width), grow(ws.ups, n*width)

@@ -16,7 +16,7 @@ type layer struct {
 	feed     feed
 }
 
-// forward computes the hidden states of a batch, and what is wanted of rows. The sessions have made room.
+// forward computes the hidden states of a batch, and logits of the wanted rows. The sessions have made room.
 func (ws *workspace) forward(ctx context.Context) error {
 	m, n := ws.model, ws.rows
 	ws.bad.Store(sound)

@@ -48,7 +48,7 @@ func NewTiny(arch string, types func(name string) string) *Tiny {
 	return NewTinyExperts(arch, 0, types)
 }
 
-// NewTinyExperts is NewTiny with experts in each layer, of which a position chooses two.
+// NewTinyExperts is NewTiny with experts in each layer. A position chooses two of them.
 func NewTinyExperts(arch string, experts int, types func(name string) string) *Tiny {
 	x := &Tiny{Experts: experts, Used: 2, Arch: arch, Layers: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
 	x.matrix("token_embd.weight", x.Embedding, x.Vocabulary)
