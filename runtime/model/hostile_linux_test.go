@@ -19,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/tests/expected"
 	"github.com/tmacc/tmacc/tests/ggufparts"
 	"github.com/tmacc/tmacc/tests/hostile"
+	"github.com/tmacc/tmacc/tests/oracle"
 )
 
 // small returns a model of the repository with its first layer only, so that thousands can be tried.
@@ -32,6 +33,11 @@ func small(t testing.TB, name string) *ggufparts.Parts {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return oneLayer(data)
+}
+
+// oneLayer is a model with its first layer only.
+func oneLayer(data []byte) *ggufparts.Parts {
 	p := ggufparts.Take(data)
 	var kept []ggufparts.Tensor
 	for _, x := range p.Tensors {
@@ -125,6 +131,11 @@ func TestMutatedModels(t *testing.T) {
 		}
 		seeds = append(seeds, p)
 	}
+	experts := oneLayer(oracle.NewTinyExperts("llama", 4, oracle.Same("Q4_0")).Bytes())
+	if out, err := tryFile(experts.Bytes()); err != nil || out.refused != nil || out.notFinite != nil {
+		t.Fatalf("experts: %+v, %v", out, err)
+	}
+	seeds = append(seeds, experts)
 	seed := hostile.Seed()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var data []byte
