@@ -83,6 +83,7 @@ var tinyModels = []struct {
 	{"bitnet-b1.58", 0, model.CacheF16},
 	{"llama", 4, model.CacheF16},
 	{"qwen3moe", 9, model.CacheF32},
+	{"qwen2moe", 4, model.CacheF16},
 }
 
 // TestSameBits: logits do not depend on threads, on how a prompt is divided, on the batch, nor on the size of a step. Of the
@@ -199,7 +200,7 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	threads(t, 2)
-	for _, x := range []*oracle.Tiny{oracle.NewTiny("bitnet", mixture), oracle.NewTinyExperts("qwen3moe", 9, oracle.Same("Q4_0"))} {
+	for _, x := range []*oracle.Tiny{oracle.NewTiny("bitnet", mixture), oracle.NewTinyExperts("qwen2moe", 9, oracle.Same("Q4_0"))} {
 		allocations(t, tiny(t, x, model.Options{Threads: 2}))
 	}
 }

@@ -46,6 +46,7 @@ type Experts struct {
 	Count       int
 	Used        int // that a position chooses
 	FeedForward int // elements between the matrices of one
+	Shared      int // elements between the matrices of an expert that all positions have; 0: there is none
 	Routing     ops.Routing
 }
 
@@ -193,6 +194,9 @@ func (r *reader) experts(c *Config, how *routes) {
 	if r.err == nil && x.Used > x.Count {
 		r.fail("expert_used_count", "is %d; there are %d experts", x.Used, x.Count)
 	}
+	if how.shared {
+		x.Shared = r.count("expert_shared_feed_forward_length", c.FeedForward, most)
+	}
 	r.only("expert_gating_func", 1, "the softmax of all scores")
 	r.only("expert_group_count", 1, "one group")
 	c.Experts = x
@@ -298,6 +302,7 @@ func (c *Config) extent(s size) int {
 		sizeVocabulary: c.Vocabulary,
 		sizeExperts:    c.Experts.Count,
 		sizeExpert:     c.Experts.FeedForward,
+		sizeShared:     c.Experts.Shared,
 	}[s]
 }
 

@@ -241,35 +241,68 @@ func rowsOf(x *ggufparts.Tensor) int {
 // TestEmbedLlama compares embeddings, in each way of pooling, with the ones of libllama, of the models in the repository. Their
 // weights are floats here.
 func TestEmbedLlama(t *testing.T) {
+	needPeer(t)
+	for _, name := range expected.Committed {
+		t.Run(name, func(t *testing.T) {
+			var texts [][]int32
+			for _, p := range expected.Open(t, name).Prompts {
+				var tokens []int32
+				for _, token := range p.Tokens() {
+					tokens = append(tokens, int32(token))
+				}
+				texts = append(texts, tokens)
+			}
+			compareWithPeer(t, floats(t, name), texts, model.PoolNone, model.PoolMean, model.PoolCLS, model.PoolLast)
+		})
+	}
+}
+
+// TestTinyLlama compares the hidden states of tiny models with the ones of libllama: of architectures without a model in the repository.
+func TestTinyLlama(t *testing.T) {
+	needPeer(t)
+	for _, of := range tinyModels {
+		if of.experts == 0 {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s/%d", of.arch, of.experts), func(t *testing.T) {
+			x := oracle.NewTinyExperts(of.arch, of.experts, oracle.Same("F32"))
+			x.AddHead()
+			x.Keys = append(x.Keys, oracle.Key{Name: "tokenizer.ggml.model", Value: "none"})
+			x.Set("vocab_size", uint32(x.Vocabulary))
+			path := filepath.Join(t.TempDir(), "tiny.gguf")
+			if err := os.WriteFile(path, x.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			compareWithPeer(t, path, [][]int32{text(40, 1), text(3, 2)}, model.PoolNone)
+		})
+	}
+}
+
+// needPeer skips a test without libllama.
+func needPeer(t *testing.T) {
+	t.Helper()
 	if os.Getenv("TMACC_GGML") == "" {
 		t.Skip("TMACC_GGML names no folder of prebuilt libraries; CONTRIBUTING.md says where they are")
 	}
-	for _, name := range expected.Committed {
-		t.Run(name, func(t *testing.T) {
-			path := floats(t, name)
-			q := peerRequest{Path: path, Ways: []model.Pooling{model.PoolNone, model.PoolMean, model.PoolCLS, model.PoolLast}}
-			for _, p := range expected.Open(t, name).Prompts {
-				var text []int32
-				for _, token := range p.Tokens() {
-					text = append(text, int32(token))
-				}
-				q.Texts = append(q.Texts, text)
+}
+
+// compareWithPeer compares embeddings of texts by a model of floats.
+func compareWithPeer(t *testing.T, path string, texts [][]int32, ways ...model.Pooling) {
+	t.Helper()
+	want := askPeer(t, peerRequest{path, texts, ways})
+	m := open(t, path, model.Options{Cache: model.CacheF32})
+	worst := 0.0
+	for _, p := range ways {
+		for i, have := range embed(t, m, texts, p) {
+			unit(want[0], m.Config().Embedding)
+			e := oracle.RelativeRMS(have, want[0])
+			if worst = max(worst, e); !(e < 1e-4) {
+				t.Errorf("text %d, %s: off by %.1e", i, p, e)
 			}
-			want := askPeer(t, q)
-			m := open(t, path, model.Options{Cache: model.CacheF32})
-			for _, p := range q.Ways {
-				for i, have := range embed(t, m, q.Texts, p) {
-					unit(want[0], m.Config().Embedding)
-					if e := oracle.RelativeRMS(have, want[0]); !(e < 1e-4) {
-						t.Errorf("text %d, %s: off by %.1e", i, p, e)
-					} else {
-						t.Logf("text %d, %s: off by %.1e", i, p, e)
-					}
-					want = want[1:]
-				}
-			}
-		})
+			want = want[1:]
+		}
 	}
+	t.Logf("off by at most %.1e", worst)
 }
 
 // askPeer asks a child process.

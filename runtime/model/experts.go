@@ -16,7 +16,11 @@ type experts struct {
 
 // rowBytes counts the prepared activations, too: each chosen expert has its own.
 func (x *experts) rowBytes() int64 {
-	return 4*int64(x.Count) + int64(x.Used)*(4*3+5*int64(x.embedding)+9*int64(x.FeedForward))
+	used := int64(x.Used) * (4*3 + 5*int64(x.embedding) + 9*int64(x.FeedForward))
+	if x.Shared > 0 {
+		used += 4 * (1 + int64(x.embedding) + 2*int64(max(x.Shared-x.Used*x.FeedForward, 0))) // gates have room for one or the other
+	}
+	return 4*int64(x.Count) + used
 }
 
 // routed is the rows of a batch by the experts that they choose.
@@ -29,6 +33,9 @@ type routed struct {
 	groups  []group
 	ends    []int32   // of each expert's rows in sorted
 	sorted  []float32 // [rows*used][embedding], by experts: what they read, and then what they compute
+	// Of the expert that all rows have:
+	score  []float32 // [rows]
+	shared []float32 // [rows][embedding], what it computes
 
 	// Of the stacks that multiply now:
 	in       []float32 // [rows*used][k], or one row for all groups
@@ -58,10 +65,9 @@ type stack struct {
 func (x *experts) feed(ws *workspace, n int) error {
 	l, r := ws.layer, &ws.routed
 	r.begin(x, n)
-	if err := ws.multiply(ws.normed, n, product{l.matrices[router], r.scores}); err != nil {
+	if err := r.shareAndScore(ws, n); err != nil {
 		return err
 	}
-	ws.clock(&ws.times.Products)
 	ws.each(n, (*workspace).route)
 	r.group()
 	in := ws.normed[:x.embedding] // of all groups
@@ -86,12 +92,37 @@ func (x *experts) feed(ws *workspace, n int) error {
 	return nil
 }
 
+// shareAndScore computes the scores of experts, and the expert that all rows have, if there is one.
+func (r *routed) shareAndScore(ws *workspace, n int) error {
+	x, l := r.experts, ws.layer
+	if x.Shared == 0 {
+		err := ws.multiply(ws.normed, n, product{l.matrices[router], r.scores})
+		ws.clock(&ws.times.Products)
+		return err
+	}
+	ws.openGates(n, x.Shared)
+	err := ws.multiply(ws.normed, n, product{l.matrices[router], r.scores}, product{l.matrices[sharedRouter], r.score},
+		product{l.matrices[sharedGate], ws.gates}, product{l.matrices[sharedUp], ws.ups})
+	if err != nil {
+		return err
+	}
+	ws.clock(&ws.times.Products)
+	ws.each(n, (*workspace).gate)
+	ws.clock(&ws.times.Rest)
+	err = ws.multiply(ws.gates, n, product{l.matrices[sharedDown], r.shared})
+	ws.clock(&ws.times.Products)
+	return err
+}
+
 // begin makes room for n rows.
 func (r *routed) begin(x *experts, n int) {
 	r.experts = x
 	r.scores, r.ends = grow(r.scores, n*x.Count), grow(r.ends, x.Count)
 	r.chosen, r.weights, r.places = grow(r.chosen, n*x.Used), grow(r.weights, n*x.Used), grow(r.places, n*x.Used)
 	r.sorted = grow(r.sorted, n*x.Used*x.embedding)
+	if x.Shared > 0 {
+		r.score, r.shared = grow(r.score, n), grow(r.shared, n*x.embedding)
+	}
 }
 
 // route chooses the experts of a row.
@@ -131,11 +162,16 @@ func (ws *workspace) sort(row int) {
 	}
 }
 
-// combine adds what the experts of a row have computed, times their weights: the expert with the greatest score first.
+// combine adds what the experts of a row have computed, times their weights: the expert with the greatest score first, the one that
+// all rows have last.
 func (ws *workspace) combine(row int) {
 	r := &ws.routed
 	x := r.experts
-	ops.Combine(ws.mixed[row*x.embedding:][:x.embedding], r.sorted, r.places[row*x.Used:][:x.Used], r.weights[row*x.Used:][:x.Used])
+	sum := ws.mixed[row*x.embedding:][:x.embedding]
+	ops.Combine(sum, r.sorted, r.places[row*x.Used:][:x.Used], r.weights[row*x.Used:][:x.Used])
+	if x.Shared > 0 {
+		ops.AddScaled(sum, sum, r.shared[row*x.embedding:][:x.embedding], ops.Sigmoid(r.score[row]))
+	}
 }
 
 // alike says that all groups have the same row.

@@ -89,6 +89,11 @@ func TestRefusedExperts(t *testing.T) {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 	}
+	shared := oracle.NewTinyExperts("qwen2moe", 4, oracle.Same("F32"))
+	remove(shared, "blk.1.ffn_gate_inp_shexp.weight")
+	if err := refusal(shared, model.Options{}); err == nil || !strings.Contains(err.Error(), `tensor "blk.1.ffn_gate_inp_shexp.weight": is missing`) {
+		t.Error(err)
+	}
 	x := oracle.NewTiny("bitnet", oracle.Same("F32")).Set("expert_count", uint32(4))
 	if err := refusal(x, model.Options{}); err == nil || !strings.Contains(err.Error(), `key "bitnet.expert_count": is there, and models of architecture bitnet have no experts`) {
 		t.Error(err)

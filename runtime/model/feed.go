@@ -1,6 +1,10 @@
 package model
 
-import "github.com/tmacc/tmacc/runtime/ops"
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/runtime/ops"
+)
 
 // feed is the part of a layer that computes each position by itself. A dense network is one kind, experts are another.
 type feed interface {
@@ -16,6 +20,17 @@ func newFeed(c *Config) feed {
 		return &experts{c.Experts, c.Embedding}
 	}
 	return &dense{c.FeedForward}
+}
+
+// feedRoles are the tensors that the feed-forward part of a layer needs.
+func (c *Config) feedRoles() []role {
+	switch {
+	case c.Experts.Shared > 0:
+		return slices.Concat(expertRoles, sharedRoles)
+	case c.Experts.Count > 0:
+		return expertRoles
+	}
+	return denseRoles
 }
 
 // dense is the same matrices for all positions.

@@ -104,11 +104,7 @@ func (l *loader) vocabulary() error {
 
 // findOne plans a tensor, if the model has it, and adds its name to the known ones.
 func (l *loader) findOne(layer int, r role, known map[string]bool) error {
-	feed := denseRoles
-	if l.config.Experts.Count > 0 {
-		feed = expertRoles
-	}
-	needed := slices.Contains(common, r) || slices.Contains(feed, r) || slices.Contains(l.row.needs, r)
+	needed := slices.Contains(common, r) || slices.Contains(l.config.feedRoles(), r) || slices.Contains(l.row.needs, r)
 	if !needed && r != headWeights && !slices.Contains(l.row.may, r) {
 		return nil
 	}
@@ -149,7 +145,9 @@ func (l *loader) plan(x plan) error {
 		l.plans = append(l.plans, x)
 		return nil
 	}
-	x.m = x.tensor.Shape[1]
+	if len(x.tensor.Shape) > 1 {
+		x.m = x.tensor.Shape[1]
+	}
 	if float && l.f.ScaleTensor(x.tensor.Name) != nil {
 		return errorf(quoted(l.f.ScaleTensor(x.tensor.Name).Name), "is a scale for a matrix of floats: this version knows scales of quantized matrices only")
 	}

@@ -17,6 +17,7 @@ type architecture struct {
 type routes struct {
 	always    bool // its models have experts; otherwise those whose files say so
 	normalize bool // weights, unless the file says something else
+	shared    bool // there is an expert more, which all positions have
 }
 
 // architectures are facts about models, from the graphs of llama.cpp v0.5.0 and, for bitnet-b1.58, of its forks.
@@ -24,6 +25,7 @@ var architectures = []architecture{
 	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}, experts: &routes{normalize: true}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{name: "qwen2moe", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}, experts: &routes{always: true, shared: true}},
 	{name: "qwen3moe", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}, experts: &routes{always: true, normalize: true}},
 	{name: "bitnet", gate: ops.SiLUMul, needs: []role{mixedNorm, gatedNorm}},
 	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
@@ -37,10 +39,11 @@ var common = []role{
 	feedNorm,
 }
 
-// denseRoles and expertRoles are what the two kinds of feed-forward parts need.
+// What the feed-forward parts need: dense ones, experts, and experts that are shared.
 var (
 	denseRoles  = []role{gateWeights, upWeights, downWeights}
 	expertRoles = []role{router, gateExperts, upExperts, downExperts}
+	sharedRoles = []role{sharedRouter, sharedGate, sharedUp, sharedDown}
 )
 
 // role is what a tensor is for.
@@ -73,6 +76,10 @@ const (
 	gateExperts
 	upExperts
 	downExperts
+	sharedRouter // one row of weights
+	sharedGate
+	sharedUp
+	sharedDown
 
 	numRoles
 )
@@ -96,6 +103,7 @@ const (
 	sizeVocabulary
 	sizeExperts
 	sizeExpert // between the matrices of one
+	sizeShared // between the matrices of the shared one
 	numSizes
 )
 
@@ -126,13 +134,17 @@ var tensors = [numRoles]tensor{
 	gateExperts:   {"ffn_gate_exps.weight", []size{sizeEmbedding, sizeExpert, sizeExperts}},
 	upExperts:     {"ffn_up_exps.weight", []size{sizeEmbedding, sizeExpert, sizeExperts}},
 	downExperts:   {"ffn_down_exps.weight", []size{sizeExpert, sizeEmbedding, sizeExperts}},
+	sharedRouter:  {"ffn_gate_inp_shexp.weight", []size{sizeEmbedding}},
+	sharedGate:    {"ffn_gate_shexp.weight", []size{sizeEmbedding, sizeShared}},
+	sharedUp:      {"ffn_up_shexp.weight", []size{sizeEmbedding, sizeShared}},
+	sharedDown:    {"ffn_down_shexp.weight", []size{sizeShared, sizeEmbedding}},
 }
 
 // perLayer says that every layer has a tensor of role r.
 func (r role) perLayer() bool { return r >= attentionNorm }
 
 // matrix says that a tensor of role r is multiplied with, and stack that it is a matrix of each expert.
-func (r role) matrix() bool { return len(tensors[r].shape) >= 2 }
+func (r role) matrix() bool { return len(tensors[r].shape) >= 2 || r == sharedRouter }
 func (r role) stack() bool  { return len(tensors[r].shape) == 3 }
 
 // rotated says that rope rotates what comes of a tensor of role r.

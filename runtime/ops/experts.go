@@ -71,6 +71,15 @@ func total(x []float32) float32 {
 	return sum[0]
 }
 
+// Sigmoid is 1 / (1 + exp(-x)): the softmax of x and 0, of x.
+func Sigmoid(x float32) float32 {
+	var top, sum [1]float32
+	e := [Block]float32{x}
+	Softmax(e[:], 1, 1, []int32{2}, top[:], sum[:])
+	Finish(e[:1], sum[:], 1, 1)
+	return e[0]
+}
+
 // Combine is dst = the sum over i of weights[i] * rows[at[i]], where a row has len(dst) elements: from +0, in the order of i. Products are
 // rounded before they are added.
 func Combine(dst, rows []float32, at []int32, weights []float32) {

@@ -101,6 +101,19 @@ func TestRouteOfNaN(t *testing.T) {
 	}
 }
 
+func TestSigmoid(t *testing.T) {
+	cases(t, func(t *testing.T, rng *rand.Rand, n, _ int) {
+		for _, x := range append(floats(rng, n, 0), 0, 50, -50) {
+			if want := 1 / (1 + math.Exp(-float64(x))); math.Abs(float64(Sigmoid(x))-want) > 1e-6*want {
+				t.Fatalf("of %v it is %v, want %v", x, Sigmoid(x), want)
+			}
+		}
+		if nan := float32(math.NaN()); Sigmoid(nan) == Sigmoid(nan) {
+			t.Fatal("of NaN it is a number")
+		}
+	})
+}
+
 func TestCombine(t *testing.T) {
 	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
 		rows, weights, at := floats(rng, 5*n, rare), floats(rng, 3, rare), []int32{4, 0, 2}

@@ -75,13 +75,14 @@ func (x *Tiny) layer(at string) {
 		x.stack(at+"ffn_gate_exps.weight", x.Embedding, x.Feed)
 		x.stack(at+"ffn_up_exps.weight", x.Embedding, x.Feed)
 		x.stack(at+"ffn_down_exps.weight", x.Feed, x.Embedding)
+		x.shared(at)
 	} else {
 		x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
 		x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
 		x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
 	}
 	switch x.Arch {
-	case "qwen2":
+	case "qwen2", "qwen2moe":
 		x.vector(at+"attn_q.bias", queries)
 		x.vector(at+"attn_k.bias", keys)
 		x.vector(at+"attn_v.bias", keys)
@@ -115,6 +116,16 @@ func (x *Tiny) matrix(name string, k, m int) {
 		}
 	}
 	x.Tensors = append(x.Tensors, t)
+}
+
+// shared adds the expert that all positions have, if the architecture has one.
+func (x *Tiny) shared(at string) {
+	if x.Arch == "qwen2moe" {
+		x.Tensors = append(x.Tensors, Tensor{at + "ffn_gate_inp_shexp.weight", "F32", []uint64{uint64(x.Embedding)}, x.floats("F32", x.Embedding, 0, 1/math.Sqrt(float64(x.Embedding)))})
+		x.matrix(at+"ffn_gate_shexp.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_up_shexp.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_down_shexp.weight", x.Feed, x.Embedding)
+	}
 }
 
 // stack adds a tensor of a matrix for each expert.
