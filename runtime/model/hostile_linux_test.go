@@ -131,6 +131,13 @@ func TestMutatedModels(t *testing.T) {
 		}
 		seeds = append(seeds, p)
 	}
+	for _, arch := range []string{"gemma2", "gemma3", "mistral3", "phi3"} {
+		p := ggufparts.Take(oracle.NewTinyLayers(arch, 1, oracle.Same("Q4_0")).Bytes())
+		if out, err := tryFile(p.Bytes()); err != nil || out.refused != nil || out.notFinite != nil {
+			t.Fatalf("%s: %+v, %v", arch, out, err)
+		}
+		seeds = append(seeds, p)
+	}
 	experts := oneLayer(oracle.NewTinyExperts("llama", 4, oracle.Same("Q4_0")).Bytes())
 	if out, err := tryFile(experts.Bytes()); err != nil || out.refused != nil || out.notFinite != nil {
 		t.Fatalf("experts: %+v, %v", out, err)

@@ -22,7 +22,7 @@ func (r Routing) Route(chosen []int32, weights, scores []float32) {
 		e[i] = scores[x]
 	}
 	var top, sum [1]float32
-	Softmax(e[:], 1, 1, []int32{int32(n)}, top[:], sum[:])
+	Softmax(e[:], 1, 1, []int32{0}, []int32{int32(n)}, top[:], sum[:])
 	if !r.Normalize {
 		sum[0] = total(scores)
 	}
@@ -61,7 +61,7 @@ func total(x []float32) float32 {
 	var unused, top, sum, top2, sum2 [1]float32
 	for at := 0; at < len(x); at += Block {
 		n := copy(e[:], x[at:])
-		Softmax(e[:], 1, 1, []int32{int32(n)}, top2[:], sum2[:])
+		Softmax(e[:], 1, 1, []int32{0}, []int32{int32(n)}, top2[:], sum2[:])
 		if at == 0 {
 			top, sum = top2, sum2
 			continue
@@ -75,7 +75,7 @@ func total(x []float32) float32 {
 func Sigmoid(x float32) float32 {
 	var top, sum [1]float32
 	e := [Block]float32{x}
-	Softmax(e[:], 1, 1, []int32{2}, top[:], sum[:])
+	Softmax(e[:], 1, 1, []int32{0}, []int32{2}, top[:], sum[:])
 	Finish(e[:1], sum[:], 1, 1)
 	return e[0]
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
@@ -25,7 +26,7 @@ type Tiny struct {
 	rng                              *rand.Rand
 }
 
-// Key is a metadata value: a uint32, a float32, a bool, a string or an array of strings.
+// Key is a metadata value: a uint32, an int32, a float32, a bool, a string, or an array of strings or truth values.
 type Key struct {
 	Name  string
 	Value any
@@ -44,15 +45,28 @@ var typeIDs = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K"
 
 // NewTiny is a model of an architecture, 2 layers and 256 elements, whose matrices are of the types that a function of their names
 // says.
-func NewTiny(arch string, types func(name string) string) *Tiny {
-	return NewTinyExperts(arch, 0, types)
+func NewTiny(arch string, types func(name string) string) *Tiny { return newTiny(arch, 2, 0, types) }
+
+// NewTinyLayers is NewTiny of another number of layers.
+func NewTinyLayers(arch string, layers int, types func(name string) string) *Tiny {
+	return newTiny(arch, layers, 0, types)
 }
 
 // NewTinyExperts is NewTiny with experts in each layer. A position chooses two of them.
 func NewTinyExperts(arch string, experts int, types func(name string) string) *Tiny {
-	x := &Tiny{Experts: experts, Used: 2, Arch: arch, Layers: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
+	return newTiny(arch, 2, experts, types)
+}
+
+func newTiny(arch string, layers, experts int, types func(name string) string) *Tiny {
+	x := &Tiny{Arch: arch, Layers: layers, Experts: experts, Used: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
+	if strings.HasPrefix(arch, "gemma") { // whose heads are not equal parts of the hidden state
+		x.Heads, x.KVHeads = 2, 1
+	}
 	x.matrix("token_embd.weight", x.Embedding, x.Vocabulary)
 	x.vector("output_norm.weight", x.Embedding)
+	if arch == "gemma3" { // one layer with a window, one without
+		x.Set("attention.sliding_window", uint32(70)).Set("attention.sliding_window_pattern", uint32(2))
+	}
 	for i := range x.Layers {
 		x.layer(fmt.Sprintf("blk.%d.", i))
 	}
@@ -65,22 +79,16 @@ func Same(typeName string) func(string) string { return func(string) string { re
 func (x *Tiny) layer(at string) {
 	queries, keys := x.Heads*x.Size, x.KVHeads*x.Size
 	x.vector(at+"attn_norm.weight", x.Embedding)
-	x.matrix(at+"attn_q.weight", x.Embedding, queries)
-	x.matrix(at+"attn_k.weight", x.Embedding, keys)
-	x.matrix(at+"attn_v.weight", x.Embedding, keys)
+	if x.Arch == "phi3" {
+		x.matrix(at+"attn_qkv.weight", x.Embedding, queries+2*keys)
+	} else {
+		x.matrix(at+"attn_q.weight", x.Embedding, queries)
+		x.matrix(at+"attn_k.weight", x.Embedding, keys)
+		x.matrix(at+"attn_v.weight", x.Embedding, keys)
+	}
 	x.matrix(at+"attn_output.weight", queries, x.Embedding)
 	x.vector(at+"ffn_norm.weight", x.Embedding)
-	if x.Experts > 0 {
-		x.matrix(at+"ffn_gate_inp.weight", x.Embedding, x.Experts)
-		x.stack(at+"ffn_gate_exps.weight", x.Embedding, x.Feed)
-		x.stack(at+"ffn_up_exps.weight", x.Embedding, x.Feed)
-		x.stack(at+"ffn_down_exps.weight", x.Feed, x.Embedding)
-		x.shared(at)
-	} else {
-		x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
-		x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
-		x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
-	}
+	x.feed(at)
 	switch x.Arch {
 	case "qwen2", "qwen2moe":
 		x.vector(at+"attn_q.bias", queries)
@@ -89,6 +97,14 @@ func (x *Tiny) layer(at string) {
 	case "qwen3", "qwen3moe":
 		x.vector(at+"attn_q_norm.weight", x.Size)
 		x.vector(at+"attn_k_norm.weight", x.Size)
+	case "gemma2":
+		x.vector(at+"post_attention_norm.weight", x.Embedding)
+		x.vector(at+"post_ffw_norm.weight", x.Embedding)
+	case "gemma3":
+		x.vector(at+"attn_q_norm.weight", x.Size)
+		x.vector(at+"attn_k_norm.weight", x.Size)
+		x.vector(at+"post_attention_norm.weight", x.Embedding)
+		x.vector(at+"post_ffw_norm.weight", x.Embedding)
 	case "bitnet", "bitnet-b1.58":
 		x.vector(at+"attn_sub_norm.weight", queries)
 		x.vector(at+"ffn_sub_norm.weight", x.Feed)
@@ -100,6 +116,15 @@ func (x *Tiny) AddHead() { x.matrix("output.weight", x.Embedding, x.Vocabulary) 
 
 // AddVector adds a tensor that usual models do not have.
 func (x *Tiny) AddVector(name string, n int) { x.vector(name, n) }
+
+// AddFactors adds a tensor of numbers of which each is a factor larger than the one before.
+func (x *Tiny) AddFactors(name string, n int, first, growth float64) {
+	x.vector(name, n)
+	data := x.Tensor(name).Data[:0]
+	for i := range n {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(first*math.Pow(1+growth, float64(i)))))
+	}
+}
 
 // vector adds a tensor of numbers near 1.
 func (x *Tiny) vector(name string, n int) {
@@ -116,6 +141,25 @@ func (x *Tiny) matrix(name string, k, m int) {
 		}
 	}
 	x.Tensors = append(x.Tensors, t)
+}
+
+// feed adds the feed-forward part of a layer.
+func (x *Tiny) feed(at string) {
+	switch {
+	case x.Experts > 0:
+		x.matrix(at+"ffn_gate_inp.weight", x.Embedding, x.Experts)
+		x.stack(at+"ffn_gate_exps.weight", x.Embedding, x.Feed)
+		x.stack(at+"ffn_up_exps.weight", x.Embedding, x.Feed)
+		x.stack(at+"ffn_down_exps.weight", x.Feed, x.Embedding)
+		x.shared(at)
+		return
+	case x.Arch == "phi3":
+		x.matrix(at+"ffn_up.weight", x.Embedding, 2*x.Feed)
+	default:
+		x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
+	}
+	x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
 }
 
 // shared adds the expert that all positions have, if the architecture has one.
@@ -225,13 +269,16 @@ func (k Key) add(f *ggufgen.File) {
 	case float32:
 		f.Add(uint32(6), v)
 	case bool:
-		n := byte(0)
-		if v {
-			n = 1
-		}
-		f.Add(uint32(7), n)
+		f.Add(uint32(7), v)
 	case string:
 		f.Add(uint32(8), v)
+	case int32:
+		f.Add(uint32(5), uint32(v))
+	case []bool:
+		f.Add(uint32(9), uint32(7), uint64(len(v)))
+		for _, b := range v {
+			f.Add(b)
+		}
 	case []string:
 		f.Add(uint32(9), uint32(8), uint64(len(v)))
 		for _, s := range v {

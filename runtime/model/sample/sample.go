@@ -161,7 +161,7 @@ func (s *Sampler) exponentials(odds, logits []float32, top float32) {
 		}
 		s.block[per] = 0
 		var most, sum [1]float32
-		ops.Softmax(s.block[:], 1, s.inverse, []int32{ops.Block}, most[:], sum[:])
+		ops.Softmax(s.block[:], 1, s.inverse, []int32{0}, []int32{ops.Block}, most[:], sum[:])
 		copy(odds[from:][:n], s.block[:])
 	}
 }
