@@ -14,7 +14,7 @@ type facts struct {
 	enum    []value // the values that there are
 	isEnum  bool
 	choices []alternatives
-	chosen  []string // paths of the schemas with alternatives of which one is among these schemas
+	chosen  []string // paths of the schemas with alternatives that were chosen among
 
 	least, most          *big.Rat // of a number; nil: any
 	overLeast, underMost bool     // the bound itself is no value
@@ -27,7 +27,7 @@ type facts struct {
 	minFields, maxFields int // maxFields < 0: any
 }
 
-// alternatives are schemas of which one holds, exactly one if exclusive.
+// alternatives are schemas: one of them holds, and no other one if exclusive.
 type alternatives struct {
 	value
 	exclusive bool
@@ -73,7 +73,7 @@ func (s *schema) with(f *facts, schemas ...value) (*facts, error) {
 	return f, nil
 }
 
-// choose takes the first alternatives out of the facts, of which one is to be added.
+// choose takes the first alternatives out of the facts. One of them is to be added.
 func (f *facts) choose() (alternatives, *facts) {
 	first, out := f.choices[0], f.clone()
 	out.choices = slices.Clone(f.choices[1:])

@@ -58,7 +58,7 @@ func (f *facts) places() (low, high *big.Int, places int) {
 	}
 }
 
-// scaled is the bounds of numbers with so many digits after the point, as whole numbers. A missing bound is far away.
+// scaled is the bounds of numbers with a number of digits after the point, as whole numbers. A missing bound is far away.
 func (f *facts) scaled(places int) (low, high *big.Int) {
 	scale := new(big.Rat).SetInt(power(places))
 	digits := mostDigits

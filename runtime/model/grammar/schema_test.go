@@ -91,7 +91,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Faults have a place in the schema, or in its text, and name what is wrong.
+// Faults have a place in the schema, or in its text, and a name.
 func TestSchemaRefuses(t *testing.T) {
 	for _, c := range [][2]string{
 		{``, "line 1, column 1: JSON: the text ends too early"},
