@@ -294,7 +294,7 @@ func (r *reader) windows(c *Config, a *architecture) {
 	}
 }
 
-// pattern says of which layers a key holds: of the ones that an array says, or of all but the last of each period.
+// pattern says whether a key holds of a layer. An array has that of each layer, and a number n means all layers but every n-th one.
 func (r *reader) pattern(name string, otherwise, layers int) func(layer int) bool {
 	value, _ := r.f.Value(r.key(name))
 	if v, ok := value.([]bool); ok {
