@@ -132,7 +132,7 @@ type attentionWork struct {
 	ws    *workspace
 	a     *attention
 	layer int
-	// segments are those of the batch, or runs of their wanted rows, which tiles divide.
+	// segments are the batch's, or runs of their wanted rows, which tiles divide.
 	segments, wanted []segment
 	tiles            []tile
 	// step is what the threads do now; item i is of the head i % kvHeads and of the tile, or the block of a tile, i / kvHeads.

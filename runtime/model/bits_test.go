@@ -163,7 +163,7 @@ func TestWanted(t *testing.T) {
 					t.Errorf("%s: sequence %d, wanted %d: other bits", arch, i, items[i].Want)
 				}
 			}
-			for i := range items { // and what is stored does not depend on it
+			for i := range items { // and the cache does not depend on it
 				if have := oracle.Feed(t, items[i].Session, model.WantLast, []int32{7}); !equal(bits(have), bits(inPieces(t, m, append(texts[i][:len(texts[i]):len(texts[i])], 7), 200)[len(texts[i]):])) {
 					t.Errorf("%s: sequence %d, wanted %d: other bits after it", arch, i, items[i].Want)
 				}
