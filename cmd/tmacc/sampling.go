@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/runtime/model/generation"
 	"github.com/tmacc/tmacc/runtime/model/grammar"
 	"github.com/tmacc/tmacc/runtime/model/sample"
 	"github.com/tmacc/tmacc/runtime/model/token"
@@ -225,4 +226,12 @@ func (x *sampling) sampler(t *token.Tokenizer) (*sample.Sampler, error) {
 	}
 	s, err := sample.New(o)
 	return s, flagged(err)
+}
+
+// unfinished says that a text is none of the grammar, if it ended for such a reason.
+func (x *sampling) unfinished(end generation.End) string {
+	if x.grammar == nil || end != generation.Enough && end != generation.Full {
+		return ""
+	}
+	return "the text is not complete by its grammar: no short enough text of it is known: allow more tokens by -n, or a longer -context"
 }
