@@ -33,7 +33,7 @@ type plan struct {
 	layer  int // -1: of the whole model
 	role   role
 	tensor *gguf.Tensor
-	first  int              // row of the tensor that is the first of the matrix
+	first  int              // row of the tensor that is the first of the matrix, counted over all matrices of a stack
 	m, k   int              // of a vector m is 1
 	p      *runtime.Product // nil: panels, or a vector
 	elem   ops.Elem         // of panels
@@ -122,7 +122,7 @@ func (l *loader) vocabulary() error {
 
 // findOne plans a tensor, if the model has it, and adds its name to the known ones.
 func (l *loader) findOne(layer int, r role, known map[string]bool) error {
-	needed := slices.Contains(common, r) || slices.Contains(l.row.needs, r)
+	needed := slices.Contains(common, r) || slices.Contains(l.config.feedRoles(), r) || slices.Contains(l.row.needs, r)
 	if !needed && r != headWeights && !slices.Contains(l.row.may, r) {
 		return nil
 	}
@@ -186,7 +186,9 @@ func (l *loader) plan(x plan) error {
 		l.plans = append(l.plans, x)
 		return nil
 	}
-	x.m = l.shape(x.role)[1]
+	if x.role != sharedRouter { // which has one row
+		x.m = l.shape(x.role)[1]
+	}
 	if float && l.f.ScaleTensor(x.tensor.Name) != nil {
 		return errorf(quoted(l.f.ScaleTensor(x.tensor.Name).Name), "is a scale for a matrix of floats: this version knows scales of quantized matrices only")
 	}
@@ -197,6 +199,10 @@ func (l *loader) plan(x plan) error {
 		}
 	}
 	l.plans = append(l.plans, x)
+	for n := x.tensor.Matrices(); n > 1; n-- {
+		x.first += x.m
+		l.plans = append(l.plans, x)
+	}
 	return nil
 }
 
@@ -256,7 +262,7 @@ func (l *loader) vector(x *plan) ([]float32, error) {
 
 // source is where the bytes of a plan's matrix are read, in the order of its rows.
 func (l *loader) source(x *plan) (io.ReaderAt, error) {
-	rows := x.tensor.Shape[1]
+	rows := x.rows()
 	if want, err := x.stored(rows); err != nil || want != x.tensor.Size {
 		return nil, cmp.Or(err, errorf(quoted(x.tensor.Name), "has %d bytes; %d rows of %d columns have %d", x.tensor.Size, rows, x.k, want))
 	}
@@ -284,6 +290,17 @@ func (l *loader) source(x *plan) (io.ReaderAt, error) {
 		return from, nil
 	}
 	return &halves{from, &l.config, line, int64(x.m) * line}, nil
+}
+
+// rows is how many rows a plan's tensor has, of all matrices.
+func (x *plan) rows() int { return x.tensor.Elements() / x.k }
+
+// number is which matrix of a stack a plan has.
+func (x *plan) number() int {
+	if x.role.stack() {
+		return x.first / x.m
+	}
+	return 0
 }
 
 // stored is how many bytes rows of a plan's tensor have in the file.
@@ -316,7 +333,7 @@ func (l *loader) fill(x *plan, to []byte) error {
 		return err
 	}
 	if err = x.p.PackBlocksFrom(to, x.tensor.TypeName(), from, x.m, x.k); err == nil && scales != nil {
-		err = x.p.SetScale(to, scales[0])
+		err = x.p.SetScale(to, scales[x.number()])
 	}
 	if err != nil {
 		return fmt.Errorf("model: %s: %w", quoted(x.tensor.Name), err)

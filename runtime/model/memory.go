@@ -53,7 +53,7 @@ func (m *Model) plan(l *loader, kinds []*attention) error {
 	for _, kind := range m.config.KindOf {
 		m.memory.Cache += kinds[kind].bytes(m.options.Context)
 	}
-	m.memory.Buffers = int64(m.options.Chunk)*m.config.rowBytes() + 4*logitRows*int64(m.config.Vocabulary) + mostApart
+	m.memory.Buffers = int64(m.options.Chunk)*(m.config.rowBytes()+m.feed.rowBytes()) + 4*logitRows*int64(m.config.Vocabulary) + mostApart
 	limit := cmp.Or(m.options.MemoryLimit, systemMemory(), math.MaxInt)
 	if total := m.memory.Total(); total > min(limit, math.MaxInt) {
 		return errorf("memory", "the model takes %s: %s for weights, %s for a session of %d tokens, %s for buffers; there are %s. Ask for fewer tokens (option Context) or raise MemoryLimit",

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -54,6 +55,7 @@ type Model struct {
 	kept       func() error  // frees matrices that are mapped; nil: there are none
 	angles     []*ops.Angles // of each kind of layers
 	pages      *pages
+	feed       feed // of all layers
 	options    Options
 	memory     Memory
 	times      *Times
@@ -92,7 +94,7 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 	}
 	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
 	opt.Chunk = cmp.Or(opt.Chunk, 512)
-	m := &Model{config: l.config, row: row, options: opt, times: opt.Times}
+	m := &Model{config: l.config, row: row, feed: newFeed(&l.config), options: opt, times: opt.Times}
 	if err := m.load(l); err != nil {
 		m.Close()
 		return nil, err
@@ -108,7 +110,7 @@ func (m *Model) load(l *loader) error {
 	}
 	m.layers = make([]layer, m.config.Layers)
 	for i := range m.layers {
-		m.layers[i].mixer = kinds[m.config.KindOf[i]]
+		m.layers[i].mixer, m.layers[i].feed = kinds[m.config.KindOf[i]], m.feed
 	}
 	kept, free, err := l.kept()
 	if err != nil {
@@ -171,7 +173,11 @@ func (m *Model) put(x *plan, w *matrix) {
 	case headWeights:
 		m.head = w
 	default:
-		m.layers[x.layer].matrices[x.role] = w
+		if l := &m.layers[x.layer]; x.role.stack() {
+			l.stacks[x.role] = append(l.stacks[x.role], w)
+		} else {
+			l.matrices[x.role] = w
+		}
 	}
 }
 
@@ -191,7 +197,8 @@ func (m *Model) Close() error {
 	}
 	var errs []error
 	for i := range m.layers {
-		for _, x := range m.layers[i].matrices {
+		l := &m.layers[i]
+		for _, x := range slices.Concat(append(l.stacks[:], l.matrices[:])...) {
 			errs = append(errs, x.close())
 		}
 	}
