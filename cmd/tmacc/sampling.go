@@ -32,7 +32,7 @@ var grammarFlags = [...]struct {
 }{
 	{"grammar", "the text is one of this `grammar`, in llama.cpp's language GBNF", false, grammar.Parse},
 	{"grammar-file", "the text is one of the grammar in this `file`, - for standard input", true, grammar.Parse},
-	{"json-schema", "the text is a JSON value by this JSON `schema`; {} for any value", false, parseSchema},
+	{"json-schema", "the text is a JSON value by this JSON `schema`; {} for any object", false, parseSchema},
 	{"json-schema-file", "the text is a JSON value by the JSON schema in this `file`, - for standard input", true, parseSchema},
 }
 
