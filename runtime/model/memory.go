@@ -47,7 +47,7 @@ func (m *Model) plan(l *loader, kinds []*attention) error {
 	for _, x := range l.plans {
 		m.memory.Weights += x.bytes
 		if x.role == headWeights || x.role == embedding && m.memory.Head == 0 {
-			m.memory.Head = x.bytes
+			m.memory.Head, m.headType = x.bytes, x.typeName
 		}
 	}
 	for _, kind := range m.config.KindOf {

@@ -54,7 +54,12 @@ func store(t *testing.T, folder string) *weights.Store {
 // logits opens the model at path with a store in a folder, nil: none, and computes some.
 func logits(t *testing.T, path string, packed model.Packed) []float32 {
 	t.Helper()
-	m, err := model.Open(path, model.PureGo{}, model.Options{Packed: packed})
+	return logitsOf(t, path, model.Options{Packed: packed})
+}
+
+func logitsOf(t *testing.T, path string, opt model.Options) []float32 {
+	t.Helper()
+	m, err := model.Open(path, model.PureGo{}, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +100,23 @@ func TestStore(t *testing.T) {
 				t.Errorf("%s, start %d: saved %d bytes, %v, or other logits", name, i+1, s.Saved(), s.Err())
 			}
 		}
+	}
+}
+
+// Weights with another head are other ones.
+func TestHeads(t *testing.T) {
+	folder, path := filepath.Join(t.TempDir(), "weights"), copied(t, "F16")
+	for i, saved := range []bool{true, false} {
+		for _, head := range []string{"", "Q8_0", "Q6_K"} {
+			want := logitsOf(t, path, model.Options{Head: head})
+			s := store(t, folder)
+			if got := logitsOf(t, path, model.Options{Head: head, Packed: s}); !slices.Equal(got, want) || (s.Saved() > 0) != saved || s.Err() != nil {
+				t.Errorf("head %q, start %d: saved %d bytes, %v, or other logits", head, i+1, s.Saved(), s.Err())
+			}
+		}
+	}
+	if n := len(files(t, folder)); n != 3 {
+		t.Errorf("%d models, want 3", n)
 	}
 }
 
