@@ -388,9 +388,20 @@ func (t *translator) filter(e part) part {
 	case s.kind != word:
 		t.unexpected(s, "the name of a filter")
 	case f == nil:
-		t.failAt(e.from, s.to, "the filter %s is not supported", s.text)
+		f = t.unknown(e.from, s.to, "the filter "+s.text)
 	}
 	return t.arguments(f, e)
+}
+
+// unknown is an error that names a filter or a test. Within the tag if it comes when the template gets there, as in jinja2,
+// because templates are written for several programs.
+func (t *translator) unknown(from, to int, what string) function {
+	if t.ifs == 0 {
+		t.failAt(from, to, "%s is not supported", what)
+	}
+	return func(*render, *node, []jinja.Value) (jinja.Value, error) {
+		return jinja.None(), fmt.Errorf("%s is not supported", what)
+	}
 }
 
 // noOperands are words that begin no argument of a test.
@@ -405,7 +416,7 @@ func (t *translator) test(e part) part {
 	case s.kind != word:
 		t.unexpected(s, "the name of a test")
 	case f == nil:
-		t.failAt(e.from, s.to, "the test %s is not supported", s.text)
+		f = t.unknown(e.from, s.to, "the test "+s.text)
 	}
 	var out part
 	switch next := t.peek(); {

@@ -194,11 +194,15 @@ func (t *Template) Uses(variable string) bool {
 }
 
 // Render writes a conversation. It ends when ctx does. An error of the template is an *Error.
-func (t *Template) Render(ctx context.Context, in Input) (text string, err error) {
+func (t *Template) Render(ctx context.Context, in Input) (string, error) {
 	values, err := t.values(in)
 	if err != nil {
 		return "", err
 	}
+	return t.render(ctx, values)
+}
+
+func (t *Template) render(ctx context.Context, values map[string]jinja.Value) (text string, err error) {
 	r := &render{Template: t, ctx: ctx, work: mostWork, tuples: map[*jinja.List]bool{}, objects: map[*jinja.Dict]object{}}
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -26,6 +26,7 @@ type translator struct {
 	variables  map[string]string // the library's name of each name of the source
 	macros     map[string]macro
 	loops      []*loopTag // that contain the present tag
+	ifs        int         // that contain it
 	temporary  int
 	generation bool
 	tables
@@ -207,6 +208,8 @@ func (t *translator) statement(tag, name symbol) {
 func (t *translator) close() { t.want(closing, "%}") }
 
 func (t *translator) condition() {
+	t.ifs++
+	defer func() { t.ifs-- }()
 	e := t.tuple(false)
 	t.close()
 	t.emit("{%%if %s%%}", e.code)
