@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// longText begins and ends a message of several lines.
+const longText = `"""`
+
+// nextMessage reads a message: a line, lines that end in a backslash with the one behind them, or lines between two """.
+func nextMessage(from messages) (string, error) {
+	text, err := from.line(false)
+	if err != nil {
+		return "", err
+	}
+	if rest, long := strings.CutPrefix(text, longText); long {
+		return until(from, rest)
+	}
+	for strings.HasSuffix(text, `\`) {
+		more, err := from.line(true)
+		if err != nil && err != io.EOF {
+			return "", err
+		}
+		text = strings.TrimSuffix(text, `\`) + "\n" + more
+		if err == io.EOF {
+			break
+		}
+	}
+	return text, nil
+}
+
+// until reads the rest of a message that ends with """. The end of the input ends it, too.
+func until(from messages, text string) (string, error) {
+	for {
+		if whole, closed := strings.CutSuffix(text, longText); closed {
+			return strings.Trim(whole, "\n"), nil
+		}
+		more, err := from.line(true)
+		if err == io.EOF {
+			return strings.Trim(text, "\n"), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		text += "\n" + more
+	}
+}
+
+// pipe reads messages from standard input that is no terminal.
+type pipe struct {
+	*cli
+	lines *bufio.Reader
+}
+
+func (p *pipe) terminal() bool { return false }
+
+// mostLine is how many bytes a line may have.
+const mostLine = 16 << 20
+
+func (p *pipe) line(bool) (string, error) {
+	if p.lines == nil {
+		p.lines = bufio.NewReader(p.in)
+	}
+	defer p.blocking()()
+	var all []byte
+	for {
+		piece, err := p.lines.ReadSlice('\n')
+		if all = append(all, piece...); len(all) > mostLine {
+			return "", errors.New("standard input: a line has more than 16 MiB")
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err == io.EOF && len(all) > 0, err == nil:
+			return strings.TrimRight(string(all), "\r\n"), nil
+		}
+		return "", err
+	}
+}
+
+// keyboard reads messages from a terminal, where lines can be edited and the last ones come back.
+type keyboard struct {
+	keys    io.Reader
+	screen  io.Writer
+	raw     func() (restore func(), err error) // lets each key through
+	size    func() (width, height int)
+	prompt  string
+	history term.History
+}
+
+// keyboard is nil unless a person types.
+func (c *cli) keyboard() *keyboard {
+	in, ok := c.in.(*os.File)
+	screen, shown := c.err.(*os.File)
+	if !ok || !shown || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(screen.Fd())) {
+		return nil
+	}
+	return &keyboard{
+		keys: in, screen: screen, prompt: c.colours().green("> "),
+		raw: func() (func(), error) {
+			state, err := term.MakeRaw(int(in.Fd()))
+			return func() { term.Restore(int(in.Fd()), state) }, err
+		},
+		size: func() (width, height int) {
+			width, height, err := term.GetSize(int(screen.Fd()))
+			if err != nil {
+				return fallbackWidth, 24
+			}
+			return width, height
+		},
+	}
+}
+
+func (k *keyboard) terminal() bool { return true }
+
+// line reads a line, or lines that were pasted at once. The terminal is as before when it returns.
+func (k *keyboard) line(more bool) (string, error) {
+	restore, err := k.raw()
+	if err != nil {
+		return "", err
+	}
+	defer restore()
+	prompt := k.prompt
+	if more {
+		prompt = ". "
+	}
+	keys := &watched{Reader: k.keys}
+	t := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{keys, k.screen}, prompt)
+	if k.history == nil {
+		k.history = t.History
+	}
+	t.History = k.history
+	t.SetSize(k.size()) // an unknown size does no harm
+	t.SetBracketedPasteMode(true)
+	defer t.SetBracketedPasteMode(false)
+	text := ""
+	for {
+		line, err := t.ReadLine()
+		if err == term.ErrPasteIndicator {
+			text += line + "\n"
+			continue
+		}
+		if err == io.EOF && keys.interrupted {
+			err = errCtrlC
+		}
+		if err != nil {
+			io.WriteString(k.screen, "\r\n")
+		}
+		return text + line, err
+	}
+}
+
+// watched tells Ctrl-C from the end of the input.
+type watched struct {
+	io.Reader
+	interrupted bool
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Reader.Read(b)
+	const ctrlC = 3
+	w.interrupted = w.interrupted || bytes.IndexByte(b[:n], ctrlC) >= 0
+	return n, err
+}
