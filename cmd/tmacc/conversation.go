@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tmacc/tmacc/gen/message"
@@ -135,7 +136,7 @@ func (v *conversation) ended(w *writing, r *generation.Report) error {
 	case generation.Interrupted:
 		fmt.Fprintln(v.err, v.dim("tmacc: stopped"))
 	}
-	if !v.flags.quiet {
+	if !v.flags.quiet && r.Prompt > 0 {
 		fmt.Fprintln(v.err, v.dim("tmacc: "+w.speed(r)))
 	}
 	return nil
@@ -178,8 +179,10 @@ var chatCommands = []command{
 
 // obey does a command.
 func (v *conversation) obey(text string) (leave bool, err error) {
-	name, argument, _ := strings.Cut(strings.TrimPrefix(text, "/"), " ")
-	argument = strings.TrimSpace(argument)
+	name, argument := strings.TrimSpace(text[1:]), ""
+	if end := strings.IndexFunc(name, unicode.IsSpace); end >= 0 {
+		name, argument = name[:end], strings.TrimSpace(name[end:])
+	}
 	if name == "help" {
 		v.help()
 		return false, nil

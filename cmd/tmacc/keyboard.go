@@ -21,7 +21,10 @@ func nextMessage(from messages) (string, error) {
 		return "", err
 	}
 	if rest, long := strings.CutPrefix(text, longText); long {
-		return until(from, rest)
+		if text, err = until(from, rest); strings.HasPrefix(text, "/") {
+			text = "/" + text // it is no command
+		}
+		return text, err
 	}
 	for strings.HasSuffix(text, `\`) {
 		more, err := from.line(true)
@@ -87,11 +90,13 @@ func (p *pipe) line(bool) (string, error) {
 
 // keyboard reads messages from a terminal, where lines can be edited and the last ones come back.
 type keyboard struct {
-	keys    io.Reader
-	screen  io.Writer
-	raw     func() (restore func(), err error) // lets each key through
-	size    func() (width, height int)
-	prompt  string
+	watched
+	screen io.Writer
+	raw    func() (restore func(), err error) // lets each key through
+	size   func() (width, height int)
+	prompt string
+
+	editor  *term.Terminal
 	history term.History
 }
 
@@ -103,17 +108,14 @@ func (c *cli) keyboard() *keyboard {
 		return nil
 	}
 	return &keyboard{
-		keys: in, screen: screen, prompt: c.colours().green("> "),
+		watched: watched{Reader: in}, screen: screen, prompt: c.colours().green("> "),
 		raw: func() (func(), error) {
 			state, err := term.MakeRaw(int(in.Fd()))
 			return func() { term.Restore(int(in.Fd()), state) }, err
 		},
 		size: func() (width, height int) {
-			width, height, err := term.GetSize(int(screen.Fd()))
-			if err != nil {
-				return fallbackWidth, 24
-			}
-			return width, height
+			_, height, _ = term.GetSize(int(screen.Fd())) // widthOf knows of errors
+			return widthOf(screen), max(height, 1)
 		},
 	}
 }
@@ -127,37 +129,45 @@ func (k *keyboard) line(more bool) (string, error) {
 		return "", err
 	}
 	defer restore()
-	prompt := k.prompt
-	if more {
-		prompt = ". "
+	t := k.begun()
+	if t.SetPrompt(k.prompt); more {
+		t.SetPrompt(". ")
 	}
-	keys := &watched{Reader: k.keys}
-	t := term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{keys, k.screen}, prompt)
-	if k.history == nil {
-		k.history = t.History
-	}
-	t.History = k.history
-	t.SetSize(k.size()) // an unknown size does no harm
 	t.SetBracketedPasteMode(true)
 	defer t.SetBracketedPasteMode(false)
 	text := ""
 	for {
 		line, err := t.ReadLine()
-		if err == term.ErrPasteIndicator {
+		switch {
+		case err == term.ErrPasteIndicator:
 			text += line + "\n"
 			continue
-		}
-		if err == io.EOF && keys.interrupted {
+		case err == io.EOF && k.interrupted:
+			k.interrupted = false
 			err = errCtrlC
 		}
 		if err != nil {
 			io.WriteString(k.screen, "\r\n")
+			k.editor = nil // it has the line that was begun
 		}
 		return text + line, err
 	}
+}
+
+// begun is the editor. After Ctrl-C it is a new one, with the same history.
+func (k *keyboard) begun() *term.Terminal {
+	if k.editor == nil {
+		k.editor = term.NewTerminal(struct {
+			io.Reader
+			io.Writer
+		}{&k.watched, k.screen}, "")
+		if k.history != nil {
+			k.editor.History = k.history
+		}
+		k.history = k.editor.History
+	}
+	k.editor.SetSize(k.size()) // an error is one of the size before
+	return k.editor
 }
 
 // watched tells Ctrl-C from the end of the input.
