@@ -1,11 +1,11 @@
 package chat
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,19 +29,21 @@ type sample struct {
 	Cases    []rendering
 }
 
-// samples reads the renderings of TMACC_DATA.
+// samples reads testdata/renderings.json.gz: templates in the formats of six families of models, and snippets of one
+// construct each, with the results of jinja2 3.1.2 as transformers sets it up, and of llama.cpp's engine.
 func samples(t testing.TB) (templates, snippets []sample) {
 	t.Helper()
-	folder := os.Getenv("TMACC_DATA")
-	if folder == "" {
-		t.Skip("TMACC_DATA is not set: it names the folder with 2026/chat-templates.json, renderings by two other engines")
-	}
-	text, err := os.ReadFile(filepath.Join(folder, "2026", "chat-templates.json"))
+	f, err := os.Open("testdata/renderings.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer f.Close()
 	var all struct{ Templates, Snippets []sample }
-	if err := json.Unmarshal(text, &all); err != nil {
+	z, err := gzip.NewReader(f)
+	if err == nil {
+		err = json.NewDecoder(z).Decode(&all)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return all.Templates, all.Snippets
@@ -98,6 +100,30 @@ func TestRenderings(t *testing.T) {
 	for name, n := range map[string]int{"templates": 68, "snippets": 60, "snippets where engines differ": 39} {
 		if counts[name] != n {
 			t.Errorf("%d %s, want %d", counts[name], name, n)
+		}
+	}
+}
+
+// testdata/jinja2.json has snippets in more of the language, with the results of jinja2 3.1.6, which was set up in the same way.
+func TestSnippets(t *testing.T) {
+	text, err := os.ReadFile("testdata/jinja2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Template        string
+		Vars            map[string]json.RawMessage
+		Expected, Error *string
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		switch got, err := rendered(s.Template, s.Vars); {
+		case s.Expected == nil && (err == nil || !errors.As(err, new(*Error))):
+			t.Errorf("%s: %q, %v, want an error such as %s", s.Template, got, err, *s.Error)
+		case s.Expected != nil && (err != nil || got != *s.Expected):
+			t.Errorf("%s: %v\n%q, want\n%q", s.Template, err, got, *s.Expected)
 		}
 	}
 }

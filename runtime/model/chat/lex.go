@@ -250,7 +250,9 @@ func (l *lexer) symbol(rest string) (n int, err *Error) {
 		k = quoted
 		text, n = unquoted(rest)
 	case '0' <= c && c <= '9':
-		k, n = numeral(rest)
+		if k, n = numeral(rest); begin > 0 && l.src[begin-1] == '.' {
+			k, n = integer, digits(rest, "0123456789") // of x.1.0
+		}
 		text = strings.ReplaceAll(rest[:n], "_", "")
 	case isLetter(c):
 		k, n = word, len(rest)

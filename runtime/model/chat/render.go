@@ -24,10 +24,11 @@ func newTables() tables {
 
 // The limits of one rendering.
 const (
-	mostOutput = 16 << 20  // bytes of text
-	mostWork   = 256 << 20 // about the bytes of all values that are made
-	mostCalls  = 100       // macros within macros
-	eachCall   = 32        // the work of an operation, besides the size of its result
+	mostOutput  = 16 << 20 // bytes of text
+	mostWork    = 64 << 20 // about the bytes of all values that are made, besides workPerByte for each byte of the variables
+	workPerByte = 64
+	eachCall    = 32  // the work of an operation, besides the size of its result
+	mostCalls   = 100 // macros within macros
 )
 
 // render is one rendering of a template.

@@ -195,15 +195,16 @@ func (t *Template) Uses(variable string) bool {
 
 // Render writes a conversation. It ends when ctx does. An error of the template is an *Error.
 func (t *Template) Render(ctx context.Context, in Input) (string, error) {
-	values, err := t.values(in)
+	values, size, err := t.values(in)
 	if err != nil {
 		return "", err
 	}
-	return t.render(ctx, values)
+	return t.render(ctx, values, size)
 }
 
-func (t *Template) render(ctx context.Context, values map[string]jinja.Value) (text string, err error) {
-	r := &render{Template: t, ctx: ctx, work: mostWork, tuples: map[*jinja.List]bool{}, objects: map[*jinja.Dict]object{}}
+// render writes variables, which have size bytes of JSON.
+func (t *Template) render(ctx context.Context, values map[string]jinja.Value, size int) (text string, err error) {
+	r := &render{Template: t, ctx: ctx, work: mostWork + workPerByte*size, tuples: map[*jinja.List]bool{}, objects: map[*jinja.Dict]object{}}
 	defer func() {
 		if fault := recover(); fault != nil {
 			text, err = "", &Error{Message: fmt.Sprintf("cannot be rendered: %v", fault)}
@@ -212,10 +213,10 @@ func (t *Template) render(ctx context.Context, values map[string]jinja.Value) (t
 	return t.library.RenderValues(r.data(values))
 }
 
-// values are the variables of a conversation.
-func (t *Template) values(in Input) (map[string]jinja.Value, error) {
+// values are the variables of a conversation, and their size as JSON.
+func (t *Template) values(in Input) (values map[string]jinja.Value, size int, err error) {
 	vars := map[string]any{
-		"messages": in.Messages, "add_generation_prompt": in.AddGenerationPrompt, "tools": nil, "documents": nil,
+		"messages": append([]Message{}, in.Messages...), "add_generation_prompt": in.AddGenerationPrompt, "tools": nil, "documents": nil,
 		"bos_token": t.options.BOS, "eos_token": t.options.EOS,
 	}
 	if len(in.Tools) > 0 {
@@ -227,18 +228,19 @@ func (t *Template) values(in Input) (map[string]jinja.Value, error) {
 	for name, v := range in.Vars {
 		vars[name] = v
 	}
-	values := map[string]jinja.Value{}
+	values = map[string]jinja.Value{}
 	for name, v := range vars {
 		if !t.Uses(name) {
 			continue
 		}
 		text, err := json.Marshal(v)
+		if err == nil {
+			values[name], err = fromJSON(text)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("chat template: variable %s: %w", name, err)
+			return nil, 0, fmt.Errorf("chat template: variable %s: %w", name, err)
 		}
-		if values[name], err = fromJSON(text); err != nil {
-			return nil, fmt.Errorf("chat template: variable %s: %w", name, err)
-		}
+		size += len(text)
 	}
-	return values, nil
+	return values, size, nil
 }

@@ -15,7 +15,7 @@ import (
 //
 // Where the text does not begin with BOS, it is put before the text if the tokenizer does so.
 func (t *Template) Tokens(ctx context.Context, tokens *token.Tokenizer, in Input) ([]int32, error) {
-	values, err := t.values(in)
+	values, size, err := t.values(in)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (t *Template) Tokens(ctx context.Context, tokens *token.Tokenizer, in Input
 			values[name] = guarded(tokens, v, mark)
 		}
 	}
-	text, err := t.render(ctx, values)
+	text, err := t.render(ctx, values, size)
 	if err != nil {
 		return nil, err
 	}
