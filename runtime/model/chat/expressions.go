@@ -254,7 +254,9 @@ func (t *translator) items(end string, group ...func() part) (all []part) {
 }
 
 // tuple is an expression, or several ones with commas between them. It ends before one of the ends.
-func (t *translator) tuple(empty bool, ends ...string) part { return t.tupleOf(t.expression, empty, ends...) }
+func (t *translator) tuple(empty bool, ends ...string) part {
+	return t.tupleOf(t.expression, empty, ends...)
+}
 
 // tupleOf is a tuple whose items f takes.
 func (t *translator) tupleOf(f func() part, empty bool, ends ...string) part {

@@ -59,6 +59,12 @@ type Template struct {
 	tables
 }
 
+// untranslated and unrendered begin the messages of faults of this package or of the library.
+const (
+	untranslated = "cannot be translated: "
+	unrendered   = "cannot be rendered: "
+)
+
 // mostSource is how many bytes a template may have.
 const mostSource = 1 << 20
 
@@ -84,7 +90,7 @@ func New(source string, o Options) (t *Template, err error) {
 	}
 	library, err := jinja.Compile(x.out.String())
 	if err != nil {
-		panic(fmt.Sprintf("BUG: the library refuses a translated template: %v\n%s", err, x.out.String()))
+		return nil, &Error{Message: untranslated + err.Error()}
 	}
 	return &Template{o, src, library, x.nodes, x.constants, x.variables, x.macros, x.tables}, nil
 }
@@ -204,10 +210,10 @@ func (t *Template) Render(ctx context.Context, in Input) (string, error) {
 
 // render writes variables, which have size bytes of JSON.
 func (t *Template) render(ctx context.Context, values map[string]jinja.Value, size int) (text string, err error) {
-	r := &render{Template: t, ctx: ctx, work: mostWork + workPerByte*size, tuples: map[*jinja.List]bool{}, objects: map[*jinja.Dict]object{}}
+	r := &render{Template: t, ctx: ctx, work: mostWork + workPerByte*min(size, mostOutput), tuples: map[*jinja.List]bool{}, objects: map[*jinja.Dict]object{}}
 	defer func() {
 		if fault := recover(); fault != nil {
-			text, err = "", &Error{Message: fmt.Sprintf("cannot be rendered: %v", fault)}
+			text, err = "", &Error{Message: unrendered + fmt.Sprint(fault)}
 		}
 	}()
 	return t.library.RenderValues(r.data(values))

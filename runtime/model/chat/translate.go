@@ -26,7 +26,7 @@ type translator struct {
 	variables  map[string]string // the library's name of each name of the source
 	macros     map[string]macro
 	loops      []*loopTag // that contain the present tag
-	ifs        int         // that contain it
+	ifs        int        // that contain it
 	temporary  int
 	generation bool
 	tables
