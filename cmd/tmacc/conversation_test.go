@@ -150,7 +150,7 @@ func typed(keys string) (*keyboard, *bytes.Buffer) {
 	}, screen
 }
 
-// Lines can be edited, and come back by the arrow keys; what is pasted is one message; Ctrl-C takes a line away.
+// Lines can be edited, and come back by the arrow keys. Pasted text is one message. Ctrl-C takes a line away.
 func TestKeyboard(t *testing.T) {
 	const left, up, ctrlC, ctrlD, paste, pasted = "\x1b[D", "\x1b[A", "\x03", "\x04", "\x1b[200~", "\x1b[201~"
 	k, screen := typed("helo" + left + "l\r" + up + " there\r" + paste + "one\ntwo" + pasted + " three\r" +

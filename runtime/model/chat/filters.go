@@ -654,7 +654,7 @@ func mapped(r *render, n *node, args []jinja.Value) (jinja.Value, error) {
 	return r.list(out)
 }
 
-// chosenBy has the items for which a test holds, or does not. With byAttribute the first argument names what is tested. Without a
+// chosenBy has the items for which a test holds, or does not. With byAttribute the first argument names the tested value. Without a
 // test, truth is.
 func chosenBy(byAttribute, want bool) function {
 	return func(r *render, n *node, args []jinja.Value) (jinja.Value, error) {

@@ -38,7 +38,7 @@ type lexer struct {
 	out       []symbol
 }
 
-// lex returns the symbols of a source, the last of which is ending.
+// lex returns the symbols of a source, and ending behind them.
 func lex(src string) ([]symbol, *Error) {
 	l := &lexer{src: src, lineStart: true}
 	for l.at < len(src) {

@@ -443,7 +443,7 @@ func (w *writer) json(v jinja.Value, form *jsonForm, depth int) {
 	}
 }
 
-// jsonItems writes brackets and what is between them.
+// jsonItems writes brackets and the items between them.
 func (w *writer) jsonItems(open, end string, n int, form *jsonForm, depth int, each func(i int)) {
 	w.put(open)
 	for i := range n {
