@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -97,6 +98,9 @@ func (v *conversation) answer(ctx context.Context, w *writing, text string) (*ge
 	messages := append(slices.Clone(v.messages), chat.Message{Role: roleUser, Content: text})
 	in := chat.Input{Messages: messages, AddGenerationPrompt: true, Thinking: v.flags.thinking()}
 	ids, err := v.template.Tokens(ctx, v.tokenizer, in)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return &generation.Report{End: generation.Interrupted}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -109,9 +110,17 @@ func (c *cli) keyboard() *keyboard {
 	}
 	return &keyboard{
 		watched: watched{Reader: in}, screen: screen, prompt: c.colours().green("> "),
-		raw: func() (func(), error) {
+		raw: func() (restore func(), err error) {
 			state, err := term.MakeRaw(int(in.Fd()))
-			return func() { term.Restore(int(in.Fd()), state) }, err
+			if err != nil {
+				return nil, err
+			}
+			restore = func() { term.Restore(int(in.Fd()), state) }
+			end := context.AfterFunc(c.ctx, func() { // SIGTERM, say
+				restore()
+				os.Exit(say(c.err, failed("%w", errInterrupted)))
+			})
+			return func() { end(); restore() }, nil
 		},
 		size: func() (width, height int) {
 			_, height, _ = term.GetSize(int(screen.Fd())) // widthOf knows of errors

@@ -96,7 +96,8 @@ func (s *screen) press(keys string) {
 
 // ended waits for the end of the program.
 func (s *screen) ended() int {
-	for range s.shown {
+	for b := range s.shown {
+		s.text.Write(b)
 	}
 	s.cmd.Wait()
 	return s.cmd.ProcessState.ExitCode()
@@ -128,6 +129,17 @@ func TestTerminal(t *testing.T) {
 	s.press("\x03")
 	if code := s.ended(); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+	endless := file(t, "endless.jinja", "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99) %}{% endfor %}{% endfor %}{% endfor %}")
+	s = newScreen(t, []string{pureGo, "NO_COLOR="}, "-template", endless)
+	s.await("> ")
+	s.press("x\r")
+	s.await("\n")
+	s.await("too much work: the template may never end")
+	s.await("> ")
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	if code := s.ended(); code != exitFailed || !strings.Contains(s.text.String(), "interrupted") {
+		t.Errorf("SIGTERM: exit code %d, %q", code, s.text.String())
 	}
 	s = newScreen(t, []string{pureGo}, args...)
 	s.await("\x1b[32m> ")

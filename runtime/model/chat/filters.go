@@ -89,7 +89,7 @@ func absolute(r *render, v jinja.Value, _ []jinja.Value) (jinja.Value, error) {
 	x, ok := numberOf(v)
 	switch {
 	case !ok:
-		return v, fmt.Errorf("a %s has no absolute value", r.typeName(v))
+		return v, fmt.Errorf("%s has no absolute value", r.typeName(v))
 	case !x.isInt:
 		return jinja.NewFloat(math.Abs(x.f)), nil
 	case x.i == math.MinInt64:
@@ -157,7 +157,7 @@ func sortedKeys(d *jinja.Dict) []string { return slices.Sorted(slices.Values(d.K
 // dictSort is the pairs of a mapping, by key or by value.
 func dictSort(r *render, v jinja.Value, a []jinja.Value) (jinja.Value, error) {
 	if !v.IsDict() || r.objectOf(v) != nil {
-		return v, fmt.Errorf("a %s has no keys", r.typeName(v))
+		return v, fmt.Errorf("%s has no keys", r.typeName(v))
 	}
 	by := 0
 	switch {
@@ -288,6 +288,9 @@ func toInt(r *render, v jinja.Value, a []jinja.Value) (jinja.Value, error) {
 	}
 	if v.IsString() {
 		s := strings.TrimFunc(v.AsString(), isSpace)
+		if prefix, ok := map[int]string{16: "0x", 8: "0o", 2: "0b"}[base]; ok && strings.HasPrefix(strings.ToLower(s), prefix) {
+			s = s[len(prefix):]
+		}
 		if n, err := strconv.ParseInt(s, base, 64); err == nil {
 			return jinja.NewInt(n), nil
 		}
@@ -345,6 +348,9 @@ func groupBy(r *render, v jinja.Value, a []jinja.Value) (jinja.Value, error) {
 
 // indent puts spaces before lines, but not before the first one or before empty ones unless asked.
 func indent(r *render, v jinja.Value, a []jinja.Value) (jinja.Value, error) {
+	if v.IsUndefined() {
+		return v, errors.New("the text is undefined")
+	}
 	s, err := r.str(v)
 	if err != nil {
 		return v, err
@@ -417,7 +423,7 @@ func (r *render) joined(v jinja.Value, separator string, onlyStrings bool) (jinj
 	w := &writer{r: r}
 	for i, x := range items {
 		if onlyStrings && !x.IsString() {
-			return v, fmt.Errorf("an item of join is a %s, want a string", r.typeName(x))
+			return v, fmt.Errorf("an item of join is %s, want a string", r.typeName(x))
 		}
 		s, err := r.str(x)
 		if err != nil {
@@ -485,7 +491,7 @@ func reversed(r *render, v jinja.Value, _ []jinja.Value) (jinja.Value, error) {
 func rounded(r *render, v jinja.Value, a []jinja.Value) (jinja.Value, error) {
 	x, ok := numberOf(v)
 	if !ok {
-		return v, fmt.Errorf("a %s cannot be rounded", r.typeName(v))
+		return v, fmt.Errorf("%s cannot be rounded", r.typeName(v))
 	}
 	digits := 0
 	if !a[0].IsUndefined() {

@@ -62,7 +62,7 @@ func (w *writer) formatted(spec string, letter byte, v jinja.Value) {
 			w.put(fmt.Sprintf("%"+spec+"s", s))
 		}
 	case !isNumber || strings.IndexByte("dixXofFeEgG", letter) < 0:
-		w.err = fmt.Errorf("%%%s%c does not take a %s", spec, letter, w.r.typeName(v))
+		w.err = fmt.Errorf("%%%s%c does not take %s", spec, letter, w.r.typeName(v))
 	case strings.IndexByte("fFeEgG", letter) >= 0:
 		w.put(fmt.Sprintf("%"+spec+string(letter), x.f))
 	case !x.isInt && letter != 'd' && letter != 'i':

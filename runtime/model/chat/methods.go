@@ -80,7 +80,7 @@ func (r *render) method(v jinja.Value, name string) func([]jinja.Value, map[stri
 
 // refused is a method that changes its value, which transformers forbids.
 var refused = operation{"...", func(r *render, v jinja.Value, _ []jinja.Value) (jinja.Value, error) {
-	return v, fmt.Errorf("templates must not change a %s", r.typeName(v))
+	return v, fmt.Errorf("templates must not change %s", r.typeName(v))
 }}
 
 var dictMethods = map[string]operation{

@@ -27,7 +27,7 @@ func makeDict(r *render, _ *node, args []jinja.Value) (jinja.Value, error) {
 	v := jinja.NewDict()
 	for i := 0; i < len(args); i += 2 {
 		if !args[i].IsString() {
-			return v, fmt.Errorf("a key is a %s; only strings are supported", r.typeName(args[i]))
+			return v, fmt.Errorf("a key is %s; only strings are supported", r.typeName(args[i]))
 		}
 		v.AsDict().Set(args[i].AsString(), args[i+1])
 	}
@@ -39,7 +39,7 @@ func negate(r *render, _ *node, args []jinja.Value) (jinja.Value, error) {
 	x, ok := numberOf(args[0])
 	switch {
 	case !ok:
-		return args[0], fmt.Errorf("a %s has no negative", r.typeName(args[0]))
+		return args[0], fmt.Errorf("%s has no negative", r.typeName(args[0]))
 	case !x.isInt:
 		return jinja.NewFloat(-x.f), nil
 	case x.i == math.MinInt64:
@@ -120,7 +120,7 @@ func arithmetic(r *render, n *node, args []jinja.Value) (jinja.Value, error) {
 		}
 		return r.percent(a.AsString(), values)
 	}
-	return a, fmt.Errorf("%s does not take a %s and a %s", op, r.typeName(a), r.typeName(b))
+	return a, fmt.Errorf("%s does not take %s and %s", op, r.typeName(a), r.typeName(b))
 }
 
 // concatenated is the texts of two values, one behind the other.
@@ -150,7 +150,7 @@ func (r *render) repeated(v jinja.Value, n int64) (jinja.Value, error) {
 	case v.IsList():
 		size = 16 * v.AsList().Len()
 	default:
-		return v, fmt.Errorf("* does not take a %s and an int", r.typeName(v))
+		return v, fmt.Errorf("* does not take %s and an int", r.typeName(v))
 	}
 	if size == 0 {
 		n = 0
@@ -323,7 +323,7 @@ func slice(r *render, n *node, args []jinja.Value) (jinja.Value, error) {
 	case v.IsUndefined():
 		return v, undefinedError(n)
 	case !v.IsString() && !v.IsList():
-		return v, fmt.Errorf("a %s has no slices", r.typeName(v))
+		return v, fmt.Errorf("%s has no slices", r.typeName(v))
 	}
 	items, err := r.items(v)
 	if err != nil {
@@ -394,7 +394,7 @@ func (r *render) indices(bounds []jinja.Value, n int) ([]int, error) {
 func setAttribute(r *render, _ *node, args []jinja.Value) (jinja.Value, error) {
 	x, ok := r.objectOf(args[0]).(namespace)
 	if !ok {
-		return args[0], fmt.Errorf("a %s takes no attributes, only a namespace does", r.typeName(args[0]))
+		return args[0], fmt.Errorf("%s takes no attributes, only a namespace does", r.typeName(args[0]))
 	}
 	x[args[1].AsString()] = args[2]
 	return jinja.None(), nil

@@ -237,7 +237,7 @@ func call(r *render, n *node, args []jinja.Value) (jinja.Value, error) {
 	case f.IsUndefined():
 		return f, undefinedError(n)
 	case !f.IsCallable():
-		return f, fmt.Errorf("%s is a %s and cannot be called", n.operand, r.typeName(f))
+		return f, fmt.Errorf("%s is %s and cannot be called", n.operand, r.typeName(f))
 	}
 	c := f.AsCallable()
 	if name, ok := strings.CutPrefix(c.Name, globalPrefix); ok {

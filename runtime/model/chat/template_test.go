@@ -28,7 +28,7 @@ func TestPlaces(t *testing.T) {
 		"{% macro f() %}{{ varargs }}{% endmacro %}":         "the variable varargs of macros is not supported",
 		"{% generation %}a{% endgeneration %}":               "the tag generation is transformers' own and was not asked for",
 		"{% if a %}":                                         "the template ends, want the tag elif or else or endif",
-		"{{ {1: 2} }}":                                       "a key is a int; only strings are supported",
+		"{{ {1: 2} }}":                                       "a key is an int; only strings are supported",
 		"{{ 9223372036854775807 + 1 }}":                      "the number does not fit in 64 bits",
 		"{{ -9223372036854775807 - 2 }}":                     "the number does not fit in 64 bits",
 		"{{ 4294967296 * 4294967296 }}":                      "the number does not fit in 64 bits",
@@ -37,7 +37,7 @@ func TestPlaces(t *testing.T) {
 		"{{ 'x'.encode() }}":                                 "'x'.encode' is undefined",
 		"{{ strftime_now('%Q') }}":                           "strftime_now does not support %Q",
 		"{{ [].append(1) }}":                                 "templates must not change a list",
-		"{{ namespace() }}":                                  "a object cannot be printed",
+		"{{ namespace() }}":                                  "an object cannot be printed",
 		"{{ raise_exception('Only " + "\U0001f680" + "') }}": "Only \U0001f680",
 		"{% block x %}{% endblock %}":                        "the tag block is not supported",
 	} {

@@ -77,10 +77,11 @@ func (t *translator) failAt(from, to int, format string, args ...any) {
 
 // around is a place of a source, or the tag around it if both are short.
 func around(src string, from, to int) string {
-	if open := strings.LastIndex(src[:from], "{"); to-from < 8 && open > 0 && from-open < 40 {
-		from = open - 1
+	open := max(strings.LastIndex(src[:from], "{{"), strings.LastIndex(src[:from], "{%"))
+	if to-from < 8 && open >= 0 && from-open < 40 {
+		from = open
 		if end := strings.Index(src[to:], "}"); end >= 0 && end < 40 {
-			to += end + 2
+			to = min(to+end+2, len(src))
 		}
 	}
 	return src[from:min(to, len(src))]

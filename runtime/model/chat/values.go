@@ -88,31 +88,31 @@ func decodedItems(d *json.Decoder, open json.Delim, depth int) (jinja.Value, err
 	return list, err
 }
 
-// typeName is Python's name of a value's type.
+// typeName is the name of a value's type, with its article.
 func (r *render) typeName(v jinja.Value) string {
 	switch {
 	case v.IsUndefined():
-		return "undefined value"
+		return "an undefined value"
 	case v.IsNone():
 		return "none"
 	case v.IsBool():
-		return "bool"
+		return "a bool"
 	case v.IsInt():
-		return "int"
+		return "an int"
 	case v.IsFloat():
-		return "float"
+		return "a float"
 	case v.IsString():
-		return "string"
+		return "a string"
 	case r.isTuple(v):
-		return "tuple"
+		return "a tuple"
 	case v.IsList():
-		return "list"
+		return "a list"
 	case r.objectOf(v) != nil:
-		return "object"
+		return "an object"
 	case v.IsDict():
-		return "mapping"
+		return "a mapping"
 	}
-	return "function"
+	return "a function"
 }
 
 // number is a value that Python counts with: true is 1.
@@ -140,7 +140,7 @@ func numberOf(v jinja.Value) (x number, ok bool) {
 func (r *render) intOf(v jinja.Value, what string) (int, error) {
 	x, ok := numberOf(v)
 	if !ok || !x.isInt || x.i > math.MaxInt32 || x.i < math.MinInt32 {
-		return 0, fmt.Errorf("%s is a %s, want a small whole number", what, r.typeName(v))
+		return 0, fmt.Errorf("%s is %s, want a small whole number", what, r.typeName(v))
 	}
 	return int(x.i), nil
 }
@@ -148,7 +148,7 @@ func (r *render) intOf(v jinja.Value, what string) (int, error) {
 // stringOf is a string, or an error that says which argument should be one.
 func (r *render) stringOf(v jinja.Value, what string) (string, error) {
 	if !v.IsString() {
-		return "", fmt.Errorf("%s is a %s, want a string", what, r.typeName(v))
+		return "", fmt.Errorf("%s is %s, want a string", what, r.typeName(v))
 	}
 	return v.AsString(), nil
 }
@@ -175,7 +175,7 @@ func (r *render) items(v jinja.Value) ([]jinja.Value, error) {
 		}
 		return items, r.spend(16 * len(items))
 	}
-	return nil, fmt.Errorf("a %s has no items", r.typeName(v))
+	return nil, fmt.Errorf("%s has no items", r.typeName(v))
 }
 
 // length is the number of a value's items, or of a string's characters.
@@ -190,7 +190,7 @@ func (r *render) length(v jinja.Value) (int, error) {
 	case v.IsDict() && r.objectOf(v) == nil:
 		return v.AsDict().Len(), nil
 	}
-	return 0, fmt.Errorf("a %s has no length", r.typeName(v))
+	return 0, fmt.Errorf("%s has no length", r.typeName(v))
 }
 
 // nested counts the look at a value at some depth.
@@ -274,7 +274,7 @@ func (r *render) order(a, b jinja.Value, depth int) (int, error) {
 		}
 		return compareOrdered(len(p), len(q)), nil
 	}
-	return 0, fmt.Errorf("a %s and a %s have no order", r.typeName(a), r.typeName(b))
+	return 0, fmt.Errorf("%s and %s have no order", r.typeName(a), r.typeName(b))
 }
 
 func compareOrdered[T int | int64 | float64](a, b T) int {
@@ -318,7 +318,7 @@ func (w *writer) repr(v jinja.Value, depth int) {
 	case v.IsDict() && w.r.objectOf(v) == nil:
 		w.reprDict(v.AsDict(), depth)
 	case v.IsDict() || v.IsCallable():
-		w.err = fmt.Errorf("a %s cannot be printed", w.r.typeName(v))
+		w.err = fmt.Errorf("%s cannot be printed", w.r.typeName(v))
 	default:
 		w.put(v.String())
 	}
@@ -439,7 +439,7 @@ func (w *writer) json(v jinja.Value, form *jsonForm, depth int) {
 	case v.IsDict() && w.r.objectOf(v) == nil:
 		w.jsonDict(v.AsDict(), form, depth)
 	default:
-		w.err = fmt.Errorf("a %s cannot be written as JSON", w.r.typeName(v))
+		w.err = fmt.Errorf("%s cannot be written as JSON", w.r.typeName(v))
 	}
 }
 
