@@ -110,12 +110,12 @@ func (c *cli) keyboard() *keyboard {
 	}
 	return &keyboard{
 		watched: watched{Reader: in}, screen: screen, prompt: c.colours().green("> "),
-		raw: func() (restore func(), err error) {
+		raw: func() (func(), error) {
 			state, err := term.MakeRaw(int(in.Fd()))
 			if err != nil {
 				return nil, err
 			}
-			restore = func() { term.Restore(int(in.Fd()), state) }
+			restore := func() { term.Restore(int(in.Fd()), state) }
 			end := context.AfterFunc(c.ctx, func() { // SIGTERM, say
 				restore()
 				os.Exit(say(c.err, failed("%w", errInterrupted)))
