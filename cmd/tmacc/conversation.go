@@ -35,7 +35,7 @@ type conversation struct {
 func newConversation(o *opened, x generateFlags, t *chat.Template) (*conversation, error) {
 	v := &conversation{opened: o, colours: o.colours(), flags: x, template: t, stop: x.stop}
 	var err error
-	if v.sampler, err = x.sampler(o.tokenizer.Len()); err != nil {
+	if v.sampler, err = x.sampler(o.tokenizer); err != nil {
 		return nil, err
 	}
 	if x.system != "" {

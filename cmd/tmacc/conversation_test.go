@@ -96,6 +96,20 @@ func TestConversationFull(t *testing.T) {
 	}
 }
 
+// Each answer is one of the grammar.
+func TestConversationGrammar(t *testing.T) {
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	code, out, stderr := chatProcess("Yes?\nNo?\n", "-q", "-template", file(t, "shouting.jinja", shouting), "-grammar", `root ::= "yes" | "no, " "never"`)
+	for i, answer := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+		if answer != "yes" && answer != "no, never" || i > 1 {
+			t.Errorf("answer %d: %q", i, answer)
+		}
+	}
+	if code != 0 || strings.Count(out, "\n") != 2 {
+		t.Errorf("exit code %d, %q\n%s", code, out, stderr)
+	}
+}
+
 // ChatML is taken if asked for; its end of a message ends the answer of a model that has no token for it.
 func TestConversationChatML(t *testing.T) {
 	t.Setenv("TMACC_CACHE", t.TempDir())
@@ -114,6 +128,8 @@ func TestConversationRefusals(t *testing.T) {
 		{2, none + ": the file has no chat template: continue a text with -p, or give a template with -template FILE or -template chatml", "run " + none},
 		{2, "-system: is for a chat, and -p continues a text: leave one of them out", "run " + none + " -p a -system b"},
 		{2, "-think: is for a chat: name a model's file, or give -template as well", "run -think on"},
+		{2, "-template -: standard input has the messages of the chat: name a file", "run -template -"},
+		{2, "-json-schema-file -: standard input has the messages of the chat: name a file", "run -template chatml -json-schema-file -"},
 		{2, "-think maybe: want on or off", "run -template chatml -think maybe"},
 		{2, "-think: the chat template has no switch for thinking (no variable enable_thinking)", "run -template chatml -think off"},
 		{2, "nofile.jinja: no such file", "run -template nofile.jinja"},

@@ -46,6 +46,11 @@ func (x *talking) validate(f *pflag.FlagSet, path string) error {
 			return fmt.Errorf("-%s: is for a chat: name a model's file, or give -template as well", name)
 		}
 	}
+	for _, name := range []string{"template", "grammar-file", "json-schema-file"} {
+		if x.chat && f.Lookup(name).Value.String() == "-" {
+			return fmt.Errorf("-%s -: standard input has the messages of the chat: name a file", name)
+		}
+	}
 	if x.think != "" && x.think != thinkOn && x.think != thinkOff {
 		return fmt.Errorf("-think %s: want %s or %s", x.think, thinkOn, thinkOff)
 	}
@@ -102,6 +107,9 @@ func (c *cli) givenTemplate(x generateFlags, f *gguf.File) (*chat.Template, erro
 
 // talk holds a conversation.
 func (c *cli) talk(ctx context.Context, x generateFlags) error {
+	if err := x.sampling.read(c); err != nil {
+		return err
+	}
 	var template *chat.Template
 	x.check = func(f *gguf.File) (err error) {
 		template, err = c.templateOf(x, f)
