@@ -178,8 +178,14 @@ func (w *writing) end(r *generation.Report) error {
 	if w.flags.json {
 		return printJSON(w.out, w.report(r))
 	}
-	if _, err := fmt.Fprintln(w.out); err != nil || w.flags.quiet {
+	if _, err := fmt.Fprintln(w.out); err != nil {
 		return err
+	}
+	if text := w.flags.unfinished(r.End); text != "" {
+		fmt.Fprintf(w.err, "tmacc: %s\n", text)
+	}
+	if w.flags.quiet {
+		return nil
 	}
 	fmt.Fprintf(w.err, "tmacc: %s\ntmacc: %s\n", w.speed(r), w.ran())
 	return nil
