@@ -100,7 +100,7 @@ func TestHostile(t *testing.T) {
 		got, err := rendered(source, nil)
 		runtime.ReadMemStats(&after)
 		made := (after.TotalAlloc - before.TotalAlloc) >> 20
-		if took := time.Since(began); took > 20*time.Second || made > 8<<10 {
+		if took := time.Since(began); took > time.Minute || made > 8<<10 {
 			t.Errorf("%.60s: %v, %d MiB", source, took, made)
 		}
 		switch {
