@@ -18,12 +18,16 @@ func (e *encoder) fragment(text string, afterSpecial bool) {
 		e.sentencePiece(text, afterSpecial)
 		return
 	}
-	text = wellFormed(text)
-	for text != "" {
-		n := e.t.pre.words.next(text)
-		e.word(text[:n])
-		text = text[n:]
+	e.words(wellFormed(text), e.t.pre.splits)
+}
+
+// words encodes the words that splits make of a text.
+func (e *encoder) words(text string, splits []split) {
+	if len(splits) == 0 {
+		e.word(text)
+		return
 	}
+	splits[0](text, func(part string) { e.words(part, splits[1:]) })
 }
 
 // word encodes a word by byte-level BPE.
