@@ -29,6 +29,8 @@ var preTokenizers = func() map[string]*preTokenizer {
 		{[]string{"dbrx", "smaug-bpe"}, preTokenizer{splits: []split{llama3}}},
 		{[]string{"qwen2", "deepseek-r1-qwen", "kormo", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"},
 			preTokenizer{splits: []split{qwen2}}},
+		{[]string{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
+			preTokenizer{splits: []split{matches(digits(1)), gpt2}}},
 		{[]string{"qwen35"}, preTokenizer{splits: []split{qwen35}}},
 	} {
 		for _, name := range row.names {

@@ -28,3 +28,8 @@ func matches(match matcher) split {
 		}
 	}
 }
+
+// digits matches digits, at most a number of them; 0: any number.
+func digits(most int) matcher {
+	return func(s string) int { return run(s, digit, most) }
+}

@@ -41,6 +41,7 @@ func TestWords(t *testing.T) {
 		{"llama-bpe", ",comma| ,,|space|\tTab|\u00a0x"},
 		{"qwen2", " |1|2|x|1| .\r\n"},
 		{"qwen2", "e|\u0301e"},
+		{"smollm", "a| |1|²|b| !!| |3"},
 		{"qwen35", "e\u0301e| ...\n"},
 	} {
 		want := strings.Split(x.words, "|")
