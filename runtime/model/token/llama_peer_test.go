@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +22,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/tmacc/tmacc/ir/format/gguf"
 )
 
 // peerModel names, in the environment of a child process, the vocabulary that it encodes texts with by libllama.
@@ -141,24 +145,83 @@ func peerSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// TestLlamaPreTokenizers encodes random texts by every known pre-tokenizer and a small vocabulary.
+// TestLlamaPreTokenizers encodes random texts by every known pre-tokenizer. One vocabulary has tokens of all pairs of bytes,
+// and merges them in a random order: a wrong split shows in every script. The other is GPT-2's.
 func TestLlamaPreTokenizers(t *testing.T) {
 	seed := peerSeed(t)
-	for name := range preTokenizers {
-		t.Run(name, func(t *testing.T) {
-			m := bytePairs().with(keyPre, name)
-			path := filepath.Join(t.TempDir(), "vocabulary.gguf")
-			if err := os.WriteFile(path, m.file(), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			rnd, tok := rand.New(rand.NewPCG(seed, 1)), must(t, m)
-			var texts []string
-			for range 1000 {
-				texts = append(texts, randomText(rnd, tok))
-			}
-			compare(t, path, tok, texts)
-		})
+	m, texts := pairs(rand.New(rand.NewPCG(seed, 2))), 5000
+	if os.Getenv("TMACC_LONG") == "" {
+		m, texts = few(m), 300
 	}
+	vocabularies := map[string]metadata{"pairs": m, "gpt-2": metadataOf(t, data(t, "ggml-vocab-gpt-2.gguf"))}
+	for name, m := range vocabularies {
+		tok := must(t, m.with(keyPre, "gpt-2"))
+		for _, row := range preTokenizerRows {
+			t.Run(name+"/"+row.names[0], func(t *testing.T) { compareAs(t, m, tok, row.names[0], seed, texts) })
+		}
+	}
+}
+
+// TestLlamaNames: each name means the same to libllama.
+func TestLlamaNames(t *testing.T) {
+	seed := peerSeed(t)
+	m := few(pairs(rand.New(rand.NewPCG(seed, 3))))
+	tok := must(t, m.with(keyPre, "gpt-2"))
+	for _, name := range slices.Sorted(maps.Keys(preTokenizers)) {
+		t.Run(name, func(t *testing.T) { compareAs(t, m, tok, name, seed, 50) })
+	}
+}
+
+// compareAs compares random texts by a tokenizer of byte-level BPE that has another pre-tokenizer.
+func compareAs(t *testing.T, m metadata, tok *Tokenizer, pre string, seed uint64, texts int) {
+	path := filepath.Join(t.TempDir(), "vocabulary.gguf")
+	if err := os.WriteFile(path, m.with(keyPre, pre).file(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := *tok
+	other.pre, other.addBOS = preTokenizers[pre], preTokenizers[pre].bos
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	var all []string
+	for range texts {
+		all = append(all, randomText(rnd, &other))
+	}
+	compare(t, path, &other, all)
+}
+
+// pairs is a vocabulary of all bytes and all pairs of bytes, which are merged in a random order.
+func pairs(rnd *rand.Rand) metadata {
+	var tokens, merges []string
+	for b := range 256 {
+		tokens = append(tokens, visible(byte(b)))
+	}
+	for _, i := range rnd.Perm(256 * 256) {
+		left, right := tokens[i/256], tokens[i%256]
+		tokens, merges = append(tokens, left+right), append(merges, left+" "+right)
+	}
+	return metadata{"general.architecture": "llama", keyModel: "gpt2", keyTokens: tokens, keyKinds: slices.Repeat([]int32{int32(normal)}, len(tokens)),
+		keyMerges: merges, keyBOS: uint32(0), keyEOS: uint32(1)}
+}
+
+// few is every eighth merge of a vocabulary of pairs.
+func few(m metadata) metadata {
+	const n = 256 * 256 / 8
+	return m.with(keyTokens, m[keyTokens].([]string)[:256+n]).with(keyKinds, m[keyKinds].([]int32)[:256+n]).with(keyMerges, m[keyMerges].([]string)[:n])
+}
+
+// metadataOf reads the metadata of a file that describe its tokens.
+func metadataOf(t *testing.T, path string) metadata {
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m := metadata{"general.architecture": "llama"}
+	for _, key := range []string{keyModel, keyTokens, keyKinds, keyMerges, keyBOS, keyEOS} {
+		if m[key], err = f.Value(key); err != nil || m[key] == nil {
+			t.Fatalf("%s: key %s: %v", path, key, err)
+		}
+	}
+	return m
 }
 
 // compare asks libllama for the tokens of texts.
@@ -227,7 +290,7 @@ func randomText(rnd *rand.Rand, tok *Tokenizer) string {
 	pick := func(all ...string) string { return all[rnd.IntN(len(all))] }
 	var b []byte
 	for range rnd.IntN(60) {
-		switch rnd.IntN(12) {
+		switch rnd.IntN(13) {
 		case 0:
 			b = append(b, pick("'s", "'S", "'re", "'LL", "'Ve", "'d", "'", "''t", "\u2019s", "'ſ")...)
 		case 1:
@@ -245,10 +308,13 @@ func randomText(rnd *rand.Rand, tok *Tokenizer) string {
 		case 7:
 			b = utf8.AppendRune(b, rune(rnd.IntN(0x3000)))
 		case 8:
+			b = append(b, pick("Mixed", "CAPS", "camelCase", "ÀB", "I a m", "a e\u0301 o", "\u0301", "!e", "/etc/x", "?/\n/", "    ", "<sentinel:12>", "IMGIMGABZ",
+				"IMGIMGZ", "日本語カナ", "ㄅㄆ", "ㄱㅎ", "豈", "\u3001", "٣٤٥٦", "12,345", "$5", "。", "，a", "»", "ǅ", "ª", "Ａｂ")...)
+		case 9:
 			if list := tok.special.list; len(list) > 0 {
 				b = append(b, list[rnd.IntN(len(list))].text...)
 			}
-		case 9:
+		case 10:
 			b = tok.AppendPiece(b, int32(rnd.IntN(tok.Len())), true)
 		default:
 			for range 1 + rnd.IntN(8) {

@@ -3,7 +3,6 @@ package token
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,12 +183,11 @@ func (r *reader) preTokenizer(t *Tokenizer) {
 		t.addBOS = t.pre.bos
 		return
 	}
-	known := strings.Join(slices.Sorted(maps.Keys(preTokenizers)), ", ")
+	problem := fmt.Sprintf("is %q, which is none of the %d names that are supported", name, len(preTokenizers))
 	if name == "" {
-		r.fail(keyPre, "is missing or empty; it should be one of %s", known)
-	} else {
-		r.fail(keyPre, "is %q, which is not supported; %s are", name, known)
+		problem = "is missing or empty; it names the rule by which the model's texts are split into words"
 	}
+	r.fail(keyPre, "%s, such as gpt-2, llama-bpe and qwen2", problem)
 }
 
 // lookUp is the symbol of a text in ids, or None.
