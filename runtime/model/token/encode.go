@@ -95,11 +95,12 @@ func (e *encoder) emit(text string) {
 
 func (e *encoder) byBytes(s string) {
 	for i := range len(s) {
-		id := e.t.bytes[s[i]]
-		if !e.t.isToken(id) {
-			id = e.t.unk
+		switch id := e.t.bytes[s[i]]; {
+		case e.t.isToken(id):
+			e.out = append(e.out, id)
+		case e.t.pre == nil:
+			e.out = append(e.out, e.t.unk)
 		}
-		e.out = append(e.out, id)
 	}
 }
 

@@ -292,7 +292,8 @@ func TestRefused(t *testing.T) {
 		{bpe.with(keyTokens, make([]string, maxTokens+1)), `has 1048577 tokens; the limit of this reader is 1048576`},
 		{tokens(bpe, 5, "ab"), `key "tokenizer.ggml.tokens": tokens 5 and 256 are the same, "ab"`},
 		{tokens(bpe, 256, strings.Repeat("a", 4097)), `token 256 has 4097 bytes; the limit of this reader is 4096`},
-		{tokens(bpe, 'q', "qq"), `key "tokenizer.ggml.tokens": has no token for byte 0x71, and tokenizer.ggml.unknown_token_id names no token`},
+		{tokens(bpe, 'q', "qq"), `key "tokenizer.ggml.tokens": has no token for byte 0x71`},
+		{tokens(spm.with(keyUnknown, uint32(math.MaxUint32)).with(keyKinds, slices.Repeat([]int32{int32(normal)}, 271)), 3, "<x>"), `has no token for byte 0x00`},
 		{bpe.with(keyKinds, []int32{1}), `key "tokenizer.ggml.token_type": has 1 values for 275 tokens`},
 		{bpe.with(keyKinds, slices.Repeat([]int32{7}, 275)), `has type 7 for token 0; types are 0 to 6`},
 		{bpe.with(keyMerges, nil), `key "tokenizer.ggml.merges": is missing`},
@@ -315,11 +316,11 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestUnknown: a byte that has no token is the unknown token.
+// TestUnknown: a byte that has no token is nothing in byte-level BPE, and the unknown token in SentencePiece.
 func TestUnknown(t *testing.T) {
 	m := bytePairs().with(keyUnknown, uint32(268))
-	m[keyTokens].([]string)['q'] = "qq"
-	if got := must(t, m).Encode("aq", Options{}); !slices.Equal(got, []int32{'a', 268}) {
+	m[keyTokens].([]string)[3] = "qq"
+	if got := must(t, m).Encode("a\x03b", Options{}); !slices.Equal(got, []int32{'a', 'b'}) {
 		t.Errorf("%d", got)
 	}
 	m = sentencePieces()
