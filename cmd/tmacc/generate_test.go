@@ -126,6 +126,15 @@ func TestRunRefusals(t *testing.T) {
 	}
 }
 
+// Words of TMACC_CPU that mean nothing are refused, all products alike.
+func TestRunUnknownCPU(t *testing.T) {
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	for env, want := range map[string]string{"foo": `TMACC_CPU=foo: unknown "foo": have purego, `, "-foo": `TMACC_CPU=-foo: unknown "-foo": no feature of a CPU`} {
+		t.Setenv("TMACC_CPU", env)
+		refused(t, refusal{2, want, "run -p a"})
+	}
+}
+
 // A cache folder that others can write is refused.
 func TestRunUnsafe(t *testing.T) {
 	needMeasuring(t)
