@@ -78,9 +78,18 @@ func (x *opening) open() (*gguf.File, error) {
 	return gguf.Open(x.path)
 }
 
-// blamed is an error about the model's file, which it names.
+// blamed is an error about the model's file, which it names. A fault of an option names its flag.
 func (x *opening) blamed(err error) error {
-	if x.path == "" || errors.As(err, new(*fs.PathError)) {
+	bad := (*model.Error)(nil)
+	switch {
+	case errors.As(err, new(*fs.PathError)):
+		return plain(err)
+	case errors.As(err, &bad) && bad.Thing == "option Context":
+		return fmt.Errorf("-context %s", bad.Problem)
+	case errors.As(err, &bad) && bad.Thing == "memory":
+		err = errors.New(strings.NewReplacer("option Context", "-context", " or raise MemoryLimit", "").Replace(err.Error()))
+	}
+	if x.path == "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", x.path, err)
@@ -125,6 +134,9 @@ func (o *opened) compile(ctx context.Context) error {
 	}
 	o.provider.Expect(kernels.Needed(o.file))
 	o.program = o.provider.Program("./cmd/tmacc")
+	if ctx.Err() != nil { // no program, but not for want of anything
+		return failed("%w", errInterrupted)
+	}
 	return nil
 }
 
@@ -217,8 +229,14 @@ func (c *cli) heard(bar *progress) func(kernels.Event) {
 	}
 }
 
-// instead runs another program with the same arguments, and ends as it does.
+// instead runs another program with the same arguments, and ends as it does. Where the system can, it takes the place of this
+// process: a terminal sends Ctrl-C to all processes of a command, and a parent would send it once more.
 func (c *cli) instead(ctx context.Context, program string) error {
+	if out, ok := c.out.(*output); ok && out.to == os.Stdout && c.in == os.Stdin && c.err == os.Stderr {
+		if err := replace(program, c.args); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return fmt.Errorf("the program with the kernels, %s, does not run: %w", program, err)
+		}
+	}
 	cmd := exec.CommandContext(ctx, program, c.args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.in, c.out, c.err
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -243,7 +261,6 @@ func (o *opened) ran() string {
 	for _, how := range slices.Sorted(maps.Keys(on)) {
 		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
 	}
-	operators, _, _ := strings.Cut(ops.Info(), "\n")
-	parts = append(parts, operators)
+	parts = append(parts, "float operators on "+ops.Target())
 	return o.model.Config().Architecture + ": " + strings.Join(parts, "; ")
 }
