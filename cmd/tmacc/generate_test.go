@@ -142,6 +142,7 @@ func TestRunRefusals(t *testing.T) {
 		{2, "-temp 1000: want 0, the likeliest token, or 0.01 to 100", "run -temp 1000"},
 		{2, "-temp NaN: want", "run -temp NaN"},
 		{2, "-seed -1: want 0 or more", "run -seed -1"},
+		{2, "-seed 5: has no effect on -temp 0, which takes the likeliest token: give -temp", "run -seed 5"},
 		{2, "-threads 5000: want 1 to 1024, or 0: all", "run -threads 5000"},
 		{2, "-cache q8: want f16 or f32", "run -cache q8"},
 		{2, "-context -1: want 1 or more", "run -context -1"},
