@@ -109,6 +109,9 @@ func (c *cli) noteInput() {
 
 // runModel continues the text.
 func (c *cli) runModel(ctx context.Context, x generateFlags) error {
+	if err := x.sampling.read(c); err != nil {
+		return err
+	}
 	o, err := c.begin(ctx, x.opening)
 	if err != nil {
 		return err
@@ -143,7 +146,7 @@ func (w *writing) write(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	sampler, err := w.flags.sampler(w.tokenizer.Len())
+	sampler, err := w.flags.sampler(w.tokenizer)
 	if err != nil {
 		return err
 	}
