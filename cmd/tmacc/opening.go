@@ -103,8 +103,8 @@ type opened struct {
 	provider *kernels.Provider
 	// program, unless "", has the kernels that this one lacks: it has to run with the same arguments instead.
 	program   string
-	model     *model.Model // since load, as the tokenizer
 	tokenizer *token.Tokenizer
+	model     *model.Model // since load
 	bar       *progress
 }
 
@@ -115,11 +115,26 @@ func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
 		return nil, x.blamed(err)
 	}
 	o := &opened{cli: c, how: x, file: f, bar: newProgress(c.err, x.quiet)}
-	if err := o.compile(ctx); err != nil {
+	err = o.read()
+	if err == nil {
+		err = o.compile(ctx)
+	}
+	if err != nil {
 		o.close()
 		return nil, err
 	}
 	return o, nil
+}
+
+// read reads the tokenizer, and refuses a file that cannot be run before kernels are made for it.
+func (o *opened) read() (err error) {
+	if o.tokenizer, err = token.New(o.file); err == nil {
+		err = model.Check(o.file, model.Options{Context: o.how.context})
+	}
+	if err != nil {
+		return o.how.blamed(err)
+	}
+	return nil
 }
 
 // compile makes the kernels.
@@ -149,12 +164,8 @@ func (o *opened) close() {
 	o.file.Close()
 }
 
-// load reads the model and its tokenizer.
+// load reads the weights.
 func (o *opened) load() error {
-	var err error
-	if o.tokenizer, err = token.New(o.file); err != nil {
-		return o.how.blamed(err)
-	}
 	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache]}
 	opt.Progress = func(done, total int64) {
 		o.bar.step("reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
