@@ -55,8 +55,8 @@ func tmaccDenied(t *testing.T, args ...string) (code int, stdout, stderr string)
 
 const why = "machine code cannot be mapped executable here: mprotect: permission denied: a policy may forbid it"
 
-// Where memory may not become executable, compile checks kernels in a program that go build links, tune and compare measure them in one, all of
-// which say so; what measures in its own process ends at once with the reason and what helps.
+// Where memory may not become executable, compile checks kernels in a program that go build links, and tune and compare
+// measure them in one. They say so. A command that measures in its own process ends at once with the reason and what helps.
 func TestDenied(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()

@@ -201,7 +201,7 @@ func (m Mask) unknownTargets(cs []Candidate) []string {
 	return slices.DeleteFunc(slices.Clone(m.targets), func(t string) bool { return slices.ContainsFunc(have(cs), Only(t).allows) })
 }
 
-// unknownFeatures are the words that leave out what is no feature.
+// unknownFeatures are the words that exclude an unknown feature.
 func (m Mask) unknownFeatures() (out []string) {
 	for _, f := range slices.Sorted(maps.Keys(m.without)) {
 		if cpuid.ParseFeature(f) == cpuid.UNKNOWN {

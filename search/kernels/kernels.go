@@ -37,7 +37,7 @@ import (
 type Options struct {
 	Folder string      // where kernels are kept, "": Folder
 	Lock   *tune.Lock  // schedules that a search has found, nil: default schedules
-	Say    func(Event) // hears of what takes long and of what is not as usual, nil: nobody
+	Say    func(Event) // hears of long steps and of unusual events, nil: nobody
 }
 
 // Provider makes products. Its methods may be called concurrently.

@@ -161,8 +161,8 @@ func whiteEnd(text string, part func(string)) {
 	}
 }
 
-// thousands cuts behind every group of digits: groups are of three, but for the first of a number. The text before a number
-// stays with its first group.
+// thousands cuts behind every group of digits: groups are of three, and the first of a number may be shorter. The text before
+// a number stays with its first group.
 func thousands(text string, part func(string)) {
 	begin := 0
 	for at := 0; at < len(text); {

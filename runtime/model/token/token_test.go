@@ -240,7 +240,7 @@ func TestPieceKinds(t *testing.T) {
 	}
 }
 
-// TestDecoder holds back what is not a whole character yet.
+// TestDecoder holds back the beginning of a character.
 func TestDecoder(t *testing.T) {
 	tok := must(t, bytePairs())
 	for in, want := range map[string]string{

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// wordRule says where byte-level BPE splits a text into words, inside of which tokens are merged. The zero value is
-// GPT-2's rule: the first of these that fits at a place is the word there.
+// wordRule says where byte-level BPE splits a text into words. Tokens are merged inside them. The zero value is GPT-2's rule:
+// the first of these that fits at a place is the word there.
 //
 //	'(s|t|m|d|re|ve|ll)     an English ending
 //	 ?L+                    letters
