@@ -31,6 +31,8 @@ var Models = []Model{
 	{"qwen3-q2_0", 1e-1, 0.5},
 	{"qwen2-q4_k", 1e-1, 0.5},
 	{"llama3-rope-q4_0", 1e-1, 0.5},
+	{"qwen3moe-q4_0", 1e-1, 0.5},
+	{"mixtral-q4_0", 1e-1, 0.5},
 	{"gemma3-q8_0", 1e-1, 0.5},
 	{"phi3-q4_k", 1e-1, 0.5},
 	{"tale-4m-f16", 3e-2, 0.2},
