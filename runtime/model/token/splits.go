@@ -277,8 +277,11 @@ func asciiLetters(s string) int {
 func sentinel(s string) int {
 	const begin = "<sentinel:"
 	rest, ok := strings.CutPrefix(s, begin)
+	if !ok {
+		return 0
+	}
 	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-	if !ok || digits == 0 || !strings.HasPrefix(rest[digits:], ">") {
+	if digits == 0 || !strings.HasPrefix(rest[digits:], ">") {
 		return 0
 	}
 	return len(begin) + digits + 1
