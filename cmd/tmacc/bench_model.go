@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	goruntime "runtime"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/search/bench/inference"
 	"github.com/tmacc/tmacc/search/kernels"
 	"github.com/tmacc/tmacc/search/synthetic"
@@ -95,13 +97,25 @@ func changedFlags(cmd *cobra.Command) map[string]bool {
 	return given
 }
 
+// blamed is an error about the model, which it names. A context that the tests need is no flag's alone.
+func (m *benchModelFlags) blamed(err error) error {
+	if bad := (*model.Error)(nil); errors.As(err, &bad) && bad.Thing == "option Context" {
+		return fmt.Errorf("%s: the context that -p, -n and -d need %s", m.path, bad.Problem)
+	}
+	return fmt.Errorf("%s: %w", m.path, err)
+}
+
 // benchModel measures a whole model beside its products alone and beside the machine.
 func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 	file, name, err := inference.Open(b.model.path)
 	if err != nil {
-		return err
+		return plain(err)
 	}
 	defer file.Close()
+	tests := inference.Tests(b.model.prompts, b.ns, b.model.depths)
+	if err := model.Check(file, model.Options{Context: inference.Longest(tests)}); err != nil { // before the probes, which take a while
+		return b.model.blamed(err)
+	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
 	provider, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
@@ -118,14 +132,13 @@ func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) err
 	defer machines.Close()
 	s := inference.Suite{
 		File: file, Name: name, Kernels: provider, Cache: cacheTypes[b.model.cache],
-		Tests:   inference.Tests(b.model.prompts, b.ns, b.model.depths),
-		Threads: b.threads, Repetitions: b.model.repetitions,
+		Tests: tests, Threads: b.threads, Repetitions: b.model.repetitions,
 	}
 	var records []inference.Record
 	err = s.Run(ctx, machines, func(text string) { bar.step("%s", text) }, func(r inference.Record) { records = append(records, r) })
 	bar.done()
 	if err != nil {
-		return err
+		return b.model.blamed(err)
 	}
 	return inference.Print(c.out, b.model.output, records)
 }

@@ -39,7 +39,7 @@ func TestBenchModel(t *testing.T) {
 	}
 }
 
-// TestBenchModelFlags: flags that mean nothing for what is measured are refused.
+// TestBenchModelFlags: flags that mean nothing for a measurement are refused.
 func TestBenchModelFlags(t *testing.T) {
 	const model = "synthetic:bitnet-2b"
 	for want, args := range map[string][]string{
@@ -56,8 +56,11 @@ func TestBenchModelFlags(t *testing.T) {
 		"-threads 0: this process may use 1":          {"-model", model, "-threads", "0"},
 		"nothing to measure: give a length":           {"-model", model, "-p", "0", "-n", "0"},
 		`unknown synthetic model "x": have bitnet-2b`: {"-model", "synthetic:x"},
-		"none.gguf":                                   {"-model", "none.gguf"},
-		"-threads is for -peer and -model":            {"-threads", "1"},
+		"tmacc: none.gguf: no such file":              {"-model", "none.gguf"},
+		"tmacc: ../../testdata/gguf/blocks.gguf: model: architecture \"blocks\"": {"-model", "../../testdata/gguf/blocks.gguf"},
+		"tmacc: tale/tale-bitnet-4m-tq2_0.gguf: the context that -p, -n and -d need is 600; the model was made for 1 to 512 positions": {
+			"-model", "tale/tale-bitnet-4m-tq2_0.gguf", "-p", "600"},
+		"-threads is for -peer and -model": {"-threads", "1"},
 	} {
 		code, _, stderr := tmacc(append([]string{"bench", "-q"}, args...)...)
 		if code != exitUsage || !strings.Contains(stderr, want) {

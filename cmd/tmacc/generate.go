@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/runtime/model/generation"
+	"github.com/tmacc/tmacc/runtime/model/token"
 )
 
 type generateFlags struct {
@@ -16,6 +21,7 @@ type generateFlags struct {
 	sampling
 	talking
 	prompt string
+	given  bool // -p was
 	tokens int
 	json   bool
 }
@@ -70,6 +76,7 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
 }
 
 func (x *generateFlags) validate(f *pflag.FlagSet) error {
+	x.given = f.Changed("p")
 	if x.tokens < 0 {
 		return fmt.Errorf("-n %d: want 1 or more, or 0: until the context is full", x.tokens)
 	}
@@ -94,10 +101,23 @@ func (c *cli) text(x generateFlags) (string, error) {
 	case x.prompt == "-":
 		data, err := c.inputs().Text(x.prompt)
 		return strings.TrimSuffix(string(data), "\n"), err
-	case x.prompt == "" && x.path == "":
+	case !x.given:
+		c.noteInput()
 		return talePrompt, nil
 	}
 	return x.prompt, nil
+}
+
+// noteInput says that standard input is not read, if there may be a text in it.
+func (c *cli) noteInput() {
+	f, ok := c.in.(*os.File)
+	if !ok {
+		return
+	}
+	info, err := f.Stat()
+	if err == nil && (info.Mode()&fs.ModeNamedPipe != 0 || info.Mode().IsRegular() && info.Size() > 0) {
+		fmt.Fprintln(c.err, "tmacc: standard input is not read without -p -, and the text of a first try is continued")
+	}
 }
 
 // runModel continues the text.
@@ -143,10 +163,14 @@ func (w *writing) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ids := w.tokenizer.Encode(w.prompt, token.Options{})
+	if err := w.fits(len(ids)); err != nil {
+		return err
+	}
 	if err := w.say([]byte(w.prompt)); err != nil {
 		return err
 	}
-	r, err := generation.Continue(ctx, w.model, s, w.tokenizer, w.prompt, generation.Options{Tokens: w.flags.tokens, Sampler: sampler, Stop: w.flags.stop, Text: w.add})
+	r, err := generation.Tokens(ctx, w.model, s, w.tokenizer, ids, generation.Options{Tokens: w.flags.tokens, Sampler: sampler, Stop: w.flags.stop, Text: w.add})
 	if err == nil {
 		err = w.end(r)
 	}
@@ -154,6 +178,19 @@ func (w *writing) write(ctx context.Context) error {
 		return failed("%w", errInterrupted)
 	}
 	return err
+}
+
+// fits refuses a text of n tokens that cannot be continued, before it is printed.
+func (w *writing) fits(n int) error {
+	most := w.model.Context()
+	switch {
+	case n == 0:
+		return errors.New("-p: the text is empty, and the model has no token to begin with: give a text")
+	case n >= most:
+		return fmt.Errorf("the text has %s, and -context %d has room for %d and a new one: give a shorter text or a longer -context",
+			message.Count(n, "token"), most, most-1)
+	}
+	return nil
 }
 
 // say prints text as it comes, unless all is printed at the end.
@@ -188,5 +225,8 @@ func (w *writing) end(r *generation.Report) error {
 		return nil
 	}
 	fmt.Fprintf(w.err, "tmacc: %s\ntmacc: %s\n", w.speed(r), w.ran())
+	if r.End == generation.Full {
+		fmt.Fprintf(w.err, "tmacc: the context is full: -context %d, of at most %d\n", w.model.Context(), w.model.Config().Context)
+	}
 	return nil
 }

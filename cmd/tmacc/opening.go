@@ -88,9 +88,18 @@ func (x *opening) open() (*gguf.File, error) {
 	return gguf.Open(x.path)
 }
 
-// blamed is an error about the model's file, which it names.
+// blamed is an error about the model's file, which it names. A fault of an option names its flag.
 func (x *opening) blamed(err error) error {
-	if x.path == "" || errors.As(err, new(*fs.PathError)) {
+	bad := (*model.Error)(nil)
+	switch {
+	case errors.As(err, new(*fs.PathError)):
+		return plain(err)
+	case errors.As(err, &bad) && bad.Thing == "option Context":
+		return fmt.Errorf("-context %s", bad.Problem)
+	case errors.As(err, &bad) && bad.Thing == "memory":
+		err = errors.New(strings.NewReplacer("option Context", "-context", " or raise MemoryLimit", "").Replace(err.Error()))
+	}
+	if x.path == "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", x.path, err)
@@ -104,8 +113,8 @@ type opened struct {
 	provider *kernels.Provider
 	// program, unless "", has the kernels that this one lacks: it has to run with the same arguments instead.
 	program   string
-	model     *model.Model // since load, as the tokenizer
 	tokenizer *token.Tokenizer
+	model     *model.Model // since load
 	bar       *progress
 }
 
@@ -120,6 +129,9 @@ func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
 		err = x.check(f)
 	}
 	if err == nil {
+		err = o.read()
+	}
+	if err == nil {
 		err = o.compile(ctx)
 	}
 	if err != nil {
@@ -127,6 +139,17 @@ func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// read reads the tokenizer, and refuses a file that cannot be run before kernels are made for it.
+func (o *opened) read() (err error) {
+	if o.tokenizer, err = token.New(o.file); err == nil {
+		err = model.Check(o.file, model.Options{Context: o.how.context})
+	}
+	if err != nil {
+		return o.how.blamed(err)
+	}
+	return nil
 }
 
 // compile makes the kernels.
@@ -141,6 +164,9 @@ func (o *opened) compile(ctx context.Context) error {
 	}
 	o.provider.Expect(kernels.Needed(o.file, headTypes[o.how.head]))
 	o.program = o.provider.Program("./cmd/tmacc")
+	if ctx.Err() != nil { // no program, but not for want of anything
+		return failed("%w", errInterrupted)
+	}
 	return nil
 }
 
@@ -153,12 +179,8 @@ func (o *opened) close() {
 	o.file.Close()
 }
 
-// load reads the model and its tokenizer.
+// load reads the weights.
 func (o *opened) load() error {
-	var err error
-	if o.tokenizer, err = token.New(o.file); err != nil {
-		return o.how.blamed(err)
-	}
 	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache], Head: headTypes[o.how.head]}
 	opt.Progress = func(done, total int64) {
 		o.bar.step("reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
@@ -233,8 +255,14 @@ func (c *cli) heard(bar *progress) func(kernels.Event) {
 	}
 }
 
-// instead runs another program with the same arguments, and ends as it does.
+// instead runs another program with the same arguments, and ends as it does. Where the system can, it takes the place of this
+// process: a terminal sends Ctrl-C to all processes of a command, and a parent would send it once more.
 func (c *cli) instead(ctx context.Context, program string) error {
+	if out, ok := c.out.(*output); ok && out.to == os.Stdout && c.in == os.Stdin && c.err == os.Stderr {
+		if err := replace(program, c.args); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return fmt.Errorf("the program with the kernels, %s, does not run: %w", program, err)
+		}
+	}
 	cmd := exec.CommandContext(ctx, program, c.args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.in, c.out, c.err
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -259,8 +287,7 @@ func (o *opened) ran() string {
 	for _, how := range slices.Sorted(maps.Keys(on)) {
 		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
 	}
-	operators, _, _ := strings.Cut(ops.Info(), "\n")
-	parts = append(parts, "head "+o.headType(), operators)
+	parts = append(parts, "head "+o.headType(), "float operators on "+ops.Target())
 	return o.model.Config().Architecture + ": " + strings.Join(parts, "; ")
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,16 +135,13 @@ It runs language models by such products.`,
 		usage(cmd)
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		text := strings.ReplaceAll(err.Error(), "--", "-")
-		if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-			text = "-" + bad.GetFlag().Name + ": " + wants(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
-		}
+		text := flagError(err)
 		if cmd.HasParent() {
 			text = cmd.Name() + ": " + text
 		}
 		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
-	root.AddCommand(c.generate(), c.embed(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
+	root.AddCommand(c.generate(), c.embed(), c.tokenize(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 		renames(cmd, c.err)
@@ -154,6 +152,24 @@ It runs language models by such products.`,
 		shells.Args, shells.RunE = root.Args, root.RunE
 	}
 	return root
+}
+
+// flagError is the text of an error about a flag.
+func flagError(err error) string {
+	var (
+		bad     *pflag.InvalidValueError
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+	)
+	switch {
+	case errors.As(err, &bad):
+		return "-" + bad.GetFlag().Name + ": " + wants(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
+	case errors.As(err, &unknown):
+		return "unknown flag: -" + cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
+	case errors.As(err, &missing):
+		return "flag needs an argument: -" + missing.GetFlag().Name
+	}
+	return strings.ReplaceAll(err.Error(), "--", "-")
 }
 
 // help is the command of that name.

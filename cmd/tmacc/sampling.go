@@ -57,6 +57,7 @@ var samplingFlags = []struct {
 	{"Mirostat", "mirostat", false, false},
 	{"Tau", "mirostat-ent", false, false},
 	{"Eta", "mirostat-lr", false, false},
+	{"Seed", "seed", true, false},
 }
 
 func (x *sampling) add(f *pflag.FlagSet) {

@@ -81,6 +81,29 @@ func Open(path string, k Kernels, opt Options) (*Model, error) {
 
 // New is Open of a file that is open already. The model does not use f after New.
 func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
+	l, err := newLoader(f, k, &opt)
+	if err != nil {
+		return nil, err
+	}
+	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
+	opt.Chunk = cmp.Or(opt.Chunk, 512)
+	m := &Model{config: l.config, row: l.row, feed: newFeed(&l.config), options: opt, times: opt.Times}
+	if err := m.load(l); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Check refuses what New refuses by the metadata and the list of tensors. It takes no time: a caller can do so before kernels
+// are made.
+func Check(f *gguf.File, opt Options) error {
+	_, err := newLoader(f, PureGo{}, &opt)
+	return err
+}
+
+// newLoader reads the metadata and finds the tensors. It sets Options.Context.
+func newLoader(f *gguf.File, k Kernels, opt *Options) (*loader, error) {
 	if err := checkHead(opt.Head); err != nil {
 		return nil, err
 	}
@@ -99,14 +122,7 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 	if err := l.find(); err != nil {
 		return nil, err
 	}
-	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
-	opt.Chunk = cmp.Or(opt.Chunk, 512)
-	m := &Model{config: l.config, row: row, feed: newFeed(&l.config), options: opt, times: opt.Times}
-	if err := m.load(l); err != nil {
-		m.Close()
-		return nil, err
-	}
-	return m, nil
+	return l, nil
 }
 
 // load reads the weights that l has planned.

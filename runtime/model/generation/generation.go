@@ -28,7 +28,7 @@ type End string
 const (
 	Stopped     End = "stop"        // the model has nothing more to say, or a stop string came
 	Enough      End = "length"      // Options.Tokens were added
-	Full        End = "context"     // the session has no more room
+	Full        End = "context"     // the text and its continuation fill the context
 	Interrupted End = "interrupted" // the context has ended
 )
 
@@ -75,8 +75,8 @@ func Tokens(ctx context.Context, m *model.Model, s *model.Session, t *token.Toke
 	if len(ids) == 0 {
 		return &Report{}, errors.New("there are no tokens to continue: give a text")
 	}
-	if len(ids) > m.Context() {
-		return &Report{}, fmt.Errorf("the text has %d tokens, and the context has room for %d: give a shorter text or a longer context", len(ids), m.Context())
+	if n, most := len(ids), m.Context(); n >= most {
+		return &Report{}, fmt.Errorf("the text has %d tokens, and a context of %d has room for %d and a new one: give a shorter text or a longer context", n, most, most-1)
 	}
 	stops, err := newStops(opt.Stop)
 	if err != nil {
@@ -160,7 +160,7 @@ func (g *generator) prefill(ctx context.Context, ids []int32) ([]float32, error)
 func (g *generator) begin(ids []int32) {
 	g.Sampler.Reset()
 	g.Sampler.Accept(ids...)
-	left := g.room() + 1 // the last one is not computed
+	left := g.room() + 1
 	if g.Tokens > 0 {
 		left = min(left, g.Tokens)
 	}
@@ -206,8 +206,8 @@ func (g *generator) forward(ctx context.Context, tokens []int32) ([]float32, err
 	return g.items[0].Logits, err
 }
 
-// room is how many tokens the session can take.
-func (g *generator) room() int { return g.model.Context() - g.session.Len() }
+// room is how many tokens the context can take behind the one that comes next, which the session has not got yet.
+func (g *generator) room() int { return g.model.Context() - g.session.Len() - 1 }
 
 // say hands text on that is sure to come before a stop string.
 func (g *generator) say(text []byte) error {

@@ -108,7 +108,7 @@ func TestEnds(t *testing.T) {
 	const room = 12
 	m, tokens := tale(t, room)
 	_, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{})
-	if err != nil || r.End != Full || r.Prompt+r.Tokens != room+1 {
+	if err != nil || r.End != Full || r.Prompt+r.Tokens != room {
 		t.Errorf("full: %+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -142,7 +142,7 @@ func TestRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	long := strings.Repeat("cold morning ", 20)
-	want := fmt.Sprintf("the text has %d tokens, and the context has room for 12: give a shorter text or a longer context", len(tokens.Encode(long, token.Options{})))
+	want := fmt.Sprintf("the text has %d tokens, and a context of 12 has room for 11 and a new one: give a shorter text or a longer context", len(tokens.Encode(long, token.Options{})))
 	if _, _, err := goOn(t, t.Context(), m, tokens, long, Options{}); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -106,7 +106,7 @@ type Options struct {
 }
 
 // Encode returns the tokens of a text. It takes time in proportion to n log n of the text's n bytes. A byte for which the
-// vocabulary has no token becomes the unknown token.
+// vocabulary has no token becomes the unknown token in SentencePiece, and nothing in byte-level BPE, as in llama.cpp.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	e := encoder{t: t}
 	if t.bos != None && (o.BOS == BOSAlways || o.BOS == BOSAsModel && t.addBOS) {
