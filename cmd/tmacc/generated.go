@@ -46,12 +46,18 @@ func (w *writing) report(r *generation.Report) generated {
 		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(),
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
-		Kernels: []ranKernels{}, // none for a model of floats
-	}
-	for _, x := range w.provider.Made() {
-		g.Kernels = append(g.Kernels, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin})
+		Kernels: w.ranKernels(),
 	}
 	return g
+}
+
+// ranKernels are the kernels that ran. A model of floats has none.
+func (o *opened) ranKernels() []ranKernels {
+	out := []ranKernels{}
+	for _, x := range o.provider.Made() {
+		out = append(out, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin})
+	}
+	return out
 }
 
 // speed says how fast the tokens came.
