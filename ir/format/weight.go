@@ -195,6 +195,19 @@ func (w *Weight) FirstForbidden(codes []byte) int {
 	if n > 255 {
 		return -1
 	}
+	if n <= 128 { // several words at once
+		add := uint64(128-n) * ones
+		for ; len(codes)-i >= 32; i += 32 {
+			b, large := codes[i:][:32], uint64(0)
+			for ; len(b) >= 8; b = b[8:] {
+				v := binary.LittleEndian.Uint64(b)
+				large |= v | (v&^high + add)
+			}
+			if large&high != 0 {
+				break
+			}
+		}
+	}
 	for ; len(codes)-i >= 8; i += 8 { // as bytes of a word
 		v := binary.LittleEndian.Uint64(codes[i:])
 		large := v&^high + uint64((256-n)%128)*ones // the high bit: the low 7 are n%128 or more

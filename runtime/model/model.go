@@ -28,7 +28,7 @@ type Options struct {
 	MemoryLimit int64
 	// Progress, unless nil, is called while weights are read, with the bytes done and in all.
 	Progress func(done, total int64)
-	// Packed, unless nil, keeps packed matrices, so that the next Open of the same file maps them.
+	// Packed, unless nil, keeps matrices as products want them, so that the next Open of the same file maps them.
 	Packed Packed
 	// Times, unless nil, gets the time that calls of Forward take added, by part. It may be read between calls.
 	Times *Times
@@ -51,6 +51,7 @@ type Model struct {
 	embedding  *matrix
 	head       *matrix // which may be the embedding
 	outputNorm []float32
+	kept       func() error // frees matrices that are mapped; nil: there are none
 	angles     *ops.Angles
 	pages      *pages
 	options    Options
@@ -59,14 +60,6 @@ type Model struct {
 	mu         sync.Mutex // of free and times
 	free       []*workspace
 	closed     atomic.Bool
-}
-
-// Packed keeps the packed matrices of one file.
-type Packed interface {
-	// Load is the matrix of a tensor for a product, nil if it is not kept.
-	Load(p *runtime.Product, tensor string) *runtime.Matrix
-	// Save keeps it, if it can.
-	Save(x *runtime.Matrix, tensor string)
 }
 
 // Open reads the GGUF file at path, or all parts of a split model. Products of its formats come from k. Before weights are read,
@@ -117,13 +110,20 @@ func (m *Model) load(l *loader) error {
 	for i := range m.layers {
 		m.layers[i].mixer = a
 	}
-	done := int64(0)
+	kept, free, err := l.kept()
+	if err != nil {
+		return err
+	}
+	m.kept = free
 	for i := range l.plans {
-		if err := m.loadOne(l, &l.plans[i]); err != nil {
-			return err
+		x := &l.plans[i]
+		if x.role.matrix() && kept != nil {
+			m.put(x, kept[0])
+			kept = kept[1:]
+			continue
 		}
-		if done += l.plans[i].bytes; l.progress != nil {
-			l.progress(done, m.memory.Weights)
+		if err := m.loadOne(l, x); err != nil {
+			return err
 		}
 	}
 	m.head = cmp.Or(m.head, m.embedding)
@@ -131,7 +131,7 @@ func (m *Model) load(l *loader) error {
 		return errorf(quoted(tensors[ropeFactors].name), "%v", err)
 	}
 	m.angles = ops.NewAngles(m.config.Rope)
-	return nil
+	return l.f.Unchanged()
 }
 
 // loadOne reads one tensor.
@@ -141,6 +141,7 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 		if err != nil {
 			return err
 		}
+		l.advance(x.bytes)
 		switch x.role {
 		case outputNorm:
 			m.outputNorm = v
@@ -152,9 +153,15 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 		return nil
 	}
 	w, err := l.matrix(x)
-	if err != nil {
-		return err
+	if err == nil {
+		m.put(x, w)
+		l.advance(x.bytes)
 	}
+	return err
+}
+
+// put puts a matrix in its place.
+func (m *Model) put(x *plan, w *matrix) {
 	switch x.role {
 	case embedding:
 		m.embedding = w
@@ -163,7 +170,6 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 	default:
 		m.layers[x.layer].matrices[x.role] = w
 	}
-	return nil
 }
 
 // Config is the hyperparameters.
@@ -187,6 +193,8 @@ func (m *Model) Close() error {
 		}
 	}
 	errs = append(errs, m.embedding.close(), m.head.close())
-	m.free = nil
+	if m.free = nil; m.kept != nil {
+		errs = append(errs, m.kept())
+	}
 	return errors.Join(errs...)
 }

@@ -65,7 +65,7 @@ func ReadBase(r io.Reader) (*Base, error) {
 	return b, b.readTokens()
 }
 
-// readTokens reads the text. Its memory grows with what is read.
+// readTokens reads the text. Its memory grows with the bytes that there are.
 func (b *Base) readTokens() error {
 	var piece [1 << 12]byte
 	for left := b.Context * b.Chunks; left > 0; {

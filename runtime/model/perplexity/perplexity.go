@@ -1,5 +1,5 @@
-// Package perplexity measures how well a model predicts a text, and how far its predictions are from those of another model, by
-// the procedure of llama.cpp's llama-perplexity:
+// Package perplexity measures how well a model predicts a text, and how far its predictions are from another model's, by the
+// procedure of llama.cpp's llama-perplexity:
 //
 // A text is cut into chunks of Options.Context tokens; an incomplete one at the end is dropped. Each chunk is a sequence of
 // its own, and its first token is replaced by BOS where the model begins texts with it. Predictions count in the second half of a
@@ -30,7 +30,7 @@ const leastContext = 3
 
 // Options say how a text is measured. The zero value is usual.
 type Options struct {
-	Context   int       // tokens of a chunk, 0: UsualContext; Compare takes those of the base
+	Context   int       // tokens of a chunk, 0: UsualContext; Compare takes the base's number
 	Chunks    int       // to compute at most, 0: all
 	Sequences int       // chunks that are computed together, 0: 1024 tokens. Figures do not depend on it
 	Threads   int       // for probabilities, as model.Options counts them
@@ -176,7 +176,7 @@ func (x *measurement) together(ctx context.Context, slots []slot) error {
 	return x.compute(ctx, slots, sessions)
 }
 
-// prepare makes room for the rows of a chunk, or reads those of the base.
+// prepare makes room for the rows of a chunk, or reads the base's.
 func (x *measurement) prepare(s *slot) error {
 	if x.save == nil && x.base == nil {
 		return nil

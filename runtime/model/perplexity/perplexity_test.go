@@ -85,7 +85,7 @@ func (e Estimate) near(t *testing.T, what string, want Estimate, within float64)
 	near(t, "the error of "+what, e.Error, want.Error, within)
 }
 
-// TestMeasure compares figures with sums over all predictions. They do not depend on threads and on what is computed together.
+// TestMeasure compares figures with sums over all predictions. They do not depend on threads, nor on how many chunks are computed together.
 func TestMeasure(t *testing.T) {
 	m, tokens := tiny(t, "F16"), text(130)
 	for _, begin := range []int32{token.None, 3} {
@@ -192,7 +192,7 @@ func compare(t *testing.T, m *model.Model, file []byte, opt Options) *Result {
 	return r
 }
 
-// TestProgress: figures come after each chunk, and the text ends after as many chunks as are asked for.
+// TestProgress: figures come after each chunk, and no more chunks are computed than are asked for.
 func TestProgress(t *testing.T) {
 	var seen []int
 	opt := Options{Context: 10, Chunks: 5, Sequences: 2, Progress: func(r *Result, chunks int) {
@@ -206,7 +206,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestRefusals: errors name what is wrong.
+// TestRefusals: errors name the fault.
 func TestRefusals(t *testing.T) {
 	m := tiny(t, "F16")
 	for want, c := range map[string]struct {
