@@ -173,6 +173,9 @@ func (j *judging) judge(ctx context.Context) error {
 		err = measure()
 	}
 	j.bar.done()
+	if errors.As(err, new(*perplexity.BaseError)) {
+		return fmt.Errorf("%s: %w", j.flags.base, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -73,9 +73,9 @@ func refused(t *testing.T, r refusal, args ...string) {
 
 func TestRefusals(t *testing.T) {
 	for _, r := range []refusal{
-		{2, `unknown command "foo": have bench, compare, compile`, "foo"},
-		{2, `unknown command "foo": have bench, compare, compile`, "help foo"},
-		{2, `unknown command "show foo": have bench, compare, compile`, "help show foo"},
+		{2, `unknown command "foo": have bench, cache, compare, compile`, "foo"},
+		{2, `unknown command "foo": have bench, cache, compare, compile`, "help foo"},
+		{2, `unknown command "show foo": have bench, cache, compare, compile`, "help show foo"},
 		{2, `no-such-folder/x: no such file`, "log -log no-such-folder/x"},
 		{2, `no-such-folder/x: no such file`, "log -prune 1h -log no-such-folder/x"},
 		{2, `tmacc: -time 0s: want more than nothing`, "tune -format w2 -time 0s"},

@@ -34,7 +34,15 @@ type Base struct {
 	buffer     []byte
 }
 
-// ReadBase reads the text of a base file. Compare reads the predictions from r later, as it needs them.
+// BaseError is a fault of a base file.
+type BaseError struct{ Problem string }
+
+func (e *BaseError) Error() string { return "base: " + e.Problem }
+
+func baseErrorf(problem string, args ...any) error { return &BaseError{fmt.Sprintf(problem, args...)} }
+
+// ReadBase reads the text of a base file. Compare reads the predictions from r later, as it needs them. An error of both
+// is a *BaseError, unless r has failed.
 func ReadBase(r io.Reader) (*Base, error) {
 	b := &Base{from: bufio.NewReaderSize(r, 1<<16)}
 	var head [len(magic) + 12]byte
@@ -42,7 +50,7 @@ func ReadBase(r io.Reader) (*Base, error) {
 		return nil, err
 	}
 	if string(head[:len(magic)]) != magic {
-		return nil, fmt.Errorf("base: begins with %q, not with %q: it is no file of saved predictions", head[:len(magic)], magic)
+		return nil, baseErrorf("begins with %q, not with %q: it is no file of saved predictions", head[:len(magic)], magic)
 	}
 	for i, x := range []struct {
 		what       string
@@ -55,12 +63,12 @@ func ReadBase(r io.Reader) (*Base, error) {
 	} {
 		n := int64(int32(binary.LittleEndian.Uint32(head[len(magic)+4*i:])))
 		if n < x.low || n > x.limit {
-			return nil, fmt.Errorf("base: says that it has %d %s: want %d to %d", n, x.what, x.low, x.limit)
+			return nil, baseErrorf("says that it has %d %s: want %d to %d", n, x.what, x.low, x.limit)
 		}
 		*x.to = int(n)
 	}
 	if int64(b.Context)*int64(b.Chunks) > mostTokens {
-		return nil, fmt.Errorf("base: says that it has %d chunks of %d tokens: want at most %d tokens", b.Chunks, b.Context, mostTokens)
+		return nil, baseErrorf("says that it has %d chunks of %d tokens: want at most %d tokens", b.Chunks, b.Context, mostTokens)
 	}
 	return b, b.readTokens()
 }
@@ -76,7 +84,7 @@ func (b *Base) readTokens() error {
 		for i := range n {
 			t := int32(binary.LittleEndian.Uint32(piece[4*i:]))
 			if t < 0 || int(t) >= b.Vocabulary {
-				return fmt.Errorf("base: token %d is %d, and the vocabulary has %d: the file is damaged", len(b.Tokens), t, b.Vocabulary)
+				return baseErrorf("token %d is %d, and the vocabulary has %d: the file is damaged", len(b.Tokens), t, b.Vocabulary)
 			}
 			b.Tokens = append(b.Tokens, t)
 		}
@@ -98,7 +106,7 @@ func (b *Base) read(rows []row) error {
 		x.scale = math.Float32frombits(binary.LittleEndian.Uint32(b.buffer))
 		x.least = math.Float32frombits(binary.LittleEndian.Uint32(b.buffer[4:]))
 		if top := float32(x.scale*math.MaxUint16) + x.least; !(x.scale >= 0) || !ops.Finite([]float32{top}) {
-			return fmt.Errorf("base: has a scale of %v and a least log-probability of %v: the file is damaged", x.scale, x.least)
+			return baseErrorf("has a scale of %v and a least log-probability of %v: the file is damaged", x.scale, x.least)
 		}
 		for j := range x.codes {
 			x.codes[j] = binary.LittleEndian.Uint16(b.buffer[8+2*j:])
@@ -110,7 +118,7 @@ func (b *Base) read(rows []row) error {
 func (b *Base) fill(data []byte) error {
 	_, err := io.ReadFull(b.from, data)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("base: ends too early: save it again")
+		return baseErrorf("ends too early: save it again")
 	}
 	return err
 }

@@ -71,7 +71,7 @@ func Measure(ctx context.Context, m *model.Model, tokens []int32, begin int32, o
 // Compare measures the text of a base by m, and compares the predictions with the base's. begin is as for Measure.
 func Compare(ctx context.Context, m *model.Model, base *Base, begin int32, opt Options) (*Result, error) {
 	if have := m.Config().Vocabulary; have != base.Vocabulary {
-		return nil, fmt.Errorf("perplexity: the base is of a model with %d tokens in its vocabulary, and this model has %d", base.Vocabulary, have)
+		return nil, baseErrorf("is of a model with %d tokens in its vocabulary, and this model has %d", base.Vocabulary, have)
 	}
 	x, err := newMeasurement(m, base.Tokens, begin, base.Context, opt)
 	if err != nil {
