@@ -169,6 +169,16 @@ func (w Weight) Symmetric() bool {
 	return true
 }
 
+// Same says that v has the same codes with the same meaning as w: all fields are equal, but the name and the nominal bits.
+func (w Weight) Same(v Weight) bool {
+	if !slices.Equal(w.Levels, v.Levels) {
+		return false
+	}
+	w.Levels, v.Levels = nil, nil
+	v.Name, v.Bound = w.Name, w.Bound
+	return reflect.DeepEqual(w, v)
+}
+
 // derives says whether a built-in format has the codes of w and what they mean.
 func (w Weight) derives(named Weight) bool {
 	return named.Bits == w.Bits && named.Books == w.Books && slices.Equal(named.Levels, w.Levels) && (w.Min || !named.Min)
