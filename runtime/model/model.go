@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,7 @@ type Model struct {
 	mu         sync.Mutex // of free and times
 	free       []*workspace
 	closed     atomic.Bool
+	identity   func() ([sha256.Size]byte, error) // newIdentity, once it was asked for
 }
 
 // Open reads the GGUF file at path, or all parts of a split model. Products of its formats come from k. Before weights are read,
@@ -93,6 +95,7 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{config: l.config, row: row, options: opt, times: opt.Times}
+	m.identity = sync.OnceValues(m.newIdentity)
 	if err := m.load(l); err != nil {
 		m.Close()
 		return nil, err

@@ -140,8 +140,7 @@ func TestQuantized(t *testing.T) {
 	m, tokens := heldOut(t, from, folder)
 	judge(t, m, tokens, perplexity.Options{}, base, nil)
 	for _, q := range rows {
-		name := q.Type + map[int]string{1: "-pure"}[q.Pure] + map[int]string{1: "-imatrix"}[q.Imatrix]
-		t.Run(name, func(t *testing.T) {
+		t.Run(q.Type, func(t *testing.T) {
 			q.From, q.To, q.Tensors = from, filepath.Join(t.TempDir(), "model.gguf"), tensors
 			quantize(t, q)
 			m, tokens := heldOut(t, q.To, folder)
