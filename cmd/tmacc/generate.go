@@ -10,16 +10,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/runtime/model/generation"
-	"github.com/tmacc/tmacc/runtime/model/sample"
 )
 
 type generateFlags struct {
 	opening
-	prompt      string
-	tokens      int
-	temperature float64
-	seed        int64
-	json        bool
+	sampling
+	prompt string
+	tokens int
+	json   bool
 }
 
 // generate is the command run.
@@ -47,10 +45,9 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
 	f := cmd.Flags()
 	f.StringVarP(&x.prompt, "p", "p", "", "`text` to continue, - for standard input")
 	f.IntVarP(&x.tokens, "n", "n", 128, "tokens to add at most, 0: until the context is full")
-	f.Float64Var(&x.temperature, "temp", 0, fmt.Sprintf("temperature of the choice of tokens, %v to %v; 0: the likeliest", sample.LeastTemperature, sample.MostTemperature))
-	f.Int64Var(&x.seed, "seed", 1, "seed of the random numbers")
 	f.BoolVar(&x.json, "json", false, "print one JSON object at the end, with the text")
 	x.opening.add(f)
+	x.sampling.add(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			x.path = args[0]
@@ -64,16 +61,14 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
 }
 
 func (x *generateFlags) validate(f *pflag.FlagSet) error {
-	_, err := sample.New(sample.Options{Temperature: x.temperature})
 	switch {
 	case x.path != "" && !f.Changed("p"):
 		return errors.New("run: no text to continue: give one with -p, or -p - for standard input")
 	case x.tokens < 0:
 		return fmt.Errorf("-n %d: want 1 or more, or 0: until the context is full", x.tokens)
-	case err != nil:
-		return fmt.Errorf("-temp: %w", err)
-	case x.seed < 0:
-		return fmt.Errorf("-seed %d: want 0 or more", x.seed)
+	}
+	if err := x.sampling.validate(f); err != nil {
+		return err
 	}
 	return x.opening.validate()
 }
@@ -129,14 +124,14 @@ func (w *writing) write(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	sampler, err := sample.New(sample.Options{Temperature: w.flags.temperature, Seed: uint64(w.flags.seed)})
+	sampler, err := w.flags.sampler(w.tokenizer.Len())
 	if err != nil {
 		return err
 	}
 	if err := w.say([]byte(w.prompt)); err != nil {
 		return err
 	}
-	r, err := generation.Continue(ctx, w.model, s, w.tokenizer, w.prompt, generation.Options{Tokens: w.flags.tokens, Sampler: sampler, Text: w.add})
+	r, err := generation.Continue(ctx, w.model, s, w.tokenizer, w.prompt, generation.Options{Tokens: w.flags.tokens, Sampler: sampler, Stop: w.flags.stop, Text: w.add})
 	if err == nil {
 		err = w.end(r)
 	}

@@ -43,7 +43,7 @@ func (w *writing) report(r *generation.Report) generated {
 	c := w.model.Config()
 	g := generated{
 		Model: w.flags.name(), Architecture: c.Architecture, Prompt: w.prompt, Text: w.added.String(), End: r.End,
-		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(),
+		Temperature: w.flags.options.Temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(),
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
 		Kernels: w.ranKernels(),
