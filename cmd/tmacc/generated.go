@@ -18,6 +18,8 @@ type generated struct {
 	Temperature  float64        `json:"temperature"`
 	Seed         int64          `json:"seed"`
 	Threads      int            `json:"threads"`
+	Kept         int            `json:"kept"`      // tokens of the prompt that the session had
+	Forgotten    int            `json:"forgotten"` // tokens, by -context-shift
 	Prefill      spent          `json:"prefill"`
 	Decode       spent          `json:"decode"`
 	Kernels      []ranKernels   `json:"kernels"`
@@ -44,6 +46,7 @@ func (w *writing) report(r *generation.Report) generated {
 	g := generated{
 		Model: w.flags.name(), Architecture: c.Architecture, Prompt: w.prompt, Text: w.added.String(), End: r.End,
 		Temperature: w.flags.options.Temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(),
+		Kept: r.Kept, Forgotten: r.Forgotten,
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
 		Kernels: w.ranKernels(),
@@ -63,6 +66,9 @@ func (o *opened) ranKernels() []ranKernels {
 // speed says how fast the tokens came.
 func (w *writing) speed(r *generation.Report) string {
 	text := fmt.Sprintf("prefill of %s at %.1f tokens/s", message.Count(r.Prompt, "token"), r.PrefillSpeed())
+	if r.Kept > 0 {
+		text += fmt.Sprintf(" (%d more were kept)", r.Kept)
+	}
 	if s := r.DecodeSpeed(); s > 0 {
 		text += fmt.Sprintf(", %d added at %.1f tokens/s", r.Tokens, s)
 	}
