@@ -45,12 +45,11 @@ func TestRunSession(t *testing.T) {
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, saved) {
 		t.Errorf("the session of the same text is another one: %v", err)
 	}
+	t.Run("shift", runShift)
 }
 
-// TestRunShift: a full context ends a text, or forgets half of it.
-func TestRunShift(t *testing.T) {
-	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
+// runShift: a full context ends a text, or forgets half of it.
+func runShift(t *testing.T) {
 	args := []string{"-p", talePrompt, "-n", "40", "-context", "24"}
 	if full := continued(t, args...); full.End != generation.Full || full.Forgotten != 0 {
 		t.Errorf("%+v", full)
