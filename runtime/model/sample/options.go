@@ -36,6 +36,8 @@ type Mask interface {
 	MayEnd() bool
 	// Reset goes back to the beginning.
 	Reset()
+	// Err is why no token may come, if the mask is at fault.
+	Err() error
 }
 
 // The bounds of options.

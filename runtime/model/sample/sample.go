@@ -65,6 +65,14 @@ func (s *Sampler) Limit(left int) { s.left = max(left, 0) }
 // MayEnd reports whether there is a mask and the text may end here by it.
 func (s *Sampler) MayEnd() bool { return s.options.Mask != nil && s.options.Mask.MayEnd() }
 
+// Err is why Next found no token, if its mask is at fault.
+func (s *Sampler) Err() error {
+	if s.options.Mask == nil {
+		return nil
+	}
+	return s.options.Mask.Err()
+}
+
 // Next is the next token, or None. It belongs to the text then, which Accept is not to be told. A logit that is no number
 // has no chance. Next allocates once, for the size of the vocabulary, and leaves the logits as they are.
 func (s *Sampler) Next(logits []float32) int32 {
