@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/search/bench/peer"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/measure/ggml"
+	"github.com/tmacc/tmacc/search/measure/library"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -66,12 +67,12 @@ func (c *cli) loading(ctx context.Context, quiet bool) error {
 	bar := newProgress(c.err, quiet)
 	defer bar.done()
 	bar.step("building a tmacc that loads libraries: this one is static")
-	args := []string{"build", "-tags", ggml.Tag, "-o", exe}
+	args := []string{"build", "-tags", library.Tag, "-o", exe}
 	if bench.Commit() != "" { // records name the commit then, whatever GOFLAGS says
 		args = append(args, "-buildvcs=true")
 	}
 	if err := (gomod.Toolchain{Dir: gomod.Checkout()}).Run(ctx, "CGO_ENABLED=0", append(args, gomod.Path+"/cmd/tmacc")...); err != nil {
-		return fmt.Errorf("%w; go install -tags %s %s/cmd/tmacc@latest: %w", ggml.ErrStatic, ggml.Tag, gomod.Path, err)
+		return fmt.Errorf("%w; go install -tags %s %s/cmd/tmacc@latest: %w", library.ErrStatic, library.Tag, gomod.Path, err)
 	}
 	bar.done()
 	cmd := exec.CommandContext(ctx, exe, c.args...)
@@ -93,7 +94,7 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags, lock *tune.Lock) er
 	}
 	_, dir, _ := strings.Cut(b.peer, "=")
 	lib, err := ggml.Open(dir)
-	if errors.Is(err, ggml.ErrStatic) {
+	if errors.Is(err, library.ErrStatic) {
 		return c.loading(ctx, b.quiet)
 	}
 	if err != nil {

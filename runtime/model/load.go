@@ -20,6 +20,7 @@ type loader struct {
 	config   Config
 	kernels  Kernels
 	float    bool
+	context  int // the most tokens of a session
 	progress func(done, total int64)
 	done     int64                       // bytes of plans
 	packed   Packed                      // nil: nothing is kept
@@ -32,6 +33,7 @@ type plan struct {
 	layer  int // -1: of the whole model
 	role   role
 	tensor *gguf.Tensor
+	first  int              // row of the tensor that is the first of the matrix
 	m, k   int              // of a vector m is 1
 	p      *runtime.Product // nil: panels, or a vector
 	elem   ops.Elem         // of panels
@@ -72,6 +74,23 @@ func (l *loader) find() error {
 			return errorf(quoted(t.Name), "is unknown in models of architecture %s, which would compute something else without it", l.row.name)
 		}
 	}
+	return l.factors()
+}
+
+// factors chooses the tensor with the factors of rope, as the context of sessions needs them, and drops the others.
+func (l *loader) factors() error {
+	has := func(r role) bool { return slices.ContainsFunc(l.plans, func(x plan) bool { return x.role == r }) }
+	chosen, other := shortFactors, longFactors
+	if l.context > l.config.Original {
+		chosen, other = other, chosen
+	}
+	if !has(chosen) && (has(other) || l.config.longrope) {
+		return errorf(quoted(tensors[chosen].name), "is missing; a model with longrope needs it for sessions of %d tokens", l.context)
+	}
+	if has(ropeFactors) && has(chosen) {
+		return errorf(quoted(tensors[chosen].name), "is there besides %s: only one of them can count", quoted(tensors[ropeFactors].name))
+	}
+	l.plans = slices.DeleteFunc(l.plans, func(x plan) bool { return x.role == other })
 	return nil
 }
 
@@ -107,7 +126,7 @@ func (l *loader) findOne(layer int, r role, known map[string]bool) error {
 	if !needed && r != headWeights && !slices.Contains(l.row.may, r) {
 		return nil
 	}
-	name := layerName(layer, r)
+	name, want, first := l.place(layer, r)
 	t := l.f.Tensor(name)
 	switch {
 	case t == nil && needed:
@@ -117,10 +136,6 @@ func (l *loader) findOne(layer int, r role, known map[string]bool) error {
 	case t.Err != nil:
 		return t.Err
 	}
-	var want []int
-	for _, s := range tensors[r].shape {
-		want = append(want, l.config.extent(s))
-	}
 	if !slices.Equal(t.Shape, want) {
 		return errorf(quoted(name), "has the shape %v; the hyperparameters say %v", t.Shape, want)
 	}
@@ -128,7 +143,34 @@ func (l *loader) findOne(layer int, r role, known map[string]bool) error {
 	if s := l.f.ScaleTensor(name); s != nil {
 		known[s.Name] = true
 	}
-	return l.plan(plan{layer: layer, role: r, tensor: t})
+	return l.plan(plan{layer: layer, role: r, tensor: t, first: first})
+}
+
+// place is the tensor that has what a role needs, the shape that it must have, and where in it the matrix of the role begins.
+func (l *loader) place(layer int, r role) (name string, shape []int, first int) {
+	name, shape = layerName(layer, r), l.shape(r)
+	for _, x := range l.row.fused {
+		if !slices.Contains(x.roles, r) {
+			continue
+		}
+		rows := 0
+		for _, other := range x.roles {
+			if other == r {
+				first = rows
+			}
+			rows += l.shape(other)[1]
+		}
+		name, shape[1] = fmt.Sprintf("blk.%d.%s", layer, x.name), rows
+	}
+	return name, shape, first
+}
+
+// shape is the extents of what a role needs.
+func (l *loader) shape(r role) (shape []int) {
+	for _, s := range tensors[r].shape {
+		shape = append(shape, l.config.extent(s))
+	}
+	return shape
 }
 
 // plan says what becomes of a tensor.
@@ -144,7 +186,7 @@ func (l *loader) plan(x plan) error {
 		l.plans = append(l.plans, x)
 		return nil
 	}
-	x.m = x.tensor.Shape[1]
+	x.m = l.shape(x.role)[1]
 	if float && l.f.ScaleTensor(x.tensor.Name) != nil {
 		return errorf(quoted(l.f.ScaleTensor(x.tensor.Name).Name), "is a scale for a matrix of floats: this version knows scales of quantized matrices only")
 	}
@@ -214,10 +256,12 @@ func (l *loader) vector(x *plan) ([]float32, error) {
 
 // source is where the bytes of a plan's matrix are read, in the order of its rows.
 func (l *loader) source(x *plan) (io.ReaderAt, error) {
-	if want, err := x.stored(); err != nil || want != x.tensor.Size {
-		return nil, cmp.Or(err, errorf(quoted(x.tensor.Name), "has %d bytes; %d rows of %d columns have %d", x.tensor.Size, x.m, x.k, want))
+	rows := x.tensor.Shape[1]
+	if want, err := x.stored(rows); err != nil || want != x.tensor.Size {
+		return nil, cmp.Or(err, errorf(quoted(x.tensor.Name), "has %d bytes; %d rows of %d columns have %d", x.tensor.Size, rows, x.k, want))
 	}
-	if !x.role.rotated() || !l.row.adjacent {
+	part, reordered := x.m < rows, x.role.rotated() && l.row.adjacent
+	if !part && !reordered {
 		return x.tensor, nil
 	}
 	tail := 0
@@ -226,27 +270,32 @@ func (l *loader) source(x *plan) (io.ReaderAt, error) {
 		if err != nil {
 			return nil, err
 		}
-		if tail = b.Tail; b.Rows > 1 {
-			return nil, errorf(quoted(x.tensor.Name), "stores %d rows in a block, which cannot be reordered for rope", b.Rows)
+		if tail = b.Tail; b.Rows > 1 || part && tail > 0 {
+			return nil, errorf(quoted(x.tensor.Name), "is %s, whose rows do not lie apart: they cannot be divided among matrices, nor reordered for rope", x.tensor.TypeName())
 		}
 	}
 	body := x.tensor.Size - int64(tail)
-	if body%int64(x.m) != 0 {
-		return nil, errorf(quoted(x.tensor.Name), "has %d bytes, which are not %d rows", body, x.m)
+	if body%int64(rows) != 0 {
+		return nil, errorf(quoted(x.tensor.Name), "has %d bytes, which are not %d rows", body, rows)
 	}
-	return &halves{x.tensor, &l.config, body / int64(x.m), body}, nil
+	line := body / int64(rows)
+	from := io.NewSectionReader(x.tensor, int64(x.first)*line, int64(x.m)*line+int64(tail))
+	if !reordered {
+		return from, nil
+	}
+	return &halves{from, &l.config, line, int64(x.m) * line}, nil
 }
 
-// stored is how many bytes a plan's matrix has in the file.
-func (x *plan) stored() (int64, error) {
+// stored is how many bytes rows of a plan's tensor have in the file.
+func (x *plan) stored(rows int) (int64, error) {
 	if x.p == nil {
-		return int64(x.m) * int64(x.k) * int64(x.elem.Bytes()), nil
+		return int64(rows) * int64(x.k) * int64(x.elem.Bytes()), nil
 	}
 	b, err := blocks.Lookup(x.tensor.TypeName())
 	if err != nil {
 		return 0, err
 	}
-	n, err := b.Size(x.m, x.k)
+	n, err := b.Size(rows, x.k)
 	return int64(n), err
 }
 
@@ -366,11 +415,11 @@ func (h *halves) ReadAt(p []byte, off int64) (n int, err error) {
 // source is the row of a file that becomes a row of heads in the order of inHalves.
 func (c *Config) source(row int64) int64 {
 	in := row % int64(c.HeadSize)
-	half := int64(c.Rope.Dims+1) / 2
+	half := int64(c.rotated()+1) / 2
 	switch {
 	case in < half:
 		return row - in + 2*in
-	case in < int64(c.Rope.Dims):
+	case in < int64(c.rotated()):
 		return row - in + 2*(in-half) + 1
 	}
 	return row

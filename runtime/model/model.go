@@ -52,8 +52,8 @@ type Model struct {
 	embedding  *matrix
 	head       *matrix // which may be the embedding
 	outputNorm []float32
-	kept       func() error // frees matrices that are mapped; nil: there are none
-	angles     *ops.Angles
+	kept       func() error  // frees matrices that are mapped; nil: there are none
+	angles     []*ops.Angles // of each kind of layers
 	pages      *pages
 	options    Options
 	memory     Memory
@@ -85,15 +85,15 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
+	if opt.Context, err = config.positions(opt.Context); err != nil {
+		return nil, err
+	}
+	l := &loader{context: opt.Context, f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
 	if err := l.find(); err != nil {
 		return nil, err
 	}
 	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
 	opt.Chunk = cmp.Or(opt.Chunk, 512)
-	if opt.Context, err = config.positions(opt.Context); err != nil {
-		return nil, err
-	}
 	m := &Model{config: l.config, row: row, options: opt, times: opt.Times}
 	m.identity = sync.OnceValues(m.newIdentity)
 	if err := m.load(l); err != nil {
@@ -105,13 +105,13 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 
 // load reads the weights that l has planned.
 func (m *Model) load(l *loader) error {
-	a := m.newAttention()
-	if err := m.plan(l, a); err != nil {
+	kinds := m.newAttentions()
+	if err := m.plan(l, kinds); err != nil {
 		return err
 	}
 	m.layers = make([]layer, m.config.Layers)
 	for i := range m.layers {
-		m.layers[i].mixer = a
+		m.layers[i].mixer = kinds[m.config.KindOf[i]]
 	}
 	kept, free, err := l.kept()
 	if err != nil {
@@ -130,10 +130,9 @@ func (m *Model) load(l *loader) error {
 		}
 	}
 	m.head = cmp.Or(m.head, m.embedding)
-	if err := m.config.Rope.Check(); err != nil {
-		return errorf(quoted(tensors[ropeFactors].name), "%v", err)
+	for _, kind := range m.config.Kinds {
+		m.angles = append(m.angles, ops.NewAngles(kind.Rope))
 	}
-	m.angles = ops.NewAngles(m.config.Rope)
 	return l.f.Unchanged()
 }
 
@@ -148,8 +147,12 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 		switch x.role {
 		case outputNorm:
 			m.outputNorm = v
-		case ropeFactors:
-			m.config.Rope.Factors = v
+		case ropeFactors, shortFactors, longFactors:
+			rope := &m.config.Kinds[0].Rope
+			rope.Factors = v
+			if err := rope.Check(); err != nil {
+				return errorf(quoted(x.tensor.Name), "%v", err)
+			}
 		default:
 			m.layers[x.layer].vectors[x.role] = v
 		}

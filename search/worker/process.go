@@ -9,14 +9,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/tmacc/tmacc/search/child"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -27,28 +26,13 @@ type process struct {
 	w      *bufio.Writer
 	enc    *gob.Encoder
 	dec    *gob.Decoder
-	stderr head
+	stderr child.Head
 	how    How
 	host   timing.Host
 	far    bool // cmd is a connection to the process
 	// unmapped is why the process cannot map functions, "" if it can, or has them linked.
 	unmapped string
 	killed   atomic.Bool
-}
-
-// head keeps the first bytes written to it.
-type head struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const headBytes = 16 << 10
-
-func (h *head) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.buf = append(h.buf, p[:min(len(p), headBytes-len(h.buf))]...)
-	return len(p), nil
 }
 
 // A process may take startLimit to greet. It ends itself at the limit of a request; if it has not answered
@@ -140,9 +124,6 @@ func (p *process) ask(q request, limit time.Duration) (*reply, error) {
 	return r, err
 }
 
-// signalName is in what Go says of a signal that ends a program.
-var signalName = regexp.MustCompile(`(?m)^(?:\[signal )?(SIG[A-Z]+)\b`)
-
 // cause says why a process did not answer, and makes sure that it has ended.
 func (p *process) cause(what string, limit time.Duration, err error) error {
 	p.in.Close()
@@ -152,15 +133,15 @@ func (p *process) cause(what string, limit time.Duration, err error) error {
 		p.cmd.Process.Kill() // its messages cannot be read
 	}
 	p.limited(startLimit, p.cmd.Wait)
-	text := string(p.stderr.buf)
+	text := p.stderr.String()
 	if late || p.cmd.ProcessState.ExitCode() == exitLate {
 		return &Timeout{what, limit}
 	}
 	if m := exhausted.FindStringSubmatch(text); m != nil {
 		return &Lost{"the process got no more from the system: " + m[1] + ": free memory, or raise the limits of memory and processes", true}
 	}
-	if m := signalName.FindStringSubmatch(text); m != nil {
-		return &Crash{what, m[1], text}
+	if signal := child.Signal(text); signal != "" {
+		return &Crash{what, signal, text}
 	}
 	if lost := p.lost(text); lost != nil {
 		return lost

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tmacc/tmacc/search/child"
 )
 
 // remote is a machine that ssh reaches: its name, user, keys and route come from the user's
@@ -100,7 +102,7 @@ func sshArgs(text string) ([]string, error) {
 // shell is a command for sh over there, whatever shell the user has.
 func (r *remote) shell(script string) *exec.Cmd {
 	cmd := exec.CommandContext(r.later, "ssh", append(r.args[:len(r.args):len(r.args)], "sh -c '"+folder+script+"'")...)
-	cmd.SysProcAttr = apart() // ssh would end at once, and the best could not be measured again
+	cmd.SysProcAttr = child.Apart() // ssh would end at once, and the best could not be measured again
 	return cmd
 }
 

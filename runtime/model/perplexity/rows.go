@@ -28,6 +28,7 @@ const span = 16
 // lane is the memory of one thread.
 type lane struct {
 	scores    [atOnce * ops.Block]float32
+	first     [atOnce]int32 // 0
 	counts    [atOnce]int32
 	tops      []float32 // of each block
 	totals    []float32
@@ -43,7 +44,7 @@ func (l *lane) exponentials(x, tops, totals []float32) {
 	for i := range tops {
 		l.counts[i] = int32(min(ops.Block, n-i*ops.Block))
 	}
-	ops.Softmax(l.scores[:], len(tops), 1, l.counts[:], tops, totals)
+	ops.Softmax(l.scores[:], len(tops), 1, l.first[:], l.counts[:], tops, totals)
 }
 
 // logSum is the logarithm of the sum of the exponentials of x, and x's largest element.

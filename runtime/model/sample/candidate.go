@@ -120,7 +120,7 @@ func (s *Sampler) weigh(inverse float32) (total float64) {
 		}
 		s.block[per] = 0
 		var most, sum [1]float32
-		ops.Softmax(s.block[:], 1, inverse, []int32{ops.Block}, most[:], sum[:])
+		ops.Softmax(s.block[:], 1, inverse, []int32{0}, []int32{ops.Block}, most[:], sum[:])
 		for i := range part {
 			part[i].weight = s.block[i]
 			total += float64(s.block[i])

@@ -2,11 +2,12 @@ package ggml
 
 import (
 	"fmt"
-	"unsafe"
+
+	"github.com/tmacc/tmacc/search/measure/library"
 )
 
 // pointer points to something of ggml's.
-type pointer = unsafe.Pointer
+type pointer = library.Pointer
 
 // initParams is ggml_init_params.
 type initParams struct {
@@ -112,7 +113,7 @@ func (f *functions) find(lib uintptr) error {
 		{"ggml_blck_size", &f.typeValues},
 		{"ggml_get_type_traits_cpu", &f.typeTraits},
 	} {
-		if err := bind(lib, x.name, x.to); err != nil {
+		if err := library.Bind(lib, x.name, x.to); err != nil {
 			return fmt.Errorf("lacks %s, which ggml 0.25.1 has: %w", x.name, err)
 		}
 	}
@@ -129,7 +130,7 @@ func (f *functions) extraBuffers(device pointer) []pointer {
 		return nil
 	}
 	var get func(device pointer) *[maxExtra]pointer
-	bindAddress(addr, &get)
+	library.BindAddress(addr, &get)
 	list := get(device)
 	for i := 0; list != nil && i < maxExtra; i++ {
 		if list[i] == nil {

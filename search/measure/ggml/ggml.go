@@ -1,28 +1,20 @@
 // Package ggml multiplies matrices with ggml's CPU backend, loaded into this
 // process from prebuilt libraries, so that both can be timed in the same rounds.
 // It calls public functions of ggml.h, ggml-backend.h and ggml-cpu.h only, without
-// cgo. Libraries are loaded on linux/amd64 by programs built with Tag; elsewhere Open is
-// an error that says so.
+// cgo. Libraries are loaded on linux/amd64 by programs built with the
+// tag of package library; elsewhere Open is an error that says so.
 package ggml
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/search/measure/library"
 )
-
-// Tag is the build tag of programs that load libraries. They need glibc; others on
-// linux/amd64 are static, and Open is ErrStatic in them.
-const Tag = "peer"
-
-// ErrStatic is what a program gets that was built without Tag.
-var ErrStatic = errors.New("ggml: this program is static and loads no libraries: go install -tags " + Tag + " builds one that does")
 
 // Library is ggml's CPU backend in this process. It stays loaded.
 type Library struct {
@@ -40,28 +32,20 @@ const (
 	single   = "libggml-cpu.so"
 )
 
-// remedy says where the libraries come from.
-const remedy = "npm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 brings them in node_modules/@node-llama-cpp/linux-x64/bins/linux-x64"
-
 // Open loads the CPU backend of the libraries in a folder: of its variants that
 // which ggml itself would take on this CPU.
 func Open(dir string) (*Library, error) {
-	if errHere != nil && errHere != ErrStatic {
-		return nil, errHere
-	}
-	switch info, err := os.Stat(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("ggml: %s: no such folder; %s", dir, remedy)
-	case err != nil:
+	if err := library.Here(); err != nil && err != library.ErrStatic {
 		return nil, fmt.Errorf("ggml: %w", err)
-	case !info.IsDir():
-		return nil, fmt.Errorf("ggml: %s: is not a folder; name the one that has libggml-base.so", dir)
+	}
+	if err := library.Folder(dir, "libggml-base.so"); err != nil {
+		return nil, fmt.Errorf("ggml: %w", err)
 	}
 	path, err := best(dir)
 	if err != nil {
 		return nil, err
 	}
-	h, err := load(path)
+	h, err := library.Load(path)
 	if err != nil {
 		return nil, fmt.Errorf("ggml: %w", err)
 	}
@@ -69,7 +53,7 @@ func Open(dir string) (*Library, error) {
 	if err := l.f.find(h); err != nil {
 		return nil, fmt.Errorf("ggml: %s: %w", path, err)
 	}
-	quiet(&l.f)
+	l.f.logTo(library.Callback(func(level int32, text, data pointer) {}), nil) // a line for each tensor that it repacks
 	l.Version = l.f.version()
 	reg := l.f.backendInit()
 	if reg == nil || l.f.deviceCount(reg) == 0 {
@@ -93,9 +77,9 @@ func best(dir string) (string, error) {
 	fallback := filepath.Join(abs, single)
 	switch {
 	case len(paths) == 0 && !exists(fallback):
-		return "", fmt.Errorf("ggml: %s: has no %s and no %s; %s", dir, variants, single, remedy)
-	case errHere != nil:
-		return "", errHere
+		return "", fmt.Errorf("ggml: %s: has no %s and no %s; %s", dir, variants, single, library.Remedy)
+	case library.Here() != nil:
+		return "", fmt.Errorf("ggml: %w", library.Here())
 	}
 	slices.Sort(paths)
 	var found string
@@ -120,6 +104,20 @@ func best(dir string) (string, error) {
 		return "", fmt.Errorf("ggml: no library of %s can be used: %w", dir, faults[0])
 	}
 	return "", fmt.Errorf("ggml: %s: none of the %d variants of the CPU backend runs on this CPU", dir, len(paths))
+}
+
+// score is how well a variant of the CPU backend fits this CPU, 0 if it does not run here.
+func score(path string) (int, error) {
+	lib, err := library.Load(path)
+	if err != nil {
+		return 0, err
+	}
+	defer library.Unload(lib)
+	var f func() int32
+	if err := library.Bind(lib, "ggml_backend_score", &f); err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return int(f()), nil
 }
 
 func exists(path string) bool {

@@ -13,16 +13,17 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/measure/library"
 )
 
 // folder has the prebuilt libraries; .ci/run downloads them.
 const folder = "TMACC_GGML"
 
-func library(t *testing.T) *Library {
+func opened(t *testing.T) *Library {
 	t.Helper()
 	dir := os.Getenv(folder)
 	if dir == "" {
-		t.Skipf("%s names no folder of libraries; %s", folder, remedy)
+		t.Skipf("%s names no folder of libraries; %s", folder, library.Remedy)
 	}
 	l, err := Open(dir)
 	if err != nil {
@@ -34,7 +35,7 @@ func library(t *testing.T) *Library {
 // TestAgree multiplies random blocks of every type that both know, in every buffer
 // type, by one and more threads, and compares with the naive product in float64.
 func TestAgree(t *testing.T) {
-	l := library(t)
+	l := opened(t)
 	t.Logf("ggml %s, %s, buffer types %v", l.Version, filepath.Base(l.Path), l.Buffers())
 	repacked := map[string]bool{}
 	for _, typ := range blocks.Types() {
@@ -113,7 +114,7 @@ func threadsFor(n int) []int {
 
 // Arguments that ggml would abort the process for.
 func TestRefused(t *testing.T) {
-	l := library(t)
+	l := opened(t)
 	data, err := blocks.Random(rand.New(rand.NewPCG(1, 1)), "Q4_0", 32, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -155,9 +156,9 @@ func TestRefused(t *testing.T) {
 
 // Folders without libraries, and files that are none.
 func TestOpenRefuses(t *testing.T) {
-	if errHere != nil {
-		if _, err := Open(t.TempDir()); !errors.Is(err, errHere) {
-			t.Errorf("error %v; want %v", err, errHere)
+	if here := library.Here(); here != nil {
+		if _, err := Open(t.TempDir()); !errors.Is(err, here) {
+			t.Errorf("error %v; want %v", err, here)
 		}
 		return
 	}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package ggml
+
+func hugePages(pointer, int) {}
