@@ -16,7 +16,8 @@ import (
 //	magic (8 bytes)   definition (4)   identity of the model (32)   cache type (4)   number of tokens n (4)
 //	the tokens (4 each)   the states of all layers after n positions   CRC-32C of all before (4)
 //
-// Everything follows from the tokens and the model, so sessions with equal tokens have equal bytes, on every machine.
+// Everything follows from the tokens and the model, so sessions with equal tokens have equal bytes, on every machine, unless a
+// window made them forget pages.
 const sessionMagic = "tmaccS\x00\x01"
 
 // definition is the number of the definition of logits. It grows when keys, values or other states of the same tokens become others.
@@ -158,10 +159,15 @@ func (s *Session) loadTokens(r io.Reader, n int) error {
 	return nil
 }
 
-// Save writes all pages, as Append would find them: behind the last position there are zeros.
+// Save writes the number of the first page that it keeps, and the pages from there on, as Append would find them: behind the last position
+// there are zeros. Pages that the next Append gives back are left out.
 func (c *cache) Save(w io.Writer) error {
-	for i, x := range c.pages {
-		data := x.data
+	first := max(c.first, c.a.windowBlock(c.length-behind))
+	if _, err := w.Write(binary.LittleEndian.AppendUint32(nil, uint32(first))); err != nil {
+		return err
+	}
+	for i := first; i < len(c.pages); i++ {
+		data := c.pages[i].data
 		if used := c.length - i*ops.Block; used < ops.Block && c.dirty > c.length {
 			data = append([]byte(nil), data...)
 			c.a.forget(data, used)
@@ -175,10 +181,22 @@ func (c *cache) Save(w io.Writer) error {
 
 // Load reads pages of n positions.
 func (c *cache) Load(r io.Reader, n int) error {
-	if err := c.Append(n); err != nil {
+	var number [4]byte
+	if _, err := io.ReadFull(r, number[:]); err != nil {
 		return err
 	}
-	for _, x := range c.pages {
+	first := binary.LittleEndian.Uint32(number[:])
+	if most := c.a.windowBlock(n); uint64(first) > uint64(most) {
+		return errorf("saved session", "is damaged: it begins with page %d, and page %d is needed", first, most)
+	}
+	c.first, c.length = int(first), n
+	c.pages = append(c.pages, make([]*page, first)...)
+	for len(c.pages) < numBlocks(n) {
+		x, err := c.a.pages.take()
+		if err != nil {
+			return err
+		}
+		c.pages = append(c.pages, x)
 		if _, err := io.ReadFull(r, x.data); err != nil {
 			return err
 		}
