@@ -110,7 +110,7 @@ func TestRunRefusals(t *testing.T) {
 		{2, "-temp NaN: want", "run -temp NaN"},
 		{2, "-seed -1: want 0 or more", "run -seed -1"},
 		{2, "-threads 5000: want 1 to 1024, or 0: all", "run -threads 5000"},
-		{2, "-cache q8: want f16 or f32", "run -cache q8"},
+		{2, "-cache q4: want f16, f32, q8", "run -cache q4"},
 		{2, "-context -1: want 1 or more", "run -context -1"},
 		{2, "nofile.gguf: no such file", "run nofile.gguf -p a"},
 		{2, "nofile.lock", "run -lock nofile.lock"},

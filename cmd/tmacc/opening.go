@@ -38,14 +38,14 @@ type opening struct {
 }
 
 // cacheTypes are the words of -cache.
-var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32}
+var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32, "q8": model.CacheQ8}
 
 // mostThreads bounds -threads.
 const mostThreads = 1 << 10
 
 func (x *opening) add(f *pflag.FlagSet) {
 	f.IntVar(&x.threads, "threads", 0, "threads, 0: all")
-	f.StringVar(&x.cache, "cache", "f16", "floats of the attention's cache: f16, or f32, which takes twice the memory")
+	f.StringVar(&x.cache, "cache", "f16", "type of the cached keys and values: f16, f32, which takes twice the memory, or q8, which takes half")
 	f.IntVar(&x.context, "context", 0, "most tokens of a text with its continuation, 0: those that the model was made for, up to 4096")
 	f.StringVar(&x.lock, "lock", "", "`file` that tmacc tune has written: its schedules are used instead of the default ones")
 	f.BoolVar(&x.repack, "repack", false, "pack the weights of a large file at each start, and keep no packed copy of them")
@@ -57,7 +57,7 @@ func (x *opening) validate() error {
 	case x.threads < 0 || x.threads > mostThreads:
 		return fmt.Errorf("-threads %d: want 1 to %d, or 0: all", x.threads, mostThreads)
 	case !known:
-		return fmt.Errorf("-cache %s: want %s", x.cache, strings.Join(slices.Sorted(maps.Keys(cacheTypes)), " or "))
+		return fmt.Errorf("-cache %s: want %s", x.cache, strings.Join(slices.Sorted(maps.Keys(cacheTypes)), ", "))
 	case x.context < 0 || x.context > math.MaxInt32:
 		return fmt.Errorf("-context %d: want 1 or more, or 0: as the model was made for, up to 4096", x.context)
 	}

@@ -74,7 +74,7 @@ func TestPerplexityRefusals(t *testing.T) {
 		{2, "nobase: no such file", "perplexity -kl-base nobase"},
 		{2, "perplexity.go: base: begins with \"package \"", "perplexity -kl-base perplexity.go"},
 		{2, "nofile.gguf: no such file", "perplexity nofile.gguf -f a"},
-		{2, "-cache q8: want f16 or f32", "perplexity -f a -cache q8"},
+		{2, "-cache q4: want f16, f32, q8", "perplexity -f a -cache q4"},
 	} {
 		refused(t, r, "-q")
 	}

@@ -20,7 +20,7 @@ type Options struct {
 	Context int
 	// Chunk is the most tokens that one step of a call computes, of all its sessions. 0 is 512. Buffers grow with it.
 	Chunk int
-	// Cache is the type of the keys and values that sessions keep: CacheF16 or CacheF32.
+	// Cache is the type of the keys and values that sessions keep: CacheF16, CacheF32 or CacheQ8.
 	Cache CacheType
 	// Float dequantizes all weights and keeps activations as floats. It is slow, takes much memory, and is for comparisons.
 	Float bool
@@ -38,10 +38,12 @@ type Options struct {
 // CacheType is a type of keys and values in caches.
 type CacheType uint8
 
-// The types of caches. F16 takes half the memory and time of F32, which is for comparisons.
+// The types of caches. F16 takes half the memory and time of F32, which is for comparisons. Q8 takes half the memory of F16: integers of 8 bits, with
+// a scale for each position and head, of keys and of values.
 const (
 	CacheF16 CacheType = iota
 	CacheF32
+	CacheQ8
 )
 
 // Model is a model whose weights are in memory. Its methods may be called concurrently, except Close.

@@ -47,7 +47,7 @@ func TestSaved(t *testing.T) {
 	for _, of := range []struct {
 		cache     model.CacheType
 		recurrent bool
-	}{{model.CacheF16, false}, {model.CacheF32, false}, {model.CacheF16, true}} {
+	}{{model.CacheF16, false}, {model.CacheF32, false}, {model.CacheQ8, false}, {model.CacheF16, true}} {
 		open := func(opt model.Options) *model.Model {
 			opt.Cache = of.cache
 			m := tiny(t, oracle.NewTiny("llama", oracle.Same("F16")), opt)

@@ -44,7 +44,7 @@ func TestPerplexity(t *testing.T) {
 	bases := map[string]*bytes.Buffer{"tale-4m-f16": {}, "tale-bitnet-4m-f16": {}}
 	for _, c := range trained {
 		t.Run(c.name, func(t *testing.T) {
-			m, tokens := heldOut(t, filepath.Join(folder, c.name+".gguf"), compiled)
+			m, tokens := heldOut(t, filepath.Join(folder, c.name+".gguf"), compiled, model.CacheF32)
 			r := judge(t, m, tokens, opt, bases[c.name], bases[c.base])
 			want := c.few
 			if long {
@@ -55,6 +55,19 @@ func TestPerplexity(t *testing.T) {
 				within(t, "divergence", r.Base.Divergence.Value, c.divergence, 0.1)
 			}
 		})
+	}
+}
+
+// TestCacheTypes: caches of smaller types change predictions little.
+func TestCacheTypes(t *testing.T) {
+	path, opt, base := filepath.Join(trainedFolder(t), "tale-4m-f16.gguf"), perplexity.Options{Chunks: few}, &bytes.Buffer{}
+	m, tokens := heldOut(t, path, t.TempDir(), model.CacheF32)
+	judge(t, m, tokens, opt, base, nil)
+	for cache, most := range map[model.CacheType]float64{model.CacheF16: 1e-6, model.CacheQ8: 1e-4} {
+		m, tokens := heldOut(t, path, t.TempDir(), cache)
+		if r := judge(t, m, tokens, opt, nil, base); !(r.Base.Divergence.Value <= most) {
+			t.Errorf("cache of type %d: divergence %v, at most %v", cache, r.Base.Divergence, most)
+		}
 	}
 }
 
@@ -100,7 +113,7 @@ func judge(t *testing.T, m *model.Model, tokens []int32, opt perplexity.Options,
 }
 
 // heldOut opens a model, with kernels in a folder, and encodes the held-out text by its tokenizer.
-func heldOut(t *testing.T, path, folder string) (*model.Model, []int32) {
+func heldOut(t *testing.T, path, folder string, cache model.CacheType) (*model.Model, []int32) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(trainedFolder(t), "heldout.txt"))
 	if err != nil {
@@ -120,7 +133,7 @@ func heldOut(t *testing.T, path, folder string) (*model.Model, []int32) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	m, err := model.New(f, p, model.Options{Cache: model.CacheF32})
+	m, err := model.New(f, p, model.Options{Cache: cache})
 	if err != nil {
 		t.Fatal(err)
 	}

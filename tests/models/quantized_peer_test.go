@@ -137,13 +137,13 @@ func TestQuantized(t *testing.T) {
 	from := filepath.Join(trainedFolder(t), "tale-4m-f16.gguf")
 	rows, tensors := quantizations(t, filepath.Dir(from)), tensorsOf(t, from)
 	folder, base := t.TempDir(), &bytes.Buffer{}
-	m, tokens := heldOut(t, from, folder)
+	m, tokens := heldOut(t, from, folder, model.CacheF32)
 	judge(t, m, tokens, perplexity.Options{}, base, nil)
 	for _, q := range rows {
 		t.Run(q.Type, func(t *testing.T) {
 			q.From, q.To, q.Tensors = from, filepath.Join(t.TempDir(), "model.gguf"), tensors
 			quantize(t, q)
-			m, tokens := heldOut(t, q.To, folder)
+			m, tokens := heldOut(t, q.To, folder, model.CacheF32)
 			r := judge(t, m, tokens, perplexity.Options{}, nil, base)
 			within(t, "perplexity", r.Perplexity.Value, q.PPL, 0.005)
 			if kl := r.Base.Divergence.Value; kl < 0.9*q.KL {
