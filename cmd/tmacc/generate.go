@@ -97,6 +97,9 @@ func (c *cli) text(x generateFlags) (string, error) {
 
 // runModel continues the text.
 func (c *cli) runModel(ctx context.Context, x generateFlags) error {
+	if err := x.sampling.read(c); err != nil {
+		return err
+	}
 	o, err := c.begin(ctx, x.opening)
 	if err != nil {
 		return err
@@ -131,7 +134,7 @@ func (w *writing) write(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	sampler, err := w.flags.sampler(w.tokenizer.Len())
+	sampler, err := w.flags.sampler(w.tokenizer)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type generated struct {
 	Threads      int            `json:"threads"`
 	Kept         int            `json:"kept"`      // tokens of the prompt that the session had
 	Forgotten    int            `json:"forgotten"` // tokens, by -context-shift
+	Head         string         `json:"head"`      // the type of its weights
 	Prefill      spent          `json:"prefill"`
 	Decode       spent          `json:"decode"`
 	Kernels      []ranKernels   `json:"kernels"`
@@ -45,7 +46,7 @@ func (w *writing) report(r *generation.Report) generated {
 	c := w.model.Config()
 	g := generated{
 		Model: w.flags.name(), Architecture: c.Architecture, Prompt: w.prompt, Text: w.added.String(), End: r.End,
-		Temperature: w.flags.options.Temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(),
+		Temperature: w.flags.options.Temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(), Head: w.headType(),
 		Kept: r.Kept, Forgotten: r.Forgotten,
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},

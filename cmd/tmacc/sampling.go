@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/runtime/model/grammar"
 	"github.com/tmacc/tmacc/runtime/model/sample"
+	"github.com/tmacc/tmacc/runtime/model/token"
 )
 
 // sampling says how a command that writes text chooses tokens. Its flags have llama.cpp's names.
@@ -17,7 +19,23 @@ type sampling struct {
 	seed    int64
 	biases  []string
 	stop    []string
+	texts   [len(grammarFlags)]string // of the flags of grammars
+	grammar *grammar.Grammar          // since read; nil: any text
 }
+
+// grammarFlags say which texts may come.
+var grammarFlags = [...]struct {
+	flag, usage string
+	file        bool
+	parse       func(string) (*grammar.Grammar, error)
+}{
+	{"grammar", "the text is one of this `grammar`, in llama.cpp's language GBNF", false, grammar.Parse},
+	{"grammar-file", "the text is one of the grammar in this `file`, - for standard input", true, grammar.Parse},
+	{"json-schema", "the text is a JSON value by this JSON `schema`; {} for any value", false, parseSchema},
+	{"json-schema-file", "the text is a JSON value by the JSON schema in this `file`, - for standard input", true, parseSchema},
+}
+
+func parseSchema(text string) (*grammar.Grammar, error) { return grammar.ParseSchema([]byte(text)) }
 
 // samplingFlags are the flags of options. A flag that is random has no effect on the choice of the likeliest token, and
 // Mirostat replaces a flag that is replaced.
@@ -57,6 +75,9 @@ func (x *sampling) add(f *pflag.FlagSet) {
 	f.Float64Var(&o.Tau, "mirostat-ent", 5, "surprise in bits that Mirostat aims for")
 	f.Int64Var(&x.seed, "seed", 1, "seed of the random numbers")
 	f.StringArrayVar(&x.stop, "stop", nil, "end the text before this `text` comes; may be repeated")
+	for i, row := range grammarFlags {
+		f.StringVar(&x.texts[i], row.flag, "", row.usage)
+	}
 }
 
 // validate checks the flags, and sets the options that are not the flags' own values.
@@ -75,6 +96,9 @@ func (x *sampling) validate(f *pflag.FlagSet) error {
 		return err
 	}
 	if err := x.needless(f); err != nil {
+		return err
+	}
+	if err := oneGrammar(f); err != nil {
 		return err
 	}
 	if o.RepeatLast == 0 {
@@ -148,13 +172,57 @@ func parseBias(text string) (int32, float32, error) {
 	return int32(id), float32(value), err
 }
 
-// sampler makes the sampler of a model with this number of tokens.
-func (x *sampling) sampler(tokens int) (*sample.Sampler, error) {
-	for id := range x.options.Bias {
-		if int(id) >= tokens {
-			return nil, fmt.Errorf("-logit-bias: there is no token %d: the model has %d", id, tokens)
+// oneGrammar is an error if two flags give a grammar, or one an empty text.
+func oneGrammar(f *pflag.FlagSet) error {
+	first := ""
+	for _, row := range grammarFlags {
+		switch given := f.Changed(row.flag); {
+		case given && f.Lookup(row.flag).Value.String() == "":
+			return fmt.Errorf("-%s: the text is empty", row.flag)
+		case given && first != "":
+			return fmt.Errorf("-%s and -%s: only one of them can say which texts may come", first, row.flag)
+		case given:
+			first = row.flag
 		}
 	}
-	s, err := sample.New(x.options)
+	return nil
+}
+
+// read reads the grammar, if there is one.
+func (x *sampling) read(c *cli) error {
+	for i, row := range grammarFlags {
+		text, name := x.texts[i], "-"+row.flag
+		if text == "" {
+			continue
+		}
+		if row.file {
+			name = text
+			data, err := c.inputs().Text(text)
+			if err != nil {
+				return err
+			}
+			text = string(data)
+		}
+		g, err := row.parse(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		x.grammar = g
+	}
+	return nil
+}
+
+// sampler makes the sampler of a model with this tokenizer.
+func (x *sampling) sampler(t *token.Tokenizer) (*sample.Sampler, error) {
+	for id := range x.options.Bias {
+		if int(id) >= t.Len() {
+			return nil, fmt.Errorf("-logit-bias: there is no token %d: the model has %d", id, t.Len())
+		}
+	}
+	o := x.options
+	if x.grammar != nil {
+		o.Mask = grammar.NewMask(x.grammar, grammar.NewVocabulary(t))
+	}
+	s, err := sample.New(o)
 	return s, flagged(err)
 }

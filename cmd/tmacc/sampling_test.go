@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -32,11 +35,19 @@ func TestSamplingRefusals(t *testing.T) {
 		{2, "-mirostat-ent 3: has no effect without -mirostat", "run -temp 1 -mirostat-ent 3"},
 		{2, "-mirostat-lr 2: want more than 0, up to 1", "run -temp 1 -mirostat 1 -mirostat-lr 2"},
 		{2, "-seed -1: want 0 or more", "run -seed -1"},
+		{2, "-grammar: line 1, column 8: there is no rule x", "run -grammar root::=x"},
+		{2, "nofile.gbnf: no such file", "run -grammar-file nofile.gbnf"},
+		{2, "sampling_test.go: line 1, column 9: want ::= after the name of a rule, not 'm'", "run -grammar-file sampling_test.go"},
+		{2, `-json-schema: #/type: there is no type "text": want null, boolean`, `run -json-schema {"type":"text"}`},
+		{2, "sampling_test.go: line 1, column 1: JSON: invalid character 'p'", "run -json-schema-file sampling_test.go"},
+		{2, "-grammar and -json-schema: only one of them can say which texts may come", "run -grammar root::=x -json-schema {}"},
 	} {
 		refused(t, r, "-q")
 	}
-	if code, _, err := runProcess(nil, "-stop", ""); code != 2 || !strings.Contains(err, "-stop: the text is empty") {
-		t.Errorf("exit code %d: %s", code, err)
+	for _, flag := range []string{"-stop", "-grammar", "-json-schema-file"} {
+		if code, _, err := runProcess(nil, flag, ""); code != 2 || !strings.Contains(err, flag+": the text is empty") {
+			t.Errorf("exit code %d: %s", code, err)
+		}
 	}
 	needMeasuring(t)
 	refused(t, refusal{2, "-logit-bias: there is no token 99999: the model has 2048", "run -logit-bias 99999+1"}, "-q")
@@ -54,6 +65,7 @@ func TestSamplingTargets(t *testing.T) {
 	for _, flags := range []string{
 		"-temp 0.9 -top-k 100 -typical 0.95 -top-p 0.9 -min-p 0.01 -repeat-penalty 1.3 -presence-penalty 0.5 -frequency-penalty 0.2 -logit-bias 262-inf",
 		"-temp 0.8 -mirostat 1 -seed 7", "-temp 0.8 -mirostat 2 -mirostat-ent 3",
+		`-temp 1 -json-schema {"type":"array","items":{"type":"integer"},"minItems":3}`,
 	} {
 		args := append([]string{"-q", "-n", "8"}, strings.Fields(flags)...)
 		want := ok(t, append([]string{"run"}, args...)...)
@@ -80,5 +92,30 @@ func TestStopFlag(t *testing.T) {
 	}
 	if want, _, _ := strings.Cut(all, stop); g.Prompt+g.Text != want || g.End != generation.Stopped {
 		t.Errorf("%+v, want %q", g, want)
+	}
+}
+
+// A schema is held to within the limit of tokens, and a grammar ends the text.
+func TestGrammarFlags(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	file := filepath.Join(t.TempDir(), "schema.json")
+	const schema = `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["name","age"]}`
+	if err := os.WriteFile(file, []byte(schema), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-json-schema-file", file, "-temp", "1"}, {"-json-schema", schema}} {
+		var g generated
+		var person struct {
+			Name *string
+			Age  *int64
+		}
+		text := ok(t, append([]string{"run", "-q", "-json", "-n", "30"}, args...)...)
+		if err := errors.Join(json.Unmarshal([]byte(text), &g), json.Unmarshal([]byte(g.Text), &person)); err != nil || person.Name == nil || person.Age == nil || g.End != generation.Stopped {
+			t.Errorf("%+v, %v", g, err)
+		}
+	}
+	if text := ok(t, "run", "-q", "-p", "Yes or no?", "-grammar", `root ::= " " ("yes" | "no") "!"`); text != "Yes or no? yes!\n" && text != "Yes or no? no!\n" {
+		t.Errorf("%q", text)
 	}
 }

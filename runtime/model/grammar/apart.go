@@ -49,9 +49,8 @@ func (s *schema) eachDisjoint(f, g *facts, depth int) (bool, error) {
 	if depth > mostNested {
 		return false, nil
 	}
-	base := f.clone()
-	base.choices = f.choices[1:]
-	for _, x := range f.choices[0].items {
+	first, base := f.choose()
+	for _, x := range first.items {
 		with, err := s.with(base, x)
 		if err != nil {
 			return false, err

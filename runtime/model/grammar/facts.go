@@ -14,6 +14,7 @@ type facts struct {
 	enum    []value // the values that there are
 	isEnum  bool
 	choices []alternatives
+	chosen  []string // paths of the schemas with alternatives that were chosen among
 
 	least, most          *big.Rat // of a number; nil: any
 	overLeast, underMost bool     // the bound itself is no value
@@ -26,7 +27,7 @@ type facts struct {
 	minFields, maxFields int // maxFields < 0: any
 }
 
-// alternatives are schemas of which one holds, exactly one if exclusive.
+// alternatives are schemas: one of them holds, and no other one if exclusive.
 type alternatives struct {
 	value
 	exclusive bool
@@ -52,7 +53,7 @@ func newFacts() *facts {
 func (f *facts) clone() *facts {
 	out := *f
 	out.enum, out.choices, out.arrays = slices.Clip(f.enum), slices.Clip(f.choices), slices.Clip(f.arrays)
-	out.objects, out.required = slices.Clip(f.objects), slices.Clip(f.required)
+	out.objects, out.required, out.chosen = slices.Clip(f.objects), slices.Clip(f.required), slices.Clip(f.chosen)
 	return &out
 }
 
@@ -72,6 +73,15 @@ func (s *schema) with(f *facts, schemas ...value) (*facts, error) {
 	return f, nil
 }
 
+// choose takes the first alternatives out of the facts. One of them is to be added.
+func (f *facts) choose() (alternatives, *facts) {
+	first, out := f.choices[0], f.clone()
+	out.choices = slices.Clone(f.choices[1:])
+	out.key += "\n" + first.path
+	out.chosen = append(out.chosen, first.path[:strings.LastIndexByte(first.path, '/')])
+	return first, out
+}
+
 // addTo adds a schema to facts.
 func (s *schema) addTo(f *facts, v value) error {
 	switch {
@@ -81,8 +91,8 @@ func (s *schema) addTo(f *facts, v value) error {
 		}
 	case v.kind != isObject:
 		return errorf(v.path, "want a schema, which is an object, true or false, not %s", v.encode())
-	case slices.Contains(s.open, v.path):
-		return errorf(v.path, "the schema refers to itself by $ref or allOf alone")
+	case slices.Contains(s.open, v.path) || slices.Contains(f.chosen, v.path):
+		return errorf(v.path, "the schema refers to itself, with nothing around it that ends")
 	}
 	if f.path == "" {
 		f.path = v.path
@@ -123,7 +133,7 @@ func (s *schema) keyword(f *facts, name string, v value) (err error) {
 	case "allOf":
 		return s.all(f, v)
 	case "anyOf", "oneOf":
-		return f.choose(v, name == "oneOf")
+		return f.offer(v, name == "oneOf")
 	case "type":
 		return f.restrict(v)
 	case "enum":
@@ -181,8 +191,8 @@ func (f *facts) among(list []value) {
 	f.enum, f.isEnum = both, true
 }
 
-// choose adds anyOf or oneOf.
-func (f *facts) choose(v value, exclusive bool) error {
+// offer adds anyOf or oneOf.
+func (f *facts) offer(v value, exclusive bool) error {
 	if v.kind != isArray || len(v.items) == 0 {
 		return errorf(v.path, "want a list of schemas")
 	}

@@ -105,7 +105,7 @@ func TestGBNF(t *testing.T) {
 	}
 }
 
-// Faults have a line and a column, and say what is wrong.
+// Faults have a line and a column, and name the fault.
 func TestGBNFRefuses(t *testing.T) {
 	for _, c := range [][2]string{
 		{"", "line 1, column 1: there is no rule root"},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"io"
 	"math/big"
 	"slices"
@@ -74,27 +73,32 @@ func decode(text []byte) (value, error) {
 		return value{}, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return value{}, errorf(d.place(d.InputOffset()), "want the end of the JSON text")
+		return value{}, errorf(d.place(), "want the end of the JSON text")
 	}
 	return v, nil
 }
 
-// place is a line and a column of the text.
-func (d *decoder) place(at int64) string {
+// place is the line and the column of what comes after the last token.
+func (d *decoder) place() string {
 	p := parser{text: string(d.text), line: line{number: 1}}
-	return p.place(int(min(at, int64(len(d.text)))))
+	at := min(int(d.InputOffset()), len(d.text))
+	rest := strings.TrimLeft(p.text[at:], " \t\r\n")
+	if strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, ":") {
+		rest = strings.TrimLeft(rest[1:], " \t\r\n")
+	}
+	return p.place(len(p.text) - len(rest))
 }
 
 // token is the next token.
 func (d *decoder) token() (json.Token, error) {
 	t, err := d.Token()
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-		return nil, errorf(d.place(syntax.Offset-1), "JSON: %v", err)
-	}
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return nil, errorf(d.place(int64(len(d.text))), "JSON: the text ends too early")
+		return nil, errorf(d.place(), "JSON: the text ends too early")
 	}
-	return t, err
+	if err != nil {
+		return nil, errorf(d.place(), "JSON: %v", err)
+	}
+	return t, nil
 }
 
 // value reads a value.

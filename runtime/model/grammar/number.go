@@ -52,21 +52,23 @@ func (s *schema) freeNumber() int32 {
 func (f *facts) places() (low, high *big.Int, places int) {
 	for places = 2; ; places++ {
 		low, high = f.scaled(places)
-		if many := new(big.Int).Add(low, big.NewInt(100)); many.Cmp(high) <= 0 || places == mostExponent+mostDigits {
+		if many := new(big.Int).Add(low, big.NewInt(10)); many.Cmp(high) <= 0 || places == mostExponent+mostDigits {
 			return low, high, places
 		}
 	}
 }
 
-// scaled is the bounds of numbers with so many digits after the point, as whole numbers. A missing bound is far away.
+// scaled is the bounds of numbers with a number of digits after the point, as whole numbers. A missing bound is far away.
 func (f *facts) scaled(places int) (low, high *big.Int) {
 	scale := new(big.Rat).SetInt(power(places))
-	far := new(big.Rat).SetInt(new(big.Int).Sub(power(mostDigits), big.NewInt(1)))
+	digits := mostDigits
 	for _, x := range []*big.Rat{f.least, f.most} {
 		if x != nil {
-			far.Add(far, new(big.Rat).Abs(x))
+			whole := new(big.Int).Quo(x.Num(), x.Denom())
+			digits = max(digits, len(whole.String())+1)
 		}
 	}
+	far := new(big.Rat).SetInt(new(big.Int).Sub(power(digits), big.NewInt(1)))
 	least, most := f.least, f.most
 	if least == nil {
 		least = new(big.Rat).Neg(far)

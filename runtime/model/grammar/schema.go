@@ -1,9 +1,5 @@
 package grammar
 
-import (
-	"slices"
-)
-
 // ParseSchema makes a grammar of a JSON schema, by JSON Schema 2020-12: its texts are JSON values that the schema accepts, but not
 // all of them. Fields come in the order of the schema, the required ones first. There are other fields only where
 // additionalProperties says so. An *Error has the place in the schema, or in its text.
@@ -22,7 +18,7 @@ func ParseSchema(text []byte) (*Grammar, error) {
 		return nil, err
 	}
 	if n == impossible {
-		return nil, errorf("#", "no value is possible")
+		return nil, errorf("#", "no value is possible: what the schema demands contradicts itself")
 	}
 	return s.grammar(n, "#")
 }
@@ -134,10 +130,7 @@ func (f *facts) wanted() typeSet {
 
 // alternative is one of the first alternatives, together with everything else.
 func (s *schema) alternative(f *facts) (int32, error) {
-	first := f.choices[0]
-	base := f.clone()
-	base.choices = slices.Clone(f.choices[1:])
-	base.key += "\n" + first.path
+	first, base := f.choose()
 	var kids []int32
 	var all []*facts
 	for _, x := range first.items {

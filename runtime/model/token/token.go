@@ -26,6 +26,7 @@ type Tokenizer struct {
 	ranks  []int32          // SentencePiece: the place of a token's score, the highest is 0
 
 	addBOS      bool
+	addEOS      bool
 	spacePrefix bool // SentencePiece: text that begins, or follows a special token, gets a space
 	bos, eos    int32
 	eot, unk    int32
@@ -93,10 +94,12 @@ type Options struct {
 	// Special takes the texts of control tokens, such as "<|im_start|>", for these tokens. A text from elsewhere must be
 	// encoded without it. User-defined tokens are always found.
 	Special bool
+	// EOS puts the EOS token behind the text, if the model's metadata say so. Models for embeddings want that.
+	EOS bool
 }
 
 // Encode returns the tokens of a text. It takes time in proportion to n log n of the text's n bytes. A byte for which the
-// vocabulary has no token becomes the unknown token. No token is put behind the text.
+// vocabulary has no token becomes the unknown token.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	e := encoder{t: t}
 	if t.bos != None && (o.BOS == BOSAlways || o.BOS == BOSAsModel && t.addBOS) {
@@ -112,6 +115,9 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	}
 	if at < len(text) {
 		e.fragment(text[at:], afterSpecial)
+	}
+	if o.EOS && t.addEOS && t.eos != None {
+		e.out = append(e.out, t.eos)
 	}
 	return e.out
 }
