@@ -350,7 +350,7 @@ func BenchmarkMatmul(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	a, dst := floats(rng, 8*k, 0), make([]float32, 8*Panel)
 	each(b, func(b *testing.B) {
-		for _, e := range []Elem{F32, F16, BF16} {
+		for _, e := range []Elem{F32, F16, BF16, I8} {
 			panel, _ := elements(rng, e, k*Panel, 0)
 			for _, rows := range []int{1, 2, 4, 8} {
 				b.Run(fmt.Sprint(e, "x", rows), func(b *testing.B) {

@@ -18,7 +18,7 @@ func TestQuantize(t *testing.T) {
 	if want := []byte{127, 129, 0, 2, 0, 1, 0}; scale != 2 || !bytes.Equal(codes, want) {
 		t.Errorf("%v times %v, want %v times 2", scale, codes, want)
 	}
-	for _, x := range []float32{0, float32(math.Copysign(0, -1)), 1e-45} {
+	for _, x := range []float32{0, float32(math.Copysign(0, -1)), 1e-45, 1.4e-36} {
 		if codes, scale := quantized(x, x); scale != 0 || !bytes.Equal(codes, []byte{0, 0}) {
 			t.Errorf("of %v: %v times %v", x, scale, codes)
 		}
@@ -29,7 +29,7 @@ func TestQuantize(t *testing.T) {
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, size := range []float64{1, 1e-30, 3e-43, 1e37} { // the third is below the normal numbers
+	for _, size := range []float64{1, 1e-30, 1e-35, 1e37} {
 		x := make([]float32, 64)
 		for i := range x {
 			x[i] = float32(size * rng.NormFloat64())
@@ -37,8 +37,11 @@ func TestQuantize(t *testing.T) {
 		codes, scale := quantized(x...)
 		for i, v := range x {
 			have, most := float64(scale)*float64(int8(codes[i])), 0.5001*float64(scale)
-			if off := math.Abs(have - float64(v)); !(off <= most) && int8(codes[i]) != 127 && int8(codes[i]) != -127 {
+			if off := math.Abs(have - float64(v)); !(off <= most) {
 				t.Errorf("%v is %v", v, have)
+			}
+			if want := int8(math.RoundToEven(float64(v / scale))); int8(codes[i]) != want {
+				t.Errorf("%v has the code %d, want %d", v, int8(codes[i]), want)
 			}
 		}
 	}
