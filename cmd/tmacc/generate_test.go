@@ -125,9 +125,7 @@ func TestRunHead(t *testing.T) {
 // Bad usage and bad files are one line that says what helps.
 func TestRunRefusals(t *testing.T) {
 	t.Setenv("TMACC_CACHE", t.TempDir())
-	tale := "tale/tale-bitnet-4m-tq2_0.gguf"
 	for _, r := range []refusal{
-		{2, "run: no text to continue: give one with -p, or -p - for standard input", "run " + tale},
 		{2, "run: 2 arguments, want one file", "run a.gguf b.gguf"},
 		{2, "-n -1: want 1 or more, or 0", "run -n -1"},
 		{2, "-temp 1000: want 0, the likeliest token, or 0.01 to 100", "run -temp 1000"},

@@ -36,6 +36,7 @@ type opening struct {
 	lock    string
 	repack  bool
 	quiet   bool
+	check   func(*gguf.File) error // before kernels are made; nil: none
 }
 
 // cacheTypes are the words of -cache.
@@ -115,7 +116,13 @@ func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
 		return nil, x.blamed(err)
 	}
 	o := &opened{cli: c, how: x, file: f, bar: newProgress(c.err, x.quiet)}
-	if err := o.compile(ctx); err != nil {
+	if x.check != nil {
+		err = x.check(f)
+	}
+	if err == nil {
+		err = o.compile(ctx)
+	}
+	if err != nil {
 		o.close()
 		return nil, err
 	}

@@ -26,7 +26,13 @@ func (x *remembering) add(f *pflag.FlagSet) {
 	f.IntVar(&x.keep, "keep", 0, "with -context-shift: tokens at the beginning that stay, -1: all of the given text (default: the one that texts begin with)")
 }
 
-func (x *remembering) validate(f *pflag.FlagSet) error {
+// validate checks the flags of a text, or of a chat, which has none of them.
+func (x *remembering) validate(f *pflag.FlagSet, chat bool) error {
+	for _, name := range []string{"session", "context-shift", "keep"} {
+		if chat && f.Changed(name) {
+			return fmt.Errorf("-%s: is for a text to continue (-p); a chat has /save and /load", name)
+		}
+	}
 	switch {
 	case f.Changed("keep") && !x.shift:
 		return errors.New("-keep: is for -context-shift")

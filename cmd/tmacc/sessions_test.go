@@ -10,8 +10,8 @@ import (
 	"github.com/tmacc/tmacc/runtime/model/generation"
 )
 
-// continued is what tmacc run writes.
-func continued(t *testing.T, args ...string) (g generated) {
+// generates is what tmacc run writes.
+func generates(t *testing.T, args ...string) (g generated) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(ok(t, append([]string{"run", "-q", "-json"}, args...)...)), &g); err != nil {
 		t.Fatal(err)
@@ -24,9 +24,9 @@ func TestRunSession(t *testing.T) {
 	needMeasuring(t)
 	t.Setenv("TMACC_CACHE", t.TempDir())
 	path := filepath.Join(t.TempDir(), "session")
-	all := continued(t, "-p", talePrompt, "-n", "12")
-	half := continued(t, "-p", talePrompt, "-n", "6", "-session", path)
-	rest := continued(t, "-p", talePrompt+half.Text, "-n", "6", "-session", path, "-threads", "1")
+	all := generates(t, "-p", talePrompt, "-n", "12")
+	half := generates(t, "-p", talePrompt, "-n", "6", "-session", path)
+	rest := generates(t, "-p", talePrompt+half.Text, "-n", "6", "-session", path, "-threads", "1")
 	if half.Kept != 0 || half.Text+rest.Text != all.Text || rest.Kept < half.Prefill.Tokens || rest.Prefill.Tokens+rest.Kept < 6+half.Prefill.Tokens {
 		t.Errorf("%+v\n%+v, want %q", half, rest, all.Text)
 	}
@@ -34,7 +34,7 @@ func TestRunSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := continued(t, "-p", talePrompt, "-n", "12", "-session", path)
+	again := generates(t, "-p", talePrompt, "-n", "12", "-session", path)
 	if again.Text != all.Text || again.Prefill.Tokens != 1 {
 		t.Errorf("%+v, want %q", again, all.Text)
 	}
@@ -51,14 +51,14 @@ func TestRunSession(t *testing.T) {
 // runShift: a full context ends a text, or forgets half of it.
 func runShift(t *testing.T) {
 	args := []string{"-p", talePrompt, "-n", "40", "-context", "24"}
-	if full := continued(t, args...); full.End != generation.Full || full.Forgotten != 0 {
+	if full := generates(t, args...); full.End != generation.Full || full.Forgotten != 0 {
 		t.Errorf("%+v", full)
 	}
-	shifted := continued(t, append(args, "-context-shift")...)
+	shifted := generates(t, append(args, "-context-shift")...)
 	if shifted.End != generation.Enough || shifted.Decode.Tokens != 40 || shifted.Forgotten < 12 {
 		t.Errorf("%+v", shifted)
 	}
-	if kept := continued(t, append(args, "-context-shift", "-keep", "-1")...); kept.End != generation.Enough || kept.Text == shifted.Text {
+	if kept := generates(t, append(args, "-context-shift", "-keep", "-1")...); kept.End != generation.Enough || kept.Text == shifted.Text {
 		t.Errorf("%+v", kept)
 	}
 }
@@ -71,6 +71,8 @@ func TestRememberingRefusals(t *testing.T) {
 		{2, "-keep -2: want 0 or more, or -1", "run -context-shift -keep -2"},
 		{2, "no-such-folder/x: no-such-folder: no such file", "run -session no-such-folder/x"},
 		{2, ": is a folder: want a file", "run -session ."},
+		{2, "-session: is for a text to continue (-p); a chat has /save", "run model.gguf -session x"},
+		{2, "-context-shift: is for a text to continue", "run model.gguf -context-shift"},
 	} {
 		refused(t, r, "-q")
 	}

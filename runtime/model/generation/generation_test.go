@@ -15,7 +15,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/model/token"
 )
 
-// tale is the model of tmacc run in pure Go, for so many tokens, and its tokenizer.
+// tale is the model of tmacc run in pure Go, for a number of tokens, and its tokenizer.
 func tale(t *testing.T, positions int) (*model.Model, *token.Tokenizer) {
 	t.Helper()
 	f, err := gguf.Open("../../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf")
@@ -61,7 +61,7 @@ func goOn(t *testing.T, ctx context.Context, m *model.Model, tokens *token.Token
 
 const prompt = "It was a cold morning, and"
 
-// The likeliest tokens are the same at each call, and as many as were asked for; each is the likeliest after the ones before.
+// The likeliest tokens are the same at each call, and the number asked for; each is the likeliest after the ones before.
 func TestGreedy(t *testing.T) {
 	m, tokens := tale(t, 0)
 	text, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 12})

@@ -62,7 +62,7 @@ func (s *schema) gather(schemas ...value) (*facts, error) {
 	return s.with(newFacts(), schemas...)
 }
 
-// with is facts and those of more schemas.
+// with is facts with more schemas added.
 func (s *schema) with(f *facts, schemas ...value) (*facts, error) {
 	f = f.clone()
 	for _, v := range schemas {

@@ -2,7 +2,7 @@ package grammar
 
 // ParseSchema makes a grammar of a JSON schema, by JSON Schema 2020-12: its texts are JSON values that the schema accepts, but not
 // all of them. Fields come in the order of the schema, the required ones first. There are other fields only where
-// additionalProperties says so. An *Error has the place in the schema, or in its text.
+// additionalProperties says so. A schema that demands nothing, {}, gives objects, as llama.cpp does, and true any value. An *Error has the place in the schema, or in its text.
 func ParseSchema(text []byte) (*Grammar, error) {
 	root, err := decode(text)
 	if err != nil {
@@ -12,6 +12,9 @@ func ParseSchema(text []byte) (*Grammar, error) {
 	f, err := s.gather(root)
 	if err != nil {
 		return nil, err
+	}
+	if root.kind == isObject && f.wanted() == isAny && !f.isEnum && len(f.choices) == 0 {
+		f.types = isObject
 	}
 	n, err := s.value(f)
 	if err != nil {
