@@ -35,7 +35,7 @@ func (m *benchModelFlags) add(cmd *cobra.Command) {
 	f.IntSliceVarP(&m.depths, "depth", "d", []int{0}, "with -model: tokens in the context before each test")
 	f.IntVarP(&m.repetitions, "repetitions", "r", 5, "with -model: repetitions of each test")
 	f.StringVarP(&m.output, "output", "o", "md", "with -model: "+strings.Join(inference.Outputs, ", "))
-	f.StringVar(&m.cache, "cache", "f16", "with -model: type of the cached keys and values, f16 or f32")
+	f.StringVar(&m.cache, "cache", "f16", "with -model: type of the cached keys and values: f16, f32 or q8")
 }
 
 // Flags that mean something with -model, and those that mean something only with it.
@@ -73,7 +73,7 @@ func (b *benchFlags) validateModel(cmd *cobra.Command) error {
 	case !slices.Contains(inference.Outputs, b.model.output):
 		return fmt.Errorf("-o %s: have %s", b.model.output, strings.Join(inference.Outputs, ", "))
 	case !known:
-		return fmt.Errorf("-cache %s: have f16, f32", b.model.cache)
+		return fmt.Errorf("-cache %s: have f16, f32, q8", b.model.cache)
 	case len(inference.Tests(b.model.prompts, b.ns, b.model.depths)) == 0:
 		return fmt.Errorf("nothing to measure: give a length with -p or -n")
 	}

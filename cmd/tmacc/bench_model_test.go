@@ -52,7 +52,7 @@ func TestBenchModelFlags(t *testing.T) {
 		"-d 1048577: want":                            {"-model", model, "-d", "1048577"},
 		"-r 0: want 1 to 1000":                        {"-model", model, "-r", "0"},
 		"-o xml: have md, json, csv":                  {"-model", model, "-o", "xml"},
-		"-cache q8: have f16, f32":                    {"-model", model, "-cache", "q8"},
+		"-cache q4: have f16, f32, q8":                {"-model", model, "-cache", "q4"},
 		"-threads 0: this process may use 1":          {"-model", model, "-threads", "0"},
 		"nothing to measure: give a length":           {"-model", model, "-p", "0", "-n", "0"},
 		`unknown synthetic model "x": have bitnet-2b`: {"-model", "synthetic:x"},

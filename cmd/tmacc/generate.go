@@ -19,6 +19,7 @@ import (
 type generateFlags struct {
 	opening
 	sampling
+	remembering
 	talking
 	prompt string
 	given  bool // -p was
@@ -51,6 +52,7 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
   tmacc run -p "It was a cold morning, and" -n 64
   tmacc run model.gguf -p "The capital of France is"
   tmacc run model.gguf -p - -temp 0.8 -seed 42 < letter.txt
+  tmacc run model.gguf -p - -session letter.session < letter.txt
   tmacc run model.gguf -p "Hello" -n 0 -context 8192 -cache f32 -json`,
 	}
 	f := cmd.Flags()
@@ -59,6 +61,7 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
 	f.BoolVar(&x.json, "json", false, "print one JSON object at the end, with the text")
 	x.opening.add(f)
 	x.sampling.add(f)
+	x.remembering.add(f)
 	x.talking.add(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -87,6 +90,9 @@ func (x *generateFlags) validate(f *pflag.FlagSet) error {
 		x.tokens = 0
 	}
 	if err := x.sampling.validate(f); err != nil {
+		return err
+	}
+	if err := x.remembering.validate(f, x.chat); err != nil {
 		return err
 	}
 	return x.opening.validate()
@@ -154,7 +160,7 @@ type writing struct {
 
 // write continues the text, and says at the end how fast, and by what.
 func (w *writing) write(ctx context.Context) error {
-	s, err := w.model.NewSession()
+	s, err := w.openSession(w.flags.session)
 	if err != nil {
 		return err
 	}
@@ -170,9 +176,14 @@ func (w *writing) write(ctx context.Context) error {
 	if err := w.say([]byte(w.prompt)); err != nil {
 		return err
 	}
-	r, err := generation.Tokens(ctx, w.model, s, w.tokenizer, ids, generation.Options{Tokens: w.flags.tokens, Sampler: sampler, Stop: w.flags.stop, Text: w.add})
+	r, err := generation.Tokens(ctx, w.model, s, w.tokenizer, ids, generation.Options{
+		Tokens: w.flags.tokens, Sampler: sampler, Stop: w.flags.stop, Text: w.add, Shift: w.flags.shift, Keep: w.flags.keep,
+	})
 	if err == nil {
 		err = w.end(r)
+	}
+	if err == nil {
+		err = w.saveSession(s, w.flags.session)
 	}
 	if err == nil && r.End == generation.Interrupted {
 		return failed("%w", errInterrupted)

@@ -166,7 +166,7 @@ func TestRunRefusals(t *testing.T) {
 		{2, "-seed -1: want 0 or more", "run -seed -1"},
 		{2, "-seed 5: has no effect on -temp 0, which takes the likeliest token: give -temp", "run -seed 5"},
 		{2, "-threads 5000: want 1 to 1024, or 0: all", "run -threads 5000"},
-		{2, "-cache q8: want f16 or f32", "run -cache q8"},
+		{2, "-cache q4: want f16, f32, q8", "run -cache q4"},
 		{2, "-head q4_0: want q8_0 or q6_k", "run -head q4_0"},
 		{2, "-context -1: want 1 or more", "run -context -1"},
 		{2, "nofile.gguf: no such file", "run nofile.gguf -p a"},

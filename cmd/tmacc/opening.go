@@ -40,7 +40,7 @@ type opening struct {
 }
 
 // cacheTypes are the words of -cache.
-var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32}
+var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32, "q8": model.CacheQ8}
 
 // headTypes are the words of -head.
 var headTypes = map[string]string{"": "", "q8_0": "Q8_0", "q6_k": "Q6_K"}
@@ -50,7 +50,7 @@ const mostThreads = 1 << 10
 
 func (x *opening) add(f *pflag.FlagSet) {
 	f.IntVar(&x.threads, "threads", 0, "threads, 0: all")
-	f.StringVar(&x.cache, "cache", "f16", "floats of the attention's cache: f16, or f32, which takes twice the memory")
+	f.StringVar(&x.cache, "cache", "f16", "type of the cached keys and values: f16, f32, which takes twice the memory, or q8, which takes half")
 	f.StringVar(&x.head, "head", "", "`type` of the output head, q8_0 or q6_k: a larger head is quantized to it, and so is the embedding if it is the head, too, or of floats; without -head: as in the file")
 	f.IntVar(&x.context, "context", 0, "most tokens of a text with its continuation, 0: those that the model was made for, up to 4096")
 	f.StringVar(&x.lock, "lock", "", "`file` that tmacc tune has written: its schedules are used instead of the default ones")
@@ -65,7 +65,7 @@ func (x *opening) validate() error {
 	case x.threads < 0 || x.threads > mostThreads:
 		return fmt.Errorf("-threads %d: want 1 to %d, or 0: all", x.threads, mostThreads)
 	case !known:
-		return fmt.Errorf("-cache %s: want %s", x.cache, strings.Join(slices.Sorted(maps.Keys(cacheTypes)), " or "))
+		return fmt.Errorf("-cache %s: want %s", x.cache, strings.Join(slices.Sorted(maps.Keys(cacheTypes)), ", "))
 	case !head:
 		return fmt.Errorf("-head %s: want q8_0 or q6_k; without it the head is as in the file", x.head)
 	case x.context < 0 || x.context > math.MaxInt32:

@@ -1,6 +1,9 @@
 package model
 
 import (
+	"encoding/binary"
+	"math"
+
 	"github.com/tmacc/tmacc/runtime/ops"
 	"github.com/tmacc/tmacc/runtime/pool"
 )
@@ -25,9 +28,17 @@ func (a *attention) wide() int { return (a.size + ops.Panel - 1) / ops.Panel * o
 // group is how many heads of queries share a head of keys and values.
 func (a *attention) group() int { return a.heads / a.kvHeads }
 
-// headBytes is the memory of one head of keys and values in a page, and keyBytes of its keys.
-func (a *attention) headBytes() int { return a.keyBytes() + ops.Block*a.wide()*a.elem.Bytes() }
-func (a *attention) keyBytes() int  { return ops.Block * a.size * a.elem.Bytes() }
+// headBytes is the memory of one head of keys and values in a page, keyBytes of its keys, and scaleBytes of the scales of its keys, or of its values.
+func (a *attention) headBytes() int {
+	return a.keyBytes() + ops.Block*a.wide()*a.elem.Bytes() + 2*a.scaleBytes()
+}
+func (a *attention) keyBytes() int { return ops.Block * a.size * a.elem.Bytes() }
+func (a *attention) scaleBytes() int {
+	if a.elem != ops.I8 {
+		return 0
+	}
+	return ops.Block * ops.F32.Bytes()
+}
 
 // pageBytes is the memory of 64 positions.
 func (a *attention) pageBytes() int { return a.kvHeads * a.headBytes() }
@@ -53,6 +64,19 @@ func (a *attention) values(page []byte, head, i int) []byte {
 	return page[head*a.headBytes()+a.keyBytes()+i*size:][:size]
 }
 
+// scales are those of the keys of one head, or of its values: an f32 for each position.
+func (a *attention) scales(page []byte, head int, of scaled) []byte {
+	return page[(head+1)*a.headBytes()-int(of)*a.scaleBytes():][:a.scaleBytes()]
+}
+
+// scaled says what has scales. They lie at the end of a head.
+type scaled int
+
+const (
+	scaledValues scaled = 1
+	scaledKeys   scaled = 2
+)
+
 // forget clears the positions of a page from number `first` on.
 func (a *attention) forget(page []byte, first int) {
 	size := a.elem.Bytes()
@@ -66,15 +90,38 @@ func (a *attention) forget(page []byte, first int) {
 		for i := range a.wide() / ops.Panel {
 			clear(a.values(page, head, i)[first*ops.Panel*size:])
 		}
+		for _, of := range []scaled{scaledKeys, scaledValues} {
+			if scales := a.scales(page, head, of); len(scales) > 0 {
+				clear(scales[first*ops.F32.Bytes():])
+			}
+		}
 	}
 }
 
 // store writes the key and the value of one head at a position of a page.
-func (a *attention) store(page []byte, head, at int, key, value []float32) {
+func (a *attention) store(x *attentionLane, page []byte, head, at int, key, value []float32) {
+	if a.elem == ops.I8 {
+		a.quantize(x.codes, page, head, at, key, value)
+		return
+	}
 	ops.StoreK(a.keys(page, head, at/ops.Panel), a.elem, key, at%ops.Panel)
 	for i := 0; i*ops.Panel < a.size; i++ {
 		to := a.values(page, head, i)[at*ops.Panel*a.elem.Bytes():]
 		ops.StoreRow(to, a.elem, value[i*ops.Panel:min((i+1)*ops.Panel, a.size)])
+	}
+}
+
+// quantize is store in 8 bits. codes has room for a head.
+func (a *attention) quantize(codes, page []byte, head, at int, key, value []float32) {
+	scale := func(of scaled, x []float32) {
+		to := a.scales(page, head, of)[at*ops.F32.Bytes():]
+		binary.LittleEndian.PutUint32(to, math.Float32bits(ops.Quantize(codes, x)))
+	}
+	scale(scaledKeys, key)
+	ops.StoreLane(a.keys(page, head, at/ops.Panel), codes, at%ops.Panel)
+	scale(scaledValues, value)
+	for i := 0; i*ops.Panel < a.size; i++ {
+		copy(a.values(page, head, i)[at*ops.Panel:], codes[i*ops.Panel:min((i+1)*ops.Panel, a.size)])
 	}
 }
 
@@ -150,6 +197,8 @@ type part struct{ tile, block int }
 // attentionLane is the memory of one thread: of rows of one tile and head.
 type attentionLane struct {
 	scores                   []float32 // [rows][64]
+	scales                   []float32 // [64], of a block
+	codes                    []byte    // of a head
 	output, next             []float32 // [rows][wide], of the blocks so far and of one block
 	top, total, top2, total2 []float32
 	first, end               []int32 // the positions of a block that count, of each row
@@ -220,7 +269,8 @@ func (w *attentionWork) begin(ws *workspace, a *attention, layer int, segments [
 func newLane(a *attention) attentionLane {
 	rows := max(tileRows, a.group())
 	return attentionLane{
-		scores: make([]float32, rows*ops.Block), output: make([]float32, rows*a.wide()), next: make([]float32, rows*a.wide()),
+		scores: make([]float32, rows*ops.Block), scales: make([]float32, ops.Block), codes: make([]byte, a.size),
+		output: make([]float32, rows*a.wide()), next: make([]float32, rows*a.wide()),
 		top: make([]float32, rows), total: make([]float32, rows), top2: make([]float32, rows), total2: make([]float32, rows),
 		first: make([]int32, rows), end: make([]int32, rows),
 	}
@@ -278,7 +328,7 @@ func (w *attentionWork) rotate(lane, item int) {
 }
 
 // storeKeys adds biases to the keys and values of one tile and head, norms and rotates keys, and stores both.
-func (w *attentionWork) storeKeys(_, item int) {
+func (w *attentionWork) storeKeys(lane, item int) {
 	a, ws := w.a, w.ws
 	t, head := &w.tiles[item/a.kvHeads], item%a.kvHeads
 	pages := w.cache(t).pages
@@ -288,7 +338,7 @@ func (w *attentionWork) storeKeys(_, item int) {
 		w.bias(key, keyBias, head)
 		w.turn(key, keyNorm, t.angles+i)
 		w.bias(value, valueBias, head)
-		a.store(pages[at/ops.Block].data, head, at%ops.Block, key, value)
+		a.store(&w.lanes[lane], pages[at/ops.Block].data, head, at%ops.Block, key, value)
 	}
 }
 
@@ -391,17 +441,31 @@ func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output
 	for half := first / ops.Panel; half*ops.Panel < end; half++ {
 		ops.Matmul(x.scores[half*ops.Panel:], ops.Block, queries, a.size, rows, a.keys(page, head, half), a.elem, a.size)
 	}
+	x.scale(a, page, head, scaledKeys, rows)
 	scale := a.scale
 	if a.cap > 0 {
 		ops.Softcap(x.scores[:rows*ops.Block], x.scores[:rows*ops.Block], scale, a.cap)
 		scale = 1
 	}
 	ops.Softmax(x.scores, rows, scale, x.first, x.end, top, total)
+	x.scale(a, page, head, scaledValues, rows)
 	// Exponentials of positions behind the query are +0, and what a page has there is 0 or of a later row: adding their
 	// products changes no bit of a sum that began at +0. Nor do positions before the window.
 	end = (end + ops.Whole - 1) / ops.Whole * ops.Whole
 	for i := range a.wide() / ops.Panel {
 		ops.Matmul(output[i*ops.Panel:], a.wide(), x.scores, ops.Block, rows, a.values(page, head, i), a.elem, end)
+	}
+}
+
+// scale multiplies the scores of keys, or the exponentials of values, by the scales of their positions, if the cache has any.
+func (x *attentionLane) scale(a *attention, page []byte, head int, of scaled, rows int) {
+	if a.elem != ops.I8 {
+		return
+	}
+	ops.LoadRow(x.scales, a.scales(page, head, of), ops.F32)
+	for r := range rows {
+		scores := x.scores[r*ops.Block:][:ops.Block]
+		ops.Mul(scores, scores, x.scales)
 	}
 }
 

@@ -22,6 +22,7 @@ type pages struct {
 //	[KV heads]
 //	   keys    [2][head size][32 positions]
 //	   values  [panels of a head][64 positions][32]
+//	   scales  [2][64 positions] of keys and of values, in a cache of 8 bits
 type page struct {
 	data []byte
 	refs atomic.Int32

@@ -93,7 +93,7 @@ func Describe(file string, f *gguf.File, cache model.CacheType) Model {
 	return m
 }
 
-var cacheNames = map[model.CacheType]string{model.CacheF16: "f16", model.CacheF32: "f32"}
+var cacheNames = map[model.CacheType]string{model.CacheF16: "f16", model.CacheF32: "f32", model.CacheQ8: "q8"}
 
 // billions is a number of parameters as names of models have it: "2.4B", "360M".
 func billions(n int64) string {
