@@ -39,8 +39,8 @@ func TestShift(t *testing.T) {
 		for i := range more {
 			id := greedy(t, m, window)
 			want.WriteString(tokens.Decode([]int32{id}, false))
-			if len(window) == room && i+1 < more {
-				half := (room - first) / 2
+			if full := room - 1; len(window) == full && i+1 < more { // with the token that was chosen
+				half := (full - first) / 2
 				window, forgotten = slices.Delete(window, first, first+half), forgotten+half
 			}
 			window = append(window, id)
