@@ -60,8 +60,9 @@ func speed(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// Continue adds the tokens of a text to a session of m, and then new ones. When ctx ends, so does the text, which is no
-// error. An error comes with a report of what was done before.
+// Continue adds the tokens of a text to a session of m, and then new ones, so that the next call goes on behind them. When ctx
+// ends, so does the text, which is no error. An error comes with a report of what was done before. After a stop string, the
+// session has its tokens, too.
 func Continue(ctx context.Context, m *model.Model, s *model.Session, t *token.Tokenizer, text string, opt Options) (*Report, error) {
 	bos := token.BOSAsModel
 	if s.Len() > 0 {
@@ -71,26 +72,37 @@ func Continue(ctx context.Context, m *model.Model, s *model.Session, t *token.To
 	if len(added) == 0 {
 		return &Report{}, errors.New("the text to continue is empty, and the model has no token to begin with: give a text")
 	}
-	return Tokens(ctx, m, s, t, append(slices.Clone(s.Tokens()), added...), opt)
+	g, err := generate(ctx, m, s, t, append(slices.Clone(s.Tokens()), added...), opt)
+	if err != nil {
+		return &g.report, err
+	}
+	return &g.report, g.settle(ctx)
 }
 
-// Tokens is Continue from the tokens of a whole text. It keeps those at the beginning that the session has already, forgets
-// the others that it has, and computes the rest.
+// Tokens continues the tokens of a whole text. It keeps those at the beginning that the session has already, forgets
+// the others that it has, and computes the rest. The session does not get the token that comes last: the next call with a
+// longer text computes it, together with others. Otherwise Tokens is like Continue.
 func Tokens(ctx context.Context, m *model.Model, s *model.Session, t *token.Tokenizer, ids []int32, opt Options) (*Report, error) {
+	g, err := generate(ctx, m, s, t, ids, opt)
+	return &g.report, err
+}
+
+// generate runs a generator.
+func generate(ctx context.Context, m *model.Model, s *model.Session, t *token.Tokenizer, ids []int32, opt Options) (*generator, error) {
+	g := &generator{model: m, session: s, tokenizer: t, decoder: t.Decoder(false), Options: opt}
 	if len(ids) == 0 {
-		return &Report{}, errors.New("there are no tokens to continue: give a text")
+		return g, errors.New("there are no tokens to continue: give a text")
 	}
 	if n, most := len(ids), m.Context(); n >= most {
-		return &Report{}, fmt.Errorf("the text has %d tokens, and a context of %d has room for %d and a new one: give a shorter text or a longer context", n, most, most-1)
+		return g, fmt.Errorf("the text has %d tokens, and a context of %d has room for %d and a new one: give a shorter text or a longer context", n, most, most-1)
 	}
-	stops, err := newStops(opt.Stop)
-	if err != nil {
-		return &Report{}, err
+	var err error
+	if g.stops, err = newStops(opt.Stop); err != nil {
+		return g, err
 	}
-	if opt.Sampler == nil {
-		opt.Sampler, _ = sample.New(sample.Options{})
+	if g.Sampler == nil {
+		g.Sampler, _ = sample.New(sample.Options{})
 	}
-	g := &generator{model: m, session: s, tokenizer: t, decoder: t.Decoder(false), stops: stops, Options: opt}
 	err = g.run(ctx, ids)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		g.report.End, err = Interrupted, nil
@@ -98,7 +110,7 @@ func Tokens(ctx context.Context, m *model.Model, s *model.Session, t *token.Toke
 	if err == nil {
 		err = g.flush()
 	}
-	return &g.report, err
+	return g, err
 }
 
 // generator is a text in the making.
@@ -112,6 +124,7 @@ type generator struct {
 	stopped   bool // by a stop string
 	items     [1]model.Item
 	last      [1]int32 // the last token
+	owed      bool     // the session has not got it yet
 	report    Report
 }
 
@@ -129,6 +142,7 @@ func (g *generator) run(ctx context.Context, ids []int32) error {
 		if g.ends(id) {
 			return g.end(id)
 		}
+		g.last[0], g.owed = id, true
 		g.report.Tokens++
 		g.report.Decode = time.Since(began)
 		if err := g.say(g.decoder.Write(id)); err != nil {
@@ -137,10 +151,20 @@ func (g *generator) run(ctx context.Context, ids []int32) error {
 		if g.report.End = g.limit(); g.report.End != "" {
 			return nil
 		}
-		g.last[0] = id
-		logits, err = g.next(ctx)
+		if logits, err = g.next(ctx); err == nil {
+			g.owed = false
+		}
 	}
 	return err
+}
+
+// settle gives the session the last token, also when ctx has ended.
+func (g *generator) settle(ctx context.Context) error {
+	if !g.owed {
+		return nil
+	}
+	items := []model.Item{{Session: g.session, Tokens: g.last[:], Want: model.WantNone}}
+	return g.model.Forward(context.WithoutCancel(ctx), items)
 }
 
 // prefill is the logits after the tokens of the text. It computes those that the session lacks, at least the last one.

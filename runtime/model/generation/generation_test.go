@@ -153,6 +153,43 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// After Continue the session has the whole text, however it ended, so that another call goes on behind the last token.
+func TestContinueAgain(t *testing.T) {
+	m, tokens := tale(t, 24)
+	s, err := m.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var text strings.Builder
+	goOn := func(ctx context.Context, more string, opt Options, want End) {
+		text.WriteString(more)
+		say := opt.Text
+		opt.Text = func(b []byte) error {
+			text.Write(b)
+			if say != nil {
+				return say(b)
+			}
+			return nil
+		}
+		r, err := Continue(ctx, m, s, tokens, more, opt)
+		if err != nil || r.End != want {
+			t.Fatalf("%+v, %v, want %s", r, err, want)
+		}
+		if got := tokens.Decode(s.Tokens(), false); got != text.String() {
+			t.Errorf("%s: the session has %q, and the text is %q", want, got, text.String())
+		}
+	}
+	goOn(ctx, prompt, Options{Tokens: 3}, Enough)
+	goOn(ctx, " in", Options{Tokens: 1}, Enough)
+	goOn(ctx, " and", Options{Text: func([]byte) error { cancel(); return nil }}, Interrupted)
+	goOn(t.Context(), " the", Options{}, Full)
+	if s.Len() != m.Context() {
+		t.Errorf("%d tokens in a full context of %d", s.Len(), m.Context())
+	}
+}
+
 // Tokens computes only what a session lacks, and gives the text that a new session gives.
 func TestTokens(t *testing.T) {
 	m, tokens := tale(t, 0)
