@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/model/generation"
@@ -257,5 +258,20 @@ func TestRunInterrupted(t *testing.T) {
 	cmd.Wait()
 	if code, said := cmd.ProcessState.ExitCode(), stderr.String(); code != exitFailed || !strings.HasSuffix(said, "tmacc: interrupted\n") || !strings.Contains(said, "prefill of") {
 		t.Errorf("exit code %d\n%s", code, said)
+	}
+}
+
+// The line of figures says what was added, also where that gives no speed.
+func TestSpeed(t *testing.T) {
+	w := &writing{}
+	w.flags.threads = 2
+	for want, r := range map[string]generation.Report{
+		"prefill of 4 tokens at 8.0 tokens/s, 2 threads":                                             {Prompt: 4, Prefill: time.Second / 2},
+		"prefill of 1 token at 2.0 tokens/s (3 more were kept), 1 added, 2 threads":                  {Kept: 3, Prompt: 1, Prefill: time.Second / 2, Tokens: 1},
+		"prefill of 4 tokens at 8.0 tokens/s, 9 added at 4.0 tokens/s (5 were forgotten), 2 threads": {Prompt: 4, Prefill: time.Second / 2, Tokens: 9, Decode: 2 * time.Second, Forgotten: 5},
+	} {
+		if got := w.speed(&r); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

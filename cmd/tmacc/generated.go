@@ -70,8 +70,14 @@ func (w *writing) speed(r *generation.Report) string {
 	if r.Kept > 0 {
 		text += fmt.Sprintf(" (%d more were kept)", r.Kept)
 	}
+	if r.Tokens > 0 {
+		text += fmt.Sprintf(", %d added", r.Tokens)
+	}
 	if s := r.DecodeSpeed(); s > 0 {
-		text += fmt.Sprintf(", %d added at %.1f tokens/s", r.Tokens, s)
+		text += fmt.Sprintf(" at %.1f tokens/s", s)
+	}
+	if r.Forgotten > 0 {
+		text += fmt.Sprintf(" (%d were forgotten)", r.Forgotten)
 	}
 	return text + ", " + message.Count(w.flags.threadCount(), "thread")
 }

@@ -21,7 +21,7 @@ func (c *cli) kept() *cobra.Command {
 		Use: "cache", Args: between(0, 0),
 		Short: "list the kernels and packed weights that are kept, or remove them",
 		Long: `List what tmacc run has kept for later starts: compiled kernels and packed weights, in tmacc of the user's
-cache directory or in TMACC_CACHE. It makes everything again that is missing.`,
+cache directory or in TMACC_CACHE. The next run makes again everything that it needs.`,
 		RunE: func(*cobra.Command, []string) error {
 			for _, x := range []struct {
 				what string

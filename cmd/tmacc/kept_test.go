@@ -39,5 +39,5 @@ func TestCache(t *testing.T) {
 	if _, err := os.Stat(other); err != nil {
 		t.Errorf("a file of the user: %v", err)
 	}
-	refused(t, refusal{2, "cache: 1 arguments, want none", "cache all"})
+	refused(t, refusal{2, "cache: 1 argument, want none", "cache all"})
 }

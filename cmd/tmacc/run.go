@@ -149,7 +149,7 @@ It runs language models by such products.`,
 	root.SetHelpCommand(help())
 	root.InitDefaultCompletionCmd()
 	if shells, _, err := root.Find([]string{"completion"}); err == nil { // without Run, any argument is ignored
-		shells.Args, shells.RunE = root.Args, root.RunE
+		shells.Args, shells.RunE, shells.Short = root.Args, root.RunE, "print a completion script for a shell"
 	}
 	return root
 }
@@ -212,7 +212,7 @@ func between(least, most int) cobra.PositionalArgs {
 		case most > 0:
 			want = "one file"
 		}
-		return fmt.Errorf("%s: %d arguments, want %s; see %s -h", cmd.Name(), len(args), want, cmd.CommandPath())
+		return fmt.Errorf("%s: %s, want %s; see %s -h", cmd.Name(), message.Count(len(args), "argument"), want, cmd.CommandPath())
 	}
 }
 

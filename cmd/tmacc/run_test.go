@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 		{2, `tmacc: run: unknown flag: -z; see tmacc run -h`, "run -z"},
 		{2, `tmacc: run: -temp: "x": want a number; see tmacc run -h`, "run -temp x"},
 		{2, `tmacc: run: -temp: "1e999": is too large; see tmacc run -h`, "run -temp 1e999"},
-		{2, `formats: 1 arguments, want none`, "formats w2"},
+		{2, `formats: 1 argument, want none`, "formats w2"},
 		{2, `nothing to compile`, "compile"},
 		{2, `a.gguf: no such file`, "compile a.gguf b.gguf"},
 		{2, `2 arguments, want one file`, "lower a.vir b.vir"},

@@ -178,6 +178,15 @@ func TestTests(t *testing.T) {
 	}
 }
 
+// Small models have millions of parameters.
+func TestParameters(t *testing.T) {
+	for n, want := range map[int64]string{3_676_416: "3.68 M", 999_000_000: "999.00 M", 1_500_000_000: "1.50 B"} {
+		if got := parameters(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
 // TestPrint: the table has llama-bench's columns first, JSON its field names, and CSV those of JSON.
 func TestPrint(t *testing.T) {
 	f := &fake{}

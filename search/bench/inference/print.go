@@ -34,7 +34,7 @@ var columns = []struct {
 }{
 	{"model", func(r Record) string { return r.Kind }},
 	{"size", func(r Record) string { return binarySize(r.Size) }},
-	{"params", func(r Record) string { return fmt.Sprintf("%.2f B", float64(r.Parameters)/1e9) }},
+	{"params", func(r Record) string { return parameters(r.Parameters) }},
 	{"threads", func(r Record) string { return fmt.Sprint(r.Threads) }},
 	{"test", func(r Record) string { return r.Test().Name() }},
 	{"t/s", func(r Record) string { return fmt.Sprintf("%.2f ± %.2f", r.MeanTS, r.DeviantTS) }},
@@ -48,6 +48,14 @@ var columns = []struct {
 	{"attention", func(r Record) string { return figure("%.3f", r.PartAttention/1e6) }},
 	{"rest", func(r Record) string { return figure("%.3f", r.PartRest/1e6) }},
 	{"head", func(r Record) string { return figure("%.3f", r.PartHead/1e6) }},
+}
+
+// parameters prints a number of weights in millions or billions, as llama-bench does.
+func parameters(n int64) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%.2f M", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.2f B", float64(n)/1e9)
 }
 
 // figure prints a number, and nothing for 0.
