@@ -6,6 +6,9 @@
 //	        -> else compiled by the lock's schedule or the default one, verified, kept                  -> mapped
 //	        -> else in pure Go: the same bits, more slowly, and an event says why
 //
+// A program that uses a Provider calls worker.Main first in main (or session.Main): the worker process is a copy of it. Without
+// that call, products whose kernels are not in the folder are in pure Go.
+//
 // Where a system does not let kernels be mapped, Program makes a program that has them linked, and keeps it in the folder.
 package kernels
 
