@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,5 +22,6 @@ func (ps Products) Product(w format.Weight, a format.Act) (*Product, error) {
 		have = append(have, fmt.Sprintf("%s with activations in groups of %d", p.Weight().Name, p.Act().Group))
 	}
 	return nil, &Error{"Products", "format " + w.Name, fmt.Sprintf(
-		"has no product with activations in groups of %d; the package has %s: compile it for your file", a.Group, strings.Join(have, ", "))}
+		"has no product with activations in groups of %d; the package has %s: compile it for your file, or with the format %s, too",
+		a.Group, cmp.Or(strings.Join(have, ", "), "none"), w.Name)}
 }

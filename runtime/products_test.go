@@ -36,4 +36,7 @@ func TestProducts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, err := (Products{}).Product(w, a); err == nil || !strings.Contains(err.Error(), "the package has none: compile it") {
+		t.Error(err)
+	}
 }
