@@ -25,6 +25,7 @@ type loaded struct {
 	cells          int // most tokens
 	memory         pointer
 	pool           pointer
+	pools          map[int]pointer // by number of threads
 }
 
 // said is what the library has said that is worth keeping.
@@ -71,7 +72,7 @@ func open(dir string) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{}
+	l := &loaded{pools: map[int]pointer{}}
 	if err := l.f.find(lib); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -145,27 +146,21 @@ func (l *loaded) failed(what string) error {
 	return fmt.Errorf("llama.cpp %s: %s", what, l.said.fault)
 }
 
-// setThreads gives the context n threads of a pool with the library's usual settings.
+// setThreads gives the context n threads of a pool with the library's usual settings. A pool stays when another is used, since the
+// backend pauses it once more then. Its threads sleep.
 func (l *loaded) setThreads(n int) error {
-	l.close()
-	var p poolParams
-	l.f.poolInit(&p, int32(n))
-	if l.pool = l.f.poolNew(&p); l.pool == nil {
-		return l.failed(fmt.Sprintf("makes no pool of %d threads", n))
+	if l.pools[n] == nil {
+		var p poolParams
+		l.f.poolInit(&p, int32(n))
+		if l.pools[n] = l.f.poolNew(&p); l.pools[n] == nil {
+			return l.failed(fmt.Sprintf("makes no pool of %d threads", n))
+		}
+		l.f.poolPause(l.pools[n])
 	}
+	l.pool = l.pools[n]
 	l.f.attach(l.context, l.pool, nil)
 	l.f.setThreads(l.context, int32(n), int32(n))
-	l.f.poolPause(l.pool)
 	return nil
-}
-
-// close frees the threads.
-func (l *loaded) close() {
-	if l.pool != nil {
-		l.f.detach(l.context)
-		l.f.poolFree(l.pool)
-		l.pool = nil
-	}
 }
 
 // decode evaluates tokens after those in the context, at once or one by one. It returns the time of each call, whose logits are

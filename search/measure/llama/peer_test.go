@@ -73,6 +73,17 @@ func TestProcess(t *testing.T) {
 			}
 		}
 	}
+	for _, threads := range []int{1, 2, 1} {
+		if err := p.SetThreads(ctx, threads); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := p.Logits(ctx, tokens); err != nil || !slices.Equal(whole, again) {
+			t.Errorf("%d threads: other logits, or %v", threads, err)
+		}
+	}
+	if err := p.Fill(ctx, tokens, 300); err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(200 * time.Millisecond)
 	turn, err := p.Generate(ctx, 300, tokens)
 	if err != nil {

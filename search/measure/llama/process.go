@@ -206,3 +206,6 @@ func (p *Process) cause() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return cmp.Or(assertion.FindString(text), child.Signal(text), line, p.cmd.ProcessState.String())
 }
+
+// Ended says that the process has ended, after a *Crash or a *Timeout.
+func (p *Process) Ended() bool { return p.ended }
