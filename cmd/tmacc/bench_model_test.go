@@ -47,7 +47,9 @@ func TestBenchModelFlags(t *testing.T) {
 		"-output is for -model":                       {"-o", "md"},
 		"-format is not for -model":                   {"-model", model, "-format", "w2"},
 		"-json is not for -model":                     {"-model", model, "-json"},
-		"-peer is not for -model":                     {"-model", model, "-peer", "ggml=x"},
+		"-peer ggml=x: with -model want llama=FOLDER": {"-model", model, "-peer", "ggml=x"},
+		"-peer llama=: with -model want llama=FOLDER": {"-model", model, "-peer", "llama="},
+		"-peer llama=x: want ggml=FOLDER":             {"-peer", "llama=x"},
 		"-n -1: want 0 to 1048576":                    {"-model", model, "-n", "-1"},
 		"-d 1048577: want":                            {"-model", model, "-d", "1048577"},
 		"-r 0: want 1 to 1000":                        {"-model", model, "-r", "0"},
@@ -56,8 +58,8 @@ func TestBenchModelFlags(t *testing.T) {
 		"-threads 0: this process may use 1":          {"-model", model, "-threads", "0"},
 		"nothing to measure: give a length":           {"-model", model, "-p", "0", "-n", "0"},
 		`unknown synthetic model "x": have bitnet-2b`: {"-model", "synthetic:x"},
-		"none.gguf":                                   {"-model", "none.gguf"},
-		"-threads is for -peer and -model":            {"-threads", "1"},
+		"none.gguf":                        {"-model", "none.gguf"},
+		"-threads is for -peer and -model": {"-threads", "1"},
 	} {
 		code, _, stderr := tmacc(append([]string{"bench", "-q"}, args...)...)
 		if code != exitUsage || !strings.Contains(stderr, want) {
