@@ -46,7 +46,7 @@ func TestDuel(t *testing.T) {
 		}
 	}
 	out := ok(t, "bench", "-q", "-model", "../../testdata/gguf/llama-q4_0.gguf", "-peer", "llama="+dir, "-p", "0", "-n", "1", "-r", "1")
-	for _, want := range []string{"| llama 3M Q4_0 | tg1 | 1 | 1 |", "llama 3M Q4_0: llama.cpp 0.5.0", "In each other's turns the sides sleep"} {
+	for _, want := range []string{"| llama 3M Q4_0 | tg1 | 1 | 1 | ", "llama 3M Q4_0: llama.cpp 0.5.0", "In each other's turns the sides sleep"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -30,7 +30,7 @@ The libraries come from %[1]snpm i --ignore-scripts @node-llama-cpp/linux-x64@3.
   sampling are left out. Both sides evaluate the same tokens.
 * The models have the shapes and types of published ones and random weights. Both sides read the same file. Before anything is timed, the logits of a prompt are compared.
 * llama.cpp runs in a process of its own: flash attention, repacked weights, keys and values in f16, batches of 512, a pool of threads with its usual settings. The variant of
-  the CPU backend is the one that its own score picks.
+  the CPU backend is the one that its own score picks. Rows of another *variant* are measured beside the only one in a folder, as on a CPU without the features of the first.
 * Rounds alternate. Each side begins every second round, and sleeps in the other's turns. The CPU time that it uses in them is below.
 * A row's figures are medians of its rounds. *times* is the ratio of the medians, and *from – to* the least and the largest ratio of one round.
 * *of read* is the rate at which a generated token reads the file's weights, over the rate of reading memory between the turns.

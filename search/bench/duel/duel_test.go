@@ -208,7 +208,7 @@ func TestPrint(t *testing.T) {
 	}
 	r.Read = []float64{4}
 	x := r.Record(inference.Model{Kind: "toy", Weights: 2e6, Cache: "f16"}, 1)
-	x.Energy, x.Peer = EnergyUnknown, Peer{Version: "0.5.0", Library: "lib.so", Buffers: []llama.Buffer{{Name: "CPU_Mapped", Bytes: 3 << 20}, {Name: "CPU_REPACK", Bytes: 5 << 20}}, Logits: 0.02}
+	x.Energy, x.Peer = EnergyUnknown, Peer{Version: "0.5.0", Library: "libggml-cpu-best.so", Buffers: []llama.Buffer{{Name: "CPU_Mapped", Bytes: 3 << 20}, {Name: "CPU_REPACK", Bytes: 5 << 20}}, Logits: 0.02}
 	y := x
 	y.Energy, y.Ours.Joules, y.Theirs.Joules = EnergyKnown, 1.5, 3
 	for _, c := range []struct {
@@ -216,8 +216,8 @@ func TestPrint(t *testing.T) {
 		records []Record
 		want    []string
 	}{
-		{"md", []Record{x}, []string{"| toy | tg3 | 1 | 2 | 1000.00 | 500.00 | 2.00 | 2.00 – 2.00 | 50 % | 25 % |\n",
-			"\ntoy: llama.cpp 0.5.0, lib.so, flash attention, keys and values f16, weights in CPU_Mapped 3 MiB (pages of the file), CPU_REPACK 5 MiB (a copy); logits differ by 0.02\n",
+		{"md", []Record{x}, []string{"| toy | tg3 | 1 | 2 | best | 1000.00 | 500.00 | 2.00 | 2.00 – 2.00 | 50 % | 25 % |\n",
+			"\ntoy: llama.cpp 0.5.0, libggml-cpu-best.so, flash attention, keys and values f16, weights in CPU_Mapped 3 MiB (pages of the file), CPU_REPACK 5 MiB (a copy); logits differ by 0.02\n",
 			"llama.cpp 1.00 %\n", "threads 1: reads 4.0 GB/s (median)\n", "J/token: not available\n"}},
 		{"md", []Record{y}, []string{" | 25 % | 1.50 | 3.00 |\n"}},
 		{"csv", []Record{x}, []string{"ours_median_ts,", ",theirs_median_ts,", "\n,,,toy,", ",1000,"}},

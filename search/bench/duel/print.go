@@ -36,6 +36,7 @@ var columns = []struct {
 	{"test", func(r Record) string { return r.Test().Name() }},
 	{"threads", func(r Record) string { return fmt.Sprint(r.Threads) }},
 	{"rounds", func(r Record) string { return fmt.Sprint(r.Rounds) }},
+	{"variant", func(r Record) string { return r.Peer.variant() }},
 	{"tmacc t/s", func(r Record) string { return fmt.Sprintf("%.2f", r.Ours.MedianTS) }},
 	{"llama.cpp t/s", func(r Record) string { return figure("%.2f", r.Theirs.MedianTS) }},
 	{"times", func(r Record) string { return figure("%.2f", r.Ratio) }},
@@ -49,6 +50,11 @@ var columns = []struct {
 	{"llama.cpp's", func(r Record) string { return figure("%.0f %%", 100*r.Theirs.ReadShare) }},
 	{"J/token", func(r Record) string { return joules(r, r.Ours) }},
 	{"llama.cpp's J", func(r Record) string { return joules(r, r.Theirs) }},
+}
+
+// variant is the part of the library's name that tells the CPUs it is for: "zen4" of libggml-cpu-zen4.so.
+func (p Peer) variant() string {
+	return strings.TrimSuffix(strings.TrimPrefix(p.Library, "libggml-cpu-"), ".so")
 }
 
 // joules is the energy of a side.
