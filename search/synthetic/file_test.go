@@ -50,7 +50,7 @@ func TestWriteFile(t *testing.T) {
 	defer f.Close()
 }
 
-// TestWriteFileFails: what is not written leaves no file.
+// TestWriteFileFails: a model that cannot be written leaves no file.
 func TestWriteFileFails(t *testing.T) {
 	m, folder := little(t), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

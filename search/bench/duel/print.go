@@ -52,7 +52,7 @@ var columns = []struct {
 	{"llama.cpp's J", func(r Record) string { return joules(r, r.Theirs) }},
 }
 
-// variant is the part of the library's name that tells the CPUs it is for: "zen4" of libggml-cpu-zen4.so.
+// variant is the part of the library's name that says for which CPUs it is, between libggml-cpu- and .so.
 func (p Peer) variant() string {
 	return strings.TrimSuffix(strings.TrimPrefix(p.Library, "libggml-cpu-"), ".so")
 }

@@ -59,7 +59,7 @@ type run struct {
 
 // answer is what a process says to a request, and first of all without one.
 type answer struct {
-	Fault  string // what is wrong, "": nothing
+	Fault  string // that stopped the request, "": none
 	Engine Engine
 	Memory Memory
 	Turn   Turn
