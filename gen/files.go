@@ -68,10 +68,21 @@ func (w *writer) api() lower.File {
 	for _, line := range w.overview() {
 		f.PackageComment(strings.TrimRight("// "+line, " "))
 	}
+	w.list(f)
 	for _, p := range w.products {
 		w.apiOf(f, p)
 	}
 	return w.render(f, ".go", "")
+}
+
+// list is the variable Products.
+func (w *writer) list(f *jen.File) {
+	var ids []jen.Code
+	for _, p := range w.products {
+		ids = append(ids, jen.Id(p.id))
+	}
+	doc(f, "Products has all products of this package, for a model to multiply by: model.Open takes it as its kernels.")
+	f.Var().Id("Products").Op("=").Add(rt("Products")).Values(ids...)
 }
 
 // overview is the package's comment: its products, and how they are used.
@@ -91,7 +102,8 @@ func (w *writer) overview() []string {
 	if len(w.Tensors) > 0 {
 		text = append(text, "Tensors lists the matrices of the model. Tensors.Open and Tensors.New make one of them by its name.")
 	}
-	return append(text, fmt.Sprintf("%s.NewMatrix takes the codes and scales of any matrix, and %[1]s.NewMatrixOfBlocks the bytes of a tensor of a GGUF file.", first),
+	return append(text, "Products lists the products, which model.Open of package runtime/model takes as its kernels.",
+		fmt.Sprintf("%s.NewMatrix takes the codes and scales of any matrix, and %[1]s.NewMatrixOfBlocks the bytes of a tensor of a GGUF file.", first),
 		fmt.Sprintf("When several matrices share activations, prepare them once (%s.PrepareAct) and multiply with runtime.GemmAll.", first), "",
 		"The functions of this package do the same on slices that the caller owns. They may be called concurrently and allocate",
 		"nothing unless they say so. An error names the argument and the remedy, on one line.")

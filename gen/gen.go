@@ -138,7 +138,7 @@ func newWriter(s Spec) (*writer, error) {
 	case strings.ContainsAny(s.Version, "\r\n"):
 		return nil, errorf("version", "has more than one line")
 	}
-	names := map[string]string{}
+	names := map[string]string{"Products": "the list of all products"}
 	if len(s.Tensors) > 0 {
 		names["Tensors"] = "the list of the model's tensors"
 	}

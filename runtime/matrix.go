@@ -60,6 +60,15 @@ func (p *Product) LoadMatrix(path string) (*Matrix, error) {
 	return &Matrix{p, b, m, k}, nil
 }
 
+// MatrixOf is the matrix in memory of the caller's, who keeps it until the matrix is closed. It reads the header only, as Load does.
+func (p *Product) MatrixOf(packed []byte) (*Matrix, error) {
+	m, k, err := p.Shape(packed)
+	if err != nil {
+		return nil, err
+	}
+	return &Matrix{p, &Buffer{data: packed}, m, k}, nil
+}
+
 // usable is an error unless x has its memory.
 func (x *Matrix) usable() error {
 	switch {

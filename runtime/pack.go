@@ -170,7 +170,7 @@ func (p *Product) Pack(dst []byte, src format.Source, m, k int) error {
 		return err
 	}
 	rows := func(lo, hi int) (format.Source, error) { return src.Rows(p.spec.Weight, lo, hi, k), nil }
-	err := p.packRows(dst, m, k, 1, func() (rowReader, error) { return rows, nil })
+	err := p.packRows(dst, m, k, 1, func() (rowReader, bool, error) { return rows, false, nil })
 	if err != nil { // of a row counted from that of another
 		return p.spec.wrap(cmp.Or(src.Check(p.spec.Weight, m, k), err))
 	}
@@ -210,7 +210,7 @@ func (p *Product) PackBlocksFrom(dst []byte, typeName string, from io.ReaderAt, 
 	if err := p.checkPack(dst, m, k); err != nil {
 		return err
 	}
-	return p.packRows(dst, m, k, max(b.Rows, 1), func() (rowReader, error) { return p.blockReader(typeName, from, m, k) })
+	return p.packRows(dst, m, k, max(b.Rows, 1), func() (rowReader, bool, error) { return p.blockReader(typeName, from, m, k) })
 }
 
 // rowReader reads the rows from lo up to hi of a matrix, as weights of a product. They hold until the next call.
@@ -236,15 +236,16 @@ func (p *Product) blocksFor(typeName string, m, k int) (blocks.Block, error) {
 	return b, p.spec.wrap(err)
 }
 
-// blockReader reads rows of a matrix in the blocks of a GGUF type that blocksFor has accepted.
-func (p *Product) blockReader(typeName string, from io.ReaderAt, m, k int) (rowReader, error) {
+// blockReader reads rows of a matrix in the blocks of a GGUF type that blocksFor has accepted. checked says that what it reads needs no
+// check, as blocks hold nothing that the product's format does not.
+func (p *Product) blockReader(typeName string, from io.ReaderAt, m, k int) (read rowReader, checked bool, err error) {
 	r, err := blocks.NewReader(typeName, from, m, k)
 	if err != nil {
-		return nil, p.spec.wrap(err)
+		return nil, false, p.spec.wrap(err)
 	}
 	same, err := p.spec.fits(r.Weight())
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	return func(lo, hi int) (format.Source, error) {
 		src, err := r.Rows(lo, hi)
@@ -252,7 +253,7 @@ func (p *Product) blockReader(typeName string, from io.ReaderAt, m, k int) (rowR
 			return src, p.spec.wrap(err)
 		}
 		return p.spec.adapt(r.Weight(), src, hi-lo, k), nil
-	}, nil
+	}, same && slices.Equal(r.Weight().Shared(), p.spec.Weight.Shared()), nil
 }
 
 func (s *Spec) wrap(err error) error {
@@ -276,7 +277,7 @@ const pieceBytes = 1 << 20
 // packRows packs a matrix, whole tiles of rows and multiples of align at a time,
 // several threads at once, and then writes the header. Each thread has a reader of its own. An error is that of
 // the first piece that has one.
-func (p *Product) packRows(dst []byte, m, k, align int, open func() (rowReader, error)) error {
+func (p *Product) packRows(dst []byte, m, k, align int, open func() (read rowReader, checked bool, err error)) error {
 	packer, data, tile := p.packer(), dst[headerBytes:], p.layout.TileBytes(k)
 	clear(dst[:headerBytes])
 	rows := p.layout.TileM
@@ -285,14 +286,18 @@ func (p *Product) packRows(dst []byte, m, k, align int, open func() (rowReader, 
 	}
 	rows *= max(1, pieceBytes/k/rows)
 	err := inParallel(ceilDiv(m, rows), func() (func(i int) error, error) {
-		read, err := open()
+		read, checked, err := open()
+		pack := packer.Pack
+		if checked {
+			pack = packer.PackChecked
+		}
 		return func(i int) error {
 			lo, hi := i*rows, min((i+1)*rows, m)
 			src, err := read(lo, hi)
 			if err != nil {
 				return err
 			}
-			return packer.Pack(data[lo/p.layout.TileM*tile:ceilDiv(hi, p.layout.TileM)*tile], src, hi-lo, k)
+			return pack(data[lo/p.layout.TileM*tile:ceilDiv(hi, p.layout.TileM)*tile], src, hi-lo, k)
 		}, err
 	})
 	if err != nil {
@@ -302,9 +307,8 @@ func (p *Product) packRows(dst []byte, m, k, align int, open func() (rowReader, 
 	return nil
 }
 
-// inParallel does what start gives for 0 to n-1 in GOMAXPROCS threads, each of which calls start, and
-// returns the error of the lowest that fails. What is above one that failed may not
-// be done.
+// inParallel does 0 to n-1 in GOMAXPROCS threads, by the function that start gives each thread, and
+// returns the error of the lowest that fails. Numbers above one that failed may be left out.
 func inParallel(n int, start func() (do func(i int) error, err error)) error {
 	var next, failed atomic.Int64
 	failed.Store(int64(n))

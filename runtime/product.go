@@ -221,6 +221,14 @@ func (p *Product) Info() string { return p.orNone().info }
 // tiles at once, and for one that is alone as long: ranges of many tiles are faster.
 func (p *Product) Step() int { return p.orNone().layout.TileM }
 
+// PackedID identifies how the product packs: products with the same one take each other's packed matrices.
+func (p *Product) PackedID() string {
+	if p.ready() != nil {
+		return ""
+	}
+	return fmt.Sprintf("%016x-%016x", p.hash, p.weight)
+}
+
 // Weight is the format of the weights.
 func (p *Product) Weight() format.Weight { return p.orNone().spec.Weight }
 

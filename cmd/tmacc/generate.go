@@ -64,7 +64,7 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
 }
 
 func (x *generateFlags) validate(f *pflag.FlagSet) error {
-	_, err := sample.New(x.temperature, 0)
+	_, err := sample.New(sample.Options{Temperature: x.temperature})
 	switch {
 	case x.path != "" && !f.Changed("p"):
 		return errors.New("run: no text to continue: give one with -p, or -p - for standard input")
@@ -129,7 +129,7 @@ func (w *writing) write(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	sampler, err := sample.New(w.flags.temperature, uint64(w.flags.seed))
+	sampler, err := sample.New(sample.Options{Temperature: w.flags.temperature, Seed: uint64(w.flags.seed)})
 	if err != nil {
 		return err
 	}

@@ -144,12 +144,15 @@ func (o *opened) load() error {
 		return o.how.blamed(err)
 	}
 	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache]}
-	opt.Progress = func(done, total int64) { o.bar.step("reading %s: %d %%", o.how.name(), 100*done/max(total, 1)) }
+	opt.Progress = func(done, total int64) {
+		o.bar.step("reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
+	}
 	store, err := o.store(o.how, o.file)
 	if err != nil {
 		return err
 	}
 	if store != nil {
+		defer store.Close()
 		opt.Packed = store
 	}
 	if o.model, err = model.New(o.file, o.provider, opt); err != nil {
@@ -176,7 +179,7 @@ func (c *cli) store(x opening, f *gguf.File) (*weights.Store, error) {
 	if err != nil {
 		return nil, nil // an event has said so
 	}
-	store, err := weights.Open(folder, f)
+	store, err := weights.Open(folder)
 	if errors.As(err, new(*cache.Unsafe)) {
 		return nil, err
 	}
@@ -190,8 +193,10 @@ func (c *cli) store(x opening, f *gguf.File) (*weights.Store, error) {
 func (c *cli) noteStored(x opening, s *weights.Store) {
 	switch {
 	case s == nil:
-	case s.Err() != nil:
+	case s.Err() != nil && s.Saved() == 0:
 		fmt.Fprintf(c.err, "tmacc: packed weights are not kept: %s\n", oneLine(s.Err()))
+	case s.Err() != nil:
+		fmt.Fprintf(c.err, "tmacc: weights are packed again: %s\n", oneLine(s.Err()))
 	case s.Saved() > 0 && !x.quiet:
 		fmt.Fprintf(c.err, "tmacc: %.1f GB of packed weights are kept in %s; the next start maps them\n", float64(s.Saved())/1e9, s.Folder())
 	}

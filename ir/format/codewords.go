@@ -269,7 +269,7 @@ func (p *packer) element(cell int32, tile, record int) int {
 	return row*p.k + col
 }
 
-// words4 is 4 codewords in bytes side by side, whose codes are side by side, too: those of code i from cells[i] on.
+// words4 is 4 codewords in bytes side by side, whose codes are side by side, too: the four of code i begin at cells[i].
 type words4 struct {
 	at    int32
 	cells []int32 // of the codes that there are

@@ -113,15 +113,20 @@ func (p *Packer) grouped(all []target) bool {
 // types that the layout stores. As a matrix is its tiles one after the other, rows
 // that are whole tiles may be packed as a matrix of their own, with Source.Rows.
 func (p *Packer) Pack(packed []byte, src Source, m, k int) error {
+	if err := src.Check(p.w, m, k); err != nil {
+		return err
+	}
+	return p.PackChecked(packed, src, m, k)
+}
+
+// PackChecked is Pack of a source that Check has accepted.
+func (p *Packer) PackChecked(packed []byte, src Source, m, k int) error {
 	of, size, err := p.of(m, k)
 	if err != nil {
 		return err
 	}
 	if len(packed) != size {
 		return errorf("argument packed", "has %d bytes; a %d by %d matrix in this layout has %d", len(packed), m, k, size)
-	}
-	if err := src.Check(p.w, m, k); err != nil {
-		return err
 	}
 	for _, x := range p.shared {
 		if x.elem == x.of.Elem {

@@ -166,3 +166,30 @@ func TestBookLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestFours: codewords of whole bytes are made by fours where neighbours have neighbours' codes, also where a record ends within a
+// codeword. Others are made one by one.
+func TestFours(t *testing.T) {
+	apart := joined(t, 3, 5, 4, 1)
+	apart.Parts[1].Digits = []Digit{{Axis: "m", Div: 1, Mod: 16, Stride: 1}, {Axis: "k", Div: 1, Mod: 4, Stride: 16}}
+	group := lookup(t, "ternary-g32")
+	for _, c := range []struct {
+		name         string
+		w            Weight
+		l            *Layout
+		fours, words int
+	}{
+		{"bytes of 5 codes", lookup(t, "ternary"), joined(t, 3, 5, 4, 1), 16, 0},
+		{"a group that ends within a byte", group, filled(t, group), 32, 0},
+		{"5 bits", lookup(t, "ternary"), joined(t, 3, 3, 0, 3), 0, 16 * 4 * 3},
+		{"rows side by side", lookup(t, "ternary"), apart, 0, 64},
+	} {
+		p, err := NewPacker(c.w, c.l)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if len(p.fours) != c.fours || len(p.words) != c.words {
+			t.Errorf("%s: %d fours and %d codewords, want %d and %d", c.name, len(p.fours), len(p.words), c.fours, c.words)
+		}
+	}
+}

@@ -169,6 +169,16 @@ func (w Weight) Symmetric() bool {
 	return true
 }
 
+// Same says that v has the same codes with the same meaning as w: all fields are equal, but the name and the nominal bits.
+func (w Weight) Same(v Weight) bool {
+	if !slices.Equal(w.Levels, v.Levels) {
+		return false
+	}
+	w.Levels, v.Levels = nil, nil
+	v.Name, v.Bound = w.Name, w.Bound
+	return reflect.DeepEqual(w, v)
+}
+
 // derives says whether a built-in format has the codes of w and what they mean.
 func (w Weight) derives(named Weight) bool {
 	return named.Bits == w.Bits && named.Books == w.Books && slices.Equal(named.Levels, w.Levels) && (w.Min || !named.Min)
@@ -194,6 +204,19 @@ func (w *Weight) FirstForbidden(codes []byte) int {
 	n, i := w.Codes(), 0
 	if n > 255 {
 		return -1
+	}
+	if n <= 128 { // several words at once
+		add := uint64(128-n) * ones
+		for ; len(codes)-i >= 32; i += 32 {
+			b, large := codes[i:][:32], uint64(0)
+			for ; len(b) >= 8; b = b[8:] {
+				v := binary.LittleEndian.Uint64(b)
+				large |= v | (v&^high + add)
+			}
+			if large&high != 0 {
+				break
+			}
+		}
 	}
 	for ; len(codes)-i >= 8; i += 8 { // as bytes of a word
 		v := binary.LittleEndian.Uint64(codes[i:])

@@ -33,7 +33,7 @@ type Operator struct {
 
 // All lists every operator, in the order of docs/ir.md.
 func All() []Operator {
-	out := []Operator{RMSNorm(), Add(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
+	out := []Operator{RMSNorm(), Add(), Scale(), Softcap(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
 	for _, e := range Elems {
 		out = append(out, Row(e), Column(e))
 	}
@@ -92,6 +92,25 @@ func Add() Operator {
 	return pointwise("add", "sum of two vectors: residuals and biases", []string{"x", "y"}, func(in []ir.Expr) ir.Expr { return add(in[0], in[1]) })
 }
 
+// Scale is x * by. by has one element.
+func Scale() Operator {
+	g := &builder{}
+	k := g.run("out", "k", "K")
+	x, by := g.input("x", format.F32, "k"), g.input("by", format.F32, "i")
+	g.stage("out", format.F32, []ir.Dim{k}, canon(mul(read(x, axis(k)), read(by, ir.I32(0)))))
+	return Operator{Name: "scale", About: "a vector times a number: embeddings", Graph: g.graph(), Outputs: []string{"out"}}
+}
+
+// Softcap is cap * tanh(x / cap * scale), as cap * (1 - 2 / (exp(x * twice) + 1)). cap and twice, which is 2 * scale / cap, have one element.
+func Softcap() Operator {
+	g := &builder{}
+	k := g.run("out", "k", "K")
+	x, cap, twice := g.input("x", format.F32, "k"), g.input("cap", format.F32, "i"), g.input("twice", format.F32, "i")
+	e := Exp(mul(read(x, axis(k)), read(twice, ir.I32(0))))
+	g.stage("out", format.F32, []ir.Dim{k}, canon(mul(read(cap, ir.I32(0)), sub(num(1), div(num(2), add(e, num(1)))))))
+	return Operator{Name: "softcap", About: "tanh of a vector between caps: scores and logits", Graph: g.graph(), Outputs: []string{"out"}}
+}
+
 // SiLUGate is gate / (1 + exp(-gate)) * up.
 func SiLUGate() Operator {
 	return pointwise("silu", "SiLU of the gate, times up", gated, func(in []ir.Expr) ir.Expr { return mul(sigmoidTimes(in[0], in[0]), in[1]) })
@@ -132,13 +151,15 @@ func Rope() Operator {
 	return Operator{Name: "rope", About: "rotation of the two halves of a head", Graph: g.graph(), Outputs: []string{"low", "high"}}
 }
 
-// Softmax is the exponentials of R rows of Block scores, with their maximum and sum. Of row r, the first count[r]
-// positions count, at least one. scale has one element.
+// Softmax is the exponentials of R rows of Block scores, with their maximum and sum. Of row r, the positions from first[r] to
+// before end[r] count, at least one. scale has one element.
 func Softmax() Operator {
 	g := &builder{}
-	s, scale, count := g.input("s", format.F32, "r", "p"), g.input("scale", format.F32, "i"), g.input("count", format.I32, "r")
+	s, scale := g.input("s", format.F32, "r", "p"), g.input("scale", format.F32, "i")
+	first, end := g.input("first", format.I32, "r"), g.input("end", format.I32, "r")
 	r, p := g.run("masked", "r", "R"), g.axis("masked", "p", Block)
-	valid := ir.Binary{Op: ir.CmpGtS, X: read(count, axis(r)), Y: axis(p)}
+	before := ir.Binary{Op: ir.CmpGtS, X: read(end, axis(r)), Y: axis(p)}
+	valid := ir.Binary{Op: ir.And, X: before, Y: ir.Binary{Op: ir.CmpGtS, X: plus(axis(p), ir.I32(1)), Y: read(first, axis(r))}}
 	scaled := mul(read(s, axis(r), axis(p)), read(scale, ir.I32(0)))
 	masked := g.stage("masked", format.F32, []ir.Dim{r, p}, choose(valid, scaled, num(float32(math.Inf(-1)))))
 

@@ -130,23 +130,24 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestAttention computes attention over two blocks, the second in part, and compares it with softmax in float64.
+// TestAttention computes attention over two blocks, of which a row takes the end of the first and the beginning of the second, and
+// compares it with softmax in float64.
 func TestAttention(t *testing.T) {
-	const rows, d, valid = 3, 32, 100
+	const rows, d, ahead, valid = 3, 32, 20, 100
 	rng := rand.New(rand.NewPCG(2, 3))
 	s := floats([]int{rows, 2 * Block}, func(int) float32 { return float32(rng.NormFloat64()) * 20 })
 	v := floats([]int{2 * Block, d}, func(int) float32 { return float32(rng.NormFloat64()) })
 	scale := floats([]int{1}, func(int) float32 { return 0.25 })
 	var m, l, o *ir.Array
 	for b := range 2 {
-		count := ir.NewArray(rows)
+		first, end := ir.NewArray(rows), ir.NewArray(rows)
 		for r := range rows {
-			count.V[r] = int64(min(valid-b*Block, Block))
+			first.V[r], end.V[r] = int64(max(ahead*r-b*Block, 0)), int64(min(valid-b*Block, Block))
 		}
 		block := floats([]int{rows, Block}, func(i int) float32 {
 			return float32(float(s.At(i/Block, b*Block+i%Block)))
 		})
-		soft := eval(t, Softmax(), map[string]int{"R": rows}, map[string]*ir.Array{"s": block, "scale": scale, "count": count})
+		soft := eval(t, Softmax(), map[string]int{"R": rows}, map[string]*ir.Array{"s": block, "scale": scale, "first": first, "end": end})
 		part := ir.NewArray(rows, d)
 		for r := range rows {
 			for i := range d {
@@ -168,7 +169,7 @@ func TestAttention(t *testing.T) {
 	out := eval(t, Finish(), map[string]int{"R": rows, "D": d}, map[string]*ir.Array{"o": o, "l": l})["out"]
 	for r := range rows {
 		total, want := 0.0, make([]float64, d)
-		for p := range valid {
+		for p := ahead * r; p < valid; p++ {
 			e := math.Exp(float(s.At(r, p)) * 0.25)
 			total += e
 			for i := range d {
@@ -178,6 +179,24 @@ func TestAttention(t *testing.T) {
 		for i := range d {
 			near(t, "attention", float(out.At(r, i)), want[i]/total, 3e-6)
 		}
+	}
+}
+
+func TestScale(t *testing.T) {
+	x := floats([]int{3}, func(i int) float32 { return float32(i) - 1.5 })
+	out := eval(t, Scale(), map[string]int{"K": 3}, map[string]*ir.Array{"x": x, "by": floats([]int{1}, func(int) float32 { return 4 })})["out"]
+	for i, want := range []float64{-6, -2, 2} {
+		near(t, "scaled", float(out.V[i]), want, 0)
+	}
+}
+
+func TestSoftcap(t *testing.T) {
+	const k, cap = 400, 30
+	x := floats([]int{k}, func(i int) float32 { return float32(i-200) / 2 })
+	one := func(v float32) *ir.Array { return floats([]int{1}, func(int) float32 { return v }) }
+	out := eval(t, Softcap(), map[string]int{"K": k}, map[string]*ir.Array{"x": x, "cap": one(cap), "twice": one(2. / cap)})["out"]
+	for i, v := range out.V {
+		near(t, "capped", float(v)/cap, math.Tanh(float(x.V[i])/cap), 2e-7)
 	}
 }
 

@@ -2,6 +2,7 @@
 // identity: a text with everything that decides what the file holds. Another identity is another file.
 //
 //	FOLDER/a1b2...-c3d4...   hash of the identity - hash of the identity and the data
+//	FOLDER/a1b2....parts     hash of the identity: several large parts with checksums, to be mapped (Parts)
 //
 // The folder is its own index: a file is what its name says, or it is as good as none. A file appears with its name and all its
 // bytes, or not at all, so processes may share the folder and may be killed at any time.
@@ -201,8 +202,11 @@ func nameOf(identity, data []byte) string {
 
 func keyOf(identity []byte) string {
 	sum := sha256.Sum256(identity)
-	return hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:keyDigits/2])
 }
+
+// keyDigits is the length of a key.
+const keyDigits = 32
 
 // step is called before every change of the folder by Put; tests kill the process there.
 var step = func() {}
@@ -236,10 +240,16 @@ func (f *Folder) put(identity, data []byte, mode fs.FileMode) error {
 // writing begins the names of files that are being written.
 const writing = ".writing-"
 
+// create makes a file of a name of its own.
+func (f *Folder) create(mode fs.FileMode) (name string, file *os.File, err error) {
+	name = fmt.Sprintf("%s%d-%016x", writing, os.Getpid(), rand.Uint64())
+	file, err = f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	return name, file, err
+}
+
 // write writes a file of a name of its own.
 func (f *Folder) write(data []byte, mode fs.FileMode) (name string, err error) {
-	name = fmt.Sprintf("%s%d-%016x", writing, os.Getpid(), rand.Uint64())
-	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	name, file, err := f.create(mode)
 	if err != nil {
 		return "", err
 	}
@@ -251,7 +261,7 @@ func (f *Folder) write(data []byte, mode fs.FileMode) (name string, err error) {
 // A file is removed when nobody has used it for unused. One that is still being written after abandoned was left behind.
 const (
 	unused    = 90 * 24 * time.Hour
-	abandoned = time.Hour
+	abandoned = 10 * time.Minute
 	fresh     = 24 * time.Hour // a use within this time of the one before is not noted
 )
 
@@ -263,11 +273,18 @@ func (f *Folder) used(name string) {
 	}
 }
 
+// ours says whether a file has a name that this package gives. Others are left alone: the user may have named a folder that is in use.
+func ours(e fs.DirEntry) bool {
+	name := e.Name()
+	key, err := hex.DecodeString(name[:min(keyDigits, len(name))])
+	return strings.HasPrefix(name, writing) || err == nil && 2*len(key) == keyDigits
+}
+
 // tidy removes what is out of use. Another process may be as quick.
 func (f *Folder) tidy() error {
 	return f.each(func(e fs.DirEntry) {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() {
+		if err != nil || !info.Mode().IsRegular() || !ours(e) {
 			return
 		}
 		age := time.Since(info.ModTime())
@@ -275,4 +292,28 @@ func (f *Folder) tidy() error {
 			f.root.Remove(e.Name())
 		}
 	})
+}
+
+// Size is the number of files in f, and their bytes.
+func (f *Folder) Size() (files int, bytes int64, err error) {
+	err = f.each(func(e fs.DirEntry) {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && ours(e) {
+			files, bytes = files+1, bytes+info.Size()
+		}
+	})
+	return files, bytes, err
+}
+
+// Clear removes all files. A process that has mapped one keeps it until it ends.
+func (f *Folder) Clear() error {
+	var errs []error
+	err := f.each(func(e fs.DirEntry) {
+		if !ours(e) {
+			return
+		}
+		if err := f.root.RemoveAll(e.Name()); err != nil {
+			errs = append(errs, fmt.Errorf("cache: %w", err))
+		}
+	})
+	return errors.Join(append(errs, err)...)
 }

@@ -232,7 +232,8 @@ func TestMain(m *testing.M) {
 	if !ok {
 		os.Exit(m.Run())
 	}
-	left, err := strconv.Atoi(at)
+	number, parts := strings.CutPrefix(at, "parts ")
+	left, err := strconv.Atoi(number)
 	if err != nil {
 		panic(err)
 	}
@@ -241,9 +242,10 @@ func TestMain(m *testing.M) {
 			os.Exit(7)
 		}
 	}
-	f, err := Open(path)
-	if err == nil {
-		err = f.Put(identity, large)
+	if parts {
+		err = saveParts(path)
+	} else {
+		err = putLarge(path)
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -251,13 +253,29 @@ func TestMain(m *testing.M) {
 	}
 }
 
+func putLarge(path string) error {
+	f, err := Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Put(identity, large)
+}
+
+func saveParts(path string) error {
+	p, err := OpenParts(path, MostParts)
+	if err == nil {
+		_, _, err = p.Save(identity, sizesOf(threeParts), giving(threeParts))
+	}
+	return err
+}
+
 // large is more than one write of the system takes at once.
 var large = bytes.Repeat([]byte{1, 2, 3, 5, 7}, 1<<18)
 
-// process puts large in a process of its own, which is killed at a step unless that is 0.
-func process(path string, at int) (code int, out string) {
+// process puts large in a process of its own, or saves parts, which is killed at a step unless that is 0.
+func process(path string, at any) (code int, out string) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d", helper, path, at))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%v", helper, path, at))
 	text, _ := cmd.CombinedOutput()
 	return cmd.ProcessState.ExitCode(), string(text)
 }

@@ -7,9 +7,13 @@ import (
 
 // attention is the mixer of layers with queries, keys and values. docs/ir.md defines it.
 type attention struct {
+	kind                 int // of its layers
 	heads, kvHeads, size int // size is the elements of a head
 	positions            int // that a sequence may have
+	chunk                int // that are computed at once, at most
+	window               int // the latest positions that a query sees, with its own; all have `positions`
 	scale                float32
+	cap                  float32 // of scores, unless 0
 	epsilon              float32
 	elem                 ops.Elem // of the cache
 	pages                *pages
@@ -28,10 +32,14 @@ func (a *attention) keyBytes() int  { return ops.Block * a.size * a.elem.Bytes()
 // pageBytes is the memory of 64 positions.
 func (a *attention) pageBytes() int { return a.kvHeads * a.headBytes() }
 
-func (a *attention) bytes(n int) int64 { return int64(numBlocks(n)) * int64(a.pageBytes()) }
+// bytes counts the pages that a window needs, and those that were not given back yet.
+func (a *attention) bytes(n int) int64 {
+	blocks := min(numBlocks(n), numBlocks(a.window+behind+a.chunk)+1)
+	return int64(blocks) * int64(a.pageBytes())
+}
 
 func (a *attention) newState() state {
-	return &cache{a: a, pages: make([]*page, 0, numBlocks(a.positions))}
+	return &cache{a: a, mark: mark{pages: make([]*page, 0, numBlocks(a.positions))}}
 }
 
 // keys is the panel of 32 positions, the first or the second half of a page, of one head.
@@ -70,7 +78,8 @@ func (a *attention) store(page []byte, head, at int, key, value []float32) {
 	}
 }
 
-// tile is neighbouring positions of one sequence whose queries are computed together. They lie in one block.
+// tile is neighbouring positions of one sequence whose queries are computed together. They lie in one block, and their windows
+// begin in one block.
 type tile struct {
 	segment  int
 	row      int // of the batch, of the first position
@@ -97,12 +106,24 @@ func (a *attention) newTiles(tiles []tile, segments []segment) []tile {
 	for s, x := range segments {
 		for i := 0; i < x.n; {
 			at := x.position + i
-			n := min(most-at%most, x.n-i)
+			n := min(most-at%most, x.n-i, a.windowEnd(at)-at)
 			tiles = append(tiles, tile{segment: s, row: x.row + i, n: n, position: at})
 			i += n
 		}
 	}
 	return tiles
+}
+
+// windowBlock is the block in which the window of a position begins. windowEnd is the next position whose window begins in another.
+func (a *attention) windowBlock(position int) int { return max(position+1-a.window, 0) / ops.Block }
+
+func (a *attention) windowEnd(position int) int {
+	return (a.windowBlock(position)+1)*ops.Block + a.window - 1
+}
+
+// blocks are the ones that the queries of a tile see, from the first to before the end.
+func (a *attention) blocks(t *tile) (first, end int) {
+	return a.windowBlock(t.position), numBlocks(t.position + t.n)
 }
 
 // attentionWork is attention of one layer over the rows of a batch, for threads to share.
@@ -128,7 +149,7 @@ type attentionLane struct {
 	scores                   []float32 // [rows][64]
 	output, next             []float32 // [rows][wide], of the blocks so far and of one block
 	top, total, top2, total2 []float32
-	whole, diagonal          []int32 // how many positions of a block count, of each row
+	first, end               []int32 // the positions of a block that count, of each row
 }
 
 func (a *attention) mix(ws *workspace, layer int) error {
@@ -168,15 +189,11 @@ func (w *attentionWork) begin(ws *workspace, a *attention, layer int) {
 
 func newLane(a *attention) attentionLane {
 	rows := max(tileRows, a.group())
-	x := attentionLane{
+	return attentionLane{
 		scores: make([]float32, rows*ops.Block), output: make([]float32, rows*a.wide()), next: make([]float32, rows*a.wide()),
 		top: make([]float32, rows), total: make([]float32, rows), top2: make([]float32, rows), total2: make([]float32, rows),
-		whole: make([]int32, rows), diagonal: make([]int32, rows),
+		first: make([]int32, rows), end: make([]int32, rows),
 	}
-	for i := range x.whole {
-		x.whole[i] = ops.Block
-	}
-	return x
 }
 
 // mostApart bounds the memory of blocks that are computed apart, in bytes.
@@ -185,8 +202,8 @@ const mostApart = 32 << 20
 // slots is how many rows of results all blocks of all tiles have.
 func (w *attentionWork) slots() (n int) {
 	for i := range w.tiles {
-		t := &w.tiles[i]
-		n += numBlocks(t.position+t.n) * t.n * w.a.heads
+		first, end := w.a.blocks(&w.tiles[i])
+		n += (end - first) * w.tiles[i].n * w.a.heads
 	}
 	return n
 }
@@ -202,11 +219,11 @@ func (w *attentionWork) apart() bool {
 	for i := range w.tiles {
 		t := &w.tiles[i]
 		t.slot = slots
-		blocks := numBlocks(t.position + t.n)
-		for b := range blocks {
+		first, end := w.a.blocks(t)
+		for b := first; b < end; b++ {
 			w.parts = append(w.parts, part{i, b})
 		}
-		slots += blocks * t.n * w.a.heads
+		slots += (end - first) * t.n * w.a.heads
 	}
 	w.outputs, w.tops, w.totals = grow(w.outputs, slots*w.a.wide()), grow(w.tops, slots), grow(w.totals, slots)
 	return true
@@ -238,6 +255,9 @@ func (w *attentionWork) rotate(_, item int) {
 			x := queries[h*a.size:][:a.size]
 			w.bias(x, queryBias, head*a.group()+h)
 			w.turn(x, queryNorm, row)
+			if config := &ws.model.config; config.Growth > 0 && at >= config.Original {
+				ops.Scale(x, x, ops.Growth(at, config.Original, config.Growth))
+			}
 		}
 		key, value := ws.keys[(row*a.kvHeads+head)*a.size:][:a.size], ws.values[(row*a.kvHeads+head)*a.size:][:a.size]
 		w.bias(key, keyBias, head)
@@ -259,8 +279,8 @@ func (w *attentionWork) turn(x []float32, norm role, row int) {
 	if weights := w.ws.model.layers[w.layer].vectors[norm]; weights != nil {
 		ops.RMSNorm(x, x, weights, w.a.epsilon)
 	}
-	pairs := w.ws.model.angles.Pairs()
-	ops.Rope(x[:2*pairs], w.ws.cos[row*pairs:][:pairs], w.ws.sin[row*pairs:][:pairs])
+	cos, sin := w.ws.angles(w.a.kind, row)
+	ops.Rope(x[:2*len(cos)], cos, sin)
 }
 
 // cache is the state of a tile's sequence.
@@ -278,8 +298,9 @@ func (w *attentionWork) rowQueries(head, row, n int) []float32 {
 func (w *attentionWork) whole(lane, item int) {
 	x, t, head := &w.lanes[lane], &w.tiles[item/w.a.kvHeads], item%w.a.kvHeads
 	rows := t.n * w.a.group()
-	w.block(x, t, head, 0, x.output, x.top, x.total)
-	for b := 1; b < numBlocks(t.position+t.n); b++ {
+	first, end := w.a.blocks(t)
+	w.block(x, t, head, first, x.output, x.top, x.total)
+	for b := first + 1; b < end; b++ {
 		w.block(x, t, head, b, x.next, x.top2, x.total2)
 		ops.Merge(x.output, x.top, x.total, x.next, x.top2, x.total2, rows, w.a.wide())
 	}
@@ -297,7 +318,7 @@ func (w *attentionWork) onePart(lane, item int) {
 // slot is where the results of a block are kept.
 func (w *attentionWork) slot(t *tile, head, block int) (output, top, total []float32) {
 	rows, wide := t.n*w.a.group(), w.a.wide()
-	at := t.slot + (block*w.a.kvHeads+head)*rows
+	at := t.slot + ((block-w.a.windowBlock(t.position))*w.a.kvHeads+head)*rows
 	return w.outputs[at*wide:][:rows*wide], w.tops[at:][:rows], w.totals[at:][:rows]
 }
 
@@ -305,11 +326,12 @@ func (w *attentionWork) slot(t *tile, head, block int) (output, top, total []flo
 func (w *attentionWork) join(lane, item int) {
 	x, t, head := &w.lanes[lane], &w.tiles[item/w.a.kvHeads], item%w.a.kvHeads
 	rows := t.n * w.a.group()
-	output, top, total := w.slot(t, head, 0)
+	first, end := w.a.blocks(t)
+	output, top, total := w.slot(t, head, first)
 	copy(x.output, output)
 	copy(x.top, top)
 	copy(x.total, total)
-	for b := 1; b < numBlocks(t.position+t.n); b++ {
+	for b := first + 1; b < end; b++ {
 		output, top, total = w.slot(t, head, b)
 		ops.Merge(x.output, x.top, x.total, output, top, total, rows, w.a.wide())
 	}
@@ -320,30 +342,34 @@ func (w *attentionWork) join(lane, item int) {
 func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output, top, total []float32) {
 	a, page := w.a, w.cache(t).pages[block].data
 	rows := t.n * a.group()
-	counts, most := x.counts(t, a.group(), block)
+	first, end := a.valid(x, t, block)
 	queries := w.rowQueries(head, t.row, t.n)
-	for half := 0; half*ops.Panel < most; half++ {
+	for half := first / ops.Panel; half*ops.Panel < end; half++ {
 		ops.Matmul(x.scores[half*ops.Panel:], ops.Block, queries, a.size, rows, a.keys(page, head, half), a.elem, a.size)
 	}
-	ops.Softmax(x.scores, rows, a.scale, counts, top, total)
+	scale := a.scale
+	if a.cap > 0 {
+		ops.Softcap(x.scores[:rows*ops.Block], x.scores[:rows*ops.Block], scale, a.cap)
+		scale = 1
+	}
+	ops.Softmax(x.scores, rows, scale, x.first, x.end, top, total)
 	// Exponentials of positions behind the query are +0, and what a page has there is 0 or of a later row: adding their
-	// products changes no bit of a sum that began at +0.
-	most = (most + ops.Whole - 1) / ops.Whole * ops.Whole
+	// products changes no bit of a sum that began at +0. Nor do positions before the window.
+	end = (end + ops.Whole - 1) / ops.Whole * ops.Whole
 	for i := range a.wide() / ops.Panel {
-		ops.Matmul(output[i*ops.Panel:], a.wide(), x.scores, ops.Block, rows, a.values(page, head, i), a.elem, most)
+		ops.Matmul(output[i*ops.Panel:], a.wide(), x.scores, ops.Block, rows, a.values(page, head, i), a.elem, end)
 	}
 }
 
-// counts is how many positions of a block count for each row of a tile, and the most of them.
-func (x *attentionLane) counts(t *tile, group, block int) (counts []int32, most int) {
-	first := block * ops.Block
-	if t.position >= first+ops.Block {
-		return x.whole, ops.Block
-	}
+// valid sets x.first and x.end to the positions of a block that count for each row of a tile. It returns the first of all, and the
+// end of all.
+func (a *attention) valid(x *attentionLane, t *tile, block int) (first, end int) {
+	at, group := t.position-block*ops.Block, a.group() // of the tile's first row, in the block
 	for i := range t.n * group {
-		x.diagonal[i] = int32(t.position + i/group - first + 1)
+		row := at + i/group
+		x.first[i], x.end[i] = int32(max(row+1-a.window, 0)), int32(min(row+1, ops.Block))
 	}
-	return x.diagonal, t.position + t.n - first
+	return int(x.first[0]), int(x.end[t.n*group-1])
 }
 
 // finish divides the outputs of one tile and head by their sums and puts them where the other heads' are.

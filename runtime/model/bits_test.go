@@ -77,6 +77,12 @@ var tinyModels = []struct {
 	{"llama", model.CacheF16},
 	{"qwen2", model.CacheF32},
 	{"qwen3", model.CacheF16},
+	{"mistral3", model.CacheF16},
+	{"smollm3", model.CacheF32},
+	{"gemma", model.CacheF16},
+	{"gemma2", model.CacheF32},
+	{"gemma3", model.CacheF32},
+	{"phi3", model.CacheF16},
 	{"bitnet", model.CacheF32},
 	{"bitnet-b1.58", model.CacheF16},
 }

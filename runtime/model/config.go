@@ -35,8 +35,20 @@ type Config struct {
 	HeadSize     int
 	Vocabulary   int // tokens
 	Context      int // positions that the model was made for
+	Original     int // positions that it was trained with, before rope was scaled
 	Epsilon      float32
-	Rope         ops.Rotation
+	ScoreCap     float32 // soft cap of the scores of attention; 0: none
+	LogitCap     float32 // of logits
+	Growth       float64 // of queries with positions, as ops.Growth has it for Original; 0: none
+	Kinds        []Kind  // of layers; the first is that of layers without a window, which are rotated
+	KindOf       []uint8 // the number of each layer's kind
+	longrope     bool    // rope has factors that depend on the context
+}
+
+// Kind is what attention is like in a kind of layers.
+type Kind struct {
+	Window int          // the latest positions that a query sees, with its own; 0: all
+	Rope   ops.Rotation // nothing is rotated if it has no Dims
 }
 
 // most bounds every extent but the vocabulary, so that products of two fit 64 bits.
@@ -78,6 +90,14 @@ func (r *reader) count(name string, otherwise, limit int) int {
 	return n
 }
 
+// some is count, but the key may be 0, which 0 stands for.
+func (r *reader) some(name string, otherwise, limit int) int {
+	if n, err := r.f.Int(r.key(name)); err == nil && n == 0 || otherwise == 0 && !r.has(name) {
+		return 0
+	}
+	return r.count(name, otherwise, limit)
+}
+
 // float is a positive number; without the key it is otherwise, unless that is 0.
 func (r *reader) float(name string, otherwise float64) float64 {
 	if r.err != nil || otherwise > 0 && !r.has(name) {
@@ -106,17 +126,27 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 		Context:      r.count("context_length", 0, math.MaxInt32),
 		Epsilon:      float32(r.float("attention.layer_norm_rms_epsilon", 0)),
 	}
+	c.ScoreCap, c.LogitCap = r.cap(a, "attn_logit_softcapping"), r.cap(a, "final_logit_softcapping")
 	c.Name, _ = f.Text("general.name")
 	c.KVHeads = r.count("attention.head_count_kv", c.Heads, most)
 	c.HeadSize = r.headSize(&c)
 	if r.err == nil && c.Heads%c.KVHeads != 0 {
 		r.fail("attention.head_count_kv", "is %d, which does not divide the %d heads", c.KVHeads, c.Heads)
 	}
-	r.rope(&c)
+	r.kinds(&c, a)
 	if r.err != nil {
 		return Config{}, r.err
 	}
 	return c, nil
+}
+
+// cap is a soft cap; 0: there is none.
+func (r *reader) cap(a *architecture, name string) float32 {
+	otherwise, known := a.caps[name]
+	if x, err := r.f.Float(r.key(name)); err == nil && x == 0 || !known || otherwise == 0 && !r.has(name) {
+		return 0
+	}
+	return float32(r.float(name, otherwise))
 }
 
 // headSize is the elements of a head: those that the file says, or an equal part of the hidden state.
@@ -137,49 +167,127 @@ func (r *reader) headSize(c *Config) int {
 	return size
 }
 
+// kinds reads what attention is like in each layer.
+func (r *reader) kinds(c *Config, a *architecture) {
+	c.Original = r.count("rope.scaling.original_context_length", max(c.Context, 1), math.MaxInt32)
+	usual := Kind{Rope: r.rope(c)}
+	if a.grows {
+		r.grow(c, &usual.Rope)
+	} else if usual.Rope.YaRN != nil && r.has("rope.scaling.yarn_log_multiplier") {
+		r.fail("rope.scaling.yarn_log_multiplier", "is not known in models of architecture %s", a.name)
+	}
+	if r.err != nil {
+		return
+	}
+	c.Kinds, c.KindOf = []Kind{usual}, make([]uint8, c.Layers)
+	if a.windows > 0 {
+		r.windows(c, a)
+	}
+	if a.unrotated > 0 {
+		c.Kinds = append(c.Kinds, Kind{})
+		for i := a.unrotated - 1; i < c.Layers; i += a.unrotated {
+			c.KindOf[i] = uint8(len(c.Kinds) - 1)
+		}
+	}
+}
+
+// grow reads how queries grow with positions.
+func (r *reader) grow(c *Config, rope *ops.Rotation) {
+	if name := "attention.temperature_scale"; r.has(name) {
+		c.Growth = r.float(name, 0)
+	}
+	if name := "rope.scaling.yarn_log_multiplier"; r.has(name) && rope.YaRN != nil {
+		rope.YaRN.Multiplier = r.float(name, 0)
+	}
+}
+
+// windows reads which layers have sliding windows.
+func (r *reader) windows(c *Config, a *architecture) {
+	sliding := Kind{Window: r.some("attention.sliding_window", a.window, math.MaxInt32), Rope: c.Kinds[0].Rope}
+	if r.err != nil || sliding.Window == 0 {
+		return
+	}
+	if a.slidingBase > 0 {
+		sliding.Rope.Base, sliding.Rope.Scale, sliding.Rope.YaRN = a.slidingBase, 1, nil
+	}
+	sliding.Rope.Base = r.base("rope.freq_base_swa", sliding.Rope.Base)
+	c.Kinds = append(c.Kinds, sliding)
+	slides := r.pattern("attention.sliding_window_pattern", a.windows, c.Layers)
+	for i := range c.KindOf {
+		if r.err == nil && slides(i) {
+			c.KindOf[i] = 1
+		}
+	}
+}
+
+// pattern says of which layers a key holds: of those that an array says, or of all but the last of each so many layers.
+func (r *reader) pattern(name string, otherwise, layers int) func(layer int) bool {
+	value, _ := r.f.Value(r.key(name))
+	if v, ok := value.([]bool); ok {
+		if len(v) != layers {
+			r.fail(name, "has %d elements; there are %d layers", len(v), layers)
+		}
+		return func(layer int) bool { return v[layer] }
+	}
+	period := r.some(name, otherwise, math.MaxInt32)
+	return func(layer int) bool { return period == 0 || layer%period < period-1 }
+}
+
+// base is a base of rope.
+func (r *reader) base(name string, otherwise float64) float64 {
+	x := r.float(name, otherwise)
+	if r.err == nil && x <= 1 {
+		r.fail(name, "is %v; it must be above 1", x)
+	}
+	return x
+}
+
 // rope reads how positions rotate heads.
-func (r *reader) rope(c *Config) {
+func (r *reader) rope(c *Config) (rope ops.Rotation) {
 	dims := r.count("rope.dimension_count", max(c.HeadSize, 1), most)
 	if r.err == nil && (dims > c.HeadSize || dims%2 != 0) {
 		r.fail("rope.dimension_count", "is %d; it must be an even number up to the head's %d elements", dims, c.HeadSize)
 	}
-	c.Rope = ops.Rotation{Dims: dims, Base: r.float("rope.freq_base", 10000), Scale: 1}
-	if r.err == nil && c.Rope.Base <= 1 {
-		r.fail("rope.freq_base", "is %v; it must be above 1", c.Rope.Base)
-	}
+	rope = ops.Rotation{Dims: dims, Base: r.base("rope.freq_base", 10000), Scale: 1, Magnitude: r.float("rope.scaling.attn_factor", 1)}
 	kind := "linear" // as files without a type mean it
 	if r.has("rope.scaling.type") {
 		if kind, r.err = r.f.Text(r.key("rope.scaling.type")); r.err != nil {
-			return
+			return rope
 		}
 	}
 	scale, ok := scalings[kind]
 	if !ok {
-		r.fail("rope.scaling.type", "is %q, an unknown rope type; this version knows none, linear and yarn", shorten(kind))
-		return
+		r.fail("rope.scaling.type", "is %q, an unknown rope type; this version knows none, linear, longrope and yarn", shorten(kind))
+		return rope
 	}
-	scale(r, c)
+	scale(r, c, &rope)
+	return rope
 }
 
 // scalings are the rope types by their names in files.
-var scalings = map[string]func(*reader, *Config){
-	"none": func(*reader, *Config) {},
-	"linear": func(r *reader, c *Config) {
-		c.Rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1))
-	}, // the second key is the older one
-	"yarn": (*reader).yarn,
+var scalings = map[string]func(*reader, *Config, *ops.Rotation){
+	"none":     func(*reader, *Config, *ops.Rotation) {},
+	"linear":   (*reader).linear,
+	"longrope": (*reader).longrope,
+	"yarn":     (*reader).yarn,
 }
 
-func (r *reader) yarn(c *Config) {
-	if r.has("rope.scaling.yarn_log_multiplier") {
-		r.fail("rope.scaling.yarn_log_multiplier", "is not known to this version")
-	}
-	c.Rope.Scale = r.float("rope.scaling.factor", 1)
-	c.Rope.YaRN = &ops.YaRN{
-		Original:  r.count("rope.scaling.original_context_length", max(c.Context, 1), math.MaxInt32),
-		Fast:      r.float("rope.scaling.yarn_beta_fast", 32),
-		Slow:      r.float("rope.scaling.yarn_beta_slow", 1),
-		Magnitude: r.float("rope.scaling.attn_factor", 1),
+func (r *reader) linear(_ *Config, rope *ops.Rotation) {
+	rope.Scale = r.float("rope.scaling.factor", r.float("rope.scale_linear", 1)) // the second key is the older one
+}
+
+// longrope is of "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens". The factors of pairs are tensors.
+func (r *reader) longrope(c *Config, rope *ops.Rotation) {
+	c.longrope = true
+	r.linear(c, rope)
+}
+
+func (r *reader) yarn(c *Config, rope *ops.Rotation) {
+	rope.Scale = r.float("rope.scaling.factor", 1)
+	rope.YaRN = &ops.YaRN{
+		Original: c.Original,
+		Fast:     r.float("rope.scaling.yarn_beta_fast", 32),
+		Slow:     r.float("rope.scaling.yarn_beta_slow", 1),
 	}
 }
 
@@ -215,10 +323,13 @@ func (c *Config) extent(s size) int {
 		sizeQueries:    c.Heads * c.HeadSize,
 		sizeKeys:       c.KVHeads * c.HeadSize,
 		sizeHead:       c.HeadSize,
-		sizePairs:      c.Rope.Dims / 2,
+		sizePairs:      c.rotated() / 2,
 		sizeVocabulary: c.Vocabulary,
 	}[s]
 }
+
+// rotated is how many elements of a head rope rotates.
+func (c *Config) rotated() int { return c.Kinds[0].Rope.Dims }
 
 // positions is how many positions a session has by default: what the model was made for, at most 4096.
 func (c *Config) positions(asked int) (int, error) {

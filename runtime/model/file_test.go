@@ -43,14 +43,15 @@ func TestRefused(t *testing.T) {
 		`key "llama.attention.head_count": is 3, which does not divide the hidden state`: func(x *oracle.Tiny) {
 			x.Set("attention.key_length", nil).Set("attention.head_count", uint32(3))
 		},
-		`key "llama.attention.layer_norm_rms_epsilon": is NaN; it must be`:         func(x *oracle.Tiny) { x.Set("attention.layer_norm_rms_epsilon", float32(math.NaN())) },
-		`key "llama.attention.layer_norm_rms_epsilon": holds a string`:             func(x *oracle.Tiny) { x.Set("attention.layer_norm_rms_epsilon", "1e-5") },
-		`key "llama.context_length": is 2147483648; it must be 1 to 2147483647`:    func(x *oracle.Tiny) { x.Set("context_length", uint32(1<<31)) },
-		`key "llama.rope.scaling.type": is "longrope", an unknown rope type`:       func(x *oracle.Tiny) { x.Set("rope.scaling.type", "longrope") },
-		`key "llama.rope.freq_base": is 1; it must be above 1`:                     func(x *oracle.Tiny) { x.Set("rope.freq_base", float32(1)) },
-		`key "llama.rope.dimension_count": is 66; it must be an even number up to`: func(x *oracle.Tiny) { x.Set("rope.dimension_count", uint32(66)) },
-		`key "llama.rope.dimension_count": is 7; it must be an even number up to`:  func(x *oracle.Tiny) { x.Set("rope.dimension_count", uint32(7)) },
-		`key "llama.rope.scaling.factor": is 0; it must be`:                        func(x *oracle.Tiny) { x.Set("rope.scaling.type", "linear").Set("rope.scaling.factor", float32(0)) },
+		`key "llama.attention.layer_norm_rms_epsilon": is NaN; it must be`:                                          func(x *oracle.Tiny) { x.Set("attention.layer_norm_rms_epsilon", float32(math.NaN())) },
+		`key "llama.attention.layer_norm_rms_epsilon": holds a string`:                                              func(x *oracle.Tiny) { x.Set("attention.layer_norm_rms_epsilon", "1e-5") },
+		`key "llama.context_length": is 2147483648; it must be 1 to 2147483647`:                                     func(x *oracle.Tiny) { x.Set("context_length", uint32(1<<31)) },
+		`key "llama.rope.scaling.type": is "su", an unknown rope type`:                                              func(x *oracle.Tiny) { x.Set("rope.scaling.type", "su") },
+		`tensor "rope_factors_short.weight": is missing; a model with longrope needs it for sessions of 300 tokens`: func(x *oracle.Tiny) { x.Set("rope.scaling.type", "longrope") },
+		`key "llama.rope.freq_base": is 1; it must be above 1`:                                                      func(x *oracle.Tiny) { x.Set("rope.freq_base", float32(1)) },
+		`key "llama.rope.dimension_count": is 66; it must be an even number up to`:                                  func(x *oracle.Tiny) { x.Set("rope.dimension_count", uint32(66)) },
+		`key "llama.rope.dimension_count": is 7; it must be an even number up to`:                                   func(x *oracle.Tiny) { x.Set("rope.dimension_count", uint32(7)) },
+		`key "llama.rope.scaling.factor": is 0; it must be`:                                                         func(x *oracle.Tiny) { x.Set("rope.scaling.type", "linear").Set("rope.scaling.factor", float32(0)) },
 		`key "llama.rope.scaling.yarn_log_multiplier": is not known`: func(x *oracle.Tiny) {
 			x.Set("rope.scaling.type", "yarn").Set("rope.scaling.yarn_log_multiplier", float32(1))
 		},
@@ -76,6 +77,100 @@ func TestRefused(t *testing.T) {
 		if err := refusal(x, model.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)
 		}
+	}
+}
+
+// TestRefusedWindows: each fault in what an architecture has of its own is an error that names it.
+func TestRefusedWindows(t *testing.T) {
+	for want, fault := range map[string]struct {
+		arch  string
+		spoil func(x *oracle.Tiny)
+	}{
+		`key "gemma3.attention.sliding_window": is -5; it must be 1 to 2147483647`: {"gemma3", func(x *oracle.Tiny) { x.Set("attention.sliding_window", int32(-5)) }},
+		`key "gemma3.attention.sliding_window": is 4294967295; it must be`:         {"gemma3", func(x *oracle.Tiny) { x.Set("attention.sliding_window", uint32(math.MaxUint32)) }},
+		`key "gemma3.attention.sliding_window": holds a float32; it should hold`:   {"gemma3", func(x *oracle.Tiny) { x.Set("attention.sliding_window", float32(5)) }},
+		`key "gemma3.attention.sliding_window_pattern": has 3 elements; there are 2 layers`: {"gemma3", func(x *oracle.Tiny) {
+			x.Set("attention.sliding_window_pattern", []bool{true, false, true})
+		}},
+		`key "gemma3.attention.sliding_window_pattern": has 0 elements; there are 2 layers`: {"gemma3", func(x *oracle.Tiny) {
+			x.Set("attention.sliding_window_pattern", []bool{})
+		}},
+		`key "gemma3.attention.sliding_window_pattern": holds an array; it should hold`: {"gemma3", func(x *oracle.Tiny) {
+			x.Set("attention.sliding_window_pattern", []string{"a", "b"})
+		}},
+		`key "gemma3.attention.sliding_window_pattern": is -1; it must be 1 to`: {"gemma3", func(x *oracle.Tiny) { x.Set("attention.sliding_window_pattern", int32(-1)) }},
+		`key "gemma3.rope.freq_base_swa": is 0.5; it must be above 1`:           {"gemma3", func(x *oracle.Tiny) { x.Set("rope.freq_base_swa", float32(0.5)) }},
+		`key "gemma3.final_logit_softcapping": is -3; it must be`:               {"gemma3", func(x *oracle.Tiny) { x.Set("final_logit_softcapping", float32(-3)) }},
+		`key "gemma2.attn_logit_softcapping": is NaN; it must be`:               {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", float32(math.NaN())) }},
+		`key "gemma2.attn_logit_softcapping": holds a uint32; it should hold`:   {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", uint32(3)) }},
+		`key "mistral3.attention.temperature_scale": is -1; it must be`:         {"mistral3", func(x *oracle.Tiny) { x.Set("attention.temperature_scale", float32(-1)) }},
+		`key "mistral3.rope.scaling.yarn_log_multiplier": is +Inf; it must be`: {"mistral3", func(x *oracle.Tiny) {
+			x.Set("rope.scaling.type", "yarn").Set("rope.scaling.yarn_log_multiplier", float32(math.Inf(1)))
+		}},
+		`key "phi3.rope.scaling.original_context_length": is 0; it must be 1 to`: {"phi3", func(x *oracle.Tiny) { x.Set("rope.scaling.original_context_length", uint32(0)) }},
+		`key "phi3.rope.scaling.attn_factor": is 0; it must be`:                  {"phi3", func(x *oracle.Tiny) { x.Set("rope.scaling.attn_factor", float32(0)) }},
+		`tensor "rope_factors_short.weight": is missing; a model with longrope needs it for sessions of 300 tokens`: {"phi3", func(x *oracle.Tiny) {
+			x.AddVector("rope_factors_long.weight", 32)
+		}},
+		`tensor "rope_factors_long.weight": is missing; a model with longrope needs it for sessions of 300 tokens`: {"phi3", func(x *oracle.Tiny) {
+			x.Set("rope.scaling.original_context_length", uint32(299)).AddVector("rope_factors_short.weight", 32)
+		}},
+		`tensor "rope_factors_short.weight": has the shape [31]; the hyperparameters say [32]`: {"phi3", func(x *oracle.Tiny) {
+			x.AddVector("rope_factors_short.weight", 31)
+		}},
+		`tensor "rope_factors_short.weight": is there besides tensor "rope_freqs.weight"`: {"llama", func(x *oracle.Tiny) {
+			x.AddVector("rope_freqs.weight", 32)
+			x.AddVector("rope_factors_short.weight", 32)
+		}},
+		`tensor "blk.1.attn_qkv.weight": is missing; models of architecture phi3 need it`: {"phi3", func(x *oracle.Tiny) { remove(x, "blk.1.attn_qkv.weight") }},
+		`tensor "blk.0.attn_qkv.weight": has the shape [256 512]; the hyperparameters say [256 384]`: {"phi3", func(x *oracle.Tiny) {
+			x.Set("attention.head_count_kv", uint32(1))
+		}},
+		`tensor "blk.0.ffn_gate.weight": is unknown in models of architecture phi3`: {"phi3", func(x *oracle.Tiny) {
+			x.Tensors = append(x.Tensors, rename(*x.Tensor("blk.0.ffn_down.weight"), "blk.0.ffn_gate.weight"))
+		}},
+		`tensor "blk.0.post_ffw_norm.weight": is missing; models of architecture gemma3 need it`: {"gemma3", func(x *oracle.Tiny) { remove(x, "blk.0.post_ffw_norm.weight") }},
+	} {
+		x := oracle.NewTiny(fault.arch, oracle.Same("F32"))
+		fault.spoil(x)
+		if err := refusal(x, model.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+	// Fused matrices of a type whose rows have something in common cannot be divided.
+	if err := refusal(oracle.NewTiny("phi3", oracle.Same("I2_S")), model.Options{}); err == nil || !strings.Contains(err.Error(), `tensor "blk.0.attn_qkv.weight": is I2_S, whose rows do not lie apart`) {
+		t.Error(err)
+	}
+}
+
+// TestWindowKeys: a window of 0, or one that no sequence reaches, leaves all positions, and a pattern is a number or says it for each layer.
+func TestWindowKeys(t *testing.T) {
+	logits := func(window, pattern any) []uint32 {
+		x := oracle.NewTiny("gemma3", oracle.Same("F32"))
+		x.Set("attention.sliding_window", window).Set("attention.sliding_window_pattern", pattern).Set("rope.freq_base_swa", float32(10000))
+		m := tiny(t, x, model.Options{})
+		return bits(oracle.Feed(t, oracle.NewSession(t, m), model.WantLast, text(90, 1)))[0]
+	}
+	whole := logits(uint32(0), uint32(2))
+	for _, same := range []struct {
+		window, pattern any
+		as              []uint32
+	}{
+		{nil, uint32(2), whole},
+		{uint32(90), uint32(2), whole},
+		{uint32(math.MaxInt32), uint32(0), whole},
+		{uint32(30), uint32(1), whole},
+		{uint32(30), []bool{false, false}, whole},
+		{uint32(30), []bool{true, false}, logits(uint32(30), uint32(2))},
+		{uint32(30), []bool{true, true}, logits(uint32(30), nil)},
+		{uint32(30), uint32(0), logits(uint32(30), nil)},
+	} {
+		if !slices.Equal(logits(same.window, same.pattern), same.as) {
+			t.Errorf("window %v, pattern %v: other bits", same.window, same.pattern)
+		}
+	}
+	if slices.Equal(whole, logits(uint32(89), uint32(2))) || slices.Equal(logits(uint32(1), uint32(2)), logits(uint32(2), uint32(2))) {
+		t.Error("windows change nothing")
 	}
 }
 

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/tmacc/tmacc/runtime/ops"
 )
@@ -51,7 +52,7 @@ func (ws *workspace) forwardLayer(i int) error {
 	if n == 0 {
 		return nil
 	}
-	ws.bias = l.vectors[mixedBias]
+	ws.bias, ws.ends = l.vectors[mixedBias], l.vectors[mixedEndNorm]
 	ws.normThen(n, l.vectors[feedNorm], (*workspace).residual)
 	ws.clock(&ws.times.Rest)
 	feed := n * m.config.FeedForward
@@ -65,7 +66,7 @@ func (ws *workspace) forwardLayer(i int) error {
 		return err
 	}
 	ws.clock(&ws.times.Products)
-	ws.bias = nil
+	ws.bias, ws.ends = nil, l.vectors[feedEndNorm]
 	var next []float32
 	if i+1 < len(m.layers) {
 		next = m.layers[i+1].vectors[attentionNorm]
@@ -96,8 +97,18 @@ func (ws *workspace) forwardHead() error {
 	ws.normThen(n, m.outputNorm, (*workspace).normWanted)
 	ws.clock(&ws.times.Rest)
 	err := ws.multiply(ws.normed, n, product{m.head, ws.logits})
+	if m.config.LogitCap > 0 && err == nil {
+		ws.each(n, (*workspace).capLogits)
+	}
 	ws.clock(&ws.times.Head)
 	return err
+}
+
+// capLogits caps the logits of wanted row i.
+func (ws *workspace) capLogits(i int) {
+	n := ws.model.config.Vocabulary
+	x := ws.logits[i*n:][:n]
+	ops.Softcap(x, x, 1, ws.model.config.LogitCap)
 }
 
 // normThen does a step for n rows that ends with a norm by these weights, or with none.
@@ -126,8 +137,20 @@ func (ws *workspace) begin(row int) {
 	if err := m.embedding.row(ws.hiddenRow(row), int(ws.tokens[row])); err != nil {
 		panic("BUG: model: " + err.Error()) // tokens have been checked
 	}
-	pairs := m.angles.Pairs()
-	m.angles.Fill(ws.cos[row*pairs:][:pairs], ws.sin[row*pairs:][:pairs], int(ws.positions[row]))
+	if m.row.scaled {
+		ops.Scale(ws.hiddenRow(row), ws.hiddenRow(row), float32(math.Sqrt(float64(m.config.Embedding))))
+	}
+	for kind, a := range m.angles {
+		cos, sin := ws.angles(kind, row)
+		a.Fill(cos, sin, int(ws.positions[row]))
+	}
+}
+
+// angles are the cosines and sines of a row in a kind of layers.
+func (ws *workspace) angles(kind, row int) (cos, sin []float32) {
+	n, most := ws.model.angles[kind].Pairs(), ws.model.config.extent(sizePairs)
+	at := (kind*ws.rows + row) * most
+	return ws.cos[at:][:n], ws.sin[at:][:n]
 }
 
 // residual adds what a part of a layer has computed for a row, and norms the sum.
@@ -135,6 +158,9 @@ func (ws *workspace) residual(row int) {
 	hidden, mixed := ws.hiddenRow(row), ws.mixed[row*ws.model.config.Embedding:][:ws.model.config.Embedding]
 	if ws.bias != nil {
 		ops.Add(mixed, mixed, ws.bias)
+	}
+	if ws.ends != nil {
+		ops.RMSNorm(mixed, mixed, ws.ends, ws.model.config.Epsilon)
 	}
 	ops.Add(hidden, hidden, mixed)
 	if ws.weights != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/tests/expected"
 	"github.com/tmacc/tmacc/tests/ggufparts"
 	"github.com/tmacc/tmacc/tests/hostile"
+	"github.com/tmacc/tmacc/tests/oracle"
 )
 
 // small returns a model of the repository with its first layer only, so that thousands can be tried.
@@ -122,6 +123,13 @@ func TestMutatedModels(t *testing.T) {
 		p := small(t, name)
 		if out, err := tryFile(p.Bytes()); err != nil || out != (trial{}) {
 			t.Fatalf("%s: %+v, %v", name, out, err)
+		}
+		seeds = append(seeds, p)
+	}
+	for _, arch := range []string{"gemma2", "gemma3", "mistral3", "phi3"} {
+		p := ggufparts.Take(oracle.NewTinyLayers(arch, 1, oracle.Same("Q4_0")).Bytes())
+		if out, err := tryFile(p.Bytes()); err != nil || out.refused != nil || out.notFinite != nil {
+			t.Fatalf("%s: %+v, %v", arch, out, err)
 		}
 		seeds = append(seeds, p)
 	}

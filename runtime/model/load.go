@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
@@ -18,7 +20,9 @@ type loader struct {
 	config   Config
 	kernels  Kernels
 	float    bool
+	context  int // the most tokens of a session
 	progress func(done, total int64)
+	done     int64                       // bytes of plans
 	packed   Packed                      // nil: nothing is kept
 	products map[string]*runtime.Product // by format and activations
 	plans    []plan
@@ -29,6 +33,7 @@ type plan struct {
 	layer  int // -1: of the whole model
 	role   role
 	tensor *gguf.Tensor
+	first  int              // row of the tensor that is the first of the matrix
 	m, k   int              // of a vector m is 1
 	p      *runtime.Product // nil: panels, or a vector
 	elem   ops.Elem         // of panels
@@ -69,6 +74,23 @@ func (l *loader) find() error {
 			return errorf(quoted(t.Name), "is unknown in models of architecture %s, which would compute something else without it", l.row.name)
 		}
 	}
+	return l.factors()
+}
+
+// factors chooses the tensor with the factors of rope, as the context of sessions needs them, and drops the others.
+func (l *loader) factors() error {
+	has := func(r role) bool { return slices.ContainsFunc(l.plans, func(x plan) bool { return x.role == r }) }
+	chosen, other := shortFactors, longFactors
+	if l.context > l.config.Original {
+		chosen, other = other, chosen
+	}
+	if !has(chosen) && (has(other) || l.config.longrope) {
+		return errorf(quoted(tensors[chosen].name), "is missing; a model with longrope needs it for sessions of %d tokens", l.context)
+	}
+	if has(ropeFactors) && has(chosen) {
+		return errorf(quoted(tensors[chosen].name), "is there besides %s: only one of them can count", quoted(tensors[ropeFactors].name))
+	}
+	l.plans = slices.DeleteFunc(l.plans, func(x plan) bool { return x.role == other })
 	return nil
 }
 
@@ -104,7 +126,7 @@ func (l *loader) findOne(layer int, r role, known map[string]bool) error {
 	if !needed && r != headWeights && !slices.Contains(l.row.may, r) {
 		return nil
 	}
-	name := layerName(layer, r)
+	name, want, first := l.place(layer, r)
 	t := l.f.Tensor(name)
 	switch {
 	case t == nil && needed:
@@ -114,10 +136,6 @@ func (l *loader) findOne(layer int, r role, known map[string]bool) error {
 	case t.Err != nil:
 		return t.Err
 	}
-	var want []int
-	for _, s := range tensors[r].shape {
-		want = append(want, l.config.extent(s))
-	}
 	if !slices.Equal(t.Shape, want) {
 		return errorf(quoted(name), "has the shape %v; the hyperparameters say %v", t.Shape, want)
 	}
@@ -125,7 +143,34 @@ func (l *loader) findOne(layer int, r role, known map[string]bool) error {
 	if s := l.f.ScaleTensor(name); s != nil {
 		known[s.Name] = true
 	}
-	return l.plan(plan{layer: layer, role: r, tensor: t})
+	return l.plan(plan{layer: layer, role: r, tensor: t, first: first})
+}
+
+// place is the tensor that has what a role needs, the shape that it must have, and where in it the matrix of the role begins.
+func (l *loader) place(layer int, r role) (name string, shape []int, first int) {
+	name, shape = layerName(layer, r), l.shape(r)
+	for _, x := range l.row.fused {
+		if !slices.Contains(x.roles, r) {
+			continue
+		}
+		rows := 0
+		for _, other := range x.roles {
+			if other == r {
+				first = rows
+			}
+			rows += l.shape(other)[1]
+		}
+		name, shape[1] = fmt.Sprintf("blk.%d.%s", layer, x.name), rows
+	}
+	return name, shape, first
+}
+
+// shape is the extents of what a role needs.
+func (l *loader) shape(r role) (shape []int) {
+	for _, s := range tensors[r].shape {
+		shape = append(shape, l.config.extent(s))
+	}
+	return shape
 }
 
 // plan says what becomes of a tensor.
@@ -141,7 +186,7 @@ func (l *loader) plan(x plan) error {
 		l.plans = append(l.plans, x)
 		return nil
 	}
-	x.m = x.tensor.Shape[1]
+	x.m = l.shape(x.role)[1]
 	if float && l.f.ScaleTensor(x.tensor.Name) != nil {
 		return errorf(quoted(l.f.ScaleTensor(x.tensor.Name).Name), "is a scale for a matrix of floats: this version knows scales of quantized matrices only")
 	}
@@ -201,7 +246,7 @@ func (l *loader) vector(x *plan) ([]float32, error) {
 	v := make([]float32, x.k)
 	ops.LoadRow(v, data, x.elem)
 	if x.role.rotated() && l.row.adjacent {
-		v = inHalves(v, &l.config, 1)
+		v = inHalves(v, &l.config)
 	}
 	if !ops.Finite(v) {
 		return nil, errorf(quoted(x.tensor.Name), "holds a value that is not finite")
@@ -209,68 +254,117 @@ func (l *loader) vector(x *plan) ([]float32, error) {
 	return v, nil
 }
 
-// matrix reads a plan's matrix.
-func (l *loader) matrix(x *plan) (*matrix, error) {
-	if kept := l.kept(x); kept != nil {
-		return &matrix{m: x.m, k: x.k, packed: kept}, nil
+// source is where the bytes of a plan's matrix are read, in the order of its rows.
+func (l *loader) source(x *plan) (io.ReaderAt, error) {
+	rows := x.tensor.Shape[1]
+	if want, err := x.stored(rows); err != nil || want != x.tensor.Size {
+		return nil, cmp.Or(err, errorf(quoted(x.tensor.Name), "has %d bytes; %d rows of %d columns have %d", x.tensor.Size, rows, x.k, want))
 	}
-	data, err := x.tensor.Bytes()
-	if err != nil {
-		return nil, err
+	part, reordered := x.m < rows, x.role.rotated() && l.row.adjacent
+	if !part && !reordered {
+		return x.tensor, nil
 	}
-	if x.role.rotated() && l.row.adjacent {
-		if data, err = l.reorder(x, data); err != nil {
+	tail := 0
+	if x.p != nil {
+		b, err := blocks.Lookup(x.tensor.TypeName())
+		if err != nil {
 			return nil, err
 		}
+		if tail = b.Tail; b.Rows > 1 || part && tail > 0 {
+			return nil, errorf(quoted(x.tensor.Name), "is %s, whose rows do not lie apart: they cannot be divided among matrices, nor reordered for rope", x.tensor.TypeName())
+		}
 	}
-	out := &matrix{m: x.m, k: x.k}
+	body := x.tensor.Size - int64(tail)
+	if body%int64(rows) != 0 {
+		return nil, errorf(quoted(x.tensor.Name), "has %d bytes, which are not %d rows", body, rows)
+	}
+	line := body / int64(rows)
+	from := io.NewSectionReader(x.tensor, int64(x.first)*line, int64(x.m)*line+int64(tail))
+	if !reordered {
+		return from, nil
+	}
+	return &halves{from, &l.config, line, int64(x.m) * line}, nil
+}
+
+// stored is how many bytes rows of a plan's tensor have in the file.
+func (x *plan) stored(rows int) (int64, error) {
 	if x.p == nil {
-		out.floats, err = ops.NewMatrix(x.elem, data, x.m, x.k)
-		return out, err
+		return int64(rows) * int64(x.k) * int64(x.elem.Bytes()), nil
 	}
-	if out.packed, err = l.pack(x, data); err != nil {
-		return nil, fmt.Errorf("model: %s: %w", quoted(x.tensor.Name), err)
+	b, err := blocks.Lookup(x.tensor.TypeName())
+	if err != nil {
+		return 0, err
 	}
-	if l.float {
-		return out, out.dequantize()
-	}
-	if l.packed != nil {
-		l.packed.Save(out.packed, x.tensor.Name)
-	}
-	return out, nil
+	n, err := b.Size(rows, x.k)
+	return int64(n), err
 }
 
-// kept is the packed matrix of a plan that was kept, nil if there is none.
-func (l *loader) kept(x *plan) *runtime.Matrix {
-	if l.packed == nil || l.float || x.p == nil {
+// fill makes a plan's matrix in memory of the bytes that it takes: packed, or panels.
+func (l *loader) fill(x *plan, to []byte) error {
+	from, err := l.source(x)
+	if err != nil {
+		return err
+	}
+	if x.p == nil {
+		if err = ops.FillPanels(to, x.elem, from, x.m, x.k); err != nil {
+			return errorf(quoted(x.tensor.Name), "%v", err)
+		}
 		return nil
 	}
-	kept := l.packed.Load(x.p, x.tensor.Name)
-	if kept == nil {
-		return nil
-	}
-	if m, k := kept.Shape(); m != x.m || k != x.k {
-		kept.Close()
-		return nil
-	}
-	return kept
-}
-
-// pack packs a quantized matrix, with the scale that the file has for it.
-func (l *loader) pack(x *plan, data []byte) (*runtime.Matrix, error) {
 	scales, err := l.f.Scales(x.tensor.Name)
 	if err != nil {
+		return err
+	}
+	if err = x.p.PackBlocksFrom(to, x.tensor.TypeName(), from, x.m, x.k); err == nil && scales != nil {
+		err = x.p.SetScale(to, scales[0])
+	}
+	if err != nil {
+		return fmt.Errorf("model: %s: %w", quoted(x.tensor.Name), err)
+	}
+	return nil
+}
+
+// wrap is the matrix in memory that fill has filled.
+func (x *plan) wrap(data []byte) (*matrix, error) {
+	out := &matrix{m: x.m, k: x.k}
+	var err error
+	if x.p == nil {
+		out.floats, err = ops.MatrixOf(x.elem, data, x.m, x.k)
+	} else if out.packed, err = x.p.MatrixOf(data); err == nil {
+		if m, k := out.packed.Shape(); m != x.m || k != x.k {
+			err = errorf(quoted(x.tensor.Name), "is packed as %d rows and %d columns, not %d and %d", m, k, x.m, x.k)
+		}
+	}
+	return out, err
+}
+
+// matrix makes a plan's matrix in memory of its own.
+func (l *loader) matrix(x *plan) (*matrix, error) {
+	size := x.bytes
+	if l.float && x.p != nil {
+		n, err := x.p.PackedSize(x.m, x.k)
+		if err != nil {
+			return nil, err
+		}
+		size = int64(n)
+	}
+	memory, err := runtime.NewBuffer(int(size))
+	if err != nil {
+		return nil, fmt.Errorf("model: %s: %w", quoted(x.tensor.Name), err)
+	}
+	if err := l.fill(x, memory.Bytes()); err != nil {
+		memory.Close()
 		return nil, err
 	}
-	packed, err := x.p.NewMatrixOfBlocks(x.tensor.TypeName(), data, x.m, x.k)
-	if err != nil || scales == nil {
-		return packed, err
-	}
-	if err := packed.SetScale(scales[0]); err != nil {
-		packed.Close()
+	out, err := x.wrap(memory.Bytes())
+	if err != nil {
+		memory.Close()
 		return nil, err
 	}
-	return packed, nil
+	if out.memory = memory; l.float && x.p != nil {
+		return out, out.dequantize()
+	}
+	return out, nil
 }
 
 // dequantize makes floats of a packed matrix.
@@ -282,47 +376,64 @@ func (x *matrix) dequantize() error {
 		}
 		ops.StoreRow(data[4*r*x.k:], ops.F32, values)
 	}
-	err := x.packed.Close()
-	if x.packed = nil; err != nil {
+	err := x.close()
+	if x.packed, x.memory = nil, nil; err != nil {
 		return err
 	}
 	x.floats, err = ops.NewMatrix(ops.F32, data, x.m, x.k)
 	return err
 }
 
-// reorder puts the rows of a matrix of heads into the order of inHalves.
-func (l *loader) reorder(x *plan, data []byte) ([]byte, error) {
-	tail := 0
-	if x.p != nil {
-		b, err := blocks.Lookup(x.tensor.TypeName())
-		if err != nil {
-			return nil, err
-		}
-		if tail = b.Tail; b.Rows > 1 {
-			return nil, errorf(quoted(x.tensor.Name), "stores %d rows in a block, which cannot be reordered for rope", b.Rows)
-		}
-	}
-	body := data[:len(data)-tail]
-	if len(body)%x.m != 0 {
-		return nil, errorf(quoted(x.tensor.Name), "has %d bytes, which are not %d rows", len(body), x.m)
-	}
-	return append(inHalves(body, &l.config, len(body)/x.m), data[len(body):]...), nil
+// halves reads a matrix of heads with its rows in the order of inHalves.
+type halves struct {
+	from io.ReaderAt
+	c    *Config
+	line int64 // bytes of a row
+	size int64 // bytes of all rows, without what a type has behind them
 }
 
-// inHalves reorders the rows of heads, `line` elements each, so that rope rotates halves where the file has neighbours:
+// ReadAt implements io.ReaderAt.
+func (h *halves) ReadAt(p []byte, off int64) (n int, err error) {
+	for n < len(p) && off < h.size && err == nil {
+		row, at := off/h.line, off%h.line
+		part := p[n:min(len(p), n+int(h.line-at))]
+		got := 0
+		got, err = h.from.ReadAt(part, h.c.source(row)*h.line+at)
+		if got == len(part) {
+			err = nil // at the end
+		}
+		n, off = n+got, off+int64(got)
+	}
+	if n < len(p) && err == nil {
+		got := 0
+		got, err = h.from.ReadAt(p[n:], off)
+		n += got
+	}
+	return n, err
+}
+
+// source is the row of a file that becomes a row of heads in the order of inHalves.
+func (c *Config) source(row int64) int64 {
+	in := row % int64(c.HeadSize)
+	half := int64(c.rotated()+1) / 2
+	switch {
+	case in < half:
+		return row - in + 2*in
+	case in < int64(c.rotated()):
+		return row - in + 2*(in-half) + 1
+	}
+	return row
+}
+
+// inHalves reorders the elements of heads so that rope rotates halves where the file has neighbours:
 //
 //	0 1 2 3 4 5 ... -> 0 2 4 ... 1 3 5 ...
 //
-// The rows of a head that rope leaves alone keep their places. It returns a new slice.
-func inHalves[T any](rows []T, c *Config, line int) []T {
-	out := make([]T, 0, len(rows))
-	for head := rows; len(head) > 0; head = head[c.HeadSize*line:] {
-		for odd := range 2 {
-			for r := odd; r < c.Rope.Dims; r += 2 {
-				out = append(out, head[r*line:][:line]...)
-			}
-		}
-		out = append(out, head[c.Rope.Dims*line:c.HeadSize*line]...)
+// Those that rope leaves alone keep their places. It returns a new slice.
+func inHalves[T any](v []T, c *Config) []T {
+	out := make([]T, len(v))
+	for i := range out {
+		out[i] = v[c.source(int64(i))]
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"errors"
+
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/ops"
 )
@@ -10,6 +12,7 @@ type matrix struct {
 	m, k   int
 	packed *runtime.Matrix // nil: floats
 	floats *ops.Matrix
+	memory *runtime.Buffer // of either; nil: it belongs to the model, or to nobody
 }
 
 // row writes row r to dst, k elements.
@@ -24,7 +27,7 @@ func (x *matrix) close() error {
 	if x == nil {
 		return nil
 	}
-	return x.packed.Close()
+	return errors.Join(x.packed.Close(), x.memory.Close())
 }
 
 // product is one matrix of several that multiply the same rows of activations.

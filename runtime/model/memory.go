@@ -22,33 +22,46 @@ func (m Memory) Total() int64 { return m.Weights + m.Cache + m.Buffers }
 // logitRows is how many rows of logits Buffers counts.
 const logitRows = 8
 
-// newAttention is the mixer of the layers, without memory for its pages.
-func (m *Model) newAttention() *attention {
+// newAttentions are the mixers of the kinds of layers, without memory for their pages.
+func (m *Model) newAttentions() (all []*attention) {
 	c := &m.config
 	elem := map[CacheType]ops.Elem{CacheF16: ops.F16, CacheF32: ops.F32}[m.options.Cache]
-	a := &attention{heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context,
-		scale: float32(1 / math.Sqrt(float64(c.HeadSize))), epsilon: c.Epsilon, elem: elem}
-	a.pages = &pages{size: a.pageBytes()}
-	return a
+	width, shared := c.HeadSize, new(pages)
+	if m.row.width != nil {
+		width = m.row.width(c)
+	}
+	for i, kind := range c.Kinds {
+		a := &attention{kind: i, heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context, chunk: m.options.Chunk, window: m.options.Context,
+			scale: float32(1 / math.Sqrt(float64(width))), cap: c.ScoreCap, epsilon: c.Epsilon, elem: elem, pages: shared}
+		if kind.Window > 0 {
+			a.window = min(kind.Window, a.positions)
+		}
+		shared.size = a.pageBytes()
+		all = append(all, a)
+	}
+	return all
 }
 
 // plan computes the memory of the model, refuses it if it does not suffice, and gives the rest of it to the cache.
-func (m *Model) plan(l *loader, a *attention) error {
+func (m *Model) plan(l *loader, kinds []*attention) error {
 	for _, x := range l.plans {
 		m.memory.Weights += x.bytes
 		if x.role == headWeights || x.role == embedding && m.memory.Head == 0 {
 			m.memory.Head = x.bytes
 		}
 	}
-	m.memory.Cache = int64(m.config.Layers) * a.bytes(m.options.Context)
+	for _, kind := range m.config.KindOf {
+		m.memory.Cache += kinds[kind].bytes(m.options.Context)
+	}
 	m.memory.Buffers = int64(m.options.Chunk)*m.config.rowBytes() + 4*logitRows*int64(m.config.Vocabulary) + mostApart
 	limit := cmp.Or(m.options.MemoryLimit, systemMemory(), math.MaxInt)
 	if total := m.memory.Total(); total > min(limit, math.MaxInt) {
 		return errorf("memory", "the model takes %s: %s for weights, %s for a session of %d tokens, %s for buffers; there are %s. Ask for fewer tokens (option Context) or raise MemoryLimit",
 			size64(total), size64(m.memory.Weights), size64(m.memory.Cache), m.options.Context, size64(m.memory.Buffers), size64(limit))
 	}
-	a.pages.total = (limit - m.memory.Weights - m.memory.Buffers) / int64(a.pages.size)
-	a.pages.left = a.pages.total
+	shared := kinds[0].pages
+	shared.total = (limit - m.memory.Weights - m.memory.Buffers) / int64(shared.size)
+	shared.left = shared.total
 	return nil
 }
 

@@ -4,30 +4,62 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"path"
 	"strconv"
+	"strings"
 )
 
 // systemMemory is how many bytes of memory this process may still take, 0 if that is not known: what the kernel says is available, or
-// what the process's control group has left.
+// what the process's control groups have left.
 func systemMemory() int64 {
-	limit := int64(0)
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		limit = number(after(text, "MemAvailable:")) << 10
+	return available(os.ReadFile)
+}
+
+// available is systemMemory as files say.
+func available(read func(path string) ([]byte, error)) (limit int64) {
+	least := func(n int64) {
+		if n > 0 && (limit == 0 || n < limit) {
+			limit = n
+		}
 	}
-	most, used := groupFile("memory.max"), groupFile("memory.current")
-	if most > 0 && (limit == 0 || most-used < limit) {
-		limit = max(most-used, 1)
+	text, _ := read("/proc/meminfo")
+	least(number(after(text, "MemAvailable:")) << 10)
+	groups, _ := read("/proc/self/cgroup")
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, path
+		switch {
+		case len(fields) < 3:
+		case fields[1] == "":
+			eachGroup("/sys/fs/cgroup", fields[2], func(dir string) {
+				least(left(read, dir, "memory.max", "memory.current", "inactive_file ", "active_file "))
+			})
+		case strings.Contains(","+fields[1]+",", ",memory,"):
+			eachGroup("/sys/fs/cgroup/memory", fields[2], func(dir string) {
+				least(left(read, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "))
+			})
+		}
 	}
 	return limit
 }
 
-// groupFile is the number in a file of the control group, 0 if there is none.
-func groupFile(name string) int64 {
-	text, err := os.ReadFile("/sys/fs/cgroup/" + name)
-	if err != nil {
+// eachGroup calls do for the folder of a control group and for those around it. A container sees its own group at the root, by whatever path.
+func eachGroup(root, group string, do func(dir string)) {
+	for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		if do(path.Join(root, group)); group == "/" {
+			return
+		}
+	}
+}
+
+// left is what a control group has left, at least 1, and 0 if it has no limit. Pages of files that it keeps are free when they are needed.
+func left(read func(path string) ([]byte, error), dir, most, used, inactive, active string) int64 {
+	limit, err := read(path.Join(dir, most))
+	if err != nil || number(limit) == 0 {
 		return 0
 	}
-	return number(text)
+	now, _ := read(path.Join(dir, used))
+	stat, _ := read(path.Join(dir, "memory.stat"))
+	return max(number(limit)-number(now)+number(after(stat, "\n"+inactive))+number(after(stat, "\n"+active)), 1)
 }
 
 // after is what follows a word in a text.

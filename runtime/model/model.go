@@ -28,7 +28,7 @@ type Options struct {
 	MemoryLimit int64
 	// Progress, unless nil, is called while weights are read, with the bytes done and in all.
 	Progress func(done, total int64)
-	// Packed, unless nil, keeps packed matrices, so that the next Open of the same file maps them.
+	// Packed, unless nil, keeps matrices as products want them, so that the next Open of the same file maps them.
 	Packed Packed
 	// Times, unless nil, gets the time that calls of Forward take added, by part. It may be read between calls.
 	Times *Times
@@ -51,7 +51,8 @@ type Model struct {
 	embedding  *matrix
 	head       *matrix // which may be the embedding
 	outputNorm []float32
-	angles     *ops.Angles
+	kept       func() error  // frees matrices that are mapped; nil: there are none
+	angles     []*ops.Angles // of each kind of layers
 	pages      *pages
 	options    Options
 	memory     Memory
@@ -59,14 +60,6 @@ type Model struct {
 	mu         sync.Mutex // of free and times
 	free       []*workspace
 	closed     atomic.Bool
-}
-
-// Packed keeps the packed matrices of one file.
-type Packed interface {
-	// Load is the matrix of a tensor for a product, nil if it is not kept.
-	Load(p *runtime.Product, tensor string) *runtime.Matrix
-	// Save keeps it, if it can.
-	Save(x *runtime.Matrix, tensor string)
 }
 
 // Open reads the GGUF file at path, or all parts of a split model. Products of its formats come from k. Before weights are read,
@@ -90,15 +83,15 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
+	if opt.Context, err = config.positions(opt.Context); err != nil {
+		return nil, err
+	}
+	l := &loader{context: opt.Context, f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
 	if err := l.find(); err != nil {
 		return nil, err
 	}
 	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
 	opt.Chunk = cmp.Or(opt.Chunk, 512)
-	if opt.Context, err = config.positions(opt.Context); err != nil {
-		return nil, err
-	}
 	m := &Model{config: l.config, row: row, options: opt, times: opt.Times}
 	if err := m.load(l); err != nil {
 		m.Close()
@@ -109,29 +102,35 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 
 // load reads the weights that l has planned.
 func (m *Model) load(l *loader) error {
-	a := m.newAttention()
-	if err := m.plan(l, a); err != nil {
+	kinds := m.newAttentions()
+	if err := m.plan(l, kinds); err != nil {
 		return err
 	}
 	m.layers = make([]layer, m.config.Layers)
 	for i := range m.layers {
-		m.layers[i].mixer = a
+		m.layers[i].mixer = kinds[m.config.KindOf[i]]
 	}
-	done := int64(0)
+	kept, free, err := l.kept()
+	if err != nil {
+		return err
+	}
+	m.kept = free
 	for i := range l.plans {
-		if err := m.loadOne(l, &l.plans[i]); err != nil {
-			return err
+		x := &l.plans[i]
+		if x.role.matrix() && kept != nil {
+			m.put(x, kept[0])
+			kept = kept[1:]
+			continue
 		}
-		if done += l.plans[i].bytes; l.progress != nil {
-			l.progress(done, m.memory.Weights)
+		if err := m.loadOne(l, x); err != nil {
+			return err
 		}
 	}
 	m.head = cmp.Or(m.head, m.embedding)
-	if err := m.config.Rope.Check(); err != nil {
-		return errorf(quoted(tensors[ropeFactors].name), "%v", err)
+	for _, kind := range m.config.Kinds {
+		m.angles = append(m.angles, ops.NewAngles(kind.Rope))
 	}
-	m.angles = ops.NewAngles(m.config.Rope)
-	return nil
+	return l.f.Unchanged()
 }
 
 // loadOne reads one tensor.
@@ -141,20 +140,31 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 		if err != nil {
 			return err
 		}
+		l.advance(x.bytes)
 		switch x.role {
 		case outputNorm:
 			m.outputNorm = v
-		case ropeFactors:
-			m.config.Rope.Factors = v
+		case ropeFactors, shortFactors, longFactors:
+			rope := &m.config.Kinds[0].Rope
+			rope.Factors = v
+			if err := rope.Check(); err != nil {
+				return errorf(quoted(x.tensor.Name), "%v", err)
+			}
 		default:
 			m.layers[x.layer].vectors[x.role] = v
 		}
 		return nil
 	}
 	w, err := l.matrix(x)
-	if err != nil {
-		return err
+	if err == nil {
+		m.put(x, w)
+		l.advance(x.bytes)
 	}
+	return err
+}
+
+// put puts a matrix in its place.
+func (m *Model) put(x *plan, w *matrix) {
 	switch x.role {
 	case embedding:
 		m.embedding = w
@@ -163,7 +173,6 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 	default:
 		m.layers[x.layer].matrices[x.role] = w
 	}
-	return nil
 }
 
 // Config is the hyperparameters.
@@ -187,6 +196,8 @@ func (m *Model) Close() error {
 		}
 	}
 	errs = append(errs, m.embedding.close(), m.head.close())
-	m.free = nil
+	if m.free = nil; m.kept != nil {
+		errs = append(errs, m.kept())
+	}
 	return errors.Join(errs...)
 }

@@ -56,16 +56,37 @@ func (p *pages) drop(x *page) {
 	p.free = append(p.free, x)
 }
 
+// dropAll drops the pages of a list that are not nil, and empties it.
+func (p *pages) dropAll(list []*page) {
+	for i, x := range list {
+		if x != nil {
+			p.drop(x)
+			list[i] = nil
+		}
+	}
+}
+
 // cache is the state of attention: pages of ascending positions.
 type cache struct {
-	a      *attention
-	pages  []*page
+	a *attention
+	mark
+	marks []mark // taken by Snapshot, in ascending order
+}
+
+// mark is a place in a sequence: what attention needs to go on from there.
+type mark struct {
+	pages  []*page // nil before number `first`, which no window reaches any more
+	first  int
 	length int // positions
 	dirty  int // positions of which something may have been written
 }
 
-// Append makes room, and copies the last page if another sequence has it, too.
+// behind is how many positions before a window a cache keeps, so that a sequence can go back by that many.
+const behind = 512
+
+// Append makes room, gives pages back that lie far before the window, and copies the last page if another sequence has it, too.
 func (c *cache) Append(n int) error {
+	c.forget(c.a.windowBlock(c.length - behind))
 	have, want := len(c.pages), numBlocks(c.length+n)
 	if err := c.own(); err != nil {
 		return err
@@ -107,38 +128,80 @@ func (c *cache) own() error {
 
 // shrink leaves the first n pages.
 func (c *cache) shrink(n int) {
-	for i := n; i < len(c.pages); i++ {
-		c.a.pages.drop(c.pages[i])
-		c.pages[i] = nil
-	}
+	c.a.pages.dropAll(c.pages[n:])
 	c.pages = c.pages[:n]
+	c.first = min(c.first, n)
 }
 
-// Truncate drops the positions from n on.
+// forget drops the pages before number n.
+func (c *cache) forget(n int) {
+	if n > c.first {
+		c.a.pages.dropAll(c.pages[c.first:n])
+		c.first = n
+	}
+}
+
+// Truncate drops the positions from n on. If pages have been given back that the window of position n reaches, it goes back to
+// the last mark, or to the beginning.
 func (c *cache) Truncate(n int) int {
-	if n < c.length {
+	if n >= c.length {
+		return n
+	}
+	for len(c.marks) > 0 && c.last().length > n {
+		c.a.pages.dropAll(c.last().pages)
+		c.marks = c.marks[:len(c.marks)-1]
+	}
+	if c.first <= c.a.windowBlock(n) {
 		c.length = n
 		c.shrink(numBlocks(n))
+		return n
 	}
-	return n
+	c.shrink(0)
+	c.length = 0
+	if len(c.marks) > 0 {
+		c.mark = c.last().share(c.pages)
+	}
+	return c.length
 }
 
-// Snapshot does nothing: a cache returns to any position.
-func (c *cache) Snapshot() {}
+// last is the last mark.
+func (c *cache) last() *mark { return &c.marks[len(c.marks)-1] }
+
+// Snapshot keeps the pages that the present position needs, unless a cache returns to any position.
+func (c *cache) Snapshot() {
+	if c.a.window < c.a.positions {
+		c.marks = append(c.marks, c.share(nil))
+	}
+}
+
+// share is the same place, with pages that both have. It appends them to none.
+func (m *mark) share(none []*page) mark {
+	out := *m
+	out.pages = append(none, m.pages...)
+	for _, x := range m.pages[m.first:] {
+		x.refs.Add(1)
+	}
+	return out
+}
 
 // Copy shares all pages.
 func (c *cache) Copy() state {
 	out := c.a.newState().(*cache)
-	out.length, out.dirty = c.length, c.dirty
-	for _, x := range c.pages {
-		x.refs.Add(1)
-		out.pages = append(out.pages, x)
+	out.mark = c.share(out.pages)
+	for i := range c.marks {
+		out.marks = append(out.marks, c.marks[i].share(nil))
 	}
 	return out
 }
 
 // Free drops all pages.
-func (c *cache) Free() { c.shrink(0) }
+func (c *cache) Free() {
+	c.shrink(0)
+	for _, m := range c.marks {
+		c.a.pages.dropAll(m.pages)
+	}
+	c.marks = nil
+}
 
 // numBlocks is how many blocks of 64 hold n positions.
 func numBlocks(n int) int { return (n + ops.Block - 1) / ops.Block }

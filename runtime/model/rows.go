@@ -10,15 +10,69 @@ type architecture struct {
 	gate     func(dst, gate, up []float32)
 	needs    []role // besides the common ones
 	may      []role // have
+	fused    []fused
+	scaled   bool // embeddings are multiplied by the root of their length
+	// width, unless nil, is what scores of attention are divided by the root of, in place of the elements of a head.
+	width func(c *Config) int
+	// caps are the keys of soft caps that its models have, and the values for files without them; 0: none.
+	caps map[string]float64
+	// windows, unless 0, gives all layers sliding windows but the last of each `windows` layers, if there is a window.
+	windows int
+	window  int // of files that do not say it; 0: none
+	// slidingBase is the base of rope in layers with sliding windows, where no scaling counts, unless the file has one. 0: they have
+	// the rope of the others.
+	slidingBase float64
+	// grows says that files may make queries grow with positions, and YaRN's factor of cosines smaller.
+	grows bool
+	// unrotated, unless 0, leaves rope out of the last of each `unrotated` layers.
+	unrotated int
 }
 
 // architectures are facts about models, from the graphs of llama.cpp v0.5.0 and, for bitnet-b1.58, of its forks.
 var architectures = []architecture{
-	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, queryBias, keyBias, valueBias, mixedBias}},
+	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, shortFactors, longFactors, queryBias, keyBias, valueBias, mixedBias}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{name: "mistral3", adjacent: true, gate: ops.SiLUMul, grows: true, may: []role{ropeFactors, shortFactors, longFactors, mixedBias}},
+	{name: "smollm3", adjacent: true, gate: ops.SiLUMul, unrotated: 4},
+	{name: "gemma", gate: ops.GELUMul, scaled: true},
+	{
+		name: "gemma2", gate: ops.GELUMul, scaled: true, windows: 2, window: 4096,
+		caps:  map[string]float64{"attn_logit_softcapping": 50, "final_logit_softcapping": 30},
+		needs: []role{mixedEndNorm, feedEndNorm},
+		width: func(c *Config) int {
+			if c.Layers == 46 { // of 27B
+				return c.Embedding / c.Heads
+			}
+			return c.HeadSize
+		},
+	},
+	{
+		name: "gemma3", gate: ops.GELUMul, scaled: true, windows: 6, slidingBase: 10000,
+		caps:  map[string]float64{"final_logit_softcapping": 0},
+		needs: []role{queryNorm, keyNorm, mixedEndNorm, feedEndNorm},
+		width: func(c *Config) int {
+			if c.Layers == 62 { // of 27B
+				return c.Embedding / c.Heads
+			}
+			return c.HeadSize
+		},
+	},
+	{
+		name: "phi3", gate: ops.SiLUMul, may: []role{shortFactors, longFactors},
+		fused: []fused{
+			{"attn_qkv.weight", []role{queryWeights, keyWeights, valueWeights}},
+			{"ffn_up.weight", []role{gateWeights, upWeights}},
+		},
+	},
 	{name: "bitnet", gate: ops.SiLUMul, needs: []role{mixedNorm, gatedNorm}},
 	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
+}
+
+// fused is a tensor of each layer whose rows are the matrices of several roles, one behind the other.
+type fused struct {
+	name  string
+	roles []role
 }
 
 // common are the tensors that every architecture needs, and headWeights the only one that every architecture may have: without it
@@ -37,6 +91,8 @@ const (
 	outputNorm
 	headWeights
 	ropeFactors
+	shortFactors // of rope, for contexts that the model was trained with first
+	longFactors  // for longer ones
 
 	attentionNorm // the first role of tensors that each layer has
 	queryWeights
@@ -50,11 +106,13 @@ const (
 	mixedNorm // of the output of attention
 	mixedWeights
 	mixedBias
+	mixedEndNorm // of what attention adds to the hidden state
 	feedNorm
 	gateWeights
 	upWeights
 	gatedNorm // of the gated activations
 	downWeights
+	feedEndNorm // of what the feed-forward part adds to the hidden state
 
 	numRoles
 )
@@ -85,6 +143,8 @@ var tensors = [numRoles]tensor{
 	outputNorm:    {"output_norm.weight", []size{sizeEmbedding}},
 	headWeights:   {"output.weight", []size{sizeEmbedding, sizeVocabulary}},
 	ropeFactors:   {"rope_freqs.weight", []size{sizePairs}},
+	shortFactors:  {"rope_factors_short.weight", []size{sizePairs}},
+	longFactors:   {"rope_factors_long.weight", []size{sizePairs}},
 	attentionNorm: {"attn_norm.weight", []size{sizeEmbedding}},
 	queryWeights:  {"attn_q.weight", []size{sizeEmbedding, sizeQueries}},
 	keyWeights:    {"attn_k.weight", []size{sizeEmbedding, sizeKeys}},
@@ -97,11 +157,13 @@ var tensors = [numRoles]tensor{
 	mixedNorm:     {"attn_sub_norm.weight", []size{sizeQueries}},
 	mixedWeights:  {"attn_output.weight", []size{sizeQueries, sizeEmbedding}},
 	mixedBias:     {"attn_output.bias", []size{sizeEmbedding}},
+	mixedEndNorm:  {"post_attention_norm.weight", []size{sizeEmbedding}},
 	feedNorm:      {"ffn_norm.weight", []size{sizeEmbedding}},
 	gateWeights:   {"ffn_gate.weight", []size{sizeEmbedding, sizeFeed}},
 	upWeights:     {"ffn_up.weight", []size{sizeEmbedding, sizeFeed}},
 	gatedNorm:     {"ffn_sub_norm.weight", []size{sizeFeed}},
 	downWeights:   {"ffn_down.weight", []size{sizeFeed, sizeEmbedding}},
+	feedEndNorm:   {"post_ffw_norm.weight", []size{sizeEmbedding}},
 }
 
 // perLayer says that every layer has a tensor of role r.

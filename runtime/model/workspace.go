@@ -26,7 +26,7 @@ type workspace struct {
 	attended     []float32 // [rows][heads][size]
 	mixed        []float32 // [rows][embedding], what is added to hidden
 	gates, ups   []float32 // [rows][feed-forward]
-	cos, sin     []float32 // [rows][pairs of a head]
+	cos, sin     []float32 // [kinds of layers][rows][pairs of a head]
 	positions    []int32   // of each row
 	wanted       []int32   // the rows whose logits are wanted
 	logits       []float32 // [wanted][vocabulary]
@@ -36,6 +36,7 @@ type workspace struct {
 	layer   *layer
 	weights []float32 // of the norm that ends the step, or nil
 	bias    []float32 // of what is added to hidden, or nil
+	ends    []float32 // weights of a norm of it, or nil
 	stage   int32     // how many norms came before
 	bad     atomic.Int32
 
@@ -71,7 +72,7 @@ func (ws *workspace) lanes() int { return pool.Threads(ws.threads) }
 // rowBytes is the memory that resize takes for a row.
 func (c *Config) rowBytes() int64 {
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
-	return 4 * int64(3*c.Embedding+3*queries+2*keys+2*c.FeedForward+c.Rope.Dims+3)
+	return 4 * int64(3*c.Embedding+3*queries+2*keys+2*c.FeedForward+len(c.Kinds)*c.rotated()+3)
 }
 
 // resize makes the buffers those of n rows.
@@ -84,7 +85,8 @@ func (ws *workspace) resize(n int) {
 	ws.queries, ws.attended = grow(ws.queries, n*queries), grow(ws.attended, n*queries)
 	ws.keys, ws.values = grow(ws.keys, n*keys), grow(ws.values, n*keys)
 	ws.gates, ws.ups = grow(ws.gates, n*c.FeedForward), grow(ws.ups, n*c.FeedForward)
-	ws.cos, ws.sin = grow(ws.cos, n*c.Rope.Dims/2), grow(ws.sin, n*c.Rope.Dims/2)
+	pairs := len(c.Kinds) * n * c.extent(sizePairs)
+	ws.cos, ws.sin = grow(ws.cos, pairs), grow(ws.sin, pairs)
 }
 
 // eachGrain is how many rows a thread takes at least.

@@ -12,6 +12,8 @@ type Rotation struct {
 	Base    float64   // above 0
 	Factors []float32 // of each pair, which divide its angle, or nil
 	Scale   float64   // that positions are divided by; 1 for none
+	// Magnitude multiplies all cosines and sines; 1 for nothing. YaRN multiplies them by 0.1 ln(Scale) + 1 besides.
+	Magnitude float64
 	// YaRN, unless nil, divides the positions of slow pairs by Scale, of fast ones by nothing, and of the others by something between.
 	YaRN *YaRN
 }
@@ -20,7 +22,7 @@ type Rotation struct {
 type YaRN struct {
 	Original   int     // positions that the model was trained with
 	Fast, Slow float64 // full turns within Original from which a pair is fast, and up to which it is slow
-	Magnitude  float64 // factor of all cosines and sines, besides 0.1 ln(Scale) + 1
+	Multiplier float64 // of ln(Scale) in 0.1 ln(Scale) + 1, by which cosines and sines are divided; 0 for nothing
 }
 
 // Check is an error unless angles of r are finite.
@@ -42,13 +44,12 @@ type Angles struct {
 
 // NewAngles makes the angles of a rotation.
 func NewAngles(r Rotation) *Angles {
-	a := &Angles{turns: make([]uint64, r.Dims/2), magnitude: 1}
+	a := &Angles{turns: make([]uint64, r.Dims/2), magnitude: r.Magnitude}
 	slow := func(int) float64 { return 1 / r.Scale }
 	if r.YaRN != nil {
 		slow = r.slowing
-		a.magnitude = r.YaRN.Magnitude
 		if r.Scale > 1 {
-			a.magnitude = float64(a.magnitude * (1 + float64(0.1*ln(r.Scale))))
+			a.magnitude = float64(a.magnitude*(1+float64(0.1*ln(r.Scale)))) / (1 + float64(float64(0.1*r.YaRN.Multiplier)*ln(r.Scale)))
 		}
 	}
 	for i := range a.turns {
@@ -60,6 +61,11 @@ func NewAngles(r Rotation) *Angles {
 		a.turns[i] = uint64(math.Ldexp(turns-math.Floor(turns), 64))
 	}
 	return a
+}
+
+// Growth is what queries at a position are multiplied by for late positions to count more: 1 + scale * ln(1 + floor(position / per)).
+func Growth(position, per int, scale float64) float32 {
+	return float32(1 + float64(scale*ln(1+float64(position/per))))
 }
 
 // slowing is what YaRN multiplies the angle of pair i by: 1 for a fast pair, 1/Scale for a slow one.

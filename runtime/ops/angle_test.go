@@ -30,7 +30,7 @@ func TestFunctions(t *testing.T) {
 
 // TestAngles compares angles at high positions with sums of 300 bits.
 func TestAngles(t *testing.T) {
-	a := NewAngles(Rotation{Dims: 64, Base: 500000, Scale: 1})
+	a := NewAngles(Rotation{Dims: 64, Base: 500000, Scale: 1, Magnitude: 1})
 	cos, sin := make([]float32, 32), make([]float32, 32)
 	pi, _ := new(big.Float).SetPrec(300).SetString("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214808651")
 	whole := new(big.Float).SetPrec(300).Mul(pi, big.NewFloat(2))
@@ -49,9 +49,9 @@ func TestAngles(t *testing.T) {
 
 // TestYaRN: fast pairs rotate as without scaling, slow ones are slower by the scale, and all grow by the magnitude.
 func TestYaRN(t *testing.T) {
-	plain := Rotation{Dims: 128, Base: 1e6, Scale: 1}
-	yarn := Rotation{Dims: 128, Base: 1e6, Scale: 4, YaRN: &YaRN{Original: 128, Fast: 32, Slow: 1, Magnitude: 1}}
-	slow := Rotation{Dims: 128, Base: 1e6, Scale: 4}
+	plain := Rotation{Dims: 128, Base: 1e6, Scale: 1, Magnitude: 1}
+	yarn := Rotation{Dims: 128, Base: 1e6, Scale: 4, Magnitude: 1, YaRN: &YaRN{Original: 128, Fast: 32, Slow: 1}}
+	slow := Rotation{Dims: 128, Base: 1e6, Scale: 4, Magnitude: 1}
 	if at := yarn.slowing(0); at != 1 {
 		t.Errorf("the first pair is slowed by %v", at)
 	}
@@ -70,12 +70,31 @@ func TestYaRN(t *testing.T) {
 	}
 }
 
+// TestMultiplier: YaRN's factor of cosines is divided by another one.
+func TestMultiplier(t *testing.T) {
+	var cos, sin [1]float32
+	r := Rotation{Dims: 2, Base: 1e6, Scale: 4, Magnitude: 3, YaRN: &YaRN{Original: 128, Fast: 32, Slow: 1, Multiplier: 0.5}}
+	NewAngles(r).Fill(cos[:], sin[:], 0)
+	if have, want := float64(cos[0]), 3*(0.1*math.Log(4)+1)/(0.05*math.Log(4)+1); math.Abs(have-want) > 1e-6 {
+		t.Errorf("cos(0) is %v, want %v", have, want)
+	}
+}
+
+// TestGrowth: queries grow by a logarithm, in steps.
+func TestGrowth(t *testing.T) {
+	for position, want := range map[int]float64{0: 1, 99: 1, 100: 1 + 0.5*math.Log(2), 350: 1 + 0.5*math.Log(4)} {
+		if have := float64(Growth(position, 100, 0.5)); math.Abs(have-want) > 1e-7 {
+			t.Errorf("position %d: %v, want %v", position, have, want)
+		}
+	}
+}
+
 // TestLinear: scaling by 4 rotates position 4n as position n is rotated without it.
 func TestLinear(t *testing.T) {
 	var cos, sin [2][4]float32
 	for n := range 40 {
-		NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 4}).Fill(cos[0][:], sin[0][:], 4*n)
-		NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 1}).Fill(cos[1][:], sin[1][:], n)
+		NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 4, Magnitude: 1}).Fill(cos[0][:], sin[0][:], 4*n)
+		NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 1, Magnitude: 1}).Fill(cos[1][:], sin[1][:], n)
 		if cos[0] != cos[1] || sin[0] != sin[1] {
 			t.Errorf("position %d: %v %v, want %v %v", n, cos[0], sin[0], cos[1], sin[1])
 		}
@@ -84,9 +103,9 @@ func TestLinear(t *testing.T) {
 
 func TestFactors(t *testing.T) {
 	var cos, sin [2][4]float32
-	NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 1, Factors: []float32{1, 2, 4, 8}}).Fill(cos[0][:], sin[0][:], 8)
+	NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 1, Magnitude: 1, Factors: []float32{1, 2, 4, 8}}).Fill(cos[0][:], sin[0][:], 8)
 	for i, position := range []int{8, 4, 2, 1} {
-		NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 1}).Fill(cos[1][:], sin[1][:], position)
+		NewAngles(Rotation{Dims: 8, Base: 10000, Scale: 1, Magnitude: 1}).Fill(cos[1][:], sin[1][:], position)
 		if cos[0][i] != cos[1][i] || sin[0][i] != sin[1][i] {
 			t.Errorf("pair %d: %v %v, want %v %v", i, cos[0][i], sin[0][i], cos[1][i], sin[1][i])
 		}

@@ -1,7 +1,12 @@
 package ops
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
 
 	"github.com/tmacc/tmacc/runtime/pool"
 )
@@ -31,15 +36,85 @@ func NewMatrix(e Elem, data []byte, m, k int) (*Matrix, error) {
 	if m <= 0 || k <= 0 || len(data)%size != 0 || len(data)/size/m != k || len(data) != m*k*size {
 		return nil, fmt.Errorf("ops: %d bytes are no matrix of %d rows and %d columns of %s", len(data), m, k, e)
 	}
-	x := &Matrix{m: m, k: k, elem: e}
-	x.panels = make([]byte, (m+Panel-1)/Panel*x.panelBytes())
-	for r := range m {
-		to := x.panel(r / Panel)[r%Panel*size:]
-		for i := range k {
-			copy(to[i*Panel*size:][:size], data[(r*k+i)*size:])
+	panels := make([]byte, MatrixBytes(e, m, k))
+	if err := FillPanels(panels, e, bytes.NewReader(data), m, k); err != nil {
+		return nil, err
+	}
+	return MatrixOf(e, panels, m, k)
+}
+
+// MatrixOf is a matrix whose panels are memory of the caller's, MatrixBytes of them.
+func MatrixOf(e Elem, panels []byte, m, k int) (*Matrix, error) {
+	if m <= 0 || k <= 0 || int64(len(panels)) != MatrixBytes(e, m, k) {
+		return nil, fmt.Errorf("ops: %d bytes are no panels of %d rows and %d columns of %s", len(panels), m, k, e)
+	}
+	return &Matrix{m: m, k: k, elem: e, panels: panels}, nil
+}
+
+// FillPanels makes panels, MatrixBytes of them, of m rows of k elements that from has one after the other, with all threads. The rows
+// behind the last are 0.
+func FillPanels(panels []byte, e Elem, from io.ReaderAt, m, k int) error {
+	to, err := MatrixOf(e, panels, m, k)
+	if err != nil {
+		return err
+	}
+	w := &filling{to: to, from: from, rows: make([][]byte, pool.Threads(math.MaxInt))}
+	pool.Run(w, (m+Panel-1)/Panel, 1, len(w.rows))
+	if err := w.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// filling is panels that are filled.
+type filling struct {
+	to     *Matrix
+	from   io.ReaderAt
+	rows   [][]byte // of each thread, for the rows of a panel
+	failed atomic.Pointer[error]
+}
+
+// Do implements pool.Work.
+func (w *filling) Do(thread, first, end int) {
+	x := w.to
+	size := x.elem.Bytes()
+	line := x.k * size
+	if w.rows[thread] == nil {
+		w.rows[thread] = make([]byte, Panel*line)
+	}
+	for i := first; i < end && w.failed.Load() == nil; i++ {
+		n := min(Panel, x.m-i*Panel)
+		rows, to := w.rows[thread][:n*line], x.panel(i)
+		if got, err := w.from.ReadAt(rows, int64(i)*Panel*int64(line)); got < len(rows) {
+			err = fmt.Errorf("ops: rows %d to %d: %w", i*Panel, i*Panel+n-1, err)
+			w.failed.Store(&err)
+			return
+		}
+		if n < Panel {
+			clear(to)
+		}
+		for r := range n {
+			if row := rows[r*line:][:line]; size == 4 {
+				spread4(to[r*4:], row)
+			} else {
+				spread2(to[r*2:], row)
+			}
 		}
 	}
-	return x, nil
+}
+
+// spread4 puts a row of elements of 4 bytes into a lane of a panel.
+func spread4(lane, row []byte) {
+	for i := 0; i+4 <= len(row); i += 4 {
+		binary.LittleEndian.PutUint32(lane[i*Panel:], binary.LittleEndian.Uint32(row[i:]))
+	}
+}
+
+// spread2 does so with elements of 2 bytes.
+func spread2(lane, row []byte) {
+	for i := 0; i+2 <= len(row); i += 2 {
+		binary.LittleEndian.PutUint16(lane[i*Panel:], binary.LittleEndian.Uint16(row[i:]))
+	}
 }
 
 func (x *Matrix) panelBytes() int { return x.k * Panel * x.elem.Bytes() }

@@ -1,10 +1,12 @@
 package ops
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -51,6 +53,37 @@ func TestMatrix(t *testing.T) {
 					t.Fatalf("%v: row %d, activations %d: %v, want %v", c, r, j, have, sum)
 				}
 			}
+		}
+	}
+}
+
+// TestFillPanels: elements of every type stand in their lanes, and what lies behind the last row is 0.
+func TestFillPanels(t *testing.T) {
+	for e := F32; e <= BF16; e++ {
+		const m, k = 70, 9
+		data := make([]byte, m*k*e.Bytes())
+		for i := range data {
+			data[i] = byte(1 + i%255)
+		}
+		panels := bytes.Repeat([]byte{77}, int(MatrixBytes(e, m, k)))
+		if err := FillPanels(panels, e, bytes.NewReader(data), m, k); err != nil {
+			t.Fatal(err)
+		}
+		for i := range len(panels) / e.Bytes() {
+			panel, col, row := i/Panel/k, i/Panel%k, i/Panel/k*Panel+i%Panel
+			want := make([]byte, e.Bytes())
+			if row < m {
+				copy(want, data[(row*k+col)*e.Bytes():])
+			}
+			if have := panels[i*e.Bytes():][:e.Bytes()]; !bytes.Equal(have, want) {
+				t.Fatalf("%s: panel %d, column %d, row %d: %x, want %x", e, panel, col, row, have, want)
+			}
+		}
+		if err := FillPanels(panels, e, bytes.NewReader(data[1:]), m, k); err == nil || !strings.Contains(err.Error(), "rows 64 to 69") {
+			t.Errorf("%s: %v of data that ends", e, err)
+		}
+		if _, err := MatrixOf(e, panels[1:], m, k); err == nil {
+			t.Errorf("%s: panels of another size", e)
 		}
 	}
 }

@@ -37,6 +37,18 @@ func Add(dst, x, y []float32) {
 	add(x, y, dst, len(x))
 }
 
+// Scale is dst = x * by. dst may be x.
+func Scale(dst, x []float32, by float32) {
+	same("Scale", len(x), dst)
+	scale(x, by, dst, len(x))
+}
+
+// Softcap is dst = cap * tanh(scale * x / cap). dst may be x.
+func Softcap(dst, x []float32, scale, cap float32) {
+	same("Softcap", len(x), dst)
+	softcap(x, cap, 2*scale/cap, dst, len(x))
+}
+
 // SiLUMul is dst = gate / (1 + exp(-gate)) * up. dst may be gate or up.
 func SiLUMul(dst, gate, up []float32) {
 	same("SiLUMul", len(gate), dst, up)
@@ -116,12 +128,12 @@ func matmul(e Elem, rows int, a []float32, panel []byte, dst []float32, aStride,
 	}
 }
 
-// Softmax makes exponentials of rows scores of a block, s[rows][64], in place. Of row r only the first counts[r]
-// positions, 1 to 64, count; the others become 0. max and sum get the maximum of a row, and the sum of its exponentials.
-func Softmax(s []float32, rows int, scale float32, counts []int32, max, sum []float32) {
+// Softmax makes exponentials of rows scores of a block, s[rows][64], in place. Of row r only the positions from first[r] to
+// before end[r] count, at least one; the others become 0. max and sum get the maximum of a row, and the sum of its exponentials.
+func Softmax(s []float32, rows int, scale float32, first, end []int32, max, sum []float32) {
 	for r := 0; r < rows; r += together {
 		n := min(together, rows-r)
-		softmax(s[r*Block:], scale, counts[r:], s[r*Block:], max[r:], sum[r:], n)
+		softmax(s[r*Block:], scale, first[r:], end[r:], s[r*Block:], max[r:], sum[r:], n)
 	}
 }
 

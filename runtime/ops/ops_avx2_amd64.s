@@ -226,6 +226,178 @@ done0:
 	VZEROUPPER
 	RET
 
+// func scale_avx2(args *byte)
+// Requires: AVX, AVX2
+TEXT ·scale_avx2(SB), NOSPLIT, $0-8
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v0:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v1:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v2:i32x8 = splat 2143289344
+	MOVQ         args+0(FP), AX
+	MOVQ         8(AX), AX
+	MOVQ         args+0(FP), BX
+	MOVQ         (BX), BX
+	MOVQ         args+0(FP), CX
+	MOVQ         16(CX), CX
+	MOVQ         args+0(FP), DX
+	MOVQ         24(DX), DX
+	TESTQ        DX, DX
+	JLE          done0
+	PCALIGN      $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y3                   // v3:f32x8 = loadsplat by+0
+	VMULPS       (BX), Y3, Y4               // v4:f32x8 = mul [x+0 l0*128 f32x8] v3
+	VMULPS       32(BX), Y3, Y5             // v5:f32x8 = mul [x+32 l0*128 f32x8] v3
+	VMULPS       64(BX), Y3, Y6             // v6:f32x8 = mul [x+64 l0*128 f32x8] v3
+	VMULPS       96(BX), Y3, Y3             // v7:f32x8 = mul [x+96 l0*128 f32x8] v3
+	VPAND        Y0, Y4, Y7                 // v9:i32x8 = and v8 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v10:i32x8 = cmpgts v9 v1
+	VPAND        Y2, Y7, Y8                 // v11:i32x8 = and v10 v2
+	VPANDN       Y4, Y7, Y4                 // v12:i32x8 = andnot v8 v10
+	VPOR         Y4, Y8, Y4                 // v13:i32x8 = or v11 v12
+	VPAND        Y0, Y5, Y7                 // v16:i32x8 = and v15 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v17:i32x8 = cmpgts v16 v1
+	VPAND        Y2, Y7, Y8                 // v18:i32x8 = and v17 v2
+	VPANDN       Y5, Y7, Y5                 // v19:i32x8 = andnot v15 v17
+	VPOR         Y5, Y8, Y5                 // v20:i32x8 = or v18 v19
+	VPAND        Y0, Y6, Y7                 // v23:i32x8 = and v22 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v24:i32x8 = cmpgts v23 v1
+	VPAND        Y2, Y7, Y8                 // v25:i32x8 = and v24 v2
+	VPANDN       Y6, Y7, Y6                 // v26:i32x8 = andnot v22 v24
+	VPOR         Y6, Y8, Y6                 // v27:i32x8 = or v25 v26
+	VPAND        Y0, Y3, Y7                 // v30:i32x8 = and v29 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v31:i32x8 = cmpgts v30 v1
+	VPAND        Y2, Y7, Y8                 // v32:i32x8 = and v31 v2
+	VPANDN       Y3, Y7, Y3                 // v33:i32x8 = andnot v29 v31
+	VPOR         Y3, Y8, Y3                 // v34:i32x8 = or v32 v33
+	VMOVDQU      Y4, (CX)                   // store out+0 l0*128 v14
+	VMOVDQU      Y5, 32(CX)                 // store out+32 l0*128 v21
+	VMOVDQU      Y6, 64(CX)                 // store out+64 l0*128 v28
+	VMOVDQU      Y3, 96(CX)                 // store out+96 l0*128 v35
+	ADDQ         $+128, BX
+	ADDQ         $+128, CX
+	DECQ         DX
+	JNZ          loop0
+
+done0:
+	VZEROUPPER
+	RET
+
+// func softcap_avx2(args *byte)
+// Requires: AVX, AVX2
+TEXT ·softcap_avx2(SB), NOSPLIT, $0-8
+	VPBROADCASTD x4b400000<>+0(SB), Y0      // v0:f32x8 = splat 1262485504
+	VPBROADCASTD x3e2aaa48<>+0(SB), Y1      // v2:f32x8 = splat 1042983496
+	VPBROADCASTD x3efffffe<>+0(SB), Y2      // v3:f32x8 = splat 1056964606
+	VPBROADCASTD x3f800000<>+0(SB), Y3      // v4:f32x8 = splat 1065353216
+	VPBROADCASTD x0000007f<>+0(SB), Y4      // v5:i32x8 = splat 127
+	VPBROADCASTD x7fffffff<>+0(SB), Y5      // v6:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y6      // v7:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y7      // v8:i32x8 = splat 2143289344
+	MOVQ         args+0(FP), AX
+	MOVQ         16(AX), AX
+	MOVQ         args+0(FP), BX
+	MOVQ         (BX), BX
+	MOVQ         args+0(FP), CX
+	MOVQ         8(CX), CX
+	MOVQ         args+0(FP), DX
+	MOVQ         24(DX), DX
+	MOVQ         args+0(FP), SI
+	MOVQ         32(SI), SI
+	TESTQ        SI, SI
+	JLE          done0
+	PCALIGN      $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y8                   // v9:f32x8 = loadsplat twice+0
+	VMULPS       (BX), Y8, Y9               // v10:f32x8 = mul [x+0 l0*64 f32x8] v9
+	VMULPS       32(BX), Y8, Y8             // v11:f32x8 = mul [x+32 l0*64 f32x8] v9
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v12:f32x8 = splat 3266314240
+	VMAXPS       Y9, Y10, Y9                // v13:f32x8 = maxf v12 v10
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v14:f32x8 = splat 3266314240
+	VMAXPS       Y8, Y10, Y8                // v15:f32x8 = maxf v14 v11
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v16:f32x8 = splat 1118961664
+	VMINPS       Y9, Y10, Y9                // v17:f32x8 = minf v16 v13
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v18:f32x8 = splat 1118961664
+	VMINPS       Y8, Y10, Y8                // v19:f32x8 = minf v18 v15
+	VMULPS       c0<>+0(SB), Y9, Y10        // v20:f32x8 = mul v17 [c0 f32x8]
+	VMULPS       c0<>+0(SB), Y8, Y11        // v21:f32x8 = mul v19 [c0 f32x8]
+	VADDPS       Y0, Y10, Y10               // v22:f32x8 = add v20 v0
+	VADDPS       Y0, Y11, Y11               // v23:f32x8 = add v21 v0
+	VSUBPS       Y0, Y10, Y12               // v24:f32x8 = sub v22 v0
+	VSUBPS       Y0, Y11, Y13               // v25:f32x8 = sub v23 v0
+	VMULPS       c1<>+0(SB), Y12, Y14       // v26:f32x8 = mul v24 [c1 f32x8]
+	VMULPS       c1<>+0(SB), Y13, Y15       // v27:f32x8 = mul v25 [c1 f32x8]
+	VSUBPS       Y14, Y9, Y9                // v28:f32x8 = sub v17 v26
+	VSUBPS       Y15, Y8, Y8                // v29:f32x8 = sub v19 v27
+	VMULPS       c2<>+0(SB), Y12, Y12       // v30:f32x8 = mul v24 [c2 f32x8]
+	VMULPS       c2<>+0(SB), Y13, Y13       // v31:f32x8 = mul v25 [c2 f32x8]
+	VSUBPS       Y12, Y9, Y9                // v32:f32x8 = sub v28 v30
+	VSUBPS       Y13, Y8, Y8                // v33:f32x8 = sub v29 v31
+	VMULPS       c3<>+0(SB), Y9, Y12        // v34:f32x8 = mul [c3 f32x8] v32
+	VMULPS       c3<>+0(SB), Y8, Y13        // v35:f32x8 = mul [c3 f32x8] v33
+	VADDPS       c4<>+0(SB), Y12, Y12       // v36:f32x8 = add v34 [c4 f32x8]
+	VADDPS       c4<>+0(SB), Y13, Y13       // v37:f32x8 = add v35 [c4 f32x8]
+	VMULPS       Y9, Y12, Y12               // v38:f32x8 = mul v36 v32
+	VMULPS       Y8, Y13, Y13               // v39:f32x8 = mul v37 v33
+	VADDPS       c5<>+0(SB), Y12, Y12       // v40:f32x8 = add v38 [c5 f32x8]
+	VADDPS       c5<>+0(SB), Y13, Y13       // v41:f32x8 = add v39 [c5 f32x8]
+	VMULPS       Y9, Y12, Y12               // v42:f32x8 = mul v40 v32
+	VMULPS       Y8, Y13, Y13               // v43:f32x8 = mul v41 v33
+	VADDPS       Y1, Y12, Y12               // v44:f32x8 = add v42 v2
+	VADDPS       Y1, Y13, Y13               // v45:f32x8 = add v43 v2
+	VMULPS       Y9, Y12, Y12               // v46:f32x8 = mul v44 v32
+	VMULPS       Y8, Y13, Y13               // v47:f32x8 = mul v45 v33
+	VADDPS       Y2, Y12, Y12               // v48:f32x8 = add v46 v3
+	VADDPS       Y2, Y13, Y13               // v49:f32x8 = add v47 v3
+	VMULPS       Y9, Y12, Y12               // v50:f32x8 = mul v48 v32
+	VMULPS       Y8, Y13, Y13               // v51:f32x8 = mul v49 v33
+	VADDPS       Y3, Y12, Y12               // v52:f32x8 = add v50 v4
+	VADDPS       Y3, Y13, Y13               // v53:f32x8 = add v51 v4
+	VMULPS       Y9, Y12, Y9                // v54:f32x8 = mul v52 v32
+	VMULPS       Y8, Y13, Y8                // v55:f32x8 = mul v53 v33
+	VADDPS       Y3, Y9, Y9                 // v56:f32x8 = add v54 v4
+	VADDPS       Y3, Y8, Y8                 // v57:f32x8 = add v55 v4
+	VPSUBD       Y0, Y10, Y10               // v60:i32x8 = sub v58 v1
+	VPSUBD       Y0, Y11, Y11               // v61:i32x8 = sub v59 v1
+	VPADDD       Y4, Y10, Y10               // v62:i32x8 = add v60 v5
+	VPADDD       Y4, Y11, Y11               // v63:i32x8 = add v61 v5
+	VPSLLD       $0x17, Y10, Y10            // v64:i32x8 = shl v62 23
+	VPSLLD       $0x17, Y11, Y11            // v65:i32x8 = shl v63 23
+	VMULPS       Y10, Y9, Y9                // v68:f32x8 = mul v56 v66
+	VMULPS       Y11, Y8, Y8                // v69:f32x8 = mul v57 v67
+	VADDPS       Y3, Y9, Y9                 // v70:f32x8 = add v68 v4
+	VADDPS       Y3, Y8, Y8                 // v71:f32x8 = add v69 v4
+	VPBROADCASTD x40000000<>+0(SB), Y10     // v72:f32x8 = splat 1073741824
+	VDIVPS       Y9, Y10, Y9                // v73:f32x8 = div v72 v70
+	VPBROADCASTD x40000000<>+0(SB), Y10     // v74:f32x8 = splat 1073741824
+	VDIVPS       Y8, Y10, Y8                // v75:f32x8 = div v74 v71
+	VSUBPS       Y9, Y3, Y9                 // v76:f32x8 = sub v4 v73
+	VSUBPS       Y8, Y3, Y8                 // v77:f32x8 = sub v4 v75
+	VPBROADCASTD (CX), Y10                  // v78:f32x8 = loadsplat cap+0
+	VMULPS       Y9, Y10, Y9                // v79:f32x8 = mul v78 v76
+	VMULPS       Y8, Y10, Y8                // v80:f32x8 = mul v78 v77
+	VPAND        Y5, Y9, Y10                // v82:i32x8 = and v81 v6
+	VPCMPGTD     Y6, Y10, Y10               // v83:i32x8 = cmpgts v82 v7
+	VPAND        Y7, Y10, Y11               // v84:i32x8 = and v83 v8
+	VPANDN       Y9, Y10, Y9                // v85:i32x8 = andnot v81 v83
+	VPOR         Y9, Y11, Y9                // v86:i32x8 = or v84 v85
+	VPAND        Y5, Y8, Y10                // v89:i32x8 = and v88 v6
+	VPCMPGTD     Y6, Y10, Y10               // v90:i32x8 = cmpgts v89 v7
+	VPAND        Y7, Y10, Y11               // v91:i32x8 = and v90 v8
+	VPANDN       Y8, Y10, Y8                // v92:i32x8 = andnot v88 v90
+	VPOR         Y8, Y11, Y8                // v93:i32x8 = or v91 v92
+	VMOVDQU      Y9, (DX)                   // store out+0 l0*64 v87
+	VMOVDQU      Y8, 32(DX)                 // store out+32 l0*64 v94
+	ADDQ         $+64, BX
+	ADDQ         $+64, DX
+	DECQ         SI
+	JNZ          loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func silu_avx2(args *byte)
 // Requires: AVX, AVX2
 TEXT ·silu_avx2(SB), NOSPLIT, $0-8
@@ -631,510 +803,538 @@ TEXT ·softmax_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), BX
 	MOVQ    (BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
+	MOVQ    24(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    24(DX), DX
+	MOVQ    16(DX), DX
 	MOVQ    args+0(FP), SI
-	MOVQ    136(SI), SI
-	TESTQ   SI, SI
+	MOVQ    32(SI), SI
+	MOVQ    args+0(FP), DI
+	MOVQ    144(DI), DI
+	TESTQ   DI, DI
 	JLE     done0
-	MOVQ    DX, DI
+	MOVQ    SI, R8
 	PCALIGN $0x20
 
 loop0:
 	VPBROADCASTD (AX), Y0                   // v0:f32x8 = loadsplat scale+0
 	VMULPS       (BX), Y0, Y1               // v1:f32x8 = mul [s+0 l0*256 f32x8] v0
-	VMULPS       32(BX), Y0, Y2             // v2:f32x8 = mul [s+32 l0*256 f32x8] v0
-	VMULPS       64(BX), Y0, Y3             // v3:f32x8 = mul [s+64 l0*256 f32x8] v0
-	VMULPS       96(BX), Y0, Y4             // v4:f32x8 = mul [s+96 l0*256 f32x8] v0
-	VPBROADCASTD (CX), Y5                   // v9:i32x8 = loadsplat count+0 l0*4
-	VPCMPGTD     c10<>+0(SB), Y5, Y6         // v10:i32x8 = cmpgts v9 [c0 i32x8]
-	VPCMPGTD     c11<>+0(SB), Y5, Y7         // v11:i32x8 = cmpgts v9 [c1 i32x8]
-	VPCMPGTD     c12<>+0(SB), Y5, Y8         // v12:i32x8 = cmpgts v9 [c2 i32x8]
-	VPCMPGTD     c13<>+0(SB), Y5, Y9         // v13:i32x8 = cmpgts v9 [c3 i32x8]
-	VPAND        Y6, Y1, Y1                 // v14:i32x8 = and v5 v10
-	VPAND        Y7, Y2, Y2                 // v15:i32x8 = and v6 v11
-	VPAND        Y8, Y3, Y3                 // v16:i32x8 = and v7 v12
-	VPAND        Y9, Y4, Y4                 // v17:i32x8 = and v8 v13
-	VPCMPEQD     Y10, Y10, Y10              // v18:i32x8 = splat -1
-	VPSUBD       Y6, Y10, Y6                // v19:i32x8 = sub v18 v10
-	VPCMPEQD     Y10, Y10, Y10              // v20:i32x8 = splat -1
-	VPSUBD       Y7, Y10, Y7                // v21:i32x8 = sub v20 v11
-	VPCMPEQD     Y10, Y10, Y10              // v22:i32x8 = splat -1
-	VPSUBD       Y8, Y10, Y8                // v23:i32x8 = sub v22 v12
-	VPCMPEQD     Y10, Y10, Y10              // v24:i32x8 = splat -1
-	VPSUBD       Y9, Y10, Y9                // v25:i32x8 = sub v24 v13
-	VPAND        c14<>+0(SB), Y6, Y6         // v26:i32x8 = and v19 [c4 i32x8]
-	VPAND        c14<>+0(SB), Y7, Y7         // v27:i32x8 = and v21 [c4 i32x8]
-	VPAND        c14<>+0(SB), Y8, Y8         // v28:i32x8 = and v23 [c4 i32x8]
-	VPAND        c14<>+0(SB), Y9, Y9         // v29:i32x8 = and v25 [c4 i32x8]
-	VPOR         Y6, Y1, Y1                 // v30:i32x8 = or v14 v26
-	VPOR         Y7, Y2, Y2                 // v31:i32x8 = or v15 v27
-	VPOR         Y8, Y3, Y3                 // v32:i32x8 = or v16 v28
-	VPOR         Y9, Y4, Y4                 // v33:i32x8 = or v17 v29
-	VMOVDQU      Y1, (DI)                   // store masked+0 l0*256 v34
-	VMOVDQU      Y2, 32(DI)                 // store masked+32 l0*256 v35
-	VMOVDQU      Y3, 64(DI)                 // store masked+64 l0*256 v36
-	VMOVDQU      Y4, 96(DI)                 // store masked+96 l0*256 v37
-	VMULPS       128(BX), Y0, Y1            // v38:f32x8 = mul [s+128 l0*256 f32x8] v0
-	VMULPS       160(BX), Y0, Y2            // v39:f32x8 = mul [s+160 l0*256 f32x8] v0
-	VMULPS       192(BX), Y0, Y3            // v40:f32x8 = mul [s+192 l0*256 f32x8] v0
-	VMULPS       224(BX), Y0, Y0            // v41:f32x8 = mul [s+224 l0*256 f32x8] v0
-	VPCMPGTD     c15<>+0(SB), Y5, Y4         // v46:i32x8 = cmpgts v9 [c5 i32x8]
-	VPCMPGTD     c16<>+0(SB), Y5, Y6         // v47:i32x8 = cmpgts v9 [c6 i32x8]
-	VPCMPGTD     c17<>+0(SB), Y5, Y7         // v48:i32x8 = cmpgts v9 [c7 i32x8]
-	VPCMPGTD     c18<>+0(SB), Y5, Y5         // v49:i32x8 = cmpgts v9 [c8 i32x8]
-	VPAND        Y4, Y1, Y1                 // v50:i32x8 = and v42 v46
-	VPAND        Y6, Y2, Y2                 // v51:i32x8 = and v43 v47
-	VPAND        Y7, Y3, Y3                 // v52:i32x8 = and v44 v48
-	VPAND        Y5, Y0, Y0                 // v53:i32x8 = and v45 v49
-	VPCMPEQD     Y8, Y8, Y8                 // v54:i32x8 = splat -1
-	VPSUBD       Y4, Y8, Y4                 // v55:i32x8 = sub v54 v46
-	VPCMPEQD     Y8, Y8, Y8                 // v56:i32x8 = splat -1
-	VPSUBD       Y6, Y8, Y6                 // v57:i32x8 = sub v56 v47
-	VPCMPEQD     Y8, Y8, Y8                 // v58:i32x8 = splat -1
-	VPSUBD       Y7, Y8, Y7                 // v59:i32x8 = sub v58 v48
-	VPCMPEQD     Y8, Y8, Y8                 // v60:i32x8 = splat -1
-	VPSUBD       Y5, Y8, Y5                 // v61:i32x8 = sub v60 v49
-	VPAND        c14<>+0(SB), Y4, Y4         // v62:i32x8 = and v55 [c4 i32x8]
-	VPAND        c14<>+0(SB), Y6, Y6         // v63:i32x8 = and v57 [c4 i32x8]
-	VPAND        c14<>+0(SB), Y7, Y7         // v64:i32x8 = and v59 [c4 i32x8]
-	VPAND        c14<>+0(SB), Y5, Y5         // v65:i32x8 = and v61 [c4 i32x8]
-	VPOR         Y4, Y1, Y1                 // v66:i32x8 = or v50 v62
-	VPOR         Y6, Y2, Y2                 // v67:i32x8 = or v51 v63
-	VPOR         Y7, Y3, Y3                 // v68:i32x8 = or v52 v64
-	VPOR         Y5, Y0, Y0                 // v69:i32x8 = or v53 v65
-	VMOVDQU      Y1, 128(DI)                // store masked+128 l0*256 v70
-	VMOVDQU      Y2, 160(DI)                // store masked+160 l0*256 v71
-	VMOVDQU      Y3, 192(DI)                // store masked+192 l0*256 v72
-	VMOVDQU      Y0, 224(DI)                // store masked+224 l0*256 v73
+	VPBROADCASTD (CX), Y2                   // v3:i32x8 = loadsplat end+0 l0*4
+	VPCMPGTD     c10<>+0(SB), Y2, Y3         // v4:i32x8 = cmpgts v3 [c0 i32x8]
+	VMOVDQU      c11<>+0(SB), Y4             // v5:i32x8 = const c1
+	VPBROADCASTD (DX), Y5                   // v6:i32x8 = loadsplat first+0 l0*4
+	VPCMPGTD     Y5, Y4, Y4                 // v7:i32x8 = cmpgts v5 v6
+	VPAND        Y4, Y3, Y3                 // v8:i32x8 = and v4 v7
+	VPAND        Y3, Y1, Y1                 // v9:i32x8 = and v2 v8
+	VPCMPEQD     Y4, Y4, Y4                 // v10:i32x8 = splat -1
+	VPSUBD       Y3, Y4, Y3                 // v11:i32x8 = sub v10 v8
+	VPAND        c12<>+0(SB), Y3, Y3         // v12:i32x8 = and v11 [c2 i32x8]
+	VPOR         Y3, Y1, Y1                 // v13:i32x8 = or v9 v12
+	VMOVDQU      Y1, (R8)                   // store masked+0 l0*256 v14
+	VMULPS       32(BX), Y0, Y1             // v15:f32x8 = mul [s+32 l0*256 f32x8] v0
+	VPCMPGTD     c13<>+0(SB), Y2, Y3         // v17:i32x8 = cmpgts v3 [c3 i32x8]
+	VMOVDQU      c14<>+0(SB), Y4             // v18:i32x8 = const c4
+	VPCMPGTD     Y5, Y4, Y4                 // v19:i32x8 = cmpgts v18 v6
+	VPAND        Y4, Y3, Y3                 // v20:i32x8 = and v17 v19
+	VPAND        Y3, Y1, Y1                 // v21:i32x8 = and v16 v20
+	VPCMPEQD     Y4, Y4, Y4                 // v22:i32x8 = splat -1
+	VPSUBD       Y3, Y4, Y3                 // v23:i32x8 = sub v22 v20
+	VPAND        c12<>+0(SB), Y3, Y3         // v24:i32x8 = and v23 [c2 i32x8]
+	VPOR         Y3, Y1, Y1                 // v25:i32x8 = or v21 v24
+	VMOVDQU      Y1, 32(R8)                 // store masked+32 l0*256 v26
+	VMULPS       64(BX), Y0, Y1             // v27:f32x8 = mul [s+64 l0*256 f32x8] v0
+	VPCMPGTD     c15<>+0(SB), Y2, Y3         // v29:i32x8 = cmpgts v3 [c5 i32x8]
+	VMOVDQU      c16<>+0(SB), Y4             // v30:i32x8 = const c6
+	VPCMPGTD     Y5, Y4, Y4                 // v31:i32x8 = cmpgts v30 v6
+	VPAND        Y4, Y3, Y3                 // v32:i32x8 = and v29 v31
+	VPAND        Y3, Y1, Y1                 // v33:i32x8 = and v28 v32
+	VPCMPEQD     Y4, Y4, Y4                 // v34:i32x8 = splat -1
+	VPSUBD       Y3, Y4, Y3                 // v35:i32x8 = sub v34 v32
+	VPAND        c12<>+0(SB), Y3, Y3         // v36:i32x8 = and v35 [c2 i32x8]
+	VPOR         Y3, Y1, Y1                 // v37:i32x8 = or v33 v36
+	VMOVDQU      Y1, 64(R8)                 // store masked+64 l0*256 v38
+	VMULPS       96(BX), Y0, Y1             // v39:f32x8 = mul [s+96 l0*256 f32x8] v0
+	VPCMPGTD     c17<>+0(SB), Y2, Y3         // v41:i32x8 = cmpgts v3 [c7 i32x8]
+	VMOVDQU      c18<>+0(SB), Y4             // v42:i32x8 = const c8
+	VPCMPGTD     Y5, Y4, Y4                 // v43:i32x8 = cmpgts v42 v6
+	VPAND        Y4, Y3, Y3                 // v44:i32x8 = and v41 v43
+	VPAND        Y3, Y1, Y1                 // v45:i32x8 = and v40 v44
+	VPCMPEQD     Y4, Y4, Y4                 // v46:i32x8 = splat -1
+	VPSUBD       Y3, Y4, Y3                 // v47:i32x8 = sub v46 v44
+	VPAND        c12<>+0(SB), Y3, Y3         // v48:i32x8 = and v47 [c2 i32x8]
+	VPOR         Y3, Y1, Y1                 // v49:i32x8 = or v45 v48
+	VMOVDQU      Y1, 96(R8)                 // store masked+96 l0*256 v50
+	VMULPS       128(BX), Y0, Y1            // v51:f32x8 = mul [s+128 l0*256 f32x8] v0
+	VPCMPGTD     c19<>+0(SB), Y2, Y3         // v53:i32x8 = cmpgts v3 [c9 i32x8]
+	VMOVDQU      c20<>+0(SB), Y4            // v54:i32x8 = const c10
+	VPCMPGTD     Y5, Y4, Y4                 // v55:i32x8 = cmpgts v54 v6
+	VPAND        Y4, Y3, Y3                 // v56:i32x8 = and v53 v55
+	VPAND        Y3, Y1, Y1                 // v57:i32x8 = and v52 v56
+	VPCMPEQD     Y4, Y4, Y4                 // v58:i32x8 = splat -1
+	VPSUBD       Y3, Y4, Y3                 // v59:i32x8 = sub v58 v56
+	VPAND        c12<>+0(SB), Y3, Y3         // v60:i32x8 = and v59 [c2 i32x8]
+	VPOR         Y3, Y1, Y1                 // v61:i32x8 = or v57 v60
+	VMOVDQU      Y1, 128(R8)                // store masked+128 l0*256 v62
+	VMULPS       160(BX), Y0, Y1            // v63:f32x8 = mul [s+160 l0*256 f32x8] v0
+	VPCMPGTD     c21<>+0(SB), Y2, Y3        // v65:i32x8 = cmpgts v3 [c11 i32x8]
+	VMOVDQU      c22<>+0(SB), Y4            // v66:i32x8 = const c12
+	VPCMPGTD     Y5, Y4, Y4                 // v67:i32x8 = cmpgts v66 v6
+	VPAND        Y4, Y3, Y3                 // v68:i32x8 = and v65 v67
+	VPAND        Y3, Y1, Y1                 // v69:i32x8 = and v64 v68
+	VPCMPEQD     Y4, Y4, Y4                 // v70:i32x8 = splat -1
+	VPSUBD       Y3, Y4, Y3                 // v71:i32x8 = sub v70 v68
+	VPAND        c12<>+0(SB), Y3, Y3         // v72:i32x8 = and v71 [c2 i32x8]
+	VPOR         Y3, Y1, Y1                 // v73:i32x8 = or v69 v72
+	VMOVDQU      Y1, 160(R8)                // store masked+160 l0*256 v74
+	VMULPS       192(BX), Y0, Y1            // v75:f32x8 = mul [s+192 l0*256 f32x8] v0
+	VPCMPGTD     c23<>+0(SB), Y2, Y3        // v77:i32x8 = cmpgts v3 [c13 i32x8]
+	VMOVDQU      c24<>+0(SB), Y4            // v78:i32x8 = const c14
+	VPCMPGTD     Y5, Y4, Y4                 // v79:i32x8 = cmpgts v78 v6
+	VPAND        Y4, Y3, Y3                 // v80:i32x8 = and v77 v79
+	VPAND        Y3, Y1, Y1                 // v81:i32x8 = and v76 v80
+	VPCMPEQD     Y4, Y4, Y4                 // v82:i32x8 = splat -1
+	VPSUBD       Y3, Y4, Y3                 // v83:i32x8 = sub v82 v80
+	VPAND        c12<>+0(SB), Y3, Y3         // v84:i32x8 = and v83 [c2 i32x8]
+	VPOR         Y3, Y1, Y1                 // v85:i32x8 = or v81 v84
+	VMOVDQU      Y1, 192(R8)                // store masked+192 l0*256 v86
+	VMULPS       224(BX), Y0, Y0            // v87:f32x8 = mul [s+224 l0*256 f32x8] v0
+	VPCMPGTD     c25<>+0(SB), Y2, Y1        // v89:i32x8 = cmpgts v3 [c15 i32x8]
+	VMOVDQU      c26<>+0(SB), Y2            // v90:i32x8 = const c16
+	VPCMPGTD     Y5, Y2, Y2                 // v91:i32x8 = cmpgts v90 v6
+	VPAND        Y2, Y1, Y1                 // v92:i32x8 = and v89 v91
+	VPAND        Y1, Y0, Y0                 // v93:i32x8 = and v88 v92
+	VPCMPEQD     Y2, Y2, Y2                 // v94:i32x8 = splat -1
+	VPSUBD       Y1, Y2, Y1                 // v95:i32x8 = sub v94 v92
+	VPAND        c12<>+0(SB), Y1, Y1         // v96:i32x8 = and v95 [c2 i32x8]
+	VPOR         Y1, Y0, Y0                 // v97:i32x8 = or v93 v96
+	VMOVDQU      Y0, 224(R8)                // store masked+224 l0*256 v98
 	ADDQ         $+256, BX
 	ADDQ         $+4, CX
-	ADDQ         $+256, DI
-	DECQ         SI
+	ADDQ         $+4, DX
+	ADDQ         $+256, R8
+	DECQ         DI
 	JNZ          loop0
 
 done0:
 	MOVQ    args+0(FP), AX
-	MOVQ    32(AX), AX
+	MOVQ    40(AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    144(BX), BX
+	MOVQ    152(BX), BX
 	TESTQ   BX, BX
 	JLE     done1
-	MOVQ    DX, CX
-	MOVQ    AX, SI
+	MOVQ    SI, CX
+	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop1:
-	VMOVDQU (CX), Y0                        // v74:f32x8 = load masked+0 l1*256
-	VMAXPS  128(CX), Y0, Y0                 // v75:f32x8 = maxf v74 [masked+128 l1*256 f32x8]
-	VMOVDQU 32(CX), Y1                      // v76:f32x8 = load masked+32 l1*256
-	VMAXPS  160(CX), Y1, Y1                 // v77:f32x8 = maxf v76 [masked+160 l1*256 f32x8]
-	VMOVDQU 64(CX), Y2                      // v78:f32x8 = load masked+64 l1*256
-	VMAXPS  192(CX), Y2, Y2                 // v79:f32x8 = maxf v78 [masked+192 l1*256 f32x8]
-	VMOVDQU 96(CX), Y3                      // v80:f32x8 = load masked+96 l1*256
-	VMAXPS  224(CX), Y3, Y3                 // v81:f32x8 = maxf v80 [masked+224 l1*256 f32x8]
-	VMOVDQU Y0, (SI)                        // store top32+0 l1*128 v75
-	VMOVDQU Y1, 32(SI)                      // store top32+32 l1*128 v77
-	VMOVDQU Y2, 64(SI)                      // store top32+64 l1*128 v79
-	VMOVDQU Y3, 96(SI)                      // store top32+96 l1*128 v81
+	VMOVDQU (CX), Y0                        // v99:f32x8 = load masked+0 l1*256
+	VMAXPS  128(CX), Y0, Y0                 // v100:f32x8 = maxf v99 [masked+128 l1*256 f32x8]
+	VMOVDQU 32(CX), Y1                      // v101:f32x8 = load masked+32 l1*256
+	VMAXPS  160(CX), Y1, Y1                 // v102:f32x8 = maxf v101 [masked+160 l1*256 f32x8]
+	VMOVDQU 64(CX), Y2                      // v103:f32x8 = load masked+64 l1*256
+	VMAXPS  192(CX), Y2, Y2                 // v104:f32x8 = maxf v103 [masked+192 l1*256 f32x8]
+	VMOVDQU 96(CX), Y3                      // v105:f32x8 = load masked+96 l1*256
+	VMAXPS  224(CX), Y3, Y3                 // v106:f32x8 = maxf v105 [masked+224 l1*256 f32x8]
+	VMOVDQU Y0, (DX)                        // store top32+0 l1*128 v100
+	VMOVDQU Y1, 32(DX)                      // store top32+32 l1*128 v102
+	VMOVDQU Y2, 64(DX)                      // store top32+64 l1*128 v104
+	VMOVDQU Y3, 96(DX)                      // store top32+96 l1*128 v106
 	ADDQ    $+256, CX
-	ADDQ    $+128, SI
+	ADDQ    $+128, DX
 	DECQ    BX
 	JNZ     loop1
 
 done1:
 	MOVQ    args+0(FP), BX
-	MOVQ    40(BX), BX
+	MOVQ    48(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    152(CX), CX
+	MOVQ    160(CX), CX
 	TESTQ   CX, CX
 	JLE     done2
-	MOVQ    BX, SI
+	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop2:
-	VMOVDQU (AX), Y0                        // v82:f32x8 = load top32+0 l2*128
-	VMAXPS  64(AX), Y0, Y0                  // v83:f32x8 = maxf v82 [top32+64 l2*128 f32x8]
-	VMOVDQU 32(AX), Y1                      // v84:f32x8 = load top32+32 l2*128
-	VMAXPS  96(AX), Y1, Y1                  // v85:f32x8 = maxf v84 [top32+96 l2*128 f32x8]
-	VMOVDQU Y0, (SI)                        // store top16+0 l2*64 v83
-	VMOVDQU Y1, 32(SI)                      // store top16+32 l2*64 v85
+	VMOVDQU (AX), Y0                        // v107:f32x8 = load top32+0 l2*128
+	VMAXPS  64(AX), Y0, Y0                  // v108:f32x8 = maxf v107 [top32+64 l2*128 f32x8]
+	VMOVDQU 32(AX), Y1                      // v109:f32x8 = load top32+32 l2*128
+	VMAXPS  96(AX), Y1, Y1                  // v110:f32x8 = maxf v109 [top32+96 l2*128 f32x8]
+	VMOVDQU Y0, (DX)                        // store top16+0 l2*64 v108
+	VMOVDQU Y1, 32(DX)                      // store top16+32 l2*64 v110
 	ADDQ    $+128, AX
-	ADDQ    $+64, SI
+	ADDQ    $+64, DX
 	DECQ    CX
 	JNZ     loop2
 
 done2:
 	MOVQ    args+0(FP), AX
-	MOVQ    48(AX), AX
+	MOVQ    56(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    160(CX), CX
+	MOVQ    168(CX), CX
 	TESTQ   CX, CX
 	JLE     done3
-	MOVQ    AX, SI
+	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop3:
-	VMOVDQU (BX), Y0                        // v86:f32x8 = load top16+0 l3*64
-	VMAXPS  32(BX), Y0, Y0                  // v87:f32x8 = maxf v86 [top16+32 l3*64 f32x8]
-	VMOVDQU Y0, (SI)                        // store top8+0 l3*32 v87
+	VMOVDQU (BX), Y0                        // v111:f32x8 = load top16+0 l3*64
+	VMAXPS  32(BX), Y0, Y0                  // v112:f32x8 = maxf v111 [top16+32 l3*64 f32x8]
+	VMOVDQU Y0, (DX)                        // store top8+0 l3*32 v112
 	ADDQ    $+64, BX
-	ADDQ    $+32, SI
+	ADDQ    $+32, DX
 	DECQ    CX
 	JNZ     loop3
 
 done3:
 	MOVQ    args+0(FP), BX
-	MOVQ    56(BX), BX
+	MOVQ    64(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    168(CX), CX
+	MOVQ    176(CX), CX
 	TESTQ   CX, CX
 	JLE     done4
-	MOVQ    BX, SI
+	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop4:
-	VMOVDQU (AX), X0                        // v88:f32x4 = load top8+0 l4*32
-	VMAXPS  16(AX), X0, X0                  // v89:f32x4 = maxf v88 [top8+16 l4*32 f32x4]
-	VMOVDQU X0, (SI)                        // store top4+0 l4*16 v89
+	VMOVDQU (AX), X0                        // v113:f32x4 = load top8+0 l4*32
+	VMAXPS  16(AX), X0, X0                  // v114:f32x4 = maxf v113 [top8+16 l4*32 f32x4]
+	VMOVDQU X0, (DX)                        // store top4+0 l4*16 v114
 	ADDQ    $+32, AX
-	ADDQ    $+16, SI
+	ADDQ    $+16, DX
 	DECQ    CX
 	JNZ     loop4
 
 done4:
 	MOVQ    args+0(FP), AX
-	MOVQ    64(AX), AX
+	MOVQ    72(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    176(CX), CX
+	MOVQ    184(CX), CX
 	TESTQ   CX, CX
 	JLE     done5
-	MOVQ    AX, SI
+	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop5:
-	VMOVQ  (BX), X0                         // v90:f32x2 = load top4+0 l5*16
-	VMOVQ  8(BX), X1                        // v91:f32x2 = load top4+8 l5*16
-	VMAXPS X1, X0, X0                       // v92:f32x2 = maxf v90 v91
-	VMOVQ  X0, (SI)                         // store top2+0 l5*8 v92
+	VMOVQ  (BX), X0                         // v115:f32x2 = load top4+0 l5*16
+	VMOVQ  8(BX), X1                        // v116:f32x2 = load top4+8 l5*16
+	VMAXPS X1, X0, X0                       // v117:f32x2 = maxf v115 v116
+	VMOVQ  X0, (DX)                         // store top2+0 l5*8 v117
 	ADDQ   $+16, BX
-	ADDQ   $+8, SI
+	ADDQ   $+8, DX
 	DECQ   CX
 	JNZ    loop5
 
 done5:
 	MOVQ    args+0(FP), BX
-	MOVQ    72(BX), BX
+	MOVQ    80(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    184(CX), CX
+	MOVQ    192(CX), CX
 	TESTQ   CX, CX
 	JLE     done6
-	MOVQ    BX, SI
+	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop6:
-	VMOVD  (AX), X0                         // v93:f32x1 = load top2+0 l6*8
-	VMOVD  4(AX), X1                        // v94:f32x1 = load top2+4 l6*8
-	VMAXPS X1, X0, X0                       // v95:f32x1 = maxf v93 v94
-	VMOVD  X0, (SI)                         // store top1+0 l6*4 v95
+	VMOVD  (AX), X0                         // v118:f32x1 = load top2+0 l6*8
+	VMOVD  4(AX), X1                        // v119:f32x1 = load top2+4 l6*8
+	VMAXPS X1, X0, X0                       // v120:f32x1 = maxf v118 v119
+	VMOVD  X0, (DX)                         // store top1+0 l6*4 v120
 	ADDQ   $+8, AX
-	ADDQ   $+4, SI
+	ADDQ   $+4, DX
 	DECQ   CX
 	JNZ    loop6
 
 done6:
-	VPBROADCASTD x4b400000<>+0(SB), Y0      // v96:f32x8 = splat 1262485504
-	VPBROADCASTD x3c091d81<>+0(SB), Y1      // v98:f32x8 = splat 1007230337
-	VPBROADCASTD x3d2aac7c<>+0(SB), Y2      // v99:f32x8 = splat 1026206844
-	VPBROADCASTD x3e2aaa48<>+0(SB), Y3      // v100:f32x8 = splat 1042983496
-	VPBROADCASTD x3efffffe<>+0(SB), Y4      // v101:f32x8 = splat 1056964606
-	VPBROADCASTD x3f800000<>+0(SB), Y5      // v102:f32x8 = splat 1065353216
-	VPBROADCASTD x0000007f<>+0(SB), Y6      // v103:i32x8 = splat 127
+	VPBROADCASTD x4b400000<>+0(SB), Y0      // v121:f32x8 = splat 1262485504
+	VPBROADCASTD x3c091d81<>+0(SB), Y1      // v123:f32x8 = splat 1007230337
+	VPBROADCASTD x3d2aac7c<>+0(SB), Y2      // v124:f32x8 = splat 1026206844
+	VPBROADCASTD x3e2aaa48<>+0(SB), Y3      // v125:f32x8 = splat 1042983496
+	VPBROADCASTD x3efffffe<>+0(SB), Y4      // v126:f32x8 = splat 1056964606
+	VPBROADCASTD x3f800000<>+0(SB), Y5      // v127:f32x8 = splat 1065353216
+	VPBROADCASTD x0000007f<>+0(SB), Y6      // v128:i32x8 = splat 127
 	MOVQ         args+0(FP), AX
-	MOVQ         80(AX), AX
+	MOVQ         88(AX), AX
 	MOVQ         args+0(FP), CX
-	MOVQ         192(CX), CX
+	MOVQ         200(CX), CX
 	TESTQ        CX, CX
 	JLE          done7
-	MOVQ         AX, SI
+	MOVQ         AX, DX
 	PCALIGN      $0x20
 
 loop7:
-	VMOVDQU      (DX), Y7                   // v104:f32x8 = load masked+0 l7*256
-	VPBROADCASTD (BX), Y8                   // v105:f32x8 = loadsplat top1+0 l7*4
-	VSUBPS       Y8, Y7, Y7                 // v106:f32x8 = sub v104 v105
-	VMOVDQU      32(DX), Y9                 // v107:f32x8 = load masked+32 l7*256
-	VSUBPS       Y8, Y9, Y9                 // v108:f32x8 = sub v107 v105
-	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v109:f32x8 = splat 3266314240
-	VMAXPS       Y7, Y10, Y7                // v110:f32x8 = maxf v109 v106
-	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v111:f32x8 = splat 3266314240
-	VMAXPS       Y9, Y10, Y9                // v112:f32x8 = maxf v111 v108
-	VPBROADCASTD x42b20000<>+0(SB), Y10     // v113:f32x8 = splat 1118961664
-	VMINPS       Y7, Y10, Y7                // v114:f32x8 = minf v113 v110
-	VPBROADCASTD x42b20000<>+0(SB), Y10     // v115:f32x8 = splat 1118961664
-	VMINPS       Y9, Y10, Y9                // v116:f32x8 = minf v115 v112
-	VMULPS       c0<>+0(SB), Y7, Y10        // v117:f32x8 = mul v114 [c9 f32x8]
-	VMULPS       c0<>+0(SB), Y9, Y11        // v118:f32x8 = mul v116 [c9 f32x8]
-	VADDPS       Y0, Y10, Y10               // v119:f32x8 = add v117 v96
-	VADDPS       Y0, Y11, Y11               // v120:f32x8 = add v118 v96
-	VSUBPS       Y0, Y10, Y12               // v121:f32x8 = sub v119 v96
-	VSUBPS       Y0, Y11, Y13               // v122:f32x8 = sub v120 v96
-	VMULPS       c1<>+0(SB), Y12, Y14      // v123:f32x8 = mul v121 [c10 f32x8]
-	VMULPS       c1<>+0(SB), Y13, Y15      // v124:f32x8 = mul v122 [c10 f32x8]
-	VSUBPS       Y14, Y7, Y7                // v125:f32x8 = sub v114 v123
-	VSUBPS       Y15, Y9, Y9                // v126:f32x8 = sub v116 v124
-	VMULPS       c2<>+0(SB), Y12, Y12      // v127:f32x8 = mul v121 [c11 f32x8]
-	VMULPS       c2<>+0(SB), Y13, Y13      // v128:f32x8 = mul v122 [c11 f32x8]
-	VSUBPS       Y12, Y7, Y7                // v129:f32x8 = sub v125 v127
-	VSUBPS       Y13, Y9, Y9                // v130:f32x8 = sub v126 v128
-	VMULPS       c3<>+0(SB), Y7, Y12       // v131:f32x8 = mul [c12 f32x8] v129
-	VMULPS       c3<>+0(SB), Y9, Y13       // v132:f32x8 = mul [c12 f32x8] v130
-	VADDPS       Y1, Y12, Y12               // v133:f32x8 = add v131 v98
-	VADDPS       Y1, Y13, Y13               // v134:f32x8 = add v132 v98
-	VMULPS       Y7, Y12, Y12               // v135:f32x8 = mul v133 v129
-	VMULPS       Y9, Y13, Y13               // v136:f32x8 = mul v134 v130
-	VADDPS       Y2, Y12, Y12               // v137:f32x8 = add v135 v99
-	VADDPS       Y2, Y13, Y13               // v138:f32x8 = add v136 v99
-	VMULPS       Y7, Y12, Y12               // v139:f32x8 = mul v137 v129
-	VMULPS       Y9, Y13, Y13               // v140:f32x8 = mul v138 v130
-	VADDPS       Y3, Y12, Y12               // v141:f32x8 = add v139 v100
-	VADDPS       Y3, Y13, Y13               // v142:f32x8 = add v140 v100
-	VMULPS       Y7, Y12, Y12               // v143:f32x8 = mul v141 v129
-	VMULPS       Y9, Y13, Y13               // v144:f32x8 = mul v142 v130
-	VADDPS       Y4, Y12, Y12               // v145:f32x8 = add v143 v101
-	VADDPS       Y4, Y13, Y13               // v146:f32x8 = add v144 v101
-	VMULPS       Y7, Y12, Y12               // v147:f32x8 = mul v145 v129
-	VMULPS       Y9, Y13, Y13               // v148:f32x8 = mul v146 v130
-	VADDPS       Y5, Y12, Y12               // v149:f32x8 = add v147 v102
-	VADDPS       Y5, Y13, Y13               // v150:f32x8 = add v148 v102
-	VMULPS       Y7, Y12, Y7                // v151:f32x8 = mul v149 v129
-	VMULPS       Y9, Y13, Y9                // v152:f32x8 = mul v150 v130
-	VADDPS       Y5, Y7, Y7                 // v153:f32x8 = add v151 v102
-	VADDPS       Y5, Y9, Y9                 // v154:f32x8 = add v152 v102
-	VPSUBD       Y0, Y10, Y10               // v157:i32x8 = sub v155 v97
-	VPSUBD       Y0, Y11, Y11               // v158:i32x8 = sub v156 v97
-	VPADDD       Y6, Y10, Y10               // v159:i32x8 = add v157 v103
-	VPADDD       Y6, Y11, Y11               // v160:i32x8 = add v158 v103
-	VPSLLD       $0x17, Y10, Y10            // v161:i32x8 = shl v159 23
-	VPSLLD       $0x17, Y11, Y11            // v162:i32x8 = shl v160 23
-	VMULPS       Y10, Y7, Y7                // v165:f32x8 = mul v153 v163
-	VMULPS       Y11, Y9, Y9                // v166:f32x8 = mul v154 v164
-	VMOVDQU      Y7, (SI)                   // store e+0 l7*256 v165
-	VMOVDQU      Y9, 32(SI)                 // store e+32 l7*256 v166
-	VMOVDQU      64(DX), Y7                 // v167:f32x8 = load masked+64 l7*256
-	VSUBPS       Y8, Y7, Y7                 // v168:f32x8 = sub v167 v105
-	VMOVDQU      96(DX), Y9                 // v169:f32x8 = load masked+96 l7*256
-	VSUBPS       Y8, Y9, Y9                 // v170:f32x8 = sub v169 v105
-	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v171:f32x8 = splat 3266314240
-	VMAXPS       Y7, Y10, Y7                // v172:f32x8 = maxf v171 v168
-	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v173:f32x8 = splat 3266314240
-	VMAXPS       Y9, Y10, Y9                // v174:f32x8 = maxf v173 v170
-	VPBROADCASTD x42b20000<>+0(SB), Y10     // v175:f32x8 = splat 1118961664
-	VMINPS       Y7, Y10, Y7                // v176:f32x8 = minf v175 v172
-	VPBROADCASTD x42b20000<>+0(SB), Y10     // v177:f32x8 = splat 1118961664
-	VMINPS       Y9, Y10, Y9                // v178:f32x8 = minf v177 v174
-	VMULPS       c0<>+0(SB), Y7, Y10        // v179:f32x8 = mul v176 [c9 f32x8]
-	VMULPS       c0<>+0(SB), Y9, Y11        // v180:f32x8 = mul v178 [c9 f32x8]
-	VADDPS       Y0, Y10, Y10               // v181:f32x8 = add v179 v96
-	VADDPS       Y0, Y11, Y11               // v182:f32x8 = add v180 v96
-	VSUBPS       Y0, Y10, Y12               // v183:f32x8 = sub v181 v96
-	VSUBPS       Y0, Y11, Y13               // v184:f32x8 = sub v182 v96
-	VMULPS       c1<>+0(SB), Y12, Y14      // v185:f32x8 = mul v183 [c10 f32x8]
-	VMULPS       c1<>+0(SB), Y13, Y15      // v186:f32x8 = mul v184 [c10 f32x8]
-	VSUBPS       Y14, Y7, Y7                // v187:f32x8 = sub v176 v185
-	VSUBPS       Y15, Y9, Y9                // v188:f32x8 = sub v178 v186
-	VMULPS       c2<>+0(SB), Y12, Y12      // v189:f32x8 = mul v183 [c11 f32x8]
-	VMULPS       c2<>+0(SB), Y13, Y13      // v190:f32x8 = mul v184 [c11 f32x8]
-	VSUBPS       Y12, Y7, Y7                // v191:f32x8 = sub v187 v189
-	VSUBPS       Y13, Y9, Y9                // v192:f32x8 = sub v188 v190
-	VMULPS       c3<>+0(SB), Y7, Y12       // v193:f32x8 = mul [c12 f32x8] v191
-	VMULPS       c3<>+0(SB), Y9, Y13       // v194:f32x8 = mul [c12 f32x8] v192
-	VADDPS       Y1, Y12, Y12               // v195:f32x8 = add v193 v98
-	VADDPS       Y1, Y13, Y13               // v196:f32x8 = add v194 v98
-	VMULPS       Y7, Y12, Y12               // v197:f32x8 = mul v195 v191
-	VMULPS       Y9, Y13, Y13               // v198:f32x8 = mul v196 v192
-	VADDPS       Y2, Y12, Y12               // v199:f32x8 = add v197 v99
-	VADDPS       Y2, Y13, Y13               // v200:f32x8 = add v198 v99
-	VMULPS       Y7, Y12, Y12               // v201:f32x8 = mul v199 v191
-	VMULPS       Y9, Y13, Y13               // v202:f32x8 = mul v200 v192
-	VADDPS       Y3, Y12, Y12               // v203:f32x8 = add v201 v100
-	VADDPS       Y3, Y13, Y13               // v204:f32x8 = add v202 v100
-	VMULPS       Y7, Y12, Y12               // v205:f32x8 = mul v203 v191
-	VMULPS       Y9, Y13, Y13               // v206:f32x8 = mul v204 v192
-	VADDPS       Y4, Y12, Y12               // v207:f32x8 = add v205 v101
-	VADDPS       Y4, Y13, Y13               // v208:f32x8 = add v206 v101
-	VMULPS       Y7, Y12, Y12               // v209:f32x8 = mul v207 v191
-	VMULPS       Y9, Y13, Y13               // v210:f32x8 = mul v208 v192
-	VADDPS       Y5, Y12, Y12               // v211:f32x8 = add v209 v102
-	VADDPS       Y5, Y13, Y13               // v212:f32x8 = add v210 v102
-	VMULPS       Y7, Y12, Y7                // v213:f32x8 = mul v211 v191
-	VMULPS       Y9, Y13, Y9                // v214:f32x8 = mul v212 v192
-	VADDPS       Y5, Y7, Y7                 // v215:f32x8 = add v213 v102
-	VADDPS       Y5, Y9, Y9                 // v216:f32x8 = add v214 v102
-	VPSUBD       Y0, Y10, Y10               // v219:i32x8 = sub v217 v97
-	VPSUBD       Y0, Y11, Y11               // v220:i32x8 = sub v218 v97
-	VPADDD       Y6, Y10, Y10               // v221:i32x8 = add v219 v103
-	VPADDD       Y6, Y11, Y11               // v222:i32x8 = add v220 v103
-	VPSLLD       $0x17, Y10, Y10            // v223:i32x8 = shl v221 23
-	VPSLLD       $0x17, Y11, Y11            // v224:i32x8 = shl v222 23
-	VMULPS       Y10, Y7, Y7                // v227:f32x8 = mul v215 v225
-	VMULPS       Y11, Y9, Y9                // v228:f32x8 = mul v216 v226
-	VMOVDQU      Y7, 64(SI)                 // store e+64 l7*256 v227
-	VMOVDQU      Y9, 96(SI)                 // store e+96 l7*256 v228
-	VMOVDQU      128(DX), Y7                // v229:f32x8 = load masked+128 l7*256
-	VSUBPS       Y8, Y7, Y7                 // v230:f32x8 = sub v229 v105
-	VMOVDQU      160(DX), Y9                // v231:f32x8 = load masked+160 l7*256
-	VSUBPS       Y8, Y9, Y9                 // v232:f32x8 = sub v231 v105
-	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v233:f32x8 = splat 3266314240
-	VMAXPS       Y7, Y10, Y7                // v234:f32x8 = maxf v233 v230
-	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v235:f32x8 = splat 3266314240
-	VMAXPS       Y9, Y10, Y9                // v236:f32x8 = maxf v235 v232
-	VPBROADCASTD x42b20000<>+0(SB), Y10     // v237:f32x8 = splat 1118961664
-	VMINPS       Y7, Y10, Y7                // v238:f32x8 = minf v237 v234
-	VPBROADCASTD x42b20000<>+0(SB), Y10     // v239:f32x8 = splat 1118961664
-	VMINPS       Y9, Y10, Y9                // v240:f32x8 = minf v239 v236
-	VMULPS       c0<>+0(SB), Y7, Y10        // v241:f32x8 = mul v238 [c9 f32x8]
-	VMULPS       c0<>+0(SB), Y9, Y11        // v242:f32x8 = mul v240 [c9 f32x8]
-	VADDPS       Y0, Y10, Y10               // v243:f32x8 = add v241 v96
-	VADDPS       Y0, Y11, Y11               // v244:f32x8 = add v242 v96
-	VSUBPS       Y0, Y10, Y12               // v245:f32x8 = sub v243 v96
-	VSUBPS       Y0, Y11, Y13               // v246:f32x8 = sub v244 v96
-	VMULPS       c1<>+0(SB), Y12, Y14      // v247:f32x8 = mul v245 [c10 f32x8]
-	VMULPS       c1<>+0(SB), Y13, Y15      // v248:f32x8 = mul v246 [c10 f32x8]
-	VSUBPS       Y14, Y7, Y7                // v249:f32x8 = sub v238 v247
-	VSUBPS       Y15, Y9, Y9                // v250:f32x8 = sub v240 v248
-	VMULPS       c2<>+0(SB), Y12, Y12      // v251:f32x8 = mul v245 [c11 f32x8]
-	VMULPS       c2<>+0(SB), Y13, Y13      // v252:f32x8 = mul v246 [c11 f32x8]
-	VSUBPS       Y12, Y7, Y7                // v253:f32x8 = sub v249 v251
-	VSUBPS       Y13, Y9, Y9                // v254:f32x8 = sub v250 v252
-	VMULPS       c3<>+0(SB), Y7, Y12       // v255:f32x8 = mul [c12 f32x8] v253
-	VMULPS       c3<>+0(SB), Y9, Y13       // v256:f32x8 = mul [c12 f32x8] v254
-	VADDPS       Y1, Y12, Y12               // v257:f32x8 = add v255 v98
-	VADDPS       Y1, Y13, Y13               // v258:f32x8 = add v256 v98
-	VMULPS       Y7, Y12, Y12               // v259:f32x8 = mul v257 v253
-	VMULPS       Y9, Y13, Y13               // v260:f32x8 = mul v258 v254
-	VADDPS       Y2, Y12, Y12               // v261:f32x8 = add v259 v99
-	VADDPS       Y2, Y13, Y13               // v262:f32x8 = add v260 v99
-	VMULPS       Y7, Y12, Y12               // v263:f32x8 = mul v261 v253
-	VMULPS       Y9, Y13, Y13               // v264:f32x8 = mul v262 v254
-	VADDPS       Y3, Y12, Y12               // v265:f32x8 = add v263 v100
-	VADDPS       Y3, Y13, Y13               // v266:f32x8 = add v264 v100
-	VMULPS       Y7, Y12, Y12               // v267:f32x8 = mul v265 v253
-	VMULPS       Y9, Y13, Y13               // v268:f32x8 = mul v266 v254
-	VADDPS       Y4, Y12, Y12               // v269:f32x8 = add v267 v101
-	VADDPS       Y4, Y13, Y13               // v270:f32x8 = add v268 v101
-	VMULPS       Y7, Y12, Y12               // v271:f32x8 = mul v269 v253
-	VMULPS       Y9, Y13, Y13               // v272:f32x8 = mul v270 v254
-	VADDPS       Y5, Y12, Y12               // v273:f32x8 = add v271 v102
-	VADDPS       Y5, Y13, Y13               // v274:f32x8 = add v272 v102
-	VMULPS       Y7, Y12, Y7                // v275:f32x8 = mul v273 v253
-	VMULPS       Y9, Y13, Y9                // v276:f32x8 = mul v274 v254
-	VADDPS       Y5, Y7, Y7                 // v277:f32x8 = add v275 v102
-	VADDPS       Y5, Y9, Y9                 // v278:f32x8 = add v276 v102
-	VPSUBD       Y0, Y10, Y10               // v281:i32x8 = sub v279 v97
-	VPSUBD       Y0, Y11, Y11               // v282:i32x8 = sub v280 v97
-	VPADDD       Y6, Y10, Y10               // v283:i32x8 = add v281 v103
-	VPADDD       Y6, Y11, Y11               // v284:i32x8 = add v282 v103
-	VPSLLD       $0x17, Y10, Y10            // v285:i32x8 = shl v283 23
-	VPSLLD       $0x17, Y11, Y11            // v286:i32x8 = shl v284 23
-	VMULPS       Y10, Y7, Y7                // v289:f32x8 = mul v277 v287
-	VMULPS       Y11, Y9, Y9                // v290:f32x8 = mul v278 v288
-	VMOVDQU      Y7, 128(SI)                // store e+128 l7*256 v289
-	VMOVDQU      Y9, 160(SI)                // store e+160 l7*256 v290
-	VMOVDQU      192(DX), Y7                // v291:f32x8 = load masked+192 l7*256
-	VSUBPS       Y8, Y7, Y7                 // v292:f32x8 = sub v291 v105
-	VMOVDQU      224(DX), Y9                // v293:f32x8 = load masked+224 l7*256
-	VSUBPS       Y8, Y9, Y8                 // v294:f32x8 = sub v293 v105
-	VPBROADCASTD xc2b00000<>+0(SB), Y9      // v295:f32x8 = splat 3266314240
-	VMAXPS       Y7, Y9, Y7                 // v296:f32x8 = maxf v295 v292
-	VPBROADCASTD xc2b00000<>+0(SB), Y9      // v297:f32x8 = splat 3266314240
-	VMAXPS       Y8, Y9, Y8                 // v298:f32x8 = maxf v297 v294
-	VPBROADCASTD x42b20000<>+0(SB), Y9      // v299:f32x8 = splat 1118961664
-	VMINPS       Y7, Y9, Y7                 // v300:f32x8 = minf v299 v296
-	VPBROADCASTD x42b20000<>+0(SB), Y9      // v301:f32x8 = splat 1118961664
-	VMINPS       Y8, Y9, Y8                 // v302:f32x8 = minf v301 v298
-	VMULPS       c0<>+0(SB), Y7, Y9         // v303:f32x8 = mul v300 [c9 f32x8]
-	VMULPS       c0<>+0(SB), Y8, Y10        // v304:f32x8 = mul v302 [c9 f32x8]
-	VADDPS       Y0, Y9, Y9                 // v305:f32x8 = add v303 v96
-	VADDPS       Y0, Y10, Y10               // v306:f32x8 = add v304 v96
-	VSUBPS       Y0, Y9, Y11                // v307:f32x8 = sub v305 v96
-	VSUBPS       Y0, Y10, Y12               // v308:f32x8 = sub v306 v96
-	VMULPS       c1<>+0(SB), Y11, Y13      // v309:f32x8 = mul v307 [c10 f32x8]
-	VMULPS       c1<>+0(SB), Y12, Y14      // v310:f32x8 = mul v308 [c10 f32x8]
-	VSUBPS       Y13, Y7, Y7                // v311:f32x8 = sub v300 v309
-	VSUBPS       Y14, Y8, Y8                // v312:f32x8 = sub v302 v310
-	VMULPS       c2<>+0(SB), Y11, Y11      // v313:f32x8 = mul v307 [c11 f32x8]
-	VMULPS       c2<>+0(SB), Y12, Y12      // v314:f32x8 = mul v308 [c11 f32x8]
-	VSUBPS       Y11, Y7, Y7                // v315:f32x8 = sub v311 v313
-	VSUBPS       Y12, Y8, Y8                // v316:f32x8 = sub v312 v314
-	VMULPS       c3<>+0(SB), Y7, Y11       // v317:f32x8 = mul [c12 f32x8] v315
-	VMULPS       c3<>+0(SB), Y8, Y12       // v318:f32x8 = mul [c12 f32x8] v316
-	VADDPS       Y1, Y11, Y11               // v319:f32x8 = add v317 v98
-	VADDPS       Y1, Y12, Y12               // v320:f32x8 = add v318 v98
-	VMULPS       Y7, Y11, Y11               // v321:f32x8 = mul v319 v315
-	VMULPS       Y8, Y12, Y12               // v322:f32x8 = mul v320 v316
-	VADDPS       Y2, Y11, Y11               // v323:f32x8 = add v321 v99
-	VADDPS       Y2, Y12, Y12               // v324:f32x8 = add v322 v99
-	VMULPS       Y7, Y11, Y11               // v325:f32x8 = mul v323 v315
-	VMULPS       Y8, Y12, Y12               // v326:f32x8 = mul v324 v316
-	VADDPS       Y3, Y11, Y11               // v327:f32x8 = add v325 v100
-	VADDPS       Y3, Y12, Y12               // v328:f32x8 = add v326 v100
-	VMULPS       Y7, Y11, Y11               // v329:f32x8 = mul v327 v315
-	VMULPS       Y8, Y12, Y12               // v330:f32x8 = mul v328 v316
-	VADDPS       Y4, Y11, Y11               // v331:f32x8 = add v329 v101
-	VADDPS       Y4, Y12, Y12               // v332:f32x8 = add v330 v101
-	VMULPS       Y7, Y11, Y11               // v333:f32x8 = mul v331 v315
-	VMULPS       Y8, Y12, Y12               // v334:f32x8 = mul v332 v316
-	VADDPS       Y5, Y11, Y11               // v335:f32x8 = add v333 v102
-	VADDPS       Y5, Y12, Y12               // v336:f32x8 = add v334 v102
-	VMULPS       Y7, Y11, Y7                // v337:f32x8 = mul v335 v315
-	VMULPS       Y8, Y12, Y8                // v338:f32x8 = mul v336 v316
-	VADDPS       Y5, Y7, Y7                 // v339:f32x8 = add v337 v102
-	VADDPS       Y5, Y8, Y8                 // v340:f32x8 = add v338 v102
-	VPSUBD       Y0, Y9, Y9                 // v343:i32x8 = sub v341 v97
-	VPSUBD       Y0, Y10, Y10               // v344:i32x8 = sub v342 v97
-	VPADDD       Y6, Y9, Y9                 // v345:i32x8 = add v343 v103
-	VPADDD       Y6, Y10, Y10               // v346:i32x8 = add v344 v103
-	VPSLLD       $0x17, Y9, Y9              // v347:i32x8 = shl v345 23
-	VPSLLD       $0x17, Y10, Y10            // v348:i32x8 = shl v346 23
-	VMULPS       Y9, Y7, Y7                 // v351:f32x8 = mul v339 v349
-	VMULPS       Y10, Y8, Y8                // v352:f32x8 = mul v340 v350
-	VMOVDQU      Y7, 192(SI)                // store e+192 l7*256 v351
-	VMOVDQU      Y8, 224(SI)                // store e+224 l7*256 v352
-	ADDQ         $+256, DX
-	ADDQ         $+4, BX
+	VMOVDQU      (SI), Y7                   // v129:f32x8 = load masked+0 l7*256
+	VPBROADCASTD (BX), Y8                   // v130:f32x8 = loadsplat top1+0 l7*4
+	VSUBPS       Y8, Y7, Y7                 // v131:f32x8 = sub v129 v130
+	VMOVDQU      32(SI), Y9                 // v132:f32x8 = load masked+32 l7*256
+	VSUBPS       Y8, Y9, Y9                 // v133:f32x8 = sub v132 v130
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v134:f32x8 = splat 3266314240
+	VMAXPS       Y7, Y10, Y7                // v135:f32x8 = maxf v134 v131
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v136:f32x8 = splat 3266314240
+	VMAXPS       Y9, Y10, Y9                // v137:f32x8 = maxf v136 v133
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v138:f32x8 = splat 1118961664
+	VMINPS       Y7, Y10, Y7                // v139:f32x8 = minf v138 v135
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v140:f32x8 = splat 1118961664
+	VMINPS       Y9, Y10, Y9                // v141:f32x8 = minf v140 v137
+	VMULPS       c0<>+0(SB), Y7, Y10       // v142:f32x8 = mul v139 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y9, Y11       // v143:f32x8 = mul v141 [c17 f32x8]
+	VADDPS       Y0, Y10, Y10               // v144:f32x8 = add v142 v121
+	VADDPS       Y0, Y11, Y11               // v145:f32x8 = add v143 v121
+	VSUBPS       Y0, Y10, Y12               // v146:f32x8 = sub v144 v121
+	VSUBPS       Y0, Y11, Y13               // v147:f32x8 = sub v145 v121
+	VMULPS       c1<>+0(SB), Y12, Y14      // v148:f32x8 = mul v146 [c18 f32x8]
+	VMULPS       c1<>+0(SB), Y13, Y15      // v149:f32x8 = mul v147 [c18 f32x8]
+	VSUBPS       Y14, Y7, Y7                // v150:f32x8 = sub v139 v148
+	VSUBPS       Y15, Y9, Y9                // v151:f32x8 = sub v141 v149
+	VMULPS       c2<>+0(SB), Y12, Y12      // v152:f32x8 = mul v146 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y13, Y13      // v153:f32x8 = mul v147 [c19 f32x8]
+	VSUBPS       Y12, Y7, Y7                // v154:f32x8 = sub v150 v152
+	VSUBPS       Y13, Y9, Y9                // v155:f32x8 = sub v151 v153
+	VMULPS       c3<>+0(SB), Y7, Y12       // v156:f32x8 = mul [c20 f32x8] v154
+	VMULPS       c3<>+0(SB), Y9, Y13       // v157:f32x8 = mul [c20 f32x8] v155
+	VADDPS       Y1, Y12, Y12               // v158:f32x8 = add v156 v123
+	VADDPS       Y1, Y13, Y13               // v159:f32x8 = add v157 v123
+	VMULPS       Y7, Y12, Y12               // v160:f32x8 = mul v158 v154
+	VMULPS       Y9, Y13, Y13               // v161:f32x8 = mul v159 v155
+	VADDPS       Y2, Y12, Y12               // v162:f32x8 = add v160 v124
+	VADDPS       Y2, Y13, Y13               // v163:f32x8 = add v161 v124
+	VMULPS       Y7, Y12, Y12               // v164:f32x8 = mul v162 v154
+	VMULPS       Y9, Y13, Y13               // v165:f32x8 = mul v163 v155
+	VADDPS       Y3, Y12, Y12               // v166:f32x8 = add v164 v125
+	VADDPS       Y3, Y13, Y13               // v167:f32x8 = add v165 v125
+	VMULPS       Y7, Y12, Y12               // v168:f32x8 = mul v166 v154
+	VMULPS       Y9, Y13, Y13               // v169:f32x8 = mul v167 v155
+	VADDPS       Y4, Y12, Y12               // v170:f32x8 = add v168 v126
+	VADDPS       Y4, Y13, Y13               // v171:f32x8 = add v169 v126
+	VMULPS       Y7, Y12, Y12               // v172:f32x8 = mul v170 v154
+	VMULPS       Y9, Y13, Y13               // v173:f32x8 = mul v171 v155
+	VADDPS       Y5, Y12, Y12               // v174:f32x8 = add v172 v127
+	VADDPS       Y5, Y13, Y13               // v175:f32x8 = add v173 v127
+	VMULPS       Y7, Y12, Y7                // v176:f32x8 = mul v174 v154
+	VMULPS       Y9, Y13, Y9                // v177:f32x8 = mul v175 v155
+	VADDPS       Y5, Y7, Y7                 // v178:f32x8 = add v176 v127
+	VADDPS       Y5, Y9, Y9                 // v179:f32x8 = add v177 v127
+	VPSUBD       Y0, Y10, Y10               // v182:i32x8 = sub v180 v122
+	VPSUBD       Y0, Y11, Y11               // v183:i32x8 = sub v181 v122
+	VPADDD       Y6, Y10, Y10               // v184:i32x8 = add v182 v128
+	VPADDD       Y6, Y11, Y11               // v185:i32x8 = add v183 v128
+	VPSLLD       $0x17, Y10, Y10            // v186:i32x8 = shl v184 23
+	VPSLLD       $0x17, Y11, Y11            // v187:i32x8 = shl v185 23
+	VMULPS       Y10, Y7, Y7                // v190:f32x8 = mul v178 v188
+	VMULPS       Y11, Y9, Y9                // v191:f32x8 = mul v179 v189
+	VMOVDQU      Y7, (DX)                   // store e+0 l7*256 v190
+	VMOVDQU      Y9, 32(DX)                 // store e+32 l7*256 v191
+	VMOVDQU      64(SI), Y7                 // v192:f32x8 = load masked+64 l7*256
+	VSUBPS       Y8, Y7, Y7                 // v193:f32x8 = sub v192 v130
+	VMOVDQU      96(SI), Y9                 // v194:f32x8 = load masked+96 l7*256
+	VSUBPS       Y8, Y9, Y9                 // v195:f32x8 = sub v194 v130
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v196:f32x8 = splat 3266314240
+	VMAXPS       Y7, Y10, Y7                // v197:f32x8 = maxf v196 v193
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v198:f32x8 = splat 3266314240
+	VMAXPS       Y9, Y10, Y9                // v199:f32x8 = maxf v198 v195
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v200:f32x8 = splat 1118961664
+	VMINPS       Y7, Y10, Y7                // v201:f32x8 = minf v200 v197
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v202:f32x8 = splat 1118961664
+	VMINPS       Y9, Y10, Y9                // v203:f32x8 = minf v202 v199
+	VMULPS       c0<>+0(SB), Y7, Y10       // v204:f32x8 = mul v201 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y9, Y11       // v205:f32x8 = mul v203 [c17 f32x8]
+	VADDPS       Y0, Y10, Y10               // v206:f32x8 = add v204 v121
+	VADDPS       Y0, Y11, Y11               // v207:f32x8 = add v205 v121
+	VSUBPS       Y0, Y10, Y12               // v208:f32x8 = sub v206 v121
+	VSUBPS       Y0, Y11, Y13               // v209:f32x8 = sub v207 v121
+	VMULPS       c1<>+0(SB), Y12, Y14      // v210:f32x8 = mul v208 [c18 f32x8]
+	VMULPS       c1<>+0(SB), Y13, Y15      // v211:f32x8 = mul v209 [c18 f32x8]
+	VSUBPS       Y14, Y7, Y7                // v212:f32x8 = sub v201 v210
+	VSUBPS       Y15, Y9, Y9                // v213:f32x8 = sub v203 v211
+	VMULPS       c2<>+0(SB), Y12, Y12      // v214:f32x8 = mul v208 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y13, Y13      // v215:f32x8 = mul v209 [c19 f32x8]
+	VSUBPS       Y12, Y7, Y7                // v216:f32x8 = sub v212 v214
+	VSUBPS       Y13, Y9, Y9                // v217:f32x8 = sub v213 v215
+	VMULPS       c3<>+0(SB), Y7, Y12       // v218:f32x8 = mul [c20 f32x8] v216
+	VMULPS       c3<>+0(SB), Y9, Y13       // v219:f32x8 = mul [c20 f32x8] v217
+	VADDPS       Y1, Y12, Y12               // v220:f32x8 = add v218 v123
+	VADDPS       Y1, Y13, Y13               // v221:f32x8 = add v219 v123
+	VMULPS       Y7, Y12, Y12               // v222:f32x8 = mul v220 v216
+	VMULPS       Y9, Y13, Y13               // v223:f32x8 = mul v221 v217
+	VADDPS       Y2, Y12, Y12               // v224:f32x8 = add v222 v124
+	VADDPS       Y2, Y13, Y13               // v225:f32x8 = add v223 v124
+	VMULPS       Y7, Y12, Y12               // v226:f32x8 = mul v224 v216
+	VMULPS       Y9, Y13, Y13               // v227:f32x8 = mul v225 v217
+	VADDPS       Y3, Y12, Y12               // v228:f32x8 = add v226 v125
+	VADDPS       Y3, Y13, Y13               // v229:f32x8 = add v227 v125
+	VMULPS       Y7, Y12, Y12               // v230:f32x8 = mul v228 v216
+	VMULPS       Y9, Y13, Y13               // v231:f32x8 = mul v229 v217
+	VADDPS       Y4, Y12, Y12               // v232:f32x8 = add v230 v126
+	VADDPS       Y4, Y13, Y13               // v233:f32x8 = add v231 v126
+	VMULPS       Y7, Y12, Y12               // v234:f32x8 = mul v232 v216
+	VMULPS       Y9, Y13, Y13               // v235:f32x8 = mul v233 v217
+	VADDPS       Y5, Y12, Y12               // v236:f32x8 = add v234 v127
+	VADDPS       Y5, Y13, Y13               // v237:f32x8 = add v235 v127
+	VMULPS       Y7, Y12, Y7                // v238:f32x8 = mul v236 v216
+	VMULPS       Y9, Y13, Y9                // v239:f32x8 = mul v237 v217
+	VADDPS       Y5, Y7, Y7                 // v240:f32x8 = add v238 v127
+	VADDPS       Y5, Y9, Y9                 // v241:f32x8 = add v239 v127
+	VPSUBD       Y0, Y10, Y10               // v244:i32x8 = sub v242 v122
+	VPSUBD       Y0, Y11, Y11               // v245:i32x8 = sub v243 v122
+	VPADDD       Y6, Y10, Y10               // v246:i32x8 = add v244 v128
+	VPADDD       Y6, Y11, Y11               // v247:i32x8 = add v245 v128
+	VPSLLD       $0x17, Y10, Y10            // v248:i32x8 = shl v246 23
+	VPSLLD       $0x17, Y11, Y11            // v249:i32x8 = shl v247 23
+	VMULPS       Y10, Y7, Y7                // v252:f32x8 = mul v240 v250
+	VMULPS       Y11, Y9, Y9                // v253:f32x8 = mul v241 v251
+	VMOVDQU      Y7, 64(DX)                 // store e+64 l7*256 v252
+	VMOVDQU      Y9, 96(DX)                 // store e+96 l7*256 v253
+	VMOVDQU      128(SI), Y7                // v254:f32x8 = load masked+128 l7*256
+	VSUBPS       Y8, Y7, Y7                 // v255:f32x8 = sub v254 v130
+	VMOVDQU      160(SI), Y9                // v256:f32x8 = load masked+160 l7*256
+	VSUBPS       Y8, Y9, Y9                 // v257:f32x8 = sub v256 v130
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v258:f32x8 = splat 3266314240
+	VMAXPS       Y7, Y10, Y7                // v259:f32x8 = maxf v258 v255
+	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v260:f32x8 = splat 3266314240
+	VMAXPS       Y9, Y10, Y9                // v261:f32x8 = maxf v260 v257
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v262:f32x8 = splat 1118961664
+	VMINPS       Y7, Y10, Y7                // v263:f32x8 = minf v262 v259
+	VPBROADCASTD x42b20000<>+0(SB), Y10     // v264:f32x8 = splat 1118961664
+	VMINPS       Y9, Y10, Y9                // v265:f32x8 = minf v264 v261
+	VMULPS       c0<>+0(SB), Y7, Y10       // v266:f32x8 = mul v263 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y9, Y11       // v267:f32x8 = mul v265 [c17 f32x8]
+	VADDPS       Y0, Y10, Y10               // v268:f32x8 = add v266 v121
+	VADDPS       Y0, Y11, Y11               // v269:f32x8 = add v267 v121
+	VSUBPS       Y0, Y10, Y12               // v270:f32x8 = sub v268 v121
+	VSUBPS       Y0, Y11, Y13               // v271:f32x8 = sub v269 v121
+	VMULPS       c1<>+0(SB), Y12, Y14      // v272:f32x8 = mul v270 [c18 f32x8]
+	VMULPS       c1<>+0(SB), Y13, Y15      // v273:f32x8 = mul v271 [c18 f32x8]
+	VSUBPS       Y14, Y7, Y7                // v274:f32x8 = sub v263 v272
+	VSUBPS       Y15, Y9, Y9                // v275:f32x8 = sub v265 v273
+	VMULPS       c2<>+0(SB), Y12, Y12      // v276:f32x8 = mul v270 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y13, Y13      // v277:f32x8 = mul v271 [c19 f32x8]
+	VSUBPS       Y12, Y7, Y7                // v278:f32x8 = sub v274 v276
+	VSUBPS       Y13, Y9, Y9                // v279:f32x8 = sub v275 v277
+	VMULPS       c3<>+0(SB), Y7, Y12       // v280:f32x8 = mul [c20 f32x8] v278
+	VMULPS       c3<>+0(SB), Y9, Y13       // v281:f32x8 = mul [c20 f32x8] v279
+	VADDPS       Y1, Y12, Y12               // v282:f32x8 = add v280 v123
+	VADDPS       Y1, Y13, Y13               // v283:f32x8 = add v281 v123
+	VMULPS       Y7, Y12, Y12               // v284:f32x8 = mul v282 v278
+	VMULPS       Y9, Y13, Y13               // v285:f32x8 = mul v283 v279
+	VADDPS       Y2, Y12, Y12               // v286:f32x8 = add v284 v124
+	VADDPS       Y2, Y13, Y13               // v287:f32x8 = add v285 v124
+	VMULPS       Y7, Y12, Y12               // v288:f32x8 = mul v286 v278
+	VMULPS       Y9, Y13, Y13               // v289:f32x8 = mul v287 v279
+	VADDPS       Y3, Y12, Y12               // v290:f32x8 = add v288 v125
+	VADDPS       Y3, Y13, Y13               // v291:f32x8 = add v289 v125
+	VMULPS       Y7, Y12, Y12               // v292:f32x8 = mul v290 v278
+	VMULPS       Y9, Y13, Y13               // v293:f32x8 = mul v291 v279
+	VADDPS       Y4, Y12, Y12               // v294:f32x8 = add v292 v126
+	VADDPS       Y4, Y13, Y13               // v295:f32x8 = add v293 v126
+	VMULPS       Y7, Y12, Y12               // v296:f32x8 = mul v294 v278
+	VMULPS       Y9, Y13, Y13               // v297:f32x8 = mul v295 v279
+	VADDPS       Y5, Y12, Y12               // v298:f32x8 = add v296 v127
+	VADDPS       Y5, Y13, Y13               // v299:f32x8 = add v297 v127
+	VMULPS       Y7, Y12, Y7                // v300:f32x8 = mul v298 v278
+	VMULPS       Y9, Y13, Y9                // v301:f32x8 = mul v299 v279
+	VADDPS       Y5, Y7, Y7                 // v302:f32x8 = add v300 v127
+	VADDPS       Y5, Y9, Y9                 // v303:f32x8 = add v301 v127
+	VPSUBD       Y0, Y10, Y10               // v306:i32x8 = sub v304 v122
+	VPSUBD       Y0, Y11, Y11               // v307:i32x8 = sub v305 v122
+	VPADDD       Y6, Y10, Y10               // v308:i32x8 = add v306 v128
+	VPADDD       Y6, Y11, Y11               // v309:i32x8 = add v307 v128
+	VPSLLD       $0x17, Y10, Y10            // v310:i32x8 = shl v308 23
+	VPSLLD       $0x17, Y11, Y11            // v311:i32x8 = shl v309 23
+	VMULPS       Y10, Y7, Y7                // v314:f32x8 = mul v302 v312
+	VMULPS       Y11, Y9, Y9                // v315:f32x8 = mul v303 v313
+	VMOVDQU      Y7, 128(DX)                // store e+128 l7*256 v314
+	VMOVDQU      Y9, 160(DX)                // store e+160 l7*256 v315
+	VMOVDQU      192(SI), Y7                // v316:f32x8 = load masked+192 l7*256
+	VSUBPS       Y8, Y7, Y7                 // v317:f32x8 = sub v316 v130
+	VMOVDQU      224(SI), Y9                // v318:f32x8 = load masked+224 l7*256
+	VSUBPS       Y8, Y9, Y8                 // v319:f32x8 = sub v318 v130
+	VPBROADCASTD xc2b00000<>+0(SB), Y9      // v320:f32x8 = splat 3266314240
+	VMAXPS       Y7, Y9, Y7                 // v321:f32x8 = maxf v320 v317
+	VPBROADCASTD xc2b00000<>+0(SB), Y9      // v322:f32x8 = splat 3266314240
+	VMAXPS       Y8, Y9, Y8                 // v323:f32x8 = maxf v322 v319
+	VPBROADCASTD x42b20000<>+0(SB), Y9      // v324:f32x8 = splat 1118961664
+	VMINPS       Y7, Y9, Y7                 // v325:f32x8 = minf v324 v321
+	VPBROADCASTD x42b20000<>+0(SB), Y9      // v326:f32x8 = splat 1118961664
+	VMINPS       Y8, Y9, Y8                 // v327:f32x8 = minf v326 v323
+	VMULPS       c0<>+0(SB), Y7, Y9        // v328:f32x8 = mul v325 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y8, Y10       // v329:f32x8 = mul v327 [c17 f32x8]
+	VADDPS       Y0, Y9, Y9                 // v330:f32x8 = add v328 v121
+	VADDPS       Y0, Y10, Y10               // v331:f32x8 = add v329 v121
+	VSUBPS       Y0, Y9, Y11                // v332:f32x8 = sub v330 v121
+	VSUBPS       Y0, Y10, Y12               // v333:f32x8 = sub v331 v121
+	VMULPS       c1<>+0(SB), Y11, Y13      // v334:f32x8 = mul v332 [c18 f32x8]
+	VMULPS       c1<>+0(SB), Y12, Y14      // v335:f32x8 = mul v333 [c18 f32x8]
+	VSUBPS       Y13, Y7, Y7                // v336:f32x8 = sub v325 v334
+	VSUBPS       Y14, Y8, Y8                // v337:f32x8 = sub v327 v335
+	VMULPS       c2<>+0(SB), Y11, Y11      // v338:f32x8 = mul v332 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y12, Y12      // v339:f32x8 = mul v333 [c19 f32x8]
+	VSUBPS       Y11, Y7, Y7                // v340:f32x8 = sub v336 v338
+	VSUBPS       Y12, Y8, Y8                // v341:f32x8 = sub v337 v339
+	VMULPS       c3<>+0(SB), Y7, Y11       // v342:f32x8 = mul [c20 f32x8] v340
+	VMULPS       c3<>+0(SB), Y8, Y12       // v343:f32x8 = mul [c20 f32x8] v341
+	VADDPS       Y1, Y11, Y11               // v344:f32x8 = add v342 v123
+	VADDPS       Y1, Y12, Y12               // v345:f32x8 = add v343 v123
+	VMULPS       Y7, Y11, Y11               // v346:f32x8 = mul v344 v340
+	VMULPS       Y8, Y12, Y12               // v347:f32x8 = mul v345 v341
+	VADDPS       Y2, Y11, Y11               // v348:f32x8 = add v346 v124
+	VADDPS       Y2, Y12, Y12               // v349:f32x8 = add v347 v124
+	VMULPS       Y7, Y11, Y11               // v350:f32x8 = mul v348 v340
+	VMULPS       Y8, Y12, Y12               // v351:f32x8 = mul v349 v341
+	VADDPS       Y3, Y11, Y11               // v352:f32x8 = add v350 v125
+	VADDPS       Y3, Y12, Y12               // v353:f32x8 = add v351 v125
+	VMULPS       Y7, Y11, Y11               // v354:f32x8 = mul v352 v340
+	VMULPS       Y8, Y12, Y12               // v355:f32x8 = mul v353 v341
+	VADDPS       Y4, Y11, Y11               // v356:f32x8 = add v354 v126
+	VADDPS       Y4, Y12, Y12               // v357:f32x8 = add v355 v126
+	VMULPS       Y7, Y11, Y11               // v358:f32x8 = mul v356 v340
+	VMULPS       Y8, Y12, Y12               // v359:f32x8 = mul v357 v341
+	VADDPS       Y5, Y11, Y11               // v360:f32x8 = add v358 v127
+	VADDPS       Y5, Y12, Y12               // v361:f32x8 = add v359 v127
+	VMULPS       Y7, Y11, Y7                // v362:f32x8 = mul v360 v340
+	VMULPS       Y8, Y12, Y8                // v363:f32x8 = mul v361 v341
+	VADDPS       Y5, Y7, Y7                 // v364:f32x8 = add v362 v127
+	VADDPS       Y5, Y8, Y8                 // v365:f32x8 = add v363 v127
+	VPSUBD       Y0, Y9, Y9                 // v368:i32x8 = sub v366 v122
+	VPSUBD       Y0, Y10, Y10               // v369:i32x8 = sub v367 v122
+	VPADDD       Y6, Y9, Y9                 // v370:i32x8 = add v368 v128
+	VPADDD       Y6, Y10, Y10               // v371:i32x8 = add v369 v128
+	VPSLLD       $0x17, Y9, Y9              // v372:i32x8 = shl v370 23
+	VPSLLD       $0x17, Y10, Y10            // v373:i32x8 = shl v371 23
+	VMULPS       Y9, Y7, Y7                 // v376:f32x8 = mul v364 v374
+	VMULPS       Y10, Y8, Y8                // v377:f32x8 = mul v365 v375
+	VMOVDQU      Y7, 192(DX)                // store e+192 l7*256 v376
+	VMOVDQU      Y8, 224(DX)                // store e+224 l7*256 v377
 	ADDQ         $+256, SI
+	ADDQ         $+4, BX
+	ADDQ         $+256, DX
 	DECQ         CX
 	JNZ          loop7
 
 done7:
 	MOVQ    args+0(FP), BX
-	MOVQ    88(BX), BX
+	MOVQ    96(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    200(CX), CX
+	MOVQ    208(CX), CX
 	TESTQ   CX, CX
 	JLE     done8
 	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop8:
-	VMOVDQU (AX), Y0                        // v353:f32x8 = load e+0 l8*256
-	VADDPS  c19<>+0(SB), Y0, Y0             // v354:f32x8 = add [c13 f32x8] v353
-	VMOVDQU 32(AX), Y1                      // v355:f32x8 = load e+32 l8*256
-	VADDPS  c19<>+0(SB), Y1, Y1             // v356:f32x8 = add [c13 f32x8] v355
-	VMOVDQU 64(AX), Y2                      // v357:f32x8 = load e+64 l8*256
-	VADDPS  c19<>+0(SB), Y2, Y2             // v358:f32x8 = add [c13 f32x8] v357
-	VMOVDQU 96(AX), Y3                      // v359:f32x8 = load e+96 l8*256
-	VADDPS  c19<>+0(SB), Y3, Y3             // v360:f32x8 = add [c13 f32x8] v359
-	VADDPS  128(AX), Y0, Y0                 // v361:f32x8 = add v354 [e+128 l8*256 f32x8]
-	VADDPS  160(AX), Y1, Y1                 // v362:f32x8 = add v356 [e+160 l8*256 f32x8]
-	VADDPS  192(AX), Y2, Y2                 // v363:f32x8 = add v358 [e+192 l8*256 f32x8]
-	VADDPS  224(AX), Y3, Y3                 // v364:f32x8 = add v360 [e+224 l8*256 f32x8]
-	VMOVDQU Y0, (DX)                        // store total32+0 l8*128 v361
-	VMOVDQU Y1, 32(DX)                      // store total32+32 l8*128 v362
-	VMOVDQU Y2, 64(DX)                      // store total32+64 l8*128 v363
-	VMOVDQU Y3, 96(DX)                      // store total32+96 l8*128 v364
+	VMOVDQU (AX), Y0                        // v378:f32x8 = load e+0 l8*256
+	VADDPS  c27<>+0(SB), Y0, Y0             // v379:f32x8 = add [c21 f32x8] v378
+	VMOVDQU 32(AX), Y1                      // v380:f32x8 = load e+32 l8*256
+	VADDPS  c27<>+0(SB), Y1, Y1             // v381:f32x8 = add [c21 f32x8] v380
+	VMOVDQU 64(AX), Y2                      // v382:f32x8 = load e+64 l8*256
+	VADDPS  c27<>+0(SB), Y2, Y2             // v383:f32x8 = add [c21 f32x8] v382
+	VMOVDQU 96(AX), Y3                      // v384:f32x8 = load e+96 l8*256
+	VADDPS  c27<>+0(SB), Y3, Y3             // v385:f32x8 = add [c21 f32x8] v384
+	VADDPS  128(AX), Y0, Y0                 // v386:f32x8 = add v379 [e+128 l8*256 f32x8]
+	VADDPS  160(AX), Y1, Y1                 // v387:f32x8 = add v381 [e+160 l8*256 f32x8]
+	VADDPS  192(AX), Y2, Y2                 // v388:f32x8 = add v383 [e+192 l8*256 f32x8]
+	VADDPS  224(AX), Y3, Y3                 // v389:f32x8 = add v385 [e+224 l8*256 f32x8]
+	VMOVDQU Y0, (DX)                        // store total32+0 l8*128 v386
+	VMOVDQU Y1, 32(DX)                      // store total32+32 l8*128 v387
+	VMOVDQU Y2, 64(DX)                      // store total32+64 l8*128 v388
+	VMOVDQU Y3, 96(DX)                      // store total32+96 l8*128 v389
 	ADDQ    $+256, AX
 	ADDQ    $+128, DX
 	DECQ    CX
@@ -1142,21 +1342,21 @@ loop8:
 
 done8:
 	MOVQ    args+0(FP), AX
-	MOVQ    96(AX), AX
+	MOVQ    104(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    208(CX), CX
+	MOVQ    216(CX), CX
 	TESTQ   CX, CX
 	JLE     done9
 	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop9:
-	VMOVDQU 64(BX), Y0                      // v365:f32x8 = load total32+64 l9*128
-	VADDPS  (BX), Y0, Y0                    // v366:f32x8 = add [total32+0 l9*128 f32x8] v365
-	VMOVDQU 96(BX), Y1                      // v367:f32x8 = load total32+96 l9*128
-	VADDPS  32(BX), Y1, Y1                  // v368:f32x8 = add [total32+32 l9*128 f32x8] v367
-	VMOVDQU Y0, (DX)                        // store total16+0 l9*64 v366
-	VMOVDQU Y1, 32(DX)                      // store total16+32 l9*64 v368
+	VMOVDQU 64(BX), Y0                      // v390:f32x8 = load total32+64 l9*128
+	VADDPS  (BX), Y0, Y0                    // v391:f32x8 = add [total32+0 l9*128 f32x8] v390
+	VMOVDQU 96(BX), Y1                      // v392:f32x8 = load total32+96 l9*128
+	VADDPS  32(BX), Y1, Y1                  // v393:f32x8 = add [total32+32 l9*128 f32x8] v392
+	VMOVDQU Y0, (DX)                        // store total16+0 l9*64 v391
+	VMOVDQU Y1, 32(DX)                      // store total16+32 l9*64 v393
 	ADDQ    $+128, BX
 	ADDQ    $+64, DX
 	DECQ    CX
@@ -1164,18 +1364,18 @@ loop9:
 
 done9:
 	MOVQ    args+0(FP), BX
-	MOVQ    104(BX), BX
+	MOVQ    112(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    216(CX), CX
+	MOVQ    224(CX), CX
 	TESTQ   CX, CX
 	JLE     done10
 	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop10:
-	VMOVDQU 32(AX), Y0                      // v369:f32x8 = load total16+32 l10*64
-	VADDPS  (AX), Y0, Y0                    // v370:f32x8 = add [total16+0 l10*64 f32x8] v369
-	VMOVDQU Y0, (DX)                        // store total8+0 l10*32 v370
+	VMOVDQU 32(AX), Y0                      // v394:f32x8 = load total16+32 l10*64
+	VADDPS  (AX), Y0, Y0                    // v395:f32x8 = add [total16+0 l10*64 f32x8] v394
+	VMOVDQU Y0, (DX)                        // store total8+0 l10*32 v395
 	ADDQ    $+64, AX
 	ADDQ    $+32, DX
 	DECQ    CX
@@ -1183,18 +1383,18 @@ loop10:
 
 done10:
 	MOVQ    args+0(FP), AX
-	MOVQ    112(AX), AX
+	MOVQ    120(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    224(CX), CX
+	MOVQ    232(CX), CX
 	TESTQ   CX, CX
 	JLE     done11
 	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop11:
-	VMOVDQU 16(BX), X0                      // v371:f32x4 = load total8+16 l11*32
-	VADDPS  (BX), X0, X0                    // v372:f32x4 = add [total8+0 l11*32 f32x4] v371
-	VMOVDQU X0, (DX)                        // store total4+0 l11*16 v372
+	VMOVDQU 16(BX), X0                      // v396:f32x4 = load total8+16 l11*32
+	VADDPS  (BX), X0, X0                    // v397:f32x4 = add [total8+0 l11*32 f32x4] v396
+	VMOVDQU X0, (DX)                        // store total4+0 l11*16 v397
 	ADDQ    $+32, BX
 	ADDQ    $+16, DX
 	DECQ    CX
@@ -1202,19 +1402,19 @@ loop11:
 
 done11:
 	MOVQ    args+0(FP), BX
-	MOVQ    120(BX), BX
+	MOVQ    128(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    232(CX), CX
+	MOVQ    240(CX), CX
 	TESTQ   CX, CX
 	JLE     done12
 	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop12:
-	VMOVQ  (AX), X0                         // v373:f32x2 = load total4+0 l12*16
-	VMOVQ  8(AX), X1                        // v374:f32x2 = load total4+8 l12*16
-	VADDPS X1, X0, X0                       // v375:f32x2 = add v373 v374
-	VMOVQ  X0, (DX)                         // store total2+0 l12*8 v375
+	VMOVQ  (AX), X0                         // v398:f32x2 = load total4+0 l12*16
+	VMOVQ  8(AX), X1                        // v399:f32x2 = load total4+8 l12*16
+	VADDPS X1, X0, X0                       // v400:f32x2 = add v398 v399
+	VMOVQ  X0, (DX)                         // store total2+0 l12*8 v400
 	ADDQ   $+16, AX
 	ADDQ   $+8, DX
 	DECQ   CX
@@ -1222,18 +1422,18 @@ loop12:
 
 done12:
 	MOVQ    args+0(FP), AX
-	MOVQ    128(AX), AX
+	MOVQ    136(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    240(CX), CX
+	MOVQ    248(CX), CX
 	TESTQ   CX, CX
 	JLE     done13
 	PCALIGN $0x20
 
 loop13:
-	VMOVD  (BX), X0                         // v376:f32x1 = load total2+0 l13*8
-	VMOVD  4(BX), X1                        // v377:f32x1 = load total2+4 l13*8
-	VADDPS X1, X0, X0                       // v378:f32x1 = add v376 v377
-	VMOVD  X0, (AX)                         // store total1+0 l13*4 v378
+	VMOVD  (BX), X0                         // v401:f32x1 = load total2+0 l13*8
+	VMOVD  4(BX), X1                        // v402:f32x1 = load total2+4 l13*8
+	VADDPS X1, X0, X0                       // v403:f32x1 = add v401 v402
+	VMOVD  X0, (AX)                         // store total1+0 l13*4 v403
 	ADDQ   $+8, BX
 	ADDQ   $+4, AX
 	DECQ   CX
@@ -5540,6 +5740,12 @@ GLOBL x7fc00000<>(SB), RODATA|NOPTR, $4
 DATA x4b400000<>+0(SB)/4, $0x4b400000
 GLOBL x4b400000<>(SB), RODATA|NOPTR, $4
 
+DATA x3e2aaa48<>+0(SB)/4, $0x3e2aaa48
+GLOBL x3e2aaa48<>(SB), RODATA|NOPTR, $4
+
+DATA x3efffffe<>+0(SB)/4, $0x3efffffe
+GLOBL x3efffffe<>(SB), RODATA|NOPTR, $4
+
 DATA x3f800000<>+0(SB)/4, $0x3f800000
 GLOBL x3f800000<>(SB), RODATA|NOPTR, $4
 
@@ -5588,6 +5794,9 @@ DATA c5<>+16(SB)/8, $0x3d2aac7c3d2aac7c
 DATA c5<>+24(SB)/8, $0x3d2aac7c3d2aac7c
 GLOBL c5<>(SB), RODATA|NOPTR, $32
 
+DATA x40000000<>+0(SB)/4, $0x40000000
+GLOBL x40000000<>(SB), RODATA|NOPTR, $4
+
 DATA c6<>+0(SB)/8, $0x3e2aaa483e2aaa48
 DATA c6<>+8(SB)/8, $0x3e2aaa483e2aaa48
 DATA c6<>+16(SB)/8, $0x3e2aaa483e2aaa48
@@ -5618,53 +5827,101 @@ DATA c10<>+16(SB)/8, $0x0000000500000004
 DATA c10<>+24(SB)/8, $0x0000000700000006
 GLOBL c10<>(SB), RODATA|NOPTR, $32
 
-DATA c11<>+0(SB)/8, $0x0000000900000008
-DATA c11<>+8(SB)/8, $0x0000000b0000000a
-DATA c11<>+16(SB)/8, $0x0000000d0000000c
-DATA c11<>+24(SB)/8, $0x0000000f0000000e
+DATA c11<>+0(SB)/8, $0x0000000200000001
+DATA c11<>+8(SB)/8, $0x0000000400000003
+DATA c11<>+16(SB)/8, $0x0000000600000005
+DATA c11<>+24(SB)/8, $0x0000000800000007
 GLOBL c11<>(SB), RODATA|NOPTR, $32
 
-DATA c12<>+0(SB)/8, $0x0000001100000010
-DATA c12<>+8(SB)/8, $0x0000001300000012
-DATA c12<>+16(SB)/8, $0x0000001500000014
-DATA c12<>+24(SB)/8, $0x0000001700000016
+DATA c12<>+0(SB)/8, $0xff800000ff800000
+DATA c12<>+8(SB)/8, $0xff800000ff800000
+DATA c12<>+16(SB)/8, $0xff800000ff800000
+DATA c12<>+24(SB)/8, $0xff800000ff800000
 GLOBL c12<>(SB), RODATA|NOPTR, $32
 
-DATA c13<>+0(SB)/8, $0x0000001900000018
-DATA c13<>+8(SB)/8, $0x0000001b0000001a
-DATA c13<>+16(SB)/8, $0x0000001d0000001c
-DATA c13<>+24(SB)/8, $0x0000001f0000001e
+DATA c13<>+0(SB)/8, $0x0000000900000008
+DATA c13<>+8(SB)/8, $0x0000000b0000000a
+DATA c13<>+16(SB)/8, $0x0000000d0000000c
+DATA c13<>+24(SB)/8, $0x0000000f0000000e
 GLOBL c13<>(SB), RODATA|NOPTR, $32
 
-DATA c14<>+0(SB)/8, $0xff800000ff800000
-DATA c14<>+8(SB)/8, $0xff800000ff800000
-DATA c14<>+16(SB)/8, $0xff800000ff800000
-DATA c14<>+24(SB)/8, $0xff800000ff800000
+DATA c14<>+0(SB)/8, $0x0000000a00000009
+DATA c14<>+8(SB)/8, $0x0000000c0000000b
+DATA c14<>+16(SB)/8, $0x0000000e0000000d
+DATA c14<>+24(SB)/8, $0x000000100000000f
 GLOBL c14<>(SB), RODATA|NOPTR, $32
 
-DATA c15<>+0(SB)/8, $0x0000002100000020
-DATA c15<>+8(SB)/8, $0x0000002300000022
-DATA c15<>+16(SB)/8, $0x0000002500000024
-DATA c15<>+24(SB)/8, $0x0000002700000026
+DATA c15<>+0(SB)/8, $0x0000001100000010
+DATA c15<>+8(SB)/8, $0x0000001300000012
+DATA c15<>+16(SB)/8, $0x0000001500000014
+DATA c15<>+24(SB)/8, $0x0000001700000016
 GLOBL c15<>(SB), RODATA|NOPTR, $32
 
-DATA c16<>+0(SB)/8, $0x0000002900000028
-DATA c16<>+8(SB)/8, $0x0000002b0000002a
-DATA c16<>+16(SB)/8, $0x0000002d0000002c
-DATA c16<>+24(SB)/8, $0x0000002f0000002e
+DATA c16<>+0(SB)/8, $0x0000001200000011
+DATA c16<>+8(SB)/8, $0x0000001400000013
+DATA c16<>+16(SB)/8, $0x0000001600000015
+DATA c16<>+24(SB)/8, $0x0000001800000017
 GLOBL c16<>(SB), RODATA|NOPTR, $32
 
-DATA c17<>+0(SB)/8, $0x0000003100000030
-DATA c17<>+8(SB)/8, $0x0000003300000032
-DATA c17<>+16(SB)/8, $0x0000003500000034
-DATA c17<>+24(SB)/8, $0x0000003700000036
+DATA c17<>+0(SB)/8, $0x0000001900000018
+DATA c17<>+8(SB)/8, $0x0000001b0000001a
+DATA c17<>+16(SB)/8, $0x0000001d0000001c
+DATA c17<>+24(SB)/8, $0x0000001f0000001e
 GLOBL c17<>(SB), RODATA|NOPTR, $32
 
-DATA c18<>+0(SB)/8, $0x0000003900000038
-DATA c18<>+8(SB)/8, $0x0000003b0000003a
-DATA c18<>+16(SB)/8, $0x0000003d0000003c
-DATA c18<>+24(SB)/8, $0x0000003f0000003e
+DATA c18<>+0(SB)/8, $0x0000001a00000019
+DATA c18<>+8(SB)/8, $0x0000001c0000001b
+DATA c18<>+16(SB)/8, $0x0000001e0000001d
+DATA c18<>+24(SB)/8, $0x000000200000001f
 GLOBL c18<>(SB), RODATA|NOPTR, $32
+
+DATA c19<>+0(SB)/8, $0x0000002100000020
+DATA c19<>+8(SB)/8, $0x0000002300000022
+DATA c19<>+16(SB)/8, $0x0000002500000024
+DATA c19<>+24(SB)/8, $0x0000002700000026
+GLOBL c19<>(SB), RODATA|NOPTR, $32
+
+DATA c20<>+0(SB)/8, $0x0000002200000021
+DATA c20<>+8(SB)/8, $0x0000002400000023
+DATA c20<>+16(SB)/8, $0x0000002600000025
+DATA c20<>+24(SB)/8, $0x0000002800000027
+GLOBL c20<>(SB), RODATA|NOPTR, $32
+
+DATA c21<>+0(SB)/8, $0x0000002900000028
+DATA c21<>+8(SB)/8, $0x0000002b0000002a
+DATA c21<>+16(SB)/8, $0x0000002d0000002c
+DATA c21<>+24(SB)/8, $0x0000002f0000002e
+GLOBL c21<>(SB), RODATA|NOPTR, $32
+
+DATA c22<>+0(SB)/8, $0x0000002a00000029
+DATA c22<>+8(SB)/8, $0x0000002c0000002b
+DATA c22<>+16(SB)/8, $0x0000002e0000002d
+DATA c22<>+24(SB)/8, $0x000000300000002f
+GLOBL c22<>(SB), RODATA|NOPTR, $32
+
+DATA c23<>+0(SB)/8, $0x0000003100000030
+DATA c23<>+8(SB)/8, $0x0000003300000032
+DATA c23<>+16(SB)/8, $0x0000003500000034
+DATA c23<>+24(SB)/8, $0x0000003700000036
+GLOBL c23<>(SB), RODATA|NOPTR, $32
+
+DATA c24<>+0(SB)/8, $0x0000003200000031
+DATA c24<>+8(SB)/8, $0x0000003400000033
+DATA c24<>+16(SB)/8, $0x0000003600000035
+DATA c24<>+24(SB)/8, $0x0000003800000037
+GLOBL c24<>(SB), RODATA|NOPTR, $32
+
+DATA c25<>+0(SB)/8, $0x0000003900000038
+DATA c25<>+8(SB)/8, $0x0000003b0000003a
+DATA c25<>+16(SB)/8, $0x0000003d0000003c
+DATA c25<>+24(SB)/8, $0x0000003f0000003e
+GLOBL c25<>(SB), RODATA|NOPTR, $32
+
+DATA c26<>+0(SB)/8, $0x0000003a00000039
+DATA c26<>+8(SB)/8, $0x0000003c0000003b
+DATA c26<>+16(SB)/8, $0x0000003e0000003d
+DATA c26<>+24(SB)/8, $0x000000400000003f
+GLOBL c26<>(SB), RODATA|NOPTR, $32
 
 DATA x3c091d81<>+0(SB)/4, $0x3c091d81
 GLOBL x3c091d81<>(SB), RODATA|NOPTR, $4
@@ -5672,17 +5929,11 @@ GLOBL x3c091d81<>(SB), RODATA|NOPTR, $4
 DATA x3d2aac7c<>+0(SB)/4, $0x3d2aac7c
 GLOBL x3d2aac7c<>(SB), RODATA|NOPTR, $4
 
-DATA x3e2aaa48<>+0(SB)/4, $0x3e2aaa48
-GLOBL x3e2aaa48<>(SB), RODATA|NOPTR, $4
-
-DATA x3efffffe<>+0(SB)/4, $0x3efffffe
-GLOBL x3efffffe<>(SB), RODATA|NOPTR, $4
-
-DATA c19<>+0(SB)/8, $0x0000000000000000
-DATA c19<>+8(SB)/8, $0x0000000000000000
-DATA c19<>+16(SB)/8, $0x0000000000000000
-DATA c19<>+24(SB)/8, $0x0000000000000000
-GLOBL c19<>(SB), RODATA|NOPTR, $32
+DATA c27<>+0(SB)/8, $0x0000000000000000
+DATA c27<>+8(SB)/8, $0x0000000000000000
+DATA c27<>+16(SB)/8, $0x0000000000000000
+DATA c27<>+24(SB)/8, $0x0000000000000000
+GLOBL c27<>(SB), RODATA|NOPTR, $32
 
 DATA x3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
 GLOBL x3fb8aa3b<>(SB), RODATA|NOPTR, $4

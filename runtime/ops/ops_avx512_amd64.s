@@ -163,6 +163,149 @@ done0:
 	VZEROUPPER
 	RET
 
+// func scale_avx512(args *byte)
+// Requires: AVX, AVX512F
+TEXT ·scale_avx512(SB), NOSPLIT, $0-8
+	MOVQ    args+0(FP), AX
+	MOVQ    8(AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    (BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    16(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    24(DX), DX
+	TESTQ   DX, DX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD   (AX), Z0                 // v0:f32x16 = loadsplat by+0
+	VMULPS         (BX), Z0, Z1             // v1:f32x16 = mul [x+0 l0*128 f32x16] v0
+	VMULPS         64(BX), Z0, Z0           // v2:f32x16 = mul [x+64 l0*128 f32x16] v0
+	VCMPPS         $0x03, Z1, Z1, K1        // v3:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
+	VCMPPS         $0x03, Z0, Z0, K1        // v4:f32x16 = canonnan v2
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z1, (CX)                 // store out+0 l0*128 v3
+	VMOVDQU64      Z0, 64(CX)               // store out+64 l0*128 v4
+	ADDQ           $+128, BX
+	ADDQ           $+128, CX
+	DECQ           DX
+	JNZ            loop0
+
+done0:
+	VZEROUPPER
+	RET
+
+// func softcap_avx512(args *byte)
+// Requires: AVX, AVX512F
+TEXT ·softcap_avx512(SB), NOSPLIT, $0-8
+	VPBROADCASTD xc2b00000<>+0(SB), Z0      // v0:f32x16 = splat 3266314240
+	VPBROADCASTD x42b20000<>+0(SB), Z1      // v1:f32x16 = splat 1118961664
+	VPBROADCASTD x3fb8aa3b<>+0(SB), Z2      // v2:f32x16 = splat 1069066811
+	VPBROADCASTD x4b400000<>+0(SB), Z3      // v3:f32x16 = splat 1262485504
+	VPBROADCASTD x3f318000<>+0(SB), Z4      // v4:f32x16 = splat 1060208640
+	VPBROADCASTD xb95e8083<>+0(SB), Z5      // v5:f32x16 = splat 3109978243
+	VPBROADCASTD x3ab5112b<>+0(SB), Z6      // v6:f32x16 = splat 984944939
+	VPBROADCASTD x3c091d81<>+0(SB), Z7      // v7:f32x16 = splat 1007230337
+	VPBROADCASTD x3d2aac7c<>+0(SB), Z8      // v8:f32x16 = splat 1026206844
+	VPBROADCASTD x3e2aaa48<>+0(SB), Z9      // v9:f32x16 = splat 1042983496
+	VPBROADCASTD x3efffffe<>+0(SB), Z10     // v10:f32x16 = splat 1056964606
+	VPBROADCASTD x3f800000<>+0(SB), Z11     // v11:f32x16 = splat 1065353216
+	VPBROADCASTD x0000007f<>+0(SB), Z12     // v13:i32x16 = splat 127
+	VPBROADCASTD x40000000<>+0(SB), Z13     // v14:f32x16 = splat 1073741824
+	MOVQ         args+0(FP), AX
+	MOVQ         8(AX), AX
+	MOVQ         args+0(FP), BX
+	MOVQ         16(BX), BX
+	MOVQ         args+0(FP), CX
+	MOVQ         (CX), CX
+	MOVQ         args+0(FP), DX
+	MOVQ         24(DX), DX
+	MOVQ         args+0(FP), SI
+	MOVQ         32(SI), SI
+	TESTQ        SI, SI
+	JLE          done0
+	PCALIGN      $0x20
+
+loop0:
+	VPBROADCASTD   (AX), Z14                // v15:f32x16 = loadsplat cap+0
+	VPBROADCASTD   (BX), Z15                // v16:f32x16 = loadsplat twice+0
+	VMULPS         (CX), Z15, Z16           // v17:f32x16 = mul [x+0 l0*128 f32x16] v16
+	VMULPS         64(CX), Z15, Z15         // v18:f32x16 = mul [x+64 l0*128 f32x16] v16
+	VMAXPS         Z16, Z0, Z16             // v19:f32x16 = maxf v0 v17
+	VMAXPS         Z15, Z0, Z15             // v20:f32x16 = maxf v0 v18
+	VMINPS         Z16, Z1, Z16             // v21:f32x16 = minf v1 v19
+	VMINPS         Z15, Z1, Z15             // v22:f32x16 = minf v1 v20
+	VMULPS         Z2, Z16, Z17             // v23:f32x16 = mul v21 v2
+	VMULPS         Z2, Z15, Z18             // v24:f32x16 = mul v22 v2
+	VADDPS         Z3, Z17, Z17             // v25:f32x16 = add v23 v3
+	VADDPS         Z3, Z18, Z18             // v26:f32x16 = add v24 v3
+	VSUBPS         Z3, Z17, Z19             // v27:f32x16 = sub v25 v3
+	VSUBPS         Z3, Z18, Z20             // v28:f32x16 = sub v26 v3
+	VMULPS         Z4, Z19, Z21             // v29:f32x16 = mul v27 v4
+	VMULPS         Z4, Z20, Z22             // v30:f32x16 = mul v28 v4
+	VSUBPS         Z21, Z16, Z16            // v31:f32x16 = sub v21 v29
+	VSUBPS         Z22, Z15, Z15            // v32:f32x16 = sub v22 v30
+	VMULPS         Z5, Z19, Z19             // v33:f32x16 = mul v27 v5
+	VMULPS         Z5, Z20, Z20             // v34:f32x16 = mul v28 v5
+	VSUBPS         Z19, Z16, Z16            // v35:f32x16 = sub v31 v33
+	VSUBPS         Z20, Z15, Z15            // v36:f32x16 = sub v32 v34
+	VMULPS         Z16, Z6, Z19             // v37:f32x16 = mul v6 v35
+	VMULPS         Z15, Z6, Z20             // v38:f32x16 = mul v6 v36
+	VADDPS         Z7, Z19, Z19             // v39:f32x16 = add v37 v7
+	VADDPS         Z7, Z20, Z20             // v40:f32x16 = add v38 v7
+	VMULPS         Z16, Z19, Z19            // v41:f32x16 = mul v39 v35
+	VMULPS         Z15, Z20, Z20            // v42:f32x16 = mul v40 v36
+	VADDPS         Z8, Z19, Z19             // v43:f32x16 = add v41 v8
+	VADDPS         Z8, Z20, Z20             // v44:f32x16 = add v42 v8
+	VMULPS         Z16, Z19, Z19            // v45:f32x16 = mul v43 v35
+	VMULPS         Z15, Z20, Z20            // v46:f32x16 = mul v44 v36
+	VADDPS         Z9, Z19, Z19             // v47:f32x16 = add v45 v9
+	VADDPS         Z9, Z20, Z20             // v48:f32x16 = add v46 v9
+	VMULPS         Z16, Z19, Z19            // v49:f32x16 = mul v47 v35
+	VMULPS         Z15, Z20, Z20            // v50:f32x16 = mul v48 v36
+	VADDPS         Z10, Z19, Z19            // v51:f32x16 = add v49 v10
+	VADDPS         Z10, Z20, Z20            // v52:f32x16 = add v50 v10
+	VMULPS         Z16, Z19, Z19            // v53:f32x16 = mul v51 v35
+	VMULPS         Z15, Z20, Z20            // v54:f32x16 = mul v52 v36
+	VADDPS         Z11, Z19, Z19            // v55:f32x16 = add v53 v11
+	VADDPS         Z11, Z20, Z20            // v56:f32x16 = add v54 v11
+	VMULPS         Z16, Z19, Z16            // v57:f32x16 = mul v55 v35
+	VMULPS         Z15, Z20, Z15            // v58:f32x16 = mul v56 v36
+	VADDPS         Z11, Z16, Z16            // v59:f32x16 = add v57 v11
+	VADDPS         Z11, Z15, Z15            // v60:f32x16 = add v58 v11
+	VPSUBD         Z3, Z17, Z17             // v63:i32x16 = sub v61 v12
+	VPSUBD         Z3, Z18, Z18             // v64:i32x16 = sub v62 v12
+	VPADDD         Z12, Z17, Z17            // v65:i32x16 = add v63 v13
+	VPADDD         Z12, Z18, Z18            // v66:i32x16 = add v64 v13
+	VPSLLD         $0x17, Z17, Z17          // v67:i32x16 = shl v65 23
+	VPSLLD         $0x17, Z18, Z18          // v68:i32x16 = shl v66 23
+	VMULPS         Z17, Z16, Z16            // v71:f32x16 = mul v59 v69
+	VMULPS         Z18, Z15, Z15            // v72:f32x16 = mul v60 v70
+	VADDPS         Z11, Z16, Z16            // v73:f32x16 = add v71 v11
+	VADDPS         Z11, Z15, Z15            // v74:f32x16 = add v72 v11
+	VDIVPS         Z16, Z13, Z16            // v75:f32x16 = div v14 v73
+	VDIVPS         Z15, Z13, Z15            // v76:f32x16 = div v14 v74
+	VSUBPS         Z16, Z11, Z16            // v77:f32x16 = sub v11 v75
+	VSUBPS         Z15, Z11, Z15            // v78:f32x16 = sub v11 v76
+	VMULPS         Z16, Z14, Z16            // v79:f32x16 = mul v15 v77
+	VMULPS         Z15, Z14, Z14            // v80:f32x16 = mul v15 v78
+	VCMPPS         $0x03, Z16, Z16, K1      // v81:f32x16 = canonnan v79
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z16, K1, Z15
+	VCMPPS         $0x03, Z14, Z14, K1      // v82:f32x16 = canonnan v80
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z14, K1, Z14
+	VMOVDQU64      Z15, (DX)                // store out+0 l0*128 v81
+	VMOVDQU64      Z14, 64(DX)              // store out+64 l0*128 v82
+	ADDQ           $+128, CX
+	ADDQ           $+128, DX
+	DECQ           SI
+	JNZ            loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func silu_avx512(args *byte)
 // Requires: AVX, AVX512F
 TEXT ·silu_avx512(SB), NOSPLIT, $0-8
@@ -501,347 +644,367 @@ done1:
 TEXT ·softmax_avx512(SB), NOSPLIT, $0-8
 	VMOVDQU64    c0<>+0(SB), Z0             // v0:i32x16 = const c0
 	VMOVDQU64    c1<>+0(SB), Z1             // v1:i32x16 = const c1
-	VPTERNLOGD   $0xff, Z2, Z2, Z2          // v2:i32x16 = splat -1
-	VPBROADCASTD xff800000<>+0(SB), Z3      // v3:i32x16 = splat -8388608
-	VMOVDQU64    c2<>+0(SB), Z4             // v4:i32x16 = const c2
-	VMOVDQU64    c3<>+0(SB), Z5             // v5:i32x16 = const c3
+	VMOVDQU64    c2<>+0(SB), Z2             // v2:i32x16 = const c2
+	VMOVDQU64    c3<>+0(SB), Z3             // v3:i32x16 = const c3
+	VPTERNLOGD   $0xff, Z4, Z4, Z4          // v4:i32x16 = splat -1
+	VPBROADCASTD xff800000<>+0(SB), Z5      // v5:i32x16 = splat -8388608
+	VMOVDQU64    c4<>+0(SB), Z6             // v6:i32x16 = const c4
+	VMOVDQU64    c5<>+0(SB), Z7             // v7:i32x16 = const c5
+	VMOVDQU64    c6<>+0(SB), Z8             // v8:i32x16 = const c6
+	VMOVDQU64    c7<>+0(SB), Z9             // v9:i32x16 = const c7
 	MOVQ         args+0(FP), AX
 	MOVQ         8(AX), AX
 	MOVQ         args+0(FP), BX
 	MOVQ         (BX), BX
 	MOVQ         args+0(FP), CX
-	MOVQ         16(CX), CX
+	MOVQ         24(CX), CX
 	MOVQ         args+0(FP), DX
-	MOVQ         24(DX), DX
+	MOVQ         16(DX), DX
 	MOVQ         args+0(FP), SI
-	MOVQ         136(SI), SI
-	TESTQ        SI, SI
+	MOVQ         32(SI), SI
+	MOVQ         args+0(FP), DI
+	MOVQ         144(DI), DI
+	TESTQ        DI, DI
 	JLE          done0
-	MOVQ         DX, DI
+	MOVQ         SI, R8
 	PCALIGN      $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z6                   // v6:f32x16 = loadsplat scale+0
-	VMULPS       (BX), Z6, Z7               // v7:f32x16 = mul [s+0 l0*256 f32x16] v6
-	VMULPS       64(BX), Z6, Z8             // v8:f32x16 = mul [s+64 l0*256 f32x16] v6
-	VPBROADCASTD (CX), Z9                   // v11:i32x16 = loadsplat count+0 l0*4
-	VPCMPGTD     Z0, Z9, K1                 // v12:i32x16 = cmpgts v11 v0
-	VPMOVM2D     K1, Z10
-	VPCMPGTD     Z1, Z9, K1                 // v13:i32x16 = cmpgts v11 v1
-	VPMOVM2D     K1, Z11
-	VPANDD       Z10, Z7, Z7                // v14:i32x16 = and v9 v12
-	VPANDD       Z11, Z8, Z8                // v15:i32x16 = and v10 v13
-	VPSUBD       Z10, Z2, Z10               // v16:i32x16 = sub v2 v12
-	VPSUBD       Z11, Z2, Z11               // v17:i32x16 = sub v2 v13
-	VPANDD       Z3, Z10, Z10               // v18:i32x16 = and v16 v3
-	VPANDD       Z3, Z11, Z11               // v19:i32x16 = and v17 v3
-	VPORD        Z10, Z7, Z7                // v20:i32x16 = or v14 v18
-	VPORD        Z11, Z8, Z8                // v21:i32x16 = or v15 v19
-	VMOVDQU64    Z7, (DI)                   // store masked+0 l0*256 v22
-	VMOVDQU64    Z8, 64(DI)                 // store masked+64 l0*256 v23
-	VMULPS       128(BX), Z6, Z7            // v24:f32x16 = mul [s+128 l0*256 f32x16] v6
-	VMULPS       192(BX), Z6, Z6            // v25:f32x16 = mul [s+192 l0*256 f32x16] v6
-	VPCMPGTD     Z4, Z9, K1                 // v28:i32x16 = cmpgts v11 v4
-	VPMOVM2D     K1, Z8
-	VPCMPGTD     Z5, Z9, K1                 // v29:i32x16 = cmpgts v11 v5
-	VPMOVM2D     K1, Z9
-	VPANDD       Z8, Z7, Z7                 // v30:i32x16 = and v26 v28
-	VPANDD       Z9, Z6, Z6                 // v31:i32x16 = and v27 v29
-	VPSUBD       Z8, Z2, Z8                 // v32:i32x16 = sub v2 v28
-	VPSUBD       Z9, Z2, Z9                 // v33:i32x16 = sub v2 v29
-	VPANDD       Z3, Z8, Z8                 // v34:i32x16 = and v32 v3
-	VPANDD       Z3, Z9, Z9                 // v35:i32x16 = and v33 v3
-	VPORD        Z8, Z7, Z7                 // v36:i32x16 = or v30 v34
-	VPORD        Z9, Z6, Z6                 // v37:i32x16 = or v31 v35
-	VMOVDQU64    Z7, 128(DI)                // store masked+128 l0*256 v38
-	VMOVDQU64    Z6, 192(DI)                // store masked+192 l0*256 v39
+	VPBROADCASTD (AX), Z10                  // v10:f32x16 = loadsplat scale+0
+	VMULPS       (BX), Z10, Z11             // v11:f32x16 = mul [s+0 l0*256 f32x16] v10
+	VMULPS       64(BX), Z10, Z12           // v12:f32x16 = mul [s+64 l0*256 f32x16] v10
+	VPBROADCASTD (CX), Z13                  // v15:i32x16 = loadsplat end+0 l0*4
+	VPCMPGTD     Z0, Z13, K1                // v16:i32x16 = cmpgts v15 v0
+	VPMOVM2D     K1, Z14
+	VPCMPGTD     Z1, Z13, K1                // v17:i32x16 = cmpgts v15 v1
+	VPMOVM2D     K1, Z15
+	VPBROADCASTD (DX), Z16                  // v18:i32x16 = loadsplat first+0 l0*4
+	VPCMPGTD     Z16, Z2, K1                // v19:i32x16 = cmpgts v2 v18
+	VPMOVM2D     K1, Z17
+	VPCMPGTD     Z16, Z3, K1                // v20:i32x16 = cmpgts v3 v18
+	VPMOVM2D     K1, Z18
+	VPANDD       Z17, Z14, Z14              // v21:i32x16 = and v16 v19
+	VPANDD       Z18, Z15, Z15              // v22:i32x16 = and v17 v20
+	VPANDD       Z14, Z11, Z11              // v23:i32x16 = and v13 v21
+	VPANDD       Z15, Z12, Z12              // v24:i32x16 = and v14 v22
+	VPSUBD       Z14, Z4, Z14               // v25:i32x16 = sub v4 v21
+	VPSUBD       Z15, Z4, Z15               // v26:i32x16 = sub v4 v22
+	VPANDD       Z5, Z14, Z14               // v27:i32x16 = and v25 v5
+	VPANDD       Z5, Z15, Z15               // v28:i32x16 = and v26 v5
+	VPORD        Z14, Z11, Z11              // v29:i32x16 = or v23 v27
+	VPORD        Z15, Z12, Z12              // v30:i32x16 = or v24 v28
+	VMOVDQU64    Z11, (R8)                  // store masked+0 l0*256 v31
+	VMOVDQU64    Z12, 64(R8)                // store masked+64 l0*256 v32
+	VMULPS       128(BX), Z10, Z11          // v33:f32x16 = mul [s+128 l0*256 f32x16] v10
+	VMULPS       192(BX), Z10, Z10          // v34:f32x16 = mul [s+192 l0*256 f32x16] v10
+	VPCMPGTD     Z6, Z13, K1                // v37:i32x16 = cmpgts v15 v6
+	VPMOVM2D     K1, Z12
+	VPCMPGTD     Z7, Z13, K1                // v38:i32x16 = cmpgts v15 v7
+	VPMOVM2D     K1, Z13
+	VPCMPGTD     Z16, Z8, K1                // v39:i32x16 = cmpgts v8 v18
+	VPMOVM2D     K1, Z14
+	VPCMPGTD     Z16, Z9, K1                // v40:i32x16 = cmpgts v9 v18
+	VPMOVM2D     K1, Z15
+	VPANDD       Z14, Z12, Z12              // v41:i32x16 = and v37 v39
+	VPANDD       Z15, Z13, Z13              // v42:i32x16 = and v38 v40
+	VPANDD       Z12, Z11, Z11              // v43:i32x16 = and v35 v41
+	VPANDD       Z13, Z10, Z10              // v44:i32x16 = and v36 v42
+	VPSUBD       Z12, Z4, Z12               // v45:i32x16 = sub v4 v41
+	VPSUBD       Z13, Z4, Z13               // v46:i32x16 = sub v4 v42
+	VPANDD       Z5, Z12, Z12               // v47:i32x16 = and v45 v5
+	VPANDD       Z5, Z13, Z13               // v48:i32x16 = and v46 v5
+	VPORD        Z12, Z11, Z11              // v49:i32x16 = or v43 v47
+	VPORD        Z13, Z10, Z10              // v50:i32x16 = or v44 v48
+	VMOVDQU64    Z11, 128(R8)               // store masked+128 l0*256 v51
+	VMOVDQU64    Z10, 192(R8)               // store masked+192 l0*256 v52
 	ADDQ         $+256, BX
 	ADDQ         $+4, CX
-	ADDQ         $+256, DI
-	DECQ         SI
+	ADDQ         $+4, DX
+	ADDQ         $+256, R8
+	DECQ         DI
 	JNZ          loop0
 
 done0:
 	MOVQ    args+0(FP), AX
-	MOVQ    32(AX), AX
+	MOVQ    40(AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    144(BX), BX
+	MOVQ    152(BX), BX
 	TESTQ   BX, BX
 	JLE     done1
-	MOVQ    DX, CX
-	MOVQ    AX, SI
+	MOVQ    SI, CX
+	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop1:
-	VMOVDQU64 (CX), Z0                      // v40:f32x16 = load masked+0 l1*256
-	VMOVDQU64 64(CX), Z1                    // v41:f32x16 = load masked+64 l1*256
-	VMAXPS    128(CX), Z0, Z0               // v42:f32x16 = maxf v40 [masked+128 l1*256 f32x16]
-	VMAXPS    192(CX), Z1, Z1               // v43:f32x16 = maxf v41 [masked+192 l1*256 f32x16]
-	VMOVDQU64 Z0, (SI)                      // store top32+0 l1*128 v42
-	VMOVDQU64 Z1, 64(SI)                    // store top32+64 l1*128 v43
+	VMOVDQU64 (CX), Z0                      // v53:f32x16 = load masked+0 l1*256
+	VMOVDQU64 64(CX), Z1                    // v54:f32x16 = load masked+64 l1*256
+	VMAXPS    128(CX), Z0, Z0               // v55:f32x16 = maxf v53 [masked+128 l1*256 f32x16]
+	VMAXPS    192(CX), Z1, Z1               // v56:f32x16 = maxf v54 [masked+192 l1*256 f32x16]
+	VMOVDQU64 Z0, (DX)                      // store top32+0 l1*128 v55
+	VMOVDQU64 Z1, 64(DX)                    // store top32+64 l1*128 v56
 	ADDQ      $+256, CX
-	ADDQ      $+128, SI
+	ADDQ      $+128, DX
 	DECQ      BX
 	JNZ       loop1
 
 done1:
 	MOVQ    args+0(FP), BX
-	MOVQ    40(BX), BX
+	MOVQ    48(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    152(CX), CX
+	MOVQ    160(CX), CX
 	TESTQ   CX, CX
 	JLE     done2
-	MOVQ    BX, SI
+	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop2:
-	VMOVDQU64 (AX), Z0                      // v44:f32x16 = load top32+0 l2*128
-	VMAXPS    64(AX), Z0, Z0                // v45:f32x16 = maxf v44 [top32+64 l2*128 f32x16]
-	VMOVDQU64 Z0, (SI)                      // store top16+0 l2*64 v45
+	VMOVDQU64 (AX), Z0                      // v57:f32x16 = load top32+0 l2*128
+	VMAXPS    64(AX), Z0, Z0                // v58:f32x16 = maxf v57 [top32+64 l2*128 f32x16]
+	VMOVDQU64 Z0, (DX)                      // store top16+0 l2*64 v58
 	ADDQ      $+128, AX
-	ADDQ      $+64, SI
+	ADDQ      $+64, DX
 	DECQ      CX
 	JNZ       loop2
 
 done2:
 	MOVQ    args+0(FP), AX
-	MOVQ    48(AX), AX
+	MOVQ    56(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    160(CX), CX
+	MOVQ    168(CX), CX
 	TESTQ   CX, CX
 	JLE     done3
-	MOVQ    AX, SI
+	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop3:
-	VMOVDQU64 (BX), Y0                      // v46:f32x8 = load top16+0 l3*64
-	VMAXPS    32(BX), Y0, Y0                // v47:f32x8 = maxf v46 [top16+32 l3*64 f32x8]
-	VMOVDQU64 Y0, (SI)                      // store top8+0 l3*32 v47
+	VMOVDQU64 (BX), Y0                      // v59:f32x8 = load top16+0 l3*64
+	VMAXPS    32(BX), Y0, Y0                // v60:f32x8 = maxf v59 [top16+32 l3*64 f32x8]
+	VMOVDQU64 Y0, (DX)                      // store top8+0 l3*32 v60
 	ADDQ      $+64, BX
-	ADDQ      $+32, SI
+	ADDQ      $+32, DX
 	DECQ      CX
 	JNZ       loop3
 
 done3:
 	MOVQ    args+0(FP), BX
-	MOVQ    56(BX), BX
+	MOVQ    64(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    168(CX), CX
+	MOVQ    176(CX), CX
 	TESTQ   CX, CX
 	JLE     done4
-	MOVQ    BX, SI
+	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop4:
-	VMOVDQU64 (AX), X0                      // v48:f32x4 = load top8+0 l4*32
-	VMAXPS    16(AX), X0, X0                // v49:f32x4 = maxf v48 [top8+16 l4*32 f32x4]
-	VMOVDQU64 X0, (SI)                      // store top4+0 l4*16 v49
+	VMOVDQU64 (AX), X0                      // v61:f32x4 = load top8+0 l4*32
+	VMAXPS    16(AX), X0, X0                // v62:f32x4 = maxf v61 [top8+16 l4*32 f32x4]
+	VMOVDQU64 X0, (DX)                      // store top4+0 l4*16 v62
 	ADDQ      $+32, AX
-	ADDQ      $+16, SI
+	ADDQ      $+16, DX
 	DECQ      CX
 	JNZ       loop4
 
 done4:
 	MOVQ    args+0(FP), AX
-	MOVQ    64(AX), AX
+	MOVQ    72(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    176(CX), CX
+	MOVQ    184(CX), CX
 	TESTQ   CX, CX
 	JLE     done5
-	MOVQ    AX, SI
+	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop5:
-	VMOVQ  (BX), X0                         // v50:f32x2 = load top4+0 l5*16
-	VMOVQ  8(BX), X1                        // v51:f32x2 = load top4+8 l5*16
-	VMAXPS X1, X0, X0                       // v52:f32x2 = maxf v50 v51
-	VMOVQ  X0, (SI)                         // store top2+0 l5*8 v52
+	VMOVQ  (BX), X0                         // v63:f32x2 = load top4+0 l5*16
+	VMOVQ  8(BX), X1                        // v64:f32x2 = load top4+8 l5*16
+	VMAXPS X1, X0, X0                       // v65:f32x2 = maxf v63 v64
+	VMOVQ  X0, (DX)                         // store top2+0 l5*8 v65
 	ADDQ   $+16, BX
-	ADDQ   $+8, SI
+	ADDQ   $+8, DX
 	DECQ   CX
 	JNZ    loop5
 
 done5:
 	MOVQ    args+0(FP), BX
-	MOVQ    72(BX), BX
+	MOVQ    80(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    184(CX), CX
+	MOVQ    192(CX), CX
 	TESTQ   CX, CX
 	JLE     done6
-	MOVQ    BX, SI
+	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop6:
-	VMOVD  (AX), X0                         // v53:f32x1 = load top2+0 l6*8
-	VMOVD  4(AX), X1                        // v54:f32x1 = load top2+4 l6*8
-	VMAXPS X1, X0, X0                       // v55:f32x1 = maxf v53 v54
-	VMOVD  X0, (SI)                         // store top1+0 l6*4 v55
+	VMOVD  (AX), X0                         // v66:f32x1 = load top2+0 l6*8
+	VMOVD  4(AX), X1                        // v67:f32x1 = load top2+4 l6*8
+	VMAXPS X1, X0, X0                       // v68:f32x1 = maxf v66 v67
+	VMOVD  X0, (DX)                         // store top1+0 l6*4 v68
 	ADDQ   $+8, AX
-	ADDQ   $+4, SI
+	ADDQ   $+4, DX
 	DECQ   CX
 	JNZ    loop6
 
 done6:
-	VPBROADCASTD xc2b00000<>+0(SB), Z0      // v56:f32x16 = splat 3266314240
-	VPBROADCASTD x42b20000<>+0(SB), Z1      // v57:f32x16 = splat 1118961664
-	VPBROADCASTD x3fb8aa3b<>+0(SB), Z2      // v58:f32x16 = splat 1069066811
-	VPBROADCASTD x4b400000<>+0(SB), Z3      // v59:f32x16 = splat 1262485504
-	VPBROADCASTD x3f318000<>+0(SB), Z4      // v60:f32x16 = splat 1060208640
-	VPBROADCASTD xb95e8083<>+0(SB), Z5      // v61:f32x16 = splat 3109978243
-	VPBROADCASTD x3ab5112b<>+0(SB), Z6      // v62:f32x16 = splat 984944939
-	VPBROADCASTD x3c091d81<>+0(SB), Z7      // v63:f32x16 = splat 1007230337
-	VPBROADCASTD x3d2aac7c<>+0(SB), Z8      // v64:f32x16 = splat 1026206844
-	VPBROADCASTD x3e2aaa48<>+0(SB), Z9      // v65:f32x16 = splat 1042983496
-	VPBROADCASTD x3efffffe<>+0(SB), Z10     // v66:f32x16 = splat 1056964606
-	VPBROADCASTD x3f800000<>+0(SB), Z11     // v67:f32x16 = splat 1065353216
-	VPBROADCASTD x0000007f<>+0(SB), Z12     // v69:i32x16 = splat 127
+	VPBROADCASTD xc2b00000<>+0(SB), Z0      // v69:f32x16 = splat 3266314240
+	VPBROADCASTD x42b20000<>+0(SB), Z1      // v70:f32x16 = splat 1118961664
+	VPBROADCASTD x3fb8aa3b<>+0(SB), Z2      // v71:f32x16 = splat 1069066811
+	VPBROADCASTD x4b400000<>+0(SB), Z3      // v72:f32x16 = splat 1262485504
+	VPBROADCASTD x3f318000<>+0(SB), Z4      // v73:f32x16 = splat 1060208640
+	VPBROADCASTD xb95e8083<>+0(SB), Z5      // v74:f32x16 = splat 3109978243
+	VPBROADCASTD x3ab5112b<>+0(SB), Z6      // v75:f32x16 = splat 984944939
+	VPBROADCASTD x3c091d81<>+0(SB), Z7      // v76:f32x16 = splat 1007230337
+	VPBROADCASTD x3d2aac7c<>+0(SB), Z8      // v77:f32x16 = splat 1026206844
+	VPBROADCASTD x3e2aaa48<>+0(SB), Z9      // v78:f32x16 = splat 1042983496
+	VPBROADCASTD x3efffffe<>+0(SB), Z10     // v79:f32x16 = splat 1056964606
+	VPBROADCASTD x3f800000<>+0(SB), Z11     // v80:f32x16 = splat 1065353216
+	VPBROADCASTD x0000007f<>+0(SB), Z12     // v82:i32x16 = splat 127
 	MOVQ         args+0(FP), AX
-	MOVQ         80(AX), AX
+	MOVQ         88(AX), AX
 	MOVQ         args+0(FP), CX
-	MOVQ         192(CX), CX
+	MOVQ         200(CX), CX
 	TESTQ        CX, CX
 	JLE          done7
-	MOVQ         AX, SI
+	MOVQ         AX, DX
 	PCALIGN      $0x20
 
 loop7:
-	VMOVDQU64    (DX), Z13                  // v70:f32x16 = load masked+0 l7*256
-	VMOVDQU64    64(DX), Z14                // v71:f32x16 = load masked+64 l7*256
-	VPBROADCASTD (BX), Z15                  // v72:f32x16 = loadsplat top1+0 l7*4
-	VSUBPS       Z15, Z13, Z13              // v73:f32x16 = sub v70 v72
-	VSUBPS       Z15, Z14, Z14              // v74:f32x16 = sub v71 v72
-	VMAXPS       Z13, Z0, Z13               // v75:f32x16 = maxf v56 v73
-	VMAXPS       Z14, Z0, Z14               // v76:f32x16 = maxf v56 v74
-	VMINPS       Z13, Z1, Z13               // v77:f32x16 = minf v57 v75
-	VMINPS       Z14, Z1, Z14               // v78:f32x16 = minf v57 v76
-	VMULPS       Z2, Z13, Z16               // v79:f32x16 = mul v77 v58
-	VMULPS       Z2, Z14, Z17               // v80:f32x16 = mul v78 v58
-	VADDPS       Z3, Z16, Z16               // v81:f32x16 = add v79 v59
-	VADDPS       Z3, Z17, Z17               // v82:f32x16 = add v80 v59
-	VSUBPS       Z3, Z16, Z18               // v83:f32x16 = sub v81 v59
-	VSUBPS       Z3, Z17, Z19               // v84:f32x16 = sub v82 v59
-	VMULPS       Z4, Z18, Z20               // v85:f32x16 = mul v83 v60
-	VMULPS       Z4, Z19, Z21               // v86:f32x16 = mul v84 v60
-	VSUBPS       Z20, Z13, Z13              // v87:f32x16 = sub v77 v85
-	VSUBPS       Z21, Z14, Z14              // v88:f32x16 = sub v78 v86
-	VMULPS       Z5, Z18, Z18               // v89:f32x16 = mul v83 v61
-	VMULPS       Z5, Z19, Z19               // v90:f32x16 = mul v84 v61
-	VSUBPS       Z18, Z13, Z13              // v91:f32x16 = sub v87 v89
-	VSUBPS       Z19, Z14, Z14              // v92:f32x16 = sub v88 v90
-	VMULPS       Z13, Z6, Z18               // v93:f32x16 = mul v62 v91
-	VMULPS       Z14, Z6, Z19               // v94:f32x16 = mul v62 v92
-	VADDPS       Z7, Z18, Z18               // v95:f32x16 = add v93 v63
-	VADDPS       Z7, Z19, Z19               // v96:f32x16 = add v94 v63
-	VMULPS       Z13, Z18, Z18              // v97:f32x16 = mul v95 v91
-	VMULPS       Z14, Z19, Z19              // v98:f32x16 = mul v96 v92
-	VADDPS       Z8, Z18, Z18               // v99:f32x16 = add v97 v64
-	VADDPS       Z8, Z19, Z19               // v100:f32x16 = add v98 v64
-	VMULPS       Z13, Z18, Z18              // v101:f32x16 = mul v99 v91
-	VMULPS       Z14, Z19, Z19              // v102:f32x16 = mul v100 v92
-	VADDPS       Z9, Z18, Z18               // v103:f32x16 = add v101 v65
-	VADDPS       Z9, Z19, Z19               // v104:f32x16 = add v102 v65
-	VMULPS       Z13, Z18, Z18              // v105:f32x16 = mul v103 v91
-	VMULPS       Z14, Z19, Z19              // v106:f32x16 = mul v104 v92
-	VADDPS       Z10, Z18, Z18              // v107:f32x16 = add v105 v66
-	VADDPS       Z10, Z19, Z19              // v108:f32x16 = add v106 v66
-	VMULPS       Z13, Z18, Z18              // v109:f32x16 = mul v107 v91
-	VMULPS       Z14, Z19, Z19              // v110:f32x16 = mul v108 v92
-	VADDPS       Z11, Z18, Z18              // v111:f32x16 = add v109 v67
-	VADDPS       Z11, Z19, Z19              // v112:f32x16 = add v110 v67
-	VMULPS       Z13, Z18, Z13              // v113:f32x16 = mul v111 v91
-	VMULPS       Z14, Z19, Z14              // v114:f32x16 = mul v112 v92
-	VADDPS       Z11, Z13, Z13              // v115:f32x16 = add v113 v67
-	VADDPS       Z11, Z14, Z14              // v116:f32x16 = add v114 v67
-	VPSUBD       Z3, Z16, Z16               // v119:i32x16 = sub v117 v68
-	VPSUBD       Z3, Z17, Z17               // v120:i32x16 = sub v118 v68
-	VPADDD       Z12, Z16, Z16              // v121:i32x16 = add v119 v69
-	VPADDD       Z12, Z17, Z17              // v122:i32x16 = add v120 v69
-	VPSLLD       $0x17, Z16, Z16            // v123:i32x16 = shl v121 23
-	VPSLLD       $0x17, Z17, Z17            // v124:i32x16 = shl v122 23
-	VMULPS       Z16, Z13, Z13              // v127:f32x16 = mul v115 v125
-	VMULPS       Z17, Z14, Z14              // v128:f32x16 = mul v116 v126
-	VMOVDQU64    Z13, (SI)                  // store e+0 l7*256 v127
-	VMOVDQU64    Z14, 64(SI)                // store e+64 l7*256 v128
-	VMOVDQU64    128(DX), Z13               // v129:f32x16 = load masked+128 l7*256
-	VMOVDQU64    192(DX), Z14               // v130:f32x16 = load masked+192 l7*256
-	VSUBPS       Z15, Z13, Z13              // v131:f32x16 = sub v129 v72
-	VSUBPS       Z15, Z14, Z14              // v132:f32x16 = sub v130 v72
-	VMAXPS       Z13, Z0, Z13               // v133:f32x16 = maxf v56 v131
-	VMAXPS       Z14, Z0, Z14               // v134:f32x16 = maxf v56 v132
-	VMINPS       Z13, Z1, Z13               // v135:f32x16 = minf v57 v133
-	VMINPS       Z14, Z1, Z14               // v136:f32x16 = minf v57 v134
-	VMULPS       Z2, Z13, Z15               // v137:f32x16 = mul v135 v58
-	VMULPS       Z2, Z14, Z16               // v138:f32x16 = mul v136 v58
-	VADDPS       Z3, Z15, Z15               // v139:f32x16 = add v137 v59
-	VADDPS       Z3, Z16, Z16               // v140:f32x16 = add v138 v59
-	VSUBPS       Z3, Z15, Z17               // v141:f32x16 = sub v139 v59
-	VSUBPS       Z3, Z16, Z18               // v142:f32x16 = sub v140 v59
-	VMULPS       Z4, Z17, Z19               // v143:f32x16 = mul v141 v60
-	VMULPS       Z4, Z18, Z20               // v144:f32x16 = mul v142 v60
-	VSUBPS       Z19, Z13, Z13              // v145:f32x16 = sub v135 v143
-	VSUBPS       Z20, Z14, Z14              // v146:f32x16 = sub v136 v144
-	VMULPS       Z5, Z17, Z17               // v147:f32x16 = mul v141 v61
-	VMULPS       Z5, Z18, Z18               // v148:f32x16 = mul v142 v61
-	VSUBPS       Z17, Z13, Z13              // v149:f32x16 = sub v145 v147
-	VSUBPS       Z18, Z14, Z14              // v150:f32x16 = sub v146 v148
-	VMULPS       Z13, Z6, Z17               // v151:f32x16 = mul v62 v149
-	VMULPS       Z14, Z6, Z18               // v152:f32x16 = mul v62 v150
-	VADDPS       Z7, Z17, Z17               // v153:f32x16 = add v151 v63
-	VADDPS       Z7, Z18, Z18               // v154:f32x16 = add v152 v63
-	VMULPS       Z13, Z17, Z17              // v155:f32x16 = mul v153 v149
-	VMULPS       Z14, Z18, Z18              // v156:f32x16 = mul v154 v150
-	VADDPS       Z8, Z17, Z17               // v157:f32x16 = add v155 v64
-	VADDPS       Z8, Z18, Z18               // v158:f32x16 = add v156 v64
-	VMULPS       Z13, Z17, Z17              // v159:f32x16 = mul v157 v149
-	VMULPS       Z14, Z18, Z18              // v160:f32x16 = mul v158 v150
-	VADDPS       Z9, Z17, Z17               // v161:f32x16 = add v159 v65
-	VADDPS       Z9, Z18, Z18               // v162:f32x16 = add v160 v65
-	VMULPS       Z13, Z17, Z17              // v163:f32x16 = mul v161 v149
-	VMULPS       Z14, Z18, Z18              // v164:f32x16 = mul v162 v150
-	VADDPS       Z10, Z17, Z17              // v165:f32x16 = add v163 v66
-	VADDPS       Z10, Z18, Z18              // v166:f32x16 = add v164 v66
-	VMULPS       Z13, Z17, Z17              // v167:f32x16 = mul v165 v149
-	VMULPS       Z14, Z18, Z18              // v168:f32x16 = mul v166 v150
-	VADDPS       Z11, Z17, Z17              // v169:f32x16 = add v167 v67
-	VADDPS       Z11, Z18, Z18              // v170:f32x16 = add v168 v67
-	VMULPS       Z13, Z17, Z13              // v171:f32x16 = mul v169 v149
-	VMULPS       Z14, Z18, Z14              // v172:f32x16 = mul v170 v150
-	VADDPS       Z11, Z13, Z13              // v173:f32x16 = add v171 v67
-	VADDPS       Z11, Z14, Z14              // v174:f32x16 = add v172 v67
-	VPSUBD       Z3, Z15, Z15               // v177:i32x16 = sub v175 v68
-	VPSUBD       Z3, Z16, Z16               // v178:i32x16 = sub v176 v68
-	VPADDD       Z12, Z15, Z15              // v179:i32x16 = add v177 v69
-	VPADDD       Z12, Z16, Z16              // v180:i32x16 = add v178 v69
-	VPSLLD       $0x17, Z15, Z15            // v181:i32x16 = shl v179 23
-	VPSLLD       $0x17, Z16, Z16            // v182:i32x16 = shl v180 23
-	VMULPS       Z15, Z13, Z13              // v185:f32x16 = mul v173 v183
-	VMULPS       Z16, Z14, Z14              // v186:f32x16 = mul v174 v184
-	VMOVDQU64    Z13, 128(SI)               // store e+128 l7*256 v185
-	VMOVDQU64    Z14, 192(SI)               // store e+192 l7*256 v186
-	ADDQ         $+256, DX
-	ADDQ         $+4, BX
+	VMOVDQU64    (SI), Z13                  // v83:f32x16 = load masked+0 l7*256
+	VMOVDQU64    64(SI), Z14                // v84:f32x16 = load masked+64 l7*256
+	VPBROADCASTD (BX), Z15                  // v85:f32x16 = loadsplat top1+0 l7*4
+	VSUBPS       Z15, Z13, Z13              // v86:f32x16 = sub v83 v85
+	VSUBPS       Z15, Z14, Z14              // v87:f32x16 = sub v84 v85
+	VMAXPS       Z13, Z0, Z13               // v88:f32x16 = maxf v69 v86
+	VMAXPS       Z14, Z0, Z14               // v89:f32x16 = maxf v69 v87
+	VMINPS       Z13, Z1, Z13               // v90:f32x16 = minf v70 v88
+	VMINPS       Z14, Z1, Z14               // v91:f32x16 = minf v70 v89
+	VMULPS       Z2, Z13, Z16               // v92:f32x16 = mul v90 v71
+	VMULPS       Z2, Z14, Z17               // v93:f32x16 = mul v91 v71
+	VADDPS       Z3, Z16, Z16               // v94:f32x16 = add v92 v72
+	VADDPS       Z3, Z17, Z17               // v95:f32x16 = add v93 v72
+	VSUBPS       Z3, Z16, Z18               // v96:f32x16 = sub v94 v72
+	VSUBPS       Z3, Z17, Z19               // v97:f32x16 = sub v95 v72
+	VMULPS       Z4, Z18, Z20               // v98:f32x16 = mul v96 v73
+	VMULPS       Z4, Z19, Z21               // v99:f32x16 = mul v97 v73
+	VSUBPS       Z20, Z13, Z13              // v100:f32x16 = sub v90 v98
+	VSUBPS       Z21, Z14, Z14              // v101:f32x16 = sub v91 v99
+	VMULPS       Z5, Z18, Z18               // v102:f32x16 = mul v96 v74
+	VMULPS       Z5, Z19, Z19               // v103:f32x16 = mul v97 v74
+	VSUBPS       Z18, Z13, Z13              // v104:f32x16 = sub v100 v102
+	VSUBPS       Z19, Z14, Z14              // v105:f32x16 = sub v101 v103
+	VMULPS       Z13, Z6, Z18               // v106:f32x16 = mul v75 v104
+	VMULPS       Z14, Z6, Z19               // v107:f32x16 = mul v75 v105
+	VADDPS       Z7, Z18, Z18               // v108:f32x16 = add v106 v76
+	VADDPS       Z7, Z19, Z19               // v109:f32x16 = add v107 v76
+	VMULPS       Z13, Z18, Z18              // v110:f32x16 = mul v108 v104
+	VMULPS       Z14, Z19, Z19              // v111:f32x16 = mul v109 v105
+	VADDPS       Z8, Z18, Z18               // v112:f32x16 = add v110 v77
+	VADDPS       Z8, Z19, Z19               // v113:f32x16 = add v111 v77
+	VMULPS       Z13, Z18, Z18              // v114:f32x16 = mul v112 v104
+	VMULPS       Z14, Z19, Z19              // v115:f32x16 = mul v113 v105
+	VADDPS       Z9, Z18, Z18               // v116:f32x16 = add v114 v78
+	VADDPS       Z9, Z19, Z19               // v117:f32x16 = add v115 v78
+	VMULPS       Z13, Z18, Z18              // v118:f32x16 = mul v116 v104
+	VMULPS       Z14, Z19, Z19              // v119:f32x16 = mul v117 v105
+	VADDPS       Z10, Z18, Z18              // v120:f32x16 = add v118 v79
+	VADDPS       Z10, Z19, Z19              // v121:f32x16 = add v119 v79
+	VMULPS       Z13, Z18, Z18              // v122:f32x16 = mul v120 v104
+	VMULPS       Z14, Z19, Z19              // v123:f32x16 = mul v121 v105
+	VADDPS       Z11, Z18, Z18              // v124:f32x16 = add v122 v80
+	VADDPS       Z11, Z19, Z19              // v125:f32x16 = add v123 v80
+	VMULPS       Z13, Z18, Z13              // v126:f32x16 = mul v124 v104
+	VMULPS       Z14, Z19, Z14              // v127:f32x16 = mul v125 v105
+	VADDPS       Z11, Z13, Z13              // v128:f32x16 = add v126 v80
+	VADDPS       Z11, Z14, Z14              // v129:f32x16 = add v127 v80
+	VPSUBD       Z3, Z16, Z16               // v132:i32x16 = sub v130 v81
+	VPSUBD       Z3, Z17, Z17               // v133:i32x16 = sub v131 v81
+	VPADDD       Z12, Z16, Z16              // v134:i32x16 = add v132 v82
+	VPADDD       Z12, Z17, Z17              // v135:i32x16 = add v133 v82
+	VPSLLD       $0x17, Z16, Z16            // v136:i32x16 = shl v134 23
+	VPSLLD       $0x17, Z17, Z17            // v137:i32x16 = shl v135 23
+	VMULPS       Z16, Z13, Z13              // v140:f32x16 = mul v128 v138
+	VMULPS       Z17, Z14, Z14              // v141:f32x16 = mul v129 v139
+	VMOVDQU64    Z13, (DX)                  // store e+0 l7*256 v140
+	VMOVDQU64    Z14, 64(DX)                // store e+64 l7*256 v141
+	VMOVDQU64    128(SI), Z13               // v142:f32x16 = load masked+128 l7*256
+	VMOVDQU64    192(SI), Z14               // v143:f32x16 = load masked+192 l7*256
+	VSUBPS       Z15, Z13, Z13              // v144:f32x16 = sub v142 v85
+	VSUBPS       Z15, Z14, Z14              // v145:f32x16 = sub v143 v85
+	VMAXPS       Z13, Z0, Z13               // v146:f32x16 = maxf v69 v144
+	VMAXPS       Z14, Z0, Z14               // v147:f32x16 = maxf v69 v145
+	VMINPS       Z13, Z1, Z13               // v148:f32x16 = minf v70 v146
+	VMINPS       Z14, Z1, Z14               // v149:f32x16 = minf v70 v147
+	VMULPS       Z2, Z13, Z15               // v150:f32x16 = mul v148 v71
+	VMULPS       Z2, Z14, Z16               // v151:f32x16 = mul v149 v71
+	VADDPS       Z3, Z15, Z15               // v152:f32x16 = add v150 v72
+	VADDPS       Z3, Z16, Z16               // v153:f32x16 = add v151 v72
+	VSUBPS       Z3, Z15, Z17               // v154:f32x16 = sub v152 v72
+	VSUBPS       Z3, Z16, Z18               // v155:f32x16 = sub v153 v72
+	VMULPS       Z4, Z17, Z19               // v156:f32x16 = mul v154 v73
+	VMULPS       Z4, Z18, Z20               // v157:f32x16 = mul v155 v73
+	VSUBPS       Z19, Z13, Z13              // v158:f32x16 = sub v148 v156
+	VSUBPS       Z20, Z14, Z14              // v159:f32x16 = sub v149 v157
+	VMULPS       Z5, Z17, Z17               // v160:f32x16 = mul v154 v74
+	VMULPS       Z5, Z18, Z18               // v161:f32x16 = mul v155 v74
+	VSUBPS       Z17, Z13, Z13              // v162:f32x16 = sub v158 v160
+	VSUBPS       Z18, Z14, Z14              // v163:f32x16 = sub v159 v161
+	VMULPS       Z13, Z6, Z17               // v164:f32x16 = mul v75 v162
+	VMULPS       Z14, Z6, Z18               // v165:f32x16 = mul v75 v163
+	VADDPS       Z7, Z17, Z17               // v166:f32x16 = add v164 v76
+	VADDPS       Z7, Z18, Z18               // v167:f32x16 = add v165 v76
+	VMULPS       Z13, Z17, Z17              // v168:f32x16 = mul v166 v162
+	VMULPS       Z14, Z18, Z18              // v169:f32x16 = mul v167 v163
+	VADDPS       Z8, Z17, Z17               // v170:f32x16 = add v168 v77
+	VADDPS       Z8, Z18, Z18               // v171:f32x16 = add v169 v77
+	VMULPS       Z13, Z17, Z17              // v172:f32x16 = mul v170 v162
+	VMULPS       Z14, Z18, Z18              // v173:f32x16 = mul v171 v163
+	VADDPS       Z9, Z17, Z17               // v174:f32x16 = add v172 v78
+	VADDPS       Z9, Z18, Z18               // v175:f32x16 = add v173 v78
+	VMULPS       Z13, Z17, Z17              // v176:f32x16 = mul v174 v162
+	VMULPS       Z14, Z18, Z18              // v177:f32x16 = mul v175 v163
+	VADDPS       Z10, Z17, Z17              // v178:f32x16 = add v176 v79
+	VADDPS       Z10, Z18, Z18              // v179:f32x16 = add v177 v79
+	VMULPS       Z13, Z17, Z17              // v180:f32x16 = mul v178 v162
+	VMULPS       Z14, Z18, Z18              // v181:f32x16 = mul v179 v163
+	VADDPS       Z11, Z17, Z17              // v182:f32x16 = add v180 v80
+	VADDPS       Z11, Z18, Z18              // v183:f32x16 = add v181 v80
+	VMULPS       Z13, Z17, Z13              // v184:f32x16 = mul v182 v162
+	VMULPS       Z14, Z18, Z14              // v185:f32x16 = mul v183 v163
+	VADDPS       Z11, Z13, Z13              // v186:f32x16 = add v184 v80
+	VADDPS       Z11, Z14, Z14              // v187:f32x16 = add v185 v80
+	VPSUBD       Z3, Z15, Z15               // v190:i32x16 = sub v188 v81
+	VPSUBD       Z3, Z16, Z16               // v191:i32x16 = sub v189 v81
+	VPADDD       Z12, Z15, Z15              // v192:i32x16 = add v190 v82
+	VPADDD       Z12, Z16, Z16              // v193:i32x16 = add v191 v82
+	VPSLLD       $0x17, Z15, Z15            // v194:i32x16 = shl v192 23
+	VPSLLD       $0x17, Z16, Z16            // v195:i32x16 = shl v193 23
+	VMULPS       Z15, Z13, Z13              // v198:f32x16 = mul v186 v196
+	VMULPS       Z16, Z14, Z14              // v199:f32x16 = mul v187 v197
+	VMOVDQU64    Z13, 128(DX)               // store e+128 l7*256 v198
+	VMOVDQU64    Z14, 192(DX)               // store e+192 l7*256 v199
 	ADDQ         $+256, SI
+	ADDQ         $+4, BX
+	ADDQ         $+256, DX
 	DECQ         CX
 	JNZ          loop7
 
 done7:
-	VPXOR   X0, X0, X0                      // v187:f32x16 = splat 0
+	VPXOR   X0, X0, X0                      // v200:f32x16 = splat 0
 	MOVQ    args+0(FP), BX
-	MOVQ    88(BX), BX
+	MOVQ    96(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    200(CX), CX
+	MOVQ    208(CX), CX
 	TESTQ   CX, CX
 	JLE     done8
 	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop8:
-	VADDPS    (AX), Z0, Z1                  // v188:f32x16 = add v187 [e+0 l8*256 f32x16]
-	VADDPS    64(AX), Z0, Z2                // v189:f32x16 = add v187 [e+64 l8*256 f32x16]
-	VADDPS    128(AX), Z1, Z1               // v190:f32x16 = add v188 [e+128 l8*256 f32x16]
-	VADDPS    192(AX), Z2, Z2               // v191:f32x16 = add v189 [e+192 l8*256 f32x16]
-	VMOVDQU64 Z1, (DX)                      // store total32+0 l8*128 v190
-	VMOVDQU64 Z2, 64(DX)                    // store total32+64 l8*128 v191
+	VADDPS    (AX), Z0, Z1                  // v201:f32x16 = add v200 [e+0 l8*256 f32x16]
+	VADDPS    64(AX), Z0, Z2                // v202:f32x16 = add v200 [e+64 l8*256 f32x16]
+	VADDPS    128(AX), Z1, Z1               // v203:f32x16 = add v201 [e+128 l8*256 f32x16]
+	VADDPS    192(AX), Z2, Z2               // v204:f32x16 = add v202 [e+192 l8*256 f32x16]
+	VMOVDQU64 Z1, (DX)                      // store total32+0 l8*128 v203
+	VMOVDQU64 Z2, 64(DX)                    // store total32+64 l8*128 v204
 	ADDQ      $+256, AX
 	ADDQ      $+128, DX
 	DECQ      CX
@@ -849,18 +1012,18 @@ loop8:
 
 done8:
 	MOVQ    args+0(FP), AX
-	MOVQ    96(AX), AX
+	MOVQ    104(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    208(CX), CX
+	MOVQ    216(CX), CX
 	TESTQ   CX, CX
 	JLE     done9
 	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop9:
-	VMOVDQU64 64(BX), Z0                    // v192:f32x16 = load total32+64 l9*128
-	VADDPS    (BX), Z0, Z0                  // v193:f32x16 = add [total32+0 l9*128 f32x16] v192
-	VMOVDQU64 Z0, (DX)                      // store total16+0 l9*64 v193
+	VMOVDQU64 64(BX), Z0                    // v205:f32x16 = load total32+64 l9*128
+	VADDPS    (BX), Z0, Z0                  // v206:f32x16 = add [total32+0 l9*128 f32x16] v205
+	VMOVDQU64 Z0, (DX)                      // store total16+0 l9*64 v206
 	ADDQ      $+128, BX
 	ADDQ      $+64, DX
 	DECQ      CX
@@ -868,18 +1031,18 @@ loop9:
 
 done9:
 	MOVQ    args+0(FP), BX
-	MOVQ    104(BX), BX
+	MOVQ    112(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    216(CX), CX
+	MOVQ    224(CX), CX
 	TESTQ   CX, CX
 	JLE     done10
 	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop10:
-	VMOVDQU64 32(AX), Y0                    // v194:f32x8 = load total16+32 l10*64
-	VADDPS    (AX), Y0, Y0                  // v195:f32x8 = add [total16+0 l10*64 f32x8] v194
-	VMOVDQU64 Y0, (DX)                      // store total8+0 l10*32 v195
+	VMOVDQU64 32(AX), Y0                    // v207:f32x8 = load total16+32 l10*64
+	VADDPS    (AX), Y0, Y0                  // v208:f32x8 = add [total16+0 l10*64 f32x8] v207
+	VMOVDQU64 Y0, (DX)                      // store total8+0 l10*32 v208
 	ADDQ      $+64, AX
 	ADDQ      $+32, DX
 	DECQ      CX
@@ -887,18 +1050,18 @@ loop10:
 
 done10:
 	MOVQ    args+0(FP), AX
-	MOVQ    112(AX), AX
+	MOVQ    120(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    224(CX), CX
+	MOVQ    232(CX), CX
 	TESTQ   CX, CX
 	JLE     done11
 	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop11:
-	VMOVDQU64 16(BX), X0                    // v196:f32x4 = load total8+16 l11*32
-	VADDPS    (BX), X0, X0                  // v197:f32x4 = add [total8+0 l11*32 f32x4] v196
-	VMOVDQU64 X0, (DX)                      // store total4+0 l11*16 v197
+	VMOVDQU64 16(BX), X0                    // v209:f32x4 = load total8+16 l11*32
+	VADDPS    (BX), X0, X0                  // v210:f32x4 = add [total8+0 l11*32 f32x4] v209
+	VMOVDQU64 X0, (DX)                      // store total4+0 l11*16 v210
 	ADDQ      $+32, BX
 	ADDQ      $+16, DX
 	DECQ      CX
@@ -906,19 +1069,19 @@ loop11:
 
 done11:
 	MOVQ    args+0(FP), BX
-	MOVQ    120(BX), BX
+	MOVQ    128(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    232(CX), CX
+	MOVQ    240(CX), CX
 	TESTQ   CX, CX
 	JLE     done12
 	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop12:
-	VMOVQ  (AX), X0                         // v198:f32x2 = load total4+0 l12*16
-	VMOVQ  8(AX), X1                        // v199:f32x2 = load total4+8 l12*16
-	VADDPS X1, X0, X0                       // v200:f32x2 = add v198 v199
-	VMOVQ  X0, (DX)                         // store total2+0 l12*8 v200
+	VMOVQ  (AX), X0                         // v211:f32x2 = load total4+0 l12*16
+	VMOVQ  8(AX), X1                        // v212:f32x2 = load total4+8 l12*16
+	VADDPS X1, X0, X0                       // v213:f32x2 = add v211 v212
+	VMOVQ  X0, (DX)                         // store total2+0 l12*8 v213
 	ADDQ   $+16, AX
 	ADDQ   $+8, DX
 	DECQ   CX
@@ -926,18 +1089,18 @@ loop12:
 
 done12:
 	MOVQ    args+0(FP), AX
-	MOVQ    128(AX), AX
+	MOVQ    136(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    240(CX), CX
+	MOVQ    248(CX), CX
 	TESTQ   CX, CX
 	JLE     done13
 	PCALIGN $0x20
 
 loop13:
-	VMOVD  (BX), X0                         // v201:f32x1 = load total2+0 l13*8
-	VMOVD  4(BX), X1                        // v202:f32x1 = load total2+4 l13*8
-	VADDPS X1, X0, X0                       // v203:f32x1 = add v201 v202
-	VMOVD  X0, (AX)                         // store total1+0 l13*4 v203
+	VMOVD  (BX), X0                         // v214:f32x1 = load total2+0 l13*8
+	VMOVD  4(BX), X1                        // v215:f32x1 = load total2+4 l13*8
+	VADDPS X1, X0, X0                       // v216:f32x1 = add v214 v215
+	VMOVD  X0, (AX)                         // store total1+0 l13*4 v216
 	ADDQ   $+8, BX
 	ADDQ   $+4, AX
 	DECQ   CX
@@ -3732,6 +3895,9 @@ GLOBL x3f800000<>(SB), RODATA|NOPTR, $4
 DATA x0000007f<>+0(SB)/4, $0x0000007f
 GLOBL x0000007f<>(SB), RODATA|NOPTR, $4
 
+DATA x40000000<>+0(SB)/4, $0x40000000
+GLOBL x40000000<>(SB), RODATA|NOPTR, $4
+
 DATA x3d372713<>+0(SB)/4, $0x3d372713
 GLOBL x3d372713<>(SB), RODATA|NOPTR, $4
 
@@ -3758,25 +3924,65 @@ DATA c1<>+48(SB)/8, $0x0000001d0000001c
 DATA c1<>+56(SB)/8, $0x0000001f0000001e
 GLOBL c1<>(SB), RODATA|NOPTR, $64
 
+DATA c2<>+0(SB)/8, $0x0000000200000001
+DATA c2<>+8(SB)/8, $0x0000000400000003
+DATA c2<>+16(SB)/8, $0x0000000600000005
+DATA c2<>+24(SB)/8, $0x0000000800000007
+DATA c2<>+32(SB)/8, $0x0000000a00000009
+DATA c2<>+40(SB)/8, $0x0000000c0000000b
+DATA c2<>+48(SB)/8, $0x0000000e0000000d
+DATA c2<>+56(SB)/8, $0x000000100000000f
+GLOBL c2<>(SB), RODATA|NOPTR, $64
+
+DATA c3<>+0(SB)/8, $0x0000001200000011
+DATA c3<>+8(SB)/8, $0x0000001400000013
+DATA c3<>+16(SB)/8, $0x0000001600000015
+DATA c3<>+24(SB)/8, $0x0000001800000017
+DATA c3<>+32(SB)/8, $0x0000001a00000019
+DATA c3<>+40(SB)/8, $0x0000001c0000001b
+DATA c3<>+48(SB)/8, $0x0000001e0000001d
+DATA c3<>+56(SB)/8, $0x000000200000001f
+GLOBL c3<>(SB), RODATA|NOPTR, $64
+
 DATA xff800000<>+0(SB)/4, $0xff800000
 GLOBL xff800000<>(SB), RODATA|NOPTR, $4
 
-DATA c2<>+0(SB)/8, $0x0000002100000020
-DATA c2<>+8(SB)/8, $0x0000002300000022
-DATA c2<>+16(SB)/8, $0x0000002500000024
-DATA c2<>+24(SB)/8, $0x0000002700000026
-DATA c2<>+32(SB)/8, $0x0000002900000028
-DATA c2<>+40(SB)/8, $0x0000002b0000002a
-DATA c2<>+48(SB)/8, $0x0000002d0000002c
-DATA c2<>+56(SB)/8, $0x0000002f0000002e
-GLOBL c2<>(SB), RODATA|NOPTR, $64
+DATA c4<>+0(SB)/8, $0x0000002100000020
+DATA c4<>+8(SB)/8, $0x0000002300000022
+DATA c4<>+16(SB)/8, $0x0000002500000024
+DATA c4<>+24(SB)/8, $0x0000002700000026
+DATA c4<>+32(SB)/8, $0x0000002900000028
+DATA c4<>+40(SB)/8, $0x0000002b0000002a
+DATA c4<>+48(SB)/8, $0x0000002d0000002c
+DATA c4<>+56(SB)/8, $0x0000002f0000002e
+GLOBL c4<>(SB), RODATA|NOPTR, $64
 
-DATA c3<>+0(SB)/8, $0x0000003100000030
-DATA c3<>+8(SB)/8, $0x0000003300000032
-DATA c3<>+16(SB)/8, $0x0000003500000034
-DATA c3<>+24(SB)/8, $0x0000003700000036
-DATA c3<>+32(SB)/8, $0x0000003900000038
-DATA c3<>+40(SB)/8, $0x0000003b0000003a
-DATA c3<>+48(SB)/8, $0x0000003d0000003c
-DATA c3<>+56(SB)/8, $0x0000003f0000003e
-GLOBL c3<>(SB), RODATA|NOPTR, $64
+DATA c5<>+0(SB)/8, $0x0000003100000030
+DATA c5<>+8(SB)/8, $0x0000003300000032
+DATA c5<>+16(SB)/8, $0x0000003500000034
+DATA c5<>+24(SB)/8, $0x0000003700000036
+DATA c5<>+32(SB)/8, $0x0000003900000038
+DATA c5<>+40(SB)/8, $0x0000003b0000003a
+DATA c5<>+48(SB)/8, $0x0000003d0000003c
+DATA c5<>+56(SB)/8, $0x0000003f0000003e
+GLOBL c5<>(SB), RODATA|NOPTR, $64
+
+DATA c6<>+0(SB)/8, $0x0000002200000021
+DATA c6<>+8(SB)/8, $0x0000002400000023
+DATA c6<>+16(SB)/8, $0x0000002600000025
+DATA c6<>+24(SB)/8, $0x0000002800000027
+DATA c6<>+32(SB)/8, $0x0000002a00000029
+DATA c6<>+40(SB)/8, $0x0000002c0000002b
+DATA c6<>+48(SB)/8, $0x0000002e0000002d
+DATA c6<>+56(SB)/8, $0x000000300000002f
+GLOBL c6<>(SB), RODATA|NOPTR, $64
+
+DATA c7<>+0(SB)/8, $0x0000003200000031
+DATA c7<>+8(SB)/8, $0x0000003400000033
+DATA c7<>+16(SB)/8, $0x0000003600000035
+DATA c7<>+24(SB)/8, $0x0000003800000037
+DATA c7<>+32(SB)/8, $0x0000003a00000039
+DATA c7<>+40(SB)/8, $0x0000003c0000003b
+DATA c7<>+48(SB)/8, $0x0000003e0000003d
+DATA c7<>+56(SB)/8, $0x000000400000003f
+GLOBL c7<>(SB), RODATA|NOPTR, $64

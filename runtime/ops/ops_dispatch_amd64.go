@@ -101,6 +101,58 @@ func add(x, y, out []float32, K int) {
 	}
 }
 
+func scale(x []float32, by float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == avx512 && K >= 32:
+		done = K - K%32
+		scale_avx512(&scale_avx512_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:          unsafe.Pointer(&by),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	case chosen == avx2 && K >= 32:
+		done = K - K%32
+		scale_avx2(&scale_avx2_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:          unsafe.Pointer(&by),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	}
+	if done == 0 || done < K {
+		scale_go(x[done:], by, out[done:], K-done)
+	}
+}
+
+func softcap(x []float32, cap, twice float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == avx512 && K >= 32:
+		done = K - K%32
+		softcap_avx512(&softcap_avx512_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:         unsafe.Pointer(&cap),
+			twice:       unsafe.Pointer(&twice),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	case chosen == avx2 && K >= 16:
+		done = K - K%16
+		softcap_avx2(&softcap_avx2_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:         unsafe.Pointer(&cap),
+			twice:       unsafe.Pointer(&twice),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 16),
+		})
+	}
+	if done == 0 || done < K {
+		softcap_go(x[done:], cap, twice, out[done:], K-done)
+	}
+}
+
 func silu(gate, up, out []float32, K int) {
 	done := 0
 	switch {
@@ -209,7 +261,7 @@ func rope(x, y, cos, sin, low, high []float32, H int) {
 	}
 }
 
-func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float32, R int) {
+func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []float32, R int) {
 	switch {
 	case chosen == avx512 && R > 0 && R <= 8:
 		var masked [512]float32
@@ -226,7 +278,8 @@ func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float3
 		softmax_avx512(&softmax_avx512_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
-			count:           unsafe.Pointer(unsafe.SliceData(count[:R])),
+			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
+			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
 			top32:           unsafe.Pointer(&top32),
 			top16:           unsafe.Pointer(&top16),
@@ -271,7 +324,8 @@ func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float3
 		softmax_avx2(&softmax_avx2_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
-			count:           unsafe.Pointer(unsafe.SliceData(count[:R])),
+			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
+			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
 			top32:           unsafe.Pointer(&top32),
 			top16:           unsafe.Pointer(&top16),
@@ -302,7 +356,7 @@ func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float3
 			count_total1_r:  int64(R),
 		})
 	default:
-		softmax_go(s, scale, count, e, top1, total1, R)
+		softmax_go(s, scale, first, end, e, top1, total1, R)
 	}
 }
 

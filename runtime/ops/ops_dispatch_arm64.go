@@ -67,6 +67,41 @@ func add(x, y, out []float32, K int) {
 	}
 }
 
+func scale(x []float32, by float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == neon && K >= 32:
+		done = K - K%32
+		scale_neon(&scale_neon_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:          unsafe.Pointer(&by),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	}
+	if done == 0 || done < K {
+		scale_go(x[done:], by, out[done:], K-done)
+	}
+}
+
+func softcap(x []float32, cap, twice float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == neon && K >= 8:
+		done = K - K%8
+		softcap_neon(&softcap_neon_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:         unsafe.Pointer(&cap),
+			twice:       unsafe.Pointer(&twice),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 8),
+		})
+	}
+	if done == 0 || done < K {
+		softcap_go(x[done:], cap, twice, out[done:], K-done)
+	}
+}
+
 func silu(gate, up, out []float32, K int) {
 	done := 0
 	switch {
@@ -139,7 +174,7 @@ func rope(x, y, cos, sin, low, high []float32, H int) {
 	}
 }
 
-func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float32, R int) {
+func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []float32, R int) {
 	switch {
 	case chosen == neon && R > 0 && R <= 8:
 		var masked [512]float32
@@ -156,7 +191,8 @@ func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float3
 		softmax_neon(&softmax_neon_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
-			count:           unsafe.Pointer(unsafe.SliceData(count[:R])),
+			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
+			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
 			top32:           unsafe.Pointer(&top32),
 			top16:           unsafe.Pointer(&top16),
@@ -187,7 +223,7 @@ func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float3
 			count_total1_r:  int64(R),
 		})
 	default:
-		softmax_go(s, scale, count, e, top1, total1, R)
+		softmax_go(s, scale, first, end, e, top1, total1, R)
 	}
 }
 

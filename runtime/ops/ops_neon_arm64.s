@@ -299,6 +299,203 @@ l0:
 done0:
 	RET
 
+// func scale_neon(args *byte)
+TEXT ·scale_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v0:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v1:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v2:i32x4 = splat 2143289344
+	MOVD 0(R25), R0 // x
+	MOVD 8(R25), R1 // by
+	MOVD 16(R25), R2 // out
+	MOVD 24(R25), R3 // count_out_o
+	CMP $0, R3
+	BLE done0
+	PCALIGN $32
+l0:
+	WORD $0x3dc00003 // ldr q3, [x0]                                 v3:f32x4 = load x+0 l0*128
+	WORD $0x3dc00404 // ldr q4, [x0, #16]                            v4:f32x4 = load x+16 l0*128
+	WORD $0x3dc00805 // ldr q5, [x0, #32]                            v5:f32x4 = load x+32 l0*128
+	WORD $0x3dc00c06 // ldr q6, [x0, #48]                            v6:f32x4 = load x+48 l0*128
+	WORD $0x3dc01007 // ldr q7, [x0, #64]                            v7:f32x4 = load x+64 l0*128
+	WORD $0x3dc01408 // ldr q8, [x0, #80]                            v8:f32x4 = load x+80 l0*128
+	WORD $0x3dc01809 // ldr q9, [x0, #96]                            v9:f32x4 = load x+96 l0*128
+	WORD $0x3dc01c0a // ldr q10, [x0, #112]                          v10:f32x4 = load x+112 l0*128
+	WORD $0x4d40c82b // ld1r {v11.4s}, [x1]                          v11:f32x4 = loadsplat by+0
+	WORD $0x6e2bdc63 // fmul v3.4s, v3.4s, v11.4s                    v12:f32x4 = mul v3 v11
+	WORD $0x6e2bdc84 // fmul v4.4s, v4.4s, v11.4s                    v13:f32x4 = mul v4 v11
+	WORD $0x6e2bdca5 // fmul v5.4s, v5.4s, v11.4s                    v14:f32x4 = mul v5 v11
+	WORD $0x6e2bdcc6 // fmul v6.4s, v6.4s, v11.4s                    v15:f32x4 = mul v6 v11
+	WORD $0x6e2bdce7 // fmul v7.4s, v7.4s, v11.4s                    v16:f32x4 = mul v7 v11
+	WORD $0x6e2bdd08 // fmul v8.4s, v8.4s, v11.4s                    v17:f32x4 = mul v8 v11
+	WORD $0x6e2bdd29 // fmul v9.4s, v9.4s, v11.4s                    v18:f32x4 = mul v9 v11
+	WORD $0x6e2bdd4a // fmul v10.4s, v10.4s, v11.4s                  v19:f32x4 = mul v10 v11
+	WORD $0x4e201c6b // and v11.16b, v3.16b, v0.16b                  v21:i32x4 = and v20 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v22:i32x4 = cmpgts v21 v1
+	WORD $0x6eab1c43 // bit v3.16b, v2.16b, v11.16b                  v23:i32x4 = bitsel v22 v2 v20
+	WORD $0x4e201c8b // and v11.16b, v4.16b, v0.16b                  v26:i32x4 = and v25 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v27:i32x4 = cmpgts v26 v1
+	WORD $0x6eab1c44 // bit v4.16b, v2.16b, v11.16b                  v28:i32x4 = bitsel v27 v2 v25
+	WORD $0x4e201cab // and v11.16b, v5.16b, v0.16b                  v31:i32x4 = and v30 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v32:i32x4 = cmpgts v31 v1
+	WORD $0x6eab1c45 // bit v5.16b, v2.16b, v11.16b                  v33:i32x4 = bitsel v32 v2 v30
+	WORD $0x4e201ccb // and v11.16b, v6.16b, v0.16b                  v36:i32x4 = and v35 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v37:i32x4 = cmpgts v36 v1
+	WORD $0x6eab1c46 // bit v6.16b, v2.16b, v11.16b                  v38:i32x4 = bitsel v37 v2 v35
+	WORD $0x4e201ceb // and v11.16b, v7.16b, v0.16b                  v41:i32x4 = and v40 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v42:i32x4 = cmpgts v41 v1
+	WORD $0x6eab1c47 // bit v7.16b, v2.16b, v11.16b                  v43:i32x4 = bitsel v42 v2 v40
+	WORD $0x4e201d0b // and v11.16b, v8.16b, v0.16b                  v46:i32x4 = and v45 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v47:i32x4 = cmpgts v46 v1
+	WORD $0x6eab1c48 // bit v8.16b, v2.16b, v11.16b                  v48:i32x4 = bitsel v47 v2 v45
+	WORD $0x4e201d2b // and v11.16b, v9.16b, v0.16b                  v51:i32x4 = and v50 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v52:i32x4 = cmpgts v51 v1
+	WORD $0x6eab1c49 // bit v9.16b, v2.16b, v11.16b                  v53:i32x4 = bitsel v52 v2 v50
+	WORD $0x4e201d4b // and v11.16b, v10.16b, v0.16b                 v56:i32x4 = and v55 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v57:i32x4 = cmpgts v56 v1
+	WORD $0x6eab1c4a // bit v10.16b, v2.16b, v11.16b                 v58:i32x4 = bitsel v57 v2 v55
+	WORD $0x3d800043 // str q3, [x2]                                 store out+0 l0*128 v24
+	WORD $0x3d800444 // str q4, [x2, #16]                            store out+16 l0*128 v29
+	WORD $0x3d800845 // str q5, [x2, #32]                            store out+32 l0*128 v34
+	WORD $0x3d800c46 // str q6, [x2, #48]                            store out+48 l0*128 v39
+	WORD $0x3d801047 // str q7, [x2, #64]                            store out+64 l0*128 v44
+	WORD $0x3d801448 // str q8, [x2, #80]                            store out+80 l0*128 v49
+	WORD $0x3d801849 // str q9, [x2, #96]                            store out+96 l0*128 v54
+	WORD $0x3d801c4a // str q10, [x2, #112]                          store out+112 l0*128 v59
+	ADD $128, R0
+	ADD $128, R2
+	SUBS $1, R3
+	BNE l0
+done0:
+	RET
+
+// func softcap_neon(args *byte)
+TEXT ·softcap_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	MOVD $0xc2b00000, R16
+	WORD $0x4e040e00 // dup v0.4s, w16                               v0:f32x4 = splat 3266314240
+	MOVD $0x42b20000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v1:f32x4 = splat 1118961664
+	MOVD $0x3fb8aa3b, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v2:f32x4 = splat 1069066811
+	MOVD $0x4b400000, R16
+	WORD $0x4e040e03 // dup v3.4s, w16                               v3:f32x4 = splat 1262485504
+	MOVD $0x3f318000, R16
+	WORD $0x4e040e04 // dup v4.4s, w16                               v4:f32x4 = splat 1060208640
+	MOVD $0xb95e8083, R16
+	WORD $0x4e040e05 // dup v5.4s, w16                               v5:f32x4 = splat 3109978243
+	MOVD $0x3ab5112b, R16
+	WORD $0x4e040e06 // dup v6.4s, w16                               v6:f32x4 = splat 984944939
+	MOVD $0x3c091d81, R16
+	WORD $0x4e040e07 // dup v7.4s, w16                               v7:f32x4 = splat 1007230337
+	MOVD $0x3d2aac7c, R16
+	WORD $0x4e040e08 // dup v8.4s, w16                               v8:f32x4 = splat 1026206844
+	MOVD $0x3e2aaa48, R16
+	WORD $0x4e040e09 // dup v9.4s, w16                               v9:f32x4 = splat 1042983496
+	MOVD $0x3efffffe, R16
+	WORD $0x4e040e0a // dup v10.4s, w16                              v10:f32x4 = splat 1056964606
+	WORD $0x4f03f60b // fmov v11.4s, #1                              v11:f32x4 = splat 1065353216
+	WORD $0x4f0307ec // movi v12.4s, #127, lsl #0                    v13:i32x4 = splat 127
+	WORD $0x4f02640d // movi v13.4s, #64, lsl #24                    v14:f32x4 = splat 1073741824
+	WORD $0x6f04640e // mvni v14.4s, #128, lsl #24                   v15:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e0f // dup v15.4s, w16                              v16:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e10 // dup v16.4s, w16                              v17:i32x4 = splat 2143289344
+	MOVD 8(R25), R0 // cap
+	MOVD 0(R25), R1 // x
+	MOVD 16(R25), R2 // twice
+	MOVD 24(R25), R3 // out
+	MOVD 32(R25), R4 // count_out_o
+	CMP $0, R4
+	BLE done0
+	PCALIGN $32
+l0:
+	WORD $0x4d40c811 // ld1r {v17.4s}, [x0]                          v18:f32x4 = loadsplat cap+0
+	WORD $0x3dc00032 // ldr q18, [x1]                                v19:f32x4 = load x+0 l0*32
+	WORD $0x3dc00433 // ldr q19, [x1, #16]                           v20:f32x4 = load x+16 l0*32
+	WORD $0x4d40c854 // ld1r {v20.4s}, [x2]                          v21:f32x4 = loadsplat twice+0
+	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v22:f32x4 = mul v19 v21
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v23:f32x4 = mul v20 v21
+	WORD $0x6eb2e414 // fcmgt v20.4s, v0.4s, v18.4s                  v24:i32x4 = cmpgtf v0 v22
+	WORD $0x6eb41c12 // bit v18.16b, v0.16b, v20.16b                 v26:f32x4 = bitsel v25 v0 v22
+	WORD $0x6eb3e414 // fcmgt v20.4s, v0.4s, v19.4s                  v27:i32x4 = cmpgtf v0 v23
+	WORD $0x6eb41c13 // bit v19.16b, v0.16b, v20.16b                 v29:f32x4 = bitsel v28 v0 v23
+	WORD $0x6ea1e654 // fcmgt v20.4s, v18.4s, v1.4s                  v30:i32x4 = cmpgtf v26 v1
+	WORD $0x6eb41c32 // bit v18.16b, v1.16b, v20.16b                 v32:f32x4 = bitsel v31 v1 v26
+	WORD $0x6ea1e674 // fcmgt v20.4s, v19.4s, v1.4s                  v33:i32x4 = cmpgtf v29 v1
+	WORD $0x6eb41c33 // bit v19.16b, v1.16b, v20.16b                 v35:f32x4 = bitsel v34 v1 v29
+	WORD $0x6e22de54 // fmul v20.4s, v18.4s, v2.4s                   v36:f32x4 = mul v32 v2
+	WORD $0x6e22de75 // fmul v21.4s, v19.4s, v2.4s                   v37:f32x4 = mul v35 v2
+	WORD $0x4e23d694 // fadd v20.4s, v20.4s, v3.4s                   v38:f32x4 = add v36 v3
+	WORD $0x4e23d6b5 // fadd v21.4s, v21.4s, v3.4s                   v39:f32x4 = add v37 v3
+	WORD $0x4ea3d696 // fsub v22.4s, v20.4s, v3.4s                   v40:f32x4 = sub v38 v3
+	WORD $0x4ea3d6b7 // fsub v23.4s, v21.4s, v3.4s                   v41:f32x4 = sub v39 v3
+	WORD $0x6e24ded8 // fmul v24.4s, v22.4s, v4.4s                   v42:f32x4 = mul v40 v4
+	WORD $0x6e24def9 // fmul v25.4s, v23.4s, v4.4s                   v43:f32x4 = mul v41 v4
+	WORD $0x4eb8d652 // fsub v18.4s, v18.4s, v24.4s                  v44:f32x4 = sub v32 v42
+	WORD $0x4eb9d673 // fsub v19.4s, v19.4s, v25.4s                  v45:f32x4 = sub v35 v43
+	WORD $0x6e25ded6 // fmul v22.4s, v22.4s, v5.4s                   v46:f32x4 = mul v40 v5
+	WORD $0x6e25def7 // fmul v23.4s, v23.4s, v5.4s                   v47:f32x4 = mul v41 v5
+	WORD $0x4eb6d652 // fsub v18.4s, v18.4s, v22.4s                  v48:f32x4 = sub v44 v46
+	WORD $0x4eb7d673 // fsub v19.4s, v19.4s, v23.4s                  v49:f32x4 = sub v45 v47
+	WORD $0x6e32dcd6 // fmul v22.4s, v6.4s, v18.4s                   v50:f32x4 = mul v6 v48
+	WORD $0x6e33dcd7 // fmul v23.4s, v6.4s, v19.4s                   v51:f32x4 = mul v6 v49
+	WORD $0x4e27d6d6 // fadd v22.4s, v22.4s, v7.4s                   v52:f32x4 = add v50 v7
+	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s                   v53:f32x4 = add v51 v7
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v54:f32x4 = mul v52 v48
+	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v55:f32x4 = mul v53 v49
+	WORD $0x4e28d6d6 // fadd v22.4s, v22.4s, v8.4s                   v56:f32x4 = add v54 v8
+	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s                   v57:f32x4 = add v55 v8
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v58:f32x4 = mul v56 v48
+	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v59:f32x4 = mul v57 v49
+	WORD $0x4e29d6d6 // fadd v22.4s, v22.4s, v9.4s                   v60:f32x4 = add v58 v9
+	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s                   v61:f32x4 = add v59 v9
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v62:f32x4 = mul v60 v48
+	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v63:f32x4 = mul v61 v49
+	WORD $0x4e2ad6d6 // fadd v22.4s, v22.4s, v10.4s                  v64:f32x4 = add v62 v10
+	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s                  v65:f32x4 = add v63 v10
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v66:f32x4 = mul v64 v48
+	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v67:f32x4 = mul v65 v49
+	WORD $0x4e2bd6d6 // fadd v22.4s, v22.4s, v11.4s                  v68:f32x4 = add v66 v11
+	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s                  v69:f32x4 = add v67 v11
+	WORD $0x6e32ded2 // fmul v18.4s, v22.4s, v18.4s                  v70:f32x4 = mul v68 v48
+	WORD $0x6e33def3 // fmul v19.4s, v23.4s, v19.4s                  v71:f32x4 = mul v69 v49
+	WORD $0x4e2bd652 // fadd v18.4s, v18.4s, v11.4s                  v72:f32x4 = add v70 v11
+	WORD $0x4e2bd673 // fadd v19.4s, v19.4s, v11.4s                  v73:f32x4 = add v71 v11
+	WORD $0x6ea38694 // sub v20.4s, v20.4s, v3.4s                    v76:i32x4 = sub v74 v12
+	WORD $0x6ea386b5 // sub v21.4s, v21.4s, v3.4s                    v77:i32x4 = sub v75 v12
+	WORD $0x4eac8694 // add v20.4s, v20.4s, v12.4s                   v78:i32x4 = add v76 v13
+	WORD $0x4eac86b5 // add v21.4s, v21.4s, v12.4s                   v79:i32x4 = add v77 v13
+	WORD $0x4f375694 // shl v20.4s, v20.4s, #23                      v80:i32x4 = shl v78 23
+	WORD $0x4f3756b5 // shl v21.4s, v21.4s, #23                      v81:i32x4 = shl v79 23
+	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v84:f32x4 = mul v72 v82
+	WORD $0x6e35de73 // fmul v19.4s, v19.4s, v21.4s                  v85:f32x4 = mul v73 v83
+	WORD $0x4e2bd652 // fadd v18.4s, v18.4s, v11.4s                  v86:f32x4 = add v84 v11
+	WORD $0x4e2bd673 // fadd v19.4s, v19.4s, v11.4s                  v87:f32x4 = add v85 v11
+	WORD $0x6e32fdb2 // fdiv v18.4s, v13.4s, v18.4s                  v88:f32x4 = div v14 v86
+	WORD $0x6e33fdb3 // fdiv v19.4s, v13.4s, v19.4s                  v89:f32x4 = div v14 v87
+	WORD $0x4eb2d572 // fsub v18.4s, v11.4s, v18.4s                  v90:f32x4 = sub v11 v88
+	WORD $0x4eb3d573 // fsub v19.4s, v11.4s, v19.4s                  v91:f32x4 = sub v11 v89
+	WORD $0x6e32de32 // fmul v18.4s, v17.4s, v18.4s                  v92:f32x4 = mul v18 v90
+	WORD $0x6e33de31 // fmul v17.4s, v17.4s, v19.4s                  v93:f32x4 = mul v18 v91
+	WORD $0x4e2e1e53 // and v19.16b, v18.16b, v14.16b                v95:i32x4 = and v94 v15
+	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v96:i32x4 = cmpgts v95 v16
+	WORD $0x6eb31e12 // bit v18.16b, v16.16b, v19.16b                v97:i32x4 = bitsel v96 v17 v94
+	WORD $0x4e2e1e33 // and v19.16b, v17.16b, v14.16b                v100:i32x4 = and v99 v15
+	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v101:i32x4 = cmpgts v100 v16
+	WORD $0x6eb31e11 // bit v17.16b, v16.16b, v19.16b                v102:i32x4 = bitsel v101 v17 v99
+	WORD $0x3d800072 // str q18, [x3]                                store out+0 l0*32 v98
+	WORD $0x3d800471 // str q17, [x3, #16]                           store out+16 l0*32 v103
+	ADD $32, R1
+	ADD $32, R3
+	SUBS $1, R4
+	BNE l0
+done0:
+	RET
+
 // func silu_neon(args *byte)
 TEXT ·silu_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25
@@ -798,22 +995,22 @@ l1:
 done1:
 	RET
 
-DATA softmax_neon_consts<>+0(SB)/8, $0x0000000100000000
-DATA softmax_neon_consts<>+8(SB)/8, $0x0000000300000002
-DATA softmax_neon_consts<>+16(SB)/8, $0x0000000500000004
-DATA softmax_neon_consts<>+24(SB)/8, $0x0000000700000006
-DATA softmax_neon_consts<>+32(SB)/8, $0x0000000900000008
-DATA softmax_neon_consts<>+40(SB)/8, $0x0000000b0000000a
-DATA softmax_neon_consts<>+48(SB)/8, $0x0000000d0000000c
-DATA softmax_neon_consts<>+56(SB)/8, $0x0000000f0000000e
-DATA softmax_neon_consts<>+64(SB)/8, $0x0000001100000010
-DATA softmax_neon_consts<>+72(SB)/8, $0x0000001300000012
-DATA softmax_neon_consts<>+80(SB)/8, $0x0000001500000014
-DATA softmax_neon_consts<>+88(SB)/8, $0x0000001700000016
-DATA softmax_neon_consts<>+96(SB)/8, $0x0000001900000018
-DATA softmax_neon_consts<>+104(SB)/8, $0x0000001b0000001a
-DATA softmax_neon_consts<>+112(SB)/8, $0x0000001d0000001c
-DATA softmax_neon_consts<>+120(SB)/8, $0x0000001f0000001e
+DATA softmax_neon_consts<>+0(SB)/8, $0x0000000200000001
+DATA softmax_neon_consts<>+8(SB)/8, $0x0000000400000003
+DATA softmax_neon_consts<>+16(SB)/8, $0x0000000600000005
+DATA softmax_neon_consts<>+24(SB)/8, $0x0000000800000007
+DATA softmax_neon_consts<>+32(SB)/8, $0x0000000a00000009
+DATA softmax_neon_consts<>+40(SB)/8, $0x0000000c0000000b
+DATA softmax_neon_consts<>+48(SB)/8, $0x0000000e0000000d
+DATA softmax_neon_consts<>+56(SB)/8, $0x000000100000000f
+DATA softmax_neon_consts<>+64(SB)/8, $0x0000001200000011
+DATA softmax_neon_consts<>+72(SB)/8, $0x0000001400000013
+DATA softmax_neon_consts<>+80(SB)/8, $0x0000001600000015
+DATA softmax_neon_consts<>+88(SB)/8, $0x0000001800000017
+DATA softmax_neon_consts<>+96(SB)/8, $0x0000001a00000019
+DATA softmax_neon_consts<>+104(SB)/8, $0x0000001c0000001b
+DATA softmax_neon_consts<>+112(SB)/8, $0x0000001e0000001d
+DATA softmax_neon_consts<>+120(SB)/8, $0x000000200000001f
 DATA softmax_neon_consts<>+128(SB)/8, $0x0000002100000020
 DATA softmax_neon_consts<>+136(SB)/8, $0x0000002300000022
 DATA softmax_neon_consts<>+144(SB)/8, $0x0000002500000024
@@ -830,7 +1027,39 @@ DATA softmax_neon_consts<>+224(SB)/8, $0x0000003900000038
 DATA softmax_neon_consts<>+232(SB)/8, $0x0000003b0000003a
 DATA softmax_neon_consts<>+240(SB)/8, $0x0000003d0000003c
 DATA softmax_neon_consts<>+248(SB)/8, $0x0000003f0000003e
-GLOBL softmax_neon_consts<>(SB), RODATA|NOPTR, $256
+DATA softmax_neon_consts<>+256(SB)/8, $0x0000002200000021
+DATA softmax_neon_consts<>+264(SB)/8, $0x0000002400000023
+DATA softmax_neon_consts<>+272(SB)/8, $0x0000002600000025
+DATA softmax_neon_consts<>+280(SB)/8, $0x0000002800000027
+DATA softmax_neon_consts<>+288(SB)/8, $0x0000002a00000029
+DATA softmax_neon_consts<>+296(SB)/8, $0x0000002c0000002b
+DATA softmax_neon_consts<>+304(SB)/8, $0x0000002e0000002d
+DATA softmax_neon_consts<>+312(SB)/8, $0x000000300000002f
+DATA softmax_neon_consts<>+320(SB)/8, $0x0000003200000031
+DATA softmax_neon_consts<>+328(SB)/8, $0x0000003400000033
+DATA softmax_neon_consts<>+336(SB)/8, $0x0000003600000035
+DATA softmax_neon_consts<>+344(SB)/8, $0x0000003800000037
+DATA softmax_neon_consts<>+352(SB)/8, $0x0000003a00000039
+DATA softmax_neon_consts<>+360(SB)/8, $0x0000003c0000003b
+DATA softmax_neon_consts<>+368(SB)/8, $0x0000003e0000003d
+DATA softmax_neon_consts<>+376(SB)/8, $0x000000400000003f
+DATA softmax_neon_consts<>+384(SB)/8, $0x0000000100000000
+DATA softmax_neon_consts<>+392(SB)/8, $0x0000000300000002
+DATA softmax_neon_consts<>+400(SB)/8, $0x0000000500000004
+DATA softmax_neon_consts<>+408(SB)/8, $0x0000000700000006
+DATA softmax_neon_consts<>+416(SB)/8, $0x0000000900000008
+DATA softmax_neon_consts<>+424(SB)/8, $0x0000000b0000000a
+DATA softmax_neon_consts<>+432(SB)/8, $0x0000000d0000000c
+DATA softmax_neon_consts<>+440(SB)/8, $0x0000000f0000000e
+DATA softmax_neon_consts<>+448(SB)/8, $0x0000001100000010
+DATA softmax_neon_consts<>+456(SB)/8, $0x0000001300000012
+DATA softmax_neon_consts<>+464(SB)/8, $0x0000001500000014
+DATA softmax_neon_consts<>+472(SB)/8, $0x0000001700000016
+DATA softmax_neon_consts<>+480(SB)/8, $0x0000001900000018
+DATA softmax_neon_consts<>+488(SB)/8, $0x0000001b0000001a
+DATA softmax_neon_consts<>+496(SB)/8, $0x0000001d0000001c
+DATA softmax_neon_consts<>+504(SB)/8, $0x0000001f0000001e
+GLOBL softmax_neon_consts<>(SB), RODATA|NOPTR, $512
 
 // func softmax_neon(args *byte)
 TEXT ·softmax_neon(SB), NOSPLIT, $0-8
@@ -854,971 +1083,1023 @@ TEXT ·softmax_neon(SB), NOSPLIT, $0-8
 	WORD $0x3dc0360f // ldr q15, [x16, #208]                         v15:i32x4 = const c13
 	WORD $0x3dc03a10 // ldr q16, [x16, #224]                         v16:i32x4 = const c14
 	WORD $0x3dc03e11 // ldr q17, [x16, #240]                         v17:i32x4 = const c15
+	WORD $0x3dc04212 // ldr q18, [x16, #256]                         v18:i32x4 = const c16
+	WORD $0x3dc04613 // ldr q19, [x16, #272]                         v19:i32x4 = const c17
+	WORD $0x3dc04a14 // ldr q20, [x16, #288]                         v20:i32x4 = const c18
+	WORD $0x3dc04e15 // ldr q21, [x16, #304]                         v21:i32x4 = const c19
+	WORD $0x3dc05216 // ldr q22, [x16, #320]                         v22:i32x4 = const c20
+	WORD $0x3dc05617 // ldr q23, [x16, #336]                         v23:i32x4 = const c21
+	WORD $0x3dc05a18 // ldr q24, [x16, #352]                         v24:i32x4 = const c22
+	WORD $0x3dc05e19 // ldr q25, [x16, #368]                         v25:i32x4 = const c23
 	MOVD 0(R25), R0 // s
 	MOVD 8(R25), R1 // scale
-	MOVD 16(R25), R2 // count
-	MOVD 24(R25), R3 // masked
-	MOVD 136(R25), R4 // count_masked_r
-	CMP $0, R4
+	MOVD 24(R25), R2 // end
+	MOVD 16(R25), R3 // first
+	MOVD 32(R25), R4 // masked
+	MOVD 144(R25), R5 // count_masked_r
+	CMP $0, R5
 	BLE done0
-	MOVD R3, R5
+	MOVD R4, R6
 	PCALIGN $32
 l0:
-	WORD $0x3dc00012 // ldr q18, [x0]                                v18:f32x4 = load s+0 l0*256
-	WORD $0x4d40c833 // ld1r {v19.4s}, [x1]                          v19:f32x4 = loadsplat scale+0
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v20:f32x4 = mul v18 v19
-	WORD $0x4d40c854 // ld1r {v20.4s}, [x2]                          v22:i32x4 = loadsplat count+0 l0*4
-	WORD $0x4ea03695 // cmgt v21.4s, v20.4s, v0.4s                   v23:i32x4 = cmpgts v22 v0
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v24:i32x4 = and v21 v23
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v25:i32x4 = sub v8 v23
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v26:i32x4 = and v25 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v27:i32x4 = or v24 v26
-	WORD $0x3d8000b2 // str q18, [x5]                                store masked+0 l0*256 v28
-	WORD $0x3dc00412 // ldr q18, [x0, #16]                           v29:f32x4 = load s+16 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v30:f32x4 = mul v29 v19
-	WORD $0x4ea13695 // cmgt v21.4s, v20.4s, v1.4s                   v32:i32x4 = cmpgts v22 v1
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v33:i32x4 = and v31 v32
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v34:i32x4 = sub v8 v32
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v35:i32x4 = and v34 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v36:i32x4 = or v33 v35
-	WORD $0x3d8004b2 // str q18, [x5, #16]                           store masked+16 l0*256 v37
-	WORD $0x3dc00812 // ldr q18, [x0, #32]                           v38:f32x4 = load s+32 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v39:f32x4 = mul v38 v19
-	WORD $0x4ea23695 // cmgt v21.4s, v20.4s, v2.4s                   v41:i32x4 = cmpgts v22 v2
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v42:i32x4 = and v40 v41
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v43:i32x4 = sub v8 v41
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v44:i32x4 = and v43 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v45:i32x4 = or v42 v44
-	WORD $0x3d8008b2 // str q18, [x5, #32]                           store masked+32 l0*256 v46
-	WORD $0x3dc00c12 // ldr q18, [x0, #48]                           v47:f32x4 = load s+48 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v48:f32x4 = mul v47 v19
-	WORD $0x4ea33695 // cmgt v21.4s, v20.4s, v3.4s                   v50:i32x4 = cmpgts v22 v3
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v51:i32x4 = and v49 v50
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v52:i32x4 = sub v8 v50
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v53:i32x4 = and v52 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v54:i32x4 = or v51 v53
-	WORD $0x3d800cb2 // str q18, [x5, #48]                           store masked+48 l0*256 v55
-	WORD $0x3dc01012 // ldr q18, [x0, #64]                           v56:f32x4 = load s+64 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v57:f32x4 = mul v56 v19
-	WORD $0x4ea43695 // cmgt v21.4s, v20.4s, v4.4s                   v59:i32x4 = cmpgts v22 v4
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v60:i32x4 = and v58 v59
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v61:i32x4 = sub v8 v59
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v62:i32x4 = and v61 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v63:i32x4 = or v60 v62
-	WORD $0x3d8010b2 // str q18, [x5, #64]                           store masked+64 l0*256 v64
-	WORD $0x3dc01412 // ldr q18, [x0, #80]                           v65:f32x4 = load s+80 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v66:f32x4 = mul v65 v19
-	WORD $0x4ea53695 // cmgt v21.4s, v20.4s, v5.4s                   v68:i32x4 = cmpgts v22 v5
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v69:i32x4 = and v67 v68
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v70:i32x4 = sub v8 v68
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v71:i32x4 = and v70 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v72:i32x4 = or v69 v71
-	WORD $0x3d8014b2 // str q18, [x5, #80]                           store masked+80 l0*256 v73
-	WORD $0x3dc01812 // ldr q18, [x0, #96]                           v74:f32x4 = load s+96 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v75:f32x4 = mul v74 v19
-	WORD $0x4ea63695 // cmgt v21.4s, v20.4s, v6.4s                   v77:i32x4 = cmpgts v22 v6
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v78:i32x4 = and v76 v77
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v79:i32x4 = sub v8 v77
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v80:i32x4 = and v79 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v81:i32x4 = or v78 v80
-	WORD $0x3d8018b2 // str q18, [x5, #96]                           store masked+96 l0*256 v82
-	WORD $0x3dc01c12 // ldr q18, [x0, #112]                          v83:f32x4 = load s+112 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v84:f32x4 = mul v83 v19
-	WORD $0x4ea73695 // cmgt v21.4s, v20.4s, v7.4s                   v86:i32x4 = cmpgts v22 v7
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v87:i32x4 = and v85 v86
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v88:i32x4 = sub v8 v86
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v89:i32x4 = and v88 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v90:i32x4 = or v87 v89
-	WORD $0x3d801cb2 // str q18, [x5, #112]                          store masked+112 l0*256 v91
-	WORD $0x3dc02012 // ldr q18, [x0, #128]                          v92:f32x4 = load s+128 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v93:f32x4 = mul v92 v19
-	WORD $0x4eaa3695 // cmgt v21.4s, v20.4s, v10.4s                  v95:i32x4 = cmpgts v22 v10
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v96:i32x4 = and v94 v95
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v97:i32x4 = sub v8 v95
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v98:i32x4 = and v97 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v99:i32x4 = or v96 v98
-	WORD $0x3d8020b2 // str q18, [x5, #128]                          store masked+128 l0*256 v100
-	WORD $0x3dc02412 // ldr q18, [x0, #144]                          v101:f32x4 = load s+144 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v102:f32x4 = mul v101 v19
-	WORD $0x4eab3695 // cmgt v21.4s, v20.4s, v11.4s                  v104:i32x4 = cmpgts v22 v11
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v105:i32x4 = and v103 v104
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v106:i32x4 = sub v8 v104
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v107:i32x4 = and v106 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v108:i32x4 = or v105 v107
-	WORD $0x3d8024b2 // str q18, [x5, #144]                          store masked+144 l0*256 v109
-	WORD $0x3dc02812 // ldr q18, [x0, #160]                          v110:f32x4 = load s+160 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v111:f32x4 = mul v110 v19
-	WORD $0x4eac3695 // cmgt v21.4s, v20.4s, v12.4s                  v113:i32x4 = cmpgts v22 v12
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v114:i32x4 = and v112 v113
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v115:i32x4 = sub v8 v113
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v116:i32x4 = and v115 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v117:i32x4 = or v114 v116
-	WORD $0x3d8028b2 // str q18, [x5, #160]                          store masked+160 l0*256 v118
-	WORD $0x3dc02c12 // ldr q18, [x0, #176]                          v119:f32x4 = load s+176 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v120:f32x4 = mul v119 v19
-	WORD $0x4ead3695 // cmgt v21.4s, v20.4s, v13.4s                  v122:i32x4 = cmpgts v22 v13
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v123:i32x4 = and v121 v122
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v124:i32x4 = sub v8 v122
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v125:i32x4 = and v124 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v126:i32x4 = or v123 v125
-	WORD $0x3d802cb2 // str q18, [x5, #176]                          store masked+176 l0*256 v127
-	WORD $0x3dc03012 // ldr q18, [x0, #192]                          v128:f32x4 = load s+192 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v129:f32x4 = mul v128 v19
-	WORD $0x4eae3695 // cmgt v21.4s, v20.4s, v14.4s                  v131:i32x4 = cmpgts v22 v14
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v132:i32x4 = and v130 v131
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v133:i32x4 = sub v8 v131
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v134:i32x4 = and v133 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v135:i32x4 = or v132 v134
-	WORD $0x3d8030b2 // str q18, [x5, #192]                          store masked+192 l0*256 v136
-	WORD $0x3dc03412 // ldr q18, [x0, #208]                          v137:f32x4 = load s+208 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v138:f32x4 = mul v137 v19
-	WORD $0x4eaf3695 // cmgt v21.4s, v20.4s, v15.4s                  v140:i32x4 = cmpgts v22 v15
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v141:i32x4 = and v139 v140
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v142:i32x4 = sub v8 v140
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v143:i32x4 = and v142 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v144:i32x4 = or v141 v143
-	WORD $0x3d8034b2 // str q18, [x5, #208]                          store masked+208 l0*256 v145
-	WORD $0x3dc03812 // ldr q18, [x0, #224]                          v146:f32x4 = load s+224 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v147:f32x4 = mul v146 v19
-	WORD $0x4eb03695 // cmgt v21.4s, v20.4s, v16.4s                  v149:i32x4 = cmpgts v22 v16
-	WORD $0x4e351e52 // and v18.16b, v18.16b, v21.16b                v150:i32x4 = and v148 v149
-	WORD $0x6eb58515 // sub v21.4s, v8.4s, v21.4s                    v151:i32x4 = sub v8 v149
-	WORD $0x4e291eb5 // and v21.16b, v21.16b, v9.16b                 v152:i32x4 = and v151 v9
-	WORD $0x4eb51e52 // orr v18.16b, v18.16b, v21.16b                v153:i32x4 = or v150 v152
-	WORD $0x3d8038b2 // str q18, [x5, #224]                          store masked+224 l0*256 v154
-	WORD $0x3dc03c12 // ldr q18, [x0, #240]                          v155:f32x4 = load s+240 l0*256
-	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v156:f32x4 = mul v155 v19
-	WORD $0x4eb13693 // cmgt v19.4s, v20.4s, v17.4s                  v158:i32x4 = cmpgts v22 v17
-	WORD $0x4e331e52 // and v18.16b, v18.16b, v19.16b                v159:i32x4 = and v157 v158
-	WORD $0x6eb38513 // sub v19.4s, v8.4s, v19.4s                    v160:i32x4 = sub v8 v158
-	WORD $0x4e291e73 // and v19.16b, v19.16b, v9.16b                 v161:i32x4 = and v160 v9
-	WORD $0x4eb31e52 // orr v18.16b, v18.16b, v19.16b                v162:i32x4 = or v159 v161
-	WORD $0x3d803cb2 // str q18, [x5, #240]                          store masked+240 l0*256 v163
+	WORD $0x3dc0001a // ldr q26, [x0]                                v26:f32x4 = load s+0 l0*256
+	WORD $0x4d40c83b // ld1r {v27.4s}, [x1]                          v27:f32x4 = loadsplat scale+0
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v28:f32x4 = mul v26 v27
+	WORD $0x4d40c85c // ld1r {v28.4s}, [x2]                          v30:i32x4 = loadsplat end+0 l0*4
+	MOVD $softmax_neon_consts<>(SB), R16
+	WORD $0x3dc0621d // ldr q29, [x16, #384]                         v31:i32x4 = const c24
+	WORD $0x4ebd379d // cmgt v29.4s, v28.4s, v29.4s                  v32:i32x4 = cmpgts v30 v31
+	WORD $0x4d40c87e // ld1r {v30.4s}, [x3]                          v33:i32x4 = loadsplat first+0 l0*4
+	WORD $0x4ebe341f // cmgt v31.4s, v0.4s, v30.4s                   v34:i32x4 = cmpgts v0 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v35:i32x4 = and v32 v34
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v36:i32x4 = and v29 v35
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v37:i32x4 = sub v8 v35
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v38:i32x4 = and v37 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v39:i32x4 = or v36 v38
+	WORD $0x3d8000da // str q26, [x6]                                store masked+0 l0*256 v40
+	WORD $0x3dc0041a // ldr q26, [x0, #16]                           v41:f32x4 = load s+16 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v42:f32x4 = mul v41 v27
+	WORD $0x3dc0661d // ldr q29, [x16, #400]                         v44:i32x4 = const c25
+	WORD $0x4ebd379d // cmgt v29.4s, v28.4s, v29.4s                  v45:i32x4 = cmpgts v30 v44
+	WORD $0x4ebe343f // cmgt v31.4s, v1.4s, v30.4s                   v46:i32x4 = cmpgts v1 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v47:i32x4 = and v45 v46
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v48:i32x4 = and v43 v47
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v49:i32x4 = sub v8 v47
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v50:i32x4 = and v49 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v51:i32x4 = or v48 v50
+	WORD $0x3d8004da // str q26, [x6, #16]                           store masked+16 l0*256 v52
+	WORD $0x3dc0081a // ldr q26, [x0, #32]                           v53:f32x4 = load s+32 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v54:f32x4 = mul v53 v27
+	WORD $0x3dc06a1d // ldr q29, [x16, #416]                         v56:i32x4 = const c26
+	WORD $0x4ebd379d // cmgt v29.4s, v28.4s, v29.4s                  v57:i32x4 = cmpgts v30 v56
+	WORD $0x4ebe345f // cmgt v31.4s, v2.4s, v30.4s                   v58:i32x4 = cmpgts v2 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v59:i32x4 = and v57 v58
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v60:i32x4 = and v55 v59
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v61:i32x4 = sub v8 v59
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v62:i32x4 = and v61 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v63:i32x4 = or v60 v62
+	WORD $0x3d8008da // str q26, [x6, #32]                           store masked+32 l0*256 v64
+	WORD $0x3dc00c1a // ldr q26, [x0, #48]                           v65:f32x4 = load s+48 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v66:f32x4 = mul v65 v27
+	WORD $0x3dc06e1d // ldr q29, [x16, #432]                         v68:i32x4 = const c27
+	WORD $0x4ebd379d // cmgt v29.4s, v28.4s, v29.4s                  v69:i32x4 = cmpgts v30 v68
+	WORD $0x4ebe347f // cmgt v31.4s, v3.4s, v30.4s                   v70:i32x4 = cmpgts v3 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v71:i32x4 = and v69 v70
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v72:i32x4 = and v67 v71
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v73:i32x4 = sub v8 v71
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v74:i32x4 = and v73 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v75:i32x4 = or v72 v74
+	WORD $0x3d800cda // str q26, [x6, #48]                           store masked+48 l0*256 v76
+	WORD $0x3dc0101a // ldr q26, [x0, #64]                           v77:f32x4 = load s+64 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v78:f32x4 = mul v77 v27
+	WORD $0x3dc0721d // ldr q29, [x16, #448]                         v80:i32x4 = const c28
+	WORD $0x4ebd379d // cmgt v29.4s, v28.4s, v29.4s                  v81:i32x4 = cmpgts v30 v80
+	WORD $0x4ebe349f // cmgt v31.4s, v4.4s, v30.4s                   v82:i32x4 = cmpgts v4 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v83:i32x4 = and v81 v82
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v84:i32x4 = and v79 v83
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v85:i32x4 = sub v8 v83
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v86:i32x4 = and v85 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v87:i32x4 = or v84 v86
+	WORD $0x3d8010da // str q26, [x6, #64]                           store masked+64 l0*256 v88
+	WORD $0x3dc0141a // ldr q26, [x0, #80]                           v89:f32x4 = load s+80 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v90:f32x4 = mul v89 v27
+	WORD $0x3dc0761d // ldr q29, [x16, #464]                         v92:i32x4 = const c29
+	WORD $0x4ebd379d // cmgt v29.4s, v28.4s, v29.4s                  v93:i32x4 = cmpgts v30 v92
+	WORD $0x4ebe34bf // cmgt v31.4s, v5.4s, v30.4s                   v94:i32x4 = cmpgts v5 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v95:i32x4 = and v93 v94
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v96:i32x4 = and v91 v95
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v97:i32x4 = sub v8 v95
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v98:i32x4 = and v97 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v99:i32x4 = or v96 v98
+	WORD $0x3d8014da // str q26, [x6, #80]                           store masked+80 l0*256 v100
+	WORD $0x3dc0181a // ldr q26, [x0, #96]                           v101:f32x4 = load s+96 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v102:f32x4 = mul v101 v27
+	WORD $0x3dc07a1d // ldr q29, [x16, #480]                         v104:i32x4 = const c30
+	WORD $0x4ebd379d // cmgt v29.4s, v28.4s, v29.4s                  v105:i32x4 = cmpgts v30 v104
+	WORD $0x4ebe34df // cmgt v31.4s, v6.4s, v30.4s                   v106:i32x4 = cmpgts v6 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v107:i32x4 = and v105 v106
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v108:i32x4 = and v103 v107
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v109:i32x4 = sub v8 v107
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v110:i32x4 = and v109 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v111:i32x4 = or v108 v110
+	WORD $0x3d8018da // str q26, [x6, #96]                           store masked+96 l0*256 v112
+	WORD $0x3dc01c1a // ldr q26, [x0, #112]                          v113:f32x4 = load s+112 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v114:f32x4 = mul v113 v27
+	WORD $0x3dc07e1d // ldr q29, [x16, #496]                         v116:i32x4 = const c31
+	WORD $0x4ebd379d // cmgt v29.4s, v28.4s, v29.4s                  v117:i32x4 = cmpgts v30 v116
+	WORD $0x4ebe34ff // cmgt v31.4s, v7.4s, v30.4s                   v118:i32x4 = cmpgts v7 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v119:i32x4 = and v117 v118
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v120:i32x4 = and v115 v119
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v121:i32x4 = sub v8 v119
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v122:i32x4 = and v121 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v123:i32x4 = or v120 v122
+	WORD $0x3d801cda // str q26, [x6, #112]                          store masked+112 l0*256 v124
+	WORD $0x3dc0201a // ldr q26, [x0, #128]                          v125:f32x4 = load s+128 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v126:f32x4 = mul v125 v27
+	WORD $0x4eaa379d // cmgt v29.4s, v28.4s, v10.4s                  v128:i32x4 = cmpgts v30 v10
+	WORD $0x4ebe365f // cmgt v31.4s, v18.4s, v30.4s                  v129:i32x4 = cmpgts v18 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v130:i32x4 = and v128 v129
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v131:i32x4 = and v127 v130
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v132:i32x4 = sub v8 v130
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v133:i32x4 = and v132 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v134:i32x4 = or v131 v133
+	WORD $0x3d8020da // str q26, [x6, #128]                          store masked+128 l0*256 v135
+	WORD $0x3dc0241a // ldr q26, [x0, #144]                          v136:f32x4 = load s+144 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v137:f32x4 = mul v136 v27
+	WORD $0x4eab379d // cmgt v29.4s, v28.4s, v11.4s                  v139:i32x4 = cmpgts v30 v11
+	WORD $0x4ebe367f // cmgt v31.4s, v19.4s, v30.4s                  v140:i32x4 = cmpgts v19 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v141:i32x4 = and v139 v140
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v142:i32x4 = and v138 v141
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v143:i32x4 = sub v8 v141
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v144:i32x4 = and v143 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v145:i32x4 = or v142 v144
+	WORD $0x3d8024da // str q26, [x6, #144]                          store masked+144 l0*256 v146
+	WORD $0x3dc0281a // ldr q26, [x0, #160]                          v147:f32x4 = load s+160 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v148:f32x4 = mul v147 v27
+	WORD $0x4eac379d // cmgt v29.4s, v28.4s, v12.4s                  v150:i32x4 = cmpgts v30 v12
+	WORD $0x4ebe369f // cmgt v31.4s, v20.4s, v30.4s                  v151:i32x4 = cmpgts v20 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v152:i32x4 = and v150 v151
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v153:i32x4 = and v149 v152
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v154:i32x4 = sub v8 v152
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v155:i32x4 = and v154 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v156:i32x4 = or v153 v155
+	WORD $0x3d8028da // str q26, [x6, #160]                          store masked+160 l0*256 v157
+	WORD $0x3dc02c1a // ldr q26, [x0, #176]                          v158:f32x4 = load s+176 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v159:f32x4 = mul v158 v27
+	WORD $0x4ead379d // cmgt v29.4s, v28.4s, v13.4s                  v161:i32x4 = cmpgts v30 v13
+	WORD $0x4ebe36bf // cmgt v31.4s, v21.4s, v30.4s                  v162:i32x4 = cmpgts v21 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v163:i32x4 = and v161 v162
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v164:i32x4 = and v160 v163
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v165:i32x4 = sub v8 v163
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v166:i32x4 = and v165 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v167:i32x4 = or v164 v166
+	WORD $0x3d802cda // str q26, [x6, #176]                          store masked+176 l0*256 v168
+	WORD $0x3dc0301a // ldr q26, [x0, #192]                          v169:f32x4 = load s+192 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v170:f32x4 = mul v169 v27
+	WORD $0x4eae379d // cmgt v29.4s, v28.4s, v14.4s                  v172:i32x4 = cmpgts v30 v14
+	WORD $0x4ebe36df // cmgt v31.4s, v22.4s, v30.4s                  v173:i32x4 = cmpgts v22 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v174:i32x4 = and v172 v173
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v175:i32x4 = and v171 v174
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v176:i32x4 = sub v8 v174
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v177:i32x4 = and v176 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v178:i32x4 = or v175 v177
+	WORD $0x3d8030da // str q26, [x6, #192]                          store masked+192 l0*256 v179
+	WORD $0x3dc0341a // ldr q26, [x0, #208]                          v180:f32x4 = load s+208 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v181:f32x4 = mul v180 v27
+	WORD $0x4eaf379d // cmgt v29.4s, v28.4s, v15.4s                  v183:i32x4 = cmpgts v30 v15
+	WORD $0x4ebe36ff // cmgt v31.4s, v23.4s, v30.4s                  v184:i32x4 = cmpgts v23 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v185:i32x4 = and v183 v184
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v186:i32x4 = and v182 v185
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v187:i32x4 = sub v8 v185
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v188:i32x4 = and v187 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v189:i32x4 = or v186 v188
+	WORD $0x3d8034da // str q26, [x6, #208]                          store masked+208 l0*256 v190
+	WORD $0x3dc0381a // ldr q26, [x0, #224]                          v191:f32x4 = load s+224 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v192:f32x4 = mul v191 v27
+	WORD $0x4eb0379d // cmgt v29.4s, v28.4s, v16.4s                  v194:i32x4 = cmpgts v30 v16
+	WORD $0x4ebe371f // cmgt v31.4s, v24.4s, v30.4s                  v195:i32x4 = cmpgts v24 v33
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b                v196:i32x4 = and v194 v195
+	WORD $0x4e3d1f5a // and v26.16b, v26.16b, v29.16b                v197:i32x4 = and v193 v196
+	WORD $0x6ebd851d // sub v29.4s, v8.4s, v29.4s                    v198:i32x4 = sub v8 v196
+	WORD $0x4e291fbd // and v29.16b, v29.16b, v9.16b                 v199:i32x4 = and v198 v9
+	WORD $0x4ebd1f5a // orr v26.16b, v26.16b, v29.16b                v200:i32x4 = or v197 v199
+	WORD $0x3d8038da // str q26, [x6, #224]                          store masked+224 l0*256 v201
+	WORD $0x3dc03c1a // ldr q26, [x0, #240]                          v202:f32x4 = load s+240 l0*256
+	WORD $0x6e3bdf5a // fmul v26.4s, v26.4s, v27.4s                  v203:f32x4 = mul v202 v27
+	WORD $0x4eb1379b // cmgt v27.4s, v28.4s, v17.4s                  v205:i32x4 = cmpgts v30 v17
+	WORD $0x4ebe373c // cmgt v28.4s, v25.4s, v30.4s                  v206:i32x4 = cmpgts v25 v33
+	WORD $0x4e3c1f7b // and v27.16b, v27.16b, v28.16b                v207:i32x4 = and v205 v206
+	WORD $0x4e3b1f5a // and v26.16b, v26.16b, v27.16b                v208:i32x4 = and v204 v207
+	WORD $0x6ebb851b // sub v27.4s, v8.4s, v27.4s                    v209:i32x4 = sub v8 v207
+	WORD $0x4e291f7b // and v27.16b, v27.16b, v9.16b                 v210:i32x4 = and v209 v9
+	WORD $0x4ebb1f5a // orr v26.16b, v26.16b, v27.16b                v211:i32x4 = or v208 v210
+	WORD $0x3d803cda // str q26, [x6, #240]                          store masked+240 l0*256 v212
 	ADD $256, R0
 	ADD $4, R2
-	ADD $256, R5
-	SUBS $1, R4
+	ADD $4, R3
+	ADD $256, R6
+	SUBS $1, R5
 	BNE l0
 done0:
-	MOVD 32(R25), R0 // top32
-	MOVD 144(R25), R1 // count_top32_r
+	MOVD 40(R25), R0 // top32
+	MOVD 152(R25), R1 // count_top32_r
 	CMP $0, R1
 	BLE done1
-	MOVD R3, R2
-	MOVD R0, R4
+	MOVD R4, R2
+	MOVD R0, R3
 	PCALIGN $32
 l1:
-	WORD $0x3dc00040 // ldr q0, [x2]                                 v164:f32x4 = load masked+0 l1*256
-	WORD $0x3dc02041 // ldr q1, [x2, #128]                           v165:f32x4 = load masked+128 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v166:i32x4 = cmpgtf v164 v165
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v168:f32x4 = bitsel v167 v164 v165
-	WORD $0x3d800081 // str q1, [x4]                                 store top32+0 l1*128 v168
-	WORD $0x3dc00440 // ldr q0, [x2, #16]                            v169:f32x4 = load masked+16 l1*256
-	WORD $0x3dc02441 // ldr q1, [x2, #144]                           v170:f32x4 = load masked+144 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v171:i32x4 = cmpgtf v169 v170
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v173:f32x4 = bitsel v172 v169 v170
-	WORD $0x3d800481 // str q1, [x4, #16]                            store top32+16 l1*128 v173
-	WORD $0x3dc00840 // ldr q0, [x2, #32]                            v174:f32x4 = load masked+32 l1*256
-	WORD $0x3dc02841 // ldr q1, [x2, #160]                           v175:f32x4 = load masked+160 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v176:i32x4 = cmpgtf v174 v175
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v178:f32x4 = bitsel v177 v174 v175
-	WORD $0x3d800881 // str q1, [x4, #32]                            store top32+32 l1*128 v178
-	WORD $0x3dc00c40 // ldr q0, [x2, #48]                            v179:f32x4 = load masked+48 l1*256
-	WORD $0x3dc02c41 // ldr q1, [x2, #176]                           v180:f32x4 = load masked+176 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v181:i32x4 = cmpgtf v179 v180
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v183:f32x4 = bitsel v182 v179 v180
-	WORD $0x3d800c81 // str q1, [x4, #48]                            store top32+48 l1*128 v183
-	WORD $0x3dc01040 // ldr q0, [x2, #64]                            v184:f32x4 = load masked+64 l1*256
-	WORD $0x3dc03041 // ldr q1, [x2, #192]                           v185:f32x4 = load masked+192 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v186:i32x4 = cmpgtf v184 v185
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v188:f32x4 = bitsel v187 v184 v185
-	WORD $0x3d801081 // str q1, [x4, #64]                            store top32+64 l1*128 v188
-	WORD $0x3dc01440 // ldr q0, [x2, #80]                            v189:f32x4 = load masked+80 l1*256
-	WORD $0x3dc03441 // ldr q1, [x2, #208]                           v190:f32x4 = load masked+208 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v191:i32x4 = cmpgtf v189 v190
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v193:f32x4 = bitsel v192 v189 v190
-	WORD $0x3d801481 // str q1, [x4, #80]                            store top32+80 l1*128 v193
-	WORD $0x3dc01840 // ldr q0, [x2, #96]                            v194:f32x4 = load masked+96 l1*256
-	WORD $0x3dc03841 // ldr q1, [x2, #224]                           v195:f32x4 = load masked+224 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v196:i32x4 = cmpgtf v194 v195
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v198:f32x4 = bitsel v197 v194 v195
-	WORD $0x3d801881 // str q1, [x4, #96]                            store top32+96 l1*128 v198
-	WORD $0x3dc01c40 // ldr q0, [x2, #112]                           v199:f32x4 = load masked+112 l1*256
-	WORD $0x3dc03c41 // ldr q1, [x2, #240]                           v200:f32x4 = load masked+240 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v201:i32x4 = cmpgtf v199 v200
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v203:f32x4 = bitsel v202 v199 v200
-	WORD $0x3d801c81 // str q1, [x4, #112]                           store top32+112 l1*128 v203
+	WORD $0x3dc00040 // ldr q0, [x2]                                 v213:f32x4 = load masked+0 l1*256
+	WORD $0x3dc02041 // ldr q1, [x2, #128]                           v214:f32x4 = load masked+128 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v215:i32x4 = cmpgtf v213 v214
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v217:f32x4 = bitsel v216 v213 v214
+	WORD $0x3d800061 // str q1, [x3]                                 store top32+0 l1*128 v217
+	WORD $0x3dc00440 // ldr q0, [x2, #16]                            v218:f32x4 = load masked+16 l1*256
+	WORD $0x3dc02441 // ldr q1, [x2, #144]                           v219:f32x4 = load masked+144 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v220:i32x4 = cmpgtf v218 v219
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v222:f32x4 = bitsel v221 v218 v219
+	WORD $0x3d800461 // str q1, [x3, #16]                            store top32+16 l1*128 v222
+	WORD $0x3dc00840 // ldr q0, [x2, #32]                            v223:f32x4 = load masked+32 l1*256
+	WORD $0x3dc02841 // ldr q1, [x2, #160]                           v224:f32x4 = load masked+160 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v225:i32x4 = cmpgtf v223 v224
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v227:f32x4 = bitsel v226 v223 v224
+	WORD $0x3d800861 // str q1, [x3, #32]                            store top32+32 l1*128 v227
+	WORD $0x3dc00c40 // ldr q0, [x2, #48]                            v228:f32x4 = load masked+48 l1*256
+	WORD $0x3dc02c41 // ldr q1, [x2, #176]                           v229:f32x4 = load masked+176 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v230:i32x4 = cmpgtf v228 v229
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v232:f32x4 = bitsel v231 v228 v229
+	WORD $0x3d800c61 // str q1, [x3, #48]                            store top32+48 l1*128 v232
+	WORD $0x3dc01040 // ldr q0, [x2, #64]                            v233:f32x4 = load masked+64 l1*256
+	WORD $0x3dc03041 // ldr q1, [x2, #192]                           v234:f32x4 = load masked+192 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v235:i32x4 = cmpgtf v233 v234
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v237:f32x4 = bitsel v236 v233 v234
+	WORD $0x3d801061 // str q1, [x3, #64]                            store top32+64 l1*128 v237
+	WORD $0x3dc01440 // ldr q0, [x2, #80]                            v238:f32x4 = load masked+80 l1*256
+	WORD $0x3dc03441 // ldr q1, [x2, #208]                           v239:f32x4 = load masked+208 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v240:i32x4 = cmpgtf v238 v239
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v242:f32x4 = bitsel v241 v238 v239
+	WORD $0x3d801461 // str q1, [x3, #80]                            store top32+80 l1*128 v242
+	WORD $0x3dc01840 // ldr q0, [x2, #96]                            v243:f32x4 = load masked+96 l1*256
+	WORD $0x3dc03841 // ldr q1, [x2, #224]                           v244:f32x4 = load masked+224 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v245:i32x4 = cmpgtf v243 v244
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v247:f32x4 = bitsel v246 v243 v244
+	WORD $0x3d801861 // str q1, [x3, #96]                            store top32+96 l1*128 v247
+	WORD $0x3dc01c40 // ldr q0, [x2, #112]                           v248:f32x4 = load masked+112 l1*256
+	WORD $0x3dc03c41 // ldr q1, [x2, #240]                           v249:f32x4 = load masked+240 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v250:i32x4 = cmpgtf v248 v249
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v252:f32x4 = bitsel v251 v248 v249
+	WORD $0x3d801c61 // str q1, [x3, #112]                           store top32+112 l1*128 v252
 	ADD $256, R2
-	ADD $128, R4
+	ADD $128, R3
 	SUBS $1, R1
 	BNE l1
 done1:
-	MOVD 40(R25), R1 // top16
-	MOVD 152(R25), R2 // count_top16_r
+	MOVD 48(R25), R1 // top16
+	MOVD 160(R25), R2 // count_top16_r
 	CMP $0, R2
 	BLE done2
-	MOVD R1, R4
+	MOVD R1, R3
 	PCALIGN $32
 l2:
-	WORD $0x3dc00000 // ldr q0, [x0]                                 v204:f32x4 = load top32+0 l2*128
-	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v205:f32x4 = load top32+64 l2*128
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v206:i32x4 = cmpgtf v204 v205
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v208:f32x4 = bitsel v207 v204 v205
-	WORD $0x3d800081 // str q1, [x4]                                 store top16+0 l2*64 v208
-	WORD $0x3dc00400 // ldr q0, [x0, #16]                            v209:f32x4 = load top32+16 l2*128
-	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v210:f32x4 = load top32+80 l2*128
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v211:i32x4 = cmpgtf v209 v210
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v213:f32x4 = bitsel v212 v209 v210
-	WORD $0x3d800481 // str q1, [x4, #16]                            store top16+16 l2*64 v213
-	WORD $0x3dc00800 // ldr q0, [x0, #32]                            v214:f32x4 = load top32+32 l2*128
-	WORD $0x3dc01801 // ldr q1, [x0, #96]                            v215:f32x4 = load top32+96 l2*128
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v216:i32x4 = cmpgtf v214 v215
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v218:f32x4 = bitsel v217 v214 v215
-	WORD $0x3d800881 // str q1, [x4, #32]                            store top16+32 l2*64 v218
-	WORD $0x3dc00c00 // ldr q0, [x0, #48]                            v219:f32x4 = load top32+48 l2*128
-	WORD $0x3dc01c01 // ldr q1, [x0, #112]                           v220:f32x4 = load top32+112 l2*128
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v221:i32x4 = cmpgtf v219 v220
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v223:f32x4 = bitsel v222 v219 v220
-	WORD $0x3d800c81 // str q1, [x4, #48]                            store top16+48 l2*64 v223
+	WORD $0x3dc00000 // ldr q0, [x0]                                 v253:f32x4 = load top32+0 l2*128
+	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v254:f32x4 = load top32+64 l2*128
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v255:i32x4 = cmpgtf v253 v254
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v257:f32x4 = bitsel v256 v253 v254
+	WORD $0x3d800061 // str q1, [x3]                                 store top16+0 l2*64 v257
+	WORD $0x3dc00400 // ldr q0, [x0, #16]                            v258:f32x4 = load top32+16 l2*128
+	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v259:f32x4 = load top32+80 l2*128
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v260:i32x4 = cmpgtf v258 v259
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v262:f32x4 = bitsel v261 v258 v259
+	WORD $0x3d800461 // str q1, [x3, #16]                            store top16+16 l2*64 v262
+	WORD $0x3dc00800 // ldr q0, [x0, #32]                            v263:f32x4 = load top32+32 l2*128
+	WORD $0x3dc01801 // ldr q1, [x0, #96]                            v264:f32x4 = load top32+96 l2*128
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v265:i32x4 = cmpgtf v263 v264
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v267:f32x4 = bitsel v266 v263 v264
+	WORD $0x3d800861 // str q1, [x3, #32]                            store top16+32 l2*64 v267
+	WORD $0x3dc00c00 // ldr q0, [x0, #48]                            v268:f32x4 = load top32+48 l2*128
+	WORD $0x3dc01c01 // ldr q1, [x0, #112]                           v269:f32x4 = load top32+112 l2*128
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v270:i32x4 = cmpgtf v268 v269
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v272:f32x4 = bitsel v271 v268 v269
+	WORD $0x3d800c61 // str q1, [x3, #48]                            store top16+48 l2*64 v272
 	ADD $128, R0
-	ADD $64, R4
+	ADD $64, R3
 	SUBS $1, R2
 	BNE l2
 done2:
-	MOVD 48(R25), R0 // top8
-	MOVD 160(R25), R2 // count_top8_r
+	MOVD 56(R25), R0 // top8
+	MOVD 168(R25), R2 // count_top8_r
 	CMP $0, R2
 	BLE done3
-	MOVD R0, R4
+	MOVD R0, R3
 	PCALIGN $32
 l3:
-	WORD $0x3dc00020 // ldr q0, [x1]                                 v224:f32x4 = load top16+0 l3*64
-	WORD $0x3dc00821 // ldr q1, [x1, #32]                            v225:f32x4 = load top16+32 l3*64
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v226:i32x4 = cmpgtf v224 v225
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v228:f32x4 = bitsel v227 v224 v225
-	WORD $0x3d800081 // str q1, [x4]                                 store top8+0 l3*32 v228
-	WORD $0x3dc00420 // ldr q0, [x1, #16]                            v229:f32x4 = load top16+16 l3*64
-	WORD $0x3dc00c21 // ldr q1, [x1, #48]                            v230:f32x4 = load top16+48 l3*64
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v231:i32x4 = cmpgtf v229 v230
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v233:f32x4 = bitsel v232 v229 v230
-	WORD $0x3d800481 // str q1, [x4, #16]                            store top8+16 l3*32 v233
+	WORD $0x3dc00020 // ldr q0, [x1]                                 v273:f32x4 = load top16+0 l3*64
+	WORD $0x3dc00821 // ldr q1, [x1, #32]                            v274:f32x4 = load top16+32 l3*64
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v275:i32x4 = cmpgtf v273 v274
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v277:f32x4 = bitsel v276 v273 v274
+	WORD $0x3d800061 // str q1, [x3]                                 store top8+0 l3*32 v277
+	WORD $0x3dc00420 // ldr q0, [x1, #16]                            v278:f32x4 = load top16+16 l3*64
+	WORD $0x3dc00c21 // ldr q1, [x1, #48]                            v279:f32x4 = load top16+48 l3*64
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v280:i32x4 = cmpgtf v278 v279
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v282:f32x4 = bitsel v281 v278 v279
+	WORD $0x3d800461 // str q1, [x3, #16]                            store top8+16 l3*32 v282
 	ADD $64, R1
-	ADD $32, R4
+	ADD $32, R3
 	SUBS $1, R2
 	BNE l3
 done3:
-	MOVD 56(R25), R1 // top4
-	MOVD 168(R25), R2 // count_top4_r
+	MOVD 64(R25), R1 // top4
+	MOVD 176(R25), R2 // count_top4_r
 	CMP $0, R2
 	BLE done4
-	MOVD R1, R4
+	MOVD R1, R3
 	PCALIGN $32
 l4:
-	WORD $0x3dc00000 // ldr q0, [x0]                                 v234:f32x4 = load top8+0 l4*32
-	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v235:f32x4 = load top8+16 l4*32
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v236:i32x4 = cmpgtf v234 v235
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v238:f32x4 = bitsel v237 v234 v235
-	WORD $0x3d800081 // str q1, [x4]                                 store top4+0 l4*16 v238
+	WORD $0x3dc00000 // ldr q0, [x0]                                 v283:f32x4 = load top8+0 l4*32
+	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v284:f32x4 = load top8+16 l4*32
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v285:i32x4 = cmpgtf v283 v284
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v287:f32x4 = bitsel v286 v283 v284
+	WORD $0x3d800061 // str q1, [x3]                                 store top4+0 l4*16 v287
 	ADD $32, R0
-	ADD $16, R4
+	ADD $16, R3
 	SUBS $1, R2
 	BNE l4
 done4:
-	MOVD 64(R25), R0 // top2
-	MOVD 176(R25), R2 // count_top2_r
+	MOVD 72(R25), R0 // top2
+	MOVD 184(R25), R2 // count_top2_r
 	CMP $0, R2
 	BLE done5
-	MOVD R0, R4
+	MOVD R0, R3
 	PCALIGN $32
 l5:
-	WORD $0xfd400020 // ldr d0, [x1]                                 v239:f32x2 = load top4+0 l5*16
-	WORD $0xfd400421 // ldr d1, [x1, #8]                             v240:f32x2 = load top4+8 l5*16
-	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v241:i32x2 = cmpgtf v239 v240
-	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v243:f32x2 = bitsel v242 v239 v240
-	WORD $0xfd000081 // str d1, [x4]                                 store top2+0 l5*8 v243
+	WORD $0xfd400020 // ldr d0, [x1]                                 v288:f32x2 = load top4+0 l5*16
+	WORD $0xfd400421 // ldr d1, [x1, #8]                             v289:f32x2 = load top4+8 l5*16
+	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v290:i32x2 = cmpgtf v288 v289
+	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v292:f32x2 = bitsel v291 v288 v289
+	WORD $0xfd000061 // str d1, [x3]                                 store top2+0 l5*8 v292
 	ADD $16, R1
-	ADD $8, R4
+	ADD $8, R3
 	SUBS $1, R2
 	BNE l5
 done5:
-	MOVD 72(R25), R1 // top1
-	MOVD 184(R25), R2 // count_top1_r
+	MOVD 80(R25), R1 // top1
+	MOVD 192(R25), R2 // count_top1_r
 	CMP $0, R2
 	BLE done6
-	MOVD R1, R4
+	MOVD R1, R3
 	PCALIGN $32
 l6:
-	WORD $0xbd400000 // ldr s0, [x0]                                 v244:f32x1 = load top2+0 l6*8
-	WORD $0xbd400401 // ldr s1, [x0, #4]                             v245:f32x1 = load top2+4 l6*8
-	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v246:i32x1 = cmpgtf v244 v245
-	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v248:f32x1 = bitsel v247 v244 v245
-	WORD $0xbd000081 // str s1, [x4]                                 store top1+0 l6*4 v248
+	WORD $0xbd400000 // ldr s0, [x0]                                 v293:f32x1 = load top2+0 l6*8
+	WORD $0xbd400401 // ldr s1, [x0, #4]                             v294:f32x1 = load top2+4 l6*8
+	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v295:i32x1 = cmpgtf v293 v294
+	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v297:f32x1 = bitsel v296 v293 v294
+	WORD $0xbd000061 // str s1, [x3]                                 store top1+0 l6*4 v297
 	ADD $8, R0
-	ADD $4, R4
+	ADD $4, R3
 	SUBS $1, R2
 	BNE l6
 done6:
 	MOVD $0xc2b00000, R16
-	WORD $0x4e040e00 // dup v0.4s, w16                               v249:f32x4 = splat 3266314240
+	WORD $0x4e040e00 // dup v0.4s, w16                               v298:f32x4 = splat 3266314240
 	MOVD $0x42b20000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v250:f32x4 = splat 1118961664
+	WORD $0x4e040e01 // dup v1.4s, w16                               v299:f32x4 = splat 1118961664
 	MOVD $0x3fb8aa3b, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v251:f32x4 = splat 1069066811
+	WORD $0x4e040e02 // dup v2.4s, w16                               v300:f32x4 = splat 1069066811
 	MOVD $0x4b400000, R16
-	WORD $0x4e040e03 // dup v3.4s, w16                               v252:f32x4 = splat 1262485504
+	WORD $0x4e040e03 // dup v3.4s, w16                               v301:f32x4 = splat 1262485504
 	MOVD $0x3f318000, R16
-	WORD $0x4e040e04 // dup v4.4s, w16                               v253:f32x4 = splat 1060208640
+	WORD $0x4e040e04 // dup v4.4s, w16                               v302:f32x4 = splat 1060208640
 	MOVD $0xb95e8083, R16
-	WORD $0x4e040e05 // dup v5.4s, w16                               v254:f32x4 = splat 3109978243
+	WORD $0x4e040e05 // dup v5.4s, w16                               v303:f32x4 = splat 3109978243
 	MOVD $0x3ab5112b, R16
-	WORD $0x4e040e06 // dup v6.4s, w16                               v255:f32x4 = splat 984944939
+	WORD $0x4e040e06 // dup v6.4s, w16                               v304:f32x4 = splat 984944939
 	MOVD $0x3c091d81, R16
-	WORD $0x4e040e07 // dup v7.4s, w16                               v256:f32x4 = splat 1007230337
+	WORD $0x4e040e07 // dup v7.4s, w16                               v305:f32x4 = splat 1007230337
 	MOVD $0x3d2aac7c, R16
-	WORD $0x4e040e08 // dup v8.4s, w16                               v257:f32x4 = splat 1026206844
+	WORD $0x4e040e08 // dup v8.4s, w16                               v306:f32x4 = splat 1026206844
 	MOVD $0x3e2aaa48, R16
-	WORD $0x4e040e09 // dup v9.4s, w16                               v258:f32x4 = splat 1042983496
+	WORD $0x4e040e09 // dup v9.4s, w16                               v307:f32x4 = splat 1042983496
 	MOVD $0x3efffffe, R16
-	WORD $0x4e040e0a // dup v10.4s, w16                              v259:f32x4 = splat 1056964606
-	WORD $0x4f03f60b // fmov v11.4s, #1                              v260:f32x4 = splat 1065353216
-	WORD $0x4f0307ec // movi v12.4s, #127, lsl #0                    v262:i32x4 = splat 127
-	MOVD 80(R25), R0 // e
-	MOVD 192(R25), R2 // count_e_r
+	WORD $0x4e040e0a // dup v10.4s, w16                              v308:f32x4 = splat 1056964606
+	WORD $0x4f03f60b // fmov v11.4s, #1                              v309:f32x4 = splat 1065353216
+	WORD $0x4f0307ec // movi v12.4s, #127, lsl #0                    v311:i32x4 = splat 127
+	MOVD 88(R25), R0 // e
+	MOVD 200(R25), R2 // count_e_r
 	CMP $0, R2
 	BLE done7
-	MOVD R0, R4
+	MOVD R0, R3
 	PCALIGN $32
 l7:
-	WORD $0x3dc0006d // ldr q13, [x3]                                v263:f32x4 = load masked+0 l7*256
-	WORD $0x4d40c82e // ld1r {v14.4s}, [x1]                          v264:f32x4 = loadsplat top1+0 l7*4
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v265:f32x4 = sub v263 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v266:i32x4 = cmpgtf v249 v265
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v268:f32x4 = bitsel v267 v249 v265
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v269:i32x4 = cmpgtf v268 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v271:f32x4 = bitsel v270 v250 v268
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v272:f32x4 = mul v271 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v273:f32x4 = add v272 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v274:f32x4 = sub v273 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v275:f32x4 = mul v274 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v276:f32x4 = sub v271 v275
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v277:f32x4 = mul v274 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v278:f32x4 = sub v276 v277
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v279:f32x4 = mul v255 v278
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v280:f32x4 = add v279 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v281:f32x4 = mul v280 v278
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v282:f32x4 = add v281 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v283:f32x4 = mul v282 v278
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v284:f32x4 = add v283 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v285:f32x4 = mul v284 v278
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v286:f32x4 = add v285 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v287:f32x4 = mul v286 v278
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v288:f32x4 = add v287 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v289:f32x4 = mul v288 v278
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v290:f32x4 = add v289 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v292:i32x4 = sub v291 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v293:i32x4 = add v292 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v294:i32x4 = shl v293 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v296:f32x4 = mul v290 v295
-	WORD $0x3d80008d // str q13, [x4]                                store e+0 l7*256 v296
-	WORD $0x3dc0046d // ldr q13, [x3, #16]                           v297:f32x4 = load masked+16 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v298:f32x4 = sub v297 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v299:i32x4 = cmpgtf v249 v298
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v301:f32x4 = bitsel v300 v249 v298
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v302:i32x4 = cmpgtf v301 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v304:f32x4 = bitsel v303 v250 v301
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v305:f32x4 = mul v304 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v306:f32x4 = add v305 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v307:f32x4 = sub v306 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v308:f32x4 = mul v307 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v309:f32x4 = sub v304 v308
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v310:f32x4 = mul v307 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v311:f32x4 = sub v309 v310
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v312:f32x4 = mul v255 v311
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v313:f32x4 = add v312 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v314:f32x4 = mul v313 v311
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v315:f32x4 = add v314 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v316:f32x4 = mul v315 v311
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v317:f32x4 = add v316 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v318:f32x4 = mul v317 v311
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v319:f32x4 = add v318 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v320:f32x4 = mul v319 v311
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v321:f32x4 = add v320 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v322:f32x4 = mul v321 v311
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v323:f32x4 = add v322 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v325:i32x4 = sub v324 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v326:i32x4 = add v325 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v327:i32x4 = shl v326 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v329:f32x4 = mul v323 v328
-	WORD $0x3d80048d // str q13, [x4, #16]                           store e+16 l7*256 v329
-	WORD $0x3dc0086d // ldr q13, [x3, #32]                           v330:f32x4 = load masked+32 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v331:f32x4 = sub v330 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v332:i32x4 = cmpgtf v249 v331
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v334:f32x4 = bitsel v333 v249 v331
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v335:i32x4 = cmpgtf v334 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v337:f32x4 = bitsel v336 v250 v334
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v338:f32x4 = mul v337 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v339:f32x4 = add v338 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v340:f32x4 = sub v339 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v341:f32x4 = mul v340 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v342:f32x4 = sub v337 v341
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v343:f32x4 = mul v340 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v344:f32x4 = sub v342 v343
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v345:f32x4 = mul v255 v344
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v346:f32x4 = add v345 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v347:f32x4 = mul v346 v344
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v348:f32x4 = add v347 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v349:f32x4 = mul v348 v344
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v350:f32x4 = add v349 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v351:f32x4 = mul v350 v344
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v352:f32x4 = add v351 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v353:f32x4 = mul v352 v344
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v354:f32x4 = add v353 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v355:f32x4 = mul v354 v344
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v356:f32x4 = add v355 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v358:i32x4 = sub v357 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v359:i32x4 = add v358 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v360:i32x4 = shl v359 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v362:f32x4 = mul v356 v361
-	WORD $0x3d80088d // str q13, [x4, #32]                           store e+32 l7*256 v362
-	WORD $0x3dc00c6d // ldr q13, [x3, #48]                           v363:f32x4 = load masked+48 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v364:f32x4 = sub v363 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v365:i32x4 = cmpgtf v249 v364
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v367:f32x4 = bitsel v366 v249 v364
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v368:i32x4 = cmpgtf v367 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v370:f32x4 = bitsel v369 v250 v367
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v371:f32x4 = mul v370 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v372:f32x4 = add v371 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v373:f32x4 = sub v372 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v374:f32x4 = mul v373 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v375:f32x4 = sub v370 v374
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v376:f32x4 = mul v373 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v377:f32x4 = sub v375 v376
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v378:f32x4 = mul v255 v377
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v379:f32x4 = add v378 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v380:f32x4 = mul v379 v377
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v381:f32x4 = add v380 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v382:f32x4 = mul v381 v377
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v383:f32x4 = add v382 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v384:f32x4 = mul v383 v377
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v385:f32x4 = add v384 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v386:f32x4 = mul v385 v377
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v387:f32x4 = add v386 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v388:f32x4 = mul v387 v377
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v389:f32x4 = add v388 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v391:i32x4 = sub v390 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v392:i32x4 = add v391 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v393:i32x4 = shl v392 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v395:f32x4 = mul v389 v394
-	WORD $0x3d800c8d // str q13, [x4, #48]                           store e+48 l7*256 v395
-	WORD $0x3dc0106d // ldr q13, [x3, #64]                           v396:f32x4 = load masked+64 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v397:f32x4 = sub v396 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v398:i32x4 = cmpgtf v249 v397
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v400:f32x4 = bitsel v399 v249 v397
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v401:i32x4 = cmpgtf v400 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v403:f32x4 = bitsel v402 v250 v400
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v404:f32x4 = mul v403 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v405:f32x4 = add v404 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v406:f32x4 = sub v405 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v407:f32x4 = mul v406 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v408:f32x4 = sub v403 v407
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v409:f32x4 = mul v406 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v410:f32x4 = sub v408 v409
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v411:f32x4 = mul v255 v410
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v412:f32x4 = add v411 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v413:f32x4 = mul v412 v410
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v414:f32x4 = add v413 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v415:f32x4 = mul v414 v410
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v416:f32x4 = add v415 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v417:f32x4 = mul v416 v410
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v418:f32x4 = add v417 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v419:f32x4 = mul v418 v410
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v420:f32x4 = add v419 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v421:f32x4 = mul v420 v410
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v422:f32x4 = add v421 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v424:i32x4 = sub v423 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v425:i32x4 = add v424 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v426:i32x4 = shl v425 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v428:f32x4 = mul v422 v427
-	WORD $0x3d80108d // str q13, [x4, #64]                           store e+64 l7*256 v428
-	WORD $0x3dc0146d // ldr q13, [x3, #80]                           v429:f32x4 = load masked+80 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v430:f32x4 = sub v429 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v431:i32x4 = cmpgtf v249 v430
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v433:f32x4 = bitsel v432 v249 v430
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v434:i32x4 = cmpgtf v433 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v436:f32x4 = bitsel v435 v250 v433
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v437:f32x4 = mul v436 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v438:f32x4 = add v437 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v439:f32x4 = sub v438 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v440:f32x4 = mul v439 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v441:f32x4 = sub v436 v440
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v442:f32x4 = mul v439 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v443:f32x4 = sub v441 v442
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v444:f32x4 = mul v255 v443
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v445:f32x4 = add v444 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v446:f32x4 = mul v445 v443
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v447:f32x4 = add v446 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v448:f32x4 = mul v447 v443
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v449:f32x4 = add v448 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v450:f32x4 = mul v449 v443
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v451:f32x4 = add v450 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v452:f32x4 = mul v451 v443
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v453:f32x4 = add v452 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v454:f32x4 = mul v453 v443
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v455:f32x4 = add v454 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v457:i32x4 = sub v456 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v458:i32x4 = add v457 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v459:i32x4 = shl v458 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v461:f32x4 = mul v455 v460
-	WORD $0x3d80148d // str q13, [x4, #80]                           store e+80 l7*256 v461
-	WORD $0x3dc0186d // ldr q13, [x3, #96]                           v462:f32x4 = load masked+96 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v463:f32x4 = sub v462 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v464:i32x4 = cmpgtf v249 v463
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v466:f32x4 = bitsel v465 v249 v463
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v467:i32x4 = cmpgtf v466 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v469:f32x4 = bitsel v468 v250 v466
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v470:f32x4 = mul v469 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v471:f32x4 = add v470 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v472:f32x4 = sub v471 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v473:f32x4 = mul v472 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v474:f32x4 = sub v469 v473
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v475:f32x4 = mul v472 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v476:f32x4 = sub v474 v475
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v477:f32x4 = mul v255 v476
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v478:f32x4 = add v477 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v479:f32x4 = mul v478 v476
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v480:f32x4 = add v479 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v481:f32x4 = mul v480 v476
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v482:f32x4 = add v481 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v483:f32x4 = mul v482 v476
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v484:f32x4 = add v483 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v485:f32x4 = mul v484 v476
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v486:f32x4 = add v485 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v487:f32x4 = mul v486 v476
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v488:f32x4 = add v487 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v490:i32x4 = sub v489 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v491:i32x4 = add v490 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v492:i32x4 = shl v491 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v494:f32x4 = mul v488 v493
-	WORD $0x3d80188d // str q13, [x4, #96]                           store e+96 l7*256 v494
-	WORD $0x3dc01c6d // ldr q13, [x3, #112]                          v495:f32x4 = load masked+112 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v496:f32x4 = sub v495 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v497:i32x4 = cmpgtf v249 v496
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v499:f32x4 = bitsel v498 v249 v496
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v500:i32x4 = cmpgtf v499 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v502:f32x4 = bitsel v501 v250 v499
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v503:f32x4 = mul v502 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v504:f32x4 = add v503 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v505:f32x4 = sub v504 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v506:f32x4 = mul v505 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v507:f32x4 = sub v502 v506
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v508:f32x4 = mul v505 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v509:f32x4 = sub v507 v508
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v510:f32x4 = mul v255 v509
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v511:f32x4 = add v510 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v512:f32x4 = mul v511 v509
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v513:f32x4 = add v512 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v514:f32x4 = mul v513 v509
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v515:f32x4 = add v514 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v516:f32x4 = mul v515 v509
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v517:f32x4 = add v516 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v518:f32x4 = mul v517 v509
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v519:f32x4 = add v518 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v520:f32x4 = mul v519 v509
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v521:f32x4 = add v520 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v523:i32x4 = sub v522 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v524:i32x4 = add v523 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v525:i32x4 = shl v524 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v527:f32x4 = mul v521 v526
-	WORD $0x3d801c8d // str q13, [x4, #112]                          store e+112 l7*256 v527
-	WORD $0x3dc0206d // ldr q13, [x3, #128]                          v528:f32x4 = load masked+128 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v529:f32x4 = sub v528 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v530:i32x4 = cmpgtf v249 v529
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v532:f32x4 = bitsel v531 v249 v529
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v533:i32x4 = cmpgtf v532 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v535:f32x4 = bitsel v534 v250 v532
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v536:f32x4 = mul v535 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v537:f32x4 = add v536 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v538:f32x4 = sub v537 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v539:f32x4 = mul v538 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v540:f32x4 = sub v535 v539
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v541:f32x4 = mul v538 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v542:f32x4 = sub v540 v541
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v543:f32x4 = mul v255 v542
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v544:f32x4 = add v543 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v545:f32x4 = mul v544 v542
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v546:f32x4 = add v545 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v547:f32x4 = mul v546 v542
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v548:f32x4 = add v547 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v549:f32x4 = mul v548 v542
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v550:f32x4 = add v549 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v551:f32x4 = mul v550 v542
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v552:f32x4 = add v551 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v553:f32x4 = mul v552 v542
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v554:f32x4 = add v553 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v556:i32x4 = sub v555 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v557:i32x4 = add v556 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v558:i32x4 = shl v557 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v560:f32x4 = mul v554 v559
-	WORD $0x3d80208d // str q13, [x4, #128]                          store e+128 l7*256 v560
-	WORD $0x3dc0246d // ldr q13, [x3, #144]                          v561:f32x4 = load masked+144 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v562:f32x4 = sub v561 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v563:i32x4 = cmpgtf v249 v562
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v565:f32x4 = bitsel v564 v249 v562
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v566:i32x4 = cmpgtf v565 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v568:f32x4 = bitsel v567 v250 v565
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v569:f32x4 = mul v568 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v570:f32x4 = add v569 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v571:f32x4 = sub v570 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v572:f32x4 = mul v571 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v573:f32x4 = sub v568 v572
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v574:f32x4 = mul v571 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v575:f32x4 = sub v573 v574
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v576:f32x4 = mul v255 v575
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v577:f32x4 = add v576 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v578:f32x4 = mul v577 v575
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v579:f32x4 = add v578 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v580:f32x4 = mul v579 v575
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v581:f32x4 = add v580 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v582:f32x4 = mul v581 v575
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v583:f32x4 = add v582 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v584:f32x4 = mul v583 v575
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v585:f32x4 = add v584 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v586:f32x4 = mul v585 v575
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v587:f32x4 = add v586 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v589:i32x4 = sub v588 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v590:i32x4 = add v589 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v591:i32x4 = shl v590 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v593:f32x4 = mul v587 v592
-	WORD $0x3d80248d // str q13, [x4, #144]                          store e+144 l7*256 v593
-	WORD $0x3dc0286d // ldr q13, [x3, #160]                          v594:f32x4 = load masked+160 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v595:f32x4 = sub v594 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v596:i32x4 = cmpgtf v249 v595
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v598:f32x4 = bitsel v597 v249 v595
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v599:i32x4 = cmpgtf v598 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v601:f32x4 = bitsel v600 v250 v598
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v602:f32x4 = mul v601 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v603:f32x4 = add v602 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v604:f32x4 = sub v603 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v605:f32x4 = mul v604 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v606:f32x4 = sub v601 v605
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v607:f32x4 = mul v604 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v608:f32x4 = sub v606 v607
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v609:f32x4 = mul v255 v608
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v610:f32x4 = add v609 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v611:f32x4 = mul v610 v608
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v612:f32x4 = add v611 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v613:f32x4 = mul v612 v608
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v614:f32x4 = add v613 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v615:f32x4 = mul v614 v608
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v616:f32x4 = add v615 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v617:f32x4 = mul v616 v608
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v618:f32x4 = add v617 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v619:f32x4 = mul v618 v608
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v620:f32x4 = add v619 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v622:i32x4 = sub v621 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v623:i32x4 = add v622 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v624:i32x4 = shl v623 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v626:f32x4 = mul v620 v625
-	WORD $0x3d80288d // str q13, [x4, #160]                          store e+160 l7*256 v626
-	WORD $0x3dc02c6d // ldr q13, [x3, #176]                          v627:f32x4 = load masked+176 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v628:f32x4 = sub v627 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v629:i32x4 = cmpgtf v249 v628
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v631:f32x4 = bitsel v630 v249 v628
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v632:i32x4 = cmpgtf v631 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v634:f32x4 = bitsel v633 v250 v631
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v635:f32x4 = mul v634 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v636:f32x4 = add v635 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v637:f32x4 = sub v636 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v638:f32x4 = mul v637 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v639:f32x4 = sub v634 v638
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v640:f32x4 = mul v637 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v641:f32x4 = sub v639 v640
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v642:f32x4 = mul v255 v641
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v643:f32x4 = add v642 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v644:f32x4 = mul v643 v641
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v645:f32x4 = add v644 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v646:f32x4 = mul v645 v641
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v647:f32x4 = add v646 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v648:f32x4 = mul v647 v641
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v649:f32x4 = add v648 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v650:f32x4 = mul v649 v641
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v651:f32x4 = add v650 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v652:f32x4 = mul v651 v641
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v653:f32x4 = add v652 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v655:i32x4 = sub v654 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v656:i32x4 = add v655 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v657:i32x4 = shl v656 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v659:f32x4 = mul v653 v658
-	WORD $0x3d802c8d // str q13, [x4, #176]                          store e+176 l7*256 v659
-	WORD $0x3dc0306d // ldr q13, [x3, #192]                          v660:f32x4 = load masked+192 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v661:f32x4 = sub v660 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v662:i32x4 = cmpgtf v249 v661
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v664:f32x4 = bitsel v663 v249 v661
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v665:i32x4 = cmpgtf v664 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v667:f32x4 = bitsel v666 v250 v664
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v668:f32x4 = mul v667 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v669:f32x4 = add v668 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v670:f32x4 = sub v669 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v671:f32x4 = mul v670 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v672:f32x4 = sub v667 v671
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v673:f32x4 = mul v670 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v674:f32x4 = sub v672 v673
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v675:f32x4 = mul v255 v674
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v676:f32x4 = add v675 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v677:f32x4 = mul v676 v674
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v678:f32x4 = add v677 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v679:f32x4 = mul v678 v674
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v680:f32x4 = add v679 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v681:f32x4 = mul v680 v674
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v682:f32x4 = add v681 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v683:f32x4 = mul v682 v674
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v684:f32x4 = add v683 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v685:f32x4 = mul v684 v674
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v686:f32x4 = add v685 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v688:i32x4 = sub v687 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v689:i32x4 = add v688 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v690:i32x4 = shl v689 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v692:f32x4 = mul v686 v691
-	WORD $0x3d80308d // str q13, [x4, #192]                          store e+192 l7*256 v692
-	WORD $0x3dc0346d // ldr q13, [x3, #208]                          v693:f32x4 = load masked+208 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v694:f32x4 = sub v693 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v695:i32x4 = cmpgtf v249 v694
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v697:f32x4 = bitsel v696 v249 v694
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v698:i32x4 = cmpgtf v697 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v700:f32x4 = bitsel v699 v250 v697
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v701:f32x4 = mul v700 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v702:f32x4 = add v701 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v703:f32x4 = sub v702 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v704:f32x4 = mul v703 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v705:f32x4 = sub v700 v704
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v706:f32x4 = mul v703 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v707:f32x4 = sub v705 v706
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v708:f32x4 = mul v255 v707
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v709:f32x4 = add v708 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v710:f32x4 = mul v709 v707
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v711:f32x4 = add v710 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v712:f32x4 = mul v711 v707
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v713:f32x4 = add v712 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v714:f32x4 = mul v713 v707
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v715:f32x4 = add v714 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v716:f32x4 = mul v715 v707
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v717:f32x4 = add v716 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v718:f32x4 = mul v717 v707
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v719:f32x4 = add v718 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v721:i32x4 = sub v720 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v722:i32x4 = add v721 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v723:i32x4 = shl v722 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v725:f32x4 = mul v719 v724
-	WORD $0x3d80348d // str q13, [x4, #208]                          store e+208 l7*256 v725
-	WORD $0x3dc0386d // ldr q13, [x3, #224]                          v726:f32x4 = load masked+224 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v727:f32x4 = sub v726 v264
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v728:i32x4 = cmpgtf v249 v727
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v730:f32x4 = bitsel v729 v249 v727
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v731:i32x4 = cmpgtf v730 v250
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v733:f32x4 = bitsel v732 v250 v730
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v734:f32x4 = mul v733 v251
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v735:f32x4 = add v734 v252
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v736:f32x4 = sub v735 v252
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v737:f32x4 = mul v736 v253
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v738:f32x4 = sub v733 v737
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v739:f32x4 = mul v736 v254
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v740:f32x4 = sub v738 v739
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v741:f32x4 = mul v255 v740
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v742:f32x4 = add v741 v256
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v743:f32x4 = mul v742 v740
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v744:f32x4 = add v743 v257
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v745:f32x4 = mul v744 v740
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v746:f32x4 = add v745 v258
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v747:f32x4 = mul v746 v740
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v748:f32x4 = add v747 v259
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v749:f32x4 = mul v748 v740
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v750:f32x4 = add v749 v260
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v751:f32x4 = mul v750 v740
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v752:f32x4 = add v751 v260
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v754:i32x4 = sub v753 v261
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v755:i32x4 = add v754 v262
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v756:i32x4 = shl v755 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v758:f32x4 = mul v752 v757
-	WORD $0x3d80388d // str q13, [x4, #224]                          store e+224 l7*256 v758
-	WORD $0x3dc03c6d // ldr q13, [x3, #240]                          v759:f32x4 = load masked+240 l7*256
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v760:f32x4 = sub v759 v264
-	WORD $0x6eade40e // fcmgt v14.4s, v0.4s, v13.4s                  v761:i32x4 = cmpgtf v249 v760
-	WORD $0x6eae1c0d // bit v13.16b, v0.16b, v14.16b                 v763:f32x4 = bitsel v762 v249 v760
-	WORD $0x6ea1e5ae // fcmgt v14.4s, v13.4s, v1.4s                  v764:i32x4 = cmpgtf v763 v250
-	WORD $0x6eae1c2d // bit v13.16b, v1.16b, v14.16b                 v766:f32x4 = bitsel v765 v250 v763
-	WORD $0x6e22ddae // fmul v14.4s, v13.4s, v2.4s                   v767:f32x4 = mul v766 v251
-	WORD $0x4e23d5ce // fadd v14.4s, v14.4s, v3.4s                   v768:f32x4 = add v767 v252
-	WORD $0x4ea3d5cf // fsub v15.4s, v14.4s, v3.4s                   v769:f32x4 = sub v768 v252
-	WORD $0x6e24ddf0 // fmul v16.4s, v15.4s, v4.4s                   v770:f32x4 = mul v769 v253
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v771:f32x4 = sub v766 v770
-	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s                   v772:f32x4 = mul v769 v254
-	WORD $0x4eafd5ad // fsub v13.4s, v13.4s, v15.4s                  v773:f32x4 = sub v771 v772
-	WORD $0x6e2ddccf // fmul v15.4s, v6.4s, v13.4s                   v774:f32x4 = mul v255 v773
-	WORD $0x4e27d5ef // fadd v15.4s, v15.4s, v7.4s                   v775:f32x4 = add v774 v256
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v776:f32x4 = mul v775 v773
-	WORD $0x4e28d5ef // fadd v15.4s, v15.4s, v8.4s                   v777:f32x4 = add v776 v257
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v778:f32x4 = mul v777 v773
-	WORD $0x4e29d5ef // fadd v15.4s, v15.4s, v9.4s                   v779:f32x4 = add v778 v258
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v780:f32x4 = mul v779 v773
-	WORD $0x4e2ad5ef // fadd v15.4s, v15.4s, v10.4s                  v781:f32x4 = add v780 v259
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v782:f32x4 = mul v781 v773
-	WORD $0x4e2bd5ef // fadd v15.4s, v15.4s, v11.4s                  v783:f32x4 = add v782 v260
-	WORD $0x6e2ddded // fmul v13.4s, v15.4s, v13.4s                  v784:f32x4 = mul v783 v773
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v785:f32x4 = add v784 v260
-	WORD $0x6ea385ce // sub v14.4s, v14.4s, v3.4s                    v787:i32x4 = sub v786 v261
-	WORD $0x4eac85ce // add v14.4s, v14.4s, v12.4s                   v788:i32x4 = add v787 v262
-	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23                      v789:i32x4 = shl v788 23
-	WORD $0x6e2eddad // fmul v13.4s, v13.4s, v14.4s                  v791:f32x4 = mul v785 v790
-	WORD $0x3d803c8d // str q13, [x4, #240]                          store e+240 l7*256 v791
-	ADD $256, R3
-	ADD $4, R1
+	WORD $0x3dc0008d // ldr q13, [x4]                                v312:f32x4 = load masked+0 l7*256
+	WORD $0x4d40c82e // ld1r {v14.4s}, [x1]                          v313:f32x4 = loadsplat top1+0 l7*4
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v314:f32x4 = sub v312 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v315:i32x4 = cmpgtf v298 v314
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v317:f32x4 = bitsel v316 v298 v314
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v318:i32x4 = cmpgtf v317 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v320:f32x4 = bitsel v319 v299 v317
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v321:f32x4 = mul v320 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v322:f32x4 = add v321 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v323:f32x4 = sub v322 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v324:f32x4 = mul v323 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v325:f32x4 = sub v320 v324
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v326:f32x4 = mul v323 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v327:f32x4 = sub v325 v326
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v328:f32x4 = mul v304 v327
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v329:f32x4 = add v328 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v330:f32x4 = mul v329 v327
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v331:f32x4 = add v330 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v332:f32x4 = mul v331 v327
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v333:f32x4 = add v332 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v334:f32x4 = mul v333 v327
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v335:f32x4 = add v334 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v336:f32x4 = mul v335 v327
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v337:f32x4 = add v336 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v338:f32x4 = mul v337 v327
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v339:f32x4 = add v338 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v341:i32x4 = sub v340 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v342:i32x4 = add v341 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v343:i32x4 = shl v342 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v345:f32x4 = mul v339 v344
+	WORD $0x3d80006d // str q13, [x3]                                store e+0 l7*256 v345
+	WORD $0x3dc0048d // ldr q13, [x4, #16]                           v346:f32x4 = load masked+16 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v347:f32x4 = sub v346 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v348:i32x4 = cmpgtf v298 v347
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v350:f32x4 = bitsel v349 v298 v347
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v351:i32x4 = cmpgtf v350 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v353:f32x4 = bitsel v352 v299 v350
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v354:f32x4 = mul v353 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v355:f32x4 = add v354 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v356:f32x4 = sub v355 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v357:f32x4 = mul v356 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v358:f32x4 = sub v353 v357
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v359:f32x4 = mul v356 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v360:f32x4 = sub v358 v359
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v361:f32x4 = mul v304 v360
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v362:f32x4 = add v361 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v363:f32x4 = mul v362 v360
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v364:f32x4 = add v363 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v365:f32x4 = mul v364 v360
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v366:f32x4 = add v365 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v367:f32x4 = mul v366 v360
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v368:f32x4 = add v367 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v369:f32x4 = mul v368 v360
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v370:f32x4 = add v369 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v371:f32x4 = mul v370 v360
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v372:f32x4 = add v371 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v374:i32x4 = sub v373 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v375:i32x4 = add v374 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v376:i32x4 = shl v375 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v378:f32x4 = mul v372 v377
+	WORD $0x3d80046d // str q13, [x3, #16]                           store e+16 l7*256 v378
+	WORD $0x3dc0088d // ldr q13, [x4, #32]                           v379:f32x4 = load masked+32 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v380:f32x4 = sub v379 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v381:i32x4 = cmpgtf v298 v380
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v383:f32x4 = bitsel v382 v298 v380
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v384:i32x4 = cmpgtf v383 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v386:f32x4 = bitsel v385 v299 v383
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v387:f32x4 = mul v386 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v388:f32x4 = add v387 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v389:f32x4 = sub v388 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v390:f32x4 = mul v389 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v391:f32x4 = sub v386 v390
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v392:f32x4 = mul v389 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v393:f32x4 = sub v391 v392
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v394:f32x4 = mul v304 v393
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v395:f32x4 = add v394 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v396:f32x4 = mul v395 v393
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v397:f32x4 = add v396 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v398:f32x4 = mul v397 v393
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v399:f32x4 = add v398 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v400:f32x4 = mul v399 v393
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v401:f32x4 = add v400 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v402:f32x4 = mul v401 v393
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v403:f32x4 = add v402 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v404:f32x4 = mul v403 v393
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v405:f32x4 = add v404 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v407:i32x4 = sub v406 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v408:i32x4 = add v407 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v409:i32x4 = shl v408 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v411:f32x4 = mul v405 v410
+	WORD $0x3d80086d // str q13, [x3, #32]                           store e+32 l7*256 v411
+	WORD $0x3dc00c8d // ldr q13, [x4, #48]                           v412:f32x4 = load masked+48 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v413:f32x4 = sub v412 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v414:i32x4 = cmpgtf v298 v413
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v416:f32x4 = bitsel v415 v298 v413
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v417:i32x4 = cmpgtf v416 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v419:f32x4 = bitsel v418 v299 v416
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v420:f32x4 = mul v419 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v421:f32x4 = add v420 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v422:f32x4 = sub v421 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v423:f32x4 = mul v422 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v424:f32x4 = sub v419 v423
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v425:f32x4 = mul v422 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v426:f32x4 = sub v424 v425
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v427:f32x4 = mul v304 v426
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v428:f32x4 = add v427 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v429:f32x4 = mul v428 v426
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v430:f32x4 = add v429 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v431:f32x4 = mul v430 v426
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v432:f32x4 = add v431 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v433:f32x4 = mul v432 v426
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v434:f32x4 = add v433 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v435:f32x4 = mul v434 v426
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v436:f32x4 = add v435 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v437:f32x4 = mul v436 v426
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v438:f32x4 = add v437 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v440:i32x4 = sub v439 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v441:i32x4 = add v440 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v442:i32x4 = shl v441 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v444:f32x4 = mul v438 v443
+	WORD $0x3d800c6d // str q13, [x3, #48]                           store e+48 l7*256 v444
+	WORD $0x3dc0108d // ldr q13, [x4, #64]                           v445:f32x4 = load masked+64 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v446:f32x4 = sub v445 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v447:i32x4 = cmpgtf v298 v446
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v449:f32x4 = bitsel v448 v298 v446
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v450:i32x4 = cmpgtf v449 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v452:f32x4 = bitsel v451 v299 v449
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v453:f32x4 = mul v452 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v454:f32x4 = add v453 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v455:f32x4 = sub v454 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v456:f32x4 = mul v455 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v457:f32x4 = sub v452 v456
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v458:f32x4 = mul v455 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v459:f32x4 = sub v457 v458
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v460:f32x4 = mul v304 v459
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v461:f32x4 = add v460 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v462:f32x4 = mul v461 v459
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v463:f32x4 = add v462 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v464:f32x4 = mul v463 v459
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v465:f32x4 = add v464 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v466:f32x4 = mul v465 v459
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v467:f32x4 = add v466 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v468:f32x4 = mul v467 v459
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v469:f32x4 = add v468 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v470:f32x4 = mul v469 v459
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v471:f32x4 = add v470 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v473:i32x4 = sub v472 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v474:i32x4 = add v473 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v475:i32x4 = shl v474 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v477:f32x4 = mul v471 v476
+	WORD $0x3d80106d // str q13, [x3, #64]                           store e+64 l7*256 v477
+	WORD $0x3dc0148d // ldr q13, [x4, #80]                           v478:f32x4 = load masked+80 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v479:f32x4 = sub v478 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v480:i32x4 = cmpgtf v298 v479
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v482:f32x4 = bitsel v481 v298 v479
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v483:i32x4 = cmpgtf v482 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v485:f32x4 = bitsel v484 v299 v482
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v486:f32x4 = mul v485 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v487:f32x4 = add v486 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v488:f32x4 = sub v487 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v489:f32x4 = mul v488 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v490:f32x4 = sub v485 v489
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v491:f32x4 = mul v488 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v492:f32x4 = sub v490 v491
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v493:f32x4 = mul v304 v492
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v494:f32x4 = add v493 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v495:f32x4 = mul v494 v492
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v496:f32x4 = add v495 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v497:f32x4 = mul v496 v492
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v498:f32x4 = add v497 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v499:f32x4 = mul v498 v492
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v500:f32x4 = add v499 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v501:f32x4 = mul v500 v492
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v502:f32x4 = add v501 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v503:f32x4 = mul v502 v492
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v504:f32x4 = add v503 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v506:i32x4 = sub v505 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v507:i32x4 = add v506 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v508:i32x4 = shl v507 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v510:f32x4 = mul v504 v509
+	WORD $0x3d80146d // str q13, [x3, #80]                           store e+80 l7*256 v510
+	WORD $0x3dc0188d // ldr q13, [x4, #96]                           v511:f32x4 = load masked+96 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v512:f32x4 = sub v511 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v513:i32x4 = cmpgtf v298 v512
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v515:f32x4 = bitsel v514 v298 v512
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v516:i32x4 = cmpgtf v515 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v518:f32x4 = bitsel v517 v299 v515
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v519:f32x4 = mul v518 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v520:f32x4 = add v519 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v521:f32x4 = sub v520 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v522:f32x4 = mul v521 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v523:f32x4 = sub v518 v522
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v524:f32x4 = mul v521 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v525:f32x4 = sub v523 v524
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v526:f32x4 = mul v304 v525
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v527:f32x4 = add v526 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v528:f32x4 = mul v527 v525
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v529:f32x4 = add v528 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v530:f32x4 = mul v529 v525
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v531:f32x4 = add v530 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v532:f32x4 = mul v531 v525
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v533:f32x4 = add v532 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v534:f32x4 = mul v533 v525
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v535:f32x4 = add v534 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v536:f32x4 = mul v535 v525
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v537:f32x4 = add v536 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v539:i32x4 = sub v538 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v540:i32x4 = add v539 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v541:i32x4 = shl v540 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v543:f32x4 = mul v537 v542
+	WORD $0x3d80186d // str q13, [x3, #96]                           store e+96 l7*256 v543
+	WORD $0x3dc01c8d // ldr q13, [x4, #112]                          v544:f32x4 = load masked+112 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v545:f32x4 = sub v544 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v546:i32x4 = cmpgtf v298 v545
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v548:f32x4 = bitsel v547 v298 v545
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v549:i32x4 = cmpgtf v548 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v551:f32x4 = bitsel v550 v299 v548
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v552:f32x4 = mul v551 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v553:f32x4 = add v552 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v554:f32x4 = sub v553 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v555:f32x4 = mul v554 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v556:f32x4 = sub v551 v555
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v557:f32x4 = mul v554 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v558:f32x4 = sub v556 v557
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v559:f32x4 = mul v304 v558
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v560:f32x4 = add v559 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v561:f32x4 = mul v560 v558
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v562:f32x4 = add v561 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v563:f32x4 = mul v562 v558
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v564:f32x4 = add v563 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v565:f32x4 = mul v564 v558
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v566:f32x4 = add v565 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v567:f32x4 = mul v566 v558
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v568:f32x4 = add v567 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v569:f32x4 = mul v568 v558
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v570:f32x4 = add v569 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v572:i32x4 = sub v571 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v573:i32x4 = add v572 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v574:i32x4 = shl v573 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v576:f32x4 = mul v570 v575
+	WORD $0x3d801c6d // str q13, [x3, #112]                          store e+112 l7*256 v576
+	WORD $0x3dc0208d // ldr q13, [x4, #128]                          v577:f32x4 = load masked+128 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v578:f32x4 = sub v577 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v579:i32x4 = cmpgtf v298 v578
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v581:f32x4 = bitsel v580 v298 v578
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v582:i32x4 = cmpgtf v581 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v584:f32x4 = bitsel v583 v299 v581
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v585:f32x4 = mul v584 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v586:f32x4 = add v585 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v587:f32x4 = sub v586 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v588:f32x4 = mul v587 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v589:f32x4 = sub v584 v588
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v590:f32x4 = mul v587 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v591:f32x4 = sub v589 v590
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v592:f32x4 = mul v304 v591
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v593:f32x4 = add v592 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v594:f32x4 = mul v593 v591
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v595:f32x4 = add v594 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v596:f32x4 = mul v595 v591
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v597:f32x4 = add v596 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v598:f32x4 = mul v597 v591
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v599:f32x4 = add v598 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v600:f32x4 = mul v599 v591
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v601:f32x4 = add v600 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v602:f32x4 = mul v601 v591
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v603:f32x4 = add v602 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v605:i32x4 = sub v604 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v606:i32x4 = add v605 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v607:i32x4 = shl v606 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v609:f32x4 = mul v603 v608
+	WORD $0x3d80206d // str q13, [x3, #128]                          store e+128 l7*256 v609
+	WORD $0x3dc0248d // ldr q13, [x4, #144]                          v610:f32x4 = load masked+144 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v611:f32x4 = sub v610 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v612:i32x4 = cmpgtf v298 v611
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v614:f32x4 = bitsel v613 v298 v611
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v615:i32x4 = cmpgtf v614 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v617:f32x4 = bitsel v616 v299 v614
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v618:f32x4 = mul v617 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v619:f32x4 = add v618 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v620:f32x4 = sub v619 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v621:f32x4 = mul v620 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v622:f32x4 = sub v617 v621
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v623:f32x4 = mul v620 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v624:f32x4 = sub v622 v623
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v625:f32x4 = mul v304 v624
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v626:f32x4 = add v625 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v627:f32x4 = mul v626 v624
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v628:f32x4 = add v627 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v629:f32x4 = mul v628 v624
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v630:f32x4 = add v629 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v631:f32x4 = mul v630 v624
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v632:f32x4 = add v631 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v633:f32x4 = mul v632 v624
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v634:f32x4 = add v633 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v635:f32x4 = mul v634 v624
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v636:f32x4 = add v635 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v638:i32x4 = sub v637 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v639:i32x4 = add v638 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v640:i32x4 = shl v639 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v642:f32x4 = mul v636 v641
+	WORD $0x3d80246d // str q13, [x3, #144]                          store e+144 l7*256 v642
+	WORD $0x3dc0288d // ldr q13, [x4, #160]                          v643:f32x4 = load masked+160 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v644:f32x4 = sub v643 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v645:i32x4 = cmpgtf v298 v644
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v647:f32x4 = bitsel v646 v298 v644
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v648:i32x4 = cmpgtf v647 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v650:f32x4 = bitsel v649 v299 v647
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v651:f32x4 = mul v650 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v652:f32x4 = add v651 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v653:f32x4 = sub v652 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v654:f32x4 = mul v653 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v655:f32x4 = sub v650 v654
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v656:f32x4 = mul v653 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v657:f32x4 = sub v655 v656
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v658:f32x4 = mul v304 v657
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v659:f32x4 = add v658 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v660:f32x4 = mul v659 v657
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v661:f32x4 = add v660 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v662:f32x4 = mul v661 v657
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v663:f32x4 = add v662 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v664:f32x4 = mul v663 v657
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v665:f32x4 = add v664 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v666:f32x4 = mul v665 v657
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v667:f32x4 = add v666 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v668:f32x4 = mul v667 v657
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v669:f32x4 = add v668 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v671:i32x4 = sub v670 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v672:i32x4 = add v671 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v673:i32x4 = shl v672 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v675:f32x4 = mul v669 v674
+	WORD $0x3d80286d // str q13, [x3, #160]                          store e+160 l7*256 v675
+	WORD $0x3dc02c8d // ldr q13, [x4, #176]                          v676:f32x4 = load masked+176 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v677:f32x4 = sub v676 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v678:i32x4 = cmpgtf v298 v677
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v680:f32x4 = bitsel v679 v298 v677
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v681:i32x4 = cmpgtf v680 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v683:f32x4 = bitsel v682 v299 v680
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v684:f32x4 = mul v683 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v685:f32x4 = add v684 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v686:f32x4 = sub v685 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v687:f32x4 = mul v686 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v688:f32x4 = sub v683 v687
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v689:f32x4 = mul v686 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v690:f32x4 = sub v688 v689
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v691:f32x4 = mul v304 v690
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v692:f32x4 = add v691 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v693:f32x4 = mul v692 v690
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v694:f32x4 = add v693 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v695:f32x4 = mul v694 v690
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v696:f32x4 = add v695 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v697:f32x4 = mul v696 v690
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v698:f32x4 = add v697 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v699:f32x4 = mul v698 v690
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v700:f32x4 = add v699 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v701:f32x4 = mul v700 v690
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v702:f32x4 = add v701 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v704:i32x4 = sub v703 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v705:i32x4 = add v704 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v706:i32x4 = shl v705 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v708:f32x4 = mul v702 v707
+	WORD $0x3d802c6d // str q13, [x3, #176]                          store e+176 l7*256 v708
+	WORD $0x3dc0308d // ldr q13, [x4, #192]                          v709:f32x4 = load masked+192 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v710:f32x4 = sub v709 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v711:i32x4 = cmpgtf v298 v710
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v713:f32x4 = bitsel v712 v298 v710
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v714:i32x4 = cmpgtf v713 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v716:f32x4 = bitsel v715 v299 v713
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v717:f32x4 = mul v716 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v718:f32x4 = add v717 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v719:f32x4 = sub v718 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v720:f32x4 = mul v719 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v721:f32x4 = sub v716 v720
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v722:f32x4 = mul v719 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v723:f32x4 = sub v721 v722
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v724:f32x4 = mul v304 v723
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v725:f32x4 = add v724 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v726:f32x4 = mul v725 v723
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v727:f32x4 = add v726 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v728:f32x4 = mul v727 v723
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v729:f32x4 = add v728 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v730:f32x4 = mul v729 v723
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v731:f32x4 = add v730 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v732:f32x4 = mul v731 v723
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v733:f32x4 = add v732 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v734:f32x4 = mul v733 v723
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v735:f32x4 = add v734 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v737:i32x4 = sub v736 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v738:i32x4 = add v737 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v739:i32x4 = shl v738 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v741:f32x4 = mul v735 v740
+	WORD $0x3d80306d // str q13, [x3, #192]                          store e+192 l7*256 v741
+	WORD $0x3dc0348d // ldr q13, [x4, #208]                          v742:f32x4 = load masked+208 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v743:f32x4 = sub v742 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v744:i32x4 = cmpgtf v298 v743
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v746:f32x4 = bitsel v745 v298 v743
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v747:i32x4 = cmpgtf v746 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v749:f32x4 = bitsel v748 v299 v746
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v750:f32x4 = mul v749 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v751:f32x4 = add v750 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v752:f32x4 = sub v751 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v753:f32x4 = mul v752 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v754:f32x4 = sub v749 v753
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v755:f32x4 = mul v752 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v756:f32x4 = sub v754 v755
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v757:f32x4 = mul v304 v756
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v758:f32x4 = add v757 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v759:f32x4 = mul v758 v756
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v760:f32x4 = add v759 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v761:f32x4 = mul v760 v756
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v762:f32x4 = add v761 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v763:f32x4 = mul v762 v756
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v764:f32x4 = add v763 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v765:f32x4 = mul v764 v756
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v766:f32x4 = add v765 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v767:f32x4 = mul v766 v756
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v768:f32x4 = add v767 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v770:i32x4 = sub v769 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v771:i32x4 = add v770 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v772:i32x4 = shl v771 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v774:f32x4 = mul v768 v773
+	WORD $0x3d80346d // str q13, [x3, #208]                          store e+208 l7*256 v774
+	WORD $0x3dc0388d // ldr q13, [x4, #224]                          v775:f32x4 = load masked+224 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v776:f32x4 = sub v775 v313
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v777:i32x4 = cmpgtf v298 v776
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v779:f32x4 = bitsel v778 v298 v776
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v780:i32x4 = cmpgtf v779 v299
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v782:f32x4 = bitsel v781 v299 v779
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v783:f32x4 = mul v782 v300
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v784:f32x4 = add v783 v301
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v785:f32x4 = sub v784 v301
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v786:f32x4 = mul v785 v302
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v787:f32x4 = sub v782 v786
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v788:f32x4 = mul v785 v303
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v789:f32x4 = sub v787 v788
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v790:f32x4 = mul v304 v789
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v791:f32x4 = add v790 v305
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v792:f32x4 = mul v791 v789
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v793:f32x4 = add v792 v306
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v794:f32x4 = mul v793 v789
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v795:f32x4 = add v794 v307
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v796:f32x4 = mul v795 v789
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v797:f32x4 = add v796 v308
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v798:f32x4 = mul v797 v789
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v799:f32x4 = add v798 v309
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v800:f32x4 = mul v799 v789
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v801:f32x4 = add v800 v309
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v803:i32x4 = sub v802 v310
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v804:i32x4 = add v803 v311
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v805:i32x4 = shl v804 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v807:f32x4 = mul v801 v806
+	WORD $0x3d80386d // str q13, [x3, #224]                          store e+224 l7*256 v807
+	WORD $0x3dc03c8d // ldr q13, [x4, #240]                          v808:f32x4 = load masked+240 l7*256
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v809:f32x4 = sub v808 v313
+	WORD $0x6eade40e // fcmgt v14.4s, v0.4s, v13.4s                  v810:i32x4 = cmpgtf v298 v809
+	WORD $0x6eae1c0d // bit v13.16b, v0.16b, v14.16b                 v812:f32x4 = bitsel v811 v298 v809
+	WORD $0x6ea1e5ae // fcmgt v14.4s, v13.4s, v1.4s                  v813:i32x4 = cmpgtf v812 v299
+	WORD $0x6eae1c2d // bit v13.16b, v1.16b, v14.16b                 v815:f32x4 = bitsel v814 v299 v812
+	WORD $0x6e22ddae // fmul v14.4s, v13.4s, v2.4s                   v816:f32x4 = mul v815 v300
+	WORD $0x4e23d5ce // fadd v14.4s, v14.4s, v3.4s                   v817:f32x4 = add v816 v301
+	WORD $0x4ea3d5cf // fsub v15.4s, v14.4s, v3.4s                   v818:f32x4 = sub v817 v301
+	WORD $0x6e24ddf0 // fmul v16.4s, v15.4s, v4.4s                   v819:f32x4 = mul v818 v302
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v820:f32x4 = sub v815 v819
+	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s                   v821:f32x4 = mul v818 v303
+	WORD $0x4eafd5ad // fsub v13.4s, v13.4s, v15.4s                  v822:f32x4 = sub v820 v821
+	WORD $0x6e2ddccf // fmul v15.4s, v6.4s, v13.4s                   v823:f32x4 = mul v304 v822
+	WORD $0x4e27d5ef // fadd v15.4s, v15.4s, v7.4s                   v824:f32x4 = add v823 v305
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v825:f32x4 = mul v824 v822
+	WORD $0x4e28d5ef // fadd v15.4s, v15.4s, v8.4s                   v826:f32x4 = add v825 v306
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v827:f32x4 = mul v826 v822
+	WORD $0x4e29d5ef // fadd v15.4s, v15.4s, v9.4s                   v828:f32x4 = add v827 v307
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v829:f32x4 = mul v828 v822
+	WORD $0x4e2ad5ef // fadd v15.4s, v15.4s, v10.4s                  v830:f32x4 = add v829 v308
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v831:f32x4 = mul v830 v822
+	WORD $0x4e2bd5ef // fadd v15.4s, v15.4s, v11.4s                  v832:f32x4 = add v831 v309
+	WORD $0x6e2ddded // fmul v13.4s, v15.4s, v13.4s                  v833:f32x4 = mul v832 v822
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v834:f32x4 = add v833 v309
+	WORD $0x6ea385ce // sub v14.4s, v14.4s, v3.4s                    v836:i32x4 = sub v835 v310
+	WORD $0x4eac85ce // add v14.4s, v14.4s, v12.4s                   v837:i32x4 = add v836 v311
+	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23                      v838:i32x4 = shl v837 23
+	WORD $0x6e2eddad // fmul v13.4s, v13.4s, v14.4s                  v840:f32x4 = mul v834 v839
+	WORD $0x3d803c6d // str q13, [x3, #240]                          store e+240 l7*256 v840
 	ADD $256, R4
+	ADD $4, R1
+	ADD $256, R3
 	SUBS $1, R2
 	BNE l7
 done7:
-	WORD $0x4f00e400 // movi v0.16b, #0                              v792:f32x4 = splat 0
-	MOVD 88(R25), R1 // total32
-	MOVD 200(R25), R2 // count_total32_r
+	WORD $0x4f00e400 // movi v0.16b, #0                              v841:f32x4 = splat 0
+	MOVD 96(R25), R1 // total32
+	MOVD 208(R25), R2 // count_total32_r
 	CMP $0, R2
 	BLE done8
 	MOVD R1, R3
 	PCALIGN $32
 l8:
-	WORD $0x3dc00001 // ldr q1, [x0]                                 v793:f32x4 = load e+0 l8*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v794:f32x4 = add v792 v793
-	WORD $0x3dc02002 // ldr q2, [x0, #128]                           v795:f32x4 = load e+128 l8*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v796:f32x4 = add v794 v795
-	WORD $0x3d800061 // str q1, [x3]                                 store total32+0 l8*128 v796
-	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v797:f32x4 = load e+16 l8*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v798:f32x4 = add v792 v797
-	WORD $0x3dc02402 // ldr q2, [x0, #144]                           v799:f32x4 = load e+144 l8*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v800:f32x4 = add v798 v799
-	WORD $0x3d800461 // str q1, [x3, #16]                            store total32+16 l8*128 v800
-	WORD $0x3dc00801 // ldr q1, [x0, #32]                            v801:f32x4 = load e+32 l8*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v802:f32x4 = add v792 v801
-	WORD $0x3dc02802 // ldr q2, [x0, #160]                           v803:f32x4 = load e+160 l8*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v804:f32x4 = add v802 v803
-	WORD $0x3d800861 // str q1, [x3, #32]                            store total32+32 l8*128 v804
-	WORD $0x3dc00c01 // ldr q1, [x0, #48]                            v805:f32x4 = load e+48 l8*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v806:f32x4 = add v792 v805
-	WORD $0x3dc02c02 // ldr q2, [x0, #176]                           v807:f32x4 = load e+176 l8*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v808:f32x4 = add v806 v807
-	WORD $0x3d800c61 // str q1, [x3, #48]                            store total32+48 l8*128 v808
-	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v809:f32x4 = load e+64 l8*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v810:f32x4 = add v792 v809
-	WORD $0x3dc03002 // ldr q2, [x0, #192]                           v811:f32x4 = load e+192 l8*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v812:f32x4 = add v810 v811
-	WORD $0x3d801061 // str q1, [x3, #64]                            store total32+64 l8*128 v812
-	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v813:f32x4 = load e+80 l8*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v814:f32x4 = add v792 v813
-	WORD $0x3dc03402 // ldr q2, [x0, #208]                           v815:f32x4 = load e+208 l8*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v816:f32x4 = add v814 v815
-	WORD $0x3d801461 // str q1, [x3, #80]                            store total32+80 l8*128 v816
-	WORD $0x3dc01801 // ldr q1, [x0, #96]                            v817:f32x4 = load e+96 l8*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v818:f32x4 = add v792 v817
-	WORD $0x3dc03802 // ldr q2, [x0, #224]                           v819:f32x4 = load e+224 l8*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v820:f32x4 = add v818 v819
-	WORD $0x3d801861 // str q1, [x3, #96]                            store total32+96 l8*128 v820
-	WORD $0x3dc01c01 // ldr q1, [x0, #112]                           v821:f32x4 = load e+112 l8*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v822:f32x4 = add v792 v821
-	WORD $0x3dc03c02 // ldr q2, [x0, #240]                           v823:f32x4 = load e+240 l8*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v824:f32x4 = add v822 v823
-	WORD $0x3d801c61 // str q1, [x3, #112]                           store total32+112 l8*128 v824
+	WORD $0x3dc00001 // ldr q1, [x0]                                 v842:f32x4 = load e+0 l8*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v843:f32x4 = add v841 v842
+	WORD $0x3dc02002 // ldr q2, [x0, #128]                           v844:f32x4 = load e+128 l8*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v845:f32x4 = add v843 v844
+	WORD $0x3d800061 // str q1, [x3]                                 store total32+0 l8*128 v845
+	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v846:f32x4 = load e+16 l8*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v847:f32x4 = add v841 v846
+	WORD $0x3dc02402 // ldr q2, [x0, #144]                           v848:f32x4 = load e+144 l8*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v849:f32x4 = add v847 v848
+	WORD $0x3d800461 // str q1, [x3, #16]                            store total32+16 l8*128 v849
+	WORD $0x3dc00801 // ldr q1, [x0, #32]                            v850:f32x4 = load e+32 l8*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v851:f32x4 = add v841 v850
+	WORD $0x3dc02802 // ldr q2, [x0, #160]                           v852:f32x4 = load e+160 l8*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v853:f32x4 = add v851 v852
+	WORD $0x3d800861 // str q1, [x3, #32]                            store total32+32 l8*128 v853
+	WORD $0x3dc00c01 // ldr q1, [x0, #48]                            v854:f32x4 = load e+48 l8*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v855:f32x4 = add v841 v854
+	WORD $0x3dc02c02 // ldr q2, [x0, #176]                           v856:f32x4 = load e+176 l8*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v857:f32x4 = add v855 v856
+	WORD $0x3d800c61 // str q1, [x3, #48]                            store total32+48 l8*128 v857
+	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v858:f32x4 = load e+64 l8*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v859:f32x4 = add v841 v858
+	WORD $0x3dc03002 // ldr q2, [x0, #192]                           v860:f32x4 = load e+192 l8*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v861:f32x4 = add v859 v860
+	WORD $0x3d801061 // str q1, [x3, #64]                            store total32+64 l8*128 v861
+	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v862:f32x4 = load e+80 l8*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v863:f32x4 = add v841 v862
+	WORD $0x3dc03402 // ldr q2, [x0, #208]                           v864:f32x4 = load e+208 l8*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v865:f32x4 = add v863 v864
+	WORD $0x3d801461 // str q1, [x3, #80]                            store total32+80 l8*128 v865
+	WORD $0x3dc01801 // ldr q1, [x0, #96]                            v866:f32x4 = load e+96 l8*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v867:f32x4 = add v841 v866
+	WORD $0x3dc03802 // ldr q2, [x0, #224]                           v868:f32x4 = load e+224 l8*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v869:f32x4 = add v867 v868
+	WORD $0x3d801861 // str q1, [x3, #96]                            store total32+96 l8*128 v869
+	WORD $0x3dc01c01 // ldr q1, [x0, #112]                           v870:f32x4 = load e+112 l8*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v871:f32x4 = add v841 v870
+	WORD $0x3dc03c02 // ldr q2, [x0, #240]                           v872:f32x4 = load e+240 l8*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v873:f32x4 = add v871 v872
+	WORD $0x3d801c61 // str q1, [x3, #112]                           store total32+112 l8*128 v873
 	ADD $256, R0
 	ADD $128, R3
 	SUBS $1, R2
 	BNE l8
 done8:
-	MOVD 96(R25), R0 // total16
-	MOVD 208(R25), R2 // count_total16_r
+	MOVD 104(R25), R0 // total16
+	MOVD 216(R25), R2 // count_total16_r
 	CMP $0, R2
 	BLE done9
 	MOVD R0, R3
 	PCALIGN $32
 l9:
-	WORD $0x3dc00020 // ldr q0, [x1]                                 v825:f32x4 = load total32+0 l9*128
-	WORD $0x3dc01021 // ldr q1, [x1, #64]                            v826:f32x4 = load total32+64 l9*128
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v827:f32x4 = add v825 v826
-	WORD $0x3d800060 // str q0, [x3]                                 store total16+0 l9*64 v827
-	WORD $0x3dc00420 // ldr q0, [x1, #16]                            v828:f32x4 = load total32+16 l9*128
-	WORD $0x3dc01421 // ldr q1, [x1, #80]                            v829:f32x4 = load total32+80 l9*128
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v830:f32x4 = add v828 v829
-	WORD $0x3d800460 // str q0, [x3, #16]                            store total16+16 l9*64 v830
-	WORD $0x3dc00820 // ldr q0, [x1, #32]                            v831:f32x4 = load total32+32 l9*128
-	WORD $0x3dc01821 // ldr q1, [x1, #96]                            v832:f32x4 = load total32+96 l9*128
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v833:f32x4 = add v831 v832
-	WORD $0x3d800860 // str q0, [x3, #32]                            store total16+32 l9*64 v833
-	WORD $0x3dc00c20 // ldr q0, [x1, #48]                            v834:f32x4 = load total32+48 l9*128
-	WORD $0x3dc01c21 // ldr q1, [x1, #112]                           v835:f32x4 = load total32+112 l9*128
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v836:f32x4 = add v834 v835
-	WORD $0x3d800c60 // str q0, [x3, #48]                            store total16+48 l9*64 v836
+	WORD $0x3dc00020 // ldr q0, [x1]                                 v874:f32x4 = load total32+0 l9*128
+	WORD $0x3dc01021 // ldr q1, [x1, #64]                            v875:f32x4 = load total32+64 l9*128
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v876:f32x4 = add v874 v875
+	WORD $0x3d800060 // str q0, [x3]                                 store total16+0 l9*64 v876
+	WORD $0x3dc00420 // ldr q0, [x1, #16]                            v877:f32x4 = load total32+16 l9*128
+	WORD $0x3dc01421 // ldr q1, [x1, #80]                            v878:f32x4 = load total32+80 l9*128
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v879:f32x4 = add v877 v878
+	WORD $0x3d800460 // str q0, [x3, #16]                            store total16+16 l9*64 v879
+	WORD $0x3dc00820 // ldr q0, [x1, #32]                            v880:f32x4 = load total32+32 l9*128
+	WORD $0x3dc01821 // ldr q1, [x1, #96]                            v881:f32x4 = load total32+96 l9*128
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v882:f32x4 = add v880 v881
+	WORD $0x3d800860 // str q0, [x3, #32]                            store total16+32 l9*64 v882
+	WORD $0x3dc00c20 // ldr q0, [x1, #48]                            v883:f32x4 = load total32+48 l9*128
+	WORD $0x3dc01c21 // ldr q1, [x1, #112]                           v884:f32x4 = load total32+112 l9*128
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v885:f32x4 = add v883 v884
+	WORD $0x3d800c60 // str q0, [x3, #48]                            store total16+48 l9*64 v885
 	ADD $128, R1
 	ADD $64, R3
 	SUBS $1, R2
 	BNE l9
 done9:
-	MOVD 104(R25), R1 // total8
-	MOVD 216(R25), R2 // count_total8_r
+	MOVD 112(R25), R1 // total8
+	MOVD 224(R25), R2 // count_total8_r
 	CMP $0, R2
 	BLE done10
 	MOVD R1, R3
 	PCALIGN $32
 l10:
-	WORD $0x3dc00000 // ldr q0, [x0]                                 v837:f32x4 = load total16+0 l10*64
-	WORD $0x3dc00801 // ldr q1, [x0, #32]                            v838:f32x4 = load total16+32 l10*64
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v839:f32x4 = add v837 v838
-	WORD $0x3d800060 // str q0, [x3]                                 store total8+0 l10*32 v839
-	WORD $0x3dc00400 // ldr q0, [x0, #16]                            v840:f32x4 = load total16+16 l10*64
-	WORD $0x3dc00c01 // ldr q1, [x0, #48]                            v841:f32x4 = load total16+48 l10*64
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v842:f32x4 = add v840 v841
-	WORD $0x3d800460 // str q0, [x3, #16]                            store total8+16 l10*32 v842
+	WORD $0x3dc00000 // ldr q0, [x0]                                 v886:f32x4 = load total16+0 l10*64
+	WORD $0x3dc00801 // ldr q1, [x0, #32]                            v887:f32x4 = load total16+32 l10*64
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v888:f32x4 = add v886 v887
+	WORD $0x3d800060 // str q0, [x3]                                 store total8+0 l10*32 v888
+	WORD $0x3dc00400 // ldr q0, [x0, #16]                            v889:f32x4 = load total16+16 l10*64
+	WORD $0x3dc00c01 // ldr q1, [x0, #48]                            v890:f32x4 = load total16+48 l10*64
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v891:f32x4 = add v889 v890
+	WORD $0x3d800460 // str q0, [x3, #16]                            store total8+16 l10*32 v891
 	ADD $64, R0
 	ADD $32, R3
 	SUBS $1, R2
 	BNE l10
 done10:
-	MOVD 112(R25), R0 // total4
-	MOVD 224(R25), R2 // count_total4_r
+	MOVD 120(R25), R0 // total4
+	MOVD 232(R25), R2 // count_total4_r
 	CMP $0, R2
 	BLE done11
 	MOVD R0, R3
 	PCALIGN $32
 l11:
-	WORD $0x3dc00020 // ldr q0, [x1]                                 v843:f32x4 = load total8+0 l11*32
-	WORD $0x3dc00421 // ldr q1, [x1, #16]                            v844:f32x4 = load total8+16 l11*32
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v845:f32x4 = add v843 v844
-	WORD $0x3d800060 // str q0, [x3]                                 store total4+0 l11*16 v845
+	WORD $0x3dc00020 // ldr q0, [x1]                                 v892:f32x4 = load total8+0 l11*32
+	WORD $0x3dc00421 // ldr q1, [x1, #16]                            v893:f32x4 = load total8+16 l11*32
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v894:f32x4 = add v892 v893
+	WORD $0x3d800060 // str q0, [x3]                                 store total4+0 l11*16 v894
 	ADD $32, R1
 	ADD $16, R3
 	SUBS $1, R2
 	BNE l11
 done11:
-	MOVD 120(R25), R1 // total2
-	MOVD 232(R25), R2 // count_total2_r
+	MOVD 128(R25), R1 // total2
+	MOVD 240(R25), R2 // count_total2_r
 	CMP $0, R2
 	BLE done12
 	MOVD R1, R3
 	PCALIGN $32
 l12:
-	WORD $0xfd400000 // ldr d0, [x0]                                 v846:f32x2 = load total4+0 l12*16
-	WORD $0xfd400401 // ldr d1, [x0, #8]                             v847:f32x2 = load total4+8 l12*16
-	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v848:f32x2 = add v846 v847
-	WORD $0xfd000060 // str d0, [x3]                                 store total2+0 l12*8 v848
+	WORD $0xfd400000 // ldr d0, [x0]                                 v895:f32x2 = load total4+0 l12*16
+	WORD $0xfd400401 // ldr d1, [x0, #8]                             v896:f32x2 = load total4+8 l12*16
+	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v897:f32x2 = add v895 v896
+	WORD $0xfd000060 // str d0, [x3]                                 store total2+0 l12*8 v897
 	ADD $16, R0
 	ADD $8, R3
 	SUBS $1, R2
 	BNE l12
 done12:
-	MOVD 128(R25), R0 // total1
-	MOVD 240(R25), R2 // count_total1_r
+	MOVD 136(R25), R0 // total1
+	MOVD 248(R25), R2 // count_total1_r
 	CMP $0, R2
 	BLE done13
 	PCALIGN $32
 l13:
-	WORD $0xbd400020 // ldr s0, [x1]                                 v849:f32x1 = load total2+0 l13*8
-	WORD $0xbd400421 // ldr s1, [x1, #4]                             v850:f32x1 = load total2+4 l13*8
-	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v851:f32x1 = add v849 v850
-	WORD $0xbd000000 // str s0, [x0]                                 store total1+0 l13*4 v851
+	WORD $0xbd400020 // ldr s0, [x1]                                 v898:f32x1 = load total2+0 l13*8
+	WORD $0xbd400421 // ldr s1, [x1, #4]                             v899:f32x1 = load total2+4 l13*8
+	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v900:f32x1 = add v898 v899
+	WORD $0xbd000000 // str s0, [x0]                                 store total1+0 l13*4 v900
 	ADD $8, R1
 	ADD $4, R0
 	SUBS $1, R2

@@ -17,6 +17,14 @@ func add(x, y, out []float32, K int) {
 	add_go(x, y, out, K)
 }
 
+func scale(x []float32, by float32, out []float32, K int) {
+	scale_go(x, by, out, K)
+}
+
+func softcap(x []float32, cap, twice float32, out []float32, K int) {
+	softcap_go(x, cap, twice, out, K)
+}
+
 func silu(gate, up, out []float32, K int) {
 	silu_go(gate, up, out, K)
 }
@@ -33,8 +41,8 @@ func rope(x, y, cos, sin, low, high []float32, H int) {
 	rope_go(x, y, cos, sin, low, high, H)
 }
 
-func softmax(s []float32, scale float32, count []int32, e, top1, total1 []float32, R int) {
-	softmax_go(s, scale, count, e, top1, total1, R)
+func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []float32, R int) {
+	softmax_go(s, scale, first, end, e, top1, total1, R)
 }
 
 func merge(o, m, l, o2, m2, l2, top, total, out []float32, oStride, o2Stride, outStride, R, D int) {

@@ -83,6 +83,45 @@ func add_go(x, y, out []float32, K int) {
 	}
 }
 
+// scale_go is scale: a vector times a number: embeddings.
+//
+//	input x[k] f32
+//	input by[i] f32
+//	out[out.k:K] f32 = canonnan((x[out.k] * by[0]))
+func scale_go(x []float32, by float32, out []float32, K int) {
+	x = x[:K]
+	out = out[:K]
+	for k := range K {
+		out[k] = canonNaN(float32(x[k] * by))
+	}
+}
+
+// softcap_go is softcap: tanh of a vector between caps: scores and logits.
+//
+//	input x[k] f32
+//	input cap[i] f32
+//	input twice[i] f32
+//	out[out.k:K] f32 = canonnan((cap[0] * (f32:0x3f800000 - (f32:0x40000000 / ((((((((((((((f32:0x3ab5112b * v3) + f32:0x3c091d81) * v3) + f32:0x3d2aac7c) * v3) + f32:0x3e2aaa48) * v3) + f32:0x3efffffe) * v3) + f32:0x3f800000) * v3) + f32:0x3f800000) * bits((((bits(v1) - 1262485504) + 127) << 23))) + f32:0x3f800000)))))
+//	  where v0 = fmin(f32:0x42b20000, fmax(f32:0xc2b00000, (x[out.k] * twice[0])))
+//	  where v1 = ((v0 * f32:0x3fb8aa3b) + f32:0x4b400000)
+//	  where v2 = (v1 - f32:0x4b400000)
+//	  where v3 = ((v0 - (v2 * f32:0x3f318000)) - (v2 * f32:0xb95e8083))
+func softcap_go(x []float32, cap, twice float32, out []float32, K int) {
+	x = x[:K]
+	out = out[:K]
+	for k := range K {
+		v0 := fmin(89, fmax(-88, float32(x[k]*twice)))
+		v1 := float32(v0*1.442695) + 1.2582912e+07
+		v2 := v1 - 1.2582912e+07
+		v3 := v0 - float32(v2*0.6933594) - float32(v2*-0.00021219444)
+		v4 := float32((float32((float32(0.001381432*v3)+0.008368851)*v3) + 0.0416684) * v3)
+		v5 := float32((float32((v4+0.1666652)*v3)+0.49999994)*v3) + 1
+		v6 := math.Float32frombits(uint32((int32(math.Float32bits(v1)) - 1262485504 + 127) << 23))
+		v7 := 2 / (float32((float32(v5*v3)+1)*v6) + 1)
+		out[k] = canonNaN(float32(cap * (1 - v7)))
+	}
+}
+
 // silu_go is silu: SiLU of the gate, times up.
 //
 //	input gate[k] f32
@@ -176,8 +215,10 @@ func rope_go(x, y, cos, sin, low, high []float32, H int) {
 //
 //	input s[r p] f32
 //	input scale[i] f32
-//	input count[r] i32
-//	masked[masked.r:R masked.p:64] f32 = bits(((bits((s[masked.r, masked.p] * scale[0])) & (count[masked.r] > masked.p)) | ((-1 - (count[masked.r] > masked.p)) & bits(f32:0xff800000))))
+//	input first[r] i32
+//	input end[r] i32
+//	masked[masked.r:R masked.p:64] f32 = bits(((bits((s[masked.r, masked.p] * scale[0])) & v0) | ((-1 - v0) & bits(f32:0xff800000))))
+//	  where v0 = ((end[masked.r] > masked.p) & ((masked.p + 1) > first[masked.r]))
 //	top32[top32.r:R top32.j:32] f32 = fmax(masked[top32.r, top32.j], masked[top32.r, (top32.j + 32)])
 //	top16[top16.r:R top16.j:16] f32 = fmax(top32[top16.r, top16.j], top32[top16.r, (top16.j + 16)])
 //	top8[top8.r:R top8.j:8] f32 = fmax(top16[top8.r, top8.j], top16[top8.r, (top8.j + 8)])
@@ -195,14 +236,16 @@ func rope_go(x, y, cos, sin, low, high []float32, H int) {
 //	total4[total4.r:R total4.j:4] f32 = (total8[total4.r, total4.j] + total8[total4.r, (total4.j + 4)])
 //	total2[total2.r:R total2.j:2] f32 = (total4[total2.r, total2.j] + total4[total2.r, (total2.j + 2)])
 //	total1[total1.r:R total1.j:1] f32 = (total2[total1.r, total1.j] + total2[total1.r, (total1.j + 1)])
-func softmax_go(s []float32, scale float32, count []int32, e, top1, total1 []float32, R int) {
-	count = count[:R]
+func softmax_go(s []float32, scale float32, first, end []int32, e, top1, total1 []float32, R int) {
+	first = first[:R]
+	end = end[:R]
 	for r := range R {
 		var masked [64]float32
-		countValue := count[r]
+		endValue := end[r]
+		firstValue := first[r]
 		sRow := (*[64]float32)(s[64*r:])
 		for p := range 64 {
-			v0 := greater(countValue, int32(p))
+			v0 := greater(endValue, int32(p)) & greater(int32(p)+1, firstValue)
 			masked[p] = math.Float32frombits(uint32(int32(math.Float32bits(float32(sRow[p]*scale)))&v0 | (-1-v0)&-8388608))
 		}
 		var top32 [32]float32

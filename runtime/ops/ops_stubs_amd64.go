@@ -74,6 +74,56 @@ type add_avx2_args struct {
 //go:noescape
 func add_avx2(args *add_avx2_args)
 
+type scale_avx512_args struct {
+	x           unsafe.Pointer
+	by          unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// scale_avx512 is scale by the schedule traces/512/scale.json.
+//
+//go:noescape
+func scale_avx512(args *scale_avx512_args)
+
+type scale_avx2_args struct {
+	x           unsafe.Pointer
+	by          unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// scale_avx2 is scale by the schedule traces/256/scale.json.
+//
+//go:noescape
+func scale_avx2(args *scale_avx2_args)
+
+type softcap_avx512_args struct {
+	x           unsafe.Pointer
+	cap         unsafe.Pointer
+	twice       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// softcap_avx512 is softcap by the schedule traces/512/softcap.json.
+//
+//go:noescape
+func softcap_avx512(args *softcap_avx512_args)
+
+type softcap_avx2_args struct {
+	x           unsafe.Pointer
+	cap         unsafe.Pointer
+	twice       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// softcap_avx2 is softcap by the schedule traces/256/softcap.json.
+//
+//go:noescape
+func softcap_avx2(args *softcap_avx2_args)
+
 type silu_avx512_args struct {
 	gate        unsafe.Pointer
 	up          unsafe.Pointer
@@ -181,7 +231,8 @@ func rope_avx2(args *rope_avx2_args)
 type softmax_avx512_args struct {
 	s               unsafe.Pointer
 	scale           unsafe.Pointer
-	count           unsafe.Pointer
+	first           unsafe.Pointer
+	end             unsafe.Pointer
 	masked          unsafe.Pointer
 	top32           unsafe.Pointer
 	top16           unsafe.Pointer
@@ -220,7 +271,8 @@ func softmax_avx512(args *softmax_avx512_args)
 type softmax_avx2_args struct {
 	s               unsafe.Pointer
 	scale           unsafe.Pointer
-	count           unsafe.Pointer
+	first           unsafe.Pointer
+	end             unsafe.Pointer
 	masked          unsafe.Pointer
 	top32           unsafe.Pointer
 	top16           unsafe.Pointer

@@ -40,6 +40,31 @@ type add_neon_args struct {
 //go:noescape
 func add_neon(args *add_neon_args)
 
+type scale_neon_args struct {
+	x           unsafe.Pointer
+	by          unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// scale_neon is scale by the schedule traces/128/scale.json.
+//
+//go:noescape
+func scale_neon(args *scale_neon_args)
+
+type softcap_neon_args struct {
+	x           unsafe.Pointer
+	cap         unsafe.Pointer
+	twice       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// softcap_neon is softcap by the schedule traces/128/softcap.json.
+//
+//go:noescape
+func softcap_neon(args *softcap_neon_args)
+
 type silu_neon_args struct {
 	gate        unsafe.Pointer
 	up          unsafe.Pointer
@@ -95,7 +120,8 @@ func rope_neon(args *rope_neon_args)
 type softmax_neon_args struct {
 	s               unsafe.Pointer
 	scale           unsafe.Pointer
-	count           unsafe.Pointer
+	first           unsafe.Pointer
+	end             unsafe.Pointer
 	masked          unsafe.Pointer
 	top32           unsafe.Pointer
 	top16           unsafe.Pointer

@@ -131,6 +131,30 @@ func TestPointwise(t *testing.T) {
 	}
 }
 
+func TestScale(t *testing.T) {
+	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
+		x, by := floats(rng, n, rare), float32(rng.NormFloat64())
+		want := eval(t, "scale", map[string]int{"K": n}, map[string]*ir.Array{"x": array(x, n), "by": one(by)})["out"]
+		dst := make([]float32, n)
+		Scale(dst, x, by)
+		equal(t, fmt.Sprint("scaled ", n), dst, want, true)
+		Scale(x, x, by)
+		equal(t, fmt.Sprint("scaled in place ", n), x, want, true)
+	})
+}
+
+func TestSoftcap(t *testing.T) {
+	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
+		x, scale, cap := floats(rng, n, rare), float32(rng.NormFloat64()), 1+50*rng.Float32()
+		want := eval(t, "softcap", map[string]int{"K": n}, map[string]*ir.Array{"x": array(x, n), "cap": one(cap), "twice": one(2 * scale / cap)})["out"]
+		dst := make([]float32, n)
+		Softcap(dst, x, scale, cap)
+		equal(t, fmt.Sprint("capped ", n), dst, want, true)
+		Softcap(x, x, scale, cap)
+		equal(t, fmt.Sprint("capped in place ", n), x, want, true)
+	})
+}
+
 func TestRope(t *testing.T) {
 	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
 		x, cos, sin := floats(rng, 2*n, rare), floats(rng, n, rare), floats(rng, n, rare)
@@ -144,15 +168,16 @@ func TestRope(t *testing.T) {
 func TestSoftmax(t *testing.T) {
 	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
 		rows := n%20 + 1
-		s, scale, counts := floats(rng, rows*Block, rare), float32(rng.NormFloat64()), make([]int32, rows)
-		count := ir.NewArray(rows)
-		for r := range counts {
-			counts[r] = 1 + rng.Int32N(Block)
-			count.V[r] = int64(counts[r])
+		s, scale, first, end := floats(rng, rows*Block, rare), float32(rng.NormFloat64()), make([]int32, rows), make([]int32, rows)
+		firsts, ends := ir.NewArray(rows), ir.NewArray(rows)
+		for r := range end {
+			end[r] = 1 + rng.Int32N(Block)
+			first[r] = rng.Int32N(end[r])
+			firsts.V[r], ends.V[r] = int64(first[r]), int64(end[r])
 		}
-		want := eval(t, "softmax", map[string]int{"R": rows}, map[string]*ir.Array{"s": array(s, rows, Block), "scale": one(scale), "count": count})
+		want := eval(t, "softmax", map[string]int{"R": rows}, map[string]*ir.Array{"s": array(s, rows, Block), "scale": one(scale), "first": firsts, "end": ends})
 		top, sum := make([]float32, rows), make([]float32, rows)
-		Softmax(s, rows, scale, counts, top, sum)
+		Softmax(s, rows, scale, first, end, top, sum)
 		equal(t, "exponentials", s, want["e"], false)
 		equal(t, "maximum", top, want["top1"], false)
 		equal(t, "sum", sum, want["total1"], false)
@@ -270,7 +295,7 @@ func TestExp(t *testing.T) {
 		for i := range steps {
 			x := float32(-87.3 * float64(i) / float64(steps))
 			s[0], s[1] = 0, x
-			Softmax(s[:], 1, 1, []int32{2}, top[:], sum[:])
+			Softmax(s[:], 1, 1, []int32{0}, []int32{2}, top[:], sum[:])
 			want := math.Exp(float64(x))
 			if off := math.Abs(float64(s[1])-want) / math.Ldexp(1, max(math.Ilogb(want), -126)-23); off > worst {
 				worst, at = off, x
@@ -297,7 +322,7 @@ func TestNoAllocation(t *testing.T) {
 		"ReLU2Mul": func() { ReLU2Mul(x, y, w) },
 		"Rope":     func() { Rope(x[:128], y[:64], w[:64]) },
 		"Matmul":   func() { Matmul(x, 64, y, 64, 4, panel, F16, 64) },
-		"Softmax":  func() { Softmax(x, 4, 1, []int32{1, 2, 64, 4}, top[:], sum[:]) },
+		"Softmax":  func() { Softmax(x, 4, 1, []int32{0, 1, 0, 0}, []int32{1, 2, 64, 4}, top[:], sum[:]) },
 		"Merge":    func() { Merge(x, top[:], sum[:], y, w[:4], w[4:8], 4, 64) },
 		"Finish":   func() { Finish(x, sum[:], 4, 64) },
 		"StoreK":   func() { StoreK(panel, F16, x[:64], 3) },
@@ -336,7 +361,7 @@ func BenchmarkRows(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	x, y, z, dst := floats(rng, k, 0), floats(rng, k, 0), floats(rng, k, 0), make([]float32, k)
 	panel, _ := elements(rng, F16, 128*Panel, 0)
-	counts := slices.Repeat([]int32{Block}, k/Block)
+	first, end := make([]int32, k/Block), slices.Repeat([]int32{Block}, k/Block)
 	each(b, func(b *testing.B) {
 		for _, o := range []struct {
 			name string
@@ -349,7 +374,7 @@ func BenchmarkRows(b *testing.B) {
 			{"GELUMul", k, func() { GELUMul(dst, x, y) }},
 			{"ReLU2Mul", k, func() { ReLU2Mul(dst, x, y) }},
 			{"Rope", 128, func() { Rope(dst[:128], x[:64], y[:64]) }},
-			{"Softmax", 8 * Block, func() { Softmax(dst[:8*Block], 8, 1, counts, z[:8], z[8:16]) }},
+			{"Softmax", 8 * Block, func() { Softmax(dst[:8*Block], 8, 1, first, end, z[:8], z[8:16]) }},
 			{"Merge", 512, func() { Merge(dst, z[:4], z[4:8], y, z[8:12], z[12:16], 4, 128) }},
 			{"Finish", 512, func() { Finish(dst, z[:4], 4, 128) }},
 			{"StoreK", 128, func() { StoreK(panel, F16, x[:128], 3) }},

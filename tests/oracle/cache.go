@@ -22,7 +22,7 @@ func find[T any](t *testing.T, x Model, list []T, name func(*T) string) *T {
 }
 
 // Cached are the models of batch.json, prefix.json and long.json.
-var Cached = []Model{{"qwen3-q1_0", 1e-1, 0.5}, {"llama3-rope-q4_0", 1e-1, 0.5}}
+var Cached = []Model{{"qwen3-q1_0", 1e-1, 0.5}, {"llama3-rope-q4_0", 1e-1, 0.5}, {"gemma3-q8_0", 1e-1, 0.5}}
 
 type batch struct {
 	Model     string
@@ -40,7 +40,7 @@ type batch struct {
 func (x Model) Batch(t *testing.T, m *model.Model, p Precision) {
 	t.Helper()
 	file := read[struct{ Models []batch }](t, "batch.json")
-	want := find(t, x, file.Models, func(b *batch) string { return b.Model })
+	want, p := find(t, x, file.Models, func(b *batch) string { return b.Model }), x.roundedBy(p)
 	items := make([]model.Item, len(want.Sequences))
 	tokens := make([][]int32, len(items))
 	for i, s := range want.Sequences {
@@ -106,7 +106,7 @@ func (p Precision) ends(t *testing.T, what string, have []float32, want ends) {
 func (x Model) Prefix(t *testing.T, m *model.Model, p Precision) {
 	t.Helper()
 	file := read[struct{ Models []prefix }](t, "prefix.json")
-	want := find(t, x, file.Models, func(b *prefix) string { return b.Model })
+	want, p := find(t, x, file.Models, func(b *prefix) string { return b.Model }), x.roundedBy(p)
 	s, r := NewSession(t, m), &want.RemoveTail
 	Feed(t, s, model.WantNone, r.Tokens)
 	if err := s.Truncate(context.Background(), len(r.Tokens)-r.Removed); err != nil {
@@ -142,7 +142,7 @@ type digest struct {
 func (x Model) Long(t *testing.T, m *model.Model, p Precision) {
 	t.Helper()
 	file := read[struct{ Models []long }](t, "long.json")
-	want := find(t, x, file.Models, func(b *long) string { return b.Model })
+	want, p := find(t, x, file.Models, func(b *long) string { return b.Model }), x.roundedBy(p)
 	digests := []digest{want.F32}
 	if !p.Float {
 		digests = append(digests, want.Quantized)

@@ -31,9 +31,21 @@ var Models = []Model{
 	{"qwen3-q2_0", 1e-1, 0.5},
 	{"qwen2-q4_k", 1e-1, 0.5},
 	{"llama3-rope-q4_0", 1e-1, 0.5},
+	{"gemma3-q8_0", 1e-1, 0.5},
+	{"phi3-q4_k", 1e-1, 0.5},
 	{"tale-4m-f16", 3e-2, 0.2},
 	{"tale-4m-q4_0", 3e-2, 0.2},
 	{"tale-bitnet-4m-tq2_0", 3e-2, 0.2},
+}
+
+// rounded are the models that llama.cpp evaluates with rounded functions even in float: GELU by a table of 16-bit floats. How far off its
+// values may be, relative RMS of logits.
+var rounded = map[string]float64{"gemma3-q8_0": 1e-3}
+
+// roundedBy is p for values that llama.cpp has computed of x.
+func (x Model) roundedBy(p Precision) Precision {
+	p.Logits = max(p.Logits, rounded[x.Name])
+	return p
 }
 
 // Precision is how a model is evaluated, and how far off it may be.
@@ -67,6 +79,8 @@ func valuesOf(x *expected.Prompt, float bool) values {
 	switch {
 	case x.LogitsF32 == nil:
 		return values{[][]float32{x.LogitsF64}, ids(x.GreedyF64), 0}
+	case float && x.LogitsF64 != nil:
+		return values{[][]float32{x.LogitsF64}, ids(x.GreedyF32), x.MeanNLLF32}
 	case float:
 		return values{[][]float32{x.LogitsF32}, ids(x.GreedyF32), x.MeanNLLF32}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
@@ -24,7 +25,7 @@ type Tiny struct {
 	rng                              *rand.Rand
 }
 
-// Key is a metadata value: a uint32, a float32, a string or an array of strings.
+// Key is a metadata value: a uint32, an int32, a float32, a string, or an array of strings or truth values.
 type Key struct {
 	Name  string
 	Value any
@@ -43,10 +44,19 @@ var typeIDs = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K"
 
 // NewTiny is a model of an architecture, 2 layers and 256 elements, whose matrices are of the types that a function of their names
 // says.
-func NewTiny(arch string, types func(name string) string) *Tiny {
-	x := &Tiny{Arch: arch, Layers: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
+func NewTiny(arch string, types func(name string) string) *Tiny { return NewTinyLayers(arch, 2, types) }
+
+// NewTinyLayers is NewTiny of another number of layers.
+func NewTinyLayers(arch string, layers int, types func(name string) string) *Tiny {
+	x := &Tiny{Arch: arch, Layers: layers, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
+	if strings.HasPrefix(arch, "gemma") { // whose heads are not equal parts of the hidden state
+		x.Heads, x.KVHeads = 2, 1
+	}
 	x.matrix("token_embd.weight", x.Embedding, x.Vocabulary)
 	x.vector("output_norm.weight", x.Embedding)
+	if arch == "gemma3" { // one layer with a window, one without
+		x.Set("attention.sliding_window", uint32(70)).Set("attention.sliding_window_pattern", uint32(2))
+	}
 	for i := range x.Layers {
 		x.layer(fmt.Sprintf("blk.%d.", i))
 	}
@@ -59,13 +69,21 @@ func Same(typeName string) func(string) string { return func(string) string { re
 func (x *Tiny) layer(at string) {
 	queries, keys := x.Heads*x.Size, x.KVHeads*x.Size
 	x.vector(at+"attn_norm.weight", x.Embedding)
-	x.matrix(at+"attn_q.weight", x.Embedding, queries)
-	x.matrix(at+"attn_k.weight", x.Embedding, keys)
-	x.matrix(at+"attn_v.weight", x.Embedding, keys)
+	if x.Arch == "phi3" {
+		x.matrix(at+"attn_qkv.weight", x.Embedding, queries+2*keys)
+	} else {
+		x.matrix(at+"attn_q.weight", x.Embedding, queries)
+		x.matrix(at+"attn_k.weight", x.Embedding, keys)
+		x.matrix(at+"attn_v.weight", x.Embedding, keys)
+	}
 	x.matrix(at+"attn_output.weight", queries, x.Embedding)
 	x.vector(at+"ffn_norm.weight", x.Embedding)
-	x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
-	x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
+	if x.Arch == "phi3" {
+		x.matrix(at+"ffn_up.weight", x.Embedding, 2*x.Feed)
+	} else {
+		x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
+	}
 	x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
 	switch x.Arch {
 	case "qwen2":
@@ -75,6 +93,14 @@ func (x *Tiny) layer(at string) {
 	case "qwen3":
 		x.vector(at+"attn_q_norm.weight", x.Size)
 		x.vector(at+"attn_k_norm.weight", x.Size)
+	case "gemma2":
+		x.vector(at+"post_attention_norm.weight", x.Embedding)
+		x.vector(at+"post_ffw_norm.weight", x.Embedding)
+	case "gemma3":
+		x.vector(at+"attn_q_norm.weight", x.Size)
+		x.vector(at+"attn_k_norm.weight", x.Size)
+		x.vector(at+"post_attention_norm.weight", x.Embedding)
+		x.vector(at+"post_ffw_norm.weight", x.Embedding)
 	case "bitnet", "bitnet-b1.58":
 		x.vector(at+"attn_sub_norm.weight", queries)
 		x.vector(at+"ffn_sub_norm.weight", x.Feed)
@@ -86,6 +112,15 @@ func (x *Tiny) AddHead() { x.matrix("output.weight", x.Embedding, x.Vocabulary) 
 
 // AddVector adds a tensor that usual models do not have.
 func (x *Tiny) AddVector(name string, n int) { x.vector(name, n) }
+
+// AddFactors adds a tensor of numbers of which each is a factor larger than the one before.
+func (x *Tiny) AddFactors(name string, n int, first, growth float64) {
+	x.vector(name, n)
+	data := x.Tensor(name).Data[:0]
+	for i := range n {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(first*math.Pow(1+growth, float64(i)))))
+	}
+}
 
 // vector adds a tensor of numbers near 1.
 func (x *Tiny) vector(name string, n int) {
@@ -192,6 +227,13 @@ func (k Key) add(f *ggufgen.File) {
 		f.Add(uint32(6), v)
 	case string:
 		f.Add(uint32(8), v)
+	case int32:
+		f.Add(uint32(5), uint32(v))
+	case []bool:
+		f.Add(uint32(9), uint32(7), uint64(len(v)))
+		for _, b := range v {
+			f.Add(b)
+		}
 	case []string:
 		f.Add(uint32(9), uint32(8), uint64(len(v)))
 		for _, s := range v {

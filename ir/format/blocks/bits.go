@@ -203,33 +203,58 @@ const ones = 0x0101010101010101
 // codes are all numbers of a block, whose pieces each lie in one byte, XOR flip. Where
 // it can, it makes eight at a time, as bytes of a word.
 func (p *places) codes(to, block []byte, flip byte) {
-	clear(to)
-	if flip != 0 {
-		for j := range to {
-			to[j] = flip
+	first := &p.pieces[0]
+	if flip == 0 && first.lines != nil {
+		for _, l := range first.lines {
+			first.begin(to[l.first:][:l.count], block[l.at:][:l.count], uint(l.bit))
 		}
+	} else {
+		clear(to)
+		if flip != 0 {
+			for j := range to {
+				to[j] = flip
+			}
+		}
+		first.codes(to, block)
 	}
-	for i := range p.pieces {
-		switch x := &p.pieces[i]; {
-		case x.lines != nil:
-			for _, l := range x.lines {
-				x.line(to[l.first:][:l.count], block[l.at:][:l.count], uint(l.bit))
-			}
-		case x.spread != nil:
-			x.string(to[:len(x.at)], block[x.at[0]>>3:])
-		default:
-			mask, to := byte(1<<x.width-1), to[:len(x.at)]
-			for j, at := range x.at {
-				to[j] ^= block[at>>3] >> (at & 7) & mask << x.shift
-			}
+	for i := range p.pieces[1:] {
+		p.pieces[1+i].codes(to, block)
+	}
+}
+
+// codes adds the piece to codes.
+func (x *placed) codes(to, block []byte) {
+	switch {
+	case x.lines != nil:
+		for _, l := range x.lines {
+			x.line(to[l.first:][:l.count], block[l.at:][:l.count], uint(l.bit))
+		}
+	case x.spread != nil:
+		x.string(to[:len(x.at)], block[x.at[0]>>3:])
+	default:
+		mask, to := byte(1<<x.width-1), to[:len(x.at)]
+		for j, at := range x.at {
+			to[j] ^= block[at>>3] >> (at & 7) & mask << x.shift
 		}
 	}
 }
 
-// line adds the numbers that begin at the same bit of neighbouring bytes.
+// begin makes a line of codes of this piece alone.
+func (x *placed) begin(to, from []byte, bit uint) {
+	mask, shift := uint64(1<<x.width-1)*ones, uint(x.shift)
+	for len(from) >= 8 && len(to) >= 8 {
+		binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(from)>>(bit&7)&mask<<(shift&7))
+		to, from = to[8:], from[8:]
+	}
+	for j, b := range from {
+		to[j] = b >> (bit & 7) & byte(mask) << (shift & 7)
+	}
+}
+
+// line adds the piece to a line of codes.
 func (x *placed) line(to, from []byte, bit uint) {
 	mask, shift := uint64(1<<x.width-1)*ones, uint(x.shift)
-	for len(from) >= 8 {
+	for len(from) >= 8 && len(to) >= 8 {
 		v := binary.LittleEndian.Uint64(from) >> (bit & 7) & mask << (shift & 7)
 		binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(to)^v)
 		to, from = to[8:], from[8:]

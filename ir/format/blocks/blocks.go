@@ -229,7 +229,7 @@ func (r *Reader) Rows(lo, hi int) (format.Source, error) {
 	return r.src, nil
 }
 
-// read fills to with what is stored at an offset.
+// read fills to with the bytes at an offset.
 func (r *Reader) read(to []byte, at int64) error {
 	if len(to) == 0 {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	randv2 "math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -422,5 +423,40 @@ func TestRandom(t *testing.T) {
 	}
 	if _, err := Random(randv2.New(randv2.NewPCG(1, 2)), "Q4_0", 1, 33); err == nil {
 		t.Error("a row of 33 in blocks of 32")
+	}
+}
+
+// TestReader: rows are the same read in pieces in any order, by a reader that keeps its memory, as all at once.
+func TestReader(t *testing.T) {
+	for _, typ := range Types() {
+		const m, k = 16, 1024
+		data, err := Random(randv2.New(randv2.NewPCG(1, 2)), typ, m, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, all, err := Read(typ, data, m, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewReader(typ, bytes.NewReader(data), m, k)
+		if err != nil || !reflect.DeepEqual(r.Weight(), w) {
+			t.Fatalf("%s: %v, %v", typ, r.Weight(), err)
+		}
+		for _, rows := range [][2]int{{8, 12}, {0, 16}, {4, 8}, {12, 16}} {
+			src, err := r.Rows(rows[0], rows[1])
+			if want := all.Rows(w, rows[0], rows[1], k); err != nil || !sameSource(src, want) {
+				t.Errorf("%s: rows %v: %v, or other weights", typ, rows, err)
+			}
+		}
+		if _, err := r.Rows(0, 17); err == nil {
+			t.Errorf("%s: no error of rows that there are not", typ)
+		}
+		short, err := NewReader(typ, bytes.NewReader(data[:len(data)/2]), m, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := short.Rows(12, 16); err == nil || !strings.Contains(err.Error(), "reading") {
+			t.Errorf("%s: %v of data that ends", typ, err)
+		}
 	}
 }

@@ -64,7 +64,7 @@ type File struct {
 	Paths []string
 
 	from   *source
-	close  []func() error
+	files  []opened // as Paths
 	keys   map[string]int
 	byName map[string]int
 }
@@ -141,7 +141,7 @@ func openOne(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err = f.Stat(); err != nil {
+	if info, err = settled(f); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func openOne(path string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	file.Paths, file.close = []string{path}, []func() error{f.Close}
+	file.Paths, file.files = []string{path}, []opened{{f, info}}
 	return file, nil
 }
 
@@ -186,10 +186,10 @@ func readWhole(from *source, size int64) (*File, error) {
 // Close closes what was Opened; it does nothing to other files. After it neither tensors nor large values can be read.
 func (f *File) Close() error {
 	var errs []error
-	for _, c := range f.close {
-		errs = append(errs, c())
+	for _, x := range f.files {
+		errs = append(errs, x.Close())
 	}
-	f.close = nil
+	f.files = nil
 	return errors.Join(errs...)
 }
 

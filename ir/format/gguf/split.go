@@ -104,7 +104,7 @@ func openPart(prefix string, want split) (*File, error) {
 
 // add adds the tensors of the next part. A tensor that is in two parts is doubtful in both.
 func (f *File) add(part *File) error {
-	f.close, f.Paths = append(f.close, part.close...), append(f.Paths, part.Paths...)
+	f.files, f.Paths = append(f.files, part.files...), append(f.Paths, part.Paths...)
 	if len(f.Tensors)+len(part.Tensors) > maxTensors {
 		return errorf(section("number of tensors"), "is %d in all parts; the limit of this reader is %d", len(f.Tensors)+len(part.Tensors), maxTensors)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tmacc/tmacc/runtime/model"
@@ -17,6 +18,7 @@ type Options struct {
 	Tokens  int                     // to add at most, 0: until the context is full
 	Sampler *sample.Sampler         // nil: the likeliest tokens
 	Text    func(text []byte) error // gets the text that is added, as it comes, in whole characters; nil: nobody
+	Stop    []string                // the text ends before the first of them
 }
 
 // End says why a text ended.
@@ -24,7 +26,7 @@ type End string
 
 // The ends of a text.
 const (
-	Stopped     End = "stop"        // the model has nothing more to say
+	Stopped     End = "stop"        // the model has nothing more to say, or a stop string came
 	Enough      End = "length"      // Options.Tokens were added
 	Full        End = "context"     // the session has no more room
 	Interrupted End = "interrupted" // the context has ended
@@ -32,7 +34,8 @@ const (
 
 // Report says what was done.
 type Report struct {
-	Prompt  int           // tokens of the text
+	Kept    int           // tokens that the session had already
+	Prompt  int           // tokens of the text that were computed
 	Tokens  int           // that were added
 	Prefill time.Duration // from the text to the first logits
 	Decode  time.Duration // for the tokens after the first
@@ -55,20 +58,40 @@ func speed(n int, took time.Duration) float64 {
 // Continue adds the tokens of a text to a session of m, and then new ones. When ctx ends, so does the text, which is no
 // error. An error comes with a report of what was done before.
 func Continue(ctx context.Context, m *model.Model, s *model.Session, t *token.Tokenizer, text string, opt Options) (*Report, error) {
-	if opt.Sampler == nil {
-		opt.Sampler, _ = sample.New(0, 0)
+	bos := token.BOSAsModel
+	if s.Len() > 0 {
+		bos = token.BOSNever
 	}
-	prompt := t.Encode(text, token.Options{})
-	if len(prompt) == 0 {
+	added := t.Encode(text, token.Options{BOS: bos})
+	if len(added) == 0 {
 		return &Report{}, errors.New("the text to continue is empty, and the model has no token to begin with: give a text")
 	}
-	g := &generator{model: m, session: s, tokenizer: t, decoder: t.Decoder(false), Options: opt}
-	err := g.run(ctx, prompt)
+	return Tokens(ctx, m, s, t, append(slices.Clone(s.Tokens()), added...), opt)
+}
+
+// Tokens is Continue from the tokens of a whole text. It keeps those at the beginning that the session has already, forgets
+// the others that it has, and computes the rest.
+func Tokens(ctx context.Context, m *model.Model, s *model.Session, t *token.Tokenizer, ids []int32, opt Options) (*Report, error) {
+	if len(ids) == 0 {
+		return &Report{}, errors.New("there are no tokens to continue: give a text")
+	}
+	if len(ids) > m.Context() {
+		return &Report{}, fmt.Errorf("the text has %d tokens, and the context has room for %d: give a shorter text or a longer context", len(ids), m.Context())
+	}
+	stops, err := newStops(opt.Stop)
+	if err != nil {
+		return &Report{}, err
+	}
+	if opt.Sampler == nil {
+		opt.Sampler, _ = sample.New(sample.Options{})
+	}
+	g := &generator{model: m, session: s, tokenizer: t, decoder: t.Decoder(false), stops: stops, Options: opt}
+	err = g.run(ctx, ids)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		g.report.End, err = Interrupted, nil
 	}
 	if err == nil {
-		err = g.say(g.decoder.Flush())
+		err = g.flush()
 	}
 	return &g.report, err
 }
@@ -80,43 +103,94 @@ type generator struct {
 	session   *model.Session
 	tokenizer *token.Tokenizer
 	decoder   *token.Decoder
+	stops     *stops
+	stopped   bool // by a stop string
 	items     [1]model.Item
+	last      [1]int32 // the last token
 	report    Report
 }
 
-// run computes the logits of the prompt, and then those of each new token.
-func (g *generator) run(ctx context.Context, prompt []int32) error {
-	if room := g.room(); len(prompt) > room {
-		return fmt.Errorf("the text has %d tokens, and the context has room for %d: give a shorter text or a longer context", len(prompt), room)
-	}
+// run computes the logits of the tokens, and then the logits after each new token.
+func (g *generator) run(ctx context.Context, ids []int32) error {
 	began := time.Now()
-	logits, err := g.forward(ctx, prompt)
+	logits, err := g.prefill(ctx, ids)
 	if err == nil {
-		g.report.Prompt, g.report.Prefill = len(prompt), time.Since(began)
+		g.report.Prefill = time.Since(began)
 	}
+	g.begin(ids)
 	began = time.Now()
 	for err == nil {
 		id := g.Sampler.Next(logits)
-		if g.tokenizer.EndOfGeneration(id) {
-			g.report.End = Stopped
-			return nil
+		if g.ends(id) {
+			return g.end(id)
 		}
 		g.report.Tokens++
 		g.report.Decode = time.Since(began)
 		if err := g.say(g.decoder.Write(id)); err != nil {
 			return err
 		}
-		switch {
-		case g.Tokens > 0 && g.report.Tokens >= g.Tokens:
-			g.report.End = Enough
-			return nil
-		case g.room() == 0:
-			g.report.End = Full
+		if g.report.End = g.limit(); g.report.End != "" {
 			return nil
 		}
-		logits, err = g.forward(ctx, []int32{id})
+		g.last[0] = id
+		logits, err = g.forward(ctx, g.last[:])
 	}
 	return err
+}
+
+// prefill is the logits after the tokens of the text. It computes those that the session lacks, at least the last one.
+func (g *generator) prefill(ctx context.Context, ids []int32) ([]float32, error) {
+	kept := 0
+	for has := g.session.Tokens(); kept < min(len(has), len(ids)-1) && has[kept] == ids[kept]; {
+		kept++
+	}
+	if kept < g.session.Len() {
+		if err := g.session.Truncate(ctx, kept); err != nil {
+			return nil, err
+		}
+	}
+	logits, err := g.forward(ctx, ids[kept:])
+	if err == nil {
+		g.report.Kept, g.report.Prompt = kept, len(ids)-kept
+	}
+	return logits, err
+}
+
+// begin tells the sampler of the text, and how many tokens may come.
+func (g *generator) begin(ids []int32) {
+	g.Sampler.Reset()
+	g.Sampler.Accept(ids...)
+	left := g.room() + 1 // the last one is not computed
+	if g.Tokens > 0 {
+		left = min(left, g.Tokens)
+	}
+	g.Sampler.Limit(left)
+}
+
+// ends reports whether the model has no token to add.
+func (g *generator) ends(id int32) bool { return id == sample.None || g.tokenizer.EndOfGeneration(id) }
+
+// end ends the text after such a choice.
+func (g *generator) end(id int32) error {
+	if id == sample.None && !g.Sampler.MayEnd() {
+		return errors.New("no token can come next: all logits are -Inf or no numbers, or tokens that may come are forbidden")
+	}
+	g.report.End = Stopped
+	return nil
+}
+
+// limit is why no more tokens may come, if so. A text that a mask lets end here is complete.
+func (g *generator) limit() End {
+	enough := g.Tokens > 0 && g.report.Tokens >= g.Tokens
+	switch {
+	case g.stopped, (enough || g.room() == 0) && g.Sampler.MayEnd():
+		return Stopped
+	case enough:
+		return Enough
+	case g.room() == 0:
+		return Full
+	}
+	return ""
 }
 
 // forward is the logits after some tokens.
@@ -132,8 +206,29 @@ func (g *generator) forward(ctx context.Context, tokens []int32) ([]float32, err
 // room is how many tokens the session can take.
 func (g *generator) room() int { return g.model.Context() - g.session.Len() }
 
-// say hands text on.
+// say hands text on that is sure to come before a stop string.
 func (g *generator) say(text []byte) error {
+	sure, found := g.stops.write(text)
+	g.stopped = found
+	return g.hand(sure)
+}
+
+// flush hands on what was held back.
+func (g *generator) flush() error {
+	if g.stopped {
+		return nil
+	}
+	if err := g.say(g.decoder.Flush()); err != nil {
+		return err
+	}
+	if g.stopped {
+		g.report.End = Stopped
+		return nil
+	}
+	return g.hand(g.stops.held)
+}
+
+func (g *generator) hand(text []byte) error {
 	if g.Text == nil || len(text) == 0 {
 		return nil
 	}

@@ -87,7 +87,7 @@ func TestGreedy(t *testing.T) {
 func TestSeed(t *testing.T) {
 	m, tokens := tale(t, 0)
 	text := func(seed uint64) string {
-		s, err := sample.New(0.8, seed)
+		s, err := sample.New(sample.Options{Temperature: 0.8, Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,5 +149,99 @@ func TestRefuses(t *testing.T) {
 	_, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Text: func([]byte) error { return broken }})
 	if !errors.Is(err, broken) || r.Tokens != 1 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Tokens computes only what a session lacks, and gives the text that a new session gives.
+func TestTokens(t *testing.T) {
+	m, tokens := tale(t, 0)
+	s, err := m.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	morning := tokens.Encode(prompt, token.Options{})
+	evening := tokens.Encode("It was a cold evening, and", token.Options{})
+	same := 0
+	for same < min(len(morning), len(evening)) && morning[same] == evening[same] {
+		same++
+	}
+	texts := map[string]string{}
+	for i, c := range []struct {
+		ids  []int32
+		kept int
+	}{{morning, 0}, {evening, same}, {evening, len(evening) - 1}, {morning, same}, {morning[:same], same - 1}} {
+		var text strings.Builder
+		r, err := Tokens(t.Context(), m, s, tokens, c.ids, Options{Tokens: 8, Text: func(b []byte) error { text.Write(b); return nil }})
+		if err != nil || r.Kept != c.kept || r.Kept+r.Prompt != len(c.ids) {
+			t.Errorf("%d: %+v, %v; want %d kept", i, r, err, c.kept)
+		}
+		key := fmt.Sprint(c.ids)
+		if was, ok := texts[key]; ok && was != text.String() {
+			t.Errorf("%d: %q, want %q", i, text.String(), was)
+		}
+		texts[key] = text.String()
+	}
+	if texts[fmt.Sprint(morning)] == texts[fmt.Sprint(evening)] {
+		t.Error("both texts go on alike")
+	}
+	if _, err := Tokens(t.Context(), m, s, tokens, nil, Options{}); err == nil {
+		t.Error("no tokens are taken")
+	}
+}
+
+// A text ends before a stop string, also where tokens end inside of it.
+func TestStop(t *testing.T) {
+	m, tokens := tale(t, 0)
+	all, _, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 1; at < len(all)-3; at += 9 {
+		stop := all[at : at+3]
+		text, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 24, Stop: []string{"no such text", stop}})
+		if want := all[:strings.Index(all, stop)]; err != nil || text != want || r.End != Stopped {
+			t.Errorf("stop %q: %q, %+v, %v; want %q", stop, text, r, err, want)
+		}
+	}
+	text, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 24, Stop: []string{all[len(all)-2:] + "more"}})
+	if err != nil || text != all || r.End != Enough {
+		t.Errorf("%q, %+v, %v; want %q", text, r, err, all)
+	}
+	for _, stop := range []string{"", "\xff"} {
+		if _, _, err := goOn(t, t.Context(), m, tokens, prompt, Options{Stop: []string{stop}}); err == nil {
+			t.Errorf("stop string %q is taken", stop)
+		}
+	}
+}
+
+// Stop strings that overlap, in pieces of every size: the earliest begins the end.
+func TestStops(t *testing.T) {
+	const text = "aabaabaaabxyz"
+	for _, stop := range [][]string{{"aabaaa"}, {"baaab", "aabx"}, {"xyzz"}, {"xyz", "yz"}, {"a"}, {"q", "zz"}} {
+		want := len(text)
+		for _, x := range stop {
+			if i := strings.Index(text, x); i >= 0 {
+				want = min(want, i)
+			}
+		}
+		for size := 1; size <= len(text); size++ {
+			s, err := newStops(stop)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, found := "", false
+			for at := 0; at < len(text) && !found; at += size {
+				var sure []byte
+				sure, found = s.write([]byte(text[at:min(at+size, len(text))]))
+				got += string(sure)
+			}
+			if !found {
+				got += string(s.held)
+			}
+			if got != text[:want] || found != (want < len(text)) {
+				t.Errorf("%q in pieces of %d: %q, %t; want %q", stop, size, got, found, text[:want])
+			}
+		}
 	}
 }

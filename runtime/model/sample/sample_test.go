@@ -10,7 +10,7 @@ import (
 
 func sampler(t *testing.T, temperature float64, seed uint64) *Sampler {
 	t.Helper()
-	s, err := New(temperature, seed)
+	s, err := New(Options{Temperature: temperature, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestGreedy(t *testing.T) {
 		{[]float32{-5, -2, -2}, 1},
 		{[]float32{nan, -1, nan, -3}, 1},
 		{[]float32{0, inf, inf}, 1},
-		{[]float32{nan}, 0},
+		{[]float32{nan}, None},
 	} {
 		for seed := range uint64(3) {
 			if got := sampler(t, 0, seed).Next(c.logits); got != c.want {
@@ -101,7 +101,7 @@ func TestCold(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, x := range []float64{-1, 0.001, 101, math.NaN(), math.Inf(1)} {
-		if _, err := New(x, 0); err == nil {
+		if _, err := New(Options{Temperature: x}); err == nil {
 			t.Errorf("temperature %v is taken", x)
 		}
 	}

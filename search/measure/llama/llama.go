@@ -30,11 +30,12 @@ type Engine struct {
 	Library string // the file of the CPU backend that the library has chosen for this CPU
 }
 
-// Options says how a model runs. Flash attention is on, and weights are repacked where the library can.
+// Options says how a model runs. Weights are repacked where the library can.
 type Options struct {
 	Path    string // of the GGUF file
 	Context int    // most tokens
 	Float   bool   // keys and values are f32 instead of f16
+	Plain   bool   // flash attention, which is usual, is off: it rounds to f16
 }
 
 // Memory is what a loaded model takes, as the library says.

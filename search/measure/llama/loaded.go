@@ -128,6 +128,9 @@ func (l *loaded) load(opt Options) (Memory, error) {
 	p.context, l.cells = uint32(opt.Context), opt.Context
 	p.threads, p.threadsBatch = 1, 1
 	p.flash = 1
+	if opt.Plain {
+		p.flash = 0
+	}
 	if opt.Float {
 		p.typeK, p.typeV = 0, 0
 	}
