@@ -39,7 +39,7 @@ func TestBenchModel(t *testing.T) {
 	}
 }
 
-// TestBenchModelFlags: flags that mean nothing for what is measured are refused.
+// TestBenchModelFlags: flags that mean nothing for a measurement are refused.
 func TestBenchModelFlags(t *testing.T) {
 	const model = "synthetic:bitnet-2b"
 	for want, args := range map[string][]string{
