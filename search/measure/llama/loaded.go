@@ -32,7 +32,7 @@ type loaded struct {
 type said struct {
 	buffers []Buffer
 	cache   int64
-	fault   string // the last error
+	fault   string // the first error of a request
 }
 
 // The levels of lines in the library's log.
@@ -44,7 +44,7 @@ var bufferLine = regexp.MustCompile(`^\w+: +(\S+) (model|KV) buffer size = +([0-
 // hear keeps a line of the log.
 func (s *said) hear(level int32, line string) {
 	line = strings.TrimSpace(line)
-	if level == levelError && line != "" {
+	if level == levelError && s.fault == "" {
 		s.fault = line
 	}
 	m := bufferLine.FindStringSubmatch(line)

@@ -109,6 +109,7 @@ func listen(in io.Reader) <-chan request {
 
 // answer does what q asks.
 func (l *loaded) answer(q request, a *answer) (err error) {
+	l.said.fault = ""
 	switch {
 	case q.Load != nil:
 		a.Memory, err = l.load(*q.Load)
