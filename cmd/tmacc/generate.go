@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -10,16 +9,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/runtime/model/generation"
-	"github.com/tmacc/tmacc/runtime/model/sample"
 )
 
 type generateFlags struct {
 	opening
-	prompt      string
-	tokens      int
-	temperature float64
-	seed        int64
-	json        bool
+	sampling
+	talking
+	prompt string
+	tokens int
+	json   bool
 }
 
 // generate is the command run.
@@ -27,9 +25,12 @@ func (c *cli) generate() *cobra.Command {
 	var x generateFlags
 	cmd := &cobra.Command{
 		Use: "run [MODEL.gguf]", Args: between(0, 1),
-		Short: "continue a text by a language model",
-		Long: `Continue a text by the language model of a GGUF file. Without a file, a small model in this program writes:
-it was trained on novels of the 19th century, for a first try.
+		Short: "chat with a language model, or continue a text by it",
+		Long: `Chat with the language model of a GGUF file, or continue a text with -p. Without a file, a small model in this
+program continues a text: it was trained on novels of the 19th century, for a first try.
+
+A chat follows the template that the file has. On a terminal, /help lists its commands, and Ctrl-C stops an answer.
+Elsewhere each line of standard input is a message, and each answer is printed with a line break behind it.
 
 The first run compiles the kernels that a file needs, compares them with the definition, and keeps them
 in tmacc/kernels of the user's cache directory (or of TMACC_CACHE). Later runs map them, and need no Go.
@@ -39,18 +40,20 @@ with the same results.
 The likeliest token comes next (-temp 0), or one at random. The same model, text and seed give the same
 tokens on every machine, with any number of threads. At the end, standard error has tokens per second
 of the given text (prefill) and of the new one (decode), and the kernels that ran.`,
-		Example: `  tmacc run -p "It was a cold morning, and" -n 64
+		Example: `  tmacc run model.gguf
+  tmacc run model.gguf -system "Answer briefly." < questions.txt
+  tmacc run -p "It was a cold morning, and" -n 64
   tmacc run model.gguf -p "The capital of France is"
   tmacc run model.gguf -p - -temp 0.8 -seed 42 < letter.txt
   tmacc run model.gguf -p "Hello" -n 0 -context 8192 -cache f32 -json`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&x.prompt, "p", "p", "", "`text` to continue, - for standard input")
-	f.IntVarP(&x.tokens, "n", "n", 128, "tokens to add at most, 0: until the context is full")
-	f.Float64Var(&x.temperature, "temp", 0, fmt.Sprintf("temperature of the choice of tokens, %v to %v; 0: the likeliest", sample.LeastTemperature, sample.MostTemperature))
-	f.Int64Var(&x.seed, "seed", 1, "seed of the random numbers")
+	f.IntVarP(&x.tokens, "n", "n", 128, "tokens to add at most, 0: until the context is full, as in a chat without -n")
 	f.BoolVar(&x.json, "json", false, "print one JSON object at the end, with the text")
 	x.opening.add(f)
+	x.sampling.add(f)
+	x.talking.add(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			x.path = args[0]
@@ -58,22 +61,26 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
 		if err := x.validate(cmd.Flags()); err != nil {
 			return err
 		}
+		if x.chat {
+			return c.talk(cmd.Context(), x)
+		}
 		return c.runModel(cmd.Context(), x)
 	}
 	return cmd
 }
 
 func (x *generateFlags) validate(f *pflag.FlagSet) error {
-	_, err := sample.New(sample.Options{Temperature: x.temperature})
-	switch {
-	case x.path != "" && !f.Changed("p"):
-		return errors.New("run: no text to continue: give one with -p, or -p - for standard input")
-	case x.tokens < 0:
+	if x.tokens < 0 {
 		return fmt.Errorf("-n %d: want 1 or more, or 0: until the context is full", x.tokens)
-	case err != nil:
-		return fmt.Errorf("-temp: %w", err)
-	case x.seed < 0:
-		return fmt.Errorf("-seed %d: want 0 or more", x.seed)
+	}
+	if err := x.talking.validate(f, x.path); err != nil {
+		return err
+	}
+	if x.chat && !f.Changed("n") {
+		x.tokens = 0
+	}
+	if err := x.sampling.validate(f); err != nil {
+		return err
 	}
 	return x.opening.validate()
 }
@@ -95,6 +102,9 @@ func (c *cli) text(x generateFlags) (string, error) {
 
 // runModel continues the text.
 func (c *cli) runModel(ctx context.Context, x generateFlags) error {
+	if err := x.sampling.read(c); err != nil {
+		return err
+	}
 	o, err := c.begin(ctx, x.opening)
 	if err != nil {
 		return err
@@ -129,14 +139,14 @@ func (w *writing) write(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	sampler, err := sample.New(sample.Options{Temperature: w.flags.temperature, Seed: uint64(w.flags.seed)})
+	sampler, err := w.flags.sampler(w.tokenizer)
 	if err != nil {
 		return err
 	}
 	if err := w.say([]byte(w.prompt)); err != nil {
 		return err
 	}
-	r, err := generation.Continue(ctx, w.model, s, w.tokenizer, w.prompt, generation.Options{Tokens: w.flags.tokens, Sampler: sampler, Text: w.add})
+	r, err := generation.Continue(ctx, w.model, s, w.tokenizer, w.prompt, generation.Options{Tokens: w.flags.tokens, Sampler: sampler, Stop: w.flags.stop, Text: w.add})
 	if err == nil {
 		err = w.end(r)
 	}
@@ -168,8 +178,14 @@ func (w *writing) end(r *generation.Report) error {
 	if w.flags.json {
 		return printJSON(w.out, w.report(r))
 	}
-	if _, err := fmt.Fprintln(w.out); err != nil || w.flags.quiet {
+	if _, err := fmt.Fprintln(w.out); err != nil {
 		return err
+	}
+	if text := w.flags.unfinished(r.End); text != "" {
+		fmt.Fprintf(w.err, "tmacc: %s\n", text)
+	}
+	if w.flags.quiet {
+		return nil
 	}
 	fmt.Fprintf(w.err, "tmacc: %s\ntmacc: %s\n", w.speed(r), w.ran())
 	return nil

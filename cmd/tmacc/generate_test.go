@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/model/generation"
 	"github.com/tmacc/tmacc/search/kernels"
+	"github.com/tmacc/tmacc/tests/expected"
 )
 
 // runProcess is tmacc run in a process of its own, with more in its environment.
@@ -34,7 +35,7 @@ func TestRunModel(t *testing.T) {
 	args := []string{"-p", "It was a cold morning, and", "-n", "16"}
 	code, first, stderr := runProcess(nil, args...)
 	if code != 0 || !strings.HasPrefix(first, "It was a cold morning, and the ") || !strings.HasSuffix(first, "\n") ||
-		!strings.Contains(stderr, "tokens/s") || !strings.Contains(stderr, "(compiled)") {
+		!strings.Contains(stderr, "tokens/s") || !strings.Contains(stderr, "(compiled); head q6_k; ") {
 		t.Fatalf("exit code %d\n%s%s", code, first, stderr)
 	}
 	for how, env := range map[string][]string{"(kept)": {"PATH="}, "on purego;": {"PATH=", "TMACC_CPU=purego"}} {
@@ -76,6 +77,9 @@ func TestRunJSON(t *testing.T) {
 	if other := write("-seed", "2", "-n", "12"); other.Text == g.Text {
 		t.Errorf("another seed: %q", other.Text)
 	}
+	if as := write("-n", "1", "-head", "q8_0"); g.Head != "q6_k" || as.Head != g.Head { // which takes less
+		t.Errorf("heads %s and %s", g.Head, as.Head)
+	}
 	if full := write("-n", "0", "-context", "10", "-cache", "f32"); full.End != generation.Full {
 		t.Errorf("%+v", full)
 	}
@@ -98,19 +102,38 @@ func TestRunFile(t *testing.T) {
 	}
 }
 
+// A head of floats is quantized when that is asked for, and the figures name its type.
+func TestRunHead(t *testing.T) {
+	needMeasuring(t)
+	path := expected.File(t, "tale-bitnet-4m-f16.gguf")
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	for head, formats := range map[string]int{"": 0, "q8_0": 1, "q6_k": 1} {
+		var g generated
+		args := []string{"run", path, "-q", "-json", "-n", "2", "-p", talePrompt}
+		if head != "" {
+			args = append(args, "-head", head)
+		}
+		if err := json.Unmarshal([]byte(ok(t, args...)), &g); err != nil {
+			t.Fatal(err)
+		}
+		if len(g.Kernels) != formats || formats == 0 && g.Head != "f16" || formats == 1 && (g.Head != head || g.Kernels[0].Format != head) {
+			t.Errorf("-head %q: a head of %s, %+v", head, g.Head, g.Kernels)
+		}
+	}
+}
+
 // Bad usage and bad files are one line that says what helps.
 func TestRunRefusals(t *testing.T) {
 	t.Setenv("TMACC_CACHE", t.TempDir())
-	tale := "tale/tale-bitnet-4m-tq2_0.gguf"
 	for _, r := range []refusal{
-		{2, "run: no text to continue: give one with -p, or -p - for standard input", "run " + tale},
 		{2, "run: 2 arguments, want one file", "run a.gguf b.gguf"},
 		{2, "-n -1: want 1 or more, or 0", "run -n -1"},
-		{2, "-temp: temperature 1000: want 0, the likeliest token, or 0.01 to 100", "run -temp 1000"},
-		{2, "-temp: temperature NaN", "run -temp NaN"},
+		{2, "-temp 1000: want 0, the likeliest token, or 0.01 to 100", "run -temp 1000"},
+		{2, "-temp NaN: want", "run -temp NaN"},
 		{2, "-seed -1: want 0 or more", "run -seed -1"},
 		{2, "-threads 5000: want 1 to 1024, or 0: all", "run -threads 5000"},
 		{2, "-cache q8: want f16 or f32", "run -cache q8"},
+		{2, "-head q4_0: want q8_0 or q6_k", "run -head q4_0"},
 		{2, "-context -1: want 1 or more", "run -context -1"},
 		{2, "nofile.gguf: no such file", "run nofile.gguf -p a"},
 		{2, "nofile.lock", "run -lock nofile.lock"},

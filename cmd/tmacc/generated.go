@@ -18,6 +18,7 @@ type generated struct {
 	Temperature  float64        `json:"temperature"`
 	Seed         int64          `json:"seed"`
 	Threads      int            `json:"threads"`
+	Head         string         `json:"head"` // the type of its weights
 	Prefill      spent          `json:"prefill"`
 	Decode       spent          `json:"decode"`
 	Kernels      []ranKernels   `json:"kernels"`
@@ -43,7 +44,7 @@ func (w *writing) report(r *generation.Report) generated {
 	c := w.model.Config()
 	g := generated{
 		Model: w.flags.name(), Architecture: c.Architecture, Prompt: w.prompt, Text: w.added.String(), End: r.End,
-		Temperature: w.flags.temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(),
+		Temperature: w.flags.options.Temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(), Head: w.headType(),
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
 		Kernels: []ranKernels{}, // none for a model of floats

@@ -64,6 +64,6 @@ func (c *cli) keptIn(what, path string, clear bool) error {
 		}
 		done = ", removed"
 	}
-	fmt.Fprintf(c.out, "%s: %s, %.1f MB, in %s%s\n", what, message.Count(files, "file"), float64(bytes)/1e6, path, done)
+	fmt.Fprintf(c.out, "%s: %s, %.2f MB, in %s%s\n", what, message.Count(files, "file"), float64(bytes)/1e6, path, done)
 	return nil
 }

@@ -27,13 +27,13 @@ func TestCache(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out := ok(t, "cache"); !strings.Contains(out, "weights: 1 file, 1.2 MB, in "+weights+"\n") {
+	if out := ok(t, "cache"); !strings.Contains(out, "weights: 1 file, 1.23 MB, in "+weights+"\n") {
 		t.Error(out)
 	}
-	if out := ok(t, "cache", "-clear"); !strings.Contains(out, "weights: 1 file, 1.2 MB, in "+weights+", removed\n") {
+	if out := ok(t, "cache", "-clear"); !strings.Contains(out, "weights: 1 file, 1.23 MB, in "+weights+", removed\n") {
 		t.Error(out)
 	}
-	if out := ok(t, "cache"); !strings.Contains(out, "weights: 0 files, 0.0 MB") {
+	if out := ok(t, "cache"); !strings.Contains(out, "weights: 0 files, 0.00 MB") {
 		t.Error(out)
 	}
 	if _, err := os.Stat(other); err != nil {

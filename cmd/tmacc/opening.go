@@ -31,14 +31,19 @@ type opening struct {
 	path    string // of the model, "": the one in this program
 	threads int
 	cache   string
+	head    string
 	context int
 	lock    string
 	repack  bool
 	quiet   bool
+	check   func(*gguf.File) error // before kernels are made; nil: none
 }
 
 // cacheTypes are the words of -cache.
 var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32}
+
+// headTypes are the words of -head.
+var headTypes = map[string]string{"": "", "q8_0": "Q8_0", "q6_k": "Q6_K"}
 
 // mostThreads bounds -threads.
 const mostThreads = 1 << 10
@@ -46,6 +51,7 @@ const mostThreads = 1 << 10
 func (x *opening) add(f *pflag.FlagSet) {
 	f.IntVar(&x.threads, "threads", 0, "threads, 0: all")
 	f.StringVar(&x.cache, "cache", "f16", "floats of the attention's cache: f16, or f32, which takes twice the memory")
+	f.StringVar(&x.head, "head", "", "`type` of the output head, q8_0 or q6_k: a larger head is quantized to it, and so is the embedding if it is the head, too, or of floats; without -head: as in the file")
 	f.IntVar(&x.context, "context", 0, "most tokens of a text with its continuation, 0: those that the model was made for, up to 4096")
 	f.StringVar(&x.lock, "lock", "", "`file` that tmacc tune has written: its schedules are used instead of the default ones")
 	f.BoolVar(&x.repack, "repack", false, "pack the weights of a large file at each start, and keep no packed copy of them")
@@ -53,11 +59,15 @@ func (x *opening) add(f *pflag.FlagSet) {
 }
 
 func (x *opening) validate() error {
-	switch _, known := cacheTypes[x.cache]; {
+	_, known := cacheTypes[x.cache]
+	_, head := headTypes[x.head]
+	switch {
 	case x.threads < 0 || x.threads > mostThreads:
 		return fmt.Errorf("-threads %d: want 1 to %d, or 0: all", x.threads, mostThreads)
 	case !known:
 		return fmt.Errorf("-cache %s: want %s", x.cache, strings.Join(slices.Sorted(maps.Keys(cacheTypes)), " or "))
+	case !head:
+		return fmt.Errorf("-head %s: want q8_0 or q6_k; without it the head is as in the file", x.head)
 	case x.context < 0 || x.context > math.MaxInt32:
 		return fmt.Errorf("-context %d: want 1 or more, or 0: as the model was made for, up to 4096", x.context)
 	}
@@ -106,7 +116,13 @@ func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
 		return nil, x.blamed(err)
 	}
 	o := &opened{cli: c, how: x, file: f, bar: newProgress(c.err, x.quiet)}
-	if err := o.compile(ctx); err != nil {
+	if x.check != nil {
+		err = x.check(f)
+	}
+	if err == nil {
+		err = o.compile(ctx)
+	}
+	if err != nil {
 		o.close()
 		return nil, err
 	}
@@ -123,7 +139,7 @@ func (o *opened) compile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.provider.Expect(kernels.Needed(o.file))
+	o.provider.Expect(kernels.Needed(o.file, headTypes[o.how.head]))
 	o.program = o.provider.Program("./cmd/tmacc")
 	return nil
 }
@@ -143,7 +159,7 @@ func (o *opened) load() error {
 	if o.tokenizer, err = token.New(o.file); err != nil {
 		return o.how.blamed(err)
 	}
-	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache]}
+	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache], Head: headTypes[o.how.head]}
 	opt.Progress = func(done, total int64) {
 		o.bar.step("reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
 	}
@@ -229,7 +245,7 @@ func (c *cli) instead(ctx context.Context, program string) error {
 	return err
 }
 
-// ran says which kernels ran: "tq2_0, q6_k on amd64/avx2 (kept); float operators run ...".
+// ran says which kernels ran, and the type of the head: "tq2_0, q6_k on amd64/avx2 (kept); head q6_k; float operators run ...".
 func (o *opened) ran() string {
 	on := map[string][]string{}
 	for _, x := range o.provider.Made() {
@@ -244,6 +260,9 @@ func (o *opened) ran() string {
 		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
 	}
 	operators, _, _ := strings.Cut(ops.Info(), "\n")
-	parts = append(parts, operators)
+	parts = append(parts, "head "+o.headType(), operators)
 	return o.model.Config().Architecture + ": " + strings.Join(parts, "; ")
 }
+
+// headType is the type of the output head's weights, as a word of -head.
+func (o *opened) headType() string { return strings.ToLower(o.model.HeadType()) }

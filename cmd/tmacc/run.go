@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"regexp"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,6 +44,7 @@ type cli struct {
 	in       io.Reader
 	out, err io.Writer
 	ctx      context.Context // of the whole run, nil in tests of parts: for what cannot be given one
+	*interrupts
 }
 
 var errInterrupted = errors.New("interrupted")
@@ -53,11 +52,10 @@ var errInterrupted = errors.New("interrupted")
 // run executes the command and returns its exit code. An error is one line on
 // stderr. Output that cannot be written is an error, even if the command ignores it.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	ctx, interrupts := interrupted()
+	defer interrupts.stop()
 	out := &output{to: stdout}
-	c := &cli{args, os.Stdin, singleDashes(args, out), stderr, ctx}
+	c := &cli{args, os.Stdin, singleDashes(args, out), stderr, ctx, interrupts}
 	root := c.root()
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
@@ -145,7 +143,7 @@ It runs language models by such products.`,
 		}
 		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
-	root.AddCommand(c.generate(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
+	root.AddCommand(c.generate(), c.embed(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 		renames(cmd, c.err)

@@ -33,7 +33,7 @@ type Operator struct {
 
 // All lists every operator, in the order of docs/ir.md.
 func All() []Operator {
-	out := []Operator{RMSNorm(), Add(), Scale(), Softcap(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
+	out := []Operator{RMSNorm(), Add(), AddScaled(), Scale(), Softcap(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
 	for _, e := range Elems {
 		out = append(out, Row(e), Column(e))
 	}
@@ -90,6 +90,15 @@ func RMSNorm() Operator {
 // Add is x + y.
 func Add() Operator {
 	return pointwise("add", "sum of two vectors: residuals and biases", []string{"x", "y"}, func(in []ir.Expr) ir.Expr { return add(in[0], in[1]) })
+}
+
+// AddScaled is x + scale * y. scale has one element.
+func AddScaled() Operator {
+	g := &builder{}
+	k := g.run("out", "k", "K")
+	x, y, scale := g.input("x", format.F32, "k"), g.input("y", format.F32, "k"), g.input("scale", format.F32, "i")
+	g.stage("out", format.F32, []ir.Dim{k}, canon(add(read(x, axis(k)), mul(read(y, axis(k)), read(scale, ir.I32(0))))))
+	return Operator{Name: "addscaled", About: "sum of a vector and another times a number: experts", Graph: g.graph(), Outputs: []string{"out"}}
 }
 
 // Scale is x * by. by has one element.

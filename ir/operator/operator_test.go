@@ -130,7 +130,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestAttention computes attention over two blocks, of which a row takes the end of the first and the beginning of the second, and
+// TestAttention computes attention over the end of one block and the beginning of the next, and
 // compares it with softmax in float64.
 func TestAttention(t *testing.T) {
 	const rows, d, ahead, valid = 3, 32, 20, 100

@@ -82,7 +82,8 @@ func (a *attention) store(page []byte, head, at int, key, value []float32) {
 // begin in one block.
 type tile struct {
 	segment  int
-	row      int // of the batch, of the first position
+	row      int // of queries and keys, of the first position
+	angles   int // row of the angles of the first position
 	n        int // positions
 	position int // of the first one
 	slot     int // where the results of its blocks begin, if blocks are computed apart
@@ -107,7 +108,7 @@ func (a *attention) newTiles(tiles []tile, segments []segment) []tile {
 		for i := 0; i < x.n; {
 			at := x.position + i
 			n := min(most-at%most, x.n-i, a.windowEnd(at)-at)
-			tiles = append(tiles, tile{segment: s, row: x.row + i, n: n, position: at})
+			tiles = append(tiles, tile{segment: s, row: x.row + i, angles: x.angles + i, n: n, position: at})
 			i += n
 		}
 	}
@@ -131,7 +132,9 @@ type attentionWork struct {
 	ws    *workspace
 	a     *attention
 	layer int
-	tiles []tile
+	// segments are the batch's, or runs of their wanted rows, which tiles divide.
+	segments, wanted []segment
+	tiles            []tile
 	// step is what the threads do now; item i is of the head i % kvHeads and of the tile, or the block of a tile, i / kvHeads.
 	step  func(w *attentionWork, lane, item int)
 	parts []part // of the tiles, when blocks are computed apart
@@ -153,34 +156,61 @@ type attentionLane struct {
 }
 
 func (a *attention) mix(ws *workspace, layer int) error {
-	x, l, n := &ws.model.layers[layer], &ws.attention, ws.rows
-	q, k, v := ws.queries[:n*x.matrices[queryWeights].m], ws.keys[:n*x.matrices[keyWeights].m], ws.values[:n*x.matrices[valueWeights].m]
-	err := ws.multiply(ws.normed, n, product{x.matrices[queryWeights], q}, product{x.matrices[keyWeights], k}, product{x.matrices[valueWeights], v})
-	if err != nil {
+	x, l := &ws.model.layers[layer], &ws.attention
+	if err := a.project(ws, layer); err != nil || ws.live == 0 {
 		return err
 	}
-	ws.clock(&ws.times.Products)
-	l.begin(ws, a, layer)
-	l.run(len(l.tiles)*a.kvHeads, (*attentionWork).rotate)
 	if l.apart() {
 		l.run(len(l.parts)*a.kvHeads, (*attentionWork).onePart)
 		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).join)
 	} else {
 		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).whole)
 	}
-	if n = ws.narrow(layer, ws.attended, a.heads*a.size); x.vectors[mixedNorm] != nil {
-		ws.each(n, (*workspace).normMixed)
+	if x.vectors[mixedNorm] != nil {
+		ws.each(ws.live, (*workspace).normMixed)
 	}
 	ws.clock(&ws.times.Attention)
-	err = ws.multiply(ws.attended, n, product{x.matrices[mixedWeights], ws.mixed[:n*ws.model.config.Embedding]})
+	err := ws.multiply(ws.attended, ws.live, product{x.matrices[mixedWeights], ws.mixed[:ws.live*ws.model.config.Embedding]})
 	ws.clock(&ws.times.Products)
 	return err
 }
 
-// begin sets w to a layer.
-func (w *attentionWork) begin(ws *workspace, a *attention, layer int) {
-	w.ws, w.a, w.layer = ws, a, layer
-	w.tiles = a.newTiles(w.tiles[:0], ws.segments)
+// project computes the queries of the rows that the layer needs, and stores the keys and values of all rows.
+func (a *attention) project(ws *workspace, layer int) error {
+	x, l, n := &ws.model.layers[layer], &ws.attention, ws.rows
+	q, k, v := x.matrices[queryWeights], x.matrices[keyWeights], x.matrices[valueWeights]
+	products := [...]product{{k, ws.keys[:n*k.m]}, {v, ws.values[:n*v.m]}, {q, ws.queries[:n*q.m]}}
+	narrow := layer+1 == len(ws.model.layers) && len(ws.wanted) < n
+	together := products[:]
+	if narrow {
+		together = products[:2]
+	}
+	if err := ws.multiply(ws.normed, n, together...); err != nil {
+		return err
+	}
+	ws.clock(&ws.times.Products)
+	l.begin(ws, a, layer, ws.segments)
+	if !narrow {
+		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).rotate)
+		return nil
+	}
+	l.run(len(l.tiles)*a.kvHeads, (*attentionWork).storeKeys)
+	l.wanted = ws.wantedSegments(l.wanted[:0])
+	n = ws.narrow(layer, ws.normed, ws.model.config.Embedding)
+	ws.clock(&ws.times.Attention)
+	if err := ws.multiply(ws.normed, n, product{q, ws.queries[:n*q.m]}); err != nil {
+		return err
+	}
+	ws.clock(&ws.times.Products)
+	l.begin(ws, a, layer, l.wanted)
+	l.run(len(l.tiles)*a.kvHeads, (*attentionWork).rotateQueries)
+	return nil
+}
+
+// begin sets w to rows of a layer.
+func (w *attentionWork) begin(ws *workspace, a *attention, layer int, segments []segment) {
+	w.ws, w.a, w.layer, w.segments = ws, a, layer, segments
+	w.tiles = a.newTiles(w.tiles[:0], segments)
 	w.queries = grow(w.queries, ws.rows*a.heads*a.size)
 	for len(w.lanes) < ws.lanes() {
 		w.lanes = append(w.lanes, newLane(a))
@@ -241,12 +271,31 @@ func (w *attentionWork) Do(lane, first, end int) {
 	}
 }
 
-// rotate adds biases to the queries, keys and values of one tile and head, norms and rotates queries and keys, and stores keys
-// and values.
-func (w *attentionWork) rotate(_, item int) {
+// rotate is storeKeys and rotateQueries.
+func (w *attentionWork) rotate(lane, item int) {
+	w.storeKeys(lane, item)
+	w.rotateQueries(lane, item)
+}
+
+// storeKeys adds biases to the keys and values of one tile and head, norms and rotates keys, and stores both.
+func (w *attentionWork) storeKeys(_, item int) {
 	a, ws := w.a, w.ws
 	t, head := &w.tiles[item/a.kvHeads], item%a.kvHeads
 	pages := w.cache(t).pages
+	for i := range t.n {
+		row, at := t.row+i, t.position+i
+		key, value := ws.keys[(row*a.kvHeads+head)*a.size:][:a.size], ws.values[(row*a.kvHeads+head)*a.size:][:a.size]
+		w.bias(key, keyBias, head)
+		w.turn(key, keyNorm, t.angles+i)
+		w.bias(value, valueBias, head)
+		a.store(pages[at/ops.Block].data, head, at%ops.Block, key, value)
+	}
+}
+
+// rotateQueries adds biases to the queries of one tile and head of keys, norms and rotates them.
+func (w *attentionWork) rotateQueries(_, item int) {
+	a, ws := w.a, w.ws
+	t, head := &w.tiles[item/a.kvHeads], item%a.kvHeads
 	for i := range t.n {
 		row, at := t.row+i, t.position+i
 		queries := w.rowQueries(head, row, 1)
@@ -254,16 +303,11 @@ func (w *attentionWork) rotate(_, item int) {
 		for h := range a.group() {
 			x := queries[h*a.size:][:a.size]
 			w.bias(x, queryBias, head*a.group()+h)
-			w.turn(x, queryNorm, row)
+			w.turn(x, queryNorm, t.angles+i)
 			if config := &ws.model.config; config.Growth > 0 && at >= config.Original {
 				ops.Scale(x, x, ops.Growth(at, config.Original, config.Growth))
 			}
 		}
-		key, value := ws.keys[(row*a.kvHeads+head)*a.size:][:a.size], ws.values[(row*a.kvHeads+head)*a.size:][:a.size]
-		w.bias(key, keyBias, head)
-		w.turn(key, keyNorm, row)
-		w.bias(value, valueBias, head)
-		a.store(pages[at/ops.Block].data, head, at%ops.Block, key, value)
 	}
 }
 
@@ -274,7 +318,7 @@ func (w *attentionWork) bias(x []float32, r role, head int) {
 	}
 }
 
-// turn norms a head of a row, if the layer has a norm for it, and rotates it.
+// turn norms a head, rotated by a row of angles, if the layer has a norm for it, and rotates it.
 func (w *attentionWork) turn(x []float32, norm role, row int) {
 	if weights := w.ws.model.layers[w.layer].vectors[norm]; weights != nil {
 		ops.RMSNorm(x, x, weights, w.a.epsilon)
@@ -285,7 +329,7 @@ func (w *attentionWork) turn(x []float32, norm role, row int) {
 
 // cache is the state of a tile's sequence.
 func (w *attentionWork) cache(t *tile) *cache {
-	return w.ws.segments[t.segment].session.states[w.layer].(*cache)
+	return w.segments[t.segment].session.states[w.layer].(*cache)
 }
 
 // rowQueries is the queries that share a head of keys, of n rows from row on.

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -71,20 +72,24 @@ func inPieces(t *testing.T, m *model.Model, tokens []int32, n int) (rows [][]flo
 
 // tinyModels are an architecture each, with a type of caches.
 var tinyModels = []struct {
-	arch  string
-	cache model.CacheType
+	arch    string
+	experts int
+	cache   model.CacheType
 }{
-	{"llama", model.CacheF16},
-	{"qwen2", model.CacheF32},
-	{"qwen3", model.CacheF16},
-	{"mistral3", model.CacheF16},
-	{"smollm3", model.CacheF32},
-	{"gemma", model.CacheF16},
-	{"gemma2", model.CacheF32},
-	{"gemma3", model.CacheF32},
-	{"phi3", model.CacheF16},
-	{"bitnet", model.CacheF32},
-	{"bitnet-b1.58", model.CacheF16},
+	{"llama", 0, model.CacheF16},
+	{"qwen2", 0, model.CacheF32},
+	{"qwen3", 0, model.CacheF16},
+	{"mistral3", 0, model.CacheF16},
+	{"smollm3", 0, model.CacheF32},
+	{"gemma", 0, model.CacheF16},
+	{"gemma2", 0, model.CacheF32},
+	{"gemma3", 0, model.CacheF32},
+	{"phi3", 0, model.CacheF16},
+	{"bitnet", 0, model.CacheF32},
+	{"bitnet-b1.58", 0, model.CacheF16},
+	{"llama", 4, model.CacheF16},
+	{"qwen3moe", 9, model.CacheF32},
+	{"qwen2moe", 4, model.CacheF16},
 }
 
 // TestSameBits: logits do not depend on threads, on how a prompt is divided, on the batch, nor on the size of a step. Of the
@@ -92,9 +97,9 @@ var tinyModels = []struct {
 func TestSameBits(t *testing.T) {
 	threads(t, 3)
 	const n = 150 // more than two pages
-	for _, of := range drawn.Some(drawn.New(t), 2, tinyModels) {
-		t.Run(of.arch, func(t *testing.T) {
-			x, cache := oracle.NewTiny(of.arch, mixture), of.cache
+	for _, of := range drawn.Some(drawn.New(t), 4, tinyModels) {
+		t.Run(fmt.Sprintf("%s/%d", of.arch, of.experts), func(t *testing.T) {
+			x, cache := oracle.NewTinyExperts(of.arch, of.experts, mixture), of.cache
 			want := bits(inPieces(t, tiny(t, x, model.Options{Threads: 1, Cache: cache}), text(n, 1), n))
 			for threads, piece := range map[int]int{1: 7, 2: 1, 3: n} {
 				m := tiny(t, x, model.Options{Threads: threads, Cache: cache, Chunk: 40 + threads})
@@ -135,6 +140,36 @@ func amongEight(t *testing.T, m *model.Model, tokens []int32) (rows [][]float32)
 		rows = append(rows, oracle.FeedAll(t, now)[at]...)
 	}
 	return rows
+}
+
+// TestWanted: rows whose logits are wanted are the same whatever else is wanted.
+func TestWanted(t *testing.T) {
+	threads(t, 2)
+	for _, arch := range []string{"llama", "gemma3"} {
+		m := tiny(t, oracle.NewTiny(arch, oracle.Same("F32")), model.Options{Threads: 2, Chunk: 70})
+		texts := [][]int32{text(150, 1), text(3, 2), text(90, 3), text(100, 4)}
+		var want [][][]uint32
+		for _, tokens := range texts {
+			want = append(want, bits(inPieces(t, m, tokens, len(tokens))))
+		}
+		for shift := range 3 {
+			var items []model.Item
+			for i, tokens := range texts {
+				items = append(items, model.Item{Session: oracle.NewSession(t, m), Tokens: tokens, Want: model.Want((i + shift) % 3)})
+			}
+			for i, rows := range oracle.FeedAll(t, items) {
+				from := map[model.Want]int{model.WantAll: 0, model.WantLast: len(texts[i]) - 1, model.WantNone: len(texts[i])}[items[i].Want]
+				if !equal(bits(rows), want[i][from:]) {
+					t.Errorf("%s: sequence %d, wanted %d: other bits", arch, i, items[i].Want)
+				}
+			}
+			for i := range items { // and the cache does not depend on it
+				if have := oracle.Feed(t, items[i].Session, model.WantLast, []int32{7}); !equal(bits(have), bits(inPieces(t, m, append(texts[i][:len(texts[i]):len(texts[i])], 7), 200)[len(texts[i]):])) {
+					t.Errorf("%s: sequence %d, wanted %d: other bits after it", arch, i, items[i].Want)
+				}
+			}
+		}
+	}
 }
 
 // TestSessions: what a session computes does not depend on tokens that it has forgotten, nor on the sequence that it was
@@ -201,7 +236,13 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	threads(t, 2)
-	m := tiny(t, oracle.NewTiny("bitnet", mixture), model.Options{Threads: 2})
+	for _, x := range []*oracle.Tiny{oracle.NewTiny("bitnet", mixture), oracle.NewTinyExperts("qwen2moe", 9, oracle.Same("Q4_0"))} {
+		allocations(t, tiny(t, x, model.Options{Threads: 2}))
+	}
+}
+
+func allocations(t *testing.T, m *model.Model) {
+	t.Helper()
 	items := []model.Item{{Session: oracle.NewSession(t, m), Tokens: text(130, 1)}, {Session: oracle.NewSession(t, m), Tokens: text(1, 1)}}
 	ctx := context.Background()
 	forward := func() {

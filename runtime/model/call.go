@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Want says which logits an Item asks for.
+// Want says for which tokens an Item asks for logits, or for hidden states.
 type Want uint8
 
-// Logits of the last token, of none, or of all tokens of an item.
+// The last token, none, or all tokens of an item.
 const (
 	WantLast Want = iota
 	WantNone
@@ -21,9 +21,14 @@ type Item struct {
 	Session *Session
 	Tokens  []int32 // at least one
 	Want    Want
+	// WantHidden asks for hidden states after the output norm, instead of logits. Without any item that asks for logits, Forward does
+	// not compute them.
+	WantHidden bool
 	// Logits is set by Forward: one row of Config.Vocabulary logits for each token that Want asks for. It belongs to the session
 	// and holds until the session's next call.
 	Logits []float32
+	// Hidden is set like Logits, to rows of Config.Embedding elements.
+	Hidden []float32
 }
 
 // Forward appends the tokens of each item to its session and computes logits. It works in steps of at most Options.Chunk tokens,
@@ -90,7 +95,12 @@ func (x *Item) check(m *Model) error {
 	case len(x.Tokens) > m.options.Context-len(s.tokens):
 		return errorf("argument Tokens", "has %d tokens and the session %d; they would be more than the %d of option Context", len(x.Tokens), len(s.tokens), m.options.Context)
 	}
-	for i, t := range x.Tokens {
+	return m.known(x.Tokens)
+}
+
+// known refuses tokens that the vocabulary does not have.
+func (m *Model) known(tokens []int32) error {
+	for i, t := range tokens {
 		if t < 0 || int(t) >= m.config.Vocabulary {
 			return errorf("argument Tokens", "token %d is %d; the vocabulary has ids 0 to %d", i, t, m.config.Vocabulary-1)
 		}
@@ -113,8 +123,21 @@ func (x *Item) rows(n int) int {
 func (x *Item) start(m *Model) {
 	s := x.Session
 	s.before = len(s.tokens)
-	s.logits = grow(s.logits, x.rows(len(x.Tokens))*m.config.Vocabulary)
-	x.Logits = s.logits
+	x.Logits, x.Hidden = nil, nil
+	s.results = grow(s.results, x.rows(len(x.Tokens))*x.width(m))
+	if x.WantHidden {
+		x.Hidden = s.results
+	} else {
+		x.Logits = s.results
+	}
+}
+
+// width is the elements of a row that x asks for.
+func (x *Item) width(m *Model) int {
+	if x.WantHidden {
+		return m.config.Embedding
+	}
+	return m.config.Vocabulary
 }
 
 // nextBatch makes ws.segments of the next tokens, of the items from first on, and returns the first item that has more.
@@ -125,7 +148,7 @@ func (ws *workspace) nextBatch(items []Item, first int) int {
 		x := &items[first]
 		done := len(x.Session.tokens) - x.Session.before
 		n := min(len(x.Tokens)-done, ws.model.options.Chunk-rows)
-		ws.segments = append(ws.segments, segment{session: x.Session, item: first, row: rows, n: n, position: len(x.Session.tokens)})
+		ws.segments = append(ws.segments, segment{session: x.Session, item: first, row: rows, angles: rows, n: n, position: len(x.Session.tokens)})
 		if rows += n; done+n < len(x.Tokens) {
 			break
 		}
@@ -138,7 +161,7 @@ func (ws *workspace) batch(ctx context.Context, items []Item) error {
 	ws.since = time.Now()
 	last := &ws.segments[len(ws.segments)-1]
 	ws.resize(last.row + last.n)
-	ws.wanted = ws.wanted[:0]
+	ws.wanted, ws.noHead = ws.wanted[:0], true
 	for i := range ws.segments {
 		if err := ws.open(&ws.segments[i], &items[ws.segments[i].item]); err != nil {
 			return err
@@ -167,21 +190,25 @@ func (ws *workspace) open(x *segment, item *Item) error {
 		ws.positions[x.row+i] = int32(x.position + i)
 		if item.rows(done+i+1) > item.rows(done+i) {
 			ws.wanted = append(ws.wanted, int32(x.row+i))
+			ws.noHead = ws.noHead && item.WantHidden
 		}
 	}
 	return nil
 }
 
-// deliver copies the logits of a batch to the sessions that want them.
+// deliver copies the logits or hidden states of a batch to the sessions that want them.
 func (ws *workspace) deliver(items []Item) {
-	from := ws.logits
+	row := 0
 	for i := range ws.segments {
 		x := &ws.segments[i]
 		item, end := &items[x.item], len(x.session.tokens)-x.session.before
 		before, after := item.rows(end-x.n), item.rows(end)
-		n := (after - before) * ws.model.config.Vocabulary
-		copy(item.Logits[before*ws.model.config.Vocabulary:], from[:n])
-		from = from[n:]
+		from, width := ws.logits, item.width(ws.model)
+		if item.WantHidden {
+			from = ws.normed
+		}
+		copy(x.session.results[before*width:after*width], from[row*width:])
+		row += after - before
 	}
 }
 
@@ -189,7 +216,7 @@ func (ws *workspace) deliver(items []Item) {
 func undo(items []Item) {
 	for i := range items {
 		s := items[i].Session
-		items[i].Logits = nil
+		items[i].Logits, items[i].Hidden = nil, nil
 		s.tokens = s.tokens[:s.truncate(s.before)]
 	}
 }
@@ -209,6 +236,7 @@ func (m *Model) workspace() *workspace {
 // putBack keeps a workspace for another call.
 func (m *Model) putBack(ws *workspace) {
 	clear(ws.segments) // keeps nothing of the callers' alive
+	clear(ws.attention.wanted)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.times != nil {

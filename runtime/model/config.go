@@ -37,12 +37,23 @@ type Config struct {
 	Context      int // positions that the model was made for
 	Original     int // positions that it was trained with, before rope was scaled
 	Epsilon      float32
+	Experts      Experts
+	Pooling      Pooling // of embeddings, as the file says; PoolNone if it says nothing
 	ScoreCap     float32 // soft cap of the scores of attention; 0: none
 	LogitCap     float32 // of logits
 	Growth       float64 // of queries with positions, as ops.Growth has it for Original; 0: none
 	Kinds        []Kind  // of layers; the first is that of layers without a window, which are rotated
 	KindOf       []uint8 // the number of each layer's kind
 	longrope     bool    // rope has factors that depend on the context
+}
+
+// Experts are the feed-forward parts of a layer among which a position chooses. A model that has one for all positions has none.
+type Experts struct {
+	Count       int
+	Used        int // that a position chooses
+	FeedForward int // elements between the matrices of one
+	Shared      int // elements between the matrices of an expert that all positions have; 0: there is none
+	Routing     ops.Routing
 }
 
 // Kind is what attention is like in a kind of layers.
@@ -98,6 +109,18 @@ func (r *reader) some(name string, otherwise, limit int) int {
 	return r.count(name, otherwise, limit)
 }
 
+// truth is a truth value; without the key it is otherwise.
+func (r *reader) truth(name string, otherwise bool) bool {
+	if !r.has(name) {
+		return otherwise
+	}
+	x, ok := r.f.Get(r.key(name)).(bool)
+	if !ok {
+		r.fail(name, "is not a truth value")
+	}
+	return x
+}
+
 // float is a positive number; without the key it is otherwise, unless that is 0.
 func (r *reader) float(name string, otherwise float64) float64 {
 	if r.err != nil || otherwise > 0 && !r.has(name) {
@@ -134,6 +157,8 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 		r.fail("attention.head_count_kv", "is %d, which does not divide the %d heads", c.KVHeads, c.Heads)
 	}
 	r.kinds(&c, a)
+	r.experts(&c, a.experts)
+	r.pooling(&c)
 	if r.err != nil {
 		return Config{}, r.err
 	}
@@ -165,6 +190,55 @@ func (r *reader) headSize(c *Config) int {
 		r.fail("attention.head_count", "is %d: with heads of %d elements, queries would have more than %d", c.Heads, size, most)
 	}
 	return size
+}
+
+// mostExperts bounds the experts of a layer.
+const mostExperts = 1 << 10
+
+// experts reads how positions choose experts. how is nil if the architecture has none.
+func (r *reader) experts(c *Config, how *routes) {
+	always := how != nil && how.always
+	if !always && r.some("expert_count", 0, mostExperts) == 0 {
+		return
+	}
+	if how == nil {
+		r.fail("expert_count", "is there, and models of architecture %s have no experts in this version", r.arch)
+		return
+	}
+	width := c.FeedForward // unless the file says something else
+	if always {
+		width = 0
+	}
+	x := Experts{
+		Count:       r.count("expert_count", 0, mostExperts),
+		Used:        r.count("expert_used_count", 0, ops.Block),
+		FeedForward: r.count("expert_feed_forward_length", width, most),
+		Routing:     ops.Routing{Normalize: r.truth("expert_weights_norm", how.normalize), Scale: float32(r.float("expert_weights_scale", 1))},
+	}
+	if r.err == nil && x.Used > x.Count {
+		r.fail("expert_used_count", "is %d; there are %d experts", x.Used, x.Count)
+	}
+	if how.shared {
+		x.Shared = r.count("expert_shared_feed_forward_length", c.FeedForward, most)
+	}
+	r.only("expert_gating_func", 1, "the softmax of all scores")
+	r.only("expert_group_count", 1, "one group")
+	c.Experts = x
+}
+
+// pooling reads what embeddings are made of. Files have the numbers of Pooling.
+func (r *reader) pooling(c *Config) {
+	const key = "pooling_type"
+	if c.Pooling = Pooling(r.some(key, 0, math.MaxUint8)); c.Pooling >= numPoolings {
+		r.fail(key, "is %d; this version knows 0 to %d: %s", c.Pooling, numPoolings-1, strings.Join(poolings[:], ", "))
+	}
+}
+
+// only refuses a number that is not the one that this version knows, and that files without the key mean.
+func (r *reader) only(name string, known int, what string) {
+	if n := r.count(name, known, math.MaxInt32); n != known {
+		r.fail(name, "is %d; this version knows %d only, %s", n, known, what)
+	}
 }
 
 // kinds reads what attention is like in each layer.
@@ -220,7 +294,7 @@ func (r *reader) windows(c *Config, a *architecture) {
 	}
 }
 
-// pattern says of which layers a key holds: of those that an array says, or of all but the last of each so many layers.
+// pattern says whether a key holds of a layer. An array has that of each layer, and a number n means all layers but every n-th one.
 func (r *reader) pattern(name string, otherwise, layers int) func(layer int) bool {
 	value, _ := r.f.Value(r.key(name))
 	if v, ok := value.([]bool); ok {
@@ -325,6 +399,9 @@ func (c *Config) extent(s size) int {
 		sizeHead:       c.HeadSize,
 		sizePairs:      c.rotated() / 2,
 		sizeVocabulary: c.Vocabulary,
+		sizeExperts:    c.Experts.Count,
+		sizeExpert:     c.Experts.FeedForward,
+		sizeShared:     c.Experts.Shared,
 	}[s]
 }
 

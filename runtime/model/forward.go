@@ -12,7 +12,9 @@ import (
 type layer struct {
 	vectors  [numRoles][]float32
 	matrices [numRoles]*matrix
+	stacks   [numRoles][]*matrix // of each expert
 	mixer    mixer
+	feed     feed
 }
 
 // forward computes the hidden states of a batch, and logits of the wanted rows. The sessions have made room.
@@ -32,7 +34,7 @@ func (ws *workspace) forward(ctx context.Context) error {
 		}
 	}
 	ws.clock(&ws.times.Rest)
-	if len(ws.wanted) > 0 {
+	if ws.logits = ws.logits[:0]; len(ws.wanted) > 0 {
 		if err := ws.forwardHead(); err != nil {
 			return err
 		}
@@ -55,17 +57,9 @@ func (ws *workspace) forwardLayer(i int) error {
 	ws.bias, ws.ends = l.vectors[mixedBias], l.vectors[mixedEndNorm]
 	ws.normThen(n, l.vectors[feedNorm], (*workspace).residual)
 	ws.clock(&ws.times.Rest)
-	feed := n * m.config.FeedForward
-	if err := ws.multiply(ws.normed, n, product{l.matrices[gateWeights], ws.gates[:feed]}, product{l.matrices[upWeights], ws.ups[:feed]}); err != nil {
+	if err := l.feed.feed(ws, n); err != nil {
 		return err
 	}
-	ws.clock(&ws.times.Products)
-	ws.each(n, (*workspace).gate)
-	ws.clock(&ws.times.Rest)
-	if err := ws.multiply(ws.gates, n, product{l.matrices[downWeights], ws.mixed[:n*m.config.Embedding]}); err != nil {
-		return err
-	}
-	ws.clock(&ws.times.Products)
 	ws.bias, ws.ends = nil, l.vectors[feedEndNorm]
 	var next []float32
 	if i+1 < len(m.layers) {
@@ -90,12 +84,32 @@ func (ws *workspace) narrow(layer int, x []float32, width int) int {
 	return ws.live
 }
 
-// forwardHead computes the logits of the wanted rows.
+// wantedSegments appends runs of neighbouring wanted rows, as segments of the rows that narrow leaves.
+func (ws *workspace) wantedSegments(runs []segment) []segment {
+	left := 0
+	for _, x := range ws.segments {
+		for last := -2; left < len(ws.wanted) && int(ws.wanted[left]) < x.row+x.n; left++ {
+			row := int(ws.wanted[left])
+			if row == last+1 {
+				runs[len(runs)-1].n++
+			} else {
+				runs = append(runs, segment{session: x.session, item: x.item, row: left, angles: row, n: 1, position: x.position + row - x.row})
+			}
+			last = row
+		}
+	}
+	return runs
+}
+
+// forwardHead norms the wanted rows and computes their logits, if any are wanted.
 func (ws *workspace) forwardHead() error {
 	m, n := ws.model, len(ws.wanted)
-	ws.logits = grow(ws.logits, n*m.config.Vocabulary)
 	ws.normThen(n, m.outputNorm, (*workspace).normWanted)
 	ws.clock(&ws.times.Rest)
+	if ws.noHead {
+		return nil
+	}
+	ws.logits = grow(ws.logits, n*m.config.Vocabulary)
 	err := ws.multiply(ws.normed, n, product{m.head, ws.logits})
 	if m.config.LogitCap > 0 && err == nil {
 		ws.each(n, (*workspace).capLogits)
@@ -187,16 +201,6 @@ func (ws *workspace) normMixed(row int) {
 	ops.RMSNorm(x, x, ws.layer.vectors[mixedNorm], ws.model.config.Epsilon)
 }
 
-// gate computes the gated activations of a row.
-func (ws *workspace) gate(row int) {
-	n := ws.model.config.FeedForward
-	x := ws.gates[row*n:][:n]
-	ws.model.row.gate(x, x, ws.ups[row*n:][:n])
-	if weights := ws.layer.vectors[gatedNorm]; weights != nil {
-		ops.RMSNorm(x, x, weights, ws.model.config.Epsilon)
-	}
-}
-
 // sound is the stage of a batch whose norms are all finite.
 const sound = 1 << 30
 
@@ -219,7 +223,7 @@ func (ws *workspace) finite() error {
 	stage := int(ws.bad.Load())
 	where := ""
 	switch {
-	case stage == sound && ops.Finite(ws.logits[:len(ws.wanted)*ws.model.config.Vocabulary]):
+	case stage == sound && ops.Finite(ws.logits):
 		return nil
 	case stage == sound:
 		where = "the head"

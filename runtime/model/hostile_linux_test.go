@@ -33,6 +33,11 @@ func small(t testing.TB, name string) *ggufparts.Parts {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return oneLayer(data)
+}
+
+// oneLayer is a model with its first layer only.
+func oneLayer(data []byte) *ggufparts.Parts {
 	p := ggufparts.Take(data)
 	var kept []ggufparts.Tensor
 	for _, x := range p.Tensors {
@@ -133,6 +138,11 @@ func TestMutatedModels(t *testing.T) {
 		}
 		seeds = append(seeds, p)
 	}
+	experts := oneLayer(oracle.NewTinyExperts("llama", 4, oracle.Same("Q4_0")).Bytes())
+	if out, err := tryFile(experts.Bytes()); err != nil || out.refused != nil || out.notFinite != nil {
+		t.Fatalf("experts: %+v, %v", out, err)
+	}
+	seeds = append(seeds, experts)
 	seed := hostile.Seed()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var data []byte

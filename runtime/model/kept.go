@@ -32,7 +32,7 @@ func (l *loader) identity() ([]byte, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "packed weights %d, panels of %d\n%s", packing, ops.Panel, file)
 	for _, x := range l.matrices() {
-		fmt.Fprintf(&text, "%s of %q from %d %s %d %d %t", layerName(x.layer, x.role), x.tensor.Name, x.first, x.tensor.TypeName(), x.m, x.k, x.role.rotated() && l.row.adjacent)
+		fmt.Fprintf(&text, "%s of %q from %d %s as %s %d %d %t", layerName(x.layer, x.role), x.tensor.Name, x.first, x.tensor.TypeName(), x.typeName, x.m, x.k, x.role.rotated() && l.row.adjacent)
 		if x.p != nil {
 			fmt.Fprintf(&text, " %s", x.p.PackedID())
 		}

@@ -20,7 +20,8 @@ type loader struct {
 	config   Config
 	kernels  Kernels
 	float    bool
-	context  int // the most tokens of a session
+	head     string // Options.Head
+	context  int    // the most tokens of a session
 	progress func(done, total int64)
 	done     int64                       // bytes of plans
 	packed   Packed                      // nil: nothing is kept
@@ -30,14 +31,15 @@ type loader struct {
 
 // plan is one tensor that a model has, and what becomes of it.
 type plan struct {
-	layer  int // -1: of the whole model
-	role   role
-	tensor *gguf.Tensor
-	first  int              // row of the tensor that is the first of the matrix
-	m, k   int              // of a vector m is 1
-	p      *runtime.Product // nil: panels, or a vector
-	elem   ops.Elem         // of panels
-	bytes  int64            // that it takes in memory
+	layer    int // -1: of the whole model
+	role     role
+	tensor   *gguf.Tensor
+	first    int              // row of the tensor that is the first of the matrix, counted over all matrices of a stack
+	typeName string           // of a matrix in memory
+	m, k     int              // of a vector m is 1
+	p        *runtime.Product // nil: panels, or a vector
+	elem     ops.Elem         // of panels
+	bytes    int64            // that it takes in memory
 }
 
 // layerName is the name of a tensor in a file.
@@ -122,7 +124,7 @@ func (l *loader) vocabulary() error {
 
 // findOne plans a tensor, if the model has it, and adds its name to the known ones.
 func (l *loader) findOne(layer int, r role, known map[string]bool) error {
-	needed := slices.Contains(common, r) || slices.Contains(l.row.needs, r)
+	needed := slices.Contains(common, r) || slices.Contains(l.config.feedRoles(), r) || slices.Contains(l.row.needs, r)
 	if !needed && r != headWeights && !slices.Contains(l.row.may, r) {
 		return nil
 	}
@@ -186,23 +188,33 @@ func (l *loader) plan(x plan) error {
 		l.plans = append(l.plans, x)
 		return nil
 	}
-	x.m = l.shape(x.role)[1]
+	if x.role != sharedRouter { // which has one row
+		x.m = l.shape(x.role)[1]
+	}
 	if float && l.f.ScaleTensor(x.tensor.Name) != nil {
 		return errorf(quoted(l.f.ScaleTensor(x.tensor.Name).Name), "is a scale for a matrix of floats: this version knows scales of quantized matrices only")
 	}
+	var err error
+	if x.typeName, err = l.typeOf(&x); err != nil {
+		return err
+	}
 	x.bytes = ops.MatrixBytes(x.elem, x.m, x.k)
-	if !float {
-		if err := l.planProduct(&x, typeName); err != nil {
+	if _, float := ops.ElemOf(x.typeName); !float {
+		if err := l.planProduct(&x); err != nil {
 			return err
 		}
 	}
 	l.plans = append(l.plans, x)
+	for n := x.tensor.Matrices(); n > 1; n-- {
+		x.first += x.m
+		l.plans = append(l.plans, x)
+	}
 	return nil
 }
 
 // planProduct gives a quantized matrix its product, and the bytes of the packed matrix unless it becomes floats.
-func (l *loader) planProduct(x *plan, typeName string) error {
-	p, err := l.product(typeName)
+func (l *loader) planProduct(x *plan) error {
+	p, err := l.product(x.typeName)
 	if err != nil {
 		return fmt.Errorf("model: %s: %w", quoted(x.tensor.Name), err)
 	}
@@ -256,9 +268,12 @@ func (l *loader) vector(x *plan) ([]float32, error) {
 
 // source is where the bytes of a plan's matrix are read, in the order of its rows.
 func (l *loader) source(x *plan) (io.ReaderAt, error) {
-	rows := x.tensor.Shape[1]
+	rows := x.rows()
 	if want, err := x.stored(rows); err != nil || want != x.tensor.Size {
 		return nil, cmp.Or(err, errorf(quoted(x.tensor.Name), "has %d bytes; %d rows of %d columns have %d", x.tensor.Size, rows, x.k, want))
+	}
+	if x.typeName != x.tensor.TypeName() {
+		return newQuantizing(x)
 	}
 	part, reordered := x.m < rows, x.role.rotated() && l.row.adjacent
 	if !part && !reordered {
@@ -286,10 +301,21 @@ func (l *loader) source(x *plan) (io.ReaderAt, error) {
 	return &halves{from, &l.config, line, int64(x.m) * line}, nil
 }
 
+// rows is how many rows a plan's tensor has, of all matrices.
+func (x *plan) rows() int { return x.tensor.Elements() / x.k }
+
+// number is which matrix of a stack a plan has.
+func (x *plan) number() int {
+	if x.role.stack() {
+		return x.first / x.m
+	}
+	return 0
+}
+
 // stored is how many bytes rows of a plan's tensor have in the file.
 func (x *plan) stored(rows int) (int64, error) {
-	if x.p == nil {
-		return int64(rows) * int64(x.k) * int64(x.elem.Bytes()), nil
+	if elem, float := ops.ElemOf(x.tensor.TypeName()); float {
+		return int64(rows) * int64(x.k) * int64(elem.Bytes()), nil
 	}
 	b, err := blocks.Lookup(x.tensor.TypeName())
 	if err != nil {
@@ -315,8 +341,8 @@ func (l *loader) fill(x *plan, to []byte) error {
 	if err != nil {
 		return err
 	}
-	if err = x.p.PackBlocksFrom(to, x.tensor.TypeName(), from, x.m, x.k); err == nil && scales != nil {
-		err = x.p.SetScale(to, scales[0])
+	if err = x.p.PackBlocksFrom(to, x.typeName, from, x.m, x.k); err == nil && scales != nil {
+		err = x.p.SetScale(to, scales[x.number()])
 	}
 	if err != nil {
 		return fmt.Errorf("model: %s: %w", quoted(x.tensor.Name), err)

@@ -47,13 +47,13 @@ func (m *Model) plan(l *loader, kinds []*attention) error {
 	for _, x := range l.plans {
 		m.memory.Weights += x.bytes
 		if x.role == headWeights || x.role == embedding && m.memory.Head == 0 {
-			m.memory.Head = x.bytes
+			m.memory.Head, m.headType = x.bytes, x.typeName
 		}
 	}
 	for _, kind := range m.config.KindOf {
 		m.memory.Cache += kinds[kind].bytes(m.options.Context)
 	}
-	m.memory.Buffers = int64(m.options.Chunk)*m.config.rowBytes() + 4*logitRows*int64(m.config.Vocabulary) + mostApart
+	m.memory.Buffers = int64(m.options.Chunk)*(m.config.rowBytes()+m.feed.rowBytes()) + 4*logitRows*int64(m.config.Vocabulary) + mostApart
 	limit := cmp.Or(m.options.MemoryLimit, systemMemory(), math.MaxInt)
 	if total := m.memory.Total(); total > min(limit, math.MaxInt) {
 		return errorf("memory", "the model takes %s: %s for weights, %s for a session of %d tokens, %s for buffers; there are %s. Ask for fewer tokens (option Context) or raise MemoryLimit",

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +22,9 @@ type Options struct {
 	Chunk int
 	// Cache is the type of the keys and values that sessions keep: CacheF16 or CacheF32.
 	Cache CacheType
+	// Head, unless "", is the GGUF type of the output head's weights in memory, Q8_0 or Q6_K. A head whose type takes more is quantized to it, and so are an
+	// embedding that is the head, too, and one of floats. It is an error if their rows are not whole blocks of 32 or 256 columns.
+	Head string
 	// Float dequantizes all weights and keeps activations as floats. It is slow, takes much memory, and is for comparisons.
 	Float bool
 	// MemoryLimit is how many bytes weights, buffers and one session of Context tokens may take, and later all sessions together.
@@ -50,10 +54,12 @@ type Model struct {
 	layers     []layer
 	embedding  *matrix
 	head       *matrix // which may be the embedding
+	headType   string
 	outputNorm []float32
 	kept       func() error  // frees matrices that are mapped; nil: there are none
 	angles     []*ops.Angles // of each kind of layers
 	pages      *pages
+	feed       feed // of all layers
 	options    Options
 	memory     Memory
 	times      *Times
@@ -75,6 +81,9 @@ func Open(path string, k Kernels, opt Options) (*Model, error) {
 
 // New is Open of a file that is open already. The model does not use f after New.
 func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
+	if err := checkHead(opt.Head); err != nil {
+		return nil, err
+	}
 	row, err := findArchitecture(f)
 	if err != nil {
 		return nil, err
@@ -86,13 +95,13 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 	if opt.Context, err = config.positions(opt.Context); err != nil {
 		return nil, err
 	}
-	l := &loader{context: opt.Context, f: f, row: row, config: config, kernels: k, float: opt.Float, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
+	l := &loader{context: opt.Context, f: f, row: row, config: config, kernels: k, float: opt.Float, head: opt.Head, progress: opt.Progress, packed: opt.Packed, products: map[string]*runtime.Product{}}
 	if err := l.find(); err != nil {
 		return nil, err
 	}
 	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
 	opt.Chunk = cmp.Or(opt.Chunk, 512)
-	m := &Model{config: l.config, row: row, options: opt, times: opt.Times}
+	m := &Model{config: l.config, row: row, feed: newFeed(&l.config), options: opt, times: opt.Times}
 	if err := m.load(l); err != nil {
 		m.Close()
 		return nil, err
@@ -108,7 +117,7 @@ func (m *Model) load(l *loader) error {
 	}
 	m.layers = make([]layer, m.config.Layers)
 	for i := range m.layers {
-		m.layers[i].mixer = kinds[m.config.KindOf[i]]
+		m.layers[i].mixer, m.layers[i].feed = kinds[m.config.KindOf[i]], m.feed
 	}
 	kept, free, err := l.kept()
 	if err != nil {
@@ -171,7 +180,11 @@ func (m *Model) put(x *plan, w *matrix) {
 	case headWeights:
 		m.head = w
 	default:
-		m.layers[x.layer].matrices[x.role] = w
+		if l := &m.layers[x.layer]; x.role.stack() {
+			l.stacks[x.role] = append(l.stacks[x.role], w)
+		} else {
+			l.matrices[x.role] = w
+		}
 	}
 }
 
@@ -180,6 +193,9 @@ func (m *Model) Config() Config { return m.config }
 
 // Context is the most tokens of a session.
 func (m *Model) Context() int { return m.options.Context }
+
+// HeadType is the GGUF type of the output head's weights: Options.Head, or that of the file.
+func (m *Model) HeadType() string { return m.headType }
 
 // Memory is what the model takes.
 func (m *Model) Memory() Memory { return m.memory }
@@ -191,7 +207,8 @@ func (m *Model) Close() error {
 	}
 	var errs []error
 	for i := range m.layers {
-		for _, x := range m.layers[i].matrices {
+		l := &m.layers[i]
+		for _, x := range slices.Concat(append(l.stacks[:], l.matrices[:])...) {
 			errs = append(errs, x.close())
 		}
 	}

@@ -78,7 +78,7 @@ type mark struct {
 	pages  []*page // nil before number `first`, which no window reaches any more
 	first  int
 	length int // positions
-	dirty  int // positions of which something may have been written
+	dirty  int // positions that may have been written
 }
 
 // behind is how many positions before a window a cache keeps, so that a sequence can go back by that many.

@@ -26,13 +26,23 @@ type architecture struct {
 	grows bool
 	// unrotated, unless 0, leaves rope out of the last of each `unrotated` layers.
 	unrotated int
+	experts   *routes // nil: its models have none
+}
+
+// routes are how an architecture routes positions to experts.
+type routes struct {
+	always    bool // its models have experts; otherwise those whose files say so
+	normalize bool // weights, unless the file says something else
+	shared    bool // there is an expert more, which all positions have
 }
 
 // architectures are facts about models, from the graphs of llama.cpp v0.5.0 and, for bitnet-b1.58, of its forks.
 var architectures = []architecture{
-	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, shortFactors, longFactors, queryBias, keyBias, valueBias, mixedBias}},
+	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, shortFactors, longFactors, queryBias, keyBias, valueBias, mixedBias}, experts: &routes{normalize: true}},
 	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
 	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
+	{name: "qwen2moe", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}, experts: &routes{always: true, shared: true}},
+	{name: "qwen3moe", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}, experts: &routes{always: true, normalize: true}},
 	{name: "mistral3", adjacent: true, gate: ops.SiLUMul, grows: true, may: []role{ropeFactors, shortFactors, longFactors, mixedBias}},
 	{name: "smollm3", adjacent: true, gate: ops.SiLUMul, unrotated: 4},
 	{name: "gemma", gate: ops.GELUMul, scaled: true},
@@ -80,8 +90,15 @@ type fused struct {
 var common = []role{
 	embedding, outputNorm,
 	attentionNorm, queryWeights, keyWeights, valueWeights, mixedWeights,
-	feedNorm, gateWeights, upWeights, downWeights,
+	feedNorm,
 }
+
+// What the feed-forward parts need: dense ones, experts, and experts that are shared.
+var (
+	denseRoles  = []role{gateWeights, upWeights, downWeights}
+	expertRoles = []role{router, gateExperts, upExperts, downExperts}
+	sharedRoles = []role{sharedRouter, sharedGate, sharedUp, sharedDown}
+)
 
 // role is what a tensor is for.
 type role uint8
@@ -113,6 +130,14 @@ const (
 	gatedNorm // of the gated activations
 	downWeights
 	feedEndNorm // of what the feed-forward part adds to the hidden state
+	router      // scores of experts
+	gateExperts
+	upExperts
+	downExperts
+	sharedRouter // one row of weights
+	sharedGate
+	sharedUp
+	sharedDown
 
 	numRoles
 )
@@ -134,6 +159,9 @@ const (
 	sizeHead
 	sizePairs // that rope rotates
 	sizeVocabulary
+	sizeExperts
+	sizeExpert // between the matrices of one
+	sizeShared // between the matrices of the shared one
 	numSizes
 )
 
@@ -164,13 +192,22 @@ var tensors = [numRoles]tensor{
 	gatedNorm:     {"ffn_sub_norm.weight", []size{sizeFeed}},
 	downWeights:   {"ffn_down.weight", []size{sizeFeed, sizeEmbedding}},
 	feedEndNorm:   {"post_ffw_norm.weight", []size{sizeEmbedding}},
+	router:        {"ffn_gate_inp.weight", []size{sizeEmbedding, sizeExperts}},
+	gateExperts:   {"ffn_gate_exps.weight", []size{sizeEmbedding, sizeExpert, sizeExperts}},
+	upExperts:     {"ffn_up_exps.weight", []size{sizeEmbedding, sizeExpert, sizeExperts}},
+	downExperts:   {"ffn_down_exps.weight", []size{sizeExpert, sizeEmbedding, sizeExperts}},
+	sharedRouter:  {"ffn_gate_inp_shexp.weight", []size{sizeEmbedding}},
+	sharedGate:    {"ffn_gate_shexp.weight", []size{sizeEmbedding, sizeShared}},
+	sharedUp:      {"ffn_up_shexp.weight", []size{sizeEmbedding, sizeShared}},
+	sharedDown:    {"ffn_down_shexp.weight", []size{sizeShared, sizeEmbedding}},
 }
 
 // perLayer says that every layer has a tensor of role r.
 func (r role) perLayer() bool { return r >= attentionNorm }
 
-// matrix says that a tensor of role r is multiplied with.
-func (r role) matrix() bool { return len(tensors[r].shape) == 2 }
+// matrix says that a tensor of role r is multiplied with, and stack that it is a matrix of each expert.
+func (r role) matrix() bool { return len(tensors[r].shape) >= 2 || r == sharedRouter }
+func (r role) stack() bool  { return len(tensors[r].shape) == 3 }
 
 // rotated says that rope rotates what comes of a tensor of role r.
 func (r role) rotated() bool {

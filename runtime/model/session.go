@@ -8,12 +8,12 @@ import (
 // Session is one sequence of tokens and what the layers remember of it. One call at a time may use a session. Sessions of a
 // model may be used at once.
 type Session struct {
-	model  *Model
-	mu     sync.Mutex // held by calls
-	tokens []int32    // that the states have
-	states []state    // of each layer; nil once closed
-	before int        // how many tokens it had before the present call of Forward
-	logits []float32  // of the last call
+	model   *Model
+	mu      sync.Mutex // held by calls
+	tokens  []int32    // that the states have
+	states  []state    // of each layer; nil once closed
+	before  int        // how many tokens it had before the present call of Forward
+	results []float32  // of the last call: logits or hidden states
 }
 
 // NewSession is an empty sequence. Its memory grows with its tokens. The caller closes it.
@@ -121,6 +121,6 @@ func (s *Session) Close() error {
 	for _, x := range s.states {
 		x.Free()
 	}
-	s.states, s.tokens, s.logits = nil, nil, nil
+	s.states, s.tokens, s.results = nil, nil, nil
 	return nil
 }

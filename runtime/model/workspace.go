@@ -24,11 +24,12 @@ type workspace struct {
 	queries      []float32 // [rows][heads][size]
 	keys, values []float32 // [rows][KV heads][size]
 	attended     []float32 // [rows][heads][size]
-	mixed        []float32 // [rows][embedding], what is added to hidden
-	gates, ups   []float32 // [rows][feed-forward]
+	mixed        []float32 // [rows][embedding], added to hidden
+	gates, ups   []float32 // [rows][elements between the matrices of the feed-forward part]
 	cos, sin     []float32 // [kinds of layers][rows][pairs of a head]
 	positions    []int32   // of each row
-	wanted       []int32   // the rows whose logits are wanted
+	wanted       []int32   // the rows whose logits or hidden states are wanted
+	noHead       bool      // no logits are
 	logits       []float32 // [wanted][vocabulary]
 
 	// Of the present step over rows, and of the layer that it belongs to:
@@ -36,6 +37,7 @@ type workspace struct {
 	layer   *layer
 	weights []float32 // of the norm that ends the step, or nil
 	bias    []float32 // of what is added to hidden, or nil
+	width   int       // of rows of gates
 	ends    []float32 // weights of a norm of it, or nil
 	stage   int32     // how many norms came before
 	bad     atomic.Int32
@@ -45,6 +47,7 @@ type workspace struct {
 	calls     []runtime.Call
 	floats    ops.Products
 	attention attentionWork
+	routed    routed
 	times     Times
 	since     time.Time
 }
@@ -54,6 +57,7 @@ type segment struct {
 	session  *Session
 	item     int // of the call
 	row      int // of the first
+	angles   int // row of its angles
 	n        int
 	position int // of the first
 }
@@ -72,10 +76,10 @@ func (ws *workspace) lanes() int { return pool.Threads(ws.threads) }
 // rowBytes is the memory that resize takes for a row.
 func (c *Config) rowBytes() int64 {
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
-	return 4 * int64(3*c.Embedding+3*queries+2*keys+2*c.FeedForward+len(c.Kinds)*c.rotated()+3)
+	return 4 * int64(3*c.Embedding+3*queries+2*keys+len(c.Kinds)*c.rotated()+3)
 }
 
-// resize makes the buffers those of n rows.
+// resize makes the buffers of n rows.
 func (ws *workspace) resize(n int) {
 	c := &ws.model.config
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
@@ -84,7 +88,6 @@ func (ws *workspace) resize(n int) {
 	ws.hidden, ws.normed, ws.mixed = grow(ws.hidden, n*c.Embedding), grow(ws.normed, n*c.Embedding), grow(ws.mixed, n*c.Embedding)
 	ws.queries, ws.attended = grow(ws.queries, n*queries), grow(ws.attended, n*queries)
 	ws.keys, ws.values = grow(ws.keys, n*keys), grow(ws.values, n*keys)
-	ws.gates, ws.ups = grow(ws.gates, n*c.FeedForward), grow(ws.ups, n*c.FeedForward)
 	pairs := len(c.Kinds) * n * c.extent(sizePairs)
 	ws.cos, ws.sin = grow(ws.cos, pairs), grow(ws.sin, pairs)
 }

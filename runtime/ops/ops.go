@@ -37,6 +37,12 @@ func Add(dst, x, y []float32) {
 	add(x, y, dst, len(x))
 }
 
+// AddScaled is dst = x + scale * y. The product is rounded before the sum. dst may be x or y.
+func AddScaled(dst, x, y []float32, scale float32) {
+	same("AddScaled", len(x), dst, y)
+	addscaled(x, y, scale, dst, len(x))
+}
+
 // Scale is dst = x * by. dst may be x.
 func Scale(dst, x []float32, by float32) {
 	same("Scale", len(x), dst)

@@ -226,6 +226,70 @@ done0:
 	VZEROUPPER
 	RET
 
+// func addscaled_avx2(args *byte)
+// Requires: AVX, AVX2
+TEXT ·addscaled_avx2(SB), NOSPLIT, $0-8
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v0:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v1:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v2:i32x8 = splat 2143289344
+	MOVQ         args+0(FP), AX
+	MOVQ         16(AX), AX
+	MOVQ         args+0(FP), BX
+	MOVQ         8(BX), BX
+	MOVQ         args+0(FP), CX
+	MOVQ         (CX), CX
+	MOVQ         args+0(FP), DX
+	MOVQ         24(DX), DX
+	MOVQ         args+0(FP), SI
+	MOVQ         32(SI), SI
+	TESTQ        SI, SI
+	JLE          done0
+	PCALIGN      $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y3                   // v3:f32x8 = loadsplat scale+0
+	VMULPS       (BX), Y3, Y4               // v4:f32x8 = mul [y+0 l0*128 f32x8] v3
+	VMULPS       32(BX), Y3, Y5             // v5:f32x8 = mul [y+32 l0*128 f32x8] v3
+	VMULPS       64(BX), Y3, Y6             // v6:f32x8 = mul [y+64 l0*128 f32x8] v3
+	VMULPS       96(BX), Y3, Y3             // v7:f32x8 = mul [y+96 l0*128 f32x8] v3
+	VADDPS       (CX), Y4, Y4               // v8:f32x8 = add [x+0 l0*128 f32x8] v4
+	VADDPS       32(CX), Y5, Y5             // v9:f32x8 = add [x+32 l0*128 f32x8] v5
+	VADDPS       64(CX), Y6, Y6             // v10:f32x8 = add [x+64 l0*128 f32x8] v6
+	VADDPS       96(CX), Y3, Y3             // v11:f32x8 = add [x+96 l0*128 f32x8] v7
+	VPAND        Y0, Y4, Y7                 // v13:i32x8 = and v12 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v14:i32x8 = cmpgts v13 v1
+	VPAND        Y2, Y7, Y8                 // v15:i32x8 = and v14 v2
+	VPANDN       Y4, Y7, Y4                 // v16:i32x8 = andnot v12 v14
+	VPOR         Y4, Y8, Y4                 // v17:i32x8 = or v15 v16
+	VPAND        Y0, Y5, Y7                 // v20:i32x8 = and v19 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v21:i32x8 = cmpgts v20 v1
+	VPAND        Y2, Y7, Y8                 // v22:i32x8 = and v21 v2
+	VPANDN       Y5, Y7, Y5                 // v23:i32x8 = andnot v19 v21
+	VPOR         Y5, Y8, Y5                 // v24:i32x8 = or v22 v23
+	VPAND        Y0, Y6, Y7                 // v27:i32x8 = and v26 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v28:i32x8 = cmpgts v27 v1
+	VPAND        Y2, Y7, Y8                 // v29:i32x8 = and v28 v2
+	VPANDN       Y6, Y7, Y6                 // v30:i32x8 = andnot v26 v28
+	VPOR         Y6, Y8, Y6                 // v31:i32x8 = or v29 v30
+	VPAND        Y0, Y3, Y7                 // v34:i32x8 = and v33 v0
+	VPCMPGTD     Y1, Y7, Y7                 // v35:i32x8 = cmpgts v34 v1
+	VPAND        Y2, Y7, Y8                 // v36:i32x8 = and v35 v2
+	VPANDN       Y3, Y7, Y3                 // v37:i32x8 = andnot v33 v35
+	VPOR         Y3, Y8, Y3                 // v38:i32x8 = or v36 v37
+	VMOVDQU      Y4, (DX)                   // store out+0 l0*128 v18
+	VMOVDQU      Y5, 32(DX)                 // store out+32 l0*128 v25
+	VMOVDQU      Y6, 64(DX)                 // store out+64 l0*128 v32
+	VMOVDQU      Y3, 96(DX)                 // store out+96 l0*128 v39
+	ADDQ         $+128, BX
+	ADDQ         $+128, CX
+	ADDQ         $+128, DX
+	DECQ         SI
+	JNZ          loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func scale_avx2(args *byte)
 // Requires: AVX, AVX2
 TEXT ·scale_avx2(SB), NOSPLIT, $0-8

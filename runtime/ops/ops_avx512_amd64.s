@@ -163,6 +163,45 @@ done0:
 	VZEROUPPER
 	RET
 
+// func addscaled_avx512(args *byte)
+// Requires: AVX, AVX512F
+TEXT ·addscaled_avx512(SB), NOSPLIT, $0-8
+	MOVQ    args+0(FP), AX
+	MOVQ    16(AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    24(DX), DX
+	MOVQ    args+0(FP), SI
+	MOVQ    32(SI), SI
+	TESTQ   SI, SI
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD   (AX), Z0                 // v0:f32x16 = loadsplat scale+0
+	VMULPS         (BX), Z0, Z1             // v1:f32x16 = mul [y+0 l0*128 f32x16] v0
+	VMULPS         64(BX), Z0, Z0           // v2:f32x16 = mul [y+64 l0*128 f32x16] v0
+	VADDPS         (CX), Z1, Z1             // v3:f32x16 = add [x+0 l0*128 f32x16] v1
+	VADDPS         64(CX), Z0, Z0           // v4:f32x16 = add [x+64 l0*128 f32x16] v2
+	VCMPPS         $0x03, Z1, Z1, K1        // v5:f32x16 = canonnan v3
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
+	VCMPPS         $0x03, Z0, Z0, K1        // v6:f32x16 = canonnan v4
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z1, (DX)                 // store out+0 l0*128 v5
+	VMOVDQU64      Z0, 64(DX)               // store out+64 l0*128 v6
+	ADDQ           $+128, BX
+	ADDQ           $+128, CX
+	ADDQ           $+128, DX
+	DECQ           SI
+	JNZ            loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func scale_avx512(args *byte)
 // Requires: AVX, AVX512F
 TEXT ·scale_avx512(SB), NOSPLIT, $0-8

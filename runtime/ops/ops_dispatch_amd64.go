@@ -101,6 +101,33 @@ func add(x, y, out []float32, K int) {
 	}
 }
 
+func addscaled(x, y []float32, scale float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == avx512 && K >= 32:
+		done = K - K%32
+		addscaled_avx512(&addscaled_avx512_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
+			scale:       unsafe.Pointer(&scale),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	case chosen == avx2 && K >= 32:
+		done = K - K%32
+		addscaled_avx2(&addscaled_avx2_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
+			scale:       unsafe.Pointer(&scale),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	}
+	if done == 0 || done < K {
+		addscaled_go(x[done:], y[done:], scale, out[done:], K-done)
+	}
+}
+
 func scale(x []float32, by float32, out []float32, K int) {
 	done := 0
 	switch {

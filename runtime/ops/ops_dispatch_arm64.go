@@ -67,6 +67,24 @@ func add(x, y, out []float32, K int) {
 	}
 }
 
+func addscaled(x, y []float32, scale float32, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == neon && K >= 32:
+		done = K - K%32
+		addscaled_neon(&addscaled_neon_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
+			scale:       unsafe.Pointer(&scale),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	}
+	if done == 0 || done < K {
+		addscaled_go(x[done:], y[done:], scale, out[done:], K-done)
+	}
+}
+
 func scale(x []float32, by float32, out []float32, K int) {
 	done := 0
 	switch {

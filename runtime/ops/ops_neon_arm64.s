@@ -299,6 +299,96 @@ l0:
 done0:
 	RET
 
+// func addscaled_neon(args *byte)
+TEXT ·addscaled_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v0:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v1:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v2:i32x4 = splat 2143289344
+	MOVD 0(R25), R0 // x
+	MOVD 8(R25), R1 // y
+	MOVD 16(R25), R2 // scale
+	MOVD 24(R25), R3 // out
+	MOVD 32(R25), R4 // count_out_o
+	CMP $0, R4
+	BLE done0
+	PCALIGN $32
+l0:
+	WORD $0x3dc00003 // ldr q3, [x0]                                 v3:f32x4 = load x+0 l0*128
+	WORD $0x3dc00404 // ldr q4, [x0, #16]                            v4:f32x4 = load x+16 l0*128
+	WORD $0x3dc00805 // ldr q5, [x0, #32]                            v5:f32x4 = load x+32 l0*128
+	WORD $0x3dc00c06 // ldr q6, [x0, #48]                            v6:f32x4 = load x+48 l0*128
+	WORD $0x3dc01007 // ldr q7, [x0, #64]                            v7:f32x4 = load x+64 l0*128
+	WORD $0x3dc01408 // ldr q8, [x0, #80]                            v8:f32x4 = load x+80 l0*128
+	WORD $0x3dc01809 // ldr q9, [x0, #96]                            v9:f32x4 = load x+96 l0*128
+	WORD $0x3dc01c0a // ldr q10, [x0, #112]                          v10:f32x4 = load x+112 l0*128
+	WORD $0x3dc0002b // ldr q11, [x1]                                v11:f32x4 = load y+0 l0*128
+	WORD $0x3dc0042c // ldr q12, [x1, #16]                           v12:f32x4 = load y+16 l0*128
+	WORD $0x3dc0082d // ldr q13, [x1, #32]                           v13:f32x4 = load y+32 l0*128
+	WORD $0x3dc00c2e // ldr q14, [x1, #48]                           v14:f32x4 = load y+48 l0*128
+	WORD $0x3dc0102f // ldr q15, [x1, #64]                           v15:f32x4 = load y+64 l0*128
+	WORD $0x3dc01430 // ldr q16, [x1, #80]                           v16:f32x4 = load y+80 l0*128
+	WORD $0x3dc01831 // ldr q17, [x1, #96]                           v17:f32x4 = load y+96 l0*128
+	WORD $0x3dc01c32 // ldr q18, [x1, #112]                          v18:f32x4 = load y+112 l0*128
+	WORD $0x4d40c853 // ld1r {v19.4s}, [x2]                          v19:f32x4 = loadsplat scale+0
+	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s                  v20:f32x4 = mul v11 v19
+	WORD $0x6e33dd8c // fmul v12.4s, v12.4s, v19.4s                  v21:f32x4 = mul v12 v19
+	WORD $0x6e33ddad // fmul v13.4s, v13.4s, v19.4s                  v22:f32x4 = mul v13 v19
+	WORD $0x6e33ddce // fmul v14.4s, v14.4s, v19.4s                  v23:f32x4 = mul v14 v19
+	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s                  v24:f32x4 = mul v15 v19
+	WORD $0x6e33de10 // fmul v16.4s, v16.4s, v19.4s                  v25:f32x4 = mul v16 v19
+	WORD $0x6e33de31 // fmul v17.4s, v17.4s, v19.4s                  v26:f32x4 = mul v17 v19
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v27:f32x4 = mul v18 v19
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s                    v28:f32x4 = add v3 v20
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s                    v29:f32x4 = add v4 v21
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s                    v30:f32x4 = add v5 v22
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s                    v31:f32x4 = add v6 v23
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s                    v32:f32x4 = add v7 v24
+	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s                    v33:f32x4 = add v8 v25
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v34:f32x4 = add v9 v26
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s                  v35:f32x4 = add v10 v27
+	WORD $0x4e201c6b // and v11.16b, v3.16b, v0.16b                  v37:i32x4 = and v36 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v38:i32x4 = cmpgts v37 v1
+	WORD $0x6eab1c43 // bit v3.16b, v2.16b, v11.16b                  v39:i32x4 = bitsel v38 v2 v36
+	WORD $0x4e201c8b // and v11.16b, v4.16b, v0.16b                  v42:i32x4 = and v41 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v43:i32x4 = cmpgts v42 v1
+	WORD $0x6eab1c44 // bit v4.16b, v2.16b, v11.16b                  v44:i32x4 = bitsel v43 v2 v41
+	WORD $0x4e201cab // and v11.16b, v5.16b, v0.16b                  v47:i32x4 = and v46 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v48:i32x4 = cmpgts v47 v1
+	WORD $0x6eab1c45 // bit v5.16b, v2.16b, v11.16b                  v49:i32x4 = bitsel v48 v2 v46
+	WORD $0x4e201ccb // and v11.16b, v6.16b, v0.16b                  v52:i32x4 = and v51 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v53:i32x4 = cmpgts v52 v1
+	WORD $0x6eab1c46 // bit v6.16b, v2.16b, v11.16b                  v54:i32x4 = bitsel v53 v2 v51
+	WORD $0x4e201ceb // and v11.16b, v7.16b, v0.16b                  v57:i32x4 = and v56 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v58:i32x4 = cmpgts v57 v1
+	WORD $0x6eab1c47 // bit v7.16b, v2.16b, v11.16b                  v59:i32x4 = bitsel v58 v2 v56
+	WORD $0x4e201d0b // and v11.16b, v8.16b, v0.16b                  v62:i32x4 = and v61 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v63:i32x4 = cmpgts v62 v1
+	WORD $0x6eab1c48 // bit v8.16b, v2.16b, v11.16b                  v64:i32x4 = bitsel v63 v2 v61
+	WORD $0x4e201d2b // and v11.16b, v9.16b, v0.16b                  v67:i32x4 = and v66 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v68:i32x4 = cmpgts v67 v1
+	WORD $0x6eab1c49 // bit v9.16b, v2.16b, v11.16b                  v69:i32x4 = bitsel v68 v2 v66
+	WORD $0x4e201d4b // and v11.16b, v10.16b, v0.16b                 v72:i32x4 = and v71 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v73:i32x4 = cmpgts v72 v1
+	WORD $0x6eab1c4a // bit v10.16b, v2.16b, v11.16b                 v74:i32x4 = bitsel v73 v2 v71
+	WORD $0x3d800063 // str q3, [x3]                                 store out+0 l0*128 v40
+	WORD $0x3d800464 // str q4, [x3, #16]                            store out+16 l0*128 v45
+	WORD $0x3d800865 // str q5, [x3, #32]                            store out+32 l0*128 v50
+	WORD $0x3d800c66 // str q6, [x3, #48]                            store out+48 l0*128 v55
+	WORD $0x3d801067 // str q7, [x3, #64]                            store out+64 l0*128 v60
+	WORD $0x3d801468 // str q8, [x3, #80]                            store out+80 l0*128 v65
+	WORD $0x3d801869 // str q9, [x3, #96]                            store out+96 l0*128 v70
+	WORD $0x3d801c6a // str q10, [x3, #112]                          store out+112 l0*128 v75
+	ADD $128, R0
+	ADD $128, R1
+	ADD $128, R3
+	SUBS $1, R4
+	BNE l0
+done0:
+	RET
+
 // func scale_neon(args *byte)
 TEXT ·scale_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25

@@ -17,6 +17,10 @@ func add(x, y, out []float32, K int) {
 	add_go(x, y, out, K)
 }
 
+func addscaled(x, y []float32, scale float32, out []float32, K int) {
+	addscaled_go(x, y, scale, out, K)
+}
+
 func scale(x []float32, by float32, out []float32, K int) {
 	scale_go(x, by, out, K)
 }

@@ -83,6 +83,21 @@ func add_go(x, y, out []float32, K int) {
 	}
 }
 
+// addscaled_go is addscaled: sum of a vector and another times a number: experts.
+//
+//	input x[k] f32
+//	input y[k] f32
+//	input scale[i] f32
+//	out[out.k:K] f32 = canonnan((x[out.k] + (y[out.k] * scale[0])))
+func addscaled_go(x, y []float32, scale float32, out []float32, K int) {
+	x = x[:K]
+	y = y[:K]
+	out = out[:K]
+	for k := range K {
+		out[k] = canonNaN(x[k] + float32(y[k]*scale))
+	}
+}
+
 // scale_go is scale: a vector times a number: embeddings.
 //
 //	input x[k] f32

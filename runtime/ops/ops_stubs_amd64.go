@@ -74,6 +74,32 @@ type add_avx2_args struct {
 //go:noescape
 func add_avx2(args *add_avx2_args)
 
+type addscaled_avx512_args struct {
+	x           unsafe.Pointer
+	y           unsafe.Pointer
+	scale       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// addscaled_avx512 is addscaled by the schedule traces/512/addscaled.json.
+//
+//go:noescape
+func addscaled_avx512(args *addscaled_avx512_args)
+
+type addscaled_avx2_args struct {
+	x           unsafe.Pointer
+	y           unsafe.Pointer
+	scale       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// addscaled_avx2 is addscaled by the schedule traces/256/addscaled.json.
+//
+//go:noescape
+func addscaled_avx2(args *addscaled_avx2_args)
+
 type scale_avx512_args struct {
 	x           unsafe.Pointer
 	by          unsafe.Pointer

@@ -40,6 +40,19 @@ type add_neon_args struct {
 //go:noescape
 func add_neon(args *add_neon_args)
 
+type addscaled_neon_args struct {
+	x           unsafe.Pointer
+	y           unsafe.Pointer
+	scale       unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// addscaled_neon is addscaled by the schedule traces/128/addscaled.json.
+//
+//go:noescape
+func addscaled_neon(args *addscaled_neon_args)
+
 type scale_neon_args struct {
 	x           unsafe.Pointer
 	by          unsafe.Pointer

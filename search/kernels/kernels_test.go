@@ -289,19 +289,19 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// Needed lists a product for each type of matrices, and events count the expected ones.
+// Needed lists a product for each type of matrices and for others given, and events count the expected ones.
 func TestExpect(t *testing.T) {
 	f, err := gguf.Open("../../testdata/gguf/llama-q4_0.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	needed := Needed(f)
+	needed := Needed(f, "", "Q4_0", "Q8_0")
 	var names []string
 	for _, x := range needed {
 		names = append(names, fmt.Sprintf("%s by %d", x.Weight.Name, x.Act.Group))
 	}
-	if got, want := strings.Join(names, ", "), "q6_k by 16, q4_0 by 32"; got != want {
+	if got, want := strings.Join(names, ", "), "q6_k by 16, q4_0 by 32, q8_0 by 32"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	mapped(t)
@@ -310,7 +310,7 @@ func TestExpect(t *testing.T) {
 	if _, err := p.Product(w2(), format.Act{}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(p.said[0], " (3 of 3)") {
+	if !strings.HasSuffix(p.said[0], " (4 of 4)") {
 		t.Errorf("%q", p.said)
 	}
 }

@@ -31,6 +31,8 @@ var Models = []Model{
 	{"qwen3-q2_0", 1e-1, 0.5},
 	{"qwen2-q4_k", 1e-1, 0.5},
 	{"llama3-rope-q4_0", 1e-1, 0.5},
+	{"qwen3moe-q4_0", 1e-1, 0.5},
+	{"mixtral-q4_0", 1e-1, 0.5},
 	{"gemma3-q8_0", 1e-1, 0.5},
 	{"phi3-q4_k", 1e-1, 0.5},
 	{"tale-4m-f16", 3e-2, 0.2},
@@ -65,7 +67,7 @@ var (
 // AsIs evaluates the file as it is.
 func (x Model) AsIs() Precision { return Precision{false, model.CacheF16, x.Logits, x.Token} }
 
-// Options are those of an evaluation.
+// Options are for opening a model that is evaluated so.
 func (p Precision) Options() model.Options { return model.Options{Float: p.Float, Cache: p.Cache} }
 
 // values are the ones of a prompt to compare an evaluation with.

@@ -19,13 +19,14 @@ type Tiny struct {
 	Layers, Embedding, Feed          int
 	Heads, KVHeads, Size, Vocabulary int
 	Context                          int
+	Experts, Used                    int   // 0: the feed-forward part is dense
 	Keys                             []Key // besides the usual ones
 	Tensors                          []Tensor
 	types                            func(name string) string
 	rng                              *rand.Rand
 }
 
-// Key is a metadata value: a uint32, an int32, a float32, a string, or an array of strings or truth values.
+// Key is a metadata value: a uint32, an int32, a float32, a bool, a string, or an array of strings or truth values.
 type Key struct {
 	Name  string
 	Value any
@@ -44,11 +45,20 @@ var typeIDs = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K"
 
 // NewTiny is a model of an architecture, 2 layers and 256 elements, whose matrices are of the types that a function of their names
 // says.
-func NewTiny(arch string, types func(name string) string) *Tiny { return NewTinyLayers(arch, 2, types) }
+func NewTiny(arch string, types func(name string) string) *Tiny { return newTiny(arch, 2, 0, types) }
 
 // NewTinyLayers is NewTiny of another number of layers.
 func NewTinyLayers(arch string, layers int, types func(name string) string) *Tiny {
-	x := &Tiny{Arch: arch, Layers: layers, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
+	return newTiny(arch, layers, 0, types)
+}
+
+// NewTinyExperts is NewTiny with experts in each layer. A position chooses two of them.
+func NewTinyExperts(arch string, experts int, types func(name string) string) *Tiny {
+	return newTiny(arch, 2, experts, types)
+}
+
+func newTiny(arch string, layers, experts int, types func(name string) string) *Tiny {
+	x := &Tiny{Arch: arch, Layers: layers, Experts: experts, Used: 2, Embedding: 256, Feed: 256, Heads: 4, KVHeads: 2, Size: 64, Vocabulary: 70, Context: 300, types: types, rng: rand.New(rand.NewPCG(3, 4))}
 	if strings.HasPrefix(arch, "gemma") { // whose heads are not equal parts of the hidden state
 		x.Heads, x.KVHeads = 2, 1
 	}
@@ -78,19 +88,13 @@ func (x *Tiny) layer(at string) {
 	}
 	x.matrix(at+"attn_output.weight", queries, x.Embedding)
 	x.vector(at+"ffn_norm.weight", x.Embedding)
-	if x.Arch == "phi3" {
-		x.matrix(at+"ffn_up.weight", x.Embedding, 2*x.Feed)
-	} else {
-		x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
-		x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
-	}
-	x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
+	x.feed(at)
 	switch x.Arch {
-	case "qwen2":
+	case "qwen2", "qwen2moe":
 		x.vector(at+"attn_q.bias", queries)
 		x.vector(at+"attn_k.bias", keys)
 		x.vector(at+"attn_v.bias", keys)
-	case "qwen3":
+	case "qwen3", "qwen3moe":
 		x.vector(at+"attn_q_norm.weight", x.Size)
 		x.vector(at+"attn_k_norm.weight", x.Size)
 	case "gemma2":
@@ -113,7 +117,7 @@ func (x *Tiny) AddHead() { x.matrix("output.weight", x.Embedding, x.Vocabulary) 
 // AddVector adds a tensor that usual models do not have.
 func (x *Tiny) AddVector(name string, n int) { x.vector(name, n) }
 
-// AddFactors adds a tensor of numbers of which each is a factor larger than the one before.
+// AddFactors adds a tensor of growing numbers: each is the one before, times 1 + growth.
 func (x *Tiny) AddFactors(name string, n int, first, growth float64) {
 	x.vector(name, n)
 	data := x.Tensor(name).Data[:0]
@@ -137,6 +141,41 @@ func (x *Tiny) matrix(name string, k, m int) {
 		}
 	}
 	x.Tensors = append(x.Tensors, t)
+}
+
+// feed adds the feed-forward part of a layer.
+func (x *Tiny) feed(at string) {
+	switch {
+	case x.Experts > 0:
+		x.matrix(at+"ffn_gate_inp.weight", x.Embedding, x.Experts)
+		x.stack(at+"ffn_gate_exps.weight", x.Embedding, x.Feed)
+		x.stack(at+"ffn_up_exps.weight", x.Embedding, x.Feed)
+		x.stack(at+"ffn_down_exps.weight", x.Feed, x.Embedding)
+		x.shared(at)
+		return
+	case x.Arch == "phi3":
+		x.matrix(at+"ffn_up.weight", x.Embedding, 2*x.Feed)
+	default:
+		x.matrix(at+"ffn_gate.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_up.weight", x.Embedding, x.Feed)
+	}
+	x.matrix(at+"ffn_down.weight", x.Feed, x.Embedding)
+}
+
+// shared adds the expert that all positions have, if the architecture has one.
+func (x *Tiny) shared(at string) {
+	if x.Arch == "qwen2moe" {
+		x.Tensors = append(x.Tensors, Tensor{at + "ffn_gate_inp_shexp.weight", "F32", []uint64{uint64(x.Embedding)}, x.floats("F32", x.Embedding, 0, 1/math.Sqrt(float64(x.Embedding)))})
+		x.matrix(at+"ffn_gate_shexp.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_up_shexp.weight", x.Embedding, x.Feed)
+		x.matrix(at+"ffn_down_shexp.weight", x.Feed, x.Embedding)
+	}
+}
+
+// stack adds a tensor of a matrix for each expert.
+func (x *Tiny) stack(name string, k, m int) {
+	x.matrix(name, k, m*x.Experts)
+	x.Tensors[len(x.Tensors)-1].Shape = []uint64{uint64(k), uint64(m), uint64(x.Experts)}
 }
 
 // floats are random numbers of a type of floats, nil of other types.
@@ -187,6 +226,10 @@ func (x *Tiny) Bytes() []byte {
 		{x.Arch + ".attention.value_length", uint32(x.Size)},
 		{x.Arch + ".attention.layer_norm_rms_epsilon", float32(1e-5)},
 	}
+	if x.Experts > 0 {
+		keys = append(keys, Key{x.Arch + ".expert_count", uint32(x.Experts)}, Key{x.Arch + ".expert_used_count", uint32(x.Used)},
+			Key{x.Arch + ".expert_feed_forward_length", uint32(x.Feed)})
+	}
 	for _, k := range x.Keys {
 		keys = replace(keys, k)
 	}
@@ -225,6 +268,8 @@ func (k Key) add(f *ggufgen.File) {
 		f.Add(uint32(4), v)
 	case float32:
 		f.Add(uint32(6), v)
+	case bool:
+		f.Add(uint32(7), v)
 	case string:
 		f.Add(uint32(8), v)
 	case int32:

@@ -55,8 +55,13 @@ func (f *File) Unchanged() error {
 	return nil
 }
 
-// tick is how long a system may give all changes of a file the same time.
-const tick = 20 * time.Millisecond
+// tick is how long a system may give all changes of a file the same time. Some file systems know whole seconds only, or even ones.
+func tick(changed time.Time) time.Duration {
+	if changed.Nanosecond() == 0 {
+		return 2 * time.Second
+	}
+	return 20 * time.Millisecond
+}
 
 // settled is what a system says of a file when a change after this has another time.
 func settled(x fs.File) (info fs.FileInfo, err error) {
@@ -64,7 +69,8 @@ func settled(x fs.File) (info fs.FileInfo, err error) {
 		if info, err = x.Stat(); err != nil {
 			return nil, err
 		}
-		age := time.Since(lastChange(info))
+		changed := lastChange(info)
+		age, tick := time.Since(changed), tick(changed)
 		if age < 0 || age >= tick {
 			break
 		}

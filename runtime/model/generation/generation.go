@@ -173,6 +173,9 @@ func (g *generator) ends(id int32) bool { return id == sample.None || g.tokenize
 // end ends the text after such a choice.
 func (g *generator) end(id int32) error {
 	if id == sample.None && !g.Sampler.MayEnd() {
+		if err := g.Sampler.Err(); err != nil {
+			return err
+		}
 		return errors.New("no token can come next: all logits are -Inf or no numbers, or tokens that may come are forbidden")
 	}
 	g.report.End = Stopped

@@ -10,11 +10,12 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/runtime/model/grammar"
 	"github.com/tmacc/tmacc/runtime/model/sample"
 	"github.com/tmacc/tmacc/runtime/model/token"
 )
 
-// tale is the model of tmacc run in pure Go, for so many tokens, and its tokenizer.
+// tale is the model of tmacc run in pure Go, for a number of tokens, and its tokenizer.
 func tale(t *testing.T, positions int) (*model.Model, *token.Tokenizer) {
 	t.Helper()
 	f, err := gguf.Open("../../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf")
@@ -60,7 +61,7 @@ func goOn(t *testing.T, ctx context.Context, m *model.Model, tokens *token.Token
 
 const prompt = "It was a cold morning, and"
 
-// The likeliest tokens are the same at each call, and as many as were asked for; each is the likeliest after the ones before.
+// The likeliest tokens are the same at each call, and the number asked for; each is the likeliest after the ones before.
 func TestGreedy(t *testing.T) {
 	m, tokens := tale(t, 0)
 	text, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 12})
@@ -244,4 +245,49 @@ func TestStops(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A grammar ends a text within the limit of tokens, and the reason is not the limit; where no text is short enough, it is.
+func TestMasked(t *testing.T) {
+	m, tokens := tale(t, 0)
+	g, err := grammar.Parse(`root ::= " I " [a-z ]{24,} "!"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := grammar.NewVocabulary(tokens)
+	for limit, want := range map[int]End{3: Enough, 14: Stopped} {
+		s, err := sample.New(sample.Options{Temperature: 1, Seed: 3, Mask: grammar.NewMask(g, words)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // a sampler begins each text anew
+			text, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: limit, Sampler: s})
+			if err != nil || r.End != want || r.Tokens > limit || !strings.HasPrefix(text, " I ") || strings.HasSuffix(text, "!") != (want == Stopped) {
+				t.Errorf("limit %d: %q, %+v, %v", limit, text, r, err)
+			}
+		}
+	}
+	if g, err = grammar.Parse(`root ::= "\uFFFF" [\uFFF0-\uFFFF]`); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sample.New(sample.Options{Mask: grammar.NewMask(g, grammar.NewVocabulary(few{tokens}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := goOn(t, t.Context(), m, tokens, prompt, Options{Sampler: s}); err == nil || !strings.Contains(err.Error(), "no token of the vocabulary continues the text") {
+		t.Error(err)
+	}
+}
+
+// few are the tokens without the ones of bytes above 0x7f.
+type few struct{ *token.Tokenizer }
+
+func (f few) AppendPiece(dst []byte, id int32, special bool) []byte {
+	piece := f.Tokenizer.AppendPiece(nil, id, special)
+	for _, b := range piece {
+		if b >= 0x80 {
+			return dst
+		}
+	}
+	return append(dst, piece...)
 }

@@ -1,20 +1,18 @@
 package sample
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
 func sampler(t *testing.T, temperature float64, seed uint64) *Sampler {
 	t.Helper()
-	s, err := New(Options{Temperature: temperature, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return made(t, Options{Temperature: temperature, Seed: seed})
 }
 
 // Temperature 0 takes the first of the largest logits, whatever the seed.
@@ -40,7 +38,7 @@ func TestGreedy(t *testing.T) {
 
 // Tokens come as often as their probabilities say, across blocks of a softmax, and impossible ones never.
 func TestProbabilities(t *testing.T) {
-	const tokens, draws = 200, 200_000
+	const tokens, draws = 200, 50_000
 	rng := rand.New(rand.NewPCG(3, 4))
 	logits := make([]float32, tokens)
 	for i := range logits {
@@ -99,19 +97,47 @@ func TestCold(t *testing.T) {
 	}
 }
 
+// A bad option is an error that names it.
 func TestNewRefuses(t *testing.T) {
-	for _, x := range []float64{-1, 0.001, 101, math.NaN(), math.Inf(1)} {
-		if _, err := New(Options{Temperature: x}); err == nil {
-			t.Errorf("temperature %v is taken", x)
+	nan, inf := math.NaN(), math.Inf(1)
+	for option, bad := range map[string][]Options{
+		"Temperature": {{Temperature: -1}, {Temperature: 0.001}, {Temperature: 101}, {Temperature: nan}, {Temperature: inf}, {Mirostat: 2}},
+		"TopK":        {{TopK: -1}},
+		"TopP":        {{TopP: -0.1}, {TopP: 1.1}, {TopP: nan}},
+		"MinP":        {{MinP: -0.1}, {MinP: 1.1}, {MinP: nan}},
+		"Typical":     {{Typical: -0.1}, {Typical: 1.1}, {Typical: nan}},
+		"RepeatLast":  {{RepeatLast: -2}},
+		"Repeat":      {{Repeat: -1}, {Repeat: 1e-4}, {Repeat: inf}, {Repeat: nan}},
+		"Presence":    {{Presence: inf}, {Presence: -1001}, {Presence: nan}},
+		"Frequency":   {{Frequency: -inf}, {Frequency: 1001}, {Frequency: nan}},
+		"Bias":        {{Bias: map[int32]float32{-1: 1}}, {Bias: map[int32]float32{1: float32(nan)}}},
+		"Mirostat":    {{Temperature: 1, Mirostat: 3}, {Temperature: 1, Mirostat: -1}},
+		"Tau":         {{Tau: -1}, {Tau: nan}, {Tau: inf}},
+		"Eta":         {{Eta: -1}, {Eta: nan}, {Eta: 2}},
+	} {
+		for _, o := range bad {
+			_, err := New(o)
+			if e := (*Error)(nil); !errors.As(err, &e) || e.Option != option || !strings.Contains(err.Error(), option) {
+				t.Errorf("%s of %+v: %v", option, o, err)
+			}
 		}
 	}
 }
 
 // Nothing is allocated for a token.
 func TestAllocations(t *testing.T) {
-	s, logits := sampler(t, 0.8, 1), make([]float32, 1000)
-	s.Next(logits)
-	if n := testing.AllocsPerRun(100, func() { s.Next(logits) }); n != 0 {
-		t.Errorf("%v allocations", n)
+	logits := make([]float32, 1000)
+	for i := range logits {
+		logits[i] = float32(i * 37 % 101)
+	}
+	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 1, TopK: 40, TopP: 0.9, MinP: 0.1, Typical: 0.9}, {Temperature: 1, Mirostat: 1},
+		{Temperature: 1, Mirostat: 2}, {Temperature: 1, Repeat: 1.1, Presence: 1, Frequency: 1, Bias: map[int32]float32{3: 1}}} {
+		s := made(t, o)
+		for range 200 {
+			s.Next(logits)
+		}
+		if n := testing.AllocsPerRun(200, func() { s.Next(logits) }); n != 0 {
+			t.Errorf("%+v: %v allocations", o, n)
+		}
 	}
 }

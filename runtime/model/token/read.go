@@ -23,6 +23,7 @@ const (
 	keyEOS         = "tokenizer.ggml.eos_token_id"
 	keyUnknown     = "tokenizer.ggml.unknown_token_id"
 	keyAddBOS      = "tokenizer.ggml.add_bos_token"
+	keyAddEOS      = "tokenizer.ggml.add_eos_token"
 	keySpacePrefix = "tokenizer.ggml.add_space_prefix"
 	keyName        = "general.name"
 )
@@ -297,6 +298,7 @@ func (r *reader) complete(t *Tokenizer) {
 	if add, ok := read[bool](r, keyAddBOS); ok {
 		t.addBOS = add
 	}
+	t.addEOS, _ = read[bool](r, keyAddEOS)
 	for i, k := range t.kinds {
 		if k != byteValue {
 			continue

@@ -404,3 +404,25 @@ func FuzzTokenizer(f *testing.F) {
 		}
 	})
 }
+
+// EOS stands behind a text if the caller asks for it, and the model's metadata say so.
+func TestAddedEOS(t *testing.T) {
+	m := bytePairs()
+	text := must(t, m).Encode("ab", Options{})
+	for _, add := range []bool{true, false} {
+		tok := must(t, m.with(keyAddEOS, add))
+		want := text
+		if add {
+			want = append(slices.Clone(text), tok.EOS())
+		}
+		if have := tok.Encode("ab", Options{EOS: true}); !slices.Equal(have, want) {
+			t.Errorf("%v: %v, want %v", add, have, want)
+		}
+		if have := tok.Encode("ab", Options{}); !slices.Equal(have, text) {
+			t.Errorf("%v: without being asked for %v, want %v", add, have, text)
+		}
+	}
+	if have := must(t, m).Encode("ab", Options{EOS: true}); !slices.Equal(have, text) {
+		t.Errorf("without the key %v, want %v", have, text)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 	"github.com/tmacc/tmacc/tests/oracle"
 )
 
-// copied is a copy of a small model's file of the repository, or a tiny model whose matrices have a type.
+// copied is a copy of a small model's file of the repository, or a tiny model whose matrices have a type: "Q4_0", or "Q4_0 3 experts".
 func copied(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "model.gguf")
@@ -26,7 +27,9 @@ func copied(t *testing.T, name string) string {
 	if strings.HasSuffix(name, ".gguf") {
 		data, err = os.ReadFile(filepath.Join("../../../testdata/gguf", name))
 	} else {
-		data = oracle.NewTiny("llama", oracle.Same(name)).Bytes()
+		typeName, of, _ := strings.Cut(name, " ")
+		experts, _ := strconv.Atoi(strings.TrimSuffix(of, " experts"))
+		data = oracle.NewTinyExperts("llama", experts, oracle.Same(typeName)).Bytes()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +54,12 @@ func store(t *testing.T, folder string) *weights.Store {
 // logits opens the model at path with a store in a folder, nil: none, and computes some.
 func logits(t *testing.T, path string, packed model.Packed) []float32 {
 	t.Helper()
-	m, err := model.Open(path, model.PureGo{}, model.Options{Packed: packed})
+	return logitsOf(t, path, model.Options{Packed: packed})
+}
+
+func logitsOf(t *testing.T, path string, opt model.Options) []float32 {
+	t.Helper()
+	m, err := model.Open(path, model.PureGo{}, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +86,8 @@ func files(t *testing.T, folder string) []string {
 	return all
 }
 
-// models are of low-bit weights, of heads whose rows are reordered, and of floats.
-var models = []string{"bitnet-tq2_0.gguf", "llama-q4_0.gguf", "F16", "BF16", "I2_S"}
+// models are of low-bit weights, of heads whose rows are reordered, of floats, and of stacks of matrices.
+var models = []string{"bitnet-tq2_0.gguf", "llama-q4_0.gguf", "F16", "BF16", "I2_S", "Q4_0 3 experts", "BF16 3 experts"}
 
 // The first time matrices are saved, the second time they are mapped, with the logits of a model that is not kept.
 func TestStore(t *testing.T) {
@@ -92,6 +100,23 @@ func TestStore(t *testing.T) {
 				t.Errorf("%s, start %d: saved %d bytes, %v, or other logits", name, i+1, s.Saved(), s.Err())
 			}
 		}
+	}
+}
+
+// Weights with another head are other ones.
+func TestHeads(t *testing.T) {
+	folder, path := filepath.Join(t.TempDir(), "weights"), copied(t, "F16")
+	for i, saved := range []bool{true, false} {
+		for _, head := range []string{"", "Q8_0", "Q6_K"} {
+			want := logitsOf(t, path, model.Options{Head: head})
+			s := store(t, folder)
+			if got := logitsOf(t, path, model.Options{Head: head, Packed: s}); !slices.Equal(got, want) || (s.Saved() > 0) != saved || s.Err() != nil {
+				t.Errorf("head %q, start %d: saved %d bytes, %v, or other logits", head, i+1, s.Saved(), s.Err())
+			}
+		}
+	}
+	if n := len(files(t, folder)); n != 3 {
+		t.Errorf("%d models, want 3", n)
 	}
 }
 

@@ -31,23 +31,25 @@ type alone struct {
 type Kernels func(format.Weight, format.Act) (*runtime.Product, error)
 
 // NewAlone reads all matrices of a file: those in blocks by the products that kernels gives, floats as package ops has them. It leaves out an embedding that is
-// not the output matrix too. It calls packed after each tensor. Close frees the matrices.
+// not the output matrix too. Of a stack of experts it reads as many matrices as a token chooses. It calls packed after each tensor. Close frees the matrices.
 func NewAlone(f *gguf.File, kernels Kernels, threads int, packed func(done, total int64)) (*Alone, error) {
 	a := &Alone{threads: threads, acts: map[string][]byte{}}
 	head := headOf(f)
 	var list []*gguf.Tensor
 	total, done := int64(0), int64(0)
 	for i := range f.Tensors {
-		if x := &f.Tensors[i]; isMatrix(x, head) {
+		if x := &f.Tensors[i]; perToken(f, x, head) > 0 {
 			list, total = append(list, x), total+x.Size
 		}
 	}
 	for _, x := range list {
-		m := alone{head: x == head}
-		if err := m.read(x, kernels); err != nil {
-			return nil, errors.Join(fmt.Errorf("tensor %s: %w", x.Name, err), a.Close())
+		for number := range perToken(f, x, head) {
+			m := alone{head: x == head}
+			if err := m.read(x, number, kernels); err != nil {
+				return nil, errors.Join(fmt.Errorf("tensor %s: %w", x.Name, err), a.Close())
+			}
+			a.matrices = append(a.matrices, m)
 		}
-		a.matrices = append(a.matrices, m)
 		done += x.Size
 		packed(done, total)
 	}
@@ -62,14 +64,22 @@ func headOf(f *gguf.File) *gguf.Tensor {
 	return f.Tensor("token_embd.weight")
 }
 
-// isMatrix says that a tensor is a matrix that tokens are multiplied by.
-func isMatrix(x, head *gguf.Tensor) bool {
-	return len(x.Shape) == 2 && (x == head || x.Name != "token_embd.weight")
+// perToken is how many matrices of a tensor a token is multiplied by: of a stack of experts the chosen ones.
+func perToken(f *gguf.File, x, head *gguf.Tensor) int {
+	switch {
+	case len(x.Shape) == 2 && (x == head || x.Name != "token_embd.weight"):
+		return 1
+	case len(x.Shape) == 3:
+		arch, _ := f.Text("general.architecture")
+		chosen, _ := f.Int(arch + ".expert_used_count")
+		return min(max(chosen, 1), x.Matrices())
+	}
+	return 0
 }
 
-// read sets m to the matrix of a tensor.
-func (m *alone) read(x *gguf.Tensor, kernels Kernels) error {
-	data, err := x.Bytes()
+// read sets m to a matrix of a tensor.
+func (m *alone) read(x *gguf.Tensor, number int, kernels Kernels) error {
+	data, err := x.Matrix(number)
 	if err != nil {
 		return err
 	}

@@ -91,9 +91,9 @@ func Describe(file string, f *gguf.File, cache model.CacheType) Model {
 		x := &f.Tensors[i]
 		m.Size += x.Size
 		m.Parameters += int64(x.Elements())
-		if isMatrix(x, head) {
-			m.Weights += x.Size
-			m.MACs += int64(x.Elements())
+		if n := int64(perToken(f, x, head)); n > 0 {
+			m.Weights += x.Size / int64(x.Matrices()) * n
+			m.MACs += int64(x.Elements()/x.Matrices()) * n
 		}
 		if x != head {
 			types[x.TypeName()] += x.Size

@@ -37,6 +37,30 @@ func TestFloats(t *testing.T) {
 	}
 }
 
+// TestExperts: of experts the chosen ones count, which are all that a token reads.
+func TestExperts(t *testing.T) {
+	f, err := oracle.NewTinyExperts("llama", 8, oracle.Same("Q4_0")).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := Load(f, model.PureGo{}, model.Options{}, func(int64, int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if err := x.Products(2); err != nil {
+		t.Error(err)
+	}
+	const layer, head = 256*(256+128+128+256) + 256*8 + 2*3*256*256, 256 * 70 // attention, router, two experts
+	m := Describe("", f, model.CacheF16)
+	if m.MACs != 2*layer+head || m.Weights != m.MACs*18/32 {
+		t.Errorf("%d elements and %d bytes, want %d and %d", m.MACs, m.Weights, 2*layer+head, (2*layer+head)*18/32)
+	}
+	if n := len(x.alone.matrices); n != 2*(4+1+2*3)+1 {
+		t.Errorf("%d matrices alone", n)
+	}
+}
+
 // once provides products for a model, and none for its matrices alone.
 type once struct{ left int }
 

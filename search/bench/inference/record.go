@@ -24,7 +24,7 @@ type Model struct {
 	Kind       string `json:"model_type"`     // architecture and file type
 	Size       int64  `json:"model_size"`     // bytes of all tensors
 	Parameters int64  `json:"model_n_params"` // elements of all tensors
-	// Weights are the bytes of all matrices in the file that a token reads. MACs are their elements.
+	// Weights are the bytes of the matrices in the file that a token reads: all but the experts that it does not choose. MACs are their elements.
 	Weights int64 `json:"weight_bytes_per_token"`
 	MACs    int64 `json:"macs_per_token"`
 	// Head is the part of MACs that is the output matrix, which only the last token of a prompt needs.

@@ -82,6 +82,10 @@ type functions struct {
 	decode       func(ctx pointer, b batch) int32
 	wait         func(ctx pointer)
 	logits       func(ctx pointer, i int32) *float32
+	width        func(model pointer) int32
+	pooling      func(ctx pointer) int32
+	embedding    func(ctx pointer, i int32) *float32
+	embeddingOf  func(ctx pointer, sequence int32) *float32
 	stateSize    func(ctx pointer, sequence int32) uint64
 	stateGet     func(ctx pointer, to *byte, size uint64, sequence int32) uint64
 	stateSet     func(ctx pointer, from *byte, size uint64, sequence int32) uint64
@@ -122,6 +126,10 @@ func (f *functions) find(lib uintptr) error {
 		{"llama_decode", &f.decode},
 		{"llama_synchronize", &f.wait},
 		{"llama_get_logits_ith", &f.logits},
+		{"llama_model_n_embd_out", &f.width},
+		{"llama_pooling_type", &f.pooling},
+		{"llama_get_embeddings_ith", &f.embedding},
+		{"llama_get_embeddings_seq", &f.embeddingOf},
 		{"llama_state_seq_get_size", &f.stateSize},
 		{"llama_state_seq_get_data", &f.stateGet},
 		{"llama_state_seq_set_data", &f.stateSet},

@@ -36,6 +36,8 @@ type Options struct {
 	Context int    // most tokens
 	Float   bool   // keys and values are f32 instead of f16
 	Plain   bool   // flash attention, which is usual, is off: it rounds to f16
+	Embed   bool   // the model computes embeddings
+	Pooling int    // of embeddings: 0 none, 1 mean, 2 the first, 3 the last token's
 }
 
 // Memory is what a loaded model takes, as the library says.
@@ -54,7 +56,9 @@ type Buffer struct {
 type Turn struct {
 	Steps  []time.Duration // of each decoded batch, as a call of llama_decode takes
 	Logits []float32       // after the last token, if they were asked for
-	Idle   Idle            // since the request before
+	// Embeddings are of the text, or of each token, if they were asked for.
+	Embeddings []float32
+	Idle       Idle // since the request before
 }
 
 // Idle is what a process did between two requests, when it had nothing to do.

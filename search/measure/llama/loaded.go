@@ -134,6 +134,9 @@ func (l *loaded) load(opt Options) (Memory, error) {
 	if opt.Float {
 		p.typeK, p.typeV = 0, 0
 	}
+	if opt.Embed {
+		p.embeddings, p.pooling = true, int32(opt.Pooling)
+	}
 	if l.context = l.f.contextNew(l.model, p); l.context == nil {
 		return Memory{}, l.failed(fmt.Sprintf("makes no context of %d tokens for %s", opt.Context, opt.Path))
 	}
@@ -254,4 +257,23 @@ func (l *loaded) last() ([]float32, error) {
 		return nil, l.failed("has no logits")
 	}
 	return append([]float32(nil), unsafe.Slice(x, l.f.vocabSize(l.f.modelVocab(l.model)))...), nil
+}
+
+// embeddings are of n tokens, which the context has: one of all, or with the pooling 0 one of each.
+func (l *loaded) embeddings(n int) (all []float32, err error) {
+	add := func(x *float32) {
+		if x == nil {
+			err = l.failed("has no embeddings")
+			return
+		}
+		all = append(all, unsafe.Slice(x, l.f.width(l.model))...)
+	}
+	if l.f.pooling(l.context) != 0 {
+		add(l.f.embeddingOf(l.context, 0))
+		return all, err
+	}
+	for i := range n {
+		add(l.f.embedding(l.context, int32(i)))
+	}
+	return all, err
 }

@@ -134,6 +134,13 @@ func (p *Process) Logits(ctx context.Context, tokens []int32) ([]float32, error)
 	return a.Turn.Logits, err
 }
 
+// Embed evaluates tokens in one piece in an empty context. It returns their embedding, or with the pooling 0 one for each of them. The
+// model was loaded for embeddings.
+func (p *Process) Embed(ctx context.Context, tokens []int32) ([]float32, error) {
+	a, err := p.ask(ctx, fmt.Sprintf("embedding %d tokens", len(tokens)), &request{Run: &run{Tokens: tokens, Together: true, Embeddings: true}})
+	return a.Turn.Embeddings, err
+}
+
 // ask sends a request, if it is not nil, and waits for the answer. When ctx ends, or the limit is over, it ends the process.
 func (p *Process) ask(ctx context.Context, what string, q *request) (answer, error) {
 	var a answer

@@ -55,6 +55,7 @@ type run struct {
 	Keep             int
 	Tokens           []int32
 	Together, Logits bool
+	Embeddings       bool
 }
 
 // answer is what a process says to a request, and first of all without one.
@@ -123,6 +124,9 @@ func (l *loaded) answer(q request, a *answer) (err error) {
 		}
 		if a.Turn.Steps, err = l.decode(q.Run.Tokens, q.Run.Together); err == nil && q.Run.Logits {
 			a.Turn.Logits, err = l.last()
+		}
+		if err == nil && q.Run.Embeddings {
+			a.Turn.Embeddings, err = l.embeddings(len(q.Run.Tokens))
 		}
 	}
 	return err

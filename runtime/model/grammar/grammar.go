@@ -1,0 +1,269 @@
+// Package grammar says which tokens of a model may come next so that the text stays one of a grammar. Grammars are written in
+// GBNF, llama.cpp's language, or as a JSON schema. They are rules over bytes, so that a token may end inside of a character.
+package grammar
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Limits of grammars. One that exceeds them is refused.
+const (
+	mostNodes   = 300_000
+	mostDepth   = 500     // of parentheses, or of a schema
+	mostRepeats = 100_000 // of {m,n}
+	mostText    = 1 << 18 // bytes of a grammar or a schema
+)
+
+// Grammar is a set of texts. It does not change, and any number of masks may use it.
+type Grammar struct {
+	nodes []node
+	sets  []byteSet
+	root  int32
+	class [256]uint8 // bytes of the same class are in the same sets
+	bytes [256]uint8 // a byte of each class
+	count int        // of classes
+}
+
+// kind is the type of a node.
+type kind uint8
+
+const (
+	oneByte  kind = iota // a byte of a set
+	sequence             // all kids, one after the other
+	choice               // one of the kids
+	repeat               // the kid, least to most times
+	rule                 // the kid, which is set after the rule is used
+)
+
+// node is an expression of a grammar.
+type node struct {
+	kind        kind
+	set         int32 // of oneByte
+	kids        []int32
+	least, most int32   // of repeat; most < 0: any number
+	need        int32   // bytes of its shortest text
+	best        int32   // of choice: the kid with the shortest text
+	rest        []int32 // of sequence: bytes that the kids from i on need
+	name        string  // of rule
+	place       string  // of rule: where it is defined
+}
+
+// endless is the need of a node that no text ends, and more than any text needs.
+const endless = 1 << 29
+
+// Error is a fault of a grammar or a schema.
+type Error struct {
+	Place   string // "line 3, column 7" of a grammar, or a JSON pointer such as "#/properties/age" into a schema
+	Problem string
+}
+
+func (e *Error) Error() string { return e.Place + ": " + e.Problem }
+
+func errorf(place, format string, args ...any) *Error {
+	return &Error{place, fmt.Sprintf(format, args...)}
+}
+
+// builder makes a grammar.
+type builder struct {
+	nodes []node
+	sets  []byteSet
+	known map[byteSet]int32 // nodes of sets
+}
+
+func newBuilder() *builder { return &builder{known: map[byteSet]int32{}} }
+
+func (b *builder) add(n node) int32 {
+	b.nodes = append(b.nodes, n)
+	return int32(len(b.nodes) - 1)
+}
+
+// oneByte is a byte of a set.
+func (b *builder) oneByte(s byteSet) int32 {
+	n, ok := b.known[s]
+	if !ok {
+		b.sets = append(b.sets, s)
+		n = b.add(node{kind: oneByte, set: int32(len(b.sets) - 1)})
+		b.known[s] = n
+	}
+	return n
+}
+
+func (b *builder) sequence(kids ...int32) int32 {
+	if len(kids) == 1 {
+		return kids[0]
+	}
+	return b.add(node{kind: sequence, kids: kids})
+}
+
+func (b *builder) choice(kids ...int32) int32 {
+	if len(kids) == 1 {
+		return kids[0]
+	}
+	return b.add(node{kind: choice, kids: kids})
+}
+
+// literal is exactly this text.
+func (b *builder) literal(text string) int32 {
+	kids := make([]int32, len(text))
+	for i := range kids {
+		kids[i] = b.oneByte(newByteSet(text[i], text[i]))
+	}
+	return b.sequence(kids...)
+}
+
+// repeat is the kid least to most times; most < 0: any number.
+func (b *builder) repeat(kid, least, most int32) int32 {
+	if least == 1 && most == 1 {
+		return kid
+	}
+	return b.add(node{kind: repeat, kids: []int32{kid}, least: least, most: most})
+}
+
+func (b *builder) optional(kid int32) int32 { return b.repeat(kid, 0, 1) }
+
+// rule is a node whose kid is set later, by define.
+func (b *builder) rule(name, place string) int32 {
+	return b.add(node{kind: rule, name: name, place: place})
+}
+
+func (b *builder) define(rule, kid int32) { b.nodes[rule].kids = []int32{kid} }
+
+// grammar is the texts of a node.
+func (b *builder) grammar(root int32, place string) (*Grammar, error) {
+	if len(b.nodes) > mostNodes {
+		return nil, errorf(place, "the grammar is too large: it has %d nodes, at most %d are allowed", len(b.nodes), mostNodes)
+	}
+	g := &Grammar{nodes: b.nodes, sets: b.sets, root: root}
+	g.needs()
+	used := g.reachable()
+	if g.nodes[root].need >= endless && g.nodes[root].kind != rule {
+		return nil, errorf(place, "no text ends within %d bytes", endless)
+	}
+	for i, n := range g.nodes {
+		if used[i] && n.kind == rule && n.need >= endless {
+			return nil, errorf(n.place, "%s never ends: each of its alternatives needs another one without end, or more than %d bytes", n.name, endless)
+		}
+	}
+	if err := g.leftRecursion(used); err != nil {
+		return nil, err
+	}
+	g.classify()
+	if _, err := newMachine(g); err != nil {
+		return nil, errorf(place, "%v", err)
+	}
+	return g, nil
+}
+
+// reachable marks the nodes of the texts.
+func (g *Grammar) reachable() []bool {
+	used := make([]bool, len(g.nodes))
+	for todo := []int32{g.root}; len(todo) > 0; {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !used[n] {
+			used[n] = true
+			todo = append(todo, g.nodes[n].kids...)
+		}
+	}
+	return used
+}
+
+// nullable reports whether a node has the empty text.
+func (g *Grammar) nullable(n int32) bool { return g.nodes[n].need == 0 }
+
+// firsts are the kids that a text of the node may begin with.
+func (g *Grammar) firsts(n *node) []int32 {
+	if n.kind != sequence {
+		return n.kids
+	}
+	for i, kid := range n.kids {
+		if !g.nullable(kid) {
+			return n.kids[:i+1]
+		}
+	}
+	return n.kids
+}
+
+// leftRecursion is an error if a rule begins with itself: then no byte would tell how often.
+func (g *Grammar) leftRecursion(used []bool) error {
+	entered, left := make([]bool, len(g.nodes)), make([]bool, len(g.nodes))
+	next := make([]int, len(g.nodes)) // of the first kids
+	for start := range g.nodes {
+		if !used[start] || left[start] {
+			continue
+		}
+		entered[start] = true
+		for path := []int32{int32(start)}; len(path) > 0; {
+			n := path[len(path)-1]
+			firsts := g.firsts(&g.nodes[n])
+			if next[n] == len(firsts) {
+				left[n] = true
+				path = path[:len(path)-1]
+				continue
+			}
+			kid := firsts[next[n]]
+			next[n]++
+			if entered[kid] && !left[kid] {
+				return g.recursion(path[slices.Index(path, kid):])
+			}
+			if !entered[kid] {
+				entered[kid] = true
+				path = append(path, kid)
+			}
+		}
+	}
+	return nil
+}
+
+// recursion is the error of a circle of nodes.
+func (g *Grammar) recursion(circle []int32) error {
+	var names []string
+	place := ""
+	for _, i := range circle {
+		if n := &g.nodes[i]; n.kind == rule {
+			place = cmp.Or(place, n.place)
+			names = append(names, n.name)
+		}
+	}
+	if len(names) > 1 {
+		return errorf(place, "%s begins with itself, by %s: left recursion is not possible", names[0], strings.Join(names[1:], ", "))
+	}
+	return errorf(place, "%s begins with itself: left recursion is not possible", names[0])
+}
+
+// classify puts bytes that no set tells apart into the same class.
+func (g *Grammar) classify() {
+	g.count = 1
+	for _, s := range g.sets {
+		split := map[uint8]uint8{}
+		for b := range 256 {
+			if c := g.class[b]; s.has(byte(b)) {
+				if _, ok := split[c]; !ok {
+					split[c] = uint8(g.count)
+					g.count++
+				}
+				g.class[b] = split[c]
+			}
+		}
+		g.compact()
+	}
+	for b := range 256 {
+		g.bytes[g.class[b]] = uint8(b)
+	}
+}
+
+// compact numbers the classes that there are from 0 on.
+func (g *Grammar) compact() {
+	numbers := map[uint8]uint8{}
+	for b := range 256 {
+		c := g.class[b]
+		if _, ok := numbers[c]; !ok {
+			numbers[c] = uint8(len(numbers))
+		}
+		g.class[b] = numbers[c]
+	}
+	g.count = len(numbers)
+}
