@@ -73,6 +73,7 @@ type functions struct {
 	modelVocab   func(model pointer) pointer
 	vocabSize    func(vocab pointer) int32
 	contextNew   func(model pointer, p contextParams) pointer
+	batch        func(ctx pointer) uint32 // most tokens of one
 	memory       func(ctx pointer) pointer
 	clear        func(memory pointer, data bool)
 	remove       func(memory pointer, sequence, from, to int32) bool
@@ -117,6 +118,7 @@ func (f *functions) find(lib uintptr) error {
 		{"llama_model_get_vocab", &f.modelVocab},
 		{"llama_vocab_n_tokens", &f.vocabSize},
 		{"llama_init_from_model", &f.contextNew},
+		{"llama_n_batch", &f.batch},
 		{"llama_get_memory", &f.memory},
 		{"llama_memory_clear", &f.clear},
 		{"llama_memory_seq_rm", &f.remove},

@@ -22,7 +22,6 @@ type loaded struct {
 	engine         Engine
 	said           said
 	model, context pointer
-	cells          int // most tokens
 	memory         pointer
 	pool           pointer
 	pools          map[int]pointer // by number of threads
@@ -125,7 +124,7 @@ func (l *loaded) load(opt Options) (Memory, error) {
 		return Memory{}, l.failed("does not load " + opt.Path)
 	}
 	p := usualContext
-	p.context, l.cells = uint32(opt.Context), opt.Context
+	p.context = uint32(opt.Context)
 	p.threads, p.threadsBatch = 1, 1
 	p.flash = 1
 	if opt.Plain {
@@ -175,7 +174,7 @@ func (l *loaded) decode(tokens []int32, together bool) (steps []time.Duration, e
 	defer l.f.poolPause(l.pool)
 	n := 1
 	if together {
-		n = mostTokens
+		n = int(l.f.batch(l.context))
 	}
 	start := time.Now()
 	for len(tokens) > 0 {
@@ -194,9 +193,6 @@ func (l *loaded) decode(tokens []int32, together bool) (steps []time.Duration, e
 	}
 	return steps, nil
 }
-
-// mostTokens is the most tokens of a batch.
-const mostTokens = 2048
 
 // fill makes the context hold n tokens. It evaluates all of `tokens`, which are fewer, and saves the sequence. The rest of the
 // context is that again and again (see stretched), or, with a cache that is not plain, is evaluated too.

@@ -106,7 +106,7 @@ func TestRealFaults(t *testing.T) {
 	if _, err := p.Prompt(t.Context(), 0, []int32{1 << 30}); err == nil || !strings.Contains(err.Error(), "evaluates no batch of 1 tokens") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := p.Prompt(t.Context(), 0, make([]int32, 1000)); err == nil || !strings.Contains(err.Error(), "evaluates no batch of 1000 tokens") {
+	if _, err := p.Prompt(t.Context(), 0, make([]int32, 1000)); err == nil || !strings.Contains(err.Error(), "evaluates no batch of 64 tokens (status 1)") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := p.Prompt(t.Context(), 0, []int32{1}); err != nil {
