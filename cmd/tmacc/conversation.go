@@ -104,8 +104,8 @@ func (v *conversation) answer(ctx context.Context, w *writing, text string) (*ge
 	if err != nil {
 		return nil, err
 	}
-	if most := v.model.Context(); len(ids) > most {
-		return nil, fmt.Errorf("the conversation has %d tokens now, and the context has room for %d: %s", len(ids), most, v.remedy())
+	if most := v.model.Context(); len(ids) >= most {
+		return nil, fmt.Errorf("the conversation has %d tokens now, and a context of %d has no room for an answer: %s", len(ids), most, v.remedy())
 	}
 	var said strings.Builder
 	r, err := generation.Tokens(ctx, v.model, v.session, v.tokenizer, ids, generation.Options{
@@ -123,7 +123,10 @@ func (v *conversation) answer(ctx context.Context, w *writing, text string) (*ge
 
 // remedy says what helps when the context is full.
 func (v *conversation) remedy() string {
-	return "/clear begins a new conversation, and -context makes room for a longer one"
+	if most := v.model.Config().Context; v.model.Context() < most {
+		return fmt.Sprintf("/clear begins a new conversation, and -context makes room for a longer one, of up to %d", most)
+	}
+	return "/clear begins a new conversation; the model was made for no longer one"
 }
 
 // ended prints what comes behind an answer.

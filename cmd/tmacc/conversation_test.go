@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,13 +87,18 @@ func TestConversationFull(t *testing.T) {
 	template := file(t, "shouting.jinja", shouting)
 	code, out, stderr := chatProcess("How are you?\nAnd how is she?\n", "-template", template, "-context", "30")
 	if code != 2 || strings.Count(out, "\n") != 1 || !strings.Contains(stderr, "the answer ends here, because the context of 30 tokens is full: /clear begins a new conversation") ||
-		!strings.Contains(stderr, "tokens now, and the context has room for 30: /clear") {
+		!strings.Contains(stderr, "tokens now, and a context of 30 has no room for an answer: /clear begins a new conversation, and -context makes room for a longer one, of up to 512") {
 		t.Errorf("exit code %d, %q\n%s", code, out, stderr)
 	}
 	code, out, stderr = chatProcess("How are you?\n", "-json", "-template", template, "-context", "30")
 	var g generated
 	if err := json.Unmarshal([]byte(out), &g); code != 0 || err != nil || g.Prompt != "How are you?" || g.Text == "" || g.End != generation.Full {
 		t.Errorf("exit code %d, %v, %s\n%s", code, err, out, stderr)
+	}
+	exact := strconv.Itoa(g.Prefill.Tokens)
+	code, _, stderr = chatProcess("How are you?\n", "-template", template, "-context", exact)
+	if want := "the conversation has " + exact + " tokens now, and a context of " + exact + " has no room for an answer: /clear"; code != 2 || !strings.Contains(stderr, want) {
+		t.Errorf("exit code %d, %s, want %s", code, stderr, want)
 	}
 }
 
