@@ -300,11 +300,11 @@ func TestExampleChat(t *testing.T) {
 	if err := os.CopyFS(example, os.DirFS("../examples/chat")); err != nil {
 		t.Fatal(err)
 	}
-	data, err := filepath.Abs("../testdata")
+	commands, err := filepath.Abs("../cmd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(data, filepath.Join(dir, "testdata")); err != nil {
+	if err := os.Symlink(commands, filepath.Join(dir, "cmd")); err != nil {
 		t.Fatal(err)
 	}
 	program, err := os.ReadFile(filepath.Join(example, "main.go"))

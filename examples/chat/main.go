@@ -19,6 +19,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: chat MODEL.gguf")
+	}
 	f := must(gguf.Open(os.Args[1]))
 	m := must(model.New(f, kernels.Products, model.Options{}))
 	talk(must(m.NewSession()), must(token.New(f)), must(chat.Of(f)), os.Stdin, os.Stdout, 512)

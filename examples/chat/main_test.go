@@ -14,13 +14,13 @@ import (
 	"github.com/tmacc/tmacc/runtime/model/token"
 )
 
-// open is a small model with random weights, which has no template of its own.
+// open is a small model that was trained on novels.
 func open(t *testing.T) (*model.Model, *token.Tokenizer, *chat.Template) {
-	f := must(gguf.Open("../../testdata/gguf/qwen3-q2_0.gguf"))
+	f := must(gguf.Open("../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf"))
 	defer f.Close()
 	m := must(model.New(f, kernels.Products, model.Options{Context: 512}))
 	t.Cleanup(func() { m.Close() })
-	return m, must(token.New(f)), must(chat.New(chat.ChatML, chat.Options{}))
+	return m, must(token.New(f)), must(chat.Of(f))
 }
 
 // Four conversations at once are each what one alone is.
