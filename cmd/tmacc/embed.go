@@ -49,6 +49,7 @@ tokens where a text has their names.`,
 	f.StringVar(&x.pooling, "pooling", "", "none, mean, cls (the first token) or last (default: as the file says, none if it says nothing)")
 	f.BoolVar(&x.json, "json", false, "print one JSON object, with the texts")
 	x.opening.add(f)
+	f.Lookup("context").Usage = "most tokens of a text, 0: those that the model was made for, up to 4096"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		x.path = args[0]
 		if err := x.validate(cmd.Flags()); err != nil {
