@@ -134,8 +134,11 @@ func (w *embedding) encode() error {
 	}
 	for i, text := range w.texts {
 		tokens := w.tokenizer.Encode(text, token.Options{Special: true, EOS: true})
-		if n := len(tokens); n == 0 || n > w.model.Context() {
-			return fmt.Errorf("text %d of %d has %s; want 1 to %d (-context)", i+1, len(w.texts), message.Count(n, "token"), w.model.Context())
+		switch n := len(tokens); {
+		case n == 0:
+			return fmt.Errorf("text %d of %d is empty, and the model has no token to begin with: leave it out", i+1, len(w.texts))
+		case n > w.model.Context():
+			return fmt.Errorf("text %d of %d has %d tokens; want 1 to %d (-context)", i+1, len(w.texts), n, w.model.Context())
 		}
 		w.tokens = append(w.tokens, tokens)
 	}

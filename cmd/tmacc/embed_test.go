@@ -80,7 +80,7 @@ func TestEmbedRefusals(t *testing.T) {
 		{2, "-threads -1: want 1 to", "embed " + taleFile + " -p a -threads -1"},
 		{2, "nofile: no such file", "embed " + taleFile + " -f nofile"},
 		{2, "text 1 of 1 has 3 tokens; want 1 to 2 (-context)", "embed " + taleFile + " -p abcd -context 2"},
-		{2, "text 1 of 1 has 0 tokens; want 1 to 512 (-context)", "embed " + taleFile + " -f /dev/null"},
+		{2, "text 1 of 1 is empty, and the model has no token to begin with: leave it out", "embed " + taleFile + " -f /dev/null"},
 	} {
 		refused(t, r, "-q")
 	}
