@@ -18,7 +18,7 @@ import (
 // Pair is two schedules of one product, measured on one machine.
 type Pair struct {
 	Line     int            `json:"-"`                   // of the file, the first is 1
-	Core     string         `json:"core"`                // of the machine: "golden-cove"
+	Core     string         `json:"core"`                // of the machine, by its name in this program
 	Machine  string         `json:"machine"`             // where both were measured; machines with one core may differ in memory
 	Target   string         `json:"target"`              // that both schedules are for: "amd64/avx2"
 	Product  string         `json:"product"`             // ir.Problem.Name

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The table of all pairs, and how many of them it has at least, of which so many on each of some cores.
+// The table of all pairs. At least so long it is, and has enough pairs on each of some cores.
 const (
 	table                = "../../docs/lab/pairs.jsonl"
 	least, cores, onEach = 300, 4, 40
@@ -101,7 +101,7 @@ func TestDecided(t *testing.T) {
 	}
 }
 
-// What is no pair is an error that names the line.
+// Other lines than pairs are errors that name the line.
 func TestRefused(t *testing.T) {
 	data, err := os.ReadFile(table)
 	if err != nil {
