@@ -14,7 +14,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/schedule/pairs"
+	measured "github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
@@ -82,9 +82,9 @@ func (s *pageSection) addRow(line string) {
 	*last = append(*last, cells)
 }
 
-func readPairs(t *testing.T) []pairs.Pair {
+func readPairs(t *testing.T) []measured.Pair {
 	t.Helper()
-	all, err := pairs.Read(bytes.NewReader(readPage(t, filepath.Join(pages, "pairs.jsonl"))))
+	all, err := measured.Read(bytes.NewReader(readPage(t, filepath.Join(pages, "pairs.jsonl"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ type pairKernel struct {
 	code *lower.Kernel
 }
 
-func pairKernels(t *testing.T, p pairs.Pair) (a, b pairKernel) {
+func pairKernels(t *testing.T, p measured.Pair) (a, b pairKernel) {
 	t.Helper()
 	on := targets.ByName(p.Target)
 	if on == nil {
@@ -226,10 +226,10 @@ func pairKernels(t *testing.T, p pairs.Pair) (a, b pairKernel) {
 // drawn by TMACC_SEED, or all with TMACC_LONG=1. A later model of cost must do better: nothing is demanded of this one.
 func TestRanking(t *testing.T) {
 	right, decided := map[string]float64{}, map[string]int{}
-	all := slices.DeleteFunc(readPairs(t), func(p pairs.Pair) bool { return !p.Decided() })
+	all := slices.DeleteFunc(readPairs(t), func(p measured.Pair) bool { return !p.Decided() })
 	for _, p := range drawn.Some(drawn.New(t), 10, all) {
 		a, b := pairKernels(t, p)
-		memory := p.Mode == pairs.Modes[0]
+		memory := p.Mode == measured.Modes[0]
 		x, y := search.Estimate(a.plan, a.code, memory), search.Estimate(b.plan, b.code, memory)
 		decided[p.Core]++
 		switch {

@@ -153,6 +153,7 @@ var variants = map[string]func(*core.Core){
 	"dots":    func(c *core.Core) { c.Tiles, c.HalvesTiles = 0, false },
 	"tables1": func(c *core.Core) {},
 	"tables3": func(c *core.Core) {},
+	"tables8": func(c *core.Core) {},
 	"dotuses": func(c *core.Core) {},
 }
 
@@ -187,6 +188,8 @@ func uses(name, target, variant string) ([][]search.Choice, error) {
 		switch variant {
 		case "tables1":
 			all, err = search.TableUses(context.Background(), p, t, 1)
+		case "tables8":
+			all, err = search.TableUses(context.Background(), p, t, 8)
 		case "tables3":
 			all, err = search.TableUses(context.Background(), p, t, 3)
 		default:
