@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -222,24 +223,32 @@ func pairKernels(t *testing.T, p measured.Pair) (a, b pairKernel) {
 	return a, b
 }
 
-// TestRanking prints how many pairs the estimate of default schedules ranks right, for each core. One pair in ten runs,
-// drawn by TMACC_SEED, or all with TMACC_LONG=1. A later model of cost must do better: nothing is demanded of this one.
+// TestRanking prints how many pairs the estimate of default schedules ranks right, for each core and page. One pair in ten
+// runs, drawn by TMACC_SEED, or all with TMACC_LONG=1. A later model of cost must do better: nothing is demanded of this one.
 func TestRanking(t *testing.T) {
 	right, decided := map[string]float64{}, map[string]int{}
 	all := slices.DeleteFunc(readPairs(t), func(p measured.Pair) bool { return !p.Decided() })
 	for _, p := range drawn.Some(drawn.New(t), 10, all) {
 		a, b := pairKernels(t, p)
 		memory := p.Mode == measured.Modes[0]
-		x, y := search.Estimate(a.plan, a.code, memory), search.Estimate(b.plan, b.code, memory)
-		decided[p.Core]++
-		switch {
-		case x == y:
-			right[p.Core] += 0.5 // as if drawn
-		case x > y == (p.Ratio > 1):
-			right[p.Core]++
+		score := ranked(search.Estimate(a.plan, a.code, memory), search.Estimate(b.plan, b.code, memory), p.Ratio)
+		for _, of := range []string{"all", p.Core, p.Core + " " + p.Source.Page} {
+			decided[of]++
+			right[of] += score
 		}
 	}
-	for core, n := range decided {
-		t.Logf("%s: %.1f of %d pairs ranked right, %.0f %%", core, right[core], n, 100*right[core]/float64(n))
+	for _, of := range slices.Sorted(maps.Keys(decided)) {
+		t.Logf("%s: %.1f of %d pairs ranked right, %.0f %%", of, right[of], decided[of], 100*right[of]/float64(decided[of]))
 	}
+}
+
+// ranked is 1 if the costs of both schedules of a pair rank them as their ratio does, and a half if the costs are equal.
+func ranked(a, b, ratio float64) float64 {
+	switch {
+	case a == b:
+		return 0.5
+	case a > b == (ratio > 1):
+		return 1
+	}
+	return 0
 }
